@@ -1,0 +1,48 @@
+# attnlab. `make lab` opens the course, `make test` checks everything; both set up .venv when it is not there.
+.DEFAULT_GOAL := help
+.PHONY: help lab reset test notebooks bench clean setup
+
+PORT ?=
+ARGS ?=
+LESSON ?=
+PY := .venv/bin/python
+AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
+
+# Nothing from outside may change which modules, kernels or plot back ends are used.
+unexport PYTHONHOME PYTHONPATH JUPYTER_PATH MPLBACKEND
+export JUPYTER_PREFER_ENV_PATH := 1
+export PYTHONHASHSEED := 0
+export PYTHON PIP_ARGS NEED_MB
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@echo "Options: PYTHON=python3.12 and PIP_ARGS=\"--extra-index-url ...\" at the first call; ARGS=\"...\" is passed on."
+
+setup: ## make or update .venv (the other targets do this by themselves)
+	@bash .ci/setup
+
+lab: setup ## open the course in JupyterLab; PORT=9999, ARGS=--no-browser
+	@$(PY) notebooks/work.py fill
+	@echo "JupyterLab opens in the browser. To stop it: Ctrl-C here."
+	@$(PY) -m jupyterlab --Application.log_level=WARN --KernelManager.transport_encryption=auto \
+	  $(AS_ROOT) $(if $(PORT),--port=$(PORT)) $(ARGS) work
+
+reset: setup ## put one lesson back and keep a backup of yours: LESSON=01
+	@$(PY) notebooks/work.py reset $(LESSON)
+
+test: setup ## check everything: lint, unit tests, notebooks
+	$(PY) -m ruff check .
+	$(PY) notebooks/build.py --check
+	$(PY) -m pytest -n 2 --dist worksteal $(ARGS)
+	$(PY) -m pytest -n 2 --dist loadfile -o addopts= -o filterwarnings= --nbval --nbval-cell-timeout=300 --nbval-sanitize-with notebooks/nbval.cfg notebooks
+
+notebooks: setup ## rebuild the notebooks of changed lessons; LESSON=01, ARGS=--force
+	@$(PY) notebooks/build.py $(LESSON) $(ARGS)
+
+bench: setup ## compare the algorithms side by side
+	@$(PY) -m attnlab.bench $(ARGS)
+
+clean: ## remove caches; never work/ or .venv
+	@find . \( -path ./.git -o -path ./.venv -o -path ./work \) -prune -o \
+	  \( -name __pycache__ -o -name .ipynb_checkpoints -o -name '*.egg-info' \) -prune -exec rm -rf {} +
+	@rm -rf .pytest_cache .ruff_cache .hypothesis build dist
