@@ -1,0 +1,57 @@
+"""attnlab: exact attention six ways, in NumPy, JAX and PyTorch.
+
+naive, safe, lazy, online, chunked and tiled attention compute the same function of the same
+arguments; they differ in the order in which one operator is evaluated, and so in memory and traffic.
+Importing attnlab imports NumPy only; the library of ``query`` chooses the implementation.
+"""
+
+from typing import Any
+
+from attnlab.chunked import chunked_attention
+from attnlab.contract import Array
+from attnlab.lazy import lazy_attention
+from attnlab.naive import naive_attention
+from attnlab.online import online_attention
+from attnlab.safe import safe_attention
+from attnlab.scores.numpy import dropout_mask
+from attnlab.softmax import merge, naive_softmax, online_softmax, safe_softmax
+from attnlab.tiled import tiled_attention
+
+METHODS = {
+    "naive": naive_attention,
+    "safe": safe_attention,
+    "lazy": lazy_attention,
+    "online": online_attention,
+    "chunked": chunked_attention,
+    "tiled": tiled_attention,
+}
+
+
+def attention(
+    query: Array, key: Array, value: Array, method: str = "tiled", **options: Any
+) -> Array | tuple[Array, Array]:
+    """Attention by the algorithm ``method``: naive, safe, lazy, online, chunked or tiled.
+
+    The other arguments, the result and the errors are those of the function named ``{method}_attention``;
+    see :func:`tiled_attention`. Raises ValueError for an unknown method.
+    """
+    if method not in METHODS:
+        raise ValueError(f"method is {method!r}; it must be one of {', '.join(METHODS)}")
+    return METHODS[method](query, key, value, **options)
+
+
+__all__ = [
+    "METHODS",
+    "attention",
+    "chunked_attention",
+    "dropout_mask",
+    "lazy_attention",
+    "merge",
+    "naive_attention",
+    "naive_softmax",
+    "online_attention",
+    "online_softmax",
+    "safe_attention",
+    "safe_softmax",
+    "tiled_attention",
+]

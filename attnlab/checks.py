@@ -1,0 +1,168 @@
+"""The checks of a call's arguments: every error names the argument, what came, and the rule.
+
+Array-free: arrays are asked for shape, dtype and device only, so one file serves three backends.
+"""
+
+import math
+import sys
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+LIBRARIES = {"numpy": "NumPy", "jax": "JAX", "torch": "PyTorch"}
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+
+def kind_of(x: Any) -> str | None:
+    """'numpy', 'jax', 'torch' or None. A library that nobody imported has no arrays, so none is imported."""
+    for kind, name in (("numpy", "ndarray"), ("jax", "Array"), ("torch", "Tensor")):
+        if isinstance(x, getattr(sys.modules.get(kind), name, ())):
+            return None if isinstance(x, np.matrix | np.ma.MaskedArray) else kind
+    return None
+
+
+def dtype_name(x: Any) -> str:
+    """'float32' and so on, whatever the library."""
+    return str(x.dtype).removeprefix("torch.") if kind_of(x) == "torch" else x.dtype.name
+
+
+def check_kind(name: str, x: Any, kind: str) -> None:
+    """Refuse anything but an array of the library ``kind``."""
+    found = kind_of(x)
+    if found != kind:
+        what = f"a {LIBRARIES[found]} array" if found else f"of type {type(x).__name__}"
+        raise TypeError(f"{name} is {what}; this call takes {LIBRARIES[kind]} arrays only")
+
+
+def check_float(name: str, x: Any) -> None:
+    """Refuse integer, boolean, complex and exotic float arrays."""
+    if dtype_name(x) not in FLOATS:
+        raise TypeError(f"{name} has dtype {dtype_name(x)}; supported are {', '.join(FLOATS)}")
+
+
+def check_arrays(kind: str, **arrays: Any) -> None:
+    """Query, key, value: one library, one supported dtype, one device."""
+    query = arrays["query"]
+    for name, x in arrays.items():
+        check_kind(name, x, kind)
+        check_float(name, x)
+        if dtype_name(x) != dtype_name(query):
+            raise TypeError(f"{name} has dtype {dtype_name(x)}, query has {dtype_name(query)}; they must be equal")
+        check_device(name, x, query)
+
+
+def check_device(name: str, x: Any, query: Any) -> None:
+    """PyTorch tensors must share a device (NumPy has none, JAX checks its own)."""
+    if kind_of(x) == "torch" and x.device != query.device:
+        raise ValueError(f"{name} is on device {x.device}, query is on {query.device}; they must be equal")
+
+
+def check_shapes(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...]) -> None:
+    """(..., Hq, N, D), (..., Hk, M, D), (..., Hk, M, Dv)."""
+    for name, shape in (("query", query), ("key", key), ("value", value)):
+        if len(shape) < 2:
+            raise ValueError(f"{name} has shape {shape}; it needs at least 2 axes, (..., heads, length, size)")
+        if len(shape) != len(query):
+            raise ValueError(f"{name} has {len(shape)} axes, query has {len(query)}; they must be equal")
+        if shape[:-3] != query[:-3]:
+            raise ValueError(f"{name} has batch axes {shape[:-3]}, query has {query[:-3]}; they are never broadcast")
+    if key[-1] != query[-1]:
+        raise ValueError(f"key has size {key[-1]}, query has {query[-1]}; the last axis of both is D")
+    if value[-2] != key[-2]:
+        raise ValueError(f"value has length {value[-2]}, key has {key[-2]}; both are M")
+    if value[:-2] != key[:-2]:
+        raise ValueError(f"value has {value[-3]} heads, key has {key[-3]}; they must be equal")
+    if len(query) > 2 and query[-3] and (key[-3] == 0 or query[-3] % key[-3]):
+        raise ValueError(
+            f"key has {key[-3]} heads, which does not divide query's {query[-3]} (GQA needs Hq % Hk == 0)"
+        )
+
+
+def check_broadcast(name: str, shape: tuple[int, ...], target: tuple[int, ...]) -> None:
+    """A mask or bias broadcasts to the scores and never enlarges them."""
+    axes = zip(shape[::-1], target[::-1], strict=False)
+    if len(shape) > len(target) or any(size not in (1, full) for size, full in axes):
+        raise ValueError(f"{name} has shape {shape}, which does not broadcast to (..., Hq, N, M) = {target}")
+
+
+def check_mask(mask: Any, query: Any, target: tuple[int, ...]) -> None:
+    """Boolean, of the same library and device, broadcasting to the scores."""
+    check_kind("mask", mask, kind_of(query))
+    if dtype_name(mask) != "bool":
+        raise TypeError(f"mask has dtype {dtype_name(mask)}; masks are boolean (True = attend): use bias for numbers")
+    check_device("mask", mask, query)
+    check_broadcast("mask", tuple(mask.shape), target)
+
+
+def check_bias(bias: Any, query: Any, target: tuple[int, ...]) -> None:
+    """Any supported float dtype, of the same library and device, broadcasting to the scores."""
+    check_kind("bias", bias, kind_of(query))
+    check_float("bias", bias)
+    check_device("bias", bias, query)
+    check_broadcast("bias", tuple(bias.shape), target)
+
+
+def integer(name: str, x: Any, least: int) -> int:
+    """A Python (or NumPy) integer of at least ``least``."""
+    if isinstance(x, bool) or not isinstance(x, Integral):
+        raise TypeError(f"{name} is {x!r}; it must be an integer")
+    if x < least:
+        raise ValueError(f"{name} is {x}; it must be at least {least}")
+    return int(x)
+
+
+def number(name: str, x: Any) -> float:
+    """A finite Python (or NumPy) number."""
+    if isinstance(x, bool) or not isinstance(x, Real):
+        raise TypeError(f"{name} is {x!r}; it must be a number")
+    if not math.isfinite(x):
+        raise ValueError(f"{name} is {x}; it must be finite")
+    return float(x)
+
+
+def boolean(name: str, x: Any) -> bool:
+    """True or False, not something that merely counts as such."""
+    if not isinstance(x, bool | np.bool_):
+        raise TypeError(f"{name} is {x!r}; it must be True or False")
+    return bool(x)
+
+
+def check_static(**options: Any) -> None:
+    """Options are Python values: an array (under ``jax.jit``, a traced one) is refused by name."""
+    for name, x in options.items():
+        if any(kind_of(part) for part in (x if isinstance(x, tuple | list) else [x])):
+            raise TypeError(
+                f"{name} is an array; options are Python values. Under jax.jit, list {name!r} in static_argnames"
+            )
+
+
+def window_sides(window: Any) -> tuple[int | None, int | None]:
+    """(left, right) of ``window``: an integer w is (w, w); None or −1 on a side is unbounded."""
+    if window is None:
+        return None, None
+    sides = (window, window) if isinstance(window, Integral) else window
+    if not isinstance(sides, tuple | list):
+        raise TypeError(f"window is {window!r}; it must be None, an integer or a pair (left, right)")
+    if len(sides) != 2:
+        raise ValueError(f"window has {len(sides)} sides; it must be a pair (left, right)")
+    left, right = (None if side is None else integer("window", side, -1) for side in sides)
+    return None if left == -1 else left, None if right == -1 else right
+
+
+def check_dropout(p: Any, seed: Any, kind: str) -> float:
+    """p in [0, 1], and with p > 0 a seed in [0, 2³²); in JAX the seed may be a traced integer scalar."""
+    p = number("dropout", p)
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout is {p}; it must be between 0 and 1")
+    if seed is None:
+        if p > 0:
+            raise ValueError(f"dropout is {p} but seed is None; dropout needs a seed, an integer in [0, 2**32)")
+    elif kind == "jax" and kind_of(seed) == "jax":
+        if seed.shape != () or dtype_name(seed) not in ("uint32", "int32", "int64", "uint64"):
+            raise TypeError(f"seed is a {dtype_name(seed)} array of shape {seed.shape}; it must be a uint32 scalar")
+    else:
+        check_static(seed=seed)
+        if integer("seed", seed, 0) >= 2**32:
+            raise ValueError(f"seed is {seed}; it must be less than 2**32")
+    return p

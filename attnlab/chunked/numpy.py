@@ -1,0 +1,58 @@
+"""Chunked attention in NumPy: chunks of keys summarized independently, then combined."""
+
+import numpy as np
+from numpy import ndarray as Array
+
+from attnlab.chunked import chunked_attention as public
+from attnlab.contract import Rules, implements
+from attnlab.scores.numpy import Bias, Key, Lse, Mask, Out, Query, Rows, Seed, Value
+from attnlab.scores.numpy import accumulator, drop, matmul, quiet, scores, take, visibility
+from attnlab.softmax.numpy import Triple, finite, positive
+from attnlab.tiles import blocks, chunk_sizes
+from attnlab.typing import Float
+
+
+@implements(public)
+@quiet
+def chunked_attention(
+    query: Query, key: Key, value: Value, mask: Mask, bias: Bias, seed: Seed, rules: Rules,
+    query_chunk_size: int | None, key_chunk_size: int | None,
+) -> tuple[Out, Lse]:
+    """One query chunk at a time; all summaries of its key chunks are kept until they are combined."""
+    dtype, dv = accumulator(query), value.shape[-1]
+    query_chunk, key_chunk = chunk_sizes(rules.band.m, dv, query_chunk_size, key_chunk_size)
+    out, lse = np.empty((*query.shape[:-1], dv), query.dtype), np.empty(query.shape[:-1], dtype)
+
+    for rows in blocks(rules.band.n, query_chunk):
+        q = rules.scale * query[..., rows, :].astype(dtype, copy=False)
+        summaries = [
+            summarize(q, key, value, mask, bias, seed, rules, rows, cols)
+            for cols in rules.band.key_blocks(rows, key_chunk)
+        ]
+        out[..., rows, :], lse[..., rows] = combine_all(summaries) if summaries else (0, -np.inf)
+    return out, lse
+
+
+def summarize(
+    q: Rows, key: Key, value: Value, mask: Mask, bias: Bias, seed: Seed, rules: Rules, rows: slice, cols: slice
+) -> Triple:
+    """(m, l, o) of one chunk of keys, by its own maximum."""
+    visible = visibility(mask, bias, rules.band, rows, cols)
+    s = scores(q, take(key, cols, visible), visible, bias, rows, cols)
+    m = s.max(-1)
+    s -= finite(m)[..., None]
+    p = np.exp(s, out=s)
+    l = p.sum(-1)
+    return m, l, matmul(drop(p, seed, rules, rows, cols), take(value, cols, visible))
+
+
+def combine_all(summaries: list[Triple]) -> tuple[Float[Array, "*rows Dv"], Float[Array, "*rows"]]:
+    """⊕ over all summaries: bring each to the common maximum, add, divide."""
+    m = np.max([m_c for m_c, _, _ in summaries], axis=0)
+    l, o = 0, 0
+    for m_c, l_c, o_c in summaries:
+        factor = np.exp(m_c - finite(m))
+        l = l + factor * l_c
+        o_c *= factor[..., None]
+        o = o + o_c
+    return o / positive(l)[..., None], m + np.log(positive(l))

@@ -1,0 +1,23 @@
+"""Naive attention: the formula as it stands.
+
+    s = scale·q·kᵀ,   p_ij = e^{s_ij} / Σ_j e^{s_ij},   o_i = Σ_j p_ij v_j
+
+The whole N×M matrix is held, and the exponential overflows from a score of 88.7 in float32.
+Derived in notebook 01. Extra memory: N·M a head, forward and gradient.
+"""
+
+from attnlab.contract import Array, Window, dispatches
+
+
+@dispatches
+def naive_attention(
+    query: Array, key: Array, value: Array, *,
+    causal: bool = False, window: Window = None, mask: Array | None = None, bias: Array | None = None,
+    scale: float | None = None, dropout: float = 0.0, seed: int | None = None, return_lse: bool = False,
+) -> Array | tuple[Array, Array]:
+    """Attention by the bare formula: all N·M scores at once, exponentials not shifted.
+
+    Right only while each row's sum of e^score neither overflows (largest score below 88.7 - log M in
+    float32) nor vanishes (largest score above -87). Outside it returns what the formula gives: 0, inf or
+    NaN. Source: Rabe & Staats 2021, section 2. Extra memory: N·M elements a head.
+    """

@@ -1,0 +1,77 @@
+"""Softmax over the last axis, three ways, and the operator ⊕ that every exact algorithm here folds.
+
+    naive    p_i = e^{x_i} / Σ e^{x_j}                        overflows from x = 88.7 in float32
+    safe     p_i = e^{x_i − m} / Σ e^{x_j − m},  m = max x    one more pass over x
+    online   m and l = Σ e^{x_j − m} in one pass              (Milakov & Gimelshein 2018)
+
+    (m_a, l_a, o_a) ⊕ (m_b, l_b, o_b) = (m, αl_a + βl_b, αo_a + βo_b)
+    with m = max(m_a, m_b),  α = e^{m_a − m},  β = e^{m_b − m}
+
+⊕ is associative and commutative; (−∞, 0, 0) is its identity. The softmaxes compute in the dtype of
+their input, so that float16 can be seen to overflow at 11.1; attention accumulates in float32.
+Derived in notebooks 01 (naive), 02 (safe) and 03 (online).
+"""
+
+from typing import Any
+
+from attnlab.checks import check_float, check_kind, dtype_name, kind_of
+from attnlab.contract import backend
+
+
+def naive_softmax(x: Any) -> Any:
+    """Softmax over the last axis by the bare formula e^x / Σ e^x.
+
+    ``x``: (..., n), float16, bfloat16, float32 or float64, NumPy, JAX or PyTorch. Returns the same shape
+    and dtype, computed in that dtype. Overflows to 0 or NaN from max x = 88.7 − log n (float32) or
+    11.1 − log n (float16); 0/0 = NaN below −103 (float32). −∞ weighs 0; a row of −∞ alone gives 0.
+    Raises TypeError for other dtypes, ValueError for a scalar.
+    """
+    return run("naive_softmax", x)
+
+
+def safe_softmax(x: Any) -> Any:
+    """Softmax over the last axis, shifted by its maximum; right for any finite ``x``.
+
+    ``x``: (..., n), float16, bfloat16, float32 or float64, NumPy, JAX or PyTorch. Returns the same shape
+    and dtype, computed in that dtype. −∞ weighs 0; a row of −∞ alone gives 0.
+    Raises TypeError for other dtypes, ValueError for a scalar.
+    """
+    return run("safe_softmax", x)
+
+
+def online_softmax(x: Any) -> Any:
+    """Softmax over the last axis with maximum and sum found together in one pass, element by element.
+
+    Same arguments, result and errors as :func:`safe_softmax`. Milakov & Gimelshein 2018, algorithm 3.
+    """
+    return run("online_softmax", x)
+
+
+def run(name: str, x: Any) -> Any:
+    """Call the softmax ``name`` of the library that ``x`` belongs to."""
+    module = backend(x, __name__)
+    check_float("x", x)
+    if x.ndim == 0:
+        raise ValueError("x is a scalar; softmax needs at least one axis")
+    return getattr(module, name)(x)
+
+
+def merge(out_a: Any, lse_a: Any, out_b: Any, lse_b: Any) -> tuple[Any, Any]:
+    """Combine attention of the same queries over two disjoint sets of keys into attention over both.
+
+    ``out_a``, ``out_b``: (..., N, Dv); ``lse_a``, ``lse_b``: (..., N), as ``return_lse=True`` gives them.
+    Returns (out, lse): out in out_a's dtype, lse in float32 (float64 if anything is float64). This is ⊕ on
+    normalized results: associative and commutative; an empty part (lse = −∞) is its identity, two empty
+    parts give (0, −∞). Differentiable, without NaN for empty parts.
+    Raises TypeError for mixed libraries or unsupported dtypes, ValueError for shapes that differ.
+    """
+    module = backend(out_a, __name__)
+    kind = kind_of(out_a)
+    for name, x in {"out_a": out_a, "lse_a": lse_a, "out_b": out_b, "lse_b": lse_b}.items():
+        check_kind(name, x, kind)
+        check_float(name, x)
+        shape = tuple(out_a.shape) if name.startswith("out") else tuple(out_a.shape[:-1])
+        if out_a.ndim < 1 or tuple(x.shape) != shape:
+            raise ValueError(f"{name} has shape {tuple(x.shape)}; with out_a {tuple(out_a.shape)} it must be {shape}")
+    double = any(dtype_name(x) == "float64" for x in (out_a, lse_a, out_b, lse_b))
+    return module.merge(out_a, lse_a, out_b, lse_b, double)

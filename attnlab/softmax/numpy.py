@@ -1,0 +1,71 @@
+"""Softmax, ⊕ and merge, in NumPy."""
+
+import numpy as np
+from numpy import ndarray as Array
+
+from attnlab.scores.numpy import quiet
+from attnlab.typing import Float
+
+Triple = tuple[Float[Array, "*rows"], Float[Array, "*rows"], Float[Array, "*rows Dv"]]
+
+
+@np.errstate(invalid="ignore", divide="ignore")
+def naive_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
+    """e^x / Σ e^x."""
+    e = np.exp(x)
+    l = e.sum(-1, keepdims=True, dtype=x.dtype)
+    empty = (x == -np.inf).all(-1, keepdims=True)
+    return np.where(empty, e, e / l)
+
+
+@quiet
+def safe_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
+    """e^{x − m} / Σ e^{x − m}: three passes over x."""
+    m = x.max(-1, keepdims=True, initial=-np.inf)
+    e = np.exp(x - finite(m))
+    return e / positive(e.sum(-1, keepdims=True, dtype=x.dtype))
+
+
+@quiet
+def online_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
+    """Two passes: one for m and l together, one to write p."""
+    m = np.full(x.shape[:-1], -np.inf, x.dtype)
+    l = np.zeros(x.shape[:-1], x.dtype)
+    for k in range(x.shape[-1]):
+        m_next = np.maximum(m, x[..., k])
+        shift = finite(m_next)
+        l = np.exp(m - shift) * l + np.exp(x[..., k] - shift)
+        m = m_next
+    return np.exp(x - finite(m)[..., None]) / positive(l)[..., None]
+
+
+def combine(a: Triple, b: Triple) -> Triple:
+    """The operator ⊕ on (m, l, o)."""
+    (m_a, l_a, o_a), (m_b, l_b, o_b) = a, b
+    m = np.maximum(m_a, m_b)
+    alpha, beta = np.exp(m_a - finite(m)), np.exp(m_b - finite(m))
+    return m, alpha * l_a + beta * l_b, alpha[..., None] * o_a + beta[..., None] * o_b
+
+
+def finite(m: Array) -> Array:
+    """The maximum to subtract: m, or 0 where nothing was seen yet, as −∞ − (−∞) is NaN."""
+    return np.where(m == -np.inf, m.dtype.type(0), m)
+
+
+def positive(l: Array) -> Array:
+    """The sum to divide by: l, or 1 where no weight was seen. After the shift every other l is at least 1."""
+    return np.where(l == 0, l.dtype.type(1), l)
+
+
+@quiet
+def merge(out_a: Array, lse_a: Array, out_b: Array, lse_b: Array, double: bool) -> tuple[Array, Array]:
+    """See :func:`attnlab.merge`: ⊕ with m = lse and l = 1, then normalized again."""
+    dtype = np.float64 if double else np.float32
+    m, l, o = combine(part(out_a, lse_a, dtype), part(out_b, lse_b, dtype))
+    return (o / positive(l)[..., None]).astype(out_a.dtype), m + np.log(positive(l))
+
+
+def part(out: Array, lse: Array, dtype: type) -> Triple:
+    """A normalized result as a triple (m, l, o) = (lse, 1, out); an empty part has o = 0."""
+    out = np.where(lse[..., None] == -np.inf, 0, out).astype(dtype)
+    return lse.astype(dtype), np.ones(lse.shape, dtype), out

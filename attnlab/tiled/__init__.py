@@ -1,0 +1,27 @@
+"""Tiled attention: the online fold, a tile of keys at a time for a tile of queries.
+
+    for each tile:  m' = max(m, rowmax s),  p = e^{s − m'},  l' = l·e^{m − m'} + rowsum p,  o' = o·e^{m − m'} + p·v
+
+with the tile on chip and one division at the end. The gradient is FlashAttention's: p is recomputed
+from lse, and D = rowsum(do ∘ o) stands for the row that the softmax needs. Derived in notebooks 08 and 10.
+Extra memory: a few tiles, independent of N and M; in the gradient also lse and D.
+"""
+
+from attnlab.contract import Array, Window, dispatches
+
+
+@dispatches
+def tiled_attention(
+    query: Array, key: Array, value: Array, *,
+    causal: bool = False, window: Window = None, mask: Array | None = None, bias: Array | None = None,
+    scale: float | None = None, dropout: float = 0.0, seed: int | None = None, return_lse: bool = False,
+    block_q: int | None = None, block_k: int | None = None,
+) -> Array | tuple[Array, Array]:
+    """Attention tile by tile with a running maximum and sum: FlashAttention's algorithm.
+
+    Right for any finite scores and lengths. Source: FlashAttention (Dao et al. 2022), algorithms 1, 2 and
+    4, in the loop order of FlashAttention-2 (queries outside, one division at the end). Extra memory, in
+    blocks of Bq queries (times G = Hq / Hk rows) and Bk keys: Bq·Bk + Bq·(2D + Dv + 2) + Bk·(D + Dv)
+    elements, independent of N and M; the gradient adds lse and D, 2N, and for half precision a float32 dq.
+    By default block_q = 256 / G and block_k = 512. Not twice differentiable: use safe_attention for that.
+    """

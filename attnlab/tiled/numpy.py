@@ -1,0 +1,44 @@
+"""Tiled attention in NumPy: the online fold, a tile of keys at a time for a tile of queries."""
+
+import numpy as np
+
+from attnlab.contract import Rules, implements
+from attnlab.scores.numpy import Bias, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.scores.numpy import accumulator, drop, matmul, quiet, scores, take, visibility
+from attnlab.softmax.numpy import finite, positive
+from attnlab.tiled import tiled_attention as public
+from attnlab.tiled.numpy_grad import tiled_attention_backward
+from attnlab.tiles import blocks, tile_sizes
+
+__all__ = ["tiled_attention", "tiled_attention_backward"]
+
+
+@implements(public)
+@quiet
+def tiled_attention(
+    query: Query, key: Key, value: Value, mask: Mask, bias: Bias, seed: Seed, rules: Rules,
+    block_q: int | None, block_k: int | None,
+) -> tuple[Out, Lse]:
+    """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""
+    block_q, block_k = tile_sizes(rules.heads[-1], block_q, block_k)
+    dtype, dv = accumulator(query), value.shape[-1]
+    out, lse = np.empty((*query.shape[:-1], dv), query.dtype), np.empty(query.shape[:-1], dtype)
+
+    for rows in blocks(rules.band.n, block_q):
+        q = rules.scale * query[..., rows, :].astype(dtype, copy=False)
+        m, l = np.full(q.shape[:-1], -np.inf, dtype), np.zeros(q.shape[:-1], dtype)
+        o = np.zeros((*q.shape[:-1], dv), dtype)
+        for cols in rules.band.key_blocks(rows, block_k):
+            visible = visibility(mask, bias, rules.band, rows, cols)
+            s = scores(q, take(key, cols, visible), visible, bias, rows, cols)
+            m_next = np.maximum(m, s.max(-1))
+            shift = finite(m_next)
+            s -= shift[..., None]
+            alpha, p = np.exp(m - shift), np.exp(s, out=s)
+            l = alpha * l + p.sum(-1)
+            o *= alpha[..., None]
+            o += matmul(drop(p, seed, rules, rows, cols), take(value, cols, visible))
+            m = m_next
+        out[..., rows, :] = o / positive(l)[..., None]
+        lse[..., rows] = m + np.log(positive(l))
+    return out, lse

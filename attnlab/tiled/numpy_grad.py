@@ -1,0 +1,91 @@
+"""The gradient of tiled attention in NumPy: recompute p from lse, one tile at a time.
+
+    D_i = do_i·o_i − dlse_i,   p = e^{s − lse},   dv = pᵀ do,   dp = do vᵀ,   ds = p ∘ (dp − D)
+    dq = scale · ds k,   dk = scale · dsᵀ q
+
+D stands for the row sum Σ_j p_ij dp_ij, so a tile needs no other tile. Derived in notebook 10.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy import ndarray as Array
+
+from attnlab.checks import check_float, check_kind
+from attnlab.contract import Call, prepare
+from attnlab.scores.numpy import Key, Keys, Lse, Out, Query, Rows, Tile, Value, Visible
+from attnlab.scores.numpy import accumulator, drop, matmul, quiet, scores, take, visibility
+from attnlab.softmax.numpy import finite
+from attnlab.tiles import blocks, tile_sizes
+
+
+def tiled_attention_backward(
+    query: Array, key: Array, value: Array, out: Array, lse: Array, dout: Array, *,
+    dlse: Array | None = None, block_q: int | None = None, block_k: int | None = None, **options: Any,
+) -> tuple[Array, Array, Array]:
+    """Gradients (dq, dk, dv) of :func:`tiled_attention`, from its result and the gradient of its result.
+
+    ``out`` (..., Hq, N, Dv) and ``lse`` (..., Hq, N) are what the forward call returned, ``dout`` and
+    ``dlse`` the gradients of a loss by them (``dlse`` None: the loss does not use lse). ``options`` are
+    those of the forward call. Returns arrays of the shapes and dtypes of query, key and value.
+    Source: FlashAttention (Dao et al. 2022), algorithm 4. Extra memory: two numbers a query and a few
+    tiles; in half precision also dq in float32. Raises as :func:`tiled_attention`.
+    """
+    call = prepare("numpy", query, key, value, block_q=block_q, block_k=block_k, **options)
+    shapes = {"out": (*query.shape[:-1], value.shape[-1]), "lse": query.shape[:-1]}
+    shapes |= {"dout": shapes["out"], "dlse": shapes["lse"]}
+    dlse = np.zeros(shapes["dlse"], lse.dtype) if dlse is None else dlse
+    for name, x in {"out": out, "lse": lse, "dout": dout, "dlse": dlse}.items():
+        check_kind(name, x, "numpy")
+        check_float(name, x)
+        if x.shape != shapes[name]:
+            raise ValueError(f"{name} has shape {x.shape}; with this query and value it must be {shapes[name]}")
+    rows, dv = call.query.shape[:-1], (value.shape[-1],)
+    out, dout, lse, dlse = out.reshape(rows + dv), dout.reshape(rows + dv), lse.reshape(rows), dlse.reshape(rows)
+    dq, dk, dv = backward(call, out, lse, dout, dlse)
+    return dq.reshape(query.shape), dk.reshape(key.shape), dv.reshape(value.shape)
+
+
+@quiet
+def backward(call: Call, out: Out, lse: Lse, dout: Out, dlse: Lse) -> tuple[Query, Key, Value]:
+    """For each tile of keys, all tiles of queries that see it: dk and dv stay on chip, dq is added to."""
+    query, key, value, rules = call.query, call.key, call.value, call.rules
+    block_q, block_k = tile_sizes(rules.heads[-1], **call.blocks)
+    dtype = accumulator(query)
+    dq, dk, dv = np.zeros(query.shape, dtype), np.empty_like(key), np.empty_like(value)
+    delta = np.empty(lse.shape, dtype)
+    for rows in blocks(rules.band.n, block_q):
+        delta[..., rows] = (dout[..., rows, :].astype(dtype) * out[..., rows, :]).sum(-1) - dlse[..., rows]
+
+    for cols in blocks(rules.band.m, block_k):
+        dk_j = np.zeros(key[..., cols, :].shape, dtype)
+        dv_j = np.zeros(value[..., cols, :].shape, dtype)
+        for rows in rules.band.query_blocks(cols, block_q):
+            visible = visibility(call.mask, call.bias, rules.band, rows, cols)
+            q = rules.scale * take_rows(query, rows, visible)
+            do, k, v = take_rows(dout, rows, visible), take(key, cols, visible), take(value, cols, visible)
+            s = scores(q, k, visible, call.bias, rows, cols)
+            s -= finite(lse[..., rows])[..., None]
+            p = np.exp(s, out=s)
+            dp = drop(matmul(do, v.swapaxes(-1, -2)), call.seed, rules, rows, cols)
+            dp -= delta[..., rows, None]
+            dp *= p
+            ds = dp if visible is None else np.where(visible, dp, 0)
+            dv_j += matmul_rows(drop(p, call.seed, rules, rows, cols), do)
+            dk_j += matmul_rows(ds, q)
+            dq[..., rows, :] += rules.scale * matmul(ds, k)
+        dk[..., cols, :], dv[..., cols, :] = dk_j, dv_j
+    return dq.astype(query.dtype, copy=False), dk, dv
+
+
+def take_rows(x: Query | Out, rows: slice, visible: Visible) -> Rows:
+    """A tile of q or do in the accumulation dtype; queries that see no key of the tile become 0."""
+    x = x[..., rows, :].astype(accumulator(x), copy=False)
+    return x if visible is None else np.where(visible.any(-1, keepdims=True), x, 0)
+
+
+def matmul_rows(a: Tile, b: Rows) -> Keys:
+    """Σ over the group's query rows of aᵀ b: what each key receives from all queries that read it."""
+    *heads, g, r, c = a.shape
+    a, b = a.reshape((*heads, g * r, c)), b.reshape((*heads, g * r, b.shape[-1]))
+    return a.swapaxes(-1, -2) @ b

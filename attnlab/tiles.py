@@ -1,0 +1,81 @@
+"""Integer geometry of tiles: which keys a block of queries sees, and which tiles to visit.
+
+Array-free. ``rows`` and ``cols`` are slices of query and key positions. The last block of a
+length that no block size divides is simply shorter.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Band:
+    """What ``causal`` and ``window`` leave visible of N queries by M keys.
+
+    Query i sees key j iff  i + (M − N) − left ≤ j ≤ i + (M − N) + right;  None is unbounded.
+    Causal is right = 0. The offset M − N aligns the last query with the last key.
+    """
+
+    n: int
+    m: int
+    left: int | None = None
+    right: int | None = None
+
+    @property
+    def offset(self) -> int:
+        """The key position that stands under query 0."""
+        return self.m - self.n
+
+    def keys(self, rows: slice) -> tuple[Any, Any]:
+        """First key and one past the last key that any of ``rows`` sees, before clipping to [0, M]."""
+        first = 0 if self.left is None else rows.start + self.offset - self.left
+        last = self.m if self.right is None else rows.stop + self.offset + self.right
+        return first, last
+
+    def queries(self, cols: slice) -> tuple[Any, Any]:
+        """First query and one past the last query that sees any of ``cols``, before clipping to [0, N]."""
+        first = 0 if self.right is None else cols.start - self.offset - self.right
+        last = self.n if self.left is None else cols.stop - self.offset + self.left
+        return first, last
+
+    def full(self, rows: slice, cols: slice) -> bool:
+        """Whether every query of ``rows`` sees every key of ``cols``."""
+        right = self.right is None or cols.stop - 1 <= rows.start + self.offset + self.right
+        left = self.left is None or cols.start >= rows.stop - 1 + self.offset - self.left
+        return left and right
+
+    def key_blocks(self, rows: slice, size: int) -> Iterator[slice]:
+        """The blocks of keys of which ``rows`` see something; hidden tiles are skipped."""
+        return blocks(self.m, size, *self.keys(rows))
+
+    def query_blocks(self, cols: slice, size: int) -> Iterator[slice]:
+        """The blocks of queries that see something of ``cols``; hidden tiles are skipped."""
+        return blocks(self.n, size, *self.queries(cols))
+
+
+def blocks(length: int, size: int, first: int = 0, last: int | None = None) -> Iterator[slice]:
+    """Cut range(length) into blocks of ``size``; yield those that meet [first, last)."""
+    first = max(first, 0)
+    last = length if last is None else min(last, length)
+    for start in range(first // size * size, last, size):
+        yield slice(start, min(start + size, length))
+
+
+def tile_sizes(group: int, block_q: int | None, block_k: int | None) -> tuple[int, int]:
+    """Block sizes of the tiled algorithm: 256 rows of queries (all heads of a group together) by 512 keys.
+
+    256 × 512 float32 scores are 512 KiB: one head's tile stays in a core's second-level cache.
+    """
+    return block_q or max(256 // group, 1), block_k or 512
+
+
+def chunk_sizes(m: int, dv: int, query_chunk: int | None, key_chunk: int | None) -> tuple[int, int]:
+    """Chunk sizes of the chunked algorithm: 256 queries by about √(M (Dv + 2)) keys.
+
+    A summary of a key chunk costs Dv + 2 numbers a query, a score costs one: the sum
+    Ck + (M / Ck)(Dv + 2) is least at Ck = √(M (Dv + 2)), here rounded to a power of two.
+    """
+    best = 2 ** round(math.log2(max(m * (dv + 2), 1)) / 2)
+    return query_chunk or 256, key_chunk or best
