@@ -1,0 +1,79 @@
+"""Softmax, ⊕ and merge, in JAX."""
+
+from functools import partial
+
+from attnlab.contract import missing
+from attnlab.typing import Float
+
+try:
+    import jax
+    import jax.numpy as jnp
+    from jax import Array, lax
+except ModuleNotFoundError as error:
+    raise missing("jax") from error
+
+Triple = tuple[Float[Array, "*rows"], Float[Array, "*rows"], Float[Array, "*rows Dv"]]
+
+
+@jax.jit
+def naive_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
+    """e^x / Σ e^x."""
+    e = jnp.exp(x)
+    l = e.sum(-1, keepdims=True)
+    empty = (x == -jnp.inf).all(-1, keepdims=True)
+    return e / jnp.where(empty, 1, l)
+
+
+@jax.jit
+def safe_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
+    """e^{x − m} / Σ e^{x − m}: three passes over x."""
+    m = lax.stop_gradient(x.max(-1, keepdims=True, initial=-jnp.inf))
+    e = jnp.exp(x - finite(m))
+    return e / positive(e.sum(-1, keepdims=True))
+
+
+@jax.jit
+def online_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
+    """Two passes: one for m and l together, one to write p."""
+
+    def step(ml: tuple[Array, Array], x_k: Array) -> tuple[tuple[Array, Array], None]:
+        m, l = ml
+        m_next = jnp.maximum(m, lax.stop_gradient(x_k))
+        shift = finite(m_next)
+        return (m_next, jnp.exp(m - shift) * l + jnp.exp(x_k - shift)), None
+
+    empty = jnp.full(x.shape[:-1], -jnp.inf, x.dtype), jnp.zeros(x.shape[:-1], x.dtype)
+    (m, l), _ = lax.scan(step, empty, jnp.moveaxis(x, -1, 0))
+    return jnp.exp(x - finite(m)[..., None]) / positive(l)[..., None]
+
+
+def combine(a: Triple, b: Triple) -> Triple:
+    """The operator ⊕ on (m, l, o). The result o / l does not depend on m, so no gradient goes through it."""
+    (m_a, l_a, o_a), (m_b, l_b, o_b) = a, b
+    m = lax.stop_gradient(jnp.maximum(m_a, m_b))
+    alpha, beta = jnp.exp(m_a - finite(m)), jnp.exp(m_b - finite(m))
+    return m, alpha * l_a + beta * l_b, alpha[..., None] * o_a + beta[..., None] * o_b
+
+
+def finite(m: Array) -> Array:
+    """The maximum to subtract: m, or 0 where nothing was seen yet, as −∞ − (−∞) is NaN."""
+    return jnp.where(m == -jnp.inf, 0, m)
+
+
+def positive(l: Array) -> Array:
+    """The sum to divide by: l, or 1 where no weight was seen. After the shift every other l is at least 1."""
+    return jnp.where(l == 0, 1, l)
+
+
+@partial(jax.jit, static_argnames="double")
+def merge(out_a: Array, lse_a: Array, out_b: Array, lse_b: Array, double: bool) -> tuple[Array, Array]:
+    """See :func:`attnlab.merge`: ⊕ with m = lse and l = 1, then normalized again."""
+    dtype = jnp.float64 if double else jnp.float32
+    m, l, o = combine(part(out_a, lse_a, dtype), part(out_b, lse_b, dtype))
+    return (o / positive(l)[..., None]).astype(out_a.dtype), m + jnp.log(positive(l))
+
+
+def part(out: Array, lse: Array, dtype: type) -> Triple:
+    """A normalized result as a triple (m, l, o) = (lse, 1, out); an empty part has o = 0."""
+    out = jnp.where(lse[..., None] == -jnp.inf, 0, out).astype(dtype)
+    return lse.astype(dtype), jnp.ones(lse.shape, dtype), out

@@ -1,0 +1,52 @@
+"""Tiled attention in JAX: the online fold, a tile of keys at a time for a tile of queries."""
+
+from attnlab.contract import Rules, implements
+from attnlab.scores.jax import Bias, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.scores.jax import accumulator, at, block, compiled, drop, einsum, only, scores, take, visibility, visits, write
+from attnlab.softmax.jax import Triple, finite, positive
+from attnlab.tiled import tiled_attention as public
+from attnlab.tiled.jax_grad import flash_gradient
+from attnlab.tiles import tile_sizes
+
+import jax.numpy as jnp
+from jax import Array
+from jax.lax import fori_loop, stop_gradient
+
+
+@implements(public)
+@compiled
+@flash_gradient
+def tiled_attention(
+    query: Query, key: Key, value: Value, mask: Mask, bias: Bias, seed: Seed, rules: Rules,
+    block_q: int | None, block_k: int | None,
+) -> tuple[Out, Lse]:
+    """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""
+    block_q, block_k = tile_sizes(rules.heads[-1], block_q, block_k)
+    block_q, block_k = min(block_q, rules.band.n), min(block_k, rules.band.m)
+    dtype, dv = accumulator(query), value.shape[-1]
+    out, lse = jnp.zeros((*query.shape[:-1], dv), query.dtype), jnp.zeros(query.shape[:-1], dtype)
+
+    def query_block(b: Array, results: tuple[Out, Lse]) -> tuple[Out, Lse]:
+        (out, lse), rows = results, block(b, block_q, rules.band.n)
+        q = rules.scale * at(query, rows, -2).astype(dtype)
+        m, l = jnp.full(q.shape[:-1], -jnp.inf, dtype), jnp.zeros(q.shape[:-1], dtype)
+        o = jnp.zeros((*q.shape[:-1], dv), dtype)
+
+        def key_block(c: Array, carry: Triple) -> Triple:
+            (m, l, o), cols = carry, block(c, block_k, rules.band.m, once=True)
+            visible = visibility(mask, bias, rules.band, rows, cols)
+            k, v = take(key, cols, visible), take(value, cols, visible)
+            s = scores(q, k, visible, bias, rows, cols)
+            m_next = jnp.maximum(m, stop_gradient(s.max(-1)))
+            shift = finite(m_next)
+            alpha, p = jnp.exp(m - shift), jnp.exp(s - shift[..., None])
+            l = alpha * l + p.sum(-1)
+            p = drop(p, seed, rules, rows, cols)
+            return m_next, l, alpha[..., None] * o + einsum("...hgqk,...hkd->...hgqd", p, v)
+
+        first, last = visits(*rules.band.keys(rows.range), block_k, rules.band.m)
+        m, l, o = fori_loop(first, last, key_block, (m, l, o))
+        o = only(l != 0, o / positive(l)[..., None])
+        return write(out, o, rows, -2), write(lse, m + jnp.log(positive(l)), rows, -1)
+
+    return fori_loop(0, -(-rules.band.n // block_q), query_block, (out, lse))
