@@ -1,0 +1,59 @@
+"""Chunked attention in PyTorch: chunks of keys summarized independently, then combined."""
+
+from attnlab.chunked import chunked_attention as public
+from attnlab.chunked.torch_grad import recomputed
+from attnlab.contract import Rules, implements
+from attnlab.scores.torch import Bias, Key, Keys, Lse, Mask, Out, Query, Rows, Seed, Shift, Value, Values, Visible
+from attnlab.scores.torch import accumulator, drop, matmul, no_autocast, only, read, scores
+from attnlab.softmax.torch import Triple, finite, highest, positive
+from attnlab.tiles import blocks, chunk_sizes
+from attnlab.typing import Float
+
+import torch
+from torch import Tensor as Array
+
+
+def summarize(
+    q: Rows, k: Keys, v: Values, bias: Shift, visible: Visible, seed: Seed, rules: Rules, rows: slice, cols: slice
+) -> Triple:
+    """(m, l, o) of one chunk of keys, by its own maximum."""
+    s = scores(q, k, bias, visible)
+    m = highest(s)
+    s = s - finite(m)[..., None]
+    p = s.exp_()
+    l = p.sum(-1)
+    return m, l, matmul(drop(p, seed, rules, rows, cols), v)
+
+
+def combine_all(summaries: list[Triple]) -> tuple[Float[Array, "*rows Dv"], Float[Array, "*rows"]]:
+    """⊕ over all summaries: bring each to the common maximum, add, divide."""
+    m = torch.stack([m_c for m_c, _, _ in summaries]).amax(0)
+    l, o = 0, 0
+    for m_c, l_c, o_c in summaries:
+        factor = torch.exp(m_c - finite(m))
+        l = l + factor * l_c
+        o = o + factor[..., None] * o_c
+    return only(l != 0, o / positive(l)[..., None]), m + torch.log(positive(l))
+
+
+@implements(public)
+@no_autocast
+@recomputed(summarize, combine_all)
+def chunked_attention(
+    query: Query, key: Key, value: Value, mask: Mask, bias: Bias, seed: Seed, rules: Rules,
+    query_chunk_size: int | None, key_chunk_size: int | None,
+) -> tuple[Out, Lse]:
+    """One query chunk at a time; all summaries of its key chunks are kept until they are combined."""
+    dtype, dv = accumulator(query), value.shape[-1]
+    query_chunk, key_chunk = chunk_sizes(rules.band.m, dv, query_chunk_size, key_chunk_size)
+    out, lse = query.new_empty((*query.shape[:-1], dv)), query.new_empty(query.shape[:-1], dtype=dtype)
+
+    for rows in blocks(rules.band.n, query_chunk):
+        q = rules.scale * query[..., rows, :].to(dtype)
+        summaries = [
+            summarize(q, *read(key, value, mask, bias, rules.band, rows, cols), seed, rules, rows, cols)
+            for cols in rules.band.key_blocks(rows, key_chunk)
+        ]
+        out[..., rows, :], lse[..., rows] = combine_all(summaries) if summaries else (0, -torch.inf)
+        del summaries  # before the next are made
+    return out, lse

@@ -1,0 +1,77 @@
+"""The gradient of chunked attention in PyTorch: one query chunk at a time, and in it one key chunk at a time.
+
+The forward is a chain: summarize, then combine_all. Backward, the gradient of combine_all gives that of every
+summary, and each summary is computed once more to carry it on to q, k, v and bias. Derived in notebook 06.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from attnlab.contract import Rules
+from attnlab.scores.torch import (
+    Bias, Key, Keys, Lse, Mask, Out, Query, Rows, Seed, Shift, Value, Values, Visible, accumulator, cut, read,
+)
+from attnlab.scores.torch_grad import custom_gradient
+from attnlab.softmax.torch import Triple
+from attnlab.tiles import blocks, chunk_sizes
+
+import torch
+from torch import Tensor as Array
+from torch.func import vjp
+
+
+def recomputed(summarize: Callable, combine_all: Callable) -> Callable[[Callable], Callable]:
+    """Decorator of the chunked core: its gradient recomputes the summaries instead of keeping them."""
+    return custom_gradient(partial(gradient, summarize, combine_all), partial(whole, summarize, combine_all))
+
+
+def gradient(
+    summarize: Callable, combine_all: Callable,
+    query: Query, key: Key, value: Value, mask: Mask, bias: Bias, out: Out, lse: Lse, dout: Out, dlse: Lse,
+    seed: Seed, rules: Rules, query_chunk_size: int | None, key_chunk_size: int | None, wants_bias: bool,
+) -> tuple[Array, ...]:
+    """dq, dk, dv and, where wanted, dbias; summed in the accumulation dtype."""
+    inputs = [query, key, value] + [bias] * wants_bias
+    dq, dk, dv, *dbias = grads = [torch.zeros_like(x, dtype=lse.dtype) for x in inputs]
+    query_chunk, key_chunk = chunk_sizes(rules.band.m, value.shape[-1], query_chunk_size, key_chunk_size)
+
+    for rows in blocks(rules.band.n, query_chunk):
+        q, do = rules.scale * query[..., rows, :].to(lse.dtype), dout[..., rows, :].to(lse.dtype)
+        chunks = list(rules.band.key_blocks(rows, key_chunk))
+        tile = partial(read, key, value, mask, bias, rules.band, rows)
+        summaries = [summarize(q, *tile(cols), seed, rules, rows, cols) for cols in chunks]
+        dsummaries = vjp(combine_all, summaries)[1]((do, dlse[..., rows]))[0] if chunks else []
+        del summaries  # each is computed again when its turn comes
+
+        for cols in chunks:
+            summary = partial(summarize, seed=seed, rules=rules, rows=rows, cols=cols)
+            dq_i, dk_j, dv_j, *db = pull(summary, q, *tile(cols), dsummaries.pop(0), wants_bias)
+            dq[..., rows, :].add_(dq_i, alpha=rules.scale)
+            dk[..., cols, :] += dk_j
+            dv[..., cols, :] += dv_j
+            if wants_bias:
+                cut(dbias[0], rows, cols).add_(db[0])
+    return tuple(grad.to(x.dtype) for grad, x in zip(grads, inputs))
+
+
+def pull(
+    summary: Callable, q: Rows, k: Keys, v: Values, bias: Shift, visible: Visible, cotangent: Triple, wants_bias: bool
+) -> tuple[Array, ...]:
+    """From the gradient of one summary to those of q, k, v and, where wanted, bias."""
+
+    def function(q: Rows, k: Keys, v: Values, bias: Shift = bias) -> Triple:
+        return summary(q, k, v, bias, visible)
+
+    return vjp(function, q, k, v, *[bias] * wants_bias)[1](cotangent)
+
+
+def whole(
+    summarize: Callable, combine_all: Callable,
+    query: Query, key: Key, value: Value, mask: Mask, bias: Bias, seed: Seed, rules: Rules, *sizes: int | None,
+) -> tuple[Out, Lse]:
+    """One chunk of everything, without buffers, for second derivatives: they take N·M memory."""
+    rows, cols = slice(0, rules.band.n), slice(0, rules.band.m)
+    q = rules.scale * query.to(accumulator(query))
+    tile = read(key, value, mask, bias, rules.band, rows, cols)
+    out, lse = combine_all([summarize(q, *tile, seed, rules, rows, cols)])
+    return out.to(query.dtype), lse

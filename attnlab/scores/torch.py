@@ -1,0 +1,189 @@
+"""One tile of scores, in PyTorch."""
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from numbers import Integral
+from typing import Any
+
+from attnlab.contract import Rules, missing
+from attnlab.scores import PARITY, ROTATIONS
+from attnlab.tiles import Band, blocks
+from attnlab.typing import Bool, Float, Int32
+
+try:
+    import torch
+    from torch import Tensor as Array
+except ModuleNotFoundError as error:
+    raise missing("torch") from error
+
+Query = Float[Array, "*batch Hk G N D"]
+Key = Float[Array, "*batch Hk M D"]
+Value = Float[Array, "*batch Hk M Dv"]
+Mask = Bool[Array, "*#batch #Hk #G #N #M"] | None
+Bias = Float[Array, "*#batch #Hk #G #N #M"] | None
+Seed = Integral | None
+Out = Float[Array, "*batch Hk G N Dv"]
+Lse = Float[Array, "*batch Hk G N"]
+
+Rows = Float[Array, "*batch Hk G R D"]
+Keys = Float[Array, "*batch Hk C D"]
+Values = Float[Array, "*batch Hk C Dv"]
+Tile = Float[Array, "*batch Hk G R C"]
+Visible = Bool[Array, "*#batch #Hk #G #R #C"] | None
+Shift = Float[Array, "*#batch #Hk #G #R #C"] | None
+
+
+def no_autocast(function: Callable) -> Callable:
+    """As a decorator: autocast is off inside, or tile products would be bfloat16 under a float32 label."""
+
+    @functools.wraps(function)
+    def wrapped(query: Any, *args: Any, **kwargs: Any) -> Any:
+        with torch.autocast(query.device.type, enabled=False):
+            return function(query, *args, **kwargs)
+
+    return wrapped
+
+
+def accumulator(x: Array) -> torch.dtype:
+    """The dtype of m, l and o: float64 for float64, float32 for everything else."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+def cut(x: Array | None, rows: slice, cols: slice) -> Array | None:
+    """The part of a mask or bias over one tile; an axis of size 1 stays 1."""
+    if x is None:
+        return None
+    return x[..., rows if x.shape[-2] > 1 else slice(None), cols if x.shape[-1] > 1 else slice(None)]
+
+
+def visibility(mask: Mask, bias: Bias, band: Band, rows: slice, cols: slice, device: torch.device) -> Visible:
+    """True where query i sees key j; None if the whole tile is visible. No axis is expanded."""
+    rules = []
+    if not band.full(rows, cols):
+        i = torch.arange(rows.start, rows.stop, device=device)[:, None] + band.offset
+        j = torch.arange(cols.start, cols.stop, device=device)
+        rules += [j >= i - band.left] if band.left is not None else []
+        rules += [j <= i + band.right] if band.right is not None else []
+        rules = [functools.reduce(torch.logical_and, rules)[None, None]]
+    if mask is not None:
+        rules.append(cut(mask, rows, cols))
+    if bias is not None:
+        rules.append(cut(bias, rows, cols) != -math.inf)
+    return functools.reduce(torch.logical_and, rules) if rules else None
+
+
+def read(
+    key: Key, value: Value, mask: Mask, bias: Bias, band: Band, rows: slice, cols: slice
+) -> tuple[Keys, Values, Shift, Visible]:
+    """What one tile reads from memory besides its queries: k, v and bias, and what is visible."""
+    visible = visibility(mask, bias, band, rows, cols, key.device)
+    k, v = take(key[..., cols, :], visible), take(value[..., cols, :], visible)
+    return k, v, None if bias is None else narrow(cut(bias, rows, cols), k.dtype), visible
+
+
+def columns(key: Key, value: Value, bias: Bias) -> Iterator[tuple[slice, Keys, Values, Shift]]:
+    """One key after the other: its position, k_j, v_j and bias_j.
+
+    The arrays are cut once: the gradient of a slice is as large as what it was cut from.
+    """
+    m = key.shape[-2]
+    shifts = [bias] * m if bias is None or bias.shape[-1] == 1 else bias.split(1, -1)
+    for j, k, v, shift in zip(range(m), key.split(1, -2), value.split(1, -2), shifts):
+        yield slice(j, j + 1), k, v, shift if shift is None else narrow(shift, accumulator(key))
+
+
+def take(x: Keys, visible: Visible) -> Keys:
+    """A tile of K or V in the accumulation dtype; keys that no query of the tile sees become 0.
+
+    A hidden key may hold NaN, and 0 · NaN is NaN: a weight of 0 alone would not keep it out.
+    """
+    x = x.to(accumulator(x))
+    return x if visible is None else torch.where(visible.any(-2).any(-2)[..., None], x, 0)
+
+
+def sees(visible: Visible) -> Bool[Array, "*#batch #Hk #G #R"] | bool:
+    """True where a query sees any key of the tile."""
+    return True if visible is None else visible.any(-1)
+
+
+def only(seen: Bool[Array, "*#batch #Hk #G #R"] | bool, x: Rows) -> Rows:
+    """x with 0 for the queries that see nothing, which may hold NaN, and no gradient for them."""
+    return x if seen is True else torch.where(seen[..., None], x, 0)
+
+
+def scores(q: Rows, k: Keys, bias: Shift, visible: Visible) -> Tile:
+    """s = q kᵀ + bias of one tile, −∞ where invisible; q (or k) comes already scaled, the bias already cut."""
+    s = matmul(only(sees(visible), q), k.mT)
+    if bias is not None:
+        s = s + bias
+    return s if visible is None else torch.where(visible, s, -math.inf)
+
+
+def narrow(bias: Array, dtype: torch.dtype) -> Array:
+    """The bias in the accumulation dtype; a finite number too large for it stays finite, a shift."""
+    if bias.dtype == torch.float64 and dtype != torch.float64:
+        largest = torch.finfo(dtype).max
+        bias = torch.where(bias.isfinite(), bias.clamp(-largest, largest), bias)
+    return bias.to(dtype)
+
+
+def matmul(a: Float[Array, "*batch Hk G R X"], b: Float[Array, "*batch Hk X Y"]) -> Float[Array, "*batch Hk G R Y"]:
+    """a @ b for every query head: the G heads of a group are rows of one product, so K is never repeated."""
+    *heads, g, r, x = a.shape
+    return (a.reshape((*heads, g * r, x)) @ b).reshape((*heads, g, r, b.shape[-1]))
+
+
+def drop(p: Tile, seed: Seed, rules: Rules, rows: slice, cols: slice) -> Tile:
+    """p with dropped probabilities set to 0 and the others divided by 1 − dropout."""
+    if rules.dropout == 0:
+        return p
+    factor = 0 if rules.dropout == 1 else 1 / (1 - rules.dropout)
+    return torch.where(kept(seed, rules, rows, cols, p.device), p, 0).mul_(factor)
+
+
+def kept(seed: Seed, rules: Rules, rows: slice, cols: slice, device: torch.device) -> Bool[Array, "*heads R C"]:
+    """True where dropout keeps: a pure function of seed, flat head index and (i, j)."""
+    integers = functools.partial(torch.arange, dtype=torch.int32, device=device)
+    h = integers(math.prod(rules.heads)).reshape((*rules.heads, 1, 1))
+    j = integers(cols.start, cols.stop)
+    r, c = rows.stop - rows.start, cols.stop - cols.start
+    z = torch.empty((*rules.heads, r, c), dtype=torch.bool, device=device)
+    for strip in blocks(r, max(2**14 // max(c, 1), 1)):  # a strip at a time: the generator needs scratch
+        i = integers(rows.start + strip.start, rows.start + strip.stop)[:, None]
+        z[..., strip, :] = at_least(threefry(int(seed), h, i, j), round(rules.dropout * 2**32))
+    return z
+
+
+def at_least(word: Int32[Array, "*shape"], threshold: int) -> Bool[Array, "*shape"]:
+    """word ≥ threshold as unsigned numbers: with the sign bit flipped, signed order is unsigned order."""
+    if threshold == 2**32:
+        return torch.zeros_like(word, dtype=torch.bool)
+    return (word ^ -(2**31)) >= threshold - 2**31
+
+
+def signed(word: int) -> int:
+    """The int32 of the same 32 bits; PyTorch computes little on uint32."""
+    return word - 2**32 if word >= 2**31 else word
+
+
+def threefry(
+    seed: int, h: Int32[Array, "*heads 1 1"], i: Int32[Array, "R 1"], j: Int32[Array, " C"]
+) -> Int32[Array, "*heads R C"]:
+    """First word of Threefry-2x32 with 20 rounds, key (seed, h), counter (i, j)."""
+    key = (torch.full_like(h, signed(seed)), h, h ^ signed(seed) ^ PARITY)
+    shape = torch.broadcast_shapes(h.shape, i.shape, j.shape)
+    x, y = (i + key[0]).expand(shape).clone(), (j + key[1]).expand(shape).clone()
+    high = torch.empty_like(y)
+    for r in range(20):
+        x += y
+        torch.bitwise_left_shift(y, ROTATIONS[r % 8], out=high)
+        y >>= 32 - ROTATIONS[r % 8]
+        y &= 2 ** ROTATIONS[r % 8] - 1  # the shift copied the sign bit
+        y |= high
+        y ^= x
+        if r % 4 == 3:
+            n = r // 4 + 1
+            x += key[n % 3]
+            y += key[(n + 1) % 3] + n
+    return x

@@ -1,0 +1,84 @@
+"""Softmax, ⊕ and merge, in PyTorch."""
+
+import math
+
+from attnlab.scores.torch import Bias, Key, Query, Value, accumulator, matmul
+from attnlab.typing import Float
+
+import torch
+from torch import Tensor as Array
+
+Triple = tuple[Float[Array, "*rows"], Float[Array, "*rows"], Float[Array, "*rows Dv"]]
+
+
+def naive_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
+    """e^x / Σ e^x."""
+    e = torch.exp(x)
+    l = e.sum(-1, keepdim=True)
+    empty = (x == -math.inf).all(-1, keepdim=True)
+    return e / torch.where(empty, 1, l)
+
+
+def safe_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
+    """e^{x − m} / Σ e^{x − m}: three passes over x."""
+    m = highest(x)
+    e = torch.exp(x - finite(m)[..., None])
+    return e / positive(e.sum(-1, keepdim=True))
+
+
+def online_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
+    """Two passes: one for m and l together, one to write p."""
+    m = x.new_full(x.shape[:-1], -math.inf)
+    l = x.new_zeros(x.shape[:-1])
+    for x_k in x.unbind(-1):
+        m_next = torch.maximum(m, x_k.detach())
+        shift = finite(m_next)
+        l = torch.exp(m - shift) * l + torch.exp(x_k - shift)
+        m = m_next
+    return torch.exp(x - finite(m)[..., None]) / positive(l)[..., None]
+
+
+def combine(a: Triple, b: Triple) -> Triple:
+    """The operator ⊕ on (m, l, o)."""
+    (m_a, l_a, o_a), (m_b, l_b, o_b) = a, b
+    m = torch.maximum(m_a, m_b).detach()
+    alpha, beta = torch.exp(m_a - finite(m)), torch.exp(m_b - finite(m))
+    return m, alpha * l_a + beta * l_b, alpha[..., None] * o_a + beta[..., None] * o_b
+
+
+def highest(s: Float[Array, "*rows n"]) -> Float[Array, "*rows"]:
+    """The maximum over the last axis, −∞ over nothing; a constant, since no result depends on the shift."""
+    s = s.detach()
+    return s.amax(-1) if s.shape[-1] else s.new_full(s.shape[:-1], -math.inf)
+
+
+def nothing(query: Query, key: Key, value: Value, bias: Bias) -> Triple:
+    """The identity of ⊕ for every query, as sums over no key: autograd and vmap see what they depend on."""
+    dtype = accumulator(query)
+    p = matmul(query[..., :0], key[..., :0, :0].mT).to(dtype)
+    p = p if bias is None else p + bias[..., :0].to(dtype)
+    l = p.sum(-1)
+    return torch.full_like(l, -math.inf), l, matmul(p, value[..., :0, :].to(dtype))
+
+
+def finite(m: Array) -> Array:
+    """The maximum to subtract: m, or 0 where nothing was seen yet, as −∞ − (−∞) is NaN."""
+    return torch.where(m == -math.inf, 0, m)
+
+
+def positive(l: Array) -> Array:
+    """The sum to divide by: l, or 1 where no weight was seen. After the shift every other l is at least 1."""
+    return torch.where(l == 0, 1, l)
+
+
+def merge(out_a: Array, lse_a: Array, out_b: Array, lse_b: Array, double: bool) -> tuple[Array, Array]:
+    """See :func:`attnlab.merge`: ⊕ with m = lse and l = 1, then normalized again."""
+    dtype = torch.float64 if double else torch.float32
+    m, l, o = combine(part(out_a, lse_a, dtype), part(out_b, lse_b, dtype))
+    return (o / positive(l)[..., None]).to(out_a.dtype), m + torch.log(positive(l))
+
+
+def part(out: Array, lse: Array, dtype: torch.dtype) -> Triple:
+    """A normalized result as a triple (m, l, o) = (lse, 1, out); an empty part has o = 0."""
+    out = torch.where(lse[..., None] == -math.inf, 0, out).to(dtype)
+    return lse.to(dtype), torch.ones_like(lse, dtype=dtype), out

@@ -1,0 +1,59 @@
+"""The gradient of tiled attention in PyTorch: FlashAttention's algorithm 4, a tile at a time.
+
+    p = e^{s − lse},   dv = pᵀ do,   dp = do vᵀ,   ds = p ∘ (dp − D),   dq = ds k,   dk = dsᵀ q
+
+with D = rowsum(do ∘ o) − dlse; derived in notebook 10.
+"""
+
+from attnlab.contract import Rules
+from attnlab.scores.torch import (
+    Bias, Key, Keys, Lse, Mask, Out, Query, Rows, Seed, Tile, Value, cut, drop, matmul, only, read, scores, sees,
+)
+from attnlab.scores.torch_grad import custom_gradient
+from attnlab.softmax.torch import finite
+from attnlab.tiles import blocks, tile_sizes
+
+import torch
+from torch import Tensor as Array
+
+
+@custom_gradient
+def flash_gradient(
+    query: Query, key: Key, value: Value, mask: Mask, bias: Bias, out: Out, lse: Lse, dout: Out, dlse: Lse,
+    seed: Seed, rules: Rules, block_q: int | None, block_k: int | None, wants_bias: bool,
+) -> tuple[Array, ...]:
+    """dq, dk, dv and, where wanted, dbias: keys in the outer loop, queries in the inner one."""
+    block_q, block_k = tile_sizes(rules.heads[-1], block_q, block_k)
+    dtype, delta = lse.dtype, torch.empty_like(lse)
+    for rows in blocks(rules.band.n, block_q):
+        do, o = dout[..., rows, :].to(dtype), out[..., rows, :]
+        delta[..., rows] = (do * o).sum(-1) - dlse[..., rows]
+    dq, dk, dv = torch.zeros_like(query, dtype=dtype), torch.empty_like(key), torch.empty_like(value)
+    dbias = torch.zeros_like(bias, dtype=dtype) if wants_bias else None
+
+    for cols in blocks(rules.band.m, block_k):
+        dk_j = torch.zeros_like(key[..., cols, :], dtype=dtype)
+        dv_j = torch.zeros_like(value[..., cols, :], dtype=dtype)
+        for rows in rules.band.query_blocks(cols, block_q):
+            k, v, b, visible = read(key, value, mask, bias, rules.band, rows, cols)
+            q = only(sees(visible), rules.scale * query[..., rows, :].to(dtype))
+            do = only(sees(visible), dout[..., rows, :].to(dtype))
+            p = scores(q, k, b, visible).sub_(finite(lse[..., rows])[..., None]).exp_()
+            z = drop(p, seed, rules, rows, cols)
+            dv_j += matmul_rows(z, do)
+            ds = matmul(do, v.mT).mul_(z).addcmul_(p, delta[..., rows, None], value=-1)
+            ds = ds if visible is None else ds.masked_fill_(~visible, 0)
+            dk_j += matmul_rows(ds, q)
+            dq[..., rows, :].add_(matmul(ds, k), alpha=rules.scale)
+            if wants_bias:
+                part = cut(dbias, rows, cols)
+                part += ds.sum_to_size(part.shape)
+            del p, z, ds  # before the next tile is made
+        dk[..., cols, :], dv[..., cols, :] = dk_j, dv_j
+    grads = dq.to(query.dtype), dk, dv
+    return (*grads, dbias.to(bias.dtype)) if wants_bias else grads
+
+
+def matmul_rows(a: Tile, b: Rows) -> Keys:
+    """Σ over the group's query rows of aᵀ b: what each key receives from all queries that read it."""
+    return a.flatten(-3, -2).mT @ b.flatten(-3, -2)
