@@ -1,0 +1,167 @@
+"""Read a lesson and make its two notebooks, not yet run: what an author writes, and what becomes of it.
+
+A lesson is written once, solutions included, in lessons/NN_name.md: a MyST Markdown notebook. An exercise, and the
+cell that checks it:
+
+    ```{code-cell}                            ```{code-cell}
+    :tags: [exercise]                         :tags: [check, points-2]
+
+    def double(x):                            check.lesson("01").exercise("double")(double)
+        "Twice x."                            ```
+        ### BEGIN SOLUTION
+        return 2 * x
+        ### END SOLUTION
+    ```
+
+The learner's notebook has a stub where the markers are, the solved one is as written, and both are ready for
+nbgrader. An exercise is named by the first function in it (grade_id 01-double), its check by the exercise before it
+(01-double-check; one point unless a tag says otherwise). The tags hide-input, hide-output and hide-cell also fold the
+cell in JupyterLab; nbval-ignore-output, nbval-skip and raises-exception mean what nbval says.
+"""
+
+import hashlib
+import json
+import re
+from collections import Counter
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from jupytext.myst import MystMetadataParsingError, myst_to_notebook
+from nbformat import NotebookNode
+
+STUB = ("# YOUR CODE HERE", "raise NotImplementedError()")  # nbgrader's own
+FOLDS = {"hide-input": ["source"], "hide-output": ["outputs"], "hide-cell": ["source", "outputs"]}
+PYTHON = {"name": "python", "file_extension": ".py", "mimetype": "text/x-python", "pygments_lexer": "ipython3"}
+KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
+
+
+class LessonError(Exception):
+    """A fault of a lesson, told in one sentence."""
+
+
+@dataclass
+class Job:
+    """One notebook to make: its lesson, its file, its cells, and for each cell the first line in the lesson."""
+
+    lesson: Path
+    path: Path
+    notebook: NotebookNode
+    lines: list[int]
+
+    def where(self, index: int, line: int = 1) -> str:
+        """Name a line of a cell as an author finds it in the lesson; a stub has moved the lines of its cell."""
+        cell = self.notebook.cells[index]
+        line = self.lines[index] + (0 if STUB[0] in cell.source else line - 1)
+        return f"{self.lesson.name}, line {line} (cell {cell.id} of {self.path.parent.name}/{self.path.name})"
+
+
+def plan(folder: Path, chosen: list[str]) -> list[Job]:
+    """The two notebooks of every lesson, or of the chosen ones."""
+    jobs = []
+    lessons = {path.stem[:2]: path for path in sorted((folder / "lessons").glob("*.md"))}
+    if unknown := set(chosen) - set(lessons):
+        raise LessonError(f"There is no lesson {', '.join(sorted(unknown))}; there are {', '.join(lessons) or 'none'}.")
+    for number, lesson in lessons.items():
+        if not re.fullmatch(r"\d\d_\w+", lesson.stem):
+            raise LessonError(f"lessons/{lesson.name}: a lesson is called NN_name.md.")
+        if not chosen or number in chosen:
+            solved, lines = read(lesson)
+            name = f"{lesson.stem}.ipynb"
+            jobs.append(Job(lesson, folder / "solutions" / name, solved, lines))
+            jobs.append(Job(lesson, folder / name, without_solutions(solved, lesson, lines), lines))
+    return jobs
+
+
+def read(lesson: Path) -> tuple[NotebookNode, list[int]]:
+    """Read a lesson: its notebook, without outputs, and each cell's first line."""
+    text = lesson.read_text(encoding="utf-8")
+    try:
+        notebook = myst_to_notebook(text, add_source_map=True)
+    except MystMetadataParsingError as error:
+        raise LessonError(f"{lesson.name}: {error}") from None
+    rows, lines = text.splitlines(), []
+    for number, (cell, start) in enumerate(zip(notebook.cells, notebook.metadata.source_map, strict=True), 1):
+        cell.id = f"{lesson.name[:2]}-{number:03}"
+        first = cell.source.split("\n")[0]
+        lines.append(next((row for row in range(start, len(rows)) if rows[row] == first), start) + 1)
+        hidden = [part for tag in tags(cell) for part in FOLDS.get(tag, [])]
+        if hidden:
+            cell.metadata["jupyter"] = {f"{part}_hidden": True for part in hidden}
+    grade(notebook, lesson, lines)
+    digest = hashlib.sha256(json.dumps([describe(cell) for cell in notebook.cells]).encode()).hexdigest()
+    record = {"lesson": lesson.name, "source": digest[:16]}
+    notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL, "language_info": PYTHON, "attnlab": record})
+    return notebook, lines
+
+
+def tags(cell: NotebookNode) -> list[str]:
+    """The tags of a cell."""
+    return cell.metadata.get("tags", [])
+
+
+def describe(cell: NotebookNode) -> list:
+    """What a cell is, apart from its outputs."""
+    return [cell.cell_type, cell.get("id"), cell.source, cell.metadata]
+
+
+def grade(notebook: NotebookNode, lesson: Path, lines: list[int]) -> None:
+    """Give exercises and their checks the metadata that nbgrader reads."""
+    exercise, seen = "", Counter()
+    for cell, line in zip(notebook.cells, lines, strict=True):
+        where = f"{lesson.name}, line {line}"
+        if "exercise" in tags(cell) or (cell.cell_type == "code" and "BEGIN SOLUTION" in cell.source):
+            exercise = name = f"{lesson.name[:2]}-{function_of(cell, where)}"
+        elif "check" in tags(cell):
+            if not exercise:
+                raise LessonError(f"{where}: there is no exercise before this check.")
+            name = f"{exercise}-check"
+        else:
+            continue
+        seen[name] += 1
+        name += f"-{seen[name]}" if seen[name] > 1 else ""
+        check = "check" in tags(cell)
+        cell.metadata["nbgrader"] = nbgrader = nbformat.from_dict({"schema_version": 3, "grade_id": name})
+        nbgrader.update(grade=check, solution=not check, locked=check, task=False)
+        if check:
+            points = [int(tag.removeprefix("points-")) for tag in tags(cell) if tag.startswith("points-")]
+            nbgrader["points"] = sum(points) or 1
+
+
+def function_of(cell: NotebookNode, where: str) -> str:
+    """The function that an exercise asks for."""
+    name = re.search(r"^(?:async )?(?:def|class) (\w+)", cell.source, re.MULTILINE)
+    if not name or "exercise" not in tags(cell) or "BEGIN SOLUTION" not in cell.source:
+        raise LessonError(
+            f"{where}: the tag `exercise` is for a cell that defines a function with ### BEGIN SOLUTION in it,"
+            " and each such cell has it."
+        )
+    return name[1]
+
+
+def without_solutions(notebook: NotebookNode, lesson: Path, lines: list[int]) -> NotebookNode:
+    """The learner's notebook."""
+    notebook = deepcopy(notebook)
+    for cell, line in zip(notebook.cells, lines, strict=True):
+        if "exercise" in tags(cell):
+            cell.source = stub(cell.source, f"{lesson.name}, line {line}")
+    return notebook
+
+
+def stub(source: str, where: str) -> str:
+    """Replace solutions as nbgrader's ClearSolutions does."""
+    kept, inside = [], False
+    for row in source.split("\n"):
+        begins, ends = "BEGIN SOLUTION" in row, "END SOLUTION" in row
+        indent = row[: len(row) - len(row.lstrip())]
+        if (begins and (inside or not indent)) or (ends and not inside):
+            raise LessonError(f"{where}: a solution begins and ends once, inside a function.")
+        if begins:
+            kept += [indent + line for line in STUB]
+        elif not inside:
+            kept.append(row)
+        inside = begins or (inside and not ends)
+    if inside:
+        raise LessonError(f"{where}: ### END SOLUTION is missing.")
+    return "\n".join(kept)

@@ -1,0 +1,88 @@
+"""Keep the learner's copies of the notebooks, in work/.
+
+    python notebooks/work.py fill        copy the notebooks that are not in work/ yet
+    python notebooks/work.py reset 01    put lesson 01 back; the learner's copy goes to work/backups/
+
+Nothing in work/ is ever overwritten or deleted.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+NOTEBOOKS = Path(__file__).resolve().parent
+
+
+def lessons(notebooks: Path) -> list[Path]:
+    """The notebooks made for learners, in the order of the course."""
+    return sorted(notebooks.glob("[0-9][0-9]_*.ipynb"))
+
+
+def put(source: Path, target: Path) -> None:
+    """Copy so that an interruption leaves the whole file or none."""
+    part = target.with_suffix(".part")
+    shutil.copyfile(source, part)
+    os.replace(part, target)
+
+
+def version(notebook: Path) -> str | None:
+    """The version of the lesson that a notebook was made from; None if it does not say."""
+    try:
+        return json.loads(notebook.read_text(encoding="utf-8"))["metadata"]["attnlab"]["source"]
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def fill(notebooks: Path, work: Path) -> None:
+    """Copy what is not there yet, and say which lessons have changed since they were copied."""
+    work.mkdir(exist_ok=True)
+    for source in lessons(notebooks):
+        target, number = work / source.name, source.name[:2]
+        if not target.exists():
+            put(source, target)
+            print(f"New in work/: {source.name}")
+        elif version(target) not in (None, version(source)):
+            print(
+                f"Lesson {number} has a newer version; `make reset LESSON={number}` gets it"
+                " and keeps a backup of yours."
+            )
+
+
+def reset(notebooks: Path, work: Path, lesson: str) -> None:
+    """Move the learner's notebook to work/backups/ under a new number and copy the lesson again."""
+    names = {path.name[:2]: path for path in lessons(notebooks)}
+    source = names.get(lesson.removesuffix(".ipynb").split("_")[0].zfill(2))
+    if source is None:
+        sys.exit(f"Say which lesson, e.g. make reset LESSON=01. There are: {', '.join(names) or 'none'}.")
+    work.mkdir(exist_ok=True)
+    target = work / source.name
+    if target.exists():
+        backups = work / "backups"
+        backups.mkdir(exist_ok=True)
+        count = 1
+        while (backup := backups / f"{source.stem}-{count}.ipynb").exists():
+            count += 1
+        target.rename(backup)
+        print(f"Your notebook is kept as work/backups/{backup.name}.")
+    put(source, target)
+    print(f"work/{target.name} is as at the start. If it is open in JupyterLab: File > Reload Notebook from Disk.")
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=["fill", "reset"])
+    parser.add_argument("lesson", nargs="?", default="", help="number of the lesson to reset")
+    options = parser.parse_args()
+    work = NOTEBOOKS.parent / "work"
+    if options.command == "fill":
+        fill(NOTEBOOKS, work)
+    else:
+        reset(NOTEBOOKS, work, options.lesson)
+
+
+if __name__ == "__main__":
+    main()
