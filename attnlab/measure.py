@@ -52,6 +52,7 @@ def torch_bytes(function: Callable, *arrays: Any) -> int:
         before = torch.cuda.memory_allocated()
         result = function(*arrays)
         return torch.cuda.max_memory_allocated() - before - result_bytes(result)
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else the profiler writes to stderr when it starts and stops
     activities = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
         result = function(*arrays)
