@@ -151,10 +151,8 @@ def window_sides(window: Any) -> tuple[int | None, int | None]:
 
 
 def check_dropout(p: Any, seed: Any, kind: str) -> float:
-    """p in [0, 1], and with p > 0 a seed in [0, 2³²); in JAX the seed may be a traced integer scalar."""
-    p = number("dropout", p)
-    if not 0 <= p <= 1:
-        raise ValueError(f"dropout is {p}; it must be between 0 and 1")
+    """p in [0, 1], and with p > 0 a seed; in JAX the seed may be a traced integer scalar."""
+    p = check_probability("dropout", p)
     if seed is None:
         if p > 0:
             raise ValueError(f"dropout is {p} but seed is None; dropout needs a seed, an integer in [0, 2**32)")
@@ -163,6 +161,19 @@ def check_dropout(p: Any, seed: Any, kind: str) -> float:
             raise TypeError(f"seed is a {dtype_name(seed)} array of shape {seed.shape}; it must be a uint32 scalar")
     else:
         check_static(seed=seed)
-        if integer("seed", seed, 0) >= 2**32:
-            raise ValueError(f"seed is {seed}; it must be less than 2**32")
+        check_seed(seed)
     return p
+
+
+def check_probability(name: str, p: Any) -> float:
+    """A number in [0, 1]."""
+    p = number(name, p)
+    if not 0 <= p <= 1:
+        raise ValueError(f"{name} is {p}; it must be between 0 and 1")
+    return p
+
+
+def check_seed(seed: Any) -> None:
+    """An integer in [0, 2³²)."""
+    if integer("seed", seed, 0) >= 2**32:
+        raise ValueError(f"seed is {seed}; it must be less than 2**32")

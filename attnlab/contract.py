@@ -77,11 +77,11 @@ class Call:
     blocks: dict[str, int | None]
 
 
-def backend(x: Any, package: str) -> Any:
-    """The module of ``package`` (such as 'attnlab.tiled') that serves arrays like ``x``."""
+def backend(name: str, x: Any, package: str) -> Any:
+    """The module of ``package`` (such as 'attnlab.tiled') that serves arrays like ``x``, the argument ``name``."""
     kind = kind_of(x)
     if kind is None:
-        raise TypeError(f"attnlab takes NumPy, JAX or PyTorch arrays, not {type(x).__name__}")
+        raise TypeError(f"{name} is of type {type(x).__name__}; attnlab takes NumPy, JAX and PyTorch arrays")
     return importlib.import_module(f"{package}.{kind}")
 
 
@@ -155,7 +155,7 @@ def dispatches(public: Callable) -> Callable:
     @functools.wraps(public)
     def function(*args: Any, **kwargs: Any) -> Any:
         query = signature.bind(*args, **kwargs).arguments["query"]
-        module = backend(query, public.__module__)
+        module = backend("query", query, public.__module__)
         return getattr(module, public.__name__)(*args, **kwargs)
 
     function.__doc__ = inspect.cleandoc(public.__doc__) + "\n" + inspect.cleandoc(ARGUMENTS)

@@ -5,7 +5,7 @@ import math
 from attnlab.contract import Rules, implements
 from attnlab.lazy import lazy_attention as public
 from attnlab.scores.torch import Bias, Key, Lse, Mask, Out, Query, Seed, Value
-from attnlab.scores.torch import columns, drop, no_autocast, only, scores, sees, take, visibility
+from attnlab.scores.torch import accumulator, columns, drop, no_autocast, only, scores, sees, take, visibility
 from attnlab.softmax.torch import nothing
 
 import torch
@@ -17,14 +17,14 @@ def lazy_attention(
     query: Query, key: Key, value: Value, mask: Mask, bias: Bias, seed: Seed, rules: Rules
 ) -> tuple[Out, Lse]:
     """Overflow is not repaired, as in naive attention."""
-    rows = slice(0, rules.band.n)
+    q, rows = query.to(accumulator(query)), slice(0, rules.band.n)
     _, l, o = nothing(query, key, value, bias)
     seen = torch.zeros_like(l, dtype=torch.bool)
 
     for cols, k, v, b in columns(key, value, bias):
         visible = visibility(mask, bias, rules.band, rows, cols, query.device)
         k, v = rules.scale * take(k, visible), take(v, visible)
-        e = torch.exp(scores(query.to(l.dtype), k, b, visible))
+        e = torch.exp(scores(q, k, b, visible))
         l = l + e[..., 0]
         o = torch.addcmul(o, drop(e, seed, rules, rows, cols), v[..., None, :, :])
         seen = seen | sees(visible)

@@ -3,7 +3,7 @@
 from attnlab.contract import Rules, implements
 from attnlab.online import online_attention as public
 from attnlab.scores.torch import Bias, Key, Lse, Mask, Out, Query, Seed, Value
-from attnlab.scores.torch import columns, drop, no_autocast, only, scores, take, visibility
+from attnlab.scores.torch import accumulator, columns, drop, no_autocast, only, scores, take, visibility
 from attnlab.softmax.torch import finite, nothing, positive
 
 import torch
@@ -15,13 +15,13 @@ def online_attention(
     query: Query, key: Key, value: Value, mask: Mask, bias: Bias, seed: Seed, rules: Rules
 ) -> tuple[Out, Lse]:
     """When the maximum moves, what was summed before shrinks by e^{m − m'}."""
-    rows = slice(0, rules.band.n)
+    q, rows = query.to(accumulator(query)), slice(0, rules.band.n)
     m, l, o = nothing(query, key, value, bias)
 
     for cols, k, v, b in columns(key, value, bias):
         visible = visibility(mask, bias, rules.band, rows, cols, query.device)
         k, v = rules.scale * take(k, visible), take(v, visible)
-        s = scores(query.to(l.dtype), k, b, visible)
+        s = scores(q, k, b, visible)
         m_next = torch.maximum(m, s[..., 0].detach())
         shift = finite(m_next)
         alpha, p = torch.exp(m - shift), torch.exp(s - shift[..., None])

@@ -1,10 +1,12 @@
 """One tile of scores, in NumPy."""
 
 import functools
+from typing import Any
 
 import numpy as np
 from numpy import ndarray as Array
 
+from attnlab.checks import check_probability, check_seed, integer
 from attnlab.contract import Rules
 from attnlab.scores import PARITY, ROTATIONS
 from attnlab.tiles import Band, blocks
@@ -53,7 +55,7 @@ def visibility(mask: Mask, bias: Bias, band: Band, rows: slice, cols: slice) -> 
     return functools.reduce(np.logical_and, rules) if rules else None
 
 
-def take(x: Keys, cols: slice, visible: Visible) -> Keys:
+def take(x: Key, cols: slice, visible: Visible) -> Keys:
     """A tile of K or V in the accumulation dtype; keys that no query of the tile sees become 0.
 
     A hidden key may hold NaN, and 0 · NaN is NaN: a weight of 0 alone would not keep it out.
@@ -79,7 +81,7 @@ def scores(q: Rows, k: Keys, visible: Visible, bias: Bias, rows: slice, cols: sl
     return s
 
 
-def narrow(bias: Array, dtype: type) -> Array:
+def narrow(bias: Array, dtype: np.dtype) -> Array:
     """The bias in the accumulation dtype; a finite number too large for it stays finite, a shift."""
     if bias.dtype == np.float64 and dtype != np.float64:
         largest = np.finfo(dtype).max
@@ -135,7 +137,15 @@ def threefry(
     return x
 
 
-def dropout_mask(seed: int, shape: tuple[int, ...], p: float) -> Bool[Array, "*heads N M"]:
-    """See :func:`attnlab.dropout_mask`."""
-    *heads, n, m = shape
+def dropout_mask(seed: Any, shape: Any, p: Any) -> Bool[Array, "*heads N M"]:
+    """Which attention probabilities a call with ``dropout=p`` and this ``seed`` keeps: a boolean array, True = kept.
+
+    ``seed``: an integer in [0, 2**32); ``shape``: (..., Hq, N, M), or (N, M) for one head; ``p`` in [0, 1].
+    The same in every algorithm, tiling and library. Raises TypeError or ValueError, naming the argument.
+    """
+    p = check_probability("p", p)
+    check_seed(seed)
+    if len(shape) < 2:
+        raise ValueError(f"shape is {shape}; it needs at least 2 axes, (..., Hq, N, M)")
+    *heads, n, m = (integer("shape", size, 0) for size in shape)
     return kept(seed, tuple(heads), slice(0, n), slice(0, m), p)

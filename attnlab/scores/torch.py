@@ -3,6 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from numbers import Integral
 from typing import Any
 
@@ -39,7 +40,9 @@ def no_autocast(function: Callable) -> Callable:
 
     @functools.wraps(function)
     def wrapped(query: Any, *args: Any, **kwargs: Any) -> Any:
-        with torch.autocast(query.device.type, enabled=False):
+        device = query.device.type
+        off = torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
+        with off:
             return function(query, *args, **kwargs)
 
     return wrapped

@@ -49,7 +49,7 @@ def online_softmax(x: Any) -> Any:
 
 def run(name: str, x: Any) -> Any:
     """Call the softmax ``name`` of the library that ``x`` belongs to."""
-    module = backend(x, __name__)
+    module = backend("x", x, __name__)
     check_float("x", x)
     if x.ndim == 0:
         raise ValueError("x is a scalar; softmax needs at least one axis")
@@ -65,7 +65,7 @@ def merge(out_a: Any, lse_a: Any, out_b: Any, lse_b: Any) -> tuple[Any, Any]:
     parts give (0, −∞). Differentiable, without NaN for empty parts.
     Raises TypeError for mixed libraries or unsupported dtypes, ValueError for shapes that differ.
     """
-    module = backend(out_a, __name__)
+    module = backend("out_a", out_a, __name__)
     kind = kind_of(out_a)
     for name, x in {"out_a": out_a, "lse_a": lse_a, "out_b": out_b, "lse_b": lse_b}.items():
         check_kind(name, x, kind)

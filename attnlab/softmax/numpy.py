@@ -47,12 +47,12 @@ def combine(a: Triple, b: Triple) -> Triple:
     return m, alpha * l_a + beta * l_b, alpha[..., None] * o_a + beta[..., None] * o_b
 
 
-def finite(m: Array) -> Array:
+def finite(m: Array | np.generic) -> Array:
     """The maximum to subtract: m, or 0 where nothing was seen yet, as −∞ − (−∞) is NaN."""
     return np.where(m == -np.inf, m.dtype.type(0), m)
 
 
-def positive(l: Array) -> Array:
+def positive(l: Array | np.generic) -> Array:
     """The sum to divide by: l, or 1 where no weight was seen. After the shift every other l is at least 1."""
     return np.where(l == 0, l.dtype.type(1), l)
 
