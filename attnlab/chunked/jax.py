@@ -4,10 +4,9 @@ from functools import partial
 
 from attnlab.chunked import chunked_attention as public
 from attnlab.contract import Rules, implements
-from attnlab.scores.jax import Bias, Block, Key, Keys, Lse, Mask, Out, Query, Rows, Seed, Shift, Value, Values
-from attnlab.scores.jax import (
-    accumulator, at, block, compiled, cut, drop, einsum, only, scores, take, visibility, visits, write,
-)
+from attnlab.scores.jax import Bias, Key, Keys, Lse, Mask, Out, Query, Rows, Seed, Shift, Value, Values
+from attnlab.scores.jax import accumulator, compiled, cut, drop, einsum, only, scores, take, visibility
+from attnlab.scores.jax_blocks import Block, at, block, visits, write
 from attnlab.softmax.jax import Triple, finite, positive
 from attnlab.tiles import chunk_sizes
 from attnlab.typing import Float
@@ -16,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-Summaries = tuple[Float[Array, "chunks *rows"], Float[Array, "chunks *rows"], Float[Array, "chunks *rows Dv"]]
+Summaries = tuple[Float[Array, " chunks *rows"], Float[Array, " chunks *rows"], Float[Array, " chunks *rows Dv"]]
 
 
 @implements(public)
@@ -31,13 +30,13 @@ def chunked_attention(
     query_chunk, key_chunk = min(query_chunk, n), min(key_chunk, m)
     out, lse = jnp.zeros((*query.shape[:-1], dv), query.dtype), jnp.zeros(query.shape[:-1], dtype)
 
-    @jax.checkpoint
+    @jax.checkpoint  # keeps b alone: the gradient computes the summaries again
     def attend(b: Array) -> tuple[Out, Lse]:
         rows = block(b, query_chunk, n)
         q = rules.scale * at(query, rows, -2).astype(dtype)
         first, last = visits(*rules.band.keys(rows.range), key_chunk, m)
 
-        @jax.checkpoint
+        @jax.checkpoint  # keeps c alone: the gradient computes s and p again
         def summary(c: Array) -> Triple:
             cols = block(c, key_chunk, m, once=True)
             k, v = at(key, cols, -2), at(value, cols, -2)  # cut here: cond's gradient is as large as its arguments
@@ -47,12 +46,12 @@ def chunked_attention(
 
         return combine_all(lax.map(summary, jnp.arange(-(-m // key_chunk))))
 
-    def query_chunk_step(b: Array, results: tuple[Out, Lse]) -> tuple[Out, Lse]:
+    def step(b: Array, results: tuple[Out, Lse]) -> tuple[Out, Lse]:
         (out, lse), rows = results, block(b, query_chunk, n)
         o, lse_i = attend(b)
         return write(out, o, rows, -2), write(lse, lse_i, rows, -1)
 
-    return lax.fori_loop(0, -(-n // query_chunk), query_chunk_step, (out, lse))
+    return lax.fori_loop(0, -(-n // query_chunk), step, (out, lse))
 
 
 def summarize(

@@ -2,8 +2,9 @@
 
 from attnlab.contract import Rules, implements
 from attnlab.lazy import lazy_attention as public
-from attnlab.scores.jax import Bias, Block, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.scores.jax import Bias, Key, Lse, Mask, Out, Query, Seed, Value
 from attnlab.scores.jax import accumulator, compiled, drop, only, scores, sees, take, visibility
+from attnlab.scores.jax_blocks import Block
 
 import jax.numpy as jnp
 from jax import Array

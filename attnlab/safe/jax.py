@@ -2,8 +2,9 @@
 
 from attnlab.contract import Rules, implements
 from attnlab.safe import safe_attention as public
-from attnlab.scores.jax import Bias, Block, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.scores.jax import Bias, Key, Lse, Mask, Out, Query, Seed, Value
 from attnlab.scores.jax import accumulator, compiled, drop, einsum, only, scores, take, visibility
+from attnlab.scores.jax_blocks import Block
 from attnlab.softmax.jax import finite, positive
 
 import jax.numpy as jnp

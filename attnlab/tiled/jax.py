@@ -2,7 +2,8 @@
 
 from attnlab.contract import Rules, implements
 from attnlab.scores.jax import Bias, Key, Lse, Mask, Out, Query, Seed, Value
-from attnlab.scores.jax import accumulator, at, block, compiled, drop, einsum, only, scores, take, visibility, visits, write
+from attnlab.scores.jax import accumulator, compiled, drop, einsum, only, scores, take, visibility
+from attnlab.scores.jax_blocks import at, block, visits, write
 from attnlab.softmax.jax import Triple, finite, positive
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.jax_grad import flash_gradient

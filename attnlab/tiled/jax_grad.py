@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from attnlab.contract import Rules
-from attnlab.scores.jax import Bias, Block, Key, Lse, Mask, Out, Query, Rows, Seed, Tile, Value, Visible
-from attnlab.scores.jax import accumulator, at, block, cut, drop, einsum, only, scores, sees, take, visibility, visits, write
+from attnlab.scores.jax import Bias, Key, Lse, Mask, Out, Query, Rows, Seed, Tile, Value, Visible
+from attnlab.scores.jax import accumulator, cut, drop, einsum, only, scores, sees, take, visibility
+from attnlab.scores.jax_blocks import Block, at, block, visits, write
 from attnlab.softmax.jax import finite
 from attnlab.tiles import tile_sizes
 

@@ -1,0 +1,55 @@
+"""Blocks of an axis, in JAX: where a block starts may be traced, how large it is may not."""
+
+from typing import NamedTuple
+
+from attnlab.contract import missing
+
+try:
+    import jax.numpy as jnp
+    from jax import Array, lax
+except ModuleNotFoundError as error:
+    raise missing("jax") from error
+
+
+class Block(NamedTuple):
+    """``size`` positions from ``start`` on; those before ``first`` were in the block before."""
+
+    start: int | Array
+    size: int
+    first: int | Array | None = None
+
+    @property
+    def positions(self) -> Array:
+        """The positions themselves."""
+        return self.start + jnp.arange(self.size, dtype=jnp.int32)
+
+    @property
+    def range(self) -> slice:
+        """The positions as a slice, for ``Band``."""
+        return slice(self.start, self.start + self.size)
+
+
+def block(b: int | Array, size: int, length: int, *, once: bool = False) -> Block:
+    """The b-th block of a length; all have the same size, as shapes are static.
+
+    When the size does not divide the length, dynamic_slice moves the last block back until it ends with the
+    length: a famous bug for those who take it to start at b · size, and correct once that is reckoned with.
+    The block then begins with positions of the block before. A result for them is merely computed and written
+    twice; what is summed must count them once, so ``once`` marks them, and ``visibility`` hides them.
+    """
+    return Block(jnp.minimum(b * size, length - size), size, b * size if once and length % size else None)
+
+
+def visits(first: int | Array, last: int | Array, size: int, length: int) -> tuple[Array, Array]:
+    """The range of blocks that meet [first, last): traced, so that a loop over it skips hidden tiles."""
+    return jnp.maximum(first, 0) // size, -(-jnp.minimum(last, length) // size)
+
+
+def at(x: Array, part: Block, axis: int) -> Array:
+    """A block of one axis; x itself if it has that size, being the whole axis or cut before."""
+    return x if x.shape[axis] == part.size else lax.dynamic_slice_in_dim(x, part.start, part.size, axis)
+
+
+def write(x: Array, new: Array, part: Block, axis: int) -> Array:
+    """x with a block of one axis replaced: in place, when compiled in a loop."""
+    return lax.dynamic_update_slice_in_dim(x, new.astype(x.dtype), part.start, axis)
