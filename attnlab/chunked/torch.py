@@ -36,6 +36,7 @@ def combine_all(summaries: list[Triple]) -> tuple[Float[Array, "*rows Dv"], Floa
     return only(l != 0, o / positive(l)[..., None]), m + torch.log(positive(l))
 
 
+@torch.compiler.disable  # it would unroll the loops
 @implements(public)
 @no_autocast
 @recomputed(summarize, combine_all)

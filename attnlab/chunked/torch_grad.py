@@ -22,10 +22,10 @@ from torch.func import vjp
 
 def recomputed(summarize: Callable, combine_all: Callable) -> Callable[[Callable], Callable]:
     """Decorator of the chunked core: its gradient recomputes the summaries instead of keeping them."""
-    return custom_gradient(partial(gradient, summarize, combine_all), partial(whole, summarize, combine_all))
+    return custom_gradient(partial(backward, summarize, combine_all), partial(whole, summarize, combine_all))
 
 
-def gradient(
+def backward(
     summarize: Callable, combine_all: Callable,
     query: Query, key: Key, value: Value, mask: Mask, bias: Bias, out: Out, lse: Lse, dout: Out, dlse: Lse,
     seed: Seed, rules: Rules, query_chunk_size: int | None, key_chunk_size: int | None, wants_bias: bool,

@@ -31,4 +31,4 @@ def lazy_attention(
 
     l = torch.where(seen, l, 1)
     o = o / l[..., None]
-    return only(seen, o).to(query.dtype), torch.where(seen, torch.log(l), -math.inf)
+    return only(seen, o.to(query.dtype)), torch.where(seen, torch.log(l), -math.inf)

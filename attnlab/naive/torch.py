@@ -26,4 +26,4 @@ def naive_attention(
     l = torch.where(seen, l, 1)
     p = e / l[..., None]
     o = matmul(drop(p, seed, rules, rows, cols), v)
-    return only(seen, o).to(query.dtype), torch.where(seen, torch.log(l), -math.inf)
+    return only(seen, o.to(query.dtype)), torch.where(seen, torch.log(l), -math.inf)

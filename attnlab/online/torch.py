@@ -31,4 +31,4 @@ def online_attention(
         m = m_next
 
     o = o / positive(l)[..., None]
-    return only(l != 0, o).to(query.dtype), m + torch.log(positive(l))
+    return only(l != 0, o.to(query.dtype)), m + torch.log(positive(l))

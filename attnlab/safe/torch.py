@@ -26,4 +26,4 @@ def safe_attention(
     l = e.sum(-1)
     p = e / positive(l)[..., None]
     o = matmul(drop(p, seed, rules, rows, cols), v)
-    return only(l != 0, o).to(query.dtype), m + torch.log(positive(l))
+    return only(l != 0, o.to(query.dtype)), m + torch.log(positive(l))

@@ -12,7 +12,6 @@ from typing import Any
 
 from attnlab.scores.torch import no_autocast
 
-import torch
 from torch import Tensor as Array
 from torch.autograd import Function
 from torch.func import vjp
@@ -22,22 +21,21 @@ from torch.func import vjp
 class Algorithm:
     """A core, its gradient, and a plain formula of the same result for derivatives of the gradient.
 
-    core(query, key, value, mask, bias, *options) gives (out, lse), and so does plain; gradient(query, key, value,
+    core(query, key, value, mask, bias, *options) gives (out, lse), and so does plain; backward(query, key, value,
     mask, bias, out, lse, dout, dlse, *options, wants_bias) gives dq, dk, dv and, where wanted, dbias.
     """
 
     core: Callable
-    gradient: Callable
+    backward: Callable
     plain: Callable | None
 
 
-def custom_gradient(gradient: Callable, plain: Callable | None = None) -> Callable[[Callable], Callable]:
-    """Decorator of a core: ``gradient`` takes the place of the derivative of its loops."""
+def custom_gradient(backward: Callable, plain: Callable | None = None) -> Callable[[Callable], Callable]:
+    """Decorator of a core: ``backward`` takes the place of the derivative of its loops."""
 
     def decorate(core: Callable) -> Callable:
-        algorithm = Algorithm(core, no_autocast(gradient), plain and no_autocast(plain))
+        algorithm = Algorithm(core, no_autocast(backward), plain and no_autocast(plain))
 
-        @torch.compiler.disable
         @functools.wraps(core)
         def function(*arrays_and_options: Any, **sizes: Any) -> tuple[Array, Array]:
             return Attention.apply(algorithm, *arrays_and_options, *sizes.values())
@@ -63,11 +61,11 @@ class Attention(Function):
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Array | None) -> tuple:
-        results = ctx.saved_tensors[5:]  # one that the loss does not use has gradient 0, which takes no memory
-        dout, dlse = [x.new_zeros(()).expand_as(x) if dx is None else dx for x, dx in zip(results, cotangents)]
-        wants_bias = ctx.needs_input_grad[5]
-        grads = Gradient.apply(ctx.algorithm, *ctx.saved_tensors, dout, dlse, *ctx.options, wants_bias)
-        dq, dk, dv, *dbias = grads
+        saved, wants_bias = ctx.saved_tensors, ctx.needs_input_grad[5]
+        cotangents = [  # of a result that the loss does not use: 0, without memory
+            x.new_zeros(()).expand_as(x) if dx is None else dx for x, dx in zip(saved[5:], cotangents)
+        ]
+        dq, dk, dv, *dbias = Gradient.apply(ctx.algorithm, *saved, *cotangents, *ctx.options, wants_bias)
         return None, dq, dk, dv, None, *(dbias or [None]), *[None] * len(ctx.options)
 
     @staticmethod
@@ -86,7 +84,7 @@ class Gradient(Function):
 
     @staticmethod
     def forward(algorithm: Algorithm, *args: Any) -> tuple[Array, ...]:
-        return algorithm.gradient(*args)
+        return algorithm.backward(*args)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple[Array, ...]) -> None:

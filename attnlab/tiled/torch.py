@@ -11,6 +11,7 @@ from attnlab.tiles import blocks, tile_sizes
 import torch
 
 
+@torch.compiler.disable  # it would unroll the loops
 @implements(public)
 @no_autocast
 @flash_gradient

@@ -2,7 +2,7 @@
 
     p = e^{s − lse},   dv = pᵀ do,   dp = do vᵀ,   ds = p ∘ (dp − D),   dq = ds k,   dk = dsᵀ q
 
-with D = rowsum(do ∘ o) − dlse; derived in notebook 10.
+with D = rowsum(do ∘ o) − dlse; derived in notebook 10. With dropout, z = p dropped stands for p in dv and in p ∘ dp.
 """
 
 from attnlab.contract import Rules
@@ -17,8 +17,7 @@ import torch
 from torch import Tensor as Array
 
 
-@custom_gradient
-def flash_gradient(
+def backward(
     query: Query, key: Key, value: Value, mask: Mask, bias: Bias, out: Out, lse: Lse, dout: Out, dlse: Lse,
     seed: Seed, rules: Rules, block_q: int | None, block_k: int | None, wants_bias: bool,
 ) -> tuple[Array, ...]:
@@ -57,3 +56,7 @@ def flash_gradient(
 def matmul_rows(a: Tile, b: Rows) -> Keys:
     """Σ over the group's query rows of aᵀ b: what each key receives from all queries that read it."""
     return a.flatten(-3, -2).mT @ b.flatten(-3, -2)
+
+
+flash_gradient = custom_gradient(backward)
+"""Decorator of the tiled core: ``backward`` takes the place of the derivative of its loops."""
