@@ -1,0 +1,51 @@
+"""Settings that hold for all tests."""
+
+import os
+
+import hypothesis
+import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # read by every library when it is first imported
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+hypothesis.settings.register_profile("fixed", deadline=None, derandomize=True, database=None, max_examples=60)
+hypothesis.settings.load_profile("fixed")
+
+COMPILES = {"seen": 0, "cleared": 0}
+
+
+def count(event, duration, **details):
+    """Called by JAX at each of its monitored events."""
+    COMPILES["seen"] += event == "/jax/core/compile/backend_compile_duration"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compile_quickly():
+    """Compiled programs of tests run once: optimizing them costs more than it saves."""
+    import jax
+
+    jax.config.update("jax_disable_most_optimizations", True)
+    jax.monitoring.register_event_duration_secs_listener(count)
+
+
+@pytest.fixture(autouse=True)
+def _bound_compiled_programs():
+    """Hundreds of compiled programs exhaust the process's memory maps: drop them every 40."""
+    yield
+    if COMPILES["seen"] - COMPILES["cleared"] >= 40:
+        clear()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _clear_after_module():
+    yield
+    clear()
+
+
+def clear():
+    """Forget every compiled program, if there is any."""
+    import jax
+
+    if COMPILES["seen"] > COMPILES["cleared"]:
+        jax.clear_caches()
+    COMPILES["cleared"] = COMPILES["seen"]
