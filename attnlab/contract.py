@@ -158,7 +158,7 @@ def dispatches(public: Callable) -> Callable:
         module = backend("query", query, public.__module__)
         return getattr(module, public.__name__)(*args, **kwargs)
 
-    function.__doc__ = inspect.cleandoc(public.__doc__) + "\n" + inspect.cleandoc(ARGUMENTS)
+    function.__doc__ = inspect.cleandoc(public.__doc__) + "\n\n" + inspect.cleandoc(ARGUMENTS)
     return function
 
 

@@ -80,6 +80,18 @@ def test_the_mask_seen_through_a_call(algorithm, library):
     np.testing.assert_array_equal(back(lse), back(plain[1]))
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_the_threshold_itself_is_kept(library):
+    """A word equal to p · 2³² is kept; with a p one step larger it is dropped."""
+    x = [to(library, np.ones(shape, np.float32)) for shape in ((6, 4, 2), (6, 10, 2))]
+    value = to(library, np.zeros((6, 10, 10), np.float32) + np.eye(10, dtype=np.float32))
+    at = VECTOR["h"], VECTOR["i"], VECTOR["j"]
+    for word, expected in ((VECTOR["word"], True), (VECTOR["word"] + 1, False)):
+        out, _ = call(library, "tiled", *x, value, dropout=word / 2**32, seed=VECTOR["seed"])
+        assert (back(out)[at] > 0) == expected
+        assert attnlab.dropout_mask(VECTOR["seed"], (6, 4, 10), word / 2**32)[at] == expected
+
+
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 @pytest.mark.parametrize("algorithm", ["chunked", "tiled"])
 def test_no_tiling_changes_the_mask(algorithm, library):

@@ -8,7 +8,7 @@ from jax.test_util import check_grads
 from tests import oracle
 from tests.cases import CASES
 from tests.comparison import assert_gradients_agree
-from tests.libraries import ALGORITHMS, SAFE, call, gradients, precision, to
+from tests.libraries import ALGORITHMS, SAFE, back, call, gradients, precision, to
 from tests.test_oracle import difference
 
 INFINITE = {"a score of −∞ from the data", "scores of −∞ alone in a tile"}  # 0 · ∞ in the formula itself
@@ -39,7 +39,11 @@ def test_gradients(library, algorithm, case):
     dout, dlse = case.cotangents()
     with precision(library, *case.stored.values()):
         cotangents = to(library, dout), to(library, dlse)
-        grads = gradients(library, algorithm, case.arrays(library), *cotangents, sizes=case.sizes, **case.options)
+        arrays = case.arrays(library)
+        before = [back(x).copy() for x in (*arrays.values(), *cotangents)]
+        grads = gradients(library, algorithm, arrays, *cotangents, sizes=case.sizes, **case.options)
+        for x, old in zip((*arrays.values(), *cotangents), before):
+            np.testing.assert_array_equal(back(x), old, err_msg="an input was modified")
     wanted = {"query", "key", "value"} | ({"bias"} & set(case.stored) if library != "numpy" else set())
     assert set(grads) == wanted
     assert_gradients_agree(case, grads, dout, dlse)

@@ -161,3 +161,15 @@ def test_jax_skips_hidden_tiles(algorithm):
     out, _ = call("jax", algorithm, *(to("jax", t) for t in x), sizes=(8, 8), causal=True)
     assert np.isfinite(np.asarray(out)[0, :16]).all()
     assert np.isnan(np.asarray(out)[0, 16:]).all()
+
+
+@pytest.mark.parametrize("algorithm", ["chunked", "tiled"])
+def test_jax_skips_hidden_tiles_in_the_gradient(algorithm):
+    """The gradient by a query is free of the NaN that only hidden tiles of its row hold."""
+    x = dict.fromkeys(("query", "key", "value"), np.ones((1, 32, 2), np.float32))
+    x["value"] = np.where(np.arange(32)[:, None] < 16, x["value"], np.nan)
+    x = {name: to("jax", t) for name, t in x.items()}
+    dlse = to("jax", np.zeros((1, 32), np.float32))
+    grads = gradients("jax", algorithm, x, x["query"], dlse, sizes=(8, 8), causal=True)
+    assert np.isfinite(np.asarray(grads["query"])[0, :16]).all()
+    assert np.isnan(np.asarray(grads["query"])[0, 16:]).all()
