@@ -167,6 +167,7 @@ SHAPES = (
 )  # fmt: skip
 for shape in SHAPES:
     make(f"mask {shape}", mask=mask(*shape))
+for shape in ((), (10,), (7, 10), (7, 1), (1, 1), (4, 1, 10), (4, 7, 1), (2, 1, 7, 10), (2, 1, 1, 10), (2, 4, 7, 10)):
     make(f"bias {shape}", bias=bias(*shape))
 make("mask, 2-D call", (7, 5), mask=mask(7, 10))
 make("bias, 2-D call", (7, 5), bias=bias(1, 10))
