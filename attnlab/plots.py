@@ -88,7 +88,7 @@ def show(figure: Figure, alt: str) -> None:
 
 def ladders(here: str | None = None) -> Figure:
     """The two ladders of the course; ``here`` is the rung to mark, such as "softmax safe" or "attention lazy"."""
-    figure, (left, right) = canvas(10, 4.4, ncols=2, width_ratios=[4, 5])
+    figure, (left, right) = canvas(10.0, 4.4, ncols=2, width_ratios=[4, 5])
     for axes, name, rungs in ((left, "softmax", SOFTMAX_LADDER), (right, "attention", ATTENTION_LADDER)):
         blank(axes, f"the ladder of {name}", len(ATTENTION_LADDER))
         for height, (rung, idea, lesson) in enumerate(rungs):
