@@ -97,14 +97,14 @@ def ladders(here: str | None = None) -> Figure:
     return figure
 
 
-def blank(axes: Axes, title: str, height: float) -> None:
+def blank(axes: Axes, title: str, height: int) -> None:
     """Axes to draw boxes in."""
     axes.set(xlim=(0, 1), ylim=(-0.1, height))
     axes.set_title(title, loc="left")
     axes.axis("off")
 
 
-def box(axes: Axes, height: float, rung: str, idea: str, note: str, marked: bool) -> None:
+def box(axes: Axes, height: int, rung: str, idea: str, note: str, marked: bool) -> None:
     """One rung."""
     patch = FancyBboxPatch(
         (0.02, height + 0.08), 0.96, 0.66, boxstyle="round,pad=0,rounding_size=0.03",
