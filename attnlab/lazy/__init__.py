@@ -20,5 +20,5 @@ def lazy_attention(
     Right only while each row's sum of e^score neither overflows (largest score below 88.7 - log M in
     float32) nor vanishes (largest score above -87), like naive. Source: Rabe & Staats 2021, section 2; Jang
     et al. 2019. Extra memory: Dv + 2 elements a query in the forward. Plain automatic differentiation
-    keeps every step of the loop: N·M·(Dv + 2) elements.
+    keeps every step of the loop: up to N·M·(Dv + 2) elements.
     """

@@ -18,5 +18,5 @@ def online_attention(
 
     Source: Rabe & Staats 2021, section 3, with the update of Milakov & Gimelshein 2018. Extra memory:
     Dv + 2 elements a query in the forward. Plain automatic differentiation keeps every step of the loop:
-    N·M·(Dv + 2) elements.
+    up to N·M·(Dv + 2) elements.
     """

@@ -24,4 +24,7 @@ def tiled_attention(
     blocks of Bq queries (times G = Hq / Hk rows) and Bk keys: Bq·Bk + Bq·(2D + Dv + 2) + Bk·(D + Dv)
     elements, independent of N and M; the gradient adds lse and D, 2N, and for half precision a float32 dq.
     By default block_q = 256 / G and block_k = 512. Not twice differentiable: use safe_attention for that.
+    The gradient recomputes the weights as e^(score - lse), so it inherits the rounding of lse: in float32 a
+    relative error of about 6e-8 times the magnitude of the row's largest score. Where a bias of -1e6 or
+    below covers a whole row, hide the row by a mask or use safe_attention.
     """
