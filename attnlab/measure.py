@@ -23,6 +23,18 @@ HONEST_XLA = "--xla_cpu_experimental_ynn_fusion_type="
 measured without it."""
 
 
+def honest_xla() -> None:
+    """Have XLA count all memory in this process, so that JAX functions can be measured in it.
+
+    Call before jax is imported; RuntimeError if it is too late. Times taken afterwards are not XLA's best.
+    """
+    flags = os.environ.get("XLA_FLAGS", "").split()
+    if HONEST_XLA not in flags:
+        if "jax" in sys.modules:
+            raise RuntimeError("jax is imported already; call honest_xla() first")
+        os.environ["XLA_FLAGS"] = " ".join([*flags, HONEST_XLA])
+
+
 def extra_bytes(function: Callable, *arrays: Any) -> int:
     """Peak memory of ``function(*arrays)`` in bytes, beyond ``arrays`` and beyond what it returns.
 
@@ -65,7 +77,7 @@ def torch_bytes(function: Callable, *arrays: Any) -> int:
 
 
 def jax_bytes(function: Callable, *arrays: Any) -> int:
-    """The compiler's temporary memory of ``function``, which is not run."""
+    """The compiler's temporary memory of ``function``, which is not run: jax.ShapeDtypeStruct will do for arrays."""
     import jax
 
     if jax.default_backend() == "cpu" and HONEST_XLA not in os.environ.get("XLA_FLAGS", "").split():
@@ -115,11 +127,19 @@ def measure_lengths(
     sizes = {}
     for n in lengths:
         rng = np.random.default_rng(n)
-        arrays = [rng.standard_normal((1, n, d), dtype=np.float32) for _ in range(4 if gradient else 3)]
-        if library != "numpy":
-            arrays = [importlib.import_module(ARRAYS[library]).asarray(x) for x in arrays]
-        if library == "torch" and not sizes:
-            call(*arrays)  # a library's first call also allocates what it keeps for good
+        count = 4 if gradient else 3
+        if library == "jax":
+            import jax
+
+            sizes[n] = jax_bytes(call, *[jax.ShapeDtypeStruct((1, n, d), np.float32)] * count)
+            continue
+        arrays = [rng.standard_normal((1, n, d), dtype=np.float32) for _ in range(count)]
+        if library == "torch":
+            import torch
+
+            arrays = [torch.asarray(x) for x in arrays]
+            if not sizes:
+                call(*arrays)  # a library's first call also allocates what it keeps for good
         sizes[n] = extra_bytes(call, *arrays)
     return sizes
 
@@ -150,7 +170,6 @@ def jax_gradient(forward: Callable, query: Any, key: Any, value: Any, dout: Any)
 
 
 GRADIENTS = {"numpy": numpy_gradient, "torch": torch_gradient, "jax": jax_gradient}
-ARRAYS = {"torch": "torch", "jax": "jax.numpy"}
 
 if __name__ == "__main__":
     print(json.dumps([measure_lengths(**task) for task in json.loads(sys.argv[1])]))

@@ -4,8 +4,9 @@
     python notebooks/build.py 01 --force  build lesson 01 anyway
     python notebooks/build.py --check     build nothing; list what is stale, missing or extra
 
-Each lessons/NN_name.md becomes NN_name.ipynb for learners and solutions/NN_name.ipynb (see lesson.py), both run from
-this folder and stored with their outputs. Outputs of widgets are not stored: without a kernel they cannot be shown.
+Each lessons/NN_name.md becomes NN_name.ipynb for learners and solutions/NN_name.ipynb (see lesson.py), each page
+lessons/name.md becomes name.ipynb; all run from this folder and are stored with their outputs. Outputs of widgets are
+not stored: without a kernel they cannot be shown.
 Output to stderr, or one that names a folder or the name of this machine, is an error.
 
 A notebook is built again when its cells differ from the lesson's or when a module of attnlab that it imported has
@@ -181,7 +182,7 @@ def check(folder: Path, jobs: list[Job]) -> list[str]:
 def main() -> None:
     """Read the command line and build or check."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("lessons", nargs="*", metavar="NN", help="numbers of lessons; all if none is given")
+    parser.add_argument("lessons", nargs="*", metavar="NN", help="lessons by number, pages by name; default: all")
     parser.add_argument("--check", action="store_true", help="build nothing; fail if something is to be built")
     parser.add_argument("--force", action="store_true", help="build what is up to date, too")
     parser.add_argument("--folder", type=Path, default=Path(__file__).parent, help=argparse.SUPPRESS)
@@ -190,7 +191,7 @@ def main() -> None:
     os.environ["PYTHONHASHSEED"] = "0"
     os.environ.pop("MPLBACKEND", None)
     try:
-        jobs = plan(folder, [number.zfill(2) for number in options.lessons])
+        jobs = plan(folder, [name.zfill(2) for name in options.lessons])
         if options.check:
             wrong = check(folder, jobs)
             sys.exit("\n".join([*wrong, "`make notebooks` builds them."]) if wrong else 0)

@@ -1,7 +1,8 @@
 """Read a lesson and make its two notebooks, not yet run: what an author writes, and what becomes of it.
 
-A lesson is written once, solutions included, in lessons/NN_name.md: a MyST Markdown notebook. An exercise, and the
-cell that checks it:
+A lesson is written once, solutions included, in lessons/NN_name.md: a MyST Markdown notebook. A page such as
+lessons/reproductions.md is written in the same way; it has no exercises and becomes one notebook. An exercise, and
+the cell that checks it:
 
     ```{code-cell}                            ```{code-cell}
     :tags: [exercise]                         :tags: [check, points-2]
@@ -58,20 +59,28 @@ class Job:
 
 
 def plan(folder: Path, chosen: list[str]) -> list[Job]:
-    """The two notebooks of every lesson, or of the chosen ones."""
+    """The two notebooks of every lesson, or of the chosen ones; a page has one."""
     jobs = []
-    lessons = {path.stem[:2]: path for path in sorted((folder / "lessons").glob("*.md"))}
+    lessons = {short(path): path for path in sorted((folder / "lessons").glob("*.md"))}
     if unknown := set(chosen) - set(lessons):
         raise LessonError(f"There is no lesson {', '.join(sorted(unknown))}; there are {', '.join(lessons) or 'none'}.")
     for number, lesson in lessons.items():
-        if not re.fullmatch(r"\d\d_\w+", lesson.stem):
-            raise LessonError(f"lessons/{lesson.name}: a lesson is called NN_name.md.")
+        if not re.fullmatch(r"\d\d_\w+|[a-z]\w*", lesson.stem):
+            raise LessonError(f"lessons/{lesson.name}: a lesson is called NN_name.md, a page name.md.")
         if not chosen or number in chosen:
             solved, lines = read(lesson)
             name = f"{lesson.stem}.ipynb"
-            jobs.append(Job(lesson, folder / "solutions" / name, solved, lines))
+            if number.isdigit():
+                jobs.append(Job(lesson, folder / "solutions" / name, solved, lines))
+            elif any("exercise" in tags(cell) for cell in solved.cells):
+                raise LessonError(f"lessons/{lesson.name}: exercises belong in a lesson, called NN_name.md.")
             jobs.append(Job(lesson, folder / name, without_solutions(solved, lesson, lines), lines))
     return jobs
+
+
+def short(path: Path) -> str:
+    """The number of a lesson, or the name of a page."""
+    return path.stem[:2] if path.stem[:1].isdigit() else path.stem
 
 
 def read(lesson: Path) -> tuple[NotebookNode, list[int]]:
@@ -83,7 +92,7 @@ def read(lesson: Path) -> tuple[NotebookNode, list[int]]:
         raise LessonError(f"{lesson.name}: {error}") from None
     rows, lines = text.splitlines(), []
     for number, (cell, start) in enumerate(zip(notebook.cells, notebook.metadata.source_map, strict=True), 1):
-        cell.id = f"{lesson.name[:2]}-{number:03}"
+        cell.id = f"{short(lesson)}-{number:03}"
         first = cell.source.split("\n")[0]
         lines.append(next((row for row in range(start, len(rows)) if rows[row] == first), start) + 1)
         hidden = [part for tag in tags(cell) for part in FOLDS.get(tag, [])]

@@ -18,7 +18,12 @@ NOTEBOOKS = Path(__file__).resolve().parent
 
 def lessons(notebooks: Path) -> list[Path]:
     """The notebooks made for learners, in the order of the course."""
-    return sorted(notebooks.glob("[0-9][0-9]_*.ipynb"))
+    return sorted(notebooks.glob("*.ipynb"))
+
+
+def short(path: Path) -> str:
+    """The number of a lesson, or the name of a page."""
+    return path.stem[:2] if path.stem[:1].isdigit() else path.stem
 
 
 def put(source: Path, target: Path) -> None:
@@ -40,7 +45,7 @@ def fill(notebooks: Path, work: Path) -> None:
     """Copy what is not there yet, and say which lessons have changed since they were copied."""
     work.mkdir(exist_ok=True)
     for source in lessons(notebooks):
-        target, number = work / source.name, source.name[:2]
+        target, number = work / source.name, short(source)
         if not target.exists():
             put(source, target)
             print(f"New in work/: {source.name}")
@@ -53,7 +58,7 @@ def fill(notebooks: Path, work: Path) -> None:
 
 def reset(notebooks: Path, work: Path, lesson: str) -> None:
     """Move the learner's notebook to work/backups/ under a new number and copy the lesson again."""
-    names = {path.name[:2]: path for path in lessons(notebooks)}
+    names = {short(path): path for path in lessons(notebooks)}
     source = names.get(lesson.removesuffix(".ipynb").split("_")[0].zfill(2))
     if source is None:
         sys.exit(f"Say which lesson, e.g. make reset LESSON=01. There are: {', '.join(names) or 'none'}.")

@@ -106,6 +106,17 @@ def test_two_notebooks(built: Path) -> None:
     assert learner["metadata"].keys() == {"attnlab", "kernelspec", "language_info"}
 
 
+def test_a_page_is_one_notebook_without_exercises(tmp_path: Path) -> None:
+    course = make_course(tmp_path, lesson("6 * 7"))
+    (course / "notebooks/lessons/01_toy.md").rename(course / "notebooks/lessons/tables.md")
+    assert "1 notebooks built" in build(course)[1]
+    page = json.loads((course / "notebooks/tables.ipynb").read_text())
+    assert page["cells"][1]["id"] == "tables-002"
+    assert not [*course.glob("notebooks/solutions/*")]
+    (course / "notebooks/lessons/tables.md").write_text(lesson(EXERCISE))
+    assert "exercises belong in a lesson" in build(course)[1]
+
+
 def test_building_again(course: Path) -> None:
     files = [course / "notebooks/01_toy.ipynb", course / "notebooks/solutions/01_toy.ipynb"]
     before = [path.read_bytes() for path in files]

@@ -6,6 +6,7 @@ import matplotlib
 import numpy as np
 
 from attnlab import METHODS, plots
+from attnlab.plots import lesson01 as figures
 
 ROOT = Path(__file__).parents[1]
 
@@ -36,11 +37,11 @@ def test_square_names_every_algorithm():
 
 
 def test_matrices_write_their_entries():
-    assert {"1", "0.25", "·"} <= texts(plots.matrices({"title": np.array([[1, 0.25, 0.0]])}))
+    assert {"1", "0.25", "·"} <= texts(figures.matrices({"title": np.array([[1, 0.25, 0.0]])}))
 
 
 def test_memory_draws_points_and_lines():
-    figure = plots.memory(
+    figure = figures.memory(
         {"numpy": {2: 16, 4: 64}}, {"1 head": ([2, 4], [16, 64])}, {"64 B": 64}, {"1 head": plots.COLORS["naive"]}
     )
     lines = [line.get_xydata().tolist() for line in figure.axes[0].get_lines()]
@@ -54,5 +55,5 @@ def test_binary_units():
 
 
 def test_cliffs_shows_what_is_lost():
-    figure = plots.cliffs(np.array([0.0, 1.0]), np.array([1.0, np.nan]), [("cliff", 0.5, "left")])
+    figure = figures.cliffs(np.array([0.0, 1.0]), np.array([1.0, np.nan]), [("cliff", 0.5, "left")])
     assert [1.0, -0.22] in figure.axes[0].get_lines()[1].get_xydata().tolist()

@@ -1,44 +1,58 @@
 """Exercise checkers: ``check.answer(my_function)`` finds the exercise by the function's name.
 
-    check.answer(attention_row)        is it right? if not, the smallest input that fails
+    check.answer(attention_row)        is it right? if not, which mistake is it, and on what input does it show
     f = check.use(attention_row)       the learner's function if it is right, the course's otherwise
     check.hint("attention_row")        one hint more at each call
     check.progress()                   what is done, in this notebook
 
 ``check.lesson("01").exercise("attention_row")(f)`` is the long spelling of ``check.answer``, for a
-function of another name. Nothing is uploaded and nothing is hidden: each exercise is one small file in
-attnlab/check/exercises, with its reference solution.
+function of another name. Answers may be written in NumPy, JAX or PyTorch. Nothing is uploaded and nothing
+is hidden: each exercise is one small file in attnlab/check/exercises, with its reference solution.
 """
 
+import html
 import importlib
 import os
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
-from attnlab.check.engine import Exercise, Verdict, examine
+from attnlab.check.engine import examine
+from attnlab.check.exercise import Exercise
+from attnlab.check.verdict import Verdict, show
 
 _verdicts: dict[str, Verdict] = {}
 _hints: dict[str, int] = {}
 
 
-def find(name: str) -> Exercise:
-    """The exercise called ``name``; ValueError lists the names there are."""
-    if name not in names():
-        raise ValueError(f"no exercise is called {name!r}; there are {', '.join(names())}")
-    return importlib.import_module(f"{__name__}.exercises.{name}").EXERCISE
+def lessons() -> dict[str, list[str]]:
+    """The names of the exercises, by the number of their lesson."""
+    root = Path(__file__).parent / "exercises"
+    return {
+        folder.name[-2:]: [module.name for module in pkgutil.iter_modules([str(folder)])]
+        for folder in sorted(root.glob("lesson[0-9][0-9]"))
+    }
 
 
 def names() -> list[str]:
     """All exercises, by name."""
-    return [module.name for module in pkgutil.iter_modules(importlib.import_module(f"{__name__}.exercises").__path__)]
+    return [name for found in lessons().values() for name in found]
+
+
+def find(name: str) -> Exercise:
+    """The exercise called ``name``; ValueError lists the names there are."""
+    for number, found in lessons().items():
+        if name in found:
+            return importlib.import_module(f"{__name__}.exercises.lesson{number}.{name}").EXERCISE
+    raise ValueError(f"no exercise is called {name!r}; there are {', '.join(names())}")
 
 
 def answer(function: Callable, name: str | None = None) -> None:
-    """Check an answer and print what was found. Under nbgrader a missing or wrong answer is an AssertionError."""
+    """Check an answer and show what was found. Under nbgrader a missing or wrong answer is an AssertionError."""
     exercise = find(name or function.__name__)
     verdict = _verdicts[exercise.name] = examine(exercise, function)
-    print(verdict.text)
+    show(verdict.text, verdict.html())
     if os.environ.get("NBGRADER_EXECUTION"):
         assert verdict.state == "right", verdict.text
 
@@ -59,13 +73,23 @@ def hint(name: str) -> None:
     print(f"Hint {given} of {len(hints)}: {hints[given - 1]}")
 
 
-def progress() -> None:
-    """Print a table of the exercises and how far they are, as checked in this notebook."""
-    rows = sorted((find(name) for name in names()), key=lambda e: (e.lesson, e.stars, e.name))
-    width = max(len(e.name) for e in rows)
-    for e in rows:
-        state = _verdicts[e.name].state if e.name in _verdicts else "not checked"
-        print(f"{e.lesson}  {e.name:<{width}}  {'★' * e.stars:<3}  {state}")
+def progress(number: str | None = None) -> None:
+    """Show a table of the exercises and how far they are, as checked in this notebook.
+
+    ``number``: a lesson such as "01"; otherwise the lessons of which something was checked here, or all.
+    """
+    begun = {n for n, found in lessons().items() if not _verdicts.keys().isdisjoint(found)} or lessons().keys()
+    shown = {number} if number is not None else begun
+    exercises = [find(name) for n, found in lessons().items() if n in shown for name in found]
+    rows = [
+        (e.lesson, e.name, "★" * e.stars, _verdicts[e.name].state if e.name in _verdicts else "not checked")
+        for e in sorted(exercises, key=lambda e: (e.lesson, e.stars, e.name))
+    ]
+    width = max((len(row[1]) for row in rows), default=0)
+    text = "\n".join(f"{n}  {name:<{width}}  {stars:<3}  {state}" for n, name, stars, state in rows)
+    cells = ["".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in row) for row in rows]
+    head = "".join(f"<th style='text-align:left'>{title}</th>" for title in ("lesson", "exercise", "", "state"))
+    show(text, f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>")
 
 
 @dataclass(frozen=True)

@@ -1,128 +1,95 @@
-"""Run an answer on an exercise's inputs, beside the reference, and say in words what was found."""
+"""Examine an answer: is it right, is it as cheap as promised, and if not, which mistake is it?"""
 
-import copy
-import linecache
-import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
 
-import numpy as np
+from attnlab.check.compare import agree, arguments, difference, tolerance
+from attnlab.check.exercise import Case, Cost, Exercise, Mistake
+from attnlab.check.guard import call, explain
+from attnlab.check.library import NAMES, library_of
+from attnlab.check.outcome import SECONDS, NotAttempted, Outcome, outcome
+from attnlab.check.verdict import Verdict
 
-
-@dataclass(frozen=True)
-class Case:
-    """One input: arguments, and what is special about them in the words of the course."""
-
-    label: str
-    args: tuple
-
-
-@dataclass(frozen=True)
-class Exercise:
-    """Statement, reference, inputs (smallest first), what the answer may cost, and graded hints."""
-
-    name: str
-    lesson: str
-    stars: int
-    reference: Callable
-    cases: Callable[[], list[Case]]
-    hints: tuple[str, ...]
-    cost: Callable[[Callable], str | None] = field(default=lambda answer: None)
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """``state`` is "right", "wrong" or "not attempted"; ``text`` says why."""
-
-    state: str
-    text: str
+ALIKE = 0.05  # two costs are the same if they differ by less than this fraction
 
 
 def examine(exercise: Exercise, answer: Callable) -> Verdict:
     """The verdict on one answer."""
-    try:
-        cases = exercise.cases()
-        for case in cases:
-            problem = compare(exercise, answer, case)
-            if problem:
-                return Verdict("wrong", f"{exercise.name}: not right yet.\n{problem}")
-        problem = exercise.cost(answer)
-    except NotAttempted:
-        return Verdict("not attempted", f"{exercise.name}: not attempted yet.")
-    if problem:
-        return Verdict("wrong", f"{exercise.name}: right values, but {problem}")
-    return Verdict("right", f"{exercise.name}: right, on {len(cases)} inputs.")
+    name, library = exercise.name, library_of(answer, exercise.library)
+    cases, left, first = exercise.cases(), SECONDS[library], None
+    outcomes: list[Outcome] = []
+    for case in cases:
+        try:
+            found = outcome(exercise, answer, case, left)
+        except NotAttempted:
+            return Verdict("not attempted", f"{name}: not attempted yet.")
+        outcomes.append(found)
+        left -= found.seconds
+        problem = judge(exercise, found, case)
+        if problem and first is None:
+            first = (case, found, problem)
+        if found.kind == "TimeUp":
+            break
+    if first is not None:
+        known = diagnose(exercise, cases, outcomes)
+        return wrong(exercise, *first, known.say if known else "")
+    for cost in exercise.costs:
+        said = too_expensive(exercise, cost, answer, library)
+        if said:
+            return Verdict("wrong", f"{name}: right values, but too expensive.", said)
+    where = "" if library == exercise.library else f" ({NAMES[library]})"
+    within = ", and within what it may cost" if exercise.costs else ""
+    return Verdict("right", f"{name}: right, on {len(cases)} inputs{where}{within}.")
 
 
-class NotAttempted(Exception):
-    """The answer is still the stub."""
+def judge(exercise: Exercise, found: Outcome, case: Case) -> str | None:
+    """What is wrong with an outcome; None if nothing is."""
+    if exercise.judge is not None:
+        return found.problem or exercise.judge(case, found.result)
+    return difference(found, outcome(exercise, exercise.reference, case), case, exercise.dtype)
 
 
-def compare(exercise: Exercise, answer: Callable, case: Case) -> str | None:
-    """Run one case; None if the answer is right, otherwise what to tell the learner."""
-    given = copy.deepcopy(case.args)
-    try:
-        got = answer(*given)
-    except NotImplementedError:
-        raise NotAttempted from None
-    except (Exception, RecursionError) as error:
-        return f"{describe(case)}\n  {where(error, answer)}"
-    if got is ...:
-        raise NotAttempted
-    if not all(same(a, b) for a, b in zip(given, case.args)):
-        return f"{describe(case)}\n  your function changes its inputs; work on a copy."
-    expected = exercise.reference(*case.args)
-    problem = difference(got, expected)
-    return problem and f"{describe(case)}\n  {problem}"
+def diagnose(exercise: Exercise, cases: list[Case], outcomes: list[Outcome]) -> Mistake | None:
+    """The mistake whose wrong implementation does the same as the answer in all cases."""
+    if len(outcomes) < len(cases):
+        return None
+    for mistake in exercise.mistakes:
+        for function in mistake.wrong:
+            if same_in_all(exercise, function, cases, outcomes):
+                return mistake
+    return None
 
 
-def describe(case: Case) -> str:
-    """The input in words."""
-    return f"  Smallest input that fails: {case.label}"
+def same_in_all(exercise: Exercise, function: Callable, cases: list[Case], outcomes: list[Outcome]) -> bool:
+    """Whether ``function`` has these outcomes."""
+    return all(
+        agree(found, outcome(exercise, function, case), tolerance(case)) for case, found in zip(cases, outcomes)
+    )
 
 
-def same(a: Any, b: Any) -> bool:
-    """Equal to the bit, NaN included."""
-    return np.array_equal(a, b, equal_nan=np.asarray(a).dtype.kind == "f")
+def too_expensive(exercise: Exercise, cost: Cost, answer: Callable, library: str) -> str:
+    """What to say of an answer that costs more than it may; empty if it does not."""
+    done = call(cost.measure, (answer, library), SECONDS[library])
+    if done.error is not None:
+        return f"Its cost could not be measured: {explain(done.error, answer, SECONDS[library])}"
+    if done.result <= cost.limit:
+        return ""
+    said = cost.say.format(found=done.result, limit=cost.limit)
+    for mistake in exercise.mistakes:
+        for function in mistake.wrong:
+            if alike(exercise, cost, function, done.result):
+                return f"{mistake.say} ({said})"
+    return said
 
 
-def difference(got: Any, expected: Any) -> str | None:
-    """None if ``got`` is ``expected`` (numbers up to rounding, relative to the largest); otherwise how it differs."""
-    if got is None:
-        return "your function returned None; is a return missing?"
-    try:
-        found = np.asarray(got)
-    except (ValueError, RuntimeError):
-        return f"your function returned a {type(got).__name__} that is not an array"
-    wanted = np.asarray(expected)
-    if found.shape != wanted.shape:
-        return f"expected shape {wanted.shape}, got {found.shape}"
-    if found.dtype.kind not in {"b": "b", "i": "iu", "f": "f"}[wanted.dtype.kind]:
-        return f"expected {wanted.dtype} numbers, got {found.dtype}"
-    if wanted.dtype.kind == "f":
-        scale = np.abs(wanted).max(initial=0)
-        close = np.allclose(found, wanted, rtol=0, atol=1e-6 * scale, equal_nan=True)
-    else:
-        close = np.array_equal(found, wanted)
-    return None if close else f"expected {text(wanted)}\n  got      {text(found)}"
+def alike(exercise: Exercise, cost: Cost, function: Callable, found: float) -> bool:
+    """Whether a wrong function has right values and costs as much."""
+    right = not any(judge(exercise, outcome(exercise, function, case), case) for case in exercise.cases())
+    return right and abs(cost.measure(function, library_of(function, exercise.library)) - found) <= ALIKE * found
 
 
-def text(x: np.ndarray) -> str:
-    """A small array on one line, or the beginning of a large one."""
-    if x.dtype.kind == "b":
-        x = x.astype(int)
-    line = np.array2string(x, precision=4, suppress_small=True, threshold=40, separator=", ")
-    return line.replace("\n", "\n" + 11 * " ")
-
-
-def where(error: BaseException, answer: Callable) -> str:
-    """The error, at the learner's own line."""
-    code = getattr(answer, "__code__", None)
-    message = f"{type(error).__name__}: {error}"
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if code and f.filename == code.co_filename]
-    if not frames:
-        return message
-    line = frames[-1].lineno or code.co_firstlineno
-    source = linecache.getline(code.co_filename, line).strip()
-    return f"{message}\n  in your line {line - code.co_firstlineno + 1}: {source}"
+def wrong(exercise: Exercise, case: Case, found: Outcome, problem: str, say: str) -> Verdict:
+    """The verdict on an answer that fails in ``case``."""
+    seen = f"{'Seen on' if say else 'Smallest input that fails'}: {case.label}"
+    printed = [f"It printed: {found.printed.strip()[:300]}"] if found.printed.strip() else []
+    evidence = (seen, *arguments(exercise, case), f"  {problem}", *printed)
+    return Verdict("wrong", f"{exercise.name}: not right yet.", say, evidence)

@@ -1,8 +1,8 @@
 """Lesson 00, ★: the weighted average, to meet the checker."""
 
-import numpy as np
+from attnlab.check.exercise import Case, Exercise, Mistake
 
-from attnlab.check.engine import Case, Exercise
+import numpy as np
 
 
 def average(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -11,16 +11,47 @@ def average(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def cases() -> list[Case]:
+    """Two fingerprints and random rows."""
     rng = np.random.default_rng(0)
     return [
         Case("ONES: weights 1 and 2, every value 1 (an average of ones is 1)", (np.array([1.0, 2.0]), np.ones((2, 1)))),
-        Case("EYE: values are the identity, so the result is the weights, normalized",
-             (np.array([1.0, 2.0, 5.0]), np.eye(3))),
+        Case(
+            "EYE: values are the identity, so the result is the weights, normalized",
+            (np.array([1.0, 2.0, 5.0]), np.eye(3)),
+        ),
         Case("five random rows", (rng.random(5), rng.normal(size=(5, 3)))),
     ]
 
 
 EXERCISE = Exercise(
-    "average", "00", 1, average, cases,
-    hints=("What must the weights add up to, so that an average of ones is 1?", "Divide by weights.sum()."),
+    lesson="00",
+    stars=1,
+    reference=average,
+    cases=cases,
+    hints=(
+        "What must the weights add up to, so that an average of ones is 1?",
+        "The numerator of the formula is weights @ values.",
+        "Divide by weights.sum().",
+    ),
+    mistakes=(
+        Mistake(
+            "You add up the weighted values and do not divide by the sum of the weights. Weights 1 and 2 make 3 of an "
+            "average of ones.",
+            lambda weights, values: weights @ values,
+        ),
+        Mistake(
+            "You divide by the number of values. The denominator of the formula is the sum of the weights; the two "
+            "agree only if the weights are 1 on average.",
+            lambda weights, values: weights @ values / len(weights),
+        ),
+        Mistake(
+            "You take the plain mean: your result does not depend on the weights. Multiply each value by its weight "
+            "before you add.",
+            lambda weights, values: values.mean(0),
+        ),
+        Mistake(
+            "You divide by the sum of the values. The weights are what must add up to 1: divide by their sum.",
+            lambda weights, values: weights @ values / values.sum(0),
+        ),
+    ),
 )

@@ -1,8 +1,8 @@
 """Lesson 01, ★★: the longest sequence that fits."""
 
-from math import isqrt
+from math import ceil, isqrt, sqrt
 
-from attnlab.check.engine import Case, Exercise
+from attnlab.check.exercise import Case, Exercise, Function, Mistake
 
 
 def longest(free_bytes: int, batch: int, heads: int, itemsize: int, copies: int) -> int:
@@ -11,6 +11,7 @@ def longest(free_bytes: int, batch: int, heads: int, itemsize: int, copies: int)
 
 
 def cases() -> list[Case]:
+    """Both neighbors of exact fits, and one number too large for floating point."""
     exact = 2 * 8 * 4 * 3 * 1000**2
     calls = [
         ("1 head, 1 byte, 1 copy, 16 bytes: 4×4 just fits", (16, 1, 1, 1, 1)),
@@ -19,16 +20,75 @@ def cases() -> list[Case]:
         ("3 copies of 2 × 8 heads in 4 bytes: exactly N = 1000", (exact, 2, 8, 4, 3)),
         ("one byte less: 999", (exact - 1, 2, 8, 4, 3)),
         ("16 GiB, 96 heads, 2 bytes", (16 * 2**30, 1, 96, 2, 1)),
-        ("2**80 bytes: a square root in floating point is too coarse here", (2**80 - 1, 1, 1, 1, 1)),
+        ("2**80 - 1 bytes: a square root in floating point is too coarse here", (2**80 - 1, 1, 1, 1, 1)),
     ]
     return [Case(label, args) for label, args in calls]
 
 
+def floating(root: Function) -> Function:
+    """The length by a square root in floating point, rounded by ``root``."""
+    return lambda free_bytes, batch, heads, itemsize, copies: root(free_bytes / (batch * heads * itemsize * copies))
+
+
 EXERCISE = Exercise(
-    "longest", "01", 2, longest, cases,
+    lesson="01",
+    stars=2,
+    reference=longest,
+    cases=cases,
     hints=(
-        "Write the bytes of all matrices as a multiple of N².",
+        "Write the bytes of all matrices as a multiple of N²: (1.9) times the copies.",
         "N² ≤ free_bytes // (everything else); integers only, no rounding up.",
         "math.isqrt is the integer square root.",
+    ),
+    mistakes=(
+        Mistake(
+            "You divide and take no root: that is N², the number of scores: N rows and N columns (eq. 1.9).",
+            lambda free, batch, heads, size, copies: free // (batch * heads * size * copies),
+        ),
+        Mistake(
+            "You leave out the batch. Every sequence of it has its own scores (eq. 1.9).",
+            lambda free, batch, heads, size, copies: isqrt(free // (heads * size * copies)),
+        ),
+        Mistake(
+            "You leave out the heads. Every query head has its own scores (eq. 1.9).",
+            lambda free, batch, heads, size, copies: isqrt(free // (batch * size * copies)),
+        ),
+        Mistake(
+            "You leave out the size of a number. free_bytes counts bytes, and a score takes itemsize (eq. 1.9).",
+            lambda free, batch, heads, size, copies: isqrt(free // (batch * heads * copies)),
+        ),
+        Mistake(
+            "You leave out the copies. Eq. 1.9 is for one matrix a head; an implementation holds several at once.",
+            lambda free, batch, heads, size, copies: isqrt(free // (batch * heads * size)),
+        ),
+        Mistake(
+            "You divide the length where the memory is to be divided. Bytes are batch · heads · itemsize · copies · N² "
+            "(eq. 1.9): divide first, and take the root of everything at the end.",
+            lambda free, batch, heads, size, copies: isqrt(free) // (batch * heads * size * copies),
+            lambda free, batch, heads, size, copies: isqrt(free // (batch * heads * size)) // copies,
+            lambda free, batch, heads, size, copies: isqrt(free // size) // (batch * heads * copies),
+        ),
+        Mistake(
+            "You count bits. free_bytes and itemsize are both in bytes already (eq. 1.9).",
+            lambda free, batch, heads, size, copies: isqrt(free // (batch * heads * size * copies * 8)),
+            lambda free, batch, heads, size, copies: isqrt(8 * free // (batch * heads * size * copies)),
+        ),
+        Mistake(
+            "You round up, so the matrices of eq. 1.9 do not quite fit. The largest N that fits is rounded down.",
+            floating(lambda square: ceil(sqrt(square))),
+            floating(lambda square: round(sqrt(square))),
+            floating(lambda square: int(sqrt(square)) + 1),
+        ),
+        Mistake(
+            "You take the root in floating point, which has 53 bits: of 2**80 - 1 it makes 2**80, and the N² scores "
+            "of eq. 1.9 are then one byte too many. Stay with integers: //, and math.isqrt.",
+            floating(lambda square: int(sqrt(square))),
+            lambda free, batch, heads, size, copies: int(sqrt(free // (batch * heads * size * copies))),
+        ),
+        Mistake(
+            "You return a length with a fraction. N counts tokens: the largest whole number that fits (eq. 1.9), in "
+            "integers throughout.",
+            floating(sqrt),
+        ),
     ),
 )

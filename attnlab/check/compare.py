@@ -1,0 +1,95 @@
+"""Whether two outcomes are the same, and how to tell a learner that they are not."""
+
+from typing import Any
+
+from attnlab.check.exercise import Case, Exercise
+from attnlab.check.outcome import Outcome, parameters
+
+import numpy as np
+
+TOLERANCE = {"float64": 1e-6, "float32": 2e-5, "float16": 5e-3, "bfloat16": 4e-2}
+"""Largest difference, relative to the largest number expected, by the least precise dtype among the inputs."""
+
+
+def tolerance(case: Case) -> float:
+    """The tolerance of a case."""
+    dtypes = [x.dtype.name for x in case.args if isinstance(x, np.ndarray)]
+    return max((TOLERANCE[d] for d in dtypes if d in TOLERANCE), default=TOLERANCE["float64"])
+
+
+def agree(a: Outcome, b: Outcome, within: float) -> bool:
+    """Whether two functions did the same: the same arrays, or the same kind of problem."""
+    if a.kind or b.kind:
+        return a.kind == b.kind
+    return a.arrays.keys() == b.arrays.keys() and all(
+        x.shape == b.arrays[name].shape and close(x, b.arrays[name], within) for name, x in a.arrays.items()
+    )
+
+
+def close(found: np.ndarray, wanted: np.ndarray, within: float) -> bool:
+    """Equal up to ``within`` times the largest finite number wanted; whole numbers and booleans exactly."""
+    if wanted.dtype.kind in "biu":
+        return bool(np.array_equal(found, wanted))
+    found, wanted = found.astype(np.float64), wanted.astype(np.float64)
+    scale = np.abs(wanted[np.isfinite(wanted)]).max(initial=0) or 1.0
+    return bool(np.allclose(found, wanted, rtol=0, atol=within * scale, equal_nan=True))
+
+
+def difference(found: Outcome, wanted: Outcome, case: Case, dtype: bool) -> str | None:
+    """None if ``found`` is right; otherwise what to tell the learner."""
+    if found.problem:
+        return found.problem
+    if len(found.arrays) != len(wanted.arrays) and len(wanted.arrays) > 1:
+        regroup(found, wanted)
+    if found.arrays.keys() != wanted.arrays.keys():
+        return f"expected {count(wanted)}, got {count(found)}"
+    for name, want in wanted.arrays.items():
+        problem = array_difference(found.arrays[name], want, tolerance(case), dtype)
+        if problem:
+            return f"{name}: {problem}" if name else problem
+    return None
+
+
+def regroup(found: Outcome, wanted: Outcome) -> None:
+    """Read a list or an array as the tuple that was asked for, if it has as many items."""
+    parts = [name for name in wanted.arrays if name.startswith("part ")]
+    whole = found.arrays.get("")
+    if whole is not None and whole.ndim and len(whole) == len(parts):
+        del found.arrays[""]
+        found.arrays = dict(zip(parts, map(np.asarray, whole))) | found.arrays
+
+
+def count(outcome: Outcome) -> str:
+    """How many things a function returned."""
+    parts = sum(not name.startswith("gradient") for name in outcome.arrays)
+    return "one result" if parts == 1 else f"a tuple of {parts}"
+
+
+def array_difference(found: np.ndarray, wanted: np.ndarray, within: float, dtype: bool) -> str | None:
+    """None if ``found`` is ``wanted``; otherwise how it differs."""
+    if found.shape != wanted.shape:
+        return f"expected shape {wanted.shape}, got {found.shape}"
+    kinds = {"b": "b", "i": "iu", "u": "iu"}.get(wanted.dtype.kind, "fiuV")
+    if found.dtype.kind not in kinds or (dtype and found.dtype != wanted.dtype):
+        return f"expected dtype {wanted.dtype}, got {found.dtype}"
+    if close(found, wanted, within):
+        return None
+    return f"expected {text(wanted)}\n  got      {text(found)}"
+
+
+def text(x: Any) -> str:
+    """A small array on one line, or the beginning of a large one."""
+    x = np.asarray(x)
+    x = x.astype(int) if x.dtype.kind == "b" else x.astype(float) if x.dtype.name == "bfloat16" else x
+    line = np.array2string(x, precision=4, suppress_small=False, threshold=40, separator=", ", max_line_width=90)
+    return line.replace("\n", "\n" + 11 * " ")
+
+
+def arguments(exercise: Exercise, case: Case) -> list[str]:
+    """The arguments of a case, one a line, if they are numbers and few."""
+    if sum(np.size(x) if isinstance(x, np.ndarray | int | float) else 99 for x in case.args) > 16:
+        return []
+    names = parameters(exercise)
+    pairs = zip(names, case.args)
+    width = max(len(name) for name in names)
+    return [f"  {name:<{width}} = {text(x) if isinstance(x, np.ndarray) else x}" for name, x in pairs]

@@ -1,0 +1,118 @@
+"""Measures of what an answer costs: memory as the input grows, loads and stores.
+
+Each function returns a measure for :class:`attnlab.check.exercise.Cost`. ``make(n)`` returns the arguments
+of a call of size n, arrays in NumPy.
+"""
+
+import contextlib
+import tracemalloc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from attnlab import measure
+from attnlab.check.exercise import Function
+from attnlab.check.library import given, precise
+from attnlab.check.outcome import evaluate_on
+from attnlab.machine import CountingVector
+
+import numpy as np
+
+Measure = Callable[[Function, str], float]
+SMALL = 4096  # bytes that nobody need account for: with them, the growth of almost nothing is 1
+
+
+def growth(make: Callable[[int], tuple], small: int, large: int, gradients: tuple[int, ...] = ()) -> Measure:
+    """Peak memory at size ``large`` over that at ``small``; with ``gradients``, of the call and its gradient."""
+
+    def found(answer: Function, library: str) -> float:
+        held = [held_bytes(answer, library, make(n), gradients) + SMALL for n in (small, large)]
+        return held[1] / held[0]
+
+    return found
+
+
+def peak(make: Callable[[int], tuple], n: int, unit: float, gradients: tuple[int, ...] = ()) -> Measure:
+    """Peak memory at size ``n`` in elements of the first array's dtype, divided by ``unit``."""
+
+    def found(answer: Function, library: str) -> float:
+        args = make(n)
+        size = next(x.itemsize for x in args if isinstance(x, np.ndarray))
+        return held_bytes(answer, library, args, gradients) / size / unit
+
+    return found
+
+
+def loads_per_element(make: Callable[[int], tuple], n: int) -> Measure:
+    """Loads from the counting vectors among the arguments, divided by ``n``."""
+    return lambda answer, library: counted(answer, make(n), "loads") / n
+
+
+def stores_per_element(make: Callable[[int], tuple], n: int) -> Measure:
+    """Stores to the counting vectors among the arguments, divided by ``n``."""
+    return lambda answer, library: counted(answer, make(n), "stores") / n
+
+
+def counted(answer: Function, args: tuple, what: str) -> int:
+    """All accesses of a kind during one call."""
+    answer(*args)
+    return sum(getattr(x, what) for x in args if isinstance(x, CountingVector))
+
+
+def held_bytes(answer: Function, library: str, args: tuple, gradients: tuple[int, ...] = ()) -> float:
+    """Peak memory of a call beyond arguments and result: traced (NumPy), profiled (PyTorch), or, in JAX, the largest
+    array that the program computes."""
+    if library == "jax":
+        return largest_array(answer, args, gradients)
+    fresh = given(args, library)
+
+    def run(*_: Any) -> Any:
+        result, _ = evaluate_on(answer, fresh, gradients, library)
+        return tuple(x for x in (result if isinstance(result, tuple) else [result]) if hasattr(x, "nbytes"))
+
+    if library == "torch":
+        return measure.torch_bytes(run, *(x for x in fresh if hasattr(x, "is_cuda")))
+    with traced() as high:
+        result = run()
+        held = high()
+    return held - measure.result_bytes(result)
+
+
+@contextlib.contextmanager
+def traced() -> Iterator[Callable[[], int]]:
+    """Python's memory from here on: the function that is given tells the peak so far, in bytes."""
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    try:
+        yield lambda: tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+def largest_array(answer: Function, args: tuple, gradients: tuple[int, ...]) -> int:
+    """Bytes of the largest array in the program that JAX makes of an answer, which is not run."""
+    import jax
+
+    with precise("jax"):
+        fresh = given(args, "jax")
+        arrays = [i for i, x in enumerate(fresh) if isinstance(x, jax.Array)]
+
+        def program(*chosen: Any) -> Any:
+            values = dict(zip(arrays, chosen))
+            call = tuple(values.get(i, x) for i, x in enumerate(fresh))
+            return evaluate_on(answer, call, gradients, "jax")
+
+        return largest(jax.make_jaxpr(program)(*(fresh[i] for i in arrays)).jaxpr)
+
+
+def largest(program: Any) -> int:
+    """The largest array that a jaxpr computes, in bytes; what only renames elements of another is left out."""
+    sizes = [0]
+    for equation in program.eqns:
+        if equation.primitive.name not in ("reshape", "squeeze", "expand_dims", "transpose"):
+            sizes += [v.aval.size * v.aval.dtype.itemsize for v in equation.outvars if hasattr(v.aval, "dtype")]
+        for value in equation.params.values():
+            for inside in value if isinstance(value, tuple | list) else [value]:
+                inside = getattr(inside, "jaxpr", inside)
+                if hasattr(inside, "eqns"):
+                    sizes.append(largest(inside))
+    return max(sizes)

@@ -1,0 +1,49 @@
+"""What the checker says, as plain text and, in Jupyter, as HTML."""
+
+import html
+import textwrap
+from dataclasses import dataclass, field
+
+BORDERS = {"right": "#009E73", "wrong": "#D55E00", "not attempted": "#767676"}
+BOX = "border-left:5px solid {color};padding:.3em .9em;margin:.2em 0;max-width:62em"
+PRE = "margin:.4em 0 0;padding:0;background:none;white-space:pre-wrap;font-size:90%"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``state`` is "right", "wrong" or "not attempted"; the headline says so, the rest why.
+
+    ``diagnosis`` names the mistake if it is known, ``evidence`` shows the input that failed.
+    """
+
+    state: str
+    headline: str
+    diagnosis: str = ""
+    evidence: tuple[str, ...] = field(default=())
+
+    @property
+    def text(self) -> str:
+        """All of it in plain text."""
+        said = textwrap.wrap(self.diagnosis, 100, initial_indent="  ", subsequent_indent="  ")
+        return "\n".join([self.headline, *said, *(f"  {line}" for item in self.evidence for line in item.split("\n"))])
+
+    def html(self) -> str:
+        """All of it in HTML; the words, not the color, carry the state."""
+        head = f"<b>{html.escape(self.headline)}</b>"
+        said = f"<div>{html.escape(self.diagnosis)}</div>" if self.diagnosis else ""
+        seen = f'<pre style="{PRE}">{html.escape(chr(10).join(self.evidence))}</pre>' if self.evidence else ""
+        return f'<div style="{BOX.format(color=BORDERS[self.state])}">{head}{said}{seen}</div>'
+
+
+def show(text: str, page: str) -> None:
+    """Show ``page`` (HTML) in Jupyter, with ``text`` for what cannot show it; elsewhere print ``text``."""
+    try:
+        from IPython import get_ipython
+        from IPython.display import display
+    except ImportError:
+        print(text)
+        return
+    if type(get_ipython()).__name__ == "ZMQInteractiveShell":
+        display({"text/plain": text, "text/html": page}, raw=True)
+    else:
+        print(text)

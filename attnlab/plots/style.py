@@ -1,0 +1,76 @@
+"""One style for every figure of the course, one color per algorithm, and a text for those who cannot see it."""
+
+import base64
+import html
+import io
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+
+COLORS = {
+    "naive": "#D55E00",
+    "safe": "#E69F00",
+    "lazy": "#56B4E9",
+    "online": "#0072B2",
+    "chunked": "#009E73",
+    "tiled": "#CC79A7",
+}
+"""One color per algorithm through the whole course (Okabe and Ito's palette, safe for color-blind readers)."""
+
+INK, GRAY, PALE = "#222222", "#767676", "#F3F3F3"
+MARKERS = {"numpy": "o", "jax": "s", "torch": "^"}
+LIBRARIES = {"numpy": "NumPy", "jax": "JAX", "torch": "PyTorch"}
+
+STYLE = {
+    "figure.dpi": 100,
+    "font.size": 11,
+    "font.family": "DejaVu Sans",
+    "text.color": INK,
+    "axes.edgecolor": GRAY,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "axes.grid": True,
+    "grid.color": "#E3E3E3",
+    "xtick.color": GRAY,
+    "ytick.color": GRAY,
+    "lines.linewidth": 2,
+    "legend.frameon": False,
+    "svg.hashsalt": "attnlab",
+}
+
+
+def canvas(width: float, height: float, **grid: Any) -> tuple[Figure, Any]:
+    """A figure of ``width`` by ``height`` inches in the course's style, and its axes."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        return figure, figure.subplots(**grid)
+
+
+def show(figure: Figure, alt: str) -> None:
+    """Display a figure in a notebook, with ``alt`` for screen readers."""
+    from IPython.display import HTML, display
+
+    buffer = io.BytesIO()
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
+    png, width = base64.b64encode(buffer.getvalue()).decode(), round(figure.get_figwidth() * 100)
+    # JupyterLab and nbconvert keep no alternative text for an image output; in HTML they do.
+    display(HTML(f'<img alt="{html.escape(alt)}" width="{width}" src="data:image/png;base64,{png}">'))
+
+
+def darker(color: str) -> tuple[float, ...]:
+    """The color for text: dark enough to read on white."""
+    return tuple(0.72 * c for c in matplotlib.colors.to_rgb(color))
+
+
+def binary(size: int) -> str:
+    """A number of bytes in the largest binary unit that divides it well."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            return f"{size:.4g} {unit}"
+        size = size / 1024
+    raise AssertionError
