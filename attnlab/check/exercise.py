@@ -64,7 +64,7 @@ class Cost:
     """
 
     measure: Callable[[Function, str], float]
-    limit: float
+    limit: float | int
     say: str
 
 

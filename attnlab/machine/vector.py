@@ -2,7 +2,7 @@
 
 from array import array
 from collections.abc import Iterable, Iterator
-from typing import SupportsIndex
+from typing import Any, SupportsFloat
 
 
 class CountingVector:
@@ -13,7 +13,7 @@ class CountingVector:
     every access is visible.
     """
 
-    def __init__(self, values: Iterable[float]) -> None:
+    def __init__(self, values: Iterable[SupportsFloat]) -> None:
         self._values = array("d", values)
         self.loads = self.stores = 0
         self.temporaries: list[CountingVector] = []
@@ -34,12 +34,12 @@ class CountingVector:
     def __len__(self) -> int:
         return len(self._values)
 
-    def __getitem__(self, i: SupportsIndex) -> float:
+    def __getitem__(self, i: Any) -> float:
         value = self._values[self._index(i)]
         self.loads += 1
         return value
 
-    def __setitem__(self, i: SupportsIndex, value: float) -> None:
+    def __setitem__(self, i: Any, value: SupportsFloat) -> None:
         self._values[self._index(i)] = float(value)
         self.stores += 1
 
@@ -54,7 +54,7 @@ class CountingVector:
     def __repr__(self) -> str:
         return f"CountingVector of {len(self)}: {self.loads} loads, {self.stores} stores"
 
-    def _index(self, i: SupportsIndex) -> int:
+    def _index(self, i: Any) -> int:
         if not hasattr(i, "__index__"):
             raise TypeError(f"a CountingVector is read one element at a time, by an integer; got {i!r}")
         return i.__index__()
