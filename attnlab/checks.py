@@ -137,6 +137,22 @@ def check_static(**options: Any) -> None:
             )
 
 
+def check_block_mask(x: Any, n: int, m: int, block_q: int | None, block_k: int | None) -> tuple[tuple[bool, ...], ...]:
+    """A boolean table of ⌈N / block_q⌉ × ⌈M / block_k⌉ tiles, known before the call is traced."""
+    if block_q is None or block_k is None:
+        raise ValueError("block_mask is given without block_q and block_k; it needs both, as it counts in their blocks")
+    try:
+        table = np.asarray(x)
+    except Exception:  # JAX's own error for a traced array
+        raise TypeError("block_mask is traced; under jax.jit close over it: it decides what is compiled") from None
+    if table.dtype != bool:
+        raise TypeError(f"block_mask has dtype {table.dtype}; it must be boolean (True = attend)")
+    shape = (-(-n // block_q), -(-m // block_k))
+    if table.shape != shape:
+        raise ValueError(f"block_mask has shape {table.shape}; {n} queries by {m} keys in these blocks need {shape}")
+    return tuple(tuple(row) for row in table.tolist())
+
+
 def window_sides(window: Any) -> tuple[int | None, int | None]:
     """(left, right) of ``window``: an integer w is (w, w); None or −1 on a side is unbounded."""
     if window is None:

@@ -9,6 +9,7 @@
 The checks themselves are in checks.py. Array-free: one file serves three backends.
 """
 
+import dataclasses
 import functools
 import importlib
 import inspect
@@ -18,10 +19,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnlab.checks import (
-    LIBRARIES, boolean, check_arrays, check_bias, check_dropout, check_mask, check_shapes, check_static, integer,
-    kind_of, number, window_sides,
+    LIBRARIES, boolean, check_arrays, check_bias, check_block_mask, check_dropout, check_mask, check_shapes,
+    check_static, integer, kind_of, number, window_sides,
 )
-from attnlab.tiles import Band
+from attnlab.tiles import Band, BlockMask
 
 Array = Any  # a NumPy, JAX or PyTorch array: the public functions check their arguments themselves
 Window = int | tuple[int | None, int | None] | None
@@ -115,6 +116,7 @@ def prepare(
     scale: Any = None,
     dropout: Any = 0.0,
     seed: Any = None,
+    block_mask: Any = None,
     **blocks: Any,
 ) -> Call:
     """Check one call and group its heads. Every view is free: splitting an axis copies nothing."""
@@ -136,6 +138,9 @@ def prepare(
     p = check_dropout(dropout, seed, kind)
     scale = 1 / math.sqrt(max(d, 1)) if scale is None else number("scale", scale)
     blocks = {name: size if size is None else integer(name, size, 1) for name, size in blocks.items()}
+    if block_mask is not None:
+        tiles = check_block_mask(block_mask, n, m, **blocks)
+        band = dataclasses.replace(band, block_mask=BlockMask(blocks["block_q"], blocks["block_k"], tiles))
     query = query.reshape((*heads, n, d))
     key, value = key.reshape((*heads[:-1], m, d)), value.reshape((*heads[:-1], m, dv))
     return Call(query, key, value, mask, bias, seed, Rules(scale, band, p, heads), blocks)

@@ -11,17 +11,32 @@ from typing import Any
 
 
 @dataclass(frozen=True)
+class BlockMask:
+    """Which tiles are visible at all: ``tiles[i][j]`` for the i-th block of queries and the j-th of keys."""
+
+    block_q: int
+    block_k: int
+    tiles: tuple[tuple[bool, ...], ...]
+
+    def shows(self, rows: slice, cols: slice) -> bool:
+        """Whether the tile that begins where ``rows`` and ``cols`` begin is visible."""
+        return self.tiles[rows.start // self.block_q][cols.start // self.block_k]
+
+
+@dataclass(frozen=True)
 class Band:
-    """What ``causal`` and ``window`` leave visible of N queries by M keys.
+    """What ``causal``, ``window`` and a block mask leave visible of N queries by M keys.
 
     Query i sees key j iff  i + (M − N) − left ≤ j ≤ i + (M − N) + right;  None is unbounded.
-    Causal is right = 0. The offset M − N aligns the last query with the last key.
+    Causal is right = 0. The offset M − N aligns the last query with the last key. ``block_mask`` hides
+    whole tiles besides.
     """
 
     n: int
     m: int
     left: int | None = None
     right: int | None = None
+    block_mask: BlockMask | None = None
 
     @property
     def offset(self) -> int:
@@ -48,11 +63,15 @@ class Band:
 
     def key_blocks(self, rows: slice, size: int) -> Iterator[slice]:
         """The blocks of keys of which ``rows`` see something; hidden tiles are skipped."""
-        return blocks(self.m, size, *self.keys(rows))
+        for cols in blocks(self.m, size, *self.keys(rows)):
+            if self.block_mask is None or self.block_mask.shows(rows, cols):
+                yield cols
 
     def query_blocks(self, cols: slice, size: int) -> Iterator[slice]:
         """The blocks of queries that see something of ``cols``; hidden tiles are skipped."""
-        return blocks(self.n, size, *self.queries(cols))
+        for rows in blocks(self.n, size, *self.queries(cols)):
+            if self.block_mask is None or self.block_mask.shows(rows, cols):
+                yield rows
 
 
 def blocks(length: int, size: int, first: int = 0, last: int | None = None) -> Iterator[slice]:

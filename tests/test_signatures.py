@@ -23,7 +23,7 @@ NAMES = [
 
 def expected(algorithm):
     """Parameter names and defaults, in order."""
-    blocks = blocks_of(algorithm, (None, None))
+    blocks = blocks_of(algorithm, (None, None)) | ({"block_mask": None} if algorithm == "tiled" else {})
     return [*[(name, inspect.Parameter.empty) for name in ("query", "key", "value")], *{**OPTIONS, **blocks}.items()]
 
 

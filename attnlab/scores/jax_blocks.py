@@ -1,14 +1,19 @@
 """Blocks of an axis, in JAX: where a block starts may be traced, how large it is may not."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from attnlab.contract import missing
+from attnlab.tiles import Band, blocks
 
 try:
     import jax.numpy as jnp
     from jax import Array, lax
 except ModuleNotFoundError as error:
     raise missing("jax") from error
+
+
+Schedule = tuple[int | Array, int | Array, Callable[[Array], Array]]
 
 
 class Block(NamedTuple):
@@ -45,11 +50,31 @@ def visits(first: int | Array, last: int | Array, size: int, length: int) -> tup
     return jnp.maximum(first, 0) // size, -(-jnp.minimum(last, length) // size)
 
 
+def schedule(band: Band, b: int | Array, size: int, other: int, by_keys: bool = False) -> Schedule:
+    """Which blocks of the other axis the b-th block meets: a range to loop over, and the block of each turn.
+
+    By queries (blocks of ``size`` queries meet blocks of ``other`` keys) or by keys. Without a block mask the blocks
+    follow one another; with one a table, made before anything is traced, lists those that are visible.
+    """
+    length, across = (band.m, band.n) if by_keys else (band.n, band.m)
+    if band.block_mask is None:
+        reach = band.queries if by_keys else band.keys
+        return *visits(*reach(block(b, size, length).range), other, across), lambda turn: turn
+    meets = band.query_blocks if by_keys else band.key_blocks
+    lists = [[found.start // other for found in meets(part, other)] for part in blocks(length, size)]
+    width = max(1, *map(len, lists))
+    table = jnp.asarray([row + [0] * (width - len(row)) for row in lists], jnp.int32)
+    return 0, jnp.asarray([len(row) for row in lists], jnp.int32)[b], lambda turn: table[b, turn]
+
+
 def at(x: Array, part: Block, axis: int) -> Array:
     """A block of one axis; x itself if it has that size, being the whole axis or cut before."""
     return x if x.shape[axis] == part.size else lax.dynamic_slice_in_dim(x, part.start, part.size, axis)
 
 
 def write(x: Array, new: Array, part: Block, axis: int) -> Array:
-    """x with a block of one axis replaced: in place, when compiled in a loop."""
+    """x with a block of one axis replaced: in place, when compiled in a loop. What was in the block before stays."""
+    if part.first is not None:
+        kept = (part.positions < part.first).reshape((-1,) + (1,) * (-1 - axis))
+        new = jnp.where(kept, at(x, part, axis), new.astype(x.dtype))
     return lax.dynamic_update_slice_in_dim(x, new.astype(x.dtype), part.start, axis)

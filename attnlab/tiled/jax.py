@@ -3,7 +3,7 @@
 from attnlab.contract import Rules, implements
 from attnlab.scores.jax import Bias, Key, Lse, Mask, Out, Query, Seed, Value
 from attnlab.scores.jax import accumulator, compiled, drop, einsum, only, scores, take, visibility
-from attnlab.scores.jax_blocks import at, block, visits, write
+from attnlab.scores.jax_blocks import at, block, schedule, write
 from attnlab.softmax.jax import Triple, finite, positive
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.jax_grad import flash_gradient
@@ -28,13 +28,13 @@ def tiled_attention(
     out, lse = jnp.zeros((*query.shape[:-1], dv), query.dtype), jnp.zeros(query.shape[:-1], dtype)
 
     def query_block(b: Array, results: tuple[Out, Lse]) -> tuple[Out, Lse]:
-        (out, lse), rows = results, block(b, block_q, rules.band.n)
+        (out, lse), rows = results, block(b, block_q, rules.band.n, once=rules.band.block_mask is not None)
         q = rules.scale * at(query, rows, -2).astype(dtype)
         m, l = jnp.full(q.shape[:-1], -jnp.inf, dtype), jnp.zeros(q.shape[:-1], dtype)
         o = jnp.zeros((*q.shape[:-1], dv), dtype)
 
-        def key_block(c: Array, carry: Triple) -> Triple:
-            (m, l, o), cols = carry, block(c, block_k, rules.band.m, once=True)
+        def key_block(turn: Array, carry: Triple) -> Triple:
+            (m, l, o), cols = carry, block(nth(turn), block_k, rules.band.m, once=True)
             visible = visibility(mask, bias, rules.band, rows, cols)
             k, v = take(key, cols, visible), take(value, cols, visible)
             s = scores(q, k, visible, bias, rows, cols)
@@ -45,7 +45,7 @@ def tiled_attention(
             p = drop(p, seed, rules, rows, cols)
             return m_next, l, alpha[..., None] * o + einsum("...hgqk,...hkd->...hgqd", p, v)
 
-        first, last = visits(*rules.band.keys(rows.range), block_k, rules.band.m)
+        first, last, nth = schedule(rules.band, b, block_q, block_k)
         m, l, o = fori_loop(first, last, key_block, (m, l, o))
         o = only(l != 0, o / positive(l)[..., None])
         return write(out, o, rows, -2), write(lse, m + jnp.log(positive(l)), rows, -1)

@@ -13,7 +13,7 @@ from typing import Any
 from attnlab.contract import Rules
 from attnlab.scores.jax import Bias, Key, Lse, Mask, Out, Query, Rows, Seed, Tile, Value, Visible
 from attnlab.scores.jax import accumulator, cut, drop, einsum, only, scores, sees, take, visibility
-from attnlab.scores.jax_blocks import Block, at, block, visits, write
+from attnlab.scores.jax_blocks import Block, at, block, schedule, write
 from attnlab.softmax.jax import finite
 from attnlab.tiles import tile_sizes
 
@@ -49,18 +49,19 @@ def backward(
     query, key, value, *_ = arrays
     arrays += [jnp.zeros(g.shape, g.dtype) if isinstance(g, SymbolicZero) else g for g in grads]
     block_q, block_k = tile_sizes(rules.heads[-1], block_q, block_k)
-    block_q = -(-block_q // 2)  # p, dp and ds are alive at once: twice the forward's tiles, of half the size
+    if rules.band.block_mask is None:
+        block_q = -(-block_q // 2)  # p, dp and ds are alive at once: twice the forward's tiles, of half the size
     block_q, block_k = min(block_q, rules.band.n), min(block_k, rules.band.m)
     dtype = accumulator(query)
 
     def key_block(c: Array, sums: Sums) -> Sums:
         (dq, dk, dv, dbias), cols = sums, block(c, block_k, rules.band.m, once=True)
 
-        def query_block(b: Array, sums: Sums) -> Sums:
-            return tile(*arrays, rules, block(b, block_q, rules.band.n, once=True), cols, sums)
+        def query_block(turn: Array, sums: Sums) -> Sums:
+            return tile(*arrays, rules, block(nth(turn), block_q, rules.band.n, once=True), cols, sums)
 
         dk_j, dv_j = (jnp.zeros((*x.shape[:-2], block_k, x.shape[-1]), dtype) for x in (key, value))
-        first, last = visits(*rules.band.queries(cols.range), block_q, rules.band.n)
+        first, last, nth = schedule(rules.band, c, block_k, block_q, by_keys=True)
         dq, dk_j, dv_j, dbias = fori_loop(first, last, query_block, (dq, dk_j, dv_j, dbias))
         return dq, add(dk, dk_j, cols), add(dv, dv_j, cols), dbias
 

@@ -1,0 +1,87 @@
+"""Block masks: the same as an element mask, forward and backward, and hidden tiles are neither read nor computed."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from attnlab import safe_attention, tiled_attention
+from attnlab.tiled.numpy import tiled_attention_backward
+from attnlab.tiles import Band, BlockMask
+
+SIZES = [(8, 8, 4, 4), (10, 13, 4, 5), (7, 9, 3, 2), (5, 3, 5, 3), (9, 9, 5, 4), (6, 10, 20, 4)]
+LIBRARIES = [np.asarray, torch.asarray, jnp.asarray]
+OPTIONS = [{}, {"causal": True}, {"window": (3, 2)}, {"dropout": 0.3, "seed": 7}]
+
+
+def make(n, m, bq, bk, seed=0):
+    rng = np.random.default_rng(seed)
+    arrays = [rng.normal(size=(4, n, 6)), rng.normal(size=(2, m, 6)), rng.normal(size=(2, m, 3))]
+    tiles = rng.random((-(-n // bq), -(-m // bk))) < 0.6
+    dout = rng.normal(size=(4, n, 3))
+    return arrays, tiles, np.kron(tiles, np.ones((bq, bk), bool))[:n, :m], dout
+
+
+def gradients(array, arrays, dout, **options):
+    """Out and gradients of an attention function, of the library of ``array``."""
+    if array is np.asarray:
+        out, lse = tiled_attention(*arrays, return_lse=True, **options)
+        return out, *tiled_attention_backward(*arrays, out, lse, dout, **options)
+    if array is torch.asarray:
+        inputs = [torch.tensor(x, requires_grad=True) for x in arrays]
+        out = tiled_attention(*inputs, **options)
+        return out.detach().numpy(), *torch.autograd.grad(out, inputs, torch.asarray(dout))
+    with jax.enable_x64(True):
+        out, pull = jax.vjp(lambda *x: tiled_attention(*x, **options), *map(jnp.asarray, arrays))
+        return out, *pull(jnp.asarray(dout))
+
+
+CALLS = [(array, options, sizes) for array in LIBRARIES[:2] for options in OPTIONS for sizes in SIZES]
+CALLS += [(jnp.asarray, {}, sizes) for sizes in SIZES]  # it compiles each: the options on one size that is ragged
+CALLS += [(jnp.asarray, options, SIZES[1]) for options in OPTIONS[1:]]
+
+
+@pytest.mark.parametrize(("array", "options", "sizes"), CALLS)
+def test_same_as_an_element_mask(array, options, sizes):
+    arrays, tiles, mask, dout = make(*sizes)
+    found = gradients(array, arrays, dout, block_q=sizes[2], block_k=sizes[3], block_mask=tiles, **options)
+    inputs = [torch.tensor(x, requires_grad=True) for x in arrays]
+    out = safe_attention(*inputs, mask=torch.asarray(mask), **options)
+    wanted = out, *torch.autograd.grad(out, inputs, torch.asarray(dout))
+    for x, y in zip(found, wanted):
+        np.testing.assert_allclose(x, y.detach().numpy(), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("array", LIBRARIES, ids=["numpy", "torch", "jax"])
+def test_hidden_tiles_are_not_read(array):
+    (query, key, value), tiles, _, dout = make(10, 13, 4, 5)
+    tiles[:, 1] = False
+    poisoned = key.copy(), value.copy()
+    for x in poisoned:
+        x[:, 5:10] = np.nan
+    options = {"block_q": 4, "block_k": 5, "block_mask": tiles}
+    found = gradients(array, (query, *poisoned), dout, **options)
+    for x, y in zip(found, gradients(array, (query, key, value), dout, **options)):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_errors():
+    arrays = [np.zeros((8, 4))] * 3
+    tiles = np.ones((2, 2), bool)
+    with pytest.raises(ValueError, match="block_mask is given without block_q and block_k"):
+        tiled_attention(*arrays, block_q=4, block_mask=tiles)
+    with pytest.raises(ValueError, match=r"block_mask has shape \(2, 2\); 8 queries by 8 keys in these .*\(2, 3\)"):
+        tiled_attention(*arrays, block_q=4, block_k=3, block_mask=tiles)
+    with pytest.raises(TypeError, match="block_mask has dtype int64; it must be boolean"):
+        tiled_attention(*arrays, block_q=4, block_k=4, block_mask=tiles.astype(int))
+    with pytest.raises(TypeError, match="block_mask is traced"):
+        jax.jit(lambda t: tiled_attention(*map(jnp.asarray, arrays), block_q=4, block_k=4, block_mask=t))(tiles)
+
+
+def test_geometry():
+    band = dataclasses.replace(Band(8, 8), block_mask=BlockMask(4, 4, ((True, False), (True, True))))
+    assert list(band.key_blocks(slice(0, 4), 4)) == [slice(0, 4)]
+    assert list(band.query_blocks(slice(4, 8), 4)) == [slice(4, 8)]
