@@ -1,6 +1,23 @@
-"""A machine that counts: so far, a vector in slow memory that counts every load and every store."""
+"""Machines that count: a vector in slow memory, and a two-level memory with attention's algorithms as programs on it.
 
-from attnlab.machine.softmaxes import TALLIES, count
-from attnlab.machine.vector import CountingVector, traffic
+    CountingVector            counts every element read and written (notebooks 02 and 03)
+    Machine, Ref, OutOfSRAM   HBM and SRAM: counts loads, stores, what is held, and the arithmetic (from notebook 08 on)
+    standard, lazy, online, chunked, flash, flash2, block_sparse    _forward, and _backward where there is one
+"""
 
-__all__ = ["TALLIES", "CountingVector", "count", "traffic"]
+from attnlab.machine.block_sparse import block_sparse_backward, block_sparse_forward
+from attnlab.machine.chunked import chunked_forward
+from attnlab.machine.flash import flash_backward, flash_forward
+from attnlab.machine.flash2 import flash2_backward, flash2_forward
+from attnlab.machine.fold import lazy_forward, online_forward
+from attnlab.machine.memory import Machine, Ref
+from attnlab.machine.report import report
+from attnlab.machine.sram import OutOfSRAM
+from attnlab.machine.standard import standard_backward, standard_forward
+from attnlab.machine.vector import CountingVector
+
+__all__ = [
+    "CountingVector", "Machine", "OutOfSRAM", "Ref", "block_sparse_backward", "block_sparse_forward",
+    "chunked_forward", "flash2_backward", "flash2_forward", "flash_backward", "flash_forward", "lazy_forward",
+    "online_forward", "report", "standard_backward", "standard_forward",
+]  # fmt: skip

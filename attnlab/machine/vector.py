@@ -52,7 +52,7 @@ class CountingVector:
         return type(self)(self._values)
 
     def __repr__(self) -> str:
-        return f"CountingVector of {len(self)}: {self.loads} loads, {self.stores} stores"
+        return f"CountingVector of length {len(self)}, loads: {self.loads}, stores: {self.stores}"
 
     def _index(self, i: Any) -> int:
         if not hasattr(i, "__index__"):

@@ -1,0 +1,17 @@
+"""Closed forms of what each algorithm costs, in integers and without arrays.
+
+``forward`` and ``backward`` give a :class:`Cost`: the arithmetic, and the elements that move between HBM and chip, by
+array. They equal what attnlab.machine counts when it runs the algorithm. ``extra_elements`` is the memory held beyond
+inputs and output, ``on_chip_elements`` what fast memory must hold. Used from notebook 07 on.
+"""
+
+from attnlab.costs.cost import Cost
+from attnlab.costs.gradient import backward
+from attnlab.costs.memory import extra_elements, on_chip_elements, training_bytes
+from attnlab.costs.result import forward
+from attnlab.costs.tiling import Tiling, paper_blocks, tiling
+
+__all__ = [
+    "Cost", "Tiling", "backward", "extra_elements", "forward", "on_chip_elements", "paper_blocks", "tiling",
+    "training_bytes",
+]  # fmt: skip

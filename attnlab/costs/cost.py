@@ -1,0 +1,53 @@
+"""What one pass of an algorithm costs."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Arithmetic in floating-point operations, traffic in elements, of all heads together.
+
+    products: of matrix products, 2·r·x·c for (r, x) by (x, c). exponentials: with logarithms, one each. rest: one for
+    every number that any other operation computes, or that a sum or maximum reads. reads, writes: elements
+    loaded from HBM and stored to it, by the name of the array. fills: elements of HBM set to a constant
+    beforehand. itemsize: bytes of a number; elements of "mask" are one byte.
+    """
+
+    products: int
+    exponentials: int
+    rest: int
+    reads: dict[str, int]
+    writes: dict[str, int]
+    fills: dict[str, int] = field(default_factory=dict)
+    itemsize: int = 2
+
+    @property
+    def flops(self) -> int:
+        """All arithmetic, an exponential counted as one operation."""
+        return self.products + self.exponentials + self.rest
+
+    @property
+    def elements(self) -> int:
+        """Elements read and written, without fills."""
+        return sum(self.reads.values()) + sum(self.writes.values())
+
+    @property
+    def bytes(self) -> int:
+        """Bytes read and written, without fills."""
+        mask = self.reads.get("mask", 0)
+        return self.itemsize * (self.elements - mask) + mask
+
+    @property
+    def fill_bytes(self) -> int:
+        """Bytes of the fills."""
+        return self.itemsize * sum(self.fills.values())
+
+    @property
+    def intensity(self) -> float:
+        """Arithmetic intensity: operations of matrix products for each byte moved, fills not counted."""
+        return self.products / self.bytes
+
+    def times(self, heads: int) -> "Cost":
+        """The cost of that many heads."""
+        moved = ({name: heads * count for name, count in x.items()} for x in (self.reads, self.writes, self.fills))
+        return Cost(heads * self.products, heads * self.exponentials, heads * self.rest, *moved, self.itemsize)

@@ -1,0 +1,61 @@
+"""Extra memory, in elements of the accumulation dtype beyond inputs and output, and what fast memory must hold.
+
+Extra memory is that of one key head (and its G query heads) worked on at once, and is measured against
+attnlab.measure in tests/test_memory.py.
+"""
+
+from attnlab.tiles import chunk_sizes, tile_sizes
+
+
+def extra_elements(
+    method: str, n: int, m: int, d: int, dv: int, *, group: int = 1, block_q: int | None = None,
+    block_k: int | None = None, query_chunk_size: int | None = None, key_chunk_size: int | None = None,
+) -> int:
+    """Extra memory of the forward of ``method``, in elements: what the algorithm must hold, no slack.
+
+    ``n``, ``m``: query and key length; ``d``, ``dv``: key and value size; ``group``: query heads a key
+    head; block sizes None: the defaults. Raises KeyError for an unknown method.
+    """
+    block_q, block_k = tile_sizes(group, block_q, block_k)
+    query_chunk, key_chunk = chunk_sizes(m, dv, query_chunk_size, key_chunk_size)
+    rows, keys = group * min(block_q, n), min(block_k, m)
+    chunk_rows, chunk_keys = group * min(query_chunk, n), min(key_chunk, m)
+    whole = group * n * m
+    one_key = group * n * (dv + 2)
+    return {
+        "naive": whole,
+        "safe": whole,
+        "lazy": one_key,
+        "online": one_key,
+        "chunked": chunk_rows * chunk_keys + chunk_rows * -(-m // chunk_keys) * (dv + 2),
+        "tiled": rows * keys + rows * (2 * d + dv + 2) + keys * (d + dv),
+    }[method]
+
+
+def on_chip_elements(method: str, block_q: int, block_k: int, d: int, dv: int, *, gradient: bool = False) -> int:
+    """Elements that fast memory must hold for ``method`` ("flash" or "flash2") in blocks of these sizes.
+
+    Forward of flash: K, V; Q, O; S, which P overwrites; l and m, those of the tile and the new ones. So with the
+    paper's B_c = M / 4D and B_r = D an SRAM of M elements is enough only if M >= 8D² + 24D. Backward: also
+    dK, dV, dO, dQ and a second tile of scores: K, V, dK and dV alone are then M, and B_c must be smaller.
+    A tile of a mask comes on top, block_q·block_k bytes. Raises KeyError for an unknown method.
+    """
+    tiles, keys, queries = block_q * block_k, block_k * (d + dv), block_q * (d + dv)
+    if gradient:
+        return {
+            "flash": 2 * tiles + 2 * keys + 2 * queries + 3 * block_q,
+            "flash2": 2 * tiles + 2 * keys + queries + block_q * d + 2 * block_q,
+        }[method]
+    return {"flash": tiles + keys + queries + 6 * block_q, "flash2": tiles + keys + queries + 3 * block_q}[method]
+
+
+def training_bytes(method: str, n: int, d: int, heads: int) -> int:
+    """Bytes of ``heads`` heads at N = M = n and D = Dv = d in half precision, forward and backward.
+
+    "standard": 4N² + 10ND elements of 2 bytes. "flash": 13ND of those, 11ND up to N = 256, and 2N of 4 bytes. These
+    reproduce every entry of Table 21 of Dao et al. 2022 to rounding: found by fitting it, not derived.
+    """
+    return heads * {
+        "standard": 2 * (4 * n * n + 10 * n * d),
+        "flash": 2 * (11 if n <= 256 else 13) * n * d + 4 * 2 * n,
+    }[method]

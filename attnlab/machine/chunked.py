@@ -1,0 +1,82 @@
+"""Rabe & Staats' attention (2021, section 4): chunks of keys summarized independently, combined at the end.
+
+For each chunk of queries every chunk of keys leaves a summary (o, l, m) by its own maximum in HBM; when all are there,
+they are read back, brought to the common maximum and added. One set of summaries is reused for all chunks of queries,
+so the memory beyond inputs and output is C_q ⌈M / C_k⌉ (Dv + 2) elements. The aim was that footprint, not traffic: with
+T_q = ⌈N / C_q⌉ and T_k = ⌈M / C_k⌉, D = Dv and every chunk visible, it moves, in elements,
+
+    2ND + N + 2 T_q MD + 2 T_k N(D + 2)
+
+of which the last term is what FlashAttention-2, keeping a single running summary on chip, does without. Notebook 05.
+"""
+
+from typing import Any
+
+from attnlab.machine.memory import Machine, Ref
+from attnlab.machine.rules import Rules, prepare
+from attnlab.machine.work import Tile
+from attnlab.scores.numpy import quiet
+from attnlab.softmax.numpy import finite, positive
+from attnlab.tiles import blocks, chunk_sizes
+
+import numpy as np
+
+
+@quiet
+def chunked_forward(
+    machine: Machine, q: Ref, k: Ref, v: Ref, *, query_chunk_size: int | None = None,
+    key_chunk_size: int | None = None, **options: Any,
+) -> tuple[Ref, Ref]:
+    """O (N, Dv) and lse (N,); chunk sizes None: attnlab's own. A query that sees no key has O = 0 and lse = −∞."""
+    rules = prepare(machine, q, k, **options)
+    n, (m, dv) = q.shape[0], v.shape
+    c_q, c_k = chunk_sizes(m, dv, query_chunk_size, key_chunk_size)
+    o, lse = machine.empty("O", (n, dv), q.dtype), machine.empty("lse", (n,), q.dtype)
+    many, most = -(-m // c_k), min(c_q, n)
+    summaries = (
+        machine.empty("o_c", (many, most, dv), q.dtype), machine.empty("l_c", (many, most), q.dtype),
+        machine.empty("m_c", (many, most), q.dtype),
+    )
+    for rows in blocks(n, c_q):
+        with machine.scope():
+            q_i, made = machine.load(q, rows), 0
+            for cols in rules.band.key_blocks(rows, c_k):
+                with machine.scope():
+                    k_j, v_j = machine.load(k, cols), machine.load(v, cols)
+                    summarize(rules, summaries, made, q_i, k_j, v_j, rows, cols)
+                made += 1
+        combine(machine, summaries, made, o, lse, rows)
+    return o, lse
+
+
+def summarize(
+    rules: Rules, summaries: tuple[Ref, Ref, Ref], c: int, q_i: Tile, k_j: Tile, v_j: Tile, rows: slice, cols: slice
+) -> None:
+    """Write summary number ``c``: the sums over one chunk of keys, by the chunk's own maximum."""
+    machine, (o_c, l_c, m_c), r = rules.machine, summaries, slice(0, rows.stop - rows.start)
+    p = rules.scores(q_i, k_j, rows, cols)
+    m = machine.keep("m_c", p.max(1))
+    p -= finite(m)[:, None]
+    np.exp(p, out=p)
+    machine.store(m_c, (c, r), m)
+    machine.store(l_c, (c, r), machine.keep("l_c", p.sum(1)))
+    machine.store(o_c, (c, r), machine.keep("o_c", rules.drop(p, rows, cols) @ v_j))
+
+
+def combine(machine: Machine, summaries: tuple[Ref, Ref, Ref], made: int, o: Ref, lse: Ref, rows: slice) -> None:
+    """Read the ``made`` summaries of one chunk of queries, add them up, divide, write the result."""
+    (o_c, l_c, m_c), r = summaries, slice(0, rows.stop - rows.start)
+    with machine.scope():
+        m_all = machine.load(m_c, (slice(0, made), r))
+        m_i = machine.keep("m", m_all.max(0, initial=-np.inf))
+        l_i = machine.keep("l", np.zeros(r.stop, o.dtype))
+        o_i = machine.keep("O", np.zeros((r.stop, o.shape[1]), o.dtype))
+        for c in range(made):
+            with machine.scope():
+                factor = machine.keep("e^(m_c − m)", np.exp(m_all[c] - finite(m_i)))
+                l_i += factor * machine.load(l_c, (c, r))
+                o_i += factor[:, None] * machine.load(o_c, (c, r))
+        o_i /= positive(l_i)[:, None]
+        m_i += np.log(l_i)
+        machine.store(o, rows, o_i)
+        machine.store(lse, rows, m_i)

@@ -1,0 +1,149 @@
+"""A machine with two memories: HBM, large and slow, and SRAM, small and fast.
+
+Arrays lie in HBM, and a program has only references to them. It loads tiles into SRAM, computes there with
+NumPy, and stores tiles back; every load and every store is counted:
+
+    machine = Machine(capacity=192 * 1024)
+    x, y = machine.put("x", array), machine.empty("y", array.shape, array.dtype)
+    for rows in blocks(len(array), 16):
+        with machine.scope():                          # releases at its end what was loaded and kept inside
+            x_i = machine.load(x, rows)
+            machine.store(y, rows, machine.keep("y_i", 2 * x_i))
+    machine.fetch(y), machine.loads, machine.stores, machine.bytes, machine.peak
+
+SRAM holds what was loaded and what was given to ``keep``. An intermediate result inside one expression, such as
+p @ v in o += p @ v, is taken to stay in registers. Source: Dao et al. 2022, section 2.1; the names Ref, load and
+store are those of Pallas.
+"""
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from attnlab.machine.sram import SRAM
+from attnlab.machine.work import Tile, Work
+
+import numpy as np
+
+Index = Any  # what NumPy takes between brackets: a slice, an integer, ..., or a tuple of those
+
+
+@dataclass(frozen=True, eq=False)
+class Ref:
+    """An array in HBM: its name, shape and dtype, but not its numbers, which only a load gives."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError(f"{self.name} lies in HBM; a program gets at its numbers by machine.load")
+
+    __array__ = __getitem__ = __setitem__ = __iter__ = __len__ = _refuse
+
+
+class Machine:
+    """Counts what programs move, hold and compute.
+
+    ``capacity``: of SRAM, in bytes; None is unbounded. It is nominal, to be compared with ``peak``, unless
+    ``strict``: then what does not fit raises :class:`OutOfSRAM`. ``itemsize``: bytes that a number is counted
+    with, 2 for half precision, whatever the precision it is computed in; booleans count 1. ``watch``, if
+    given, is called as watch(kind, name, index, elements) at every load, store and fill.
+
+    loads, stores: elements moved, by the array's name. fills: elements of HBM that were set to a constant,
+    counted apart, as not every published count includes them. work: the arithmetic done.
+    """
+
+    def __init__(
+        self, capacity: int | None = None, *, itemsize: int = 2, strict: bool = False, watch: Callable | None = None
+    ) -> None:
+        self.itemsize, self.watch = itemsize, watch
+        self.loads, self.stores, self.fills = Counter(), Counter(), Counter()
+        self.work = Work()
+        self.sram = SRAM(capacity, strict)
+        self._hbm: dict[Ref, np.ndarray] = {}
+
+    def put(self, name: str, array: np.ndarray) -> Ref:
+        """Bring an input into HBM: the host's doing, not counted."""
+        if any(name == ref.name for ref in self._hbm):
+            raise ValueError(f"HBM has an array named {name} already; start another run with a new Machine")
+        ref = Ref(name, array.shape, array.dtype)
+        self._hbm[ref] = np.array(array)
+        return ref
+
+    def fetch(self, ref: Ref) -> np.ndarray:
+        """Copy a result out of HBM: the host's doing, not counted, and refused while a program holds tiles."""
+        if self.sram.tiles:
+            raise RuntimeError(f"{ref.name} is fetched before the program has freed {self.sram.inventory()}")
+        return self._at(ref).copy()
+
+    def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> Ref:
+        """An array in HBM that nobody has written: it holds NaN."""
+        return self.put(name, np.full(shape, np.nan, dtype))
+
+    def full(self, name: str, shape: tuple[int, ...], value: float, dtype: Any) -> Ref:
+        """An array in HBM filled with ``value``, counted as fills."""
+        ref = self.put(name, np.full(shape, value, dtype))
+        self._count("fill", ref, ..., self._at(ref).size)
+        return ref
+
+    def load(self, ref: Ref, index: Index = ...) -> Tile:
+        """Copy ref[index] to SRAM, where it is held until it is freed."""
+        array = self._at(ref)[index]
+        loaded = self.keep(ref.name, array)
+        self._count("load", ref, index, array.size)
+        return loaded
+
+    def store(self, ref: Ref, index: Index, array: np.ndarray) -> None:
+        """Write a tile that SRAM holds to ref[index]; it stays in SRAM. Shapes must be equal."""
+        if self.sram.find(array) is None:
+            raise ValueError(f"what is stored to {ref.name} is not held in SRAM: give it to machine.keep first")
+        shape = self._at(ref)[index].shape
+        if shape != array.shape:
+            raise ValueError(f"a tile of shape {array.shape} is stored to a part of {ref.name} of shape {shape}")
+        self._at(ref)[index] = array
+        self._count("store", ref, index, array.size)
+
+    def keep(self, name: str, array: np.ndarray) -> Tile:
+        """Hold a result in SRAM until it is freed; returns the tile to go on with, a copy."""
+        return self.sram.keep(name, array, array.size * self._width(array.dtype), self.work)
+
+    def free(self, *tiles: np.ndarray) -> None:
+        """Release tiles; their numbers become NaN, so that using them later shows."""
+        for array in tiles:
+            self.sram.free(array)
+
+    def scope(self) -> contextlib.AbstractContextManager:
+        """``with machine.scope():`` releases at its end what was loaded and kept inside."""
+        return self.sram.scope()
+
+    @property
+    def peak(self) -> int:
+        """The most bytes that SRAM has held."""
+        return self.sram.peak
+
+    @property
+    def elements(self) -> int:
+        """Elements loaded and stored so far, without fills."""
+        return self.loads.total() + self.stores.total()
+
+    @property
+    def bytes(self) -> int:
+        """Bytes loaded and stored so far, without fills."""
+        width = {ref.name: self._width(ref.dtype) for ref in self._hbm}
+        return sum(width[name] * count for moved in (self.loads, self.stores) for name, count in moved.items())
+
+    def _width(self, dtype: np.dtype) -> int:
+        return 1 if dtype.kind == "b" else self.itemsize
+
+    def _at(self, ref: Ref) -> np.ndarray:
+        if ref not in self._hbm:
+            raise ValueError(f"{ref.name} lies in the HBM of another machine")
+        return self._hbm[ref]
+
+    def _count(self, kind: str, ref: Ref, index: Index, elements: int) -> None:
+        {"load": self.loads, "store": self.stores, "fill": self.fills}[kind][ref.name] += elements
+        if self.watch is not None:
+            self.watch(kind, ref.name, index, elements)

@@ -1,0 +1,61 @@
+"""Arrays on chip that count the arithmetic done with them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass
+class Work:
+    """Floating-point operations, counted as they are done.
+
+    products: of matrix products, 2·r·x·c for (r, x) by (x, c). exponentials: with logarithms, one each.
+    rest: one for every number that any other operation computes, or that a sum or maximum reads.
+    Choosing, comparing and generating random numbers are not counted.
+    """
+
+    products: int = 0
+    exponentials: int = 0
+    rest: int = 0
+
+    def add(self, ufunc: np.ufunc, method: str, inputs: list, result: Any) -> None:
+        """Count one operation of NumPy."""
+        if ufunc is np.matmul:
+            self.products += 2 * result.size * inputs[0].shape[-1]
+        elif ufunc in (np.exp, np.log):
+            self.exponentials += result.size
+        elif result.dtype.kind == "f":
+            self.rest += inputs[0].size if method == "reduce" else result.size
+
+
+class Tile(np.ndarray):
+    """A NumPy array in fast memory; whatever is computed from it by NumPy's operations is counted in ``work``."""
+
+    work: Work | None
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.work = getattr(source, "work", None)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple = (), **options: Any) -> Any:
+        arrays = [plain(x) for x in inputs]
+        if out:
+            options["out"] = tuple(plain(x) for x in out)
+        result = getattr(ufunc, method)(*arrays, **options)
+        if self.work is not None:
+            self.work.add(ufunc, method, arrays, result)
+        if out:
+            return out[0]
+        return tile(result, self.work) if isinstance(result, np.ndarray) else result
+
+
+def tile(array: np.ndarray, work: Work | None) -> Tile:
+    """``array`` as a tile that counts into ``work``; nothing is copied."""
+    result = array.view(Tile)
+    result.work = work
+    return result
+
+
+def plain(x: Any) -> Any:
+    """A tile as an ordinary array, which counts nothing; anything else as it is."""
+    return x.view(np.ndarray) if isinstance(x, Tile) else x
