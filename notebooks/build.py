@@ -114,7 +114,6 @@ async def execute(job: Job, bar: tqdm) -> None:
         extra_arguments=["--log-level=ERROR"],
         record_timing=False,
         coalesce_streams=True,
-        store_widget_state=False,
     )
     async with client.async_setup_kernel():
         for index, cell in enumerate(cells):

@@ -1,0 +1,157 @@
+"""Answers to the exercises of lesson 02: right ones written differently, and wrong ones that no mistake describes."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+
+def softmax_by_rows(x):
+    out = np.zeros_like(x)
+    for at in np.ndindex(x.shape[:-1]):
+        row = x[at].astype(np.float64)
+        if (row == -np.inf).all():
+            continue
+        e = np.exp(row - row.max())
+        out[at] = e / math.fsum(e)
+    return out
+
+
+def softmax_torch(x):
+    p = torch.softmax(x, -1)
+    return torch.where((x == -math.inf).all(-1, keepdim=True), 0, p)
+
+
+def softmax_jax(x):
+    s = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    lse = jax.nn.logsumexp(s, -1, keepdims=True)
+    return jnp.exp(s - jnp.where(lse == -jnp.inf, 0, lse)).astype(x.dtype)
+
+
+def softmax_in_place(x):
+    m = np.amax(x, axis=-1, keepdims=True)
+    m[m == -np.inf] = 0
+    e = np.subtract(x, m, dtype=np.promote_types(x.dtype, np.float32))
+    np.exp(e, out=e)
+    e /= np.maximum(e.sum(-1, keepdims=True), np.finfo(np.float32).tiny)
+    return e.astype(x.dtype)
+
+
+def counted_with_indices(x, out):
+    n, m, l = len(x), -math.inf, 0.0
+    for i in range(n):
+        m = max(m, x[i])
+    for i in range(n):
+        l += math.exp(x[i] - m)
+    for i in range(n):
+        out[i] = math.exp(x[i] - m) / l
+    return out
+
+
+def counted_online(x, out):
+    m, l = -math.inf, 0.0
+    for v in x:
+        if v > m:
+            l *= math.exp(m - v)
+            m = v
+        l += math.exp(v - m)
+    for i in reversed(range(len(x))):
+        out[i] = math.exp(x[i] - m) / l
+
+
+def counted_by_logarithm(x, out):
+    m = max(x)
+    lse = m + math.log(sum(math.exp(v - m) for v in x))
+    for i in range(len(x)):
+        out[i] = math.exp(x[i] - lse)
+
+
+def log_softmax_by_lse(x):
+    lse = np.logaddexp.reduce(x, axis=-1, keepdims=True)
+    return x - np.where(np.isneginf(lse), x.dtype.type(0), lse)
+
+
+def log_softmax_jax(x):
+    return jnp.where((x == -jnp.inf).all(-1, keepdims=True), -jnp.inf, jax.nn.log_softmax(x, -1))
+
+
+def log_softmax_torch(x):
+    lse = torch.logsumexp(x, -1, keepdim=True)
+    return x - lse.masked_fill(lse == -math.inf, 0)
+
+
+def masked_by_select(x, mask):
+    return torch.where(mask, torch.softmax(x.masked_fill(~mask, -math.inf), -1), 0)
+
+
+def masked_by_smallest(x, mask):
+    p = torch.softmax(torch.where(mask, x, torch.finfo(x.dtype).min), -1)
+    return p * mask.any(-1, keepdim=True)
+
+
+def masked_jax(x, mask):
+    empty = ~mask.any(-1, keepdims=True)
+    s = jnp.where(mask | empty, jnp.where(mask, x, 0), -jnp.inf)
+    return jnp.where(empty, 0, jax.nn.softmax(s, -1))
+
+
+def masked_jax_by_hand(x, mask):
+    s = jnp.where(mask, x, -jnp.inf)
+    m = jax.lax.stop_gradient(s.max(-1, keepdims=True))
+    e = jnp.exp(s - jnp.where(m == -jnp.inf, 0, m))
+    l = e.sum(-1, keepdims=True)
+    return e / jnp.where(l == 0, 1, l)
+
+
+def masked_detached(x, mask):
+    return masked_by_select(x.detach(), mask)
+
+
+def masked_numpy(x, mask):
+    return np.where(mask, x, 0)
+
+
+def counted_half(x, out):
+    for i in range(0, len(x), 2):
+        out[i] = 1 / len(x)
+
+
+def softmax_double(x):
+    return softmax_by_rows(x.astype(np.float64))
+
+
+def softmax_tempered(x):
+    return softmax_by_rows(x / x.dtype.type(2))
+
+
+def log_softmax_base_two(x):
+    return log_softmax_by_lse(x) / x.dtype.type(math.log(2))
+
+
+RIGHT = [
+    ("safe_softmax", softmax_by_rows),
+    ("safe_softmax", softmax_torch),
+    ("safe_softmax", softmax_jax),
+    ("safe_softmax", softmax_in_place),
+    ("safe_softmax_counted", counted_with_indices),
+    ("safe_softmax_counted", counted_online),
+    ("safe_softmax_counted", counted_by_logarithm),
+    ("log_softmax", log_softmax_by_lse),
+    ("log_softmax", log_softmax_jax),
+    ("log_softmax", log_softmax_torch),
+    ("masked_softmax", masked_by_select),
+    ("masked_softmax", masked_by_smallest),
+    ("masked_softmax", masked_jax),
+    ("masked_softmax", masked_jax_by_hand),
+]
+
+REFUSED = [
+    ("safe_softmax", softmax_double, "expected dtype"),
+    ("safe_softmax", softmax_tempered, "Smallest input that fails"),
+    ("safe_softmax_counted", counted_half, "Smallest input that fails"),
+    ("log_softmax", log_softmax_base_two, "Smallest input that fails"),
+    ("masked_softmax", masked_detached, "gradient of x"),
+    ("masked_softmax", masked_numpy, "NumPy has no gradients"),
+]
