@@ -1,0 +1,206 @@
+"""Lesson 04, ★★: the shortest list of scores that exposes a wrong update of the running sum."""
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+from attnlab.check.exercise import Case, Exercise, Mistake
+
+import numpy as np
+
+Real = float | int
+Update = Callable[[Real, Real, Real], tuple[Real, Real]]
+
+
+def smallest_counterexample(update: Update) -> list[Real] | None:
+    """Shortest list of finite scores on which ``update(m, l, s) -> (m, l)``, started at (−∞, 0), gives a wrong lse."""
+    return search(update, (0.0, 0.5, 3.0, 1000.0, -1000.0), 3)
+
+
+def search(update: Update, candidates: tuple[Real, ...], longest: int) -> list[Real] | None:
+    """The first list that exposes ``update``, shorter lists first; None if there is none."""
+    for length in range(1, longest + 1):
+        for scores in product(candidates, repeat=length):
+            if exposes(update, scores):
+                return list(scores)
+    return None
+
+
+def exposes(update: Update, scores: Any) -> bool:
+    """Whether m + log l after the last score is not the lse of ``scores``."""
+    found, right = lse_by(update, scores), lse(scores)
+    return not np.isclose(found, right, rtol=0, atol=1e-6)
+
+
+def lse_by(update: Update, scores: Any) -> float:
+    """m + log l after ``update`` has seen all scores."""
+    m, l = -np.inf, 0.0
+    with np.errstate(all="ignore"):
+        for s in scores:
+            m, l = update(m, l, s)
+        return float(m + np.log(l))
+
+
+def lse(scores: Any) -> float:
+    """log Σ e^s, safely."""
+    scores = np.asarray(scores, dtype=float)
+    return float(scores.max() + np.log(np.exp(scores - scores.max()).sum()))
+
+
+def as_printed(m: Real, l: Real, s: Real) -> tuple[Real, Real]:
+    """(4.12)."""
+    m_new = max(m, s)
+    return m_new, l + np.exp(m - m_new)
+
+
+def split(m: Real, l: Real, s: Real) -> tuple[Real, Real]:
+    """e^s · e^−m'."""
+    m_new = max(m, s)
+    return m_new, l * np.exp(m - m_new) + np.exp(s) * np.exp(-m_new)
+
+
+def at_least_zero(m: Real, l: Real, s: Real) -> tuple[Real, Real]:
+    """A maximum that is never below 0."""
+    m_new = max(m, s, 0.0)
+    return m_new, l * np.exp(m - m_new) + np.exp(s - m_new)
+
+
+def unscaled(m: Real, l: Real, s: Real) -> tuple[Real, Real]:
+    """(4.8) without the factor."""
+    m_new = max(m, s)
+    return m_new, l + np.exp(s - m_new)
+
+
+def always_one(m: Real, l: Real, s: Real) -> tuple[Real, Real]:
+    """Every new term is 1."""
+    m_new = max(m, s)
+    return m_new, l * np.exp(m - m_new) + 1.0
+
+
+def no_ties(m: Real, l: Real, s: Real) -> tuple[Real, Real]:
+    """A score equal to the maximum is not added."""
+    m_new = max(m, s)
+    return m_new, l * np.exp(m - m_new) + (np.exp(s - m_new) if s != m else 0.0)
+
+
+def small_steps(m: Real, l: Real, s: Real) -> tuple[Real, Real]:
+    """The factor is left out where the maximum moves by at most 1."""
+    m_new = max(m, s)
+    return m_new, l * (np.exp(m - m_new) if m_new - m > 1 else 1.0) + np.exp(s - m_new)
+
+
+def newest(m: Real, l: Real, s: Real) -> tuple[Real, Real]:
+    """Everything is measured relative to the newest score."""
+    return s, l * np.exp(m - s) + 1.0
+
+
+def saturating(m: Real, l: Real, s: Real) -> tuple[Real, Real]:
+    """The sum stops at 2, as it does at 2048 in half precision."""
+    m_new = max(m, s)
+    return m_new, min(l * np.exp(m - m_new) + np.exp(s - m_new), 2.0)
+
+
+def cases() -> list[Case]:
+    """Nine suspects, and how few scores expose each."""
+    return [
+        Case("a suspect that adds the factor to l, as printed: one score exposes it", (as_printed,)),
+        Case("a suspect that computes e^s · e^−m': one score exposes it, if it is chosen well", (split,)),
+        Case("a suspect whose maximum is never below 0: one score exposes it, if it is chosen well", (at_least_zero,)),
+        Case("a suspect that does not rescale l: two scores expose it", (unscaled,)),
+        Case("a suspect whose new term is always 1: two scores expose it", (always_one,)),
+        Case("a suspect that does not add a score equal to the maximum: two scores expose it", (no_ties,)),
+        Case("a suspect that leaves the factor out where the maximum moves by at most 1: two scores expose it",
+             (small_steps,)),
+        Case("a suspect that measures relative to the newest score: two scores expose it, if they are chosen well",
+             (newest,)),
+        Case("a suspect whose sum stops at 2: three scores expose it", (saturating,)),
+    ]
+
+
+def judge(case: Case, got: Any) -> str | None:
+    """What is wrong with a list: it exposes nothing, or a shorter one does."""
+    (update,) = case.args
+    try:
+        scores = [float(s) for s in got]
+    except (TypeError, ValueError):
+        return "expected a list of scores."
+    if not scores or not np.isfinite(scores).all():
+        return f"expected a list of one or more finite scores, got {scores}."
+    if not exposes(update, scores[:1000]):
+        return (f"{shown(scores)} does not expose it: the update says lse = {lse_by(update, scores):.4f}, and that is "
+                "right.")
+    best = len(smallest_counterexample(update) or ())
+    if len(scores) > best:
+        return f"{shown(scores)} exposes it, but so does a list of length {best}."
+    return None
+
+
+def shown(scores: list[Real]) -> str:
+    """A list in words, its beginning if it is long."""
+    return f"[{', '.join(f'{s:g}' for s in scores[:6])}{', …' if len(scores) > 6 else ''}]"
+
+
+def always(*scores: Real) -> Callable[[Update], list[Real]]:
+    """The same list for every suspect."""
+    return lambda update: list(scores)
+
+
+def tries(candidates: tuple[Real, ...], longest: int = 3) -> Callable[[Update], list[Real] | None]:
+    """A search among these scores."""
+    return lambda update: search(update, candidates, longest)
+
+
+def backwards(candidates: tuple[Real, ...]) -> Callable[[Update], list[Real] | None]:
+    """A search that takes the longest lists first."""
+
+    def found(update: Update) -> list[Real] | None:
+        for length in (3, 2, 1):
+            for scores in product(candidates, repeat=length):
+                if exposes(update, scores):
+                    return list(scores)
+        return None
+
+    return found
+
+
+EXERCISE = Exercise(
+    lesson="04", stars=2, reference=smallest_counterexample, cases=cases, judge=judge,
+    hints=(
+        "Let the computer search: all lists of length 1, then all of length 2, then 3, of a few candidate scores.",
+        "itertools.product(candidates, repeat=length) yields all lists of a length; the first that exposes the update "
+        "is a shortest one.",
+        "Which candidates? Equal scores (CONST), a small and a large step up (UP) and down (DOWN), and scores whose "
+        "exponential is not finite or is 0 (HIGH, LOW).",
+        "candidates = (0.0, 0.5, 3.0, 1000.0, -1000.0)",
+    ),
+    mistakes=(
+        Mistake(
+            "All your candidates are moderate, so no exponential overflows or vanishes. Some updates are wrong only "
+            "there (eq. 4.8 with HIGH and LOW in mind): add one very large and one very small score.",
+            tries((0.0, 1.0)), tries((0.0, 1.0, 2.0)), tries((0, 1, 2)), tries((-1.0, 0.0, 1.0)), tries((-1, 0, 1)),
+            tries((0.0, 0.5, 1.0)), tries((0.0, 0.5, 3.0)), tries((0.0, 0.5, 1.0, 2.0)),
+            tries(tuple(range(-2, 3))), tries(tuple(range(-3, 4))), tries(tuple(range(-5, 6))),
+        ),
+        Mistake(
+            "Your candidates are far apart. An update that forgets the factor only for a small move of the maximum "
+            "(eq. 4.8) needs a step below 1: add one.",
+            tries((0.0, 1000.0, -1000.0)), tries((0.0, 2.0, 1000.0, -1000.0)), tries((0.0, 3.0, 1000.0, -1000.0)),
+            tries((-1000.0, 0.0, 1000.0)),
+        ),
+        Mistake(
+            "You search long lists first, or take any list that works. Begin with lists of one score: the "
+            "printed update (eq. 4.12) fails already there.",
+            backwards((0.0, 0.5, 3.0, 1000.0, -1000.0)),
+        ),
+        Mistake(
+            "You stop at two scores. With two, a sum never exceeds 2; an update that is wrong for larger sums (l in "
+            "eq. 4.6 may reach the number of keys) needs three.",
+            tries((0.0, 0.5, 3.0, 1000.0, -1000.0), 2),
+        ),
+        Mistake(
+            "You return one list for every suspect. UP exposes a missing factor (eq. 4.8), but not every wrong line; "
+            "test the suspect that you are given.",
+            always(0.0, 1.0), always(0.0, 2.0), always(0.0, 1.0, 2.0), always(0.0, 0.0), always(0.0),
+        ),
+    ),
+)

@@ -1,0 +1,328 @@
+"""Answers to the exercises of lesson 04: right ones, written in other ways, and ones to refuse."""
+
+import math
+import random
+from functools import reduce
+from itertools import product
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+
+def lazy_with_math(q, pairs):
+    total, out = 0.0, None
+    for key, value in pairs:
+        weight = math.exp(sum(float(a) * float(b) for a, b in zip(q, key)) / math.sqrt(len(q)))
+        total += weight
+        out = weight * value if out is None else out + weight * value
+    return out / total
+
+
+def lazy_shifted(q, pairs):
+    """Online attention is also right here."""
+    return online_by_lse(q, pairs)[0]
+
+
+def lazy_in_torch(q, pairs):
+    l, o = torch.zeros(()), torch.zeros(())
+    for k, v in pairs:
+        e = torch.exp(torch.dot(k, q) / q.numel() ** 0.5)
+        l, o = l + e, o + e * v
+    return o / l
+
+
+def lazy_in_jax(q, pairs):
+    def add(sums, pair):
+        e = jnp.exp(pair[0] @ q / q.size**0.5)
+        return sums[0] + e, sums[1] + e * pair[1]
+
+    l, o = reduce(add, pairs, (0.0, 0.0))
+    return o / l
+
+
+def lazy_by_ones(q, pairs):
+    """The sum is one more column of the values."""
+    acc = 0.0
+    for k, v in pairs:
+        acc = acc + np.exp(k @ q / len(q) ** 0.5) * np.append(v, 1.0)
+    return acc[:-1] / acc[-1]
+
+
+def lazy_reads_twice(q, pairs):
+    s = np.array([k @ q / len(q) ** 0.5 for k, v in pairs])
+    p = np.exp(s) / np.exp(s).sum()
+    return sum((w * v for w, (k, v) in zip(p, pairs)), np.zeros(1))
+
+
+def lazy_keeps_values(q, pairs):
+    """The scores are forgotten, the weighted values kept."""
+    l, kept = 0.0, []
+    for k, v in pairs:
+        e = np.exp(k @ q / len(q) ** 0.5)
+        l += e
+        kept.append(e * v)
+    return np.sum(kept, axis=0) / l
+
+
+def online_by_lse(q, pairs):
+    """Output and lse themselves as the state: o stays normalized."""
+    out, lse = 0.0, -np.inf
+    for k, v in pairs:
+        s = k @ q / len(q) ** 0.5
+        new = np.logaddexp(lse, s)
+        out = out * np.exp(lse - new) + v * np.exp(s - new) if new > -np.inf else 0 * v
+        lse = new
+    return out, lse
+
+
+def online_by_branch(q, pairs):
+    m, l, o = -math.inf, 0.0, None
+    for k, v in pairs:
+        s = float(k @ q) / math.sqrt(len(q))
+        o = np.zeros_like(v) if o is None else o
+        if s == -math.inf:
+            continue
+        if s > m:
+            factor = math.exp(m - s)
+            m, l, o = s, l * factor + 1, o * factor + v
+        else:
+            weight = math.exp(s - m)
+            l, o = l + weight, o + weight * v
+    return (o, -math.inf) if l == 0 else (o / l, m + math.log(l))
+
+
+def online_in_torch(q, pairs):
+    m, l, o = torch.tensor(-torch.inf), torch.tensor(0.0), torch.tensor(0.0)
+    for k, v in pairs:
+        s = torch.dot(k, q) / q.numel() ** 0.5
+        top = torch.maximum(m, s)
+        shift = torch.where(torch.isinf(top), torch.zeros_like(top), top)
+        a, e = torch.exp(m - shift), torch.exp(s - shift)
+        m, l, o = top, l * a + e, o * a + e * v
+    safe = torch.where(l == 0, torch.ones_like(l), l)
+    return o / safe, m + torch.log(safe)
+
+
+def online_in_jax(q, pairs):
+    m, l, o = -jnp.inf, 0.0, 0.0
+    for k, v in pairs:
+        s = jnp.vdot(k, q) / q.size**0.5
+        top = jnp.maximum(m, s)
+        shift = jnp.where(top == -jnp.inf, 0.0, top)
+        a, e = jnp.exp(m - shift), jnp.exp(s - shift)
+        m, l, o = top, l * a + e, o * a + e * v
+    return jnp.where(l > 0, o / jnp.where(l > 0, l, 1), 0 * o), jnp.where(l > 0, m + jnp.log(l), -jnp.inf)
+
+
+def online_out_only(q, pairs):
+    return online_by_lse(q, pairs)[0]
+
+
+def online_epsilon(q, pairs):
+    """Guarded by an epsilon: the lse of the empty row is finite."""
+    m, l, o = -1e30, 0.0, 0.0
+    for k, v in pairs:
+        s = k @ q / len(q) ** 0.5
+        top = max(m, s)
+        a, e = np.exp(m - top), np.exp(s - top)
+        m, l, o = top, l * a + e, o * a + e * v
+    return o / (l + 1e-9), m + np.log(l + 1e-9)
+
+
+def online_keeps_weights(q, pairs):
+    """Right, and every weight is kept and rescaled."""
+    m, weights, o = -np.inf, np.zeros(0), 0.0
+    for k, v in pairs:
+        s = k @ q / len(q) ** 0.5
+        top = max(m, s)
+        shift = top if top > -np.inf else 0.0
+        weights = np.append(weights * np.exp(m - shift), np.exp(s - shift))
+        o = o * np.exp(m - shift) + weights[-1] * v
+        m = top
+    l = weights.sum()
+    return (o / l, m + np.log(l)) if l > 0 else (o, -np.inf)
+
+
+def fails(update, scores):
+    m, l = -math.inf, 0.0
+    with np.errstate(all="ignore"):
+        for s in scores:
+            m, l = update(m, l, s)
+        return not abs(m + np.log(l) - np.logaddexp.reduce(scores)) < 1e-6
+
+
+def counterexample_by_search(update):
+    candidates = [0.0, -0.3, 0.7, 5.0, 900.0, -900.0]
+    lists = (list(scores) for length in range(1, 5) for scores in product(candidates, repeat=length))
+    return next(scores for scores in lists if fails(update, scores))
+
+
+def counterexample_by_chance(update):
+    """Random lists, as an array."""
+    rng = np.random.default_rng(0)
+    for length in (1, 2, 3):
+        for _ in range(400):
+            scores = np.round(rng.normal(size=length) * rng.choice([0.5, 5, 1000]), 1)
+            if rng.random() < 0.3:
+                scores[:] = scores[0]
+            if fails(update, scores):
+                return scores
+    return None
+
+
+def counterexample_by_table(update):
+    """A fixed list of fingerprints, shortest first."""
+    table = ([1.0], [2000.0], [-2000.0], [1.0, 1.0], [0.0, 0.25], [3.0, 0.0], [0.0, 3.0], [2000.0, 0.0], [5.0] * 3)
+    for scores in table:
+        if fails(update, scores):
+            return tuple(scores)
+    return None
+
+
+def counterexample_long(update):
+    random.seed(0)
+    return [random.choice([0.0, 0.5, 1000.0, -1000.0]) for _ in range(50)]
+
+
+def counterexample_infinite(update):
+    return [float("-inf")]
+
+
+def counterexample_word(update):
+    return "UP"
+
+
+def blocks_by_rows(query, key, value, block):
+    out = np.empty((len(query), value.shape[1]))
+    for i, q in enumerate(query):
+        m, l, o = -np.inf, 0.0, 0.0
+        for start in range(0, len(key), block):
+            s = key[start : start + block] @ q / np.sqrt(len(q))
+            top = max(m, s.max())
+            p = np.exp(s - top)
+            m, l, o = top, l * np.exp(m - top) + p.sum(), o * np.exp(m - top) + p @ value[start : start + block]
+        out[i] = o / l
+    return out
+
+
+def blocks_of_one(query, key, value, block):
+    """Reads one key at a time, whatever ``block`` says."""
+    m = np.full(len(query), -np.inf)
+    l, o = np.zeros(len(query)), np.zeros((len(query), value.shape[1]))
+    for k, v in zip(key[::-1], value[::-1]):
+        s = query @ k / len(k) ** 0.5
+        top = np.maximum(m, s)
+        l = l * np.exp(m - top) + np.exp(s - top)
+        o = o * np.exp(m - top)[:, None] + np.exp(s - top)[:, None] * v
+        m = top
+    return o / l[:, None]
+
+
+def blocks_divided(query, key, value, block):
+    """Keeps the output normalized, undoing the division each time."""
+    lse, out = np.full((len(query), 1), -np.inf), 0.0
+    for start in range(0, len(key), block):
+        s = query @ key[start : start + block].T / query.shape[1] ** 0.5
+        own = np.logaddexp.reduce(s, axis=1, keepdims=True)
+        new = np.logaddexp(lse, own)
+        out = out * np.exp(lse - new) + np.exp(s - new) @ value[start : start + block]
+        lse = new
+    return out
+
+
+def blocks_in_torch(query, key, value, block):
+    m = torch.full((query.shape[0], 1), -torch.inf)
+    l, o = torch.zeros_like(m), torch.zeros(query.shape[0], value.shape[1])
+    for k, v in zip(key.split(block), value.split(block)):
+        s = query @ k.T / query.shape[1] ** 0.5
+        top = torch.maximum(m, s.amax(1, keepdim=True))
+        a, p = torch.exp(m - top), torch.exp(s - top)
+        m, l, o = top, l * a + p.sum(1, keepdim=True), o * a + p @ v
+    return o / l
+
+
+def blocks_in_jax(query, key, value, block):
+    """Whole blocks in a loop that is compiled once, then the tail."""
+    d, whole = query.shape[1], key.shape[0] // block
+
+    def add(state, k, v):
+        m, l, o = state
+        s = query @ k.T / d**0.5
+        top = jnp.maximum(m, s.max(1, keepdims=True))
+        a, p = jnp.exp(m - top), jnp.exp(s - top)
+        return top, l * a + p.sum(1, keepdims=True), o * a + p @ v
+
+    def step(i, state):
+        k, v = (jax.lax.dynamic_slice_in_dim(x, i * block, block) for x in (key, value))
+        return add(state, k, v)
+
+    n = query.shape[0]
+    state = (jnp.full((n, 1), -jnp.inf), jnp.zeros((n, 1)), jnp.zeros((n, value.shape[1])))
+    state = jax.lax.fori_loop(0, whole, step, state) if whole else state
+    if whole * block < key.shape[0]:
+        state = add(state, key[whole * block :], value[whole * block :])
+    return state[2] / state[1]
+
+
+def blocks_naive_in_torch(query, key, value, block):
+    return torch.softmax(query @ key.T / query.shape[1] ** 0.5, dim=-1) @ value
+
+
+def blocks_naive_in_jax(query, key, value, block):
+    return jax.nn.softmax(query @ key.T / query.shape[1] ** 0.5) @ value
+
+
+def blocks_copying(query, key, value, block):
+    """Right, with a scaled copy of all keys."""
+    return blocks_divided(query, key.copy(), value.copy(), block)
+
+
+def blocks_clamped(query, key, value, block):
+    """The last block is shifted back: keys count twice."""
+    m, l, o = np.full((len(query), 1), -np.inf), 0.0, 0.0
+    size = min(block, len(key))
+    for start in range(0, len(key), block):
+        start = min(start, len(key) - size)
+        s = query @ key[start : start + size].T / query.shape[1] ** 0.5
+        top = np.maximum(m, s.max(1, keepdims=True))
+        a, p = np.exp(m - top), np.exp(s - top)
+        m, l, o = top, l * a + p.sum(1, keepdims=True), o * a + p @ value[start : start + size]
+    return o / l
+
+
+RIGHT = [
+    ("lazy_row", lazy_with_math),
+    ("lazy_row", lazy_shifted),
+    ("lazy_row", lazy_by_ones),
+    ("lazy_row", lazy_in_torch),
+    ("lazy_row", lazy_in_jax),
+    ("online_row", online_by_lse),
+    ("online_row", online_by_branch),
+    ("online_row", online_in_torch),
+    ("online_row", online_in_jax),
+    ("smallest_counterexample", counterexample_by_search),
+    ("smallest_counterexample", counterexample_by_chance),
+    ("smallest_counterexample", counterexample_by_table),
+    ("blockwise_attention", blocks_by_rows),
+    ("blockwise_attention", blocks_of_one),
+    ("blockwise_attention", blocks_divided),
+    ("blockwise_attention", blocks_in_torch),
+    ("blockwise_attention", blocks_in_jax),
+]
+
+REFUSED = [
+    ("lazy_row", lazy_reads_twice, "reads the stream a second time"),
+    ("lazy_row", lazy_keeps_values, "should not grow"),
+    ("online_row", online_out_only, "part 1 of 2"),
+    ("online_row", online_epsilon, "EMPTY"),
+    ("online_row", online_keeps_weights, "should not grow"),
+    ("smallest_counterexample", counterexample_long, "so does a list of length 1"),
+    ("smallest_counterexample", counterexample_infinite, "finite scores"),
+    ("smallest_counterexample", counterexample_word, "not an array of numbers"),
+    ("blockwise_attention", blocks_naive_in_torch, "all keys at once"),
+    ("blockwise_attention", blocks_naive_in_jax, "all keys at once"),
+    ("blockwise_attention", blocks_copying, "copy of the keys"),
+    ("blockwise_attention", blocks_clamped, "RAGGED"),
+]
