@@ -1,5 +1,6 @@
 """Show the package's own source in a notebook, read from its files and never pasted."""
 
+import importlib
 import inspect
 from pathlib import Path
 
@@ -22,12 +23,26 @@ def core(algorithm: str, library: str) -> str:
 
 def backends(algorithm: str, unfold: str = "numpy") -> None:
     """Display an algorithm in three libraries: one open, the others folded."""
+    fold({library: (f"{algorithm}/{library}.py", core(algorithm, library)) for library in LIBRARIES}, unfold)
+
+
+def functions(package: str, *names: str, unfold: str = "numpy") -> None:
+    """Display functions of a package such as "softmax" in three libraries: one open, the others folded."""
+    listings = {}
+    for library in LIBRARIES:
+        module = importlib.import_module(f"attnlab.{package}.{library}")
+        code = "\n\n".join(inspect.getsource(getattr(module, name)) for name in names)
+        listings[library] = f"{package}/{library}.py", code.strip()
+    fold(listings, unfold)
+
+
+def fold(listings: dict[str, tuple[str, str]], unfold: str) -> None:
+    """Display listings, each with the file that it is from, under the name of their library."""
     from IPython.display import Markdown, display
 
     parts = []
-    for library, name in LIBRARIES.items():
-        code = f"```python\n{core(algorithm, library)}\n```"
-        file = f"`attnlab/{algorithm}/{library}.py`"
+    for library, (file, code) in listings.items():
         opened = " open" if library == unfold else ""
-        parts.append(f"<details{opened}><summary><b>{name}</b> &nbsp; {file}</summary>\n\n{code}\n\n</details>")
+        head = f"<details{opened}><summary><b>{LIBRARIES[library]}</b> &nbsp; `attnlab/{file}`</summary>"
+        parts.append(f"{head}\n\n```python\n{code}\n```\n\n</details>")
     display(Markdown("\n\n".join(parts)))

@@ -48,9 +48,19 @@ def find(name: str) -> Exercise:
     raise ValueError(f"no exercise is called {name!r}; there are {', '.join(names())}")
 
 
+def asked(function: Callable, name: str | None) -> Exercise:
+    """The exercise that a call is about: the one called ``name``, or else like the function."""
+    if not callable(function):
+        raise TypeError(f"give the function itself, without quotes and without calling it; got {repr(function)[:100]}")
+    name = name or getattr(function, "__name__", None)
+    if name is None:
+        raise TypeError('this callable has no name: say which exercise it answers, as in check.answer(f, "average")')
+    return find(name)
+
+
 def answer(function: Callable, name: str | None = None) -> None:
     """Check an answer and show what was found. Under nbgrader a missing or wrong answer is an AssertionError."""
-    exercise = find(name or function.__name__)
+    exercise = asked(function, name)
     verdict = _verdicts[exercise.name] = examine(exercise, function)
     show(verdict.text, verdict.html())
     if os.environ.get("NBGRADER_EXECUTION"):
@@ -59,7 +69,7 @@ def answer(function: Callable, name: str | None = None) -> None:
 
 def use(function: Callable, name: str | None = None) -> Callable:
     """``function`` if it is right, otherwise the course's own, so that later cells work either way."""
-    exercise = find(name or function.__name__)
+    exercise = asked(function, name)
     verdict = examine(exercise, function)
     right = verdict.state == "right"
     print(f"{exercise.name}: using {'yours' if right else f'the one of the course, as yours is {verdict.state}'}.")
@@ -79,6 +89,8 @@ def progress(number: str | None = None) -> None:
     ``number``: a lesson such as "01"; otherwise the lessons of which something was checked here, or all.
     """
     begun = {n for n, found in lessons().items() if not _verdicts.keys().isdisjoint(found)} or lessons().keys()
+    if number is not None and number not in lessons():
+        raise ValueError(f"there is no lesson {number!r} with exercises; there are {', '.join(lessons())}")
     shown = {number} if number is not None else begun
     exercises = [find(name) for n, found in lessons().items() if n in shown for name in found]
     rows = [

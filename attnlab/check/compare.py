@@ -46,6 +46,8 @@ def difference(found: Outcome, wanted: Outcome, case: Case, dtype: bool) -> str 
     for name, want in wanted.arrays.items():
         problem = array_difference(found.arrays[name], want, tolerance(case), dtype)
         if problem:
+            if name.startswith("gradient") and not found.arrays[name].any():
+                problem += "\n  No gradient arrives: is something detached, or computed outside of the library?"
             return f"{name}: {problem}" if name else problem
     return None
 
@@ -77,12 +79,12 @@ def array_difference(found: np.ndarray, wanted: np.ndarray, within: float, dtype
     return f"expected {text(wanted)}\n  got      {text(found)}"
 
 
-def text(x: Any) -> str:
-    """A small array on one line, or the beginning of a large one."""
+def text(x: Any, indent: int = 11) -> str:
+    """A small array, its further lines indented, or the beginning of a large one."""
     x = np.asarray(x)
     x = x.astype(int) if x.dtype.kind == "b" else x.astype(float) if x.dtype.name == "bfloat16" else x
     line = np.array2string(x, precision=4, suppress_small=False, threshold=40, separator=", ", max_line_width=90)
-    return line.replace("\n", "\n" + 11 * " ")
+    return line.replace("\n", "\n" + indent * " ")
 
 
 def arguments(exercise: Exercise, case: Case) -> list[str]:
@@ -92,4 +94,4 @@ def arguments(exercise: Exercise, case: Case) -> list[str]:
     names = parameters(exercise)
     pairs = zip(names, case.args)
     width = max(len(name) for name in names)
-    return [f"  {name:<{width}} = {text(x) if isinstance(x, np.ndarray) else x}" for name, x in pairs]
+    return [f"  {name:<{width}} = {text(x, width + 5) if isinstance(x, np.ndarray) else x}" for name, x in pairs]

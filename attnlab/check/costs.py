@@ -59,9 +59,9 @@ def counted(answer: Function, args: tuple, what: str) -> int:
 
 
 def held_bytes(answer: Function, library: str, args: tuple, gradients: tuple[int, ...] = ()) -> int:
-    """Peak memory of a call beyond arguments and result: traced (NumPy), profiled (PyTorch), or, in JAX, the largest
-    array that the program computes."""
-    if library == "jax":
+    """Peak memory of a call beyond arguments and result: traced (NumPy, and whatever is given no array), profiled
+    (PyTorch), or, in JAX, the largest array that the program computes."""
+    if library == "jax" and any(isinstance(x, np.ndarray) for x in args):
         return largest_array(answer, args, gradients)
     evaluate_on(answer, given(args, library), gradients, library)  # a first call also allocates what is kept for good
     fresh = tuple(read_ahead(x) for x in given(args, library))
@@ -70,8 +70,9 @@ def held_bytes(answer: Function, library: str, args: tuple, gradients: tuple[int
         result, _ = evaluate_on(answer, fresh, gradients, library)
         return tuple(x for x in (result if isinstance(result, tuple) else [result]) if hasattr(x, "nbytes"))
 
-    if library == "torch":
-        return measure.torch_bytes(run, *(x for x in fresh if hasattr(x, "is_cuda")))
+    tensors = [x for x in fresh if hasattr(x, "is_cuda")]
+    if tensors:
+        return measure.torch_bytes(run, *tensors)
     with traced() as high:
         result = run()
         held = high()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from attnlab.check.compare import agree, arguments, difference, tolerance
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake
 from attnlab.check.guard import call, explain
-from attnlab.check.library import NAMES, library_of
+from attnlab.check.library import NAMES, given, library_of, precise
 from attnlab.check.outcome import SECONDS, NotAttempted, Outcome, outcome
 from attnlab.check.verdict import Verdict
 
@@ -17,6 +17,8 @@ def examine(exercise: Exercise, answer: Callable) -> Verdict:
     name, library = exercise.name, library_of(answer, exercise.library)
     cases, left, first = exercise.cases(), SECONDS[library], None
     outcomes: list[Outcome] = []
+    with precise(library):
+        given(cases[0].args, library)  # the first use of a library starts it, which is not the answer's doing
     for case in cases:
         try:
             found = outcome(exercise, answer, case, left)

@@ -4,6 +4,7 @@ import contextlib
 import io
 import linecache
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -18,10 +19,23 @@ from attnlab.check.library import python_function
 import numpy as np
 
 AGAIN = 0.05  # seconds after which a function that swallowed the interruption is interrupted again
+PATIENCE = 2  # how much longer a function may take on a busy machine, where it computes only part of the time
 
 
 class TimeUp(BaseException):
     """Raised inside a function that runs too long; no Exception, so that ``except Exception`` lets it pass."""
+
+
+class Watch:
+    """Counts the seconds that a function computes; of those that it waits, one in ``PATIENCE``."""
+
+    def __init__(self) -> None:
+        self.wall, self.cpu = time.perf_counter(), time.process_time()
+
+    def seconds(self) -> float:
+        """The seconds so far."""
+        wall, cpu = time.perf_counter() - self.wall, time.process_time() - self.cpu
+        return max(min(wall, cpu), wall / PATIENCE)
 
 
 @dataclass
@@ -39,37 +53,62 @@ def call(function: Callable, args: tuple, seconds: float) -> Called:
 
     The time limit needs a Unix system and the main thread, where notebooks run; elsewhere there is none.
     """
-    done, printed, start = Called(), Printed(), time.perf_counter()
+    done, printed, watch = Called(), Printed(), Watch()
     try:
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with np.errstate(all="ignore"), limit(seconds):
+            with np.errstate(all="ignore"), limit(seconds, watch):
                 done.result = function(*args)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         done.error = error
-    done.printed, done.seconds = printed.start, time.perf_counter() - start
+    done.printed, done.seconds = printed.start, watch.seconds()
     return done
 
 
 @contextlib.contextmanager
-def limit(seconds: float) -> Iterator[None]:
-    """Raise TimeUp inside the block once ``seconds`` have passed, and again for as long as it goes on."""
+def limit(seconds: float, watch: Watch) -> Iterator[None]:
+    """Raise TimeUp inside the block once ``watch`` has counted ``seconds``, and again for as long as it goes on.
+
+    ``while True: try: ... except: pass`` catches each of them, so the learner's next line is made to raise one, too.
+    """
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
+        if watch.seconds() < seconds:
+            return
+        for own in learners_frames(frame):
+            own.f_trace = raise_at_line
+        sys.settrace(raise_at_line)
         raise TimeUp
 
-    before = signal.signal(signal.SIGALRM, stop)
+    before, tracer = signal.signal(signal.SIGALRM, stop), sys.gettrace()
     signal.setitimer(signal.ITIMER_REAL, max(seconds, AGAIN), AGAIN)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        sys.settrace(tracer)
+
+
+def raise_at_line(frame: FrameType, event: str, arg: Any) -> Callable | None:
+    """A trace function: the next line, which is the one after the exception was caught, raises TimeUp."""
+    if event == "line":
+        raise TimeUp
+    return None if event == "call" else raise_at_line
+
+
+def learners_frames(frame: FrameType | None) -> list[FrameType]:
+    """The running calls of the learner's own functions: those that share their globals with the one called by us."""
+    frames = []
+    while frame is not None and not frame.f_globals.get("__name__", "").startswith("attnlab.check."):
+        frames.append(frame)
+        frame = frame.f_back
+    return [f for f in frames if f.f_globals is frames[-1].f_globals]
 
 
 class Printed(io.TextIOBase):
@@ -89,6 +128,14 @@ class Printed(io.TextIOBase):
         return len(text)
 
 
+def words_of(error: BaseException) -> str:
+    """What an error says; some cannot say it."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
 def explain(error: BaseException, function: Callable, seconds: float) -> str:
     """An error in words, at the learner's own line."""
     if isinstance(error, TimeUp):
@@ -98,13 +145,18 @@ def explain(error: BaseException, function: Callable, seconds: float) -> str:
     elif isinstance(error, RecursionError):
         message = "RecursionError: it calls itself without end."
     else:
-        message = f"{type(error).__name__}: {str(error)[:500]}"
+        message = f"{type(error).__name__}: {words_of(error)[:500]}"
     own = python_function(function)
     if own is None:
         return message
-    file, first = own.__code__.co_filename, own.__code__.co_firstlineno
-    frames = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+    frames = [
+        (frame.f_code, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if frame.f_code.co_filename == own.__code__.co_filename
+    ]
     if not frames:
         return message
-    source = linecache.getline(file, frames[-1]).strip()
-    return f"{message}\n  in your line {frames[-1] - first + 1}: {source}"
+    code, line = frames[-1]
+    whose = "your line" if code is own.__code__ else f"{code.co_name}, line"
+    source = linecache.getline(code.co_filename, line).strip()
+    return f"{message}\n  in {whose} {line - code.co_firstlineno + 1}: {source}"

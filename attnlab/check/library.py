@@ -37,7 +37,9 @@ def library_of(function: Callable, default: str) -> str:
 
 def python_function(function: Any) -> types.FunctionType | None:
     """The Python function behind decorators, partial calls and callable objects, if there is one."""
-    function = inspect.unwrap(getattr(function, "func", function))
+    function = getattr(function, "func", function)
+    with contextlib.suppress(ValueError):  # it wraps itself
+        function = inspect.unwrap(function)
     if isinstance(function, types.FunctionType):
         return function
     method = vars(type(function)).get("__call__")
@@ -46,7 +48,9 @@ def python_function(function: Any) -> types.FunctionType | None:
 
 def named(f: types.FunctionType) -> Iterator[Any]:
     """What the code of a function, and of the functions inside it, refers to."""
-    yield from inspect.getclosurevars(f).nonlocals.values()
+    for cell in f.__closure__ or ():
+        with contextlib.suppress(ValueError):  # nothing is assigned yet
+            yield cell.cell_contents
     codes = [f.__code__]
     for code in codes:
         codes.extend(c for c in code.co_consts if isinstance(c, types.CodeType))
@@ -85,7 +89,7 @@ def array(x: np.ndarray, library: str) -> Any:
     if library == "torch":
         import torch
 
-        return torch.tensor(x)
+        return torch.tensor(x.copy())  # negative strides become positive
     if library == "jax":
         import jax.numpy as jnp
 

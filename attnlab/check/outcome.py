@@ -39,8 +39,8 @@ def outcome(exercise: Exercise, function: Callable, case: Case, seconds: float =
     if exercise.gradients and library == "numpy":
         return Outcome(problem="NumPy has no gradients: write this answer in PyTorch or JAX.", kind="library")
     done = call(evaluate, (function, case.args, exercise.gradients, library), seconds)
-    if isinstance(done.error, NotImplementedError | NotAttempted):
-        raise NotAttempted
+    if isinstance(done.error, NotAttempted) or (isinstance(done.error, NotImplementedError) and not done.error.args):
+        raise NotAttempted  # a stub says nothing; a library says what it has not implemented
     if done.error is not None:
         problem, kind = explain(done.error, function, seconds), type(done.error).__name__
         return Outcome(problem=problem, kind=kind, printed=done.printed, seconds=done.seconds)
@@ -146,7 +146,9 @@ def as_array(x: Any) -> np.ndarray:
     except Exception:
         found = np.asarray(None)
     if found.dtype.kind not in "biuf" and found.dtype.name != "bfloat16":
-        raise TypeError(f"your function returned a {type(x).__name__} that is not an array of numbers.")
+        name = type(x).__name__
+        article = "an" if name[0] in "aeiouAEIOU" else "a"
+        raise TypeError(f"your function returned {article} {name} that is not an array of numbers.")
     return found
 
 

@@ -1,0 +1,221 @@
+"""Lesson 03, ★★: summarize chunks independently and join the summaries in a tree."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake
+
+import numpy as np
+
+Pair = tuple[Any, Any]
+Merge = Callable[[Pair, Pair], Pair]
+CHUNKS, DEPTH = 13, 4
+
+
+def tree_stats(chunks: list[np.ndarray], merge: Merge) -> Pair:
+    """(m, l) of all numbers in ``chunks``, a list of vectors; ``merge(a, b)`` joins two pairs of numbers (m, l)."""
+    return joined([summary(chunk) for chunk in chunks], merge, odd="wait")
+
+
+def summary(chunk: np.ndarray) -> Pair:
+    m = chunk.max(initial=-np.inf)
+    return m, np.exp(chunk - m).sum()
+
+
+def joined(pairs: list[Pair], merge: Merge, odd: str) -> Pair:
+    """A tree in rounds; ``odd`` says what becomes of a pair without a partner."""
+    while len(pairs) > 1:
+        alone = pairs[len(pairs) // 2 * 2 :]
+        partner = {"twice": alone, "zero": [(0.0, 0.0)], "one": [(0.0, 1.0)]}.get(odd)
+        if alone and partner:
+            alone = [merge(alone[0], partner[0])]
+        pairs = [merge(a, b) for a, b in zip(pairs[::2], pairs[1::2])] + (alone if odd != "drop" else [])
+    return pairs[0] if pairs else (-math.inf, 0.0)
+
+
+def tree(odd: str) -> tuple[Function, ...]:
+    """Two trees that treat a pair without a partner as ``odd`` says: with and without the empty chunks."""
+
+    def leaving_out(chunks: list[np.ndarray], merge: Merge) -> Pair:
+        return joined([summary(chunk) for chunk in chunks if len(chunk)], merge, odd)
+
+    def keeping(chunks: list[np.ndarray], merge: Merge) -> Pair:
+        return joined([summary(chunk) for chunk in chunks], merge, odd)
+
+    return leaving_out, keeping
+
+
+def unshifted(exp: Callable) -> Function:
+    def wrong(chunks: list[np.ndarray], merge: Merge) -> Pair:
+        pairs = [(chunk.max(initial=-np.inf), exp(chunk).sum()) for chunk in chunks]
+        return joined(pairs, merge, "wait")
+
+    return wrong
+
+
+def maximum_of_nothing(chunks: list[np.ndarray], merge: Merge) -> Pair:
+    pairs = [(chunk.max(), np.exp(chunk - chunk.max()).sum()) for chunk in chunks]
+    return joined(pairs, merge, "wait")
+
+
+def maximum_and_first_of_nothing(chunks: list[np.ndarray], merge: Merge) -> Pair:
+    pairs = [(chunk.max(), np.exp(chunk - chunk.max()).sum()) for chunk in chunks]
+    return pairs[0] if not pairs else joined(pairs, merge, "wait")
+
+
+def first_of_nothing(chunks: list[np.ndarray], merge: Merge) -> Pair:
+    pairs = [summary(chunk) for chunk in chunks]
+    return pairs[0] if not pairs else joined(pairs, merge, "wait")
+
+
+def first_of_nothing_left(chunks: list[np.ndarray], merge: Merge) -> Pair:
+    pairs = [summary(chunk) for chunk in chunks if len(chunk)]
+    return pairs[0] if not pairs else joined(pairs, merge, "wait")
+
+
+def recursive_without_end(chunks: list[np.ndarray], merge: Merge) -> Pair:
+    if len(chunks) == 1:
+        return summary(chunks[0])
+    half = len(chunks) // 2
+    return merge(recursive_without_end(chunks[:half], merge), recursive_without_end(chunks[half:], merge))
+
+
+def fold(chunks: list[np.ndarray], merge: Merge) -> Pair:
+    done = (-math.inf, 0.0)
+    for chunk in chunks:
+        done = merge(done, summary(chunk))
+    return done
+
+
+def fold_from_first(chunks: list[np.ndarray], merge: Merge) -> Pair:
+    pairs = [summary(chunk) for chunk in chunks] or [(-math.inf, 0.0)]
+    done = pairs[0]
+    for pair in pairs[1:]:
+        done = merge(done, pair)
+    return done
+
+
+def plain(a: Pair, b: Pair) -> Pair:
+    """⊕ for two pairs of numbers."""
+    (m_a, l_a), (m_b, l_b) = ((float(m), float(l)) for m, l in (a, b))
+    m = max(m_a, m_b)
+    if m == -math.inf:
+        return m, 0.0
+    return m, l_a * math.exp(m_a - m) + l_b * math.exp(m_b - m)
+
+
+def cases() -> list[Case]:
+    rng = np.random.default_rng(34)
+
+    def chunks(*sizes: int) -> list[np.ndarray]:
+        return [rng.normal(0, 2, size) for size in sizes]
+
+    vectors = {
+        "EMPTY: no chunk at all": [],
+        "ONE: a single chunk, (0, 2)": [[0, 2]],
+        "UP: two chunks, (0, 2) and (5)": [[0, 2], [5]],
+        "EMPTY: a single chunk without elements": [[]],
+        "RAGGED: three chunks, (0), (1) and (2): one has no partner in the first round": [[0], [1], [2]],
+        "LOW: three chunks, (−1000, −1001), (−1002) and (−1003)": [[-1000, -1001], [-1002], [-1003]],
+        "HIGH: two chunks, (1000, 1001) and (999)": [[1000, 1001], [999]],
+        "EMPTY: three chunks, (1), () and (2)": [[1], [], [2]],
+        "five random chunks of 3": chunks(3, 3, 3, 3, 3),
+        "RAGGED: seven random chunks, the last one shorter": chunks(3, 3, 3, 3, 3, 3, 1),
+        "eight random chunks": chunks(3, 3, 3, 3, 3, 3, 3, 3),
+    }
+    return [
+        Case(label, ([np.array(chunk, float) for chunk in found], plain)) for label, found in vectors.items()
+    ]
+
+
+class Recorder:
+    """⊕ that counts its calls and knows how deep each result is; every set of chunks here has a sum of its own."""
+
+    def __init__(self) -> None:
+        weights = np.random.default_rng(35).uniform(0.1, 0.9, CHUNKS)
+        self.chunks = [np.array([0.0, math.log(w)]) for w in weights]
+        self.calls, self.depth = 0, dict[float, int]()
+
+    def merge(self, a: Pair, b: Pair) -> Pair:
+        """a ⊕ b."""
+        m, l = plain(a, b)
+        self.calls += 1
+        parts = [self.depth.get(round(float(part[1]), 6), 0) for part in (a, b) if float(part[1]) > 0]
+        self.depth[round(l, 6)] = 1 + max(parts, default=0) if len(parts) == 2 else max(parts, default=0)
+        return m, l
+
+
+def recorded(answer: Function, library: str) -> tuple[Recorder, int]:
+    """The recorder after one call, and the depth of the result."""
+    from attnlab.check.library import given, precise
+
+    recorder = Recorder()
+    with precise(library):
+        _, l = answer(given(recorder.chunks, library), recorder.merge)
+    return recorder, recorder.depth.get(round(float(l), 6), 0)
+
+
+def missing(answer: Function, library: str) -> float:
+    """Joins of 13 chunks that were not made by merge."""
+    return float(max(0, CHUNKS - 1 - recorded(answer, library)[0].calls))
+
+
+def depth(answer: Function, library: str) -> float:
+    """Merges one after the other for 13 chunks; joining with nothing is free."""
+    return float(recorded(answer, library)[1])
+
+
+EXERCISE = Exercise(
+    lesson="03",
+    stars=2,
+    reference=tree_stats,
+    cases=cases,
+    hints=(
+        "First a list of pairs: each chunk's own maximum, and the sum of e^(x − that maximum).",
+        "Then rounds: join neighbors, which halves the list. pairs[::2] are the left partners, pairs[1::2] the right.",
+        "With an odd number one pair has no partner: it waits, unchanged, for the next round.",
+        "Mind the two empty inputs: a chunk without elements is (−∞, 0) or may be left out; no chunk gives (−∞, 0).",
+    ),
+    mistakes=(
+        Mistake(
+            "With an odd number of summaries the last one is lost: zip stops at the shorter list. It has no partner in "
+            "this round and must wait for the next (section 4).",
+            *tree("drop"),
+        ),
+        Mistake(
+            "With an odd number of summaries the last one is joined with itself, so its elements count twice. ⊕ is not "
+            "idempotent: let it wait for the next round, or join it with (−∞, 0) (eq. 3.5).",
+            *tree("twice"),
+        ),
+        Mistake(
+            "You fill up with a pair whose m is 0. That is not the identity of ⊕ but a score that nobody had; the "
+            "identity is (−∞, 0) (eq. 3.5).",
+            *tree("zero"), *tree("one"),
+        ),
+        Mistake(
+            "Each chunk's sum must be shifted by that chunk's own maximum, as merge expects it (eq. 3.1): "
+            "the sum of e^(x − m), not of e^x.",
+            unshifted(np.exp),
+        ),
+        Mistake(
+            "A chunk without elements has no largest element, and .max() raises. Its summary is the identity (−∞, 0), "
+            "or you leave the chunk out (eq. 3.5).",
+            maximum_of_nothing, maximum_and_first_of_nothing,
+        ),
+        Mistake(
+            "Without any chunk there is nothing to join: the answer is the identity (−∞, 0) (eq. 3.5).",
+            first_of_nothing, first_of_nothing_left, recursive_without_end,
+        ),
+        Mistake(
+            "The values are right, but each merge waits for the one before: this is a fold, of depth C − 1. Join "
+            "neighbors first, then neighbors of those (eq. 3.6).",
+            fold, fold_from_first,
+        ),
+    ),
+    costs=(
+        Cost(missing, 0, f"{{found:.0f}} of the {CHUNKS - 1} joins of {CHUNKS} chunks were not made by merge: "
+             "summarize each chunk by itself, then join the summaries"),
+        Cost(depth, DEPTH, f"{CHUNKS} chunks were joined at depth {{found:.0f}}, a tree has depth {{limit}}"),
+    ),
+)

@@ -1,0 +1,281 @@
+"""Right answers to the exercises of lesson 03, written in other ways, and answers that must be refused."""
+
+import heapq
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+
+def stream_loop(stream):
+    m, l = -math.inf, 0.0
+    for x in stream:
+        if x > m:
+            l = l * math.exp(m - x) + 1.0
+            m = x
+        elif x > -math.inf:
+            l += math.exp(x - m)
+    return m, l
+
+
+def stream_in_blocks(stream):
+    """Sixteen elements at a time: a buffer of fixed size."""
+    m, l, buffer = -np.inf, 0.0, []
+
+    def empty_buffer(m, l):
+        block = np.array(buffer)
+        m_next = max(m, block.max())
+        shift = 0.0 if m_next == -np.inf else m_next
+        buffer.clear()
+        return m_next, l * np.exp(m - shift) + np.exp(block - shift).sum()
+
+    for x in stream:
+        buffer.append(x)
+        if len(buffer) == 16:
+            m, l = empty_buffer(m, l)
+    return empty_buffer(m, l) if buffer else (m, l)
+
+
+def stream_by_logarithm(stream):
+    """lse by logaddexp, and m beside it."""
+    m, lse = -np.inf, -np.inf
+    for x in stream:
+        m, lse = max(m, x), np.logaddexp(lse, x)
+    return m, 0.0 if m == -np.inf else np.exp(lse - m)
+
+
+def stream_torch(stream):
+    m, l = torch.tensor(-math.inf, dtype=torch.float64), torch.tensor(0.0, dtype=torch.float64)
+    for x in stream:
+        m_next = torch.clamp(m, min=x)
+        shift = torch.where(m_next == -math.inf, 0, m_next)
+        l = l * torch.exp(m - shift) + torch.exp(x - shift)
+        m = m_next
+    return m, l
+
+
+def stream_jax(stream):
+    m, l = jnp.float64(-jnp.inf), jnp.float64(0)
+    for x in stream:
+        m_next = jnp.maximum(m, x)
+        shift = jnp.where(m_next == -jnp.inf, 0, m_next)
+        m, l = m_next, l * jnp.exp(m - shift) + jnp.exp(x - shift)
+    return m, l
+
+
+def two_reads(stream):
+    m = max(stream, default=-math.inf)
+    return m, sum(math.exp(x - m) for x in stream)
+
+
+def half_the_stream(stream):
+    """Collects every other element."""
+    kept, m, l = [], -math.inf, 0.0
+    for i, x in enumerate(stream):
+        if i % 2:
+            kept.append(x)
+        m_next = max(m, x)
+        if m_next > -math.inf:
+            l = l * math.exp(m - m_next) + math.exp(x - m_next)
+        m = m_next
+    return m, l
+
+
+def merge_by_logarithm(a, b):
+    (m_a, l_a), (m_b, l_b) = a, b
+    m = np.maximum(m_a, m_b)
+    lse = np.logaddexp(m_a + np.log(l_a), m_b + np.log(l_b))
+    return m, np.exp(lse - np.where(m == -np.inf, 0, m))
+
+
+def merge_jax(a, b):
+    (m_a, l_a), (m_b, l_b) = a, b
+    m = jnp.maximum(m_a, m_b)
+    shift = jnp.where(jnp.isneginf(m), 0, m)
+    return m, l_a * jnp.exp(m_a - shift) + l_b * jnp.exp(m_b - shift)
+
+
+def merge_torch(a, b):
+    (m_a, l_a), (m_b, l_b) = a, b
+    m = torch.maximum(m_a, m_b)
+    shift = m.masked_fill(m == -torch.inf, 0)
+    return m, l_a * torch.exp(m_a - shift) + l_b * torch.exp(m_b - shift)
+
+
+def merge_entry_by_entry(a, b):
+    m_a, l_a, m_b, l_b = np.broadcast_arrays(*a, *b)
+    m, l = np.empty(m_a.shape), np.empty(m_a.shape)
+    for i in np.ndindex(m.shape):
+        if m_a[i] >= m_b[i]:
+            m[i], l[i] = m_a[i], l_a[i] + (l_b[i] * math.exp(m_b[i] - m_a[i]) if l_b[i] else 0)
+        else:
+            m[i], l[i] = m_b[i], l_b[i] + (l_a[i] * math.exp(m_a[i] - m_b[i]) if l_a[i] else 0)
+    return m, l
+
+
+def merge_with_if(a, b):
+    m = np.maximum(a[0], b[0])
+    if m == -np.inf:
+        return a
+    return m, a[1] * np.exp(a[0] - m) + b[1] * np.exp(b[0] - m)
+
+
+def merge_first(a, b):
+    return a
+
+
+def tree_recursive(chunks, merge):
+    if not chunks:
+        return -math.inf, 0.0
+    if len(chunks) == 1:
+        m = max(chunks[0], default=-math.inf)
+        return m, sum(math.exp(x - m) for x in chunks[0])
+    half = len(chunks) // 2
+    return merge(tree_recursive(chunks[:half], merge), tree_recursive(chunks[half:], merge))
+
+
+def tree_of_two_powers(chunks, merge):
+    """Fills up to a power of two with the identity, and joins in place."""
+    pairs = [(c.max(), np.exp(c - c.max()).sum()) if c.size else (-np.inf, 0.0) for c in chunks]
+    while not pairs or len(pairs) & (len(pairs) - 1):
+        pairs.append((-np.inf, 0.0))
+    while len(pairs) > 1:
+        half = len(pairs) // 2
+        pairs = [merge(pairs[i], pairs[i + half]) for i in range(half)]
+    return pairs[0]
+
+
+def tree_torch(chunks, merge):
+    pairs = [(c.amax(), torch.exp(c - c.amax()).sum()) for c in chunks if c.numel()] or [(-math.inf, 0.0)]
+    while len(pairs) > 1:
+        alone = pairs.pop() if len(pairs) % 2 else None
+        pairs = [merge(pairs[i], pairs[i + 1]) for i in range(0, len(pairs), 2)]
+        if alone is not None:
+            pairs.append(alone)
+    return pairs[0]
+
+
+def tree_jax(chunks, merge):
+    pairs = [(c.max(), jnp.exp(c - c.max()).sum()) for c in chunks if c.size]
+    while len(pairs) > 1:
+        alone = pairs[len(pairs) // 2 * 2 :]
+        pairs = [merge(a, b) for a, b in zip(pairs[::2], pairs[1::2])] + alone
+    return pairs[0] if pairs else (-math.inf, 0.0)
+
+
+def all_at_once(chunks, merge):
+    x = np.concatenate([*chunks, np.empty(0)])
+    m = x.max(initial=-np.inf)
+    return m, np.exp(x - m).sum()
+
+
+def fold_of_pairs(chunks, merge):
+    """Two folds, of the chunks with even and with odd index, joined at last: half as deep, and still no tree."""
+    done = [(-math.inf, 0.0)] * 2
+    for i, chunk in enumerate(chunks):
+        m = chunk.max(initial=-np.inf)
+        done[i % 2] = merge(done[i % 2], (m, np.exp(chunk - m).sum()))
+    return merge(*done)
+
+
+def topk_sorted_list(x, k):
+    """A sorted list of k scores instead of a heap."""
+    m, l, kept = -math.inf, 0.0, []
+    for i in range(len(x)):
+        score = x[i]
+        if score > m:
+            l, m = l * math.exp(m - score) + 1.0, score
+        else:
+            l += math.exp(score - m)
+        kept = sorted([*kept, (score, i)], reverse=True)[:k]
+    return [i for _, i in kept], [math.exp(score - m) / l for score, _ in kept]
+
+
+def topk_arrays(x, k):
+    """Two arrays of size k; the smallest kept score is replaced."""
+    scores, indices, m, l = np.full(k, -np.inf), np.zeros(k, int), -np.inf, 0.0
+    for i, score in enumerate(x):
+        m_next = max(m, score)
+        l = l * np.exp(m - m_next) + np.exp(score - m_next)
+        m = m_next
+        lowest = scores.argmin()
+        if score > scores[lowest]:
+            scores[lowest], indices[lowest] = score, i
+    order = np.argsort(-scores)
+    return indices[order], np.exp(scores[order] - m) / l
+
+
+def topk_torch(x, k):
+    scores, indices = torch.full((k,), -math.inf, dtype=torch.float64), torch.zeros(k, dtype=torch.int64)
+    lse = torch.tensor(-math.inf, dtype=torch.float64)
+    for i, score in enumerate(x):
+        lse = torch.logaddexp(lse, torch.tensor(score, dtype=torch.float64))
+        lowest = int(scores.argmin())
+        if score > scores[lowest]:
+            scores[lowest], indices[lowest] = score, i
+    order = scores.argsort(descending=True)
+    return indices[order], torch.exp(scores[order] - lse)
+
+
+def topk_in_blocks_of_all(x, k):
+    """nlargest over the indices: it loads some elements more than once."""
+    m, l = -math.inf, 0.0
+    for score in x:
+        m_next = max(m, score)
+        l = l * math.exp(m - m_next) + math.exp(score - m_next)
+        m = m_next
+    best = heapq.nlargest(k, range(len(x)), key=lambda i: x[i])
+    return best, [math.exp(x[i] - m) / l for i in best]
+
+
+def topk_of_odd_kept(x, k):
+    """One load each, but every other score is kept until the end."""
+    m, l, kept = -math.inf, 0.0, []
+    for i, score in enumerate(x):
+        m_next = max(m, score)
+        l = l * math.exp(m - m_next) + math.exp(score - m_next)
+        m = m_next
+        kept.append((score, i))
+        if i % 2:
+            kept = heapq.nlargest(max(k, len(kept) - 1), kept)
+    return [i for _, i in sorted(kept, reverse=True)[:k]], [
+        math.exp(score - m) / l for score, _ in sorted(kept, reverse=True)[:k]
+    ]
+
+
+def topk_scores(x, k):
+    """Scores instead of probabilities."""
+    kept = heapq.nlargest(k, zip(x, range(len(x))))
+    return [i for _, i in kept], [score for score, _ in kept]
+
+
+RIGHT = [
+    ("online_stats", stream_loop),
+    ("online_stats", stream_in_blocks),
+    ("online_stats", stream_by_logarithm),
+    ("online_stats", stream_torch),
+    ("online_stats", stream_jax),
+    ("merge_stats", merge_by_logarithm),
+    ("merge_stats", merge_jax),
+    ("merge_stats", merge_torch),
+    ("merge_stats", merge_entry_by_entry),
+    ("tree_stats", tree_recursive),
+    ("tree_stats", tree_of_two_powers),
+    ("tree_stats", tree_torch),
+    ("tree_stats", tree_jax),
+    ("softmax_topk", topk_sorted_list),
+    ("softmax_topk", topk_arrays),
+    ("softmax_topk", topk_torch),
+]
+REFUSED = [
+    ("online_stats", two_reads, "second time"),
+    ("online_stats", half_the_stream, "its memory grew"),
+    ("merge_stats", merge_with_if, "truth value"),
+    ("merge_stats", merge_first, "Smallest input that fails: UP"),
+    ("tree_stats", all_at_once, "were not made by merge"),
+    ("tree_stats", fold_of_pairs, "a tree has depth 4"),
+    ("softmax_topk", topk_in_blocks_of_all, "it loads each element"),
+    ("softmax_topk", topk_of_odd_kept, "its memory grew"),
+    ("softmax_topk", topk_scores, "Smallest input that fails: ONE"),
+]
