@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import dis
 import inspect
 import types
 from collections.abc import Callable, Iterator
@@ -54,8 +55,9 @@ def named(f: types.FunctionType) -> Iterator[Any]:
     codes = [f.__code__]
     for code in codes:
         codes.extend(c for c in code.co_consts if isinstance(c, types.CodeType))
-        for name in code.co_names:
-            yield f.__globals__.get(name, name)
+        for step in dis.get_instructions(code):
+            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME"):
+                yield f.__globals__.get(step.argval, step.argval)
 
 
 def root(thing: Any) -> str:

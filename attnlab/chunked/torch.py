@@ -1,7 +1,7 @@
 """Chunked attention in PyTorch: chunks of keys summarized independently, then combined."""
 
 from attnlab.chunked import chunked_attention as public
-from attnlab.chunked.torch_grad import recomputed
+from attnlab.chunked.torch_grad import Summaries, buffers, recomputed
 from attnlab.contract import Rules, implements
 from attnlab.scores.torch import Bias, Key, Keys, Lse, Mask, Out, Query, Rows, Seed, Shift, Value, Values, Visible
 from attnlab.scores.torch import accumulator, drop, matmul, no_autocast, only, read, scores
@@ -25,11 +25,11 @@ def summarize(
     return m, l, matmul(drop(p, seed, rules, rows, cols), v)
 
 
-def combine_all(summaries: list[Triple]) -> tuple[Float[Array, "*rows Dv"], Float[Array, "*rows"]]:
-    """⊕ over all summaries: bring each to the common maximum, add, divide."""
-    m = torch.stack([m_c for m_c, _, _ in summaries]).amax(0)
+def combine_all(summaries: Summaries) -> tuple[Float[Array, "*rows Dv"], Float[Array, "*rows"]]:
+    """⊕ over all summaries, stacked: bring each to the common maximum, add, divide."""
+    m = summaries[0].amax(0)
     l, o = 0, 0
-    for m_c, l_c, o_c in summaries:
+    for m_c, l_c, o_c in zip(*summaries):
         factor = torch.exp(m_c - finite(m))
         l = l + factor * l_c
         o = o + factor[..., None] * o_c
@@ -51,10 +51,12 @@ def chunked_attention(
 
     for rows in blocks(rules.band.n, query_chunk):
         q = rules.scale * query[..., rows, :].to(dtype)
-        summaries = [
-            summarize(q, *read(key, value, mask, bias, rules.band, rows, cols), seed, rules, rows, cols)
-            for cols in rules.band.key_blocks(rows, key_chunk)
-        ]
-        out[..., rows, :], lse[..., rows] = combine_all(summaries) if summaries else (0, -torch.inf)
+        chunks = list(rules.band.key_blocks(rows, key_chunk))
+        summaries = buffers(len(chunks), q, dv)
+        for c, cols in enumerate(chunks):
+            tile = read(key, value, mask, bias, rules.band, rows, cols)
+            for held, new in zip(summaries, summarize(q, *tile, seed, rules, rows, cols)):
+                held[c] = new
+        out[..., rows, :], lse[..., rows] = combine_all(summaries) if chunks else (0, -torch.inf)
         del summaries  # before the next are made
     return out, lse

@@ -14,10 +14,14 @@ from attnlab.scores.torch import (
 from attnlab.scores.torch_grad import custom_gradient
 from attnlab.softmax.torch import Triple
 from attnlab.tiles import blocks, chunk_sizes
+from attnlab.typing import Float
 
 import torch
 from torch import Tensor as Array
 from torch.func import vjp
+
+
+Summaries = tuple[Float[Array, " chunks *rows"], Float[Array, " chunks *rows"], Float[Array, " chunks *rows Dv"]]
 
 
 def recomputed(summarize: Callable, combine_all: Callable) -> Callable[[Callable], Callable]:
@@ -39,19 +43,28 @@ def backward(
         q, do = rules.scale * query[..., rows, :].to(lse.dtype), dout[..., rows, :].to(lse.dtype)
         chunks = list(rules.band.key_blocks(rows, key_chunk))
         tile = partial(read, key, value, mask, bias, rules.band, rows)
-        summaries = [summarize(q, *tile(cols), seed, rules, rows, cols) for cols in chunks]
-        dsummaries = vjp(combine_all, summaries)[1]((do, dlse[..., rows]))[0] if chunks else []
+        summaries = buffers(len(chunks), q, value.shape[-1])
+        for c, cols in enumerate(chunks):
+            for held, new in zip(summaries, summarize(q, *tile(cols), seed, rules, rows, cols)):
+                held[c] = new
+        dsummaries = vjp(combine_all, summaries)[1]((do, dlse[..., rows]))[0] if chunks else ()
         del summaries  # each is computed again when its turn comes
 
-        for cols in chunks:
+        for cols, *dsummary in zip(chunks, *dsummaries):
             summary = partial(summarize, seed=seed, rules=rules, rows=rows, cols=cols)
-            dq_i, dk_j, dv_j, *db = pull(summary, q, *tile(cols), dsummaries.pop(0), wants_bias)
+            dq_i, dk_j, dv_j, *db = pull(summary, q, *tile(cols), tuple(dsummary), wants_bias)
             dq[..., rows, :].add_(dq_i, alpha=rules.scale)
             dk[..., cols, :] += dk_j
             dv[..., cols, :] += dv_j
             if wants_bias:
                 cut(dbias[0], rows, cols).add_(db[0])
     return tuple(grad.to(x.dtype) for grad, x in zip(grads, inputs))
+
+
+def buffers(count: int, q: Rows, dv: int) -> Summaries:
+    """Room for all summaries: kept one by one, between tiles that come and go, they would scatter over the heap."""
+    rows = q.shape[:-1]
+    return q.new_empty((count, *rows)), q.new_empty((count, *rows)), q.new_empty((count, *rows, dv))
 
 
 def pull(
@@ -73,5 +86,6 @@ def whole(
     rows, cols = slice(0, rules.band.n), slice(0, rules.band.m)
     q = rules.scale * query.to(accumulator(query))
     tile = read(key, value, mask, bias, rules.band, rows, cols)
-    out, lse = combine_all([summarize(q, *tile, seed, rules, rows, cols)])
+    m, l, o = summarize(q, *tile, seed, rules, rows, cols)
+    out, lse = combine_all((m[None], l[None], o[None]))
     return out.to(query.dtype), lse
