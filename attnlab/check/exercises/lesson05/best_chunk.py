@@ -1,0 +1,142 @@
+"""Lesson 05, ★★: the chunk of keys that holds least."""
+
+import math
+from typing import Any
+
+from attnlab.check.exercise import Case, Exercise, Mistake
+
+import numpy as np
+
+WITHIN = 1.01
+
+
+def best_chunk(M: int, Dv: int) -> int:
+    """The chunk size Ck, from 1 to M, at which Ck + (M / Ck)(Dv + 2) is least, or within 1 % of it."""
+    return min(max(round(math.sqrt(M * (Dv + 2))), 1), M)
+
+
+def held(m: int, dv: int, ck: int) -> float:
+    """Numbers a query: one chunk of scores and a summary of each chunk, M / Ck of them."""
+    return ck + m / ck * (dv + 2)
+
+
+def held_whole(m: int, dv: int, ck: int) -> int:
+    """The same with the number of chunks rounded up."""
+    return ck + -(-m // ck) * (dv + 2)
+
+
+def judge(case: Case, got: Any) -> str | None:
+    """None if the chunk size is as good as the best, by the plain formula or with whole chunks."""
+    m, dv = case.args
+    try:
+        ck = int(got) if np.ndim(got) == 0 and int(got) == got else None
+    except (TypeError, ValueError, OverflowError):
+        ck = None
+    if ck is None or not 1 <= ck <= m:
+        return f"a chunk size is a whole number from 1 to M = {m}; got {got}"
+    best = best_chunk(m, dv)
+    exact = range(1, m + 1) if m <= 5000 else [-(-m // c) for c in range(1, math.isqrt(m))]
+    whole = min(exact, key=lambda c: held_whole(m, dv, c))
+    if held(m, dv, ck) <= WITHIN * held(m, dv, best) or held_whole(m, dv, ck) <= WITHIN * held_whole(m, dv, whole):
+        return None
+    return f"Ck = {ck} holds {held(m, dv, ck):.0f} numbers a query, {best} would hold {held(m, dv, best):.0f}"
+
+
+def root(M: int, Dv: int) -> int:
+    """Wrong: a summary taken for one number."""
+    return round(math.sqrt(M))
+
+
+def root_value(M: int, Dv: int) -> int:
+    """Wrong: the same, as a float cut off."""
+    return int(math.sqrt(M))
+
+
+def fixed(M: int, Dv: int) -> int:
+    """Wrong: one size for every length."""
+    return 4096
+
+
+def fixed_clipped(M: int, Dv: int) -> int:
+    """Wrong: one size for every length, at most M."""
+    return min(4096, M)
+
+
+def power(M: int, Dv: int) -> int:
+    """Wrong: rounded to a power of two."""
+    return min(2 ** round(math.log2(M * (Dv + 2)) / 2), M)
+
+
+def unclipped(M: int, Dv: int) -> int:
+    """Wrong: a chunk longer than the keys."""
+    return round(math.sqrt(M * (Dv + 2)))
+
+
+def number_of_chunks(M: int, Dv: int) -> int:
+    """Wrong: the number of chunks, not their size."""
+    return max(round(math.sqrt(M / (Dv + 2))), 1)
+
+
+def without_output(M: int, Dv: int) -> int:
+    """Wrong: a summary of m and l only."""
+    return min(round(math.sqrt(2 * M)), M)
+
+
+def cases() -> list[Case]:
+    """From few keys to many."""
+    calls = [
+        ("ONE: a single key, values of size 1", (1, 1)),
+        ("M = 300, Dv = 1: a summary has 3 numbers, the least is at 30", (300, 1)),
+        ("M = 20, Dv = 64: the formula's optimum, 36, is longer than the keys", (20, 64)),
+        ("M = 4096, Dv = 64: the size of a real head", (4096, 64)),
+        ("M = 2000, Dv = 64: half way between two powers of two", (2000, 64)),
+        ("M = 100,003: a prime number of keys", (100_003, 64)),
+        ("M = 2²⁰, Dv = 64: Table 2's longest row", (2**20, 64)),
+        ("M = 2²⁰ again, Dv = 256", (2**20, 256)),
+    ]
+    return [Case(label, args) for label, args in calls]
+
+
+EXERCISE = Exercise(
+    lesson="05",
+    stars=2,
+    reference=best_chunk,
+    cases=cases,
+    judge=judge,
+    hints=(
+        "Two terms: one grows with Ck, the other falls. Where the sum is least, its derivative by Ck is 0.",
+        "The derivative is 1 − M(Dv + 2) / Ck². At the minimum both terms are equal (eq. 5.8).",
+        "Round to a whole number with round(…), not to a power of two: that alone can cost 6 %.",
+        "With few keys the root is larger than M; one chunk cannot hold more keys than there are: min(…, M).",
+    ),
+    mistakes=(
+        Mistake(
+            "√M would be right if a summary cost one number a query. It costs Dv + 2: the output has Dv of them, and "
+            "there are m and l. See eq. 5.8; at M = 2²⁰ and Dv = 64, √M holds 4.1 times the minimum.",
+            root, root_value,
+        ),
+        Mistake(
+            "A fixed chunk is best at one length only (4096 at about 2¹⁸ keys of Dv = 64). The optimum grows with the "
+            "root of M (eq. 5.8).",
+            fixed, fixed_clipped,
+        ),
+        Mistake(
+            "You round to a power of two, which the package does as well, as it makes round tile sizes. It can cost up "
+            "to 6 % of the minimum; here 1 % is asked for. See eq. 5.8.",
+            power,
+        ),
+        Mistake(
+            "With few keys √(M(Dv + 2)) is larger than M: a chunk cannot hold more keys than there are. See "
+            "eq. 5.8, which is meant for 1 ≤ Ck ≤ M.",
+            unclipped,
+        ),
+        Mistake(
+            "√(M/(Dv + 2)) is the best *number* of chunks, M / Ck; their size is asked for. See eq. 5.8.",
+            number_of_chunks,
+        ),
+        Mistake(
+            "A summary holds m, l and the output o, which is a whole value: Dv + 2 numbers, not 2. See eq. 5.6.",
+            without_output,
+        ),
+    ),
+)

@@ -1,0 +1,247 @@
+"""Answers to the exercises of lesson 05: right ones, written in other ways, and ones to refuse."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+
+def summary_by_loop(q, k, v):
+    o, l, m = np.zeros((len(q), v.shape[1])), np.zeros(len(q)), np.full(len(q), -np.inf)
+    for i in range(len(q)):
+        s = [q[i] @ key / len(q[i]) ** 0.5 for key in k]
+        m[i] = max(s, default=-np.inf)
+        for score, row in zip(s, v):
+            l[i] += np.exp(score - m[i])
+            o[i] += np.exp(score - m[i]) * row
+    return o, l, m
+
+
+def summary_in_torch(q, k, v):
+    s = torch.einsum("nd,cd->nc", q, k) / q.shape[1] ** 0.5
+    m = torch.full_like(q[:, 0], -torch.inf)
+    if len(k):
+        m = s.amax(dim=1)
+    p = (s - m[:, None]).exp()
+    return p @ v, p.sum(dim=1), m
+
+
+def summary_in_jax(q, k, v):
+    s = jnp.einsum("nd,cd->nc", q, k) / jnp.sqrt(q.shape[1])
+    m = jnp.max(s, axis=1, initial=-jnp.inf)
+    p = jnp.exp(s - jnp.where(m == -jnp.inf, 0, m)[:, None])
+    return jnp.dot(p, v), jnp.sum(p, axis=1), m
+
+
+def bare_summary(q, k, v):
+    p = np.exp(q @ k.T / q.shape[1] ** 0.5)
+    return p @ v, p.sum(1), np.zeros(len(q))
+
+
+def chunk_by_search(M, Dv):
+    return min(range(1, M + 1), key=lambda ck: ck + M / ck * (Dv + 2))
+
+
+def chunk_by_whole_chunks(M, Dv):
+    sizes = {-(-M // chunks) for chunks in range(1, min(M, 2000) + 1)}
+    return min(sizes, key=lambda ck: ck + -(-M // ck) * (Dv + 2))
+
+
+def chunk_rounded_up(M, Dv):
+    return int(min(M, np.ceil(np.sqrt(M * Dv + 2 * M))))
+
+
+def all_keys(M, Dv):
+    return M
+
+
+def running(query, key, value, Cq, Ck):
+    n, dv = len(query), value.shape[1]
+    out = np.zeros((n, dv))
+    for a in range(0, n, Cq):
+        q = query[a : a + Cq] / np.sqrt(query.shape[1])
+        o, l, m = 0.0, 0.0, np.full(len(q), -np.inf)
+        for c in range(0, len(key), Ck):
+            s = q @ key[c : c + Ck].T
+            top = np.maximum(m, s.max(1))
+            p = np.exp(s - top[:, None])
+            o = o * np.exp(m - top)[:, None] + p @ value[c : c + Ck]
+            l = l * np.exp(m - top) + p.sum(1)
+            m = top
+        out[a : a + Cq] = o / l[:, None]
+    return out
+
+
+def prepared(query, key, value, Cq, Ck):
+    out = []
+    starts = range(0, len(key), Ck)
+    for rows in (query[a : a + Cq] for a in range(0, len(query), Cq)):
+        lse, o = np.empty((len(starts), len(rows))), np.empty((len(starts), len(rows), value.shape[1]))
+        for i, c in enumerate(starts):
+            s = rows @ key[c : c + Ck].T / np.sqrt(key.shape[1])
+            top = s.max(1)
+            s = np.exp(s - top[:, None])
+            lse[i] = top + np.log(s.sum(1))
+            np.matmul(s, value[c : c + Ck], out=o[i])
+            o[i] /= s.sum(1)[:, None]
+        weight = np.exp(lse - lse.max(0))
+        out.append(np.einsum("cn,cnd->nd", weight / weight.sum(0), o))
+    return np.vstack(out)
+
+
+def chunks_in_jax(query, key, value, Cq, Ck):
+    n, (m, d) = len(query), key.shape
+    seen = jnp.arange(-(-m // Ck) * Ck).reshape(-1, Ck) < m
+    k, v = (jnp.pad(x, ((0, -m % Ck), (0, 0))).reshape(-1, Ck, x.shape[1]) for x in (key, value))
+
+    def one(q):
+        def part(chunk):
+            s = jnp.where(chunk[2], q @ chunk[0].T / d**0.5, -jnp.inf)
+            top = s.max(1)
+            p = jnp.exp(s - top[:, None])
+            return p @ chunk[1], p.sum(1), top
+
+        o, l, top = jax.lax.map(part, (k, v, seen))
+        factor = jnp.exp(top - top.max(0))
+        return jnp.einsum("cn,cnd->nd", factor, o) / (factor * l).sum(0)[:, None]
+
+    rows = jnp.pad(query, ((0, -n % Cq), (0, 0))).reshape(-1, Cq, d)
+    return jax.lax.map(one, rows).reshape(-1, value.shape[1])[:n]
+
+
+def chunks_in_torch(query, key, value, Cq, Ck):
+    out = torch.empty(len(query), value.shape[1], dtype=value.dtype)
+    for a, q in zip(range(0, len(query), Cq), query.split(Cq)):
+        o = l = 0
+        top = torch.full((len(q),), -torch.inf, dtype=q.dtype)
+        for k, v in zip(key.split(Ck), value.split(Ck)):
+            s = (q / q.shape[1] ** 0.5) @ k.T
+            m = torch.maximum(top, s.amax(1))
+            s.sub_(m[:, None]).exp_()
+            o, l, top = o * (top - m).exp()[:, None] + s @ v, l * (top - m).exp() + s.sum(1), m
+        out[a : a + Cq] = o / l[:, None]
+    return out
+
+
+def standard_in_torch(query, key, value, Cq, Ck):
+    return torch.softmax(query @ key.T / query.shape[1] ** 0.5, dim=-1) @ value
+
+
+def standard_in_jax(query, key, value, Cq, Ck):
+    return jax.nn.softmax(query @ key.T / query.shape[1] ** 0.5) @ value
+
+
+def tree_by_recursion(query, key, value, Ck):
+    def total(first, last):
+        if last - first <= Ck:
+            s = query @ key[first:last].T / np.sqrt(query.shape[1])
+            m = s.max(1)
+            p = np.exp(s - m[:, None])
+            return m, p.sum(1), p @ value[first:last]
+        chunks = -(-(last - first) // Ck)
+        middle = first + Ck * (chunks // 2)
+        (m_a, l_a, o_a), (m_b, l_b, o_b) = total(first, middle), total(middle, last)
+        m = np.maximum(m_a, m_b)
+        a, b = np.exp(m_a - m), np.exp(m_b - m)
+        return m, a * l_a + b * l_b, a[:, None] * o_a + b[:, None] * o_b
+
+    _, l, o = total(0, len(key))
+    return o / l[:, None]
+
+
+def tree_by_levels(query, key, value, Ck):
+    waiting = {}
+
+    def put(level, lse, out):
+        if level in waiting:
+            lse_b, out_b = waiting.pop(level)
+            both = np.logaddexp(lse, lse_b)
+            out = np.exp(lse - both)[:, None] * out + np.exp(lse_b - both)[:, None] * out_b
+            put(level + 1, both, out)
+        else:
+            waiting[level] = lse, out
+
+    for c in range(0, len(key), Ck):
+        s = query @ key[c : c + Ck].T / np.sqrt(query.shape[1])
+        lse = np.logaddexp.reduce(s, axis=1)
+        put(0, lse, np.exp(s - lse[:, None]) @ value[c : c + Ck])
+    for level in range(max(waiting)):
+        if level in waiting:
+            put(level + 1, *waiting.pop(level)) if level + 1 not in waiting else put(level + 1, *waiting.pop(level))
+    return waiting[max(waiting)][1]
+
+
+def tree_in_torch(query, key, value, Ck):
+    live = []
+    for n, (k, v) in enumerate(zip(key.split(Ck), value.split(Ck)), 1):
+        s = query @ k.T / query.shape[1] ** 0.5
+        m = s.amax(1)
+        p = (s - m[:, None]).exp()
+        live.append((m, p.sum(1), p @ v))
+        while n % 2 == 0:
+            b, a = live.pop(), live.pop()
+            live.append(joined(a, b))
+            n //= 2
+    while len(live) > 1:
+        b, a = live.pop(), live.pop()
+        live.append(joined(a, b))
+    return live[0][2] / live[0][1][:, None]
+
+
+def joined(a, b):
+    m = torch.maximum(a[0], b[0])
+    fa, fb = (a[0] - m).exp(), (b[0] - m).exp()
+    return m, fa * a[1] + fb * b[1], fa[:, None] * a[2] + fb[:, None] * b[2]
+
+
+def tree_in_jax(query, key, value, Ck):
+    def total(k, v):
+        if len(k) <= Ck:
+            s = query @ k.T / query.shape[1] ** 0.5
+            m = s.max(1)
+            p = jnp.exp(s - m[:, None])
+            return m, p.sum(1), p @ v
+        middle = Ck * (-(-len(k) // Ck) // 2)
+        (m_a, l_a, o_a), (m_b, l_b, o_b) = total(k[:middle], v[:middle]), total(k[middle:], v[middle:])
+        m = jnp.maximum(m_a, m_b)
+        a, b = jnp.exp(m_a - m), jnp.exp(m_b - m)
+        return m, a * l_a + b * l_b, a[:, None] * o_a + b[:, None] * o_b
+
+    _, l, o = total(key, value)
+    return o / l[:, None]
+
+
+def tree_of_everything(query, key, value, Ck):
+    s = query @ key.T / np.sqrt(query.shape[1])
+    pieces = [s[:, c : c + Ck] for c in range(0, len(key), Ck)]
+    tops = [p.max(1) for p in pieces]
+    o = np.stack([np.exp(p - t[:, None]) @ value[c * Ck : c * Ck + Ck] for c, (p, t) in enumerate(zip(pieces, tops))])
+    l = np.stack([np.exp(p - t[:, None]).sum(1) for p, t in zip(pieces, tops)])
+    factor = np.exp(np.array(tops) - np.max(tops, axis=0))
+    return np.einsum("cn,cnd->nd", factor, o) / (factor * l).sum(0)[:, None]
+
+
+RIGHT = [
+    ("summarize", summary_by_loop),
+    ("summarize", summary_in_torch),
+    ("summarize", summary_in_jax),
+    ("best_chunk", chunk_by_search),
+    ("best_chunk", chunk_by_whole_chunks),
+    ("best_chunk", chunk_rounded_up),
+    ("attention_in_chunks", running),
+    ("attention_in_chunks", prepared),
+    ("attention_in_chunks", chunks_in_jax),
+    ("attention_in_chunks", chunks_in_torch),
+    ("tree_attention", tree_by_recursion),
+    ("tree_attention", tree_by_levels),
+    ("tree_attention", tree_in_torch),
+    ("tree_attention", tree_in_jax),
+]
+
+REFUSED = [
+    ("summarize", bare_summary, "part 1"),
+    ("best_chunk", all_keys, "numbers a query"),
+    ("attention_in_chunks", standard_in_torch, "eq. 5.7"),
+    ("attention_in_chunks", standard_in_jax, "eq. 5.7"),
+    ("tree_attention", tree_of_everything, "times the size of a summary"),
+]
