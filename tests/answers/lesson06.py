@@ -1,0 +1,229 @@
+"""Answers to the exercises of lesson 06: right ones, written in other ways, and ones to refuse."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+from jax import lax
+from torch.utils.checkpoint import checkpoint as again
+
+# softmax_vjp
+
+
+def vjp_by_loop(p, dp):
+    ds = np.zeros_like(p)
+    for row in np.ndindex(p.shape[:-1]):
+        average = sum(w * g for w, g in zip(p[row], dp[row]))
+        for j in range(p.shape[-1]):
+            ds[(*row, j)] = p[(*row, j)] * (dp[(*row, j)] - average)
+    return ds
+
+
+def vjp_in_jax(p, dp):
+    weighted = p * dp
+    return weighted - p * jnp.einsum("...m,...m->...", p, dp)[..., None]
+
+
+def vjp_in_torch(p, dp):
+    return torch.mul(p, dp - torch.linalg.vecdot(p, dp)[..., None])
+
+
+def vjp_by_einsum_jacobian(p, dp):
+    jacobian = np.einsum("...i,ij->...ij", p, np.eye(p.shape[-1])) - np.einsum("...i,...j->...ij", p, p)
+    return np.einsum("...ij,...j->...i", jacobian, dp)
+
+
+def vjp_centered_by_mean(p, dp):
+    return p * dp - (p * dp).mean(-1, keepdims=True)
+
+
+# attention_backward
+
+
+def backward_query_by_query(q, k, v, dout):
+    scale = 1 / math.sqrt(q.shape[1])
+    dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
+    for i in range(len(q)):
+        s = k @ q[i] * scale
+        p = np.exp(s - s.max())
+        p /= p.sum()
+        dp = v @ dout[i]
+        ds = scale * p * (dp - p @ dp)
+        dq[i] = ds @ k
+        dk += np.outer(ds, q[i])
+        dv += np.outer(p, dout[i])
+    return dq, dk, dv
+
+
+def backward_with_output(q, k, v, dout):
+    """By the identity of lesson 10: rowsum(P∘dP) = rowsum(dO∘O)."""
+    q = q / np.sqrt(q.shape[-1])
+    s = q @ k.T
+    p = np.exp(s - np.logaddexp.reduce(s, axis=-1, keepdims=True))
+    ds = p * (dout @ v.T - (dout * (p @ v)).sum(-1)[:, None])
+    return ds @ k / np.sqrt(q.shape[-1]), ds.T @ q, p.T @ dout
+
+
+def backward_in_jax(q, k, v, dout):
+    def attention(q, k, v):
+        return jax.nn.softmax(q @ k.T / jnp.sqrt(q.shape[-1]), axis=-1) @ v
+
+    return jax.vjp(attention, q, k, v)[1](dout)
+
+
+def backward_in_torch(q, k, v, dout):
+    q, k, v = (x.clone().requires_grad_() for x in (q, k, v))
+    out = torch.softmax(q @ k.T / q.shape[-1] ** 0.5, -1) @ v
+    return torch.autograd.grad(out, (q, k, v), dout)
+
+
+def backward_in_other_order(q, k, v, dout):
+    dq, dk, dv = backward_query_by_query(q, k, v, dout)
+    return dv, dk, dq
+
+
+# saved_elements
+
+
+def saved_tile_by_tile(n, Cq, Ck, D, checkpointed):
+    total = 0
+    if n > 2**12:
+        return saved_by_formula(n, Cq, Ck, D, checkpointed)
+    for i in range(0, n, Cq):
+        rows = len(range(n)[i : i + Cq])
+        for j in range(0, n, Ck):
+            total += (checkpointed == "nothing") * rows * len(range(n)[j : j + Ck]) + rows
+        total += rows * (D + 1)
+    return 0 if checkpointed == "query chunks" else total
+
+
+def saved_by_formula(n, Cq, Ck, D, checkpointed):
+    if checkpointed == "query chunks":
+        return 0
+    return n * (math.ceil(n / Ck) + 1 + D + (n if checkpointed == "nothing" else 0))
+
+
+def saved_by_the_forward(n, Cq, Ck, D, checkpointed):
+    return min(Cq, n) * min(Ck, n) + min(Cq, n) * math.ceil(n / Ck) * (D + 2)
+
+
+# chunked_loss
+
+
+def loss_in_jax(query, key, value):
+    scale = query.shape[-1] ** -0.5
+    chunks = key.reshape(-1, 32, key.shape[-1]), value.reshape(-1, 32, value.shape[-1])
+
+    @jax.checkpoint
+    def attend(total, q):
+        @jax.checkpoint
+        def summary(chunk):
+            k, v = chunk
+            s = scale * q @ k.T
+            m = lax.stop_gradient(s.max(-1))
+            p = jnp.exp(s - m[:, None])
+            return m, p.sum(-1), p @ v
+
+        m, l, o = lax.map(summary, chunks)
+        factors = jnp.exp(m - m.max(0))
+        return total + ((factors[..., None] * o).sum(0) / (factors * l).sum(0)[:, None]).sum(), None
+
+    return lax.scan(attend, jnp.zeros((), query.dtype), query.reshape(-1, 32, query.shape[-1]))[0]
+
+
+class Recomputed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, function, *inputs):
+        ctx.function = function
+        ctx.save_for_backward(*inputs)
+        return function(*inputs)
+
+    @staticmethod
+    def backward(ctx, dout):
+        inputs = [x.detach().requires_grad_() for x in ctx.saved_tensors]
+        with torch.enable_grad():
+            out = ctx.function(*inputs)
+        return None, *torch.autograd.grad(out, inputs, dout)
+
+
+def loss_by_rows_of_standard(query, key, value):
+    """Query chunks alone, each recomputed whole: a row of n scores for each of 32 queries."""
+
+    def rows(q, k, v):
+        return (torch.softmax(q @ k.T / q.shape[-1] ** 0.5, -1) @ v).sum()
+
+    return sum(Recomputed.apply(rows, q, key, value) for q in query.split(32))
+
+
+def loss_with_running_maximum(query, key, value):
+    """A fold over the chunks; the maximum is differentiated like everything else."""
+
+    options = {"use_reentrant": False, "preserve_rng_state": False}
+
+    def step(q, k, v, m, l, o):
+        s = q @ k.T / k.shape[-1] ** 0.5
+        higher = torch.maximum(m, s.amax(-1))
+        p, factor = torch.exp(s - higher[:, None]), torch.exp(m - higher)
+        return higher, l * factor + p.sum(-1), o * factor[:, None] + p @ v
+
+    def rows(q, key, value):
+        m = q.new_full(q.shape[:1], -1e9)
+        l, o = q.new_zeros(q.shape[:1]), q.new_zeros(len(q), value.shape[-1])
+        for k, v in zip(key.split(32), value.split(32)):
+            m, l, o = again(step, q, k, v, m, l, o, **options)
+        return (o / l[:, None]).sum()
+
+    return sum(again(rows, q, key, value, **options) for q in query.split(32))
+
+
+def loss_of_standard_in_jax(query, key, value):
+    return (jax.nn.softmax(query @ key.T * query.shape[-1] ** -0.5, axis=-1) @ value).sum()
+
+
+def loss_of_standard_checkpointed_in_jax(query, key, value):
+    return jax.checkpoint(loss_of_standard_in_jax)(query, key, value)
+
+
+def loss_stopped_in_jax(query, key, value):
+    return loss_in_jax(*map(lax.stop_gradient, (query, key, value)))
+
+
+def loss_as_a_number(query, key, value):
+    return loss_by_rows_of_standard(query, key, value).item()
+
+
+def loss_through_a_closure(query, key, value):
+    def rows(q):
+        return (torch.softmax(q @ key.T / q.shape[-1] ** 0.5, -1) @ value).sum()
+
+    return sum(Recomputed.apply(rows, q) for q in query.split(32))
+
+
+RIGHT = [
+    ("softmax_vjp", vjp_by_loop),
+    ("softmax_vjp", vjp_in_jax),
+    ("softmax_vjp", vjp_in_torch),
+    ("attention_backward", backward_query_by_query),
+    ("attention_backward", backward_with_output),
+    ("attention_backward", backward_in_jax),
+    ("attention_backward", backward_in_torch),
+    ("saved_elements", saved_tile_by_tile),
+    ("saved_elements", saved_by_formula),
+    ("chunked_loss", loss_in_jax),
+    ("chunked_loss", loss_by_rows_of_standard),
+    ("chunked_loss", loss_with_running_maximum),
+]
+
+REFUSED = [
+    ("softmax_vjp", vjp_by_einsum_jacobian, "its memory grew"),
+    ("softmax_vjp", vjp_centered_by_mean, "Smallest input that fails"),
+    ("attention_backward", backward_in_other_order, "Smallest input that fails"),
+    ("saved_elements", saved_by_the_forward, "Smallest input that fails"),
+    ("chunked_loss", loss_of_standard_in_jax, "the memory of value and gradient grew"),
+    ("chunked_loss", loss_of_standard_checkpointed_in_jax, "the memory of value and gradient grew"),
+    ("chunked_loss", loss_stopped_in_jax, "no gradient arrives"),
+    ("chunked_loss", loss_as_a_number, "gradient"),
+    ("chunked_loss", loss_through_a_closure, "key and value get no gradient"),
+]
