@@ -58,7 +58,7 @@ EXERCISE = Exercise(
             lambda free, batch, heads, size, copies: isqrt(free // (batch * heads * copies)),
         ),
         Mistake(
-            "You leave out the copies. Eq. 1.9 is for one matrix a head; an implementation holds several at once.",
+            "You leave out the copies. An implementation holds several matrices a head at once; eq. 1.9 is for one.",
             lambda free, batch, heads, size, copies: isqrt(free // (batch * heads * size)),
         ),
         Mistake(

@@ -1,0 +1,24 @@
+"""Answers to the exercise of lesson 00: right ones, written in other ways, and ones to refuse."""
+
+import jax.numpy as jnp
+import torch
+
+
+def loop(weights, values):
+    return sum(a * b for a, b in zip(weights, values)) / sum(weights)
+
+
+def normalized_first(weights, values):
+    return jnp.einsum("n,nd->d", weights / jnp.sum(weights), values)
+
+
+def with_torch(weights, values):
+    return torch.sum(weights[:, None] * values, dim=0) / torch.sum(weights)
+
+
+RIGHT = [("average", loop), ("average", normalized_first), ("average", with_torch)]
+
+REFUSED = [
+    ("average", lambda weights, values: weights @ values / (2 * weights.sum()), "ONES"),
+    ("average", lambda weights, values: (weights @ values / weights.sum()).sum(), "expected shape (1,), got ()"),
+]

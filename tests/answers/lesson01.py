@@ -1,0 +1,179 @@
+"""Answers to the exercises of lesson 01: right ones, written in other ways, and ones to refuse."""
+
+from decimal import Decimal, localcontext
+from math import isqrt
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+
+def row_by_loop(q, keys, values):
+    weights = [np.exp(sum(a * b for a, b in zip(q, k)) / len(q) ** 0.5) for k in keys]
+    return sum(w * v for w, v in zip(weights, values)) / sum(weights)
+
+
+def row_divided_late(q, keys, values):
+    s = (q / len(q) ** 0.5) @ keys.T
+    e = np.exp(s - s.max())
+    return e @ values / e.sum()
+
+
+def row_in_jax(q, keys, values):
+    return jax.nn.softmax(jnp.dot(keys, q) / jnp.sqrt(q.size)) @ values
+
+
+def row_in_torch(q, keys, values):
+    return torch.softmax(keys @ q / q.shape[0] ** 0.5, dim=-1) @ values
+
+
+def visible_by_loop(n, m, causal, window):
+    seen = np.zeros((n, m), bool)
+    for i in range(n):
+        for j in range(m):
+            p = i + m - n
+            seen[i, j] = (not causal or j <= p) and (window is None or p - window[0] <= j <= p + window[1])
+    return seen
+
+
+def visible_by_triangles(n, m, causal, window):
+    seen = np.ones((n, m), bool)
+    if causal:
+        seen = np.tril(seen, m - n)
+    if window is not None:
+        seen = np.triu(np.tril(seen, m - n + window[1]), m - n - window[0])
+    return seen
+
+
+def visible_in_torch(n, m, causal, window):
+    distance = torch.arange(m) - torch.arange(m - n, m)[:, None]
+    left, right = window or (n + m, n + m)
+    return (-left <= distance) & (distance <= (min(right, 0) if causal else right))
+
+
+def longest_by_search(free_bytes, batch, heads, itemsize, copies):
+    low, high = 0, 2**64
+    while high - low > 1:
+        n = (low + high) // 2
+        low, high = (n, high) if n * n * batch * heads * itemsize * copies <= free_bytes else (low, n)
+    return low
+
+
+def longest_in_decimal(free_bytes, batch, heads, itemsize, copies):
+    with localcontext() as context:
+        context.prec = 60
+        return int((Decimal(free_bytes) / (batch * heads * itemsize * copies)).sqrt())
+
+
+def longest_corrected(free_bytes, batch, heads, itemsize, copies):
+    each = batch * heads * itemsize * copies
+    n = int((free_bytes / each) ** 0.5)
+    while n * n * each > free_bytes:
+        n -= 1
+    while (n + 1) ** 2 * each <= free_bytes:
+        n += 1
+    return np.int64(n)
+
+
+def attention_by_einsum(query, key, value, causal):
+    hq, n, d = query.shape
+    hk, m, _ = key.shape
+    s = np.einsum("hgnd,hmd->hgnm", query.reshape(hk, -1, n, d) / d**0.5, key)
+    if causal:
+        s[..., ~np.tri(n, m, m - n, dtype=bool)] = -np.inf
+    s = np.exp(s - s.max(-1, keepdims=True))
+    return np.einsum("hgnm,hmd->hgnd", s / s.sum(-1, keepdims=True), value).reshape(hq, n, -1)
+
+
+def attention_by_heads(query, key, value, causal):
+    hq, n, d = query.shape
+    hk, m, _ = key.shape
+    out = np.empty((hq, n, value.shape[-1]))
+    for h in range(hq):
+        k, v = key[h * hk // hq], value[h * hk // hq]
+        for i in range(n):
+            end = i + m - n + 1 if causal else m
+            e = np.exp(k[:end] @ query[h, i] / d**0.5)
+            out[h, i] = e @ v[:end] / e.sum()
+    return out
+
+
+def attention_in_jax(query, key, value, causal):
+    hq, n, d = query.shape
+    hk, m, dv = value.shape
+    s = jnp.einsum("hgnd,hmd->hgnm", query.reshape(hk, hq // hk, n, d), key) / jnp.sqrt(d)
+    if causal:
+        s = jnp.where(jnp.arange(m) <= jnp.arange(n)[:, None] + m - n, s, -jnp.inf)
+    return jnp.einsum("hgnm,hmv->hgnv", jax.nn.softmax(s, axis=-1), value).reshape(hq, n, dv)
+
+
+def attention_in_torch(query, key, value, causal):
+    hq, n, d = query.shape
+    hk, m, _ = key.shape
+    s = query.reshape(hk, -1, d) @ key.transpose(-1, -2) / d**0.5  # the group's queries are more queries
+    s = s.reshape(hk, -1, n, m)
+    if causal:
+        s = s.masked_fill(~torch.ones(n, m, dtype=torch.bool).tril(m - n), -torch.inf)
+    p = torch.softmax(s, dim=-1).reshape(hk, -1, m)
+    return (p @ value).reshape(hq, n, -1)
+
+
+RIGHT = [
+    ("attention_row", row_by_loop),
+    ("attention_row", row_divided_late),
+    ("attention_row", row_in_jax),
+    ("attention_row", row_in_torch),
+    ("visible", visible_by_loop),
+    ("visible", visible_by_triangles),
+    ("visible", visible_in_torch),
+    ("longest", longest_by_search),
+    ("longest", longest_in_decimal),
+    ("longest", longest_corrected),
+    ("naive_attention", attention_by_einsum),
+    ("naive_attention", attention_by_heads),
+    ("naive_attention", attention_in_jax),
+    ("naive_attention", attention_in_torch),
+]
+
+
+def four_copies(query, key, value, causal):
+    hq, n, m = *query.shape[:2], key.shape[1]
+    kept = np.zeros((4, hq, n, m)) + 1.0
+    return attention_by_einsum(query, key, value, causal) * kept[0, 0, 0, 0]
+
+
+def repeated_in_torch(query, key, value, causal):
+    group = query.shape[0] // key.shape[0]
+    key, value = key.repeat_interleave(group, 0), value.repeat_interleave(group, 0)
+    return attention_in_torch(query, key, value, causal)
+
+
+def repeated_in_jax(query, key, value, causal):
+    group = query.shape[0] // key.shape[0]
+    return attention_in_jax(query, jnp.repeat(key, group, 0), jnp.repeat(value, group, 0), causal)
+
+
+def all_pairs(query, key, value, causal):
+    """The products before they are added: one number for each query, key and component."""
+    hq, n, d = query.shape
+    hk, m, _ = key.shape
+    s = (query.reshape(hk, -1, n, 1, d) * key[:, None, None]).sum(-1) / d**0.5
+    if causal:
+        s = np.where(np.tri(n, m, m - n, dtype=bool), s, -np.inf)
+    e = np.exp(s)
+    return (e / e.sum(-1, keepdims=True) @ value[:, None]).reshape(hq, n, -1)
+
+
+REFUSED = [
+    ("attention_row", lambda q, k, v: 0.0, "expected shape (1,), got ()"),
+    ("attention_row", lambda q, k, v: row_by_loop(q, k, v).astype(int), "EYE"),
+    ("visible", lambda n, m, causal, window: np.tri(n, m, dtype=bool), "n = 2, m = 2, causal = False"),
+    ("visible", lambda n, m, causal, window: np.ones((n, m)), "expected dtype bool, got float64"),
+    ("longest", lambda free, b, h, i, c: isqrt(free // (b * h * i * c)) & ~1, "one byte less"),
+    ("longest", lambda free, b, h, i, c: float(isqrt(free // (b * h * i * c))), "expected dtype int64, got float64"),
+    ("naive_attention", four_copies, "holds"),
+    ("naive_attention", all_pairs, "holds"),
+    ("naive_attention", repeated_in_torch, "repeat"),
+    ("naive_attention", repeated_in_jax, "repeat"),
+]

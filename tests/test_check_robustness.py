@@ -1,0 +1,653 @@
+"""Nothing that a learner's function does brings the checker down: each case gives a clear message within seconds,
+leaves nothing on stderr, and the next check works as if it had not been."""
+
+import asyncio
+import contextlib
+import functools
+import logging
+import signal
+import sys
+import time
+import tracemalloc
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from attnlab import check
+from attnlab.check import outcome
+from attnlab.check.engine import examine
+from attnlab.check.exercise import Case, Exercise, Stream
+
+AVERAGE = check.find("average")
+
+
+def right(weights, values):
+    return weights @ values / weights.sum()
+
+
+def settings():
+    """What an answer could leave behind."""
+    return (
+        np.geterr(),
+        list(warnings.filters),
+        sys.stdout,
+        sys.stderr,
+        sys.getrecursionlimit(),
+        sys.gettrace(),
+        signal.getsignal(signal.SIGALRM),
+        signal.getitimer(signal.ITIMER_REAL),
+    )
+
+
+@pytest.fixture
+def verdict_on(capfd, monkeypatch):
+    """Examine an answer and see that it leaves no trace."""
+    monkeypatch.setitem(outcome.SECONDS, "numpy", 0.6)
+
+    def run(answer):
+        before, start = settings(), time.perf_counter()
+        verdict = examine(AVERAGE, answer)
+        assert time.perf_counter() - start < 8
+        assert settings() == before
+        assert capfd.readouterr() == ("", "")
+        assert examine(AVERAGE, right).state == "right"
+        assert len(verdict.text) < 2000
+        assert verdict.html()
+        return verdict
+
+    return run
+
+
+# functions that do not end
+
+
+def endless(weights, values):
+    while True:
+        pass
+
+
+def swallows_everything(weights, values):
+    while True:
+        try:
+            weights.sum()
+        except:  # noqa: E722
+            continue
+
+
+def swallows_while_asleep(weights, values):
+    while True:
+        try:
+            time.sleep(10)
+        except BaseException:
+            continue
+
+
+def swallows_and_returns(weights, values):
+    with contextlib.suppress(BaseException):
+        time.sleep(10)
+    return weights @ values / weights.sum()
+
+
+def slow_to_end(weights, values):
+    try:
+        while True:
+            pass
+    finally:
+        end = time.perf_counter() + 0.3
+        while time.perf_counter() < end:
+            pass
+
+
+def asleep(weights, values):
+    time.sleep(100)
+
+
+def prints_without_end(weights, values):
+    while True:
+        print("still here", weights, flush=True)
+
+
+def endless_generator(weights, values):
+    return sum(1 for _ in iter(int, 1))
+
+
+def endless_with_numpy(weights, values):
+    x = np.ones(1000)
+    while x.sum() > 0:
+        x = np.sort(x)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        endless,
+        swallows_everything,
+        swallows_while_asleep,
+        swallows_and_returns,
+        slow_to_end,
+        asleep,
+        prints_without_end,
+        endless_generator,
+        endless_with_numpy,
+    ],
+)
+def test_stopped(verdict_on, answer):
+    verdict = verdict_on(answer)
+    assert verdict.state == "wrong"
+    assert "stopped after" in verdict.text
+
+
+def test_time_is_for_all_inputs_together(verdict_on):
+    def average(weights, values):
+        time.sleep(0.8)
+        return right(weights, values)
+
+    assert "stopped after" in verdict_on(average).text
+
+
+# functions that raise
+
+
+def recursion(weights, values):
+    return recursion(weights, values)
+
+
+def exits(weights, values):
+    sys.exit(3)
+
+
+def exits_by_quit(weights, values):
+    raise SystemExit
+
+
+class Base(BaseException):
+    pass
+
+
+class Silent(Exception):
+    def __str__(self):
+        raise ValueError("no words")
+
+
+class Wordy(Exception):
+    def __init__(self):
+        super().__init__("word " * 10_000)
+
+
+def raising(error):
+    def average(weights, values):
+        raise error
+
+    return average
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (recursion, "RecursionError"),
+        (exits, "SystemExit"),
+        (exits_by_quit, "SystemExit"),
+        (raising(Base("mine")), "Base: mine"),
+        (raising(GeneratorExit()), "GeneratorExit"),
+        (raising(StopIteration(3)), "StopIteration: 3"),
+        (raising(asyncio.CancelledError()), "CancelledError"),
+        (raising(Silent()), "Silent"),
+        (raising(Wordy()), "Wordy: word word"),
+        (raising(ExceptionGroup("two", [ValueError("a"), KeyError("b")])), "two (2 sub-exceptions)"),
+        (raising(MemoryError()), "MemoryError"),
+        (raising(KeyError("<b>")), "KeyError: '<b>'"),
+        (lambda weights, values: weights.missing, "AttributeError: 'numpy.ndarray' object has no attribute 'missing'"),
+        (lambda weights, values: undefined, "NameError: name 'undefined' is not defined"),  # noqa: F821
+        (lambda weights, values: np.ones(10**15), "Unable to allocate"),
+        (lambda weights: weights, "takes 1 positional argument but 2 were given"),
+        (lambda: 1, "takes 0 positional arguments but 2 were given"),
+        (lambda weights, values, more: 1, "missing 1 required positional argument: 'more'"),
+        (lambda *, weights, values: 1, "takes 0 positional arguments but 2 were given"),
+    ],
+)
+def test_error_is_told(verdict_on, answer, words):
+    verdict = verdict_on(answer)
+    assert verdict.state == "wrong"
+    assert words in " ".join(verdict.text.split())
+
+
+def test_interrupt_of_the_user_is_not_caught():
+    with pytest.raises(KeyboardInterrupt):
+        examine(AVERAGE, raising(KeyboardInterrupt()))
+    assert examine(AVERAGE, right).state == "right"
+
+
+def test_error_in_some_case_only(verdict_on):
+    def average(weights, values):
+        if len(weights) == 5:
+            raise ValueError("five")
+        return right(weights, values)
+
+    verdict = verdict_on(average)
+    assert "ValueError: five" in verdict.text
+    assert "five random rows" in verdict.text
+    assert "in your line 3: raise ValueError" in verdict.text
+
+
+def test_error_in_a_function_of_the_learners(verdict_on):
+    def average(weights, values):
+        return helper(weights) @ values
+
+    assert "ValueError: no in helper, line 2: raise" in " ".join(verdict_on(average).text.split())
+
+
+def helper(weights):
+    raise ValueError("no")
+
+
+def test_not_implemented_in_a_library_is_an_error(verdict_on):
+    def average(weights, values):
+        return torch.ones(2, device="meta").tolist()
+
+    assert verdict_on(average).state == "wrong"
+
+
+# results that are no array of numbers
+
+
+class Poisonous:
+    """Every question is answered with an error."""
+
+    def __getattr__(self, name):
+        raise RuntimeError(name)
+
+    def __array__(self, *args, **kwargs):
+        raise RuntimeError("array")
+
+    def __eq__(self, other):
+        raise RuntimeError("eq")
+
+    def __len__(self):
+        raise RuntimeError("len")
+
+    def __bool__(self):
+        raise RuntimeError("bool")
+
+    def __repr__(self):
+        raise RuntimeError("repr")
+
+    __hash__ = None
+
+
+def generator(weights, values):
+    yield weights @ values
+
+
+async def coroutine(weights, values):
+    return weights @ values
+
+
+async def asynchronous_generator(weights, values):
+    yield weights @ values
+
+
+def returning(result):
+    return lambda weights, values: result
+
+
+NESTED = []
+NESTED.append(NESTED)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (returning(None), "returned None; is a return missing?"),
+        (lambda weights, values: print("hello"), "returned None; is a return missing? It printed: hello"),
+        (returning("1.0"), "a str that is not an array of numbers"),
+        (returning(b"1"), "a bytes that is not an array of numbers"),
+        (returning({"a": 1}), "a dict that is not an array of numbers"),
+        (returning({1.0}), "a set that is not an array of numbers"),
+        (returning([[1.0], [1.0, 2.0]]), "a list that is not an array of numbers"),
+        (returning([None, 1.0]), "a list that is not an array of numbers"),
+        (returning(NESTED), "a list that is not an array of numbers"),
+        (returning(right), "a function that is not an array of numbers"),
+        (returning(np.ndarray), "a type that is not an array of numbers"),
+        (returning(np), "a module that is not an array of numbers"),
+        (returning(Poisonous()), "a Poisonous that is not an array of numbers"),
+        (returning(10**40), "an int that is not an array of numbers"),
+        (returning(1j), "a complex that is not an array of numbers"),
+        (returning(NotImplemented), "a NotImplementedType that is not an array of numbers"),
+        (returning(np.array([None])), "that is not an array of numbers"),
+        (returning(x for x in [1.0]), "is a generator"),
+        (returning(range(2)), "expected shape (1,), got (2,)"),
+        (returning(True), "expected shape (1,), got ()"),
+        (returning(np.ones((1, 1))), "expected shape (1,), got (1, 1)"),
+        (returning([]), "expected shape (1,), got (0,)"),
+        (returning(()), "expected one result, got a tuple of 0"),
+        (returning((1.0, 2.0)), "expected one result, got a tuple of 2"),
+        (returning(np.array([np.nan])), "got [nan]"),
+        (returning([np.inf]), "got [inf]"),
+        (returning(np.ma.masked_all(1)), "average: not right yet."),
+        (generator, "is a generator"),
+        (coroutine, "is async"),
+        (asynchronous_generator, "is a generator"),
+        (lambda weights, values: np.zeros((30_000, 30_000)), "expected shape (1,), got (30000, 30000)"),
+        (lambda weights, values: [0.0] * 50_000, "expected shape (1,), got (50000,)"),
+    ],
+)
+def test_result_is_named(verdict_on, answer, words):
+    verdict = verdict_on(answer)
+    assert verdict.state == "wrong"
+    assert words in " ".join(verdict.text.split())
+
+
+# functions that touch what is not theirs
+
+
+def prints(weights, values):
+    print("a line", end="")
+    print("to stderr", file=sys.stderr)
+    return right(weights, values)
+
+
+def warns(weights, values):
+    warnings.warn("careful", stacklevel=1)
+    logging.getLogger("attnlab.learner").warning("careful")
+    np.zeros(1) / np.zeros(1)
+    np.exp(np.float32(1000))
+    return right(weights, values)
+
+
+def changes_settings(weights, values):
+    np.seterr(all="raise")
+    warnings.simplefilter("error")
+    return right(weights, values)
+
+
+def replaces_stdout(weights, values):
+    sys.stdout = sys.stderr = None
+    return right(weights, values)
+
+
+def closes_stdout(weights, values):
+    sys.stdout.close()
+    return right(weights, values)
+
+
+def reads_stdout(weights, values):
+    sys.stdout.flush()
+    assert not sys.stdout.isatty()
+    sys.stdout.writelines(["a", "b"])
+    print(sys.stdout.encoding, "ä")
+    return right(weights, values)
+
+
+@pytest.mark.parametrize("answer", [prints, warns, changes_settings, replaces_stdout, closes_stdout, reads_stdout])
+def test_right_all_the_same(verdict_on, answer):
+    verdict = verdict_on(answer)
+    assert verdict.state == "right", verdict.text
+
+
+def test_what_was_printed_is_shown_if_the_answer_is_wrong(verdict_on):
+    def average(weights, values):
+        print("weights are", weights)
+        return weights[0]
+
+    assert "It printed: weights are [1. 2.]" in verdict_on(average).text
+
+
+def in_place(weights, values):
+    weights /= weights.sum()
+    return weights @ values
+
+
+def in_place_and_back(weights, values):
+    values *= 2
+    result = right(weights, values)
+    values /= 2
+    return result / 2
+
+
+def renames(weights, values):
+    weights = weights / weights.sum()
+    return weights @ values
+
+
+def reshapes(weights, values):
+    result = right(weights, values)
+    values.resize((0, 0), refcheck=False)
+    return result
+
+
+@pytest.mark.parametrize(("answer", "fine"), [(in_place, False), (in_place_and_back, True), (renames, True)])
+def test_inputs_are_to_stay(verdict_on, answer, fine):
+    verdict = verdict_on(answer)
+    assert verdict.state == ("right" if fine else "wrong")
+    assert ("changes its inputs" in verdict.text) is not fine
+
+
+def test_input_of_another_size_is_a_changed_input(verdict_on):
+    assert "changes its inputs" in verdict_on(reshapes).text
+
+
+# callables of every kind
+
+
+class Callable:
+    """An object to call."""
+
+    def __init__(self, answer=right):
+        self.answer = answer
+
+    def __call__(self, weights, values):
+        return self.answer(weights, values)
+
+    def method(self, weights, values):
+        return self.answer(weights, values)
+
+    @staticmethod
+    def static(weights, values):
+        return right(weights, values)
+
+    @classmethod
+    def of_class(cls, weights, values):
+        return right(weights, values)
+
+
+class Array(np.ndarray):
+    """A class whose instances are results."""
+
+    def __new__(cls, weights, values):
+        return np.asarray(right(weights, values)).view(cls)
+
+
+class NoFunction:
+    """Looks like functools.partial."""
+
+    func = None
+
+    def __call__(self, weights, values):
+        return right(weights, values)
+
+
+def decorated(function):
+    @functools.wraps(function)
+    def inner(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return inner
+
+
+def wraps_itself(weights, values):
+    return right(weights, values)
+
+
+wraps_itself.__wrapped__ = wraps_itself
+
+
+def with_hole():
+    def average(weights, values):
+        return later(weights, values) if len(weights) < 100 else hole(weights, values)
+
+    def later(weights, values):
+        return right(weights, values)
+
+    if len(sys.argv) < 0:
+        hole = later
+    return average
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        functools.partial(lambda extra, weights, values: right(weights, values), None),
+        functools.partial(functools.partial(right)),
+        Callable(),
+        Callable().method,
+        Callable.static,
+        Callable.of_class,
+        Array,
+        NoFunction(),
+        decorated(right),
+        wraps_itself,
+        with_hole(),
+        lambda *args: right(*args),
+        lambda weights, values, *, axis=0: right(weights, values),
+    ],
+)
+def test_any_callable(verdict_on, answer):
+    verdict = verdict_on(answer)
+    assert verdict.state == "right", verdict.text
+
+
+WRONG_CALLABLES = [len, sum, max, np.add, np.matmul, str.join, dict, Callable, type]
+
+
+@pytest.mark.parametrize("answer", WRONG_CALLABLES)
+def test_wrong_callable_is_told(verdict_on, answer):
+    assert verdict_on(answer).state == "wrong"
+
+
+# costs, streams, gradients
+
+
+NAIVE = check.find("naive_attention")
+
+
+def at_large_sizes(what):
+    def naive_attention(query, key, value, causal):
+        if query.size > 10_000:
+            what()
+        return NAIVE.reference(query, key, value, causal)
+
+    return naive_attention
+
+
+def loop():
+    while True:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        (loop, "Its cost could not be measured: it was stopped after"),
+        (lambda: 1 / 0, "Its cost could not be measured: ZeroDivisionError: division by zero in <lambda>, line 1: "),
+        (lambda: np.ones(2_000_000), "too expensive"),
+    ],
+)
+def test_trouble_at_large_sizes_only(capfd, monkeypatch, what, words):
+    monkeypatch.setitem(outcome.SECONDS, "numpy", 1.0)
+    verdict = examine(NAIVE, at_large_sizes(what))
+    assert verdict.state == "wrong"
+    assert words in " ".join(verdict.text.split())
+    assert not tracemalloc.is_tracing()
+    assert examine(NAIVE, NAIVE.reference).state == "right"
+    assert capfd.readouterr() == ("", "")
+
+
+def total(stream):
+    """The sum of a stream."""
+    return sum(stream)
+
+
+STREAM = Exercise(
+    lesson="00",
+    stars=1,
+    reference=total,
+    cases=lambda: [Case("three numbers", (Stream(lambda: iter([1.0, 2.0, 3.0])),))],
+    hints=("Add.",),
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda stream: sum(list(stream)), "right"),
+        (lambda stream: sum(stream) + 0 * sum(stream), "reads the stream a second time"),
+        (lambda stream: sum(next(stream) for _ in range(3)), "right"),
+        (lambda stream: sum(stream[i] for i in range(3)), "TypeError: 'Stream' object is not subscriptable"),
+        (lambda stream: sum(next(stream) for _ in range(2)), "expected 6"),
+        (lambda stream: sum(next(stream) for _ in range(4)), "RuntimeError: generator raised StopIteration"),
+    ],
+)
+def test_stream(capfd, answer, words):
+    assert words in " ".join(examine(STREAM, answer).text.split())
+    assert examine(STREAM, total).state == "right"
+    assert capfd.readouterr() == ("", "")
+
+
+def square(x):
+    """The square."""
+    return torch.square(x)
+
+
+def squares():
+    return [Case("one number", (np.array(3.0),)), Case("HIGH: two", (np.array([2.0, 1e3]),))]
+
+
+SQUARE = Exercise(lesson="00", stars=1, reference=square, cases=squares, hints=("x",), gradients=(0,), library="torch")
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda x: x * x, "right, on 2 inputs."),
+        (lambda x: jnp.square(x), "right, on 2 inputs (JAX)."),
+        (lambda x: torch.square(x).detach(), "gradient of x: expected 0.7544 got 0. No gradient arrives"),
+        (lambda x: jax.lax.stop_gradient(x) ** 2, "gradient of x: expected 0.7544 got 0. No gradient arrives"),
+        (lambda x: np.square(x), "NumPy has no gradients: write this answer in PyTorch or JAX."),
+        (lambda x: torch.tensor(x.tolist()) ** 2, "gradient of x: expected 0.7544 got 0. No gradient arrives"),
+        (lambda x: (x * x).tolist(), "gradient of x: expected 0.7544 got 0. No gradient arrives"),
+        (lambda x: x.add_(1) * x, "a leaf Variable that requires grad"),
+        (lambda x: jnp.float64(float(x)) ** 2, "ConcretizationTypeError"),
+        (lambda x: torch.square(x).sum() / 0 * 0, "expected 9. got nan"),
+        (lambda x: None, "returned None"),
+        (lambda x: torch.linalg.missing(x), "AttributeError: module 'torch.linalg' has no attribute 'missing'"),
+    ],
+)
+def test_gradients(capfd, answer, words):
+    assert words in " ".join(examine(SQUARE, answer).text.split())
+    assert capfd.readouterr() == ("", "")
+    assert examine(SQUARE, square).state == "right"
+
+
+def test_callable_without_a_name(capsys):
+    answer = functools.partial(right)
+    check.answer(answer, "average")
+    assert capsys.readouterr().out == "average: right, on 3 inputs.\n"
+    with pytest.raises(TypeError, match="say which exercise it answers"):
+        check.answer(answer)
+
+
+@pytest.mark.parametrize("x", [np.array(3.0), np.arange(4.0)[::-1], np.ones((2, 0)), np.arange(6.0).reshape(2, 3).T])
+@pytest.mark.parametrize("answer", [lambda x: x * x, lambda x: jnp.square(x), lambda x: torch.square(x)])
+def test_inputs_of_every_layout_arrive(x, answer):
+    case = Case("an array", (x,))
+    plain = Exercise(lesson="00", stars=1, reference=np_square, cases=lambda: [case], hints=("x",))
+    assert examine(plain, answer).state == "right"
+
+
+def np_square(x):
+    """The square."""
+    return np.square(x)
