@@ -6,7 +6,7 @@ from attnlab.machine.memory import Machine
 def report(machine: Machine) -> str:
     """Elements loaded, stored and filled, by array and in all; bytes moved; the most SRAM has held."""
     columns = [machine.loads, machine.stores, machine.fills]
-    names = sorted(set().union(*columns), key=lambda name: -sum(column[name] for column in columns))
+    names = sorted(set().union(*columns), key=lambda name: (-sum(column[name] for column in columns), name))
     rows = [(name, *(column[name] for column in columns)) for name in names]
     rows.append(("all", *(column.total() for column in columns)))
     lines = [f"{'elements':8}{'loads':>15}{'stores':>15}{'fills':>15}"]

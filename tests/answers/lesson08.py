@@ -1,0 +1,208 @@
+"""Answers to the exercises of lesson 08: right ones, written in other ways, and ones to refuse."""
+
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+
+def step_by_rows(O, l, m, s, v):
+    out, sums, tops = [], [], []
+    for o_i, l_i, m_i, s_i in zip(O, l, m, s):
+        top = max(m_i, s_i.max())
+        if top == -np.inf:
+            total, o = 0.0, np.zeros_like(o_i)
+        else:
+            p, old = np.exp(s_i - top), l_i * np.exp(m_i - top)
+            total = old + p.sum()
+            o = (old * o_i + p @ v) / total
+        out.append(o), sums.append(total), tops.append(top)
+    return np.array(out), np.array(sums), np.array(tops)
+
+
+def step_by_lse(O, l, m, s, v):
+    """A weighted average of the old output and the tile's own."""
+    with np.errstate(all="ignore"):
+        old, own = m + np.log(l), np.logaddexp.reduce(s, axis=1)
+        new = np.logaddexp(old, own)
+        shift = np.where(new == -np.inf, 0, new)
+        O_new = np.exp(old - shift)[:, None] * O + np.exp(s - shift[:, None]) @ v
+        m_new = np.maximum(m, s.max(1))
+        return O_new, np.exp(shift - np.where(m_new == -np.inf, 0, m_new)) * (new > -np.inf), m_new
+
+
+def step_in_torch(O, l, m, s, v):
+    top = torch.maximum(m, s.amax(1))
+    shift = torch.where(top == -torch.inf, 0, top)
+    a, p = torch.exp(m - shift) * l, torch.exp(s - shift[:, None])
+    total = a + p.sum(1)
+    return (a[:, None] * O + p @ v) / torch.where(total == 0, 1, total)[:, None], total, top
+
+
+def step_in_jax(O, l, m, s, v):
+    """The tile's own maximum first, as in the paper."""
+    def finite(x):
+        return jnp.where(x == -jnp.inf, 0, x)
+
+    own = s.max(1)
+    p = jnp.exp(s - finite(own)[:, None])
+    top = jnp.maximum(m, own)
+    a, b = jnp.exp(m - finite(top)), jnp.exp(own - finite(top))
+    total = a * l + b * p.sum(1)
+    o = (a * l)[:, None] * O + b[:, None] * (p @ v)
+    return o / jnp.where(total == 0, 1, total)[:, None], total, top
+
+
+def step_without_m(O, l, m, s, v):
+    return step_by_rows(O, l, m, s, v)[:2]
+
+
+def step_nan_to_num(O, l, m, s, v):
+    """Right but for the guard: 0 weight is 1 for an empty row."""
+    top = np.maximum(np.maximum(m, s.max(1)), -1e30)
+    a, p = np.exp(m - top), np.exp(np.maximum(s, -1e30) - top[:, None])
+    total = a * l + p.sum(1)
+    return ((a * l)[:, None] * O + p @ v) / total[:, None], total, top
+
+
+def blocks_by_counting(D, M):
+    found = []
+    for tiles, rows, vectors in ((1, 2, 6), (2, 4, 3)):
+        c = 0
+        while True:
+            r = min(c + 1, D)
+            if tiles * r * (c + 1) + rows * D * (r + c + 1) + vectors * r > M:
+                break
+            c += 1
+        found.append(c)
+    return tuple(found)
+
+
+def blocks_by_formula(D, M):
+    """Above D linear; up to D by trial."""
+    def best(tiles, rows, vectors):
+        wide = (M - rows * D * D - vectors * D) // (tiles * D + rows * D)
+        if wide >= D:
+            return wide
+        return max(c for c in range(D + 1) if tiles * c * c + 2 * rows * D * c + vectors * c <= M)
+
+    return best(1, 2, 6), best(2, 4, 3)
+
+
+def blocks_by_roots(D, M):
+    """A list, from the array of all sizes."""
+    c = np.arange(M // D + 2)
+    r = np.minimum(c, D)
+    return [int(c[t * r * c + x * D * (r + c) + y * r <= M].max()) for t, x, y in ((1, 2, 6), (2, 4, 3))]
+
+
+def blocks_of_memory(D, M):
+    """Three matrices, by feel."""
+    return M // (3 * D), M // (6 * D)
+
+
+def flash_by_ranges(machine, q, k, v, block_q, block_k):
+    n, d = q.shape
+    o = machine.full("out", (n, v.shape[1]), 0.0, float)
+    stats = machine.full("stats", (2, n), 0.0, float)
+    for j in range(0, k.shape[0], block_k):
+        keys = slice(j, j + block_k)
+        k_j, v_j = machine.load(k, keys), machine.load(v, keys)
+        for i in range(0, n, block_q):
+            rows = slice(i, i + block_q)
+            q_i, o_i, old = machine.load(q, rows), machine.load(o, rows), machine.load(stats, (slice(None), rows))
+            l_i, m_i = old[0], np.where(old[0] == 0, -np.inf, old[1])
+            s = machine.keep("S", q_i @ k_j.T / np.sqrt(d))
+            top = np.maximum(m_i, s.max(axis=1))
+            p = np.exp(s - top[:, None])
+            weight = np.exp(m_i - top) * l_i
+            total = weight + p.sum(axis=1)
+            new = machine.keep("new", np.array([total, top]))
+            o_i[:] = (weight[:, None] * o_i + p @ v_j) / total[:, None]
+            machine.store(o, rows, o_i)
+            machine.store(stats, (slice(None), rows), new)
+            machine.free(q_i, o_i, old, s, new)
+        machine.free(k_j, v_j)
+    result = machine.fetch(stats)
+    return machine.fetch(o), result[0], result[1]
+
+
+def flash_as_printed(machine, q, k, v, block_q, block_k):
+    return tuple(machine.fetch(x) for x in lines(machine, q, k, v, block_q, block_k))
+
+
+def lines(machine, q, k, v, block_q, block_k):
+    """All lines of the paper, in place."""
+    n, m_keys = q.shape[0], k.shape[0]
+    o = machine.full("O", (n, v.shape[1]), 0.0, q.dtype)
+    l, m = machine.full("l", (n,), 0.0, q.dtype), machine.full("m", (n,), -np.inf, q.dtype)
+    for j in range(-(-m_keys // block_k)):
+        with machine.scope():
+            cols = slice(j * block_k, min((j + 1) * block_k, m_keys))
+            k_j, v_j = machine.load(k, cols), machine.load(v, cols)
+            for i in range(-(-n // block_q)):
+                with machine.scope():
+                    rows = slice(i * block_q, min((i + 1) * block_q, n))
+                    q_i, o_i, l_i, m_i = [machine.load(x, rows) for x in (q, o, l, m)]
+                    p = machine.keep("S", q_i @ k_j.T)
+                    p /= q.shape[1] ** 0.5
+                    own = machine.keep("own", p.max(1))
+                    p -= own[:, None]
+                    np.exp(p, out=p)
+                    top = machine.keep("top", np.maximum(m_i, own))
+                    a, b = np.exp(m_i - top), np.exp(own - top)
+                    total = machine.keep("total", a * l_i + b * p.sum(1))
+                    o_i *= (a * l_i)[:, None]
+                    o_i += b[:, None] * (p @ v_j)
+                    o_i /= total[:, None]
+                    machine.store(o, rows, o_i)
+                    machine.store(l, rows, total)
+                    machine.store(m, rows, top)
+    return o, l, m
+
+
+def flash_loads_all_queries(machine, q, k, v, block_q, block_k):
+    """Q stays on chip from the beginning."""
+    with machine.scope():
+        machine.load(q)
+        results = lines(machine, q, k, v, block_q, block_k)
+    return tuple(map(machine.fetch, results))
+
+
+def flash_loads_twice(machine, q, k, v, block_q, block_k):
+    """Right, but each block of keys is loaded again for its maximum."""
+    with machine.scope():
+        for j in range(0, k.shape[0], block_k):
+            machine.free(machine.load(k, slice(j, j + block_k)))
+    return flash_as_printed(machine, q, k, v, block_q, block_k)
+
+
+def flash_overwrites(machine, q, k, v, block_q, block_k):
+    """Uses Q's place for the scaled Q."""
+    with machine.scope():
+        rows = slice(0, 1)
+        machine.store(q, rows, machine.keep("Q", machine.load(q, rows) * 2))
+    with machine.scope():
+        machine.store(k, rows, machine.keep("K", machine.load(k, rows) * 0.5))
+    return flash_as_printed(machine, q, k, v, block_q, block_k)
+
+
+RIGHT = [
+    ("tile_step", step_by_rows),
+    ("tile_step", step_by_lse),
+    ("tile_step", step_in_torch),
+    ("tile_step", step_in_jax),
+    ("largest_blocks", blocks_by_counting),
+    ("largest_blocks", blocks_by_formula),
+    ("largest_blocks", blocks_by_roots),
+    ("flash_forward", flash_by_ranges),
+    ("flash_forward", flash_as_printed),
+]
+
+REFUSED = [
+    ("tile_step", step_without_m, "tuple of 3"),
+    ("tile_step", step_nan_to_num, "EMPTY"),
+    ("largest_blocks", blocks_of_memory, "expected 1"),
+    ("flash_forward", flash_loads_all_queries, "OutOfSRAM"),
+    ("flash_forward", flash_loads_twice, "times the elements"),
+    ("flash_forward", flash_overwrites, "changes its inputs"),
+]
