@@ -167,7 +167,7 @@ def tree_by_levels(query, key, value, Ck):
         put(0, lse, np.exp(s - lse[:, None]) @ value[c : c + Ck])
     for level in range(max(waiting)):
         if level in waiting:
-            put(level + 1, *waiting.pop(level)) if level + 1 not in waiting else put(level + 1, *waiting.pop(level))
+            put(level + 1, *waiting.pop(level))
     return waiting[max(waiting)][1]
 
 

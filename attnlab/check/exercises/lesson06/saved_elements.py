@@ -75,7 +75,7 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "You round the last chunk up to a full one. A shorter chunk keeps a smaller tile: all tiles together are "
-            "exactly n × n.",
+            "exactly n × n (section 3).",
             counted(tiles=lambda n, Cq, Ck: up(n, Cq) * Cq * up(n, Ck) * Ck),
         ),
         Mistake(
@@ -94,24 +94,24 @@ EXERCISE = Exercise(
             counted(factors=lambda n, Cq, Ck: up(n, Cq) * up(n, Ck)),
         ),
         Mistake(
-            "You forgot l and o, which the division at the end needs: 1 + D numbers for each query.",
+            "You forgot l and o, which the division at the end needs: 1 + D numbers for each query (section 3).",
             counted(rows=lambda n, Cq, D: 0),
         ),
         Mistake(
-            "You count l but not o: the derivative of o / l needs both, 1 + D numbers for each query.",
+            "You count l but not o: the derivative of o / l needs both, 1 + D numbers for each query (section 3).",
             counted(rows=lambda n, Cq, D: n),
         ),
         Mistake(
-            "You count o but not l: the derivative of o / l needs both, 1 + D numbers for each query.",
+            "You count o but not l: the derivative of o / l needs both, 1 + D numbers for each query (section 3).",
             counted(rows=lambda n, Cq, D: n * D),
         ),
         Mistake(
-            "You count l and o of one query chunk. Autodiff keeps those of all: n · (1 + D).",
+            "You count l and o of one query chunk. Autodiff keeps those of all: n · (1 + D) (section 3).",
             counted(rows=lambda n, Cq, D: min(Cq, n) * (1 + D)),
         ),
         Mistake(
             "You count the inputs. With query chunks checkpointed they are all that is kept, and the count is of what "
-            "is kept beyond them: 0.",
+            "is kept beyond them: 0 (section 4).",
             counted(query_chunks=lambda n, Cq, Ck, D: 3 * n * D),
         ),
         Mistake(
