@@ -1,0 +1,186 @@
+"""Lesson 10, ★: the weights of a tile from its scores and the lse of its queries."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake
+
+import numpy as np
+
+
+def recompute_weights(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
+    """Weights (R, C) of a tile: scores s (R, C), −∞ where hidden; lse (R,) of the whole rows, −∞ where empty."""
+    shift = np.where(lse == -np.inf, 0.0, lse)
+    return np.exp(s - shift[:, None])
+
+
+def cases() -> list[Case]:
+    """One key, a whole row, parts of rows, extremes, hidden keys, empty rows."""
+    rng = np.random.default_rng(10)
+    hidden, row = -np.inf, np.array([[0.0, 1.0, 2.0]])
+    square, long = rng.normal(size=(3, 3)), rng.normal(size=(3, 8))
+    lse, lse_long = (np.log(np.exp(x).sum(-1)) for x in (row, long))
+    return [
+        Case("ONE: a row of one key, so its weight is 1", (np.array([[2.0]]), np.array([2.0]))),
+        Case("EYE: a tile that is a whole row, scores 0, 1, 2: the weights add up to 1", (row, lse)),
+        Case("BLOCK: the first two keys of that row: the weights add up to less than 1", (row[:, :2], lse)),
+        Case("PARTIAL: key 1 of three is hidden", (np.array([[0.0, hidden, 0.0]]), np.array([np.log(2)]))),
+        Case("this tile is hidden from the query, other tiles are not", (np.full((1, 2), hidden), np.array([0.5]))),
+        Case("EMPTY: a query that sees no key at all, beside one that does",
+             (np.array([[hidden, hidden], [0.0, 0.0]]), np.array([hidden, np.log(4)]))),
+        Case("ROWS: one row near 0, one near 1000",
+             (np.array([[0.0, 1.0], [1000.0, 1001.0]]), np.array([2.0, 1002.0]))),
+        Case("LOW: scores near −1000", (np.array([[-1000.0, -1001.0]]), np.array([-999.0]))),
+        Case("square: three keys of eight for three queries", (long[:, :3], lse_long)),
+        Case("RECT: eight keys, three queries", (long, lse_long)),
+        Case("random scores and lse, three by three", (square, 2 + square[:, ::-1].max(-1))),
+        Case("POISON: a score that is NaN, of a key that is seen, must show",
+             (np.array([[np.nan, 0.0], [0.0, 0.0]]), np.array([np.log(3), np.log(3)]))),
+    ]  # fmt: skip
+
+
+def guarded(lse: np.ndarray) -> np.ndarray:
+    """lse, 0 where the row is empty, as a column."""
+    return np.where(lse == -np.inf, 0.0, lse)[:, None]
+
+
+def own_shift(s: np.ndarray) -> np.ndarray:
+    """The exponentials relative to the tile's own maximum."""
+    m = s.max(-1, keepdims=True)
+    return np.exp(s - np.where(m == -np.inf, 0.0, m))
+
+
+def shifted_only(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
+    """e^{s − m}, with the tile's own m."""
+    return own_shift(s)
+
+
+def own_softmax(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
+    """The softmax of the tile."""
+    e = own_shift(s)
+    l = e.sum(-1, keepdims=True)
+    return e / np.where(l == 0, 1, l)
+
+
+def own_softmax_bare(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
+    """The softmax of the tile, without a guard."""
+    with np.errstate(all="ignore"):
+        p = np.exp(s - s.max(-1, keepdims=True))
+        return p / p.sum(-1, keepdims=True)
+
+
+def again_normalized(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
+    """The right weights, made to add up to 1 in the tile."""
+    with np.errstate(all="ignore"):
+        p = np.exp(s - guarded(lse))
+        return p / p.sum(-1, keepdims=True)
+
+
+def divided_twice(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
+    """Divided by e^lse once more."""
+    with np.errstate(all="ignore"):
+        return np.exp(s - guarded(lse)) / np.exp(guarded(lse))
+
+
+def divided_by_own_sum(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
+    """Divided by the l of the tile once more."""
+    l = own_shift(s).sum(-1, keepdims=True)
+    return np.exp(s - guarded(lse)) / np.where(l == 0, 1, l)
+
+
+def divided_twice_bare(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
+    """The same without a guard."""
+    with np.errstate(all="ignore"):
+        return np.exp(s - lse[:, None]) / np.exp(lse)[:, None]
+
+
+def unguarded(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
+    """−∞ − (−∞)."""
+    with np.errstate(all="ignore"):
+        return np.exp(s - lse[:, None])
+
+
+def quotient(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
+    """e^s / e^lse."""
+    with np.errstate(all="ignore"):
+        return np.exp(s) / np.exp(lse)[:, None]
+
+
+def quotient_guarded(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
+    """e^s / e^lse, with a guard for the empty row."""
+    with np.errstate(all="ignore"):
+        return np.exp(s) / np.exp(guarded(lse))
+
+
+def quotient_by_product(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
+    """e^s · e^−lse."""
+    with np.errstate(all="ignore"):
+        return np.exp(s) * np.exp(-guarded(lse))
+
+
+def along_keys(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
+    """lse laid along the keys."""
+    with np.errstate(all="ignore"):
+        return np.exp(s - lse)
+
+
+def along_keys_guarded(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
+    """The same with a guard."""
+    return np.exp(s - guarded(lse)[:, 0])
+
+
+def wiped(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
+    """Every NaN becomes 0."""
+    return np.nan_to_num(unguarded(s, lse))
+
+
+def logarithm(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
+    """log p."""
+    return s - guarded(lse)
+
+
+EXERCISE = Exercise(
+    lesson="10",
+    stars=1,
+    reference=recompute_weights,
+    cases=cases,
+    hints=(
+        "Eq. 10.1: lse already holds the maximum and the logarithm of the sum, of the whole row.",
+        "lse has an entry for each query: make it a column, lse[:, None], before you subtract.",
+        "An empty row has s = −∞ and lse = −∞, and −∞ − (−∞) is NaN: subtract 0 there; e^−∞ is the 0 you want.",
+        "shift = np.where(lse == -np.inf, 0.0, lse); return np.exp(s - shift[:, None])",
+    ),
+    mistakes=(
+        Mistake(
+            "Your weights are relative to the tile's maximum and never divided: each row is too large by a factor, "
+            "its l. Subtract lse, which holds both the maximum and log l (eq. 10.1).",
+            shifted_only,
+        ),
+        Mistake(
+            "You normalize within the tile. A tile has some of the keys; its weights add up to its share of the row, "
+            "not to 1. Use lse, which knows the whole row (eq. 10.1).",
+            own_softmax, own_softmax_bare, again_normalized,
+        ),
+        Mistake(
+            "You divide twice: lse contains log l, so e^{s − lse} is divided by l already (eq. 10.1).",
+            divided_twice, divided_by_own_sum, divided_twice_bare,
+        ),
+        Mistake(
+            "An empty row has s = −∞ and lse = −∞, and −∞ − (−∞) is NaN. Subtract 0 in place of an lse of −∞: the "
+            "weights of such a row are 0 (section 1).",
+            unguarded,
+        ),
+        Mistake(
+            "You take the exponential of s and of lse and divide or multiply. Each of them overflows near 709, or "
+            "vanishes; subtract inside the exponential (eq. 10.1).",
+            quotient, quotient_guarded, quotient_by_product,
+        ),
+        Mistake(
+            "You lay lse along the keys. It belongs to the queries: one number for each row, lse[:, None] (eq. 10.1).",
+            along_keys, along_keys_guarded,
+        ),
+        Mistake(
+            "You turn every NaN into 0. That gives empty rows their 0 and hides a NaN of the input as well; avoid the "
+            "NaN by subtracting 0 where lse is −∞ (section 1).",
+            wiped,
+        ),
+        Mistake("You return log p. The weight is its exponential (eq. 10.1).", logarithm),
+    ),
+)

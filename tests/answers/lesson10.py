@@ -1,0 +1,233 @@
+"""Answers to the exercises of lesson 10: right ones written differently, and wrong ones that no mistake describes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+import attnlab
+
+
+def delta_by_einsum(out, dout):
+    return np.einsum("...nd,...nd->...n", out, dout)
+
+
+def delta_by_product(out, dout):
+    """A row by a column for each query: no N × N matrix."""
+    return (dout[..., None, :] @ out[..., :, None])[..., 0, 0]
+
+
+def delta_in_torch(out, dout):
+    return torch.linalg.vecdot(out, dout)
+
+
+def delta_in_jax(out, dout):
+    return jnp.vecdot(dout, out)
+
+
+def delta_by_loop(out, dout):
+    pairs = zip(out.reshape(-1, out.shape[-1]), dout.reshape(-1, out.shape[-1]))
+    return np.array([np.dot(a, b) for a, b in pairs]).reshape(out.shape[:-1])
+
+
+def delta_of_norms(out, dout):
+    """|out| · |dout|: the angle is missing."""
+    return np.linalg.norm(out, axis=-1) * np.linalg.norm(dout, axis=-1)
+
+
+def weights_by_branch(s, lse):
+    p = np.zeros_like(s)
+    for row, (scores, total) in enumerate(zip(s, lse)):
+        if total > -np.inf:
+            p[row] = np.exp(scores - total)
+    return p
+
+
+def weights_hidden_first(s, lse):
+    """Zero wherever the score is −∞, whatever lse is."""
+    hidden = s == -np.inf
+    return np.where(hidden, 0, np.exp(np.where(hidden, -1.0, s) - np.maximum(lse, -1e300)[:, None] * ~hidden))
+
+
+def weights_in_torch(s, lse):
+    return torch.exp(s - lse.masked_fill(torch.isneginf(lse), 0)[:, None])
+
+
+def weights_in_jax(s, lse):
+    return jnp.exp(s - jnp.where(jnp.isneginf(lse), 0, lse)[:, None])
+
+
+def weights_uniform_if_empty(s, lse):
+    """An empty row gets 1/C each."""
+    return np.where(lse[:, None] == -np.inf, 1 / s.shape[1], weights_by_branch(s, lse))
+
+
+def weights_with_epsilon(s, lse):
+    """Divides by l + ε, in the tile's own units."""
+    shift = np.where(lse == -np.inf, 0, lse)[:, None]
+    return np.exp(s - shift) / (1 + 1e-4)
+
+
+def word(seed, head, i, j):
+    """Threefry-2x32, 20 rounds, in Python's integers."""
+    full = 2**32 - 1
+    key = [seed, head, seed ^ head ^ 0x1BD11BDA]
+    x, y = (i + key[0]) & full, (j + key[1]) & full
+    for r in range(20):
+        turn = (13, 15, 26, 6, 17, 29, 16, 24)[r % 8]
+        x = (x + y) & full
+        y = ((y << turn | y >> (32 - turn)) & full) ^ x
+        if r % 4 == 3:
+            n = r // 4 + 1
+            x, y = (x + key[n % 3]) & full, (y + key[(n + 1) % 3] + n) & full
+    return x
+
+
+def keep_by_integers(seed, head, i, j, p):
+    return np.array([[word(seed, head, int(a), int(b)) >= round(p * 2**32) for b in j] for a in i])
+
+
+def keep_from_whole_mask(seed, head, i, j, p):
+    whole = attnlab.dropout_mask(seed, (head + 1, int(i.max()) + 1, int(j.max()) + 1), p)[head]
+    return whole[np.ix_(i, j)]
+
+
+def keep_in_torch(seed, head, i, j, p):
+    """int64 with the upper half cut off after each step."""
+    full = 2**32 - 1
+    key = [seed, head, seed ^ head ^ 0x1BD11BDA]
+    x = (i[:, None] + key[0]) & full
+    y = (j[None, :] + key[1]) & full
+    x, y = torch.broadcast_tensors(x, y)
+    for r in range(20):
+        turn = (13, 15, 26, 6, 17, 29, 16, 24)[r % 8]
+        x = (x + y) & full
+        y = (((y << turn) | (y >> (32 - turn))) & full) ^ x
+        if r % 4 == 3:
+            n = r // 4 + 1
+            x, y = (x + key[n % 3]) & full, (y + key[(n + 1) % 3] + n) & full
+    return x >= round(p * 2**32)
+
+
+def keep_by_position_seed(seed, head, i, j, p):
+    """A pure function of the position, but not the one that was asked for."""
+    return np.array([[np.random.default_rng([seed, head, a, b]).random() >= p for b in j] for a in i])
+
+
+def keep_as_numbers(seed, head, i, j, p):
+    """Factors in place of booleans."""
+    return keep_from_whole_mask(seed, head, i, j, p) / max(1 - p, 0.1)
+
+
+def spans(length, block):
+    return [slice(start, start + block) for start in range(0, length, block)]
+
+
+def backward_queries_outside(q, k, v, out, lse, dout, dlse, z, block):
+    """Queries in the outer loop: dq stays, dk and dv are added to."""
+    c = 1 / np.sqrt(q.shape[1])
+    dq, dk, dv = np.empty_like(q), np.zeros_like(k), np.zeros_like(v)
+    for rows in spans(len(q), block):
+        row = np.einsum("nd,nd->n", out[rows], dout[rows]) - dlse[rows]
+        dq_i = np.zeros_like(q[rows])
+        for cols in spans(len(k), block):
+            p = np.exp(c * (q[rows] @ k[cols].T) - lse[rows, None])
+            dv[cols] += (z[rows, cols] * p).T @ dout[rows]
+            ds = c * p * (z[rows, cols] * (dout[rows] @ v[cols].T) - row[:, None])
+            dq_i += ds @ k[cols]
+            dk[cols] += ds.T @ q[rows]
+        dq[rows] = dq_i
+    return dq, dk, dv
+
+
+def backward_in_torch(q, k, v, out, lse, dout, dlse, z, block):
+    c = q.shape[1] ** -0.5
+    dq, dk, dv = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
+    row = (out * dout).sum(-1) - dlse
+    for cols in spans(len(k), block):
+        for rows in spans(len(q), block):
+            p = torch.exp(c * q[rows] @ k[cols].T - lse[rows, None])
+            y = p * z[rows, cols]
+            dv[cols] += y.T @ dout[rows]
+            ds = c * (y * (dout[rows] @ v[cols].T) - p * row[rows, None])
+            dk[cols] += ds.T @ q[rows]
+            dq[rows] += ds @ k[cols]
+    return dq, dk, dv
+
+
+def backward_in_jax(q, k, v, out, lse, dout, dlse, z, block):
+    c = q.shape[1] ** -0.5
+    row = jnp.vecdot(out, dout) - dlse
+
+    @jax.jit
+    def tile(q, k, v, row, lse, dout, z):
+        p = jnp.exp(c * q @ k.T - lse[:, None])
+        ds = c * p * (z * (dout @ v.T) - row[:, None])
+        return ds @ k, ds.T @ q, (p * z).T @ dout
+
+    dq, dk, dv = jnp.zeros_like(q), [], []
+    for cols in spans(len(k), block):
+        dk_j, dv_j = jnp.zeros_like(k[cols]), jnp.zeros_like(v[cols])
+        for rows in spans(len(q), block):
+            a, b, d = tile(q[rows], k[cols], v[cols], row[rows], lse[rows], dout[rows], z[rows, cols])
+            dq, dk_j, dv_j = dq.at[rows].add(a), dk_j + b, dv_j + d
+        dk.append(dk_j)
+        dv.append(dv_j)
+    return dq, jnp.concatenate(dk), jnp.concatenate(dv)
+
+
+def backward_by_autograd(q, k, v, out, lse, dout, dlse, z, block):
+    """Right, by autograd of the whole formula: it holds the matrix several times."""
+    q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
+    s = q @ k.T / q.shape[1] ** 0.5
+    result = (torch.softmax(s, -1) * z) @ v
+    return torch.autograd.grad((result, torch.logsumexp(s, -1)), (q, k, v), (dout, dlse))
+
+
+def backward_by_jax_vjp(q, k, v, out, lse, dout, dlse, z, block):
+    def attention(q, k, v):
+        s = q @ k.T / q.shape[1] ** 0.5
+        return (jax.nn.softmax(s) * z) @ v, jax.nn.logsumexp(s, -1)
+
+    return jax.vjp(attention, q, k, v)[1]((dout, dlse))
+
+
+def backward_without_dv(q, k, v, out, lse, dout, dlse, z, block):
+    return backward_queries_outside(q, k, v, out, lse, dout, dlse, z, block)[:2]
+
+
+def backward_transposed(q, k, v, out, lse, dout, dlse, z, block):
+    """dq is computed from the transposed tile of another query."""
+    dq, dk, dv = backward_queries_outside(q, k, v, out, lse, dout, dlse, z, block)
+    return dq[::-1].copy(), dk, dv
+
+
+RIGHT = [
+    ("delta", delta_by_einsum),
+    ("delta", delta_by_product),
+    ("delta", delta_by_loop),
+    ("delta", delta_in_torch),
+    ("delta", delta_in_jax),
+    ("recompute_weights", weights_by_branch),
+    ("recompute_weights", weights_hidden_first),
+    ("recompute_weights", weights_in_torch),
+    ("recompute_weights", weights_in_jax),
+    ("keep_mask", keep_by_integers),
+    ("keep_mask", keep_from_whole_mask),
+    ("keep_mask", keep_in_torch),
+    ("tiled_backward", backward_queries_outside),
+    ("tiled_backward", backward_in_torch),
+    ("tiled_backward", backward_in_jax),
+]
+
+REFUSED = [
+    ("delta", delta_of_norms, "Smallest input that fails: ONE"),
+    ("recompute_weights", weights_uniform_if_empty, "EMPTY"),
+    ("recompute_weights", weights_with_epsilon, "ONE"),
+    ("keep_mask", keep_by_position_seed, "Smallest input that fails"),
+    ("keep_mask", keep_as_numbers, "expected dtype bool"),
+    ("tiled_backward", backward_by_autograd, "all N × M weights at once"),
+    ("tiled_backward", backward_by_jax_vjp, "all N × M weights at once"),
+    ("tiled_backward", backward_without_dv, "a tuple of 3"),
+    ("tiled_backward", backward_transposed, "one block"),
+]
