@@ -1,0 +1,144 @@
+"""Lesson 11, ★★: the length from which on a sparse method is faster."""
+
+import math
+
+from attnlab.check.exercise import Case, Exercise, Mistake
+
+Number = int | float
+
+
+def crossover_length(a: Number, b: Number, c: Number) -> float:
+    """The N > 0, not rounded, at which a·N² = b·N + c: from there on the sparse method is faster."""
+    return (b + math.sqrt(b * b + 4 * a * c)) / (2 * a)
+
+
+def cases() -> list[Case]:
+    """Round numbers, either term alone, and Table 20 in milliseconds."""
+    quadratic = 7492.85 / 65536**2
+    return [
+        Case("a = 1, b = 1, c = 2: N = 2", (1.0, 1.0, 2.0)),
+        Case("a = 2, b = 3, c = 5: N = 2.5", (2.0, 3.0, 5.0)),
+        Case("nothing fixed, c = 0: N = b / a", (0.5, 3.0, 0.0)),
+        Case("only a fixed cost, b = 0: N = √(c / a)", (0.25, 0.0, 9.0)),
+        Case("a = 3, b = 5, c = 4, whole numbers", (3, 5, 4)),
+        Case("Table 20 in ms, block-sparse: floor 0.74 ms at N = 128", (quadratic, 50.39 / 65536, 0.74)),
+        Case("Table 20 in ms, Linformer: floor 1.31 ms", (quadratic, 100.52 / 65536, 1.31)),
+        Case("Table 20 in seconds, block-sparse: the same N", (quadratic / 1e3, 50.39e-3 / 65536, 0.74e-3)),
+    ]
+
+
+def no_floor(a: Number, b: Number, c: Number) -> float:
+    """c is left out."""
+    return b / a
+
+
+def only_floor(a: Number, b: Number, c: Number) -> float:
+    """b is left out."""
+    return math.sqrt(c / a)
+
+
+def larger(a: Number, b: Number, c: Number) -> float:
+    """max(bN, c) for bN + c."""
+    return max(b / a, math.sqrt(c / a))
+
+
+def apart(a: Number, b: Number, c: Number) -> float:
+    """Two crossings, added."""
+    return b / a + math.sqrt(c / a)
+
+
+def other_root(a: Number, b: Number, c: Number) -> float:
+    """The negative root."""
+    return (b - math.sqrt(b * b + 4 * a * c)) / (2 * a)
+
+
+def from_the_other_side(a: Number, b: Number, c: Number) -> float:
+    """a·N² + b·N = c."""
+    return (-b + math.sqrt(b * b + 4 * a * c)) / (2 * a)
+
+
+def minus_c(a: Number, b: Number, c: Number) -> float:
+    """a·N² = b·N − c: the textbook's 4ac with its sign."""
+    inside = b * b - 4 * a * c
+    return (b + math.sqrt(inside)) / (2 * a) if inside >= 0 else math.nan
+
+
+def half_times(a: Number, b: Number, c: Number) -> float:
+    """/ 2 * a."""
+    return (b + math.sqrt(b * b + 4 * a * c)) / 2 * a
+
+
+def half_missing(a: Number, b: Number, c: Number) -> float:
+    """/ a."""
+    return (b + math.sqrt(b * b + 4 * a * c)) / a
+
+
+def rounded_up(a: Number, b: Number, c: Number) -> int:
+    """The first whole length."""
+    return math.ceil(crossover_length(a, b, c))
+
+
+def rounded(a: Number, b: Number, c: Number) -> int:
+    """The nearest whole length."""
+    return round(crossover_length(a, b, c))
+
+
+def cut(a: Number, b: Number, c: Number) -> int:
+    """The whole part."""
+    return int(crossover_length(a, b, c))
+
+
+EXERCISE = Exercise(
+    lesson="11", stars=2, reference=crossover_length, cases=cases,
+    hints=(
+        "Bring everything to one side: a·N² − b·N − c = 0, a quadratic equation in N.",
+        "Its roots are (b ± √(b² + 4ac)) / 2a. One of them is negative.",
+        "Mind the brackets: / (2 * a).",
+    ),
+    mistakes=(
+        Mistake(
+            "You leave the fixed cost c out: time = s · dense. That is right for long sequences only; where the lines "
+            "cross, c is most of the sparse time. Eq. 11.7.",
+            no_floor,
+        ),
+        Mistake(
+            "You leave b out. The sparse time grows with N as well: eq. 11.7.",
+            only_floor,
+        ),
+        Mistake(
+            "You take the larger of b·N and c, as Table 20 suggests for a GPU (section 5). Asked is their "
+            "sum: eq. 11.7.",
+            larger,
+        ),
+        Mistake(
+            "You add the crossings with b·N and with c. The root of a sum is not the sum of the roots: solve the "
+            "quadratic equation, eq. 11.7.",
+            apart,
+        ),
+        Mistake(
+            "This is the other root, which is negative or 0. A length is positive: eq. 11.7 with +.",
+            other_root,
+        ),
+        Mistake(
+            "The sign of b is wrong: you solve a·N² + b·N = c. The term b·N is on the other side: eq. 11.7.",
+            from_the_other_side,
+        ),
+        Mistake(
+            "The sign of c is wrong. In a·N² − b·N − c = 0 the last coefficient is −c, so that b² − 4a(−c) = b² + 4ac: "
+            "eq. 11.7.",
+            minus_c,
+        ),
+        Mistake(
+            "/ 2 * a divides by 2 and multiplies by a. Write / (2 * a): eq. 11.7.",
+            half_times,
+        ),
+        Mistake(
+            "A factor 2 is missing in the denominator: eq. 11.7.",
+            half_missing,
+        ),
+        Mistake(
+            "You round. Return the N at which both times of eq. 11.7 are equal, which is no whole number in general.",
+            rounded_up, rounded, cut,
+        ),
+    ),
+)

@@ -1,0 +1,217 @@
+"""Answers to the exercises of lesson 11: right ones, written in other ways, and ones to refuse."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+from attnlab.machine import block_sparse_forward
+from attnlab.tiles import Band
+
+
+def classes_by_loops(n, m, block_q, block_k, window):
+    left, right = window
+    table = []
+    for first in range(0, n, block_q):
+        low, high = first + m - n, min(first + block_q, n) - 1 + m - n
+        row = []
+        for key in range(0, m, block_k):
+            last = min(key + block_k, m) - 1
+            after, before = right is not None and key > high + right, left is not None and last < low - left
+            inside = (right is None or last <= low + right) and (left is None or key >= high - left)
+            row.append(0 if after or before else 2 if inside else 1)
+        table.append(row)
+    return table
+
+
+def classes_by_band(n, m, block_q, block_k, window):
+    """The package's geometry."""
+    band, table = Band(n, m, *window), np.zeros((-(-n // block_q), -(-m // block_k)), int)
+    for i in range(len(table)):
+        rows = slice(i * block_q, min((i + 1) * block_q, n))
+        for cols in band.key_blocks(rows, block_k):
+            table[i, cols.start // block_k] = 1 + band.full(rows, cols)
+    return table
+
+
+def classes_in_torch(n, m, block_q, block_k, window):
+    """Full plus visible."""
+    left, right = (math.inf if side is None else side for side in window)
+    i0, j0 = torch.arange(0, n, block_q)[:, None], torch.arange(0, m, block_k)
+    i1, j1 = (i0 + block_q).clamp(max=n) - 1, (j0 + block_k).clamp(max=m) - 1
+    seen = (j0 - i1 - m + n <= right) & (j1 - i0 - m + n >= -left)
+    whole = (j1 - i0 - m + n <= right) & (j0 - i1 - m + n >= -left)
+    return seen.int() + whole.int()
+
+
+def classes_by_strips(n, m, block_q, block_k, window):
+    """Right but for its memory: the positions of one row of tiles at a time."""
+    left, right = (n + m if side is None else side for side in window)
+    table, columns = [], np.arange(0, m, block_k)
+    for first in range(0, n, block_q):
+        position = np.arange(first, min(first + block_q, n))[:, None] + m - n
+        strip = abs(2 * (np.arange(m) - position) + left - right) <= left + right
+        seen, width = np.add.reduceat(strip.sum(0), columns), np.diff([*columns, m])
+        table.append(np.where(seen == 0, 0, np.where(seen == width * len(position), 2, 1)))
+    return np.array(table)
+
+
+def classes_as_words(n, m, block_q, block_k, window):
+    names = np.array(["hidden", "partial", "full"])
+    return names[classes_by_band(n, m, block_q, block_k, window)]
+
+
+def reach_by_digits(n, layers):
+    """As many digits as layers may differ."""
+    differ = np.array([[(i ^ j).bit_count() for j in range(n)] for i in range(n)])
+    return differ <= 1, differ <= layers
+
+
+def reach_recursive(n, layers):
+    """A butterfly of n is two of n / 2 and a diagonal on each side."""
+    pattern = np.ones((1, 1), bool)
+    while len(pattern) < n:
+        one = np.eye(len(pattern), dtype=bool)
+        pattern = np.block([[pattern, one], [one, pattern]])
+    return pattern, np.linalg.matrix_power(pattern.astype(float), layers) > 0
+
+
+def reach_in_torch(n, layers):
+    i = torch.arange(n)
+    x = i[:, None] ^ i
+    pattern = x & (x - 1) == 0
+    return pattern, torch.linalg.matrix_power(pattern.double(), layers) > 0
+
+
+def reach_in_jax(n, layers):
+    i = jnp.arange(n)
+    x = i[:, None] ^ i
+    pattern = (x & (x - 1)) == 0
+    return pattern, jnp.linalg.matrix_power(pattern.astype(float), layers) > 0
+
+
+def reach_pattern_only(n, layers):
+    return reach_by_digits(n, layers)[0]
+
+
+def reach_at_least_one_layer(n, layers):
+    return reach_by_digits(n, max(layers, 1))
+
+
+def crossing_by_roots(a, b, c):
+    return max(np.roots([a, -b, -c]).real)
+
+
+def crossing_by_newton(a, b, c):
+    n = (b + c + a) / a  # to the right of the root
+    for _ in range(200):
+        n -= (a * n * n - b * n - c) / (2 * a * n - b)
+    return n
+
+
+def crossing_by_reciprocal(a, b, c):
+    """The other form of the root; where c is 0 the equation is linear."""
+    if c == 0:
+        return b / a
+    return 2 * c / (math.hypot(b, 2 * math.sqrt(a * c)) - b)
+
+
+def crossing_in_torch(a, b, c):
+    a, b, c = (torch.tensor(float(x), dtype=torch.float64) for x in (a, b, c))
+    half = b / (2 * a)
+    return half + torch.sqrt(half * half + c / a)
+
+
+def crossing_both(a, b, c):
+    root = math.sqrt(b * b + 4 * a * c)
+    return (b - root) / (2 * a), (b + root) / (2 * a)
+
+
+def crossing_in_the_table(a, b, c):
+    """The first power of two at which sparse is faster."""
+    n = 1
+    while a * n * n < b * n + c:
+        n *= 2
+    return n
+
+
+def sparse_by_package(machine, q, k, v, block_mask, block_q, block_k):
+    results = block_sparse_forward(machine, q, k, v, block_mask, block_q=block_q, block_k=block_k)
+    return tuple(machine.fetch(x) for x in results)
+
+
+def sparse_by_pairs(machine, q, k, v, block_mask, block_q, block_k):
+    """One loop over the visible tiles, columns first; l and m in one array."""
+    n, d = q.shape
+    o = machine.full("out", (n, v.shape[1]), 0.0, float)
+    stats = machine.full("stats", (2, n), 0.0, float)
+    current, keys = -1, ()
+    for j, i in zip(*np.nonzero(block_mask.T)):
+        if j != current:
+            machine.free(*keys)
+            cols = slice(j * block_k, (j + 1) * block_k)
+            current, keys = j, (machine.load(k, cols), machine.load(v, cols))
+        rows = slice(i * block_q, (i + 1) * block_q)
+        q_i, o_i, old = machine.load(q, rows), machine.load(o, rows), machine.load(stats, (slice(None), rows))
+        l_i, m_i = old[0], np.where(old[0] == 0, -np.inf, old[1])
+        s = machine.keep("S", q_i @ keys[0].T / np.sqrt(d))
+        top = np.maximum(m_i, s.max(axis=1))
+        p, weight = np.exp(s - top[:, None]), np.exp(m_i - top) * l_i
+        total = weight + p.sum(axis=1)
+        new = machine.keep("new", np.array([total, top]))
+        o_i[:] = (weight[:, None] * o_i + p @ keys[1]) / total[:, None]
+        machine.store(o, rows, o_i)
+        machine.store(stats, (slice(None), rows), new)
+        machine.free(q_i, o_i, old, s, new)
+    machine.free(*keys)
+    l, m = machine.fetch(stats)
+    return machine.fetch(o), l, np.where(l == 0, -np.inf, m)
+
+
+def sparse_loads_queries_early(machine, q, k, v, block_mask, block_q, block_k):
+    """Right, but each block of queries is loaded once more, to look at it."""
+    for i in range(0, q.shape[0], block_q):
+        machine.free(machine.load(q, slice(i, i + block_q)))
+    return sparse_by_package(machine, q, k, v, block_mask, block_q, block_k)
+
+
+def sparse_dense(machine, q, k, v, block_mask, block_q, block_k):
+    """Ignores the mask."""
+    return sparse_by_package(machine, q, k, v, np.ones_like(block_mask), block_q, block_k)
+
+
+def sparse_all_keys(machine, q, k, v, block_mask, block_q, block_k):
+    with machine.scope():
+        machine.load(k)
+        machine.load(v)
+    return sparse_by_package(machine, q, k, v, block_mask, block_q, block_k)
+
+
+RIGHT = [
+    ("classify_tiles", classes_by_loops),
+    ("classify_tiles", classes_by_band),
+    ("classify_tiles", classes_in_torch),
+    ("butterfly_reach", reach_by_digits),
+    ("butterfly_reach", reach_recursive),
+    ("butterfly_reach", reach_in_torch),
+    ("butterfly_reach", reach_in_jax),
+    ("crossover_length", crossing_by_roots),
+    ("crossover_length", crossing_by_newton),
+    ("crossover_length", crossing_by_reciprocal),
+    ("crossover_length", crossing_in_torch),
+    ("sparse_forward", sparse_by_package),
+    ("sparse_forward", sparse_by_pairs),
+]
+
+REFUSED = [
+    ("classify_tiles", classes_as_words, "not an array of numbers"),
+    ("classify_tiles", classes_by_strips, "when n and m doubled"),
+    ("butterfly_reach", reach_pattern_only, "tuple of 2"),
+    ("butterfly_reach", reach_at_least_one_layer, "0 layers"),
+    ("crossover_length", crossing_both, "expected one result"),
+    ("crossover_length", crossing_in_the_table, "N = 2.5"),
+    ("sparse_forward", sparse_loads_queries_early, "times the elements"),
+    ("sparse_forward", sparse_dense, "hidden"),
+    ("sparse_forward", sparse_all_keys, "OutOfSRAM"),
+]
