@@ -1,9 +1,9 @@
 """Lesson 08, ★★★: Algorithm 1 on the machine, every load and store written out."""
 
 from collections.abc import Callable
-from typing import Any
 
 from attnlab import costs
+from attnlab.check.bench import bench
 from attnlab.check.costs import Measure
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake
 from attnlab.machine import Machine, Ref
@@ -50,57 +50,27 @@ def step(o: Array, l: Array, m: Array, s: Array, v: Array) -> Results:
     return ((l * a)[:, None] * o + p @ v) / l_new[:, None], l_new, m_new
 
 
-class Handed(Ref):
-    """A reference that keeps its identity when the checker copies the arguments."""
-
-    def __deepcopy__(self, memo: Any) -> "Handed":
-        return self
-
-    __call__ = Ref._refuse  # the checker does not compare what can be called
-
-
-class Bench(Machine):
-    """A strict machine with Q, K and V in HBM. A copy is a fresh one: its inputs under the same references."""
-
-    def __init__(self, inputs: dict[Ref, Array], capacity: int) -> None:
-        super().__init__(capacity, itemsize=1, strict=True)
-        self.inputs = inputs
-        for ref, array in inputs.items():
-            self._hbm[ref] = array.copy()
-
-    def __deepcopy__(self, memo: Any) -> "Bench":
-        return Bench(self.inputs, self.sram.capacity)
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the inputs are the same still."""
-        return isinstance(other, Bench) and all(np.array_equal(self._hbm[r], other._hbm[r]) for r in self.inputs)
-
-    __hash__ = None
-
-
-def bench(n: int, m: int, d: int, dv: int, block_q: int, block_k: int, scale: float = 1.0) -> tuple:
+def call(n: int, m: int, d: int, dv: int, block_q: int, block_k: int, scale: float = 1.0) -> tuple:
     """Arguments of a call. The SRAM holds eq. 8.7, a second tile of scores and a second block of Q and O."""
     rng = np.random.default_rng(n + 100 * m)
-    inputs = {}
-    for name, shape, factor in (("Q", (n, d), scale), ("K", (m, d), 1.0), ("V", (m, dv), 1.0)):
-        inputs[Handed(name, shape, np.dtype(float))] = factor * rng.normal(size=shape)
+    inputs = {"Q": scale * rng.normal(size=(n, d)), "K": rng.normal(size=(m, d)), "V": rng.normal(size=(m, dv))}
     capacity = 2 * block_q * block_k + (2 * block_q + block_k) * (d + dv) + 10 * block_q
-    return Bench(inputs, capacity), *inputs, block_q, block_k
+    return *bench(inputs, capacity), block_q, block_k
 
 
 def cases() -> list[Case]:
     """From one tile to ragged lengths."""
     return [
-        Case("ONE: one query, one key, tiles of 1 by 1", bench(1, 1, 1, 1, 1, 1)),
-        Case("one tile: N = 2, M = 3, D = Dv = 2, tiles of 2 by 3", bench(2, 3, 2, 2, 2, 3)),
-        Case("two blocks of keys: N = 2, M = 6, D = 4, Dv = 2, tiles of 2 by 3", bench(2, 6, 4, 2, 2, 3)),
-        Case("two blocks of queries: N = 4, M = 3, D = Dv = 4, tiles of 2 by 3", bench(4, 3, 4, 4, 2, 3)),
+        Case("ONE: one query, one key, tiles of 1 by 1", call(1, 1, 1, 1, 1, 1)),
+        Case("one tile: N = 2, M = 3, D = Dv = 2, tiles of 2 by 3", call(2, 3, 2, 2, 2, 3)),
+        Case("two blocks of keys: N = 2, M = 6, D = 4, Dv = 2, tiles of 2 by 3", call(2, 6, 4, 2, 2, 3)),
+        Case("two blocks of queries: N = 4, M = 3, D = Dv = 4, tiles of 2 by 3", call(4, 3, 4, 4, 2, 3)),
         Case("HIGH: N = M = 12, D = Dv = 4, tiles of 2 by 4, scores in the thousands",
-             bench(12, 12, 4, 4, 2, 4, 3000.0)),
-        Case("N = M = 24, D = Dv = 4, tiles of 2 by 6", bench(24, 24, 4, 4, 2, 6)),
-        Case("RAGGED: N = 4, M = 6, tiles of 4 by 5: the last block of keys has one", bench(4, 6, 4, 3, 4, 5)),
+             call(12, 12, 4, 4, 2, 4, 3000.0)),
+        Case("N = M = 24, D = Dv = 4, tiles of 2 by 6", call(24, 24, 4, 4, 2, 6)),
+        Case("RAGGED: N = 4, M = 6, tiles of 4 by 5: the last block of keys has one", call(4, 6, 4, 3, 4, 5)),
         Case("RAGGED: N = 9, M = 14, tiles of 4 by 5: the last blocks have one query and four keys",
-             bench(9, 14, 4, 3, 4, 5)),
+             call(9, 14, 4, 3, 4, 5)),
     ]
 
 
@@ -108,7 +78,7 @@ def share() -> Measure:
     """Elements moved over what Algorithm 1 moves; N = 26, M = 28, tiles of 4 by 10."""
 
     def found(answer: Function, library: str) -> float:
-        arguments = bench(26, 28, 8, 8, 4, 10)
+        arguments = call(26, 28, 8, 8, 4, 10)
         machine = arguments[0]
         answer(*arguments)
         return machine.elements / costs.forward("flash", 26, 28, 8, 8, block_q=4, block_k=10).elements

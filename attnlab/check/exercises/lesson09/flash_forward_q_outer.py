@@ -5,7 +5,7 @@ from collections.abc import Callable
 from attnlab import costs
 from attnlab.check.costs import Measure
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake
-from attnlab.check.exercises.lesson08.flash_forward import bench
+from attnlab.check.exercises.lesson08.flash_forward import call
 from attnlab.machine import Machine, Ref
 from attnlab.tiles import blocks
 
@@ -69,22 +69,22 @@ def finish(machine: Machine, o: Ref, lse: Ref, rows: slice, state: State) -> Non
 def cases() -> list[Case]:
     """From one tile to ragged lengths."""
     return [
-        Case("ONE: one query, one key, tiles of 1 by 1", bench(1, 1, 1, 1, 1, 1)),
-        Case("one tile: N = 2, M = 3, D = Dv = 2, tiles of 2 by 3", bench(2, 3, 2, 2, 2, 3)),
-        Case("two blocks of keys: N = 2, M = 6, D = 4, Dv = 2, tiles of 2 by 3", bench(2, 6, 4, 2, 2, 3)),
-        Case("two blocks of queries: N = 4, M = 3, D = Dv = 4, tiles of 2 by 3", bench(4, 3, 4, 4, 2, 3)),
+        Case("ONE: one query, one key, tiles of 1 by 1", call(1, 1, 1, 1, 1, 1)),
+        Case("one tile: N = 2, M = 3, D = Dv = 2, tiles of 2 by 3", call(2, 3, 2, 2, 2, 3)),
+        Case("two blocks of keys: N = 2, M = 6, D = 4, Dv = 2, tiles of 2 by 3", call(2, 6, 4, 2, 2, 3)),
+        Case("two blocks of queries: N = 4, M = 3, D = Dv = 4, tiles of 2 by 3", call(4, 3, 4, 4, 2, 3)),
         Case("HIGH: N = M = 12, D = Dv = 4, tiles of 4 by 2, scores in the thousands",
-             bench(12, 12, 4, 4, 4, 2, 3000.0)),
-        Case("N = M = 24, D = Dv = 4, tiles of 6 by 2", bench(24, 24, 4, 4, 6, 2)),
-        Case("RAGGED: N = 6, M = 4, tiles of 4 by 4: the last block of queries has two", bench(6, 4, 4, 3, 4, 4)),
+             call(12, 12, 4, 4, 4, 2, 3000.0)),
+        Case("N = M = 24, D = Dv = 4, tiles of 6 by 2", call(24, 24, 4, 4, 6, 2)),
+        Case("RAGGED: N = 6, M = 4, tiles of 4 by 4: the last block of queries has two", call(6, 4, 4, 3, 4, 4)),
         Case("RAGGED: N = 14, M = 9, tiles of 5 by 4: the last blocks have four queries and one key",
-             bench(14, 9, 4, 3, 5, 4)),
+             call(14, 9, 4, 3, 5, 4)),
     ]
 
 
 def moved(answer: Function) -> float:
     """Elements moved over those of eq. 9.10; N = 26, M = 30, D = Dv = 8, tiles of 13 by 3."""
-    arguments = bench(26, 30, 8, 8, 13, 3)
+    arguments = call(26, 30, 8, 8, 13, 3)
     machine = arguments[0]
     answer(*arguments)
     return machine.elements / costs.forward("flash2", 26, 30, 8, 8, block_q=13, block_k=3).elements

@@ -1,9 +1,9 @@
 """Lesson 11, ★★★: Algorithm 5 on the machine; hidden tiles are neither loaded nor computed."""
 
 from collections.abc import Callable
-from typing import Any
 
 from attnlab import costs
+from attnlab.check.bench import bench
 from attnlab.check.costs import Measure
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake
 from attnlab.machine import Machine, Ref
@@ -65,49 +65,17 @@ def step(o: Array, l: Array, m: Array, s: Array, v: Array) -> Results:
     return (old[:, None] * o + p @ v) / np.where(l_new == 0, 1, l_new)[:, None], l_new, m_new
 
 
-class Handed(Ref):
-    """A reference that keeps its identity when the checker copies the arguments."""
-
-    def __deepcopy__(self, memo: Any) -> "Handed":
-        return self
-
-    __call__ = Ref._refuse  # the checker does not compare what can be called
-
-
-class Bench(Machine):
-    """A strict machine with Q, K and V in HBM. A copy is a fresh one: its inputs under the same references."""
-
-    def __init__(self, inputs: dict[Ref, Array], capacity: int) -> None:
-        super().__init__(capacity, itemsize=1, strict=True)
-        self.inputs = inputs
-        for ref, array in inputs.items():
-            self._hbm[ref] = array.copy()
-
-    def __deepcopy__(self, memo: Any) -> "Bench":
-        return Bench(self.inputs, self.sram.capacity)
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the inputs are the same still; the poison is."""
-        return isinstance(other, Bench) and all(
-            np.array_equal(self._hbm[r], other._hbm[r], equal_nan=True) for r in self.inputs
-        )
-
-    __hash__ = None
-
-
-def bench(n: int, m: int, d: int, dv: int, block_q: int, block_k: int, rows: str, poison: bool = False) -> tuple:
+def call(n: int, m: int, d: int, dv: int, block_q: int, block_k: int, rows: str, poison: bool = False) -> tuple:
     """Arguments of a call. ``rows``: the block mask, such as "110 011"; ``poison``: NaN where nobody looks."""
     rng = np.random.default_rng(n + 100 * m)
     tiles = np.array([[x == "1" for x in row] for row in rows.split()])
-    inputs = {}
-    for name, shape in (("Q", (n, d)), ("K", (m, d)), ("V", (m, dv))):
-        inputs[Handed(name, shape, np.dtype(float))] = rng.normal(size=shape)
+    inputs = {name: rng.normal(size=shape) for name, shape in (("Q", (n, d)), ("K", (m, d)), ("V", (m, dv)))}
     if poison:
         seen = np.repeat(tiles.any(1), block_q)[:n], np.repeat(tiles.any(0), block_k)[:m]
         for array, whole in zip(inputs.values(), (seen[0], seen[1], seen[1])):
             array[~whole] = np.nan
     capacity = 2 * block_q * block_k + (2 * block_q + block_k) * (d + dv) + 10 * block_q
-    return Bench(inputs, capacity), *inputs, tiles, block_q, block_k
+    return *bench(inputs, capacity), tiles, block_q, block_k
 
 
 def cases() -> list[Case]:
@@ -126,14 +94,14 @@ def cases() -> list[Case]:
         ("RAGGED: N = 9, M = 14, tiles of 4 by 5, block mask 101 010 111: the last blocks have 1 query and 4 keys",
          (9, 14, 4, 3, 4, 5, "101 010 111")),
     ]
-    return [Case(label, bench(*args)) for label, args in calls]
+    return [Case(label, call(*args)) for label, args in calls]
 
 
 def share() -> Measure:
     """Elements moved over those of Algorithm 5: N = 26, M = 28, tiles of 4 by 10, the second block of keys hidden."""
 
     def found(answer: Function, library: str) -> float:
-        arguments = bench(26, 28, 8, 8, 4, 10, "101 100 000 101 100 100 101", True)
+        arguments = call(26, 28, 8, 8, 4, 10, "101 100 000 101 100 100 101", True)
         answer(*arguments)
         machine, tiles = arguments[0], arguments[4]
         return machine.elements / costs.forward(

@@ -1,0 +1,89 @@
+"""Lesson 07, ★: the arithmetic intensity of a linear layer."""
+
+from attnlab.check.exercise import Case, Exercise, Function, Mistake
+
+
+def linear_intensity(B: int, d_in: int, d_out: int, itemsize: int) -> float:
+    """FLOP per byte of x W: x (B, d_in), W (d_in, d_out), numbers of ``itemsize`` bytes; x, W and the result cross."""
+    return 2 * B * d_in * d_out / (itemsize * (B * d_in + d_in * d_out + B * d_out))
+
+
+def cases() -> list[Case]:
+    """A single product of numbers, one row, wide and narrow layers."""
+    calls = [
+        ("ONE: one row, one number in, one number out, 1 byte", (1, 1, 1, 1)),
+        ("the same in 2 bytes", (1, 1, 1, 2)),
+        ("3 rows, 4 numbers in, 5 out, 2 bytes", (3, 4, 5, 2)),
+        ("3 rows, 5 numbers in, 4 out, 4 bytes", (3, 5, 4, 4)),
+        ("one row, d = 4096, 2 bytes: decoding", (1, 4096, 4096, 2)),
+        ("201 rows, d = 512, 2 bytes", (201, 512, 512, 2)),
+        ("928 rows, d = 512, 2 bytes", (928, 512, 512, 2)),
+        ("1024 rows, 12,288 to 49,152 numbers, 2 bytes", (1024, 12288, 49152, 2)),
+    ]
+    return [Case(label, args) for label, args in calls]
+
+
+def other(flops: Function, moved: Function) -> Function:
+    """A wrong answer with other FLOP or bytes, each a function of the four arguments."""
+    return lambda B, d_in, d_out, itemsize: flops(B, d_in, d_out, itemsize) / moved(B, d_in, d_out, itemsize)
+
+
+def work(b: int, i: int, o: int, s: int) -> int:
+    """Eq. 7.5, above."""
+    return 2 * b * i * o
+
+
+def traffic(b: int, i: int, o: int, s: int) -> int:
+    """Eq. 7.5, below."""
+    return s * (b * i + i * o + b * o)
+
+
+EXERCISE = Exercise(
+    lesson="07",
+    stars=1,
+    reference=linear_intensity,
+    cases=cases,
+    hints=(
+        "Above: operations. How many products has one number of the result, and how many additions?",
+        "Below: bytes. Three matrices cross: which shapes have they?",
+        "2·B·d_in·d_out over itemsize times the three sizes added (eq. 7.5).",
+    ),
+    mistakes=(
+        Mistake(
+            "You count a multiplication and an addition as one. Multiply and add are two operations: 2·B·d_in·d_out "
+            "(eq. 7.5).",
+            other(lambda b, i, o, s: b * i * o, traffic),
+        ),
+        Mistake(
+            "You count d_in − 1 additions for a sum of d_in terms. That is so, but the field rounds it to 2·d_in "
+            "operations for each result, and so does eq. 7.5.",
+            other(lambda b, i, o, s: b * o * (2 * i - 1), traffic),
+        ),
+        Mistake(
+            "You count elements. Intensity is per byte: each element is itemsize bytes (eq. 7.3).",
+            other(work, lambda b, i, o, s: traffic(b, i, o, 1)),
+        ),
+        Mistake(
+            "You count what is loaded only. The result is stored, and stores move bytes too (eq. 7.4).",
+            other(work, lambda b, i, o, s: s * (b * i + i * o)),
+        ),
+        Mistake(
+            "You count the weights only, and so find 2B/itemsize for every width. x and the result move too: at "
+            "B = d they are two thirds of the bytes (eq. 7.5).",
+            other(work, lambda b, i, o, s: s * i * o), lambda B, d_in, d_out, itemsize: float(B),
+        ),
+        Mistake(
+            "You leave out the weights. They cross as well, once for the whole batch (eq. 7.5).",
+            other(work, lambda b, i, o, s: s * (b * i + b * o)),
+        ),
+        Mistake(
+            "You let the weights cross for every row. They are loaded once and serve the whole batch; that is what a "
+            "batch is good for (eq. 7.5).",
+            other(work, lambda b, i, o, s: s * (b * i + b * i * o + b * o)),
+        ),
+        Mistake(
+            "You divide bytes by operations. Intensity is FLOP per byte (eq. 7.3).",
+            other(traffic, work),
+        ),
+    ),
+)

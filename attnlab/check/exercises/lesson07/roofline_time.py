@@ -1,0 +1,70 @@
+"""Lesson 07, ★: the least time of a program on a machine of two numbers."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake
+
+
+def roofline_time(flops: float, bytes: float, peak: float, bandwidth: float) -> float:
+    """Seconds that ``flops`` FLOP and ``bytes`` bytes take at least, at ``peak`` FLOP/s and ``bandwidth`` B/s."""
+    return max(flops / peak, bytes / bandwidth)
+
+
+def cases() -> list[Case]:
+    """Both sides of the balance, and the point itself."""
+    calls = [
+        ("100 FLOP, 10 B at 50 FLOP/s, 10 B/s: the arithmetic takes longer", (100.0, 10.0, 50.0, 10.0)),
+        ("60 FLOP, 30 B at 20 FLOP/s, 6 B/s: the bytes take longer", (60.0, 30.0, 20.0, 6.0)),
+        ("both take 3 s: the balance point", (60.0, 30.0, 20.0, 10.0)),
+        ("no arithmetic: a copy", (0.0, 8.0, 50.0, 2.0)),
+        ("no bytes", (8.0, 0.0, 2.0, 50.0)),
+        ("one head of unfused attention on an A100", (4.3e9, 3.5e7, 312e12, 1.555e12)),
+        ("a product of matrices on an A100", (2.0 * 8192**3, 6.0 * 8192**2, 312e12, 1.555e12)),
+    ]
+    return [Case(label, args) for label, args in calls]
+
+
+EXERCISE = Exercise(
+    lesson="07",
+    stars=1,
+    reference=roofline_time,
+    cases=cases,
+    hints=(
+        "There are two times: that of the arithmetic and that of the bytes.",
+        "The machine computes one tile while it moves the next: the two overlap (eq. 7.1).",
+        "flops / peak, bytes / bandwidth, and the longer of the two.",
+    ),
+    mistakes=(
+        Mistake(
+            "You add the two times. While one tile is computed the next is on its way: they overlap, and the longer "
+            "one is what you wait for (eq. 7.1). The sum is up to twice as long.",
+            lambda flops, bytes, peak, bandwidth: flops / peak + bytes / bandwidth,
+        ),
+        Mistake(
+            "You take the shorter time. Both have to end: the program waits for the longer (eq. 7.1).",
+            lambda flops, bytes, peak, bandwidth: min(flops / peak, bytes / bandwidth),
+        ),
+        Mistake(
+            "You take the time of the arithmetic, whatever the bytes. Below the balance point the memory decides "
+            "(eq. 7.1).",
+            lambda flops, bytes, peak, bandwidth: flops / peak,
+        ),
+        Mistake(
+            "You take the time of the bytes, whatever the arithmetic. Above the balance point the arithmetic decides "
+            "(eq. 7.1).",
+            lambda flops, bytes, peak, bandwidth: bytes / bandwidth,
+        ),
+        Mistake(
+            "You divide FLOP by B/s, or bytes by FLOP/s. Look at the units: FLOP over FLOP/s are seconds (eq. 7.1).",
+            lambda flops, bytes, peak, bandwidth: max(flops / bandwidth, bytes / peak),
+        ),
+        Mistake(
+            "That is the attainable rate, in FLOP/s (eq. 7.2). The time is the FLOP divided by it, which is eq. 7.1.",
+            lambda flops, bytes, peak, bandwidth: min(peak, bandwidth * flops / bytes) if bytes else peak,
+            lambda flops, bytes, peak, bandwidth: min(peak, bandwidth * flops / bytes),
+        ),
+        Mistake(
+            "You divide the FLOP by the attainable rate of eq. 7.2, which is right until there is no arithmetic or "
+            "nothing to move: a copy takes time without a single FLOP. Eq. 7.1 needs no intensity.",
+            lambda flops, bytes, peak, bandwidth: flops / min(peak, bandwidth * flops / bytes),
+        ),
+    ),
+)
