@@ -1,1 +1,1 @@
-"""The exercises of lesson 09."""
+"""The exercises of lesson 07."""
