@@ -48,7 +48,7 @@ def difference(found: Outcome, wanted: Outcome, case: Case, dtype: bool) -> str 
         if problem:
             if name.startswith("gradient") and not found.arrays[name].any():
                 problem += "\n  No gradient arrives: is something detached, or computed outside of the library?"
-            return f"{name}: {problem}" if name else problem
+            return f"{name}:\n  {problem}" if name else problem
     return None
 
 

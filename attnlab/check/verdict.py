@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 BORDERS = {"right": "#009E73", "wrong": "#D55E00", "not attempted": "#767676"}
 BOX = "border-left:5px solid {color};padding:.3em .9em;margin:.2em 0;max-width:62em"
-PRE = "margin:.4em 0 0;padding:0;background:none;white-space:pre-wrap;font-size:90%"
+PRE = "margin:.4em 0 0;padding:0;background:none;white-space:pre-wrap;font-family:monospace;font-size:95%"
 
 
 @dataclass(frozen=True)
