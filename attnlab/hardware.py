@@ -1,0 +1,225 @@
+"""Machines as two numbers: arithmetic per second and bytes per second.
+
+``ACCELERATORS`` are named ones, from their datasheets; ``this_machine()`` measures the reader's in a few seconds and
+returns the same type of object; ``bandwidth_by_size()`` shows its caches. Taught in notebook 07.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+KIB, GIB = 2**10, 2**30
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """One machine with one memory.
+
+    flops: peak of dense matrix products, FLOP/s, in half precision unless the source says otherwise. bandwidth: of
+    the memory, B/s. memory: its size in bytes. on_chip: bytes of fast memory that a program fills itself, all
+    units of the chip together, None if unknown. source: where the numbers are from.
+    """
+
+    name: str
+    flops: float
+    bandwidth: float
+    memory: int
+    on_chip: int | None
+    source: str
+
+    @property
+    def balance(self) -> float:
+        """FLOP for each byte moved at which arithmetic and memory are busy equally long."""
+        return self.flops / self.bandwidth
+
+    def attainable(self, intensity: float | int) -> float:
+        """The roof over an arithmetic intensity, in FLOP/s: the memory's slope, then the peak."""
+        return min(self.flops, self.bandwidth * intensity)
+
+    def time(self, flops: float | int, bytes_moved: float | int) -> float:
+        """Seconds at the least: arithmetic and transfers overlap, so the longer of the two."""
+        return max(flops / self.flops, bytes_moved / self.bandwidth)
+
+
+ACCELERATORS = {
+    machine.name: machine
+    for machine in (
+        Accelerator("T4", 65e12, 300e9, 16 * 10**9, 40 * 64 * KIB,
+                    "NVIDIA T4 datasheet; Turing white paper: 40 multiprocessors of 64 KB shared memory"),
+        Accelerator("TPU v3", 123e12, 900e9, 32 * GIB, 2 * 16 * 2**20,
+                    "Google Cloud documentation, one chip, bfloat16; Norrie et al. 2021: 2 cores of 16 MiB"),
+        Accelerator("A100 40 GB", 312e12, 1.555e12, 40 * 10**9, 108 * 192 * KIB,
+                    "NVIDIA A100 datasheet, SXM, dense; Ampere white paper: 108 multiprocessors of 192 KB"),
+        Accelerator("A100 80 GB", 312e12, 2.039e12, 80 * 10**9, 108 * 192 * KIB,
+                    "NVIDIA A100 datasheet, SXM, dense; Ampere white paper: 108 multiprocessors of 192 KB"),
+        Accelerator("H100", 989.4e12, 3.35e12, 80 * 10**9, 132 * 256 * KIB,
+                    "NVIDIA H100 datasheet, SXM, half of the rate with sparsity; 132 multiprocessors of 256 KB"),
+        Accelerator("H200", 989.4e12, 4.8e12, 141 * 10**9, 132 * 256 * KIB,
+                    "NVIDIA H200 datasheet, SXM, half of the rate with sparsity; 132 multiprocessors of 256 KB"),
+        Accelerator("MI300X", 1307.4e12, 5.3e12, 192 * 10**9, 304 * 64 * KIB,
+                    "AMD Instinct MI300X datasheet, dense; 304 compute units of 64 KB local data share"),
+        Accelerator("B100", 1.8e15, 8e12, 192 * 10**9, None,
+                    "NVIDIA Blackwell architecture technical brief, dense"),
+    )
+}
+"""Named accelerators by name, oldest first."""
+
+DTYPES = ("float16", "bfloat16", "float32", "float64")
+
+
+def this_machine(library: str = "numpy", dtype: str = "float32", *, seconds: float | int = 1.0) -> Accelerator:
+    """Measure the machine this runs on: matrix products in ``dtype``, and an array streamed through memory.
+
+    Rate and bandwidth are the best that the library reached, about ``seconds`` spent on each: what its programs can
+    hope for here, not what a datasheet promises. PyTorch runs on the CPU, JAX on its default device. Raises
+    ValueError for a library or a dtype that there is not.
+    """
+    matmul, add = operations(library, dtype)
+    flops = product_rate(matmul, seconds)
+    return Accelerator(
+        f"this machine, {library}, {dtype}", flops, stream_rate(add, 2**27, seconds), memory_size(), None,
+        "measured: the best of repeated matrix products, and of adding 1 in place to an array of 128 MiB",
+    )
+
+
+def bandwidth_by_size(
+    library: str = "numpy", sizes: Sequence[int] | None = None, *, seconds: float | int = 0.1
+) -> dict[int, float]:
+    """B/s of reading and writing an array of each of ``sizes`` bytes in place, again and again.
+
+    An array that fits into a cache stays there, so the values fall in steps. ``sizes`` None: 64 KiB to 256 MiB, two
+    a doubling. About ``seconds`` are spent on a size; a progress bar shows if that is more than two in all.
+    """
+    from tqdm.auto import tqdm
+
+    _, add = operations(library, "float32")
+    sizes = sizes or [round(2 ** (e / 2) / 64) * 64 for e in range(32, 57)]
+    bar = tqdm(sizes, desc="array sizes", disable=seconds * len(sizes) <= 2)
+    return {size: stream_rate(add, size, seconds) for size in bar}
+
+
+def product_rate(matmul: Callable[[int], Callable], seconds: float | int) -> float:
+    """FLOP/s of the fastest n×n product; n doubles until a single one takes a good part of ``seconds``."""
+    rates, n, taken = [], 64, 0.0
+    while taken < seconds / 8 and n <= 16384:
+        run = matmul(n)
+        run()
+        taken = best(run, seconds / 16)
+        rates.append((2 * n**3 / taken, n, run))
+        n *= 2
+    rate, n, run = max(rates, key=lambda found: found[0])
+    return max(rate, 2 * n**3 / best(run, seconds))
+
+
+def stream_rate(add: Callable[[int], Callable], size: int, seconds: float | int) -> float:
+    """B/s of x += 1 on an array of ``size`` bytes: each byte is read once and written once."""
+    run = add(size)
+    run()
+    once = max(best(run, 0), 1e-7)
+    calls = max(1, int(1e-3 / once))  # small arrays: time many calls together
+    return 2 * size * calls / best(run, seconds, calls)
+
+
+def best(run: Callable[[], Any], seconds: float | int, calls: int = 1) -> float:
+    """The shortest time of ``calls`` calls, over rounds that last ``seconds`` together; three at least."""
+    shortest, end, rounds = float("inf"), time.perf_counter() + seconds, 0
+    while rounds < 3 or time.perf_counter() < end:
+        start = time.perf_counter()
+        for _ in range(calls):
+            run()
+        shortest, rounds = min(shortest, time.perf_counter() - start), rounds + 1
+    return shortest
+
+
+def operations(library: str, dtype: str) -> tuple[Callable[[int], Callable], Callable[[int], Callable]]:
+    """What is timed, in one library: a product of n×n matrices, and x += 1 on so many bytes of float32.
+
+    The second is always float32: memory does not know what its bytes mean, but half precision may be slow to add.
+    """
+    if library not in OPERATIONS:
+        raise ValueError(f"library is {library!r}; it must be one of {', '.join(OPERATIONS)}")
+    if dtype not in DTYPES or (library == "numpy" and dtype == "bfloat16"):
+        raise ValueError(f"dtype is {dtype!r}; {library} has {', '.join(d for d in DTYPES if known(library, d))}")
+    return OPERATIONS[library](dtype)
+
+
+def known(library: str, dtype: str) -> bool:
+    """Whether the library has the dtype."""
+    return library != "numpy" or dtype != "bfloat16"
+
+
+def numpy_operations(dtype: str) -> tuple[Callable, Callable]:
+    """In NumPy."""
+
+    def matmul(n: int) -> Callable:
+        a, out = np.full((n, n), 0.5, dtype), np.empty((n, n), dtype)
+        return lambda: np.matmul(a, a, out=out)
+
+    def add(size: int) -> Callable:
+        x = np.zeros(size // 4, np.float32)
+        return lambda: np.add(x, 1, out=x)
+
+    return matmul, add
+
+
+def torch_operations(dtype: str) -> tuple[Callable, Callable]:
+    """In PyTorch, on the CPU."""
+    import torch
+
+    def matmul(n: int) -> Callable:
+        a = torch.full((n, n), 0.5, dtype=getattr(torch, dtype))
+        out = torch.empty_like(a)
+        return lambda: torch.matmul(a, a, out=out)
+
+    def add(size: int) -> Callable:
+        x = torch.zeros(size // 4)
+        return lambda: x.add_(1)
+
+    return matmul, add
+
+
+def jax_operations(dtype: str) -> tuple[Callable, Callable]:
+    """In JAX, on its default device; the array's memory is donated, so that the sum takes its place."""
+    import jax
+    import jax.numpy as jnp
+
+    def matmul(n: int) -> Callable:
+        with jax.enable_x64(dtype == "float64"):
+            a = jnp.full((n, n), 0.5, dtype)
+            product = jax.jit(lambda a: a @ a).lower(a).compile()
+        return lambda: product(a).block_until_ready()
+
+    def add(size: int) -> Callable:
+        held = [jnp.zeros(size // 4, jnp.float32)]
+        plus = jax.jit(lambda x: x + 1, donate_argnums=0)
+
+        def run() -> None:
+            held[0] = plus(held[0]).block_until_ready()
+
+        return run
+
+    return matmul, add
+
+
+OPERATIONS = {"numpy": numpy_operations, "jax": jax_operations, "torch": torch_operations}
+
+
+def memory_size() -> int:
+    """Bytes of memory of this machine; 0 where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 0
+
+
+def table(machines: Sequence[Accelerator]) -> Iterator[str]:
+    """Lines to print: name, peak, bandwidth, balance, memory, on-chip memory."""
+    yield f"{'':<12}{'TFLOP/s':>9}{'TB/s':>8}{'FLOP/B':>8}{'memory, GB':>12}{'on chip, MiB':>14}"
+    for x in machines:
+        chip = "–" if x.on_chip is None else f"{x.on_chip / 2**20:.1f}"
+        yield (f"{x.name:<12}{x.flops / 1e12:>9.0f}{x.bandwidth / 1e12:>8.2f}{x.balance:>8.0f}"
+               f"{x.memory / 1e9:>12.0f}{chip:>14}")

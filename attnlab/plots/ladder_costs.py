@@ -1,0 +1,198 @@
+"""What the six algorithms cost, one figure a meter: extra memory, bytes moved, place on the roofline, time.
+
+``python -m attnlab.plots.ladder_costs FOLDER`` measures on this machine, in about a minute, and writes memory.svg,
+traffic.svg, roofline.svg and time.svg for the README.
+"""
+
+import statistics
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from attnlab import METHODS, attention, costs
+from attnlab.hardware import ACCELERATORS, Accelerator, this_machine
+from attnlab.measure import attention_bytes
+from attnlab.plots.lesson07 import roofline
+from attnlab.plots.style import COLORS, GRAY, STYLE, binary, canvas, darker
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+D = 64
+LONG = [2**e for e in range(8, 18)]
+STYLES = {"safe": (0, (5, 3)), "online": (0, (5, 3))}  # lies on naive's, or on lazy's
+Measured = Mapping[str, Mapping[int, float | int]]
+
+
+def memory(measured: Measured) -> Figure:
+    """Extra memory in bytes against N, float32: closed forms as lines, ``measured`` as points."""
+    lines = {name: [4 * costs.extra_elements(name, n, n, D, D) for n in LONG] for name in METHODS}
+    figure, axes = canvas(7.4, 4.4)
+    draw(axes, lines, measured, {"naive": "naive, safe", "lazy": "lazy, online"})
+    bytes_axis(axes, range(10, 48, 5))
+    axes.set(ylabel="extra memory (bytes)")
+    return figure
+
+
+def traffic(counted: Measured) -> Figure:
+    """Bytes moved against N, half precision: closed forms as lines, what the counting machine counted as points."""
+    lines = {name: [costs.forward(name, n, n, D, D).bytes for n in LONG] for name in METHODS}
+    figure, axes = canvas(7.4, 4.4)
+    draw(axes, lines, counted, {"naive": "naive, safe", "lazy": "lazy, online"})
+    axes.plot(LONG, [8 * n * D for n in LONG], color=GRAY, linewidth=1, linestyle=":")
+    axes.annotate("inputs and output once", (LONG[4], 8 * LONG[4] * D), (4, -14), textcoords="offset points",
+                  fontsize=9, color=GRAY)
+    bytes_axis(axes, range(15, 50, 5))
+    axes.set(ylabel="bytes moved, forward")
+    return figure
+
+
+def place(n: int, d: int, name: str = "A100 40 GB") -> Figure:
+    """The six on the roofline of a named accelerator, by closed form, half precision."""
+    forms = {method: costs.forward(method, n, n, d, d) for method in METHODS}
+    return roofline([ACCELERATORS[name]], {method: (form.intensity, None) for method, form in forms.items()})
+
+
+def times(measured: Measured, machine: Accelerator) -> Figure:
+    """Seconds against N, measured; dotted, tiled attention's least time on the roofline of ``machine``."""
+    figure, axes = canvas(7.4, 4.4)
+    lengths = sorted({n for found in measured.values() for n in found})
+    forms = [costs.forward("tiled", n, n, D, D, itemsize=4) for n in lengths]
+    least = [machine.time(form.products, form.bytes) for form in forms]
+    for name, found in measured.items():
+        axes.plot(list(found), list(found.values()), "o-", color=COLORS[name], markersize=5, linewidth=1.5)
+    axes.plot(lengths, least, color=GRAY, linewidth=1.2, linestyle=":")
+    axes.annotate("the two products alone,\nat this core's peak", (lengths[1], least[1]), (14, -6), va="top",
+                  textcoords="offset points", fontsize=9, color=GRAY)
+    both_logarithmic(axes, lengths)
+    label_ends(axes, {name: (max(found), found[max(found)]) for name, found in measured.items()})
+    axes.set(ylabel="time of one head (s)")
+    return figure
+
+
+def draw(axes: Axes, lines: Mapping[str, Sequence[float | int]], points: Measured, labels: Mapping[str, str]) -> None:
+    """Lines over LONG with their names at the end, points on them."""
+    for name, values in lines.items():
+        axes.plot(LONG, values, color=COLORS[name], linestyle=STYLES.get(name, "-"))
+    for name, found in points.items():
+        axes.plot(list(found), list(found.values()), "o", color=COLORS[name], fillstyle="none", markersize=6)
+    both_logarithmic(axes, LONG)
+    ends = {name: (LONG[-1], values[-1]) for name, values in lines.items() if name not in ("safe", "online")}
+    label_ends(axes, ends, labels)
+
+
+def both_logarithmic(axes: Axes, lengths: Sequence[int]) -> None:
+    """Logarithmic axes, powers of two below."""
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    ticks = lengths[::2] if len(lengths) > 6 else lengths
+    axes.set_xticks(ticks, [f"{n:,}" for n in ticks])
+    axes.minorticks_off()
+    axes.set(xlabel="sequence length N (tokens)")
+
+
+def label_ends(
+    axes: Axes, ends: Mapping[str, tuple[float | int, float | int]], labels: Mapping[str, str] | None = None
+) -> None:
+    """Names at the ends of lines, kept apart where the lines end together."""
+    low, high = axes.get_ylim()
+    apart, height = (high / low) ** (1 / 18), 0.0
+    for name, (x, y) in sorted(ends.items(), key=lambda item: item[1][1]):
+        height = max(y, height * apart) if height else y
+        axes.annotate((labels or {}).get(name, name), (x, height), (7, 0), textcoords="offset points", va="center",
+                      fontsize=10, color=darker(COLORS[name]), annotation_clip=False)
+
+
+def bytes_axis(axes: Axes, exponents: range) -> None:
+    """Ticks of the y axis in binary units."""
+    low, high = axes.get_ylim()
+    ticks = [2**e for e in exponents if low <= 2**e <= high]
+    axes.set_yticks(ticks, [binary(tick) for tick in ticks])
+
+
+def measure_memory(lengths: Sequence[int] = (512, 1024, 2048, 4096)) -> dict[str, dict[int, int]]:
+    """Extra bytes of every algorithm in NumPy, one head."""
+    short = {"lazy", "online"}
+    return {
+        name: attention_bytes(name, "numpy", [n for n in lengths if name not in short or n <= 1024], d=D)
+        for name in METHODS
+    }
+
+
+def count_traffic(lengths: Sequence[int] = (256, 512, 1024)) -> dict[str, dict[int, int]]:
+    """Bytes that the machine counts, half precision; lazy and online run a query and a key at a time, so briefly."""
+    from attnlab import machine
+    from attnlab.tiles import tile_sizes
+
+    block_q, block_k = tile_sizes(1, None, None)
+    programs = {
+        "naive": (machine.standard_forward, {}, lengths),
+        "safe": (machine.standard_forward, {}, lengths),
+        "lazy": (machine.lazy_forward, {}, lengths[:1]),
+        "online": (machine.online_forward, {}, lengths[:1]),
+        "chunked": (machine.chunked_forward, {}, lengths),
+        "tiled": (machine.flash2_forward, {"block_q": block_q, "block_k": block_k}, lengths),
+    }
+    counted: dict[str, dict[int, int]] = {}
+    for name, (program, options, where) in programs.items():
+        counted[name] = {}
+        for n in where:
+            on = machine.Machine()
+            arrays = np.random.default_rng(n).standard_normal((3, n, D), dtype=np.float32)
+            program(on, *(on.put(x, array) for x, array in zip("QKV", arrays)), **options)
+            counted[name][n] = on.bytes
+    return counted
+
+
+def measure_times(
+    lengths: Sequence[int] = (256, 512, 1024, 2048, 4096), rounds: int = 5
+) -> dict[str, dict[int, float]]:
+    """Median seconds of every algorithm in PyTorch on one core, one head, float32; lazy and online up to 1024."""
+    import torch
+    from tqdm import tqdm
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    found: dict[str, dict[int, float]] = {name: {} for name in METHODS}
+    tasks = [(name, n) for n in lengths for name in METHODS if n <= 1024 or name not in ("lazy", "online")]
+    for name, n in tqdm(tasks, desc="timing", disable=None):
+        arrays = [torch.randn(1, n, D) for _ in range(3)]
+        seconds = []
+        for _ in range(rounds + 1):
+            start = time.perf_counter()
+            attention(*arrays, method=name)
+            seconds.append(time.perf_counter() - start)
+        found[name][n] = statistics.median(seconds[1:])
+    torch.set_num_threads(threads)
+    return found
+
+
+def one_core() -> Accelerator:
+    """This machine, as PyTorch uses one core of it."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    machine = this_machine("torch")
+    torch.set_num_threads(threads)
+    return machine
+
+
+def main(folder: str) -> None:
+    """Measure, draw, write."""
+    figures = {
+        "memory": memory(measure_memory()),
+        "traffic": traffic(count_traffic()),
+        "roofline": place(8192, 128),
+        "time": times(measure_times(), one_core()),
+    }
+    for name, figure in figures.items():
+        with matplotlib.rc_context(STYLE):
+            figure.savefig(Path(folder) / f"{name}.svg", metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,121 @@
+"""Answers to the exercises of lesson 07: right ones, written in other ways, and ones to refuse."""
+
+import numpy as np
+import torch
+
+from attnlab import costs
+from attnlab.hardware import Accelerator
+
+
+def linear_by_shapes(B, d_in, d_out, itemsize):
+    shapes = (B, d_in), (d_in, d_out), (B, d_out)
+    return 2.0 * B * d_in * d_out / sum(itemsize * np.prod(shape, dtype=np.int64) for shape in shapes)
+
+
+def linear_by_parts(B, d_in, d_out, itemsize):
+    """Bytes per FLOP of each array, then the reciprocal."""
+    return 2 / itemsize / (1 / d_out + 1 / B + 1 / d_in)
+
+
+def linear_in_float16(B, d_in, d_out, itemsize):
+    """Counts in half precision overflow."""
+    B, d_in, d_out = (np.float16(x) for x in (B, d_in, d_out))
+    with np.errstate(all="ignore"):
+        return 2 * B * d_in * d_out / (itemsize * (B * d_in + d_in * d_out + B * d_out))
+
+
+def time_by_branches(flops, bytes, peak, bandwidth):
+    if flops * bandwidth > peak * bytes:
+        return flops / peak
+    return bytes / bandwidth
+
+
+def time_by_torch(flops, bytes, peak, bandwidth):
+    times = torch.tensor([flops / peak, bytes / bandwidth], dtype=torch.float64)
+    return times.max()
+
+
+def time_by_package(flops, bytes, peak, bandwidth):
+    return Accelerator("", peak, bandwidth, 0, None, "").time(flops, bytes)
+
+
+def time_by_root(flops, bytes, peak, bandwidth):
+    """A soft maximum."""
+    return ((flops / peak) ** 2 + (bytes / bandwidth) ** 2) ** 0.5
+
+
+def intensity_by_package(N, D, Bc, itemsize):
+    unfused = costs.forward("safe", N, N, D, D, itemsize=itemsize)
+    tiled = costs.forward("flash", N, N, D, D, itemsize=itemsize, block_q=1, block_k=Bc)
+    return unfused.intensity, tiled.intensity
+
+
+def intensity_by_sums(N, D, Bc, itemsize):
+    moved = 2 * N * D
+    for _ in range(0, N, Bc):
+        moved += N * (D + 2) + 2 * N * D + 2 * N
+    work = 2 * (2 * N * N * D)
+    return np.array([N * D / (N + D), work / moved]) / itemsize
+
+
+def intensity_of_flash2(N, D, Bc, itemsize):
+    """Queries outside."""
+    tiled = costs.forward("flash2", N, N, D, D, itemsize=itemsize, block_q=Bc, block_k=Bc)
+    return intensity_by_package(N, D, Bc, itemsize)[0], tiled.intensity
+
+
+def intensity_of_one(N, D, Bc, itemsize):
+    return intensity_by_package(N, D, Bc, itemsize)[1]
+
+
+def context_by_elements(gpu_bytes, model, Hk):
+    """Everything in numbers instead of bytes."""
+    size, batch = model["itemsize"], model["batch"]
+    a_token = 2 * model["layers"] * Hk * model["head_size"] * batch
+    room = gpu_bytes // size - model["parameters"]
+    tokens = room // a_token if room > 0 else 0
+    return tokens, (model["parameters"] + tokens * a_token) * size
+
+
+def context_by_rest(gpu_bytes, model, Hk):
+    """What remains of the memory is what is not read."""
+    weights = model["parameters"] * model["itemsize"]
+    if weights > gpu_bytes:
+        return [0, weights]
+    shape = model["batch"], model["layers"], 2, Hk, model["head_size"], model["itemsize"]
+    step = 1
+    for x in shape:
+        step *= x
+    tokens, rest = divmod(gpu_bytes - weights, step)
+    return [tokens, gpu_bytes - rest]
+
+
+def context_without_bytes(gpu_bytes, model, Hk):
+    return context_by_elements(gpu_bytes, model, Hk)[0]
+
+
+def context_with_activations(gpu_bytes, model, Hk):
+    """Keeps a tenth of the memory free."""
+    return context_by_elements(gpu_bytes * 9 // 10, model, Hk)
+
+
+RIGHT = [
+    ("linear_intensity", linear_by_shapes),
+    ("linear_intensity", linear_by_parts),
+    ("roofline_time", time_by_branches),
+    ("roofline_time", time_by_torch),
+    ("roofline_time", time_by_package),
+    ("attention_intensity", intensity_by_package),
+    ("attention_intensity", intensity_by_sums),
+    ("longest_context", context_by_elements),
+    ("longest_context", context_by_rest),
+]
+
+REFUSED = [
+    ("linear_intensity", linear_in_float16, "expected"),
+    ("roofline_time", time_by_root, "expected"),
+    ("attention_intensity", intensity_of_flash2, "expected"),
+    ("attention_intensity", intensity_of_one, "expected a tuple of 2"),
+    ("longest_context", context_without_bytes, "expected a tuple of 2"),
+    ("longest_context", context_with_activations, "expected"),
+]

@@ -1,0 +1,94 @@
+"""Named machines, and the reader's own."""
+
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from attnlab import METHODS, costs, hardware
+from attnlab.hardware import ACCELERATORS, Accelerator
+from attnlab.plots import ladder_costs
+
+TOY = Accelerator("toy", 100.0, 10.0, 1000, 10, "made up")
+
+
+def test_balance_roof_and_time():
+    assert TOY.balance == 10
+    assert [TOY.attainable(x) for x in (0, 1, 10, 11, 1000)] == [0, 10, 100, 100, 100]
+    assert TOY.time(100, 10) == 1
+    assert TOY.time(100, 20) == 2  # not 3: the two overlap
+    assert TOY.time(300, 20) == 3
+
+
+def test_time_is_work_over_the_roof():
+    for flops, moved in ((1.0, 1.0), (50.0, 3.0), (7.0, 0.1)):
+        assert TOY.time(flops, moved) == pytest.approx(flops / TOY.attainable(flops / moved))
+
+
+def test_balances_of_named_accelerators():
+    balances = {name: round(x.balance) for name, x in ACCELERATORS.items()}
+    assert balances == {
+        "T4": 217, "TPU v3": 137, "A100 40 GB": 201, "A100 80 GB": 153, "H100": 295, "H200": 206, "MI300X": 247,
+        "B100": 225,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ACCELERATORS)
+def test_every_accelerator_has_a_source(name):
+    machine = ACCELERATORS[name]
+    assert machine.name == name
+    assert machine.source
+    assert machine.memory > 10**9 > (machine.on_chip or 0)
+
+
+def test_frozen():
+    with pytest.raises(FrozenInstanceError):
+        TOY.flops = 1.0
+
+
+@pytest.mark.parametrize("library", ["numpy", "jax", "torch"])
+def test_this_machine(library):
+    machine = hardware.this_machine(library, seconds=0.01)
+    assert library in machine.name
+    assert 1e8 < machine.flops < 1e15
+    assert 1e8 < machine.bandwidth < 1e14
+
+
+@pytest.mark.parametrize(("library", "dtype"), [("torch", "bfloat16"), ("jax", "float64"), ("numpy", "float16")])
+def test_other_precisions(library, dtype):
+    assert hardware.product_rate(hardware.operations(library, dtype)[0], 0.01) > 1e6
+
+
+def test_bandwidth_by_size(capsys):
+    found = hardware.bandwidth_by_size("numpy", [2**14, 2**20], seconds=0.01)
+    assert list(found) == [2**14, 2**20]
+    assert all(x > 1e7 for x in found.values())
+    assert capsys.readouterr().err == ""  # no bar for what is quick
+
+
+def test_what_is_unknown_is_refused():
+    with pytest.raises(ValueError, match="library is 'cupy'; it must be one of numpy, jax, torch"):
+        hardware.this_machine("cupy")
+    with pytest.raises(ValueError, match="dtype is 'bfloat16'; numpy has float16, float32, float64"):
+        hardware.this_machine("numpy", "bfloat16")
+    with pytest.raises(ValueError, match="dtype is 'int8'"):
+        hardware.this_machine("torch", "int8")
+
+
+def test_table_has_a_line_for_each():
+    lines = list(hardware.table([*ACCELERATORS.values(), TOY]))
+    assert len(lines) == len(ACCELERATORS) + 2
+    assert "–" in next(line for line in lines if line.startswith("B100"))
+
+
+def test_traffic_of_the_ladder_is_counted_on_its_closed_forms():
+    counted = ladder_costs.count_traffic((48,))
+    assert list(counted) == list(METHODS)
+    for name, found in counted.items():
+        assert found == {48: costs.forward(name, 48, 48, 64, 64).bytes}
+    assert len(ladder_costs.traffic(counted).axes) == 1
+
+
+def test_ladder_figures_draw():
+    points = {name: {256: 1e-3, 512: 2e-3} for name in METHODS}
+    for figure in (ladder_costs.memory(points), ladder_costs.place(256, 64), ladder_costs.times(points, TOY)):
+        assert figure.axes[0].get_xlabel()
