@@ -8,7 +8,7 @@ from attnlab.machine import Machine, OutOfSRAM
 from tests import oracle
 
 FORWARD = ("standard", "lazy", "online", "chunked", "flash", "flash2", "block_sparse")
-BACKWARD = ("standard", "flash", "flash2", "block_sparse")
+BACKWARD = ("standard", "chunked", "flash", "flash2", "block_sparse")
 SHAPES = [(7, 10, 5, 3), (8, 5, 2, 6), (1, 9, 3, 3), (6, 1, 1, 1)]
 OPTIONS = {
     "plain": {},

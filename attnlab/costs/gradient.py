@@ -5,6 +5,7 @@ from typing import Any
 from attnlab.costs.cost import Cost
 from attnlab.costs.result import given_blocks
 from attnlab.costs.tiling import Tiling, tiling
+from attnlab.tiles import chunk_sizes
 
 
 def backward(
@@ -17,14 +18,20 @@ def backward(
     naive, safe      from P (algorithm 3 of Dao et al. 2022); block_q: the rows that it streams past, 128 by default
     flash            P recomputed (algorithm 4); with ``block_mask``, algorithm 5's
     flash2, tiled    P recomputed from lse, D = rowsum(dO ∘ O) in a pass of its own
+    chunked          each summary recomputed when its turn comes, as checkpointing does; block_q and block_k are the
+                     chunk sizes, None: attnlab's own
 
-    Arguments as :func:`forward`. lazy, online and chunked have no backward pass of their own, only that of
-    automatic differentiation: they, like an unknown method, raise KeyError.
+    Arguments as :func:`forward`. lazy and online have no backward pass of their own, only that of automatic
+    differentiation, which keeps what the forward computed: they, like an unknown method, raise KeyError.
     """
-    form = {"naive": standard, "safe": standard, "flash": flash, "flash2": flash2, "tiled": flash2}[method]
+    form = {
+        "naive": standard, "safe": standard, "flash": flash, "flash2": flash2, "tiled": flash2, "chunked": chunked,
+    }[method]  # fmt: skip
     hidden = dict(causal=causal, window=window, block_mask=block_mask)
     if form is standard:
         t, mask = tiling(n, m, block_q or 128, max(m, 1)), False
+    elif form is chunked:
+        t = tiling(n, m, *chunk_sizes(m, dv, block_q, block_k), **hidden)
     else:
         t = tiling(n, m, *given_blocks(method, block_q, block_k, sram, d), **hidden)
     products, exponentials, rest, reads, writes, fills = form(t, d, dv)
@@ -61,6 +68,15 @@ def flash2(t: Tiling, d: int, dv: int) -> tuple:
         "lse": t.rows, "D": t.rows,
     }  # fmt: skip
     return 2 * t.area * (3 * d + 2 * dv), t.area, rest, reads, gradients(t, d, dv) | {"D": t.n}, {"dQ": t.n * d}
+
+
+def chunked(t: Tiling, d: int, dv: int) -> tuple:
+    """S and o_c again, then four products; queries outside, so dK and dV cross both ways at every meeting."""
+    rest = 7 * t.area + t.rows * (2 + d + dv) + t.cols * (d + dv) + 2 * t.n * dv
+    keys = {"dK": t.cols * d, "dV": t.cols * dv}
+    reads = {"Q": t.n * d, "dO": t.n * dv, "O": t.n * dv, "lse": t.n, "K": t.cols * d, "V": t.cols * dv} | keys
+    fills = {"dK": t.m * d, "dV": t.m * dv}
+    return 6 * t.area * (d + dv), t.area + t.rows, rest, reads, keys | {"dQ": t.n * d}, fills
 
 
 def gradients(t: Tiling, d: int, dv: int) -> dict[str, int]:

@@ -10,11 +10,14 @@ from attnlab.tiles import chunk_sizes, tile_sizes
 def extra_elements(
     method: str, n: int, m: int, d: int, dv: int, *, group: int = 1, block_q: int | None = None,
     block_k: int | None = None, query_chunk_size: int | None = None, key_chunk_size: int | None = None,
+    gradient: bool = False,
 ) -> int:
-    """Extra memory of the forward of ``method``, in elements: what the algorithm must hold, no slack.
+    """Extra memory of ``method``, in elements: what the algorithm must hold, no slack.
 
     ``n``, ``m``: query and key length; ``d``, ``dv``: key and value size; ``group``: query heads a key
-    head; block sizes None: the defaults. Raises KeyError for an unknown method.
+    head; block sizes None: the defaults. With ``gradient``, of forward and backward together, beyond the
+    gradients themselves; lazy and online have no backward of their own and raise KeyError, as an unknown
+    method does.
     """
     block_q, block_k = tile_sizes(group, block_q, block_k)
     query_chunk, key_chunk = chunk_sizes(m, dv, query_chunk_size, key_chunk_size)
@@ -22,12 +25,18 @@ def extra_elements(
     chunk_rows, chunk_keys = group * min(query_chunk, n), min(key_chunk, m)
     whole = group * n * m
     one_key = group * n * (dv + 2)
+    chunks = chunk_rows * chunk_keys + chunk_rows * -(-m // chunk_keys) * (dv + 2)
+    if gradient:
+        statistics = 2 * group * n  # lse and D
+        tiles = 2 * rows * keys + rows * (2 * d + dv) + 2 * keys * (d + dv)  # P and dP; Q, dQ, dO; K, V, dK, dV
+        whole, chunks = 2 * whole, 2 * chunks  # a gradient beside each: P and dP; scores and summaries
+        return {"naive": whole, "safe": whole, "chunked": chunks, "tiled": statistics + tiles}[method]
     return {
         "naive": whole,
         "safe": whole,
         "lazy": one_key,
         "online": one_key,
-        "chunked": chunk_rows * chunk_keys + chunk_rows * -(-m // chunk_keys) * (dv + 2),
+        "chunked": chunks,
         "tiled": rows * keys + rows * (2 * d + dv + 2) + keys * (d + dv),
     }[method]
 

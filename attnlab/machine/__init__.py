@@ -6,7 +6,7 @@
 """
 
 from attnlab.machine.block_sparse import block_sparse_backward, block_sparse_forward
-from attnlab.machine.chunked import chunked_forward
+from attnlab.machine.chunked import chunked_backward, chunked_forward
 from attnlab.machine.flash import flash_backward, flash_forward
 from attnlab.machine.flash2 import flash2_backward, flash2_forward
 from attnlab.machine.fold import lazy_forward, online_forward
@@ -18,6 +18,6 @@ from attnlab.machine.vector import CountingVector
 
 __all__ = [
     "CountingVector", "Machine", "OutOfSRAM", "Ref", "block_sparse_backward", "block_sparse_forward",
-    "chunked_forward", "flash2_backward", "flash2_forward", "flash_backward", "flash_forward", "lazy_forward",
-    "online_forward", "report", "standard_backward", "standard_forward",
+    "chunked_backward", "chunked_forward", "flash2_backward", "flash2_forward", "flash_backward", "flash_forward",
+    "lazy_forward", "online_forward", "report", "standard_backward", "standard_forward",
 ]  # fmt: skip

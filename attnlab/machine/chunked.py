@@ -8,6 +8,9 @@ T_q = ⌈N / C_q⌉ and T_k = ⌈M / C_k⌉, D = Dv and every chunk visible, it 
     2ND + N + 2 T_q MD + 2 T_k N(D + 2)
 
 of which the last term is what FlashAttention-2, keeping a single running summary on chip, does without. Notebook 05.
+
+The gradient recomputes each summary when its turn comes, as checkpointing does (their section 4), six products where
+FlashAttention has five; dK and dV travel between HBM and chip at every meeting. Notebooks 06 and 10.
 """
 
 from typing import Any
@@ -80,3 +83,52 @@ def combine(machine: Machine, summaries: tuple[Ref, Ref, Ref], made: int, o: Ref
         m_i += np.log(l_i)
         machine.store(o, rows, o_i)
         machine.store(lse, rows, m_i)
+
+
+@quiet
+def chunked_backward(
+    machine: Machine, q: Ref, k: Ref, v: Ref, o: Ref, lse: Ref, do: Ref, *, query_chunk_size: int | None = None,
+    key_chunk_size: int | None = None, **options: Any,
+) -> tuple[Ref, Ref, Ref]:
+    """dQ (N, D), dK (M, D) and dV (M, Dv), from what the forward returned and the gradient dO of O."""
+    rules = prepare(machine, q, k, **options)
+    c_q, c_k = chunk_sizes(*v.shape, query_chunk_size, key_chunk_size)
+    dq = machine.empty("dQ", q.shape, q.dtype)
+    dk, dv = machine.full("dK", k.shape, 0.0, q.dtype), machine.full("dV", v.shape, 0.0, q.dtype)
+    for rows in blocks(q.shape[0], c_q):
+        with machine.scope():
+            q_i, do_i, lse_i = (machine.load(x, rows) for x in (q, do, lse))
+            delta = machine.keep("D", (do_i * machine.load(o, rows)).sum(1))
+            dq_i = machine.keep("dQ", np.zeros_like(q_i))
+            for cols in rules.band.key_blocks(rows, c_k):
+                backward_step(rules, (k, v, dk, dv), (q_i, do_i, lse_i, delta, dq_i), rows, cols)
+            machine.store(dq, rows, dq_i)
+    return dq, dk, dv
+
+
+def backward_step(
+    rules: Rules, arrays: tuple[Ref, Ref, Ref, Ref], queries: tuple[Tile, ...], rows: slice, cols: slice
+) -> None:
+    """One chunk of keys: its summary again, then the gradient of that. Arrays: K, V, dK, dV."""
+    machine, (q_i, do_i, lse_i, delta, dq_i) = rules.machine, queries
+    with machine.scope():
+        k_j, v_j, dk_j, dv_j = (machine.load(x, cols) for x in arrays)
+        p = rules.scores(q_i, k_j, rows, cols)
+        m = machine.keep("m_c", p.max(1))
+        p -= finite(m)[:, None]
+        np.exp(p, out=p)
+        z = rules.drop(p, rows, cols)
+        machine.keep("l_c", p.sum(1))  # recomputed with the rest of the summary; the gradient does not read it
+        machine.keep("o_c", z @ v_j)  # nor this
+
+        factor = machine.keep("e^(m_c − lse)", np.exp(m - finite(lse_i)))
+        do_c = machine.keep("do_c", factor[:, None] * do_i)
+        dv_j += z.T @ do_c
+        ds = machine.keep("dP", rules.drop(do_c @ v_j.T, rows, cols))
+        ds -= (factor * delta)[:, None]
+        ds *= p
+        ds *= rules.scale
+        dq_i += ds @ k_j
+        dk_j += ds.T @ q_i
+        machine.store(arrays[2], cols, dk_j)
+        machine.store(arrays[3], cols, dv_j)
