@@ -58,13 +58,20 @@ def call(n: int, m: int, d: int, dv: int, block_q: int, block_k: int, scale: flo
     return *bench(inputs, capacity), block_q, block_k
 
 
-def cases() -> list[Case]:
-    """From one tile to ragged lengths."""
+def small() -> list[Case]:
+    """From one query and one key to two blocks of either."""
     return [
         Case("ONE: one query, one key, tiles of 1 by 1", call(1, 1, 1, 1, 1, 1)),
         Case("one tile: N = 2, M = 3, D = Dv = 2, tiles of 2 by 3", call(2, 3, 2, 2, 2, 3)),
         Case("two blocks of keys: N = 2, M = 6, D = 4, Dv = 2, tiles of 2 by 3", call(2, 6, 4, 2, 2, 3)),
         Case("two blocks of queries: N = 4, M = 3, D = Dv = 4, tiles of 2 by 3", call(4, 3, 4, 4, 2, 3)),
+    ]
+
+
+def cases() -> list[Case]:
+    """From one tile to ragged lengths."""
+    return [
+        *small(),
         Case("HIGH: N = M = 12, D = Dv = 4, tiles of 2 by 4, scores in the thousands",
              call(12, 12, 4, 4, 2, 4, 3000.0)),
         Case("N = M = 24, D = Dv = 4, tiles of 2 by 6", call(24, 24, 4, 4, 2, 6)),

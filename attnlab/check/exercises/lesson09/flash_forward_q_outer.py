@@ -5,7 +5,7 @@ from collections.abc import Callable
 from attnlab import costs
 from attnlab.check.costs import Measure
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake
-from attnlab.check.exercises.lesson08.flash_forward import call
+from attnlab.check.exercises.lesson08.flash_forward import call, small
 from attnlab.machine import Machine, Ref
 from attnlab.tiles import blocks
 
@@ -69,10 +69,7 @@ def finish(machine: Machine, o: Ref, lse: Ref, rows: slice, state: State) -> Non
 def cases() -> list[Case]:
     """From one tile to ragged lengths."""
     return [
-        Case("ONE: one query, one key, tiles of 1 by 1", call(1, 1, 1, 1, 1, 1)),
-        Case("one tile: N = 2, M = 3, D = Dv = 2, tiles of 2 by 3", call(2, 3, 2, 2, 2, 3)),
-        Case("two blocks of keys: N = 2, M = 6, D = 4, Dv = 2, tiles of 2 by 3", call(2, 6, 4, 2, 2, 3)),
-        Case("two blocks of queries: N = 4, M = 3, D = Dv = 4, tiles of 2 by 3", call(4, 3, 4, 4, 2, 3)),
+        *small(),
         Case("HIGH: N = M = 12, D = Dv = 4, tiles of 4 by 2, scores in the thousands",
              call(12, 12, 4, 4, 4, 2, 3000.0)),
         Case("N = M = 24, D = Dv = 4, tiles of 6 by 2", call(24, 24, 4, 4, 6, 2)),
