@@ -176,7 +176,8 @@ def implements(public: Callable) -> Callable[[Callable], Callable]:
     signature = inspect.signature(public)
 
     def decorate(core: Callable) -> Callable:
-        kind = core.__module__.rpartition(".")[2]
+        name = core.__module__.rpartition(".")[2]
+        kind = {"triton": "torch", "pallas": "jax"}.get(name, name)
 
         @functools.wraps(public)
         def function(*args: Any, **kwargs: Any) -> Any:

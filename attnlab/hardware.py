@@ -1,7 +1,8 @@
 """Machines as two numbers: arithmetic per second and bytes per second.
 
 ``ACCELERATORS`` are named ones, from their datasheets; ``this_machine()`` measures the reader's in a few seconds and
-returns the same type of object; ``bandwidth_by_size()`` shows its caches. Taught in notebook 07.
+returns the same type of object; ``bandwidth_by_size()`` shows its caches. Taught in notebook 07. What two of the named
+ones consist of, ``MULTIPROCESSORS``, is for notebook 12.
 """
 
 import os
@@ -67,6 +68,37 @@ ACCELERATORS = {
     )
 }
 """Named accelerators by name, oldest first."""
+
+
+@dataclass(frozen=True)
+class Multiprocessors:
+    """The units of a GPU on which the programs of a kernel run, each with fast memory of its own.
+
+    count: how many there are. registers, shared: bytes in each, and of the latter what one program may have. vector:
+    float32 FLOP/s outside of matrix products, all units together. special: exponentials in each, per cycle. clock: Hz.
+    """
+
+    count: int
+    registers: int
+    shared: int
+    vector: float
+    special: int
+    clock: float
+    source: str
+
+    @property
+    def exponentials(self) -> float:
+        """Exponentials per second, all units together."""
+        return self.count * self.special * self.clock
+
+
+MULTIPROCESSORS = {
+    "A100": Multiprocessors(108, 256 * KIB, 163 * KIB, 19.5e12, 16, 1.41e9,
+                            "NVIDIA A100 datasheet; CUDA programming guide, compute capability 8.0"),
+    "H100": Multiprocessors(132, 256 * KIB, 227 * KIB, 67e12, 16, 1.83e9,
+                            "NVIDIA H100 datasheet, SXM; CUDA programming guide, compute capability 9.0"),
+}
+"""Inside of two of them, by the name of the chip."""
 
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 

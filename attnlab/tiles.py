@@ -82,12 +82,21 @@ def blocks(length: int, size: int, first: int = 0, last: int | None = None) -> I
         yield slice(start, min(start + size, length))
 
 
-def tile_sizes(group: int, block_q: int | None, block_k: int | None) -> tuple[int, int]:
-    """Block sizes of the tiled algorithm: 256 rows of queries (all heads of a group together) by 512 keys.
+def tile_sizes(heads: tuple[int, ...], block_q: int | None, block_k: int | None) -> tuple[int, int]:
+    """Block sizes of the tiled algorithm, ``heads`` = (*batch, Hk, G): 512 rows of queries by 512 keys.
 
-    256 × 512 float32 scores are 512 KiB: one head's tile stays in a core's second-level cache.
+    The G heads of a group share the rows. All key heads are worked on at once, and their tiles of float32 scores
+    shall stay in a shared cache of 8 MiB: beyond 8 heads the rows are halved, down to 128.
     """
-    return block_q or max(256 // group, 1), block_k or 512
+    rows = 2**21 // (512 * max(math.prod(heads[:-1]), 1))
+    rows = 2 ** (min(max(rows, 128), 512).bit_length() - 1)
+    return block_q or max(rows // heads[-1], 1), block_k or 512
+
+
+def gradient_tile_sizes(heads: tuple[int, ...], block_q: int | None, block_k: int | None) -> tuple[int, int]:
+    """Block sizes of the tiled gradient: half the queries of :func:`tile_sizes`, as p, dp and ds are alive at once."""
+    rows, block_k = tile_sizes(heads, None, block_k)
+    return block_q or max(rows // 2, 1), block_k
 
 
 def chunk_sizes(m: int, dv: int, query_chunk: int | None, key_chunk: int | None) -> tuple[int, int]:

@@ -40,6 +40,15 @@ def test_every_accelerator_has_a_source(name):
     assert machine.memory > 10**9 > (machine.on_chip or 0)
 
 
+@pytest.mark.parametrize(("chip", "machine", "products"), [("A100", "A100 40 GB", 2048), ("H100", "H100", 4096)])
+def test_multiprocessors_add_up_to_the_chip(chip, machine, products):
+    parts = hardware.MULTIPROCESSORS[chip]  # FLOP of half precision products in each, per cycle: the white papers
+    assert parts.count * products * parts.clock == pytest.approx(ACCELERATORS[machine].flops, rel=1e-3)
+    assert parts.exponentials == parts.count * 16 * parts.clock
+    assert parts.vector < ACCELERATORS[machine].flops / 10
+    assert parts.source
+
+
 def test_frozen():
     with pytest.raises(FrozenInstanceError):
         TOY.flops = 1.0

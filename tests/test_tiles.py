@@ -64,10 +64,12 @@ def test_a_side_that_hides_nothing_is_unbounded():
 
 
 def test_default_sizes():
-    assert tile_sizes(1, None, None) == (256, 512)
-    assert tile_sizes(4, None, None) == (64, 512)
-    assert tile_sizes(1000, None, None)[0] == 1
-    assert tile_sizes(4, 3, 5) == (3, 5)
+    assert tile_sizes((1, 1), None, None) == (512, 512)
+    assert tile_sizes((2, 2, 4), None, None) == (128, 512)
+    assert tile_sizes((1, 1000), None, None)[0] == 1
+    assert [tile_sizes((1, h, 1), None, None)[0] for h in (8, 9, 16, 32, 33, 1000)] == [512, 256, 256, 128, 128, 128]
+    assert tile_sizes((0, 4), None, None) == (128, 512)
+    assert tile_sizes((1, 4), 3, 5) == (3, 5)
     assert chunk_sizes(4096, 64, 3, 5) == (3, 5)
     assert chunk_sizes(0, 64, None, None)[1] >= 1
 

@@ -78,5 +78,5 @@ def combine_all(summaries: Summaries) -> tuple[Float[Array, "*rows Dv"], Float[A
     m_c, l_c, o_c = summaries
     m = m_c.max(0)
     factor = jnp.exp(m_c - finite(m))
-    l, o = (factor * l_c).sum(0), (factor[..., None] * o_c).sum(0)
+    l, o = (factor * l_c).sum(0), einsum("c...,c...d->...d", factor, o_c)
     return only(l != 0, o / positive(l)[..., None]), m + jnp.log(positive(l))

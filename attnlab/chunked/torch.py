@@ -5,7 +5,7 @@ from attnlab.chunked.torch_grad import Summaries, buffers, recomputed
 from attnlab.contract import Rules, implements
 from attnlab.scores.torch import Bias, Key, Keys, Lse, Mask, Out, Query, Rows, Seed, Shift, Value, Values, Visible
 from attnlab.scores.torch import accumulator, drop, matmul, no_autocast, only, read, scores
-from attnlab.softmax.torch import Triple, finite, highest, positive
+from attnlab.softmax.torch import Triple, exp_, finite, highest, positive
 from attnlab.tiles import blocks, chunk_sizes
 from attnlab.typing import Float
 
@@ -20,7 +20,7 @@ def summarize(
     s = scores(q, k, bias, visible)
     m = highest(s)
     s = s - finite(m)[..., None]
-    p = s.exp_()
+    p = exp_(s)
     l = p.sum(-1)
     return m, l, matmul(drop(p, seed, rules, rows, cols), v)
 
@@ -54,7 +54,7 @@ def chunked_attention(
         chunks = list(rules.band.key_blocks(rows, key_chunk))
         summaries = buffers(len(chunks), q, dv)
         for c, cols in enumerate(chunks):
-            tile = read(key, value, mask, bias, rules.band, rows, cols)
+            tile = read(key, value, mask, bias, rules.band, rows, cols, look=True)
             for held, new in zip(summaries, summarize(q, *tile, seed, rules, rows, cols)):
                 held[c] = new
         out[..., rows, :], lse[..., rows] = combine_all(summaries) if chunks else (0, -torch.inf)

@@ -42,7 +42,7 @@ def backward(
     for rows in blocks(rules.band.n, query_chunk):
         q, do = rules.scale * query[..., rows, :].to(lse.dtype), dout[..., rows, :].to(lse.dtype)
         chunks = list(rules.band.key_blocks(rows, key_chunk))
-        tile = partial(read, key, value, mask, bias, rules.band, rows)
+        tile = partial(read, key, value, mask, bias, rules.band, rows, look=True)
         summaries = buffers(len(chunks), q, value.shape[-1])
         for c, cols in enumerate(chunks):
             for held, new in zip(summaries, summarize(q, *tile(cols), seed, rules, rows, cols)):

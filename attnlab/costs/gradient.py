@@ -5,7 +5,7 @@ from typing import Any
 from attnlab.costs.cost import Cost
 from attnlab.costs.result import given_blocks
 from attnlab.costs.tiling import Tiling, tiling
-from attnlab.tiles import chunk_sizes
+from attnlab.tiles import chunk_sizes, gradient_tile_sizes
 
 
 def backward(
@@ -33,7 +33,7 @@ def backward(
     elif form is chunked:
         t = tiling(n, m, *chunk_sizes(m, dv, block_q, block_k), **hidden)
     else:
-        t = tiling(n, m, *given_blocks(method, block_q, block_k, sram, d), **hidden)
+        t = tiling(n, m, *given_blocks(method, block_q, block_k, sram, d, gradient_tile_sizes), **hidden)
     products, exponentials, rest, reads, writes, fills = form(t, d, dv)
     reads |= {"mask": t.area} if mask else {}
     return Cost(products, exponentials, rest + 2 * t.area * dropout, reads, writes, fills, itemsize).times(heads)

@@ -4,7 +4,7 @@ Extra memory is that of one key head (and its G query heads) worked on at once, 
 attnlab.measure in tests/test_memory.py.
 """
 
-from attnlab.tiles import chunk_sizes, tile_sizes
+from attnlab.tiles import chunk_sizes, gradient_tile_sizes, tile_sizes
 
 
 def extra_elements(
@@ -19,7 +19,7 @@ def extra_elements(
     gradients themselves; lazy and online have no backward of their own and raise KeyError, as an unknown
     method does.
     """
-    block_q, block_k = tile_sizes(group, block_q, block_k)
+    block_q, block_k = (gradient_tile_sizes if gradient else tile_sizes)((1, group), block_q, block_k)
     query_chunk, key_chunk = chunk_sizes(m, dv, query_chunk_size, key_chunk_size)
     rows, keys = group * min(block_q, n), min(block_k, m)
     chunk_rows, chunk_keys = group * min(query_chunk, n), min(key_chunk, m)

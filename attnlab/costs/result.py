@@ -1,5 +1,6 @@
 """What the forward of each algorithm costs."""
 
+from collections.abc import Callable
 from typing import Any
 
 from attnlab.costs.cost import Cost
@@ -42,11 +43,11 @@ def forward(
 
 
 def given_blocks(
-    method: str, block_q: int | None, block_k: int | None, sram: int | None, d: int
+    method: str, block_q: int | None, block_k: int | None, sram: int | None, d: int, own: Callable = tile_sizes
 ) -> tuple[int, int]:
     """Block sizes; those that are None by FlashAttention's rule from the size of SRAM, or for tiled attnlab's own."""
     if method == "tiled" and sram is None:
-        return tile_sizes(1, block_q, block_k)
+        return own((1, 1), block_q, block_k)
     if block_q is None or block_k is None:
         if sram is None:
             raise ValueError("block sizes are not given; give block_q and block_k, or sram, fast memory's elements")

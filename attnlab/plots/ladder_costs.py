@@ -127,7 +127,7 @@ def count_traffic(lengths: Sequence[int] = (256, 512, 1024)) -> dict[str, dict[i
     from attnlab import machine
     from attnlab.tiles import tile_sizes
 
-    block_q, block_k = tile_sizes(1, None, None)
+    block_q, block_k = tile_sizes((1, 1), None, None)
     programs = {
         "naive": (machine.standard_forward, {}, lengths),
         "safe": (machine.standard_forward, {}, lengths),

@@ -9,6 +9,7 @@ from attnlab.tiles import Band, blocks
 try:
     import jax.numpy as jnp
     from jax import Array, lax
+    from jax.experimental.layout import Layout, with_layout_constraint
 except ModuleNotFoundError as error:
     raise missing("jax") from error
 
@@ -65,6 +66,11 @@ def schedule(band: Band, b: int | Array, size: int, other: int, by_keys: bool = 
     width = max(1, *map(len, lists))
     table = jnp.asarray([row + [0] * (width - len(row)) for row in lists], jnp.int32)
     return 0, jnp.asarray([len(row) for row in lists], jnp.int32)[b], lambda turn: table[b, turn]
+
+
+def in_order(x: Array) -> Array:
+    """x laid out as its axes stand: an array with an axis of size 1 XLA would copy when it enters a loop."""
+    return with_layout_constraint(x, Layout(tuple(range(x.ndim))))
 
 
 def at(x: Array, part: Block, axis: int) -> Array:

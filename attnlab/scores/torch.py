@@ -73,10 +73,15 @@ def visibility(mask: Mask, bias: Bias, band: Band, rows: slice, cols: slice, dev
 
 
 def read(
-    key: Key, value: Value, mask: Mask, bias: Bias, band: Band, rows: slice, cols: slice
+    key: Key, value: Value, mask: Mask, bias: Bias, band: Band, rows: slice, cols: slice, look: bool = False
 ) -> tuple[Keys, Values, Shift, Visible]:
-    """What one tile reads from memory besides its queries: k, v and bias, and what is visible."""
+    """What one tile reads from memory besides its queries: k, v and bias, and what is visible.
+
+    With ``look`` a tile that turns out to be visible throughout counts as such, and nothing in it is masked. That
+    needs the values of a mask, which torch.func.vmap does not tell.
+    """
     visible = visibility(mask, bias, band, rows, cols, key.device)
+    visible = None if look and visible is not None and visible.all() else visible
     k, v = take(key[..., cols, :], visible), take(value[..., cols, :], visible)
     return k, v, None if bias is None else narrow(cut(bias, rows, cols), k.dtype), visible
 
@@ -101,6 +106,11 @@ def take(x: Keys, visible: Visible) -> Keys:
     return x if visible is None else torch.where(visible.any(-2).any(-2)[..., None], x, 0)
 
 
+def hidden(visible: Visible) -> bool:
+    """Whether no query of the tile sees a key of it: then nothing needs to be computed."""
+    return visible is not None and not visible.any()
+
+
 def sees(visible: Visible) -> Bool[Array, "*#batch #Hk #G #R"] | bool:
     """True where a query sees any key of the tile."""
     return True if visible is None else visible.any(-1)
@@ -116,7 +126,9 @@ def scores(q: Rows, k: Keys, bias: Shift, visible: Visible) -> Tile:
     s = matmul(only(sees(visible), q), k.mT)
     if bias is not None:
         s = s + bias
-    return s if visible is None else torch.where(visible, s, -math.inf)
+    if visible is None:
+        return s
+    return torch.minimum(s, torch.where(visible, math.inf, -math.inf).to(s.dtype))  # faster on a CPU than where on s
 
 
 def narrow(bias: Array, dtype: torch.dtype) -> Array:
@@ -131,6 +143,12 @@ def matmul(a: Float[Array, "*batch Hk G R X"], b: Float[Array, "*batch Hk X Y"])
     """a @ b for every query head: the G heads of a group are rows of one product, so K is never repeated."""
     *heads, g, r, x = a.shape
     return (a.reshape((*heads, g * r, x)) @ b).reshape((*heads, g, r, b.shape[-1]))
+
+
+def add_matmul(x: Rows, a: Tile, b: Keys) -> None:
+    """x += a @ b for every query head, in place and in one pass over x, which is contiguous."""
+    *_, g, r, y = x.shape
+    x.view((-1, g * r, y)).baddbmm_(a.reshape((-1, g * r, a.shape[-1])), b.reshape((-1, *b.shape[-2:])))
 
 
 def drop(p: Tile, seed: Seed, rules: Rules, rows: slice, cols: slice) -> Tile:

@@ -71,6 +71,11 @@ def positive(l: Array) -> Array:
     return torch.where(l == 0, 1, l)
 
 
+def exp_(x: Array) -> Array:
+    """e^x in place. On a CPU PyTorch's exp2 is several times as fast as its exp."""
+    return x.mul_(1 / math.log(2)).exp2_()
+
+
 def merge(out_a: Array, lse_a: Array, out_b: Array, lse_b: Array, double: bool) -> tuple[Array, Array]:
     """See :func:`attnlab.merge`: ⊕ with m = lse and l = 1, then normalized again."""
     dtype = torch.float64 if double else torch.float32

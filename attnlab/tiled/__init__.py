@@ -23,10 +23,13 @@ def tiled_attention(
     4, in the loop order of FlashAttention-2 (queries outside, one division at the end). Extra memory, in
     blocks of Bq queries (times G = Hq / Hk rows) and Bk keys: Bq·Bk + Bq·(2D + Dv + 2) + Bk·(D + Dv)
     elements, independent of N and M; the gradient adds lse and D, 2N, and for half precision a float32 dq.
-    By default block_q = 256 / G and block_k = 512. ``block_mask``: boolean (⌈N / block_q⌉, ⌈M / block_k⌉),
-    True = attend, for all heads alike; needs both block sizes. Hidden tiles are neither loaded nor
-    computed, forward and backward (block-sparse FlashAttention, algorithm 5); under jax.jit it is a
-    constant. Not twice differentiable: use safe_attention for that.
+    By default block_k = 512 and block_q = 512 / G, fewer beyond 8 key heads (batch included), and half of
+    it in the gradient. ``block_mask``: boolean (⌈N / block_q⌉, ⌈M / block_k⌉), True = attend, for all heads
+    alike; needs both block sizes. Hidden tiles are neither loaded nor computed, forward and backward
+    (block-sparse FlashAttention, algorithm 5); under jax.jit it is a constant.
+    On a GPU a kernel runs in place of the loops (PyTorch: Triton, if installed; JAX: Pallas), but for a
+    bias, float64, head sizes above 256 and block sizes that are no multiples of 16; its tiles are then no
+    larger than the block sizes. Not twice differentiable: use safe_attention for that.
     The gradient recomputes the weights as e^(score - lse), so it inherits the rounding of lse: in float32 a
     relative error of about 6e-8 times the magnitude of the row's largest score. Where a bias of -1e6 or
     below covers a whole row, hide the row by a mask or use safe_attention.

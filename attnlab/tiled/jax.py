@@ -3,7 +3,7 @@
 from attnlab.contract import Rules, implements
 from attnlab.scores.jax import Bias, Key, Lse, Mask, Out, Query, Seed, Value
 from attnlab.scores.jax import accumulator, compiled, drop, einsum, only, scores, take, visibility
-from attnlab.scores.jax_blocks import at, block, schedule, write
+from attnlab.scores.jax_blocks import at, block, in_order, schedule, write
 from attnlab.softmax.jax import Triple, finite, positive
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.jax_grad import flash_gradient
@@ -22,9 +22,9 @@ def tiled_attention(
     block_q: int | None, block_k: int | None,
 ) -> tuple[Out, Lse]:
     """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""
-    block_q, block_k = tile_sizes(rules.heads[-1], block_q, block_k)
+    block_q, block_k = tile_sizes(rules.heads, block_q, block_k)
     block_q, block_k = min(block_q, rules.band.n), min(block_k, rules.band.m)
-    dtype, dv = accumulator(query), value.shape[-1]
+    dtype, dv, query = accumulator(query), value.shape[-1], in_order(query)
     out, lse = jnp.zeros((*query.shape[:-1], dv), query.dtype), jnp.zeros(query.shape[:-1], dtype)
 
     def query_block(b: Array, results: tuple[Out, Lse]) -> tuple[Out, Lse]:

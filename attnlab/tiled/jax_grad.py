@@ -13,9 +13,10 @@ from typing import Any
 from attnlab.contract import Rules
 from attnlab.scores.jax import Bias, Key, Lse, Mask, Out, Query, Rows, Seed, Tile, Value, Visible
 from attnlab.scores.jax import accumulator, cut, drop, einsum, only, scores, sees, take, visibility
-from attnlab.scores.jax_blocks import Block, at, block, schedule, write
+from attnlab.scores.jax_blocks import Block, at, block, in_order, schedule, write
 from attnlab.softmax.jax import finite
-from attnlab.tiles import tile_sizes
+from attnlab.tiled.pallas_gpu import gradient_on_gpu, kernel_on_gpu
+from attnlab.tiles import gradient_tile_sizes
 
 import jax
 import jax.numpy as jnp
@@ -36,8 +37,9 @@ def flash_gradient(forward: Callable) -> Callable:
         wanted = bias.value if bias is not None and bias.perturbed else None
         return (out, lse), (*arrays, out, lse, wanted)
 
+    forward = kernel_on_gpu(forward)
     function = jax.custom_vjp(forward, nondiff_argnums=(6, 7, 8))
-    function.defvjp(keep, backward, symbolic_zeros=True)
+    function.defvjp(keep, gradient_on_gpu(backward), symbolic_zeros=True)
     return function
 
 
@@ -48,9 +50,8 @@ def backward(
     *arrays, wanted = kept
     query, key, value, *_ = arrays
     arrays += [jnp.zeros(g.shape, g.dtype) if isinstance(g, SymbolicZero) else g for g in grads]
-    block_q, block_k = tile_sizes(rules.heads[-1], block_q, block_k)
-    if rules.band.block_mask is None:
-        block_q = -(-block_q // 2)  # p, dp and ds are alive at once: twice the forward's tiles, of half the size
+    arrays = [x if x is None else in_order(x) for x in arrays]
+    block_q, block_k = gradient_tile_sizes(rules.heads, block_q, block_k)
     block_q, block_k = min(block_q, rules.band.n), min(block_k, rules.band.m)
     dtype = accumulator(query)
 
@@ -60,10 +61,10 @@ def backward(
         def query_block(turn: Array, sums: Sums) -> Sums:
             return tile(*arrays, rules, block(nth(turn), block_q, rules.band.n, once=True), cols, sums)
 
-        dk_j, dv_j = (jnp.zeros((*x.shape[:-2], block_k, x.shape[-1]), dtype) for x in (key, value))
+        dk_j, dv_j = (jnp.zeros((*x.shape[:-2], x.shape[-1], block_k), dtype) for x in (key, value))
         first, last, nth = schedule(rules.band, c, block_k, block_q, by_keys=True)
         dq, dk_j, dv_j, dbias = fori_loop(first, last, query_block, (dq, dk_j, dv_j, dbias))
-        return dq, add(dk, dk_j, cols), add(dv, dv_j, cols), dbias
+        return dq, add(dk, dk_j.mT, cols), add(dv, dv_j.mT, cols), dbias
 
     dq, dk, dv = jnp.zeros(query.shape, dtype), jnp.zeros_like(key), jnp.zeros_like(value)
     dbias = None if wanted is None else jnp.zeros(wanted.shape, dtype)
@@ -86,10 +87,15 @@ def tile(
     delta = (do * at(out, rows, -2)).sum(-1) - at(dlse, rows, -1)
     ds = p * (dp - delta[..., None])
     ds = ds if visible is None else jnp.where(visible, ds, 0)
-    dv_j += einsum("...hgqk,...hgqd->...hkd", drop(p, seed, rules, rows, cols), do)
-    dk_j += einsum("...hgqk,...hgqd->...hkd", ds, q)
+    dv_j += sum_rows(do, drop(p, seed, rules, rows, cols))
+    dk_j += sum_rows(q, ds)
     dq = add(dq, rules.scale * einsum("...hgqk,...hkd->...hgqd", ds, k), rows)
     return dq, dk_j, dv_j, dbias if dbias is None else add_tile(dbias, ds, rows, cols)
+
+
+def sum_rows(x: Rows, weights: Tile) -> Array:
+    """What each key receives from all queries that read it, xᵀ · weights: transposed, as a CPU multiplies faster so."""
+    return einsum("...hdgq,...hgqk->...hdk", jnp.moveaxis(x, -1, -3), weights)
 
 
 def take_rows(x: Query | Out, rows: Block, visible: Visible) -> Rows:

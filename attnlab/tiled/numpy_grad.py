@@ -16,7 +16,7 @@ from attnlab.contract import Call, prepare
 from attnlab.scores.numpy import Key, Keys, Lse, Out, Query, Rows, Tile, Value, Visible
 from attnlab.scores.numpy import accumulator, drop, matmul, quiet, scores, take, visibility
 from attnlab.softmax.numpy import finite
-from attnlab.tiles import blocks, tile_sizes
+from attnlab.tiles import blocks, gradient_tile_sizes
 
 
 def tiled_attention_backward(
@@ -50,7 +50,7 @@ def tiled_attention_backward(
 def backward(call: Call, out: Out, lse: Lse, dout: Out, dlse: Lse) -> tuple[Query, Key, Value]:
     """For each tile of keys, all tiles of queries that see it: dk and dv stay on chip, dq is added to."""
     query, key, value, rules = call.query, call.key, call.value, call.rules
-    block_q, block_k = tile_sizes(rules.heads[-1], **call.blocks)
+    block_q, block_k = gradient_tile_sizes(rules.heads, **call.blocks)
     dtype = accumulator(query)
     dq, dk, dv = np.zeros(query.shape, dtype), np.empty_like(key), np.empty_like(value)
     delta = np.empty(lse.shape, dtype)

@@ -7,11 +7,11 @@ with D = rowsum(do ∘ o) − dlse; derived in notebook 10. With dropout, z = p 
 
 from attnlab.contract import Rules
 from attnlab.scores.torch import (
-    Bias, Key, Keys, Lse, Mask, Out, Query, Rows, Seed, Tile, Value, cut, drop, matmul, only, read, scores, sees,
+    Bias, Key, Lse, Mask, Out, Query, Rows, Seed, Tile, Value, cut, drop, hidden, matmul, only, read, scores, sees,
 )
 from attnlab.scores.torch_grad import custom_gradient
-from attnlab.softmax.torch import finite
-from attnlab.tiles import blocks, tile_sizes
+from attnlab.softmax.torch import exp_, finite
+from attnlab.tiles import blocks, gradient_tile_sizes
 
 import torch
 from torch import Tensor as Array
@@ -22,7 +22,7 @@ def backward(
     seed: Seed, rules: Rules, block_q: int | None, block_k: int | None, wants_bias: bool,
 ) -> tuple[Array, ...]:
     """dq, dk, dv and, where wanted, dbias: keys in the outer loop, queries in the inner one."""
-    block_q, block_k = tile_sizes(rules.heads[-1], block_q, block_k)
+    block_q, block_k = gradient_tile_sizes(rules.heads, block_q, block_k)
     dtype, delta = lse.dtype, torch.empty_like(lse)
     for rows in blocks(rules.band.n, block_q):
         do, o = dout[..., rows, :].to(dtype), out[..., rows, :]
@@ -31,31 +31,33 @@ def backward(
     dbias = torch.zeros_like(bias, dtype=dtype) if wants_bias else None
 
     for cols in blocks(rules.band.m, block_k):
-        dk_j = torch.zeros_like(key[..., cols, :], dtype=dtype)
-        dv_j = torch.zeros_like(value[..., cols, :], dtype=dtype)
+        dk_j, dv_j = (x.new_zeros(x[..., cols, :].mT.shape, dtype=dtype) for x in (key, value))
         for rows in rules.band.query_blocks(cols, block_q):
-            k, v, b, visible = read(key, value, mask, bias, rules.band, rows, cols)
+            k, v, b, visible = read(key, value, mask, bias, rules.band, rows, cols, look=True)
+            if hidden(visible):
+                continue
             q = only(sees(visible), rules.scale * query[..., rows, :].to(dtype))
             do = only(sees(visible), dout[..., rows, :].to(dtype))
-            p = scores(q, k, b, visible).sub_(finite(lse[..., rows])[..., None]).exp_()
+            p = exp_(scores(q, k, b, visible).sub_(finite(lse[..., rows])[..., None]))
             z = drop(p, seed, rules, rows, cols)
-            dv_j += matmul_rows(z, do)
+            add_rows(dv_j, do, z)
             ds = matmul(do, v.mT).mul_(z).addcmul_(p, delta[..., rows, None], value=-1)
             ds = ds if visible is None else ds.masked_fill_(~visible, 0)
-            dk_j += matmul_rows(ds, q)
+            add_rows(dk_j, q, ds)
             dq[..., rows, :].add_(matmul(ds, k), alpha=rules.scale)
             if wants_bias:
                 part = cut(dbias, rows, cols)
                 part += ds.sum_to_size(part.shape)
             del p, z, ds  # before the next tile is made
-        dk[..., cols, :], dv[..., cols, :] = dk_j, dv_j
+        dk[..., cols, :], dv[..., cols, :] = dk_j.mT, dv_j.mT
     grads = dq.to(query.dtype), dk, dv
     return (*grads, dbias.to(bias.dtype)) if wants_bias else grads
 
 
-def matmul_rows(a: Tile, b: Rows) -> Keys:
-    """Σ over the group's query rows of aᵀ b: what each key receives from all queries that read it."""
-    return a.flatten(-3, -2).mT @ b.flatten(-3, -2)
+def add_rows(sums: Array, x: Rows, weights: Tile) -> None:
+    """What each key receives from all queries that read it, xᵀ · weights: transposed, as a CPU multiplies faster so."""
+    x, weights = x.flatten(-3, -2).flatten(0, -3), weights.flatten(-3, -2).flatten(0, -3)
+    sums.view((-1, *sums.shape[-2:])).baddbmm_(x.mT, weights)
 
 
 flash_gradient = custom_gradient(backward)
