@@ -1,0 +1,104 @@
+"""The command line: ``python -m attnlab.bench --help``.
+
+Options are read before the libraries are imported, because threads and devices are settled when those are.
+"""
+
+import argparse
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+SDPA = "torch.nn.functional.scaled_dot_product_attention"
+DTYPES = ("float16", "bfloat16", "float32", "float64")
+METHODS = (
+    "naive", "safe", "lazy", "online", "chunked", "tiled", "sdpa", "nn", "sdpa-flash", "sdpa-cudnn", "sdpa-efficient",
+    "sdpa-math", "triton", "pallas",
+)  # fmt: skip
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Read the options, measure, print."""
+    options = parser().parse_args(arguments)
+    if options.heads % (options.kv_heads or options.heads):
+        parser().error(f"--kv-heads {options.kv_heads} does not divide --heads {options.heads}")
+    environment(options)
+    from attnlab.bench import compare, targets
+
+    if options.targets:
+        targets.run(options.n or [4096, 16384], options.rounds, options.seconds)
+    else:
+        compare.run(list(settings(options)), options)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    p = argparse.ArgumentParser(
+        prog="python -m attnlab.bench", formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=f"Every algorithm in every library, side by side; ratios are to\n{SDPA} (sdpa).",
+    )  # fmt: skip
+    add = p.add_argument
+    add("--n", type=int, nargs="+", help="queries, and as many keys (2048); several lengths: a table each")
+    add("--batch", type=int, default=1, help="batch size (1)")
+    add("--heads", type=int, default=8, help="query heads (8)")
+    add("--kv-heads", type=int, help="key/value heads; default: as many as query heads")
+    add("--d", type=int, nargs="+", default=[64], help="size of a query, key and value (64)")
+    add("--dtype", nargs="+", choices=DTYPES, default=["float32"], help="of the arrays (float32)")
+    add("--causal", nargs="?", choices=["no", "yes", "both"], const="yes", default="no", help="hide later keys")
+    add("--window", type=int, nargs=2, metavar=("LEFT", "RIGHT"), help="hide distant keys; -1 is unbounded")
+    add("--padding", action="store_true", help="hide the last eighth of the keys by a mask")
+    add("--only", choices=["forward", "forward+backward"], help="one pass; default: both")
+    add("--methods", nargs="+", choices=METHODS, metavar="NAME", help=f"{', '.join(METHODS)}; default: all that fit")
+    add("--libraries", nargs="+", choices=["numpy", "jax", "torch"], help="default: all that are installed")
+    add("--block-q", type=int, help="block of queries of tiled; default: its own")
+    add("--block-k", type=int, help="block of keys of tiled; default: its own")
+    add("--device", choices=["cpu", "cuda"], default="cpu", help="where the arrays are (cpu)")
+    add("--threads", type=int, help="cores for this process; default: all that it may use")
+    add("--rounds", type=int, help="calls of each contestant; default: 3 to 31, as --seconds allow")
+    add("--seconds", type=float, default=12, help="for the rounds of one table, about (12)")
+    add("--memory", action=argparse.BooleanOptionalAction, help="measure extra memory; default: up to N = 4096")
+    add("--csv", type=Path, metavar="FILE", help="write the numbers")
+    add("--plot", type=Path, metavar="FILE", help="draw ratios against N, .svg or .png")
+    add("--targets", action="store_true",
+        help="judge the project's own targets on a CPU; heeds --n, --rounds, --seconds and --threads only")
+    return p
+
+
+def environment(options: argparse.Namespace) -> None:
+    """Settle devices and threads; with ``--threads`` start again, as NumPy has read its variables by now."""
+    if options.device == "cpu":
+        os.environ["JAX_PLATFORMS"] = "cpu"
+    else:
+        os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # the GPU's memory is for both libraries
+    if "float64" in options.dtype:
+        os.environ["JAX_ENABLE_X64"] = "1"
+    if options.threads:
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
+        wanted = dict.fromkeys(THREADS, str(options.threads))
+        if any(os.environ.get(name) != count for name, count in wanted.items()):
+            again = [sys.executable, "-m", "attnlab.bench", *sys.argv[1:]]
+            sys.exit(subprocess.call(again, env={**os.environ, **wanted}))
+
+
+def settings(options: argparse.Namespace) -> Iterator[object]:
+    """Every combination of what was asked for."""
+    from attnlab.bench.setting import Setting
+
+    causal = {"no": [False], "yes": [True], "both": [False, True]}[options.causal]
+    passes = {None: [False, True], "forward": [False], "forward+backward": [True]}[options.only]
+    for dtype, d, hide, gradient, n in itertools.product(
+        options.dtype, options.d, causal, passes, options.n or [2048]
+    ):
+        yield Setting(
+            n, options.batch, options.heads, options.kv_heads or options.heads, d, hide,
+            options.window and tuple(options.window), options.padding, dtype, options.device, gradient,
+            options.block_q, options.block_k,
+        )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

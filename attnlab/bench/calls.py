@@ -1,0 +1,137 @@
+"""How a contestant is called: its function, its arrays, and the arithmetic that its time is divided by."""
+
+import contextlib
+import functools
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from attnlab import METHODS, hardware
+from attnlab.bench.contestants import OWN, SDPA, Contestant
+from attnlab.bench.setting import Setting
+from attnlab.bench.timing import ready
+from attnlab.measure import GRADIENTS
+
+import numpy as np
+
+PRODUCT = {"cpu": 2048, "cuda": 8192}  # rows and columns of the matrices whose product is the yardstick
+
+
+def prepare(contestant: Contestant, setting: Setting) -> Callable[[], object]:
+    """The call to time, on arrays of its own; it ends when the result is there."""
+    if contestant.method == "products":
+        return products(contestant.library, setting)
+    run, arrays = function(contestant, setting), inputs(contestant, setting)
+    if contestant.library == "jax":
+        import jax
+
+        run = jax.jit(run)
+    return lambda: ready(run(*arrays))
+
+
+def function(contestant: Contestant, setting: Setting) -> Callable:
+    """What is timed, of the arrays of :func:`inputs`: out, or with the gradient (out, dq, dk, dv)."""
+    forward = attention(contestant, setting)
+
+    def run(*arrays: Any) -> Any:
+        *arrays, mask = arrays
+        call = forward if mask is None else functools.partial(forward, mask=mask)
+        return GRADIENTS[contestant.library](call, *arrays) if setting.gradient else call(*arrays)
+
+    return run
+
+
+def attention(contestant: Contestant, setting: Setting) -> functools.partial:
+    """The attention function of (query, key, value, mask=None) with the setting's options bound."""
+    method = contestant.method
+    if method == "nn":
+        return functools.partial(jax_nn, setting)
+    if method in (*OWN["torch"], *SDPA):
+        return functools.partial(torch_sdpa, setting, SDPA.get(method))
+    tiled, public = method == "tiled", METHODS.get(method)
+    if public is None:
+        tiled, public = True, importlib.import_module(f"attnlab.tiled.{method}").tiled_attention
+    blocks = {"block_q": setting.block_q, "block_k": setting.block_k} if tiled else {}
+    return functools.partial(public, causal=setting.causal, window=setting.window, **blocks)
+
+
+def torch_sdpa(setting: Setting, kernel: str | None, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
+    """PyTorch's own; windows come as a mask, since it has none."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with sdpa_kernel(getattr(SDPBackend, kernel)) if kernel else contextlib.nullcontext():
+        return torch.nn.functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, is_causal=setting.causal and not setting.dense,
+            enable_gqa=setting.heads != setting.kv_heads,
+        )  # fmt: skip
+
+
+def jax_nn(setting: Setting, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
+    """JAX's own; its arrays are (batch, length, heads, size)."""
+    import jax
+
+    window = setting.window and tuple(setting.n if side < 0 else side for side in setting.window)
+    return jax.nn.dot_product_attention(
+        query, key, value, mask=mask, is_causal=setting.causal, local_window_size=window
+    )
+
+
+def inputs(contestant: Contestant, setting: Setting, shapes_only: bool = False) -> list:
+    """Query, key, value, with the gradient dout, and the mask or None; for JAX perhaps only their shapes."""
+    swapped = contestant.method == "nn"
+    heads = [setting.heads, setting.kv_heads, setting.kv_heads] + [setting.heads] * setting.gradient
+    sizes = tuple((setting.batch, h, setting.n, setting.d) for h in heads)
+    mask = setting.mask(setting.dense and contestant.method in (*OWN["torch"], *SDPA))
+    if shapes_only:
+        import jax
+
+        sizes = [(b, n, h, d) for b, h, n, d in sizes] if swapped else sizes
+        arrays = [jax.ShapeDtypeStruct(size, setting.dtype) for size in sizes]
+        return [*arrays, None if mask is None else jax.ShapeDtypeStruct(mask.shape, bool)]
+    mask = None if mask is None else to(contestant.library, mask, "bool", setting.device)
+    return [*random(contestant.library, sizes, swapped, setting.dtype, setting.device), mask]
+
+
+@functools.lru_cache(maxsize=8)  # the contestants of a library share their arrays
+def random(library: str, sizes: tuple, swapped: bool, dtype: str, device: str) -> list:
+    """Standard normal arrays of the library, the same in each; ``swapped``: (batch, length, heads, size)."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(size, dtype=np.float32) for size in sizes]
+    return [to(library, x.swapaxes(1, 2) if swapped else x, dtype, device) for x in arrays]
+
+
+def to(library: str, x: np.ndarray, dtype: str, device: str) -> Any:
+    """A NumPy array as one of the library."""
+    if library == "torch":
+        import torch
+
+        return torch.from_numpy(x).to(device=device, dtype=getattr(torch, dtype))
+    if library == "jax":
+        import jax.numpy as jnp
+
+        return jnp.asarray(x, dtype)
+    if dtype == "bfloat16":
+        import ml_dtypes
+
+        return x.astype(ml_dtypes.bfloat16)
+    return x.astype(dtype)
+
+
+def products(library: str, setting: Setting) -> Callable[[], object]:
+    """One square matrix product; NumPy, which computes attention on half precision in float32, takes that."""
+    dtype = "float32" if library == "numpy" and setting.dtype != "float64" else setting.dtype
+    matmul, _ = hardware.operations(library, dtype)
+    place: Any = contextlib.nullcontext()
+    if library == "torch":
+        import torch
+
+        place = torch.device(setting.device)
+    with place:
+        run = matmul(PRODUCT[setting.device])
+    return lambda: ready(run())
+
+
+def flops(contestant: Contestant, setting: Setting) -> int:
+    """What a contestant computes, in floating-point operations of matrix products."""
+    return 2 * PRODUCT[setting.device] ** 3 if contestant.method == "products" else setting.flops

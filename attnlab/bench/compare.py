@@ -1,0 +1,51 @@
+"""The run: a table for each setting, then on request a CSV and a plot of all."""
+
+import argparse
+from collections.abc import Sequence
+
+from attnlab.bench import table
+from attnlab.bench.calls import prepare
+from attnlab.bench.contestants import UNIT, Contestant, contestants
+from attnlab.bench.memory import extra_memory
+from attnlab.bench.setting import Setting
+from attnlab.bench.timing import interleave, noise
+
+LONGEST = 4096  # up to here extra memory is measured unasked: it takes two more calls of each contestant
+
+
+def run(settings: Sequence[Setting], options: argparse.Namespace) -> None:
+    """Measure and print every setting; then write what was asked for."""
+    print(f"{table.machine(options.device)}\n{table.versions()}\n")
+    found = [row for setting in settings for row in one(setting, options)]
+    if options.csv:
+        table.write_csv(found, options.csv)
+    if options.plot:
+        from attnlab.bench import plot
+
+        plot.save(plot.ratios(found), options.plot)
+
+
+def one(setting: Setting, options: argparse.Namespace) -> list[table.Row]:
+    """Measure one setting and print its table, notes below it."""
+    found, notes = contestants(setting, options.libraries, options.methods)
+    calls = {c.name: prepare(c, setting) for c in found}
+    taken, failed = interleave(calls, options.rounds, options.seconds)
+    notes |= {name: f"failed: {why}" for name, why in failed.items()}
+    found = [c for c in found if c.name in taken]
+    wanted = setting.n <= LONGEST if options.memory is None else options.memory
+    notes |= {} if wanted else {"extra memory": f"not measured beyond N = {LONGEST} unless --memory asks for it"}
+    rows = table.rows(setting, found, taken, memory(setting, found) if wanted else {})
+    loud = noise(taken, yardsticks(found))
+    print("\n".join([*table.table(rows), *table.remarks(notes), *([loud] if loud else []), ""]), flush=True)
+    return rows
+
+
+def memory(setting: Setting, found: Sequence[Contestant]) -> dict[str, int]:
+    """Extra bytes of each contestant but the products."""
+    measured = [c for c in found if c.method != "products"]
+    return dict(zip([c.name for c in measured], extra_memory([(c, setting) for c in measured])))
+
+
+def yardsticks(found: Sequence[Contestant]) -> list[str]:
+    """The contestants with which the others are compared."""
+    return [c.name for c in found if c == UNIT or c.method == "products"]

@@ -1,0 +1,103 @@
+"""Who runs: every algorithm in every library, the libraries' own attention, and their matrix products.
+
+A contestant is called "jax tiled" and so on. "torch sdpa" is torch.nn.functional.scaled_dot_product_attention, the
+unit of all ratios; "jax nn" is jax.nn.dot_product_attention; "products" is one large square matrix product.
+"""
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from attnlab import METHODS, hardware
+from attnlab.bench.setting import Setting
+
+LIBRARIES = ("torch", "jax", "numpy")
+OWN = {"torch": ("sdpa",), "jax": ("nn",), "numpy": ()}
+SDPA = {
+    "sdpa-flash": "FLASH_ATTENTION", "sdpa-cudnn": "CUDNN_ATTENTION", "sdpa-efficient": "EFFICIENT_ATTENTION",
+    "sdpa-math": "MATH",
+}  # fmt: skip
+"""PyTorch's own, one by one, on a GPU."""
+
+KERNELS = {"torch": "triton", "jax": "pallas"}  # tiled as a kernel, on a GPU
+
+SLOW = ("lazy", "online")  # one key at a time
+QUADRATIC = ("naive", "safe", "nn", "sdpa-math")  # hold all scores
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A function of a library."""
+
+    library: str
+    method: str
+
+    @property
+    def name(self) -> str:
+        """Such as "jax tiled"."""
+        return f"{self.library} {self.method}"
+
+
+UNIT = Contestant("torch", "sdpa")
+
+
+def contestants(
+    setting: Setting, libraries: Sequence[str] | None = None, methods: Sequence[str] | None = None
+) -> tuple[list[Contestant], dict[str, str]]:
+    """Those who take part, the unit and the products always among them; and why others do not, by name.
+
+    Products come first: they settle the library at the start of a round, whatever the length. What takes very long
+    or does not fit into memory takes part only where ``methods`` names it.
+    """
+    present, notes = available(setting.device, libraries or LIBRARIES)
+    found = [UNIT] if "torch" not in present and importlib.util.find_spec("torch") else []
+    for library in present:
+        found.append(Contestant(library, "products"))
+        everyone = methods_of(library, setting.device)
+        for method in everyone:
+            contestant = Contestant(library, method)
+            if contestant == UNIT or method in (methods or everyone):
+                reason = None if methods else unfit(method, setting)
+                reason = reason or no_gradient(contestant, setting)
+                notes |= {contestant.name: reason} if reason else {}
+                found += [] if reason else [contestant]
+    return found, notes
+
+
+def available(device: str, libraries: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The libraries that can run on the device, and why others cannot."""
+    missing = [name for name in libraries if not importlib.util.find_spec(name)]
+    notes = dict.fromkeys(missing, "not installed")
+    present = [name for name in LIBRARIES if name in libraries and name not in missing]
+    if device == "cuda":
+        import jax
+
+        cannot = ["numpy"] + ["jax"] * (jax.default_backend() != "gpu")
+        notes |= {name: "does not run on this GPU" for name in present if name in cannot}
+        present = [name for name in present if name not in cannot]
+    return present, notes
+
+
+def methods_of(library: str, device: str) -> tuple[str, ...]:
+    """All that a library has, its own function first."""
+    if device == "cpu":
+        return *OWN[library], *METHODS
+    return *OWN[library], *(SDPA if library == "torch" else ()), *METHODS, KERNELS[library]
+
+
+def unfit(method: str, setting: Setting) -> str | None:
+    """Why a method is not worth its time or memory in this setting, if it is not."""
+    longest = 256 if setting.gradient else 1024
+    if method in SLOW and setting.n > longest:
+        return f"left out beyond {longest} keys, because they take one at a time; --methods lazy online asks for them"
+    scores = 4 * setting.batch * setting.heads * setting.n**2
+    if method in QUADRATIC and 4 * scores > hardware.memory_size() / 2:
+        return f"left out, because all scores are {scores / 2**30:.0f} GiB; --methods asks for them by name"
+    return None
+
+
+def no_gradient(contestant: Contestant, setting: Setting) -> str | None:
+    """NumPy has no automatic differentiation: tiled alone has a backward pass."""
+    if setting.gradient and contestant.library == "numpy" and contestant.method != "tiled":
+        return "no gradient in NumPy"
+    return None

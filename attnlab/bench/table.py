@@ -1,0 +1,132 @@
+"""What was measured, as rows: printed as a table, written as CSV."""
+
+import csv
+import datetime
+import importlib.metadata
+import os
+import platform
+import statistics
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from attnlab import hardware
+from attnlab.bench.calls import flops
+from attnlab.bench.contestants import UNIT, Contestant
+from attnlab.bench.setting import Setting
+from attnlab.bench.timing import spread
+from attnlab.plots.style import binary
+
+
+@dataclass(frozen=True)
+class Row:
+    """One contestant in one setting. rate: FLOP/s. fraction: of its library's matrix products. extra: bytes."""
+
+    contestant: Contestant
+    setting: Setting
+    seconds: float
+    spread: float
+    rounds: int
+    rate: float
+    ratio: float | None
+    fraction: float | None
+    extra: int | None
+
+
+def rows(
+    setting: Setting, found: Sequence[Contestant], taken: Mapping[str, Sequence[float]],
+    extra: Mapping[str, int],
+) -> list[Row]:
+    """The contestants that were timed, by their medians."""
+    times = {c: statistics.median(taken[c.name]) for c in found if c.name in taken}
+    rates = {c: flops(c, setting) / time for c, time in times.items()}
+    result = []
+    for c, time in times.items():
+        unit, product = times.get(UNIT), rates.get(Contestant(c.library, "products"))
+        if c.method == "products":
+            unit = product = None
+        result.append(Row(
+            c, setting, time, spread(taken[c.name]), len(taken[c.name]), rates[c], unit and time / unit,
+            product and rates[c] / product, extra.get(c.name),
+        ))  # fmt: skip
+    return result
+
+
+def table(found: Sequence[Row]) -> Iterator[str]:
+    """Lines to print for one setting, the contestants of a library together."""
+    unit, scale = ("TFLOP/s", 1e12) if found[0].setting.device == "cuda" else ("GFLOP/s", 1e9)
+    yield str(found[0].setting)
+    yield f"{'':<16}{'time':>12}{'spread':>9}{'÷ sdpa':>9}{unit:>10}{'of products':>13}{'extra memory':>15}"
+    library = found[0].contestant.library
+    for row in found:
+        if row.contestant.library != library:
+            library = row.contestant.library
+            yield ""
+        ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
+        fraction = "" if row.fraction is None else f"{row.fraction:.0%}"
+        extra = "" if row.extra is None else binary(row.extra)
+        scatter = "" if row.rounds == 1 else f"{row.spread:.0%}"
+        yield (f"{row.contestant.name:<16}{row.seconds * 1e3:>9.2f} ms{scatter:>9}{ratio:>9}"
+               f"{row.rate / scale:>10.1f}{fraction:>13}{extra:>15}").rstrip()
+
+
+def remarks(notes: Mapping[str, str]) -> Iterator[str]:
+    """Lines below a table: who did not take part, those with the same reason together."""
+    for reason in dict.fromkeys(notes.values()):
+        yield from textwrap.wrap(f"{', '.join(x for x in notes if notes[x] == reason)}: {reason}", 100)
+
+
+def write_csv(found: Sequence[Row], path: Path) -> None:
+    """One row a contestant and setting, below comments that say when and on what it was measured."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.write(f"# python -m attnlab.bench, {datetime.date.today().isoformat()}\n")
+        file.write(f"# {machine(found[0].setting.device)}\n")
+        file.write(f"# {versions()}\n")
+        writer = csv.DictWriter(file, list(record(found[0])))
+        writer.writeheader()
+        writer.writerows(record(row) for row in found)
+
+
+def record(row: Row) -> dict[str, object]:
+    """A row of the CSV: what ran, the setting, the numbers; nothing where there is none."""
+    setting = {**asdict(row.setting), "pass": row.setting.work}
+    del setting["gradient"]
+    setting["window"] = "" if row.setting.window is None else "{} {}".format(*row.setting.window)
+    numbers = {
+        "seconds": f"{row.seconds:.6g}", "spread": f"{row.spread:.3f}", "rounds": row.rounds,
+        "flop_per_second": f"{row.rate:.4g}", "ratio_to_sdpa": "" if row.ratio is None else f"{row.ratio:.4f}",
+        "fraction_of_products": "" if row.fraction is None else f"{row.fraction:.4f}", "extra_bytes": row.extra,
+    }  # fmt: skip
+    return {"library": row.contestant.library, "method": row.contestant.method, **setting, **numbers}
+
+
+def machine(device: str) -> str:
+    """The kind of machine: processor, cores that this process may use, memory, GPU."""
+    model = platform.processor() or platform.machine()
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        lines = information.read_text(encoding="utf-8").splitlines()
+        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
+    text = f"{model}, {cores()} cores, {hardware.memory_size() / 2**30:.0f} GiB, {platform.system()}"
+    if device == "cuda":
+        import torch
+
+        return f"{torch.cuda.get_device_name()}; {text}"
+    return text
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def versions() -> str:
+    """Of Python and the libraries."""
+    found = [f"Python {platform.python_version()}"]
+    for name in ("numpy", "jax", "torch"):
+        try:
+            found.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ", ".join(found)
