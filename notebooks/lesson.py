@@ -18,11 +18,15 @@ The learner's notebook has a stub where the markers are, the solved one is as wr
 nbgrader. An exercise is named by the first function in it (grade_id 01-double), its check by the exercise before it
 (01-double-check; one point unless a tag says otherwise). The tags hide-input, hide-output and hide-cell also fold the
 cell in JupyterLab; nbval-ignore-output, nbval-skip and raises-exception mean what nbval says.
+
+After the title every notebook gets one more cell, folded and not on the site, which installs the course on Google
+Colab: from the address in pyproject.toml, [project.urls] Source, or from an uploaded wheel if none is given there.
 """
 
 import hashlib
 import json
 import re
+import tomllib
 from collections import Counter
 from copy import deepcopy
 from dataclasses import dataclass
@@ -36,6 +40,13 @@ STUB = ("# YOUR CODE HERE", "raise NotImplementedError()")  # nbgrader's own
 FOLDS = {"hide-input": ["source"], "hide-output": ["outputs"], "hide-cell": ["source", "outputs"]}
 PYTHON = {"name": "python", "file_extension": ".py", "mimetype": "text/x-python", "pygments_lexer": "ipython3"}
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
+COLAB = """\
+# Google Colab: {how}. Elsewhere it does nothing.
+import sys
+
+if "google.colab" in sys.modules:
+    %pip install --quiet "{what}[course]{where}\""""
+UPLOAD = "upload the wheel of {name} (README, Other places), then run this cell"
 
 
 class LessonError(Exception):
@@ -98,11 +109,26 @@ def read(lesson: Path) -> tuple[NotebookNode, list[int]]:
         hidden = [part for tag in tags(cell) for part in FOLDS.get(tag, [])]
         if hidden:
             cell.metadata["jupyter"] = {f"{part}_hidden": True for part in hidden}
+    if (pyproject := lesson.parents[2] / "pyproject.toml").exists():
+        notebook.cells.insert(1, colab(pyproject, f"{short(lesson)}-colab"))
+        lines.insert(1, lines[0])
     grade(notebook, lesson, lines)
     digest = hashlib.sha256(json.dumps([describe(cell) for cell in notebook.cells]).encode()).hexdigest()
     record = {"lesson": lesson.name, "source": digest[:16]}
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL, "language_info": PYTHON, "attnlab": record})
     return notebook, lines
+
+
+def colab(pyproject: Path, cell_id: str) -> NotebookNode:
+    """The cell that installs the course on Google Colab."""
+    project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
+    name, source = project["name"], project.get("urls", {}).get("Source")
+    if source:
+        code = COLAB.format(how="this cell installs the course", what=name, where=f" @ git+{source}")
+    else:
+        code = COLAB.format(how=UPLOAD.format(name=name), what=f"$(ls {name}-*.whl)", where="")
+    metadata = {"tags": ["hide-input", "remove-cell"], "jupyter": {"source_hidden": True}}
+    return nbformat.v4.new_code_cell(code, id=cell_id, metadata=metadata)
 
 
 def tags(cell: NotebookNode) -> list[str]:
