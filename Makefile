@@ -1,6 +1,6 @@
 # attnlab. `make lab` opens the course, `make test` checks everything; both set up .venv when it is not there.
 .DEFAULT_GOAL := help
-.PHONY: help lab reset test notebooks bench clean setup
+.PHONY: help lab reset test notebooks book bench clean setup
 
 PORT ?=
 ARGS ?=
@@ -38,6 +38,9 @@ test: setup ## check everything: lint, unit tests, notebooks
 
 notebooks: setup ## rebuild the notebooks of changed lessons; LESSON=01, ARGS=--force
 	@$(PY) notebooks/build.py $(LESSON) $(ARGS)
+
+book: setup ## build the site of the course: build/book/index.html
+	@$(PY) notebooks/book/build.py $(ARGS)
 
 bench: setup ## compare the algorithms side by side
 	@$(PY) -m attnlab.bench $(ARGS)

@@ -1,0 +1,38 @@
+"""Build the site of the course, build/book, from the executed notebooks and the pages in this folder.
+
+    python notebooks/book/build.py             build; a warning is an error
+    python notebooks/book/build.py --to PATH   build elsewhere
+
+Nothing is run and nothing is fetched. First the pages are laid out in a folder of sources (see stage.py), then Sphinx
+reads them. Both folders are made anew each time: it takes seconds, and nothing of an older build can stay.
+"""
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+from sphinx.cmd.build import main as sphinx
+from stage import stage
+
+BOOK = Path(__file__).resolve().parent
+SITE = BOOK.parents[1] / "build/book"
+
+
+def main() -> None:
+    """Read the command line, lay out the sources, call Sphinx."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--to", type=Path, default=SITE, help="where the site goes (build/book)")
+    site = parser.parse_args().to.resolve()
+    work = site.with_name(f"{site.name}-work")
+    for folder in (site, work):
+        shutil.rmtree(folder, ignore_errors=True)
+    stage(BOOK.parent, work / "sources")
+    options = ["-q", "--fail-on-warning", "-c", str(BOOK), "-d", str(work / "cache")]
+    if status := sphinx([*options, str(work / "sources"), str(site)]):
+        sys.exit(status)
+    print(f"Open {site.as_uri()}/index.html")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Settings of the site; build.py calls Sphinx with them. Everything a page needs is in the site itself."""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.application import Sphinx
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+project = "attnlab"
+author = "The attnlab authors"
+project_copyright = author
+html_title = "attnlab"
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "sphinx_design",
+    "docstrings",
+]
+nitpicky = True
+
+# The notebooks carry their outputs; what is interactive has a static picture beside it.
+nb_execution_mode = "off"
+nb_ipywidgets_js = {}
+nb_code_prompt_show = "Show the code"
+nb_code_prompt_hide = "Hide the code"
+nb_merge_streams = True
+nb_render_markdown_format = "myst"
+myst_enable_extensions = ["amsmath", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+# One file of MathJax draws all formulas, without fonts. Without its menu a formula is no stop for the Tab key.
+mathjax_files = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static/mathjax"
+mathjax_path = "tex-svg.js"
+mathjax_options = {}
+mathjax3_config = {"options": {"enableMenu": False}}
+
+autodoc_default_options = {"member-order": "bysource"}
+autodoc_typehints = "none"
+add_module_names = False
+python_use_unqualified_type_names = True
+
+html_theme = "furo"
+html_static_path = ["static", str(mathjax_files / "tex-svg.js")]
+html_css_files = ["book.css"]
+html_favicon = "static/icon.svg"
+html_copy_source = False
+html_theme_options = {"navigation_with_keys": True}
+
+
+def as_written(app: Sphinx, page: nodes.document) -> None:
+    """Leave displayed formulas alone: Sphinx would wrap those of several lines in an environment that knows no tags."""
+    for formula in page.findall(nodes.math_block):
+        formula["classes"].append("amsmath")
+
+
+def setup(app: Sphinx) -> None:
+    """Called by Sphinx."""
+    app.connect("doctree-read", as_written)

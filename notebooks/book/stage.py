@@ -1,0 +1,94 @@
+"""Lay out the pages of the site in one folder: what Sphinx will read.
+
+The page of a lesson is the learner's notebook as it was run. In it
+
+- an exercise is followed by its solution, closed, with what the checker says of it, from the solved notebook;
+- the source of one thing in several libraries becomes tabs;
+- what moves in JupyterLab, and so has no output, is folded, with a line that says so;
+- at the end stands a link to the lesson's concept questions.
+
+All other pages are copied. A page keeps the name that it has in notebooks/ or notebooks/book/.
+"""
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+LISTING = re.compile(
+    r"<details(?: open)?><summary><b>(\w+)</b> &nbsp; `(\S+)`</summary>\n\n```python\n(.*?)\n```\n\n</details>",
+    re.DOTALL,
+)
+MARKER = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n", re.MULTILINE)
+TABS = "`````{{tab-set}}\n:sync-group: library\n\n{}\n`````"
+TAB = "````{{tab-item}} {0}\n:sync: {0}\n\n```{{code-block}} python\n:caption: {1}\n\n{2}\n```\n````"
+SOLUTION = "````{{dropdown}} Solution\n:class-container: solution\n\n```{{code-block}} python\n{}\n```\n{}````"
+VERDICT = "\n```{{raw}} html\n{}\n```\n"
+MOVES = "*In JupyterLab this cell has something to move; the static pictures of this page say the same.*"
+QUESTIONS = "Have you understood it? [The concept questions of this lesson](/questions/{}.md)"
+
+
+def stage(notebooks: Path, sources: Path) -> None:
+    """Fill the folder ``sources`` with the pages of the site."""
+    book = notebooks / "book"
+    shutil.copytree(book, sources, ignore=shutil.ignore_patterns("*.py", "__pycache__", "static"))
+    shutil.copytree(notebooks / "figures", sources / "figures")
+    for page in sources.rglob("*.md"):
+        page.write_text(from_root(page.read_text(encoding="utf-8")), encoding="utf-8")
+    for path in notebooks.glob("*.ipynb"):
+        nbformat.write(lesson(path, book), sources / path.name)
+
+
+def from_root(text: str) -> str:
+    """Links that go up to another page, counted from the folder of sources: there is only one level above."""
+    return re.sub(r"\]\((?:\.\./)+", "](/", text)
+
+
+def lesson(path: Path, book: Path) -> NotebookNode:
+    """The page of a notebook."""
+    notebook, solved = nbformat.read(path, as_version=4), path.parent / "solutions" / path.name
+    answers = nbformat.read(solved, as_version=4).cells if solved.exists() else notebook.cells
+    cells = [made for at in range(len(answers)) for made in page_cells(notebook.cells[at], answers[at:])]
+    if (book / "questions" / f"{path.name[:2]}.md").exists():
+        cells.append(nbformat.v4.new_markdown_cell(QUESTIONS.format(path.name[:2]), id="questions"))
+    notebook.cells = cells
+    return notebook
+
+
+def page_cells(cell: NotebookNode, answers: list[NotebookNode]) -> Iterator[NotebookNode]:
+    """What becomes of one cell; the same cell of the solved notebook and those after it have the answers."""
+    added = []
+    tags = cell.metadata.setdefault("tags", [])
+    if "exercise" in tags:
+        added = [solution(answers)]
+    elif "interact" in cell.source and cell.cell_type == "code" and not cell.outputs:
+        tags.append("hide-input")
+        added = [MOVES]
+    elif cell.cell_type == "code":
+        added = tabs(cell)
+    yield cell
+    for number, text in enumerate(added):
+        yield nbformat.v4.new_markdown_cell(text, id=f"{cell.id}-{number}")
+
+
+def solution(answers: list[NotebookNode]) -> str:
+    """A solution, closed, and what the checker says of it."""
+    check = next((cell for cell in answers if "check" in cell.metadata.get("tags", [])), None)
+    said = [output.data["text/html"] for output in check.outputs] if check else []
+    return SOLUTION.format(MARKER.sub("", answers[0].source + "\n").strip(), "".join(map(VERDICT.format, said)))
+
+
+def tabs(cell: NotebookNode) -> list[str]:
+    """Take the listings in several libraries out of a cell's outputs, and make them tabs."""
+    made, kept = [], []
+    for output in cell.outputs:
+        listings = LISTING.findall(output.get("data", {}).get("text/markdown", ""))
+        if len(listings) > 1:
+            made.append(TABS.format("\n\n".join(TAB.format(*listing) for listing in listings)))
+        else:
+            kept.append(output)
+    cell.outputs = kept
+    return made

@@ -1,0 +1,134 @@
+"""A lesson as a learner meets it: JupyterLab in a browser, cell by cell, an exercise answered wrongly, then rightly."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import nbformat
+import pytest
+
+from tests.book.conftest import ROOT
+
+LESSON = "00_start_here.ipynb"
+SECONDS = 120  # that a busy machine may take for one cell
+WRONG = "def average(weights, values):\n    return weights @ values / len(weights)\n"
+RIGHT = "def average(weights, values):\n    return weights @ values / weights.sum()\n"
+
+
+@pytest.fixture
+def work(tmp_path):
+    """A folder with a fresh work/, whose lesson has no outputs: what is read later comes from this run."""
+    (tmp_path / "notebooks").mkdir()
+    notebook = nbformat.read(ROOT / "notebooks" / LESSON, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    nbformat.write(notebook, tmp_path / "notebooks" / LESSON)
+    shutil.copy(ROOT / "notebooks/work.py", tmp_path / "notebooks")
+    subprocess.run([sys.executable, "notebooks/work.py", "fill"], cwd=tmp_path, check=True, capture_output=True)
+    return tmp_path
+
+
+@pytest.fixture
+def lab(work, browser):
+    """The address of a JupyterLab in that folder, which knows no settings of whoever runs the tests."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}", "work"]
+    command += ["--ServerApp.port_retries=0", "--IdentityProvider.token=", "--Application.log_level=WARN"]
+    env = {"HOME": str(work), "JUPYTER_PREFER_ENV_PATH": "1", "PYTHONPATH": str(ROOT)}
+    with open(work / "log", "wb") as log:
+        server = subprocess.Popen(command, cwd=work, env={**os.environ, **env}, stdout=log, stderr=log)
+    try:
+        yield answering(f"http://127.0.0.1:{port}", server, work / "log")
+    finally:
+        server.terminate()
+        server.wait(SECONDS)
+
+
+def answering(address, server, log):
+    """The address, once the server answers."""
+    for _ in range(10 * SECONDS):
+        assert server.poll() is None, log.read_text()
+        try:
+            urllib.request.urlopen(f"{address}/api", timeout=SECONDS).close()
+            return address
+        except OSError:
+            time.sleep(0.1)
+    raise TimeoutError(log.read_text())
+
+
+class Notebook:
+    """A notebook that is open in JupyterLab, its first cell active."""
+
+    def __init__(self, page, address, name):
+        self.page, self.runs = page, 0
+        page.set_default_timeout(1000 * SECONDS)
+        page.goto(f"{address}/lab/tree/{name}")
+        page.locator(".jp-Notebook h1").wait_for()
+        page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').wait_for()
+        self.active = page.locator(".jp-Notebook .jp-Cell.jp-mod-active")
+        self.active.click()
+
+    def run(self):
+        """Press Shift+Enter, which runs the active cell and makes the next one active. What then stands under it."""
+        number = self.active.get_attribute("data-windowed-list-index")
+        cell = self.page.locator(f'.jp-Notebook .jp-Cell[data-windowed-list-index="{number}"]')
+        code = "jp-CodeCell" in cell.get_attribute("class")
+        self.page.keyboard.press("Shift+Enter")
+        if not code:
+            return ""
+        self.runs += 1
+        if cell.locator(".jp-InputPlaceholder").count():  # folded code shows no number, but has an output
+            cell.locator(".jp-OutputArea-output").first.wait_for()
+        else:
+            cell.locator(".jp-InputPrompt", has_text=re.compile(rf"^\[{self.runs}\]:$")).wait_for()
+        assert cell.locator('[data-mime-type$=".error"], [data-mime-type$=".stderr"]').count() == 0, cell.inner_text()
+        return cell.locator(".jp-OutputArea").inner_text()
+
+    def write(self, code):
+        """Replace what is in the active cell."""
+        self.page.keyboard.press("Enter")
+        self.page.keyboard.press("ControlOrMeta+a")
+        self.page.keyboard.insert_text(code)
+
+    def up(self, cells):
+        """Move up."""
+        for _ in range(cells):
+            self.page.keyboard.press("ArrowUp")
+
+
+def test_a_lesson_is_worked_through(page, work, lab):
+    notebook, cells = Notebook(page, lab, LESSON), nbformat.read(work / "work" / LESSON, as_version=4).cells
+    at = next(i for i, cell in enumerate(cells) if "exercise" in cell.metadata.get("tags", []))
+    assert "check" in cells[at + 1].metadata.tags
+    for _ in range(at + 1):
+        notebook.run()
+    assert "average: not attempted yet." in notebook.run()
+
+    notebook.up(2)
+    notebook.write(WRONG)
+    notebook.run()
+    said = notebook.run()
+    assert "average: not right yet." in said
+    assert "You divide by the number of values." in said
+
+    notebook.up(2)
+    notebook.write(RIGHT)
+    notebook.run()
+    assert re.match(r"average: right, on \d+ inputs\.", notebook.run())
+
+    for _ in cells[at + 2 :]:
+        notebook.run()
+    assert notebook.runs == 4 + sum(cell.cell_type == "code" for cell in cells)
+    page.keyboard.press("ControlOrMeta+s")
+    page.locator(".lm-TabBar-tab.jp-mod-current:not(.jp-mod-dirty)").first.wait_for()
+    saved = nbformat.read(work / "work" / LESSON, as_version=4).cells[: len(cells)]  # below the last one is a new one
+    assert saved[at].source.strip() == RIGHT.strip()
+    assert all(cell.outputs or cell.id == cells[at].id for cell in saved if cell.cell_type == "code")

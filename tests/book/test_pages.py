@@ -1,0 +1,84 @@
+"""Every page of the book in a browser: it is drawn without complaint, fits the window, and shows what it has."""
+
+import pytest
+
+WIDTHS = (1280, 390)  # a laptop and a phone
+LOOK = """async () => {
+    await globalThis.MathJax?.startup?.promise;
+    const article = document.querySelector("article").cloneNode(true);
+    article.querySelectorAll("pre, code, script, mjx-container").forEach(element => element.remove());
+    const all = selector => [...document.querySelectorAll(selector)];
+    return {
+        images: all("img").filter(image => !image.complete || !image.naturalWidth).length,
+        silent: all("article img").filter(image => !image.alt.trim()).length,
+        formulas: all(".math").filter(formula => !formula.querySelector("mjx-container")).length,
+        errors: all("mjx-merror, [data-mjx-error]").length,
+        raw: article.textContent.match(/\\\\[a-zA-Z]{3,}|\\\\[()[\\]]|\\$[^$\\n]+\\$|\\|---/g) ?? [],
+    };
+}"""
+FITS = """() => [document.documentElement, document.querySelector(".content")]
+    .map(element => element.scrollWidth - element.clientWidth)"""
+NOTHING = {"images": 0, "silent": 0, "formulas": 0, "errors": 0, "raw": []}
+
+
+def visit(page, address, name):
+    """What is wrong with a page."""
+    page.goto(f"{address}/{name}", wait_until="load")
+    if page.locator("article").count() == 0:
+        yield "has no article"
+        return
+    found = page.evaluate(LOOK)
+    yield from (f"{fact}: {value}" for fact, value in found.items() if value != NOTHING[fact])
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 800})
+        if max(beyond := page.evaluate(FITS)) > 0:
+            yield f"is wider than a window of {width}: {beyond}"
+    page.set_viewport_size({"width": WIDTHS[0], "height": 800})
+
+
+def listen(page, address):
+    """A list that collects what the browser complains of: messages, failed requests, requests to the network."""
+    said = []
+    page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("requestfailed", lambda request: said.append(f"failed: {request.url}"))
+    page.on("response", lambda answer: said.append(f"{answer.status}: {answer.url}") if answer.status > 399 else None)
+    local = (address, "data:")
+    page.on("request", lambda request: None if request.url.startswith(local) else said.append(f"asks {request.url}"))
+    return said
+
+
+def test_every_page(page, site, address):
+    said, wrong = listen(page, address), []
+    names = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
+    assert "03_online_softmax.html" in names
+    for name in names:
+        wrong += [f"{name}: {fault}" for fault in visit(page, address, name)]
+        wrong += [f"{name}: {message}" for message in said]
+        said.clear()
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ('<img alt="a" src="/nowhere.png">', "images: 1"),
+        ('<img src="/_static/icon.svg">', "silent: 1"),
+        ('<img alt="a" src="/nowhere.png">', "404: "),
+        ("<p>The formula $x^2$.</p>", "raw: ['$x^2$']"),
+        ("<p>| a | b | |---|---|</p>", "raw: ['|---'"),
+        (r"<p>Thus \(x\).</p>", r"raw: ['\\(', '\\)']"),
+        ('<span class="math">x</span>', "formulas: 1"),
+        ('<pre style="width:2000px">x</pre>', "is wider than a window of 1280"),
+        ('<pre style="width:600px">x</pre>', "is wider than a window of 390"),
+        ("<script>nonsense()</script>", "nonsense is not defined"),
+        ('<script src="http://example.invalid/x.js"></script>', "asks http://example.invalid/x.js"),
+    ],
+)
+def test_a_bad_page_is_noticed(page, address, content, fault):
+    said = listen(page, address)
+    body = f'<!doctype html><body style="margin:0"><div class="content"><article>{content}</article></div>'
+    page.route("**/bad.html", lambda route: route.fulfill(body=body, content_type="text/html"))
+    page.route("**/*.invalid/*", lambda route: route.abort())
+    found = [*visit(page, address, "bad.html"), *said]
+    assert any(fault in message for message in found), found

@@ -1,0 +1,126 @@
+"""The book is complete, its links lead somewhere, and it needs nothing from the network."""
+
+import importlib
+import platform
+import re
+import tempfile
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import nbformat
+import pytest
+
+from tests.book.conftest import ROOT
+
+LESSONS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
+PUBLIC = ("attnlab", "attnlab.bench", "attnlab.costs", "attnlab.machine", "attnlab.plots")
+
+
+class Links(HTMLParser):
+    """Collects what a page refers to, what it loads, and its anchors."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.to, self.loads, self.anchors = [], [], {""}
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        has = dict(attributes)
+        self.anchors.add(has.get("id"))
+        if tag == "a" and "href" in has:
+            self.to.append(has["href"])
+        elif tag == "link" and has.get("rel") != "search":
+            self.loads.append(has.get("href"))
+        if "src" in has:
+            self.loads.append(has["src"])
+
+
+@pytest.fixture(scope="module")
+def pages(site):
+    """The pages of the site by path."""
+    return {path: Links(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
+
+
+def target(page, link):
+    """The file and the anchor that a link leads to; None if it leads out of the site."""
+    parts = urlsplit(link)
+    if parts.scheme or parts.netloc:
+        return None
+    return (page.parent / unquote(parts.path)).resolve() if parts.path else page, unquote(parts.fragment)
+
+
+def dead(pages):
+    """The links that lead nowhere, and what is loaded from elsewhere."""
+    for page, links in pages.items():
+        for link in [*links.to, *links.loads]:
+            found = target(page, link)
+            if found is None:
+                if link in links.loads and not link.startswith("data:"):
+                    yield f"{page.name} loads {link[:60]}"
+            elif not found[0].is_file() or (found[0] in pages and found[1] not in pages[found[0]].anchors):
+                yield f"{page.name} refers to {link}"
+
+
+def test_no_link_is_dead(pages):
+    assert sum(len(links.to) for links in pages.values()) > 1000
+    assert not [*dead(pages)]
+
+
+@pytest.mark.parametrize(
+    ("html", "wrong"),
+    [
+        ('<a href="b.html">', ["a.html refers to b.html"]),
+        ('<a href="#b">', ["a.html refers to #b"]),
+        ('<h1 id="b"><a href="#b"><a href="a.html#b"><a href="https://example.org">', []),
+        ('<img src="b.png">', ["a.html refers to b.png"]),
+        ('<script src="https://example.org/x.js">', ["a.html loads https://example.org/x.js"]),
+        ('<link rel="stylesheet" href="//example.org/x.css">', ["a.html loads //example.org/x.css"]),
+        ('<img src="data:image/png;base64,">', []),
+    ],
+)
+def test_a_dead_link_is_noticed(tmp_path, html, wrong):
+    page = tmp_path / "a.html"
+    page.write_text(html)
+    assert [*dead({page: Links(html)})] == wrong
+
+
+def test_every_page_of_the_course_is_there(site):
+    contents = (site / "index.html").read_text(encoding="utf-8")
+    for name in [*LESSONS, "reproductions", "reference/index"]:
+        assert (site / f"{name}.html").is_file()
+        assert f'href="{name}.html"' in contents
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_a_lesson_has_its_solutions_its_listings_and_its_figures(site, name):
+    page = (site / f"{name}.html").read_text(encoding="utf-8")
+    cells = nbformat.read(ROOT / f"notebooks/{name}.ipynb", as_version=4).cells
+    exercises = sum("exercise" in cell.metadata.get("tags", []) for cell in cells)
+    assert exercises > 0
+    assert page.count('<span class="sd-summary-text">Solution</span>') == exercises
+    assert page.count("not attempted yet") >= exercises <= page.count(": right, on ")
+    outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
+    assert page.count("<img alt=") == sum("<img alt=" in data.get("text/html", "") for data in outputs)
+    listings = sum(data.get("text/markdown", "").count("<summary><b>JAX</b> &nbsp; `") for data in outputs)
+    assert len(re.findall(r'class="sd-tab-label"[^>]*>\s*JAX', page)) == listings
+    assert "SOLUTION" not in page
+
+
+@pytest.mark.parametrize("package", PUBLIC)
+def test_the_reference_has_every_public_function(site, package):
+    pages = [path.read_text(encoding="utf-8") for path in (site / "reference").glob("*.html")]
+    found = [anchor.split(".") for page in pages for anchor in Links(page).anchors if anchor and "." in anchor]
+    module = importlib.import_module(package)
+    wanted = {name for name in module.__all__ if callable(getattr(module, name))}
+    assert wanted <= {name for *prefix, name in found if ".".join(prefix).startswith("attnlab")}
+
+
+def test_nothing_names_this_machine(site):
+    private = {str(ROOT), str(Path.home()), tempfile.gettempdir()}
+    places = re.compile("|".join(rf"(?<![\w.]){re.escape(place)}(?![\w.-])" for place in private - {"/", "/root"}))
+    host = platform.node()
+    for path in [*site.rglob("*.html"), *site.rglob("*.js")]:
+        text = re.sub(r"base64,[A-Za-z0-9+/=]+", "", path.read_text(encoding="utf-8"))
+        assert not places.search(text), path
+        assert len(host) < 5 or host.isalpha() or host not in text, path

@@ -1,0 +1,80 @@
+"""Readers can use the book: find a word, choose a library, open a solution, read in the dark, do without a mouse."""
+
+import re
+
+import pytest
+
+
+@pytest.mark.parametrize("served", [True, False], ids=["from a server", "from a folder"])
+def test_search_finds_the_lesson(page, site, address, served):
+    page.goto(f"{address if served else site.as_uri()}/index.html")
+    page.get_by_placeholder("Search").fill("butterfly")
+    page.keyboard.press("Enter")
+    page.get_by_role("main").get_by_role("link", name="11 · Block-sparse attention", exact=True).click()
+    assert page.get_by_role("heading", level=1).inner_text().startswith("11 · Block-sparse attention")
+
+
+def test_tabs_switch_together(page, address):
+    page.goto(f"{address}/02_safe_softmax.html")
+    tabs = page.locator(".sd-tab-label", has_text="JAX")
+    codes = page.get_by_text("safe_softmax", exact=False)
+    assert tabs.count() >= 2
+    shown = page.locator(".sd-tab-content:visible .caption-text")
+    assert {text.rsplit("/")[-1] for text in shown.all_inner_texts()} == {"numpy.py"}
+    assert codes.count() > 0
+    tabs.first.click()
+    assert {text.rsplit("/")[-1] for text in shown.all_inner_texts()} == {"jax.py"}
+    page.keyboard.press("ArrowRight")
+    assert "torch.py" in {text.rsplit("/")[-1] for text in shown.all_inner_texts()}
+
+
+def test_a_solution_opens(page, address):
+    page.goto(f"{address}/01_naive_attention.html")
+    solution = page.locator("details.solution").first
+    assert not solution.get_by_text("attention_row: right").is_visible()
+    solution.locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert solution.get_by_text("attention_row: right").is_visible()
+    assert "def attention_row(" in solution.inner_text()
+
+
+def brightness(page, selector):
+    """The mean of red, green and blue of an element's background, from 0 to 255."""
+    color = page.locator(selector).first.evaluate("element => getComputedStyle(element).backgroundColor")
+    return sum(map(int, re.findall(r"\d+", color)[:3])) / 3
+
+
+def test_light_and_dark(page, address):
+    page.emulate_media(color_scheme="dark")
+    page.goto(f"{address}/01_naive_attention.html")
+    assert brightness(page, "body") < 50
+    assert brightness(page, "article img") == 255  # figures are drawn on white
+    page.get_by_role("button", name=re.compile("color mode|theme", re.IGNORECASE)).first.click()
+    assert page.locator("body").get_attribute("data-theme") == "light"
+    assert brightness(page, "body") > 200
+
+
+def test_all_links_are_reached_by_the_keyboard(page, address):
+    page.goto(f"{address}/01_naive_attention.html")
+    links = page.locator("a[href]:visible")
+    wanted = set(links.evaluate_all("links => links.filter(link => link.offsetParent).map(link => link.href)"))
+    page.keyboard.press("Tab")
+    assert page.locator(":focus").inner_text() == "Skip to content"
+    reached = set()
+    for _ in range(400):
+        page.keyboard.press("Tab")
+        at = page.evaluate("document.activeElement.href ?? document.activeElement.tagName")
+        if at == "BODY":
+            break
+        reached.add(at)
+    assert at == "BODY"
+    assert wanted <= reached, wanted - reached
+    assert {"INPUT", "SUMMARY", "BUTTON"} <= reached
+
+
+def test_skip_link_leads_to_the_text(page, address):
+    page.goto(f"{address}/01_naive_attention.html")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.locator("article :focus").count() == 1
