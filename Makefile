@@ -23,7 +23,7 @@ setup: ## make or update .venv (the other targets do this by themselves)
 
 lab: setup ## open the course in JupyterLab; PORT=9999, ARGS=--no-browser
 	@$(PY) notebooks/work.py fill
-	@echo "JupyterLab opens in the browser. To stop it: Ctrl-C here."
+	@echo "JupyterLab starts. To stop it: Ctrl-C here, twice."
 	@$(PY) -m jupyterlab --Application.log_level=WARN --KernelManager.transport_encryption=auto \
 	  $(AS_ROOT) $(if $(PORT),--port=$(PORT)) $(ARGS) work
 

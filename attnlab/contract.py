@@ -16,7 +16,7 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from attnlab.checks import (
     LIBRARIES, boolean, check_arrays, check_bias, check_block_mask, check_dropout, check_mask, check_shapes,
@@ -25,11 +25,13 @@ from attnlab.checks import (
 from attnlab.tiles import Band, BlockMask
 
 Array = Any  # a NumPy, JAX or PyTorch array: the public functions check their arguments themselves
+Function = TypeVar("Function", bound=Callable)  # so that editors and type checkers see the signature
 Window = int | tuple[int | None, int | None] | None
 
 ARGUMENTS = """
     Arguments (every attention function of attnlab takes the same and computes the same):
-        query: (..., Hq, N, D), or (N, D) for one head. float16, bfloat16, float32 or float64.
+        query: (..., Hq, N, D), or (N, D) for one head: heads before tokens, as in PyTorch; jax.nn has them
+            after. float16, bfloat16, float32 or float64.
         key: (..., Hk, M, D), Hk divides Hq; query head h reads key head h // (Hq / Hk).
         value: (..., Hk, M, Dv). One library, one dtype, one device for all three; batch axes equal.
         causal: query i sees key j iff j <= i + (M - N): aligned to the bottom right, so one new query
@@ -44,6 +46,9 @@ ARGUMENTS = """
         dropout, seed: drop probabilities with chance ``dropout``, by the integer seed in [0, 2**32); which
             are kept is ``attnlab.dropout_mask(seed, (..., Hq, N, M), dropout)``, in every library.
         return_lse: also return lse = log sum of e^score over the visible keys.
+        Under jax.jit the arrays and ``seed`` (a uint32 scalar) may be traced; the other options are Python
+        values. Of a cache that holds t keys, t traced, mask = arange(M) < t hides the rest. Under jax.vmap
+        the examples share one dropout mask unless seed is mapped.
 
     Returns out (..., Hq, N, Dv) in query's dtype, or (out, lse) with lse (..., Hq, N) in float32 (float64
     for float64 input). Scores and sums are accumulated in that dtype. A query that sees no key gives
@@ -153,13 +158,21 @@ def group_heads(x: Any, heads: tuple[int, ...]) -> Any:
     return x.reshape((*shape[:-3], *split, *shape[-2:]))
 
 
-def dispatches(public: Callable) -> Callable:
+def bind(public: Callable, signature: inspect.Signature, args: tuple, kwargs: dict) -> inspect.BoundArguments:
+    """The arguments by name; a TypeError names the function, as Python's own would."""
+    try:
+        return signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{public.__name__}() {error}") from None
+
+
+def dispatches(public: Function) -> Function:
     """Decorator of a public signature: call the function of that name in the file of the query's library."""
     signature = inspect.signature(public)
 
     @functools.wraps(public)
     def function(*args: Any, **kwargs: Any) -> Any:
-        query = signature.bind(*args, **kwargs).arguments["query"]
+        query = bind(public, signature, args, kwargs).arguments["query"]
         module = backend("query", query, public.__module__)
         return getattr(module, public.__name__)(*args, **kwargs)
 
@@ -167,7 +180,7 @@ def dispatches(public: Callable) -> Callable:
     return function
 
 
-def implements(public: Callable) -> Callable[[Callable], Callable]:
+def implements(public: Function) -> Callable[[Callable], Function]:
     """Decorator of a core: it gets the signature and the documentation of ``public``, its checks and its shapes.
 
     The core is called as core(query, key, value, mask, bias, seed, rules, **block sizes) with grouped
@@ -181,7 +194,7 @@ def implements(public: Callable) -> Callable[[Callable], Callable]:
 
         @functools.wraps(public)
         def function(*args: Any, **kwargs: Any) -> Any:
-            bound = signature.bind(*args, **kwargs)
+            bound = bind(public, signature, args, kwargs)
             bound.apply_defaults()
             check_static(return_lse=bound.arguments["return_lse"])
             return_lse = boolean("return_lse", bound.arguments.pop("return_lse"))

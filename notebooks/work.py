@@ -59,7 +59,8 @@ def fill(notebooks: Path, work: Path) -> None:
 def reset(notebooks: Path, work: Path, lesson: str) -> None:
     """Move the learner's notebook to work/backups/ under a new number and copy the lesson again."""
     names = {short(path): path for path in lessons(notebooks)}
-    source = names.get(lesson.removesuffix(".ipynb").split("_")[0].zfill(2))
+    number = lesson.removesuffix(".ipynb").split("_")[0]
+    source = names.get(number.zfill(2)) if number else None
     if source is None:
         sys.exit(f"Say which lesson, e.g. make reset LESSON=01. There are: {', '.join(names) or 'none'}.")
     work.mkdir(exist_ok=True)

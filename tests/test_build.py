@@ -279,5 +279,6 @@ def test_work_is_never_overwritten(project: Path, built: Path) -> None:
     assert work.read_bytes() == ours.read_bytes()
     backups = [project / f"work/backups/01_toy-{n}.ipynb" for n in (1, 2)]
     assert [path.read_bytes() for path in backups] == [edited, ours.read_bytes()]
+    ours.rename(project / "notebooks/00_toy.ipynb")
     status, said = run(sys.executable, "notebooks/work.py", "reset", cwd=project)
-    assert (status, said) == (1, "Say which lesson, e.g. make reset LESSON=01. There are: 01.\n")
+    assert (status, said) == (1, "Say which lesson, e.g. make reset LESSON=01. There are: 00.\n")

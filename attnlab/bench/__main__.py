@@ -41,11 +41,11 @@ def parser() -> argparse.ArgumentParser:
         description=f"Every algorithm in every library, side by side; ratios are to\n{SDPA} (sdpa).",
     )  # fmt: skip
     add = p.add_argument
-    add("--n", type=int, nargs="+", help="queries, and as many keys (2048); several lengths: a table each")
-    add("--batch", type=int, default=1, help="batch size (1)")
-    add("--heads", type=int, default=8, help="query heads (8)")
-    add("--kv-heads", type=int, help="key/value heads; default: as many as query heads")
-    add("--d", type=int, nargs="+", default=[64], help="size of a query, key and value (64)")
+    add("--n", type=positive, nargs="+", help="queries, and as many keys (2048); several lengths: a table each")
+    add("--batch", type=positive, default=1, help="batch size (1)")
+    add("--heads", type=positive, default=8, help="query heads (8)")
+    add("--kv-heads", type=positive, help="key/value heads; default: as many as query heads")
+    add("--d", type=positive, nargs="+", default=[64], help="size of a query, key and value (64)")
     add("--dtype", nargs="+", choices=DTYPES, default=["float32"], help="of the arrays (float32)")
     add("--causal", nargs="?", choices=["no", "yes", "both"], const="yes", default="no", help="hide later keys")
     add("--window", type=int, nargs=2, metavar=("LEFT", "RIGHT"), help="hide distant keys; -1 is unbounded")
@@ -53,11 +53,11 @@ def parser() -> argparse.ArgumentParser:
     add("--only", choices=["forward", "forward+backward"], help="one pass; default: both")
     add("--methods", nargs="+", choices=METHODS, metavar="NAME", help=f"{', '.join(METHODS)}; default: all that fit")
     add("--libraries", nargs="+", choices=["numpy", "jax", "torch"], help="default: all that are installed")
-    add("--block-q", type=int, help="block of queries of tiled; default: its own")
-    add("--block-k", type=int, help="block of keys of tiled; default: its own")
+    add("--block-q", type=positive, help="block of queries of tiled; default: its own")
+    add("--block-k", type=positive, help="block of keys of tiled; default: its own")
     add("--device", choices=["cpu", "cuda"], default="cpu", help="where the arrays are (cpu)")
-    add("--threads", type=int, help="cores for this process; default: all that it may use")
-    add("--rounds", type=int, help="calls of each contestant; default: 3 to 31, as --seconds allow")
+    add("--threads", type=positive, help="cores for this process; default: all that it may use")
+    add("--rounds", type=positive, help="calls of each contestant; default: 3 to 31, as --seconds allow")
     add("--seconds", type=float, default=12, help="for the rounds of one table, about (12)")
     add("--memory", action=argparse.BooleanOptionalAction, help="measure extra memory; default: up to N = 4096")
     add("--csv", type=Path, metavar="FILE", help="write the numbers")
@@ -65,6 +65,13 @@ def parser() -> argparse.ArgumentParser:
     add("--targets", action="store_true",
         help="judge the project's own targets on a CPU; heeds --n, --rounds, --seconds and --threads only")
     return p
+
+
+def positive(text: str) -> int:
+    """An integer of at least 1."""
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{number} is less than 1")
+    return number
 
 
 def environment(options: argparse.Namespace) -> None:

@@ -1,10 +1,13 @@
 """``python -m attnlab.plots FILE.svg`` draws the ladders of the README."""
 
-import sys
+import argparse
 
 from attnlab.plots import STYLE, ladders
 
 import matplotlib
 
+parser = argparse.ArgumentParser(prog="python -m attnlab.plots", description="Draw the two ladders of the course.")
+parser.add_argument("file", metavar="FILE.svg")
+file = parser.parse_args().file
 with matplotlib.rc_context(STYLE):
-    ladders().savefig(sys.argv[1], metadata={"Date": None})
+    ladders().savefig(file, metadata={"Date": None})

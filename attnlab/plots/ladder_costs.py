@@ -5,7 +5,7 @@ traffic.svg, roofline.svg and time.svg for the README.
 """
 
 import statistics
-import sys
+import argparse
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -181,8 +181,12 @@ def one_core() -> Accelerator:
     return machine
 
 
-def main(folder: str) -> None:
+def main() -> None:
     """Measure, draw, write."""
+    parser = argparse.ArgumentParser(prog="python -m attnlab.plots.ladder_costs", description="Draw README's figures.")
+    parser.add_argument("folder", type=Path, metavar="FOLDER")
+    folder = parser.parse_args().folder
+    folder.mkdir(parents=True, exist_ok=True)
     figures = {
         "memory": memory(measure_memory()),
         "traffic": traffic(count_traffic()),
@@ -191,8 +195,8 @@ def main(folder: str) -> None:
     }
     for name, figure in figures.items():
         with matplotlib.rc_context(STYLE):
-            figure.savefig(Path(folder) / f"{name}.svg", metadata={"Date": None})
+            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

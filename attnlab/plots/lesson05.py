@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from attnlab.plots.style import COLORS, GRAY, INK, LIBRARIES, MARKERS, canvas, darker
+from attnlab.plots.style import COLORS, GRAY, INK, LIBRARIES, MARKERS, binary, canvas, darker
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -103,6 +103,31 @@ def valley(
         axes.annotate("one chunk\nof scores", (2**8.5, 2**8.5), (-6, 6), ha="right", va="bottom", **label)
         axes.annotate("summaries", (m**0.86, m**0.14 * (dv + 2)), (4, 6), **label)
         axes.set_ylim(bottom=max(low, 128))
+    return figure
+
+
+def choice(n: int, cq: int, ck: int, dv: int = 64) -> Figure:
+    """Bytes of float32 that a chunk of ``cq`` queries holds against Ck: both terms, the least, and the chosen Ck."""
+    figure, axes = canvas(7.6, 4.2)
+    ck, row = min(ck, n), 4 * min(cq, n)
+    sizes = np.unique(np.append(np.geomspace(16, n, 200).astype(int), ck))
+    scores, summaries = row * sizes, row * -(-n // sizes) * (dv + 2)
+    held = scores + summaries
+    chosen, least = np.searchsorted(sizes, ck), held.argmin()
+    axes.plot(sizes, held, color=COLORS["chunked"])
+    for term, line, name, at in ((scores, ":", "one chunk of scores", 0), (summaries, "--", "summaries", -1)):
+        axes.plot(sizes, term, line, color=GRAY, linewidth=1.2)
+        axes.annotate(name, (sizes[at], term[at]), (4, -3) if at else (0, -6), textcoords="offset points", va="top",
+                      ha="left", fontsize=9, color=GRAY)
+    axes.plot(sizes[least], held[least], "D", color="white", markeredgecolor=COLORS["chunked"], markersize=8)
+    axes.plot(ck, held[chosen], "D", color=COLORS["chunked"], markeredgecolor="white", markersize=10)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    ticks = [2**e for e in range(6, 37, 5)]
+    axes.set_yticks(ticks, [binary(tick) for tick in ticks])
+    axes.set(xlim=(2**3.5, 2**22), ylim=(2**8, 2**35), xlabel="keys in a chunk, Ck", ylabel="extra memory (bytes)")
+    axes.set_title(f"Ck = {ck:,} holds {binary(int(held[chosen]))}, {held[chosen] / held[least]:.2f} times the least "
+                   f"(open); all scores: {binary(4 * n * n)}")
     return figure
 
 

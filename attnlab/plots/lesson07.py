@@ -103,7 +103,8 @@ def roofline(
     for b, (x, rate) in layers.items():
         axes.plot(x, rate, "D", color=GRAY, markersize=4, zorder=3)
         if b in (sorted(layers)[1], max(layers)):
-            axes.annotate(f"XW, {b} rows", (x, rate), (7, -11), textcoords="offset points", fontsize=9, color=GRAY)
+            axes.annotate(f"linear layer, {b} rows", (x, rate), (7, -11), textcoords="offset points", fontsize=9,
+                          color=GRAY)
     place(axes, machine, algorithms)
     axes.annotate("memory-bound", (left, low), (6, 6), textcoords="offset points", fontsize=9, color=GRAY)
     axes.annotate("compute-bound", (right, low), (-6, 6), textcoords="offset points", ha="right", fontsize=9,

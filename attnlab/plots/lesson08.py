@@ -43,19 +43,28 @@ def visits(events: Sequence[tuple[str, str, Any, int]]) -> list[Visit]:
 
 
 def walk(
-    found: Sequence[Visit], n: int, m: int, block_q: int, block_k: int, at: Sequence[int] | None = None
+    found: Sequence[Visit], n: int, m: int, block_q: int, block_k: int, at: Sequence[int] | None = None,
+    itemsize: int = 2,
 ) -> Figure:
-    """Panels of the walk: what each visit holds on chip, which scores are done, and the elements moved so far."""
-    chosen = list(range(len(found)) if at is None else at)
+    """Panels of the walk: what each visit holds on chip, which scores are done, and the elements moved so far.
+
+    ``at``: the numbers of the visits to draw, from 0; one beyond the end is the last. A single one is drawn large, with
+    its totals in bytes, ``itemsize`` for each element.
+    """
+    chosen = [min(number, len(found) - 1) for number in (range(len(found)) if at is None else at)]
     columns = min(len(chosen), 6)
     lines = -(-len(chosen) // columns)
-    wide = 1.72 if len(chosen) > 1 else 3.2
+    wide = 1.72 if len(chosen) > 1 else 4.2
     tall = wide * (n + 7.6) / (m + 5.2) + 0.4
     figure, grid = canvas(wide * columns + 0.2, tall * lines, ncols=columns, nrows=lines, squeeze=False)
     for axes in grid.flat:
         axes.axis("off")
     for axes, number in zip(grid.flat, chosen):
         panel(axes, found, number, n, m, block_q, block_k)
+    if len(chosen) == 1:
+        moved = [itemsize * sum(x.values()) for x in (found[chosen[0]].loaded, found[chosen[0]].stored)]
+        text = f"visit {chosen[0] + 1} of {len(found)}: {moved[0]:,} + {moved[1]:,} = {sum(moved):,} bytes so far"
+        grid.flat[0].set_title(text, loc="center", fontsize=9)
     return figure
 
 
@@ -203,8 +212,8 @@ def footprint(
     return figure
 
 
-def speed(lengths: Sequence[int], seconds: Sequence[float]) -> Figure:
-    """Time of a fixed number of queries against the number of keys, with a line of slope 1."""
+def speed(lengths: Sequence[int], seconds: Sequence[float], queries: int) -> Figure:
+    """Time of some queries against the number of keys, with a line of slope 1."""
     figure, axes = canvas(6.2, 3.4)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
@@ -214,5 +223,5 @@ def speed(lengths: Sequence[int], seconds: Sequence[float]) -> Figure:
     axes.annotate("in proportion to M", (lengths[len(lengths) // 2], line[len(lengths) // 2]), (8, -12),
                   textcoords="offset points", fontsize=9, color=darker(COLORS["tiled"]))
     axes.set_xticks(lengths[::2], [f"2$^{{{int(n).bit_length() - 1}}}$" for n in lengths[::2]])
-    axes.set(xlabel="number of keys M", ylabel="time of 256 queries (s)")
+    axes.set(xlabel="number of keys M", ylabel=f"time of {queries} queries (s)")
     return figure

@@ -55,7 +55,7 @@ def powers(panels: Sequence[Mapping], standard: Sequence[Sequence[int]], floor: 
     note(first, "standard", (x[-1], standard[0][-1]), (0, 5), darker(NAIVE), "right")
     note(first, "FlashAttention", (x[4], y[4]), (10, 2), darker(TILED), "left")
     note(first, "4ND: inputs and output once", (x[0], floor), (0, 4), GRAY, "left")
-    note(first, "D ≤ $M_s$ ≤ ND", (span[1], first.get_ylim()[1]), (-6, -14), GRAY, "right")
+    note(first, "D ≤ $M_{sram}$ ≤ ND", (span[1], first.get_ylim()[1]), (-6, -14), GRAY, "right")
     note(grid[1], "standard", (panels[1]["x"][2], standard[1][2]), (-6, 4), darker(NAIVE), "right")
     note(grid[2], "standard", (panels[2]["x"][-1], standard[2][-1]), (0, -14), darker(NAIVE), "right")
     grid[0].set(ylabel="elements moved")

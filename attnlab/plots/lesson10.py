@@ -35,22 +35,22 @@ def draw(axes: Axes, title: str, stored: bool) -> None:
     names = [name for name in TOP if not stored or name not in ("lse", "O")]
     spots = {name: (TOP[name], 0.96, NARROW, "slow", name) for name in names}
     spots["dP"] = (0.57, 0.70, WIDE, inner, "dP = dO Vᵀ")
-    spots["dS"] = (0.50, 0.24, 0.32, inner, "dS = P ∘ (dP − D)")
+    spots["dS"] = (0.50, 0.24, 0.32, inner, "dS = P ∘ (dP − Δ)")
     spots["dV"] = (0.14, 0.0, WIDE, "result", "dV += Pᵀ dO")
     spots["dQ"] = (0.50, 0.0, WIDE, "result", "dQ += c dS K")
     spots["dK"] = (0.86, 0.0, WIDE, "result", "dK += c dSᵀ Q")
-    arrows = [("V", "dP"), ("dO", "dP"), ("P", "dV"), ("P", "dS"), ("dP", "dS"), ("D", "dS"), ("dS", "dQ")]
+    arrows = [("V", "dP"), ("dO", "dP"), ("P", "dV"), ("P", "dS"), ("dP", "dS"), ("Δ", "dS"), ("dS", "dQ")]
     arrows += [("dS", "dK")]
     if stored:
         spots["P"] = (0.36, 0.96, NARROW, "matrix", "P")
-        spots["D"] = (0.85, 0.47, 0.33, "slow", "D = rowsum(P ∘ dP)")
-        arrows += [("dP", "D")]
+        spots["Δ"] = (0.85, 0.47, 0.33, "slow", "Δ = rowsum(P ∘ dP)")
+        arrows += [("dP", "Δ")]
         numbers = {"dV": 1, "dP": 2, "dQ": 3, "dK": 4}
     else:
         spots["S"] = (0.13, 0.70, WIDE, inner, "S = c Q Kᵀ")
         spots["P"] = (0.25, 0.47, WIDE, inner, "P = exp(S − lse)")
-        spots["D"] = (0.85, 0.47, 0.33, "slow", "D = rowsum(dO ∘ O)")
-        arrows += [("Q", "S"), ("K", "S"), ("S", "P"), ("lse", "P"), ("dO", "D"), ("O", "D")]
+        spots["Δ"] = (0.85, 0.47, 0.33, "slow", "Δ = rowsum(dO ∘ O)")
+        arrows += [("Q", "S"), ("K", "S"), ("S", "P"), ("lse", "P"), ("dO", "Δ"), ("O", "Δ")]
         numbers = {"S": 1, "dV": 2, "dP": 3, "dQ": 4, "dK": 5}
     for start, end in arrows:
         arrow(axes, spots[start], spots[end])
@@ -102,8 +102,8 @@ def traffic(
         ticks = [2**e for e in range(10, 60, 2) if low <= 2**e <= high]
         axes.set_yticks(ticks, [binary(tick) for tick in ticks])
         axes.set_xlim(x[0] * 0.8, x[-1] * (x[-1] / x[0]) ** 0.42)
-    left.set(title=titles[0], xlabel="sequence length N = M (tokens)", ylabel="moved between HBM and chip")
-    right.set(title=titles[1], xlabel="fast memory", ylabel="moved between HBM and chip")
+    left.set(title=titles[0], xlabel="sequence length N = M (tokens)", ylabel="moved between HBM and chip (bytes)")
+    right.set(title=titles[1], xlabel="fast memory (bytes)", ylabel="moved between HBM and chip (bytes)")
     kept = list(sizes)[::2]
     right.set_xticks(kept, [binary(size) for size in kept])
     left.plot([], [], "o", color=INK, fillstyle="none", label="counted by the machine")

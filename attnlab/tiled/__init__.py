@@ -29,7 +29,7 @@ def tiled_attention(
     (block-sparse FlashAttention, algorithm 5); under jax.jit it is a constant.
     On a GPU a kernel runs in place of the loops (PyTorch: Triton, if installed; JAX: Pallas), but for a
     bias, float64, head sizes above 256 and block sizes that are no multiples of 16; its tiles are then no
-    larger than the block sizes. Not twice differentiable: use safe_attention for that.
+    larger than the block sizes. No forward-mode derivative and no second one: use safe_attention for these.
     The gradient recomputes the weights as e^(score - lse), so it inherits the rounding of lse: in float32 a
     relative error of about 6e-8 times the magnitude of the row's largest score. Where a bias of -1e6 or
     below covers a whole row, hide the row by a mask or use safe_attention.

@@ -14,7 +14,7 @@ def summary_by_loop(q, k, v):
         for score, row in zip(s, v):
             l[i] += np.exp(score - m[i])
             o[i] += np.exp(score - m[i]) * row
-    return o, l, m
+    return m, l, o
 
 
 def summary_in_torch(q, k, v):
@@ -23,19 +23,19 @@ def summary_in_torch(q, k, v):
     if len(k):
         m = s.amax(dim=1)
     p = (s - m[:, None]).exp()
-    return p @ v, p.sum(dim=1), m
+    return m, p.sum(dim=1), p @ v
 
 
 def summary_in_jax(q, k, v):
     s = jnp.einsum("nd,cd->nc", q, k) / jnp.sqrt(q.shape[1])
     m = jnp.max(s, axis=1, initial=-jnp.inf)
     p = jnp.exp(s - jnp.where(m == -jnp.inf, 0, m)[:, None])
-    return jnp.dot(p, v), jnp.sum(p, axis=1), m
+    return m, jnp.sum(p, axis=1), jnp.dot(p, v)
 
 
 def bare_summary(q, k, v):
     p = np.exp(q @ k.T / q.shape[1] ** 0.5)
-    return p @ v, p.sum(1), np.zeros(len(q))
+    return np.zeros(len(q)), p.sum(1), p @ v
 
 
 def chunk_by_search(M, Dv):

@@ -172,7 +172,7 @@ EXERCISE = Exercise(
         ),
     ),
     hints=(
-        "Three loops over x: the maximum, the sum of e^(x - m), the weights.",
+        "What must be known before the first exponential, and what before the first weight? Each takes a loop over x.",
         "Compute the exponential again in the third loop instead of storing it in the second.",
         "In a loop, read x[i] once: keep it in a variable if you need it twice.",
         "Start the maximum at -math.inf and the sum at 0.",

@@ -20,20 +20,20 @@ def attention_in_chunks(query: Array, key: Array, value: Array, Cq: int, Ck: int
 
 
 def summary(q: Array, k: Array, v: Array) -> Triple:
-    """(o, l, m) of a chunk, with one array of scores."""
+    """(m, l, o) of a chunk, with one array of scores."""
     s = q @ k.T
     s /= np.sqrt(q.shape[1])
     m = s.max(1)
     s -= m[:, None]
     np.exp(s, out=s)
-    return s @ v, s.sum(1), m
+    return m, s.sum(1), s @ v
 
 
 def combined(chunks: list[Triple]) -> Array:
     """All summaries brought to one maximum, added, divided."""
-    top = np.max([m for _, _, m in chunks], axis=0)
-    o = sum(np.exp(m - top)[:, None] * o for o, _, m in chunks)
-    return o / sum(np.exp(m - top) * l for _, l, m in chunks)[:, None]
+    top = np.max([m for m, _, _ in chunks], axis=0)
+    o = sum(np.exp(m - top)[:, None] * o for m, _, o in chunks)
+    return o / sum(np.exp(m - top) * l for m, l, _ in chunks)[:, None]
 
 
 def variant(keys: Function | None = None, combine: Function | None = None) -> Function:
@@ -82,25 +82,25 @@ def padded(key: Array, value: Array, ck: int) -> list[tuple[Array, Array]]:
 
 def mean(chunks: list[Triple]) -> Array:
     """Wrong: the plain mean of the chunks' outputs."""
-    return np.mean([o / l[:, None] for o, l, _ in chunks], axis=0)
+    return np.mean([o / l[:, None] for _, l, o in chunks], axis=0)
 
 
 def unshifted(chunks: list[Triple]) -> Array:
     """Wrong: the sums are added although each was taken relative to its own maximum."""
-    return sum(o for o, _, _ in chunks) / sum(l for _, l, _ in chunks)[:, None]
+    return sum(o for _, _, o in chunks) / sum(l for _, l, _ in chunks)[:, None]
 
 
 def half_shifted(chunks: list[Triple]) -> Array:
     """Wrong: o is brought to the common maximum, l is not."""
-    top = np.max([m for _, _, m in chunks], axis=0)
-    return sum(np.exp(m - top)[:, None] * o for o, _, m in chunks) / sum(l for _, l, _ in chunks)[:, None]
+    top = np.max([m for m, _, _ in chunks], axis=0)
+    return sum(np.exp(m - top)[:, None] * o for m, _, o in chunks) / sum(l for _, l, _ in chunks)[:, None]
 
 
 def upside_down(chunks: list[Triple]) -> Array:
     """Wrong: the inverse factor."""
-    top = np.max([m for _, _, m in chunks], axis=0)
-    o = sum(np.exp(top - m)[:, None] * o for o, _, m in chunks)
-    return o / sum(np.exp(top - m) * l for _, l, m in chunks)[:, None]
+    top = np.max([m for m, _, _ in chunks], axis=0)
+    o = sum(np.exp(top - m)[:, None] * o for m, _, o in chunks)
+    return o / sum(np.exp(top - m) * l for m, l, _ in chunks)[:, None]
 
 
 def few_queries(query: Array, key: Array, value: Array, Cq: int, Ck: int) -> Array:
@@ -113,14 +113,14 @@ def few_queries(query: Array, key: Array, value: Array, Cq: int, Ck: int) -> Arr
 
 def stacked(chunks: list[Triple]) -> Array:
     """Right, and every summary is held twice or three times."""
-    o, l, m = (np.stack(part) for part in zip(*chunks))
+    m, l, o = (np.stack(part) for part in zip(*chunks))
     factor = np.exp(m - m.max(0))
     return (factor[..., None] * o).sum(0) / (factor * l).sum(0)[:, None]
 
 
 def stacked_once(chunks: list[Triple]) -> Array:
     """Right, and every summary is held twice."""
-    o, l, m = (np.stack(part) for part in zip(*chunks))
+    m, l, o = (np.stack(part) for part in zip(*chunks))
     factor = np.exp(m - m.max(0))
     return np.einsum("cn,cnd->nd", factor, o) / (factor * l).sum(0)[:, None]
 

@@ -9,11 +9,11 @@ Triple = tuple[Array, Array, Array]
 
 
 def summarize(q: Array, k: Array, v: Array) -> Triple:
-    """Summary (o, l, m) of keys k (C, D) and values v (C, Dv) for queries q (n, D); shapes (n, Dv), (n,), (n,)."""
+    """Summary (m, l, o) of keys k (C, D) and values v (C, Dv) for queries q (n, D); shapes (n,), (n,), (n, Dv)."""
     s = q @ k.T / np.sqrt(q.shape[1])
     m = s.max(1, initial=-np.inf)
     p = np.exp(s - m[:, None])
-    return p @ v, p.sum(1), m
+    return m, p.sum(1), p @ v
 
 
 def scores(q: Array, k: Array) -> Array:
@@ -23,20 +23,20 @@ def scores(q: Array, k: Array) -> Array:
 
 def divided(q: Array, k: Array, v: Array) -> Triple:
     """Wrong: the output is divided already."""
-    o, l, m = summarize(q, k, v)
-    return o / np.where(l == 0, 1, l)[:, None], l, m
+    m, l, o = summarize(q, k, v)
+    return m, l, o / np.where(l == 0, 1, l)[:, None]
 
 
 def divided_by_zero(q: Array, k: Array, v: Array) -> Triple:
     """Wrong: as above, and 0/0 where no key is seen."""
-    o, l, m = summarize(q, k, v)
-    return o / l[:, None], l, m
+    m, l, o = summarize(q, k, v)
+    return m, l, o / l[:, None]
 
 
 def unshifted(q: Array, k: Array, v: Array) -> Triple:
     """Wrong: m is found and not used."""
     p = np.exp(scores(q, k))
-    return p @ v, p.sum(1), scores(q, k).max(1, initial=-np.inf)
+    return scores(q, k).max(1, initial=-np.inf), p.sum(1), p @ v
 
 
 def shared(q: Array, k: Array, v: Array) -> Triple:
@@ -44,7 +44,7 @@ def shared(q: Array, k: Array, v: Array) -> Triple:
     s = scores(q, k)
     m = s.max(initial=-np.inf)
     p = np.exp(s - m)
-    return p @ v, p.sum(1), np.full(len(q), m)
+    return np.full(len(q), m), p.sum(1), p @ v
 
 
 def from_zero(q: Array, k: Array, v: Array) -> Triple:
@@ -52,7 +52,7 @@ def from_zero(q: Array, k: Array, v: Array) -> Triple:
     s = scores(q, k)
     m = s.max(1, initial=0)
     p = np.exp(s - m[:, None])
-    return p @ v, p.sum(1), m
+    return m, p.sum(1), p @ v
 
 
 def no_guard(q: Array, k: Array, v: Array) -> Triple:
@@ -60,7 +60,7 @@ def no_guard(q: Array, k: Array, v: Array) -> Triple:
     s = scores(q, k)
     m = s.max(1)
     p = np.exp(s - m[:, None])
-    return p @ v, p.sum(1), m
+    return m, p.sum(1), p @ v
 
 
 def unscaled(q: Array, k: Array, v: Array) -> Triple:
@@ -70,12 +70,12 @@ def unscaled(q: Array, k: Array, v: Array) -> Triple:
 
 def columns(q: Array, k: Array, v: Array) -> Triple:
     """Wrong: m and l keep an axis of size 1."""
-    o, l, m = summarize(q, k, v)
-    return o, l[:, None], m[:, None]
+    m, l, o = summarize(q, k, v)
+    return m[:, None], l[:, None], o
 
 
 def another_order(q: Array, k: Array, v: Array) -> Triple:
-    """Wrong: (m, l, o) for (o, l, m)."""
+    """Wrong: (o, l, m) for (m, l, o)."""
     return summarize(q, k, v)[::-1]
 
 
@@ -131,11 +131,11 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "The maximum over no keys is undefined unless you say where to begin. An empty chunk is the identity of ⊕, "
-            "(o, l, m) = (0, 0, −∞), see eq. 5.2: begin the maximum at −∞.",
+            "(m, l, o) = (−∞, 0, 0), see eq. 5.2: begin the maximum at −∞.",
             no_guard,
         ),
         Mistake("Your scores lack the factor 1/√D of eq. 5.2.", unscaled),
         Mistake("l and m have one number a query, shape (n,); yours keep an axis of size 1. See eq. 5.2.", columns),
-        Mistake("The order asked for is (o, l, m), that of eq. 5.2; yours is (m, l, o).", another_order),
+        Mistake("The order asked for is (m, l, o), that of eq. 5.2; yours is (o, l, m).", another_order),
     ),
 )

@@ -39,20 +39,20 @@ def summaries(query: Array, key: Array, value: Array, ck: int) -> Iterator[Tripl
         s = query @ key[c : c + ck].T / np.sqrt(query.shape[1])
         m = s.max(1)
         p = np.exp(s - m[:, None])
-        yield p @ value[c : c + ck], p.sum(1), m
+        yield m, p.sum(1), p @ value[c : c + ck]
 
 
 def combine(a: Triple, b: Triple) -> Triple:
-    """⊕ on (o, l, m)."""
-    (o_a, l_a, m_a), (o_b, l_b, m_b) = a, b
+    """⊕ on (m, l, o)."""
+    (m_a, l_a, o_a), (m_b, l_b, o_b) = a, b
     m = np.maximum(m_a, m_b)
     alpha, beta = np.exp(m_a - m), np.exp(m_b - m)
-    return alpha[:, None] * o_a + beta[:, None] * o_b, alpha * l_a + beta * l_b, m
+    return m, alpha * l_a + beta * l_b, alpha[:, None] * o_a + beta[:, None] * o_b
 
 
 def divided(total: Triple) -> Array:
     """o / l."""
-    o, l, _ = total
+    _, l, o = total
     return o / l[:, None]
 
 
@@ -123,20 +123,20 @@ def at_end(leaves: Iterable[Triple], which: int) -> Triple:
 
 def added(a: Triple, b: Triple) -> Triple:
     """Wrong: sums relative to different maxima are added."""
-    return a[0] + b[0], a[1] + b[1], np.maximum(a[2], b[2])
+    return np.maximum(a[0], b[0]), a[1] + b[1], a[2] + b[2]
 
 
 def newer_kept(a: Triple, b: Triple) -> Triple:
     """Wrong: the newer summary is taken for the one with the larger maximum."""
-    (o_a, l_a, m_a), (o_b, l_b, m_b) = a, b
+    (m_a, l_a, o_a), (m_b, l_b, o_b) = a, b
     m = np.maximum(m_a, m_b)
     alpha = np.exp(m_a - m)
-    return alpha[:, None] * o_a + o_b, alpha * l_a + l_b, m
+    return m, alpha * l_a + l_b, alpha[:, None] * o_a + o_b
 
 
 def halved(a: Triple, b: Triple) -> Triple:
     """Wrong: outputs are divided first, then averaged."""
-    return (a[0] / a[1][:, None] + b[0] / b[1][:, None]) / 2, np.ones_like(a[1]), np.maximum(a[2], b[2])
+    return np.maximum(a[0], b[0]), np.ones_like(a[1]), (a[2] / a[1][:, None] + b[2] / b[1][:, None]) / 2
 
 
 def carried(operator: Function) -> Function:

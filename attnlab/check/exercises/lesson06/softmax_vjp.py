@@ -53,7 +53,7 @@ EXERCISE = Exercise(
     reference=softmax_vjp,
     cases=cases,
     hints=(
-        "One line: the weights, times how much each dp stands out from an average.",
+        "Equation 6.2 has one sum for each row: of what is it the average, and over which axis does it run?",
         "The average of dp in a row is taken with the weights of that row: Σ p dp.",
         "(p * dp).sum(-1, keepdims=True) has one number a row and broadcasts back over the keys.",
     ),

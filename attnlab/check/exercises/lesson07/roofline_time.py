@@ -28,8 +28,9 @@ EXERCISE = Exercise(
     reference=roofline_time,
     cases=cases,
     hints=(
-        "There are two times: that of the arithmetic and that of the bytes.",
-        "The machine computes one tile while it moves the next: the two overlap (eq. 7.1).",
+        "How long would the program take if bytes were free? And how long if arithmetic were?",
+        "The machine computes one tile while it moves the next: the two overlap (eq. 7.1). So which of the two times "
+        "do you wait for?",
         "flops / peak, bytes / bandwidth, and the longer of the two.",
     ),
     mistakes=(

@@ -7,9 +7,9 @@ from attnlab.check.exercise import Case, Exercise, Mistake
 Blocks = tuple[int, int]
 
 
-def largest_blocks(D: int, M: int) -> Blocks:
-    """Largest B_c that fits an SRAM of M elements, forward and backward; B_r = min(B_c, D), D = Dv; 0 if none fits."""
-    return largest(D, M, forward), largest(D, M, backward)
+def largest_blocks(D: int, M_sram: int) -> Blocks:
+    """Largest B_c that fits M_sram elements, (forward, backward); B_r = min(B_c, D), Dv = D; 0 if none fits."""
+    return largest(D, M_sram, forward), largest(D, M_sram, backward)
 
 
 def forward(r: int, c: int, D: int) -> int:
@@ -38,23 +38,23 @@ def cases() -> list[Case]:
     square, wide = forward(3, 3, 4), forward(4, 9, 4)
     back = backward(4, 6, 4)
     calls = [
-        ("D = 1, M = 11: one query, one key just fit forward", (1, 11)),
-        ("D = 1, M = 10: nothing fits", (1, 10)),
-        (f"D = 4, M = {square}: B_r = B_c = 3 is an exact fit forward", (4, square)),
+        ("D = 1, M_sram = 11: one query, one key just fit forward", (1, 11)),
+        ("D = 1, M_sram = 10: nothing fits", (1, 10)),
+        (f"D = 4, M_sram = {square}: B_r = B_c = 3 is an exact fit forward", (4, square)),
         ("one element less", (4, square - 1)),
-        (f"D = 4, M = {wide}: B_r = 4, B_c = 9 is an exact fit forward", (4, wide)),
+        (f"D = 4, M_sram = {wide}: B_r = 4, B_c = 9 is an exact fit forward", (4, wide)),
         ("one element less", (4, wide - 1)),
-        (f"D = 4, M = {back}: B_c = 6 is an exact fit backward", (4, back)),
+        (f"D = 4, M_sram = {back}: B_c = 6 is an exact fit backward", (4, back)),
         ("one element less", (4, back - 1)),
         ("D = 64, 192 KiB of 2 bytes a number: an A100", (64, 96 * 1024)),
         ("D = 128, the same SRAM", (128, 96 * 1024)),
         ("D = 64, 64 KiB of 2 bytes a number: a T4", (64, 32 * 1024)),
-        ("D = 1000, M = 100,000: fewer keys than D", (1000, 100_000)),
+        ("D = 1000, M_sram = 100,000: fewer keys than D", (1000, 100_000)),
     ]
     labels: set[str] = set()
     found = []
     for label, (d, m) in calls:
-        label = f"{label}: D = {d}, M = {m}" if label in labels or label.startswith("one") else label
+        label = f"{label}: D = {d}, M_sram = {m}" if label in labels or label.startswith("one") else label
         labels.add(label)
         found.append(Case(label, (d, m)))
     return found
@@ -115,19 +115,20 @@ EXERCISE = Exercise(
     lesson="08", stars=2, reference=largest_blocks, cases=cases,
     hints=(
         "Write two functions held(B_c): eq. 8.7 and eq. 8.9 with Dv = D and B_r = min(B_c, D).",
-        "Both grow with B_c, so a loop that counts B_c up while held(B_c + 1) ≤ M is right. (Bisection is quicker.)",
-        "Forward: B_r·B_c + 2·D·(B_r + B_c) + 6·B_r ≤ M. Backward: twice the tiles, twice the rows of size D, 3 "
+        "Both grow with B_c, so a loop that counts B_c up while held(B_c + 1) ≤ M_sram is right. (Bisection is "
+        "quicker.)",
+        "Forward: B_r·B_c + 2·D·(B_r + B_c) + 6·B_r ≤ M_sram. Backward: twice the tiles, twice the rows of size D, 3 "
         "vectors. An exact fit fits.",
     ),
     mistakes=(
         Mistake(
-            "M / 4D is the paper's rule, eq. 8.6. Strictly, it does not leave room for all that is held at once: "
+            "M_sram / 4D is the paper's rule, eq. 8.6. Strictly, it does not leave room for all that is held at once: "
             "count S, both pairs of rows and the vectors (eq. 8.7), and more in the backward (eq. 8.9).",
             paper, paper_down, paper_both,
         ),
         Mistake(
-            "You divide M by the bytes of a number. M already counts elements (eq. 8.6); taking it for bytes halves "
-            "the blocks and doubles the passes.",
+            "You divide M_sram by the bytes of a number. It already counts elements (eq. 8.6); taking it for bytes "
+            "halves the blocks and doubles the passes.",
             halves,
         ),
         Mistake(
@@ -137,7 +138,7 @@ EXERCISE = Exercise(
         ),
         Mistake(
             "The vectors are missing. l, m, those of the tile and the new ones are 6 B_r elements forward (eq. 8.7), "
-            "l, m and D are 3 B_r backward (eq. 8.9).",
+            "l, m and Δ are 3 B_r backward (eq. 8.9).",
             by(lambda r, c, d: forward(r, c, d) - 6 * r, lambda r, c, d: backward(r, c, d) - 3 * r),
         ),
         Mistake(
@@ -156,7 +157,7 @@ EXERCISE = Exercise(
             by(lambda r, c, d: forward(r, c, d) - 2 * c * d, lambda r, c, d: backward(r, c, d) - 4 * c * d),
         ),
         Mistake(
-            "An exact fit fits: compare with ≤ M, not with < M (eq. 8.7).",
+            "An exact fit fits: compare with ≤ M_sram, not with < M_sram (eq. 8.7).",
             below,
         ),
         Mistake(

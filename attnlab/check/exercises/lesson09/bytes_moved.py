@@ -23,12 +23,12 @@ def flash(n: int, d: int, b_c: int) -> int:
 def cases() -> list[Case]:
     """From a toy chip to Figure 2's; SRAM a multiple of 4D and not, N a multiple of the block and not."""
     calls = [
-        ("N = 4, D = 1, 8 bytes of SRAM, 1 byte a number: M = 8, two keys in a block", (4, 1, 8, 1)),
-        ("the same in 2-byte numbers: M = 4, one key in a block", (4, 1, 8, 2)),
-        ("RAGGED: N = 7, D = 2, M = 24: three keys in a block", (7, 2, 48, 2)),
-        ("M = 25, 4D = 8: the block is rounded up, to four keys", (12, 2, 25, 1)),
-        ("51 bytes of 2-byte numbers: M = 25", (12, 2, 51, 2)),
-        ("a small SRAM: N = 256, D = 16, M = 128: FlashAttention moves more", (256, 16, 512, 4)),
+        ("N = 4, D = 1, 8 bytes of SRAM, 1 byte a number: M_sram = 8, two keys in a block", (4, 1, 8, 1)),
+        ("the same in 2-byte numbers: M_sram = 4, one key in a block", (4, 1, 8, 2)),
+        ("RAGGED: N = 7, D = 2, M_sram = 24: three keys in a block", (7, 2, 48, 2)),
+        ("M_sram = 25, 4D = 8: the block is rounded up, to four keys", (12, 2, 25, 1)),
+        ("51 bytes of 2-byte numbers: M_sram = 25", (12, 2, 51, 2)),
+        ("a small SRAM: N = 256, D = 16, M_sram = 128: FlashAttention moves more", (256, 16, 512, 4)),
         ("one head of Figure 2: 192 KB, half precision", (1024, 64, 192 * 1024, 2)),
         ("the same with twice the SRAM", (1024, 64, 384 * 1024, 2)),
         ("N = 32,000, D = 128, 192 KB, half precision", (32_000, 128, 192 * 1024, 2)),
@@ -73,20 +73,21 @@ EXERCISE = Exercise(
     reference=bytes_moved,
     cases=cases,
     hints=(
+        "Which of the two laws of this lesson knows the size of SRAM, and through which quantity?",
         "Standard attention is eq. 9.7, whatever the SRAM; FlashAttention is eq. 9.4.",
-        "Mₛ counts elements: sram_bytes // itemsize. Then Bc = ⌈Mₛ / 4D⌉.",
-        "Round up twice, for Bc and for the passes: -(-a // b).",
-        "Both laws count elements; multiply both by itemsize at the end.",
+        "M_sram counts elements: sram_bytes // itemsize. Then Bc = ⌈M_sram / 4D⌉.",
+        "Round up twice, for Bc and for the passes: -(-a // b). Both laws count elements; multiply by itemsize at the "
+        "end.",
     ),
     mistakes=(
         Mistake(
-            "You compute the block from bytes. Mₛ in ⌈Mₛ/4D⌉ counts elements (eq. 9.5): divide sram_bytes by itemsize "
-            "first, or the blocks do not fit the chip and eq. 9.4 gives too few passes.",
+            "You compute the block from bytes. M_sram in ⌈M_sram/4D⌉ counts elements (eq. 9.5): divide sram_bytes by "
+            "itemsize first, or the blocks do not fit the chip and eq. 9.4 gives too few passes.",
             with_block(lambda m, d, size: -(-size // (4 * d))),
         ),
         Mistake(
             "You let the SRAM help standard attention. Its S and P are written to HBM and read back whole, in small "
-            "pieces or in large ones: eq. 9.7 has no Mₛ.",
+            "pieces or in large ones: eq. 9.7 has no M_sram.",
             with_standard(lambda n, d, m: standard(n, d) // m),
             with_standard(lambda n, d, m: 4 * n * d + 4 * n * n * d // m),
             with_standard(lambda n, d, m: 4 * n * d + 4 * n * n // m),
@@ -103,17 +104,17 @@ EXERCISE = Exercise(
             with_standard(lambda n, d, m: 4 * n * n), with_standard(lambda n, d, m: 4 * n * n + 3 * n * d),
         ),
         Mistake(
-            "You leave out the 4: a block of Mₛ/D keys and its values alone are twice the SRAM. FA's rule is ⌈Mₛ/4D⌉ "
-            "(eq. 9.5; what has to fit is eq. 8.7).",
+            "You leave out the 4: a block of M_sram/D keys and its values alone are twice the SRAM. FA's rule is "
+            "⌈M_sram/4D⌉ (eq. 9.5; what has to fit is eq. 8.7).",
             with_block(lambda m, d, size: -(-m // d)),
         ),
         Mistake(
-            "You use the block of queries, min(⌈Mₛ/4D⌉, D), for the keys. Bc = ⌈Mₛ/4D⌉ without the minimum "
+            "You use the block of queries, min(⌈M_sram/4D⌉, D), for the keys. Bc = ⌈M_sram/4D⌉ without the minimum "
             "(eq. 9.5); B_r does not occur in eq. 9.4.",
             with_block(lambda m, d, size: min(-(-m // (4 * d)), d)),
         ),
         Mistake(
-            "You round Bc down. FA's rule is ⌈Mₛ/4D⌉, rounded up (eq. 9.5).",
+            "You round Bc down. FA's rule is ⌈M_sram/4D⌉, rounded up (eq. 9.5).",
             with_block(lambda m, d, size: m // (4 * d)), with_block(lambda m, d, size: max(m // (4 * d), 1)),
         ),
         Mistake(

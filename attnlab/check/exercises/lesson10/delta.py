@@ -7,7 +7,7 @@ import numpy as np
 
 
 def delta(out: np.ndarray, dout: np.ndarray) -> np.ndarray:
-    """D (..., N) of attention's backward pass, from out and dout, both (..., N, Dv)."""
+    """Δ (..., N) of attention's backward pass, from out and dout, both (..., N, Dv)."""
     return (out * dout).sum(-1)
 
 
@@ -22,7 +22,7 @@ def cases() -> list[Case]:
     out, dout = arrays(2, 3)
     return [
         Case("ONE: one query, one output", (np.array([[3.0]]), np.array([[-2.0]]))),
-        Case("ONES: every dout is 1, so D is the row sum of out", (out, np.ones((2, 3)))),
+        Case("ONES: every dout is 1, so Δ is the row sum of out", (out, np.ones((2, 3)))),
         Case("two queries, Dv = 3", (out, dout)),
         Case("square: N = Dv = 4", arrays(4, 4)),
         Case("two heads of four queries, Dv = 3", arrays(2, 4, 3)),
@@ -82,28 +82,29 @@ EXERCISE = Exercise(
     reference=delta,
     cases=cases,
     hints=(
-        "Eq. 10.2: D of a query is the dot product of its own row of dout with its own row of out.",
+        "The sum over keys of p·dp: which array that the forward pass returned has this sum already in it?",
+        "Eq. 10.2: Δ of a query is the dot product of its own row of dout with its own row of out.",
         "Multiply the two arrays entry by entry and sum over the last axis, which has Dv entries.",
         "return (out * dout).sum(-1)",
     ),
     mistakes=(
         Mistake(
-            "Your sum runs over queries. Each query has a D of its own, the dot product of two of its own rows: sum "
+            "Your sum runs over queries. Each query has a Δ of its own, the dot product of two of its own rows: sum "
             "over the last axis (eq. 10.2).",
             over_queries, over_first,
         ),
         Mistake(
-            "You return one number for all queries. D is one number for each query: sum over the last axis only (eq. "
+            "You return one number for all queries. Δ is one number for each query: sum over the last axis only (eq. "
             "10.2).",
             over_all,
         ),
         Mistake(
-            "You take the mean over Dv. D is a dot product, a sum: it stands for the sum of p·dp over the keys, which "
+            "You take the mean over Dv. Δ is a dot product, a sum: it stands for the sum of p·dp over the keys, which "
             "knows nothing of Dv (eq. 10.2).",
             mean,
         ),
         Mistake(
-            "The values are right, but the summed axis is still there: D has shape (..., N). Leave keepdims out here "
+            "The values are right, but the summed axis is still there: Δ has shape (..., N). Leave keepdims out here "
             "(eq. 10.2).",
             column,
         ),

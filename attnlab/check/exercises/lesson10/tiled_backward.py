@@ -22,7 +22,7 @@ def tiled_backward(
 
 
 def whole_row(tile: dict[str, Any]) -> np.ndarray:
-    """D − dlse of the tile's queries (eq. 10.4)."""
+    """Δ − dlse of the tile's queries (eq. 10.4)."""
     return (tile["out"] * tile["dout"]).sum(-1) - tile["dlse"]
 
 
@@ -91,7 +91,7 @@ def own_sum(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
 
 
 def before_dropout(tile: dict[str, Any]) -> np.ndarray:
-    """D with the output that dropout has not touched."""
+    """Δ with the output that dropout has not touched."""
     s = tile["q"].shape[-1] ** -0.5 * tile["q"] @ tile["k"].T
     o = np.exp(s - tile["lse"][:, None]) @ tile["v"]
     return (o * tile["dout"]).sum(-1) - tile["dlse"]
@@ -108,17 +108,17 @@ def tile_sum_bare(tile: dict[str, Any]) -> np.ndarray:
 
 
 def no_dlse(tile: dict[str, Any]) -> np.ndarray:
-    """D without dlse."""
+    """Δ without dlse."""
     return (tile["out"] * tile["dout"]).sum(-1)
 
 
 def plus_dlse(tile: dict[str, Any]) -> np.ndarray:
-    """D + dlse."""
+    """Δ + dlse."""
     return (tile["out"] * tile["dout"]).sum(-1) + tile["dlse"]
 
 
 def only_dlse(tile: dict[str, Any]) -> np.ndarray:
-    """− dlse, without D."""
+    """− dlse, without Δ."""
     return -tile["dlse"]
 
 
@@ -176,17 +176,17 @@ EXERCISE = Exercise(
     reference=tiled_backward,
     cases=cases,
     hints=(
-        "Take the function of section 3. Two things are new: D becomes D − dlse (eq. 10.4), and z enters (eq. 10.8).",
-        "D of all queries needs no tile: (out * dout).sum(-1) - dlse, once, before the loops.",
-        "In a tile: p = exp(c·q kᵀ − lse), dp = dout vᵀ, ds = p ∘ (z ∘ dp − D). z stands beside dp, and beside p in dv "
+        "Take the function of section 3. Two things are new: Δ becomes Δ − dlse (eq. 10.4), and z enters (eq. 10.8).",
+        "Δ of all queries needs no tile: (out * dout).sum(-1) - dlse, once, before the loops.",
+        "In a tile: p = exp(τ·q kᵀ − lse), dp = dout vᵀ, ds = p ∘ (z ∘ dp − Δ). z stands beside dp, and beside p in dv "
         "only.",
-        "dv[cols] += (p * z).T @ dout[rows]; dk[cols] += c * ds.T @ q[rows]; dq[rows] += c * ds @ k[cols]. All three "
+        "dv[cols] += (p * z).T @ dout[rows]; dk[cols] += tau * ds.T @ q[rows]; dq[rows] += tau * ds @ k[cols]. All three "
         "add up, and slices may reach beyond the end.",
     ),
     mistakes=(
         Mistake(
-            "Your D is the row sum of p ∘ dp over the tile. The row runs over all keys; out and dout know them all: "
-            "D = rowsum(dO ∘ O) (eq. 10.2). With one block the two agree, so a small test does not show it.",
+            "Your Δ is the row sum of p ∘ dp over the tile. The row runs over all keys; out and dout know them all: "
+            "Δ = rowsum(dO ∘ O) (eq. 10.2). With one block the two agree, so a small test does not show it.",
             wrong(row_of=tile_sum), wrong(row_of=tile_sum_bare),
         ),
         Mistake(
@@ -223,31 +223,31 @@ EXERCISE = Exercise(
             wrong(add=(False, False)),
         ),
         Mistake(
-            "The gradient through lse is missing: for a loss on lse alone you return 0. ∂lse/∂s = p, so D becomes "
-            "D − dlse (eq. 10.4).",
+            "The gradient through lse is missing: for a loss on lse alone you return 0. ∂lse/∂s = p, so Δ becomes "
+            "Δ − dlse (eq. 10.4).",
             wrong(row_of=no_dlse),
         ),
         Mistake(
-            "dlse has the wrong sign. dS = P ∘ (dP − (D − dlse)): it adds p·dlse to dS (eq. 10.4).",
+            "dlse has the wrong sign. dS = P ∘ (dP − (Δ − dlse)): it adds p·dlse to dS (eq. 10.4).",
             wrong(row_of=plus_dlse),
         ),
         Mistake(
-            "D is missing: dS is not P ∘ dP. Each row of dS adds up to dlse, 0 without one; subtract D (eq. 10.3).",
+            "Δ is missing: dS is not P ∘ dP. Each row of dS adds up to dlse, 0 without one; subtract Δ (eq. 10.3).",
             wrong(row_of=only_dlse), wrong(row_of=nothing),
         ),
         Mistake(
-            "Your D belongs to an output without dropout. D is the dot product of dout with the out that was returned, "
+            "Your Δ belongs to an output without dropout. Δ is the dot product of dout with the out that was returned, "
             "dropout included: both sides carry z (eq. 10.8).",
             wrong(row_of=before_dropout),
         ),
         Mistake(
-            "z acts on dP, and P stays whole: dS = P ∘ (z ∘ dP − D). You drop P in front of the bracket (eq. 10.8).",
+            "z acts on dP, and P stays whole: dS = P ∘ (z ∘ dP − Δ). You drop P in front of the bracket (eq. 10.8).",
             wrong(ds_of=lambda p, dp, z, row: p * z * (dp - row[:, None])),
             wrong(ds_of=lambda p, dp, z, row: p * z * (z * dp - row[:, None])),
         ),
         Mistake(
             "z is missing at dP: what a dropped weight would have contributed must not reach its score. "
-            "dS = P ∘ (z ∘ dP − D) (eq. 10.8).",
+            "dS = P ∘ (z ∘ dP − Δ) (eq. 10.8).",
             wrong(ds_of=lambda p, dp, z, row: p * (dp - row[:, None])),
         ),
         Mistake(
@@ -260,15 +260,15 @@ EXERCISE = Exercise(
             wrong(dv_of=lambda p, z, dout: p.T @ dout, ds_of=lambda p, dp, z, row: p * (dp - row[:, None])),
         ),
         Mistake(
-            "The factor 1/√D is missing in dq: the score is c·q·k, so c returns (eq. 10.5).",
+            "The factor 1/√D is missing in dq: the score is τ·q·k, so τ returns (eq. 10.5).",
             wrong(scales=lambda c: (1, c)),
         ),
         Mistake(
-            "The factor 1/√D is missing in dk: the score is c·q·k, so c returns (eq. 10.5).",
+            "The factor 1/√D is missing in dk: the score is τ·q·k, so τ returns (eq. 10.5).",
             wrong(scales=lambda c: (c, 1)),
         ),
         Mistake(
-            "The factor 1/√D is missing in dq and in dk: the score is c·q·k, so c returns in both (eq. 10.5).",
+            "The factor 1/√D is missing in dq and in dk: the score is τ·q·k, so τ returns in both (eq. 10.5).",
             wrong(scales=lambda c: (1, 1)),
         ),
         Mistake(
@@ -289,7 +289,7 @@ EXERCISE = Exercise(
     ),
     costs=(
         Cost(growth(lambda n: long(n, 32), 256, 512), 2.2,
-             "Its memory grew {found:.1f}× when there were twice as many queries and keys; D and copies of the inputs "
+             "Its memory grew {found:.1f}× when there were twice as many queries and keys; Δ and copies of the inputs "
              "grow 2×, a matrix 4×."),
         Cost(peak(lambda n: long(n, BLOCK), SIZE, 2 * SIZE + TILES), 3,
              "It held {found:.1f} times 2N numbers and the arrays of a tile, beyond its result; {limit} is enough."),

@@ -13,7 +13,7 @@ Corners = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def classify_tiles(n: int, m: int, block_q: int, block_k: int, window: Window) -> np.ndarray:
-    """Table (T_r, T_c) of integers for n queries and m keys: 0 hidden, 1 partial, 2 full; window: (a, b) or None's."""
+    """Integers (T_r, T_c), n queries and m keys: 0 hidden, 1 partial, 2 full; window (left, right), None = no limit."""
     hidden, full = borders(corners(n, m, block_q, block_k), m - n, window)
     return table(hidden, full)
 
@@ -173,7 +173,8 @@ EXERCISE = Exercise(
             beyond_the_end,
         ),
         Mistake(
-            "The two sides are exchanged. A window (a, b) reaches a keys back and b keys ahead: eq. 11.3.",
+            "The two sides are exchanged. A window (left, right) reaches `left` keys back and `right` keys ahead: eq. "
+            "11.3.",
             with_edges(lambda edges, n, m, window: (edges, m - n, window[::-1])),
         ),
         Mistake(

@@ -91,6 +91,7 @@ def cut(a: Number, b: Number, c: Number) -> int:
 EXERCISE = Exercise(
     lesson="11", stars=2, reference=crossover_length, cases=cases,
     hints=(
+        "Where do the two times cross? There they are equal: which kind of equation in N is that?",
         "Bring everything to one side: a·N² − b·N − c = 0, a quadratic equation in N.",
         "Its roots are (b ± √(b² + 4ac)) / 2a. One of them is negative.",
         "Mind the brackets: / (2 * a).",

@@ -1,0 +1,163 @@
+"""Lesson 12, ★: a tile of a strided array in flat memory, its rows beyond the end masked."""
+
+from collections.abc import Callable
+
+from attnlab.check.exercise import Case, Exercise, Mistake
+
+import numpy as np
+
+Array = np.ndarray
+Strides = tuple[int, int]
+
+
+def tile_load(memory: Array, base: int, strides: Strides, start: int, block: int, length: int, width: int) -> Array:
+    """Rows start, …, start + block − 1 of a (length, width) array in flat memory; 0, and not read, from length on."""
+    rows = start + np.arange(block)[:, None]
+    live = rows < length
+    offsets = base + rows * strides[0] + np.arange(width) * strides[1]
+    return np.where(live, memory[np.where(live, offsets, 0)], 0.0)
+
+
+def cases() -> list[Case]:
+    """Rows together, a transpose, heads side by side; a last block in the middle and at the end of memory."""
+    rng = np.random.default_rng(12)
+    numbers, poison = np.round(rng.normal(size=48), 2), np.arange(12.0)
+    poison[8:] = np.nan
+    infinite = np.where(np.isnan(poison), np.inf, poison)
+    calls = [
+        ("ONE: a single number", (np.array([5.0]), 0, (1, 1), 0, 1, 1, 1)),
+        ("rows of 3 numbers, one after another; the tile begins at row 0", (numbers, 0, (3, 1), 0, 2, 4, 3)),
+        ("the same array, the tile begins at row 2", (numbers, 0, (3, 1), 2, 2, 4, 3)),
+        ("the array begins at memory[7]", (numbers, 7, (3, 1), 2, 2, 4, 3)),
+        ("four heads side by side: rows are 12 numbers apart, head 2 begins at 6", (numbers, 6, (12, 1), 1, 2, 4, 3)),
+        ("transposed: columns are 8 numbers apart", (numbers, 5, (1, 8), 4, 4, 8, 3)),
+        ("RAGGED: row 3 would be the first of the next array", (numbers, 6, (4, 1), 2, 2, 3, 4)),
+        ("RAGGED: 5 rows, blocks of 4, the next array follows", (numbers, 3, (4, 1), 4, 4, 5, 4)),
+        ("RAGGED: a block longer than the array", (numbers, 3, (4, 1), 0, 8, 3, 4)),
+        ("RAGGED: the array ends where memory ends", (numbers, 24, (6, 1), 2, 4, 4, 6)),
+        ("RAGGED: the same, transposed", (numbers, 24, (1, 4), 2, 4, 4, 6)),
+        ("POISON: what follows the array is NaN", (poison, 0, (2, 1), 2, 4, 4, 2)),
+        ("POISON: what follows the array is infinite", (infinite, 0, (2, 1), 2, 4, 4, 2)),
+        ("EMPTY: the block begins behind the end", (numbers, 30, (6, 1), 4, 2, 3, 6)),
+    ]
+    return [Case(label, args) for label, args in calls]
+
+
+def wrong(
+    offsets: Callable[..., Array] | None = None, live: Callable[[int, int, int], Array] | None = None,
+    read: Callable[[Array, Array, Array], Array] | None = None,
+) -> Callable[..., Array]:
+    """A wrong answer: other offsets, another mask, another way to read under it."""
+
+    def attempt(memory: Array, base: int, strides: Strides, start: int, block: int, length: int, width: int) -> Array:
+        rows, cols = start + np.arange(block)[:, None], np.arange(width)
+        at = (offsets or right)(base, strides, rows, cols, start, block, width)
+        mask = live(start, block, length) if live else rows < length
+        return (read or masked)(memory, at, np.broadcast_to(mask, at.shape))
+
+    return attempt
+
+
+def right(base: int, strides: Strides, rows: Array, cols: Array, *rest: int) -> Array:
+    """Eq. 12.2."""
+    return base + rows * strides[0] + cols * strides[1]
+
+
+def masked(memory: Array, at: Array, mask: Array) -> Array:
+    """0 where nothing is read."""
+    return np.where(mask, memory[np.where(mask, at, 0)], 0.0)
+
+
+def clamped_rows(
+    memory: Array, base: int, strides: Strides, start: int, block: int, length: int, width: int
+) -> Array:
+    """Rows beyond the end repeat the last one."""
+    rows = np.minimum(start + np.arange(block), length - 1)[:, None]
+    return memory[right(base, strides, rows, np.arange(width))]
+
+
+def shorter(memory: Array, base: int, strides: Strides, start: int, block: int, length: int, width: int) -> Array:
+    """Only the rows that there are."""
+    rows = np.arange(start, max(start, min(start + block, length)))[:, None]
+    return memory[right(base, strides, rows, np.arange(width))]
+
+
+EXERCISE = Exercise(
+    lesson="12", stars=1, reference=tile_load, cases=cases,
+    hints=(
+        "Rows as a column, start + np.arange(block)[:, None]; columns as a row, np.arange(width). Eq. 12.2 then gives "
+        "the offset of every number of the tile at once.",
+        "A row is live if it is smaller than length. Where it is not, no offset may be used: not even to throw the "
+        "number away afterwards.",
+        "Put offset 0 in the place of those: np.where(live, offsets, 0); read; and put 0 over what came back.",
+    ),
+    mistakes=(
+        Mistake(
+            "You read rows that the array does not have. In flat memory something else follows there, the next head "
+            "or nothing at all: mask the rows from length on (eq. 12.2 and section 1).",
+            wrong(read=lambda memory, at, mask: memory[at]),
+            wrong(read=lambda memory, at, mask: memory[np.minimum(at, memory.size - 1)]),
+        ),
+        Mistake(
+            "You read first and mask afterwards. At the end of memory the reading alone fails, and 0 · NaN is NaN: a "
+            "masked element must not be read at all (section 1). Give it an offset that exists, then put 0.",
+            wrong(read=lambda memory, at, mask: np.where(mask, memory[at], 0.0)),
+            wrong(read=lambda memory, at, mask: memory[at] * mask),
+        ),
+        Mistake(
+            "Rows beyond the end repeat the last row, as a clamped slice does (lesson 05). They would be counted "
+            "twice; they must be 0 here and hidden later (section 1).",
+            clamped_rows,
+        ),
+        Mistake(
+            "You leave the rows out that do not exist. A block has the same shape for every program; what is missing "
+            "is 0 (section 1).",
+            shorter,
+        ),
+        Mistake(
+            "The strides are exchanged: strides[0] is the step from row to row, strides[1] that from column to column "
+            "(eq. 12.2).",
+            wrong(lambda base, strides, rows, cols, *rest: base + rows * strides[1] + cols * strides[0]),
+        ),
+        Mistake(
+            "You take the array as contiguous, with steps of width and 1. Where it is a head among others, or "
+            "transposed, its strides say otherwise: eq. 12.2.",
+            wrong(lambda base, strides, rows, cols, start, block, width: base + rows * width + cols),
+        ),
+        Mistake(
+            "The base is missing: the array begins at memory[base] (eq. 12.2).",
+            wrong(lambda base, strides, rows, cols, *rest: rows * strides[0] + cols * strides[1]),
+        ),
+        Mistake(
+            "You take start for the number of a block. It is the first row already (eq. 12.2).",
+            wrong(
+                lambda base, strides, rows, cols, start, block, width:
+                right(base, strides, rows - start + start * block, cols),
+                lambda start, block, length: (start * block + np.arange(block) < length)[:, None],
+                lambda memory, at, mask: masked(memory, at, mask),
+            ),
+        ),
+        Mistake(
+            "The pointer is advanced twice: base has moved on by start rows, and the rows are counted from start "
+            "again. Do one or the other (eq. 12.2 and section 7).",
+            wrong(lambda base, strides, rows, cols, start, *rest: right(base, strides, rows + start, cols)),
+        ),
+        Mistake(
+            "The tile always begins at row 0: the first row is start (eq. 12.2).",
+            wrong(
+                lambda base, strides, rows, cols, start, *rest: right(base, strides, rows - start, cols),
+                lambda start, block, length: (np.arange(block) < length)[:, None],
+            ),
+        ),
+        Mistake(
+            "Your mask counts rows from the beginning of the block. Compare the row in the array, start included, "
+            "with length (section 1).",
+            wrong(live=lambda start, block, length: (np.arange(block) < length)[:, None]),
+        ),
+        Mistake(
+            "One row too many: rows are counted from 0, so the last one is length − 1 and the mask is rows < length "
+            "(section 1).",
+            wrong(live=lambda start, block, length: (start + np.arange(block) <= length)[:, None]),
+        ),
+    ),
+)
