@@ -121,9 +121,9 @@ def only(seen: Bool[Array, "*#batch #Hk #G #R"] | bool, x: Rows) -> Rows:
     return x if seen is True else torch.where(seen[..., None], x, 0)
 
 
-def scores(q: Rows, k: Keys, bias: Shift, visible: Visible) -> Tile:
+def scores(q: Rows, k: Keys, bias: Shift, visible: Visible, room: Tile | None = None) -> Tile:
     """s = q kᵀ + bias of one tile, −∞ where invisible; q (or k) comes already scaled, the bias already cut."""
-    s = matmul(only(sees(visible), q), k.mT)
+    s = matmul(only(sees(visible), q), k.mT, room)
     if bias is not None:
         s = s + bias
     if visible is None:
@@ -139,10 +139,18 @@ def narrow(bias: Array, dtype: torch.dtype) -> Array:
     return bias.to(dtype)
 
 
-def matmul(a: Float[Array, "*batch Hk G R X"], b: Float[Array, "*batch Hk X Y"]) -> Float[Array, "*batch Hk G R Y"]:
-    """a @ b for every query head: the G heads of a group are rows of one product, so K is never repeated."""
+def matmul(
+    a: Float[Array, "*batch Hk G R X"], b: Float[Array, "*batch Hk X Y"], room: Array | None = None
+) -> Float[Array, "*batch Hk G R Y"]:
+    """a @ b for every query head: the G heads of a group are rows of one product, so K is never repeated.
+
+    Written to ``room`` if it has the shape: memory that a CPU has not touched before is slow.
+    """
     *heads, g, r, x = a.shape
-    return (a.reshape((*heads, g * r, x)) @ b).reshape((*heads, g, r, b.shape[-1]))
+    if room is None or room.shape != (*heads, g, r, b.shape[-1]):
+        return (a.reshape((*heads, g * r, x)) @ b).reshape((*heads, g, r, b.shape[-1]))
+    torch.bmm(a.reshape((-1, g * r, x)), b.reshape((-1, *b.shape[-2:])), out=room.view((-1, g * r, b.shape[-1])))
+    return room
 
 
 def add_matmul(x: Rows, a: Tile, b: Keys) -> None:

@@ -25,6 +25,8 @@ def tiled_attention(
     block_q, block_k = tile_sizes(rules.heads, block_q, block_k)
     dtype, dv = accumulator(query), value.shape[-1]
     out, lse = query.new_empty((*query.shape[:-1], dv)), query.new_empty(query.shape[:-1], dtype=dtype)
+    tile = (*query.shape[:-2], min(block_q, rules.band.n), min(block_k, rules.band.m))
+    room = query.new_empty(tile, dtype=dtype)
 
     for rows in blocks(rules.band.n, block_q):
         q = rules.scale * query[..., rows, :].to(dtype)
@@ -34,7 +36,7 @@ def tiled_attention(
             k, v, b, visible = read(key, value, mask, bias, rules.band, rows, cols, look=True)
             if hidden(visible):
                 continue
-            s = scores(q, k, b, visible)
+            s = scores(q, k, b, visible, room)
             m_next = torch.maximum(m, s.amax(-1))
             shift = finite(m_next)
             alpha, p = exp_(m.sub_(shift)), exp_(s.sub_(shift[..., None]))

@@ -30,6 +30,9 @@ def backward(
     dq, dk, dv = torch.zeros_like(query, dtype=dtype), torch.empty_like(key), torch.empty_like(value)
     dbias = torch.zeros_like(bias, dtype=dtype) if wants_bias else None
 
+    tile = (*query.shape[:-2], min(block_q, rules.band.n), min(block_k, rules.band.m))
+    room, more_room = query.new_empty(tile, dtype=dtype), query.new_empty(tile, dtype=dtype)
+
     for cols in blocks(rules.band.m, block_k):
         dk_j, dv_j = (x.new_zeros(x[..., cols, :].mT.shape, dtype=dtype) for x in (key, value))
         for rows in rules.band.query_blocks(cols, block_q):
@@ -38,10 +41,10 @@ def backward(
                 continue
             q = only(sees(visible), rules.scale * query[..., rows, :].to(dtype))
             do = only(sees(visible), dout[..., rows, :].to(dtype))
-            p = exp_(scores(q, k, b, visible).sub_(finite(lse[..., rows])[..., None]))
+            p = exp_(scores(q, k, b, visible, room).sub_(finite(lse[..., rows])[..., None]))
             z = drop(p, seed, rules, rows, cols)
             add_rows(dv_j, do, z)
-            ds = matmul(do, v.mT).mul_(z).addcmul_(p, delta[..., rows, None], value=-1)
+            ds = matmul(do, v.mT, more_room).mul_(z).addcmul_(p, delta[..., rows, None], value=-1)
             ds = ds if visible is None else ds.masked_fill_(~visible, 0)
             add_rows(dk_j, q, ds)
             dq[..., rows, :].add_(matmul(ds, k), alpha=rules.scale)

@@ -180,8 +180,8 @@ EXERCISE = Exercise(
         "Δ of all queries needs no tile: (out * dout).sum(-1) - dlse, once, before the loops.",
         "In a tile: p = exp(τ·q kᵀ − lse), dp = dout vᵀ, ds = p ∘ (z ∘ dp − Δ). z stands beside dp, and beside p in dv "
         "only.",
-        "dv[cols] += (p * z).T @ dout[rows]; dk[cols] += tau * ds.T @ q[rows]; dq[rows] += tau * ds @ k[cols]. All three "
-        "add up, and slices may reach beyond the end.",
+        "dv[cols] += (p * z).T @ dout[rows]; dk[cols] += tau * ds.T @ q[rows]; dq[rows] += tau * ds @ k[cols]. All "
+        "three add up, and slices may reach beyond the end.",
     ),
     mistakes=(
         Mistake(
