@@ -121,7 +121,7 @@ def only(seen: Bool[Array, "*#batch #Hk #G #R"] | bool, x: Rows) -> Rows:
     return x if seen is True else torch.where(seen[..., None], x, 0)
 
 
-def scores(q: Rows, k: Keys, bias: Shift, visible: Visible, room: Tile | None = None) -> Tile:
+def scores(q: Rows, k: Keys, bias: Shift, visible: Visible, room: Array | None = None) -> Tile:
     """s = q kᵀ + bias of one tile, −∞ where invisible; q (or k) comes already scaled, the bias already cut."""
     s = matmul(only(sees(visible), q), k.mT, room)
     if bias is not None:
