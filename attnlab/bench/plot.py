@@ -55,6 +55,7 @@ def panel(axes: Axes, found: Sequence[Row]) -> dict[str, tuple[int, float]]:
         ends[method] = max(line), line[max(line)]
     roof = {row.setting.n: row.ratio * row.fraction for row in found if row.fraction is not None}
     axes.plot(list(roof), list(roof.values()), ":", color=GRAY, linewidth=1.2)
+    ends |= {"products": (max(roof), roof[max(roof)])} if roof else {}
     axes.axhline(1, color=GRAY, linestyle="--", linewidth=1)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
