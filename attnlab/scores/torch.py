@@ -124,11 +124,13 @@ def only(seen: Bool[Array, "*#batch #Hk #G #R"] | bool, x: Rows) -> Rows:
 def scores(q: Rows, k: Keys, bias: Shift, visible: Visible, room: Array | None = None) -> Tile:
     """s = q kᵀ + bias of one tile, −∞ where invisible; q (or k) comes already scaled, the bias already cut."""
     s = matmul(only(sees(visible), q), k.mT, room)
+    out = s if s is room else None
     if bias is not None:
-        s = s + bias
+        s = torch.add(s, bias, out=out)
     if visible is None:
         return s
-    return torch.minimum(s, torch.where(visible, math.inf, -math.inf).to(s.dtype))  # faster on a CPU than where on s
+    limit = torch.where(visible, math.inf, -math.inf).to(s.dtype)
+    return torch.minimum(s, limit, out=out)  # on a CPU faster than where on s
 
 
 def narrow(bias: Array, dtype: torch.dtype) -> Array:

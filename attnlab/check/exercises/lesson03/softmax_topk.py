@@ -211,6 +211,6 @@ EXERCISE = Exercise(
     ),
     costs=(
         Cost(loads_per_element(vector_of, 1000), 1, "it loads each element {found:.1f} times"),
-        Cost(growth(vector_of, 500, 1000), 1.1, "its memory grew {found:.1f}× when x doubled, with k the same"),
+        Cost(growth(vector_of, 1000, 2000), 1.3, "its memory grew {found:.1f}× when x doubled, with k the same"),
     ),
 )
