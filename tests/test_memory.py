@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import attnlab
-from attnlab.measure import attention_bytes
+from attnlab.measure import attention_bytes, extra_bytes
+from attnlab.tiled.numpy import tiled_attention_backward
 from attnlab.tiles import chunk_sizes
 from tests.libraries import ALGORITHMS, LIBRARIES, function
 from tests.memory_worker import run
@@ -165,6 +166,15 @@ def test_tiled_gradient_keeps_to_the_formula(library):
     for n in (1024, 2048):
         assert peaks["tiled", "gradient", n] <= 4 * (2 * n + 3 * promised("tiled", n, n)) + python
     assert peaks["tiled", "gradient", 2048] - peaks["tiled", "gradient", 1024] <= 4 * 2 * 1024 + python
+
+
+def test_numpy_gradient_makes_no_array_for_a_dlse_that_is_not_given():
+    """Beside lse, which comes from outside, D alone."""
+    def peak(n):
+        q, out, k, v = (np.ones((size, 8), np.float32) for size in (n, n, 16, 16))
+        return extra_bytes(tiled_attention_backward, q, k, v, out, q[:, 0].copy(), out)
+
+    assert peak(16384) - peak(2048) <= 4 * (16384 - 2048) + 12_000
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

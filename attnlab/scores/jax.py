@@ -84,12 +84,17 @@ def take(x: Key, cols: Block, visible: Visible) -> Keys:
     A hidden key may hold NaN, and 0 · NaN is NaN: a weight of 0 alone would not keep it out.
     """
     x = at(x, cols, -2).astype(accumulator(x))
-    return x if visible is None else jnp.where(visible.any((-3, -2))[..., None], x, 0)
+    return x if visible is None else jnp.where(anywhere(visible, (-3, -2))[..., None], x, 0)
+
+
+def anywhere(x: Bool[Array, "..."], axes: int | tuple[int, ...]) -> Bool[Array, "..."]:
+    """x.any(axes): the largest byte, which a CPU finds faster."""
+    return x.astype(jnp.uint8).max(axes).astype(bool)
 
 
 def sees(visible: Visible) -> Bool[Array, "*#batch #Hk #G #R"] | bool:
     """True where a query sees any key of the tile."""
-    return True if visible is None else visible.any(-1)
+    return True if visible is None else anywhere(visible, -1)
 
 
 def only(seen: Bool[Array, "*#batch #Hk #G #R"] | bool, x: Rows) -> Rows:

@@ -60,8 +60,8 @@ def visibility(mask: Mask, bias: Bias, band: Band, rows: slice, cols: slice, dev
     """True where query i sees key j; None if the whole tile is visible. No axis is expanded."""
     rules = []
     if not band.full(rows, cols):
-        i = torch.arange(rows.start, rows.stop, device=device)[:, None] + band.offset
-        j = torch.arange(cols.start, cols.stop, device=device)
+        i = torch.arange(rows.start, rows.stop, dtype=torch.int32, device=device)[:, None] + band.offset
+        j = torch.arange(cols.start, cols.stop, dtype=torch.int32, device=device)
         rules += [j >= i - band.left] if band.left is not None else []
         rules += [j <= i + band.right] if band.right is not None else []
         rules = [functools.reduce(torch.logical_and, rules)[None, None]]
@@ -81,7 +81,7 @@ def read(
     needs the values of a mask, which torch.func.vmap does not tell.
     """
     visible = visibility(mask, bias, band, rows, cols, key.device)
-    visible = None if look and visible is not None and visible.all() else visible
+    visible = None if look and visible is not None and not anywhere(~visible) else visible
     k, v = take(key[..., cols, :], visible), take(value[..., cols, :], visible)
     return k, v, None if bias is None else narrow(cut(bias, rows, cols), k.dtype), visible
 
@@ -103,17 +103,22 @@ def take(x: Keys, visible: Visible) -> Keys:
     A hidden key may hold NaN, and 0 · NaN is NaN: a weight of 0 alone would not keep it out.
     """
     x = x.to(accumulator(x))
-    return x if visible is None else torch.where(visible.any(-2).any(-2)[..., None], x, 0)
+    return x if visible is None else torch.where(anywhere(visible, -3, -2)[..., None], x, 0)
+
+
+def anywhere(x: Bool[Array, "..."], *axes: int) -> Bool[Array, "..."]:
+    """x.any(axes): the largest byte, which a CPU finds ten times as fast."""
+    return x.to(torch.uint8).amax(axes).bool()
 
 
 def hidden(visible: Visible) -> bool:
     """Whether no query of the tile sees a key of it: then nothing needs to be computed."""
-    return visible is not None and not visible.any()
+    return visible is not None and not anywhere(visible)
 
 
 def sees(visible: Visible) -> Bool[Array, "*#batch #Hk #G #R"] | bool:
     """True where a query sees any key of the tile."""
-    return True if visible is None else visible.any(-1)
+    return True if visible is None else anywhere(visible, -1)
 
 
 def only(seen: Bool[Array, "*#batch #Hk #G #R"] | bool, x: Rows) -> Rows:

@@ -34,7 +34,7 @@ def tiled_attention_backward(
     call = prepare("numpy", query, key, value, block_q=block_q, block_k=block_k, **options)
     shapes = {"out": (*query.shape[:-1], value.shape[-1]), "lse": query.shape[:-1]}
     shapes |= {"dout": shapes["out"], "dlse": shapes["lse"]}
-    dlse = np.zeros(shapes["dlse"], lse.dtype) if dlse is None else dlse
+    dlse = np.broadcast_to(lse.dtype.type(0), shapes["dlse"]) if dlse is None else dlse
     for name, x in {"out": out, "lse": lse, "dout": dout, "dlse": dlse}.items():
         check_kind(name, x, "numpy")
         check_float(name, x)

@@ -1,10 +1,14 @@
-"""A lesson as a learner meets it: JupyterLab in a browser, cell by cell, an exercise answered wrongly, then rightly."""
+"""The course as a learner meets it: JupyterLab in a browser.
+
+A lesson is run cell by cell, an exercise answered wrongly, then rightly. Every slider of the course is moved.
+"""
 
 import os
 import re
 import shutil
 import socket
 import subprocess
+import symtable
 import sys
 import time
 import urllib.request
@@ -77,10 +81,14 @@ class Notebook:
         self.active = page.locator(".jp-Notebook .jp-Cell.jp-mod-active")
         self.active.click()
 
+    def at(self):
+        """The active cell, also when another one is active."""
+        number = self.active.get_attribute("data-windowed-list-index")
+        return self.page.locator(f'.jp-Notebook .jp-Cell[data-windowed-list-index="{number}"]')
+
     def run(self, silent=False):
         """Press Shift+Enter, which runs the active cell and makes the next one active. What then stands under it."""
-        number = self.active.get_attribute("data-windowed-list-index")
-        cell = self.page.locator(f'.jp-Notebook .jp-Cell[data-windowed-list-index="{number}"]')
+        cell = self.at()
         code = "jp-CodeCell" in cell.get_attribute("class")
         self.page.keyboard.press("Shift+Enter")
         if not code:
@@ -93,7 +101,7 @@ class Notebook:
         else:
             cell.locator(".jp-InputPrompt", has_text=re.compile(rf"^\[{self.runs}\]:$")).wait_for()
         assert cell.locator('[data-mime-type$=".error"], [data-mime-type$=".stderr"]').count() == 0, cell.inner_text()
-        return cell.locator(".jp-OutputArea").inner_text()
+        return cell.locator(".jp-Cell-outputArea").inner_text()
 
     def write(self, code):
         """Replace what is in the active cell."""
@@ -135,3 +143,56 @@ def test_a_lesson_is_worked_through(page, work, lab):
     saved = nbformat.read(work / "work" / LESSON, as_version=4).cells[: len(cells)]  # below the last one is a new one
     assert saved[at].source.strip() == RIGHT.strip()
     assert all(cell.outputs or cell.id in (*SILENT, cells[at].id) for cell in saved if cell.cell_type == "code")
+
+
+def names(code):
+    """The global names that a cell reads, and those that it defines."""
+    tables = [top := symtable.symtable(code, "cell", "exec")]
+    for table in tables:
+        tables += table.get_children()
+    defined = {x.get_name() for x in top.get_symbols() if x.is_assigned() or x.is_imported()}
+    symbols = [(table, x) for table in tables for x in table.get_symbols() if x.is_referenced()]
+    return {x.get_name() for table, x in symbols if table is top or x.is_global()}, defined
+
+
+def interactive(lesson):
+    """The cell of a lesson that makes sliders, and before it those cells that it cannot do without; else none."""
+    cells = [cell for cell in nbformat.read(lesson, as_version=4).cells if cell.cell_type == "code"]
+    cells = [cell for cell in cells if not cell.id.endswith("-colab")]
+    last = next((i for i, cell in enumerate(cells) if "interact(" in cell.source), None)
+    if last is None:
+        return []
+    kept, needed = [cells[last]], names(cells[last].source)[0]
+    for cell in reversed(cells[:last]):
+        reads, defines = names(cell.source)
+        if defines & needed:
+            kept, needed = [cell, *kept], needed - defines | reads
+    return kept
+
+
+def test_every_slider_draws_anew(page, work, lab):
+    from playwright.sync_api import expect
+
+    lessons = [cells for path in sorted((ROOT / "notebooks").glob("*.ipynb")) if (cells := interactive(path))]
+    assert len(lessons) == 5
+    sliders = nbformat.read(work / "work" / LESSON, as_version=4)  # a notebook whose kernel is known
+    code = [nbformat.v4.new_code_cell(cell.source) for cells in lessons for cell in cells]
+    sliders.cells = [nbformat.v4.new_markdown_cell("# Sliders"), *code]
+    nbformat.write(sliders, work / "work/sliders.ipynb")
+    notebook = Notebook(page, lab, "sliders.ipynb")
+    notebook.run()
+    for cells in lessons:
+        for _ in cells:
+            notebook.run()
+        below = notebook.at()
+        made = page.locator(".jp-CodeCell", has=page.locator(".widget-interact")).last
+        picture, handles = made.locator(".jp-OutputArea img").last, made.locator(".noUi-handle")
+        picture.wait_for()
+        assert handles.count()
+        for handle in handles.all():
+            before = picture.get_attribute("src")
+            handle.focus()
+            page.keyboard.press("ArrowRight")
+            expect(picture).not_to_have_attribute("src", before, timeout=1000 * SECONDS)
+        below.click()
+        expect(below).to_have_class(re.compile("jp-mod-active"))
