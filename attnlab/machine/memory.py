@@ -108,6 +108,7 @@ class Machine:
 
     def keep(self, name: str, array: np.ndarray) -> Tile:
         """Hold a result in SRAM until it is freed; returns the tile to go on with, a copy."""
+        array = np.asanyarray(array)  # which a Ref refuses, as its numbers lie in HBM
         return self.sram.keep(name, array, array.size * self._width(array.dtype), self.work)
 
     def free(self, *tiles: np.ndarray) -> None:
