@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import pathlib
 import pkgutil
 import re
 
@@ -139,3 +140,13 @@ def test_files_of_different_backends_never_import_one_another(first):
             for other in set(LIBRARIES) - {first}:
                 assert f".{other} import" not in source, name
                 assert f"import {other}\n" not in source, name
+
+
+def test_every_annotated_shape_is_checked(pytestconfig):
+    """The modules that pyproject.toml has checked are all that annotate shapes."""
+    checked = tuple(pytestconfig.getoption("--jaxtyping-packages").split(","))
+    package = pathlib.Path(attnlab.__file__).parent
+    for path in package.rglob("*.py"):
+        name = ".".join(path.relative_to(package.parent).with_suffix("").parts)
+        if name != "attnlab.typing" and re.search(r"\b(Float|Bool|UInt32)\[Array", path.read_text()):
+            assert name.startswith(checked), name
