@@ -141,9 +141,9 @@ def complaint(job: Job, index: int, error: Exception) -> str:
     return f"{job.where(index, int(line[1]) if line else 1)}: {error.ename}: {error.evalue}"
 
 
-async def build(jobs: list[Job]) -> list[str]:
-    """Run all notebooks, AT_ONCE at a time, and store those without a fault; return the faults."""
-    turns = asyncio.Semaphore(AT_ONCE)
+async def build(jobs: list[Job], at_once: int) -> list[str]:
+    """Run all notebooks, ``at_once`` at a time, and store those without a fault; return the faults."""
+    turns = asyncio.Semaphore(at_once)
 
     async def one(job: Job) -> list[str]:
         async with turns:
@@ -184,6 +184,7 @@ def main() -> None:
     parser.add_argument("lessons", nargs="*", metavar="NN", help="lessons by number, pages by name; default: all")
     parser.add_argument("--check", action="store_true", help="build nothing; fail if something is to be built")
     parser.add_argument("--force", action="store_true", help="build what is up to date, too")
+    parser.add_argument("--alone", action="store_true", help="one at a time: none disturbs what another one times")
     parser.add_argument("--folder", type=Path, default=Path(__file__).parent, help=argparse.SUPPRESS)
     options = parser.parse_args()
     folder = options.folder.resolve()
@@ -195,7 +196,7 @@ def main() -> None:
             wrong = check(folder, jobs)
             sys.exit("\n".join([*wrong, "`make notebooks` builds them."]) if wrong else 0)
         todo = [job for job in jobs if options.force or outdated(job) or package_changed(job)]
-        wrong = asyncio.run(build(todo))
+        wrong = asyncio.run(build(todo, 1 if options.alone else AT_ONCE))
     except LessonError as error:
         wrong, todo, jobs = [str(error)], [], []
     if wrong:

@@ -29,13 +29,9 @@ def _compile_quickly():
     """
     import jax
 
-    given = os.environ.get("XLA_FLAGS")
-    os.environ["XLA_FLAGS"] = f"{given or ''} {QUICK_XLA}".strip()
-    jax.devices()
-    if given is None:
-        del os.environ["XLA_FLAGS"]
-    else:
-        os.environ["XLA_FLAGS"] = given
+    with pytest.MonkeyPatch.context() as here:
+        here.setenv("XLA_FLAGS", QUICK_XLA, prepend=" ")
+        jax.devices()
     jax.config.update("jax_disable_most_optimizations", True)
     jax.monitoring.register_event_duration_secs_listener(count)
 

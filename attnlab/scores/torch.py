@@ -107,7 +107,7 @@ def take(x: Keys, visible: Visible) -> Keys:
 
 
 def anywhere(x: Bool[Array, "..."], *axes: int) -> Bool[Array, "..."]:
-    """x.any(axes): the largest byte, which a CPU finds ten times as fast. Nothing has no largest."""
+    """x.any(axes): the largest byte, which a CPU finds at least five times as fast. Of nothing there is no largest."""
     return x.to(torch.uint8).amax(axes).bool() if x.numel() else x.any(axes)
 
 
