@@ -8,12 +8,12 @@ Importing attnlab imports NumPy only; the library of ``query`` chooses the imple
 from typing import Any
 
 from attnlab.chunked import chunked_attention
-from attnlab.contract import Array
+from attnlab.call import Array
 from attnlab.lazy import lazy_attention
 from attnlab.naive import naive_attention
 from attnlab.online import online_attention
 from attnlab.safe import safe_attention
-from attnlab.scores.numpy import dropout_mask
+from attnlab.dropout.numpy import dropout_mask
 from attnlab.softmax import merge, naive_softmax, online_softmax, safe_softmax
 from attnlab.tiled import tiled_attention
 

@@ -14,7 +14,7 @@ import tracemalloc
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from attnlab.checks import kind_of
+from attnlab.arguments import kind_of
 
 import numpy as np
 
@@ -173,3 +173,11 @@ GRADIENTS = {"numpy": numpy_gradient, "torch": torch_gradient, "jax": jax_gradie
 
 if __name__ == "__main__":
     print(json.dumps([measure_lengths(**task) for task in json.loads(sys.argv[1])]))
+
+def binary(size: int) -> str:
+    """A number of bytes in the largest binary unit that divides it well."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            return f"{size:.4g} {unit}"
+        size = size / 1024
+    raise AssertionError

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from attnlab import safe_attention, tiled_attention
+from attnlab.geometry import Band, BlockMask
 from attnlab.tiled.numpy import tiled_attention_backward
-from attnlab.tiles import Band, BlockMask
 
 SIZES = [(8, 8, 4, 4), (10, 13, 4, 5), (7, 9, 3, 2), (5, 3, 5, 3), (9, 9, 5, 4), (6, 10, 20, 4)]
 LIBRARIES = [np.asarray, torch.asarray, jnp.asarray]

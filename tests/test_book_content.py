@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from attnlab import check, costs, hardware, naive_softmax, safe_attention
-from attnlab.tiles import Band
+from attnlab.geometry import Band
 
 ROOT = Path(__file__).resolve().parents[1]
 BOOK = ROOT / "notebooks" / "book"
@@ -275,7 +275,7 @@ def test_code_on_the_instructors_page_is_the_projects() -> None:
     listings = re.findall(r"```python\n(.*?)\n```", INSTRUCTORS, re.DOTALL)
     for listing in listings:
         compile(listing, "instructors.md", "exec")
-    assert (ROOT / "attnlab/check/exercises/lesson00/average.py").read_text().strip() in listings
+    assert (ROOT / "attnlab/course/lesson00/average.py").read_text().strip() in listings
 
 
 def test_the_checkers_words_are_quoted_as_it_says_them() -> None:

@@ -75,7 +75,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = lesson(contract, ":tags: [hide-input]\n\nprint('one')\n6 * 7", EXERCISE, CHECK, CHECK, widget)
     course = make_course(tmp_path_factory.mktemp("course"), text)
     (course / "attnlab").mkdir()
-    (course / "attnlab/contract.py").write_text("version = 1\n")
+    (course / "attnlab/call.py").write_text("version = 1\n")
     status, said = build(course)
     assert status == 0, said
     return course
@@ -124,7 +124,7 @@ def test_building_again(course: Path) -> None:
     assert "0 notebooks built, 2 up to date" in build(course)[1]
     assert "2 notebooks built" in build(course, "1", "--force")[1]
     assert [path.read_bytes() for path in files] == before
-    (course / "attnlab/contract.py").write_text("version = 2\n")
+    (course / "attnlab/call.py").write_text("version = 2\n")
     assert "2 notebooks built" in build(course)[1]
 
 

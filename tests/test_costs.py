@@ -226,7 +226,7 @@ def test_table_21():
 def test_a_program_that_loads_keys_in_the_inner_loop_is_found_out():
     """The check of the checks: algorithm 2 with lines 6 and 7 exchanged computes the same, but moves more."""
     from attnlab.machine.flash import forward_step, start
-    from attnlab.machine.rules import prepare
+    from attnlab.machine.options import prepare
 
     on, arrays = Machine(), np.random.default_rng(0).normal(size=(3, 12, 2))
     q, k, v = (on.put(name, x) for name, x in zip("QKV", arrays))

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import attnlab
+from attnlab.geometry import chunk_sizes
 from attnlab.measure import attention_bytes, extra_bytes
 from attnlab.tiled.numpy import tiled_attention_backward
-from attnlab.tiles import chunk_sizes
 from tests.libraries import ALGORITHMS, LIBRARIES, function
 from tests.memory_worker import run
 

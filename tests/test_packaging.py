@@ -22,7 +22,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 LESSONS = [*ROOT.glob("notebooks/solutions/*.ipynb"), ROOT / "notebooks/reproductions.ipynb"]
 OPTIONAL = {"jaxtyping"}  # checks shapes in tests; attnlab.typing does without
-FILES = [*ROOT.glob("attnlab/**/*.py"), *ROOT.glob("attnlab/published/*.toml"), ROOT / "attnlab/py.typed"]
+FILES = [*ROOT.glob("attnlab/**/*.py"), *ROOT.glob("attnlab/course/published/*.toml"), ROOT / "attnlab/py.typed"]
 PACKAGE = {path.relative_to(ROOT).as_posix() for path in FILES}
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_{}(sys.argv[1])"
 SMOKE = """
@@ -32,7 +32,8 @@ import sys
 import numpy as np
 
 import attnlab
-from attnlab import check, published
+from attnlab import check
+from attnlab.course import published
 
 assert attnlab.__file__.startswith(sys.prefix), attnlab.__file__
 assert not any(map(importlib.util.find_spec, ("jax", "torch", "triton", "matplotlib", "jaxtyping", "tests")))

@@ -12,13 +12,13 @@ import pytest
 from jax import grad, jacrev, jit, vmap
 
 import attnlab
-from attnlab.contract import Rules
+from attnlab.call import Rules
+from attnlab.geometry import Band
 from attnlab.tiled import jax as plain
 from attnlab.tiled import pallas
 from attnlab.tiled.kernel_rules import tile
 from attnlab.tiled.pallas_gpu import gradient_on_gpu, kernel_on_gpu
 from attnlab.tiled.pallas_rules import refusal
-from attnlab.tiles import Band
 from tests.cases import CASES, Case, keys_hidden, mask, poison, rows_hidden, whole
 from tests.comparison import assert_agrees, assert_gradients_agree
 from tests.libraries import dtype, to

@@ -6,7 +6,7 @@ import matplotlib
 import numpy as np
 
 from attnlab import METHODS, plots
-from attnlab.plots import lesson01 as figures
+from attnlab.course.lesson01 import figures
 
 ROOT = Path(__file__).parents[1]
 

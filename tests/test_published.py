@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from attnlab import published
-from attnlab.published import compare
+from attnlab.course import published
+from attnlab.course.published import compare
 
 UNITS = {
     "": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30,

@@ -6,8 +6,8 @@ import itertools
 import numpy as np
 import pytest
 
-from attnlab.contract import make_band
-from attnlab.tiles import Band, blocks, chunk_sizes, tile_sizes
+from attnlab.call import make_band
+from attnlab.geometry import Band, blocks, chunk_sizes, tile_sizes
 from tests import oracle
 from tests.libraries import call, gradients, to
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from attnlab.bench import table
 from attnlab.bench.calls import prepare
 from attnlab.bench.contestants import UNIT, Contestant, contestants
-from attnlab.bench.memory import extra_memory
+from attnlab.bench.extra_memory import extra_memory
 from attnlab.bench.setting import Setting
 from attnlab.bench.timing import interleave, noise
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnlab import costs
-from attnlab.contract import make_band
-from attnlab.tiles import Band
+from attnlab.call import make_band
+from attnlab.geometry import Band
 
 import numpy as np
 

@@ -16,7 +16,7 @@ from attnlab.bench.calls import flops
 from attnlab.bench.contestants import UNIT, Contestant
 from attnlab.bench.setting import Setting
 from attnlab.bench.timing import spread
-from attnlab.plots.style import binary
+from attnlab.measure import binary
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from attnlab.bench.calls import flops, prepare
 from attnlab.bench.contestants import UNIT, Contestant
-from attnlab.bench.memory import extra_memory
+from attnlab.bench.extra_memory import extra_memory
 from attnlab.bench.setting import Setting
 from attnlab.bench.timing import interleave, noise
-from attnlab.tiles import tile_sizes
+from attnlab.geometry import tile_sizes
 
 LIBRARIES = ("torch", "jax", "numpy")
 LONG = 2**20  # JAX's memory is known without running: at this length too

@@ -7,7 +7,7 @@
 
 ``check.lesson("01").exercise("attention_row")(f)`` is the long spelling of ``check.answer``, for a
 function of another name. Answers may be written in NumPy, JAX or PyTorch. Nothing is uploaded and nothing
-is hidden: each exercise is one small file in attnlab/check/exercises, with its reference solution.
+is hidden: each exercise is one small file in attnlab/course/lessonNN, with its reference solution.
 """
 
 import html
@@ -28,9 +28,9 @@ _hints: dict[str, int] = {}
 
 def lessons() -> dict[str, list[str]]:
     """The names of the exercises, by the number of their lesson."""
-    root = Path(__file__).parent / "exercises"
+    root = Path(__file__).parents[1] / "course"
     return {
-        folder.name[-2:]: [module.name for module in pkgutil.iter_modules([str(folder)])]
+        folder.name[-2:]: [m.name for m in pkgutil.iter_modules([str(folder)]) if m.name != "figures"]
         for folder in sorted(root.glob("lesson[0-9][0-9]"))
     }
 
@@ -44,7 +44,7 @@ def find(name: str) -> Exercise:
     """The exercise called ``name``; ValueError lists the names there are."""
     for number, found in lessons().items():
         if name in found:
-            return importlib.import_module(f"{__name__}.exercises.lesson{number}.{name}").EXERCISE
+            return importlib.import_module(f"attnlab.course.lesson{number}.{name}").EXERCISE
     raise ValueError(f"no exercise is called {name!r}; there are {', '.join(names())}")
 
 

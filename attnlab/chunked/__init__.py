@@ -7,7 +7,7 @@ recomputes each query chunk and, in it, each summary. Derived in notebooks 05 an
 Extra memory: Cq·Ck + Cq·(M / Ck)·(Dv + 2).
 """
 
-from attnlab.contract import Array, Window, dispatches
+from attnlab.call import Array, Window, dispatches
 
 
 @dispatches

@@ -3,12 +3,14 @@
 from functools import partial
 
 from attnlab.chunked import chunked_attention as public
-from attnlab.contract import Rules, implements
-from attnlab.scores.jax import Bias, Key, Keys, Lse, Mask, Out, Query, Rows, Seed, Shift, Value, Values
-from attnlab.scores.jax import accumulator, compiled, cut, drop, einsum, only, scores, take, visibility
-from attnlab.scores.jax_blocks import Block, at, block, visits, write
+from attnlab.call import Rules, implements
+from attnlab.arrays.jax import Bias, Key, Keys, Lse, Mask, Out, Query, Rows, Seed, Shift, Value, Values
+from attnlab.arrays.jax import accumulator, compiled, einsum
+from attnlab.dropout.jax import drop
+from attnlab.scores.jax import cut, only, scores, take, visibility
+from attnlab.arrays.jax_blocks import Block, at, block, visits, write
 from attnlab.softmax.jax import Triple, finite, positive
-from attnlab.tiles import chunk_sizes
+from attnlab.geometry import chunk_sizes
 from attnlab.typing import Float
 
 import jax

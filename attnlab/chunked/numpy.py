@@ -4,11 +4,13 @@ import numpy as np
 from numpy import ndarray as Array
 
 from attnlab.chunked import chunked_attention as public
-from attnlab.contract import Rules, implements
-from attnlab.scores.numpy import Bias, Key, Lse, Mask, Out, Query, Rows, Seed, Value
-from attnlab.scores.numpy import accumulator, drop, matmul, quiet, scores, take, visibility
+from attnlab.call import Rules, implements
+from attnlab.arrays.numpy import Bias, Key, Lse, Mask, Out, Query, Rows, Seed, Value
+from attnlab.arrays.numpy import accumulator, matmul, quiet
+from attnlab.dropout.numpy import drop
+from attnlab.scores.numpy import scores, take, visibility
 from attnlab.softmax.numpy import Triple, finite, positive
-from attnlab.tiles import blocks, chunk_sizes
+from attnlab.geometry import blocks, chunk_sizes
 from attnlab.typing import Float
 
 

@@ -2,11 +2,13 @@
 
 from attnlab.chunked import chunked_attention as public
 from attnlab.chunked.torch_grad import Summaries, buffers, recomputed
-from attnlab.contract import Rules, implements
-from attnlab.scores.torch import Bias, Key, Keys, Lse, Mask, Out, Query, Rows, Seed, Shift, Value, Values, Visible
-from attnlab.scores.torch import accumulator, drop, matmul, no_autocast, only, read, scores
+from attnlab.call import Rules, implements
+from attnlab.arrays.torch import Bias, Key, Keys, Lse, Mask, Out, Query, Rows, Seed, Shift, Value, Values, Visible
+from attnlab.arrays.torch import accumulator, matmul, no_autocast
+from attnlab.dropout.torch import drop
+from attnlab.scores.torch import only, read, scores
 from attnlab.softmax.torch import Triple, exp_, finite, highest, positive
-from attnlab.tiles import blocks, chunk_sizes
+from attnlab.geometry import blocks, chunk_sizes
 from attnlab.typing import Float
 
 import torch

@@ -7,13 +7,13 @@ summary, and each summary is computed once more to carry it on to q, k, v and bi
 from collections.abc import Callable
 from functools import partial
 
-from attnlab.contract import Rules
-from attnlab.scores.torch import (
-    Bias, Key, Keys, Lse, Mask, Out, Query, Rows, Seed, Shift, Value, Values, Visible, accumulator, cut, read,
-)
-from attnlab.scores.torch_grad import custom_gradient
+from attnlab.call import Rules
+from attnlab.arrays.torch import Bias, Key, Keys, Lse, Mask, Out, Query, Rows, Seed, Shift, Value, Values, Visible
+from attnlab.arrays.torch import accumulator
+from attnlab.scores.torch import cut, read
+from attnlab.arrays.torch_autograd import custom_gradient
 from attnlab.softmax.torch import Triple
-from attnlab.tiles import blocks, chunk_sizes
+from attnlab.geometry import blocks, chunk_sizes
 from attnlab.typing import Float
 
 import torch

@@ -6,9 +6,9 @@ inputs and output, ``on_chip_elements`` what fast memory must hold. Used from no
 """
 
 from attnlab.costs.cost import Cost
-from attnlab.costs.gradient import backward
+from attnlab.costs.backward_pass import backward
 from attnlab.costs.memory import extra_elements, on_chip_elements, training_bytes
-from attnlab.costs.result import forward
+from attnlab.costs.forward_pass import forward
 from attnlab.costs.tiling import Tiling, paper_blocks, tiling
 
 __all__ = [

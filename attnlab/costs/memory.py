@@ -4,7 +4,7 @@ Extra memory is that of one key head (and its G query heads) worked on at once, 
 attnlab.measure in tests/test_memory.py.
 """
 
-from attnlab.tiles import chunk_sizes, gradient_tile_sizes, tile_sizes
+from attnlab.geometry import chunk_sizes, gradient_tile_sizes, tile_sizes
 
 
 def extra_elements(

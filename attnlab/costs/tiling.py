@@ -4,8 +4,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from attnlab.contract import make_band
-from attnlab.tiles import blocks
+from attnlab.call import make_band
+from attnlab.geometry import blocks
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ One key at a time, so the memory of a query does not grow with the number of key
 exponentials are unshifted again. Derived in notebook 04. Extra memory: Dv + 2 a query.
 """
 
-from attnlab.contract import Array, Window, dispatches
+from attnlab.call import Array, Window, dispatches
 
 
 @dispatches

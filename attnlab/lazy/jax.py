@@ -1,10 +1,12 @@
 """Lazy attention in JAX: one key at a time, the division at the end."""
 
-from attnlab.contract import Rules, implements
+from attnlab.call import Rules, implements
 from attnlab.lazy import lazy_attention as public
-from attnlab.scores.jax import Bias, Key, Lse, Mask, Out, Query, Seed, Value
-from attnlab.scores.jax import accumulator, compiled, drop, only, scores, sees, take, visibility
-from attnlab.scores.jax_blocks import Block
+from attnlab.arrays.jax import Bias, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.arrays.jax import accumulator, compiled
+from attnlab.dropout.jax import drop
+from attnlab.scores.jax import only, scores, sees, take, visibility
+from attnlab.arrays.jax_blocks import Block
 
 import jax.numpy as jnp
 from jax import Array

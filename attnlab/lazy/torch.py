@@ -2,10 +2,12 @@
 
 import math
 
-from attnlab.contract import Rules, implements
+from attnlab.call import Rules, implements
 from attnlab.lazy import lazy_attention as public
-from attnlab.scores.torch import Bias, Key, Lse, Mask, Out, Query, Seed, Value
-from attnlab.scores.torch import accumulator, columns, drop, no_autocast, only, scores, sees, take, visibility
+from attnlab.arrays.torch import Bias, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.arrays.torch import accumulator, no_autocast
+from attnlab.dropout.torch import drop
+from attnlab.scores.torch import columns, only, scores, sees, take, visibility
 from attnlab.softmax.torch import nothing
 
 import torch

@@ -9,8 +9,8 @@ from attnlab.machine.block_sparse import block_sparse_backward, block_sparse_for
 from attnlab.machine.chunked import chunked_backward, chunked_forward
 from attnlab.machine.flash import flash_backward, flash_forward
 from attnlab.machine.flash2 import flash2_backward, flash2_forward
-from attnlab.machine.fold import lazy_forward, online_forward
-from attnlab.machine.memory import Machine, Ref
+from attnlab.machine.one_key import lazy_forward, online_forward
+from attnlab.machine.machine import Machine, Ref
 from attnlab.machine.report import report
 from attnlab.machine.sram import OutOfSRAM
 from attnlab.machine.standard import standard_backward, standard_forward

@@ -10,10 +10,10 @@ keys. It is part of the program, not of HBM, and is not counted. All other optio
 from typing import Any
 
 from attnlab.machine.flash import backward_step, forward_step, start
-from attnlab.machine.memory import Machine, Ref
-from attnlab.machine.rules import block_sizes, prepare
-from attnlab.scores.numpy import quiet
-from attnlab.tiles import Band, blocks
+from attnlab.machine.machine import Machine, Ref
+from attnlab.machine.options import block_sizes, prepare
+from attnlab.arrays.numpy import quiet
+from attnlab.geometry import Band, blocks
 
 import numpy as np
 

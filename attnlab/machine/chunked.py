@@ -15,12 +15,12 @@ FlashAttention has five; dK and dV travel between HBM and chip at every meeting.
 
 from typing import Any
 
-from attnlab.machine.memory import Machine, Ref
-from attnlab.machine.rules import Rules, prepare
+from attnlab.machine.machine import Machine, Ref
+from attnlab.machine.options import Rules, prepare
 from attnlab.machine.work import Tile
-from attnlab.scores.numpy import quiet
+from attnlab.arrays.numpy import quiet
 from attnlab.softmax.numpy import finite, positive
-from attnlab.tiles import blocks, chunk_sizes
+from attnlab.geometry import blocks, chunk_sizes
 
 import numpy as np
 

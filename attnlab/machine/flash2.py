@@ -14,12 +14,12 @@ skipped.
 
 from typing import Any
 
-from attnlab.machine.memory import Machine, Ref
-from attnlab.machine.rules import Rules, block_sizes, prepare
+from attnlab.machine.machine import Machine, Ref
+from attnlab.machine.options import Rules, block_sizes, prepare
 from attnlab.machine.work import Tile
-from attnlab.scores.numpy import quiet
+from attnlab.arrays.numpy import quiet
 from attnlab.softmax.numpy import finite, positive
-from attnlab.tiles import blocks
+from attnlab.geometry import blocks
 
 import numpy as np
 

@@ -9,11 +9,11 @@ operand would cost more.
 
 from typing import Any
 
-from attnlab.machine.memory import Machine, Ref
-from attnlab.machine.rules import Rules, prepare
-from attnlab.scores.numpy import quiet
+from attnlab.machine.machine import Machine, Ref
+from attnlab.machine.options import Rules, prepare
+from attnlab.arrays.numpy import quiet
 from attnlab.softmax.numpy import finite, positive
-from attnlab.tiles import blocks
+from attnlab.geometry import blocks
 
 import numpy as np
 

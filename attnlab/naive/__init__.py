@@ -6,7 +6,7 @@ The whole N×M matrix is held, and the exponential overflows from a score of 88.
 Derived in notebook 01. Extra memory: N·M a head, forward and gradient.
 """
 
-from attnlab.contract import Array, Window, dispatches
+from attnlab.call import Array, Window, dispatches
 
 
 @dispatches

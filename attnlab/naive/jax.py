@@ -1,10 +1,12 @@
 """Naive attention in JAX: e^s / Σ e^s, the whole matrix at once."""
 
-from attnlab.contract import Rules, implements
+from attnlab.call import Rules, implements
 from attnlab.naive import naive_attention as public
-from attnlab.scores.jax import Bias, Key, Lse, Mask, Out, Query, Seed, Value
-from attnlab.scores.jax import accumulator, compiled, drop, einsum, only, scores, sees, take, visibility
-from attnlab.scores.jax_blocks import Block
+from attnlab.arrays.jax import Bias, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.arrays.jax import accumulator, compiled, einsum
+from attnlab.dropout.jax import drop
+from attnlab.scores.jax import only, scores, sees, take, visibility
+from attnlab.arrays.jax_blocks import Block
 
 import jax.numpy as jnp
 

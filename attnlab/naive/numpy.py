@@ -2,10 +2,12 @@
 
 import numpy as np
 
-from attnlab.contract import Rules, implements
+from attnlab.call import Rules, implements
 from attnlab.naive import naive_attention as public
-from attnlab.scores.numpy import Bias, Key, Lse, Mask, Out, Query, Seed, Value
-from attnlab.scores.numpy import accumulator, drop, matmul, scores, sees, take, visibility
+from attnlab.arrays.numpy import Bias, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.arrays.numpy import accumulator, matmul
+from attnlab.dropout.numpy import drop
+from attnlab.scores.numpy import scores, sees, take, visibility
 
 
 @implements(public)

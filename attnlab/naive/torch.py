@@ -2,10 +2,12 @@
 
 import math
 
-from attnlab.contract import Rules, implements
+from attnlab.call import Rules, implements
 from attnlab.naive import naive_attention as public
-from attnlab.scores.torch import Bias, Key, Lse, Mask, Out, Query, Seed, Value
-from attnlab.scores.torch import accumulator, drop, matmul, no_autocast, only, read, scores, sees
+from attnlab.arrays.torch import Bias, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.arrays.torch import accumulator, matmul, no_autocast
+from attnlab.dropout.torch import drop
+from attnlab.scores.torch import only, read, scores, sees
 
 import torch
 

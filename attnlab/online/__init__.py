@@ -5,7 +5,7 @@
 Derived in notebook 04. Extra memory: Dv + 2 a query.
 """
 
-from attnlab.contract import Array, Window, dispatches
+from attnlab.call import Array, Window, dispatches
 
 
 @dispatches

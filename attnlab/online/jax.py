@@ -1,10 +1,12 @@
 """Online attention in JAX: lazy attention with a running maximum."""
 
-from attnlab.contract import Rules, implements
+from attnlab.call import Rules, implements
 from attnlab.online import online_attention as public
-from attnlab.scores.jax import Bias, Key, Lse, Mask, Out, Query, Seed, Value
-from attnlab.scores.jax import accumulator, compiled, drop, only, scores, take, visibility
-from attnlab.scores.jax_blocks import Block
+from attnlab.arrays.jax import Bias, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.arrays.jax import accumulator, compiled
+from attnlab.dropout.jax import drop
+from attnlab.scores.jax import only, scores, take, visibility
+from attnlab.arrays.jax_blocks import Block
 from attnlab.softmax.jax import Triple, finite, positive
 
 import jax.numpy as jnp

@@ -1,9 +1,11 @@
 """Online attention in PyTorch: lazy attention with a running maximum."""
 
-from attnlab.contract import Rules, implements
+from attnlab.call import Rules, implements
 from attnlab.online import online_attention as public
-from attnlab.scores.torch import Bias, Key, Lse, Mask, Out, Query, Seed, Value
-from attnlab.scores.torch import accumulator, columns, drop, no_autocast, only, scores, take, visibility
+from attnlab.arrays.torch import Bias, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.arrays.torch import accumulator, no_autocast
+from attnlab.dropout.torch import drop
+from attnlab.scores.torch import columns, only, scores, take, visibility
 from attnlab.softmax.torch import finite, nothing, positive
 
 import torch

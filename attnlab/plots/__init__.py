@@ -1,12 +1,14 @@
-"""The figures of the course. Functions take numbers that a lesson computed and return a figure; ``show`` displays it.
+"""What figures of several lessons share. A function takes computed numbers and returns a figure; ``show`` displays it.
 
-What every lesson uses is here; figures of one lesson are in a file of their own, such as attnlab.plots.lesson01.
+The figures of one lesson are in its own folder, such as attnlab.course.lesson01.figures.
 """
 
 from attnlab.plots.ladders import ladders, square
-from attnlab.plots.style import COLORS, GRAY, INK, LIBRARIES, MARKERS, PALE, STYLE, binary, canvas, darker, show
+from attnlab.plots.roofline import roofline
+from attnlab.measure import binary
+from attnlab.plots.style import COLORS, GRAY, INK, LIBRARIES, MARKERS, PALE, STYLE, canvas, darker, show
 
 __all__ = [
-    "COLORS", "GRAY", "INK", "LIBRARIES", "MARKERS", "PALE", "STYLE", "binary", "canvas", "darker", "ladders", "show",
-    "square",
+    "COLORS", "GRAY", "INK", "LIBRARIES", "MARKERS", "PALE", "STYLE", "binary", "canvas", "darker", "ladders",
+    "roofline", "show", "square",
 ]

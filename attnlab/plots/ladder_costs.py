@@ -13,8 +13,9 @@ from pathlib import Path
 from attnlab import METHODS, attention, costs
 from attnlab.hardware import ACCELERATORS, Accelerator, this_machine
 from attnlab.measure import attention_bytes
-from attnlab.plots.lesson07 import roofline
-from attnlab.plots.style import COLORS, GRAY, STYLE, binary, canvas, darker
+from attnlab.plots.roofline import roofline
+from attnlab.measure import binary
+from attnlab.plots.style import COLORS, GRAY, STYLE, canvas, darker
 
 import matplotlib
 import numpy as np
@@ -125,7 +126,7 @@ def measure_memory(lengths: Sequence[int] = (512, 1024, 2048, 4096)) -> dict[str
 def count_traffic(lengths: Sequence[int] = (256, 512, 1024)) -> dict[str, dict[int, int]]:
     """Bytes that the machine counts, half precision; lazy and online run a query and a key at a time, so briefly."""
     from attnlab import machine
-    from attnlab.tiles import tile_sizes
+    from attnlab.geometry import tile_sizes
 
     block_q, block_k = tile_sizes((1, 1), None, None)
     programs = {

@@ -65,12 +65,3 @@ def show(figure: Figure, alt: str) -> None:
 def darker(color: str) -> tuple[float, ...]:
     """The color for text: dark enough to read on white."""
     return tuple(0.72 * c for c in matplotlib.colors.to_rgb(color))
-
-
-def binary(size: int) -> str:
-    """A number of bytes in the largest binary unit that divides it well."""
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if size < 1024 or unit == "TiB":
-            return f"{size:.4g} {unit}"
-        size = size / 1024
-    raise AssertionError

@@ -6,7 +6,7 @@ The shift cancels in the quotient, so nothing changes but that no exponent is po
 Derived in notebook 02. Extra memory: N·M a head, forward and gradient.
 """
 
-from attnlab.contract import Array, Window, dispatches
+from attnlab.call import Array, Window, dispatches
 
 
 @dispatches

@@ -1,10 +1,12 @@
 """Safe attention in JAX: naive attention with each row of scores shifted by its maximum."""
 
-from attnlab.contract import Rules, implements
+from attnlab.call import Rules, implements
 from attnlab.safe import safe_attention as public
-from attnlab.scores.jax import Bias, Key, Lse, Mask, Out, Query, Seed, Value
-from attnlab.scores.jax import accumulator, compiled, drop, einsum, only, scores, take, visibility
-from attnlab.scores.jax_blocks import Block
+from attnlab.arrays.jax import Bias, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.arrays.jax import accumulator, compiled, einsum
+from attnlab.dropout.jax import drop
+from attnlab.scores.jax import only, scores, take, visibility
+from attnlab.arrays.jax_blocks import Block
 from attnlab.softmax.jax import finite, positive
 
 import jax.numpy as jnp

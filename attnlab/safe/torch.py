@@ -1,9 +1,11 @@
 """Safe attention in PyTorch: naive attention with each row of scores shifted by its maximum."""
 
-from attnlab.contract import Rules, implements
+from attnlab.call import Rules, implements
 from attnlab.safe import safe_attention as public
-from attnlab.scores.torch import Bias, Key, Lse, Mask, Out, Query, Seed, Value
-from attnlab.scores.torch import accumulator, drop, matmul, no_autocast, only, read, scores
+from attnlab.arrays.torch import Bias, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.arrays.torch import accumulator, matmul, no_autocast
+from attnlab.dropout.torch import drop
+from attnlab.scores.torch import only, read, scores
 from attnlab.softmax.torch import finite, highest, positive
 
 import torch

@@ -2,51 +2,15 @@
 
 import functools
 import math
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
-from typing import Any
+from collections.abc import Iterator
 
-from attnlab.contract import Rules
-from attnlab.scores.torch_dropout import Seed, kept
-from attnlab.scores.torch_dropout import threefry as threefry
-from attnlab.tiles import Band
-from attnlab.typing import Bool, Float
+from attnlab.arrays.torch import Bias, Key, Keys, Mask, Rows, Shift, Tile, Value, Values, Visible
+from attnlab.arrays.torch import accumulator, anywhere, matmul
+from attnlab.geometry import Band
+from attnlab.typing import Bool
 
 import torch
 from torch import Tensor as Array
-
-Query = Float[Array, "*batch Hk G N D"]
-Key = Float[Array, "*batch Hk M D"]
-Value = Float[Array, "*batch Hk M Dv"]
-Mask = Bool[Array, "*#batch #Hk #G #N #M"] | None
-Bias = Float[Array, "*#batch #Hk #G #N #M"] | None
-Out = Float[Array, "*batch Hk G N Dv"]
-Lse = Float[Array, "*batch Hk G N"]
-
-Rows = Float[Array, "*batch Hk G R D"]
-Keys = Float[Array, "*batch Hk C D"]
-Values = Float[Array, "*batch Hk C Dv"]
-Tile = Float[Array, "*batch Hk G R C"]
-Visible = Bool[Array, "*#batch #Hk #G #R #C"] | None
-Shift = Float[Array, "*#batch #Hk #G #R #C"] | None
-
-
-def no_autocast(function: Callable) -> Callable:
-    """As a decorator: autocast is off inside, or tile products would be bfloat16 under a float32 label."""
-
-    @functools.wraps(function)
-    def wrapped(query: Any, *args: Any, **kwargs: Any) -> Any:
-        device = query.device.type
-        off = torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
-        with off:
-            return function(query, *args, **kwargs)
-
-    return wrapped
-
-
-def accumulator(x: Array) -> torch.dtype:
-    """The dtype of m, l and o: float64 for float64, float32 for everything else."""
-    return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
 def cut(x: Array | None, rows: slice, cols: slice) -> Array | None:
@@ -106,11 +70,6 @@ def take(x: Keys, visible: Visible) -> Keys:
     return x if visible is None else torch.where(anywhere(visible, -3, -2)[..., None], x, 0)
 
 
-def anywhere(x: Bool[Array, "..."], *axes: int) -> Bool[Array, "..."]:
-    """x.any(axes): the largest byte, which a CPU finds at least five times as fast. Of nothing there is no largest."""
-    return x.to(torch.uint8).amax(axes).bool() if x.numel() else x.any(axes)
-
-
 def hidden(visible: Visible) -> bool:
     """Whether no query of the tile sees a key of it: then nothing needs to be computed."""
     return visible is not None and not anywhere(visible)
@@ -144,31 +103,3 @@ def narrow(bias: Array, dtype: torch.dtype) -> Array:
         largest = torch.finfo(dtype).max
         bias = torch.where(bias.isfinite(), bias.clamp(-largest, largest), bias)
     return bias.to(dtype)
-
-
-def matmul(
-    a: Float[Array, "*batch Hk G R X"], b: Float[Array, "*batch Hk X Y"], room: Array | None = None
-) -> Float[Array, "*batch Hk G R Y"]:
-    """a @ b for every query head: the G heads of a group are rows of one product, so K is never repeated.
-
-    Written to ``room`` if it has the shape: memory that a CPU has not touched before is slow.
-    """
-    *heads, g, r, x = a.shape
-    if room is None or room.shape != (*heads, g, r, b.shape[-1]):
-        return (a.reshape((*heads, g * r, x)) @ b).reshape((*heads, g, r, b.shape[-1]))
-    torch.bmm(a.reshape((-1, g * r, x)), b.reshape((-1, *b.shape[-2:])), out=room.view((-1, g * r, b.shape[-1])))
-    return room
-
-
-def add_matmul(x: Rows, a: Tile, b: Keys) -> None:
-    """x += a @ b for every query head, in place and in one pass over x, which is contiguous."""
-    *_, g, r, y = x.shape
-    x.view((-1, g * r, y)).baddbmm_(a.reshape((-1, g * r, a.shape[-1])), b.reshape((-1, *b.shape[-2:])))
-
-
-def drop(p: Tile, seed: Seed, rules: Rules, rows: slice, cols: slice) -> Tile:
-    """p with dropped probabilities set to 0 and the others divided by 1 − dropout."""
-    if rules.dropout == 0:
-        return p
-    factor = 0 if rules.dropout == 1 else 1 / (1 - rules.dropout)
-    return torch.where(kept(seed, rules, rows, cols, p.device), p, 0).mul_(factor)

@@ -14,8 +14,8 @@ Derived in notebooks 01 (naive), 02 (safe) and 03 (online).
 
 from typing import Any
 
-from attnlab.checks import check_float, check_kind, dtype_name, kind_of
-from attnlab.contract import backend
+from attnlab.arguments import check_float, check_kind, dtype_name, kind_of
+from attnlab.call import backend
 
 
 def naive_softmax(x: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from attnlab.contract import missing
+from attnlab.call import missing
 from attnlab.typing import Float
 
 try:

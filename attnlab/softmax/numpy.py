@@ -3,7 +3,7 @@
 import numpy as np
 from numpy import ndarray as Array
 
-from attnlab.scores.numpy import quiet
+from attnlab.arrays.numpy import quiet
 from attnlab.typing import Float
 
 Triple = tuple[Float[Array, "*rows"], Float[Array, "*rows"], Float[Array, "*rows Dv"]]

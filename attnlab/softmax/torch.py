@@ -2,7 +2,8 @@
 
 import math
 
-from attnlab.scores.torch import Bias, Key, Query, Value, accumulator, matmul
+from attnlab.arrays.torch import Bias, Key, Query, Value
+from attnlab.arrays.torch import accumulator, matmul
 from attnlab.typing import Float
 
 import torch

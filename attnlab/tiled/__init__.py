@@ -7,7 +7,7 @@ from lse, and D = rowsum(do ∘ o) stands for the row that the softmax needs. De
 Extra memory: a few tiles, independent of N and M; in the gradient also lse and D.
 """
 
-from attnlab.contract import Array, Window, dispatches
+from attnlab.call import Array, Window, dispatches
 
 
 @dispatches

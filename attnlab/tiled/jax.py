@@ -1,13 +1,15 @@
 """Tiled attention in JAX: the online fold, a tile of keys at a time for a tile of queries."""
 
-from attnlab.contract import Rules, implements
-from attnlab.scores.jax import Bias, Key, Lse, Mask, Out, Query, Seed, Value
-from attnlab.scores.jax import accumulator, compiled, drop, einsum, only, scores, take, visibility
-from attnlab.scores.jax_blocks import at, block, in_order, schedule, write
+from attnlab.call import Rules, implements
+from attnlab.arrays.jax import Bias, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.arrays.jax import accumulator, compiled, einsum
+from attnlab.dropout.jax import drop
+from attnlab.scores.jax import only, scores, take, visibility
+from attnlab.arrays.jax_blocks import at, block, in_order, schedule, write
 from attnlab.softmax.jax import Triple, finite, positive
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.jax_grad import flash_gradient
-from attnlab.tiles import tile_sizes
+from attnlab.geometry import tile_sizes
 
 import jax.numpy as jnp
 from jax import Array

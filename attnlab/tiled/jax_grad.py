@@ -10,13 +10,15 @@ algorithm 4; derived in notebook 10.
 from collections.abc import Callable
 from typing import Any
 
-from attnlab.contract import Rules
-from attnlab.scores.jax import Bias, Key, Lse, Mask, Out, Query, Rows, Seed, Tile, Value, Visible
-from attnlab.scores.jax import accumulator, cut, drop, einsum, only, scores, sees, take, visibility
-from attnlab.scores.jax_blocks import Block, at, block, in_order, schedule, write
+from attnlab.call import Rules
+from attnlab.arrays.jax import Bias, Key, Lse, Mask, Out, Query, Rows, Seed, Tile, Value, Visible
+from attnlab.arrays.jax import accumulator, einsum
+from attnlab.dropout.jax import drop
+from attnlab.scores.jax import cut, only, scores, sees, take, visibility
+from attnlab.arrays.jax_blocks import Block, at, block, in_order, schedule, write
 from attnlab.softmax.jax import finite
 from attnlab.tiled.pallas_gpu import gradient_on_gpu, kernel_on_gpu
-from attnlab.tiles import gradient_tile_sizes
+from attnlab.geometry import gradient_tile_sizes
 
 import jax
 import jax.numpy as jnp

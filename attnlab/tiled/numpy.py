@@ -2,13 +2,15 @@
 
 import numpy as np
 
-from attnlab.contract import Rules, implements
-from attnlab.scores.numpy import Bias, Key, Lse, Mask, Out, Query, Seed, Value
-from attnlab.scores.numpy import accumulator, drop, matmul, quiet, scores, take, visibility
+from attnlab.call import Rules, implements
+from attnlab.arrays.numpy import Bias, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.arrays.numpy import accumulator, matmul, quiet
+from attnlab.dropout.numpy import drop
+from attnlab.scores.numpy import scores, take, visibility
 from attnlab.softmax.numpy import finite, positive
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.numpy_grad import tiled_attention_backward
-from attnlab.tiles import blocks, tile_sizes
+from attnlab.geometry import blocks, tile_sizes
 
 __all__ = ["tiled_attention", "tiled_attention_backward"]
 

@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 from numpy import ndarray as Array
 
-from attnlab.checks import check_float, check_kind
-from attnlab.contract import Call, prepare
-from attnlab.scores.numpy import Key, Keys, Lse, Out, Query, Rows, Tile, Value, Visible
-from attnlab.scores.numpy import accumulator, drop, matmul, quiet, scores, take, visibility
+from attnlab.arguments import check_float, check_kind
+from attnlab.call import Call, prepare
+from attnlab.arrays.numpy import Key, Keys, Lse, Out, Query, Rows, Tile, Value, Visible
+from attnlab.arrays.numpy import accumulator, matmul, quiet
+from attnlab.dropout.numpy import drop
+from attnlab.scores.numpy import scores, take, visibility
 from attnlab.softmax.numpy import finite
-from attnlab.tiles import blocks, gradient_tile_sizes
+from attnlab.geometry import blocks, gradient_tile_sizes
 
 
 def tiled_attention_backward(

@@ -9,10 +9,10 @@ there is no GPU its interpreter runs it, slowly. Derived in notebook 12.
 import functools
 import math
 
-from attnlab.contract import Rules, implements
-from attnlab.scores.jax import Bias, Key, Lse, Mask, Out, Query, Seed, Value
-from attnlab.scores.jax import compiled
-from attnlab.scores.jax_blocks import Block
+from attnlab.call import Rules, implements
+from attnlab.arrays.jax import Bias, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.arrays.jax import compiled
+from attnlab.arrays.jax_blocks import Block
 from attnlab.softmax.jax import Triple, finite, positive
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.pallas_grad import kernel_gradient

@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from attnlab.contract import Rules
+from attnlab.call import Rules
 from attnlab.tiled.pallas_rules import serves
 
 import jax

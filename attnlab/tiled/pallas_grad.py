@@ -13,9 +13,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from attnlab.contract import Rules
-from attnlab.scores.jax import Key, Lse, Mask, Out, Query, Seed, Value
-from attnlab.scores.jax_blocks import Block
+from attnlab.call import Rules
+from attnlab.arrays.jax import Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.arrays.jax_blocks import Block
 from attnlab.softmax.jax import finite
 from attnlab.tiled.pallas_rules import tiles
 from attnlab.tiled.pallas_tiles import (

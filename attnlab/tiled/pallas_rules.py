@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attnlab.contract import Rules
+from attnlab.call import Rules
 from attnlab.tiled import kernel_rules
 from attnlab.tiled.kernel_rules import tile
 

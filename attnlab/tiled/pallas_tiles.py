@@ -9,10 +9,11 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from attnlab.scores.jax import Mask, Seed, threefry
-from attnlab.scores.jax_blocks import Block, Schedule, visits
+from attnlab.arrays.jax import Mask, Seed
+from attnlab.dropout.jax import threefry
+from attnlab.arrays.jax_blocks import Block, Schedule, visits
 from attnlab.tiled.kernel_rules import padded
-from attnlab.tiles import Band, blocks
+from attnlab.geometry import Band, blocks
 from attnlab.typing import Bool, Float, Int32
 
 import jax.numpy as jnp

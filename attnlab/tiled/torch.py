@@ -1,13 +1,15 @@
 """Tiled attention in PyTorch: the online fold, a tile of keys at a time for a tile of queries."""
 
-from attnlab.contract import Rules, implements
-from attnlab.scores.torch import Bias, Key, Lse, Mask, Out, Query, Seed, Value
-from attnlab.scores.torch import accumulator, add_matmul, drop, hidden, no_autocast, read, scores
+from attnlab.call import Rules, implements
+from attnlab.arrays.torch import Bias, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.arrays.torch import accumulator, add_matmul, no_autocast
+from attnlab.dropout.torch import drop
+from attnlab.scores.torch import hidden, read, scores
 from attnlab.softmax.torch import exp_, finite, positive
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.torch_grad import flash_gradient
 from attnlab.tiled.triton_rules import kernel_on_gpu
-from attnlab.tiles import blocks, tile_sizes
+from attnlab.geometry import blocks, tile_sizes
 
 import torch
 

@@ -5,13 +5,14 @@
 with D = rowsum(do ∘ o) − dlse; derived in notebook 10. With dropout, z = p dropped stands for p in dv and in p ∘ dp.
 """
 
-from attnlab.contract import Rules
-from attnlab.scores.torch import (
-    Bias, Key, Lse, Mask, Out, Query, Rows, Seed, Tile, Value, cut, drop, hidden, matmul, only, read, scores, sees,
-)
-from attnlab.scores.torch_grad import custom_gradient
+from attnlab.call import Rules
+from attnlab.arrays.torch import Bias, Key, Lse, Mask, Out, Query, Rows, Seed, Tile, Value
+from attnlab.arrays.torch import matmul
+from attnlab.dropout.torch import drop
+from attnlab.scores.torch import cut, hidden, only, read, scores, sees
+from attnlab.arrays.torch_autograd import custom_gradient
 from attnlab.softmax.torch import exp_, finite
-from attnlab.tiles import blocks, gradient_tile_sizes
+from attnlab.geometry import blocks, gradient_tile_sizes
 
 import torch
 from torch import Tensor as Array

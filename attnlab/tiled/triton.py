@@ -5,9 +5,10 @@ has room for, in any order. That is why queries are outside: programs that share
 programs that shared a tile of queries would have to write the same (m, l, o). Derived in notebooks 08 and 12.
 """
 
-from attnlab.contract import Rules, implements
-from attnlab.scores.torch import Bias, Key, Lse, Mask, Out, Query, Seed, Value, no_autocast
-from attnlab.scores.torch_grad import custom_gradient
+from attnlab.call import Rules, implements
+from attnlab.arrays.torch import Bias, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.arrays.torch import no_autocast
+from attnlab.arrays.torch_autograd import custom_gradient
 from attnlab.tiled.triton_tiles import (
     INFINITY, INTERPRETED, dot, drop, dropout, finite, jit, keys, launch, load, matrices, partial, positive, seen_keys,
     shown, store, store_vector, vectors, visible, visibility,

@@ -7,8 +7,8 @@ kernel two programs would have to add to the same rows; in two, every program su
 same order, and p is computed twice.
 """
 
-from attnlab.contract import Rules
-from attnlab.scores.torch import Bias, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.call import Rules
+from attnlab.arrays.torch import Bias, Key, Lse, Mask, Out, Query, Seed, Value
 from attnlab.tiled.triton_tiles import (
     dot, drop, dropout, finite, jit, keys, launch, load, load_vector, matrices, partial, queries, seeing_queries,
     seen_keys, shown, store, store_vector, vectors, visible, visibility,

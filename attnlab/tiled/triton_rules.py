@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-from attnlab.contract import Rules
+from attnlab.call import Rules
 from attnlab.tiled.kernel_rules import padded, refusal, tile
 
 

@@ -3,7 +3,7 @@
 A kernel gets no arrays but addresses. ``Matrices`` says where the element (i, j) of each head's matrix lies: at
 start(head) + i · row_stride + j · col_stride. So an array with any strides is read where it is.
 
-The functions below ``jit`` have the meaning of those in attnlab.tiles and attnlab.scores, for a tile that begins at
+The functions below ``jit`` have the meaning of those in attnlab.geometry and attnlab.scores, for a tile that begins at
 (first_row, first_col) and has the positions rows × cols.
 """
 
@@ -12,9 +12,9 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from attnlab import scores
-from attnlab.contract import Rules
-from attnlab.scores.torch import Mask, Query, Seed
+from attnlab import dropout as dropping
+from attnlab.call import Rules
+from attnlab.arrays.torch import Mask, Query, Seed
 
 import torch
 from torch import Tensor as Array
@@ -26,7 +26,7 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError("this part of attnlab needs Triton: pip install triton", name="triton") from error
 
 INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
-PARITY, ROTATIONS = tl.constexpr(scores.PARITY), tl.constexpr(scores.ROTATIONS)
+PARITY, ROTATIONS = tl.constexpr(dropping.PARITY), tl.constexpr(dropping.ROTATIONS)
 INFINITY = tl.constexpr(float("inf"))
 
 
@@ -48,7 +48,7 @@ class Matrices(NamedTuple):
 
 
 class Band(NamedTuple):
-    """attnlab.tiles.Band for a kernel; with a block mask, also the address of its table and how to read it."""
+    """attnlab.geometry.Band for a kernel; with a block mask, also the address of its table and how to read it."""
 
     n: int
     m: int

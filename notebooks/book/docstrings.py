@@ -18,7 +18,7 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-from attnlab.contract import ARGUMENTS
+from attnlab.call import ARGUMENTS
 
 SHARED = inspect.cleandoc(ARGUMENTS)
 SEE = "Arguments, result and errors: those of :func:`tiled_attention`."

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
+from attnlab.geometry import Band
 from attnlab.machine import block_sparse_forward
-from attnlab.tiles import Band
 
 
 def classes_by_loops(n, m, block_q, block_k, window):

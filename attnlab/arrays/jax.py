@@ -1,0 +1,61 @@
+"""Arrays in JAX: the annotations of every core, the accumulation dtype, products of grouped heads."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from attnlab.call import Rules, missing
+from attnlab.typing import Bool, Float, UInt32
+
+try:
+    import jax
+    import jax.numpy as jnp
+    from jax import Array
+except ModuleNotFoundError as error:
+    raise missing("jax") from error
+
+Query = Float[Array, "*batch Hk G N D"]
+Key = Float[Array, "*batch Hk M D"]
+Value = Float[Array, "*batch Hk M Dv"]
+Mask = Bool[Array, "*#batch #Hk #G #N #M"] | None
+Bias = Float[Array, "*#batch #Hk #G #N #M"] | None
+Seed = UInt32[Array, ""] | None
+Out = Float[Array, "*batch Hk G N Dv"]
+Lse = Float[Array, "*batch Hk G N"]
+
+Rows = Float[Array, "*batch Hk G R D"]
+Keys = Float[Array, "*batch Hk C D"]
+Values = Float[Array, "*batch Hk C Dv"]
+Tile = Float[Array, "*batch Hk G R C"]
+Visible = Bool[Array, "*#batch #Hk #G #R #C"] | None
+Shift = Float[Array, "*#batch #Hk #G #R #C"] | None
+
+einsum = functools.partial(jnp.einsum, precision="highest")
+"""By default a GPU or TPU rounds float32 factors to TF32 or bfloat16."""
+
+
+def compiled(core: Callable) -> Callable:
+    """Decorator of a core: compiled once for given shapes, rules and block sizes, whatever the arrays and the seed.
+
+    With no query, or no key to see, nothing is left to compute.
+    """
+    core = jax.jit(core, static_argnames=list(inspect.signature(core).parameters)[6:])
+
+    @functools.wraps(core)
+    def call(q: Any, k: Any, v: Any, mask: Any, bias: Any, seed: Any, rules: Rules, **sizes: Any) -> tuple[Any, Any]:
+        if 0 in (*q.shape[:-1], k.shape[-2]):
+            return jnp.zeros((*q.shape[:-1], v.shape[-1]), q.dtype), jnp.full(q.shape[:-1], -jnp.inf, accumulator(q))
+        return core(q, k, v, mask, bias, seed if seed is None else jnp.uint32(seed), rules, **sizes)
+
+    return call
+
+
+def accumulator(x: Array) -> type:
+    """The dtype of m, l and o: float64 for float64, float32 for everything else."""
+    return jnp.float64 if x.dtype == jnp.float64 else jnp.float32
+
+
+def anywhere(x: Bool[Array, "..."], axes: int | tuple[int, ...]) -> Bool[Array, "..."]:
+    """x.any(axes): the largest byte, which a CPU finds faster."""
+    return x.astype(jnp.uint8).max(axes).astype(bool)

@@ -1,0 +1,34 @@
+"""Arrays in NumPy: the annotations of every core, the accumulation dtype, products of grouped heads."""
+
+import numpy as np
+from numpy import ndarray as Array
+
+from attnlab.typing import Bool, Float
+
+Query = Float[Array, "*batch Hk G N D"]
+Key = Float[Array, "*batch Hk M D"]
+Value = Float[Array, "*batch Hk M Dv"]
+Mask = Bool[Array, "*#batch #Hk #G #N #M"] | None
+Bias = Float[Array, "*#batch #Hk #G #N #M"] | None
+Seed = int | np.integer | None
+Out = Float[Array, "*batch Hk G N Dv"]
+Lse = Float[Array, "*batch Hk G N"]
+
+Rows = Float[Array, "*batch Hk G R D"]
+Keys = Float[Array, "*batch Hk C D"]
+Tile = Float[Array, "*batch Hk G R C"]
+Visible = Bool[Array, "*#batch #Hk #G #R #C"] | None
+
+quiet = np.errstate(all="ignore")
+"""As a decorator: −∞ scores, subnormal weights and NaN in padding are no reason to warn."""
+
+
+def accumulator(x: Array) -> type:
+    """The dtype of m, l and o: float64 for float64, float32 for everything else."""
+    return np.float64 if x.dtype == np.float64 else np.float32
+
+
+def matmul(a: Float[Array, "*batch Hk G R X"], b: Float[Array, "*batch Hk X Y"]) -> Float[Array, "*batch Hk G R Y"]:
+    """a @ b for every query head: the G heads of a group are rows of one product, so K is never repeated."""
+    *heads, g, r, x = a.shape
+    return (a.reshape((*heads, g * r, x)) @ b).reshape((*heads, g, r, b.shape[-1]))

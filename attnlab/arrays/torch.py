@@ -1,0 +1,75 @@
+"""Arrays in PyTorch: the annotations of every core, the accumulation dtype, products of grouped heads."""
+
+import functools
+from collections.abc import Callable
+from contextlib import nullcontext
+from numbers import Integral
+from typing import Any
+
+from attnlab.call import missing
+from attnlab.typing import Bool, Float
+
+try:
+    import torch
+    from torch import Tensor as Array
+except ModuleNotFoundError as error:
+    raise missing("torch") from error
+
+Query = Float[Array, "*batch Hk G N D"]
+Key = Float[Array, "*batch Hk M D"]
+Value = Float[Array, "*batch Hk M Dv"]
+Mask = Bool[Array, "*#batch #Hk #G #N #M"] | None
+Bias = Float[Array, "*#batch #Hk #G #N #M"] | None
+Seed = Integral | None
+Out = Float[Array, "*batch Hk G N Dv"]
+Lse = Float[Array, "*batch Hk G N"]
+
+Rows = Float[Array, "*batch Hk G R D"]
+Keys = Float[Array, "*batch Hk C D"]
+Values = Float[Array, "*batch Hk C Dv"]
+Tile = Float[Array, "*batch Hk G R C"]
+Visible = Bool[Array, "*#batch #Hk #G #R #C"] | None
+Shift = Float[Array, "*#batch #Hk #G #R #C"] | None
+
+
+def no_autocast(function: Callable) -> Callable:
+    """As a decorator: autocast is off inside, or tile products would be bfloat16 under a float32 label."""
+
+    @functools.wraps(function)
+    def wrapped(query: Any, *args: Any, **kwargs: Any) -> Any:
+        device = query.device.type
+        off = torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
+        with off:
+            return function(query, *args, **kwargs)
+
+    return wrapped
+
+
+def accumulator(x: Array) -> torch.dtype:
+    """The dtype of m, l and o: float64 for float64, float32 for everything else."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+def anywhere(x: Bool[Array, "..."], *axes: int) -> Bool[Array, "..."]:
+    """x.any(axes): the largest byte, which a CPU finds at least five times as fast. Of nothing there is no largest."""
+    return x.to(torch.uint8).amax(axes).bool() if x.numel() else x.any(axes)
+
+
+def matmul(
+    a: Float[Array, "*batch Hk G R X"], b: Float[Array, "*batch Hk X Y"], room: Array | None = None
+) -> Float[Array, "*batch Hk G R Y"]:
+    """a @ b for every query head: the G heads of a group are rows of one product, so K is never repeated.
+
+    Written to ``room`` if it has the shape: memory that a CPU has not touched before is slow.
+    """
+    *heads, g, r, x = a.shape
+    if room is None or room.shape != (*heads, g, r, b.shape[-1]):
+        return (a.reshape((*heads, g * r, x)) @ b).reshape((*heads, g, r, b.shape[-1]))
+    torch.bmm(a.reshape((-1, g * r, x)), b.reshape((-1, *b.shape[-2:])), out=room.view((-1, g * r, b.shape[-1])))
+    return room
+
+
+def add_matmul(x: Rows, a: Tile, b: Keys) -> None:
+    """x += a @ b for every query head, in place and in one pass over x, which is contiguous."""
+    *_, g, r, y = x.shape
+    x.view((-1, g * r, y)).baddbmm_(a.reshape((-1, g * r, a.shape[-1])), b.reshape((-1, *b.shape[-2:])))

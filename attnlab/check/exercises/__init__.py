@@ -1,1 +1,0 @@
-"""One file per exercise: the reference solution, the inputs it is compared on, and graded hints."""

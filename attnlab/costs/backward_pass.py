@@ -1,0 +1,84 @@
+"""What the backward pass of each algorithm costs."""
+
+from typing import Any
+
+from attnlab.costs.cost import Cost
+from attnlab.costs.forward_pass import given_blocks
+from attnlab.costs.tiling import Tiling, tiling
+from attnlab.geometry import chunk_sizes, gradient_tile_sizes
+
+
+def backward(
+    method: str, n: int, m: int, d: int, dv: int, *, heads: int = 1, itemsize: int = 2, block_q: int | None = None,
+    block_k: int | None = None, sram: int | None = None, causal: bool = False, window: Any = None,
+    block_mask: Any = None, mask: bool = False, dropout: bool = False,
+) -> Cost:
+    """Cost of the gradients by Q, K and V, from the gradient of O and what the forward left in HBM.
+
+    naive, safe      from P (algorithm 3 of Dao et al. 2022); block_q: the rows that it streams past, 128 by default
+    flash            P recomputed (algorithm 4); with ``block_mask``, algorithm 5's
+    flash2, tiled    P recomputed from lse, D = rowsum(dO ∘ O) in a pass of its own
+    chunked          each summary recomputed when its turn comes, as checkpointing does; block_q and block_k are the
+                     chunk sizes, None: attnlab's own
+
+    Arguments as :func:`forward`. lazy and online have no backward pass of their own, only that of automatic
+    differentiation, which keeps what the forward computed: they, like an unknown method, raise KeyError.
+    """
+    form = {
+        "naive": standard, "safe": standard, "flash": flash, "flash2": flash2, "tiled": flash2, "chunked": chunked,
+    }[method]  # fmt: skip
+    hidden = dict(causal=causal, window=window, block_mask=block_mask)
+    if form is standard:
+        t, mask = tiling(n, m, block_q or 128, max(m, 1)), False
+    elif form is chunked:
+        t = tiling(n, m, *chunk_sizes(m, dv, block_q, block_k), **hidden)
+    else:
+        t = tiling(n, m, *given_blocks(method, block_q, block_k, sram, d, gradient_tile_sizes), **hidden)
+    products, exponentials, rest, reads, writes, fills = form(t, d, dv)
+    reads |= {"mask": t.area} if mask else {}
+    return Cost(products, exponentials, rest + 2 * t.area * dropout, reads, writes, fills, itemsize).times(heads)
+
+
+def standard(t: Tiling, d: int, dv: int) -> tuple:
+    """dV = Pᵀ dO, dP = dO Vᵀ, dS = τ P ∘ (dP − rowsum(P ∘ dP)), dQ = dS K, dK = dSᵀ Q: seven matrices cross.
+
+    The rest: five operations on every score, and the sums of dK and dV over blocks of queries.
+    """
+    n, m, nm = t.n, t.m, t.area
+    reads = {"P": 2 * nm, "dO": 2 * n * dv, "V": m * dv, "dP": nm, "dS": 2 * nm, "K": m * d, "Q": n * d}
+    writes = {"dV": m * dv, "dP": nm, "dS": nm, "dQ": n * d, "dK": m * d}
+    return 4 * nm * (d + dv), 0, 5 * nm + t.t_r * m * (d + dv), reads, writes, {}
+
+
+def flash(t: Tiling, d: int, dv: int) -> tuple:
+    """Five products. K, V, dK, dV once; Q, O, dO, l, m, dQ at every meeting of two blocks, dQ both ways."""
+    rest = 6 * t.area + t.rows * (d + 2 * dv) + t.cols * (d + dv)
+    reads = {
+        "K": t.keys * d, "V": t.keys * dv, "Q": t.rows * d, "O": t.rows * dv, "dO": t.rows * dv, "dQ": t.rows * d,
+        "l": t.rows, "m": t.rows,
+    }  # fmt: skip
+    return 2 * t.area * (3 * d + 2 * dv), t.area, rest, reads, gradients(t, d, dv), {"dQ": t.n * d}
+
+
+def flash2(t: Tiling, d: int, dv: int) -> tuple:
+    """The same five products; O is read once, for D, which with lse takes the place of O, l and m."""
+    rest = 5 * t.area + t.rows * d + t.cols * (d + dv) + 2 * t.n * dv
+    reads = {
+        "K": t.m * d, "V": t.m * dv, "Q": t.rows * d, "dO": (t.rows + t.n) * dv, "O": t.n * dv, "dQ": t.rows * d,
+        "lse": t.rows, "D": t.rows,
+    }  # fmt: skip
+    return 2 * t.area * (3 * d + 2 * dv), t.area, rest, reads, gradients(t, d, dv) | {"D": t.n}, {"dQ": t.n * d}
+
+
+def chunked(t: Tiling, d: int, dv: int) -> tuple:
+    """S and o_c again, then four products; queries outside, so dK and dV cross both ways at every meeting."""
+    rest = 7 * t.area + t.rows * (2 + d + dv) + t.cols * (d + dv) + 2 * t.n * dv
+    keys = {"dK": t.cols * d, "dV": t.cols * dv}
+    reads = {"Q": t.n * d, "dO": t.n * dv, "O": t.n * dv, "lse": t.n, "K": t.cols * d, "V": t.cols * dv} | keys
+    fills = {"dK": t.m * d, "dV": t.m * dv}
+    return 6 * t.area * (d + dv), t.area + t.rows, rest, reads, keys | {"dQ": t.n * d}, fills
+
+
+def gradients(t: Tiling, d: int, dv: int) -> dict[str, int]:
+    """dK and dV are written once, dQ at every meeting."""
+    return {"dK": t.m * d, "dV": t.m * dv, "dQ": t.rows * d}

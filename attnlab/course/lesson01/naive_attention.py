@@ -1,0 +1,202 @@
+"""Lesson 01, ★★★: naive attention with grouped heads, holding no more than it must."""
+
+from math import sqrt
+
+from attnlab.check.promises import peak
+from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake
+from attnlab.naive.numpy import naive_attention as package
+
+import numpy as np
+
+
+def naive_attention(query: np.ndarray, key: np.ndarray, value: np.ndarray, causal: bool) -> np.ndarray:
+    """Attention of query (Hq, N, D) over key (Hk, M, D) and value (Hk, M, Dv); Hk divides Hq."""
+    return package(query, key, value, causal=causal)
+
+
+def arrays(hq: int, hk: int, n: int, m: int, d: int, dv: int) -> tuple[np.ndarray, ...]:
+    """Random query, key and value."""
+    rng = np.random.default_rng(hq + 10 * n + 100 * m)
+    return tuple(rng.normal(size=shape) for shape in ((hq, n, d), (hk, m, d), (hk, m, dv)))
+
+
+def cases() -> list[Case]:
+    """One head, several, grouped; square and not; fingerprints among them."""
+    q, k, _ = arrays(4, 2, 3, 5, 8, 8)
+    return [
+        Case("EYE: one head, two keys, values the identity", (*arrays(1, 1, 1, 2, 1, 2)[:2], np.eye(2)[None], False)),
+        Case("one head, N = 2, M = 3", (*arrays(1, 1, 2, 3, 4, 2), False)),
+        Case("causal, N = M = 3", (*arrays(1, 1, 3, 3, 4, 2), True)),
+        Case("two heads with a key head each", (*arrays(2, 2, 3, 3, 4, 2), False)),
+        Case("GQA: query heads 0, 1 read key head 0, heads 2, 3 key head 1", (*arrays(4, 2, 3, 3, 4, 2), False)),
+        Case("RECT: causal, N = 3, M = 5: the queries are the last three positions", (*arrays(1, 1, 3, 5, 4, 2), True)),
+        Case("ONES: N = 3, M = 5, every value is 1", (q, k, np.ones((2, 5, 1)), True)),
+        Case("causal, GQA, N = 6, M = 9, values of another size", (*arrays(6, 3, 6, 9, 8, 5), True)),
+    ]
+
+
+def end(n: int, m: int) -> np.ndarray:
+    """What (1.8) shows."""
+    return np.arange(m) <= np.arange(n)[:, None] + m - n
+
+
+def consecutive(h: int, hq: int, hk: int) -> int:
+    """The key head of query head ``h`` by (1.6)."""
+    return h * hk // hq
+
+
+def softmax(s: np.ndarray, visible: np.ndarray) -> np.ndarray:
+    """Hidden, then normalized."""
+    e = np.exp(np.where(visible, s, -np.inf))
+    return e / e.sum(-1, keepdims=True)
+
+
+def wrong(
+    scale: Function = lambda d, hq: 1 / sqrt(d),
+    sees: Function = end,
+    reads: Function = consecutive,
+    weigh: Function = softmax,
+) -> Function:
+    """Attention head by head, with one part of it replaced."""
+
+    def attempt(query: np.ndarray, key: np.ndarray, value: np.ndarray, causal: bool) -> np.ndarray:
+        (hq, n, d), (hk, m, _) = query.shape, key.shape
+        heads = [reads(h, hq, hk) for h in range(hq)]
+        s = query @ key[heads].swapaxes(-1, -2) * scale(d, hq)
+        visible = sees(n, m) if causal else np.ones((n, m), dtype=bool)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return weigh(s, visible) @ value[heads]
+
+    return attempt
+
+
+def weighed(total: Function) -> Function:
+    """Weights that are divided by something else than the sum along the keys: ``total(e)``."""
+
+    def weigh(s: np.ndarray, visible: np.ndarray) -> np.ndarray:
+        e = np.exp(np.where(visible, s, -np.inf))
+        return e / total(e)
+
+    return weigh
+
+
+def unhidden(s: np.ndarray) -> np.ndarray:
+    """The softmax of all scores."""
+    return softmax(s, np.ones_like(s, dtype=bool))
+
+
+def repeated(query: np.ndarray, key: np.ndarray, value: np.ndarray, causal: bool) -> np.ndarray:
+    """Right, with keys and values copied for every query head, both at once."""
+    group = query.shape[0] // key.shape[0]
+    key, value = np.repeat(key, group, 0), np.repeat(value, group, 0)
+    s = query @ key.swapaxes(-1, -2) / sqrt(query.shape[-1])
+    return softmax(s, end(*s.shape[-2:]) if causal else np.ones(s.shape[-2:], dtype=bool)) @ value
+
+
+def square(n: int) -> tuple:
+    """Arguments with as many keys as values, one key head for each query head."""
+    return *arrays(4, 4, n, n, 16, 16), False
+
+
+def cached(m: int) -> tuple:
+    """Arguments as in decoding: few queries in many heads, one long key head."""
+    return *arrays(8, 1, 4, m, 64, 64), False
+
+
+HOLDS = (
+    "it holds {found:.1f} numbers a score at %s; the limit is {limit}. Are keys and values repeated for the query "
+    "heads, or intermediate matrices kept?"
+)
+
+EXERCISE = Exercise(
+    lesson="01",
+    stars=3,
+    reference=naive_attention,
+    cases=cases,
+    hints=(
+        "Give the query a group axis: (Hk, Hq // Hk, N, D). Splitting an axis copies nothing.",
+        "key[:, None] has shape (Hk, 1, M, D): @ broadcasts the axis of size 1 over the group.",
+        "Hide before normalizing: np.where(visible, scores, -np.inf).",
+        "Flatten the two head axes again at the end: reshape(Hq, N, Dv).",
+    ),
+    mistakes=(
+        Mistake(
+            "You normalize along the queries: your columns add up to 1. Each query spreads one unit over the keys, so "
+            "divide by the sum along the last axis, keepdims=True (eq. 1.5).",
+            wrong(weigh=weighed(lambda e: e.sum(-2, keepdims=True))),
+        ),
+        Mistake(
+            "You divide by the sum of a whole matrix. Every query is a softmax of its own: sum along the last axis, "
+            "the keys (eq. 1.5).",
+            wrong(weigh=weighed(lambda e: e.sum((-2, -1), keepdims=True))),
+            wrong(weigh=weighed(lambda e: e.sum())),
+        ),
+        Mistake(
+            "You do not divide by the sum of the exponentials: with values 1 your result is that sum instead of 1 "
+            "(eq. 1.5).",
+            wrong(weigh=weighed(lambda e: 1)),
+        ),
+        Mistake(
+            "You do not scale the scores. A sum of D products of unit variance has variance D (eq. 1.4): divide by √D "
+            "(eq. 1.5).",
+            wrong(scale=lambda d, hq: 1),
+        ),
+        Mistake(
+            "You divide the scores by D, or by √D twice. The variance of a score is D, so its size is √D (eq. 1.4): "
+            "divide by √D, once (eq. 1.5).",
+            wrong(scale=lambda d, hq: 1 / d),
+        ),
+        Mistake(
+            "You divide by the root of the model's size, Hq · D. A score is a sum of D products, the size of one head "
+            "(eq. 1.4): divide by √D.",
+            wrong(scale=lambda d, hq: 1 / sqrt(d * hq)),
+        ),
+        Mistake(
+            "You hide after normalizing, so the rest of a row adds up to less than 1. Set hidden scores to −∞ before "
+            "the softmax (eq. 1.7).",
+            wrong(weigh=lambda s, visible: unhidden(s) * visible),
+        ),
+        Mistake(
+            "You give hidden keys the score 0. e⁰ = 1 is a vote: a hidden key must have the score −∞ (eq. 1.7).",
+            wrong(weigh=lambda s, visible: unhidden(s * visible)),
+        ),
+        Mistake(
+            "You align causality to the start. The queries are the last N of M positions: j ≤ i + (M − N), as with "
+            "np.tri(N, M, M − N) (eq. 1.8).",
+            wrong(sees=lambda n, m: np.tri(n, m, dtype=bool)),
+        ),
+        Mistake(
+            "You hide what should be seen and show what should be hidden. True means attend: np.where(visible, s, "
+            "-np.inf) (eq. 1.7).",
+            wrong(sees=lambda n, m: ~end(n, m)),
+        ),
+        Mistake(
+            "You hide a query's own position. The comparison in eq. 1.8 is ≤: a token sees itself.",
+            wrong(sees=lambda n, m: np.tri(n, m, m - n - 1, dtype=bool)),
+        ),
+        Mistake(
+            "You show the keys from the query's own position on, which is the future. A query sees key j if "
+            "j ≤ i + (M − N) (eq. 1.8).",
+            wrong(sees=lambda n, m: np.arange(m) >= np.arange(n)[:, None] + m - n),
+        ),
+        Mistake(
+            "You ignore causal=True: every query sees every key (eq. 1.8).",
+            wrong(sees=lambda n, m: np.ones((n, m), dtype=bool)),
+        ),
+        Mistake(
+            "Your query head h reads key head h % Hk. Consecutive query heads share a key head: h // (Hq / Hk), as in "
+            "eq. 1.6. The group is the inner axis of the two: (Hk, Hq // Hk, N, D).",
+            wrong(reads=lambda h, hq, hk: h % hk),
+        ),
+        Mistake(
+            "You repeat keys and values for every query head, which holds Hq / Hk times the cache that grouped heads "
+            "save. Reshape the query by eq. 1.6 and let @ broadcast the keys.",
+            repeated,
+            wrong(),
+        ),
+    ),
+    costs=(
+        Cost(peak(square, 192, 4 * 192 * 192), 3.3, HOLDS % "4 heads, N = M = 192"),
+        Cost(peak(cached, 2048, 8 * 4 * 2048), 7.1, HOLDS % "8 query heads, 1 key head, N = 4, M = 2048"),
+    ),
+)

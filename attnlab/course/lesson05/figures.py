@@ -1,0 +1,239 @@
+"""The figures of lesson 05, chunked attention."""
+
+from collections.abc import Mapping, Sequence
+
+from attnlab.measure import binary
+from attnlab.plots.style import COLORS, GRAY, INK, LIBRARIES, MARKERS, canvas, darker
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+MIB = 2**20
+
+
+def reads(chunks: Mapping[str, Sequence[Sequence[int]]], keys: int) -> Figure:
+    """Which keys each chunk reads, one panel for each way to cut: cells of the chunk's number, repeats marked."""
+    figure, panels = canvas(8.8, 2.5, ncols=len(chunks), squeeze=False)
+    for axes, (title, rows) in zip(panels[0], chunks.items()):
+        axes.set(xlim=(-0.5, keys - 0.5), ylim=(len(rows) - 0.5, -0.5), xticks=range(keys), yticks=range(len(rows)))
+        axes.set(title=title, xlabel="key", ylabel="chunk")
+        axes.grid(False)
+        axes.tick_params(length=0)
+        seen: set[int] = set()
+        for c, row in enumerate(rows):
+            for j in row:
+                again = j in seen
+                color = COLORS["naive"] if again else COLORS["chunked"]
+                axes.add_patch(Rectangle((j - 0.44, c - 0.4), 0.88, 0.8, color=color, alpha=0.85))
+                axes.text(j, c, "2nd" if again else str(j), ha="center", va="center", fontsize=9, color="white",
+                          weight="bold")
+            seen |= set(row)
+    return figure
+
+
+def evaluations(chunks: int = 8) -> Figure:
+    """Three orders of combining the same summaries: a fold, all at once, a tree; a line joins what is combined."""
+    figure, panels = canvas(9.6, 3.1, ncols=3)
+    for axes in panels:
+        axes.set(xlim=(-0.7, chunks - 0.3), ylim=(-0.6, chunks * 0.62 + 0.4))
+        axes.axis("off")
+        axes.plot(range(chunks), [0] * chunks, "s", color=COLORS["chunked"], markersize=9)
+    fold, once, tree = panels
+    fold.set_title("fold: 2 alive, 8 steps in a row", fontsize=10)
+    joint: tuple[float, float] | None = None
+    for c in range(chunks):
+        top = (c, 0.62 * (c + 1) * 0.9)
+        ends = [(c, 0.0)] + ([joint] if joint else [])
+        join(fold, ends, top, COLORS["online"])
+        joint = top
+    once.set_title("all at once: 8 alive, 1 step", fontsize=10)
+    join(once, [(c, 0.0) for c in range(chunks)], (chunks / 2 - 0.5, 2.6), COLORS["chunked"])
+    tree.set_title("tree: at most 4 alive, 3 steps in a row", fontsize=10)
+    level = [(float(c), 0.0) for c in range(chunks)]
+    while len(level) > 1:
+        above = [((a[0] + b[0]) / 2, a[1] + 1.3) for a, b in zip(level[::2], level[1::2])]
+        for a, b, top in zip(level[::2], level[1::2], above):
+            join(tree, [a, b], top, INK)
+        level = above
+    for axes in panels:
+        axes.text(chunks / 2 - 0.5, -0.5, "summaries of 8 chunks", ha="center", va="top", fontsize=9, color=GRAY)
+    return figure
+
+
+def join(axes: Axes, ends: Sequence[tuple[float, float]], top: tuple[float, float], color: str) -> None:
+    """Lines from ``ends`` up to a dot at ``top``."""
+    for x, y in ends:
+        axes.plot([x, top[0]], [y, top[1]], color=color, linewidth=1.2, zorder=0)
+    axes.plot(*top, "o", color=color, markersize=7)
+
+
+def valley(
+    panels: Mapping[str, Mapping[str, Mapping[int, float]]], dv: int, lengths: Sequence[int],
+    marks: Sequence[Mapping[str, int]],
+) -> Figure:
+    """Numbers held a query against Ck: the closed form for a length in each panel, measured points, marked sizes.
+
+    ``panels``: title → library → {Ck: numbers a query}; ``lengths``: M of each panel; ``marks``: name → Ck.
+    """
+    figure, grid = canvas(9.6, 4.2, ncols=len(panels), sharey=True, squeeze=False)
+    for axes, (title, measured), m, named in zip(grid[0], panels.items(), lengths, marks):
+        ck = np.unique(np.geomspace(32, m, 200).astype(int))
+        axes.plot(ck, ck + m / ck * (dv + 2), color=COLORS["chunked"], zorder=1)
+        axes.plot(ck, ck, ":", color=GRAY, linewidth=1.2, zorder=0)
+        axes.plot(ck, m / ck * (dv + 2), "--", color=GRAY, linewidth=1.2, zorder=0)
+        for library, held in measured.items():
+            axes.plot(list(held), list(held.values()), MARKERS[library], color=INK, fillstyle="none",
+                      label=LIBRARIES[library], zorder=2)
+        for name, size in named.items():
+            held = size + m / size * (dv + 2)
+            axes.plot(size, held, "D", color=COLORS["chunked"], markeredgecolor="white", markersize=9, zorder=3)
+            best = name == "best"
+            axes.annotate(name, (size, held), (0, -62) if best else (-8, -5), textcoords="offset points", fontsize=10,
+                          ha="center" if best else "right", va="top", color=darker(COLORS["chunked"]),
+                          arrowprops={"arrowstyle": "-", "color": COLORS["chunked"]} if best else None)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log", base=2)
+        axes.set(title=title, xlabel="keys in a chunk, Ck")
+        axes.legend(title="measured", loc="upper center", fontsize=9, title_fontsize=9, frameon=False)
+    grid[0][0].set(ylabel="numbers held, each query")
+    low = min(axes.get_ylim()[0] for axes in grid[0])
+    for axes, m in zip(grid[0], lengths):
+        label = {"fontsize": 9, "color": GRAY, "textcoords": "offset points"}
+        axes.annotate("one chunk\nof scores", (2**8.5, 2**8.5), (-6, 6), ha="right", va="bottom", **label)
+        axes.annotate("summaries", (m**0.86, m**0.14 * (dv + 2)), (4, 6), **label)
+        axes.set_ylim(bottom=max(low, 128))
+    return figure
+
+
+def choice(n: int, cq: int, ck: int, dv: int = 64) -> Figure:
+    """Bytes of float32 that a chunk of ``cq`` queries holds against Ck: both terms, the least, and the chosen Ck."""
+    figure, axes = canvas(7.6, 4.2)
+    ck, row = min(ck, n), 4 * min(cq, n)
+    sizes = np.unique(np.append(np.geomspace(16, n, 200).astype(int), ck))
+    scores, summaries = row * sizes, row * -(-n // sizes) * (dv + 2)
+    held = scores + summaries
+    chosen, least = np.searchsorted(sizes, ck), held.argmin()
+    axes.plot(sizes, held, color=COLORS["chunked"])
+    for term, line, name, at in ((scores, ":", "one chunk of scores", 0), (summaries, "--", "summaries", -1)):
+        axes.plot(sizes, term, line, color=GRAY, linewidth=1.2)
+        axes.annotate(name, (sizes[at], term[at]), (4, -3) if at else (0, -6), textcoords="offset points", va="top",
+                      ha="left", fontsize=9, color=GRAY)
+    axes.plot(sizes[least], held[least], "D", color="white", markeredgecolor=COLORS["chunked"], markersize=8)
+    axes.plot(ck, held[chosen], "D", color=COLORS["chunked"], markeredgecolor="white", markersize=10)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    ticks = [2**e for e in range(6, 37, 5)]
+    axes.set_yticks(ticks, [binary(tick) for tick in ticks])
+    axes.set(xlim=(2**3.5, 2**22), ylim=(2**8, 2**35), xlabel="keys in a chunk, Ck", ylabel="extra memory (bytes)")
+    axes.set_title(f"Ck = {ck:,} holds {binary(int(held[chosen]))}, {held[chosen] / held[least]:.2f} times the least "
+                   f"(open); all scores: {binary(4 * n * n)}")
+    return figure
+
+
+def widths(seconds: Mapping[str, Mapping[int, float]], pairs: int) -> Figure:
+    """Time for each query and key against the number of keys taken at once; ``seconds``: name → {Ck: seconds}."""
+    figure, axes = canvas(7.6, 3.9)
+    colors = {"summaries, combined at the end": COLORS["chunked"], "fold of chunks": COLORS["tiled"],
+              "fold of single keys": COLORS["online"]}
+    for name, times in seconds.items():
+        y = [1e9 * t / pairs for t in times.values()]
+        axes.plot(list(times), y, "o-", color=colors[name], markersize=5 if len(y) > 1 else 9, label=name)
+    axes.legend(loc="upper right", fontsize=10, frameon=False)
+    axes.set_xscale("log", base=2)
+    plain(axes)
+    axes.set(xlabel="keys taken at once, Ck", ylabel="time (ns for a query and a key)")
+    return figure
+
+
+def plain(axes: Axes) -> None:
+    """A vertical axis with logarithmic scale and plain numbers."""
+    axes.set_yscale("log", base=2)
+    low, high = axes.get_ylim()
+    step = 1 if high / low > 6 else 0.5
+    ticks = [2.0**e for e in np.arange(-8, 24, step) if low <= 2.0**e <= high]
+    axes.set_yticks(ticks, [f"{tick:g}" if tick in (2.0 ** np.arange(-8, 24)) else f"{tick:.3g}" for tick in ticks])
+
+
+def live(counts: Mapping[str, Sequence[int]]) -> Figure:
+    """Summaries alive while chunk after chunk arrives; ``counts``: name → number after 1, 2, 3 … chunks."""
+    figure, axes = canvas(7.6, 3.4)
+    colors = {"all at once": COLORS["chunked"], "tree": INK, "fold": COLORS["online"]}
+    for name, values in counts.items():
+        x = np.arange(1, len(values) + 1)
+        axes.step(x, values, where="mid", color=colors[name])
+        axes.annotate(name, (x[-1], values[-1]), (6, 0), textcoords="offset points", va="center", fontsize=10,
+                      color=darker(colors[name]))
+    n = np.arange(1, max(map(len, counts.values())) + 1)
+    axes.plot(n, np.floor(np.log2(n)) + 1, ":", color=GRAY)
+    axes.annotate("⌊log₂ n⌋ + 1", (n[-1] * 0.62, 6), (0, 5), textcoords="offset points", fontsize=9, color=GRAY)
+    axes.set_yscale("log", base=2)
+    ticks = [2**e for e in range(int(np.log2(n[-1])) + 1)]
+    axes.set_yticks(ticks, [str(t) for t in ticks])
+    axes.set(xlabel="chunks summarized so far, n", ylabel="summaries alive")
+    axes.margins(x=0.1)
+    return figure
+
+
+def table2(
+    at: Sequence[int], published: Mapping[str, Sequence[float]], formula: Mapping[int, float],
+    measured: Mapping[str, Sequence[tuple[int, float]]],
+) -> Figure:
+    """Extra memory against n: published values, the closed form, what was compiled and what was run.
+
+    ``published``: row → bytes at each of ``at``; ``formula``: n → bytes; ``measured``: label → pairs (n, bytes).
+    """
+    figure, axes = canvas(8.4, 4.8)
+    colors = {"standard": COLORS["naive"], "chunked": COLORS["chunked"]}
+    n = np.array(list(formula))
+    axes.plot(n, np.array(list(formula.values())) / MIB, color=COLORS["chunked"], zorder=1)
+    short = n[n <= 2**17]
+    axes.plot(short, 4 * short.astype(float) ** 2 / MIB, color=COLORS["naive"], zorder=1)
+    for name, values in published.items():
+        axes.plot(at, np.array(values) / MIB, "D", color=colors[name], markersize=8, markeredgecolor="white", zorder=3)
+    for name, marker in zip(measured, ("s", "^")):
+        x, y = np.array(measured[name], dtype=float).T
+        axes.plot(x, y / MIB, marker, color=INK, fillstyle="none", markersize=8, zorder=2, label=name)
+    axes.plot([], [], "D", color=GRAY, label="published, Table 2")
+    axes.plot([], [], "-", color=GRAY, label="closed form")
+    for name, place, text in (
+        ("standard", (2**15, 4 * 2**30 / MIB), "standard, 4n² bytes"),
+        ("chunked", (2**13, formula[2**13] / MIB), "chunked, Ck = 4096"),
+    ):
+        offset = (10, 0) if name == "standard" else (0, -16)
+        axes.annotate(text, place, offset, textcoords="offset points", fontsize=10, va="center",
+                      color=darker(colors[name]))
+    guide = np.array([2.0**20, 2.0**24])
+    axes.plot(guide, 20 * guide / guide[0], ":", color=GRAY)
+    axes.annotate("slope 1", (2**22, 20 * 4), (4, -12), textcoords="offset points", fontsize=9, color=GRAY)
+    axes.plot(guide, 9 * (guide / guide[0]) ** 0.5, ":", color=GRAY)
+    axes.annotate("slope ½", (2**22, 18), (4, -12), textcoords="offset points", fontsize=9, color=GRAY)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    axes.set(xlabel="sequence length n (tokens)", ylabel="extra memory (MiB)", ylim=(0.15, 2**14))
+    ticks = [0.25, 1, 4, 16, 64, 256, 1024, 4096, 16384]
+    axes.set_yticks(ticks, [f"{t:g}" for t in ticks])
+    axes.legend(loc="upper left", fontsize=9, frameon=False)
+    return figure
+
+
+def query_chunks(
+    lengths: Sequence[int], allowed: Sequence[float], seconds: Mapping[int, float], chunk: int,
+) -> Figure:
+    """Left: query chunk that fits into what chunked attention holds, against n. Right: time against its size."""
+    figure, (left, right) = canvas(9.6, 3.7, ncols=2)
+    left.plot(lengths, allowed, "o-", color=COLORS["safe"])
+    left.axhline(chunk, color=COLORS["chunked"])
+    left.annotate("queries and keys chunked", (lengths[0], chunk), (0, 6), textcoords="offset points", fontsize=10,
+                  color=darker(COLORS["chunked"]))
+    left.annotate("only queries\nchunked", (lengths[2], allowed[2]), (10, 4), textcoords="offset points", fontsize=10,
+                  color=darker(COLORS["safe"]))
+    right.plot(list(seconds), [1e3 * s for s in seconds.values()], "o-", color=COLORS["safe"])
+    for axes in (left, right):
+        axes.set_xscale("log", base=2)
+        plain(axes)
+    left.set(xlabel="sequence length n (tokens)", ylabel="queries in a chunk", title="same memory: how many queries?")
+    left.margins(y=0.12)
+    right.set(xlabel="queries in a chunk", ylabel="time (ms)", title="and how fast are so few?")
+    return figure

@@ -1,0 +1,126 @@
+"""Lesson 10, ★: one number a query that stands for a row of weights and their gradients."""
+
+from attnlab.check.promises import growth
+from attnlab.check.exercise import Case, Cost, Exercise, Mistake
+
+import numpy as np
+
+
+def delta(out: np.ndarray, dout: np.ndarray) -> np.ndarray:
+    """Δ (..., N) of attention's backward pass, from out and dout, both (..., N, Dv)."""
+    return (out * dout).sum(-1)
+
+
+def arrays(*shape: int) -> tuple[np.ndarray, np.ndarray]:
+    """Random out and dout."""
+    rng = np.random.default_rng(shape[-1])
+    return rng.normal(size=shape), rng.normal(size=shape)
+
+
+def cases() -> list[Case]:
+    """One query, a square, a rectangle, heads."""
+    out, dout = arrays(2, 3)
+    return [
+        Case("ONE: one query, one output", (np.array([[3.0]]), np.array([[-2.0]]))),
+        Case("ONES: every dout is 1, so Δ is the row sum of out", (out, np.ones((2, 3)))),
+        Case("two queries, Dv = 3", (out, dout)),
+        Case("square: N = Dv = 4", arrays(4, 4)),
+        Case("two heads of four queries, Dv = 3", arrays(2, 4, 3)),
+        Case("heads of one query each, as in decoding", arrays(3, 1, 2)),
+    ]
+
+
+def over_queries(out: np.ndarray, dout: np.ndarray) -> np.ndarray:
+    """The sum runs over queries."""
+    return (out * dout).sum(-2)
+
+
+def over_first(out: np.ndarray, dout: np.ndarray) -> np.ndarray:
+    """The sum runs over the first axis."""
+    return (out * dout).sum(0)
+
+
+def over_all(out: np.ndarray, dout: np.ndarray) -> np.ndarray:
+    """One number for everything."""
+    return (out * dout).sum()
+
+
+def mean(out: np.ndarray, dout: np.ndarray) -> np.ndarray:
+    """A mean in place of the sum."""
+    return (out * dout).mean(-1)
+
+
+def column(out: np.ndarray, dout: np.ndarray) -> np.ndarray:
+    """The summed axis is kept."""
+    return (out * dout).sum(-1, keepdims=True)
+
+
+def no_sum(out: np.ndarray, dout: np.ndarray) -> np.ndarray:
+    """The products, not summed."""
+    return out * dout
+
+
+def only_dout(out: np.ndarray, dout: np.ndarray) -> np.ndarray:
+    """The row sum of dout."""
+    return dout.sum(-1)
+
+
+def by_matrix(out: np.ndarray, dout: np.ndarray) -> np.ndarray:
+    """The diagonal of dO Oᵀ."""
+    return np.diagonal(dout @ out.swapaxes(-1, -2), axis1=-2, axis2=-1).copy()
+
+
+def by_einsum_matrix(out: np.ndarray, dout: np.ndarray) -> np.ndarray:
+    """All N × N dot products, then those of each query with itself."""
+    every = np.einsum("...ic,...jc->...ij", dout, out)
+    return np.einsum("...ii->...i", every).copy()
+
+
+EXERCISE = Exercise(
+    lesson="10",
+    stars=1,
+    reference=delta,
+    cases=cases,
+    hints=(
+        "The sum over keys of p·dp: which array that the forward pass returned has this sum already in it?",
+        "Eq. 10.2: Δ of a query is the dot product of its own row of dout with its own row of out.",
+        "Multiply the two arrays entry by entry and sum over the last axis, which has Dv entries.",
+        "return (out * dout).sum(-1)",
+    ),
+    mistakes=(
+        Mistake(
+            "Your sum runs over queries. Each query has a Δ of its own, the dot product of two of its own rows: sum "
+            "over the last axis (eq. 10.2).",
+            over_queries, over_first,
+        ),
+        Mistake(
+            "You return one number for all queries. Δ is one number for each query: sum over the last axis only (eq. "
+            "10.2).",
+            over_all,
+        ),
+        Mistake(
+            "You take the mean over Dv. Δ is a dot product, a sum: it stands for the sum of p·dp over the keys, which "
+            "knows nothing of Dv (eq. 10.2).",
+            mean,
+        ),
+        Mistake(
+            "The values are right, but the summed axis is still there: Δ has shape (..., N). Leave keepdims out here "
+            "(eq. 10.2).",
+            column,
+        ),
+        Mistake("You multiply out and dout, but the sum over the last axis is missing: eq. 10.2.", no_sum),
+        Mistake(
+            "You sum dout alone. That is right only where every out is 1; weigh each entry with out (eq. 10.2).",
+            only_dout,
+        ),
+        Mistake(
+            "You multiply every row of dout with every row of out and use the diagonal alone: an N × N matrix, in the "
+            "function that is there to avoid one. Multiply entry by entry, then sum (eq. 10.2).",
+            by_matrix, by_einsum_matrix,
+        ),
+    ),
+    costs=(
+        Cost(growth(lambda n: arrays(n, 16), 256, 512), 2.2,
+             "Its memory grew {found:.1f}× when there were twice as many queries; 2 is what a row of numbers needs."),
+    ),
+)  # fmt: skip

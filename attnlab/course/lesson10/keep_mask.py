@@ -1,0 +1,130 @@
+"""Lesson 10, ★★: which weights of a tile dropout keeps, the same for every tiling."""
+
+from collections.abc import Callable
+
+from attnlab.check.exercise import Case, Exercise, Mistake
+from attnlab.dropout.numpy import threefry
+
+import numpy as np
+
+
+def keep_mask(seed: int, head: int, i: np.ndarray, j: np.ndarray, p: float | int) -> np.ndarray:
+    """Boolean (R, C), True = kept: queries at positions i (R,), keys at positions j (C,); a fraction p is dropped."""
+    return words(seed, head, i, j) >= np.uint64(round(p * 2**32))
+
+
+def words(seed: int, head: int, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+    """The first word of Threefry for every pair of positions."""
+    unsigned = [np.asarray(x, np.uint32) for x in ([[head]], i[:, None], j)]
+    return threefry(np.uint32(seed), *unsigned)
+
+
+def cases() -> list[Case]:
+    """Single positions, tiles that overlap, other heads and seeds, all and nothing dropped."""
+    tile = np.arange(3, 7), np.arange(8, 14)
+    first = np.arange(4), np.arange(6)
+    return [
+        Case("ONE: seed 7, head 5, query 3, key 9", (7, 5, np.array([3]), np.array([9]), 0.5)),
+        Case("the tile that begins at query 0 and key 0", (7, 5, *first, 0.5)),
+        Case("BLOCK: the tile of queries 3 to 6 and keys 8 to 13", (7, 5, *tile, 0.5)),
+        Case("BLOCK: the same positions in another tile, from query 2 on", (7, 5, np.arange(2, 6), tile[1], 0.5)),
+        Case("PERM: the same positions in another order", (7, 5, tile[0][::-1].copy(), tile[1][::-1].copy(), 0.5)),
+        Case("another head", (7, 6, *tile, 0.5)),
+        Case("another seed", (8, 5, *tile, 0.5)),
+        Case("p = 0: nothing is dropped", (7, 5, *first, 0.0)),
+        Case("p = 1: everything is dropped", (7, 5, *first, 1.0)),
+        Case("p = 0.9: one in ten is kept", (7, 5, *tile, 0.9)),
+        Case("p = 0.1, a tile of 40 by 50", (2**32 - 1, 0, np.arange(100, 140), np.arange(50), 0.1)),
+    ]
+
+
+def with_words(choose: Callable) -> Callable:
+    """A wrong answer made of words: ``choose(word_of, seed, head, i, j, p)``."""
+
+    def wrong(seed: int, head: int, i: np.ndarray, j: np.ndarray, p: float | int) -> np.ndarray:
+        return choose(words, seed, head, i, j, p)
+
+    return wrong
+
+
+def drawn(key: Callable) -> Callable:
+    """A wrong answer that draws from a generator seeded with ``key(seed, head, i, j)``."""
+
+    def wrong(seed: int, head: int, i: np.ndarray, j: np.ndarray, p: float | int) -> np.ndarray:
+        return np.random.default_rng(key(seed, head, i, j)).random((len(i), len(j))) >= p
+
+    return wrong
+
+
+def narrow(seed: int, head: int, i: np.ndarray, j: np.ndarray, p: float | int) -> np.ndarray:
+    """The threshold as a uint32."""
+    return words(seed, head, i, j) >= np.uint32(round(p * 2**32))
+
+
+def threshold(p: float | int) -> np.uint64:
+    """p · 2³²."""
+    return np.uint64(round(p * 2**32))
+
+
+EXERCISE = Exercise(
+    lesson="10",
+    stars=2,
+    reference=keep_mask,
+    cases=cases,
+    hints=(
+        "Eq. 10.9: a weight is kept where its word is at least p·2³². threefry of section 5 computes the words.",
+        "threefry(seed, head, i, j) broadcasts: give it the queries as a column, i[:, None].",
+        "i and j are positions in the whole matrix already; that is what makes the mask the same for every tiling.",
+        "p = 1 needs the threshold 2³², which no uint32 can be: compare with np.uint64(round(p * 2**32)).",
+    ),
+    mistakes=(
+        Mistake(
+            "You draw from a generator that is seeded for the tile, so a position's fate depends on the tile that it "
+            "lies in, and another tiling drops other weights. Compute each from its own position (i, j): eq. 10.9.",
+            drawn(lambda seed, head, i, j: seed),
+            drawn(lambda seed, head, i, j: seed + head),
+            drawn(lambda seed, head, i, j: [seed, head]),
+            drawn(lambda seed, head, i, j: [seed, head, int(i[0]), int(j[0])]),
+            drawn(lambda seed, head, i, j: [seed, int(i[0]), int(j[0])]),
+            drawn(lambda seed, head, i, j: seed + int(i[0]) + int(j[0])),
+        ),
+        Mistake(
+            "You count positions from the corner of the tile. Every tile then drops the same pattern; the counter is "
+            "the position in the whole matrix (eq. 10.9).",
+            with_words(lambda w, seed, head, i, j, p:
+                       w(seed, head, np.arange(len(i)), np.arange(len(j))) >= threshold(p)),
+            with_words(lambda w, seed, head, i, j, p: w(seed, head, i - i.min(), j - j.min()) >= threshold(p)),
+        ),
+        Mistake(
+            "The counter is (query, key), in this order; yours is (key, query): eq. 10.9.",
+            with_words(lambda w, seed, head, i, j, p: threshold(p) <= w(seed, head, j, i).T),
+        ),
+        Mistake(
+            "You return the weights that are dropped. True means kept: where the word is at least p·2³² (eq. 10.9).",
+            with_words(lambda w, seed, head, i, j, p: w(seed, head, i, j) < threshold(p)),
+        ),
+        Mistake(
+            "You keep a fraction p. p is the fraction that is dropped: a weight is kept where its word is at least "
+            "p·2³² (eq. 10.9).",
+            with_words(lambda w, seed, head, i, j, p: w(seed, head, i, j) >= threshold(1 - p)),
+        ),
+        Mistake(
+            "You keep the right fraction, but the words below (1 − p)·2³², where the contract keeps those from p·2³² "
+            "on. Both are dropout; only one agrees with the forward pass (eq. 10.9).",
+            with_words(lambda w, seed, head, i, j, p: w(seed, head, i, j) < threshold(1 - p)),
+        ),
+        Mistake(
+            "The head does not enter: all heads drop the same positions. The key is (seed, head): eq. 10.9.",
+            with_words(lambda w, seed, head, i, j, p: w(seed, 0, i, j) >= threshold(p)),
+        ),
+        Mistake(
+            "You exchange seed and head: the key is (seed, head), in this order (eq. 10.9).",
+            with_words(lambda w, seed, head, i, j, p: w(head, seed, i, j) >= threshold(p)),
+        ),
+        Mistake(
+            "Your threshold is a 32-bit number, and p = 1 needs 2³², which is one too many. Compare with a 64-bit "
+            "number: then no word reaches it, and everything is dropped (eq. 10.9).",
+            narrow,
+        ),
+    ),
+)  # fmt: skip

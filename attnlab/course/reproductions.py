@@ -1,0 +1,116 @@
+"""The figures of the reproduction record."""
+
+from collections.abc import Mapping, Sequence
+
+from attnlab.measure import binary
+from attnlab.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+STANDARD, CHUNKED = COLORS["safe"], COLORS["chunked"]
+COMPILED = "s^D"
+QUERIES = "#56458A"  # query chunking alone is no rung of the course and has a color of this page only
+
+
+def overheads(
+    at: Sequence[int], published: Mapping[str, Sequence[float]], formulas: Mapping[str, Sequence[float]],
+    measured: Mapping[str, Mapping[str, Sequence[float]]],
+) -> Figure:
+    """Memory beyond inputs and outputs against n: published as dots, formulas as lines, compiled as open marks.
+
+    All take "standard" and "chunked", in bytes (nan: not given); ``measured`` has up to three named series for each.
+    """
+    figure, axes = canvas(8.6, 5.0)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    for name, color in (("standard", STANDARD), ("chunked", CHUNKED)):
+        axes.plot(at, formulas[name], color=color)
+        axes.plot(at, published[name], "o", color=color, markersize=9)
+        for mark, sizes in zip(COMPILED, measured[name].values()):
+            axes.plot(at, sizes, mark, color=darker(color), fillstyle="none", markersize=8)
+        axes.annotate(name, (at[-1], formulas[name][-1]), (9, 0), textcoords="offset points", va="center", fontsize=11,
+                      color=darker(color))
+    entries = [Line2D([], [], color=INK), Line2D([], [], color=INK, marker="o", linestyle="", markersize=9)]
+    entries += [Line2D([], [], color=INK, marker=mark, linestyle="", fillstyle="none") for mark in COMPILED]
+    labels = ["formula", "published", *measured["chunked"]]
+    axes.legend(entries, labels, fontsize=10, loc="upper left", frameon=False)
+    top = 4 * max(*measured["standard"]["compiled"])
+    ticks = [2**e for e in range(18, 60, 4) if 2**e < top]
+    axes.set_yticks(ticks, [binary(tick) for tick in ticks])
+    axes.set_xticks(list(at), [f"$2^{{{n.bit_length() - 1}}}$" for n in at])
+    axes.set(xlabel="sequence length n (tokens)", ylabel="memory beyond inputs and outputs (bytes)")
+    axes.set_xlim(right=5 * at[-1])
+    return figure
+
+
+def query_chunking(
+    by_size: Mapping[int, float], slow: int, by_length: Mapping[int, float], dense: Mapping[int, float],
+    rows: Mapping[int, int],
+) -> Figure:
+    """Figure 5. Left: query chunk size → time over dense attention's; the paper calls sizes to ``slow`` much slower.
+
+    Right, at equal memory: n → time of query chunking, and of dense attention, over that of chunked attention;
+    ``rows``: n → queries in a chunk.
+    """
+    figure, (left, right) = canvas(10.6, 4.3, ncols=2)
+    sizes, times = list(by_size), list(by_size.values())
+    left.set_xscale("log", base=2)
+    left.axvspan(sizes[0] / 1.4, slow * 1.25, color=PALE, zorder=0)
+    left.annotate(f"published: much slower\nthan dense up to {slow}", (sizes[0] / 1.2, 0.93), fontsize=9, color=GRAY,
+                  xycoords=("data", "axes fraction"), va="top")
+    left.plot(sizes, times, "o-", color=QUERIES)
+    left.axhline(1, color=STANDARD, linestyle="--")
+    left.set_xticks(sizes, [str(size) for size in sizes])
+    left.tick_params(axis="x", labelsize=9)
+    left.set_title("one length, n = 4096", loc="left")
+    left.set(xlabel="queries in a chunk", ylabel="time ÷ time of dense attention")
+    left.set(ylim=(0, 1.4 * max(1, *times)), xlim=(sizes[0] / 1.4, sizes[-1] * 7))
+    names_at_the_end(left, sizes[-1], [("dense", 1, STANDARD), ("query chunks", times[-1], QUERIES)])
+
+    lengths, times, others = list(by_length), list(by_length.values()), list(dense.values())
+    right.set_xscale("log", base=2)
+    right.axhline(1, color=CHUNKED, linestyle="--")
+    right.plot(lengths, others, "s:", color=STANDARD)
+    right.plot(lengths, times, "o-", color=QUERIES)
+    right.set_xticks(lengths, [f"$2^{{{n.bit_length() - 1}}}$\n{rows[n]}" for n in lengths])
+    right.set_title("equal memory", loc="left")
+    right.set(xlabel="sequence length n (tokens); queries in a chunk", ylabel="time ÷ time of chunked attention")
+    right.set(ylim=(0, 1.25 * max(1, *times, *others)), xlim=(lengths[0] / 1.3, lengths[-1] * 3))
+    names = [("chunked", 1, CHUNKED), ("query chunks", times[-1], QUERIES), ("dense", others[-1], STANDARD)]
+    names_at_the_end(right, lengths[-1], names)
+    return figure
+
+
+def names_at_the_end(axes: Axes, x: float, lines: Sequence[tuple[str, float, str]]) -> None:
+    """Name lines beside their last points (name, height, color), moved apart where they would overlap."""
+    top = axes.get_ylim()[1]
+    free = 0.0
+    for name, y, color in sorted(lines, key=lambda line: line[1]):
+        half = 0.03 * top
+        y = max(y, free + half)
+        axes.annotate(name, (x, y), (12, 0), textcoords="offset points", va="center", fontsize=10, color=darker(color),
+                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
+        free = y + half
+
+
+def softmax_times(published: Mapping[str, float], ours: Mapping[str, float]) -> Figure:
+    """Time of three softmaxes over that of the naive one: published beside ours."""
+    figure, axes = canvas(7.0, 2.9)
+    for row, (name, theirs) in enumerate(published.items()):
+        mine = ours[name] / ours["naive"]
+        theirs = theirs / published["naive"]
+        color = COLORS[name]
+        axes.barh(row - 0.19, theirs, 0.34, color=color)
+        axes.barh(row + 0.19, mine, 0.34, color="white", edgecolor=color, linewidth=1.6)
+        axes.annotate(f"{theirs:.2f}  published", (theirs, row - 0.19), (5, 0), textcoords="offset points",
+                      va="center", fontsize=9, color=INK)
+        axes.annotate(f"{mine:.2f}  here", (mine, row + 0.19), (5, 0), textcoords="offset points", va="center",
+                      fontsize=9, color=INK)
+    axes.set_yticks(range(len(published)), list(published))
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    axes.margins(x=0.2)
+    axes.set(xlabel="time ÷ time of naive softmax, 1,000,000 numbers")
+    return figure

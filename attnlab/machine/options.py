@@ -1,0 +1,71 @@
+"""What every program does to a tile of scores: scales them, hides what may not be seen, drops weights.
+
+Options of every program, for one head, with their meaning in all of attnlab: ``causal`` (aligned to the bottom
+right), ``window``, ``mask`` (a reference to booleans (N, M) in HBM; its tiles are loaded and counted, a
+byte an element), ``scale``, ``dropout`` and ``seed``. Hidden keys and values must be numbers all the same, unless
+their whole tile is skipped: what attnlab's functions do about NaN there is left out, for readability.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from attnlab.arguments import check_dropout
+from attnlab.call import make_band
+from attnlab.costs.tiling import paper_blocks
+from attnlab.machine.machine import Machine, Ref
+from attnlab.machine.work import Tile
+from attnlab.dropout.numpy import kept
+from attnlab.scores.numpy import visibility
+from attnlab.geometry import Band
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The options of one run, checked, and the machine that it runs on."""
+
+    machine: Machine
+    band: Band
+    mask: Ref | None
+    scale: float
+    dropout: float
+    seed: int | None
+
+    def scores(self, q_i: Tile, k_j: Tile, rows: slice, cols: slice) -> Tile:
+        """S_ij = τ q_i k_jᵀ, −∞ where hidden: (R, C), held in SRAM. Loads the tile of the mask, if there is one."""
+        s = self.machine.keep("S", q_i @ k_j.T)
+        s *= self.scale
+        if not self.band.full(rows, cols):
+            s[~visibility(None, None, self.band, rows, cols)[0, 0]] = -np.inf
+        if self.mask is not None:
+            s[self.machine.load(self.mask, (rows, cols)) == 0] = -np.inf
+        return s
+
+    def drop(self, p: Tile, rows: slice, cols: slice) -> Tile:
+        """p ∘ z / (1 − dropout). z is a function of seed and position: generated as p is read, never stored."""
+        if self.dropout == 0:
+            return p
+        z = kept(self.seed, (), rows, cols, self.dropout).astype(p.dtype)
+        return p * z if self.dropout == 1 else p * (z / (1 - self.dropout))
+
+
+def block_sizes(machine: Machine, d: int, block_q: int | None, block_k: int | None) -> tuple[int, int]:
+    """(B_r, B_c); where None, the paper's: B_c = ⌈M / 4D⌉ and B_r = min(B_c, D), with M the elements of SRAM."""
+    if block_q is None or block_k is None:
+        if machine.sram.capacity is None:
+            raise ValueError("block_q and block_k have no default on a machine without a capacity; give both")
+        b_r, b_c = paper_blocks(machine.sram.capacity // machine.itemsize, d)
+        block_q, block_k = block_q or b_r, block_k or b_c
+    return block_q, block_k
+
+
+def prepare(
+    machine: Machine, q: Ref, k: Ref, *, causal: bool = False, window: Any = None, mask: Ref | None = None,
+    scale: float | int | None = None, dropout: float | int = 0.0, seed: int | None = None,
+) -> Rules:
+    """The options of a run on queries (N, D) and keys (M, D)."""
+    band = make_band(q.shape[0], k.shape[0], causal, window)
+    scale = 1 / math.sqrt(max(q.shape[1], 1)) if scale is None else float(scale)
+    return Rules(machine, band, mask, scale, check_dropout(dropout, seed, "numpy"), seed)
