@@ -9,6 +9,7 @@ import types
 import pytest
 
 from attnlab import check
+from attnlab.check.exercise import Exercise, Mistake, but
 
 RIGHT = check.find("average").reference
 
@@ -128,3 +129,17 @@ def test_long_spelling_and_errors(capsys):
         check.lesson("00").exercise("attention_row")
     with pytest.raises(ValueError, match="there are average, attention_row"):
         check.answer(lambda: 0, "no_such_exercise")
+
+
+def doubled(x):
+    return 2 * x
+
+
+def test_an_edit_of_the_reference_is_a_wrong_answer():
+    exercise = Exercise("00", 1, doubled, list, (), mistakes=(Mistake("Half.", but("2 *", "0.5 *")),))
+    assert exercise.mistakes[0].wrong[0](3) == 1.5
+
+
+def test_an_edit_of_what_does_not_occur_is_an_error():
+    with pytest.raises(ValueError, match=r"'3 \*' does not occur in doubled"):
+        Exercise("00", 1, doubled, list, (), mistakes=(Mistake("Half.", but("3 *", "0.5 *")),))

@@ -1,5 +1,8 @@
 """What an exercise is: one small file holds the reference, the inputs, the mistakes, the costs and the hints."""
 
+import inspect
+import linecache
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -40,17 +43,49 @@ class Stream:
 
 
 @dataclass(frozen=True)
+class Edit:
+    """A wrong answer, told by how it differs from a right one. Made by :func:`but`."""
+
+    pairs: tuple[tuple[str, str], ...]
+    of: Function | None
+
+    def apply(self, reference: Function) -> Function:
+        """The reference, or ``of``, with the old texts replaced by the new ones. ValueError if one does not occur."""
+        function = self.of or reference
+        source = inspect.getsource(function)
+        for old, new in self.pairs:
+            if old not in source:
+                raise ValueError(f"{old!r} does not occur in {function.__name__}, and so cannot be edited")
+            source = source.replace(old, new)
+        file = f"<{function.__name__}, edited {self.pairs}>"
+        linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file  # a traceback shows the edit
+        scope = dict(vars(sys.modules[function.__module__]))
+        exec(compile(source, file, "exec"), scope)
+        return scope[function.__name__]
+
+
+def but(*edits: str, of: Function | None = None) -> Edit:
+    """The reference, but with ``edits``: old text, new text, old text, new text and so on, made in this order.
+
+    Every occurrence is replaced; a text that does not occur is an error. ``of``: another function of the same file
+    to edit. What stands in the file besides may be used, so a new text can call a helper.
+    """
+    return Edit(tuple(zip(edits[::2], edits[1::2], strict=True)), of)
+
+
+@dataclass(frozen=True)
 class Mistake:
     """A misconception: what to say of it, and the wrong implementations that have it.
 
     Wrong implementations that no output can tell apart share one mistake. One that returns right values
-    and costs too much is a mistake as well.
+    and costs too much is a mistake as well. Most differ from the reference by a few characters and are written so,
+    by :func:`but`; what has another structure is a function.
     """
 
     say: str
     wrong: tuple[Function, ...]
 
-    def __init__(self, say: str, *wrong: Function) -> None:
+    def __init__(self, say: str, *wrong: Function | Edit) -> None:
         object.__setattr__(self, "say", say)
         object.__setattr__(self, "wrong", wrong)
 
@@ -94,6 +129,14 @@ class Exercise:
     library: str = "numpy"
     dtype: bool = False
     judge: Callable[[Case, Any], str | None] | None = None
+
+    def __post_init__(self) -> None:
+        """Edits become functions."""
+        made = [
+            Mistake(m.say, *(w.apply(self.reference) if isinstance(w, Edit) else w for w in m.wrong))
+            for m in self.mistakes
+        ]
+        object.__setattr__(self, "mistakes", tuple(made))
 
     @property
     def name(self) -> str:

@@ -28,7 +28,7 @@ def library_of(function: Callable, default: str) -> str:
         if f is not None and id(f) not in seen:
             seen.add(id(f))
             for thing in named(f):
-                if isinstance(thing, types.FunctionType) and thing.__globals__ is f.__globals__:
+                if isinstance(thing, types.FunctionType) and thing.__module__ == f.__module__:
                     todo.append(thing)
                 else:
                     found |= {root(thing)} & NAMES.keys()
