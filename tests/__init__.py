@@ -1,5 +1,5 @@
-"""The tests; tests.typechecker is loaded here because the import hook of jaxtyping looks it up on this package."""
+"""The tests; the type checker is loaded here because the import hook of jaxtyping looks it up on this package."""
 
-from tests import typechecker
+from tests.support import typechecker
 
 __all__ = ["typechecker"]

@@ -1,7 +1,7 @@
 """Extra memory, in elements of the accumulation dtype beyond inputs and output, and what fast memory must hold.
 
 Extra memory is that of one key head (and its G query heads) worked on at once, and is measured against
-attnlab.measure in tests/test_memory.py.
+attnlab.measure in tests/algorithms/test_memory.py.
 """
 
 from attnlab.geometry import chunk_sizes, gradient_tile_sizes, tile_sizes

@@ -8,12 +8,12 @@ import subprocess
 import sys
 import threading
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support import ROOT
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 

@@ -16,7 +16,7 @@ import urllib.request
 import nbformat
 import pytest
 
-from tests.book.conftest import ROOT
+from tests.support import ROOT
 
 LESSON = "00_start_here.ipynb"
 SILENT = ("00-colab",)

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 import nbformat
 import pytest
 
-from tests.book.conftest import ROOT
+from tests.support import ROOT
 
 LESSONS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
 PUBLIC = ("attnlab", "attnlab.bench", "attnlab.costs", "attnlab.machine", "attnlab.plots")

@@ -1,0 +1,108 @@
+"""Every algorithm of every library gives the oracle's answer on every case."""
+
+import jax
+import numpy as np
+import pytest
+import torch
+
+from tests.support import mistakes
+from tests.support.cases import CASES
+from tests.support.comparison import assert_agrees
+from tests.support.libraries import ALGORITHMS, LIBRARIES, SAFE, back, call, dtype, precision, to
+
+
+def matrix():
+    """Every library, case and algorithm; the unshifted two only where they are meant to be right."""
+    for library in LIBRARIES:
+        for name, case in CASES.items():
+            for algorithm in SAFE if case.safe_only else ALGORITHMS:
+                yield pytest.param(library, algorithm, case, id=f"{library}-{algorithm}-{name}")
+
+
+@pytest.mark.parametrize(("library", "algorithm", "case"), list(matrix()))
+def test_agreement(library, algorithm, case):
+    with precision(library, *case.stored.values()):
+        arrays = case.arrays(library)
+        before = {name: back(x).copy() for name, x in arrays.items()}
+        out, lse = call(library, algorithm, **arrays, sizes=case.sizes, **case.options)
+    assert_agrees(case, out, lse)
+    for name, x in arrays.items():
+        np.testing.assert_array_equal(back(x), before[name], err_msg=f"{name} was modified")
+
+
+def test_the_matrix_is_large():
+    assert len(list(matrix())) >= 1500
+    assert sum(not case.safe_only for case in CASES.values()) >= 90
+
+
+@pytest.mark.parametrize("case", sorted(set(mistakes.MISTAKES.values())))
+def test_the_formula_without_a_mistake_passes(case):
+    with np.errstate(invalid="ignore"):
+        assert_agrees(CASES[case], *mistakes.attention(CASES[case]))
+
+
+@pytest.mark.parametrize("mistake", mistakes.MISTAKES)
+def test_a_mistake_is_found(mistake):
+    case = CASES[mistakes.MISTAKES[mistake]]
+    with np.errstate(invalid="ignore"):
+        out, lse = mistakes.attention(case, mistake)
+    with pytest.raises(AssertionError):
+        assert_agrees(case, out, lse)
+
+
+# Second opinions. Both libraries align their causal mask to the top left: for N = M it is the same.
+
+OPINIONS = ("4-D", "causal", "mask (2, 1, 7, 10)", "GQA, 2 heads of 4", "bias (4, 1, 10)", "scale 10")
+
+
+@pytest.mark.parametrize("name", OPINIONS)
+def test_pytorch_agrees_with_the_oracle(name):
+    case = CASES[name]
+    arrays = case.arrays("torch")
+    mask = arrays.pop("mask", arrays.pop("bias", None))
+    out = torch.nn.functional.scaled_dot_product_attention(
+        *arrays.values(), attn_mask=mask, enable_gqa=True,
+        is_causal=case.options.get("causal", False), scale=case.options.get("scale"),
+    )  # fmt: skip
+    assert_agrees(case, out, case.expected().lse.astype(np.float32))
+
+
+@pytest.mark.parametrize("name", OPINIONS)
+def test_jax_agrees_with_the_oracle(name):
+    case = CASES[name]
+    arrays = case.arrays("jax")
+    query, key, value = (arrays[name].swapaxes(-2, -3) for name in ("query", "key", "value"))
+    d, dv = query.shape[-1], value.shape[-1]
+    value = jax.numpy.pad(value, [(0, 0)] * 3 + [(0, d - dv)])  # it wants Dv = D
+    out = jax.nn.dot_product_attention(
+        query, key, value, bias=expanded(arrays.get("bias")), mask=arrays.get("mask"),
+        is_causal=case.options.get("causal", False), scale=case.options.get("scale"),
+    )  # fmt: skip
+    assert_agrees(case, out[..., :dv].swapaxes(-2, -3), case.expected().lse.astype(np.float32))
+
+
+def expanded(bias):
+    """JAX's own attention wants every axis of a bias to be there."""
+    return None if bias is None else bias[(None,) * (4 - bias.ndim)]
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_half_precision_accumulates_in_float32(library, algorithm, kind):
+    """4096 equal weights of 1 over values of 1: in half precision the sum sticks at 2048 or 256."""
+    query, key, value = (to(library, np.ones((n, 2), dtype(kind))) for n in (1, 4096, 4096))
+    out, lse = call(library, algorithm, query, key, value, sizes=(None, None), scale=0.0)
+    np.testing.assert_array_equal(back(out), 1)
+    np.testing.assert_allclose(back(lse), np.log(4096), rtol=1e-6)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("poisoned", ["key", "value"])
+def test_a_visible_nan_reaches_the_rows_that_see_it(library, algorithm, poisoned):
+    random = np.random.default_rng(1)
+    arrays = {name: random.normal(size=(6, 3)).astype(np.float32) for name in ("query", "key", "value")}
+    arrays[poisoned][4] = np.nan
+    out, _ = call(library, algorithm, **{name: to(library, x) for name, x in arrays.items()}, causal=True)
+    assert np.isnan(back(out)[4:]).all()

@@ -1,0 +1,171 @@
+"""Gradients by query, key, value and bias, through out and lse, against the oracle's."""
+
+import numpy as np
+import pytest
+import torch
+from jax.test_util import check_grads
+
+from tests.support import oracle
+from tests.support.cases import CASES
+from tests.support.comparison import assert_gradients_agree
+from tests.support.libraries import ALGORITHMS, SAFE, back, call, gradients, precision, to
+from tests.support.test_oracle import difference
+
+INFINITE = {"a score of −∞ from the data", "scores of −∞ alone in a tile"}  # 0 · ∞ in the formula itself
+# Tiled attention recomputes p from lse, and beside a shift of −10³⁰ float32 has no digits left for log l.
+ABSORBED = {("tiled", "a very negative bias is a shift")}
+FINITE = {name: case for name, case in CASES.items() if name not in INFINITE}
+COMPILED = [name for name in FINITE if "NaN" in name] + [
+    "2-D", "4-D", "2-D, one token", "no keys", "no queries", "batch of none", "blocks of 2 by 5, causal", "5-D",
+    "GQA, everything given", "GQA, one new query", "causal with N > M", "window (1, 1), N > M", "mask ()",
+    "bias (2, 4, 7, 10)", "bias (7, 1)", "bias (1, 1)", "bias of −∞ here and there", "bias in float64",
+    "rows that see nothing", "all masked by bias", "scores in the thousands", "dropout 0.5", "dropout 1.0",
+    "dropout, mask, bias, window", "bfloat16, causal, GQA", "float16, mask, bias", "float64, dropout, window",
+]  # fmt: skip
+
+
+def matrix():
+    """NumPy has one backward, PyTorch six on every case, JAX six on fewer, as each must be compiled."""
+    for library, names in (("numpy", FINITE), ("torch", FINITE), ("jax", COMPILED)):
+        for name in names:
+            algorithms = SAFE if CASES[name].safe_only else ALGORITHMS
+            for algorithm in ["tiled"] if library == "numpy" else algorithms:
+                if (algorithm, name) not in ABSORBED:
+                    yield pytest.param(library, algorithm, CASES[name], id=f"{library}-{algorithm}-{name}")
+
+
+@pytest.mark.parametrize(("library", "algorithm", "case"), list(matrix()))
+def test_gradients(library, algorithm, case):
+    dout, dlse = case.cotangents()
+    with precision(library, *case.stored.values()):
+        cotangents = to(library, dout), to(library, dlse)
+        arrays = case.arrays(library)
+        before = [back(x).copy() for x in (*arrays.values(), *cotangents)]
+        grads = gradients(library, algorithm, arrays, *cotangents, sizes=case.sizes, **case.options)
+        for x, old in zip((*arrays.values(), *cotangents), before):
+            np.testing.assert_array_equal(back(x), old, err_msg="an input was modified")
+    wanted = {"query", "key", "value"} | ({"bias"} & set(case.stored) if library != "numpy" else set())
+    assert set(grads) == wanted
+    assert_gradients_agree(case, grads, dout, dlse)
+
+
+@pytest.mark.parametrize("wrong", ["query", "key", "value", "bias"])
+@pytest.mark.parametrize("mistake", [lambda g: 1.01 * g, lambda g: g[..., ::-1], np.zeros_like])
+def test_a_wrong_gradient_is_found(wrong, mistake):
+    case = CASES["bias (2, 4, 7, 10)"]
+    dout, dlse = case.cotangents()
+    right = oracle.gradients(**case.arrays("numpy"), dout=dout, dlse=dlse)._asdict()
+    grads = {name: grad.astype(np.float32) for name, grad in right.items()}
+    assert_gradients_agree(case, grads, dout, dlse)
+    grads[wrong] = mistake(grads[wrong])
+    with pytest.raises(AssertionError):
+        assert_gradients_agree(case, grads, dout, dlse)
+
+
+def test_a_gradient_that_forgets_lse_is_found():
+    case = CASES["4-D"]
+    dout, dlse = case.cotangents()
+    grads = oracle.gradients(**case.arrays("numpy"), dout=dout)._asdict()
+    grads = {name: grad.astype(np.float32) for name, grad in grads.items() if grad is not None}
+    with pytest.raises(AssertionError):
+        assert_gradients_agree(case, grads, dout, dlse)
+
+
+WITH_GRADIENT = [("numpy", "tiled")] + [(library, a) for library in ("jax", "torch") for a in ALGORITHMS]
+
+
+@pytest.mark.parametrize("poisoned", [np.nan, np.inf])
+@pytest.mark.parametrize(("library", "algorithm"), WITH_GRADIENT)
+def test_what_comes_back_to_empty_rows_is_ignored(library, algorithm, poisoned):
+    """A loss may send NaN to the rows that see nothing."""
+    case = CASES["rows that see nothing"]
+    dout, dlse = case.cotangents()
+    empty = np.isneginf(case.expected().lse)
+    dout[empty], dlse[empty] = poisoned, poisoned
+    arrays = to(library, dout), to(library, dlse)
+    grads = gradients(library, algorithm, case.arrays(library), *arrays)
+    dout[empty], dlse[empty] = 0, 0
+    assert_gradients_agree(case, grads, dout, dlse)
+
+
+# Numerical derivatives, which trust no formula
+
+SMALL = {
+    "plain": dict(),
+    "bias, dropout, window": dict(bias=np.array([[[0.3, -np.inf, 0.1, 1.0]]]), dropout=0.3, seed=5, window=(2, 1)),
+    "GQA, causal": dict(hk=1, causal=True),
+    "rows that see nothing": dict(n=4, m=2, causal=True, bias=np.array([[[0.5, 0.2]]])),
+    "no keys": dict(m=0),
+    "mask, scale": dict(mask=np.array([[True, False, True, True]] * 2 + [[False] * 4]), scale=-0.8),
+}
+
+
+CHECKABLE = [name for name in SMALL if name != "no keys"]  # gradcheck refuses an array of no elements
+
+
+def small(name):
+    """float64 arrays and options of one of the small calls."""
+    options, random = dict(SMALL[name]), np.random.default_rng(3)
+    n, m, hk = options.pop("n", 3), options.pop("m", 4), options.pop("hk", 2)
+    arrays = {"query": (2, n, 2), "key": (hk, m, 2), "value": (hk, m, 1)}
+    arrays = {key: random.normal(size=shape) for key, shape in arrays.items()}
+    arrays |= {key: options.pop(key) for key in ("mask", "bias") if key in options}
+    return arrays, options
+
+
+def torch_call(algorithm, name):
+    """A function of the float tensors of a small call, and those tensors."""
+    arrays, options = small(name)
+    arrays = {key: torch.from_numpy(x) for key, x in arrays.items()}
+    rest = {"mask": arrays.pop("mask")} if "mask" in arrays else {}
+
+    def function(*floats):
+        out, lse = call("torch", algorithm, **dict(zip(arrays, floats)), **rest, sizes=(2, 3), **options)
+        return out, torch.where(lse == -torch.inf, 0, lse)
+
+    return function, [x.requires_grad_() for x in arrays.values()]
+
+
+@pytest.mark.parametrize("name", CHECKABLE)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_pytorch_gradcheck(algorithm, name):
+    function, inputs = torch_call(algorithm, name)
+    assert torch.autograd.gradcheck(function, inputs)
+
+
+@pytest.mark.parametrize("name", CHECKABLE)
+@pytest.mark.parametrize("algorithm", [a for a in ALGORITHMS if a != "tiled"])
+def test_pytorch_gradgradcheck(algorithm, name):
+    function, inputs = torch_call(algorithm, name)
+    assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
+
+
+@pytest.mark.parametrize("name", ["bias, dropout, window", "rows that see nothing"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_jax_check_grads(algorithm, name):
+    arrays, options = small(name)
+    with precision("jax", *arrays.values()):
+        floats = {key: to("jax", np.where(np.isfinite(x), x, -1.0)) for key, x in arrays.items()}
+
+        def function(floats):
+            out, lse = call("jax", algorithm, **floats, sizes=(2, 3), **options)
+            return out, lse[..., -2:]
+
+        check_grads(function, (floats,), order=1, modes=["rev"])
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_numpy_backward_matches_finite_differences(name):
+    arrays, options = small(name)
+    random = np.random.default_rng(4)
+    out, lse = call("numpy", "tiled", **arrays, **options)
+    dout, dlse = random.normal(size=out.shape), random.normal(size=lse.shape)
+
+    def loss(**arrays):
+        out, lse = call("numpy", "tiled", **arrays, sizes=(2, 3), **options)
+        return np.sum(out * dout) + np.sum(np.where(np.isfinite(lse), lse, 0) * dlse)
+
+    grads = gradients("numpy", "tiled", arrays, dout, dlse, sizes=(2, 3), **options)
+    for key, grad in grads.items():
+        numeric = difference(lambda moved, key=key: loss(**{**arrays, key: moved}), arrays[key])
+        np.testing.assert_allclose(grad, numeric, atol=1e-7, err_msg=key)

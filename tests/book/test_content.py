@@ -1,0 +1,305 @@
+"""The book's pages beside the lessons keep to the lessons: minutes, links, equations, terms, questions, numbers."""
+
+import math
+import re
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from attnlab import check, costs, hardware, naive_softmax, safe_attention
+from attnlab.geometry import Band
+from tests.support import ROOT
+
+BOOK = ROOT / "notebooks" / "book"
+LESSONS = {path.stem[:2]: path for path in sorted((ROOT / "notebooks" / "lessons").glob("[0-9]*.md"))}
+TEXTS = {number: path.read_text(encoding="utf-8") for number, path in LESSONS.items()}
+INSTRUCTORS = (BOOK / "instructors.md").read_text(encoding="utf-8")
+GLOSSARY = (BOOK / "glossary.md").read_text(encoding="utf-8")
+QUESTIONS = {n: p.read_text(encoding="utf-8") for n, p in ((p.stem, p) for p in BOOK.glob("questions/[0-9]*.md"))}
+PAGES = {"instructors.md": INSTRUCTORS, "glossary.md": GLOSSARY}
+PAGES |= {f"questions/{number}.md": text for number, text in QUESTIONS.items()}
+TAGS = {tag for text in TEXTS.values() for tag in re.findall(r"\\tag\{([\d.]+\w?)\}", text)}
+
+OPTION = re.compile(r"^- \*\*([A-D])\*\* (.+?)(?=\n- |\n\n)", re.MULTILINE | re.DOTALL)
+RIGHT = re.compile(r"^\*\*([A-D])\.\*\* ", re.MULTILINE)
+WRONG = re.compile(r"^- \*If you chose ([A-D])(?: or ([A-D]))?:\* \S", re.MULTILINE)
+ENTRY = re.compile(r"^\*\*([^\n]+)\*\*\n: (.+?)\[Lesson (\d\d)\]\(\.\./(\w+)\.ipynb\)\.$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(number: str) -> list[str]:
+    """The multiple-choice questions of a lesson."""
+    return [part for part in re.split(r"(?m)^## ", QUESTIONS[number])[1:] if part[0].isdigit()]
+
+
+def minutes(number: str) -> int:
+    """What a lesson says at its head that it takes."""
+    return int(re.search(r"^\*About (\d+) minutes", TEXTS[number], re.MULTILINE)[1])
+
+
+MULTIPLE_CHOICE = {f"{n}-{i}": text for n in sorted(QUESTIONS) for i, text in enumerate(blocks(n), 1)}
+
+
+def test_every_lesson_has_its_questions() -> None:
+    assert QUESTIONS.keys() == LESSONS.keys()
+    for number, text in QUESTIONS.items():
+        title = re.search(r"^# (\d\d · .+)$", TEXTS[number], re.MULTILINE)[1]
+        assert text.startswith(f"# {title}: questions\n\nFor lesson [{title}](../../{LESSONS[number].stem}.ipynb).")
+        assert len(blocks(number)) in ((2, 3) if number == "00" else (4, 5, 6))
+        assert [int(block.split(".")[0]) for block in blocks(number)] == [*range(1, len(blocks(number)) + 1)]
+        assert text.count("<details><summary>") == text.count("\n\n</details>\n")
+        assert "## Explain it to a colleague" in text
+
+
+@pytest.mark.parametrize("name", MULTIPLE_CHOICE)
+def test_one_option_is_right_and_the_others_are_explained(name: str) -> None:
+    asked, answer = MULTIPLE_CHOICE[name].split("<details><summary>Answer</summary>")
+    letters = [letter for letter, _ in OPTION.findall(asked)]
+    right = RIGHT.findall(answer)
+    explained = [letter for found in WRONG.findall(answer) for letter in found if letter]
+    assert letters in (["A", "B", "C"], ["A", "B", "C", "D"])
+    assert not RIGHT.search(asked)
+    assert len(right) == 1
+    assert sorted(right + explained) == letters
+    assert len({text for _, text in OPTION.findall(asked)}) == len(letters)
+
+
+def test_no_letter_is_right_too_often() -> None:
+    right = [RIGHT.search(text)[1] for text in MULTIPLE_CHOICE.values()]
+    assert all(right.count(letter) < len(right) / 2.5 for letter in "ABCD")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_references(page: str) -> None:
+    text = PAGES[page]
+    for target in re.findall(r"\]\((\.\./\S+?)\)", text):
+        name = (BOOK / page).parent.joinpath(target).resolve()
+        assert name.parent == ROOT / "notebooks", target
+        assert name.stem in {path.stem for path in LESSONS.values()}, target
+    cited = re.findall(r"\((\d+\.\d+\w?)\)", text)
+    assert set(cited) <= TAGS, set(cited) - TAGS
+    for number, section in re.findall(r"lesson (\d\d), sections? (\d+)", text):
+        assert f"\n## {section}. " in TEXTS[number], f"lesson {number} has no section {section}"
+    if page.startswith("questions"):
+        for section in re.findall(r"[(\s]sections? (\d+)", text):
+            assert f"\n## {section}. " in TEXTS[page[10:12]], f"section {section}"
+
+
+def floating(value: float, digits: int) -> str:
+    """A number as a question prints it."""
+    return f"{value:,.{digits}f}"
+
+
+def overflowing_keys() -> int:
+    """How many float32 exponentials of a score of 80 can be added, rounded to hundreds."""
+    return round(float(np.finfo(np.float32).max) / math.exp(80), -2)
+
+
+def weight_of_85() -> float:
+    with np.errstate(over="ignore"):
+        return float(naive_softmax(np.full(4096, 85, np.float32)).max())
+
+
+def half_rescaled() -> float:
+    """Lesson 04: l rescaled and o not, scores 0, 1, 2."""
+    return 3 / sum(math.exp(s - 2) for s in (0, 1, 2))
+
+
+def traffic_ratio(n: int, d: int) -> float:
+    """Lesson 04: a pass over keys and values for each query, against naive attention."""
+    return (2 * n * d + n * 2 * n * d) / (4 * n * d + 4 * n * n)
+
+
+def key_in_two_chunks() -> int:
+    """Lesson 05: 11 keys, slices of four that are shifted back at the end."""
+    read = [j for start in (0, 4, 8) for j in range(min(start, 7), min(start, 7) + 4)]
+    (twice,) = {j for j in read if read.count(j) == 2}
+    return twice
+
+
+def best_chunk() -> int:
+    return check.find("best_chunk").reference(65_536, 62)
+
+
+def flash_share() -> float:
+    """Lesson 09: two passes against three."""
+    two, three = (costs.forward("flash", 1024, 1024, 64, 64, block_q=64, block_k=b).elements for b in (768, 384))
+    return two / three
+
+
+def causal_tiles() -> tuple[int, int]:
+    """Lesson 08: tiles computed and partial, of 8 by 8."""
+    visited = [
+        (rows, cols)
+        for rows in (slice(i, i + 128) for i in range(0, 1024, 128))
+        for cols in Band(1024, 1024, None, 0).key_blocks(rows, 128)
+    ]
+    return len(visited), sum(not Band(1024, 1024, None, 0).full(rows, cols) for rows, cols in visited)
+
+
+def window_share() -> float:
+    t = costs.tiling(1024, 1024, 128, 128, window=(128, 0))
+    return t.tiles / (t.t_r * t.t_c)
+
+
+def butterfly() -> tuple[float, int]:
+    """Lesson 11: share of pairs in one layer of 64 blocks, and layers until all are connected."""
+    reach = check.find("butterfly_reach").reference
+    return reach(64, 1)[0].mean(), next(layers for layers in range(1, 64) if reach(64, layers)[1].all())
+
+
+def stopped_sum() -> float:
+    import ml_dtypes
+
+    l = ml_dtypes.bfloat16(0)
+    for _ in range(4096):
+        l = l + ml_dtypes.bfloat16(1)
+    return float(l)
+
+
+def query_zero_sees() -> str:
+    weights = safe_attention(np.zeros((2, 4)), np.zeros((5, 4)), np.eye(5), causal=True)[0]
+    seen = np.flatnonzero(weights)
+    return f"Keys {seen[0]} to {seen[-1]}"
+
+
+def waves() -> str:
+    programs, count, idle = check.find("grid_waves").reference(1, 8, 4096, 128, 108)
+    return f"{count} waves, {programs / (programs + idle):.0%}".replace("%", " %")
+
+
+def small_sram() -> str:
+    """Lesson 09: the bytes from which Algorithm 1 moves less, by search over blocks, in KiB."""
+    n, d = 1 << 20, 64
+    dense = costs.forward("safe", n, n, d, d).elements
+    moved = (costs.forward("flash", n, n, d, d, block_q=n, block_k=b).elements for b in range(1, 200))
+    least = next(b for b, elements in enumerate(moved, 1) if elements < dense)
+    return f"{math.ceil(2 * 4 * d * least / 1024)} KiB"
+
+
+def rho() -> str:
+    ratio = [hardware.ACCELERATORS["H100"].flops / d / hardware.MULTIPROCESSORS["H100"].exponentials for d in (64, 128)]
+    return {0.5: "half", 1: "same", 2: "twice", 4: "four times"}[ratio[0] / ratio[1]]
+
+
+NUMBERS: dict[str, Callable[[], str]] = {
+    "00-3": query_zero_sees,
+    "01-2": lambda: floating(sum(np.exp(np.zeros(4)) / 4 * [1, 1, 1, 0]), 2),
+    "01-3": lambda: f"Key head {3 // (8 // 2)}",
+    "01-4": lambda: f"{4 * 64_000**2 / 1e9:.1f} GB",
+    "01-5": lambda: f"{weight_of_85():.0f}",
+    "02-1": lambda: f"{1000 + math.log(3.2):.3f}",
+    "02-3": lambda: f"{stopped_sum():.0f}",
+    "03-1": lambda: floating(sum(math.exp(x - 3) for x in (1, 3, 2)), 3),
+    "03-3": lambda: f"{1000 - 1} operations, depth {math.ceil(math.log2(1000))}",
+    "04-1": lambda: floating(overflowing_keys(), 0),
+    "04-2": lambda: f"{128 + 2}",
+    "04-3": lambda: floating(half_rescaled(), 1),
+    "04-4": lambda: f"about {traffic_ratio(4096, 64):.0f} times",
+    "05-1": lambda: str(Fraction(4, 12)),
+    "05-2": lambda: f"{best_chunk()}",
+    "05-3": lambda: f"Key {key_in_two_chunks()}",
+    "06-2": lambda: f"{math.isqrt(64)} times too large",
+    "06-3": lambda: f"{4 * 2**20 * (2**20 // 4096) // 2**30} GiB",
+    "07-1": lambda: f"{Fraction(1, 3 * 2)} FLOP",
+    "08-4": lambda: "{} and {}".format(*causal_tiles()),
+    "09-2": lambda: f"{100 * flash_share():.0f} %",
+    "09-5": small_sram,
+    "11-1": lambda: f"{100 * window_share():.1f} %",
+    "11-3": lambda: f"{(0.7 + 10) / (0.7 + 10 / 8):.1f} times",
+    "11-4": lambda: f"{100 * butterfly()[0]:.1f} %, {butterfly()[1]} layers",
+    "12-2": lambda: f"{-(-100 // 64) * 64 - 100} of the next head",
+    "12-3": waves,
+    "12-4": rho,
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_right_numbers(name: str) -> None:
+    asked, answer = MULTIPLE_CHOICE[name].split("<details>")
+    right = RIGHT.search(answer)[1]
+    number = NUMBERS[name]()
+    says = re.compile(rf"(?<![\d.]){re.escape(number)}(?!\d)")
+    assert [letter for letter, text in OPTION.findall(asked) if says.search(text)] == [right], number
+
+
+def test_minutes_needs_exercises_and_points() -> None:
+    found = {}
+    for line in re.findall(r"^\| \[\d\d · .*$", INSTRUCTORS, re.MULTILINE):
+        lesson, *cells = (cell.strip() for cell in line.strip("| ").split(" | "))
+        found[lesson] = cells
+    expected = {}
+    for number, text in TEXTS.items():
+        title = re.search(r"^# (.+)$", text, re.MULTILINE)[1]
+        before = re.search(r"^\*About .*Before: lessons? (.+)\.\*$", text, re.MULTILINE)
+        stars = sorted(check.find(name).stars for name in check.lessons()[number])
+        expected[f"[{title}](../{LESSONS[number].stem}.ipynb)"] = [
+            str(minutes(number)),
+            before[1] if before else "–",
+            ", ".join("★" * n for n in stars),
+            str(sum(stars)),
+        ]
+    assert found == expected
+
+
+def test_plans_add_up() -> None:
+    meetings = re.findall(r"^\| \d \| (\d\d.*?) \| (\d+) \|$", INSTRUCTORS, re.MULTILINE)
+    planned = [re.findall(r"\d\d", lessons) for lessons, _ in meetings]
+    assert [number for group in planned for number in group] == [*LESSONS]
+    assert [sum(map(minutes, group)) for group in planned] == [int(total) for _, total in meetings]
+    day = re.search(r"00 to 03 before noon \((\d+) minutes\), 04, 07 and 08 after it \((\d+) minutes\)", INSTRUCTORS)
+    parts = ("00", "01", "02", "03"), ("04", "07", "08")
+    assert [int(total) for total in day.groups()] == [sum(map(minutes, part)) for part in parts]
+    hour = re.search(r"\*\*90 minutes, one idea\.\*\*(.*?)\n\n", INSTRUCTORS, re.DOTALL)[1]
+    assert sum(map(int, re.findall(r"\((\d+)(?: minutes)?\)", hour))) == 90
+
+
+def test_what_the_instructors_page_names_exists() -> None:
+    targets = re.findall(r"^(\w+):.*## ", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    used = re.findall(r"(?:`|^)make (\w+)", INSTRUCTORS, re.MULTILINE)
+    assert used
+    assert set(used) <= {*targets}
+    number = max(LESSONS)
+    paths = re.findall(r"`(?:COURSE/)?((?:attnlab|notebooks|tests)/[\w./]+)`", INSTRUCTORS)
+    paths += re.findall(r"COURSE/(\S+)", INSTRUCTORS)
+    for path in paths:
+        named = path.replace("NN_name", LESSONS[number].stem).replace("NN", number)
+        assert (ROOT / named).exists(), path
+    for name, lesson in re.findall(r"`(\w+)` of lesson (\d\d)", INSTRUCTORS):
+        assert name in check.lessons()[lesson]
+
+
+def test_code_on_the_instructors_page_is_the_projects() -> None:
+    listings = re.findall(r"```python\n(.*?)\n```", INSTRUCTORS, re.DOTALL)
+    for listing in listings:
+        compile(listing, "instructors.md", "exec")
+    assert (ROOT / "attnlab/course/lesson00/average.py").read_text().strip() in listings
+
+
+def test_the_checkers_words_are_quoted_as_it_says_them() -> None:
+    best, chunks = check.find("best_chunk"), check.find("attention_in_chunks")
+    page = " ".join(INSTRUCTORS.split())
+    for exercise, words in ((best, "√M would be right if a summary cost one number a query"),
+                            (chunks, "M // Ck rounds down, so the keys after the last full chunk are never read")):
+        assert f'"{words}"' in page
+        assert any(words in mistake.say for mistake in exercise.mistakes)
+
+
+def order(term: str) -> tuple:
+    """Terms are sorted by their letters and digits; those without any come last."""
+    plain = re.sub(r"[^a-z0-9]", "", term.lower().replace("\\text", "").replace("\\tilde", ""))
+    return not plain, plain or term, term
+
+
+def test_glossary() -> None:
+    symbols, words = re.split(r"(?m)^## A$", GLOSSARY)
+    for part in (symbols, words):
+        terms = [found[0] for found in ENTRY.findall(part)]
+        assert len(terms) == part.count("\n: ") > 30
+        assert terms == sorted(set(terms), key=order)
+    for term, text, number, stem in ENTRY.findall(GLOSSARY):
+        assert stem == LESSONS[number].stem, term
+        assert text.strip().endswith("."), term
+    heads = re.findall(r"(?m)^## (\w)$", GLOSSARY)
+    assert heads == sorted(heads) == sorted({term[0].upper() for term, *_ in ENTRY.findall(words)})

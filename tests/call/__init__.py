@@ -1,0 +1,1 @@
+"""The door: signatures, errors, imports, and the geometry of tiles."""

@@ -1,0 +1,264 @@
+"""Every rule of the contract refuses what breaks it, naming the argument, and nothing else."""
+
+import functools
+import importlib
+import re
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+import attnlab
+from tests.support.libraries import ALGORITHMS, LIBRARIES, blocks_of, dtype, function, to
+
+NAMES = {"numpy": "NumPy", "jax": "JAX", "torch": "PyTorch"}
+SHAPES = {"query": (2, 4, 3, 5), "key": (2, 2, 6, 5), "value": (2, 2, 6, 7)}
+
+
+class Array:
+    """A description: becomes an array of zeros of the library under test, or of another one."""
+
+    def __init__(self, *shape, kind="float32", other=False):
+        self.shape, self.kind, self.other = shape, kind, other
+
+    def build(self, library):
+        if self.other:
+            library = LIBRARIES[LIBRARIES.index(library) - 1]
+        return to(library, np.zeros(self.shape, dtype(self.kind)))
+
+
+def build(x, library):
+    """Descriptions anywhere in x become arrays."""
+    if isinstance(x, tuple | list):
+        return type(x)(build(part, library) for part in x)
+    return x.build(library) if isinstance(x, Array) else x
+
+
+def attempt(library, algorithm, **changes):
+    """A right call with some arguments changed."""
+    arguments = {name: Array(*shape) for name, shape in SHAPES.items()} | changes
+    return function(algorithm)(**{name: build(x, library) for name, x in arguments.items()})
+
+
+TYPE_ERRORS = {
+    "query is a list": (dict(query=[[1.0]]), "query is of type list"),
+    "query is None": (dict(query=None), "query is of type NoneType"),
+    "query is a number": (dict(query=1.0), "query is of type float"),
+    "key is a list": (dict(key=[[1.0]]), "key is of type list"),
+    "value is None": (dict(value=None), "value is of type NoneType"),
+    "key of another library": (dict(key=Array(2, 2, 6, 5, other=True)), "key is a .* array; .* arrays only"),
+    "value of another library": (dict(value=Array(2, 2, 6, 7, other=True)), "value is a .* array"),
+    "mask of another library": (dict(mask=Array(6, kind="bool", other=True)), "mask is a .* array"),
+    "bias of another library": (dict(bias=Array(6, other=True)), "bias is a .* array"),
+    "mask is a list": (dict(mask=[True] * 6), "mask is of type list"),
+    "bias is a number": (dict(bias=0.5), "bias is of type float"),
+    "integers": ({name: Array(*shape, kind="int32") for name, shape in SHAPES.items()}, "query has dtype int32"),
+    "booleans": ({name: Array(*shape, kind="bool") for name, shape in SHAPES.items()}, "query has dtype bool"),
+    "complex": ({name: Array(*shape, kind="complex64") for name, shape in SHAPES.items()}, "query has .* complex64"),
+    "an integer key": (dict(key=Array(2, 2, 6, 5, kind="int32")), "key has dtype int32"),
+    "key in float16": (dict(key=Array(2, 2, 6, 5, kind="float16")), "key has dtype float16, query has float32"),
+    "value in bfloat16": (dict(value=Array(2, 2, 6, 7, kind="bfloat16")), "value has dtype bfloat16"),
+    "a mask of integers": (dict(mask=Array(6, kind="int32")), "mask has dtype int32.*bias"),
+    "a mask of floats": (dict(mask=Array(6)), "mask has dtype float32.*bias"),
+    "a bias of integers": (dict(bias=Array(6, kind="int32")), "bias has dtype int32"),
+    "a bias of booleans": (dict(bias=Array(6, kind="bool")), "bias has dtype bool"),
+    "a complex bias": (dict(bias=Array(6, kind="complex64")), "bias has dtype complex64"),
+    "causal is 1": (dict(causal=1), "causal is 1"),
+    "causal is a word": (dict(causal="top"), "causal is 'top'"),
+    "causal is None": (dict(causal=None), "causal is None"),
+    "return_lse is 1": (dict(return_lse=1), "return_lse is 1"),
+    "window is a word": (dict(window="3"), "window is '3'"),
+    "window is not whole": (dict(window=2.5), "window is 2.5"),
+    "a side of window is not whole": (dict(window=(2.5, 0)), "window is 2.5"),
+    "window is True": (dict(window=True), "window is True"),
+    "scale is a word": (dict(scale="1"), "scale is '1'"),
+    "scale is complex": (dict(scale=1j), "scale is 1j"),
+    "scale is True": (dict(scale=True), "scale is True"),
+    "dropout is a word": (dict(dropout="0.1", seed=1), "dropout is '0.1'"),
+    "dropout is None": (dict(dropout=None), "dropout is None"),
+    "dropout is True": (dict(dropout=True, seed=1), "dropout is True"),
+    "seed is not whole": (dict(dropout=0.1, seed=1.5), "seed is 1.5"),
+    "seed is True": (dict(dropout=0.1, seed=True), "seed is True"),
+    "seed is a word": (dict(dropout=0.1, seed="7"), "seed is '7'"),
+    "causal is an array": (dict(causal=Array(kind="bool")), "causal is an array.*static_argnames"),
+    "window is an array": (dict(window=Array(2, kind="int32")), "window is an array"),
+    "a side of window is an array": (dict(window=(Array(kind="int32"), 0)), "window is an array.*static_argnames"),
+    "scale is an array": (dict(scale=Array()), "scale is an array.*static_argnames"),
+    "dropout is an array": (dict(dropout=Array(), seed=1), "dropout is an array.*static_argnames"),
+    "return_lse is an array": (dict(return_lse=Array(kind="bool")), "return_lse is an array.*static_argnames"),
+    "seed is an array of floats": (dict(dropout=0.1, seed=Array()), "seed is a"),
+    "seed is an array of several": (dict(dropout=0.1, seed=Array(2, kind="uint32")), "seed is a"),
+}
+
+VALUE_ERRORS = {
+    "query of one axis": (dict(query=Array(5)), "query has shape \\(5,\\).*2 axes"),
+    "a scalar query": (dict(query=Array()), "query has shape \\(\\)"),
+    "key of fewer axes": (dict(key=Array(2, 6, 5)), "key has 3 axes, query has 4"),
+    "value of more axes": (dict(value=Array(1, 2, 2, 6, 7)), "value has 5 axes, query has 4"),
+    "another batch": (dict(key=Array(3, 2, 6, 5), value=Array(3, 2, 6, 7)), "key has batch axes \\(3,\\)"),
+    "a batch that would broadcast": (dict(key=Array(1, 2, 6, 5), value=Array(1, 2, 6, 7)), "never broadcast"),
+    "a value batch that would broadcast": (dict(value=Array(1, 2, 6, 7)), "value has batch axes \\(1,\\)"),
+    "another D": (dict(key=Array(2, 2, 6, 4)), "key has size 4, query has 5"),
+    "D of 1 that would broadcast": (dict(key=Array(2, 2, 6, 1)), "key has size 1, query has 5"),
+    "another M": (dict(value=Array(2, 2, 5, 7)), "value has length 5, key has 6"),
+    "a value of length 1": (dict(value=Array(2, 2, 1, 7)), "value has length 1, key has 6"),
+    "heads that do not divide": (
+        dict(query=Array(2, 8, 3, 5), key=Array(2, 6, 6, 5), value=Array(2, 6, 6, 7)),
+        re.escape("key has 6 heads, which does not divide query's 8 (GQA needs Hq % Hk == 0)"),
+    ),
+    "more key heads": (dict(key=Array(2, 8, 6, 5), value=Array(2, 8, 6, 7)), "key has 8 heads"),
+    "no key heads": (dict(key=Array(2, 0, 6, 5), value=Array(2, 0, 6, 7)), "key has 0 heads"),
+    "other value heads": (dict(value=Array(2, 4, 6, 7)), "value has 4 heads, key has 2"),
+    "one value head": (dict(value=Array(2, 1, 6, 7)), "value has 1 heads, key has 2"),
+    "a transposed mask": (dict(mask=Array(6, 3, kind="bool")), "mask has shape \\(6, 3\\).*N, M"),
+    "a mask of another length": (dict(mask=Array(5, kind="bool")), "mask has shape \\(5,\\)"),
+    "a mask for key heads": (dict(mask=Array(2, 2, 3, 6, kind="bool")), "mask has shape"),
+    "a mask that adds an axis": (dict(mask=Array(1, 2, 4, 3, 6, kind="bool")), "mask has shape"),
+    "a mask that enlarges the batch": (dict(mask=Array(3, 1, 1, 6, kind="bool")), "mask has shape"),
+    "a mask without elements": (dict(mask=Array(0, kind="bool")), "mask has shape"),
+    "a transposed bias": (dict(bias=Array(6, 3)), "bias has shape \\(6, 3\\)"),
+    "a bias for key heads": (dict(bias=Array(2, 1, 1)), "bias has shape"),
+    "a bias that adds an axis": (dict(bias=Array(1, 2, 4, 3, 6)), "bias has shape"),
+    "scale NaN": (dict(scale=float("nan")), "scale is nan.*finite"),
+    "scale Inf": (dict(scale=float("inf")), "scale is inf.*finite"),
+    "window −2": (dict(window=-2), "window is -2"),
+    "a side of window −3": (dict(window=(0, -3)), "window is -3"),
+    "window of three sides": (dict(window=(1, 2, 3)), "window has 3 sides"),
+    "window of one side": (dict(window=(1,)), "window has 1 sides"),
+    "dropout −0.1": (dict(dropout=-0.1, seed=1), "dropout is -0.1"),
+    "dropout 1.5": (dict(dropout=1.5, seed=1), "dropout is 1.5"),
+    "dropout NaN": (dict(dropout=float("nan"), seed=1), "dropout is nan"),
+    "dropout without a seed": (dict(dropout=0.5), "dropout is 0.5 but seed is None"),
+    "seed −1": (dict(dropout=0.5, seed=-1), "seed is -1"),
+    "seed 2³²": (dict(dropout=0.5, seed=2**32), "seed is 4294967296"),
+    "seed −1 without dropout": (dict(seed=-1), "seed is -1"),
+}
+ERRORS = {name: (TypeError, *rest) for name, rest in TYPE_ERRORS.items()}
+ERRORS |= {name: (ValueError, *rest) for name, rest in VALUE_ERRORS.items()}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("algorithm", ["naive", "tiled"])
+@pytest.mark.parametrize("name", ERRORS)
+def test_what_is_refused(name, algorithm, library):
+    kind, changes, message = ERRORS[name]
+    with pytest.raises(kind, match=message) as error:
+        attempt(library, algorithm, **changes)
+    assert error.type is kind
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_the_right_call_is_not_refused(algorithm, library):
+    assert tuple(attempt(library, algorithm).shape) == (2, 4, 3, 7)
+
+
+BLOCKS = [(algorithm, name) for algorithm in ALGORITHMS for name in blocks_of(algorithm, (1, 1))]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize(("algorithm", "name"), BLOCKS)
+def test_block_sizes(algorithm, name, library):
+    wrong = [(0, ValueError), (-1, ValueError), (1.5, TypeError), (True, TypeError), ("4", TypeError)]
+    for size, kind in [*wrong, (Array(kind="int32"), TypeError)]:
+        with pytest.raises(kind, match=f"{name} is "):
+            attempt(library, algorithm, **{name: size})
+    for size in (1, 2, 1000, np.int64(2), None):
+        attempt(library, algorithm, **{name: size})
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_backend_refuses_arrays_of_another_library(algorithm, library):
+    module = importlib.import_module(f"attnlab.{algorithm}.{library}")
+    for other in set(LIBRARIES) - {library}:
+        x = Array(3, 3).build(other)
+        with pytest.raises(TypeError, match=f"query is a {NAMES[other]} array.*{NAMES[library]} arrays only"):
+            getattr(module, f"{algorithm}_attention")(x, x, x)
+
+
+@pytest.mark.parametrize("wrap", [lambda x: x.view(np.matrix), np.ma.masked_array], ids=["matrix", "masked"])
+def test_numpy_subclasses_with_a_meaning_of_their_own(wrap):
+    x = np.zeros((3, 3), np.float32)
+    with pytest.raises(TypeError, match="query is of type"):
+        attnlab.safe_attention(wrap(x), x, x)
+    with pytest.raises(TypeError, match="key"):
+        attnlab.safe_attention(x, wrap(x), x)
+
+
+@pytest.mark.parametrize("name", ["key", "value", "mask", "bias"])
+def test_devices_differ(name):
+    shape, kind = SHAPES.get(name, (6,)), torch.bool if name == "mask" else torch.float32
+    elsewhere = torch.zeros(shape, dtype=kind, device="meta")
+    with pytest.raises(ValueError, match=f"{name} is on device meta, query is on cpu"):
+        attempt("torch", "tiled", **{name: elsewhere})
+
+
+def test_exotic_floats():
+    for library, kind in (("numpy", jnp.float8_e4m3fn), ("jax", jnp.float8_e5m2), ("numpy", np.longdouble)):
+        x = np.zeros((3, 3), kind)
+        x = jnp.asarray(x) if library == "jax" else x
+        with pytest.raises(TypeError, match="query has dtype float"):
+            attnlab.safe_attention(x, x, x)
+
+
+TRACED = {
+    "causal": True, "window": 2, "scale": 0.5, "dropout": 0.5, "return_lse": True, "block_q": 2, "block_k": 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_a_traced_option_names_static_argnames(name):
+    x = [Array(*shape).build("jax") for shape in SHAPES.values()]
+    with pytest.raises(TypeError, match=f"{name} is an array.*'{name}' in static_argnames"):
+        jax.jit(functools.partial(attnlab.tiled_attention, seed=1))(*x, **{name: TRACED[name]})
+
+
+def test_a_traced_side_of_the_window():
+    x = [Array(*shape).build("jax") for shape in SHAPES.values()]
+    with pytest.raises(TypeError, match=r"window is an array.*static_argnames"):
+        jax.jit(attnlab.tiled_attention)(*x, window=(1, 2))
+
+
+def test_unknown_method():
+    x = np.zeros((3, 3), np.float32)
+    for method in ("flash", None, 3):
+        with pytest.raises(ValueError, match=f"method is {method!r}.*naive.*safe.*lazy.*online.*chunked.*tiled"):
+            attnlab.attention(x, x, x, method=method)
+
+
+ACCEPTED = {
+    "a NumPy boolean": dict(causal=np.bool_(True)),
+    "a NumPy window": dict(window=np.int32(2)),
+    "a window in a list": dict(window=[1, 2]),
+    "sides of NumPy": dict(window=(np.int64(1), None)),
+    "a NumPy scale": dict(scale=np.float32(0.5)),
+    "an integer scale": dict(scale=2),
+    "a fraction": dict(scale=Fraction(1, 3)),
+    "a NumPy seed": dict(dropout=np.float64(0.5), seed=np.uint32(7)),
+    "a seed without dropout": dict(seed=3),
+    "the largest seed": dict(dropout=0.5, seed=2**32 - 1),
+    "a scalar mask": dict(mask=Array(kind="bool")),
+    "a scalar bias": dict(bias=Array()),
+    "a bias of another dtype": dict(bias=Array(3, 6, kind="float16")),
+    "a mask of four axes": dict(mask=Array(1, 4, 1, 6, kind="bool")),
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("algorithm", ["naive", "tiled"])
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_what_is_not_refused(name, algorithm, library):
+    assert tuple(attempt(library, algorithm, **ACCEPTED[name]).shape) == (2, 4, 3, 7)
+
+
+@pytest.mark.filterwarnings("ignore:(overflow|invalid value):RuntimeWarning")
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_nan_and_inf_are_not_refused(bad, algorithm, library):
+    x = to(library, np.full((3, 3), bad, np.float32))
+    assert np.isnan(np.asarray(function(algorithm)(x, x, x))).all()

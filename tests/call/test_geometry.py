@@ -1,0 +1,177 @@
+"""The geometry of tiles against brute force, and that hidden tiles cost nothing."""
+
+import importlib
+import itertools
+
+import numpy as np
+import pytest
+
+from attnlab.call import make_band
+from attnlab.geometry import Band, blocks, chunk_sizes, tile_sizes
+from tests.support import oracle
+from tests.support.libraries import call, gradients, to
+
+LENGTHS = range(8)
+RULES = [
+    (causal, window)
+    for causal in (False, True)
+    for window in (None, 0, 1, 3, -1, (0, 2), (2, 0), (None, 1), (1, None), (-1, 0), (0, -1), (9, 9))
+]
+
+
+def matrix(n, m, causal, window):
+    """Visible positions by definition."""
+    seen = [oracle.in_band(i, j, n, m, causal, window) for i in range(n) for j in range(m)]
+    return np.array(seen, bool).reshape(n, m)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 8])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_blocks_cut_a_length(length, size):
+    cut = list(blocks(length, size))
+    assert [k for part in cut for k in range(part.start, part.stop)] == list(range(length))
+    assert all(part.stop - part.start == size for part in cut[:-1])
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 8])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_blocks_that_meet_a_range(length, size):
+    ranges = itertools.product(range(-3, length), range(-3, 11))  # a band's range is not empty and begins inside
+    for first, last in ((first, last) for first, last in ranges if first < last):
+        wanted = [b for b in blocks(length, size) if max(b.start, first) < min(b.stop, last)]
+        assert list(blocks(length, size, first, last)) == wanted
+
+
+@pytest.mark.parametrize(("causal", "window"), RULES)
+def test_every_tile_is_classified_right(causal, window):
+    """Over all small N, M and block sizes: visited iff it shows something, full iff it shows all."""
+    for n, m, rows_size, cols_size in itertools.product(LENGTHS, LENGTHS, (1, 2, 3), (1, 2, 3)):
+        band, seen = make_band(n, m, causal, window), matrix(n, m, causal, window)
+        for rows in blocks(n, rows_size):
+            visited = list(band.key_blocks(rows, cols_size))
+            for cols in blocks(m, cols_size):
+                assert (cols in visited) == seen[rows, cols].any(), (n, m, rows, cols)
+                assert band.full(rows, cols) == seen[rows, cols].all(), (n, m, rows, cols)
+        for cols in blocks(m, cols_size):
+            visited = list(band.query_blocks(cols, rows_size))
+            assert visited == [rows for rows in blocks(n, rows_size) if seen[rows, cols].any()], (n, m, cols)
+
+
+def test_a_side_that_hides_nothing_is_unbounded():
+    assert make_band(5, 7, False, (6, 4)) == Band(5, 7)
+    assert make_band(5, 7, False, (5, 3)) == Band(5, 7, 5, 3)
+    assert make_band(1, 7, True, None) == Band(1, 7)
+
+
+def test_default_sizes():
+    assert tile_sizes((1, 1), None, None) == (512, 512)
+    assert tile_sizes((2, 2, 4), None, None) == (128, 512)
+    assert tile_sizes((1, 1000), None, None)[0] == 1
+    assert [tile_sizes((1, h, 1), None, None)[0] for h in (8, 9, 16, 32, 33, 1000)] == [512, 256, 256, 128, 128, 128]
+    assert tile_sizes((0, 4), None, None) == (128, 512)
+    assert tile_sizes((1, 4), 3, 5) == (3, 5)
+    assert chunk_sizes(4096, 64, 3, 5) == (3, 5)
+    assert chunk_sizes(0, 64, None, None)[1] >= 1
+
+
+def test_the_default_chunk_is_the_cheapest_power_of_two():
+    for m, dv in itertools.product((1, 10, 1000, 4096, 2**20), (1, 64, 128)):
+        costs = {ck: ck + m / ck * (dv + 2) for ck in (2**k for k in range(24))}
+        assert costs[chunk_sizes(m, dv, None, None)[1]] <= 1.07 * min(costs.values())
+
+
+# Hidden tiles are not computed
+
+CALLS = {
+    "causal": dict(causal=True),
+    "window": dict(window=(5, 0)),
+    "window to both sides": dict(window=3),
+    "causal window": dict(causal=True, window=9),
+}
+
+
+def count_tiles(monkeypatch, module):
+    """The tiles for which a module computes scores, as they are visited."""
+    module, seen = importlib.import_module(module), []
+    original = module.scores
+
+    def scores(*args, **kwargs):
+        s = original(*args, **kwargs)
+        seen.append(s.shape[-2] * s.shape[-1])
+        return s
+
+    monkeypatch.setattr(module, "scores", scores)
+    return seen
+
+
+def shown(n, m, options, rows_size, cols_size):
+    """Elements of the tiles that show something."""
+    seen = matrix(n, m, options.get("causal", False), options.get("window"))
+    tiles = itertools.product(blocks(n, rows_size), blocks(m, cols_size))
+    return sum(seen[tile].size for tile in tiles if seen[tile].any())
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("algorithm", ["chunked", "tiled"])
+@pytest.mark.parametrize("name", CALLS)
+def test_hidden_tiles_are_skipped(name, algorithm, library, monkeypatch):
+    n, m, sizes = 40, 50, (4, 8)
+    seen = count_tiles(monkeypatch, f"attnlab.{algorithm}.{library}")
+    x = [to(library, np.ones((1, length, 2), np.float32)) for length in (n, m, m)]
+    call(library, algorithm, *x, sizes=sizes, **CALLS[name])
+    assert sum(seen) == shown(n, m, CALLS[name], *sizes)
+    assert sum(seen) < 0.8 * n * m
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("name", CALLS)
+def test_hidden_tiles_are_skipped_in_the_gradient(name, library, monkeypatch):
+    n, m, sizes = 40, 50, (4, 8)
+    seen = count_tiles(monkeypatch, f"attnlab.tiled.{library}_grad")
+    x = [to(library, np.ones((1, length, 2), np.float32)) for length in (n, m, m, n)]
+    dlse = to(library, np.ones((1, n), np.float32))
+    gradients(library, "tiled", dict(zip(("query", "key", "value"), x)), x[3], dlse, sizes=sizes, **CALLS[name])
+    assert sum(seen) == shown(n, m, CALLS[name], *sizes)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("algorithm", ["chunked", "tiled"])
+def test_only_partial_tiles_pay_for_masking(algorithm, library, monkeypatch):
+    """A causal call of 4 × 4 tiles has 4 partial ones, on the diagonal; in the others nothing is compared."""
+    module = importlib.import_module(f"attnlab.scores.{library}")
+    original, partial = module.visibility, []
+
+    def visibility(*args, **kwargs):
+        visible = original(*args, **kwargs)
+        partial.append(visible is not None)
+        return visible
+
+    for place in {module, importlib.import_module(f"attnlab.{algorithm}.{library}")}:
+        if hasattr(place, "visibility"):
+            monkeypatch.setattr(place, "visibility", visibility)
+    x = [to(library, np.ones((1, 16, 2), np.float32))] * 3
+    call(library, algorithm, *x, sizes=(4, 4), causal=True)
+    assert len(partial) == 10
+    assert sum(partial) == 4
+
+
+@pytest.mark.parametrize("algorithm", ["chunked", "tiled"])
+def test_jax_skips_hidden_tiles(algorithm):
+    """NaN in a key that only hidden tiles hold reaches no row; a visited tile would compute 0 · NaN."""
+    x = [np.ones((1, 32, 2), np.float32) for _ in range(3)]
+    x[2][0, 16:] = np.nan
+    out, _ = call("jax", algorithm, *(to("jax", t) for t in x), sizes=(8, 8), causal=True)
+    assert np.isfinite(np.asarray(out)[0, :16]).all()
+    assert np.isnan(np.asarray(out)[0, 16:]).all()
+
+
+@pytest.mark.parametrize("algorithm", ["chunked", "tiled"])
+def test_jax_skips_hidden_tiles_in_the_gradient(algorithm):
+    """The gradient by a query is free of the NaN that only hidden tiles of its row hold."""
+    x = dict.fromkeys(("query", "key", "value"), np.ones((1, 32, 2), np.float32))
+    x["value"] = np.where(np.arange(32)[:, None] < 16, x["value"], np.nan)
+    x = {name: to("jax", t) for name, t in x.items()}
+    dlse = to("jax", np.zeros((1, 32), np.float32))
+    grads = gradients("jax", algorithm, x, x["query"], dlse, sizes=(8, 8), causal=True)
+    assert np.isfinite(np.asarray(grads["query"])[0, :16]).all()
+    assert np.isnan(np.asarray(grads["query"])[0, 16:]).all()

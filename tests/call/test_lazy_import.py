@@ -1,0 +1,85 @@
+"""What is imported when, in processes of their own."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.support import ROOT
+
+CALL = """
+import numpy as np
+x = np.eye(3, dtype=np.float32)
+for name in ("naive", "safe", "lazy", "online", "chunked", "tiled"):
+    out, lse = attnlab.attention(x, x, x, method=name, causal=True, dropout=0.5, seed=1, return_lse=True)
+    assert out.shape == (3, 3) and lse.shape == (3,)
+assert attnlab.safe_softmax(x).shape == (3, 3)
+assert attnlab.merge(out, lse, out, lse)[0].shape == (3, 3)
+assert attnlab.dropout_mask(1, (3, 3), 0.5).shape == (3, 3)
+"""
+
+
+def run(code, *blocked):
+    """Standard output of Python code in a fresh process in which some modules cannot be imported."""
+    block = f"import sys\nsys.modules.update(dict.fromkeys({blocked!r}))\n"
+    environment = {**os.environ, "PYTHONPATH": ROOT}
+    command = [sys.executable, "-W", "error", "-c", block + code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_import_loads_numpy_only():
+    code = "import attnlab\nprint(sorted({name.partition('.')[0] for name, m in sys.modules.items() if m}))"
+    loaded = run(code)
+    assert "'numpy'" in loaded
+    for heavy in ("jax", "jaxlib", "torch", "matplotlib", "scipy", "ml_dtypes"):
+        assert f"'{heavy}'" not in loaded
+
+
+def test_a_numpy_call_loads_no_other_library():
+    code = "import attnlab" + CALL + "print([name for name in ('jax', 'torch') if name in sys.modules])"
+    assert run(code) == "[]"
+
+
+def test_a_call_loads_one_backend():
+    code = (
+        "import attnlab, torch\nx = torch.eye(3)\nattnlab.tiled_attention(x, x, x)\n"
+        "print('jax' in sys.modules, sorted(name for name in sys.modules if name.startswith('attnlab.tiled.')))"
+    )
+    expected = (
+        "False ['attnlab.tiled.kernel_rules', 'attnlab.tiled.torch', 'attnlab.tiled.torch_grad', "
+        "'attnlab.tiled.triton_rules']"
+    )
+    assert run(code) == expected
+
+@pytest.mark.parametrize("blocked", [("jax", "torch"), ("jaxtyping",), ("jax", "torch", "jaxtyping", "ml_dtypes")])
+def test_numpy_alone_is_enough(blocked):
+    assert run("import attnlab" + CALL + "print('fine')", *blocked) == "fine"
+
+
+@pytest.mark.parametrize("library", ["jax", "torch"])
+@pytest.mark.parametrize("module", ["naive", "safe", "lazy", "online", "chunked", "tiled", "softmax", "scores"])
+def test_a_missing_library_names_its_extra(library, module):
+    code = (
+        f"try:\n    import attnlab.{module}.{library}\n"
+        "except ModuleNotFoundError as error:\n    print(type(error).__name__, error.name, error)"
+    )
+    text = run(code, library)
+    assert text.startswith(f"ModuleNotFoundError {library} ")
+    assert f"pip install 'attnlab[{library}]'" in text
+
+
+@pytest.mark.parametrize("library", ["jax", "torch"])
+def test_the_other_library_still_works(library):
+    other = {"jax": "torch", "torch": "jax"}[library]
+    make = {"torch": "import torch\nx = torch.eye(3)\n", "jax": "import jax.numpy as jnp\nx = jnp.eye(3)\n"}[other]
+    code = make + "import attnlab\nprint(tuple(attnlab.tiled_attention(x, x, x).shape))"
+    assert run(code, library) == "(3, 3)"
+
+
+def test_a_module_run_as_a_script_folder_does_not_shadow_torch():
+    """attnlab.tiled.torch imports PyTorch, not itself."""
+    code = "import attnlab.tiled.torch as t\nimport torch\nprint(t.torch is torch, 'site-packages' in torch.__file__)"
+    assert run(code) == "True True"

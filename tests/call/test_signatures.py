@@ -1,0 +1,152 @@
+"""The same names, in the same order, with the same defaults, everywhere; and documented."""
+
+import importlib
+import inspect
+import pathlib
+import pkgutil
+import re
+
+import numpy as np
+import pytest
+
+import attnlab
+from tests.support.libraries import ALGORITHMS, LIBRARIES, blocks_of, to
+
+OPTIONS = {
+    "causal": False, "window": None, "mask": None, "bias": None, "scale": None, "dropout": 0.0, "seed": None,
+    "return_lse": False,
+}  # fmt: skip
+NAMES = [
+    "attention", "merge", "dropout_mask", "naive_softmax", "safe_softmax", "online_softmax",
+    *[f"{algorithm}_attention" for algorithm in ALGORITHMS],
+]  # fmt: skip
+
+
+def expected(algorithm):
+    """Parameter names and defaults, in order."""
+    blocks = blocks_of(algorithm, (None, None)) | ({"block_mask": None} if algorithm == "tiled" else {})
+    return [*[(name, inspect.Parameter.empty) for name in ("query", "key", "value")], *{**OPTIONS, **blocks}.items()]
+
+
+def backend(algorithm, library):
+    """The function in the library's own file."""
+    return getattr(importlib.import_module(f"attnlab.{algorithm}.{library}"), f"{algorithm}_attention")
+
+
+@pytest.mark.parametrize("library", [None, *LIBRARIES])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_parameters(algorithm, library):
+    f = backend(algorithm, library) if library else getattr(attnlab, f"{algorithm}_attention")
+    parameters = inspect.signature(f).parameters.values()
+    assert [(p.name, p.default) for p in parameters] == expected(algorithm)
+    kinds = [p.kind for p in parameters]
+    assert kinds[:3] == [inspect.Parameter.POSITIONAL_OR_KEYWORD] * 3
+    assert set(kinds[3:]) == {inspect.Parameter.KEYWORD_ONLY}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_arrays_by_name_and_the_public_backend(algorithm, library):
+    """Positional or by name, through the package or through the library's own file: one function."""
+    x = dict(zip(("query", "key", "value"), (to(library, np.eye(3, dtype=np.float32) * k) for k in (1, 2, 3))))
+    one = getattr(attnlab, f"{algorithm}_attention")(**x)
+    other = backend(algorithm, library)(*x.values())
+    np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_options_are_by_name_only(algorithm, library):
+    x = to(library, np.eye(3, dtype=np.float32))
+    with pytest.raises(TypeError, match="positional"):
+        getattr(attnlab, f"{algorithm}_attention")(x, x, x, True)
+    with pytest.raises(TypeError, match="is_causal"):
+        getattr(attnlab, f"{algorithm}_attention")(x, x, x, is_causal=True)
+    with pytest.raises(TypeError, match="value"):
+        getattr(attnlab, f"{algorithm}_attention")(x, x)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_method_chooses_the_algorithm(algorithm, monkeypatch):
+    x = np.eye(3, dtype=np.float32)
+    seen = []
+    monkeypatch.setitem(attnlab.METHODS, algorithm, lambda *args, **options: seen.append((args, options)))
+    attnlab.attention(x, x, x, method=algorithm, causal=True)
+    assert seen == [((x, x, x), {"causal": True})]
+
+
+def test_the_default_method_is_tiled(monkeypatch):
+    x = np.eye(3, dtype=np.float32)
+    monkeypatch.setitem(attnlab.METHODS, "tiled", lambda *args: "tiled")
+    assert attnlab.attention(x, x, x) == "tiled"
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_docstrings(algorithm):
+    """Shapes, dtypes, alignment of causal, errors, source and memory are told where help() looks."""
+    text = getattr(attnlab, f"{algorithm}_attention").__doc__
+    shapes = "(..., Hq, N, D)", "(..., Hk, M, D)", "(..., Hk, M, Dv)"
+    words = "float16", "bottom right", "is_causal", "Raises TypeError", "ValueError", "Extra memory"
+    for word in (*shapes, *words, *OPTIONS, *blocks_of(algorithm, (1, 1))):
+        assert word in text, word
+    assert re.search(r"\b20\d\d\b", text), "no paper is named as the source"
+
+
+def test_each_backend_has_the_documentation():
+    for algorithm in ALGORITHMS:
+        first = getattr(attnlab, f"{algorithm}_attention").__doc__.splitlines()[0]
+        for library in LIBRARIES:
+            assert inspect.getdoc(backend(algorithm, library)).startswith(first)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_public_names(name):
+    assert name in attnlab.__all__
+    assert callable(getattr(attnlab, name))
+    assert len(inspect.getdoc(getattr(attnlab, name))) > 80
+
+
+def test_all_lists_what_there_is():
+    assert all(hasattr(attnlab, name) for name in attnlab.__all__)
+    assert list(attnlab.METHODS) == list(ALGORITHMS)
+
+
+TRITON = [f"attnlab.tiled.triton{part}" for part in ("", "_grad", "_tiles")]
+
+
+def modules():
+    """Every module of the package."""
+    names = [module.name for module in pkgutil.walk_packages(attnlab.__path__, "attnlab.")]
+    return [name for name in names if not name.endswith("__main__")]
+
+
+@pytest.mark.parametrize("name", modules())
+def test_modules_and_functions_have_docstrings(name):
+    if name in TRITON:
+        pytest.importorskip("triton", reason="needs triton (CI installs it)")
+    module = importlib.import_module(name)
+    assert module.__doc__, name
+    for item in vars(module).values():
+        if inspect.isfunction(item) and item.__module__ == name and not name.startswith("attnlab.course"):
+            assert item.__doc__, f"{name}.{item.__name__}"
+
+
+@pytest.mark.parametrize("first", LIBRARIES)
+def test_files_of_different_backends_never_import_one_another(first):
+    """Read from the source: a backend's file names no other backend's module and no other library."""
+    for name in modules():
+        if name.rpartition(".")[2].partition("_")[0] == first:
+            source = inspect.getsource(importlib.import_module(name))
+            for other in set(LIBRARIES) - {first}:
+                assert f".{other} import" not in source, name
+                assert f"import {other}\n" not in source, name
+
+
+def test_every_annotated_shape_is_checked(pytestconfig):
+    """The modules that pyproject.toml has checked are all that annotate shapes."""
+    checked = tuple(pytestconfig.getoption("--jaxtyping-packages").split(","))
+    package = pathlib.Path(attnlab.__file__).parent
+    for path in package.rglob("*.py"):
+        name = ".".join(path.relative_to(package.parent).with_suffix("").parts)
+        if name != "attnlab.typing" and re.search(r"\b(Float|Bool|UInt32)\[Array", path.read_text()):
+            assert name.startswith(checked), name

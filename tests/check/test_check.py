@@ -1,0 +1,145 @@
+"""What a learner calls: answer, use, hint, progress, in plain text, in Jupyter and under nbgrader.
+
+What the checker finds is tested in course/test_checkers.py, what it survives in test_check_robustness.py.
+"""
+
+import sys
+import types
+
+import pytest
+
+from attnlab import check
+from attnlab.check.exercise import Exercise, Mistake, but
+
+RIGHT = check.find("average").reference
+
+
+def stub(*args):
+    raise NotImplementedError
+
+
+def forgets(weights, values):
+    return weights @ values
+
+
+@pytest.fixture(autouse=True)
+def _forget_what_was_checked():
+    check._verdicts.clear()
+    check._hints.clear()
+
+
+@pytest.mark.parametrize("answer", [stub, lambda *args: ...])
+def test_not_attempted_is_one_calm_line(answer, capsys):
+    check.answer(answer, "average")
+    assert capsys.readouterr().out == "average: not attempted yet.\n"
+
+
+def test_wrong_answer_has_a_diagnosis_and_the_evidence(capsys):
+    check.answer(forgets, "average")
+    out = capsys.readouterr().out
+    assert out.startswith("average: not right yet.\n  ")
+    assert "Seen on: ONES" in out
+    assert "expected [1.]" in out
+    assert "got      [3.]" in out
+
+
+def test_error_is_shown_at_the_learners_line(capsys):
+    def average(weights, values):
+        total = weights.sum()
+        return weights @ values / total.missing
+
+    check.answer(average)
+    out = capsys.readouterr().out
+    assert "AttributeError" in out
+    assert "in your line 3: return weights @ values / total.missing" in out
+    assert "Traceback" not in out
+
+
+def test_in_jupyter_it_is_html_with_the_text_beside(monkeypatch):
+    shown = []
+    shell = type("ZMQInteractiveShell", (), {})()
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
+    display = types.SimpleNamespace(display=lambda data, raw: shown.append(data))
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    check.answer(forgets, "average")
+    check.progress()
+    verdict, table = shown
+    assert verdict["text/plain"].startswith("average: not right yet.")
+    assert "<b>average: not right yet.</b>" in verdict["text/html"]
+    assert "<td" in table["text/html"]
+    assert "wrong" in table["text/plain"]
+
+
+def test_html_shows_the_learners_signs_as_they_are():
+    from attnlab.check.verdict import Verdict
+
+    page = Verdict("wrong", "f: not right yet.", "a < b", ("got <script>",)).html()
+    assert "a &lt; b" in page
+    assert "<script>" not in page
+
+
+def test_use_falls_back_to_the_course(capsys):
+    assert check.use(RIGHT) is RIGHT
+    assert check.use(stub, "average") is RIGHT
+    assert check.use(forgets, "average") is RIGHT
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "average: using yours."
+    assert said[1:] == [
+        "average: using the one of the course, as yours is not attempted.",
+        "average: using the one of the course, as yours is wrong.",
+    ]
+
+
+def test_nbgrader_needs_an_assertion(monkeypatch, capsys):
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    check.answer(RIGHT)
+    with pytest.raises(AssertionError, match="not attempted"):
+        check.answer(stub, "average")
+    with pytest.raises(AssertionError, match="not right yet"):
+        check.answer(forgets, "average")
+    assert capsys.readouterr().err == ""
+
+
+def test_hints_are_graded_and_end(capsys):
+    hints = check.find("average").hints
+    for _ in range(len(hints) + 1):
+        check.hint("average")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"Hint 1 of {len(hints)}: {hints[0]}"
+    assert lines[-1] == lines[-2] == f"Hint {len(hints)} of {len(hints)}: {hints[-1]}"
+
+
+def test_progress_shows_the_lessons_begun_here(capsys):
+    check.progress()
+    assert sorted(line.split()[1] for line in capsys.readouterr().out.splitlines()) == sorted(check.names())
+    check.answer(RIGHT)
+    capsys.readouterr()
+    check.progress()
+    assert capsys.readouterr().out.split() == ["00", "average", "★", "right"]
+    check.progress("01")
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert {row[1] for row in rows} == set(check.lessons()["01"])
+    assert all(row[3:] == ["not", "checked"] for row in rows)
+
+
+def test_long_spelling_and_errors(capsys):
+    check.lesson("01").exercise("attention_row")(stub)
+    assert capsys.readouterr().out == "attention_row: not attempted yet.\n"
+    with pytest.raises(ValueError, match="belongs to lesson 01"):
+        check.lesson("00").exercise("attention_row")
+    with pytest.raises(ValueError, match="there are average, attention_row"):
+        check.answer(lambda: 0, "no_such_exercise")
+
+
+def doubled(x):
+    return 2 * x
+
+
+def test_an_edit_of_the_reference_is_a_wrong_answer():
+    exercise = Exercise("00", 1, doubled, list, (), mistakes=(Mistake("Half.", but("2 *", "0.5 *")),))
+    assert exercise.mistakes[0].wrong[0](3) == 1.5
+
+
+def test_an_edit_of_what_does_not_occur_is_an_error():
+    with pytest.raises(ValueError, match=r"'3 \*' does not occur in doubled"):
+        Exercise("00", 1, doubled, list, (), mistakes=(Mistake("Half.", but("3 *", "0.5 *")),))

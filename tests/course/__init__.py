@@ -1,0 +1,1 @@
+"""Lessons, exercises, figures, published numbers, and how notebooks are built."""

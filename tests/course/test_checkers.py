@@ -1,0 +1,148 @@
+"""Every exercise keeps what its file says: each catalogued mistake is diagnosed as itself, right answers pass in any
+form, answers that are wrong in another way are refused, and lesson and checker speak of the same function."""
+
+import ast
+import importlib.util
+import inspect
+import re
+import time
+
+import jupytext
+import pytest
+
+from attnlab import check
+from attnlab.check.engine import examine
+from tests.support import ROOT
+
+LESSONS = ROOT / "notebooks" / "lessons"
+EXERCISES = {name: check.find(name) for name in check.names()}
+NUMBERS = [number for number, found in check.lessons().items() if found]
+MISTAKES = [(name, i) for name, exercise in EXERCISES.items() for i in range(len(exercise.mistakes))]
+ABOUT_COST = ("byte", "memory", "fit", "hold", "held", "load", "store", "traffic", "pass", "intensity")
+
+
+def answers(kind):
+    """RIGHT or REFUSED of all lessons."""
+    modules = [f"tests.answers.lesson{number}" for number in NUMBERS]
+    found = [importlib.import_module(module) for module in modules if importlib.util.find_spec(module)]
+    return [answer for module in found for answer in getattr(module, kind)]
+
+
+def ids(rows):
+    """Names for the rows of a table of answers."""
+    return [f"{row[0]}-{getattr(row[1], '__name__', type(row[1]).__name__)}-{i}" for i, row in enumerate(rows)]
+
+
+RIGHT, REFUSED = answers("RIGHT"), answers("REFUSED")
+
+
+@pytest.mark.parametrize(("name", "index"), MISTAKES, ids=[f"{name}-{i}" for name, i in MISTAKES])
+def test_mistake_is_diagnosed_as_itself(name, index):
+    exercise = EXERCISES[name]
+    mistake = exercise.mistakes[index]
+    assert mistake.wrong, "a mistake needs a wrong implementation"
+    for function in mistake.wrong:
+        verdict = examine(exercise, function)
+        assert verdict.state == "wrong"
+        assert [m.say for m in exercise.mistakes if m.say in verdict.diagnosis] == [mistake.say], verdict.text
+
+
+@pytest.mark.parametrize(("name", "answer"), RIGHT, ids=ids(RIGHT))
+def test_right_answer_passes(name, answer):
+    verdict = examine(EXERCISES[name], answer)
+    assert verdict.state == "right", verdict.text
+
+
+@pytest.mark.parametrize(("name", "answer", "words"), REFUSED, ids=ids(REFUSED))
+def test_other_answer_is_refused(name, answer, words):
+    verdict = examine(EXERCISES[name], answer)
+    assert verdict.state == "wrong"
+    assert words in " ".join(verdict.text.split())
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_two_other_right_answers(name):
+    functions = [function for other, function in RIGHT if other == name]
+    assert len({id(function) for function in functions}) >= 2
+    assert EXERCISES[name].reference not in functions
+
+
+def test_answers_are_to_exercises():
+    assert {row[0] for row in [*RIGHT, *REFUSED]} <= EXERCISES.keys()
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_reference_is_right_and_quick(name):
+    exercise = EXERCISES[name]
+    start = time.process_time()
+    verdict = examine(exercise, exercise.reference)
+    assert verdict.state == "right", verdict.text
+    assert time.process_time() - start < 5
+    assert f"on {len(exercise.cases())} inputs" in verdict.headline
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_stub_is_not_attempted(name):
+    def stub(*args):
+        raise NotImplementedError
+
+    assert examine(EXERCISES[name], stub).state == "not attempted"
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_exercise_is_whole(name):
+    exercise = EXERCISES[name]
+    assert exercise.name == name
+    assert name in check.lessons()[exercise.lesson], "an exercise lies in the folder of its lesson"
+    assert 1 <= exercise.stars <= 3
+    assert 2 <= len(exercise.hints) <= 4
+    assert len(exercise.mistakes) >= (2 if exercise.lesson == "00" else 3)
+    assert len(exercise.cases()) >= 3
+    assert exercise.reference.__doc__, "the docstring is the statement"
+    texts = [*exercise.hints, *(m.say for m in exercise.mistakes), *(c.label for c in exercise.cases())]
+    assert len(set(texts)) == len(texts), "a text stands twice"
+    assert all(text == text.strip() and "  " not in text for text in texts)
+    assert all(cost.say.format(found=1.0, limit=cost.limit) for cost in exercise.costs)
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_mistakes_name_an_equation(name):
+    exercise = EXERCISES[name]
+    said = [m.say for m in exercise.mistakes]
+    if exercise.lesson != "00":
+        assert [say for say in said if not re.search(r"[Ee]qs?\. \d|section \d|lesson \d\d", say)] == []
+    tags = {number: set(re.findall(r"\\tag\{([\d.]+\w?)\}", text)) for number, text in lessons().items()}
+    for text in [*said, *exercise.hints]:
+        for equation in re.findall(r"[Ee]qs?\. (\d+\.\d+\w?)", text):
+            assert equation in tags.get(f"{int(equation.split('.')[0]):02}", ()), f"{equation} is in no lesson"
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_lesson_has_its_exercises(number):
+    found = [EXERCISES[name] for name in check.lessons()[number]]
+    assert len(found) in ((1,) if number == "00" else (2, 3, 4))
+    spoken = [f"{e.reference.__doc__} {' '.join(e.hints)} {' '.join(m.say for m in e.mistakes)}" for e in found]
+    about = [e for e, text in zip(found, spoken) if e.costs or any(word in text for word in ABOUT_COST)]
+    assert about or number == "00", "no exercise is about memory or traffic"
+
+
+def lessons():
+    """The text of each lesson, by its number."""
+    return {path.name[:2]: path.read_text(encoding="utf-8") for path in sorted(LESSONS.glob("[0-9]*.md"))}
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_lesson_and_checker_agree(number):
+    cells = jupytext.reads(lessons()[number], fmt="md:myst").cells
+    asked, checked = {}, {}
+    for cell in cells:
+        tags = cell.metadata.get("tags", [])
+        if "exercise" in tags:
+            function = next(node for node in ast.parse(cell.source).body if isinstance(node, ast.FunctionDef))
+            asked[function.name] = [a.arg for a in function.args.args]
+        if "check" in tags:
+            name = re.search(r"check\.answer\((\w+)\)", cell.source)[1]
+            checked[name] = next((int(tag[7:]) for tag in tags if tag.startswith("points-")), 1)
+    expected = [EXERCISES[name] for name in check.lessons()[number]]
+    assert asked == {e.name: list(inspect.signature(e.reference).parameters) for e in expected}
+    assert checked == {e.name: e.stars for e in expected}

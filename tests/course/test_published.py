@@ -1,0 +1,122 @@
+"""The published numbers: the data files say twice the same, and the comparison says what it should."""
+
+import math
+import re
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from attnlab.course import published
+from attnlab.course.published import compare
+from tests.support import ROOT
+
+UNITS = {
+    "": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30,
+    "s": 1, "ms": 1e-3, "µs": 1e-6,
+}  # fmt: skip
+DECIMAL = {"os_scores": 1e9}  # 2 GB there are 2 bytes for each of 32,000² scores
+NOTHING = ("OOM", "-")
+
+
+PAGE = ROOT / "notebooks" / "lessons" / "reproductions.md"
+
+
+def value(printed: str, gigabyte: float) -> float:
+    """A printed number in base units."""
+    if printed in NOTHING:
+        return math.nan
+    number, unit = re.fullmatch(r"([\d.e-]+) ?([A-Zµa-z]*)", printed).groups()
+    return float(number) * (gigabyte if unit == "GB" else UNITS[unit])
+
+
+def rows():
+    return [(name, key) for name in published.names() for key in published.load(name).rows]
+
+
+@pytest.mark.parametrize("name", published.names())
+def test_every_record_is_whole(name):
+    record = published.load(name)
+    assert record.title
+    assert record.source
+    assert record.axis
+    for row in record.rows.values():
+        assert row.label
+        assert row.unit
+        assert len(row.values) == len(row.printed) == len(record.at)
+        assert all(isinstance(x, float) for x in row.values)
+        assert [math.isnan(x) for x in row.values] == [text in NOTHING for text in row.printed]
+
+
+@pytest.mark.parametrize(("name", "key"), rows())
+def test_bytes_and_seconds_are_the_printed_numbers(name, key):
+    row = published.load(name).rows[key]
+    if row.unit not in ("B", "s"):
+        return
+    found = [value(text, DECIMAL.get(name, 2**30)) for text in row.printed]
+    assert row.values == pytest.approx(found, rel=1e-6, nan_ok=True)
+
+
+def test_relative_speeds_are_one_plus_the_printed_percentage():
+    for name in ("rs_table2", "rs_table3"):
+        row = published.load(name).rows["speed"]
+        for x, text in zip(row.values, row.printed):
+            change = re.match(r"-?\d+", text)
+            assert math.isnan(x) if text == "-" else x == 1 + (int(change[0]) / 100 if change else 0)
+
+
+def test_the_page_of_reproductions_shows_every_record():
+    text = PAGE.read_text(encoding="utf-8")
+    assert [name for name in published.names() if f'published.load("{name}")' not in text] == []
+
+
+def test_an_unknown_name_lists_the_names():
+    with pytest.raises(ValueError, match=r"called 'table9'; there are .*rs_table2, rs_table3"):
+        published.load("table9")
+
+
+def test_a_record_cannot_be_changed():
+    with pytest.raises(FrozenInstanceError):
+        published.load("rs_table2").title = "mine"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "verdict"),
+    [
+        ([1, 2, 4], [1, 2, 4], "reproduced"),
+        ([1, 2, 4], [1.05, 2 / 1.05, 4], "reproduced"),
+        ([1, 2, 4], [10, 20, 40], "reproduced in ratio"),
+        ([1, 2, 4], [10, 20, 41], "reproduced in ratio"),
+        ([1, 2, 4], [1.05, 2, 4.3], "reproduced in ratio"),
+        ([1, 2, 4], [1, 2, 5], "not reproduced"),
+        ([1, math.nan, 4], [1, 7, 4], "reproduced"),
+        ([1, math.nan, 4], [1, math.nan, 4], "reproduced"),
+        ([4], [4.1], "reproduced"),
+        ([4], [8], "not reproduced"),  # one number has no ratio to another
+        ([4, math.nan], [8, 16], "not reproduced"),
+    ],
+)
+def test_verdicts(theirs, ours, verdict):
+    assert compare(theirs, ours, 0.05).verdict == str(compare(theirs, ours, 0.05)) == verdict
+    if not any(map(math.isnan, theirs)):
+        assert compare(ours, theirs, 0.05).verdict == verdict
+
+
+def test_ratios_are_ours_over_published():
+    found = compare([2, math.nan, 4], [1, 5, 6], 0.1)
+    assert found.ratios == pytest.approx([0.5, math.nan, 1.5], nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "complaint"),
+    [
+        ([1, 2], [1], "2 published numbers, 1 of ours"),
+        ([math.nan], [1], "nothing was published"),
+        ([1, 2], [1, math.nan], "finite and positive"),
+        ([1, 2], [1, 0], "finite and positive"),
+        ([1, 2], [1, -2], "finite and positive"),
+        ([1, 0], [1, 2], "finite and positive"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(theirs, ours, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        compare(theirs, ours, 0.1)

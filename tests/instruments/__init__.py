@@ -1,0 +1,1 @@
+"""Counting machine, closed forms, hardware, benchmark."""

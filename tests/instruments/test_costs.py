@@ -1,0 +1,316 @@
+"""What the machine counts is what the closed forms say, in integers, and those give the published numbers."""
+
+import types
+
+import numpy as np
+import pytest
+
+from attnlab import costs, machine
+from attnlab.machine import Machine
+from attnlab.measure import attention_bytes
+from tests.support import oracle
+
+FORWARD = ("safe", "lazy", "online", "chunked", "flash", "flash2", "block_sparse")
+BACKWARD = ("safe", "chunked", "flash", "flash2", "block_sparse")
+RULES = [{}, {}, dict(causal=True), dict(window=2), dict(window=(None, 1)), dict(causal=True, window=(3, 0))]
+
+
+def draws(count, name):
+    """Random calls of a program: sizes, blocks, options."""
+    random = np.random.default_rng(len(name))
+    most = 7 if name in ("lazy", "online") else 24
+    for k in range(count):
+        n, m = random.integers(1, most, 2).tolist()
+        d, dv = random.integers(1, 7, 2).tolist()
+        block_q, block_k = random.integers(1, 9, 2).tolist()
+        tiles = random.random((-(-n // block_q), -(-m // block_k))) < 0.5
+        dropout, mask = bool(random.integers(2)), bool(random.integers(2))
+        yield types.SimpleNamespace(
+            sizes=(n, m, d, dv), block_q=block_q, block_k=block_k, tiles=tiles, dropout=dropout, mask=mask,
+            hidden=RULES[k % len(RULES)], heads=int(random.integers(1, 4)), itemsize=int(random.integers(1, 5)),
+        )  # fmt: skip
+
+
+def counted(name, call, gradient):
+    """The machine after the forward of a call, or after its backward alone."""
+    n, m, d, dv = call.sizes
+    on = Machine(itemsize=call.itemsize)
+    shapes = {"Q": (n, d), "K": (m, d), "V": (m, dv), "dO": (n, dv)}
+    q, k, v, do = (on.put(x, np.ones(shape)) for x, shape in shapes.items())
+    options = call.hidden | (dict(dropout=0.5, seed=1) if call.dropout else {})
+    options |= {"mask": on.put("mask", np.ones((n, m), bool))} if call.mask else {}
+    options |= {"chunked": dict(query_chunk_size=call.block_q, key_chunk_size=call.block_k)}.get(name, {})
+    options |= dict(block_q=call.block_q) if name == "safe" else {}
+    options |= dict(block_q=call.block_q, block_k=call.block_k) if name in ("flash", "flash2", "block_sparse") else {}
+    options |= dict(block_mask=call.tiles) if name == "block_sparse" else {}
+    program = name.replace("safe", "standard")
+    found = getattr(machine, f"{program}_forward")(on, q, k, v, **options)
+    if gradient:
+        for count in (on.loads, on.stores, on.fills):
+            count.clear()
+        on.work.products = on.work.exponentials = on.work.rest = 0
+        getattr(machine, f"{program}_backward")(on, q, k, v, *found[name == "safe" :], do, **options)
+    return on
+
+
+def closed_form(name, call, gradient, heads=1):
+    """The cost of the same call."""
+    method = "flash" if name == "block_sparse" else name
+    hidden = call.hidden | (dict(block_mask=call.tiles) if name == "block_sparse" else {})
+    return (costs.backward if gradient else costs.forward)(
+        method, *call.sizes, heads=heads, itemsize=call.itemsize, block_q=call.block_q, block_k=call.block_k,
+        mask=call.mask, dropout=call.dropout, **hidden,
+    )  # fmt: skip
+
+
+def positive(counts):
+    """What was counted at all."""
+    return {name: count for name, count in counts.items() if count}
+
+
+@pytest.mark.parametrize(("name", "gradient"), [(x, False) for x in FORWARD] + [(x, True) for x in BACKWARD])
+def test_counted_is_the_closed_form(name, gradient):
+    for call in draws(12, name):
+        on, cost = counted(name, call, gradient), closed_form(name, call, gradient)
+        assert positive(cost.reads) == positive(on.loads), call
+        assert positive(cost.writes) == positive(on.stores), call
+        assert positive(cost.fills) == positive(on.fills), call
+        assert (cost.elements, cost.bytes) == (on.elements, on.bytes)
+        work = on.work
+        assert (cost.products, cost.exponentials, cost.rest) == (work.products, work.exponentials, work.rest), call
+        many = closed_form(name, call, gradient, heads=call.heads)
+        assert (many.flops, many.bytes) == (call.heads * cost.flops, call.heads * cost.bytes)
+
+
+def test_everything_is_an_integer():
+    cost = costs.forward("flash", 100, 130, 8, 8, sram=1000, causal=True, mask=True, dropout=True, heads=3)
+    assert {type(x) for x in (cost.products, cost.exponentials, cost.rest, cost.bytes, cost.fill_bytes)} == {int}
+    assert {type(x) for counts in (cost.reads, cost.writes, cost.fills) for x in counts.values()} == {int}
+
+
+def test_naive_is_safe_without_the_maximum():
+    safe, naive = (costs.forward(name, 9, 11, 4, 3) for name in ("safe", "naive"))
+    assert safe.rest - naive.rest == 2 * 9 * 11
+    assert (safe.bytes, safe.products) == (naive.bytes, naive.products)
+
+
+def test_visited_tiles_by_brute_force():
+    for call in draws(60, "tiling"):
+        n, m, block_q, block_k = *call.sizes[:2], call.block_q, call.block_k
+        for tiles in (None, call.tiles):
+            visited = [
+                (i, j) for i in range(-(-n // block_q)) for j in range(-(-m // block_k))
+                if (tiles is None or tiles[i, j]) and any(
+                    oracle.in_band(a, b, n, m, call.hidden.get("causal", False), call.hidden.get("window"))
+                    for a in range(i * block_q, min((i + 1) * block_q, n))
+                    for b in range(j * block_k, min((j + 1) * block_k, m)))
+            ]  # fmt: skip
+            r = {i: min(block_q, n - i * block_q) for i, _ in visited}
+            c = {j: min(block_k, m - j * block_k) for _, j in visited}
+            t = costs.tiling(n, m, block_q, block_k, block_mask=tiles, **call.hidden)
+            assert (t.tiles, t.rows) == (len(visited), sum(r[i] for i, _ in visited))
+            assert t.cols == sum(c[j] for _, j in visited)
+            assert t.area == sum(r[i] * c[j] for i, j in visited)
+            assert t.keys == (m if tiles is None else sum(c.values()))
+
+
+def test_the_exercise_of_lesson_09():
+    """traffic(N, D, B_c) = 2ND + T_c (3ND + 4N)."""
+    for n, d, block_k in ((1024, 64, 384), (100, 7, 33), (5, 5, 5)):
+        t_c = -(-n // block_k)
+        for block_q in (1, 64):
+            cost = costs.forward("flash", n, n, d, d, block_q=block_q, block_k=block_k)
+            assert cost.elements == 2 * n * d + t_c * (3 * n * d + 4 * n)
+            assert sum(cost.fills.values()) == n * d + 2 * n
+
+
+def test_formulas_of_the_programs():
+    """Those that the docstrings of attnlab.machine give, D = Dv."""
+    n, m, d, r, c = 100, 130, 8, 16, 24
+    t_r, t_c = -(-n // r), -(-m // c)
+    blocks = dict(block_q=r, block_k=c)
+    expected = {
+        ("forward", "safe"): 4 * n * m + (2 * n + 2 * m) * d,
+        ("backward", "safe"): 7 * n * m + (4 * n + 4 * m) * d,
+        ("forward", "flash"): 2 * m * d + t_c * (3 * n * d + 4 * n),
+        ("backward", "flash"): 4 * m * d + t_c * (5 * n * d + 2 * n),
+        ("forward", "flash2"): 2 * n * d + n + 2 * t_r * m * d,
+        ("backward", "flash2"): 4 * m * d + t_c * (4 * n * d + 2 * n) + 2 * n * d + n,
+        ("forward", "chunked"): 2 * n * d + n + 2 * t_r * m * d + 2 * t_c * n * (d + 2),
+        ("forward", "online"): 2 * n * d + n + 2 * n * m * d,
+        ("forward", "lazy"): 2 * n * d + n + 2 * n * m * d,
+    }
+    for (way, method), elements in expected.items():
+        assert getattr(costs, way)(method, n, m, d, d, **blocks).elements == elements, (way, method)
+
+
+@pytest.mark.parametrize("way", ["forward", "backward"])
+def test_what_is_not_known_raises(way):
+    with pytest.raises(KeyError):
+        getattr(costs, way)("none", 4, 4, 2, 2, block_q=2, block_k=2)
+    with pytest.raises(ValueError, match="block sizes are not given"):
+        getattr(costs, way)("flash", 4, 4, 2, 2)
+    with pytest.raises(KeyError):
+        costs.backward("online", 4, 4, 2, 2)
+
+
+# Published numbers
+
+FIGURE_2 = dict(n=1024, m=1024, d=64, dv=64, heads=16 * 64)
+A100 = 192 * 1024 // 2  # elements of half precision in the SRAM of one multiprocessor
+
+
+def both(method, **sizes):
+    """Forward and backward of Figure 2's workload: (flops of products, bytes, bytes of fills of O, l, m and of dQ)."""
+    there, back = (way(method, **FIGURE_2, **sizes) for way in (costs.forward, costs.backward))
+    return there.products + back.products, there.bytes + back.bytes, there.fill_bytes, back.fill_bytes
+
+
+def test_figure_2_left():
+    """Dao et al. 2022: GPT-2 medium, forward and backward. Published: 40.3 and 4.4 GB, 66.6 and 75.2 GFLOP."""
+    products, moved, *fills = both("safe")
+    assert moved == 1024 * 2 * (11 * 1024**2 + 12 * 1024 * 64)
+    assert (round(products / 1e9), round(moved / 1e9, 1), fills) == (825, 25.2, [0, 0])
+    products, moved, first, second = both("flash", sram=A100)
+    assert costs.paper_blocks(A100, 64) == (64, 384)
+    assert round(products / 1e9) == 962
+    assert [round(x / 1e9, 2) for x in (moved, moved + first, moved + first + second)] == [4.06, 4.20, 4.34]
+
+
+def test_figure_2_left_with_a_strict_capacity():
+    """The backward fits the SRAM up to B_c = 212: five passes instead of three, 5.4 to 5.7 GB."""
+    held = [costs.on_chip_elements("flash", 64, block_k, 64, 64, gradient=True) for block_k in (212, 213)]
+    assert held[0] <= A100 < held[1]
+    assert costs.on_chip_elements("flash", 64, 384, 64, 64) <= A100
+    there = costs.forward("flash", **FIGURE_2, sram=A100)
+    back = costs.backward("flash", **FIGURE_2, block_q=64, block_k=212)
+    moved = there.bytes + back.bytes
+    assert [round(x / 1e9, 1) for x in (moved, moved + there.fill_bytes + back.fill_bytes)] == [5.4, 5.7]
+
+
+def test_figure_2_left_on_the_machine():
+    """One head, run: what is counted is a 1024th of the total."""
+    arrays = np.random.default_rng(0).normal(size=(4, 1024, 64)).astype(np.float32)
+    on = Machine(capacity=192 * 1024)
+    q, k, v, do = (on.put(name, x) for name, x in zip(("Q", "K", "V", "dO"), arrays))
+    found = machine.flash_forward(on, q, k, v)
+    machine.flash_backward(on, q, k, v, *found, do)
+    products, moved, *fills = both("flash", sram=A100)
+    assert (1024 * on.work.products, 1024 * on.bytes, 1024 * 2 * on.fills.total()) == (products, moved, sum(fills))
+
+
+def test_figure_2_middle():
+    """The forward's traffic, in GB, against B_c."""
+    for block_k, published in ((64, 6.85), (128, 3.56), (256, 1.91), (512, 1.09)):
+        assert round(costs.forward("flash", **FIGURE_2, block_q=64, block_k=block_k).bytes / 1e9, 2) == published
+
+
+def test_the_forward_fits_from_8_d_squared_on():
+    """The paper's blocks fit a strict capacity of M elements, M a multiple of 4D, if and only if M ≥ 8D² + 24D."""
+    for d in (4, 16, 64, 128):
+        for m in range(4 * d * d, 20 * d * d, 4 * d):
+            block_q, block_k = costs.paper_blocks(m, d)
+            assert (costs.on_chip_elements("flash", block_q, block_k, d, d) <= m) == (m >= 8 * d * d + 24 * d)
+    assert A100 < 8 * 128**2 + 24 * 128
+
+
+def test_table_21():
+    """MiB, forward and backward, batch 16, 8 heads, D = 64, half precision, N = 128 … 65536."""
+    standard = [36, 104, 336, 1184, 4416, 17024]
+    flash = [22, 44, 104, 209, 418, 836, 1672, 3344, 6688, 13376]
+    for method, published in (("standard", standard), ("flash", flash)):
+        found = [costs.training_bytes(method, 128 * 2**k, 64, 16 * 8) / 2**20 for k in range(len(published))]
+        assert [round(x) for x in found] == published
+
+
+def test_a_program_that_loads_keys_in_the_inner_loop_is_found_out():
+    """The check of the checks: algorithm 2 with lines 6 and 7 exchanged computes the same, but moves more."""
+    from attnlab.machine.flash import forward_step, start
+    from attnlab.machine.options import prepare
+
+    on, arrays = Machine(), np.random.default_rng(0).normal(size=(3, 12, 2))
+    q, k, v = (on.put(name, x) for name, x in zip("QKV", arrays))
+    rules, results = prepare(on, q, k), start(on, q, v)
+    for cols in (slice(0, 6), slice(6, 12)):
+        for rows in (slice(0, 4), slice(4, 8), slice(8, 12)):
+            with on.scope():
+                forward_step(rules, (q, *results), on.load(k, cols), on.load(v, cols), rows, cols)
+    np.testing.assert_allclose(on.fetch(results[0]), oracle.attention(*arrays).out, atol=1e-14)
+    cost = costs.forward("flash", 12, 12, 2, 2, block_q=4, block_k=6)
+    assert on.elements - cost.elements == 2 * 2 * 12 * 2
+    assert positive(cost.reads) != positive(on.loads)
+
+
+def test_queries_outside_move_two_thirds():
+    """For equally many passes; and attnlab's own blocks are flash2's."""
+    inside, outside = (costs.forward(x, 2**15, 2**15, 64, 64, block_q=128, block_k=128) for x in ("flash", "flash2"))
+    assert outside.elements / inside.elements == pytest.approx(2 / 3, abs=0.02)
+    for way, block_q in ((costs.forward, 512), (costs.backward, 256)):
+        assert way("tiled", 900, 900, 8, 8) == way("flash2", 900, 900, 8, 8, block_q=block_q, block_k=512)
+
+
+def test_intensity():
+    """Half precision: unfused ND / 2(N + D), at most D/2; tiled, at most 2B_c/3."""
+    unfused = costs.forward("safe", 4096, 4096, 128, 128).intensity
+    assert unfused == pytest.approx(4096 * 128 / (2 * (4096 + 128)))
+    tiled = costs.forward("flash", 2**16, 2**16, 128, 128, block_q=64, block_k=192).intensity
+    assert 0.95 * 2 * 192 / 3 < tiled < 2 * 192 / 3
+    assert 0.9 < costs.forward("tiled", 1, 4096, 128, 128).intensity < 1  # one new query against a cache
+
+
+# Other counters
+
+
+def test_products_as_pytorch_counts_them():
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from attnlab.naive.torch import naive_attention
+
+    for n, m, d, dv in ((7, 10, 5, 3), (16, 16, 8, 8)):
+        shapes = ((2, 3, n, d), (2, 3, m, d), (2, 3, m, dv))
+        query, key, value = (torch.randn(shape, requires_grad=True) for shape in shapes)
+        with FlopCounterMode(display=False) as counter:
+            out = naive_attention(query, key, value)
+        assert counter.get_total_flops() == costs.forward("naive", n, m, d, dv, heads=6).products
+        with FlopCounterMode(display=False) as counter:
+            out.sum().backward()
+        assert counter.get_total_flops() == costs.backward("naive", n, m, d, dv, heads=6).products
+
+
+def test_arithmetic_as_xla_counts_it():
+    """Products and exponentials. Of the rest a sum counts one less a row: XLA's additions, our elements read."""
+    import jax
+    import jax.numpy as jnp
+
+    n, m, d, dv = 12, 20, 8, 6
+    q, k, v, s = (jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((n, d), (m, d), (m, dv), (n, m)))
+
+    def analysis(function, *args):
+        found = jax.jit(function).lower(*args).compile().cost_analysis()
+        return found.get("flops", 0), found.get("transcendentals", 0)
+
+    def attention(q, k, v):
+        e = jnp.exp(0.5 * (q @ k.T))
+        return (e / e.sum(1)[:, None]) @ v
+
+    cost = costs.forward("naive", n, m, d, dv)
+    assert analysis(lambda q, k: q @ k.T, q, k) == (2 * n * m * d, 0)
+    assert analysis(lambda s, v: s @ v, s, v) == (2 * n * m * dv, 0)
+    assert analysis(lambda s: 0.5 * s, s) == (n * m, 0)
+    assert analysis(lambda s: s.sum(1), s) == (n * m - n, 0)
+    flops, exponentials = analysis(attention, q, k, v)
+    assert exponentials == cost.exponentials
+    assert abs(flops - cost.products - cost.rest) <= n
+
+
+@pytest.mark.parametrize("library", ["torch", "jax"])
+@pytest.mark.parametrize("method", ["naive", "safe", "chunked", "tiled"])
+def test_extra_memory_of_the_gradient_is_that_order(method, library):
+    """What must be held, against what is measured to be held: P and dP, or a few tiles and two numbers a query."""
+    form = [4 * costs.extra_elements(method, n, n, 64, 64, gradient=True) for n in (512, 1024)]
+    found = attention_bytes(method, library, [512, 1024], gradient=True)
+    for formula, measured in zip(form, found.values()):
+        assert 0.7 * formula < measured < 3.2 * formula
+    with pytest.raises(KeyError):
+        costs.extra_elements("online", 4, 4, 2, 2, gradient=True)

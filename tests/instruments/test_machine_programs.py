@@ -1,0 +1,380 @@
+"""The two-level memory counts every transfer, and its programs compute attention."""
+
+import numpy as np
+import pytest
+
+from attnlab import costs, dropout_mask, machine
+from attnlab.machine import Machine, OutOfSRAM
+from tests.support import oracle
+
+FORWARD = ("standard", "lazy", "online", "chunked", "flash", "flash2", "block_sparse")
+BACKWARD = ("standard", "chunked", "flash", "flash2", "block_sparse")
+SHAPES = [(7, 10, 5, 3), (8, 5, 2, 6), (1, 9, 3, 3), (6, 1, 1, 1)]
+OPTIONS = {
+    "plain": {},
+    "causal": dict(causal=True),
+    "window": dict(window=(2, 1)),
+    "mask": dict(mask=0.5),
+    "empty rows": dict(mask=0.0),
+    "dropout": dict(dropout=0.4, seed=9),
+    "dropout 1": dict(dropout=1, seed=0),
+    "scale": dict(scale=-2),
+    "everything": dict(causal=True, window=(6, None), mask=0.7, dropout=0.3, seed=2**32 - 1, scale=0.7),
+}
+
+
+def draw(n, m, d, dv, seed=0):
+    """Q, K, V and dO of one head."""
+    random = np.random.default_rng(seed)
+    shapes = {"Q": (n, d), "K": (m, d), "V": (m, dv), "dO": (n, dv)}
+    return {name: random.normal(size=shape) for name, shape in shapes.items()}
+
+
+def given(options, n, m, seed=1):
+    """The options with a mask drawn in place of the share of it that is visible; some rows see nothing."""
+    if "mask" not in options:
+        return options
+    mask = np.random.default_rng(seed).random((n, m)) < options["mask"]
+    mask[:: max(n // 2, 1)] = False
+    return options | {"mask": mask}
+
+
+def random_tiles(n, m, block_q, block_k, seed=2):
+    """A block mask of which a column and a row are hidden, where there are several."""
+    tiles = np.random.default_rng(seed).random((-(-n // block_q), -(-m // block_k))) < 0.6
+    tiles[1::5] = tiles[:, 1::5] = False
+    return tiles
+
+
+def run(name, arrays, options, block_q=3, block_k=4, gradient=False, on=None):
+    """Run a program on a machine: (results, by the oracle's names; the machine)."""
+    on = on or Machine()
+    q, k, v, do = (on.put(x, arrays[x]) for x in ("Q", "K", "V", "dO"))
+    options = dict(options)
+    if "mask" in options:
+        options["mask"] = on.put("mask", options["mask"])
+    if name in ("flash", "flash2", "block_sparse"):
+        options |= dict(block_q=block_q, block_k=block_k)
+    elif name == "chunked":
+        options |= dict(query_chunk_size=block_q, key_chunk_size=block_k)
+    elif name == "standard":
+        options |= dict(block_q=block_q)
+    if name == "block_sparse":
+        options["block_mask"] = random_tiles(len(arrays["Q"]), len(arrays["K"]), block_q, block_k)
+    found = getattr(machine, f"{name}_forward")(on, q, k, v, **options)
+    if not gradient:
+        return found, on
+    saved = found[1:] if name == "standard" else found
+    for count in (on.loads, on.stores, on.fills):
+        count.clear()
+    on.work.products = on.work.exponentials = on.work.rest = 0
+    return getattr(machine, f"{name}_backward")(on, q, k, v, *saved, do, **options), on
+
+
+def expected_options(name, options, n, m, block_q=3, block_k=4):
+    """The oracle's options: a block mask is a mask of tiles."""
+    if name != "block_sparse":
+        return options
+    tiles = np.kron(random_tiles(n, m, block_q, block_k), np.ones((block_q, block_k), bool))[:n, :m].astype(bool)
+    return options | {"mask": tiles & options.get("mask", True)}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("name", FORWARD)
+def test_programs_compute_attention(name, options):
+    for n, m, d, dv in SHAPES:
+        arrays, asked = draw(n, m, d, dv), given(options, n, m)
+        found, on = run(name, arrays, asked)
+        expected = oracle.attention(arrays["Q"], arrays["K"], arrays["V"], **expected_options(name, asked, n, m))
+        np.testing.assert_allclose(on.fetch(found[0]), expected.out, atol=1e-14)
+        if name != "standard":
+            statistics = [on.fetch(x) for x in found[1:]]
+            with np.errstate(divide="ignore"):
+                lse = statistics[0] if len(statistics) == 1 else statistics[1] + np.log(statistics[0])
+            np.testing.assert_allclose(lse, expected.lse, atol=1e-13)
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("name", BACKWARD)
+def test_programs_compute_gradients(name, options):
+    for n, m, d, dv in SHAPES:
+        arrays, asked = draw(n, m, d, dv), given(options, n, m)
+        found, on = run(name, arrays, asked, gradient=True)
+        wanted = expected_options(name, asked, n, m)
+        expected = oracle.gradients(arrays["Q"], arrays["K"], arrays["V"], arrays["dO"], **wanted)
+        for x, y in zip(found, expected):
+            np.testing.assert_allclose(on.fetch(x), y, atol=1e-13)
+
+
+@pytest.mark.parametrize("blocks", [(1, 1), (2, 5), (5, 2), (100, 100)])
+@pytest.mark.parametrize("name", ["chunked", "flash", "flash2"])
+def test_any_block_size(name, blocks):
+    arrays = draw(11, 9, 3, 2)
+    found, on = run(name, arrays, dict(causal=True), *blocks)
+    expected = oracle.attention(arrays["Q"], arrays["K"], arrays["V"], causal=True)
+    np.testing.assert_allclose(on.fetch(found[0]), expected.out, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", [name for name in FORWARD if name != "lazy"])
+def test_scores_in_the_thousands(name):
+    arrays = draw(7, 10, 5, 3)
+    arrays["Q"] *= 3000
+    found, on = run(name, arrays, {})
+    wanted = expected_options(name, {}, 7, 10)
+    expected = oracle.attention(arrays["Q"], arrays["K"], arrays["V"], **wanted).out
+    np.testing.assert_allclose(on.fetch(found[0]), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_no_queries_and_no_keys(name):
+    for n, m in ((0, 5), (5, 0), (0, 0)):
+        found, on = run(name, draw(n, m, 3, 2), {})
+        assert (on.fetch(found[0]) == np.zeros((n, 2))).all()
+
+
+@pytest.mark.parametrize("name", BACKWARD)
+def test_gradients_without_queries_or_keys_are_zero(name):
+    for n, m in ((0, 5), (5, 0)):
+        found, on = run(name, draw(n, m, 3, 2), {}, gradient=True)
+        assert all((on.fetch(x) == 0).all() for x in found)
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_float32_stays_float32(name):
+    arrays = {key: x.astype(np.float32) for key, x in draw(7, 10, 5, 3).items()}
+    found, on = run(name, arrays, dict(dropout=0.3, seed=1))
+    assert {on.fetch(x).dtype for x in found} == {np.dtype("float32")}
+
+
+def test_dropout_is_that_of_the_package():
+    arrays = draw(7, 10, 5, 3)
+    arrays["V"] = np.eye(10)
+    found, on = run("flash", arrays, dict(dropout=0.5, seed=3))
+    assert ((on.fetch(found[0]) != 0) == dropout_mask(3, (7, 10), 0.5)).all()
+
+
+def test_hidden_tiles_are_not_read():
+    arrays = draw(6, 8, 3, 2)
+    tiles = random_tiles(6, 8, 3, 4)
+    tiles[:] = [[True, False], [True, False]]
+    arrays["K"][4:] = arrays["V"][4:] = np.nan
+    on = Machine()
+    q, k, v, do = (on.put(x, arrays[x]) for x in ("Q", "K", "V", "dO"))
+    found = machine.block_sparse_forward(on, q, k, v, tiles, block_q=3, block_k=4)
+    assert (on.loads["K"], on.loads["V"]) == (4 * 3, 4 * 2)
+    grads = machine.block_sparse_backward(on, q, k, v, *found, do, tiles, block_q=3, block_k=4)
+    assert np.isfinite(on.fetch(found[0])).all()
+    assert (on.fetch(grads[1])[4:] == 0).all()
+
+
+def test_a_block_mask_fits_the_blocks():
+    on = Machine()
+    q, k, v, _ = (on.put(name, x) for name, x in draw(6, 8, 3, 2).items())
+    with pytest.raises(ValueError, match=r"shape \(2, 3\); 6 queries by 8 keys need \(2, 2\)"):
+        machine.block_sparse_forward(on, q, k, v, np.ones((2, 3), bool), block_q=3, block_k=4)
+
+
+def test_dropout_needs_a_seed():
+    with pytest.raises(ValueError, match="seed"):
+        run("flash", draw(3, 3, 2, 2), dict(dropout=0.5))
+
+
+# The memory
+
+
+def test_loads_and_stores_are_counted():
+    seen = []
+    on = Machine(capacity=1000, itemsize=4, watch=lambda *event: seen.append(event))
+    x, y = on.put("x", np.arange(12.0).reshape(6, 2)), on.empty("y", (6, 2), float)
+    z = on.full("z", (3,), 1.0, float)
+    with on.scope():
+        x_i = on.load(x, slice(1, 4))
+        on.store(y, slice(0, 3), on.keep("y", 2 * x_i))
+    assert (dict(on.loads), dict(on.stores), dict(on.fills)) == ({"x": 6}, {"y": 6}, {"z": 3})
+    assert (on.elements, on.bytes, on.peak, on.sram.held) == (12, 48, 48, 0)
+    assert [event[0] for event in seen] == ["fill", "load", "store"]
+    assert seen[1] == ("load", "x", slice(1, 4), 6)
+    assert (on.fetch(y)[:3] == [[4, 6], [8, 10], [12, 14]]).all()
+    assert np.isnan(on.fetch(y)[3:]).all()
+    assert (on.fetch(z) == 1).all()
+
+
+def test_booleans_count_one_byte():
+    on = Machine(itemsize=4)
+    with on.scope():
+        on.load(on.put("mask", np.ones((3, 5), bool)))
+    assert (on.elements, on.bytes, on.peak) == (15, 15, 15)
+
+
+READERS = {
+    "operator": lambda on, x: x + 1,
+    "operator on an array": lambda on, x: np.ones((3, 2)) @ x,
+    "function": lambda on, x: np.exp(x),
+    "conversion": lambda on, x: np.asarray(x),
+    "index": lambda on, x: x[0],
+    "assignment": lambda on, x: x.__setitem__(0, 1.0),
+    "loop": lambda on, x: list(x),
+    "keep": lambda on, x: on.keep("x", x),
+    "fetch in a program": lambda on, x: (on.keep("t", np.zeros(2)), on.fetch(x)),
+    "store of what is not held": lambda on, x: on.store(x, ..., np.zeros((2, 3))),
+    "load from another machine": lambda on, x: Machine().load(x),
+}
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_hbm_is_reached_by_loads_and_stores_only(read):
+    on = Machine()
+    x = on.put("x", np.ones((2, 3)))
+    with pytest.raises((TypeError, ValueError, RuntimeError)):
+        read(on, x)
+    assert on.elements == 0
+
+
+def test_a_program_that_forgets_a_load_fails():
+    """What the checks above are for: a program that computes with Q itself does not get far."""
+
+    def scores(on, q, k, load_q):
+        with on.scope():
+            k_j = on.load(k)
+            q_i = on.load(q) if load_q else q
+            return on.keep("S", q_i @ k_j.T).copy()
+
+    on = Machine()
+    q, k = on.put("Q", np.ones((3, 2))), on.put("K", np.ones((4, 2)))
+    assert (scores(on, q, k, load_q=True) == 2).all()
+    assert on.elements == 6 + 8
+    with pytest.raises(TypeError, match=r"^Q lies in HBM; a program gets at its numbers by machine\.load$"):
+        scores(on, q, k, load_q=False)
+    assert on.sram.held == 0
+
+
+def test_a_copy_goes_in_and_out():
+    array = np.ones(3)
+    on = Machine()
+    x = on.put("x", array)
+    with on.scope():
+        on.load(x)[:] = 5
+        kept = on.keep("k", array)
+        kept += 1
+    on.fetch(x)[:] = 7
+    assert (array == 1).all()
+    assert (on.fetch(x) == 1).all()
+
+
+def test_what_is_freed_cannot_be_used():
+    on = Machine()
+    x, y = on.put("x", np.ones(3)), on.put("y", np.ones(3))
+    with on.scope():
+        x_i = on.load(x)
+    assert np.isnan(x_i).all()
+    with pytest.raises(ValueError, match="not held in SRAM"):
+        on.store(x, ..., x_i)
+    with pytest.raises(ValueError, match="not in SRAM"):
+        on.free(x_i)
+    with on.scope():
+        x_i, y_i = on.load(x), on.load(y)
+        with on.scope():
+            on.free(x_i)
+        assert np.isnan(x_i).all()
+        assert (y_i == 1).all()
+        assert on.sram.held == 6
+    assert on.sram.held == 0
+
+
+def test_a_scope_ends_with_an_error_too():
+    on = Machine()
+
+    def fail():
+        with on.scope():
+            on.keep("x", np.ones(3))
+            raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        fail()
+    assert on.sram.held == 0
+
+
+def test_a_strict_capacity_says_what_is_held():
+    on = Machine(capacity=40, strict=True)
+    x = on.put("x", np.ones((5, 3)))
+    with on.scope():
+        on.load(x)
+        with pytest.raises(OutOfSRAM, match=r"S \(2, 3\) needs 12 bytes .* 10 of 40 are free; held are x \(5, 3\) 30"):
+            on.keep("S", np.ones((2, 3)))
+        with pytest.raises(OutOfSRAM):
+            on.load(x)
+        on.keep("s", np.ones(5))  # exactly full
+    assert (on.loads["x"], on.peak) == (15, 40)
+
+
+def test_a_nominal_capacity_is_reported():
+    on = Machine(capacity=40)
+    on.keep("S", np.ones((5, 5)))
+    assert on.peak == 50
+    assert "at most 50 bytes of 40 (nominal)" in machine.report(on)
+
+
+def test_names_are_unique_and_shapes_agree():
+    on = Machine()
+    x = on.put("x", np.ones((5, 3)))
+    with pytest.raises(ValueError, match="named x already"):
+        on.put("x", np.ones(2))
+    with pytest.raises(ValueError, match=r"\(2, 3\) is stored to a part of x of shape \(5, 3\)"):
+        on.store(x, ..., on.keep("t", np.ones((2, 3))))
+
+
+def test_work_is_counted():
+    on = Machine()
+    a, b = on.keep("a", np.ones((2, 3))), on.keep("b", np.ones((3, 5)))
+    c = a @ b
+    assert (on.work.products, on.work.rest) == (2 * 2 * 3 * 5, 0)
+    np.exp(c, out=c)
+    c -= c.max(1)[:, None]
+    c[c < 0] = 0
+    assert (on.work.exponentials, on.work.rest) == (10, 20)
+    assert on.work.products == 60
+
+
+def test_a_report_lists_every_array():
+    _, on = run("flash", draw(7, 10, 5, 3), {})
+    text = machine.report(on)
+    assert all(f"\n{name} " in text for name in ("Q", "K", "V", "O", "l", "m", "all"))
+    assert f"{on.bytes:,} bytes loaded and stored" in text
+
+
+# The paper's blocks
+
+
+def test_blocks_by_default_are_the_papers():
+    n, d = 40, 4
+    arrays = draw(n, n, d, d)
+    on = Machine(capacity=2 * 160)  # 160 numbers: B_c = 10, B_r = 4
+    q, k, v, _ = (on.put(x, arrays[x]) for x in ("Q", "K", "V", "dO"))
+    machine.flash_forward(on, q, k, v)
+    assert costs.paper_blocks(160, d) == (4, 10)
+    assert on.elements == 2 * n * d + 4 * (3 * n * d + 4 * n)
+    with pytest.raises(ValueError, match="without a capacity"):
+        machine.flash_forward(Machine(), q, k, v)
+
+
+@pytest.mark.parametrize("name", ["flash", "flash2"])
+@pytest.mark.parametrize("gradient", [False, True])
+def test_what_is_held_is_the_closed_form(name, gradient):
+    for n, m, d, dv, block_q, block_k in ((20, 30, 5, 3, 4, 7), (9, 9, 2, 8, 3, 3), (16, 40, 8, 8, 8, 20)):
+        on = Machine(itemsize=1)
+        run(name, draw(n, m, d, dv), {}, block_q, block_k, gradient, on)
+        forward = costs.on_chip_elements(name, block_q, block_k, d, dv)
+        backward = costs.on_chip_elements(name, block_q, block_k, d, dv, gradient=True)
+        assert on.peak == (max(forward, backward) if gradient else forward)
+
+
+def test_strict_capacity_of_the_a100():
+    """192 KiB, D = 64, half precision: the forward fits in the paper's blocks, the backward up to B_c = 212."""
+    kib, d = 192 * 1024, 64
+    assert costs.paper_blocks(kib // 2, d) == (64, 384)
+    arrays = draw(64, 400, d, d)
+    run("flash", arrays, {}, 64, 384, on=Machine(capacity=kib, strict=True))
+    run("flash", arrays, {}, 64, 212, gradient=True, on=Machine(capacity=kib, strict=True))
+    for block_k in (213, 384):
+        with pytest.raises(OutOfSRAM, match=rf"needs .*held are .*K \({block_k}, 64\) {block_k * 128:,}"):
+            run("flash", arrays, {}, 64, block_k, gradient=True, on=Machine(capacity=kib, strict=True))

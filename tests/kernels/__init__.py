@@ -1,0 +1,1 @@
+"""The kernels for GPUs, in their interpreters, on a GPU where there is one, and compiled."""

@@ -1,0 +1,393 @@
+"""The Triton kernel against the oracle: natively where there is a GPU, else in Triton's interpreter."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import types
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+import torch
+
+import attnlab
+from attnlab.tiled.kernel_rules import refusal
+from attnlab.tiled.triton_rules import kernel_on_gpu, serves
+from tests.algorithms.test_gradients import COMPILED
+from tests.support import ROOT
+from tests.support.cases import CASES, Case
+from tests.support.comparison import assert_agrees, assert_gradients_agree
+from tests.support.libraries import dtype, to
+
+if find_spec("triton") is None:
+    pytest.skip("needs Triton: pip install triton", allow_module_level=True)
+
+GPU = torch.cuda.is_available()
+DEVICE = "cuda" if GPU else "cpu"
+
+
+@contextlib.contextmanager
+def interpreter():
+    """Triton reads the variable when it is imported and when it runs; other modules shall not see it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not GPU:
+            patch.setenv("TRITON_INTERPRET", "1")
+        yield
+
+
+with interpreter():  # torch.compiler, which both of them use, imports Triton
+    from attnlab.tiled import torch as plain
+    from attnlab.tiled import triton as kernels
+
+assert bool(kernels.INTERPRETED) is not GPU, "Triton was imported before TRITON_INTERPRET could be set"
+
+
+@pytest.fixture(autouse=True)
+def _interpreter():
+    """The interpreter computes in NumPy, which warns of NaN and overflow in numbers that are then masked."""
+    with interpreter(), np.errstate(all="ignore"):
+        yield
+
+
+def served(case):
+    """Whether the kernel takes the case, but for its tiny block sizes."""
+    arrays = [types.SimpleNamespace(shape=x.shape, dtype=x.dtype) for x in case.stored.values()]
+    return refusal(arrays[0], arrays[2], case.stored.get("bias"), None, None) is None
+
+
+def attend(arrays, function=None, **options):
+    """(out, lse) of the kernel, on the CPU again."""
+    arrays = {name: x.to(DEVICE) for name, x in arrays.items()}
+    out, lse = (function or kernels.tiled_attention)(**arrays, **options, return_lse=True)
+    return out.cpu(), lse.cpu()
+
+
+def gradients(arrays, cotangents, **options):
+    """Gradients of the kernel by query, key and value."""
+    leaves = {name: x.detach().requires_grad_(x.dtype != torch.bool) for name, x in arrays.items()}
+    results = attend(leaves, **options)
+    wanted = {name: x for name, x in leaves.items() if x.requires_grad}
+    return dict(zip(wanted, torch.autograd.grad(results, list(wanted.values()), cotangents)))
+
+
+def check_gradients(case, **options):
+    dout, dlse = case.cotangents()
+    cotangents = to("torch", dout), to("torch", dlse)
+    grads = gradients(case.arrays("torch"), cotangents, **case.options, **options)
+    assert_gradients_agree(case, grads, dout, dlse)
+
+
+SERVED = {name: case for name, case in CASES.items() if served(case)}
+LAYOUTS = ["transposed", "strided", "reversed", "expanded", "read-only"]
+SMOOTH = [name for name in COMPILED if name in SERVED] + LAYOUTS + [
+    "GQA, causal", "GQA, a mask for each head", "causal with N < M", "mask (1, 10)", "mask (4, 7, 1)", "all masked",
+    "a head that sees nothing", "window (0, -1)", "scale −1", "dropout, 5-D, GQA", "dropout 1, rows that see nothing",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_agreement(name):
+    case = SERVED[name]
+    assert_agrees(case, *attend(case.arrays("torch"), **case.options, block_q=16, block_k=16))
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_gradients(name):
+    check_gradients(SERVED[name], block_q=16, block_k=16)
+
+
+def test_the_cases_are_many():
+    assert len(SERVED) >= 140
+    assert len(SMOOTH) >= 40
+
+
+# Calls of several tiles, some hidden, some partial, some full; the oracle is slow, so they are few.
+
+
+def make(n=50, m=70, d=16, dv=16, hq=2, hk=1, kind="float32", mask=None, poison=None, **options):
+    """A case of the given sizes; ``poison`` names keys and values that hold NaN."""
+    random = np.random.default_rng(n * m)
+    shapes = {"query": (hq, n, d), "key": (hk, m, d), "value": (hk, m, dv)}
+    stored = {name: random.normal(size=shape).astype(dtype(kind)) for name, shape in shapes.items()}
+    if mask is not None:
+        stored["mask"] = mask
+    if poison is not None:
+        stored["key"][:, poison], stored["value"][:, poison] = np.nan, np.inf
+    return Case(f"{n} by {m}", stored, options)
+
+
+PADDING = np.arange(70) < 41
+ROWS = (np.arange(50) % 7 > 0)[:, None] & (np.add.outer(np.arange(50), np.arange(70)) % 5 > 0)
+LARGE = {
+    "ragged": make(),
+    "causal, N < M": make(causal=True),
+    "causal, N > M": make(n=70, m=50, causal=True),
+    "window": make(n=60, m=60, window=(20, 9)),
+    "window, N > M": make(n=70, m=33, window=(5, 20)),
+    "causal window that skips tiles": make(n=70, m=70, window=17, causal=True),
+    "padding": make(mask=PADDING, poison=slice(41, None)),
+    "padding of whole tiles, causal": make(mask=np.arange(70) > 37, poison=slice(0, 38), causal=True),
+    "rows that see nothing": make(mask=ROWS),
+    "everything": make(hq=4, hk=2, mask=ROWS, window=(40, 8), dropout=0.7, seed=3),
+    "float16": make(kind="float16", causal=True),
+    "bfloat16": make(kind="bfloat16", window=11),
+    "NaN outside of the window": make(n=20, m=70, window=(9, 0), poison=slice(0, 41)),
+}
+
+
+@pytest.mark.parametrize("sizes", [(32, 16), (16, 32), (None, None)])
+@pytest.mark.parametrize("name", LARGE)
+def test_several_tiles(name, sizes):
+    case, (block_q, block_k) = LARGE[name], sizes
+    assert_agrees(case, *attend(case.arrays("torch"), **case.options, block_q=block_q, block_k=block_k))
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_gradients_of_several_tiles(name):
+    check_gradients(LARGE[name], block_q=32, block_k=16)
+
+
+@pytest.mark.parametrize(("d", "dv"), [(16, 16), (40, 40), (64, 64), (128, 128), (256, 256), (40, 128), (96, 17)])
+@pytest.mark.parametrize("kind", ["float16", "float32"])
+def test_head_sizes(d, dv, kind):
+    case = make(n=20, m=40, d=d, dv=dv, kind=kind, causal=True)
+    assert_agrees(case, *attend(case.arrays("torch"), **case.options))
+    check_gradients(case)
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_half_precision_accumulates_in_float32(kind):
+    """1024 equal weights of 1 over values of 1: in bfloat16 the sum sticks at 256."""
+    lengths = {"query": 1, "key": 1024, "value": 1024}
+    arrays = {name: to("torch", np.ones((n, 16), dtype(kind))) for name, n in lengths.items()}
+    out, lse = attend(arrays, scale=0.0)
+    np.testing.assert_array_equal(out.float(), 1)
+    np.testing.assert_allclose(lse, np.log(1024), rtol=1e-6)
+
+
+@pytest.mark.parametrize("p", [2**-32, 0.3, 1 - 2**-34, 1.0])
+def test_dropout_mask(p):
+    """With equal weights and the identity for values, out shows which weights were kept."""
+    query, key, value = torch.zeros(3, 20, 16), torch.zeros(3, 32, 16), torch.eye(32).expand(3, 32, 32)
+    out, _ = attend(dict(query=query, key=key, value=value), dropout=p, seed=2**32 - 1)
+    np.testing.assert_array_equal(out != 0, attnlab.dropout_mask(2**32 - 1, (3, 20, 32), p))
+
+
+# Block masks
+
+BLOCKS = [(16, 16), (32, 48), (48, 32), (64, 16)]
+
+
+def block_mask(sizes, n=70, m=90):
+    shape = -(-n // sizes[0]), -(-m // sizes[1])
+    return np.random.default_rng(5).random(shape) < 0.6
+
+
+def with_gradient(function, arrays, **options):
+    leaves = [x.detach().to(DEVICE).requires_grad_() for x in arrays]
+    out, lse = function(*leaves, return_lse=True, **options)
+    grads = torch.autograd.grad((out, lse), leaves, (torch.ones_like(out), torch.ones_like(lse)))
+    return [x.detach().cpu() for x in (out, lse, *grads)]
+
+
+RULES = {"causal": True, "dropout": 0.3, "seed": 7}
+
+
+@pytest.mark.parametrize(("sizes", "options"), [*[(sizes, {}) for sizes in BLOCKS], (BLOCKS[1], RULES)])
+def test_block_mask(sizes, options):
+    arrays = list(make(n=70, m=90, hq=4, hk=2).arrays("torch").values())
+    options = dict(block_mask=block_mask(sizes), block_q=sizes[0], block_k=sizes[1], **options)
+    found = with_gradient(kernels.tiled_attention, arrays, **options)
+    # the plain version on the CPU: on a GPU it would hand over to the kernel
+    leaves = [x.detach().requires_grad_() for x in arrays]
+    out, lse = plain.tiled_attention(*leaves, return_lse=True, **options)
+    wanted = out, lse, *torch.autograd.grad((out, lse), leaves, (torch.ones_like(out), torch.ones_like(lse)))
+    for x, y in zip(found, wanted):
+        np.testing.assert_allclose(x, y.detach(), rtol=0, atol=2e-5)
+
+
+def test_hidden_tiles_are_not_read():
+    query, key, value = make(n=70, m=90).arrays("torch").values()
+    table = block_mask((32, 16))
+    table[:, 2] = False
+    options = dict(block_mask=table, block_q=32, block_k=16)
+    poisoned = key.clone(), value.clone()
+    for x in poisoned:
+        x[:, 32:48] = torch.nan
+    found = with_gradient(kernels.tiled_attention, (query, *poisoned), **options)
+    for x, y in zip(found, with_gradient(kernels.tiled_attention, (query, key, value), **options)):
+        np.testing.assert_array_equal(x, y)
+
+
+# Transformations
+
+
+def test_vmap_keeps_the_dropout_mask_of_one_call():
+    query, key, value = (torch.randn(3, 2, n, 16, device=DEVICE) for n in (17, 20, 20))
+
+    def attention(query, key, value):
+        return kernels.tiled_attention(query, key, value, dropout=0.4, seed=1, causal=True)
+
+    def loss(*arrays):
+        return attention(*arrays).square().sum()
+
+    for function in (attention, torch.func.grad(loss)):
+        found = torch.func.vmap(function, in_dims=(0, None, 0))(query, key[0], value)
+        wanted = torch.stack([function(q, key[0], v) for q, v in zip(query, value)])
+        torch.testing.assert_close(found, wanted)
+
+
+def test_what_comes_back_to_empty_rows_is_ignored():
+    case = LARGE["rows that see nothing"]
+    dout, dlse = case.cotangents()
+    empty = np.isneginf(case.expected().lse)
+    dout[empty], dlse[empty] = np.nan, np.inf
+    grads = gradients(case.arrays("torch"), (to("torch", dout), to("torch", dlse)))
+    dout[empty], dlse[empty] = 0, 0
+    assert_gradients_agree(case, grads, dout, dlse)
+
+
+def test_inputs_are_not_modified_and_results_repeat():
+    case = LARGE["rows that see nothing"]
+    arrays = case.arrays("torch")
+    before = {name: x.clone() for name, x in arrays.items()}
+    cotangents = [to("torch", x) for x in case.cotangents()]
+    first, second = (gradients(arrays, cotangents, **case.options) for _ in range(2))
+    for name, grad in first.items():
+        assert torch.equal(grad, second[name])
+    for name, x in arrays.items():
+        assert torch.equal(x, before[name])
+
+
+# What is served, and errors
+
+X = torch.zeros(32, 16)
+
+
+def named(size, kind=torch.float16, gpu=True):
+    return types.SimpleNamespace(shape=(2, 9, size), dtype=kind, is_cuda=gpu)
+
+
+@pytest.mark.parametrize(("expected", "query", "rest"), [
+    (True, named(64), ()),
+    (True, named(256, torch.bfloat16), ()),
+    (True, named(8, torch.float32), (128, 48)),
+    (False, named(64, gpu=False), ()),
+    (False, named(257), ()),
+    (False, named(64, torch.float64), ()),
+    (False, named(64), (10, 16)),
+    (False, named(64), (16, 10)),
+])  # fmt: skip
+def test_serves(expected, query, rest):
+    assert serves(query, query, None, *(rest or (None, None))) is expected
+    assert not serves(query, query, X, None, None)
+
+
+def test_the_plain_version_takes_what_the_kernel_does_not(monkeypatch):
+    core = kernel_on_gpu(lambda *args, **sizes: "plain")
+    monkeypatch.setattr(kernels, "kernel", lambda *args, **sizes: ("kernel", len(args), sizes))
+    sizes = dict(block_q=None, block_k=16)
+    assert core(named(64), None, named(64), None, None, 1, "rules", **sizes) == ("kernel", 7, sizes)
+    assert core(named(64, gpu=False), None, named(64), None, None, 1, "rules", **sizes) == "plain"
+    assert core(named(64), None, named(64), None, X, 1, "rules", **sizes) == "plain"
+
+
+@pytest.mark.parametrize(("arrays", "options", "error", "text"), [
+    ([X] * 3, dict(bias=X[:1, :1]), NotImplementedError, "bias is given; the kernel takes none"),
+    ([X.double()] * 3, {}, NotImplementedError, "query has dtype float64"),
+    ([torch.zeros(2, 257)] * 3, {}, NotImplementedError, "query has size 257; the kernel takes 1 to 256"),
+    ([X, X, torch.zeros(32, 300)], {}, NotImplementedError, "value has size 300"),
+    ([X] * 3, dict(block_q=24), NotImplementedError, "block_q is 24; the kernel takes multiples of 16"),
+    ([X] * 3, dict(block_k=1), NotImplementedError, "block_k is 1; the kernel takes multiples of 16"),
+    ([X, X.half(), X], {}, TypeError, "key has dtype float16"),
+    ([X, X, np.zeros((32, 16), np.float32)], {}, TypeError, "value is a NumPy array"),
+    ([X] * 3, dict(dropout=0.5), ValueError, "seed is None"),
+])  # fmt: skip
+def test_errors(arrays, options, error, text):
+    with pytest.raises(error, match=text) as caught:
+        kernels.tiled_attention(*arrays, **options)
+    assert error is not NotImplementedError or "use attnlab.tiled.torch" in str(caught.value)
+
+
+def test_higher_derivatives_name_safe_attention():
+    x = torch.randn(4, 16, device=DEVICE, requires_grad=True)
+    (grad,) = torch.autograd.grad(kernels.tiled_attention(x, x, x).sum(), x, create_graph=True)
+    with pytest.raises(NotImplementedError, match="tiled_attention is not twice differentiable; use safe_attention"):
+        torch.autograd.grad(grad.sum(), x)
+
+
+def run(code, **environment):
+    """Standard output of a fresh process in which Triton is not interpreted."""
+    clean = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    clean |= {"PYTHONPATH": ROOT, **environment}
+    done = subprocess.run([sys.executable, *code], env=clean, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_the_kernel_is_imported_by_no_call_on_a_cpu():
+    """PyTorch itself imports Triton where it is installed, but not our kernel."""
+    code = "import attnlab, torch, sys\nx = torch.eye(16)\nattnlab.tiled_attention(x, x, x)\n"
+    assert run(["-c", code + "print('attnlab.tiled.triton' in sys.modules)"]) == "False"
+
+
+def test_missing_triton_says_what_to_install():
+    code = "import sys\nsys.modules['triton'] = None\ntry:\n    import attnlab.tiled.triton\n"
+    text = run(["-c", code + "except ModuleNotFoundError as error:\n    print(error)"])
+    assert text == "this part of attnlab needs Triton: pip install triton"
+
+
+def test_cpu_tensors_need_the_interpreter():
+    code = "import torch, attnlab.tiled.triton as t\nx = torch.eye(16)\ntry:\n    t.tiled_attention(x, x, x)\n"
+    text = run(["-c", code + "except NotImplementedError as e:\n    print(e)"])
+    assert text.startswith("query is on device cpu")
+    assert "TRITON_INTERPRET=1" in text
+
+
+# Without a GPU the kernels can still be compiled for one. What they need must be there.
+
+SHARED = {80: 99 * 1024, 90: 227 * 1024}  # bytes a program may have; the least of a family, sm_86's, for the first
+
+
+@pytest.mark.parametrize("capability", SHARED)
+def test_kernels_compile(capability, tmp_path):
+    lines = run(["-m", "tests.support.triton_compiler", str(capability)], TRITON_CACHE_DIR=str(tmp_path)).splitlines()
+    found = [json.loads(line) for line in lines]
+    assert {kernel["kernel"] for kernel in found} == {"fold", "query_gradient", "key_gradient"}
+    for kernel in found:
+        assert kernel["shared"] <= SHARED[capability], kernel
+        assert kernel["spilled"] <= 256, kernel
+        assert bool(kernel["products"]) == ("float32" not in kernel["call"]), kernel
+
+
+@pytest.mark.skipif(not GPU, reason="needs a CUDA GPU")
+class TestOnAGPU:
+    """The same comparisons through the public function, which chooses the kernel by itself."""
+
+    @pytest.mark.parametrize("name", SERVED)
+    def test_agreement(self, name):
+        case = SERVED[name]
+        assert_agrees(case, *attend(case.arrays("torch"), attnlab.tiled_attention, **case.options))
+
+    @pytest.mark.parametrize("name", LARGE)
+    def test_several_tiles(self, name):
+        case = LARGE[name]
+        assert_agrees(case, *attend(case.arrays("torch"), attnlab.tiled_attention, **case.options))
+
+    def test_the_kernel_is_chosen(self, monkeypatch):
+        monkeypatch.setattr(kernels, "kernel", lambda *args, **sizes: pytest.fail("chosen"))
+        x = torch.zeros(16, 16, device="cuda")
+        with pytest.raises(pytest.fail.Exception, match="chosen"):
+            attnlab.tiled_attention(x, x, x)
+
+    @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float32])
+    def test_long(self, kind):
+        """Beyond what the oracle can do in time: against the plain version in float64."""
+        arrays = [torch.randn(2, 4, 1500, 64, device="cuda").to(kind) for _ in range(3)]
+        found = with_gradient(attnlab.tiled_attention, arrays, causal=True)
+        wanted = with_gradient(attnlab.tiled_attention, [x.double() for x in arrays], causal=True)
+        for x, y in zip(found, wanted):
+            bound = {torch.float16: 2e-2, torch.bfloat16: 1e-1, torch.float32: 1e-4}[kind]
+            np.testing.assert_allclose(x.double(), y, rtol=0, atol=bound * float(y.abs().max()))

@@ -1,0 +1,154 @@
+"""Wheel and sdist hold the package and nothing else, work in an empty environment, and the extras name what is used."""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+from packaging.requirements import Requirement
+
+from tests.support import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+LESSONS = [*ROOT.glob("notebooks/solutions/*.ipynb"), ROOT / "notebooks/reproductions.ipynb"]
+OPTIONAL = {"jaxtyping"}  # checks shapes in tests; attnlab.typing does without
+FILES = [*ROOT.glob("attnlab/**/*.py"), *ROOT.glob("attnlab/course/published/*.toml"), ROOT / "attnlab/py.typed"]
+PACKAGE = {path.relative_to(ROOT).as_posix() for path in FILES}
+BUILD = "import sys; from setuptools import build_meta; build_meta.build_{}(sys.argv[1])"
+SMOKE = """
+import importlib.util
+import sys
+
+import numpy as np
+
+import attnlab
+from attnlab import check
+from attnlab.course import published
+
+assert attnlab.__file__.startswith(sys.prefix), attnlab.__file__
+assert not any(map(importlib.util.find_spec, ("jax", "torch", "triton", "matplotlib", "jaxtyping", "tests")))
+query, key, value = np.random.default_rng(0).normal(size=(3, 8, 100, 16))
+scores = query @ key.mT / 4
+weights = np.exp(scores - scores.max(-1, keepdims=True))
+expected = weights / weights.sum(-1, keepdims=True) @ value
+for method in attnlab.METHODS:
+    np.testing.assert_allclose(attnlab.attention(query, key, value, method), expected, rtol=1e-12, atol=1e-12)
+assert published.load("rs_table2").rows
+for library in ("jax", "torch"):
+    try:
+        importlib.import_module(f"attnlab.tiled.{library}")
+    except ModuleNotFoundError as error:
+        print(error)
+"""
+
+
+def run(*command: object, cwd: Path) -> str:
+    """The output of a command that must succeed, in an environment without settings for Python and pip."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PIP_"))}
+    done = subprocess.run([*map(str, command)], cwd=cwd, env={**kept, "PIP_CONFIG_FILE": os.devnull},
+                          stdout=-1, stderr=-2, text=True, timeout=120, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A wheel and an sdist, built in a copy of the repository: setuptools leaves files where it builds."""
+    copy, dist = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("dist")
+    litter = shutil.ignore_patterns("__pycache__", "*.ipynb", "*.egg-info")
+    for name in ("attnlab", "tests", "notebooks", ".ci"):
+        shutil.copytree(ROOT / name, copy / name, ignore=litter)
+    for name in ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "Makefile", "requirements.txt"):
+        shutil.copy(ROOT / name, copy)
+    for kind in ("wheel", "sdist"):
+        run(sys.executable, "-c", BUILD.format(kind), dist, cwd=copy)
+    return next(dist.glob("*.whl")), next(dist.glob("*.tar.gz"))
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(built):
+    names = zipfile.ZipFile(built[0]).namelist()
+    assert {name for name in names if ".dist-info/" not in name} == PACKAGE
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
+
+
+def test_the_sdist_holds_what_the_wheel_is_built_from(built):
+    with tarfile.open(built[1]) as archive:
+        names = {entry.name.partition("/")[2] for entry in archive if entry.isfile()}
+    made = {name for name in names if name in ("PKG-INFO", "setup.cfg") or name.startswith("attnlab.egg-info/")}
+    assert names - made == {*PACKAGE, "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"}
+
+
+def test_the_wheel_of_the_sdist_works_where_only_numpy_is(built, tmp_path):
+    with tarfile.open(built[1]) as archive:
+        archive.extractall(tmp_path, filter="data")
+    run(sys.executable, "-c", BUILD.format("wheel"), tmp_path, cwd=next(tmp_path.glob("attnlab-*")))
+    wheel = tmp_path / built[0].name
+    assert contents(wheel) == contents(built[0])
+
+    venv.create(tmp_path / "venv")
+    python = tmp_path / "venv/bin/python"
+    site = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=tmp_path).strip()
+    for folder in Path(np.__file__).parents[1].glob("numpy*"):  # and its dynamic libraries
+        Path(site, folder.name).symlink_to(folder)
+    pip = (sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check")
+    run(*pip, "install", "--no-index", wheel, cwd=tmp_path)
+    missing = run(python, "-I", "-W", "error", "-c", SMOKE, cwd=tmp_path).splitlines()
+    assert [re.search(r"pip install '(.*)'", line)[1] for line in missing] == ["attnlab[jax]", "attnlab[torch]"]
+
+
+def contents(wheel: Path) -> dict[str, int]:
+    """The files of a wheel and their checksums; those of its record follow from them."""
+    return {entry.filename: entry.CRC for entry in zipfile.ZipFile(wheel).infolist()}
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_the_pins_satisfy_an_extra(extra):
+    text = (ROOT / "requirements.txt").read_text() + (ROOT / ".ci/run").read_text()
+    pins = {canonical(name): version for name, version in re.findall(r"([\w.-]+)==([\w.]+)", text)}
+    wanted = [Requirement(text) for text in (*PROJECT["dependencies"], *EXTRAS[extra])]
+    for requirement in wanted:
+        if requirement.name == PROJECT["name"]:
+            assert requirement.extras <= set(EXTRAS)
+        else:
+            assert [bound.operator for bound in requirement.specifier] == [">="], requirement
+            assert requirement.specifier.contains(pins[canonical(requirement.name)]), requirement
+
+
+def test_the_extras_name_what_the_course_imports():
+    cells = [cell.source for path in LESSONS for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
+    code = [re.sub(r"(?m)^( *)%", r"\1pass  #", cell) for cell in cells]  # %pip is no Python
+    code += [path.read_text() for path in ROOT.glob("attnlab/**/*.py")]
+    imported = {name for text in code for name in imports(text)}
+    named = {canonical(Requirement(text).name) for extra in EXTRAS for text in EXTRAS[extra]} | {"numpy", "attnlab"}
+    assert {canonical(name) for name in imported - sys.stdlib_module_names} - named == OPTIONAL
+
+
+def imports(code: str) -> set[str]:
+    """The packages that code imports."""
+    nodes = [*ast.walk(ast.parse(code))]
+    direct = {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
+    return {name.split(".")[0] for name in direct | {n.module for n in nodes if isinstance(n, ast.ImportFrom)}}
+
+
+def canonical(name: str) -> str:
+    """The name of a package as indexes spell it."""
+    return name.lower().replace("_", "-")
+
+
+def test_pip_finds_every_extra(built, tmp_path):
+    everything = f"{built[0]}[jax,torch,course]"
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+    said = run(*pip, "install", "--dry-run", "--no-index", everything, cwd=tmp_path)
+    assert "does not provide the extra" not in said
+    assert said.splitlines()[-1] == f"Would install attnlab-{PROJECT['version']}"  # the rest is here

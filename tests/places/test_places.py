@@ -1,0 +1,115 @@
+"""Where else the course opens: its cell for Google Colab, Binder's files and the dev container's."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import nbformat
+import pytest
+from packaging.specifiers import SpecifierSet
+
+from tests.support import ROOT
+
+TEXT = "# Toy\n\n```{code-cell}\n6 * 7\n```\n\nThe end.\n"
+URLS = '[project.urls]\nSource = "https://example.org/attnlab"\n'
+WHEEL = "attnlab-1.2.3-py3-none-any.whl"
+FROM_WHEEL, FROM_SOURCE = f"{WHEEL}[course]", "attnlab[course] @ git+https://example.org/attnlab"
+IN_A_SHELL = """
+import os
+import sys
+from pathlib import Path
+
+from IPython.core.interactiveshell import InteractiveShell
+
+shell = InteractiveShell.instance()
+shell.system = lambda command: os.system(command.replace(sys.executable, "echo"))  # says what would be run
+if sys.argv[2] == "colab":
+    sys.modules["google.colab"] = sys
+sys.exit(not shell.run_cell(Path(sys.argv[1]).read_text()).success)
+"""
+CPU = re.compile(r"--extra-index-url https://download\.pytorch\.org/whl/cpu\b")
+
+
+def run(*command: object, cwd: Path, **env: object) -> str:
+    """What a command says that must succeed."""
+    words, env = [str(word) for word in command], {**os.environ, **{name: str(env[name]) for name in env}}
+    done = subprocess.run(words, cwd=cwd, env=env, text=True, stdout=-1, stderr=-2, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def make_course(path: Path, urls: str) -> Path:
+    """A course of one lesson, with what pyproject.toml says of its address."""
+    (path / "notebooks/lessons").mkdir(parents=True)
+    (path / "notebooks/lessons/01_toy.md").write_text(TEXT)
+    (path / "pyproject.toml").write_text(f'[project]\nname = "attnlab"\n{urls}')
+    return path
+
+
+def notebooks(course: Path) -> list[nbformat.NotebookNode]:
+    """Build both notebooks of a course and read them."""
+    build = (sys.executable, ROOT / "notebooks/build.py", "--folder", course / "notebooks")
+    assert "2 notebooks built" in run(*build, cwd=course)
+    assert run(*build, "--check", cwd=course) == ""
+    names = ("01_toy.ipynb", "solutions/01_toy.ipynb")
+    return [nbformat.read(course / "notebooks" / name, as_version=4) for name in names]
+
+
+@pytest.mark.parametrize(("urls", "what"), [("", FROM_WHEEL), (URLS, FROM_SOURCE)], ids=["wheel", "address"])
+def test_a_notebook_installs_the_course_on_colab_only(tmp_path, urls, what):
+    course = make_course(tmp_path, urls)
+    for notebook in notebooks(course):
+        assert [cell.id for cell in notebook.cells] == ["01-001", "01-colab", "01-002", "01-003"]
+        cell = notebook.cells[1]
+        assert cell.outputs == []
+        assert cell.metadata == {"jupyter": {"source_hidden": True}, "tags": ["hide-input", "remove-cell"]}
+    (course / "cell").write_text(cell.source)
+    (course / WHEEL).touch()  # as if it had been uploaded
+    shell = (sys.executable, "-c", IN_A_SHELL, "cell")
+    elsewhere, colab = (run(*shell, place, cwd=course, IPYTHONDIR=course) for place in ("elsewhere", "colab"))
+    assert elsewhere == ""
+    assert colab.splitlines()[0] == f"-m pip install --quiet {what}"
+
+
+def test_binder_installs_the_pins_from_the_index_for_cpus():
+    folder = ROOT / ".binder"
+    options = [line for line in (folder / "requirements.txt").read_text().splitlines() if line[:1] != "#"]
+    assert CPU.fullmatch(options[0])
+    assert (folder / options[1].removeprefix("-r ")).resolve() == ROOT / "requirements.txt"
+    name, version = (folder / "runtime.txt").read_text().strip().split("-")
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
+    assert name == "python"
+    assert SpecifierSet(wanted).contains(version)
+
+
+def test_binder_fills_work(tmp_path):
+    (tmp_path / "bin").mkdir()
+    fake = tmp_path / "bin/python"
+    fake.write_text(f'#!/bin/sh\ncase "$*" in "-m pip "*) echo "$*" ;; *) exec {sys.executable} "$@" ;; esac\n')
+    fake.chmod(0o755)
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks/work.py").write_bytes((ROOT / "notebooks/work.py").read_bytes())
+    (tmp_path / "notebooks/01_toy.ipynb").write_text("{}")
+    said = run(ROOT / ".binder/postBuild", cwd=tmp_path, PATH=f"{fake.parent}:{os.environ['PATH']}").splitlines()
+    assert said == ["-m pip install --no-cache-dir --no-deps --no-build-isolation -e .", "New in work/: 01_toy.ipynb"]
+    assert (tmp_path / "work/01_toy.ipynb").read_text() == "{}"
+
+
+def test_the_dev_container_runs_the_set_up():
+    container = json.loads((ROOT / ".devcontainer/devcontainer.json").read_text())
+    setup, fill = container["postCreateCommand"].split(" && ")
+    assert re.search(rf"^{setup.removeprefix('make ')}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert fill == ".venv/bin/python notebooks/work.py fill"
+    assert CPU.fullmatch(container["containerEnv"]["PIP_ARGS"])
+    assert set(container["forwardPorts"]) == {int(port) for port in container["portsAttributes"]}
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
+    assert SpecifierSet(wanted).contains(container["image"].rpartition(":")[2])
+
+
+def test_the_addresses_of_pytorch_are_the_same_everywhere():
+    for name in ("README.md", "requirements.txt", ".github/workflows/ci.yml"):
+        assert CPU.search((ROOT / name).read_text()), name

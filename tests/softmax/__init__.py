@@ -1,0 +1,1 @@
+"""Softmaxes of a vector and the laws of ⊕."""

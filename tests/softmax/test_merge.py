@@ -1,0 +1,228 @@
+"""The laws of ⊕: as combine on (m, l, o) and as merge on (out, lse)."""
+
+import importlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import attnlab
+from tests.support.libraries import ALGORITHMS, LIBRARIES, back, call, dtype_of, precision, to
+
+ROWS = 4
+SEED = st.integers(0, 2**32 - 1)
+
+
+def triple(random):
+    """(m, l, o) of some keys for 4 queries; some queries have seen none."""
+    empty = random.random(ROWS) < 0.3
+    m = np.where(empty, -np.inf, random.normal(scale=30, size=ROWS))
+    l = np.where(empty, 0, 1 + random.random(ROWS))
+    return m, l, np.where(empty[:, None], 0, random.normal(size=(ROWS, 3)))
+
+
+def part(random):
+    """(out, lse) of some keys for 4 queries; some queries have seen none."""
+    m, l, o = triple(random)
+    with np.errstate(divide="ignore"):
+        return o / np.where(l == 0, 1, l)[:, None], m + np.log(l)
+
+
+def combine(library, a, b):
+    """⊕ of the library on NumPy triples."""
+    operator = importlib.import_module(f"attnlab.softmax.{library}").combine
+    with precision(library, *a), np.errstate(all="ignore"):
+        return [back(x) for x in operator(*(tuple(to(library, x) for x in y) for y in (a, b)))]
+
+
+def merge(library, a, b):
+    """merge of the library on NumPy pairs."""
+    with precision(library, *a, *b):
+        return [back(x) for x in attnlab.merge(*(to(library, x) for x in (*a, *b)))]
+
+
+def assert_same(one, other):
+    """Equal up to rounding, array by array."""
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+OPERATORS = pytest.mark.parametrize(("operator", "draw"), [(combine, triple), (merge, part)], ids=["combine", "merge"])
+LAWS = pytest.mark.parametrize("library", LIBRARIES)
+
+
+@LAWS
+@OPERATORS
+@given(seed=SEED)
+def test_associative(operator, draw, library, seed):
+    random = np.random.default_rng(seed)
+    a, b, c = draw(random), draw(random), draw(random)
+    left = operator(library, operator(library, a, b), c)
+    assert_same(left, operator(library, a, operator(library, b, c)))
+
+
+@LAWS
+@OPERATORS
+@given(seed=SEED)
+def test_commutative(operator, draw, library, seed):
+    random = np.random.default_rng(seed)
+    a, b = draw(random), draw(random)
+    assert_same(operator(library, a, b), operator(library, b, a))
+
+
+@LAWS
+@given(seed=SEED)
+def test_identity(library, seed):
+    """(−∞, 0, 0) for ⊕; for merge any part with lse = −∞, whatever its out holds."""
+    random = np.random.default_rng(seed)
+    a, b = triple(random), part(random)
+    nothing = np.full(ROWS, -np.inf), np.zeros(ROWS), np.zeros((ROWS, 3))
+    assert_same(combine(library, a, nothing), a)
+    assert_same(combine(library, nothing, a), a)
+    for filler in (0.0, 5.0, np.nan, np.inf):
+        empty = np.full((ROWS, 3), filler), np.full(ROWS, -np.inf)
+        assert_same(merge(library, b, empty), b)
+        assert_same(merge(library, empty, b), b)
+
+
+@LAWS
+@given(seed=SEED, shift=st.floats(-1e3, 1e3))
+def test_shift(library, seed, shift):
+    """Shifting every score shifts m and lse and nothing else."""
+    random = np.random.default_rng(seed)
+    a, b = triple(random), triple(random)
+    m, l, o = combine(library, a, b)
+    moved = combine(library, (a[0] + shift, *a[1:]), (b[0] + shift, *b[1:]))
+    for x, y in zip(moved, (m + shift, l, o)):
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-11)
+    a, b = part(random), part(random)
+    out, lse = merge(library, a, b)
+    moved = merge(library, (a[0], a[1] + shift), (b[0], b[1] + shift))
+    for x, y in zip(moved, (out, lse + shift)):
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-11)
+
+
+@LAWS
+@given(seed=SEED, shift=st.floats(-20, 20))
+def test_what_a_triple_stands_for(library, seed, shift):
+    """(m + c, l e⁻ᶜ, o e⁻ᶜ) is the same partial result, so o / l and m + log l come out the same."""
+    random = np.random.default_rng(seed)
+    a, b = triple(random), triple(random)
+    factor = np.exp(-shift)
+    other = combine(library, (a[0] + shift, a[1] * factor, a[2] * factor), b)
+    for (m, l, o), (m_2, l_2, o_2) in [(combine(library, a, b), other)]:
+        seen = l > 0
+        np.testing.assert_allclose(o[seen] / l[seen, None], o_2[seen] / l_2[seen, None], rtol=1e-9)
+        np.testing.assert_allclose(m[seen] + np.log(l[seen]), m_2[seen] + np.log(l_2[seen]), rtol=1e-9)
+
+
+@LAWS
+def test_two_empty_parts_are_empty(library):
+    empty = np.full((2, 3, 4), np.nan, np.float32), np.full((2, 3), -np.inf, np.float32)
+    out, lse = merge(library, empty, empty)
+    np.testing.assert_array_equal(out, 0)
+    np.testing.assert_array_equal(lse, -np.inf)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_merging_parts_is_attention_over_the_whole(algorithm, library):
+    """Cut the keys anywhere, also at the ends, and hide some from everybody."""
+    random = np.random.default_rng(0)
+    query, key, value = (random.normal(size=(2, k, 3)).astype(np.float32) for k in (5, 8, 8))
+    mask = random.random((2, 5, 8)) < 0.5
+    mask[:, 0] = False
+    mask[:, 1, :4] = False
+
+    def part(cols):
+        x = (to(library, t) for t in (query, key[:, cols], value[:, cols]))
+        return call(library, algorithm, *x, mask=to(library, mask[..., cols]), sizes=(2, 3))
+
+    whole = [back(x) for x in part(slice(None))]
+    for cut in (0, 1, 4, 8) if library != "jax" else (4,):
+        merged = attnlab.merge(*part(slice(0, cut)), *part(slice(cut, None)))
+        for x, y in zip(merged, whole):
+            np.testing.assert_allclose(back(x), y, rtol=1e-5, atol=1e-6)
+
+
+@LAWS
+@pytest.mark.parametrize(("kinds", "lse"), [
+    (("float16", "float32", "float16", "float32"), "float32"),
+    (("bfloat16", "float32", "float32", "float32"), "float32"),
+    (("float32", "float32", "float16", "float32"), "float32"),
+    (("float16", "float16", "float16", "float16"), "float32"),
+    (("float64", "float64", "float64", "float64"), "float64"),
+    (("float32", "float64", "float32", "float32"), "float64"),
+])  # fmt: skip
+def test_dtypes(library, kinds, lse):
+    """Accumulated in at least float32; out comes in the dtype of out_a."""
+    from tests.support.libraries import dtype
+
+    shapes = ((2, 3), (2,), (2, 3), (2,))
+    x = [np.ones(shape, dtype(kind)) for shape, kind in zip(shapes, kinds)]
+    with precision(library, *x):
+        out, merged = attnlab.merge(*(to(library, t) for t in x))
+        assert (dtype_of(out), dtype_of(merged)) == (kinds[0], lse)
+        np.testing.assert_allclose(back(merged), 1 + np.log(2), rtol=1e-6)
+
+
+def loss(merge, out_a, lse_a, out_b, lse_b):
+    """A number that both results enter, empty rows without lse."""
+    out, lse = merge(out_a, lse_a, out_b, lse_b)
+    return (out * out).sum() + (lse[1:] * lse[1:]).sum()
+
+
+PARTS = {
+    "both seen": ([0.3, -1.0, 2.0], [1.0, 0.5, -2.0]),
+    "a empty": ([-np.inf, -np.inf, 2.0], [1.0, 0.5, -2.0]),
+    "b empty": ([0.3, -1.0, 2.0], [-np.inf, 0.5, -np.inf]),
+    "both empty": ([-np.inf, -1.0, 2.0], [-np.inf, 0.5, -np.inf]),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_gradients(name):
+    """Right where both are seen, zero and never NaN where nothing is; PyTorch and JAX agree."""
+    random = np.random.default_rng(1)
+    x = [random.normal(size=(3, 2)), np.array(PARTS[name][0]), random.normal(size=(3, 2)), np.array(PARTS[name][1])]
+    leaves = [torch.from_numpy(t).requires_grad_() for t in x]
+    grads = [g.numpy() for g in torch.autograd.grad(loss(attnlab.merge, *leaves), leaves)]
+    with jax.enable_x64(True):
+        other = jax.grad(lambda x: loss(attnlab.merge, *x))([jnp.asarray(t) for t in x])
+    for k, (ours, theirs) in enumerate(zip(grads, other)):
+        np.testing.assert_allclose(ours, theirs, atol=1e-12)
+        for at in np.ndindex(*x[k].shape):
+            assert ours[at] == pytest.approx(difference(x, k, at), abs=1e-6)
+    assert not np.isneginf(x[1][2]) or grads[0][2].tolist() == [0, 0]
+
+
+def difference(x, k, at, step=1e-6):
+    """Central difference of the loss in NumPy by one number; 0 by an lse of −∞, which cannot move."""
+    if np.isneginf(x[k][at]) or np.isneginf(x[k - k % 2 + 1][at[0]]):
+        return 0
+    values = []
+    for sign in (1, -1):
+        moved = [t.copy() for t in x]
+        moved[k][at] += sign * step
+        values.append(loss(attnlab.merge, *moved))
+    return (values[0] - values[1]) / (2 * step)
+
+
+def test_gradcheck():
+    random = np.random.default_rng(2)
+    leaves = [torch.from_numpy(random.normal(size=s)).requires_grad_() for s in ((3, 2), (3,), (3, 2), (3,))]
+    assert torch.autograd.gradcheck(attnlab.merge, leaves)
+    assert torch.autograd.gradgradcheck(attnlab.merge, leaves)
+
+
+@pytest.mark.parametrize("library", ["jax", "torch"])
+def test_vmap(library):
+    vmap = {"jax": jax.vmap, "torch": torch.func.vmap}[library]
+    random = np.random.default_rng(3)
+    x = [to(library, random.normal(size=s).astype(np.float32)) for s in ((4, 3, 2), (4, 3)) * 2]
+    for one, other in zip(vmap(attnlab.merge)(*x), attnlab.merge(*x)):
+        np.testing.assert_allclose(back(one), back(other), rtol=1e-6)
