@@ -7,8 +7,9 @@
     (m_a, l_a, o_a) ⊕ (m_b, l_b, o_b) = (m, αl_a + βl_b, αo_a + βo_b)
     with m = max(m_a, m_b),  α = e^{m_a − m},  β = e^{m_b − m}
 
-⊕ is associative and commutative; (−∞, 0, 0) is its identity. The softmaxes compute in the dtype of
-their input, so that float16 can be seen to overflow at 11.1; attention accumulates in float32.
+⊕ is associative and commutative; (−∞, 0, 0) is its identity. The softmaxes take exponentials in the dtype
+of their input, so that float16 can be seen to overflow at 11.1; they hold the sum in at least float32
+(65,520 is no float16) and round each weight once.
 Derived in notebooks 01 (naive), 02 (safe) and 03 (online).
 """
 
@@ -22,8 +23,9 @@ def naive_softmax(x: Any) -> Any:
     """Softmax over the last axis by the bare formula e^x / Σ e^x.
 
     ``x``: (..., n), float16, bfloat16, float32 or float64, NumPy, JAX or PyTorch. Returns the same shape
-    and dtype, computed in that dtype. Overflows to 0 or NaN from max x = 88.7 − log n (float32) or
-    11.1 − log n (float16); 0/0 = NaN below −103 (float32). −∞ weighs 0; a row of −∞ alone gives 0.
+    and dtype; exponentials in that dtype, their sum in at least float32. Overflows to 0 or NaN from
+    max x = 88.7 − log n (float32, bfloat16), to NaN from 11.1 (float16); 0/0 = NaN below −103 (float32).
+    −∞ weighs 0; a row of −∞ alone gives 0.
     Raises TypeError for other dtypes, ValueError for a scalar.
     """
     return run("naive_softmax", x)
@@ -33,7 +35,8 @@ def safe_softmax(x: Any) -> Any:
     """Softmax over the last axis, shifted by its maximum; right for any finite ``x``.
 
     ``x``: (..., n), float16, bfloat16, float32 or float64, NumPy, JAX or PyTorch. Returns the same shape
-    and dtype, computed in that dtype. −∞ weighs 0; a row of −∞ alone gives 0.
+    and dtype; exponentials in that dtype, their sum in at least float32. −∞ weighs 0; a row of −∞ alone
+    gives 0.
     Raises TypeError for other dtypes, ValueError for a scalar.
     """
     return run("safe_softmax", x)

@@ -2,15 +2,12 @@
 
 from functools import partial
 
-from attnlab.call import missing
+from attnlab.arrays.jax import accumulator
 from attnlab.typing import Float
 
-try:
-    import jax
-    import jax.numpy as jnp
-    from jax import Array, lax
-except ModuleNotFoundError as error:
-    raise missing("jax") from error
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
 
 Triple = tuple[Float[Array, "*rows"], Float[Array, "*rows"], Float[Array, "*rows Dv"]]
 
@@ -19,9 +16,9 @@ Triple = tuple[Float[Array, "*rows"], Float[Array, "*rows"], Float[Array, "*rows
 def naive_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
     """e^x / Σ e^x."""
     e = jnp.exp(x)
-    l = e.sum(-1, keepdims=True)
+    l = e.sum(-1, keepdims=True, dtype=accumulator(x))
     empty = (x == -jnp.inf).all(-1, keepdims=True)
-    return e / jnp.where(empty, 1, l)
+    return (e / jnp.where(empty, 1, l)).astype(x.dtype)
 
 
 @jax.jit
@@ -29,7 +26,8 @@ def safe_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
     """e^{x − m} / Σ e^{x − m}: three passes over x."""
     m = lax.stop_gradient(x.max(-1, keepdims=True, initial=-jnp.inf))
     e = jnp.exp(x - finite(m))
-    return e / positive(e.sum(-1, keepdims=True))
+    l = e.sum(-1, keepdims=True, dtype=accumulator(x))
+    return (e / positive(l)).astype(x.dtype)
 
 
 @jax.jit
@@ -42,9 +40,9 @@ def online_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
         shift = finite(m_next)
         return (m_next, jnp.exp(m - shift) * l + jnp.exp(x_k - shift)), None
 
-    empty = jnp.full(x.shape[:-1], -jnp.inf, x.dtype), jnp.zeros(x.shape[:-1], x.dtype)
+    empty = jnp.full(x.shape[:-1], -jnp.inf, x.dtype), jnp.zeros(x.shape[:-1], accumulator(x))
     (m, l), _ = lax.scan(step, empty, jnp.moveaxis(x, -1, 0))
-    return jnp.exp(x - finite(m)[..., None]) / positive(l)[..., None]
+    return (jnp.exp(x - finite(m)[..., None]) / positive(l)[..., None]).astype(x.dtype)
 
 
 def combine(a: Triple, b: Triple) -> Triple:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy import ndarray as Array
 
-from attnlab.arrays.numpy import quiet
+from attnlab.arrays.numpy import accumulator, quiet
 from attnlab.typing import Float
 
 Triple = tuple[Float[Array, "*rows"], Float[Array, "*rows"], Float[Array, "*rows Dv"]]
@@ -13,9 +13,9 @@ Triple = tuple[Float[Array, "*rows"], Float[Array, "*rows"], Float[Array, "*rows
 def naive_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
     """e^x / Σ e^x."""
     e = np.exp(x)
-    l = e.sum(-1, keepdims=True, dtype=x.dtype)
+    l = e.sum(-1, keepdims=True, dtype=accumulator(x))
     empty = (x == -np.inf).all(-1, keepdims=True)
-    return np.where(empty, e, e / l)
+    return np.where(empty, e, e / l).astype(x.dtype)
 
 
 @quiet
@@ -23,20 +23,21 @@ def safe_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
     """e^{x − m} / Σ e^{x − m}: three passes over x."""
     m = x.max(-1, keepdims=True, initial=-np.inf)
     e = np.exp(x - finite(m))
-    return e / positive(e.sum(-1, keepdims=True, dtype=x.dtype))
+    l = e.sum(-1, keepdims=True, dtype=accumulator(x))
+    return (e / positive(l)).astype(x.dtype)
 
 
 @quiet
 def online_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
     """Two passes: one for m and l together, one to write p."""
     m = np.full(x.shape[:-1], -np.inf, x.dtype)
-    l = np.zeros(x.shape[:-1], x.dtype)
+    l = np.zeros(x.shape[:-1], accumulator(x))
     for k in range(x.shape[-1]):
         m_next = np.maximum(m, x[..., k])
         shift = finite(m_next)
         l = np.exp(m - shift) * l + np.exp(x[..., k] - shift)
         m = m_next
-    return np.exp(x - finite(m)[..., None]) / positive(l)[..., None]
+    return (np.exp(x - finite(m)[..., None]) / positive(l)[..., None]).astype(x.dtype)
 
 
 def combine(a: Triple, b: Triple) -> Triple:

@@ -15,28 +15,29 @@ Triple = tuple[Float[Array, "*rows"], Float[Array, "*rows"], Float[Array, "*rows
 def naive_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
     """e^x / Σ e^x."""
     e = torch.exp(x)
-    l = e.sum(-1, keepdim=True)
+    l = e.sum(-1, keepdim=True, dtype=accumulator(x))
     empty = (x == -math.inf).all(-1, keepdim=True)
-    return e / torch.where(empty, 1, l)
+    return (e / torch.where(empty, 1, l)).to(x.dtype)
 
 
 def safe_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
     """e^{x − m} / Σ e^{x − m}: three passes over x."""
     m = highest(x)
     e = torch.exp(x - finite(m)[..., None])
-    return e / positive(e.sum(-1, keepdim=True))
+    l = e.sum(-1, keepdim=True, dtype=accumulator(x))
+    return (e / positive(l)).to(x.dtype)
 
 
 def online_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
     """Two passes: one for m and l together, one to write p."""
     m = x.new_full(x.shape[:-1], -math.inf)
-    l = x.new_zeros(x.shape[:-1])
+    l = x.new_zeros(x.shape[:-1], dtype=accumulator(x))
     for x_k in x.unbind(-1):
         m_next = torch.maximum(m, x_k.detach())
         shift = finite(m_next)
         l = torch.exp(m - shift) * l + torch.exp(x_k - shift)
         m = m_next
-    return torch.exp(x - finite(m)[..., None]) / positive(l)[..., None]
+    return (torch.exp(x - finite(m)[..., None]) / positive(l)[..., None]).to(x.dtype)
 
 
 def combine(a: Triple, b: Triple) -> Triple:
