@@ -1,24 +1,41 @@
 """Show the package's own source in a notebook, read from its files and never pasted."""
 
-import importlib
-import inspect
+import ast
 from pathlib import Path
 
 import attnlab
+from attnlab.arguments import LIBRARIES
 
-LIBRARIES = {"numpy": "NumPy", "jax": "JAX", "torch": "PyTorch"}
+__all__ = ["backends", "core", "excerpt", "fold", "functions", "source"]
 
 
 def source(path: str) -> str:
-    """The text of a file of the package, such as "naive/numpy.py", without its leading imports."""
-    text = (Path(inspect.getfile(attnlab)).parent / path).read_text(encoding="utf-8")
-    return text.strip()
+    """The text of a file of the package, such as "naive/numpy.py"."""
+    return (Path(attnlab.__file__).parent / path).read_text(encoding="utf-8").strip()
+
+
+def excerpt(path: str, *names: str) -> str:
+    """The functions called ``names``, and those of the same file that they or their decorators name, in its order."""
+    text = source(path)
+    defined = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
+    shown, todo = set(), list(names)
+    while todo:
+        name = todo.pop()
+        if name not in shown:
+            shown.add(name)
+            inside = (node.id for node in ast.walk(defined[name]) if isinstance(node, ast.Name))
+            todo += [other for other in inside if other in defined]
+    lines = text.splitlines()
+    parts = []
+    for node in sorted((defined[name] for name in shown), key=lambda node: node.lineno):
+        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        parts.append("\n".join(lines[first - 1 : node.end_lineno]))
+    return "\n\n\n".join(parts)
 
 
 def core(algorithm: str, library: str) -> str:
-    """The core of an algorithm as its file has it: from the decorator to the end of the file."""
-    text = source(f"{algorithm}/{library}.py")
-    return text[text.index("@implements") :]
+    """The core of an algorithm with its decorators, and the functions of its file that either needs."""
+    return excerpt(f"{algorithm}/{library}.py", f"{algorithm}_attention")
 
 
 def backends(algorithm: str, unfold: str = "numpy") -> None:
@@ -27,22 +44,18 @@ def backends(algorithm: str, unfold: str = "numpy") -> None:
 
 
 def functions(package: str, *names: str, unfold: str = "numpy") -> None:
-    """Display functions of a package such as "softmax" in three libraries: one open, the others folded."""
-    listings = {}
-    for library in LIBRARIES:
-        module = importlib.import_module(f"attnlab.{package}.{library}")
-        code = "\n\n".join(inspect.getsource(getattr(module, name)) for name in names)
-        listings[library] = f"{package}/{library}.py", code.strip()
-    fold(listings, unfold)
+    """Display functions of a package such as "softmax", and what they need of its files, in three libraries."""
+    files = {library: f"{package}/{library}.py" for library in LIBRARIES}
+    fold({library: (file, excerpt(file, *names)) for library, file in files.items()}, unfold)
 
 
-def fold(listings: dict[str, tuple[str, str]], unfold: str) -> None:
-    """Display listings, each with the file that it is from, under the name of their library."""
+def fold(listings: dict[str, tuple[str, str]], unfold: str = "") -> None:
+    """Display listings, (file, code) by their title or library, all but ``unfold`` folded."""
     from IPython.display import Markdown, display
 
     parts = []
-    for library, (file, code) in listings.items():
-        opened = " open" if library == unfold else ""
-        head = f"<details{opened}><summary><b>{LIBRARIES[library]}</b> &nbsp; `attnlab/{file}`</summary>"
+    for title, (file, code) in listings.items():
+        opened = " open" if title == unfold else ""
+        head = f"<details{opened}><summary><b>{LIBRARIES.get(title, title)}</b> &nbsp; `attnlab/{file}`</summary>"
         parts.append(f"{head}\n\n```python\n{code}\n```\n\n</details>")
     display(Markdown("\n\n".join(parts)))
