@@ -12,6 +12,7 @@ from attnlab.call import Array
 from attnlab.lazy import lazy_attention
 from attnlab.naive import naive_attention
 from attnlab.online import online_attention
+from attnlab.rotation import rotary
 from attnlab.safe import safe_attention
 from attnlab.dropout.numpy import dropout_mask
 from attnlab.softmax import merge, naive_softmax, online_softmax, safe_softmax
@@ -51,6 +52,7 @@ __all__ = [
     "naive_softmax",
     "online_attention",
     "online_softmax",
+    "rotary",
     "safe_attention",
     "safe_softmax",
     "tiled_attention",

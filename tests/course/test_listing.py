@@ -9,7 +9,7 @@ import pytest
 from attnlab.arguments import LIBRARIES
 from attnlab.course import listing
 
-LESSONS = (Path(__file__).resolve().parents[1] / "notebooks" / "lessons").glob("*.md")
+LESSONS = (Path(__file__).resolve().parents[2] / "notebooks" / "lessons").glob("*.md")
 TEXT = "\n".join(path.read_text(encoding="utf-8") for path in LESSONS)
 CORES = [(f"{name}/{library}.py", [f"{name}_attention"], lambda name=name, library=library: listing.core(name, library))
          for name in sorted(set(re.findall(r'listing\.backends\("(\w+)"', TEXT))) for library in LIBRARIES]
