@@ -10,6 +10,7 @@ from typing import Any
 from attnlab.chunked import chunked_attention
 from attnlab.call import Array
 from attnlab.lazy import lazy_attention
+from attnlab.methods import METHODS
 from attnlab.naive import naive_attention
 from attnlab.online import online_attention
 from attnlab.rotation import rotary
@@ -17,15 +18,6 @@ from attnlab.safe import safe_attention
 from attnlab.dropout.numpy import dropout_mask
 from attnlab.softmax import merge, naive_softmax, online_softmax, safe_softmax
 from attnlab.tiled import tiled_attention
-
-METHODS = {
-    "naive": naive_attention,
-    "safe": safe_attention,
-    "lazy": lazy_attention,
-    "online": online_attention,
-    "chunked": chunked_attention,
-    "tiled": tiled_attention,
-}
 
 
 def attention(
@@ -38,7 +30,7 @@ def attention(
     """
     if method not in METHODS:
         raise ValueError(f"method is {method!r}; it must be one of {', '.join(METHODS)}")
-    return METHODS[method](query, key, value, **options)
+    return METHODS[method].function(query, key, value, **options)
 
 
 __all__ = [

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from attnlab.arguments import FLOATS
+
 import numpy as np
 
 KIB, GIB = 2**10, 2**30
@@ -100,8 +102,6 @@ MULTIPROCESSORS = {
 }
 """Inside of two of them, by the name of the chip."""
 
-DTYPES = ("float16", "bfloat16", "float32", "float64")
-
 
 def this_machine(library: str = "numpy", dtype: str = "float32", *, seconds: float | int = 1.0) -> Accelerator:
     """Measure the machine this runs on: matrix products in ``dtype``, and an array streamed through memory.
@@ -174,8 +174,8 @@ def operations(library: str, dtype: str) -> tuple[Callable[[int], Callable], Cal
     """
     if library not in OPERATIONS:
         raise ValueError(f"library is {library!r}; it must be one of {', '.join(OPERATIONS)}")
-    if dtype not in DTYPES or (library == "numpy" and dtype == "bfloat16"):
-        raise ValueError(f"dtype is {dtype!r}; {library} has {', '.join(d for d in DTYPES if known(library, d))}")
+    if dtype not in FLOATS or (library == "numpy" and dtype == "bfloat16"):
+        raise ValueError(f"dtype is {dtype!r}; {library} has {', '.join(d for d in FLOATS if known(library, d))}")
     return OPERATIONS[library](dtype)
 
 

@@ -11,12 +11,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from attnlab.arguments import FLOATS, LIBRARIES
+from attnlab.bench.contestants import EVERYONE
+
 SDPA = "torch.nn.functional.scaled_dot_product_attention"
-DTYPES = ("float16", "bfloat16", "float32", "float64")
-METHODS = (
-    "naive", "safe", "lazy", "online", "chunked", "tiled", "sdpa", "nn", "sdpa-flash", "sdpa-cudnn", "sdpa-efficient",
-    "sdpa-math", "triton", "pallas",
-)  # fmt: skip
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -46,13 +44,13 @@ def parser() -> argparse.ArgumentParser:
     add("--heads", type=positive, default=8, help="query heads (8)")
     add("--kv-heads", type=positive, help="key/value heads; default: as many as query heads")
     add("--d", type=positive, nargs="+", default=[64], help="size of a query, key and value (64)")
-    add("--dtype", nargs="+", choices=DTYPES, default=["float32"], help="of the arrays (float32)")
+    add("--dtype", nargs="+", choices=FLOATS, default=["float32"], help="of the arrays (float32)")
     add("--causal", nargs="?", choices=["no", "yes", "both"], const="yes", default="no", help="hide later keys")
     add("--window", type=int, nargs=2, metavar=("LEFT", "RIGHT"), help="hide distant keys; -1 is unbounded")
     add("--padding", action="store_true", help="hide the last eighth of the keys by a mask")
     add("--only", choices=["forward", "forward+backward"], help="one pass; default: both")
-    add("--methods", nargs="+", choices=METHODS, metavar="NAME", help=f"{', '.join(METHODS)}; default: all that fit")
-    add("--libraries", nargs="+", choices=["numpy", "jax", "torch"], help="default: all that are installed")
+    add("--methods", nargs="+", choices=EVERYONE, metavar="NAME", help=f"{', '.join(EVERYONE)}; default: all that fit")
+    add("--libraries", nargs="+", choices=[*LIBRARIES], help="default: all that are installed")
     add("--block-q", type=positive, help="block of queries of tiled; default: its own")
     add("--block-k", type=positive, help="block of keys of tiled; default: its own")
     add("--device", choices=["cpu", "cuda"], default="cpu", help="where the arrays are (cpu)")

@@ -6,11 +6,12 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from attnlab import METHODS, hardware
+from attnlab import hardware
 from attnlab.bench.contestants import OWN, SDPA, Contestant
 from attnlab.bench.setting import Setting
 from attnlab.bench.timing import ready
 from attnlab.measure import GRADIENTS
+from attnlab.methods import METHODS
 
 import numpy as np
 
@@ -48,10 +49,13 @@ def attention(contestant: Contestant, setting: Setting) -> functools.partial:
         return functools.partial(jax_nn, setting)
     if method in (*OWN["torch"], *SDPA):
         return functools.partial(torch_sdpa, setting, SDPA.get(method))
-    tiled, public = method == "tiled", METHODS.get(method)
-    if public is None:
-        tiled, public = True, importlib.import_module(f"attnlab.tiled.{method}").tiled_attention
-    blocks = {"block_q": setting.block_q, "block_k": setting.block_k} if tiled else {}
+    facts = METHODS.get(method, METHODS["tiled"])
+    if method in METHODS:
+        public = facts.function
+    else:
+        public = importlib.import_module(f"attnlab.tiled.{method}").tiled_attention
+    blocks = {"block_q": setting.block_q, "block_k": setting.block_k}
+    blocks = blocks if facts.blocks == tuple(blocks) else {}
     return functools.partial(public, causal=setting.causal, window=setting.window, **blocks)
 
 

@@ -8,10 +8,12 @@ import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attnlab import METHODS, hardware
+from attnlab import hardware
+from attnlab.arguments import LIBRARIES
 from attnlab.bench.setting import Setting
+from attnlab.methods import METHODS
 
-LIBRARIES = ("torch", "jax", "numpy")
+ORDER = tuple(reversed(LIBRARIES))  # PyTorch, whose own function is the unit, comes first
 OWN = {"torch": ("sdpa",), "jax": ("nn",), "numpy": ()}
 SDPA = {
     "sdpa-flash": "FLASH_ATTENTION", "sdpa-cudnn": "CUDNN_ATTENTION", "sdpa-efficient": "EFFICIENT_ATTENTION",
@@ -21,8 +23,9 @@ SDPA = {
 
 KERNELS = {"torch": "triton", "jax": "pallas"}  # tiled as a kernel, on a GPU
 
-SLOW = ("lazy", "online")  # one key at a time
-QUADRATIC = ("naive", "safe", "nn", "sdpa-math")  # hold all scores
+SLOW = tuple(name for name, method in METHODS.items() if method.at_once == "key")
+QUADRATIC = (*(name for name, method in METHODS.items() if method.at_once == "matrix"), "nn", "sdpa-math")
+EVERYONE = (*METHODS, *(name for names in OWN.values() for name in names), *SDPA, *KERNELS.values())
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ def contestants(
     Products come first: they settle the library at the start of a round, whatever the length. What takes very long
     or does not fit into memory takes part only where ``methods`` names it.
     """
-    present, notes = available(setting.device, libraries or LIBRARIES)
+    present, notes = available(setting.device, libraries or ORDER)
     found = [UNIT] if "torch" not in present and importlib.util.find_spec("torch") else []
     for library in present:
         found.append(Contestant(library, "products"))
@@ -68,7 +71,7 @@ def available(device: str, libraries: Sequence[str]) -> tuple[list[str], dict[st
     """The libraries that can run on the device, and why others cannot."""
     missing = [name for name in libraries if not importlib.util.find_spec(name)]
     notes = dict.fromkeys(missing, "not installed")
-    present = [name for name in LIBRARIES if name in libraries and name not in missing]
+    present = [name for name in ORDER if name in libraries and name not in missing]
     if device == "cuda":
         import jax
 
@@ -89,7 +92,7 @@ def unfit(method: str, setting: Setting) -> str | None:
     """Why a method is not worth its time or memory in this setting, if it is not."""
     longest = 256 if setting.gradient else 1024
     if method in SLOW and setting.n > longest:
-        return f"left out beyond {longest} keys, because they take one at a time; --methods lazy online asks for them"
+        return f"left out beyond {longest} keys, because they take one at a time; --methods asks for them by name"
     scores = 4 * setting.batch * setting.heads * setting.n**2
     if method in QUADRATIC and 4 * scores > hardware.memory_size() / 2:
         return f"left out, because all scores are {scores / 2**30:.0f} GiB; --methods asks for them by name"

@@ -4,9 +4,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from attnlab.arguments import LIBRARIES
 from attnlab.bench.setting import Setting
 from attnlab.bench.table import Row
-from attnlab.plots.style import COLORS, GRAY, INK, LIBRARIES, MARKERS, STYLE, canvas, darker
+from attnlab.plots.style import COLORS, GRAY, INK, MARKERS, STYLE, canvas, darker
 
 import matplotlib
 from matplotlib.axes import Axes

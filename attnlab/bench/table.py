@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from attnlab import hardware
+from attnlab.arguments import LIBRARIES
 from attnlab.bench.calls import flops
 from attnlab.bench.contestants import UNIT, Contestant
 from attnlab.bench.setting import Setting
@@ -124,7 +125,7 @@ def cores() -> int:
 def versions() -> str:
     """Of Python and the libraries."""
     found = [f"Python {platform.python_version()}"]
-    for name in ("numpy", "jax", "torch"):
+    for name in LIBRARIES:
         try:
             found.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:

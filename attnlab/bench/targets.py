@@ -11,13 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from attnlab.bench.calls import flops, prepare
-from attnlab.bench.contestants import UNIT, Contestant
+from attnlab.bench.contestants import ORDER, UNIT, Contestant
 from attnlab.bench.extra_memory import extra_memory
 from attnlab.bench.setting import Setting
 from attnlab.bench.timing import interleave, noise
 from attnlab.geometry import tile_sizes
 
-LIBRARIES = ("torch", "jax", "numpy")
 LONG = 2**20  # JAX's memory is known without running: at this length too
 VARIANTS = {
     "causal": {"causal": True},
@@ -44,11 +43,11 @@ TARGETS = [
     Target("numpy tiled", UNIT.name, 1.60),
     Target("jax tiled", UNIT.name, 0.70, gradient=True),
     Target("torch tiled", UNIT.name, 1.05, gradient=True),
-    *[Target(f"{x} tiled, causal", f"{x} tiled", 0.60) for x in LIBRARIES],
-    *[Target(f"{x} tiled, window of 512 keys", f"{x} tiled", 0.08, at=16384) for x in LIBRARIES],
-    *[Target(f"{x} tiled, 2 key heads", f"{x} tiled", 1.05) for x in LIBRARIES],
-    *[Target(f"{x} tiled, padding mask", f"{x} tiled", 1.15) for x in LIBRARIES],
-    *[Target(f"{x} chunked", f"{x} tiled", 1.50) for x in LIBRARIES],
+    *[Target(f"{x} tiled, causal", f"{x} tiled", 0.60) for x in ORDER],
+    *[Target(f"{x} tiled, window of 512 keys", f"{x} tiled", 0.08, at=16384) for x in ORDER],
+    *[Target(f"{x} tiled, 2 key heads", f"{x} tiled", 1.05) for x in ORDER],
+    *[Target(f"{x} tiled, padding mask", f"{x} tiled", 1.15) for x in ORDER],
+    *[Target(f"{x} chunked", f"{x} tiled", 1.50) for x in ORDER],
 ]
 GOAL = 0.80  # of the library's own matrix products, in the forward
 
@@ -86,7 +85,7 @@ def calls(n: int, gradient: bool) -> dict[str, Callable[[], object]]:
     """What the targets of one length and pass compare, and the products."""
     plain = Setting(n, gradient=gradient)
     wanted = [t for t in TARGETS if t.gradient == gradient and t.at in (None, n)]
-    names = {name for t in wanted for name in (t.what, t.unit)} | {f"{x} products" for x in LIBRARIES}
+    names = {name for t in wanted for name in (t.what, t.unit)} | {f"{x} products" for x in ORDER}
     found = {}
     for name in sorted(names, key=order):
         contestant, _, variant = name.partition(", ")
@@ -98,7 +97,7 @@ def calls(n: int, gradient: bool) -> dict[str, Callable[[], object]]:
 def order(name: str) -> tuple[int, bool, str]:
     """Libraries together, products first, for they settle the library."""
     library, method = name.split(" ", 1)
-    return LIBRARIES.index(library), method != "products", method
+    return ORDER.index(library), method != "products", method
 
 
 def judge(times: Mapping[str, float], n: int, gradient: bool) -> list[Verdict]:
@@ -110,7 +109,7 @@ def judge(times: Mapping[str, float], n: int, gradient: bool) -> list[Verdict]:
             found.append(Verdict(f"{t.what} ÷ {t.unit}", f"≤ {t.bound:.2f}", f"{ratio:.3f}", ratio <= t.bound))
     if not gradient:
         setting = Setting(n)
-        for library in LIBRARIES:
+        for library in ORDER:
             rate = flops(Contestant(library, "products"), setting) / times[f"{library} products"]
             fraction = setting.flops / times[f"{library} tiled"] / rate
             found.append(Verdict(f"goal: {library} tiled, of its products", f"≥ {GOAL:.0%}", f"{fraction:.1%}",
@@ -123,7 +122,7 @@ def memory(lengths: Sequence[int]) -> list[Verdict]:
     lengths = sorted(lengths) if len(lengths) > 1 else [lengths[0] // 2, lengths[0]]
     plan = {
         (library, gradient): [*lengths, LONG] if library == "jax" else lengths
-        for gradient in (False, True) for library in LIBRARIES
+        for gradient in (False, True) for library in ORDER
     }  # fmt: skip
     tasks = [(Contestant(x, "tiled"), Setting(n, gradient=g)) for (x, g), where in plan.items() for n in where]
     sizes = iter(extra_memory(tasks))

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
+from attnlab.arguments import LIBRARIES
 from attnlab.check.compare import agree, arguments, difference, tolerance
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake
 from attnlab.check.guard import call, explain
-from attnlab.check.library import NAMES, given, library_of, precise
+from attnlab.check.library import given, library_of, precise
 from attnlab.check.outcome import SECONDS, NotAttempted, Outcome, outcome
 from attnlab.check.verdict import Verdict
 
@@ -38,7 +39,7 @@ def examine(exercise: Exercise, answer: Callable) -> Verdict:
         said = too_expensive(exercise, cost, answer, library)
         if said:
             return Verdict("wrong", f"{name}: right values, but too expensive.", said)
-    where = "" if library == exercise.library else f" ({NAMES[library]})"
+    where = "" if library == exercise.library else f" ({LIBRARIES[library]})"
     within = ", and within what it may cost" if exercise.costs else ""
     return Verdict("right", f"{name}: right, on {len(cases)} inputs{where}{within}.")
 

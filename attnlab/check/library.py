@@ -8,11 +8,10 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from attnlab.arguments import LIBRARIES
 from attnlab.check.exercise import Stream
 
 import numpy as np
-
-NAMES = {"numpy": "NumPy", "jax": "JAX", "torch": "PyTorch"}
 
 
 def library_of(function: Callable, default: str) -> str:
@@ -31,7 +30,7 @@ def library_of(function: Callable, default: str) -> str:
                 if isinstance(thing, types.FunctionType) and thing.__module__ == f.__module__:
                     todo.append(thing)
                 else:
-                    found |= {root(thing)} & NAMES.keys()
+                    found |= {root(thing)} & LIBRARIES.keys()
     found = found - {"numpy"} or found
     return found.pop() if len(found) == 1 else default
 

@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 
 D = 64
 LONG = [2**e for e in range(8, 18)]
-STYLES = {"safe": (0, (5, 3)), "online": (0, (5, 3))}  # lies on naive's, or on lazy's
+DASHED = (0, (5, 3))  # lies on another
 Measured = Mapping[str, Mapping[int, float | int]]
 
 
@@ -32,7 +32,7 @@ def memory(measured: Measured) -> Figure:
     """Extra memory in bytes against N, float32: closed forms as lines, ``measured`` as points."""
     lines = {name: [4 * costs.extra_elements(name, n, n, D, D) for n in LONG] for name in METHODS}
     figure, axes = canvas(7.4, 4.4)
-    draw(axes, lines, measured, {"naive": "naive, safe", "lazy": "lazy, online"})
+    draw(axes, lines, measured)
     bytes_axis(axes, range(10, 48, 5))
     axes.set(ylabel="extra memory (bytes)")
     return figure
@@ -42,7 +42,7 @@ def traffic(counted: Measured) -> Figure:
     """Bytes moved against N, half precision: closed forms as lines, what the counting machine counted as points."""
     lines = {name: [costs.forward(name, n, n, D, D).bytes for n in LONG] for name in METHODS}
     figure, axes = canvas(7.4, 4.4)
-    draw(axes, lines, counted, {"naive": "naive, safe", "lazy": "lazy, online"})
+    draw(axes, lines, counted)
     axes.plot(LONG, [8 * n * D for n in LONG], color=GRAY, linewidth=1, linestyle=":")
     axes.annotate("inputs and output once", (LONG[4], 8 * LONG[4] * D), (4, -14), textcoords="offset points",
                   fontsize=9, color=GRAY)
@@ -74,15 +74,21 @@ def times(measured: Measured, machine: Accelerator) -> Figure:
     return figure
 
 
-def draw(axes: Axes, lines: Mapping[str, Sequence[float | int]], points: Measured, labels: Mapping[str, str]) -> None:
+def draw(axes: Axes, lines: Mapping[str, Sequence[float | int]], points: Measured) -> None:
     """Lines over LONG with their names at the end, points on them."""
+    groups = alike()
     for name, values in lines.items():
-        axes.plot(LONG, values, color=COLORS[name], linestyle=STYLES.get(name, "-"))
+        axes.plot(LONG, values, color=COLORS[name], linestyle="-" if name in groups else DASHED)
     for name, found in points.items():
         axes.plot(list(found), list(found.values()), "o", color=COLORS[name], fillstyle="none", markersize=6)
     both_logarithmic(axes, LONG)
-    ends = {name: (LONG[-1], values[-1]) for name, values in lines.items() if name not in ("safe", "online")}
-    label_ends(axes, ends, labels)
+    label_ends(axes, {name: (LONG[-1], lines[name][-1]) for name in groups}, groups)
+
+
+def alike() -> dict[str, list[str]]:
+    """Algorithms whose lines coincide, by the first of them."""
+    first = {method.memory: name for name, method in reversed(METHODS.items())}
+    return {name: [x for x in METHODS if METHODS[x].memory == memory] for memory, name in first.items()}
 
 
 def both_logarithmic(axes: Axes, lengths: Sequence[int]) -> None:
@@ -96,15 +102,16 @@ def both_logarithmic(axes: Axes, lengths: Sequence[int]) -> None:
 
 
 def label_ends(
-    axes: Axes, ends: Mapping[str, tuple[float | int, float | int]], labels: Mapping[str, str] | None = None
+    axes: Axes, ends: Mapping[str, tuple[float | int, float | int]], groups: Mapping[str, Sequence[str]] | None = None
 ) -> None:
-    """Names at the ends of lines, kept apart where the lines end together."""
+    """Names at the ends of lines, with those of their group, kept apart where the lines end together."""
     low, high = axes.get_ylim()
     apart, height = (high / low) ** (1 / 18), 0.0
     for name, (x, y) in sorted(ends.items(), key=lambda item: item[1][1]):
         height = max(y, height * apart) if height else y
-        axes.annotate((labels or {}).get(name, name), (x, height), (7, 0), textcoords="offset points", va="center",
-                      fontsize=10, color=darker(COLORS[name]), annotation_clip=False)
+        text = ", ".join((groups or {}).get(name, [name]))
+        axes.annotate(text, (x, height), (7, 0), textcoords="offset points", va="center", fontsize=10,
+                      color=darker(COLORS[name]), annotation_clip=False)
 
 
 def bytes_axis(axes: Axes, exponents: range) -> None:
@@ -116,34 +123,28 @@ def bytes_axis(axes: Axes, exponents: range) -> None:
 
 def measure_memory(lengths: Sequence[int] = (512, 1024, 2048, 4096)) -> dict[str, dict[int, int]]:
     """Extra bytes of every algorithm in NumPy, one head."""
-    short = {"lazy", "online"}
-    return {
-        name: attention_bytes(name, "numpy", [n for n in lengths if name not in short or n <= 1024], d=D)
-        for name in METHODS
-    }
+    return {name: attention_bytes(name, "numpy", affordable(name, lengths, 1024), d=D) for name in METHODS}
+
+
+def affordable(name: str, lengths: Sequence[int], longest: int) -> list[int]:
+    """The lengths, up to ``longest`` for an algorithm that takes a key at a time."""
+    return [n for n in lengths if METHODS[name].at_once != "key" or n <= longest]
 
 
 def count_traffic(lengths: Sequence[int] = (256, 512, 1024)) -> dict[str, dict[int, int]]:
-    """Bytes that the machine counts, half precision; lazy and online run a query and a key at a time, so briefly."""
+    """Bytes that the machine counts, half precision; what takes a key at a time runs at the first length alone."""
     from attnlab import machine
     from attnlab.geometry import tile_sizes
 
-    block_q, block_k = tile_sizes((1, 1), None, None)
-    programs = {
-        "naive": (machine.standard_forward, {}, lengths),
-        "safe": (machine.standard_forward, {}, lengths),
-        "lazy": (machine.lazy_forward, {}, lengths[:1]),
-        "online": (machine.online_forward, {}, lengths[:1]),
-        "chunked": (machine.chunked_forward, {}, lengths),
-        "tiled": (machine.flash2_forward, {"block_q": block_q, "block_k": block_k}, lengths),
-    }
     counted: dict[str, dict[int, int]] = {}
-    for name, (program, options, where) in programs.items():
+    for name, method in METHODS.items():
+        program = getattr(machine, f"{method.program}_forward")
+        blocks = dict(zip(method.blocks, tile_sizes((1, 1), None, None))) if method.at_once == "tile" else {}
         counted[name] = {}
-        for n in where:
+        for n in affordable(name, lengths, lengths[0]):
             on = machine.Machine()
             arrays = np.random.default_rng(n).standard_normal((3, n, D), dtype=np.float32)
-            program(on, *(on.put(x, array) for x, array in zip("QKV", arrays)), **options)
+            program(on, *(on.put(x, array) for x, array in zip("QKV", arrays)), **blocks)
             counted[name][n] = on.bytes
     return counted
 
@@ -151,14 +152,14 @@ def count_traffic(lengths: Sequence[int] = (256, 512, 1024)) -> dict[str, dict[i
 def measure_times(
     lengths: Sequence[int] = (256, 512, 1024, 2048, 4096), rounds: int = 5
 ) -> dict[str, dict[int, float]]:
-    """Median seconds of every algorithm in PyTorch on one core, one head, float32; lazy and online up to 1024."""
+    """Median seconds of every algorithm in PyTorch on one core, one head, float32; a key at a time up to 1024."""
     import torch
     from tqdm import tqdm
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     found: dict[str, dict[int, float]] = {name: {} for name in METHODS}
-    tasks = [(name, n) for n in lengths for name in METHODS if n <= 1024 or name not in ("lazy", "online")]
+    tasks = [(name, n) for n in lengths for name in METHODS if n in affordable(name, lengths, 1024)]
     for name, n in tqdm(tasks, desc="timing", disable=None):
         arrays = [torch.randn(1, n, D) for _ in range(3)]
         seconds = []

@@ -1,5 +1,6 @@
 """The map of the course: the two ladders, and the square of what distinguishes their rungs."""
 
+from attnlab.methods import METHODS
 from attnlab.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
 
 from matplotlib.axes import Axes
@@ -11,14 +12,8 @@ SOFTMAX_LADDER = (
     ("safe", "shift by the maximum", "02"),
     ("online", "maximum and sum in one pass", "03"),
 )
-ATTENTION_LADDER = (
-    ("naive", "the bare formula, all scores held", "01"),
-    ("safe", "shift each row by its maximum", "02"),
-    ("lazy", "divide at the end, keep no score", "04"),
-    ("online", "divide at the end, running maximum", "04"),
-    ("chunked", "summaries of chunks, combined", "05"),
-    ("tiled", "the running fold, tile by tile", "08"),
-)
+ATTENTION_LADDER = tuple((name, method.idea, method.lesson) for name, method in METHODS.items())
+MAXIMA = {"unused": "maximum not used", "known": "maximum known beforehand", "running": "maximum running"}
 
 
 def ladders(here: str | None = None) -> Figure:
@@ -54,16 +49,13 @@ def box(axes: Axes, height: int, rung: str, idea: str, note: str, marked: bool) 
 
 def square(here: str | None = None) -> Figure:
     """When to divide, against what is known of the maximum; ``here`` is the algorithm to mark."""
-    cells = {
-        (0, 1): ["naive"],
-        (1, 1): ["safe"],
-        (0, 0): ["lazy"],
-        (1, 0): ["chunked"],
-        (2, 0): ["online", "tiled"],
-    }
+    cells: dict[tuple[int, int], list[str]] = {}
+    for rung, method in METHODS.items():
+        cell = list(MAXIMA).index(method.maximum), int(method.divides == "each weight")
+        cells.setdefault(cell, []).append(rung)
     figure, axes = canvas(9.6, 3.0)
     axes.set(xlim=(-0.5, 2.5), ylim=(-0.5, 1.5), xticks=range(3), yticks=range(2))
-    axes.set_xticklabels(["maximum not used", "maximum known beforehand", "maximum running"])
+    axes.set_xticklabels(MAXIMA.values())
     axes.set_yticklabels(["divide at\nthe end", "divide each\nweight"])
     axes.tick_params(length=0, colors=INK)
     axes.grid(False)

@@ -5,22 +5,16 @@ import html
 import io
 from typing import Any
 
+from attnlab.methods import METHODS
+
 import matplotlib
 from matplotlib.figure import Figure
 
-COLORS = {
-    "naive": "#D55E00",
-    "safe": "#E69F00",
-    "lazy": "#56B4E9",
-    "online": "#0072B2",
-    "chunked": "#009E73",
-    "tiled": "#CC79A7",
-}
-"""One color per algorithm through the whole course (Okabe and Ito's palette, safe for color-blind readers)."""
+COLORS = {name: method.color for name, method in METHODS.items()}
+"""One color per algorithm through the whole course."""
 
 INK, GRAY, PALE = "#222222", "#767676", "#F3F3F3"
 MARKERS = {"numpy": "o", "jax": "s", "torch": "^"}
-LIBRARIES = {"numpy": "NumPy", "jax": "JAX", "torch": "PyTorch"}
 
 STYLE = {
     "figure.dpi": 100,

@@ -17,16 +17,17 @@ from tests.support.libraries import ALGORITHMS, LIBRARIES, function
 from tests.support.memory_worker import run
 
 D = 64
-LENGTHS = {"naive": 512, "safe": 512, "lazy": 256, "online": 256, "chunked": 1024, "tiled": 1024}
-FACTOR = {"naive": 4, "safe": 4, "lazy": 3, "online": 3, "chunked": 2.5, "tiled": 3}
+AT_ONCE = {name: method.at_once for name, method in attnlab.METHODS.items()}
+LENGTHS = {name: {"matrix": 512, "key": 256}.get(unit, 1024) for name, unit in AT_ONCE.items()}
+FACTOR = {name: {"matrix": 4, "chunk": 2.5}.get(unit, 3) for name, unit in AT_ONCE.items()}
 HIDING = dict(causal=True, window=[900, 2], dropout=0.25, seed=3)
 
 
 def promised(algorithm, n, m, d=D, dv=D):
     """Elements that the forward may hold by the table of the contract, for one head, with default blocks."""
-    if algorithm in ("naive", "safe"):
+    if AT_ONCE[algorithm] == "matrix":
         return n * m
-    if algorithm in ("lazy", "online"):
+    if AT_ONCE[algorithm] == "key":
         return n * (dv + 2)
     cq, ck = chunk_sizes(m, dv, None, None)
     if algorithm == "chunked":
@@ -100,13 +101,13 @@ def test_forward_keeps_to_the_formula(algorithm, library):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("algorithm", ["lazy", "online", "chunked", "tiled"])
+@pytest.mark.parametrize("algorithm", [x for x in ALGORITHMS if AT_ONCE[x] != "matrix"])
 def test_forward_is_linear_or_better(algorithm, library):
     assert_linear(algorithm, library)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("algorithm", ["naive", "safe"])
+@pytest.mark.parametrize("algorithm", [x for x in ALGORITHMS if AT_ONCE[x] == "matrix"])
 def test_the_whole_matrix_fails_the_linear_bound(algorithm, library):
     """The measurement sees an N × M array, so passing the bound means something."""
     with pytest.raises(AssertionError, match="bytes at"):
@@ -124,7 +125,7 @@ def test_tiled_forward_does_not_depend_on_n_and_m(library):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("algorithm", ["lazy", "online", "chunked", "tiled"])
+@pytest.mark.parametrize("algorithm", [x for x in ALGORITHMS if AT_ONCE[x] != "matrix"])
 def test_no_option_makes_a_matrix(algorithm, library):
     """causal, window, a mask of one row, a bias of one column, dropout: not one byte for each (i, j)."""
     n = 4096 if algorithm in ("chunked", "tiled") else 1024

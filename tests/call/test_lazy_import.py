@@ -11,7 +11,7 @@ from tests.support import ROOT
 CALL = """
 import numpy as np
 x = np.eye(3, dtype=np.float32)
-for name in ("naive", "safe", "lazy", "online", "chunked", "tiled"):
+for name in attnlab.METHODS:
     out, lse = attnlab.attention(x, x, x, method=name, causal=True, dropout=0.5, seed=1, return_lse=True)
     assert out.shape == (3, 3) and lse.shape == (3,)
 assert attnlab.safe_softmax(x).shape == (3, 3)
@@ -60,7 +60,7 @@ def test_numpy_alone_is_enough(blocked):
 
 
 @pytest.mark.parametrize("library", ["jax", "torch"])
-@pytest.mark.parametrize("module", ["naive", "safe", "lazy", "online", "chunked", "tiled", "softmax", "scores"])
+@pytest.mark.parametrize("module", [*attnlab.METHODS, "softmax", "dropout", "scores"])
 def test_a_missing_library_names_its_extra(library, module):
     code = (
         f"try:\n    import attnlab.{module}.{library}\n"

@@ -73,7 +73,7 @@ def test_every_contestant_computes_the_same(name, gradient):
 def test_half_precision(dtype):
     setting = dataclasses.replace(TINY, dtype=dtype)
     right = expected(dataclasses.replace(setting, dtype="float32"))[0]
-    for contestant in [Contestant(x, "tiled") for x in who.LIBRARIES] + [who.UNIT]:
+    for contestant in [Contestant(x, "tiled") for x in who.ORDER] + [who.UNIT]:
         assert dtype in str(inputs(contestant, setting)[0].dtype)
         np.testing.assert_allclose(back(prepare(contestant, setting)()), right, atol=0.03)
     assert len(everyone(setting)) == 20
@@ -106,7 +106,7 @@ def test_who_takes_part():
     names = [contestant.name for contestant in found]
     assert names[0] == "torch products"
     assert len(set(names)) == len(names) == 3 * 5 + 2
-    assert set(notes) == {f"{library} {method}" for library in who.LIBRARIES for method in ("lazy", "online")}
+    assert set(notes) == {f"{library} {method}" for library in who.ORDER for method in ("lazy", "online")}
     found, notes = contestants(Setting(n=1025), ["jax"], ["online"])
     assert [x.name for x in found] == ["torch sdpa", "jax products", "jax online"]
     assert not notes
@@ -313,7 +313,7 @@ def test_threads_start_the_process_again_once(monkeypatch):
 
 def test_extra_memory_of_each_library():
     setting = Setting(n=512, heads=1, kv_heads=1, d=8)
-    found = [Contestant(x, "naive") for x in who.LIBRARIES] + [Contestant(x, "tiled") for x in who.LIBRARIES]
+    found = [Contestant(x, "naive") for x in who.ORDER] + [Contestant(x, "tiled") for x in who.ORDER]
     tasks = [(contestant, dataclasses.replace(setting, window=(600, 600))) for contestant in found]
     sizes = extra_memory.extra_memory([*tasks, (who.UNIT, dataclasses.replace(setting, gradient=True))])
     assert all(4 * 512**2 <= size <= 4 * 4 * 512**2 for size in sizes[:3])
@@ -340,17 +340,17 @@ def test_targets_name_calls_that_there_are():
     for gradient in (False, True):
         there = targets.calls(16, gradient)
         wanted = {name for t in targets.TARGETS for name in (t.what, t.unit) if t.gradient == gradient and not t.at}
-        assert set(there) == wanted | {f"{library} products" for library in who.LIBRARIES}
+        assert set(there) == wanted | {f"{library} products" for library in who.ORDER}
         libraries = [name.split(" ")[0] for name in there]
-        assert libraries == sorted(libraries, key=who.LIBRARIES.index)
+        assert libraries == sorted(libraries, key=who.ORDER.index)
     assert not any("window" in name for name in targets.calls(16, False))
 
 
 def test_targets_are_judged_by_ratio():
     names = {name for t in targets.TARGETS for name in (t.what, t.unit)}
-    times = dict.fromkeys(names | {f"{library} products" for library in who.LIBRARIES}, 1.0)
+    times = dict.fromkeys(names | {f"{library} products" for library in who.ORDER}, 1.0)
     times |= {"jax tiled": 0.55, "torch tiled": 1.11, "jax tiled, causal": 0.4}
-    times |= {f"{x} tiled, window of 512 keys": 0.04 for x in who.LIBRARIES}
+    times |= {f"{x} tiled, window of 512 keys": 0.04 for x in who.ORDER}
     found = {verdict.what: verdict for verdict in targets.judge(times, 16384, False)}
     assert found["jax tiled ÷ torch sdpa"] == targets.Verdict("jax tiled ÷ torch sdpa", "≤ 0.55", "0.550", True)
     assert not found["torch tiled ÷ torch sdpa"].met

@@ -11,10 +11,11 @@ import numpy as np
 import torch
 
 import attnlab
+from attnlab import arguments
 
-LIBRARIES = ("numpy", "jax", "torch")
-ALGORITHMS = ("naive", "safe", "lazy", "online", "chunked", "tiled")
-SAFE = ("safe", "online", "chunked", "tiled")
+LIBRARIES = tuple(arguments.LIBRARIES)
+ALGORITHMS = tuple(attnlab.METHODS)
+SAFE = tuple(name for name, method in attnlab.METHODS.items() if method.safe)
 ARRAYS = ("mask", "bias")
 EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 
@@ -94,8 +95,7 @@ def precision(library, *arrays):
 
 def blocks_of(algorithm, sizes):
     """Block sizes under the names that the algorithm gives them."""
-    names = {"chunked": ("query_chunk_size", "key_chunk_size"), "tiled": ("block_q", "block_k")}
-    return dict(zip(names.get(algorithm, ()), sizes))
+    return dict(zip(attnlab.METHODS[algorithm].blocks, sizes))
 
 
 def function(algorithm):

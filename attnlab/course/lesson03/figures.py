@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from attnlab.plots.style import COLORS, GRAY, INK, LIBRARIES, PALE, canvas, darker
+from attnlab.arguments import LIBRARIES
+from attnlab.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
 
 import numpy as np
 from matplotlib.axes import Axes

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from attnlab.plots.style import COLORS, GRAY, INK, LIBRARIES, MARKERS, canvas, darker
+from attnlab.arguments import LIBRARIES
+from attnlab.plots.style import COLORS, GRAY, INK, MARKERS, canvas, darker
 
 import matplotlib
 import numpy as np

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from attnlab.measure import binary
-from attnlab.plots.style import COLORS, GRAY, INK, LIBRARIES, MARKERS, canvas, darker
+from attnlab.arguments import LIBRARIES
+from attnlab.plots.style import COLORS, GRAY, INK, MARKERS, canvas, darker
 from attnlab.geometry import Band, blocks
 
 import numpy as np

@@ -1,0 +1,58 @@
+"""The table of algorithms: what distinguishes the six, once. Plots, costs, benchmarks, README and tests read it."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from attnlab.chunked import chunked_attention
+from attnlab.lazy import lazy_attention
+from attnlab.naive import naive_attention
+from attnlab.online import online_attention
+from attnlab.safe import safe_attention
+from attnlab.tiled import tiled_attention
+
+
+class Method(NamedTuple):
+    """Facts about one algorithm.
+
+    function: the public one. lesson: where it is derived. idea: in a few words. maximum: of a row of scores, "unused",
+    "known" beforehand or "running". divides: "each weight" or "at the end". at_once: the scores that exist at a time,
+    a "matrix", those of a "key", of a "chunk" or of a "tile". blocks: the names of its block sizes, queries first.
+    memory: extra memory of the forward, a head. program: what attnlab.machine calls it. color: in every figure
+    (Okabe and Ito's palette, safe for color-blind readers).
+    """
+
+    function: Callable
+    lesson: str
+    idea: str
+    maximum: str
+    divides: str
+    at_once: str
+    blocks: tuple[str, ...]
+    memory: str
+    program: str
+    color: str
+
+    @property
+    def safe(self) -> bool:
+        """Whether any finite scores are served: they are shifted, by a maximum known beforehand or running."""
+        return self.maximum != "unused"
+
+
+CHUNKS, TILES = ("query_chunk_size", "key_chunk_size"), ("block_q", "block_k")
+METHODS = {
+    "naive": Method(naive_attention, "01", "the bare formula, all scores held",
+                    "unused", "each weight", "matrix", (), "N·M", "standard", "#D55E00"),
+    "safe": Method(safe_attention, "02", "shift each row by its maximum",
+                   "known", "each weight", "matrix", (), "N·M", "standard", "#E69F00"),
+    "lazy": Method(lazy_attention, "04", "divide at the end, keep no score",
+                   "unused", "at the end", "key", (), "N·(Dv + 2)", "lazy", "#56B4E9"),
+    "online": Method(online_attention, "04", "divide at the end, running maximum",
+                     "running", "at the end", "key", (), "N·(Dv + 2)", "online", "#0072B2"),
+    "chunked": Method(chunked_attention, "05", "summaries of chunks, combined",
+                      "known", "at the end", "chunk", CHUNKS, "Cq·Ck + Cq·(M / Ck)·(Dv + 2)",
+                      "chunked", "#009E73"),
+    "tiled": Method(tiled_attention, "08", "the running fold, tile by tile",
+                    "running", "at the end", "tile", TILES, "a few tiles, whatever N and M",
+                    "flash2", "#CC79A7"),
+}  # fmt: skip
+"""Every algorithm by its name, from the bottom of the ladder to the top."""

@@ -1,0 +1,64 @@
+"""The table of algorithms holds facts: each is checked against what the package, the README and the course do."""
+
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import attnlab
+from attnlab import METHODS, costs, machine
+from attnlab.plots.ladder_costs import alike
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_method_has_a_row_and_a_function():
+    assert [method.function for method in METHODS.values()] == [getattr(attnlab, f"{x}_attention") for x in METHODS]
+    assert all(f"{x}_attention" in attnlab.__all__ for x in METHODS)
+    assert ", ".join(METHODS).replace(", tiled", " or tiled") in inspect.getdoc(attnlab.attention)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_block_sizes_are_the_functions_own(name):
+    options = inspect.signature(METHODS[name].function).parameters
+    assert METHODS[name].blocks == tuple(x for x in options if x in ("block_q", "block_k") or "chunk" in x)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_safe_methods_serve_large_scores(name):
+    """Scores of ±1000: what is shifted by a maximum stays finite, the rest overflows."""
+    query, key = np.array([[1000.0]], np.float32), np.array([[1.0], [-1.0]], np.float32)
+    with np.errstate(all="ignore"):
+        out = METHODS[name].function(query, key, np.ones((2, 1), np.float32), scale=1.0)
+    assert METHODS[name].safe == bool(np.isfinite(out).all())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_lesson_is_about_it(name):
+    (path,) = (ROOT / "notebooks" / "lessons").glob(f"{METHODS[name].lesson}_*.md")
+    assert name in path.stem
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_memory_is_the_closed_form(name):
+    n, m, dv = 1024, 2048, 64
+    forms = {"N·M": n * m, "N·(Dv + 2)": n * (dv + 2)}
+    expected = forms.get(METHODS[name].memory)
+    assert expected in (None, costs.extra_elements(name, n, m, 64, dv))
+    assert METHODS[name].at_once == {"N·M": "matrix", "N·(Dv + 2)": "key"}.get(METHODS[name].memory,
+                                                                             METHODS[name].at_once)
+    assert callable(getattr(machine, f"{METHODS[name].program}_forward"))
+
+
+def test_the_table_of_the_readme_is_this_one():
+    right = {True: "any finite scores", False: "scores that neither overflow nor vanish"}
+    rows = [f"| `{name}_attention` | {x.memory} | {right[x.safe]} |" for name, x in METHODS.items()]
+    assert re.findall(r"^\| `\w+_attention` \|.*$", README, re.MULTILINE) == rows
+
+
+def test_lines_that_coincide_share_a_label():
+    assert alike() == {"naive": ["naive", "safe"], "lazy": ["lazy", "online"], "chunked": ["chunked"],
+                       "tiled": ["tiled"]}
