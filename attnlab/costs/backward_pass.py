@@ -16,7 +16,7 @@ def backward(
     """Cost of the gradients by Q, K and V, from the gradient of O and what the forward left in HBM.
 
     naive, safe      from P (algorithm 3 of Dao et al. 2022); block_q: the rows that it streams past, 128 by default
-    flash            P recomputed (algorithm 4); with ``block_mask``, algorithm 5's
+    flash            P recomputed (algorithm 4); with ``block_mask`` that of algorithm 5
     flash2, tiled    P recomputed from lse, D = rowsum(dO ∘ O) in a pass of its own
     chunked          each summary recomputed when its turn comes, as checkpointing does; block_q and block_k are the
                      chunk sizes, None: attnlab's own
@@ -64,7 +64,7 @@ def flash2(t: Tiling, d: int, dv: int) -> tuple:
     """The same five products; O is read once, for D, which with lse takes the place of O, l and m."""
     rest = 5 * t.area + t.rows * d + t.cols * (d + dv) + 2 * t.n * dv
     reads = {
-        "K": t.m * d, "V": t.m * dv, "Q": t.rows * d, "dO": (t.rows + t.n) * dv, "O": t.n * dv, "dQ": t.rows * d,
+        "K": t.keys * d, "V": t.keys * dv, "Q": t.rows * d, "dO": (t.rows + t.n) * dv, "O": t.n * dv, "dQ": t.rows * d,
         "lse": t.rows, "D": t.rows,
     }  # fmt: skip
     return 2 * t.area * (3 * d + 2 * dv), t.area, rest, reads, gradients(t, d, dv) | {"D": t.n}, {"dQ": t.n * d}

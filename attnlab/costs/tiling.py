@@ -13,8 +13,7 @@ class Tiling:
     """Sums over the visited tiles, of r queries by c keys each.
 
     tiles: their number. rows: Σ r, how often a query meets a block of keys, over all queries. cols: Σ c, the same
-    for keys. area: Σ r c, scores computed. keys: keys read if each block of them is read once; a block mask can
-    spare some.
+    for keys. area: Σ r c, scores computed. keys: keys in blocks that some query meets, which are read at least once.
     """
 
     n: int
@@ -48,7 +47,7 @@ def tiling(
     """
     if not causal and window is None and block_mask is None:
         t_r, t_c = -(-n // block_q), -(-m // block_k)
-        return Tiling(n, m, block_q, block_k, t_r * t_c, t_c * n, t_r * m, n * m, m)
+        return Tiling(n, m, block_q, block_k, t_r * t_c, t_c * n, t_r * m, n * m, m if n else 0)
     band = make_band(n, m, causal, window)
     result = Tiling(n, m, block_q, block_k, 0, 0, 0, 0, 0)
     for cols in blocks(m, block_k):
@@ -57,10 +56,9 @@ def tiling(
             if block_mask is None or block_mask[rows.start // block_q][cols.start // block_k]
         ]  # fmt: skip
         c, r = cols.stop - cols.start, sum(seen)
-        read = c if seen or block_mask is None else 0
         result = dataclasses.replace(
             result, tiles=result.tiles + len(seen), rows=result.rows + r, cols=result.cols + c * len(seen),
-            area=result.area + r * c, keys=result.keys + read,
+            area=result.area + r * c, keys=result.keys + (c if seen else 0),
         )  # fmt: skip
     return result
 

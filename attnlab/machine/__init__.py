@@ -2,10 +2,9 @@
 
     CountingVector            counts every element read and written (notebooks 02 and 03)
     Machine, Ref, OutOfSRAM   HBM and SRAM: counts loads, stores, what is held, and the arithmetic (from notebook 08 on)
-    standard, lazy, online, chunked, flash, flash2, block_sparse    _forward, and _backward where there is one
+    standard, lazy, online, chunked, flash, flash2    _forward, and _backward where there is one
 """
 
-from attnlab.machine.block_sparse import block_sparse_backward, block_sparse_forward
 from attnlab.machine.chunked import chunked_backward, chunked_forward
 from attnlab.machine.flash import flash_backward, flash_forward
 from attnlab.machine.flash2 import flash2_backward, flash2_forward
@@ -17,7 +16,7 @@ from attnlab.machine.standard import standard_backward, standard_forward
 from attnlab.machine.vector import CountingVector
 
 __all__ = [
-    "CountingVector", "Machine", "OutOfSRAM", "Ref", "block_sparse_backward", "block_sparse_forward",
-    "chunked_backward", "chunked_forward", "flash2_backward", "flash2_forward", "flash_backward", "flash_forward",
-    "lazy_forward", "online_forward", "report", "standard_backward", "standard_forward",
+    "CountingVector", "Machine", "OutOfSRAM", "Ref", "chunked_backward", "chunked_forward", "flash2_backward",
+    "flash2_forward", "flash_backward", "flash_forward", "lazy_forward", "online_forward", "report",
+    "standard_backward", "standard_forward",
 ]  # fmt: skip

@@ -1,5 +1,8 @@
 """FlashAttention: algorithms 2 (forward; 1 is that without masking and dropout) and 4 (backward) of Dao et al. 2022.
 
+With ``block_mask`` algorithm 5, block-sparse FlashAttention, and its backward: booleans (T_r, T_c), True = visible.
+They are part of the program, not of HBM, and are not counted.
+
 Keys outside, queries inside: a block of K and V is loaded once and meets every block of Q; O, l and m travel
 between HBM and chip at every meeting. With T_c = ⌈M / B_c⌉ blocks of keys, D = Dv and every tile visible, in elements:
 
@@ -7,14 +10,16 @@ between HBM and chip at every meeting. With T_c = ⌈M / B_c⌉ blocks of keys, 
     backward   4MD + T_c (5ND + 2N)      and fills of dQ:       ND
 
 Blocks by default are the paper's, B_c = ⌈M / 4D⌉ and B_r = min(B_c, D), M being the elements that SRAM has. They do
-not quite fit a strict capacity: see attnlab.costs.on_chip_elements. Tiles hidden by ``causal`` or ``window``
-are skipped. Numbers in comments are the lines of algorithm 1 in the paper. Derived in notebooks 08, 09 and 10.
+not quite fit a strict capacity: see attnlab.costs.on_chip_elements. Tiles hidden by ``causal``, ``window`` or
+``block_mask`` are skipped, and keys that no query sees are not loaded. With a share s of tiles visible this moves about
+s of what all would move, plus K, V and their gradients once. Numbers in comments are the lines of algorithm 1 in
+the paper. Derived in notebooks 08 to 11.
 """
 
 from typing import Any
 
 from attnlab.machine.machine import Machine, Ref
-from attnlab.machine.options import Rules, block_sizes, prepare
+from attnlab.machine.options import Rules, prepare_blocks
 from attnlab.machine.work import Tile
 from attnlab.arrays.numpy import quiet
 from attnlab.softmax.numpy import finite, positive
@@ -26,17 +31,17 @@ import numpy as np
 @quiet
 def flash_forward(
     machine: Machine, q: Ref, k: Ref, v: Ref, *, block_q: int | None = None, block_k: int | None = None,
-    **options: Any,
+    block_mask: np.ndarray | None = None, **options: Any,
 ) -> tuple[Ref, Ref, Ref]:
     """Algorithm 2: O (N, Dv), l (N,) and m (N,). A query that sees no key has O = 0, l = 0, m = −∞."""
-    rules = prepare(machine, q, k, **options)
-    block_q, block_k = block_sizes(machine, q.shape[1], block_q, block_k)
+    rules, block_q, block_k = prepare_blocks(machine, q, k, block_q, block_k, block_mask, **options)
     results = start(machine, q, v)  # 2
     for cols in blocks(k.shape[0], block_k):  # 5
-        with machine.scope():
-            k_j, v_j = machine.load(k, cols), machine.load(v, cols)  # 6
-            for rows in rules.band.query_blocks(cols, block_q):  # 7
-                forward_step(rules, (q, *results), k_j, v_j, rows, cols)
+        if seen := list(rules.band.query_blocks(cols, block_q)):
+            with machine.scope():
+                k_j, v_j = machine.load(k, cols), machine.load(v, cols)  # 6
+                for rows in seen:  # 7
+                    forward_step(rules, (q, *results), k_j, v_j, rows, cols)
     return results
 
 
@@ -77,19 +82,20 @@ def forward_step(
 @quiet
 def flash_backward(
     machine: Machine, q: Ref, k: Ref, v: Ref, o: Ref, l: Ref, m: Ref, do: Ref, *,
-    block_q: int | None = None, block_k: int | None = None, **options: Any,
+    block_q: int | None = None, block_k: int | None = None, block_mask: np.ndarray | None = None, **options: Any,
 ) -> tuple[Ref, Ref, Ref]:
     """Algorithm 4: dQ (N, D), dK (M, D) and dV (M, Dv), from what the forward returned and the gradient dO of O."""
-    rules = prepare(machine, q, k, **options)
-    block_q, block_k = block_sizes(machine, q.shape[1], block_q, block_k)
+    rules, block_q, block_k = prepare_blocks(machine, q, k, block_q, block_k, block_mask, **options)
     dq = machine.full("dQ", q.shape, 0.0, q.dtype)
     dk, dv = machine.empty("dK", k.shape, q.dtype), machine.empty("dV", v.shape, q.dtype)
     for cols in blocks(k.shape[0], block_k):
         with machine.scope():
-            k_j, v_j = machine.load(k, cols), machine.load(v, cols)
-            dk_j, dv_j = machine.keep("dK", np.zeros_like(k_j)), machine.keep("dV", np.zeros_like(v_j))
-            for rows in rules.band.query_blocks(cols, block_q):
-                backward_step(rules, (q, o, l, m, do, dq), (k_j, v_j, dk_j, dv_j), rows, cols)
+            shapes = [(cols.stop - cols.start, x.shape[1]) for x in (k, v)]
+            dk_j, dv_j = (machine.keep(f"d{x}", np.zeros(shape, q.dtype)) for x, shape in zip("KV", shapes))
+            if seen := list(rules.band.query_blocks(cols, block_q)):
+                k_j, v_j = machine.load(k, cols), machine.load(v, cols)
+                for rows in seen:
+                    backward_step(rules, (q, o, l, m, do, dq), (k_j, v_j, dk_j, dv_j), rows, cols)
             machine.store(dk, cols, dk_j)
             machine.store(dv, cols, dv_j)
     return dq, dk, dv

@@ -8,14 +8,14 @@ D = Dv and every tile visible, in elements:
     backward   4MD + T_c (4ND + 2N) + 2ND + N     and fills of dQ: ND
 
 Against algorithm 2 a pass moves two arrays instead of three: two thirds of the bytes for equally many passes.
-The backward computes D = rowsum(dO ∘ O) once, and reads O no more. Tiles hidden by ``causal`` or ``window`` are
-skipped.
+The backward computes D = rowsum(dO ∘ O) once, and reads O no more. Tiles hidden by ``causal``, ``window`` or
+``block_mask`` are skipped, as in attnlab.machine.flash.
 """
 
 from typing import Any
 
 from attnlab.machine.machine import Machine, Ref
-from attnlab.machine.options import Rules, block_sizes, prepare
+from attnlab.machine.options import Rules, prepare_blocks
 from attnlab.machine.work import Tile
 from attnlab.arrays.numpy import quiet
 from attnlab.softmax.numpy import finite, positive
@@ -27,11 +27,10 @@ import numpy as np
 @quiet
 def flash2_forward(
     machine: Machine, q: Ref, k: Ref, v: Ref, *, block_q: int | None = None, block_k: int | None = None,
-    **options: Any,
+    block_mask: np.ndarray | None = None, **options: Any,
 ) -> tuple[Ref, Ref]:
     """O (N, Dv) and lse (N,). A query that sees no key has O = 0 and lse = −∞."""
-    rules = prepare(machine, q, k, **options)
-    block_q, block_k = block_sizes(machine, q.shape[1], block_q, block_k)
+    rules, block_q, block_k = prepare_blocks(machine, q, k, block_q, block_k, block_mask, **options)
     n, dv = q.shape[0], v.shape[1]
     o, lse = machine.empty("O", (n, dv), q.dtype), machine.empty("lse", (n,), q.dtype)
     for rows in blocks(n, block_q):
@@ -68,20 +67,21 @@ def fold(rules: Rules, state: tuple[Tile, Tile, Tile, Tile], k_j: Tile, v_j: Til
 @quiet
 def flash2_backward(
     machine: Machine, q: Ref, k: Ref, v: Ref, o: Ref, lse: Ref, do: Ref, *,
-    block_q: int | None = None, block_k: int | None = None, **options: Any,
+    block_q: int | None = None, block_k: int | None = None, block_mask: np.ndarray | None = None, **options: Any,
 ) -> tuple[Ref, Ref, Ref]:
     """dQ (N, D), dK (M, D) and dV (M, Dv), from what the forward returned and the gradient dO of O."""
-    rules = prepare(machine, q, k, **options)
-    block_q, block_k = block_sizes(machine, q.shape[1], block_q, block_k)
+    rules, block_q, block_k = prepare_blocks(machine, q, k, block_q, block_k, block_mask, **options)
     delta = row_sums(machine, o, do, block_q)
     dq = machine.full("dQ", q.shape, 0.0, q.dtype)
     dk, dv = machine.empty("dK", k.shape, q.dtype), machine.empty("dV", v.shape, q.dtype)
     for cols in blocks(k.shape[0], block_k):
         with machine.scope():
-            k_j, v_j = machine.load(k, cols), machine.load(v, cols)
-            dk_j, dv_j = machine.keep("dK", np.zeros_like(k_j)), machine.keep("dV", np.zeros_like(v_j))
-            for rows in rules.band.query_blocks(cols, block_q):
-                backward_step(rules, (q, lse, delta, do, dq), (k_j, v_j, dk_j, dv_j), rows, cols)
+            shapes = [(cols.stop - cols.start, x.shape[1]) for x in (k, v)]
+            dk_j, dv_j = (machine.keep(f"d{x}", np.zeros(shape, q.dtype)) for x, shape in zip("KV", shapes))
+            if seen := list(rules.band.query_blocks(cols, block_q)):
+                k_j, v_j = machine.load(k, cols), machine.load(v, cols)
+                for rows in seen:
+                    backward_step(rules, (q, lse, delta, do, dq), (k_j, v_j, dk_j, dv_j), rows, cols)
             machine.store(dk, cols, dk_j)
             machine.store(dv, cols, dv_j)
     return dq, dk, dv

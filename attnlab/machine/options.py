@@ -6,18 +6,19 @@ byte an element), ``scale``, ``dropout`` and ``seed``. Hidden keys and values mu
 their whole tile is skipped: what attnlab's functions do about NaN there is left out, for readability.
 """
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any
 
-from attnlab.arguments import check_dropout
+from attnlab.arguments import check_block_mask, check_dropout
 from attnlab.call import make_band
 from attnlab.costs.tiling import paper_blocks
 from attnlab.machine.machine import Machine, Ref
 from attnlab.machine.work import Tile
 from attnlab.dropout.numpy import kept
 from attnlab.scores.numpy import visibility
-from attnlab.geometry import Band
+from attnlab.geometry import Band, BlockMask
 
 import numpy as np
 
@@ -59,6 +60,19 @@ def block_sizes(machine: Machine, d: int, block_q: int | None, block_k: int | No
         b_r, b_c = paper_blocks(machine.sram.capacity // machine.itemsize, d)
         block_q, block_k = block_q or b_r, block_k or b_c
     return block_q, block_k
+
+
+def prepare_blocks(
+    machine: Machine, q: Ref, k: Ref, block_q: int | None, block_k: int | None, block_mask: Any, **options: Any
+) -> tuple[Rules, int, int]:
+    """The options of a run in tiles, and (B_r, B_c); what ``block_mask`` hides is left out of the band."""
+    rules = prepare(machine, q, k, **options)
+    block_q, block_k = block_sizes(machine, q.shape[1], block_q, block_k)
+    if block_mask is not None:
+        tiles = check_block_mask(block_mask, q.shape[0], k.shape[0], block_q, block_k)
+        band = dataclasses.replace(rules.band, block_mask=BlockMask(block_q, block_k, tiles))
+        rules = dataclasses.replace(rules, band=band)
+    return rules, block_q, block_k
 
 
 def prepare(

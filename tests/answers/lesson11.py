@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from attnlab.geometry import Band
-from attnlab.machine import block_sparse_forward
+from attnlab.machine import flash_forward
 
 
 def classes_by_loops(n, m, block_q, block_k, window):
@@ -137,7 +137,7 @@ def crossing_in_the_table(a, b, c):
 
 
 def sparse_by_package(machine, q, k, v, block_mask, block_q, block_k):
-    results = block_sparse_forward(machine, q, k, v, block_mask, block_q=block_q, block_k=block_k)
+    results = flash_forward(machine, q, k, v, block_q=block_q, block_k=block_k, block_mask=block_mask)
     return tuple(machine.fetch(x) for x in results)
 
 

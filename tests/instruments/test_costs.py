@@ -10,8 +10,9 @@ from attnlab.machine import Machine
 from attnlab.measure import attention_bytes
 from tests.support import oracle
 
-FORWARD = ("safe", "lazy", "online", "chunked", "flash", "flash2", "block_sparse")
-BACKWARD = ("safe", "chunked", "flash", "flash2", "block_sparse")
+TILED = ("flash", "flash2", "sparse flash", "sparse flash2")
+FORWARD = ("safe", "lazy", "online", "chunked", *TILED)
+BACKWARD = ("safe", "chunked", *TILED)
 RULES = [{}, {}, dict(causal=True), dict(window=2), dict(window=(None, 1)), dict(causal=True, window=(3, 0))]
 
 
@@ -41,9 +42,9 @@ def counted(name, call, gradient):
     options |= {"mask": on.put("mask", np.ones((n, m), bool))} if call.mask else {}
     options |= {"chunked": dict(query_chunk_size=call.block_q, key_chunk_size=call.block_k)}.get(name, {})
     options |= dict(block_q=call.block_q) if name == "safe" else {}
-    options |= dict(block_q=call.block_q, block_k=call.block_k) if name in ("flash", "flash2", "block_sparse") else {}
-    options |= dict(block_mask=call.tiles) if name == "block_sparse" else {}
-    program = name.replace("safe", "standard")
+    options |= dict(block_q=call.block_q, block_k=call.block_k) if name in TILED else {}
+    options |= dict(block_mask=call.tiles) if name.startswith("sparse") else {}
+    program = name.replace("safe", "standard").removeprefix("sparse ")
     found = getattr(machine, f"{program}_forward")(on, q, k, v, **options)
     if gradient:
         for count in (on.loads, on.stores, on.fills):
@@ -55,8 +56,8 @@ def counted(name, call, gradient):
 
 def closed_form(name, call, gradient, heads=1):
     """The cost of the same call."""
-    method = "flash" if name == "block_sparse" else name
-    hidden = call.hidden | (dict(block_mask=call.tiles) if name == "block_sparse" else {})
+    method = name.removeprefix("sparse ")
+    hidden = call.hidden | (dict(block_mask=call.tiles) if name != method else {})
     return (costs.backward if gradient else costs.forward)(
         method, *call.sizes, heads=heads, itemsize=call.itemsize, block_q=call.block_q, block_k=call.block_k,
         mask=call.mask, dropout=call.dropout, **hidden,
@@ -70,7 +71,7 @@ def positive(counts):
 
 @pytest.mark.parametrize(("name", "gradient"), [(x, False) for x in FORWARD] + [(x, True) for x in BACKWARD])
 def test_counted_is_the_closed_form(name, gradient):
-    for call in draws(12, name):
+    for call in draws(24, name):
         on, cost = counted(name, call, gradient), closed_form(name, call, gradient)
         assert positive(cost.reads) == positive(on.loads), call
         assert positive(cost.writes) == positive(on.stores), call
@@ -111,7 +112,7 @@ def test_visited_tiles_by_brute_force():
             assert (t.tiles, t.rows) == (len(visited), sum(r[i] for i, _ in visited))
             assert t.cols == sum(c[j] for _, j in visited)
             assert t.area == sum(r[i] * c[j] for i, j in visited)
-            assert t.keys == (m if tiles is None else sum(c.values()))
+            assert t.keys == sum(c.values())
 
 
 def test_the_exercise_of_lesson_09():

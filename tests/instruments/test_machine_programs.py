@@ -7,8 +7,9 @@ from attnlab import costs, dropout_mask, machine
 from attnlab.machine import Machine, OutOfSRAM
 from tests.support import oracle
 
-FORWARD = ("standard", "lazy", "online", "chunked", "flash", "flash2", "block_sparse")
-BACKWARD = ("standard", "chunked", "flash", "flash2", "block_sparse")
+TILED = ("flash", "flash2", "sparse flash", "sparse flash2")
+FORWARD = ("standard", "lazy", "online", "chunked", *TILED)
+BACKWARD = ("standard", "chunked", *TILED)
 SHAPES = [(7, 10, 5, 3), (8, 5, 2, 6), (1, 9, 3, 3), (6, 1, 1, 1)]
 OPTIONS = {
     "plain": {},
@@ -53,27 +54,28 @@ def run(name, arrays, options, block_q=3, block_k=4, gradient=False, on=None):
     options = dict(options)
     if "mask" in options:
         options["mask"] = on.put("mask", options["mask"])
-    if name in ("flash", "flash2", "block_sparse"):
+    if name in TILED:
         options |= dict(block_q=block_q, block_k=block_k)
     elif name == "chunked":
         options |= dict(query_chunk_size=block_q, key_chunk_size=block_k)
     elif name == "standard":
         options |= dict(block_q=block_q)
-    if name == "block_sparse":
+    program = name.removeprefix("sparse ")
+    if name != program:
         options["block_mask"] = random_tiles(len(arrays["Q"]), len(arrays["K"]), block_q, block_k)
-    found = getattr(machine, f"{name}_forward")(on, q, k, v, **options)
+    found = getattr(machine, f"{program}_forward")(on, q, k, v, **options)
     if not gradient:
         return found, on
     saved = found[1:] if name == "standard" else found
     for count in (on.loads, on.stores, on.fills):
         count.clear()
     on.work.products = on.work.exponentials = on.work.rest = 0
-    return getattr(machine, f"{name}_backward")(on, q, k, v, *saved, do, **options), on
+    return getattr(machine, f"{program}_backward")(on, q, k, v, *saved, do, **options), on
 
 
 def expected_options(name, options, n, m, block_q=3, block_k=4):
     """The oracle's options: a block mask is a mask of tiles."""
-    if name != "block_sparse":
+    if not name.startswith("sparse"):
         return options
     tiles = np.kron(random_tiles(n, m, block_q, block_k), np.ones((block_q, block_k), bool))[:n, :m].astype(bool)
     return options | {"mask": tiles & options.get("mask", True)}
@@ -160,18 +162,39 @@ def test_hidden_tiles_are_not_read():
     arrays["K"][4:] = arrays["V"][4:] = np.nan
     on = Machine()
     q, k, v, do = (on.put(x, arrays[x]) for x in ("Q", "K", "V", "dO"))
-    found = machine.block_sparse_forward(on, q, k, v, tiles, block_q=3, block_k=4)
+    sizes = dict(block_q=3, block_k=4, block_mask=tiles)
+    found = machine.flash_forward(on, q, k, v, **sizes)
     assert (on.loads["K"], on.loads["V"]) == (4 * 3, 4 * 2)
-    grads = machine.block_sparse_backward(on, q, k, v, *found, do, tiles, block_q=3, block_k=4)
+    grads = machine.flash_backward(on, q, k, v, *found, do, **sizes)
     assert np.isfinite(on.fetch(found[0])).all()
     assert (on.fetch(grads[1])[4:] == 0).all()
+
+
+@pytest.mark.parametrize("name", ["flash", "flash2"])
+def test_keys_that_nobody_sees_are_not_read(name):
+    """4 queries that see two keys each, the last of 12: keys 0 to 5 are in blocks that nobody needs."""
+    arrays, options = draw(4, 12, 3, 2), dict(window=(1, 0))
+    arrays["K"][:6] = arrays["V"][:6] = np.nan
+    found, on = run(name, arrays, options, 2, 2, gradient=True)
+    assert np.isfinite(on.fetch(found[0])).all()
+    assert (on.fetch(found[1])[:6] == 0).all()
+    assert on.loads["K"] == 6 * 3  # the backward's, of keys 6 to 11
+
+
+def test_a_block_mask_that_hides_nothing_changes_nothing():
+    arrays = draw(7, 10, 5, 3)
+    _, dense = run("flash", arrays, {})
+    tiles = np.ones((3, 3), bool)
+    _, sparse = run("flash", arrays, dict(block_mask=tiles))
+    for count in ("loads", "stores", "fills", "work", "peak"):
+        assert getattr(dense, count) == getattr(sparse, count)
 
 
 def test_a_block_mask_fits_the_blocks():
     on = Machine()
     q, k, v, _ = (on.put(name, x) for name, x in draw(6, 8, 3, 2).items())
-    with pytest.raises(ValueError, match=r"shape \(2, 3\); 6 queries by 8 keys need \(2, 2\)"):
-        machine.block_sparse_forward(on, q, k, v, np.ones((2, 3), bool), block_q=3, block_k=4)
+    with pytest.raises(ValueError, match=r"shape \(2, 3\); 6 queries by 8 keys .* need \(2, 2\)"):
+        machine.flash_forward(on, q, k, v, block_q=3, block_k=4, block_mask=np.ones((2, 3), bool))
 
 
 def test_dropout_needs_a_seed():
