@@ -1,0 +1,38 @@
+"""A part of a table of options in which every two options that meet in the table still meet."""
+
+import random
+from itertools import combinations
+
+import pytest
+
+
+def pairs(row):
+    """Every two values of a row, with their columns."""
+    return set(combinations(enumerate(row), 2))
+
+
+def pairwise(rows):
+    """The indices of few rows that hold every pair of the table; the same ones each time.
+
+    Rows that bring the most new pairs come first. Among those that bring as many, chance decides, so that a column
+    of few values is spread over the values of a long one.
+    """
+    order, seen, chosen = list(range(len(rows))), set(), []
+    random.Random(0).shuffle(order)
+    columns = len(rows[0]) if rows else 0
+    for wanted in range(columns * (columns - 1) // 2, 0, -1):
+        for i in order:
+            new = pairs(rows[i]) - seen
+            if len(new) >= wanted:
+                chosen.append(i)
+                seen |= new
+    return sorted(chosen)
+
+
+def parameters(rows, name="-".join):
+    """``rows`` for pytest.mark.parametrize, called ``name(row)``; what pairwise leaves out runs in ``make test-all``."""
+    rows = list(rows)
+    kept = set(pairwise(rows))
+    return [
+        pytest.param(*row, id=name(row), marks=() if i in kept else pytest.mark.full) for i, row in enumerate(rows)
+    ]

@@ -1,0 +1,44 @@
+"""The part of a table that runs every day loses no pair, is small, and is the same in every process."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.algorithms import test_agreement, test_gradients
+from tests.support.pairwise import pairs, pairwise, parameters
+
+TABLES = {"agreement": test_agreement.matrix, "gradients": test_gradients.matrix}
+
+
+def all_pairs(rows):
+    """Every pair of a table."""
+    return set().union(*map(pairs, rows))
+
+
+@given(rows=st.lists(st.tuples(*[st.integers(0, 4)] * 3), unique=True, max_size=60))
+def test_no_pair_of_any_table_is_lost(rows):
+    assert all_pairs(rows[i] for i in pairwise(rows)) == all_pairs(rows)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_no_pair_of_a_table_is_lost(table):
+    rows = list(TABLES[table]())
+    kept = pairwise(rows)
+    assert all_pairs(rows[i] for i in kept) == all_pairs(rows)
+    assert kept == pairwise(rows) == sorted(set(kept))
+
+
+@pytest.mark.parametrize("sizes", [(3, 6, 200), (2, 3, 4, 5), (7, 9)])
+def test_a_product_becomes_hardly_more_than_its_two_longest_columns(sizes):
+    rows = list(product(*map(range, sizes)))
+    *_, last, most = sorted(sizes)
+    assert last * most <= len(pairwise(rows)) <= 1.6 * last * most
+
+
+def test_what_is_left_out_runs_with_the_full_table():
+    rows = list(product("ab", "cd", "ef"))
+    marked = [row.values for row in parameters(rows) if row.marks]
+    assert len(marked) == len(rows) - len(pairwise(rows)) > 0
+    assert [row.id for row in parameters(rows)][:2] == ["a-c-e", "a-c-f"]
