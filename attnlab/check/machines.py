@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from attnlab.check.exercise import Case
 from attnlab.machine import Machine, Ref
 
 import numpy as np
@@ -41,3 +42,28 @@ def bench(inputs: dict[str, np.ndarray], capacity: int) -> tuple:
     """A machine whose SRAM holds ``capacity`` elements, and a reference to each of the named inputs in its HBM."""
     refs = {Handed(name, array.shape, array.dtype): array for name, array in inputs.items()}
     return Bench(refs, capacity), *refs
+
+
+def tiled_call(n: int, m: int, d: int, dv: int, block_q: int, block_k: int, scale: float = 1.0) -> tuple:
+    """A machine, references to random Q (n, d), multiplied by ``scale``, K (m, d) and V (m, dv), and the two blocks.
+
+    SRAM holds eq. 8.7, a second tile of scores and a second block of Q and O.
+    """
+    rng = np.random.default_rng(n + 100 * m)
+    inputs = {"Q": scale * rng.normal(size=(n, d)), "K": rng.normal(size=(m, d)), "V": rng.normal(size=(m, dv))}
+    return *bench(inputs, tiled_capacity(d + dv, block_q, block_k)), block_q, block_k
+
+
+def tiled_capacity(width: int, block_q: int, block_k: int) -> int:
+    """Elements of SRAM for eq. 8.7 with D + Dv = ``width``, a second tile of scores and a second block of Q and O."""
+    return 2 * block_q * block_k + (2 * block_q + block_k) * width + 10 * block_q
+
+
+def tiled_cases() -> list[Case]:
+    """From one query and one key to two blocks of either."""
+    return [
+        Case("ONE: one query, one key, tiles of 1 by 1", tiled_call(1, 1, 1, 1, 1, 1)),
+        Case("one tile: N = 2, M = 3, D = Dv = 2, tiles of 2 by 3", tiled_call(2, 3, 2, 2, 2, 3)),
+        Case("two blocks of keys: N = 2, M = 6, D = 4, Dv = 2, tiles of 2 by 3", tiled_call(2, 6, 4, 2, 2, 3)),
+        Case("two blocks of queries: N = 4, M = 3, D = Dv = 4, tiles of 2 by 3", tiled_call(4, 3, 4, 4, 2, 3)),
+    ]

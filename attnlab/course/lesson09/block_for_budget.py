@@ -1,17 +1,13 @@
 """Lesson 09, ★★: the smallest block of keys that keeps to a budget of bytes."""
 
-from attnlab.check.exercise import Case, Exercise, Function, Mistake
+from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
 def block_for_budget(N: int, D: int, itemsize: int, budget: int) -> int:
     """Smallest Bc ≥ 1 whose traffic (9.4), in numbers of ``itemsize`` bytes, is at most ``budget`` bytes; 0 if none."""
-    passes = affordable(N, D, budget // itemsize)
+    left = budget // itemsize - 2 * N * D  # in elements, for passes: eq. 9.4
+    passes = left // (3 * N * D + 4 * N)
     return -(-N // passes) if passes > 0 else 0
-
-
-def affordable(n: int, d: int, elements: int) -> int:
-    """The passes that so many elements pay for; not positive if none."""
-    return (elements - 2 * n * d) // (3 * n * d + 4 * n)
 
 
 def price(n: int, d: int, itemsize: int, passes: int) -> int:
@@ -43,63 +39,10 @@ def cases() -> list[Case]:
     return [Case(label, args) for label, args in calls]
 
 
-def by_elements(elements: Function) -> Function:
-    """A wrong answer with another number of elements to spend: elements(budget, itemsize)."""
-
-    def wrong(N: int, D: int, itemsize: int, budget: int) -> int:
-        passes = affordable(N, D, int(elements(budget, itemsize)))
-        return -(-N // passes) if passes > 0 else 0
-
-    return wrong
-
-
-def by_passes(passes: Function) -> Function:
-    """A wrong answer with another number of passes: passes(N, D, elements)."""
-
-    def wrong(N: int, D: int, itemsize: int, budget: int) -> int:
-        found = passes(N, D, budget // itemsize)
-        return -(-N // found) if found > 0 else 0
-
-    return wrong
-
-
-def by_block(block: Function, none: Function = lambda n: 0) -> Function:
-    """A wrong answer with another block for a number of passes, block(N, passes), or where there is none: none(N)."""
-
-    def wrong(N: int, D: int, itemsize: int, budget: int) -> int:
-        passes = affordable(N, D, budget // itemsize)
-        return block(N, passes) if passes > 0 else none(N)
-
-    return wrong
-
-
-def unguarded(N: int, D: int, itemsize: int, budget: int) -> int:
-    """Wrong: divides by no passes."""
-    return -(-N // affordable(N, D, budget // itemsize))
-
-
-def half_guarded(N: int, D: int, itemsize: int, budget: int) -> int:
-    """Wrong: forgets that the number of passes can be negative."""
-    passes = affordable(N, D, budget // itemsize)
-    return -(-N // passes) if passes != 0 else 0
-
-
-def inverted(N: int, D: int, itemsize: int, budget: int) -> int:
-    """Wrong: passes are not whole."""
-    left = budget // itemsize - 2 * N * D
-    return -(-N * (3 * N * D + 4 * N) // left) if left >= 3 * N * D + 4 * N else 0
-
-
-def rounded(n: int, passes: int) -> int:
-    """The next power of two."""
-    return 1 << (-(-n // passes) - 1).bit_length()
-
+BLOCK, PASS = "-(-N // passes)", "3 * N * D + 4 * N"
 
 EXERCISE = Exercise(
-    lesson="09",
-    stars=2,
-    reference=block_for_budget,
-    cases=cases,
+    lesson="09", stars=2, reference=block_for_budget, cases=cases,
     hints=(
         "Turn it around: how many passes can the budget pay for? Then: which is the smallest block with so few passes?",
         "In elements: budget // itemsize. Take away what is paid once, 2ND; each pass costs 3ND + 4N (eq. 9.4).",
@@ -107,60 +50,35 @@ EXERCISE = Exercise(
         "If not a single pass can be paid for, return 0.",
     ),
     mistakes=(
-        Mistake(
-            "You round the block down. With N // T keys the keys that are left over need one pass more than the budget "
-            "pays for: ⌈N/Bc⌉ ≤ T asks for Bc ≥ N/T, rounded up (eq. 9.1).",
-            by_block(lambda n, t: n // t), by_block(lambda n, t: max(n // t, 1)), by_block(lambda n, t: round(n / t)),
-        ),
-        Mistake(
-            "You compare bytes with elements. Eq. 9.4 counts elements; the budget pays for budget // itemsize of them.",
-            by_elements(lambda budget, itemsize: budget), by_elements(lambda budget, itemsize: budget * itemsize),
-        ),
-        Mistake(
-            "You forget K and V. 2ND is paid once, before the first pass (eq. 9.4).",
-            by_passes(lambda n, d, e: e // (3 * n * d + 4 * n)),
-        ),
-        Mistake(
-            "You let K and V cross in every pass. One block of them does in each pass, all of them once (eq. 9.4).",
-            by_passes(lambda n, d, e: e // (5 * n * d + 4 * n)),
-        ),
-        Mistake(
-            "Your passes are cheaper than they are: each moves Q, and O in and out, and l and m in and out, 3ND + 4N "
-            "(eq. 9.3).",
-            by_passes(lambda n, d, e: (e - 2 * n * d) // (3 * n * d)),
-            by_passes(lambda n, d, e: (e - 2 * n * d) // (2 * n * d)),
-            by_passes(lambda n, d, e: (e - 2 * n * d) // (2 * n * d + 4 * n)),
-            by_passes(lambda n, d, e: (e - 2 * n * d) // (3 * n * d + 2 * n)),
-        ),
-        Mistake(
-            "You solve eq. 9.4 with N/Bc passes, a fraction. Passes are whole (eq. 9.1): if the budget pays for 3.9, "
-            "only 3 are possible. Round the number of passes down first, then the block up.",
-            inverted,
-        ),
-        Mistake(
-            "You round the number of passes up and spend more than the budget. What eq. 9.4 leaves for passes is "
-            "divided rounding down.",
-            by_passes(lambda n, d, e: -(-(e - 2 * n * d) // (3 * n * d + 4 * n))),
-            by_passes(lambda n, d, e: (e - 2 * n * d) // (3 * n * d + 4 * n) + 1),
-        ),
-        Mistake(
-            "There may be no such block. Even one pass moves 5ND + 4N elements (eq. 9.4 with T_c = 1); if the budget "
-            "is smaller, return 0, before you divide by a number of passes that is 0 or negative.",
-            by_block(lambda n, t: -(-n // t), lambda n: n), by_block(lambda n, t: -(-n // t), lambda n: -1),
-            by_block(lambda n, t: -(-n // t), lambda n: 1), unguarded, half_guarded,
-        ),
-        Mistake(
-            "You return the number of passes. The block is asked for, N / T rounded up (eq. 9.1).",
-            by_block(lambda n, t: t), by_block(lambda n, t: min(t, n)),
-        ),
-        Mistake(
-            "You return the largest block, all keys in one pass. It always keeps to the budget if any does; the "
-            "smallest is asked for, as SRAM is scarce (eq. 8.7).",
-            by_block(lambda n, t: n),
-        ),
-        Mistake(
-            "You round to a power of two. Kernels like that, but a smaller block keeps to the budget (eq. 9.1).",
-            by_block(rounded),
-        ),
+        Mistake("You round the block down. With N // T keys the keys that are left over need one pass more than the "
+                "budget pays for: ⌈N/Bc⌉ ≤ T asks for Bc ≥ N/T, rounded up (eq. 9.1).",
+                but(BLOCK, "N // passes"), but(BLOCK, "max(N // passes, 1)"), but(BLOCK, "round(N / passes)")),
+        Mistake("You compare bytes with elements. Eq. 9.4 counts elements; the budget pays for budget // itemsize of "
+                "them.",
+                but("budget // itemsize", "budget"), but("budget // itemsize", "budget * itemsize")),
+        Mistake("You forget K and V. 2ND is paid once, before the first pass (eq. 9.4).", but(" - 2 * N * D", "")),
+        Mistake("You let K and V cross in every pass. One block of them does in each pass, all of them once (eq. 9.4).",
+                but(" - 2 * N * D", "", PASS, "5 * N * D + 4 * N")),
+        Mistake("Your passes are cheaper than they are: each moves Q, and O in and out, and l and m in and out, 3ND + "
+                "4N (eq. 9.3).",
+                but(PASS, "3 * N * D"), but(PASS, "2 * N * D"), but(PASS, "2 * N * D + 4 * N"),
+                but(PASS, "3 * N * D + 2 * N")),
+        Mistake("You solve eq. 9.4 with N/Bc passes, a fraction. Passes are whole (eq. 9.1): if the budget pays for "
+                "3.9, only 3 are possible. Round the number of passes down first, then the block up.",
+                but(BLOCK, f"-(-N * ({PASS}) // left)")),
+        Mistake("You round the number of passes up and spend more than the budget. What eq. 9.4 leaves for passes is "
+                "divided rounding down.",
+                but(f"left // ({PASS})", f"-(-left // ({PASS}))"), but(f"({PASS})", f"({PASS}) + 1")),
+        Mistake("There may be no such block. Even one pass moves 5ND + 4N elements (eq. 9.4 with T_c = 1); if the "
+                "budget is smaller, return 0, before you divide by a number of passes that is 0 or negative.",
+                but("else 0", "else N"), but("else 0", "else -1"), but("else 0", "else 1"),
+                but(" if passes > 0 else 0", ""), but("passes > 0", "passes != 0")),
+        Mistake("You return the number of passes. The block is asked for, N / T rounded up (eq. 9.1).",
+                but(BLOCK, "passes"), but(BLOCK, "min(passes, N)")),
+        Mistake("You return the largest block, all keys in one pass. It always keeps to the budget if any does; the "
+                "smallest is asked for, as SRAM is scarce (eq. 8.7).",
+                but(BLOCK, "N")),
+        Mistake("You round to a power of two. Kernels like that, but a smaller block keeps to the budget (eq. 9.1).",
+                but(BLOCK, f"1 << ({BLOCK} - 1).bit_length()")),
     ),
 )

@@ -1,11 +1,12 @@
 """Lesson 09, ★: the traffic of FlashAttention's forward."""
 
-from attnlab.check.exercise import Case, Exercise, Function, Mistake
+from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
 def traffic(N: int, D: int, Bc: int) -> int:
     """Elements that FlashAttention's forward moves, N queries and keys, D = Dv, blocks of Bc keys; without fills."""
-    return 2 * N * D + -(-N // Bc) * (3 * N * D + 4 * N)
+    passes = -(-N // Bc)  # eq. 9.1
+    return 2 * N * D + passes * (3 * N * D + 4 * N)  # eq. 9.4
 
 
 def cases() -> list[Case]:
@@ -23,91 +24,53 @@ def cases() -> list[Case]:
     return [Case(label, args) for label, args in calls]
 
 
-def made(a_pass: Function, once: Function = lambda n, d: 2 * n * d) -> Function:
-    """A wrong answer with T_c passes: elements in each, and once."""
-    return lambda N, D, Bc: once(N, D) + -(-N // Bc) * a_pass(N, D)
-
-
-def by_passes(passes: Function) -> Function:
-    """A wrong answer with another number of passes."""
-    return lambda N, D, Bc: 2 * N * D + passes(N, Bc) * (3 * N * D + 4 * N)
-
+PASSES, ONCE, PASS, ALL = "-(-N // Bc)", "2 * N * D +", "3 * N * D + 4 * N", "2 * N * D + passes * (3 * N * D + 4 * N)"
 
 EXERCISE = Exercise(
-    lesson="09",
-    stars=1,
-    reference=traffic,
-    cases=cases,
+    lesson="09", stars=1, reference=traffic, cases=cases,
     hints=(
         "How often does each array cross? K and V stay on the chip for a whole pass, Q, O, l and m come by in each.",
         "A pass reads Q, O, l, m and writes O, l, m (eq. 9.3).",
         "The number of passes is N / Bc, rounded up: -(-N // Bc) is that in integers.",
     ),
     mistakes=(
-        Mistake(
-            "You count tiles: a factor T_r·T_c. Each tile brings only B_r rows, and T_r blocks of B_r rows are N rows "
-            "(eq. 9.2), so a pass moves 3ND + 4N however the queries are cut.",
-            by_passes(lambda n, b: (-(-n // b)) ** 2),
-        ),
-        Mistake(
-            "You round the number of passes down. The keys that are left over at the end need a pass of their own "
-            "(eq. 9.1).",
-            by_passes(lambda n, b: n // b), by_passes(lambda n, b: max(n // b, 1)),
-            by_passes(lambda n, b: round(n / b)),
-        ),
-        Mistake(
-            "You divide N by Bc without rounding. A pass with a few keys moves as much of Q and O as any other: the "
-            "number of passes is a whole number, rounded up (eq. 9.1).",
-            by_passes(lambda n, b: n / b), lambda N, D, Bc: 2 * N * D + int(N / Bc * (3 * N * D + 4 * N)),
-        ),
-        Mistake(
-            "You always add a pass: where Bc divides N, N // Bc + 1 is one too many. -(-N // Bc) rounds up (eq. 9.1).",
-            by_passes(lambda n, b: n // b + 1),
-        ),
-        Mistake(
-            "You take Bc for the number of passes. Bc is how many keys a block has; there are ⌈N/Bc⌉ blocks (eq. 9.1).",
-            by_passes(lambda n, b: b),
-        ),
-        Mistake(
-            "You count every array once. That is what the arrays hold, not what crosses: Q, O, l and m come by in "
-            "every pass (eq. 9.4).",
-            lambda N, D, Bc: 4 * N * D, lambda N, D, Bc: 5 * N * D + 4 * N, lambda N, D, Bc: 4 * N * D + 2 * N,
-            lambda N, D, Bc: 4 * N * D + 4 * N,
-        ),
-        Mistake(
-            "You count O once in a pass. It comes to the chip and goes back, so with Q there are three arrays of N·D "
-            "(eq. 9.3).",
-            made(lambda n, d: 2 * n * d + 4 * n), made(lambda n, d: 2 * n * d + 3 * n),
-            made(lambda n, d: 2 * n * d + 2 * n), made(lambda n, d: 2 * n * d),
-        ),
-        Mistake(
-            "You leave out l and m, or count them in one direction only. Each has N numbers, read and written in every "
-            "pass: 4N (eq. 9.3).",
-            made(lambda n, d: 3 * n * d), made(lambda n, d: 3 * n * d + 2 * n), made(lambda n, d: 3 * n * d + 3 * n),
-        ),
-        Mistake(
-            "You let K and V cross in every pass. A pass is made with *one* block of keys; all blocks together are K "
-            "and V once (eq. 9.4).",
-            made(lambda n, d: 5 * n * d + 4 * n, lambda n, d: 0),
-        ),
-        Mistake(
-            "You forget K and V. Each crosses once: 2ND (eq. 9.4).",
-            made(lambda n, d: 3 * n * d + 4 * n, lambda n, d: 0),
-            made(lambda n, d: 3 * n * d + 4 * n, lambda n, d: n * d),
-        ),
-        Mistake(
-            "You count Q and O as in the loop with the queries outside, where they cross once and K and V in every "
-            "pass (eq. 9.10). Here the keys are outside: eq. 9.4.",
-            made(lambda n, d: 2 * n * d, lambda n, d: 2 * n * d + n),
-        ),
-        Mistake(
-            "You include the fills of O, l and m. They are counted apart (section 2); eq. 9.4 has loads and stores "
-            "only.",
-            made(lambda n, d: 3 * n * d + 4 * n, lambda n, d: 3 * n * d + 2 * n),
-        ),
-        Mistake(
-            "You return bytes. Elements are asked for: eq. 9.4 as it stands.",
-            lambda N, D, Bc: 2 * traffic(N, D, Bc), lambda N, D, Bc: 4 * traffic(N, D, Bc),
-        ),
+        Mistake("You count tiles: a factor T_r·T_c. Each tile brings only B_r rows, and T_r blocks of B_r rows are N "
+                "rows (eq. 9.2), so a pass moves 3ND + 4N however the queries are cut.",
+                but("passes *", "passes**2 *")),
+        Mistake("You round the number of passes down. The keys that are left over at the end need a pass of their own "
+                "(eq. 9.1).",
+                but(PASSES, "N // Bc"), but(PASSES, "max(N // Bc, 1)"), but(PASSES, "round(N / Bc)")),
+        Mistake("You divide N by Bc without rounding. A pass with a few keys moves as much of Q and O as any other: "
+                "the number of passes is a whole number, rounded up (eq. 9.1).",
+                but(PASSES, "N / Bc"), but("passes * (3 * N * D + 4 * N)", "int(N / Bc * (3 * N * D + 4 * N))")),
+        Mistake("You always add a pass: where Bc divides N, N // Bc + 1 is one too many. -(-N // Bc) rounds up "
+                "(eq. 9.1).",
+                but(PASSES, "N // Bc + 1")),
+        Mistake("You take Bc for the number of passes. Bc is how many keys a block has; there are ⌈N/Bc⌉ blocks "
+                "(eq. 9.1).",
+                but(PASSES, "Bc")),
+        Mistake("You count every array once. That is what the arrays hold, not what crosses: Q, O, l and m come by in "
+                "every pass (eq. 9.4).",
+                but(ALL, "4 * N * D"), but(ALL, "5 * N * D + 4 * N"), but(ALL, "4 * N * D + 2 * N"),
+                but(ALL, "4 * N * D + 4 * N")),
+        Mistake("You count O once in a pass. It comes to the chip and goes back, so with Q there are three arrays of "
+                "N·D (eq. 9.3).",
+                but(PASS, "2 * N * D + 4 * N"), but(PASS, "2 * N * D + 3 * N"), but(PASS, "2 * N * D + 2 * N"),
+                but(PASS, "2 * N * D")),
+        Mistake("You leave out l and m, or count them in one direction only. Each has N numbers, read and written in "
+                "every pass: 4N (eq. 9.3).",
+                but(PASS, "3 * N * D"), but(PASS, "3 * N * D + 2 * N"), but(PASS, "3 * N * D + 3 * N")),
+        Mistake("You let K and V cross in every pass. A pass is made with *one* block of keys; all blocks together are "
+                "K and V once (eq. 9.4).",
+                but(ONCE, "", PASS, "5 * N * D + 4 * N")),
+        Mistake("You forget K and V. Each crosses once: 2ND (eq. 9.4).", but(ONCE, ""), but(ONCE, "N * D +")),
+        Mistake("You count Q and O as in the loop with the queries outside, where they cross once and K and V in every "
+                "pass (eq. 9.10). Here the keys are outside: eq. 9.4.",
+                but(ONCE, "2 * N * D + N +", PASS, "2 * N * D")),
+        Mistake("You include the fills of O, l and m. They are counted apart (section 2); eq. 9.4 has loads and stores "
+                "only.",
+                but(ONCE, "3 * N * D + 2 * N +")),
+        Mistake("You return bytes. Elements are asked for: eq. 9.4 as it stands.",
+                but(ALL, f"2 * ({ALL})"), but(ALL, f"4 * ({ALL})")),
     ),
 )
