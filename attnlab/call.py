@@ -6,7 +6,8 @@
     D, Dv   size of a query or key, size of a value
     G       query heads that read one key head, Hq / Hk; head h reads key head h // G
 
-The checks themselves are in checks.py. Array-free: one file serves three backends.
+A call is bound once, checked, and handed to a core as core(rules, sizes, x): what JAX compiles for in front, the
+arrays in one bundle. The checks themselves are in arguments.py. Array-free: one file serves three libraries.
 """
 
 import dataclasses
@@ -16,10 +17,10 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from attnlab.arguments import (
-    LIBRARIES, boolean, check_arrays, check_bias, check_block_mask, check_dropout, check_mask, check_shapes,
+    LIBRARIES, boolean, check_arrays, check_bias, check_block_mask, check_dropout, check_kind, check_mask, check_shapes,
     check_static, integer, kind_of, number, window_sides,
 )
 from attnlab.geometry import Band, BlockMask
@@ -69,26 +70,29 @@ class Rules:
     heads: tuple[int, ...]  # (*batch, Hk, G)
 
 
-@dataclass(frozen=True)
-class Call:
-    """A checked call: arrays with heads grouped, query (*batch, Hk, G, N, D), key (*batch, Hk, M, D)."""
+Sizes = tuple[int | None, ...]  # block sizes in the order of the signature, None where the machine may choose
+
+
+class Inputs(NamedTuple):
+    """The arrays of a call, heads grouped: query (*batch, Hk, G, N, D), key (*batch, Hk, M, D), value likewise.
+
+    For JAX a pytree, for PyTorch's autograd a flat tuple. ``seed`` is an integer, in JAX an array.
+    """
 
     query: Any
     key: Any
     value: Any
-    mask: Any
-    bias: Any
-    seed: Any
-    rules: Rules
-    blocks: dict[str, int | None]
+    mask: Any = None
+    bias: Any = None
+    seed: Any = None
 
 
-def backend(name: str, x: Any, package: str) -> Any:
-    """The module of ``package`` (such as 'attnlab.tiled') that serves arrays like ``x``, the argument ``name``."""
+def library_of(name: str, x: Any) -> str:
+    """'numpy', 'jax' or 'torch'; a TypeError for an argument ``name`` that is no array."""
     kind = kind_of(x)
     if kind is None:
         raise TypeError(f"{name} is of type {type(x).__name__}; attnlab takes NumPy, JAX and PyTorch arrays")
-    return importlib.import_module(f"{package}.{kind}")
+    return kind
 
 
 def missing(library: str) -> ModuleNotFoundError:
@@ -108,47 +112,17 @@ def make_band(n: int, m: int, causal: bool, window: Any) -> Band:
     return Band(n, m, left, right)
 
 
-def prepare(
-    kind: str,
-    query: Any,
-    key: Any,
-    value: Any,
-    *,
-    causal: Any = False,
-    window: Any = None,
-    mask: Any = None,
-    bias: Any = None,
-    scale: Any = None,
-    dropout: Any = 0.0,
-    seed: Any = None,
-    block_mask: Any = None,
-    **blocks: Any,
-) -> Call:
-    """Check one call and group its heads. Every view is free: splitting an axis copies nothing."""
-    check_arrays(kind, query=query, key=key, value=value)
+def group(query: Any, key: Any, value: Any) -> tuple[Any, Any, Any]:
+    """Check the three arrays and group their heads: (*batch, Hk, G, N, D), (*batch, Hk, M, D), (*batch, Hk, M, Dv).
+
+    A 2-D array is one head. Every result is a view: splitting an axis copies nothing.
+    """
+    check_arrays(kind_of(query), query=query, key=key, value=value)
     check_shapes(tuple(query.shape), tuple(key.shape), tuple(value.shape))
-    check_static(causal=causal, window=window, scale=scale, dropout=dropout, **blocks)
     *batch, hq, n, d = query.shape if query.ndim > 2 else (1, *query.shape)
     hk = key.shape[-3] if key.ndim > 2 else 1
-    m, dv = value.shape[-2:]
-    heads = (*batch, hk, hq // max(hk, 1) or 1)
-    target = (*query.shape[:-1], m)
-    if mask is not None:
-        check_mask(mask, query, target)
-        mask = group_heads(mask, heads)
-    if bias is not None:
-        check_bias(bias, query, target)
-        bias = group_heads(bias, heads)
-    band = make_band(n, m, boolean("causal", causal), window)
-    p = check_dropout(dropout, seed, kind)
-    scale = 1 / math.sqrt(max(d, 1)) if scale is None else number("scale", scale)
-    blocks = {name: size if size is None else integer(name, size, 1) for name, size in blocks.items()}
-    if block_mask is not None:
-        tiles = check_block_mask(block_mask, n, m, **blocks)
-        band = dataclasses.replace(band, block_mask=BlockMask(blocks["block_q"], blocks["block_k"], tiles))
-    query = query.reshape((*heads, n, d))
-    key, value = key.reshape((*heads[:-1], m, d)), value.reshape((*heads[:-1], m, dv))
-    return Call(query, key, value, mask, bias, seed, Rules(scale, band, p, heads), blocks)
+    query = query.reshape((*batch, hk, hq // max(hk, 1) or 1, n, d))
+    return query, *(x.reshape((*batch, hk, *x.shape[-2:])) for x in (key, value))
 
 
 def group_heads(x: Any, heads: tuple[int, ...]) -> Any:
@@ -158,35 +132,64 @@ def group_heads(x: Any, heads: tuple[int, ...]) -> Any:
     return x.reshape((*shape[:-3], *split, *shape[-2:]))
 
 
-def bind(public: Callable, signature: inspect.Signature, args: tuple, kwargs: dict) -> inspect.BoundArguments:
-    """The arguments by name; a TypeError names the function, as Python's own would."""
-    try:
-        return signature.bind(*args, **kwargs)
-    except TypeError as error:
-        raise TypeError(f"{public.__name__}() {error}") from None
+def prepare(
+    kind: str, query: Any, key: Any, value: Any, *, causal: Any, window: Any, mask: Any, bias: Any, scale: Any,
+    dropout: Any, seed: Any, block_mask: Any = None, **sizes: Any,
+) -> tuple[Rules, Sizes, Inputs]:
+    """Check one call and turn it into what a core takes."""
+    x = Inputs(*group(query, key, value), seed=seed)
+    check_static(causal=causal, window=window, scale=scale, dropout=dropout, **sizes)
+    (*heads, n, d), m = x.query.shape, key.shape[-2]
+    heads, shape = tuple(heads), (*query.shape[:-1], m)
+    if mask is not None:
+        check_mask(mask, query, shape)
+        x = x._replace(mask=group_heads(mask, heads))
+    if bias is not None:
+        check_bias(bias, query, shape)
+        x = x._replace(bias=group_heads(bias, heads))
+    band = make_band(n, m, boolean("causal", causal), window)
+    p = check_dropout(dropout, seed, kind)
+    scale = 1 / math.sqrt(max(d, 1)) if scale is None else number("scale", scale)
+    sizes = {name: size if size is None else integer(name, size, 1) for name, size in sizes.items()}
+    if block_mask is not None:
+        tiles = check_block_mask(block_mask, n, m, **sizes)
+        band = dataclasses.replace(band, block_mask=BlockMask(sizes["block_q"], sizes["block_k"], tiles))
+    return Rules(scale, band, p, heads), tuple(sizes.values()), x
+
+
+def attend(kind: str, core: Callable, *, return_lse: Any, **arguments: Any) -> Any:
+    """One call: check it, run the core, give the results the shape of the query."""
+    check_static(return_lse=return_lse)
+    return_lse = boolean("return_lse", return_lse)
+    out, lse = core(*prepare(kind, **arguments))
+    rows = tuple(arguments["query"].shape[:-1])
+    out = out.reshape((*rows, out.shape[-1]))
+    return (out, lse.reshape(rows)) if return_lse else out
 
 
 def dispatches(public: Function) -> Function:
-    """Decorator of a public signature: call the function of that name in the file of the query's library."""
-    signature = inspect.signature(public)
+    """Decorator of a public signature, whose body is ``return locals()``: Python binds the call, once.
+
+    The core is that of the function of the same name in the file of the query's library.
+    """
 
     @functools.wraps(public)
     def function(*args: Any, **kwargs: Any) -> Any:
-        query = bind(public, signature, args, kwargs).arguments["query"]
-        module = backend("query", query, public.__module__)
-        return getattr(module, public.__name__)(*args, **kwargs)
+        arguments = public(*args, **kwargs)
+        kind = library_of("query", arguments["query"])
+        module = importlib.import_module(f"{public.__module__}.{kind}")
+        return attend(kind, getattr(module, public.__name__).core, **arguments)
 
     function.__doc__ = inspect.cleandoc(public.__doc__) + "\n\n" + inspect.cleandoc(ARGUMENTS)
     return function
 
 
 def implements(public: Function) -> Callable[[Callable], Function]:
-    """Decorator of a core: it gets the signature and the documentation of ``public``, its checks and its shapes.
+    """Decorator of a core: names it as one of ``public``, and gives it that signature, for calls by its own file.
 
-    The core is called as core(query, key, value, mask, bias, seed, rules, **block sizes) with grouped
-    heads and returns (out, lse); which library it serves is the name of its file.
+    The core is called as core(rules, sizes, x) and returns (out, lse) with grouped heads; which library it
+    serves is the name of its file.
     """
-    signature = inspect.signature(public)
 
     def decorate(core: Callable) -> Callable:
         name = core.__module__.rpartition(".")[2]
@@ -194,19 +197,11 @@ def implements(public: Function) -> Callable[[Callable], Function]:
 
         @functools.wraps(public)
         def function(*args: Any, **kwargs: Any) -> Any:
-            bound = bind(public, signature, args, kwargs)
-            bound.apply_defaults()
-            check_static(return_lse=bound.arguments["return_lse"])
-            return_lse = boolean("return_lse", bound.arguments.pop("return_lse"))
-            call = prepare(kind, **bound.arguments)
-            out, lse = core(
-                call.query, call.key, call.value, call.mask, call.bias, call.seed, call.rules, **call.blocks
-            )
-            rows = tuple(bound.arguments["query"].shape[:-1])
-            out = out.reshape((*rows, out.shape[-1]))
-            return (out, lse.reshape(rows)) if return_lse else out
+            arguments = public.__wrapped__(*args, **kwargs)
+            check_kind("query", arguments["query"], kind)
+            return attend(kind, core, **arguments)
 
-        function.__module__ = core.__module__
+        function.__module__, function.core = core.__module__, core
         return function
 
     return decorate

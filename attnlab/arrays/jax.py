@@ -1,11 +1,9 @@
 """Arrays in JAX: the annotations of every core, the accumulation dtype, products of grouped heads."""
 
 import functools
-import inspect
 from collections.abc import Callable
-from typing import Any
 
-from attnlab.call import Rules, missing
+from attnlab.call import Inputs, Rules, Sizes, missing
 from attnlab.typing import Bool, Float, UInt32
 
 try:
@@ -40,13 +38,14 @@ def compiled(core: Callable) -> Callable:
 
     With no query, or no key to see, nothing is left to compute.
     """
-    core = jax.jit(core, static_argnames=list(inspect.signature(core).parameters)[6:])
+    compiled_core = jax.jit(core, static_argnums=(0, 1))
 
     @functools.wraps(core)
-    def call(q: Any, k: Any, v: Any, mask: Any, bias: Any, seed: Any, rules: Rules, **sizes: Any) -> tuple[Any, Any]:
-        if 0 in (*q.shape[:-1], k.shape[-2]):
-            return jnp.zeros((*q.shape[:-1], v.shape[-1]), q.dtype), jnp.full(q.shape[:-1], -jnp.inf, accumulator(q))
-        return core(q, k, v, mask, bias, seed if seed is None else jnp.uint32(seed), rules, **sizes)
+    def call(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
+        rows, dv = x.query.shape[:-1], x.value.shape[-1]
+        if 0 in (*rows, x.key.shape[-2]):
+            return jnp.zeros((*rows, dv), x.query.dtype), jnp.full(rows, -jnp.inf, accumulator(x.query))
+        return compiled_core(rules, sizes, x if x.seed is None else x._replace(seed=jnp.uint32(x.seed)))
 
     return call
 

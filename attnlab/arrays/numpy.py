@@ -16,8 +16,10 @@ Lse = Float[Array, "*batch Hk G N"]
 
 Rows = Float[Array, "*batch Hk G R D"]
 Keys = Float[Array, "*batch Hk C D"]
+Values = Float[Array, "*batch Hk C Dv"]
 Tile = Float[Array, "*batch Hk G R C"]
 Visible = Bool[Array, "*#batch #Hk #G #R #C"] | None
+Shift = Float[Array, "*#batch #Hk #G #R #C"] | None
 
 quiet = np.errstate(all="ignore")
 """As a decorator: −∞ scores, subnormal weights and NaN in padding are no reason to warn."""

@@ -4,9 +4,8 @@ import functools
 from collections.abc import Callable
 from contextlib import nullcontext
 from numbers import Integral
-from typing import Any
 
-from attnlab.call import missing
+from attnlab.call import Inputs, Rules, Sizes, missing
 from attnlab.typing import Bool, Float
 
 try:
@@ -32,15 +31,15 @@ Visible = Bool[Array, "*#batch #Hk #G #R #C"] | None
 Shift = Float[Array, "*#batch #Hk #G #R #C"] | None
 
 
-def no_autocast(function: Callable) -> Callable:
+def no_autocast(core: Callable) -> Callable:
     """As a decorator: autocast is off inside, or tile products would be bfloat16 under a float32 label."""
 
-    @functools.wraps(function)
-    def wrapped(query: Any, *args: Any, **kwargs: Any) -> Any:
-        device = query.device.type
+    @functools.wraps(core)
+    def wrapped(rules: Rules, sizes: Sizes, x: Inputs, *rest: Array | bool) -> tuple[Array, ...]:
+        device = x.query.device.type
         off = torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
         with off:
-            return function(query, *args, **kwargs)
+            return core(rules, sizes, x, *rest)
 
     return wrapped
 
@@ -50,8 +49,11 @@ def accumulator(x: Array) -> torch.dtype:
     return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
-def anywhere(x: Bool[Array, "..."], *axes: int) -> Bool[Array, "..."]:
-    """x.any(axes): the largest byte, which a CPU finds at least five times as fast. Of nothing there is no largest."""
+def anywhere(x: Bool[Array, "..."], axes: int | tuple[int, ...] = ()) -> Bool[Array, "..."]:
+    """`x.any(axes)`, of all axes by default, as a maximum of bytes: five times as fast on a CPU.
+
+    Empty x falls back to any(): amax of nothing raises.
+    """
     return x.to(torch.uint8).amax(axes).bool() if x.numel() else x.any(axes)
 
 

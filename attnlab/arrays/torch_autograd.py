@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnlab.arrays.torch import no_autocast
+from attnlab.call import Inputs, Rules, Sizes
 
 from torch import Tensor as Array
 from torch.autograd import Function
@@ -21,8 +22,8 @@ from torch.func import vjp
 class Algorithm:
     """A core, its gradient, and a plain formula of the same result for derivatives of the gradient.
 
-    core(query, key, value, mask, bias, *options) gives (out, lse), and so does plain; backward(query, key, value,
-    mask, bias, out, lse, dout, dlse, *options, wants_bias) gives dq, dk, dv and, where wanted, dbias.
+    core(rules, sizes, x) gives (out, lse), and so does plain; backward(rules, sizes, x, out, lse, dout, dlse,
+    wants_bias) gives dq, dk, dv and, where wanted, dbias.
     """
 
     core: Callable
@@ -37,8 +38,8 @@ def custom_gradient(backward: Callable, plain: Callable | None = None) -> Callab
         algorithm = Algorithm(core, no_autocast(backward), plain and no_autocast(plain))
 
         @functools.wraps(core)
-        def function(*arrays_and_options: Any, **sizes: Any) -> tuple[Array, Array]:
-            return Attention.apply(algorithm, *arrays_and_options, *sizes.values())
+        def function(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Array, Array]:
+            return Attention.apply(algorithm, rules, sizes, *x)
 
         return function
 
@@ -46,27 +47,28 @@ def custom_gradient(backward: Callable, plain: Callable | None = None) -> Callab
 
 
 class Attention(Function):
-    """(out, lse) of (algorithm, query, key, value, mask, bias, *options)."""
+    """(out, lse) of (algorithm, rules, sizes, *inputs)."""
 
     @staticmethod
-    def forward(algorithm: Algorithm, *args: Any) -> tuple[Array, Array]:
-        return algorithm.core(*args)
+    def forward(algorithm: Algorithm, rules: Rules, sizes: Sizes, *inputs: Any) -> tuple[Array, Array]:
+        return algorithm.core(rules, sizes, Inputs(*inputs))
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: tuple[Array, Array]) -> None:
-        ctx.algorithm, *arrays = inputs[:6]
-        ctx.options = inputs[6:]
-        ctx.save_for_backward(*arrays, *output)
+    def setup_context(ctx: Any, arguments: tuple, results: tuple[Array, Array]) -> None:
+        ctx.algorithm, ctx.rules, ctx.sizes, *inputs = arguments
+        keep(ctx, Inputs(*inputs), *results)
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Array | None) -> tuple:
-        saved, wants_bias = ctx.saved_tensors, ctx.needs_input_grad[5]
-        cotangents = [  # of a result that the loss does not use: 0, without memory
-            x.new_zeros(()).expand_as(x) if dx is None else dx for x, dx in zip(saved[5:], cotangents)
+        x, *results = kept(ctx)
+        _, _, _, *wants = ctx.needs_input_grad
+        wants_bias = Inputs(*wants).bias
+        cotangents = [  # the loss does not use this result: its gradient is an expanded 0, which takes no memory
+            y.new_zeros(()).expand_as(y) if dy is None else dy for y, dy in zip(results, cotangents)
         ]
-        dq, dk, dv, *dbias = Gradient.apply(ctx.algorithm, *saved, *cotangents, *ctx.options, wants_bias)
-        return None, dq, dk, dv, None, *(dbias or [None]), *[None] * len(ctx.options)
+        grads = Gradient.apply(ctx.algorithm, ctx.rules, ctx.sizes, wants_bias, *results, *cotangents, *x)
+        return None, None, None, *named(*grads)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Array | None) -> None:
@@ -74,23 +76,26 @@ class Attention(Function):
         raise NotImplementedError(f"{name} has no forward-mode derivative; use safe_attention")
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple, algorithm: Algorithm, *args: Any) -> tuple:
-        sizes = [info.batch_size] * 3 + [1, 1]  # mask and bias broadcast over the new axis
-        return Attention.apply(algorithm, *leading(args, in_dims[1:], sizes)), (0, 0)
+    def vmap(info: Any, dims: tuple, algorithm: Algorithm, rules: Rules, sizes: Sizes, *inputs: Any) -> tuple:
+        _, _, _, *dims = dims
+        x = batched(Inputs(*inputs), Inputs(*dims), info.batch_size, bias_size=1)
+        return Attention.apply(algorithm, rules, sizes, *x), (0, 0)
 
 
 class Gradient(Function):
-    """dq, dk, dv, dbias of (algorithm, query, key, value, mask, bias, out, lse, dout, dlse, *options, wants_bias)."""
+    """dq, dk, dv and, where wanted, dbias of (algorithm, rules, sizes, wants_bias, out, lse, dout, dlse, *inputs)."""
 
     @staticmethod
-    def forward(algorithm: Algorithm, *args: Any) -> tuple[Array, ...]:
-        return algorithm.backward(*args)
+    def forward(
+        algorithm: Algorithm, rules: Rules, sizes: Sizes, wants_bias: bool,
+        out: Array, lse: Array, dout: Array, dlse: Array, *inputs: Any,
+    ) -> tuple[Array, ...]:  # fmt: skip
+        return algorithm.backward(rules, sizes, Inputs(*inputs), out, lse, dout, dlse, wants_bias)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: tuple[Array, ...]) -> None:
-        ctx.algorithm, *arrays = inputs[:6]
-        *ctx.options, ctx.wants_bias = inputs[10:]
-        ctx.save_for_backward(*arrays, *inputs[8:10])
+    def setup_context(ctx: Any, arguments: tuple, results: tuple[Array, ...]) -> None:
+        ctx.algorithm, ctx.rules, ctx.sizes, ctx.wants_bias, _, _, dout, dlse, *inputs = arguments
+        keep(ctx, Inputs(*inputs), dout, dlse)
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Array) -> tuple:
@@ -98,30 +103,59 @@ class Gradient(Function):
         if ctx.algorithm.plain is None:
             name = ctx.algorithm.core.__name__
             raise NotImplementedError(f"{name} is not twice differentiable; use safe_attention")
-        query, key, value, mask, bias, dout, dlse = ctx.saved_tensors
-        arrays = [query, key, value] if bias is None else [query, key, value, bias]
+        x, dout, dlse = kept(ctx)
+        arrays = [x.query, x.key, x.value] if x.bias is None else [x.query, x.key, x.value, x.bias]
 
-        def plain(query: Array, key: Array, value: Array, bias: Array | None = None) -> tuple[Array, Array]:
-            return ctx.algorithm.plain(query, key, value, mask, bias, *ctx.options)
+        def plain(*arrays: Array) -> tuple[Array, Array]:
+            return ctx.algorithm.plain(ctx.rules, ctx.sizes, named(*arrays)._replace(mask=x.mask, seed=x.seed))
 
         def gradient(dout: Array, dlse: Array, *arrays: Array) -> tuple[Array, ...]:
-            return vjp(plain, *arrays)[1]((dout, dlse))[: 3 + ctx.wants_bias]
+            dq, dk, dv, *dbias = vjp(plain, *arrays)[1]((dout, dlse))
+            return dq, dk, dv, *(dbias if ctx.wants_bias else ())
 
-        ddout, ddlse, dq, dk, dv, *dbias = vjp(gradient, dout, dlse, *arrays)[1](cotangents)
-        rest = [None] * (len(ctx.options) + 1)
-        return None, dq, dk, dv, None, *(dbias or [None]), None, None, ddout, ddlse, *rest
+        ddout, ddlse, *grads = vjp(gradient, dout, dlse, *arrays)[1](cotangents)
+        return None, None, None, None, None, None, ddout, ddlse, *named(*grads)
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple, algorithm: Algorithm, *args: Any) -> tuple:
-        sizes = [info.batch_size] * 3 + [1] + [info.batch_size] * 5  # each example has its own dbias
-        grads = Gradient.apply(algorithm, *leading(args, in_dims[1:], sizes))
+    def vmap(
+        info: Any, dims: tuple, algorithm: Algorithm, rules: Rules, sizes: Sizes, wants_bias: bool,
+        out: Array, lse: Array, dout: Array, dlse: Array, *inputs: Any,
+    ) -> tuple:  # fmt: skip
+        _, _, _, _, at_out, at_lse, at_dout, at_dlse, *dims = dims
+        results = [
+            leading(y, dim, info.batch_size)
+            for y, dim in ((out, at_out), (lse, at_lse), (dout, at_dout), (dlse, at_dlse))
+        ]
+        x = batched(Inputs(*inputs), Inputs(*dims), info.batch_size, bias_size=info.batch_size)
+        grads = Gradient.apply(algorithm, rules, sizes, wants_bias, *results, *x)
         return grads, (0,) * len(grads)
 
 
-def leading(args: tuple, in_dims: tuple, sizes: list[int]) -> list:
-    """The arrays with the vmapped axis in front; one that has none gets it without a copy."""
-    arrays = [
-        x if x is None else x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
-        for x, dim, size in zip(args, in_dims, sizes)
-    ]
-    return [*arrays, *args[len(sizes) :]]
+def keep(ctx: Any, x: Inputs, *more: Array) -> None:
+    """Save the arrays of a call for backward, and its seed, which is a number."""
+    ctx.seed = x.seed
+    ctx.save_for_backward(x.query, x.key, x.value, x.mask, x.bias, *more)
+
+
+def kept(ctx: Any) -> tuple:
+    """What ``keep`` saved."""
+    query, key, value, mask, bias, *more = ctx.saved_tensors
+    return Inputs(query, key, value, mask, bias, ctx.seed), *more
+
+
+def named(query: Array, key: Array, value: Array, bias: Array | None = None) -> Inputs:
+    """Gradients, or what has gradients, in their places."""
+    return Inputs(query, key, value, bias=bias)
+
+
+def batched(x: Inputs, dims: Inputs, size: int, bias_size: int) -> Inputs:
+    """The inputs of a vmapped call. A mask broadcasts over the new axis, and so may a bias, but not its gradient."""
+    sizes = Inputs(query=size, key=size, value=size, mask=1, bias=bias_size)
+    return Inputs(*(leading(y, dim, at_most) for y, dim, at_most in zip(x, dims, sizes)))
+
+
+def leading(x: Any, dim: int | None, size: int | None) -> Any:
+    """An array with the vmapped axis in front; one that has none gets it without a copy."""
+    if not isinstance(x, Array):
+        return x
+    return x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)

@@ -24,3 +24,4 @@ def chunked_attention(
     the summaries and holds at most three times that and N·D + M·(D + Dv). By default Cq = 256 and Ck is
     sqrt(M (Dv + 2)) to a power of two, where that sum is least.
     """
+    return locals()

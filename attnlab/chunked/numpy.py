@@ -4,11 +4,11 @@ import numpy as np
 from numpy import ndarray as Array
 
 from attnlab.chunked import chunked_attention as public
-from attnlab.call import Rules, implements
-from attnlab.arrays.numpy import Bias, Key, Lse, Mask, Out, Query, Rows, Seed, Value
+from attnlab.call import Inputs, Rules, Sizes, implements
+from attnlab.arrays.numpy import Lse, Out, Rows
 from attnlab.arrays.numpy import accumulator, matmul, quiet
 from attnlab.dropout.numpy import drop
-from attnlab.scores.numpy import scores, take, visibility
+from attnlab.scores.numpy import scores, tile
 from attnlab.softmax.numpy import Triple, finite, positive
 from attnlab.geometry import blocks, chunk_sizes
 from attnlab.typing import Float
@@ -16,36 +16,28 @@ from attnlab.typing import Float
 
 @implements(public)
 @quiet
-def chunked_attention(
-    query: Query, key: Key, value: Value, mask: Mask, bias: Bias, seed: Seed, rules: Rules,
-    query_chunk_size: int | None, key_chunk_size: int | None,
-) -> tuple[Out, Lse]:
+def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """One query chunk at a time; all summaries of its key chunks are kept until they are combined."""
-    dtype, dv = accumulator(query), value.shape[-1]
-    query_chunk, key_chunk = chunk_sizes(rules.band.m, dv, query_chunk_size, key_chunk_size)
-    out, lse = np.empty((*query.shape[:-1], dv), query.dtype), np.empty(query.shape[:-1], dtype)
+    dtype, dv = accumulator(x.query), x.value.shape[-1]
+    query_chunk, key_chunk = chunk_sizes(rules.band.m, dv, *sizes)
+    out, lse = np.empty((*x.query.shape[:-1], dv), x.query.dtype), np.empty(x.query.shape[:-1], dtype)
 
     for rows in blocks(rules.band.n, query_chunk):
-        q = rules.scale * query[..., rows, :].astype(dtype, copy=False)
-        summaries = [
-            summarize(q, key, value, mask, bias, seed, rules, rows, cols)
-            for cols in rules.band.key_blocks(rows, key_chunk)
-        ]
+        q = rules.scale * x.query[..., rows, :].astype(dtype, copy=False)
+        summaries = [summarize(rules, x, q, rows, cols) for cols in rules.band.key_blocks(rows, key_chunk)]
         out[..., rows, :], lse[..., rows] = combine_all(summaries) if summaries else (0, -np.inf)
     return out, lse
 
 
-def summarize(
-    q: Rows, key: Key, value: Value, mask: Mask, bias: Bias, seed: Seed, rules: Rules, rows: slice, cols: slice
-) -> Triple:
+def summarize(rules: Rules, x: Inputs, q: Rows, rows: slice, cols: slice) -> Triple:
     """(m, l, o) of one chunk of keys, by its own maximum."""
-    visible = visibility(mask, bias, rules.band, rows, cols)
-    s = scores(q, take(key, cols, visible), visible, bias, rows, cols)
+    k, v, b, visible = tile(rules, x, rows, cols)
+    s = scores(q, k, b, visible)
     m = s.max(-1)
     s -= finite(m)[..., None]
     p = np.exp(s, out=s)
     l = p.sum(-1)
-    return m, l, matmul(drop(p, seed, rules, rows, cols), take(value, cols, visible))
+    return m, l, matmul(drop(p, x.seed, rules, rows, cols), v)
 
 
 def combine_all(summaries: list[Triple]) -> tuple[Float[Array, "*rows Dv"], Float[Array, "*rows"]]:

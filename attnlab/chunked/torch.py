@@ -2,11 +2,11 @@
 
 from attnlab.chunked import chunked_attention as public
 from attnlab.chunked.torch_grad import Summaries, buffers, recomputed
-from attnlab.call import Rules, implements
-from attnlab.arrays.torch import Bias, Key, Keys, Lse, Mask, Out, Query, Rows, Seed, Shift, Value, Values, Visible
+from attnlab.call import Inputs, Rules, Sizes, implements
+from attnlab.arrays.torch import Keys, Lse, Out, Rows, Seed, Shift, Values, Visible
 from attnlab.arrays.torch import accumulator, matmul, no_autocast
 from attnlab.dropout.torch import drop
-from attnlab.scores.torch import only, read, scores
+from attnlab.scores.torch import look, only, scores, tile
 from attnlab.softmax.torch import Triple, exp_, finite, highest, positive
 from attnlab.geometry import blocks, chunk_sizes
 from attnlab.typing import Float
@@ -16,7 +16,7 @@ from torch import Tensor as Array
 
 
 def summarize(
-    q: Rows, k: Keys, v: Values, bias: Shift, visible: Visible, seed: Seed, rules: Rules, rows: slice, cols: slice
+    rules: Rules, seed: Seed, rows: slice, cols: slice, q: Rows, k: Keys, v: Values, bias: Shift, visible: Visible
 ) -> Triple:
     """(m, l, o) of one chunk of keys, by its own maximum."""
     s = scores(q, k, bias, visible)
@@ -38,26 +38,23 @@ def combine_all(summaries: Summaries) -> tuple[Float[Array, "*rows Dv"], Float[A
     return only(l != 0, o / positive(l)[..., None]), m + torch.log(positive(l))
 
 
-@torch.compiler.disable  # it would unroll the loops
 @implements(public)
+@torch.compiler.disable  # it would unroll the loops
 @no_autocast
 @recomputed(summarize, combine_all)
-def chunked_attention(
-    query: Query, key: Key, value: Value, mask: Mask, bias: Bias, seed: Seed, rules: Rules,
-    query_chunk_size: int | None, key_chunk_size: int | None,
-) -> tuple[Out, Lse]:
+def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """One query chunk at a time; all summaries of its key chunks are kept until they are combined."""
-    dtype, dv = accumulator(query), value.shape[-1]
-    query_chunk, key_chunk = chunk_sizes(rules.band.m, dv, query_chunk_size, key_chunk_size)
-    out, lse = query.new_empty((*query.shape[:-1], dv)), query.new_empty(query.shape[:-1], dtype=dtype)
+    dtype, dv = accumulator(x.query), x.value.shape[-1]
+    query_chunk, key_chunk = chunk_sizes(rules.band.m, dv, *sizes)
+    out, lse = x.query.new_empty((*x.query.shape[:-1], dv)), x.query.new_empty(x.query.shape[:-1], dtype=dtype)
 
     for rows in blocks(rules.band.n, query_chunk):
-        q = rules.scale * query[..., rows, :].to(dtype)
+        q = rules.scale * x.query[..., rows, :].to(dtype)
         chunks = list(rules.band.key_blocks(rows, key_chunk))
         summaries = buffers(len(chunks), q, dv)
         for c, cols in enumerate(chunks):
-            tile = read(key, value, mask, bias, rules.band, rows, cols, look=True)
-            for held, new in zip(summaries, summarize(q, *tile, seed, rules, rows, cols)):
+            k, v, b, visible = tile(rules, x, rows, cols)
+            for held, new in zip(summaries, summarize(rules, x.seed, rows, cols, q, k, v, b, look(visible))):
                 held[c] = new
         out[..., rows, :], lse[..., rows] = combine_all(summaries) if chunks else (0, -torch.inf)
         del summaries  # before the next are made

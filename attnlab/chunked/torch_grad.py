@@ -7,10 +7,10 @@ summary, and each summary is computed once more to carry it on to q, k, v and bi
 from collections.abc import Callable
 from functools import partial
 
-from attnlab.call import Rules
-from attnlab.arrays.torch import Bias, Key, Keys, Lse, Mask, Out, Query, Rows, Seed, Shift, Value, Values, Visible
+from attnlab.call import Inputs, Rules, Sizes
+from attnlab.arrays.torch import Keys, Lse, Out, Rows, Shift, Values, Visible
 from attnlab.arrays.torch import accumulator
-from attnlab.scores.torch import cut, read
+from attnlab.scores.torch import cut, look, tile
 from attnlab.arrays.torch_autograd import custom_gradient
 from attnlab.softmax.torch import Triple
 from attnlab.geometry import blocks, chunk_sizes
@@ -31,34 +31,34 @@ def recomputed(summarize: Callable, combine_all: Callable) -> Callable[[Callable
 
 def backward(
     summarize: Callable, combine_all: Callable,
-    query: Query, key: Key, value: Value, mask: Mask, bias: Bias, out: Out, lse: Lse, dout: Out, dlse: Lse,
-    seed: Seed, rules: Rules, query_chunk_size: int | None, key_chunk_size: int | None, wants_bias: bool,
+    rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse, wants_bias: bool,
 ) -> tuple[Array, ...]:
     """dq, dk, dv and, where wanted, dbias; summed in the accumulation dtype."""
-    inputs = [query, key, value] + [bias] * wants_bias
-    dq, dk, dv, *dbias = grads = [torch.zeros_like(x, dtype=lse.dtype) for x in inputs]
-    query_chunk, key_chunk = chunk_sizes(rules.band.m, value.shape[-1], query_chunk_size, key_chunk_size)
+    inputs = [x.query, x.key, x.value] + [x.bias] * wants_bias
+    dq, dk, dv, *dbias = grads = [torch.zeros_like(y, dtype=lse.dtype) for y in inputs]
+    query_chunk, key_chunk = chunk_sizes(rules.band.m, x.value.shape[-1], *sizes)
 
     for rows in blocks(rules.band.n, query_chunk):
-        q, do = rules.scale * query[..., rows, :].to(lse.dtype), dout[..., rows, :].to(lse.dtype)
+        q, do = rules.scale * x.query[..., rows, :].to(lse.dtype), dout[..., rows, :].to(lse.dtype)
         chunks = list(rules.band.key_blocks(rows, key_chunk))
-        tile = partial(read, key, value, mask, bias, rules.band, rows, look=True)
-        summaries = buffers(len(chunks), q, value.shape[-1])
+        summaries = buffers(len(chunks), q, x.value.shape[-1])
         for c, cols in enumerate(chunks):
-            for held, new in zip(summaries, summarize(q, *tile(cols), seed, rules, rows, cols)):
+            k, v, b, visible = tile(rules, x, rows, cols)
+            for held, new in zip(summaries, summarize(rules, x.seed, rows, cols, q, k, v, b, look(visible))):
                 held[c] = new
         dsummaries = vjp(combine_all, summaries)[1]((do, dlse[..., rows]))[0] if chunks else ()
         del summaries  # each is computed again when its turn comes
 
         for cols, *dsummary in zip(chunks, *dsummaries):
-            summary = partial(summarize, seed=seed, rules=rules, rows=rows, cols=cols)
-            dq_i, dk_j, dv_j, *db = pull(summary, q, *tile(cols), tuple(dsummary), wants_bias)
+            k, v, b, visible = tile(rules, x, rows, cols)
+            summary = partial(summarize, rules, x.seed, rows, cols)
+            dq_i, dk_j, dv_j, *db = pull(summary, q, k, v, b, look(visible), tuple(dsummary), wants_bias)
             dq[..., rows, :].add_(dq_i, alpha=rules.scale)
             dk[..., cols, :] += dk_j
             dv[..., cols, :] += dv_j
             if wants_bias:
                 cut(dbias[0], rows, cols).add_(db[0])
-    return tuple(grad.to(x.dtype) for grad, x in zip(grads, inputs))
+    return tuple(grad.to(y.dtype) for grad, y in zip(grads, inputs))
 
 
 def buffers(count: int, q: Rows, dv: int) -> Summaries:
@@ -79,13 +79,11 @@ def pull(
 
 
 def whole(
-    summarize: Callable, combine_all: Callable,
-    query: Query, key: Key, value: Value, mask: Mask, bias: Bias, seed: Seed, rules: Rules, *sizes: int | None,
+    summarize: Callable, combine_all: Callable, rules: Rules, sizes: Sizes, x: Inputs
 ) -> tuple[Out, Lse]:
     """One chunk of everything, without buffers, for second derivatives: they take N·M memory."""
     rows, cols = slice(0, rules.band.n), slice(0, rules.band.m)
-    q = rules.scale * query.to(accumulator(query))
-    tile = read(key, value, mask, bias, rules.band, rows, cols)
-    m, l, o = summarize(q, *tile, seed, rules, rows, cols)
+    q = rules.scale * x.query.to(accumulator(x.query))
+    m, l, o = summarize(rules, x.seed, rows, cols, q, *tile(rules, x, rows, cols))
     out, lse = combine_all((m[None], l[None], o[None]))
-    return out.to(query.dtype), lse
+    return out.to(x.query.dtype), lse

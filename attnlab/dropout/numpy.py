@@ -14,15 +14,15 @@ from attnlab.typing import Bool, UInt32
 
 
 def drop(p: Tile, seed: Seed, rules: Rules, rows: slice, cols: slice) -> Tile:
-    """p with dropped probabilities set to 0 and the others divided by 1 − dropout, in place."""
+    """p with dropped probabilities set to 0 and the others divided by 1 − dropout."""
     if rules.dropout == 0:
         return p
-    p *= 0 if rules.dropout == 1 else 1 / (1 - rules.dropout)
-    r, c = p.shape[-2:]
-    for strip in blocks(r, max(2**14 // max(c, 1), 1)):  # a strip at a time: the generator needs scratch
+    factor = p.dtype.type(0 if rules.dropout == 1 else 1 / (1 - rules.dropout))
+    z = np.empty_like(p)
+    for strip in blocks(p.shape[-2], max(2**14 // max(p.shape[-1], 1), 1)):  # the generator needs scratch
         i = slice(rows.start + strip.start, rows.start + strip.stop)
-        p[..., strip, :] *= kept(seed, rules.heads, i, cols, rules.dropout)
-    return p
+        z[..., strip, :] = np.where(kept(seed, rules.heads, i, cols, rules.dropout), factor * p[..., strip, :], 0)
+    return z
 
 
 def kept(seed: Seed, heads: tuple[int, ...], rows: slice, cols: slice, p: float) -> Bool[Array, "*heads R C"]:

@@ -22,3 +22,4 @@ def lazy_attention(
     et al. 2019. Extra memory: Dv + 2 elements a query in the forward. Plain automatic differentiation
     keeps every step of the loop: up to N·M·(Dv + 2) elements.
     """
+    return locals()

@@ -1,11 +1,11 @@
 """Lazy attention in JAX: one key at a time, the division at the end."""
 
-from attnlab.call import Rules, implements
+from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.lazy import lazy_attention as public
-from attnlab.arrays.jax import Bias, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.arrays.jax import Lse, Out
 from attnlab.arrays.jax import accumulator, compiled
 from attnlab.dropout.jax import drop
-from attnlab.scores.jax import only, scores, sees, take, visibility
+from attnlab.scores.jax import only, scores, sees, tile
 from attnlab.arrays.jax_blocks import Block
 
 import jax.numpy as jnp
@@ -15,25 +15,22 @@ from jax.lax import fori_loop
 
 @implements(public)
 @compiled
-def lazy_attention(
-    query: Query, key: Key, value: Value, mask: Mask, bias: Bias, seed: Seed, rules: Rules
-) -> tuple[Out, Lse]:
+def lazy_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """Overflow is not repaired, as in naive attention."""
-    dtype = accumulator(query)
-    q, rows = query.astype(dtype), Block(0, rules.band.n)
+    dtype = accumulator(x.query)
+    q, rows = x.query.astype(dtype), Block(0, rules.band.n)
     l, seen = jnp.zeros(q.shape[:-1], dtype), jnp.zeros(q.shape[:-1], bool)
-    o = jnp.zeros((*q.shape[:-1], value.shape[-1]), dtype)
+    o = jnp.zeros((*q.shape[:-1], x.value.shape[-1]), dtype)
 
     def step(j: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         l, o, seen = carry
         cols = Block(j, 1)
-        visible = visibility(mask, bias, rules.band, rows, cols)
-        k, v = rules.scale * take(key, cols, visible), take(value, cols, visible)
-        e = jnp.exp(scores(q, k, visible, bias, rows, cols))
+        k, v, b, visible = tile(rules, x, rows, cols)
+        e = jnp.exp(scores(q, rules.scale * k, b, visible))
         l = l + e[..., 0]
-        o = o + drop(e, seed, rules, rows, cols) * v[..., None, :, :]
+        o = o + drop(e, x.seed, rules, rows, cols) * v[..., None, :, :]
         return l, o, seen | sees(visible)
 
     l, o, seen = fori_loop(0, rules.band.m, step, (l, o, seen))
     l = jnp.where(seen, l, 1)
-    return only(seen, o / l[..., None]).astype(query.dtype), jnp.where(seen, jnp.log(l), -jnp.inf)
+    return only(seen, o / l[..., None]).astype(x.query.dtype), jnp.where(seen, jnp.log(l), -jnp.inf)

@@ -2,33 +2,30 @@
 
 import numpy as np
 
-from attnlab.call import Rules, implements
+from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.lazy import lazy_attention as public
-from attnlab.arrays.numpy import Bias, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.arrays.numpy import Lse, Out
 from attnlab.arrays.numpy import accumulator
 from attnlab.dropout.numpy import drop
-from attnlab.scores.numpy import scores, sees, take, visibility
+from attnlab.scores.numpy import scores, sees, tile
 
 
 @implements(public)
 @np.errstate(invalid="ignore", divide="ignore", under="ignore")
-def lazy_attention(
-    query: Query, key: Key, value: Value, mask: Mask, bias: Bias, seed: Seed, rules: Rules
-) -> tuple[Out, Lse]:
+def lazy_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """Overflow is reported by NumPy and not repaired, as in naive attention."""
-    dtype = accumulator(query)
-    q, rows = query.astype(dtype, copy=False), slice(0, rules.band.n)
+    dtype = accumulator(x.query)
+    q, rows = x.query.astype(dtype, copy=False), slice(0, rules.band.n)
     l, seen = np.zeros(q.shape[:-1], dtype), np.zeros(q.shape[:-1], bool)
-    o = np.zeros((*q.shape[:-1], value.shape[-1]), dtype)
+    o = np.zeros((*q.shape[:-1], x.value.shape[-1]), dtype)
 
     for j in range(rules.band.m):
         cols = slice(j, j + 1)
-        visible = visibility(mask, bias, rules.band, rows, cols)
-        k, v = rules.scale * take(key, cols, visible), take(value, cols, visible)
-        e = np.exp(scores(q, k, visible, bias, rows, cols))
+        k, v, b, visible = tile(rules, x, rows, cols)
+        e = np.exp(scores(q, rules.scale * k, b, visible))
         l += e[..., 0]
-        o += drop(e, seed, rules, rows, cols) * v[..., None, :, :]
-        seen |= sees(visible, cols)
+        o += drop(e, x.seed, rules, rows, cols) * v[..., None, :, :]
+        seen |= sees(visible)
 
     o /= np.where(seen, l, 1)[..., None]
-    return o.astype(query.dtype, copy=False), np.log(l)
+    return o.astype(x.query.dtype, copy=False), np.log(l)

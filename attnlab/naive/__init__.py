@@ -21,3 +21,4 @@ def naive_attention(
     float32) nor vanishes (largest score above -87). Outside it returns what the formula gives: 0, inf or
     NaN. Source: Rabe & Staats 2021, section 2. Extra memory: N·M elements a head.
     """
+    return locals()

@@ -20,3 +20,4 @@ def safe_attention(
     The standard implementation. Source: Rabe & Staats 2021, section 3; FlashAttention (Dao et al. 2022),
     algorithm 0. Extra memory: N·M elements a head.
     """
+    return locals()

@@ -1,11 +1,11 @@
 """Safe attention in JAX: naive attention with each row of scores shifted by its maximum."""
 
-from attnlab.call import Rules, implements
+from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.safe import safe_attention as public
-from attnlab.arrays.jax import Bias, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.arrays.jax import Lse, Out
 from attnlab.arrays.jax import accumulator, compiled, einsum
 from attnlab.dropout.jax import drop
-from attnlab.scores.jax import only, scores, take, visibility
+from attnlab.scores.jax import only, scores, tile
 from attnlab.arrays.jax_blocks import Block
 from attnlab.softmax.jax import finite, positive
 
@@ -15,19 +15,16 @@ from jax.lax import stop_gradient
 
 @implements(public)
 @compiled
-def safe_attention(
-    query: Query, key: Key, value: Value, mask: Mask, bias: Bias, seed: Seed, rules: Rules
-) -> tuple[Out, Lse]:
+def safe_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """After the shift every row with a visible key has l ≥ 1. The shift cancels, so it needs no gradient."""
     rows, cols = Block(0, rules.band.n), Block(0, rules.band.m)
-    visible = visibility(mask, bias, rules.band, rows, cols)
-    q = rules.scale * query.astype(accumulator(query))
-    k, v = take(key, cols, visible), take(value, cols, visible)
+    k, v, b, visible = tile(rules, x, rows, cols)
+    q = rules.scale * x.query.astype(accumulator(x.query))
 
-    s = scores(q, k, visible, bias, rows, cols)
+    s = scores(q, k, b, visible)
     m = stop_gradient(s.max(-1))
     e = jnp.exp(s - finite(m)[..., None])
     l = e.sum(-1)
     p = e / positive(l)[..., None]
-    o = einsum("...hgqk,...hkd->...hgqd", drop(p, seed, rules, rows, cols), v)
-    return only(l != 0, o).astype(query.dtype), m + jnp.log(positive(l))
+    o = einsum("...hgqk,...hkd->...hgqd", drop(p, x.seed, rules, rows, cols), v)
+    return only(l != 0, o).astype(x.query.dtype), m + jnp.log(positive(l))

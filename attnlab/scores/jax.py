@@ -2,9 +2,10 @@
 
 import functools
 
-from attnlab.arrays.jax import Bias, Key, Keys, Mask, Rows, Shift, Tile, Visible
+from attnlab.arrays.jax import Bias, Keys, Mask, Rows, Shift, Tile, Values, Visible
 from attnlab.arrays.jax import accumulator, anywhere, einsum
 from attnlab.arrays.jax_blocks import Block, at
+from attnlab.call import Inputs, Rules
 from attnlab.geometry import Band
 from attnlab.typing import Bool
 
@@ -12,14 +13,15 @@ import jax.numpy as jnp
 from jax import Array
 
 
-def cut(x: Array, rows: Block, cols: Block) -> Array:
-    """The part of a mask or bias over one tile; an axis of size 1 stays 1."""
-    x = at(x, rows, -2) if x.shape[-2] > 1 else x
-    return at(x, cols, -1) if x.shape[-1] > 1 else x
+def tile(rules: Rules, x: Inputs, rows: Block, cols: Block) -> tuple[Keys, Values, Shift, Visible]:
+    """What one tile reads from memory besides its queries: k, v and bias, and what is visible."""
+    visible = visibility(x.mask, x.bias, rules.band, rows, cols)
+    k, v = take(at(x.key, cols, -2), visible), take(at(x.value, cols, -2), visible)
+    return k, v, None if x.bias is None else narrow(cut(x.bias, rows, cols), k.dtype), visible
 
 
 def visibility(mask: Mask, bias: Bias | Shift, band: Band, rows: Block, cols: Block) -> Visible:
-    """True where query i sees key j; None if no rule hides anything. No axis is expanded."""
+    """True where query i sees key j; None where there is no rule. No axis is expanded."""
     i, j = rows.positions[:, None], cols.positions[None, :]
     rules = [i >= rows.first] if rows.first is not None else []
     rules += [j >= cols.first] if cols.first is not None else []
@@ -33,12 +35,18 @@ def visibility(mask: Mask, bias: Bias | Shift, band: Band, rows: Block, cols: Bl
     return functools.reduce(jnp.logical_and, rules) if rules else None
 
 
-def take(x: Key, cols: Block, visible: Visible) -> Keys:
+def cut(x: Array, rows: Block, cols: Block) -> Array:
+    """The part of a mask or bias over one tile; an axis of size 1 stays 1."""
+    x = at(x, rows, -2) if x.shape[-2] > 1 else x
+    return at(x, cols, -1) if x.shape[-1] > 1 else x
+
+
+def take(x: Keys, visible: Visible) -> Keys:
     """A tile of K or V in the accumulation dtype; keys that no query of the tile sees become 0.
 
     A hidden key may hold NaN, and 0 · NaN is NaN: a weight of 0 alone would not keep it out.
     """
-    x = at(x, cols, -2).astype(accumulator(x))
+    x = x.astype(accumulator(x))
     return x if visible is None else jnp.where(anywhere(visible, (-3, -2))[..., None], x, 0)
 
 
@@ -52,11 +60,10 @@ def only(seen: Bool[Array, "*#batch #Hk #G #R"] | bool, x: Rows) -> Rows:
     return x if seen is True else jnp.where(seen[..., None], x, 0)
 
 
-def scores(q: Rows, k: Keys, visible: Visible, bias: Bias | Shift, rows: Block, cols: Block) -> Tile:
-    """s = q kᵀ + bias of one tile, −∞ where invisible; q (or k) comes already scaled."""
+def scores(q: Rows, k: Keys, bias: Shift, visible: Visible) -> Tile:
+    """s = q kᵀ + bias of one tile, −∞ where invisible; q (or k) comes already scaled, the bias already cut."""
     s = einsum("...hgqd,...hkd->...hgqk", only(sees(visible), q), k)
-    if bias is not None:
-        s += narrow(cut(bias, rows, cols), s.dtype)
+    s = s if bias is None else s + bias
     return s if visible is None else jnp.where(visible, s, -jnp.inf)
 
 

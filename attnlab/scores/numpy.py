@@ -5,19 +5,25 @@ import functools
 import numpy as np
 from numpy import ndarray as Array
 
-from attnlab.arrays.numpy import Bias, Key, Keys, Mask, Rows, Tile, Visible
+from attnlab.arrays.numpy import Bias, Keys, Mask, Rows, Shift, Tile, Values, Visible
 from attnlab.arrays.numpy import accumulator, matmul
+from attnlab.call import Inputs, Rules
 from attnlab.geometry import Band
 from attnlab.typing import Bool
 
 
-def cut(x: Array, rows: slice, cols: slice) -> Array:
-    """The part of a mask or bias over one tile; an axis of size 1 stays 1."""
-    return x[..., rows if x.shape[-2] > 1 else slice(None), cols if x.shape[-1] > 1 else slice(None)]
+def tile(rules: Rules, x: Inputs, rows: slice, cols: slice) -> tuple[Keys, Values, Shift, Visible]:
+    """What one tile reads from memory besides its queries: k, v and bias, and what is visible."""
+    visible = visibility(x.mask, x.bias, rules.band, rows, cols)
+    k, v = take(x.key[..., cols, :], visible), take(x.value[..., cols, :], visible)
+    return k, v, None if x.bias is None else narrow(cut(x.bias, rows, cols), k.dtype), visible
 
 
 def visibility(mask: Mask, bias: Bias, band: Band, rows: slice, cols: slice) -> Visible:
-    """True where query i sees key j; None if the whole tile is visible. No axis is expanded."""
+    """True where query i sees key j; None where no rule touches the tile: a mask is returned even if it hides nothing.
+
+    No axis is expanded.
+    """
     rules = []
     if not band.full(rows, cols):
         i, j = np.arange(rows.start, rows.stop)[:, None] + band.offset, np.arange(cols.start, cols.stop)
@@ -31,27 +37,37 @@ def visibility(mask: Mask, bias: Bias, band: Band, rows: slice, cols: slice) -> 
     return functools.reduce(np.logical_and, rules) if rules else None
 
 
-def take(x: Key, cols: slice, visible: Visible) -> Keys:
+def cut(x: Array, rows: slice, cols: slice) -> Array:
+    """The part of a mask or bias over one tile; an axis of size 1 stays 1."""
+    return x[..., rows if x.shape[-2] > 1 else slice(None), cols if x.shape[-1] > 1 else slice(None)]
+
+
+def take(x: Keys, visible: Visible) -> Keys:
     """A tile of K or V in the accumulation dtype; keys that no query of the tile sees become 0.
 
     A hidden key may hold NaN, and 0 · NaN is NaN: a weight of 0 alone would not keep it out.
     """
-    x = x[..., cols, :].astype(accumulator(x), copy=False)
+    x = x.astype(accumulator(x), copy=False)
     if visible is None or (seen := visible.any(axis=(-3, -2))).all():
         return x
     return np.where(seen[..., None], x, 0)
 
 
-def sees(visible: Visible, cols: slice) -> Bool[Array, "*#batch #Hk #G #R"] | bool:
+def sees(visible: Visible) -> Bool[Array, "*#batch #Hk #G #R"] | bool:
     """True where a query sees any key of the tile."""
-    return cols.stop > cols.start if visible is None else visible.any(axis=-1)
+    return True if visible is None else visible.any(axis=-1)
 
 
-def scores(q: Rows, k: Keys, visible: Visible, bias: Bias, rows: slice, cols: slice) -> Tile:
-    """s = q kᵀ + bias of one tile, −∞ where invisible; q (or k) comes already scaled."""
+def only(seen: Bool[Array, "*#batch #Hk #G #R"] | bool, x: Rows) -> Rows:
+    """x with 0 for the queries that see nothing, which may hold NaN."""
+    return x if seen is True else np.where(seen[..., None], x, 0)
+
+
+def scores(q: Rows, k: Keys, bias: Shift, visible: Visible) -> Tile:
+    """s = q kᵀ + bias of one tile, −∞ where invisible; q (or k) comes already scaled, the bias already cut."""
     s = matmul(q, k.swapaxes(-1, -2))
     if bias is not None:
-        s += narrow(cut(bias, rows, cols), s.dtype)
+        s += bias
     if visible is not None:
         np.copyto(s, -np.inf, where=~visible)
     return s

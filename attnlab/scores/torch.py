@@ -4,8 +4,9 @@ import functools
 import math
 from collections.abc import Iterator
 
-from attnlab.arrays.torch import Bias, Key, Keys, Mask, Rows, Shift, Tile, Value, Values, Visible
+from attnlab.arrays.torch import Bias, Keys, Mask, Rows, Shift, Tile, Values, Visible
 from attnlab.arrays.torch import accumulator, anywhere, matmul
+from attnlab.call import Inputs, Rules
 from attnlab.geometry import Band
 from attnlab.typing import Bool
 
@@ -13,15 +14,29 @@ import torch
 from torch import Tensor as Array
 
 
-def cut(x: Array | None, rows: slice, cols: slice) -> Array | None:
-    """The part of a mask or bias over one tile; an axis of size 1 stays 1."""
-    if x is None:
-        return None
-    return x[..., rows if x.shape[-2] > 1 else slice(None), cols if x.shape[-1] > 1 else slice(None)]
+def tile(rules: Rules, x: Inputs, rows: slice, cols: slice) -> tuple[Keys, Values, Shift, Visible]:
+    """What one tile reads from memory besides its queries: k, v and bias, and what is visible."""
+    visible = visibility(x.mask, x.bias, rules.band, rows, cols, x.key.device)
+    k, v = take(x.key[..., cols, :], visible), take(x.value[..., cols, :], visible)
+    return k, v, None if x.bias is None else narrow(cut(x.bias, rows, cols), k.dtype), visible
+
+
+def columns(x: Inputs) -> Iterator[tuple[slice, Keys, Values, Shift]]:
+    """One key after the other: its position, k_j, v_j and bias_j.
+
+    The arrays are cut once: the gradient of a slice is as large as what it was cut from.
+    """
+    m = x.key.shape[-2]
+    shifts = [x.bias] * m if x.bias is None or x.bias.shape[-1] == 1 else x.bias.split(1, -1)
+    for j, k, v, shift in zip(range(m), x.key.split(1, -2), x.value.split(1, -2), shifts):
+        yield slice(j, j + 1), k, v, shift if shift is None else narrow(shift, accumulator(k))
 
 
 def visibility(mask: Mask, bias: Bias, band: Band, rows: slice, cols: slice, device: torch.device) -> Visible:
-    """True where query i sees key j; None if the whole tile is visible. No axis is expanded."""
+    """True where query i sees key j; None where no rule touches the tile: a mask is returned even if it hides nothing.
+
+    No axis is expanded.
+    """
     rules = []
     if not band.full(rows, cols):
         i = torch.arange(rows.start, rows.stop, dtype=torch.int32, device=device)[:, None] + band.offset
@@ -36,29 +51,9 @@ def visibility(mask: Mask, bias: Bias, band: Band, rows: slice, cols: slice, dev
     return functools.reduce(torch.logical_and, rules) if rules else None
 
 
-def read(
-    key: Key, value: Value, mask: Mask, bias: Bias, band: Band, rows: slice, cols: slice, look: bool = False
-) -> tuple[Keys, Values, Shift, Visible]:
-    """What one tile reads from memory besides its queries: k, v and bias, and what is visible.
-
-    With ``look`` a tile that turns out to be visible throughout counts as such, and nothing in it is masked. That
-    needs the values of a mask, which torch.func.vmap does not tell.
-    """
-    visible = visibility(mask, bias, band, rows, cols, key.device)
-    visible = None if look and visible is not None and not anywhere(~visible) else visible
-    k, v = take(key[..., cols, :], visible), take(value[..., cols, :], visible)
-    return k, v, None if bias is None else narrow(cut(bias, rows, cols), k.dtype), visible
-
-
-def columns(key: Key, value: Value, bias: Bias) -> Iterator[tuple[slice, Keys, Values, Shift]]:
-    """One key after the other: its position, k_j, v_j and bias_j.
-
-    The arrays are cut once: the gradient of a slice is as large as what it was cut from.
-    """
-    m = key.shape[-2]
-    shifts = [bias] * m if bias is None or bias.shape[-1] == 1 else bias.split(1, -1)
-    for j, k, v, shift in zip(range(m), key.split(1, -2), value.split(1, -2), shifts):
-        yield slice(j, j + 1), k, v, shift if shift is None else narrow(shift, accumulator(key))
+def cut(x: Array, rows: slice, cols: slice) -> Array:
+    """The part of a mask or bias over one tile; an axis of size 1 stays 1."""
+    return x[..., rows if x.shape[-2] > 1 else slice(None), cols if x.shape[-1] > 1 else slice(None)]
 
 
 def take(x: Keys, visible: Visible) -> Keys:
@@ -67,12 +62,20 @@ def take(x: Keys, visible: Visible) -> Keys:
     A hidden key may hold NaN, and 0 · NaN is NaN: a weight of 0 alone would not keep it out.
     """
     x = x.to(accumulator(x))
-    return x if visible is None else torch.where(anywhere(visible, -3, -2)[..., None], x, 0)
+    return x if visible is None else torch.where(anywhere(visible, (-3, -2))[..., None], x, 0)
 
 
 def hidden(visible: Visible) -> bool:
     """Whether no query of the tile sees a key of it: then nothing needs to be computed."""
     return visible is not None and not anywhere(visible)
+
+
+def look(visible: Visible) -> Visible:
+    """None if the whole tile turns out to be visible: then nothing in it is masked.
+
+    That needs the values of a mask, which torch.func.vmap does not tell: for cores that bring their own gradient.
+    """
+    return None if visible is None or not anywhere(~visible) else visible
 
 
 def sees(visible: Visible) -> Bool[Array, "*#batch #Hk #G #R"] | bool:

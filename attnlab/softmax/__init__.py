@@ -13,10 +13,11 @@ of their input, so that float16 can be seen to overflow at 11.1; they hold the s
 Derived in notebooks 01 (naive), 02 (safe) and 03 (online).
 """
 
+import importlib
 from typing import Any
 
-from attnlab.arguments import check_float, check_kind, dtype_name, kind_of
-from attnlab.call import backend
+from attnlab.arguments import check_float, check_kind, dtype_name
+from attnlab.call import library_of
 
 
 def naive_softmax(x: Any) -> Any:
@@ -52,7 +53,7 @@ def online_softmax(x: Any) -> Any:
 
 def run(name: str, x: Any) -> Any:
     """Call the softmax ``name`` of the library that ``x`` belongs to."""
-    module = backend("x", x, __name__)
+    module = importlib.import_module(f"{__name__}.{library_of('x', x)}")
     check_float("x", x)
     if x.ndim == 0:
         raise ValueError("x is a scalar; softmax needs at least one axis")
@@ -68,8 +69,7 @@ def merge(out_a: Any, lse_a: Any, out_b: Any, lse_b: Any) -> tuple[Any, Any]:
     parts give (0, −∞). Differentiable, without NaN for empty parts.
     Raises TypeError for mixed libraries or unsupported dtypes, ValueError for shapes that differ.
     """
-    module = backend("out_a", out_a, __name__)
-    kind = kind_of(out_a)
+    kind = library_of("out_a", out_a)
     for name, x in {"out_a": out_a, "lse_a": lse_a, "out_b": out_b, "lse_b": lse_b}.items():
         check_kind(name, x, kind)
         check_float(name, x)
@@ -77,4 +77,4 @@ def merge(out_a: Any, lse_a: Any, out_b: Any, lse_b: Any) -> tuple[Any, Any]:
         if out_a.ndim < 1 or tuple(x.shape) != shape:
             raise ValueError(f"{name} has shape {tuple(x.shape)}; with out_a {tuple(out_a.shape)} it must be {shape}")
     double = any(dtype_name(x) == "float64" for x in (out_a, lse_a, out_b, lse_b))
-    return module.merge(out_a, lse_a, out_b, lse_b, double)
+    return importlib.import_module(f"{__name__}.{kind}").merge(out_a, lse_a, out_b, lse_b, double)

@@ -2,8 +2,8 @@
 
 import math
 
-from attnlab.arrays.torch import Bias, Key, Query, Value
 from attnlab.arrays.torch import accumulator, matmul
+from attnlab.call import Inputs
 from attnlab.typing import Float
 
 import torch
@@ -54,13 +54,13 @@ def highest(s: Float[Array, "*rows n"]) -> Float[Array, "*rows"]:
     return s.amax(-1) if s.shape[-1] else s.new_full(s.shape[:-1], -math.inf)
 
 
-def nothing(query: Query, key: Key, value: Value, bias: Bias) -> Triple:
+def nothing(x: Inputs) -> Triple:
     """The identity of ⊕ for every query, as sums over no key: autograd and vmap see what they depend on."""
-    dtype = accumulator(query)
-    p = matmul(query[..., :0], key[..., :0, :0].mT).to(dtype)
-    p = p if bias is None else p + bias[..., :0].to(dtype)
+    dtype = accumulator(x.query)
+    p = matmul(x.query[..., :0], x.key[..., :0, :0].mT).to(dtype)
+    p = p if x.bias is None else p + x.bias[..., :0].to(dtype)
     l = p.sum(-1)
-    return torch.full_like(l, -math.inf), l, matmul(p, value[..., :0, :].to(dtype))
+    return torch.full_like(l, -math.inf), l, matmul(p, x.value[..., :0, :].to(dtype))
 
 
 def finite(m: Array) -> Array:

@@ -34,3 +34,4 @@ def tiled_attention(
     relative error of about 6e-8 times the magnitude of the row's largest score. Where a bias of -1e6 or
     below covers a whole row, hide the row by a mask or use safe_attention.
     """
+    return locals()

@@ -1,10 +1,10 @@
 """Tiled attention in JAX: the online fold, a tile of keys at a time for a tile of queries."""
 
-from attnlab.call import Rules, implements
-from attnlab.arrays.jax import Bias, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.call import Inputs, Rules, Sizes, implements
+from attnlab.arrays.jax import Lse, Out
 from attnlab.arrays.jax import accumulator, compiled, einsum
 from attnlab.dropout.jax import drop
-from attnlab.scores.jax import only, scores, take, visibility
+from attnlab.scores.jax import only, scores, tile
 from attnlab.arrays.jax_blocks import at, block, in_order, schedule, write
 from attnlab.softmax.jax import Triple, finite, positive
 from attnlab.tiled import tiled_attention as public
@@ -19,14 +19,11 @@ from jax.lax import fori_loop, stop_gradient
 @implements(public)
 @compiled
 @flash_gradient
-def tiled_attention(
-    query: Query, key: Key, value: Value, mask: Mask, bias: Bias, seed: Seed, rules: Rules,
-    block_q: int | None, block_k: int | None,
-) -> tuple[Out, Lse]:
+def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""
-    block_q, block_k = tile_sizes(rules.heads, block_q, block_k)
+    block_q, block_k = tile_sizes(rules.heads, *sizes)
     block_q, block_k = min(block_q, rules.band.n), min(block_k, rules.band.m)
-    dtype, dv, query = accumulator(query), value.shape[-1], in_order(query)
+    dtype, dv, query = accumulator(x.query), x.value.shape[-1], in_order(x.query)
     out, lse = jnp.zeros((*query.shape[:-1], dv), query.dtype), jnp.zeros(query.shape[:-1], dtype)
 
     def query_block(b: Array, results: tuple[Out, Lse]) -> tuple[Out, Lse]:
@@ -37,14 +34,13 @@ def tiled_attention(
 
         def key_block(turn: Array, carry: Triple) -> Triple:
             (m, l, o), cols = carry, block(nth(turn), block_k, rules.band.m, once=True)
-            visible = visibility(mask, bias, rules.band, rows, cols)
-            k, v = take(key, cols, visible), take(value, cols, visible)
-            s = scores(q, k, visible, bias, rows, cols)
+            k, v, b, visible = tile(rules, x, rows, cols)
+            s = scores(q, k, b, visible)
             m_next = jnp.maximum(m, stop_gradient(s.max(-1)))
             shift = finite(m_next)
             alpha, p = jnp.exp(m - shift), jnp.exp(s - shift[..., None])
             l = alpha * l + p.sum(-1)
-            p = drop(p, seed, rules, rows, cols)
+            p = drop(p, x.seed, rules, rows, cols)
             return m_next, l, alpha[..., None] * o + einsum("...hgqk,...hkd->...hgqd", p, v)
 
         first, last, nth = schedule(rules.band, b, block_q, block_k)

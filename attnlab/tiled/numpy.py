@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from attnlab.call import Rules, implements
-from attnlab.arrays.numpy import Bias, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.call import Inputs, Rules, Sizes, implements
+from attnlab.arrays.numpy import Lse, Out
 from attnlab.arrays.numpy import accumulator, matmul, quiet
 from attnlab.dropout.numpy import drop
-from attnlab.scores.numpy import scores, take, visibility
+from attnlab.scores.numpy import scores, tile
 from attnlab.softmax.numpy import finite, positive
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.numpy_grad import tiled_attention_backward
@@ -17,29 +17,26 @@ __all__ = ["tiled_attention", "tiled_attention_backward"]
 
 @implements(public)
 @quiet
-def tiled_attention(
-    query: Query, key: Key, value: Value, mask: Mask, bias: Bias, seed: Seed, rules: Rules,
-    block_q: int | None, block_k: int | None,
-) -> tuple[Out, Lse]:
+def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""
-    block_q, block_k = tile_sizes(rules.heads, block_q, block_k)
-    dtype, dv = accumulator(query), value.shape[-1]
-    out, lse = np.empty((*query.shape[:-1], dv), query.dtype), np.empty(query.shape[:-1], dtype)
+    block_q, block_k = tile_sizes(rules.heads, *sizes)
+    dtype, dv = accumulator(x.query), x.value.shape[-1]
+    out, lse = np.empty((*x.query.shape[:-1], dv), x.query.dtype), np.empty(x.query.shape[:-1], dtype)
 
     for rows in blocks(rules.band.n, block_q):
-        q = rules.scale * query[..., rows, :].astype(dtype, copy=False)
+        q = rules.scale * x.query[..., rows, :].astype(dtype, copy=False)
         m, l = np.full(q.shape[:-1], -np.inf, dtype), np.zeros(q.shape[:-1], dtype)
         o = np.zeros((*q.shape[:-1], dv), dtype)
         for cols in rules.band.key_blocks(rows, block_k):
-            visible = visibility(mask, bias, rules.band, rows, cols)
-            s = scores(q, take(key, cols, visible), visible, bias, rows, cols)
+            k, v, b, visible = tile(rules, x, rows, cols)
+            s = scores(q, k, b, visible)
             m_next = np.maximum(m, s.max(-1))
             shift = finite(m_next)
             s -= shift[..., None]
             alpha, p = np.exp(m - shift), np.exp(s, out=s)
             l = alpha * l + np.einsum("...k->...", p)  # three times as fast as p.sum(-1)
             o *= alpha[..., None]
-            o += matmul(drop(p, seed, rules, rows, cols), take(value, cols, visible))
+            o += matmul(drop(p, x.seed, rules, rows, cols), v)
             m = m_next
         out[..., rows, :] = o / positive(l)[..., None]
         lse[..., rows] = m + np.log(positive(l))

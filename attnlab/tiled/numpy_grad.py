@@ -6,84 +6,82 @@
 D stands for the row sum Σ_j p_ij dp_ij, so a tile needs no other tile. Derived in notebook 10.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy import ndarray as Array
 
 from attnlab.arguments import check_float, check_kind
-from attnlab.call import Call, prepare
-from attnlab.arrays.numpy import Key, Keys, Lse, Out, Query, Rows, Tile, Value, Visible
+from attnlab.call import Inputs, Rules, Sizes, Window, prepare
+from attnlab.arrays.numpy import Key, Keys, Lse, Out, Query, Rows, Tile, Value
 from attnlab.arrays.numpy import accumulator, matmul, quiet
 from attnlab.dropout.numpy import drop
-from attnlab.scores.numpy import scores, take, visibility
+from attnlab.scores.numpy import only, scores, sees, tile
 from attnlab.softmax.numpy import finite
 from attnlab.geometry import blocks, gradient_tile_sizes
 
 
 def tiled_attention_backward(
-    query: Array, key: Array, value: Array, out: Array, lse: Array, dout: Array, *,
-    dlse: Array | None = None, block_q: int | None = None, block_k: int | None = None, **options: Any,
+    query: Array, key: Array, value: Array, out: Array, lse: Array, dout: Array, *, dlse: Array | None = None,
+    causal: bool = False, window: Window = None, mask: Array | None = None, bias: Array | None = None,
+    scale: float | None = None, dropout: float = 0.0, seed: int | None = None,
+    block_q: int | None = None, block_k: int | None = None, block_mask: Array | None = None,
 ) -> tuple[Array, Array, Array]:
     """Gradients (dq, dk, dv) of :func:`tiled_attention`, from its result and the gradient of its result.
 
     ``out`` (..., Hq, N, Dv) and ``lse`` (..., Hq, N) are what the forward call returned, ``dout`` and
-    ``dlse`` the gradients of a loss by them (``dlse`` None: the loss does not use lse). ``options`` are
+    ``dlse`` the gradients of a loss by them (``dlse`` None: the loss does not use lse). The options are
     those of the forward call. Returns arrays of the shapes and dtypes of query, key and value.
     Source: FlashAttention (Dao et al. 2022), algorithm 4. Extra memory: two numbers a query and a few
     tiles; in half precision also dq in float32. Raises as :func:`tiled_attention`.
     """
-    call = prepare("numpy", query, key, value, block_q=block_q, block_k=block_k, **options)
+    rules, sizes, x = prepare(
+        "numpy", query, key, value, causal=causal, window=window, mask=mask, bias=bias, scale=scale, dropout=dropout,
+        seed=seed, block_q=block_q, block_k=block_k, block_mask=block_mask,
+    )  # fmt: skip
     shapes = {"out": (*query.shape[:-1], value.shape[-1]), "lse": query.shape[:-1]}
     shapes |= {"dout": shapes["out"], "dlse": shapes["lse"]}
     dlse = np.broadcast_to(lse.dtype.type(0), shapes["dlse"]) if dlse is None else dlse
-    for name, x in {"out": out, "lse": lse, "dout": dout, "dlse": dlse}.items():
-        check_kind(name, x, "numpy")
-        check_float(name, x)
-        if x.shape != shapes[name]:
-            raise ValueError(f"{name} has shape {x.shape}; with this query and value it must be {shapes[name]}")
-    rows, dv = call.query.shape[:-1], (value.shape[-1],)
+    for name, given in {"out": out, "lse": lse, "dout": dout, "dlse": dlse}.items():
+        check_kind(name, given, "numpy")
+        check_float(name, given)
+        if given.shape != shapes[name]:
+            raise ValueError(f"{name} has shape {given.shape}; with this query and value it must be {shapes[name]}")
+    rows, dv = x.query.shape[:-1], (value.shape[-1],)
     out, dout, lse, dlse = out.reshape(rows + dv), dout.reshape(rows + dv), lse.reshape(rows), dlse.reshape(rows)
-    dq, dk, dv = backward(call, out, lse, dout, dlse)
+    dq, dk, dv = backward(rules, sizes, x, out, lse, dout, dlse)
     return dq.reshape(query.shape), dk.reshape(key.shape), dv.reshape(value.shape)
 
 
 @quiet
-def backward(call: Call, out: Out, lse: Lse, dout: Out, dlse: Lse) -> tuple[Query, Key, Value]:
+def backward(
+    rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse
+) -> tuple[Query, Key, Value]:
     """For each tile of keys, all tiles of queries that see it: dk and dv stay on chip, dq is added to."""
-    query, key, value, rules = call.query, call.key, call.value, call.rules
-    block_q, block_k = gradient_tile_sizes(rules.heads, **call.blocks)
-    dtype = accumulator(query)
-    dq, dk, dv = np.zeros(query.shape, dtype), np.empty_like(key), np.empty_like(value)
+    block_q, block_k = gradient_tile_sizes(rules.heads, *sizes)
+    dtype = accumulator(x.query)
+    dq, dk, dv = np.zeros(x.query.shape, dtype), np.empty_like(x.key), np.empty_like(x.value)
     delta = np.empty(lse.shape, dtype)
     for rows in blocks(rules.band.n, block_q):
         delta[..., rows] = (dout[..., rows, :].astype(dtype) * out[..., rows, :]).sum(-1) - dlse[..., rows]
 
     for cols in blocks(rules.band.m, block_k):
-        dk_j = np.zeros(key[..., cols, :].shape, dtype)
-        dv_j = np.zeros(value[..., cols, :].shape, dtype)
+        dk_j = np.zeros(x.key[..., cols, :].shape, dtype)
+        dv_j = np.zeros(x.value[..., cols, :].shape, dtype)
         for rows in rules.band.query_blocks(cols, block_q):
-            visible = visibility(call.mask, call.bias, rules.band, rows, cols)
-            q = rules.scale * take_rows(query, rows, visible)
-            do, k, v = take_rows(dout, rows, visible), take(key, cols, visible), take(value, cols, visible)
-            s = scores(q, k, visible, call.bias, rows, cols)
+            k, v, b, visible = tile(rules, x, rows, cols)
+            q = only(sees(visible), rules.scale * x.query[..., rows, :].astype(dtype, copy=False))
+            do = only(sees(visible), dout[..., rows, :].astype(dtype, copy=False))
+            s = scores(q, k, b, visible)
             s -= finite(lse[..., rows])[..., None]
             p = np.exp(s, out=s)
-            dp = drop(matmul(do, v.swapaxes(-1, -2)), call.seed, rules, rows, cols)
+            dp = drop(matmul(do, v.swapaxes(-1, -2)), x.seed, rules, rows, cols)
             dp -= delta[..., rows, None]
             dp *= p
             ds = dp if visible is None else np.where(visible, dp, 0)
-            dv_j += matmul_rows(drop(p, call.seed, rules, rows, cols), do)
+            dv_j += matmul_rows(drop(p, x.seed, rules, rows, cols), do)
             dk_j += matmul_rows(ds, q)
             dq[..., rows, :] += rules.scale * matmul(ds, k)
         dk[..., cols, :], dv[..., cols, :] = dk_j, dv_j
-    return dq.astype(query.dtype, copy=False), dk, dv
-
-
-def take_rows(x: Query | Out, rows: slice, visible: Visible) -> Rows:
-    """A tile of q or do in the accumulation dtype; queries that see no key of the tile become 0."""
-    x = x[..., rows, :].astype(accumulator(x), copy=False)
-    return x if visible is None else np.where(visible.any(-1, keepdims=True), x, 0)
+    return dq.astype(x.query.dtype, copy=False), dk, dv
 
 
 def matmul_rows(a: Tile, b: Rows) -> Keys:

@@ -9,8 +9,8 @@ there is no GPU its interpreter runs it, slowly. Derived in notebook 12.
 import functools
 import math
 
-from attnlab.call import Rules, implements
-from attnlab.arrays.jax import Bias, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.call import Inputs, Rules, Sizes, implements
+from attnlab.arrays.jax import Key, Lse, Mask, Out, Query, Seed, Value
 from attnlab.arrays.jax import compiled
 from attnlab.arrays.jax_blocks import Block
 from attnlab.softmax.jax import Triple, finite, positive
@@ -32,16 +32,14 @@ from jax.lax import fori_loop, platform_dependent
 @implements(public)
 @compiled
 @kernel_gradient
-def tiled_attention(
-    query: Query, key: Key, value: Value, mask: Mask, bias: Bias, seed: Seed, rules: Rules,
-    block_q: int | None, block_k: int | None,
-) -> tuple[Out, Lse]:
+def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """Compiled for a GPU, interpreted elsewhere."""
-    if reason := refusal(query, value, mask, bias, block_q, block_k):
+    block_q, block_k = sizes
+    if reason := refusal(x.query, x.value, x.mask, x.bias, block_q, block_k):
         raise NotImplementedError(f"{reason}; use attnlab.tiled.jax, which takes every call")
     native = functools.partial(forward, rules=rules, block_q=block_q, block_k=block_k)
     interpreted = functools.partial(native, interpret=True)
-    return platform_dependent(query, key, value, mask, seed, cuda=native, default=interpreted)
+    return platform_dependent(x.query, x.key, x.value, x.mask, x.seed, cuda=native, default=interpreted)
 
 
 def forward(

@@ -7,9 +7,8 @@ traced, and ``platform_dependent`` keeps the one that serves the device.
 import functools
 import importlib
 from collections.abc import Callable
-from typing import Any
 
-from attnlab.call import Rules
+from attnlab.call import Inputs, Rules, Sizes
 from attnlab.tiled.pallas_rules import serves
 
 import jax
@@ -23,18 +22,15 @@ def kernel_on_gpu(loops: Callable) -> Callable:
     """Decorator of the tiled core: the forward kernel where it serves the call."""
 
     @functools.wraps(loops)
-    def forward(
-        query: Array, key: Array, value: Array, mask: Any, bias: Any, seed: Any, *static: Rules | int | None
-    ) -> tuple[Array, Array]:
-        arrays = query, key, value, mask, bias, seed
-        if not (jax.default_backend() == "gpu" and serves(query, value, mask, bias, *static)):
-            return loops(*arrays, *static)
+    def forward(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Array, Array]:
+        if not (jax.default_backend() == "gpu" and serves(x.query, x.value, x.mask, x.bias, rules, *sizes)):
+            return loops(rules, sizes, x)
         kernel = importlib.import_module("attnlab.tiled.pallas").forward
 
-        def native(query: Array, key: Array, value: Array, mask: Any, bias: None, seed: Any) -> tuple[Array, Array]:
-            return kernel(query, key, value, mask, seed, *static)
+        def native(x: Inputs) -> tuple[Array, Array]:
+            return kernel(x.query, x.key, x.value, x.mask, x.seed, rules, *sizes)
 
-        return platform_dependent(*arrays, cuda=native, default=lambda *arrays: loops(*arrays, *static))
+        return platform_dependent(x, cuda=native, default=lambda x: loops(rules, sizes, x))
 
     return forward
 
@@ -43,17 +39,18 @@ def gradient_on_gpu(loops: Callable) -> Callable:
     """Decorator of the tiled core's gradient: the two backward kernels where they serve the call."""
 
     @functools.wraps(loops)
-    def backward(rules: Rules, block_q: int | None, block_k: int | None, kept: tuple, grads: tuple) -> tuple:
-        (query, _, value, mask, bias, *_), static = kept, (rules, block_q, block_k)
-        if not (jax.default_backend() == "gpu" and serves(query, value, mask, bias, *static)):
-            return loops(*static, kept, grads)
+    def pull(rules: Rules, sizes: Sizes, kept: tuple, grads: tuple) -> tuple[Inputs]:
+        x, *_ = kept
+        if not (jax.default_backend() == "gpu" and serves(x.query, x.value, x.mask, x.bias, rules, *sizes)):
+            return loops(rules, sizes, kept, grads)
         kernels = importlib.import_module("attnlab.tiled.pallas_grad").backward
         grads = tuple(jnp.zeros(g.shape, g.dtype) if isinstance(g, SymbolicZero) else g for g in grads)
 
-        def native(kept: tuple, grads: tuple) -> tuple:
-            query, key, value, mask, _, seed, out, lse, _ = kept
-            return *kernels(query, key, value, mask, seed, out, lse, *grads, *static), None, None, None
+        def native(kept: tuple, grads: tuple) -> tuple[Inputs]:
+            x, out, lse, _ = kept
+            dq, dk, dv = kernels(x.query, x.key, x.value, x.mask, x.seed, out, lse, *grads, rules, *sizes)
+            return (Inputs(dq, dk, dv),)
 
-        return platform_dependent(kept, grads, cuda=native, default=lambda *arrays: loops(*static, *arrays))
+        return platform_dependent(kept, grads, cuda=native, default=lambda *args: loops(rules, sizes, *args))
 
-    return backward
+    return pull

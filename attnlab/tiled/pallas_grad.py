@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from attnlab.call import Rules
+from attnlab.call import Inputs, Rules, Sizes
 from attnlab.arrays.jax import Key, Lse, Mask, Out, Query, Seed, Value
 from attnlab.arrays.jax_blocks import Block
 from attnlab.softmax.jax import finite
@@ -33,17 +33,17 @@ from jax.lax import fori_loop, platform_dependent
 def kernel_gradient(forward: Callable) -> Callable:
     """Decorator of the kernel's core: ``backward`` takes the place of a derivative of the kernel, which has none."""
 
-    def keep(*args: Any) -> tuple[tuple[Out, Lse], tuple]:
-        out, lse = function(*args)
-        query, key, value, mask, _, seed = args[:6]
-        return (out, lse), (query, key, value, mask, seed, out, lse)
+    def keep(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[tuple[Out, Lse], tuple]:
+        out, lse = function(rules, sizes, x)
+        return (out, lse), (x.query, x.key, x.value, x.mask, x.seed, out, lse)
 
-    def pull(rules: Rules, block_q: int | None, block_k: int | None, kept: tuple, grads: tuple[Out, Lse]) -> tuple:
+    def pull(rules: Rules, sizes: Sizes, kept: tuple, grads: tuple[Out, Lse]) -> tuple[Inputs]:
+        block_q, block_k = sizes
         native = functools.partial(backward, rules=rules, block_q=block_q, block_k=block_k)
         interpreted = functools.partial(native, interpret=True)
-        return *platform_dependent(*kept, *grads, cuda=native, default=interpreted), None, None, None
+        return (Inputs(*platform_dependent(*kept, *grads, cuda=native, default=interpreted)),)
 
-    function = jax.custom_vjp(forward, nondiff_argnums=(6, 7, 8))
+    function = jax.custom_vjp(forward, nondiff_argnums=(0, 1))
     function.defvjp(keep, pull)
     return function
 

@@ -5,8 +5,8 @@ has room for, in any order. That is why queries are outside: programs that share
 programs that shared a tile of queries would have to write the same (m, l, o). Derived in notebooks 08 and 12.
 """
 
-from attnlab.call import Rules, implements
-from attnlab.arrays.torch import Bias, Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.call import Inputs, Rules, Sizes, implements
+from attnlab.arrays.torch import Bias, Lse, Out, Query, Value
 from attnlab.arrays.torch import no_autocast
 from attnlab.arrays.torch_autograd import custom_gradient
 from attnlab.tiled.triton_tiles import (
@@ -58,15 +58,13 @@ def fold(
 
 @no_autocast
 @custom_gradient(backward)
-def tiled_attention(
-    query: Query, key: Key, value: Value, mask: Mask, bias: Bias, seed: Seed, rules: Rules,
-    block_q: int | None, block_k: int | None,
-) -> tuple[Out, Lse]:
+def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """One program for each tile of queries of each head; none waits for another."""
-    check_served(query, value, bias, block_q, block_k)
+    query, key, value, mask, bias, seed = x
+    check_served(query, value, bias, *sizes)
     out = query.new_empty((*query.shape[:-1], value.shape[-1]))
     lse = query.new_empty(query.shape[:-1], dtype=torch.float32)
-    sizes = tiles(query, value, mask, rules, block_q, block_k, rows=128)
+    sizes = tiles(query, value, mask, rules, *sizes, rows=128)
     programs = query.shape[:-2].numel() * triton.cdiv(rules.band.n, sizes["BLOCK_Q"])
     launch(
         fold, programs, matrices(query), matrices(key), matrices(value), matrices(out), vectors(lse),

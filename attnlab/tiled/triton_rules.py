@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-from attnlab.call import Rules
+from attnlab.call import Inputs, Rules, Sizes
 from attnlab.tiled.kernel_rules import padded, refusal, tile
 
 
@@ -25,10 +25,10 @@ def kernel_on_gpu(core: Callable) -> Callable:
     """Decorator of the plain core: on a GPU the kernel takes its place, gradient included, where it serves the call."""
 
     @functools.wraps(core)
-    def function(query: Any, key: Any, value: Any, mask: Any, bias: Any, *rest: Any, **sizes: int | None) -> Any:
-        on_gpu = serves(query, value, bias, **sizes)
+    def function(rules: Rules, sizes: Sizes, x: Inputs) -> Any:
+        on_gpu = serves(x.query, x.value, x.bias, *sizes)
         attend = importlib.import_module("attnlab.tiled.triton").kernel if on_gpu else core
-        return attend(query, key, value, mask, bias, *rest, **sizes)
+        return attend(rules, sizes, x)
 
     return function
 

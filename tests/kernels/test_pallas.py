@@ -12,7 +12,7 @@ import pytest
 from jax import grad, jacrev, jit, vmap
 
 import attnlab
-from attnlab.call import Rules
+from attnlab.call import Inputs, Rules
 from attnlab.geometry import Band
 from attnlab.tiled import jax as plain
 from attnlab.tiled import pallas
@@ -350,18 +350,18 @@ def test_the_kernels_lower_for_a_gpu(kind, d, options):
 def test_the_loops_stay_where_the_array_is_on_a_cpu(monkeypatch, machine):
     """Each device gets one version; a machine without a GPU never traces the kernel."""
     query, key, value = arrays()
-    x, rules = (query[None], key, value), Rules(0.5, Band(18, 20, right=0), 0.0, (1, 2))
+    x, static = Inputs(query[None], key, value), (Rules(0.5, Band(18, 20, right=0), 0.0, (1, 2)), (None, None))
     out, lse = jnp.ones((1, 2, 18, 3)), jnp.ones((1, 2, 18))
     monkeypatch.setattr(jax, "default_backend", lambda: machine)
     forward = kernel_on_gpu(lambda *call: (out, lse))
-    backward = gradient_on_gpu(lambda rules, q, k, kept, grads: (*kept[:3], None, None, None))
+    pull = gradient_on_gpu(lambda rules, sizes, kept, grads: kept[:1])
 
-    def call(*x):
-        found = forward(*x, None, None, None, rules, None, None)
-        return found, backward(rules, None, None, (*x, None, None, None, *found, None), found)
+    def call(x):
+        found = forward(*static, x)
+        return found, pull(*static, (x, *found, None), found)
 
-    traced = jit(call).trace(*x)
-    assert_same(jit(call)(*x), ((out, lse), tuple(x)))
+    traced = jit(call).trace(x)
+    assert_same(jit(call)(x), ((out, lse), (x,)))
     assert KERNEL_CALL not in traced.lower(lowering_platforms=("cpu",)).as_text()
     found = traced.lower(lowering_platforms=("cuda",)).as_text().count(KERNEL_CALL)
     assert found == (3 if machine == "gpu" else 0)

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import attnlab
+from attnlab.call import Inputs
 from attnlab.tiled.kernel_rules import refusal
 from attnlab.tiled.triton_rules import kernel_on_gpu, serves
 from tests.algorithms.test_gradients import COMPILED
@@ -286,12 +287,12 @@ def test_serves(expected, query, rest):
 
 
 def test_the_plain_version_takes_what_the_kernel_does_not(monkeypatch):
-    core = kernel_on_gpu(lambda *args, **sizes: "plain")
-    monkeypatch.setattr(kernels, "kernel", lambda *args, **sizes: ("kernel", len(args), sizes))
-    sizes = dict(block_q=None, block_k=16)
-    assert core(named(64), None, named(64), None, None, 1, "rules", **sizes) == ("kernel", 7, sizes)
-    assert core(named(64, gpu=False), None, named(64), None, None, 1, "rules", **sizes) == "plain"
-    assert core(named(64), None, named(64), None, X, 1, "rules", **sizes) == "plain"
+    core = kernel_on_gpu(lambda *call: "plain")
+    monkeypatch.setattr(kernels, "kernel", lambda *call: ("kernel", *call))
+    call = "rules", (None, 16), Inputs(named(64), None, named(64))
+    assert core(*call) == ("kernel", *call)
+    assert core("rules", (None, 16), Inputs(named(64, gpu=False), None, named(64))) == "plain"
+    assert core("rules", (None, 16), Inputs(named(64), None, named(64), bias=X)) == "plain"
 
 
 @pytest.mark.parametrize(("arrays", "options", "error", "text"), [
