@@ -9,11 +9,12 @@ of integers that wraps is a product modulo one turn. Derived in notebook 16.
 """
 
 import functools
+import importlib
 from decimal import Decimal, localcontext
 from typing import Any
 
 from attnlab.arguments import check_float, check_kind, dtype_name, integer, kind_of, number
-from attnlab.call import backend
+from attnlab.call import library_of
 
 __all__ = ["rotary"]
 
@@ -32,7 +33,7 @@ def rotary(x: Any, positions: Any = None, *, base: float = 10000.0) -> Any:
     Raises TypeError (dtypes, libraries), ValueError (odd D, shapes, a base that is not positive).
     Source: Su et al. 2021, "RoFormer", section 3.
     """
-    module = backend("x", x, __name__)
+    library = library_of("x", x)
     check_float("x", x)
     if x.ndim < 2 or x.shape[-1] % 2:
         raise ValueError(f"x has shape {tuple(x.shape)}; it must be (..., N, D) with D even")
@@ -41,7 +42,7 @@ def rotary(x: Any, positions: Any = None, *, base: float = 10000.0) -> Any:
         raise ValueError(f"base is {base}; it must be positive")
     if positions is not None:
         _check_positions(positions, x)
-    return module.rotary(x, positions, base)
+    return importlib.import_module(f"{__name__}.{library}").rotary(x, positions, base)
 
 
 def _check_positions(positions: Any, x: Any) -> None:

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import attnlab
 from tests.support import ROOT
 
 CALL = """
