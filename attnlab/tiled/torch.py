@@ -8,7 +8,7 @@ from attnlab.scores.torch import hidden, look, scores, tile
 from attnlab.softmax.torch import exp_, finite, positive
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.torch_grad import flash_gradient
-from attnlab.tiled.triton_rules import kernel_on_gpu
+from attnlab.kernels.triton.gpu import kernel_on_gpu
 from attnlab.geometry import blocks, tile_sizes
 
 import torch
@@ -17,8 +17,8 @@ import torch
 @implements(public)
 @torch.compiler.disable  # it would unroll the loops
 @no_autocast
-@kernel_on_gpu
 @flash_gradient
+@kernel_on_gpu
 def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""
     block_q, block_k = tile_sizes(rules.heads, *sizes)

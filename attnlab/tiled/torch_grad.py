@@ -11,6 +11,7 @@ from attnlab.arrays.torch import matmul
 from attnlab.dropout.torch import drop
 from attnlab.scores.torch import cut, hidden, look, only, scores, sees, tile
 from attnlab.arrays.torch_autograd import custom_gradient
+from attnlab.kernels.triton.gpu import gradient_on_gpu
 from attnlab.softmax.torch import exp_, finite
 from attnlab.geometry import blocks, gradient_tile_sizes
 
@@ -64,5 +65,5 @@ def add_rows(sums: Array, x: Rows, weights: Tile) -> None:
     sums.view((-1, *sums.shape[-2:])).baddbmm_(x.mT, weights)
 
 
-flash_gradient = custom_gradient(backward)
+flash_gradient = custom_gradient(gradient_on_gpu(backward))
 """Decorator of the tiled core: ``backward`` takes the place of the derivative of its loops."""

@@ -49,11 +49,8 @@ def test_a_call_loads_one_backend():
         "import attnlab, torch\nx = torch.eye(3)\nattnlab.tiled_attention(x, x, x)\n"
         "print('jax' in sys.modules, sorted(name for name in sys.modules if name.startswith('attnlab.tiled.')))"
     )
-    expected = (
-        "False ['attnlab.tiled.kernel_rules', 'attnlab.tiled.torch', 'attnlab.tiled.torch_grad', "
-        "'attnlab.tiled.triton_rules']"
-    )
-    assert run(code) == expected
+    assert run(code) == "False ['attnlab.tiled.torch', 'attnlab.tiled.torch_grad']"
+
 
 @pytest.mark.parametrize("blocked", [("jax", "torch"), ("jaxtyping",), ("jax", "torch", "jaxtyping", "ml_dtypes")])
 def test_numpy_alone_is_enough(blocked):

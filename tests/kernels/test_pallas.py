@@ -14,11 +14,10 @@ from jax import grad, jacrev, jit, vmap
 import attnlab
 from attnlab.call import Inputs, Rules
 from attnlab.geometry import Band
+from attnlab.kernels.pallas.gpu import gradient_on_gpu, kernel_on_gpu, refusal
+from attnlab.kernels.sizes import tile_size
 from attnlab.tiled import jax as plain
 from attnlab.tiled import pallas
-from attnlab.tiled.kernel_rules import tile
-from attnlab.tiled.pallas_gpu import gradient_on_gpu, kernel_on_gpu
-from attnlab.tiled.pallas_rules import refusal
 from tests.algorithms.test_gradients import INFINITE
 from tests.support.cases import CASES, Case, keys_hidden, mask, poison, rows_hidden, whole
 from tests.support.comparison import assert_agrees, assert_gradients_agree
@@ -169,8 +168,8 @@ def test_head_sizes(d, dv):
 
 def test_tile_sizes():
     """Powers of two, at least 16, no longer than needed, that divide the caller's block."""
-    assert [tile(128, length, None) for length in (1000, 128, 100, 20, 1)] == [128, 128, 128, 32, 16]
-    assert [tile(64, 1000, block) for block in (16, 48, 64, 96, 512)] == [16, 16, 64, 32, 64]
+    assert [tile_size(128, length, None) for length in (1000, 128, 100, 20, 1)] == [128, 128, 128, 32, 16]
+    assert [tile_size(64, 1000, block) for block in (16, 48, 64, 96, 512)] == [16, 16, 64, 32, 64]
 
 
 # Block masks
@@ -221,7 +220,7 @@ def test_float64_is_refused():
 
 def test_a_mask_beyond_32_bits_is_refused():
     large = jax.ShapeDtypeStruct((2**16, 2**16), bool)
-    assert refusal(QUERY, QUERY, large, None, None, None).startswith("mask has 4294967296 elements")
+    assert refusal(Inputs(QUERY, QUERY, QUERY, large), (None, None)).startswith("mask has 4294967296 elements")
 
 
 def test_checks_are_those_of_every_algorithm():
@@ -233,7 +232,7 @@ def test_checks_are_those_of_every_algorithm():
 
 def test_to_choose_imports_no_pallas():
     code = (
-        "import attnlab.tiled.jax, attnlab.tiled.pallas_gpu, sys; "
+        "import attnlab.tiled.jax, attnlab.kernels.pallas.gpu, sys; "
         "print([name for name in sys.modules if name.startswith(('jax.experimental.pallas', 'jax._src.pallas'))])"
     )
     environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(attnlab.__file__))}

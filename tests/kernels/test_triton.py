@@ -13,9 +13,11 @@ import pytest
 import torch
 
 import attnlab
-from attnlab.call import Inputs
-from attnlab.tiled.kernel_rules import refusal
-from attnlab.tiled.triton_rules import kernel_on_gpu, serves
+from attnlab.call import Inputs, Rules
+from attnlab.geometry import Band
+from attnlab.kernels import refusal
+from attnlab.kernels.triton import gpu
+from attnlab.kernels.triton.gpu import gradient_on_gpu, kernel_on_gpu, serves
 from tests.algorithms.test_gradients import COMPILED
 from tests.support import ROOT
 from tests.support.cases import CASES, Case
@@ -54,8 +56,8 @@ def _interpreter():
 
 def served(case):
     """Whether the kernel takes the case, but for its tiny block sizes."""
-    arrays = [types.SimpleNamespace(shape=x.shape, dtype=x.dtype) for x in case.stored.values()]
-    return refusal(arrays[0], arrays[2], case.stored.get("bias"), None, None) is None
+    arrays = {name: types.SimpleNamespace(shape=x.shape, dtype=x.dtype) for name, x in case.stored.items()}
+    return refusal(Inputs(**arrays), (None, None)) is None
 
 
 def attend(arrays, function=None, **options):
@@ -282,17 +284,19 @@ def named(size, kind=torch.float16, gpu=True):
     (False, named(64), (16, 10)),
 ])  # fmt: skip
 def test_serves(expected, query, rest):
-    assert serves(query, query, None, *(rest or (None, None))) is expected
-    assert not serves(query, query, X, None, None)
+    assert serves(Inputs(query, query, query), rest or (None, None)) is expected
+    assert not serves(Inputs(query, query, query, bias=X), (None, None))
 
 
 def test_the_plain_version_takes_what_the_kernel_does_not(monkeypatch):
-    core = kernel_on_gpu(lambda *call: "plain")
-    monkeypatch.setattr(kernels, "kernel", lambda *call: ("kernel", *call))
-    call = "rules", (None, 16), Inputs(named(64), None, named(64))
-    assert core(*call) == ("kernel", *call)
-    assert core("rules", (None, 16), Inputs(named(64, gpu=False), None, named(64))) == "plain"
-    assert core("rules", (None, 16), Inputs(named(64), None, named(64), bias=X)) == "plain"
+    core, gradient = (put(lambda *call: ("plain", len(call))) for put in (kernel_on_gpu, gradient_on_gpu))
+    monkeypatch.setattr(gpu, "kernel", lambda *call: ("kernel", len(call)))
+    monkeypatch.setattr(gpu, "kernel_gradient", lambda *call: ("kernel", len(call)))
+    static, x = (Rules(1.0, Band(9, 9), 0.0, (1, 2)), (None, 16)), Inputs(named(64), None, named(64))
+    for function, rest in ((core, ()), (gradient, (X, X, X, X, False))):
+        assert function(*static, x, *rest) == ("kernel", 3 + len(rest))
+        assert function(*static, x._replace(query=named(64, gpu=False)), *rest) == ("plain", 3 + len(rest))
+        assert function(*static, x._replace(bias=X), *rest) == ("plain", 3 + len(rest))
 
 
 @pytest.mark.parametrize(("arrays", "options", "error", "text"), [
@@ -331,7 +335,7 @@ def run(code, **environment):
 def test_the_kernel_is_imported_by_no_call_on_a_cpu():
     """PyTorch itself imports Triton where it is installed, but not our kernel."""
     code = "import attnlab, torch, sys\nx = torch.eye(16)\nattnlab.tiled_attention(x, x, x)\n"
-    assert run(["-c", code + "print('attnlab.tiled.triton' in sys.modules)"]) == "False"
+    assert run(["-c", code + "print('attnlab.kernels.triton.forward' in sys.modules)"]) == "False"
 
 
 def test_missing_triton_says_what_to_install():
@@ -378,7 +382,7 @@ class TestOnAGPU:
         assert_agrees(case, *attend(case.arrays("torch"), attnlab.tiled_attention, **case.options))
 
     def test_the_kernel_is_chosen(self, monkeypatch):
-        monkeypatch.setattr(kernels, "kernel", lambda *args, **sizes: pytest.fail("chosen"))
+        monkeypatch.setattr(gpu, "kernel", lambda *args: pytest.fail("chosen"))
         x = torch.zeros(16, 16, device="cuda")
         with pytest.raises(pytest.fail.Exception, match="chosen"):
             attnlab.tiled_attention(x, x, x)

@@ -17,8 +17,9 @@ from attnlab.call import Inputs, Rules, Sizes
 from attnlab.arrays.jax import Key, Lse, Mask, Out, Query, Seed, Value
 from attnlab.arrays.jax_blocks import Block
 from attnlab.softmax.jax import finite
-from attnlab.tiled.pallas_rules import tiles
-from attnlab.tiled.pallas_tiles import (
+from attnlab.kernels.pallas.gpu import kernel_gradient
+from attnlab.kernels.sizes import tile_sizes
+from attnlab.kernels.pallas.tile import (
     Ref, Tile, Visible, block_b, dot, drop, kept, launch, load, load_rows, schedule, scores, seen, store, visibility,
     whole, with_mask, with_seed, with_table,
 )  # fmt: skip
@@ -30,20 +31,18 @@ from jax.experimental import pallas as pl
 from jax.lax import fori_loop, platform_dependent
 
 
-def kernel_gradient(forward: Callable) -> Callable:
-    """Decorator of the kernel's core: ``backward`` takes the place of a derivative of the kernel, which has none."""
+def custom_gradient(core: Callable) -> Callable:
+    """Decorator of the kernel's core: the kernels below stand for its derivative."""
 
     def keep(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[tuple[Out, Lse], tuple]:
-        out, lse = function(rules, sizes, x)
-        return (out, lse), (x.query, x.key, x.value, x.mask, x.seed, out, lse)
+        out, lse = core(rules, sizes, x)
+        return (out, lse), (x, out, lse)
 
     def pull(rules: Rules, sizes: Sizes, kept: tuple, grads: tuple[Out, Lse]) -> tuple[Inputs]:
-        block_q, block_k = sizes
-        native = functools.partial(backward, rules=rules, block_q=block_q, block_k=block_k)
-        interpreted = functools.partial(native, interpret=True)
-        return (Inputs(*platform_dependent(*kept, *grads, cuda=native, default=interpreted)),)
+        native = functools.partial(kernel_gradient, rules, sizes)
+        return platform_dependent(kept, grads, cuda=native, default=functools.partial(native, interpret=True))
 
-    function = jax.custom_vjp(forward, nondiff_argnums=(0, 1))
+    function = jax.custom_vjp(core, nondiff_argnums=(0, 1))
     function.defvjp(keep, pull)
     return function
 
@@ -54,7 +53,7 @@ def once(gradient: Callable) -> Callable:
     def refuse(*args: Any) -> None:
         raise NotImplementedError("the kernel is not twice differentiable; use safe_attention")
 
-    function = jax.custom_vjp(gradient, nondiff_argnums=(9, 10, 11, 12))
+    function = jax.custom_vjp(gradient, nondiff_argnums=(9, 10, 11))
     function.defvjp(lambda *args: (gradient(*args), None), refuse)
     return function
 
@@ -62,10 +61,10 @@ def once(gradient: Callable) -> Callable:
 @once
 def backward(
     query: Query, key: Key, value: Value, mask: Mask, seed: Seed, out: Out, lse: Lse, dout: Out, dlse: Lse,
-    rules: Rules, block_q: int | None, block_k: int | None, interpret: bool = False,
+    rules: Rules, sizes: Sizes, interpret: bool = False,
 ) -> tuple[Query, Key, Value]:
     """dq from a grid of programs by queries, dk and dv from another by keys."""
-    block_q, block_k = tiles(query, value, rules, block_q, block_k, rows=64)  # p, dp and ds are alive at once
+    block_q, block_k = tile_sizes(query, value, mask, rules, sizes, rows=64)  # p, dp and ds are alive at once
     delta = (dout.astype(jnp.float32) * out.astype(jnp.float32)).sum(-1) - dlse
     arrays = query, key, value, dout, lse, delta, mask, seed
     dq = by_queries(*arrays, rules, block_q, block_k, interpret)
@@ -80,7 +79,7 @@ def by_queries(
     """dq: program (b, h) gets the b-th block of queries of head h, and all keys and values that the head reads."""
     (*heads, n, d), (m, dv), group = query.shape, value.shape[-2:], query.shape[-3]
     [dq] = launch(
-        functools.partial(query_kernel, rules=rules, d=d, dv=dv, block_k=block_k),
+        functools.partial(query_kernel, rules=rules, d=d, d_v=dv, block_k=block_k),
         (pl.cdiv(n, block_q), math.prod(heads)),
         inputs=[
             (query.reshape(-1, n, d), block_b(block_q, d)),
@@ -106,7 +105,7 @@ def by_keys(
     """dk and dv: program (b, h) gets the b-th block of keys of key head h and all queries of the heads that read it."""
     (*heads, group, n, d), (m, dv) = query.shape, value.shape[-2:]
     dk, dv = launch(
-        functools.partial(key_kernel, rules=rules, d=d, dv=dv, block_q=block_q),
+        functools.partial(key_kernel, rules=rules, d=d, d_v=dv, block_q=block_q),
         (pl.cdiv(m, block_k), math.prod(heads)),
         inputs=[
             (query.reshape(-1, group, n, d), whole((group, n), d)),
@@ -130,21 +129,21 @@ def by_keys(
 
 def query_kernel(
     q_ref: Ref, k_ref: Ref, v_ref: Ref, do_ref: Ref, lse_ref: Ref, delta_ref: Ref, mask_ref: Ref, seed_ref: Ref,
-    table_ref: Ref, dq_ref: Ref, *, rules: Rules, d: int, dv: int, block_k: int,
+    table_ref: Ref, dq_ref: Ref, *, rules: Rules, d: int, d_v: int, block_k: int,
 ) -> None:
     """The forward kernel's loop over keys once more; dq stays on chip and is written once."""
     b, h = pl.program_id(0), pl.program_id(1)
     block_q, width = dq_ref.shape
     rows = Block(b * block_q, block_q)
     inside = rows.positions < rules.band.n
-    q, do = load(q_ref, d, inside), load(do_ref, dv, inside)
+    q, do = load(q_ref, d, inside), load(do_ref, d_v, inside)
     lse, delta = load_rows(lse_ref, rows, rules.band.n), load_rows(delta_ref, rows, rules.band.n)
 
     def key_block(turn: Array, dq: Array) -> Array:
         cols = Block(nth(turn) * block_k, block_k)
         visible = visibility(mask_ref, rules.band, rows, cols)
         k = load(k_ref.at[pl.ds(cols.start, block_k)], d, seen(visible, 0))
-        v = load(v_ref.at[pl.ds(cols.start, block_k)], dv, seen(visible, 0))
+        v = load(v_ref.at[pl.ds(cols.start, block_k)], d_v, seen(visible, 0))
         keep = kept(seed_ref, h, rules.dropout, rows, cols)
         _, ds = tile(q, k, v, do, lse, delta, visible, keep, rules)
         return dq + dot("qk,kd->qd", ds.astype(k.dtype), k)
@@ -156,25 +155,25 @@ def query_kernel(
 
 def key_kernel(
     q_ref: Ref, k_ref: Ref, v_ref: Ref, do_ref: Ref, lse_ref: Ref, delta_ref: Ref, mask_ref: Ref, seed_ref: Ref,
-    table_ref: Ref, dk_ref: Ref, dv_ref: Ref, *, rules: Rules, d: int, dv: int, block_q: int,
+    table_ref: Ref, dk_ref: Ref, dv_ref: Ref, *, rules: Rules, d: int, d_v: int, block_q: int,
 ) -> None:
     """For each head of the group, the tiles of queries that see the keys; dk and dv stay on chip, written once."""
     b, h, group = pl.program_id(0), pl.program_id(1), q_ref.shape[0]
     block_k = dk_ref.shape[0]
     cols = Block(b * block_k, block_k)
     inside = cols.positions < rules.band.m
-    k, v = load(k_ref, d, inside), load(v_ref, dv, inside)
+    k, v = load(k_ref, d, inside), load(v_ref, d_v, inside)
 
     def query_block(turn: Array, sums: tuple[Array, Array], g: Array) -> tuple[Array, Array]:
-        (dk, dv_), rows = sums, Block(nth(turn) * block_q, block_q)
+        (dk, dv), rows = sums, Block(nth(turn) * block_q, block_q)
         part = g, pl.ds(rows.start, block_q)
         visible = visibility(mask_ref, rules.band, rows, cols, head=(g,))
-        q, do = load(q_ref.at[part], d, seen(visible, 1)), load(do_ref.at[part], dv, seen(visible, 1))
+        q, do = load(q_ref.at[part], d, seen(visible, 1)), load(do_ref.at[part], d_v, seen(visible, 1))
         lse, delta = (load_rows(x.at[part], rows, rules.band.n) for x in (lse_ref, delta_ref))
         keep = kept(seed_ref, h * group + g, rules.dropout, rows, cols)
         p, ds = tile(q, k, v, do, lse, delta, visible, keep, rules)
-        dv_ += dot("qk,qd->kd", p.astype(do.dtype), do)
-        return dk + dot("qk,qd->kd", ds.astype(q.dtype), q), dv_
+        dv += dot("qk,qd->kd", p.astype(do.dtype), do)
+        return dk + dot("qk,qd->kd", ds.astype(q.dtype), q), dv
 
     first, last, nth = schedule(rules.band, table_ref, b, block_k, block_q, by_keys=True)
     zeros = jnp.zeros(dk_ref.shape, jnp.float32), jnp.zeros(dv_ref.shape, jnp.float32)
@@ -182,9 +181,9 @@ def key_kernel(
     def head(g: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
         return fori_loop(first, last, functools.partial(query_block, g=g), sums)
 
-    dk, dv_ = fori_loop(0, group, head, zeros)
+    dk, dv = fori_loop(0, group, head, zeros)
     store(dk_ref, d, rules.scale * dk, inside)
-    store(dv_ref, dv, dv_, inside)
+    store(dv_ref, d_v, dv, inside)
 
 
 def tile(

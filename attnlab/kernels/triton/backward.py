@@ -7,13 +7,12 @@ kernel two programs would have to add to the same rows; in two, every program su
 same order, and p is computed twice.
 """
 
-from attnlab.call import Inputs, Rules, Sizes
-from attnlab.arrays.torch import Lse, Out
-from attnlab.tiled.triton_tiles import (
-    dot, drop, dropout, finite, jit, keys, launch, load, load_vector, matrices, partial, queries, seeing_queries,
-    seen_keys, shown, store, store_vector, vectors, visible, visibility,
+from attnlab.call import Rules, Sizes
+from attnlab.arrays.torch import Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.kernels.triton.tile import (
+    constants, dot, drop, dropout, finite, jit, keys, launch, load, load_vector, matrices, partial, queries,
+    seeing_queries, seen_keys, shown, store, store_vector, vectors, visible, visibility,
 )
-from attnlab.tiled.triton_rules import tiles
 
 import torch
 from torch import Tensor as Array
@@ -22,18 +21,18 @@ import triton.language as tl
 
 
 def backward(
-    rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse, wants_bias: bool
-) -> tuple[Array, ...]:
+    query: Query, key: Key, value: Value, mask: Mask, seed: Seed, out: Out, lse: Lse, dout: Out, dlse: Lse,
+    rules: Rules, sizes: Sizes,
+) -> tuple[Array, Array, Array]:
     """dq, dk, dv: first the kernel that also writes D, then the one that reads it."""
-    query, key, value, mask, _, seed = x
     dq, dk, dv, delta = (torch.empty_like(x) for x in (query, key, value, lse))
     inputs = [matrices(x) for x in (query, key, value, dout)]
     rest = vectors(lse), vectors(delta), *visibility(query, mask, rules), dropout(seed, rules), rules.scale
-    sizes = tiles(query, value, mask, rules, *sizes, rows=64) | {"GROUP": query.shape[-3]}
-    programs = query.shape[:-2].numel() * triton.cdiv(rules.band.n, sizes["BLOCK_Q"])
-    launch(query_gradient, programs, *inputs, matrices(out), vectors(dlse), matrices(dq), *rest, **sizes)
-    programs = key.shape[:-2].numel() * triton.cdiv(rules.band.m, sizes["BLOCK_K"])
-    launch(key_gradient, programs, *inputs, matrices(dk), matrices(dv), *rest, **sizes)
+    static = constants(query, value, mask, rules, sizes, rows=64)
+    programs = query.shape[:-2].numel() * triton.cdiv(rules.band.n, static["BLOCK_Q"])
+    launch(query_gradient, programs, *inputs, matrices(out), vectors(dlse), matrices(dq), *rest, **static)
+    programs = key.shape[:-2].numel() * triton.cdiv(rules.band.m, static["BLOCK_K"])
+    launch(key_gradient, programs, *inputs, matrices(dk), matrices(dv), *rest, **static)
     return dq, dk, dv
 
 

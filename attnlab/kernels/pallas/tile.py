@@ -12,7 +12,7 @@ from typing import Any
 from attnlab.arrays.jax import Mask, Seed
 from attnlab.dropout.jax import threefry
 from attnlab.arrays.jax_blocks import Block, Schedule, visits
-from attnlab.tiled.kernel_rules import padded
+from attnlab.kernels.sizes import padded
 from attnlab.geometry import Band, blocks
 from attnlab.typing import Bool, Float, Int32
 
@@ -80,7 +80,7 @@ def with_seed(seed: Seed) -> tuple[Array | None, Spec]:
 
 
 def with_table(band: Band, size: int, other: int, by_keys: bool = False) -> tuple[Array | None, Spec]:
-    """For a block mask, of each block how many blocks of the other axis it meets and which; its own row for b."""
+    """The block mask as a table: row b holds a count, then the blocks that block b meets. Program (b, h) gets row b."""
     if band.block_mask is None:
         return None, None
     meets, length = (band.query_blocks, band.m) if by_keys else (band.key_blocks, band.n)

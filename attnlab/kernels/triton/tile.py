@@ -13,8 +13,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from attnlab import dropout as dropping
-from attnlab.call import Rules
-from attnlab.arrays.torch import Mask, Query, Seed
+from attnlab.call import Rules, Sizes
+from attnlab.arrays.torch import Mask, Query, Seed, Value
+from attnlab.kernels.sizes import padded, tile_sizes
 
 import torch
 from torch import Tensor as Array
@@ -97,6 +98,20 @@ def dropout(seed: Seed, rules: Rules) -> Dropout | None:
     dropped = round(rules.dropout * 2**32)
     factor = 0.0 if rules.dropout == 1 else 1 / (1 - rules.dropout)
     return Dropout(int(seed), math.prod(rules.heads), dropped - 1, factor) if dropped else None
+
+
+def constants(query: Query, value: Value, mask: Mask, rules: Rules, sizes: Sizes, rows: int) -> dict[str, int]:
+    """What a kernel is compiled for: the sizes of its tiles, its warps, its stages."""
+    block_q, block_k = tile_sizes(query, value, mask, rules, sizes, rows=rows)
+    return {
+        "GROUP": query.shape[-3],
+        "BLOCK_Q": block_q,
+        "BLOCK_K": block_k,
+        "D": padded(query.shape[-1]),
+        "DV": padded(value.shape[-1]),
+        "num_warps": 4 if max(query.shape[-1], value.shape[-1]) <= 64 else 8,
+        "num_stages": 2,  # one tile of keys is on its way while the last one is worked on
+    }
 
 
 def launch(kernel: Any, programs: int, query: Matrices, *args: Any, **sizes: int) -> None:

@@ -1,0 +1,25 @@
+"""Kernels for GPUs: tiled attention as a program for each tile, in Triton and in Pallas.
+
+``triton/`` and ``pallas/`` have the same four files: forward and backward, the kernels; tile, what they are made of;
+gpu, which knows what calls they serve and puts them in the place of the loops for arrays on a GPU. To ask what is
+served imports neither Triton nor Pallas.
+"""
+
+from attnlab.call import Inputs, Sizes
+
+LARGEST_HEAD = 256
+
+
+def refusal(x: Inputs, sizes: Sizes) -> str | None:
+    """Why the kernels do not serve a call: the argument, what came, and the rule; None if they do."""
+    if x.bias is not None:
+        return "bias is given; the kernel takes none"
+    if x.query.dtype.itemsize > 4:
+        return "query has dtype float64; the kernel takes float16, bfloat16 and float32"
+    for name, size in (("query", x.query.shape[-1]), ("value", x.value.shape[-1])):
+        if not 1 <= size <= LARGEST_HEAD:
+            return f"{name} has size {size}; the kernel takes 1 to {LARGEST_HEAD}"
+    for name, size in zip(("block_q", "block_k"), sizes):
+        if size is not None and size % 16:
+            return f"{name} is {size}; the kernel takes multiples of 16"
+    return None

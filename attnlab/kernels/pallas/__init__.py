@@ -1,0 +1,1 @@
+"""Tiled attention in Pallas: the fold of ``attnlab.tiled.jax``, a program for each tile."""

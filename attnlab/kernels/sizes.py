@@ -1,0 +1,29 @@
+"""The sizes of the kernels' tiles: what registers and shared memory hold, in powers of two."""
+
+from typing import Any
+
+from attnlab.call import Rules, Sizes
+
+
+def tile_sizes(query: Any, value: Any, mask: Any, rules: Rules, sizes: Sizes, *, rows: int) -> tuple[int, int]:
+    """Queries and keys of a tile: ``rows`` by 64 where registers and 96 KiB of shared memory hold them.
+
+    Heads beyond 128 and float32 halve both; a mask and dropout, which need registers of their own, halve the rows.
+    A tile is no longer than its array needs, and divides the block that the caller gave.
+    """
+    wide = max(query.shape[-1], value.shape[-1]) > 128
+    shrink = (2 if wide else 1) * (2 if query.dtype.itemsize == 4 else 1)
+    block_q, block_k = sizes
+    rows //= 1 if mask is None and rules.dropout == 0 else 2
+    return tile_size(rows // shrink, rules.band.n, block_q), tile_size(64 // shrink, rules.band.m, block_k)
+
+
+def tile_size(most: int, length: int, block: int | None) -> int:
+    """A power of two: ``most``, at least 16, but no larger than just holds ``length``, and a divisor of ``block``."""
+    most = max(most, 16)
+    return min(most, padded(length), most if block is None else block & -block)
+
+
+def padded(size: int) -> int:
+    """The power of two, at least 16, that holds ``size``: tiles have such sizes, and tensor cores multiply 16 by 16."""
+    return max(16, 1 << (size - 1).bit_length())

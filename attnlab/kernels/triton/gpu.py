@@ -1,0 +1,65 @@
+"""The Triton kernels in the place of the loops, for arrays on a GPU. Where there is none, they are not imported."""
+
+import functools
+from collections.abc import Callable
+from importlib.util import find_spec
+
+from attnlab.call import Array, Inputs, Rules, Sizes
+from attnlab.kernels import refusal
+
+
+def serves(x: Inputs, sizes: Sizes) -> bool:
+    """Whether a call goes to the kernels. Options such as causal or dropout never decide it."""
+    return x.query.is_cuda and installed() and refusal(x, sizes) is None
+
+
+@functools.cache
+def installed() -> bool:
+    """Whether Triton can be imported."""
+    return find_spec("triton") is not None
+
+
+def check_served(x: Inputs, sizes: Sizes, interpreted: bool) -> None:
+    """Refuse, with a way out, a call that the kernels do not serve."""
+    reason = refusal(x, sizes)
+    if reason is None and not (x.query.is_cuda or interpreted):
+        reason = f"query is on device {x.query.device}; the kernel runs on a GPU, or in Triton's interpreter if "
+        reason += "TRITON_INTERPRET=1 is set before triton is imported"
+    if reason is not None:
+        raise NotImplementedError(f"{reason}; else use attnlab.tiled.torch")
+
+
+def kernel_on_gpu(loops: Callable) -> Callable:
+    """Decorator of the tiled core: the forward kernel where it serves the call."""
+
+    @functools.wraps(loops)
+    def forward(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Array, Array]:
+        return (kernel if serves(x, sizes) else loops)(rules, sizes, x)
+
+    return forward
+
+
+def gradient_on_gpu(loops: Callable) -> Callable:
+    """Decorator of the tiled core's gradient: the backward kernels where they serve the call."""
+
+    @functools.wraps(loops)
+    def backward(rules: Rules, sizes: Sizes, x: Inputs, *rest: Array | bool) -> tuple[Array, ...]:
+        return (kernel_gradient if serves(x, sizes) else loops)(rules, sizes, x, *rest)
+
+    return backward
+
+
+def kernel(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Array, Array]:
+    """The forward kernel as a core."""
+    from attnlab.kernels.triton.forward import forward
+
+    return forward(x.query, x.key, x.value, x.mask, x.seed, rules, sizes)
+
+
+def kernel_gradient(
+    rules: Rules, sizes: Sizes, x: Inputs, out: Array, lse: Array, dout: Array, dlse: Array, wants_bias: bool
+) -> tuple[Array, ...]:
+    """The backward kernels as the gradient of a core; no call with a bias comes here."""
+    from attnlab.kernels.triton.backward import backward
+
+    return backward(x.query, x.key, x.value, x.mask, x.seed, out, lse, dout, dlse, rules, sizes)
