@@ -10,8 +10,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attnlab.arguments import kind_of
@@ -90,6 +91,15 @@ def result_bytes(result: Any) -> int:
     return sum(x.nbytes for x in (result if isinstance(result, tuple | list) else [result]))
 
 
+def binary(size: int) -> str:
+    """A number of bytes in the largest binary unit that divides it well."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            return f"{size:.4g} {unit}"
+        size = size / 1024
+    raise AssertionError
+
+
 def attention_bytes(
     method: str, library: str, lengths: Sequence[int], *, d: int = 64, gradient: bool = False, **options: Any
 ) -> dict[int, int]:
@@ -104,47 +114,87 @@ def attention_bytes(
 
 def many_bytes(tasks: Sequence[dict[str, Any]]) -> list[dict[int, int]]:
     """:func:`attention_bytes` for several tasks; those of JAX share one process."""
-    found: dict[int, dict[int, int]] = {}
-    theirs = {i: task for i, task in enumerate(tasks) if task["library"] == "jax"}
-    if theirs:
-        flags = f"{os.environ.get('XLA_FLAGS', '')} {HONEST_XLA}".strip()
-        command = [sys.executable, "-m", "attnlab.measure", json.dumps(list(theirs.values()))]
-        done = subprocess.run(command, env={**os.environ, "XLA_FLAGS": flags}, capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(f"the measuring process failed:\n{done.stderr}")
-        found = dict(zip(theirs, json.loads(done.stdout.splitlines()[-1])))
-        found = {i: {int(n): size for n, size in sizes.items()} for i, sizes in found.items()}
-    return [found[i] if i in found else measure_lengths(**task) for i, task in enumerate(tasks)]
+    apart = [task for task in tasks if task["library"] == "jax"]
+    measured = iter(list(in_fresh_process("attnlab.measure:_at_lengths", apart)) if apart else [])
+    sizes = [next(measured) if task["library"] == "jax" else _at_lengths(**task) for task in tasks]
+    return [dict(zip(task["lengths"], found)) for task, found in zip(tasks, sizes)]
 
 
-def measure_lengths(
-    method: str, library: str, lengths: Sequence[int], d: int, gradient: bool, options: dict[str, Any]
-) -> dict[int, int]:
+def _at_lengths(
+    method: str, library: str, lengths: Sequence[int], d: int, gradient: bool, options: Mapping[str, Any]
+) -> list[int]:
     """The work of :func:`attention_bytes`, done in this process."""
-    module = importlib.import_module(f"attnlab.{method}.{library}")
-    forward = functools.partial(getattr(module, f"{method}_attention"), **options)
-    call = functools.partial(GRADIENTS[library], forward) if gradient else forward
-    sizes = {}
+    sizes: list[int] = []
     for n in lengths:
-        rng = np.random.default_rng(n)
-        count = 4 if gradient else 3
-        if library == "jax":
-            import jax
-
-            sizes[n] = jax_bytes(call, *[jax.ShapeDtypeStruct((1, n, d), np.float32)] * count)
-            continue
-        arrays = [rng.standard_normal((1, n, d), dtype=np.float32) for _ in range(count)]
-        if library == "torch":
-            import torch
-
-            arrays = [torch.asarray(x) for x in arrays]
-            if not sizes:
-                call(*arrays)  # a library's first call also allocates what it keeps for good
-        sizes[n] = extra_bytes(call, *arrays)
+        arrays = dict.fromkeys(("query", "key", "value"), ((1, n, d), "float32"))
+        warm = library == "torch" and not sizes
+        sizes.append(peak_bytes(method, library, arrays, options, gradient=gradient, warm=warm))
     return sizes
 
 
-def numpy_gradient(forward: Callable, query: Any, key: Any, value: Any, dout: Any) -> tuple:
+def peak_bytes(
+    method: str, library: str, arrays: Mapping[str, tuple], options: Mapping[str, Any], *, gradient: bool = False,
+    heads_last: bool = False, warm: bool = True,
+) -> int:
+    """Extra memory of one call of ``method``, in bytes, measured in this process.
+
+    ``arrays``: shape and dtype by argument, query, key and value first; they hold ones, or True. ``gradient``: of the
+    call and its gradient by those three together. ``heads_last``: they lie as (..., length, heads, size). ``warm``:
+    call once before, as a library's first call also allocates what it keeps for good. JAX compiles and does not run.
+    """
+    attention = getattr(importlib.import_module(f"attnlab.{method}.{library}"), f"{method}_attention")
+    shapes = list(arrays.values())
+    if gradient:
+        shapes.append(((*arrays["query"][0][:-1], arrays["value"][0][-1]), arrays["query"][1]))
+    inputs = [_ones(library, tuple(shape), dtype, heads_last) for shape, dtype in shapes]
+
+    def call(query: Any, key: Any, value: Any, *others: Any) -> Any:
+        forward = functools.partial(attention, **dict(zip(list(arrays)[3:], others)), **options)
+        return GRADIENTS[library](forward, query, key, value, others[-1]) if gradient else forward(query, key, value)
+
+    if library == "jax":
+        return jax_bytes(call, *inputs)
+    if warm:
+        call(*inputs)
+    return extra_bytes(call, *inputs)
+
+
+def _ones(library: str, shape: tuple[int, ...], dtype: str, heads_last: bool) -> Any:
+    """An array of ones; for JAX its shape and dtype alone."""
+    if library == "jax":
+        import jax
+
+        return jax.ShapeDtypeStruct(shape, dtype)
+    swap = heads_last and len(shape) > 3
+    x = np.ones((*shape[:-3], shape[-2], shape[-3], shape[-1]) if swap else shape, dtype)
+    if library == "torch":
+        import torch
+
+        x = torch.from_numpy(x)
+    return x.swapaxes(-2, -3) if swap else x
+
+
+def in_fresh_process(function: str, tasks: Sequence[dict[str, Any]]) -> Iterator[Any]:
+    """Call ``function``, such as "package.module:name", with each task's arguments in one new process; yield results.
+
+    There JAX's account is honest, as after :func:`honest_xla`. Arguments and results must be JSON. Raises RuntimeError
+    with what the process said if it fails.
+    """
+    flags = f"{os.environ.get('XLA_FLAGS', '')} {HONEST_XLA}".strip()
+    environment = {**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-m", "attnlab.measure", function]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with tempfile.TemporaryFile("w+") as errors:
+        with subprocess.Popen(command, env=environment, stderr=errors, **pipes) as process:
+            process.stdin.write(json.dumps(list(tasks)))
+            process.stdin.close()
+            yield from map(json.loads, process.stdout)
+        if process.returncode:
+            errors.seek(0)
+            raise RuntimeError(f"the measuring process failed:\n{errors.read()}")
+
+
+def _numpy_gradient(forward: Callable, query: Any, key: Any, value: Any, dout: Any) -> tuple:
     """(out, dq, dk, dv) by the explicit backward of tiled attention."""
     from attnlab.tiled.numpy import tiled_attention_backward
 
@@ -152,7 +202,7 @@ def numpy_gradient(forward: Callable, query: Any, key: Any, value: Any, dout: An
     return out, *tiled_attention_backward(query, key, value, out, lse, dout, **forward.keywords)
 
 
-def torch_gradient(forward: Callable, query: Any, key: Any, value: Any, dout: Any) -> tuple:
+def _torch_gradient(forward: Callable, query: Any, key: Any, value: Any, dout: Any) -> tuple:
     """(out, dq, dk, dv) by autograd."""
     import torch
 
@@ -161,7 +211,7 @@ def torch_gradient(forward: Callable, query: Any, key: Any, value: Any, dout: An
     return out.detach(), *torch.autograd.grad(out, inputs, dout)
 
 
-def jax_gradient(forward: Callable, query: Any, key: Any, value: Any, dout: Any) -> tuple:
+def _jax_gradient(forward: Callable, query: Any, key: Any, value: Any, dout: Any) -> tuple:
     """(out, dq, dk, dv) by reverse mode."""
     import jax
 
@@ -169,15 +219,17 @@ def jax_gradient(forward: Callable, query: Any, key: Any, value: Any, dout: Any)
     return out, *pull(dout)
 
 
-GRADIENTS = {"numpy": numpy_gradient, "torch": torch_gradient, "jax": jax_gradient}
+GRADIENTS = {"numpy": _numpy_gradient, "torch": _torch_gradient, "jax": _jax_gradient}
+"""(out, dq, dk, dv) of a function, query, key, value and the gradient of out, by library."""
+
+
+def _main() -> None:
+    """The other side of :func:`in_fresh_process`."""
+    module, _, name = sys.argv[1].partition(":")
+    function = getattr(importlib.import_module(module), name)
+    for task in json.load(sys.stdin):
+        print(json.dumps(function(**task)), flush=True)
+
 
 if __name__ == "__main__":
-    print(json.dumps([measure_lengths(**task) for task in json.loads(sys.argv[1])]))
-
-def binary(size: int) -> str:
-    """A number of bytes in the largest binary unit that divides it well."""
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if size < 1024 or unit == "TiB":
-            return f"{size:.4g} {unit}"
-        size = size / 1024
-    raise AssertionError
+    _main()

@@ -24,26 +24,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.heads % (options.kv_heads or options.heads):
         parser().error(f"--kv-heads {options.kv_heads} does not divide --heads {options.heads}")
     environment(options)
-    from attnlab.bench import compare, targets
+    if options.overhead:
+        from attnlab.bench import overhead
 
-    if options.targets:
-        targets.run(options.n or [4096, 16384], options.rounds, options.seconds)
+        overhead.print_overheads(options.rounds, options.seconds)
+    elif options.targets:
+        from attnlab.bench import targets
+
+        targets.print_verdicts(options.n or [4096, 16384], options.rounds, options.seconds)
     else:
-        compare.run(list(settings(options)), options)
+        from attnlab.bench import compare
+
+        compare.print_tables(list(settings(options)), options)
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """The options of the command line and what they mean."""
     p = argparse.ArgumentParser(
         prog="python -m attnlab.bench", formatter_class=argparse.RawDescriptionHelpFormatter,
         description=f"Every algorithm in every library, side by side; ratios are to\n{SDPA} (sdpa).",
     )  # fmt: skip
     add = p.add_argument
-    add("--n", type=positive, nargs="+", help="queries, and as many keys (2048); several lengths: a table each")
-    add("--batch", type=positive, default=1, help="batch size (1)")
-    add("--heads", type=positive, default=8, help="query heads (8)")
-    add("--kv-heads", type=positive, help="key/value heads; default: as many as query heads")
-    add("--d", type=positive, nargs="+", default=[64], help="size of a query, key and value (64)")
+    add("--n", type=positive_integer, nargs="+", help="queries (2048); several lengths: a table each")
+    add("--m", type=positive_integer, help="keys; default: as many as queries")
+    add("--batch", type=positive_integer, default=1, help="batch size (1)")
+    add("--heads", type=positive_integer, default=8, help="query heads (8)")
+    add("--kv-heads", type=positive_integer, help="key/value heads; default: as many as query heads")
+    add("--d", type=positive_integer, nargs="+", default=[64], help="size of a query, key and value (64)")
     add("--dtype", nargs="+", choices=FLOATS, default=["float32"], help="of the arrays (float32)")
     add("--causal", nargs="?", choices=["no", "yes", "both"], const="yes", default="no", help="hide later keys")
     add("--window", type=int, nargs=2, metavar=("LEFT", "RIGHT"), help="hide distant keys; -1 is unbounded")
@@ -51,21 +58,23 @@ def parser() -> argparse.ArgumentParser:
     add("--only", choices=["forward", "forward+backward"], help="one pass; default: both")
     add("--methods", nargs="+", choices=EVERYONE, metavar="NAME", help=f"{', '.join(EVERYONE)}; default: all that fit")
     add("--libraries", nargs="+", choices=[*LIBRARIES], help="default: all that are installed")
-    add("--block-q", type=positive, help="block of queries of tiled; default: its own")
-    add("--block-k", type=positive, help="block of keys of tiled; default: its own")
+    add("--block-q", type=positive_integer, help="block of queries of tiled; default: its own")
+    add("--block-k", type=positive_integer, help="block of keys of tiled; default: its own")
     add("--device", choices=["cpu", "cuda"], default="cpu", help="where the arrays are (cpu)")
-    add("--threads", type=positive, help="cores for this process; default: all that it may use")
-    add("--rounds", type=positive, help="calls of each contestant; default: 3 to 31, as --seconds allow")
+    add("--threads", type=positive_integer, help="cores for this process; default: all that it may use")
+    add("--rounds", type=positive_integer, help="calls of each contestant; default: 3 to 31, as --seconds allow")
     add("--seconds", type=float, default=12, help="for the rounds of one table, about (12)")
     add("--memory", action=argparse.BooleanOptionalAction, help="measure extra memory; default: up to N = 4096")
     add("--csv", type=Path, metavar="FILE", help="write the numbers")
     add("--plot", type=Path, metavar="FILE", help="draw ratios against N, .svg or .png")
     add("--targets", action="store_true",
         help="judge the project's own targets on a CPU; heeds --n, --rounds, --seconds and --threads only")
+    add("--overhead", action="store_true",
+        help="of a small call: its time beyond the arithmetic; heeds --rounds, --seconds and --threads only")
     return p
 
 
-def positive(text: str) -> int:
+def positive_integer(text: str) -> int:
     """An integer of at least 1."""
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{number} is less than 1")
@@ -99,7 +108,7 @@ def settings(options: argparse.Namespace) -> Iterator[object]:
         options.dtype, options.d, causal, passes, options.n or [2048]
     ):
         yield Setting(
-            n, options.batch, options.heads, options.kv_heads or options.heads, d, hide,
+            n, options.m, options.batch, options.heads, options.kv_heads or options.heads, d, hide,
             options.window and tuple(options.window), options.padding, dtype, options.device, gradient,
             options.block_q, options.block_k,
         )  # fmt: skip

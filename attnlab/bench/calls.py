@@ -22,7 +22,7 @@ def prepare(contestant: Contestant, setting: Setting) -> Callable[[], object]:
     """The call to time, on arrays of its own; it ends when the result is there."""
     if contestant.method == "products":
         return products(contestant.library, setting)
-    run, arrays = function(contestant, setting), inputs(contestant, setting)
+    run, arrays = timed_call(contestant, setting), inputs(contestant, setting)
     if contestant.library == "jax":
         import jax
 
@@ -30,8 +30,8 @@ def prepare(contestant: Contestant, setting: Setting) -> Callable[[], object]:
     return lambda: ready(run(*arrays))
 
 
-def function(contestant: Contestant, setting: Setting) -> Callable:
-    """What is timed, of the arrays of :func:`inputs`: out, or with the gradient (out, dq, dk, dv)."""
+def timed_call(contestant: Contestant, setting: Setting) -> Callable:
+    """The function to time: attention, or attention and its gradients, of the arrays that :func:`inputs` makes."""
     forward = attention(contestant, setting)
 
     def run(*arrays: Any) -> Any:
@@ -72,9 +72,11 @@ def torch_sdpa(setting: Setting, kernel: str | None, query: Any, key: Any, value
 
 
 def jax_nn(setting: Setting, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
-    """JAX's own; its arrays are (batch, length, heads, size)."""
+    """JAX's own; its arrays are (batch, length, heads, size). Its rules are top-left: a mask where N and M differ."""
     import jax
 
+    if setting.keys != setting.n:
+        return jax.nn.dot_product_attention(query, key, value, mask=mask)
     window = setting.window and tuple(setting.n if side < 0 else side for side in setting.window)
     return jax.nn.dot_product_attention(
         query, key, value, mask=mask, is_causal=setting.causal, local_window_size=window
@@ -85,8 +87,10 @@ def inputs(contestant: Contestant, setting: Setting, shapes_only: bool = False) 
     """Query, key, value, with the gradient dout, and the mask or None; for JAX perhaps only their shapes."""
     swapped = contestant.method == "nn"
     heads = [setting.heads, setting.kv_heads, setting.kv_heads] + [setting.heads] * setting.gradient
-    sizes = tuple((setting.batch, h, setting.n, setting.d) for h in heads)
-    mask = setting.mask(setting.dense and contestant.method in (*OWN["torch"], *SDPA))
+    lengths = [setting.n, setting.keys, setting.keys, setting.n]
+    sizes = tuple((setting.batch, h, length, setting.d) for h, length in zip(heads, lengths))
+    spelled = contestant.method in (*OWN["torch"], *SDPA) or (swapped and setting.keys != setting.n)
+    mask = setting.mask(setting.dense and spelled)
     if shapes_only:
         import jax
 

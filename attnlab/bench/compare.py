@@ -13,10 +13,10 @@ from attnlab.bench.timing import interleave, noise
 LONGEST = 4096  # up to here extra memory is measured unasked: it takes two more calls of each contestant
 
 
-def run(settings: Sequence[Setting], options: argparse.Namespace) -> None:
+def print_tables(settings: Sequence[Setting], options: argparse.Namespace) -> None:
     """Measure and print every setting; then write what was asked for."""
     print(f"{table.machine(options.device)}\n{table.versions()}\n")
-    found = [row for setting in settings for row in one(setting, options)]
+    found = [row for setting in settings for row in measure_setting(setting, options)]
     if options.csv:
         table.write_csv(found, options.csv)
     if options.plot:
@@ -25,22 +25,22 @@ def run(settings: Sequence[Setting], options: argparse.Namespace) -> None:
         plot.save(plot.ratios(found), options.plot)
 
 
-def one(setting: Setting, options: argparse.Namespace) -> list[table.Row]:
+def measure_setting(setting: Setting, options: argparse.Namespace) -> list[table.Row]:
     """Measure one setting and print its table, notes below it."""
     found, notes = contestants(setting, options.libraries, options.methods)
     calls = {c.name: prepare(c, setting) for c in found}
     taken, failed = interleave(calls, options.rounds, options.seconds)
     notes |= {name: f"failed: {why}" for name, why in failed.items()}
     found = [c for c in found if c.name in taken]
-    wanted = setting.n <= LONGEST if options.memory is None else options.memory
-    notes |= {} if wanted else {"extra memory": f"not measured beyond N = {LONGEST} unless --memory asks for it"}
-    rows = table.rows(setting, found, taken, memory(setting, found) if wanted else {})
+    wanted = setting.keys <= LONGEST if options.memory is None else options.memory
+    notes |= {} if wanted else {"extra memory": f"not measured beyond M = {LONGEST} unless --memory asks for it"}
+    rows = table.rows(setting, found, taken, measure_memory(setting, found) if wanted else {})
     loud = noise(taken, yardsticks(found))
     print("\n".join([*table.table(rows), *table.remarks(notes), *([loud] if loud else []), ""]), flush=True)
     return rows
 
 
-def memory(setting: Setting, found: Sequence[Contestant]) -> dict[str, int]:
+def measure_memory(setting: Setting, found: Sequence[Contestant]) -> dict[str, int]:
     """Extra bytes of each contestant but the products."""
     measured = [c for c in found if c.method != "products"]
     return dict(zip([c.name for c in measured], extra_memory([(c, setting) for c in measured])))

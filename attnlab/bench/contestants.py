@@ -91,9 +91,9 @@ def methods_of(library: str, device: str) -> tuple[str, ...]:
 def unfit(method: str, setting: Setting) -> str | None:
     """Why a method is not worth its time or memory in this setting, if it is not."""
     longest = 256 if setting.gradient else 1024
-    if method in SLOW and setting.n > longest:
+    if method in SLOW and setting.keys > longest:
         return f"left out beyond {longest} keys, because they take one at a time; --methods asks for them by name"
-    scores = 4 * setting.batch * setting.heads * setting.n**2
+    scores = 4 * setting.batch * setting.heads * setting.n * setting.keys
     if method in QUADRATIC and 4 * scores > hardware.memory_size() / 2:
         return f"left out, because all scores are {scores / 2**30:.0f} GiB; --methods asks for them by name"
     return None

@@ -37,24 +37,24 @@ def ratios(found: Sequence[Row]) -> Figure:
 
 
 def family(row: Row) -> Setting:
-    """The setting but for its length."""
-    return dataclasses.replace(row.setting, n=1)
+    """The setting but for its length: of the keys, where their number is given."""
+    return dataclasses.replace(row.setting, **({"n": 1} if row.setting.m is None else {"m": 1}))
 
 
 def describe(setting: Setting) -> str:
     """The setting but for length and pass, in two lines."""
-    return str(setting).replace(f"{setting.work}, N = M = 1, ", "").replace(", ", "\n", 1)
+    return str(setting).replace(f"{setting.work}, {setting.lengths}, ", "").replace(", ", "\n", 1)
 
 
 def panel(axes: Axes, found: Sequence[Row]) -> dict[str, tuple[int, float]]:
     """The contestants of one library in one setting; where their lines end."""
     ends = {}
     for method in dict.fromkeys(row.contestant.method for row in found):
-        line = {row.setting.n: row.ratio for row in found if row.contestant.method == method}
+        line = {row.setting.keys: row.ratio for row in found if row.contestant.method == method}
         style = {"color": COLORS.get(method, INK), "linestyle": "-" if method in COLORS else "--"}
         axes.plot(list(line), list(line.values()), marker=MARKERS[found[0].contestant.library], markersize=5, **style)
         ends[method] = max(line), line[max(line)]
-    roof = {row.setting.n: row.ratio * row.fraction for row in found if row.fraction is not None}
+    roof = {row.setting.keys: row.ratio * row.fraction for row in found if row.fraction is not None}
     axes.plot(list(roof), list(roof.values()), ":", color=GRAY, linewidth=1.2)
     ends |= {"products": (max(roof), roof[max(roof)])} if roof else {}
     axes.axhline(1, color=GRAY, linestyle="--", linewidth=1)

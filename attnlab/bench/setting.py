@@ -12,13 +12,15 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Setting:
-    """``n`` queries and as many keys of size ``d``; ``gradient``: the forward and its gradients by all three.
+    """``n`` queries by ``m`` keys of size ``d``; ``gradient``: the forward and its gradients by all three.
 
-    window: (left, right), −1 unbounded. padding: a mask (1, 1, 1, M) hides the last eighth of the keys. block_q,
-    block_k: of tiled, None its own.
+    m: None, as many as queries; otherwise causal and window align the last query with the last key. window: (left,
+    right), −1 unbounded. padding: a mask (1, 1, 1, M) hides the last eighth of the keys. block_q, block_k: of tiled,
+    None its own.
     """
 
     n: int = 2048
+    m: int | None = None
     batch: int = 1
     heads: int = 8
     kv_heads: int = 8
@@ -38,38 +40,48 @@ class Setting:
         return "forward+backward" if self.gradient else "forward"
 
     @property
+    def keys(self) -> int:
+        """The number of keys."""
+        return self.n if self.m is None else self.m
+
+    @property
+    def lengths(self) -> str:
+        """Numbers of queries and keys, to print."""
+        return f"N = M = {self.n}" if self.keys == self.n else f"N = {self.n}, M = {self.keys}"
+
+    @property
     def band(self) -> Band:
         """What causal and window leave visible."""
-        return make_band(self.n, self.n, self.causal, self.window)
+        return make_band(self.n, self.keys, self.causal, self.window)
 
     @property
     def visible(self) -> int:
         """Pairs of a query and a key in the band; a mask hides scores, but spares no work."""
         spans = (self.band.keys(slice(i, i + 1)) for i in range(self.n))
-        return sum(max(min(last, self.n) - max(first, 0), 0) for first, last in spans)
+        return sum(max(min(last, self.keys) - max(first, 0), 0) for first, last in spans)
 
     @property
     def flops(self) -> int:
-        """Of the matrix products on visible pairs: 4·D a pair and head; with the gradient 3.5 times that."""
-        size = self.n, self.n, self.d, self.d
+        """Operations of the matrix products: 4·D for each visible pair and head, 14·D with the gradient."""
+        size = self.n, self.keys, self.d, self.d
         products = costs.forward("tiled", *size, heads=self.batch * self.heads).products
         if self.gradient:
             products += costs.backward("tiled", *size, heads=self.batch * self.heads).products
-        return products * self.visible // self.n**2
+        return products * self.visible // (self.n * self.keys)
 
     @property
     def dense(self) -> bool:
-        """Whether PyTorch's own function needs the band spelled out as a mask of N by M."""
-        return self.window is not None or (self.causal and self.padding)
+        """Whether PyTorch's own function needs the band spelled out as a mask of N by M; its causal is top-left."""
+        return self.window is not None or (self.causal and (self.padding or self.keys != self.n))
 
     def mask(self, dense: bool = False) -> Any:
         """The boolean mask that is passed along, NumPy, or None; ``dense``: the band too."""
         if not self.padding and not dense:
             return None
-        i, j = np.arange(self.n)[:, None], np.arange(self.n)
-        mask = (j < self.n - self.n // 8)[None] if self.padding else np.ones((1, self.n), bool)
+        i, j, m = np.arange(self.n)[:, None] + self.band.offset, np.arange(self.keys), self.keys
+        mask = (j < m - m // 8)[None] if self.padding else np.ones((1, m), bool)
         if dense:
-            left, right = (self.n if side is None else side for side in (self.band.left, self.band.right))
+            left, right = (self.n + m if side is None else side for side in (self.band.left, self.band.right))
             mask = mask & (j >= i - left) & (j <= i + right)
         return mask[None, None]
 
@@ -77,4 +89,4 @@ class Setting:
         heads = f"{self.heads} heads" if self.heads == self.kv_heads else f"{self.heads} heads on {self.kv_heads}"
         rules = ["causal"] * self.causal + [f"window {self.window}"] * bool(self.window) + ["padding"] * self.padding
         batch = f"batch {self.batch}, " * (self.batch > 1)
-        return ", ".join([self.work, f"N = M = {self.n}", f"{batch}{heads} of size {self.d}", self.dtype, *rules])
+        return ", ".join([self.work, self.lengths, f"{batch}{heads} of size {self.d}", self.dtype, *rules])

@@ -93,6 +93,7 @@ def record(row: Row) -> dict[str, object]:
     """A row of the CSV: what ran, the setting, the numbers; nothing where there is none."""
     setting = {**asdict(row.setting), "pass": row.setting.work}
     del setting["gradient"]
+    setting["m"] = row.setting.keys
     setting["window"] = "" if row.setting.window is None else "{} {}".format(*row.setting.window)
     numbers = {
         "seconds": f"{row.seconds:.6g}", "spread": f"{row.spread:.3f}", "rounds": row.rounds,

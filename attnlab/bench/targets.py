@@ -65,7 +65,7 @@ class Verdict:
         return f"{self.what:<62}{self.target:>8}  {self.reached:>20}  {'met' if self.met else 'MISSED'}"
 
 
-def run(lengths: Sequence[int], rounds: int | None, seconds: float | int) -> None:
+def print_verdicts(lengths: Sequence[int], rounds: int | None, seconds: float | int) -> None:
     """Measure everything and print the verdicts."""
     for n in lengths:
         for gradient in (False, True):
@@ -128,11 +128,11 @@ def memory(lengths: Sequence[int]) -> list[Verdict]:
     sizes = iter(extra_memory(tasks))
     found = []
     for (library, gradient), where in plan.items():
-        found.append(same(f"{library} tiled", {n: next(sizes) for n in where}, gradient))
+        found.append(equal_memory(f"{library} tiled", {n: next(sizes) for n in where}, gradient))
     return found
 
 
-def same(name: str, sizes: Mapping[int, int], gradient: bool) -> Verdict:
+def equal_memory(name: str, sizes: Mapping[int, int], gradient: bool) -> Verdict:
     """Whether extra memory is equal at all lengths but for lse, with the gradient also D: a number a query and head."""
     heads, shortest, longest = Setting().heads, min(sizes), max(sizes)
     block_q, block_k = tile_sizes((heads, 1), None, None)

@@ -11,10 +11,9 @@ import pytest
 
 import attnlab
 from attnlab.geometry import chunk_sizes
-from attnlab.measure import attention_bytes, extra_bytes
+from attnlab.measure import attention_bytes, extra_bytes, in_fresh_process
 from attnlab.tiled.numpy import tiled_attention_backward
 from tests.support.libraries import ALGORITHMS, LIBRARIES, function
-from tests.support.memory_worker import run
 
 D = 64
 AT_ONCE = {name: method.at_once for name, method in attnlab.METHODS.items()}
@@ -37,10 +36,11 @@ def promised(algorithm, n, m, d=D, dv=D):
 
 
 def task(algorithm, library, query, key, value=None, dtype="float32", **rest):
-    """A measurement, as the worker reads it."""
+    """A measurement: the arguments of peak_bytes."""
     arrays = {"query": [query, dtype], "key": [key, dtype], "value": [value or key, dtype]}
     arrays |= {name: [rest.pop(name), kind] for name, kind in (("mask", "bool"), ("bias", "float32")) if name in rest}
-    return {"algorithm": algorithm, "library": library, "arrays": arrays, "options": {}} | rest
+    options = rest.pop("options", {}) | ({} if rest.get("gradient") else {"return_lse": True})
+    return {"method": algorithm, "library": library, "arrays": arrays, "options": options} | rest
 
 
 def tasks(library):
@@ -82,7 +82,7 @@ def tasks(library):
 def measured(library):
     """Peak bytes of every task of a library."""
     todo = tasks(library)
-    return dict(zip(todo, run(list(todo.values()))))
+    return dict(zip(todo, in_fresh_process("attnlab.measure:peak_bytes", list(todo.values())), strict=True))
 
 
 def assert_linear(algorithm, library):

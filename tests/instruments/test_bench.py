@@ -5,6 +5,7 @@ import dataclasses
 import itertools
 import os
 import subprocess
+import sys
 
 import matplotlib
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 from attnlab import METHODS, bench
 from attnlab.bench import __main__ as command
-from attnlab.bench import calls, compare, extra_memory, plot, table, targets, timing
+from attnlab.bench import calls, compare, extra_memory, overhead, plot, table, targets, timing
 from attnlab.bench import contestants as who
 from attnlab.bench.calls import inputs, prepare
 from attnlab.bench.contestants import Contestant, contestants
@@ -27,10 +28,13 @@ SETTINGS = {
     "window": {"window": (3, 1)},
     "one-sided window": {"window": (2, -1), "kv_heads": 2},
     "causal window of grouped heads": {"causal": True, "window": (4, 9), "kv_heads": 1},
+    "fewer queries than keys": {"n": 5, "m": 12, "causal": True, "kv_heads": 2},
+    "one query in a window": {"n": 1, "m": 13, "window": (4, 0)},
+    "more queries than keys": {"m": 7, "padding": True},
     "padding": {"padding": True},
     "causal padding": {"padding": True, "causal": True},
 }
-GRADIENTS = ("causal window of grouped heads", "causal padding")
+GRADIENTS = ("fewer queries than keys", "causal window of grouped heads", "causal padding")
 
 
 @pytest.fixture(autouse=True)
@@ -88,8 +92,9 @@ def test_blocks_reach_tiled_alone():
 @pytest.mark.parametrize("name", SETTINGS)
 def test_visible_pairs_are_counted(name):
     setting = dataclasses.replace(TINY, **SETTINGS[name])
-    n, pairs = setting.n, itertools.product(range(setting.n), repeat=2)
-    assert setting.visible == sum(oracle.in_band(i, j, n, n, setting.causal, setting.window) for i, j in pairs)
+    n, m = setting.n, setting.keys
+    pairs = itertools.product(range(n), range(m))
+    assert setting.visible == sum(oracle.in_band(i, j, n, m, setting.causal, setting.window) for i, j in pairs)
 
 
 def test_flops():
@@ -98,6 +103,7 @@ def test_flops():
     assert dataclasses.replace(plain, gradient=True).flops == 3.5 * plain.flops
     assert dataclasses.replace(plain, causal=True).flops == 4 * (100 * 101 // 2) * 64 * 24
     assert dataclasses.replace(plain, window=(9, 0)).flops == 4 * (100 * 10 - 45) * 64 * 24
+    assert dataclasses.replace(plain, n=1, m=100, causal=True).flops == 4 * 100 * 64 * 24
     assert calls.flops(Contestant("jax", "products"), plain) == 2 * 32**3
 
 
@@ -279,6 +285,7 @@ def options(*words):
 def test_options_become_settings():
     found = list(command.settings(options()))
     assert found == [Setting(), Setting(gradient=True)]
+    assert {(x.n, x.m) for x in command.settings(options("--n", "1", "--m", "64"))} == {(1, 64)}
     words = "--n 8 16 --d 64 128 --dtype float16 --causal both --only forward --heads 4 --kv-heads 2 --window 3 -1"
     found = list(command.settings(options(*words.split())))
     assert len(found) == len(set(found)) == 8
@@ -367,19 +374,74 @@ def test_targets_are_judged_by_ratio():
 def test_memory_may_grow_by_lse_alone():
     heads, unit = 8, 2**20
     level = {4096: unit, 16384: unit}
-    assert targets.same("x", level, False).met
-    assert targets.same("x", {4096: unit, 16384: unit + 4 * heads * 12288}, False).met
-    assert not targets.same("x", {4096: unit, 16384: unit + 2 * 4 * heads * 12288}, False).met
-    assert targets.same("x", {4096: unit, 16384: unit + 2 * 4 * heads * 12288}, True).met
-    assert not targets.same("x", {4096: unit, 16384: 4 * unit}, True).met
+    assert targets.equal_memory("x", level, False).met
+    assert targets.equal_memory("x", {4096: unit, 16384: unit + 4 * heads * 12288}, False).met
+    assert not targets.equal_memory("x", {4096: unit, 16384: unit + 2 * 4 * heads * 12288}, False).met
+    assert targets.equal_memory("x", {4096: unit, 16384: unit + 2 * 4 * heads * 12288}, True).met
+    assert not targets.equal_memory("x", {4096: unit, 16384: 4 * unit}, True).met
 
 
 def test_targets_run(capsys, monkeypatch):
     asked = []
     monkeypatch.setattr(targets, "extra_memory", lambda tasks: asked.extend(tasks) or [1] * len(tasks))
-    targets.run([32], 1, 1)
+    targets.print_verdicts([32], 1, 1)
     text = capsys.readouterr().out
     assert text.count("÷") == 3 + 4 * 3 + 2
     assert all(line.rstrip().endswith(("met", "MISSED")) for line in text.splitlines() if "÷" in line or "goal" in line)
     assert [x.n for c, x in asked if c.library == "jax" and not x.gradient] == [16, 32, 2**20]
     assert "equal" in text
+
+
+def test_small_calls_compute_the_same():
+    """What an overhead is taken of, and the arithmetic that is taken off."""
+    for setting in overhead.SETTINGS:
+        found = {name: back(call()) for name, call in overhead.small_calls(who.ORDER, setting).items()}
+        assert len(found) == 7
+        right = expected(setting)[0]
+        assert right.shape == (1, 8, setting.n, 64)
+        for name, out in found.items():
+            np.testing.assert_allclose(out, right, rtol=0, atol=3e-6, err_msg=name)
+
+
+def test_overheads_are_printed_as_differences_and_ratios():
+    taken = {"torch sdpa": [1e-5, 2e-5, 4e-5], "jax tiled": [1e-4, 2e-4, 3e-4], "jax arithmetic": [5e-5, 6e-5, 7e-5]}
+    title, head, median, fastest = overhead.format_overheads(overhead.SETTINGS[1], ["jax"], taken)
+    assert title.startswith("forward, N = 1, M = 64, 8 heads of size 64")
+    assert median.split() == ["jax", "tiled,", "median", "200.0", "60.0", "140.0", "20.0", "10.00"]
+    assert fastest.split() == ["jax", "tiled,", "fastest", "100.0", "50.0", "50.0", "10.0", "10.00"]
+    assert len(head) == len(median) == len(fastest)
+    alone = list(overhead.format_overheads(overhead.SETTINGS[0], ["jax"], {k: taken[k] for k in list(taken)[1:]}))
+    assert alone[2].split()[-1] == "140.0"
+
+
+def test_overheads_run(capsys, monkeypatch):
+    monkeypatch.setattr(overhead, "available", lambda device, libraries: (["torch", "numpy"], {}))
+    command.main(["--overhead", "--rounds", "1"])
+    text = capsys.readouterr().out
+    assert text.count("numpy tiled, median") == text.count("torch tiled, fastest") == 2
+    assert "jax" not in text
+
+
+SIZES = """
+import sys
+from attnlab.bench import compare, overhead, targets
+from attnlab.measure import binary
+assert binary(2**20) == "1 MiB"
+print("matplotlib" in sys.modules)
+from attnlab.bench import plot
+print("matplotlib" in sys.modules)
+"""
+
+
+def test_only_a_plot_loads_matplotlib():
+    done = subprocess.run([sys.executable, "-c", SIZES], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
+
+
+def test_the_lengths_are_named():
+    assert str(Setting(n=8)).startswith("forward, N = M = 8, ")
+    assert str(Setting(n=1, m=8)).startswith("forward, N = 1, M = 8, ")
+    assert plot.describe(Setting(n=1, m=1)) == plot.describe(Setting(n=1)) == "8 heads of size 64\nfloat32"
+    rows = [row for m in (128, 256) for row in table.rows(Setting(n=1, m=m), [who.UNIT], {"torch sdpa": [1.0]}, {})]
+    assert len({plot.family(row) for row in rows}) == 1
+    assert [table.record(row)["m"] for row in rows] == [128, 256]

@@ -1,0 +1,83 @@
+"""What a small call costs beyond its arithmetic (``--overhead``): 64 queries, or one, against 64 keys of 8 heads.
+
+The arithmetic is safe attention written out in the library's own operations, without checks or options. Beside it
+stands PyTorch's scaled_dot_product_attention. Nothing asks for a gradient; in JAX all calls are compiled.
+"""
+
+import importlib
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from attnlab import tiled_attention
+from attnlab.bench.calls import inputs
+from attnlab.bench.contestants import ORDER, UNIT, Contestant, available
+from attnlab.bench.setting import Setting
+from attnlab.bench.timing import interleave
+
+SETTINGS = [Setting(n, 64) for n in (64, 1)]
+
+
+def print_overheads(rounds: int | None, seconds: float | int) -> None:
+    """Measure every library that is installed, and print a table for each number of queries."""
+    libraries, _ = available("cpu", ORDER)
+    for setting in SETTINGS:
+        taken, failed = interleave(small_calls(libraries, setting), rounds, seconds)
+        if failed:
+            raise RuntimeError(f"these calls failed: {failed}")
+        print(*format_overheads(setting, libraries, taken), "", sep="\n", flush=True)
+
+
+def small_calls(libraries: Sequence[str], setting: Setting) -> dict[str, Callable[[], object]]:
+    """PyTorch's own attention; in each library tiled attention and the arithmetic."""
+    found = {}
+    for library in libraries:
+        *arrays, _ = inputs(Contestant(library, "tiled"), setting)
+        functions = {f"{library} tiled": tiled_attention, f"{library} arithmetic": written_out(library)}
+        if library == UNIT.library:
+            from torch.nn.functional import scaled_dot_product_attention
+
+            functions[UNIT.name] = scaled_dot_product_attention
+        for name, function in functions.items():
+            found[name] = compiled(function, arrays) if library == "jax" else bound(function, arrays)
+    return found
+
+
+def bound(function: Callable, arrays: Sequence[Any]) -> Callable[[], object]:
+    """A call without arguments."""
+    return lambda: function(*arrays)
+
+
+def compiled(function: Callable, arrays: Sequence[Any]) -> Callable[[], object]:
+    """A call without arguments of the compiled function, which ends when the result is there."""
+    import jax
+
+    function = jax.jit(function)
+    return lambda: function(*arrays).block_until_ready()
+
+
+def written_out(library: str) -> Callable[[Any, Any, Any], Any]:
+    """Safe attention of query, key and value in six operations of the library."""
+    xp = importlib.import_module("jax.numpy" if library == "jax" else library)
+
+    def attention(query: Any, key: Any, value: Any) -> Any:
+        s = query @ key.mT * query.shape[-1] ** -0.5
+        p = xp.exp(s - xp.amax(s, axis=-1, keepdims=True))
+        return p / xp.sum(p, axis=-1, keepdims=True) @ value
+
+    return attention
+
+
+def format_overheads(
+    setting: Setting, libraries: Sequence[str], taken: Mapping[str, Sequence[float]]
+) -> Iterator[str]:
+    """Lines to print, in µs: the median of the rounds and the fastest round."""
+    judges = {"median": statistics.median, "fastest": min}
+    yield f"{setting}; µs"
+    yield f"{'':<22}{'call':>9}{'arithmetic':>12}{'overhead':>10}{'sdpa':>9}{'call ÷ sdpa':>13}"
+    for library in libraries:
+        for name, judge in judges.items():
+            call, bare = (1e6 * judge(taken[f"{library} {what}"]) for what in ("tiled", "arithmetic"))
+            unit = 1e6 * judge(taken[UNIT.name]) if UNIT.name in taken else None
+            beside = "" if unit is None else f"{unit:>9.1f}{call / unit:>13.2f}"
+            yield f"{f'{library} tiled, {name}':<22}{call:>9.1f}{bare:>12.1f}{call - bare:>10.1f}{beside}"
