@@ -2,7 +2,6 @@
 
 import inspect
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +9,8 @@ import pytest
 import attnlab
 from attnlab import METHODS, costs, machine
 from attnlab.plots.ladder_costs import alike
+from tests.support import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
