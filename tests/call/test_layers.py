@@ -1,0 +1,89 @@
+"""Rooms of the package import downwards only: read from the source, strings given to importlib among it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import attnlab
+
+PACKAGE = Path(attnlab.__file__).parent
+LAYERS = [
+    {"typing", "arguments", "geometry"},
+    {"call"},
+    {"arrays"},
+    {"softmax", "dropout", "rotation"},
+    {"scores"},
+    {"kernels"},  # on tiles of their own; attnlab.tiled calls them for arrays on a GPU
+    set(attnlab.METHODS),
+    {"cache", "paged", "linear", "ring"},
+    {"methods"},  # the table of algorithms, which the package itself shows
+    {"costs"},
+    {"machine", "measure", "hardware"},
+    {"plots"},
+    {"bench", "model", "serve"},
+    {"check"},
+    {"course"},
+]
+HEIGHT = {room: height for height, rooms in enumerate(LAYERS) for room in rooms}
+
+ALLOWED = {
+    # The checker looks an exercise up by its name, in the lesson's folder; exercises are written with attnlab.check.
+    ("check", "course"),
+}
+
+
+def room(path):
+    """The first part of a file's path: a folder or a file of the package."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def owner(module, name=""):
+    """The room that ``from module import name`` reads; names of the package itself are those of its table."""
+    parts = [*module.split("."), *([name] if module == "attnlab" else [])][1:]
+    return parts[0] if parts and parts[0] in HEIGHT else "methods"
+
+
+def imported(tree):
+    """Rooms that a file imports, by statements and by importlib, with the line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module.partition(".")[0] == "attnlab":
+            yield from ((owner(node.module, alias.name), node.lineno) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names if alias.name.partition(".")[0] == "attnlab"]
+            yield from ((owner(name), node.lineno) for name in names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            text = ast.unparse(node.args[0]).strip("f\"'")
+            if text.startswith("attnlab."):
+                yield owner(text), node.lineno
+
+
+FILES = {str(path.relative_to(PACKAGE)): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def test_every_room_has_a_place():
+    assert {room(path) for path in FILES.values()} - {"__init__"} <= set(HEIGHT)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_imports_go_down(file):
+    here = room(FILES[file])
+    if here == "__init__":
+        return
+    for there, line in imported(ast.parse(FILES[file].read_text(encoding="utf-8"))):
+        down = there == here or HEIGHT[there] < HEIGHT[here]
+        assert down or (here, there) in ALLOWED, f"attnlab/{file}, line {line}: {here} imports {there}"
+
+
+@pytest.mark.parametrize(("code", "rooms"), [
+    ("from attnlab.plots.style import INK", ["plots"]),
+    ("from attnlab import METHODS, costs", ["methods", "costs"]),
+    ("import attnlab", ["methods"]),
+    ("def f():\n    import attnlab.machine.flash", ["machine"]),
+    ("importlib.import_module('attnlab.tiled.triton')", ["tiled"]),
+    ("importlib.import_module(f'attnlab.{method}.{library}')", ["methods"]),
+    ("import_module(f'attnlab.check.{name}')", ["check"]),
+    ("import numpy\nfrom os import path\nimportlib.import_module('numpy')", []),
+])  # fmt: skip
+def test_imports_are_found(code, rooms):
+    assert [found for found, _ in imported(ast.parse(code))] == rooms
