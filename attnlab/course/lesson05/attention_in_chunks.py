@@ -1,7 +1,7 @@
 """Lesson 05, ★★: attention in chunks of queries and of keys, with ragged ends, in little memory."""
 
 from attnlab.check.promises import peak
-from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake
+from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 
 import numpy as np
 
@@ -11,11 +11,17 @@ Triple = tuple[Array, Array, Array]
 
 def attention_in_chunks(query: Array, key: Array, value: Array, Cq: int, Ck: int) -> Array:
     """Attention of query (N, D), key (M, D), value (M, Dv) in chunks of Cq queries and Ck keys."""
+
+    def attend(q: Array) -> Array:
+        chunks = [summary(q, key[c : c + Ck], value[c : c + Ck]) for c in range(0, len(key), Ck)]
+        top = np.max([m for m, _, _ in chunks], axis=0)
+        o = sum(np.exp(m - top)[:, None] * o for m, _, o in chunks)  # eq. 5.4
+        l = sum(np.exp(m - top) * l for m, l, _ in chunks)
+        return o / l[:, None]
+
     out = np.empty((len(query), value.shape[1]))
     for a in range(0, len(query), Cq):
-        q = query[a : a + Cq]
-        chunks = [summary(q, key[c : c + Ck], value[c : c + Ck]) for c in range(0, len(key), Ck)]
-        out[a : a + Cq] = combined(chunks)
+        out[a : a + Cq] = attend(query[a : a + Cq])
     return out
 
 
@@ -29,129 +35,12 @@ def summary(q: Array, k: Array, v: Array) -> Triple:
     return m, s.sum(1), s @ v
 
 
-def combined(chunks: list[Triple]) -> Array:
-    """All summaries brought to one maximum, added, divided."""
-    top = np.max([m for m, _, _ in chunks], axis=0)
-    o = sum(np.exp(m - top)[:, None] * o for m, _, o in chunks)
-    return o / sum(np.exp(m - top) * l for m, l, _ in chunks)[:, None]
-
-
-def variant(keys: Function | None = None, combine: Function | None = None) -> Function:
-    """Attention in chunks with another choice of keys or another combination.
-
-    ``keys``: from key, value and Ck to a list of pairs, the chunks.
-    """
-
-    def attempt(query: Array, key: Array, value: Array, Cq: int, Ck: int) -> Array:
-        out = np.empty((len(query), value.shape[1]))
-        pairs = (keys or ragged)(key, value, Ck)
-        for a in range(0, len(query), Cq):
-            out[a : a + Cq] = (combine or combined)([summary(query[a : a + Cq], k, v) for k, v in pairs])
-        return out
-
-    return attempt
-
-
-def ragged(key: Array, value: Array, ck: int) -> list[tuple[Array, Array]]:
-    """The right chunks."""
-    return [(key[c : c + ck], value[c : c + ck]) for c in range(0, len(key), ck)]
-
-
-def clamped(key: Array, value: Array, ck: int) -> list[tuple[Array, Array]]:
-    """Wrong: the last chunk begins earlier, so that it is full."""
-    ck = min(ck, len(key))
-    starts = [min(c, len(key) - ck) for c in range(0, len(key), ck)]
-    return [(key[c : c + ck], value[c : c + ck]) for c in starts]
-
-
-def floored(key: Array, value: Array, ck: int) -> list[tuple[Array, Array]]:
-    """Wrong: the rest of the keys is left out."""
-    return [(key[c * ck : c * ck + ck], value[c * ck : c * ck + ck]) for c in range(len(key) // ck)]
-
-
-def floored_once(key: Array, value: Array, ck: int) -> list[tuple[Array, Array]]:
-    """Wrong: as above, with one chunk at least."""
-    return floored(key, value, min(ck, len(key)))
-
-
-def padded(key: Array, value: Array, ck: int) -> list[tuple[Array, Array]]:
-    """Wrong: the last chunk is filled up with keys of zeros."""
-    extra = ((0, -len(key) % ck), (0, 0))
-    return ragged(np.pad(key, extra), np.pad(value, extra), ck)
-
-
-def mean(chunks: list[Triple]) -> Array:
-    """Wrong: the plain mean of the chunks' outputs."""
-    return np.mean([o / l[:, None] for _, l, o in chunks], axis=0)
-
-
-def unshifted(chunks: list[Triple]) -> Array:
-    """Wrong: the sums are added although each was taken relative to its own maximum."""
-    return sum(o for _, _, o in chunks) / sum(l for _, l, _ in chunks)[:, None]
-
-
-def half_shifted(chunks: list[Triple]) -> Array:
-    """Wrong: o is brought to the common maximum, l is not."""
-    top = np.max([m for m, _, _ in chunks], axis=0)
-    return sum(np.exp(m - top)[:, None] * o for m, _, o in chunks) / sum(l for _, l, _ in chunks)[:, None]
-
-
-def upside_down(chunks: list[Triple]) -> Array:
-    """Wrong: the inverse factor."""
-    top = np.max([m for m, _, _ in chunks], axis=0)
-    o = sum(np.exp(top - m)[:, None] * o for m, _, o in chunks)
-    return o / sum(np.exp(top - m) * l for m, l, _ in chunks)[:, None]
-
-
-def few_queries(query: Array, key: Array, value: Array, Cq: int, Ck: int) -> Array:
-    """Wrong: the rest of the queries is left out."""
-    whole = len(query) // Cq * Cq
-    out = np.zeros((len(query), value.shape[1]))
-    out[:whole] = attention_in_chunks(query[:whole], key, value, Cq, Ck)
-    return out
-
-
-def stacked(chunks: list[Triple]) -> Array:
-    """Right, and every summary is held twice or three times."""
-    m, l, o = (np.stack(part) for part in zip(*chunks))
-    factor = np.exp(m - m.max(0))
-    return (factor[..., None] * o).sum(0) / (factor * l).sum(0)[:, None]
-
-
-def stacked_once(chunks: list[Triple]) -> Array:
-    """Right, and every summary is held twice."""
-    m, l, o = (np.stack(part) for part in zip(*chunks))
-    factor = np.exp(m - m.max(0))
-    return np.einsum("cn,cnd->nd", factor, o) / (factor * l).sum(0)[:, None]
-
-
-def only_queries(query: Array, key: Array, value: Array, Cq: int, Ck: int) -> Array:
-    """Right, and it holds Cq rows of scores."""
-    return attention_in_chunks(query, key, value, Cq, len(key))
-
-
-def only_queries_plainly(query: Array, key: Array, value: Array, Cq: int, Ck: int) -> Array:
-    """Right, and it holds two or three arrays of Cq rows of scores."""
-    rows = [safe(query[a : a + Cq], key, value) for a in range(0, len(query), Cq)]
-    return np.concatenate(rows)
-
-
 def safe(q: Array, key: Array, value: Array) -> Array:
-    """Safe attention, written plainly."""
+    """Safe attention, with all scores of q alive."""
     s = q @ key.T / np.sqrt(q.shape[1])
     p = np.exp(s - s.max(1, keepdims=True))
     p /= p.sum(1, keepdims=True)
     return p @ value
-
-
-def only_keys(query: Array, key: Array, value: Array, Cq: int, Ck: int) -> Array:
-    """Right, and it holds the summaries of all queries."""
-    return attention_in_chunks(query, key, value, len(query), Ck)
-
-
-def whole(query: Array, key: Array, value: Array, Cq: int, Ck: int) -> Array:
-    """Right, and it holds all scores."""
-    return safe(query, key, value)
 
 
 def together(query: Array, key: Array, value: Array, Cq: int, Ck: int) -> Array:
@@ -209,11 +98,17 @@ def many(n: int) -> tuple:
     rng = np.random.default_rng(n)
     return rng.normal(size=(n, D)), rng.normal(size=(M, D)), rng.normal(size=(M, D)), CQ, CK
 
+
+KEYS, QUERIES = "range(0, len(key), Ck)", "range(0, len(query), Cq)"
+ADD_O = "sum(np.exp(m - top)[:, None] * o for m, _, o in chunks)"
+STACKED = (
+    "top = np.max([m for m, _, _ in chunks], axis=0)",
+    "m, l, o = (np.stack(x) for x in zip(*chunks)); factor = np.exp(m - m.max(0))",
+    "sum(np.exp(m - top) * l for m, l, _ in chunks)", "(factor * l).sum(0)",
+)
+
 EXERCISE = Exercise(
-    lesson="05",
-    stars=2,
-    reference=attention_in_chunks,
-    cases=cases,
+    lesson="05", stars=2, reference=attention_in_chunks, cases=cases,
     costs=(
         Cost(
             peak(many, N, FORMULA), 2.5,
@@ -233,59 +128,42 @@ EXERCISE = Exercise(
         "Add o_c to a running sum in a loop: np.stack(list_of_o) is a copy of all summaries, beside the list.",
     ),
     mistakes=(
-        Mistake(
-            "Your last chunk begins earlier so that it is full: keys that the chunk before has read are read again "
-            "and vote twice. The last chunk must be shorter, or its surplus masked; see eq. 5.1 and section 8.",
-            variant(clamped),
-        ),
-        Mistake(
-            "M // Ck rounds down, so the keys after the last full chunk are never read. There are ⌈M / Ck⌉ chunks, the "
-            "last one shorter (eq. 5.1).",
-            variant(floored), variant(floored_once),
-        ),
-        Mistake(
-            "You fill the last chunk up with zeros. A key of zeros has score 0, and e⁰ votes. Make the last chunk "
-            "shorter, or give its surplus the score −∞ (eq. 5.1).",
-            variant(padded),
-        ),
-        Mistake(
-            "You average the outputs of the chunks as if all weighed the same. A chunk weighs as much as its share of "
-            "the sum of exponentials, e^(m_c − m) l_c (eq. 5.5).",
-            variant(combine=mean),
-        ),
-        Mistake(
-            "You add sums that were taken relative to different maxima. Bring all chunks to one maximum first: "
-            "multiply o_c and l_c by e^(m_c − m) (eq. 5.4).",
-            variant(combine=unshifted),
-        ),
+        Mistake("Your last chunk begins earlier so that it is full: keys that the chunk before has read are read again "
+                "and vote twice. The last chunk must be shorter, or its surplus masked; see eq. 5.1 and section 8.",
+                but(KEYS, f"[min(c, max(len(key) - Ck, 0)) for c in {KEYS}]")),
+        Mistake("M // Ck rounds down, so the keys after the last full chunk are never read. There are ⌈M / Ck⌉ chunks, "
+                "the last one shorter (eq. 5.1).",
+                but(KEYS, "range(0, len(key) // Ck * Ck, Ck)"), but(KEYS, "range(0, max(len(key) // Ck, 1) * Ck, Ck)")),
+        Mistake("You fill the last chunk up with zeros. A key of zeros has score 0, and e⁰ votes. Make the last chunk "
+                "shorter, or give its surplus the score −∞ (eq. 5.1).",
+                but("out =", "key, value = (np.pad(x, ((0, -len(x) % Ck), (0, 0))) for x in (key, value)); out =")),
+        Mistake("You average the outputs of the chunks as if all weighed the same. A chunk weighs as much as its share "
+                "of the sum of exponentials, e^(m_c − m) l_c (eq. 5.5).",
+                but("o / l[:, None]", "np.mean([o / l[:, None] for _, l, o in chunks], axis=0)")),
+        Mistake("You add sums that were taken relative to different maxima. Bring all chunks to one maximum first: "
+                "multiply o_c and l_c by e^(m_c − m) (eq. 5.4).",
+                but("np.exp(m - top) * l", "l", "np.exp(m - top)[:, None] * o", "o")),
         Mistake("You rescale o and not l. Both are sums of the same exponentials: the same factor (eq. 5.4).",
-                variant(combine=half_shifted)),
+                but("np.exp(m - top) * l", "l")),
         Mistake("Your factor is upside down: e^(m_c − m) is at most 1, as m is the largest of the m_c (eq. 5.4).",
-                variant(combine=upside_down)),
-        Mistake(
-            "The queries after the last full chunk get no result. There are ⌈N / Cq⌉ chunks of queries (eq. 5.1).",
-            few_queries,
-        ),
-        Mistake(
-            "Only the queries are chunked: Cq rows of all M scores are alive, which doubles with the number of keys. "
-            "Chunk the keys, too (eq. 5.7).",
-            only_queries, only_queries_plainly,
-        ),
-        Mistake(
-            "Only the keys are chunked: the summaries of all N queries are alive. Loop over chunks of queries, and "
-            "write each result to its place before the next begins (eq. 5.7).",
-            only_keys,
-        ),
-        Mistake("This is the standard formula: all N·M scores are alive. Chunk queries and keys (eq. 5.7).", whole),
-        Mistake(
-            "vmap does all query chunks at the same time, so the summaries of all of them are alive. Go through them "
-            "one after the other, for example by jax.lax.map (eq. 5.7).",
-            together,
-        ),
-        Mistake(
-            "np.stack copies the summaries beside the list that holds them, so they are held twice, and their rescaled "
-            "copies once more. Add them up in a loop (eq. 5.4).",
-            variant(combine=stacked), variant(combine=stacked_once),
-        ),
+                but("m - top", "top - m")),
+        Mistake("The queries after the last full chunk get no result. There are ⌈N / Cq⌉ chunks of queries (eq. 5.1).",
+                but("np.empty", "np.zeros", QUERIES, "range(0, len(query) // Cq * Cq, Cq)")),
+        Mistake("Only the queries are chunked: Cq rows of all M scores are alive, which doubles with the number of "
+                "keys. Chunk the keys, too (eq. 5.7).",
+                but("out = np", "Ck = len(key); out = np"),
+                but("attend(query[a : a + Cq])", "safe(query[a : a + Cq], key, value)")),
+        Mistake("Only the keys are chunked: the summaries of all N queries are alive. Loop over chunks of queries, and "
+                "write each result to its place before the next begins (eq. 5.7).",
+                but("out = np", "Cq = len(query); out = np")),
+        Mistake("This is the standard formula: all N·M scores are alive. Chunk queries and keys (eq. 5.7).",
+                but("out = np", "Cq = len(query); out = np", "attend(query[a : a + Cq])", "safe(query, key, value)")),
+        Mistake("vmap does all query chunks at the same time, so the summaries of all of them are alive. Go through "
+                "them one after the other, for example by jax.lax.map (eq. 5.7).",
+                together),
+        Mistake("np.stack copies the summaries beside the list that holds them, so they are held twice, and their "
+                "rescaled copies once more. Add them up in a loop (eq. 5.4).",
+                but(*STACKED, ADD_O, "(factor[..., None] * o).sum(0)"),
+                but(*STACKED, ADD_O, "np.einsum('cn,cnd->nd', factor, o)")),
     ),
 )

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from attnlab.check.exercise import Case, Exercise, Mistake
+from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
 
@@ -12,7 +12,8 @@ WITHIN = 1.01
 
 def best_chunk(M: int, Dv: int) -> int:
     """The chunk size Ck, from 1 to M, at which Ck + (M / Ck)(Dv + 2) is least, or within 1 % of it."""
-    return min(max(round(math.sqrt(M * (Dv + 2))), 1), M)
+    root = math.sqrt(M * (Dv + 2))  # eq. 5.8
+    return min(round(root), M)
 
 
 def held(m: int, dv: int, ck: int) -> float:
@@ -42,46 +43,6 @@ def judge(case: Case, got: Any) -> str | None:
     return f"Ck = {ck} holds {held(m, dv, ck):.0f} numbers a query, {best} would hold {held(m, dv, best):.0f}"
 
 
-def root(M: int, Dv: int) -> int:
-    """Wrong: a summary taken for one number."""
-    return round(math.sqrt(M))
-
-
-def root_value(M: int, Dv: int) -> int:
-    """Wrong: the same, as a float cut off."""
-    return int(math.sqrt(M))
-
-
-def fixed(M: int, Dv: int) -> int:
-    """Wrong: one size for every length."""
-    return 4096
-
-
-def fixed_clipped(M: int, Dv: int) -> int:
-    """Wrong: one size for every length, at most M."""
-    return min(4096, M)
-
-
-def power(M: int, Dv: int) -> int:
-    """Wrong: rounded to a power of two."""
-    return min(2 ** round(math.log2(M * (Dv + 2)) / 2), M)
-
-
-def unclipped(M: int, Dv: int) -> int:
-    """Wrong: a chunk longer than the keys."""
-    return round(math.sqrt(M * (Dv + 2)))
-
-
-def number_of_chunks(M: int, Dv: int) -> int:
-    """Wrong: the number of chunks, not their size."""
-    return max(round(math.sqrt(M / (Dv + 2))), 1)
-
-
-def without_output(M: int, Dv: int) -> int:
-    """Wrong: a summary of m and l only."""
-    return min(round(math.sqrt(2 * M)), M)
-
-
 def cases() -> list[Case]:
     """From few keys to many."""
     calls = [
@@ -98,11 +59,7 @@ def cases() -> list[Case]:
 
 
 EXERCISE = Exercise(
-    lesson="05",
-    stars=2,
-    reference=best_chunk,
-    cases=cases,
-    judge=judge,
+    lesson="05", stars=2, reference=best_chunk, cases=cases, judge=judge,
     hints=(
         "Two terms: one grows with Ck, the other falls. Where the sum is least, its derivative by Ck is 0.",
         "The derivative is 1 − M(Dv + 2) / Ck². At the minimum both terms are equal (eq. 5.8).",
@@ -110,33 +67,21 @@ EXERCISE = Exercise(
         "With few keys the root is larger than M; one chunk cannot hold more keys than there are: min(…, M).",
     ),
     mistakes=(
-        Mistake(
-            "√M would be right if a summary cost one number a query. It costs Dv + 2: the output has Dv of them, and "
-            "there are m and l. See eq. 5.8; at M = 2²⁰ and Dv = 64, √M holds 4.1 times the minimum.",
-            root, root_value,
-        ),
-        Mistake(
-            "A fixed chunk is best at one length only (4096 at about 2¹⁸ keys of Dv = 64). The optimum grows with the "
-            "root of M (eq. 5.8).",
-            fixed, fixed_clipped,
-        ),
-        Mistake(
-            "You round to a power of two, which the package does as well, as it makes round tile sizes. It can cost up "
-            "to 6 % of the minimum; here 1 % is asked for. See eq. 5.8.",
-            power,
-        ),
-        Mistake(
-            "With few keys √(M(Dv + 2)) is larger than M: a chunk cannot hold more keys than there are. See "
-            "eq. 5.8, which is meant for 1 ≤ Ck ≤ M.",
-            unclipped,
-        ),
-        Mistake(
-            "√(M/(Dv + 2)) is the best *number* of chunks, M / Ck; their size is asked for. See eq. 5.8.",
-            number_of_chunks,
-        ),
-        Mistake(
-            "A summary holds m, l and the output o, which is a whole value: Dv + 2 numbers, not 2. See eq. 5.6.",
-            without_output,
-        ),
+        Mistake("√M would be right if a summary cost one number a query. It costs Dv + 2: the output has Dv of them, "
+                "and there are m and l. See eq. 5.8; at M = 2²⁰ and Dv = 64, √M holds 4.1 times the minimum.",
+                but("M * (Dv + 2)", "M"), but("M * (Dv + 2)", "M", "round", "int")),
+        Mistake("A fixed chunk is best at one length only (4096 at about 2¹⁸ keys of Dv = 64). The optimum grows with "
+                "the root of M (eq. 5.8).",
+                but("min(round(root), M)", "4096"), but("round(root)", "4096")),
+        Mistake("You round to a power of two, which the package does as well, as it makes round tile sizes. It can "
+                "cost up to 6 % of the minimum; here 1 % is asked for. See eq. 5.8.",
+                but("round(root)", "2 ** round(math.log2(root))")),
+        Mistake("With few keys √(M(Dv + 2)) is larger than M: a chunk cannot hold more keys than there are. See "
+                "eq. 5.8, which is meant for 1 ≤ Ck ≤ M.",
+                but("min(round(root), M)", "round(root)")),
+        Mistake("√(M/(Dv + 2)) is the best *number* of chunks, M / Ck; their size is asked for. See eq. 5.8.",
+                but("M * (Dv + 2)", "M / (Dv + 2)", "round(root)", "max(round(root), 1)")),
+        Mistake("A summary holds m, l and the output o, which is a whole value: Dv + 2 numbers, not 2. See eq. 5.6.",
+                but("Dv + 2", "2")),
     ),
 )
