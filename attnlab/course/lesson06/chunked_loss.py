@@ -1,116 +1,52 @@
 """Lesson 06, ★★★: a loss whose gradient takes memory that grows only with n."""
 
+from functools import partial
+
 from attnlab.check.promises import growth
-from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake
+from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-SIZE = 32
-
 
 def chunked_loss(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Sum of the entries of softmax(q kᵀ / √D) v; query (N, D), key (M, D), value (M, Dv), lengths multiples of 32."""
-    return loss()(query, key, value)
-
-
-def recomputed(function: Function) -> Function:
-    """``function``, of which autodiff keeps the inputs only."""
-    return lambda *inputs: checkpoint(function, *inputs, use_reentrant=False, preserve_rng_state=False)
-
-
-def with_random_state(function: Function) -> Function:
-    """The same, keeping the state of the random generator at every call, too."""
-    return lambda *inputs: checkpoint(function, *inputs, use_reentrant=False)
-
-
-def kept(function: Function) -> Function:
-    """``function`` as it is."""
-    return function
-
-
-def loss(
-    *, wrap_summary: Function = recomputed, wrap_rows: Function = recomputed,
-    before: Function = lambda q, k, v: (q, k, v), scale: Function = lambda d: d**-0.5,
-    combine: Function | None = None, cut: Function = Tensor.detach,
-) -> Function:
-    """The loss as a function, each step of which can be replaced by a wrong one."""
+    again = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
 
     def summary(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        s = scale(q.shape[-1]) * q @ k.T
-        m = cut(s).amax(-1)
+        s = q.shape[-1] ** -0.5 * q @ k.T
+        m = s.detach().amax(-1)
         p = torch.exp(s - m[:, None])
         return m, p.sum(-1), p @ v
 
-    part = wrap_summary(summary)
+    def attend(q: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        parts = [again(summary, q, k, v) for k, v in zip(key.split(32), value.split(32))]
+        m = torch.stack([m_c for m_c, _, _ in parts]).amax(0)
+        factors = [torch.exp(m_c - m) for m_c, _, _ in parts]
+        l = sum(f * l_c for f, (_, l_c, _) in zip(factors, parts))
+        o = sum(f[:, None] * o_c for f, (_, _, o_c) in zip(factors, parts))
+        return (o / l[:, None]).sum()
 
-    def rows(q: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return (combine or total)([part(q, k, v) for k, v in zip(key.split(SIZE), value.split(SIZE))])
-
-    def attempt(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        query, key, value = before(query, key, value)
-        chunk = wrap_rows(rows)
-        return sum(chunk(q, key, value) for q in query.split(SIZE))
-
-    return attempt
+    return sum(again(attend, q, key, value) for q in query.split(32))
 
 
-def total(summaries: list[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
-    """⊕ over all summaries, divided and added up."""
-    m = torch.stack([m_c for m_c, _, _ in summaries]).amax(0)
-    factors = [torch.exp(m_c - m) for m_c, _, _ in summaries]
-    l = sum(f * l_c for f, (_, l_c, _) in zip(factors, summaries))
-    o = sum(f[:, None] * o_c for f, (_, _, o_c) in zip(factors, summaries))
-    return (o / l[:, None]).sum()
-
-
-def mean_of_chunks(summaries: list[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
-    """The chunks' own outputs, averaged."""
-    return (sum(o / l[:, None] for _, l, o in summaries) / len(summaries)).sum()
-
-
-def without_factors(summaries: list[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
-    """Sums of chunks that have maxima of their own."""
-    return (sum(o for _, _, o in summaries) / sum(l for _, l, _ in summaries)[:, None]).sum()
-
-
-def constant_sum(summaries: list[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
-    """The right value; l has no gradient."""
-    return total([(m, l.detach(), o) for m, l, o in summaries])
-
-
-def constant_factors(summaries: list[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
-    """The right value; the maxima within the chunks are differentiated, the factors are not."""
-    m = torch.stack([m_c for m_c, _, _ in summaries]).amax(0)
-    factors = [torch.exp(m_c - m).detach() for m_c, _, _ in summaries]
-    l = sum(f * l_c for f, (_, l_c, _) in zip(factors, summaries))
-    o = sum(f[:, None] * o_c for f, (_, _, o_c) in zip(factors, summaries))
-    return (o / l[:, None]).sum()
-
-
-def whole(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def whole(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """The standard formula."""
-    return (torch.softmax(q.shape[-1] ** -0.5 * q @ k.T, -1) @ v).sum()
+    return (torch.softmax(query.shape[-1] ** -0.5 * query @ key.T, -1) @ value).sum()
 
 
-def whole_by_hand(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def whole_by_hand(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """The standard formula without the library's softmax."""
-    s = q.shape[-1] ** -0.5 * q @ k.T
+    s = query.shape[-1] ** -0.5 * query @ key.T
     e = torch.exp(s - s.detach().amax(-1, keepdim=True))
-    return (e / e.sum(-1, keepdim=True) @ v).sum()
+    return (e / e.sum(-1, keepdim=True) @ value).sum()
 
 
-def unshifted(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """The bare formula."""
-    e = torch.exp(q.shape[-1] ** -0.5 * q @ k.T)
-    return (e / e.sum(-1, keepdim=True) @ v).sum()
-
-
-def detached(*which: int) -> Function:
-    """Cuts some of the three inputs off."""
-    return lambda *inputs: tuple(x.detach() if i in which else x for i, x in enumerate(inputs))
+def recomputed(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The standard formula in one checkpoint."""
+    return checkpoint(whole, query, key, value, use_reentrant=False, preserve_rng_state=False)
 
 
 def arrays(seed: int, n: int, m: int, d: int, dv: int) -> tuple[np.ndarray, ...]:
@@ -121,7 +57,7 @@ def arrays(seed: int, n: int, m: int, d: int, dv: int) -> tuple[np.ndarray, ...]
 
 def cases() -> list[Case]:
     """One chunk of each; several of each, with scores that grow from chunk to chunk; large scores."""
-    recomputed(torch.sin)(torch.ones(1, requires_grad=True))  # PyTorch imports more at its first call, for seconds
+    checkpoint(torch.sin, torch.ones(1, requires_grad=True), use_reentrant=False)  # the first imports more, for seconds
     q, k, v = arrays(2, 64, 96, 8, 4)
     steep, q_high, k_high = np.linspace(0.2, 5, 96)[:, None], q.copy(), k.copy()
     q_high[:, 0], k_high[:, 0] = 100, 30  # the product of these, by √D: 1061
@@ -137,13 +73,19 @@ def long(n: int) -> tuple[np.ndarray, ...]:
     return arrays(n, n, n, 32, 32)
 
 
+ROWS = "again(attend, q, key, value)"
+KEPT = "again(summary, q, k, v)", "summary(q, k, v)", ROWS, "attend(q, key, value)"
+RANDOM = ", preserve_rng_state=False", ""
+
 EXERCISE = Exercise(
-    lesson="06",
-    stars=3,
-    reference=chunked_loss,
-    cases=cases,
-    gradients=(0, 1, 2),
-    library="torch",
+    lesson="06", stars=3, reference=chunked_loss, cases=cases, gradients=(0, 1, 2), library="torch",
+    costs=(
+        Cost(
+            growth(long, 128, 256, gradients=(0, 1, 2)),
+            2.2,
+            "the memory of value and gradient grew {found:.1f}× when n went from 128 to 256; {limit} is allowed",
+        ),
+    ),
     hints=(
         "Start from the forward pass of lesson 05: a loop over query chunks, in it summaries of key chunks, combined.",
         "Wrap the summary of one chunk in a checkpoint, with q, k and v of the chunk as arguments.",
@@ -152,72 +94,41 @@ EXERCISE = Exercise(
         "torch.utils.checkpoint.checkpoint(f, q, k, v, use_reentrant=False, preserve_rng_state=False).",
     ),
     mistakes=(
-        Mistake(
-            "Value and gradient are right, but an n × n matrix is held at once. Either a checkpoint stands around all "
-            "of attention: recomputing then rebuilds the matrix in the backward pass. Or nothing is recomputed, and "
-            "autodiff keeps the matrix, whole or tile by tile (section 5). Checkpoint the piece: the summary of a "
-            "chunk of keys, and the work of a chunk of queries.",
-            recomputed(whole),
-            recomputed(whole_by_hand),
-            loss(wrap_summary=kept, wrap_rows=kept),
-            loss(wrap_summary=kept, wrap_rows=kept, cut=lambda s: s),
-            whole,
-            whole_by_hand,
-        ),
-        Mistake(
-            "Value and gradient are right and the tiles are recomputed, but every call of torch.utils.checkpoint also "
-            "keeps the state of the random generator, 5 KB, and there is a call for each tile. Nothing here is random: "
-            "say preserve_rng_state=False (section 9).",
-            loss(wrap_summary=with_random_state, wrap_rows=with_random_state),
-            loss(wrap_summary=with_random_state, wrap_rows=kept),
-        ),
-        Mistake(
-            "The value is right, but no gradient arrives: the inputs were detached, or are reached in a way that "
-            "autodiff does not see. Pass the tensors themselves as arguments of the checkpointed function (section 9).",
-            loss(before=detached(0, 1, 2)),
-        ),
-        Mistake(
-            "The value is right, but key and value get no gradient: a checkpointed function sees only the tensors it "
-            "is given. Pass key and value as arguments, not detached, not through a closure (section 9).",
-            loss(before=detached(1, 2)),
-        ),
-        Mistake(
-            "The value is right, but the query gets no gradient. Pass it as an argument, not detached, not through a "
-            "closure (section 9).",
-            loss(before=detached(0)),
-        ),
-        Mistake(
-            "The value is right, the gradient is not: it stops at l, as if dS were P ∘ dP. Only the maximum may be a "
-            "constant, because the result does not depend on it; it does depend on l (eq. 6.5, 6.9).",
-            loss(combine=constant_sum),
-        ),
-        Mistake(
-            "The value is right, the gradient is not: the maxima inside the summaries are differentiated, the factors "
-            "e^(m_c − m) are not. The terms through m_c cancel only if both are, or neither (eq. 6.9).",
-            loss(combine=constant_factors, cut=lambda s: s),
-        ),
-        Mistake(
-            "You average the outputs of the chunks. A chunk weighs as much as its l: add the o and the l of all "
-            "chunks, then divide (lesson 05).",
-            loss(combine=mean_of_chunks),
-        ),
-        Mistake(
-            "You add summaries that have maxima of their own. Bring them to one maximum first: multiply each l and o "
-            "by e^(m_c − m) (lesson 05).",
-            loss(combine=without_factors),
-        ),
-        Mistake("The scores lack their scale 1/√D (eq. 1.1).", loss(scale=lambda d: 1.0)),
-        Mistake(
-            "Your softmax is the bare one and overflows for large scores. Subtract the maximum of each row, chunk by "
-            "chunk (lesson 02).",
-            unshifted,
-        ),
-    ),
-    costs=(
-        Cost(
-            growth(long, 128, 256, gradients=(0, 1, 2)),
-            2.2,
-            "the memory of value and gradient grew {found:.1f}× when n went from 128 to 256; {limit} is allowed",
-        ),
+        Mistake("Value and gradient are right, but an n × n matrix is held at once. Either a checkpoint stands around "
+                "all of attention: recomputing then rebuilds the matrix in the backward pass. Or nothing is "
+                "recomputed, and autodiff keeps the matrix, whole or tile by tile (section 5). Checkpoint the piece: "
+                "the summary of a chunk of keys, and the work of a chunk of queries.",
+                recomputed, but("(whole,", "(whole_by_hand,", of=recomputed), but(*KEPT), but(*KEPT, "s.detach()", "s"),
+                whole, whole_by_hand),
+        Mistake("Value and gradient are right and the tiles are recomputed, but every call of torch.utils.checkpoint "
+                "also keeps the state of the random generator, 5 KB, and there is a call for each tile. Nothing here "
+                "is random: say preserve_rng_state=False (section 9).",
+                but(*RANDOM), but(*RANDOM, ROWS, "attend(q, key, value)")),
+        Mistake("The value is right, but no gradient arrives: the inputs were detached, or are reached in a way that "
+                "autodiff does not see. Pass the tensors themselves as arguments of the checkpointed function "
+                "(section 9).",
+                but(ROWS, "again(attend, q.detach(), key.detach(), value.detach())")),
+        Mistake("The value is right, but key and value get no gradient: a checkpointed function sees only the tensors "
+                "it is given. Pass key and value as arguments, not detached, not through a closure (section 9).",
+                but(ROWS, "again(attend, q, key.detach(), value.detach())")),
+        Mistake("The value is right, but the query gets no gradient. Pass it as an argument, not detached, not through "
+                "a closure (section 9).",
+                but(ROWS, "again(attend, q.detach(), key, value)")),
+        Mistake("The value is right, the gradient is not: it stops at l, as if dS were P ∘ dP. Only the maximum may be "
+                "a constant, because the result does not depend on it; it does depend on l (eq. 6.5, 6.9).",
+                but("o / l[:, None]", "o / l.detach()[:, None]")),
+        Mistake("The value is right, the gradient is not: the maxima inside the summaries are differentiated, the "
+                "factors e^(m_c − m) are not. The terms through m_c cancel only if both are, or neither (eq. 6.9).",
+                but("torch.exp(m_c - m)", "torch.exp(m_c - m).detach()", "s.detach()", "s")),
+        Mistake("You average the outputs of the chunks. A chunk weighs as much as its l: add the o and the l of all "
+                "chunks, then divide (lesson 05).",
+                but("(o / l[:, None]).sum()", "sum((o / l[:, None]).sum() for _, l, o in parts) / len(parts)")),
+        Mistake("You add summaries that have maxima of their own. Bring them to one maximum first: multiply each l and "
+                "o by e^(m_c − m) (lesson 05).",
+                but("torch.exp(m_c - m)", "torch.ones_like(m)")),
+        Mistake("The scores lack their scale 1/√D (eq. 1.1).", but("q.shape[-1] ** -0.5 * q", "q")),
+        Mistake("Your softmax is the bare one and overflows for large scores. Subtract the maximum of each row, chunk "
+                "by chunk (lesson 02).",
+                but("m = s.detach().amax(-1)", "m = torch.zeros_like(s[:, 0])")),
     ),
 )

@@ -1,6 +1,6 @@
 """Lesson 06, ★★: what autodiff keeps of chunked attention, counted."""
 
-from attnlab.check.exercise import Case, Exercise, Function, Mistake
+from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
 def saved_elements(n: int, Cq: int, Ck: int, D: int, checkpointed: str) -> int:
@@ -8,27 +8,12 @@ def saved_elements(n: int, Cq: int, Ck: int, D: int, checkpointed: str) -> int:
 
     ``checkpointed``: "nothing", "summaries", or "query chunks" (with the summaries in them). n queries, n keys, Dv = D.
     """
-    return counted()(n, Cq, Ck, D, checkpointed)
-
-
-def up(a: int, b: int) -> int:
-    """a / b rounded up."""
-    return -(-a // b)
-
-
-def counted(
-    tiles: Function = lambda n, Cq, Ck: n * n, factors: Function = lambda n, Cq, Ck: n * up(n, Ck),
-    rows: Function = lambda n, Cq, D: n + n * D, query_chunks: Function = lambda n, Cq, Ck, D: 0,
-) -> Function:
-    """The count as a function of the exercise's arguments, each part of which can be replaced by a wrong one."""
-
-    def count(n: int, Cq: int, Ck: int, D: int, checkpointed: str) -> int:
-        if checkpointed == "query chunks":
-            return query_chunks(n, Cq, Ck, D)
-        outside = factors(n, Cq, Ck) + rows(n, Cq, D)
-        return outside + tiles(n, Cq, Ck) if checkpointed == "nothing" else outside
-
-    return count
+    if checkpointed == "query chunks":
+        return 0
+    tiles = n * n if checkpointed == "nothing" else 0
+    factors = n * -(-n // Ck)  # eq. 6.8
+    rows = n + n * D  # l and o
+    return tiles + factors + rows
 
 
 def cases() -> list[Case]:
@@ -51,10 +36,7 @@ def cases() -> list[Case]:
 
 
 EXERCISE = Exercise(
-    lesson="06",
-    stars=2,
-    reference=saved_elements,
-    cases=cases,
+    lesson="06", stars=2, reference=saved_elements, cases=cases,
     hints=(
         "Go through the list of shapes in section 3: which array is which, and how many of each are there?",
         "The tiles: ⌈n/Cq⌉ · ⌈n/Ck⌉ of them, and together they are a matrix you know, also where chunks are cut short.",
@@ -63,66 +45,40 @@ EXERCISE = Exercise(
         "everything but the inputs.",
     ),
     mistakes=(
-        Mistake(
-            "You count one tile. That is what the forward pass holds at one time; autodiff keeps every tile until the "
-            "backward pass, and together they are n × n (section 3).",
-            counted(tiles=lambda n, Cq, Ck: Cq * Ck),
-        ),
-        Mistake(
-            "You count the tiles of one query chunk, Cq · n. Autodiff keeps those of every query chunk: n × n (section "
-            "3).",
-            counted(tiles=lambda n, Cq, Ck: Cq * n),
-        ),
-        Mistake(
-            "You round the last chunk up to a full one. A shorter chunk keeps a smaller tile: all tiles together are "
-            "exactly n × n (section 3).",
-            counted(tiles=lambda n, Cq, Ck: up(n, Cq) * Cq * up(n, Ck) * Ck),
-        ),
-        Mistake(
-            "You forgot the factors e^(m_c − m), one for each query and each chunk of keys (eq. 6.8). They are used "
-            "outside the summaries, so checkpointing the summaries keeps them.",
-            counted(factors=lambda n, Cq, Ck: 0),
-        ),
-        Mistake(
-            "You count the factors with ⌊n/Ck⌋ chunks. If Ck does not divide n, the last, shorter chunk has factors "
-            "too: round up (eq. 6.8).",
-            counted(factors=lambda n, Cq, Ck: n * (n // Ck)),
-        ),
-        Mistake(
-            "You count one factor for each pair of chunks. Every query has its own maximum, so there are Cq factors in "
-            "each pair (eq. 6.8).",
-            counted(factors=lambda n, Cq, Ck: up(n, Cq) * up(n, Ck)),
-        ),
-        Mistake(
-            "You forgot l and o, which the division at the end needs: 1 + D numbers for each query (section 3).",
-            counted(rows=lambda n, Cq, D: 0),
-        ),
-        Mistake(
-            "You count l but not o: the derivative of o / l needs both, 1 + D numbers for each query (section 3).",
-            counted(rows=lambda n, Cq, D: n),
-        ),
-        Mistake(
-            "You count o but not l: the derivative of o / l needs both, 1 + D numbers for each query (section 3).",
-            counted(rows=lambda n, Cq, D: n * D),
-        ),
-        Mistake(
-            "You count l and o of one query chunk. Autodiff keeps those of all: n · (1 + D) (section 3).",
-            counted(rows=lambda n, Cq, D: min(Cq, n) * (1 + D)),
-        ),
-        Mistake(
-            "You count the inputs. With query chunks checkpointed they are all that is kept, and the count is of what "
-            "is kept beyond them: 0 (section 4).",
-            counted(query_chunks=lambda n, Cq, Ck, D: 3 * n * D),
-        ),
-        Mistake(
-            "With query chunks checkpointed, nothing from inside them is kept, not even l and o: they are computed "
-            "again (section 4).",
-            counted(query_chunks=lambda n, Cq, Ck, D: n + n * D),
-        ),
-        Mistake(
-            "You count the scores and P. The exponential keeps its result, which is also what the value product needs: "
-            "one array a tile, not two (the list of shapes in section 3).",
-            counted(tiles=lambda n, Cq, Ck: 2 * n * n),
-        ),
+        Mistake("You count one tile. That is what the forward pass holds at one time; autodiff keeps every tile until "
+                "the backward pass, and together they are n × n (section 3).",
+                but("n * n if", "Cq * Ck if")),
+        Mistake("You count the tiles of one query chunk, Cq · n. Autodiff keeps those of every query chunk: n × n "
+                "(section 3).",
+                but("n * n if", "Cq * n if")),
+        Mistake("You round the last chunk up to a full one. A shorter chunk keeps a smaller tile: all tiles together "
+                "are exactly n × n (section 3).",
+                but("n * n if", "-(-n // Cq) * Cq * -(-n // Ck) * Ck if")),
+        Mistake("You forgot the factors e^(m_c − m), one for each query and each chunk of keys (eq. 6.8). They are "
+                "used outside the summaries, so checkpointing the summaries keeps them.",
+                but("n * -(-n // Ck)", "0")),
+        Mistake("You count the factors with ⌊n/Ck⌋ chunks. If Ck does not divide n, the last, shorter chunk has "
+                "factors too: round up (eq. 6.8).",
+                but("n * -(-n // Ck)", "n * (n // Ck)")),
+        Mistake("You count one factor for each pair of chunks. Every query has its own maximum, so there are Cq "
+                "factors in each pair (eq. 6.8).",
+                but("n * -(-n // Ck)", "-(-n // Cq) * -(-n // Ck)")),
+        Mistake("You forgot l and o, which the division at the end needs: 1 + D numbers for each query (section 3).",
+                but("n + n * D", "0")),
+        Mistake("You count l but not o: the derivative of o / l needs both, 1 + D numbers for each query (section 3).",
+                but("n + n * D", "n")),
+        Mistake("You count o but not l: the derivative of o / l needs both, 1 + D numbers for each query (section 3).",
+                but("n + n * D", "n * D")),
+        Mistake("You count l and o of one query chunk. Autodiff keeps those of all: n · (1 + D) (section 3).",
+                but("n + n * D", "min(Cq, n) * (1 + D)")),
+        Mistake("You count the inputs. With query chunks checkpointed they are all that is kept, and the count is of "
+                "what is kept beyond them: 0 (section 4).",
+                but("return 0", "return 3 * n * D")),
+        Mistake("With query chunks checkpointed, nothing from inside them is kept, not even l and o: they are computed "
+                "again (section 4).",
+                but("return 0", "return n + n * D")),
+        Mistake("You count the scores and P. The exponential keeps its result, which is also what the value product "
+                "needs: one array a tile, not two (the list of shapes in section 3).",
+                but("n * n if", "2 * n * n if")),
     ),
 )

@@ -1,7 +1,7 @@
 """Lesson 06, ★: the gradient of a softmax without its Jacobian."""
 
 from attnlab.check.promises import growth
-from attnlab.check.exercise import Case, Cost, Exercise, Mistake
+from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 
 import numpy as np
 
@@ -9,6 +9,12 @@ import numpy as np
 def softmax_vjp(p: np.ndarray, dp: np.ndarray) -> np.ndarray:
     """ds, given p = softmax(s) over the last axis and dp, both (..., M)."""
     return p * (dp - (p * dp).sum(-1, keepdims=True))
+
+
+def by_jacobian(p: np.ndarray, dp: np.ndarray) -> np.ndarray:
+    """Right values, through the M × M Jacobian of every row."""
+    jacobian = p[..., :, None] * (np.eye(p.shape[-1]) - p[..., None, :])
+    return (dp[..., None, :] @ jacobian)[..., 0, :]
 
 
 def weights(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -41,72 +47,46 @@ def long_row(n: int) -> tuple[np.ndarray, np.ndarray]:
     return weights(rng, n), rng.normal(size=n)
 
 
-def by_jacobian(p: np.ndarray, dp: np.ndarray) -> np.ndarray:
-    """Right values, through the M × M Jacobian of every row."""
-    jacobian = p[..., :, None] * (np.eye(p.shape[-1]) - p[..., None, :])
-    return (dp[..., None, :] @ jacobian)[..., 0, :]
-
+AVERAGE = "(p * dp).sum(-1, keepdims=True)"
 
 EXERCISE = Exercise(
-    lesson="06",
-    stars=1,
-    reference=softmax_vjp,
-    cases=cases,
-    hints=(
-        "Equation 6.2 has one sum for each row: of what is it the average, and over which axis does it run?",
-        "The average of dp in a row is taken with the weights of that row: Σ p dp.",
-        "(p * dp).sum(-1, keepdims=True) has one number a row and broadcasts back over the keys.",
-    ),
-    mistakes=(
-        Mistake(
-            "You multiply by p and stop: that treats the denominator l as a constant. A shift of all scores changes "
-            "nothing, so each row of ds must add up to 0; subtract the average of dp first (eq. 6.2).",
-            lambda p, dp: p * dp,
-        ),
-        Mistake(
-            "You add up over the queries. A softmax couples the keys of one query: the sum runs over the last axis "
-            "(eq. 6.2), and each row of ds adds up to 0.",
-            lambda p, dp: p * (dp - (p * dp).sum(0, keepdims=True)),
-            lambda p, dp: p * (dp - (p * dp).sum(0 if p.ndim == 1 else -2, keepdims=True)),
-        ),
-        Mistake(
-            "You add up over the whole array, so that one query's gradient moves another's scores. The sum in eq. 6.2 "
-            "is one number for each row: .sum(-1, keepdims=True).",
-            lambda p, dp: p * (dp - (p * dp).sum()),
-        ),
-        Mistake(
-            "You subtract the plain sum of dp. Eq. 6.2 subtracts its average with the weights of the row, Σ p dp.",
-            lambda p, dp: p * (dp - dp.sum(-1, keepdims=True)),
-        ),
-        Mistake(
-            "You subtract the plain mean of dp, in which all keys count alike. In eq. 6.2 each key counts with its "
-            "weight: Σ p dp.",
-            lambda p, dp: p * (dp - dp.mean(-1, keepdims=True)),
-        ),
-        Mistake(
-            "You forgot the factor p in front: a key of weight 0 must get no gradient (eq. 6.2).",
-            lambda p, dp: dp - (p * dp).sum(-1, keepdims=True),
-        ),
-        Mistake(
-            "You return the derivative of each weight by its own score, p (1 − p) dp. A score moves the weights of the "
-            "other keys too, through l: the Jacobian (eq. 6.1) has entries off its diagonal.",
-            lambda p, dp: p * (1 - p) * dp,
-        ),
-        Mistake(
-            "The sign is turned round: a key whose dp lies above the average gets a positive ds (eq. 6.2).",
-            lambda p, dp: p * ((p * dp).sum(-1, keepdims=True) - dp),
-        ),
-        Mistake(
-            "The values are right, but you form the Jacobian, M × M numbers for each row. Its product with dp needs "
-            "one sum and two products (eq. 6.2).",
-            by_jacobian,
-        ),
-    ),
+    lesson="06", stars=1, reference=softmax_vjp, cases=cases,
     costs=(
         Cost(
             growth(long_row, 1000, 2000),
             2.2,
             "its memory grew {found:.1f}× when the row grew from 1000 to 2000 keys; {limit} is allowed",
         ),
+    ),
+    hints=(
+        "Equation 6.2 has one sum for each row: of what is it the average, and over which axis does it run?",
+        "The average of dp in a row is taken with the weights of that row: Σ p dp.",
+        "(p * dp).sum(-1, keepdims=True) has one number a row and broadcasts back over the keys.",
+    ),
+    mistakes=(
+        Mistake("You multiply by p and stop: that treats the denominator l as a constant. A shift of all scores "
+                "changes nothing, so each row of ds must add up to 0; subtract the average of dp first (eq. 6.2).",
+                but(f"(dp - {AVERAGE})", "dp")),
+        Mistake("You add up over the queries. A softmax couples the keys of one query: the sum runs over the last axis "
+                "(eq. 6.2), and each row of ds adds up to 0.",
+                but("sum(-1", "sum(0"), but("sum(-1", "sum(0 if p.ndim == 1 else -2")),
+        Mistake("You add up over the whole array, so that one query's gradient moves another's scores. The sum in "
+                "eq. 6.2 is one number for each row: .sum(-1, keepdims=True).",
+                but(AVERAGE, "(p * dp).sum()")),
+        Mistake("You subtract the plain sum of dp. Eq. 6.2 subtracts its average with the weights of the row, Σ p dp.",
+                but("(p * dp).sum", "dp.sum")),
+        Mistake("You subtract the plain mean of dp, in which all keys count alike. In eq. 6.2 each key counts with its "
+                "weight: Σ p dp.",
+                but("(p * dp).sum", "dp.mean")),
+        Mistake("You forgot the factor p in front: a key of weight 0 must get no gradient (eq. 6.2).",
+                but("p * (dp -", "(dp -")),
+        Mistake("You return the derivative of each weight by its own score, p (1 − p) dp. A score moves the weights of "
+                "the other keys too, through l: the Jacobian (eq. 6.1) has entries off its diagonal.",
+                but(f"(dp - {AVERAGE})", "(1 - p) * dp")),
+        Mistake("The sign is turned round: a key whose dp lies above the average gets a positive ds (eq. 6.2).",
+                but(f"dp - {AVERAGE}", f"{AVERAGE} - dp")),
+        Mistake("The values are right, but you form the Jacobian, M × M numbers for each row. Its product with dp "
+                "needs one sum and two products (eq. 6.2).",
+                by_jacobian),
     ),
 )
