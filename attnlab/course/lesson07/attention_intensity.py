@@ -1,28 +1,14 @@
 """Lesson 07, ★★: the arithmetic intensity of attention, unfused and tiled."""
 
-from attnlab.check.exercise import Case, Exercise, Function, Mistake
-
-Two = tuple[float, float]
+from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
-def attention_intensity(N: int, D: int, Bc: int, itemsize: int) -> Two:
+def attention_intensity(N: int, D: int, Bc: int, itemsize: int) -> tuple[float, float]:
     """FLOP of the two matrix products per byte, of (unfused, tiled) attention: N queries, N keys, Dv = D, one head."""
-    return products(N, D) / (itemsize * unfused(N, D)), products(N, D) / (itemsize * tiled(N, D, Bc))
-
-
-def products(n: int, d: int) -> int:
-    """Operations of Q Kᵀ and P V."""
-    return 4 * n * n * d
-
-
-def unfused(n: int, d: int) -> int:
-    """Elements moved: Q, K, V, O once, S and P there and back."""
-    return 4 * n * n + 4 * n * d
-
-
-def tiled(n: int, d: int, b_c: int) -> int:
-    """Elements moved: K, V once; in each pass Q and two statistics in, O in and out, two statistics out."""
-    return 2 * n * d + -(-n // b_c) * (3 * n * d + 4 * n)
+    flops = 4 * N * N * D
+    unfused = 4 * N * N + 4 * N * D  # eq. 7.7
+    tiled = 2 * N * D + -(-N // Bc) * (3 * N * D + 4 * N)  # eq. 7.8
+    return flops / (itemsize * unfused), flops / (itemsize * tiled)
 
 
 def cases() -> list[Case]:
@@ -39,23 +25,11 @@ def cases() -> list[Case]:
     return [Case(label, args) for label, args in calls]
 
 
-def by_elements(first: Function, second: Function = tiled) -> Function:
-    """A wrong answer with other elements: first(N, D) unfused, second(N, D, Bc) tiled."""
-    return lambda N, D, Bc, itemsize: (
-        products(N, D) / (itemsize * first(N, D)), products(N, D) / (itemsize * second(N, D, Bc)),
-    )  # fmt: skip
-
-
-def scaled(factor: Function) -> Function:
-    """A wrong answer that is ``factor(itemsize)`` times the right one."""
-    return lambda *a: tuple(factor(a[3]) * x for x in attention_intensity(*a))
-
+U, T = "4 * N * N + 4 * N * D", "2 * N * D + -(-N // Bc) * (3 * N * D + 4 * N)"
+BOTH = "flops / (itemsize * unfused), flops / (itemsize * tiled)"
 
 EXERCISE = Exercise(
-    lesson="07",
-    stars=2,
-    reference=attention_intensity,
-    cases=cases,
+    lesson="07", stars=2, reference=attention_intensity, cases=cases,
     hints=(
         "The work is the same for both: two products of 2·N·N·D operations each.",
         "Unfused: which of Q, K, V, S, P, O is loaded, which is stored, which both? S and P are N × N.",
@@ -63,76 +37,46 @@ EXERCISE = Exercise(
         "products / (itemsize · (4N² + 4ND)) and products / (itemsize · (2ND + ⌈N/Bc⌉(3ND + 4N))).",
     ),
     mistakes=(
-        Mistake(
-            "You find half of the operations: multiply and add are two, and there are two products, Q Kᵀ and P V, of "
-            "2·N·N·D each (eq. 7.7).",
-            scaled(lambda s: 0.5),
-        ),
-        Mistake(
-            "You find a quarter of the operations: one product instead of two, and a multiplication and an addition "
-            "counted as one. Q Kᵀ and P V are 2·N·N·D each (eq. 7.7).",
-            scaled(lambda s: 0.25),
-        ),
+        Mistake("You find half of the operations: multiply and add are two, and there are two products, Q Kᵀ and P V, "
+                "of 2·N·N·D each (eq. 7.7).",
+                but("4 * N * N * D", "2 * N * N * D")),
+        Mistake("You find a quarter of the operations: one product instead of two, and a multiplication and an "
+                "addition counted as one. Q Kᵀ and P V are 2·N·N·D each (eq. 7.7).",
+                but("4 * N * N * D", "N * N * D")),
         Mistake("You count elements. Intensity is per byte (eq. 7.3): itemsize of them an element.",
-                scaled(lambda s: s)),
-        Mistake(
-            "You count S and P too seldom. Each is written by one kernel and read by the next, 4N² in all "
-            "(eq. 7.7). What they hold is 2N²; footprint is not traffic.",
-            by_elements(lambda n, d: 2 * n * n + 4 * n * d), by_elements(lambda n, d: n * n + 4 * n * d),
-        ),
-        Mistake(
-            "Your unfused attention moves its inputs and output only. Then its intensity would grow with N for ever; "
-            "but S and P cross as well and grow as fast as the work, so it saturates at D/itemsize (eq. 7.7).",
-            by_elements(lambda n, d: 4 * n * d),
-        ),
-        Mistake(
-            "You count loads only. S, P and O are stored, and stores move bytes too (eq. 7.7).",
-            by_elements(lambda n, d: 2 * n * n + 3 * n * d),
-            by_elements(lambda n, d: 2 * n * n + 3 * n * d,
-                        lambda n, d, b: 2 * n * d + -(-n // b) * (2 * n * d + 2 * n)),
-        ),
-        Mistake(
-            "You leave out Q, K, V and O of the unfused form. Each crosses once: 4ND (eq. 7.7).",
-            by_elements(lambda n, d: 4 * n * n), by_elements(lambda n, d: 4 * n * n + 3 * n * d),
-        ),
-        Mistake(
-            "You let the tiled form move each of Q, K, V and O once. On chip is one block of keys; Q, and O with its "
-            "statistics, pass it once for every block (eq. 7.8).",
-            by_elements(unfused, lambda n, d, b: 4 * n * d),
-        ),
-        Mistake(
-            "You let O be written only once. In the tiled form with keys outside O comes back in each pass and goes "
-            "out again: 3ND a pass, not 2ND or ND (eq. 7.8).",
-            by_elements(unfused, lambda n, d, b: 2 * n * d + -(-n // b) * (2 * n * d + 4 * n)),
-            by_elements(unfused, lambda n, d, b: 3 * n * d + -(-n // b) * (n * d + 4 * n)),
-            by_elements(unfused, lambda n, d, b: 3 * n * d + -(-n // b) * n * d),
-            by_elements(unfused, lambda n, d, b: 2 * n * d + -(-n // b) * (2 * n * d + 2 * n)),
-        ),
-        Mistake(
-            "You leave out the two statistics of every row, which come in and go out in each pass: 4N (eq. 7.8).",
-            by_elements(unfused, lambda n, d, b: 2 * n * d + -(-n // b) * 3 * n * d),
-            by_elements(unfused, lambda n, d, b: 2 * n * d + -(-n // b) * (3 * n * d + 2 * n)),
-        ),
-        Mistake(
-            "You let K and V cross in every pass. A pass is one block of them; all passes together are K and V once "
-            "(eq. 7.8).",
-            by_elements(unfused, lambda n, d, b: -(-n // b) * (5 * n * d + 4 * n)),
-        ),
-        Mistake(
-            "Your number of passes is a fraction, or rounded down. The keys that are left over need a pass of their "
-            "own: ⌈N/Bc⌉ (eq. 7.8).",
-            by_elements(unfused, lambda n, d, b: 2 * n * d + n / b * (3 * n * d + 4 * n)),
-            by_elements(unfused, lambda n, d, b: 2 * n * d + n // b * (3 * n * d + 4 * n)),
-        ),
-        Mistake(
-            "Those are the limits for long sequences. For a finite N eq. 7.7 has ND/(N + D), and eq. 7.8 whole passes "
-            "and the 4N of the statistics.",
-            lambda N, D, Bc, itemsize: (D / itemsize, 4 * Bc / (3 * itemsize)),
-            lambda N, D, Bc, itemsize: (attention_intensity(N, D, Bc, itemsize)[0], 4 * Bc / (3 * itemsize)),
-        ),
-        Mistake(
-            "You return the two in the other order: first unfused (eq. 7.7), then tiled (eq. 7.8).",
-            lambda *a: attention_intensity(*a)[::-1],
-        ),
+                but("itemsize * unfused", "unfused", "itemsize * tiled", "tiled")),
+        Mistake("You count S and P too seldom. Each is written by one kernel and read by the next, 4N² in all "
+                "(eq. 7.7). What they hold is 2N²; footprint is not traffic.",
+                but(U, "2 * N * N + 4 * N * D"), but(U, "N * N + 4 * N * D")),
+        Mistake("Your unfused attention moves its inputs and output only. Then its intensity would grow with N for "
+                "ever; but S and P cross as well and grow as fast as the work, so it saturates at D/itemsize "
+                "(eq. 7.7).",
+                but(U, "4 * N * D")),
+        Mistake("You count loads only. S, P and O are stored, and stores move bytes too (eq. 7.7).",
+                but(U, "2 * N * N + 3 * N * D"),
+                but(U, "2 * N * N + 3 * N * D", "(3 * N * D + 4 * N)", "(2 * N * D + 2 * N)")),
+        Mistake("You leave out Q, K, V and O of the unfused form. Each crosses once: 4ND (eq. 7.7).",
+                but(U, "4 * N * N"), but(U, "4 * N * N + 3 * N * D")),
+        Mistake("You let the tiled form move each of Q, K, V and O once. On chip is one block of keys; Q, and O with "
+                "its statistics, pass it once for every block (eq. 7.8).",
+                but(T, "4 * N * D")),
+        Mistake("You let O be written only once. In the tiled form with keys outside O comes back in each pass and "
+                "goes out again: 3ND a pass, not 2ND or ND (eq. 7.8).",
+                but("(3 * N * D + 4 * N)", "(2 * N * D + 4 * N)"), but(T, "3 * N * D + -(-N // Bc) * (N * D + 4 * N)"),
+                but(T, "3 * N * D + -(-N // Bc) * N * D"), but("(3 * N * D + 4 * N)", "(2 * N * D + 2 * N)")),
+        Mistake("You leave out the two statistics of every row, which come in and go out in each pass: 4N (eq. 7.8).",
+                but("(3 * N * D + 4 * N)", "3 * N * D"), but("(3 * N * D + 4 * N)", "(3 * N * D + 2 * N)")),
+        Mistake("You let K and V cross in every pass. A pass is one block of them; all passes together are K and V "
+                "once (eq. 7.8).",
+                but(T, "-(-N // Bc) * (5 * N * D + 4 * N)")),
+        Mistake("Your number of passes is a fraction, or rounded down. The keys that are left over need a pass of "
+                "their own: ⌈N/Bc⌉ (eq. 7.8).",
+                but("-(-N // Bc)", "N / Bc"), but("-(-N // Bc)", "N // Bc")),
+        Mistake("Those are the limits for long sequences. For a finite N eq. 7.7 has ND/(N + D), and eq. 7.8 whole "
+                "passes and the 4N of the statistics.",
+                but(BOTH, "D / itemsize, 4 * Bc / (3 * itemsize)"),
+                but("flops / (itemsize * tiled)", "4 * Bc / (3 * itemsize)")),
+        Mistake("You return the two in the other order: first unfused (eq. 7.7), then tiled (eq. 7.8).",
+                but(BOTH, "flops / (itemsize * tiled), flops / (itemsize * unfused)")),
     ),
 )

@@ -1,11 +1,13 @@
 """Lesson 07, ★: the arithmetic intensity of a linear layer."""
 
-from attnlab.check.exercise import Case, Exercise, Function, Mistake
+from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
 def linear_intensity(B: int, d_in: int, d_out: int, itemsize: int) -> float:
     """FLOP per byte of x W: x (B, d_in), W (d_in, d_out), numbers of ``itemsize`` bytes; x, W and the result cross."""
-    return 2 * B * d_in * d_out / (itemsize * (B * d_in + d_in * d_out + B * d_out))
+    flops = 2 * B * d_in * d_out
+    elements = B * d_in + d_in * d_out + B * d_out
+    return flops / (itemsize * elements)  # eq. 7.5
 
 
 def cases() -> list[Case]:
@@ -23,67 +25,35 @@ def cases() -> list[Case]:
     return [Case(label, args) for label, args in calls]
 
 
-def other(flops: Function, moved: Function) -> Function:
-    """A wrong answer with other FLOP or bytes, each a function of the four arguments."""
-    return lambda B, d_in, d_out, itemsize: flops(B, d_in, d_out, itemsize) / moved(B, d_in, d_out, itemsize)
-
-
-def work(b: int, i: int, o: int, s: int) -> int:
-    """Eq. 7.5, above."""
-    return 2 * b * i * o
-
-
-def traffic(b: int, i: int, o: int, s: int) -> int:
-    """Eq. 7.5, below."""
-    return s * (b * i + i * o + b * o)
-
+RESULT = "flops / (itemsize * elements)"
 
 EXERCISE = Exercise(
-    lesson="07",
-    stars=1,
-    reference=linear_intensity,
-    cases=cases,
+    lesson="07", stars=1, reference=linear_intensity, cases=cases,
     hints=(
         "Above: operations. How many products has one number of the result, and how many additions?",
         "Below: bytes. Three matrices cross: which shapes have they?",
         "2·B·d_in·d_out over itemsize times the three sizes added (eq. 7.5).",
     ),
     mistakes=(
-        Mistake(
-            "You count a multiplication and an addition as one. Multiply and add are two operations: 2·B·d_in·d_out "
-            "(eq. 7.5).",
-            other(lambda b, i, o, s: b * i * o, traffic),
-        ),
-        Mistake(
-            "You count d_in − 1 additions for a sum of d_in terms. That is so, but the field rounds it to 2·d_in "
-            "operations for each result, and so does eq. 7.5.",
-            other(lambda b, i, o, s: b * o * (2 * i - 1), traffic),
-        ),
-        Mistake(
-            "You count elements. Intensity is per byte: each element is itemsize bytes (eq. 7.3).",
-            other(work, lambda b, i, o, s: traffic(b, i, o, 1)),
-        ),
-        Mistake(
-            "You count what is loaded only. The result is stored, and stores move bytes too (eq. 7.4).",
-            other(work, lambda b, i, o, s: s * (b * i + i * o)),
-        ),
-        Mistake(
-            "You count the weights only, and so find 2B/itemsize for every width. x and the result move too: at "
-            "B = d they are two thirds of the bytes (eq. 7.5).",
-            other(work, lambda b, i, o, s: s * i * o), lambda B, d_in, d_out, itemsize: float(B),
-        ),
-        Mistake(
-            "You leave out the weights. They cross as well, once for the whole batch (eq. 7.5).",
-            other(work, lambda b, i, o, s: s * (b * i + b * o)),
-        ),
-        Mistake(
-            "You let the weights cross for every row. They are loaded once and serve the whole batch; that is what a "
-            "batch is good for (eq. 7.5).",
-            other(work, lambda b, i, o, s: s * (b * i + b * i * o + b * o)),
-        ),
-        Mistake(
-            "You divide bytes by operations. Intensity is FLOP per byte (eq. 7.3).",
-            other(traffic, work),
-        ),
+        Mistake("You count a multiplication and an addition as one. Multiply and add are two operations: "
+                "2·B·d_in·d_out (eq. 7.5).",
+                but("2 * B", "B")),
+        Mistake("You count d_in − 1 additions for a sum of d_in terms. That is so, but the field rounds it to 2·d_in "
+                "operations for each result, and so does eq. 7.5.",
+                but("2 * B * d_in * d_out", "B * d_out * (2 * d_in - 1)")),
+        Mistake("You count elements. Intensity is per byte: each element is itemsize bytes (eq. 7.3).",
+                but("(itemsize * elements)", "elements")),
+        Mistake("You count what is loaded only. The result is stored, and stores move bytes too (eq. 7.4).",
+                but(" + B * d_out", "")),
+        Mistake("You count the weights only, and so find 2B/itemsize for every width. x and the result move too: at B "
+                "= d they are two thirds of the bytes (eq. 7.5).",
+                but("B * d_in + d_in * d_out + B * d_out", "d_in * d_out"), but(RESULT, "float(B)")),
+        Mistake("You leave out the weights. They cross as well, once for the whole batch (eq. 7.5).",
+                but(" + d_in * d_out", "")),
+        Mistake("You let the weights cross for every row. They are loaded once and serve the whole batch; that is what "
+                "a batch is good for (eq. 7.5).",
+                but(" + d_in * d_out", " + B * d_in * d_out")),
+        Mistake("You divide bytes by operations. Intensity is FLOP per byte (eq. 7.3).",
+                but(RESULT, "itemsize * elements / flops")),
     ),
 )

@@ -1,6 +1,6 @@
 """Lesson 07, ★: the least time of a program on a machine of two numbers."""
 
-from attnlab.check.exercise import Case, Exercise, Mistake
+from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
 def roofline_time(flops: float, bytes: float, peak: float, bandwidth: float) -> float:
@@ -22,11 +22,10 @@ def cases() -> list[Case]:
     return [Case(label, args) for label, args in calls]
 
 
+LONGER = "max(flops / peak, bytes / bandwidth)"
+
 EXERCISE = Exercise(
-    lesson="07",
-    stars=1,
-    reference=roofline_time,
-    cases=cases,
+    lesson="07", stars=1, reference=roofline_time, cases=cases,
     hints=(
         "How long would the program take if bytes were free? And how long if arithmetic were?",
         "The machine computes one tile while it moves the next: the two overlap (eq. 7.1). So which of the two times "
@@ -34,38 +33,26 @@ EXERCISE = Exercise(
         "flops / peak, bytes / bandwidth, and the longer of the two.",
     ),
     mistakes=(
-        Mistake(
-            "You add the two times. While one tile is computed the next is on its way: they overlap, and the longer "
-            "one is what you wait for (eq. 7.1). The sum is up to twice as long.",
-            lambda flops, bytes, peak, bandwidth: flops / peak + bytes / bandwidth,
-        ),
-        Mistake(
-            "You take the shorter time. Both have to end: the program waits for the longer (eq. 7.1).",
-            lambda flops, bytes, peak, bandwidth: min(flops / peak, bytes / bandwidth),
-        ),
-        Mistake(
-            "You take the time of the arithmetic, whatever the bytes. Below the balance point the memory decides "
-            "(eq. 7.1).",
-            lambda flops, bytes, peak, bandwidth: flops / peak,
-        ),
-        Mistake(
-            "You take the time of the bytes, whatever the arithmetic. Above the balance point the arithmetic decides "
-            "(eq. 7.1).",
-            lambda flops, bytes, peak, bandwidth: bytes / bandwidth,
-        ),
-        Mistake(
-            "You divide FLOP by B/s, or bytes by FLOP/s. Look at the units: FLOP over FLOP/s are seconds (eq. 7.1).",
-            lambda flops, bytes, peak, bandwidth: max(flops / bandwidth, bytes / peak),
-        ),
-        Mistake(
-            "That is the attainable rate, in FLOP/s (eq. 7.2). The time is the FLOP divided by it, which is eq. 7.1.",
-            lambda flops, bytes, peak, bandwidth: min(peak, bandwidth * flops / bytes) if bytes else peak,
-            lambda flops, bytes, peak, bandwidth: min(peak, bandwidth * flops / bytes),
-        ),
-        Mistake(
-            "You divide the FLOP by the attainable rate of eq. 7.2, which is right until there is no arithmetic or "
-            "nothing to move: a copy takes time without a single FLOP. Eq. 7.1 needs no intensity.",
-            lambda flops, bytes, peak, bandwidth: flops / min(peak, bandwidth * flops / bytes),
-        ),
+        Mistake("You add the two times. While one tile is computed the next is on its way: they overlap, and the "
+                "longer one is what you wait for (eq. 7.1). The sum is up to twice as long.",
+                but(LONGER, "flops / peak + bytes / bandwidth")),
+        Mistake("You take the shorter time. Both have to end: the program waits for the longer (eq. 7.1).",
+                but("max", "min")),
+        Mistake("You take the time of the arithmetic, whatever the bytes. Below the balance point the memory decides "
+                "(eq. 7.1).",
+                but(LONGER, "flops / peak")),
+        Mistake("You take the time of the bytes, whatever the arithmetic. Above the balance point the arithmetic "
+                "decides (eq. 7.1).",
+                but(LONGER, "bytes / bandwidth")),
+        Mistake("You divide FLOP by B/s, or bytes by FLOP/s. Look at the units: FLOP over FLOP/s are seconds "
+                "(eq. 7.1).",
+                but(LONGER, "max(flops / bandwidth, bytes / peak)")),
+        Mistake("That is the attainable rate, in FLOP/s (eq. 7.2). The time is the FLOP divided by it, which is "
+                "eq. 7.1.",
+                but(LONGER, "min(peak, bandwidth * flops / bytes) if bytes else peak"),
+                but(LONGER, "min(peak, bandwidth * flops / bytes)")),
+        Mistake("You divide the FLOP by the attainable rate of eq. 7.2, which is right until there is no arithmetic or "
+                "nothing to move: a copy takes time without a single FLOP. Eq. 7.1 needs no intensity.",
+                but(LONGER, "flops / min(peak, bandwidth * flops / bytes)")),
     ),
 )
