@@ -1,8 +1,6 @@
 """Lesson 08, ★★: one visit of a tile, O stored normalized."""
 
-from collections.abc import Callable
-
-from attnlab.check.exercise import Case, Exercise, Mistake
+from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
 
@@ -14,11 +12,25 @@ INF = np.inf
 def tile_step(O: Array, l: Array, m: Array, s: Array, v: Array) -> State:
     """State O (R, Dv), divided by l, l (R,), m (R,); scores s (R, C), −∞ = hidden; v (C, Dv) → the next (O, l, m)."""
     m_new = np.maximum(m, s.max(1))
-    shift = np.where(m_new == -INF, 0, m_new)
-    alpha, p = np.exp(m - shift), np.exp(s - shift[:, None])
+    alpha, p = np.exp(m - finite(m_new)), np.exp(s - finite(m_new)[:, None])  # eq. 8.5
     l_new = alpha * l + p.sum(1)
-    O_new = ((alpha * l)[:, None] * O + p @ v) / np.where(l_new == 0, 1, l_new)[:, None]
+    O_new = ((alpha * l)[:, None] * O + p @ v) / positive(l_new)[:, None]  # eq. 8.4
     return O_new.astype(O.dtype), l_new.astype(l.dtype), m_new.astype(m.dtype)
+
+
+def finite(m: Array) -> Array:
+    """m, and 0 for −∞."""
+    return np.where(m == -INF, 0, m)
+
+
+def positive(l: Array) -> Array:
+    """l, and 1 for 0."""
+    return np.where(l == 0, 1, l)
+
+
+def own(s: Array) -> Array:
+    """Exponentials relative to the tile's own maximum."""
+    return np.exp(s - finite(s.max(1))[:, None])
 
 
 def fresh(rows: int, dv: int) -> State:
@@ -63,175 +75,7 @@ def cases() -> list[Case]:
     ]
 
 
-Parts = tuple[Array, Array, Array, Array, Array, Array]
-
-
-def parts(m: Array, s: Array) -> Parts:
-    """m', e^{m − m'}, e^{m̃ − m'}, P̃, l̃ and m̃, with the guards of the empty row."""
-    m_tile = s.max(1)
-    m_new = np.maximum(m, m_tile)
-    shift, shift_tile = np.where(m_new == -INF, 0, m_new), np.where(m_tile == -INF, 0, m_tile)
-    p = np.exp(s - shift_tile[:, None])
-    return m_new, np.exp(m - shift), np.exp(m_tile - shift), p, p.sum(1), m_tile
-
-
-def variant(rule: Callable[..., tuple[Array, Array]]) -> Callable[..., State]:
-    """A wrong answer: ``rule(O, l, a, b, pv, l_tile)`` gives O' and l'."""
-
-    def wrong(O: Array, l: Array, m: Array, s: Array, v: Array) -> State:
-        m_new, a, b, p, l_tile, _ = parts(m, s)
-        O_new, l_new = rule(O, l, a[:, None], b[:, None], p @ v, l_tile)
-        return O_new, l_new, m_new
-
-    return wrong
-
-
-def total(l: Array, a: Array, b: Array, l_tile: Array) -> Array:
-    """The right l'."""
-    return a[:, 0] * l + b[:, 0] * l_tile
-
-
-def over(o: Array, l: Array) -> Array:
-    """o / l by rows, 0 where l is 0."""
-    return o / np.where(l == 0, 1, l)[:, None]
-
-
-def not_undone(O: Array, l: Array, a: Array, b: Array, pv: Array, l_tile: Array) -> tuple[Array, Array]:
-    """O is not multiplied by l first."""
-    l_new = total(l, a, b, l_tile)
-    return over(a * O + b * pv, l_new), l_new
-
-
-def own_maximum(O: Array, l: Array, a: Array, b: Array, pv: Array, l_tile: Array) -> tuple[Array, Array]:
-    """P̃ V stays relative to the tile's own maximum."""
-    l_new = total(l, a, b, l_tile)
-    return over(l[:, None] * a * O + pv, l_new), l_new
-
-
-def own_maximum_both(O: Array, l: Array, a: Array, b: Array, pv: Array, l_tile: Array) -> tuple[Array, Array]:
-    """P̃ V and l̃ stay relative to the tile's own maximum."""
-    l_new = a[:, 0] * l + l_tile
-    return over(l[:, None] * a * O + pv, l_new), l_new
-
-
-def own_maximum_sum(O: Array, l: Array, a: Array, b: Array, pv: Array, l_tile: Array) -> tuple[Array, Array]:
-    """l̃ stays relative to the tile's own maximum."""
-    l_new = a[:, 0] * l + l_tile
-    return over(l[:, None] * a * O + b * pv, l_new), l_new
-
-
-def inverse(O: Array, l: Array, a: Array, b: Array, pv: Array, l_tile: Array) -> tuple[Array, Array]:
-    """The factor of O inverted."""
-    l_new = total(l, a, b, l_tile)
-    return over(l[:, None] / a * O + b * pv, l_new), l_new
-
-
-def inverse_both(O: Array, l: Array, a: Array, b: Array, pv: Array, l_tile: Array) -> tuple[Array, Array]:
-    """The factor of O and l inverted."""
-    l_new = l / a[:, 0] + b[:, 0] * l_tile
-    return over(l[:, None] / a * O + b * pv, l_new), l_new
-
-
-def inverse_unnormalized(O: Array, l: Array, a: Array, b: Array, pv: Array, l_tile: Array) -> tuple[Array, Array]:
-    """Eq. 8.12 to the letter: O un-normalized."""
-    return O / a + b * pv, total(l, a, b, l_tile)
-
-
-def no_factor(O: Array, l: Array, a: Array, b: Array, pv: Array, l_tile: Array) -> tuple[Array, Array]:
-    """The old terms are not rescaled."""
-    l_new = l + b[:, 0] * l_tile
-    return over(l[:, None] * O + b * pv, l_new), l_new
-
-
-def only_l(O: Array, l: Array, a: Array, b: Array, pv: Array, l_tile: Array) -> tuple[Array, Array]:
-    """O is not rescaled."""
-    l_new = total(l, a, b, l_tile)
-    return over(l[:, None] * O + b * pv, l_new), l_new
-
-
-def only_o(O: Array, l: Array, a: Array, b: Array, pv: Array, l_tile: Array) -> tuple[Array, Array]:
-    """l is not rescaled."""
-    l_new = l + b[:, 0] * l_tile
-    return over(l[:, None] * a * O + b * pv, l_new), l_new
-
-
-def undivided(O: Array, l: Array, a: Array, b: Array, pv: Array, l_tile: Array) -> tuple[Array, Array]:
-    """Undone, added, and not divided again."""
-    return l[:, None] * a * O + b * pv, total(l, a, b, l_tile)
-
-
-def unnormalized(O: Array, l: Array, a: Array, b: Array, pv: Array, l_tile: Array) -> tuple[Array, Array]:
-    """The other form, eq. 8.3."""
-    return a * O + b * pv, total(l, a, b, l_tile)
-
-
-def divided_by_old(O: Array, l: Array, a: Array, b: Array, pv: Array, l_tile: Array) -> tuple[Array, Array]:
-    """Divided by the old l."""
-    return over(l[:, None] * a * O + b * pv, l), total(l, a, b, l_tile)
-
-
-def divided_by_tile(O: Array, l: Array, a: Array, b: Array, pv: Array, l_tile: Array) -> tuple[Array, Array]:
-    """Divided by the tile's own sum."""
-    return over(l[:, None] * a * O + b * pv, l_tile), total(l, a, b, l_tile)
-
-
-def unguarded(O: Array, l: Array, m: Array, s: Array, v: Array) -> State:
-    """−∞ − (−∞), with the tile's own maximum."""
-    m_tile = s.max(1)
-    m_new = np.maximum(m, m_tile)
-    p = np.exp(s - m_tile[:, None])
-    a, b = np.exp(m - m_new), np.exp(m_tile - m_new)
-    l_new = a * l + b * p.sum(1)
-    return ((l * a)[:, None] * O + b[:, None] * (p @ v)) / l_new[:, None], l_new, m_new
-
-
-def unguarded_short(O: Array, l: Array, m: Array, s: Array, v: Array) -> State:
-    """−∞ − (−∞), with the new maximum only."""
-    m_new = np.maximum(m, s.max(1))
-    a, p = np.exp(m - m_new), np.exp(s - m_new[:, None])
-    l_new = a * l + p.sum(1)
-    return ((l * a)[:, None] * O + p @ v) / l_new[:, None], l_new, m_new
-
-
-def half_guarded(O: Array, l: Array, m: Array, s: Array, v: Array) -> State:
-    """The maximum is made finite, the division by 0 is left."""
-    m_new, a, b, p, l_tile, _ = parts(m, s)
-    l_new = total(l, a[:, None], b[:, None], l_tile)
-    return ((l * a)[:, None] * O + b[:, None] * (p @ v)) / l_new[:, None], l_new, m_new
-
-
-def shared(O: Array, l: Array, m: Array, s: Array, v: Array) -> State:
-    """One maximum for all rows."""
-    m_new = np.maximum(m, s.max())
-    a, p = np.exp(m - m_new), np.exp(s - m_new[:, None])
-    l_new = a * l + p.sum(1)
-    return over((l * a)[:, None] * O + p @ v, l_new), l_new, m_new
-
-
-def shared_all(O: Array, l: Array, m: Array, s: Array, v: Array) -> State:
-    """One maximum for all rows, of the state, too."""
-    return shared(O, l, np.full_like(m, m.max()), s, v)
-
-
-def forgets(O: Array, l: Array, m: Array, s: Array, v: Array) -> State:
-    """Starts anew at each tile."""
-    return tile_step(np.zeros_like(O), np.zeros_like(l), np.full_like(m, -INF), s, v)
-
-
-def tile_maximum(O: Array, l: Array, m: Array, s: Array, v: Array) -> State:
-    """m' is the tile's maximum, whatever came before."""
-    m_new = s.max(1)
-    shift = np.where(m_new == -INF, 0, m_new)
-    a, p = np.exp(m - shift), np.exp(s - shift[:, None])
-    l_new = a * l + p.sum(1)
-    return over((l * a)[:, None] * O + p @ v, l_new), l_new, m_new
-
-
-def columns(O: Array, l: Array, m: Array, s: Array, v: Array) -> State:
-    """Returns lse in the place of m."""
-    O_new, l_new, m_new = tile_step(O, l, m, s, v)
-    return O_new, l_new, m_new + np.log(l_new)
-
+UNGUARDED = "finite(m_new)", "m_new", "positive(l_new)", "l_new"
 
 EXERCISE = Exercise(
     lesson="08", stars=2, reference=tile_step, cases=cases,
@@ -243,67 +87,47 @@ EXERCISE = Exercise(
         "O' = ((factor * l)[:, None] * O + p @ v) / l'[:, None]; factor, l and m are vectors, one entry a row.",
     ),
     mistakes=(
-        Mistake(
-            "O is stored divided by l, and you add to it as if it were not: multiply it by the old l first, eq. 8.4. "
-            "With the values 1 the result falls below 1 from the second tile on.",
-            variant(not_undone),
-        ),
-        Mistake(
-            "P̃ was measured from the tile's own maximum. Before it is added it needs the factor e^{m̃ − m'}: "
-            "eq. 8.2 and eq. 8.4. It is missing in P̃ V, in l̃, or in both.",
-            variant(own_maximum), variant(own_maximum_both), variant(own_maximum_sum),
-        ),
-        Mistake(
-            "Your factor is the inverse, e^{m' − m}, as eq. 8.12 prints it. Old terms shrink when the maximum grows: "
-            "the factor is e^{m − m'} ≤ 1, eq. 8.2, and at the first tile it is 0, not 1/0.",
-            variant(inverse), variant(inverse_both), variant(inverse_unnormalized),
-        ),
-        Mistake(
-            "The old terms are not rescaled when the maximum moves. Multiply both l and O by e^{m − m'} (eqs. 8.2 and "
-            "8.4), computed before m is overwritten.",
-            variant(no_factor),
-        ),
-        Mistake(
-            "You rescale l and not O. O · l is a sum of the same exponentials and takes the same factor: eq. 8.4.",
-            variant(only_l),
-        ),
-        Mistake(
-            "You rescale O and not l. The sum so far is relative to the old maximum as well: eq. 8.2.",
-            variant(only_o),
-        ),
-        Mistake(
-            "What you return is un-normalized. That is the other form, eq. 8.3; here the state holds O divided by l, "
-            "so undo the division, add, and divide by l' (eq. 8.4).",
-            variant(unnormalized), variant(undivided),
-        ),
-        Mistake(
-            "You divide by the wrong sum. The new O belongs to all keys read so far, so it is divided by the new l': "
-            "eq. 8.4.",
-            variant(divided_by_old), variant(divided_by_tile),
-        ),
-        Mistake(
-            "A row that sees nothing gives NaN: −∞ − (−∞) in the exponent, or 0/0 in the division. Subtract 0 where "
-            "m' is −∞ and divide by 1 where l' is 0 (section 7); such a row keeps O = 0, l = 0, m = −∞.",
-            unguarded, unguarded_short, half_guarded,
-        ),
-        Mistake(
-            "You use one maximum for all queries. Each row of the tile has its own fold; take the maximum along the "
-            "keys only: eq. 8.1.",
-            shared, shared_all,
-        ),
-        Mistake(
-            "You forget what came before this tile. O, l and m live across the outer loop: fold the tile into them, "
-            "eq. 8.2 and eq. 8.4.",
-            forgets,
-        ),
-        Mistake(
-            "Your new maximum is that of the tile alone. It is max(m, m̃), eq. 8.2; otherwise a tile of small scores "
-            "lets the old terms overflow.",
-            tile_maximum,
-        ),
-        Mistake(
-            "Your third result is lse = m + log l. Algorithm 1 stores the maximum m' itself (eq. 8.2).",
-            columns,
-        ),
+        Mistake("O is stored divided by l, and you add to it as if it were not: multiply it by the old l first, "
+                "eq. 8.4. With the values 1 the result falls below 1 from the second tile on.",
+                but("(alpha * l)[:, None] * O", "alpha[:, None] * O")),
+        Mistake("P̃ was measured from the tile's own maximum. Before it is added it needs the factor e^{m̃ − m'}: "
+                "eq. 8.2 and eq. 8.4. It is missing in P̃ V, in l̃, or in both.",
+                but("p @ v", "own(s) @ v"), but("p @ v", "own(s) @ v", "p.sum(1)", "own(s).sum(1)"),
+                but("p.sum(1)", "own(s).sum(1)")),
+        Mistake("Your factor is the inverse, e^{m' − m}, as eq. 8.12 prints it. Old terms shrink when the maximum "
+                "grows: the factor is e^{m − m'} ≤ 1, eq. 8.2, and at the first tile it is 0, not 1/0.",
+                but("(alpha * l)[:, None]", "(l / alpha)[:, None]"), but("alpha * l", "l / alpha"),
+                but("((alpha * l)[:, None] * O + p @ v) / positive(l_new)[:, None]", "O / alpha[:, None] + p @ v")),
+        Mistake("The old terms are not rescaled when the maximum moves. Multiply both l and O by e^{m − m'} (eqs. 8.2 "
+                "and 8.4), computed before m is overwritten.",
+                but("alpha * l", "l")),
+        Mistake("You rescale l and not O. O · l is a sum of the same exponentials and takes the same factor: eq. 8.4.",
+                but("(alpha * l)[:, None]", "l[:, None]")),
+        Mistake("You rescale O and not l. The sum so far is relative to the old maximum as well: eq. 8.2.",
+                but("l_new = alpha * l", "l_new = l")),
+        Mistake("What you return is un-normalized. That is the other form, eq. 8.3; here the state holds O divided by "
+                "l, so undo the division, add, and divide by l' (eq. 8.4).",
+                but("(alpha * l)[:, None] * O", "alpha[:, None] * O", " / positive(l_new)[:, None]", ""),
+                but(" / positive(l_new)[:, None]", "")),
+        Mistake("You divide by the wrong sum. The new O belongs to all keys read so far, so it is divided by the new "
+                "l': eq. 8.4.",
+                but("positive(l_new)", "positive(l)"), but("positive(l_new)", "positive(own(s).sum(1))")),
+        Mistake("A row that sees nothing gives NaN: −∞ − (−∞) in the exponent, or 0/0 in the division. Subtract 0 "
+                "where m' is −∞ and divide by 1 where l' is 0 (section 7); such a row keeps O = 0, l = 0, m = −∞.",
+                but(*UNGUARDED), but("positive(l_new)", "l_new"),
+                but("np.exp(s - finite(m_new)[:, None])",
+                    "np.exp(s - s.max(1)[:, None]) * np.exp(s.max(1) - m_new)[:, None]", *UNGUARDED)),
+        Mistake("You use one maximum for all queries. Each row of the tile has its own fold; take the maximum along "
+                "the keys only: eq. 8.1.",
+                but("s.max(1)", "s.max()"),
+                but("m_new = np.maximum(m, s.max(1))", "m = np.full_like(m, m.max()); m_new = np.maximum(m, s.max())")),
+        Mistake("You forget what came before this tile. O, l and m live across the outer loop: fold the tile into "
+                "them, eq. 8.2 and eq. 8.4.",
+                but("m_new = np", "O, l, m = 0 * O, 0 * l, np.full_like(m, -INF); m_new = np")),
+        Mistake("Your new maximum is that of the tile alone. It is max(m, m̃), eq. 8.2; otherwise a tile of small "
+                "scores lets the old terms overflow.",
+                but("np.maximum(m, s.max(1))", "s.max(1)")),
+        Mistake("Your third result is lse = m + log l. Algorithm 1 stores the maximum m' itself (eq. 8.2).",
+                but("m_new.astype", "(m_new + np.log(l_new)).astype")),
     ),
 )
