@@ -1,7 +1,7 @@
 """Lesson 10, ★: one number a query that stands for a row of weights and their gradients."""
 
+from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab.check.promises import growth
-from attnlab.check.exercise import Case, Cost, Exercise, Mistake
 
 import numpy as np
 
@@ -30,57 +30,10 @@ def cases() -> list[Case]:
     ]
 
 
-def over_queries(out: np.ndarray, dout: np.ndarray) -> np.ndarray:
-    """The sum runs over queries."""
-    return (out * dout).sum(-2)
-
-
-def over_first(out: np.ndarray, dout: np.ndarray) -> np.ndarray:
-    """The sum runs over the first axis."""
-    return (out * dout).sum(0)
-
-
-def over_all(out: np.ndarray, dout: np.ndarray) -> np.ndarray:
-    """One number for everything."""
-    return (out * dout).sum()
-
-
-def mean(out: np.ndarray, dout: np.ndarray) -> np.ndarray:
-    """A mean in place of the sum."""
-    return (out * dout).mean(-1)
-
-
-def column(out: np.ndarray, dout: np.ndarray) -> np.ndarray:
-    """The summed axis is kept."""
-    return (out * dout).sum(-1, keepdims=True)
-
-
-def no_sum(out: np.ndarray, dout: np.ndarray) -> np.ndarray:
-    """The products, not summed."""
-    return out * dout
-
-
-def only_dout(out: np.ndarray, dout: np.ndarray) -> np.ndarray:
-    """The row sum of dout."""
-    return dout.sum(-1)
-
-
-def by_matrix(out: np.ndarray, dout: np.ndarray) -> np.ndarray:
-    """The diagonal of dO Oᵀ."""
-    return np.diagonal(dout @ out.swapaxes(-1, -2), axis1=-2, axis2=-1).copy()
-
-
-def by_einsum_matrix(out: np.ndarray, dout: np.ndarray) -> np.ndarray:
-    """All N × N dot products, then those of each query with itself."""
-    every = np.einsum("...ic,...jc->...ij", dout, out)
-    return np.einsum("...ii->...i", every).copy()
-
+DELTA = "(out * dout).sum(-1)"
 
 EXERCISE = Exercise(
-    lesson="10",
-    stars=1,
-    reference=delta,
-    cases=cases,
+    lesson="10", stars=1, reference=delta, cases=cases,
     hints=(
         "The sum over keys of p·dp: which array that the forward pass returned has this sum already in it?",
         "Eq. 10.2: Δ of a query is the dot product of its own row of dout with its own row of out.",
@@ -88,39 +41,28 @@ EXERCISE = Exercise(
         "return (out * dout).sum(-1)",
     ),
     mistakes=(
-        Mistake(
-            "Your sum runs over queries. Each query has a Δ of its own, the dot product of two of its own rows: sum "
-            "over the last axis (eq. 10.2).",
-            over_queries, over_first,
-        ),
-        Mistake(
-            "You return one number for all queries. Δ is one number for each query: sum over the last axis only (eq. "
-            "10.2).",
-            over_all,
-        ),
-        Mistake(
-            "You take the mean over Dv. Δ is a dot product, a sum: it stands for the sum of p·dp over the keys, which "
-            "knows nothing of Dv (eq. 10.2).",
-            mean,
-        ),
-        Mistake(
-            "The values are right, but the summed axis is still there: Δ has shape (..., N). Leave keepdims out here "
-            "(eq. 10.2).",
-            column,
-        ),
-        Mistake("You multiply out and dout, but the sum over the last axis is missing: eq. 10.2.", no_sum),
-        Mistake(
-            "You sum dout alone. That is right only where every out is 1; weigh each entry with out (eq. 10.2).",
-            only_dout,
-        ),
-        Mistake(
-            "You multiply every row of dout with every row of out and use the diagonal alone: an N × N matrix, in the "
-            "function that is there to avoid one. Multiply entry by entry, then sum (eq. 10.2).",
-            by_matrix, by_einsum_matrix,
-        ),
+        Mistake("Your sum runs over queries. Each query has a Δ of its own, the dot product of two of its own rows: "
+                "sum over the last axis (eq. 10.2).",
+                but("-1", "-2"), but("-1", "0")),
+        Mistake("You return one number for all queries. Δ is one number for each query: sum over the last axis only "
+                "(eq. 10.2).",
+                but("-1", "")),
+        Mistake("You take the mean over Dv. Δ is a dot product, a sum: it stands for the sum of p·dp over the keys, "
+                "which knows nothing of Dv (eq. 10.2).",
+                but("sum", "mean")),
+        Mistake("The values are right, but the summed axis is still there: Δ has shape (..., N). Leave keepdims out "
+                "here (eq. 10.2).",
+                but("-1", "-1, keepdims=True")),
+        Mistake("You multiply out and dout, but the sum over the last axis is missing: eq. 10.2.", but(".sum(-1)", "")),
+        Mistake("You sum dout alone. That is right only where every out is 1; weigh each entry with out (eq. 10.2).",
+                but("out * dout", "dout")),
+        Mistake("You multiply every row of dout with every row of out and use the diagonal alone: an N × N matrix, in "
+                "the function that is there to avoid one. Multiply entry by entry, then sum (eq. 10.2).",
+                but(DELTA, "np.diagonal(dout @ out.swapaxes(-1, -2), axis1=-2, axis2=-1).copy()"),
+                but(DELTA, 'np.einsum("...ii->...i", np.einsum("...ic,...jc->...ij", dout, out)).copy()')),
     ),
     costs=(
         Cost(growth(lambda n: arrays(n, 16), 256, 512), 2.2,
              "Its memory grew {found:.1f}× when there were twice as many queries; 2 is what a row of numbers needs."),
     ),
-)  # fmt: skip
+)

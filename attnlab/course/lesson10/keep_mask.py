@@ -1,8 +1,6 @@
 """Lesson 10, ★★: which weights of a tile dropout keeps, the same for every tiling."""
 
-from collections.abc import Callable
-
-from attnlab.check.exercise import Case, Exercise, Mistake
+from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.dropout.numpy import threefry
 
 import numpy as np
@@ -10,13 +8,9 @@ import numpy as np
 
 def keep_mask(seed: int, head: int, i: np.ndarray, j: np.ndarray, p: float | int) -> np.ndarray:
     """Boolean (R, C), True = kept: queries at positions i (R,), keys at positions j (C,); a fraction p is dropped."""
-    return words(seed, head, i, j) >= np.uint64(round(p * 2**32))
-
-
-def words(seed: int, head: int, i: np.ndarray, j: np.ndarray) -> np.ndarray:
-    """The first word of Threefry for every pair of positions."""
-    unsigned = [np.asarray(x, np.uint32) for x in ([[head]], i[:, None], j)]
-    return threefry(np.uint32(seed), *unsigned)
+    rows, cols = np.uint32(i)[:, None], np.uint32(j)
+    words = threefry(np.uint32(seed), np.uint32([[head]]), rows, cols)
+    return words >= np.uint64(round(p * 2**32))  # eq. 10.9
 
 
 def cases() -> list[Case]:
@@ -38,39 +32,11 @@ def cases() -> list[Case]:
     ]
 
 
-def with_words(choose: Callable) -> Callable:
-    """A wrong answer made of words: ``choose(word_of, seed, head, i, j, p)``."""
-
-    def wrong(seed: int, head: int, i: np.ndarray, j: np.ndarray, p: float | int) -> np.ndarray:
-        return choose(words, seed, head, i, j, p)
-
-    return wrong
-
-
-def drawn(key: Callable) -> Callable:
-    """A wrong answer that draws from a generator seeded with ``key(seed, head, i, j)``."""
-
-    def wrong(seed: int, head: int, i: np.ndarray, j: np.ndarray, p: float | int) -> np.ndarray:
-        return np.random.default_rng(key(seed, head, i, j)).random((len(i), len(j))) >= p
-
-    return wrong
-
-
-def narrow(seed: int, head: int, i: np.ndarray, j: np.ndarray, p: float | int) -> np.ndarray:
-    """The threshold as a uint32."""
-    return words(seed, head, i, j) >= np.uint32(round(p * 2**32))
-
-
-def threshold(p: float | int) -> np.uint64:
-    """p · 2³²."""
-    return np.uint64(round(p * 2**32))
-
+THRESHOLD = "np.uint64(round(p * 2**32))"
+DRAWN = f"words >= {THRESHOLD}", "np.random.default_rng(seed).random((len(i), len(j))) >= p"
 
 EXERCISE = Exercise(
-    lesson="10",
-    stars=2,
-    reference=keep_mask,
-    cases=cases,
+    lesson="10", stars=2, reference=keep_mask, cases=cases,
     hints=(
         "Eq. 10.9: a weight is kept where its word is at least p·2³². threefry of section 5 computes the words.",
         "threefry(seed, head, i, j) broadcasts: give it the queries as a column, i[:, None].",
@@ -78,53 +44,35 @@ EXERCISE = Exercise(
         "p = 1 needs the threshold 2³², which no uint32 can be: compare with np.uint64(round(p * 2**32)).",
     ),
     mistakes=(
-        Mistake(
-            "You draw from a generator that is seeded for the tile, so a position's fate depends on the tile that it "
-            "lies in, and another tiling drops other weights. Compute each from its own position (i, j): eq. 10.9.",
-            drawn(lambda seed, head, i, j: seed),
-            drawn(lambda seed, head, i, j: seed + head),
-            drawn(lambda seed, head, i, j: [seed, head]),
-            drawn(lambda seed, head, i, j: [seed, head, int(i[0]), int(j[0])]),
-            drawn(lambda seed, head, i, j: [seed, int(i[0]), int(j[0])]),
-            drawn(lambda seed, head, i, j: seed + int(i[0]) + int(j[0])),
-        ),
-        Mistake(
-            "You count positions from the corner of the tile. Every tile then drops the same pattern; the counter is "
-            "the position in the whole matrix (eq. 10.9).",
-            with_words(lambda w, seed, head, i, j, p:
-                       w(seed, head, np.arange(len(i)), np.arange(len(j))) >= threshold(p)),
-            with_words(lambda w, seed, head, i, j, p: w(seed, head, i - i.min(), j - j.min()) >= threshold(p)),
-        ),
-        Mistake(
-            "The counter is (query, key), in this order; yours is (key, query): eq. 10.9.",
-            with_words(lambda w, seed, head, i, j, p: threshold(p) <= w(seed, head, j, i).T),
-        ),
-        Mistake(
-            "You return the weights that are dropped. True means kept: where the word is at least p·2³² (eq. 10.9).",
-            with_words(lambda w, seed, head, i, j, p: w(seed, head, i, j) < threshold(p)),
-        ),
-        Mistake(
-            "You keep a fraction p. p is the fraction that is dropped: a weight is kept where its word is at least "
-            "p·2³² (eq. 10.9).",
-            with_words(lambda w, seed, head, i, j, p: w(seed, head, i, j) >= threshold(1 - p)),
-        ),
-        Mistake(
-            "You keep the right fraction, but the words below (1 − p)·2³², where the contract keeps those from p·2³² "
-            "on. Both are dropout; only one agrees with the forward pass (eq. 10.9).",
-            with_words(lambda w, seed, head, i, j, p: w(seed, head, i, j) < threshold(1 - p)),
-        ),
-        Mistake(
-            "The head does not enter: all heads drop the same positions. The key is (seed, head): eq. 10.9.",
-            with_words(lambda w, seed, head, i, j, p: w(seed, 0, i, j) >= threshold(p)),
-        ),
-        Mistake(
-            "You exchange seed and head: the key is (seed, head), in this order (eq. 10.9).",
-            with_words(lambda w, seed, head, i, j, p: w(head, seed, i, j) >= threshold(p)),
-        ),
-        Mistake(
-            "Your threshold is a 32-bit number, and p = 1 needs 2³², which is one too many. Compare with a 64-bit "
-            "number: then no word reaches it, and everything is dropped (eq. 10.9).",
-            narrow,
-        ),
+        Mistake("You draw from a generator that is seeded for the tile, so a position's fate depends on the tile that "
+                "it lies in, and another tiling drops other weights. Compute each from its own position (i, j): "
+                "eq. 10.9.",
+                but(*DRAWN), but(*DRAWN, "rng(seed)", "rng(seed + head)"),
+                but(*DRAWN, "rng(seed)", "rng([seed, head])"),
+                but(*DRAWN, "rng(seed)", "rng([seed, head, i[0], j[0]])"),
+                but(*DRAWN, "rng(seed)", "rng([seed, i[0], j[0]])"),
+                but(*DRAWN, "rng(seed)", "rng(seed + i[0] + j[0])")),
+        Mistake("You count positions from the corner of the tile. Every tile then drops the same pattern; the counter "
+                "is the position in the whole matrix (eq. 10.9).",
+                but("(i)", "(range(len(i)))", "(j)", "(range(len(j)))"),
+                but("(i)", "(i - i.min())", "(j)", "(j - j.min())")),
+        Mistake("The counter is (query, key), in this order; yours is (key, query): eq. 10.9.",
+                but("rows, cols)", "cols[:, None], rows[:, 0]).T")),
+        Mistake("You return the weights that are dropped. True means kept: where the word is at least p·2³² "
+                "(eq. 10.9).",
+                but(">=", "<")),
+        Mistake("You keep a fraction p. p is the fraction that is dropped: a weight is kept where its word is at least "
+                "p·2³² (eq. 10.9).",
+                but("round(p", "round((1 - p)")),
+        Mistake("You keep the right fraction, but the words below (1 − p)·2³², where the contract keeps those from "
+                "p·2³² on. Both are dropout; only one agrees with the forward pass (eq. 10.9).",
+                but(">=", "<", "round(p", "round((1 - p)")),
+        Mistake("The head does not enter: all heads drop the same positions. The key is (seed, head): eq. 10.9.",
+                but("[[head]]", "[[0]]")),
+        Mistake("You exchange seed and head: the key is (seed, head), in this order (eq. 10.9).",
+                but("np.uint32(seed), np.uint32([[head]])", "np.uint32(head), np.uint32([[seed]])")),
+        Mistake("Your threshold is a 32-bit number, and p = 1 needs 2³², which is one too many. Compare with a 64-bit "
+                "number: then no word reaches it, and everything is dropped (eq. 10.9).",
+                but("uint64", "uint32")),
     ),
-)  # fmt: skip
+)

@@ -1,6 +1,6 @@
 """Lesson 10, ★: the weights of a tile from its scores and the lse of its queries."""
 
-from attnlab.check.exercise import Case, Exercise, Mistake
+from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
 
@@ -8,7 +8,7 @@ import numpy as np
 def recompute_weights(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
     """Weights (R, C) of a tile: scores s (R, C), −∞ where hidden; lse (R,) of the whole rows, −∞ where empty."""
     shift = np.where(lse == -np.inf, 0.0, lse)
-    return np.exp(s - shift[:, None])
+    return np.exp(s - shift[:, None])  # eq. 10.1
 
 
 def cases() -> list[Case]:
@@ -36,111 +36,16 @@ def cases() -> list[Case]:
     ]  # fmt: skip
 
 
-def guarded(lse: np.ndarray) -> np.ndarray:
-    """lse, 0 where the row is empty, as a column."""
-    return np.where(lse == -np.inf, 0.0, lse)[:, None]
+def own(s: np.ndarray) -> np.ndarray:
+    """Exponentials relative to the tile's own maximum."""
+    top = s.max(-1, keepdims=True)
+    return np.exp(s - np.where(top == -np.inf, 0.0, top))
 
 
-def own_shift(s: np.ndarray) -> np.ndarray:
-    """The exponentials relative to the tile's own maximum."""
-    m = s.max(-1, keepdims=True)
-    return np.exp(s - np.where(m == -np.inf, 0.0, m))
-
-
-def shifted_only(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
-    """e^{s − m}, with the tile's own m."""
-    return own_shift(s)
-
-
-def own_softmax(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
-    """The softmax of the tile."""
-    e = own_shift(s)
-    l = e.sum(-1, keepdims=True)
-    return e / np.where(l == 0, 1, l)
-
-
-def own_softmax_bare(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
-    """The softmax of the tile, without a guard."""
-    with np.errstate(all="ignore"):
-        p = np.exp(s - s.max(-1, keepdims=True))
-        return p / p.sum(-1, keepdims=True)
-
-
-def again_normalized(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
-    """The right weights, made to add up to 1 in the tile."""
-    with np.errstate(all="ignore"):
-        p = np.exp(s - guarded(lse))
-        return p / p.sum(-1, keepdims=True)
-
-
-def divided_twice(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
-    """Divided by e^lse once more."""
-    with np.errstate(all="ignore"):
-        return np.exp(s - guarded(lse)) / np.exp(guarded(lse))
-
-
-def divided_by_own_sum(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
-    """Divided by the l of the tile once more."""
-    l = own_shift(s).sum(-1, keepdims=True)
-    return np.exp(s - guarded(lse)) / np.where(l == 0, 1, l)
-
-
-def divided_twice_bare(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
-    """The same without a guard."""
-    with np.errstate(all="ignore"):
-        return np.exp(s - lse[:, None]) / np.exp(lse)[:, None]
-
-
-def unguarded(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
-    """−∞ − (−∞)."""
-    with np.errstate(all="ignore"):
-        return np.exp(s - lse[:, None])
-
-
-def quotient(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
-    """e^s / e^lse."""
-    with np.errstate(all="ignore"):
-        return np.exp(s) / np.exp(lse)[:, None]
-
-
-def quotient_guarded(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
-    """e^s / e^lse, with a guard for the empty row."""
-    with np.errstate(all="ignore"):
-        return np.exp(s) / np.exp(guarded(lse))
-
-
-def quotient_by_product(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
-    """e^s · e^−lse."""
-    with np.errstate(all="ignore"):
-        return np.exp(s) * np.exp(-guarded(lse))
-
-
-def along_keys(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
-    """lse laid along the keys."""
-    with np.errstate(all="ignore"):
-        return np.exp(s - lse)
-
-
-def along_keys_guarded(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
-    """The same with a guard."""
-    return np.exp(s - guarded(lse)[:, 0])
-
-
-def wiped(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
-    """Every NaN becomes 0."""
-    return np.nan_to_num(unguarded(s, lse))
-
-
-def logarithm(s: np.ndarray, lse: np.ndarray) -> np.ndarray:
-    """log p."""
-    return s - guarded(lse)
-
+SHIFT, P = "np.where(lse == -np.inf, 0.0, lse)", "np.exp(s - shift[:, None])"
 
 EXERCISE = Exercise(
-    lesson="10",
-    stars=1,
-    reference=recompute_weights,
-    cases=cases,
+    lesson="10", stars=1, reference=recompute_weights, cases=cases,
     hints=(
         "Eq. 10.1: lse already holds the maximum and the logarithm of the sum, of the whole row.",
         "lse has an entry for each query: make it a column, lse[:, None], before you subtract.",
@@ -148,39 +53,29 @@ EXERCISE = Exercise(
         "shift = np.where(lse == -np.inf, 0.0, lse); return np.exp(s - shift[:, None])",
     ),
     mistakes=(
-        Mistake(
-            "Your weights are relative to the tile's maximum and never divided: each row is too large by a factor, "
-            "its l. Subtract lse, which holds both the maximum and log l (eq. 10.1).",
-            shifted_only,
-        ),
-        Mistake(
-            "You normalize within the tile. A tile has some of the keys; its weights add up to its share of the row, "
-            "not to 1. Use lse, which knows the whole row (eq. 10.1).",
-            own_softmax, own_softmax_bare, again_normalized,
-        ),
-        Mistake(
-            "You divide twice: lse contains log l, so e^{s − lse} is divided by l already (eq. 10.1).",
-            divided_twice, divided_by_own_sum, divided_twice_bare,
-        ),
-        Mistake(
-            "An empty row has s = −∞ and lse = −∞, and −∞ − (−∞) is NaN. Subtract 0 in place of an lse of −∞: the "
-            "weights of such a row are 0 (section 1).",
-            unguarded,
-        ),
-        Mistake(
-            "You take the exponential of s and of lse and divide or multiply. Each of them overflows near 709, or "
-            "vanishes; subtract inside the exponential (eq. 10.1).",
-            quotient, quotient_guarded, quotient_by_product,
-        ),
-        Mistake(
-            "You lay lse along the keys. It belongs to the queries: one number for each row, lse[:, None] (eq. 10.1).",
-            along_keys, along_keys_guarded,
-        ),
-        Mistake(
-            "You turn every NaN into 0. That gives empty rows their 0 and hides a NaN of the input as well; avoid the "
-            "NaN by subtracting 0 where lse is −∞ (section 1).",
-            wiped,
-        ),
-        Mistake("You return log p. The weight is its exponential (eq. 10.1).", logarithm),
+        Mistake("Your weights are relative to the tile's maximum and never divided: each row is too large by a factor, "
+                "its l. Subtract lse, which holds both the maximum and log l (eq. 10.1).",
+                but(P, "own(s)")),
+        Mistake("You normalize within the tile. A tile has some of the keys; its weights add up to its share of the "
+                "row, not to 1. Use lse, which knows the whole row (eq. 10.1).",
+                but(P, "own(s) / np.maximum(own(s).sum(-1, keepdims=True), 1)"),
+                but(P, "own(s) / own(s).sum(-1, keepdims=True)"), but(P, f"{P} / {P}.sum(-1, keepdims=True)")),
+        Mistake("You divide twice: lse contains log l, so e^{s − lse} is divided by l already (eq. 10.1).",
+                but(P, f"{P} / np.exp(shift)[:, None]"), but(SHIFT, "lse", P, f"{P} / np.exp(shift)[:, None]"),
+                but(P, f"{P} / np.maximum(own(s).sum(-1, keepdims=True), 1)")),
+        Mistake("An empty row has s = −∞ and lse = −∞, and −∞ − (−∞) is NaN. Subtract 0 in place of an lse of −∞: the "
+                "weights of such a row are 0 (section 1).",
+                but(SHIFT, "lse")),
+        Mistake("You take the exponential of s and of lse and divide or multiply. Each of them overflows near 709, or "
+                "vanishes; subtract inside the exponential (eq. 10.1).",
+                but(SHIFT, "lse", P, "np.exp(s) / np.exp(shift)[:, None]"),
+                but(P, "np.exp(s) / np.exp(shift)[:, None]"), but(P, "np.exp(s) * np.exp(-shift)[:, None]")),
+        Mistake("You lay lse along the keys. It belongs to the queries: one number for each row, lse[:, None] "
+                "(eq. 10.1).",
+                but(SHIFT, "lse", "[:, None]", ""), but("[:, None]", "")),
+        Mistake("You turn every NaN into 0. That gives empty rows their 0 and hides a NaN of the input as well; avoid "
+                "the NaN by subtracting 0 where lse is −∞ (section 1).",
+                but(SHIFT, "lse", P, f"np.nan_to_num({P})")),
+        Mistake("You return log p. The weight is its exponential (eq. 10.1).", but(P, "s - shift[:, None]")),
     ),
 )
