@@ -1,32 +1,19 @@
 """Lesson 11, ★★: the butterfly pattern, and what several layers of it reach."""
 
-from collections.abc import Callable
-
-from attnlab.check.exercise import Case, Exercise, Mistake
+from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
 
-Pair = tuple[np.ndarray, np.ndarray]
 
-
-def butterfly_reach(n: int, layers: int) -> Pair:
+def butterfly_reach(n: int, layers: int) -> tuple[np.ndarray, np.ndarray]:
     """(pattern, reached), boolean (n, n), n a power of two: one layer of the butterfly, and ``layers`` of them."""
-    pattern = digits(n) <= 1
-    return pattern, composed(pattern, layers)
-
-
-def digits(n: int) -> np.ndarray:
-    """In how many binary digits two numbers differ."""
-    flipped = np.arange(n)[:, None] ^ np.arange(n)
-    return sum((flipped >> k & 1 for k in range(n.bit_length())), np.zeros((n, n), int))
-
-
-def composed(pattern: np.ndarray, layers: int) -> np.ndarray:
-    """Eq. 11.10."""
-    reached = np.eye(len(pattern), dtype=bool)
+    i, j = np.arange(n)[:, None], np.arange(n)
+    flipped = i ^ j
+    pattern = flipped & (flipped - 1) == 0  # 0 or a power of two: eq. 11.9
+    reached = np.eye(n, dtype=bool)
     for _ in range(layers):
-        reached = reached @ pattern
-    return reached
+        reached = reached @ pattern  # eq. 11.10
+    return pattern, reached
 
 
 def cases() -> list[Case]:
@@ -35,38 +22,7 @@ def cases() -> list[Case]:
     return [Case(f"{n} block{'s' * (n > 1)}, {layers} layer{'s' * (layers != 1)}", (n, layers)) for n, layers in calls]
 
 
-def of(
-    pattern: Callable[[int], np.ndarray], reached: Callable[[np.ndarray, int], np.ndarray] = composed,
-) -> Callable[[int, int], Pair]:
-    """A wrong answer: another pattern, or another composition."""
-
-    def wrong(n: int, layers: int) -> Pair:
-        one = pattern(n)
-        return one, reached(one, layers)
-
-    return wrong
-
-
-def right(n: int) -> np.ndarray:
-    """Eq. 11.9."""
-    return digits(n) <= 1
-
-
-def distances(n: int) -> np.ndarray:
-    """Blocks at a distance of 0 or a power of two."""
-    d = abs(np.arange(n)[:, None] - np.arange(n))
-    return d & (d - 1) == 0
-
-
-def neighbors(n: int) -> np.ndarray:
-    """A band as wide as the butterfly has digits."""
-    return abs(np.arange(n)[:, None] - np.arange(n)) <= (n.bit_length() - 1) // 2
-
-
-def counts(pattern: np.ndarray, layers: int) -> np.ndarray:
-    """How many paths there are."""
-    return np.linalg.matrix_power(pattern.astype(int), layers)
-
+PATTERN = "flipped & (flipped - 1) == 0"
 
 EXERCISE = Exercise(
     lesson="11", stars=2, reference=butterfly_reach, cases=cases,
@@ -78,47 +34,29 @@ EXERCISE = Exercise(
         "@ of two boolean arrays of NumPy is already boolean: a path exists or not. Of integers, compare with > 0.",
     ),
     mistakes=(
-        Mistake(
-            "Your pattern shows all pairs. One layer of the butterfly shows 1 + log₂ n blocks in each row (eq. 11.9); "
-            "everything is reached only by several layers, eq. 11.10.",
-            of(lambda n: np.ones((n, n), bool)),
-        ),
-        Mistake(
-            "A block does not see itself in your pattern. 0 is in the set of eq. 11.9; without it, an even number of "
-            "layers cannot reach what is one step away.",
-            of(lambda n: digits(n) == 1),
-        ),
-        Mistake(
-            "You take blocks whose numbers *differ by* a power of two. The butterfly flips one binary digit: i xor j, "
-            "not i − j (eq. 11.9). 1 and 2 are neighbors and differ in two digits.",
-            of(distances),
-        ),
-        Mistake(
-            "You build a band. The butterfly's partners stand at distances 1, 2, 4, …: exclusive or, eq. 11.9.",
-            of(neighbors),
-        ),
-        Mistake(
-            "Your reach does not grow with the layers. An entry by entry product, or power, of 0 and 1 changes "
-            "nothing; a path goes over another block, which is a product of matrices: eq. 11.10.",
-            of(right, lambda pattern, layers: pattern if layers else np.ones_like(pattern)),
-            of(right, lambda pattern, layers: pattern),
-        ),
-        Mistake(
-            "You compose one layer too many. After L layers a path has L steps: Z to the power L, eq. 11.10. With no "
-            "layer a block knows itself.",
-            of(right, lambda pattern, layers: composed(pattern, layers + 1)),
-        ),
-        Mistake(
-            "You compose one layer too few. The power in eq. 11.10 is the number of layers.",
-            of(right, lambda pattern, layers: composed(pattern, max(layers - 1, 0))),
-        ),
-        Mistake(
-            "You return the number of paths. Whether there is one, > 0, is what is asked: eq. 11.10.",
-            of(right, counts),
-        ),
-        Mistake(
-            "You call everything reached. That takes log₂ n layers, one for each binary digit: eq. 11.10.",
-            of(right, lambda pattern, layers: np.ones_like(pattern)),
-        ),
+        Mistake("Your pattern shows all pairs. One layer of the butterfly shows 1 + log₂ n blocks in each row "
+                "(eq. 11.9); everything is reached only by several layers, eq. 11.10.",
+                but(PATTERN, "flipped >= 0")),
+        Mistake("A block does not see itself in your pattern. 0 is in the set of eq. 11.9; without it, an even number "
+                "of layers cannot reach what is one step away.",
+                but(PATTERN, f"({PATTERN}) & (i != j)")),
+        Mistake("You take blocks whose numbers *differ by* a power of two. The butterfly flips one binary digit: i xor "
+                "j, not i − j (eq. 11.9). 1 and 2 are neighbors and differ in two digits.",
+                but("i ^ j", "abs(i - j)")),
+        Mistake("You build a band. The butterfly's partners stand at distances 1, 2, 4, …: exclusive or, eq. 11.9.",
+                but(PATTERN, "abs(i - j) <= (n.bit_length() - 1) // 2")),
+        Mistake("Your reach does not grow with the layers. An entry by entry product, or power, of 0 and 1 changes "
+                "nothing; a path goes over another block, which is a product of matrices: eq. 11.10.",
+                but("pattern, reached\n", "pattern, pattern if layers else np.ones_like(pattern)\n"),
+                but("pattern, reached\n", "pattern, pattern\n")),
+        Mistake("You compose one layer too many. After L layers a path has L steps: Z to the power L, eq. 11.10. With "
+                "no layer a block knows itself.",
+                but("range(layers)", "range(layers + 1)")),
+        Mistake("You compose one layer too few. The power in eq. 11.10 is the number of layers.",
+                but("range(layers)", "range(layers - 1)")),
+        Mistake("You return the number of paths. Whether there is one, > 0, is what is asked: eq. 11.10.",
+                but("dtype=bool", "dtype=int")),
+        Mistake("You call everything reached. That takes log₂ n layers, one for each binary digit: eq. 11.10.",
+                but("pattern, reached\n", "pattern, np.ones_like(pattern)\n")),
     ),
 )

@@ -2,14 +2,15 @@
 
 import math
 
-from attnlab.check.exercise import Case, Exercise, Mistake
+from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 Number = int | float
 
 
 def crossover_length(a: Number, b: Number, c: Number) -> float:
     """The N > 0, not rounded, at which a·N² = b·N + c: from there on the sparse method is faster."""
-    return (b + math.sqrt(b * b + 4 * a * c)) / (2 * a)
+    root = math.sqrt(b * b + 4 * a * c)
+    return (b + root) / (2 * a)  # eq. 11.7
 
 
 def cases() -> list[Case]:
@@ -27,66 +28,7 @@ def cases() -> list[Case]:
     ]
 
 
-def no_floor(a: Number, b: Number, c: Number) -> float:
-    """c is left out."""
-    return b / a
-
-
-def only_floor(a: Number, b: Number, c: Number) -> float:
-    """b is left out."""
-    return math.sqrt(c / a)
-
-
-def larger(a: Number, b: Number, c: Number) -> float:
-    """max(bN, c) for bN + c."""
-    return max(b / a, math.sqrt(c / a))
-
-
-def apart(a: Number, b: Number, c: Number) -> float:
-    """Two crossings, added."""
-    return b / a + math.sqrt(c / a)
-
-
-def other_root(a: Number, b: Number, c: Number) -> float:
-    """The negative root."""
-    return (b - math.sqrt(b * b + 4 * a * c)) / (2 * a)
-
-
-def from_the_other_side(a: Number, b: Number, c: Number) -> float:
-    """a·N² + b·N = c."""
-    return (-b + math.sqrt(b * b + 4 * a * c)) / (2 * a)
-
-
-def minus_c(a: Number, b: Number, c: Number) -> float:
-    """a·N² = b·N − c: the textbook's 4ac with its sign."""
-    inside = b * b - 4 * a * c
-    return (b + math.sqrt(inside)) / (2 * a) if inside >= 0 else math.nan
-
-
-def half_times(a: Number, b: Number, c: Number) -> float:
-    """/ 2 * a."""
-    return (b + math.sqrt(b * b + 4 * a * c)) / 2 * a
-
-
-def half_missing(a: Number, b: Number, c: Number) -> float:
-    """/ a."""
-    return (b + math.sqrt(b * b + 4 * a * c)) / a
-
-
-def rounded_up(a: Number, b: Number, c: Number) -> int:
-    """The first whole length."""
-    return math.ceil(crossover_length(a, b, c))
-
-
-def rounded(a: Number, b: Number, c: Number) -> int:
-    """The nearest whole length."""
-    return round(crossover_length(a, b, c))
-
-
-def cut(a: Number, b: Number, c: Number) -> int:
-    """The whole part."""
-    return int(crossover_length(a, b, c))
-
+ROOT, N = "math.sqrt(b * b + 4 * a * c)", "(b + root) / (2 * a)"
 
 EXERCISE = Exercise(
     lesson="11", stars=2, reference=crossover_length, cases=cases,
@@ -97,49 +39,28 @@ EXERCISE = Exercise(
         "Mind the brackets: / (2 * a).",
     ),
     mistakes=(
-        Mistake(
-            "You leave the fixed cost c out: time = s · dense. That is right for long sequences only; where the lines "
-            "cross, c is most of the sparse time. Eq. 11.7.",
-            no_floor,
-        ),
-        Mistake(
-            "You leave b out. The sparse time grows with N as well: eq. 11.7.",
-            only_floor,
-        ),
-        Mistake(
-            "You take the larger of b·N and c, as Table 20 suggests for a GPU (section 5). Asked is their "
-            "sum: eq. 11.7.",
-            larger,
-        ),
-        Mistake(
-            "You add the crossings with b·N and with c. The root of a sum is not the sum of the roots: solve the "
-            "quadratic equation, eq. 11.7.",
-            apart,
-        ),
-        Mistake(
-            "This is the other root, which is negative or 0. A length is positive: eq. 11.7 with +.",
-            other_root,
-        ),
-        Mistake(
-            "The sign of b is wrong: you solve a·N² + b·N = c. The term b·N is on the other side: eq. 11.7.",
-            from_the_other_side,
-        ),
-        Mistake(
-            "The sign of c is wrong. In a·N² − b·N − c = 0 the last coefficient is −c, so that b² − 4a(−c) = b² + 4ac: "
-            "eq. 11.7.",
-            minus_c,
-        ),
-        Mistake(
-            "/ 2 * a divides by 2 and multiplies by a. Write / (2 * a): eq. 11.7.",
-            half_times,
-        ),
-        Mistake(
-            "A factor 2 is missing in the denominator: eq. 11.7.",
-            half_missing,
-        ),
-        Mistake(
-            "You round. Return the N at which both times of eq. 11.7 are equal, which is no whole number in general.",
-            rounded_up, rounded, cut,
-        ),
+        Mistake("You leave the fixed cost c out: time = s · dense. That is right for long sequences only; where the "
+                "lines cross, c is most of the sparse time. Eq. 11.7.",
+                but(N, "b / a")),
+        Mistake("You leave b out. The sparse time grows with N as well: eq. 11.7.", but(N, "math.sqrt(c / a)")),
+        Mistake("You take the larger of b·N and c, as Table 20 suggests for a GPU (section 5). Asked is their sum: "
+                "eq. 11.7.",
+                but(N, "max(b / a, math.sqrt(c / a))")),
+        Mistake("You add the crossings with b·N and with c. The root of a sum is not the sum of the roots: solve the "
+                "quadratic equation, eq. 11.7.",
+                but(N, "b / a + math.sqrt(c / a)")),
+        Mistake("This is the other root, which is negative or 0. A length is positive: eq. 11.7 with +.",
+                but("b + root", "b - root")),
+        Mistake("The sign of b is wrong: you solve a·N² + b·N = c. The term b·N is on the other side: eq. 11.7.",
+                but("(b +", "(-b +")),
+        Mistake("The sign of c is wrong. In a·N² − b·N − c = 0 the last coefficient is −c, so that b² − 4a(−c) = b² + "
+                "4ac: eq. 11.7.",
+                but("b + 4", "b - 4"), but(ROOT, "(b * b - 4 * a * c) ** 0.5"),
+                but(ROOT, "math.sqrt(b * b - 4 * a * c) if b * b >= 4 * a * c else math.nan")),
+        Mistake("/ 2 * a divides by 2 and multiplies by a. Write / (2 * a): eq. 11.7.", but("/ (2 * a)", "/ 2 * a")),
+        Mistake("A factor 2 is missing in the denominator: eq. 11.7.", but("/ (2 * a)", "/ a")),
+        Mistake("You round. Return the N at which both times of eq. 11.7 are equal, which is no whole number in "
+                "general.",
+                but(N, f"math.ceil({N})"), but(N, f"round({N})"), but(N, f"int({N})")),
     ),
 )
