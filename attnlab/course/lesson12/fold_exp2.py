@@ -1,38 +1,26 @@
 """Lesson 12, ★★: the fold in powers of two, divided once."""
 
-from collections.abc import Callable
 from typing import Any
 
-from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake
+from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 
 import numpy as np
 
 Array = np.ndarray
-Pair = tuple[Array, Array]
-INF, LOG2E, LN2 = np.inf, np.log2(np.e), np.log(2)
+INF = np.inf
 
 
-def fold_exp2(s: Array, v: Array, block: int) -> Pair:
+def fold_exp2(s: Array, v: Array, block: int) -> tuple[Array, Array]:
     """(out, lse) of scores s (R, C), −∞ = hidden, and values v (C, Dv), block keys at a time; np.exp2, np.log2 only."""
-    return fold(s, v, block)
-
-
-def fold(
-    s: Array, v: Array, block: int, *, into: float = LOG2E, alpha: Function = np.exp2, power: Function = np.exp2,
-    lse: Callable[[Array, Array], Array] = lambda m, l: LN2 * (m + np.log2(l)), guard: bool = True,
-    rescale: bool = True,
-) -> Pair:
-    """The fold, each part of which can be replaced by a wrong one."""
-    m, l, o = np.full(len(s), -INF), np.zeros(len(s)), np.zeros((len(s), v.shape[1]))
-    for start in range(0, s.shape[1], block):
-        t = into * s[:, start : start + block]
+    m, l, o = np.full(len(s), -np.inf), np.zeros(len(s)), np.zeros((len(s), v.shape[1]))
+    for first in range(0, s.shape[1], block):
+        t = np.log2(np.e) * s[:, first : first + block]
         m_new = np.maximum(m, t.max(1))
-        shift = np.where(m_new == -INF, 0.0, m_new) if guard else m_new
-        a, p = alpha(m - shift), power(t - shift[:, None])
-        a = a if rescale else np.ones_like(a)
-        m, l, o = m_new, a * l + p.sum(1), a[:, None] * o + p @ v[start : start + block]
-    total = np.where(l == 0, 1.0, l) if guard else l
-    return o / total[:, None], lse(m, total)
+        shift = np.where(m_new == -np.inf, 0, m_new)
+        a, p = np.exp2(m - shift), np.exp2(t - shift[:, None])  # eq. 12.3
+        m, l, o = m_new, a * l + p.sum(1), a[:, None] * o + p @ v[first : first + block]
+    total = np.where(l == 0, 1, l)
+    return o / total[:, None], (m + np.log2(total)) * np.log(2)  # eq. 12.4
 
 
 def cases() -> list[Case]:
@@ -55,39 +43,6 @@ def cases() -> list[Case]:
         Case("EMPTY: the first block is hidden", (np.array([[-INF, -INF, 1.0, 0.0]]), eye, 2)),
         Case("3 queries, 7 keys, blocks of 3, random", (rng.normal(size=(3, 7)), rng.normal(size=(7, 2)), 3)),
     ]
-
-
-def wrong(**parts: Any) -> Function:
-    """The fold with these parts replaced."""
-    return lambda s, v, block: fold(s, v, block, **parts)
-
-
-def divided_at_each_visit(s: Array, v: Array, block: int) -> Pair:
-    """Right values in the normalized form, eq. 8.4: a division for every number of o and every block."""
-    m, l, o = np.full(len(s), -INF), np.zeros(len(s)), np.zeros((len(s), v.shape[1]))
-    for start in range(0, s.shape[1], block):
-        t = LOG2E * s[:, start : start + block]
-        m_new = np.maximum(m, t.max(1))
-        shift = np.where(m_new == -INF, 0.0, m_new)
-        a, p = np.exp2(m - shift), np.exp2(t - shift[:, None])
-        l_new = a * l + p.sum(1)
-        o = ((a * l)[:, None] * o + p @ v[start : start + block]) / np.where(l_new == 0, 1.0, l_new)[:, None]
-        m, l = m_new, l_new
-    return o, LN2 * (m + np.log2(np.where(l == 0, 1.0, l)))
-
-
-def divided_and_forgotten(s: Array, v: Array, block: int) -> Pair:
-    """Divided at each visit, and not undone at the next."""
-    m, l, o = np.full(len(s), -INF), np.zeros(len(s)), np.zeros((len(s), v.shape[1]))
-    for start in range(0, s.shape[1], block):
-        t = LOG2E * s[:, start : start + block]
-        m_new = np.maximum(m, t.max(1))
-        shift = np.where(m_new == -INF, 0.0, m_new)
-        a, p = np.exp2(m - shift), np.exp2(t - shift[:, None])
-        l = a * l + p.sum(1)
-        o = (a[:, None] * o + p @ v[start : start + block]) / np.where(l == 0, 1.0, l)[:, None]
-        m = m_new
-    return o, LN2 * (m + np.log2(np.where(l == 0, 1.0, l)))
 
 
 class Counted(np.ndarray):
@@ -118,6 +73,12 @@ def divisions(answer: Function, library: str) -> float:
     return Counted.divisions / (16 * 8)
 
 
+LSE = "(m + np.log2(total)) * np.log(2)"
+DIVIDED = (  # at each block
+    "v[first : first + block]", "v[first : first + block]; o = o / np.where(l == 0, 1, l)[:, None]",
+    "o / total[:, None]", "o",
+)
+
 EXERCISE = Exercise(
     lesson="12", stars=2, reference=fold_exp2, cases=cases,
     hints=(
@@ -129,65 +90,42 @@ EXERCISE = Exercise(
         "A row with m = −∞: subtract 0 in its place, and divide by 1 where l = 0. Its output is 0, its lse −∞.",
     ),
     mistakes=(
-        Mistake(
-            "The factor log₂ e is missing: 2^s is not e^s. You computed attention at another temperature, with all "
-            "scores multiplied by ln 2 = 0.69 (eq. 12.3).",
-            wrong(into=1.0), wrong(into=1.0, lse=lambda m, l: m + np.log2(l)),
-            wrong(into=1.0, lse=lambda m, l: m + np.log(l)), wrong(into=1.0, lse=lambda m, l: (m + np.log2(l)) * LOG2E),
-        ),
-        Mistake(
-            "You multiply by ln 2 where log₂ e = 1/ln 2 is needed: e^s = 2^(s · log₂ e), eq. 12.3.",
-            wrong(into=LN2), wrong(into=LN2, lse=lambda m, l: LOG2E * (m + np.log2(l))),
-            wrong(into=LN2, lse=lambda m, l: m + np.log2(l)),
-        ),
-        Mistake(
-            "The factor log₂ e is in twice, in the scores and again in the exponential: eq. 12.3.",
-            wrong(into=LOG2E**2), wrong(power=lambda x: np.exp2(LOG2E * x), alpha=lambda x: np.exp2(LOG2E * x)),
-            wrong(into=LOG2E**2, lse=lambda m, l: LN2**2 * (m + np.log2(l))),
-        ),
-        Mistake(
-            "Your lse is in base two, too large by 1/ln 2 = 1.44. Who merges parts or runs the backward pass expects "
-            "natural logarithms: multiply by ln 2 (eq. 12.4).",
-            wrong(lse=lambda m, l: m + np.log2(l)),
-        ),
-        Mistake(
-            "Your lse adds two units: the m of the loop is in base two, ln l is natural. Convert both: (m + log₂ l) · "
-            "ln 2, eq. 12.4.",
-            wrong(lse=lambda m, l: m + np.log(l)), wrong(lse=lambda m, l: LN2 * m + np.log2(l)),
-            wrong(lse=lambda m, l: LN2 * (m + np.log(l))),
-        ),
-        Mistake(
-            "Your lse is converted in the wrong direction: multiply by ln 2, do not divide (eq. 12.4).",
-            wrong(lse=lambda m, l: LOG2E * (m + np.log2(l))),
-        ),
-        Mistake(
-            "Your lse lacks one of its terms; it is (m + log₂ l) · ln 2, eq. 12.4.",
-            wrong(lse=lambda m, l: LN2 * m), wrong(lse=lambda m, l: np.log(l)), wrong(lse=lambda m, l: np.log2(l)),
-        ),
-        Mistake(
-            "Weights and factor are in different bases: one is np.exp2, the other np.exp of the same differences. Both "
-            "take np.exp2 (eq. 12.3).",
-            wrong(alpha=np.exp), wrong(power=np.exp),
-        ),
-        Mistake(
-            "l and o are not rescaled when the maximum moves. The factor is exp2(m − m') now: eq. 12.4.",
-            wrong(rescale=False),
-        ),
-        Mistake(
-            "A query that sees nothing, or nothing so far, gives NaN: −∞ − (−∞). Subtract 0 where m' is −∞ and divide "
-            "by 1 where l is 0 (section 7 of lesson 08).",
-            wrong(guard=False),
-        ),
-        Mistake(
-            "You divide o by l at each block and add to the quotient at the next as if it were undivided. Divide once, "
-            "after the loop: eq. 12.4.",
-            divided_and_forgotten,
-        ),
-        Mistake(
-            "Right values, but you divide at each block. Divisions are slow, and a GPU does everything that is no "
-            "matrix product at a sixteenth of the rate: keep o undivided and divide once, eq. 12.4.",
-            divided_at_each_visit,
-        ),
+        Mistake("The factor log₂ e is missing: 2^s is not e^s. You computed attention at another temperature, with all "
+                "scores multiplied by ln 2 = 0.69 (eq. 12.3).",
+                but("np.log2(np.e) * ", ""), but("np.log2(np.e) * ", "", LSE, "m + np.log2(total)"),
+                but("np.log2(np.e) * ", "", LSE, "m + np.log(total)"),
+                but("np.log2(np.e) * ", "", "* np.log(2)", "/ np.log(2)")),
+        Mistake("You multiply by ln 2 where log₂ e = 1/ln 2 is needed: e^s = 2^(s · log₂ e), eq. 12.3.",
+                but("np.log2(np.e)", "np.log(2)"), but("* np.log(2)", "/ np.log(2)", "np.log2(np.e)", "np.log(2)"),
+                but(" * np.log(2)", "", "np.log2(np.e)", "np.log(2)")),
+        Mistake("The factor log₂ e is in twice, in the scores and again in the exponential: eq. 12.3.",
+                but("np.log2(np.e)", "np.log2(np.e) ** 2"), but("np.exp2(", "np.exp("),
+                but("np.log2(np.e)", "np.log2(np.e) ** 2", "np.log(2)", "np.log(2) ** 2")),
+        Mistake("Your lse is in base two, too large by 1/ln 2 = 1.44. Who merges parts or runs the backward pass "
+                "expects natural logarithms: multiply by ln 2 (eq. 12.4).",
+                but(" * np.log(2)", "")),
+        Mistake("Your lse adds two units: the m of the loop is in base two, ln l is natural. Convert both: (m + log₂ "
+                "l) · ln 2, eq. 12.4.",
+                but(LSE, "m + np.log(total)"), but(LSE, "m * np.log(2) + np.log2(total)"),
+                but("np.log2(total)", "np.log(total)")),
+        Mistake("Your lse is converted in the wrong direction: multiply by ln 2, do not divide (eq. 12.4).",
+                but("* np.log(2)", "/ np.log(2)")),
+        Mistake("Your lse lacks one of its terms; it is (m + log₂ l) · ln 2, eq. 12.4.",
+                but(LSE, "m * np.log(2)"), but(LSE, "np.log(total)"), but(LSE, "np.log2(total)")),
+        Mistake("Weights and factor are in different bases: one is np.exp2, the other np.exp of the same differences. "
+                "Both take np.exp2 (eq. 12.3).",
+                but("np.exp2(m", "np.exp(m"), but("np.exp2(t", "np.exp(t")),
+        Mistake("l and o are not rescaled when the maximum moves. The factor is exp2(m − m') now: eq. 12.4.",
+                but("np.exp2(m - shift)", "np.ones_like(m)")),
+        Mistake("A query that sees nothing, or nothing so far, gives NaN: −∞ − (−∞). Subtract 0 where m' is −∞ and "
+                "divide by 1 where l is 0 (section 7 of lesson 08).",
+                but("np.where(m_new == -np.inf, 0, m_new)", "m_new", "np.where(l == 0, 1, l)", "l")),
+        Mistake("You divide o by l at each block and add to the quotient at the next as if it were undivided. Divide "
+                "once, after the loop: eq. 12.4.",
+                but(*DIVIDED)),
+        Mistake("Right values, but you divide at each block. Divisions are slow, and a GPU does everything that is no "
+                "matrix product at a sixteenth of the rate: keep o undivided and divide once, eq. 12.4.",
+                but(*DIVIDED, "a[:, None] * o", "(a * l)[:, None] * o")),
     ),
     costs=(
         Cost(divisions, 1.5, "it divides {found:.1f} times for each number of the output; 1 is enough."),

@@ -1,8 +1,6 @@
 """Lesson 12, ★: a tile of a strided array in flat memory, its rows beyond the end masked."""
 
-from collections.abc import Callable
-
-from attnlab.check.exercise import Case, Exercise, Mistake
+from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
 
@@ -12,9 +10,9 @@ Strides = tuple[int, int]
 
 def tile_load(memory: Array, base: int, strides: Strides, start: int, block: int, length: int, width: int) -> Array:
     """Rows start, …, start + block − 1 of a (length, width) array in flat memory; 0, and not read, from length on."""
-    rows = start + np.arange(block)[:, None]
+    rows, cols = start + np.arange(block)[:, None], np.arange(width)
     live = rows < length
-    offsets = base + rows * strides[0] + np.arange(width) * strides[1]
+    offsets = base + rows * strides[0] + cols * strides[1]  # eq. 12.2
     return np.where(live, memory[np.where(live, offsets, 0)], 0.0)
 
 
@@ -43,44 +41,7 @@ def cases() -> list[Case]:
     return [Case(label, args) for label, args in calls]
 
 
-def wrong(
-    offsets: Callable[..., Array] | None = None, live: Callable[[int, int, int], Array] | None = None,
-    read: Callable[[Array, Array, Array], Array] | None = None,
-) -> Callable[..., Array]:
-    """A wrong answer: other offsets, another mask, another way to read under it."""
-
-    def attempt(memory: Array, base: int, strides: Strides, start: int, block: int, length: int, width: int) -> Array:
-        rows, cols = start + np.arange(block)[:, None], np.arange(width)
-        at = (offsets or right)(base, strides, rows, cols, start, block, width)
-        mask = live(start, block, length) if live else rows < length
-        return (read or masked)(memory, at, np.broadcast_to(mask, at.shape))
-
-    return attempt
-
-
-def right(base: int, strides: Strides, rows: Array, cols: Array, *rest: int) -> Array:
-    """Eq. 12.2."""
-    return base + rows * strides[0] + cols * strides[1]
-
-
-def masked(memory: Array, at: Array, mask: Array) -> Array:
-    """0 where nothing is read."""
-    return np.where(mask, memory[np.where(mask, at, 0)], 0.0)
-
-
-def clamped_rows(
-    memory: Array, base: int, strides: Strides, start: int, block: int, length: int, width: int
-) -> Array:
-    """Rows beyond the end repeat the last one."""
-    rows = np.minimum(start + np.arange(block), length - 1)[:, None]
-    return memory[right(base, strides, rows, np.arange(width))]
-
-
-def shorter(memory: Array, base: int, strides: Strides, start: int, block: int, length: int, width: int) -> Array:
-    """Only the rows that there are."""
-    rows = np.arange(start, max(start, min(start + block, length)))[:, None]
-    return memory[right(base, strides, rows, np.arange(width))]
-
+READ, ROWS = "np.where(live, memory[np.where(live, offsets, 0)], 0.0)", "start + np.arange(block)"
 
 EXERCISE = Exercise(
     lesson="12", stars=1, reference=tile_load, cases=cases,
@@ -92,72 +53,36 @@ EXERCISE = Exercise(
         "Put offset 0 in the place of those: np.where(live, offsets, 0); read; and put 0 over what came back.",
     ),
     mistakes=(
-        Mistake(
-            "You read rows that the array does not have. In flat memory something else follows there, the next head "
-            "or nothing at all: mask the rows from length on (eq. 12.2 and section 1).",
-            wrong(read=lambda memory, at, mask: memory[at]),
-            wrong(read=lambda memory, at, mask: memory[np.minimum(at, memory.size - 1)]),
-        ),
-        Mistake(
-            "You read first and mask afterwards. At the end of memory the reading alone fails, and 0 · NaN is NaN: a "
-            "masked element must not be read at all (section 1). Give it an offset that exists, then put 0.",
-            wrong(read=lambda memory, at, mask: np.where(mask, memory[at], 0.0)),
-            wrong(read=lambda memory, at, mask: memory[at] * mask),
-        ),
-        Mistake(
-            "Rows beyond the end repeat the last row, as a clamped slice does (lesson 05). They would be counted "
-            "twice; they must be 0 here and hidden later (section 1).",
-            clamped_rows,
-        ),
-        Mistake(
-            "You leave the rows out that do not exist. A block has the same shape for every program; what is missing "
-            "is 0 (section 1).",
-            shorter,
-        ),
-        Mistake(
-            "The strides are exchanged: strides[0] is the step from row to row, strides[1] that from column to column "
-            "(eq. 12.2).",
-            wrong(lambda base, strides, rows, cols, *rest: base + rows * strides[1] + cols * strides[0]),
-        ),
-        Mistake(
-            "You take the array as contiguous, with steps of width and 1. Where it is a head among others, or "
-            "transposed, its strides say otherwise: eq. 12.2.",
-            wrong(lambda base, strides, rows, cols, start, block, width: base + rows * width + cols),
-        ),
-        Mistake(
-            "The base is missing: the array begins at memory[base] (eq. 12.2).",
-            wrong(lambda base, strides, rows, cols, *rest: rows * strides[0] + cols * strides[1]),
-        ),
-        Mistake(
-            "You take start for the number of a block. It is the first row already (eq. 12.2).",
-            wrong(
-                lambda base, strides, rows, cols, start, block, width:
-                right(base, strides, rows - start + start * block, cols),
-                lambda start, block, length: (start * block + np.arange(block) < length)[:, None],
-                lambda memory, at, mask: masked(memory, at, mask),
-            ),
-        ),
-        Mistake(
-            "The pointer is advanced twice: base has moved on by start rows, and the rows are counted from start "
-            "again. Do one or the other (eq. 12.2 and section 7).",
-            wrong(lambda base, strides, rows, cols, start, *rest: right(base, strides, rows + start, cols)),
-        ),
-        Mistake(
-            "The tile always begins at row 0: the first row is start (eq. 12.2).",
-            wrong(
-                lambda base, strides, rows, cols, start, *rest: right(base, strides, rows - start, cols),
-                lambda start, block, length: (np.arange(block) < length)[:, None],
-            ),
-        ),
-        Mistake(
-            "Your mask counts rows from the beginning of the block. Compare the row in the array, start included, "
-            "with length (section 1).",
-            wrong(live=lambda start, block, length: (np.arange(block) < length)[:, None]),
-        ),
-        Mistake(
-            "One row too many: rows are counted from 0, so the last one is length − 1 and the mask is rows < length "
-            "(section 1).",
-            wrong(live=lambda start, block, length: (start + np.arange(block) <= length)[:, None]),
-        ),
+        Mistake("You read rows that the array does not have. In flat memory something else follows there, the next "
+                "head or nothing at all: mask the rows from length on (eq. 12.2 and section 1).",
+                but(READ, "memory[offsets]"), but(READ, "memory[np.minimum(offsets, memory.size - 1)]")),
+        Mistake("You read first and mask afterwards. At the end of memory the reading alone fails, and 0 · NaN is NaN: "
+                "a masked element must not be read at all (section 1). Give it an offset that exists, then put 0.",
+                but(READ, "np.where(live, memory[offsets], 0.0)"), but(READ, "memory[offsets] * live")),
+        Mistake("Rows beyond the end repeat the last row, as a clamped slice does (lesson 05). They would be counted "
+                "twice; they must be 0 here and hidden later (section 1).",
+                but(ROWS, "np.minimum(start + np.arange(block), length - 1)")),
+        Mistake("You leave the rows out that do not exist. A block has the same shape for every program; what is "
+                "missing is 0 (section 1).",
+                but(ROWS, "np.arange(start, max(start, min(start + block, length)))")),
+        Mistake("The strides are exchanged: strides[0] is the step from row to row, strides[1] that from column to "
+                "column (eq. 12.2).",
+                but("rows * strides[0] + cols * strides[1]", "rows * strides[1] + cols * strides[0]")),
+        Mistake("You take the array as contiguous, with steps of width and 1. Where it is a head among others, or "
+                "transposed, its strides say otherwise: eq. 12.2.",
+                but("rows * strides[0] + cols * strides[1]", "rows * width + cols")),
+        Mistake("The base is missing: the array begins at memory[base] (eq. 12.2).", but("base + rows", "rows")),
+        Mistake("You take start for the number of a block. It is the first row already (eq. 12.2).",
+                but("start + np", "start * block + np")),
+        Mistake("The pointer is advanced twice: base has moved on by start rows, and the rows are counted from start "
+                "again. Do one or the other (eq. 12.2 and section 7).",
+                but("rows * strides", "(rows + start) * strides")),
+        Mistake("The tile always begins at row 0: the first row is start (eq. 12.2).", but("start + np", "np")),
+        Mistake("Your mask counts rows from the beginning of the block. Compare the row in the array, start included, "
+                "with length (section 1).",
+                but("rows < length", "rows - start < length")),
+        Mistake("One row too many: rows are counted from 0, so the last one is length − 1 and the mask is rows < "
+                "length (section 1).",
+                but("rows < length", "rows <= length")),
     ),
 )
