@@ -1,6 +1,6 @@
 """What one pass of an algorithm costs."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,11 @@ class Cost:
     def intensity(self) -> float:
         """Arithmetic intensity: operations of matrix products for each byte moved, fills not counted."""
         return self.products / self.bytes
+
+    def spilled(self, scores: int) -> "Cost":
+        """The cost where tiles do not stay on chip: S and P, ``scores`` elements each, are written and read."""
+        crossing = {"S": scores, "P": scores}
+        return replace(self, reads=self.reads | crossing, writes=self.writes | crossing)
 
     def times(self, heads: int) -> "Cost":
         """The cost of that many heads."""

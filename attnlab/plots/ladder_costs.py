@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from attnlab import METHODS, attention, costs
+from attnlab.geometry import chunk_sizes
 from attnlab.hardware import ACCELERATORS, Accelerator, this_machine
 from attnlab.measure import attention_bytes
 from attnlab.plots.roofline import roofline
@@ -34,27 +35,49 @@ def memory(measured: Measured) -> Figure:
     figure, axes = canvas(7.4, 4.4)
     draw(axes, lines, measured)
     bytes_axis(axes, range(10, 48, 5))
-    axes.set(ylabel="extra memory (bytes)")
+    axes.set(ylabel=f"extra memory (bytes)\none head, float32, D = {D}")
     return figure
 
 
 def traffic(counted: Measured) -> Figure:
-    """Bytes moved against N, half precision: closed forms as lines, what the counting machine counted as points."""
-    lines = {name: [costs.forward(name, n, n, D, D).bytes for n in LONG] for name in METHODS}
+    """Bytes moved against N, float32: closed forms as lines, what the counting machine counted as points.
+
+    In the package's blocks, whose scores stay in the cache of a CPU: 512 by 512, and chunks of 256 queries.
+    """
+    lines = {name: [costs.forward(name, n, n, D, D, itemsize=4).bytes for n in LONG] for name in METHODS}
     figure, axes = canvas(7.4, 4.4)
     draw(axes, lines, counted)
-    axes.plot(LONG, [8 * n * D for n in LONG], color=GRAY, linewidth=1, linestyle=":")
-    axes.annotate("inputs and output once", (LONG[4], 8 * LONG[4] * D), (4, -14), textcoords="offset points",
+    axes.plot(LONG, [16 * n * D for n in LONG], color=GRAY, linewidth=1, linestyle=":")
+    axes.annotate("inputs and output once", (LONG[4], 16 * LONG[4] * D), (4, -14), textcoords="offset points",
                   fontsize=9, color=GRAY)
     bytes_axis(axes, range(15, 50, 5))
-    axes.set(ylabel="bytes moved, forward")
+    least, most = (chunk_sizes(n, D, None, None)[1] for n in (LONG[0], LONG[-1]))
+    blocks = f"tiles of 512 × 512, chunks of 256 × {least} to 256 × {most:,}, kept in cache"
+    axes.set_title(blocks, loc="left", fontsize=9)
+    axes.set(ylabel=f"bytes moved, forward\none head, float32, D = {D}")
     return figure
 
 
-def place(n: int, d: int, name: str = "A100 40 GB") -> Figure:
-    """The six on the roofline of a named accelerator, by closed form, half precision."""
-    forms = {method: costs.forward(method, n, n, d, d) for method in METHODS}
-    return roofline([ACCELERATORS[name]], {method: (form.intensity, None) for method, form in forms.items()})
+def on_gpu(method: str, n: int, d: int, itemsize: int = 2) -> costs.Cost:
+    """The forward in blocks of GPUs: tiles of FlashAttention-2, 128 by 64, whose 113 KiB (D = 128) fit an A100.
+
+    The chunks of Rabe & Staats, 1024 by 4096, fit no multiprocessor: their scores cross, as standard attention's do.
+    """
+    if method == "chunked":
+        return costs.forward(method, n, n, d, d, itemsize=itemsize, block_q=1024, block_k=4096).spilled(n * n)
+    blocks = {"block_q": 128, "block_k": 64} if method == "tiled" else {}
+    return costs.forward(method, n, n, d, d, itemsize=itemsize, **blocks)
+
+
+def place(n: int, d: int, name: str = "A100 40 GB", itemsize: int = 2) -> Figure:
+    """The six on the roofline of a named accelerator, by closed form, in half precision unless itemsize says other."""
+    forms = {method: on_gpu(method, n, d, itemsize) for method in METHODS}
+    figure = roofline([ACCELERATORS[name]], {method: (form.intensity, None) for method, form in forms.items()})
+    blocks = "tiles of 128 × 64; chunks of 1024 × 4096, scores through HBM"
+    (axes,) = figure.axes
+    axes.annotate(f"N = {n:,}, D = {d}, {8 * itemsize} bits a number\n{blocks}", (0.99, 0.12), xycoords="axes fraction",
+                  ha="right", fontsize=9, color=GRAY)
+    return figure
 
 
 def times(measured: Measured, machine: Accelerator) -> Figure:
@@ -70,7 +93,7 @@ def times(measured: Measured, machine: Accelerator) -> Figure:
                   textcoords="offset points", fontsize=9, color=GRAY)
     both_logarithmic(axes, lengths)
     label_ends(axes, {name: (max(found), found[max(found)]) for name, found in measured.items()})
-    axes.set(ylabel="time of one head (s)")
+    axes.set(ylabel=f"time (s)\none head, float32, D = {D}")
     return figure
 
 
@@ -132,7 +155,7 @@ def affordable(name: str, lengths: Sequence[int], longest: int) -> list[int]:
 
 
 def count_traffic(lengths: Sequence[int] = (256, 512, 1024)) -> dict[str, dict[int, int]]:
-    """Bytes that the machine counts, half precision; what takes a key at a time runs at the first length alone."""
+    """Bytes that the machine counts, float32; what takes a key at a time runs at the first length alone."""
     from attnlab import machine
     from attnlab.geometry import tile_sizes
 
@@ -142,7 +165,7 @@ def count_traffic(lengths: Sequence[int] = (256, 512, 1024)) -> dict[str, dict[i
         blocks = dict(zip(method.blocks, tile_sizes((1, 1), None, None))) if method.at_once == "tile" else {}
         counted[name] = {}
         for n in affordable(name, lengths, lengths[0]):
-            on = machine.Machine()
+            on = machine.Machine(itemsize=4)
             arrays = np.random.default_rng(n).standard_normal((3, n, D), dtype=np.float32)
             program(on, *(on.put(x, array) for x, array in zip("QKV", arrays)), **blocks)
             counted[name][n] = on.bytes
@@ -192,7 +215,7 @@ def main() -> None:
     figures = {
         "memory": memory(measure_memory()),
         "traffic": traffic(count_traffic()),
-        "roofline": place(8192, 128),
+        "roofline": place(8192, D),
         "time": times(measure_times(), one_core()),
     }
     for name, figure in figures.items():

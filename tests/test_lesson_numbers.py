@@ -1,0 +1,118 @@
+"""A number in a lesson's prose stands in its code too: as an input of a cell, or asserted by the cell that prints it.
+
+nbval compares an output with itself, so a number that prose repeats is safe only where a cell asserts it. Counted as
+backed: a literal of a code cell (comments and texts do not count), a published value, and what LISTED names with its
+reason. Free are small counting numbers, dates, versions, and references to lessons, sections, equations and tables.
+"""
+
+import ast
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from attnlab.course import published
+
+LESSONS = sorted((Path(__file__).parents[1] / "notebooks" / "lessons").glob("*.md"))
+FENCE = re.compile(r"^```\{code-cell\}.*?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COUNTING = 12
+
+UP = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+REFERENCES = "|".join((
+    r"lessons? \d\d(?:(?:, \d\d)*,? (?:and|to|or) \d\d)?", r"sections? [\d.]+(?:(?:, \d+)*,? (?:and|to|or) \d+)?",
+    r"(?:Tables?|Figures?|Algorithms?|Theorems?|Propositions?|Lemmas?|Appendix|lines?) \w?[\d.]+(?:(?:, \d+)*,? (?:and|to) \d+)?",
+    r"(?:issues?|pull requests?|PRs?|#) ?\d+(?:(?:, \d+)*,? (?:and|or) \d+)?", r"\(\d+\.\d+\w?\)", r"eqs?\. [\d.]+",
+    r"^\d+(?=[,.]? (?:report|asks|reports|and \d+ report))", r"arXiv [\d.]+", r"\b(?:19|20)\d\d\b", r"^#+ .*$",
+    r"==[\d.]+", r"\b[A-Z]\.\d+(?:\.\d+)?",
+))
+FREE = re.compile(REFERENCES, re.MULTILINE)
+POWER = r"(?:\^\{?(-?\d+)\}?|([⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+))"
+NUMBER = re.compile(rf"(?<![\w.^_{{])(?<![A-Za-z]-)(\d[\d,]*(?:\.\d+)?)(?: ?· ?10{POWER}|{POWER})?(?![\w])")
+
+LISTED: dict[str, dict[str, str]] = {}
+
+
+def code_of(text: str) -> list[str]:
+    """The code cells of a lesson, without tags and lines of IPython."""
+    cells = (re.sub(r"\A(?::[^\n]*\n)+", "", cell) for cell in FENCE.findall(text))
+    return [re.sub(r"(?m)^\s*[%!].*$", "", cell) for cell in cells]
+
+
+def literals(text: str) -> set[float]:
+    """The numbers that stand in the code cells, and the powers of small integers among them."""
+    found = set()
+    for cell in code_of(text):
+        for node in ast.walk(ast.parse(cell)):
+            value = constant(node)
+            if value is not None:
+                found.add(abs(value))
+    return found
+
+
+def constant(node: ast.AST) -> float | None:
+    """The value of a number, or of a power of two numbers, times a number."""
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        return float(node.value)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and (value := constant(node.operand)) is not None:
+        return -value
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Pow, ast.Mult)):
+        left, right = constant(node.left), constant(node.right)
+        if left is None or right is None:
+            return None
+        if isinstance(node.op, ast.Mult):
+            return left * right
+        return left**right if abs(right) < 128 and left else None
+    return None
+
+
+def alternatives(text: str) -> Iterator[str]:
+    """What the cells say of their figures."""
+    for cell in code_of(text):
+        for node in ast.walk(ast.parse(cell)):
+            if isinstance(node, ast.keyword) and node.arg == "alt" and isinstance(node.value, ast.Constant):
+                yield node.value.value
+
+
+def prose_of(text: str) -> str:
+    """A lesson and its alternative texts, without header, code, displayed equations, addresses and references."""
+    spoken = "\n\n".join(alternatives(text))
+    text = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)
+    text = FENCE.sub("", text)
+    text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    text = re.sub(r"\$\$.*?\$\$", "", text, flags=re.DOTALL)
+    text = re.sub(r"`[^`]*`", "", text)
+    text = re.sub(r"\]\([^)]*\)", "]", text)
+    text = re.sub(r"^\*About .*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"\\(?:text|mathrm|operatorname)\{[^}]*\}", "", text)
+    text = re.sub(r"<[^>]+>", "", text)
+    text = re.sub(r"(?<=\S)\n(?=\S)", " ", text)  # a reference may be broken between two lines
+    return FREE.sub("", f"{text}\n\n{spoken}")
+
+
+def claims(text: str) -> Iterator[tuple[str, float]]:
+    """The numbers of the prose: as printed, and their values."""
+    for found in NUMBER.finditer(prose_of(text)):
+        value = float(found[1].rstrip(",").replace(",", ""))
+        if scale := found[2] or found[3]:
+            value *= 10.0 ** int(scale.translate(UP))
+        elif power := found[4] or found[5]:
+            value **= int(power.translate(UP))
+        if value != int(value) or value > COUNTING:
+            yield found[0], value
+
+
+def printed() -> set[float]:
+    """Every number that a source prints."""
+    rows = (row for name in published.names() for row in published.load(name).rows.values())
+    texts = [text for row in rows for text in row.printed]
+    return {float(x) for text in texts for x in re.findall(r"\d+(?:\.\d+)?", text)}
+
+
+def unbacked(text: str, listed: dict[str, str]) -> list[str]:
+    """The numbers of the prose that no cell has."""
+    known = literals(text) | printed()
+    known |= {100 * x for x in known if x < 10}  # 0.15 in a cell is 15 % in prose
+    near = lambda value: any(math.isclose(value, x, rel_tol=1e-9) for x in known)
+    return [shown for shown, value in claims(text) if not near(value) and shown not in listed]
