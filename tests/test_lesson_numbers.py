@@ -11,20 +11,20 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from attnlab.course import published
 
 LESSONS = sorted((Path(__file__).parents[1] / "notebooks" / "lessons").glob("*.md"))
 FENCE = re.compile(r"^```\{code-cell\}.*?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TABLE = re.compile(r'listing\.verdicts\("([^"]+)"\)')
 COUNTING = 12
 
 UP = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 REFERENCES = "|".join((
     r"lessons? \d\d(?:(?:, \d\d)*,? (?:and|to|or) \d\d)?", r"sections? [\d.]+(?:(?:, \d+)*,? (?:and|to|or) \d+)?",
-    r"(?:Tables?|Figures?|Algorithms?|Theorems?|Propositions?|Lemmas?|Appendix|lines?) \w?[\d.]+(?:(?:, \d+)*,? (?:and|to) \d+)?",
+    r"(?:Tables?|Figures?|Algorithms?|Theorems?|Propositions?|Lemmas?|Appendix|lines?) \w?[\d.]+"
+    r"(?:(?:, \d+)*,? (?:and|to) \d+)?",
     r"(?:issues?|pull requests?|PRs?|#) ?\d+(?:(?:, \d+)*,? (?:and|or) \d+)?", r"\(\d+\.\d+\w?\)", r"eqs?\. [\d.]+",
-    r"^\d+(?=[,.]? (?:report|asks|reports|and \d+ report))", r"arXiv [\d.]+", r"\b(?:19|20)\d\d\b", r"^#+ .*$",
+    r"arXiv [\d.]+", r"\b(?:19|20)\d\d\b", r"^#+ .*$",
     r"==[\d.]+", r"\b[A-Z]\.\d+(?:\.\d+)?",
 ))
 FREE = re.compile(REFERENCES, re.MULTILINE)
@@ -55,8 +55,8 @@ def constant(node: ast.AST) -> float | None:
     """The value of a number, or of a power of two numbers, times a number."""
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         return float(node.value)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and (value := constant(node.operand)) is not None:
-        return -value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return constant(node.operand)
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Pow, ast.Mult)):
         left, right = constant(node.left), constant(node.right)
         if left is None or right is None:
@@ -76,8 +76,8 @@ def alternatives(text: str) -> Iterator[str]:
 
 
 def prose_of(text: str) -> str:
-    """A lesson and its alternative texts, without header, code, displayed equations, addresses and references."""
-    spoken = "\n\n".join(alternatives(text))
+    """A lesson, its alternative texts and tables of verdicts, without code, displayed equations and references."""
+    spoken = "\n\n".join([*alternatives(text), *map(published.verdicts, TABLE.findall(text))])
     text = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)
     text = FENCE.sub("", text)
     text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
@@ -114,5 +114,5 @@ def unbacked(text: str, listed: dict[str, str]) -> list[str]:
     """The numbers of the prose that no cell has."""
     known = literals(text) | printed()
     known |= {100 * x for x in known if x < 10}  # 0.15 in a cell is 15 % in prose
-    near = lambda value: any(math.isclose(value, x, rel_tol=1e-9) for x in known)
-    return [shown for shown, value in claims(text) if not near(value) and shown not in listed]
+    said = [(shown, value) for shown, value in claims(text) if shown not in listed]
+    return [shown for shown, value in said if not any(math.isclose(value, x, rel_tol=1e-9) for x in known)]

@@ -1,12 +1,13 @@
-"""Show the package's own source in a notebook, read from its files and never pasted."""
+"""Show in a notebook what is read from files and never pasted: the package's own source, and tables of verdicts."""
 
 import ast
 from pathlib import Path
 
 import attnlab
 from attnlab.arguments import LIBRARIES
+from attnlab.course import published
 
-__all__ = ["backends", "core", "excerpt", "fold", "functions", "source"]
+__all__ = ["backends", "core", "excerpt", "fold", "functions", "source", "verdicts"]
 
 
 def source(path: str) -> str:
@@ -47,6 +48,14 @@ def functions(package: str, *names: str, unfold: str = "numpy") -> None:
     """Display functions of a package such as "softmax", and what they need of its files, in three libraries."""
     files = {library: f"{package}/{library}.py" for library in LIBRARIES}
     fold({library: (file, excerpt(file, *names)) for library, file in files.items()}, unfold)
+
+
+def verdicts(table: str) -> None:
+    """Display a table of verdicts, such as "03"."""
+    from IPython.display import Markdown, display
+
+    defined = "*The four verdicts are defined on the page [Reproductions](reproductions.ipynb).*"
+    display(Markdown(f"{published.verdicts(table)}\n\n{defined}"))
 
 
 def fold(listings: dict[str, tuple[str, str]], unfold: str = "") -> None:

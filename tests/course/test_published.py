@@ -69,6 +69,26 @@ def test_the_page_of_reproductions_shows_every_record():
     assert [name for name in published.names() if f'published.load("{name}")' not in text] == []
 
 
+def test_every_claim_has_a_verdict_that_is_defined():
+    claims = [claim for table in published.claims().values() for claim in table]
+    assert {claim.verdict for claim in claims} <= {*published.VERDICTS}
+    assert all(claim.note for claim in claims)
+    for name, table in published.claims().items():
+        columns = {line.count("|") for line in published.verdicts(name).splitlines()}
+        assert len(columns) == 1, name
+        assert published.verdicts(name).count("\n") == len(table) + 1
+
+
+def test_a_figure_has_one_verdict():
+    """In every lesson; the page of reproductions computes it and compares. Each lesson shows its tables, no other."""
+    verdicts = {}
+    for claim in (claim for table in published.claims().values() for claim in table if claim.figure):
+        assert verdicts.setdefault(claim.figure, claim.verdict) == claim.verdict, claim.figure
+    lessons = "".join(path.read_text(encoding="utf-8") for path in sorted(PAGE.parent.glob("[0-9]*.md")))
+    assert re.findall(r'listing\.verdicts\("([^"]+)"\)', lessons) == [*published.claims()]
+    assert not re.findall(r"(?m)^\|.*\*(?:not )?reproduced\b.*", lessons)
+
+
 def test_an_unknown_name_lists_the_names():
     with pytest.raises(ValueError, match=r"called 'table9'; there are .*rs_table2, rs_table3"):
         published.load("table9")

@@ -2,6 +2,9 @@
 
 ``load("rs_table2")`` reads ``rs_table2.toml`` beside this file. A row holds the numbers twice: as printed, and as
 values in base units (bytes, seconds), where KB, MB and GB are 2¹⁰, 2²⁰ and 2³⁰ bytes unless the file says otherwise.
+
+What became of each claim stands once, in ``verdicts.toml``: lessons show its tables (``verdicts``), and the page of
+reproductions, which computes the verdicts, is held against it (``claims``).
 """
 
 import math
@@ -9,6 +12,18 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
+
+
+WITHIN = 0.2
+"""The relative error up to which a number counts as reproduced: it separates a forgotten term from slack."""
+
+VERDICTS = {
+    "reproduced": f"our number and the published one differ by a factor of at most {1 + WITHIN:g}",
+    "reproduced in ratio": "they do after division of all our numbers by one common factor",
+    "explained": "a count of operations, accesses or bytes gives what was published as a time; no time of ours does",
+    "not reproduced": "anything else; the reason is given, or that we do not know it",
+}
+"""The four verdicts, and what each means."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +48,18 @@ class Record:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """A row of a table of verdicts: what is stated, the verdict, a note, the row of reproductions that computes it."""
+
+    cells: list[str]
+    verdict: str
+    note: str
+    figure: str = ""
+
+
+@dataclass(frozen=True)
 class Verdict:
-    """``ratios``: ours ÷ published, nan where nothing was published; ``verdict`` in the course's three terms."""
+    """``ratios``: ours ÷ published, nan where nothing was published; ``verdict``: a key of VERDICTS, not explained."""
 
     verdict: str
     ratios: list[float]
@@ -46,20 +71,40 @@ class Verdict:
 def names() -> list[str]:
     """Every record there is."""
     files = resources.files(__name__).iterdir()
-    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
+    found = {file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")}
+    return sorted(found - {"verdicts"})
 
 
 def load(name: str) -> Record:
     """The record called ``name``; ValueError, with the names there are, if there is none."""
     if name not in names():
         raise ValueError(f"nothing published is called {name!r}; there are {', '.join(names())}")
-    text = resources.files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
-    data = tomllib.loads(text)
+    data = read(name)
     rows = {key: Row(**{**row, "values": [float(x) for x in row["values"]]}) for key, row in data.pop("rows").items()}
     return Record(**data, rows=rows)
 
 
-def compare(published: Sequence[int | float], ours: Sequence[int | float], within: float) -> Verdict:
+def read(name: str) -> dict:
+    """What a file beside this one says."""
+    return tomllib.loads(resources.files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def claims() -> dict[str, list[Claim]]:
+    """The rows of every table of verdicts, by the name of the table."""
+    return {name: [Claim(**row) for row in table["rows"]] for name, table in read("verdicts").items()}
+
+
+def verdicts(name: str) -> str:
+    """A table of verdicts, such as "03", in Markdown."""
+    head = [*read("verdicts")[name]["columns"], "verdict"]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for claim in claims()[name]:
+        link = ", " if claim.note.startswith(("because", "by", "for", "from")) else ": "
+        lines.append("| " + " | ".join([*claim.cells, f"*{claim.verdict}*{link}{claim.note}"]) + " |")
+    return "\n".join(lines)
+
+
+def compare(published: Sequence[int | float], ours: Sequence[int | float], within: float = WITHIN) -> Verdict:
     """Judge our numbers against published ones, up to a relative error of ``within``, 0.05 for 5 %.
 
     *reproduced*: each of ours is at most 1 + within times the published number, and the other way round.
