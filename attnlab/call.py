@@ -95,6 +95,11 @@ def library_of(name: str, x: Any) -> str:
     return kind
 
 
+def backend(name: str, x: Any, package: str) -> Any:
+    """The module of ``package`` (such as 'attnlab.softmax') that serves arrays like ``x``, the argument ``name``."""
+    return importlib.import_module(f"{package}.{library_of(name, x)}")
+
+
 def missing(library: str) -> ModuleNotFoundError:
     """The error for a backend whose library is not installed."""
     return ModuleNotFoundError(

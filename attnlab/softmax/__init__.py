@@ -13,11 +13,10 @@ of their input, so that float16 can be seen to overflow at 11.1; they hold the s
 Derived in notebooks 01 (naive), 02 (safe) and 03 (online).
 """
 
-import importlib
 from typing import Any
 
 from attnlab.arguments import check_float, check_kind, dtype_name
-from attnlab.call import library_of
+from attnlab.call import backend, library_of
 
 
 def naive_softmax(x: Any) -> Any:
@@ -53,7 +52,7 @@ def online_softmax(x: Any) -> Any:
 
 def run(name: str, x: Any) -> Any:
     """Call the softmax ``name`` of the library that ``x`` belongs to."""
-    module = importlib.import_module(f"{__name__}.{library_of('x', x)}")
+    module = backend("x", x, __name__)
     check_float("x", x)
     if x.ndim == 0:
         raise ValueError("x is a scalar; softmax needs at least one axis")
@@ -77,4 +76,4 @@ def merge(out_a: Any, lse_a: Any, out_b: Any, lse_b: Any) -> tuple[Any, Any]:
         if out_a.ndim < 1 or tuple(x.shape) != shape:
             raise ValueError(f"{name} has shape {tuple(x.shape)}; with out_a {tuple(out_a.shape)} it must be {shape}")
     double = any(dtype_name(x) == "float64" for x in (out_a, lse_a, out_b, lse_b))
-    return importlib.import_module(f"{__name__}.{kind}").merge(out_a, lse_a, out_b, lse_b, double)
+    return backend("out_a", out_a, __name__).merge(out_a, lse_a, out_b, lse_b, double)
