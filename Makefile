@@ -1,6 +1,6 @@
 # attnlab. `make lab` opens the course, `make test` checks everything; both set up .venv when it is not there.
 .DEFAULT_GOAL := help
-.PHONY: help lab reset test notebooks book bench clean setup
+.PHONY: help lab reset test test-all notebooks book bench clean setup
 
 PORT ?=
 ARGS ?=
@@ -15,7 +15,7 @@ export PYTHONHASHSEED := 0
 export PYTHON PIP_ARGS NEED_MB
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 	@echo "Options: PYTHON=python3.12 and PIP_ARGS=\"--extra-index-url ...\" at the first call; ARGS=\"...\" is passed on."
 
 setup: ## make or update .venv (the other targets do this by themselves)
@@ -30,11 +30,15 @@ lab: setup ## open the course in JupyterLab; PORT=9999, ARGS=--no-browser
 reset: setup ## put one lesson back and keep a backup of yours: LESSON=01
 	@$(PY) notebooks/work.py reset $(LESSON)
 
-test: setup ## check everything: lint, unit tests, notebooks
+test: setup ## check everything: lint, unit tests with pairs of options, notebooks
 	$(PY) -m ruff check .
 	$(PY) notebooks/build.py --check
-	$(PY) -m pytest -n 2 --dist worksteal $(ARGS)
-	$(PY) -m pytest -n 2 --dist loadfile -o addopts= -o filterwarnings= --nbval --nbval-cell-timeout=300 --nbval-sanitize-with notebooks/nbval.cfg notebooks
+	$(PY) -m tests.support.notebooks build/notebooks
+	$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 20 $(MARKS) \
+	  --nbval --nbval-cell-timeout 600 --nbval-sanitize-with notebooks/nbval.cfg tests build/notebooks $(ARGS)
+
+test-all: MARKS = -m ""
+test-all: test ## check everything, with all combinations of options: twice as long
 
 notebooks: setup ## rebuild the notebooks of changed lessons; LESSON=01, ARGS=--force
 	@$(PY) notebooks/build.py $(LESSON) $(ARGS)

@@ -256,8 +256,8 @@ def test_plans_add_up() -> None:
 
 
 def test_what_the_instructors_page_names_exists() -> None:
-    targets = re.findall(r"^(\w+):.*## ", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    used = re.findall(r"(?:`|^)make (\w+)", INSTRUCTORS, re.MULTILINE)
+    targets = re.findall(r"^([\w-]+):.*## ", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    used = re.findall(r"(?:`|^)make ([\w-]+)", INSTRUCTORS, re.MULTILINE)
     assert used
     assert set(used) <= {*targets}
     number = max(LESSONS)

@@ -30,7 +30,7 @@ def pairwise(rows):
 
 
 def parameters(rows, name="-".join):
-    """``rows`` for pytest.mark.parametrize, called ``name(row)``; what pairwise leaves out runs in ``make test-all``."""
+    """``rows`` for pytest.mark.parametrize, called ``name(row)``; what is left out runs in ``make test-all``."""
     rows = list(rows)
     kept = set(pairwise(rows))
     return [

@@ -1,0 +1,54 @@
+"""Every cell of both notebooks of a lesson is run: those that are the same in both once, all others twice."""
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook, new_output
+
+from tests.support.notebooks import NOTEBOOKS, code, joined, stored, write
+
+
+def cell(name, source, said, *tags):
+    output = new_output("stream", name="stdout", text=said)
+    return new_code_cell(source, id=name, outputs=[output], metadata={"tags": list(tags)})
+
+
+def lesson(solution, verdict, start="1"):
+    cells = cell("a", "print(1)", start), cell("b", solution, "", "exercise"), cell("c", "check(f)", verdict, "check")
+    return new_notebook(cells=list(cells))
+
+
+LEARNERS, SOLVED = lesson("f = None", "not attempted"), lesson("f = 1", "right")
+
+
+def test_what_is_the_same_runs_once_and_the_rest_twice():
+    found = joined(LEARNERS, SOLVED)
+    nbformat.validate(found)
+    assert [(c.id, c.source, c.outputs[0].text) for c in found.cells] == [
+        ("a", "print(1)", "1"),
+        ("b", "f = None", ""),
+        ("c", "check(f)", "not attempted"),
+        ("b-solved", "f = 1", ""),
+        ("c-solved", "check(f)", "right"),
+    ]
+
+
+def test_a_difference_before_the_first_exercise_is_refused():
+    with pytest.raises(AssertionError, match="cell a, before the first exercise"):
+        joined(LEARNERS, lesson("f = 1", "right", start="2"))
+    with pytest.raises(AssertionError):
+        joined(LEARNERS, new_notebook(cells=SOLVED.cells[1:]))
+
+
+def test_pictures_and_ignored_outputs_may_differ():
+    one, other = (new_output("display_data", {"text/html": f'<img src="base64,{x}">'}) for x in ("AA", "BB"))
+    assert stored(new_code_cell("plot()", outputs=[one])) == stored(new_code_cell("plot()", outputs=[other]))
+    one, other = (cell("a", "time()", said, "nbval-ignore-output") for said in "12")
+    assert stored(one) == stored(other)
+
+
+def test_every_cell_of_the_course_is_run(tmp_path):
+    write(tmp_path)
+    for path in NOTEBOOKS.rglob("[0-9]*.ipynb"):
+        run = [stored(cell) for cell in code(tmp_path / path.name).cells]
+        assert all(stored(cell) in run for cell in code(path).cells), path
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in NOTEBOOKS.glob("*.ipynb")}
