@@ -5,6 +5,8 @@
 PORT ?=
 ARGS ?=
 LESSON ?=
+MARKS :=
+NOTEBOOKS := build/notebooks
 PY := .venv/bin/python
 AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
@@ -30,15 +32,16 @@ lab: setup ## open the course in JupyterLab; PORT=9999, ARGS=--no-browser
 reset: setup ## put one lesson back and keep a backup of yours: LESSON=01
 	@$(PY) notebooks/work.py reset $(LESSON)
 
-test: setup ## check everything: lint, unit tests with pairs of options, notebooks
+test: setup ## check everything: lint, tests, notebooks
 	$(PY) -m ruff check .
 	$(PY) notebooks/build.py --check
 	$(PY) -m tests.support.notebooks build/notebooks
 	$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 20 $(MARKS) \
-	  --nbval --nbval-cell-timeout 600 --nbval-sanitize-with notebooks/nbval.cfg tests build/notebooks $(ARGS)
+	  --nbval --nbval-cell-timeout 600 --nbval-sanitize-with notebooks/nbval.cfg tests $(NOTEBOOKS) $(ARGS)
 
-test-all: MARKS = -m ""
-test-all: test ## check everything, with all combinations of options: twice as long
+test-all: MARKS := -m ""
+test-all: NOTEBOOKS := notebooks
+test-all: test ## the same with all combinations of options, and every notebook whole
 
 notebooks: setup ## rebuild the notebooks of changed lessons; LESSON=01, ARGS=--force
 	@$(PY) notebooks/build.py $(LESSON) $(ARGS)

@@ -8,7 +8,6 @@ import re
 import shutil
 import socket
 import subprocess
-import symtable
 import sys
 import time
 import urllib.request
@@ -17,6 +16,7 @@ import nbformat
 import pytest
 
 from tests.support import ROOT
+from tests.support.notebooks import names
 
 LESSON = "00_start_here.ipynb"
 SILENT = ("00-colab",)
@@ -143,16 +143,6 @@ def test_a_lesson_is_worked_through(page, work, lab):
     saved = nbformat.read(work / "work" / LESSON, as_version=4).cells[: len(cells)]  # below the last one is a new one
     assert saved[at].source.strip() == RIGHT.strip()
     assert all(cell.outputs or cell.id in (*SILENT, cells[at].id) for cell in saved if cell.cell_type == "code")
-
-
-def names(code):
-    """The global names that a cell reads, and those that it defines."""
-    tables = [top := symtable.symtable(code, "cell", "exec")]
-    for table in tables:
-        tables += table.get_children()
-    defined = {x.get_name() for x in top.get_symbols() if x.is_assigned() or x.is_imported()}
-    symbols = [(table, x) for table in tables for x in table.get_symbols() if x.is_referenced()]
-    return {x.get_name() for table, x in symbols if table is top or x.is_global()}, defined
 
 
 def interactive(lesson):

@@ -1,17 +1,20 @@
-"""Joins the two notebooks of a lesson into one that a single kernel runs: the learner's, then the solved one's rest.
+"""Joins the two notebooks of a lesson into one that a single kernel runs: the learner's, then what else is solved.
 
     python -m tests.support.notebooks FOLDER      writes the joined notebooks and the pages into FOLDER, for nbval
 
 This is what a learner does who opens a lesson, runs all of it, and then solves the exercises: first the learner's
-notebook from top to bottom; then, in the same kernel, the solved one from its first exercise on. The cells before are
-the same in both, with the same outputs, so they run once; a lesson in which they differ is refused.
+notebook from top to bottom; then, in the same kernel, each cell of the solved one that has another source, another
+stored output, or reads a name that such a cell has set. The others have run already. What stands before the first
+exercise must be the same in both, or the lesson is refused. ``make test-all`` runs both notebooks whole.
 """
 
 import re
+import symtable
 import sys
 from pathlib import Path
 
 import nbformat
+from IPython.core.inputtransformer2 import TransformerManager
 
 from tests.support import ROOT
 
@@ -43,13 +46,32 @@ def text(output):
     return output.output_type, output.get("name"), output.get("text"), data
 
 
+def names(source):
+    """The global names that a cell reads, and those that it defines."""
+    tables = [top := symtable.symtable(TransformerManager().transform_cell(source), "cell", "exec")]
+    for table in tables:
+        tables += table.get_children()
+    defined = {x.get_name() for x in top.get_symbols() if x.is_assigned() or x.is_imported()}
+    symbols = [(table, x) for table in tables for x in table.get_symbols() if x.is_referenced()]
+    return {x.get_name() for table, x in symbols if table is top or x.is_global()}, defined
+
+
+def rerun(learner, solved):
+    """The cells of the solved notebook that are not as they were in the learner's, or need one that is not."""
+    changed = set()
+    for ours, theirs in zip(learner, solved):
+        reads, defines = names(theirs.source)
+        if stored(ours) != stored(theirs) or reads & changed:
+            changed |= defines
+            yield theirs
+
+
 def joined(learner, solved):
-    """The learner's notebook, followed by the solved one from its first exercise on."""
+    """The learner's notebook, followed by what is to be run again once its exercises are solved."""
     assert [cell.id for cell in learner.cells] == [cell.id for cell in solved.cells]
-    first = next(i for i, cell in enumerate(solved.cells) if "exercise" in tags(cell))
-    for ours, theirs in zip(learner.cells[:first], solved.cells[:first]):
-        assert stored(ours) == stored(theirs), f"cell {ours.id}, before the first exercise, differs when solved"
-    again = [nbformat.from_dict({**cell, "id": f"{cell.id}-solved"}) for cell in solved.cells[first:]]
+    again = list(rerun(learner.cells, solved.cells))
+    assert "exercise" in tags(again[0]), f"cell {again[0].id}, before the first exercise, differs when solved"
+    again = [nbformat.from_dict({**cell, "id": f"{cell.id}-solved"}) for cell in again]
     return nbformat.from_dict({**learner, "cells": learner.cells + again})
 
 
