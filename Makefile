@@ -7,6 +7,7 @@ ARGS ?=
 LESSON ?=
 MARKS :=
 NOTEBOOKS := build/notebooks
+NBVAL := --nbval --nbval-cell-timeout 600 --nbval-kernel-startup-timeout 300 --nbval-sanitize-with notebooks/nbval.cfg
 PY := .venv/bin/python
 AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
@@ -36,8 +37,8 @@ test: setup ## check everything: lint, tests, notebooks
 	$(PY) -m ruff check .
 	$(PY) notebooks/build.py --check
 	$(PY) -m tests.support.notebooks build/notebooks
-	$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 20 $(MARKS) \
-	  --nbval --nbval-cell-timeout 600 --nbval-sanitize-with notebooks/nbval.cfg tests $(NOTEBOOKS) $(ARGS)
+	$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 20 $(MARKS) $(NBVAL) \
+	  tests $(NOTEBOOKS) $(ARGS)
 
 test-all: MARKS := -m ""
 test-all: NOTEBOOKS := notebooks

@@ -36,6 +36,13 @@ def _compile_quickly():
     jax.monitoring.register_event_duration_secs_listener(count)
 
 
+def pytest_collection_modifyitems(items):
+    """nbval waits five seconds for an output: too few on a busy machine."""
+    for item in items:
+        if hasattr(item, "output_timeout"):
+            item.output_timeout = 120
+
+
 @pytest.fixture(autouse=True)
 def _bound_compiled_programs():
     """Hundreds of compiled programs exhaust the process's memory maps: drop them every 160."""

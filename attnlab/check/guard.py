@@ -19,7 +19,7 @@ from attnlab.check.library import python_function
 import numpy as np
 
 AGAIN = 0.05  # seconds after which a function that swallowed the interruption is interrupted again
-PATIENCE = 2  # how much longer a function may take on a busy machine, where it computes only part of the time
+PATIENCE = 6  # how much longer a function may take on a busy machine, where it computes only part of the time
 
 
 class TimeUp(BaseException):

@@ -14,6 +14,7 @@ from filelock import FileLock
 
 from tests.support import ROOT
 
+SECONDS = 300  # that a busy machine may take for anything
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -30,7 +31,7 @@ def once(tmp_path_factory, name, make):
 def build(folder):
     """Build the book."""
     command = [sys.executable, "notebooks/book/build.py", "--to", folder / "book"]
-    done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, timeout=300)
+    done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, timeout=3 * SECONDS)
     assert done.returncode == 0, done.stderr
 
 
@@ -63,10 +64,11 @@ def browser():
     path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if "CHROMIUM" not in os.environ and not (path and find_spec("playwright")):
         pytest.skip("needs Chromium and playwright, which CI installs")
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=1000 * SECONDS)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path)
+        browser = playwright.chromium.launch(executable_path=path, timeout=1000 * SECONDS)
         yield browser
         browser.close()
 
@@ -75,5 +77,6 @@ def browser():
 def page(browser):
     """A fresh page, as wide as a laptop's window."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(1000 * SECONDS)
     yield context.new_page()
     context.close()

@@ -15,12 +15,12 @@ import urllib.request
 import nbformat
 import pytest
 
+from tests.book.conftest import SECONDS
 from tests.support import ROOT
 from tests.support.notebooks import names
 
 LESSON = "00_start_here.ipynb"
 SILENT = ("00-colab",)
-SECONDS = 120  # that a busy machine may take for one cell
 WRONG = "def average(weights, values):\n    return weights @ values / len(weights)\n"
 RIGHT = "def average(weights, values):\n    return weights @ values / weights.sum()\n"
 
@@ -74,7 +74,6 @@ class Notebook:
 
     def __init__(self, page, address, name):
         self.page, self.runs = page, 0
-        page.set_default_timeout(1000 * SECONDS)
         page.goto(f"{address}/lab/tree/{name}")
         page.locator(".jp-Notebook h1").wait_for()
         page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').wait_for()
@@ -183,6 +182,6 @@ def test_every_slider_draws_anew(page, work, lab):
             before = picture.get_attribute("src")
             handle.focus()
             page.keyboard.press("ArrowRight")
-            expect(picture).not_to_have_attribute("src", before, timeout=1000 * SECONDS)
+            expect(picture).not_to_have_attribute("src", before)
         below.click()
         expect(below).to_have_class(re.compile("jp-mod-active"))

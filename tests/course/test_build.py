@@ -38,7 +38,7 @@ def run(*command: object, cwd: Path, **env: object) -> tuple[int, str]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("PIP_", "MAKE", "MFLAGS", "PYTHON"))}
     env = {**kept, "PIP_CONFIG_FILE": "/dev/null", **{key: str(value) for key, value in env.items()}}
     words = [str(word) for word in command]
-    done = subprocess.run(words, cwd=cwd, env=env, text=True, stdout=-1, stderr=-2, stdin=-3, timeout=120, check=False)
+    done = subprocess.run(words, cwd=cwd, env=env, text=True, stdout=-1, stderr=-2, stdin=-3, timeout=600, check=False)
     return done.returncode, done.stdout
 
 

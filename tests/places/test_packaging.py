@@ -57,7 +57,7 @@ def run(*command: object, cwd: Path) -> str:
     """The output of a command that must succeed, in an environment without settings for Python and pip."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PIP_"))}
     done = subprocess.run([*map(str, command)], cwd=cwd, env={**kept, "PIP_CONFIG_FILE": os.devnull},
-                          stdout=-1, stderr=-2, text=True, timeout=120, check=False)  # fmt: skip
+                          stdout=-1, stderr=-2, text=True, timeout=600, check=False)  # fmt: skip
     assert done.returncode == 0, done.stdout
     return done.stdout
 

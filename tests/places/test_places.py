@@ -37,7 +37,7 @@ CPU = re.compile(r"--extra-index-url https://download\.pytorch\.org/whl/cpu\b")
 def run(*command: object, cwd: Path, **env: object) -> str:
     """What a command says that must succeed."""
     words, env = [str(word) for word in command], {**os.environ, **{name: str(env[name]) for name in env}}
-    done = subprocess.run(words, cwd=cwd, env=env, text=True, stdout=-1, stderr=-2, timeout=120, check=False)
+    done = subprocess.run(words, cwd=cwd, env=env, text=True, stdout=-1, stderr=-2, timeout=600, check=False)
     assert done.returncode == 0, done.stdout
     return done.stdout
 
