@@ -1,6 +1,6 @@
 """Lesson 00, ★: the weighted average, to meet the checker."""
 
-from attnlab.check.exercise import Case, Exercise, Mistake
+from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
 
@@ -24,34 +24,23 @@ def cases() -> list[Case]:
 
 
 EXERCISE = Exercise(
-    lesson="00",
-    stars=1,
-    reference=average,
-    cases=cases,
+    lesson="00", stars=1, reference=average, cases=cases,
     hints=(
         "What must the weights add up to, so that an average of ones is 1?",
         "The numerator of the formula is weights @ values.",
         "Divide by weights.sum().",
     ),
     mistakes=(
-        Mistake(
-            "You add up the weighted values and do not divide by the sum of the weights. Weights 1 and 2 make 3 of an "
-            "average of ones.",
-            lambda weights, values: weights @ values,
-        ),
-        Mistake(
-            "You divide by the number of values. The denominator of the formula is the sum of the weights; the two "
-            "agree only if the weights are 1 on average.",
-            lambda weights, values: weights @ values / len(weights),
-        ),
-        Mistake(
-            "You take the plain mean: your result does not depend on the weights. Multiply each value by its weight "
-            "before you add.",
-            lambda weights, values: values.mean(0),
-        ),
-        Mistake(
-            "You divide by the sum of the values. The weights are what must add up to 1: divide by their sum.",
-            lambda weights, values: weights @ values / values.sum(0),
-        ),
+        Mistake("You add up the weighted values and do not divide by the sum of the weights. Weights 1 and 2 make 3 of "
+                "an average of ones.",
+                but(" / weights.sum()", "")),
+        Mistake("You divide by the number of values. The denominator of the formula is the sum of the weights; the two "
+                "agree only if the weights are 1 on average.",
+                but("weights.sum()", "len(weights)")),
+        Mistake("You take the plain mean: your result does not depend on the weights. Multiply each value by its "
+                "weight before you add.",
+                but("weights @ values / weights.sum()", "values.mean(0)")),
+        Mistake("You divide by the sum of the values. The weights are what must add up to 1: divide by their sum.",
+                but("weights.sum()", "values.sum(0)")),
     ),
 )
