@@ -1,6 +1,6 @@
 """Lesson 01, ★: attention of one query."""
 
-from attnlab.check.exercise import Case, Exercise, Function, Mistake
+from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
 
@@ -25,70 +25,36 @@ def cases() -> list[Case]:
     ]
 
 
-def scaled(scale: Function) -> Function:
-    """Attention with another scale: ``scale(d, m)``."""
-
-    def attempt(q: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-        e = np.exp(keys @ q * scale(len(q), len(keys)))
-        return e / e.sum() @ values
-
-    return attempt
-
-
-def weighed(weigh: Function) -> Function:
-    """Attention with other weights: ``weigh(scores)``."""
-    return lambda q, keys, values: weigh(keys @ q / np.sqrt(len(q))) @ values
-
-
 EXERCISE = Exercise(
-    lesson="01",
-    stars=1,
-    reference=attention_row,
-    cases=cases,
+    lesson="01", stars=1, reference=attention_row, cases=cases,
     hints=(
         "Three lines: the M scores, their exponentials, the weighted average of the values.",
         "keys @ q gives all M products at once; divide by the square root of the size of q.",
         "The last line is the average of lesson 00, with weights e^score.",
     ),
     mistakes=(
-        Mistake(
-            "You do not scale the scores. A sum of D products of unit variance has variance D: divide by √D (eq. 1.1, "
-            "and 1.4 for why).",
-            scaled(lambda d, m: 1),
-        ),
-        Mistake(
-            "You divide the scores by D, or by √D twice. The variance of q·k is D (eq. 1.4), so its size is √D: divide "
-            "by √D, once (eq. 1.1).",
-            scaled(lambda d, m: 1 / d),
-        ),
-        Mistake(
-            "You divide the scores by √M, the root of the number of keys. What makes a score large is the number of "
-            "products in it, D (eq. 1.4).",
-            scaled(lambda d, m: m**-0.5),
-        ),
-        Mistake(
-            "You multiply the scores by √D. The product q·k is too large by √D, not too small (eq. 1.1).",
-            scaled(lambda d, m: d**0.5),
-        ),
-        Mistake(
-            "You do not divide by the sum of the exponentials: with values 1 your result is that sum instead of 1 "
-            "(eq. 1.2).",
-            weighed(np.exp),
-        ),
-        Mistake(
-            "You divide by the number of keys. The weights add up to 1 only if you divide by the sum of the "
-            "exponentials (eq. 1.2).",
-            weighed(lambda s: np.exp(s) / len(s)),
-        ),
-        Mistake(
-            "You use the scores as weights, without the exponential. Scores may be negative, and a weight may not "
-            "(eq. 1.2).",
-            weighed(lambda s: s / s.sum()),
-        ),
-        Mistake(
-            "You return the value of the best key alone. Attention is an average in which every key has a share "
-            "(eq. 1.3).",
-            weighed(lambda s: np.eye(len(s))[s.argmax()]),
-        ),
+        Mistake("You do not scale the scores. A sum of D products of unit variance has variance D: divide by √D "
+                "(eq. 1.1, and 1.4 for why).",
+                but(" / np.sqrt(len(q))", "")),
+        Mistake("You divide the scores by D, or by √D twice. The variance of q·k is D (eq. 1.4), so its size is √D: "
+                "divide by √D, once (eq. 1.1).",
+                but("np.sqrt(len(q))", "len(q)")),
+        Mistake("You divide the scores by √M, the root of the number of keys. What makes a score large is the number "
+                "of products in it, D (eq. 1.4).",
+                but("len(q)", "len(keys)")),
+        Mistake("You multiply the scores by √D. The product q·k is too large by √D, not too small (eq. 1.1).",
+                but("/ np.sqrt", "* np.sqrt")),
+        Mistake("You do not divide by the sum of the exponentials: with values 1 your result is that sum instead of 1 "
+                "(eq. 1.2).",
+                but(" / e.sum()", "")),
+        Mistake("You divide by the number of keys. The weights add up to 1 only if you divide by the sum of the "
+                "exponentials (eq. 1.2).",
+                but("e.sum()", "len(e)")),
+        Mistake("You use the scores as weights, without the exponential. Scores may be negative, and a weight may not "
+                "(eq. 1.2).",
+                but("np.exp", "")),
+        Mistake("You return the value of the best key alone. Attention is an average in which every key has a share "
+                "(eq. 1.3).",
+                but("e / e.sum() @ values", "values[e.argmax()]")),
     ),
 )

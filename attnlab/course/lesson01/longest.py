@@ -1,13 +1,14 @@
 """Lesson 01, ★★: the longest sequence that fits."""
 
-from math import ceil, isqrt, sqrt
+import math
 
-from attnlab.check.exercise import Case, Exercise, Function, Mistake
+from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
 def longest(free_bytes: int, batch: int, heads: int, itemsize: int, copies: int) -> int:
     """Largest N for which ``copies`` score matrices N×N of every head of the batch fit in ``free_bytes``."""
-    return isqrt(free_bytes // (batch * heads * itemsize * copies))
+    each = batch * heads * itemsize * copies  # bytes of one entry, in all matrices
+    return math.isqrt(free_bytes // each)
 
 
 def cases() -> list[Case]:
@@ -25,70 +26,41 @@ def cases() -> list[Case]:
     return [Case(label, args) for label, args in calls]
 
 
-def floating(root: Function) -> Function:
-    """The length by a square root in floating point, rounded by ``root``."""
-    return lambda free_bytes, batch, heads, itemsize, copies: root(free_bytes / (batch * heads * itemsize * copies))
-
+ROOT = "math.isqrt(free_bytes // each)"
 
 EXERCISE = Exercise(
-    lesson="01",
-    stars=2,
-    reference=longest,
-    cases=cases,
+    lesson="01", stars=2, reference=longest, cases=cases,
     hints=(
         "Write the bytes of all matrices as a multiple of N²: (1.9) times the copies.",
         "N² ≤ free_bytes // (everything else); integers only, no rounding up.",
         "math.isqrt is the integer square root.",
     ),
     mistakes=(
-        Mistake(
-            "You divide and take no root: that is N², the number of scores: N rows and N columns (eq. 1.9).",
-            lambda free, batch, heads, size, copies: free // (batch * heads * size * copies),
-        ),
-        Mistake(
-            "You leave out the batch. Every sequence of it has its own scores (eq. 1.9).",
-            lambda free, batch, heads, size, copies: isqrt(free // (heads * size * copies)),
-        ),
-        Mistake(
-            "You leave out the heads. Every query head has its own scores (eq. 1.9).",
-            lambda free, batch, heads, size, copies: isqrt(free // (batch * size * copies)),
-        ),
-        Mistake(
-            "You leave out the size of a number. free_bytes counts bytes, and a score takes itemsize (eq. 1.9).",
-            lambda free, batch, heads, size, copies: isqrt(free // (batch * heads * copies)),
-        ),
-        Mistake(
-            "You leave out the copies. An implementation holds several matrices a head at once; eq. 1.9 is for one.",
-            lambda free, batch, heads, size, copies: isqrt(free // (batch * heads * size)),
-        ),
-        Mistake(
-            "You divide the length where the memory is to be divided. Bytes are batch · heads · itemsize · copies · N² "
-            "(eq. 1.9): divide first, and take the root of everything at the end.",
-            lambda free, batch, heads, size, copies: isqrt(free) // (batch * heads * size * copies),
-            lambda free, batch, heads, size, copies: isqrt(free // (batch * heads * size)) // copies,
-            lambda free, batch, heads, size, copies: isqrt(free // size) // (batch * heads * copies),
-        ),
-        Mistake(
-            "You count bits. free_bytes and itemsize are both in bytes already (eq. 1.9).",
-            lambda free, batch, heads, size, copies: isqrt(free // (batch * heads * size * copies * 8)),
-            lambda free, batch, heads, size, copies: isqrt(8 * free // (batch * heads * size * copies)),
-        ),
-        Mistake(
-            "You round up, so the matrices of eq. 1.9 do not quite fit. The largest N that fits is rounded down.",
-            floating(lambda square: ceil(sqrt(square))),
-            floating(lambda square: round(sqrt(square))),
-            floating(lambda square: int(sqrt(square)) + 1),
-        ),
-        Mistake(
-            "You take the root in floating point, which has 53 bits: of 2**80 - 1 it makes 2**80, and the N² scores "
-            "of eq. 1.9 are then one byte too many. Stay with integers: //, and math.isqrt.",
-            floating(lambda square: int(sqrt(square))),
-            lambda free, batch, heads, size, copies: int(sqrt(free // (batch * heads * size * copies))),
-        ),
-        Mistake(
-            "You return a length with a fraction. N counts tokens: the largest whole number that fits (eq. 1.9), in "
-            "integers throughout.",
-            floating(sqrt),
-        ),
+        Mistake("You divide and take no root: that is N², the number of scores: N rows and N columns (eq. 1.9).",
+                but(ROOT, "free_bytes // each")),
+        Mistake("You leave out the batch. Every sequence of it has its own scores (eq. 1.9).",
+                but("batch * ", "")),
+        Mistake("You leave out the heads. Every query head has its own scores (eq. 1.9).",
+                but("heads * ", "")),
+        Mistake("You leave out the size of a number. free_bytes counts bytes, and a score takes itemsize (eq. 1.9).",
+                but("itemsize * ", "")),
+        Mistake("You leave out the copies. An implementation holds several matrices a head at once; eq. 1.9 is for "
+                "one.",
+                but(" * copies", "")),
+        Mistake("You divide the length where the memory is to be divided. Bytes are batch · heads · itemsize · copies "
+                "· N² (eq. 1.9): divide first, and take the root of everything at the end.",
+                but(ROOT, "math.isqrt(free_bytes) // each"), but(" * copies", "", ROOT, f"{ROOT} // copies"),
+                but("itemsize * ", "", ROOT, "math.isqrt(free_bytes // itemsize) // each")),
+        Mistake("You count bits. free_bytes and itemsize are both in bytes already (eq. 1.9).",
+                but("* copies", "* copies * 8"), but(ROOT, "math.isqrt(8 * free_bytes // each)")),
+        Mistake("You round up, so the matrices of eq. 1.9 do not quite fit. The largest N that fits is rounded down.",
+                but(ROOT, "math.ceil(math.sqrt(free_bytes / each))"), but(ROOT, "round(math.sqrt(free_bytes / each))"),
+                but(ROOT, "int(math.sqrt(free_bytes / each)) + 1")),
+        Mistake("You take the root in floating point, which has 53 bits: of 2**80 - 1 it makes 2**80, and the N² "
+                "scores of eq. 1.9 are then one byte too many. Stay with integers: //, and math.isqrt.",
+                but(ROOT, "int(math.sqrt(free_bytes / each))"), but(ROOT, "int(math.sqrt(free_bytes // each))")),
+        Mistake("You return a length with a fraction. N counts tokens: the largest whole number that fits (eq. 1.9), "
+                "in integers throughout.",
+                but(ROOT, "math.sqrt(free_bytes / each)")),
     ),
 )

@@ -2,16 +2,21 @@
 
 from math import sqrt
 
+from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab.check.promises import peak
-from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake
-from attnlab.naive.numpy import naive_attention as package
 
 import numpy as np
 
 
 def naive_attention(query: np.ndarray, key: np.ndarray, value: np.ndarray, causal: bool) -> np.ndarray:
     """Attention of query (Hq, N, D) over key (Hk, M, D) and value (Hk, M, Dv); Hk divides Hq."""
-    return package(query, key, value, causal=causal)
+    (hq, n, d), (hk, m, dv) = query.shape, value.shape
+    q = query.reshape(hk, hq // hk, n, d)  # eq. 1.6
+    s = q @ key[:, None].swapaxes(-1, -2) / sqrt(d)
+    visible = np.arange(m) <= np.arange(n)[:, None] + m - n if causal else True  # eq. 1.8
+    p = np.exp(np.where(visible, s, -np.inf))
+    p /= p.sum(-1, keepdims=True)
+    return (p @ value[:, None]).reshape(hq, n, dv)
 
 
 def arrays(hq: int, hk: int, n: int, m: int, d: int, dv: int) -> tuple[np.ndarray, ...]:
@@ -35,64 +40,6 @@ def cases() -> list[Case]:
     ]
 
 
-def end(n: int, m: int) -> np.ndarray:
-    """What (1.8) shows."""
-    return np.arange(m) <= np.arange(n)[:, None] + m - n
-
-
-def consecutive(h: int, hq: int, hk: int) -> int:
-    """The key head of query head ``h`` by (1.6)."""
-    return h * hk // hq
-
-
-def softmax(s: np.ndarray, visible: np.ndarray) -> np.ndarray:
-    """Hidden, then normalized."""
-    e = np.exp(np.where(visible, s, -np.inf))
-    return e / e.sum(-1, keepdims=True)
-
-
-def wrong(
-    scale: Function = lambda d, hq: 1 / sqrt(d),
-    sees: Function = end,
-    reads: Function = consecutive,
-    weigh: Function = softmax,
-) -> Function:
-    """Attention head by head, with one part of it replaced."""
-
-    def attempt(query: np.ndarray, key: np.ndarray, value: np.ndarray, causal: bool) -> np.ndarray:
-        (hq, n, d), (hk, m, _) = query.shape, key.shape
-        heads = [reads(h, hq, hk) for h in range(hq)]
-        s = query @ key[heads].swapaxes(-1, -2) * scale(d, hq)
-        visible = sees(n, m) if causal else np.ones((n, m), dtype=bool)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return weigh(s, visible) @ value[heads]
-
-    return attempt
-
-
-def weighed(total: Function) -> Function:
-    """Weights that are divided by something else than the sum along the keys: ``total(e)``."""
-
-    def weigh(s: np.ndarray, visible: np.ndarray) -> np.ndarray:
-        e = np.exp(np.where(visible, s, -np.inf))
-        return e / total(e)
-
-    return weigh
-
-
-def unhidden(s: np.ndarray) -> np.ndarray:
-    """The softmax of all scores."""
-    return softmax(s, np.ones_like(s, dtype=bool))
-
-
-def repeated(query: np.ndarray, key: np.ndarray, value: np.ndarray, causal: bool) -> np.ndarray:
-    """Right, with keys and values copied for every query head, both at once."""
-    group = query.shape[0] // key.shape[0]
-    key, value = np.repeat(key, group, 0), np.repeat(value, group, 0)
-    s = query @ key.swapaxes(-1, -2) / sqrt(query.shape[-1])
-    return softmax(s, end(*s.shape[-2:]) if causal else np.ones(s.shape[-2:], dtype=bool)) @ value
-
-
 def square(n: int) -> tuple:
     """Arguments with as many keys as values, one key head for each query head."""
     return *arrays(4, 4, n, n, 16, 16), False
@@ -109,10 +56,11 @@ HOLDS = (
 )
 
 EXERCISE = Exercise(
-    lesson="01",
-    stars=3,
-    reference=naive_attention,
-    cases=cases,
+    lesson="01", stars=3, reference=naive_attention, cases=cases,
+    costs=(
+        Cost(peak(square, 192, 4 * 192 * 192), 3.3, HOLDS % "4 heads, N = M = 192"),
+        Cost(peak(cached, 2048, 8 * 4 * 2048), 7.1, HOLDS % "8 query heads, 1 key head, N = 4, M = 2048"),
+    ),
     hints=(
         "Give the query a group axis: (Hk, Hq // Hk, N, D). Splitting an axis copies nothing.",
         "key[:, None] has shape (Hk, 1, M, D): @ broadcasts the axis of size 1 over the group.",
@@ -120,83 +68,50 @@ EXERCISE = Exercise(
         "Flatten the two head axes again at the end: reshape(Hq, N, Dv).",
     ),
     mistakes=(
-        Mistake(
-            "You normalize along the queries: your columns add up to 1. Each query spreads one unit over the keys, so "
-            "divide by the sum along the last axis, keepdims=True (eq. 1.5).",
-            wrong(weigh=weighed(lambda e: e.sum(-2, keepdims=True))),
-        ),
-        Mistake(
-            "You divide by the sum of a whole matrix. Every query is a softmax of its own: sum along the last axis, "
-            "the keys (eq. 1.5).",
-            wrong(weigh=weighed(lambda e: e.sum((-2, -1), keepdims=True))),
-            wrong(weigh=weighed(lambda e: e.sum())),
-        ),
-        Mistake(
-            "You do not divide by the sum of the exponentials: with values 1 your result is that sum instead of 1 "
-            "(eq. 1.5).",
-            wrong(weigh=weighed(lambda e: 1)),
-        ),
-        Mistake(
-            "You do not scale the scores. A sum of D products of unit variance has variance D (eq. 1.4): divide by √D "
-            "(eq. 1.5).",
-            wrong(scale=lambda d, hq: 1),
-        ),
-        Mistake(
-            "You divide the scores by D, or by √D twice. The variance of a score is D, so its size is √D (eq. 1.4): "
-            "divide by √D, once (eq. 1.5).",
-            wrong(scale=lambda d, hq: 1 / d),
-        ),
-        Mistake(
-            "You divide by the root of the model's size, Hq · D. A score is a sum of D products, the size of one head "
-            "(eq. 1.4): divide by √D.",
-            wrong(scale=lambda d, hq: 1 / sqrt(d * hq)),
-        ),
-        Mistake(
-            "You hide after normalizing, so the rest of a row adds up to less than 1. Set hidden scores to −∞ before "
-            "the softmax (eq. 1.7).",
-            wrong(weigh=lambda s, visible: unhidden(s) * visible),
-        ),
-        Mistake(
-            "You give hidden keys the score 0. e⁰ = 1 is a vote: a hidden key must have the score −∞ (eq. 1.7).",
-            wrong(weigh=lambda s, visible: unhidden(s * visible)),
-        ),
-        Mistake(
-            "You align causality to the start. The queries are the last N of M positions: j ≤ i + (M − N), as with "
-            "np.tri(N, M, M − N) (eq. 1.8).",
-            wrong(sees=lambda n, m: np.tri(n, m, dtype=bool)),
-        ),
-        Mistake(
-            "You hide what should be seen and show what should be hidden. True means attend: np.where(visible, s, "
-            "-np.inf) (eq. 1.7).",
-            wrong(sees=lambda n, m: ~end(n, m)),
-        ),
-        Mistake(
-            "You hide a query's own position. The comparison in eq. 1.8 is ≤: a token sees itself.",
-            wrong(sees=lambda n, m: np.tri(n, m, m - n - 1, dtype=bool)),
-        ),
-        Mistake(
-            "You show the keys from the query's own position on, which is the future. A query sees key j if "
-            "j ≤ i + (M − N) (eq. 1.8).",
-            wrong(sees=lambda n, m: np.arange(m) >= np.arange(n)[:, None] + m - n),
-        ),
-        Mistake(
-            "You ignore causal=True: every query sees every key (eq. 1.8).",
-            wrong(sees=lambda n, m: np.ones((n, m), dtype=bool)),
-        ),
-        Mistake(
-            "Your query head h reads key head h % Hk. Consecutive query heads share a key head: h // (Hq / Hk), as in "
-            "eq. 1.6. The group is the inner axis of the two: (Hk, Hq // Hk, N, D).",
-            wrong(reads=lambda h, hq, hk: h % hk),
-        ),
-        Mistake(
-            "You repeat keys and values for every query head, which holds Hq / Hk times the cache that grouped heads "
-            "save. Reshape the query by eq. 1.6 and let @ broadcast the keys.",
-            repeated,
-            wrong(),
-        ),
-    ),
-    costs=(
-        Cost(peak(square, 192, 4 * 192 * 192), 3.3, HOLDS % "4 heads, N = M = 192"),
-        Cost(peak(cached, 2048, 8 * 4 * 2048), 7.1, HOLDS % "8 query heads, 1 key head, N = 4, M = 2048"),
+        Mistake("You normalize along the queries: your columns add up to 1. Each query spreads one unit over the keys, "
+                "so divide by the sum along the last axis, keepdims=True (eq. 1.5).",
+                but("sum(-1, ", "sum(-2, ")),
+        Mistake("You divide by the sum of a whole matrix. Every query is a softmax of its own: sum along the last "
+                "axis, the keys (eq. 1.5).",
+                but("sum(-1, ", "sum((-2, -1), "), but("sum(-1, keepdims=True)", "sum()")),
+        Mistake("You do not divide by the sum of the exponentials: with values 1 your result is that sum instead of 1 "
+                "(eq. 1.5).",
+                but("p.sum(-1, keepdims=True)", "1")),
+        Mistake("You do not scale the scores. A sum of D products of unit variance has variance D (eq. 1.4): divide by "
+                "√D (eq. 1.5).",
+                but(" / sqrt(d)", "")),
+        Mistake("You divide the scores by D, or by √D twice. The variance of a score is D, so its size is √D "
+                "(eq. 1.4): divide by √D, once (eq. 1.5).",
+                but("sqrt(d)", "d")),
+        Mistake("You divide by the root of the model's size, Hq · D. A score is a sum of D products, the size of one "
+                "head (eq. 1.4): divide by √D.",
+                but("sqrt(d)", "sqrt(d * hq)")),
+        Mistake("You hide after normalizing, so the rest of a row adds up to less than 1. Set hidden scores to −∞ "
+                "before the softmax (eq. 1.7).",
+                but("np.where(visible, s, -np.inf)", "s", "p @ value", "p * visible @ value")),
+        Mistake("You give hidden keys the score 0. e⁰ = 1 is a vote: a hidden key must have the score −∞ (eq. 1.7).",
+                but("-np.inf", "0")),
+        Mistake("You align causality to the start. The queries are the last N of M positions: j ≤ i + (M − N), as with "
+                "np.tri(N, M, M − N) (eq. 1.8).",
+                but(" + m - n", "")),
+        Mistake("You hide what should be seen and show what should be hidden. True means attend: np.where(visible, s, "
+                "-np.inf) (eq. 1.7).",
+                but("<= np", "> np")),
+        Mistake("You hide a query's own position. The comparison in eq. 1.8 is ≤: a token sees itself.",
+                but("<= np", "< np")),
+        Mistake("You show the keys from the query's own position on, which is the future. A query sees key j if j ≤ i "
+                "+ (M − N) (eq. 1.8).",
+                but("<= np", ">= np")),
+        Mistake("You ignore causal=True: every query sees every key (eq. 1.8).",
+                but("if causal", "if False")),
+        Mistake("Your query head h reads key head h % Hk. Consecutive query heads share a key head: h // (Hq / Hk), as "
+                "in eq. 1.6. The group is the inner axis of the two: (Hk, Hq // Hk, N, D).",
+                but("hk, hq // hk, n, d", "hq // hk, hk, n, d", "key[:, None]", "key", "value[:, None]", "value")),
+        Mistake("You repeat keys and values for every query head, which holds Hq / Hk times the cache that grouped "
+                "heads save. Reshape the query by eq. 1.6 and let @ broadcast the keys.",
+                but("q = query.reshape(hk, hq // hk, n, d)",
+                    "q, key, value = query[:, None], np.repeat(key, hq // hk, 0), np.repeat(value, hq // hk, 0)"),
+                but("key[:, None]", "np.repeat(key[:, None], hq // hk, 1)",
+                    "value[:, None]", "np.repeat(value[:, None], hq // hk, 1)")),
     ),
 )

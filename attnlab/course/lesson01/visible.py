@@ -2,16 +2,21 @@
 
 from itertools import product
 
-from attnlab.check.exercise import Case, Exercise, Function, Mistake
+from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
 
 
 def visible(n: int, m: int, causal: bool, window: tuple[int, int] | None) -> np.ndarray:
     """Boolean (n, m): True where query i sees key j; query i stands at key position i + m − n."""
-    position, j = np.arange(n)[:, None] + m - n, np.arange(m)
-    left, right = window or (m + n, m + n)
-    return (j >= position - left) & (j <= position + (0 if causal else right)) & (j <= position + right)
+    i, j = np.arange(n)[:, None] + m - n, np.arange(m)
+    seen = np.ones((n, m), dtype=bool)
+    if causal:
+        seen &= j <= i
+    if window is not None:
+        left, right = window
+        seen &= (j >= i - left) & (j <= i + right)
+    return seen
 
 
 def cases() -> list[Case]:
@@ -28,99 +33,44 @@ def case(n: int, m: int, causal: bool, window: tuple[int, int] | None) -> Case:
     return Case(f"{code}n = {n}, m = {m}, causal = {causal}, window = {window}", (n, m, causal, window))
 
 
-def wrong(
-    past: Function = lambda j, p: j <= p,
-    near: Function = lambda j, p, a, b: (j >= p - a) & (j <= p + b),
-    join: Function = lambda full, rules: np.logical_and.reduce([full, *rules]),
-    past_from: Function = lambda n, m: m - n,
-    near_from: Function = lambda n, m: m - n,
-) -> Function:
-    """The right rules with one of them replaced: the causal one, the window, how they join, where query 0 stands."""
-
-    def attempt(n: int, m: int, causal: bool, window: tuple[int, int] | None) -> np.ndarray:
-        i, j, rules = np.arange(n)[:, None], np.arange(m), []
-        if causal:
-            rules.append(past(j, i + past_from(n, m)))
-        if window:
-            rules.append(near(j, i + near_from(n, m), *window))
-        return join(np.ones((n, m), dtype=bool), rules)
-
-    return attempt
-
-
-def start(n: int, m: int) -> int:
-    """Query 0 at key 0."""
-    return 0
-
-
-def backwards(n: int, m: int) -> int:
-    """The shift with the wrong sign."""
-    return n - m
-
-
 EXERCISE = Exercise(
-    lesson="01",
-    stars=1,
-    reference=visible,
-    cases=cases,
+    lesson="01", stars=1, reference=visible, cases=cases,
     hints=(
         "np.arange(n)[:, None] is a column of query positions, np.arange(m) a row of key positions: compare them.",
         "The last query stands at the last key: query i is at position i + (m − n).",
         "Each rule is one comparison; combine them with &.",
     ),
     mistakes=(
-        Mistake(
-            "You align queries to the start: yours stand at positions 0, 1, 2, … The queries are the last n of m "
-            "positions, so query i stands at i + (m − n), for causality and for the window (eq. 1.8).",
-            wrong(past_from=start, near_from=start),
-            wrong(past_from=start),
-            wrong(near_from=start),
-        ),
-        Mistake(
-            "You shift the queries the wrong way, by n − m. The last query, i = n − 1, must stand at the last key, "
-            "j = m − 1: its position is i + (m − n) (eq. 1.8).",
-            wrong(past_from=backwards, near_from=backwards),
-            wrong(past_from=backwards),
-            wrong(near_from=backwards),
-        ),
-        Mistake(
-            "Your matrix is the opposite: it says True where a key is hidden. True means attend (eq. 1.7).",
-            wrong(join=lambda full, rules: ~np.logical_and.reduce([full, *rules])),
-        ),
-        Mistake(
-            "Your causal rule looks into the future: it shows the keys from the query's own position on. A query may "
-            "see key j if j ≤ i + (m − n) (eq. 1.8).",
-            wrong(past=lambda j, p: j >= p),
-        ),
-        Mistake(
-            "Your causal rule hides the query's own position. The comparison in eq. 1.8 is ≤: a token sees itself.",
-            wrong(past=lambda j, p: j < p),
-        ),
-        Mistake(
-            "An end of your window is missing. Both belong to it: a window (a, b) reaches from a positions before the "
-            "query's own, i + (m − n) as in eq. 1.8, to b after it, a + b + 1 keys in all.",
-            wrong(near=lambda j, p, a, b: (j > p - a) & (j < p + b)),
-            wrong(near=lambda j, p, a, b: (j >= p - a) & (j < p + b)),
-            wrong(near=lambda j, p, a, b: (j > p - a) & (j <= p + b)),
-        ),
-        Mistake(
-            "You take the window (a, b) the wrong way round: a counts positions before the query's own, b those after "
-            "it. The query's own is i + (m − n), as in eq. 1.8.",
-            wrong(near=lambda j, p, a, b: (j >= p - b) & (j <= p + a)),
-        ),
-        Mistake(
-            "Where there is a window you forget causality (eq. 1.8). Both rules hold together: combine them with &.",
-            wrong(join=lambda full, rules: [full, *rules][-1]),
-        ),
-        Mistake(
-            "You show a key if one of the rules allows it. Rules hold together: a key must pass eq. 1.8 and the window "
-            "(&, not |).",
-            wrong(join=lambda full, rules: np.logical_or.reduce(rules) if rules else full),
-        ),
-        Mistake(
-            "You take a 0 in the window for no limit. A window (0, 3) reaches no key before the query's own position, "
-            "i + (m − n) as in eq. 1.8; only None says that there is no window.",
-            wrong(near=lambda j, p, a, b: (j >= p - (a or 99)) & (j <= p + (b or 99))),
-        ),
+        Mistake("You align queries to the start: yours stand at positions 0, 1, 2, … The queries are the last n of m "
+                "positions, so query i stands at i + (m − n), for causality and for the window (eq. 1.8).",
+                but(" + m - n", ""), but("&= j <= i", "&= j <= i - m + n"),
+                but("left, right = window", "(left, right), i = window, i - m + n")),
+        Mistake("You shift the queries the wrong way, by n − m. The last query, i = n − 1, must stand at the last key, "
+                "j = m − 1: its position is i + (m − n) (eq. 1.8).",
+                but("+ m - n", "+ n - m"), but("&= j <= i", "&= j <= i + 2 * (n - m)"),
+                but("left, right = window", "(left, right), i = window, i + 2 * (n - m)")),
+        Mistake("Your matrix is the opposite: it says True where a key is hidden. True means attend (eq. 1.7).",
+                but("return seen", "return ~seen")),
+        Mistake("Your causal rule looks into the future: it shows the keys from the query's own position on. A query "
+                "may see key j if j ≤ i + (m − n) (eq. 1.8).",
+                but("&= j <= i", "&= j >= i")),
+        Mistake("Your causal rule hides the query's own position. The comparison in eq. 1.8 is ≤: a token sees itself.",
+                but("&= j <= i", "&= j < i")),
+        Mistake("An end of your window is missing. Both belong to it: a window (a, b) reaches from a positions before "
+                "the query's own, i + (m − n) as in eq. 1.8, to b after it, a + b + 1 keys in all.",
+                but("j >= i - left", "j > i - left", "j <= i + right", "j < i + right"),
+                but("j <= i + right", "j < i + right"), but("j >= i - left", "j > i - left")),
+        Mistake("You take the window (a, b) the wrong way round: a counts positions before the query's own, b those "
+                "after it. The query's own is i + (m − n), as in eq. 1.8.",
+                but("left, right = window", "right, left = window")),
+        Mistake("Where there is a window you forget causality (eq. 1.8). Both rules hold together: combine them with "
+                "&.",
+                but("seen &= (j", "seen = (j")),
+        Mistake("You show a key if one of the rules allows it. Rules hold together: a key must pass eq. 1.8 and the "
+                "window (&, not |).",
+                but("seen &= (j", "seen = seen & causal | (j")),
+        Mistake("You take a 0 in the window for no limit. A window (0, 3) reaches no key before the query's own "
+                "position, i + (m − n) as in eq. 1.8; only None says that there is no window.",
+                but("- left", "- (left or 99)", "+ right", "+ (right or 99)")),
     ),
 )
