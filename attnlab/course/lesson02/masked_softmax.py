@@ -3,7 +3,7 @@
 from math import inf
 from typing import TYPE_CHECKING
 
-from attnlab.check.exercise import Case, Exercise, Function, Mistake
+from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
 
@@ -41,85 +41,18 @@ def cases() -> list[Case]:
     return [*found, Case("random, 4 rows, row 1 empty", (rng.normal(size=(4, 5)), big))]
 
 
-def torch_softmax(s: "Tensor") -> "Tensor":
-    """PyTorch's own: NaN in an empty row."""
+def by_library(x: "Tensor", mask: "Tensor") -> "Tensor":
+    """PyTorch's own softmax: NaN in an empty row."""
     import torch
 
-    return torch.softmax(s, -1)
+    p = torch.softmax(torch.where(mask, x, -inf), -1)
+    return p
 
 
-def hidden(x: "Tensor", mask: "Tensor", score: float = -inf) -> "Tensor":
-    """Hidden scores replaced."""
-    import torch
-
-    return torch.where(mask, x, score)
-
-
-def added(x: "Tensor", mask: "Tensor") -> "Tensor":
-    """−∞ added to hidden scores."""
-    import torch
-
-    return x + torch.zeros_like(x).masked_fill(~mask, -inf)
-
-
-def zeroed(p: "Tensor", mask: "Tensor") -> "Tensor":
-    """Hidden weights set to 0 afterwards."""
-    import torch
-
-    return torch.where(mask, p, 0.0)
-
-
-def times_mask(x: "Tensor", mask: "Tensor") -> "Tensor":
-    """Exponentials times the mask, the quotient repaired afterwards."""
-    import torch
-
-    m = hidden(x, mask).detach().amax(-1, keepdim=True)
-    e = torch.exp(x - torch.where(m == -inf, 0, m)) * mask
-    l = e.sum(-1, keepdim=True)
-    return torch.where(l > 0, e / l, 0.0)
-
-
-def times_mask_then_isnan(x: "Tensor", mask: "Tensor") -> "Tensor":
-    """Exponentials of the hidden scores made harmless, the quotient repaired afterwards."""
-    import torch
-
-    m = hidden(x, mask).detach().amax(-1, keepdim=True)
-    e = torch.exp(hidden(x, mask, 0.0) - m) * mask
-    p = e / e.sum(-1, keepdim=True)
-    return torch.where(p.isnan(), 0.0, p)
-
-
-def shifted_by_all(guard: bool) -> Function:
-    """The maximum is taken over hidden entries, too."""
-
-    def wrong(x: "Tensor", mask: "Tensor") -> "Tensor":
-        import torch
-
-        e = torch.exp(hidden(x - x.detach().amax(-1, keepdim=True), mask))
-        l = e.sum(-1, keepdim=True)
-        return e / (torch.where(l == 0, 1, l) if guard else l)
-
-    return wrong
-
-
-def stopped_sum(x: "Tensor", mask: "Tensor") -> "Tensor":
-    """No gradient through the sum."""
-    import torch
-
-    s = hidden(x, mask)
-    m = s.detach().amax(-1, keepdim=True)
-    e = torch.exp(s - torch.where(m == -inf, 0, m))
-    l = e.sum(-1, keepdim=True).detach()
-    return e / torch.where(l == 0, 1, l)
-
+HIDDEN, ADDED = "torch.where(mask, x, -inf)", "x + torch.zeros_like(x).masked_fill(~mask, -inf)"
 
 EXERCISE = Exercise(
-    lesson="02",
-    stars=3,
-    reference=masked_softmax,
-    cases=cases,
-    gradients=(0,),
-    library="torch",
+    lesson="02", stars=3, reference=masked_softmax, cases=cases, gradients=(0,), library="torch",
     hints=(
         "Hide by selecting: where(mask, x, -inf). Adding -inf lets a NaN through, forward and backward.",
         "The maximum of an empty row is -inf; replace it by 0 before you subtract (eq. 2.7).",
@@ -127,52 +60,39 @@ EXERCISE = Exercise(
         "The maximum may be detached: by eq. 2.2 the result does not depend on it.",
     ),
     mistakes=(
-        Mistake(
-            "Your empty row is NaN: its maximum is -inf, and -inf - (-inf) is undefined. Shift by 0 and divide by 1 in "
-            "that row (eq. 2.7).",
-            lambda x, mask: torch_softmax(hidden(x, mask)), lambda x, mask: torch_softmax(added(x, mask)),
-        ),
-        Mistake(
-            "Forward is right, but the gradient of the empty row is NaN. A where that stands after the NaN sends a "
-            "gradient of 0 back into it, and 0 times NaN is NaN (eq. 2.8). Make maximum and sum harmless first "
-            "(eq. 2.7), and hide scores by where, not by adding -inf or multiplying by the mask.",
-            lambda x, mask: zeroed(torch_softmax(added(x, mask)), mask),
-            lambda x, mask: torch_softmax(added(x, mask)).nan_to_num(),
-            times_mask,
-        ),
-        Mistake(
-            "You turn every NaN into 0, also that of a visible score, which comes from a bug elsewhere. Define the "
-            "empty row by eq. 2.7; then there is no NaN to remove.",
-            lambda x, mask: torch_softmax(hidden(x, mask)).nan_to_num(), times_mask_then_isnan,
-        ),
-        Mistake(
-            "You put a large negative number in the place of hidden scores. In an empty row that is a shift like any "
-            "other, and the hidden entries share the weight. A finite number is never a mask: use -inf and eq. 2.7.",
-            lambda x, mask: torch_softmax(hidden(x, mask, -1e9)),
-        ),
-        Mistake(
-            "You hide after normalizing: what is left of a row no longer adds up to 1. Hide before the sum is taken "
-            "(lesson 01, eq. 1.7).",
-            lambda x, mask: torch_softmax(x) * mask, lambda x, mask: zeroed(torch_softmax(x), mask),
-        ),
-        Mistake(
-            "You multiply the scores by the mask. A score of 0 is a vote of e^0 = 1; an invisible one is -inf (lesson "
-            "01, eq. 1.7).",
-            lambda x, mask: torch_softmax(x * mask), lambda x, mask: torch_softmax(hidden(x, mask, 0.0)),
-        ),
-        Mistake(
-            "Your maximum runs over hidden entries, too. A hidden score of 1000, or a hidden NaN, then wipes out the "
-            "visible ones: hide first, then take the maximum (eq. 2.3).",
-            shifted_by_all(True), shifted_by_all(False),
-        ),
-        Mistake(
-            "The values are right, the gradient is not: you stop it at the sum. Every weight depends on every score "
-            "of its row through the sum. Only the maximum may be detached, because by eq. 2.2 it cancels.",
-            stopped_sum,
-        ),
-        Mistake(
-            "Your mask is the other way round: True means attend (lesson 00, and lesson 01, eq. 1.7).",
-            lambda x, mask: masked_softmax(x, ~mask),
-        ),
+        Mistake("Your empty row is NaN: its maximum is -inf, and -inf - (-inf) is undefined. Shift by 0 and divide by "
+                "1 in that row (eq. 2.7).",
+                by_library, but(HIDDEN, ADDED, of=by_library)),
+        Mistake("Forward is right, but the gradient of the empty row is NaN. A where that stands after the NaN sends a "
+                "gradient of 0 back into it, and 0 times NaN is NaN (eq. 2.8). Make maximum and sum harmless first "
+                "(eq. 2.7), and hide scores by where, not by adding -inf or multiplying by the mask.",
+                but(HIDDEN, ADDED, "return p", "return torch.where(mask, p, 0.0)", of=by_library),
+                but(HIDDEN, ADDED, "return p", "return p.nan_to_num()", of=by_library),
+                but("exp(s -", "exp(x -", "m))", "m)) * mask",
+                    "e / torch.where(l == 0, 1, l)", "torch.where(l > 0, e / l, 0.0)")),
+        Mistake("You turn every NaN into 0, also that of a visible score, which comes from a bug elsewhere. Define the "
+                "empty row by eq. 2.7; then there is no NaN to remove.",
+                but("return p", "return p.nan_to_num()", of=by_library),
+                but("torch.exp(s - torch.where(m == -inf, 0, m))", "torch.exp(torch.where(mask, x, 0.0) - m) * mask",
+                    "e / torch.where(l == 0, 1, l)", "torch.where((e / l).isnan(), 0.0, e / l)")),
+        Mistake("You put a large negative number in the place of hidden scores. In an empty row that is a shift like "
+                "any other, and the hidden entries share the weight. A finite number is never a mask: use -inf and "
+                "eq. 2.7.",
+                but("-inf", "-1e9", of=by_library)),
+        Mistake("You hide after normalizing: what is left of a row no longer adds up to 1. Hide before the sum is "
+                "taken (lesson 01, eq. 1.7).",
+                but(HIDDEN, "x", "return p", "return p * mask", of=by_library),
+                but(HIDDEN, "x", "return p", "return torch.where(mask, p, 0.0)", of=by_library)),
+        Mistake("You multiply the scores by the mask. A score of 0 is a vote of e^0 = 1; an invisible one is -inf "
+                "(lesson 01, eq. 1.7).",
+                but(HIDDEN, "x * mask", of=by_library), but("-inf", "0.0", of=by_library)),
+        Mistake("Your maximum runs over hidden entries, too. A hidden score of 1000, or a hidden NaN, then wipes out "
+                "the visible ones: hide first, then take the maximum (eq. 2.3).",
+                but("s.detach()", "x.detach()"), but("s.detach()", "x.detach()", "torch.where(l == 0, 1, l)", "l")),
+        Mistake("The values are right, the gradient is not: you stop it at the sum. Every weight depends on every "
+                "score of its row through the sum. Only the maximum may be detached, because by eq. 2.2 it cancels.",
+                but("e.sum(-1, keepdim=True)", "e.sum(-1, keepdim=True).detach()")),
+        Mistake("Your mask is the other way round: True means attend (lesson 00, and lesson 01, eq. 1.7).",
+                but("mask, x, -inf", "mask, -inf, x")),
     ),
 )
