@@ -1,91 +1,27 @@
 """Lesson 03, ★: maximum and sum of exponentials of a stream, in one pass and constant memory."""
 
 import math
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
+from attnlab.check.exercise import Case, Cost, Edit, Exercise, Mistake, Stream, but
 from attnlab.check.promises import growth
-from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, Stream
 
 import numpy as np
 
-Pair = tuple[Any, Any]
-NOTHING = (-math.inf, 0.0)
 
-
-def online_stats(stream: Iterable[float]) -> Pair:
+def online_stats(stream: Iterable[float]) -> tuple[float, float]:
     """Maximum m and sum l of e^(x − m) of the numbers in ``stream``, as a pair (m, l). One pass, constant memory."""
-    return fold(right, stream)
-
-
-def fold(
-    update: Callable[[float, float, float, float], float], numbers: Iterable[float], start: Pair = NOTHING,
-    skip: bool = True,
-) -> Pair:
-    """Fold numbers with l = update(l, m, m', x); ``skip`` leaves −∞ out."""
-    m, l = start
-    for x in numbers:
-        if x > -math.inf or not skip:
-            m_next = max(m, x)
-            l = update(l, m, m_next, x)
-            m = m_next
+    m, l = -math.inf, 0.0
+    for x in stream:
+        m_next = max(m, x)
+        if m_next > -math.inf:
+            l = l * np.exp(m - m_next) + np.exp(x - m_next)  # eq. 3.2
+        m = m_next
     return m, l
 
 
-def right(l: float, m: float, m_next: float, x: float) -> float:
-    return l * np.exp(m - m_next) + np.exp(x - m_next)
-
-
-def folding(update: Callable, start: Pair = NOTHING) -> tuple[Function, ...]:
-    """Two folds with an update: one leaves −∞ out, the other does not."""
-    return tuple(lambda stream, skip=skip: fold(update, stream, start, skip) for skip in (True, False))
-
-
-def first_twice(skip: bool, empty: bool) -> Function:
-    def wrong(stream: Iterable[float]) -> Pair:
-        numbers = list(stream)
-        if not numbers and empty:
-            return NOTHING
-        return fold(right, numbers, (numbers[0], 1.0), skip)
-
-    return wrong
-
-
-def first_special(update: Callable) -> Callable:
-    """The update, but for the first element, which is counted as it should be."""
-    return lambda l, m, m_next, x: 1.0 if m == -math.inf else update(l, m, m_next, x)
-
-
-def unshifted(exp: Callable[[float], float]) -> Function:
-    def wrong(stream: Iterable[float]) -> Pair:
-        m, total = -math.inf, 0.0
-        for x in stream:
-            m, total = max(m, x), total + exp(x)
-        return (m, total * exp(-m)) if total else (m, 0.0)
-
-    return wrong
-
-
-def unshifted_sum(exp: Callable[[float], float]) -> Function:
-    def wrong(stream: Iterable[float]) -> Pair:
-        m, total = -math.inf, 0.0
-        for x in stream:
-            m, total = max(m, x), total + exp(x)
-        return m, total
-
-    return wrong
-
-
-def collected(stream: Iterable[float]) -> Pair:
-    numbers = np.array(list(stream))
-    return fold(right, numbers)
-
-
-def collected_list(stream: Iterable[float]) -> Pair:
-    return fold(right, list(stream))
-
-
 def cases() -> list[Case]:
+    """Where the maximum moves and where it stays; far from 0; nothing, and nothing but −∞."""
     rng = np.random.default_rng(3)
     rising, noise = (0.5 * np.arange(10)).tolist(), rng.normal(0, 3, 60).tolist()
     streams = {
@@ -105,15 +41,23 @@ def cases() -> list[Case]:
 
 
 def stream_of(n: int) -> tuple[Stream]:
+    """``n`` random elements."""
     items = np.random.default_rng(n).normal(size=n).tolist()
     return (Stream(lambda: items),)
 
 
+UNGUARDED = ("if m_next > -math.inf", "if True")
+STEP, START = "l * np.exp(m - m_next) + np.exp(x - m_next)", "-math.inf, 0.0"
+
+
+def both(*edits: str) -> tuple[Edit, Edit]:
+    """An edit made with care for −∞, and without."""
+    return but(*edits), but(*edits, *UNGUARDED)
+
+
 EXERCISE = Exercise(
-    lesson="03",
-    stars=1,
-    reference=online_stats,
-    cases=cases,
+    lesson="03", stars=1, reference=online_stats, cases=cases,
+    costs=(Cost(growth(stream_of, 500, 1000), 1.1, "its memory grew {found:.1f}× when the stream doubled"),),
     hints=(
         "Two variables are enough: m and l of what has been read so far. What are they before anything is read?",
         "Eq. 3.2: when x arrives, the new maximum is max(m, x); what was summed so far is multiplied by e^(m − m').",
@@ -121,56 +65,39 @@ EXERCISE = Exercise(
         "While m' is still −∞, skip the element: its exponential is 0, and −∞ − (−∞) would be NaN.",
     ),
     mistakes=(
-        Mistake(
-            "Your l is not rescaled when the maximum moves: terms that were shifted by an old maximum m stay too "
-            "large, each by the factor e^(m' − m). For 0, then 2, the old term is 1 where it should be e^(0 − 2) = "
-            "0.135: it is e^2 = 7.39 times too large, and l is 2 instead of 1.135. Multiply l by e^(m − m'), and "
-            "compute that factor before you overwrite m (eq. 3.2).",
-            *folding(lambda l, m, m_next, x: l + np.exp(x - m_next)),
-            *folding(lambda l, m, m_next, x: l * np.exp(m_next - m_next) + np.exp(x - m_next)),
-            *folding(first_special(lambda l, m, m_next, x: l + np.exp(x - m_next))),
-        ),
-        Mistake(
-            "Your factor is upside down. Old terms were shifted by a smaller maximum, so they must shrink: the factor "
-            "is e^(old − new), at most 1, and 0 at the very first element (eq. 3.2).",
-            *folding(lambda l, m, m_next, x: l * np.exp(m_next - m) + np.exp(x - m_next)),
-            *folding(first_special(lambda l, m, m_next, x: l * np.exp(m_next - m) + np.exp(x - m_next))),
-        ),
-        Mistake(
-            "You start at m = 0. That invents a score of 0 that the stream never had: with all scores below it, m is "
-            "wrong and l sinks towards 0. What is the largest of no numbers? (eq. 3.2)",
-            *folding(right, (0.0, 0.0)), *folding(right, (0.0, 1.0)),
-        ),
-        Mistake(
-            "The first element is counted twice: once in the start (x, 1), once in the loop. Start with (−∞, 0) and "
-            "let the loop count it, or begin the loop at the second element (eq. 3.2).",
-            *(first_twice(skip, empty) for skip in (True, False) for empty in (True, False)),
-        ),
-        Mistake(
-            "You start with l = 1. The first factor, e^(−∞) = 0, wipes that out, so it shows only where nothing is "
-            "read: the sum over no elements is 0, and the identity of ⊕ is (−∞, 0) (eq. 3.5).",
-            *folding(right, (-math.inf, 1.0)),
-        ),
-        Mistake(
-            "While only −∞ has been read, the exponent is −∞ − (−∞), which is NaN. Nothing ⊕ nothing is nothing: leave "
-            "such an element out (lesson 03, section 3).",
-            folding(right)[1],
-        ),
-        Mistake(
-            "You sum e^x unshifted and repair it at the end. That overflows for large scores and vanishes for small "
-            "ones before the repair comes; keep l shifted by the maximum so far at every step (eq. 3.2).",
-            unshifted(np.exp), unshifted(math.exp),
-        ),
-        Mistake(
-            "Your l is the sum of e^x, without any shift. It should be the sum of e^(x − m), whose largest "
-            "term is 1 (eq. 3.1).",
-            unshifted_sum(np.exp), unshifted_sum(math.exp),
-        ),
-        Mistake(
-            "You collect the stream before you summarize it. One pass in constant memory means forgetting each element "
-            "as soon as (m, l) holds its share (eq. 3.2).",
-            collected, collected_list,
-        ),
+        Mistake("Your l is not rescaled when the maximum moves: terms that were shifted by an old maximum m stay too "
+                "large, each by the factor e^(m' − m). For 0, then 2, the old term is 1 where it should be e^(0 − 2) = "
+                "0.135: it is e^2 = 7.39 times too large, and l is 2 instead of 1.135. Multiply l by e^(m − m'), and "
+                "compute that factor before you overwrite m (eq. 3.2).",
+                *both("l * np.exp(m - m_next)", "l"), *both("m_next = max", "m = m_next = max"),
+                *both(STEP, "l + np.exp(x - m_next) if m > -math.inf else 1.0")),
+        Mistake("Your factor is upside down. Old terms were shifted by a smaller maximum, so they must shrink: the "
+                "factor is e^(old − new), at most 1, and 0 at the very first element (eq. 3.2).",
+                *both("m - m_next", "m_next - m"),
+                *both(STEP, "l * np.exp(m_next - m) + np.exp(x - m_next) if m > -math.inf else 1.0")),
+        Mistake("You start at m = 0. That invents a score of 0 that the stream never had: with all scores below it, m "
+                "is wrong and l sinks towards 0. What is the largest of no numbers? (eq. 3.2)",
+                *both(START, "0.0, 0.0"), *both(START, "0.0, 1.0")),
+        Mistake("The first element is counted twice: once in the start (x, 1), once in the loop. Start with (−∞, 0) "
+                "and let the loop count it, or begin the loop at the second element (eq. 3.2).",
+                *both(f"m, l = {START}", "stream = list(stream)\n    m, l = stream[0], 1.0"),
+                *both(f"m, l = {START}",
+                      f"stream = list(stream)\n    m, l = (stream[0], 1.0) if stream else ({START})")),
+        Mistake("You start with l = 1. The first factor, e^(−∞) = 0, wipes that out, so it shows only where nothing is "
+                "read: the sum over no elements is 0, and the identity of ⊕ is (−∞, 0) (eq. 3.5).",
+                *both(START, "-math.inf, 1.0")),
+        Mistake("While only −∞ has been read, the exponent is −∞ − (−∞), which is NaN. Nothing ⊕ nothing is nothing: "
+                "leave such an element out (lesson 03, section 3).",
+                but(*UNGUARDED)),
+        Mistake("You sum e^x unshifted and repair it at the end. That overflows for large scores and vanishes for "
+                "small ones before the repair comes; keep l shifted by the maximum so far at every step (eq. 3.2).",
+                but(STEP, "l + np.exp(x)", "return m, l", "return m, l * np.exp(-m) if l else 0.0"),
+                but(STEP, "l + math.exp(x)", "return m, l", "return m, l * math.exp(-m) if l else 0.0")),
+        Mistake("Your l is the sum of e^x, without any shift. It should be the sum of e^(x − m), whose largest term is "
+                "1 (eq. 3.1).",
+                but(STEP, "l + np.exp(x)"), but(STEP, "l + math.exp(x)")),
+        Mistake("You collect the stream before you summarize it. One pass in constant memory means forgetting each "
+                "element as soon as (m, l) holds its share (eq. 3.2).",
+                but("in stream", "in np.array(list(stream))"), but("in stream", "in list(stream)")),
     ),
-    costs=(Cost(growth(stream_of, 500, 1000), 1.1, "its memory grew {found:.1f}× when the stream doubled"),),
 )

@@ -4,7 +4,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake
+from attnlab.check.exercise import Case, Cost, Edit, Exercise, Function, Mistake, but
+from attnlab.check.library import given, precise
 
 import numpy as np
 
@@ -15,85 +16,25 @@ CHUNKS, DEPTH = 13, 4
 
 def tree_stats(chunks: list[np.ndarray], merge: Merge) -> Pair:
     """(m, l) of all numbers in ``chunks``, a list of vectors; ``merge(a, b)`` joins two pairs of numbers (m, l)."""
-    return joined([summary(chunk) for chunk in chunks], merge, odd="wait")
+    pairs = [summary(chunk) for chunk in chunks]
+    while len(pairs) > 1:
+        alone = pairs[len(pairs) // 2 * 2 :]
+        pairs = [merge(a, b) for a, b in zip(pairs[::2], pairs[1::2])] + alone
+    return pairs[0] if pairs else (-math.inf, 0.0)
 
 
 def summary(chunk: np.ndarray) -> Pair:
+    """(m, l) of one chunk, (−∞, 0) if it is empty."""
     m = chunk.max(initial=-np.inf)
     return m, np.exp(chunk - m).sum()
 
 
-def joined(pairs: list[Pair], merge: Merge, odd: str) -> Pair:
-    """A tree in rounds; ``odd`` says what becomes of a pair without a partner."""
-    while len(pairs) > 1:
-        alone = pairs[len(pairs) // 2 * 2 :]
-        partner = {"twice": alone, "zero": [(0.0, 0.0)], "one": [(0.0, 1.0)]}.get(odd)
-        if alone and partner:
-            alone = [merge(alone[0], partner[0])]
-        pairs = [merge(a, b) for a, b in zip(pairs[::2], pairs[1::2])] + (alone if odd != "drop" else [])
-    return pairs[0] if pairs else (-math.inf, 0.0)
-
-
-def tree(odd: str) -> tuple[Function, ...]:
-    """Two trees that treat a pair without a partner as ``odd`` says: with and without the empty chunks."""
-
-    def leaving_out(chunks: list[np.ndarray], merge: Merge) -> Pair:
-        return joined([summary(chunk) for chunk in chunks if len(chunk)], merge, odd)
-
-    def keeping(chunks: list[np.ndarray], merge: Merge) -> Pair:
-        return joined([summary(chunk) for chunk in chunks], merge, odd)
-
-    return leaving_out, keeping
-
-
-def unshifted(exp: Callable) -> Function:
-    def wrong(chunks: list[np.ndarray], merge: Merge) -> Pair:
-        pairs = [(chunk.max(initial=-np.inf), exp(chunk).sum()) for chunk in chunks]
-        return joined(pairs, merge, "wait")
-
-    return wrong
-
-
-def maximum_of_nothing(chunks: list[np.ndarray], merge: Merge) -> Pair:
-    pairs = [(chunk.max(), np.exp(chunk - chunk.max()).sum()) for chunk in chunks]
-    return joined(pairs, merge, "wait")
-
-
-def maximum_and_first_of_nothing(chunks: list[np.ndarray], merge: Merge) -> Pair:
-    pairs = [(chunk.max(), np.exp(chunk - chunk.max()).sum()) for chunk in chunks]
-    return pairs[0] if not pairs else joined(pairs, merge, "wait")
-
-
-def first_of_nothing(chunks: list[np.ndarray], merge: Merge) -> Pair:
-    pairs = [summary(chunk) for chunk in chunks]
-    return pairs[0] if not pairs else joined(pairs, merge, "wait")
-
-
-def first_of_nothing_left(chunks: list[np.ndarray], merge: Merge) -> Pair:
-    pairs = [summary(chunk) for chunk in chunks if len(chunk)]
-    return pairs[0] if not pairs else joined(pairs, merge, "wait")
-
-
 def recursive_without_end(chunks: list[np.ndarray], merge: Merge) -> Pair:
+    """Halves, and halves of those; no chunk has halves for ever."""
     if len(chunks) == 1:
         return summary(chunks[0])
     half = len(chunks) // 2
     return merge(recursive_without_end(chunks[:half], merge), recursive_without_end(chunks[half:], merge))
-
-
-def fold(chunks: list[np.ndarray], merge: Merge) -> Pair:
-    done = (-math.inf, 0.0)
-    for chunk in chunks:
-        done = merge(done, summary(chunk))
-    return done
-
-
-def fold_from_first(chunks: list[np.ndarray], merge: Merge) -> Pair:
-    pairs = [summary(chunk) for chunk in chunks] or [(-math.inf, 0.0)]
-    done = pairs[0]
-    for pair in pairs[1:]:
-        done = merge(done, pair)
-    return done
 
 
 def plain(a: Pair, b: Pair) -> Pair:
@@ -106,6 +47,7 @@ def plain(a: Pair, b: Pair) -> Pair:
 
 
 def cases() -> list[Case]:
+    """Numbers of chunks with and without a rest; empty chunks, and none at all."""
     rng = np.random.default_rng(34)
 
     def chunks(*sizes: int) -> list[np.ndarray]:
@@ -124,9 +66,7 @@ def cases() -> list[Case]:
         "RAGGED: seven random chunks, the last one shorter": chunks(3, 3, 3, 3, 3, 3, 1),
         "eight random chunks": chunks(3, 3, 3, 3, 3, 3, 3, 3),
     }
-    return [
-        Case(label, ([np.array(chunk, float) for chunk in found], plain)) for label, found in vectors.items()
-    ]
+    return [Case(label, ([np.array(chunk, float) for chunk in found], plain)) for label, found in vectors.items()]
 
 
 class Recorder:
@@ -148,8 +88,6 @@ class Recorder:
 
 def recorded(answer: Function, library: str) -> tuple[Recorder, int]:
     """The recorder after one call, and the depth of the result."""
-    from attnlab.check.library import given, precise
-
     recorder = Recorder()
     with precise(library):
         _, l = answer(given(recorder.chunks, library), recorder.merge)
@@ -166,11 +104,23 @@ def depth(answer: Function, library: str) -> float:
     return float(recorded(answer, library)[1])
 
 
+NONE = " if pairs else (-math.inf, 0.0)"
+EMPTY = ("summary(chunk)", "(chunk.max(), np.exp(chunk - chunk.max()).sum())")
+ROUND = "[merge(a, b) for a, b in zip(pairs[::2], pairs[1::2])] + alone"
+
+
+def both(*edits: str) -> tuple[Edit, Edit]:
+    """An edit made with empty chunks, and without."""
+    return but(*edits), but(*edits, "for chunk in chunks", "for chunk in chunks if len(chunk)")
+
+
 EXERCISE = Exercise(
-    lesson="03",
-    stars=2,
-    reference=tree_stats,
-    cases=cases,
+    lesson="03", stars=2, reference=tree_stats, cases=cases,
+    costs=(
+        Cost(missing, 0, f"{{found:.0f}} of the {CHUNKS - 1} joins of {CHUNKS} chunks were not made by merge: "
+             "summarize each chunk by itself, then join the summaries"),
+        Cost(depth, DEPTH, f"{CHUNKS} chunks were joined at depth {{found:.0f}}, a tree has depth {{limit}}"),
+    ),
     hints=(
         "First a list of pairs: each chunk's own maximum, and the sum of e^(x − that maximum).",
         "Then rounds: join neighbors, which halves the list. pairs[::2] are the left partners, pairs[1::2] the right.",
@@ -178,44 +128,28 @@ EXERCISE = Exercise(
         "Mind the two empty inputs: a chunk without elements is (−∞, 0) or may be left out; no chunk gives (−∞, 0).",
     ),
     mistakes=(
-        Mistake(
-            "With an odd number of summaries the last one is lost: zip stops at the shorter list. It has no partner in "
-            "this round and must wait for the next (section 4).",
-            *tree("drop"),
-        ),
-        Mistake(
-            "With an odd number of summaries the last one is joined with itself, so its elements count twice. ⊕ is not "
-            "idempotent: let it wait for the next round, or join it with (−∞, 0) (eq. 3.5).",
-            *tree("twice"),
-        ),
-        Mistake(
-            "You fill up with a pair whose m is 0. That is not the identity of ⊕ but a score that nobody had; the "
-            "identity is (−∞, 0) (eq. 3.5).",
-            *tree("zero"), *tree("one"),
-        ),
-        Mistake(
-            "Each chunk's sum must be shifted by that chunk's own maximum, as merge expects it (eq. 3.1): "
-            "the sum of e^(x − m), not of e^x.",
-            unshifted(np.exp),
-        ),
-        Mistake(
-            "A chunk without elements has no largest element, and .max() raises. Its summary is the identity (−∞, 0), "
-            "or you leave the chunk out (eq. 3.5).",
-            maximum_of_nothing, maximum_and_first_of_nothing,
-        ),
-        Mistake(
-            "Without any chunk there is nothing to join: the answer is the identity (−∞, 0) (eq. 3.5).",
-            first_of_nothing, first_of_nothing_left, recursive_without_end,
-        ),
-        Mistake(
-            "The values are right, but each merge waits for the one before: this is a fold, of depth C − 1. Join "
-            "neighbors first, then neighbors of those (eq. 3.6).",
-            fold, fold_from_first,
-        ),
-    ),
-    costs=(
-        Cost(missing, 0, f"{{found:.0f}} of the {CHUNKS - 1} joins of {CHUNKS} chunks were not made by merge: "
-             "summarize each chunk by itself, then join the summaries"),
-        Cost(depth, DEPTH, f"{CHUNKS} chunks were joined at depth {{found:.0f}}, a tree has depth {{limit}}"),
+        Mistake("With an odd number of summaries the last one is lost: zip stops at the shorter list. It has no "
+                "partner in this round and must wait for the next (section 4).",
+                *both(" + alone", "")),
+        Mistake("With an odd number of summaries the last one is joined with itself, so its elements count twice. ⊕ is "
+                "not idempotent: let it wait for the next round, or join it with (−∞, 0) (eq. 3.5).",
+                *both("alone\n", "[merge(a, a) for a in alone]\n")),
+        Mistake("You fill up with a pair whose m is 0. That is not the identity of ⊕ but a score that nobody had; the "
+                "identity is (−∞, 0) (eq. 3.5).",
+                *both("alone\n", "[merge(a, (0.0, 0.0)) for a in alone]\n"),
+                *both("alone\n", "[merge(a, (0.0, 1.0)) for a in alone]\n")),
+        Mistake("Each chunk's sum must be shifted by that chunk's own maximum, as merge expects it (eq. 3.1): the sum "
+                "of e^(x − m), not of e^x.",
+                but("summary(chunk)", "(summary(chunk)[0], np.exp(chunk).sum())")),
+        Mistake("A chunk without elements has no largest element, and .max() raises. Its summary is the identity "
+                "(−∞, 0), or you leave the chunk out (eq. 3.5).",
+                but(*EMPTY), but(*EMPTY, NONE, "")),
+        Mistake("Without any chunk there is nothing to join: the answer is the identity (−∞, 0) (eq. 3.5).",
+                *both(NONE, ""), recursive_without_end),
+        Mistake("The values are right, but each merge waits for the one before: this is a fold, of depth C − 1. Join "
+                "neighbors first, then neighbors of those (eq. 3.6).",
+                but(ROUND, "[merge(*pairs[:2]), *pairs[2:]]"),
+                but(ROUND, "[merge(*pairs[:2]), *pairs[2:]]",
+                    "pairs = [summary", "pairs = [(-math.inf, 0.0)] + [summary")),
     ),
 )
