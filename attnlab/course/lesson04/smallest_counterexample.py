@@ -4,7 +4,7 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
-from attnlab.check.exercise import Case, Exercise, Mistake
+from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
 
@@ -14,13 +14,8 @@ Update = Callable[[Real, Real, Real], tuple[Real, Real]]
 
 def smallest_counterexample(update: Update) -> list[Real] | None:
     """Shortest list of finite scores on which ``update(m, l, s) -> (m, l)``, started at (−∞, 0), gives a wrong lse."""
-    return search(update, (0.0, 0.5, 3.0, 1000.0, -1000.0), 3)
-
-
-def search(update: Update, candidates: tuple[Real, ...], longest: int) -> list[Real] | None:
-    """The first list that exposes ``update``, shorter lists first; None if there is none."""
-    for length in range(1, longest + 1):
-        for scores in product(candidates, repeat=length):
+    for length in (1, 2, 3):
+        for scores in product((0.0, 0.5, 3.0, 1000.0, -1000.0), repeat=length):
             if exposes(update, scores):
                 return list(scores)
     return None
@@ -47,74 +42,32 @@ def lse(scores: Any) -> float:
     return float(scores.max() + np.log(np.exp(scores - scores.max()).sum()))
 
 
-def as_printed(m: Real, l: Real, s: Real) -> tuple[Real, Real]:
-    """(4.12)."""
+def update(m: Real, l: Real, s: Real) -> tuple[Real, Real]:
+    """(4.8), which is right."""
     m_new = max(m, s)
-    return m_new, l + np.exp(m - m_new)
-
-
-def split(m: Real, l: Real, s: Real) -> tuple[Real, Real]:
-    """e^s · e^−m'."""
-    m_new = max(m, s)
-    return m_new, l * np.exp(m - m_new) + np.exp(s) * np.exp(-m_new)
-
-
-def at_least_zero(m: Real, l: Real, s: Real) -> tuple[Real, Real]:
-    """A maximum that is never below 0."""
-    m_new = max(m, s, 0.0)
     return m_new, l * np.exp(m - m_new) + np.exp(s - m_new)
-
-
-def unscaled(m: Real, l: Real, s: Real) -> tuple[Real, Real]:
-    """(4.8) without the factor."""
-    m_new = max(m, s)
-    return m_new, l + np.exp(s - m_new)
-
-
-def always_one(m: Real, l: Real, s: Real) -> tuple[Real, Real]:
-    """Every new term is 1."""
-    m_new = max(m, s)
-    return m_new, l * np.exp(m - m_new) + 1.0
-
-
-def no_ties(m: Real, l: Real, s: Real) -> tuple[Real, Real]:
-    """A score equal to the maximum is not added."""
-    m_new = max(m, s)
-    return m_new, l * np.exp(m - m_new) + (np.exp(s - m_new) if s != m else 0.0)
-
-
-def small_steps(m: Real, l: Real, s: Real) -> tuple[Real, Real]:
-    """The factor is left out where the maximum moves by at most 1."""
-    m_new = max(m, s)
-    return m_new, l * (np.exp(m - m_new) if m_new - m > 1 else 1.0) + np.exp(s - m_new)
-
-
-def newest(m: Real, l: Real, s: Real) -> tuple[Real, Real]:
-    """Everything is measured relative to the newest score."""
-    return s, l * np.exp(m - s) + 1.0
-
-
-def saturating(m: Real, l: Real, s: Real) -> tuple[Real, Real]:
-    """The sum stops at 2, as it does at 2048 in half precision."""
-    m_new = max(m, s)
-    return m_new, min(l * np.exp(m - m_new) + np.exp(s - m_new), 2.0)
 
 
 def cases() -> list[Case]:
     """Nine suspects, and how few scores expose each."""
-    return [
-        Case("a suspect that adds the factor to l, as printed: one score exposes it", (as_printed,)),
-        Case("a suspect that computes e^s · e^−m': one score exposes it, if it is chosen well", (split,)),
-        Case("a suspect whose maximum is never below 0: one score exposes it, if it is chosen well", (at_least_zero,)),
-        Case("a suspect that does not rescale l: two scores expose it", (unscaled,)),
-        Case("a suspect whose new term is always 1: two scores expose it", (always_one,)),
-        Case("a suspect that does not add a score equal to the maximum: two scores expose it", (no_ties,)),
-        Case("a suspect that leaves the factor out where the maximum moves by at most 1: two scores expose it",
-             (small_steps,)),
-        Case("a suspect that measures relative to the newest score: two scores expose it, if they are chosen well",
-             (newest,)),
-        Case("a suspect whose sum stops at 2: three scores expose it", (saturating,)),
-    ]
+    step = "l * np.exp(m - m_new) + np.exp(s - m_new)"
+    suspects = {
+        "a suspect that adds the factor to l, as printed: one score exposes it": but(step, "l + np.exp(m - m_new)"),
+        "a suspect that computes e^s · e^−m': one score exposes it, if it is chosen well":
+            but("np.exp(s - m_new)", "np.exp(s) * np.exp(-m_new)"),
+        "a suspect whose maximum is never below 0: one score exposes it, if it is chosen well":
+            but("max(m, s)", "max(m, s, 0.0)"),
+        "a suspect that does not rescale l: two scores expose it": but("l * np.exp(m - m_new)", "l"),
+        "a suspect whose new term is always 1: two scores expose it": but("np.exp(s - m_new)", "1.0"),
+        "a suspect that does not add a score equal to the maximum: two scores expose it":
+            but("np.exp(s - m_new)", "(np.exp(s - m_new) if s != m else 0.0)"),
+        "a suspect that leaves the factor out where the maximum moves by at most 1: two scores expose it":
+            but("np.exp(m - m_new)", "(np.exp(m - m_new) if m_new - m > 1 else 1.0)"),
+        "a suspect that measures relative to the newest score: two scores expose it, if they are chosen well":
+            but("max(m, s)", "s"),
+        "a suspect whose sum stops at 2: three scores expose it": but(step, f"min({step}, 2.0)"),
+    }
+    return [Case(label, (edit.apply(update),)) for label, edit in suspects.items()]
 
 
 def judge(case: Case, got: Any) -> str | None:
@@ -140,28 +93,7 @@ def shown(scores: list[Real]) -> str:
     return f"[{', '.join(f'{s:g}' for s in scores[:6])}{', …' if len(scores) > 6 else ''}]"
 
 
-def always(*scores: Real) -> Callable[[Update], list[Real]]:
-    """The same list for every suspect."""
-    return lambda update: list(scores)
-
-
-def tries(candidates: tuple[Real, ...], longest: int = 3) -> Callable[[Update], list[Real] | None]:
-    """A search among these scores."""
-    return lambda update: search(update, candidates, longest)
-
-
-def backwards(candidates: tuple[Real, ...]) -> Callable[[Update], list[Real] | None]:
-    """A search that takes the longest lists first."""
-
-    def found(update: Update) -> list[Real] | None:
-        for length in (3, 2, 1):
-            for scores in product(candidates, repeat=length):
-                if exposes(update, scores):
-                    return list(scores)
-        return None
-
-    return found
-
+CANDIDATES = "(0.0, 0.5, 3.0, 1000.0, -1000.0)"
 
 EXERCISE = Exercise(
     lesson="04", stars=2, reference=smallest_counterexample, cases=cases, judge=judge,
@@ -174,33 +106,25 @@ EXERCISE = Exercise(
         "candidates = (0.0, 0.5, 3.0, 1000.0, -1000.0)",
     ),
     mistakes=(
-        Mistake(
-            "All your candidates are moderate, so no exponential overflows or vanishes. Some updates are wrong only "
-            "there (eq. 4.8 with HIGH and LOW in mind): add one very large and one very small score.",
-            tries((0.0, 1.0)), tries((0.0, 1.0, 2.0)), tries((0, 1, 2)), tries((-1.0, 0.0, 1.0)), tries((-1, 0, 1)),
-            tries((0.0, 0.5, 1.0)), tries((0.0, 0.5, 3.0)), tries((0.0, 0.5, 1.0, 2.0)),
-            tries(tuple(range(-2, 3))), tries(tuple(range(-3, 4))), tries(tuple(range(-5, 6))),
-        ),
-        Mistake(
-            "Your candidates are far apart. An update that forgets the factor only for a small move of the maximum "
-            "(eq. 4.8) needs a step below 1: add one.",
-            tries((0.0, 1000.0, -1000.0)), tries((0.0, 2.0, 1000.0, -1000.0)), tries((0.0, 3.0, 1000.0, -1000.0)),
-            tries((-1000.0, 0.0, 1000.0)),
-        ),
-        Mistake(
-            "You search long lists first, or take any list that works. Begin with lists of one score: the "
-            "printed update (eq. 4.12) fails already there.",
-            backwards((0.0, 0.5, 3.0, 1000.0, -1000.0)),
-        ),
-        Mistake(
-            "You stop at two scores. With two, a sum never exceeds 2; an update that is wrong for larger sums (l in "
-            "eq. 4.6 may reach the number of keys) needs three.",
-            tries((0.0, 0.5, 3.0, 1000.0, -1000.0), 2),
-        ),
-        Mistake(
-            "You return one list for every suspect. UP exposes a missing factor (eq. 4.8), but not every wrong line; "
-            "test the suspect that you are given.",
-            always(0.0, 1.0), always(0.0, 2.0), always(0.0, 1.0, 2.0), always(0.0, 0.0), always(0.0),
-        ),
+        Mistake("All your candidates are moderate, so no exponential overflows or vanishes. Some updates are wrong "
+                "only there (eq. 4.8 with HIGH and LOW in mind): add one very large and one very small score.",
+                *(but(CANDIDATES, moderate) for moderate in (
+                    "(0.0, 1.0)", "(0.0, 1.0, 2.0)", "(0, 1, 2)", "(-1.0, 0.0, 1.0)", "(-1, 0, 1)", "(0.0, 0.5, 1.0)",
+                    "(0.0, 0.5, 3.0)", "(0.0, 0.5, 1.0, 2.0)", "range(-2, 3)", "range(-3, 4)", "range(-5, 6)"))),
+        Mistake("Your candidates are far apart. An update that forgets the factor only for a small move of the maximum "
+                "(eq. 4.8) needs a step below 1: add one.",
+                *(but(CANDIDATES, apart) for apart in (
+                    "(0.0, 1000.0, -1000.0)", "(0.0, 2.0, 1000.0, -1000.0)", "(0.0, 3.0, 1000.0, -1000.0)",
+                    "(-1000.0, 0.0, 1000.0)"))),
+        Mistake("You search long lists first, or take any list that works. Begin with lists of one score: the printed "
+                "update (eq. 4.12) fails already there.",
+                but("(1, 2, 3)", "(3, 2, 1)")),
+        Mistake("You stop at two scores. With two, a sum never exceeds 2; an update that is wrong for larger sums (l "
+                "in eq. 4.6 may reach the number of keys) needs three.",
+                but("(1, 2, 3)", "(1, 2)")),
+        Mistake("You return one list for every suspect. UP exposes a missing factor (eq. 4.8), but not every wrong "
+                "line; test the suspect that you are given.",
+                *(but("for length", f"return {scores}\n    for length")
+                  for scores in ("[0.0, 1.0]", "[0.0, 2.0]", "[0.0, 1.0, 2.0]", "[0.0, 0.0]", "[0.0]"))),
     ),
 )
