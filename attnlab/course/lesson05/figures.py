@@ -42,12 +42,11 @@ def evaluations(chunks: int = 8) -> Figure:
         axes.axis("off")
         axes.plot(range(chunks), [0] * chunks, "s", color=COLORS["chunked"], markersize=9)
     fold, once, tree = panels
-    fold.set_title("fold: 2 alive, 8 steps in a row", fontsize=10)
-    joint: tuple[float, float] | None = None
-    for c in range(chunks):
-        top = (c, 0.62 * (c + 1) * 0.9)
-        ends = [(c, 0.0)] + ([joint] if joint else [])
-        join(fold, ends, top, COLORS["online"])
+    fold.set_title(f"fold: 2 alive, {chunks - 1} steps in a row", fontsize=10)
+    joint = (0.0, 0.0)  # the first summary as it is
+    for c in range(1, chunks):
+        top = (float(c), 0.62 * c)
+        join(fold, [(c, 0.0), joint], top, COLORS["online"])
         joint = top
     once.set_title("all at once: 8 alive, 1 step", fontsize=10)
     join(once, [(c, 0.0) for c in range(chunks)], (chunks / 2 - 0.5, 2.6), COLORS["chunked"])
