@@ -23,8 +23,8 @@ class Accelerator:
     """One machine with one memory.
 
     flops: peak of dense matrix products, FLOP/s, in half precision unless the source says otherwise. bandwidth: of
-    the memory, B/s. memory: its size in bytes. on_chip: bytes of fast memory that a program fills itself, all
-    units of the chip together, None if unknown. source: where the numbers are from.
+    the memory, B/s. memory: its size in bytes; what datasheets call GB are GiB. on_chip: bytes of fast memory that a
+    program fills itself, without caches, all units of the chip together, None if unknown. source: of the numbers.
     """
 
     name: str
@@ -51,21 +51,21 @@ class Accelerator:
 ACCELERATORS = {
     machine.name: machine
     for machine in (
-        Accelerator("T4", 65e12, 300e9, 16 * 10**9, 40 * 64 * KIB,
+        Accelerator("T4", 65e12, 300e9, 16 * GIB, 40 * 64 * KIB,
                     "NVIDIA T4 datasheet; Turing white paper: 40 multiprocessors of 64 KB shared memory"),
         Accelerator("TPU v3", 123e12, 900e9, 32 * GIB, 2 * 16 * 2**20,
                     "Google Cloud documentation, one chip, bfloat16; Norrie et al. 2021: 2 cores of 16 MiB"),
-        Accelerator("A100 40 GB", 312e12, 1.555e12, 40 * 10**9, 108 * 192 * KIB,
-                    "NVIDIA A100 datasheet, SXM, dense; Ampere white paper: 108 multiprocessors of 192 KB"),
-        Accelerator("A100 80 GB", 312e12, 2.039e12, 80 * 10**9, 108 * 192 * KIB,
-                    "NVIDIA A100 datasheet, SXM, dense; Ampere white paper: 108 multiprocessors of 192 KB"),
-        Accelerator("H100", 989.4e12, 3.35e12, 80 * 10**9, 132 * 256 * KIB,
-                    "NVIDIA H100 datasheet, SXM, half of the rate with sparsity; 132 multiprocessors of 256 KB"),
-        Accelerator("H200", 989.4e12, 4.8e12, 141 * 10**9, 132 * 256 * KIB,
-                    "NVIDIA H200 datasheet, SXM, half of the rate with sparsity; 132 multiprocessors of 256 KB"),
-        Accelerator("MI300X", 1307.4e12, 5.3e12, 192 * 10**9, 304 * 64 * KIB,
+        Accelerator("A100 40 GB", 312e12, 1.555e12, 40 * GIB, 108 * 164 * KIB,
+                    "NVIDIA A100 datasheet, SXM, dense; Ampere white paper: 108 multiprocessors of 164 KB shared"),
+        Accelerator("A100 80 GB", 312e12, 2.039e12, 80 * GIB, 108 * 164 * KIB,
+                    "NVIDIA A100 datasheet, SXM, dense; Ampere white paper: 108 multiprocessors of 164 KB shared"),
+        Accelerator("H100", 989.4e12, 3.35e12, 80 * GIB, 132 * 228 * KIB,
+                    "NVIDIA H100 datasheet, SXM, half of the rate with sparsity; 132 multiprocessors of 228 KB"),
+        Accelerator("H200", 989.4e12, 4.8e12, 141 * GIB, 132 * 228 * KIB,
+                    "NVIDIA H200 datasheet, SXM, half of the rate with sparsity; 132 multiprocessors of 228 KB"),
+        Accelerator("MI300X", 1307.4e12, 5.3e12, 192 * GIB, 304 * 64 * KIB,
                     "AMD Instinct MI300X datasheet, dense; 304 compute units of 64 KB local data share"),
-        Accelerator("B100", 1.8e15, 8e12, 192 * 10**9, None,
+        Accelerator("B100", 1.8e15, 8e12, 192 * GIB, None,
                     "NVIDIA Blackwell architecture technical brief, dense"),
     )
 }
@@ -250,8 +250,8 @@ def memory_size() -> int:
 
 def table(machines: Sequence[Accelerator]) -> Iterator[str]:
     """Lines to print: name, peak, bandwidth, balance, memory, on-chip memory."""
-    yield f"{'':<12}{'TFLOP/s':>9}{'TB/s':>8}{'FLOP/B':>8}{'memory, GB':>12}{'on chip, MiB':>14}"
+    yield f"{'':<12}{'TFLOP/s':>9}{'TB/s':>8}{'FLOP/B':>8}{'memory, GiB':>13}{'on chip, MiB':>14}"
     for x in machines:
         chip = "–" if x.on_chip is None else f"{x.on_chip / 2**20:.1f}"
         yield (f"{x.name:<12}{x.flops / 1e12:>9.0f}{x.bandwidth / 1e12:>8.2f}{x.balance:>8.0f}"
-               f"{x.memory / 1e9:>12.0f}{chip:>14}")
+               f"{x.memory / GIB:>13.0f}{chip:>14}")
