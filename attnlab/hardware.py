@@ -168,25 +168,19 @@ def best(run: Callable[[], Any], seconds: float | int, calls: int = 1) -> float:
 
 
 def operations(library: str, dtype: str) -> tuple[Callable[[int], Callable], Callable[[int], Callable]]:
-    """What is timed, in one library: a product of n×n matrices, and x += 1 on so many bytes of float32.
+    """Two functions that make calls to time: of n, a product of n×n matrices; of a size in bytes, x += 1 on float32.
 
     The second is always float32: memory does not know what its bytes mean, but half precision may be slow to add.
     """
     if library not in OPERATIONS:
         raise ValueError(f"library is {library!r}; it must be one of {', '.join(OPERATIONS)}")
-    if dtype not in FLOATS or (library == "numpy" and dtype == "bfloat16"):
-        raise ValueError(f"dtype is {dtype!r}; {library} has {', '.join(d for d in FLOATS if known(library, d))}")
+    dtypes = [name for name in FLOATS if (library, name) != ("numpy", "bfloat16")]
+    if dtype not in dtypes:
+        raise ValueError(f"dtype is {dtype!r}; {library} has {', '.join(dtypes)}")
     return OPERATIONS[library](dtype)
 
 
-def known(library: str, dtype: str) -> bool:
-    """Whether the library has the dtype."""
-    return library != "numpy" or dtype != "bfloat16"
-
-
-def numpy_operations(dtype: str) -> tuple[Callable, Callable]:
-    """In NumPy."""
-
+def _numpy_operations(dtype: str) -> tuple[Callable, Callable]:
     def matmul(n: int) -> Callable:
         a, out = np.full((n, n), 0.5, dtype), np.empty((n, n), dtype)
         return lambda: np.matmul(a, a, out=out)
@@ -198,8 +192,7 @@ def numpy_operations(dtype: str) -> tuple[Callable, Callable]:
     return matmul, add
 
 
-def torch_operations(dtype: str) -> tuple[Callable, Callable]:
-    """In PyTorch, on the CPU."""
+def _torch_operations(dtype: str) -> tuple[Callable, Callable]:
     import torch
 
     def matmul(n: int) -> Callable:
@@ -214,8 +207,8 @@ def torch_operations(dtype: str) -> tuple[Callable, Callable]:
     return matmul, add
 
 
-def jax_operations(dtype: str) -> tuple[Callable, Callable]:
-    """In JAX, on its default device; the array's memory is donated, so that the sum takes its place."""
+def _jax_operations(dtype: str) -> tuple[Callable, Callable]:
+    """On JAX's default device; the array's memory is donated, so that the sum takes its place."""
     import jax
     import jax.numpy as jnp
 
@@ -237,7 +230,7 @@ def jax_operations(dtype: str) -> tuple[Callable, Callable]:
     return matmul, add
 
 
-OPERATIONS = {"numpy": numpy_operations, "jax": jax_operations, "torch": torch_operations}
+OPERATIONS = {"numpy": _numpy_operations, "jax": _jax_operations, "torch": _torch_operations}
 
 
 def memory_size() -> int:

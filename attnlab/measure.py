@@ -43,10 +43,10 @@ def extra_bytes(function: Callable, *arrays: Any) -> int:
     RuntimeError is raised on a CPU unless ``XLA_FLAGS`` held ``HONEST_XLA`` before jax was imported.
     """
     kind = kind_of(arrays[0])
-    return {"numpy": numpy_bytes, "torch": torch_bytes, "jax": jax_bytes}[kind](function, *arrays)
+    return {"numpy": _numpy_bytes, "torch": torch_bytes, "jax": jax_bytes}[kind](function, *arrays)
 
 
-def numpy_bytes(function: Callable, *arrays: Any) -> int:
+def _numpy_bytes(function: Callable, *arrays: Any) -> int:
     """Traced peak, less the result."""
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()

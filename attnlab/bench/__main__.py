@@ -45,12 +45,12 @@ def parser() -> argparse.ArgumentParser:
         description=f"Every algorithm in every library, side by side; ratios are to\n{SDPA} (sdpa).",
     )  # fmt: skip
     add = p.add_argument
-    add("--n", type=positive_integer, nargs="+", help="queries (2048); several lengths: a table each")
-    add("--m", type=positive_integer, help="keys; default: as many as queries")
-    add("--batch", type=positive_integer, default=1, help="batch size (1)")
-    add("--heads", type=positive_integer, default=8, help="query heads (8)")
-    add("--kv-heads", type=positive_integer, help="key/value heads; default: as many as query heads")
-    add("--d", type=positive_integer, nargs="+", default=[64], help="size of a query, key and value (64)")
+    add("--n", type=_positive_integer, nargs="+", help="queries (2048); several lengths: a table each")
+    add("--m", type=_positive_integer, help="keys; default: as many as queries")
+    add("--batch", type=_positive_integer, default=1, help="batch size (1)")
+    add("--heads", type=_positive_integer, default=8, help="query heads (8)")
+    add("--kv-heads", type=_positive_integer, help="key/value heads; default: as many as query heads")
+    add("--d", type=_positive_integer, nargs="+", default=[64], help="size of a query, key and value (64)")
     add("--dtype", nargs="+", choices=FLOATS, default=["float32"], help="of the arrays (float32)")
     add("--causal", nargs="?", choices=["no", "yes", "both"], const="yes", default="no", help="hide later keys")
     add("--window", type=int, nargs=2, metavar=("LEFT", "RIGHT"), help="hide distant keys; -1 is unbounded")
@@ -58,11 +58,11 @@ def parser() -> argparse.ArgumentParser:
     add("--only", choices=["forward", "forward+backward"], help="one pass; default: both")
     add("--methods", nargs="+", choices=EVERYONE, metavar="NAME", help=f"{', '.join(EVERYONE)}; default: all that fit")
     add("--libraries", nargs="+", choices=[*LIBRARIES], help="default: all that are installed")
-    add("--block-q", type=positive_integer, help="block of queries of tiled; default: its own")
-    add("--block-k", type=positive_integer, help="block of keys of tiled; default: its own")
+    add("--block-q", type=_positive_integer, help="block of queries of tiled; default: its own")
+    add("--block-k", type=_positive_integer, help="block of keys of tiled; default: its own")
     add("--device", choices=["cpu", "cuda"], default="cpu", help="where the arrays are (cpu)")
-    add("--threads", type=positive_integer, help="cores for this process; default: all that it may use")
-    add("--rounds", type=positive_integer, help="calls of each contestant; default: 3 to 31, as --seconds allow")
+    add("--threads", type=_positive_integer, help="cores for this process; default: all that it may use")
+    add("--rounds", type=_positive_integer, help="calls of each contestant; default: 3 to 31, as --seconds allow")
     add("--seconds", type=float, default=12, help="for the rounds of one table, about (12)")
     add("--memory", action=argparse.BooleanOptionalAction, help="measure extra memory; default: up to N = 4096")
     add("--csv", type=Path, metavar="FILE", help="write the numbers")
@@ -74,7 +74,7 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
-def positive_integer(text: str) -> int:
+def _positive_integer(text: str) -> int:
     """An integer of at least 1."""
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{number} is less than 1")

@@ -21,7 +21,7 @@ PRODUCT = {"cpu": 2048, "cuda": 8192}  # rows and columns of the matrices whose 
 def prepare(contestant: Contestant, setting: Setting) -> Callable[[], object]:
     """The call to time, on arrays of its own; it ends when the result is there."""
     if contestant.method == "products":
-        return products(contestant.library, setting)
+        return _products(contestant.library, setting)
     run, arrays = timed_call(contestant, setting), inputs(contestant, setting)
     if contestant.library == "jax":
         import jax
@@ -43,12 +43,12 @@ def timed_call(contestant: Contestant, setting: Setting) -> Callable:
 
 
 def attention(contestant: Contestant, setting: Setting) -> functools.partial:
-    """The attention function of (query, key, value, mask=None) with the setting's options bound."""
+    """Bind the setting's options to an attention function of (query, key, value, mask=None)."""
     method = contestant.method
     if method == "nn":
-        return functools.partial(jax_nn, setting)
+        return functools.partial(_jax_nn, setting)
     if method in (*OWN["torch"], *SDPA):
-        return functools.partial(torch_sdpa, setting, SDPA.get(method))
+        return functools.partial(_torch_sdpa, setting, SDPA.get(method))
     facts = METHODS.get(method, METHODS["tiled"])
     if method in METHODS:
         public = facts.function
@@ -59,7 +59,7 @@ def attention(contestant: Contestant, setting: Setting) -> functools.partial:
     return functools.partial(public, causal=setting.causal, window=setting.window, **blocks)
 
 
-def torch_sdpa(setting: Setting, kernel: str | None, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
+def _torch_sdpa(setting: Setting, kernel: str | None, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
     """PyTorch's own; windows come as a mask, since it has none."""
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -71,7 +71,7 @@ def torch_sdpa(setting: Setting, kernel: str | None, query: Any, key: Any, value
         )  # fmt: skip
 
 
-def jax_nn(setting: Setting, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
+def _jax_nn(setting: Setting, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
     """JAX's own; its arrays are (batch, length, heads, size). Its rules are top-left: a mask where N and M differ."""
     import jax
 
@@ -97,20 +97,20 @@ def inputs(contestant: Contestant, setting: Setting, shapes_only: bool = False) 
         sizes = [(b, n, h, d) for b, h, n, d in sizes] if swapped else sizes
         arrays = [jax.ShapeDtypeStruct(size, setting.dtype) for size in sizes]
         return [*arrays, None if mask is None else jax.ShapeDtypeStruct(mask.shape, bool)]
-    mask = None if mask is None else to(contestant.library, mask, "bool", setting.device)
-    return [*random(contestant.library, sizes, swapped, setting.dtype, setting.device), mask]
+    mask = None if mask is None else _from_numpy(contestant.library, mask, "bool", setting.device)
+    return [*_random_arrays(contestant.library, sizes, swapped, setting.dtype, setting.device), mask]
 
 
 @functools.lru_cache(maxsize=8)  # the contestants of a library share their arrays
-def random(library: str, sizes: tuple, swapped: bool, dtype: str, device: str) -> list:
+def _random_arrays(library: str, sizes: tuple, swapped: bool, dtype: str, device: str) -> list:
     """Standard normal arrays of the library, the same in each; ``swapped``: (batch, length, heads, size)."""
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(size, dtype=np.float32) for size in sizes]
-    return [to(library, x.swapaxes(1, 2) if swapped else x, dtype, device) for x in arrays]
+    return [_from_numpy(library, x.swapaxes(1, 2) if swapped else x, dtype, device) for x in arrays]
 
 
-def to(library: str, x: np.ndarray, dtype: str, device: str) -> Any:
-    """A NumPy array as one of the library."""
+def _from_numpy(library: str, x: np.ndarray, dtype: str, device: str) -> Any:
+    """Convert a NumPy array to one of the library."""
     if library == "torch":
         import torch
 
@@ -126,7 +126,7 @@ def to(library: str, x: np.ndarray, dtype: str, device: str) -> Any:
     return x.astype(dtype)
 
 
-def products(library: str, setting: Setting) -> Callable[[], object]:
+def _products(library: str, setting: Setting) -> Callable[[], object]:
     """One square matrix product; NumPy, which computes attention on half precision in float32, takes that."""
     dtype = "float32" if library == "numpy" and setting.dtype != "float64" else setting.dtype
     matmul, _ = hardware.operations(library, dtype)
@@ -141,5 +141,5 @@ def products(library: str, setting: Setting) -> Callable[[], object]:
 
 
 def flops(contestant: Contestant, setting: Setting) -> int:
-    """What a contestant computes, in floating-point operations of matrix products."""
+    """Operations of the matrix products that a contestant computes."""
     return 2 * PRODUCT[setting.device] ** 3 if contestant.method == "products" else setting.flops

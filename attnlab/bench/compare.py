@@ -15,8 +15,8 @@ LONGEST = 4096  # up to here extra memory is measured unasked: it takes two more
 
 def print_tables(settings: Sequence[Setting], options: argparse.Namespace) -> None:
     """Measure and print every setting; then write what was asked for."""
-    print(f"{table.machine(options.device)}\n{table.versions()}\n")
-    found = [row for setting in settings for row in measure_setting(setting, options)]
+    print(f"{table.describe_machine(options.device)}\n{table.describe_versions()}\n")
+    found = [row for setting in settings for row in _measure_setting(setting, options)]
     if options.csv:
         table.write_csv(found, options.csv)
     if options.plot:
@@ -25,7 +25,7 @@ def print_tables(settings: Sequence[Setting], options: argparse.Namespace) -> No
         plot.save(plot.ratios(found), options.plot)
 
 
-def measure_setting(setting: Setting, options: argparse.Namespace) -> list[table.Row]:
+def _measure_setting(setting: Setting, options: argparse.Namespace) -> list[table.Row]:
     """Measure one setting and print its table, notes below it."""
     found, notes = contestants(setting, options.libraries, options.methods)
     calls = {c.name: prepare(c, setting) for c in found}
@@ -34,18 +34,18 @@ def measure_setting(setting: Setting, options: argparse.Namespace) -> list[table
     found = [c for c in found if c.name in taken]
     wanted = setting.keys <= LONGEST if options.memory is None else options.memory
     notes |= {} if wanted else {"extra memory": f"not measured beyond M = {LONGEST} unless --memory asks for it"}
-    rows = table.rows(setting, found, taken, measure_memory(setting, found) if wanted else {})
-    loud = noise(taken, yardsticks(found))
-    print("\n".join([*table.table(rows), *table.remarks(notes), *([loud] if loud else []), ""]), flush=True)
+    rows = table.make_rows(setting, found, taken, _measure_memory(setting, found) if wanted else {})
+    loud = noise(taken, _yardsticks(found))
+    print("\n".join([*table.format_rows(rows), *table.remarks(notes), *([loud] if loud else []), ""]), flush=True)
     return rows
 
 
-def measure_memory(setting: Setting, found: Sequence[Contestant]) -> dict[str, int]:
-    """Extra bytes of each contestant but the products."""
+def _measure_memory(setting: Setting, found: Sequence[Contestant]) -> dict[str, int]:
+    """Extra bytes of each contestant by its name; the products need none."""
     measured = [c for c in found if c.method != "products"]
     return dict(zip([c.name for c in measured], extra_memory([(c, setting) for c in measured])))
 
 
-def yardsticks(found: Sequence[Contestant]) -> list[str]:
-    """The contestants with which the others are compared."""
+def _yardsticks(found: Sequence[Contestant]) -> list[str]:
+    """Names of the contestants with which the others are compared."""
     return [c.name for c in found if c == UNIT or c.method == "products"]

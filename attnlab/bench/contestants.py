@@ -37,7 +37,7 @@ class Contestant:
 
     @property
     def name(self) -> str:
-        """Such as "jax tiled"."""
+        """Library and method, such as "jax tiled"."""
         return f"{self.library} {self.method}"
 
 
@@ -49,7 +49,7 @@ def contestants(
 ) -> tuple[list[Contestant], dict[str, str]]:
     """Those who take part, the unit and the products always among them; and why others do not, by name.
 
-    Products come first: they settle the library at the start of a round, whatever the length. What takes very long
+    Products come first: their first call warms up the library's threads, whatever the length. What takes very long
     or does not fit into memory takes part only where ``methods`` names it.
     """
     present, notes = available(setting.device, libraries or ORDER)
@@ -61,7 +61,7 @@ def contestants(
             contestant = Contestant(library, method)
             if contestant == UNIT or method in (methods or everyone):
                 reason = None if methods else unfit(method, setting)
-                reason = reason or no_gradient(contestant, setting)
+                reason = reason or _no_gradient(contestant, setting)
                 notes |= {contestant.name: reason} if reason else {}
                 found += [] if reason else [contestant]
     return found, notes
@@ -82,7 +82,7 @@ def available(device: str, libraries: Sequence[str]) -> tuple[list[str], dict[st
 
 
 def methods_of(library: str, device: str) -> tuple[str, ...]:
-    """All that a library has, its own function first."""
+    """Methods of a library on a device, its own function first."""
     if device == "cpu":
         return *OWN[library], *METHODS
     return *OWN[library], *(SDPA if library == "torch" else ()), *METHODS, KERNELS[library]
@@ -99,7 +99,7 @@ def unfit(method: str, setting: Setting) -> str | None:
     return None
 
 
-def no_gradient(contestant: Contestant, setting: Setting) -> str | None:
+def _no_gradient(contestant: Contestant, setting: Setting) -> str | None:
     """NumPy has no automatic differentiation: tiled alone has a backward pass."""
     if setting.gradient and contestant.library == "numpy" and contestant.method != "tiled":
         return "no gradient in NumPy"

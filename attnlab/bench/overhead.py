@@ -33,22 +33,22 @@ def small_calls(libraries: Sequence[str], setting: Setting) -> dict[str, Callabl
     found = {}
     for library in libraries:
         *arrays, _ = inputs(Contestant(library, "tiled"), setting)
-        functions = {f"{library} tiled": tiled_attention, f"{library} arithmetic": written_out(library)}
+        functions = {f"{library} tiled": tiled_attention, f"{library} arithmetic": _written_out(library)}
         if library == UNIT.library:
             from torch.nn.functional import scaled_dot_product_attention
 
             functions[UNIT.name] = scaled_dot_product_attention
         for name, function in functions.items():
-            found[name] = compiled(function, arrays) if library == "jax" else bound(function, arrays)
+            found[name] = _compiled(function, arrays) if library == "jax" else _bound(function, arrays)
     return found
 
 
-def bound(function: Callable, arrays: Sequence[Any]) -> Callable[[], object]:
+def _bound(function: Callable, arrays: Sequence[Any]) -> Callable[[], object]:
     """A call without arguments."""
     return lambda: function(*arrays)
 
 
-def compiled(function: Callable, arrays: Sequence[Any]) -> Callable[[], object]:
+def _compiled(function: Callable, arrays: Sequence[Any]) -> Callable[[], object]:
     """A call without arguments of the compiled function, which ends when the result is there."""
     import jax
 
@@ -56,7 +56,7 @@ def compiled(function: Callable, arrays: Sequence[Any]) -> Callable[[], object]:
     return lambda: function(*arrays).block_until_ready()
 
 
-def written_out(library: str) -> Callable[[Any, Any, Any], Any]:
+def _written_out(library: str) -> Callable[[Any, Any, Any], Any]:
     """Safe attention of query, key and value in six operations of the library."""
     xp = importlib.import_module("jax.numpy" if library == "jax" else library)
 

@@ -25,10 +25,11 @@ def ratios(found: Sequence[Row]) -> Figure:
         sharey="row", squeeze=False,
     )  # fmt: skip
     for line, setting in zip(grid, settings):
-        ends = [panel(axes, [row for row in found if family(row) == setting and row.contestant.library == library])
+        rows = [row for row in found if family(row) == setting]
+        ends = [_draw_panel(axes, [row for row in rows if row.contestant.library == library])
                 for axes, library in zip(line, libraries)]
         for axes, library, names in zip(line, libraries, ends):
-            label(axes, names)  # only now, when all panels agree on the height of their axis
+            _label_ends(axes, names)  # only now, when all panels agree on the height of their axis
             axes.set_title(f"{LIBRARIES[library]}, {setting.work}", loc="left")
         line[0].set_ylabel(f"time ÷ sdpa\n{describe(setting)}")
     for axes in grid[-1]:
@@ -37,17 +38,17 @@ def ratios(found: Sequence[Row]) -> Figure:
 
 
 def family(row: Row) -> Setting:
-    """The setting but for its length: of the keys, where their number is given."""
+    """The setting of a row without its length: that of the keys, where their number is given."""
     return dataclasses.replace(row.setting, **({"n": 1} if row.setting.m is None else {"m": 1}))
 
 
 def describe(setting: Setting) -> str:
-    """The setting but for length and pass, in two lines."""
+    """A setting without length and pass, in two lines."""
     return str(setting).replace(f"{setting.work}, {setting.lengths}, ", "").replace(", ", "\n", 1)
 
 
-def panel(axes: Axes, found: Sequence[Row]) -> dict[str, tuple[int, float]]:
-    """The contestants of one library in one setting; where their lines end."""
+def _draw_panel(axes: Axes, found: Sequence[Row]) -> dict[str, tuple[int, float]]:
+    """Draw the contestants of one library in one setting; returns where their lines end."""
     ends = {}
     for method in dict.fromkeys(row.contestant.method for row in found):
         line = {row.setting.keys: row.ratio for row in found if row.contestant.method == method}
@@ -68,7 +69,7 @@ def panel(axes: Axes, found: Sequence[Row]) -> dict[str, tuple[int, float]]:
     return ends
 
 
-def label(axes: Axes, ends: Mapping[str, tuple[int, float]]) -> None:
+def _label_ends(axes: Axes, ends: Mapping[str, tuple[int, float]]) -> None:
     """Names at the ends of lines, kept apart where the lines end together."""
     low, high = axes.get_ylim()
     apart, height = (high / low) ** (1 / 18), 0.0

@@ -36,7 +36,7 @@ class Setting:
 
     @property
     def work(self) -> str:
-        """What is timed."""
+        """The pass that is timed: "forward" or "forward+backward"."""
         return "forward+backward" if self.gradient else "forward"
 
     @property
@@ -51,7 +51,7 @@ class Setting:
 
     @property
     def band(self) -> Band:
-        """What causal and window leave visible."""
+        """Pairs of queries and keys that causal and window leave visible."""
         return make_band(self.n, self.keys, self.causal, self.window)
 
     @property

@@ -35,11 +35,11 @@ class Row:
     extra: int | None
 
 
-def rows(
+def make_rows(
     setting: Setting, found: Sequence[Contestant], taken: Mapping[str, Sequence[float]],
     extra: Mapping[str, int],
 ) -> list[Row]:
-    """The contestants that were timed, by their medians."""
+    """Rows of the contestants that were timed, by their medians."""
     times = {c: statistics.median(taken[c.name]) for c in found if c.name in taken}
     rates = {c: flops(c, setting) / time for c, time in times.items()}
     result = []
@@ -54,7 +54,7 @@ def rows(
     return result
 
 
-def table(found: Sequence[Row]) -> Iterator[str]:
+def format_rows(found: Sequence[Row]) -> Iterator[str]:
     """Lines to print for one setting, the contestants of a library together."""
     unit, scale = ("TFLOP/s", 1e12) if found[0].setting.device == "cuda" else ("GFLOP/s", 1e9)
     yield str(found[0].setting)
@@ -82,14 +82,14 @@ def write_csv(found: Sequence[Row], path: Path) -> None:
     """One row a contestant and setting, below comments that say when and on what it was measured."""
     with path.open("w", encoding="utf-8", newline="") as file:
         file.write(f"# python -m attnlab.bench, {datetime.date.today().isoformat()}\n")
-        file.write(f"# {machine(found[0].setting.device)}\n")
-        file.write(f"# {versions()}\n")
-        writer = csv.DictWriter(file, list(record(found[0])))
+        file.write(f"# {describe_machine(found[0].setting.device)}\n")
+        file.write(f"# {describe_versions()}\n")
+        writer = csv.DictWriter(file, list(csv_record(found[0])))
         writer.writeheader()
-        writer.writerows(record(row) for row in found)
+        writer.writerows(csv_record(row) for row in found)
 
 
-def record(row: Row) -> dict[str, object]:
+def csv_record(row: Row) -> dict[str, object]:
     """A row of the CSV: what ran, the setting, the numbers; nothing where there is none."""
     setting = {**asdict(row.setting), "pass": row.setting.work}
     del setting["gradient"]
@@ -103,14 +103,14 @@ def record(row: Row) -> dict[str, object]:
     return {"library": row.contestant.library, "method": row.contestant.method, **setting, **numbers}
 
 
-def machine(device: str) -> str:
-    """The kind of machine: processor, cores that this process may use, memory, GPU."""
+def describe_machine(device: str) -> str:
+    """Processor, cores that this process may use, memory, system and GPU, as one line."""
     model = platform.processor() or platform.machine()
     information = Path("/proc/cpuinfo")
     if information.exists():
         lines = information.read_text(encoding="utf-8").splitlines()
         model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
-    text = f"{model}, {cores()} cores, {hardware.memory_size() / 2**30:.0f} GiB, {platform.system()}"
+    text = f"{model}, {_usable_cores()} cores, {hardware.memory_size() / 2**30:.0f} GiB, {platform.system()}"
     if device == "cuda":
         import torch
 
@@ -118,13 +118,13 @@ def machine(device: str) -> str:
     return text
 
 
-def cores() -> int:
-    """Those that this process may use."""
+def _usable_cores() -> int:
+    """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def versions() -> str:
-    """Of Python and the libraries."""
+def describe_versions() -> str:
+    """Versions of Python and the libraries, as one line."""
     found = [f"Python {platform.python_version()}"]
     for name in LIBRARIES:
         try:

@@ -69,7 +69,7 @@ def print_verdicts(lengths: Sequence[int], rounds: int | None, seconds: float | 
     """Measure everything and print the verdicts."""
     for n in lengths:
         for gradient in (False, True):
-            taken, failed = interleave(calls(n, gradient), rounds, seconds)
+            taken, failed = interleave(timed_calls(n, gradient), rounds, seconds)
             if failed:
                 raise RuntimeError(f"these contestants failed: {failed}")
             times = {name: statistics.median(values) for name, values in taken.items()}
@@ -78,24 +78,24 @@ def print_verdicts(lengths: Sequence[int], rounds: int | None, seconds: float | 
             loud = noise(taken, [name for name in taken if name == UNIT.name or name.endswith("products")])
             print(*judge(times, n, gradient), *([loud] if loud else []), "", sep="\n", flush=True)
     print("Extra memory, in units of block_q · block_k · heads numbers; equal but for lse, with the gradient also D")
-    print(*memory(lengths), sep="\n")
+    print(*memory_verdicts(lengths), sep="\n")
 
 
-def calls(n: int, gradient: bool) -> dict[str, Callable[[], object]]:
+def timed_calls(n: int, gradient: bool) -> dict[str, Callable[[], object]]:
     """What the targets of one length and pass compare, and the products."""
     plain = Setting(n, gradient=gradient)
     wanted = [t for t in TARGETS if t.gradient == gradient and t.at in (None, n)]
     names = {name for t in wanted for name in (t.what, t.unit)} | {f"{x} products" for x in ORDER}
     found = {}
-    for name in sorted(names, key=order):
+    for name in sorted(names, key=_rank):
         contestant, _, variant = name.partition(", ")
         setting = dataclasses.replace(plain, **VARIANTS.get(variant, {}))
         found[name] = prepare(Contestant(*contestant.split(" ")), setting)
     return found
 
 
-def order(name: str) -> tuple[int, bool, str]:
-    """Libraries together, products first, for they settle the library."""
+def _rank(name: str) -> tuple[int, bool, str]:
+    """Sort key: libraries together, products first, because their first call warms up the library's threads."""
     library, method = name.split(" ", 1)
     return ORDER.index(library), method != "products", method
 
@@ -117,7 +117,7 @@ def judge(times: Mapping[str, float], n: int, gradient: bool) -> list[Verdict]:
     return found
 
 
-def memory(lengths: Sequence[int]) -> list[Verdict]:
+def memory_verdicts(lengths: Sequence[int]) -> list[Verdict]:
     """Extra memory of tiled at two lengths or more."""
     lengths = sorted(lengths) if len(lengths) > 1 else [lengths[0] // 2, lengths[0]]
     plan = {

@@ -42,12 +42,12 @@ def interleave(
     still spinning, slow the next one down: seen to cost 25 ms after NumPy, half of a call at N = 2048.
     """
     with tqdm(total=(1 + (rounds or FEWEST)) * len(calls), disable=None, leave=False) as bar:
-        failed = warm_up(calls, bar)
+        failed = _warm_up(calls, bar)
         calls = {name: call for name, call in calls.items() if name not in failed}
         taken: dict[str, list[float]] = {name: [] for name in calls}
         turn, wanted, start = 0, rounds, time.perf_counter()
         while turn < (wanted or 1):
-            one_round(calls, taken, bar, settle)
+            _one_round(calls, taken, bar, settle)
             turn += 1
             if wanted is None:
                 wanted = min(max(round(seconds / (time.perf_counter() - start)), FEWEST), MOST)
@@ -55,7 +55,7 @@ def interleave(
     return taken, failed
 
 
-def warm_up(calls: Mapping[str, Call], bar: tqdm) -> dict[str, str]:
+def _warm_up(calls: Mapping[str, Call], bar: tqdm) -> dict[str, str]:
     """Call everything once; the first line of what was raised, by name."""
     failed = {}
     for name, call in calls.items():
@@ -68,19 +68,19 @@ def warm_up(calls: Mapping[str, Call], bar: tqdm) -> dict[str, str]:
     return failed
 
 
-def one_round(calls: Mapping[str, Call], taken: dict[str, list[float]], bar: tqdm, settle: bool) -> None:
+def _one_round(calls: Mapping[str, Call], taken: dict[str, list[float]], bar: tqdm, settle: bool) -> None:
     """Time each call once."""
     library = ""
     for name, call in calls.items():
         bar.set_description(name)
         if settle and name.partition(" ")[0] != library:
             library = name.partition(" ")[0]
-            seconds_of(call, SETTLE)
-        taken[name].append(seconds_of(call, SHORT if settle else 0))
+            _seconds_of(call, SETTLE)
+        taken[name].append(_seconds_of(call, SHORT if settle else 0))
         bar.update()
 
 
-def seconds_of(call: Call, least: float | int) -> float:
+def _seconds_of(call: Call, least: float | int) -> float:
     """Seconds of a call; the median if several fit into ``least``."""
     taken, begin = [], time.perf_counter()
     while not taken or time.perf_counter() - begin < least:

@@ -48,7 +48,7 @@ def find(name: str) -> Exercise:
     raise ValueError(f"no exercise is called {name!r}; there are {', '.join(names())}")
 
 
-def asked(function: Callable, name: str | None) -> Exercise:
+def _asked(function: Callable, name: str | None) -> Exercise:
     """The exercise that a call is about: the one called ``name``, or else like the function."""
     if not callable(function):
         raise TypeError(f"give the function itself, without quotes and without calling it; got {repr(function)[:100]}")
@@ -60,7 +60,7 @@ def asked(function: Callable, name: str | None) -> Exercise:
 
 def answer(function: Callable, name: str | None = None) -> None:
     """Check an answer and show what was found. Under nbgrader a missing or wrong answer is an AssertionError."""
-    exercise = asked(function, name)
+    exercise = _asked(function, name)
     verdict = _verdicts[exercise.name] = examine(exercise, function)
     show(verdict.text, verdict.html())
     if os.environ.get("NBGRADER_EXECUTION"):
@@ -69,7 +69,7 @@ def answer(function: Callable, name: str | None = None) -> None:
 
 def use(function: Callable, name: str | None = None) -> Callable:
     """``function`` if it is right, otherwise the course's own, so that later cells work either way."""
-    exercise = asked(function, name)
+    exercise = _asked(function, name)
     verdict = examine(exercise, function)
     right = verdict.state == "right"
     print(f"{exercise.name}: using {'yours' if right else f'the one of the course, as yours is {verdict.state}'}.")

@@ -12,7 +12,7 @@ TOLERANCE = {"float64": 1e-6, "float32": 2e-5, "float16": 5e-3, "bfloat16": 4e-2
 
 
 def tolerance(case: Case) -> float:
-    """The tolerance of a case."""
+    """The largest relative difference that passes, by the least precise dtype among the arrays of a case."""
     dtypes = [x.dtype.name for x in case.args if isinstance(x, np.ndarray)]
     return max((TOLERANCE[d] for d in dtypes if d in TOLERANCE), default=TOLERANCE["float64"])
 
@@ -22,11 +22,11 @@ def agree(a: Outcome, b: Outcome, within: float) -> bool:
     if a.kind or b.kind:
         return a.kind == b.kind
     return a.arrays.keys() == b.arrays.keys() and all(
-        x.shape == b.arrays[name].shape and close(x, b.arrays[name], within) for name, x in a.arrays.items()
+        x.shape == b.arrays[name].shape and _close(x, b.arrays[name], within) for name, x in a.arrays.items()
     )
 
 
-def close(found: np.ndarray, wanted: np.ndarray, within: float) -> bool:
+def _close(found: np.ndarray, wanted: np.ndarray, within: float) -> bool:
     """Equal up to ``within`` times the largest finite number wanted; whole numbers and booleans exactly."""
     if wanted.dtype.kind in "biu":
         return bool(np.array_equal(found, wanted))
@@ -40,11 +40,11 @@ def difference(found: Outcome, wanted: Outcome, case: Case, dtype: bool) -> str 
     if found.problem:
         return found.problem
     if len(found.arrays) != len(wanted.arrays) and len(wanted.arrays) > 1:
-        regroup(found, wanted)
+        _regroup(found, wanted)
     if found.arrays.keys() != wanted.arrays.keys():
-        return f"expected {count(wanted)}, got {count(found)}"
+        return f"expected {_count_results(wanted)}, got {_count_results(found)}"
     for name, want in wanted.arrays.items():
-        problem = array_difference(found.arrays[name], want, tolerance(case), dtype)
+        problem = _array_difference(found.arrays[name], want, tolerance(case), dtype)
         if problem:
             if name.startswith("gradient") and not found.arrays[name].any():
                 problem += "\n  No gradient arrives: is something detached, or computed outside of the library?"
@@ -52,7 +52,7 @@ def difference(found: Outcome, wanted: Outcome, case: Case, dtype: bool) -> str 
     return None
 
 
-def regroup(found: Outcome, wanted: Outcome) -> None:
+def _regroup(found: Outcome, wanted: Outcome) -> None:
     """Read a list or an array as the tuple that was asked for, if it has as many items."""
     parts = [name for name in wanted.arrays if name.startswith("part ")]
     whole = found.arrays.get("")
@@ -61,25 +61,25 @@ def regroup(found: Outcome, wanted: Outcome) -> None:
         found.arrays = dict(zip(parts, map(np.asarray, whole))) | found.arrays
 
 
-def count(outcome: Outcome) -> str:
+def _count_results(outcome: Outcome) -> str:
     """How many things a function returned."""
     parts = sum(not name.startswith("gradient") for name in outcome.arrays)
     return "one result" if parts == 1 else f"a tuple of {parts}"
 
 
-def array_difference(found: np.ndarray, wanted: np.ndarray, within: float, dtype: bool) -> str | None:
+def _array_difference(found: np.ndarray, wanted: np.ndarray, within: float, dtype: bool) -> str | None:
     """None if ``found`` is ``wanted``; otherwise how it differs."""
     if found.shape != wanted.shape:
         return f"expected shape {wanted.shape}, got {found.shape}"
     kinds = {"b": "b", "i": "iu", "u": "iu"}.get(wanted.dtype.kind, "fiuV")
     if found.dtype.kind not in kinds or (dtype and found.dtype != wanted.dtype):
         return f"expected dtype {wanted.dtype}, got {found.dtype}"
-    if close(found, wanted, within):
+    if _close(found, wanted, within):
         return None
-    return f"expected {text(wanted)}\n  got      {text(found)}"
+    return f"expected {_format_array(wanted)}\n  got      {_format_array(found)}"
 
 
-def text(x: Any, indent: int = 11) -> str:
+def _format_array(x: Any, indent: int = 11) -> str:
     """A small array, its further lines indented, or the beginning of a large one."""
     x = np.asarray(x)
     x = x.astype(int) if x.dtype.kind == "b" else x.astype(float) if x.dtype.name == "bfloat16" else x
@@ -94,4 +94,5 @@ def arguments(exercise: Exercise, case: Case) -> list[str]:
     names = parameters(exercise)
     pairs = zip(names, case.args)
     width = max(len(name) for name in names)
-    return [f"  {name:<{width}} = {text(x, width + 5) if isinstance(x, np.ndarray) else x}" for name, x in pairs]
+    shown = ((name, _format_array(x, width + 5) if isinstance(x, np.ndarray) else x) for name, x in pairs)
+    return [f"  {name:<{width}} = {x}" for name, x in shown]

@@ -33,10 +33,10 @@ def examine(exercise: Exercise, answer: Callable) -> Verdict:
         if found.kind == "TimeUp":
             break
     if first is not None:
-        known = diagnose(exercise, cases, outcomes)
-        return wrong(exercise, *first, known.say if known else "")
+        known = _diagnose(exercise, cases, outcomes)
+        return _verdict_of_failure(exercise, *first, known.say if known else "")
     for cost in exercise.costs:
-        said = too_expensive(exercise, cost, answer, library)
+        said = _too_expensive(exercise, cost, answer, library)
         if said:
             return Verdict("wrong", f"{name}: right values, but too expensive.", said)
     where = "" if library == exercise.library else f" ({LIBRARIES[library]})"
@@ -51,25 +51,25 @@ def judge(exercise: Exercise, found: Outcome, case: Case) -> str | None:
     return difference(found, outcome(exercise, exercise.reference, case), case, exercise.dtype)
 
 
-def diagnose(exercise: Exercise, cases: list[Case], outcomes: list[Outcome]) -> Mistake | None:
+def _diagnose(exercise: Exercise, cases: list[Case], outcomes: list[Outcome]) -> Mistake | None:
     """The mistake whose wrong implementation does the same as the answer in all cases."""
     if len(outcomes) < len(cases):
         return None
     for mistake in exercise.mistakes:
         for function in mistake.wrong:
-            if same_in_all(exercise, function, cases, outcomes):
+            if _same_in_all(exercise, function, cases, outcomes):
                 return mistake
     return None
 
 
-def same_in_all(exercise: Exercise, function: Callable, cases: list[Case], outcomes: list[Outcome]) -> bool:
+def _same_in_all(exercise: Exercise, function: Callable, cases: list[Case], outcomes: list[Outcome]) -> bool:
     """Whether ``function`` has these outcomes."""
     return all(
         agree(found, outcome(exercise, function, case), tolerance(case)) for case, found in zip(cases, outcomes)
     )
 
 
-def too_expensive(exercise: Exercise, cost: Cost, answer: Callable, library: str) -> str:
+def _too_expensive(exercise: Exercise, cost: Cost, answer: Callable, library: str) -> str:
     """What to say of an answer that costs more than it may; empty if it does not."""
     done = call(cost.measure, (answer, library), SECONDS[library])
     if done.error is not None:
@@ -79,18 +79,18 @@ def too_expensive(exercise: Exercise, cost: Cost, answer: Callable, library: str
     said = cost.say.format(found=done.result, limit=cost.limit)
     for mistake in exercise.mistakes:
         for function in mistake.wrong:
-            if alike(exercise, cost, function, done.result):
+            if _alike(exercise, cost, function, done.result):
                 return f"{mistake.say} ({said})"
     return said
 
 
-def alike(exercise: Exercise, cost: Cost, function: Callable, found: float) -> bool:
+def _alike(exercise: Exercise, cost: Cost, function: Callable, found: float) -> bool:
     """Whether a wrong function has right values and costs as much."""
     right = not any(judge(exercise, outcome(exercise, function, case), case) for case in exercise.cases())
     return right and abs(cost.measure(function, library_of(function, exercise.library)) - found) <= ALIKE * found
 
 
-def wrong(exercise: Exercise, case: Case, found: Outcome, problem: str, say: str) -> Verdict:
+def _verdict_of_failure(exercise: Exercise, case: Case, found: Outcome, problem: str, say: str) -> Verdict:
     """The verdict on an answer that fails in ``case``."""
     seen = f"{'Seen on' if say else 'Smallest input that fails'}: {case.label}"
     printed = [f"It printed: {found.printed.strip()[:300]}"] if found.printed.strip() else []

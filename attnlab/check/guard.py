@@ -27,7 +27,7 @@ class TimeUp(BaseException):
 
 
 class Watch:
-    """Counts the seconds that a function computes; of those that it waits, one in ``PATIENCE``."""
+    """A clock for time limits: processor seconds, but at least wall seconds / PATIENCE, so that sleep runs out, too."""
 
     def __init__(self) -> None:
         self.wall, self.cpu = time.perf_counter(), time.process_time()
@@ -57,7 +57,7 @@ def call(function: Callable, args: tuple, seconds: float) -> Called:
     try:
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with np.errstate(all="ignore"), limit(seconds, watch):
+            with np.errstate(all="ignore"), _limit(seconds, watch):
                 done.result = function(*args)
     except KeyboardInterrupt:
         raise
@@ -68,7 +68,7 @@ def call(function: Callable, args: tuple, seconds: float) -> Called:
 
 
 @contextlib.contextmanager
-def limit(seconds: float, watch: Watch) -> Iterator[None]:
+def _limit(seconds: float, watch: Watch) -> Iterator[None]:
     """Raise TimeUp inside the block once ``watch`` has counted ``seconds``, and again for as long as it goes on.
 
     ``while True: try: ... except: pass`` catches each of them, so the learner's next line is made to raise one, too.
@@ -80,9 +80,9 @@ def limit(seconds: float, watch: Watch) -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         if watch.seconds() < seconds:
             return
-        for own in learners_frames(frame):
-            own.f_trace = raise_at_line
-        sys.settrace(raise_at_line)
+        for own in _learners_frames(frame):
+            own.f_trace = _raise_at_line
+        sys.settrace(_raise_at_line)
         raise TimeUp
 
     before, tracer = signal.signal(signal.SIGALRM, stop), sys.gettrace()
@@ -95,14 +95,14 @@ def limit(seconds: float, watch: Watch) -> Iterator[None]:
         sys.settrace(tracer)
 
 
-def raise_at_line(frame: FrameType, event: str, arg: Any) -> Callable | None:
+def _raise_at_line(frame: FrameType, event: str, arg: Any) -> Callable | None:
     """A trace function: the next line, which is the one after the exception was caught, raises TimeUp."""
     if event == "line":
         raise TimeUp
-    return None if event == "call" else raise_at_line
+    return None if event == "call" else _raise_at_line
 
 
-def learners_frames(frame: FrameType | None) -> list[FrameType]:
+def _learners_frames(frame: FrameType | None) -> list[FrameType]:
     """The running calls of the learner's own functions: those that share their globals with the one called by us."""
     frames = []
     while frame is not None and not frame.f_globals.get("__name__", "").startswith("attnlab.check."):
@@ -118,7 +118,6 @@ class Printed(io.TextIOBase):
         self.start = ""
 
     def writable(self) -> bool:
-        """True."""
         return True
 
     def write(self, text: str) -> int:
@@ -128,7 +127,7 @@ class Printed(io.TextIOBase):
         return len(text)
 
 
-def words_of(error: BaseException) -> str:
+def _words_of(error: BaseException) -> str:
     """What an error says; some cannot say it."""
     try:
         return str(error)
@@ -145,7 +144,7 @@ def explain(error: BaseException, function: Callable, seconds: float) -> str:
     elif isinstance(error, RecursionError):
         message = "RecursionError: it calls itself without end."
     else:
-        message = f"{type(error).__name__}: {words_of(error)[:500]}"
+        message = f"{type(error).__name__}: {_words_of(error)[:500]}"
     own = python_function(function)
     if own is None:
         return message

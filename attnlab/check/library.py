@@ -26,11 +26,11 @@ def library_of(function: Callable, default: str) -> str:
         f = python_function(todo.pop())
         if f is not None and id(f) not in seen:
             seen.add(id(f))
-            for thing in named(f):
+            for thing in _named(f):
                 if isinstance(thing, types.FunctionType) and thing.__module__ == f.__module__:
                     todo.append(thing)
                 else:
-                    found |= {root(thing)} & LIBRARIES.keys()
+                    found |= {_root(thing)} & LIBRARIES.keys()
     found = found - {"numpy"} or found
     return found.pop() if len(found) == 1 else default
 
@@ -46,7 +46,7 @@ def python_function(function: Any) -> types.FunctionType | None:
     return method if isinstance(method, types.FunctionType) else None
 
 
-def named(f: types.FunctionType) -> Iterator[Any]:
+def _named(f: types.FunctionType) -> Iterator[Any]:
     """What the code of a function, and of the functions inside it, refers to."""
     for cell in f.__closure__ or ():
         with contextlib.suppress(ValueError):  # nothing is assigned yet
@@ -59,7 +59,7 @@ def named(f: types.FunctionType) -> Iterator[Any]:
                 yield f.__globals__.get(step.argval, step.argval)
 
 
-def root(thing: Any) -> str:
+def _root(thing: Any) -> str:
     """The package that something comes from; for a bare name, as in an import inside a function, its own first part."""
     if isinstance(thing, str):
         return thing.split(".")[0]
@@ -73,7 +73,7 @@ def given(args: Any, library: str) -> Any:
         return Stream(lambda: (given(item, library) for item in args.make()))
     if isinstance(args, tuple | list):
         return type(args)(given(x, library) for x in args)
-    return array(args, library) if isinstance(args, np.ndarray) else copy.deepcopy(args)
+    return _array(args, library) if isinstance(args, np.ndarray) else copy.deepcopy(args)
 
 
 def precise(library: str) -> contextlib.AbstractContextManager:
@@ -85,7 +85,7 @@ def precise(library: str) -> contextlib.AbstractContextManager:
     return contextlib.nullcontext()
 
 
-def array(x: np.ndarray, library: str) -> Any:
+def _array(x: np.ndarray, library: str) -> Any:
     """A copy of ``x`` in ``library``."""
     if library == "torch":
         import torch

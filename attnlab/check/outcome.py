@@ -38,7 +38,7 @@ def outcome(exercise: Exercise, function: Callable, case: Case, seconds: float =
     library = library_of(function, exercise.library)
     if exercise.gradients and library == "numpy":
         return Outcome(problem="NumPy has no gradients: write this answer in PyTorch or JAX.", kind="library")
-    done = call(evaluate, (function, case.args, exercise.gradients, library), seconds)
+    done = call(_evaluate, (function, case.args, exercise.gradients, library), seconds)
     if isinstance(done.error, NotAttempted) or (isinstance(done.error, NotImplementedError) and not done.error.args):
         raise NotAttempted  # a stub says nothing; a library says what it has not implemented
     if done.error is not None:
@@ -48,18 +48,21 @@ def outcome(exercise: Exercise, function: Callable, case: Case, seconds: float =
     found = Outcome(result=result, printed=done.printed, seconds=done.seconds)
     if any(isinstance(x, Stream) and x.again for x in args):
         found.problem, found.kind = "your function reads the stream a second time; it flows by only once.", "stream"
-    elif not all(same(a, b) for a, b in zip(args, case.args)):
+    elif not all(_unchanged(a, b) for a, b in zip(args, case.args)):
         found.problem, found.kind = "your function changes its inputs; work on a copy.", "inputs"
     else:
         try:
-            found.arrays = {**named_parts(exercise, result, args), **named_gradients(exercise, gradients)}
+            found.arrays = {**_named_parts(exercise, result, args), **_named_gradients(exercise, gradients)}
         except TypeError as error:
             found.problem, found.kind = str(error), "type"
     return found
 
 
-def evaluate(function: Callable, args: tuple, gradients: tuple[int, ...], library: str) -> tuple[tuple, Any, tuple]:
-    """Fresh arguments, the result, and its gradients by some of them for a fixed linear function of the result."""
+def _evaluate(function: Callable, args: tuple, gradients: tuple[int, ...], library: str) -> tuple[tuple, Any, tuple]:
+    """Call the function on fresh arguments; returns those, the result and gradients.
+
+    Gradients are those of Σ weight · result by the arguments that the exercise names.
+    """
     with precise(library):
         args = given(args, library)
         result, found = evaluate_on(function, args, gradients, library)
@@ -71,51 +74,51 @@ def evaluate(function: Callable, args: tuple, gradients: tuple[int, ...], librar
 
 
 def evaluate_on(function: Callable, args: tuple, gradients: tuple[int, ...], library: str) -> tuple[Any, tuple]:
-    """:func:`evaluate` on arguments that are in ``library`` already."""
+    """:func:`_evaluate` on arguments that are in ``library`` already."""
     if not gradients:
-        return attempted(function(*args)), ()
-    return {"jax": with_jax, "torch": with_torch}[library](function, args, gradients)
+        return _refuse_stub(function(*args)), ()
+    return {"jax": _with_jax, "torch": _with_torch}[library](function, args, gradients)
 
 
-def attempted(result: Any) -> Any:
+def _refuse_stub(result: Any) -> Any:
     """``result``, unless it is the ``...`` of a stub."""
     if result is ...:
         raise NotAttempted
     return result
 
 
-def with_jax(function: Callable, args: tuple, gradients: tuple[int, ...]) -> tuple[Any, tuple]:
-    """See :func:`evaluate`; a gradient is taken by jax.vjp."""
+def _with_jax(function: Callable, args: tuple, gradients: tuple[int, ...]) -> tuple[Any, tuple]:
+    """See :func:`_evaluate`; a gradient is taken by jax.vjp."""
     import jax
 
     def of(*chosen: Any) -> Any:
         values = dict(zip(gradients, chosen))
-        return attempted(function(*(values.get(i, x) for i, x in enumerate(args))))
+        return _refuse_stub(function(*(values.get(i, x) for i, x in enumerate(args))))
 
     result, pull = jax.vjp(of, *(args[i] for i in gradients))
-    weights = jax.tree.map(lambda x: jax.numpy.asarray(weight(x.shape), x.dtype), result)
+    weights = jax.tree.map(lambda x: jax.numpy.asarray(_weights(x.shape), x.dtype), result)
     return result, pull(weights)
 
 
-def with_torch(function: Callable, args: tuple, gradients: tuple[int, ...]) -> tuple[Any, tuple]:
-    """See :func:`evaluate`; where the result does not depend on an argument, its gradient is 0."""
+def _with_torch(function: Callable, args: tuple, gradients: tuple[int, ...]) -> tuple[Any, tuple]:
+    """See :func:`_evaluate`; where the result does not depend on an argument, its gradient is 0."""
     import torch
 
     inputs = [args[i].requires_grad_() for i in gradients]
-    result = attempted(function(*args))
+    result = _refuse_stub(function(*args))
     parts = [x for x in (result if isinstance(result, tuple) else [result]) if isinstance(x, torch.Tensor)]
-    total = sum((x * torch.asarray(weight(x.shape), dtype=x.dtype)).sum() for x in parts if x.requires_grad)
+    total = sum((x * torch.asarray(_weights(x.shape), dtype=x.dtype)).sum() for x in parts if x.requires_grad)
     if not isinstance(total, torch.Tensor):
         return result, tuple(torch.zeros_like(x) for x in inputs)
     return result, torch.autograd.grad(total, inputs, allow_unused=True, materialize_grads=True)
 
 
-def weight(shape: tuple[int, ...]) -> np.ndarray:
+def _weights(shape: tuple[int, ...]) -> np.ndarray:
     """Fixed weights of a result's elements."""
     return np.random.default_rng(0).normal(size=tuple(shape))
 
 
-def named_parts(exercise: Exercise, result: Any, args: tuple) -> dict[str, np.ndarray]:
+def _named_parts(exercise: Exercise, result: Any, args: tuple) -> dict[str, np.ndarray]:
     """A result, or each part of a tuple, as an array, and what was written to counting vectors. TypeError otherwise."""
     written = {
         name: np.array(x.values()) for name, x in zip(parameters(exercise), args) if isinstance(x, CountingVector)
@@ -123,8 +126,8 @@ def named_parts(exercise: Exercise, result: Any, args: tuple) -> dict[str, np.nd
     if written and (result is None or isinstance(result, CountingVector)):
         return written
     if isinstance(result, tuple):
-        return {f"part {i + 1} of {len(result)}": as_array(x) for i, x in enumerate(result)} | written
-    return {"": as_array(result)} | written
+        return {f"part {i + 1} of {len(result)}": _as_array(x) for i, x in enumerate(result)} | written
+    return {"": _as_array(result)} | written
 
 
 def parameters(exercise: Exercise) -> list[str]:
@@ -132,7 +135,7 @@ def parameters(exercise: Exercise) -> list[str]:
     return list(inspect.signature(exercise.reference).parameters)
 
 
-def as_array(x: Any) -> np.ndarray:
+def _as_array(x: Any) -> np.ndarray:
     """A number, an array of any library or a list of them as an array."""
     if x is None:
         raise TypeError("your function returned None; is a return missing?")
@@ -152,17 +155,17 @@ def as_array(x: Any) -> np.ndarray:
     return found
 
 
-def named_gradients(exercise: Exercise, gradients: tuple) -> dict[str, np.ndarray]:
+def _named_gradients(exercise: Exercise, gradients: tuple) -> dict[str, np.ndarray]:
     """The gradients by argument name."""
     names = parameters(exercise)
     return {f"gradient of {names[i]}": np.asarray(back(g)) for i, g in zip(exercise.gradients, gradients)}
 
 
-def same(a: Any, b: Any) -> bool:
+def _unchanged(a: Any, b: Any) -> bool:
     """Equal to the bit, NaN included; streams are meant to be read, vectors to be written."""
     if isinstance(b, Stream | CountingVector) or callable(b):
         return True
     if isinstance(b, tuple | list):
-        return len(a) == len(b) and all(map(same, a, b))
+        return len(a) == len(b) and all(map(_unchanged, a, b))
     a = np.asarray(back(a))
     return np.array_equal(a, b, equal_nan=a.dtype.kind == "f")

@@ -25,7 +25,7 @@ def growth(make: Callable[[int], tuple], small: int, large: int, gradients: tupl
     """Peak memory at size ``large`` over that at ``small``; with ``gradients``, of the call and its gradient."""
 
     def found(answer: Function, library: str) -> float:
-        held = [SMALL + held_bytes(answer, library, make(n), gradients) for n in (small, large)]
+        held = [SMALL + _held_bytes(answer, library, make(n), gradients) for n in (small, large)]
         return held[1] / held[0]
 
     return found
@@ -37,34 +37,34 @@ def peak(make: Callable[[int], tuple], n: int, unit: float | int, gradients: tup
     def found(answer: Function, library: str) -> float:
         args = make(n)
         size = next(x.itemsize for x in args if isinstance(x, np.ndarray))
-        return held_bytes(answer, library, args, gradients) / size / unit
+        return _held_bytes(answer, library, args, gradients) / size / unit
 
     return found
 
 
 def loads_per_element(make: Callable[[int], tuple], n: int) -> Measure:
     """Loads from the counting vectors among the arguments, divided by ``n``."""
-    return lambda answer, library: counted(answer, make(n), "loads") / n
+    return lambda answer, library: _count_accesses(answer, make(n), "loads") / n
 
 
 def stores_per_element(make: Callable[[int], tuple], n: int) -> Measure:
     """Stores to the counting vectors among the arguments, divided by ``n``."""
-    return lambda answer, library: counted(answer, make(n), "stores") / n
+    return lambda answer, library: _count_accesses(answer, make(n), "stores") / n
 
 
-def counted(answer: Function, args: tuple, what: str) -> int:
+def _count_accesses(answer: Function, args: tuple, what: str) -> int:
     """All accesses of a kind during one call."""
     answer(*args)
     return sum(getattr(x, what) for x in args if isinstance(x, CountingVector))
 
 
-def held_bytes(answer: Function, library: str, args: tuple, gradients: tuple[int, ...] = ()) -> int:
+def _held_bytes(answer: Function, library: str, args: tuple, gradients: tuple[int, ...] = ()) -> int:
     """Peak memory of a call beyond arguments and result: traced (NumPy, and whatever is given no array), profiled
     (PyTorch), or, in JAX, the largest array that the program computes."""
     if library == "jax" and any(isinstance(x, np.ndarray) for x in args):
-        return largest_array(answer, args, gradients)
+        return _largest_array(answer, args, gradients)
     evaluate_on(answer, given(args, library), gradients, library)  # a first call also allocates what is kept for good
-    fresh = tuple(read_ahead(x) for x in given(args, library))
+    fresh = tuple(_read_ahead(x) for x in given(args, library))
 
     def run(*_: Any) -> Any:
         result, _ = evaluate_on(answer, fresh, gradients, library)
@@ -73,13 +73,13 @@ def held_bytes(answer: Function, library: str, args: tuple, gradients: tuple[int
     tensors = [x for x in fresh if hasattr(x, "is_cuda")]
     if tensors:
         return measure.torch_bytes(run, *tensors)
-    with traced() as high:
+    with _traced() as high:
         result = run()
         held = high()
     return held - measure.result_bytes(result)
 
 
-def read_ahead(x: Any) -> Any:
+def _read_ahead(x: Any) -> Any:
     """A stream whose items exist already, so that making them is not counted; anything else as it is."""
     if not isinstance(x, Stream):
         return x
@@ -88,7 +88,7 @@ def read_ahead(x: Any) -> Any:
 
 
 @contextlib.contextmanager
-def traced() -> Iterator[Callable[[], int]]:
+def _traced() -> Iterator[Callable[[], int]]:
     """Python's memory from here on: the function that is given tells the peak so far, in bytes."""
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
@@ -98,7 +98,7 @@ def traced() -> Iterator[Callable[[], int]]:
         tracemalloc.stop()
 
 
-def largest_array(answer: Function, args: tuple, gradients: tuple[int, ...]) -> int:
+def _largest_array(answer: Function, args: tuple, gradients: tuple[int, ...]) -> int:
     """Bytes of the largest array in the program that JAX makes of an answer, which is not run."""
     import jax
 
@@ -111,10 +111,10 @@ def largest_array(answer: Function, args: tuple, gradients: tuple[int, ...]) -> 
             call = tuple(values.get(i, x) for i, x in enumerate(fresh))
             return evaluate_on(answer, call, gradients, "jax")
 
-        return largest(jax.make_jaxpr(program)(*(fresh[i] for i in arrays)).jaxpr)
+        return _largest(jax.make_jaxpr(program)(*(fresh[i] for i in arrays)).jaxpr)
 
 
-def largest(program: Any) -> int:
+def _largest(program: Any) -> int:
     """The largest array that a jaxpr computes, in bytes; what only renames elements of another is left out."""
     sizes = [0]
     for equation in program.eqns:
@@ -124,5 +124,5 @@ def largest(program: Any) -> int:
             for inside in value if isinstance(value, tuple | list) else [value]:
                 inside = getattr(inside, "jaxpr", inside)
                 if hasattr(inside, "eqns"):
-                    sizes.append(largest(inside))
+                    sizes.append(_largest(inside))
     return max(sizes)

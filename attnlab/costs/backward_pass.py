@@ -24,13 +24,11 @@ def backward(
     Arguments as :func:`forward`. lazy and online have no backward pass of their own, only that of automatic
     differentiation, which keeps what the forward computed: they, like an unknown method, raise KeyError.
     """
-    form = {
-        "naive": standard, "safe": standard, "flash": flash, "flash2": flash2, "tiled": flash2, "chunked": chunked,
-    }[method]  # fmt: skip
+    form = FORMS[method]
     hidden = dict(causal=causal, window=window, block_mask=block_mask)
-    if form is standard:
+    if form is _standard:
         t, mask = tiling(n, m, block_q or 128, max(m, 1)), False
-    elif form is chunked:
+    elif form is _chunked:
         t = tiling(n, m, *chunk_sizes(m, dv, block_q, block_k), **hidden)
     else:
         t = tiling(n, m, *given_blocks(method, block_q, block_k, sram, d, gradient_tile_sizes), **hidden)
@@ -39,7 +37,7 @@ def backward(
     return Cost(products, exponentials, rest + 2 * t.area * dropout, reads, writes, fills, itemsize).times(heads)
 
 
-def standard(t: Tiling, d: int, dv: int) -> tuple:
+def _standard(t: Tiling, d: int, dv: int) -> tuple:
     """dV = Pᵀ dO, dP = dO Vᵀ, dS = τ P ∘ (dP − rowsum(P ∘ dP)), dQ = dS K, dK = dSᵀ Q: seven matrices cross.
 
     The rest: five operations on every score, and the sums of dK and dV over blocks of queries.
@@ -50,27 +48,27 @@ def standard(t: Tiling, d: int, dv: int) -> tuple:
     return 4 * nm * (d + dv), 0, 5 * nm + t.t_r * m * (d + dv), reads, writes, {}
 
 
-def flash(t: Tiling, d: int, dv: int) -> tuple:
+def _flash(t: Tiling, d: int, dv: int) -> tuple:
     """Five products. K, V, dK, dV once; Q, O, dO, l, m, dQ at every meeting of two blocks, dQ both ways."""
     rest = 6 * t.area + t.rows * (d + 2 * dv) + t.cols * (d + dv)
     reads = {
         "K": t.keys * d, "V": t.keys * dv, "Q": t.rows * d, "O": t.rows * dv, "dO": t.rows * dv, "dQ": t.rows * d,
         "l": t.rows, "m": t.rows,
     }  # fmt: skip
-    return 2 * t.area * (3 * d + 2 * dv), t.area, rest, reads, gradients(t, d, dv), {"dQ": t.n * d}
+    return 2 * t.area * (3 * d + 2 * dv), t.area, rest, reads, _gradients(t, d, dv), {"dQ": t.n * d}
 
 
-def flash2(t: Tiling, d: int, dv: int) -> tuple:
+def _flash2(t: Tiling, d: int, dv: int) -> tuple:
     """The same five products; O is read once, for D, which with lse takes the place of O, l and m."""
     rest = 5 * t.area + t.rows * d + t.cols * (d + dv) + 2 * t.n * dv
     reads = {
         "K": t.keys * d, "V": t.keys * dv, "Q": t.rows * d, "dO": (t.rows + t.n) * dv, "O": t.n * dv, "dQ": t.rows * d,
         "lse": t.rows, "D": t.rows,
     }  # fmt: skip
-    return 2 * t.area * (3 * d + 2 * dv), t.area, rest, reads, gradients(t, d, dv) | {"D": t.n}, {"dQ": t.n * d}
+    return 2 * t.area * (3 * d + 2 * dv), t.area, rest, reads, _gradients(t, d, dv) | {"D": t.n}, {"dQ": t.n * d}
 
 
-def chunked(t: Tiling, d: int, dv: int) -> tuple:
+def _chunked(t: Tiling, d: int, dv: int) -> tuple:
     """S and o_c again, then four products; queries outside, so dK and dV cross both ways at every meeting."""
     rest = 7 * t.area + t.rows * (2 + d + dv) + t.cols * (d + dv) + 2 * t.n * dv
     keys = {"dK": t.cols * d, "dV": t.cols * dv}
@@ -79,6 +77,12 @@ def chunked(t: Tiling, d: int, dv: int) -> tuple:
     return 6 * t.area * (d + dv), t.area + t.rows, rest, reads, keys | {"dQ": t.n * d}, fills
 
 
-def gradients(t: Tiling, d: int, dv: int) -> dict[str, int]:
+def _gradients(t: Tiling, d: int, dv: int) -> dict[str, int]:
     """dK and dV are written once, dQ at every meeting."""
     return {"dK": t.m * d, "dV": t.m * dv, "dQ": t.rows * d}
+
+
+FORMS = {
+    "naive": _standard, "safe": _standard, "flash": _flash, "flash2": _flash2, "tiled": _flash2, "chunked": _chunked,
+}  # fmt: skip
+"""Of each algorithm: products, exponentials, rest; reads, writes and fills by array."""

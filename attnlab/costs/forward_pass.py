@@ -56,20 +56,20 @@ def given_blocks(
     return block_q, block_k
 
 
-def safe(t: Tiling, d: int, dv: int) -> tuple:
+def _safe(t: Tiling, d: int, dv: int) -> tuple:
     """S = τ Q Kᵀ; maximum, subtraction, e^x, sum, division; O = P V: S and P cross once each way."""
     n, m, nm = t.n, t.m, t.area
     reads = {"Q": n * d, "K": m * d, "S": nm, "P": nm, "V": m * dv}
     return 2 * nm * (d + dv), nm, 5 * nm, reads, {"S": nm, "P": nm, "O": n * dv}, {}
 
 
-def naive(t: Tiling, d: int, dv: int) -> tuple:
+def _naive(t: Tiling, d: int, dv: int) -> tuple:
     """The same without maximum and subtraction."""
-    products, exponentials, rest, *moved = safe(t, d, dv)
+    products, exponentials, rest, *moved = _safe(t, d, dv)
     return products, exponentials, rest - 2 * t.area, *moved
 
 
-def flash(t: Tiling, d: int, dv: int) -> tuple:
+def _flash(t: Tiling, d: int, dv: int) -> tuple:
     """K and V once; Q, O, l, m at every meeting of a block of queries with a block of keys."""
     rest = 5 * t.area + t.rows * (7 + 3 * dv)
     reads = {"Q": t.rows * d, "O": t.rows * dv, "l": t.rows, "m": t.rows, "K": t.keys * d, "V": t.keys * dv}
@@ -78,32 +78,33 @@ def flash(t: Tiling, d: int, dv: int) -> tuple:
     return 2 * t.area * (d + dv), t.area + 2 * t.rows, rest, reads, writes, fills
 
 
-def flash2(t: Tiling, d: int, dv: int) -> tuple:
+def _flash2(t: Tiling, d: int, dv: int) -> tuple:
     """Q once, K and V at every meeting; O and lse are written once."""
     rest = 4 * t.area + t.rows * (4 + 2 * dv) + t.n * (dv + 1)
-    return 2 * t.area * (d + dv), t.area + t.rows + t.n, rest, *one_pass(t, d, dv)
+    return 2 * t.area * (d + dv), t.area + t.rows + t.n, rest, *_one_pass(t, d, dv)
 
 
-def lazy(t: Tiling, d: int, dv: int) -> tuple:
+def _lazy(t: Tiling, d: int, dv: int) -> tuple:
     """The same without a maximum: nothing is rescaled."""
     rest = 2 * t.area + t.rows * (1 + dv) + t.n * dv
-    return 2 * t.area * (d + dv), t.area + t.n, rest, *one_pass(t, d, dv)
+    return 2 * t.area * (d + dv), t.area + t.n, rest, *_one_pass(t, d, dv)
 
 
-def chunked(t: Tiling, d: int, dv: int) -> tuple:
+def _chunked(t: Tiling, d: int, dv: int) -> tuple:
     """As flash2, and every summary (o, l, m) to HBM and back."""
     rest = 4 * t.area + t.rows * (4 + 2 * dv) + t.n * (dv + 1)
-    reads, writes, fills = one_pass(t, d, dv)
+    reads, writes, fills = _one_pass(t, d, dv)
     summaries = {"o_c": t.rows * dv, "l_c": t.rows, "m_c": t.rows}
     return 2 * t.area * (d + dv), t.area + t.rows + t.n, rest, reads | summaries, writes | summaries, fills
 
 
-def one_pass(t: Tiling, d: int, dv: int) -> tuple[dict, dict, dict]:
+def _one_pass(t: Tiling, d: int, dv: int) -> tuple[dict, dict, dict]:
     """Reads, writes and fills of queries outside, keys inside."""
     return {"Q": t.n * d, "K": t.cols * d, "V": t.cols * dv}, {"O": t.n * dv, "lse": t.n}, {}
 
 
 FORMS = {
-    "naive": naive, "safe": safe, "lazy": lazy, "online": flash2, "chunked": chunked, "flash": flash, "flash2": flash2,
-    "tiled": flash2,
+    "naive": _naive, "safe": _safe, "lazy": _lazy, "online": _flash2, "chunked": _chunked, "flash": _flash,
+    "flash2": _flash2, "tiled": _flash2,
 }  # fmt: skip
+"""Of each algorithm: products, exponentials, rest; reads, writes and fills by array."""

@@ -67,7 +67,7 @@ def query_chunking(
     left.set_title("one length, n = 4096", loc="left")
     left.set(xlabel="queries in a chunk", ylabel="time ÷ time of dense attention")
     left.set(ylim=(0, 1.4 * max(1, *times)), xlim=(sizes[0] / 1.4, sizes[-1] * 7))
-    names_at_the_end(left, sizes[-1], [("dense", 1, STANDARD), ("query chunks", times[-1], QUERIES)])
+    _names_at_the_end(left, sizes[-1], [("dense", 1, STANDARD), ("query chunks", times[-1], QUERIES)])
 
     lengths, times, others = list(by_length), list(by_length.values()), list(dense.values())
     right.set_xscale("log", base=2)
@@ -79,11 +79,11 @@ def query_chunking(
     right.set(xlabel="sequence length n (tokens); queries in a chunk", ylabel="time ÷ time of chunked attention")
     right.set(ylim=(0, 1.25 * max(1, *times, *others)), xlim=(lengths[0] / 1.3, lengths[-1] * 3))
     names = [("chunked", 1, CHUNKED), ("query chunks", times[-1], QUERIES), ("dense", others[-1], STANDARD)]
-    names_at_the_end(right, lengths[-1], names)
+    _names_at_the_end(right, lengths[-1], names)
     return figure
 
 
-def names_at_the_end(axes: Axes, x: float, lines: Sequence[tuple[str, float, str]]) -> None:
+def _names_at_the_end(axes: Axes, x: float, lines: Sequence[tuple[str, float, str]]) -> None:
     """Name lines beside their last points (name, height, color), moved apart where they would overlap."""
     top = axes.get_ylim()[1]
     free = 0.0

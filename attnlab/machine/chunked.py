@@ -17,7 +17,7 @@ from typing import Any
 
 from attnlab.machine.machine import Machine, Ref
 from attnlab.machine.options import Rules, prepare
-from attnlab.machine.work import Tile
+from attnlab.machine.work import OnChip
 from attnlab.arrays.numpy import quiet
 from attnlab.softmax.numpy import finite, positive
 from attnlab.geometry import blocks, chunk_sizes
@@ -46,14 +46,15 @@ def chunked_forward(
             for cols in rules.band.key_blocks(rows, c_k):
                 with machine.scope():
                     k_j, v_j = machine.load(k, cols), machine.load(v, cols)
-                    summarize(rules, summaries, made, q_i, k_j, v_j, rows, cols)
+                    _summarize(rules, summaries, made, q_i, k_j, v_j, rows, cols)
                 made += 1
-        combine(machine, summaries, made, o, lse, rows)
+        _combine(machine, summaries, made, o, lse, rows)
     return o, lse
 
 
-def summarize(
-    rules: Rules, summaries: tuple[Ref, Ref, Ref], c: int, q_i: Tile, k_j: Tile, v_j: Tile, rows: slice, cols: slice
+def _summarize(
+    rules: Rules, summaries: tuple[Ref, Ref, Ref], c: int, q_i: OnChip, k_j: OnChip, v_j: OnChip, rows: slice,
+    cols: slice,
 ) -> None:
     """Write summary number ``c``: the sums over one chunk of keys, by the chunk's own maximum."""
     machine, (o_c, l_c, m_c), r = rules.machine, summaries, slice(0, rows.stop - rows.start)
@@ -66,7 +67,7 @@ def summarize(
     machine.store(o_c, (c, r), machine.keep("o_c", rules.drop(p, rows, cols) @ v_j))
 
 
-def combine(machine: Machine, summaries: tuple[Ref, Ref, Ref], made: int, o: Ref, lse: Ref, rows: slice) -> None:
+def _combine(machine: Machine, summaries: tuple[Ref, Ref, Ref], made: int, o: Ref, lse: Ref, rows: slice) -> None:
     """Read the ``made`` summaries of one chunk of queries, add them up, divide, write the result."""
     (o_c, l_c, m_c), r = summaries, slice(0, rows.stop - rows.start)
     with machine.scope():
@@ -101,13 +102,13 @@ def chunked_backward(
             delta = machine.keep("D", (do_i * machine.load(o, rows)).sum(1))
             dq_i = machine.keep("dQ", np.zeros_like(q_i))
             for cols in rules.band.key_blocks(rows, c_k):
-                backward_step(rules, (k, v, dk, dv), (q_i, do_i, lse_i, delta, dq_i), rows, cols)
+                _backward_step(rules, (k, v, dk, dv), (q_i, do_i, lse_i, delta, dq_i), rows, cols)
             machine.store(dq, rows, dq_i)
     return dq, dk, dv
 
 
-def backward_step(
-    rules: Rules, arrays: tuple[Ref, Ref, Ref, Ref], queries: tuple[Tile, ...], rows: slice, cols: slice
+def _backward_step(
+    rules: Rules, arrays: tuple[Ref, Ref, Ref, Ref], queries: tuple[OnChip, ...], rows: slice, cols: slice
 ) -> None:
     """One chunk of keys: its summary again, then the gradient of that. Arrays: K, V, dK, dV."""
     machine, (q_i, do_i, lse_i, delta, dq_i) = rules.machine, queries

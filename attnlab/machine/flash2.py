@@ -16,7 +16,7 @@ from typing import Any
 
 from attnlab.machine.machine import Machine, Ref
 from attnlab.machine.options import Rules, prepare_blocks
-from attnlab.machine.work import Tile
+from attnlab.machine.work import OnChip
 from attnlab.arrays.numpy import quiet
 from attnlab.softmax.numpy import finite, positive
 from attnlab.geometry import blocks
@@ -41,7 +41,7 @@ def flash2_forward(
             for cols in rules.band.key_blocks(rows, block_k):
                 with machine.scope():
                     k_j, v_j = machine.load(k, cols), machine.load(v, cols)
-                    fold(rules, (q_i, o_i, l_i, m_i), k_j, v_j, rows, cols)
+                    _fold(rules, (q_i, o_i, l_i, m_i), k_j, v_j, rows, cols)
             o_i /= positive(l_i)[:, None]
             m_i += np.log(l_i)
             machine.store(o, rows, o_i)
@@ -49,7 +49,9 @@ def flash2_forward(
     return o, lse
 
 
-def fold(rules: Rules, state: tuple[Tile, Tile, Tile, Tile], k_j: Tile, v_j: Tile, rows: slice, cols: slice) -> None:
+def _fold(
+    rules: Rules, state: tuple[OnChip, OnChip, OnChip, OnChip], k_j: OnChip, v_j: OnChip, rows: slice, cols: slice
+) -> None:
     """One step of the online fold, in place; nothing but K_j and V_j came from HBM. State: Q_i, O_i, l_i, m_i."""
     q_i, o_i, l_i, m_i = state
     p = rules.scores(q_i, k_j, rows, cols)
@@ -71,7 +73,7 @@ def flash2_backward(
 ) -> tuple[Ref, Ref, Ref]:
     """dQ (N, D), dK (M, D) and dV (M, Dv), from what the forward returned and the gradient dO of O."""
     rules, block_q, block_k = prepare_blocks(machine, q, k, block_q, block_k, block_mask, **options)
-    delta = row_sums(machine, o, do, block_q)
+    delta = _row_sums(machine, o, do, block_q)
     dq = machine.full("dQ", q.shape, 0.0, q.dtype)
     dk, dv = machine.empty("dK", k.shape, q.dtype), machine.empty("dV", v.shape, q.dtype)
     for cols in blocks(k.shape[0], block_k):
@@ -81,13 +83,13 @@ def flash2_backward(
             if seen := list(rules.band.query_blocks(cols, block_q)):
                 k_j, v_j = machine.load(k, cols), machine.load(v, cols)
                 for rows in seen:
-                    backward_step(rules, (q, lse, delta, do, dq), (k_j, v_j, dk_j, dv_j), rows, cols)
+                    _backward_step(rules, (q, lse, delta, do, dq), (k_j, v_j, dk_j, dv_j), rows, cols)
             machine.store(dk, cols, dk_j)
             machine.store(dv, cols, dv_j)
     return dq, dk, dv
 
 
-def row_sums(machine: Machine, o: Ref, do: Ref, block_q: int) -> Ref:
+def _row_sums(machine: Machine, o: Ref, do: Ref, block_q: int) -> Ref:
     """D = rowsum(dO ∘ O), (N,): a pass of its own over O and dO."""
     delta = machine.empty("D", o.shape[:1], o.dtype)
     for rows in blocks(o.shape[0], block_q):
@@ -96,8 +98,8 @@ def row_sums(machine: Machine, o: Ref, do: Ref, block_q: int) -> Ref:
     return delta
 
 
-def backward_step(
-    rules: Rules, arrays: tuple[Ref, ...], keys: tuple[Tile, Tile, Tile, Tile], rows: slice, cols: slice
+def _backward_step(
+    rules: Rules, arrays: tuple[Ref, ...], keys: tuple[OnChip, OnChip, OnChip, OnChip], rows: slice, cols: slice
 ) -> None:
     """One tile of the gradient. Arrays: Q, lse, D, dO, dQ; keys: K_j, V_j, dK_j, dV_j, on chip."""
     machine, (k_j, v_j, dk_j, dv_j), dq = rules.machine, keys, arrays[-1]

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from attnlab.machine.sram import SRAM
-from attnlab.machine.work import Tile, Work
+from attnlab.machine.work import OnChip, Work
 
 import numpy as np
 
@@ -89,7 +89,7 @@ class Machine:
         self._count("fill", ref, ..., self._at(ref).size)
         return ref
 
-    def load(self, ref: Ref, index: Index = ...) -> Tile:
+    def load(self, ref: Ref, index: Index = ...) -> OnChip:
         """Copy ref[index] to SRAM, where it is held until it is freed."""
         array = self._at(ref)[index]
         loaded = self.keep(ref.name, array)
@@ -106,7 +106,7 @@ class Machine:
         self._at(ref)[index] = array
         self._count("store", ref, index, array.size)
 
-    def keep(self, name: str, array: np.ndarray) -> Tile:
+    def keep(self, name: str, array: np.ndarray) -> OnChip:
         """Hold a result in SRAM until it is freed; returns the tile to go on with, a copy."""
         array = np.asanyarray(array)  # which a Ref refuses, as its numbers lie in HBM
         return self.sram.keep(name, array, array.size * self._width(array.dtype), self.work)

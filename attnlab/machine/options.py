@@ -15,7 +15,7 @@ from attnlab.arguments import check_block_mask, check_dropout
 from attnlab.call import make_band
 from attnlab.costs.tiling import paper_blocks
 from attnlab.machine.machine import Machine, Ref
-from attnlab.machine.work import Tile
+from attnlab.machine.work import OnChip
 from attnlab.dropout.numpy import kept
 from attnlab.scores.numpy import visibility
 from attnlab.geometry import Band, BlockMask
@@ -34,7 +34,7 @@ class Rules:
     dropout: float
     seed: int | None
 
-    def scores(self, q_i: Tile, k_j: Tile, rows: slice, cols: slice) -> Tile:
+    def scores(self, q_i: OnChip, k_j: OnChip, rows: slice, cols: slice) -> OnChip:
         """S_ij = τ q_i k_jᵀ, −∞ where hidden: (R, C), held in SRAM. Loads the tile of the mask, if there is one."""
         s = self.machine.keep("S", q_i @ k_j.T)
         s *= self.scale
@@ -44,7 +44,7 @@ class Rules:
             s[self.machine.load(self.mask, (rows, cols)) == 0] = -np.inf
         return s
 
-    def drop(self, p: Tile, rows: slice, cols: slice) -> Tile:
+    def drop(self, p: OnChip, rows: slice, cols: slice) -> OnChip:
         """p ∘ z / (1 − dropout). z is a function of seed and position: generated as p is read, never stored."""
         if self.dropout == 0:
             return p
@@ -52,7 +52,7 @@ class Rules:
         return p * z if self.dropout == 1 else p * (z / (1 - self.dropout))
 
 
-def block_sizes(machine: Machine, d: int, block_q: int | None, block_k: int | None) -> tuple[int, int]:
+def _block_sizes(machine: Machine, d: int, block_q: int | None, block_k: int | None) -> tuple[int, int]:
     """(B_r, B_c); where None, the paper's: B_c = ⌈M / 4D⌉ and B_r = min(B_c, D), with M the elements of SRAM."""
     if block_q is None or block_k is None:
         if machine.sram.capacity is None:
@@ -67,7 +67,7 @@ def prepare_blocks(
 ) -> tuple[Rules, int, int]:
     """The options of a run in tiles, and (B_r, B_c); what ``block_mask`` hides is left out of the band."""
     rules = prepare(machine, q, k, **options)
-    block_q, block_k = block_sizes(machine, q.shape[1], block_q, block_k)
+    block_q, block_k = _block_sizes(machine, q.shape[1], block_q, block_k)
     if block_mask is not None:
         tiles = check_block_mask(block_mask, q.shape[0], k.shape[0], block_q, block_k)
         band = dataclasses.replace(rules.band, block_mask=BlockMask(block_q, block_k, tiles))

@@ -16,7 +16,7 @@ Softmax = Callable[[CountingVector, CountingVector], None]
 
 
 def naive_recompute(x: CountingVector, out: CountingVector) -> None:
-    """Two passes."""
+    """Two passes: the sum, the weights."""
     l = sum(exp(v) for v in x)
     for i, v in enumerate(x):
         out[i] = exp(v) / l

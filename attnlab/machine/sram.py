@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from attnlab.machine.work import Tile, Work, tile
+from attnlab.machine.work import OnChip, Work, on_chip
 
 import numpy as np
 
@@ -17,7 +17,7 @@ class Held(NamedTuple):
     """A tile in SRAM."""
 
     name: str
-    array: Tile
+    array: OnChip
     bytes: int
 
 
@@ -29,14 +29,14 @@ class SRAM:
         self.tiles: list[Held] = []
         self.held = self.peak = 0
 
-    def keep(self, name: str, array: np.ndarray, size: int, work: Work) -> Tile:
+    def keep(self, name: str, array: np.ndarray, size: int, work: Work) -> OnChip:
         """Hold a copy of ``array``, counted as ``size`` bytes."""
         if self.strict and self.capacity is not None and self.held + size > self.capacity:
             raise OutOfSRAM(
                 f"{name} {array.shape} needs {size:,} bytes of SRAM, and {self.capacity - self.held:,} of "
                 f"{self.capacity:,} are free; held are {self.inventory()}"
             )
-        self.tiles.append(Held(name, tile(np.array(array), work), size))
+        self.tiles.append(Held(name, on_chip(np.array(array), work), size))
         self.held += size
         self.peak = max(self.peak, self.held)
         return self.tiles[-1].array

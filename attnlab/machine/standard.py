@@ -44,7 +44,7 @@ def standard_forward(
             p_i /= positive(p_i.sum(1))[:, None]
             machine.store(p, rows, p_i)
 
-    product(machine, o, p, v, block_q, rules)  # load P and V, write O
+    _product(machine, o, p, v, block_q, rules)  # load P and V, write O
     return o, p
 
 
@@ -57,7 +57,7 @@ def standard_backward(
     dp, ds = machine.empty("dP", p.shape, q.dtype), machine.empty("dS", p.shape, q.dtype)
     dq, dk, dv = (machine.empty(f"d{x}", ref.shape, q.dtype) for x, ref in (("Q", q), ("K", k), ("V", v)))
 
-    product_over_rows(machine, dv, p, do, block_q, rules)  # dV = (P ∘ Z)ᵀ dO
+    _product_over_rows(machine, dv, p, do, block_q, rules)  # dV = (P ∘ Z)ᵀ dO
 
     with machine.scope():  # dP = dO Vᵀ ∘ Z
         v_all = machine.load(v)
@@ -74,12 +74,12 @@ def standard_backward(
             ds_i *= rules.scale
             machine.store(ds, rows, ds_i)
 
-    product(machine, dq, ds, k, block_q)  # dQ = dS K
-    product_over_rows(machine, dk, ds, q, block_q)  # dK = dSᵀ Q
+    _product(machine, dq, ds, k, block_q)  # dQ = dS K
+    _product_over_rows(machine, dk, ds, q, block_q)  # dK = dSᵀ Q
     return dq, dk, dv
 
 
-def product(machine: Machine, out: Ref, a: Ref, b: Ref, block_q: int, rules: Rules | None = None) -> None:
+def _product(machine: Machine, out: Ref, a: Ref, b: Ref, block_q: int, rules: Rules | None = None) -> None:
     """out (N, X) = a (N, M) b (M, X), b on chip; with ``rules``, dropout on a."""
     with machine.scope():
         b_all = machine.load(b)
@@ -90,7 +90,7 @@ def product(machine: Machine, out: Ref, a: Ref, b: Ref, block_q: int, rules: Rul
                 machine.store(out, rows, machine.keep(out.name, a_i @ b_all))
 
 
-def product_over_rows(machine: Machine, out: Ref, a: Ref, b: Ref, block_q: int, rules: Rules | None = None) -> None:
+def _product_over_rows(machine: Machine, out: Ref, a: Ref, b: Ref, block_q: int, rules: Rules | None = None) -> None:
     """out (M, X) = aᵀ (M, N) b (N, X), summed up on chip; with ``rules``, dropout on a."""
     with machine.scope():
         total = machine.keep(out.name, np.zeros(out.shape, out.dtype))

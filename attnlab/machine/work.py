@@ -29,7 +29,7 @@ class Work:
             self.rest += inputs[0].size if method == "reduce" else result.size
 
 
-class Tile(np.ndarray):
+class OnChip(np.ndarray):
     """A NumPy array in fast memory; whatever is computed from it by NumPy's operations is counted in ``work``."""
 
     work: Work | None
@@ -38,24 +38,24 @@ class Tile(np.ndarray):
         self.work = getattr(source, "work", None)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple = (), **options: Any) -> Any:
-        arrays = [plain(x) for x in inputs]
+        arrays = [_uncounted(x) for x in inputs]
         if out:
-            options["out"] = tuple(plain(x) for x in out)
+            options["out"] = tuple(_uncounted(x) for x in out)
         result = getattr(ufunc, method)(*arrays, **options)
         if self.work is not None:
             self.work.add(ufunc, method, arrays, result)
         if out:
             return out[0]
-        return tile(result, self.work) if isinstance(result, np.ndarray) else result
+        return on_chip(result, self.work) if isinstance(result, np.ndarray) else result
 
 
-def tile(array: np.ndarray, work: Work | None) -> Tile:
-    """``array`` as a tile that counts into ``work``; nothing is copied."""
-    result = array.view(Tile)
+def on_chip(array: np.ndarray, work: Work | None) -> OnChip:
+    """View ``array`` as one in fast memory, whose operations count into ``work``; nothing is copied."""
+    result = array.view(OnChip)
     result.work = work
     return result
 
 
-def plain(x: Any) -> Any:
-    """A tile as an ordinary array, which counts nothing; anything else as it is."""
-    return x.view(np.ndarray) if isinstance(x, Tile) else x
+def _uncounted(x: Any) -> Any:
+    """View an array in fast memory as an ordinary one, which counts nothing; anything else stays as it is."""
+    return x.view(np.ndarray) if isinstance(x, OnChip) else x

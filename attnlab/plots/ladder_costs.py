@@ -33,8 +33,8 @@ def memory(measured: Measured) -> Figure:
     """Extra memory in bytes against N, float32: closed forms as lines, ``measured`` as points."""
     lines = {name: [4 * costs.extra_elements(name, n, n, D, D) for n in LONG] for name in METHODS}
     figure, axes = canvas(7.4, 4.4)
-    draw(axes, lines, measured)
-    bytes_axis(axes, range(10, 48, 5))
+    _draw(axes, lines, measured)
+    _bytes_axis(axes, range(10, 48, 5))
     axes.set(ylabel=f"extra memory (bytes)\none head, float32, D = {D}")
     return figure
 
@@ -46,11 +46,11 @@ def traffic(counted: Measured) -> Figure:
     """
     lines = {name: [costs.forward(name, n, n, D, D, itemsize=4).bytes for n in LONG] for name in METHODS}
     figure, axes = canvas(7.4, 4.4)
-    draw(axes, lines, counted)
+    _draw(axes, lines, counted)
     axes.plot(LONG, [16 * n * D for n in LONG], color=GRAY, linewidth=1, linestyle=":")
     axes.annotate("inputs and output once", (LONG[4], 16 * LONG[4] * D), (4, -14), textcoords="offset points",
                   fontsize=9, color=GRAY)
-    bytes_axis(axes, range(15, 50, 5))
+    _bytes_axis(axes, range(15, 50, 5))
     least, most = (chunk_sizes(n, D, None, None)[1] for n in (LONG[0], LONG[-1]))
     blocks = f"tiles of 512 × 512, chunks of 256 × {least} to 256 × {most:,}, kept in cache"
     axes.set_title(blocks, loc="left", fontsize=9)
@@ -91,21 +91,21 @@ def times(measured: Measured, machine: Accelerator) -> Figure:
     axes.plot(lengths, least, color=GRAY, linewidth=1.2, linestyle=":")
     axes.annotate("the two products alone,\nat this core's peak", (lengths[1], least[1]), (14, -6), va="top",
                   textcoords="offset points", fontsize=9, color=GRAY)
-    both_logarithmic(axes, lengths)
-    label_ends(axes, {name: (max(found), found[max(found)]) for name, found in measured.items()})
+    _both_logarithmic(axes, lengths)
+    _label_ends(axes, {name: (max(found), found[max(found)]) for name, found in measured.items()})
     axes.set(ylabel=f"time (s)\none head, float32, D = {D}")
     return figure
 
 
-def draw(axes: Axes, lines: Mapping[str, Sequence[float | int]], points: Measured) -> None:
+def _draw(axes: Axes, lines: Mapping[str, Sequence[float | int]], points: Measured) -> None:
     """Lines over LONG with their names at the end, points on them."""
     groups = alike()
     for name, values in lines.items():
         axes.plot(LONG, values, color=COLORS[name], linestyle="-" if name in groups else DASHED)
     for name, found in points.items():
         axes.plot(list(found), list(found.values()), "o", color=COLORS[name], fillstyle="none", markersize=6)
-    both_logarithmic(axes, LONG)
-    label_ends(axes, {name: (LONG[-1], lines[name][-1]) for name in groups}, groups)
+    _both_logarithmic(axes, LONG)
+    _label_ends(axes, {name: (LONG[-1], lines[name][-1]) for name in groups}, groups)
 
 
 def alike() -> dict[str, list[str]]:
@@ -114,7 +114,7 @@ def alike() -> dict[str, list[str]]:
     return {name: [x for x in METHODS if METHODS[x].memory == memory] for memory, name in first.items()}
 
 
-def both_logarithmic(axes: Axes, lengths: Sequence[int]) -> None:
+def _both_logarithmic(axes: Axes, lengths: Sequence[int]) -> None:
     """Logarithmic axes, powers of two below."""
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
@@ -124,7 +124,7 @@ def both_logarithmic(axes: Axes, lengths: Sequence[int]) -> None:
     axes.set(xlabel="sequence length N (tokens)")
 
 
-def label_ends(
+def _label_ends(
     axes: Axes, ends: Mapping[str, tuple[float | int, float | int]], groups: Mapping[str, Sequence[str]] | None = None
 ) -> None:
     """Names at the ends of lines, with those of their group, kept apart where the lines end together."""
@@ -137,7 +137,7 @@ def label_ends(
                       color=darker(COLORS[name]), annotation_clip=False)
 
 
-def bytes_axis(axes: Axes, exponents: range) -> None:
+def _bytes_axis(axes: Axes, exponents: range) -> None:
     """Ticks of the y axis in binary units."""
     low, high = axes.get_ylim()
     ticks = [2**e for e in exponents if low <= 2**e <= high]
@@ -146,10 +146,10 @@ def bytes_axis(axes: Axes, exponents: range) -> None:
 
 def measure_memory(lengths: Sequence[int] = (512, 1024, 2048, 4096)) -> dict[str, dict[int, int]]:
     """Extra bytes of every algorithm in NumPy, one head."""
-    return {name: attention_bytes(name, "numpy", affordable(name, lengths, 1024), d=D) for name in METHODS}
+    return {name: attention_bytes(name, "numpy", _affordable(name, lengths, 1024), d=D) for name in METHODS}
 
 
-def affordable(name: str, lengths: Sequence[int], longest: int) -> list[int]:
+def _affordable(name: str, lengths: Sequence[int], longest: int) -> list[int]:
     """The lengths, up to ``longest`` for an algorithm that takes a key at a time."""
     return [n for n in lengths if METHODS[name].at_once != "key" or n <= longest]
 
@@ -164,7 +164,7 @@ def count_traffic(lengths: Sequence[int] = (256, 512, 1024)) -> dict[str, dict[i
         program = getattr(machine, f"{method.program}_forward")
         blocks = dict(zip(method.blocks, tile_sizes((1, 1), None, None))) if method.at_once == "tile" else {}
         counted[name] = {}
-        for n in affordable(name, lengths, lengths[0]):
+        for n in _affordable(name, lengths, lengths[0]):
             on = machine.Machine(itemsize=4)
             arrays = np.random.default_rng(n).standard_normal((3, n, D), dtype=np.float32)
             program(on, *(on.put(x, array) for x, array in zip("QKV", arrays)), **blocks)
@@ -182,7 +182,7 @@ def measure_times(
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     found: dict[str, dict[int, float]] = {name: {} for name in METHODS}
-    tasks = [(name, n) for n in lengths for name in METHODS if n in affordable(name, lengths, 1024)]
+    tasks = [(name, n) for n in lengths for name in METHODS if n in _affordable(name, lengths, 1024)]
     for name, n in tqdm(tasks, desc="timing", disable=None):
         arrays = [torch.randn(1, n, D) for _ in range(3)]
         seconds = []

@@ -20,21 +20,21 @@ def ladders(here: str | None = None) -> Figure:
     """The two ladders of the course; ``here`` is the rung to mark, such as "softmax safe" or "attention lazy"."""
     figure, (left, right) = canvas(10.0, 4.4, ncols=2, width_ratios=[4, 5])
     for axes, name, rungs in ((left, "softmax", SOFTMAX_LADDER), (right, "attention", ATTENTION_LADDER)):
-        blank(axes, f"the ladder of {name}", len(ATTENTION_LADDER))
+        _blank(axes, f"the ladder of {name}", len(ATTENTION_LADDER))
         for height, (rung, idea, lesson) in enumerate(rungs):
             marked = here == f"{name} {rung}"
-            box(axes, height, rung, idea, "you are here" if marked else f"lesson {lesson}", marked)
+            _draw_rung(axes, height, rung, idea, "you are here" if marked else f"lesson {lesson}", marked)
     return figure
 
 
-def blank(axes: Axes, title: str, height: int) -> None:
+def _blank(axes: Axes, title: str, height: int) -> None:
     """Axes to draw boxes in."""
     axes.set(xlim=(0, 1), ylim=(-0.1, height))
     axes.set_title(title, loc="left")
     axes.axis("off")
 
 
-def box(axes: Axes, height: int, rung: str, idea: str, note: str, marked: bool) -> None:
+def _draw_rung(axes: Axes, height: int, rung: str, idea: str, note: str, marked: bool) -> None:
     """One rung."""
     patch = FancyBboxPatch(
         (0.02, height + 0.08), 0.96, 0.66, boxstyle="round,pad=0,rounding_size=0.03",

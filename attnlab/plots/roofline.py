@@ -42,7 +42,7 @@ def roofline(
         if b in (sorted(layers)[1], max(layers)):
             axes.annotate(f"linear layer, {b} rows", (x, rate), (7, -11), textcoords="offset points", fontsize=9,
                           color=GRAY)
-    place(axes, machine, algorithms)
+    _place(axes, machine, algorithms)
     axes.annotate("memory-bound", (left, low), (6, 6), textcoords="offset points", fontsize=9, color=GRAY)
     axes.annotate("compute-bound", (right, low), (-6, 6), textcoords="offset points", ha="right", fontsize=9,
                   color=GRAY)
@@ -50,7 +50,7 @@ def roofline(
     return figure
 
 
-def place(axes: Axes, machine: Accelerator, algorithms: Mapping[str, tuple[float, float | None]]) -> None:
+def _place(axes: Axes, machine: Accelerator, algorithms: Mapping[str, tuple[float, float | None]]) -> None:
     """Rings on the roof, dots where measured; names beside the dots, or above the rings where nothing was measured."""
     groups: dict[float, list[str]] = {}
     for name, (x, _) in algorithms.items():

@@ -121,13 +121,14 @@ def modules():
 
 
 @pytest.mark.parametrize("name", modules())
-def test_modules_and_functions_have_docstrings(name):
+def test_modules_and_public_functions_have_docstrings(name):
     if name in TRITON:
         pytest.importorskip("triton", reason="needs triton (CI installs it)")
     module = importlib.import_module(name)
     assert module.__doc__, name
     for item in vars(module).values():
-        if inspect.isfunction(item) and item.__module__ == name and not name.startswith("attnlab.course"):
+        public = inspect.isfunction(item) and item.__module__ == name and not item.__name__.startswith("_")
+        if public and not name.startswith("attnlab.course"):
             assert item.__doc__, f"{name}.{item.__name__}"
 
 

@@ -223,7 +223,7 @@ def some_rows(gradient=False):
         setting = Setting(n=n, gradient=gradient, window=(9, 0))
         who_ran = [Contestant("torch", "products"), who.UNIT, Contestant("torch", "tiled"), Contestant("jax", "tiled")]
         seconds = {"torch products": [1e-3, 1e-3], "torch sdpa": [0.1, 0.3], "torch tiled": [0.1], "jax tiled": [0.4]}
-        found += table.rows(setting, who_ran, seconds, {"jax tiled": 3 * 2**20})
+        found += table.make_rows(setting, who_ran, seconds, {"jax tiled": 3 * 2**20})
     return found
 
 
@@ -238,7 +238,7 @@ def test_rows():
 
 
 def test_table_is_aligned():
-    title, head, *lines = table.table(some_rows()[:4])
+    title, head, *lines = table.format_rows(some_rows()[:4])
     assert title == "forward, N = M = 256, 8 heads of size 64, float32, window (9, 0)"
     assert [line.split()[:2] for line in lines] == [
         ["torch", "products"], ["torch", "sdpa"], ["torch", "tiled"], [], ["jax", "tiled"],
@@ -345,12 +345,12 @@ def test_the_whole_command(tmp_path, capsys, monkeypatch):
 
 def test_targets_name_calls_that_there_are():
     for gradient in (False, True):
-        there = targets.calls(16, gradient)
+        there = targets.timed_calls(16, gradient)
         wanted = {name for t in targets.TARGETS for name in (t.what, t.unit) if t.gradient == gradient and not t.at}
         assert set(there) == wanted | {f"{library} products" for library in who.ORDER}
         libraries = [name.split(" ")[0] for name in there]
         assert libraries == sorted(libraries, key=who.ORDER.index)
-    assert not any("window" in name for name in targets.calls(16, False))
+    assert not any("window" in name for name in targets.timed_calls(16, False))
 
 
 def test_targets_are_judged_by_ratio():
@@ -442,6 +442,7 @@ def test_the_lengths_are_named():
     assert str(Setting(n=8)).startswith("forward, N = M = 8, ")
     assert str(Setting(n=1, m=8)).startswith("forward, N = 1, M = 8, ")
     assert plot.describe(Setting(n=1, m=1)) == plot.describe(Setting(n=1)) == "8 heads of size 64\nfloat32"
-    rows = [row for m in (128, 256) for row in table.rows(Setting(n=1, m=m), [who.UNIT], {"torch sdpa": [1.0]}, {})]
+    settings = [Setting(n=1, m=m) for m in (128, 256)]
+    rows = [row for x in settings for row in table.make_rows(x, [who.UNIT], {"torch sdpa": [1.0]}, {})]
     assert len({plot.family(row) for row in rows}) == 1
-    assert [table.record(row)["m"] for row in rows] == [128, 256]
+    assert [table.csv_record(row)["m"] for row in rows] == [128, 256]

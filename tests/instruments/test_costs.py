@@ -1,18 +1,19 @@
 """What the machine counts is what the closed forms say, in integers, and those give the published numbers."""
 
+import inspect
 import types
 
 import numpy as np
 import pytest
 
-from attnlab import costs, machine
+from attnlab import METHODS, costs, machine
 from attnlab.machine import Machine
 from attnlab.measure import attention_bytes
 from tests.support import oracle
 
 TILED = ("flash", "flash2", "sparse flash", "sparse flash2")
-FORWARD = ("safe", "lazy", "online", "chunked", *TILED)
-BACKWARD = ("safe", "chunked", *TILED)
+FORWARD = (*[name for name in METHODS if name != "naive"], *TILED)  # naive is safe without the maximum
+BACKWARD = [name for name in FORWARD if METHODS.get(name, METHODS["tiled"]).at_once != "key"]
 RULES = [{}, {}, dict(causal=True), dict(window=2), dict(window=(None, 1)), dict(causal=True, window=(3, 0))]
 
 
@@ -40,11 +41,12 @@ def counted(name, call, gradient):
     q, k, v, do = (on.put(x, np.ones(shape)) for x, shape in shapes.items())
     options = call.hidden | (dict(dropout=0.5, seed=1) if call.dropout else {})
     options |= {"mask": on.put("mask", np.ones((n, m), bool))} if call.mask else {}
-    options |= {"chunked": dict(query_chunk_size=call.block_q, key_chunk_size=call.block_k)}.get(name, {})
-    options |= dict(block_q=call.block_q) if name == "safe" else {}
-    options |= dict(block_q=call.block_q, block_k=call.block_k) if name in TILED else {}
-    options |= dict(block_mask=call.tiles) if name.startswith("sparse") else {}
-    program = name.replace("safe", "standard").removeprefix("sparse ")
+    program = METHODS[name].program if name in METHODS else name.removeprefix("sparse ")
+    sizes = dict(block_q=call.block_q, block_k=call.block_k)
+    sizes |= dict(query_chunk_size=call.block_q, key_chunk_size=call.block_k, block_mask=call.tiles)
+    taken = set(inspect.signature(getattr(machine, f"{program}_forward")).parameters)
+    taken -= set() if name.startswith("sparse") else {"block_mask"}
+    options |= {size: sizes[size] for size in sizes if size in taken}
     found = getattr(machine, f"{program}_forward")(on, q, k, v, **options)
     if gradient:
         for count in (on.loads, on.stores, on.fills):

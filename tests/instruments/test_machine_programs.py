@@ -1,15 +1,17 @@
 """The two-level memory counts every transfer, and its programs compute attention."""
 
+import inspect
+
 import numpy as np
 import pytest
 
-from attnlab import costs, dropout_mask, machine
+from attnlab import METHODS, costs, dropout_mask, machine
 from attnlab.machine import Machine, OutOfSRAM
 from tests.support import oracle
 
 TILED = ("flash", "flash2", "sparse flash", "sparse flash2")
-FORWARD = ("standard", "lazy", "online", "chunked", *TILED)
-BACKWARD = ("standard", "chunked", *TILED)
+FORWARD = tuple(dict.fromkeys([*[method.program for method in METHODS.values()], *TILED]))
+BACKWARD = [name for name in FORWARD if hasattr(machine, f"{name.removeprefix('sparse ')}_backward")]
 SHAPES = [(7, 10, 5, 3), (8, 5, 2, 6), (1, 9, 3, 3), (6, 1, 1, 1)]
 OPTIONS = {
     "plain": {},
@@ -54,13 +56,10 @@ def run(name, arrays, options, block_q=3, block_k=4, gradient=False, on=None):
     options = dict(options)
     if "mask" in options:
         options["mask"] = on.put("mask", options["mask"])
-    if name in TILED:
-        options |= dict(block_q=block_q, block_k=block_k)
-    elif name == "chunked":
-        options |= dict(query_chunk_size=block_q, key_chunk_size=block_k)
-    elif name == "standard":
-        options |= dict(block_q=block_q)
     program = name.removeprefix("sparse ")
+    sizes = dict(block_q=block_q, block_k=block_k, query_chunk_size=block_q, key_chunk_size=block_k)
+    taken = inspect.signature(getattr(machine, f"{program}_forward")).parameters
+    options |= {size: sizes[size] for size in sizes if size in taken}
     if name != program:
         options["block_mask"] = random_tiles(len(arrays["Q"]), len(arrays["K"]), block_q, block_k)
     found = getattr(machine, f"{program}_forward")(on, q, k, v, **options)

@@ -124,15 +124,15 @@ def compare(published: Sequence[int | float], ours: Sequence[int | float], withi
     ratios = [mine / theirs for theirs, mine in zip(published, ours)]
     judged = [mine / theirs for theirs, mine in pairs]
     factor = math.exp(sum(map(math.log, judged)) / len(judged))
-    if all(close(ratio, within) for ratio in judged):
+    if all(_close(ratio, within) for ratio in judged):
         verdict = "reproduced"
-    elif len(judged) > 1 and all(close(ratio / factor, within) for ratio in judged):
+    elif len(judged) > 1 and all(_close(ratio / factor, within) for ratio in judged):
         verdict = "reproduced in ratio"
     else:
         verdict = "not reproduced"
     return Verdict(verdict, ratios)
 
 
-def close(ratio: float, within: float) -> bool:
+def _close(ratio: float, within: float) -> bool:
     """Whether two numbers with this ratio differ by a factor of at most 1 + within, either way."""
     return max(ratio, 1 / ratio) <= (1 + within) * (1 + 1e-12)
