@@ -23,7 +23,7 @@ REFERENCES = "|".join((
     r"lessons? \d\d(?:(?:, \d\d)*,? (?:and|to|or) \d\d)?", r"sections? [\d.]+(?:(?:, \d+)*,? (?:and|to|or) \d+)?",
     r"(?:Tables?|Figures?|Algorithms?|Theorems?|Propositions?|Lemmas?|Appendix|lines?) \w?[\d.]+"
     r"(?:(?:, \d+)*,? (?:and|to) \d+)?",
-    r"(?:issues?|pull requests?|PRs?|#) ?\d+(?:(?:, \d+)*,? (?:and|or) \d+)?", r"\(\d+\.\d+\w?\)", r"eqs?\. [\d.]+",
+    r"(?:[Ii]ssues?|pull requests?|PRs?|#) ?\d+(?:(?:, \d+)*,? (?:and|or) \d+)?", r"\(\d+\.\d+\w?\)", r"eqs?\. [\d.]+",
     r"arXiv [\d.]+", r"\b(?:19|20)\d\d\b", r"^#+ .*$",
     r"==[\d.]+", r"\b[A-Z]\.\d+(?:\.\d+)?",
 ))
@@ -114,5 +114,6 @@ def unbacked(text: str, listed: dict[str, str]) -> list[str]:
     """The numbers of the prose that no cell has."""
     known = literals(text) | printed()
     known |= {100 * x for x in known if x < 10}  # 0.15 in a cell is 15 % in prose
+    known |= {x / unit for x in known if x >= 1e6 for unit in (1e6, 1e9, 1e12)}  # and 1.55e12 is 1.55 T
     said = [(shown, value) for shown, value in claims(text) if shown not in listed]
     return [shown for shown, value in said if not any(math.isclose(value, x, rel_tol=1e-9) for x in known)]
