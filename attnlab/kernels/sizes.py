@@ -5,7 +5,9 @@ from typing import Any
 from attnlab.call import Rules, Sizes
 
 
-def tile_sizes(query: Any, value: Any, mask: Any, rules: Rules, sizes: Sizes, *, rows: int) -> tuple[int, int]:
+def tile_sizes(
+    query: Any, value: Any, mask: Any, rules: Rules, sizes: Sizes, *, rows: int, group: int = 1
+) -> tuple[int, int]:
     """Queries and keys of a tile: ``rows`` by 64 where registers and 96 KiB of shared memory hold them.
 
     Heads beyond 128 and float32 halve both; a mask and dropout, which need registers of their own, halve the rows.
@@ -15,7 +17,7 @@ def tile_sizes(query: Any, value: Any, mask: Any, rules: Rules, sizes: Sizes, *,
     shrink = (2 if wide else 1) * (2 if query.dtype.itemsize == 4 else 1)
     block_q, block_k = sizes
     rows //= 1 if mask is None and rules.dropout == 0 else 2
-    return tile_size(rows // shrink, rules.band.n, block_q), tile_size(64 // shrink, rules.band.m, block_k)
+    return tile_size(rows // shrink, group * rules.band.n, block_q), tile_size(64 // shrink, rules.band.m, block_k)
 
 
 def tile_size(most: int, length: int, block: int | None) -> int:

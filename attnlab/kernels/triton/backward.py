@@ -4,14 +4,17 @@
 
 with D = rowsum(do ∘ o) − dlse; derived in notebook 10. dq is a sum over keys, dk and dv are sums over queries. In one
 kernel two programs would have to add to the same rows; in two, every program sums up rows of its own, always in the
-same order, and p is computed twice.
+same order, and p is computed twice: seven products for five.
 """
 
 from attnlab.call import Rules, Sizes
 from attnlab.arrays.torch import Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.kernels.triton.layout import (
+    constants, grouped, kernel_rules, matrices, vectors,
+)
 from attnlab.kernels.triton.tile import (
-    constants, dot, drop, dropout, finite, jit, keys, launch, load, load_vector, matrices, partial, queries,
-    seeing_queries, seen_keys, shown, store, store_vector, vectors, visible, visibility,
+    LN2, LOG2E, dot, drop, finite, jit, launch, load, load_vector, seeing, seen_by, store, store_vector, visible,
+    visited, visits, within,
 )
 
 import torch
@@ -26,74 +29,109 @@ def backward(
 ) -> tuple[Array, Array, Array]:
     """dq, dk, dv: first the kernel that also writes D, then the one that reads it."""
     dq, dk, dv, delta = (torch.empty_like(x) for x in (query, key, value, lse))
-    inputs = [matrices(x) for x in (query, key, value, dout)]
-    rest = vectors(lse), vectors(delta), *visibility(query, mask, rules), dropout(seed, rules), rules.scale
     static = constants(query, value, mask, rules, sizes, rows=64)
-    programs = query.shape[:-2].numel() * triton.cdiv(rules.band.n, static["BLOCK_Q"])
-    launch(query_gradient, programs, *inputs, matrices(out), vectors(dlse), matrices(dq), *rest, **static)
-    programs = key.shape[:-2].numel() * triton.cdiv(rules.band.m, static["BLOCK_K"])
-    launch(key_gradient, programs, *inputs, matrices(dk), matrices(dv), *rest, **static)
+    block_q, block_k, heads = static["BLOCK_Q"], static["BLOCK_K"], key.shape[:-2].numel()
+    inputs = grouped(query), matrices(key), matrices(value), grouped(dout), vectors(lse), vectors(delta)
+    rest = grouped(out), vectors(dlse), grouped(dq), kernel_rules(query, mask, seed, rules, block_q, block_k)
+    launch(query_gradient, heads * triton.cdiv(rules.heads[-1] * rules.band.n, block_q), *inputs, *rest, **static)
+    rest = matrices(dk), matrices(dv), kernel_rules(query, mask, seed, rules, block_q, block_k, by_keys=True)
+    launch(key_gradient, heads * triton.cdiv(rules.band.m, block_k), *inputs, *rest, **static)
     return dq, dk, dv
 
 
 @jit
 def query_gradient(
-    query, key, value, dout, out, dlse, dquery, lse, delta, mask, band, dropout, scale,
-    GROUP: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, D: tl.constexpr, DV: tl.constexpr,
+    query, key, value, dout, lse, delta, out, dlse, dquery, rules,
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, D: tl.constexpr, DV: tl.constexpr,
 ):
-    """One tile of queries of one head reads the keys it sees once more; its dq stays in registers."""
-    tiles = tl.cdiv(band.n, BLOCK_Q)
-    head, first_row = tl.program_id(0) // tiles, tl.program_id(0) % tiles * BLOCK_Q
+    """One tile of queries reads the keys it sees once more; its dq stays in registers."""
+    tiles = tl.cdiv(rules.rows, BLOCK_Q)
+    head, tile = tl.program_id(0) // tiles, tl.program_id(0) % tiles
+    if rules.right is not None:
+        tile = tiles - 1 - tile  # the last tiles see the most keys: what takes longest begins first
+    first_row = tile * BLOCK_Q
     rows, d, dv = first_row + tl.arange(0, BLOCK_Q), tl.arange(0, D), tl.arange(0, DV)
-    q, do = load(query, head, rows, d, rows < band.n), load(dout, head, rows, dv, rows < band.n)
-    o = load(out, head, rows, dv, rows < band.n)
+    q, do = load(query, head, rows, d, rows < rules.rows), load(dout, head, rows, dv, rows < rules.rows)
+    if rules.sign is not None:
+        q = (q * rules.sign).to(q.dtype)
+    o = load(out, head, rows, dv, rows < rules.rows)
     D_i = tl.sum(do.to(tl.float32) * o.to(tl.float32), 1) - load_vector(dlse, head, rows)
     store_vector(delta, head, rows, D_i)
-    shift = finite(load_vector(lse, head, rows))
+    shift = finite(load_vector(lse, head, rows)) * LOG2E
     dq = tl.zeros([BLOCK_Q, D], tl.float32)
 
-    first, last = keys(band, first_row, BLOCK_Q)
-    for first_col in range(first // BLOCK_K * BLOCK_K, last, BLOCK_K):
-        if shown(band, first_row, first_col):
-            cols = first_col + tl.arange(0, BLOCK_K)
-            seen = seen_keys(band, mask, head, rows, cols, first, last)
-            k, v = load(key, head // GROUP, cols, d, seen), load(value, head // GROUP, cols, dv, seen)
-            p = tl.exp(scale * dot(q, k.T) - shift[:, None])
-            ds = drop(p, dropout, head, rows, cols) * dot(do, v.T) - p * D_i[:, None]
-            if partial(band, mask, first_row, first_col, BLOCK_Q, BLOCK_K):
-                ds = tl.where(visible(band, mask, head, rows, cols), ds, 0.0)
-            dq += dot(ds.to(k.dtype), k)
-    store(dquery, head, rows, d, scale * dq)
+    seen = seen_by(rules, first_row, BLOCK_Q)
+    turns = visits(rules, seen, tile, BLOCK_K)
+    full, total = turns[0], turns[1]
+    for turn in range(full):  # full tiles: every query sees every key
+        cols = visited(rules, turns, tile, turn, False) * BLOCK_K + tl.arange(0, BLOCK_K)
+        dq = add_keys(dq, q, do, shift, D_i, key, value, rules, seen, head, rows, cols, d, dv, False)
+    for turn in range(full, total):  # partial ones
+        cols = visited(rules, turns, tile, turn, True) * BLOCK_K + tl.arange(0, BLOCK_K)
+        dq = add_keys(dq, q, do, shift, D_i, key, value, rules, seen, head, rows, cols, d, dv, True)
+    if rules.sign is not None:
+        dq *= rules.sign
+    store(dquery, head, rows, d, dq * rules.scale * LN2)
 
 
 @jit
 def key_gradient(
-    query, key, value, dout, dkey, dvalue, lse, delta, mask, band, dropout, scale,
-    GROUP: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, D: tl.constexpr, DV: tl.constexpr,
+    query, key, value, dout, lse, delta, dkey, dvalue, rules,
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, D: tl.constexpr, DV: tl.constexpr,
 ):
     """One tile of keys reads the queries that see it, of every head of its group; its dk, dv stay in registers."""
-    tiles = tl.cdiv(band.m, BLOCK_K)
-    key_head, first_col = tl.program_id(0) // tiles, tl.program_id(0) % tiles * BLOCK_K
-    cols, d, dv = first_col + tl.arange(0, BLOCK_K), tl.arange(0, D), tl.arange(0, DV)
-    k, v = load(key, key_head, cols, d, cols < band.m), load(value, key_head, cols, dv, cols < band.m)
+    tiles = tl.cdiv(rules.m, BLOCK_K)
+    head, tile = tl.program_id(0) // tiles, tl.program_id(0) % tiles
+    cols, d, dv = tile * BLOCK_K + tl.arange(0, BLOCK_K), tl.arange(0, D), tl.arange(0, DV)
+    k, v = load(key, head, cols, d, cols < rules.m), load(value, head, cols, dv, cols < rules.m)
     dk_j, dv_j = tl.zeros([BLOCK_K, D], tl.float32), tl.zeros([BLOCK_K, DV], tl.float32)
 
-    first, last = queries(band, first_col, BLOCK_K)
-    for g in range(GROUP):
-        head = key_head * GROUP + g
-        for first_row in range(first // BLOCK_Q * BLOCK_Q, last, BLOCK_Q):
-            if shown(band, first_row, first_col):
-                rows = first_row + tl.arange(0, BLOCK_Q)
-                sees = seeing_queries(band, mask, head, rows, cols, first, last)
-                q, do = load(query, head, rows, d, sees), load(dout, head, rows, dv, sees)
-                shift, D_i = finite(load_vector(lse, head, rows)), load_vector(delta, head, rows)
-                p = tl.exp(scale * dot(q, k.T) - shift[:, None])
-                z = drop(p, dropout, head, rows, cols)
-                ds = z * dot(do, v.T) - p * D_i[:, None]
-                if partial(band, mask, first_row, first_col, BLOCK_Q, BLOCK_K):
-                    allowed = visible(band, mask, head, rows, cols)
-                    z, ds = tl.where(allowed, z, 0.0), tl.where(allowed, ds, 0.0)
-                dv_j += dot(z.to(do.dtype).T, do)
-                dk_j += dot(ds.to(q.dtype).T, q)
-    store(dkey, key_head, cols, d, scale * dk_j)
-    store(dvalue, key_head, cols, dv, dv_j)
+    seen = seeing(rules, tile * BLOCK_K, BLOCK_K)
+    turns = visits(rules, seen, tile, BLOCK_Q)
+    full, total = turns[0], turns[1]
+    for turn in range(full):
+        rows = visited(rules, turns, tile, turn, False) * BLOCK_Q + tl.arange(0, BLOCK_Q)
+        dk_j, dv_j = add_queries(dk_j, dv_j, k, v, query, dout, lse, delta, rules, seen, head, rows, cols, d, dv, False)
+    for turn in range(full, total):
+        rows = visited(rules, turns, tile, turn, True) * BLOCK_Q + tl.arange(0, BLOCK_Q)
+        dk_j, dv_j = add_queries(dk_j, dv_j, k, v, query, dout, lse, delta, rules, seen, head, rows, cols, d, dv, True)
+    store(dkey, head, cols, d, dk_j * rules.scale * LN2)
+    store(dvalue, head, cols, dv, dv_j)
+
+
+@jit
+def add_keys(dq, q, do, shift, D_i, key, value, rules, seen, head, rows, cols, d, dv, PARTIAL: tl.constexpr):
+    """dq after one more tile of keys."""
+    sees, near = None, None
+    rows, across = rows[:, None], cols[None, :]
+    if PARTIAL:
+        sees = visible(rules, head, rows, across)
+        near = within(rules, cols, seen, sees, 0)
+    k, v = load(key, head, cols, d, near), load(value, head, cols, dv, near)
+    p = tl.exp2(rules.scale * dot(q, k.T) - shift[:, None])
+    ds = drop(p, rules, head, rows, across) * dot(do, v.T) - p * D_i[:, None]
+    if PARTIAL:
+        ds = tl.where(sees, ds, 0.0)
+    return dq + dot(ds.to(k.dtype), k)
+
+
+@jit
+def add_queries(
+    dk_j, dv_j, k, v, query, dout, lse, delta, rules, seen, head, rows, cols, d, dv, PARTIAL: tl.constexpr
+):
+    """dk and dv after one more tile of queries. The tile stands on its side: as pᵀ and dsᵀ it stays in registers."""
+    sees, near = None, None
+    cols, across = cols[:, None], rows[None, :]
+    if PARTIAL:
+        sees = visible(rules, head, across, cols)
+        near = within(rules, rows, seen, sees, 0)
+    q, do = load(query, head, rows, d, near), load(dout, head, rows, dv, near)
+    if rules.sign is not None:
+        q = (q * rules.sign).to(q.dtype)
+    shift, D_i = finite(load_vector(lse, head, rows)) * LOG2E, load_vector(delta, head, rows)
+    p = tl.exp2(rules.scale * dot(k, q.T) - shift[None, :])
+    z = drop(p, rules, head, across, cols)
+    ds = z * dot(v, do.T) - p * D_i[None, :]
+    if PARTIAL:
+        z, ds = tl.where(sees, z, 0.0), tl.where(sees, ds, 0.0)
+    return dk_j + dot(ds.to(q.dtype), q), dv_j + dot(z.to(do.dtype), do)

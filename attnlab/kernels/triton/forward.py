@@ -3,13 +3,19 @@
 The outer loop of attnlab.tiled.torch has become a number, ``tl.program_id``: a GPU runs as many programs at once as it
 has room for, in any order. That is why queries are outside: programs that share a tile of keys only read it, while
 programs that shared a tile of queries would have to write the same (m, l, o). Derived in notebooks 08 and 12.
+
+Where there are too few tiles of queries for the GPU, as in decoding, several programs share one all the same: each
+folds a part of the keys into an (out, lse) of its own, and a second kernel joins them by ⊕.
 """
 
 from attnlab.call import Rules, Sizes
 from attnlab.arrays.torch import Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.kernels.triton.layout import (
+    constants, grouped, kernel_rules, matrices, parts, vectors,
+)
 from attnlab.kernels.triton.tile import (
-    INFINITY, constants, dot, drop, dropout, finite, jit, keys, launch, load, matrices, partial, positive, seen_keys,
-    shown, store, store_vector, vectors, visible, visibility,
+    INFINITY, LN2, dot, drop, finite, jit, launch, load, load_vector, positive, seen_by, store, store_vector,
+    visible, visited, visits, within,
 )
 
 import torch
@@ -17,49 +23,100 @@ import triton
 import triton.language as tl
 
 
-@jit
-def fold(
-    query, key, value, out, lse, mask, band, dropout, scale,
-    GROUP: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, D: tl.constexpr, DV: tl.constexpr,
-):
-    """One tile of queries of one head reads the keys it sees once; its (m, l, o) stay in registers."""
-    tiles = tl.cdiv(band.n, BLOCK_Q)
-    head, first_row = tl.program_id(0) // tiles, tl.program_id(0) % tiles * BLOCK_Q
-    rows, d, dv = first_row + tl.arange(0, BLOCK_Q), tl.arange(0, D), tl.arange(0, DV)
-    q = load(query, head, rows, d, rows < band.n)  # read once, stays on chip
-    m, l = tl.full([BLOCK_Q], -INFINITY, tl.float32), tl.zeros([BLOCK_Q], tl.float32)
-    o = tl.zeros([BLOCK_Q, DV], tl.float32)
-
-    first, last = keys(band, first_row, BLOCK_Q)
-    for first_col in range(first // BLOCK_K * BLOCK_K, last, BLOCK_K):
-        if shown(band, first_row, first_col):
-            cols = first_col + tl.arange(0, BLOCK_K)
-            seen = seen_keys(band, mask, head, rows, cols, first, last)
-            k, v = load(key, head // GROUP, cols, d, seen), load(value, head // GROUP, cols, dv, seen)
-            s = scale * dot(q, k.T)  # scaled in float32: a scaled q would be rounded to its dtype
-            if partial(band, mask, first_row, first_col, BLOCK_Q, BLOCK_K):
-                s = tl.where(visible(band, mask, head, rows, cols), s, -INFINITY)
-            m_next = tl.maximum(m, tl.max(s, 1))
-            shift = finite(m_next)
-            # A GPU has 2^x only. FlashAttention hides the log₂e of e^x = 2^(x log₂e) in scale, and rounds s once more.
-            alpha, p = tl.exp(m - shift), tl.exp(s - shift[:, None])
-            l = alpha * l + tl.sum(p, 1)
-            o = alpha[:, None] * o + dot(drop(p, dropout, head, rows, cols).to(v.dtype), v)
-            m = m_next
-    store(out, head, rows, dv, o / positive(l)[:, None])  # written once, and divided once
-    store_vector(lse, head, rows, m + tl.log(positive(l)))
-
-
 def forward(
     query: Query, key: Key, value: Value, mask: Mask, seed: Seed, rules: Rules, sizes: Sizes
 ) -> tuple[Out, Lse]:
-    """One program for each tile of queries of each head; none waits for another."""
+    """One program for each tile of queries of each key head, or for each part of its keys; none waits for another."""
     out = query.new_empty((*query.shape[:-1], value.shape[-1]))
     lse = query.new_empty(query.shape[:-1], dtype=torch.float32)
     static = constants(query, value, mask, rules, sizes, rows=128)
-    programs = query.shape[:-2].numel() * triton.cdiv(rules.band.n, static["BLOCK_Q"])
+    block_q, block_k = static["BLOCK_Q"], static["BLOCK_K"]
+    programs = key.shape[:-2].numel() * triton.cdiv(rules.heads[-1] * rules.band.n, block_q)
+    split = parts(programs, rules.band.m, block_k, query.device)
+    part_out, part_lse = out, lse
+    if split > 1:
+        part_out, part_lse = out.new_empty((split, *out.shape), dtype=torch.float32), lse.new_empty((split, *lse.shape))
     launch(
-        fold, programs, matrices(query), matrices(key), matrices(value), matrices(out), vectors(lse),
-        *visibility(query, mask, rules), dropout(seed, rules), rules.scale, **static,
+        fold, programs * split, grouped(query), matrices(key), matrices(value), grouped(part_out), vectors(part_lse),
+        kernel_rules(query, mask, seed, rules, block_q, block_k), split, **static,
     )
+    if split > 1:
+        joined = grouped(part_out), vectors(part_lse), grouped(out), vectors(lse)
+        launch(join, programs, *joined, split, BLOCK_Q=block_q, DV=static["DV"])
     return out, lse
+
+
+@jit
+def fold(
+    query, key, value, out, lse, rules, split,
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, D: tl.constexpr, DV: tl.constexpr,
+):
+    """One tile of queries reads the keys it sees once, or a part of them; its (m, l, o) stay in registers."""
+    tiles = tl.cdiv(rules.rows, BLOCK_Q)
+    part, place = tl.program_id(0) % split, tl.program_id(0) // split
+    head, tile = place // tiles, place % tiles
+    if rules.right is not None:
+        tile = tiles - 1 - tile  # the last tiles see the most keys: what takes longest begins first
+    first_row = tile * BLOCK_Q
+    rows, d, dv = first_row + tl.arange(0, BLOCK_Q), tl.arange(0, D), tl.arange(0, DV)
+    q = load(query, head, rows, d, rows < rules.rows)  # read once, stays on chip
+    if rules.sign is not None:
+        q = (q * rules.sign).to(q.dtype)
+    m, l = tl.full([BLOCK_Q], -INFINITY, tl.float32), tl.zeros([BLOCK_Q], tl.float32)
+    o = tl.zeros([BLOCK_Q, DV], tl.float32)
+
+    seen = seen_by(rules, first_row, BLOCK_Q)
+    turns = visits(rules, seen, tile, BLOCK_K)
+    full, total = turns[0], turns[1]
+    first, last = total * part // split, total * (part + 1) // split
+    for turn in range(first, tl.minimum(full, last)):  # full tiles: every query sees every key
+        cols = visited(rules, turns, tile, turn, False) * BLOCK_K + tl.arange(0, BLOCK_K)
+        m, l, o = fold_tile(m, l, o, q, key, value, rules, seen, head, rows, cols, d, dv, False)
+    for turn in range(tl.maximum(full, first), last):  # partial ones
+        cols = visited(rules, turns, tile, turn, True) * BLOCK_K + tl.arange(0, BLOCK_K)
+        m, l, o = fold_tile(m, l, o, q, key, value, rules, seen, head, rows, cols, d, dv, True)
+
+    head += part * (tl.num_programs(0) // (tiles * split))
+    store(out, head, rows, dv, o / positive(l)[:, None])  # written once, and divided once
+    store_vector(lse, head, rows, (m * rules.scale + tl.log2(positive(l))) * LN2)
+
+
+@jit
+def fold_tile(m, l, o, q, key, value, rules, seen, head, rows, cols, d, dv, PARTIAL: tl.constexpr):
+    """(m, l, o) after one more tile of keys; p goes from the first product to the second in registers."""
+    sees, near = None, None
+    if PARTIAL:
+        sees = visible(rules, head, rows[:, None], cols[None, :])
+        near = within(rules, cols, seen, sees, 0)
+    k, v = load(key, head, cols, d, near), load(value, head, cols, dv, near)
+    s = dot(q, k.T)  # scaled below, in float32: a scaled q would be rounded to its dtype
+    if PARTIAL:
+        s = tl.where(sees, s, -INFINITY)
+    m_next = tl.maximum(m, tl.max(s, 1))
+    shift = rules.scale * finite(m_next)
+    alpha, p = tl.exp2(rules.scale * m - shift), tl.exp2(rules.scale * s - shift[:, None])
+    l = alpha * l + tl.sum(p, 1)
+    p = drop(p, rules, head, rows[:, None], cols[None, :])
+    o = alpha[:, None] * o + dot(p.to(v.dtype), v)
+    return m_next, l, o
+
+
+@jit
+def join(parts, part_lse, out, lse, split, BLOCK_Q: tl.constexpr, DV: tl.constexpr):
+    """One tile of queries: ⊕ over the parts of its keys, each of which weighs e^lse."""
+    tiles = tl.cdiv(lse.rows, BLOCK_Q)
+    head, tile = tl.program_id(0) // tiles, tl.program_id(0) % tiles
+    heads = tl.num_programs(0) // tiles
+    rows, dv = tile * BLOCK_Q + tl.arange(0, BLOCK_Q), tl.arange(0, DV)
+    m, l = tl.full([BLOCK_Q], -INFINITY, tl.float32), tl.zeros([BLOCK_Q], tl.float32)
+    o = tl.zeros([BLOCK_Q, DV], tl.float32)
+    for part in range(split):
+        m_part = load_vector(part_lse, part * heads + head, rows)
+        m_next = tl.maximum(m, m_part)
+        shift = finite(m_next)
+        alpha, weight = tl.exp(m - shift), tl.exp(m_part - shift)
+        l = alpha * l + weight
+        o = alpha[:, None] * o + weight[:, None] * load(parts, part * heads + head, rows, dv, rows < lse.rows)
+        m = m_next
+    store(out, head, rows, dv, o / positive(l)[:, None])
+    store_vector(lse, head, rows, m + tl.log(positive(l)))

@@ -1,34 +1,25 @@
 """What the Triton kernels are made of: tiles that a program loads, what is visible of them, what dropout keeps.
 
-A kernel gets no arrays but addresses. ``Matrices`` says where the element (i, j) of each head's matrix lies: at
-start(head) + i · row_stride + j · col_stride. So an array with any strides is read where it is.
-
-The functions below ``jit`` have the meaning of those in attnlab.geometry and attnlab.scores, for a tile that begins at
-(first_row, first_col) and has the positions rows × cols.
+The functions have the meaning of those in attnlab.geometry and attnlab.scores, for a tile that begins at
+(first_row, first_col) and has the positions rows × cols. Row r is query r // G of head r % G of its group. What they
+get besides, such as ``Matrices``, is explained in layout.
 """
 
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from attnlab import dropout as dropping
-from attnlab.call import Rules, Sizes
-from attnlab.arrays.torch import Mask, Query, Seed, Value
-from attnlab.kernels.sizes import padded, tile_sizes
+from attnlab.kernels.triton.layout import Matrices
 
 import torch
-from torch import Tensor as Array
-
-try:
-    import triton
-    import triton.language as tl
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("this part of attnlab needs Triton: pip install triton", name="triton") from error
+import triton
+import triton.language as tl
 
 INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 PARITY, ROTATIONS = tl.constexpr(dropping.PARITY), tl.constexpr(dropping.ROTATIONS)
-INFINITY = tl.constexpr(float("inf"))
+INFINITY, LOG2E, LN2 = (tl.constexpr(x) for x in (math.inf, math.log2(math.e), math.log(2)))
 
 
 def jit(function: Callable) -> Callable:
@@ -36,112 +27,50 @@ def jit(function: Callable) -> Callable:
     return triton.jit(inspect.unwrap(function))
 
 
-class Matrices(NamedTuple):
-    """An array (*heads, rows, cols) as a kernel sees it."""
-
-    data: Any
-    heads: tuple[int, ...]
-    strides: tuple[int, ...]  # of the axes in heads
-    rows: int
-    cols: int
-    row_stride: int
-    col_stride: int
-
-
-class Band(NamedTuple):
-    """attnlab.geometry.Band for a kernel; with a block mask, also the address of its table and how to read it."""
-
-    n: int
-    m: int
-    offset: int
-    left: int | None
-    right: int | None
-    table: Any
-    table_q: int
-    table_k: int
-    table_cols: int
-
-
-class Dropout(NamedTuple):
-    """A probability is kept iff its word is greater than ``highest``, and then multiplied by ``factor``."""
-
-    seed: int
-    heads: int  # under vmap, of one example: every example has the same words
-    highest: int
-    factor: float
-
-
-def matrices(x: Array) -> Matrices:
-    """The matrices in the last two axes; nothing is copied."""
-    return Matrices(x, tuple(x.shape[:-2]), x.stride()[:-2], *x.shape[-2:], *x.stride()[-2:])
-
-
-def vectors(x: Array) -> Matrices:
-    """The vectors in the last axis, as matrices of one column."""
-    return matrices(x[..., None])
-
-
-def visibility(query: Query, mask: Mask, rules: Rules) -> tuple[Matrices | None, Band]:
-    """The mask, expanded by strides of 0, and the band."""
-    band, table = rules.band, rules.band.block_mask
-    if mask is not None:
-        mask = matrices(mask.view(torch.uint8).expand(*query.shape[:-1], band.m))
-    cells = (None, 1, 1, 1)
-    if table is not None:
-        shown = torch.tensor(table.tiles, dtype=torch.uint8, device=query.device)
-        cells = (shown, table.block_q, table.block_k, shown.shape[-1])
-    return mask, Band(band.n, band.m, band.offset, band.left, band.right, *cells)
-
-
-def dropout(seed: Seed, rules: Rules) -> Dropout | None:
-    """What a kernel needs to know of dropout; None where no word can be dropped."""
-    dropped = round(rules.dropout * 2**32)
-    factor = 0.0 if rules.dropout == 1 else 1 / (1 - rules.dropout)
-    return Dropout(int(seed), math.prod(rules.heads), dropped - 1, factor) if dropped else None
-
-
-def constants(query: Query, value: Value, mask: Mask, rules: Rules, sizes: Sizes, rows: int) -> dict[str, int]:
-    """What a kernel is compiled for: the sizes of its tiles, its warps, its stages."""
-    block_q, block_k = tile_sizes(query, value, mask, rules, sizes, rows=rows)
-    return {
-        "GROUP": query.shape[-3],
-        "BLOCK_Q": block_q,
-        "BLOCK_K": block_k,
-        "D": padded(query.shape[-1]),
-        "DV": padded(value.shape[-1]),
-        "num_warps": 4 if max(query.shape[-1], value.shape[-1]) <= 64 else 8,
-        "num_stages": 2,  # one tile of keys is on its way while the last one is worked on
-    }
-
-
-def launch(kernel: Any, programs: int, query: Matrices, *args: Any, **sizes: int) -> None:
+def launch(kernel: Any, programs: int, query: Matrices, *args: Any, **constants: int) -> None:
     """Run that many programs of a kernel on the device of the query."""
     if programs:
         with torch.cuda.device_of(query.data):
-            kernel[(programs,)](query, *args, **sizes)
+            kernel[(programs,)](query, *args, **constants)
 
 
 @jit
 def start(x, head):
     """Where the matrix of a head begins. 64 bits: a long array has more than 2³¹ elements."""
-    at, head = x.data, head.to(tl.int64)
+    at, head = 0, head.to(tl.int64)
     for axis in tl.static_range(len(x.heads) - 1, -1, -1):
         at += head % x.heads[axis] * x.strides[axis]
         head = head // x.heads[axis]
-    return at
+    return x.data + x.unit * at
+
+
+@jit
+def down(x, rows):
+    """How far below the first row the rows begin, in units."""
+    rows = rows.to(tl.int64)
+    if x.group == 1:
+        return rows * x.row_stride
+    else:
+        return rows // x.group * x.row_stride + rows % x.group * x.group_stride
 
 
 @jit
 def address(x, head, rows, cols):
     """Where the elements of a tile lie."""
-    return start(x, head) + rows.to(tl.int64)[:, None] * x.row_stride + cols.to(tl.int64)[None, :] * x.col_stride
+    return start(x, head) + x.unit * down(x, rows)[:, None] + cols.to(tl.int64)[None, :] * x.col_stride
 
 
 @jit
 def load(x, head, rows, cols, seen):
-    """A tile of a matrix; 0 beyond its edges and in rows that are not seen, which may hold NaN."""
-    inside = (seen & (rows < x.rows))[:, None] & (cols < x.cols)[None, :]
-    return tl.load(address(x, head, rows, cols), mask=inside, other=0)
+    """A tile of a matrix; 0 beyond its edges and in rows that are not seen, which may hold NaN. None: all are seen."""
+    if seen is None:
+        if cols.shape[0] == x.cols:
+            return tl.load(address(x, head, rows, cols))
+        else:
+            return tl.load(address(x, head, rows, cols), mask=(cols < x.cols)[None, :], other=0)
+    else:
+        inside = (seen & (rows < x.rows))[:, None] & (cols < x.cols)[None, :]
+        return tl.load(address(x, head, rows, cols), mask=inside, other=0)
 
 
 @jit
@@ -154,14 +83,14 @@ def store(x, head, rows, cols, tile):
 @jit
 def load_vector(x, head, rows):
     """A part of a vector; 0 beyond its end."""
-    at = start(x, head) + rows.to(tl.int64) * x.row_stride
+    at = start(x, head) + x.unit * down(x, rows)
     return tl.load(at, mask=rows < x.rows, other=0)
 
 
 @jit
 def store_vector(x, head, rows, part):
     """Write a part of a vector, up to its end."""
-    at = start(x, head) + rows.to(tl.int64) * x.row_stride
+    at = start(x, head) + x.unit * down(x, rows)
     tl.store(at, part, mask=rows < x.rows)
 
 
@@ -186,90 +115,96 @@ def positive(l):
 
 
 @jit
-def keys(band, first_row, ROWS: tl.constexpr):
-    """First key and one past the last key that any of the rows sees."""
-    first, last = 0, band.m
-    if band.left is not None:
-        first = tl.maximum(first_row + band.offset - band.left, 0)
-    if band.right is not None:
-        last = tl.minimum(tl.minimum(first_row + ROWS, band.n) + band.offset + band.right, band.m)
-    return first, last
+def seen_by(rules, first_row, ROWS: tl.constexpr):
+    """Keys that any of the rows sees, from the first to one past the last, and keys that all of them see."""
+    last_row = tl.minimum(first_row + ROWS, rules.rows) - 1
+    first_i, last_i = first_row // rules.group + rules.offset, last_row // rules.group + rules.offset
+    any_first, any_last, all_first, all_last = 0, rules.m, 0, rules.m
+    if rules.left is not None:
+        any_first, all_first = tl.maximum(first_i - rules.left, 0), tl.maximum(last_i - rules.left, 0)
+    if rules.right is not None:
+        any_last = tl.maximum(tl.minimum(last_i + rules.right + 1, rules.m), 0)
+        all_last = tl.maximum(tl.minimum(first_i + rules.right + 1, rules.m), 0)
+    return any_first, any_last, all_first, all_last
 
 
 @jit
-def queries(band, first_col, COLS: tl.constexpr):
-    """First query and one past the last query that sees any of the columns."""
-    first, last = 0, band.n
-    if band.right is not None:
-        first = tl.maximum(first_col - band.offset - band.right, 0)
-    if band.left is not None:
-        last = tl.minimum(tl.minimum(first_col + COLS, band.m) - band.offset + band.left, band.n)
-    return first, last
+def seeing(rules, first_col, COLS: tl.constexpr):
+    """Rows that see any of the columns, from the first to one past the last, and rows that see all of them."""
+    first_j, last_j = first_col - rules.offset, tl.minimum(first_col + COLS, rules.m) - 1 - rules.offset
+    any_first, any_last, all_first, all_last = 0, rules.rows, 0, rules.rows
+    if rules.right is not None:
+        any_first = tl.maximum(first_j - rules.right, 0) * rules.group
+        all_first = tl.maximum(last_j - rules.right, 0) * rules.group
+    if rules.left is not None:
+        any_last = tl.maximum(tl.minimum((last_j + rules.left + 1) * rules.group, rules.rows), 0)
+        all_last = tl.maximum(tl.minimum((first_j + rules.left + 1) * rules.group, rules.rows), 0)
+    return any_first, any_last, all_first, all_last
 
 
 @jit
-def shown(band, first_row, first_col):
-    """Whether the block mask shows a tile: one lookup."""
-    if band.table is None:
-        return True
+def visits(rules, seen, tile, SIZE: tl.constexpr):
+    """How many tiles are visited in full, how many in all, and where the two ranges begin.
+
+    ``seen`` are positions as from ``seen_by``; with a block mask the row ``tile`` of its table counts.
+    """
+    any_first, any_last, all_first, all_last = seen
+    begin, end = any_first // SIZE, tl.cdiv(any_last, SIZE)
+    full_begin, full_end = tl.cdiv(all_first, SIZE), all_last // SIZE
+    full, total = tl.maximum(full_end - full_begin, 0), tl.maximum(end - begin, 0)
+    if rules.table is not None:
+        row = rules.table.data + tile * rules.table.width
+        full, total = tl.load(row), tl.load(row + 1)
+    if rules.mask is not None:
+        full = full * 0
+    return full, total, begin, full_begin
+
+
+@jit
+def visited(rules, turns, tile, turn, PARTIAL: tl.constexpr):
+    """The tile of a turn: first those visited in full, then those before and after them."""
+    full, _, begin, full_begin = turns
+    if rules.table is not None:
+        return tl.load(rules.table.data + tile * rules.table.width + 2 + turn)
+    elif PARTIAL:
+        found = begin + turn - full
+        return tl.where(found >= full_begin, found + full, found)
     else:
-        return tl.load(band.table + first_row // band.table_q * band.table_cols + first_col // band.table_k) != 0
+        return full_begin + turn
 
 
 @jit
-def partial(band, mask, first_row, first_col, ROWS: tl.constexpr, COLS: tl.constexpr):
-    """Whether a query of the tile may not see a key of it."""
-    if mask is not None:
-        return True
-    else:
-        part = (first_row + ROWS > band.n) | (first_col + COLS > band.m)
-        if band.right is not None:
-            part |= first_col + COLS - 1 > first_row + band.offset + band.right
-        if band.left is not None:
-            part |= first_col < first_row + ROWS - 1 + band.offset - band.left
-        return part
-
-
-@jit
-def visible(band, mask, head, rows, cols):
-    """True where query i sees key j."""
-    i, j = rows[:, None] + band.offset, cols[None, :]
-    sees = (rows < band.n)[:, None] & (cols < band.m)[None, :]
-    if band.right is not None:
-        sees &= j <= i + band.right
-    if band.left is not None:
-        sees &= j >= i - band.left
-    if mask is not None:
-        sees &= load(mask, head, rows, cols, rows < band.n) != 0
+def visible(rules, head, rows, cols):
+    """True where a row sees a key; rows and cols are a column and a row, or a row and a column."""
+    i, sees = rows // rules.group + rules.offset, (rows < rules.rows) & (cols < rules.m)
+    if rules.right is not None:
+        sees &= cols <= i + rules.right
+    if rules.left is not None:
+        sees &= cols >= i - rules.left
+    if rules.mask is not None:
+        at = start(rules.mask, head) + rules.mask.unit * down(rules.mask, rows)
+        sees &= tl.load(at + cols.to(tl.int64) * rules.mask.col_stride, mask=sees, other=0) != 0
     return sees
 
 
 @jit
-def seen_keys(band, mask, head, rows, cols, first, last):
-    """True for a key that any of the rows sees; ``keys`` gave first and last."""
-    if mask is None:
-        return (first <= cols) & (cols < last)
+def within(rules, part, seen, sees, axis: tl.constexpr):
+    """True for a row or column of a tile that anything sees: by its position or, with a mask, by looking."""
+    if rules.mask is None:
+        return (seen[0] <= part) & (part < seen[1])
     else:
-        return tl.max(visible(band, mask, head, rows, cols).to(tl.int32), 0) > 0
+        return tl.max(sees.to(tl.int32), axis) > 0
 
 
 @jit
-def seeing_queries(band, mask, head, rows, cols, first, last):
-    """True for a query that sees any of the columns; ``queries`` gave first and last."""
-    if mask is None:
-        return (first <= rows) & (rows < last)
-    else:
-        return tl.max(visible(band, mask, head, rows, cols).to(tl.int32), 1) > 0
-
-
-@jit
-def drop(p, dropout, head, rows, cols):
-    """p with dropped probabilities set to 0 and the others divided by 1 − dropout."""
-    if dropout is None:
+def drop(p, rules, head, rows, cols):
+    """p with dropped probabilities set to 0 and the others divided by 1 − dropout; rows and cols as in ``visible``."""
+    if rules.dropout is None:
         return p
     else:
-        word = threefry(dropout.seed, head % dropout.heads, rows[:, None], cols[None, :])
-        return tl.where(word > dropout.highest, p * dropout.factor, 0.0)
+        i, h = rows // rules.group, (head * rules.group + rows % rules.group) % rules.dropout.heads
+        word = threefry(rules.dropout.seed, h, i, cols)
+        return tl.where(word > rules.dropout.highest, p * rules.dropout.factor, 0.0)
 
 
 @jit

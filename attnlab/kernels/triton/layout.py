@@ -1,0 +1,172 @@
+"""What a Triton kernel gets in the place of arrays and rules: addresses, strides and numbers.
+
+A kernel gets no arrays but addresses. ``Matrices`` says where the element (i, j) of each head's matrix lies: at
+start(head) + i · row_stride + j · col_stride. So an array with any strides is read where it is.
+
+The G query heads of a group read the same keys. They are rows of one matrix: row r is query r // G of head r % G, so
+that a tile of keys, once loaded, serves all of them.
+"""
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+from attnlab import geometry
+from attnlab.arrays.torch import Mask, Query, Seed, Value
+from attnlab.call import Rules, Sizes
+from attnlab.kernels.sizes import padded, tile_sizes
+
+import numpy as np
+import torch
+from torch import Tensor as Array
+
+try:
+    import triton.language as tl
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("this part of attnlab needs Triton: pip install triton", name="triton") from error
+
+LARGEST = 2**30  # of an offset: what lies beyond every array is all the same, and sums stay within 32 bits
+
+
+class Matrices(NamedTuple):
+    """An array (*heads, rows, cols), or (*heads, G, N, cols) with G · N rows, as a kernel sees it.
+
+    Strides are counted in units of 8 elements where 8 divides all of them: what is multiplied by a constant 8 the
+    compiler knows to be a multiple of it, and it loads 16 bytes at once. It has to know the width as well.
+    """
+
+    data: Any
+    heads: tuple[int, ...]
+    strides: tuple[int, ...]  # of the axes in heads
+    group: Any
+    group_stride: int
+    rows: int
+    row_stride: int
+    cols: Any
+    col_stride: int
+    unit: Any
+
+
+class Dropout(NamedTuple):
+    """A probability is kept iff its word is greater than ``highest``, and then multiplied by ``factor``."""
+
+    seed: int
+    heads: int  # under vmap, of one example: every example has the same words
+    highest: int
+    factor: float
+
+
+class Table(NamedTuple):
+    """A block mask for a kernel: row b says how many tiles the b-th tile meets in full, how many in all, and which."""
+
+    data: Any
+    width: int
+
+
+class KernelRules(NamedTuple):
+    """What a call asks for: query i sees key j iff i + offset − left ≤ j ≤ i + offset + right and mask and table agree.
+
+    ``rows`` are the G · N rows of a group. A GPU has 2^x only, so the log₂e of e^x = 2^(x log₂e) is in the scale. That
+    is positive, and the queries take its ``sign``, None for 1: then the largest score is the largest product, and a
+    kernel scales in the exponent: s · scale − m · scale is one operation.
+    """
+
+    group: Any
+    rows: int
+    m: int
+    offset: int
+    left: int | None
+    right: int | None
+    mask: Matrices | None
+    table: Table | None
+    dropout: Dropout | None
+    scale: float
+    sign: float | None
+
+
+def matrices(x: Array) -> Matrices:
+    """The matrices in the last two axes; nothing is copied."""
+    return grouped(x[..., None, :, :])
+
+
+def grouped(x: Array) -> Matrices:
+    """The matrices of (*heads, G, N, cols), those of a group as one."""
+    (*heads, group, n, cols), (*strides, col_stride) = x.shape, x.stride()
+    unit = math.gcd(8, *(stride for size, stride in zip(x.shape, strides) if size > 1))
+    unit = 8 if unit == 8 else 1
+    *strides, group_stride, row_stride = (stride // unit for stride in strides)
+    group, cols, unit = tl.constexpr(group), tl.constexpr(cols), tl.constexpr(unit)
+    return Matrices(x, tuple(heads), tuple(strides), group, group_stride, group * n, row_stride, cols, col_stride, unit)
+
+
+def vectors(x: Array) -> Matrices:
+    """The vectors in the last axis of (*heads, G, N), as matrices of one column."""
+    return grouped(x[..., None])
+
+
+def kernel_rules(
+    query: Query, mask: Mask, seed: Seed, rules: Rules, block_q: int, block_k: int, by_keys: bool = False
+) -> KernelRules:
+    """The rules of a call, for programs that have a tile of queries or ``by_keys`` a tile of keys."""
+    band, group, listed = rules.band, rules.heads[-1], None
+    if mask is not None:  # every axis, by strides of 0
+        mask = grouped(mask.view(torch.uint8).expand(*query.shape[:-1], band.m))._replace(cols=band.m)
+    if band.block_mask is not None:
+        lists = visits(band, group, block_q, block_k, by_keys, query.device)
+        listed = Table(lists, lists.shape[-1])
+    offset = min(max(band.offset, -LARGEST), LARGEST)
+    scale = abs(rules.scale) * math.log2(math.e) or 1.0
+    return KernelRules(
+        tl.constexpr(group), group * band.n, band.m, offset, band.left, band.right, mask, listed, dropout(seed, rules),
+        scale, None if rules.scale > 0 else -1.0 if rules.scale < 0 else 0.0,
+    )  # fmt: skip
+
+
+def dropout(seed: Seed, rules: Rules) -> Dropout | None:
+    """What a kernel needs to know of dropout; None where no word can be dropped."""
+    dropped = round(rules.dropout * 2**32)
+    factor = 0.0 if rules.dropout == 1 else 1 / (1 - rules.dropout)
+    return Dropout(int(seed), math.prod(rules.heads), dropped - 1, factor) if dropped else None
+
+
+@functools.lru_cache(maxsize=32)
+def visits(
+    band: geometry.Band, group: int, block_q: int, block_k: int, by_keys: bool, device: torch.device
+) -> Array:
+    """The table, made once and kept on the device. A visit in full needs no mask, so these come first."""
+    kind = np.zeros((-(-group * band.n // block_q), -(-band.m // block_k)), np.int8)
+    for b in range(len(kind)):
+        rows = slice(b * block_q // group, min(-(-(b + 1) * block_q // group), band.n))
+        for cols in band.key_blocks(rows, block_k):
+            whole = band.full(rows, cols) and cols.stop - cols.start == block_k and (b + 1) * block_q <= group * band.n
+            kind[b, cols.start // block_k] = 2 if whole else 1
+    kind = kind.T if by_keys else kind
+    lists = np.zeros((len(kind), 2 + kind.shape[1]), np.int32)
+    for row, met in zip(lists, kind):
+        order = np.argsort(-met, kind="stable")
+        row[:] = (met == 2).sum(), (met > 0).sum(), *order
+    return torch.from_numpy(lists).to(device)
+
+
+def constants(query: Query, value: Value, mask: Mask, rules: Rules, sizes: Sizes, rows: int) -> dict[str, int]:
+    """What a kernel is compiled for: the sizes of its tiles, its warps, its stages."""
+    block_q, block_k = tile_sizes(query, value, mask, rules, sizes, rows=rows, group=rules.heads[-1])
+    return {
+        "BLOCK_Q": block_q,
+        "BLOCK_K": block_k,
+        "D": padded(query.shape[-1]),
+        "DV": padded(value.shape[-1]),
+        "num_warps": 4 if max(query.shape[-1], value.shape[-1]) <= 64 else 8,
+        "num_stages": 3,  # the next tile of keys arrives while this one is worked on
+    }
+
+
+def parts(programs: int, m: int, block_k: int, device: torch.device) -> int:
+    """Into how many parts the keys are split: as many as fill the multiprocessors twice, of at least four tiles."""
+    wanted = 2 * multiprocessors(device) // max(programs, 1)
+    return max(min(wanted, m // (4 * block_k)), 1)
+
+
+def multiprocessors(device: torch.device) -> int:
+    """Of a GPU; the interpreter, which runs one program after the other, counts as one."""
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
