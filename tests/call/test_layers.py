@@ -9,7 +9,8 @@ import attnlab
 
 PACKAGE = Path(attnlab.__file__).parent
 LAYERS = [
-    {"typing", "arguments", "geometry"},
+    {"typing", "arguments"},
+    {"geometry"},
     {"call"},
     {"arrays"},
     {"softmax", "dropout", "rotation"},
