@@ -110,8 +110,10 @@ def _draw(axes: Axes, lines: Mapping[str, Sequence[float | int]], points: Measur
 
 def alike() -> dict[str, list[str]]:
     """Algorithms whose lines coincide, by the first of them."""
-    first = {method.memory: name for name, method in reversed(METHODS.items())}
-    return {name: [x for x in METHODS if METHODS[x].memory == memory] for memory, name in first.items()}
+    groups: dict[str, list[str]] = {}
+    for name, method in METHODS.items():
+        groups.setdefault(method.memory, []).append(name)
+    return {group[0]: group for group in groups.values()}
 
 
 def _both_logarithmic(axes: Axes, lengths: Sequence[int]) -> None:

@@ -93,7 +93,7 @@ def test_traffic_of_the_ladder_is_counted_on_its_closed_forms():
     counted = ladder_costs.count_traffic((48,))
     assert list(counted) == list(METHODS)
     for name, found in counted.items():
-        assert found == {48: costs.forward(name, 48, 48, 64, 64).bytes}
+        assert found == {48: costs.forward(name, 48, 48, 64, 64, itemsize=4).bytes}
     assert len(ladder_costs.traffic(counted).axes) == 1
 
 
