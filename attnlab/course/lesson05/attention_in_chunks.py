@@ -49,11 +49,8 @@ def together(query: Array, key: Array, value: Array, Cq: int, Ck: int) -> Array:
     import jax.numpy as jnp
 
     n, (m, d) = len(query), key.shape
-    rows = jnp.pad(query, ((0, -n % Cq), (0, 0))).reshape(-1, Cq, d)
-    seen = jnp.arange(-(-m // Ck) * Ck).reshape(-1, Ck) < m
-    k, v = (jnp.pad(x, ((0, -m % Ck), (0, 0))).reshape(-1, Ck, x.shape[1]) for x in (key, value))
 
-    def one(q: Array) -> Array:
+    def one(q: Array, chunks: Triple) -> Array:
         def part(chunk: Triple) -> Triple:
             k, v, seen = chunk
             s = jnp.where(seen, q @ k.T / d**0.5, -jnp.inf)
@@ -61,11 +58,18 @@ def together(query: Array, key: Array, value: Array, Cq: int, Ck: int) -> Array:
             p = jnp.exp(s - top[:, None])
             return p @ v, p.sum(1), top
 
-        o, l, top = jax.lax.map(part, (k, v, seen))
+        o, l, top = jax.lax.map(part, chunks)
         factor = jnp.exp(top - top.max(0))
         return jnp.einsum("cn,cnd->nd", factor, o) / (factor * l).sum(0)[:, None]
 
-    return jax.vmap(one)(rows).reshape(-1, v.shape[2])[:n]
+    @jax.jit  # compiled once a case, not once an operation
+    def attend(query: Array, key: Array, value: Array) -> Array:
+        rows = jnp.pad(query, ((0, -n % Cq), (0, 0))).reshape(-1, Cq, d)
+        k, v = (jnp.pad(x, ((0, -m % Ck), (0, 0))).reshape(-1, Ck, x.shape[1]) for x in (key, value))
+        seen = jnp.arange(k.shape[0] * Ck).reshape(-1, Ck) < m
+        return jax.vmap(one, (0, None))(rows, (k, v, seen)).reshape(-1, v.shape[2])[:n]
+
+    return attend(query, key, value)
 
 
 def cases() -> list[Case]:
