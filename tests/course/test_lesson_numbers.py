@@ -8,12 +8,16 @@ reason. Free are small counting numbers, dates, versions, and references to less
 import ast
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+import pytest
 
 from attnlab.course import published
 
-LESSONS = sorted((Path(__file__).parents[1] / "notebooks" / "lessons").glob("*.md"))
+ROOT = Path(__file__).resolve().parents[2]
+PATHS = sorted((ROOT / "notebooks" / "lessons").glob("*.md"))
+LESSONS = {path.stem: path.read_text(encoding="utf-8") for path in PATHS}
 FENCE = re.compile(r"^```\{code-cell\}.*?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TABLE = re.compile(r'listing\.verdicts\("([^"]+)"\)')
 COUNTING = 12
@@ -24,14 +28,23 @@ REFERENCES = "|".join((
     r"(?:Tables?|Figures?|Algorithms?|Theorems?|Propositions?|Lemmas?|Appendix|lines?) \w?[\d.]+"
     r"(?:(?:, \d+)*,? (?:and|to) \d+)?",
     r"(?:[Ii]ssues?|pull requests?|PRs?|#) ?\d+(?:(?:, \d+)*,? (?:and|or) \d+)?", r"\(\d+\.\d+\w?\)", r"eqs?\. [\d.]+",
-    r"arXiv [\d.]+", r"\b(?:19|20)\d\d\b", r"^#+ .*$",
+    r"arXiv [\d.]+", r"(?:version|since|JAX) \d+[\d.]*", r"\b(?:19[5-9]|20[0-3])\d\b", r"^#+ .*$",
     r"==[\d.]+", r"\b[A-Z]\.\d+(?:\.\d+)?",
 ))
 FREE = re.compile(REFERENCES, re.MULTILINE)
 POWER = r"(?:\^\{?(-?\d+)\}?|([⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+))"
 NUMBER = re.compile(rf"(?<![\w.^_{{])(?<![A-Za-z]-)(\d[\d,]*(?:\.\d+)?)(?: ?· ?10{POWER}|{POWER})?(?![\w])")
 
-LISTED: dict[str, dict[str, str]] = {}
+LIMIT = "limit of the checker: "
+LISTED = {  # lesson: numbers of its prose that no cell of it has, and why
+    "00": {"1000": "the fingerprint ROWS, an input of the checkers"},
+    "01": {"3.3": LIMIT + "naive_attention", "7.1": LIMIT + "naive_attention"},
+    "05": {"1.5": LIMIT + "attention_in_chunks", "110": "6 in binary",
+           "59": "printed in the text of Rabe & Staats"},
+    "06": {"2.2": LIMIT + "chunked_loss"},
+    "12": {"700": "the size of a download", "120": "tests/support/triton_compiler.py compiles the kernels"},
+    "re": {"2^{15}": "a length of Rabe & Staats", "100,000": "steps of Rabe & Staats"},
+}
 
 
 def code_of(text: str) -> list[str]:
@@ -107,13 +120,52 @@ def printed() -> set[float]:
     """Every number that a source prints."""
     rows = (row for name in published.names() for row in published.load(name).rows.values())
     texts = [text for row in rows for text in row.printed]
-    return {float(x) for text in texts for x in re.findall(r"\d+(?:\.\d+)?", text)}
+    return {float(x) for text in texts for x in re.findall(r"\d+(?:\.\d+)?(?:e-?\d+)?", text)}
 
 
-def unbacked(text: str, listed: dict[str, str]) -> list[str]:
+def unbacked(text: str, listed: Iterable[str] = ()) -> list[str]:
     """The numbers of the prose that no cell has."""
     known = literals(text) | printed()
-    known |= {100 * x for x in known if x < 10}  # 0.15 in a cell is 15 % in prose
+    known |= {100 * x for x in known if x <= 1}  # 0.15 in a cell is 15 % in prose
     known |= {x / unit for x in known if x >= 1e6 for unit in (1e6, 1e9, 1e12)}  # and 1.55e12 is 1.55 T
     said = [(shown, value) for shown, value in claims(text) if shown not in listed]
     return [shown for shown, value in said if not any(math.isclose(value, x, rel_tol=1e-9) for x in known)]
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_numbers_in_prose_stand_in_the_code(name):
+    """If this fails: assert the number in the cell that prints it, or compute it there. LISTED is for few others."""
+    assert unbacked(LESSONS[name], LISTED.get(name[:2], {})) == []
+
+
+@pytest.mark.parametrize("lesson", LISTED)
+def test_what_is_listed_is_needed(lesson):
+    (text,) = (text for name, text in LESSONS.items() if name[:2] == lesson)
+    assert {*LISTED[lesson]} <= {*unbacked(text)}
+    for number, reason in LISTED[lesson].items():
+        if reason.startswith(LIMIT):
+            file = ROOT / f"attnlab/course/lesson{lesson}/{reason.removeprefix(LIMIT)}.py"
+            limits = (constant(node) for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+            assert float(number) in limits, file
+
+
+CELL = "```{code-cell}\n:tags: [hide-input]\n\n%s\n```\n"
+
+
+@pytest.mark.parametrize(
+    ("prose", "code", "found"),
+    [
+        ("It holds 16.3 MiB.", "print(held)", ["16.3"]),
+        ("It holds 16.3 MiB.", "assert round(held, 1) == 16.3", []),
+        ("It holds 16.3 MiB.", "print(held)  # 16.3", ["16.3"]),
+        ("With 4,096 keys and $2^{20}$ or 2²⁰ queries", "n, m = 4096, 2**20", []),
+        ("about $2 · 10^{-6}$ or 1.2 · 10⁻⁷", "assert close(x, 2e-6)", ["1.2 · 10⁻⁷"]),
+        ("a share of 53.1 %, 312 TFLOP/s", "assert share == 0.531 and peak == 312e12", []),
+        ("Seven of 12, lesson 04, sections 15 and 16, issue 991, (5.17), Table 20, Dao 2022, version 2.1", "", []),
+        ("A float32 of an A100; `x[512]`; $$ 99 $$", "", []),
+        ("", 'show(figure, alt="up to 88.7")', ["88.7"]),
+        ("", 'listing.verdicts("12")', ["2.6"]),
+    ],
+)
+def test_what_is_found(prose, code, found):
+    assert unbacked(f"{prose}\n\n{CELL % code}") == found
