@@ -1,0 +1,245 @@
+"""Linear attention in JAX: loops that write in place; the gradient computes each chunk once more, from its state."""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+from attnlab.arrays.jax import Key, Keys, Out, Query, Rows, accumulator, einsum
+from attnlab.arrays.jax_blocks import Block, at, block, write
+from attnlab.linear import Hedgehog, Inputs, Options, spans
+from attnlab.typing import Bool, Float
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.lax import fori_loop
+
+__all__ = ["FEATURES", "hedgehog_loss", "linear_attention"]
+
+State = tuple[Float[Array, "*batch Hk F Dv"], Float[Array, "*batch Hk F"]]
+Sums = tuple[Float[Array, "*batch Hk G R Dv"], Float[Array, "*batch Hk G R"]]
+Read = Float[Array, "*batch Hk G R F"]
+Held = Float[Array, "*batch Hk C F"]
+Taken = Float[Array, "*batch Hk C Dv"]
+Kept = Bool[Array, "..."] | None
+
+
+def linear_attention(options: Options, x: Inputs) -> tuple[Out, State]:
+    """See :func:`attnlab.linear.linear_attention`. What a function of features closes over becomes an input."""
+    if isinstance(options.features, tuple):
+        tiles = (y[..., :1, :].astype(accumulator(y)) for y in (x.query, x.key))
+        maps, learned = zip(*(jax.closure_convert(phi, tile) for phi, tile in zip(options.features, tiles)))
+        if any(learned):
+            options, x = options._replace(features=maps), x._replace(hedgehog=learned)
+    return (_quadratic if options.form == "quadratic" else _compiled)(options, x)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _quadratic(options: Options, x: Inputs) -> tuple[Out, State]:
+    """All weights at once, N × M of them."""
+    n, m = x.query.shape[-2], x.key.shape[-2]
+    q, (k, v) = queries(options, x.hedgehog, x.query), keys(options, x.hedgehog, x.key, x.value, x.mask)
+    a = einsum("...hgqf,...hkf->...hgqk", q, k)
+    a = jnp.tril(a, m - n) if options.causal else a
+    state = start(options, x)
+    numerator, denominator = read(q, state)
+    numerator += einsum("...hgqk,...hkd->...hgqd", a, v)
+    return divide(numerator, denominator + a.sum(-1)).astype(x.query.dtype), absorb(state, k, v)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _in_steps(options: Options, x: Inputs) -> tuple[Out, State]:
+    """The recurrent and the chunked form, written in place."""
+    step, size = steps(options)
+    ahead, alone, aligned = spans(options, x.query.shape[-2], x.key.shape[-2])
+
+    def tokens(cols: Block) -> tuple[Held, Taken]:
+        kept = None if cols.first is None else cols.positions >= cols.first
+        if x.mask is not None:
+            mask = at(x.mask, cols, -1) if x.mask.shape[-1] > 1 else x.mask
+            kept = mask if kept is None else mask & kept
+        return keys(options, x.hedgehog, at(x.key, cols, -2), at(x.value, cols, -2), kept)
+
+    def before(b: Array, state: State) -> State:
+        return absorb(state, *tokens(block(b, min(size, ahead), ahead, once=True)))
+
+    def without(b: Array, out: Out) -> Out:
+        rows = block(b, min(size, alone), alone, once=True)
+        return write(out, divide(*read(queries(options, x.hedgehog, at(x.query, rows, -2)), state)), rows, -2)
+
+    def together(b: Array, carry: tuple[Out, State]) -> tuple[Out, State]:
+        (out, state), part = carry, block(b, min(size, aligned), aligned, once=True)
+        rows, cols = moved(part, alone), moved(part, ahead)
+        sums, state = step(queries(options, x.hedgehog, at(x.query, rows, -2)), *tokens(cols), state)
+        return write(out, divide(*sums), rows, -2), state
+
+    out = jnp.zeros((*x.query.shape[:-1], x.value.shape[-1]), x.query.dtype)
+    state = start(options, x)
+    state = fori_loop(0, -(-ahead // size), before, state) if ahead else state
+    out = fori_loop(0, -(-alone // size), without, out) if alone else out
+    return fori_loop(0, -(-aligned // size), together, (out, state)) if aligned else (out, state)
+
+
+def _scanned(options: Options, x: Inputs) -> tuple[Out, State]:
+    """The same by scans over copies cut into chunks, for the gradient: what a step computed is computed again."""
+    step, size = steps(options)
+    ahead, alone, aligned = spans(options, x.query.shape[-2], x.key.shape[-2])
+    mask = jnp.ones((1,) * (x.key.ndim - 2) + (x.key.shape[-2],), bool)
+    mask = mask if x.mask is None else mask & x.mask
+
+    def stack(y: Array, axis: int, first: int, count: int) -> Array:
+        """The tokens from ``first`` on, filled up with zeros: (chunks, …)."""
+        y = jnp.moveaxis(jax.lax.slice_in_dim(y, first, first + count, axis=axis % y.ndim), axis, 0)
+        y = jnp.pad(y, [(0, -count % size)] + [(0, 0)] * (y.ndim - 1)).reshape((-1, size, *y.shape[1:]))
+        return jnp.moveaxis(y, 1, axis)
+
+    def tokens(first: int, count: int) -> tuple[Array, Array, Array]:
+        return stack(x.key, -2, first, count), stack(x.value, -2, first, count), stack(mask, -1, first, count)
+
+    def before(state: State, part: tuple) -> tuple[State, None]:
+        return absorb(state, *keys(options, x.hedgehog, *part)), None
+
+    def without(state: State, q: Rows) -> tuple[State, Array]:
+        return state, divide(*read(queries(options, x.hedgehog, q), state))
+
+    def together(state: State, part: tuple) -> tuple[State, Array]:
+        q, *part = part
+        sums, state = step(queries(options, x.hedgehog, q), *keys(options, x.hedgehog, *part), state)
+        return state, divide(*sums)
+
+    walks = [
+        (before, ahead, tokens(0, ahead)),
+        (without, alone, stack(x.query, -2, 0, alone)),
+        (together, aligned, (stack(x.query, -2, alone, aligned), *tokens(ahead, aligned))),
+    ]
+    state, outs = start(options, x), []
+    for turn, count, parts in walks:  # a scan over no chunks gives what it was given
+        state, found = jax.lax.scan(jax.checkpoint(turn), state, parts)
+        if found is not None:
+            found = jnp.moveaxis(found, 0, -3)  # (..., chunks, C, Dv)
+            outs.append(found.reshape((*found.shape[:-3], -1, found.shape[-1]))[..., :count, :])
+    return jnp.concatenate(outs, -2).astype(x.query.dtype), state
+
+
+def _keep(options: Options, x: Inputs) -> tuple[tuple[Out, State], Inputs]:
+    return _in_steps(options, x), x
+
+
+def _backward(options: Options, x: Inputs, grads: tuple[Out, State]) -> tuple[Inputs]:
+    return jax.vjp(functools.partial(_scanned, options), x)[1](grads)
+
+
+_in_steps.defvjp(_keep, _backward)
+_compiled = jax.jit(_in_steps, static_argnums=0)
+
+
+def steps(options: Options) -> tuple[Callable, int]:
+    """What is done with some tokens, and with how many at a time."""
+    return (token, 1) if options.form == "recurrent" else (chunk, options.chunk)
+
+
+def moved(part: Block, by: int) -> Block:
+    """A block further on in a longer axis."""
+    return Block(part.start + by, part.size, part.first if part.first is None else part.first + by)
+
+
+def start(options: Options, x: Inputs) -> State:
+    """The state that came in, or that of no keys."""
+    none = x.key[..., :0, :], x.value[..., :0, :], None
+    return summed(*keys(options, x.hedgehog, *none)) if x.state is None else x.state
+
+
+def token(q: Read, k: Held, v: Taken, state: State) -> tuple[Sums, State]:
+    """The recurrent form, a token at a time: the key joins the state, then the query reads it."""
+    state = absorb(state, k, v)
+    return read(q, state), state
+
+
+def chunk(q: Read, k: Held, v: Taken, state: State) -> tuple[Sums, State]:
+    """The chunked form: weights within the chunk, where j ≤ i, and the state for all that came before it."""
+    a = jnp.tril(einsum("...hgqf,...hkf->...hgqk", q, k))  # (..., Hk, G, C, C)
+    numerator, denominator = read(q, state)
+    return (numerator + einsum("...hgqk,...hkd->...hgqd", a, v), denominator + a.sum(-1)), absorb(state, k, v)
+
+
+def read(q: Read, state: State) -> Sums:
+    """What queries see of a state: φ(q) U and φ(q)·Z."""
+    u, z = state
+    return einsum("...hgqf,...hfd->...hgqd", q, u), einsum("...hgqf,...hf->...hgq", q, z)
+
+
+def absorb(state: State, k: Held, v: Taken) -> State:
+    """The state with more keys: a sum, so any order and grouping will do."""
+    (u, z), (more_u, more_z) = state, summed(k, v)
+    return u + more_u, z + more_z
+
+
+def summed(k: Held, v: Taken) -> State:
+    """The state of some keys, U = Σ φ(k) vᵀ and Z = Σ φ(k)."""
+    return einsum("...kf,...kd->...fd", k, v), k.sum(-2)
+
+
+def divide(numerator: Float[Array, "*rows Dv"], denominator: Float[Array, "*rows"]) -> Float[Array, "*rows Dv"]:
+    """The mean of the values by their weights; 0, and no gradient, where the weights sum to 0."""
+    empty = denominator == 0
+    return jnp.where(empty[..., None], 0, numerator / jnp.where(empty, 1, denominator)[..., None])
+
+
+def queries(options: Options, learned: Any, q: Rows) -> Read:
+    """φ(q) of some queries, in the accumulation dtype."""
+    return maps(options, learned)[0](options.scale * q.astype(accumulator(q)))
+
+
+def keys(options: Options, learned: Any, k: Keys, v: Taken, kept: Kept) -> tuple[Held, Taken]:
+    """φ(k) and v of some keys; of keys that the mask leaves out, which may hold NaN, both are 0."""
+    k, v = k.astype(accumulator(k)), v.astype(accumulator(v))
+    phi = maps(options, learned)[1]
+    if kept is None:
+        return phi(k), v
+    kept = kept[..., None]
+    return jnp.where(kept, phi(jnp.where(kept, k, 0)), 0), jnp.where(kept, v, 0)
+
+
+def maps(options: Options, learned: Any) -> tuple[Callable, Callable]:
+    """φ for queries and φ for keys; ``learned``: a Hedgehog, or what two functions close over."""
+    if options.features == "hedgehog":
+        return tuple(lambda x, w=w: both_signs(jnp.matmul(x, w.astype(x.dtype), precision="highest")) for w in learned)
+    if isinstance(options.features, str):
+        return (FEATURES[options.features],) * 2
+    return options.features if learned is None else tuple(
+        lambda x, phi=phi, c=c: phi(x, *c) for phi, c in zip(options.features, learned)
+    )
+
+
+def elu(x: Float[Array, "*rows D"]) -> Float[Array, "*rows D"]:
+    """elu(x) + 1: x + 1 above 0, e^x below."""
+    return jax.nn.elu(x) + 1
+
+
+def taylor(x: Float[Array, "*rows D"]) -> Float[Array, "*rows F"]:
+    """1, x and the products x_i x_j for i ≤ j, the squares divided by √2: φ(q)·φ(k) = 1 + q·k + (q·k)² / 2."""
+    i, j = jnp.triu_indices(x.shape[-1])
+    factor = jnp.where(i == j, math.sqrt(0.5), 1).astype(x.dtype)
+    return jnp.concatenate([jnp.ones_like(x[..., :1]), x, factor * x[..., i] * x[..., j]], -1)
+
+
+def both_signs(y: Float[Array, "*rows f"]) -> Float[Array, "*rows F"]:
+    """e^y and e^{−y}."""
+    return jnp.concatenate([jnp.exp(y), jnp.exp(-y)], -1)
+
+
+FEATURES = {"elu": elu, "relu": jax.nn.relu, "taylor": taylor, "exp": jnp.exp}
+
+
+def hedgehog_loss(query: Query, key: Key, hedgehog: Hedgehog, causal: bool) -> Array:
+    """See :func:`attnlab.linear.hedgehog_loss`."""
+    (n, d), m = query.shape[-2:], key.shape[-2]
+    q, k = query.astype(accumulator(query)), key.astype(accumulator(key))
+    first = max(n - m, 0) if causal and m else n * (m == 0)  # queries before it see no key
+    visible, q = jnp.tri(n, m, m - n if causal else m, dtype=bool)[first:], q[..., first:, :]
+    s = jnp.where(visible, einsum("...hgqd,...hkd->...hgqk", q, k) / math.sqrt(d), -jnp.inf)
+    phi_q, phi_k = maps(Options("quadratic", causal, 1.0, 1, "hedgehog"), hedgehog)
+    a = jnp.where(visible, einsum("...hgqf,...hkf->...hgqk", phi_q(q), phi_k(k)), 0)
+    log_a = jnp.log(jnp.where(visible, a, 1)) - jnp.log(a.sum(-1, keepdims=True))
+    return -(jax.nn.softmax(s) * log_a).sum(-1).mean()

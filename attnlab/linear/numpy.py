@@ -1,0 +1,156 @@
+"""Linear attention in NumPy."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy import ndarray as Array
+
+from attnlab.arrays.numpy import Key, Out, Query, accumulator, matmul, quiet
+from attnlab.geometry import blocks
+from attnlab.linear import Hedgehog, Inputs, Options, spans
+from attnlab.typing import Float
+
+__all__ = ["FEATURES", "hedgehog_loss", "linear_attention"]
+
+State = tuple[Float[Array, "*batch Hk F Dv"], Float[Array, "*batch Hk F"]]
+Sums = tuple[Float[Array, "*batch Hk G R Dv"], Float[Array, "*batch Hk G R"]]
+Read = Float[Array, "*batch Hk G R F"]
+Held = Float[Array, "*batch Hk C F"]
+Taken = Float[Array, "*batch Hk C Dv"]
+
+
+@quiet
+def linear_attention(options: Options, x: Inputs) -> tuple[Out, State]:
+    """See :func:`attnlab.linear.linear_attention`."""
+    n, m = x.query.shape[-2], x.key.shape[-2]
+    out = np.empty((*x.query.shape[:-1], x.value.shape[-1]), x.query.dtype)
+    state = summed(*keys(options, x, slice(0, 0))) if x.state is None else x.state
+    if options.form == "quadratic":
+        sums, state = quadratic(options, x, state)
+        out[...] = divide(*sums)
+        return out, state
+
+    step, size = (token, 1) if options.form == "recurrent" else (chunk, options.chunk)
+    ahead, alone, aligned = spans(options, n, m)
+    for cols in blocks(ahead, size):
+        state = absorb(state, *keys(options, x, cols))
+    for rows in blocks(alone, size):
+        out[..., rows, :] = divide(*read(queries(options, x, rows), state))
+    for part in blocks(aligned, size):
+        rows, cols = (slice(part.start + first, part.stop + first) for first in (n - aligned, m - aligned))
+        sums, state = step(queries(options, x, rows), *keys(options, x, cols), state)
+        out[..., rows, :] = divide(*sums)
+    return out, state
+
+
+def quadratic(options: Options, x: Inputs, state: State) -> tuple[Sums, State]:
+    """All weights at once, N × M of them."""
+    n, m = x.query.shape[-2], x.key.shape[-2]
+    q, (k, v) = queries(options, x, slice(0, n)), keys(options, x, slice(0, m))
+    a = matmul(q, k.swapaxes(-1, -2))  # (..., Hk, G, N, M)
+    a = np.tril(a, m - n) if options.causal else a
+    numerator, denominator = read(q, state)
+    return (numerator + matmul(a, v), denominator + a.sum(-1)), absorb(state, k, v)
+
+
+def token(q: Read, k: Held, v: Taken, state: State) -> tuple[Sums, State]:
+    """The recurrent form, a token at a time: the key joins the state, then the query reads it."""
+    state = absorb(state, k, v)
+    return read(q, state), state
+
+
+def chunk(q: Read, k: Held, v: Taken, state: State) -> tuple[Sums, State]:
+    """The chunked form: weights within the chunk, where j ≤ i, and the state for all that came before it."""
+    a = np.tril(matmul(q, k.swapaxes(-1, -2)))  # (..., Hk, G, C, C)
+    numerator, denominator = read(q, state)
+    return (numerator + matmul(a, v), denominator + a.sum(-1)), absorb(state, k, v)
+
+
+def read(q: Read, state: State) -> Sums:
+    """What queries see of a state: φ(q) U and φ(q)·Z."""
+    u, z = state
+    return matmul(q, u), matmul(q, z[..., None])[..., 0]
+
+
+def absorb(state: State, k: Held, v: Taken) -> State:
+    """The state with more keys: a sum, so any order and grouping will do."""
+    (u, z), (more_u, more_z) = state, summed(k, v)
+    return u + more_u, z + more_z
+
+
+def summed(k: Held, v: Taken) -> State:
+    """The state of some keys, U = Σ φ(k) vᵀ and Z = Σ φ(k)."""
+    return k.swapaxes(-1, -2) @ v, k.sum(-2)
+
+
+def divide(numerator: Float[Array, "*rows Dv"], denominator: Float[Array, "*rows"]) -> Float[Array, "*rows Dv"]:
+    """The mean of the values by their weights; 0 where the weights sum to 0."""
+    empty = denominator == 0
+    return np.where(empty[..., None], 0, numerator / np.where(empty, 1, denominator)[..., None])
+
+
+def queries(options: Options, x: Inputs, rows: slice) -> Read:
+    """φ(q) of some queries, in the accumulation dtype."""
+    q = options.scale * x.query[..., rows, :].astype(accumulator(x.query), copy=False)
+    return maps(options, x.hedgehog)[0](q)
+
+
+def keys(options: Options, x: Inputs, cols: slice) -> tuple[Held, Taken]:
+    """φ(k) and v of some keys; of keys that the mask leaves out, which may hold NaN, both are 0."""
+    k, v = (y[..., cols, :].astype(accumulator(y), copy=False) for y in (x.key, x.value))
+    phi = maps(options, x.hedgehog)[1]
+    if x.mask is None:
+        return phi(k), v
+    kept = (x.mask[..., cols] if x.mask.shape[-1] > 1 else x.mask)[..., None]
+    return np.where(kept, phi(np.where(kept, k, 0)), 0), np.where(kept, v, 0)
+
+
+def maps(options: Options, hedgehog: Hedgehog | None) -> tuple[Callable, Callable]:
+    """φ for queries and φ for keys."""
+    if hedgehog is not None:
+        return tuple(lambda x, w=w: both_signs(x @ w.astype(x.dtype, copy=False)) for w in hedgehog)
+    if isinstance(options.features, str):
+        return (FEATURES[options.features],) * 2
+    return options.features
+
+
+def elu(x: Float[Array, "*rows D"]) -> Float[Array, "*rows D"]:
+    """elu(x) + 1: x + 1 above 0, e^x below."""
+    return np.where(x > 0, x + 1, np.exp(np.minimum(x, 0)))
+
+
+def relu(x: Float[Array, "*rows D"]) -> Float[Array, "*rows D"]:
+    """max(x, 0); of a query with no positive entry all weights are 0."""
+    return np.maximum(x, 0)
+
+
+def taylor(x: Float[Array, "*rows D"]) -> Float[Array, "*rows F"]:
+    """1, x and the products x_i x_j for i ≤ j, the squares divided by √2: φ(q)·φ(k) = 1 + q·k + (q·k)² / 2."""
+    i, j = np.triu_indices(x.shape[-1])
+    factor = np.where(i == j, math.sqrt(0.5), 1).astype(x.dtype)
+    return np.concatenate([np.ones_like(x[..., :1]), x, factor * x[..., i] * x[..., j]], -1)
+
+
+def both_signs(y: Float[Array, "*rows f"]) -> Float[Array, "*rows F"]:
+    """e^y and e^{−y}."""
+    return np.concatenate([np.exp(y), np.exp(-y)], -1)
+
+
+FEATURES = {"elu": elu, "relu": relu, "taylor": taylor, "exp": np.exp}
+
+
+@quiet
+def hedgehog_loss(query: Query, key: Key, hedgehog: Hedgehog, causal: bool) -> np.floating:
+    """See :func:`attnlab.linear.hedgehog_loss`."""
+    dtype, (n, d), m = accumulator(query), query.shape[-2:], key.shape[-2]
+    q, k = query.astype(dtype), key.astype(dtype)
+    visible = np.tri(n, m, m - n if causal else m, dtype=bool)
+    s = np.where(visible, matmul(q, k.swapaxes(-1, -2)) / math.sqrt(d), -np.inf)
+    phi_q, phi_k = maps(Options("quadratic", causal, 1.0, 1, "hedgehog"), hedgehog)
+    a = np.where(visible, matmul(phi_q(q), phi_k(k).swapaxes(-1, -2)), 0)
+    rows = visible.any(-1)
+    p = np.exp(s - np.where(rows, s.max(-1, initial=-np.inf), 0)[..., None])
+    log_a = np.log(np.where(visible, a, 1)) - np.log(np.where(rows, a.sum(-1), 1))[..., None]
+    per_row = -(p * log_a).sum(-1) / np.where(rows, p.sum(-1), 1)
+    return per_row[..., rows].mean()

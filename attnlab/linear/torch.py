@@ -1,0 +1,186 @@
+"""Linear attention in PyTorch; the gradient computes each chunk once more, from the state before it."""
+
+import math
+from collections.abc import Callable, Iterator
+
+from attnlab.arrays.torch import Key, Keys, Out, Query, Rows, accumulator, matmul
+from attnlab.geometry import blocks
+from attnlab.linear import Hedgehog, Inputs, Options, spans
+from attnlab.typing import Bool, Float
+
+import torch
+from torch import Tensor as Array
+from torch.utils.checkpoint import checkpoint
+
+__all__ = ["FEATURES", "hedgehog_loss", "linear_attention"]
+
+State = tuple[Float[Array, "*batch Hk F Dv"], Float[Array, "*batch Hk F"]]
+Sums = tuple[Float[Array, "*batch Hk G R Dv"], Float[Array, "*batch Hk G R"]]
+Read = Float[Array, "*batch Hk G R F"]
+Held = Float[Array, "*batch Hk C F"]
+Taken = Float[Array, "*batch Hk C Dv"]
+Kept = Bool[Array, "..."] | None
+
+
+def linear_attention(options: Options, x: Inputs) -> tuple[Out, State]:
+    """See :func:`attnlab.linear.linear_attention`. Autocast is off inside, or sums would be half precision."""
+    with torch.autocast(x.query.device.type, enabled=False):
+        return _linear_attention(x.query, options, x)
+
+
+def _linear_attention(query: Query, options: Options, x: Inputs) -> tuple[Out, State]:
+    n, m = query.shape[-2], x.key.shape[-2]
+    none = x.key[..., :0, :], x.value[..., :0, :], None
+    state = summed(*keys(options, x.hedgehog, *none)) if x.state is None else x.state
+    if options.form == "quadratic":
+        sums, state = quadratic(options, x, state)
+        return divide(*sums).to(query.dtype), state
+
+    step, size = (token, 1) if options.form == "recurrent" else (chunk, options.chunk)
+    ahead, alone, aligned = ([b.stop - b.start for b in blocks(count, size)] for count in spans(options, n, m))
+    parts = list(zip(*(cut(y, [*ahead, *aligned]) for y in (x.key, x.value)), masks(x.mask, [*ahead, *aligned])))
+    arrays = (query, x.key, x.value, *state, *(x.hedgehog or ()))
+    learns = torch.is_grad_enabled() and any(y.requires_grad for y in arrays)
+    for part in parts[: len(ahead)]:
+        state = absorb(state, *keys(options, x.hedgehog, *part))
+
+    def results() -> Iterator[Out]:
+        nonlocal state
+        rows = cut(query, [*alone, *aligned])
+        for q in rows[: len(alone)]:
+            yield divide(*read(queries(options, x.hedgehog, q), state)).to(query.dtype)
+        for q, part in zip(rows[len(alone) :], parts[len(ahead) :]):
+            call = (step, options, x.hedgehog, q, *part, *state)
+            out, *state = checkpoint(see, *call, use_reentrant=False) if learns and step is chunk else see(*call)
+            yield out.to(query.dtype)
+
+    if learns:
+        found = list(results())
+        return torch.cat(found, -2) if found else query.new_zeros((*query.shape[:-1], x.value.shape[-1])), tuple(state)
+    out = query.new_empty((*query.shape[:-1], x.value.shape[-1]))
+    for place, part in zip(cut(out, [*alone, *aligned]), results()):
+        place.copy_(part)
+    return out, tuple(state)
+
+
+def see(
+    step: Callable, options: Options, hedgehog: Hedgehog | None, q: Rows, k: Keys, v: Taken, kept: Kept, *state: Array
+) -> tuple[Array, Array, Array]:
+    """One step: the output of some queries, and the state after their keys."""
+    sums, state = step(queries(options, hedgehog, q), *keys(options, hedgehog, k, v, kept), state)
+    return divide(*sums), *state
+
+
+def quadratic(options: Options, x: Inputs, state: State) -> tuple[Sums, State]:
+    """All weights at once, N × M of them."""
+    n, m = x.query.shape[-2], x.key.shape[-2]
+    q, (k, v) = queries(options, x.hedgehog, x.query), keys(options, x.hedgehog, x.key, x.value, x.mask)
+    a = matmul(q, k.mT)  # (..., Hk, G, N, M)
+    a = a.tril(m - n) if options.causal else a
+    numerator, denominator = read(q, state)
+    return (numerator + matmul(a, v), denominator + a.sum(-1)), absorb(state, k, v)
+
+
+def token(q: Read, k: Held, v: Taken, state: State) -> tuple[Sums, State]:
+    """The recurrent form, a token at a time: the key joins the state, then the query reads it."""
+    state = absorb(state, k, v)
+    return read(q, state), state
+
+
+def chunk(q: Read, k: Held, v: Taken, state: State) -> tuple[Sums, State]:
+    """The chunked form: weights within the chunk, where j ≤ i, and the state for all that came before it."""
+    a = matmul(q, k.mT).tril()  # (..., Hk, G, C, C)
+    numerator, denominator = read(q, state)
+    return (numerator + matmul(a, v), denominator + a.sum(-1)), absorb(state, k, v)
+
+
+def read(q: Read, state: State) -> Sums:
+    """What queries see of a state: φ(q) U and φ(q)·Z."""
+    u, z = state
+    return matmul(q, u), matmul(q, z[..., None])[..., 0]
+
+
+def absorb(state: State, k: Held, v: Taken) -> State:
+    """The state with more keys: a sum, so any order and grouping will do."""
+    (u, z), (more_u, more_z) = state, summed(k, v)
+    return u + more_u, z + more_z
+
+
+def summed(k: Held, v: Taken) -> State:
+    """The state of some keys, U = Σ φ(k) vᵀ and Z = Σ φ(k)."""
+    return k.mT @ v, k.sum(-2)
+
+
+def divide(numerator: Float[Array, "*rows Dv"], denominator: Float[Array, "*rows"]) -> Float[Array, "*rows Dv"]:
+    """The mean of the values by their weights; 0, and no gradient, where the weights sum to 0."""
+    empty = denominator == 0
+    return torch.where(empty[..., None], 0, numerator / torch.where(empty, 1, denominator)[..., None])
+
+
+def cut(x: Array, sizes: list[int]) -> tuple[Array, ...]:
+    """The tokens of x in parts, cut at once: the gradient of a slice is as large as what it was cut from."""
+    return x.split(sizes, -2) if sizes else ()
+
+
+def masks(mask: Kept, sizes: list[int]) -> list[Kept]:
+    """The mask in parts; one that all keys share stays whole."""
+    if mask is None or mask.shape[-1] == 1:
+        return [mask] * len(sizes)
+    return list(mask.split(sizes, -1)) if sizes else []
+
+
+def queries(options: Options, hedgehog: Hedgehog | None, q: Rows) -> Read:
+    """φ(q) of some queries, in the accumulation dtype."""
+    return maps(options, hedgehog)[0](options.scale * q.to(accumulator(q)))
+
+
+def keys(options: Options, hedgehog: Hedgehog | None, k: Keys, v: Taken, kept: Kept) -> tuple[Held, Taken]:
+    """φ(k) and v of some keys; of keys that the mask leaves out, which may hold NaN, both are 0."""
+    k, v = k.to(accumulator(k)), v.to(accumulator(v))
+    phi = maps(options, hedgehog)[1]
+    if kept is None:
+        return phi(k), v
+    kept = kept[..., None]
+    return torch.where(kept, phi(torch.where(kept, k, 0)), 0), torch.where(kept, v, 0)
+
+
+def maps(options: Options, hedgehog: Hedgehog | None) -> tuple[Callable, Callable]:
+    """φ for queries and φ for keys."""
+    if hedgehog is not None:
+        return tuple(lambda x, w=w: both_signs(x @ w.to(x.dtype)) for w in hedgehog)
+    if isinstance(options.features, str):
+        return (FEATURES[options.features],) * 2
+    return options.features
+
+
+def elu(x: Float[Array, "*rows D"]) -> Float[Array, "*rows D"]:
+    """elu(x) + 1: x + 1 above 0, e^x below."""
+    return torch.nn.functional.elu(x) + 1
+
+
+def taylor(x: Float[Array, "*rows D"]) -> Float[Array, "*rows F"]:
+    """1, x and the products x_i x_j for i ≤ j, the squares divided by √2: φ(q)·φ(k) = 1 + q·k + (q·k)² / 2."""
+    i, j = torch.triu_indices(x.shape[-1], x.shape[-1], device=x.device)
+    factor = x.new_ones(len(i)).masked_fill(i == j, math.sqrt(0.5))
+    return torch.cat([torch.ones_like(x[..., :1]), x, factor * x[..., i] * x[..., j]], -1)
+
+
+def both_signs(y: Float[Array, "*rows f"]) -> Float[Array, "*rows F"]:
+    """e^y and e^{−y}."""
+    return torch.cat([y.exp(), (-y).exp()], -1)
+
+
+FEATURES = {"elu": elu, "relu": torch.relu, "taylor": taylor, "exp": torch.exp}
+
+
+def hedgehog_loss(query: Query, key: Key, hedgehog: Hedgehog, causal: bool) -> Array:
+    """See :func:`attnlab.linear.hedgehog_loss`."""
+    (n, d), m = query.shape[-2:], key.shape[-2]
+    q, k = query.to(accumulator(query)), key.to(accumulator(key))
+    visible = torch.ones(n, m, dtype=torch.bool, device=q.device).tril(m - n if causal else m)
+    rows = visible.any(-1)
+    s = torch.where(visible, matmul(q, k.mT) / math.sqrt(d), -math.inf)[..., rows, :]
+    phi_q, phi_k = (phi(y) for phi, y in zip(maps(Options("quadratic", causal, 1.0, 1, "hedgehog"), hedgehog), (q, k)))
+    a = torch.where(visible, matmul(phi_q, phi_k.mT), 0)[..., rows, :]
+    log_a = torch.where(visible[rows], a, 1).log() - a.sum(-1, keepdim=True).log()
+    return -(s.softmax(-1) * log_a).sum(-1).mean()

@@ -1,0 +1,1 @@
+"""Linear attention: its forms, its states, its features."""
