@@ -9,13 +9,12 @@ import ast
 import math
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import pytest
 
 from attnlab.course import published
+from tests.support import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PATHS = sorted((ROOT / "notebooks" / "lessons").glob("*.md"))
 LESSONS = {path.stem: path.read_text(encoding="utf-8") for path in PATHS}
 FENCE = re.compile(r"^```\{code-cell\}.*?\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -19,10 +19,12 @@ from attnlab.kernels import refusal
 from attnlab.kernels.triton import gpu
 from attnlab.kernels.triton.gpu import gradient_on_gpu, kernel_on_gpu, serves
 from tests.algorithms.test_gradients import COMPILED
+from tests.kernels import test_pallas
 from tests.support import ROOT
 from tests.support.cases import CASES, Case
 from tests.support.comparison import assert_agrees, assert_gradients_agree
 from tests.support.libraries import dtype, to
+from tests.support.pairwise import in_turn
 
 if find_spec("triton") is None:
     pytest.skip("needs Triton: pip install triton", allow_module_level=True)
@@ -90,18 +92,19 @@ SMOOTH = [name for name in COMPILED if name in SERVED] + LAYOUTS + [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SERVED)
+@pytest.mark.parametrize("name", in_turn(SERVED, 0))
 def test_agreement(name):
     case = SERVED[name]
     assert_agrees(case, *attend(case.arrays("torch"), **case.options, block_q=16, block_k=16))
 
 
-@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize("name", in_turn(SMOOTH, 1))
 def test_gradients(name):
     check_gradients(SERVED[name], block_q=16, block_k=16)
 
 
 def test_the_cases_are_many():
+    assert SERVED == test_pallas.SERVED, "they take them in turn"
     assert len(SERVED) >= 140
     assert len(SMOOTH) >= 40
 

@@ -36,3 +36,8 @@ def parameters(rows, name="-".join):
     return [
         pytest.param(*row, id=name(row), marks=() if i in kept else pytest.mark.full) for i, row in enumerate(rows)
     ]
+
+
+def in_turn(names, first):
+    """Every second name; another test with the other ``first`` has the rest, and ``make test-all`` runs all in both."""
+    return [pytest.param(name, marks=() if i % 2 == first else pytest.mark.full) for i, name in enumerate(names)]
