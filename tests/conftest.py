@@ -10,10 +10,16 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 QUICK_XLA = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"  # compiles in half the time
 
-hypothesis.settings.register_profile("fixed", deadline=None, derandomize=True, database=None, max_examples=60)
-hypothesis.settings.load_profile("fixed")
+FIXED = dict(deadline=None, derandomize=True, database=None)
+hypothesis.settings.register_profile("fixed", **FIXED, max_examples=30)
+hypothesis.settings.register_profile("full", **FIXED, max_examples=200)
 
 COMPILES = {"seen": 0, "cleared": 0}
+
+
+def pytest_configure(config):
+    """``make test-all`` selects by no mark, and tries more examples of every law."""
+    hypothesis.settings.load_profile("fixed" if config.option.markexpr else "full")
 
 
 def count(event, duration, **details):
