@@ -1,0 +1,188 @@
+"""Who holds which block: the bookkeeping of a paged cache, in integers. Array-free.
+
+A sequence has a table of blocks; token t lies in block table[t // S] at place t % S, in all in slot
+table[t // S] · S + t % S. Sequences may share blocks, as each counts the tables that hold it. A shared block is
+copied when somebody is about to write into it, which only the last block of a sequence can suffer, and only while it
+is partly filled. After every operation: free blocks + blocks in tables = blocks.
+Source: Kwon et al. 2023, "PagedAttention", sections 4.3 and 4.4.
+"""
+
+import operator
+from collections import deque
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import NamedTuple
+
+from attnlab.arguments import integer
+from attnlab.paged.prefix import Prefix, Prefixes
+
+
+class OutOfBlocks(RuntimeError):
+    """More blocks are needed than are free; nothing has been changed."""
+
+
+class Step(NamedTuple):
+    """What an append asks for. slots: where each new token goes. copies: pairs (from block, to block), done first."""
+
+    slots: list[int]
+    copies: list[tuple[int, int]]
+
+
+@dataclass
+class Sequence:
+    """Blocks and length; of its tokens the full blocks as a chain, and the others, None once some are not known."""
+
+    table: list[int] = field(default_factory=list)
+    length: int = 0
+    full: Prefix | None = None
+    rest: list[int] | None = field(default_factory=list)
+
+
+class BlockManager:
+    """Gives ``blocks`` blocks of ``block_size`` tokens to sequences, which are named by anything hashable.
+
+    Methods raise KeyError for a sequence that is unknown or freed, ValueError for a name that exists already.
+    Blocks are reused in this order: those whose contents cannot be found, then the others by oldest release, in one
+    release the last block of the sequence first, so that a prefix outlives what followed it.
+    """
+
+    def __init__(self, blocks: int, block_size: int) -> None:
+        self.blocks, self.block_size = integer("blocks", blocks, 1), integer("block_size", block_size, 1)
+        self._sequences: dict[Hashable, Sequence] = {}
+        self._references = [0] * self.blocks
+        self._prefixes = Prefixes()
+        self._free, self._findable = deque(range(self.blocks)), dict[int, None]()  # both by release, oldest first
+
+    @property
+    def free_blocks(self) -> int:
+        """Blocks that no sequence holds; all may be taken, those whose contents can still be found too."""
+        return len(self._free) + len(self._findable)
+
+    def __contains__(self, name: Hashable) -> bool:
+        """Whether there is a sequence ``name``."""
+        return name in self._sequences
+
+    def references(self, block: int) -> int:
+        """How many tables hold ``block``."""
+        if integer("block", block, 0) >= self.blocks:
+            raise ValueError(f"block is {block}; it must be less than {self.blocks}")
+        return self._references[block]
+
+    def table(self, name: Hashable) -> tuple[int, ...]:
+        """The blocks of a sequence, in the order of its tokens."""
+        return tuple(self._sequence(name).table)
+
+    def length(self, name: Hashable) -> int:
+        """Tokens of a sequence."""
+        return self._sequence(name).length
+
+    def add(self, name: Hashable, tokens: Iterable[int] = ()) -> int:
+        """Begin a sequence; returns how many of its first ``tokens`` are there already: S times the blocks it shares.
+
+        Shared are full blocks that hold the same tokens after the same tokens, of any sequence, freed ones too until
+        their blocks are needed; never the block of the last token, as one at least must be computed. Nothing else
+        of the prompt is kept: append the rest. A block can be found from the append that fills it, so its keys
+        must be written before anybody reads.
+        """
+        self._check_new(name)
+        table, full = self._prefixes.find(_ids(tokens), self.block_size)
+        for block in table:
+            self._findable.pop(block, None)
+        self._share(name, Sequence(table, len(table) * self.block_size, full))
+        return len(table) * self.block_size
+
+    def fork(self, name: Hashable, child: Hashable) -> None:
+        """Begin ``child`` with all that ``name`` has; they share every block."""
+        parent = self._sequence(name)
+        self._check_new(child)
+        rest = None if parent.rest is None else list(parent.rest)
+        self._share(child, Sequence(list(parent.table), parent.length, parent.full, rest))
+
+    def free(self, name: Hashable) -> None:
+        """End a sequence; blocks that nobody else holds become free, and can be found until they are reused."""
+        table = self._sequence(name).table
+        del self._sequences[name]
+        for block in reversed(table):
+            self._release(block)
+
+    def append(self, name: Hashable, tokens: int | Iterable[int]) -> Step:
+        """Make room for more tokens of a sequence: their number, or their ids, by which full blocks can be found.
+
+        A last block that is partly filled and shared is copied, as the new tokens are written into it. After a bare
+        number the further blocks of the sequence cannot be found. Raises OutOfBlocks before anything has changed.
+        """
+        sequence = self._sequence(name)
+        ids = None if isinstance(tokens, Integral) else _ids(tokens)
+        count = integer("tokens", tokens, 0) if ids is None else len(ids)
+        shared = count > 0 and sequence.length % self.block_size and self._references[sequence.table[-1]] > 1
+        more = -(-(sequence.length + count) // self.block_size) - len(sequence.table)
+        if more + bool(shared) > self.free_blocks:
+            raise OutOfBlocks(
+                f"{count} more tokens of {name!r} need {more + bool(shared)} blocks; {self.free_blocks} of "
+                f"{self.blocks} are free"
+            )
+        copies = [self._own_last(sequence)] if shared else []
+        sequence.table += [self._take() for _ in range(more)]
+        places = [divmod(sequence.length + k, self.block_size) for k in range(count)]
+        sequence.length += count
+        if count:
+            self._note(sequence, ids)
+        return Step([sequence.table[index] * self.block_size + place for index, place in places], copies)
+
+    def _sequence(self, name: Hashable) -> Sequence:
+        if name not in self._sequences:
+            raise KeyError(f"there is no sequence {name!r}: it was never added, or it was freed")
+        return self._sequences[name]
+
+    def _check_new(self, name: Hashable) -> None:
+        if name in self._sequences:
+            raise ValueError(f"there is a sequence {name!r} already")
+
+    def _share(self, name: Hashable, sequence: Sequence) -> None:
+        for block in sequence.table:
+            self._references[block] += 1
+        self._sequences[name] = sequence
+
+    def _take(self) -> int:
+        if self._free:
+            block = self._free.popleft()
+        else:
+            block = next(iter(self._findable))
+            del self._findable[block]
+            self._prefixes.forget(block)
+        self._references[block] = 1
+        return block
+
+    def _release(self, block: int) -> None:
+        self._references[block] -= 1
+        if self._references[block] == 0 and block in self._prefixes:
+            self._findable[block] = None
+        elif self._references[block] == 0:
+            self._free.append(block)
+
+    def _own_last(self, sequence: Sequence) -> tuple[int, int]:
+        """Exchange the last block for one that no other sequence holds."""
+        shared, own = sequence.table[-1], self._take()
+        self._references[shared] -= 1
+        sequence.table[-1] = own
+        return shared, own
+
+    def _note(self, sequence: Sequence, ids: list[int] | None) -> None:
+        """Remember the tokens of a sequence, by full blocks, as long as all are known."""
+        if sequence.rest is None or ids is None:
+            sequence.rest = None
+            return
+        size, rest = self.block_size, sequence.rest + ids
+        first = (sequence.length - len(rest)) // size
+        for index in range(len(rest) // size):
+            longer = Prefix(sequence.full, tuple(rest[index * size : (index + 1) * size]))
+            sequence.full = self._prefixes.record(sequence.table[first + index], longer)
+        sequence.rest = rest[len(rest) // size * size :]
+
+
+def _ids(tokens: Iterable[int]) -> list[int]:
+    try:
+        return [operator.index(token) for token in tokens]
+    except TypeError:
+        raise TypeError(f"tokens is {tokens!r}; it must be a number of tokens or their ids, integers") from None

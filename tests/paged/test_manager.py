@@ -1,0 +1,323 @@
+"""The block manager: what it promises case by case, and every law after every operation against plain lists."""
+
+import copy
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from attnlab.paged import BlockManager, OutOfBlocks
+from attnlab.paged.prefix import Prefix
+
+
+class Pages(list):
+    """What lies in each slot: the tokens themselves, as keys would."""
+
+    def take(self, step, tokens, block_size):
+        """Do what an append asks for: copies first, then the writes."""
+        for source, to in step.copies:
+            part = slice(source * block_size, (source + 1) * block_size)
+            self[to * block_size : (to + 1) * block_size] = self[part]
+        for slot, token in zip(step.slots, tokens, strict=True):
+            self[slot] = token
+
+    def read(self, manager, name):
+        """The tokens of a sequence, through its table."""
+        size = manager.block_size
+        slots = [block * size + place for block in manager.table(name) for place in range(size)]
+        return [self[slot] for slot in slots[: manager.length(name)]]
+
+
+def state(manager, names):
+    """Everything that can be seen of a manager."""
+    tables = {name: (manager.table(name), manager.length(name)) for name in names}
+    return manager.free_blocks, tables, [manager.references(block) for block in range(manager.blocks)]
+
+
+def exhaust(manager):
+    """The blocks that can still be taken, in the order in which they are; of a copy, so nothing is."""
+    manager = copy.deepcopy(manager)
+    manager.add(exhaust)
+    manager.append(exhaust, manager.free_blocks * manager.block_size)
+    with pytest.raises(OutOfBlocks):
+        manager.append(exhaust, 1)
+    return list(manager.table(exhaust))
+
+
+class Machine(RuleBasedStateMachine):
+    """Random operations; the model is a list of tokens for each sequence, and what lies in each block."""
+
+    BLOCKS, SIZE = 7, 3
+    names = st.sampled_from("abcd")
+    tokens = st.lists(st.integers(0, 1), max_size=8)
+
+    def __init__(self):
+        super().__init__()
+        self.manager = BlockManager(self.BLOCKS, self.SIZE)
+        self.pages = Pages([None] * (self.BLOCKS * self.SIZE))
+        self.lists, self.known = {}, {}  # the tokens of each sequence; whether all their ids were given
+        self.held = {}  # block -> all tokens up to its end, where it can be found
+        self.freed = list(range(self.BLOCKS))  # by release
+
+    def order(self):
+        """The order in which free blocks are taken: those that cannot be found first, otherwise by release."""
+        return sorted(self.freed, key=lambda block: block in self.held)  # sorted is stable
+
+    def reusable(self, tokens):
+        """How many of the first tokens lie in blocks that can be found: full ones, but not the last token."""
+        count = 0
+        while count + self.SIZE < len(tokens) and tuple(tokens[: count + self.SIZE]) in self.held.values():
+            count += self.SIZE
+        return count
+
+    @rule(name=names, tokens=tokens)
+    def add(self, name, tokens):
+        if name in self.lists:
+            with pytest.raises(ValueError, match=f"'{name}' already"):
+                self.manager.add(name, tokens)
+            return
+        reused = self.manager.add(name, tokens)
+        assert reused == self.reusable(tokens) == self.manager.length(name)
+        self.lists[name], self.known[name] = tokens[:reused], True
+        self.freed = [block for block in self.freed if block not in self.manager.table(name)]
+
+    @rule(name=names, child=names)
+    def fork(self, name, child):
+        if name not in self.lists or child in self.lists:
+            with pytest.raises((KeyError, ValueError), match="sequence"):
+                self.manager.fork(name, child)
+            return
+        self.manager.fork(name, child)
+        self.lists[child], self.known[child] = list(self.lists[name]), self.known[name]
+
+    @rule(name=names)
+    def free(self, name):
+        if name not in self.lists:
+            with pytest.raises(KeyError, match=f"'{name}'"):
+                self.manager.free(name)
+            return
+        table = self.manager.table(name)
+        self.manager.free(name)
+        del self.lists[name], self.known[name]
+        self.freed += [block for block in reversed(table) if not self.references(block)]
+
+    @rule(name=names, tokens=tokens, named=st.booleans())
+    def append(self, name, tokens, named):
+        if name not in self.lists:
+            with pytest.raises(KeyError, match=f"'{name}'"):
+                self.manager.append(name, tokens)
+            return
+        table, old = self.manager.table(name), self.lists[name]
+        new = [*old, *tokens]
+        copied = bool(tokens) and len(old) % self.SIZE != 0 and self.references(table[-1]) > 1
+        needed = -(-len(new) // self.SIZE) - len(table) + copied
+        if needed > len(self.freed):
+            before = state(self.manager, self.lists), exhaust(self.manager)
+            with pytest.raises(OutOfBlocks, match=f"need {needed} blocks; {len(self.freed)} of 7 are free"):
+                self.manager.append(name, tokens if named else len(tokens))
+            assert (state(self.manager, self.lists), exhaust(self.manager)) == before
+            return
+        taken = self.order()[:needed]
+        step = self.manager.append(name, tokens if named else len(tokens))
+        assert step.copies == ([(table[-1], taken[0])] if copied else [])
+        assert self.manager.table(name) == (*(table[:-1] if copied else table), *taken)
+        self.pages.take(step, tokens, self.SIZE)
+        self.lists[name] = new
+        self.known[name] = self.known[name] and (named or not tokens)
+        self.freed = [block for block in self.freed if block not in taken]
+        self.held = {block: prefix for block, prefix in self.held.items() if block not in taken}
+        for end in range(self.SIZE, len(new) + 1, self.SIZE):
+            if end > len(old) and self.known[name]:
+                self.held[self.manager.table(name)[end // self.SIZE - 1]] = tuple(new[:end])
+
+    @precondition(lambda self: self.lists)
+    @rule(data=st.data())
+    def sample(self, data):
+        """Two children of one parent, each with tokens of its own."""
+        name = data.draw(st.sampled_from(sorted(self.lists)))
+        for child in "cd":
+            if child not in self.lists and name in self.lists:
+                self.fork(name, child)
+                self.append(child, data.draw(self.tokens), True)
+
+    def references(self, block):
+        return sum(block in self.manager.table(name) for name in self.lists)
+
+    @invariant()
+    def conserves(self):
+        held = {block for name in self.lists for block in self.manager.table(name)}
+        assert self.manager.free_blocks + len(held) == self.BLOCKS
+        assert exhaust(self.manager) == self.order()  # so what is free can be taken, in that order
+        assert not held & set(self.freed)
+
+    @invariant()
+    def counts_references(self):
+        for block in range(self.BLOCKS):
+            assert self.manager.references(block) == self.references(block)
+
+    @invariant()
+    def contents_are_those_of_plain_lists(self):
+        for name, tokens in self.lists.items():
+            assert self.manager.length(name) == len(tokens)
+            assert len(self.manager.table(name)) == -(-len(tokens) // self.SIZE)
+            assert self.pages.read(self.manager, name) == tokens
+
+
+Machine.TestCase.settings = settings(max_examples=80, stateful_step_count=25)
+TestEveryLaw = Machine.TestCase
+
+
+@pytest.mark.parametrize(("prompt", "copies"), [(15, 3), (16, 0), (17, 3)])
+def test_samples_copy_the_partly_filled_block_only(prompt, copies):
+    """Four samples of a prompt, blocks of 16: the last to write has the block for itself."""
+    manager = BlockManager(64, 16)
+    manager.add(0)
+    pages = Pages([None] * 64 * 16)
+    pages.take(manager.append(0, prompt), ["prompt"] * prompt, 16)
+    for k in (1, 2, 3):
+        manager.fork(0, k)
+    steps = []
+    for k in range(4):
+        steps.append(manager.append(k, 1))
+        pages.take(steps[-1], [k], 16)
+    assert sum(len(step.copies) for step in steps) == copies
+    assert not steps[-1].copies
+    for k in range(4):
+        assert pages.read(manager, k) == ["prompt"] * prompt + [k]
+
+
+@pytest.mark.parametrize("length", [15, 16, 17])
+def test_a_table_is_as_long_as_needed(length):
+    manager = BlockManager(4, 16)
+    manager.add("a")
+    step = manager.append("a", length)
+    assert step.slots == list(range(length))
+    assert len(manager.table("a")) == -(-length // 16)
+
+
+def test_names_are_anything_hashable():
+    manager = BlockManager(2, 4)
+    manager.add(("request", 7))
+    assert ("request", 7) in manager
+    assert ("request", 8) not in manager
+    assert manager.append(("request", 7), 0) == ([], [])
+
+
+def test_a_sequence_is_freed_once():
+    manager = BlockManager(4, 2)
+    manager.add("a")
+    manager.append("a", 3)
+    manager.fork("a", "b")
+    manager.free("a")
+    with pytest.raises(KeyError, match="there is no sequence 'a': it was never added, or it was freed"):
+        manager.free("a")
+    assert manager.free_blocks == 2
+    assert [manager.references(block) for block in manager.table("b")] == [1, 1]
+
+
+def test_a_prompt_that_is_there_leaves_its_last_block_to_compute():
+    """No token left would mean no query, and so nothing to sample from."""
+    manager, prompt = BlockManager(8, 4), list(range(8))
+    manager.add("a", prompt)
+    manager.append("a", prompt)
+    assert manager.add("b", prompt) == 4
+    assert manager.add("c", [*prompt, 8]) == 8
+    assert manager.add("d", prompt[:4]) == 0
+    assert manager.table("b") == manager.table("a")[:1]
+    assert manager.references(manager.table("a")[0]) == 3
+
+
+def test_a_block_is_found_from_the_append_that_fills_it():
+    manager = BlockManager(8, 4)
+    manager.add("a")
+    manager.append("a", [1, 2, 3])
+    assert manager.add("b", [1, 2, 3, 4, 5]) == 0
+    manager.append("a", [4])
+    assert manager.add("c", [1, 2, 3, 4, 5]) == 4
+    manager.append("a", 1)  # a token of unknown id
+    manager.append("a", [6, 7, 8])
+    assert manager.add("d", [1, 2, 3, 4, 5, 6, 7, 8, 9]) == 4
+
+
+def test_a_reused_block_is_found_no_more():
+    manager = BlockManager(2, 2)
+    manager.add("a")
+    manager.append("a", [1, 2, 3, 4])
+    manager.free("a")
+    assert manager.add("b", [9]) == 0
+    manager.append("b", [9])  # takes the last block of "a"
+    assert manager.add("c", [1, 2, 3, 4, 5]) == 2
+    manager.free("c")
+    manager.append("b", [8, 7])
+    assert manager.add("d", [1, 2, 3]) == 0
+    assert manager.add("e", [9, 8, 7]) == 2
+
+
+def test_what_two_computed_is_found_until_both_are_gone():
+    manager = BlockManager(4, 2)
+    for name in "ab":
+        manager.add(name)
+    for name in "ab":
+        manager.append(name, [1, 2, 3])
+    manager.free("a")
+    manager.add("c")
+    manager.append("c", 4)
+    assert manager.add("d", [1, 2, 3]) == 2
+    assert manager.table("d") == manager.table("b")[:1]
+
+
+def test_equal_hashes_are_not_equal_prefixes(monkeypatch):
+    monkeypatch.setattr(Prefix, "__hash__", lambda self: 7)
+    monkeypatch.setattr("attnlab.paged.prefix.hash", lambda x: 7, raising=False)
+    manager = BlockManager(8, 2)
+    manager.add("a")
+    manager.append("a", [1, 2, 5, 6, 9])
+    assert manager.add("b", [3, 4, 5, 6, 9]) == 0
+    manager.append("b", [3, 4, 0, 0, 9])
+    assert manager.add("c", [3, 4, 5, 6, 9]) == 2  # 5, 6 lies in a block, but after other tokens
+    assert manager.add("d", [1, 2, 5, 6, 9]) == 4
+
+
+def test_long_prompts_computed_twice_are_compared_without_recursion():
+    prompt = list(range(3000))
+    manager = BlockManager(6002, 1)
+    for name in "ab":
+        manager.add(name)
+    for name in "ab":
+        manager.append(name, prompt)
+    assert manager.add("c", prompt) == 2999
+
+
+@pytest.mark.parametrize("tokens", [b"abc", range(3)])
+def test_ids_are_any_integers(tokens):
+    manager = BlockManager(4, 2)
+    manager.add("a")
+    assert manager.append("a", tokens).slots == [0, 1, 2]
+    assert manager.add("b", list(tokens)) == 2
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="blocks is 0; it must be at least 1"):
+        BlockManager(0, 4)
+    with pytest.raises(TypeError, match=r"block_size is 1\.5; it must be an integer"):
+        BlockManager(4, 1.5)
+    manager = BlockManager(4, 2)
+    manager.add("a")
+    with pytest.raises(ValueError, match="there is a sequence 'a' already"):
+        manager.add("a")
+    with pytest.raises(ValueError, match="there is a sequence 'a' already"):
+        manager.fork("a", "a")
+    for call, *rest in ((manager.table,), (manager.length,), (manager.free,), (manager.append, 1), (manager.fork, "c")):
+        with pytest.raises(KeyError, match="there is no sequence 'b'"):
+            call("b", *rest)
+    with pytest.raises(ValueError, match="tokens is -1; it must be at least 0"):
+        manager.append("a", -1)
+    for tokens in ("abc", [1.0], 2.5, None):
+        with pytest.raises(TypeError, match=r"tokens is .*; it must be a number of tokens or their ids"):
+            manager.append("a", tokens)
+    with pytest.raises(ValueError, match="block is 4; it must be less than 4"):
+        manager.references(4)
+    with pytest.raises(OutOfBlocks, match="9 more tokens of 'a' need 5 blocks; 4 of 4 are free"):
+        manager.append("a", 9)
+    assert manager.append("a", 8).slots == list(range(8))
