@@ -103,11 +103,11 @@ def check_bias(bias: Any, query: Any, target: tuple[int, ...]) -> None:
     check_broadcast("bias", tuple(bias.shape), target)
 
 
-def integer(name: str, x: Any, least: int) -> int:
+def integer(name: str, x: Any, least: int | None = None) -> int:
     """A Python (or NumPy) integer of at least ``least``."""
     if isinstance(x, bool) or not isinstance(x, Integral):
         raise TypeError(f"{name} is {x!r}; it must be an integer")
-    if x < least:
+    if least is not None and x < least:
         raise ValueError(f"{name} is {x}; it must be at least {least}")
     return int(x)
 
@@ -164,6 +164,18 @@ def window_sides(window: Any) -> tuple[int | None, int | None]:
         raise ValueError(f"window has {len(sides)} sides; it must be a pair (left, right)")
     left, right = (None if side is None else integer("window", side, -1) for side in sides)
     return None if left == -1 else left, None if right == -1 else right
+
+
+def check_offset(offset: Any, kind: str) -> Any:
+    """An integer of any size, or None; in JAX it may be a traced integer scalar."""
+    found = kind_of(offset)
+    if found is None:
+        return offset if offset is None else integer("offset", offset)
+    if not kind == found == "jax":
+        raise TypeError(f"offset is a {LIBRARIES[found]} array; it must be an integer")
+    if offset.shape != () or not dtype_name(offset).startswith("int"):
+        raise TypeError(f"offset is a {dtype_name(offset)} array of shape {offset.shape}; it must be an int32 scalar")
+    return offset
 
 
 def check_dropout(p: Any, seed: Any, kind: str) -> float:

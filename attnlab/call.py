@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from attnlab.arguments import (
-    LIBRARIES, boolean, check_arrays, check_bias, check_block_mask, check_dropout, check_kind, check_mask, check_shapes,
-    check_static, integer, kind_of, number, window_sides,
+    LIBRARIES, boolean, check_arrays, check_bias, check_block_mask, check_dropout, check_kind, check_mask, check_offset,
+    check_shapes, check_static, integer, kind_of, number,
 )
-from attnlab.geometry import Band, BlockMask
+from attnlab.geometry import TRACED, Band, BlockMask
 
 Array = Any  # a NumPy, JAX or PyTorch array: the public functions check their arguments themselves
 Function = TypeVar("Function", bound=Callable)  # so that editors and type checkers see the signature
@@ -35,11 +35,15 @@ ARGUMENTS = """
             after. float16, bfloat16, float32 or float64.
         key: (..., Hk, M, D), Hk divides Hq; query head h reads key head h // (Hq / Hk).
         value: (..., Hk, M, Dv). One library, one dtype, one device for all three; batch axes equal.
-        causal: query i sees key j iff j <= i + (M - N): aligned to the bottom right, so one new query
+        causal: query i sees key j iff j <= i + offset; by default aligned to the bottom right, so one new query
             against a cache of M keys sees them all. PyTorch's is_causal and jax.nn's are top-left; for
             N = M they coincide.
-        window: (left, right): query i sees i + (M - N) - left <= j <= i + (M - N) + right. An integer w
+        window: (left, right): query i sees i + offset - left <= j <= i + offset + right. An integer w
             means (w, w); None or -1 on a side is unbounded.
+        offset: the key position that stands under query 0, any integer, M - N by default. Where N new queries
+            end a cache of which t slots are filled it is t - N, for a chunk of a prompt the chunk's start, and
+            0 aligns to the top left; with causal, -1 hides the diagonal as well. Without causal or window it
+            has no effect. Tiles that no query sees are skipped.
         mask: boolean, True = attend, broadcasting to (..., Hq, N, M).
         bias: float, added to the scaled scores, broadcasting to (..., Hq, N, M); -inf hides, a finite
             number never does. All rules combine: a key is visible if every given rule allows it.
@@ -47,9 +51,9 @@ ARGUMENTS = """
         dropout, seed: drop probabilities with chance ``dropout``, by the integer seed in [0, 2**32); which
             are kept is ``attnlab.dropout_mask(seed, (..., Hq, N, M), dropout)``, in every library.
         return_lse: also return lse = log sum of e^score over the visible keys.
-        Under jax.jit the arrays and ``seed`` (a uint32 scalar) may be traced; the other options are Python
-        values. Of a cache that holds t keys, t traced, mask = arange(M) < t hides the rest. Under jax.vmap
-        the examples share one dropout mask unless seed is mapped.
+        Under jax.jit the arrays, ``seed`` (a uint32 scalar) and ``offset`` (an int32 scalar) may be traced; the
+        other options are Python values. A given offset is data even as a Python integer: one compiled program
+        serves all. Under jax.vmap the examples share one dropout mask unless seed is mapped.
 
     Returns out (..., Hq, N, Dv) in query's dtype, or (out, lse) with lse (..., Hq, N) in float32 (float64
     for float64 input). Scores and sums are accumulated in that dtype. A query that sees no key gives
@@ -76,7 +80,8 @@ Sizes = tuple[int | None, ...]  # block sizes in the order of the signature, Non
 class Inputs(NamedTuple):
     """The arrays of a call, heads grouped: query (*batch, Hk, G, N, D), key (*batch, Hk, M, D), value likewise.
 
-    For JAX a pytree, for PyTorch's autograd a flat tuple. ``seed`` is an integer, in JAX an array.
+    For JAX a pytree, for PyTorch's autograd a flat tuple. ``seed`` is an integer, in JAX an array. ``offset`` is
+    given in JAX alone, as an array: elsewhere ``rules.band`` knows it.
     """
 
     query: Any
@@ -85,6 +90,7 @@ class Inputs(NamedTuple):
     mask: Any = None
     bias: Any = None
     seed: Any = None
+    offset: Any = None
 
 
 def library_of(name: str, x: Any) -> str:
@@ -105,16 +111,6 @@ def missing(library: str) -> ModuleNotFoundError:
     return ModuleNotFoundError(
         f"this part of attnlab needs {LIBRARIES[library]}: pip install 'attnlab[{library}]'", name=library
     )
-
-
-def make_band(n: int, m: int, causal: bool, window: Any) -> Band:
-    """The band of visible keys; a side that hides nothing counts as unbounded."""
-    left, right = window_sides(window)
-    if causal:
-        right = 0 if right is None else min(right, 0)
-    left = None if left is None or left >= m - 1 else left
-    right = None if right is None or right >= n - 1 else right
-    return Band(n, m, left, right)
 
 
 def group(query: Any, key: Any, value: Any) -> tuple[Any, Any, Any]:
@@ -138,8 +134,8 @@ def group_heads(x: Any, heads: tuple[int, ...]) -> Any:
 
 
 def prepare(
-    kind: str, query: Any, key: Any, value: Any, *, causal: Any, window: Any, mask: Any, bias: Any, scale: Any,
-    dropout: Any, seed: Any, block_mask: Any = None, **sizes: Any,
+    kind: str, query: Any, key: Any, value: Any, *, causal: Any, window: Any, offset: Any, mask: Any, bias: Any,
+    scale: Any, dropout: Any, seed: Any, block_mask: Any = None, **sizes: Any,
 ) -> tuple[Rules, Sizes, Inputs]:
     """Check one call and turn it into what a core takes."""
     x = Inputs(*group(query, key, value), seed=seed)
@@ -152,7 +148,10 @@ def prepare(
     if bias is not None:
         check_bias(bias, query, shape)
         x = x._replace(bias=group_heads(bias, heads))
-    band = make_band(n, m, boolean("causal", causal), window)
+    offset = check_offset(offset, kind)
+    if kind == "jax" and offset is not None and (kind_of(offset) or -(2**31) <= offset < 2**31):
+        x, offset = x._replace(offset=offset), TRACED  # data: one program serves all
+    band = Band.of(n, m, boolean("causal", causal), window, offset)
     p = check_dropout(dropout, seed, kind)
     scale = 1 / math.sqrt(max(d, 1)) if scale is None else number("scale", scale)
     sizes = {name: size if size is None else integer(name, size, 1) for name, size in sizes.items()}

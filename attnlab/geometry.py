@@ -9,6 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from attnlab.arguments import window_sides
+
+TRACED = "traced"
+"""The offset of a band whose place is data: JAX puts it there, by ``attnlab.arrays.jax_blocks.placed``."""
+
 
 @dataclass(frozen=True)
 class BlockMask:
@@ -27,38 +32,62 @@ class BlockMask:
 class Band:
     """What ``causal``, ``window`` and a block mask leave visible of N queries by M keys.
 
-    Query i sees key j iff  i + (M − N) − left ≤ j ≤ i + (M − N) + right;  None is unbounded.
-    Causal is right = 0. The offset M − N aligns the last query with the last key. ``block_mask`` hides
-    whole tiles besides.
+    Query i sees key j iff  i + offset − left ≤ j ≤ i + offset + right;  None is unbounded. ``offset`` is the key
+    position under query 0; by default M − N, which aligns the last query with the last key. Causal is right = 0.
+    So a band lies between two diagonals, i + low ≤ j ≤ i + high. ``block_mask`` hides whole tiles besides.
     """
 
     n: int
     m: int
-    left: int | None = None
-    right: int | None = None
+    left: Any = None  # an integer or None; data where the offset is
+    right: Any = None
+    offset: Any = None
     block_mask: BlockMask | None = None
 
+    def __post_init__(self) -> None:
+        if self.offset is None:
+            object.__setattr__(self, "offset", self.m - self.n)
+
+    @classmethod
+    def of(cls, n: int, m: int, causal: bool = False, window: Any = None, offset: Any = None) -> "Band":
+        """The band of a call. A side that hides nothing is unbounded, and no diagonal lies beyond [−N, M]."""
+        left, right = window_sides(window)
+        if causal:
+            right = 0 if right is None else min(right, 0)
+        if offset == TRACED:
+            return cls(n, m, left, right, TRACED)
+        offset = m - n if offset is None else offset
+        low, place, high = (min(max(offset + d, -n), m) for d in (-(left or 0), 0, right or 0))
+        left = None if left is None or low <= 1 - n else place - low
+        right = None if right is None or high >= m - 1 else high - place
+        return cls(n, m, left, right, place)
+
     @property
-    def offset(self) -> int:
-        """The key position that stands under query 0."""
-        return self.m - self.n
+    def low(self) -> Any:
+        """Query i sees no key before i + low; None is unbounded."""
+        return None if self.left is None else self.offset - self.left
+
+    @property
+    def high(self) -> Any:
+        """Query i sees no key after i + high; None is unbounded."""
+        return None if self.right is None else self.offset + self.right
 
     def keys(self, rows: slice) -> tuple[Any, Any]:
         """First key and one past the last key that any of ``rows`` sees, before clipping to [0, M]."""
-        first = 0 if self.left is None else rows.start + self.offset - self.left
-        last = self.m if self.right is None else rows.stop + self.offset + self.right
+        first = 0 if self.low is None else rows.start + self.low
+        last = self.m if self.high is None else rows.stop + self.high
         return first, last
 
     def queries(self, cols: slice) -> tuple[Any, Any]:
         """First query and one past the last query that sees any of ``cols``, before clipping to [0, N]."""
-        first = 0 if self.right is None else cols.start - self.offset - self.right
-        last = self.n if self.left is None else cols.stop - self.offset + self.left
+        first = 0 if self.high is None else cols.start - self.high
+        last = self.n if self.low is None else cols.stop - self.low
         return first, last
 
     def full(self, rows: slice, cols: slice) -> bool:
         """Whether every query of ``rows`` sees every key of ``cols``."""
-        right = self.right is None or cols.stop - 1 <= rows.start + self.offset + self.right
-        left = self.left is None or cols.start >= rows.stop - 1 + self.offset - self.left
+        right = self.high is None or cols.stop - 1 <= rows.start + self.high
+        left = self.low is None or cols.start >= rows.stop - 1 + self.low
         return left and right
 
     def key_blocks(self, rows: slice, size: int) -> Iterator[slice]:
@@ -78,7 +107,7 @@ def blocks(length: int, size: int, first: int = 0, last: int | None = None) -> I
     """Cut range(length) into blocks of ``size``; yield those that meet [first, last)."""
     first = max(first, 0)
     last = length if last is None else min(last, length)
-    for start in range(first // size * size, last, size):
+    for start in range(first // size * size if first < last else last, last, size):
         yield slice(start, min(start + size, length))
 
 

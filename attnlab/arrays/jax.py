@@ -34,7 +34,7 @@ einsum = functools.partial(jnp.einsum, precision="highest")
 
 
 def compiled(core: Callable) -> Callable:
-    """Decorator of a core: compiled once for given shapes, rules and block sizes, whatever the arrays and the seed.
+    """Decorator of a core: compiled once for given shapes, rules and block sizes, whatever the arrays, seed and offset.
 
     With no query, or no key to see, nothing is left to compute.
     """
@@ -45,7 +45,9 @@ def compiled(core: Callable) -> Callable:
         rows, dv = x.query.shape[:-1], x.value.shape[-1]
         if 0 in (*rows, x.key.shape[-2]):
             return jnp.zeros((*rows, dv), x.query.dtype), jnp.full(rows, -jnp.inf, accumulator(x.query))
-        return compiled_core(rules, sizes, x if x.seed is None else x._replace(seed=jnp.uint32(x.seed)))
+        x = x if x.seed is None else x._replace(seed=jnp.uint32(x.seed))
+        x = x if x.offset is None else x._replace(offset=jnp.asarray(x.offset, jnp.int32))
+        return compiled_core(rules, sizes, x)
 
     return call
 

@@ -1,5 +1,6 @@
 """Blocks of an axis, in JAX: where a block starts may be traced, how large it is may not."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -46,26 +47,49 @@ def block(b: int | Array, size: int, length: int, *, once: bool = False) -> Bloc
     return Block(jnp.minimum(b * size, length - size), size, b * size if once and length % size else None)
 
 
+def placed(band: Band, offset: Array | None) -> Band:
+    """The band where the call has it: if ``offset`` is data, both diagonals are."""
+    if offset is None:
+        return band
+    left = None if band.left is None else -diagonal(offset, -band.left, band)
+    right = None if band.right is None else diagonal(offset, band.right, band)
+    return Band(band.n, band.m, left, right, 0, band.block_mask)
+
+
+def diagonal(offset: Array, shift: int, band: Band) -> Array:
+    """offset + shift, from −N to M, beyond which nothing more is hidden; no number on the way leaves 32 bits."""
+    first, last = -band.n - shift, band.m - shift  # the offsets at which the result is −N and M
+    if first >= 2**31 or last < -(2**31):
+        return jnp.int32(-band.n if first >= 2**31 else band.m)
+    held = jnp.clip(offset, max(first, -(2**31)), min(last, 2**31 - 1))
+    return held - first - band.n if first >= -(2**31) else held - last + band.m
+
+
 def visits(first: int | Array, last: int | Array, size: int, length: int) -> tuple[Array, Array]:
     """The range of blocks that meet [first, last): traced, so that a loop over it skips hidden tiles."""
-    return jnp.maximum(first, 0) // size, -(-jnp.minimum(last, length) // size)
+    first, last = jnp.maximum(first, 0), jnp.minimum(last, length)
+    return first // size, jnp.where(first < last, -(-last // size), 0)
 
 
 def schedule(band: Band, b: int | Array, size: int, other: int, by_keys: bool = False) -> Schedule:
     """Which blocks of the other axis the b-th block meets: a range to loop over, and the block of each turn.
 
     By queries (blocks of ``size`` queries meet blocks of ``other`` keys) or by keys. Without a block mask the blocks
-    follow one another; with one a table, made before anything is traced, lists those that are visible.
+    follow one another. With one a table, made before anything is traced, lists those that it shows, and the range is
+    where the band meets the list.
     """
     length, across = (band.m, band.n) if by_keys else (band.n, band.m)
+    reach = band.queries if by_keys else band.keys
+    first, last = visits(*reach(block(b, size, length).range), other, across)
     if band.block_mask is None:
-        reach = band.queries if by_keys else band.keys
-        return *visits(*reach(block(b, size, length).range), other, across), lambda turn: turn
-    meets = band.query_blocks if by_keys else band.key_blocks
+        return first, last, lambda turn: turn
+    unbounded = dataclasses.replace(band, left=None, right=None)
+    meets = unbounded.query_blocks if by_keys else unbounded.key_blocks
     lists = [[found.start // other for found in meets(part, other)] for part in blocks(length, size)]
     width = max(1, *map(len, lists))
-    table = jnp.asarray([row + [0] * (width - len(row)) for row in lists], jnp.int32)
-    return 0, jnp.asarray([len(row) for row in lists], jnp.int32)[b], lambda turn: table[b, turn]
+    table = jnp.asarray([row + [2**31 - 1] * (width - len(row)) for row in lists], jnp.int32)
+    first, last = ((table[b] < end).sum(dtype=jnp.int32) for end in (first, last))
+    return first, last, lambda turn: table[b, turn]
 
 
 def in_order(x: Array) -> Array:

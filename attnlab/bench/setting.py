@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnlab import costs
-from attnlab.call import make_band
 from attnlab.geometry import Band
 
 import numpy as np
@@ -52,7 +51,7 @@ class Setting:
     @property
     def band(self) -> Band:
         """Pairs of queries and keys that causal and window leave visible."""
-        return make_band(self.n, self.keys, self.causal, self.window)
+        return Band.of(self.n, self.keys, self.causal, self.window)
 
     @property
     def visible(self) -> int:

@@ -8,7 +8,7 @@ from attnlab.arrays.jax import Lse, Out
 from attnlab.arrays.jax import accumulator, compiled, einsum
 from attnlab.dropout.jax import drop
 from attnlab.scores.jax import cut, only, scores, tile
-from attnlab.arrays.jax_blocks import Block, at, block, visits, write
+from attnlab.arrays.jax_blocks import Block, at, block, placed, visits, write
 from attnlab.softmax.jax import Triple, finite, positive
 from attnlab.geometry import chunk_sizes
 from attnlab.typing import Float
@@ -33,7 +33,7 @@ def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     def attend(b: Array) -> tuple[Out, Lse]:
         rows = block(b, query_chunk, n)
         q = rules.scale * at(x.query, rows, -2).astype(dtype)
-        first, last = visits(*rules.band.keys(rows.range), key_chunk, m)
+        first, last = visits(*placed(rules.band, x.offset).keys(rows.range), key_chunk, m)
 
         @jax.checkpoint  # keeps c alone: the gradient computes s and p again
         def summary(c: Array) -> Triple:

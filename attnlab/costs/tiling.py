@@ -4,8 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from attnlab.call import make_band
-from attnlab.geometry import blocks
+from attnlab.geometry import Band, blocks
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ def tiling(
     if not causal and window is None and block_mask is None:
         t_r, t_c = -(-n // block_q), -(-m // block_k)
         return Tiling(n, m, block_q, block_k, t_r * t_c, t_c * n, t_r * m, n * m, m if n else 0)
-    band = make_band(n, m, causal, window)
+    band = Band.of(n, m, causal, window)
     result = Tiling(n, m, block_q, block_k, 0, 0, 0, 0, 0)
     for cols in blocks(m, block_k):
         seen = [

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnlab.arguments import check_block_mask, check_dropout
-from attnlab.call import make_band
 from attnlab.costs.tiling import paper_blocks
 from attnlab.machine.machine import Machine, Ref
 from attnlab.machine.work import OnChip
@@ -80,6 +79,6 @@ def prepare(
     scale: float | int | None = None, dropout: float | int = 0.0, seed: int | None = None,
 ) -> Rules:
     """The options of a run on queries (N, D) and keys (M, D)."""
-    band = make_band(q.shape[0], k.shape[0], causal, window)
+    band = Band.of(q.shape[0], k.shape[0], causal, window)
     scale = 1 / math.sqrt(max(q.shape[1], 1)) if scale is None else float(scale)
     return Rules(machine, band, mask, scale, check_dropout(dropout, seed, "numpy"), seed)

@@ -11,8 +11,9 @@ from attnlab.call import Array, Window, dispatches
 @dispatches
 def online_attention(
     query: Array, key: Array, value: Array, *,
-    causal: bool = False, window: Window = None, mask: Array | None = None, bias: Array | None = None,
-    scale: float | None = None, dropout: float = 0.0, seed: int | None = None, return_lse: bool = False,
+    causal: bool = False, window: Window = None, offset: int | None = None, mask: Array | None = None,
+    bias: Array | None = None, scale: float | None = None, dropout: float = 0.0, seed: int | None = None,
+    return_lse: bool = False,
 ) -> Array | tuple[Array, Array]:
     """Attention one key at a time with a running maximum: constant memory a query, any finite scores.
 

@@ -12,8 +12,9 @@ from attnlab.call import Array, Window, dispatches
 @dispatches
 def safe_attention(
     query: Array, key: Array, value: Array, *,
-    causal: bool = False, window: Window = None, mask: Array | None = None, bias: Array | None = None,
-    scale: float | None = None, dropout: float = 0.0, seed: int | None = None, return_lse: bool = False,
+    causal: bool = False, window: Window = None, offset: int | None = None, mask: Array | None = None,
+    bias: Array | None = None, scale: float | None = None, dropout: float = 0.0, seed: int | None = None,
+    return_lse: bool = False,
 ) -> Array | tuple[Array, Array]:
     """Attention with all N·M scores at once, each row shifted by its maximum: right for any finite scores.
 

@@ -4,7 +4,7 @@ import functools
 
 from attnlab.arrays.jax import Bias, Keys, Mask, Rows, Shift, Tile, Values, Visible
 from attnlab.arrays.jax import accumulator, anywhere, einsum
-from attnlab.arrays.jax_blocks import Block, at
+from attnlab.arrays.jax_blocks import Block, at, placed
 from attnlab.call import Inputs, Rules
 from attnlab.geometry import Band
 from attnlab.typing import Bool
@@ -15,7 +15,7 @@ from jax import Array
 
 def tile(rules: Rules, x: Inputs, rows: Block, cols: Block) -> tuple[Keys, Values, Shift, Visible]:
     """What one tile reads from memory besides its queries: k, v and bias, and what is visible."""
-    visible = visibility(x.mask, x.bias, rules.band, rows, cols)
+    visible = visibility(x.mask, x.bias, placed(rules.band, x.offset), rows, cols)
     k, v = take(at(x.key, cols, -2), visible), take(at(x.value, cols, -2), visible)
     return k, v, None if x.bias is None else narrow(cut(x.bias, rows, cols), k.dtype), visible
 
@@ -25,8 +25,8 @@ def visibility(mask: Mask, bias: Bias | Shift, band: Band, rows: Block, cols: Bl
     i, j = rows.positions[:, None], cols.positions[None, :]
     rules = [i >= rows.first] if rows.first is not None else []
     rules += [j >= cols.first] if cols.first is not None else []
-    rules += [j >= i + (band.offset - band.left)] if band.left is not None else []
-    rules += [j <= i + (band.offset + band.right)] if band.right is not None else []
+    rules += [j >= i + band.low] if band.low is not None else []
+    rules += [j <= i + band.high] if band.high is not None else []
     rules = [rule[None, None] for rule in rules]
     if mask is not None:
         rules.append(cut(mask, rows, cols))

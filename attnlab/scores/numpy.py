@@ -26,9 +26,9 @@ def visibility(mask: Mask, bias: Bias, band: Band, rows: slice, cols: slice) -> 
     """
     rules = []
     if not band.full(rows, cols):
-        i, j = np.arange(rows.start, rows.stop)[:, None] + band.offset, np.arange(cols.start, cols.stop)
-        rules += [j >= i - band.left] if band.left is not None else []
-        rules += [j <= i + band.right] if band.right is not None else []
+        i, j = np.arange(rows.start, rows.stop)[:, None], np.arange(cols.start, cols.stop)
+        rules += [j >= i + band.low] if band.low is not None else []
+        rules += [j <= i + band.high] if band.high is not None else []
         rules = [functools.reduce(np.logical_and, rules)[(None,) * 2]]
     if mask is not None:
         rules.append(cut(mask, rows, cols))

@@ -39,10 +39,10 @@ def visibility(mask: Mask, bias: Bias, band: Band, rows: slice, cols: slice, dev
     """
     rules = []
     if not band.full(rows, cols):
-        i = torch.arange(rows.start, rows.stop, dtype=torch.int32, device=device)[:, None] + band.offset
+        i = torch.arange(rows.start, rows.stop, dtype=torch.int32, device=device)[:, None]
         j = torch.arange(cols.start, cols.stop, dtype=torch.int32, device=device)
-        rules += [j >= i - band.left] if band.left is not None else []
-        rules += [j <= i + band.right] if band.right is not None else []
+        rules += [j >= i + band.low] if band.low is not None else []
+        rules += [j <= i + band.high] if band.high is not None else []
         rules = [functools.reduce(torch.logical_and, rules)[None, None]]
     if mask is not None:
         rules.append(cut(mask, rows, cols))

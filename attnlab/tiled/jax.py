@@ -5,7 +5,7 @@ from attnlab.arrays.jax import Lse, Out
 from attnlab.arrays.jax import accumulator, compiled, einsum
 from attnlab.dropout.jax import drop
 from attnlab.scores.jax import only, scores, tile
-from attnlab.arrays.jax_blocks import at, block, in_order, schedule, write
+from attnlab.arrays.jax_blocks import at, block, in_order, placed, schedule, write
 from attnlab.softmax.jax import Triple, finite, positive
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.jax_grad import flash_gradient
@@ -43,7 +43,7 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
             p = drop(p, x.seed, rules, rows, cols)
             return m_next, l, alpha[..., None] * o + einsum("...hgqk,...hkd->...hgqd", p, v)
 
-        first, last, nth = schedule(rules.band, b, block_q, block_k)
+        first, last, nth = schedule(placed(rules.band, x.offset), b, block_q, block_k)
         m, l, o = fori_loop(first, last, key_block, (m, l, o))
         o = only(l != 0, o / positive(l)[..., None])
         return write(out, o, rows, -2), write(lse, m + jnp.log(positive(l)), rows, -1)

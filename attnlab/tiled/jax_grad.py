@@ -15,7 +15,7 @@ from attnlab.arrays.jax import Bias, Key, Lse, Out, Query, Rows, Tile, Value
 from attnlab.arrays.jax import accumulator, einsum
 from attnlab.dropout.jax import drop
 from attnlab.scores.jax import cut, only, scores, sees, tile
-from attnlab.arrays.jax_blocks import Block, at, block, in_order, schedule, write
+from attnlab.arrays.jax_blocks import Block, at, block, in_order, placed, schedule, write
 from attnlab.softmax.jax import finite
 from attnlab.kernels.pallas.gpu import gradient_on_gpu, kernel_on_gpu
 from attnlab.geometry import gradient_tile_sizes
@@ -69,7 +69,7 @@ def backward(
             return add_tile(rules, x, *results, block(nth(turn), block_q, rules.band.n, once=True), cols, sums)
 
         dk_j, dv_j = (jnp.zeros((*y.shape[:-2], y.shape[-1], block_k), dtype) for y in (x.key, x.value))
-        first, last, nth = schedule(rules.band, c, block_k, block_q, by_keys=True)
+        first, last, nth = schedule(placed(rules.band, x.offset), c, block_k, block_q, by_keys=True)
         dq, dk_j, dv_j, dbias = fori_loop(first, last, query_block, (dq, dk_j, dv_j, dbias))
         return dq, add(dk, dk_j.mT, cols), add(dv, dv_j.mT, cols), dbias
 

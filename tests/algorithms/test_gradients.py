@@ -20,6 +20,7 @@ INFINITE = {"a score of −∞ from the data", "scores of −∞ alone in a tile
 ABSORBED = {("tiled", "a very negative bias is a shift")}
 FINITE = {name: case for name, case in CASES.items() if name not in INFINITE}
 COMPILED = [name for name in FINITE if "NaN" in name] + [
+    "offset, everything given, GQA", "offset -4, causal", "offset 12, window (2, 1)",
     "2-D", "4-D", "2-D, one token", "no keys", "no queries", "batch of none", "blocks of 2 by 5, causal", "5-D",
     "GQA, everything given", "GQA, one new query", "causal with N > M", "window (1, 1), N > M", "mask ()",
     "bias (2, 4, 7, 10)", "bias (7, 1)", "bias (1, 1)", "bias of −∞ here and there", "bias in float64",

@@ -6,8 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from attnlab.call import make_band
-from attnlab.geometry import Band, blocks, chunk_sizes, tile_sizes
+from attnlab.geometry import TRACED, Band, blocks, chunk_sizes, tile_sizes
 from tests.support import oracle
 from tests.support.libraries import call, gradients, to
 
@@ -19,9 +18,9 @@ RULES = [
 ]
 
 
-def matrix(n, m, causal, window):
+def matrix(n, m, causal, window, offset=None):
     """Visible positions by definition."""
-    seen = [oracle.in_band(i, j, n, m, causal, window) for i in range(n) for j in range(m)]
+    seen = [oracle.in_band(i, j, n, m, causal, window, offset) for i in range(n) for j in range(m)]
     return np.array(seen, bool).reshape(n, m)
 
 
@@ -36,8 +35,7 @@ def test_blocks_cut_a_length(length, size):
 @pytest.mark.parametrize("size", [1, 2, 3, 8])
 @pytest.mark.parametrize("length", LENGTHS)
 def test_blocks_that_meet_a_range(length, size):
-    ranges = itertools.product(range(-3, length), range(-3, 11))  # a band's range is not empty and begins inside
-    for first, last in ((first, last) for first, last in ranges if first < last):
+    for first, last in itertools.product(range(-3, 12), repeat=2):
         wanted = [b for b in blocks(length, size) if max(b.start, first) < min(b.stop, last)]
         assert list(blocks(length, size, first, last)) == wanted
 
@@ -46,21 +44,48 @@ def test_blocks_that_meet_a_range(length, size):
 def test_every_tile_is_classified_right(causal, window):
     """Over all small N, M and block sizes: visited iff it shows something, full iff it shows all."""
     for n, m, rows_size, cols_size in itertools.product(LENGTHS, LENGTHS, (1, 2, 3), (1, 2, 3)):
-        band, seen = make_band(n, m, causal, window), matrix(n, m, causal, window)
-        for rows in blocks(n, rows_size):
-            visited = list(band.key_blocks(rows, cols_size))
-            for cols in blocks(m, cols_size):
-                assert (cols in visited) == seen[rows, cols].any(), (n, m, rows, cols)
-                assert band.full(rows, cols) == seen[rows, cols].all(), (n, m, rows, cols)
+        classify(Band.of(n, m, causal, window), matrix(n, m, causal, window), rows_size, cols_size)
+
+
+@pytest.mark.parametrize(("causal", "window"), RULES)
+def test_every_tile_is_classified_right_wherever_the_queries_stand(causal, window):
+    sizes = itertools.product((1, 2, 5), (1, 3, 6), (1, 2), (1, 3))
+    for (n, m, rows_size, cols_size), offset in itertools.product(sizes, [*range(-7, 9), 2**40, -(2**40)]):
+        band = Band.of(n, m, causal, window, offset)
+        classify(band, matrix(n, m, causal, window, offset), rows_size, cols_size)
+        assert all(-n <= d <= m for d in (band.low, band.high) if d is not None)
+
+
+def classify(band, seen, rows_size, cols_size):
+    """Every tile is visited iff it shows something, by queries and by keys, and full iff it shows all."""
+    n, m = band.n, band.m
+    for rows in blocks(n, rows_size):
+        visited = list(band.key_blocks(rows, cols_size))
         for cols in blocks(m, cols_size):
-            visited = list(band.query_blocks(cols, rows_size))
-            assert visited == [rows for rows in blocks(n, rows_size) if seen[rows, cols].any()], (n, m, cols)
+            assert (cols in visited) == seen[rows, cols].any(), (n, m, rows, cols)
+            assert band.full(rows, cols) == seen[rows, cols].all(), (n, m, rows, cols)
+    for cols in blocks(m, cols_size):
+        visited = list(band.query_blocks(cols, rows_size))
+        assert visited == [rows for rows in blocks(n, rows_size) if seen[rows, cols].any()], (n, m, cols)
 
 
 def test_a_side_that_hides_nothing_is_unbounded():
-    assert make_band(5, 7, False, (6, 4)) == Band(5, 7)
-    assert make_band(5, 7, False, (5, 3)) == Band(5, 7, 5, 3)
-    assert make_band(1, 7, True, None) == Band(1, 7)
+    assert Band.of(5, 7, False, (6, 4)) == Band(5, 7)
+    assert Band.of(5, 7, False, (5, 3)) == Band(5, 7, 5, 3)
+    assert Band.of(1, 7, True) == Band(1, 7)
+    assert Band.of(1, 6, False, (5, None), 11) == Band(1, 6, 0, None, 6)  # where M - 1 would say that it hides nothing
+    assert Band.of(5, 7, True, None, 6) == Band(5, 7, offset=6)
+
+
+def test_strictly_causal():
+    """Offset -1: query i sees j <= i - 1."""
+    band = Band.of(4, 4, True, None, -1)
+    assert [band.keys(slice(i, i + 1))[1] for i in range(4)] == [0, 1, 2, 3]
+
+
+def test_a_band_whose_place_is_data_cannot_be_asked_by_mistake():
+    with pytest.raises(TypeError):
+        Band.of(4, 4, True, None, TRACED).keys(slice(0, 2))
 
 
 def test_default_sizes():

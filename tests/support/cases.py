@@ -158,6 +158,22 @@ make("window (1, 1), N > M", (2, 12, 4), m=5, window=(1, 1))
 make("window (0, 2), N > M", (2, 12, 4), m=5, window=(0, 2), sizes=(2, 2))
 make("window 3 in blocks of 2", (2, 13, 4), m=17, window=3, sizes=(2, 2))
 
+# Where the queries stand
+
+for offset in (0, 3, -1, -4, -9, 9, 10, 25):
+    make(f"offset {offset}, causal", (2, 7, 4), causal=True, offset=offset)
+for offset in (0, 4, -2, 12):
+    make(f"offset {offset}, window (2, 1)", (2, 7, 4), window=(2, 1), offset=offset)
+make("offset without causal or window", (2, 7, 4), offset=-3)
+make("offset, one new query of a cache", (2, 4, 1, 5), m=11, hk=2, causal=True, window=(5, 0), offset=6)
+make("offset beyond what the window reaches", (2, 1, 4), m=6, window=(5, None), offset=11)
+make("offset, everything given, GQA", hk=2, mask=mask(7, 10), bias=bias(4, 1, 10, hide=0.2), causal=True, window=4,
+     offset=1, dropout=0.3, seed=8)  # fmt: skip
+make("offset of 32 bits and more", (2, 5, 4), m=6, window=(2**40, 0), offset=2**40 + 1)
+for offset in (2**31 - 1, -(2**31)):
+    make(f"offset {offset}", (2, 5, 4), m=6, window=(2**31 - 3, 2**31 - 2), offset=offset)
+make("offset in blocks that divide", (2, 8, 4), m=12, sizes=(4, 4), causal=True, offset=-2)
+
 # Masks and biases, in every shape that broadcasts to (2, 4, 7, 10)
 
 SHAPES = (
@@ -302,6 +318,10 @@ make("NaN left of the window", (2, 3, 4), m=12, window=(2, 0), hurt=poison(
     key=(..., slice(0, 7)), value=(..., slice(0, 7))))  # fmt: skip
 make("NaN right of the window", (2, 9, 4), m=12, window=(None, -1), mask=keys_hidden(11, 12, m=12), hurt=poison(
     key=(..., 11), value=(..., 11)))  # fmt: skip
+make("NaN in the unused tail of a cache", (2, 3, 4), m=12, causal=True, offset=4, hurt=poison(
+    key=(..., slice(7, None)), value=(..., slice(7, None))))  # fmt: skip
+make("NaN in queries before the first key", (2, 6, 4), m=5, causal=True, offset=-2, hurt=poison(
+    query=(..., slice(0, 2))))  # fmt: skip
 make("NaN in queries that see nothing", mask=rows_hidden(0, 4), hurt=poison(query=(..., [0, 4])))
 make("NaN in queries above the diagonal", (2, 9, 4), m=5, causal=True, hurt=poison(
     query=(..., slice(0, 4))))  # fmt: skip

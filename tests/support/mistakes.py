@@ -17,6 +17,7 @@ MISTAKES = {
     "scale forgotten": "4-D",
     "a large negative number for −∞": "rows that see nothing",
     "window one key too wide": "window 2",
+    "offset ignored": "offset 3, causal",
     "dropout before the sum": "dropout 0.5",
     "no division by 1 − p": "dropout 0.5",
     "out in float32": "float16",
@@ -54,6 +55,8 @@ def seen(shape, arrays, options, mistake):
     options = {**options, **{k: v for k, v in arrays.items() if k in ("mask", "bias")}}
     if mistake == "window one key too wide":
         options["window"] += 1
+    if mistake == "offset ignored":
+        del options["offset"]
     visible = np.array([oracle.visible(at[:-1], at[-1], *shape[-2:], options) for at in np.ndindex(*shape)])
     visible = visible.reshape(shape)
     top_left = mistake == "causal mask aligned to the top left"

@@ -66,9 +66,9 @@ def sides(window):
     return (None if left in (None, -1) else left), (None if right in (None, -1) else right)
 
 
-def in_band(i, j, n, m, causal, window):
-    """Whether causal and window let query i see key j; the last query is aligned with the last key."""
-    position = i + m - n
+def in_band(i, j, n, m, causal, window, offset=None):
+    """Whether causal and window let query i see key j; by default the last query is aligned with the last key."""
+    position = i + (m - n if offset is None else offset)
     left, right = sides(window)
     if causal and j > position:
         return False
@@ -86,7 +86,7 @@ def element(x, index):
 
 def visible(at, j, n, m, options):
     """Whether every given rule lets the row ``at`` see key j."""
-    if not in_band(at[-1], j, n, m, options.get("causal", False), options.get("window")):
+    if not in_band(at[-1], j, n, m, options.get("causal", False), options.get("window"), options.get("offset")):
         return False
     mask, bias = options.get("mask"), options.get("bias")
     if mask is not None and not element(mask, (*at, j))[1]:

@@ -1,0 +1,228 @@
+"""``offset``, where the queries stand: what it refuses, what follows from it, and that in JAX it is data.
+
+That every algorithm gives the oracle's answer for it is tested with all other options, in test_agreement.
+"""
+
+import functools
+import importlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+import attnlab
+from attnlab.arrays.jax_blocks import diagonal
+from attnlab.geometry import Band
+from attnlab.tiled.numpy import tiled_attention_backward
+from tests.conftest import COMPILES
+from tests.support.libraries import ALGORITHMS, LIBRARIES, back, blocks_of, call, function, to
+
+N, M, D = 5, 9, 3
+
+
+def arrays(library="numpy", n=N, m=M, batch=(), dtype=np.float32):
+    """query (2, N, D), key (1, M, D), value (1, M, 2), after the batch axes."""
+    random = np.random.default_rng(3)
+    shapes = (2, n, D), (1, m, D), (1, m, 2)
+    return [to(library, random.normal(size=(*batch, *shape)).astype(dtype)) for shape in shapes]
+
+
+def assert_same(one, other):
+    """Equal up to rounding, array by array."""
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_allclose(back(a), back(b), rtol=1e-4, atol=1e-5)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize(("offset", "text"), [
+    (True, "offset is True; it must be an integer"), (1.0, r"offset is 1\.0; it must be"), ("1", "offset is '1'"),
+    (np.float32(1), "offset is"), ((1, 2), "offset is"),
+])  # fmt: skip
+def test_no_integer(offset, text, algorithm, library):
+    with pytest.raises(TypeError, match=text):
+        function(algorithm)(*arrays(library), causal=True, offset=offset)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize(("library", "offset"), [
+    ("numpy", np.array(1)), ("numpy", jnp.int32(1)), ("torch", torch.tensor(1)), ("torch", np.array([1])),
+    ("jax", np.array(1)), ("jax", torch.tensor(1)), ("jax", jnp.array([1, 2])), ("jax", jnp.float32(1)),
+    ("jax", jnp.array(True)),
+])  # fmt: skip
+def test_arrays_but_integer_scalars_of_jax(library, offset, algorithm):
+    with pytest.raises(TypeError, match=r"offset is a .* array"):
+        function(algorithm)(*arrays(library), causal=True, offset=offset)
+
+
+@pytest.mark.parametrize("offset", [True, 0.5, np.array(1)])
+def test_the_backward_refuses_the_same(offset):
+    x = arrays()
+    out, lse = attnlab.tiled_attention(*x, return_lse=True)
+    with pytest.raises(TypeError, match="offset"):
+        tiled_attention_backward(*x, out, lse, out, offset=offset)
+
+
+# What follows
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_strictly_causal(algorithm, library):
+    x = arrays(library, m=N)
+    strict = to(library, np.tri(N, k=-1, dtype=bool))
+    assert_same(call(library, algorithm, *x, causal=True, offset=-1), call(library, algorithm, *x, mask=strict))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("offset", [np.int64(2), np.int8(2), np.uint8(2)])
+def test_integers_of_numpy(offset, library):
+    x = arrays(library)
+    assert_same(*(attnlab.tiled_attention(*x, window=(200, 0), offset=t) for t in (offset, 2)))
+
+
+@pytest.mark.parametrize("options", [dict(causal=True), dict(window=(2, 1)), dict(causal=True, window=3)])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_chunk_of_a_prompt_and_a_part_of_the_keys(algorithm, options):
+    """Rows a ... b alone stand at a; keys from c on alone stand c further left; merge puts the keys together."""
+    query, key, value = arrays(n=M)
+    attend = functools.partial(function(algorithm), return_lse=True, **options)
+    out, lse = attend(query, key, value)
+    for a, b, c in ((0, 4, 3), (4, 9, 5), (3, 4, 8)):
+        rows = query[:, a:b]
+        assert_same(attend(rows, key, value, offset=a), (out[:, a:b], lse[:, a:b]))
+        parts = [attend(rows, x[:, :c], y[:, :c], offset=a) for x, y in [(key, value)]]
+        parts += [attend(rows, x[:, c:], y[:, c:], offset=a - c) for x, y in [(key, value)]]
+        assert_same(attnlab.merge(*parts[0], *parts[1]), (out[:, a:b], lse[:, a:b]))
+
+
+# In JAX it is data
+
+OFFSETS = [M - N, 0, 3, -2, -N - 4, M + 2]
+
+
+def attend(algorithm, **options):
+    """A function of query, key, value and offset, which gives (out, lse)."""
+    options = dict(window=(3, 1), return_lse=True) | blocks_of(algorithm, (2, 4)) | options
+    return lambda *x: function(algorithm)(*x[:3], offset=x[3], **options)
+
+
+def loss(algorithm, **options):
+    """A number that every output of the call enters."""
+
+    def number(*x):
+        out, lse = attend(algorithm, **options)(*x)
+        return (out * jnp.linspace(-1, 1, out.size).reshape(out.shape)).sum() + jnp.where(lse > -9, lse, 0).sum()
+
+    return number
+
+
+def each(f, x, offsets):
+    """f for each offset, stacked."""
+    found = [f(*x, t) for t in offsets]
+    return jax.tree.map(lambda *y: np.stack(y), *found)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_one_program_for_all_offsets(algorithm):
+    """Traced, as an array, or as a Python integer, whose call compiles nothing the second time."""
+    x = arrays("jax")
+    numpy = [np.asarray(y) for y in x]
+    f = jax.jit(attend(algorithm))
+    wanted = each(attend(algorithm), numpy, OFFSETS)
+    assert_same(each(f, x, [jnp.int32(t) for t in OFFSETS]), wanted)
+    assert f._cache_size() == 1
+    attend(algorithm)(*x, 1)
+    before = COMPILES["seen"]
+    assert_same(each(attend(algorithm), x, OFFSETS), wanted)
+    assert COMPILES["seen"] == before
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_transforms_of_a_traced_offset(algorithm):
+    """vmap and scan over offsets; the gradient of each."""
+    x, offsets = arrays("jax"), jnp.array(OFFSETS, jnp.int32)
+    single = jax.jit(lambda *x: (attend(algorithm)(*x), jax.grad(loss(algorithm), argnums=(0, 1, 2))(*x)))
+    results, grads = each(single, x, OFFSETS)
+    mapped = jax.vmap(attend(algorithm), in_axes=(None, None, None, 0))
+    assert_same(jax.jit(mapped)(*x, offsets), results)
+
+    def total(*x):
+        return jax.vmap(loss(algorithm), in_axes=(None, None, None, 0))(*x, offsets).sum()
+
+    def scanned(*x):
+        return jax.lax.scan(lambda sum, t: (sum + loss(algorithm)(*x, t), None), 0.0, offsets)[0]
+
+    for f in (total, scanned):
+        assert_same(jax.jit(jax.grad(f, argnums=(0, 1, 2)))(*x), jax.tree.map(lambda y: y.sum(0), grads))
+
+
+def test_vmap_of_grad_with_an_offset_for_each_example():
+    offsets = jnp.array(OFFSETS[:3], jnp.int32)
+    x = arrays("jax", batch=(3,))
+    f = jax.jit(jax.grad(loss("tiled", dropout=0.4, seed=5), argnums=(0, 1, 2)))
+    wanted = [f(*one, t) for *one, t in zip(*x, offsets)]
+    assert_same(jax.vmap(f)(*x, offsets), jax.tree.map(lambda *y: np.stack(y), *wanted))
+
+
+def test_with_a_block_mask():
+    x = arrays("jax")
+    tiles = np.array([[1, 0, 1], [1, 1, 0], [0, 0, 1]], bool)
+    mask = jnp.asarray(np.kron(tiles, np.ones((2, 4), bool))[:N, :M])
+    f, g = attend("tiled", block_mask=tiles), attend("safe", mask=mask)
+    assert_same(each(jax.jit(f), x, OFFSETS), each(g, x, OFFSETS))
+    f, g = (jax.jit(jax.grad(loss(name, **options), argnums=(0, 1, 2)))
+            for name, options in (("tiled", dict(block_mask=tiles)), ("safe", dict(mask=mask))))  # fmt: skip
+    assert_same(each(f, x, OFFSETS), each(g, x, OFFSETS))
+
+
+def test_64_bits():
+    with jax.enable_x64(True):
+        x = arrays("jax", dtype=np.float64)
+        wanted = each(attend("tiled"), [np.asarray(y) for y in x], OFFSETS)
+        assert_same(each(jax.jit(attend("tiled")), x, map(jnp.asarray, OFFSETS)), wanted)
+
+
+def visited(algorithm, offset, *, gradient=False):
+    """How often the compiled program computes a tile of scores."""
+    module, count = importlib.import_module(f"attnlab.{algorithm}.jax{'_grad' * gradient}"), []
+    original = module.scores
+
+    def scores(*args):
+        jax.debug.callback(lambda: count.append(1))
+        return original(*args)
+
+    x, options = arrays("jax", n=16, m=32), dict(window=(4, 0)) | blocks_of(algorithm, (4, 4))
+    forward = functools.partial(function(algorithm), **options)
+    f = jax.grad(lambda *x, offset: forward(*x, offset=offset).sum(), argnums=(0, 1, 2)) if gradient else forward
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "scores", scores)
+        jax.clear_caches()
+        jax.block_until_ready(jax.jit(f)(*x, offset=offset))
+        jax.effects_barrier()
+    jax.clear_caches()
+    return len(count)
+
+
+@pytest.mark.parametrize(("algorithm", "gradient"), [("chunked", False), ("tiled", False), ("tiled", True)])
+def test_hidden_tiles_are_skipped(algorithm, gradient):
+    """16 queries that see 5 keys each, in tiles of 4 × 4: two tiles a row where all of them exist."""
+    for offset in (0, 3, 16, -8, 40, -40):
+        seen = sum(1 for rows in range(0, 16, 4) for _ in Band.of(16, 32, False, (4, 0), offset).key_blocks(
+            slice(rows, rows + 4), 4))  # fmt: skip
+        assert visited(algorithm, jnp.int32(offset), gradient=gradient) == seen
+    assert seen == 0
+
+
+def test_no_number_leaves_32_bits():
+    ends = [-(2**31), 2**31 - 1]
+    near = [end + k for end in ends for k in range(-12, 13)] + [*range(-20, 20)]
+    offsets = jnp.asarray([t for t in near if ends[0] <= t <= ends[1]], jnp.int32)
+    for shift in (0, 5, -5, *ends, *(end + k for end in ends for k in (-20, -7, -1, 1, 7, 20)), 2**40, -(2**40)):
+        found = jax.vmap(lambda t, shift=shift: diagonal(t, shift, Band(N, M)))(offsets)
+        np.testing.assert_array_equal(found, [min(max(int(t) + shift, -N), M) for t in offsets])
