@@ -11,14 +11,15 @@ def pairs(row):
     return set(combinations(enumerate(row), 2))
 
 
-def pairwise(rows):
+def pairwise(rows, dear=()):
     """The indices of few rows that hold every pair of the table; the same ones each time.
 
-    Rows that bring the most new pairs come first. Among those that bring as many, chance decides, so that a column
-    of few values is spread over the values of a long one.
+    Rows that bring the most new pairs come first. Among those that bring as many, rows without a value of ``dear`` do,
+    and then chance decides, so that a column of few values is spread over the values of a long one.
     """
     order, seen, chosen = list(range(len(rows))), set(), []
     random.Random(0).shuffle(order)
+    order.sort(key=lambda i: not set(dear).isdisjoint(rows[i]))
     columns = len(rows[0]) if rows else 0
     for wanted in range(columns * (columns - 1) // 2, 0, -1):
         for i in order:
@@ -29,10 +30,10 @@ def pairwise(rows):
     return sorted(chosen)
 
 
-def parameters(rows, name="-".join):
+def parameters(rows, dear=(), name="-".join):
     """``rows`` for pytest.mark.parametrize, called ``name(row)``; what is left out runs in ``make test-all``."""
     rows = list(rows)
-    kept = set(pairwise(rows))
+    kept = set(pairwise(rows, dear))
     return [
         pytest.param(*row, id=name(row), marks=() if i in kept else pytest.mark.full) for i, row in enumerate(rows)
     ]
