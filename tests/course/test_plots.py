@@ -3,9 +3,12 @@
 
 import matplotlib
 import numpy as np
+import pytest
 
-from attnlab import METHODS, plots
+from attnlab import METHODS, costs, plots
 from attnlab.course.lesson01 import figures
+from attnlab.hardware import MULTIPROCESSORS
+from attnlab.plots import ladder_costs
 from tests.support import ROOT
 
 
@@ -55,3 +58,15 @@ def test_binary_units():
 def test_cliffs_shows_what_is_lost():
     figure = figures.cliffs(np.array([0.0, 1.0]), np.array([1.0, np.nan]), [("cliff", 0.5, "left")])
     assert [1.0, -0.22] in figure.axes[0].get_lines()[1].get_xydata().tolist()
+
+
+@pytest.mark.parametrize("d", [64, 128])
+def test_blocks_drawn_on_the_roofline_of_a_gpu_fit_it(d):
+    shared = MULTIPROCESSORS["A100"].shared
+    assert 2 * costs.on_chip_elements("flash2", 128, 64, d, d) < shared < 2 * 1024 * 4096
+    drawn = ladder_costs.on_gpu("tiled", 8192, d)
+    assert drawn == costs.forward("flash2", 8192, 8192, d, d, block_q=128, block_k=64)
+    assert "S" in ladder_costs.on_gpu("chunked", 8192, d).reads
+    words = " ".join(texts(ladder_costs.place(8192, d)))
+    assert "128 × 64" in words
+    assert f"D = {d}" in words

@@ -147,6 +147,16 @@ def test_formulas_of_the_programs():
         assert getattr(costs, way)(method, n, m, d, d, **blocks).elements == elements, (way, method)
 
 
+def test_scores_that_go_through_slow_memory():
+    """Rabe & Staats' chunks fit no fast memory: S and P cross as in standard attention, and traffic is above its."""
+    n, d = 8192, 64
+    stays = costs.forward("chunked", n, n, d, d, block_q=1024, block_k=4096)
+    through, standard = stays.spilled(n * n), costs.forward("safe", n, n, d, d)
+    assert through.elements - stays.elements == 4 * n * n
+    assert (through.products, through.rest) == (stays.products, stays.rest)
+    assert stays.bytes < standard.bytes < through.bytes
+
+
 @pytest.mark.parametrize("way", ["forward", "backward"])
 def test_what_is_not_known_raises(way):
     with pytest.raises(KeyError):
