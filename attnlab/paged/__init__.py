@@ -1,9 +1,21 @@
 """Paged attention: the online fold over a cache that lies in blocks, read through a table.
 
-:class:`BlockManager` says who holds which block, in integers.
+    token t of a sequence lies in page table[t // S], at place t % S
+    out_i = Σ_j p_ij v_j  over j ≤ length − N + i:  a sum, which has no order and does not ask where its terms lie
+
+So a sequence takes blocks of S tokens as it grows: nothing is reserved, at most S − 1 slots of its last block are
+empty, and sequences with a common beginning may hold the same blocks.
+
+    BlockManager, OutOfBlocks     who holds which block, in integers: tables, reference counts, copy-on-write, prefixes
+    paged_attention               tiled attention whose tile of keys is gathered page by page
+    PagedCache                    pages with their manager
+
+For inference: nothing here has a gradient. Derived in notebook 19.
 Source: Kwon et al. 2023, "Efficient Memory Management for Large Language Model Serving with PagedAttention".
 """
 
+from attnlab.paged.cache import PagedCache
+from attnlab.paged.call import paged_attention
 from attnlab.paged.manager import BlockManager, OutOfBlocks
 
-__all__ = ["BlockManager", "OutOfBlocks"]
+__all__ = ["BlockManager", "OutOfBlocks", "PagedCache", "paged_attention"]

@@ -1,0 +1,119 @@
+"""Pages and the manager that says who holds them."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from attnlab.arguments import check_arrays, dtype_name, kind_of
+from attnlab.call import backend
+from attnlab.paged.call import paged_attention
+from attnlab.paged.manager import BlockManager
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class PagedCache:
+    """Keys and values of some sequences, in pages (P, Hk, S, D) and (P, Hk, S, Dv), and their ``manager``.
+
+        cache = PagedCache.empty(key, value, blocks=64, block_size=16)
+        cache.manager.add("a")
+        step = cache.manager.append("a", 20)
+        cache = cache.copy(step.copies).write(step.slots, key, value)       # key (Hk, 20, D)
+        out = cache.attend(query, ["a"])                                    # query (1, Hq, N, D)
+
+    State goes in and comes out: NumPy and PyTorch write into the pages and return the same cache, JAX returns a new
+    one, a pytree of the two arrays. The manager is changed in place by those who call it, and every cache that came
+    from this one has the same. One step of each of several sequences may be taken together, all their copies first.
+    """
+
+    key_pages: Any
+    value_pages: Any
+    manager: BlockManager
+
+    @classmethod
+    def empty(cls, key: Any, value: Any, blocks: int, block_size: int) -> Self:
+        """A cache with ``blocks`` pages of ``block_size`` tokens, for keys and values like these, which are not stored.
+
+        ``key`` (..., Hk, C, D) and ``value`` (..., Hk, C, Dv) give library, dtype, device, heads and sizes. Raises
+        TypeError or ValueError, naming the argument.
+        """
+        module = backend("key", key, "attnlab.paged")
+        check_arrays(kind_of(key), query=key, key=key, value=value)
+        for name, x in (("key", key), ("value", value)):
+            if x.ndim < 3 or x.shape[-3] != key.shape[-3]:
+                raise ValueError(f"{name} has shape {tuple(x.shape)}; it must be (..., Hk, C, size), with Hk as in key")
+        manager = BlockManager(blocks, block_size)
+        front = manager.blocks, key.shape[-3], manager.block_size
+        return cls(*(module.zeros((*front, x.shape[-1]), x) for x in (key, value)), manager)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the pages."""
+        return self.key_pages.nbytes + self.value_pages.nbytes
+
+    def copy(self, copies: Sequence[tuple[int, int]]) -> Self:
+        """Copy pages, by pairs (from, to), as an append asks: after all earlier writes and before its own."""
+        if not len(copies):
+            return self
+        source, to = np.array(copies, np.int32).T
+        return self._with(*(self._module.copy(pages, source, to) for pages in (self.key_pages, self.value_pages)))
+
+    def write(self, slots: Any, key: Any, value: Any) -> Self:
+        """Store the keys and values of new tokens at their slots.
+
+        ``slots`` (C,) with ``key`` (Hk, C, D) and ``value`` (Hk, C, Dv), or (B, C) with (B, Hk, C, D) and
+        (B, Hk, C, Dv): integers, in a list or an array; in JAX an array of them may be traced. Raises TypeError or
+        ValueError (shapes, a slot that is none), naming the argument.
+        """
+        slots = slots if kind_of(slots) else np.array(slots, np.int32)
+        self._check_slots(slots)
+        check_arrays(kind_of(self.key_pages), query=self.key_pages, key=key, value=value)
+        written = (("key", key, self.key_pages), ("value", value, self.value_pages))
+        return self._with(*(self._written(slots, *each) for each in written))
+
+    def tables(self, names: Sequence[Hashable]) -> tuple[Any, Any]:
+        """Block table (B, T) and lengths (B,) of some sequences, int32 arrays of the pages' library.
+
+        T is a power of two, so that JAX, which compiles for each shape, sees few of them; what is beyond a sequence's
+        blocks is 0.
+        """
+        tables = [self.manager.table(name) for name in names]
+        width = 1 << max(map(len, tables), default=1).bit_length()
+        block_table = np.zeros((len(tables), width), np.int32)
+        for row, table in zip(block_table, tables):
+            row[: len(table)] = table
+        lengths = np.array([self.manager.length(name) for name in names], np.int32)
+        return tuple(self._module.integers(x, self.key_pages) for x in (block_table, lengths))
+
+    def attend(self, query: Any, names: Sequence[Hashable], **options: Any) -> Any:
+        """Attention of the newest queries (B, Hq, N, D) of sequences, whose keys are written already.
+
+        Options and result are those of :func:`attnlab.paged.paged_attention`. In a function that JAX traces call that
+        one, with ``tables`` made outside: there names would be looked up once and for all.
+        """
+        return paged_attention(query, self.key_pages, self.value_pages, *self.tables(names), **options)
+
+    @property
+    def _module(self) -> Any:
+        return backend("key_pages", self.key_pages, "attnlab.paged")
+
+    def _with(self, key_pages: Any, value_pages: Any) -> Self:
+        return self if key_pages is self.key_pages else replace(self, key_pages=key_pages, value_pages=value_pages)
+
+    def _written(self, slots: Any, name: str, x: Any, pages: Any) -> Any:
+        *batch, count = slots.shape
+        _, heads, _, width = pages.shape
+        if tuple(x.shape) != (*batch, heads, count, width):
+            raise ValueError(
+                f"{name} has shape {tuple(x.shape)}; with slots {tuple(slots.shape)} it must be "
+                f"{(*batch, heads, count, width)}"
+            )
+        return self._module.write(pages, slots.reshape(-1), x.swapaxes(-3, -2).reshape((-1, heads, width)))
+
+    def _check_slots(self, slots: Any) -> None:
+        known, capacity = self._module.values(slots), self.manager.blocks * self.manager.block_size
+        if slots.ndim < 1 or not dtype_name(slots).startswith(("int", "uint")):
+            raise TypeError(f"slots is of dtype {dtype_name(slots)} with {slots.ndim} axes; it must be (C,) integers")
+        if known is not None and known.size and not 0 <= known.min() <= known.max() < capacity:
+            raise ValueError(f"slots reach from {known.min()} to {known.max()}; they must lie in 0 … {capacity - 1}")

@@ -1,0 +1,108 @@
+"""What a call of paged attention accepts: checks, options, grouping of heads. Array-free."""
+
+import math
+from typing import Any, NamedTuple
+
+from attnlab.arguments import (
+    boolean, check_arrays, check_device, check_kind, check_static, dtype_name, integer, kind_of, number, window_sides,
+)
+from attnlab.call import Window, backend, library_of
+from attnlab.geometry import tile_sizes
+
+import numpy as np
+
+TILE = 512
+"""Keys that are gathered at a time, about: as many whole pages as fit, at least one."""
+
+
+class Options(NamedTuple):
+    """What a call asks for besides arrays, static in JAX. ``left``: of the window. ``rows``, ``pages``: of a tile."""
+
+    scale: float
+    left: int | None
+    rows: int
+    pages: int
+
+
+class Inputs(NamedTuple):
+    """The arrays of a call, query with its heads grouped: (B, Hk, G, N, D)."""
+
+    query: Any
+    key_pages: Any
+    value_pages: Any
+    block_table: Any
+    lengths: Any
+
+
+def paged_attention(
+    query: Any, key_pages: Any, value_pages: Any, block_table: Any, lengths: Any, *, window: Window = None,
+    scale: float | None = None, return_lse: bool = False,
+) -> Any:
+    """Attention of the newest queries of some sequences over their keys, which lie in pages.
+
+    ``query`` (B, Hq, N, D): the newest N tokens of each sequence. ``key_pages`` (P, Hk, S, D), ``value_pages``
+    (P, Hk, S, Dv), of query's dtype; query head h reads key head h // (Hq / Hk). ``block_table`` (B, T): the pages of
+    each sequence in order; entries beyond its ⌈length / S⌉ pages may be anything. ``lengths`` (B,): tokens of each
+    sequence, the new ones among them. Both are integers, arrays of query's library; in JAX they may be traced.
+    Query i of sequence b sees j <= lengths[b] - N + i, with ``window`` (left, right) also
+    j >= lengths[b] - N + i - left. ``scale``: 1 / sqrt(D) by default.
+
+    Returns out (B, Hq, N, Dv) in query's dtype, or (out, lse) with lse (B, Hq, N) in float32 (float64 for float64
+    input). A query that sees no key, as in a sequence of length 0, gives 0 and -inf. No gradient. Extra memory: one
+    tile of about 512 keys and of at most 512 queries, never the keys of a whole sequence.
+    Raises TypeError (libraries, dtypes) or ValueError (shapes; a length beyond T · S, an entry that is no page),
+    naming the argument. In JAX, where lengths are traced, the rows of a sequence that is too long are NaN.
+    """
+    kind = library_of("query", query)
+    check_static(window=window, scale=scale, return_lse=return_lse)
+    check_arrays(kind, query=query, key_pages=key_pages, value_pages=value_pages)
+    for name, x in (("block_table", block_table), ("lengths", lengths)):
+        _check_integers(name, x, query)
+    _check_shapes(*(tuple(x.shape) for x in (query, key_pages, value_pages, block_table, lengths)))
+    (b, hq, n, d), (_, hk, size, dv) = query.shape, value_pages.shape
+    scale = 1 / math.sqrt(max(d, 1)) if scale is None else number("scale", scale)
+    rows, _ = tile_sizes((hk, hq // hk), None, None)
+    options = Options(scale, window_sides(window)[0], rows, max(TILE // size, 1))
+    module = backend("query", query, "attnlab.paged")
+    _check_values(module.values(block_table), module.values(lengths), key_pages.shape[0], size)
+    x = Inputs(query.reshape((b, hk, hq // hk, n, d)), key_pages, value_pages, block_table, lengths)
+    out, lse = module.paged_attention(options, x)
+    out, lse = out.reshape((b, hq, n, dv)), lse.reshape((b, hq, n))
+    return (out, lse) if boolean("return_lse", return_lse) else out
+
+
+def _check_integers(name: str, x: Any, query: Any) -> None:
+    check_kind(name, x, kind_of(query))
+    if not dtype_name(x).startswith(("int", "uint")):
+        raise TypeError(f"{name} has dtype {dtype_name(x)}; it must be an integer dtype")
+    check_device(name, x, query)
+
+
+def _check_shapes(query: tuple, key_pages: tuple, value_pages: tuple, block_table: tuple, lengths: tuple) -> None:
+    axes = ("query", query, "(B, Hq, N, D)"), ("key_pages", key_pages, "(P, Hk, S, D)")
+    for name, shape, legend in (*axes, ("value_pages", value_pages, "(P, Hk, S, Dv)")):
+        if len(shape) != 4:
+            raise ValueError(f"{name} has shape {shape}; it must be {legend}")
+    if value_pages[:3] != key_pages[:3]:
+        raise ValueError(f"value_pages has shape {value_pages}, key_pages {key_pages}; both begin with (P, Hk, S)")
+    if key_pages[-1] != query[-1]:
+        raise ValueError(f"key_pages has size {key_pages[-1]}, query has {query[-1]}; the last axis of both is D")
+    if not key_pages[1] or query[1] % key_pages[1]:
+        raise ValueError(f"key_pages has {key_pages[1]} heads, which does not divide query's {query[1]}")
+    integer("S, the third axis of key_pages,", key_pages[2], 1)
+    if len(block_table) != 2 or block_table[0] != query[0]:
+        raise ValueError(f"block_table has shape {block_table}; with {query[0]} sequences it must be ({query[0]}, T)")
+    if lengths != query[:1]:
+        raise ValueError(f"lengths has shape {lengths}; with {query[0]} sequences it must be ({query[0]},)")
+
+
+def _check_values(table: np.ndarray | None, lengths: np.ndarray | None, pages: int, size: int) -> None:
+    """Lengths between 0 and T · S, entries that are used between 0 and P − 1, wherever they are known."""
+    if lengths is None or table is None:
+        return
+    capacity = table.shape[1] * size
+    for b in np.flatnonzero((lengths < 0) | (lengths > capacity))[:1]:
+        raise ValueError(f"lengths[{b}] is {lengths[b]}; it must be between 0 and T · S = {capacity}")
+    used = np.arange(table.shape[1]) * size < lengths[:, None]
+    for b, t in np.argwhere(used & ((table < 0) | (table >= pages)))[:1]:
+        raise ValueError(f"block_table[{b}, {t}] is {table[b, t]}; there are {pages} pages, counted from 0")

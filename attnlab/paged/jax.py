@@ -1,0 +1,113 @@
+"""Paged attention in JAX: the online fold, a tile of keys gathered through the table at a time; both may be traced."""
+
+import functools
+
+from attnlab.arrays.jax import Lse, Out, Query, accumulator, einsum
+from attnlab.arrays.jax_blocks import Block, at, block, visits, write as put
+from attnlab.geometry import Band
+from attnlab.paged.cache import PagedCache
+from attnlab.paged.call import Inputs, Options
+from attnlab.scores.jax import scores, take, visibility
+from attnlab.softmax.jax import Triple, finite, positive
+from attnlab.typing import Float, Int32
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.core import Tracer
+from jax.lax import dynamic_slice_in_dim, fori_loop
+
+Pages = Float[Array, "P Hk S X"]
+Table = Int32[Array, " T"]
+
+jax.tree_util.register_dataclass(PagedCache, data_fields=["key_pages", "value_pages"], meta_fields=["manager"])
+
+
+def values(x: Array | np.ndarray) -> np.ndarray | None:
+    """The numbers of an array, None where they are not known yet."""
+    return None if isinstance(x, Tracer) else np.asarray(x)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
+    """One sequence after the other; each tile of its queries reads the pages that it sees once."""
+    rows, (pages, dv), count = x.query.shape[:-1], (len(x.key_pages), x.value_pages.shape[-1]), x.block_table.shape[1]
+    if 0 in (*rows, pages, count):
+        out, lse = jnp.zeros((*rows, dv), x.query.dtype), jnp.full(rows, -jnp.inf, accumulator(x.query))
+    else:
+        table = jnp.pad(x.block_table.astype(jnp.int32), ((0, 0), (0, -count % options.pages)))  # whole tiles
+        one = functools.partial(sequence, options, x.key_pages, x.value_pages)
+        out, lse = jax.lax.map(lambda each: one(*each), (x.query, table, x.lengths.astype(jnp.int32)))
+    fits = (x.lengths <= count * x.key_pages.shape[2]).reshape((-1, 1, 1, 1))
+    return jnp.where(fits[..., None], out, jnp.nan), jnp.where(fits, lse, jnp.nan)
+
+
+def sequence(
+    options: Options, key_pages: Pages, value_pages: Pages, query: Query, table: Table, length: Int32[Array, ""]
+) -> tuple[Out, Lse]:
+    """out and lse of the queries of one sequence."""
+    (*_, n, _), (size, dv), dtype = query.shape, value_pages.shape[-2:], accumulator(query)
+    length = jnp.minimum(length, len(table) * size)
+    band, tile = Band(n, length, options.left, 0), options.pages * size
+    out, lse = jnp.zeros((*query.shape[:-1], dv), query.dtype), jnp.zeros(query.shape[:-1], dtype)
+
+    def query_block(b: Array, results: tuple[Out, Lse]) -> tuple[Out, Lse]:
+        (out, lse), rows = results, block(b, min(options.rows, n), n)
+        q = options.scale * at(query, rows, -2).astype(dtype)
+        m, l = jnp.full(q.shape[:-1], -jnp.inf, dtype), jnp.zeros(q.shape[:-1], dtype)
+        o = jnp.zeros((*q.shape[:-1], dv), dtype)
+
+        def key_tile(turn: Array, carry: Triple) -> Triple:
+            (m, l, o), cols = carry, Block(turn * tile, tile)
+            ids = dynamic_slice_in_dim(table, turn * options.pages, options.pages)
+            ids = jnp.where(cols.positions[::size] < length, ids, 0)  # others may be anything
+            visible = visibility(None, None, band, rows, cols)
+            k, v = (take(gather(pages, ids), visible) for pages in (key_pages, value_pages))
+            s = scores(q, k, None, visible)
+            m_next = jnp.maximum(m, s.max(-1))
+            shift = finite(m_next)
+            alpha, p = jnp.exp(m - shift), jnp.exp(s - shift[..., None])
+            l = alpha * l + p.sum(-1)
+            return m_next, l, alpha[..., None] * o + einsum("...hgqk,...hkd->...hgqd", p, v)
+
+        m, l, o = fori_loop(*visits(*band.keys(rows.range), tile, length), key_tile, (m, l, o))
+        o = o / positive(l)[..., None]
+        return put(out, o, rows, -2), put(lse, m + jnp.log(positive(l)), rows, -1)
+
+    return fori_loop(0, -(-n // options.rows), query_block, (out, lse))
+
+
+def gather(pages: Pages, ids: Int32[Array, " W"]) -> Float[Array, "Hk C X"]:
+    """The keys (or values) of a tile: the one copy that pages cost."""
+    _, heads, _, width = pages.shape
+    tile = pages[ids, jnp.arange(heads)[:, None]]  # (Hk, pages, S, X), whole pages at a time
+    return tile.reshape((heads, -1, width))
+
+
+def zeros(shape: tuple[int, ...], like: Array) -> Pages:
+    """Pages of the dtype of ``like``."""
+    return jnp.zeros(shape, like.dtype)
+
+
+def integers(x: np.ndarray, like: Array) -> Array:
+    """A table or lengths, for pages ``like`` these."""
+    if isinstance(like, Tracer):
+        raise TypeError(
+            "key_pages is traced, and names would be looked up once and for all: make cache.tables(names) outside of "
+            "the traced function and call paged_attention(query, cache.key_pages, cache.value_pages, *tables) in it"
+        )
+    return jnp.asarray(x)
+
+
+@jax.jit
+def copy(pages: Pages, source: Array, to: Array) -> Pages:
+    """Pages, some of them copied to others."""
+    return pages.at[to].set(pages[source])
+
+
+@jax.jit
+def write(pages: Pages, slots: Array, x: Float[Array, "C Hk X"]) -> Pages:
+    """Pages with the rows of some tokens at their slots."""
+    size = pages.shape[2]
+    return pages.at[slots // size, :, slots % size].set(x)

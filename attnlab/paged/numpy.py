@@ -1,0 +1,85 @@
+"""Paged attention in NumPy: the online fold, a tile of keys gathered through the table at a time."""
+
+from attnlab.arrays.numpy import Lse, Out, Query, accumulator, matmul, quiet
+from attnlab.geometry import Band, blocks
+from attnlab.paged.call import Inputs, Options
+from attnlab.scores.numpy import scores, take, visibility
+from attnlab.softmax.numpy import finite, positive
+from attnlab.typing import Float
+
+import numpy as np
+from numpy import ndarray as Array
+
+Pages = Float[Array, "P Hk S X"]
+
+
+def values(x: Array) -> np.ndarray:
+    """The numbers of an array."""
+    return x
+
+
+@quiet
+def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
+    """One sequence after the other; each tile of its queries reads the pages that it sees once."""
+    (*_, n, _), (size, dv) = x.query.shape, x.value_pages.shape[-2:]
+    out = np.empty((*x.query.shape[:-1], dv), x.query.dtype)
+    lse = np.empty(x.query.shape[:-1], accumulator(x.query))
+    for b, length in enumerate(x.lengths.tolist()):
+        band, table = Band(n, length, options.left, 0), x.block_table[b, : -(-length // size)]
+        for rows in blocks(n, options.rows):
+            q = options.scale * x.query[b, ..., rows, :].astype(lse.dtype, copy=False)
+            out[b, ..., rows, :], lse[b, ..., rows] = fold(q, x.key_pages, x.value_pages, table, band, rows, options)
+    return out, lse
+
+
+def fold(
+    q: Query, key_pages: Pages, value_pages: Pages, table: Array, band: Band, rows: slice, options: Options
+) -> tuple[Out, Lse]:
+    """out and lse of some queries of one sequence."""
+    size, dv = value_pages.shape[-2:]
+    m, l = np.full(q.shape[:-1], -np.inf, q.dtype), np.zeros(q.shape[:-1], q.dtype)
+    o = np.zeros((*q.shape[:-1], dv), q.dtype)
+    for cols in band.key_blocks(rows, options.pages * size):
+        visible = visibility(None, None, band, rows, cols)
+        k, v = (take(gather(pages, table, cols), visible) for pages in (key_pages, value_pages))
+        s = scores(q, k, None, visible)
+        m_next = np.maximum(m, s.max(-1))
+        shift = finite(m_next)
+        s -= shift[..., None]
+        alpha, p = np.exp(m - shift), np.exp(s, out=s)
+        l = alpha * l + np.einsum("...k->...", p)
+        o *= alpha[..., None]
+        o += matmul(p, v)
+        m = m_next
+    return o / positive(l)[..., None], m + np.log(positive(l))
+
+
+def gather(pages: Pages, table: Array, cols: slice) -> Float[Array, "Hk C X"]:
+    """The keys (or values) of a tile, which begins with a page: the one copy that pages cost."""
+    _, heads, size, _ = pages.shape
+    ids = table[cols.start // size : -(-cols.stop // size)]
+    tile = pages[ids, np.arange(heads)[:, None]]  # (Hk, pages, S, X), whole pages at a time
+    return tile.reshape((heads, -1, tile.shape[-1]))[:, : cols.stop - cols.start]
+
+
+def zeros(shape: tuple[int, ...], like: Array) -> Pages:
+    """Pages of the dtype of ``like``."""
+    return np.zeros(shape, like.dtype)
+
+
+def integers(x: np.ndarray, like: Array) -> Array:
+    """A table or lengths, for pages ``like`` these."""
+    return x
+
+
+def copy(pages: Pages, source: np.ndarray, to: np.ndarray) -> Pages:
+    """Pages, some of them copied to others, in place."""
+    pages[to] = pages[source]
+    return pages
+
+
+def write(pages: Pages, slots: Array, x: Float[Array, "C Hk X"]) -> Pages:
+    """Pages with the rows of some tokens at their slots, in place."""
+    block, place = np.divmod(slots, pages.shape[2])
+    pages[block, :, place] = x
+    return pages
