@@ -3,6 +3,7 @@
 Array-free: arrays are asked for shape, dtype and device only, so one file serves three backends.
 """
 
+import functools
 import math
 import sys
 from numbers import Integral, Real
@@ -14,8 +15,21 @@ LIBRARIES = {"numpy": "NumPy", "jax": "JAX", "torch": "PyTorch"}
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
+KNOWN = {np.ndarray: "numpy"} | dict.fromkeys((type(None), bool, int, float, str, tuple, list))
+"""Types whose kind is settled: a call asks some twenty times. JAX decides for each of its tracers."""
+
+
 def kind_of(x: Any) -> str | None:
     """'numpy', 'jax', 'torch' or None. A library that nobody imported has no arrays, so none is imported."""
+    if type(x) in KNOWN:
+        return KNOWN[type(x)]
+    found = _look_up(x)
+    if found == "torch":
+        KNOWN[type(x)] = found
+    return found
+
+
+def _look_up(x: Any) -> str | None:
     for kind, name in (("numpy", "ndarray"), ("jax", "Array"), ("torch", "Tensor")):
         if isinstance(x, getattr(sys.modules.get(kind), name, ())):
             return None if isinstance(x, np.matrix | np.ma.MaskedArray) else kind
@@ -24,7 +38,12 @@ def kind_of(x: Any) -> str | None:
 
 def dtype_name(x: Any) -> str:
     """'float32' and so on, whatever the library."""
-    return str(x.dtype).removeprefix("torch.") if kind_of(x) == "torch" else x.dtype.name
+    return _dtype_name(x.dtype)
+
+
+@functools.cache
+def _dtype_name(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.") if type(dtype).__module__ == "torch" else np.dtype(dtype).name
 
 
 def check_kind(name: str, x: Any, kind: str) -> None:

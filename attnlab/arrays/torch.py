@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable
-from contextlib import nullcontext
 from numbers import Integral
 
 from attnlab.call import Inputs, Rules, Sizes, missing
@@ -37,8 +36,9 @@ def no_autocast(core: Callable) -> Callable:
     @functools.wraps(core)
     def wrapped(rules: Rules, sizes: Sizes, x: Inputs, *rest: Array | bool) -> tuple[Array, ...]:
         device = x.query.device.type
-        off = torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
-        with off:
+        if not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
+            return core(rules, sizes, x, *rest)
+        with torch.autocast(device, enabled=False):
             return core(rules, sizes, x, *rest)
 
     return wrapped

@@ -13,8 +13,9 @@ from typing import Any
 from attnlab.arrays.torch import no_autocast
 from attnlab.call import Inputs, Rules, Sizes
 
+import torch
 from torch import Tensor as Array
-from torch.autograd import Function
+from torch.autograd import Function, forward_ad
 from torch.func import vjp
 
 
@@ -39,11 +40,17 @@ def custom_gradient(backward: Callable, plain: Callable | None = None) -> Callab
 
         @functools.wraps(core)
         def function(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Array, Array]:
-            return Attention.apply(algorithm, rules, sizes, *x)
+            return Attention.apply(algorithm, rules, sizes, *x) if _watched(x) else core(rules, sizes, x)
 
         return function
 
     return decorate
+
+
+def _watched(x: Inputs) -> bool:
+    """Whether autograd or a transform may ask for more than the result: to tell a Function takes 50 µs."""
+    transformed = torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+    return transformed or (torch.is_grad_enabled() and any(isinstance(y, Array) and y.requires_grad for y in x))
 
 
 class Attention(Function):

@@ -17,7 +17,7 @@ MISTAKES = {
     "scale forgotten": "4-D",
     "a large negative number for −∞": "rows that see nothing",
     "window one key too wide": "window 2",
-    "offset ignored": "offset 3, causal",
+    "offset ignored": "offset -1, causal",
     "dropout before the sum": "dropout 0.5",
     "no division by 1 − p": "dropout 0.5",
     "out in float32": "float16",
