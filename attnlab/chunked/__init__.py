@@ -1,4 +1,5 @@
 """Chunked attention: chunks of keys summarized independently, then combined with one ⊕ over all.
+Differs from online: a chunk of keys for a key, summarized by its own maximum, one ⊕ over all chunks.
 
     (m_c, l_c, o_c) = summary of chunk c,   m = max_c m_c,   o = Σ_c e^{m_c − m} o_c / Σ_c e^{m_c − m} l_c
 

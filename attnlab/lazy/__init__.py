@@ -1,4 +1,5 @@
 """Lazy attention: divide at the end, and the scores need not be kept.
+Differs from naive: one key at a time, the division after the last; no score is kept.
 
     o = Σ_j e^{s_j} v_j,   l = Σ_j e^{s_j},   result o / l
 

@@ -1,4 +1,5 @@
 """Naive attention: the formula as it stands.
+The first rung: nothing is shifted, nothing is postponed.
 
     s = scale·q·kᵀ,   p_ij = e^{s_ij} / Σ_j e^{s_ij},   o_i = Σ_j p_ij v_j
 

@@ -1,4 +1,5 @@
 """Online attention: lazy attention with a running maximum, one ⊕ a key.
+Differs from lazy: a running maximum, and old sums shrink when it moves.
 
     m' = max(m, s),   l' = l·e^{m − m'} + e^{s − m'},   o' = o·e^{m − m'} + e^{s − m'} v
 

@@ -1,4 +1,5 @@
 """Safe attention: naive attention with each row of scores shifted by its maximum.
+Differs from naive: each row's maximum is subtracted before the exponential.
 
     m_i = max_j s_ij,   p_ij = e^{s_ij − m_i} / Σ_j e^{s_ij − m_i},   lse_i = m_i + log l_i
 

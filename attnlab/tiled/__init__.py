@@ -1,4 +1,5 @@
 """Tiled attention: the online fold, a tile of keys at a time for a tile of queries.
+Differs from online: a tile of keys for a key, one ⊕ a tile, and a tile of queries on chip.
 
     for each tile:  m' = max(m, rowmax s),  p = e^{s − m'},  l' = l·e^{m − m'} + rowsum p,  o' = o·e^{m − m'} + p·v
 
