@@ -11,7 +11,7 @@ from attnlab.geometry import chunk_sizes, gradient_tile_sizes
 def backward(
     method: str, n: int, m: int, d: int, dv: int, *, heads: int = 1, itemsize: int = 2, block_q: int | None = None,
     block_k: int | None = None, sram: int | None = None, causal: bool = False, window: Any = None,
-    block_mask: Any = None, mask: bool = False, dropout: bool = False,
+    offset: int | None = None, block_mask: Any = None, mask: bool = False, dropout: bool = False,
 ) -> Cost:
     """Cost of the gradients by Q, K and V, from the gradient of O and what the forward left in HBM.
 
@@ -25,7 +25,7 @@ def backward(
     differentiation, which keeps what the forward computed: they, like an unknown method, raise KeyError.
     """
     form = FORMS[method]
-    hidden = dict(causal=causal, window=window, block_mask=block_mask)
+    hidden = dict(causal=causal, window=window, offset=offset, block_mask=block_mask)
     if form is _standard:
         t, mask = tiling(n, m, block_q or 128, max(m, 1)), False
     elif form is _chunked:

@@ -11,7 +11,7 @@ from attnlab.geometry import chunk_sizes, tile_sizes
 def forward(
     method: str, n: int, m: int, d: int, dv: int, *, heads: int = 1, itemsize: int = 2, block_q: int | None = None,
     block_k: int | None = None, sram: int | None = None, causal: bool = False, window: Any = None,
-    block_mask: Any = None, mask: bool = False, dropout: bool = False,
+    offset: int | None = None, block_mask: Any = None, mask: bool = False, dropout: bool = False,
 ) -> Cost:
     """Cost of the forward of ``method`` for ``heads`` heads of n queries, m keys, sizes d and dv.
 
@@ -24,10 +24,11 @@ def forward(
 
     Block sizes None: FlashAttention's for an SRAM of ``sram`` elements; "tiled" needs none. Tiles that ``causal``,
     ``window`` or ``block_mask`` (T_r by T_c booleans, True = visible) hide cost nothing, but naive and safe, which
-    have no tiles, pay for all. ``mask``, ``dropout``: whether there is a mask (n, m) to be read, whether weights
-    are dropped. Raises KeyError for an unknown method, ValueError where block sizes are missing.
+    have no tiles, pay for all. ``offset``: the key position under query 0, M − N by default. ``mask``, ``dropout``:
+    whether there is a mask (n, m) to be read, whether weights are dropped. Raises KeyError for an unknown method,
+    ValueError where block sizes are missing.
     """
-    hidden = dict(causal=causal, window=window, block_mask=block_mask)
+    hidden = dict(causal=causal, window=window, offset=offset, block_mask=block_mask)
     if method in ("naive", "safe"):
         hidden, block_q, block_k = {}, max(n, 1), max(m, 1)
     elif method in ("lazy", "online"):

@@ -38,7 +38,7 @@ class Tiling:
 
 def tiling(
     n: int, m: int, block_q: int, block_k: int, *, causal: bool = False, window: Any = None,
-    block_mask: Any = None,
+    offset: int | None = None, block_mask: Any = None,
 ) -> Tiling:
     """The tiles of which something is visible. With every option left out, all: rows = T_c·N, cols = T_r·M, area = N·M.
 
@@ -47,7 +47,7 @@ def tiling(
     if not causal and window is None and block_mask is None:
         t_r, t_c = -(-n // block_q), -(-m // block_k)
         return Tiling(n, m, block_q, block_k, t_r * t_c, t_c * n, t_r * m, n * m, m if n else 0)
-    band = Band.of(n, m, causal, window)
+    band = Band.of(n, m, causal, window, offset)
     result = Tiling(n, m, block_q, block_k, 0, 0, 0, 0, 0)
     for cols in blocks(m, block_k):
         seen = [

@@ -1,7 +1,7 @@
 """What every program does to a tile of scores: scales them, hides what may not be seen, drops weights.
 
-Options of every program, for one head, with their meaning in all of attnlab: ``causal`` (aligned to the bottom
-right), ``window``, ``mask`` (a reference to booleans (N, M) in HBM; its tiles are loaded and counted, a
+Options of every program, for one head, with their meaning in all of attnlab: ``causal`` and ``window`` (aligned to the
+bottom right, or by ``offset``), ``mask`` (a reference to booleans (N, M) in HBM; its tiles are loaded and counted, a
 byte an element), ``scale``, ``dropout`` and ``seed``. Hidden keys and values must be numbers all the same, unless
 their whole tile is skipped: what attnlab's functions do about NaN there is left out, for readability.
 """
@@ -75,10 +75,10 @@ def prepare_blocks(
 
 
 def prepare(
-    machine: Machine, q: Ref, k: Ref, *, causal: bool = False, window: Any = None, mask: Ref | None = None,
-    scale: float | int | None = None, dropout: float | int = 0.0, seed: int | None = None,
+    machine: Machine, q: Ref, k: Ref, *, causal: bool = False, window: Any = None, offset: int | None = None,
+    mask: Ref | None = None, scale: float | int | None = None, dropout: float | int = 0.0, seed: int | None = None,
 ) -> Rules:
     """The options of a run on queries (N, D) and keys (M, D)."""
-    band = Band.of(q.shape[0], k.shape[0], causal, window)
+    band = Band.of(q.shape[0], k.shape[0], causal, window, offset)
     scale = 1 / math.sqrt(max(q.shape[1], 1)) if scale is None else float(scale)
     return Rules(machine, band, mask, scale, check_dropout(dropout, seed, "numpy"), seed)

@@ -27,9 +27,11 @@ def draws(count, name):
         block_q, block_k = random.integers(1, 9, 2).tolist()
         tiles = random.random((-(-n // block_q), -(-m // block_k))) < 0.5
         dropout, mask = bool(random.integers(2)), bool(random.integers(2))
+        offset = {"offset": int(random.integers(-n - 2, m + 3))} if random.integers(2) else {}
         yield types.SimpleNamespace(
             sizes=(n, m, d, dv), block_q=block_q, block_k=block_k, tiles=tiles, dropout=dropout, mask=mask,
-            hidden=RULES[k % len(RULES)], heads=int(random.integers(1, 4)), itemsize=int(random.integers(1, 5)),
+            hidden=RULES[k % len(RULES)] | offset, heads=int(random.integers(1, 4)),
+            itemsize=int(random.integers(1, 5)),
         )  # fmt: skip
 
 
@@ -104,7 +106,7 @@ def test_visited_tiles_by_brute_force():
             visited = [
                 (i, j) for i in range(-(-n // block_q)) for j in range(-(-m // block_k))
                 if (tiles is None or tiles[i, j]) and any(
-                    oracle.in_band(a, b, n, m, call.hidden.get("causal", False), call.hidden.get("window"))
+                    oracle.in_band(a, b, n, m, *(call.hidden.get(x) for x in ("causal", "window", "offset")))
                     for a in range(i * block_q, min((i + 1) * block_q, n))
                     for b in range(j * block_k, min((j + 1) * block_k, m)))
             ]  # fmt: skip
@@ -115,6 +117,16 @@ def test_visited_tiles_by_brute_force():
             assert t.cols == sum(c[j] for _, j in visited)
             assert t.area == sum(r[i] * c[j] for i, j in visited)
             assert t.keys == sum(c.values())
+
+
+@pytest.mark.parametrize("method", ["flash", "flash2", "chunked", "lazy"])
+def test_a_step_of_decoding_reads_what_its_offset_shows(method):
+    """One query at position t of a cache of 24 keys: the keys from t + 1 on are neither read nor computed with."""
+    sizes = dict(block_q=1, block_k=1, causal=True)
+    for t in range(-1, 24):
+        cost = costs.forward(method, 1, 24, 4, 4, offset=t, **sizes)
+        assert (cost.reads.get("K", 0), cost.products) == ((t + 1) * 4, (t + 1) * 4 * 4)
+    assert costs.forward(method, 1, 24, 4, 4, offset=99, **sizes) == costs.forward(method, 1, 24, 4, 4, **sizes)
 
 
 def test_the_exercise_of_lesson_09():

@@ -22,7 +22,10 @@ OPTIONS = {
     "dropout": dict(dropout=0.4, seed=9),
     "dropout 1": dict(dropout=1, seed=0),
     "scale": dict(scale=-2),
-    "everything": dict(causal=True, window=(6, None), mask=0.7, dropout=0.3, seed=2**32 - 1, scale=0.7),
+    "offset": dict(causal=True, offset=2),
+    "offset before the keys": dict(causal=True, window=(3, None), offset=-4),
+    "offset beyond the keys": dict(window=(4, 1), offset=12),
+    "everything": dict(causal=True, window=(6, None), mask=0.7, dropout=0.3, seed=2**32 - 1, scale=0.7, offset=5),
 }
 
 
