@@ -50,7 +50,7 @@ class Machine(RuleBasedStateMachine):
 
     BLOCKS, SIZE = 7, 3
     names = st.sampled_from("abcd")
-    tokens = st.lists(st.integers(0, 1), max_size=8)
+    tokens = st.lists(st.integers(0, 1), max_size=8) | st.integers(0, 8).map(lambda n: [0, 1, 1, 0, 1, 0, 0, 1][:n])
 
     def __init__(self):
         super().__init__()
@@ -236,7 +236,7 @@ def test_a_block_is_found_from_the_append_that_fills_it():
     manager.append("a", [4])
     assert manager.add("c", [1, 2, 3, 4, 5]) == 4
     manager.append("a", 1)  # a token of unknown id
-    manager.append("a", [6, 7, 8])
+    manager.append("a", [5, 6, 7, 8])
     assert manager.add("d", [1, 2, 3, 4, 5, 6, 7, 8, 9]) == 4
 
 
@@ -247,7 +247,9 @@ def test_a_reused_block_is_found_no_more():
     manager.free("a")
     assert manager.add("b", [9]) == 0
     manager.append("b", [9])  # takes the last block of "a"
+    assert manager.free_blocks == 1
     assert manager.add("c", [1, 2, 3, 4, 5]) == 2
+    assert manager.free_blocks == 0
     manager.free("c")
     manager.append("b", [8, 7])
     assert manager.add("d", [1, 2, 3]) == 0
