@@ -9,7 +9,7 @@ from attnlab.arrays.jax import accumulator, compiled, einsum
 from attnlab.dropout.jax import drop
 from attnlab.scores.jax import cut, only, scores, tile
 from attnlab.arrays.jax_blocks import Block, at, block, placed, visits, write
-from attnlab.softmax.jax import Triple, finite, positive
+from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
 from attnlab.geometry import chunk_sizes
 from attnlab.typing import Float
 
@@ -32,7 +32,7 @@ def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     @jax.checkpoint  # keeps b alone: the gradient computes the summaries again
     def attend(b: Array) -> tuple[Out, Lse]:
         rows = block(b, query_chunk, n)
-        q = rules.scale * at(x.query, rows, -2).astype(dtype)
+        q = rules.scale * at(x.query, rows, -2).astype(dtype)  # (..., Hk, G, Cq, D), read once
         first, last = visits(*placed(rules.band, x.offset).keys(rows.range), key_chunk, m)
 
         @jax.checkpoint  # keeps c alone: the gradient computes s and p again
@@ -57,10 +57,10 @@ def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
 def summarize(rules: Rules, rows: Block, cols: Block, part: Inputs) -> Triple:
     """(m, l, o) of one chunk of keys, by its own maximum; the arrays are those of the chunk, the query scaled."""
     k, v, b, visible = tile(rules, part, rows, cols)
-    s = scores(part.query, k, b, visible)
-    m = lax.stop_gradient(s.max(-1))
-    p = jnp.exp(s - finite(m)[..., None])
-    l = p.sum(-1)
+    s = scores(part.query, k, b, visible)  # (..., Hk, G, Cq, Ck)
+    m = lax.stop_gradient(s.max(-1))  # (5.2)
+    p = jnp.exp(s - zero_if_empty(m)[..., None])  # (5.2)
+    l = p.sum(-1)  # (5.2)
     return m, l, einsum("...hgqk,...hkd->...hgqd", drop(p, part.seed, rules, rows, cols), v)
 
 
@@ -73,7 +73,7 @@ def skip(part: Inputs) -> Triple:
 def combine_all(summaries: Summaries) -> tuple[Float[Array, "*rows Dv"], Float[Array, "*rows"]]:
     """⊕ over all summaries: bring each to the common maximum, add, divide."""
     m_c, l_c, o_c = summaries
-    m = m_c.max(0)
-    factor = jnp.exp(m_c - finite(m))
-    l, o = (factor * l_c).sum(0), einsum("c...,c...d->...d", factor, o_c)
-    return only(l != 0, o / positive(l)[..., None]), m + jnp.log(positive(l))
+    m = m_c.max(0)  # (5.3)
+    factor = jnp.exp(m_c - zero_if_empty(m))  # at most 1: sums shrink to the common maximum
+    l, o = (factor * l_c).sum(0), einsum("c...,c...d->...d", factor, o_c)  # (5.4)
+    return only(l != 0, o / one_if_empty(l)[..., None]), m + jnp.log(one_if_empty(l))

@@ -9,7 +9,7 @@ from attnlab.arrays.numpy import Lse, Out, Rows
 from attnlab.arrays.numpy import accumulator, matmul, quiet
 from attnlab.dropout.numpy import drop
 from attnlab.scores.numpy import scores, tile
-from attnlab.softmax.numpy import Triple, finite, positive
+from attnlab.softmax.numpy import Triple, one_if_empty, zero_if_empty
 from attnlab.geometry import blocks, chunk_sizes
 from attnlab.typing import Float
 
@@ -23,7 +23,7 @@ def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     out, lse = np.empty((*x.query.shape[:-1], dv), x.query.dtype), np.empty(x.query.shape[:-1], dtype)
 
     for rows in blocks(rules.band.n, query_chunk):
-        q = rules.scale * x.query[..., rows, :].astype(dtype, copy=False)
+        q = rules.scale * x.query[..., rows, :].astype(dtype, copy=False)  # (..., Hk, G, Cq, D), read once
         summaries = [summarize(rules, x, q, rows, cols) for cols in rules.band.key_blocks(rows, key_chunk)]
         out[..., rows, :], lse[..., rows] = combine_all(summaries) if summaries else (0, -np.inf)
     return out, lse
@@ -32,21 +32,21 @@ def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
 def summarize(rules: Rules, x: Inputs, q: Rows, rows: slice, cols: slice) -> Triple:
     """(m, l, o) of one chunk of keys, by its own maximum."""
     k, v, b, visible = tile(rules, x, rows, cols)
-    s = scores(q, k, b, visible)
-    m = s.max(-1)
-    s -= finite(m)[..., None]
-    p = np.exp(s, out=s)
-    l = p.sum(-1)
+    s = scores(q, k, b, visible)  # (..., Hk, G, Cq, Ck)
+    m = s.max(-1)  # (5.2)
+    s -= zero_if_empty(m)[..., None]
+    p = np.exp(s, out=s)  # (5.2)
+    l = p.sum(-1)  # (5.2)
     return m, l, matmul(drop(p, x.seed, rules, rows, cols), v)
 
 
 def combine_all(summaries: list[Triple]) -> tuple[Float[Array, "*rows Dv"], Float[Array, "*rows"]]:
     """⊕ over all summaries: bring each to the common maximum, add, divide."""
-    m = np.max([m_c for m_c, _, _ in summaries], axis=0)
+    m = np.max([m_c for m_c, _, _ in summaries], axis=0)  # (5.3)
     l, o = 0, 0
     for m_c, l_c, o_c in summaries:
-        factor = np.exp(m_c - finite(m))
-        l = l + factor * l_c
+        factor = np.exp(m_c - zero_if_empty(m))  # at most 1: sums shrink to the common maximum
+        l = l + factor * l_c  # (5.4)
         o_c *= factor[..., None]
-        o = o + o_c
-    return o / positive(l)[..., None], m + np.log(positive(l))
+        o = o + o_c  # (5.4)
+    return o / one_if_empty(l)[..., None], m + np.log(one_if_empty(l))

@@ -7,7 +7,7 @@ from attnlab.arrays.torch import Keys, Lse, Out, Rows, Seed, Shift, Values, Visi
 from attnlab.arrays.torch import accumulator, matmul, no_autocast
 from attnlab.dropout.torch import drop
 from attnlab.scores.torch import look, only, scores, tile
-from attnlab.softmax.torch import Triple, exp_, finite, highest, positive
+from attnlab.softmax.torch import Triple, exp_, highest, one_if_empty, zero_if_empty
 from attnlab.geometry import blocks, chunk_sizes
 from attnlab.typing import Float
 
@@ -19,23 +19,23 @@ def summarize(
     rules: Rules, seed: Seed, rows: slice, cols: slice, q: Rows, k: Keys, v: Values, bias: Shift, visible: Visible
 ) -> Triple:
     """(m, l, o) of one chunk of keys, by its own maximum."""
-    s = scores(q, k, bias, visible)
-    m = highest(s)
-    s = s - finite(m)[..., None]
-    p = exp_(s)
-    l = p.sum(-1)
+    s = scores(q, k, bias, visible)  # (..., Hk, G, Cq, Ck)
+    m = highest(s)  # (5.2)
+    s = s - zero_if_empty(m)[..., None]
+    p = exp_(s)  # (5.2)
+    l = p.sum(-1)  # (5.2)
     return m, l, matmul(drop(p, seed, rules, rows, cols), v)
 
 
 def combine_all(summaries: Summaries) -> tuple[Float[Array, "*rows Dv"], Float[Array, "*rows"]]:
     """⊕ over all summaries, stacked: bring each to the common maximum, add, divide."""
-    m = summaries[0].amax(0)
+    m = summaries[0].amax(0)  # (5.3)
     l, o = 0, 0
     for m_c, l_c, o_c in zip(*summaries):
-        factor = torch.exp(m_c - finite(m))
-        l = l + factor * l_c
-        o = o + factor[..., None] * o_c
-    return only(l != 0, o / positive(l)[..., None]), m + torch.log(positive(l))
+        factor = torch.exp(m_c - zero_if_empty(m))  # at most 1: sums shrink to the common maximum
+        l = l + factor * l_c  # (5.4)
+        o = o + factor[..., None] * o_c  # (5.4)
+    return only(l != 0, o / one_if_empty(l)[..., None]), m + torch.log(one_if_empty(l))
 
 
 @implements(public)
@@ -49,7 +49,7 @@ def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     out, lse = x.query.new_empty((*x.query.shape[:-1], dv)), x.query.new_empty(x.query.shape[:-1], dtype=dtype)
 
     for rows in blocks(rules.band.n, query_chunk):
-        q = rules.scale * x.query[..., rows, :].to(dtype)
+        q = rules.scale * x.query[..., rows, :].to(dtype)  # (..., Hk, G, Cq, D), read once
         chunks = list(rules.band.key_blocks(rows, key_chunk))
         summaries = buffers(len(chunks), q, dv)
         for c, cols in enumerate(chunks):

@@ -26,9 +26,9 @@ def lazy_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
         l, o, seen = carry
         cols = Block(j, 1)
         k, v, b, visible = tile(rules, x, rows, cols)
-        e = jnp.exp(scores(q, rules.scale * k, b, visible))
-        l = l + e[..., 0]
-        o = o + drop(e, x.seed, rules, rows, cols) * v[..., None, :, :]
+        e = jnp.exp(scores(q, rules.scale * k, b, visible))  # (4.1), (..., Hk, G, N, 1): one key
+        l = l + e[..., 0]  # (4.2)
+        o = o + drop(e, x.seed, rules, rows, cols) * v[..., None, :, :]  # (4.2), undivided
         return l, o, seen | sees(visible)
 
     l, o, seen = fori_loop(0, rules.band.m, step, (l, o, seen))

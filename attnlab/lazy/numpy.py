@@ -22,10 +22,10 @@ def lazy_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     for j in range(rules.band.m):
         cols = slice(j, j + 1)
         k, v, b, visible = tile(rules, x, rows, cols)
-        e = np.exp(scores(q, rules.scale * k, b, visible))
-        l += e[..., 0]
-        o += drop(e, x.seed, rules, rows, cols) * v[..., None, :, :]
+        e = np.exp(scores(q, rules.scale * k, b, visible))  # (4.1), (..., Hk, G, N, 1): one key
+        l += e[..., 0]  # (4.2)
+        o += drop(e, x.seed, rules, rows, cols) * v[..., None, :, :]  # (4.2), undivided
         seen |= sees(visible)
 
-    o /= np.where(seen, l, 1)[..., None]
+    o /= np.where(seen, l, 1)[..., None]  # (4.1): once, at the end
     return o.astype(x.query.dtype, copy=False), np.log(l)

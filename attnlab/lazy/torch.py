@@ -8,7 +8,7 @@ from attnlab.arrays.torch import Lse, Out
 from attnlab.arrays.torch import accumulator, no_autocast
 from attnlab.dropout.torch import drop
 from attnlab.scores.torch import columns, only, scores, sees, take, visibility
-from attnlab.softmax.torch import nothing
+from attnlab.softmax.torch import empty_state
 
 import torch
 
@@ -18,17 +18,17 @@ import torch
 def lazy_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """Overflow is not repaired, as in naive attention."""
     q, rows = x.query.to(accumulator(x.query)), slice(0, rules.band.n)
-    _, l, o = nothing(x)
+    _, l, o = empty_state(x)
     seen = torch.zeros_like(l, dtype=torch.bool)
 
     for cols, k, v, b in columns(x):
         visible = visibility(x.mask, x.bias, rules.band, rows, cols, q.device)
         k, v = take(k, visible), take(v, visible)
-        e = torch.exp(scores(q, rules.scale * k, b, visible))
-        l = l + e[..., 0]
-        o = torch.addcmul(o, drop(e, x.seed, rules, rows, cols), v[..., None, :, :])
+        e = torch.exp(scores(q, rules.scale * k, b, visible))  # (4.1), (..., Hk, G, N, 1): one key
+        l = l + e[..., 0]  # (4.2)
+        o = torch.addcmul(o, drop(e, x.seed, rules, rows, cols), v[..., None, :, :])  # (4.2), undivided
         seen = seen | sees(visible)
 
     l = torch.where(seen, l, 1)
-    o = o / l[..., None]
+    o = o / l[..., None]  # (4.1): once, at the end
     return only(seen, o.to(x.query.dtype)), torch.where(seen, torch.log(l), -math.inf)

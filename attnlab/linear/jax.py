@@ -186,29 +186,29 @@ def divide(numerator: Float[Array, "*rows Dv"], denominator: Float[Array, "*rows
     return jnp.where(empty[..., None], 0, numerator / jnp.where(empty, 1, denominator)[..., None])
 
 
-def queries(options: Options, learned: Any, q: Rows) -> Read:
+def queries(options: Options, hedgehog: Any, q: Rows) -> Read:
     """φ(q) of some queries, in the accumulation dtype."""
-    return maps(options, learned)[0](options.scale * q.astype(accumulator(q)))
+    return maps(options, hedgehog)[0](options.scale * q.astype(accumulator(q)))
 
 
-def keys(options: Options, learned: Any, k: Keys, v: Taken, kept: Kept) -> tuple[Held, Taken]:
+def keys(options: Options, hedgehog: Any, k: Keys, v: Taken, kept: Kept) -> tuple[Held, Taken]:
     """φ(k) and v of some keys; of keys that the mask leaves out, which may hold NaN, both are 0."""
     k, v = k.astype(accumulator(k)), v.astype(accumulator(v))
-    phi = maps(options, learned)[1]
+    phi = maps(options, hedgehog)[1]
     if kept is None:
         return phi(k), v
     kept = kept[..., None]
     return jnp.where(kept, phi(jnp.where(kept, k, 0)), 0), jnp.where(kept, v, 0)
 
 
-def maps(options: Options, learned: Any) -> tuple[Callable, Callable]:
-    """φ for queries and φ for keys; ``learned``: a Hedgehog, or what two functions close over."""
+def maps(options: Options, hedgehog: Any) -> tuple[Callable, Callable]:
+    """φ for queries and φ for keys; ``hedgehog``: its weights, or what two functions close over."""
     if options.features == "hedgehog":
-        return tuple(lambda x, w=w: both_signs(jnp.matmul(x, w.astype(x.dtype), precision="highest")) for w in learned)
+        return tuple(lambda x, w=w: both_signs(jnp.matmul(x, w.astype(x.dtype), precision="highest")) for w in hedgehog)
     if isinstance(options.features, str):
         return (FEATURES[options.features],) * 2
-    return options.features if learned is None else tuple(
-        lambda x, phi=phi, c=c: phi(x, *c) for phi, c in zip(options.features, learned)
+    return options.features if hedgehog is None else tuple(
+        lambda x, phi=phi, c=c: phi(x, *c) for phi, c in zip(options.features, hedgehog)
     )
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy import ndarray as Array
 
-from attnlab.arrays.numpy import Key, Out, Query, accumulator, matmul, quiet
+from attnlab.arrays.numpy import Key, Keys, Out, Query, Rows, accumulator, matmul, quiet
 from attnlab.geometry import blocks
 from attnlab.linear import Hedgehog, Inputs, Options, spans
-from attnlab.typing import Float
+from attnlab.typing import Bool, Float
 
 __all__ = ["FEATURES", "hedgehog_loss", "linear_attention"]
 
@@ -18,6 +18,7 @@ Sums = tuple[Float[Array, "*batch Hk G R Dv"], Float[Array, "*batch Hk G R"]]
 Read = Float[Array, "*batch Hk G R F"]
 Held = Float[Array, "*batch Hk C F"]
 Taken = Float[Array, "*batch Hk C Dv"]
+Kept = Bool[Array, "..."] | None
 
 
 @quiet
@@ -25,7 +26,15 @@ def linear_attention(options: Options, x: Inputs) -> tuple[Out, State]:
     """See :func:`attnlab.linear.linear_attention`."""
     n, m = x.query.shape[-2], x.key.shape[-2]
     out = np.empty((*x.query.shape[:-1], x.value.shape[-1]), x.query.dtype)
-    state = summed(*keys(options, x, slice(0, 0))) if x.state is None else x.state
+
+    def seen(rows: slice) -> Read:
+        return queries(options, x.hedgehog, x.query[..., rows, :])
+
+    def held(cols: slice) -> tuple[Held, Taken]:
+        kept = x.mask if x.mask is None or x.mask.shape[-1] == 1 else x.mask[..., cols]
+        return keys(options, x.hedgehog, x.key[..., cols, :], x.value[..., cols, :], kept)
+
+    state = summed(*held(slice(0, 0))) if x.state is None else x.state
     if options.form == "quadratic":
         sums, state = quadratic(options, x, state)
         out[...] = divide(*sums)
@@ -34,12 +43,12 @@ def linear_attention(options: Options, x: Inputs) -> tuple[Out, State]:
     step, size = (token, 1) if options.form == "recurrent" else (chunk, options.chunk)
     ahead, alone, aligned = spans(options, n, m)
     for cols in blocks(ahead, size):
-        state = absorb(state, *keys(options, x, cols))
+        state = absorb(state, *held(cols))
     for rows in blocks(alone, size):
-        out[..., rows, :] = divide(*read(queries(options, x, rows), state))
+        out[..., rows, :] = divide(*read(seen(rows), state))
     for part in blocks(aligned, size):
         rows, cols = (slice(part.start + first, part.stop + first) for first in (n - aligned, m - aligned))
-        sums, state = step(queries(options, x, rows), *keys(options, x, cols), state)
+        sums, state = step(seen(rows), *held(cols), state)
         out[..., rows, :] = divide(*sums)
     return out, state
 
@@ -47,7 +56,7 @@ def linear_attention(options: Options, x: Inputs) -> tuple[Out, State]:
 def quadratic(options: Options, x: Inputs, state: State) -> tuple[Sums, State]:
     """All weights at once, N × M of them."""
     n, m = x.query.shape[-2], x.key.shape[-2]
-    q, (k, v) = queries(options, x, slice(0, n)), keys(options, x, slice(0, m))
+    q, (k, v) = queries(options, x.hedgehog, x.query), keys(options, x.hedgehog, x.key, x.value, x.mask)
     a = matmul(q, k.swapaxes(-1, -2))  # (..., Hk, G, N, M)
     a = np.tril(a, m - n) if options.causal else a
     numerator, denominator = read(q, state)
@@ -90,19 +99,18 @@ def divide(numerator: Float[Array, "*rows Dv"], denominator: Float[Array, "*rows
     return np.where(empty[..., None], 0, numerator / np.where(empty, 1, denominator)[..., None])
 
 
-def queries(options: Options, x: Inputs, rows: slice) -> Read:
+def queries(options: Options, hedgehog: Hedgehog | None, q: Rows) -> Read:
     """φ(q) of some queries, in the accumulation dtype."""
-    q = options.scale * x.query[..., rows, :].astype(accumulator(x.query), copy=False)
-    return maps(options, x.hedgehog)[0](q)
+    return maps(options, hedgehog)[0](options.scale * q.astype(accumulator(q), copy=False))
 
 
-def keys(options: Options, x: Inputs, cols: slice) -> tuple[Held, Taken]:
+def keys(options: Options, hedgehog: Hedgehog | None, k: Keys, v: Taken, kept: Kept) -> tuple[Held, Taken]:
     """φ(k) and v of some keys; of keys that the mask leaves out, which may hold NaN, both are 0."""
-    k, v = (y[..., cols, :].astype(accumulator(y), copy=False) for y in (x.key, x.value))
-    phi = maps(options, x.hedgehog)[1]
-    if x.mask is None:
+    k, v = (y.astype(accumulator(y), copy=False) for y in (k, v))
+    phi = maps(options, hedgehog)[1]
+    if kept is None:
         return phi(k), v
-    kept = (x.mask[..., cols] if x.mask.shape[-1] > 1 else x.mask)[..., None]
+    kept = kept[..., None]
     return np.where(kept, phi(np.where(kept, k, 0)), 0), np.where(kept, v, 0)
 
 

@@ -19,7 +19,7 @@ from attnlab.machine.machine import Machine, Ref
 from attnlab.machine.options import Rules, prepare
 from attnlab.machine.work import OnChip
 from attnlab.arrays.numpy import quiet
-from attnlab.softmax.numpy import finite, positive
+from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 from attnlab.geometry import blocks, chunk_sizes
 
 import numpy as np
@@ -60,7 +60,7 @@ def _summarize(
     machine, (o_c, l_c, m_c), r = rules.machine, summaries, slice(0, rows.stop - rows.start)
     p = rules.scores(q_i, k_j, rows, cols)
     m = machine.keep("m_c", p.max(1))
-    p -= finite(m)[:, None]
+    p -= zero_if_empty(m)[:, None]
     np.exp(p, out=p)
     machine.store(m_c, (c, r), m)
     machine.store(l_c, (c, r), machine.keep("l_c", p.sum(1)))
@@ -77,10 +77,10 @@ def _combine(machine: Machine, summaries: tuple[Ref, Ref, Ref], made: int, o: Re
         o_i = machine.keep("O", np.zeros((r.stop, o.shape[1]), o.dtype))
         for c in range(made):
             with machine.scope():
-                factor = machine.keep("e^(m_c − m)", np.exp(m_all[c] - finite(m_i)))
+                factor = machine.keep("e^(m_c − m)", np.exp(m_all[c] - zero_if_empty(m_i)))
                 l_i += factor * machine.load(l_c, (c, r))
                 o_i += factor[:, None] * machine.load(o_c, (c, r))
-        o_i /= positive(l_i)[:, None]
+        o_i /= one_if_empty(l_i)[:, None]
         m_i += np.log(l_i)
         machine.store(o, rows, o_i)
         machine.store(lse, rows, m_i)
@@ -116,13 +116,13 @@ def _backward_step(
         k_j, v_j, dk_j, dv_j = (machine.load(x, cols) for x in arrays)
         p = rules.scores(q_i, k_j, rows, cols)
         m = machine.keep("m_c", p.max(1))
-        p -= finite(m)[:, None]
+        p -= zero_if_empty(m)[:, None]
         np.exp(p, out=p)
         z = rules.drop(p, rows, cols)
         machine.keep("l_c", p.sum(1))  # recomputed with the rest of the summary; the gradient does not read it
         machine.keep("o_c", z @ v_j)  # nor this
 
-        factor = machine.keep("e^(m_c − lse)", np.exp(m - finite(lse_i)))
+        factor = machine.keep("e^(m_c − lse)", np.exp(m - zero_if_empty(lse_i)))
         do_c = machine.keep("do_c", factor[:, None] * do_i)
         dv_j += z.T @ do_c
         ds = machine.keep("dP", rules.drop(do_c @ v_j.T, rows, cols))

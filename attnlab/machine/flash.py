@@ -22,7 +22,7 @@ from attnlab.machine.machine import Machine, Ref
 from attnlab.machine.options import Rules, prepare_blocks
 from attnlab.machine.work import OnChip
 from attnlab.arrays.numpy import quiet
-from attnlab.softmax.numpy import finite, positive
+from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 from attnlab.geometry import blocks
 
 import numpy as np
@@ -61,19 +61,19 @@ def forward_step(
         q_i, o_i, l_i, m_i = (machine.load(x, rows) for x in (q, o, l, m))  # 8
         p = rules.scores(q_i, k_j, rows, cols)  # 9
         m_tile = machine.keep("m̃", p.max(1))  # 10
-        p -= finite(m_tile)[:, None]
+        p -= zero_if_empty(m_tile)[:, None]
         np.exp(p, out=p)
         l_tile = machine.keep("l̃", p.sum(1))
 
         m_next = machine.keep("m'", np.maximum(m_i, m_tile))  # 11
-        alpha = np.exp(m_i - finite(m_next), out=m_i)  # the factors overwrite m and m̃, which are needed no more
-        beta = np.exp(m_tile - finite(m_next), out=m_tile)
+        alpha = np.exp(m_i - zero_if_empty(m_next), out=m_i)  # the factors overwrite m and m̃, which are needed no more
+        beta = np.exp(m_tile - zero_if_empty(m_next), out=m_tile)
         l_next = machine.keep("l'", alpha * l_i + beta * l_tile)
 
         o_i *= (l_i * alpha)[:, None]  # 12: O is stored divided by l; undo that, bring both to the new maximum,
         p *= beta[:, None]
         o_i += rules.drop(p, rows, cols) @ v_j
-        o_i /= positive(l_next)[:, None]  # add, and divide again
+        o_i /= one_if_empty(l_next)[:, None]  # add, and divide again
         machine.store(o, rows, o_i)  # 13
         machine.store(l, rows, l_next)
         machine.store(m, rows, m_next)
@@ -109,9 +109,9 @@ def backward_step(
     with machine.scope():
         q_i, o_i, l_i, m_i, do_i, dq_i = (machine.load(x, rows) for x in arrays)
         p = rules.scores(q_i, k_j, rows, cols)
-        p -= finite(m_i)[:, None]
+        p -= zero_if_empty(m_i)[:, None]
         np.exp(p, out=p)
-        p /= positive(l_i)[:, None]
+        p /= one_if_empty(l_i)[:, None]
         dv_j += rules.drop(p, rows, cols).T @ do_i
         ds = machine.keep("dP", rules.drop(do_i @ v_j.T, rows, cols))
         delta = machine.keep("D", (do_i * o_i).sum(1))  # = rowsum(P ∘ dP) over all keys, not this tile's alone

@@ -18,7 +18,7 @@ from attnlab.machine.machine import Machine, Ref
 from attnlab.machine.options import Rules, prepare_blocks
 from attnlab.machine.work import OnChip
 from attnlab.arrays.numpy import quiet
-from attnlab.softmax.numpy import finite, positive
+from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 from attnlab.geometry import blocks
 
 import numpy as np
@@ -42,7 +42,7 @@ def flash2_forward(
                 with machine.scope():
                     k_j, v_j = machine.load(k, cols), machine.load(v, cols)
                     _fold(rules, (q_i, o_i, l_i, m_i), k_j, v_j, rows, cols)
-            o_i /= positive(l_i)[:, None]
+            o_i /= one_if_empty(l_i)[:, None]
             m_i += np.log(l_i)
             machine.store(o, rows, o_i)
             machine.store(lse, rows, m_i)
@@ -56,9 +56,9 @@ def _fold(
     q_i, o_i, l_i, m_i = state
     p = rules.scores(q_i, k_j, rows, cols)
     m_next = rules.machine.keep("m'", np.maximum(m_i, p.max(1)))
-    p -= finite(m_next)[:, None]
+    p -= zero_if_empty(m_next)[:, None]
     np.exp(p, out=p)
-    alpha = np.exp(m_i - finite(m_next), out=m_i)  # the factor overwrites m, which is needed no more
+    alpha = np.exp(m_i - zero_if_empty(m_next), out=m_i)  # the factor overwrites m, which is needed no more
     l_i *= alpha
     l_i += p.sum(1)
     o_i *= alpha[:, None]
@@ -106,7 +106,7 @@ def _backward_step(
     with machine.scope():
         q_i, lse_i, delta_i, do_i, dq_i = (machine.load(x, rows) for x in arrays)
         p = rules.scores(q_i, k_j, rows, cols)
-        p -= finite(lse_i)[:, None]
+        p -= zero_if_empty(lse_i)[:, None]
         np.exp(p, out=p)
         dv_j += rules.drop(p, rows, cols).T @ do_i
         ds = machine.keep("dP", rules.drop(do_i @ v_j.T, rows, cols))

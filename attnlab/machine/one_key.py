@@ -11,7 +11,7 @@ from attnlab.machine.flash2 import flash2_forward
 from attnlab.machine.machine import Machine, Ref
 from attnlab.machine.options import prepare
 from attnlab.arrays.numpy import quiet
-from attnlab.softmax.numpy import positive
+from attnlab.softmax.numpy import one_if_empty
 from attnlab.geometry import blocks
 
 import numpy as np
@@ -34,7 +34,7 @@ def lazy_forward(machine: Machine, q: Ref, k: Ref, v: Ref, **options: Any) -> tu
                     np.exp(p, out=p)
                     l_i += p.sum(1)
                     o_i += rules.drop(p, row, col) @ v_j
-            o_i /= positive(l_i)[:, None]
+            o_i /= one_if_empty(l_i)[:, None]
             machine.store(o, row, o_i)
             machine.store(lse, row, np.log(l_i, out=l_i))
     return o, lse

@@ -12,7 +12,7 @@ from typing import Any
 from attnlab.machine.machine import Machine, Ref
 from attnlab.machine.options import Rules, prepare
 from attnlab.arrays.numpy import quiet
-from attnlab.softmax.numpy import finite, positive
+from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 from attnlab.geometry import blocks
 
 import numpy as np
@@ -39,9 +39,9 @@ def standard_forward(
     for rows in blocks(n, block_q):  # load S, write P
         with machine.scope():
             p_i = machine.load(s, rows)
-            p_i -= finite(p_i.max(1, initial=-np.inf))[:, None]
+            p_i -= zero_if_empty(p_i.max(1, initial=-np.inf))[:, None]
             np.exp(p_i, out=p_i)
-            p_i /= positive(p_i.sum(1))[:, None]
+            p_i /= one_if_empty(p_i.sum(1))[:, None]
             machine.store(p, rows, p_i)
 
     _product(machine, o, p, v, block_q, rules)  # load P and V, write O

@@ -19,10 +19,10 @@ def naive_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     k, v, b, visible = tile(rules, x, rows, cols)
     q = rules.scale * x.query.astype(accumulator(x.query))
 
-    s = scores(q, k, b, visible)
-    e = jnp.exp(s)
+    s = scores(q, k, b, visible)  # (1.1), (..., Hk, G, N, M): the matrix
+    e = jnp.exp(s)  # (1.2)
     seen = sees(visible)
-    l = jnp.where(seen, e.sum(-1), 1)
-    p = e / l[..., None]
-    o = einsum("...hgqk,...hkd->...hgqd", drop(p, x.seed, rules, rows, cols), v)
+    l = jnp.where(seen, e.sum(-1), 1)  # (1.2)
+    p = e / l[..., None]  # (1.2)
+    o = einsum("...hgqk,...hkd->...hgqd", drop(p, x.seed, rules, rows, cols), v)  # (1.3), (..., Hk, G, N, Dv)
     return only(seen, o).astype(x.query.dtype), jnp.where(seen, jnp.log(l), -jnp.inf)

@@ -18,9 +18,9 @@ def naive_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     k, v, b, visible = tile(rules, x, rows, cols)
     q = rules.scale * x.query.astype(accumulator(x.query), copy=False)
 
-    s = scores(q, k, b, visible)
-    e = np.exp(s, out=s)
-    l = e.sum(-1)
-    p = np.divide(e, np.where(sees(visible), l, 1)[..., None], out=e)
-    o = matmul(drop(p, x.seed, rules, rows, cols), v)
+    s = scores(q, k, b, visible)  # (1.1), (..., Hk, G, N, M): the matrix
+    e = np.exp(s, out=s)  # (1.2)
+    l = e.sum(-1)  # (1.2)
+    p = np.divide(e, np.where(sees(visible), l, 1)[..., None], out=e)  # (1.2)
+    o = matmul(drop(p, x.seed, rules, rows, cols), v)  # (1.3), (..., Hk, G, N, Dv)
     return o.astype(x.query.dtype, copy=False), np.log(l)

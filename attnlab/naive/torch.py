@@ -20,10 +20,10 @@ def naive_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     k, v, b, visible = tile(rules, x, rows, cols)
     q = rules.scale * x.query.to(accumulator(x.query))
 
-    e = torch.exp(scores(q, k, b, visible))
-    l = e.sum(-1)
+    e = torch.exp(scores(q, k, b, visible))  # (1.1) and (1.2), (..., Hk, G, N, M): the matrix
+    l = e.sum(-1)  # (1.2)
     seen = torch.ones_like(l, dtype=torch.bool) & sees(visible)
     l = torch.where(seen, l, 1)
-    p = e / l[..., None]
-    o = matmul(drop(p, x.seed, rules, rows, cols), v)
+    p = e / l[..., None]  # (1.2)
+    o = matmul(drop(p, x.seed, rules, rows, cols), v)  # (1.3), (..., Hk, G, N, Dv)
     return only(seen, o.to(x.query.dtype)), torch.where(seen, torch.log(l), -math.inf)

@@ -7,7 +7,7 @@ from attnlab.arrays.jax import accumulator, compiled
 from attnlab.dropout.jax import drop
 from attnlab.scores.jax import only, scores, tile
 from attnlab.arrays.jax_blocks import Block
-from attnlab.softmax.jax import Triple, finite, positive
+from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
 
 import jax.numpy as jnp
 from jax import Array
@@ -27,13 +27,13 @@ def online_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
         m, l, o = carry
         cols = Block(j, 1)
         k, v, b, visible = tile(rules, x, rows, cols)
-        s = scores(q, rules.scale * k, b, visible)
-        m_next = jnp.maximum(m, stop_gradient(s[..., 0]))
-        shift = finite(m_next)
+        s = scores(q, rules.scale * k, b, visible)  # (..., Hk, G, N, 1): one key
+        m_next = jnp.maximum(m, stop_gradient(s[..., 0]))  # (4.7)
+        shift = zero_if_empty(m_next)
         alpha, p = jnp.exp(m - shift), jnp.exp(s - shift[..., None])
-        l = alpha * l + p[..., 0]
-        o = alpha[..., None] * o + drop(p, x.seed, rules, rows, cols) * v[..., None, :, :]
+        l = alpha * l + p[..., 0]  # (4.8)
+        o = alpha[..., None] * o + drop(p, x.seed, rules, rows, cols) * v[..., None, :, :]  # (4.9)
         return m_next, l, o
 
     m, l, o = fori_loop(0, rules.band.m, step, (m, l, o))
-    return only(l != 0, o / positive(l)[..., None]).astype(x.query.dtype), m + jnp.log(positive(l))
+    return only(l != 0, o / one_if_empty(l)[..., None]).astype(x.query.dtype), m + jnp.log(one_if_empty(l))

@@ -8,7 +8,7 @@ from attnlab.arrays.numpy import Lse, Out
 from attnlab.arrays.numpy import accumulator, quiet
 from attnlab.dropout.numpy import drop
 from attnlab.scores.numpy import scores, tile
-from attnlab.softmax.numpy import finite, positive
+from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 
 
 @implements(public)
@@ -23,14 +23,14 @@ def online_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     for j in range(rules.band.m):
         cols = slice(j, j + 1)
         k, v, b, visible = tile(rules, x, rows, cols)
-        s = scores(q, rules.scale * k, b, visible)
-        m_next = np.maximum(m, s[..., 0])
-        shift = finite(m_next)
-        alpha, p = np.exp(m - shift), np.exp(s - shift[..., None])
-        l = alpha * l + p[..., 0]
-        o *= alpha[..., None]
+        s = scores(q, rules.scale * k, b, visible)  # (..., Hk, G, N, 1): one key
+        m_next = np.maximum(m, s[..., 0])  # (4.7)
+        shift = zero_if_empty(m_next)
+        alpha, p = np.exp(m - shift), np.exp(s - shift[..., None])  # alpha ≤ 1: old sums shrink when the maximum moves
+        l = alpha * l + p[..., 0]  # (4.8)
+        o *= alpha[..., None]  # (4.9)
         o += drop(p, x.seed, rules, rows, cols) * v[..., None, :, :]
         m = m_next
 
-    o /= positive(l)[..., None]
-    return o.astype(x.query.dtype, copy=False), m + np.log(positive(l))
+    o /= one_if_empty(l)[..., None]  # (4.10)
+    return o.astype(x.query.dtype, copy=False), m + np.log(one_if_empty(l))

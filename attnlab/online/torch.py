@@ -6,7 +6,7 @@ from attnlab.arrays.torch import Lse, Out
 from attnlab.arrays.torch import accumulator, no_autocast
 from attnlab.dropout.torch import drop
 from attnlab.scores.torch import columns, only, scores, take, visibility
-from attnlab.softmax.torch import finite, nothing, positive
+from attnlab.softmax.torch import empty_state, one_if_empty, zero_if_empty
 
 import torch
 
@@ -16,19 +16,19 @@ import torch
 def online_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """When the maximum moves, what was summed before shrinks by e^{m − m'}."""
     q, rows = x.query.to(accumulator(x.query)), slice(0, rules.band.n)
-    m, l, o = nothing(x)
+    m, l, o = empty_state(x)
 
     for cols, k, v, b in columns(x):
         visible = visibility(x.mask, x.bias, rules.band, rows, cols, q.device)
         k, v = take(k, visible), take(v, visible)
-        s = scores(q, rules.scale * k, b, visible)
-        m_next = torch.maximum(m, s[..., 0].detach())
-        shift = finite(m_next)
+        s = scores(q, rules.scale * k, b, visible)  # (..., Hk, G, N, 1): one key
+        m_next = torch.maximum(m, s[..., 0].detach())  # (4.7)
+        shift = zero_if_empty(m_next)
         alpha, p = torch.exp(m - shift), torch.exp(s - shift[..., None])
-        l = alpha * l + p[..., 0]
-        o = alpha[..., None] * o
+        l = alpha * l + p[..., 0]  # (4.8)
+        o = alpha[..., None] * o  # (4.9)
         o = torch.addcmul(o, drop(p, x.seed, rules, rows, cols), v[..., None, :, :])
         m = m_next
 
-    o = o / positive(l)[..., None]
-    return only(l != 0, o.to(x.query.dtype)), m + torch.log(positive(l))
+    o = o / one_if_empty(l)[..., None]  # (4.10)
+    return only(l != 0, o.to(x.query.dtype)), m + torch.log(one_if_empty(l))

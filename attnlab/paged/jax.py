@@ -8,7 +8,7 @@ from attnlab.geometry import Band
 from attnlab.paged.cache import PagedCache
 from attnlab.paged.call import Inputs, Options
 from attnlab.scores.jax import scores, take, visibility
-from attnlab.softmax.jax import Triple, finite, positive
+from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
 from attnlab.typing import Float, Int32
 
 import jax
@@ -66,14 +66,14 @@ def sequence(
             k, v = (take(gather(pages, ids), visible) for pages in (key_pages, value_pages))
             s = scores(q, k, None, visible)
             m_next = jnp.maximum(m, s.max(-1))
-            shift = finite(m_next)
+            shift = zero_if_empty(m_next)
             alpha, p = jnp.exp(m - shift), jnp.exp(s - shift[..., None])
             l = alpha * l + p.sum(-1)
             return m_next, l, alpha[..., None] * o + einsum("...hgqk,...hkd->...hgqd", p, v)
 
         m, l, o = fori_loop(*visits(*band.keys(rows.range), tile, length), key_tile, (m, l, o))
-        o = o / positive(l)[..., None]
-        return put(out, o, rows, -2), put(lse, m + jnp.log(positive(l)), rows, -1)
+        o = o / one_if_empty(l)[..., None]
+        return put(out, o, rows, -2), put(lse, m + jnp.log(one_if_empty(l)), rows, -1)
 
     return fori_loop(0, -(-n // options.rows), query_block, (out, lse))
 

@@ -4,7 +4,7 @@ from attnlab.arrays.numpy import Lse, Out, Query, accumulator, matmul, quiet
 from attnlab.geometry import Band, blocks
 from attnlab.paged.call import Inputs, Options
 from attnlab.scores.numpy import scores, take, visibility
-from attnlab.softmax.numpy import finite, positive
+from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 from attnlab.typing import Float
 
 import numpy as np
@@ -44,14 +44,14 @@ def fold(
         k, v = (take(gather(pages, table, cols), visible) for pages in (key_pages, value_pages))
         s = scores(q, k, None, visible)
         m_next = np.maximum(m, s.max(-1))
-        shift = finite(m_next)
+        shift = zero_if_empty(m_next)
         s -= shift[..., None]
         alpha, p = np.exp(m - shift), np.exp(s, out=s)
         l = alpha * l + np.einsum("...k->...", p)
         o *= alpha[..., None]
         o += matmul(p, v)
         m = m_next
-    return o / positive(l)[..., None], m + np.log(positive(l))
+    return o / one_if_empty(l)[..., None], m + np.log(one_if_empty(l))
 
 
 def gather(pages: Pages, table: Array, cols: slice) -> Float[Array, "Hk C X"]:

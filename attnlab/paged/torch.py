@@ -4,7 +4,7 @@ from attnlab.arrays.torch import Lse, Out, Query, accumulator, add_matmul
 from attnlab.geometry import Band, blocks
 from attnlab.paged.call import Inputs, Options
 from attnlab.scores.torch import scores, take, visibility
-from attnlab.softmax.torch import exp_, finite, positive
+from attnlab.softmax.torch import exp_, one_if_empty, zero_if_empty
 from attnlab.typing import Float
 
 import numpy as np
@@ -48,13 +48,13 @@ def fold(
         k, v = (take(gather(pages, table, cols), visible) for pages in (key_pages, value_pages))
         s = scores(q, k, None, visible)
         m_next = torch.maximum(m, s.amax(-1))
-        shift = finite(m_next)
+        shift = zero_if_empty(m_next)
         alpha, p = exp_(m.sub_(shift)), exp_(s.sub_(shift[..., None]))
         l.mul_(alpha).add_(p.sum(-1))
         add_matmul(o.mul_(alpha[..., None]), p, v)
         m = m_next
         del k, v, s, p  # before the next tile is made
-    return o.div_(positive(l)[..., None]), m + torch.log(positive(l))
+    return o.div_(one_if_empty(l)[..., None]), m + torch.log(one_if_empty(l))
 
 
 def gather(pages: Pages, table: Array, cols: slice) -> Float[Array, "Hk C X"]:

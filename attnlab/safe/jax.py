@@ -7,7 +7,7 @@ from attnlab.arrays.jax import accumulator, compiled, einsum
 from attnlab.dropout.jax import drop
 from attnlab.scores.jax import only, scores, tile
 from attnlab.arrays.jax_blocks import Block
-from attnlab.softmax.jax import finite, positive
+from attnlab.softmax.jax import one_if_empty, zero_if_empty
 
 import jax.numpy as jnp
 from jax.lax import stop_gradient
@@ -21,10 +21,10 @@ def safe_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     k, v, b, visible = tile(rules, x, rows, cols)
     q = rules.scale * x.query.astype(accumulator(x.query))
 
-    s = scores(q, k, b, visible)
-    m = stop_gradient(s.max(-1))
-    e = jnp.exp(s - finite(m)[..., None])
-    l = e.sum(-1)
-    p = e / positive(l)[..., None]
-    o = einsum("...hgqk,...hkd->...hgqd", drop(p, x.seed, rules, rows, cols), v)
-    return only(l != 0, o).astype(x.query.dtype), m + jnp.log(positive(l))
+    s = scores(q, k, b, visible)  # (..., Hk, G, N, M): the matrix
+    m = stop_gradient(s.max(-1))  # (2.3), one a row
+    e = jnp.exp(s - zero_if_empty(m)[..., None])  # (2.7)
+    l = e.sum(-1)  # (2.3)
+    p = e / one_if_empty(l)[..., None]  # (2.3)
+    o = einsum("...hgqk,...hkd->...hgqd", drop(p, x.seed, rules, rows, cols), v)  # (..., Hk, G, N, Dv)
+    return only(l != 0, o).astype(x.query.dtype), m + jnp.log(one_if_empty(l))

@@ -8,7 +8,7 @@ from attnlab.arrays.numpy import Lse, Out
 from attnlab.arrays.numpy import accumulator, matmul, quiet
 from attnlab.dropout.numpy import drop
 from attnlab.scores.numpy import scores, tile
-from attnlab.softmax.numpy import finite, positive
+from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 
 
 @implements(public)
@@ -19,11 +19,11 @@ def safe_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     k, v, b, visible = tile(rules, x, rows, cols)
     q = rules.scale * x.query.astype(accumulator(x.query), copy=False)
 
-    s = scores(q, k, b, visible)
-    m = s.max(-1, initial=-np.inf)
-    s -= finite(m)[..., None]
-    e = np.exp(s, out=s)
-    l = e.sum(-1)
-    p = np.divide(e, positive(l)[..., None], out=e)
-    o = matmul(drop(p, x.seed, rules, rows, cols), v)
-    return o.astype(x.query.dtype, copy=False), m + np.log(positive(l))
+    s = scores(q, k, b, visible)  # (..., Hk, G, N, M): the matrix
+    m = s.max(-1, initial=-np.inf)  # (2.3), one a row
+    s -= zero_if_empty(m)[..., None]
+    e = np.exp(s, out=s)  # (2.7)
+    l = e.sum(-1)  # (2.3)
+    p = np.divide(e, one_if_empty(l)[..., None], out=e)  # (2.3)
+    o = matmul(drop(p, x.seed, rules, rows, cols), v)  # (..., Hk, G, N, Dv)
+    return o.astype(x.query.dtype, copy=False), m + np.log(one_if_empty(l))

@@ -6,7 +6,7 @@ from attnlab.arrays.torch import Lse, Out
 from attnlab.arrays.torch import accumulator, matmul, no_autocast
 from attnlab.dropout.torch import drop
 from attnlab.scores.torch import only, scores, tile
-from attnlab.softmax.torch import finite, highest, positive
+from attnlab.softmax.torch import highest, one_if_empty, zero_if_empty
 
 import torch
 
@@ -19,11 +19,11 @@ def safe_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     k, v, b, visible = tile(rules, x, rows, cols)
     q = rules.scale * x.query.to(accumulator(x.query))
 
-    s = scores(q, k, b, visible)
-    m = highest(s)
-    s = s - finite(m)[..., None]
-    e = s.exp_()
-    l = e.sum(-1)
-    p = e / positive(l)[..., None]
-    o = matmul(drop(p, x.seed, rules, rows, cols), v)
-    return only(l != 0, o.to(x.query.dtype)), m + torch.log(positive(l))
+    s = scores(q, k, b, visible)  # (..., Hk, G, N, M): the matrix
+    m = highest(s)  # (2.3), one a row
+    s = s - zero_if_empty(m)[..., None]
+    e = s.exp_()  # (2.7)
+    l = e.sum(-1)  # (2.3)
+    p = e / one_if_empty(l)[..., None]  # (2.3)
+    o = matmul(drop(p, x.seed, rules, rows, cols), v)  # (..., Hk, G, N, Dv)
+    return only(l != 0, o.to(x.query.dtype)), m + torch.log(one_if_empty(l))

@@ -25,9 +25,9 @@ def naive_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
 def safe_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
     """e^{x − m} / Σ e^{x − m}: three passes over x."""
     m = lax.stop_gradient(x.max(-1, keepdims=True, initial=-jnp.inf))
-    e = jnp.exp(x - finite(m))
+    e = jnp.exp(x - zero_if_empty(m))
     l = e.sum(-1, keepdims=True, dtype=accumulator(x))
-    return (e / positive(l)).astype(x.dtype)
+    return (e / one_if_empty(l)).astype(x.dtype)
 
 
 @jax.jit
@@ -37,28 +37,28 @@ def online_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
     def step(ml: tuple[Array, Array], x_k: Array) -> tuple[tuple[Array, Array], None]:
         m, l = ml
         m_next = jnp.maximum(m, lax.stop_gradient(x_k))
-        shift = finite(m_next)
+        shift = zero_if_empty(m_next)
         return (m_next, jnp.exp(m - shift) * l + jnp.exp(x_k - shift)), None
 
     empty = jnp.full(x.shape[:-1], -jnp.inf, x.dtype), jnp.zeros(x.shape[:-1], accumulator(x))
     (m, l), _ = lax.scan(step, empty, jnp.moveaxis(x, -1, 0))
-    return (jnp.exp(x - finite(m)[..., None]) / positive(l)[..., None]).astype(x.dtype)
+    return (jnp.exp(x - zero_if_empty(m)[..., None]) / one_if_empty(l)[..., None]).astype(x.dtype)
 
 
 def combine(a: Triple, b: Triple) -> Triple:
     """The operator ⊕ on (m, l, o). The result o / l does not depend on m, so no gradient goes through it."""
     (m_a, l_a, o_a), (m_b, l_b, o_b) = a, b
     m = lax.stop_gradient(jnp.maximum(m_a, m_b))
-    alpha, beta = jnp.exp(m_a - finite(m)), jnp.exp(m_b - finite(m))
+    alpha, beta = jnp.exp(m_a - zero_if_empty(m)), jnp.exp(m_b - zero_if_empty(m))
     return m, alpha * l_a + beta * l_b, alpha[..., None] * o_a + beta[..., None] * o_b
 
 
-def finite(m: Array) -> Array:
+def zero_if_empty(m: Array) -> Array:
     """The maximum to subtract: m, or 0 where nothing was seen yet, as −∞ − (−∞) is NaN."""
     return jnp.where(m == -jnp.inf, 0, m)
 
 
-def positive(l: Array) -> Array:
+def one_if_empty(l: Array) -> Array:
     """The sum to divide by: l, or 1 where no weight was seen. After the shift every other l is at least 1."""
     return jnp.where(l == 0, 1, l)
 
@@ -68,7 +68,7 @@ def merge(out_a: Array, lse_a: Array, out_b: Array, lse_b: Array, double: bool) 
     """See :func:`attnlab.merge`: ⊕ with m = lse and l = 1, then normalized again."""
     dtype = jnp.float64 if double else jnp.float32
     m, l, o = combine(part(out_a, lse_a, dtype), part(out_b, lse_b, dtype))
-    return (o / positive(l)[..., None]).astype(out_a.dtype), m + jnp.log(positive(l))
+    return (o / one_if_empty(l)[..., None]).astype(out_a.dtype), m + jnp.log(one_if_empty(l))
 
 
 def part(out: Array, lse: Array, dtype: type) -> Triple:

@@ -22,9 +22,9 @@ def naive_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
 def safe_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
     """e^{x − m} / Σ e^{x − m}: three passes over x."""
     m = x.max(-1, keepdims=True, initial=-np.inf)
-    e = np.exp(x - finite(m))
+    e = np.exp(x - zero_if_empty(m))
     l = e.sum(-1, keepdims=True, dtype=accumulator(x))
-    return (e / positive(l)).astype(x.dtype)
+    return (e / one_if_empty(l)).astype(x.dtype)
 
 
 @quiet
@@ -34,26 +34,26 @@ def online_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
     l = np.zeros(x.shape[:-1], accumulator(x))
     for k in range(x.shape[-1]):
         m_next = np.maximum(m, x[..., k])
-        shift = finite(m_next)
+        shift = zero_if_empty(m_next)
         l = np.exp(m - shift) * l + np.exp(x[..., k] - shift)
         m = m_next
-    return (np.exp(x - finite(m)[..., None]) / positive(l)[..., None]).astype(x.dtype)
+    return (np.exp(x - zero_if_empty(m)[..., None]) / one_if_empty(l)[..., None]).astype(x.dtype)
 
 
 def combine(a: Triple, b: Triple) -> Triple:
     """The operator ⊕ on (m, l, o)."""
     (m_a, l_a, o_a), (m_b, l_b, o_b) = a, b
     m = np.maximum(m_a, m_b)
-    alpha, beta = np.exp(m_a - finite(m)), np.exp(m_b - finite(m))
+    alpha, beta = np.exp(m_a - zero_if_empty(m)), np.exp(m_b - zero_if_empty(m))
     return m, alpha * l_a + beta * l_b, alpha[..., None] * o_a + beta[..., None] * o_b
 
 
-def finite(m: Array | np.generic) -> Array:
+def zero_if_empty(m: Array | np.generic) -> Array:
     """The maximum to subtract: m, or 0 where nothing was seen yet, as −∞ − (−∞) is NaN."""
     return np.where(m == -np.inf, m.dtype.type(0), m)
 
 
-def positive(l: Array | np.generic) -> Array:
+def one_if_empty(l: Array | np.generic) -> Array:
     """The sum to divide by: l, or 1 where no weight was seen. After the shift every other l is at least 1."""
     return np.where(l == 0, l.dtype.type(1), l)
 
@@ -63,7 +63,7 @@ def merge(out_a: Array, lse_a: Array, out_b: Array, lse_b: Array, double: bool) 
     """See :func:`attnlab.merge`: ⊕ with m = lse and l = 1, then normalized again."""
     dtype = np.float64 if double else np.float32
     m, l, o = combine(part(out_a, lse_a, dtype), part(out_b, lse_b, dtype))
-    return (o / positive(l)[..., None]).astype(out_a.dtype), m + np.log(positive(l))
+    return (o / one_if_empty(l)[..., None]).astype(out_a.dtype), m + np.log(one_if_empty(l))
 
 
 def part(out: Array, lse: Array, dtype: type) -> Triple:

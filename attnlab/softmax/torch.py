@@ -23,9 +23,9 @@ def naive_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
 def safe_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
     """e^{x − m} / Σ e^{x − m}: three passes over x."""
     m = highest(x)
-    e = torch.exp(x - finite(m)[..., None])
+    e = torch.exp(x - zero_if_empty(m)[..., None])
     l = e.sum(-1, keepdim=True, dtype=accumulator(x))
-    return (e / positive(l)).to(x.dtype)
+    return (e / one_if_empty(l)).to(x.dtype)
 
 
 def online_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
@@ -34,17 +34,17 @@ def online_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
     l = x.new_zeros(x.shape[:-1], dtype=accumulator(x))
     for x_k in x.unbind(-1):
         m_next = torch.maximum(m, x_k.detach())
-        shift = finite(m_next)
+        shift = zero_if_empty(m_next)
         l = torch.exp(m - shift) * l + torch.exp(x_k - shift)
         m = m_next
-    return (torch.exp(x - finite(m)[..., None]) / positive(l)[..., None]).to(x.dtype)
+    return (torch.exp(x - zero_if_empty(m)[..., None]) / one_if_empty(l)[..., None]).to(x.dtype)
 
 
 def combine(a: Triple, b: Triple) -> Triple:
     """The operator ⊕ on (m, l, o)."""
     (m_a, l_a, o_a), (m_b, l_b, o_b) = a, b
     m = torch.maximum(m_a, m_b).detach()
-    alpha, beta = torch.exp(m_a - finite(m)), torch.exp(m_b - finite(m))
+    alpha, beta = torch.exp(m_a - zero_if_empty(m)), torch.exp(m_b - zero_if_empty(m))
     return m, alpha * l_a + beta * l_b, alpha[..., None] * o_a + beta[..., None] * o_b
 
 
@@ -54,7 +54,7 @@ def highest(s: Float[Array, "*rows n"]) -> Float[Array, "*rows"]:
     return s.amax(-1) if s.shape[-1] else s.new_full(s.shape[:-1], -math.inf)
 
 
-def nothing(x: Inputs) -> Triple:
+def empty_state(x: Inputs) -> Triple:
     """The identity of ⊕ for every query, as sums over no key: autograd and vmap see what they depend on."""
     dtype = accumulator(x.query)
     p = matmul(x.query[..., :0], x.key[..., :0, :0].mT).to(dtype)
@@ -63,12 +63,12 @@ def nothing(x: Inputs) -> Triple:
     return torch.full_like(l, -math.inf), l, matmul(p, x.value[..., :0, :].to(dtype))
 
 
-def finite(m: Array) -> Array:
+def zero_if_empty(m: Array) -> Array:
     """The maximum to subtract: m, or 0 where nothing was seen yet, as −∞ − (−∞) is NaN."""
     return torch.where(m == -math.inf, 0, m)
 
 
-def positive(l: Array) -> Array:
+def one_if_empty(l: Array) -> Array:
     """The sum to divide by: l, or 1 where no weight was seen. After the shift every other l is at least 1."""
     return torch.where(l == 0, 1, l)
 
@@ -82,7 +82,7 @@ def merge(out_a: Array, lse_a: Array, out_b: Array, lse_b: Array, double: bool) 
     """See :func:`attnlab.merge`: ⊕ with m = lse and l = 1, then normalized again."""
     dtype = torch.float64 if double else torch.float32
     m, l, o = combine(part(out_a, lse_a, dtype), part(out_b, lse_b, dtype))
-    return (o / positive(l)[..., None]).to(out_a.dtype), m + torch.log(positive(l))
+    return (o / one_if_empty(l)[..., None]).to(out_a.dtype), m + torch.log(one_if_empty(l))
 
 
 def part(out: Array, lse: Array, dtype: torch.dtype) -> Triple:

@@ -6,7 +6,7 @@ from attnlab.arrays.jax import accumulator, compiled, einsum
 from attnlab.dropout.jax import drop
 from attnlab.scores.jax import only, scores, tile
 from attnlab.arrays.jax_blocks import at, block, in_order, placed, schedule, write
-from attnlab.softmax.jax import Triple, finite, positive
+from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.jax_grad import flash_gradient
 from attnlab.geometry import tile_sizes
@@ -28,24 +28,24 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
 
     def query_block(b: Array, results: tuple[Out, Lse]) -> tuple[Out, Lse]:
         (out, lse), rows = results, block(b, block_q, rules.band.n, once=rules.band.block_mask is not None)
-        q = rules.scale * at(query, rows, -2).astype(dtype)
+        q = rules.scale * at(query, rows, -2).astype(dtype)  # (..., Hk, G, Bq, D), read once
         m, l = jnp.full(q.shape[:-1], -jnp.inf, dtype), jnp.zeros(q.shape[:-1], dtype)
         o = jnp.zeros((*q.shape[:-1], dv), dtype)
 
         def key_block(turn: Array, carry: Triple) -> Triple:
             (m, l, o), cols = carry, block(nth(turn), block_k, rules.band.m, once=True)
             k, v, b, visible = tile(rules, x, rows, cols)
-            s = scores(q, k, b, visible)
-            m_next = jnp.maximum(m, stop_gradient(s.max(-1)))
-            shift = finite(m_next)
-            alpha, p = jnp.exp(m - shift), jnp.exp(s - shift[..., None])
-            l = alpha * l + p.sum(-1)
+            s = scores(q, k, b, visible)  # (8.1), (..., Hk, G, Bq, Bk): a tile, on chip
+            m_next = jnp.maximum(m, stop_gradient(s.max(-1)))  # (8.2)
+            shift = zero_if_empty(m_next)
+            alpha, p = jnp.exp(m - shift), jnp.exp(s - shift[..., None])  # (8.5); alpha ≤ 1: old sums shrink
+            l = alpha * l + p.sum(-1)  # (8.5)
             p = drop(p, x.seed, rules, rows, cols)
-            return m_next, l, alpha[..., None] * o + einsum("...hgqk,...hkd->...hgqd", p, v)
+            return m_next, l, alpha[..., None] * o + einsum("...hgqk,...hkd->...hgqd", p, v)  # (8.5); o stays on chip
 
         first, last, nth = schedule(placed(rules.band, x.offset), b, block_q, block_k)
         m, l, o = fori_loop(first, last, key_block, (m, l, o))
-        o = only(l != 0, o / positive(l)[..., None])
-        return write(out, o, rows, -2), write(lse, m + jnp.log(positive(l)), rows, -1)
+        o = only(l != 0, o / one_if_empty(l)[..., None])  # (8.3), written once
+        return write(out, o, rows, -2), write(lse, m + jnp.log(one_if_empty(l)), rows, -1)
 
     return fori_loop(0, -(-rules.band.n // block_q), query_block, (out, lse))

@@ -16,7 +16,7 @@ from attnlab.arrays.jax import accumulator, einsum
 from attnlab.dropout.jax import drop
 from attnlab.scores.jax import cut, only, scores, sees, tile
 from attnlab.arrays.jax_blocks import Block, at, block, in_order, placed, schedule, write
-from attnlab.softmax.jax import finite
+from attnlab.softmax.jax import zero_if_empty
 from attnlab.kernels.pallas.gpu import gradient_on_gpu, kernel_on_gpu
 from attnlab.geometry import gradient_tile_sizes
 
@@ -88,14 +88,14 @@ def add_tile(
     q = only(sees(visible), rules.scale * at(x.query, rows, -2).astype(dq.dtype))
     do = only(sees(visible), at(dout, rows, -2).astype(dq.dtype))
     s = scores(q, k, b, visible)
-    p = jnp.exp(s - finite(at(lse, rows, -1))[..., None])
-    dp = drop(einsum("...hgqd,...hkd->...hgqk", do, v), x.seed, rules, rows, cols)
-    delta = (do * at(out, rows, -2)).sum(-1) - at(dlse, rows, -1)
-    ds = p * (dp - delta[..., None])
+    p = jnp.exp(s - zero_if_empty(at(lse, rows, -1))[..., None])  # (10.1)
+    dp = drop(einsum("...hgqd,...hkd->...hgqk", do, v), x.seed, rules, rows, cols)  # (10.8)
+    delta = (do * at(out, rows, -2)).sum(-1) - at(dlse, rows, -1)  # (10.2)
+    ds = p * (dp - delta[..., None])  # (10.3)
     ds = ds if visible is None else jnp.where(visible, ds, 0)
-    dv_j += sum_rows(do, drop(p, x.seed, rules, rows, cols))
-    dk_j += sum_rows(q, ds)
-    dq = add(dq, rules.scale * einsum("...hgqk,...hkd->...hgqd", ds, k), rows)
+    dv_j += sum_rows(do, drop(p, x.seed, rules, rows, cols))  # (10.8)
+    dk_j += sum_rows(q, ds)  # (10.5)
+    dq = add(dq, rules.scale * einsum("...hgqk,...hkd->...hgqd", ds, k), rows)  # (10.5)
     return dq, dk_j, dv_j, dbias if dbias is None else add_to_bias(dbias, ds, rows, cols)
 
 

@@ -7,7 +7,7 @@ from attnlab.arrays.numpy import Lse, Out
 from attnlab.arrays.numpy import accumulator, matmul, quiet
 from attnlab.dropout.numpy import drop
 from attnlab.scores.numpy import scores, tile
-from attnlab.softmax.numpy import finite, positive
+from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.numpy_grad import tiled_attention_backward
 from attnlab.geometry import blocks, tile_sizes
@@ -24,20 +24,20 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     out, lse = np.empty((*x.query.shape[:-1], dv), x.query.dtype), np.empty(x.query.shape[:-1], dtype)
 
     for rows in blocks(rules.band.n, block_q):
-        q = rules.scale * x.query[..., rows, :].astype(dtype, copy=False)
+        q = rules.scale * x.query[..., rows, :].astype(dtype, copy=False)  # (..., Hk, G, Bq, D), read once
         m, l = np.full(q.shape[:-1], -np.inf, dtype), np.zeros(q.shape[:-1], dtype)
         o = np.zeros((*q.shape[:-1], dv), dtype)
         for cols in rules.band.key_blocks(rows, block_k):
             k, v, b, visible = tile(rules, x, rows, cols)
-            s = scores(q, k, b, visible)
-            m_next = np.maximum(m, s.max(-1))
-            shift = finite(m_next)
+            s = scores(q, k, b, visible)  # (8.1), (..., Hk, G, Bq, Bk): a tile, on chip
+            m_next = np.maximum(m, s.max(-1))  # (8.2)
+            shift = zero_if_empty(m_next)
             s -= shift[..., None]
-            alpha, p = np.exp(m - shift), np.exp(s, out=s)
-            l = alpha * l + np.einsum("...k->...", p)  # three times as fast as p.sum(-1)
+            alpha, p = np.exp(m - shift), np.exp(s, out=s)  # (8.5); alpha ≤ 1: old sums shrink
+            l = alpha * l + np.einsum("...k->...", p)  # (8.5); three times as fast as p.sum(-1)
             o *= alpha[..., None]
-            o += matmul(drop(p, x.seed, rules, rows, cols), v)
+            o += matmul(drop(p, x.seed, rules, rows, cols), v)  # (8.5); o stays on chip until the division
             m = m_next
-        out[..., rows, :] = o / positive(l)[..., None]
-        lse[..., rows] = m + np.log(positive(l))
+        out[..., rows, :] = o / one_if_empty(l)[..., None]  # (8.3), written once
+        lse[..., rows] = m + np.log(one_if_empty(l))
     return out, lse

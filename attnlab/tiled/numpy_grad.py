@@ -15,7 +15,7 @@ from attnlab.arrays.numpy import Key, Keys, Lse, Out, Query, Rows, Tile, Value
 from attnlab.arrays.numpy import accumulator, matmul, quiet
 from attnlab.dropout.numpy import drop
 from attnlab.scores.numpy import only, scores, sees, tile
-from attnlab.softmax.numpy import finite
+from attnlab.softmax.numpy import zero_if_empty
 from attnlab.geometry import blocks, gradient_tile_sizes
 
 
@@ -61,7 +61,7 @@ def backward(
     dq, dk, dv = np.zeros(x.query.shape, dtype), np.empty_like(x.key), np.empty_like(x.value)
     delta = np.empty(lse.shape, dtype)
     for rows in blocks(rules.band.n, block_q):
-        delta[..., rows] = (dout[..., rows, :].astype(dtype) * out[..., rows, :]).sum(-1) - dlse[..., rows]
+        delta[..., rows] = (dout[..., rows, :].astype(dtype) * out[..., rows, :]).sum(-1) - dlse[..., rows]  # (10.2)
 
     for cols in blocks(rules.band.m, block_k):
         dk_j = np.zeros(x.key[..., cols, :].shape, dtype)
@@ -71,15 +71,15 @@ def backward(
             q = only(sees(visible), rules.scale * x.query[..., rows, :].astype(dtype, copy=False))
             do = only(sees(visible), dout[..., rows, :].astype(dtype, copy=False))
             s = scores(q, k, b, visible)
-            s -= finite(lse[..., rows])[..., None]
-            p = np.exp(s, out=s)
-            dp = drop(matmul(do, v.swapaxes(-1, -2)), x.seed, rules, rows, cols)
-            dp -= delta[..., rows, None]
+            s -= zero_if_empty(lse[..., rows])[..., None]
+            p = np.exp(s, out=s)  # (10.1)
+            dp = drop(matmul(do, v.swapaxes(-1, -2)), x.seed, rules, rows, cols)  # (10.8)
+            dp -= delta[..., rows, None]  # (10.3)
             dp *= p
             ds = dp if visible is None else np.where(visible, dp, 0)
-            dv_j += matmul_rows(drop(p, x.seed, rules, rows, cols), do)
-            dk_j += matmul_rows(ds, q)
-            dq[..., rows, :] += rules.scale * matmul(ds, k)
+            dv_j += matmul_rows(drop(p, x.seed, rules, rows, cols), do)  # (10.8)
+            dk_j += matmul_rows(ds, q)  # (10.5)
+            dq[..., rows, :] += rules.scale * matmul(ds, k)  # (10.5)
         dk[..., cols, :], dv[..., cols, :] = dk_j, dv_j
     return dq.astype(x.query.dtype, copy=False), dk, dv
 

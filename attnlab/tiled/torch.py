@@ -5,7 +5,7 @@ from attnlab.arrays.torch import Lse, Out
 from attnlab.arrays.torch import accumulator, add_matmul, no_autocast
 from attnlab.dropout.torch import drop
 from attnlab.scores.torch import hidden, look, scores, tile
-from attnlab.softmax.torch import exp_, finite, positive
+from attnlab.softmax.torch import exp_, one_if_empty, zero_if_empty
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.torch_grad import flash_gradient
 from attnlab.kernels.triton.gpu import kernel_on_gpu
@@ -27,21 +27,21 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     room = x.query.new_empty((*heads, min(block_q, rules.band.n), min(block_k, rules.band.m)), dtype=dtype)
 
     for rows in blocks(rules.band.n, block_q):
-        q = rules.scale * x.query[..., rows, :].to(dtype)
+        q = rules.scale * x.query[..., rows, :].to(dtype)  # (..., Hk, G, Bq, D), read once
         m, l = q.new_full(q.shape[:-1], -torch.inf), q.new_zeros(q.shape[:-1])
         o = q.new_zeros((*q.shape[:-1], dv))
         for cols in rules.band.key_blocks(rows, block_k):
             k, v, b, visible = tile(rules, x, rows, cols)
             if hidden(visible):
                 continue
-            s = scores(q, k, b, look(visible), room)
-            m_next = torch.maximum(m, s.amax(-1))
-            shift = finite(m_next)
-            alpha, p = exp_(m.sub_(shift)), exp_(s.sub_(shift[..., None]))
-            l.mul_(alpha).add_(p.sum(-1))
-            add_matmul(o.mul_(alpha[..., None]), drop(p, x.seed, rules, rows, cols), v)
+            s = scores(q, k, b, look(visible), room)  # (8.1), (..., Hk, G, Bq, Bk): a tile, on chip
+            m_next = torch.maximum(m, s.amax(-1))  # (8.2)
+            shift = zero_if_empty(m_next)
+            alpha, p = exp_(m.sub_(shift)), exp_(s.sub_(shift[..., None]))  # (8.5); alpha ≤ 1: old sums shrink
+            l.mul_(alpha).add_(p.sum(-1))  # (8.5)
+            add_matmul(o.mul_(alpha[..., None]), drop(p, x.seed, rules, rows, cols), v)  # (8.5); o stays on chip
             m = m_next
             del s, p  # before the next tile is made
-        out[..., rows, :] = o.div_(positive(l)[..., None])
-        lse[..., rows] = m + torch.log(positive(l))
+        out[..., rows, :] = o.div_(one_if_empty(l)[..., None])  # (8.3), written once
+        lse[..., rows] = m + torch.log(one_if_empty(l))
     return out, lse

@@ -12,7 +12,7 @@ from attnlab.dropout.torch import drop
 from attnlab.scores.torch import cut, hidden, look, only, scores, sees, tile
 from attnlab.arrays.torch_autograd import custom_gradient
 from attnlab.kernels.triton.gpu import gradient_on_gpu
-from attnlab.softmax.torch import exp_, finite
+from attnlab.softmax.torch import exp_, zero_if_empty
 from attnlab.geometry import blocks, gradient_tile_sizes
 
 import torch
@@ -27,7 +27,7 @@ def backward(
     dtype, delta = lse.dtype, torch.empty_like(lse)
     for rows in blocks(rules.band.n, block_q):
         do, o = dout[..., rows, :].to(dtype), out[..., rows, :]
-        delta[..., rows] = (do * o).sum(-1) - dlse[..., rows]
+        delta[..., rows] = (do * o).sum(-1) - dlse[..., rows]  # (10.2)
     dq, dk, dv = torch.zeros_like(x.query, dtype=dtype), torch.empty_like(x.key), torch.empty_like(x.value)
     dbias = torch.zeros_like(x.bias, dtype=dtype) if wants_bias else None
 
@@ -43,13 +43,13 @@ def backward(
             visible = look(visible)
             q = only(sees(visible), rules.scale * x.query[..., rows, :].to(dtype))
             do = only(sees(visible), dout[..., rows, :].to(dtype))
-            p = exp_(scores(q, k, b, visible, room).sub_(finite(lse[..., rows])[..., None]))
+            p = exp_(scores(q, k, b, visible, room).sub_(zero_if_empty(lse[..., rows])[..., None]))  # (10.1)
             z = drop(p, x.seed, rules, rows, cols)
-            add_rows(dv_j, do, z)
-            ds = matmul(do, v.mT, more_room).mul_(z).addcmul_(p, delta[..., rows, None], value=-1)
+            add_rows(dv_j, do, z)  # (10.8)
+            ds = matmul(do, v.mT, more_room).mul_(z).addcmul_(p, delta[..., rows, None], value=-1)  # (10.8) and (10.3)
             ds = ds if visible is None else ds.masked_fill_(~visible, 0)
-            add_rows(dk_j, q, ds)
-            dq[..., rows, :].add_(matmul(ds, k), alpha=rules.scale)
+            add_rows(dk_j, q, ds)  # (10.5)
+            dq[..., rows, :].add_(matmul(ds, k), alpha=rules.scale)  # (10.5)
             if wants_bias:
                 part = cut(dbias, rows, cols)
                 part += ds.sum_to_size(part.shape)

@@ -40,13 +40,13 @@ def step_in_torch(O, l, m, s, v):
 
 def step_in_jax(O, l, m, s, v):
     """The tile's own maximum first, as in the paper."""
-    def finite(x):
+    def zero_if_empty(x):
         return jnp.where(x == -jnp.inf, 0, x)
 
     own = s.max(1)
-    p = jnp.exp(s - finite(own)[:, None])
+    p = jnp.exp(s - zero_if_empty(own)[:, None])
     top = jnp.maximum(m, own)
-    a, b = jnp.exp(m - finite(top)), jnp.exp(own - finite(top))
+    a, b = jnp.exp(m - zero_if_empty(top)), jnp.exp(own - zero_if_empty(top))
     total = a * l + b * p.sum(1)
     o = (a * l)[:, None] * O + b[:, None] * (p @ v)
     return o / jnp.where(total == 0, 1, total)[:, None], total, top

@@ -151,3 +151,36 @@ def test_every_annotated_shape_is_checked(pytestconfig):
         name = ".".join(path.relative_to(package.parent).with_suffix("").parts)
         if name != "attnlab.typing" and re.search(r"\b(Float|Bool|UInt32)\[Array", path.read_text()):
             assert name.startswith(checked), name
+
+
+APART = {"device", "room"}  # where an array lies, and memory that is there already: of PyTorch alone
+
+
+def helpers(room, library):
+    """The parameters of each function that a room's file defines, without those that one library alone needs."""
+    module = importlib.import_module(f"attnlab.{room}.{library}")
+    found = {name: inspect.unwrap(x) for name, x in vars(module).items() if callable(x) and not isinstance(x, type)}
+    own = {name: f for name, f in found.items() if inspect.isfunction(f) and f.__module__ == module.__name__}
+    return {name: [p for p in inspect.signature(f).parameters if p not in APART] for name, f in own.items()}
+
+
+@pytest.mark.parametrize("room", ["arrays", "dropout", "scores", "softmax", "linear", "rotation"])
+def test_helpers_of_one_name_have_the_same_parameters(room):
+    by_library = {library: helpers(room, library) for library in LIBRARIES}
+    for name in {name for found in by_library.values() for name in found}:
+        signatures = {library: found[name] for library, found in by_library.items() if name in found}
+        assert len({tuple(s) for s in signatures.values()}) == 1, f"{room}.{name}: {signatures}"
+
+
+@pytest.mark.parametrize("file", [f"{name}/{library}" for name in ALGORITHMS for library in LIBRARIES]
+                         + [f"tiled/{library}_grad" for library in LIBRARIES])
+def test_the_fold_speaks_in_equations_of_its_lesson(file):
+    """A core's comments name equations; each is a tag of the lesson that derives the algorithm."""
+    package = pathlib.Path(attnlab.__file__).parent
+    comments = re.findall(r"  # (.*)", (package / f"{file}.py").read_text())
+    named = {tag for comment in comments for tag in re.findall(r"\((\d+\.\d+)\)", comment)}
+    number = "10" if file.endswith("_grad") else attnlab.METHODS[file.partition("/")[0]].lesson
+    lesson, = (package.parent / "notebooks" / "lessons").glob(f"{number}_*.md")
+    assert len(named) >= 2
+    assert named <= set(re.findall(r"\\tag\{(\d+\.\d+)\}", lesson.read_text()))
+    assert any("(..., Hk, G" in comment for comment in comments) or file.endswith("_grad"), "no shape is told"

@@ -12,25 +12,25 @@ INF = np.inf
 def tile_step(O: Array, l: Array, m: Array, s: Array, v: Array) -> State:
     """State O (R, Dv), divided by l, l (R,), m (R,); scores s (R, C), −∞ = hidden; v (C, Dv) → the next (O, l, m)."""
     m_new = np.maximum(m, s.max(1))
-    alpha, p = np.exp(m - finite(m_new)), np.exp(s - finite(m_new)[:, None])  # eq. 8.5
+    alpha, p = np.exp(m - zero_if_empty(m_new)), np.exp(s - zero_if_empty(m_new)[:, None])  # eq. 8.5
     l_new = alpha * l + p.sum(1)
-    O_new = ((alpha * l)[:, None] * O + p @ v) / positive(l_new)[:, None]  # eq. 8.4
+    O_new = ((alpha * l)[:, None] * O + p @ v) / one_if_empty(l_new)[:, None]  # eq. 8.4
     return O_new.astype(O.dtype), l_new.astype(l.dtype), m_new.astype(m.dtype)
 
 
-def finite(m: Array) -> Array:
+def zero_if_empty(m: Array) -> Array:
     """m, and 0 for −∞."""
     return np.where(m == -INF, 0, m)
 
 
-def positive(l: Array) -> Array:
+def one_if_empty(l: Array) -> Array:
     """l, and 1 for 0."""
     return np.where(l == 0, 1, l)
 
 
 def own(s: Array) -> Array:
     """Exponentials relative to the tile's own maximum."""
-    return np.exp(s - finite(s.max(1))[:, None])
+    return np.exp(s - zero_if_empty(s.max(1))[:, None])
 
 
 def fresh(rows: int, dv: int) -> State:
@@ -75,7 +75,7 @@ def cases() -> list[Case]:
     ]
 
 
-UNGUARDED = "finite(m_new)", "m_new", "positive(l_new)", "l_new"
+UNGUARDED = "zero_if_empty(m_new)", "m_new", "one_if_empty(l_new)", "l_new"
 
 EXERCISE = Exercise(
     lesson="08", stars=2, reference=tile_step, cases=cases,
@@ -97,7 +97,7 @@ EXERCISE = Exercise(
         Mistake("Your factor is the inverse, e^{m' − m}, as eq. 8.12 prints it. Old terms shrink when the maximum "
                 "grows: the factor is e^{m − m'} ≤ 1, eq. 8.2, and at the first tile it is 0, not 1/0.",
                 but("(alpha * l)[:, None]", "(l / alpha)[:, None]"), but("alpha * l", "l / alpha"),
-                but("((alpha * l)[:, None] * O + p @ v) / positive(l_new)[:, None]", "O / alpha[:, None] + p @ v")),
+                but("((alpha * l)[:, None] * O + p @ v) / one_if_empty(l_new)[:, None]", "O / alpha[:, None] + p @ v")),
         Mistake("The old terms are not rescaled when the maximum moves. Multiply both l and O by e^{m − m'} (eqs. 8.2 "
                 "and 8.4), computed before m is overwritten.",
                 but("alpha * l", "l")),
@@ -107,15 +107,16 @@ EXERCISE = Exercise(
                 but("l_new = alpha * l", "l_new = l")),
         Mistake("What you return is un-normalized. That is the other form, eq. 8.3; here the state holds O divided by "
                 "l, so undo the division, add, and divide by l' (eq. 8.4).",
-                but("(alpha * l)[:, None] * O", "alpha[:, None] * O", " / positive(l_new)[:, None]", ""),
-                but(" / positive(l_new)[:, None]", "")),
+                but("(alpha * l)[:, None] * O", "alpha[:, None] * O", " / one_if_empty(l_new)[:, None]", ""),
+                but(" / one_if_empty(l_new)[:, None]", "")),
         Mistake("You divide by the wrong sum. The new O belongs to all keys read so far, so it is divided by the new "
                 "l': eq. 8.4.",
-                but("positive(l_new)", "positive(l)"), but("positive(l_new)", "positive(own(s).sum(1))")),
+                but("one_if_empty(l_new)", "one_if_empty(l)"),
+                but("one_if_empty(l_new)", "one_if_empty(own(s).sum(1))")),
         Mistake("A row that sees nothing gives NaN: −∞ − (−∞) in the exponent, or 0/0 in the division. Subtract 0 "
                 "where m' is −∞ and divide by 1 where l' is 0 (section 7); such a row keeps O = 0, l = 0, m = −∞.",
-                but(*UNGUARDED), but("positive(l_new)", "l_new"),
-                but("np.exp(s - finite(m_new)[:, None])",
+                but(*UNGUARDED), but("one_if_empty(l_new)", "l_new"),
+                but("np.exp(s - zero_if_empty(m_new)[:, None])",
                     "np.exp(s - s.max(1)[:, None]) * np.exp(s.max(1) - m_new)[:, None]", *UNGUARDED)),
         Mistake("You use one maximum for all queries. Each row of the tile has its own fold; take the maximum along "
                 "the keys only: eq. 8.1.",

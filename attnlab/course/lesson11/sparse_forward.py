@@ -100,7 +100,7 @@ def share(answer: Function, library: str) -> float:
     return machine.elements / costs.forward("flash", 26, 28, 8, 8, block_q=4, block_k=10, block_mask=rest[3]).elements
 
 
-def finite(m: Array) -> Array:
+def zero_if_empty(m: Array) -> Array:
     """0 for −∞."""
     return np.where(m == -np.inf, 0.0, m)
 
@@ -108,7 +108,7 @@ def finite(m: Array) -> Array:
 EVERY_TILE = "if block_mask[:, j].any():", "if True:", "if block_mask[i, j]:", "if True:"
 HIDDEN = "s = q_i @ k_j.T / d**0.5", "s = np.where(block_mask[i, j], q_i @ k_j.T / d**0.5, -np.inf)"
 GUARDED = (  # for a tile of which nothing is seen
-    "m_i - m_new", "m_i - finite(m_new)", "s - m_new", "s - finite(m_new)",
+    "m_i - m_new", "m_i - zero_if_empty(m_new)", "s - m_new", "s - zero_if_empty(m_new)",
     "/ l_new", "/ np.where(l_new == 0, 1, l_new)",
 )
 CLEAN = "@ v_j", "@ np.nan_to_num(v_j)"

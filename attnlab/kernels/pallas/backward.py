@@ -16,7 +16,7 @@ from typing import Any
 from attnlab.call import Inputs, Rules, Sizes
 from attnlab.arrays.jax import Key, Lse, Mask, Out, Query, Seed, Value
 from attnlab.arrays.jax_blocks import Block
-from attnlab.softmax.jax import finite
+from attnlab.softmax.jax import zero_if_empty
 from attnlab.kernels.pallas.gpu import kernel_gradient
 from attnlab.kernels.sizes import tile_sizes
 from attnlab.kernels.pallas.tile import (
@@ -191,7 +191,7 @@ def tile(
 ) -> tuple[Tile, Tile]:
     """p after dropout, for dv; ds, for dq and dk."""
     s = scores(q, k, visible, rules.scale)
-    p = jnp.exp(s - finite(lse)[:, None])
+    p = jnp.exp(s - zero_if_empty(lse)[:, None])
     dp = drop(dot("qd,kd->qk", do, v), keep, rules.dropout)
     ds = p * (dp - delta[:, None])
     return drop(p, keep, rules.dropout), ds if visible is None else jnp.where(visible, ds, 0)

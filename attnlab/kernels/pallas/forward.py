@@ -12,7 +12,7 @@ import math
 from attnlab.call import Rules, Sizes
 from attnlab.arrays.jax import Key, Lse, Mask, Out, Query, Seed, Value
 from attnlab.arrays.jax_blocks import Block
-from attnlab.softmax.jax import Triple, finite, positive
+from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
 from attnlab.kernels.sizes import tile_sizes
 from attnlab.kernels.pallas.tile import (
     Ref, block_b, dot, drop, kept, launch, load, schedule, scores, seen, store, visibility, whole, with_mask,
@@ -73,7 +73,7 @@ def kernel(
         v = load(v_ref.at[pl.ds(cols.start, block_k)], d_v, seen(visible, 0))
         s = scores(q, k, visible, rules.scale)
         m_next = jnp.maximum(m, s.max(-1))
-        shift = finite(m_next)
+        shift = zero_if_empty(m_next)
         alpha, p = jnp.exp(m - shift), jnp.exp(s - shift[:, None])
         l = alpha * l + p.sum(-1)
         p = drop(p, kept(seed_ref, h, rules.dropout, rows, cols), rules.dropout)
@@ -81,6 +81,6 @@ def kernel(
 
     first, last, nth = schedule(rules.band, table_ref, b, block_q, block_k)
     m, l, o = fori_loop(first, last, key_block, (m, l, o))
-    o = jnp.where((l != 0)[:, None], o / positive(l)[:, None], 0)
+    o = jnp.where((l != 0)[:, None], o / one_if_empty(l)[:, None], 0)
     store(out_ref, d_v, o, inside)
-    triton.store(lse_ref, m + jnp.log(positive(l)), mask=inside)
+    triton.store(lse_ref, m + jnp.log(one_if_empty(l)), mask=inside)
