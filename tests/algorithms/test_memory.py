@@ -51,7 +51,7 @@ def tasks(library):
         for k in (n, 2 * n):
             todo[algorithm, "forward", k] = task(algorithm, library, [1, k, D], [1, k, D])
         todo[algorithm, "one query"] = task(algorithm, library, [8, 1, D], [1, 1024, D])
-        n = 4096 if algorithm in ("chunked", "tiled") else 1024
+        n = 4096 if algorithm in ("chunked", "tiled") else 512
         todo[algorithm, "everything given"] = task(
             algorithm, library, [1, n, 8], [1, n, 8], mask=[1, 1, n], bias=[n, 1], options=HIDING
         )
@@ -128,7 +128,7 @@ def test_tiled_forward_does_not_depend_on_n_and_m(library):
 @pytest.mark.parametrize("algorithm", [x for x in ALGORITHMS if AT_ONCE[x] != "matrix"])
 def test_no_option_makes_a_matrix(algorithm, library):
     """causal, window, a mask of one row, a bias of one column, dropout: not one byte for each (i, j)."""
-    n = 4096 if algorithm in ("chunked", "tiled") else 1024
+    n = 4096 if algorithm in ("chunked", "tiled") else 512
     assert measured(library)[algorithm, "everything given"] < n * n
 
 
