@@ -1,0 +1,157 @@
+"""Caches of keys and values: attention one token, or one chunk of tokens, at a time.
+
+A decoder's query sees no later key, so what a key is never changes: it is computed once and kept. Tokens t … t + C − 1
+come with C queries; their keys are appended, and query t + i sees
+
+    KVCache         all j ≤ t + i
+    RollingCache    j ≤ t + i where t + i − j < window, or j < sinks: window + sinks slots, however long the text
+
+Any split of a sequence into chunks gives the same rows as one call over all of it. State is explicit: NumPy and PyTorch
+write in place and return the same object; in JAX a cache is a pytree, and every call returns a new one. Derived in
+notebooks 14 and 16.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from attnlab.arguments import boolean, check_static, integer, number
+from attnlab.cache.checks import check_kept, check_rotation, check_tokens
+from attnlab.call import Inputs, backend, group
+
+__all__ = ["KVCache", "RollingCache"]
+
+
+@dataclass
+class KVCache:
+    """All keys and values so far, in ``capacity`` slots: token p is in slot p.
+
+    ``keys``: (..., Hk, capacity, D), ``values``: (..., Hk, capacity, Dv). ``length``: tokens taken so far, in JAX an
+    int32 scalar. Made by ``empty``.
+    """
+
+    keys: Any
+    values: Any
+    length: Any
+
+    @classmethod
+    def empty(cls, key: Any, value: Any, *, capacity: int, dtype: Any = None) -> "KVCache":
+        """A cache without tokens, for keys (..., Hk, C, D) and values (..., Hk, C, Dv) like these, which it leaves out.
+
+        2-D keys are one head. ``dtype``: in which keys and values are kept, rounded once, key's own by default; float64
+        is kept as float64. Raises TypeError or ValueError, naming the argument.
+        """
+        return cls(*storage(key, value, integer("capacity", capacity, 1), dtype))
+
+    @property
+    def capacity(self) -> int:
+        """How many tokens fit."""
+        return self.keys.shape[-2]
+
+    @property
+    def positions(self) -> Any:
+        """The position that each slot holds, −1 where it is empty: (capacity,) integers."""
+        return backend("keys", self.keys, __name__).positions(self, 1, self.capacity)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of keys and values."""
+        return self.keys.nbytes + self.values.nbytes
+
+    def attend(
+        self, query: Any, key: Any, value: Any, *, scale: float | None = None, return_lse: bool = False
+    ) -> tuple[Any, "KVCache"]:
+        """Append the C newest tokens in order, and attend: (out, cache), or ((out, lse), cache).
+
+        ``query`` (..., Hq, C, D), ``key`` (..., Hk, C, D), ``value`` (..., Hk, C, Dv), C ≥ 1; out and lse as of every
+        attention function, each query seeing all keys up to its own. No gradient is promised.
+        Raises ValueError, before anything is written, where the tokens do not fit; in JAX under jit, where length is
+        traced, rows that do not fit are NaN, old keys stay, and length counts on, so that every later row is NaN too.
+        One compiled program serves all lengths; with the cache donated it is written in place.
+        Extra memory: the tiles of ``tiled_attention``, or for one query a tile of 4,096 keys (2,048 in JAX).
+        """
+        return attend(self, "extend", query, key, value, scale, return_lse)
+
+
+@dataclass
+class RollingCache:
+    """The keys and values of the last ``window`` tokens and of the first ``sinks``.
+
+    Token p is in slot p if p < sinks, else in sinks + (p − sinks) mod window. ``keys``: (..., Hk, window + sinks, D),
+    ``values``: (..., Hk, window + sinks, Dv). ``length``: tokens taken so far, in JAX an int32 scalar. Made by
+    ``empty``.
+    """
+
+    keys: Any
+    values: Any
+    length: Any
+    window: int
+    sinks: int = 0
+    rotary: float | None = None
+    sink_positions: str = "text"
+
+    @classmethod
+    def empty(
+        cls, key: Any, value: Any, *, window: int, sinks: int = 0, rotary: float | None = None,
+        sink_positions: str = "text", dtype: Any = None,
+    ) -> "RollingCache":
+        """A cache without tokens, for keys (..., Hk, C, D) and values (..., Hk, C, Dv) like these, which it leaves out.
+
+        A query sees the last ``window`` keys, its own among them, and the first ``sinks``. ``rotary``: the base with
+        which queries and keys are rotated here (``attnlab.rotary``); None leaves them as they come. Positions are those
+        of the text, or with ``sink_positions="cache"`` counted among the tokens kept, so that no distance exceeds
+        window + sinks − 1 (Xiao et al. 2023, "Efficient Streaming Language Models with Attention Sinks", section 3.2).
+        ``dtype``: as in ``KVCache``. Raises TypeError or ValueError, naming the argument.
+        """
+        window, sinks = integer("window", window, 1), integer("sinks", sinks, 0)
+        check_rotation(key, rotary, sink_positions)
+        return cls(*storage(key, value, window + sinks, dtype), window, sinks, rotary, sink_positions)
+
+    @property
+    def capacity(self) -> int:
+        """How many tokens are kept: window + sinks."""
+        return self.window + self.sinks
+
+    @property
+    def positions(self) -> Any:
+        """The position that each slot holds, −1 where it is empty: (capacity,) integers."""
+        return backend("keys", self.keys, __name__).positions(self, self.window, self.sinks)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of keys and values."""
+        return self.keys.nbytes + self.values.nbytes
+
+    def attend(
+        self, query: Any, key: Any, value: Any, *, scale: float | None = None, return_lse: bool = False
+    ) -> tuple[Any, "RollingCache"]:
+        """Append the C newest tokens in order, and attend: (out, cache), or ((out, lse), cache).
+
+        Arguments and results as of ``KVCache.attend``; query i sees key j ≤ i where i − j < window or j < sinks. No
+        length is too long, and C may exceed the window. With "cache" positions keys need not be rotated anew: the
+        distance to a key of the window is i − j as ever, that to sink r is min(i, sinks + window − 1) − r, so sinks
+        meet a query of a rotation of its own, and the two results are merged.
+        Extra memory: the tiles of ``tiled_attention`` and 512 rows of results, independent of C and window. In JAX the
+        tokens of a chunk go one by one through a compiled loop, which costs C times a step: every step reads all slots.
+        """
+        return attend(self, "roll", query, key, value, scale, return_lse)
+
+
+def storage(key: Any, value: Any, capacity: int, dtype: Any) -> tuple[Any, Any, Any]:
+    """Keys and values of ``capacity`` slots, and the length 0; one head where key has no axis for heads."""
+    name = check_kept(key, value, dtype)
+    heads = tuple(key.shape[:-2]) or (1,)
+    return backend("key", key, __name__).storage(key, name, *((*heads, capacity, x.shape[-1]) for x in (key, value)))
+
+
+def attend(cache: Any, step: str, query: Any, key: Any, value: Any, scale: Any, return_lse: Any) -> tuple[Any, Any]:
+    """One call: check it, let the library of the arrays take the step, give the results the shape of the query."""
+    x = Inputs(*group(query, key, value))
+    check_static(scale=scale, return_lse=return_lse)
+    check_tokens(cache, x)
+    return_lse = boolean("return_lse", return_lse)
+    scale = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else number("scale", scale)
+    out, lse, cache = getattr(backend("query", query, __name__), step)(cache, x, scale)
+    rows = tuple(query.shape[:-1])
+    out = out.reshape((*rows, out.shape[-1]))
+    return ((out, lse.reshape(rows)) if return_lse else out), cache

@@ -1,0 +1,59 @@
+"""The checks of a cache's arguments: every error names the argument, what came, and the rule. Array-free."""
+
+from typing import Any
+
+from attnlab.arguments import FLOATS, check_device, check_float, check_kind, dtype_name, number
+from attnlab.call import Inputs, library_of
+
+
+def check_kept(key: Any, value: Any, dtype: Any) -> str:
+    """Keys and values that belong together; returns the name of the dtype in which they are kept."""
+    check_kind("value", value, library_of("key", key))
+    for name, x in (("key", key), ("value", value)):
+        check_float(name, x)
+        if x.ndim < 2:
+            raise ValueError(f"{name} has shape {tuple(x.shape)}; it needs at least 2 axes, (..., heads, length, size)")
+    if dtype_name(value) != dtype_name(key):
+        raise TypeError(f"value has dtype {dtype_name(value)}, key has {dtype_name(key)}; they must be equal")
+    if value.shape[:-1] != key.shape[:-1]:
+        raise ValueError(f"value has shape {tuple(value.shape)}, key {tuple(key.shape)}; only the last axis may differ")
+    name = dtype_name(key) if dtype is None else getattr(dtype, "__name__", str(dtype)).removeprefix("torch.")
+    if name not in FLOATS:
+        raise TypeError(f"dtype is {dtype!r}; supported are {', '.join(FLOATS)}")
+    if (name == "float64") != (dtype_name(key) == "float64"):
+        raise TypeError(f"dtype is {name}, key has {dtype_name(key)}; float64 is kept as float64, and nothing else is")
+    return name
+
+
+def check_rotation(key: Any, rotary: Any, sink_positions: Any) -> None:
+    """A positive base for an even D, and one of two rules of positions; the second needs a base."""
+    if sink_positions not in ("text", "cache"):
+        raise ValueError(f"sink_positions is {sink_positions!r}; it must be 'text' or 'cache'")
+    if rotary is None and sink_positions == "cache":
+        raise ValueError("sink_positions is 'cache' without rotary; keys that come rotated have their positions")
+    if rotary is not None and number("rotary", rotary) <= 0:
+        raise ValueError(f"rotary is {rotary}; it is the base of the angles and must be positive")
+    if rotary is not None and key.shape[-1] % 2:
+        raise ValueError(f"key has size {key.shape[-1]}; with rotary the last axis D must be even")
+
+
+def check_tokens(cache: Any, x: Inputs) -> None:
+    """As many queries as keys, at least one, that fit the cache's arrays."""
+    check_kind("the array of the cache's keys", cache.keys, library_of("query", x.query))
+    check_device("the cache", cache.keys, x.query)
+    count = x.key.shape[-2]
+    if count < 1 or x.query.shape[-2] != count:
+        raise ValueError(f"query has {x.query.shape[-2]} tokens, key has {count}; they must be equal, and at least 1")
+    for name, new, kept in (("key", x.key, cache.keys), ("value", x.value, cache.values)):
+        came, holds = ((*y.shape[:-2], y.shape[-1]) for y in (new, kept))
+        if came != holds:
+            raise ValueError(f"{name} has batch, heads and size {came}; the cache was made for {holds}")
+    mine, kept = dtype_name(x.query), dtype_name(cache.keys)
+    if (mine == "float64") != (kept == "float64"):
+        raise TypeError(f"query has dtype {mine}, the cache {kept}; float64 goes with float64, and with nothing else")
+
+
+def check_room(length: int, count: int, capacity: int) -> None:
+    """Refuse tokens that do not fit."""
+    if length + count > capacity:
+        raise ValueError(f"the cache is full: it holds {length} of {capacity} tokens, and key brings {count} more")

@@ -1,0 +1,111 @@
+"""Caches in JAX: pytrees, of which every step returns a new one. Compiled with the old one donated, it is in place.
+
+The length is data, so one program serves all lengths: the cores run over all slots with a traced offset, and skip the
+tiles behind it.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+from attnlab.arrays.jax import Key, Lse, Out, Query, Value
+from attnlab.arrays.jax import accumulator
+from attnlab.cache import KVCache, RollingCache
+from attnlab.cache.checks import check_room
+from attnlab.cache.slots import held
+from attnlab.call import Inputs, Rules
+from attnlab.geometry import TRACED, Band
+from attnlab.rotation.jax import rotary
+from attnlab.softmax.jax import merge
+from attnlab.tiled.jax import tiled_attention
+from attnlab.typing import Int32
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+Result = tuple[Out, Lse]
+
+jax.tree_util.register_dataclass(KVCache, ["keys", "values", "length"], [])
+jax.tree_util.register_dataclass(
+    RollingCache, ["keys", "values", "length"], ["window", "sinks", "rotary", "sink_positions"]
+)
+
+
+def storage(like: Array, dtype: str, keys: tuple[int, ...], values: tuple[int, ...]) -> tuple[Array, Array, Array]:
+    """Empty slots of these shapes, each in a buffer of its own, so that it can be donated, and the length 0."""
+    return jnp.zeros(keys, dtype), jnp.zeros(values, dtype), jnp.zeros((), jnp.int32)
+
+
+def positions(cache: KVCache | RollingCache, window: int, sinks: int) -> Int32[Array, " slots"]:
+    """The position that each slot holds, −1 where it is empty."""
+    return held(jnp.arange(cache.capacity, dtype=jnp.int32), cache.length, window, sinks)
+
+
+def extend(cache: KVCache, x: Inputs, scale: float) -> tuple[Out, Lse, KVCache]:
+    """The step of a KVCache. A traced length cannot raise: then rows that do not fit become NaN."""
+    if not isinstance(cache.length, jax.core.Tracer):
+        check_room(int(cache.length), x.key.shape[-2], cache.capacity)
+    return _extend(cache, x, scale)
+
+
+@partial(jax.jit, static_argnames="scale")
+def _extend(cache: KVCache, x: Inputs, scale: float) -> tuple[Out, Lse, KVCache]:
+    at = cache.length + jnp.arange(x.key.shape[-2], dtype=jnp.int32)
+
+    def written(kept: Array, new: Array) -> Array:  # dynamic_update_slice would move back to fit, over old keys
+        return kept.at[..., at, :].set(new.astype(kept.dtype), mode="drop", unique_indices=True)
+
+    keys, values = written(cache.keys, x.key), written(cache.values, x.value)
+    out, lse = attend(x.query, keys, values, cache.length, scale)
+    fits = at < cache.capacity
+    out, lse = jnp.where(fits[:, None], out, jnp.nan), jnp.where(fits, lse, jnp.nan)
+    return out, lse, KVCache(keys, values, cache.length + at.size)
+
+
+@partial(jax.jit, static_argnames="scale")
+def roll(cache: RollingCache, x: Inputs, scale: float) -> tuple[Out, Lse, RollingCache]:
+    """The step of a RollingCache, one token after the other."""
+    if x.key.shape[-2] == 1:
+        return roll_token(cache, *x[:3], scale)
+
+    def token(cache: RollingCache, new: tuple[Array, ...]) -> tuple[RollingCache, Result]:
+        out, lse, cache = roll_token(cache, *(y[..., None, :] for y in new), scale)
+        return cache, (out[..., 0, :], lse[..., 0])
+
+    cache, (out, lse) = lax.scan(token, cache, tuple(jnp.moveaxis(y, -2, 0) for y in x[:3]))
+    return jnp.moveaxis(out, 0, -2), jnp.moveaxis(lse, 0, -1), cache
+
+
+def roll_token(
+    cache: RollingCache, query: Query, key: Key, value: Value, scale: float
+) -> tuple[Out, Lse, RollingCache]:
+    """Write one token and attend to every filled slot: they are a prefix, so its end is an offset."""
+    t, window, sinks, last = cache.length, cache.window, cache.sinks, cache.capacity - 1
+    key = key if cache.rotary is None else rotary(key, t, cache.rotary)
+    slot = jnp.where(t < sinks, t, sinks + (t - sinks) % window)
+    keys, values = (
+        lax.dynamic_update_slice_in_dim(kept, new.astype(kept.dtype), slot, -2)
+        for kept, new in ((cache.keys, key), (cache.values, value))
+    )
+    dtype, at, wide = query.dtype, jnp.minimum(t, last), query.astype(accumulator(query))
+    if cache.sink_positions == "text":
+        wide = wide if cache.rotary is None else rotary(wide, t, cache.rotary)
+        out, lse = attend(wide, keys, values, at, scale)
+    else:  # the window by one rotation; by another the sinks that left it, in a tile of their own: a slice would copy
+        ring = attend(rotary(wide, t, cache.rotary), keys, values, at, scale, window)
+        left = jnp.minimum(t - window, sinks - 1)
+        rest = attend(rotary(wide, at, cache.rotary), keys, values, left, scale, tile=max(sinks, 1))
+        out, lse = merge(*ring, *rest, double=wide.dtype == jnp.float64)
+    return out.astype(dtype), lse, replace(cache, keys=keys, values=values, length=t + 1)
+
+
+def attend(
+    query: Query, keys: Key, values: Value, offset: Int32[Array, ""], scale: float, window: int | None = None,
+    tile: int = 2048,
+) -> Result:
+    """The tiled core, causal from ``offset`` on; one query alone takes 2,048 keys a tile, or as many as it says."""
+    n, m = query.shape[-2], keys.shape[-2]
+    band = Band.of(n, m, True, None if window is None else (window - 1, None), TRACED)
+    sizes = (None, tile if n == 1 else None)
+    x = Inputs(query, keys, values, offset=offset)
+    return tiled_attention.core(Rules(scale, band, 0.0, query.shape[:-2]), sizes, x)

@@ -1,0 +1,99 @@
+"""Caches in PyTorch: new rows are written into their slots, and the cores read views of the slots that are filled."""
+
+from collections.abc import Iterator
+from functools import reduce
+
+from attnlab.arrays.torch import Key, Lse, Out, Query, Value
+from attnlab.arrays.torch import accumulator
+from attnlab.cache import KVCache, RollingCache
+from attnlab.cache.checks import check_room
+from attnlab.cache.slots import PIECE, held, parts, parts_of_one, written
+from attnlab.call import Inputs, Rules
+from attnlab.geometry import Band, blocks
+from attnlab.rotation.torch import rotary
+from attnlab.softmax.torch import merge
+from attnlab.tiled.torch import tiled_attention
+
+import torch
+from torch import Tensor as Array
+
+Result = tuple[Out, Lse]
+
+
+def storage(like: Array, dtype: str, keys: tuple[int, ...], values: tuple[int, ...]) -> tuple[Array, Array, int]:
+    """Empty slots of these shapes, and the length 0."""
+    kind = getattr(torch, dtype)
+    return like.new_zeros(keys, dtype=kind), like.new_zeros(values, dtype=kind), 0
+
+
+def positions(cache: KVCache | RollingCache, window: int, sinks: int) -> Array:
+    """The position that each slot holds, −1 where it is empty."""
+    return held(torch.arange(cache.capacity, device=cache.keys.device), cache.length, window, sinks)
+
+
+@torch.no_grad()
+def extend(cache: KVCache, x: Inputs, scale: float) -> tuple[Out, Lse, KVCache]:
+    """The step of a KVCache: aligned to the bottom right, the new queries see what they should."""
+    t, count = cache.length, x.key.shape[-2]
+    check_room(t, count, cache.capacity)
+    cache.keys[..., t : t + count, :], cache.values[..., t : t + count, :] = x.key, x.value
+    cache.length = t + count
+    band = Band.of(count, cache.length, causal=True)
+    filled = slice(0, cache.length)
+    return *attend(x.query, cache.keys[..., filled, :], cache.values[..., filled, :], band, scale), cache
+
+
+@torch.no_grad()
+def roll(cache: RollingCache, x: Inputs, scale: float) -> tuple[Out, Lse, RollingCache]:
+    """The step of a RollingCache, 512 tokens at a time: their results merge in the accumulation dtype."""
+    query, lse = x.query, x.query.new_empty(x.query.shape[:-1], dtype=accumulator(x.query))
+    out = query.new_empty((*query.shape[:-1], x.value.shape[-1]))
+    for rows in blocks(query.shape[-2], PIECE):
+        piece = (y[..., rows, :] for y in (query, x.key, x.value))
+        out[..., rows, :], lse[..., rows] = reduce(joined, roll_piece(cache, *piece, scale))
+    return out, lse, cache
+
+
+def roll_piece(cache: RollingCache, query: Query, key: Key, value: Value, scale: float) -> Iterator[Result]:
+    """What the tokens see, part by part; one token is written first, more are written last, as they evict."""
+    t, count, ring = cache.length, key.shape[-2], (cache.window, cache.sinks)
+    to_ring, to_sinks, key = rotated(cache, query, key)
+    chunk = key.to(cache.keys.dtype), value.to(cache.values.dtype)
+    if count == 1:
+        write(cache, *chunk)
+    met = parts(t, count, *ring) if count > 1 else parts_of_one(t, *ring, apart=to_sinks is not to_ring)
+    for part in met:
+        keys, values = (y[..., part.rows, :] for y in ((cache.keys, cache.values) if part.cached else chunk))
+        yield attend(to_sinks if part.sinks else to_ring, keys, values, part.band(count), scale)
+    if count > 1:
+        write(cache, *chunk)
+
+
+def rotated(cache: RollingCache, query: Query, key: Key) -> tuple[Query, Query, Key]:
+    """The query for keys of the ring, the query for sinks, both in the accumulation dtype, and the key."""
+    wide = query.to(accumulator(query))
+    if cache.rotary is None:
+        return wide, wide, key
+    at = torch.arange(cache.length, cache.length + query.shape[-2], device=query.device)
+    key, to_ring = rotary(key, at, cache.rotary), rotary(wide, at, cache.rotary)
+    if cache.sink_positions == "text":
+        return to_ring, to_ring, key
+    return to_ring, rotary(wide, at.clamp(max=cache.capacity - 1), cache.rotary), key
+
+
+def write(cache: RollingCache, key: Key, value: Value) -> None:
+    """The tokens that outlive the chunk go to their slots."""
+    kept, slots = written(cache.length, key.shape[-2], cache.window, cache.sinks)
+    cache.keys[..., slots, :], cache.values[..., slots, :] = key[..., kept, :], value[..., kept, :]
+    cache.length += key.shape[-2]
+
+
+def attend(query: Query, keys: Key, values: Value, band: Band, scale: float) -> Result:
+    """The tiled core; one query alone takes 4,096 keys a tile."""
+    sizes = (None, 4096 if band.n == 1 else None)
+    return tiled_attention.core(Rules(scale, band, 0.0, query.shape[:-2]), sizes, Inputs(query, keys, values))
+
+
+def joined(a: Result, b: Result) -> Result:
+    """Attention over two disjoint sets of keys."""
+    return merge(*a, *b, double=a[1].dtype == torch.float64)
