@@ -18,7 +18,7 @@ from attnlab.kernels.pallas.gpu import gradient_on_gpu, kernel_on_gpu, refusal
 from attnlab.kernels.sizes import tile_size
 from attnlab.tiled import jax as plain
 from attnlab.tiled import pallas
-from tests.algorithms.test_gradients import INFINITE
+from tests.algorithms.test_gradients import COMPILED, INFINITE
 from tests.support.cases import CASES, Case, keys_hidden, mask, poison, rows_hidden, whole
 from tests.support.comparison import assert_agrees, assert_gradients_agree
 from tests.support.libraries import dtype, to
@@ -71,7 +71,9 @@ def test_agreement(name):
     assert_agrees(SERVED[name], *answer(pallas.tiled_attention, SERVED[name], **SIZES))
 
 
-@pytest.mark.parametrize("name", DIFFERENTIATED)
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=pytest.mark.full if name in COMPILED else ()) for name in DIFFERENTIATED
+])  # fmt: skip
 def test_agreement_and_gradients(name):
     check(SERVED[name], **SIZES)
 

@@ -1,4 +1,7 @@
-"""The Triton kernel against the oracle: natively where there is a GPU, else in Triton's interpreter."""
+"""The Triton kernel gives the oracle's answers and gradients: on a GPU where there is one, else in the interpreter.
+
+The two kernels take the calls that every algorithm must answer in turn; ``make test-all`` gives all of them to both.
+"""
 
 import contextlib
 import json
@@ -70,17 +73,19 @@ def attend(arrays, function=None, **options):
 
 
 def gradients(arrays, cotangents, **options):
-    """Gradients of the kernel by query, key and value."""
+    """(out, lse) of the kernel, and its gradients by query, key and value."""
     leaves = {name: x.detach().requires_grad_(x.dtype != torch.bool) for name, x in arrays.items()}
     results = attend(leaves, **options)
     wanted = {name: x for name, x in leaves.items() if x.requires_grad}
-    return dict(zip(wanted, torch.autograd.grad(results, list(wanted.values()), cotangents)))
+    return results, dict(zip(wanted, torch.autograd.grad(results, list(wanted.values()), cotangents)))
 
 
-def check_gradients(case, **options):
+def check(case, **options):
+    """Answer and gradients of a case are the oracle's."""
     dout, dlse = case.cotangents()
     cotangents = to("torch", dout), to("torch", dlse)
-    grads = gradients(case.arrays("torch"), cotangents, **case.options, **options)
+    results, grads = gradients(case.arrays("torch"), cotangents, **case.options, **options)
+    assert_agrees(case, *results)
     assert_gradients_agree(case, grads, dout, dlse)
 
 
@@ -92,15 +97,15 @@ SMOOTH = [name for name in COMPILED if name in SERVED] + LAYOUTS + [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", in_turn(SERVED, 0))
+@pytest.mark.parametrize("name", [row for row in in_turn(SERVED, 0) if row.values[0] not in SMOOTH])
 def test_agreement(name):
     case = SERVED[name]
     assert_agrees(case, *attend(case.arrays("torch"), **case.options, block_q=16, block_k=16))
 
 
-@pytest.mark.parametrize("name", in_turn(SMOOTH, 1))
-def test_gradients(name):
-    check_gradients(SERVED[name], block_q=16, block_k=16)
+@pytest.mark.parametrize("name", SMOOTH)
+def test_agreement_and_gradients(name):
+    check(SERVED[name], block_q=16, block_k=16)
 
 
 def test_the_cases_are_many():
@@ -143,7 +148,7 @@ LARGE = {
 }
 
 
-@pytest.mark.parametrize("sizes", [(32, 16), (16, 32), (None, None)])
+@pytest.mark.parametrize("sizes", [(16, 32), (None, None)])
 @pytest.mark.parametrize("name", LARGE)
 def test_several_tiles(name, sizes):
     case, (block_q, block_k) = LARGE[name], sizes
@@ -151,16 +156,15 @@ def test_several_tiles(name, sizes):
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_gradients_of_several_tiles(name):
-    check_gradients(LARGE[name], block_q=32, block_k=16)
+def test_several_tiles_and_gradients(name):
+    check(LARGE[name], block_q=32, block_k=16)
 
 
 @pytest.mark.parametrize(("d", "dv"), [(16, 16), (40, 40), (64, 64), (128, 128), (256, 256), (40, 128), (96, 17)])
 @pytest.mark.parametrize("kind", ["float16", "float32"])
 def test_head_sizes(d, dv, kind):
     case = make(n=20, m=40, d=d, dv=dv, kind=kind, causal=True)
-    assert_agrees(case, *attend(case.arrays("torch"), **case.options))
-    check_gradients(case)
+    check(case)
 
 
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
@@ -250,7 +254,7 @@ def test_what_comes_back_to_empty_rows_is_ignored():
     dout, dlse = case.cotangents()
     empty = np.isneginf(case.expected().lse)
     dout[empty], dlse[empty] = np.nan, np.inf
-    grads = gradients(case.arrays("torch"), (to("torch", dout), to("torch", dlse)))
+    _, grads = gradients(case.arrays("torch"), (to("torch", dout), to("torch", dlse)))
     dout[empty], dlse[empty] = 0, 0
     assert_gradients_agree(case, grads, dout, dlse)
 
@@ -260,7 +264,7 @@ def test_inputs_are_not_modified_and_results_repeat():
     arrays = case.arrays("torch")
     before = {name: x.clone() for name, x in arrays.items()}
     cotangents = [to("torch", x) for x in case.cotangents()]
-    first, second = (gradients(arrays, cotangents, **case.options) for _ in range(2))
+    first, second = (gradients(arrays, cotangents, **case.options)[1] for _ in range(2))
     for name, grad in first.items():
         assert torch.equal(grad, second[name])
     for name, x in arrays.items():
