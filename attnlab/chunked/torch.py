@@ -6,7 +6,7 @@ from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.arrays.torch import Keys, Lse, Out, Rows, Seed, Shift, Values, Visible
 from attnlab.arrays.torch import accumulator, matmul, no_autocast
 from attnlab.dropout.torch import drop
-from attnlab.scores.torch import look, only, scores, tile
+from attnlab.scores.torch import hidden, look, only, read, scores
 from attnlab.softmax.torch import Triple, exp_, highest, one_if_empty, zero_if_empty
 from attnlab.geometry import blocks, chunk_sizes
 from attnlab.typing import Float
@@ -53,8 +53,11 @@ def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
         chunks = list(rules.band.key_blocks(rows, key_chunk))
         summaries = buffers(len(chunks), q, dv)
         for c, cols in enumerate(chunks):
-            k, v, b, visible = tile(rules, x, rows, cols)
-            for held, new in zip(summaries, summarize(rules, x.seed, rows, cols, q, k, v, b, look(visible))):
+            visible = look(rules, x, rows, cols)
+            if hidden(visible):
+                continue
+            k, v, b = read(x, rows, cols, visible)
+            for held, new in zip(summaries, summarize(rules, x.seed, rows, cols, q, k, v, b, visible)):
                 held[c] = new
         out[..., rows, :], lse[..., rows] = combine_all(summaries) if chunks else (0, -torch.inf)
         del summaries  # before the next are made

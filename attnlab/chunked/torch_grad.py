@@ -10,7 +10,7 @@ from functools import partial
 from attnlab.call import Inputs, Rules, Sizes
 from attnlab.arrays.torch import Keys, Lse, Out, Rows, Shift, Values, Visible
 from attnlab.arrays.torch import accumulator
-from attnlab.scores.torch import cut, look, tile
+from attnlab.scores.torch import cut, hidden, look, read, tile
 from attnlab.arrays.torch_autograd import custom_gradient
 from attnlab.softmax.torch import Triple
 from attnlab.geometry import blocks, chunk_sizes
@@ -43,16 +43,22 @@ def backward(
         chunks = list(rules.band.key_blocks(rows, key_chunk))
         summaries = buffers(len(chunks), q, x.value.shape[-1])
         for c, cols in enumerate(chunks):
-            k, v, b, visible = tile(rules, x, rows, cols)
-            for held, new in zip(summaries, summarize(rules, x.seed, rows, cols, q, k, v, b, look(visible))):
+            visible = look(rules, x, rows, cols)
+            if hidden(visible):
+                continue
+            k, v, b = read(x, rows, cols, visible)
+            for held, new in zip(summaries, summarize(rules, x.seed, rows, cols, q, k, v, b, visible)):
                 held[c] = new
         dsummaries = vjp(combine_all, summaries)[1]((do, dlse[..., rows]))[0] if chunks else ()
         del summaries  # each is computed again when its turn comes
 
         for cols, *dsummary in zip(chunks, *dsummaries):
-            k, v, b, visible = tile(rules, x, rows, cols)
+            visible = look(rules, x, rows, cols)
+            if hidden(visible):
+                continue
+            k, v, b = read(x, rows, cols, visible)
             summary = partial(summarize, rules, x.seed, rows, cols)
-            dq_i, dk_j, dv_j, *db = pull(summary, q, k, v, b, look(visible), tuple(dsummary), wants_bias)
+            dq_i, dk_j, dv_j, *db = pull(summary, q, k, v, b, visible, tuple(dsummary), wants_bias)
             dq[..., rows, :].add_(dq_i, alpha=rules.scale)
             dk[..., cols, :] += dk_j
             dv[..., cols, :] += dv_j
@@ -62,9 +68,9 @@ def backward(
 
 
 def buffers(count: int, q: Rows, dv: int) -> Summaries:
-    """Room for all summaries: kept one by one, between tiles that come and go, they would scatter over the heap."""
+    """Room for all summaries, each of nothing yet: kept one by one, between tiles, they would scatter over the heap."""
     rows = q.shape[:-1]
-    return q.new_empty((count, *rows)), q.new_empty((count, *rows)), q.new_empty((count, *rows, dv))
+    return q.new_full((count, *rows), -torch.inf), q.new_zeros((count, *rows)), q.new_zeros((count, *rows, dv))
 
 
 def pull(

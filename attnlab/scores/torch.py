@@ -17,8 +17,13 @@ from torch import Tensor as Array
 def tile(rules: Rules, x: Inputs, rows: slice, cols: slice) -> tuple[Keys, Values, Shift, Visible]:
     """What one tile reads from memory besides its queries: k, v and bias, and what is visible."""
     visible = visibility(x.mask, x.bias, rules.band, rows, cols, x.key.device)
+    return *read(x, rows, cols, visible), visible
+
+
+def read(x: Inputs, rows: slice, cols: slice, visible: Visible) -> tuple[Keys, Values, Shift]:
+    """k, v and bias of a tile of which that much is visible."""
     k, v = take(x.key[..., cols, :], visible), take(x.value[..., cols, :], visible)
-    return k, v, None if x.bias is None else narrow(cut(x.bias, rows, cols), k.dtype), visible
+    return k, v, None if x.bias is None else narrow(cut(x.bias, rows, cols), k.dtype)
 
 
 def columns(x: Inputs) -> Iterator[tuple[slice, Keys, Values, Shift]]:
@@ -65,17 +70,18 @@ def take(x: Keys, visible: Visible) -> Keys:
     return x if visible is None else torch.where(anywhere(visible, (-3, -2))[..., None], x, 0)
 
 
-def hidden(visible: Visible) -> bool:
-    """Whether no query of the tile sees a key of it: then nothing needs to be computed."""
-    return visible is not None and not anywhere(visible)
-
-
-def look(visible: Visible) -> Visible:
-    """None if the whole tile turns out to be visible: then nothing in it is masked.
+def look(rules: Rules, x: Inputs, rows: slice, cols: slice) -> Visible:
+    """What is visible of a tile, None if it turns out that all of it is: then nothing in it is masked.
 
     That needs the values of a mask, which torch.func.vmap does not tell: for cores that bring their own gradient.
     """
+    visible = visibility(x.mask, x.bias, rules.band, rows, cols, x.key.device)
     return None if visible is None or not anywhere(~visible) else visible
+
+
+def hidden(visible: Visible) -> bool:
+    """Whether no query of the tile sees a key of it: then nothing needs to be read or computed. It looks, too."""
+    return visible is not None and not anywhere(visible)
 
 
 def sees(visible: Visible) -> Bool[Array, "*#batch #Hk #G #R"] | bool:

@@ -9,7 +9,7 @@ from attnlab.call import Inputs, Rules, Sizes
 from attnlab.arrays.torch import Lse, Out, Rows, Tile
 from attnlab.arrays.torch import matmul
 from attnlab.dropout.torch import drop
-from attnlab.scores.torch import cut, hidden, look, only, scores, sees, tile
+from attnlab.scores.torch import cut, hidden, look, only, read, scores, sees
 from attnlab.arrays.torch_autograd import custom_gradient
 from attnlab.kernels.triton.gpu import gradient_on_gpu
 from attnlab.softmax.torch import exp_, zero_if_empty
@@ -37,10 +37,10 @@ def backward(
     for cols in blocks(rules.band.m, block_k):
         dk_j, dv_j = (y.new_zeros(y[..., cols, :].mT.shape, dtype=dtype) for y in (x.key, x.value))
         for rows in rules.band.query_blocks(cols, block_q):
-            k, v, b, visible = tile(rules, x, rows, cols)
+            visible = look(rules, x, rows, cols)
             if hidden(visible):
                 continue
-            visible = look(visible)
+            k, v, b = read(x, rows, cols, visible)
             q = only(sees(visible), rules.scale * x.query[..., rows, :].to(dtype))
             do = only(sees(visible), dout[..., rows, :].to(dtype))
             p = exp_(scores(q, k, b, visible, room).sub_(zero_if_empty(lse[..., rows])[..., None]))  # (10.1)
