@@ -72,8 +72,8 @@ def clear(notebook: dict) -> None:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A course that has been built once."""
     widget = ":tags: [nbval-ignore-output]\n\nfrom ipywidgets import IntSlider\nIntSlider()"
-    contract = "from attnlab import contract"
-    text = lesson(contract, ":tags: [hide-input]\n\nprint('one')\n6 * 7", EXERCISE, CHECK, CHECK, widget)
+    call = "from attnlab import call"
+    text = lesson(call, ":tags: [hide-input]\n\nprint('one')\n6 * 7", EXERCISE, CHECK, CHECK, widget)
     course = make_course(tmp_path_factory.mktemp("course"), text)
     (course / "attnlab").mkdir()
     (course / "attnlab/call.py").write_text("version = 1\n")
