@@ -90,6 +90,7 @@ def check(case, **options):
 
 
 SERVED = {name: case for name, case in CASES.items() if served(case)}
+OFFSETS = [name for name, case in SERVED.items() if "offset" in case.options]  # which Pallas does not take
 LAYOUTS = ["transposed", "strided", "reversed", "expanded", "read-only"]
 SMOOTH = [name for name in COMPILED if name in SERVED] + LAYOUTS + [
     "GQA, causal", "GQA, a mask for each head", "causal with N < M", "mask (1, 10)", "mask (4, 7, 1)", "all masked",
@@ -97,7 +98,10 @@ SMOOTH = [name for name in COMPILED if name in SERVED] + LAYOUTS + [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [row for row in in_turn(SERVED, 0) if row.values[0] not in SMOOTH])
+@pytest.mark.parametrize("name", [
+    *(row for row in in_turn(test_pallas.SERVED, 0) if row.values[0] not in SMOOTH),
+    *(name for name in OFFSETS if name not in SMOOTH),
+])  # fmt: skip
 def test_agreement(name):
     case = SERVED[name]
     assert_agrees(case, *attend(case.arrays("torch"), **case.options, block_q=16, block_k=16))
@@ -109,7 +113,7 @@ def test_agreement_and_gradients(name):
 
 
 def test_the_cases_are_many():
-    assert SERVED == test_pallas.SERVED, "they take them in turn"
+    assert set(SERVED) == {*test_pallas.SERVED, *OFFSETS}, "they take them in turn"
     assert len(SERVED) >= 140
     assert len(SMOOTH) >= 40
 
@@ -141,6 +145,10 @@ LARGE = {
     "padding": make(mask=PADDING, poison=slice(41, None)),
     "padding of whole tiles, causal": make(mask=np.arange(70) > 37, poison=slice(0, 38), causal=True),
     "rows that see nothing": make(mask=ROWS),
+    "offset, a chunk of a prompt": make(hq=4, hk=2, causal=True, offset=13),
+    "offset, rows that see nothing": make(causal=True, offset=-20),
+    "offset, keys that nothing sees": make(window=(40, 3), offset=85, poison=slice(0, 45)),
+    "offset before every key": make(causal=True, offset=-50),
     "everything": make(hq=4, hk=2, mask=ROWS, window=(40, 8), dropout=0.7, seed=3),
     "float16": make(kind="float16", causal=True),
     "bfloat16": make(kind="bfloat16", window=11),

@@ -2,6 +2,9 @@
 
 JAX compiles one function for every device it may run on, and only then knows which one it is: both versions are
 traced, and ``platform_dependent`` keeps the one that serves the device.
+
+The kernels are compiled for a band whose place is known: the default, M − N. A given offset is data in JAX, and the
+loops serve it.
 """
 
 import functools
@@ -24,7 +27,7 @@ def refusal(x: Inputs, sizes: Sizes) -> str | None:
     if x.mask is not None and x.mask.size > LARGEST_MASK:
         return f"mask has {x.mask.size} elements; the kernel takes 2**31 at most"
     if x.offset is not None:
-        return "offset is given; the kernel takes none"
+        return "offset is given; the kernel takes the default, M - N"
     return kernels.refusal(x, sizes)
 
 
