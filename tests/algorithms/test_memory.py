@@ -19,6 +19,7 @@ D = 64
 AT_ONCE = {name: method.at_once for name, method in attnlab.METHODS.items()}
 LENGTHS = {name: {"matrix": 512, "key": 256}.get(unit, 1024) for name, unit in AT_ONCE.items()}
 FACTOR = {name: {"matrix": 4, "chunk": 2.5}.get(unit, 3) for name, unit in AT_ONCE.items()}
+PLACED = [("tiled", "forward"), ("tiled", "gradient"), ("chunked", "forward")]
 HIDING = dict(causal=True, window=[900, 2], dropout=0.25, seed=3)
 
 
@@ -38,7 +39,8 @@ def promised(algorithm, n, m, d=D, dv=D):
 def task(algorithm, library, query, key, value=None, dtype="float32", **rest):
     """A measurement: the arguments of peak_bytes."""
     arrays = {"query": [query, dtype], "key": [key, dtype], "value": [value or key, dtype]}
-    arrays |= {name: [rest.pop(name), kind] for name, kind in (("mask", "bool"), ("bias", "float32")) if name in rest}
+    kinds = {"mask": "bool", "bias": "float32", "offset": "int32"}
+    arrays |= {name: [rest.pop(name), kind] for name, kind in kinds.items() if name in rest}
     options = rest.pop("options", {}) | ({} if rest.get("gradient") else {"return_lse": True})
     return {"method": algorithm, "library": library, "arrays": arrays, "options": options} | rest
 
@@ -72,6 +74,13 @@ def tasks(library):
         for hk in (1, 2):
             todo["tiled", "forward", k, hk] = task("tiled", library, [1, 2, k, D], [1, hk, k, D])
     todo["tiled", "half gradient"] = task("tiled", library, [1, 1024, D], [1, 1024, D], dtype="float16", gradient=True)
+    for algorithm, name in PLACED:
+        call = functools.partial(task, algorithm, library, gradient=name == "gradient")
+        todo[algorithm, name, "causal"] = call([1, 1024, D], [1, 1024, D], options={"causal": True})
+        for k in (1024, 2048):  # in JAX the offset is traced
+            options = {"causal": True} | ({} if library == "jax" else {"offset": k // 2})
+            traced = {"offset": []} if library == "jax" else {}
+            todo[algorithm, name, "offset", k] = call([1, k, D], [1, k, D], options=options, **traced)
     if library == "jax":
         for name in ("forward", "gradient"):
             todo["tiled", "2²⁰", name] = task("tiled", "jax", *[[1, 2**20, D]] * 2, gradient=name == "gradient")
@@ -122,6 +131,19 @@ def test_tiled_forward_does_not_depend_on_n_and_m(library):
     for heads in ((), (1,), (2,)):
         small, large = (measured(library)["tiled", "forward", k, *heads] for k in (1024, 2048))
         assert abs(large - small) <= (4000 if library == "numpy" else 0)  # tracemalloc counts Python's objects too
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize(("algorithm", "name"), PLACED)
+def test_an_offset_takes_no_memory(algorithm, name, library):
+    """In JAX, where it is data, the bounds of the loops take less than 100 bytes."""
+    peaks, more = measured(library), {"numpy": 12_000, "torch": 0, "jax": 100}[library]
+    assert peaks[algorithm, name, "offset", 1024] <= peaks[algorithm, name, "causal"] + more
+    grown = peaks[algorithm, name, "offset", 2048] - peaks[algorithm, name, "offset", 1024]
+    if algorithm == "tiled":
+        assert grown <= (0 if name == "forward" else 4 * 2 * 1024) + (12_000 if library == "numpy" else 0)
+    else:
+        assert grown <= 1.1 * peaks[algorithm, name, "offset", 1024]
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
