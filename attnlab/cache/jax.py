@@ -9,6 +9,7 @@ from functools import partial
 
 from attnlab.arrays.jax import Key, Lse, Out, Query, Value
 from attnlab.arrays.jax import accumulator
+from attnlab.arrays.jax_blocks import Block, at, in_order, write
 from attnlab.cache import KVCache, RollingCache
 from attnlab.cache.checks import check_room
 from attnlab.cache.slots import held
@@ -56,7 +57,7 @@ def _extend(cache: KVCache, x: Inputs, scale: float) -> tuple[Out, Lse, KVCache]
         return kept.at[..., at, :].set(new.astype(kept.dtype), mode="drop", unique_indices=True)
 
     keys, values = written(cache.keys, x.key), written(cache.values, x.value)
-    out, lse = attend(x.query, keys, values, cache.length, scale)
+    out, lse = attend_from(x.query, keys, values, cache.length, scale)
     fits = at < cache.capacity
     out, lse = jnp.where(fits[:, None], out, jnp.nan), jnp.where(fits, lse, jnp.nan)
     return out, lse, KVCache(keys, values, cache.length + at.size)
@@ -65,15 +66,15 @@ def _extend(cache: KVCache, x: Inputs, scale: float) -> tuple[Out, Lse, KVCache]
 @partial(jax.jit, static_argnames="scale")
 def roll(cache: RollingCache, x: Inputs, scale: float) -> tuple[Out, Lse, RollingCache]:
     """The step of a RollingCache, one token after the other."""
-    if x.key.shape[-2] == 1:
-        return roll_token(cache, *x[:3], scale)
+    out = jnp.zeros((*x.query.shape[:-1], x.value.shape[-1]), x.query.dtype)
+    lse, new = jnp.zeros(out.shape[:-1], accumulator(x.query)), [in_order(y) for y in x[:3]]
 
-    def token(cache: RollingCache, new: tuple[Array, ...]) -> tuple[RollingCache, Result]:
-        out, lse, cache = roll_token(cache, *(y[..., None, :] for y in new), scale)
-        return cache, (out[..., 0, :], lse[..., 0])
+    def token(i: Array, results: tuple[Out, Lse, RollingCache]) -> tuple[Out, Lse, RollingCache]:
+        (out, lse, cache), one = results, Block(i, 1)
+        o, l, cache = roll_token(cache, *(at(y, one, -2) for y in new), scale)
+        return write(out, o, one, -2), write(lse, l, one, -1), cache
 
-    cache, (out, lse) = lax.scan(token, cache, tuple(jnp.moveaxis(y, -2, 0) for y in x[:3]))
-    return jnp.moveaxis(out, 0, -2), jnp.moveaxis(lse, 0, -1), cache
+    return lax.fori_loop(0, x.key.shape[-2], token, (out, lse, cache))
 
 
 def roll_token(
@@ -87,19 +88,19 @@ def roll_token(
         lax.dynamic_update_slice_in_dim(kept, new.astype(kept.dtype), slot, -2)
         for kept, new in ((cache.keys, key), (cache.values, value))
     )
-    dtype, at, wide = query.dtype, jnp.minimum(t, last), query.astype(accumulator(query))
+    end, wide = jnp.minimum(t, last), query.astype(accumulator(query))
     if cache.sink_positions == "text":
         wide = wide if cache.rotary is None else rotary(wide, t, cache.rotary)
-        out, lse = attend(wide, keys, values, at, scale)
+        out, lse = attend_from(wide, keys, values, end, scale)
     else:  # the window by one rotation; by another the sinks that left it, in a tile of their own: a slice would copy
-        ring = attend(rotary(wide, t, cache.rotary), keys, values, at, scale, window)
+        ring = attend_from(rotary(wide, t, cache.rotary), keys, values, end, scale, window)
         left = jnp.minimum(t - window, sinks - 1)
-        rest = attend(rotary(wide, at, cache.rotary), keys, values, left, scale, tile=max(sinks, 1))
+        rest = attend_from(rotary(wide, end, cache.rotary), keys, values, left, scale, tile=min(max(sinks, 1), 2048))
         out, lse = merge(*ring, *rest, double=wide.dtype == jnp.float64)
-    return out.astype(dtype), lse, replace(cache, keys=keys, values=values, length=t + 1)
+    return out.astype(query.dtype), lse, replace(cache, keys=keys, values=values, length=t + 1)
 
 
-def attend(
+def attend_from(
     query: Query, keys: Key, values: Value, offset: Int32[Array, ""], scale: float, window: int | None = None,
     tile: int = 2048,
 ) -> Result:

@@ -16,6 +16,8 @@ def refusal(x: Inputs, sizes: Sizes) -> str | None:
         return "bias is given; the kernel takes none"
     if x.query.dtype.itemsize > 4:
         return "query has dtype float64; the kernel takes float16, bfloat16 and float32"
+    if not x.query.dtype == x.key.dtype == x.value.dtype:
+        return f"query has dtype {x.query.dtype}, key {x.key.dtype}; the kernel takes one for all three"
     for name, size in (("query", x.query.shape[-1]), ("value", x.value.shape[-1])):
         if not 1 <= size <= LARGEST_HEAD:
             return f"{name} has size {size}; the kernel takes 1 to {LARGEST_HEAD}"

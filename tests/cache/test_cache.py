@@ -10,6 +10,9 @@ import torch
 
 import attnlab
 from attnlab.cache import KVCache, RollingCache
+from attnlab.call import Inputs
+from attnlab.kernels import refusal
+from attnlab.measure import extra_bytes
 from tests.support.libraries import EPS, LIBRARIES, back, dtype, dtype_of, precision, to
 
 N, WINDOW, SINKS, BASE = 14, 4, 2, 100.0
@@ -284,6 +287,25 @@ def test_what_cannot_be_taken(change, error, message):
         with pytest.raises(error, match=message):
             cache.attend(**dict(zip(("query", "key", "value"), ARRAYS)) | change)
         assert cache.length == 0
+
+
+def test_kernels_leave_storage_in_another_dtype_to_the_loops():
+    cache = KVCache.empty(*ARRAYS[1:], capacity=9, dtype="float16")
+    assert "one for all three" in refusal(Inputs(ARRAYS[0], cache.keys, cache.values), (None, None))
+    assert refusal(Inputs(*ARRAYS), (None, None)) is None
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_memory_depends_neither_on_the_chunk_nor_on_the_window(library):
+    def extra(window, count):
+        arrays = [to(library, np.zeros((1, count, 16), np.float32)) for _ in range(3)]
+        cache = RollingCache.empty(*arrays[1:], window=window, sinks=4)
+        for _ in range(2):  # the second time there are older tokens
+            found = extra_bytes(lambda *x: cache.attend(*x, return_lse=True)[0], *arrays)
+        return found
+
+    small, chunk, window = extra(1200, 1024), extra(1200, 2048), extra(1800, 1024)
+    assert max(chunk, window) <= small + 20_000  # Python's objects, and the list of slots
 
 
 def test_both_steps_have_one_signature():

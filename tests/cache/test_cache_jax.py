@@ -90,9 +90,9 @@ CACHES = {
 }
 
 
-def memory(kind, slots):
-    """Temporary bytes of a donated step of one token, and the bytes of the result that lie in the donated cache."""
-    key = jnp.zeros((HEADS, 1, SIZE))
+def memory(kind, slots, count=1):
+    """Temporary bytes of a donated step of ``count`` tokens, and the bytes of its result that lie in the old cache."""
+    key = jnp.zeros((HEADS, count, SIZE))
     step = jax.jit(lambda cache, x: cache.attend(x, x, x), donate_argnums=0)
     cache = jax.eval_shape(lambda x: CACHES[kind](x, slots), key)
     analysis = step.lower(cache, key).compile().memory_analysis()
@@ -104,3 +104,8 @@ def test_a_step_writes_in_place_and_reads_tile_by_tile(kind):
     small, large = (memory(kind, slots) for slots in (4096, 16384))
     assert small[0] == large[0] <= 2.5 * 4 * HEADS * 2048 * SIZE  # a tile of keys and one of values, and little more
     assert large[1] >= 16384 * HEADS * 2 * SIZE * 4
+
+
+def test_a_chunk_takes_no_more_memory_than_a_token_and_its_places():
+    one, more, most = (memory("cache positions", 4096, count)[0] for count in (1, 64, 1024))
+    assert more == most <= one + 8192

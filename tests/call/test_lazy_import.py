@@ -18,6 +18,9 @@ for name in attnlab.METHODS:
 assert attnlab.safe_softmax(x).shape == (3, 3)
 assert attnlab.merge(out, lse, out, lse)[0].shape == (3, 3)
 assert attnlab.dropout_mask(1, (3, 3), 0.5).shape == (3, 3)
+from attnlab.cache import KVCache, RollingCache
+for cache in (KVCache.empty(x, x, capacity=3), RollingCache.empty(x, x, window=2, sinks=1)):
+    assert cache.attend(x, x, x)[0].shape == (3, 3)
 """
 
 
@@ -58,7 +61,7 @@ def test_numpy_alone_is_enough(blocked):
 
 
 @pytest.mark.parametrize("library", ["jax", "torch"])
-@pytest.mark.parametrize("module", [*attnlab.METHODS, "softmax", "dropout", "scores"])
+@pytest.mark.parametrize("module", [*attnlab.METHODS, "softmax", "dropout", "scores", "cache"])
 def test_a_missing_library_names_its_extra(library, module):
     code = (
         f"try:\n    import attnlab.{module}.{library}\n"
