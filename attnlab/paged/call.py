@@ -64,7 +64,7 @@ def paged_attention(
     rows, _ = tile_sizes((hk, hq // hk), None, None)
     options = Options(scale, window_sides(window)[0], rows, max(TILE // size, 1))
     module = backend("query", query, "attnlab.paged")
-    _check_values(module.values(block_table), module.values(lengths), key_pages.shape[0], size)
+    _check_values(module.numbers(block_table), module.numbers(lengths), key_pages.shape[0], size)
     x = Inputs(query.reshape((b, hk, hq // hk, n, d)), key_pages, value_pages, block_table, lengths)
     out, lse = module.paged_attention(options, x)
     out, lse = out.reshape((b, hq, n, dv)), lse.reshape((b, hq, n))

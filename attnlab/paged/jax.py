@@ -24,7 +24,7 @@ Table = Int32[Array, " T"]
 jax.tree_util.register_dataclass(PagedCache, data_fields=["key_pages", "value_pages"], meta_fields=["manager"])
 
 
-def values(x: Array | np.ndarray) -> np.ndarray | None:
+def numbers(x: Array | np.ndarray) -> np.ndarray | None:
     """The numbers of an array, None where they are not known yet."""
     return None if isinstance(x, Tracer) else np.asarray(x)
 

@@ -11,9 +11,10 @@ import numpy as np
 from numpy import ndarray as Array
 
 Pages = Float[Array, "P Hk S X"]
+Runs = Float[Array, "R S X"]
 
 
-def values(x: Array) -> np.ndarray:
+def numbers(x: Array) -> np.ndarray:
     """The numbers of an array."""
     return x
 
@@ -21,45 +22,51 @@ def values(x: Array) -> np.ndarray:
 @quiet
 def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
     """One sequence after the other; each tile of its queries reads the pages that it sees once."""
-    (*_, n, _), (size, dv) = x.query.shape, x.value_pages.shape[-2:]
+    (*_, hk, _, n, _), (size, dv) = x.query.shape, x.value_pages.shape[-2:]
     out = np.empty((*x.query.shape[:-1], dv), x.query.dtype)
     lse = np.empty(x.query.shape[:-1], accumulator(x.query))
+    keys, values = (pages.reshape((-1, *pages.shape[2:])) for pages in (x.key_pages, x.value_pages))
     for b, length in enumerate(x.lengths.tolist()):
         band, table = Band(n, length, options.left, 0), x.block_table[b, : -(-length // size)]
+        runs = hk * table.astype(np.int64) + np.arange(hk)[:, None]  # of pages of one head
         for rows in blocks(n, options.rows):
             q = options.scale * x.query[b, ..., rows, :].astype(lse.dtype, copy=False)
-            out[b, ..., rows, :], lse[b, ..., rows] = fold(q, x.key_pages, x.value_pages, table, band, rows, options)
+            out[b, ..., rows, :], lse[b, ..., rows] = fold(options, band, rows, q, keys, values, runs)
     return out, lse
 
 
 def fold(
-    q: Query, key_pages: Pages, value_pages: Pages, table: Array, band: Band, rows: slice, options: Options
+    options: Options, band: Band, rows: slice, q: Query, keys: Runs, values: Runs, runs: Array
 ) -> tuple[Out, Lse]:
     """out and lse of some queries of one sequence."""
-    size, dv = value_pages.shape[-2:]
+    size, dv = values.shape[1:]
     m, l = np.full(q.shape[:-1], -np.inf, q.dtype), np.zeros(q.shape[:-1], q.dtype)
     o = np.zeros((*q.shape[:-1], dv), q.dtype)
+    room = np.empty(len(runs) * options.pages * size * max(keys.shape[-1], dv), keys.dtype)
     for cols in band.key_blocks(rows, options.pages * size):
         visible = visibility(None, None, band, rows, cols)
-        k, v = (take(gather(pages, table, cols), visible) for pages in (key_pages, value_pages))
-        s = scores(q, k, None, visible)
+        s = scores(q, take(gather(keys, runs, cols, room), visible), None, visible)
         m_next = np.maximum(m, s.max(-1))
         shift = zero_if_empty(m_next)
         s -= shift[..., None]
         alpha, p = np.exp(m - shift), np.exp(s, out=s)
         l = alpha * l + np.einsum("...k->...", p)
         o *= alpha[..., None]
-        o += matmul(p, v)
+        o += matmul(p, take(gather(values, runs, cols, room), visible))
         m = m_next
     return o / one_if_empty(l)[..., None], m + np.log(one_if_empty(l))
 
 
-def gather(pages: Pages, table: Array, cols: slice) -> Float[Array, "Hk C X"]:
-    """The keys (or values) of a tile, which begins with a page: the one copy that pages cost."""
-    _, heads, size, _ = pages.shape
-    ids = table[cols.start // size : -(-cols.stop // size)]
-    tile = pages[ids, np.arange(heads)[:, None]]  # (Hk, pages, S, X), whole pages at a time
-    return tile.reshape((heads, -1, tile.shape[-1]))[:, : cols.stop - cols.start]
+def gather(pages: Runs, runs: Array, cols: slice, room: Array) -> Float[Array, "Hk C X"]:
+    """The keys (or values) of a tile, which begins with a page, copied to ``room``: the one copy that pages cost.
+
+    Keys and values take turns in one room, as memory that has not been touched before is slow.
+    """
+    _, size, width = pages.shape
+    runs = runs[:, cols.start // size : -(-cols.stop // size)]
+    tile = room[: runs.size * size * width].reshape((*runs.shape, size, width))
+    np.take(pages, runs, axis=0, out=tile, mode="clip")  # by default it would copy twice
+    return tile.reshape((len(runs), -1, width))[:, : cols.stop - cols.start]
 
 
 def zeros(shape: tuple[int, ...], like: Array) -> Pages:

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor as Array
 
 Pages = Float[Array, "P Hk S X"]
+Runs = Float[Array, "R S X"]
 
 
-def values(x: Array) -> np.ndarray:
+def numbers(x: Array) -> np.ndarray:
     """The numbers of an array."""
     return x if isinstance(x, np.ndarray) else x.numpy(force=True)
 
@@ -23,50 +24,52 @@ def values(x: Array) -> np.ndarray:
 @torch.no_grad()
 def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
     """One sequence after the other; each tile of its queries reads the pages that it sees once."""
-    (*_, n, _), (size, dv) = x.query.shape, x.value_pages.shape[-2:]
+    (*_, hk, _, n, _), (size, dv) = x.query.shape, x.value_pages.shape[-2:]
     out = x.query.new_empty((*x.query.shape[:-1], dv))
     lse = x.query.new_empty(x.query.shape[:-1], dtype=accumulator(x.query))
-    with torch.autocast(x.query.device.type, enabled=False):
+    keys, values = (pages.reshape((-1, *pages.shape[2:])) for pages in (x.key_pages, x.value_pages))
+    with torch.autocast(out.device.type, enabled=False):
         for b, length in enumerate(x.lengths.tolist()):
             band, table = Band(n, length, options.left, 0), x.block_table[b, : -(-length // size)]
+            runs = hk * table.long() + torch.arange(hk, device=out.device)[:, None]  # of pages of one head
             for rows in blocks(n, options.rows):
                 q = options.scale * x.query[b, ..., rows, :].to(lse.dtype)
-                found = fold(q, x.key_pages, x.value_pages, table, band, rows, options)
-                out[b, ..., rows, :], lse[b, ..., rows] = found
+                out[b, ..., rows, :], lse[b, ..., rows] = fold(options, band, rows, q, keys, values, runs)
     return out, lse
 
 
 def fold(
-    q: Query, key_pages: Pages, value_pages: Pages, table: Array, band: Band, rows: slice, options: Options
+    options: Options, band: Band, rows: slice, q: Query, keys: Runs, values: Runs, runs: Array
 ) -> tuple[Out, Lse]:
     """out and lse of some queries of one sequence."""
-    size, dv = value_pages.shape[-2:]
+    size, dv = values.shape[1:]
     m, l = q.new_full(q.shape[:-1], -torch.inf), q.new_zeros(q.shape[:-1])
     o = q.new_zeros((*q.shape[:-1], dv))
+    room = keys.new_empty(len(runs) * options.pages * size * max(keys.shape[-1], dv))
     for cols in band.key_blocks(rows, options.pages * size):
         visible = visibility(None, None, band, rows, cols, q.device)
-        k, v = (take(gather(pages, table, cols), visible) for pages in (key_pages, value_pages))
-        s = scores(q, k, None, visible)
+        s = scores(q, take(gather(keys, runs, cols, room), visible), None, visible)
         m_next = torch.maximum(m, s.amax(-1))
         shift = zero_if_empty(m_next)
         alpha, p = exp_(m.sub_(shift)), exp_(s.sub_(shift[..., None]))
         l.mul_(alpha).add_(p.sum(-1))
+        v = take(gather(values, runs, cols, room), visible)
         add_matmul(o.mul_(alpha[..., None]), p, v)
         m = m_next
-        del k, v, s, p  # before the next tile is made
+        del s, p, v  # before the next tile is made
     return o.div_(one_if_empty(l)[..., None]), m + torch.log(one_if_empty(l))
 
 
-def gather(pages: Pages, table: Array, cols: slice) -> Float[Array, "Hk C X"]:
-    """The keys (or values) of a tile, which begins with a page: the one copy that pages cost."""
-    _, heads, size, width = pages.shape
-    ids = table[cols.start // size : -(-cols.stop // size)].long()
-    if pages.is_contiguous():  # a page of a head is one run of memory
-        rows = ids * heads + torch.arange(heads, device=ids.device)[:, None]
-        tile = pages.view((-1, size, width)).index_select(0, rows.flatten())
-    else:
-        tile = pages.index_select(0, ids).transpose(0, 1)
-    return tile.reshape((heads, -1, width))[:, : cols.stop - cols.start]
+def gather(pages: Runs, runs: Array, cols: slice, room: Array) -> Float[Array, "Hk C X"]:
+    """The keys (or values) of a tile, which begins with a page, copied to ``room``: the one copy that pages cost.
+
+    Keys and values take turns in one room, as memory that has not been touched before is slow.
+    """
+    _, size, width = pages.shape
+    runs = runs[:, cols.start // size : -(-cols.stop // size)]
+    tile = room[: runs.numel() * size * width].view((-1, size, width))
+    torch.index_select(pages, 0, runs.reshape(-1), out=tile)
+    return tile.view((len(runs), -1, width))[:, : cols.stop - cols.start]
 
 
 def zeros(shape: tuple[int, ...], like: Array) -> Pages:
