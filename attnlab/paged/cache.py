@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 from attnlab.arguments import check_arrays, dtype_name, kind_of
 from attnlab.call import backend
@@ -32,7 +32,7 @@ class PagedCache:
     manager: BlockManager
 
     @classmethod
-    def empty(cls, key: Any, value: Any, blocks: int, block_size: int) -> Self:
+    def empty(cls, key: Any, value: Any, blocks: int, block_size: int) -> "PagedCache":
         """A cache with ``blocks`` pages of ``block_size`` tokens, for keys and values like these, which are not stored.
 
         ``key`` (..., Hk, C, D) and ``value`` (..., Hk, C, Dv) give library, dtype, device, heads and sizes. Raises
@@ -52,14 +52,14 @@ class PagedCache:
         """Bytes of the pages."""
         return self.key_pages.nbytes + self.value_pages.nbytes
 
-    def copy(self, copies: Sequence[tuple[int, int]]) -> Self:
+    def copy(self, copies: Sequence[tuple[int, int]]) -> "PagedCache":
         """Copy pages, by pairs (from, to), as an append asks: after all earlier writes and before its own."""
         if not len(copies):
             return self
         source, to = np.array(copies, np.int32).T
         return self._with(*(self._module.copy(pages, source, to) for pages in (self.key_pages, self.value_pages)))
 
-    def write(self, slots: Any, key: Any, value: Any) -> Self:
+    def write(self, slots: Any, key: Any, value: Any) -> "PagedCache":
         """Store the keys and values of new tokens at their slots.
 
         ``slots`` (C,) with ``key`` (Hk, C, D) and ``value`` (Hk, C, Dv), or (B, C) with (B, Hk, C, D) and
@@ -98,7 +98,7 @@ class PagedCache:
     def _module(self) -> Any:
         return backend("key_pages", self.key_pages, "attnlab.paged")
 
-    def _with(self, key_pages: Any, value_pages: Any) -> Self:
+    def _with(self, key_pages: Any, value_pages: Any) -> "PagedCache":
         return self if key_pages is self.key_pages else replace(self, key_pages=key_pages, value_pages=value_pages)
 
     def _written(self, slots: Any, name: str, x: Any, pages: Any) -> Any:

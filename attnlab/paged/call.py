@@ -55,6 +55,7 @@ def paged_attention(
     """
     kind = library_of("query", query)
     check_static(window=window, scale=scale, return_lse=return_lse)
+    return_lse = boolean("return_lse", return_lse)
     check_arrays(kind, query=query, key_pages=key_pages, value_pages=value_pages)
     for name, x in (("block_table", block_table), ("lengths", lengths)):
         _check_integers(name, x, query)
@@ -68,7 +69,7 @@ def paged_attention(
     x = Inputs(query.reshape((b, hk, hq // hk, n, d)), key_pages, value_pages, block_table, lengths)
     out, lse = module.paged_attention(options, x)
     out, lse = out.reshape((b, hq, n, dv)), lse.reshape((b, hq, n))
-    return (out, lse) if boolean("return_lse", return_lse) else out
+    return (out, lse) if return_lse else out
 
 
 def _check_integers(name: str, x: Any, query: Any) -> None:

@@ -4,10 +4,9 @@ import functools
 
 from attnlab.arrays.jax import Lse, Out, Query, accumulator, einsum
 from attnlab.arrays.jax_blocks import Block, at, block, visits, write as put
-from attnlab.geometry import Band
 from attnlab.paged.cache import PagedCache
 from attnlab.paged.call import Inputs, Options
-from attnlab.scores.jax import scores, take, visibility
+from attnlab.scores.jax import scores, take
 from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
 from attnlab.typing import Float, Int32
 
@@ -18,6 +17,8 @@ from jax import Array
 from jax.core import Tracer
 from jax.lax import dynamic_slice_in_dim, fori_loop
 
+KeyPages = Float[Array, "P Hk S D"]
+ValuePages = Float[Array, "P Hk S Dv"]
 Pages = Float[Array, "P Hk S X"]
 Table = Int32[Array, " T"]
 
@@ -44,12 +45,14 @@ def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
 
 
 def sequence(
-    options: Options, key_pages: Pages, value_pages: Pages, query: Query, table: Table, length: Int32[Array, ""]
+    options: Options, key_pages: KeyPages, value_pages: ValuePages, query: Query, table: Table, length: Int32[Array, ""]
 ) -> tuple[Out, Lse]:
     """out and lse of the queries of one sequence."""
     (*_, n, _), (size, dv), dtype = query.shape, value_pages.shape[-2:], accumulator(query)
-    length = jnp.minimum(length, len(table) * size)
-    band, tile = Band(n, length, options.left, 0), options.pages * size
+    capacity, tile = len(table) * size, options.pages * size
+    length = jnp.minimum(length, capacity)
+    high = length - n  # query i sees j ≤ i + high
+    low = None if options.left is None else high - options.left  # and j ≥ i + low
     out, lse = jnp.zeros((*query.shape[:-1], dv), query.dtype), jnp.zeros(query.shape[:-1], dtype)
 
     def query_block(b: Array, results: tuple[Out, Lse]) -> tuple[Out, Lse]:
@@ -62,7 +65,8 @@ def sequence(
             (m, l, o), cols = carry, Block(turn * tile, tile)
             ids = dynamic_slice_in_dim(table, turn * options.pages, options.pages)
             ids = jnp.where(cols.positions[::size] < length, ids, 0)  # others may be anything
-            visible = visibility(None, None, band, rows, cols)
+            i, j = rows.positions[:, None], cols.positions[None, None, None]
+            visible = (j <= i + high) if low is None else (j <= i + high) & (j >= i + low)
             k, v = (take(gather(pages, ids), visible) for pages in (key_pages, value_pages))
             s = scores(q, k, None, visible)
             m_next = jnp.maximum(m, s.max(-1))
@@ -71,7 +75,8 @@ def sequence(
             l = alpha * l + p.sum(-1)
             return m_next, l, alpha[..., None] * o + einsum("...hgqk,...hkd->...hgqd", p, v)
 
-        m, l, o = fori_loop(*visits(*band.keys(rows.range), tile, length), key_tile, (m, l, o))
+        turns = visits(0 if low is None else rows.start + low, rows.start + rows.size + high, tile, capacity)
+        m, l, o = fori_loop(*turns, key_tile, (m, l, o))
         o = o / one_if_empty(l)[..., None]
         return put(out, o, rows, -2), put(lse, m + jnp.log(one_if_empty(l)), rows, -1)
 

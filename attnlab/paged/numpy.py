@@ -11,6 +11,8 @@ import numpy as np
 from numpy import ndarray as Array
 
 Pages = Float[Array, "P Hk S X"]
+KeyRuns = Float[Array, "R S D"]
+ValueRuns = Float[Array, "R S Dv"]
 Runs = Float[Array, "R S X"]
 
 
@@ -36,7 +38,7 @@ def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
 
 
 def fold(
-    options: Options, band: Band, rows: slice, q: Query, keys: Runs, values: Runs, runs: Array
+    options: Options, band: Band, rows: slice, q: Query, keys: KeyRuns, values: ValueRuns, runs: Array
 ) -> tuple[Out, Lse]:
     """out and lse of some queries of one sequence."""
     size, dv = values.shape[1:]

@@ -1,7 +1,5 @@
 """Which block holds which tokens after which others: prefixes by chained content hash. Array-free."""
 
-from typing import Self
-
 
 class Prefix:
     """A full block of tokens and all that came before it; ``parent`` is the prefix without this block.
@@ -10,7 +8,7 @@ class Prefix:
     Equality compares tokens too: prefixes that happen to share a hash are not mistaken for one another.
     """
 
-    def __init__(self, parent: Self | None, tokens: tuple[int, ...]) -> None:
+    def __init__(self, parent: "Prefix | None", tokens: tuple[int, ...]) -> None:
         self.parent, self.tokens = parent, tokens
         self._hash = hash((hash(parent), tokens))
 

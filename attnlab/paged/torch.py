@@ -12,6 +12,8 @@ import torch
 from torch import Tensor as Array
 
 Pages = Float[Array, "P Hk S X"]
+KeyRuns = Float[Array, "R S D"]
+ValueRuns = Float[Array, "R S Dv"]
 Runs = Float[Array, "R S X"]
 
 
@@ -39,7 +41,7 @@ def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
 
 
 def fold(
-    options: Options, band: Band, rows: slice, q: Query, keys: Runs, values: Runs, runs: Array
+    options: Options, band: Band, rows: slice, q: Query, keys: KeyRuns, values: ValueRuns, runs: Array
 ) -> tuple[Out, Lse]:
     """out and lse of some queries of one sequence."""
     size, dv = values.shape[1:]
