@@ -4,7 +4,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from attnlab.arguments import check_arrays, dtype_name, kind_of
+from attnlab.arguments import check_device, check_float, check_kind, dtype_name, kind_of
 from attnlab.call import backend
 from attnlab.paged.call import paged_attention
 from attnlab.paged.manager import BlockManager
@@ -39,7 +39,8 @@ class PagedCache:
         TypeError or ValueError, naming the argument.
         """
         module = backend("key", key, "attnlab.paged")
-        check_arrays(kind_of(key), query=key, key=key, value=value)
+        check_float("key", key)
+        _check_like("value", value, "key has", key)
         for name, x in (("key", key), ("value", value)):
             if x.ndim < 3 or x.shape[-3] != key.shape[-3]:
                 raise ValueError(f"{name} has shape {tuple(x.shape)}; it must be (..., Hk, C, size), with Hk as in key")
@@ -68,7 +69,6 @@ class PagedCache:
         """
         slots = slots if kind_of(slots) else np.array(slots, np.int32)
         self._check_slots(slots)
-        check_arrays(kind_of(self.key_pages), query=self.key_pages, key=key, value=value)
         written = (("key", key, self.key_pages), ("value", value, self.value_pages))
         return self._with(*(self._written(slots, *each) for each in written))
 
@@ -79,7 +79,7 @@ class PagedCache:
         blocks is 0.
         """
         tables = [self.manager.table(name) for name in names]
-        width = 1 << max(map(len, tables), default=1).bit_length()
+        width = 1 << (max(1, *map(len, tables)) - 1).bit_length() if tables else 1
         block_table = np.zeros((len(tables), width), np.int32)
         for row, table in zip(block_table, tables):
             row[: len(table)] = table
@@ -102,6 +102,7 @@ class PagedCache:
         return self if key_pages is self.key_pages else replace(self, key_pages=key_pages, value_pages=value_pages)
 
     def _written(self, slots: Any, name: str, x: Any, pages: Any) -> Any:
+        _check_like(name, x, "the pages have", pages)
         *batch, count = slots.shape
         _, heads, _, width = pages.shape
         if tuple(x.shape) != (*batch, heads, count, width):
@@ -117,3 +118,11 @@ class PagedCache:
             raise TypeError(f"slots is of dtype {dtype_name(slots)} with {slots.ndim} axes; it must be (C,) integers")
         if known is not None and known.size and not 0 <= known.min() <= known.max() < capacity:
             raise ValueError(f"slots reach from {known.min()} to {known.max()}; they must lie in 0 … {capacity - 1}")
+
+
+def _check_like(name: str, x: Any, whose: str, like: Any) -> None:
+    """An array of the library, dtype and device of another."""
+    check_kind(name, x, kind_of(like))
+    if dtype_name(x) != dtype_name(like):
+        raise TypeError(f"{name} has dtype {dtype_name(x)}, {whose} {dtype_name(like)}; they must be equal")
+    check_device(name, x, like)

@@ -17,7 +17,7 @@ ValueRuns = Float[Array, "R S Dv"]
 Runs = Float[Array, "R S X"]
 
 
-def numbers(x: Array) -> np.ndarray:
+def numbers(x: Array | np.ndarray) -> np.ndarray:
     """The numbers of an array."""
     return x if isinstance(x, np.ndarray) else x.numpy(force=True)
 
