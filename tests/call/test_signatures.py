@@ -111,7 +111,7 @@ def test_all_lists_what_there_is():
     assert all(hasattr(attnlab, name) for name in attnlab.__all__)
 
 
-TRITON = ["attnlab.tiled.triton", *(f"attnlab.kernels.triton.{part}" for part in ("forward", "backward", "tile"))]
+TRITON = ["attnlab.tiled.triton", *(f"attnlab.kernels.triton.{part}" for part in ("forward", "backward", "layout", "tile"))]
 
 
 def modules():

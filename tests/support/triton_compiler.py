@@ -22,7 +22,6 @@ import attnlab.tiled.triton as kernels
 HALF, FULL = torch.float16, torch.float32
 TILES = np.tri(4, dtype=bool)
 CALLS = {
-    "half, D = 64": (64, HALF, {}),
     "half, D = 64, causal": (64, HALF, dict(causal=True)),
     "half, D = 128, causal": (128, HALF, dict(causal=True)),
     "half, D = 256, causal": (256, HALF, dict(causal=True)),
@@ -30,7 +29,7 @@ CALLS = {
     "bfloat16, D = 40, GQA": (40, torch.bfloat16, dict(hk=1)),
     "float32, D = 64, causal": (64, FULL, dict(causal=True)),
     "every rule, D = 64": (64, HALF, dict(window=(50, 20), mask=torch.ones(256) > 0, dropout=0.7, seed=2**32 - 1)),
-    "block mask, D = 64": (64, HALF, dict(block_mask=TILES, block_q=64, block_k=64)),
+    "half, D = 64, block mask": (64, HALF, dict(block_mask=TILES, block_q=64, block_k=64)),
 }
 
 
@@ -64,50 +63,54 @@ def compiling(found):
 
 
 def figures(kernel, log):
-    """What a program needs, and what its loops do.
+    """What a program needs, and what its loops do: see ``of_loop``.
 
-    registers of a thread; bytes spilled and bytes of shared memory; kinds of matrix instructions; of each loop that
-    multiplies how many tiles it copies in the background (copies) and how many it waits for (loads), into how many
-    buffers, how many copies may be under way while it works (ahead), and how many tiles pass through shared memory
-    from one layout to another (conversions); bytes of the narrowest copy.
+    Registers of a thread; bytes spilled; bytes of shared memory; kinds of matrix instructions.
     """
-    ptx = kernel.asm["ptx"]
+    text = kernel.asm["ttgir"]
+    warps = dict(re.findall(r"(#mma\d*) = #ttg.nvidia_mma<.*?warpsPerCTA = (\[[\d, ]+\])", text))
+    counted = [of_loop(loop, warps) for loop in loops(text)]
     return {
         "registers": max(int(x) for x in re.findall(r"Used (\d+) registers", log)),
         "spilled": sum(int(x) for x in re.findall(r"(\d+) bytes spill", log)),
         "shared": kernel.metadata.shared,
-        "products": [kind for kind in ("mma.sync", "wgmma") if kind in ptx],
-        "loops": [loop for loop in map(of_loop, loops(kernel.asm["ttgir"])) if loop["products"]],
+        "products": [kind for kind in ("mma.sync", "wgmma") if kind in kernel.asm["ptx"]],
+        "loops": [loop for loop in counted if loop["products"]],
     }
 
 
 def loops(text):
-    """The text of each loop of a program in TTGIR, inner loops left out."""
-    depth, found = [], []
+    """The text of each loop of a program in TTGIR."""
+    open_loops, found = [], []
     for line in text.splitlines():
         if "scf.for" in line:
-            depth.append(0)
-            found.append([])
-            current = len(found) - 1
-        if depth:
-            found[current].append(line)
-            depth[-1] += line.count("{") - line.count("}")
-            if depth[-1] == 0:
-                depth.pop()
-                current -= 1
-    return ["\n".join(lines) for lines in found]
+            open_loops.append([0, []])
+        for loop in open_loops:
+            loop[0] += line.count("{") - line.count("}")
+            loop[1].append(line)
+        if open_loops and open_loops[-1][0] == 0:
+            found.append("\n".join(open_loops.pop()[1]))
+    return found
 
 
-def of_loop(text):
-    """Counts of one loop."""
-    waits = [int(x) for x in re.findall(r"ttg.async_wait .*num = (\d+)", text)]
+def of_loop(text, warps):
+    """One loop: its products; tiles that it copies in the background, and those that it waits for when it loads them.
+
+    ``ahead``: copies that may still be under way when it begins to work; ``width``: elements that the narrowest copy
+    of a tile moves at once; ``exchanges``: tiles that go from warp to warp through shared memory.
+    """
+    copies = re.findall(r"ttg.async_copy_global_to_local .*?\{contiguity = (\d+).*tensor<\d+x\d+x!tt.ptr", text)
+    layouts = r"ttg.convert_layout %\S+ : tensor<\d+x\d{2,}x\w+, (#\w+)> -> tensor<.*?(#mma\d*|#blocked\d*)"
+    waits = re.findall(r"ttg.async_wait .*num = (\d+)", text)
+    # a row stays with its warp where the warps stand below one another, before and after
+    stays = [warps.get(a, "").endswith(", 1]") and warps.get(a) == warps.get(b) for a, b in re.findall(layouts, text)]
     return {
         "products": len(re.findall(r"= (?:tt.dot|ttng.warp_group_dot) ", text)),
-        "copies": text.count("ttg.async_copy_global_to_local"),
+        "copies": len(copies),
         "loads": len(re.findall(r"= tt.load .*tensor<\d+x\d+x!tt.ptr", text)),
-        "ahead": min(waits, default=0),
-        "conversions": len(re.findall(r"ttg.convert_layout .*tensor<\d+x\d+x.* -> ", text))
-        + len(re.findall(r"ttg.local_alloc %", text)),
+        "ahead": min(map(int, waits), default=0),
+        "width": min(map(int, copies), default=0),
+        "exchanges": text.count("ttg.local_alloc %") + stays.count(False),
     }
 
 

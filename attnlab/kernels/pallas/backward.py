@@ -64,7 +64,7 @@ def backward(
     rules: Rules, sizes: Sizes, interpret: bool = False,
 ) -> tuple[Query, Key, Value]:
     """dq from a grid of programs by queries, dk and dv from another by keys."""
-    block_q, block_k = tile_sizes(query, value, mask, rules, sizes, rows=64)  # p, dp and ds are alive at once
+    block_q, block_k = tile_sizes(query, value, mask, rules, sizes, (64, 64))  # p, dp and ds are alive at once
     delta = (dout.astype(jnp.float32) * out.astype(jnp.float32)).sum(-1) - dlse
     arrays = query, key, value, dout, lse, delta, mask, seed
     dq = by_queries(*arrays, rules, block_q, block_k, interpret)

@@ -31,7 +31,7 @@ def forward(
 ) -> tuple[Out, Lse]:
     """Program (b, h) gets the b-th block of queries of head h, and all keys and values that the head reads."""
     (*heads, n, d), (m, dv), group = query.shape, value.shape[-2:], query.shape[-3]
-    block_q, block_k = tile_sizes(query, value, mask, rules, sizes, rows=128)
+    block_q, block_k = tile_sizes(query, value, mask, rules, sizes, (128, 64))
     grid = pl.cdiv(n, block_q), math.prod(heads)
     out, lse = launch(
         functools.partial(kernel, rules=rules, d=d, d_v=dv, block_k=block_k),

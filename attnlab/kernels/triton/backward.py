@@ -29,11 +29,14 @@ def backward(
 ) -> tuple[Array, Array, Array]:
     """dq, dk, dv: first the kernel that also writes D, then the one that reads it."""
     dq, dk, dv, delta = (torch.empty_like(x) for x in (query, key, value, lse))
-    static = constants(query, value, mask, rules, sizes, rows=64)
-    block_q, block_k, heads = static["BLOCK_Q"], static["BLOCK_K"], key.shape[:-2].numel()
+    heads, call, d, d_v = key.shape[:-2].numel(), (query, value, mask, rules, sizes), query.shape[-1], value.shape[-1]
     inputs = grouped(query), matrices(key), matrices(value), grouped(dout), vectors(lse), vectors(delta)
+    static = constants(*call, (128, 64 if max(d, d_v) <= 64 else 32), d, 2)
+    block_q, block_k = static["BLOCK_Q"], static["BLOCK_K"]
     rest = grouped(out), vectors(dlse), grouped(dq), kernel_rules(query, mask, seed, rules, block_q, block_k)
     launch(query_gradient, heads * triton.cdiv(rules.heads[-1] * rules.band.n, block_q), *inputs, *rest, **static)
+    static = constants(*call, (32, 128), d + d_v, 2)
+    block_q, block_k = static["BLOCK_Q"], static["BLOCK_K"]
     rest = matrices(dk), matrices(dv), kernel_rules(query, mask, seed, rules, block_q, block_k, by_keys=True)
     launch(key_gradient, heads * triton.cdiv(rules.band.m, block_k), *inputs, *rest, **static)
     return dq, dk, dv

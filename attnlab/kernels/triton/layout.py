@@ -148,16 +148,23 @@ def visits(
     return torch.from_numpy(lists).to(device)
 
 
-def constants(query: Query, value: Value, mask: Mask, rules: Rules, sizes: Sizes, rows: int) -> dict[str, int]:
-    """What a kernel is compiled for: the sizes of its tiles, its warps, its stages."""
-    block_q, block_k = tile_sizes(query, value, mask, rules, sizes, rows=rows, group=rules.heads[-1])
+def constants(
+    query: Query, value: Value, mask: Mask, rules: Rules, sizes: Sizes, most: tuple[int, int], width: int, scores: int
+) -> dict[str, int]:
+    """What a kernel is compiled for: its tiles, its warps, its stages.
+
+    It holds sums, ``width`` numbers for each row of the longer side, and so many tiles of ``scores`` or gradients.
+    """
+    block_q, block_k = tile_sizes(query, value, mask, rules, sizes, most, rules.heads[-1])
+    registers = max(block_q, block_k) * (width + scores * min(block_q, block_k))
+    roomy = query.dtype.itemsize == 2 and max(query.shape[-1], value.shape[-1]) <= 128
     return {
         "BLOCK_Q": block_q,
         "BLOCK_K": block_k,
         "D": padded(query.shape[-1]),
         "DV": padded(value.shape[-1]),
-        "num_warps": 4 if max(query.shape[-1], value.shape[-1]) <= 64 else 8,
-        "num_stages": 3,  # the next tile of keys arrives while this one is worked on
+        "num_warps": 4 if registers <= 160 * 128 else 8,  # 160 of the 255 registers of each of 4 · 32 threads
+        "num_stages": 3 if roomy else 2,  # the next tile arrives while this one is worked on, if there is room for it
     }
 
 
