@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 
 from attnlab.call import Inputs, Rules, Sizes, missing
-from attnlab.typing import Bool, Float, UInt32
+from attnlab.typing import Bool, Float, Int32, UInt32
 
 try:
     import jax
@@ -19,6 +19,7 @@ Value = Float[Array, "*batch Hk M Dv"]
 Mask = Bool[Array, "*#batch #Hk #G #N #M"] | None
 Bias = Float[Array, "*#batch #Hk #G #N #M"] | None
 Seed = UInt32[Array, ""] | None
+Offset = Int32[Array, ""] | None
 Out = Float[Array, "*batch Hk G N Dv"]
 Lse = Float[Array, "*batch Hk G N"]
 

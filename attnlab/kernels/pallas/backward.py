@@ -14,14 +14,14 @@ from collections.abc import Callable
 from typing import Any
 
 from attnlab.call import Inputs, Rules, Sizes
-from attnlab.arrays.jax import Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.arrays.jax import Key, Lse, Mask, Offset, Out, Query, Seed, Value
 from attnlab.arrays.jax_blocks import Block
 from attnlab.softmax.jax import zero_if_empty
 from attnlab.kernels.pallas.gpu import kernel_gradient
 from attnlab.kernels.sizes import tile_sizes
 from attnlab.kernels.pallas.tile import (
-    Ref, Tile, Visible, block_b, dot, drop, kept, launch, load, load_rows, schedule, scores, seen, store, visibility,
-    whole, with_mask, with_seed, with_table,
+    Ref, Tile, Visible, band_of, block_b, dot, drop, kept, launch, load, load_rows, schedule, scores, seen, store,
+    visibility, whole, with_mask, with_number, with_table,
 )  # fmt: skip
 
 import jax
@@ -53,27 +53,27 @@ def once(gradient: Callable) -> Callable:
     def refuse(*args: Any) -> None:
         raise NotImplementedError("the kernel is not twice differentiable; use safe_attention")
 
-    function = jax.custom_vjp(gradient, nondiff_argnums=(9, 10, 11))
+    function = jax.custom_vjp(gradient, nondiff_argnums=(10, 11, 12))
     function.defvjp(lambda *args: (gradient(*args), None), refuse)
     return function
 
 
 @once
 def backward(
-    query: Query, key: Key, value: Value, mask: Mask, seed: Seed, out: Out, lse: Lse, dout: Out, dlse: Lse,
-    rules: Rules, sizes: Sizes, interpret: bool = False,
+    query: Query, key: Key, value: Value, mask: Mask, seed: Seed, offset: Offset,
+    out: Out, lse: Lse, dout: Out, dlse: Lse, rules: Rules, sizes: Sizes, interpret: bool = False,
 ) -> tuple[Query, Key, Value]:
     """dq from a grid of programs by queries, dk and dv from another by keys."""
     block_q, block_k = tile_sizes(query, value, mask, rules, sizes, (64, 64))  # p, dp and ds are alive at once
     delta = (dout.astype(jnp.float32) * out.astype(jnp.float32)).sum(-1) - dlse
-    arrays = query, key, value, dout, lse, delta, mask, seed
+    arrays = query, key, value, dout, lse, delta, mask, seed, offset
     dq = by_queries(*arrays, rules, block_q, block_k, interpret)
     dk, dv = by_keys(*arrays, rules, block_q, block_k, interpret)
     return dq, dk, dv
 
 
 def by_queries(
-    query: Query, key: Key, value: Value, dout: Out, lse: Lse, delta: Lse, mask: Mask, seed: Seed,
+    query: Query, key: Key, value: Value, dout: Out, lse: Lse, delta: Lse, mask: Mask, seed: Seed, offset: Offset,
     rules: Rules, block_q: int, block_k: int, interpret: bool,
 ) -> Query:
     """dq: program (b, h) gets the b-th block of queries of head h, and all keys and values that the head reads."""
@@ -89,7 +89,8 @@ def by_queries(
             (lse.reshape(-1, n), block_b(block_q)),
             (delta.reshape(-1, n), block_b(block_q)),
             with_mask(mask, heads),
-            with_seed(seed),
+            with_number(seed),
+            with_number(offset),
             with_table(rules.band, block_q, block_k),
         ],
         outputs=[(ShapeDtypeStruct((math.prod(heads), n, d), query.dtype), block_b(block_q, d))],
@@ -99,7 +100,7 @@ def by_queries(
 
 
 def by_keys(
-    query: Query, key: Key, value: Value, dout: Out, lse: Lse, delta: Lse, mask: Mask, seed: Seed,
+    query: Query, key: Key, value: Value, dout: Out, lse: Lse, delta: Lse, mask: Mask, seed: Seed, offset: Offset,
     rules: Rules, block_q: int, block_k: int, interpret: bool,
 ) -> tuple[Key, Value]:
     """dk and dv: program (b, h) gets the b-th block of keys of key head h and all queries of the heads that read it."""
@@ -115,7 +116,8 @@ def by_keys(
             (lse.reshape(-1, group, n), whole((group, n))),
             (delta.reshape(-1, group, n), whole((group, n))),
             with_mask(mask, heads),
-            with_seed(seed),
+            with_number(seed),
+            with_number(offset),
             with_table(rules.band, block_k, block_q, by_keys=True),
         ],
         outputs=[
@@ -129,10 +131,10 @@ def by_keys(
 
 def query_kernel(
     q_ref: Ref, k_ref: Ref, v_ref: Ref, do_ref: Ref, lse_ref: Ref, delta_ref: Ref, mask_ref: Ref, seed_ref: Ref,
-    table_ref: Ref, dq_ref: Ref, *, rules: Rules, d: int, d_v: int, block_k: int,
+    offset_ref: Ref, table_ref: Ref, dq_ref: Ref, *, rules: Rules, d: int, d_v: int, block_k: int,
 ) -> None:
     """The forward kernel's loop over keys once more; dq stays on chip and is written once."""
-    b, h = pl.program_id(0), pl.program_id(1)
+    b, h, band = pl.program_id(0), pl.program_id(1), band_of(rules, offset_ref)
     block_q, width = dq_ref.shape
     rows = Block(b * block_q, block_q)
     inside = rows.positions < rules.band.n
@@ -141,24 +143,24 @@ def query_kernel(
 
     def key_block(turn: Array, dq: Array) -> Array:
         cols = Block(nth(turn) * block_k, block_k)
-        visible = visibility(mask_ref, rules.band, rows, cols)
+        visible = visibility(mask_ref, band, rows, cols)
         k = load(k_ref.at[pl.ds(cols.start, block_k)], d, seen(visible, 0))
         v = load(v_ref.at[pl.ds(cols.start, block_k)], d_v, seen(visible, 0))
         keep = kept(seed_ref, h, rules.dropout, rows, cols)
         _, ds = tile(q, k, v, do, lse, delta, visible, keep, rules)
         return dq + dot("qk,kd->qd", ds.astype(k.dtype), k)
 
-    first, last, nth = schedule(rules.band, table_ref, b, block_q, block_k)
+    first, last, nth = schedule(band, table_ref, b, block_q, block_k)
     dq = fori_loop(first, last, key_block, jnp.zeros((block_q, width), jnp.float32))
     store(dq_ref, d, rules.scale * dq, inside)
 
 
 def key_kernel(
     q_ref: Ref, k_ref: Ref, v_ref: Ref, do_ref: Ref, lse_ref: Ref, delta_ref: Ref, mask_ref: Ref, seed_ref: Ref,
-    table_ref: Ref, dk_ref: Ref, dv_ref: Ref, *, rules: Rules, d: int, d_v: int, block_q: int,
+    offset_ref: Ref, table_ref: Ref, dk_ref: Ref, dv_ref: Ref, *, rules: Rules, d: int, d_v: int, block_q: int,
 ) -> None:
     """For each head of the group, the tiles of queries that see the keys; dk and dv stay on chip, written once."""
-    b, h, group = pl.program_id(0), pl.program_id(1), q_ref.shape[0]
+    b, h, group, band = pl.program_id(0), pl.program_id(1), q_ref.shape[0], band_of(rules, offset_ref)
     block_k = dk_ref.shape[0]
     cols = Block(b * block_k, block_k)
     inside = cols.positions < rules.band.m
@@ -167,7 +169,7 @@ def key_kernel(
     def query_block(turn: Array, sums: tuple[Array, Array], g: Array) -> tuple[Array, Array]:
         (dk, dv), rows = sums, Block(nth(turn) * block_q, block_q)
         part = g, pl.ds(rows.start, block_q)
-        visible = visibility(mask_ref, rules.band, rows, cols, head=(g,))
+        visible = visibility(mask_ref, band, rows, cols, head=(g,))
         q, do = load(q_ref.at[part], d, seen(visible, 1)), load(do_ref.at[part], d_v, seen(visible, 1))
         lse, delta = (load_rows(x.at[part], rows, rules.band.n) for x in (lse_ref, delta_ref))
         keep = kept(seed_ref, h * group + g, rules.dropout, rows, cols)
@@ -175,7 +177,7 @@ def key_kernel(
         dv += dot("qk,qd->kd", p.astype(do.dtype), do)
         return dk + dot("qk,qd->kd", ds.astype(q.dtype), q), dv
 
-    first, last, nth = schedule(rules.band, table_ref, b, block_k, block_q, by_keys=True)
+    first, last, nth = schedule(band, table_ref, b, block_k, block_q, by_keys=True)
     zeros = jnp.zeros(dk_ref.shape, jnp.float32), jnp.zeros(dv_ref.shape, jnp.float32)
 
     def head(g: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -10,13 +10,13 @@ import functools
 import math
 
 from attnlab.call import Rules, Sizes
-from attnlab.arrays.jax import Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.arrays.jax import Key, Lse, Mask, Offset, Out, Query, Seed, Value
 from attnlab.arrays.jax_blocks import Block
 from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
 from attnlab.kernels.sizes import tile_sizes
 from attnlab.kernels.pallas.tile import (
-    Ref, block_b, dot, drop, kept, launch, load, schedule, scores, seen, store, visibility, whole, with_mask,
-    with_seed, with_table,
+    Ref, band_of, block_b, dot, drop, kept, launch, load, schedule, scores, seen, store, visibility, whole, with_mask,
+    with_number, with_table,
 )  # fmt: skip
 
 import jax.numpy as jnp
@@ -27,7 +27,8 @@ from jax.lax import fori_loop
 
 
 def forward(
-    query: Query, key: Key, value: Value, mask: Mask, seed: Seed, rules: Rules, sizes: Sizes, interpret: bool = False
+    query: Query, key: Key, value: Value, mask: Mask, seed: Seed, offset: Offset, rules: Rules, sizes: Sizes,
+    interpret: bool = False,
 ) -> tuple[Out, Lse]:
     """Program (b, h) gets the b-th block of queries of head h, and all keys and values that the head reads."""
     (*heads, n, d), (m, dv), group = query.shape, value.shape[-2:], query.shape[-3]
@@ -41,7 +42,8 @@ def forward(
             (key.reshape(-1, m, d), whole((m,), d, group=group)),
             (value.reshape(-1, m, dv), whole((m,), dv, group=group)),
             with_mask(mask, heads),
-            with_seed(seed),
+            with_number(seed),
+            with_number(offset),
             with_table(rules.band, block_q, block_k),
         ],
         outputs=[
@@ -54,11 +56,11 @@ def forward(
 
 
 def kernel(
-    q_ref: Ref, k_ref: Ref, v_ref: Ref, mask_ref: Ref, seed_ref: Ref, table_ref: Ref, out_ref: Ref, lse_ref: Ref,
-    *, rules: Rules, d: int, d_v: int, block_k: int,
+    q_ref: Ref, k_ref: Ref, v_ref: Ref, mask_ref: Ref, seed_ref: Ref, offset_ref: Ref, table_ref: Ref,
+    out_ref: Ref, lse_ref: Ref, *, rules: Rules, d: int, d_v: int, block_k: int,
 ) -> None:
     """What one program does: q, m, l and o stay on chip; tiles of k and v pass by; out and lse are written once."""
-    b, h = pl.program_id(0), pl.program_id(1)
+    b, h, band = pl.program_id(0), pl.program_id(1), band_of(rules, offset_ref)
     block_q, width = out_ref.shape
     rows = Block(b * block_q, block_q)
     inside = rows.positions < rules.band.n
@@ -68,7 +70,7 @@ def kernel(
 
     def key_block(turn: Array, carry: Triple) -> Triple:
         (m, l, o), cols = carry, Block(nth(turn) * block_k, block_k)
-        visible = visibility(mask_ref, rules.band, rows, cols)
+        visible = visibility(mask_ref, band, rows, cols)
         k = load(k_ref.at[pl.ds(cols.start, block_k)], d, seen(visible, 0))
         v = load(v_ref.at[pl.ds(cols.start, block_k)], d_v, seen(visible, 0))
         s = scores(q, k, visible, rules.scale)
@@ -79,7 +81,7 @@ def kernel(
         p = drop(p, kept(seed_ref, h, rules.dropout, rows, cols), rules.dropout)
         return m_next, l, alpha[:, None] * o + dot("qk,kd->qd", p.astype(v.dtype), v)
 
-    first, last, nth = schedule(rules.band, table_ref, b, block_q, block_k)
+    first, last, nth = schedule(band, table_ref, b, block_q, block_k)
     m, l, o = fori_loop(first, last, key_block, (m, l, o))
     o = jnp.where((l != 0)[:, None], o / one_if_empty(l)[:, None], 0)
     store(out_ref, d_v, o, inside)

@@ -26,8 +26,6 @@ def refusal(x: Inputs, sizes: Sizes) -> str | None:
     """Why the kernels do not serve a call: the argument, what came, and the rule; None if they do."""
     if x.mask is not None and x.mask.size > LARGEST_MASK:
         return f"mask has {x.mask.size} elements; the kernel takes 2**31 at most"
-    if x.offset is not None:
-        return "offset is given; the kernel takes the default, M - N"
     return kernels.refusal(x, sizes)
 
 
@@ -73,7 +71,7 @@ def kernel(rules: Rules, sizes: Sizes, x: Inputs, interpret: bool = False) -> tu
     """The forward kernel as a core."""
     from attnlab.kernels.pallas.forward import forward
 
-    return forward(x.query, x.key, x.value, x.mask, x.seed, rules, sizes, interpret)
+    return forward(x.query, x.key, x.value, x.mask, x.seed, x.offset, rules, sizes, interpret)
 
 
 def kernel_gradient(
@@ -83,5 +81,5 @@ def kernel_gradient(
     from attnlab.kernels.pallas.backward import backward
 
     x, out, lse, *_ = kept
-    arrays = x.query, x.key, x.value, x.mask, x.seed, out, lse, *grads
+    arrays = x.query, x.key, x.value, x.mask, x.seed, x.offset, out, lse, *grads
     return (Inputs(*backward(*arrays, rules, sizes, interpret)),)

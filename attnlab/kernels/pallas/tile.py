@@ -5,15 +5,17 @@ the arrays that belong to it, which lie in the GPU's memory. It loads the tiles 
 stays on chip until it is stored.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from attnlab.arrays.jax import Mask, Seed
+from attnlab.call import Rules
+from attnlab.arrays.jax import Mask, Offset, Seed
 from attnlab.dropout.jax import threefry
-from attnlab.arrays.jax_blocks import Block, Schedule, visits
+from attnlab.arrays.jax_blocks import Block, Schedule, placed, visits
 from attnlab.kernels.sizes import padded
-from attnlab.geometry import Band, blocks
+from attnlab.geometry import TRACED, Band, blocks
 from attnlab.typing import Bool, Float, Int32
 
 import jax.numpy as jnp
@@ -74,15 +76,17 @@ def with_mask(mask: Mask, heads: Sequence[int]) -> tuple[Mask, Spec]:
     return mask, pl.BlockSpec((*[None] * len(heads), *rest), index)
 
 
-def with_seed(seed: Seed) -> tuple[Array | None, Spec]:
-    """The seed of dropout, for every program."""
-    return (None, None) if seed is None else (seed.reshape(1), pl.BlockSpec((1,), lambda b, h: (0,)))
+def with_number(x: Seed | Offset) -> tuple[Array | None, Spec]:
+    """The seed of dropout, or an offset that is data, for every program."""
+    return (None, None) if x is None else (x.reshape(1), pl.BlockSpec((1,), lambda b, h: (0,)))
 
 
 def with_table(band: Band, size: int, other: int, by_keys: bool = False) -> tuple[Array | None, Spec]:
     """The block mask as a table: row b holds a count, then the blocks that block b meets. Program (b, h) gets row b."""
     if band.block_mask is None:
         return None, None
+    if band.offset == TRACED:  # what else the band hides is known too late for a table, and is masked
+        band = dataclasses.replace(band, left=None, right=None)
     meets, length = (band.query_blocks, band.m) if by_keys else (band.key_blocks, band.n)
     lists = [[found.start // other for found in meets(part, other)] for part in blocks(length, size)]
     width = 1 + max(map(len, lists))
@@ -96,6 +100,11 @@ def schedule(band: Band, table: Ref, b: Array, size: int, other: int, by_keys: b
         return 1, table[0] + 1, lambda turn: table[turn]
     reach, across = (band.queries, band.n) if by_keys else (band.keys, band.m)
     return *visits(*reach(Block(b * size, size).range), other, across), lambda turn: turn
+
+
+def band_of(rules: Rules, offset: Ref) -> Band:
+    """The band of a call; an offset that is data is read where it lies."""
+    return placed(rules.band, None if offset is None else offset[0])
 
 
 def load(ref: Ref, size: int, seen: Seen) -> Float[Array, "R P"]:

@@ -25,8 +25,6 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("this part of attnlab needs Triton: pip install triton", name="triton") from error
 
-LARGEST = 2**30  # of an offset: what lies beyond every array is all the same, and sums stay within 32 bits
-
 
 class Matrices(NamedTuple):
     """An array (*heads, rows, cols), or (*heads, G, N, cols) with G · N rows, as a kernel sees it.
@@ -114,10 +112,9 @@ def kernel_rules(
     if band.block_mask is not None:
         lists = visits(band, group, block_q, block_k, by_keys, query.device)
         listed = Table(lists, lists.shape[-1])
-    offset = min(max(band.offset, -LARGEST), LARGEST)
     scale = abs(rules.scale) * math.log2(math.e) or 1.0
     return KernelRules(
-        tl.constexpr(group), group * band.n, band.m, offset, band.left, band.right, mask, listed, dropout(seed, rules),
+        tl.constexpr(group), group * band.n, band.m, band.offset, band.left, band.right, mask, listed, dropout(seed, rules),
         scale, None if rules.scale > 0 else -1.0 if rules.scale < 0 else 0.0,
     )  # fmt: skip
 
