@@ -2,7 +2,7 @@
 
 ``triton/`` and ``pallas/`` have the same four files: forward and backward, the kernels; tile, what they are made of;
 gpu, which knows what calls they serve and puts them in the place of the loops for arrays on a GPU. To ask what is
-served imports neither Triton nor Pallas.
+served imports neither Triton nor Pallas. In Triton there is also layout: what a kernel gets in the place of arrays.
 """
 
 from attnlab.call import Inputs, Sizes

@@ -256,6 +256,13 @@ def arrays(*batch):
     return [jnp.asarray(random.normal(size=shape), "float32") for shape in shapes]
 
 
+def loss_at(offset, *x, function=pallas.tiled_attention, **options):
+    """As ``loss``, of queries from a position on."""
+    options = dict(causal=True, window=(9, None), offset=offset, return_lse=True) | options
+    out, lse = function(*x, **options)
+    return (out**2).sum() + jnp.where(jnp.isfinite(lse), lse, 0).sum()
+
+
 def loss(*x, **options):
     """A number that out and lse enter."""
     out, lse = pallas.tiled_attention(*x, **SIZES, return_lse=True, **options)
@@ -309,6 +316,17 @@ def test_one_program_serves_every_seed():
     f = jit(lambda seed: pallas.tiled_attention(*x, dropout=0.5, seed=seed))
     for seed in (0, 2**32 - 1):
         assert_same(f(jnp.uint32(seed)), plain.tiled_attention(*x, dropout=0.5, seed=seed))
+    assert f._cache_size() == 1
+
+
+@pytest.mark.parametrize("options", [{}, dict(block_mask=np.tri(2, dtype=bool), **SIZES)], ids=str)
+def test_one_program_serves_every_offset(options):
+    """An offset is data, in the loops' bounds and beside a block mask."""
+    x = arrays()
+    f = jit(jax.value_and_grad(lambda offset, *x: loss_at(offset, *x, **options), argnums=(1, 2, 3)))
+    for offset in (-3, 0, 2, 40):
+        assert_same(f(jnp.int32(offset), *x), jax.value_and_grad(
+            lambda *x: loss_at(offset, *x, function=plain.tiled_attention, **options), argnums=(0, 1, 2))(*x))  # noqa: B023
     assert f._cache_size() == 1
 
 

@@ -114,8 +114,8 @@ def kernel_rules(
         listed = Table(lists, lists.shape[-1])
     scale = abs(rules.scale) * math.log2(math.e) or 1.0
     return KernelRules(
-        tl.constexpr(group), group * band.n, band.m, band.offset, band.left, band.right, mask, listed, dropout(seed, rules),
-        scale, None if rules.scale > 0 else -1.0 if rules.scale < 0 else 0.0,
+        tl.constexpr(group), group * band.n, band.m, band.offset, band.left, band.right, mask, listed,
+        dropout(seed, rules), scale, None if rules.scale > 0 else -1.0 if rules.scale < 0 else 0.0,
     )  # fmt: skip
 
 
