@@ -39,8 +39,8 @@ def launch(
 ) -> Sequence[Array]:
     """Run a kernel for every (b, h) of the grid. Each array comes with the block of it that program (b, h) gets.
 
-    Parameters of Triton choose that compiler, where Pallas has several; from JAX 0.11 on it is deprecated. Eight warps, of 32 threads each, share a
-    program; while one tile is worked on, the next is on its way.
+    Parameters of Triton choose that compiler, where Pallas has several; JAX 0.11 calls it deprecated. Eight warps, of
+    32 threads each, share a program.
     """
     (arrays, in_specs), (out_shape, out_specs) = zip(*inputs), zip(*outputs)
     return pl.pallas_call(
