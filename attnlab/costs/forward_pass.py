@@ -21,6 +21,7 @@ def forward(
     flash            FlashAttention, keys outside (algorithms 1 and 2); with ``block_mask``, algorithm 5
     flash2           FlashAttention-2, queries outside
     tiled            the same in the blocks of attnlab.tiled_attention
+    paged            the same, causal, in pages of block_k keys, each read through a table, which is read too
 
     Block sizes None: FlashAttention's for an SRAM of ``sram`` elements; "tiled" needs none. Tiles that ``causal``,
     ``window`` or ``block_mask`` (T_r by T_c booleans, True = visible) hide cost nothing, but naive and safe, which
@@ -28,7 +29,7 @@ def forward(
     whether there is a mask (n, m) to be read, whether weights are dropped. Raises KeyError for an unknown method,
     ValueError where block sizes are missing.
     """
-    hidden = dict(causal=causal, window=window, offset=offset, block_mask=block_mask)
+    hidden = dict(causal=causal or method == "paged", window=window, offset=offset, block_mask=block_mask)
     if method in ("naive", "safe"):
         hidden, block_q, block_k = {}, max(n, 1), max(m, 1)
     elif method in ("lazy", "online"):
@@ -99,6 +100,12 @@ def _chunked(t: Tiling, d: int, dv: int) -> tuple:
     return 2 * t.area * (d + dv), t.area + t.rows + t.n, rest, reads | summaries, writes | summaries, fills
 
 
+def _paged(t: Tiling, d: int, dv: int) -> tuple:
+    """As flash2, and an entry of the table for every tile."""
+    products, exponentials, rest, reads, writes, fills = _flash2(t, d, dv)
+    return products, exponentials, rest, reads | {"table": t.tiles}, writes, fills
+
+
 def _one_pass(t: Tiling, d: int, dv: int) -> tuple[dict, dict, dict]:
     """Reads, writes and fills of queries outside, keys inside."""
     return {"Q": t.n * d, "K": t.cols * d, "V": t.cols * dv}, {"O": t.n * dv, "lse": t.n}, {}
@@ -106,6 +113,6 @@ def _one_pass(t: Tiling, d: int, dv: int) -> tuple[dict, dict, dict]:
 
 FORMS = {
     "naive": _naive, "safe": _safe, "lazy": _lazy, "online": _flash2, "chunked": _chunked, "flash": _flash,
-    "flash2": _flash2, "tiled": _flash2,
+    "flash2": _flash2, "tiled": _flash2, "paged": _paged,
 }  # fmt: skip
 """Of each algorithm: products, exponentials, rest; reads, writes and fills by array."""

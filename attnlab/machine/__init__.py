@@ -3,6 +3,7 @@
     CountingVector            counts every element read and written (notebooks 02 and 03)
     Machine, Ref, OutOfSRAM   HBM and SRAM: counts loads, stores, what is held, and the arithmetic (from notebook 08 on)
     standard, lazy, online, chunked, flash, flash2    _forward, and _backward where there is one
+    paged                     _forward, of a sequence whose keys lie in pages
 """
 
 from attnlab.machine.chunked import chunked_backward, chunked_forward
@@ -10,6 +11,7 @@ from attnlab.machine.flash import flash_backward, flash_forward
 from attnlab.machine.flash2 import flash2_backward, flash2_forward
 from attnlab.machine.one_key import lazy_forward, online_forward
 from attnlab.machine.machine import Machine, Ref
+from attnlab.machine.paged import paged_forward
 from attnlab.machine.report import report
 from attnlab.machine.sram import OutOfSRAM
 from attnlab.machine.standard import standard_backward, standard_forward
@@ -17,6 +19,6 @@ from attnlab.machine.vector import CountingVector
 
 __all__ = [
     "CountingVector", "Machine", "OutOfSRAM", "Ref", "chunked_backward", "chunked_forward", "flash2_backward",
-    "flash2_forward", "flash_backward", "flash_forward", "lazy_forward", "online_forward", "report",
-    "standard_backward", "standard_forward",
+    "flash2_forward", "flash_backward", "flash_forward", "lazy_forward", "online_forward",
+    "paged_forward", "report", "standard_backward", "standard_forward",
 ]  # fmt: skip

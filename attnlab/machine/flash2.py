@@ -12,6 +12,7 @@ The backward computes D = rowsum(dO ∘ O) once, and reads O no more. Tiles hidd
 ``block_mask`` are skipped, as in attnlab.machine.flash.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from attnlab.machine.machine import Machine, Ref
@@ -31,7 +32,14 @@ def flash2_forward(
 ) -> tuple[Ref, Ref]:
     """O (N, Dv) and lse (N,). A query that sees no key has O = 0 and lse = −∞."""
     rules, block_q, block_k = prepare_blocks(machine, q, k, block_q, block_k, block_mask, **options)
-    n, dv = q.shape[0], v.shape[1]
+    return online_fold(rules, q, v, block_q, block_k, lambda cols: (machine.load(k, cols), machine.load(v, cols)))
+
+
+def online_fold(
+    rules: Rules, q: Ref, v: Ref, block_q: int, block_k: int, read: Callable[[slice], tuple[OnChip, OnChip]]
+) -> tuple[Ref, Ref]:
+    """The forward, O and lse; ``read`` loads K_j and V_j of a block of keys, wherever they lie."""
+    machine, n, dv = rules.machine, q.shape[0], v.shape[-1]
     o, lse = machine.empty("O", (n, dv), q.dtype), machine.empty("lse", (n,), q.dtype)
     for rows in blocks(n, block_q):
         with machine.scope():
@@ -40,7 +48,7 @@ def flash2_forward(
             l_i, m_i = machine.keep("l", np.zeros(r, q.dtype)), machine.keep("m", np.full(r, -np.inf, q.dtype))
             for cols in rules.band.key_blocks(rows, block_k):
                 with machine.scope():
-                    k_j, v_j = machine.load(k, cols), machine.load(v, cols)
+                    k_j, v_j = read(cols)
                     _fold(rules, (q_i, o_i, l_i, m_i), k_j, v_j, rows, cols)
             o_i /= one_if_empty(l_i)[:, None]
             m_i += np.log(l_i)

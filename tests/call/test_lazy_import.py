@@ -21,6 +21,11 @@ assert attnlab.dropout_mask(1, (3, 3), 0.5).shape == (3, 3)
 from attnlab.cache import KVCache, RollingCache
 for cache in (KVCache.empty(x, x, capacity=3), RollingCache.empty(x, x, window=2, sinks=1)):
     assert cache.attend(x, x, x)[0].shape == (3, 3)
+from attnlab.paged import PagedCache
+cache = PagedCache.empty(x[None], x[None], blocks=2, block_size=2)
+cache.manager.add("a")
+cache = cache.write(cache.manager.append("a", 3).slots, x[None], x[None])
+assert cache.attend(x[None, None], ["a"]).shape == (1, 1, 3, 3)
 """
 
 
@@ -61,7 +66,7 @@ def test_numpy_alone_is_enough(blocked):
 
 
 @pytest.mark.parametrize("library", ["jax", "torch"])
-@pytest.mark.parametrize("module", [*attnlab.METHODS, "softmax", "dropout", "scores", "cache"])
+@pytest.mark.parametrize("module", [*attnlab.METHODS, "softmax", "dropout", "scores", "cache", "paged", "linear", "rotation"])
 def test_a_missing_library_names_its_extra(library, module):
     code = (
         f"try:\n    import attnlab.{module}.{library}\n"
