@@ -1,0 +1,77 @@
+"""A decoding step through pages (``--paged``): one query a sequence, against keys in a row and in blocks of S tokens.
+
+Beside paged attention stand tiled attention over contiguous keys, in the same library, and PyTorch's
+scaled_dot_product_attention. Blocks are taken in random order, as after many sequences have come and gone.
+"""
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from attnlab import tiled_attention
+from attnlab.bench.calls import inputs
+from attnlab.bench.contestants import ORDER, UNIT, Contestant, available
+from attnlab.bench.setting import Setting
+from attnlab.bench.timing import interleave, ready
+from attnlab.call import backend
+from attnlab.paged import paged_attention
+
+import numpy as np
+
+SETTINGS = [Setting(1, m, batch=batch) for m in (4096, 16384) for batch in (1, 8)]
+BLOCKS = (16, 64, 128)
+
+
+def print_ratios(rounds: int | None, seconds: float | int) -> None:
+    """Measure every library that is installed, and print a table for each number of keys and sequences."""
+    libraries, _ = available("cpu", ORDER)
+    for setting in SETTINGS:
+        taken, failed = interleave(steps(libraries, setting), rounds, seconds)
+        if failed:
+            raise RuntimeError(f"these calls failed: {failed}")
+        print(*format_ratios(setting, taken), "", sep="\n", flush=True)
+
+
+def steps(libraries: Sequence[str], setting: Setting) -> dict[str, Callable[[], object]]:
+    """PyTorch's own attention; in each library a step over keys in a row, and over pages of each size."""
+    found = {}
+    for library in libraries:
+        query, key, value, *_ = inputs(Contestant(library, "tiled"), setting)
+        if library == UNIT.library:
+            from torch.nn.functional import scaled_dot_product_attention
+
+            found[UNIT.name] = _bound(library, scaled_dot_product_attention, query, key, value)
+        found[f"{library} in a row"] = _bound(library, tiled_attention, query, key, value)
+        for size in BLOCKS:
+            found[f"{library} pages of {size}"] = _bound(library, paged_attention, query, *_paged(key, value, size))
+    return found
+
+
+def _paged(key: Any, value: Any, size: int) -> tuple[Any, ...]:
+    """The same memory taken for pages, a table that lists them in random order, and lengths."""
+    batch, heads, length, _ = key.shape
+    pages = [x.reshape((-1, heads, size, x.shape[-1])) for x in (key, value)]
+    table = np.random.default_rng(0).permutation(len(pages[0])).astype(np.int32).reshape((batch, -1))
+    integers = backend("key", key, "attnlab.paged").integers
+    return *pages, integers(table, key), integers(np.full(batch, length, np.int32), key)
+
+
+def _bound(library: str, function: Callable, *arrays: Any) -> Callable[[], object]:
+    """A call without arguments, compiled in JAX, which ends when the result is there."""
+    if library == "jax":
+        import jax
+
+        function = jax.jit(function)
+    return lambda: ready(function(*arrays))
+
+
+def format_ratios(setting: Setting, taken: Mapping[str, Sequence[float]]) -> Iterator[str]:
+    """Lines to print: medians in ms, and as ratios to PyTorch's function and to the same keys in a row."""
+    middle = {name: statistics.median(values) for name, values in taken.items()}
+    yield str(setting)
+    yield f"{'':<22}{'time':>12}{'÷ sdpa':>9}{'÷ in a row':>12}"
+    for name, seconds in middle.items():
+        row = middle.get(f"{name.partition(' ')[0]} in a row")
+        unit = f"{seconds / middle[UNIT.name]:>9.2f}" if UNIT.name in middle else f"{'':>9}"
+        beside = "" if name == UNIT.name or row is None else f"{seconds / row:>12.2f}"
+        yield f"{name:<22}{1e3 * seconds:>9.2f} ms{unit}{beside}"
