@@ -49,7 +49,8 @@ def paged_attention(
 
     Returns out (B, Hq, N, Dv) in query's dtype, or (out, lse) with lse (B, Hq, N) in float32 (float64 for float64
     input). A query that sees no key, as in a sequence of length 0, gives 0 and -inf. No gradient. Extra memory: one
-    tile of about 512 keys and of at most 512 queries, never the keys of a whole sequence.
+    tile of about 512 keys and of at most 512 queries, never the keys of a whole sequence; NumPy and PyTorch first copy
+    pages that are not contiguous.
     Raises TypeError (libraries, dtypes) or ValueError (shapes; a length beyond T · S, an entry that is no page),
     naming the argument. In JAX, where lengths are traced, the rows of a sequence that is too long are NaN.
     """
