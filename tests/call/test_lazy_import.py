@@ -9,6 +9,7 @@ import pytest
 import attnlab
 from tests.support import ROOT
 
+ROOMS = ["softmax", "dropout", "scores", "rotation", "cache", "paged", "linear"]
 CALL = """
 import numpy as np
 x = np.eye(3, dtype=np.float32)
@@ -18,6 +19,9 @@ for name in attnlab.METHODS:
 assert attnlab.safe_softmax(x).shape == (3, 3)
 assert attnlab.merge(out, lse, out, lse)[0].shape == (3, 3)
 assert attnlab.dropout_mask(1, (3, 3), 0.5).shape == (3, 3)
+assert attnlab.rotary(x[:, :2]).shape == (3, 2)
+from attnlab.linear import linear_attention
+assert linear_attention(x, x, x, causal=True).shape == (3, 3)
 from attnlab.cache import KVCache, RollingCache
 for cache in (KVCache.empty(x, x, capacity=3), RollingCache.empty(x, x, window=2, sinks=1)):
     assert cache.attend(x, x, x)[0].shape == (3, 3)
@@ -66,7 +70,7 @@ def test_numpy_alone_is_enough(blocked):
 
 
 @pytest.mark.parametrize("library", ["jax", "torch"])
-@pytest.mark.parametrize("module", [*attnlab.METHODS, "softmax", "dropout", "scores", "cache", "paged", "linear", "rotation"])
+@pytest.mark.parametrize("module", [*attnlab.METHODS, *ROOMS])
 def test_a_missing_library_names_its_extra(library, module):
     code = (
         f"try:\n    import attnlab.{module}.{library}\n"
