@@ -57,10 +57,7 @@ def check(case, function=pallas.tiled_attention, **sizes):
 
 # The calls that every algorithm must answer; most of them are one tile
 
-SERVED = {
-    name: case for name, case in CASES.items()
-    if "bias" not in case.stored and "float64" not in name and "offset" not in case.options
-}  # fmt: skip
+SERVED = {name: case for name, case in CASES.items() if "bias" not in case.stored and "float64" not in name}
 DIFFERENTIATED = [
     "2-D", "5-D", "2-D, one token", "blocks of any size", "GQA, a mask for each head", "MQA", "causal with N > M",
     "mask ()", "mask (7, 1)", "mask (2, 1, 1, 1)", "rows that see nothing", "NaN in padding, GQA, causal",
@@ -204,7 +201,6 @@ def test_block_mask(sizes, options):
 QUERY = jnp.zeros((1, 16, 8))
 REFUSED = {
     "bias is given; the kernel takes none": dict(bias=jnp.zeros(16)),
-    "offset is given; the kernel takes the default, M - N": dict(offset=0, causal=True),
     "query has size 257; the kernel takes 1 to 256": dict(query=jnp.zeros((1, 16, 257)), key=jnp.zeros((1, 16, 257))),
     "value has size 300; the kernel takes 1 to 256": dict(value=jnp.zeros((1, 16, 300))),
     "block_q is 24; the kernel takes multiples of 16": dict(block_q=24),
