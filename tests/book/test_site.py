@@ -14,7 +14,8 @@ import pytest
 from tests.support import ROOT
 
 LESSONS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
-PUBLIC = ("attnlab", "attnlab.bench", "attnlab.costs", "attnlab.machine", "attnlab.plots")
+ROOMS = ("bench", "cache", "costs", "linear", "machine", "paged", "plots")
+PUBLIC = ("attnlab", *(f"attnlab.{room}" for room in ROOMS))
 
 
 class Links(HTMLParser):
