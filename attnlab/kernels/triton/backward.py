@@ -9,6 +9,7 @@ same order, and p is computed twice: seven products for five.
 
 from attnlab.call import Rules, Sizes
 from attnlab.arrays.torch import Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.kernels.sizes import padded
 from attnlab.kernels.triton.layout import (
     constants, grouped, kernel_rules, matrices, vectors,
 )
@@ -29,7 +30,8 @@ def backward(
 ) -> tuple[Array, Array, Array]:
     """dq, dk, dv: first the kernel that also writes D, then the one that reads it."""
     dq, dk, dv, delta = (torch.empty_like(x) for x in (query, key, value, lse))
-    heads, call, d, d_v = key.shape[:-2].numel(), (query, value, mask, rules, sizes), query.shape[-1], value.shape[-1]
+    heads, call = key.shape[:-2].numel(), (query, value, mask, rules, sizes)
+    d, d_v = padded(query.shape[-1]), padded(value.shape[-1])  # what a row takes in registers
     inputs = grouped(query), matrices(key), matrices(value), grouped(dout), vectors(lse), vectors(delta)
     static = constants(*call, (128, 64 if max(d, d_v) <= 64 else 32), d, 2)
     block_q, block_k = static["BLOCK_Q"], static["BLOCK_K"]

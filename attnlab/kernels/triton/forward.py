@@ -10,6 +10,7 @@ folds a part of the keys into an (out, lse) of its own, and a second kernel join
 
 from attnlab.call import Rules, Sizes
 from attnlab.arrays.torch import Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.kernels.sizes import padded
 from attnlab.kernels.triton.layout import (
     constants, grouped, kernel_rules, matrices, parts, vectors,
 )
@@ -29,7 +30,7 @@ def forward(
     """One program for each tile of queries of each key head, or for each part of its keys; none waits for another."""
     out = query.new_empty((*query.shape[:-1], value.shape[-1]))
     lse = query.new_empty(query.shape[:-1], dtype=torch.float32)
-    static = constants(query, value, mask, rules, sizes, (128, 64), value.shape[-1], 1)
+    static = constants(query, value, mask, rules, sizes, (128, 64), padded(value.shape[-1]), 1)
     block_q, block_k = static["BLOCK_Q"], static["BLOCK_K"]
     programs = key.shape[:-2].numel() * triton.cdiv(rules.heads[-1] * rules.band.n, block_q)
     split = parts(programs, rules.band.m, block_k, query.device)

@@ -150,7 +150,7 @@ def constants(
 ) -> dict[str, int]:
     """What a kernel is compiled for: its tiles, its warps, its stages.
 
-    It holds sums, ``width`` numbers for each row of the longer side, and so many tiles of ``scores`` or gradients.
+    It holds sums, ``width`` numbers for each row of the longer side, and so many tiles of ``scores``.
     """
     block_q, block_k = tile_sizes(query, value, mask, rules, sizes, most, rules.heads[-1])
     registers = max(block_q, block_k) * (width + scores * min(block_q, block_k))
