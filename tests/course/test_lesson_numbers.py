@@ -41,7 +41,7 @@ LISTED = {  # lesson: numbers of its prose that no cell of it has, and why
     "05": {"1.5": LIMIT + "attention_in_chunks", "110": "6 in binary",
            "59": "printed in the text of Rabe & Staats"},
     "06": {"2.2": LIMIT + "chunked_loss"},
-    "12": {"700": "the size of a download", "120": "tests/support/triton_compiler.py compiles the kernels"},
+    "12": {"700": "the size of a download"},
     "re": {"2^{15}": "a length of Rabe & Staats", "100,000": "steps of Rabe & Staats"},
 }
 
