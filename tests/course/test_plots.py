@@ -8,6 +8,7 @@ import pytest
 from attnlab import METHODS, costs, plots
 from attnlab.course.lesson01 import figures
 from attnlab.hardware import MULTIPROCESSORS
+from attnlab.measure import binary
 from attnlab.plots import ladder_costs
 from tests.support import ROOT
 
@@ -52,7 +53,7 @@ def test_memory_draws_points_and_lines():
 
 def test_binary_units():
     sizes = [1, 1024, 3 * 2**20, 2**31, 2**50]
-    assert [plots.binary(n) for n in sizes] == ["1 B", "1 KiB", "3 MiB", "2 GiB", "1024 TiB"]
+    assert [binary(n) for n in sizes] == ["1 B", "1 KiB", "3 MiB", "2 GiB", "1024 TiB"]
 
 
 def test_cliffs_shows_what_is_lost():
