@@ -55,7 +55,7 @@ def highest(s: Float[Array, "*rows n"]) -> Float[Array, "*rows"]:
 
 
 def empty_state(x: Inputs) -> Triple:
-    """The identity of ⊕ for every query, as sums over no key: autograd and vmap see what they depend on."""
+    """(−∞, 0, 0) for every query. Made from empty slices of the inputs, so that autograd and vmap know their shape."""
     dtype = accumulator(x.query)
     p = matmul(x.query[..., :0], x.key[..., :0, :0].mT).to(dtype)
     p = p if x.bias is None else p + x.bias[..., :0].to(dtype)

@@ -100,7 +100,7 @@ def add_tile(
 
 
 def sum_rows(x: Rows, weights: Tile) -> Array:
-    """What each key receives from all queries that read it, xᵀ · weights: transposed, as a CPU multiplies faster so."""
+    """What each key receives from all queries that read it, xᵀ · weights: this order is faster on a CPU."""
     return einsum("...hdgq,...hgqk->...hdk", jnp.moveaxis(x, -1, -3), weights)
 
 
