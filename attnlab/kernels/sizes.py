@@ -10,13 +10,13 @@ def tile_sizes(
 ) -> tuple[int, int]:
     """Queries and keys of a tile: ``most`` where registers and 96 KiB of shared memory hold them.
 
-    Heads beyond 128 and float32 halve both; a mask and dropout, which need registers of their own, halve the longer. A
-    tile is no longer than its array needs, with the ``group`` query heads of a key as rows, and divides the block that
-    the caller gave.
+    Heads beyond 128 halve both, float32 takes a quarter of them; a mask and dropout, which need registers of their
+    own, halve the longer. A tile is no longer than its array needs, with the ``group`` query heads of a key as rows,
+    and divides the block that the caller gave.
     """
     (block_q, block_k), (most_q, most_k) = sizes, most
     wide = max(query.shape[-1], value.shape[-1]) > 128
-    shrink = (2 if wide else 1) * (2 if query.dtype.itemsize == 4 else 1)
+    shrink = (2 if wide else 1) * (4 if query.dtype.itemsize == 4 else 1)
     longest = max(most) if mask is None and rules.dropout == 0 else max(most) // 2
     most_q, most_k = min(most_q, longest) // shrink, min(most_k, longest) // shrink
     return tile_size(most_q, group * rules.band.n, block_q), tile_size(most_k, rules.band.m, block_k)

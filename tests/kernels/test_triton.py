@@ -236,8 +236,7 @@ def test_how_many_parts(monkeypatch):
 # Which tiles a program visits, and which of them without a mask
 
 
-@triton.jit
-def list_visits(found, rules, width, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, BY_KEYS: tl.constexpr):
+def write_visits(found, rules, width, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, BY_KEYS: tl.constexpr):
     """Row b of ``found``: 2 for a tile that program b visits in full, 1 for a partial one."""
     b = tl.program_id(0)
     if BY_KEYS:
@@ -251,12 +250,16 @@ def list_visits(found, rules, width, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexp
         tl.store(found + b * width + visited(rules, turns, b, turn, True), 1)
 
 
-def kinds(see, block_q, block_k):
+with interpreter():
+    list_visits = triton.jit(write_visits)
+
+
+def kinds(see, block_q, block_k, whole):
     """Of each tile of a matrix that says which row sees which key: 2 if all of it is visible, 1 if a part is."""
     found = np.zeros([-(-length // size) for length, size in zip(see.shape, (block_q, block_k))], int)
     for b, c in np.ndindex(found.shape):
         part = see[b * block_q : (b + 1) * block_q, c * block_k : (c + 1) * block_k]
-        found[b, c] = int(part.any()) + (part.all() and part.shape[1] == block_k)
+        found[b, c] = int(part.any()) + (part.all() and (part.shape[1] == block_k or not whole))
     return found
 
 
@@ -269,12 +272,13 @@ def test_visits(group, by_keys):
         n, m = map(int, random.integers(1, 90, 2))
         left, right = (None if random.random() < 0.3 else int(random.integers(-5, 60)) for _ in range(2))
         shown = random.random((-(-n // 16), -(-m // 32))) < 0.7
-        band = Band(n, m, left, right, BlockMask(16, 32, tuple(map(tuple, shown.tolist()))) if turn % 2 else None)
+        tiles = BlockMask(16, 32, tuple(map(tuple, shown.tolist()))) if turn % 2 else None
+        band = Band(n, m, left, right, block_mask=tiles)
         i, j = np.arange(n)[:, None] + band.offset, np.arange(m)
         see = (left is None or j >= i - left) & (right is None or j <= i + right) & np.ones((n, m), bool)
         if band.block_mask:
             see &= shown.repeat(16, 0).repeat(32, 1)[:n, :m]
-        wanted = kinds(see.repeat(group, 0), 16, 16)
+        wanted = kinds(see.repeat(group, 0), 16, 16, whole=not by_keys)  # nothing is stored for keys beyond the last
         if by_keys and group * n % 16:  # a tile that reaches beyond the last query
             wanted[-1] = np.minimum(wanted[-1], 1)
         wanted = wanted.T if by_keys else wanted
@@ -402,7 +406,7 @@ def test_the_plain_version_takes_what_the_kernel_does_not(monkeypatch):
     core, gradient = (put(lambda *call: ("plain", len(call))) for put in (kernel_on_gpu, gradient_on_gpu))
     monkeypatch.setattr(gpu, "kernel", lambda *call: ("kernel", len(call)))
     monkeypatch.setattr(gpu, "kernel_gradient", lambda *call: ("kernel", len(call)))
-    static, x = (Rules(1.0, Band(9, 9), 0.0, (1, 2)), (None, 16)), Inputs(named(64), None, named(64))
+    static, x = (Rules(1.0, Band(9, 9), 0.0, (1, 2)), (None, 16)), Inputs(named(64), named(64), named(64))
     for function, rest in ((core, ()), (gradient, (X, X, X, X, False))):
         assert function(*static, x, *rest) == ("kernel", 3 + len(rest))
         assert function(*static, x._replace(query=named(64, gpu=False)), *rest) == ("plain", 3 + len(rest))

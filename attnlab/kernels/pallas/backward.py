@@ -35,7 +35,7 @@ def custom_gradient(core: Callable) -> Callable:
     """Decorator of the kernel's core: the kernels below stand for its derivative."""
 
     def keep(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[tuple[Out, Lse], tuple]:
-        out, lse = core(rules, sizes, x)
+        out, lse = function(rules, sizes, x)  # which, differentiated once more, comes here again
         return (out, lse), (x, out, lse)
 
     def pull(rules: Rules, sizes: Sizes, kept: tuple, grads: tuple[Out, Lse]) -> tuple[Inputs]:
