@@ -49,12 +49,15 @@ with interpreter():  # torch.compiler, which both of them use, imports Triton
     import triton
     import triton.language as tl
 
-    from attnlab.kernels.triton import forward, layout
+    from attnlab.kernels.triton import backward, forward, layout
     from attnlab.kernels.triton.tile import seeing, seen_by, visited, visits
     from attnlab.tiled import torch as plain
     from attnlab.tiled import triton as kernels
 
 assert bool(kernels.INTERPRETED) is not GPU, "Triton was imported before TRITON_INTERPRET could be set"
+for module in (forward, backward):  # a test of another file may import what is not imported here, without the variable
+    compiled = [name for name, x in vars(module).items() if isinstance(x, triton.JITFunction)]
+    assert bool(compiled) is GPU, compiled
 
 
 @pytest.fixture(autouse=True)
