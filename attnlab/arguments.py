@@ -150,7 +150,7 @@ def boolean(name: str, x: Any) -> bool:
 def check_static(**options: Any) -> None:
     """Options are Python values: an array (under ``jax.jit``, a traced one) is refused by name."""
     for name, x in options.items():
-        if any(kind_of(part) for part in (x if isinstance(x, tuple | list) else [x])):
+        if kind_of(x) or (isinstance(x, tuple | list) and any(map(kind_of, x))):
             raise TypeError(
                 f"{name} is an array; options are Python values. Under jax.jit, list {name!r} in static_argnames"
             )

@@ -65,12 +65,12 @@ def empty_state(x: Inputs) -> Triple:
 
 def zero_if_empty(m: Array) -> Array:
     """The maximum to subtract: m, or 0 where nothing was seen yet, as −∞ − (−∞) is NaN."""
-    return torch.where(m == -math.inf, 0, m)
+    return m.nan_to_num(math.nan, math.inf, 0)
 
 
 def one_if_empty(l: Array) -> Array:
     """The sum to divide by: l, or 1 where no weight was seen. After the shift every other l is at least 1."""
-    return torch.where(l == 0, 1, l)
+    return l.clamp_min(1)
 
 
 def exp_(x: Array) -> Array:

@@ -38,6 +38,7 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
             o *= alpha[..., None]
             o += matmul(drop(p, x.seed, rules, rows, cols), v)  # (8.5); o stays on chip until the division
             m = m_next
-        out[..., rows, :] = o / one_if_empty(l)[..., None]  # (8.3), written once
-        lse[..., rows] = m + np.log(one_if_empty(l))
+        l = one_if_empty(l)
+        out[..., rows, :] = o / l[..., None]  # (8.3), written once
+        lse[..., rows] = m + np.log(l)
     return out, lse

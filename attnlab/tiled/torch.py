@@ -43,6 +43,7 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
             add_matmul(o.mul_(alpha[..., None]), drop(p, x.seed, rules, rows, cols), v)  # (8.5); o stays on chip
             m = m_next
             del s, p  # before the next tile is made
-        out[..., rows, :] = o.div_(one_if_empty(l)[..., None])  # (8.3), written once
-        lse[..., rows] = m + torch.log(one_if_empty(l))
+        l = one_if_empty(l)
+        out[..., rows, :] = o.div_(l[..., None])  # (8.3), written once
+        lse[..., rows] = m + torch.log(l)
     return out, lse
