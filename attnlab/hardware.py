@@ -47,6 +47,19 @@ class Accelerator:
         """Seconds at the least: arithmetic and transfers overlap, so the longer of the two."""
         return max(flops / self.flops, bytes_moved / self.bandwidth)
 
+    def decoding(
+        self, weights: float | int, cache: float | int, batch: int = 1, *, group: int = 1, itemsize: int = 2
+    ) -> tuple[float, float]:
+        """Seconds of a step of decoding at the least, by memory and by arithmetic: the longer one bounds it.
+
+        By memory (weights + batch · cache) / bandwidth: all sequences share one reading of the weights, and each has a
+        cache of its own. ``weights``, ``cache``: bytes, the latter of one sequence, all layers together; ``itemsize``
+        bytes each number. By arithmetic: every sequence multiplies and adds once for each weight, and once for each
+        number of its cache and each of the ``group`` query heads that share a key head.
+        """
+        flops = 2 * batch * (weights + group * cache) / itemsize
+        return (weights + batch * cache) / self.bandwidth, flops / self.flops
+
 
 ACCELERATORS = {
     machine.name: machine

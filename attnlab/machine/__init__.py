@@ -4,9 +4,11 @@
     Machine, Ref, OutOfSRAM   HBM and SRAM: counts loads, stores, what is held, and the arithmetic (from notebook 08 on)
     standard, lazy, online, chunked, flash, flash2    _forward, and _backward where there is one
     paged                     _forward, of a sequence whose keys lie in pages
+    decoding, split, rolling  _forward, of one query a head against a cache: whole, in parts, with sinks
 """
 
 from attnlab.machine.chunked import chunked_backward, chunked_forward
+from attnlab.machine.decoding import decoding_forward, rolling_forward, split_forward
 from attnlab.machine.flash import flash_backward, flash_forward
 from attnlab.machine.flash2 import flash2_backward, flash2_forward
 from attnlab.machine.one_key import lazy_forward, online_forward
@@ -18,7 +20,7 @@ from attnlab.machine.standard import standard_backward, standard_forward
 from attnlab.machine.vector import CountingVector
 
 __all__ = [
-    "CountingVector", "Machine", "OutOfSRAM", "Ref", "chunked_backward", "chunked_forward", "flash2_backward",
-    "flash2_forward", "flash_backward", "flash_forward", "lazy_forward", "online_forward",
-    "paged_forward", "report", "standard_backward", "standard_forward",
+    "CountingVector", "Machine", "OutOfSRAM", "Ref", "chunked_backward", "chunked_forward", "decoding_forward",
+    "flash2_backward", "flash2_forward", "flash_backward", "flash_forward", "lazy_forward", "online_forward",
+    "paged_forward", "report", "rolling_forward", "split_forward", "standard_backward", "standard_forward",
 ]  # fmt: skip

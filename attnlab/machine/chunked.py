@@ -36,23 +36,26 @@ def chunked_forward(
     c_q, c_k = chunk_sizes(m, dv, query_chunk_size, key_chunk_size)
     o, lse = machine.empty("O", (n, dv), q.dtype), machine.empty("lse", (n,), q.dtype)
     many, most = -(-m // c_k), min(c_q, n)
-    summaries = (
-        machine.empty("o_c", (many, most, dv), q.dtype), machine.empty("l_c", (many, most), q.dtype),
-        machine.empty("m_c", (many, most), q.dtype),
-    )
+    summaries = empty_summaries(machine, many, most, dv, q.dtype)
     for rows in blocks(n, c_q):
         with machine.scope():
             q_i, made = machine.load(q, rows), 0
             for cols in rules.band.key_blocks(rows, c_k):
                 with machine.scope():
                     k_j, v_j = machine.load(k, cols), machine.load(v, cols)
-                    _summarize(rules, summaries, made, q_i, k_j, v_j, rows, cols)
+                    summarize(rules, summaries, made, q_i, k_j, v_j, rows, cols)
                 made += 1
-        _combine(machine, summaries, made, o, lse, rows)
+        combine(machine, summaries, made, o, lse, rows)
     return o, lse
 
 
-def _summarize(
+def empty_summaries(machine: Machine, many: int, rows: int, dv: int, dtype: Any) -> tuple[Ref, Ref, Ref]:
+    """Room in HBM for (o, l, m) of ``rows`` queries, of that many chunks."""
+    shapes = {"o_c": (many, rows, dv), "l_c": (many, rows), "m_c": (many, rows)}
+    return tuple(machine.empty(name, shape, dtype) for name, shape in shapes.items())
+
+
+def summarize(
     rules: Rules, summaries: tuple[Ref, Ref, Ref], c: int, q_i: OnChip, k_j: OnChip, v_j: OnChip, rows: slice,
     cols: slice,
 ) -> None:
@@ -67,7 +70,7 @@ def _summarize(
     machine.store(o_c, (c, r), machine.keep("o_c", rules.drop(p, rows, cols) @ v_j))
 
 
-def _combine(machine: Machine, summaries: tuple[Ref, Ref, Ref], made: int, o: Ref, lse: Ref, rows: slice) -> None:
+def combine(machine: Machine, summaries: tuple[Ref, Ref, Ref], made: int, o: Ref, lse: Ref, rows: slice) -> None:
     """Read the ``made`` summaries of one chunk of queries, add them up, divide, write the result."""
     (o_c, l_c, m_c), r = summaries, slice(0, rows.stop - rows.start)
     with machine.scope():

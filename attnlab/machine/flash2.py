@@ -32,13 +32,13 @@ def flash2_forward(
 ) -> tuple[Ref, Ref]:
     """O (N, Dv) and lse (N,). A query that sees no key has O = 0 and lse = −∞."""
     rules, block_q, block_k = prepare_blocks(machine, q, k, block_q, block_k, block_mask, **options)
-    return online_fold(rules, q, v, block_q, block_k, lambda cols: (machine.load(k, cols), machine.load(v, cols)))
+    return online_fold(rules, q, v, block_q, block_k, lambda _, cols: (machine.load(k, cols), machine.load(v, cols)))
 
 
 def online_fold(
-    rules: Rules, q: Ref, v: Ref, block_q: int, block_k: int, read: Callable[[slice], tuple[OnChip, OnChip]]
+    rules: Rules, q: Ref, v: Ref, block_q: int, block_k: int, read: Callable[[slice, slice], tuple[OnChip, OnChip]]
 ) -> tuple[Ref, Ref]:
-    """The forward, O and lse; ``read`` loads K_j and V_j of a block of keys, wherever they lie."""
+    """The forward, O and lse; ``read`` loads K_j and V_j for rows and columns of a tile, wherever they lie."""
     machine, n, dv = rules.machine, q.shape[0], v.shape[-1]
     o, lse = machine.empty("O", (n, dv), q.dtype), machine.empty("lse", (n,), q.dtype)
     for rows in blocks(n, block_q):
@@ -48,7 +48,7 @@ def online_fold(
             l_i, m_i = machine.keep("l", np.zeros(r, q.dtype)), machine.keep("m", np.full(r, -np.inf, q.dtype))
             for cols in rules.band.key_blocks(rows, block_k):
                 with machine.scope():
-                    k_j, v_j = read(cols)
+                    k_j, v_j = read(rows, cols)
                     _fold(rules, (q_i, o_i, l_i, m_i), k_j, v_j, rows, cols)
             o_i /= one_if_empty(l_i)[:, None]
             m_i += np.log(l_i)

@@ -32,7 +32,7 @@ def paged_forward(
     rules = Rules(machine, Band.of(q.shape[0], length, causal=True, window=window), None, scale, 0.0, None)
     size = k.shape[1]
 
-    def read(cols: slice) -> tuple[OnChip, OnChip]:
+    def read(_: slice, cols: slice) -> tuple[OnChip, OnChip]:
         (page,) = machine.load(table, slice(cols.start // size, cols.start // size + 1)).tolist()
         part = page, slice(0, cols.stop - cols.start)
         return machine.load(k, part), machine.load(v, part)

@@ -24,6 +24,38 @@ def test_time_is_work_over_the_roof():
         assert TOY.time(flops, moved) == pytest.approx(flops / TOY.attainable(flops / moved))
 
 
+def test_a_step_of_decoding_reads_weights_once_and_every_cache():
+    assert TOY.decoding(60, 20) == (8.0, 2 * (60 + 20) / 2 / 100)
+    assert TOY.decoding(60, 20, batch=3) == (12.0, 3 * 2 * (60 + 20) / 2 / 100)
+    assert TOY.decoding(60, 20, group=4, itemsize=1) == (8.0, 2 * (60 + 4 * 20) / 100)
+
+
+def test_multi_query_attention_of_gpt_3():
+    """96 layers of 96 heads, 350 GB of weights, 4,096 tokens: one key head is no 96 times faster, but for many."""
+    cache = 96 * 2 * 96 * 128 * 4096 * 2
+    assert cache == 18 * 2**30
+    machine = ACCELERATORS["A100 80 GB"]
+    ratios = [
+        machine.decoding(350e9, cache, batch)[0] / machine.decoding(350e9, cache // 96, batch, group=96)[0]
+        for batch in (1, 8, 64, 512)
+    ]
+    assert ratios == pytest.approx([1.055, 1.44, 4.37, 22.6], rel=5e-3)
+
+
+def test_decoding_is_bound_by_memory_up_to_a_batch():
+    """Weights alone in half precision: arithmetic takes over where the batch is the machine's balance, 240 on TPU v5e.
+
+    With caches it never does: the intensity of a cache does not grow with the batch.
+    """
+    v5e = Accelerator("TPU v5e", 197e12, 820e9, 16 * 2**30, None, "How to scale your model, Google DeepMind 2025")
+    assert v5e.balance == pytest.approx(240, rel=2e-3)
+    memory, arithmetic = v5e.decoding(26e9, 0, batch=240)
+    assert memory == pytest.approx(arithmetic, rel=2e-3)
+    for batch in (1, 240, 10_000):
+        memory, arithmetic = v5e.decoding(26e9, 6.7e9, batch)
+        assert memory > arithmetic
+
+
 def test_balances_of_named_accelerators():
     balances = {name: round(x.balance) for name, x in ACCELERATORS.items()}
     assert balances == {

@@ -1,0 +1,85 @@
+"""A step of decoding: one query in each of Hq heads, against a cache of M keys in each of Hk heads, G = Hq / Hk.
+
+The G query heads of a group are the rows of one tile, so that its keys are read once: FlashAttention-2 whose queries
+are heads. With Hk = Hq it is a step of multi-head attention, with Hk = 1 of multi-query attention. Where the keys are
+split into P parts, each part is a program of its own, which leaves a summary (o, l, m), and a second program adds those
+up, as chunked attention does ("flash-decoding", Dao et al. 2023). In elements:
+
+    decoding    Hk M (D + Dv) + Hq (D + Dv + 1)
+    split       Hk M (D + Dv) + Hq (P D + Dv + 1) + 2 P Hq (Dv + 2)
+
+The newest key and value are in the cache already. Derived in notebooks 15 and 16.
+"""
+
+import math
+from collections.abc import Sequence
+
+from attnlab.arrays.numpy import quiet
+from attnlab.geometry import Band, blocks
+from attnlab.machine.chunked import combine, empty_summaries, summarize
+from attnlab.machine.flash2 import online_fold
+from attnlab.machine.machine import Machine, Ref
+from attnlab.machine.options import Rules
+from attnlab.machine.work import OnChip
+
+
+@quiet
+def decoding_forward(
+    machine: Machine, q: Ref, k: Ref, v: Ref, length: int, *, block_k: int, scale: float | int | None = None
+) -> tuple[Ref, Ref]:
+    """O (Hq, Dv) and lse (Hq,) of one query a head, q (Hq, D), which sees the first ``length`` slots of a cache.
+
+    ``k`` (Hk, capacity, D), ``v`` (Hk, capacity, Dv); other slots are not read.
+    """
+    rules, group = _rules(machine, q, k, length, scale)
+
+    def read(rows: slice, cols: slice) -> tuple[OnChip, OnChip]:
+        part = rows.start // group, cols
+        return machine.load(k, part), machine.load(v, part)
+
+    return online_fold(rules, q, v, group, block_k, read)
+
+
+@quiet
+def split_forward(
+    machine: Machine, q: Ref, k: Ref, v: Ref, parts: Sequence[slice], *, scale: float | int | None = None
+) -> tuple[Ref, Ref]:
+    """The same, each of ``parts`` of the cache by itself; then their summaries are added."""
+    return _merged(machine, [(q, cols) for cols in parts], k, v, scale)
+
+
+@quiet
+def rolling_forward(
+    machine: Machine, to_sinks: Ref, to_ring: Ref, k: Ref, v: Ref, length: int, *, sinks: int,
+    scale: float | int | None = None,
+) -> tuple[Ref, Ref]:
+    """The same of a rolling cache after ``length`` tokens, sinks and ring apart, each met by a query of its own.
+
+    ``to_sinks`` and ``to_ring`` (Hq, D): the query, as rotated for either. ``k`` and ``v`` hold sinks + window slots.
+    """
+    filled = min(length, k.shape[1])
+    parts = [(to_sinks, slice(0, min(filled, sinks))), (to_ring, slice(sinks, filled))]
+    return _merged(machine, [(q, cols) for q, cols in parts if cols.start < cols.stop], k, v, scale)
+
+
+def _merged(
+    machine: Machine, parts: Sequence[tuple[Ref, slice]], k: Ref, v: Ref, scale: float | int | None
+) -> tuple[Ref, Ref]:
+    """Summaries of the parts, each met by its query, group after group; then their sums."""
+    q, dv = parts[0][0], v.shape[2]
+    rules, group = _rules(machine, q, k, k.shape[1], scale)
+    o, lse = machine.empty("O", (q.shape[0], dv), q.dtype), machine.empty("lse", q.shape[:1], q.dtype)
+    summaries = empty_summaries(machine, len(parts), group, dv, q.dtype)
+    for head, rows in enumerate(blocks(q.shape[0], group)):
+        for c, (q_c, cols) in enumerate(parts):
+            with machine.scope():  # a program of its own: it shares nothing on chip with the others
+                q_i, k_j, v_j = machine.load(q_c, rows), machine.load(k, (head, cols)), machine.load(v, (head, cols))
+                summarize(rules, summaries, c, q_i, k_j, v_j, rows, cols)
+        combine(machine, summaries, len(parts), o, lse, rows)
+    return o, lse
+
+
+def _rules(machine: Machine, q: Ref, k: Ref, length: int, scale: float | int | None) -> tuple[Rules, int]:
+    """Every head of q sees ``length`` keys, none is hidden; and the query heads of a key head."""
+    scale = 1 / math.sqrt(max(q.shape[1], 1)) if scale is None else float(scale)
+    return Rules(machine, Band.of(q.shape[0], length), None, scale, 0.0, None), q.shape[0] // k.shape[0]

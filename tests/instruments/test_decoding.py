@@ -1,0 +1,110 @@
+"""Steps of decoding on the machine: right, every load counted, and equal to the closed forms."""
+
+import numpy as np
+import pytest
+
+from attnlab import costs
+from attnlab.cache import RollingCache
+from attnlab.geometry import blocks
+from attnlab.machine import Machine, decoding_forward, rolling_forward, split_forward
+from attnlab.rotation.numpy import rotary
+from tests.support import oracle
+
+HEADS = [(4, 4), (4, 2), (4, 1), (1, 1), (6, 2)]
+SIZES = [(11, 5, 3), (1, 2, 4), (12, 3, 3)]
+
+
+def draw(heads, kv_heads, m, d, dv, tail=0):
+    """Q (Hq, D), K and V (Hk, m + tail, ·), NaN in the slots that nobody filled."""
+    random = np.random.default_rng(heads + m)
+    shapes = {"Q": (heads, d), "K": (kv_heads, m + tail, d), "V": (kv_heads, m + tail, dv)}
+    arrays = {name: random.normal(size=shape) for name, shape in shapes.items()}
+    arrays["K"][:, m:] = arrays["V"][:, m:] = np.nan
+    return arrays
+
+
+def expected(arrays, m, scale=None):
+    """Attention of every head by itself: (out, lse)."""
+    q, k, v = arrays.values()
+    group = len(q) // len(k)
+    heads = [oracle.attention(q[h : h + 1], k[h // group, :m], v[h // group, :m], scale=scale) for h in range(len(q))]
+    return [np.concatenate([getattr(head, name) for head in heads]) for name in ("out", "lse")]
+
+
+def check(on, found, arrays, m, cost, scale=None):
+    """The results are attention's, and the machine counted ``cost``."""
+    for result, right in zip(found, expected(arrays, m, scale), strict=True):
+        np.testing.assert_allclose(on.fetch(result), right, atol=1e-13)
+    assert (on.loads, on.stores, on.fills) == (cost.reads, cost.writes, cost.fills)
+    assert on.bytes == cost.bytes
+    assert (on.work.products, on.work.exponentials, on.work.rest) == (cost.products, cost.exponentials, cost.rest)
+
+
+@pytest.mark.parametrize("block_k", [1, 4, 99])
+@pytest.mark.parametrize(("heads", "kv_heads"), HEADS)
+@pytest.mark.parametrize(("m", "d", "dv"), SIZES)
+def test_a_step_counts_its_closed_form(heads, kv_heads, m, d, dv, block_k):
+    arrays, on = draw(heads, kv_heads, m, d, dv, tail=3), Machine(itemsize=4)
+    refs = [on.put(name, x) for name, x in arrays.items()]
+    found = decoding_forward(on, *refs, m, block_k=block_k, scale=0.7)
+    cost = costs.decoding(m, d, dv, heads=heads, kv_heads=kv_heads, block_k=block_k, itemsize=4)
+    check(on, found, arrays, m, cost, scale=0.7)
+    assert on.elements == kv_heads * m * (d + dv) + heads * (d + dv + 1)
+
+
+@pytest.mark.parametrize("size", [1, 4, 99])
+@pytest.mark.parametrize(("heads", "kv_heads"), HEADS)
+@pytest.mark.parametrize(("m", "d", "dv"), SIZES)
+def test_a_step_in_parts_counts_its_closed_form(heads, kv_heads, m, d, dv, size):
+    arrays, on = draw(heads, kv_heads, m, d, dv, tail=3), Machine(itemsize=4)
+    parts = list(blocks(m, size))
+    found = split_forward(on, *(on.put(name, x) for name, x in arrays.items()), parts)
+    cost = costs.decoding(m, d, dv, heads=heads, kv_heads=kv_heads, parts=len(parts), itemsize=4)
+    check(on, found, arrays, m, cost)
+    p = len(parts)
+    assert on.elements == kv_heads * m * (d + dv) + heads * (p * d + dv + 1) + 2 * p * heads * (dv + 2)
+
+
+def test_parts_in_a_row_are_chunked_attention_but_for_the_query():
+    """A part reads the query, which chunked attention keeps on chip."""
+    one = costs.forward("chunked", 4, 12, 3, 5, block_q=2, block_k=4)
+    split = costs.decoding(12, 3, 5, heads=4, kv_heads=2, parts=3)
+    assert split.elements - one.elements == (3 - 1) * 4 * 3
+    assert (split.products, split.exponentials, split.rest) == (one.products, one.exponentials, one.rest)
+
+
+@pytest.mark.parametrize("length", [1, 3, 4, 9, 30])
+def test_a_step_of_a_rolling_cache(length):
+    """Sinks and ring in two parts, each met by a rotation of the query: what the cache itself returns."""
+    window, sinks, heads, kv_heads, d, dv = 7, 3, 4, 2, 6, 5
+    random = np.random.default_rng(length)
+    new = [random.normal(size=(count, length, size)) for count, size in ((heads, d), (kv_heads, d), (kv_heads, dv))]
+    cache = RollingCache.empty(*new[1:], window=window, sinks=sinks, rotary=100.0, sink_positions="cache")
+    out, cache = cache.attend(*new)
+    on, query, last = Machine(), new[0][:, -1], length - 1
+    rotated = [rotary(query, np.array(position), 100.0) for position in (min(last, window + sinks - 1), last)]
+    q = [on.put(name, x) for name, x in zip(("Q of sinks", "Q"), rotated, strict=True)]
+    found, _ = rolling_forward(on, *q, on.put("K", cache.keys), on.put("V", cache.values), length, sinks=sinks)
+    np.testing.assert_allclose(on.fetch(found), out[:, -1], atol=1e-13)
+    parts = 2 if length > sinks else 1
+    cost = costs.decoding(min(length, 10), d, dv, heads=heads, kv_heads=kv_heads, parts=parts)
+    loads = dict(on.loads)
+    loads["Q"] = loads.get("Q", 0) + loads.pop("Q of sinks")
+    assert (loads, on.stores, on.bytes) == (cost.reads, cost.writes, cost.bytes)
+    assert (on.work.products, on.work.exponentials, on.work.rest) == (cost.products, cost.exponentials, cost.rest)
+
+
+def test_keys_are_read_once_a_group():
+    """8 query heads on 2 key heads read a quarter of the keys of 8, with the same arithmetic."""
+    alone, shared = (costs.decoding(4096, 64, 64, heads=8, kv_heads=kv_heads) for kv_heads in (8, 2))
+    assert alone == costs.decoding(4096, 64, 64, heads=8)
+    assert alone.reads["K"] == 4 * shared.reads["K"] == 8 * 4096 * 64
+    assert alone.flops == shared.flops
+    assert alone.intensity < 1
+    assert shared.intensity == pytest.approx(4, rel=2e-3)
+
+
+def test_splitting_costs_little():
+    """8 parts of 4,096 keys, 8 heads of size 64: summaries and queries add 0.3 % to the bytes."""
+    whole, split = (costs.decoding(4096, 64, 64, heads=8, parts=parts) for parts in (None, 8))
+    assert split.bytes / whole.bytes == pytest.approx(1.0029, abs=1e-4)
