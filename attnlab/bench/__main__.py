@@ -32,6 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from attnlab.bench import paged
 
         paged.print_ratios(options.rounds, options.seconds)
+    elif options.decode:
+        from attnlab.bench import decode
+
+        decode.print_steps(options.m and [options.m], options.rounds, options.seconds)
     elif options.targets:
         from attnlab.bench import targets
 
@@ -77,6 +81,8 @@ def parser() -> argparse.ArgumentParser:
         help="of a small call: its time beyond the arithmetic; heeds --rounds, --seconds and --threads only")
     add("--paged", action="store_true",
         help="a decoding step through pages beside keys in a row; heeds --rounds, --seconds and --threads only")
+    add("--decode", action="store_true",
+        help="a decoding step with a cache of 16 to 65,536 keys; heeds --m, --rounds, --seconds and --threads only")
     return p
 
 

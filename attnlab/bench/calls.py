@@ -98,11 +98,11 @@ def inputs(contestant: Contestant, setting: Setting, shapes_only: bool = False) 
         arrays = [jax.ShapeDtypeStruct(size, setting.dtype) for size in sizes]
         return [*arrays, None if mask is None else jax.ShapeDtypeStruct(mask.shape, bool)]
     mask = None if mask is None else _from_numpy(contestant.library, mask, "bool", setting.device)
-    return [*_random_arrays(contestant.library, sizes, swapped, setting.dtype, setting.device), mask]
+    return [*random_arrays(contestant.library, sizes, swapped, setting.dtype, setting.device), mask]
 
 
 @functools.lru_cache(maxsize=8)  # the contestants of a library share their arrays
-def _random_arrays(library: str, sizes: tuple, swapped: bool, dtype: str, device: str) -> list:
+def random_arrays(library: str, sizes: tuple, swapped: bool, dtype: str, device: str) -> list:
     """Standard normal arrays of the library, the same in each; ``swapped``: (batch, length, heads, size)."""
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(size, dtype=np.float32) for size in sizes]

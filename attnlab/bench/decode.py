@@ -1,0 +1,113 @@
+"""A step of decoding (``--decode``): one query a head joins a cache of M tokens, and attends to all of them.
+
+Beside ``KVCache.attend`` of each library stands PyTorch's scaled_dot_product_attention on the same keys in a row,
+which appends nothing. A step reads its whole cache and does little else, so its rate, bytes of the cache over time, is
+compared with that of NumPy's x += 1 on 128 MiB, each byte read and written: a cache that is smaller may be faster, as
+it stays in the processor's own. In JAX steps are compiled and the cache is donated.
+"""
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from attnlab import hardware
+from attnlab.bench.calls import inputs, prepare, random_arrays
+from attnlab.bench.contestants import ORDER, UNIT, Contestant, available
+from attnlab.bench.setting import Setting
+from attnlab.bench.timing import interleave, ready
+from attnlab.cache import KVCache
+
+LENGTHS = (16, 1024, 4096, 16384, 65536)
+FAMILIES = [
+    Setting(1, 1, batch=batch, kv_heads=kv_heads, dtype=dtype)
+    for dtype in ("float32", "bfloat16") for batch in (1, 8) for kv_heads in (8, 2)
+]  # fmt: skip
+STREAM, STREAMED = "numpy stream", 2**27  # bytes of its array
+
+
+def print_steps(lengths: Sequence[int] | None, rounds: int | None, seconds: float | int) -> None:
+    """Measure every library that is installed, and print a table for each dtype, batch and number of key heads."""
+    libraries, _ = available("cpu", ORDER)
+    for family in FAMILIES:
+        print(*head(family, libraries), sep="\n", flush=True)
+        for m in lengths or LENGTHS:
+            setting = replace(family, m=m)
+            if cache_bytes(setting) > hardware.memory_size() / 16:  # it is there once for every library
+                print(f"{m:>8,}  left out: its cache is {cache_bytes(setting) / 2**30:.1f} GiB")
+                continue
+            taken, failed = interleave(steps(libraries, setting), rounds, seconds)
+            if failed:
+                raise RuntimeError(f"these calls failed: {failed}")
+            print(line(setting, libraries, taken), flush=True)
+            random_arrays.cache_clear()
+        print()
+
+
+def steps(libraries: Sequence[str], setting: Setting) -> dict[str, Callable[[], object]]:
+    """PyTorch's own attention, the stream, and in each library a step, which returns what its query sees."""
+    found = {}
+    for library in libraries:
+        if library == UNIT.library:
+            found[UNIT.name] = prepare(UNIT, setting)
+        if library == STREAM.partition(" ")[0]:
+            found[STREAM] = hardware.operations(library, "float32")[1](STREAMED)
+        query, key, value, *_ = inputs(Contestant(library, "step"), setting)
+        new = query, key[..., -1:, :], value[..., -1:, :]
+        cache = KVCache.empty(*new[1:], capacity=setting.m)
+        cache = replace(cache, keys=key, values=value, length=cache.length + setting.m)
+        found[f"{library} step"] = (_compiled if library == "jax" else _in_place)(cache, new)
+    return found
+
+
+def _in_place(cache: KVCache, new: tuple) -> Callable[[], object]:
+    """A step that takes the place of the newest token, again and again."""
+
+    def step() -> object:
+        cache.length -= 1
+        return cache.attend(*new)[0]
+
+    return step
+
+
+def _compiled(cache: KVCache, new: tuple) -> Callable[[], object]:
+    """The same in JAX; the cache of one call is donated to the next."""
+    import jax
+
+    def attend(cache: KVCache, *new: jax.Array) -> tuple[jax.Array, KVCache]:
+        out, cache = replace(cache, length=cache.length - 1).attend(*new)
+        return out, cache
+
+    held, attend = [cache], jax.jit(attend, donate_argnums=0)
+
+    def step() -> object:
+        out, held[0] = attend(held[0], *new)
+        return ready(out)
+
+    return step
+
+
+def cache_bytes(setting: Setting) -> int:
+    """Bytes of all keys and values."""
+    size = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}[setting.dtype]
+    return 2 * setting.batch * setting.kv_heads * setting.keys * setting.d * size
+
+
+def head(family: Setting, libraries: Sequence[str]) -> Iterator[str]:
+    """The title and the columns of a table: the time of sdpa, and three numbers a library."""
+    batch = f"batch {family.batch}, " * (family.batch > 1)
+    heads = f"{family.heads} heads" if family.heads == family.kv_heads else f"{family.heads} heads on {family.kv_heads}"
+    yield f"one query, {batch}{heads} of size {family.d}, {family.dtype}; times in µs"
+    yield f"{'keys':>8}{'sdpa':>10}" + "".join(f"{x:>12}{'÷ sdpa':>8}{'÷ stream':>10}" for x in libraries)
+
+
+def line(setting: Setting, libraries: Sequence[str], taken: Mapping[str, Sequence[float]]) -> str:
+    """A row to print: medians in µs, ratios to PyTorch's function, and of the rates at which bytes pass."""
+    middle = {name: statistics.median(values) for name, values in taken.items()}
+    unit, stream = middle.get(UNIT.name), middle.get(STREAM)
+    cells = [f"{setting.keys:>8,}", f"{'–' if unit is None else f'{1e6 * unit:,.0f}':>10}"]
+    for library in libraries:
+        step = middle[f"{library} step"]
+        beside = "–" if unit is None else f"{step / unit:.2f}"
+        rate = "–" if stream is None else f"{cache_bytes(setting) / step / (2 * STREAMED / stream):.2f}"
+        cells.append(f"{1e6 * step:>12,.0f}{beside:>8}{rate:>10}")
+    return "".join(cells)

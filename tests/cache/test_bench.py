@@ -1,0 +1,53 @@
+"""The comparison of decoding steps: what is timed, what is left out, and how it is printed."""
+
+import numpy as np
+import pytest
+
+from attnlab.bench import __main__ as command
+from attnlab.bench import decode
+from attnlab.bench.setting import Setting
+from tests.support.libraries import back
+
+SMALL = Setting(1, 32, batch=2, heads=4, kv_heads=2, d=8)
+
+
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+def test_steps_attend_to_the_same_keys_again_and_again(kind):
+    found = decode.steps(["torch", "jax", "numpy"], decode.replace(SMALL, dtype=kind))
+    right = back(found.pop("torch sdpa")())
+    found.pop("numpy stream")
+    assert list(found) == ["torch step", "jax step", "numpy step"]
+    for name, step in found.items():
+        for _ in range(3):
+            np.testing.assert_allclose(back(step()), right, atol=1e-6 if kind == "float32" else 1e-2, err_msg=name)
+
+
+def test_a_small_run(capsys, monkeypatch):
+    monkeypatch.setattr(decode, "FAMILIES", [SMALL])
+    monkeypatch.setattr(decode, "STREAMED", 2**16)
+    monkeypatch.setattr(decode, "available", lambda device, libraries: (["torch", "numpy"], {}))
+    command.main(["--decode", "--m", "48", "--rounds", "1"])
+    title, columns, row, end = capsys.readouterr().out.split("\n", 3)
+    assert title == "one query, batch 2, 4 heads on 2 of size 8, float32; times in µs"
+    assert columns.split() == ["keys", "sdpa", "torch", "÷", "sdpa", "÷", "stream", "numpy", "÷", "sdpa", "÷", "stream"]
+    assert row.split()[0] == "48"
+    assert len(row.split()) == 2 + 2 * 3
+    assert len(row) == len(columns)
+    assert end == "\n"
+
+
+def test_a_cache_that_does_not_fit_is_left_out(capsys, monkeypatch):
+    monkeypatch.setattr(decode, "FAMILIES", [SMALL])
+    monkeypatch.setattr(decode, "steps", lambda libraries, setting: {})
+    monkeypatch.setattr(decode.hardware, "memory_size", lambda: 16 * 2**30)
+    decode.print_steps([2**23], 1, 1)
+    assert "8,388,608  left out: its cache is 2.0 GiB" in capsys.readouterr().out
+
+
+def test_ratios_and_rates():
+    """64 keys and values of 8 heads, 256 KiB, in 2 ms; the stream moves 1,024 times as many bytes in 0.512 s."""
+    taken = {"torch sdpa": [1e-3], "torch step": [3e-3, 2e-3, 1e-3], "numpy stream": [0.512]}
+    row = decode.line(Setting(1, 64), ["torch"], taken)
+    assert row.split() == ["64", "1,000", "2,000", "2.00", "0.25"]
+    alone = decode.line(Setting(1, 64), ["jax"], {"jax step": [2e-3]})
+    assert alone.split() == ["64", "–", "2,000", "–", "–"]
