@@ -106,17 +106,18 @@ def attention_bytes(
     """Measured extra memory of one attention function at N = M = each of ``lengths``, in bytes.
 
     One head of size ``d`` in float32; ``gradient`` measures the call and its gradient by query, key and
-    value together. JAX is measured in a process of its own, which has the flag that the instrument needs.
+    value together. NumPy and JAX are measured in a process of their own: what other threads of this one allocate would
+    count as NumPy's, and JAX's instrument needs a flag.
     """
     task = {"method": method, "library": library, "lengths": list(lengths), "d": d, "gradient": gradient}
     return many_bytes([{**task, "options": options}])[0]
 
 
 def many_bytes(tasks: Sequence[dict[str, Any]]) -> list[dict[int, int]]:
-    """:func:`attention_bytes` for several tasks; those of JAX share one process."""
-    apart = [task for task in tasks if task["library"] == "jax"]
+    """:func:`attention_bytes` for several tasks; those of NumPy and JAX share one process."""
+    apart = [task for task in tasks if task["library"] != "torch"]
     measured = iter(list(in_fresh_process("attnlab.measure:_at_lengths", apart)) if apart else [])
-    sizes = [next(measured) if task["library"] == "jax" else _at_lengths(**task) for task in tasks]
+    sizes = [_at_lengths(**task) if task["library"] == "torch" else next(measured) for task in tasks]
     return [dict(zip(task["lengths"], found)) for task, found in zip(tasks, sizes)]
 
 
@@ -127,7 +128,7 @@ def _at_lengths(
     sizes: list[int] = []
     for n in lengths:
         arrays = dict.fromkeys(("query", "key", "value"), ((1, n, d), "float32"))
-        warm = library == "torch" and not sizes
+        warm = library != "jax" and not sizes
         sizes.append(peak_bytes(method, library, arrays, options, gradient=gradient, warm=warm))
     return sizes
 

@@ -13,9 +13,8 @@ from pathlib import Path
 from attnlab import METHODS, attention, costs
 from attnlab.geometry import chunk_sizes
 from attnlab.hardware import ACCELERATORS, Accelerator, this_machine
-from attnlab.measure import attention_bytes
 from attnlab.plots.roofline import roofline
-from attnlab.measure import binary
+from attnlab.measure import binary, many_bytes
 from attnlab.plots.style import COLORS, GRAY, STYLE, canvas, darker
 
 import matplotlib
@@ -148,7 +147,9 @@ def _bytes_axis(axes: Axes, exponents: range) -> None:
 
 def measure_memory(lengths: Sequence[int] = (512, 1024, 2048, 4096)) -> dict[str, dict[int, int]]:
     """Extra bytes of every algorithm in NumPy, one head."""
-    return {name: attention_bytes(name, "numpy", _affordable(name, lengths, 1024), d=D) for name in METHODS}
+    task = {"library": "numpy", "d": D, "gradient": False, "options": {}}
+    tasks = [{**task, "method": name, "lengths": _affordable(name, lengths, 1024)} for name in METHODS]
+    return dict(zip(METHODS, many_bytes(tasks)))
 
 
 def _affordable(name: str, lengths: Sequence[int], longest: int) -> list[int]:

@@ -3,6 +3,7 @@
 import functools
 import subprocess
 import sys
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -252,6 +253,24 @@ def test_the_package_measures_the_same():
     """attnlab.measure, which the course uses, agrees with what is measured here."""
     peak = attention_bytes("naive", "jax", [512])[512]
     assert peak == pytest.approx(measured("jax")["naive", "forward", 512], rel=0.01)
+
+
+def test_numbers_of_numpy_are_of_the_call_alone():
+    """What another thread of this process holds, such as those of a notebook's kernel, is not counted."""
+    stop = threading.Event()
+
+    def hold():
+        while not stop.is_set():
+            bytearray(10**7)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        peak = attention_bytes("naive", "numpy", [512])[512]
+    finally:
+        stop.set()
+        thread.join()
+    assert peak == pytest.approx(measured("numpy")["naive", "forward", 512], rel=0.01)
 
 
 GROWTH = """
