@@ -38,7 +38,7 @@ test: setup ## check everything: lint, tests, notebooks
 	$(PY) notebooks/build.py --check
 	$(PY) -m tests.support.notebooks build/notebooks
 	$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 20 $(MARKS) $(NBVAL) \
-	  tests $(NOTEBOOKS) $(ARGS)
+	  $(NOTEBOOKS) tests $(ARGS)
 
 test-all: MARKS := -m ""
 test-all: NOTEBOOKS := notebooks

@@ -111,7 +111,7 @@ def test_agreement(name):
     assert_agrees(case, *attend(case.arrays("torch"), **case.options, block_q=16, block_k=16))
 
 
-@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize("name", in_turn(SMOOTH, 0))
 def test_agreement_and_gradients(name):
     check(SERVED[name], block_q=16, block_k=16)
 
@@ -474,9 +474,17 @@ TYPICAL = "half, D = 64, causal", "half, D = 128, causal"
 SHARED = {80: 99 * 1024, 90: 227 * 1024}  # bytes a program may have; the least of a family, sm_86's, for the first
 
 
-@pytest.mark.parametrize("capability", SHARED)
-def test_kernels_compile(capability, tmp_path):
-    lines = run(["-m", "tests.support.triton_compiler", str(capability)], TRITON_CACHE_DIR=str(tmp_path)).splitlines()
+FEW = {80: ["half, D = 64, causal", "every rule, D = 64"], 90: ["half, D = 128, causal", "half, D = 72"]}
+"""A call of each kind; ``make test-all`` compiles all of them for both."""
+
+
+@pytest.mark.parametrize(("capability", "calls"), [
+    *FEW.items(),
+    *(pytest.param(capability, [], marks=pytest.mark.full) for capability in SHARED),
+])  # fmt: skip
+def test_kernels_compile(capability, calls, tmp_path):
+    code = ["-m", "tests.support.triton_compiler", str(capability), *calls]
+    lines = run(code, TRITON_CACHE_DIR=str(tmp_path)).splitlines()
     found = [json.loads(line) for line in lines]
     assert {kernel["kernel"] for kernel in found} == {"fold", "query_gradient", "key_gradient"}
     for kernel in found:
