@@ -5,7 +5,7 @@ import functools
 from attnlab.chunked import chunked_attention as public
 from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.arrays.jax import Lse, Out
-from attnlab.arrays.jax import accumulator, compiled, einsum
+from attnlab.arrays.jax import accumulator, compiled, einsum, matmul
 from attnlab.dropout.jax import drop
 from attnlab.scores.jax import cut, only, scores, tile
 from attnlab.arrays.jax_blocks import Block, at, block, placed, visits, write
@@ -61,7 +61,7 @@ def summarize(rules: Rules, rows: Block, cols: Block, part: Inputs) -> Triple:
     m = lax.stop_gradient(s.max(-1))  # (5.2)
     p = jnp.exp(s - zero_if_empty(m)[..., None])  # (5.2)
     l = p.sum(-1)  # (5.2)
-    return m, l, einsum("...hgqk,...hkd->...hgqd", drop(p, part.seed, rules, rows, cols), v)
+    return m, l, matmul(drop(p, part.seed, rules, rows, cols), v)
 
 
 def skip(part: Inputs) -> Triple:

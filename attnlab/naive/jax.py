@@ -3,7 +3,7 @@
 from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.naive import naive_attention as public
 from attnlab.arrays.jax import Lse, Out
-from attnlab.arrays.jax import accumulator, compiled, einsum
+from attnlab.arrays.jax import accumulator, compiled, matmul
 from attnlab.dropout.jax import drop
 from attnlab.scores.jax import only, scores, sees, tile
 from attnlab.arrays.jax_blocks import Block
@@ -24,5 +24,5 @@ def naive_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     seen = sees(visible)
     l = jnp.where(seen, e.sum(-1), 1)  # (1.2)
     p = e / l[..., None]  # (1.2)
-    o = einsum("...hgqk,...hkd->...hgqd", drop(p, x.seed, rules, rows, cols), v)  # (1.3), (..., Hk, G, N, Dv)
+    o = matmul(drop(p, x.seed, rules, rows, cols), v)  # (1.3), (..., Hk, G, N, Dv)
     return only(seen, o).astype(x.query.dtype), jnp.where(seen, jnp.log(l), -jnp.inf)

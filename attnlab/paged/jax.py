@@ -2,7 +2,7 @@
 
 import functools
 
-from attnlab.arrays.jax import Lse, Out, Query, accumulator, einsum
+from attnlab.arrays.jax import Lse, Out, Query, accumulator, matmul
 from attnlab.arrays.jax_blocks import Block, at, block, visits, write as put
 from attnlab.paged.cache import PagedCache
 from attnlab.paged.call import Inputs, Options
@@ -73,7 +73,7 @@ def sequence(
             shift = zero_if_empty(m_next)
             alpha, p = jnp.exp(m - shift), jnp.exp(s - shift[..., None])
             l = alpha * l + p.sum(-1)
-            return m_next, l, alpha[..., None] * o + einsum("...hgqk,...hkd->...hgqd", p, v)
+            return m_next, l, alpha[..., None] * o + matmul(p, v)
 
         turns = visits(0 if low is None else rows.start + low, rows.start + rows.size + high, tile, capacity)
         m, l, o = fori_loop(*turns, key_tile, (m, l, o))

@@ -3,7 +3,7 @@
 from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.safe import safe_attention as public
 from attnlab.arrays.jax import Lse, Out
-from attnlab.arrays.jax import accumulator, compiled, einsum
+from attnlab.arrays.jax import accumulator, compiled, matmul
 from attnlab.dropout.jax import drop
 from attnlab.scores.jax import only, scores, tile
 from attnlab.arrays.jax_blocks import Block
@@ -26,5 +26,5 @@ def safe_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     e = jnp.exp(s - zero_if_empty(m)[..., None])  # (2.7)
     l = e.sum(-1)  # (2.3)
     p = e / one_if_empty(l)[..., None]  # (2.3)
-    o = einsum("...hgqk,...hkd->...hgqd", drop(p, x.seed, rules, rows, cols), v)  # (..., Hk, G, N, Dv)
+    o = matmul(drop(p, x.seed, rules, rows, cols), v)  # (..., Hk, G, N, Dv)
     return only(l != 0, o).astype(x.query.dtype), m + jnp.log(one_if_empty(l))

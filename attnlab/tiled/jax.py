@@ -2,7 +2,7 @@
 
 from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.arrays.jax import Lse, Out
-from attnlab.arrays.jax import accumulator, compiled, einsum
+from attnlab.arrays.jax import accumulator, compiled, matmul
 from attnlab.dropout.jax import drop
 from attnlab.scores.jax import only, scores, tile
 from attnlab.arrays.jax_blocks import at, block, in_order, placed, schedule, write
@@ -41,7 +41,7 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
             alpha, p = jnp.exp(m - shift), jnp.exp(s - shift[..., None])  # (8.5); alpha ≤ 1: old sums shrink
             l = alpha * l + p.sum(-1)  # (8.5)
             p = drop(p, x.seed, rules, rows, cols)
-            return m_next, l, alpha[..., None] * o + einsum("...hgqk,...hkd->...hgqd", p, v)  # (8.5); o stays on chip
+            return m_next, l, alpha[..., None] * o + matmul(p, v)  # (8.5); o stays on chip
 
         first, last, nth = schedule(placed(rules.band, x.offset), b, block_q, block_k)
         m, l, o = fori_loop(first, last, key_block, (m, l, o))
