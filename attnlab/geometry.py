@@ -111,12 +111,19 @@ def blocks(length: int, size: int, first: int = 0, last: int | None = None) -> I
         yield slice(start, min(start + size, length))
 
 
-def tile_sizes(heads: tuple[int, ...], block_q: int | None, block_k: int | None) -> tuple[int, int]:
+def tile_sizes(
+    heads: tuple[int, ...], block_q: int | None, block_k: int | None, *, band: Band | None = None, itemsize: int = 4,
+    longest: int = 4096,
+) -> tuple[int, int]:
     """Block sizes of the tiled algorithm, ``heads`` = (*batch, Hk, G): 512 rows of queries by 512 keys.
 
     The G heads of a group share the rows. All key heads are worked on at once, and their tiles of float32 scores
-    shall stay in a shared cache of 8 MiB: beyond 8 heads the rows are halved, down to 128.
+    shall stay in a shared cache of 8 MiB: beyond 8 heads the rows are halved, down to 128. One query, as ``band`` may
+    say, has few scores, and takes ``longest`` keys; but not where a window hides keys on the left, nor where keys of
+    ``itemsize`` bytes are copied to widen them.
     """
+    if block_k is None and band is not None and band.n == 1 and band.left is None and itemsize >= 4:
+        block_k = longest
     rows = 2**21 // (512 * max(math.prod(heads[:-1]), 1))
     rows = 2 ** (min(max(rows, 128), 512).bit_length() - 1)
     return block_q or max(rows // heads[-1], 1), block_k or 512
