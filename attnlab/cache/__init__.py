@@ -68,7 +68,7 @@ class KVCache:
         Raises ValueError, before anything is written, where the tokens do not fit; in JAX under jit, where length is
         traced, rows that do not fit are NaN, old keys stay, and length counts on, so that every later row is NaN too.
         One compiled program serves all lengths; with the cache donated it is written in place.
-        Extra memory: the tiles of ``tiled_attention``, or for one query a tile of 4,096 keys (2,048 in JAX).
+        Extra memory: the tiles of ``tiled_attention``, whose sizes know of one query.
         """
         return attend(self, "extend", query, key, value, scale, return_lse)
 

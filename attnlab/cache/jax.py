@@ -17,7 +17,7 @@ from attnlab.call import Inputs, Rules
 from attnlab.geometry import TRACED, Band
 from attnlab.rotation.jax import rotary
 from attnlab.softmax.jax import merge
-from attnlab.tiled.jax import tiled_attention
+from attnlab.tiled.jax import LONGEST, tiled_attention
 from attnlab.typing import Int32
 
 import jax
@@ -93,20 +93,19 @@ def roll_token(
         wide = wide if cache.rotary is None else rotary(wide, t, cache.rotary)
         out, lse = attend_from(wide, keys, values, end, scale)
     else:  # the window by one rotation; by another the sinks that left it, in a tile of their own: a slice would copy
-        ring = attend_from(rotary(wide, t, cache.rotary), keys, values, end, scale, window)
+        ring = attend_from(rotary(wide, t, cache.rotary), keys, values, end, scale, window, LONGEST)
         left = jnp.minimum(t - window, sinks - 1)
-        rest = attend_from(rotary(wide, end, cache.rotary), keys, values, left, scale, tile=min(max(sinks, 1), 2048))
+        rest = attend_from(rotary(wide, end, cache.rotary), keys, values, left, scale, tile=min(max(sinks, 1), LONGEST))
         out, lse = merge(*ring, *rest, double=wide.dtype == jnp.float64)
     return out.astype(query.dtype), lse, replace(cache, keys=keys, values=values, length=t + 1)
 
 
 def attend_from(
     query: Query, keys: Key, values: Value, offset: Int32[Array, ""], scale: float, window: int | None = None,
-    tile: int = 2048,
+    tile: int | None = None,
 ) -> Result:
-    """The tiled core, causal from ``offset`` on; one query alone takes 2,048 keys a tile, or as many as it says."""
+    """The tiled core, causal from ``offset`` on, in tiles of its own size or of ``tile`` keys."""
     n, m = query.shape[-2], keys.shape[-2]
     band = Band.of(n, m, True, None if window is None else (window - 1, None), TRACED)
-    sizes = (None, tile if n == 1 else None)
     x = Inputs(query, keys, values, offset=offset)
-    return tiled_attention.core(Rules(scale, band, 0.0, query.shape[:-2]), sizes, x)
+    return tiled_attention.core(Rules(scale, band, 0.0, query.shape[:-2]), (None, tile), x)

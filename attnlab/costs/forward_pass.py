@@ -1,11 +1,12 @@
 """What the forward of each algorithm costs."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from attnlab.costs.cost import Cost
 from attnlab.costs.tiling import Tiling, paper_blocks, tiling
-from attnlab.geometry import chunk_sizes, tile_sizes
+from attnlab.geometry import Band, chunk_sizes, tile_sizes
 
 
 def forward(
@@ -37,7 +38,8 @@ def forward(
     elif method == "chunked":
         block_q, block_k = chunk_sizes(m, dv, block_q, block_k)
     else:
-        block_q, block_k = given_blocks(method, block_q, block_k, sram, d)
+        own = partial(tile_sizes, band=Band.of(n, m, causal, window, offset), itemsize=itemsize)
+        block_q, block_k = given_blocks(method, block_q, block_k, sram, d, own)
     t = tiling(n, m, block_q, block_k, **hidden)
     products, exponentials, rest, reads, writes, fills = FORMS[method](t, d, dv)
     reads |= {"mask": t.area} if mask else {}
@@ -45,7 +47,7 @@ def forward(
 
 
 def given_blocks(
-    method: str, block_q: int | None, block_k: int | None, sram: int | None, d: int, own: Callable = tile_sizes
+    method: str, block_q: int | None, block_k: int | None, sram: int | None, d: int, own: Callable
 ) -> tuple[int, int]:
     """Block sizes; those that are None by FlashAttention's rule from the size of SRAM, or for tiled attnlab's own."""
     if method == "tiled" and sram is None:

@@ -4,7 +4,9 @@ Extra memory is that of one key head (and its G query heads) worked on at once, 
 attnlab.measure in tests/algorithms/test_memory.py.
 """
 
-from attnlab.geometry import chunk_sizes, gradient_tile_sizes, tile_sizes
+from functools import partial
+
+from attnlab.geometry import Band, chunk_sizes, gradient_tile_sizes, tile_sizes
 
 
 def extra_elements(
@@ -19,7 +21,8 @@ def extra_elements(
     gradients themselves; lazy and online have no backward of their own and raise KeyError, as an unknown
     method does.
     """
-    block_q, block_k = (gradient_tile_sizes if gradient else tile_sizes)((1, group), block_q, block_k)
+    own = gradient_tile_sizes if gradient else partial(tile_sizes, band=Band.of(n, m))
+    block_q, block_k = own((1, group), block_q, block_k)
     query_chunk, key_chunk = chunk_sizes(m, dv, query_chunk_size, key_chunk_size)
     rows, keys = group * min(block_q, n), min(block_k, m)
     chunk_rows, chunk_keys = group * min(query_chunk, n), min(key_chunk, m)

@@ -26,9 +26,11 @@ def tiled_attention(
     blocks of Bq queries (times G = Hq / Hk rows) and Bk keys: Bq·Bk + Bq·(2D + Dv + 2) + Bk·(D + Dv)
     elements, independent of N and M; the gradient adds lse and D, 2N, and for half precision a float32 dq.
     By default block_k = 512 and block_q = 512 / G, fewer beyond 8 key heads (batch included), and half of
-    it in the gradient. ``block_mask``: boolean (⌈N / block_q⌉, ⌈M / block_k⌉), True = attend, for all heads
-    alike; needs both block sizes. Hidden tiles are neither loaded nor computed, forward and backward
-    (block-sparse FlashAttention, algorithm 5); under jax.jit it is a constant.
+    it in the gradient. For one query without a window block_k = 4096 in the forward, in JAX 2048; in NumPy
+    and PyTorch it stays 512 for half precision, whose tiles are copied to widen them.
+    ``block_mask``: boolean (⌈N / block_q⌉, ⌈M / block_k⌉), True = attend, for all heads alike; needs both
+    block sizes. Hidden tiles are neither loaded nor computed, forward and backward (block-sparse
+    FlashAttention, algorithm 5); under jax.jit it is a constant.
     On a GPU a kernel runs in place of the loops (PyTorch: Triton, if installed; JAX: Pallas), but for a
     bias, float64, head sizes above 256 and block sizes that are no multiples of 16; its tiles are then no
     larger than the block sizes. No forward-mode derivative and no second one: use safe_attention for these.

@@ -16,12 +16,15 @@ from jax import Array
 from jax.lax import fori_loop, stop_gradient
 
 
+LONGEST = 2048  # keys of a tile for one query: XLA copies them
+
+
 @implements(public)
 @compiled
 @flash_gradient
 def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""
-    block_q, block_k = tile_sizes(rules.heads, *sizes)
+    block_q, block_k = tile_sizes(rules.heads, *sizes, band=rules.band, longest=LONGEST)
     block_q, block_k = min(block_q, rules.band.n), min(block_k, rules.band.m)
     dtype, dv, query = accumulator(x.query), x.value.shape[-1], in_order(x.query)
     out, lse = jnp.zeros((*query.shape[:-1], dv), query.dtype), jnp.zeros(query.shape[:-1], dtype)

@@ -307,6 +307,27 @@ def test_memory_depends_neither_on_the_chunk_nor_on_the_window(library):
     assert max(chunk, window) <= 1.02 * small
 
 
+@pytest.mark.parametrize("kind", ["float32", "float16"])
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_a_step_takes_no_more_memory_than_512_queries(library, kind):
+    """And as much with 16,384 slots as with 8,192: tiles of one query are long, not large."""
+    def extra(slots, count):
+        old, *new = (to(library, np.ones((1, size, 64), kind)) for size in (64, count, count, count))
+        cache = KVCache.empty(old, old, capacity=slots)
+        cache.length = slots - count
+        cache.attend(*new)
+
+        def step(*x):
+            cache.length -= count
+            return cache.attend(*x, return_lse=True)[0]
+
+        return extra_bytes(step, *new)
+
+    short, long, chunk = extra(8192, 1), extra(16384, 1), extra(8192, 512)
+    assert abs(long - short) <= (4000 if library == "numpy" else 0)  # tracemalloc counts Python's objects too
+    assert long <= chunk
+
+
 def test_both_steps_have_one_signature():
     one, other = (list(inspect.signature(cache.attend).parameters.values()) for cache in (KVCache, RollingCache))
     assert one == other

@@ -88,6 +88,17 @@ def test_a_band_whose_place_is_data_cannot_be_asked_by_mistake():
         Band.of(4, 4, True, None, TRACED).keys(slice(0, 2))
 
 
+def test_one_query_takes_long_tiles():
+    one = Band.of(1, 10**5, causal=True)
+    assert tile_sizes((8, 4), None, None, band=one) == (128, 4096)
+    assert tile_sizes((8, 1), None, None, band=one, longest=2048)[1] == 2048
+    assert tile_sizes((8, 1), None, 7, band=one)[1] == 7
+    assert tile_sizes((8, 1), None, None, band=one, itemsize=2)[1] == 512
+    assert tile_sizes((8, 1), None, None, band=Band.of(1, 10**5, True, None, TRACED))[1] == 4096
+    for n, rules in ((2, dict(causal=True)), (1, dict(window=(99, 0))), (1, dict(window=(9, 0), offset=50))):
+        assert tile_sizes((8, 1), None, None, band=Band.of(n, 10**5, **rules))[1] == 512
+
+
 def test_default_sizes():
     assert tile_sizes((1, 1), None, None) == (512, 512)
     assert tile_sizes((2, 2, 4), None, None) == (128, 512)
