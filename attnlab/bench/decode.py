@@ -1,9 +1,9 @@
 """A step of decoding (``--decode``): one query a head joins a cache of M tokens, and attends to all of them.
 
 Beside ``KVCache.attend`` of each library stands PyTorch's scaled_dot_product_attention on the same keys in a row,
-which appends nothing. A step reads its whole cache and does little else, so its rate, bytes of the cache over time, is
-compared with that of NumPy's x += 1 on 128 MiB, each byte read and written: a cache that is smaller may be faster, as
-it stays in the processor's own. In JAX steps are compiled and the cache is donated.
+which appends nothing. A step reads its whole cache and does little else, so its rate, bytes of keys and values over
+time, is compared with that at which NumPy copies 128 MiB, bytes copied over time: a smaller cache may be read faster,
+as it stays in the processor's own. In JAX steps are compiled and the cache is donated.
 """
 
 import statistics
@@ -17,12 +17,14 @@ from attnlab.bench.setting import Setting
 from attnlab.bench.timing import interleave, ready
 from attnlab.cache import KVCache
 
+import numpy as np
+
 LENGTHS = (16, 1024, 4096, 16384, 65536)
 FAMILIES = [
     Setting(1, 1, batch=batch, kv_heads=kv_heads, dtype=dtype)
     for dtype in ("float32", "bfloat16") for batch in (1, 8) for kv_heads in (8, 2)
 ]  # fmt: skip
-STREAM, STREAMED = "numpy stream", 2**27  # bytes of its array
+COPY, COPIED = "numpy copy", 2**27  # bytes of its array
 
 
 def print_steps(lengths: Sequence[int] | None, rounds: int | None, seconds: float | int) -> None:
@@ -44,19 +46,25 @@ def print_steps(lengths: Sequence[int] | None, rounds: int | None, seconds: floa
 
 
 def steps(libraries: Sequence[str], setting: Setting) -> dict[str, Callable[[], object]]:
-    """PyTorch's own attention, the stream, and in each library a step, which returns what its query sees."""
+    """PyTorch's own attention, the copy, and in each library a step, which returns what its query sees."""
     found = {}
     for library in libraries:
         if library == UNIT.library:
             found[UNIT.name] = prepare(UNIT, setting)
-        if library == STREAM.partition(" ")[0]:
-            found[STREAM] = hardware.operations(library, "float32")[1](STREAMED)
+        if library == "numpy":
+            found[COPY] = _copy()
         query, key, value, *_ = inputs(Contestant(library, "step"), setting)
         new = query, key[..., -1:, :], value[..., -1:, :]
         cache = KVCache.empty(*new[1:], capacity=setting.m)
         cache = replace(cache, keys=key, values=value, length=cache.length + setting.m)
         found[f"{library} step"] = (_compiled if library == "jax" else _in_place)(cache, new)
     return found
+
+
+def _copy() -> Callable[[], object]:
+    """Copies one array to another."""
+    source, target = np.ones(COPIED, np.uint8), np.ones(COPIED, np.uint8)
+    return lambda: np.copyto(target, source)
 
 
 def _in_place(cache: KVCache, new: tuple) -> Callable[[], object]:
@@ -97,17 +105,17 @@ def head(family: Setting, libraries: Sequence[str]) -> Iterator[str]:
     batch = f"batch {family.batch}, " * (family.batch > 1)
     heads = f"{family.heads} heads" if family.heads == family.kv_heads else f"{family.heads} heads on {family.kv_heads}"
     yield f"one query, {batch}{heads} of size {family.d}, {family.dtype}; times in µs"
-    yield f"{'keys':>8}{'sdpa':>10}" + "".join(f"{x:>12}{'÷ sdpa':>8}{'÷ stream':>10}" for x in libraries)
+    yield f"{'keys':>8}{'sdpa':>10}" + "".join(f"{x:>12}{'÷ sdpa':>8}{'÷ copy':>8}" for x in libraries)
 
 
 def line(setting: Setting, libraries: Sequence[str], taken: Mapping[str, Sequence[float]]) -> str:
     """A row to print: medians in µs, ratios to PyTorch's function, and of the rates at which bytes pass."""
     middle = {name: statistics.median(values) for name, values in taken.items()}
-    unit, stream = middle.get(UNIT.name), middle.get(STREAM)
+    unit, copy = middle.get(UNIT.name), middle.get(COPY)
     cells = [f"{setting.keys:>8,}", f"{'–' if unit is None else f'{1e6 * unit:,.0f}':>10}"]
     for library in libraries:
         step = middle[f"{library} step"]
         beside = "–" if unit is None else f"{step / unit:.2f}"
-        rate = "–" if stream is None else f"{cache_bytes(setting) / step / (2 * STREAMED / stream):.2f}"
-        cells.append(f"{1e6 * step:>12,.0f}{beside:>8}{rate:>10}")
+        rate = "–" if copy is None else f"{cache_bytes(setting) / step / (COPIED / copy):.2f}"
+        cells.append(f"{1e6 * step:>12,.0f}{beside:>8}{rate:>8}")
     return "".join(cells)

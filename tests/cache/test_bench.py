@@ -15,7 +15,7 @@ SMALL = Setting(1, 32, batch=2, heads=4, kv_heads=2, d=8)
 def test_steps_attend_to_the_same_keys_again_and_again(kind):
     found = decode.steps(["torch", "jax", "numpy"], decode.replace(SMALL, dtype=kind))
     right = back(found.pop("torch sdpa")())
-    found.pop("numpy stream")
+    found.pop("numpy copy")
     assert list(found) == ["torch step", "jax step", "numpy step"]
     for name, step in found.items():
         for _ in range(3):
@@ -24,12 +24,12 @@ def test_steps_attend_to_the_same_keys_again_and_again(kind):
 
 def test_a_small_run(capsys, monkeypatch):
     monkeypatch.setattr(decode, "FAMILIES", [SMALL])
-    monkeypatch.setattr(decode, "STREAMED", 2**16)
+    monkeypatch.setattr(decode, "COPIED", 2**16)
     monkeypatch.setattr(decode, "available", lambda device, libraries: (["torch", "numpy"], {}))
     command.main(["--decode", "--m", "48", "--rounds", "1"])
     title, columns, row, end = capsys.readouterr().out.split("\n", 3)
     assert title == "one query, batch 2, 4 heads on 2 of size 8, float32; times in µs"
-    assert columns.split() == ["keys", "sdpa", "torch", "÷", "sdpa", "÷", "stream", "numpy", "÷", "sdpa", "÷", "stream"]
+    assert columns.split() == ["keys", "sdpa", "torch", "÷", "sdpa", "÷", "copy", "numpy", "÷", "sdpa", "÷", "copy"]
     assert row.split()[0] == "48"
     assert len(row.split()) == 2 + 2 * 3
     assert len(row) == len(columns)
@@ -45,8 +45,8 @@ def test_a_cache_that_does_not_fit_is_left_out(capsys, monkeypatch):
 
 
 def test_ratios_and_rates():
-    """64 keys and values of 8 heads, 256 KiB, in 2 ms; the stream moves 1,024 times as many bytes in 0.512 s."""
-    taken = {"torch sdpa": [1e-3], "torch step": [3e-3, 2e-3, 1e-3], "numpy stream": [0.512]}
+    """64 keys and values of 8 heads, 256 KiB, in 2 ms; 512 times as many bytes are copied in 0.256 s."""
+    taken = {"torch sdpa": [1e-3], "torch step": [3e-3, 2e-3, 1e-3], "numpy copy": [0.256]}
     row = decode.line(Setting(1, 64), ["torch"], taken)
     assert row.split() == ["64", "1,000", "2,000", "2.00", "0.25"]
     alone = decode.line(Setting(1, 64), ["jax"], {"jax step": [2e-3]})
