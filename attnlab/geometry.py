@@ -119,13 +119,13 @@ def tile_sizes(
 
     The G heads of a group share the rows. All key heads are worked on at once, and their tiles of float32 scores
     shall stay in a shared cache of 8 MiB: beyond 8 heads the rows are halved, down to 128. One query, as ``band`` may
-    say, has few scores, and takes ``longest`` keys; but not where a window hides keys on the left, nor where keys of
-    ``itemsize`` bytes are copied to widen them.
+    say, has few scores, and takes ``longest`` keys, beyond 8 heads fewer in the same proportion; but not where a window
+    hides keys on the left, nor where keys of ``itemsize`` bytes are copied to widen them.
     """
-    if block_k is None and band is not None and band.n == 1 and band.left is None and itemsize >= 4:
-        block_k = longest
     rows = 2**21 // (512 * max(math.prod(heads[:-1]), 1))
     rows = 2 ** (min(max(rows, 128), 512).bit_length() - 1)
+    if block_k is None and band is not None and band.n == 1 and band.left is None and itemsize >= 4:
+        block_k = longest * rows // 512
     return block_q or max(rows // heads[-1], 1), block_k or 512
 
 

@@ -26,8 +26,8 @@ def tiled_attention(
     blocks of Bq queries (times G = Hq / Hk rows) and Bk keys: Bq·Bk + Bq·(2D + Dv + 2) + Bk·(D + Dv)
     elements, independent of N and M; the gradient adds lse and D, 2N, and for half precision a float32 dq.
     By default block_k = 512 and block_q = 512 / G, fewer beyond 8 key heads (batch included), and half of
-    it in the gradient. For one query without a window block_k = 4096 in the forward, in JAX 2048; in NumPy
-    and PyTorch it stays 512 for half precision, whose tiles are copied to widen them.
+    it in the gradient. For one query without a window block_k = 4096 in the forward, in JAX 2048, fewer
+    beyond 8 key heads; in NumPy and PyTorch it stays 512 for half precision, whose tiles are widened.
     ``block_mask``: boolean (⌈N / block_q⌉, ⌈M / block_k⌉), True = attend, for all heads alike; needs both
     block sizes. Hidden tiles are neither loaded nor computed, forward and backward (block-sparse
     FlashAttention, algorithm 5); under jax.jit it is a constant.

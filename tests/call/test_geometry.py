@@ -93,6 +93,7 @@ def test_one_query_takes_long_tiles():
     assert tile_sizes((8, 4), None, None, band=one) == (128, 4096)
     assert tile_sizes((8, 1), None, None, band=one, longest=2048)[1] == 2048
     assert tile_sizes((8, 1), None, 7, band=one)[1] == 7
+    assert [tile_sizes((8, h, 1), None, None, band=one, longest=2048)[1] for h in (1, 2, 8)] == [2048, 1024, 512]
     assert tile_sizes((8, 1), None, None, band=one, itemsize=2)[1] == 512
     assert tile_sizes((8, 1), None, None, band=Band.of(1, 10**5, True, None, TRACED))[1] == 4096
     for n, rules in ((2, dict(causal=True)), (1, dict(window=(99, 0))), (1, dict(window=(9, 0), offset=50))):
