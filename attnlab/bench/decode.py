@@ -41,7 +41,6 @@ def print_steps(lengths: Sequence[int] | None, rounds: int | None, seconds: floa
             if failed:
                 raise RuntimeError(f"these calls failed: {failed}")
             print(line(setting, libraries, taken), flush=True)
-            random_arrays.cache_clear()
         print()
 
 
@@ -58,6 +57,7 @@ def steps(libraries: Sequence[str], setting: Setting) -> dict[str, Callable[[], 
         cache = KVCache.empty(*new[1:], capacity=setting.m)
         cache = replace(cache, keys=key, values=value, length=cache.length + setting.m)
         found[f"{library} step"] = (_compiled if library == "jax" else _in_place)(cache, new)
+    random_arrays.cache_clear()  # they are large, and those of JAX are given away
     return found
 
 
