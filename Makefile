@@ -1,6 +1,6 @@
 # attnlab. `make lab` opens the course, `make test` checks everything; both set up .venv when it is not there.
 .DEFAULT_GOAL := help
-.PHONY: help lab reset test test-all notebooks book bench clean setup
+.PHONY: help lab reset test test-all notebooks book bench model clean setup
 
 PORT ?=
 ARGS ?=
@@ -52,6 +52,9 @@ book: setup ## build the site of the course: build/book/index.html
 
 bench: setup ## compare the algorithms side by side
 	@$(PY) -m attnlab.bench $(ARGS)
+
+model: setup ## train the small language model anew, weights into the package: 45 minutes; ARGS="base"
+	@$(PY) -m attnlab.model.train $(ARGS)
 
 clean: ## remove caches; never work/ or .venv
 	@find . \( -path ./.git -o -path ./.venv -o -path ./work \) -prune -o \

@@ -5,13 +5,13 @@ they are plain documentation.
 """
 
 try:
-    from jaxtyping import Bool, Float, Int32, UInt32
+    from jaxtyping import Bool, Float, Int32, Integer, UInt32
 except ModuleNotFoundError:
 
     class _Annotation:
         def __class_getitem__(cls, item: tuple) -> type:
             return item[0]
 
-    Bool = Float = Int32 = UInt32 = _Annotation
+    Bool = Float = Int32 = Integer = UInt32 = _Annotation
 
-__all__ = ["Bool", "Float", "Int32", "UInt32"]
+__all__ = ["Bool", "Float", "Int32", "Integer", "UInt32"]

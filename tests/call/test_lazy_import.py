@@ -9,7 +9,7 @@ import pytest
 import attnlab
 from tests.support import ROOT
 
-ROOMS = ["softmax", "dropout", "scores", "rotation", "cache", "paged", "linear"]
+ROOMS = ["softmax", "dropout", "scores", "rotation", "cache", "paged", "linear", "model"]
 CALL = """
 import numpy as np
 x = np.eye(3, dtype=np.float32)
@@ -30,6 +30,8 @@ cache = PagedCache.empty(x[None], x[None], blocks=2, block_size=2)
 cache.manager.add("a")
 cache = cache.write(cache.manager.append("a", 3).slots, x[None], x[None])
 assert cache.attend(x[None, None], ["a"]).shape == (1, 1, 3, 3)
+from attnlab import model
+assert model.load().logits(model.tokens("ab")).shape == (3, 257)
 """
 
 

@@ -23,7 +23,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 LESSONS = [*ROOT.glob("notebooks/solutions/*.ipynb"), ROOT / "notebooks/reproductions.ipynb"]
 OPTIONAL = {"jaxtyping"}  # checks shapes in tests; attnlab.typing does without
-FILES = [*ROOT.glob("attnlab/**/*.py"), *ROOT.glob("attnlab/course/published/*.toml"), ROOT / "attnlab/py.typed"]
+DATA = ("attnlab/course/published/*.toml", "attnlab/model/weights/*", "attnlab/py.typed")
+FILES = [path for pattern in ("attnlab/**/*.py", *DATA) for path in ROOT.glob(pattern)]
 PACKAGE = {path.relative_to(ROOT).as_posix() for path in FILES}
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_{}(sys.argv[1])"
 SMOKE = """
@@ -33,7 +34,7 @@ import sys
 import numpy as np
 
 import attnlab
-from attnlab import check
+from attnlab import check, model
 from attnlab.course import published
 
 assert attnlab.__file__.startswith(sys.prefix), attnlab.__file__
@@ -45,6 +46,7 @@ expected = weights / weights.sum(-1, keepdims=True) @ value
 for method in attnlab.METHODS:
     np.testing.assert_allclose(attnlab.attention(query, key, value, method), expected, rtol=1e-12, atol=1e-12)
 assert published.load("rs_table2").rows
+assert len(model.load().generate(model.excerpt()[:50], 5)) == 5
 for library in ("jax", "torch"):
     try:
         importlib.import_module(f"attnlab.tiled.{library}")

@@ -1,0 +1,56 @@
+"""What the package holds of the trained models: weights, how they were trained, and a text to evaluate them on."""
+
+import importlib
+import json
+from importlib import resources
+from typing import Any
+
+from attnlab.arguments import LIBRARIES
+from attnlab.model.config import Config
+from attnlab.model.language import Model
+
+import numpy as np
+
+NAMES = ("base", "no_first", "learned_sink")
+"""base; a twin without the first token; a twin whose heads have a learned sink."""
+
+DTYPES = ("float32", "float64")
+
+
+def load(name: str = "base", library: str = "numpy", dtype: str = "float32") -> Model:
+    """A trained model, its float16 weights widened to ``dtype`` ("float32" or "float64", in JAX where x64 is enabled).
+
+    ``name``: one of ``NAMES``. ``library``: "numpy", "jax" or "torch". Raises ValueError for an unknown one.
+    """
+    check_choice("library", library, tuple(LIBRARIES))
+    check_choice("dtype", dtype, DTYPES)
+    config = Config(**training(name)["config"])
+    with (data() / f"{name}.npz").open("rb") as file, np.load(file) as stored:
+        arrays = {key: stored[key].astype(dtype) for key in config.shapes}
+    module = importlib.import_module(f"attnlab.model.{library}")
+    return Model(config, {key: module.array(x) for key, x in arrays.items()})
+
+
+def training(name: str = "base") -> dict[str, Any]:
+    """How a model was trained: its config, the seed, the text's length and hash, the curve of losses in bits a byte."""
+    check_choice("name", name, NAMES)
+    return json.loads((data() / f"{name}.json").read_text())
+
+
+def excerpt() -> bytes:
+    """Text that no model was trained on: five modules of Python 3.11's standard library, 112,328 bytes.
+
+    Copyright Python Software Foundation, under the PSF License Agreement, which lies beside it in the package.
+    """
+    return (data() / "excerpt.txt").read_bytes()
+
+
+def data() -> Any:
+    """The folder of weights in the installed package."""
+    return resources.files("attnlab.model") / "weights"
+
+
+def check_choice(argument: str, chosen: Any, choices: tuple[str, ...]) -> None:
+    """Refuse what is not among the choices."""
+    if chosen not in choices:
+        raise ValueError(f"{argument} is {chosen!r}; it must be one of {', '.join(choices)}")

@@ -1,0 +1,179 @@
+"""Logits are those of the definition in three libraries, whatever is plugged in, and however the text is cut."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import jax
+import numpy as np
+import pytest
+import torch
+
+import attnlab
+from attnlab import model
+from attnlab.cache import KVCache, RollingCache
+from attnlab.linear import linear_attention
+from attnlab.model.torch import Transformer
+from attnlab.paged import PagedCache
+from tests.model.small import CONFIG, TOKENS, definition, small
+from tests.support.libraries import LIBRARIES, back, precision
+
+SINK = replace(CONFIG, sink=True)
+DOUBLE = np.zeros(0)
+
+
+def fed(lm, attend, splits, tokens=TOKENS):
+    """Logits of the tokens, given in chunks that end at ``splits`` and at the end."""
+    ends = [0, *splits, tokens.shape[-1]]
+    return np.concatenate([back(lm.logits(tokens[..., a:b], attend)) for a, b in pairwise(ends)], -2)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("config", [CONFIG, SINK], ids=["plain", "sink"])
+def test_logits_are_those_of_the_definition(library, config):
+    p = small("numpy", config).parameters
+    expected = np.stack([definition(config, p, row) for row in TOKENS])
+    with precision(library, DOUBLE):
+        lm = small(library, config)
+        logits = jax.jit(lm.logits) if library == "jax" else lm.logits
+        np.testing.assert_allclose(back(logits(TOKENS)), expected, atol=1e-11)
+        if library != "jax":  # its caches have a test of their own, which compiles a step
+            cached = fed(lm, model.Cached(capacity=11, return_lse=config.sink), [4, 5])
+            np.testing.assert_allclose(cached, expected, atol=1e-11)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_a_window_and_a_rolling_cache_are_the_same(library):
+    expected = definition(CONFIG, small("numpy").parameters, TOKENS[0], window=3)
+    lm = small(library)
+    for attend, splits in [
+        (model.dense(window=(2, 0)), []), (model.dense("safe", window=(2, 0)), []),
+        (model.Cached(RollingCache, window=3), [4, 5]), (model.Cached(RollingCache, window=3, rotary=1e4), [1, 8]),
+    ]:  # fmt: skip
+        np.testing.assert_allclose(fed(lm, attend, splits)[0], expected, atol=1e-11)
+
+
+def test_sinks_at_text_and_at_cache_positions():
+    """Before anything was evicted both are dense attention; then they part."""
+    lm = small("numpy")
+    text, cache = (
+        fed(lm, model.Cached(RollingCache, window=3, sinks=2, rotary=1e4, sink_positions=rule), [1, 6])
+        for rule in ("text", "cache")
+    )
+    np.testing.assert_allclose(text[:, :5], lm.logits(TOKENS)[:, :5], atol=1e-11)
+    np.testing.assert_allclose(cache[:, :5], text[:, :5], atol=1e-11)
+    assert abs(cache - text)[:, 6:].max() > 1e-3
+    np.testing.assert_allclose(fed(lm, model.Cached(RollingCache, window=3, sinks=2), [7]), text, atol=1e-11)
+
+
+def test_linear_attention_is_plugged_in():
+    lm, states = small("numpy"), {}
+
+    def at_once(layer, query, key, value):
+        return linear_attention(attnlab.rotary(query), attnlab.rotary(key), value, causal=True, features="taylor")
+
+    def token_by_token(layer, query, key, value):
+        start = 0 if layer not in states else states[layer][0]
+        q, k = (attnlab.rotary(x, start + np.arange(x.shape[-2])) for x in (query, key))
+        state = states[layer][1] if start else None
+        out, state = linear_attention(q, k, value, causal=True, features="taylor", state=state, return_state=True)
+        states[layer] = start + query.shape[-2], state
+        return out
+
+    expected = lm.logits(TOKENS, at_once)
+    np.testing.assert_allclose(fed(lm, token_by_token, range(1, 11)), expected, atol=1e-11)
+    assert abs(expected - lm.logits(TOKENS)).max() > 1e-3
+
+
+class Paged:
+    """One sequence in pages: a table for all layers, and pages of their own."""
+
+    def __init__(self):
+        self.caches, self.taken = {}, 0
+
+    def __call__(self, layer, query, key, value):
+        at = self.taken + np.arange(query.shape[-2])
+        query, key = attnlab.rotary(query, at), attnlab.rotary(key, at)
+        if layer not in self.caches:
+            self.caches[layer] = PagedCache.empty(key, value, blocks=8, block_size=2)
+            self.caches[layer].manager.add("text")
+        cache = self.caches[layer]
+        step = cache.manager.append("text", len(at))
+        self.caches[layer] = cache.copy(step.copies).write(step.slots, key, value)
+        self.taken += len(at) * (layer == CONFIG.layers - 1)
+        return self.caches[layer].attend(query[None], ["text"])[0]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_greedy_text_does_not_depend_on_library_or_cache(library):
+    expected = small("numpy").generate("abc", 8, cached=False)
+    assert len(expected) == 8
+    with precision(library, DOUBLE):
+        lm = small(library)
+        assert lm.generate(b"abc", 8) == expected
+        if library != "jax":
+            assert lm.generate("abc", 8, model.Cached(RollingCache, window=12)) == expected
+    if library == "numpy":
+        assert lm.generate("abc", 8, Paged()) == expected
+        assert small("numpy", SINK).generate("abc", 8) == small("numpy", SINK).generate("abc", 8, cached=False)
+
+
+def test_a_step_is_jitted_with_its_caches_and_the_parameters_have_gradients():
+    with jax.enable_x64(True):
+        lm = small("jax")
+        expected = small("numpy").logits(TOKENS)
+        empty = np.zeros((2, CONFIG.kv_heads, 1, CONFIG.d))
+        caches = {i: KVCache.empty(*map(jax.numpy.asarray, (empty, empty)), capacity=11) for i in range(CONFIG.layers)}
+
+        @jax.jit
+        def step(caches, token):
+            cached = model.Cached(caches=caches)
+            return lm.logits(token, cached), cached.caches
+
+        for t in range(11):
+            row, caches = step(caches, TOKENS[:, t : t + 1])
+            np.testing.assert_allclose(row[:, 0], expected[:, t], atol=1e-11)
+        assert step._cache_size() == 1
+
+        def loss(parameters):
+            return model.Model(CONFIG, parameters).logits(TOKENS).sum()
+
+        found = jax.jit(jax.grad(loss))(lm.parameters)
+    net = Transformer(CONFIG).double()
+    net.load_state_dict(small("torch").parameters)
+    net(torch.from_numpy(TOKENS), model.dense()).sum().backward()
+    for name, p in net.named_parameters():
+        np.testing.assert_allclose(found[name], p.grad, rtol=1e-8, atol=1e-9, err_msg=name)
+    assert {name: tuple(p.shape) for name, p in net.named_parameters()} == CONFIG.shapes
+
+
+def test_bits():
+    logits = np.zeros((2, 3, 257))
+    logits[0, 0, 5] = 1e4
+    found = model.bits(logits, np.array([[7, 5, 1], [9, 9, 9]]))
+    np.testing.assert_allclose(found, [[0, np.log2(257)], [np.log2(257), np.log2(257)]])
+    assert model.bits(torch.zeros(3, 257), model.tokens("ab")).dtype == np.float64
+
+
+def test_tokens():
+    np.testing.assert_array_equal(model.tokens("é"), [256, 0xC3, 0xA9])
+    np.testing.assert_array_equal(model.tokens(b"\x00\xff", first=False), [0, 255])
+
+
+@pytest.mark.parametrize(("call", "error", "text"), [
+    (lambda lm: lm.logits(np.array([0.5])), TypeError, "tokens"),
+    (lambda lm: lm.logits([1, 2]), TypeError, "tokens is of type list"),
+    (lambda lm: lm.logits(np.array([1, 257])), ValueError, "tokens reach from 1 to 257; they must lie in 0 … 256"),
+    (lambda lm: lm.logits(np.array([-1])), ValueError, "tokens reach from -1 to -1"),
+    (lambda lm: model.tokens(3), TypeError, "text is of type int"),
+    (lambda lm: model.bits(np.zeros((2, 257)), np.zeros(3, int)), ValueError, "logits has shape (2, 257), tokens (3,)"),
+    (lambda lm: small("numpy", replace(CONFIG, first=False)).generate("", 1), ValueError, "prompt is empty"),
+    (lambda lm: lm.generate("a", -1), ValueError, "count is -1"),
+    (lambda lm: model.load("large"), ValueError, "name is 'large'; it must be one of base, no_first, learned_sink"),
+    (lambda lm: model.load(library="tensorflow"), ValueError, "library is 'tensorflow'"),
+    (lambda lm: model.load(dtype="float16"), ValueError, "dtype is 'float16'"),
+    (lambda lm: model.load(library="jax", dtype="float64"), ValueError, "jax_enable_x64"),
+])  # fmt: skip
+def test_errors(call, error, text):
+    with pytest.raises(error) as caught:
+        call(small("numpy"))
+    assert text in str(caught.value)
