@@ -115,6 +115,7 @@ class Exercise:
     ``gradients``   positions of the arguments by which derivatives are compared, too
     ``library``     of an answer that names none; with gradients it is "torch" or "jax"
     ``dtype``       whether the result's dtype must be the reference's
+    ``writes``      positions of the arguments that an answer may write to, such as a cache
     ``judge``       for an exercise with many right answers: judge(case, got) says what is wrong, or None
     """
 
@@ -128,6 +129,7 @@ class Exercise:
     gradients: tuple[int, ...] = ()
     library: str = "numpy"
     dtype: bool = False
+    writes: tuple[int, ...] = ()
     judge: Callable[[Case, Any], str | None] | None = None
 
     def __post_init__(self) -> None:

@@ -437,6 +437,22 @@ def test_inputs_are_to_stay(verdict_on, answer, fine):
     assert ("changes its inputs" in verdict.text) is not fine
 
 
+def test_an_input_that_may_be_written_to():
+    def fill(kept, t):
+        kept[t] = 1.0
+        return kept
+
+    def fill_all(kept, t):
+        t[:] = kept[:] = 1.0
+        return kept
+
+    case = Case("", (np.zeros(3), np.array([2])))
+    exercise = Exercise(lesson="00", stars=1, reference=fill, cases=lambda: [case], hints=(), writes=(0,))
+    assert examine(exercise, fill).state == "right"
+    assert "changes its inputs" in examine(exercise, fill_all).text
+    assert not case.args[0].any()
+
+
 def test_input_of_another_size_is_a_changed_input(verdict_on):
     assert "changes its inputs" in verdict_on(reshapes).text
 
