@@ -213,6 +213,8 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "12-2": lambda: f"{-(-100 // 64) * 64 - 100} of the next head",
     "12-3": waves,
     "12-4": rho,
+    "14-3": lambda: f"{50 * (1 + 1024 / 4096):.1f} %",
+    "14-4": lambda: f"About {round(26e9 / check.find('cache_bytes').reference(40, 40, 128, 1, 2), -2):,.0f} tokens",
 }
 
 

@@ -1,0 +1,50 @@
+"""Lesson 14, ★: how many bytes a cache takes."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+
+def cache_bytes(layers: int, kv_heads: int, d: int, length: int, itemsize: int) -> int:
+    """Bytes of the cache of ``length`` tokens: kv_heads heads of size d in each layer, itemsize bytes a number."""
+    return 2 * layers * kv_heads * d * length * itemsize
+
+
+def cases() -> list[Case]:
+    """From one number to models that exist."""
+    calls = [
+        ("ONE: one layer, one head of size 1, one token, one byte: a key and a value", (1, 1, 1, 1, 1)),
+        ("one layer, 3 key heads of size 5, 7 tokens of 2 bytes", (1, 3, 5, 7, 2)),
+        ("11 layers, 3 key heads of size 5, 7 tokens of 4 bytes", (11, 3, 5, 7, 4)),
+        ("an empty cache", (4, 2, 32, 0, 2)),
+        ("GPT-3: 96 layers, 96 key heads of size 128, 4096 tokens in half precision", (96, 96, 128, 4096, 2)),
+        ("LLaMA 2 13B: 40 layers, 40 key heads of size 128, 8192 tokens in half precision", (40, 40, 128, 8192, 2)),
+        ("32 layers, 8 key heads of size 128, 131,072 tokens in one byte", (32, 8, 128, 131_072, 1)),
+    ]
+    return [Case(label, args) for label, args in calls]
+
+
+EXERCISE = Exercise(
+    lesson="14", stars=1, reference=cache_bytes, cases=cases,
+    hints=(
+        "How many numbers does one token leave in one layer? Eq. 7.11 has them.",
+        "d numbers of a key and d of a value, for each key head.",
+        "Times the layers, the tokens and the bytes of a number.",
+    ),
+    mistakes=(
+        Mistake("You count the keys and leave the values out, or the other way round. Both are kept: the factor 2 of "
+                "eq. 7.11.",
+                but("2 * layers", "layers")),
+        Mistake("You count numbers. Each of them has itemsize bytes: eq. 7.11.", but(" * itemsize", "")),
+        Mistake("You count bits. itemsize is in bytes: eq. 7.11.", but("* itemsize", "* 8 * itemsize")),
+        Mistake("You count one layer. Every layer has keys and values of its own: eq. 7.11.", but(" * layers", "")),
+        Mistake("You take d as the width of the model. It is the size of one head here, and there are kv_heads of "
+                "them: eq. 7.11.",
+                but(" * kv_heads", "")),
+        Mistake("You count one token. A cache of L tokens is L times what one token leaves: eq. 7.11 times L.",
+                but(" * length", "")),
+        Mistake("This is the matrix of scores, length × length. A cache holds no scores, and grows with the length "
+                "only: eq. 7.11.",
+                but("* d *", "* length *"), but("2 * layers * kv_heads * d * length", "layers * kv_heads * length**2")),
+        Mistake("You return GiB. Asked are bytes, which are whole numbers: eq. 7.11.",
+                but("length * itemsize", "length * itemsize / 2**30")),
+    ),
+)

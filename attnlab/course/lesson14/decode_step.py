@@ -1,0 +1,104 @@
+"""Lesson 14, ★★: one token of decoding with a preallocated cache."""
+
+from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab.check.library import back, given, precise
+
+import numpy as np
+from numpy import ndarray as Array
+
+Step = tuple[Array, Array, Array]
+
+
+def decode_step(q: Array, k: Array, v: Array, keys: Array, values: Array, t: int) -> Step:
+    """Token t: q and k (D,), v (Dv,); keys (slots, D) and values (slots, Dv) hold t tokens → (out, keys, values)."""
+    keys[t], values[t] = k, v
+    s = keys[: t + 1] @ q / q.size**0.5
+    p = np.exp(s - s.max())
+    return p @ values[: t + 1] / p.sum(), keys, values
+
+
+def call(t: int, capacity: int, d: int, dv: int = 0, times: float = 1.0, tail: float = np.nan) -> tuple:
+    """Arguments for token t, EYE values if dv is 0; keys are multiplied by ``times``, slots from t on hold ``tail``."""
+    rng = np.random.default_rng(t + 100 * capacity)
+    keys = times * rng.normal(size=(capacity, d))
+    values = rng.normal(size=(capacity, dv)) if dv else np.eye(capacity)
+    q, k, v = rng.normal(size=d), keys[t].copy(), values[t].copy()
+    keys[t:] = values[t:] = tail
+    return q, k, v, keys, values, t
+
+
+def cases() -> list[Case]:
+    """From the first token to the last slot; NaN, or old numbers, in slots that are not filled."""
+    return [
+        Case("POISON: the first token, t = 0, of two slots; NaN where nothing is kept yet", call(0, 2, 1)),
+        Case("EYE, POISON: t = 1 of four slots, the values are the identity", call(1, 4, 2)),
+        Case("EYE: t = 3 of six slots; those behind it hold 5, from another text", call(3, 6, 2, 0, 1.0, 5.0)),
+        Case("POISON: t = 5 of nine slots, D = 4, Dv = 3", call(5, 9, 4, 3)),
+        Case("the last slot: t = 7 of eight, D = 4, Dv = 3", call(7, 8, 4, 3)),
+        Case("GROW: keys 1000 times as large, t = 5 of nine slots", call(5, 9, 4, 3, 1000.0)),
+        Case("t = 700 of 1024 slots, D = 16, Dv = 8", call(700, 1024, 16, 8)),
+    ]
+
+
+def copies(answer: Function, library: str) -> float:
+    """How many of the two arrays that come back are not those that were given; in JAX the compiler decides."""
+    with precise(library):
+        args = given(call(5, 64, 4, 3), library)
+        _, *kept = answer(*args)
+    return 0 if library == "jax" else sum(not np.shares_memory(back(x), back(y)) for x, y in zip(kept, args[3:5]))
+
+
+WRITE, SEEN = "keys[t], values[t] = k, v", "[: t + 1]"
+GROWN = "keys, values = np.concatenate([keys[:t], k[None]]), np.concatenate([values[:t], v[None]])"
+
+EXERCISE = Exercise(
+    lesson="14", stars=2, reference=decode_step, cases=cases, writes=(3, 4),
+    hints=(
+        "Two things happen: the new key and value go to slot t, and then the query meets the slots that are filled.",
+        "Write first. Filled are slots 0 … t, so keys[: t + 1]; what lies behind may be anything: eq. 14.2.",
+        "The rest is one row of safe attention, scale 1/√D.",
+        "Return the output and the two arrays that you were given. In JAX: keys.at[t].set(k).",
+    ),
+    mistakes=(
+        Mistake("The new token does not see itself. Its key and value are appended first, and query t sees j ≤ t: "
+                "eq. 14.2.",
+                but(SEEN, "[:t]"), but(SEEN, "[: max(t, 1)]")),
+        Mistake("You read slots that are not filled. A preallocated cache has capacity slots, of which 0 … t are "
+                "filled; NaN in the others shows that they are read: eq. 14.2.",
+                but(SEEN, ""), but("@ values[: t + 1]", "@ values", "s = keys[: t + 1] @ q / q.size**0.5",
+                                   "s = np.where(np.arange(len(keys)) <= t, keys @ q / q.size**0.5, -np.inf)")),
+        Mistake("Slots that are not filled take part as zeros. A score of 0 is a vote, e^0: they must be left out, "
+                "eq. 14.2.",
+                but("keys[: t + 1] @ q", "np.nan_to_num(keys) @ q", "@ values[: t + 1]", "@ np.nan_to_num(values)"),
+                but("keys[: t + 1] @ q", "np.where(np.arange(len(keys)) <= t, np.nan_to_num(keys) @ q, 0)",
+                    "@ values[: t + 1]", "@ np.nan_to_num(values)")),
+        Mistake("The query sees the first key only: you align it to the top left, as is_causal of PyTorch does. The "
+                "newest query stands at the end: eq. 14.3.",
+                but(SEEN, "[:1]")),
+        Mistake("You write into the slot after the free one. Tokens are counted from 0, so t tokens fill slots 0 … t − "
+                "1, and the new one goes to slot t: eq. 14.2.",
+                but(WRITE, "keys[(t + 1) % len(keys)], values[(t + 1) % len(keys)] = k, v")),
+        Mistake("You overwrite the newest old token. It is in slot t − 1; the new one goes to slot t: eq. 14.2.",
+                but(WRITE, "keys[t - 1], values[t - 1] = k, v"),
+                but(WRITE, "keys[max(t - 1, 0)], values[max(t - 1, 0)] = k, v")),
+        Mistake("You use the new key and do not keep it: the cache that you return lacks token t, and the next query "
+                "will miss it. Eq. 14.2.",
+                but(WRITE, "old, olds = keys.copy(), values.copy(); keys[t], values[t] = k, v", "keys, values\n",
+                    "old, olds\n")),
+        Mistake("Your cache grows by concatenation: it has t + 1 rows, and every step copies all that was there, "
+                "section 6. Write into slot t of the arrays that you were given: eq. 14.2.",
+                but(WRITE, GROWN)),
+        Mistake("You copy the cache and write into the copy. That moves all slots at every step, where "
+                "one is new: section 6. Write into the arrays that you were given.",
+                but(WRITE, "keys, values = keys.copy(), values.copy(); keys[t], values[t] = k, v")),
+        Mistake("You keep the key and forget the value, or the other way round: eq. 14.2.",
+                but(WRITE, "keys[t] = k"), but(WRITE, "values[t] = v")),
+        Mistake("Your scores are not scaled by 1/√D: eq. 14.2.", but(" / q.size**0.5", "")),
+        Mistake("You do not subtract the largest score. exp overflows from 89 or 710 on (lesson 02).",
+                but(" - s.max()", "")),
+    ),
+    costs=(
+        Cost(copies, 0, "of the two arrays that come back, {found:.0f} are others than those that were given: the "
+             "whole cache is copied at every step."),
+    ),
+)

@@ -1,0 +1,148 @@
+"""Lesson 14, ★★★: greedy text of a model, every key computed once."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import attnlab
+from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+
+import numpy as np
+from numpy import ndarray as Array
+
+
+class Toy:
+    """A transformer with random parameters, to be used like a model of attnlab.model. It counts the keys it makes."""
+
+    def __init__(self, seed: int, layers: int) -> None:
+        self.seed, self.keys = seed, 0
+        self.config = SimpleNamespace(layers=layers, heads=4, kv_heads=2, d=4)
+        rng, width = np.random.default_rng(seed), 12
+        self.embedding, self.head = rng.normal(size=(2, 13, width)).astype(np.float32)
+        shapes = (width, 16), (width, 8), (width, 8), (16, width)
+        self.blocks = [[rng.normal(size=s).astype(np.float32) for s in shapes] for _ in range(layers)]
+
+    def logits(self, tokens: Array, attend: Callable) -> Array:
+        """Of the token after each of ``tokens`` (N,), which are the new ones: (N, 13)."""
+        x = self.embedding[np.asarray(tokens)]
+        for layer, (*projections, mix) in enumerate(self.blocks):
+            self.keys += len(x)
+            new = x / np.sqrt((x * x).mean(1, keepdims=True))
+            out = np.asarray(attend(layer, *(self.split(new @ w) for w in projections)))
+            x = x + out.swapaxes(0, 1).reshape(len(x), 16) @ mix
+        return x @ self.head.T
+
+    def split(self, x: Array) -> Array:
+        """(N, heads · d) → (heads, N, d)."""
+        return x.reshape(len(x), -1, self.config.d).swapaxes(0, 1)
+
+    def __deepcopy__(self, memo: Any) -> "Toy":
+        return Toy(self.seed, self.config.layers)
+
+    def __call__(self, *_: Any) -> None:
+        """What can be called is not compared with its copy: this one counts."""
+        raise TypeError("use model.logits(tokens, attend)")
+
+
+def generate(model: Toy, prompt: list[int], count: int) -> list[int]:
+    """``count`` greedy tokens after those of ``prompt``; model.logits(new tokens, attend) makes each key once."""
+    size = model.config
+    shape = size.layers, size.kv_heads, len(prompt) + count, size.d
+    keys, values = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+    t, new, text = 0, list(prompt), []
+
+    def attend(layer: int, q: Array, k: Array, v: Array) -> Array:
+        at = t + np.arange(q.shape[-2])
+        keys[layer][:, at], values[layer][:, at] = attnlab.rotary(k, at), v
+        seen = slice(0, t + q.shape[-2])
+        return attnlab.tiled_attention(
+            attnlab.rotary(q, at), keys[layer][:, seen], values[layer][:, seen], causal=True)
+
+    for _ in range(count):
+        logits = model.logits(np.array(new), attend)
+        t += len(new)
+        new = [int(logits[-1].argmax())]
+        text += new
+    return text
+
+
+def cases() -> list[Case]:
+    """From one token to several layers."""
+    return [
+        Case("ONE: a prompt of one token, one new token, one layer", (Toy(1, 1), [3], 1)),
+        Case("a prompt of three tokens, one new token, one layer", (Toy(2, 1), [3, 1, 4], 1)),
+        Case("a prompt of one token, six new tokens, one layer", (Toy(3, 1), [3], 6)),
+        Case("a prompt of five tokens, eight new tokens, two layers", (Toy(4, 2), [3, 1, 4, 1, 5], 8)),
+        Case("a prompt of nine tokens, twelve new tokens, three layers", (Toy(5, 3), [2, 7, 1, 8, 2, 8, 1, 8, 2], 12)),
+    ]
+
+
+def keys_a_token(answer: Function, library: str) -> float:
+    """Keys computed for each token and layer: two layers, 5 + 10 tokens."""
+    model = Toy(6, 2)
+    answer(model, [3, 1, 4, 1, 5], 10)
+    return model.keys / (2 * (5 + 10))
+
+
+SLOTS = "len(prompt) + count, size.d", "9 * (len(prompt) + count), size.d"
+GREW = "return attnlab.tiled_attention(", "out = attnlab.tiled_attention("
+ROTATED = "attnlab.rotary(q, at), keys"
+
+EXERCISE = Exercise(
+    lesson="14", stars=3, reference=generate, cases=cases,
+    hints=(
+        "model.logits(tokens, attend) takes the *new* tokens only: the prompt at the first call, one token after that. "
+        "What it knows of the others comes from your attend.",
+        "attend(layer, q, k, v) gets arrays (heads, N, D) that are not rotated yet. Their positions are t … t + N − 1, "
+        "where t tokens were taken before: attnlab.rotary(q, at), attnlab.rotary(k, at).",
+        "Every layer has a cache of its own, attnlab.cache.KVCache or two arrays; all layers of a call begin at the "
+        "same t, so t moves after the call, not inside attend.",
+        "The next token is logits[-1].argmax(). It is the only new token of the next call.",
+    ),
+    mistakes=(
+        Mistake("Your query is aligned to the top left: a single new query sees key 0 only. It stands at the end: "
+                "eq. 14.3.",
+                but("causal=True", "mask=np.tri(len(at), t + len(at), dtype=bool)")),
+        Mistake("You have no causal mask. It makes no difference for one query, but the tokens of the prompt come "
+                "together and must not see later ones: eq. 14.3.",
+                but("causal=True", "causal=False")),
+        Mistake("Positions begin at 0 in every call. A token is rotated by its position in the text, t + i in a call "
+                "that begins at t: section 3 and eq. 14.3.",
+                but("attnlab.rotary(k, at)", "attnlab.rotary(k)", "attnlab.rotary(q, at)", "attnlab.rotary(q)")),
+        Mistake("Nothing is rotated. The model hands queries and keys over as they are, and has learned them with "
+                "attnlab.rotary: section 3.",
+                but("attnlab.rotary(k, at)", "k", "attnlab.rotary(q, at)", "q")),
+        Mistake("The query is rotated and the keys are not. A key is rotated by its own position before it is "
+                "appended: section 3.",
+                but("attnlab.rotary(k, at)", "k")),
+        Mistake("Keys are rotated twice: before they are kept, and again at every step. Do one of the two: section 3.",
+                but("keys[layer][:, seen], values", "attnlab.rotary(keys[layer][:, seen]), values")),
+        Mistake("All layers share one cache. Keys of layer 0 and of layer 1 are different numbers: a cache for each, "
+                "section 3.",
+                but("keys[layer]", "keys[0]", "values[layer]", "values[0]")),
+        Mistake("The length moves inside of attend, once a layer, and so the layers disagree on where a call begins. "
+                "Move it once, after the call: section 8.",
+                but(*SLOTS, "at = t +", "nonlocal t\n        at = t +", *GREW, "causal=True)",
+                    "causal=True)\n        t += q.shape[-2]\n        return out", "        t += len(new)\n", ""),
+                but(*SLOTS, "at = t +", "nonlocal t\n        at = t +", *GREW, "causal=True)",
+                    "causal=True)\n        t += q.shape[-2] * (layer == 0)\n        return out",
+                    "        t += len(new)\n", "")),
+        Mistake("You take the logits of the first row. The token that follows the text belongs to the last row: "
+                "section 3.",
+                but("logits[-1]", "logits[0]")),
+        Mistake("Every token is fed twice: at the end of one call and at the beginning of the next. Its keys are then "
+                "in the cache twice, and have two votes: eq. 14.2.",
+                but(*SLOTS, "new = [int(logits[-1].argmax())]\n        text += new",
+                    "new = [new[-1], int(logits[-1].argmax())]\n        text += new[1:]")),
+        Mistake("You return the prompt as well. Asked are the new tokens: section 9.",
+                but("return text", "return list(prompt) + text")),
+        Mistake("You feed the whole text at every step: all its keys are computed again. Keep them, and feed the new "
+                "token only: eq. 14.4.",
+                but("t += len(new)", "t = 0", "new = [int(logits[-1].argmax())]\n        text += new",
+                    "text.append(int(logits[-1].argmax()))\n        new = [*prompt, *text]")),
+    ),
+    costs=(
+        Cost(keys_a_token, 1, "with a prompt of 5 and 10 new tokens it computes {found:.1f} keys for each token and "
+             "layer, where one is enough."),
+    ),
+)

@@ -1,0 +1,89 @@
+"""Lesson 14, ★★: a cache that is right for one token at a time only, and repaired."""
+
+import attnlab
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+import numpy as np
+from numpy import ndarray as Array
+
+
+def in_calls(q: Array, k: Array, v: Array, sizes: list[int]) -> Array:
+    """Rotary causal attention of q and k (L, D), v (L, Dv) that come in calls of these sizes, L in all → (L, Dv)."""
+    keys, values, out, t = np.zeros_like(k), np.zeros_like(v), [], 0
+    for n in sizes:
+        new, at = slice(t, t + n), np.arange(t, t + n)
+        keys[new], values[new] = attnlab.rotary(k[new], at), v[new]
+        s = attnlab.rotary(q[new], at) @ keys[: t + n].T / k.shape[1] ** 0.5
+        s = np.where(np.arange(t + n) <= at[:, None], s, -np.inf)
+        p = np.exp(s - s.max(1, keepdims=True))
+        out.append(p @ values[: t + n] / p.sum(1, keepdims=True))
+        t += n
+    return np.concatenate(out)
+
+
+def call(sizes: list[int], d: int, dv: int = 0) -> tuple:
+    """A random sequence, EYE values if dv is 0."""
+    length = sum(sizes)
+    rng = np.random.default_rng(length)
+    q, k = rng.normal(size=(2, length, d))
+    return q, k, rng.normal(size=(length, dv)) if dv else np.eye(length), sizes
+
+
+def cases() -> list[Case]:
+    """SPLIT: one at a time, all at once, and in between."""
+    return [
+        Case("EYE, SPLIT: four tokens, one at a time", call([1, 1, 1, 1], 2)),
+        Case("EYE, SPLIT: two tokens in one call", call([2], 2)),
+        Case("EYE, SPLIT: a token, then two", call([1, 2], 2)),
+        Case("EYE, SPLIT: two tokens, then one, then one", call([2, 1, 1], 2)),
+        Case("SPLIT: 12 tokens in one call", call([12], 4, 3)),
+        Case("SPLIT: 12 tokens in calls of 5, 1, 1, 3, 2", call([5, 1, 1, 3, 2], 4, 3)),
+    ]
+
+
+POSITION, MASK, LENGTH = (
+    ("np.arange(t, t + n)", "np.full(n, t)", "at[:, None]", "np.arange(t, t + n)[:, None]"),
+    ("np.where(np.arange(t + n) <= at[:, None], s, -np.inf)", "s"),
+    ("t += n", "t += 1"),
+)
+UNMASKED = ("np.arange(t, t + n)", "np.full(n, t)", *MASK)
+
+EXERCISE = Exercise(
+    lesson="14", stars=2, reference=in_calls, cases=cases,
+    hints=(
+        "Call `broken` with sizes of your own and compare with one call of attnlab.tiled_attention on rotated arrays; "
+        "[2] is the smallest input that fails. With values np.eye(L) the result is the weights.",
+        "Ask of each line what it does to the *second* token of a call: which position, which keys, which slot next?",
+        "Three lines are wrong: positions t … t + n − 1, a mask j ≤ t + i (eq. 14.3), and a length that grows by n.",
+    ),
+    mistakes=(
+        Mistake("Nothing is repaired yet: three lines are right for calls of one token only. What do they do to the "
+                "second token of a call? Eq. 14.3.",
+                but(*UNMASKED, *LENGTH)),
+        Mistake("One of the three lines is repaired, two are not. What do the others do to the second token of a call? "
+                "Eq. 14.3.",
+                but(*UNMASKED), but(*MASK, *LENGTH), but(*POSITION, *LENGTH)),
+        Mistake("The mask and the length are right; still all tokens of a call are rotated by one position, t. They "
+                "stand at t, t + 1, …, t + n − 1: section 3.",
+                but(*POSITION)),
+        Mistake("Positions and length are right; a token still sees the later ones of its call. With one query nothing "
+                "needs a mask, with n of them the last n columns are a triangle: eq. 14.3.",
+                but(*MASK)),
+        Mistake("Positions and mask are right; the length still grows by one a call. It counts tokens, not calls: "
+                "eq. 14.2.",
+                but(*LENGTH)),
+        Mistake("Your mask is aligned to the top left, j ≤ i with i counted in the call. Query i of a call sees "
+                "j ≤ t + i: eq. 14.3.",
+                but("<= at[:, None]", "<= at[:, None] - t")),
+        Mistake("Positions begin at 0 in every call. They are those of the text, t + i: section 3.",
+                but("np.arange(t, t + n)", "np.arange(n)", "<= at[:, None]", "<= at[:, None] + t")),
+        Mistake("Keys are kept as they came, and only queries are rotated. A key is rotated by its own position: "
+                "section 3.",
+                but("attnlab.rotary(k[new], at)", "k[new]")),
+        Mistake("A token does not see itself: the mask is j ≤ t + i, not <. Eq. 14.3.",
+                but("<= at[:, None]", "< at[:, None]")),
+        Mistake("A call sees its own tokens only, so nothing of the cache is used: eq. 14.2.",
+                but("keys[: t + n]", "keys[new]", "values[: t + n]", "values[new]", "np.arange(t + n)",
+                    "np.arange(t, t + n)")),
+    ),
+)

@@ -1,0 +1,106 @@
+"""Lesson 14, ★★: a prompt in chunks."""
+
+from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab.check.promises import peak
+
+import numpy as np
+from numpy import ndarray as Array
+
+
+def prefill(q: Array, k: Array, v: Array, C: int) -> Array:
+    """Causal attention of a prompt, C queries at a time: q and k (L, D), v (L, Dv), scale 1/√D → (L, Dv)."""
+    out = np.zeros((len(q), v.shape[1]))
+    for start in range(0, len(q), C):
+        stop = min(start + C, len(q))
+        s = q[start:stop] @ k[:stop].T / q.shape[1] ** 0.5
+        i, j = np.arange(start, stop)[:, None], np.arange(stop)
+        s = np.where(j <= i, s, -np.inf)
+        p = np.exp(s - s.max(1, keepdims=True))
+        out[start:stop] = p @ v[:stop] / p.sum(1, keepdims=True)
+    return out
+
+
+def at_once(q: Array, k: Array, v: Array, C: int) -> Array:
+    """The whole matrix; hidden values are taken out, so that what lies in them does not show."""
+    s = q @ k.T / q.shape[1] ** 0.5
+    visible = np.tri(len(q), dtype=bool)
+    p = np.where(visible, s, -np.inf)
+    p = np.exp(p - p.max(1, keepdims=True))
+    p = np.where(visible, p / p.sum(1, keepdims=True), 0)
+    late = np.isnan(v).any(1)
+    return np.where((visible & late).any(1, keepdims=True), np.nan, p @ np.nan_to_num(v))
+
+
+def call(length: int, d: int, C: int, dv: int = 0, times: float = 1.0, poison: int | None = None) -> tuple:
+    """A random prompt, EYE values if dv is 0; keys are multiplied by ``times``, NaN from token ``poison`` on."""
+    rng = np.random.default_rng(length + 100 * C)
+    q, k = rng.normal(size=(2, length, d))
+    v = rng.normal(size=(length, dv)) if dv else np.eye(length)
+    if poison is not None:
+        k[poison:] = v[poison:] = np.nan
+    return q, times * k, v, C
+
+
+def cases() -> list[Case]:
+    """SPLIT: chunks of every size, ragged ones too; POISON in what has not come yet."""
+    return [
+        Case("ONE: one token, C = 1", call(1, 1, 1)),
+        Case("EYE: L = 4, C = 4, one chunk", call(4, 2, 4)),
+        Case("EYE: L = 4, C = 2", call(4, 2, 2)),
+        Case("SPLIT: L = 12, C = 1, as in decoding", call(12, 4, 1, 3)),
+        Case("SPLIT: L = 12, C = 3", call(12, 4, 3, 3)),
+        Case("SPLIT, RAGGED: L = 12, C = 5: the last chunk has two tokens", call(12, 4, 5, 3)),
+        Case("SPLIT: L = 12, C = 20, more than there are", call(12, 4, 20, 3)),
+        Case("POISON: L = 8, C = 2, keys and values of tokens 4 to 7 are NaN: the first two chunks come before them",
+             call(8, 4, 2, 3, 1.0, 4)),
+        Case("GROW: L = 6, C = 2, keys 1000 times as large", call(6, 4, 2, 3, 1000.0)),
+    ]
+
+
+def long(n: int) -> tuple:
+    """A prompt of n tokens in chunks of 16."""
+    return call(n, 8, 16, 8)
+
+
+MASK = "np.where(j <= i, s, -np.inf)"
+
+EXERCISE = Exercise(
+    lesson="14", stars=2, reference=prefill, cases=cases,
+    hints=(
+        "A chunk of queries start … stop − 1 meets keys 0 … stop − 1: those that were there, and its own.",
+        "It is aligned to the bottom right: query i of the text sees j ≤ i. With i = start, …, stop − 1 and j = 0, …, "
+        "stop − 1 the mask is j <= i, eq. 14.3.",
+        "The last chunk may be shorter: stop = min(start + C, L).",
+        "attnlab's own functions align so: tiled_attention(q[start:stop], k[:stop], v[:stop], causal=True).",
+    ),
+    mistakes=(
+        Mistake("You align each chunk to the top left: its first query sees key 0 only. Query 0 of a chunk stands at "
+                "position start, so the mask is j ≤ start + i: eq. 14.3.",
+                but("np.arange(start, stop)", "np.arange(stop - start)")),
+        Mistake("The first chunk has a mask and the others have none, so that a token sees later ones of its own "
+                "chunk. Whether N = M does not matter: every chunk has its triangle, eq. 14.3.",
+                but("j <= i,", "(j <= i) | (start > 0),")),
+        Mistake("You have no causal mask. The tokens of a chunk come together and must still not see later ones: "
+                "eq. 14.3.",
+                but(MASK, "s")),
+        Mistake("Each chunk sees its own tokens only. Keys and values of all earlier tokens take part: eq. 14.3.",
+                but("k[:stop]", "k[start:stop]", "v[:stop]", "v[start:stop]", "np.arange(stop)",
+                    "np.arange(start, stop)")),
+        Mistake("A query does not see its own key. The mask is j ≤ i, not j < i: eq. 14.3.", but("j <= i", "j < i")),
+        Mistake("The last chunk is left out if it is shorter: there are ⌈L / C⌉ of them, eq. 14.5.",
+                but("range(0, len(q), C)", "range(0, len(q) // C * C, C)")),
+        Mistake("You compute scores with keys that have not come yet, and mask them. Keys 0 … start + C − 1 are "
+                "enough for a chunk, C × (start + C) scores: eq. 14.5. While a chunk is read the others do "
+                "not exist.",
+                but("k[:stop]", "k", "v[:stop]", "v", "np.arange(stop)", "np.arange(len(k))")),
+        Mistake("Your matrix of scores is L × L. Take C queries at a time, so that the largest has C × L: eq. 14.5.",
+                at_once),
+        Mistake("Your scores are not scaled by 1/√D: eq. 14.2.", but(" / q.shape[1] ** 0.5", "")),
+        Mistake("You do not subtract the largest score of a row. exp overflows from 89 or 710 on (lesson 02).",
+                but(" - s.max(1, keepdims=True)", "")),
+    ),
+    costs=(
+        Cost(peak(long, 512, 16 * 512), 6, "with L = 512 and C = 16 it held {found:.1f} times C · L numbers, where up "
+             "to {limit} are allowed."),
+    ),
+)

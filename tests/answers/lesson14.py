@@ -1,0 +1,314 @@
+"""Answers to the exercises of lesson 14: right ones, written in other ways, and ones to refuse."""
+
+import itertools
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+import attnlab
+from attnlab.cache import KVCache
+
+
+def bytes_by_product(layers, kv_heads, d, length, itemsize):
+    return math.prod([layers, kv_heads, d, length, itemsize, 2])
+
+
+def bytes_by_arrays(layers, kv_heads, d, length, itemsize):
+    """The sizes of the arrays themselves, one number repeated."""
+    kept = np.broadcast_to(np.zeros((), f"V{itemsize}"), (layers, 2, kv_heads, length, d))
+    return kept.nbytes
+
+
+def bytes_as_text(layers, kv_heads, d, length, itemsize):
+    return f"{2 * layers * kv_heads * d * length * itemsize} bytes"
+
+
+def bytes_in_thousands(layers, kv_heads, d, length, itemsize):
+    return 2 * layers * kv_heads * d * length * itemsize // 1024 * 1024
+
+
+def step_by_package(q, k, v, keys, values, t):
+    keys[t], values[t] = k, v
+    return attnlab.tiled_attention(q[None], keys[: t + 1], values[: t + 1])[0], keys, values
+
+
+def step_by_cache(q, k, v, keys, values, t):
+    """The package's cache, over the arrays that were given."""
+    cache = KVCache(keys[None], values[None], t)
+    out, cache = cache.attend(q[None, None], k[None, None], v[None, None])
+    return out[0, 0], keys, values
+
+
+def step_by_fold(q, k, v, keys, values, t):
+    """The old keys, then the new one: the fold of lesson 04, interrupted."""
+    keys[t], values[t] = k, v
+    m, l, o = -np.inf, 0.0, 0.0
+    for key, value in itertools.islice(zip(keys, values), t + 1):
+        s = key @ q / math.sqrt(len(q))
+        new = max(m, s)
+        l, o, m = l * np.exp(m - new) + np.exp(s - new), o * np.exp(m - new) + np.exp(s - new) * value, new
+    return o / l, keys, values
+
+
+def step_in_torch(q, k, v, keys, values, t):
+    keys[t], values[t] = k, v
+    weights = torch.softmax(keys[: t + 1] @ q / len(q) ** 0.5, 0)
+    return weights @ values[: t + 1], keys, values
+
+
+def step_in_jax(q, k, v, keys, values, t):
+    keys, values = keys.at[t].set(k), values.at[t].set(v)
+    seen = jnp.arange(len(keys)) <= t
+    s = jnp.where(seen, keys @ q / len(q) ** 0.5, -jnp.inf)
+    p = jnp.exp(s - s.max())
+    return p @ jnp.where(seen[:, None], values, 0) / p.sum(), keys, values
+
+
+def step_that_clears(q, k, v, keys, values, t):
+    """Right output; the slots behind are overwritten."""
+    keys[t:] = values[t:] = 0
+    return step_by_package(q, k, v, keys, values, t)
+
+
+def step_output_only(q, k, v, keys, values, t):
+    return step_by_package(q, k, v, keys, values, t)[0]
+
+
+def step_changes_query(q, k, v, keys, values, t):
+    q /= q.size**0.5
+    keys[t], values[t] = k, v
+    return attnlab.safe_attention(q[None], keys[: t + 1], values[: t + 1], scale=1.0)[0], keys, values
+
+
+def step_copies_in_torch(q, k, v, keys, values, t):
+    return step_in_torch(q, k, v, keys.clone(), values.clone(), t)
+
+
+def prefill_by_cache(q, k, v, C):
+    cache, rows = KVCache.empty(k[None], v[None], capacity=len(k)), []
+    for start in range(0, len(q), C):
+        new = (x[None, start : start + C] for x in (q, k, v))
+        out, cache = cache.attend(*new)
+        rows.append(out[0])
+    return np.concatenate(rows)
+
+
+def prefill_by_merge(q, k, v, C):
+    """Old keys without a mask, new keys with the triangle, merged."""
+    rows = []
+    for start in range(0, len(q), C):
+        new = slice(start, start + C)
+        part = attnlab.safe_attention(q[new], k[new], v[new], causal=True, return_lse=True)
+        if start:
+            old = attnlab.safe_attention(q[new], k[:start], v[:start], return_lse=True)
+            part = attnlab.merge(*old, *part)
+        rows.append(part[0])
+    return np.concatenate(rows)
+
+
+def prefill_in_torch(q, k, v, C):
+    rows = []
+    for part in torch.arange(len(q)).split(C):
+        stop = int(part[-1]) + 1
+        s = q[part] @ k[:stop].T / q.shape[1] ** 0.5
+        s = s.masked_fill(torch.arange(stop) > part[:, None], -torch.inf)
+        rows.append(torch.softmax(s, 1) @ v[:stop])
+    return torch.cat(rows)
+
+
+def prefill_in_jax(q, k, v, C):
+    rows = []
+    for start in range(0, len(q), C):
+        n = min(C, len(q) - start)
+        rows.append(attnlab.safe_attention(q[start : start + n], k[: start + n], v[: start + n], causal=True))
+    return jnp.concatenate(rows)
+
+
+def prefill_one_at_a_time(q, k, v, C):
+    """Smaller chunks than asked for are right as well."""
+    return prefill_by_cache(q, k, v, 1)
+
+
+def prefill_by_sdpa(q, k, v, C):
+    """PyTorch's flag, which means the top left."""
+    rows = []
+    for start in range(0, len(q), C):
+        new, stop = slice(start, start + C), min(start + C, len(q))
+        rows.append(torch.nn.functional.scaled_dot_product_attention(
+            q[None, new], k[None, :stop], v[None, :stop], is_causal=True)[0])
+    return torch.cat(rows)
+
+
+def prefill_with_keys(q, k, v, C):
+    return prefill_by_cache(q, k, v, C), k, v
+
+
+class Caches:
+    """One of the package's caches for each layer."""
+
+    def __init__(self, capacity, array=np.asarray):
+        self.kept, self.capacity, self.array = {}, capacity, array
+
+    def __call__(self, layer, q, k, v):
+        q, k, v = map(self.array, (q, k, v))
+        if layer not in self.kept:
+            self.kept[layer] = KVCache.empty(k, v, capacity=self.capacity)
+        start = int(self.kept[layer].length)
+        at = range(start, start + k.shape[-2])
+        q, k = (attnlab.rotary(x, self.array(np.array(at))) for x in (q, k))
+        out, self.kept[layer] = self.kept[layer].attend(q, k, v)
+        return np.asarray(out)
+
+
+def text_by_caches(model, prompt, count):
+    attend, text = Caches(len(prompt) + count), []
+    new = np.array(prompt)
+    while len(text) < count:
+        new = model.logits(new, attend)[-1:].argmax(-1)
+        text.append(int(new[0]))
+    return text
+
+
+def text_token_by_token(model, prompt, count):
+    """The prompt as in decoding; the last token is fed, too."""
+    attend, text = Caches(len(prompt) + count), list(prompt)
+    for t in range(len(prompt) + count):
+        logits = model.logits(np.array([text[t]]), attend)
+        if t + 1 == len(text) and len(text) < len(prompt) + count:
+            text.append(int(logits[0].argmax()))
+    return np.array(text[len(prompt) :])
+
+
+def text_in_torch(model, prompt, count):
+    attend, text, new = Caches(len(prompt) + count, torch.as_tensor), [], torch.tensor(prompt)
+    for _ in range(count):
+        new = torch.as_tensor(model.logits(new, attend))[-1:].argmax(-1)
+        text.append(new.item())
+    return text
+
+
+def text_in_jax(model, prompt, count):
+    attend, text, new = Caches(len(prompt) + count, jnp.asarray), [], np.array(prompt)
+    for _ in range(count):
+        new = np.array([jnp.argmax(model.logits(new, attend)[-1])])
+        text.append(int(new[0]))
+    return text
+
+
+def text_rotated_late(model, prompt, count):
+    """Keys as they came, concatenated; rotated by their positions at every step."""
+    keys, values, text, new = {}, {}, [], list(prompt)
+
+    def attend(layer, q, k, v):
+        if layer in keys:
+            k, v = np.concatenate([keys[layer], k], 1), np.concatenate([values[layer], v], 1)
+        keys[layer], values[layer] = k, v
+        at = np.arange(k.shape[1])
+        return attnlab.naive_attention(attnlab.rotary(q, at[-q.shape[1] :]), attnlab.rotary(k, at), v, causal=True)
+
+    for _ in range(count):
+        new = [int(model.logits(np.array(new), attend)[-1].argmax())]
+        text += new
+    return text
+
+
+def text_least_likely(model, prompt, count):
+    """The least likely token."""
+    attend, text, new = Caches(len(prompt) + count), [], np.array(prompt)
+    for _ in range(count):
+        new = model.logits(new, attend)[-1:].argmin(-1)
+        text.append(int(new[0]))
+    return text
+
+
+def text_with_a_second_look(model, prompt, count):
+    """Right, and the prompt's keys are computed once more."""
+    model.logits(np.array(prompt), Caches(len(prompt)))
+    model.logits(np.array(prompt), Caches(len(prompt)))
+    return text_by_caches(model, prompt, count)
+
+
+def calls_by_the_law(q, k, v, sizes):
+    """Any split gives what one call gives."""
+    return attnlab.safe_attention(attnlab.rotary(q), attnlab.rotary(k), v, causal=True)
+
+
+def calls_by_cache(q, k, v, sizes):
+    q, k, cache, rows = attnlab.rotary(q), attnlab.rotary(k), KVCache.empty(k, v, capacity=len(k)), []
+    for stop, n in zip(itertools.accumulate(sizes), sizes):
+        out, cache = cache.attend(*(x[stop - n : stop] for x in (q, k, v)))
+        rows.append(out)
+    return np.concatenate(rows)
+
+
+def calls_in_torch(q, k, v, sizes):
+    keys, values, rows, t = torch.empty_like(k), torch.empty_like(v), [], 0
+    for n in sizes:
+        at = torch.arange(t, t + n)
+        keys[at], values[at] = attnlab.rotary(k[at], at), v[at]
+        mask = torch.arange(t + n) <= at[:, None]
+        rows.append(torch.nn.functional.scaled_dot_product_attention(
+            attnlab.rotary(q[at], at)[None], keys[None, : t + n], values[None, : t + n], attn_mask=mask)[0])
+        t += n
+    return torch.cat(rows)
+
+
+def calls_in_jax(q, k, v, sizes):
+    rows, t = [], 0
+    for n in sizes:
+        end = t + n
+        rows.append(attnlab.tiled_attention(
+            attnlab.rotary(q[t:end], jnp.arange(t, end)), attnlab.rotary(k[:end]), v[:end], causal=True, offset=t))
+        t = end
+    return jnp.concatenate(rows)
+
+
+def calls_not_rotated(q, k, v, sizes):
+    return attnlab.safe_attention(q, k, v, causal=True)
+
+
+def calls_list_of_parts(q, k, v, sizes):
+    out = calls_by_the_law(q, k, v, sizes)
+    return tuple(np.split(out, np.cumsum(sizes)[:-1]))
+
+
+RIGHT = [
+    ("cache_bytes", bytes_by_product),
+    ("cache_bytes", bytes_by_arrays),
+    ("decode_step", step_by_package),
+    ("decode_step", step_by_cache),
+    ("decode_step", step_by_fold),
+    ("decode_step", step_in_torch),
+    ("decode_step", step_in_jax),
+    ("prefill", prefill_by_cache),
+    ("prefill", prefill_by_merge),
+    ("prefill", prefill_in_torch),
+    ("prefill", prefill_in_jax),
+    ("prefill", prefill_one_at_a_time),
+    ("generate", text_by_caches),
+    ("generate", text_token_by_token),
+    ("generate", text_in_torch),
+    ("generate", text_in_jax),
+    ("generate", text_rotated_late),
+    ("in_calls", calls_by_the_law),
+    ("in_calls", calls_by_cache),
+    ("in_calls", calls_in_torch),
+    ("in_calls", calls_in_jax),
+]
+
+REFUSED = [
+    ("cache_bytes", bytes_as_text, "not an array of numbers"),
+    ("cache_bytes", bytes_in_thousands, "ONE"),
+    ("decode_step", step_that_clears, "part 2 of 3"),
+    ("decode_step", step_output_only, "tuple of 3"),
+    ("decode_step", step_changes_query, "changes its inputs"),
+    ("decode_step", step_copies_in_torch, "copied at every step"),
+    ("prefill", prefill_by_sdpa, "top left"),
+    ("prefill", prefill_with_keys, "one result"),
+    ("generate", text_least_likely, "ONE"),
+    ("generate", text_with_a_second_look, "for each token and layer"),
+    ("in_calls", calls_not_rotated, "four tokens"),
+    ("in_calls", calls_list_of_parts, "one result"),
+]
