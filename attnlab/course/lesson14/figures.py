@@ -29,7 +29,7 @@ def cells(prompt: int, t: int) -> Figure:
 
 def _triangle(axes: Axes, t: int, first: int) -> None:
     """One panel: queries from ``first`` on are computed now, with their keys; the others were, in earlier calls."""
-    axes.set(xlim=(-2.0, t + 3.6), ylim=(t + 0.7, -2.2))
+    axes.set(xlim=(-2.0, t + 3.6), ylim=(t + 0.7, -3.0))
     axes.set_aspect("equal")
     axes.axis("off")
     for i in range(t + 1):
@@ -85,8 +85,8 @@ def step_bytes(
         axes.annotate(f"{batch} cache{'s' * (batch > 1)}", (lengths[-1], sizes[-1]), (6, 0), color=darker(KEPT),
                       textcoords="offset points", va="center")
         axes.plot(meets[batch], weights, "o", color=INK, markersize=7, zorder=5)
-        axes.annotate(f"{meets[batch]:,.0f} tokens", (meets[batch], weights), (8, -15), textcoords="offset points",
-                      fontsize=9.5, color=INK)
+        axes.annotate(f"{meets[batch]:,.0f} tokens", (meets[batch], weights), (8, -16), textcoords="offset points",
+                      fontsize=9.5, color=INK, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
     axes.set_xticks(lengths[::2], [f"{n // 1024}K" if n >= 1024 else str(n) for n in lengths[::2]])
     axes.set_xlim(lengths[0], 3.2 * lengths[-1])
     axes.set(xlabel="tokens in each sequence", ylabel="bytes read in a step")

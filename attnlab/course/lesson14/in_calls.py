@@ -44,7 +44,7 @@ def cases() -> list[Case]:
 POSITION, MASK, LENGTH = (
     ("np.arange(t, t + n)", "np.full(n, t)", "at[:, None]", "np.arange(t, t + n)[:, None]"),
     ("np.where(np.arange(t + n) <= at[:, None], s, -np.inf)", "s"),
-    ("t += n", "t += 1"),
+    ("t += n", "t = len(out)"),
 )
 UNMASKED = ("np.arange(t, t + n)", "np.full(n, t)", *MASK)
 
