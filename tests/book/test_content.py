@@ -10,7 +10,7 @@ import pytest
 
 from attnlab import check, costs, hardware, naive_softmax, safe_attention
 from attnlab.geometry import Band
-from tests.support import ROOT
+from tests.support import ROOT, minutes
 
 BOOK = ROOT / "notebooks" / "book"
 LESSONS = {path.stem[:2]: path for path in sorted((ROOT / "notebooks" / "lessons").glob("[0-9]*.md"))}
@@ -31,12 +31,6 @@ ENTRY = re.compile(r"^\*\*([^\n]+)\*\*\n: (.+?)\[Lesson (\d\d)\]\(\.\./(\w+)\.ip
 def blocks(number: str) -> list[str]:
     """The multiple-choice questions of a lesson."""
     return [part for part in re.split(r"(?m)^## ", QUESTIONS[number])[1:] if part[0].isdigit()]
-
-
-def minutes(number: str) -> int:
-    """What a lesson says at its head that it takes: in all, or to read and for the exercises."""
-    head = r"^\*About (\d+) minutes(?: to read, (\d+) for the exercises)?"
-    return sum(map(int, filter(None, re.search(head, TEXTS[number], re.MULTILINE).groups())))
 
 
 MULTIPLE_CHOICE = {f"{n}-{i}": text for n in sorted(QUESTIONS) for i, text in enumerate(blocks(n), 1)}
@@ -238,7 +232,7 @@ def test_minutes_needs_exercises_and_points() -> None:
         before = re.search(r"^\*About .*Before: lessons? (.+)\.\*$", text, re.MULTILINE)
         stars = sorted(check.find(name).stars for name in check.lessons()[number])
         expected[f"[{title}](../{LESSONS[number].stem}.ipynb)"] = [
-            str(minutes(number)),
+            str(minutes.total(text)),
             before[1] if before else "–",
             ", ".join("★" * n for n in stars),
             str(sum(stars)),
@@ -247,13 +241,12 @@ def test_minutes_needs_exercises_and_points() -> None:
 
 
 def test_plans_add_up() -> None:
+    assert minutes.plans(INSTRUCTORS, TEXTS) == INSTRUCTORS, "make notebooks writes the minutes"
     meetings = re.findall(r"^\| \d+ \| (\d\d.*?) \| (\d+) \|$", INSTRUCTORS, re.MULTILINE)
     planned = [re.findall(r"\d\d", lessons) for lessons, _ in meetings]
     assert [number for group in planned for number in group] == [*LESSONS]
-    assert [sum(map(minutes, group)) for group in planned] == [int(total) for _, total in meetings]
-    day = re.search(r"00 to 03 before noon \((\d+) minutes\), 04, 07 and 08 after it \((\d+) minutes\)", INSTRUCTORS)
-    parts = ("00", "01", "02", "03"), ("04", "07", "08")
-    assert [int(total) for total in day.groups()] == [sum(map(minutes, part)) for part in parts]
+    sums = [sum(minutes.total(TEXTS[number]) for number in group) for group in planned]
+    assert sums == [int(total) for _, total in meetings]
     hour = re.search(r"\*\*90 minutes, one idea\.\*\*(.*?)\n\n", INSTRUCTORS, re.DOTALL)[1]
     assert sum(map(int, re.findall(r"\((\d+)(?: minutes)?\)", hour))) == 90
 
