@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
+import attnlab
+
 
 def row_by_loop(q, keys, values):
     weights = [np.exp(sum(a * b for a, b in zip(q, k)) / len(q) ** 0.5) for k in keys]
@@ -76,6 +78,42 @@ def longest_corrected(free_bytes, batch, heads, itemsize, copies):
     return np.int64(n)
 
 
+def longest_in_floats(free_bytes, batch, heads, itemsize, copies):
+    return int(np.sqrt(free_bytes / (batch * heads * itemsize * copies)))
+
+
+def layer_by_columns(x, w_q, w_k, w_v, w_o, heads):
+    """One head after the other; each adds its part to the output."""
+    d = x.shape[1] // heads
+    out = 0
+    for h in range(heads):
+        c = slice(h * d, h * d + d)
+        q, k, v = (x @ w[:, c] for w in (w_q, w_k, w_v))
+        out = out + np.stack([row_by_loop(q[i], k[: i + 1], v[: i + 1]) for i in range(len(x))]) @ w_o[c]
+    return out
+
+
+def layer_by_package(x, w_q, w_k, w_v, w_o, heads):
+    q, k, v = (np.stack(np.split(x @ w, heads, axis=1)) for w in (w_q, w_k, w_v))
+    return np.hstack(attnlab.safe_attention(q, k, v, causal=True)) @ w_o
+
+
+def layer_in_torch(x, w_q, w_k, w_v, w_o, heads):
+    q, k, v = ((x @ w).unflatten(1, (heads, -1)).transpose(0, 1) for w in (w_q, w_k, w_v))
+    out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    return out.transpose(0, 1).flatten(1) @ w_o
+
+
+def layer_in_jax(x, w_q, w_k, w_v, w_o, heads):
+    q, k, v = ((x @ w).reshape(len(x), heads, -1) for w in (w_q, w_k, w_v))
+    return jax.nn.dot_product_attention(q, k, v, is_causal=True).reshape(x.shape) @ w_o
+
+
+def layer_as_heads(x, w_q, w_k, w_v, w_o, heads):
+    q, k, v = (np.stack(np.split(x @ w, heads, axis=1)) for w in (w_q, w_k, w_v))
+    return attnlab.safe_attention(q, k, v, causal=True)
+
+
 def attention_by_einsum(query, key, value, causal):
     hq, n, d = query.shape
     hk, m, _ = key.shape
@@ -130,6 +168,11 @@ RIGHT = [
     ("longest", longest_by_search),
     ("longest", longest_in_decimal),
     ("longest", longest_corrected),
+    ("longest", longest_in_floats),
+    ("attention_layer", layer_by_columns),
+    ("attention_layer", layer_by_package),
+    ("attention_layer", layer_in_torch),
+    ("attention_layer", layer_in_jax),
     ("naive_attention", attention_by_einsum),
     ("naive_attention", attention_by_heads),
     ("naive_attention", attention_in_jax),
@@ -172,6 +215,8 @@ REFUSED = [
     ("visible", lambda n, m, causal, window: np.ones((n, m)), "expected dtype bool, got float64"),
     ("longest", lambda free, b, h, i, c: isqrt(free // (b * h * i * c)) & ~1, "one byte less"),
     ("longest", lambda free, b, h, i, c: float(isqrt(free // (b * h * i * c))), "expected dtype int64, got float64"),
+    ("attention_layer", layer_as_heads, "expected shape"),
+    ("attention_layer", lambda *arrays: layer_by_package(*arrays[:-1], 1), "two heads"),
     ("naive_attention", four_copies, "holds"),
     ("naive_attention", all_pairs, "holds"),
     ("naive_attention", repeated_in_torch, "repeat"),

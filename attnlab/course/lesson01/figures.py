@@ -8,6 +8,7 @@ from attnlab.plots.style import COLORS, GRAY, INK, MARKERS, canvas, darker
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 
 def matrices(named: Mapping[str, np.ndarray]) -> Figure:
@@ -67,4 +68,36 @@ def cliffs(scores: np.ndarray, weights: np.ndarray, marks: Sequence[tuple[str, f
         axes.annotate(name, (score, 1.12), (gap, 0), textcoords="offset points", ha=align, fontsize=9, color=GRAY)
     axes.set(xlabel="score", ylabel="n · p  (right: 1)", ylim=(-0.35, 1.25), yticks=[-0.22, 0, 1])
     axes.set_yticklabels(["NaN", "0", "1"])
+    return figure
+
+
+def layer(n: int, m: int) -> Figure:
+    """One head of a layer: X → Q, K, V → S → P → O, a box of cells for each matrix, with its shape."""
+    d, size, cell = 6, 3, 0.17
+    figure, axes = canvas(10.4, 3.5)
+    axes.set(xlim=(-0.2, 9.9), ylim=(-1.95, 1.55), aspect="equal")
+    axes.axis("off")
+    boxes = {  # name: shape in words, rows, columns, center
+        "X": ("N × d", n, d, (0.5, 0.75)), "X′": ("M × d", m, d, (0.5, -0.85)),
+        "Q": ("N × D", n, size, (2.6, 0.75)), "K": ("M × D", m, size, (2.6, -0.85)),
+        "V": ("M × D$_v$", m, size, (7.0, -0.85)), "S": ("N × M", n, m, (4.7, 0.75)),
+        "P": ("N × M", n, m, (7.0, 0.75)), "O": ("N × D$_v$", n, size, (9.2, 0.75)),
+    }  # fmt: skip
+    for name, (shape, rows, columns, (x, y)) in boxes.items():
+        color, alpha = (COLORS["naive"], 0.85) if name in "SP" else (GRAY, 0.35)
+        for i, j in np.ndindex(rows, columns):
+            corner = x + (j - columns / 2) * cell, y + (i - rows / 2) * cell
+            axes.add_patch(Rectangle(corner, cell, cell, facecolor=color, alpha=alpha, edgecolor="white"))
+        axes.text(x, y + rows * cell / 2 + 0.06, f"{name}   {shape}", ha="center", va="bottom", fontsize=10, color=INK)
+    arrows = [  # from, to, how much it bends, what it says
+        ((1.1, 0.75), (2.25, 0.75), 0, "W$_Q$"), ((1.1, -0.85), (2.25, -0.85), 0, "W$_K$"),
+        ((2.95, 0.75), (4.0, 0.75), 0, "QKᵀ / √D"), ((2.95, -0.6), (4.5, 0.3), 0, ""),
+        ((5.4, 0.75), (6.3, 0.75), 0, "softmax"), ((7.7, 0.75), (8.85, 0.75), 0, "PV"),
+        ((7.4, -0.6), (9.0, 0.3), 0, ""), ((0.9, -1.5), (6.7, -1.5), 0.06, "W$_V$"),
+    ]  # fmt: skip
+    for start, end, bend, says in arrows:
+        style = {"arrowstyle": "->", "color": GRAY, "connectionstyle": f"arc3,rad={bend}"}
+        axes.annotate("", end, start, arrowprops=style)
+        middle = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
+        axes.annotate(says, middle, (0, 3), textcoords="offset points", ha="center", va="bottom", fontsize=9, color=INK)
     return figure

@@ -12,7 +12,7 @@ def longest(free_bytes: int, batch: int, heads: int, itemsize: int, copies: int)
 
 
 def cases() -> list[Case]:
-    """Both neighbors of exact fits, and one number too large for floating point."""
+    """Both neighbors of exact fits, and a size as on a GPU."""
     exact = 2 * 8 * 4 * 3 * 1000**2
     calls = [
         ("1 head, 1 byte, 1 copy, 16 bytes: 4×4 just fits", (16, 1, 1, 1, 1)),
@@ -21,7 +21,6 @@ def cases() -> list[Case]:
         ("3 copies of 2 × 8 heads in 4 bytes: exactly N = 1000", (exact, 2, 8, 4, 3)),
         ("one byte less: 999", (exact - 1, 2, 8, 4, 3)),
         ("16 GiB, 96 heads, 2 bytes", (16 * 2**30, 1, 96, 2, 1)),
-        ("2**80 - 1 bytes: a square root in floating point is too coarse here", (2**80 - 1, 1, 1, 1, 1)),
     ]
     return [Case(label, args) for label, args in calls]
 
@@ -32,8 +31,8 @@ EXERCISE = Exercise(
     lesson="01", stars=2, reference=longest, cases=cases,
     hints=(
         "Write the bytes of all matrices as a multiple of N²: (1.9) times the copies.",
-        "N² ≤ free_bytes // (everything else); integers only, no rounding up.",
-        "math.isqrt is the integer square root.",
+        "N² is at most free_bytes divided by everything else. Take the root and round down.",
+        "int(math.sqrt(x)) rounds down, and math.isqrt is the integer square root.",
     ),
     mistakes=(
         Mistake("You divide and take no root: that is N², the number of scores: N rows and N columns (eq. 1.9).",
@@ -56,11 +55,8 @@ EXERCISE = Exercise(
         Mistake("You round up, so the matrices of eq. 1.9 do not quite fit. The largest N that fits is rounded down.",
                 but(ROOT, "math.ceil(math.sqrt(free_bytes / each))"), but(ROOT, "round(math.sqrt(free_bytes / each))"),
                 but(ROOT, "int(math.sqrt(free_bytes / each)) + 1")),
-        Mistake("You take the root in floating point, which has 53 bits: of 2**80 - 1 it makes 2**80, and the N² "
-                "scores of eq. 1.9 are then one byte too many. Stay with integers: //, and math.isqrt.",
-                but(ROOT, "int(math.sqrt(free_bytes / each))"), but(ROOT, "int(math.sqrt(free_bytes // each))")),
-        Mistake("You return a length with a fraction. N counts tokens: the largest whole number that fits (eq. 1.9), "
-                "in integers throughout.",
+        Mistake("You return a length with a fraction. N counts tokens: the largest whole number that fits (eq. 1.9): "
+                "round down.",
                 but(ROOT, "math.sqrt(free_bytes / each)")),
     ),
 )

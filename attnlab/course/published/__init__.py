@@ -3,8 +3,8 @@
 ``load("rs_table2")`` reads ``rs_table2.toml`` beside this file. A row holds the numbers twice: as printed, and as
 values in base units (bytes, seconds), where KB, MB and GB are 2¹⁰, 2²⁰ and 2³⁰ bytes unless the file says otherwise.
 
-What became of each claim stands once, in ``verdicts.toml``: lessons show its tables (``verdicts``), and the page of
-reproductions, which computes the verdicts, is held against it (``claims``).
+What became of each claim stands once, in ``verdicts.toml``. The page of reproductions computes the verdicts, is held
+against it (``claims``) and shows its tables (``verdicts``); a lesson shows its own where it teaches.
 """
 
 import math

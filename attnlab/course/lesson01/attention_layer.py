@@ -1,0 +1,88 @@
+"""Lesson 01, ★★: a layer that is right for one head or one token only, and repaired."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+import numpy as np
+from numpy import ndarray as Array
+
+
+def attention_layer(x: Array, w_q: Array, w_k: Array, w_v: Array, w_o: Array, heads: int) -> Array:
+    """Causal multi-head self-attention: x (N, d), four projections (d, d), ``heads`` divides d → (N, d)."""
+    n, d = x.shape
+    q, k, v = ((x @ w).reshape(n, heads, d // heads).swapaxes(0, 1) for w in (w_q, w_k, w_v))
+    s = q @ k.swapaxes(1, 2) / np.sqrt(d // heads)
+    s = np.where(np.tri(n, dtype=bool), s, -np.inf)
+    e = np.exp(s)
+    o = e / e.sum(-1, keepdims=True) @ v
+    return o.swapaxes(0, 1).reshape(n, d) @ w_o
+
+
+def layer(n: int, d: int, heads: int) -> tuple:
+    """Random tokens and projections."""
+    rng = np.random.default_rng(10 * n + d)
+    return (rng.normal(size=(n, d)), *rng.normal(size=(4, d, d)) / np.sqrt(d), heads)
+
+
+def plain(n: int, d: int, heads: int) -> tuple:
+    """Scores 0, so that every visible token has the same weight; values and output are not projected."""
+    return np.arange(1.0, n * d + 1).reshape(n, d), np.zeros((d, d)), np.eye(d), np.eye(d), np.eye(d), heads
+
+
+def cases() -> list[Case]:
+    """One head, one token, and the smallest inputs that have two of both."""
+    return [
+        Case("one head, three tokens", layer(3, 4, 1)),
+        Case("one token, two heads", layer(1, 4, 2)),
+        Case("two heads, two tokens, d = 2, all scores 0, W_V = W_O = 1: row 0 is token 0, row 1 the mean of both",
+             plain(2, 2, 2)),
+        Case("two heads, two tokens, d = 4", layer(2, 4, 2)),
+        Case("three heads, five tokens, d = 12", layer(5, 12, 3)),
+    ]
+
+
+DEALT = "reshape(n, heads, d // heads).swapaxes(0, 1)", "reshape(n, d // heads, heads).transpose(2, 0, 1)"
+SPLIT = "reshape(n, heads, d // heads).swapaxes(0, 1)", "reshape(heads, n, d // heads)"
+SCALE = "np.sqrt(d // heads)", "np.sqrt(d)"
+JOIN = "o.swapaxes(0, 1).reshape(n, d)", "o.reshape(n, d)"
+
+EXERCISE = Exercise(
+    lesson="01", stars=2, reference=attention_layer, cases=cases,
+    hints=(
+        "Call `broken` with two tokens, two heads and d = 2, with zeros for w_q and the identity for the other three. "
+        "Every visible token then has the same weight, and you can say what must come out.",
+        "x @ w has a row for each token, and in the row one head beside the other. What does reshape(heads, n, …) do "
+        "to the rows? Print it for an array of 0, 1, 2, …",
+        "Three lines are wrong: the one that splits the heads, the one with the scale (eq. 1.1: the size of a query), "
+        "and the one that puts the heads side by side (eq. 1.5b).",
+        "To split, reshape(n, heads, D) and swap the first two axes; to join, swap them back and reshape to (n, d).",
+    ),
+    mistakes=(
+        Mistake("Nothing is repaired yet: three lines are right only for one head or one token. Ask of each line which "
+                "axis counts heads and which counts tokens: eq. 1.5b.",
+                but(*SPLIT, *SCALE, *JOIN)),
+        Mistake("One of the three lines is repaired, two are not. Ask of each line which axis counts heads, and what "
+                "the size of one query is: eq. 1.5b.",
+                but(*SPLIT, *SCALE), but(*SPLIT, *JOIN), but(*SCALE, *JOIN)),
+        Mistake("Joining and scale are right, but the heads are not split as they should be. reshape(heads, n, D) "
+                "deals out whole rows, so a head gets other tokens instead of its columns of eq. 1.5a.",
+                but(*SPLIT)),
+        Mistake("Splitting and joining are right, but the scores are divided by √d. A query of one head has D = d / "
+                "heads components: divide by √D (eq. 1.1, and 1.4 for why).",
+                but(*SCALE), but(SCALE[0], "d // heads")),
+        Mistake("Splitting and scale are right, but the outputs are not joined as they should be: swap the axes of "
+                "heads and tokens before you reshape to (n, d), so that the heads of one token stand side by side (eq. "
+                "1.5b).",
+                but(*JOIN)),
+        Mistake("You deal the columns out to the heads in turn. The columns of one head stand side by side: "
+                "reshape(n, heads, D), not reshape(n, D, heads) (eq. 1.5b).",
+                but(*DEALT)),
+        Mistake("The last projection W_O is missing: eq. 1.5b.", but(" @ w_o", "")),
+        Mistake("There is no causal mask. A token may not see later ones: eq. 1.8.",
+                but("np.where(np.tri(n, dtype=bool), s, -np.inf)", "s")),
+        Mistake("You normalize along the queries. The weights of each query add up to 1 along the keys, the last axis: "
+                "eq. 1.5.",
+                but("e.sum(-1, keepdims=True)", "e.sum(-2, keepdims=True)")),
+        Mistake("The projections are transposed. Tokens are rows, so it is x @ w: eq. 1.5a.",
+                but("x @ w)", "x @ w.T)")),
+    ),
+)
