@@ -130,6 +130,33 @@ def log_softmax_base_two(x):
     return log_softmax_by_lse(x) / x.dtype.type(math.log(2))
 
 
+def lse_by_logaddexp(x):
+    return np.logaddexp.reduce(x.astype(np.promote_types(x.dtype, np.float32)), axis=-1)
+
+
+def lse_by_rows(x):
+    out = np.full(x.shape[:-1], -math.inf)
+    for at in np.ndindex(x.shape[:-1]):
+        row = [float(s) for s in x[at] if s > -math.inf]
+        if row:
+            m = max(row)
+            out[at] = m + math.log(math.fsum(math.exp(s - m) for s in row))
+    return out
+
+
+def lse_in_torch(x):
+    return torch.logsumexp(x.to(torch.promote_types(x.dtype, torch.float32)), -1)
+
+
+def lse_in_jax(x):
+    return jax.nn.logsumexp(x.astype(jnp.promote_types(x.dtype, jnp.float32)), axis=-1)
+
+
+def lse_in_half(x):
+    """The sum in float32, the result rounded to the dtype of x and kept as a column."""
+    return lse_by_logaddexp(x).astype(x.dtype)[..., None]
+
+
 RIGHT = [
     ("safe_softmax", softmax_by_rows),
     ("safe_softmax", softmax_torch),
@@ -141,6 +168,10 @@ RIGHT = [
     ("log_softmax", log_softmax_by_lse),
     ("log_softmax", log_softmax_jax),
     ("log_softmax", log_softmax_torch),
+    ("log_sum_exp", lse_by_logaddexp),
+    ("log_sum_exp", lse_by_rows),
+    ("log_sum_exp", lse_in_torch),
+    ("log_sum_exp", lse_in_jax),
     ("masked_softmax", masked_by_select),
     ("masked_softmax", masked_by_smallest),
     ("masked_softmax", masked_jax),
@@ -152,6 +183,8 @@ REFUSED = [
     ("safe_softmax", softmax_tempered, "Smallest input that fails"),
     ("safe_softmax_counted", counted_half, "Smallest input that fails"),
     ("log_softmax", log_softmax_base_two, "Smallest input that fails"),
+    ("log_sum_exp", lse_in_half, "expected shape (1,), got (1, 1)"),
+    ("log_sum_exp", lambda x: lse_by_logaddexp(x) / math.log(2), "Smallest input that fails"),
     ("masked_softmax", masked_detached, "gradient of x"),
     ("masked_softmax", masked_numpy, "NumPy has no gradients"),
 ]

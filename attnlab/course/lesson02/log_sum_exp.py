@@ -1,0 +1,71 @@
+"""Lesson 02, ★★: a sum of exponentials with three silent mistakes, repaired."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+import numpy as np
+
+
+def log_sum_exp(x: np.ndarray) -> np.ndarray:
+    """lse of each row of x (..., n), in at least float32 → (...,); −∞ for a row of −∞."""
+    m = x.max(-1, keepdims=True)
+    m = np.where(m == -np.inf, x.dtype.type(0), m)
+    l = np.exp(x - m).sum(-1, keepdims=True, dtype=np.promote_types(x.dtype, np.float32))
+    with np.errstate(divide="ignore"):
+        return (m + np.log(l))[..., 0]
+
+
+def cases() -> list[Case]:
+    """Scores near 0, then one input for each of the three lines."""
+    rng = np.random.default_rng(2)
+    return [
+        Case("three scores near 0", (np.array([[0.5, 1.0, -1.0]]),)),
+        Case("LOW: two scores of -1000; the lse is -1000 + log 2", (np.array([[-1000.0, -1000.0]]),)),
+        Case("HIGH: two scores of 1000", (np.array([[1000.0, 1000.0]]),)),
+        Case("ROWS: row 0 near 0, row 1 near 1000", (np.array([[0.0, 1.0], [1000.0, 1001.0]]),)),
+        Case("EMPTY: row 1 is -inf alone and must give -inf", (np.array([[0, -np.inf], [-np.inf, -np.inf]]),)),
+        Case("65,520 scores of 0 in float16: their sum is no float16", (np.zeros((1, 65_520), np.float16),)),
+        Case("random, three axes", (rng.normal(size=(2, 3, 4)),)),
+    ]
+
+
+GUARD = "np.where(m == -np.inf, x.dtype.type(0), m)", "np.maximum(m, 0)"
+SUM = ", dtype=np.promote_types(x.dtype, np.float32)", ""
+EPSILON = "np.log(l)", "np.log(l + 1e-9)"
+
+EXERCISE = Exercise(
+    lesson="02", stars=2, reference=log_sum_exp, cases=cases,
+    hints=(
+        "Call `broken` with a row of −1000 and a row of −∞. What should come out, and which line gives the number that "
+        "you see?",
+        "np.maximum(m, 0) was meant for m = −∞ only. For which other rows does it change m? Eq. 2.7.",
+        "After the shift l is at least 1, or 0 in an empty row: log 0 = −∞ is right there, and no epsilon is needed.",
+        "In half precision add in float32: x.sum(..., dtype=np.float32), section 5.",
+    ),
+    mistakes=(
+        Mistake("Nothing is repaired yet: each of the three lines has a mistake. Try scores of −1000, an empty row, "
+                "and a row of 65,520 zeros in float16: eq. 2.5.",
+                but(*GUARD, *SUM, *EPSILON)),
+        Mistake("One of the three lines is repaired, two are not. Try scores of −1000, an empty row, and a row of "
+                "65,520 zeros in float16: eq. 2.5.",
+                but(*GUARD, *SUM), but(*GUARD, *EPSILON), but(*SUM, *EPSILON)),
+        Mistake("Your shift is never below 0. In a row of very negative scores all exponentials are then 0. Use 0 only "
+                "in place of −∞, and m in every other row: eq. 2.7.",
+                but(*GUARD)),
+        Mistake("You add a small number before the logarithm. An empty row then gives about −20 instead of −∞. After "
+                "the shift every other l is at least 1 (eq. 2.4), so no epsilon is needed.",
+                *(but("np.log(l)", f"np.log(l + {small})") for small in ("1e-9", "1e-8", "1e-10", "1e-12", "1e-6"))),
+        Mistake("You add in half precision, or round the sum to it. The sum of 65,520 ones is no float16: hold it in "
+                "float32 (section 5, eq. 2.6).",
+                but(*SUM)),
+        Mistake("An empty row gives NaN: its maximum is −∞, and −∞ − (−∞) is undefined. Subtract 0 there: eq. 2.7.",
+                but(GUARD[0], "m")),
+        Mistake("You replace the sum 0 of an empty row by 1, so that its lse is 0. The logarithm of an empty sum is "
+                "−∞: eq. 2.5, without the second replacement of eq. 2.7.",
+                but("np.log(l)", "np.log(np.where(l == 0, 1, l))")),
+        Mistake("You forget to add the maximum again: lse = m + log l, eq. 2.5.", but("m + np.log(l)", "np.log(l)")),
+        Mistake("You do not shift. The bare exponential overflows or is 0: eq. 2.3.",
+                but(GUARD[0], "np.zeros_like(m)")),
+        Mistake("You shift by the maximum of the whole array. Each row has a shift of its own: eq. 2.2.",
+                but("x.max(-1, keepdims=True)", "np.full((*x.shape[:-1], 1), x.max())")),
+    ),
+)
