@@ -125,58 +125,58 @@ def merge_first(a, b):
     return a
 
 
-def tree_recursive(chunks, merge):
+def tree_recursive(chunks, oplus):
     if not chunks:
         return -math.inf, 0.0
     if len(chunks) == 1:
         m = max(chunks[0], default=-math.inf)
         return m, sum(math.exp(x - m) for x in chunks[0])
     half = len(chunks) // 2
-    return merge(tree_recursive(chunks[:half], merge), tree_recursive(chunks[half:], merge))
+    return oplus(tree_recursive(chunks[:half], oplus), tree_recursive(chunks[half:], oplus))
 
 
-def tree_of_two_powers(chunks, merge):
+def tree_of_two_powers(chunks, oplus):
     """Fills up to a power of two with the identity, and joins in place."""
     pairs = [(c.max(), np.exp(c - c.max()).sum()) if c.size else (-np.inf, 0.0) for c in chunks]
     while not pairs or len(pairs) & (len(pairs) - 1):
         pairs.append((-np.inf, 0.0))
     while len(pairs) > 1:
         half = len(pairs) // 2
-        pairs = [merge(pairs[i], pairs[i + half]) for i in range(half)]
+        pairs = [oplus(pairs[i], pairs[i + half]) for i in range(half)]
     return pairs[0]
 
 
-def tree_torch(chunks, merge):
+def tree_torch(chunks, oplus):
     pairs = [(c.amax(), torch.exp(c - c.amax()).sum()) for c in chunks if c.numel()] or [(-math.inf, 0.0)]
     while len(pairs) > 1:
         alone = pairs.pop() if len(pairs) % 2 else None
-        pairs = [merge(pairs[i], pairs[i + 1]) for i in range(0, len(pairs), 2)]
+        pairs = [oplus(pairs[i], pairs[i + 1]) for i in range(0, len(pairs), 2)]
         if alone is not None:
             pairs.append(alone)
     return pairs[0]
 
 
-def tree_jax(chunks, merge):
+def tree_jax(chunks, oplus):
     pairs = [(c.max(), jnp.exp(c - c.max()).sum()) for c in chunks if c.size]
     while len(pairs) > 1:
         alone = pairs[len(pairs) // 2 * 2 :]
-        pairs = [merge(a, b) for a, b in zip(pairs[::2], pairs[1::2])] + alone
+        pairs = [oplus(a, b) for a, b in zip(pairs[::2], pairs[1::2])] + alone
     return pairs[0] if pairs else (-math.inf, 0.0)
 
 
-def all_at_once(chunks, merge):
+def all_at_once(chunks, oplus):
     x = np.concatenate([*chunks, np.empty(0)])
     m = x.max(initial=-np.inf)
     return m, np.exp(x - m).sum()
 
 
-def fold_of_pairs(chunks, merge):
+def fold_of_pairs(chunks, oplus):
     """Two folds, of the chunks with even and with odd index, joined at last: half as deep, and still no tree."""
     done = [(-math.inf, 0.0)] * 2
     for i, chunk in enumerate(chunks):
         m = chunk.max(initial=-np.inf)
-        done[i % 2] = merge(done[i % 2], (m, np.exp(chunk - m).sum()))
-    return merge(*done)
+        done[i % 2] = oplus(done[i % 2], (m, np.exp(chunk - m).sum()))
+    return oplus(*done)
 
 
 def topk_sorted_list(x, k):
@@ -250,20 +250,63 @@ def topk_scores(x, k):
     return [i for _, i in kept], [score for score, _ in kept]
 
 
+def chunks_at_once(x, size):
+    """All columns are one chunk."""
+    m = x.max(1)
+    return m, np.exp(x - np.where(m == -np.inf, 0, m)[:, None]).sum(1)
+
+
+def chunks_by_rows(x, size):
+    pairs = [stream_in_blocks(row) for row in x]
+    return np.array([m for m, _ in pairs]), np.array([l for _, l in pairs])
+
+
+def chunks_by_lse(x, size):
+    m, lse = np.full(len(x), -np.inf), np.full(len(x), -np.inf)
+    for part in np.array_split(x, range(size, x.shape[1], size), axis=1):
+        m = np.maximum(m, part.max(1))
+        lse = np.logaddexp(lse, np.logaddexp.reduce(part, axis=1))
+    return m, np.exp(lse - np.where(m == -np.inf, 0, m))
+
+
+def chunks_in_torch(x, size):
+    m, l = torch.full((len(x),), -math.inf, dtype=x.dtype), torch.zeros(len(x), dtype=x.dtype)
+    for part in x.split(size, 1):
+        new = torch.maximum(m, part.amax(1))
+        shift = new.masked_fill(new == -math.inf, 0)
+        l = l * torch.exp(m - shift) + torch.exp(part - shift[:, None]).sum(1)
+        m = new
+    return m, l
+
+
+def chunks_in_jax(x, size):
+    m = x.max(1)
+    return m, jnp.exp(x - jnp.where(m == -jnp.inf, 0, m)[:, None]).sum(1)
+
+
+def chunks_of_columns(x, size):
+    return chunks_at_once(x.T, size)
+
+
 RIGHT = [
     ("online_stats", stream_loop),
     ("online_stats", stream_in_blocks),
     ("online_stats", stream_by_logarithm),
     ("online_stats", stream_torch),
     ("online_stats", stream_jax),
-    ("merge_stats", merge_by_logarithm),
-    ("merge_stats", merge_jax),
-    ("merge_stats", merge_torch),
-    ("merge_stats", merge_entry_by_entry),
+    ("oplus_arrays", merge_by_logarithm),
+    ("oplus_arrays", merge_jax),
+    ("oplus_arrays", merge_torch),
+    ("oplus_arrays", merge_entry_by_entry),
     ("tree_stats", tree_recursive),
     ("tree_stats", tree_of_two_powers),
     ("tree_stats", tree_torch),
     ("tree_stats", tree_jax),
+    ("stats_in_chunks", chunks_at_once),
+    ("stats_in_chunks", chunks_by_rows),
+    ("stats_in_chunks", chunks_by_lse),
+    ("stats_in_chunks", chunks_in_torch),
+    ("stats_in_chunks", chunks_in_jax),
     ("softmax_topk", topk_sorted_list),
     ("softmax_topk", topk_arrays),
     ("softmax_topk", topk_torch),
@@ -271,10 +314,12 @@ RIGHT = [
 REFUSED = [
     ("online_stats", two_reads, "second time"),
     ("online_stats", half_the_stream, "its memory grew"),
-    ("merge_stats", merge_with_if, "truth value"),
-    ("merge_stats", merge_first, "Smallest input that fails: UP"),
-    ("tree_stats", all_at_once, "were not made by merge"),
+    ("oplus_arrays", merge_with_if, "truth value"),
+    ("oplus_arrays", merge_first, "Smallest input that fails: UP"),
+    ("tree_stats", all_at_once, "were not made by oplus"),
     ("tree_stats", fold_of_pairs, "a tree has depth 4"),
+    ("stats_in_chunks", chunks_of_columns, "UP"),
+    ("stats_in_chunks", lambda x, size: np.stack(chunks_at_once(x, size))[0], "tuple of 2"),
     ("softmax_topk", topk_in_blocks_of_all, "it loads each element"),
     ("softmax_topk", topk_of_odd_kept, "its memory grew"),
     ("softmax_topk", topk_scores, "Smallest input that fails: ONE"),

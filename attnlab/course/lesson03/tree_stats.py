@@ -10,16 +10,16 @@ from attnlab.check.library import given, precise
 import numpy as np
 
 Pair = tuple[Any, Any]
-Merge = Callable[[Pair, Pair], Pair]
+Oplus = Callable[[Pair, Pair], Pair]
 CHUNKS, DEPTH = 13, 4
 
 
-def tree_stats(chunks: list[np.ndarray], merge: Merge) -> Pair:
-    """(m, l) of all numbers in ``chunks``, a list of vectors; ``merge(a, b)`` joins two pairs of numbers (m, l)."""
+def tree_stats(chunks: list[np.ndarray], oplus: Oplus) -> Pair:
+    """(m, l) of all numbers in ``chunks``, a list of vectors; ``oplus(a, b)`` combines two pairs of numbers (m, l)."""
     pairs = [summary(chunk) for chunk in chunks]
     while len(pairs) > 1:
         alone = pairs[len(pairs) // 2 * 2 :]
-        pairs = [merge(a, b) for a, b in zip(pairs[::2], pairs[1::2])] + alone
+        pairs = [oplus(a, b) for a, b in zip(pairs[::2], pairs[1::2])] + alone
     return pairs[0] if pairs else (-math.inf, 0.0)
 
 
@@ -29,12 +29,12 @@ def summary(chunk: np.ndarray) -> Pair:
     return m, np.exp(chunk - m).sum()
 
 
-def recursive_without_end(chunks: list[np.ndarray], merge: Merge) -> Pair:
+def recursive_without_end(chunks: list[np.ndarray], oplus: Oplus) -> Pair:
     """Halves, and halves of those; no chunk has halves for ever."""
     if len(chunks) == 1:
         return summary(chunks[0])
     half = len(chunks) // 2
-    return merge(recursive_without_end(chunks[:half], merge), recursive_without_end(chunks[half:], merge))
+    return oplus(recursive_without_end(chunks[:half], oplus), recursive_without_end(chunks[half:], oplus))
 
 
 def plain(a: Pair, b: Pair) -> Pair:
@@ -77,7 +77,7 @@ class Recorder:
         self.chunks = [np.array([0.0, math.log(w)]) for w in weights]
         self.calls, self.depth = 0, dict[float, int]()
 
-    def merge(self, a: Pair, b: Pair) -> Pair:
+    def oplus(self, a: Pair, b: Pair) -> Pair:
         """a ⊕ b."""
         m, l = plain(a, b)
         self.calls += 1
@@ -90,12 +90,12 @@ def recorded(answer: Function, library: str) -> tuple[Recorder, int]:
     """The recorder after one call, and the depth of the result."""
     recorder = Recorder()
     with precise(library):
-        _, l = answer(given(recorder.chunks, library), recorder.merge)
+        _, l = answer(given(recorder.chunks, library), recorder.oplus)
     return recorder, recorder.depth.get(round(float(l), 6), 0)
 
 
 def missing(answer: Function, library: str) -> float:
-    """Joins of 13 chunks that were not made by merge."""
+    """Joins of 13 chunks that were not made by oplus."""
     return float(max(0, CHUNKS - 1 - recorded(answer, library)[0].calls))
 
 
@@ -106,7 +106,7 @@ def depth(answer: Function, library: str) -> float:
 
 NONE = " if pairs else (-math.inf, 0.0)"
 EMPTY = ("summary(chunk)", "(chunk.max(), np.exp(chunk - chunk.max()).sum())")
-ROUND = "[merge(a, b) for a, b in zip(pairs[::2], pairs[1::2])] + alone"
+ROUND = "[oplus(a, b) for a, b in zip(pairs[::2], pairs[1::2])] + alone"
 
 
 def both(*edits: str) -> tuple[Edit, Edit]:
@@ -117,7 +117,7 @@ def both(*edits: str) -> tuple[Edit, Edit]:
 EXERCISE = Exercise(
     lesson="03", stars=2, reference=tree_stats, cases=cases,
     costs=(
-        Cost(missing, 0, f"{{found:.0f}} of the {CHUNKS - 1} joins of {CHUNKS} chunks were not made by merge: "
+        Cost(missing, 0, f"{{found:.0f}} of the {CHUNKS - 1} joins of {CHUNKS} chunks were not made by oplus: "
              "summarize each chunk by itself, then join the summaries"),
         Cost(depth, DEPTH, f"{CHUNKS} chunks were joined at depth {{found:.0f}}, a tree has depth {{limit}}"),
     ),
@@ -133,12 +133,12 @@ EXERCISE = Exercise(
                 *both(" + alone", "")),
         Mistake("With an odd number of summaries the last one is joined with itself, so its elements count twice. ⊕ is "
                 "not idempotent: let it wait for the next round, or join it with (−∞, 0) (eq. 3.5).",
-                *both("alone\n", "[merge(a, a) for a in alone]\n")),
+                *both("alone\n", "[oplus(a, a) for a in alone]\n")),
         Mistake("You fill up with a pair whose m is 0. That is not the identity of ⊕ but a score that nobody had; the "
                 "identity is (−∞, 0) (eq. 3.5).",
-                *both("alone\n", "[merge(a, (0.0, 0.0)) for a in alone]\n"),
-                *both("alone\n", "[merge(a, (0.0, 1.0)) for a in alone]\n")),
-        Mistake("Each chunk's sum must be shifted by that chunk's own maximum, as merge expects it (eq. 3.1): the sum "
+                *both("alone\n", "[oplus(a, (0.0, 0.0)) for a in alone]\n"),
+                *both("alone\n", "[oplus(a, (0.0, 1.0)) for a in alone]\n")),
+        Mistake("Each chunk's sum must be shifted by that chunk's own maximum, as oplus expects it (eq. 3.1): the sum "
                 "of e^(x − m), not of e^x.",
                 but("summary(chunk)", "(summary(chunk)[0], np.exp(chunk).sum())")),
         Mistake("A chunk without elements has no largest element, and .max() raises. Its summary is the identity "
@@ -146,10 +146,10 @@ EXERCISE = Exercise(
                 but(*EMPTY), but(*EMPTY, NONE, "")),
         Mistake("Without any chunk there is nothing to join: the answer is the identity (−∞, 0) (eq. 3.5).",
                 *both(NONE, ""), recursive_without_end),
-        Mistake("The values are right, but each merge waits for the one before: this is a fold, of depth C − 1. Join "
+        Mistake("The values are right, but each oplus waits for the one before: this is a fold, of depth C − 1. Join "
                 "neighbors first, then neighbors of those (eq. 3.6).",
-                but(ROUND, "[merge(*pairs[:2]), *pairs[2:]]"),
-                but(ROUND, "[merge(*pairs[:2]), *pairs[2:]]",
+                but(ROUND, "[oplus(*pairs[:2]), *pairs[2:]]"),
+                but(ROUND, "[oplus(*pairs[:2]), *pairs[2:]]",
                     "pairs = [summary", "pairs = [(-math.inf, 0.0)] + [summary")),
     ),
 )

@@ -9,7 +9,7 @@ import numpy as np
 Pair = tuple[Any, Any]
 
 
-def merge_stats(a: Pair, b: Pair) -> Pair:
+def oplus_arrays(a: Pair, b: Pair) -> Pair:
     """a ⊕ b for a = (m, l) and b = (m, l), arrays of broadcastable shapes; returns (m, l) of the union."""
     (m_a, l_a), (m_b, l_b) = a, b
     m = np.maximum(m_a, m_b)
@@ -58,7 +58,7 @@ def both(*edits: str) -> tuple[Edit, Edit]:
 
 
 EXERCISE = Exercise(
-    lesson="03", stars=2, reference=merge_stats, cases=cases,
+    lesson="03", stars=2, reference=oplus_arrays, cases=cases,
     hints=(
         "Two lines: the common maximum, and both sums brought to it (eq. 3.3). np.maximum compares entry by entry.",
         "Each side has a factor of its own, e^(own maximum − common maximum); where a side holds the larger, it is 1.",

@@ -1,0 +1,86 @@
+"""Lesson 03, ★★: a fold over chunks that is right for rising, positive scores only, and repaired."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+import numpy as np
+from numpy import ndarray as Array
+
+
+def stats_in_chunks(x: Array, size: int) -> tuple[Array, Array]:
+    """(m, l) of each row of x (R, n), read in chunks of ``size`` columns: two arrays (R,)."""
+    m, l = np.full(len(x), -np.inf), np.zeros(len(x))
+    for start in range(0, x.shape[1], size):
+        chunk = x[:, start : start + size]
+        c = chunk.max(1)
+        e = np.exp(chunk - shift(c)[:, None]).sum(1)
+        m_next = np.maximum(m, c)
+        l = l * np.exp(m - shift(m_next)) + e * np.exp(c - shift(m_next))
+        m = m_next
+    return m, l
+
+
+def shift(m: Array) -> Array:
+    """What to subtract: m, or 0 where nothing was seen."""
+    return np.where(m == -np.inf, 0, m)
+
+
+def cases() -> list[Case]:
+    """Rising scores, then an input for each of the three lines; ragged chunks and several rows."""
+    inf = np.inf
+    rows = {
+        "UP: 1, 2, 3, 4 in chunks of 2": ([[1, 2, 3, 4]], 2),
+        "DOWN: 4, 3, 2, 1 in chunks of 2": ([[4, 3, 2, 1]], 2),
+        "LOW: two scores of −1000, one at a time": ([[-1000, -1000]], 1),
+        "EMPTY: a chunk of −∞ first, then 1 and 2": ([[-inf, -inf, 1, 2]], 2),
+        "EMPTY: 1 and 2, then a chunk of −∞": ([[1, 2, -inf, -inf]], 2),
+        "EMPTY: nothing but −∞ gives (−∞, 0)": ([[-inf, -inf, -inf]], 2),
+        "HIGH, ROWS: one row near 0, one near 1000": ([[0, 2, 1], [1000, 1001, 999]], 2),
+    }
+    random = np.random.default_rng(35).normal(0, 3, size=(4, 11))
+    small = [Case(label, (np.array(x, float), size)) for label, (x, size) in rows.items()]
+    return [*small, Case("RAGGED: four random rows of 11 in chunks of 4", (random, 4))]
+
+
+START = "np.full(len(x), -np.inf)", "np.zeros(len(x))"
+FACTOR = "e * np.exp(c - shift(m_next))", "e"
+GUARD = "shift(c)", "c", "shift(m_next)", "m_next"
+BARE = "e * np.exp(c - m_next)", "e"  # the second factor, where the guards are gone already
+
+EXERCISE = Exercise(
+    lesson="03", stars=2, reference=stats_in_chunks, cases=cases,
+    hints=(
+        "Compare `broken` with statistics(row) for [[2, 1]], [[-1000, -1000]] and [[-inf, 1]], one column at a time.",
+        "Which pair is the sum of nothing? m = 0 claims that a score of 0 was read (section 1).",
+        "In (3.3) both sums get a factor. e was shifted by c: it is right for a shift by m_next only after "
+        "multiplication by exp(c − m_next).",
+        "Where a maximum is −∞, shift by 0 instead, and leave m as it is (section 3).",
+    ),
+    mistakes=(
+        Mistake("Nothing is repaired yet: three lines are wrong. Try falling scores, scores of −1000, and a chunk of "
+                "−∞: eq. 3.3.",
+                but(*START, *FACTOR, *GUARD)),
+        Mistake("One of the three lines is repaired, two are not. Try falling scores, scores of −1000, and a chunk of "
+                "−∞: eq. 3.3.",
+                but(*START, *FACTOR), but(*START, *GUARD), but(*GUARD, *BARE)),
+        Mistake("You start at m = 0, a score that nobody has read: a row of scores below 0 loses all its weights. "
+                "Start at (−∞, 0): eq. 3.2.",
+                but(*START)),
+        Mistake("The sum of the chunk is not rescaled. It was shifted by the maximum of the chunk, which may be the "
+                "smaller one: both sums get a factor, eq. 3.3.",
+                but(*FACTOR)),
+        Mistake("A chunk of −∞ gives NaN: −∞ − (−∞) is undefined. Shift by 0 where a maximum is −∞ (section 3); ∅ ⊕ a "
+                "= a, eq. 3.5.",
+                but(*GUARD), but("shift(c)", "c"), but("shift(m_next)", "m_next")),
+        Mistake("You write the 0 into m. It may only be the shift: m of nothing is −∞, or later scores below 0 can "
+                "never lower it (eq. 3.2).",
+                but("m = m_next\n", "m = shift(m_next)\n")),
+        Mistake("The old sum is not rescaled when the maximum moves: eq. 3.3.",
+                but("l * np.exp(m - shift(m_next))", "l")),
+        Mistake("The factor of the old sum is inverse. It is e^(m − m'), at most 1: eq. 3.2.",
+                but("l * np.exp(m - shift(m_next))", "l * np.exp(np.where(l > 0, shift(m_next) - m, 0))")),
+        Mistake("The last, shorter chunk is left out. Its length does not matter to ⊕: eq. 3.3.",
+                but("range(0, x.shape[1], size)", "range(0, x.shape[1] // size * size, size)")),
+        Mistake("All rows share one maximum. Each row has an m of its own, chunk.max(1): eq. 3.1.",
+                but("chunk.max(1)", "np.full(len(x), chunk.max())")),
+    ),
+)
