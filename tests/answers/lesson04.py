@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
+import attnlab
+
 
 def lazy_with_math(q, pairs):
     total, out = 0.0, None
@@ -292,6 +294,37 @@ def blocks_clamped(query, key, value, block):
     return o / l
 
 
+def masked_by_package(query, key, value, mask):
+    return attnlab.safe_attention(query, key, value, mask=mask)
+
+
+def masked_by_query(query, key, value, mask):
+    """One query after the other, over the keys that it sees."""
+    out = np.zeros((len(query), value.shape[1]))
+    for i, seen in enumerate(mask):
+        if seen.any():
+            out[i] = blocks_of_one(query[i : i + 1], key[seen], value[seen], 1)[0]
+    return out
+
+
+def masked_in_torch(query, key, value, mask):
+    s = (query @ key.T / query.shape[1] ** 0.5).masked_fill(~mask, -torch.inf)
+    return torch.nan_to_num(torch.softmax(s, 1)) @ value
+
+
+def masked_in_jax(query, key, value, mask):
+    s = jnp.where(mask, query @ key.T / query.shape[1] ** 0.5, -jnp.inf)
+    m = s.max(1, keepdims=True)
+    e = jnp.exp(s - jnp.where(m == -jnp.inf, 0, m))
+    l = e.sum(1, keepdims=True)
+    return e @ value / jnp.where(l == 0, 1, l)
+
+
+def masked_afterwards(query, key, value, mask):
+    """Normalized over all keys, then hidden."""
+    return attnlab.safe_attention(query, key, np.eye(len(key))) * mask @ value
+
+
 RIGHT = [
     ("lazy_row", lazy_with_math),
     ("lazy_row", lazy_shifted),
@@ -305,6 +338,10 @@ RIGHT = [
     ("smallest_counterexample", counterexample_by_search),
     ("smallest_counterexample", counterexample_by_chance),
     ("smallest_counterexample", counterexample_by_table),
+    ("masked_online", masked_by_package),
+    ("masked_online", masked_by_query),
+    ("masked_online", masked_in_torch),
+    ("masked_online", masked_in_jax),
     ("blockwise_attention", blocks_by_rows),
     ("blockwise_attention", blocks_of_one),
     ("blockwise_attention", blocks_divided),
@@ -321,6 +358,8 @@ REFUSED = [
     ("smallest_counterexample", counterexample_long, "so does a list of length 1"),
     ("smallest_counterexample", counterexample_infinite, "finite scores"),
     ("smallest_counterexample", counterexample_word, "not an array of numbers"),
+    ("smallest_counterexample", lambda update: [], "found no list for this suspect"),
+    ("masked_online", masked_afterwards, "key 0 is hidden"),
     ("blockwise_attention", blocks_naive_in_torch, "all keys at once"),
     ("blockwise_attention", blocks_naive_in_jax, "all keys at once"),
     ("blockwise_attention", blocks_copying, "copy of the keys"),

@@ -51,33 +51,6 @@ def fold(scores: Sequence[float], shown: int | None = None) -> Figure:
     return figure
 
 
-def printed(
-    keys: Sequence[int], sums: Mapping[str, Sequence[float]], errors: Mapping[str, Sequence[float]],
-    colors: Mapping[str, str], rounding: float,
-) -> Figure:
-    """Left: l against the keys read, for each update. Right: relative error of the output, a line at ``rounding``."""
-    figure, (left, right) = canvas(9.6, 3.9, ncols=2)
-    for axes, series in ((left, sums), (right, errors)):
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
-        for name, y in series.items():
-            y = np.array(y, float)
-            keep = np.isfinite(y) & (y > 0)
-            axes.plot(np.array(keys)[keep], y[keep], color=colors[name])
-            axes.annotate(name, (np.array(keys)[keep][-1], y[keep][-1]), (4, 0), textcoords="offset points",
-                          va="center", fontsize=10, color=darker(colors[name]))
-        axes.set_xlabel("keys read")
-        axes.margins(x=0.02)
-        axes.set_xlim(right=keys[-1] * 12)
-        axes.set_xticks(keys[::4])
-    left.set_ylabel("running sum l")
-    right.axhline(rounding, color=GRAY, linewidth=1, linestyle="--")
-    right.annotate("one rounding in float32", (right.get_xlim()[1], rounding), (-2, -4), textcoords="offset points",
-                   ha="right", va="top", fontsize=9, color=GRAY)
-    right.set_ylabel("relative error of the output")
-    return figure
-
-
 def memory(
     measured: Mapping[str, Mapping[str, Mapping[int, float]]], formulas: Mapping[str, Mapping[int, float]]
 ) -> Figure:

@@ -12,13 +12,13 @@ Real = float | int
 Update = Callable[[Real, Real, Real], tuple[Real, Real]]
 
 
-def smallest_counterexample(update: Update) -> list[Real] | None:
-    """Shortest list of finite scores on which ``update(m, l, s) -> (m, l)``, started at (−∞, 0), gives a wrong lse."""
+def smallest_counterexample(update: Update) -> list[Real]:
+    """Shortest list of finite scores on which ``update(m, l, s) -> (m, l)``, from (−∞, 0) on, gives a wrong lse."""
     for length in (1, 2, 3):
         for scores in product((0.0, 0.5, 3.0, 1000.0, -1000.0), repeat=length):
             if exposes(update, scores):
                 return list(scores)
-    return None
+    return []
 
 
 def exposes(update: Update, scores: Any) -> bool:
@@ -77,12 +77,14 @@ def judge(case: Case, got: Any) -> str | None:
         scores = [float(s) for s in got]
     except (TypeError, ValueError):
         return "expected a list of scores."
-    if not scores or not np.isfinite(scores).all():
-        return f"expected a list of one or more finite scores, got {scores}."
+    if not scores:
+        return "your function found no list for this suspect; there is one."
+    if not np.isfinite(scores).all():
+        return f"expected a list of finite scores, got {scores}."
     if not exposes(update, scores[:1000]):
         return (f"{shown(scores)} does not expose it: the update says lse = {lse_by(update, scores):.4f}, and that is "
                 "right.")
-    best = len(smallest_counterexample(update) or ())
+    best = len(smallest_counterexample(update))
     if len(scores) > best:
         return f"{shown(scores)} exposes it, but so does a list of length {best}."
     return None
@@ -108,7 +110,8 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake("All your candidates are moderate, so no exponential overflows or vanishes. Some updates are wrong "
                 "only there (eq. 4.8 with HIGH and LOW in mind): add one very large and one very small score.",
-                *(but(CANDIDATES, moderate) for moderate in (
+                *(but(CANDIDATES, moderate, "return []", found_none) for found_none in ("return []", "return None")
+                  for moderate in (
                     "(0.0, 1.0)", "(0.0, 1.0, 2.0)", "(0, 1, 2)", "(-1.0, 0.0, 1.0)", "(-1, 0, 1)", "(0.0, 0.5, 1.0)",
                     "(0.0, 0.5, 3.0)", "(0.0, 0.5, 1.0, 2.0)", "range(-2, 3)", "range(-3, 4)", "range(-5, 6)"))),
         Mistake("Your candidates are far apart. An update that forgets the factor only for a small move of the maximum "

@@ -1,0 +1,90 @@
+"""Lesson 04, ★★: online attention with a mask, right for one query and falling scores only, and repaired."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+import numpy as np
+from numpy import ndarray as Array
+
+
+def masked_online(query: Array, key: Array, value: Array, mask: Array) -> Array:
+    """Online attention, key by key: query (N, D), key (M, D), value (M, Dv), mask (N, M) → (N, Dv); scale 1/√D."""
+    n, d = query.shape
+    m, l, o = np.full(n, -np.inf), np.zeros(n), np.zeros((n, value.shape[1]))
+    for k, v, seen in zip(key, value, mask.T):
+        s = np.where(seen, query @ k / d**0.5, -np.inf)
+        m_new = np.maximum(m, s)
+        shift = np.where(m_new == -np.inf, 0, m_new)
+        factor, new = np.exp(m - shift), np.exp(s - shift)
+        l = l * factor + new
+        o = o * factor[:, None] + new[:, None] * v
+        m = m_new
+    return o / np.where(l == 0, 1, l)[:, None]
+
+
+def scored(rows: list[list[float]], mask: list[list[int]] | None = None) -> tuple:
+    """D = 1 and EYE values, with these scores: a row for each query, all in proportion to the first."""
+    scores = np.array(rows, float)
+    at = np.argmax(abs(scores[0]))
+    query = scores[:, at : at + 1] / scores[0, at]
+    seen = np.ones(scores.shape, bool) if mask is None else np.array(mask, bool)
+    return query, scores[:1].T, np.eye(scores.shape[1]), seen
+
+
+def cases() -> list[Case]:
+    """What `broken` can do, then an input for each of its three lines."""
+    rng = np.random.default_rng(44)
+    query, key, value = rng.normal(size=(4, 6)), rng.normal(size=(9, 6)), rng.normal(size=(9, 3))
+    return [
+        Case("DOWN, EYE: one query, scores 2, 1", scored([[2, 1]])),
+        Case("UP, EYE: one query, scores 1, 2", scored([[1, 2]])),
+        Case("EYE: one query, scores 2, 1, 1, and key 0 is hidden", scored([[2, 1, 1]], [[0, 1, 1]])),
+        Case("EYE: one query, scores 2, 1, 1, and key 1 is hidden", scored([[2, 1, 1]], [[1, 0, 1]])),
+        Case("LOW, EYE: one query, key 0 is hidden, then twice -1000", scored([[1, -1000, -1000]], [[0, 1, 1]])),
+        Case("ROWS, DOWN, EYE: two queries, scores 2, 1 and 2000, 1000", scored([[2, 1], [2000, 1000]])),
+        Case("EMPTY, EYE: two queries, and query 1 sees no key", scored([[2, 1], [2, 1]], [[1, 1], [0, 0]])),
+        Case("random, causal", (query, key, value, np.tri(4, 9, 5, dtype=bool))),
+        Case("random, a random mask", (query, key, value, rng.random((4, 9)) < 0.5)),
+    ]
+
+
+MAXIMUM = "np.maximum(m, s)", "np.maximum(m, s.max())"
+RESCALE = "o * factor[:, None]", "o"
+GUARD = "np.where(m_new == -np.inf, 0, m_new)", "m_new"
+
+EXERCISE = Exercise(
+    lesson="04", stars=2, reference=masked_online, cases=cases,
+    hints=(
+        "Call `broken` with D = 1, one query and np.eye as values, so that the output is the row of weights, and "
+        "compare it with attnlab.safe_attention(query, key, value, mask=mask).",
+        "Ask of each line how many numbers it holds for each query, and what it does when a score is −∞.",
+        "Three lines: the maximum belongs to each query (section 6), the shift needs a guard (section 9), and o takes "
+        "the same factor as l (eq. 4.9).",
+    ),
+    mistakes=(
+        Mistake("Nothing is repaired yet: three lines are wrong. Try rising scores, a hidden first key, and two "
+                "queries of very different scores: eqs. 4.7 to 4.9.",
+                but(*MAXIMUM, *RESCALE, *GUARD)),
+        Mistake("One of the three lines is repaired, two are not. Try rising scores, a hidden first key, and two "
+                "queries of very different scores: eqs. 4.7 to 4.9.",
+                but(*MAXIMUM, *RESCALE), but(*MAXIMUM, *GUARD), but(*RESCALE, *GUARD)),
+        Mistake("All queries share one maximum. A query whose scores are far below it has weights 0 and no output: "
+                "each query has an m of its own, eq. 4.7.",
+                but(*MAXIMUM)),
+        Mistake("o is not rescaled when the maximum moves. It takes the same factor as l: eq. 4.9.", but(*RESCALE)),
+        Mistake("A key that is hidden while nothing was seen yet gives NaN: −∞ − (−∞) is undefined. Subtract 0 where "
+                "the maximum is still −∞ (eq. 4.10 and section 9).",
+                but(*GUARD)),
+        Mistake("You write the 0 of the guard into m. m of nothing is −∞, or later scores far below 0 can never lower "
+                "it (eq. 4.10).",
+                but("m = m_new", "m = shift")),
+        Mistake("l is not rescaled when the maximum moves: eq. 4.8.", but("l * factor", "l")),
+        Mistake("The mask is the other way round: True means that the query sees the key (lesson 00, eq. 1.7).",
+                but("np.where(seen, query @ k / d**0.5, -np.inf)", "np.where(seen, -np.inf, query @ k / d**0.5)")),
+        Mistake("A hidden key gets the score 0, and e⁰ is not 0: its score is −∞ (eq. 1.7).",
+                but("query @ k / d**0.5, -np.inf", "query @ k / d**0.5, 0")),
+        Mistake("You use no mask: a hidden key must have the weight 0 (eq. 1.7).",
+                but("np.where(seen, query @ k / d**0.5, -np.inf)", "query @ k / d**0.5")),
+        Mistake("A query that sees no key gives NaN: 0/0. Divide by 1 where l is 0 (eq. 4.10; the output is 0).",
+                but("np.where(l == 0, 1, l)", "l")),
+    ),
+)
