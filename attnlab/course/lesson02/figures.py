@@ -130,6 +130,6 @@ def fusion(lengths: Sequence[int], ratios: Mapping[str, Sequence[float]], expect
     axes.set_xticks(lengths, lengths)
     axes.minorticks_off()
     highest = max(expected, *(value for values in ratios.values() for value in values))
-    axes.set(xlabel="rows and columns L", ylabel="time: three kernels ÷ one", ylim=(0, 1.12 * highest))
+    axes.set(xlabel="rows and columns n", ylabel="time: three kernels ÷ one", ylim=(0, 1.12 * highest))
     axes.margins(x=0.2)
     return figure
