@@ -245,7 +245,7 @@ def test_plans_add_up() -> None:
     meetings = re.findall(r"^\| \d+ \| (\d\d.*?) \| (\d+) \|$", INSTRUCTORS, re.MULTILINE)
     planned = [re.findall(r"\d\d", lessons) for lessons, _ in meetings]
     assert [number for group in planned for number in group] == [*LESSONS]
-    sums = [sum(minutes.total(TEXTS[number]) for number in group) for group in planned]
+    sums = [sum(minutes.reading(TEXTS[number]) for number in group) for group in planned]
     assert sums == [int(total) for _, total in meetings]
     hour = re.search(r"\*\*90 minutes, one idea\.\*\*(.*?)\n\n", INSTRUCTORS, re.DOTALL)[1]
     assert sum(map(int, re.findall(r"\((\d+)(?: minutes)?\)", hour))) == 90

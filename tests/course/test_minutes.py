@@ -77,5 +77,5 @@ def test_minutes_are_written():
     assert minutes.total(text) == 15
     assert minutes.total(minutes.head(text)) == 20
     page = "| [07 · Title](../x.ipynb) | 1 | 01 | – | 1 |\n\n| 3 | 07, 08 | 1 |\n"
-    wanted = "| [07 · Title](../x.ipynb) | 15 | 01 | ★★ | 2 |\n\n| 3 | 07, 08 | 24 |\n"
+    wanted = "| [07 · Title](../x.ipynb) | 15 | 01 | ★★ | 2 |\n\n| 3 | 07, 08 | 15 |\n"  # 10 to read, and 5
     assert minutes.plans(page, {"07": text, "08": "*About 9 minutes, exercises included."}) == wanted

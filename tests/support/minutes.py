@@ -63,14 +63,14 @@ def total(text: str) -> int:
 
 
 def plans(page: str, texts: dict[str, str]) -> str:
-    """The page for instructors with the minutes, exercises and points of the lessons, and the sums of its plans."""
+    """The page for instructors with the minutes, exercises and points of the lessons, and the reading of its plans."""
     def row(found: re.Match) -> str:
         text = texts[found[2]]
         stars = sorted(EXERCISE.findall(text))
         return f"{found[1]} {total(text)} | {found[3]} | {', '.join(stars)} | {len(''.join(stars))} |"
 
     def meeting(found: re.Match) -> str:
-        return f"{found[1]}{sum(total(texts[number]) for number in re.findall(r'[0-9]{2}', found[2]))} |"
+        return f"{found[1]}{sum(reading(texts[number]) for number in re.findall(r'[0-9]{2}', found[2]))} |"
 
     page = re.sub(r"^(\| \[(\d\d) · .*?\) \|) \d+ \| (.*?) \|.*$", row, page, flags=re.MULTILINE)
     return re.sub(r"^(\| [^|\[]+ \| (\d\d[^|]*) \| )\d+ \|$", meeting, page, flags=re.MULTILINE)
