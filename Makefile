@@ -56,6 +56,7 @@ bench: setup ## compare the algorithms side by side
 
 model: setup ## train the small language model anew, weights into the package: 45 minutes; ARGS="base"
 	@$(PY) -m attnlab.model.train $(ARGS)
+	@$(PY) -m attnlab.course.uptraining
 
 clean: ## remove caches; never work/ or .venv
 	@find . \( -path ./.git -o -path ./.venv -o -path ./work \) -prune -o \

@@ -178,6 +178,12 @@ def rho() -> str:
     return {0.5: "half", 1: "same", 2: "twice", 4: "four times"}[ratio[0] / ratio[1]]
 
 
+def parts() -> str:
+    """Lesson 15: the best number of parts for 8 key heads on 132 multiprocessors, by (15.9), ε = 64."""
+    time = {n: -(-8 * n // 132) * (-(-32_768 // n) + 64) for n in (1, 16, 17, 132)}
+    return f"{min(time, key=time.get)}"
+
+
 NUMBERS: dict[str, Callable[[], str]] = {
     "00-3": query_zero_sees,
     "01-2": lambda: floating(sum(np.exp(np.zeros(4)) / 4 * [1, 1, 1, 0]), 2),
@@ -209,6 +215,9 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "12-4": rho,
     "14-3": lambda: f"{50 * (1 + 1024 / 4096):.1f} %",
     "14-4": lambda: f"About {round(26e9 / check.find('cache_bytes').reference(40, 40, 128, 1, 2), -2):,.0f} tokens",
+    "15-2": lambda: floating((14 + 16 * 0.5) / (14 + 16 * 0.5 / 4), 2),
+    "15-3": lambda: floating(1 / (1 + math.exp(3 - 1)), 3),
+    "15-4": parts,
 }
 
 

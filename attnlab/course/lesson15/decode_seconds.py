@@ -1,0 +1,56 @@
+"""Lesson 15, ★: how long a step of decoding takes at the least."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+
+def decode_seconds(weights_bytes: float, cache_bytes: float, B: int, bandwidth: float) -> float:
+    """Seconds of one step for B sequences: the weights are read once, and cache_bytes for each sequence."""
+    return (weights_bytes + B * cache_bytes) / bandwidth
+
+
+def cases() -> list[Case]:
+    """By hand, then GPT-3 on an A100 of 80 GB."""
+    calls = [
+        ("10 B of weights, 2 B of cache, one sequence, 4 B/s: 12 bytes", (10.0, 2.0, 1, 4.0)),
+        ("the same with three sequences: the weights are shared, the caches are not", (10.0, 2.0, 3, 4.0)),
+        ("no weights: attention alone", (0.0, 2.0, 3, 4.0)),
+        ("no cache: the first token", (10.0, 0.0, 3, 4.0)),
+        ("GPT-3, 4096 tokens, one sequence", (350e9, 19_327_352_832.0, 1, 2.039e12)),
+        ("GPT-3, 4096 tokens, 64 sequences", (350e9, 19_327_352_832.0, 64, 2.039e12)),
+        ("the same with one key head", (350e9, 201_326_592.0, 64, 2.039e12)),
+    ]
+    return [Case(label, args) for label, args in calls]
+
+
+READ = "(weights_bytes + B * cache_bytes)"
+
+EXERCISE = Exercise(
+    lesson="15", stars=1, reference=decode_seconds, cases=cases,
+    hints=(
+        "Seconds are bytes over bytes per second. Which bytes does a step read?",
+        "All sequences go through the same weights; each of them has keys and values of its own (eq. 15.4).",
+        "weights_bytes + B * cache_bytes, divided by the bandwidth.",
+    ),
+    mistakes=(
+        Mistake("You read the weights once for each sequence. They are read once a step, and every sequence of the "
+                "batch uses them: that is what batching is for (eq. 15.4).",
+                but(READ, "B * (weights_bytes + cache_bytes)")),
+        Mistake("You let the batch share one cache. Each sequence has keys and values of its own: B caches are read "
+                "(eq. 15.4).",
+                but("B * ", "")),
+        Mistake("You divide by B: that is the time for each token, and the step is asked for. All its sequences wait "
+                "for the whole step (eq. 15.4).",
+                but("/ bandwidth", "/ bandwidth / B")),
+        Mistake("You read the weights B times and one cache; it is the other way round (eq. 15.4).",
+                but(READ, "(B * weights_bytes + cache_bytes)")),
+        Mistake("The weights are missing. A step reads all of them, however short the text is (eq. 15.4).",
+                but("weights_bytes + ", "")),
+        Mistake("The caches are missing. A step reads every key and value of every sequence (eq. 15.4).",
+                but(" + B * cache_bytes", "")),
+        Mistake("You take the longer of the two times. Both come through the same memory, one after the other: their "
+                "bytes add up. (What overlaps is arithmetic and memory, lesson 07.) See eq. 15.4.",
+                but(READ, "max(weights_bytes, B * cache_bytes)")),
+        Mistake("You multiply by the bandwidth. Look at the units: bytes over bytes per second are seconds (eq. 15.4).",
+                but("/ bandwidth", "* bandwidth")),
+    ),
+)

@@ -1,0 +1,153 @@
+"""Lesson 15, ★★★: a step of decoding on the machine, in which every key is loaded once for its group of heads."""
+
+from attnlab import costs
+from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab.check.machines import bench
+from attnlab.geometry import blocks
+from attnlab.machine import Machine, Ref
+
+import numpy as np
+
+Array = np.ndarray
+
+
+def gqa_decode(machine: Machine, q: Ref, k: Ref, v: Ref, block_k: int) -> Array:
+    """One query a head, q (Hq, D), against k (Hk, M, D) and v (Hk, M, Dv), block_k keys at a time → fetch of O."""
+    (heads, d), (kv_heads, m, dv) = q.shape, v.shape
+    o, group = machine.empty("O", (heads, dv), q.dtype), heads // kv_heads
+    for g in range(kv_heads):
+        rows = slice(g * group, (g + 1) * group)
+        with machine.scope():
+            q_g = machine.load(q, rows)
+            top, l, acc = np.full(group, -np.inf), np.zeros(group), np.zeros((group, dv))
+            for keys in blocks(m, block_k):
+                with machine.scope():
+                    k_j, v_j = machine.load(k, (g, keys)), machine.load(v, (g, keys))
+                    s = q_g @ k_j.T / d**0.5
+                    new = np.maximum(top, s.max(1))
+                    a, p = np.exp(top - new), np.exp(s - new[:, None])
+                    top, l, acc = new, a * l + p.sum(1), a[:, None] * acc + p @ v_j
+            machine.store(o, rows, machine.keep("O", acc / l[:, None]))
+    return machine.fetch(o)
+
+
+def head_by_head(machine: Machine, q: Ref, k: Ref, v: Ref, block_k: int) -> Array:
+    """Right, and every query head loads the keys of its group for itself."""
+    (heads, d), (kv_heads, m, dv) = q.shape, v.shape
+    o, group = machine.empty("O", (heads, dv), q.dtype), heads // kv_heads
+    for h in range(heads):
+        g = h // group
+        with machine.scope():
+            q_h = machine.load(q, slice(h, h + 1))
+            top, l, acc = -np.inf, 0.0, np.zeros(dv)
+            for keys in blocks(m, block_k):
+                with machine.scope():
+                    s = machine.load(k, (g, keys)) @ q_h[0] / d**0.5
+                    new = max(top, s.max())
+                    a, p = np.exp(top - new), np.exp(s - new)
+                    top, l, acc = new, a * l + p.sum(), a * acc + p @ machine.load(v, (g, keys))
+            machine.store(o, slice(h, h + 1), machine.keep("O", (acc / l)[None]))
+    return machine.fetch(o)
+
+
+def repeated(machine: Machine, q: Ref, k: Ref, v: Ref, block_k: int) -> Array:
+    """Right, and copies every key and value for each query head before it begins."""
+    heads, copies = q.shape[0], []
+    for x in (k, v):
+        kv_heads, m, width = x.shape
+        copies.append(machine.empty(f"{x.name} repeated", (heads, m, width), x.dtype))
+        for h in range(heads):
+            for keys in blocks(m, block_k):
+                with machine.scope():
+                    machine.store(copies[-1], (h, keys), machine.load(x, (h // (heads // kv_heads), keys)))
+    return head_by_head(machine, q, *copies, block_k)
+
+
+def call(heads: int, kv_heads: int, m: int, d: int, dv: int, block_k: int, scale: float = 1.0) -> tuple:
+    """Arguments of a call; SRAM holds one group and two blocks of keys and values, and not all keys of a head."""
+    rng = np.random.default_rng(heads + 100 * m)
+    shapes = {"q": (heads, d), "K": (kv_heads, m, d), "V": (kv_heads, m, dv)}
+    inputs = {name: rng.normal(size=shape) for name, shape in shapes.items()}
+    inputs["q"] *= scale
+    group = heads // kv_heads
+    capacity = group * (d + 3 * dv + 10) + (2 * block_k + 2) * (d + dv + group)
+    return *bench(inputs, capacity), block_k
+
+
+def cases() -> list[Case]:
+    """One head, then one key head for all, then groups, ragged and large."""
+    calls = [
+        ("ONE: one head, one key", (1, 1, 1, 1, 1, 1)),
+        ("one head, four keys in blocks of two", (1, 1, 4, 2, 2, 2)),
+        ("MHA: two query heads, two key heads, four keys in blocks of two", (2, 2, 4, 2, 2, 2)),
+        ("MQA: two query heads, one key head", (2, 1, 4, 2, 2, 2)),
+        ("GQA: four query heads, two key heads, D = 4, Dv = 2", (4, 2, 4, 4, 2, 2)),
+        ("RAGGED: the same, seven keys in blocks of three", (4, 2, 7, 4, 2, 3)),
+        ("six query heads, two key heads, nine keys in blocks of four", (6, 2, 9, 4, 3, 4)),
+        ("forty keys in blocks of two: SRAM cannot hold all keys of a head", (4, 2, 40, 4, 2, 2)),
+        ("HIGH: scores of thousands", (6, 2, 9, 4, 3, 4, 3000.0)),
+    ]
+    return [Case(label, call(*args)) for label, args in calls]
+
+
+def share(answer: Function, library: str) -> float:
+    """Elements moved over the closed form: 12 query heads, three key heads, 30 keys of size 8 in blocks of 7."""
+    machine, *rest = call(12, 3, 30, 8, 8, 7)
+    answer(machine, *rest)
+    return machine.elements / costs.decoding(30, 8, 8, heads=12, kv_heads=3).elements
+
+
+LOADED = "k_j, v_j = machine.load(k, (g, keys)), machine.load(v, (g, keys))"
+
+EXERCISE = Exercise(
+    lesson="15", stars=3, reference=gqa_decode, cases=cases,
+    hints=(
+        "The loop that matters is the outer one: over the key heads. Its G query heads are the rows of one tile.",
+        "rows = slice(g * G, (g + 1) * G) are the query heads of key head g; machine.load(k, (g, keys)) is a block of "
+        "its keys.",
+        "Inside it is the fold of lesson 08 with queries outside: m, l and o of G rows, kept over all blocks of keys.",
+        "In the end machine.store(o, rows, machine.keep(\"O\", acc / l[:, None])), and return machine.fetch(o).",
+    ),
+    mistakes=(
+        Mistake("Every query head loads the keys of its group for itself: G times the bytes, as if nothing were "
+                "shared. Load a block once and multiply it with the queries of the whole group (eq. 15.2).",
+                head_by_head),
+        Mistake("You copy the keys for each query head first. The copies are as large as the cache that grouping made "
+                "smaller, and they are written as well as read. Compute with the shared keys in place (eq. 15.2).",
+                repeated),
+        Mistake("You give query head h the key head h mod H_k. Consecutive query heads share: key head h // G "
+                "(eq. 15.1).",
+                but("slice(g * group, (g + 1) * group)", "slice(g, None, kv_heads)")),
+        Mistake("Nothing is rescaled when the maximum moves: l and o of earlier blocks take the factor e^(m − m′) "
+                "(eq. 4.8).",
+                but("a * l", "l", "a[:, None] * acc", "acc")),
+        Mistake("You rescale l and not o: both are sums of the same exponentials (eq. 4.8).",
+                but("a[:, None] * acc", "acc")),
+        Mistake("You take one maximum for the group. Each query head has its own scores and so its own maximum "
+                "(eq. 4.8).",
+                but("s.max(1)", "np.full(group, s.max())", "np.maximum(top", "np.maximum(top * 0 + top.max()")),
+        Mistake("The exponentials are not shifted by the maximum, and overflow (eq. 4.8).",
+                but("s.max(1))", "0)", "np.maximum(top, 0)", "np.zeros(group)")),
+        Mistake("Your scores lack the factor 1/√D (eq. 15.1).", but(" / d**0.5", "")),
+        Mistake("The last block of keys is left out if it is shorter. There are ⌈M / block_k⌉ of them (section 2).",
+                but("blocks(m, ", "blocks(m // block_k * block_k or m, ")),
+        Mistake("Only the last block of keys counts: m, l and o begin anew at every block. They live over all keys of "
+                "the group (eq. 4.8).",
+                but(LOADED, f"{LOADED}; top, l, acc = np.full(group, -np.inf), np.zeros(group), np.zeros((group, dv))"),
+                ),
+        Mistake("You do not divide by l at the end (eq. 4.8).", but("acc / l[:, None]", "acc")),
+        Mistake("You load the queries of a group again for every block of keys. They stay on chip while its keys pass "
+                "by (eq. 15.2).",
+                but(LOADED, f"{LOADED}; q_g = machine.load(q, rows)")),
+        Mistake("You load every block of keys twice, once for the scores and once more for the values. One visit does "
+                "both (eq. 15.2).",
+                but(LOADED, f"machine.free(machine.load(k, (g, keys))); {LOADED}")),
+        Mistake("You load all keys and values of a head at once. SRAM holds two blocks: the cache of a long text does "
+                "not fit (section 2).",
+                but("blocks(m, block_k)", "blocks(m, m)")),
+    ),
+    costs=(
+        Cost(share, 1, "It moves {found:.2f} times the elements of eq. 15.2, with 12 query heads on 3 key heads and 30 "
+             "keys in blocks of 7; costs.decoding(…) gives the count."),
+    ),
+)

@@ -1,0 +1,104 @@
+"""Lesson 15, ★★, debugging: a merge of parts that three faults have crept into."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+import numpy as np
+
+Array = np.ndarray
+
+
+def merge_parts(outs: Array, lses: Array) -> tuple[Array, float]:
+    """(out (Dv,), lse) of parts with outputs outs (S, Dv) and natural lses (S,); no keys: output 0, lse −∞."""
+    top = lses.max()
+    if top == -np.inf:
+        return np.zeros(outs.shape[1]), top
+    w = np.exp(lses - top)
+    return w @ outs / w.sum(), top + np.log(w.sum())  # eq. 15.8
+
+
+def pairwise(outs: Array, lses: Array) -> tuple[Array, float]:
+    """The lesson's broken function without its faults: one part after the other."""
+    out, lse = outs[0], float(lses[0])
+    for part, e in zip(outs[1:], map(float, lses[1:])):
+        if e > -np.inf:
+            share = 1 / (1 + np.exp(lse - e))
+            out = (1 - share) * out + share * part
+            lse = np.logaddexp(lse, e)
+    return out, lse
+
+
+def cases() -> list[Case]:
+    """What the broken function gets right first, then what it does not."""
+    rng = np.random.default_rng(155)
+    one, eye, none = np.ones((1, 1)), np.eye(3), -np.inf
+    return [
+        Case("ONE: a single part comes back as it is", (3 * one, np.array([2.0]))),
+        Case("two parts that weigh the same", (np.array([[0.0], [1.0]]), np.array([1.0, 1.0]))),
+        Case("ONES: both parts say 1", (np.ones((2, 1)), np.array([0.0, 2.0]))),
+        Case("EYE: two parts with lse 0 and 2: the output is their weights", (np.eye(2), np.array([0.0, 2.0]))),
+        Case("EYE: three parts", (eye, np.array([1.0, -2.0, 0.5]))),
+        Case("the second part is empty", (np.array([[1.0], [0.0]]), np.array([0.0, none]))),
+        Case("the first part is empty", (np.array([[0.0], [1.0]]), np.array([none, 0.0]))),
+        Case("EMPTY: two parts, and both are empty", (np.zeros((2, 1)), np.array([none, none]))),
+        Case("EMPTY: two empty parts, and then one with keys", (np.array([[0.0], [0.0], [1.0]]),
+             np.array([none, none, 1.0]))),
+        Case("lse 13.80 and 13.83, which bfloat16 cannot tell apart", (np.eye(2), np.array([13.80, 13.83]))),
+        Case("HIGH: lse near 1000", (eye, np.array([1000.0, 999.0, 1001.0]))),
+        Case("LOW: lse near −1000", (eye, np.array([-1000.0, -999.0, -1001.0]))),
+        Case("five parts of size 3", (rng.normal(size=(5, 3)), 3 * rng.normal(size=5))),
+    ]  # fmt: skip
+
+
+def brain(x: Array) -> Array:
+    """x rounded to 8 significant bits, as bfloat16 does."""
+    fraction, exponent = np.frexp(x)
+    return np.ldexp(np.round(256 * fraction) / 256, exponent)
+
+
+SKIPS = "if e > -np.inf:", "if True:"
+BASE = "np.exp(lse - e)", "np.exp2(lse - e)"
+ROUNDED = "out, lse = outs[0]", "lses = brain(lses); out, lse = outs[0]"
+SUM = "np.logaddexp(", "np.logaddexp2("
+WEIGHTS = "w = np.exp(lses - top)"
+
+EXERCISE = Exercise(
+    lesson="15", stars=2, reference=merge_parts, cases=cases,
+    hints=(
+        "Do not read the code first: look for inputs. Which parts have you not tried: equal ones, unequal ones, empty "
+        "ones, very close ones?",
+        "With two parts, EYE and lses 0 and 2, the output should be 1/(1 + e²) = .119 and .881. What comes out?",
+        "Two empty parts: −∞ − (−∞) is NaN. Two parts with lse 13.80 and 13.83 should not weigh exactly the same.",
+        "w = np.exp(lses − lses.max()) in the precision of lses, w @ outs / w.sum(), and lses.max() + log(w.sum()); "
+        "before that, the case in which every lse is −∞ (eq. 15.8).",
+    ),
+    mistakes=(
+        Mistake("This is the broken function, with all its faults. EYE with lses 0 and 2 shows the first (eq. 15.8).",
+                but(*SKIPS, *BASE, *ROUNDED, of=pairwise)),
+        Mistake("The weights are still powers of two, and lse is a natural logarithm: e^(lse − e), not 2^(lse − e) "
+                "(eq. 15.8). Any weights that add up to 1 pass ONES, so look with EYE.",
+                but(*BASE, of=pairwise), but(*BASE, *SKIPS, of=pairwise), but(*BASE, *ROUNDED, of=pairwise),
+                but(WEIGHTS, "w = np.exp2(lses - top)")),
+        Mistake("The lse is still rounded to 8 bits: 13.80 and 13.83 both become 13.8125, and two parts that differ by "
+                "3 % weigh the same. Whatever values are stored in, lse stays in float32 or better (eq. 15.8).",
+                but(*ROUNDED, of=pairwise), but(*ROUNDED, *SKIPS, of=pairwise),
+                but("top = lses", "lses = brain(lses); top = lses"),
+                but("top = lses", "lses = np.float16(lses).astype(float); top = lses"),
+                but("if top == -np.inf:", "if False:", "top = lses", "lses = brain(lses); top = lses")),
+        Mistake("Two empty parts still give NaN, because −∞ − (−∞) is not a number. An empty part is the identity of "
+                "⊕: skip it, and where all are empty return output 0 and lse −∞ (eq. 15.8).",
+                but(*SKIPS, of=pairwise), but("if top == -np.inf:", "if False:")),
+        Mistake("Your lse is in base two now. The weights are right; the result is a natural logarithm like what came "
+                "in: log of the sum of e^lse (eq. 15.8).",
+                but(*SUM, of=pairwise), but("np.log(", "np.log2(")),
+        Mistake("You average the parts as if all weighed the same. A part weighs e^lse (eq. 15.8).",
+                but("w @ outs / w.sum()", "outs.mean(0)"), but(WEIGHTS, "w = np.ones(len(lses))")),
+        Mistake("Your weights are bare exponentials of lse: they overflow at 1000 and vanish at −1000. Subtract the "
+                "largest lse first (eq. 15.8).",
+                but(WEIGHTS, "w = np.exp(lses)", "top + np.log", "np.log"),
+                but(WEIGHTS, "w = np.exp(lses)", "top + np.log", "np.log", "if top == -np.inf:", "if False:")),
+        Mistake("The share of the new part is upside down: it grows with its own lse, 1/(1 + e^(lse − e)) (eq. 15.8).",
+                but("np.exp(lse - e)", "np.exp(e - lse)", of=pairwise)),
+        Mistake("You return the largest lse. The lse of all keys is larger: log of the sum of e^lse (eq. 15.8).",
+                but(" + np.log(w.sum())", ""), but("np.logaddexp(", "max(", of=pairwise)),
+    ),
+)

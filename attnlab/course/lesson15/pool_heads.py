@@ -1,0 +1,74 @@
+"""Lesson 15, ★★: a matrix for fewer key heads, by averaging those that will be shared."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+import numpy as np
+
+Array = np.ndarray
+
+
+def pool_heads(w: Array, heads: int, kv_heads: int) -> Array:
+    """The mean of consecutive heads: w (width, heads · D), head h in columns h·D … → (width, kv_heads · D)."""
+    width, group = len(w), heads // kv_heads
+    return w.reshape(width, kv_heads, group, -1).mean(2).reshape(width, -1)
+
+
+def constants(width: int, heads: int, d: int) -> Array:
+    """A matrix whose columns of head h are all h + 1."""
+    return np.repeat(np.arange(1.0, heads + 1), d) * np.ones((width, 1))
+
+
+def cases() -> list[Case]:
+    """Heads told apart by a constant, then random ones."""
+    rng = np.random.default_rng(152)
+    w = rng.normal(size=(3, 12))
+    return [
+        Case("ROWS: two heads, 1 and 2, of one column, to one: 1.5", (constants(1, 2, 1), 2, 1)),
+        Case("ROWS: four heads, 1 to 4, of two columns, to two: 1.5 and 3.5", (constants(2, 4, 2), 4, 2)),
+        Case("the same to one head: 2.5", (constants(2, 4, 2), 4, 1)),
+        Case("the same to four heads: nothing is pooled", (constants(2, 4, 2), 4, 4)),
+        Case("one head whose columns are 1, 2, 3: they stay apart", (np.array([[1.0, 2.0, 3.0]]), 1, 1)),
+        Case("random: width 3, six heads of two columns to three", (w, 6, 3)),
+        Case("random: the same to two", (w, 6, 2)),
+        Case("random: six rows and columns, three heads to one", (rng.normal(size=(6, 6)), 3, 1)),
+    ]
+
+
+POOLED = "w.reshape(width, kv_heads, group, -1).mean(2)"
+AXIS = ".mean(2)"
+
+EXERCISE = Exercise(
+    lesson="15", stars=2, reference=pool_heads, cases=cases,
+    hints=(
+        "Key head g is shared by the query heads g·G to g·G + G − 1: those are averaged (eq. 15.5).",
+        "Give the heads axes of their own: w.reshape(width, kv_heads, G, D).",
+        "Take the mean over the axis of length G, and flatten the last two axes again.",
+    ),
+    mistakes=(
+        Mistake("You average heads that lie kv_heads apart. Consecutive query heads share a key head, h // G, so heads "
+                "0 to G − 1 are pooled into the first one (eq. 15.5). Any other grouping gives a query the keys of "
+                "heads that it has never met.",
+                but(POOLED, "w.reshape(width, group, kv_heads, -1).mean(1)")),
+        Mistake("You add the heads and do not divide by their number: scores and values become G times too large "
+                "(eq. 15.5).",
+                but(AXIS, ".sum(2)")),
+        Mistake("You keep the first head of each group. That is another way to begin, and the lesson compares it; here "
+                "the mean is asked for (eq. 15.5).",
+                but(AXIS, "[:, :, 0]")),
+        Mistake("You restore the norm that averaging takes away, a factor of √G. The mean of eq. 15.5 has none: heads "
+                "that agree keep their norm, and only those that disagree lose it.",
+                but(AXIS, ".sum(2) / group**0.5")),
+        Mistake("You average columns of one head with each other. The D columns of a head are its coordinates and stay "
+                "apart; heads are averaged, column by column (eq. 15.5).",
+                but(POOLED, "w.reshape(width, kv_heads, -1, group).mean(3)")),
+        Mistake("You pool rows. The heads lie side by side in the columns of the matrix; its rows are the width of the "
+                "model (eq. 15.5).",
+                but(POOLED, "w.T.reshape(width, kv_heads, group, -1).mean(2)")),
+        Mistake("You give every query head its copy of the pooled head. Then the cache is as large as before: return "
+                "kv_heads heads (eq. 15.5).",
+                but(".reshape(width, -1)", ".repeat(group, 1).reshape(width, -1)")),
+        Mistake("Your result has an axis for the heads. The model multiplies by a matrix: flatten heads and columns to "
+                "(width, kv_heads · D), as in w (eq. 15.5).",
+                but(".mean(2).reshape(width, -1)", ".mean(2)")),
+    ),
+)

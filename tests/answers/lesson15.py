@@ -1,0 +1,222 @@
+"""Answers to the exercises of lesson 15: right ones, written in other ways, and ones to refuse."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+import attnlab
+from attnlab.machine import decoding_forward
+
+
+def seconds_by_parts(weights_bytes, cache_bytes, B, bandwidth):
+    return weights_bytes / bandwidth + sum(cache_bytes / bandwidth for _ in range(B))
+
+
+def seconds_in_torch(weights_bytes, cache_bytes, B, bandwidth):
+    sizes = torch.tensor([weights_bytes, *[cache_bytes] * B], dtype=torch.float64)
+    return sizes.sum() / bandwidth
+
+
+def seconds_rounded(weights_bytes, cache_bytes, B, bandwidth):
+    return round((weights_bytes + B * cache_bytes) / bandwidth)
+
+
+def pool_by_loops(w, heads, kv_heads):
+    d, group = w.shape[1] // heads, heads // kv_heads
+    parts = [w[:, h * d : (h + 1) * d] for h in range(heads)]
+    return np.hstack([sum(parts[g * group : (g + 1) * group]) / group for g in range(kv_heads)])
+
+
+def pool_by_product(w, heads, kv_heads):
+    """A matrix that averages, applied from the right."""
+    average = np.kron(np.eye(kv_heads), np.ones((heads // kv_heads, 1))) * kv_heads / heads
+    return w @ np.kron(average, np.eye(w.shape[1] // heads))
+
+
+def pool_in_torch(w, heads, kv_heads):
+    return torch.stack([x.unflatten(1, (heads // kv_heads, -1)).mean(1) for x in w.chunk(kv_heads, 1)], 1).flatten(1)
+
+
+def pool_in_jax(w, heads, kv_heads):
+    return jnp.einsum("wghd->wgd", w.reshape(len(w), kv_heads, heads // kv_heads, -1)).reshape(len(w), -1) * (
+        kv_heads / heads
+    )
+
+
+def pool_to_one(w, heads, kv_heads):
+    return pool_by_loops(w, heads, 1)
+
+
+def split_by_package(q, k, v, splits):
+    size = -(-len(k) // splits)
+    parts = [slice(i * size, (i + 1) * size) for i in range(splits)]
+    found = [attnlab.safe_attention(q[None], k[part], v[part], return_lse=True) for part in parts]
+    out, lse = found[0]
+    for other in found[1:]:
+        out, lse = attnlab.merge(out, lse, *other)
+    return out[0], np.array([lse[0] for _, lse in found])
+
+
+def split_padded(q, k, v, splits):
+    """All parts at once, the surplus hidden."""
+    m, size = len(k), -(-len(k) // splits)
+    s = np.full(splits * size, -np.inf)
+    s[:m] = k @ q / np.sqrt(len(q))
+    s = s.reshape(splits, size)
+    with np.errstate(divide="ignore"):
+        top = np.maximum(s.max(1, keepdims=True), -1e300)
+        p = np.exp(s - top)
+        lses = top[:, 0] + np.log(p.sum(1))
+    values = np.zeros((splits * size, v.shape[1]))
+    values[:m] = v
+    o = np.einsum("sc,scd->sd", p, values.reshape(splits, size, -1))
+    factor = np.exp(top - s.max())
+    return (factor * o).sum(0) / (factor[:, 0] * p.sum(1)).sum(), lses
+
+
+def split_in_torch(q, k, v, splits):
+    size = -(-len(k) // splits)
+    outs, lses = [], []
+    for i in range(splits):
+        s = k[i * size : (i + 1) * size] @ q / len(q) ** 0.5
+        lse = torch.logsumexp(s, 0) if len(s) else torch.tensor(-torch.inf, dtype=s.dtype)
+        lses.append(lse)
+        outs.append((s - lse).exp() @ v[i * size : (i + 1) * size])
+    lses = torch.stack(lses)
+    return torch.softmax(lses, 0) @ torch.stack(outs), lses
+
+
+def split_in_jax(q, k, v, splits):
+    m, size = len(k), -(-len(k) // splits)
+    seen = (jnp.arange(splits * size) < m).reshape(splits, size)
+    k, v = (jnp.pad(x, ((0, splits * size - m), (0, 0))).reshape(splits, size, -1) for x in (k, v))
+    s = jnp.where(seen, k @ q / len(q) ** 0.5, -jnp.inf)
+    lses = jax.nn.logsumexp(s, axis=1)
+    outs = jnp.exp(s - jnp.where(seen.any(1), lses, 0)[:, None])[:, None] @ v
+    return jax.nn.softmax(lses) @ outs[:, 0], lses
+
+
+def split_not_at_all(q, k, v, splits):
+    out, lse = attnlab.safe_attention(q[None], k, v, return_lse=True)
+    return out[0], lse
+
+
+def split_running(q, k, v, splits):
+    """The lse of all keys up to the end of a part."""
+    out, lses = split_by_package(q, k, v, splits)
+    return out, np.logaddexp.accumulate(lses)
+
+
+def decode_by_package(machine, q, k, v, block_k):
+    o, _ = decoding_forward(machine, q, k, v, k.shape[1], block_k=block_k)
+    return machine.fetch(o)
+
+
+def decode_by_lse(machine, q, k, v, block_k):
+    """Groups by reshaping; parts of the output, divided, and their lse."""
+    (heads, d), (kv_heads, m, dv) = q.shape, v.shape
+    group, o = heads // kv_heads, machine.full("out", (heads, dv), 0.0, float)
+    for g, first in enumerate(range(0, heads, group)):
+        rows = slice(first, first + group)
+        tile = machine.load(q, rows)
+        out, lse = np.zeros((group, dv)), np.full(group, -np.inf)
+        for c in range(0, m, block_k):
+            part = g, slice(c, c + block_k)
+            keys, values = machine.load(k, part), machine.load(v, part)
+            s = np.array(tile) @ np.array(keys).T / np.sqrt(d)
+            both = np.logaddexp(lse, np.logaddexp.reduce(s, axis=1))
+            out = np.exp(lse - both)[:, None] * out + np.exp(s - both[:, None]) @ np.array(values)
+            lse = both
+            machine.free(keys, values)
+        result = machine.keep("out", out)
+        machine.store(o, rows, result)
+        machine.free(tile, result)
+    return machine.fetch(o)
+
+
+def decode_with_a_look(machine, q, k, v, block_k):
+    """Right, but the queries are loaded once more, all of them."""
+    machine.free(machine.load(q))
+    return decode_by_package(machine, q, k, v, block_k)
+
+
+def decode_first_group(machine, q, k, v, block_k):
+    """Every head reads the first key head."""
+    out = np.zeros((q.shape[0], v.shape[2]))
+    with machine.scope():
+        s = machine.load(q) @ machine.load(k, 0).T / q.shape[1] ** 0.5
+        p = np.exp(s - s.max(1, keepdims=True))
+        out[:] = p @ machine.load(v, 0) / p.sum(1, keepdims=True)
+    return out
+
+
+def merge_in_torch(outs, lses):
+    lse = torch.logsumexp(lses, 0)
+    if lse == -torch.inf:
+        return torch.zeros_like(outs[0]), lse
+    return (lses - lse).exp() @ outs, lse
+
+
+def merge_by_package(outs, lses):
+    out, lse = outs[:1], lses[:1]
+    for i in range(1, len(lses)):
+        out, lse = attnlab.merge(out, lse, outs[i : i + 1], lses[i : i + 1])
+    return out[0], lse[0]
+
+
+def merge_by_gates(outs, lses):
+    """One after the other, as in the broken function."""
+    out, lse = outs[0], lses[0]
+    for part, e in zip(outs[1:], lses[1:]):
+        both = np.logaddexp(lse, e)
+        if both > -np.inf:
+            out = np.exp(lse - both) * out + np.exp(e - both) * part
+        lse = both
+    return out, lse
+
+
+def merge_in_jax(outs, lses):
+    lse = jax.nn.logsumexp(lses)
+    return jnp.exp(lses - jnp.where(lse == -jnp.inf, 0, lse)) @ outs, lse
+
+
+def merge_output_only(outs, lses):
+    return merge_by_gates(outs, lses)[0]
+
+
+def merge_empty_as_nan(outs, lses):
+    with np.errstate(invalid="ignore"):
+        w = np.exp(lses - np.logaddexp.reduce(lses))
+    return w @ outs, np.logaddexp.reduce(lses)
+
+
+RIGHT = [
+    ("decode_seconds", seconds_by_parts),
+    ("decode_seconds", seconds_in_torch),
+    ("pool_heads", pool_by_loops),
+    ("pool_heads", pool_by_product),
+    ("pool_heads", pool_in_torch),
+    ("pool_heads", pool_in_jax),
+    ("split_attention", split_by_package),
+    ("split_attention", split_padded),
+    ("split_attention", split_in_torch),
+    ("split_attention", split_in_jax),
+    ("gqa_decode", decode_by_lse),
+    ("gqa_decode", decode_by_package),
+    ("merge_parts", merge_in_torch),
+    ("merge_parts", merge_by_package),
+    ("merge_parts", merge_by_gates),
+    ("merge_parts", merge_in_jax),
+]
+
+REFUSED = [
+    ("decode_seconds", seconds_rounded, "expected 1.5"),
+    ("pool_heads", pool_to_one, "expected shape"),
+    ("split_attention", split_not_at_all, "expected shape"),
+    ("split_attention", split_running, "part 2"),
+    ("gqa_decode", decode_with_a_look, "times the elements"),
+    ("gqa_decode", decode_first_group, "expected"),
+    ("merge_parts", merge_output_only, "tuple of 2"),
+    ("merge_parts", merge_empty_as_nan, "both are empty"),
+]
