@@ -1,0 +1,106 @@
+"""Lesson 16, ★★: a cache that evicts too early, mended."""
+
+import math
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+import numpy as np
+from numpy import ndarray as Array
+
+
+def mended_step(
+    q: Array, k: Array, v: Array, keys: Array, values: Array, window: int
+) -> tuple[Array, Array, Array]:
+    """(out, keys, values): C new tokens, q and k (C, D), v (C, Dv), and the keys and values that are kept.
+
+    ``keys`` and ``values``: those of the last ``window`` tokens, or of all if there are fewer, in the order of the
+    text; so is what is returned. A query sees ``window`` keys, its own among them.
+    """
+    keys, values = np.concatenate([keys, k]), np.concatenate([values, v])
+    j = np.arange(len(keys))
+    i = j[len(keys) - len(q) :, None]
+    s = np.where((j <= i) & (i - j < window), q @ keys.T / math.sqrt(q.shape[1]), -np.inf)
+    p = np.exp(s - s.max(1, keepdims=True))
+    return p @ values / p.sum(1, keepdims=True), keys[-window:], values[-window:]
+
+
+def call(length: int, count: int, window: int) -> tuple:
+    """EYE: token j has value row j of 1, so that a row of the output is the weights of all tokens."""
+    rng = np.random.default_rng(length + 10 * count)
+    total = length + count
+    q, k = rng.normal(size=(2, total, 4))
+    v = np.eye(total)
+    first = max(0, length - window)
+    return q[length:], k[length:], v[length:], k[first:length], v[first:length], window
+
+
+def cases() -> list[Case]:
+    """SPLIT: chunks of one token to more than the window, into caches that are empty, filling and full."""
+    calls = [
+        ("EYE, ONE: the first token", (0, 1, 4)),
+        ("EYE: token 3, window 4: the cache fills", (3, 1, 4)),
+        ("EYE: token 4, window 4: one key has to go", (4, 1, 4)),
+        ("EYE: token 9, window 4", (9, 1, 4)),
+        ("EYE: 3 tokens after 4, window 4: query 4 sees keys 1 to 4", (4, 3, 4)),
+        ("EYE: 3 tokens into an empty cache, window 4", (0, 3, 4)),
+        ("EYE: 4 = window tokens after 6", (6, 4, 4)),
+        ("EYE: 5 = window + 1 tokens after 6", (6, 5, 4)),
+        ("EYE: 9 = 2 · window + 1 tokens into an empty cache", (0, 9, 4)),
+        ("EYE: a window of 1, 3 tokens after 2", (2, 3, 1)),
+    ]
+    return [Case(label, call(*args)) for label, args in calls]
+
+
+def broken_step(
+    q: Array, k: Array, v: Array, keys: Array, values: Array, window: int
+) -> tuple[Array, Array, Array]:
+    """As the lesson prints it: room is made before anybody has looked."""
+    room = window - len(k)
+    keys, values = np.concatenate([keys[-room:], k]), np.concatenate([values[-room:], v])
+    j = np.arange(len(keys))
+    i = j[len(keys) - len(q) :, None]
+    s = np.where((j <= i) & (i - j < window), q @ keys.T / math.sqrt(q.shape[1]), -np.inf)
+    p = np.exp(s - s.max(1, keepdims=True))
+    return p @ values / p.sum(1, keepdims=True), keys, values
+
+
+ROOM = "room = window - len(k)"
+KEPT = "keys[-window:], values[-window:]"
+
+EXERCISE = Exercise(
+    lesson="16", stars=2, reference=mended_step, cases=cases,
+    hints=(
+        "Feed 4 tokens, then 3, with window 4 and EYE as values: how many numbers of each row are not 0, and how many "
+        "should be?",
+        "Query 4 sees keys 3 and 4 only. Which line has thrown keys 1 and 2 away, and had query 4 been there before?",
+        "First put old and new keys together, then attend with the mask, then drop: eq. 16.4 says how many keys the "
+        "chunk needs.",
+        "keys[-window:] of all keys, at the end. (keys[-0:] is all of them: that is the second trap in the line.)",
+    ),
+    mistakes=(
+        Mistake("This is still the broken step: room is made before the chunk's first queries have read. They need "
+                "window − 1 keys before the chunk, whatever its length: eq. 16.4. Drop afterwards.",
+                broken_step, but(ROOM, "room = max(window - len(k), 1)", of=broken_step),
+                but("keys[-room:]", "keys[len(keys) - min(len(keys), max(room, 0)):]",
+                    "values[-room:]", "values[len(values) - min(len(values), max(room, 0)):]", of=broken_step)),
+        Mistake("You drop afterwards, but one key too many: window − 1 are left. The query of the next token needs no "
+                "more, but what is asked for are the keys of the last `window` tokens, as in eq. 16.3.",
+                but("keys[-window:]", "keys[len(keys) - min(len(keys), window - 1):]",
+                    "values[-window:]", "values[len(values) - min(len(values), window - 1):]")),
+        Mistake("The oldest key is dropped one step early: your queries see window − 1 keys. Count the numbers of a "
+                "row that are not 0. i − j < window: eq. 16.1.",
+                but("i - j < window", "i - j < window - 1"),
+                but("i - j < window", "i - j < max(window - 1, 1)")),
+        Mistake("Your queries see window + 1 keys: i − j < window, eq. 16.1.",
+                but("i - j < window", "i - j <= window")),
+        Mistake("Without the mask of the window the chunk's later queries see keys that have left it; with old and new "
+                "keys side by side it is needed: eq. 16.1.",
+                but(" & (i - j < window)", "")),
+        Mistake("The queries of the chunk see each other's future: j ≤ i, eq. 16.1.", but("(j <= i) & ", "")),
+        Mistake("Nothing is dropped: the cache grows with the text. Keep the last `window` keys, eq. 16.3.",
+                but(KEPT, "keys, values")),
+        Mistake("You keep the chunk alone. If it is shorter than the window, older keys are still needed: the last "
+                "`window` of all, eq. 16.3.",
+                but(KEPT, "k[-window:], v[-window:]")),
+    ),
+)

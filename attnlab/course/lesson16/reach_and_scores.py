@@ -1,0 +1,91 @@
+"""Lesson 16, ★★: how far a window reaches through the layers, and what a prompt in chunks computes."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+
+def reach_and_scores(layers: int, window: int, length: int, chunk: int) -> tuple[int, int]:
+    """(positions that a token far into a text knows of through all layers, itself among them; scores of a prompt).
+
+    Each token sees ``window`` keys, itself among them. The prompt of ``length`` tokens comes in chunks of ``chunk``,
+    the last one shorter if need be; a chunk computes its queries × all keys that any of them sees. All chunks together.
+    """
+    reach = layers * (window - 1) + 1  # eq. 16.2
+    scores = 0
+    for start in range(0, length, chunk):
+        stop = min(start + chunk, length)
+        scores += (stop - start) * (stop - max(start - window + 1, 0))  # eq. 16.4
+    return reach, scores
+
+
+def cases() -> list[Case]:
+    """Small ones, a chunk longer than the window, ragged ends, Mistral 7B."""
+    calls = [
+        ("one layer, window 4, 12 tokens in chunks of 1: decoding", (1, 4, 12, 1)),
+        ("two layers, window 2, 12 tokens in chunks of 3", (2, 2, 12, 3)),
+        ("three layers, window 4, 12 tokens in chunks of 4", (3, 4, 12, 4)),
+        ("a window of 1: every token sees itself alone", (5, 1, 12, 4)),
+        ("a chunk longer than the window: window 4, chunk 16", (2, 4, 48, 16)),
+        ("RAGGED: 14 tokens in chunks of 4, window 4", (2, 4, 14, 4)),
+        ("a prompt of one chunk and less: 6 tokens, window 4, chunk 16", (2, 4, 6, 16)),
+        ("a window longer than the prompt: 9 tokens, window 16, chunks of 4", (1, 16, 9, 4)),
+        ("Mistral 7B: 32 layers, window 4096, 20,000 tokens in chunks of 4096", (32, 4096, 20_000, 4096)),
+    ]
+    return [Case(label, args) for label, args in calls]
+
+
+REACH, KEYS, ROWS = "layers * (window - 1) + 1", "(stop - max(start - window + 1, 0))", "(stop - start)"
+STOP = "min(start + chunk, length)"
+
+EXERCISE = Exercise(
+    lesson="16", stars=2, reference=reach_and_scores, cases=cases,
+    hints=(
+        "One layer: a token sees itself and window − 1 tokens before it. What does the oldest of those see, one layer "
+        "below?",
+        "Each layer adds window − 1 positions, and the token itself counts once: eq. 16.2.",
+        "The first query of a chunk sees window − 1 keys before the chunk, if there are as many, and the last query "
+        "sees itself. How many keys is that from first to last? Eq. 16.4.",
+        "for start in range(0, length, chunk): stop = min(start + chunk, length), and the keys go from max(start − "
+        "window + 1, 0) to stop.",
+    ),
+    mistakes=(
+        Mistake("You multiply layers by window. The window counts the token itself, so each layer adds window − 1 "
+                "positions only: eq. 16.2, 131,041 and not 131,072 for Mistral 7B.",
+                but(REACH, "layers * window")),
+        Mistake("Your window is one key too long: `window` keys include the token itself, so window − 1 stand before "
+                "it: eq. 16.2.",
+                but(REACH, "layers * window + 1", KEYS, "(stop - max(start - window, 0))"),
+                but(REACH, "layers * window + 1")),
+        Mistake("Your reach leaves the token itself out: + 1 in eq. 16.2.", but(REACH, "layers * (window - 1)")),
+        Mistake("Your reach does not grow with the layers. What the oldest key in the window has read one layer below "
+                "arrives, too: eq. 16.2.",
+                but(REACH, "window")),
+        Mistake("Your reach grows as a power of the layers. Windows are laid end to end, not multiplied: eq. 16.2.",
+                but(REACH, "window**layers")),
+        Mistake("You compute chunk × window scores. That is right for one query: the windows of the chunk's queries "
+                "are shifted against each other, and together they cover chunk + window − 1 keys, eq. 16.4.",
+                but(KEYS, "min(stop, window)"), but(KEYS, "window"), but(KEYS, "min(window, length)")),
+        Mistake("You count only the scores that the band shows. Asked is what a chunk computes, a rectangle of its "
+                "queries by all keys that any of them sees: eq. 16.4.",
+                but(f"{ROWS} * {KEYS}", "sum(min(i + 1, window) for i in range(start, stop))")),
+        Mistake("You count a key twice: the last key of the window is the chunk's own first one. chunk + window − 1, "
+                "eq. 16.4.",
+                but(KEYS, "(stop - max(start - window, 0))")),
+        Mistake("You take chunk × chunk scores. A chunk also sees the window − 1 keys before it: eq. 16.4.",
+                but(KEYS, ROWS)),
+        Mistake("You compute all keys so far for each chunk, as without a window. Keys older than the window of the "
+                "chunk's first query are seen by no query of the chunk: eq. 16.4.",
+                but(KEYS, "stop")),
+        Mistake("Your first chunks see keys before the beginning of the text. There are none: eq. 16.4 holds from the "
+                "window on.",
+                but("max(start - window + 1, 0)", "(start - window + 1)")),
+        Mistake("Your last chunk is as long as the others, although the prompt ends before: min(start + chunk, "
+                "length), for its queries in eq. 16.4 and for its keys.",
+                but(STOP, "start + chunk")),
+        Mistake("You leave the last, shorter chunk out. Its queries need scores as well: eq. 16.4.",
+                but("range(0, length, chunk)", "range(0, length - chunk + 1, chunk)")),
+        Mistake("This is the largest chunk, or one chunk. Asked is the sum over all chunks, each by eq. 16.4.",
+                but("scores += ", "scores = max(scores, 0) * 0 + "),
+                but(f"scores += {ROWS} * {KEYS}", f"scores = max(scores, {ROWS} * {KEYS})"),
+                but(f"scores += {ROWS} * {KEYS}", "scores = chunk * (chunk + window - 1)")),
+    ),
+)

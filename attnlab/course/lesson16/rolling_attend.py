@@ -1,0 +1,109 @@
+"""Lesson 16, ★★: attention of one query over the slots of a cache, in any order."""
+
+import math
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+import numpy as np
+from numpy import ndarray as Array
+
+
+def rolling_attend(
+    keys: Array, values: Array, positions: Array, q: Array, position: int, window: int, sinks: int
+) -> Array:
+    """The output (Dv,) of one query q (D,) at ``position`` over the slots of a cache, keys (S, D) and values (S, Dv).
+
+    ``positions`` (S,): which token each slot holds, −1 where it is empty; an empty slot may hold anything, NaN as well.
+    0 if the query sees no key.
+    """
+    seen = (positions >= 0) & (positions <= position)
+    seen = seen & ((position - positions < window) | (positions < sinks))  # eq. 16.6
+    if not seen.any():
+        return np.zeros(values.shape[1])
+    s = keys[seen] @ q / math.sqrt(len(q))
+    p = np.exp(s - s.max())
+    return p @ values[seen] / p.sum()
+
+
+def call(positions: list[int], position: int, window: int, sinks: int, d: int = 4, size: int | float = 1) -> tuple:
+    """EYE: values are the rows of 1, so that the result is the weights; a token has one key, whatever its slot."""
+    rng = np.random.default_rng(7)
+    tokens, q = size * rng.normal(size=(64, d)), rng.normal(size=d)
+    at = np.array(positions)
+    keys, values = tokens[at], np.eye(len(at))
+    keys[at < 0], values[at < 0] = np.nan, np.nan
+    return keys, values, at, q, position, window, sinks
+
+
+def cases() -> list[Case]:
+    """From an empty cache to a full one whose slots are in disorder."""
+    calls = [
+        ("ONE: one slot, token 0 itself", ([0], 0, 4, 0)),
+        ("EMPTY: four slots, one token so far; NaN in the empty ones", ([0, -1, -1, -1], 0, 4, 0)),
+        ("EMPTY: no token at all: the output is 0", ([-1, -1, -1, -1], 0, 4, 0)),
+        ("a full ring of 4 after 6 tokens", ([4, 5, 2, 3], 5, 4, 0)),
+        ("two tokens that are too old have not been overwritten yet: window 4, query 7", ([4, 5, 6, 7, 2, 3], 7, 4, 0)),
+        ("a chunk has been written already: query 5 must not see tokens 6 and 7", ([4, 5, 6, 7, 2, 3], 5, 4, 0)),
+        ("two sinks beside a ring of 4, after 10 tokens", ([0, 1, 6, 7, 8, 9], 9, 4, 2)),
+        ("SLOTS: the same in another order", ([7, 1, 9, 6, 0, 8], 9, 4, 2)),
+        ("sinks that are in the window as well count once: token 3, window 4, 2 sinks",
+         ([0, 1, 2, 3, -1, -1], 3, 4, 2)),
+        ("a slot holds token 2, which is no sink and too old: window 3, 2 sinks", ([0, 1, 2, 7, 8, 9], 9, 3, 2)),
+        ("only sinks are left: window 1 and an old query slot", ([0, 1, 5], 9, 1, 2)),
+        ("SLOTS: after 40 tokens, window 8, 4 sinks, scores of some thousand",
+         ([32, 3, 39, 0, 35, 36, 2, 33, 34, 1, 38, 37], 39, 8, 4, 8, 3000.0)),
+    ]
+    return [Case(label, call(*args)) for label, args in calls]
+
+
+FILLED, YOUNG = "(positions >= 0) & ", " & (positions <= position)"
+RULE = "seen & ((position - positions < window) | (positions < sinks))"
+TWICE = "seen & (positions < sinks), seen & (position - positions < window)"
+NUMBERS = "np.where(positions < 0, -1, np.arange(len(positions)))"
+GUARD = "if not seen.any():", "if False:"
+
+EXERCISE = Exercise(
+    lesson="16", stars=2, reference=rolling_attend, cases=cases,
+    hints=(
+        "Which slots take part? Write a boolean vector from `positions` alone; the number of a slot says nothing.",
+        "Three conditions of eq. 16.6: the slot is filled; its token is not younger than the query; and it is in the "
+        "window, position − positions < window, or a sink, positions < sinks.",
+        "keys[seen] and values[seen] leave the NaN of empty slots out. Multiplying by 0 would not.",
+        "If nothing is seen, the output is 0; the maximum of no scores does not exist.",
+    ),
+    mistakes=(
+        Mistake("You take the number of a slot for the position of its token. That holds only until the ring has gone "
+                "around once. Visibility follows from `positions`: eq. 16.6.",
+                but("    seen = (", f"    positions = {NUMBERS}\n    seen = (")),
+        Mistake("Every filled slot is visible to you. A slot may hold a token that has left the window, or one of a "
+                "later query of the same chunk: eq. 16.6.",
+                but(YOUNG, "", RULE, "seen")),
+        Mistake("You do not apply the window: tokens that have left it stay visible until they are overwritten: "
+                "eq. 16.6.",
+                but(RULE, "seen")),
+        Mistake("A query sees younger keys. While a chunk is worked on, its later tokens may be in their slots "
+                "already: j ≤ i in eq. 16.6.",
+                but(YOUNG, "")),
+        Mistake("Your window holds one key more, window + 1 with the query's own. i − j < window: eq. 16.1.",
+                but("< window", "<= window")),
+        Mistake("Your window holds one key less, window − 1 with the query's own. i − j < window: eq. 16.1.",
+                but("< window", "< window - 1")),
+        Mistake("You leave the sinks out once they are older than the window. They are visible to every later query: "
+                "eq. 16.6.",
+                but(" | (positions < sinks)", "")),
+        Mistake("You take one sink too many or too few. Positions begin at 0, so sinks are the positions below "
+                "`sinks`: eq. 16.6.",
+                but("positions < sinks", "positions <= sinks"), but("positions < sinks", "positions < sinks - 1")),
+        Mistake("A sink that is in the window as well counts twice. The two sets of eq. 16.6 are united, not added.",
+                but("    s =", f"    seen = np.concatenate([np.flatnonzero(x) for x in ({TWICE})])\n    s =")),
+        Mistake("An empty slot has a vote. Position −1 is below every number of sinks and older than any query: ask "
+                "for positions ≥ 0 first, eq. 16.6.",
+                but(FILLED, "")),
+        Mistake("A query that sees nothing must give 0. The maximum of no scores does not exist, and 0/0 is NaN: "
+                "lesson 02, section 5.",
+                but(*GUARD), but(*GUARD, "p = np.exp(s - s.max())", "p = np.exp(s - s.max(initial=-np.inf))")),
+        Mistake("Your scores are not divided by √D: lesson 01, section 1.", but(" / math.sqrt(len(q))", "")),
+        Mistake("Your softmax does not subtract the maximum and overflows: lesson 02, section 2.",
+                but("s - s.max()", "s")),
+    ),
+)

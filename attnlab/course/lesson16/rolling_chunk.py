@@ -1,0 +1,140 @@
+"""Lesson 16, ★★★: a chunk of tokens meets a rolling cache, and is kept in it."""
+
+import math
+
+from attnlab.cache.slots import slot, written
+from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab.check.promises import growth
+
+import numpy as np
+from numpy import ndarray as Array
+
+
+def rolling_chunk(
+    q: Array, k: Array, v: Array, keys: Array, values: Array, length: int, window: int, sinks: int
+) -> tuple[Array, Array, Array]:
+    """(out, keys, values): C new tokens, q and k (C, D), v (C, Dv), attend and are kept; ``length`` came before them.
+
+    ``keys`` (window + sinks, D) and ``values``: token j is in slot j if j < sinks, else in sinks + (j − sinks) mod
+    window. Return new arrays; a slot that no token has reached stays as it is.
+    """
+    held = np.full(window + sinks, -1)
+    for j in [*range(min(sinks, length)), *range(max(sinks, length - window), length)]:
+        held[slot(j, window, sinks)] = j
+    i = length + np.arange(len(q))
+    at = np.concatenate([held, i])  # the old keys, and the chunk's own beside them
+    seen = (at >= 0) & (at <= i[:, None]) & ((i[:, None] - at < window) | (at < sinks))  # eq. 16.6
+    s = np.where(seen, q @ np.concatenate([keys, k]).T / math.sqrt(q.shape[1]), -np.inf)
+    p = np.exp(s - s.max(1, keepdims=True))
+    out = p @ np.concatenate([values, v]) / p.sum(1, keepdims=True)
+    keys, values = keys.copy(), values.copy()
+    for n, j in enumerate(range(length, length + len(q))):  # now, and not before: eq. 16.4
+        keys[slot(j, window, sinks)], values[slot(j, window, sinks)] = k[n], v[n]
+    return out, keys, values
+
+
+def call(length: int, count: int, window: int, sinks: int) -> tuple:
+    """A cache after ``length`` tokens, and ``count`` more; values are large or small by position, keys random."""
+    rng = np.random.default_rng(16)
+    total, d = length + count, 4
+    q, k = rng.normal(size=(2, total, d))
+    v = np.stack([np.arange(total), rng.normal(size=total)], 1)
+    keys, values = np.zeros((window + sinks, d)), np.zeros((window + sinks, 2))
+    kept, slots = written(0, length, window, sinks)
+    keys[slots], values[slots] = k[kept], v[kept]
+    return q[length:], k[length:], v[length:], keys, values, length, window, sinks
+
+
+def cases() -> list[Case]:
+    """SPLIT: one token or many, into an empty cache, a filling one, a full one."""
+    calls = [
+        ("ONE: the first token of all, window 4, no sinks", (0, 1, 4, 0)),
+        ("a first chunk of 3, window 4, no sinks", (0, 3, 4, 0)),
+        ("token 6, window 4, no sinks: the ring is full", (6, 1, 4, 0)),
+        ("a first chunk of 5 = window + 1, no sinks", (0, 5, 4, 0)),
+        ("SPLIT: 3 tokens after 6, window 4, no sinks", (6, 3, 4, 0)),
+        ("SPLIT: 9 = 2 · window + 1 tokens after 6, window 4, no sinks", (6, 9, 4, 0)),
+        ("token 20, window 4, 4 sinks", (20, 1, 4, 4)),
+        ("a first chunk of 5 into window 4 and 2 sinks", (0, 5, 4, 2)),
+        ("a chunk of 4 that brings the second sink: after 1 token, window 3, 2 sinks", (1, 4, 3, 2)),
+        ("SPLIT: 3 tokens after 10, window 4, 2 sinks", (10, 3, 4, 2)),
+        ("SPLIT: 11 tokens after 7, window 4, 2 sinks", (7, 11, 4, 2)),
+        ("a window of 1 and 3 sinks: 4 tokens after 5", (5, 4, 1, 3)),
+    ]
+    return [Case(label, call(*args)) for label, args in calls]
+
+
+def late(length: int) -> tuple:
+    """Three tokens after ``length`` others; what came before is not made, but the cache that it left."""
+    rng = np.random.default_rng(0)
+    return *rng.normal(size=(3, 3, 4)), *rng.normal(size=(2, 12, 4)), length, 8, 4
+
+
+SLOT = "slot(j, window, sinks)"
+SEEN = "(i[:, None] - at < window) | (at < sinks)"
+WRAP = "(j % (window + sinks))"
+KEPT = "[*range(min(sinks, length)), *range(max(sinks, length - window), length)]"
+WRITTEN_FIRST = (
+    "    at = np.concatenate([held, i])", f"""    keys, values = keys.copy(), values.copy()
+    for n, j in enumerate(range(length, length + len(q))):
+        held[{SLOT}], keys[{SLOT}], values[{SLOT}] = j, k[n], v[n]
+    at = held""",
+    "np.concatenate([keys, k])", "keys", "np.concatenate([values, v])", "values",
+)
+
+EXERCISE = Exercise(
+    lesson="16", stars=3, reference=rolling_chunk, cases=cases,
+    hints=(
+        "Three steps, in this order: which token does each slot hold; attend to the old keys and to the chunk's own "
+        "side by side; write the chunk.",
+        "Only the first `sinks` tokens and the last `window` can be in a slot. Put their positions into an array of "
+        "window + sinks numbers that begins with −1.",
+        "With at = the slots' positions followed by length … length + C − 1, eq. 16.6 is one boolean matrix (C, "
+        "window + sinks + C). np.where(seen, scores, −inf), and a safe softmax.",
+        "Copy keys and values, then write token after token. If the chunk is longer than the window, later tokens "
+        "overwrite earlier ones, as they should.",
+    ),
+    mistakes=(
+        Mistake("You write the chunk first and attend afterwards. Its last tokens have then overwritten keys that its "
+                "first queries still need; a chunk longer than the window loses keys of its own. For one token "
+                "both orders agree. Attend to old and new keys side by side, eq. 16.4, then write.",
+                but(*WRITTEN_FIRST)),
+        Mistake("Your queries see only what the cache held before, and not the chunk: not even themselves. Query i "
+                "sees j ≤ i: eq. 16.6.",
+                but(" & (at <= i[:, None])", " & (at < length)")),
+        Mistake("The queries of the chunk see each other's future: j ≤ i in eq. 16.6.",
+                but(" & (at <= i[:, None])", "")),
+        Mistake("Your chunk ignores the window. Its later queries do not see the oldest keys of the ring any more, "
+                "nor, in a long chunk, its own first tokens: eq. 16.6.",
+                but(SEEN, "True")),
+        Mistake("Your queries see window + 1 keys of the ring: i − j < window, eq. 16.1.",
+                but("at < window", "at <= window")),
+        Mistake("Your queries see window − 1 keys: the oldest one is dropped a step too early. i − j < window, "
+                "eq. 16.1.",
+                but("at < window", "at < window - 1")),
+        Mistake("You leave the sinks out of what is seen. They are visible to every query after them: eq. 16.6.",
+                but(" | (at < sinks)", "")),
+        Mistake("Your pointer wraps to slot 0 and overwrites the sinks: eq. 16.5.",
+                but(f"keys[{SLOT}], values[{SLOT}]", f"keys[{WRAP}], values[{WRAP}]")),
+        Mistake("You take the number of a slot for the position of its token. After the first turn of the ring the two "
+                "differ: eq. 16.5 turned around.",
+                but("= j\n", f"= {SLOT}\n")),
+        Mistake("An empty slot has a vote: its key is 0, so its score is 0 and its weight is not. Leave position −1 "
+                "out: eq. 16.6.",
+                but("(at >= 0) & ", "")),
+        Mistake("You do not write the chunk's sinks into their slots, or not all of them: the first `sinks` tokens of "
+                "the text may come in any chunk, eq. 16.5.",
+                but("    for n, j in", "    for n, j in ((n, j) for n, j in", "len(q))):", "len(q))) if j >= sinks):")),
+        Mistake("You count positions from the beginning of the chunk. The first query of the chunk stands at `length`: "
+                "eq. 16.6.",
+                but("i = length + np.arange", "i = np.arange")),
+        Mistake("Your scores are not divided by √D: lesson 01, section 1.", but(" / math.sqrt(q.shape[1])", "")),
+        Mistake("You hold a list of all tokens so far. Only the first `sinks` and the last `window` can be in a slot; "
+                "a rolling cache is made so that nothing grows with the text, eq. 16.5.",
+                but(KEPT, "[*range(length)]")),
+    ),
+    costs=(
+        Cost(growth(late, 2**14, 2**15), 1.1, "its memory grew {found:.1f}× when twice as many tokens "
+             "had come before."),
+    ),
+)

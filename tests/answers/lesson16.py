@@ -1,0 +1,203 @@
+"""Answers to the exercises of lesson 16: right ones, written in other ways, and ones to refuse."""
+
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+import attnlab
+from attnlab.cache import RollingCache
+
+
+def slot_by_walking(position, window, sinks):
+    """The write pointer, moved token by token from the last turn that ends before the token."""
+    pointer, token = 0, 0
+    while token < position:
+        turns = (position - token - window - sinks) // window
+        token, pointer = (token + turns * window, pointer) if turns > 0 and token >= sinks else (token + 1, pointer + 1)
+        if pointer == window + sinks:
+            pointer = sinks
+    return pointer
+
+
+def slot_by_table(position, window, sinks):
+    first = list(range(sinks + window))
+    return first[position] if position < len(first) else first[sinks:][(position - sinks) % window]
+
+
+def slot_at_the_end(position, window, sinks):
+    """The sinks' slots at the end of the buffer: another convention, and not the one asked for."""
+    return window + position if position < sinks else (position - sinks) % window
+
+
+def numbers_by_search(layers, window, length, chunk):
+    """What each layer adds, position by position, and the mask of every chunk."""
+    last = first = layers * window + 1
+    for _ in range(layers):
+        first -= window - 1
+    position = np.arange(length)
+    scores = 0
+    for rows in np.split(position, range(chunk, length, chunk)):
+        seen = (position <= rows[-1]) & (position > rows[0] - window)
+        scores += len(rows) * int(seen.sum())
+    return last - first + 1, scores
+
+
+def numbers_in_numpy(layers, window, length, chunk):
+    start = np.arange(0, length, chunk)
+    rows = np.minimum(chunk, length - start)
+    return np.array([1 + layers * window - layers, rows @ np.minimum(start + rows, rows + window - 1)])
+
+
+def numbers_without_a_sum(layers, window, length, chunk):
+    """Rows and keys of the chunks, not multiplied."""
+    return numbers_by_search(layers, window, length, chunk)[0], length
+
+
+def attend_in_loops(keys, values, positions, q, position, window, sinks):
+    """The online fold over the slots."""
+    m, l, o = -np.inf, 0.0, np.zeros(values.shape[1])
+    for key, value, j in zip(keys, values, positions):
+        if 0 <= j <= position and (j < sinks or position - j < window):
+            s = key @ q / len(q) ** 0.5
+            top = max(m, s)
+            m, l, o = top, l * np.exp(m - top) + np.exp(s - top), o * np.exp(m - top) + np.exp(s - top) * value
+    return o / l if l else o
+
+
+def attend_by_package(keys, values, positions, q, position, window, sinks):
+    """A mask for a function of the package."""
+    old = position - positions
+    mask = (positions >= 0) & (old >= 0) & ((old < window) | (positions < sinks))
+    return attnlab.safe_attention(q[None], keys, values, mask=mask[None])[0]
+
+
+def attend_in_two_parts(keys, values, positions, q, position, window, sinks):
+    """Sinks and window by themselves, and merged."""
+    inside = (positions >= 0) & (positions <= position)
+    ring = inside & (position - positions < window)
+    parts = [attnlab.safe_attention(q[None], keys[rows], values[rows], return_lse=True)
+             for rows in (ring, inside & (positions < sinks) & ~ring)]
+    return attnlab.merge(*parts[0], *parts[1])[0][0]
+
+
+def attend_in_torch(keys, values, positions, q, position, window, sinks):
+    seen = (positions >= 0) & (positions <= position) & ((positions > position - window) | (positions < sinks))
+    return torch.softmax(keys[seen] @ q / len(q) ** 0.5, 0) @ values[seen]
+
+
+def attend_in_jax(keys, values, positions, q, position, window, sinks):
+    """With a mask, as a compiled program needs it: no shape depends on numbers."""
+    seen = (positions >= 0) & (positions <= position) & ((positions > position - window) | (positions < sinks))
+    s = jnp.where(seen, jnp.where(seen[:, None], keys, 0) @ q / len(q) ** 0.5, -jnp.inf)
+    p = jnp.where(seen, jnp.exp(s - jnp.where(seen.any(), s.max(), 0)), 0)
+    return p @ jnp.where(seen[:, None], values, 0) / jnp.where(seen.any(), p.sum(), 1)
+
+
+def attend_times_mask(keys, values, positions, q, position, window, sinks):
+    """Multiplies what is not seen by 0, NaN included."""
+    old = position - positions
+    seen = (positions >= 0) & (old >= 0) & ((old < window) | (positions < sinks))
+    p = np.exp(keys @ q / len(q) ** 0.5) * seen
+    return p @ values / p.sum()
+
+
+def chunk_token_by_token(q, k, v, keys, values, length, window, sinks):
+    """Each token is written first, and then attends to all filled slots."""
+    keys, values = keys.copy(), values.copy()
+    out = []
+    for n, j in enumerate(range(length, length + len(q))):
+        at = j if j < sinks else sinks + (j - sinks) % window
+        keys[at], values[at] = k[n], v[n]
+        filled = min(j + 1, window + sinks)
+        out.append(attnlab.safe_attention(q[n : n + 1], keys[:filled], values[:filled])[0])
+    return np.array(out), keys, values
+
+
+def chunk_by_package(q, k, v, keys, values, length, window, sinks):
+    cache = RollingCache(keys[None].copy(), values[None].copy(), length, window, sinks)
+    out, cache = cache.attend(q[None], k[None], v[None])
+    return out[0], cache.keys[0], cache.values[0]
+
+
+def chunk_in_torch(q, k, v, keys, values, length, window, sinks):
+    """The positions of the slots by arithmetic, visibility as a matrix."""
+    slots = torch.arange(window + sinks)
+    last = length - sinks - 1
+    turn = last - (last - (slots - sinks)) % window
+    held = torch.where(slots < sinks, torch.where(slots < length, slots, -1), torch.where(turn >= 0, turn + sinks, -1))
+    new = length + torch.arange(len(q))
+    at = torch.cat([held, new])
+    seen = (at >= 0) & (at <= new[:, None]) & ((new[:, None] - at < window) | (at < sinks))
+    out = attnlab.tiled_attention(q, torch.cat([keys, k]), torch.cat([values, v]), mask=seen)
+    for n, j in enumerate(new.tolist()):
+        place = j if j < sinks else sinks + (j - sinks) % window
+        keys = torch.cat([keys[:place], k[n : n + 1], keys[place + 1 :]])
+        values = torch.cat([values[:place], v[n : n + 1], values[place + 1 :]])
+    return out, keys, values
+
+
+def chunk_in_order(q, k, v, keys, values, length, window, sinks):
+    """Right rows, but the ring is kept in the order of the text, by shifting it."""
+    out, *new = chunk_by_package(q, k, v, keys, values, length, window, sinks)
+    turns = max(length + len(q) - sinks, 0) % window
+    return out, *(np.concatenate([x[:sinks], np.roll(x[sinks:], -turns, 0)]) for x in new)
+
+
+def chunk_in_place(q, k, v, keys, values, length, window, sinks):
+    cache = RollingCache(keys[None], values[None], length, window, sinks)
+    return cache.attend(q[None], k[None], v[None])[0][0], keys, values
+
+
+def mended_by_package(q, k, v, keys, values, window):
+    keys, values = np.concatenate([keys, k]), np.concatenate([values, v])
+    out = attnlab.tiled_attention(q, keys, values, causal=True, window=(window - 1, 0))
+    return out, keys[-window:], values[-window:]
+
+
+def mended_token_by_token(q, k, v, keys, values, window):
+    out = []
+    for n in range(len(q)):
+        keys, values = (np.concatenate([x, y[n : n + 1]])[-window:] for x, y in ((keys, k), (values, v)))
+        out.append(attnlab.naive_attention(q[n : n + 1], keys, values)[0])
+    return np.array(out), keys, values
+
+
+def mended_in_torch(q, k, v, keys, values, window):
+    keys, values = torch.cat([keys, k]), torch.cat([values, v])
+    n, m = len(q), len(keys)
+    band = torch.ones(n, m, dtype=torch.bool).tril(m - n).triu(m - n - window + 1)
+    return torch.nn.functional.scaled_dot_product_attention(q, keys, values, band), keys[-window:], values[-window:]
+
+
+def mended_for_one_token(q, k, v, keys, values, window):
+    """Right for chunks of one token only."""
+    keys, values = (np.concatenate([x[len(x) - min(len(x), window - 1) :], y]) for x, y in ((keys, k), (values, v)))
+    return attnlab.naive_attention(q, keys, values), keys, values
+
+
+RIGHT = [
+    ("slot", slot_by_walking),
+    ("slot", slot_by_table),
+    ("reach_and_scores", numbers_by_search),
+    ("reach_and_scores", numbers_in_numpy),
+    ("rolling_attend", attend_in_loops),
+    ("rolling_attend", attend_by_package),
+    ("rolling_attend", attend_in_two_parts),
+    ("rolling_attend", attend_in_torch),
+    ("rolling_attend", attend_in_jax),
+    ("rolling_chunk", chunk_token_by_token),
+    ("rolling_chunk", chunk_by_package),
+    ("rolling_chunk", chunk_in_torch),
+    ("mended_step", mended_by_package),
+    ("mended_step", mended_token_by_token),
+    ("mended_step", mended_in_torch),
+]
+
+REFUSED = [
+    ("slot", slot_at_the_end, "4 sinks"),
+    ("reach_and_scores", numbers_without_a_sum, "part 2 of 2"),
+    ("rolling_attend", attend_times_mask, "NaN in the empty ones"),
+    ("rolling_chunk", chunk_in_order, "part 2 of 3"),
+    ("rolling_chunk", chunk_in_place, "changes its inputs"),
+    ("mended_step", mended_for_one_token, "3 tokens after 4"),
+]
