@@ -1,0 +1,157 @@
+"""The figures of lesson 16, windows, rolling caches and sinks."""
+
+from collections.abc import Mapping, Sequence
+
+from attnlab.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+RING, SINK, LOST = COLORS["tiled"], COLORS["online"], COLORS["naive"]
+"""A key that rolls, a sink, and what went wrong; in the figures of the model dense attention has LOST."""
+
+
+def cell(axes: Axes, x: float, y: float, color: str, text: str = "", bold: bool = False) -> None:
+    """A square, with a text in it."""
+    edge, width = (INK, 1.8) if bold else (GRAY, 0.6)
+    axes.add_patch(Rectangle((x, y), 0.94, 0.94, facecolor=color, edgecolor=edge, linewidth=width))
+    dark = color in (RING, SINK, LOST)
+    axes.text(x + 0.47, y + 0.49, text, ha="center", va="center", fontsize=9, color="white" if dark else INK)
+
+
+def band(mask: np.ndarray, reached: Sequence[np.ndarray]) -> Figure:
+    """Left: the mask of a window, query by key. Right: which positions the last token knows of, layer by layer."""
+    n = len(mask)
+    figure, (left, right) = canvas(10.2, 4.0, ncols=2, width_ratios=[1, 1.55])
+    for i, j in np.ndindex(mask.shape):
+        cell(left, j, i, RING if mask[i, j] else PALE if j <= i else "white")
+    left.set(xlim=(-0.1, n), ylim=(n, -0.1), xlabel="key j", ylabel="query i", aspect="equal")
+    left.set_title("one layer: the band")
+    for layer, row in enumerate(reached):
+        y = len(reached) - 1 - layer
+        for j in range(n):
+            cell(right, j, y * 1.45, RING if row[j] else PALE, str(j))
+        name = "the last token" if layer == 0 else f"{layer} layer{'s' * (layer > 1)} below: {int(row.sum())}"
+        right.text(-0.4, y * 1.45 + 0.47, name, ha="right", va="center", fontsize=10)
+    right.set(xlim=(-0.1, n), ylim=(-0.2, 1.45 * len(reached)), aspect="equal")
+    right.set_title("what the last token knows of")
+    for axes in (left, right):
+        axes.grid(False)
+        axes.tick_params(length=0, labelbottom=False, labelleft=False)
+        axes.spines[:].set_visible(False)
+    return figure
+
+
+def ring(policies: Mapping[str, Mapping[int, Sequence[int]]], sinks: int) -> Figure:
+    """The slots of a cache, by policy and tokens taken: the position in each, −1 if empty. The newest has an edge."""
+    width = len(next(iter(next(iter(policies.values())).values())))
+    steps = len(next(iter(policies.values())))
+    figure, grid = canvas(10.2, 0.46 * steps + 1.5, ncols=len(policies), squeeze=False)
+    for axes, (name, history) in zip(grid.flat, policies.items()):
+        for y, (taken, slots) in enumerate(history.items()):
+            for x, held in enumerate(slots):
+                lost = x < sinks and held >= sinks
+                color = "white" if held < 0 else LOST if lost else SINK if held < sinks else RING
+                cell(axes, x, y * 1.12, color, "" if held < 0 else str(held), bold=held == taken - 1)
+            axes.text(-0.3, y * 1.12 + 0.5, f"after {taken}", ha="right", va="center", fontsize=10)
+        axes.set(xlim=(-3.2, width + 0.2), ylim=(steps * 1.12 + 0.9, -0.2), aspect="equal")
+        for x in range(width):
+            axes.text(x + 0.47, steps * 1.12 + 0.4, str(x), ha="center", va="center", fontsize=8, color=GRAY)
+        axes.text(-0.3, steps * 1.12 + 0.4, "slot", ha="right", va="center", fontsize=8, color=GRAY)
+        axes.set_title(name)
+        axes.axis("off")
+    return figure
+
+
+def named(axes: Axes, x: float, ends: Sequence[tuple[float, str, str]], apart: float) -> None:
+    """Name lines beside their last points, (height, name, color), at least ``apart`` from each other."""
+    free = -np.inf
+    for height, name, color in sorted(ends):
+        free = max(height, free + apart)
+        axes.annotate(name, (x, free), (10, 0), textcoords="offset points", va="center", fontsize=10,
+                      color=darker(color), bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
+
+
+def policies(curves: Mapping[str, Sequence[float]], block: int, trained: int, window: int) -> Figure:
+    """Bits per byte against position, in blocks of ``block`` positions; the cache's size and the trained length."""
+    figure, axes = canvas(9.6, 4.3)
+    low, high = min(map(min, curves.values())), max(map(max, curves.values()))
+    span = high - low
+    styles = ((LOST, "-", 2), (RING, "-", 7), (SINK, "-", 2), (GRAY, "--", 2), (INK, ":", 2))  # broad below narrow
+    for values, (color, line, width) in zip(curves.values(), styles):
+        x = block * (np.arange(len(values)) + 0.5)
+        axes.plot(x, values, color=color, linestyle=line, linewidth=width)
+    ends = [(values[-1], name, color) for (name, values), (color, *_) in zip(curves.items(), styles)]
+    named(axes, x[-1], ends, 0.07 * span)
+    for at, text in ((window, "cache full"), (trained, "trained to here")):
+        axes.axvline(at, color=GRAY, linewidth=1, linestyle="--")
+        axes.annotate(text, (at, high + 0.05 * span), (3, 0), textcoords="offset points", fontsize=9, color=GRAY)
+    axes.set(xlabel="position in the text (bytes)", ylabel="bits a byte", xlim=(0, x[-1] * 1.2))
+    axes.set_ylim(top=high + 0.12 * span)
+    return figure
+
+
+def masses(shares: Mapping[str, np.ndarray], even: Mapping[str, float]) -> Figure:
+    """Percent of the attention on the sink, shares (layers, heads) for each model: a dot a head, a line the mean.
+
+    ``even``: the share if a query gave as much to every key, dotted.
+    """
+    figure, grid = canvas(10.2, 3.4, ncols=len(shares), sharey=True, squeeze=False)
+    top = 100 * max(share.max() for share in shares.values())
+    for axes, (name, share) in zip(grid.flat, shares.items()):
+        layers, heads = share.shape
+        spread = np.linspace(-0.18, 0.18, heads)
+        for layer in range(layers):
+            axes.plot(layer + spread, 100 * share[layer], "o", color=SINK, markeredgecolor=INK, markeredgewidth=0.5)
+        axes.plot(range(layers), 100 * share.mean(1), color=INK, linewidth=1.4)
+        if name in even:
+            axes.axhline(100 * even[name], color=GRAY, linewidth=1.2, linestyle=":")
+            axes.annotate("if spread evenly", (layers - 1, 100 * even[name]), (0, 4), textcoords="offset points",
+                          fontsize=9, color=GRAY, ha="right")
+        axes.set(xlabel="layer", ylim=(-0.03 * top, 1.12 * top), xticks=range(layers))
+        axes.set_title(name)
+    grid.flat[0].set_ylabel("percent of the attention")
+    return figure
+
+
+def influence(at: Sequence[int], moved: Mapping[str, Sequence[float]], window: int, reach: int) -> Figure:
+    """How many bits a prediction changes with a stretch of text, against its distance; 0 at the bottom of the axis."""
+    figure, axes = canvas(9.2, 3.9)
+    floor = min(x for values in moved.values() for x in values if x > 0) / 30
+    axes.set_yscale("log")
+    for (name, values), color in zip(moved.items(), (LOST, RING)):
+        kept = [(d, x) for d, x in zip(at, values) if x > 0]
+        axes.plot(*zip(*kept), "o-", color=color)
+        side, shift = ("right", -10) if len(kept) < len(at) else ("left", 8)
+        axes.annotate(name, kept[-1], (shift, 0), textcoords="offset points", va="center", ha=side, fontsize=10,
+                      color=darker(color))
+        gone = [d for d, x in zip(at, values) if x <= 0]
+        axes.plot(gone, [floor] * len(gone), "x", color=color, markersize=8, clip_on=False)
+        if gone:
+            axes.annotate("exactly 0", (gone[-1], floor), (10, 8), textcoords="offset points", va="center", fontsize=10,
+                          color=darker(color))
+    for x, text in ((window, "out of the cache"), (reach, "out of reach")):
+        axes.axvline(x, color=GRAY, linewidth=1, linestyle="--")
+        axes.annotate(text, (x, 1), (4, -4), xycoords=("data", "axes fraction"), textcoords="offset points", va="top",
+                      fontsize=9, color=GRAY)
+    axes.set(xlabel="distance of the bytes that were replaced", ylabel="change of the prediction (bits)")
+    axes.set(xlim=(0, at[-1] * 1.18), ylim=(floor, None))
+    return figure
+
+
+def recall(at: Sequence[int], curves: Mapping[str, Sequence[float]], new: float, window: int) -> Figure:
+    """Bits per byte of a text that stood there before, against how far back; ``new``: when it was new."""
+    figure, axes = canvas(9.2, 3.5)
+    styles = ((LOST, 2), (RING, 7), (SINK, 2))  # broad below narrow
+    for values, (color, width) in zip(curves.values(), styles):
+        axes.plot(at, values, color=color, linewidth=width)
+    ends = [(values[-1], name, color) for (name, values), (color, _) in zip(curves.items(), styles)]
+    named(axes, at[-1], ends, 0.09 * new)
+    axes.axhline(new, color=GRAY, linewidth=1, linestyle=":")
+    axes.annotate("when it was new", (at[0], new), (0, 4), textcoords="offset points", fontsize=9, color=GRAY)
+    axes.axvline(window, color=GRAY, linewidth=1, linestyle="--")
+    axes.annotate("out of the cache", (window, 0.06 * new), (4, 0), textcoords="offset points", fontsize=9, color=GRAY)
+    axes.set(xlabel="how many bytes ago", ylabel="bits a byte", ylim=(0, 1.25 * new), xlim=(0, at[-1] * 1.2))
+    return figure
