@@ -5,6 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
+import attnlab
+
 
 def summary_by_loop(q, k, v):
     o, l, m = np.zeros((len(q), v.shape[1])), np.zeros(len(q)), np.full(len(q), -np.inf)
@@ -221,6 +223,51 @@ def tree_of_everything(query, key, value, Ck):
     return np.einsum("cn,cnd->nd", factor, o) / (factor * l).sum(0)[:, None]
 
 
+def visible_by_selection(query, key, value, visible, Ck):
+    """Hidden keys are thrown away before anything is cut."""
+    return one_pass(query, key[visible], value[visible])
+
+
+def one_pass(q, key, value):
+    s = q @ key.T / np.sqrt(q.shape[1])
+    p = np.exp(s - s.max(1, keepdims=True))
+    return p @ value / p.sum(1, keepdims=True)
+
+
+def visible_skipping(query, key, value, visible, Ck):
+    """A fold; a hidden chunk is not even read."""
+    m, l, o = -np.inf, 0, 0
+    for c in range(0, len(key), Ck):
+        seen = visible[c : c + Ck]
+        if seen.any():
+            s = query @ key[c : c + Ck][seen].T / np.sqrt(query.shape[1])
+            new = np.maximum(m, s.max(1))
+            p, old = np.exp(s - new[:, None]), np.exp(m - new)
+            m, l, o = new, old * l + p.sum(1), old[:, None] * o + p @ value[c : c + Ck][seen]
+    return o / l[:, None]
+
+
+def visible_in_torch(query, key, value, visible, Ck):
+    parts = []
+    for k, v, seen in zip(key.split(Ck), value.split(Ck), visible.split(Ck)):
+        s = (query @ k.T / query.shape[1] ** 0.5).masked_fill(~seen, -torch.inf)
+        m = s.amax(1)
+        p = (s - m.clamp(min=-1e300)[:, None]).exp()
+        parts.append((m, p.sum(1), p @ v))
+    m, l, o = (torch.stack(x) for x in zip(*parts))
+    factor = (m - m.amax(0)).exp()
+    return (factor[..., None] * o).sum(0) / (factor * l).sum(0)[:, None]
+
+
+def visible_by_package(query, key, value, visible, Ck):
+    return attnlab.chunked_attention(query, key, value, mask=visible, key_chunk_size=Ck)
+
+
+def hidden_values_only(query, key, value, visible, Ck):
+    """Values of hidden keys are 0, their weights are not."""
+    return one_pass(query, key, value * visible[:, None])
+
+
 RIGHT = [
     ("summarize", summary_by_loop),
     ("summarize", summary_in_torch),
@@ -236,6 +283,10 @@ RIGHT = [
     ("tree_attention", tree_by_levels),
     ("tree_attention", tree_in_torch),
     ("tree_attention", tree_in_jax),
+    ("visible_chunks", visible_by_selection),
+    ("visible_chunks", visible_skipping),
+    ("visible_chunks", visible_in_torch),
+    ("visible_chunks", visible_by_package),
 ]
 
 REFUSED = [
@@ -244,4 +295,5 @@ REFUSED = [
     ("attention_in_chunks", standard_in_torch, "eq. 5.7"),
     ("attention_in_chunks", standard_in_jax, "eq. 5.7"),
     ("tree_attention", tree_of_everything, "times the size of a summary"),
+    ("visible_chunks", hidden_values_only, "key 1 hidden"),
 ]

@@ -1,0 +1,97 @@
+"""Lesson 05, ★★: chunked attention over the visible keys, with three faults that random inputs do not show, mended."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+import numpy as np
+
+Array = np.ndarray
+
+
+def visible_chunks(query: Array, key: Array, value: Array, visible: Array, Ck: int) -> Array:
+    """Attention of query (N, D) over the keys (M, D) that are visible (M,), at least one; value (M, Dv) → (N, Dv)."""
+    summaries = []
+    for c in range(0, len(key), Ck):
+        s = query @ key[c : c + Ck].T / np.sqrt(query.shape[1])
+        s = np.where(visible[c : c + Ck], s, -np.inf)
+        m = s.max(1)
+        p = np.exp(s - zero_if_empty(m)[:, None])
+        summaries.append((m, p.sum(1), p @ value[c : c + Ck]))
+    m = np.max([m_c for m_c, _, _ in summaries], axis=0)
+    l = sum(np.exp(m_c - m) * l_c for m_c, l_c, _ in summaries)
+    o = sum(np.exp(m_c - m)[..., None] * o_c for m_c, _, o_c in summaries)
+    return o / l[:, None]
+
+
+def zero_if_empty(m: Array) -> Array:
+    """m, and 0 for −∞."""
+    return np.where(m == -np.inf, 0, m)
+
+
+def call(n: int, m: int, ck: int, hidden: list[int], eye: bool = False, low: float = 0, far: float = 0) -> tuple:
+    """Random arrays; ``low`` is taken from all scores, ``far`` from those of query 1; values the identity if ``eye``."""
+    rng = np.random.default_rng(100 * m + ck)
+    q, k, v = rng.normal(size=(n, 4)), rng.normal(size=(m, 4)), np.eye(m) if eye else rng.normal(size=(m, 3))
+    q[:, 0], k[:, 0] = -2 * low, 1  # the scale is 1/2
+    q[1:2, 0] -= 2 * far
+    visible = np.ones(m, bool)
+    visible[hidden] = False
+    return q, k, v, visible, ck
+
+
+def cases() -> list[Case]:
+    """Whole chunks first, which the broken program gets right; then each of its faults, and two together."""
+    return [
+        Case("ONE: one query, one visible key", call(1, 1, 1, [], eye=True)),
+        Case("EYE: four keys in chunks of two, key 1 hidden, values the identity", call(2, 4, 2, [1], eye=True)),
+        Case("RAGGED: three keys in chunks of two", call(1, 3, 2, [], eye=True)),
+        Case("EMPTY: four keys in chunks of two, the first two hidden", call(1, 4, 2, [0, 1], eye=True)),
+        Case("EMPTY: four keys in chunks of two, the last two hidden", call(1, 4, 2, [2, 3], eye=True)),
+        Case("ROWS: the scores of query 1 lie 1000 below those of query 0", call(2, 4, 2, [], eye=True, far=1000)),
+        Case("LOW: all scores near −1000, the first chunk hidden", call(2, 4, 2, [0, 1], eye=True, low=1000)),
+        Case("64 keys in chunks of 16, three hidden", call(3, 64, 16, [5, 20, 40])),
+        Case("50 keys in chunks of 16, the second chunk hidden", call(3, 50, 16, [*range(16, 32)], far=1000)),
+    ]
+
+
+ROUNDED = "range(0, len(key), Ck)", "range(0, len(key) // Ck * Ck, Ck)"
+UNGUARDED = "zero_if_empty(m)", "m"
+COMMON = "axis=0", "axis=None"
+
+EXERCISE = Exercise(
+    lesson="05", stars=2, reference=visible_chunks, cases=cases,
+    hints=(
+        "Compare `broken` with attnlab.naive_attention(query, key, value, mask=visible). Change one thing at a time: "
+        "the number of keys, the keys that are hidden, the size of the scores.",
+        "Three inputs show a fault: 10 keys in chunks of 4; a chunk in which every key is hidden; two queries whose "
+        "scores lie 1000 apart.",
+        "The three lines: the range of the chunks (eq. 5.1), the exponential of a chunk whose maximum is −∞, and the "
+        "common maximum, which is one number for each query (eq. 5.3).",
+    ),
+    mistakes=(
+        Mistake("Nothing is mended yet. Try 10 keys in chunks of 4 (eq. 5.1), a chunk whose keys are all hidden, and "
+                "two queries whose scores lie 1000 apart (eq. 5.3).",
+                but(*ROUNDED, *UNGUARDED, *COMMON)),
+        Mistake("One fault of the three is mended, two are not. Which inputs did you try: a ragged last chunk (eq. "
+                "5.1), a hidden chunk, queries with scores far apart (eq. 5.3)?",
+                but(*ROUNDED, *UNGUARDED), but(*ROUNDED, *COMMON), but(*UNGUARDED, *COMMON)),
+        Mistake("The keys after the last full chunk are not read. There are ⌈M / Ck⌉ chunks, and the last one is "
+                "shorter (eq. 5.1).",
+                but(*ROUNDED)),
+        Mistake("A chunk whose keys are all hidden has the maximum −∞, and −∞ − (−∞) is NaN. Its summary is "
+                "(−∞, 0, 0): subtract 0 instead (section 1, lesson 02).",
+                but(*UNGUARDED)),
+        Mistake("You take one maximum for all queries. A query whose scores lie far below it has only weights that "
+                "underflow, and becomes 0/0. The common maximum is taken over the chunks, for each query (eq. 5.3).",
+                but(*COMMON)),
+        Mistake("You write the 0 of the guard into m. The summary of a hidden chunk then claims a score of 0, and "
+                "scores far below it underflow. Guard the shift only: m stays −∞ (section 1, lesson 02).",
+                but("m = s.max(1)", "m = zero_if_empty(s.max(1))")),
+        Mistake("A hidden chunk turns the output to NaN, and you turn the NaN to 0. The other chunks are lost with it: "
+                "repair the summary of the hidden chunk, which is (−∞, 0, 0) (section 1).",
+                but(*UNGUARDED, "o / l[:, None]", "np.nan_to_num(o / l[:, None])")),
+        Mistake("Hidden keys have the score 0 in your chunks, and e⁰ votes. A hidden score is −∞ (lesson 01, eq. 1.7).",
+                but("s, -np.inf", "s, 0.0")),
+        Mistake("The factor e^(m_c − m) is missing: the chunks' sums are relative to different maxima (eq. 5.4).",
+                but("np.exp(m_c - m) * l_c", "l_c", "np.exp(m_c - m)[..., None] * o_c", "o_c")),
+    ),
+)
