@@ -66,10 +66,12 @@ def running(query, key, value, Cq, Ck):
         for c in range(0, len(key), Ck):
             s = q @ key[c : c + Ck].T
             top = np.maximum(m, s.max(1))
-            p = np.exp(s - top[:, None])
-            o = o * np.exp(m - top)[:, None] + p @ value[c : c + Ck]
-            l = l * np.exp(m - top) + p.sum(1)
+            s -= top[:, None]
+            np.exp(s, out=s)
+            o = o * np.exp(m - top)[:, None] + s @ value[c : c + Ck]
+            l = l * np.exp(m - top) + s.sum(1)
             m = top
+            del s
         out[a : a + Cq] = o / l[:, None]
     return out
 
@@ -80,15 +82,30 @@ def prepared(query, key, value, Cq, Ck):
     for rows in (query[a : a + Cq] for a in range(0, len(query), Cq)):
         lse, o = np.empty((len(starts), len(rows))), np.empty((len(starts), len(rows), value.shape[1]))
         for i, c in enumerate(starts):
-            s = rows @ key[c : c + Ck].T / np.sqrt(key.shape[1])
+            s = rows / np.sqrt(key.shape[1]) @ key[c : c + Ck].T
             top = s.max(1)
-            s = np.exp(s - top[:, None])
+            np.subtract(s, top[:, None], out=s)
+            np.exp(s, out=s)
             lse[i] = top + np.log(s.sum(1))
             np.matmul(s, value[c : c + Ck], out=o[i])
             o[i] /= s.sum(1)[:, None]
         weight = np.exp(lse - lse.max(0))
         out.append(np.einsum("cn,cnd->nd", weight / weight.sum(0), o))
     return np.vstack(out)
+
+
+def running_with_room(query, key, value, Cq, Ck):
+    """A fold that is right, with scores and exponentials at once."""
+    out = []
+    for q in (query[a : a + Cq] for a in range(0, len(query), Cq)):
+        o, l, m = 0.0, 0.0, np.full(len(q), -np.inf)
+        for c in range(0, len(key), Ck):
+            s = q @ key[c : c + Ck].T / np.sqrt(query.shape[1])
+            top = np.maximum(m, s.max(1))
+            p, old = np.exp(s - top[:, None]), np.exp(m - top)
+            m, l, o = top, l * old + p.sum(1), o * old[:, None] + p @ value[c : c + Ck]
+        out.append(o / l[:, None])
+    return np.concatenate(out)
 
 
 def chunks_in_jax(query, key, value, Cq, Ck):
@@ -294,6 +311,7 @@ REFUSED = [
     ("best_chunk", all_keys, "numbers a query"),
     ("attention_in_chunks", standard_in_torch, "eq. 5.7"),
     ("attention_in_chunks", standard_in_jax, "eq. 5.7"),
+    ("attention_in_chunks", running_with_room, "the best size by eq. 5.8"),
     ("tree_attention", tree_of_everything, "times the size of a summary"),
     ("visible_chunks", hidden_values_only, "key 1 hidden"),
 ]

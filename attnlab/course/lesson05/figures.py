@@ -14,6 +14,40 @@ from matplotlib.patches import Rectangle
 MIB = 2**20
 
 
+def moment(row: int = 1, chunk: int = 3) -> Figure:
+    """Chunked attention at work: the tile in hand, the summaries that are kept, the rows of the output so far."""
+    widths, heights = [5, 5, 5, 5, 5, 3], [3, 3, 3, 3]
+    lefts, tops = np.cumsum([0, *widths]), np.cumsum([0, *heights])
+    full, done = COLORS["chunked"], "#CFEBE2"
+    figure, axes = canvas(9.0, 4.6)
+    axes.set(xlim=(-6.5, 40.5), ylim=(19.6, -3.6), aspect="equal")
+    axes.axis("off")
+
+    def box(x: float, y: float, width: float, height: float, face: str, hatch: str = "") -> None:
+        axes.add_patch(Rectangle((x, y), width, height, facecolor=face, edgecolor=GRAY, linewidth=0.9, hatch=hatch))
+
+    def note(x: float, y: float, text: str, **how: str) -> None:
+        axes.text(x, y, text, **{"ha": "center", "va": "center", "fontsize": 9.5, "color": INK, **how})
+
+    for c, (x, width) in enumerate(zip(lefts, widths)):
+        box(x, -1.5, width, 0.9, full if c == chunk else "white")
+        for r, (y, height) in enumerate(zip(tops, heights)):
+            box(x, y, width, height, full if (r, c) == (row, chunk) else done if (r, c) < (row, chunk) else "white")
+        box(x + width / 2 - 0.9, 13.8, 1.8, 3, full if c < chunk else "white", "////" if c == chunk else "")
+    for r, (y, height) in enumerate(zip(tops, heights)):
+        box(-1.5, y, 0.9, height, full if r == row else "white")
+        box(31, y, 2.4, height, full if r < row else "white")
+    note(14, -2.6, "keys and values, a chunk of $C_k$ at a time")
+    note(-2.2, 6, "queries,\n$C_q$ at\na time", ha="right")
+    note(lefts[chunk] + 2.5, tops[row] + 1.5, "scores\n$C_q × C_k$", color="white", weight="bold")
+    note(14, 18.3, "summaries: $C_q (D_v + 2)$ numbers for each chunk read")
+    note(34, tops[row] / 2, "output:\nwritten", ha="left")
+    note(34, 7.5, "not yet", ha="left", color=GRAY)
+    axes.annotate("", (32.2, 12.4), (28.6, 15.3), arrowprops={"arrowstyle": "->", "color": GRAY})
+    note(31.4, 15.6, "after the last chunk:\ncombine, divide", ha="left", color=GRAY)
+    return figure
+
+
 def reads(chunks: Mapping[str, Sequence[Sequence[int]]], keys: int) -> Figure:
     """Which keys each chunk reads, one panel for each way to cut: cells of the chunk's number, repeats marked."""
     figure, panels = canvas(8.8, 2.5, ncols=len(chunks), squeeze=False)

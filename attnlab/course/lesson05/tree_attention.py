@@ -15,7 +15,7 @@ Triple = tuple[Array, Array, Array]
 def tree_attention(query: Array, key: Array, value: Array, Ck: int) -> Array:
     """Attention of query (N, D), key (M, D), value (M, Dv): chunks of Ck keys, combined in a tree that carries."""
 
-    def combine(a: Triple, b: Triple) -> Triple:
+    def oplus(a: Triple, b: Triple) -> Triple:
         (m_a, l_a, o_a), (m_b, l_b, o_b) = a, b
         m = np.maximum(m_a, m_b)
         alpha, beta = np.exp(m_a - m), np.exp(m_b - m)
@@ -28,19 +28,19 @@ def tree_attention(query: Array, key: Array, value: Array, Ck: int) -> Array:
         p = np.exp(s - m[:, None])
         size, new = 1, (m, p.sum(1), p @ value[c : c + Ck])
         while live and live[-1][0] == size:
-            size, new = 2 * size, combine(live.pop()[1], new)
+            size, new = 2 * size, oplus(live.pop()[1], new)
         live.append((size, new))
     total = live.pop()[1]
     while live:
-        total = combine(live.pop()[1], total)
+        total = oplus(live.pop()[1], total)
     _, l, o = total
     return o / l[:, None]
 
 
-def halves(row: list[Triple], combine: Callable[[Triple, Triple], Triple]) -> Triple:
+def halves(row: list[Triple], oplus: Callable[[Triple, Triple], Triple]) -> Triple:
     """The ⊕ of a list, half by half."""
     half = len(row) // 2
-    return row[0] if half == 0 else combine(halves(row[:half], combine), halves(row[half:], combine))
+    return row[0] if half == 0 else oplus(halves(row[:half], oplus), halves(row[half:], oplus))
 
 
 def cases() -> list[Case]:
@@ -78,7 +78,7 @@ def narrow(chunks: int) -> tuple:
 
 # All leaves, then what combines them.
 LEAVES_FIRST = "while live and live[-1][0] == size:", "while False:", "total = live"
-PAIRS = "live = [(0, combine(a, b)) for (_, a), (_, b) in zip(live[::2], live[1::2])]"
+PAIRS = "live = [(0, oplus(a, b)) for (_, a), (_, b) in zip(live[::2], live[1::2])]"
 LEVELS = "while len(live) > 1: {}\n    total = live"
 
 EXERCISE = Exercise(
@@ -106,7 +106,7 @@ EXERCISE = Exercise(
         Mistake("You make all M/Ck summaries first and combine them afterwards, so all leaves are alive at once. "
                 "Combine as they come, as a binary counter carries: then log₂(M/Ck) + 1 are alive (eq. 5.9).",
                 but(*LEAVES_FIRST, LEVELS.format(f"{PAIRS} + live[len(live) // 2 * 2 :]")),
-                but(*LEAVES_FIRST, "live = [(0, halves([x for _, x in live], combine))]; total = live")),
+                but(*LEAVES_FIRST, "live = [(0, halves([x for _, x in live], oplus))]; total = live")),
         Mistake("This is a fold: one summary is alive, and each step waits for the one before, M/Ck in a row. In the "
                 "tree log₂(M/Ck) steps follow from one another (eq. 5.9).",
                 but(" and live[-1][0] == size", "")),

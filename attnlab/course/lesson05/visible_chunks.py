@@ -28,7 +28,7 @@ def zero_if_empty(m: Array) -> Array:
 
 
 def call(n: int, m: int, ck: int, hidden: list[int], eye: bool = False, low: float = 0, far: float = 0) -> tuple:
-    """Random arrays; ``low`` is taken from all scores, ``far`` from those of query 1; values the identity if ``eye``."""
+    """Random arrays; ``low`` is taken from all scores, ``far`` from those of query 1; ``eye``: values the identity."""
     rng = np.random.default_rng(100 * m + ck)
     q, k, v = rng.normal(size=(n, 4)), rng.normal(size=(m, 4)), np.eye(m) if eye else rng.normal(size=(m, 3))
     q[:, 0], k[:, 0] = -2 * low, 1  # the scale is 1/2
