@@ -201,6 +201,28 @@ def loss_through_a_closure(query, key, value):
     return sum(Recomputed.apply(rows, q) for q in query.split(32))
 
 
+def visible_in_jax(query, key, value, visible):
+    s = jnp.where(visible, query @ key.T / query.shape[1] ** 0.5, -jnp.inf)
+    return (jax.nn.softmax(s, axis=1) @ value).sum()
+
+
+def visible_by_selection(query, key, value, visible):
+    return torch.nn.functional.scaled_dot_product_attention(query[None], key[visible][None], value[visible][None]).sum()
+
+
+def visible_recomputed(query, key, value, visible):
+    """As in the lesson, everything in one function that is given all it needs."""
+
+    def rows(q, k, v):
+        return (torch.softmax((q @ k.T / q.shape[1] ** 0.5).masked_fill(~visible, -torch.inf), 1) @ v).sum()
+
+    return Recomputed.apply(rows, query, key, value)
+
+
+def visible_mean(query, key, value, visible):
+    return visible_by_selection(query, key, value, visible) / len(query)
+
+
 RIGHT = [
     ("softmax_vjp", vjp_by_loop),
     ("softmax_vjp", vjp_in_jax),
@@ -214,6 +236,9 @@ RIGHT = [
     ("chunked_loss", loss_in_jax),
     ("chunked_loss", loss_by_rows_of_standard),
     ("chunked_loss", loss_with_running_maximum),
+    ("visible_loss", visible_in_jax),
+    ("visible_loss", visible_by_selection),
+    ("visible_loss", visible_recomputed),
 ]
 
 REFUSED = [
@@ -226,4 +251,5 @@ REFUSED = [
     ("chunked_loss", loss_stopped_in_jax, "no gradient arrives"),
     ("chunked_loss", loss_as_a_number, "gradient"),
     ("chunked_loss", loss_through_a_closure, "key and value get no gradient"),
+    ("visible_loss", visible_mean, "two queries"),
 ]

@@ -38,8 +38,7 @@ LIMIT = "limit of the checker: "
 LISTED = {  # lesson: numbers of its prose that no cell of it has, and why
     "00": {"1000": "the fingerprint ROWS, an input of the checkers"},
     "01": {"3.3": LIMIT + "naive_attention", "7.1": LIMIT + "naive_attention"},
-    "05": {"1.7": LIMIT + "attention_in_chunks", "110": "6 in binary",
-           "59": "printed in the text of Rabe & Staats"},
+    "05": {"1.7": LIMIT + "attention_in_chunks", "110": "6 in binary"},
     "06": {"2.2": LIMIT + "chunked_loss"},
     "12": {"700": "the size of a download"},
     "re": {"2^{15}": "a length of Rabe & Staats", "100,000": "steps of Rabe & Staats"},

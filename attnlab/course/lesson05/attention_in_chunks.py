@@ -185,8 +185,8 @@ EXERCISE = Exercise(
         Mistake("vmap does all query chunks at the same time, so the summaries of all of them are alive. Go through "
                 "them one after the other, for example by jax.lax.map (eq. 5.7).",
                 together),
-        Mistake("Two or three arrays as large as a chunk of scores are alive at one time: the scores, their differences "
-                "from m, the exponentials. Work in place: s -= m[:, None], then np.exp(s, out=s) (eq. 5.7, section 3).",
+        Mistake("Two or three arrays as large as a chunk of scores are alive at one time: scores, differences from m, "
+                "exponentials. Work in place: s -= m[:, None], then np.exp(s, out=s) (eq. 5.7, section 3).",
                 but("summary(q,", "roomy(q,")),
         Mistake("np.stack copies the summaries beside the list that holds them, so they are held twice, and their "
                 "rescaled copies once more. Add them up in a loop (eq. 5.4).",

@@ -10,6 +10,49 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 
+def graph() -> Figure:
+    """Attention forward, above, and its gradient, below; what the way back needs of P is dashed."""
+    figure, axes = canvas(9.0, 3.9)
+    axes.set(xlim=(-1.6, 11.4), ylim=(-2.5, 4.6), aspect="equal")
+    axes.axis("off")
+    arrays = {  # name: place, width, height
+        "Q, K": (0, 2.6, 0.7, 1.3), "S": (3, 2.6, 1.3, 1.3), "P": (6, 2.6, 1.3, 1.3), "O": (9.6, 2.6, 0.7, 1.3),
+        "V": (7.9, 4.1, 0.7, 0.8), "dQ, dK": (0, 0, 0.7, 1.3), "dS": (3, 0, 1.3, 1.3), "dP": (6, 0, 1.3, 1.3),
+        "dO": (9.6, 0, 0.7, 1.3), "dV": (7.9, -1.7, 0.7, 0.8),
+    }
+    for name, (x, y, width, height) in arrays.items():
+        kept = name == "P"
+        axes.add_patch(Rectangle((x - width / 2, y - height / 2), width, height, edgecolor=GRAY, linewidth=0.9,
+                                 facecolor=COLORS["safe"] if kept else "white" if name[0] == "d" else "#EEEEEE"))
+        if width < 1:
+            right = name in ("O", "dO")
+            axes.text(x + (0.5 if right else -0.5), y, name, ha="left" if right else "right", va="center", fontsize=10,
+                      color=INK)
+        else:
+            axes.text(x, y, name, ha="center", va="center", fontsize=11, color=INK, weight="bold" if kept else "normal")
+
+    def arrow(start: tuple[float, float], end: tuple[float, float], label: str = "", line: str = "-") -> None:
+        axes.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": INK, "linestyle": line, "linewidth": 1})
+        axes.text((start[0] + end[0]) / 2, (start[1] + end[1]) / 2 + 0.12, label, ha="center", va="bottom", fontsize=9,
+                  color=INK)
+
+    arrow((0.4, 2.6), (2.3, 2.6), "product")
+    arrow((3.7, 2.6), (5.3, 2.6), "softmax")
+    arrow((6.7, 2.6), (9.2, 2.6), "product")
+    arrow((7.9, 3.65), (7.9, 3.05))
+    arrow((9.2, 0), (6.7, 0))
+    axes.text(7.35, -0.5, "(6.4), with V", ha="center", fontsize=9, color=INK)
+    arrow((5.3, 0), (3.7, 0), "(6.5)")
+    arrow((2.3, 0), (0.4, 0), "(6.6), (6.7)")
+    arrow((9.2, -0.35), (8.3, -1.4))
+    axes.text(8.95, -1.1, "(6.3)", fontsize=9, color=INK, ha="left")
+    for x, y in ((4.5, 0.55), (8.62, -0.85)):
+        axes.annotate("", (x, y), (5.6 if x < 6 else 6.5, 1.9), arrowprops={
+            "arrowstyle": "->", "color": darker(COLORS["safe"]), "linestyle": "--", "linewidth": 1.3})
+    axes.text(5.9, 1.2, "P is needed", fontsize=9, color=darker(COLORS["safe"]), ha="center")
+    return figure
+
+
 def residuals(panels: Mapping[str, Sequence[tuple[str, int, str]]], n: int, tile: tuple[int, int]) -> Figure:
     """What a backward pass waits for, each array a rectangle of its true area, every one ``n`` elements high.
 

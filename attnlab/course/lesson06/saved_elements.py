@@ -60,6 +60,11 @@ EXERCISE = Exercise(
         Mistake("You count the factors with ⌊n/Ck⌋ chunks. If Ck does not divide n, the last, shorter chunk has "
                 "factors too: round up (eq. 6.8).",
                 but("n * -(-n // Ck)", "n * (n // Ck)")),
+        Mistake("You count m, l and o of every summary, D + 2 numbers a query and chunk. They exist in the forward "
+                "pass, but l_c and o_c are only multiplied by constant factors, so autodiff keeps the factors and "
+                "not them (the list of shapes in section 3).",
+                but("tiles + factors + rows", "tiles + factors * (D + 2)"), but("+ rows", "+ rows + factors * (D + 1)"),
+                but("tiles + factors + rows", "tiles + factors * (D + 1)")),
         Mistake("You count one factor for each pair of chunks. Every query has its own maximum, so there are Cq "
                 "factors in each pair (eq. 6.8).",
                 but("n * -(-n // Ck)", "-(-n // Cq) * -(-n // Ck)")),

@@ -1,0 +1,82 @@
+"""Lesson 06, ★★: a loss whose value is right and whose gradient has three faults, mended."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+def visible_loss(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> Tensor:
+    """Sum of the outputs of attention of query (N, D) over the keys (M, D) that are visible (M,), with its gradient."""
+    s = torch.where(visible, query @ key.T / query.shape[1] ** 0.5, -torch.inf)
+    m = s.detach().amax(1, keepdim=True)
+    e = torch.exp(s - m)
+    l = e.sum(1, keepdim=True)
+    return (e @ value / l).sum()
+
+
+def call(n: int, m: int, hidden: list[int], high: float = 0, seen: float = 0) -> tuple:
+    """Random arrays; the scores of hidden keys lie near ``high``, the others near ``seen``."""
+    rng = np.random.default_rng(10 * n + m)
+    q, k, v = rng.normal(size=(n, 4)), rng.normal(size=(m, 4)), rng.normal(size=(m, 3))
+    visible = np.ones(m, bool)
+    visible[hidden] = False
+    q[:, 0] = 2  # the scale is 1/2
+    k[:, 0] = np.where(visible, seen, high)
+    return q, k, v, visible
+
+
+def cases() -> list[Case]:
+    """Everything visible; something hidden; something hidden with a score that no exponential holds."""
+    return [
+        Case("one query, two keys, both visible", call(1, 2, [])),
+        Case("two queries, three keys, key 1 hidden", call(2, 3, [1])),
+        Case("HIGH: two queries, three keys; the scores of key 2, which is hidden, lie near 2000",
+             call(2, 3, [2], high=2000)),
+        Case("HIGH: two queries, three keys, key 0 hidden; all scores lie near 1000", call(2, 3, [0], 1000, 1000)),
+        Case("10 queries, 12 keys, four hidden, two of them with large scores", call(10, 12, [0, 3, 4, 9], high=900)),
+    ]
+
+
+LATE = ("torch.where(visible, query @ key.T / query.shape[1] ** 0.5, -torch.inf)",
+        "query @ key.T / query.shape[1] ** 0.5",
+        "m = s.detach()", "m = torch.where(visible, s, -torch.inf).detach()",
+        "torch.exp(s - m)", "torch.where(visible, torch.exp(s - m), 0)")
+STOPPED = "e.sum(1, keepdim=True)", "e.sum(1, keepdim=True).detach()"
+OUTSIDE = "e @ value", "e @ value.detach()"
+
+EXERCISE = Exercise(
+    lesson="06", stars=2, reference=visible_loss, cases=cases, gradients=(0, 1, 2), library="torch",
+    hints=(
+        "Compare all three gradients with those of torch.softmax(s.masked_fill(~visible, -torch.inf), 1) @ value. One "
+        "input with nothing hidden shows two faults; the third needs a hidden key with a score in the thousands.",
+        "Which array does each line treat as a constant, and does the result depend on it (eq. 6.9)? Which tensors are "
+        "arguments of the recomputed function, and which does it reach by name (section 9)?",
+        "The three lines: where stands after the exponential; l is detached; value is no argument of what is "
+        "recomputed.",
+    ),
+    mistakes=(
+        Mistake("Nothing is mended yet: three lines keep the value and spoil the gradient. Section 9 shows two of "
+                "them; for the third, ask which of m and l the result depends on (eq. 6.9).",
+                but(*LATE, *STOPPED, *OUTSIDE)),
+        Mistake("One fault of the three is mended, two are not. Look at dq, dk and dv one by one, with and without a "
+                "hidden key (section 9, eq. 6.9).",
+                but(*LATE, *STOPPED), but(*LATE, *OUTSIDE), but(*STOPPED, *OUTSIDE)),
+        Mistake("A hidden key with a large score makes the gradient NaN: the exponential overflows before where puts a "
+                "0 in its place. Hide the score, then take the exponential (section 9, lesson 02, eq. 2.8).",
+                but(*LATE)),
+        Mistake("The gradient stops at l, as if dS were P ∘ dP. The result does not depend on m, but it depends on l "
+                "(eq. 6.5, 6.9).",
+                but(*STOPPED)),
+        Mistake("The values get no gradient: what is recomputed must be given every tensor as an argument (section 9).",
+                but(*OUTSIDE)),
+        Mistake("The whole softmax is a constant in your version: queries and keys get no gradient (section 9).",
+                but("(e @ value / l)", "((e / l).detach() @ value)")),
+        Mistake("A hidden key gets weight in your version. Hidden scores are −∞ (lesson 01, eq. 1.7).",
+                but(", -torch.inf", ", 0.0")),
+        Mistake("You no longer subtract the maximum, and large scores overflow. A maximum that is a constant does no "
+                "harm to the gradient (eq. 6.9).",
+                but("s - m", "s")),
+    ),
+)
