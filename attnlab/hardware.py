@@ -2,7 +2,7 @@
 
 ``ACCELERATORS`` are named ones, from their datasheets; ``this_machine()`` measures the reader's in a few seconds and
 returns the same type of object; ``bandwidth_by_size()`` shows its caches. Taught in notebook 07. What two of the named
-ones consist of, ``MULTIPROCESSORS``, is for notebook 12.
+ones consist of, ``MULTIPROCESSORS``, their L2 caches included, is for notebooks 07 and 12.
 """
 
 import os
@@ -80,6 +80,8 @@ ACCELERATORS = {
                     "AMD Instinct MI300X datasheet, dense; 304 compute units of 64 KB local data share"),
         Accelerator("B100", 1.8e15, 8e12, 192 * GIB, None,
                     "NVIDIA Blackwell architecture technical brief, dense"),
+        Accelerator("B200", 2.25e15, 8e12, 192 * GIB, None,
+                    "NVIDIA Blackwell architecture technical brief, dense, at 1000 W"),
     )
 }
 """Named accelerators by name, oldest first."""
@@ -91,6 +93,7 @@ class Multiprocessors:
 
     count: how many there are. registers, shared: bytes in each, and of the latter what one program may have. vector:
     float32 FLOP/s outside of matrix products, all units together. special: exponentials in each, per cycle. clock: Hz.
+    l2: bytes of the L2 cache, between them and the memory. l2_cycle: bytes that it delivers per cycle to all units.
     """
 
     count: int
@@ -99,7 +102,14 @@ class Multiprocessors:
     vector: float
     special: int
     clock: float
+    l2: int
+    l2_cycle: int
     source: str
+
+    @property
+    def l2_bandwidth(self) -> float:
+        """Bytes per second from the L2 cache, all units together."""
+        return self.l2_cycle * self.clock
 
     @property
     def exponentials(self) -> float:
@@ -108,10 +118,12 @@ class Multiprocessors:
 
 
 MULTIPROCESSORS = {
-    "A100": Multiprocessors(108, 256 * KIB, 163 * KIB, 19.5e12, 16, 1.41e9,
-                            "NVIDIA A100 datasheet; CUDA programming guide, compute capability 8.0"),
-    "H100": Multiprocessors(132, 256 * KIB, 227 * KIB, 67e12, 16, 1.83e9,
-                            "NVIDIA H100 datasheet, SXM; CUDA programming guide, compute capability 9.0"),
+    "A100": Multiprocessors(108, 256 * KIB, 163 * KIB, 19.5e12, 16, 1.41e9, 40 * 2**20, 5120,
+                            "NVIDIA A100 datasheet; CUDA programming guide, compute capability 8.0; Ampere white "
+                            "paper: 40 MB of L2, 5120 bytes per clock"),
+    "H100": Multiprocessors(132, 256 * KIB, 227 * KIB, 67e12, 16, 1.83e9, 50 * 2**20, 5120,
+                            "NVIDIA H100 datasheet, SXM; CUDA programming guide, compute capability 9.0; Hopper white "
+                            "paper: 50 MB of L2; its rate: Ultrasonics Sonochemistry 99 (2023) 106546, Table 3"),
 }
 """Inside of two of them, by the name of the chip."""
 

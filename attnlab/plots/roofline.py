@@ -37,11 +37,11 @@ def roofline(
             axes.annotate(f"{m.name}: {m.balance:.3g} FLOP/B", (right, m.flops), (0, 4), textcoords="offset points",
                           ha="right", fontsize=9.5, color=GRAY)
     axes.set_title(f"{machine.name}: balance {machine.balance:.3g} FLOP per byte", loc="left")
-    for b, (x, rate) in layers.items():
-        axes.plot(x, rate, "D", color=GRAY, markersize=4, zorder=3)
-        if b in (sorted(layers)[1], max(layers)):
-            axes.annotate(f"linear layer, {b} rows", (x, rate), (7, -11), textcoords="offset points", fontsize=9,
-                          color=GRAY)
+    if layers:
+        x, rates = zip(*layers.values())
+        label = f"linear layer, {min(layers)} to {max(layers)} rows"
+        axes.plot(x, rates, "D", color=GRAY, markersize=4, zorder=3, label=label)
+        axes.legend(loc="upper left", fontsize=9, frameon=False)
     _place(axes, machine, algorithms)
     axes.annotate("memory-bound", (left, low), (6, 6), textcoords="offset points", fontsize=9, color=GRAY)
     axes.annotate("compute-bound", (right, low), (-6, 6), textcoords="offset points", ha="right", fontsize=9,

@@ -99,6 +99,25 @@ def context_with_activations(gpu_bytes, model, Hk):
     return context_by_elements(gpu_bytes * 9 // 10, model, Hk)
 
 
+def cost_by_arrays(N, M, H, Hk, D, itemsize):
+    """The sizes of the arrays, and how often each crosses."""
+    crossings = [((H, N, D), 2), ((Hk, M, D), 2), ((H, N, M), 4)]
+    moved = sum(times * int(np.prod(shape, dtype=np.int64)) for shape, times in crossings)
+    return 2 * (2 * H * N * M * D), itemsize * moved
+
+
+def cost_by_heads(N, M, H, Hk, D, itemsize):
+    """One key head with its group of queries after the other."""
+    group = H // Hk
+    one = costs.forward("safe", group * N, M, D, D, itemsize=itemsize)
+    return Hk * one.products, Hk * one.bytes
+
+
+def cost_in_kib(N, M, H, Hk, D, itemsize):
+    flops, moved = cost_by_arrays(N, M, H, Hk, D, itemsize)
+    return flops, moved / 1024
+
+
 RIGHT = [
     ("linear_intensity", linear_by_shapes),
     ("linear_intensity", linear_by_parts),
@@ -109,6 +128,8 @@ RIGHT = [
     ("attention_intensity", intensity_by_sums),
     ("longest_context", context_by_elements),
     ("longest_context", context_by_rest),
+    ("attention_cost", cost_by_arrays),
+    ("attention_cost", cost_by_heads),
 ]
 
 REFUSED = [
@@ -118,4 +139,5 @@ REFUSED = [
     ("attention_intensity", intensity_of_one, "expected a tuple of 2"),
     ("longest_context", context_without_bytes, "expected a tuple of 2"),
     ("longest_context", context_with_activations, "expected"),
+    ("attention_cost", cost_in_kib, "ONE"),
 ]

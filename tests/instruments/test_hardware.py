@@ -60,7 +60,7 @@ def test_balances_of_named_accelerators():
     balances = {name: round(x.balance) for name, x in ACCELERATORS.items()}
     assert balances == {
         "T4": 217, "TPU v3": 137, "A100 40 GB": 201, "A100 80 GB": 153, "H100": 295, "H200": 206, "MI300X": 247,
-        "B100": 225,
+        "B100": 225, "B200": 281,
     }  # fmt: skip
 
 
@@ -78,6 +78,8 @@ def test_multiprocessors_add_up_to_the_chip(chip, machine, products):
     assert parts.count * products * parts.clock == pytest.approx(ACCELERATORS[machine].flops, rel=1e-3)
     assert parts.exponentials == parts.count * 16 * parts.clock
     assert parts.vector < ACCELERATORS[machine].flops / 10
+    assert parts.count * parts.shared < parts.l2 < ACCELERATORS[machine].memory
+    assert 2 < parts.l2_bandwidth / ACCELERATORS[machine].bandwidth < 5
     assert parts.source
 
 

@@ -4,12 +4,60 @@ from collections.abc import Mapping, Sequence
 
 from attnlab.measure import binary
 from attnlab.arguments import LIBRARIES
+from attnlab.hardware import ACCELERATORS, MULTIPROCESSORS, Accelerator
 from attnlab.plots.style import COLORS, GRAY, INK, MARKERS, canvas, darker
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 LINES = {"numpy": INK, "jax": COLORS["chunked"], "torch": COLORS["online"]}
+
+
+def hierarchy(chip: str = "A100", machine: str = "A100 40 GB") -> Figure:
+    """The memories of an accelerator in a row, with sizes; arrows as wide as the bandwidth between neighbors."""
+    parts, whole = MULTIPROCESSORS[chip], ACCELERATORS[machine]
+    sram = 19e12  # Dao et al. 2022
+    boxes = [
+        f"{parts.count} multi-\nprocessors\n{whole.flops / 1e12:.0f} TFLOP/s",
+        f"SRAM\n{whole.on_chip / 2**20:.0f} MiB in all", f"L2 cache\n{binary(parts.l2)}",
+        f"HBM\n{binary(whole.memory)}",
+    ]
+    figure, axes = canvas(9.0, 2.3)
+    axes.set(xlim=(-0.2, 15.4), ylim=(-1.6, 1.7))
+    axes.axis("off")
+    for place, (text, height) in enumerate(zip(boxes, (1.5, 0.8, 1.1, 2.8))):
+        axes.add_patch(Rectangle((4.2 * place, -height / 2), 2.3, height, facecolor="#EEEEEE" if place else "white",
+                                 edgecolor=GRAY))
+        axes.text(4.2 * place + 1.15, 0, text, ha="center", va="center", fontsize=10, color=INK)
+    for place, rate in enumerate((sram, parts.l2_bandwidth, whole.bandwidth)):
+        axes.add_patch(Rectangle((4.2 * place + 2.4, -rate / sram / 2), 1.7, rate / sram, color=COLORS["tiled"]))
+        axes.text(4.2 * place + 3.25, 0.6, f"{rate / 1e12:.2g} TB/s", ha="center", va="bottom", fontsize=10, color=INK)
+    return figure
+
+
+def levels(machine: Accelerator, l2: float, points: Mapping[str, tuple[float, str, str]]) -> Figure:
+    """Two roofs with one top, the slopes of HBM and of an L2 cache of ``l2`` B/s; label → (intensity, level, color)."""
+    figure, axes = canvas(8.8, 4.4)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    bandwidths = {"HBM": machine.bandwidth, "L2": l2}
+    xs = np.geomspace(8, 16384, 200)
+    for level, bandwidth in bandwidths.items():
+        axes.plot(xs, np.minimum(machine.flops, bandwidth * xs), color=INK if level == "HBM" else COLORS["chunked"],
+                  linewidth=2.2)
+        axes.annotate(f"{level}: balance {machine.flops / bandwidth:.0f}", (12, 12 * bandwidth), (0, 10), fontsize=10,
+                      textcoords="offset points", rotation=38, rotation_mode="anchor",
+                      color=INK if level == "HBM" else darker(COLORS["chunked"]))
+    for label, (intensity, level, color) in points.items():
+        rate = min(machine.flops, bandwidths[level] * intensity)
+        axes.plot(intensity, rate, "o", color=COLORS[color], markersize=9)
+        top = rate == machine.flops
+        axes.annotate(f"{label}: {intensity:,.0f}", (intensity, rate), (0, 9) if top else (9, -12), fontsize=10,
+                      textcoords="offset points", ha="center" if top else "left", color=darker(COLORS[color]))
+    axes.set(xlabel="intensity (FLOP per byte of that level)", ylabel="FLOP/s", xlim=(8, 16384), ylim=(1e13, 6e14))
+    return figure
 
 
 def steps(measured: Mapping[str, Mapping[int, float]]) -> Figure:

@@ -1,0 +1,61 @@
+"""Lesson 07, ★: a count that is right for plain self-attention in half precision only, mended."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+
+def attention_cost(N: int, M: int, H: int, Hk: int, D: int, itemsize: int) -> tuple[int, int]:
+    """(FLOP of the products, bytes moved) of unfused attention: N queries of H heads, M keys of Hk heads, Dv = D."""
+    flops = 4 * H * N * M * D
+    inputs_and_output = 2 * H * N * D + 2 * Hk * M * D
+    scores_and_weights = 4 * H * N * M
+    return flops, itemsize * (inputs_and_output + scores_and_weights)
+
+
+def cases() -> list[Case]:
+    """What the broken function gets right, then a cache, shared heads, another type, and all of it."""
+    calls = [
+        ("ONE: one query, one key, one head, D = 1, 2 bytes", (1, 1, 1, 1, 1, 2)),
+        ("self-attention of 8 tokens, 2 heads, D = 4, 2 bytes", (8, 8, 2, 2, 4, 2)),
+        ("RECT: 2 queries, 8 keys, one head", (2, 8, 1, 1, 4, 2)),
+        ("GQA: 8 query heads on 2 key heads, 4 tokens", (4, 4, 8, 2, 4, 2)),
+        ("4 bytes a number, 4 tokens, one head", (4, 4, 1, 1, 2, 4)),
+        ("decoding: 1 query of 32 heads, 2048 keys of 8 heads, D = 128, 1 byte", (1, 2048, 32, 8, 128, 1)),
+    ]
+    return [Case(label, args) for label, args in calls]
+
+
+SQUARE = "4 * H * N * M * D", "4 * H * N * N * D"
+PER_QUERY_HEAD = "2 * Hk * M * D", "2 * H * M * D"
+HALF = "itemsize * (", "2 * ("
+
+EXERCISE = Exercise(
+    lesson="07", stars=1, reference=attention_cost, cases=cases,
+    hints=(
+        "Give `broken` one query and 2048 keys; then 32 query heads on 8 key heads; then numbers of 4 bytes. Which of "
+        "the two results should change each time, and does it?",
+        "Each line names a size. Is it the size of the queries or of the keys?",
+        "flops has N · M; keys and values have Hk heads; a number has itemsize bytes.",
+    ),
+    mistakes=(
+        Mistake("Nothing is mended yet. Try one query and many keys, shared key heads, and another itemsize (eq. 7.10, "
+                "7.7).",
+                but(*SQUARE, *PER_QUERY_HEAD, *HALF)),
+        Mistake("One line of the three is mended, two are not. Try N ≠ M, Hk ≠ H and itemsize ≠ 2, one at a time "
+                "(eq. 7.10, 7.7).",
+                but(*SQUARE, *PER_QUERY_HEAD), but(*SQUARE, *HALF), but(*PER_QUERY_HEAD, *HALF)),
+        Mistake("Your operations have N · N. Each of the N queries meets M keys (eq. 7.10).",
+                but(*SQUARE)),
+        Mistake("You load keys and values once for each query head. Query heads that share a key head share its keys: "
+                "2 · Hk · M · D (eq. 7.10).",
+                but(*PER_QUERY_HEAD)),
+        Mistake("You count 2 bytes for every number, whatever its type: itemsize (eq. 7.7).",
+                but(*HALF)),
+        Mistake("Scores and weights belong to query heads: every query head has scores of its own, also if it shares "
+                "its key head (eq. 7.10).",
+                but("4 * H * N * M\n", "4 * Hk * N * M\n")),
+        Mistake("The products are computed for every query head, not once for each key head (eq. 7.10).",
+                but("4 * H * N * M * D", "4 * Hk * N * M * D")),
+        Mistake("S and P cross twice each, written by one kernel and read by the next: 4 · H · N · M (eq. 7.7).",
+                but("4 * H * N * M\n", "2 * H * N * M\n")),
+    ),
+)
