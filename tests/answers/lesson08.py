@@ -186,6 +186,49 @@ def flash_overwrites(machine, q, k, v, block_q, block_k):
     return flash_as_printed(machine, q, k, v, block_q, block_k)
 
 
+def causal_by_rows(Q, K, V, Br, Bc):
+    """Each query with the keys that it sees."""
+    out = np.zeros((len(Q), V.shape[1]))
+    for i, q in enumerate(Q):
+        seen = max(i + 1 + len(K) - len(Q), 0)
+        if seen:
+            p = np.exp(K[:seen] @ q / len(q) ** 0.5)
+            out[i] = p @ V[:seen] / p.sum()
+    return out
+
+
+def causal_queries_outside(Q, K, V, Br, Bc):
+    """Loops exchanged, one division a block; a large negative number starts the maximum, so no row is −∞."""
+    offset, out = len(K) - len(Q), []
+    for r in range(0, len(Q), Br):
+        q = Q[r : r + Br]
+        l, o, m = np.zeros(len(q)), np.zeros((len(q), V.shape[1])), np.full(len(q), -1e30)
+        last = r + np.arange(len(q)) + offset
+        for c in range(0, min(last[-1] + 1, len(K)), Bc):
+            k, v = K[c : c + Bc], V[c : c + Bc]
+            s = np.where(c + np.arange(len(k)) <= last[:, None], q @ k.T / q.shape[1] ** 0.5, -np.inf)
+            new = np.maximum(m, s.max(1))
+            p, old = np.exp(s - new[:, None]), np.exp(m - new)
+            m, l, o = new, old * l + p.sum(1), old[:, None] * o + p @ v
+        out.append(o / np.where(l == 0, 1, l)[:, None])
+    return np.concatenate(out)
+
+
+def causal_in_torch(Q, K, V, Br, Bc):
+    s = Q @ K.T / Q.shape[1] ** 0.5
+    n, m = s.shape
+    seen = torch.arange(m) <= torch.arange(n)[:, None] + m - n
+    return torch.softmax(s.masked_fill(~seen, -torch.inf), 1).nan_to_num() @ V
+
+
+def causal_with_nan(Q, K, V, Br, Bc):
+    """PyTorch's softmax of an empty row."""
+    s = Q @ K.T / Q.shape[1] ** 0.5
+    n, m = s.shape
+    seen = torch.arange(m) <= torch.arange(n)[:, None] + m - n
+    return torch.softmax(s.masked_fill(~seen, -torch.inf), 1) @ V
+
+
 RIGHT = [
     ("tile_step", step_by_rows),
     ("tile_step", step_by_lse),
@@ -196,6 +239,9 @@ RIGHT = [
     ("largest_blocks", blocks_by_roots),
     ("flash_forward", flash_by_ranges),
     ("flash_forward", flash_as_printed),
+    ("causal_tiles", causal_by_rows),
+    ("causal_tiles", causal_queries_outside),
+    ("causal_tiles", causal_in_torch),
 ]
 
 REFUSED = [
@@ -205,4 +251,5 @@ REFUSED = [
     ("flash_forward", flash_loads_all_queries, "OutOfSRAM"),
     ("flash_forward", flash_loads_twice, "times the elements"),
     ("flash_forward", flash_overwrites, "changes its inputs"),
+    ("causal_tiles", causal_with_nan, "EMPTY"),
 ]

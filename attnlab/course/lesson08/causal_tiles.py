@@ -1,0 +1,110 @@
+"""Lesson 08, ★★: Algorithm 1 with a causal mask, right for square tiles and N = M only, mended."""
+
+import attnlab
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.geometry import blocks
+
+import numpy as np
+
+Array = np.ndarray
+INF = np.inf
+
+
+def causal_tiles(Q: Array, K: Array, V: Array, Br: int, Bc: int) -> Array:
+    """Causal attention (aligned bottom right) of Q (N, D), K (M, D), V (M, Dv) in tiles → (N, Dv); 0 if none seen."""
+    N, M = len(Q), len(K)
+    O, l, m = np.zeros((N, V.shape[1])), np.zeros(N), np.full(N, -INF)
+    for J in blocks(M, Bc):
+        for I in blocks(N, Br):
+            if J.start > I.stop - 1 + M - N:  # eq. 8.10
+                continue
+            S = Q[I] @ K[J].T / Q.shape[1] ** 0.5
+            S[np.arange(M)[J] > np.arange(N)[I][:, None] + M - N] = -INF
+            m_tile = S.max(1)
+            P, m_new = np.exp(S - zero_if_empty(m_tile)[:, None]), np.maximum(m[I], m_tile)
+            a, b = np.exp(m[I] - zero_if_empty(m_new)), np.exp(m_tile - zero_if_empty(m_new))
+            l_new = a * l[I] + b * P.sum(1)
+            O[I] = ((l[I] * a)[:, None] * O[I] + b[:, None] * (P @ V[J])) / one_if_empty(l_new)[:, None]
+            l[I], m[I] = l_new, m_new
+    return O
+
+
+def zero_if_empty(m: Array) -> Array:
+    """m, and 0 for −∞."""
+    return np.where(m == -INF, 0, m)
+
+
+def one_if_empty(l: Array) -> Array:
+    """l, and 1 for 0."""
+    return np.where(l == 0, 1, l)
+
+
+def top_left(Q: Array, K: Array, V: Array, Br: int, Bc: int) -> Array:
+    """The mask begins in the other corner."""
+    N, M = len(Q), len(K)
+    return attnlab.safe_attention(Q, K, V, mask=np.arange(M) <= np.arange(N)[:, None])
+
+
+def call(n: int, m: int, br: int, bc: int, eye: bool = False) -> tuple:
+    """Random arrays; ``eye``: values are the identity."""
+    rng = np.random.default_rng(10 * n + m)
+    return rng.normal(size=(n, 4)), rng.normal(size=(m, 4)), np.eye(m) if eye else rng.normal(size=(m, 3)), br, bc
+
+
+def cases() -> list[Case]:
+    """Square first; then one thing at a time: tall tiles, wide tiles, a cache, more queries than keys."""
+    return [
+        Case("ONE: one query, one key", call(1, 1, 1, 1, eye=True)),
+        Case("EYE: 4 queries, 4 keys, tiles of 2 × 2, values the identity", call(4, 4, 2, 2, eye=True)),
+        Case("4 queries, 4 keys, tiles of 2 × 1", call(4, 4, 2, 1, eye=True)),
+        Case("4 queries, 4 keys, tiles of 1 × 2", call(4, 4, 1, 2, eye=True)),
+        Case("RECT: 2 queries, 4 keys, tiles of 1 × 1", call(2, 4, 1, 1, eye=True)),
+        Case("EMPTY: 3 queries, 2 keys; query 0 sees nothing", call(3, 2, 1, 1, eye=True)),
+        Case("EMPTY: 5 queries, 2 keys, tiles of 4 × 2; queries 0 to 2 see nothing", call(5, 2, 4, 2, eye=True)),
+        Case("RAGGED: 10 queries, 10 keys, tiles of 4 × 3", call(10, 10, 4, 3)),
+        Case("RAGGED: 5 queries, 14 keys, tiles of 3 × 4", call(5, 14, 3, 4)),
+    ]
+
+
+NUMBERS = "J.start > I.stop - 1 + M - N", "J.start // Bc > I.start // Br"
+CORNER = "[:, None] + M - N", "[:, None]"
+UNGUARDED = "zero_if_empty(m_tile)", "m_tile", "zero_if_empty(m_new)", "m_new", "one_if_empty(l_new)", "l_new"
+
+EXERCISE = Exercise(
+    lesson="08", stars=2, reference=causal_tiles, cases=cases,
+    hints=(
+        "Compare `broken` with attnlab.safe_attention(Q, K, V, causal=True). Change one thing at a time: tiles that "
+        "are not square, more keys than queries, more queries than keys.",
+        "Which tiles may be skipped depends on positions, not on block numbers (eq. 8.10). Where does the mask begin "
+        "if there are more keys than queries?",
+        "A row of a tile may be hidden as a whole: its maximum is −∞. Subtract 0 there, and divide by 1 where l is 0.",
+    ),
+    mistakes=(
+        Mistake("Nothing is mended yet. Try tiles of 2 × 1, then 2 queries with 4 keys, then 3 queries with 2 keys "
+                "(eq. 8.10).",
+                but(*NUMBERS, *CORNER, *UNGUARDED)),
+        Mistake("One fault of the three is mended, two are not. Try tiles that are not square, more keys than queries, "
+                "and rows that see nothing of a tile (eq. 8.10, section 7).",
+                but(*NUMBERS, *CORNER), but(*NUMBERS, *UNGUARDED), but(*CORNER, *UNGUARDED)),
+        Mistake("You skip tiles by their block numbers. That is right only if tiles are square and N = M: compare "
+                "positions (eq. 8.10).",
+                but(*NUMBERS)),
+        Mistake("Your mask begins in the top left corner. Query i sees key j if j ≤ i + M − N (eq. 8.10).",
+                but(*CORNER), top_left),
+        Mistake("A row that sees nothing of a tile becomes NaN: its maximum is −∞, and −∞ − (−∞) is undefined. "
+                "Subtract 0 there, and divide by 1 where l is 0 (section 7).",
+                but(*UNGUARDED)),
+        Mistake("Rows that have seen nothing are divided by 0. Where l is 0, divide by 1: the output is 0 (section 7).",
+                but("one_if_empty(l_new)", "l_new")),
+        Mistake("You skip a tile if its first query cannot see its first key. Its last query may see it: the tile is "
+                "hidden only if j₀ > i₁ + M − N (eq. 8.10).",
+                but("I.stop - 1 + M", "I.start + M")),
+        Mistake("The offset has the wrong sign: the last query sees all keys, so query i sees j ≤ i + M − N "
+                "(eq. 8.10).",
+                but("+ M - N", "+ N - M")),
+        Mistake("No tile is masked: queries see the future within their block (eq. 8.10).",
+                but("S[np.arange(M)[J] > np.arange(N)[I][:, None] + M - N] = -INF", "pass")),
+        Mistake("Hidden scores are 0 in your tiles, and e⁰ votes: a hidden score is −∞ (lesson 01, eq. 1.7).",
+                but("= -INF\n            m_tile", "= 0\n            m_tile")),
+    ),
+)
