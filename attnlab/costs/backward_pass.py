@@ -17,7 +17,7 @@ def backward(
 
     naive, safe      from P (algorithm 3 of Dao et al. 2022); block_q: the rows that it streams past, 128 by default
     flash            P recomputed (algorithm 4); with ``block_mask`` that of algorithm 5
-    flash2, tiled    P recomputed from lse, D = rowsum(dO ∘ O) in a pass of its own
+    flash2, tiled    P recomputed from lse, Δ = rowsum(dO ∘ O) in a pass of its own
     chunked          each summary recomputed when its turn comes, as checkpointing does; block_q and block_k are the
                      chunk sizes, None: attnlab's own
 
@@ -59,13 +59,13 @@ def _flash(t: Tiling, d: int, dv: int) -> tuple:
 
 
 def _flash2(t: Tiling, d: int, dv: int) -> tuple:
-    """The same five products; O is read once, for D, which with lse takes the place of O, l and m."""
+    """The same five products; O is read once, for Δ, which with lse takes the place of O, l and m."""
     rest = 5 * t.area + t.rows * d + t.cols * (d + dv) + 2 * t.n * dv
     reads = {
         "K": t.keys * d, "V": t.keys * dv, "Q": t.rows * d, "dO": (t.rows + t.n) * dv, "O": t.n * dv, "dQ": t.rows * d,
-        "lse": t.rows, "D": t.rows,
+        "lse": t.rows, "Δ": t.rows,
     }  # fmt: skip
-    return 2 * t.area * (3 * d + 2 * dv), t.area, rest, reads, _gradients(t, d, dv) | {"D": t.n}, {"dQ": t.n * d}
+    return 2 * t.area * (3 * d + 2 * dv), t.area, rest, reads, _gradients(t, d, dv) | {"Δ": t.n}, {"dQ": t.n * d}
 
 
 def _chunked(t: Tiling, d: int, dv: int) -> tuple:

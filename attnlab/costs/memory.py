@@ -30,7 +30,7 @@ def extra_elements(
     one_key = group * n * (dv + 2)
     chunks = chunk_rows * chunk_keys + chunk_rows * -(-m // chunk_keys) * (dv + 2)
     if gradient:
-        statistics = 2 * group * n  # lse and D
+        statistics = 2 * group * n  # lse and Δ
         tiles = 2 * rows * keys + rows * (2 * d + dv) + 2 * keys * (d + dv)  # P and dP; Q, dQ, dO; K, V, dK, dV
         whole, chunks = 2 * whole, 2 * chunks  # a gradient beside each: P and dP; scores and summaries
         return {"naive": whole, "safe": whole, "chunked": chunks, "tiled": statistics + tiles}[method]

@@ -102,7 +102,7 @@ def chunked_backward(
     for rows in blocks(q.shape[0], c_q):
         with machine.scope():
             q_i, do_i, lse_i = (machine.load(x, rows) for x in (q, do, lse))
-            delta = machine.keep("D", (do_i * machine.load(o, rows)).sum(1))
+            delta = machine.keep("Δ", (do_i * machine.load(o, rows)).sum(1))
             dq_i = machine.keep("dQ", np.zeros_like(q_i))
             for cols in rules.band.key_blocks(rows, c_k):
                 _backward_step(rules, (k, v, dk, dv), (q_i, do_i, lse_i, delta, dq_i), rows, cols)

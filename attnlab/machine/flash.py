@@ -114,7 +114,7 @@ def backward_step(
         p /= one_if_empty(l_i)[:, None]
         dv_j += rules.drop(p, rows, cols).T @ do_i
         ds = machine.keep("dP", rules.drop(do_i @ v_j.T, rows, cols))
-        delta = machine.keep("D", (do_i * o_i).sum(1))  # = rowsum(P ∘ dP) over all keys, not this tile's alone
+        delta = machine.keep("Δ", (do_i * o_i).sum(1))  # = rowsum(P ∘ dP) over all keys, not this tile's alone
         ds -= delta[:, None]
         ds *= p
         ds *= rules.scale

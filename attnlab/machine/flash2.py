@@ -8,7 +8,7 @@ D = Dv and every tile visible, in elements:
     backward   4MD + T_c (4ND + 2N) + 2ND + N     and fills of dQ: ND
 
 Against algorithm 2 a pass moves two arrays instead of three: two thirds of the bytes for equally many passes.
-The backward computes D = rowsum(dO ∘ O) once, and reads O no more. Tiles hidden by ``causal``, ``window`` or
+The backward computes Δ = rowsum(dO ∘ O) once, and reads O no more. Tiles hidden by ``causal``, ``window`` or
 ``block_mask`` are skipped, as in attnlab.machine.flash.
 """
 
@@ -98,18 +98,18 @@ def flash2_backward(
 
 
 def _row_sums(machine: Machine, o: Ref, do: Ref, block_q: int) -> Ref:
-    """D = rowsum(dO ∘ O), (N,): a pass of its own over O and dO."""
-    delta = machine.empty("D", o.shape[:1], o.dtype)
+    """Δ = rowsum(dO ∘ O), (N,): a pass of its own over O and dO."""
+    delta = machine.empty("Δ", o.shape[:1], o.dtype)
     for rows in blocks(o.shape[0], block_q):
         with machine.scope():
-            machine.store(delta, rows, machine.keep("D", (machine.load(do, rows) * machine.load(o, rows)).sum(1)))
+            machine.store(delta, rows, machine.keep("Δ", (machine.load(do, rows) * machine.load(o, rows)).sum(1)))
     return delta
 
 
 def _backward_step(
     rules: Rules, arrays: tuple[Ref, ...], keys: tuple[OnChip, OnChip, OnChip, OnChip], rows: slice, cols: slice
 ) -> None:
-    """One tile of the gradient. Arrays: Q, lse, D, dO, dQ; keys: K_j, V_j, dK_j, dV_j, on chip."""
+    """One tile of the gradient. Arrays: Q, lse, Δ, dO, dQ; keys: K_j, V_j, dK_j, dV_j, on chip."""
     machine, (k_j, v_j, dk_j, dv_j), dq = rules.machine, keys, arrays[-1]
     with machine.scope():
         q_i, lse_i, delta_i, do_i, dq_i = (machine.load(x, rows) for x in arrays)

@@ -4,8 +4,8 @@ Differs from online: a tile of keys for a key, one ⊕ a tile, and a tile of que
     for each tile:  m' = max(m, rowmax s),  p = e^{s − m'},  l' = l·e^{m − m'} + rowsum p,  o' = o·e^{m − m'} + p·v
 
 with the tile on chip and one division at the end. The gradient is FlashAttention's: p is recomputed
-from lse, and D = rowsum(do ∘ o) stands for the row that the softmax needs. Derived in notebooks 08 and 10.
-Extra memory: a few tiles, independent of N and M; in the gradient also lse and D.
+from lse, and Δ = rowsum(do ∘ o) stands for the row that the softmax needs. Derived in notebooks 08 and 10.
+Extra memory: a few tiles, independent of N and M; in the gradient also lse and Δ.
 """
 
 from attnlab.call import Array, Window, dispatches
@@ -24,7 +24,7 @@ def tiled_attention(
     Right for any finite scores and lengths. Source: FlashAttention (Dao et al. 2022), algorithms 1, 2 and
     4, in the loop order of FlashAttention-2 (queries outside, one division at the end). Extra memory, in
     blocks of Bq queries (times G = Hq / Hk rows) and Bk keys: Bq·Bk + Bq·(2D + Dv + 2) + Bk·(D + Dv)
-    elements, independent of N and M; the gradient adds lse and D, 2N, and for half precision a float32 dq.
+    elements, independent of N and M; the gradient adds lse and Δ, 2N, and for half precision a float32 dq.
     By default block_k = 512 and block_q = 512 / G, fewer beyond 8 key heads (batch included), and half of
     it in the gradient. For one query without a window block_k = 4096 in the forward, in JAX 2048, fewer
     beyond 8 key heads; in NumPy and PyTorch it stays 512 for half precision, whose tiles are widened.

@@ -1,9 +1,9 @@
 """The gradient of tiled attention in JAX: recompute p from lse, one tile at a time.
 
-    D_i = do_i·o_i − dlse_i,   p = e^{s − lse},   dv = pᵀ do,   dp = do vᵀ,   ds = p ∘ (dp − D)
+    Δ_i = do_i·o_i − dlse_i,   p = e^{s − lse},   dv = pᵀ do,   dp = do vᵀ,   ds = p ∘ (dp − Δ)
     dq = scale · ds k,   dk = scale · dsᵀ q,   dbias = ds
 
-D stands for the row sum Σ_j p_ij dp_ij, so a tile needs no other tile. FlashAttention (Dao et al. 2022),
+Δ stands for the row sum Σ_j p_ij dp_ij, so a tile needs no other tile. FlashAttention (Dao et al. 2022),
 algorithm 4; derived in notebook 10.
 """
 

@@ -1,9 +1,9 @@
 """The gradient of tiled attention in NumPy: recompute p from lse, one tile at a time.
 
-    D_i = do_i·o_i − dlse_i,   p = e^{s − lse},   dv = pᵀ do,   dp = do vᵀ,   ds = p ∘ (dp − D)
+    Δ_i = do_i·o_i − dlse_i,   p = e^{s − lse},   dv = pᵀ do,   dp = do vᵀ,   ds = p ∘ (dp − Δ)
     dq = scale · ds k,   dk = scale · dsᵀ q
 
-D stands for the row sum Σ_j p_ij dp_ij, so a tile needs no other tile. Derived in notebook 10.
+Δ stands for the row sum Σ_j p_ij dp_ij, so a tile needs no other tile. Derived in notebook 10.
 """
 
 import numpy as np

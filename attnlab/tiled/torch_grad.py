@@ -1,8 +1,8 @@
 """The gradient of tiled attention in PyTorch: FlashAttention's algorithm 4, a tile at a time.
 
-    p = e^{s − lse},   dv = pᵀ do,   dp = do vᵀ,   ds = p ∘ (dp − D),   dq = ds k,   dk = dsᵀ q
+    p = e^{s − lse},   dv = pᵀ do,   dp = do vᵀ,   ds = p ∘ (dp − Δ),   dq = ds k,   dk = dsᵀ q
 
-with D = rowsum(do ∘ o) − dlse; derived in notebook 10. With dropout, z = p dropped stands for p in dv and in p ∘ dp.
+with Δ = rowsum(do ∘ o) − dlse; derived in notebook 10. With dropout, z = p dropped stands for p in dv and in p ∘ dp.
 """
 
 from attnlab.call import Inputs, Rules, Sizes

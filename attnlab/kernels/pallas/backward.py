@@ -1,6 +1,6 @@
 """The gradient of the Pallas kernel: the equations of ``attnlab.tiled.jax_grad`` in two kernels.
 
-    D_i = do_i·o_i − dlse_i,   p = e^{s − lse},   dv = pᵀ do,   dp = do vᵀ,   ds = p ∘ (dp − D)
+    Δ_i = do_i·o_i − dlse_i,   p = e^{s − lse},   dv = pᵀ do,   dp = do vᵀ,   ds = p ∘ (dp − Δ)
     dq = scale · ds k,   dk = scale · dsᵀ q
 
 dq sums over keys; dk and dv sum over queries. Programs that run at once add to one array in no fixed order, so each

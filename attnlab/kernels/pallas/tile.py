@@ -117,7 +117,7 @@ def load(ref: Ref, size: int, seen: Seen) -> Float[Array, "R P"]:
 
 
 def load_rows(ref: Ref, rows: Block, n: int) -> Float[Array, " R"]:
-    """A number for each query of a tile: of lse or of D."""
+    """A number for each query of a tile: of lse or of Δ."""
     return triton.load(ref, mask=rows.positions < n, other=0.0)
 
 

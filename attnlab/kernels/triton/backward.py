@@ -1,8 +1,8 @@
 """The gradient of tiled attention as two Triton kernels: FlashAttention's algorithm 4, as FlashAttention-2 splits it.
 
-    p = e^{s − lse},   dv = pᵀ do,   dp = do vᵀ,   ds = p ∘ (dp − D),   dq = ds k,   dk = dsᵀ q
+    p = e^{s − lse},   dv = pᵀ do,   dp = do vᵀ,   ds = p ∘ (dp − Δ),   dq = ds k,   dk = dsᵀ q
 
-with D = rowsum(do ∘ o) − dlse; derived in notebook 10. dq is a sum over keys, dk and dv are sums over queries. In one
+with Δ = rowsum(do ∘ o) − dlse; derived in notebook 10. dq is a sum over keys, dk and dv are sums over queries. In one
 kernel two programs would have to add to the same rows; in two, every program sums up rows of its own, always in the
 same order, and p is computed twice: seven products for five.
 """
@@ -28,7 +28,7 @@ def backward(
     query: Query, key: Key, value: Value, mask: Mask, seed: Seed, out: Out, lse: Lse, dout: Out, dlse: Lse,
     rules: Rules, sizes: Sizes,
 ) -> tuple[Array, Array, Array]:
-    """dq, dk, dv: first the kernel that also writes D, then the one that reads it."""
+    """dq, dk, dv: first the kernel that also writes Δ, then the one that reads it."""
     dq, dk, dv, delta = (torch.empty_like(x) for x in (query, key, value, lse))
     heads, call = key.shape[:-2].numel(), (query, value, mask, rules, sizes)
     d, d_v = padded(query.shape[-1]), padded(value.shape[-1])  # what a row takes in registers
@@ -60,8 +60,8 @@ def query_gradient(
     if rules.sign is not None:
         q = (q * rules.sign).to(q.dtype)
     o = load(out, head, rows, dv, rows < rules.rows)
-    D_i = tl.sum(do.to(tl.float32) * o.to(tl.float32), 1) - load_vector(dlse, head, rows)
-    store_vector(delta, head, rows, D_i)
+    delta_i = tl.sum(do.to(tl.float32) * o.to(tl.float32), 1) - load_vector(dlse, head, rows)
+    store_vector(delta, head, rows, delta_i)
     shift = finite(load_vector(lse, head, rows)) * LOG2E
     dq = tl.zeros([BLOCK_Q, D], tl.float32)
 
@@ -70,10 +70,10 @@ def query_gradient(
     full, total = turns[0], turns[1]
     for turn in range(full):  # full tiles: every query sees every key
         cols = visited(rules, turns, tile, turn, False) * BLOCK_K + tl.arange(0, BLOCK_K)
-        dq = add_keys(dq, q, do, shift, D_i, key, value, rules, seen, head, rows, cols, d, dv, False)
+        dq = add_keys(dq, q, do, shift, delta_i, key, value, rules, seen, head, rows, cols, d, dv, False)
     for turn in range(full, total):  # partial ones
         cols = visited(rules, turns, tile, turn, True) * BLOCK_K + tl.arange(0, BLOCK_K)
-        dq = add_keys(dq, q, do, shift, D_i, key, value, rules, seen, head, rows, cols, d, dv, True)
+        dq = add_keys(dq, q, do, shift, delta_i, key, value, rules, seen, head, rows, cols, d, dv, True)
     if rules.sign is not None:
         dq *= rules.sign
     store(dquery, head, rows, d, dq * rules.scale * LN2)
@@ -105,7 +105,7 @@ def key_gradient(
 
 
 @jit
-def add_keys(dq, q, do, shift, D_i, key, value, rules, seen, head, rows, cols, d, dv, PARTIAL: tl.constexpr):
+def add_keys(dq, q, do, shift, delta_i, key, value, rules, seen, head, rows, cols, d, dv, PARTIAL: tl.constexpr):
     """dq after one more tile of keys."""
     sees, near = None, None
     rows, across = rows[:, None], cols[None, :]
@@ -114,7 +114,7 @@ def add_keys(dq, q, do, shift, D_i, key, value, rules, seen, head, rows, cols, d
         near = within(rules, cols, seen, sees, 0)
     k, v = load(key, head, cols, d, near), load(value, head, cols, dv, near)
     p = tl.exp2(rules.scale * dot(q, k.T) - shift[:, None])
-    ds = drop(p, rules, head, rows, across) * dot(do, v.T) - p * D_i[:, None]
+    ds = drop(p, rules, head, rows, across) * dot(do, v.T) - p * delta_i[:, None]
     if PARTIAL:
         ds = tl.where(sees, ds, 0.0)
     return dq + dot(ds.to(k.dtype), k)
@@ -133,10 +133,10 @@ def add_queries(
     q, do = load(query, head, rows, d, near), load(dout, head, rows, dv, near)
     if rules.sign is not None:
         q = (q * rules.sign).to(q.dtype)
-    shift, D_i = finite(load_vector(lse, head, rows)) * LOG2E, load_vector(delta, head, rows)
+    shift, delta_i = finite(load_vector(lse, head, rows)) * LOG2E, load_vector(delta, head, rows)
     p = tl.exp2(rules.scale * dot(k, q.T) - shift[None, :])
     z = drop(p, rules, head, across, cols)
-    ds = z * dot(v, do.T) - p * D_i[None, :]
+    ds = z * dot(v, do.T) - p * delta_i[None, :]
     if PARTIAL:
         z, ds = tl.where(sees, z, 0.0), tl.where(sees, ds, 0.0)
     return dk_j + dot(ds.to(q.dtype), q), dv_j + dot(z.to(do.dtype), do)
