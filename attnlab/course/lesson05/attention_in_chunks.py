@@ -153,12 +153,12 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake("Your last chunk begins earlier so that it is full: keys that the chunk before has read are read again "
-                "and vote twice. The last chunk must be shorter, or its surplus masked; see eq. 5.1 and section 8.",
+                "and count twice. The last chunk must be shorter, or its surplus masked; see eq. 5.1 and section 8.",
                 but(KEYS, f"[min(c, max(len(key) - Ck, 0)) for c in {KEYS}]")),
         Mistake("M // Ck rounds down, so the keys after the last full chunk are never read. There are ⌈M / Ck⌉ chunks, "
                 "the last one shorter (eq. 5.1).",
                 but(KEYS, "range(0, len(key) // Ck * Ck, Ck)"), but(KEYS, "range(0, max(len(key) // Ck, 1) * Ck, Ck)")),
-        Mistake("You fill the last chunk up with zeros. A key of zeros has score 0, and e⁰ votes. Make the last chunk "
+        Mistake("You fill the last chunk up with zeros. A key of zeros has score 0 and weight e⁰. Make the last chunk "
                 "shorter, or give its surplus the score −∞ (eq. 5.1).",
                 but("out =", "key, value = (np.pad(x, ((0, -len(x) % Ck), (0, 0))) for x in (key, value)); out =")),
         Mistake("You average the outputs of the chunks as if all weighed the same. A chunk weighs as much as its share "

@@ -89,7 +89,7 @@ EXERCISE = Exercise(
         Mistake("A hidden chunk turns the output to NaN, and you turn the NaN to 0. The other chunks are lost with it: "
                 "repair the summary of the hidden chunk, which is (−∞, 0, 0) (section 1).",
                 but(*UNGUARDED, "o / l[:, None]", "np.nan_to_num(o / l[:, None])")),
-        Mistake("Hidden keys have the score 0 in your chunks, and e⁰ votes. A hidden score is −∞ (lesson 01, eq. 1.7).",
+        Mistake("Hidden keys have score 0 in your chunks, and so a weight; a hidden score is −∞ (lesson 01, eq. 1.7).",
                 but("s, -np.inf", "s, 0.0")),
         Mistake("The factor e^(m_c − m) is missing: the chunks' sums are relative to different maxima (eq. 5.4).",
                 but("np.exp(m_c - m) * l_c", "l_c", "np.exp(m_c - m)[..., None] * o_c", "o_c")),

@@ -104,7 +104,7 @@ EXERCISE = Exercise(
                 but("+ M - N", "+ N - M")),
         Mistake("No tile is masked: queries see the future within their block (eq. 8.10).",
                 but("S[np.arange(M)[J] > np.arange(N)[I][:, None] + M - N] = -INF", "pass")),
-        Mistake("Hidden scores are 0 in your tiles, and e⁰ votes: a hidden score is −∞ (lesson 01, eq. 1.7).",
+        Mistake("Hidden scores are 0 in your tiles, so they get a weight; a hidden score is −∞ (lesson 01, eq. 1.7).",
                 but("= -INF\n            m_tile", "= 0\n            m_tile")),
     ),
 )
