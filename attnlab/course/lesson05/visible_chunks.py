@@ -1,4 +1,4 @@
-"""Lesson 05, ★★: chunked attention over the visible keys, with three faults that random inputs do not show, mended."""
+"""Lesson 05, ★★: chunked attention over the visible keys, three faults that random inputs do not show, repaired."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
@@ -68,10 +68,10 @@ EXERCISE = Exercise(
         "common maximum, which is one number for each query (eq. 5.3).",
     ),
     mistakes=(
-        Mistake("Nothing is mended yet. Try 10 keys in chunks of 4 (eq. 5.1), a chunk whose keys are all hidden, and "
+        Mistake("Nothing is repaired yet. Try 10 keys in chunks of 4 (eq. 5.1), a chunk whose keys are all hidden, and "
                 "two queries whose scores lie 1000 apart (eq. 5.3).",
                 but(*ROUNDED, *UNGUARDED, *COMMON)),
-        Mistake("One fault of the three is mended, two are not. Which inputs did you try: a ragged last chunk (eq. "
+        Mistake("One fault of the three is repaired, two are not. Which inputs did you try: a ragged last chunk (eq. "
                 "5.1), a hidden chunk, queries with scores far apart (eq. 5.3)?",
                 but(*ROUNDED, *UNGUARDED), but(*ROUNDED, *COMMON), but(*UNGUARDED, *COMMON)),
         Mistake("The keys after the last full chunk are not read. There are ⌈M / Ck⌉ chunks, and the last one is "

@@ -1,4 +1,4 @@
-"""Lesson 06, ★★: a loss whose value is right and whose gradient has three faults, mended."""
+"""Lesson 06, ★★: a loss whose value is right and whose gradient has three faults, repaired."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
@@ -57,10 +57,10 @@ EXERCISE = Exercise(
         "recomputed.",
     ),
     mistakes=(
-        Mistake("Nothing is mended yet: three lines keep the value and spoil the gradient. Section 9 shows two of "
+        Mistake("Nothing is repaired yet: three lines keep the value and spoil the gradient. Section 9 shows two of "
                 "them; for the third, ask which of m and l the result depends on (eq. 6.9).",
                 but(*LATE, *STOPPED, *OUTSIDE)),
-        Mistake("One fault of the three is mended, two are not. Look at dq, dk and dv one by one, with and without a "
+        Mistake("One fault of the three is repaired, two are not. Look at dq, dk and dv one by one, with and without a "
                 "hidden key (section 9, eq. 6.9).",
                 but(*LATE, *STOPPED), but(*LATE, *OUTSIDE), but(*STOPPED, *OUTSIDE)),
         Mistake("A hidden key with a large score makes the gradient NaN: the exponential overflows before where puts a "

@@ -1,4 +1,4 @@
-"""Lesson 07, ★: a count that is right for plain self-attention in half precision only, mended."""
+"""Lesson 07, ★: a count that is right for plain self-attention in half precision only, repaired."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
@@ -37,10 +37,10 @@ EXERCISE = Exercise(
         "flops has N · M; keys and values have Hk heads; a number has itemsize bytes.",
     ),
     mistakes=(
-        Mistake("Nothing is mended yet. Try one query and many keys, shared key heads, and another itemsize (eq. 7.10, "
-                "7.7).",
+        Mistake("Nothing is repaired yet. Try one query and many keys, shared key heads, and another itemsize (eq. "
+                "7.10, 7.7).",
                 but(*SQUARE, *PER_QUERY_HEAD, *HALF)),
-        Mistake("One line of the three is mended, two are not. Try N ≠ M, Hk ≠ H and itemsize ≠ 2, one at a time "
+        Mistake("One line of the three is repaired, two are not. Try N ≠ M, Hk ≠ H and itemsize ≠ 2, one at a time "
                 "(eq. 7.10, 7.7).",
                 but(*SQUARE, *PER_QUERY_HEAD), but(*SQUARE, *HALF), but(*PER_QUERY_HEAD, *HALF)),
         Mistake("Your operations have N · N. Each of the N queries meets M keys (eq. 7.10).",

@@ -1,4 +1,4 @@
-"""Lesson 08, ★★: Algorithm 1 with a causal mask, right for square tiles and N = M only, mended."""
+"""Lesson 08, ★★: Algorithm 1 with a causal mask, right for square tiles and N = M only, repaired."""
 
 import attnlab
 from attnlab.check.exercise import Case, Exercise, Mistake, but
@@ -80,11 +80,11 @@ EXERCISE = Exercise(
         "A row of a tile may be hidden as a whole: its maximum is −∞. Subtract 0 there, and divide by 1 where l is 0.",
     ),
     mistakes=(
-        Mistake("Nothing is mended yet. Try tiles of 2 × 1, then 2 queries with 4 keys, then 3 queries with 2 keys "
+        Mistake("Nothing is repaired yet. Try tiles of 2 × 1, then 2 queries with 4 keys, then 3 queries with 2 keys "
                 "(eq. 8.10).",
                 but(*NUMBERS, *CORNER, *UNGUARDED)),
-        Mistake("One fault of the three is mended, two are not. Try tiles that are not square, more keys than queries, "
-                "and rows that see nothing of a tile (eq. 8.10, section 7).",
+        Mistake("One fault of the three is repaired, two are not. Try tiles that are not square, more keys than "
+                "queries, and rows that see nothing of a tile (eq. 8.10, section 7).",
                 but(*NUMBERS, *CORNER), but(*NUMBERS, *UNGUARDED), but(*CORNER, *UNGUARDED)),
         Mistake("You skip tiles by their block numbers. That is right only if tiles are square and N = M: compare "
                 "positions (eq. 8.10).",
