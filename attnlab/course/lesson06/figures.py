@@ -41,7 +41,7 @@ def graph() -> Figure:
     arrow((6.7, 2.6), (9.2, 2.6), "product")
     arrow((7.9, 3.65), (7.9, 3.05))
     arrow((9.2, 0), (6.7, 0))
-    axes.text(7.35, -0.5, "(6.4), with V", ha="center", fontsize=9, color=INK)
+    axes.text(7.48, -0.55, "(6.4), with V", ha="center", fontsize=9, color=INK)
     arrow((5.3, 0), (3.7, 0), "(6.5)")
     arrow((2.3, 0), (0.4, 0), "(6.6), (6.7)")
     arrow((9.2, -0.35), (8.3, -1.4))
