@@ -5,11 +5,12 @@ The figures of one lesson are in its own folder, such as attnlab.course.lesson01
 
 from attnlab.arguments import LIBRARIES
 from attnlab.plots.groupings import groupings
+from attnlab.plots.hook import hook
 from attnlab.plots.ladders import ladders, square
 from attnlab.plots.roofline import roofline
 from attnlab.plots.style import COLORS, GRAY, INK, MARKERS, PALE, STYLE, canvas, darker, show
 
 __all__ = [
     "COLORS", "GRAY", "INK", "LIBRARIES", "MARKERS", "PALE", "STYLE", "canvas", "darker", "groupings",
-    "ladders", "roofline", "show", "square",
+    "hook", "ladders", "roofline", "show", "square",
 ]

@@ -32,7 +32,7 @@ nb_code_prompt_show = "Show the code"
 nb_code_prompt_hide = "Hide the code"
 nb_merge_streams = True
 nb_render_markdown_format = "myst"
-myst_enable_extensions = ["amsmath", "deflist", "dollarmath"]
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 # One file of MathJax draws all formulas, without fonts. Without its menu a formula is no stop for the Tab key.

@@ -68,7 +68,8 @@ def browser():
 
     expect.set_options(timeout=1000 * SECONDS)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, timeout=1000 * SECONDS)
+        seen = ["--hide-scrollbars"]  # which Chromium without a window has by itself
+        browser = playwright.chromium.launch(executable_path=path, timeout=1000 * SECONDS, ignore_default_args=seen)
         yield browser
         browser.close()
 
@@ -77,6 +78,15 @@ def browser():
 def page(browser):
     """A fresh page, as wide as a laptop's window."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(1000 * SECONDS)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.fixture
+def phone(browser):
+    """A fresh page, as narrow as a phone, where bars that scroll lie over the page unless it draws its own."""
+    context = browser.new_context(viewport={"width": 390, "height": 800}, is_mobile=True, has_touch=True)
     context.set_default_timeout(1000 * SECONDS)
     yield context.new_page()
     context.close()

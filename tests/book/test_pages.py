@@ -18,6 +18,14 @@ LOOK = """async () => {
 }"""
 FITS = """() => [document.documentElement, document.querySelector(".content")]
     .map(element => element.scrollWidth - element.clientWidth)"""
+WIDER = """async () => {
+    await globalThis.MathJax?.startup?.promise;
+    document.querySelectorAll("details").forEach(folded => folded.open = true);
+    document.querySelectorAll(".sd-tab-content").forEach(tab => tab.style.display = "block");
+    return [...document.querySelectorAll("article pre, article div.math")]
+        .filter(element => element.scrollWidth > element.clientWidth)
+        .map(element => [element.offsetHeight - element.clientHeight, element.textContent.trim().slice(0, 60)]);
+}"""
 NOTHING = {"images": 0, "silent": 0, "formulas": 0, "errors": 0, "raw": []}
 
 
@@ -34,6 +42,12 @@ def visit(page, address, name):
         if max(beyond := page.evaluate(FITS)) > 0:
             yield f"is wider than a window of {width}: {beyond}"
     page.set_viewport_size({"width": WIDTHS[0], "height": 800})
+
+
+def cut(page, address, name):
+    """The equations and blocks of code, open folds included, that are wider than their place: height of bar, words."""
+    page.goto(f"{address}/{name}", wait_until="load")
+    return page.evaluate(WIDER)
 
 
 def listen(page, address):
@@ -57,6 +71,27 @@ def test_every_page(page, site, address):
         wrong += [f"{name}: {message}" for message in said]
         said.clear()
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_equation_and_no_line_of_code_is_cut(page, site, address):
+    names = sorted(path.name for path in site.glob("*.html"))
+    found = {name: wider for name in names if (wider := cut(page, address, name))}
+    assert not found
+
+
+def test_what_is_cut_on_a_phone_has_a_bar(phone, site, address):
+    names = sorted(path.name for path in site.glob("[0-9r]*.html"))
+    bars = [bar for name in names for bar, _ in cut(phone, address, name)]
+    assert len(bars) > 100
+    assert min(bars) > 4
+
+
+@pytest.mark.parametrize("content", ['<pre style="overflow: auto">{}</pre>', '<div class="math"><div>{}</div></div>'])
+def test_what_is_cut_is_noticed(page, address, content):
+    wide = content.format('<div style="width: 2000px">x</div>')
+    body = f"<!doctype html><article>{content.format('x')}<details>{wide}</details></article>"
+    page.route("**/wide.html", lambda route: route.fulfill(body=body, content_type="text/html"))
+    assert len(cut(page, address, "wide.html")) == 1
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,12 @@ def test_every_page_of_the_course_is_there(site):
         assert f'href="{name}.html"' in contents
 
 
+def test_the_first_page_has_a_card_for_each_lesson(site):
+    page = (site / "index.html").read_text(encoding="utf-8")
+    assert page.count('class="sd-card-img-top"') == page.count("sd-card-title") == len(LESSONS)
+    assert (site / "_images/hook.svg").is_file()
+
+
 @pytest.mark.parametrize("name", LESSONS)
 def test_a_lesson_has_its_solutions_its_listings_and_its_figures(site, name):
     page = (site / f"{name}.html").read_text(encoding="utf-8")
