@@ -193,6 +193,48 @@ def outer_whole_scores(machine, q, k, v, block_q, block_k):
     return machine.fetch(o), machine.fetch(lse)
 
 
+def lean_by_package(machine, q, k, v, block_q, block_k):
+    from attnlab.machine import flash_forward
+
+    return machine.fetch(flash_forward(machine, q, k, v, block_q=block_q, block_k=block_k)[0])
+
+
+def lean_in_place(machine, q, k, v, block_q, block_k):
+    """What was loaded is overwritten and stored back."""
+    n, d = q.shape
+    o, l = machine.full("O", (n, v.shape[1]), 0.0, q.dtype), machine.full("l", (n,), 0.0, q.dtype)
+    m = machine.full("m", (n,), -np.inf, q.dtype)
+    for j in range(0, k.shape[0], block_k):
+        with machine.scope():
+            k_j, v_j = (machine.load(x, slice(j, min(j + block_k, k.shape[0]))) for x in (k, v))
+            for i in range(0, n, block_q):
+                rows = slice(i, min(i + block_q, n))
+                with machine.scope():
+                    q_i, o_i, l_i, m_i = (machine.load(x, rows) for x in (q, o, l, m))
+                    s = q_i @ k_j.T / math.sqrt(d)
+                    top = np.maximum(m_i, s.max(1))
+                    old = l_i * np.exp(m_i - top)
+                    p = np.exp(s - top[:, None])
+                    l_i[:], m_i[:] = old + p.sum(1), top
+                    o_i[:] = (old[:, None] * o_i + p @ v_j) / l_i[:, None]
+                    for ref, x in ((o, o_i), (l, l_i), (m, m_i)):
+                        machine.store(ref, rows, x)
+    return machine.fetch(o)
+
+
+def lean_by_the_host(machine, q, k, v, block_q, block_k):
+    q, k, v = (machine.fetch(x) for x in (q, k, v))
+    s = q @ k.T / math.sqrt(q.shape[1])
+    return np.exp(s - np.logaddexp.reduce(s, axis=1)[:, None]) @ v
+
+
+def lean_q_twice(machine, q, k, v, block_q, block_k):
+    """Q is looked at once more before the loops."""
+    with machine.scope():
+        machine.load(q, slice(0, 1))
+    return lean_by_package(machine, q, k, v, block_q, block_k)
+
+
 RIGHT = [
     ("traffic", traffic_by_loop),
     ("traffic", traffic_by_arrays),
@@ -204,6 +246,8 @@ RIGHT = [
     ("flash_forward_q_outer", outer_in_place),
     ("flash_forward_q_outer", outer_by_lse),
     ("flash_forward_q_outer", outer_by_package),
+    ("lean_forward", lean_by_package),
+    ("lean_forward", lean_in_place),
 ]
 
 REFUSED = [
@@ -216,4 +260,6 @@ REFUSED = [
     ("flash_forward_q_outer", outer_by_the_host, "did not load"),
     ("flash_forward_q_outer", outer_stores_m_and_l, "times the elements"),
     ("flash_forward_q_outer", outer_whole_scores, "OutOfSRAM"),
+    ("lean_forward", lean_by_the_host, "did not load"),
+    ("lean_forward", lean_q_twice, "times the elements"),
 ]

@@ -202,6 +202,32 @@ def backward_transposed(q, k, v, out, lse, dout, dlse, z, block):
     return dq[::-1].copy(), dk, dv
 
 
+def masked_at_once(q, k, v, out, lse, dout, visible, block):
+    scale = q.shape[1] ** -0.5
+    p = np.where(visible, np.exp(scale * q @ k.T - np.where(np.isinf(lse), 0, lse)[:, None]), 0)
+    ds = p * (dout @ v.T - (dout * out).sum(1, keepdims=True))
+    return scale * ds @ k, scale * ds.T @ q, p.T @ dout
+
+
+def masked_by_queries(q, k, v, out, lse, dout, visible, block):
+    """Query by query; an empty row adds nothing."""
+    scale = q.shape[1] ** -0.5
+    dq, dk, dv = np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape)
+    for i in np.flatnonzero(visible.any(1)):
+        seen = np.flatnonzero(visible[i])
+        p = np.exp(scale * k[seen] @ q[i] - lse[i])
+        ds = scale * p * (v[seen] @ dout[i] - dout[i] @ out[i])
+        dq[i] = ds @ k[seen]
+        dk[seen] += np.outer(ds, q[i])
+        dv[seen] += np.outer(p, dout[i])
+    return dq, dk, dv
+
+
+def masked_without_scale(q, k, v, *rest):
+    dq, dk, dv = masked_at_once(q, k, v, *rest)
+    return dq * q.shape[1] ** 0.5, dk, dv
+
+
 RIGHT = [
     ("delta", delta_by_einsum),
     ("delta", delta_by_product),
@@ -218,6 +244,8 @@ RIGHT = [
     ("tiled_backward", backward_queries_outside),
     ("tiled_backward", backward_in_torch),
     ("tiled_backward", backward_in_jax),
+    ("masked_backward", masked_at_once),
+    ("masked_backward", masked_by_queries),
 ]
 
 REFUSED = [
@@ -230,4 +258,5 @@ REFUSED = [
     ("tiled_backward", backward_by_jax_vjp, "all N × M weights at once"),
     ("tiled_backward", backward_without_dv, "a tuple of 3"),
     ("tiled_backward", backward_transposed, "one block"),
+    ("masked_backward", masked_without_scale, "one block"),
 ]

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
+import attnlab
 from attnlab.geometry import Band
 from attnlab.machine import flash_forward
 
@@ -188,6 +189,21 @@ def sparse_all_keys(machine, q, k, v, block_mask, block_q, block_k):
     return sparse_by_package(machine, q, k, v, block_mask, block_q, block_k)
 
 
+def sparse_at_once(q, k, v, block_mask, block):
+    rows, cols = np.arange(len(q)) // block, np.arange(len(k)) // block
+    s = np.where(block_mask[rows[:, None], cols], q @ k.T / q.shape[1] ** 0.5, -np.inf)
+    p = np.exp(s - np.where(np.isinf(s.max(1)), 0, s.max(1))[:, None])
+    return p @ v / np.maximum(p.sum(1, keepdims=True), 1e-300)
+
+
+def sparse_rows_by_package(q, k, v, block_mask, block):
+    return attnlab.tiled_attention(q, k, v, block_q=block, block_k=block, block_mask=block_mask)
+
+
+def sparse_unscaled(q, k, v, block_mask, block):
+    return sparse_at_once(q * q.shape[1] ** 0.5, k, v, block_mask, block)
+
+
 RIGHT = [
     ("classify_tiles", classes_by_loops),
     ("classify_tiles", classes_by_band),
@@ -202,6 +218,8 @@ RIGHT = [
     ("crossover_length", crossing_in_torch),
     ("sparse_forward", sparse_by_package),
     ("sparse_forward", sparse_by_pairs),
+    ("sparse_rows", sparse_at_once),
+    ("sparse_rows", sparse_rows_by_package),
 ]
 
 REFUSED = [
@@ -214,4 +232,5 @@ REFUSED = [
     ("sparse_forward", sparse_loads_queries_early, "times the elements"),
     ("sparse_forward", sparse_dense, "hidden"),
     ("sparse_forward", sparse_all_keys, "OutOfSRAM"),
+    ("sparse_rows", sparse_unscaled, "all visible"),
 ]

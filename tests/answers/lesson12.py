@@ -197,6 +197,25 @@ def program_runs_the_grid(memory, pid, q, k, v, o, shape, block_q, *rest):
     return result
 
 
+def grid_by_rows(memory, pid, q, k, v, o, shape, block):
+    return program_by_rows(memory, pid, q, k, v, o, shape, block, block, False)
+
+
+def grid_at_once(memory, pid, q, k, v, o, shape, block):
+    """All keys of the head at once."""
+    heads, n, m, d = shape
+    head, i = divmod(pid, math.ceil(n / block))
+    rows, keys, cols = np.arange(i * block, min((i + 1) * block, n)), np.arange(m), np.arange(d)
+    own, theirs = ((head * length + at)[:, None] * d + cols for length, at in ((n, rows), (m, keys)))
+    s = memory.load(q + own) @ memory.load(k + theirs).T / math.sqrt(d)
+    memory.store(o + own, np.exp(s - np.logaddexp.reduce(s, axis=1)[:, None]) @ memory.load(v + theirs))
+    return memory.fetch(o, (heads, n, d))
+
+
+def grid_returns_a_tile(memory, pid, *rest):
+    return grid_at_once(memory, pid, *rest)[0]
+
+
 RIGHT = [
     ("tile_load", load_by_loops),
     ("tile_load", load_by_view),
@@ -210,6 +229,8 @@ RIGHT = [
     ("fold_exp2", exp2_in_jax),
     ("fold_program", program_by_rows),
     ("fold_program", program_by_lse),
+    ("grid_program", grid_by_rows),
+    ("grid_program", grid_at_once),
 ]
 
 REFUSED = [
@@ -223,4 +244,5 @@ REFUSED = [
     ("fold_program", program_returns_its_tile, "expected shape"),
     ("fold_program", program_stores_twice, "2.00 times the numbers of the output"),
     ("fold_program", program_runs_the_grid, "program 0 of 2"),
+    ("grid_program", grid_returns_a_tile, "expected shape"),
 ]

@@ -1,0 +1,125 @@
+"""Lesson 09, ★★: Algorithm 1 with right values and too many bytes, mended."""
+
+from attnlab import costs
+from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab.check.machines import bench, tiled_capacity
+from attnlab.geometry import blocks
+from attnlab.machine import Machine, Ref
+
+import numpy as np
+
+Array = np.ndarray
+
+
+def lean_forward(machine: Machine, q: Ref, k: Ref, v: Ref, block_q: int, block_k: int) -> Array:
+    """Algorithm 1 of references q (N, D), k (M, D), v (M, Dv); scale 1/√D, keys outside → machine.fetch of O."""
+    (n, d), dv = q.shape, v.shape[1]
+    o, l = machine.full("O", (n, dv), 0.0, q.dtype), machine.full("l", (n,), 0.0, q.dtype)
+    m = machine.full("m", (n,), -np.inf, q.dtype)
+    for cols in blocks(k.shape[0], block_k):
+        with machine.scope():
+            k_j, v_j = machine.load(k, cols), machine.load(v, cols)
+            for rows in blocks(n, block_q):
+                with machine.scope():
+                    q_i, o_i, l_i, m_i = (machine.load(x, rows) for x in (q, o, l, m))
+                    s = q_i @ k_j.T / d**0.5
+                    m_new = np.maximum(m_i, s.max(1))
+                    a, p = np.exp(m_i - m_new), np.exp(s - m_new[:, None])
+                    l_new = a * l_i + p.sum(1)
+                    o_new = ((a * l_i)[:, None] * o_i + p @ v_j) / l_new[:, None]  # eq. 8.4
+                    for ref, x in ((o, o_new), (l, l_new), (m, m_new)):
+                        machine.store(ref, rows, machine.keep(ref.name, x))
+    return machine.fetch(o)
+
+
+def in_the_end(machine: Machine, q: Ref, k: Ref, v: Ref, block_q: int, block_k: int) -> Array:
+    """O is divided in a sweep of its own after the last block of keys."""
+    (n, d), dv = q.shape, v.shape[1]
+    o, l = machine.full("O", (n, dv), 0.0, q.dtype), machine.full("l", (n,), 0.0, q.dtype)
+    m = machine.full("m", (n,), -np.inf, q.dtype)
+    for cols in blocks(k.shape[0], block_k):
+        with machine.scope():
+            k_j, v_j = machine.load(k, cols), machine.load(v, cols)
+            for rows in blocks(n, block_q):
+                with machine.scope():
+                    q_i, o_i, l_i, m_i = (machine.load(x, rows) for x in (q, o, l, m))
+                    s = q_i @ k_j.T / d**0.5
+                    m_new = np.maximum(m_i, s.max(1))
+                    a, p = np.exp(m_i - m_new), np.exp(s - m_new[:, None])
+                    l_new, o_new = a * l_i + p.sum(1), a[:, None] * o_i + p @ v_j
+                    for ref, x in ((o, o_new), (l, l_new), (m, m_new)):
+                        machine.store(ref, rows, machine.keep(ref.name, x))
+    for rows in blocks(n, block_q):
+        with machine.scope():
+            machine.store(o, rows, machine.keep("O", machine.load(o, rows) / machine.load(l, rows)[:, None]))
+    return machine.fetch(o)
+
+
+def call(n: int, m: int, d: int, dv: int, block_q: int, block_k: int) -> tuple:
+    """Arguments of a call, on a machine with room for a tile and what belongs to it."""
+    rng = np.random.default_rng(n + 100 * m)
+    inputs = {name: rng.normal(size=shape) for name, shape in (("Q", (n, d)), ("K", (m, d)), ("V", (m, dv)))}
+    return *bench(inputs, tiled_capacity(d + dv, block_q, block_k)), block_q, block_k
+
+
+def cases() -> list[Case]:
+    """The broken program is right in all of them."""
+    calls = [
+        ("ONE: one query, one key", (1, 1, 1, 1, 1, 1)),
+        ("N = M = 4, one tile", (4, 4, 2, 2, 4, 4)),
+        ("N = M = 4, tiles of 2 by 2", (4, 4, 2, 2, 2, 2)),
+        ("RAGGED, RECT: N = 9, M = 14, tiles of 4 by 5", (9, 14, 4, 3, 4, 5)),
+    ]
+    return [Case(label, call(*args)) for label, args in calls]
+
+
+def share(answer: Function, library: str) -> float:
+    """Elements moved over (9.4), with N = M = 30, tiles of 4 by 10."""
+    machine, *rest = call(30, 30, 8, 8, 4, 10)
+    answer(machine, *rest)
+    return machine.elements / costs.forward("flash", 30, 30, 8, 8, block_q=4, block_k=10).elements
+
+
+def missing(answer: Function, library: str) -> float:
+    """The same, upside down: more than 1 if elements are used that never crossed."""
+    return 1 / max(share(answer, library), 1e-9)
+
+
+LOADS = "k_j, v_j = machine.load(k, cols), machine.load(v, cols)"
+SLIPPED = LOADS, "pass", "s = q_i", f"{LOADS}; s = q_i"
+
+EXERCISE = Exercise(
+    lesson="09", stars=2, reference=lean_forward, cases=cases,
+    hints=(
+        "No input shows these faults, because every value is right. Run `broken` on a Machine and print machine.loads "
+        "and machine.stores: which array crosses more often than (9.4) says?",
+        "By (9.4) K and V cross once, Q crosses T_c times, O comes in T_c times and goes out T_c times. `broken` loads "
+        "K and V at every visit, and O and l once more at the end.",
+        "Move the load of K and V one loop further out. Then divide at every visit, eq. 8.4: O comes in divided by the "
+        "old l and goes out divided by the new one, and the sweep at the end is not needed.",
+    ),
+    mistakes=(
+        Mistake("Nothing is mended yet: K and V are loaded at every visit, and O is swept once more at the end. Eq. "
+                "9.4.",
+                but(*SLIPPED, of=in_the_end)),
+        Mistake("The sweep is gone. K and V are still loaded at every visit: their load belongs into the outer loop, "
+                "once for each block of keys. Eq. 9.4.",
+                but(*SLIPPED)),
+        Mistake("K and V cross once. O and l are still loaded once more at the end, and O is stored once more: divide "
+                "at every visit, eq. 8.4.",
+                in_the_end),
+        Mistake("The sweep is gone, and with it the division. O comes in divided by the old l, so multiply it by that "
+                "l, and divide by the new one: eq. 8.4.",
+                but("(a * l_i)[:, None]", "a[:, None]", " / l_new[:, None]", "")),
+        Mistake("You divide at every visit, but do not undo the last division: multiply the old O by the old l, "
+                "eq. 8.4.",
+                but("(a * l_i)[:, None]", "a[:, None]")),
+        Mistake("The old O is not brought to the new maximum: it takes the factor e^(m − m'), eq. 8.4.",
+                but("(a * l_i)[:, None]", "l_i[:, None]")),
+    ),
+    costs=(
+        Cost(share, 1, "It moves {found:.2f} times the elements of eq. 9.4, with N = M = 30 and tiles of 4 by 10."),
+        Cost(missing, 1, "Eq. 9.4 has {found:.2f} times the elements that it moves: it computes with numbers that it "
+             "did not load, or returns some that it did not store."),
+    ),
+)

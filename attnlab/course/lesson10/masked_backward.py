@@ -1,0 +1,96 @@
+"""Lesson 10, ★★: a tiled backward pass with three faults that one block without a mask does not show, mended."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.geometry import blocks
+
+import numpy as np
+
+Array = np.ndarray
+Arrays = tuple[Array, ...]
+
+
+def masked_backward(
+    q: Array, k: Array, v: Array, out: Array, lse: Array, dout: Array, visible: Array, block: int
+) -> Arrays:
+    """(dq, dk, dv) of masked attention in tiles of block by block; visible (N, M); an empty row has lse = −∞."""
+    tau = q.shape[1] ** -0.5
+    delta = (dout * out).sum(1)  # eq. 10.2
+    shift = np.where(lse == -np.inf, 0, lse)
+    dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
+    for cols in blocks(len(k), block):
+        for rows in blocks(len(q), block):
+            s = np.where(visible[rows, cols], tau * q[rows] @ k[cols].T, -np.inf)
+            p = np.exp(s - shift[rows, None])  # eq. 10.1
+            dp = dout[rows] @ v[cols].T
+            ds = p * (dp - delta[rows, None])  # eq. 10.3
+            dv[cols] += p.T @ dout[rows]
+            dk[cols] += tau * ds.T @ q[rows]
+            dq[rows] += tau * ds @ k[cols]
+    return dq, dk, dv
+
+
+def call(n: int, m: int, block: int, hidden: float = 0.0, empty: int | None = None) -> tuple:
+    """Random arguments; a share of the positions is hidden, and all of query ``empty``."""
+    rng = np.random.default_rng(n + 10 * m)
+    q, k, v, dout = (rng.normal(size=shape) for shape in ((n, 2), (m, 2), (m, 3), (n, 3)))
+    visible = rng.random((n, m)) >= hidden
+    visible[:, 0] = True
+    if empty is not None:
+        visible[empty] = False
+    s = np.where(visible, 2**-0.5 * q @ k.T, -np.inf)
+    lse = np.logaddexp.reduce(s, axis=1)
+    p = np.exp(s - np.where(lse == -np.inf, 0, lse)[:, None])
+    return q, k, v, p @ v, lse, dout, visible, block
+
+
+def cases() -> list[Case]:
+    """One block first, which the broken program gets right."""
+    return [
+        Case("one block: two queries, three keys, nothing hidden", call(2, 3, 4)),
+        Case("one block: four queries, four keys, some hidden", call(4, 4, 4, 0.5)),
+        Case("BLOCK: one query, two keys, blocks of one", call(1, 2, 1)),
+        Case("BLOCK: two queries, four keys, blocks of two", call(2, 4, 2)),
+        Case("EMPTY: two queries, of which the second sees nothing, one key", call(2, 1, 2, 0.0, 1)),
+        Case("EMPTY, BLOCK: four queries, query 2 sees nothing, four keys, blocks of two", call(4, 4, 2, 0.0, 2)),
+        Case("RAGGED: seven queries, five keys, some hidden, blocks of three", call(7, 5, 3, 0.4, 3)),
+    ]
+
+
+OWN, LAST, BARE = (
+    ("ds = p * (dp - delta[rows, None])", "ds = p * (dp - (p * dp).sum(1, keepdims=True))"),
+    ("dq[rows] +=", "dq[rows] ="),
+    ("np.where(lse == -np.inf, 0, lse)", "lse"),
+)
+
+EXERCISE = Exercise(
+    lesson="10", stars=2, reference=masked_backward, cases=cases,
+    hints=(
+        "Call `broken` with a block as long as the sequences and nothing hidden: it is right. Change one thing at a "
+        "time, the block first, then the mask. `backward` of section 3 is right where nothing is hidden.",
+        "Two inputs show all faults: two blocks of keys, and a query that sees no key. Which line of a tile may not "
+        "use its own keys alone? Which results are sums over tiles?",
+        "Three lines: Δ is (dout * out).sum(1), eq. 10.2. dq is a sum over blocks of keys, eq. 10.5. Where lse is −∞, "
+        "subtract 0, eq. 10.1.",
+    ),
+    mistakes=(
+        Mistake("Nothing is mended yet. Try two blocks of keys (eqs. 10.2 and 10.5), and a query that sees nothing "
+                "(eq. 10.1).",
+                but(*OWN, *LAST, *BARE)),
+        Mistake("One fault of the three is mended, two are not. Try two blocks of keys (eqs. 10.2 and 10.5), and a "
+                "query that sees nothing (eq. 10.1).",
+                but(*OWN, *LAST), but(*OWN, *BARE), but(*LAST, *BARE)),
+        Mistake("Your Δ is the row sum of p ∘ dp over one tile. It runs over all keys, and out knows them all: "
+                "Δ = rowsum(dO ∘ O), eq. 10.2.",
+                but(*OWN)),
+        Mistake("dq holds the part of the last block of keys only. It is a sum over all of them: add, eq. 10.5.",
+                but(*LAST)),
+        Mistake("A query that sees no key has lse = −∞, and −∞ − (−∞) is NaN. Where lse is −∞ subtract 0: then "
+                "e^(−∞) is the 0 that is wanted, eq. 10.1.",
+                but(*BARE)),
+        Mistake("You turn NaN to 0 in the results. Then dk and dv lose what the other queries of the block add to "
+                "them. Guard the exponent: where lse is −∞ subtract 0, eq. 10.1.",
+                but(*BARE, "return dq, dk, dv", "return tuple(map(np.nan_to_num, (dq, dk, dv)))")),
+        Mistake("Your hidden positions have the score 0, and e^(0 − lse) is not 0. A hidden score is −∞, eq. 10.1.",
+                but("tau * q[rows] @ k[cols].T, -np.inf", "tau * q[rows] @ k[cols].T, 0.0")),
+    ),
+)

@@ -1,0 +1,99 @@
+"""Lesson 11, ★★: block-sparse attention with three faults that a symmetric pattern does not show, mended."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.geometry import blocks
+
+import numpy as np
+
+Array = np.ndarray
+
+
+def sparse_rows(q: Array, k: Array, v: Array, block_mask: Array, block: int) -> Array:
+    """Attention of q (N, D), k (M, D), v (M, Dv) over the visible tiles of block by block; 0 for an empty row."""
+    out = np.zeros((len(q), v.shape[1]))
+    for i, rows in enumerate(blocks(len(q), block)):
+        m, l, o = np.full((len(q[rows]), 1), -np.inf), 0.0, 0.0
+        for j, cols in enumerate(blocks(len(k), block)):
+            if block_mask[i, j]:
+                s = q[rows] @ k[cols].T / q.shape[1] ** 0.5
+                m_new = np.maximum(m, s.max(1, keepdims=True))
+                a, p = np.exp(m - m_new), np.exp(s - m_new)
+                m, l, o = m_new, a * l + p.sum(1, keepdims=True), a * o + p @ v[cols]
+        out[rows] = o / l if block_mask[i].any() else 0
+    return out
+
+
+def cleared_late(q: Array, k: Array, v: Array, block_mask: Array, block: int) -> Array:
+    """The state is cleared when the first block of keys is visited."""
+    out = np.zeros((len(q), v.shape[1]))
+    m, l, o = -np.inf, 0.0, 0.0
+    for i, rows in enumerate(blocks(len(q), block)):
+        for j, cols in enumerate(blocks(len(k), block)):
+            if block_mask[i, j]:
+                if j == 0:
+                    m, l, o = -np.inf, 0.0, 0.0
+                s = q[rows] @ k[cols].T / q.shape[1] ** 0.5
+                m_new = np.maximum(m, s.max(1, keepdims=True))
+                a, p = np.exp(m - m_new), np.exp(s - m_new)
+                m, l, o = m_new, a * l + p.sum(1, keepdims=True), a * o + p @ v[cols]
+        out[rows] = o / l if block_mask[i].any() else 0
+    return out
+
+
+def call(length: int, block: int, rows: str) -> tuple:
+    """Random q, k and v of one length; ``rows``: the block mask, such as "110 011"; values EYE."""
+    rng = np.random.default_rng(length + 100 * block)
+    tiles = np.array([[x == "1" for x in row] for row in rows.split()])
+    q, k = rng.normal(size=(2, length, 4))
+    return q, k, np.eye(length), tiles, block
+
+
+def cases() -> list[Case]:
+    """Symmetric patterns with a full first column first, which the broken program gets right."""
+    return [
+        Case("EYE: four tokens, tiles of two by two, all visible", call(4, 2, "11 11")),
+        Case("EYE: a symmetric pattern, 111 110 101", call(6, 2, "111 110 101")),
+        Case("EYE: not symmetric, 10 11, tiles of one by one", call(2, 1, "10 11")),
+        Case("EYE: the first block of keys hidden from the second block of queries, 10 01", call(2, 1, "10 01")),
+        Case("EYE, EMPTY: the second block of queries sees nothing, 11 00", call(2, 1, "11 00")),
+        Case("EYE: causal tiles, 100 110 111", call(6, 2, "100 110 111")),
+        Case("EYE, EMPTY, RAGGED: seven tokens in blocks of three, 101 000 011", call(7, 3, "101 000 011")),
+        Case("EYE: a pattern by hand, 0110 1001 0010 1100", call(8, 2, "0110 1001 0010 1100")),
+    ]
+
+
+TURNED = "block_mask[i, j]", "block_mask[j, i]"
+UNGUARDED = "o / l if block_mask[i].any() else 0", "np.divide(o, l)"
+
+EXERCISE = Exercise(
+    lesson="11", stars=2, reference=sparse_rows, cases=cases,
+    hints=(
+        "`element_mask` and attnlab.safe_attention(…, mask=…) give the right result for any block mask. Begin with the "
+        "smallest tables, two by two, and tiles of one by one: 10 11, then 10 01, then 11 00.",
+        "With values np.eye the output is the weights, so you see which keys a query has met. Do they belong to row I "
+        "of the table? Do they include keys that an earlier block of queries has met?",
+        "Three lines: the table is read as block_mask[j, i]; m, l and o are cleared only if block 0 of the keys is "
+        "visible; and a row of tiles without any is divided by 0.",
+    ),
+    mistakes=(
+        Mistake("Nothing is mended yet. Try the block masks 10 11, 10 01 and 11 00: eqs. 11.1 and 11.4.",
+                but(*TURNED, *UNGUARDED, of=cleared_late)),
+        Mistake("One fault of the three is mended, two are not. Try the block masks 10 11, 10 01 and 11 00: eqs. 11.1 "
+                "and 11.4.",
+                but(*TURNED, of=cleared_late), but(*UNGUARDED, of=cleared_late), but(*TURNED, *UNGUARDED)),
+        Mistake("The table is read transposed. Its rows are blocks of queries: block_mask[I, J], eq. 11.1. A symmetric "
+                "pattern does not show it.",
+                but(*TURNED)),
+        Mistake("The fold of a block of queries begins with the state of the one before, unless block 0 of the keys is "
+                "visible. Clear m, l and o before the loop over keys: eq. 11.4.",
+                cleared_late),
+        Mistake("A block of queries that sees nothing becomes 0/0. Its output is 0, the empty fold of eq. 11.4.",
+                but(*UNGUARDED)),
+        Mistake("A block of queries that sees nothing gets the mean of the values: you replaced the weights of an "
+                "empty row by equal ones. Its output is 0, the empty fold of eq. 11.4.",
+                but("block_mask[i].any() else 0", "block_mask[i].any() else v.mean(0)")),
+        Mistake("You skip where the block mask is True. True means visible: eq. 11.1.",
+                but("if block_mask[i, j]:", "if not block_mask[i, j]:", "block_mask[i].any()",
+                    "(~block_mask[i]).any()")),
+    ),
+)

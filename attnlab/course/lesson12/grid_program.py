@@ -1,0 +1,90 @@
+"""Lesson 12, ★★: a program of the grid with three faults that blocks which fit do not show, mended."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.machines import FlatMemory
+
+import numpy as np
+
+Array = np.ndarray
+
+
+def grid_program(
+    memory: FlatMemory, pid: int, q: int, k: int, v: int, o: int, shape: tuple[int, int, int, int], block: int
+) -> Array:
+    """Program pid of attention; (H, N, D) begins at q, o and (H, M, D) at k, v; shape (H, N, M, D) → memory.fetch."""
+    heads, n, m, d = shape
+    head, i = divmod(pid, -(-n // block))  # eq. 12.1
+    rows, cols = i * block + np.arange(block), np.arange(d)
+    own, inside = head * n * d + rows[:, None] * d + cols, (rows < n)[:, None]  # eq. 12.2
+    q_i = memory.load(q + own, inside) / d**0.5
+    top, l, acc = np.full(block, -np.inf), np.zeros(block), np.zeros((block, d))
+    for first in range(0, m, block):
+        keys = first + np.arange(block)
+        theirs, there = head * m * d + keys[:, None] * d + cols, (keys < m)[:, None]
+        s = np.where(there.T, q_i @ memory.load(k + theirs, there).T, -np.inf)
+        new = np.maximum(top, s.max(1))
+        a, p = np.exp(top - new), np.exp(s - new[:, None])
+        top, l, acc = new, a * l + p.sum(1), a[:, None] * acc + p @ memory.load(v + theirs, there)
+    memory.store(o + own, acc / l[:, None], inside)
+    return memory.fetch(o, (heads, n, d))
+
+
+def call(pid: int, heads: int, n: int, m: int, block: int) -> tuple:
+    """Arguments of a call, D = 2."""
+    rng = np.random.default_rng(n + 10 * m + 100 * heads)
+    q, k, v = (rng.normal(size=(heads, length, 2)) for length in (n, m, m))
+    memory = FlatMemory(q, k, v, np.full(q.size, np.nan))
+    return memory, pid, *map(int, np.cumsum([0, q.size, k.size, v.size])), (heads, n, m, 2), block
+
+
+def cases() -> list[Case]:
+    """Blocks that fit first, which the broken program gets right."""
+    return [
+        Case("one head of four queries and four keys, blocks of two: program 0", call(0, 1, 4, 4, 2)),
+        Case("two heads of four queries and four keys, blocks of two: program 3", call(3, 2, 4, 4, 2)),
+        Case("RECT: two heads, one query, two keys, blocks of one: program 1 is head 1", call(1, 2, 1, 2, 1)),
+        Case("RAGGED: one head, one query, one key, blocks of two", call(0, 1, 1, 1, 2)),
+        Case("RAGGED: two heads of three queries and four keys, blocks of two: program 2 is head 1",
+             call(2, 2, 3, 4, 2)),
+        Case("RAGGED: two heads of four queries and three keys, blocks of two: program 1 is head 0",
+             call(1, 2, 4, 3, 2)),
+        Case("three heads, 10 queries, 7 keys, blocks of four: program 5", call(5, 3, 10, 7, 4)),
+    ]
+
+
+NUMBER = "divmod(pid, -(-n // block))", "divmod(pid, max(n // block, 1))"
+STRIDE = "theirs, there = head * m", "theirs, there = head * n"
+VOTES = "np.where(there.T, q_i @ memory.load(k + theirs, there).T, -np.inf)", "q_i @ memory.load(k + theirs, there).T"
+
+EXERCISE = Exercise(
+    lesson="12", stars=2, reference=grid_program, cases=cases,
+    hints=(
+        "Launch the whole grid of `broken` on a Memory of section 1 and compare with attnlab.safe_attention. N = M = "
+        "32 in blocks of 16 is right. Change one length at a time.",
+        "Three settings show the three faults: keys that do not fill the last block; two heads with N ≠ M; queries "
+        "that do not fill the last block, with two heads.",
+        "The three lines: pid is taken apart by ⌈N / block⌉, eq. 12.1; heads of keys lie M rows apart, eq. 12.2; a key "
+        "that does not exist is loaded as 0, and its score must be −∞.",
+    ),
+    mistakes=(
+        Mistake("Nothing is mended yet. Try two heads with N ≠ M, keys that do not fill the last block, and queries "
+                "that do not: eqs. 12.1 and 12.2.",
+                but(*NUMBER, *STRIDE, *VOTES)),
+        Mistake("One fault of the three is mended, two are not. Try two heads with N ≠ M, keys that do not fill the "
+                "last block, and queries that do not: eqs. 12.1 and 12.2.",
+                but(*NUMBER, *STRIDE), but(*NUMBER, *VOTES), but(*STRIDE, *VOTES)),
+        Mistake("You round N / block down when you take pid apart. A short last block of queries has a program of its "
+                "own, so every head has ⌈N / block⌉ of them: eq. 12.1.",
+                but(*NUMBER)),
+        Mistake("The heads of keys and values lie N rows apart in your offsets. They have M rows: eq. 12.2. With N = M "
+                "nobody notices.",
+                but(*STRIDE)),
+        Mistake("Keys beyond M are loaded as 0, and then they vote, because a score of 0 weighs e⁰. Their scores must "
+                "be −∞ (section 1).",
+                but(*VOTES)),
+        Mistake("The mask of the rows is gone: the last block loads and stores rows of the next head, or of nobody. "
+                "Another program writes there (section 2).",
+                but(", inside)", ")")),
+        Mistake("The output is not divided by l: eq. 12.4.", but(" / l[:, None]", "")),
+    ),
+)
