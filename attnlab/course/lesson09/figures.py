@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
+from attnlab.measure import binary
 from attnlab.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 TILED, NAIVE, CHUNKED = COLORS["tiled"], COLORS["naive"], COLORS["chunked"]
 
@@ -27,6 +29,28 @@ def passes(walks: Mapping[str, Sequence[tuple[int, int, int]]], n: int, pass_siz
             axes.annotate(f"pass {number + 1}", (moved + 0.5 * pass_size, -0.02 * n), ha="center", va="bottom",
                           fontsize=9, color=darker(TILED), annotation_clip=False)
     panels[0][0].set(ylabel="rows of Q loaded")
+    return figure
+
+
+def levels(once: int, asked: int, hbm: int, l2: int, count: int) -> Figure:
+    """HBM, L2 and the multiprocessors; between them the bytes of K and V that cross, as multiples of ``once``."""
+    figure, axes = canvas(9.0, 3.6)
+    axes.set(xlim=(0, 11.7), ylim=(0.2, 4.8))
+    axes.axis("off")
+    boxes = [((0.1, 1.6), (1.7, 2.6), "HBM\nK, V\nof all heads"), ((4.2, 1.6), (1.7, 2.6), f"L2\n{l2 / 1e6:.0f} MB")]
+    for (left, low), (width, height), words in boxes:
+        axes.add_patch(Rectangle((left, low), width, height, facecolor=PALE, edgecolor=INK))
+        axes.text(left + width / 2, low + height / 2, words, ha="center", va="center")
+    for row, words in enumerate(("$Q_1$, its o, m, l", "$Q_2$, its o, m, l", "…", f"{count} multiprocessors")):
+        middle = 4.3 - 1.15 * row
+        if row < 3:
+            axes.annotate("", (8.4, middle), (5.95, 2.9), arrowprops={"arrowstyle": "->", "color": TILED, "lw": 2})
+            axes.add_patch(Rectangle((8.4, middle - 0.4), 3.2, 0.8, facecolor="white", edgecolor=TILED))
+        axes.text(10.0, middle, words, ha="center", va="center", color=INK if row < 3 else GRAY)
+    axes.annotate("", (4.15, 2.9), (1.85, 2.9), arrowprops={"arrowstyle": "->", "color": TILED, "lw": 2})
+    for x, size in ((3.0, hbm), (7.0, asked)):
+        times = "once" if size == once else f"{size // once} times"
+        axes.text(x, 0.95, f"{times}\n{binary(size)}", ha="center", va="top", color=darker(TILED), weight="bold")
     return figure
 
 

@@ -13,7 +13,7 @@ def tiled_backward(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, out: np.ndarray, lse: np.ndarray, dout: np.ndarray,
     dlse: np.ndarray, z: np.ndarray, block: int,
 ) -> Arrays:
-    """(dq, dk, dv) of attention with dropout, tiles of block by block. z (N, M): the factors 0 or 1/(1 − p)."""
+    """(dq, dk, dv) of attention with dropout, tiles of block by block. z (N, M): the factors 0 or 1/(1 − r)."""
     (n, m), tau = z.shape, q.shape[-1] ** -0.5
     row = (out * dout).sum(-1) - dlse  # eq. 10.4
     dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
