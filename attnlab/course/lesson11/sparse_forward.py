@@ -136,7 +136,7 @@ EXERCISE = Exercise(
                 but(*EVERY_TILE, "d**0.5", "d**0.5 * block_mask[i, j]"),
                 but(*EVERY_TILE, "s = q_i @ k_j.T", "s = block_mask[i, j] * np.nan_to_num(q_i @ k_j.T)", *CLEAN)),
         Mistake("Your l (and m) contains the hidden tiles. They leave the denominator, too: the fold of eq. 11.4 runs "
-                "over the visible tiles alone; what you return is too small by 1 − h, eq. 11.8.",
+                "over the visible tiles alone; what you return is too small by 1 − η, eq. 11.8.",
                 but(*EVERY_TILE, "@ v_j", "@ (block_mask[i, j] * np.nan_to_num(v_j))")),
         Mistake("A block of queries that sees nothing keeps what was there before, NaN or another block's result. Its "
                 "O is 0, its l is 0, its m is −∞: fill them at the start, the empty fold of eq. 11.4.",
