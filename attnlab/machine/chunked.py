@@ -10,7 +10,7 @@ T_q = ⌈N / C_q⌉ and T_k = ⌈M / C_k⌉, D = Dv and every chunk visible, it 
 of which the last term is what FlashAttention-2, keeping a single running summary on chip, does without. Notebook 05.
 
 The gradient recomputes each summary when its turn comes, as checkpointing does (their section 4), six products where
-FlashAttention has five; dK and dV travel between HBM and chip at every meeting. Notebooks 06 and 10.
+FlashAttention has five; dK and dV travel between HBM and chip at every visit. Notebooks 06 and 10.
 """
 
 from typing import Any

@@ -4,7 +4,7 @@ With ``block_mask`` algorithm 5, block-sparse FlashAttention, and its backward: 
 They are part of the program, not of HBM, and are not counted.
 
 Keys outside, queries inside: a block of K and V is loaded once and meets every block of Q; O, l and m travel
-between HBM and chip at every meeting. With T_c = ⌈M / B_c⌉ blocks of keys, D = Dv and every tile visible, in elements:
+between HBM and chip at every visit. With T_c = ⌈M / B_c⌉ blocks of keys, D = Dv and every tile visible, in elements:
 
     forward    2MD + T_c (3ND + 4N)      and fills of O, l, m:  ND + 2N
     backward   4MD + T_c (5ND + 2N)      and fills of dQ:       ND

@@ -308,3 +308,20 @@ def test_glossary() -> None:
         assert text.strip().endswith("."), term
     heads = re.findall(r"(?m)^## (\w)$", GLOSSARY)
     assert heads == sorted(heads) == sorted({term[0].upper() for term, *_ in ENTRY.findall(words)})
+
+
+FIRST = """
+    arithmetic intensity, bandwidth, block mask, butterfly, cross-attention, decoding, FlexAttention, FP8, GQA, HBM,
+    latency, L2 cache, Little's law, multi-head attention, multiprocessor, pointer, prefill, projection, race,
+    registers, ridge, shared memory, spill, SRAM, tensor core, thread block, Threefry, warp
+"""
+
+
+@pytest.mark.parametrize("term", [term.strip() for term in FIRST.split(",")])
+def test_a_term_is_first_used_where_the_glossary_says(term: str) -> None:
+    """Words with one meaning only; others, such as block or weight, are words of everyday language as well."""
+    home = {name: number for name, _, number, _ in ENTRY.findall(GLOSSARY)}[term]
+    stem = term if term.isupper() else term.removesuffix("s")
+    says = re.compile(rf"(?<![\w-]){re.escape(stem)}(?:s|es|ed|led)?(?!\w)", 0 if term.isupper() else re.IGNORECASE)
+    prose = {number: re.sub(r"```.*?```", "", text, flags=re.DOTALL) for number, text in sorted(TEXTS.items())}
+    assert next(number for number, text in prose.items() if says.search(text)) == home
