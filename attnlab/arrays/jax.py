@@ -34,14 +34,24 @@ einsum = functools.partial(jnp.einsum, precision="highest")
 """By default a GPU or TPU rounds float32 factors to TF32 or bfloat16."""
 
 
-def matmul(a: Float[Array, "*batch Hk G R X"], b: Float[Array, "*batch Hk C Y"], transposed: bool = False) -> Array:
-    """a @ b, or a @ bᵀ, for every query head: the G heads of a group are rows of one product, so K is never repeated.
+def matmul(a: Float[Array, "*batch Hk G R X"], b: Float[Array, "*batch Hk X Y"]) -> Float[Array, "*batch Hk G R Y"]:
+    """a @ b for every query head: the G heads of a group are rows of one product, so K is never repeated.
 
     Rows on one axis, not two: where one of the two has size 1, as for one query, XLA's program for a CPU takes twice
     as long.
     """
+    return _product("...rc,...cx->...rx", a, b, b.shape[-1])
+
+
+def matmul_transposed(
+    a: Float[Array, "*batch Hk G R X"], b: Float[Array, "*batch Hk Y X"]
+) -> Float[Array, "*batch Hk G R Y"]:
+    """a @ bᵀ likewise: of b.mT XLA would make a copy."""
+    return _product("...rx,...cx->...rc", a, b, b.shape[-2])
+
+
+def _product(axes: str, a: Array, b: Array, size: int) -> Array:
     *heads, g, r, x = a.shape
-    axes, size = ("...rx,...cx->...rc", b.shape[-2]) if transposed else ("...rc,...cx->...rx", b.shape[-1])
     return einsum(axes, a.reshape((*heads, g * r, x)), b).reshape((*heads, g, r, size))
 
 

@@ -3,7 +3,7 @@
 import functools
 
 from attnlab.arrays.jax import Bias, Keys, Mask, Rows, Shift, Tile, Values, Visible
-from attnlab.arrays.jax import accumulator, anywhere, matmul
+from attnlab.arrays.jax import accumulator, anywhere, matmul_transposed
 from attnlab.arrays.jax_blocks import Block, at, placed
 from attnlab.call import Inputs, Rules
 from attnlab.geometry import Band
@@ -62,7 +62,7 @@ def only(seen: Bool[Array, "*#batch #Hk #G #R"] | bool, x: Rows) -> Rows:
 
 def scores(q: Rows, k: Keys, bias: Shift, visible: Visible) -> Tile:
     """s = q kᵀ + bias of one tile, −∞ where invisible; q (or k) comes already scaled, the bias already cut."""
-    s = matmul(only(sees(visible), q), k, transposed=True)
+    s = matmul_transposed(only(sees(visible), q), k)
     s = s if bias is None else s + bias
     return s if visible is None else jnp.where(visible, s, -jnp.inf)
 
