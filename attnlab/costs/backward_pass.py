@@ -49,7 +49,7 @@ def _standard(t: Tiling, d: int, dv: int) -> tuple:
 
 
 def _flash(t: Tiling, d: int, dv: int) -> tuple:
-    """Five products. K, V, dK, dV once; Q, O, dO, l, m, dQ at every meeting of two blocks, dQ both ways."""
+    """Five products. K, V, dK, dV once; Q, O, dO, l, m, dQ at every visit, dQ both ways."""
     rest = 6 * t.area + t.rows * (d + 2 * dv) + t.cols * (d + dv)
     reads = {
         "K": t.keys * d, "V": t.keys * dv, "Q": t.rows * d, "O": t.rows * dv, "dO": t.rows * dv, "dQ": t.rows * d,
@@ -69,7 +69,7 @@ def _flash2(t: Tiling, d: int, dv: int) -> tuple:
 
 
 def _chunked(t: Tiling, d: int, dv: int) -> tuple:
-    """S and o_c again, then four products; queries outside, so dK and dV cross both ways at every meeting."""
+    """S and o_c again, then four products; queries outside, so dK and dV cross both ways at every visit."""
     rest = 7 * t.area + t.rows * (2 + d + dv) + t.cols * (d + dv) + 2 * t.n * dv
     keys = {"dK": t.cols * d, "dV": t.cols * dv}
     reads = {"Q": t.n * d, "dO": t.n * dv, "O": t.n * dv, "lse": t.n, "K": t.cols * d, "V": t.cols * dv} | keys
@@ -78,7 +78,7 @@ def _chunked(t: Tiling, d: int, dv: int) -> tuple:
 
 
 def _gradients(t: Tiling, d: int, dv: int) -> dict[str, int]:
-    """dK and dV are written once, dQ at every meeting."""
+    """dK and dV are written once, dQ at every visit."""
     return {"dK": t.m * d, "dV": t.m * dv, "dQ": t.rows * d}
 
 

@@ -74,7 +74,7 @@ def _naive(t: Tiling, d: int, dv: int) -> tuple:
 
 
 def _flash(t: Tiling, d: int, dv: int) -> tuple:
-    """K and V once; Q, O, l, m at every meeting of a block of queries with a block of keys."""
+    """K and V once; Q, O, l, m at every visit of a block of queries to a block of keys."""
     rest = 5 * t.area + t.rows * (7 + 3 * dv)
     reads = {"Q": t.rows * d, "O": t.rows * dv, "l": t.rows, "m": t.rows, "K": t.keys * d, "V": t.keys * dv}
     writes = {"O": t.rows * dv, "l": t.rows, "m": t.rows}
@@ -83,7 +83,7 @@ def _flash(t: Tiling, d: int, dv: int) -> tuple:
 
 
 def _flash2(t: Tiling, d: int, dv: int) -> tuple:
-    """Q once, K and V at every meeting; O and lse are written once."""
+    """Q once, K and V at every visit; O and lse are written once."""
     rest = 4 * t.area + t.rows * (4 + 2 * dv) + t.n * (dv + 1)
     return 2 * t.area * (d + dv), t.area + t.rows + t.n, rest, *_one_pass(t, d, dv)
 
