@@ -98,7 +98,7 @@ EXERCISE = Exercise(
     hints=(
         "Write down what is alive after 1, 2, 3, 4 … chunks if two summaries of the same number of chunks are combined "
         "at once: 1; 2; 2 1; 4; 4 1; 4 2; 4 2 1; 8. These are the ones of a binary counter.",
-        "Keep a list `live` of pairs (number of chunks, summary). A new chunk has number 1.",
+        "Keep a list `live` of pairs (number of chunks, summary). A new chunk counts as 1.",
         "while live and live[-1][0] == size: take the last one off, combine, double the size. Then append.",
         "At the end combine what is left in `live`, from the smallest to the largest, and divide once.",
     ),
