@@ -93,7 +93,8 @@ class Multiprocessors:
 
     count: how many there are. registers, shared: bytes in each, and of the latter what one program may have. vector:
     float32 FLOP/s outside of matrix products, all units together. special: exponentials in each, per cycle. clock: Hz.
-    l2: bytes of the L2 cache, between them and the memory. l2_cycle: bytes that it delivers per cycle to all units.
+    l2: bytes of the L2 cache, between them and the memory. l2_cycle: bytes that it delivers per cycle to all units,
+    at its peak.
     """
 
     count: int
@@ -108,7 +109,7 @@ class Multiprocessors:
 
     @property
     def l2_bandwidth(self) -> float:
-        """Bytes per second from the L2 cache, all units together."""
+        """Peak of bytes per second from the L2 cache, all units together."""
         return self.l2_cycle * self.clock
 
     @property
@@ -117,13 +118,15 @@ class Multiprocessors:
         return self.count * self.special * self.clock
 
 
+# H100: NVIDIA gives no rate of its L2; assumed is the A100's, in bytes per clock. Its tensor rate is that of 1.83 GHz,
+# which is ``clock``, its vector rate that of 1.98.
 MULTIPROCESSORS = {
     "A100": Multiprocessors(108, 256 * KIB, 163 * KIB, 19.5e12, 16, 1.41e9, 40 * 2**20, 5120,
                             "NVIDIA A100 datasheet; CUDA programming guide, compute capability 8.0; Ampere white "
                             "paper: 40 MB of L2, 5120 bytes per clock"),
     "H100": Multiprocessors(132, 256 * KIB, 227 * KIB, 67e12, 16, 1.83e9, 50 * 2**20, 5120,
                             "NVIDIA H100 datasheet, SXM; CUDA programming guide, compute capability 9.0; Hopper white "
-                            "paper: 50 MB of L2; its rate: Ultrasonics Sonochemistry 99 (2023) 106546, Table 3"),
+                            "paper: 50 MB of L2; its rate: assumed, bytes per clock as the A100"),
 }
 """Inside of two of them, by the name of the chip."""
 

@@ -179,8 +179,13 @@ def rho() -> str:
 
 
 def parts() -> str:
-    """Lesson 15: the best number of parts for 8 key heads on 132 multiprocessors, by (15.9), ε = 64."""
-    time = {n: -(-8 * n // 132) * (-(-32_768 // n) + 64) for n in (1, 16, 17, 132)}
+    """Lesson 15: the best number of parts for 8 key heads on 132 multiprocessors, by (15.9)."""
+    memory, rate, time = hardware.ACCELERATORS["H100"].bandwidth, 32 * 1024 / 0.5e-6, {}
+    assert math.ceil(memory / rate) == 52
+    for n in (1, 16, 17, 132):
+        full, rest = divmod(8 * n, 132)
+        part = 512 * math.ceil(32_768 / n)
+        time[n] = sum(0.5e-6 + part * max(1 / rate, wave / memory) for wave in full * [132] + [rest] * (rest > 0))
     return f"{min(time, key=time.get)}"
 
 

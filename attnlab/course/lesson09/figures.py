@@ -37,7 +37,7 @@ def levels(once: int, asked: int, hbm: int, l2: int, count: int) -> Figure:
     figure, axes = canvas(9.0, 3.6)
     axes.set(xlim=(0, 11.7), ylim=(0.2, 4.8))
     axes.axis("off")
-    boxes = [((0.1, 1.6), (1.7, 2.6), "HBM\nK, V\nof all heads"), ((4.2, 1.6), (1.7, 2.6), f"L2\n{l2 / 1e6:.0f} MB")]
+    boxes = [((0.1, 1.6), (1.7, 2.6), "HBM\nK, V\nof all heads"), ((4.2, 1.6), (1.7, 2.6), f"L2\n{binary(l2)}")]
     for (left, low), (width, height), words in boxes:
         axes.add_patch(Rectangle((left, low), width, height, facecolor=PALE, edgecolor=INK))
         axes.text(left + width / 2, low + height / 2, words, ha="center", va="center")

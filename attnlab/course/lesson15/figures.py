@@ -107,8 +107,8 @@ def pooled(base: float, cache: Mapping[int, int], before: Mapping[str, Mapping[i
     return figure
 
 
-def parts(splits: Sequence[int], busy: Sequence[float], time: Sequence[float], best: int) -> Figure:
-    """Left: busy share of the multiprocessors against the number of parts. Right: time over that of one part."""
+def parts(splits: Sequence[int], busy: Sequence[float], time: Sequence[float], floor: float) -> Figure:
+    """Left: busy share of the multiprocessors against the number of parts. Right: µs, and those of memory alone."""
     figure, (left, right) = canvas(10.4, 3.7, ncols=2)
     color = COLORS["chunked"]
     left.bar(splits, [100 * x for x in busy], color=color, width=0.7)
@@ -116,11 +116,11 @@ def parts(splits: Sequence[int], busy: Sequence[float], time: Sequence[float], b
     left.set(xlabel="parts of the keys", ylabel="busy multiprocessors (%)", ylim=(0, 109))
     left.set_title("how full the waves are", loc="left")
     right.plot(splits, time, "o-", color=color, markersize=4)
-    right.plot([best], [time[list(splits).index(best)]], "o", color=INK, markersize=8, fillstyle="none")
-    right.annotate(f"{best} parts", (best, time[list(splits).index(best)]), (0, -16), textcoords="offset points",
-                   fontsize=9, ha="center", color=INK)
-    right.set(xlabel="parts of the keys", ylabel="time ÷ time of one part", ylim=(0, 1.08))
-    right.set_title("waves, and the second kernel", loc="left")
+    right.axhline(floor, color=INK, linewidth=1, linestyle="--")
+    right.annotate("all bytes at HBM's full rate", (max(splits), floor), (0, -14), textcoords="offset points",
+                   fontsize=9, ha="right", color=INK)
+    right.set(xlabel="parts of the keys", ylabel="time (µs)", ylim=(0, 1.08 * max(time)))
+    right.set_title("the time of a step's reading", loc="left")
     for axes in (left, right):
         axes.set_xticks([1, *range(4, max(splits) + 1, 4)])
     return figure
