@@ -127,7 +127,7 @@ def test_long_spelling_and_errors(capsys):
     assert capsys.readouterr().out == "attention_row: not attempted yet.\n"
     with pytest.raises(ValueError, match="belongs to lesson 01"):
         check.lesson("00").exercise("attention_row")
-    with pytest.raises(ValueError, match="there are average, attention_row"):
+    with pytest.raises(ValueError, match="there are average, attention_layer, attention_row"):
         check.answer(lambda: 0, "no_such_exercise")
 
 
