@@ -32,27 +32,11 @@ def lean_forward(machine: Machine, q: Ref, k: Ref, v: Ref, block_q: int, block_k
     return machine.fetch(o)
 
 
-def in_the_end(machine: Machine, q: Ref, k: Ref, v: Ref, block_q: int, block_k: int) -> Array:
-    """O is divided in a sweep of its own after the last block of keys."""
-    (n, d), dv = q.shape, v.shape[1]
-    o, l = machine.full("O", (n, dv), 0.0, q.dtype), machine.full("l", (n,), 0.0, q.dtype)
-    m = machine.full("m", (n,), -np.inf, q.dtype)
-    for cols in blocks(k.shape[0], block_k):
-        with machine.scope():
-            k_j, v_j = machine.load(k, cols), machine.load(v, cols)
-            for rows in blocks(n, block_q):
-                with machine.scope():
-                    q_i, o_i, l_i, m_i = (machine.load(x, rows) for x in (q, o, l, m))
-                    s = q_i @ k_j.T / d**0.5
-                    m_new = np.maximum(m_i, s.max(1))
-                    a, p = np.exp(m_i - m_new), np.exp(s - m_new[:, None])
-                    l_new, o_new = a * l_i + p.sum(1), a[:, None] * o_i + p @ v_j
-                    for ref, x in ((o, o_new), (l, l_new), (m, m_new)):
-                        machine.store(ref, rows, machine.keep(ref.name, x))
-    for rows in blocks(n, block_q):
+def sweep(machine: Machine, o: Ref, l: Ref, block_q: int) -> None:
+    """Divide O by l, after the last block of keys."""
+    for rows in blocks(o.shape[0], block_q):
         with machine.scope():
             machine.store(o, rows, machine.keep("O", machine.load(o, rows) / machine.load(l, rows)[:, None]))
-    return machine.fetch(o)
 
 
 def call(n: int, m: int, d: int, dv: int, block_q: int, block_k: int) -> tuple:
@@ -87,6 +71,10 @@ def missing(answer: Function, library: str) -> float:
 
 LOADS = "k_j, v_j = machine.load(k, cols), machine.load(v, cols)"
 SLIPPED = LOADS, "pass", "s = q_i", f"{LOADS}; s = q_i"
+LATE = (
+    "((a * l_i)[:, None] * o_i + p @ v_j) / l_new[:, None]", "a[:, None] * o_i + p @ v_j",
+    "return machine", "sweep(machine, o, l, block_q); return machine",
+)  # fmt: skip
 
 EXERCISE = Exercise(
     lesson="09", stars=2, reference=lean_forward, cases=cases,
@@ -101,13 +89,13 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake("Nothing is mended yet: K and V are loaded at every visit, and O is swept once more at the end. Eq. "
                 "9.4.",
-                but(*SLIPPED, of=in_the_end)),
+                but(*SLIPPED, *LATE)),
         Mistake("The sweep is gone. K and V are still loaded at every visit: their load belongs into the outer loop, "
                 "once for each block of keys. Eq. 9.4.",
                 but(*SLIPPED)),
         Mistake("K and V cross once. O and l are still loaded once more at the end, and O is stored once more: divide "
                 "at every visit, eq. 8.4.",
-                in_the_end),
+                but(*LATE)),
         Mistake("The sweep is gone, and with it the division. O comes in divided by the old l, so multiply it by that "
                 "l, and divide by the new one: eq. 8.4.",
                 but("(a * l_i)[:, None]", "a[:, None]", " / l_new[:, None]", "")),
