@@ -8,7 +8,7 @@ Array = np.ndarray
 
 
 def summarize(q: Array, k: Array, v: Array) -> tuple[Array, Array, Array]:
-    """Summary (m, l, o) of keys k (C, D) and values v (C, Dv) for queries q (n, D); shapes (n,), (n,), (n, Dv)."""
+    """Summary (m, l, o) of keys k (Ck, D) and values v (Ck, Dv) for queries q (n, D); shapes (n,), (n,), (n, Dv)."""
     s = q @ k.T / np.sqrt(q.shape[1])
     m = s.max(1, initial=-np.inf)
     p = np.exp(s - m[:, None])
