@@ -1,4 +1,4 @@
-"""Memory of linear attention, measured against the promise: constant in length forward, states and copies backward."""
+"""Memory of linear attention, measured against its closed forms: constant in length forward, states backward."""
 
 import functools
 
@@ -7,17 +7,19 @@ import numpy as np
 import pytest
 import torch
 
-from attnlab.linear import feature_count, linear_attention
+from attnlab import costs
+from attnlab.linear import linear_attention
 from attnlab.measure import extra_bytes, in_fresh_process, jax_bytes
 from tests.support.libraries import LIBRARIES
 
-D, C = 32, 128
+D = 32
 CASES = [("elu", True), ("elu", False), ("taylor", True)]
+LENGTHS, SHORT = (1024, 2048), 160
 
 
-def peak(library, n, features, causal, gradient):
+def peak(library, n, form, features, causal, gradient):
     """Bytes of one call for one head, with float32 inputs of n tokens."""
-    attend = functools.partial(linear_attention, features=features, causal=causal)
+    attend = functools.partial(linear_attention, form=form, features=features, causal=causal)
     if library == "jax":
         gradients = jax.grad(lambda *arrays: attend(*arrays).sum(), argnums=(0, 1, 2))
         return jax_bytes(gradients if gradient else attend, *[jax.ShapeDtypeStruct((1, n, D), "float32")] * 3)
@@ -36,27 +38,40 @@ def peak(library, n, features, causal, gradient):
 
 @functools.cache
 def measured(library):
-    """All measurements of a library, in one process."""
-    tasks = [dict(library=library, n=n, features=features, causal=causal, gradient=gradient)
-             for features, causal in CASES for gradient in ((False,) if library == "numpy" else (False, True))
-             for n in (1024, 2048)]  # fmt: skip
+    """All measurements of a library, in one process; those of the other forms short, as single tokens take long."""
+    cases = [("chunked", *case, n) for case in CASES for n in LENGTHS]
+    cases += [(form, "elu", True, SHORT) for form in ("recurrent", "quadratic")]
+    passes = (False,) if library == "numpy" else (False, True)
+    tasks = [dict(library=library, form=form, features=features, causal=causal, gradient=gradient, n=n)
+             for form, features, causal, n in cases for gradient in passes]  # fmt: skip
     found = in_fresh_process("tests.linear.test_linear_memory:peak", tasks)
-    return {(t["features"], t["causal"], t["gradient"], t["n"]): size for t, size in zip(tasks, found)}
+    return {tuple(task.values())[1:]: size for task, size in zip(tasks, found)}
+
+
+def promised(form, features, n, gradient):
+    """The closed form, in bytes."""
+    return 4 * costs.linear_extra_elements(form, n, n, D, D, features=features, gradient=gradient)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize(("features", "causal"), CASES)
 def test_forward_is_constant_in_length(library, features, causal):
-    one, two = (measured(library)[features, causal, False, n] for n in (1024, 2048))
-    f = feature_count(features, D)
+    one, two = (measured(library)["chunked", features, causal, False, n] for n in LENGTHS)
     assert two <= 1.02 * one
-    assert one <= 2.5 * 4 * (C * C + 2 * C * f + f * (D + 1))
+    assert one <= 2.5 * promised("chunked", features, LENGTHS[0], False)
 
 
 @pytest.mark.parametrize("library", ["jax", "torch"])
 @pytest.mark.parametrize(("features", "causal"), CASES)
 def test_gradient_holds_states_and_copies(library, features, causal):
-    f = feature_count(features, D)
-    for n in (1024, 2048):
-        promised = n // C * f * (D + 1) + 3 * n * D + 3 * (C * C + 2 * C * f)
-        assert measured(library)[features, causal, True, n] <= 1.5 * 4 * promised
+    for n in LENGTHS:
+        assert measured(library)["chunked", features, causal, True, n] <= 1.5 * promised("chunked", features, n, True)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_other_forms(library):
+    """Weights and their lower triangle; the state of a token before, what it adds, and after."""
+    for form, limit in {"quadratic": 2.5, "recurrent": 4}.items():
+        assert measured(library)[form, "elu", True, False, SHORT] <= limit * promised(form, "elu", SHORT, False)
+        if library != "numpy":
+            assert measured(library)[form, "elu", True, True, SHORT] <= 1.6 * promised(form, "elu", SHORT, True)
