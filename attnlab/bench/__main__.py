@@ -36,6 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from attnlab.bench import decode
 
         decode.print_steps(options.m and [options.m], options.rounds, options.seconds)
+    elif options.linear:
+        from attnlab.bench import linear
+
+        linear.print_tables(options.n, options.rounds, options.seconds)
     elif options.targets:
         from attnlab.bench import targets
 
@@ -83,6 +87,8 @@ def parser() -> argparse.ArgumentParser:
         help="a decoding step through pages beside keys in a row; heeds --rounds, --seconds and --threads only")
     add("--decode", action="store_true",
         help="a decoding step with a cache of 16 to 65,536 keys; heeds --m, --rounds, --seconds and --threads only")
+    add("--linear", action="store_true",
+        help="linear attention beside softmax from N = 256 on; heeds --n, --rounds, --seconds and --threads only")
     return p
 
 
