@@ -1,0 +1,115 @@
+"""Ring, striped and tree attention: one sequence on many devices, each with a shard of its queries, keys and values.
+
+    ring    keys and values travel from rank to rank; out, lse ← (out, lse) ⊕ attention to the block that is here
+    tree    the query is everywhere, keys stay; ⊕ over the ranks: m = max lse, out = Σ e^{lse − m} out / Σ e^{lse − m}
+
+No rank ever holds more than two blocks of keys, so memory per rank falls as 1 / P. Which positions a rank holds is a
+layout; what it sees of a block is a band, an attention with an offset.
+
+    Cluster             ranks as generators in one process: counts bytes and work, keeps a model clock (NumPy)
+    positions           who holds which token, in integers; shard, unshard, stripe and unstripe move arrays accordingly
+    ring_attention      exact attention over the sharded sequence
+    tree_attention      the same for queries that every rank has: decoding
+
+NumPy runs on the Cluster, PyTorch on torch.distributed, JAX in shard_map. Derived in notebooks 21 and 22.
+Sources: Liu et al. 2023, "Ring Attention with Blockwise Transformers"; Brandon et al. 2023, "Striped Attention";
+Shyam et al. 2024, "Tree Attention".
+"""
+
+from typing import Any
+
+from attnlab.arguments import boolean, check_static
+from attnlab.call import Window, backend, library_of
+from attnlab.call import prepare as prepare_call
+from attnlab.ring.call import check_form, check_place, prepare
+from attnlab.ring.cluster import Cluster
+from attnlab.ring.layouts import positions, shard, stripe, unshard, unstripe
+from attnlab.ring.schedule import Schedule
+from attnlab.ring.turns import Deadlock
+
+__all__ = [
+    "Cluster", "Deadlock", "Schedule", "positions", "ring_attention", "shard", "stripe", "tree_attention", "unshard",
+    "unstripe",
+]  # fmt: skip
+
+
+def ring_attention(
+    query: Any, key: Any, value: Any, *, length: int | None = None, causal: bool = False, layout: str = "contiguous",
+    window: Window = None, scale: float | None = None, return_lse: bool = False, group: Any = None,
+    axis_name: Any = None,
+) -> Any:
+    """Attention over a sequence that is sharded over the ranks; each calls it with its shard and gets its shard.
+
+    ``query`` (..., Hq, C, D), ``key`` (..., Hk, C, D), ``value`` (..., Hk, C, Dv), or 2-D for one head: the tokens that
+    ``positions(length, devices, layout)`` names, C = ⌈length / devices⌉ (zigzag 2⌈length / (2 devices)⌉) on every rank.
+    ``length``: tokens in all, devices · C by default; what a shard holds beyond them is padding and may be NaN.
+    ``causal``, ``window``: by position in the sequence. ``scale``: 1 / sqrt(D) by default. ``group``: PyTorch's process
+    group, None the default one; in NumPy the rank of a Cluster. ``axis_name``: in JAX, the axis of the mesh.
+    All options and shapes must be equal on all ranks.
+
+    Returns out (..., Hq, C, Dv) in query's dtype, or (out, lse) with lse in float32 (float64 for float64 input); padding
+    gets 0 and −inf. In NumPy a generator: ``out = yield from ring_attention(..., group=rank)``. Parts are merged in
+    lse's dtype. A block of keys and values travels devices − 1 times, less far where nobody further on sees it; in the
+    gradient (JAX, PyTorch) again, and its dk and dv, in lse's dtype, devices times. Extra memory: two blocks, out in
+    lse's dtype, a few tiles; in the gradient also dq, and two blocks' dk and dv.
+    Raises TypeError or ValueError, naming the argument; where ranks disagree, ValueError on all of them.
+    """
+    kind, module = library_of("query", query), backend("query", query, __name__)
+    place = check_place(kind, group, axis_name)
+    devices = module.devices(place)
+    try:
+        check_static(return_lse=return_lse)
+        return_lse = boolean("return_lse", return_lse)
+        call = prepare(
+            query, key, value, devices=devices, length=length, causal=causal, layout=layout, window=window, scale=scale
+        )
+    except (TypeError, ValueError) as error:
+        module.refused(str(error), place)  # or the other ranks would wait
+        raise
+    return _shaped(kind, module.ring_attention(*call, place), query, return_lse)
+
+
+def tree_attention(
+    query: Any, key: Any, value: Any, *, mask: Any = None, scale: float | None = None, form: str = "allreduce",
+    return_lse: bool = False, group: Any = None, axis_name: Any = None,
+) -> Any:
+    """Attention of queries that every rank has over keys and values that are sharded: for decoding.
+
+    ``query`` (..., Hq, N, D), the same on all ranks; ``key`` (..., Hk, M, D) and ``value`` (..., Hk, M, Dv), those of
+    this rank in any order, as every query sees every key (M may differ in NumPy and PyTorch, and be 0); ``mask``:
+    boolean, True = attend, broadcasting to (..., Hq, N, M), this rank's. ``scale``: 1 / sqrt(D) by default. ``form``:
+    "allreduce" takes one maximum and then all sums over the ranks, "doubling" merges (out, lse) with a partner at
+    distance 1, 2, 4, …. ``group``, ``axis_name``: as for ring_attention.
+
+    Returns out (..., Hq, N, Dv) in query's dtype, or (out, lse), on every rank. In NumPy a generator. No gradient is
+    promised. Over all links and for R = batch · Hq · N rows an all-reduce that is a ring moves 2 (devices − 1) R (Dv + 2)
+    numbers of lse's dtype, whatever M. Extra memory: a few times that of out and lse, and tiles.
+    Raises as ring_attention.
+    """
+    kind, module = library_of("query", query), backend("query", query, __name__)
+    place = check_place(kind, group, axis_name)
+    module.devices(place)
+    try:
+        check_static(return_lse=return_lse, form=form)
+        return_lse, form = boolean("return_lse", return_lse), check_form(form)
+        rules, _, x = prepare_call(
+            kind, query, key, value, causal=False, window=None, offset=None, mask=mask, bias=None, scale=scale,
+            dropout=0.0, seed=None,
+        )  # fmt: skip
+    except (TypeError, ValueError) as error:
+        module.refused(str(error), place)
+        raise
+    return _shaped(kind, module.tree_attention(form, rules, x, place), query, return_lse)
+
+
+def _shaped(kind: str, found: Any, query: Any, return_lse: bool) -> Any:
+    """The results with the heads of the query; on a Cluster they are still to come."""
+    if kind == "numpy":
+        return _later(found, query, return_lse)
+    out, lse = found
+    out, lse = out.reshape((*query.shape[:-1], out.shape[-1])), lse.reshape(query.shape[:-1])
+    return (out, lse) if return_lse else out
+
+
+def _later(found: Any, query: Any, return_lse: bool) -> Any:
+    return _shaped("", (yield from found), query, return_lse)

@@ -1,0 +1,90 @@
+"""One rank of a Cluster: what a program may do. NumPy."""
+
+from typing import TYPE_CHECKING
+
+from attnlab.arrays.numpy import Lse, Out, accumulator
+from attnlab.call import Inputs, Rules, Window, prepare
+from attnlab.geometry import Band
+from attnlab.ring.turns import Agree, Receive
+from attnlab.tiled.numpy import tiled_attention
+from attnlab.tiled.numpy_grad import backward
+
+import numpy as np
+from numpy import ndarray as Array
+
+if TYPE_CHECKING:
+    from attnlab.ring.cluster import Cluster
+
+
+class Rank:
+    """A rank of a Cluster, given to its program: ``index`` of ``size``, its clock ``time`` in seconds.
+
+    ``step`` counts what it has received; a program may set it where its rounds are others. What is sent and computed is
+    noted with it.
+    """
+
+    def __init__(self, cluster: "Cluster", index: int) -> None:
+        self.cluster, self.index, self.size = cluster, index, cluster.devices
+        self.step, self.time = 0, 0.0
+
+    def send(self, *arrays: Array, to: int) -> None:
+        """Copies of the arrays leave for rank ``to``; this rank goes on at once, as its link works beside it."""
+        self._check_other("to", to)
+        for x in arrays:
+            if not isinstance(x, np.ndarray):
+                raise TypeError(f"rank {self.index} sends a {type(x).__name__}; it must be a NumPy array")
+        self.cluster.carry(self, to, tuple(x.copy() for x in arrays))
+
+    def receive(self, source: int) -> Receive:
+        """To be yielded: ``k, v = yield rank.receive(source)`` gives the arrays of one message, always a tuple."""
+        self._check_other("source", source)
+        return Receive(source)
+
+    def agree(self, words: str) -> Agree:
+        """To be yielded before the first exchange: a ValueError on all ranks unless all say the same. Not counted."""
+        return Agree(words)
+
+    def attend(
+        self, query: Array, key: Array, value: Array, *, causal: bool = False, window: Window = None,
+        offset: int | None = None, scale: float | None = None,
+    ) -> tuple[Array, Array]:
+        """tiled_attention on this rank, its work counted: (out, lse), both in the accumulation dtype."""
+        rules, _, x = prepare(
+            "numpy", query, key, value, causal=causal, window=window, offset=offset, mask=None, bias=None, scale=scale,
+            dropout=0.0, seed=None,
+        )  # fmt: skip
+        out, lse = self.forward(rules, x)
+        return out.reshape((*query.shape[:-1], value.shape[-1])), lse.reshape(query.shape[:-1])
+
+    def forward(self, rules: Rules, x: Inputs) -> tuple[Out, Lse]:
+        """The tiled core, its work counted. A wide query makes out wide: parts are not rounded before they merge."""
+        self._work(rules, x, x.query.shape[-1] + x.value.shape[-1])
+        wide = x.query.astype(accumulator(x.query), copy=False)
+        return tiled_attention.core(rules, (None, None), x._replace(query=wide))
+
+    def backward(self, rules: Rules, x: Inputs, *results: Array) -> tuple[Array, Array, Array]:
+        """The tiled gradient, its work counted: dq, dk, dv in the accumulation dtype of (out, lse, dout, dlse)."""
+        self._work(rules, x, 3 * x.query.shape[-1] + 2 * x.value.shape[-1])
+        wide = Inputs(*(y.astype(accumulator(y), copy=False) for y in x[:3]))
+        return backward(rules, (None, None), wide, *results)
+
+    def compute(self, flops: float) -> None:
+        """Other work: the clock moves on by flops / rate."""
+        self.cluster.compute(self, 0, flops)
+
+    def _work(self, rules: Rules, x: Inputs, sizes: int) -> None:
+        """Two operations for every visible pair, head and number of a product."""
+        pairs = visible_pairs(rules.band)
+        self.cluster.compute(self, pairs, 2 * pairs * sizes * int(np.prod(x.query.shape[:-2])))
+
+    def _check_other(self, name: str, rank: int) -> None:
+        if rank == self.index or rank not in range(self.size):
+            raise ValueError(f"{name} is {rank}; rank {self.index} of {self.size} exchanges with the other ranks")
+
+
+def visible_pairs(band: Band) -> int:
+    """How many (query, key) pairs a band shows."""
+    i = np.arange(band.n)
+    first = 0 if band.low is None else np.clip(i + band.low, 0, band.m)
+    last = band.m if band.high is None else np.clip(i + band.high + 1, 0, band.m)
+    return int(np.sum(np.broadcast_to(np.maximum(last - first, 0), band.n)))
