@@ -47,11 +47,12 @@ def ring_attention(
     group, None the default one; in NumPy the rank of a Cluster. ``axis_name``: in JAX, the axis of the mesh.
     All options and shapes must be equal on all ranks.
 
-    Returns out (..., Hq, C, Dv) in query's dtype, or (out, lse) with lse in float32 (float64 for float64 input); padding
-    gets 0 and −inf. In NumPy a generator: ``out = yield from ring_attention(..., group=rank)``. Parts are merged in
-    lse's dtype. A block of keys and values travels devices − 1 times, less far where nobody further on sees it; in the
-    gradient (JAX, PyTorch) again, and its dk and dv, in lse's dtype, devices times. Extra memory: two blocks, out in
-    lse's dtype, a few tiles; in the gradient also dq, and two blocks' dk and dv.
+    Returns out (..., Hq, C, Dv) in query's dtype, or (out, lse) with lse in float32 (float64 for float64 input);
+    padding gets 0 and −inf. In NumPy a generator: ``out = yield from ring_attention(..., group=rank)``; its gradient is
+    attnlab.ring.numpy.ring_attention_backward. Parts are merged in lse's dtype. A block of keys and values travels
+    devices − 1 times, in NumPy and PyTorch less far where nobody further on sees it; in the gradient again, and its dk
+    and dv, in lse's dtype, devices times. Extra memory: two blocks, out in lse's dtype, a few tiles; in the gradient
+    also dq, and dk and dv of two blocks, in that dtype.
     Raises TypeError or ValueError, naming the argument; where ranks disagree, ValueError on all of them.
     """
     kind, module = library_of("query", query), backend("query", query, __name__)
@@ -82,7 +83,7 @@ def tree_attention(
     distance 1, 2, 4, …. ``group``, ``axis_name``: as for ring_attention.
 
     Returns out (..., Hq, N, Dv) in query's dtype, or (out, lse), on every rank. In NumPy a generator. No gradient is
-    promised. Over all links and for R = batch · Hq · N rows an all-reduce that is a ring moves 2 (devices − 1) R (Dv + 2)
+    promised. Over all links, for R = batch · Hq · N rows, all-reduces that are rings move 2 (devices − 1) R (Dv + 2)
     numbers of lse's dtype, whatever M. Extra memory: a few times that of out and lse, and tiles.
     Raises as ring_attention.
     """

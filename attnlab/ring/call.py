@@ -5,7 +5,7 @@ from typing import Any
 
 from attnlab.arguments import boolean, check_static, dtype_name, integer, number, window_sides
 from attnlab.call import Inputs, Rules, group
-from attnlab.ring.schedule import LAYOUTS, Schedule
+from attnlab.ring.schedule import LAYOUTS, Part, Schedule
 
 FORMS = ("allreduce", "doubling")
 
@@ -52,6 +52,12 @@ def check_place(kind: str, group: Any, axis_name: Any) -> Any:
         right = "JAX arrays need axis_name, an axis of the mesh" if kind == "jax" else "axis_name is JAX's; pass group"
         raise TypeError(f"{name} is {other!r}; {right}")
     return given
+
+
+def cut(part: Part, scale: float, x: Inputs) -> tuple[Rules, Inputs]:
+    """What a part of a step asks for, and its queries, keys and values: views, but in JAX."""
+    x = Inputs(x.query[..., part.rows, :], x.key[..., part.cols, :], x.value[..., part.cols, :])
+    return Rules(scale, part.band, 0.0, tuple(x.query.shape[:-2])), x
 
 
 def terms(ring: Schedule, scale: float, x: Inputs) -> str:

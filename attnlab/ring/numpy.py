@@ -2,16 +2,19 @@
 
 from typing import Any
 
-from attnlab.arrays.numpy import Lse, Out, accumulator
+from attnlab.arrays.numpy import Lse, Out, accumulator, quiet
 from attnlab.call import Inputs, Rules
-from attnlab.ring.call import terms, tree_terms
+from attnlab.ring.call import cut, terms, tree_terms
+from attnlab.ring.numpy_grad import ring_attention_backward
 from attnlab.ring.programs import Steps, all_reduce, doubling
 from attnlab.ring.rank import Rank
-from attnlab.ring.schedule import Part, Schedule
+from attnlab.ring.schedule import Schedule
 from attnlab.softmax.numpy import merge, one_if_empty, zero_if_empty
 
 import numpy as np
 from numpy import ndarray as Array
+
+__all__ = ["devices", "join", "refused", "ring_attention", "ring_attention_backward", "take", "tree_attention"]
 
 
 def devices(rank: Any) -> int:
@@ -31,20 +34,15 @@ def ring_attention(ring: Schedule, scale: float, x: Inputs, rank: Rank) -> Steps
     out = np.zeros((*x.query.shape[:-1], x.value.shape[-1]), accumulator(x.query))
     lse = np.full(x.query.shape[:-1], -np.inf, out.dtype)
     block = x.key, x.value
-    for rank.step in range(ring.devices):
-        if ring.sends(rank.index, rank.step):
+    for step in range(ring.devices):
+        rank.step = step
+        if ring.sends(rank.index, step):
             rank.send(*block, to=(rank.index + 1) % ring.devices)  # travels while we compute
-        for part in ring.parts(rank.index, ring.holder(rank.index, rank.step)):
+        for part in ring.parts(rank.index, ring.holder(rank.index, step)):
             add(out, lse, part.rows, rank.forward(*cut(part, scale, Inputs(x.query, *block))))
-        if ring.receives(rank.index, rank.step):
+        if ring.receives(rank.index, step):
             block = yield rank.receive((rank.index - 1) % ring.devices)
     return out.astype(x.query.dtype), lse
-
-
-def cut(part: Part, scale: float, x: Inputs) -> tuple[Rules, Inputs]:
-    """What a part of a step asks for, and its queries, keys and values: views."""
-    x = Inputs(x.query[..., part.rows, :], x.key[..., part.cols, :], x.value[..., part.cols, :])
-    return Rules(scale, part.band, 0.0, x.query.shape[:-2]), x
 
 
 def add(out: Out, lse: Lse, rows: slice, part: tuple[Array, Array]) -> None:
@@ -65,10 +63,16 @@ def tree_attention(form: str, rules: Rules, x: Inputs, rank: Rank) -> Steps:
 def one_maximum_and_sums(rank: Rank, out: Out, lse: Lse) -> Steps:
     """⊕ over the ranks by two all-reduces: m = max lse, then Σ e^{lse − m} and Σ e^{lse − m} out in one."""
     m = yield from all_reduce(rank, lse, np.maximum)
-    weight = np.exp(lse - zero_if_empty(m))[..., None]
-    sums = yield from all_reduce(rank, np.concatenate([weight * out, weight], -1), np.add)
+    sums = yield from all_reduce(rank, weighted(out, lse, m), np.add)
     l = one_if_empty(sums[..., -1])
     return sums[..., :-1] / l[..., None], m + np.log(l)
+
+
+@quiet
+def weighted(out: Out, lse: Lse, m: Lse) -> Array:
+    """e^{lse − m} out, and e^{lse − m} beside it on the last axis."""
+    weight = np.exp(lse - zero_if_empty(m))[..., None]
+    return np.concatenate([weight * out, weight], -1)
 
 
 def take(x: Array, index: list[int], axis: int) -> Array:

@@ -83,7 +83,8 @@ def move_keys(rank: Rank, query: Array, key: Array, value: Array, *, scale: floa
     """Decoding as a ring: the query is on every rank, and keys and values go round.
 
     ``query`` (..., Hq, N, D), the same on all ranks; ``key`` and ``value`` of this rank, of any length. Every query
-    sees every key. Returns (out, lse) on every rank, in an order of its own: they agree to rounding. For ``Cluster.run``.
+    sees every key. Returns (out, lse) on every rank, in an order of its own: they agree to rounding. A program
+    for ``Cluster.run``.
     """
     out, lse = rank.attend(query, key, value, scale=scale)
     for _ in range(rank.size - 1):

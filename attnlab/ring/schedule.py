@@ -95,15 +95,16 @@ class Schedule:
         return self.sends((rank - 1) % self.devices, step)
 
     def blocks_sent(self, rank: int) -> int:
-        """Blocks of keys and values that ``rank`` sends in one turn: P − 1; causal and contiguous r + 1, the last 0."""
+        """Blocks of keys and values that ``rank`` sends in a turn: P − 1; contiguous, causal: r + 1, the last none."""
         return sum(self.sends(rank, step) for step in range(self.devices - 1))
 
 
 def band(rows: Run, cols: Run, left: int | None, right: int | None) -> Band | None:
     """What a run of queries sees of a run of keys of the same stride; None if nothing is visible.
 
-    Query i stands at a + d·i, key j at b + d·j, so i sees j iff i − ⌊(left − a + b) / d⌋ ≤ j ≤ i + ⌊(right + a − b) / d⌋:
-    a band with offset ⌊(a − b) / d⌋, whose left side may be negative, as a window may end before the offset's diagonal.
+    Query i stands at a + d·i, key j at b + d·j, so i sees j iff
+    i − ⌊(left − (a − b)) / d⌋ ≤ j ≤ i + ⌊(right + a − b) / d⌋: a band with offset ⌊(a − b) / d⌋, whose left side may be
+    negative, as a window may end short of the diagonal at the offset.
     """
     d, apart, n, m = rows.stride, rows.start - cols.start, rows.count, cols.count
     low = 1 - n if left is None else max(-((left - apart) // d), 1 - n)

@@ -1,0 +1,81 @@
+"""The gradient of ring attention in NumPy, on the ranks of a Cluster: a second turn.
+
+Keys and values go round once more, and with each block its dk and dv, to which every rank adds what its queries give;
+their P-th step brings them home. The tile gradient takes the *global* out and lse: p = e^{s − lse} is then a part of
+the whole row's softmax, and the parts of dq, dk and dv add up.
+"""
+
+from attnlab.arguments import check_float, check_kind
+from attnlab.arrays.numpy import accumulator
+from attnlab.call import Inputs, Window
+from attnlab.ring.call import cut, prepare, terms
+from attnlab.ring.programs import Steps
+from attnlab.ring.rank import Rank
+from attnlab.ring.schedule import Part, Schedule
+
+import numpy as np
+from numpy import ndarray as Array
+
+
+def ring_attention_backward(
+    query: Array, key: Array, value: Array, out: Array, lse: Array, dout: Array, *, dlse: Array | None = None,
+    length: int | None = None, causal: bool = False, layout: str = "contiguous", window: Window = None,
+    scale: float | None = None, group: Rank,
+) -> Steps:
+    """Gradients (dq, dk, dv) of ring_attention, this rank's shards, from its result and the gradient of its result.
+
+    ``out`` (..., Hq, C, Dv) and ``lse`` (..., Hq, C) are what the forward call returned on this rank, ``dout`` and
+    ``dlse`` the gradients of a loss by them (``dlse`` None: the loss does not use lse). Options as in the forward call.
+    A generator; the arrays have the shapes and dtypes of query, key and value, with 0 for padding. Raises as
+    ring_attention.
+    """
+    ring, scale, x = prepare(
+        query, key, value, devices=group.size, length=length, causal=causal, layout=layout, window=window, scale=scale
+    )
+    rows = x.query.shape[:-1]
+    dlse = np.zeros(lse.shape, lse.dtype) if dlse is None else dlse
+    shapes = {"out": (*query.shape[:-1], value.shape[-1]), "lse": query.shape[:-1]}
+    shapes |= {"dout": shapes["out"], "dlse": shapes["lse"]}
+    for name, given in {"out": out, "lse": lse, "dout": dout, "dlse": dlse}.items():
+        check_kind(name, given, "numpy")
+        check_float(name, given)
+        if given.shape != shapes[name]:
+            raise ValueError(f"{name} has shape {given.shape}; with this query and value it must be {shapes[name]}")
+    dv = (value.shape[-1],)
+    results = [y.reshape(rows + dv if y.ndim == out.ndim else rows) for y in (out, lse, dout, dlse)]
+    return _shaped(backward(ring, scale, x, results, group), (query, key, value))
+
+
+def _shaped(steps: Steps, like: tuple[Array, ...]) -> Steps:
+    grads = yield from steps
+    return tuple(dx.reshape(x.shape).astype(x.dtype) for dx, x in zip(grads, like))
+
+
+def backward(ring: Schedule, scale: float, x: Inputs, results: list[Array], rank: Rank) -> Steps:
+    """dq, dk and dv in the accumulation dtype. The block's dk and dv leave when this rank has added to them."""
+    yield rank.agree(f"the gradient of {terms(ring, scale, x)}")
+    to, source = (rank.index + 1) % ring.devices, (rank.index - 1) % ring.devices
+    block = x.key, x.value
+    dq, dk, dv = (np.zeros(y.shape, accumulator(y)) for y in (x.query, *block))
+    for step in range(ring.devices):
+        rank.step = step
+        if ring.sends(rank.index, step):
+            rank.send(*block, to=to)
+        for part in ring.parts(rank.index, ring.holder(rank.index, step)):
+            rules, piece = cut(part, scale, Inputs(x.query, *block))
+            grads = rank.backward(rules, piece, *results_of(part, results))
+            for total, rows, grad in zip((dq, dk, dv), (part.rows, part.cols, part.cols), grads):
+                total[..., rows, :] += grad
+        if ring.devices > 1:
+            rank.send(dk, dv, to=to)
+        if ring.receives(rank.index, step):
+            block = yield rank.receive(source)
+        if ring.devices > 1:
+            dk, dv = yield rank.receive(source)
+    return dq, dk, dv
+
+
+def results_of(part: Part, results: list[Array]) -> list[Array]:
+    """out, lse, dout and dlse of a part's queries."""
+    out, lse, dout, dlse = results
+    return [out[..., part.rows, :], lse[..., part.rows], dout[..., part.rows, :], dlse[..., part.rows]]
