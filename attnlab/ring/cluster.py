@@ -115,7 +115,8 @@ class Cluster:
         results = take_turns(programs, self._deliver)
         for (source, to), left in self._mail.items():
             if left:
-                raise RuntimeError(f"rank {source} sent {len(left)} messages to rank {to} that it never received")
+                count = f"{len(left)} message" + "s" * (len(left) > 1)
+                raise RuntimeError(f"rank {source} sent rank {to} {count} that it never received")
         return results
 
     def carry(self, rank: Rank, to: int, arrays: tuple[Array, ...]) -> None:

@@ -1,0 +1,1 @@
+"""Ring, striped and tree attention."""
