@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from attnlab.arguments import boolean, check_static, dtype_name, integer, number, window_sides
+from attnlab.arguments import LIBRARIES, boolean, check_static, dtype_name, integer, number, window_sides
 from attnlab.call import Inputs, Rules, group
 from attnlab.ring.schedule import LAYOUTS, Part, Schedule
 
@@ -49,8 +49,8 @@ def check_place(kind: str, group: Any, axis_name: Any) -> Any:
     """Where the ranks meet: ``axis_name`` in JAX, ``group`` elsewhere; the other one is not given."""
     given, other, name = (axis_name, group, "group") if kind == "jax" else (group, axis_name, "axis_name")
     if other is not None:
-        right = "JAX arrays need axis_name, an axis of the mesh" if kind == "jax" else "axis_name is JAX's; pass group"
-        raise TypeError(f"{name} is {other!r}; {right}")
+        takes = "axis_name, an axis of the mesh" if kind == "jax" else "group"
+        raise TypeError(f"{name} is {other!r}; with {LIBRARIES[kind]} arrays the ranks are named by {takes}")
     return given
 
 

@@ -191,7 +191,7 @@ def test_a_deadlock_names_who_waits_for_whom():
         (x,) = yield rank.receive((rank.index + 1) % rank.size)
         return x
 
-    with pytest.raises(Deadlock, match="^deadlock: rank 0 waits for rank 1; rank 1 waits for rank 2; rank 2 waits"):
+    with pytest.raises(Deadlock, match=r"^deadlock: rank 0 waits for rank 1; rank 1 waits for rank 2; rank 2"):
         Cluster(3).run(wrong, numbers(3))
     assert [int(x[0]) for x in Cluster(2).run(wrong, numbers(2))] == [1, 0]
 
