@@ -30,6 +30,12 @@ cache = PagedCache.empty(x[None], x[None], blocks=2, block_size=2)
 cache.manager.add("a")
 cache = cache.write(cache.manager.append("a", 3).slots, x[None], x[None])
 assert cache.attend(x[None, None], ["a"]).shape == (1, 1, 3, 3)
+from attnlab.ring import Cluster, ring_attention, shard, tree_attention
+cluster = Cluster(2)
+for attend in (ring_attention, tree_attention):
+    outs = cluster.run(lambda rank, x: attend(x, x, x, group=rank), [x, x])
+    assert [out.shape for out in outs] == [(3, 3)] * 2
+assert len(shard(x, 2)) == 2
 from attnlab import model
 assert model.load().logits(model.tokens("ab")).shape == (3, 257)
 """

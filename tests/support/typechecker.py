@@ -5,7 +5,7 @@ Their annotations tell the reader what to pass; what happens otherwise is the co
 
 from beartype import beartype
 
-PUBLIC = {"tiled_attention_backward"}
+PUBLIC = {"tiled_attention_backward", "ring_attention_backward"}
 
 
 def check(function):
