@@ -1,8 +1,8 @@
 """The gradient of ring attention in NumPy, on the ranks of a Cluster: a second turn.
 
-Keys and values go round once more, and with each block its dk and dv, to which every rank adds what its queries give;
-their P-th step brings them home. The tile gradient takes the *global* out and lse: p = e^{s − lse} is then a part of
-the whole row's softmax, and the parts of dq, dk and dv add up.
+Keys and values go round once more, and behind each block its dk and dv, to which every rank adds what its queries
+give; their P-th step brings them home. The tile gradient takes the *global* out and lse: p = e^{s − lse} is then a part
+of the whole row's softmax, and the parts of dq, dk and dv add up.
 """
 
 from attnlab.arguments import check_float, check_kind
@@ -52,13 +52,14 @@ def _shaped(steps: Steps, like: tuple[Array, ...]) -> Steps:
 
 
 def backward(ring: Schedule, scale: float, x: Inputs, results: list[Array], rank: Rank) -> Steps:
-    """dq, dk and dv in the accumulation dtype. The block's dk and dv leave when this rank has added to them."""
+    """dq, dk and dv in the accumulation dtype. Those of a block follow it, a step behind: they travel as we compute."""
     yield rank.agree(f"the gradient of {terms(ring, scale, x)}")
     to, source = (rank.index + 1) % ring.devices, (rank.index - 1) % ring.devices
     block = x.key, x.value
-    dq, dk, dv = (np.zeros(y.shape, accumulator(y)) for y in (x.query, *block))
+    dq = np.zeros(x.query.shape, accumulator(x.query))
     for step in range(ring.devices):
         rank.step = step
+        dk, dv = (np.zeros(y.shape, dq.dtype) for y in block)
         if ring.sends(rank.index, step):
             rank.send(*block, to=to)
         for part in ring.parts(rank.index, ring.holder(rank.index, step)):
@@ -66,12 +67,15 @@ def backward(ring: Schedule, scale: float, x: Inputs, results: list[Array], rank
             grads = rank.backward(rules, piece, *results_of(part, results))
             for total, rows, grad in zip((dq, dk, dv), (part.rows, part.cols, part.cols), grads):
                 total[..., rows, :] += grad
+        if step > 0:
+            dk, dv = (mine + theirs for mine, theirs in zip((dk, dv), (yield rank.receive(source))))
+            rank.step = step
         if ring.devices > 1:
             rank.send(dk, dv, to=to)
         if ring.receives(rank.index, step):
             block = yield rank.receive(source)
-        if ring.devices > 1:
-            dk, dv = yield rank.receive(source)
+    if ring.devices > 1:
+        dk, dv = yield rank.receive(source)  # home
     return dq, dk, dv
 
 

@@ -114,6 +114,23 @@ def test_bytes_of_a_causal_ring():
     assert cluster.links[2, 3] == 2 * 3 * block * 2 + 4 * block * 4
 
 
+def test_steps_of_the_gradient():
+    """In every step all ranks send a block of dk and dv, and in all but the last one of keys and values."""
+    case, block = Sequence(20, 4), 4 * 5 * 13 * 8
+    cluster = Cluster(4)
+    run(case, both, *case.cotangents, cluster=cluster)
+    assert cluster.steps == {0: 12 * block, 1: 12 * block, 2: 12 * block, 3: 4 * block}
+
+
+def test_the_gradient_travels_behind_the_work():
+    """With links that carry a block of k, v, dk and dv in less than a step, only the way home is waited for."""
+    case = Sequence(20, 4)
+    work, block = Cluster(4, rate=1.0), 2 * 4 * 5 * 13 * 8
+    for cluster in (work, Cluster(4, rate=1.0, bandwidth=block)):
+        run(case, both, *case.cotangents, cluster=cluster)
+    assert cluster.time == work.time + 0.5
+
+
 def test_work_of_each_round():
     """Causal: zigzag does the same on every rank in every round; in contiguous shards some wait for others."""
     rounds = {}
