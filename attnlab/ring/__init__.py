@@ -3,11 +3,12 @@
     ring    keys and values travel from rank to rank; out, lse ← (out, lse) ⊕ attention to the block that is here
     tree    the query is everywhere, keys stay; ⊕ over the ranks: m = max lse, out = Σ e^{lse − m} out / Σ e^{lse − m}
 
-No rank ever holds more than two blocks of keys, so memory per rank falls as 1 / P. Which positions a rank holds is a
-layout; what it sees of a block is a band, an attention with an offset.
+Beside its own shard a rank holds two blocks of keys at most, the one at hand and the one that arrives, so memory per
+rank falls as 1 / P. Which positions a rank has is a layout; what it sees of a block is a band, attention with an offset.
 
     Cluster             ranks as generators in one process: counts bytes and work, keeps a model clock (NumPy)
-    positions           who holds which token, in integers; shard, unshard, stripe and unstripe move arrays accordingly
+    positions           who has which token, in integers; shard, unshard, stripe and unstripe move arrays accordingly
+    Schedule            who holds which block when, who sends, and what is visible of it, in integers
     ring_attention      exact attention over the sharded sequence
     tree_attention      the same for queries that every rank has: decoding
 
