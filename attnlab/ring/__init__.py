@@ -4,7 +4,8 @@
     tree    the query is everywhere, keys stay; ⊕ over the ranks: m = max lse, out = Σ e^{lse − m} out / Σ e^{lse − m}
 
 Beside its own shard a rank holds two blocks of keys at most, the one at hand and the one that arrives, so memory per
-rank falls as 1 / P. Which positions a rank has is a layout; what it sees of a block is a band, attention with an offset.
+rank falls as 1 / P. Which positions a rank has is a layout; what it sees of a block is a band: attention with an
+offset.
 
     Cluster             ranks as generators in one process: counts bytes and work, keeps a model clock (NumPy)
     positions           who has which token, in integers; shard, unshard, stripe and unstripe move arrays accordingly
