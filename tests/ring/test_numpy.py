@@ -283,3 +283,13 @@ def test_errors_of_the_gradient():
         ring_attention_backward(x, x, x, x, lse[0], x, group=rank)
     with pytest.raises(TypeError, match="dout is of type list"):
         ring_attention_backward(x, x, x, x, lse, [1.0], group=rank)
+
+
+def test_ranks_that_disagree_in_the_gradient():
+    x, lse = np.ones((1, 4, 8), np.float32), np.ones((1, 4), np.float32)
+
+    def program(rank):
+        return ring_attention_backward(x, x, x, x, lse, x, causal=rank.index == 2, group=rank)
+
+    with pytest.raises(ValueError, match=r"the ranks disagree: rank 0 has the gradient of .*; rank 2 has .*right=0"):
+        Cluster(3).run(program)
