@@ -1,0 +1,1 @@
+"""Lesson 19: its figures and its exercises, one file an exercise."""

@@ -1,0 +1,137 @@
+"""Lesson 19, ★★: an append that writes into a block of its sibling, mended."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+
+def mended_append(
+    table: list[int], length: int, references: list[int], free: list[int], count: int, size: int
+) -> tuple[list[int], list[tuple[int, int]], list[int], list[int]]:
+    """(slots, copies, table, references): room for ``count`` more tokens of a sequence of ``length`` tokens.
+
+    ``references``: how many tables hold each block. ``free``: blocks that may be taken, the first one first; there are
+    enough. Return the slot of each new token, the pairs (from block, to block) to copy before anything is written,
+    and the new table and references. A copy takes its block before new tokens do.
+    """
+    table, references, free = list(table), list(references), list(free)
+    copies = []
+    if count and length % size and references[table[-1]] > 1:  # eq. 19.6
+        shared, own = table[-1], free.pop(0)
+        references[shared] -= 1
+        references[own] += 1
+        table[-1] = own
+        copies.append((shared, own))
+    while len(table) * size < length + count:
+        table.append(free.pop(0))
+        references[table[-1]] += 1
+    slots = [size * table[t // size] + t % size for t in range(length, length + count)]
+    return slots, copies, table, references
+
+
+def call(length: int, holders: int, count: int) -> tuple:
+    """A sequence of this length in blocks of 4, all of which have ``holders``."""
+    table = [5, 2, 7][: -(-length // 4)]
+    references = [0, 0, 0, 0, 0, 0, 0, 0, 0]
+    for block in table:
+        references[block] = holders
+    return table, length, references, [b for b in (1, 8, 0, 3, 4, 6) if b not in table], count, 4
+
+
+def cases() -> list[Case]:
+    """Lengths of S − 1, S and S + 1; alone, with one sibling and with two; no token, one and several."""
+    calls = [
+        ("4 tokens, a full block of its own, 1 more", (4, 1, 1)),
+        ("3 tokens, its own block, 1 more: it is written in place", (3, 1, 1)),
+        ("4 tokens, a full block shared by two, 1 more: nothing is copied", (4, 2, 1)),
+        ("3 tokens, a block shared by two, 1 more", (3, 2, 1)),
+        ("5 tokens, two blocks shared by two, 1 more: the last one is copied", (5, 2, 1)),
+        ("3 tokens, a block shared by three, 6 more: a copy and two blocks", (3, 3, 6)),
+        ("7 tokens, two blocks shared by three, 2 more", (7, 3, 2)),
+        ("3 tokens, a block shared by two, no more", (3, 2, 0)),
+        ("an empty sequence, 5 more", (0, 1, 5)),
+        ("8 tokens, two full blocks shared by three, 5 more", (8, 3, 5)),
+    ]
+    return [Case(f"{label}; blocks of 4", call(*args)) for label, args in calls]
+
+
+def broken_append(
+    table: list[int], length: int, references: list[int], free: list[int], count: int, size: int
+) -> tuple[list[int], list[tuple[int, int]], list[int], list[int]]:
+    """As the lesson prints it: whoever comes first writes into the block of all."""
+    table, references, free = list(table), list(references), list(free)
+    copies = []
+    while len(table) * size < length + count:
+        table.append(free.pop(0))
+        references[table[-1]] += 1
+    slots = [size * table[t // size] + t % size for t in range(length, length + count)]
+    return slots, copies, table, references
+
+
+SHARED = "references[table[-1]] > 1"
+OWN = """    if count and length % size and references[table[-1]] > 1:  # eq. 19.6
+        shared, own = table[-1], free.pop(0)
+        references[shared] -= 1
+        references[own] += 1
+        table[-1] = own
+        copies.append((shared, own))
+"""
+GROW = """    while len(table) * size < length + count:
+        table.append(free.pop(0))
+        references[table[-1]] += 1
+"""
+
+EXERCISE = Exercise(
+    lesson="19", stars=2, reference=mended_append, cases=cases,
+    hints=(
+        "Fork a sequence of 3 tokens in blocks of 4, then let both append one token. In which slot does each of them "
+        "write?",
+        "Both write into place 3 of the same block: the second one overwrites the first one's key. When may a sequence "
+        "write into its last block, and when not?",
+        "Before the loop: if something is to be written, the last block is partly filled, and more than one table "
+        "holds it, take a free block for a copy, note the pair, exchange the entry of the table, move one reference.",
+        "The loop stays as it is. It comes afterwards, because then the last entry of the table is a new block.",
+    ),
+    mistakes=(
+        Mistake("This is still the broken append: it writes into a block that a sibling holds, and the sibling reads a "
+                "key that is not its own. A shared block that is partly filled is copied first: eq. 19.6.",
+                broken_append,
+                but(OWN + GROW, GROW + OWN.replace("count and", "count and len(table) * size <= length and"))),
+        Mistake("You copy a last block that is full. Nobody writes into it any more, so it can stay shared for good: "
+                "0 copies for a prompt of 16 tokens in blocks of 16, eq. 19.6.",
+                but("count and length % size", "count and length")),
+        Mistake("You copy a block that nobody else holds. The last sharer writes in place: eq. 19.6.",
+                but(f" and {SHARED}", "")),
+        Mistake("You copy although nothing is to be written: copy on *write*, section 5.",
+                but("if count and length", "if length")),
+        Mistake("The old block keeps a reference that no table has any more. It will never become free: blocks in "
+                "tables + free blocks = blocks, section 5.",
+                but("        references[shared] -= 1\n", "")),
+        Mistake("The copy has no reference, so it counts as free while your table holds it. The next request will take "
+                "it: section 5.",
+                but("        references[own] += 1\n", "")),
+        Mistake("You copy, and then write into the shared block all the same: the table must name the copy, eq. 19.2.",
+                but("        table[-1] = own\n", "")),
+        Mistake("You copy the empty block over the full one: (from, to), section 5.",
+                but("(shared, own)", "(own, shared)")),
+        Mistake("You copy every block that is shared. Full ones are never written again; only the last one can be "
+                "partly filled: eq. 19.6.",
+                but(OWN, """    for at in range(len(table)):
+        if count and length % size and references[table[at]] > 1:
+            shared, own = table[at], free.pop(0)
+            references[shared] -= 1
+            references[own] += 1
+            table[at] = own
+            copies.append((shared, own))
+""")),
+        Mistake("Your new tokens take their blocks before the copy does; asked was the other order, section 5.",
+                but(OWN + GROW, """    shared = count and length % size and references[table[-1]] > 1
+    at = len(table) - 1
+"""
+                    + GROW + """    if shared:
+        own = free.pop(0)
+        references[table[at]] -= 1
+        references[own] += 1
+        copies.append((table[at], own))
+        table[at] = own
+""")),
+    ),
+)

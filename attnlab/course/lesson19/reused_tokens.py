@@ -1,0 +1,102 @@
+"""Lesson 19, ★★: how much of a prompt is there already."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+
+def reused_tokens(prompt: list[int], written: list[tuple[int, list[int]]], size: int) -> int:
+    """How many of the first tokens of ``prompt`` need not be computed, as full blocks of ``size`` tokens hold them.
+
+    ``written``: what was put into the blocks, oldest first, as (block, text): its ``size`` tokens, or fewer so far,
+    are the last ones of ``text``, and the others came before them. A block that was written twice holds the later
+    text. Every block of the prefix must be there, and at least one token of the prompt is left to compute.
+    """
+    holds = {}
+    for block, text in written:
+        holds[block] = tuple(text)
+    known = set(holds.values())
+    count = 0
+    while count + size < len(prompt) and tuple(prompt[: count + size]) in known:
+        count += size
+    return count  # eq. 19.8
+
+
+def cases() -> list[Case]:
+    """What was written: a whole prompt, a part, another one, blocks that were reused."""
+    a, b = [1, 2, 3, 4, 5, 6], [9, 9, 3, 4, 5, 6]
+    whole = [(0, a[:2]), (1, a[:4]), (2, a)]
+    calls = [
+        ("nothing was written", (a, [], 2)),
+        ("the same two blocks, and one token more", ([*a[:4], 7], whole, 2)),
+        ("the same prompt: its last token is computed", (a[:4], whole, 2)),
+        ("the same prompt again, of one block", (a[:2], whole, 2)),
+        ("the prompt goes on after three blocks", ([*a, 7, 8, 9], whole, 2)),
+        ("the second block differs, the third is the same", ([1, 2, 0, 4, 5, 6, 7], whole, 2)),
+        ("the first block differs, what follows is the same", ([*b, 7], whole, 2)),
+        ("the first block is one text's, the second one another's", ([9, 9, 3, 4, 5], [*whole, (3, [9, 9])], 2)),
+        ("a block that is partly filled", ([1, 2, 3, 4, 5, 6, 7], [(0, [1, 2, 3, 4]), (1, [1, 2, 3, 4, 5, 6])], 4)),
+        ("block 1 was written again: the prefix ends before it", ([*a, 7], [*whole, (1, [8, 8])], 2)),
+        ("block 2 was written again: two blocks are left", ([*a, 7], [*whole, (2, [8, 8])], 2)),
+        ("block 0 was written again: nothing is left", ([*a, 7], [*whole, (0, [8, 8])], 2)),
+        ("blocks that were found in another order", ([*a, 7], whole[::-1], 2)),
+        ("a prompt shorter than a block", ([1], whole, 2)),
+    ]
+    return [Case(label, args) for label, args in calls]
+
+
+KNOWN = "set(holds.values())"
+FOUND = "tuple(prompt[: count + size]) in known"
+
+
+def by_longest_text(prompt: list[int], written: list[tuple[int, list[int]]], size: int) -> int:
+    """The longest text that is a prefix of the prompt, whether the blocks before its last one are there or not."""
+    holds = dict(written)
+    texts = [t for t in holds.values() if len(t) % size == 0 and prompt[: len(t)] == t and len(t) < len(prompt)]
+    return max(map(len, texts), default=0)
+
+
+def token_by_token(prompt: list[int], written: list[tuple[int, list[int]]], size: int) -> int:
+    """The reference, and what of the next block is the same."""
+    holds = dict(written)
+    full = reused_tokens(prompt, written, size)
+    count = full
+    while count + 1 < len(prompt) and any(full < len(t) <= full + size and t[: count + 1] == prompt[: count + 1]
+                                          for t in holds.values()):
+        count += 1
+    return count
+
+
+EXERCISE = Exercise(
+    lesson="19", stars=2, reference=reused_tokens, cases=cases,
+    hints=(
+        "First find out what each block holds now: the later text replaces the earlier one.",
+        "Go through the prompt block by block. A block may be used if some block holds the same tokens *after the same "
+        "tokens*: compare the whole prefix up to its end.",
+        "Stop at the first block that is not there, and before the block that has the prompt's last token: "
+        "count + size < len(prompt), eq. 19.8.",
+    ),
+    mistakes=(
+        Mistake("A prompt that is there as a whole leaves you nothing to compute, and then there is no query for the "
+                "next token. The block of the last token is never taken: eq. 19.8.",
+                but("count + size < len(prompt)", "count + size <= len(prompt)")),
+        Mistake("You find texts that are no longer there: their block was written again. What a block held before is "
+                "forgotten when it is taken: section 6.",
+                but(KNOWN, "{tuple(text) for _, text in written}")),
+        Mistake("You compare the tokens of a block and not what came before them. Keys depend on all earlier tokens "
+                "(eq. 14.1), so the same tokens after others have other keys: section 6.",
+                but(KNOWN, "{text[-size:] for text in holds.values()}",
+                    FOUND, "tuple(prompt[count : count + size]) in known")),
+        Mistake("You go on behind a block that is not there. What follows it was computed from other tokens: a prefix "
+                "ends where it first differs, section 6.",
+                but("while count + size < len(prompt) and " + FOUND + ":\n        count += size",
+                    "for stop in range(size, len(prompt), size):\n        "
+                    "count += size * (tuple(prompt[stop - size : stop]) in {t[-size:] for t in known})")),
+        Mistake("You take the longest text that fits, although a block before its end may have been written again. "
+                "Every block of the prefix must be there: section 6.",
+                by_longest_text),
+        Mistake("You use part of a block. A partly filled block is still being written by its owner, and only full "
+                "blocks are found: eq. 19.8.",
+                token_by_token),
+        Mistake("You return blocks; asked are tokens, `size` of them a block: eq. 19.8.",
+                but("return count", "return count // size")),
+    ),
+)

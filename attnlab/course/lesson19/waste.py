@@ -1,0 +1,69 @@
+"""Lesson 19, ★: slots that are held and never filled, under three policies."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+
+def waste(lengths: list[int], block: int, policy: str) -> int:
+    """Slots that requests of these ``lengths``, all written to their end, hold and have not filled: of all together.
+
+    ``policy`` "maximum": each holds as many slots as the longest of them has tokens; "powers": as many as the next
+    power of two; "pages": whole blocks of ``block`` slots. A request has at least one token.
+    """
+    held = 0
+    for n in lengths:
+        if policy == "maximum":
+            held += max(lengths)
+        elif policy == "powers":
+            held += 1 << (n - 1).bit_length()
+        else:
+            held += -(-n // block) * block  # eq. 19.3
+    return held - sum(lengths)
+
+
+def cases() -> list[Case]:
+    """Lengths below, at and above a block and a power of two."""
+    several = [15, 16, 17, 32, 33, 100]
+    calls = [
+        ([5], 4, "pages"), ([8], 4, "pages"), ([1], 4, "pages"), (several, 16, "pages"), (several, 1, "pages"),
+        ([3, 5], 64, "pages"), ([5], 4, "powers"), ([8], 4, "powers"), ([1, 2], 4, "powers"), (several, 16, "powers"),
+        ([7], 4, "maximum"), (several, 16, "maximum"), ([2, 3, 11], 4, "maximum"),
+    ]
+    return [Case(f"lengths {lengths}, blocks of {block}, {policy}", (lengths, block, policy))
+            for lengths, block, policy in calls]
+
+
+PAGES = "-(-n // block) * block"
+POWER = "1 << (n - 1).bit_length()"
+
+EXERCISE = Exercise(
+    lesson="19", stars=1, reference=waste, cases=cases,
+    hints=(
+        "Waste is what is held minus what is filled. What is filled is the sum of the lengths under every policy.",
+        "A request of n tokens has ⌈n / block⌉ blocks: −(−n // block) in Python, eq. 19.3.",
+        "The next power of two from n on is 1 << (n − 1).bit_length(): 8 for 8, and 16 for 9.",
+    ),
+    mistakes=(
+        Mistake("You give a request one block more than its full ones. If its length is a multiple of the block, that "
+                "block is empty, and nobody needs it yet: ⌈n / block⌉, eq. 19.3.",
+                but(PAGES, "(n // block + 1) * block")),
+        Mistake("You round to the nearest number of blocks. A block that has one token is held as a whole: "
+                "⌈n / block⌉, eq. 19.3.",
+                but(PAGES, "max(round(n / block) * block, n)"), but(PAGES, "max(n // block * block, n)")),
+        Mistake("You give every request the blocks of the longest one. Pages are taken as tokens come, each request by "
+                "itself: eq. 19.3.",
+                but(PAGES, "-(-max(lengths) // block) * block")),
+        Mistake("You put the requests into blocks together. A block belongs to one sequence; its empty slots are "
+                "nobody else's: eq. 19.3.",
+                but("return held - sum(lengths)", "filled = sum(lengths)\n"
+                    "    return held - filled if policy != 'pages' else -(-filled // block) * block - filled")),
+        Mistake("For a length that is a power of two you take the next one, twice as many slots: 8 tokens fit into 8, "
+                "section 1.",
+                but(POWER, "1 << n.bit_length()")),
+        Mistake("Your powers of two are rounded down, so that the request does not fit: section 1.",
+                but(POWER, "1 << (n.bit_length() - 1)")),
+        Mistake("You return what is held, the tokens included. Waste is the other part: section 1.",
+                but("held - sum(lengths)", "held")),
+        Mistake("You return a share; asked is the number of slots, section 1.",
+                but("held - sum(lengths)", "(held - sum(lengths)) / held")),
+    ),
+)

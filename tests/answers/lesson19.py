@@ -1,0 +1,237 @@
+"""Answers to the exercises of lesson 19: right ones, written in other ways, and ones to refuse."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+from attnlab.paged import BlockManager, OutOfBlocks, PagedCache
+
+
+def waste_by_growing(lengths, block, policy):
+    """A piece that grows until the request fits, token by token, block by block, or by doubling."""
+    empty = 0
+    for n in lengths:
+        held = {"maximum": max(lengths), "powers": 1, "pages": 0}[policy]
+        while held < n:
+            held = 2 * held if policy == "powers" else held + block
+        empty += held - n
+    return empty
+
+
+def waste_in_numpy(lengths, block, policy):
+    n = np.array(lengths)
+    if policy == "maximum":
+        return (n.max() - n).sum()
+    if policy == "powers":
+        return (2 ** np.ceil(np.log2(n)).astype(int) - n).sum()
+    return (-n % block).sum()
+
+
+def waste_of_the_last(lengths, block, policy):
+    """Of one request only."""
+    return waste_by_growing(lengths[-1:], block, policy)
+
+
+def gather_token_by_token(table, length, pages):
+    size = pages.shape[1]
+    out = np.empty((length, pages.shape[2]))
+    for t in range(length):
+        out[t] = pages[table[t // size]][t % size]
+    return out
+
+
+def gather_by_slots(table, length, pages):
+    t = np.arange(length)
+    slots = pages.shape[1] * table[t // pages.shape[1]] + t % pages.shape[1]
+    return pages.reshape(-1, pages.shape[2])[slots]
+
+
+def gather_in_torch(table, length, pages):
+    used = table[: math.ceil(length / pages.shape[1])]
+    return torch.index_select(pages, 0, used).flatten(0, 1)[:length]
+
+
+def gather_in_jax(table, length, pages):
+    t = jnp.arange(length)
+    return pages[table[t // pages.shape[1]], t % pages.shape[1]]
+
+
+def gather_by_the_cache(table, length, pages):
+    """The manager of another pool knows nothing of this table."""
+    cache = PagedCache.empty(pages[:, None], pages[:, None], len(pages), pages.shape[1])
+    return np.zeros((length, cache.key_pages.shape[-1]))
+
+
+def reused_by_a_manager(prompt, written, size):
+    """The package's manager, fed with every text that is whole; a block that was written again holds the later one."""
+    now = dict(written)
+    texts = [text for text in now.values() if len(text) % size == 0]
+    manager = BlockManager(64, size)
+    for name, text in enumerate(texts):
+        if all(text[:stop] in texts for stop in range(size, len(text), size)):
+            manager.add(name)
+            manager.append(name, text)
+    return manager.add("prompt", prompt)
+
+
+def reused_from_the_end(prompt, written, size):
+    holds = {tuple(text) for text in dict(written).values()}
+    there = [tuple(prompt[:stop]) in holds for stop in range(size, len(prompt), size)]
+    return size * next((i for i, found in enumerate(there) if not found), len(there))
+
+
+def reused_of_the_first_text(prompt, written, size):
+    """Compares with the longest text only."""
+    text = max((text for _, text in written), key=len, default=[])
+    same = next((i for i, (a, b) in enumerate(zip(prompt, text)) if a != b), min(len(prompt), len(text)))
+    return min(same, max(len(prompt) - 1, 0)) // size * size
+
+
+def append_by_token(table, length, references, free, count, size):
+    """One token after another, each with its own question."""
+    table, references, free, slots, copies = [*table], [*references], iter(free), [], []
+    for t in range(length, length + count):
+        if t % size == 0:
+            table.append(next(free))
+            references[table[-1]] += 1
+        elif references[table[-1]] > 1:
+            new = next(free)
+            copies.append((table[-1], new))
+            references[table[-1]], references[new] = references[table[-1]] - 1, 1
+            table[-1] = new
+        slots.append(table[-1] * size + t % size)
+    return slots, copies, table, references
+
+
+def append_in_numpy(table, length, references, free, count, size):
+    table, references = np.array(table, int), np.array(references)
+    copies = np.zeros((0, 2), int)
+    if count and -length % size and references[table[-1]] > 1:
+        copies = np.array([[table[-1], free[0]]])
+        references[copies[0]] += [-1, 1]
+        table = np.append(table[:-1], free[0])
+    more = math.ceil((length + count) / size) - len(table)
+    new = np.array(free[len(copies) : len(copies) + more], int)
+    references[new] = 1
+    table, t = np.append(table, new), np.arange(length, length + count)
+    return table[t // size] * size + t % size, copies.tolist(), table, references
+
+
+def append_in_place(table, length, references, free, count, size):
+    """Writes into its arguments."""
+    if count and length % size and references[table[-1]] > 1:
+        references[table[-1]] -= 1
+        references[free[0]] += 1
+        copies = [(table[-1], free[0])]
+        table[-1] = free.pop(0)
+    else:
+        copies = []
+    while len(table) * size < length + count:
+        references[free[0]] += 1
+        table.append(free.pop(0))
+    return [size * table[t // size] + t % size for t in range(length, length + count)], copies, table, references
+
+
+def manager_of_the_package(blocks, size, serve):
+    return serve(BlockManager(blocks, size))
+
+
+class Held:
+    """What is free and what is shared is found in the tables, which are all that is kept."""
+
+    def __init__(self, blocks, size):
+        self.blocks, self.size, self.tables, self.lengths = blocks, size, {}, {}
+
+    def count(self, block):
+        return sum(block in table for table in self.tables.values())
+
+    @property
+    def free_blocks(self):
+        return sum(not self.count(block) for block in range(self.blocks))
+
+    def table(self, name):
+        return self.tables[name]
+
+    def add(self, name):
+        self.tables[name], self.lengths[name] = (), 0
+
+    def append(self, name, count):
+        table, slots, copies = [*self.tables[name]], [], []
+        free = [block for block in range(self.blocks) if not self.count(block)]
+        for t in range(self.lengths[name], self.lengths[name] + count):
+            if t % self.size == 0 or (self.count(table[-1]) > 1):
+                if not free:
+                    raise OutOfBlocks("none is left")
+                if t % self.size:
+                    copies.append((table.pop(), free[0]))
+                table.append(free.pop(0))
+            slots.append(self.size * table[-1] + t % self.size)
+        self.tables[name], self.lengths[name] = tuple(table), self.lengths[name] + count
+        return slots, copies
+
+    def fork(self, name, child):
+        self.tables[child], self.lengths[child] = self.tables[name], self.lengths[name]
+
+    def free(self, name):
+        del self.tables[name], self.lengths[name]
+
+
+def manager_without_counts(blocks, size, serve):
+    return serve(Held(blocks, size))
+
+
+class Leaking(Held):
+    """Says that it has all blocks."""
+
+    @property
+    def free_blocks(self):
+        return self.blocks
+
+
+class Copying(Held):
+    """fork copies what it could share: nothing is wrong, and memory is lost."""
+
+    def fork(self, name, child):
+        self.tables[name]
+        self.add(child)
+        self.append(child, self.lengths[name])
+
+
+def manager_that_leaks(blocks, size, serve):
+    return serve(Leaking(blocks, size))
+
+
+def manager_that_shares_nothing(blocks, size, serve):
+    return serve(Copying(blocks, size))
+
+
+def manager_that_is_not_served(blocks, size, serve):
+    return np.zeros(3, int)
+
+
+RIGHT = [
+    ("waste", waste_by_growing),
+    ("waste", waste_in_numpy),
+    ("gather", gather_token_by_token),
+    ("gather", gather_by_slots),
+    ("gather", gather_in_torch),
+    ("gather", gather_in_jax),
+    ("reused_tokens", reused_by_a_manager),
+    ("reused_tokens", reused_from_the_end),
+    ("mended_append", append_by_token),
+    ("mended_append", append_in_numpy),
+    ("block_manager", manager_of_the_package),
+    ("block_manager", manager_without_counts),
+]
+
+REFUSED = [
+    ("waste", waste_of_the_last, "lengths [15, 16, 17, 32, 33, 100]"),
+    ("gather", gather_by_the_cache, "one token"),
+    ("reused_tokens", reused_of_the_first_text, "the first block is one text"),
+    ("mended_append", append_in_place, "changes its inputs"),
+    ("block_manager", manager_that_leaks, "CONSERVE: free_blocks is 4, not 3"),
+    ("block_manager", manager_that_shares_nothing, "SIBLING"),
+    ("block_manager", manager_that_is_not_served, "return what serve(manager) returns"),
+]
