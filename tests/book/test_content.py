@@ -223,6 +223,8 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "15-2": lambda: floating((14 + 16 * 0.5) / (14 + 16 * 0.5 / 4), 2),
     "15-3": lambda: floating(1 / (1 + math.exp(3 - 1)), 3),
     "15-4": parts,
+    "19-2": lambda: f"{check.find('waste').reference([16, 17, 40, 64], 16, 'pages')}",
+    "19-6": lambda: f"{24 - 8 * ((24 - 1) // 8)}",
 }
 
 
