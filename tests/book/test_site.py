@@ -14,7 +14,7 @@ import pytest
 from tests.support import ROOT
 
 LESSONS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
-ROOMS = ("bench", "cache", "costs", "linear", "machine", "paged", "plots", "ring")
+ROOMS = ("bench", "cache", "costs", "linear", "machine", "paged", "plots", "ring", "serve")
 PUBLIC = ("attnlab", *(f"attnlab.{room}" for room in ROOMS))
 
 

@@ -22,7 +22,8 @@ LAYERS = [
     {"costs"},
     {"machine", "measure", "hardware"},
     {"plots"},
-    {"bench", "model", "serve"},
+    {"bench", "model"},
+    {"serve"},
     {"check"},
     {"course"},
 ]

@@ -9,7 +9,7 @@ import pytest
 import attnlab
 from tests.support import ROOT
 
-ROOMS = ["softmax", "dropout", "scores", "rotation", "cache", "paged", "linear", "model"]
+ROOMS = ["softmax", "dropout", "scores", "rotation", "cache", "paged", "linear", "model", "serve"]
 CALL = """
 import numpy as np
 x = np.eye(3, dtype=np.float32)
@@ -38,6 +38,10 @@ for attend in (ring_attention, tree_attention):
 assert len(shard(x, 2)) == 2
 from attnlab import model
 assert model.load().logits(model.tokens("ab")).shape == (3, 257)
+from attnlab.serve import Engine
+engine = Engine(model.load(), blocks=2, block_size=4, budget=4)
+engine.submit("ab", max_tokens=2)
+assert len(engine.run()[0].outputs[0]) == 2
 """
 
 

@@ -165,7 +165,10 @@ def helpers(room, library):
     return {name: [p for p in inspect.signature(f).parameters if p not in APART] for name, f in own.items()}
 
 
-@pytest.mark.parametrize("room", ["arrays", "dropout", "scores", "softmax", "linear", "rotation", "cache", "model"])
+SERVED = ["arrays", "dropout", "scores", "softmax", "linear", "rotation", "cache", "model", "serve"]
+
+
+@pytest.mark.parametrize("room", SERVED)
 def test_helpers_of_one_name_have_the_same_parameters(room):
     by_library = {library: helpers(room, library) for library in LIBRARIES}
     for name in {name for found in by_library.values() for name in found}:

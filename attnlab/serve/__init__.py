@@ -1,0 +1,33 @@
+"""A server: many requests, one model, one pool of pages, and a budget of tokens a step.
+
+    step:   who is fed what (schedule)  ->  one forward pass (Runner)  ->  a token drawn after every fed-up sequence
+
+A request is its prompt, its options and its seed. What it holds in the pool is a cache of what its tokens imply, so it
+may be taken away and computed again. Requests join and leave between steps (continuous batching); a prompt is fed in
+chunks beside the decoding of others; what two sequences have in common from the start, they share.
+
+    Engine, Request, Sequence     submit, step, run; what became of a request, token by token
+    schedule, Plan, Chunk         who is fed in a step, in integers; any function of its signature may take its place
+    Runner                        a plan as one forward pass of attnlab.model, in the library of its parameters
+    uniform, probabilities, choose, best      draws by (seed, sample, position), and one step of beam search
+    Record, Moment                the trace of a step, and the time of a token
+
+The text of a request depends on its prompt, options and seed alone: not on who shares the batch, on the size of
+blocks, on their number or on preemption. Logits do vary by rounding with the batch around a row, so where two tokens
+tie to within rounding, either may come. Derived in notebook 20.
+Sources: Yu et al. 2022, "Orca" (continuous batching); Kwon et al. 2023, "PagedAttention" (pages, preemption, sharing);
+Agrawal et al. 2024, "Sarathi-Serve" (chunks of prompts beside decoding).
+"""
+
+from attnlab.serve.beam import best
+from attnlab.serve.engine import Engine
+from attnlab.serve.request import Moment, Request, Sequence, blocks_needed
+from attnlab.serve.runner import Runner
+from attnlab.serve.sampling import choose, probabilities, uniform
+from attnlab.serve.scheduler import Chunk, Plan, missing, schedule
+from attnlab.serve.trace import Record
+
+__all__ = [
+    "Chunk", "Engine", "Moment", "Plan", "Record", "Request", "Runner", "Sequence", "best", "blocks_needed", "choose",
+    "missing", "probabilities", "schedule", "uniform",
+]  # fmt: skip

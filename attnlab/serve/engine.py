@@ -1,0 +1,144 @@
+"""The engine: requests in, tokens out, step by step. Array-free but for the rows of logits that a step brings."""
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from typing import Any
+
+from attnlab.arguments import integer
+from attnlab.model import tokens as tokens_of
+from attnlab.paged import BlockManager
+from attnlab.serve.beam import branch
+from attnlab.serve.request import Moment, Request, Sequence, blocks_needed
+from attnlab.serve.runner import Runner
+from attnlab.serve.sampling import choose, log_softmax, uniform
+from attnlab.serve.scheduler import missing, schedule
+from attnlab.serve.trace import Record, record
+
+Event = tuple[Request, int, int]
+
+
+class Engine:
+    """Serves ``model`` from ``blocks`` blocks of ``block_size`` tokens, feeding at most ``budget`` tokens a step.
+
+        engine = Engine(model.load(), blocks=64, block_size=16, budget=64)
+        request = engine.submit("def ", max_tokens=40, seed=1, temperature=0.8, samples=2)
+        engine.run()
+        request.texts
+
+    ``requests``: those not done, in order of arrival. ``steps``: taken so far. ``trace``: a Record of each.
+    ``schedule``: who is fed, see attnlab.serve.schedule. ``runner``: made as runner(model, manager), called as
+    runner(plan), gives the logits after each chunk as a NumPy array (chunks, V).
+    """
+
+    def __init__(
+        self, model: Any, blocks: int, block_size: int, budget: int, *, schedule: Callable = schedule,
+        runner: Callable = Runner,
+    ) -> None:
+        self.model, self.manager, self.budget = model, BlockManager(blocks, block_size), integer("budget", budget, 1)
+        self.runner, self.schedule = runner(model, self.manager), schedule
+        self.requests, self.trace, self.steps, self.submitted = list[Request](), list[Record](), 0, 0
+        self._start = time.perf_counter()
+
+    def submit(self, prompt: str | bytes | Iterable[int], max_tokens: int, **options: Any) -> Request:
+        """Take a request for ``max_tokens`` tokens after ``prompt``: a text, or token ids, which are taken as they are.
+
+        ``options``: seed (0), temperature (0: greedy), top_k, top_p, samples (1), stop, or beams; see Request. Raises
+        TypeError or ValueError, naming the argument, also where the request would not fit if it were alone.
+        """
+        ids = self._ids(prompt)
+        request = Request(self.submitted, ids, max_tokens, self._now(), **options)
+        count, size = request.beams or request.samples, self.manager.block_size
+        if (needed := blocks_needed(len(ids), max_tokens, count, size)) > self.manager.blocks:
+            raise ValueError(
+                f"a prompt of {len(ids)} tokens and {count} times {max_tokens} more can come to need {needed} blocks "
+                f"of {size} tokens; the engine has {self.manager.blocks}"
+            )
+        self.submitted += 1
+        self.requests.append(request)
+        return request
+
+    def step(self) -> list[Event]:
+        """Feed one batch; returns what it brought, (request, sample, token) in order, of a beam search at its end."""
+        live = [sequence for request in self.requests for sequence in request.sequences if not sequence.done]
+        held = {sequence for sequence in live if sequence in self.manager}
+        plan = self.schedule(live, self.manager, self.budget)
+        if live and not plan.chunks:
+            raise RuntimeError(f"the schedule feeds none of {len(live)} sequences")
+        for sequence in plan.preempted:
+            sequence.request.preemptions += 1
+        rows = self.runner(plan) if live else []
+        self.steps += 1
+        self.trace.append(record(self._now(), plan, live, held, self.manager))
+        events = [event for chunk, row in zip(plan.chunks, rows) for event in self._advance(chunk.sequence, row)]
+        self.requests = [request for request in self.requests if not request.done]
+        return events
+
+    def run(self, progress: bool = False) -> list[Request]:
+        """Step until every request is done; returns them in order of arrival. ``progress``: with a bar (tqdm)."""
+        requests, bar = list(self.requests), bar_of(len(self.requests)) if progress else nullcontext()
+        with bar:
+            while self.requests:
+                self.step()
+                if progress:
+                    bar.update(len(requests) - len(self.requests) - bar.n)
+        return requests
+
+    def _advance(self, sequence: Sequence, row: Any) -> list[Event]:
+        """Go on with a sequence that was fed, given the logits after its last token: nothing while some are missing."""
+        request = sequence.request
+        if missing(sequence, self.manager):
+            return []
+        if request.beams:
+            return self._search(sequence, row)
+        grown = [sequence]
+        if len(request.sequences) < request.samples:  # the prompt is there: its samples part
+            grown += [Sequence(request, sample, list(sequence.tokens)) for sample in range(1, request.samples)]
+            request.sequences = grown
+            for child in grown[1:]:
+                self.manager.fork(sequence, child)
+        for one in grown:
+            u = uniform(request.seed, one.sample, len(one.tokens))
+            self._extend(one, choose(row, u, request.temperature, request.top_k, request.top_p))
+        return [(request, one.sample, one.tokens[-1]) for one in grown]
+
+    def _search(self, sequence: Sequence, row: Any) -> list[Event]:
+        """Note what a beam's next token may be; the last one to be noted makes the search go on."""
+        request, sequence.row = sequence.request, log_softmax(row)
+        if any(beam.row is None for beam in request.sequences):
+            return []
+        tokens = branch(request, self.manager)
+        for beam, token in zip(request.sequences, tokens):
+            self._extend(beam, token)
+        first = request.sequences[0]
+        return [(request, 0, token) for token in first.tokens[len(request.prompt) :]] if request.done else []
+
+    def _extend(self, sequence: Sequence, token: int) -> None:
+        """One more token; the last one ends the sequence, and gives its blocks back."""
+        request = sequence.request
+        sequence.tokens.append(token)
+        sequence.moments.append(self._now())
+        if len(sequence.moments) == request.max_tokens or token == request.stop:
+            sequence.done = True
+            if sequence in self.manager:
+                self.manager.free(sequence)
+
+    def _now(self) -> Moment:
+        return Moment(self.steps, time.perf_counter() - self._start)
+
+    def _ids(self, prompt: str | bytes | Iterable[int]) -> list[int]:
+        """The token ids of a prompt, all of which the model knows."""
+        config = self.model.config
+        if isinstance(prompt, str | bytes):
+            return tokens_of(prompt, first=config.first).tolist()
+        ids = [integer("a token of prompt", token, 0) for token in prompt]
+        if ids and max(ids) >= config.vocabulary:
+            raise ValueError(f"prompt has a token {max(ids)}; tokens must be less than {config.vocabulary}")
+        return ids
+
+
+def bar_of(requests: int) -> Any:
+    """A progress bar over requests."""
+    from tqdm.auto import tqdm
+
+    return tqdm(total=requests, unit="request")

@@ -1,0 +1,32 @@
+"""One forward pass of a ragged batch over pages, in NumPy."""
+
+from typing import Any
+
+import attnlab
+from attnlab.arrays.numpy import Array
+from attnlab.model import Model
+from attnlab.paged import PagedCache, paged_attention
+from attnlab.serve.runner import Batch, row, spread
+from attnlab.typing import Float
+
+import numpy as np
+
+Heads = Float[Array, "H T D"]
+
+
+def forward(model: Model, caches: list[PagedCache], batch: Batch) -> tuple[Array, list[PagedCache]]:
+    """Logits (chunks, vocabulary) after the last token of each chunk, and the caches with all new keys."""
+    tables = [caches[0].tables(group.names) for group in batch.groups]
+
+    def attend(layer: int, query: Heads, key: Heads, value: Heads) -> Any:
+        query, key = (attnlab.rotary(x, batch.positions) for x in (query, key))
+        cache = caches[layer].copy(batch.copies).write(batch.slots, key, value)
+        pages = cache.key_pages, cache.value_pages
+        parts = [
+            paged_attention(spread(query, group), *pages, *table, return_lse=True)
+            for group, table in zip(batch.groups, tables)
+        ]
+        out, lse = (np.concatenate([row(x) for x in each], 1) for each in zip(*parts))
+        return (out, lse) if model.config.sink else out
+
+    return model.logits(batch.tokens, attend)[batch.last], caches

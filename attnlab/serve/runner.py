@@ -1,0 +1,91 @@
+"""The model over pages: a plan becomes one ragged batch, and the batch one forward pass."""
+
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from attnlab.call import backend
+from attnlab.model import FIRST, Model
+from attnlab.paged import BlockManager, PagedCache
+from attnlab.serve.request import Sequence
+from attnlab.serve.scheduler import Plan
+
+import numpy as np
+
+Array = np.ndarray
+
+
+class Group(NamedTuple):
+    """Chunks of one length, that of ``each``, of sequences ``names``: the tokens ``rows`` of the batch."""
+
+    names: list[Sequence]
+    each: int
+    rows: slice
+
+
+class Batch(NamedTuple):
+    """The tokens of a plan in one row, whosever they are: only attention asks.
+
+    ``tokens``, ``positions``, ``slots``: (T,). ``last`` (chunks,): the ends of the plan's chunks. ``copies``: of
+    blocks, done first. ``groups``: those that attention takes together, in order.
+    """
+
+    tokens: Array
+    positions: Array
+    slots: Array
+    last: Array
+    copies: list[tuple[int, int]]
+    groups: list[Group]
+
+
+def batch(plan: Plan) -> Batch:
+    """The batch of a plan: chunks sorted by length, so that all decoding sequences stand together."""
+    order = sorted(range(len(plan.chunks)), key=lambda i: len(plan.chunks[i].tokens))
+    chunks, groups = [plan.chunks[i] for i in order], list[Group]()
+    for each, equal in groupby(chunks, lambda chunk: len(chunk.tokens)):
+        names, start = [chunk.sequence for chunk in equal], groups[-1].rows.stop if groups else 0
+        groups.append(Group(names, each, slice(start, start + each * len(names))))
+    integers = (
+        np.concatenate(x) for x in (
+            [chunk.tokens for chunk in chunks],
+            [np.arange(chunk.start, chunk.start + len(chunk.tokens)) for chunk in chunks],
+            [chunk.slots for chunk in chunks],
+        )
+    )  # fmt: skip
+    ends = np.cumsum([len(chunk.tokens) for chunk in chunks])
+    return Batch(*integers, ends[np.argsort(order)] - 1, plan.copies, groups)
+
+
+def spread(x: Any, group: Group) -> Any:
+    """Of queries (Hq, T, D) those of a group: (B, Hq, N, D)."""
+    return x[:, group.rows].reshape((x.shape[0], len(group.names), group.each, x.shape[-1])).swapaxes(0, 1)
+
+
+def row(x: Any) -> Any:
+    """Rows of sequences (B, Hq, N, ...) one behind the other: (Hq, B · N, ...)."""
+    return x.swapaxes(0, 1).reshape((x.shape[1], -1, *x.shape[3:]))
+
+
+class Runner:
+    """Runs plans: ``model``, an attnlab.model.Model of any library, with a paged cache a layer on one ``manager``.
+
+    NumPy and PyTorch feed a batch as it is. JAX compiles for each shape, so there it is filled up to a power of two:
+    about log₂(budget) programs, a second or more each, at the first steps that need them.
+    """
+
+    def __init__(self, model: Model, manager: BlockManager) -> None:
+        like, c = model.parameters["embedding"], model.config
+        zeros = backend("the parameters' embedding", like, "attnlab.paged").zeros
+        shape = manager.blocks, c.kv_heads, manager.block_size, c.d
+        self.model = model
+        self.caches = [PagedCache(zeros(shape, like), zeros(shape, like), manager) for _ in range(c.layers)]
+        self._module = backend("the parameters' embedding", like, "attnlab.serve")
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the pages of all layers."""
+        return sum(cache.nbytes for cache in self.caches)
+
+    def __call__(self, plan: Plan) -> Array:
+        """Logits of the token that follows each chunk, (chunks, 256): bytes alone, as FIRST never comes again."""
+        logits, self.caches = self._module.forward(self.model, self.caches, batch(plan))
+        return logits[:, :FIRST]

@@ -1,0 +1,35 @@
+"""One forward pass of a ragged batch over pages, in PyTorch."""
+
+from typing import Any
+
+import attnlab
+from attnlab.arrays.torch import Array
+from attnlab.model import Model
+from attnlab.paged import PagedCache, paged_attention
+from attnlab.serve.runner import Batch, row, spread
+from attnlab.typing import Float
+
+import numpy as np
+import torch
+
+Heads = Float[Array, "H T D"]
+
+
+@torch.no_grad()
+def forward(model: Model, caches: list[PagedCache], batch: Batch) -> tuple[np.ndarray, list[PagedCache]]:
+    """Logits (chunks, vocabulary) after the last token of each chunk, and the caches with all new keys."""
+    tables = [caches[0].tables(group.names) for group in batch.groups]
+    positions = torch.from_numpy(batch.positions).to(caches[0].key_pages.device)
+
+    def attend(layer: int, query: Heads, key: Heads, value: Heads) -> Any:
+        query, key = (attnlab.rotary(x, positions) for x in (query, key))
+        cache = caches[layer].copy(batch.copies).write(batch.slots, key, value)
+        pages = cache.key_pages, cache.value_pages
+        parts = [
+            paged_attention(spread(query, group), *pages, *table, return_lse=True)
+            for group, table in zip(batch.groups, tables)
+        ]
+        out, lse = (torch.cat([row(x) for x in each], 1) for each in zip(*parts))
+        return (out, lse) if model.config.sink else out
+
+    return model.logits(batch.tokens, attend)[batch.last].numpy(force=True), caches
