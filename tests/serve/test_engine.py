@@ -1,0 +1,204 @@
+"""The engine on the exact model: what a request gets depends on its prompt, options and seed alone, ``==``."""
+
+import numpy as np
+import pytest
+
+from attnlab.serve import blocks_needed, schedule
+from tests.serve.exact import alone, check_laws, engine, random_request
+
+
+def static(sequences, manager, budget):
+    """A batch is served to its end before the next begins."""
+    begun = [one for one in sequences if any(other in manager for other in one.request.sequences)]
+    return schedule(begun or sequences, manager, budget)
+
+
+def serve(server, draw, count, rate):
+    """Submit requests between the steps, about ``rate`` a step, until all are done; every law after every step."""
+    asked, refused = [], 0
+    while len(asked) < count or server.requests:
+        for _ in range(min(draw.poisson(rate), count - len(asked))):
+            options, size = random_request(draw), server.manager.block_size
+            many = options.get("beams") or options.get("samples", 1)
+            if blocks_needed(len(options["prompt"]), options["max_tokens"], many, size) <= server.manager.blocks:
+                asked.append((server.submit(**options), options))
+            else:
+                refused += 1
+                with pytest.raises(ValueError, match="blocks"):
+                    server.submit(**options)
+        check_step(server)
+    assert server.manager.free_blocks == server.manager.blocks
+    return asked, refused
+
+
+def check_step(server):
+    """One step: the oldest request is fed, nobody beyond the budget, and the trace says what happened."""
+    oldest = server.requests[:1]
+    known = {request: [list(one.moments) for one in request.sequences] for request in server.requests}
+    events = server.step()
+    check_laws(server)
+    record = server.trace[-1]
+    assert record.step == server.steps == len(server.trace)
+    assert record.tokens <= server.budget
+    assert (record.tokens > 0) == bool(oldest)
+    assert record.filled <= record.blocks * server.manager.block_size
+    for request, sample, token in events:
+        assert token in request.outputs[sample]
+    for request, moments in known.items():
+        if request.beams is None:
+            new = sum(len(one.moments) for one in request.sequences) - sum(map(len, moments))
+            assert new == sum(request is other for other, *_ in events)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_a_request_gets_depends_on_itself_alone(seed):
+    draw = np.random.default_rng(seed)
+    blocks, size, budget = (int(draw.integers(*ends)) for ends in ((4, 30), (1, 7), (1, 24)))
+    server = engine(blocks, size, budget, schedule=static if seed % 8 == 7 else schedule)
+    asked, _ = serve(server, draw, 25, draw.choice([0.2, 1, 30]))
+    for request, options in asked:
+        outputs, scores = alone(**options)
+        assert request.outputs == outputs
+        assert request.scores == scores
+        assert request.done
+
+
+def soak(count):
+    """Many requests in a small pool; all are compared with what they get alone."""
+    draw = np.random.default_rng(count)
+    server = engine(blocks=12, block_size=4, budget=16)
+    asked, refused = serve(server, draw, count, 0.35)
+    wrong = [request.index for request, options in asked if (request.outputs, request.scores) != alone(**options)]
+    assert not wrong
+    assert [request.index for request, _ in asked] == list(range(count))
+    trace = np.array(server.trace)
+    fields = dict(zip(server.trace[0]._fields, trace.T))
+    slowest = max(request.sequences[0].moments[-1].step - request.arrival.step for request, _ in asked)
+    return dict(
+        steps=server.steps, refused=refused, preempted=fields["preempted"].sum(), reused=fields["reused"].sum(),
+        copies=fields["copies"].sum(), fed=fields["tokens"].sum(), waiting=fields["waiting"].max(), slowest=slowest,
+        filled=fields["filled"].sum() / (4 * fields["blocks"].sum()), reserved=fields["reserved"].max(),
+    )
+
+
+def test_soak():
+    found = soak(250)
+    assert min(found[name] for name in ("refused", "preempted", "reused", "copies")) > 10
+
+
+@pytest.mark.full
+def test_soak_of_2000_requests():
+    found = soak(2000)
+    assert min(found[name] for name in ("refused", "preempted", "reused", "copies")) > 100
+
+
+def test_four_blocks_or_four_hundred():
+    asked = [dict(prompt=[1, 2, 3] * 3, max_tokens=7), dict(prompt=[1, 2, 3], max_tokens=13, samples=1, seed=4)]
+    for blocks, size, budget in [(4, 4, 3), (400, 4, 300), (4, 15, 1), (400, 1, 2)]:
+        server = engine(blocks, size, budget)
+        requests = [server.submit(**options) for options in asked]
+        assert server.run() == requests
+        assert [request.outputs for request in requests] == [alone(**options)[0] for options in asked]
+        assert (requests[1].preemptions > 0) == (blocks * size == 16)
+
+
+def test_the_first_in_a_pool_too_small_for_two_is_never_preempted():
+    server = engine(blocks=5, block_size=2, budget=8)
+    first, second = (server.submit([0, token], 8, seed=token) for token in (1, 2))
+    while not first.done:
+        server.step()
+    assert (first.preemptions, second.done) == (0, False)
+    assert second.preemptions > 0
+    assert first.sequences[0].moments[-1].step == first.first_token.step + 7
+    server.run()
+    assert second.outputs == alone([0, 2], 8, seed=2)[0]
+
+
+def test_a_known_prompt_is_reused_down_to_its_last_block():
+    """Two full blocks: the second is computed again, as a token must be fed; a third request finds no more."""
+    server = engine(blocks=20, block_size=4, budget=100)
+    for reused in (0, 4, 4):
+        server.submit([1, 2, 3, 4] * 2, 3)
+        server.run()
+        assert server.trace[-3].reused == reused
+    server.submit([1, 2, 3, 4] * 2 + [1], 3)
+    server.submit([1, 2, 3, 4] * 3 + [0], 3)
+    server.step()
+    assert server.trace[-1].reused == 8 + 8
+
+
+@pytest.mark.parametrize(("length", "copies"), [(15, 3), (16, 0), (17, 3)])
+def test_samples_share_their_prompt(length, copies):
+    server = engine(blocks=9, block_size=16, budget=32)
+    request = server.submit([1] * length, 4, temperature=1.0, samples=4)
+    server.run()
+    assert sum(record.copies for record in server.trace) == copies
+    assert max(record.blocks for record in server.trace) == (8 if length == 15 else 5)
+    assert request.outputs == alone([1] * length, 4, temperature=1.0, samples=4)[0]
+
+
+def test_times_are_those_of_steps():
+    server = engine(blocks=20, block_size=4, budget=5)
+    server.step()
+    request = server.submit([1] * 12, 3)
+    late = server.submit([2], 2)
+    server.run()
+    assert request.arrival.step == 1
+    assert [moment.step for moment in request.sequences[0].moments] == [4, 5, 6]  # 12 tokens in chunks of 5
+    assert [moment.step for moment in late.sequences[0].moments] == [4, 5]  # the chunk of 2 leaves room
+    times = [request.arrival.seconds, *(moment.seconds for moment in request.sequences[0].moments)]
+    assert times == sorted(times)
+    assert [record.tokens for record in server.trace] == [0, 5, 5, 3, 2, 1]
+
+
+@pytest.mark.parametrize(("prompt", "count", "needed"), [(8, 1, 2), (8, 2, 3), (7, 2, 2), (7, 3, 3), (1, 9, 3)])
+def test_what_can_never_fit_is_refused_and_changes_nothing(prompt, count, needed):
+    """Block size 4: the last token is never fed."""
+    assert blocks_needed(prompt, count, 1, 4) == needed
+    for options, n in ((dict(), 1), (dict(samples=3, temperature=1.0), 3), (dict(beams=3), 3)):
+        blocks = prompt // 4 + n * (needed - prompt // 4)
+        server = engine(max(blocks - 1, 1), 4, 8)
+        if blocks > 1:
+            message = rf"prompt of {prompt} tokens and {n} times {count} .* {blocks} blocks .* engine has {blocks - 1}$"
+            with pytest.raises(ValueError, match=message):
+                server.submit([1] * prompt, count, **options)
+            assert (server.requests, server.manager.free_blocks) == ([], blocks - 1)
+        server = engine(blocks, 4, 8)
+        request = server.submit([1] * prompt, count, **options)
+        assert request.index == 0
+        server.run()
+        assert request.outputs == alone([1] * prompt, count, **options)[0]
+
+
+@pytest.mark.parametrize(("options", "error", "match"), [
+    (dict(prompt=[]), ValueError, "prompt is empty"),
+    (dict(prompt=[1, 5]), ValueError, "token 5; tokens must be less than 5"),
+    (dict(prompt=[1, -1]), ValueError, "a token of prompt"),
+    (dict(prompt=[1.5]), TypeError, "a token of prompt"),
+    (dict(max_tokens=0), ValueError, "max_tokens"),
+    (dict(seed=2**32), ValueError, "seed is 4294967296; it must be in 0"),
+    (dict(seed=0.5), TypeError, "seed"),
+    (dict(temperature=-1), ValueError, "temperature is -1; it must be 0 or more"),
+    (dict(temperature=float("nan")), ValueError, "temperature"),
+    (dict(top_k=0), ValueError, "top_k"),
+    (dict(top_p=0), ValueError, r"top_p is 0; it must be in \(0, 1\]"),
+    (dict(top_p=1.1), ValueError, "top_p"),
+    (dict(samples=0), ValueError, "samples"),
+    (dict(beams=0), ValueError, "beams"),
+    (dict(beams=2, temperature=1), ValueError, "beams is 2; a beam search goes without"),
+    (dict(beams=2, samples=2), ValueError, "beams is 2"),
+    (dict(beams=2, stop=1), ValueError, "beams is 2"),
+    (dict(stop=-1), ValueError, "stop"),
+    (dict(temprature=1), TypeError, "temprature"),
+])  # fmt: skip
+def test_errors(options, error, match):
+    with pytest.raises(error, match=match):
+        engine(9, 4, 8).submit(**{"prompt": [1, 2], "max_tokens": 3, **options})
+
+
+def test_a_schedule_that_feeds_nobody_is_an_error():
+    server = engine(9, 4, 8, schedule=lambda sequences, manager, budget: schedule([], manager, budget))
+    server.step()
+    server.submit([1], 2)
+    with pytest.raises(RuntimeError, match="feeds none of 1 sequences"):
+        server.run()
