@@ -12,13 +12,15 @@ import attnlab
 from attnlab.arrays.jax import Array
 from attnlab.model import Config, Model
 from attnlab.paged import PagedCache, paged_attention
+from attnlab.paged.jax import Pages, write
 from attnlab.serve.runner import Batch
 from attnlab.typing import Float, Integer
 
 import jax
 import numpy as np
 
-Heads = Float[Array, "H T D"]
+Query = Float[Array, "Hq T D"]
+Key = Float[Array, "Hk T D"]
 Tokens = Integer[Array, " T"]
 
 
@@ -33,9 +35,10 @@ def forward(model: Model, caches: list[PagedCache], batch: Batch) -> tuple[np.nd
         entries[: len(blocks)] = blocks
     integers = (x[filled].astype(np.int32) for x in (batch.tokens, batch.positions, batch.slots))
     copies = [batch.copies[i] for i in filled_up(len(batch.copies))]
-    caches = [cache.copy(copies) for cache in caches]
-    logits, caches = step(model.config, model.parameters, caches, *integers, table)
-    return np.asarray(logits)[batch.last], caches
+    copied = [cache.copy(copies) for cache in caches]
+    pages = [(cache.key_pages, cache.value_pages) for cache in copied]
+    logits, pages = step(model.config, model.parameters, pages, *integers, table)
+    return np.asarray(logits)[batch.last], [PagedCache(*both, manager) for both in pages]
 
 
 def filled_up(count: int) -> np.ndarray:
@@ -45,19 +48,18 @@ def filled_up(count: int) -> np.ndarray:
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=2)
 def step(
-    config: Config, parameters: dict[str, Array], caches: list[PagedCache], tokens: Tokens, positions: Tokens,
+    config: Config, parameters: dict[str, Array], pages: list[tuple[Pages, Pages]], tokens: Tokens, positions: Tokens,
     slots: Tokens, table: Integer[Array, "T W"],
-) -> tuple[Float[Array, "T vocabulary"], list[PagedCache]]:
-    """Logits after each token, and the caches, in the memory of those that came."""
-    caches = list(caches)
+) -> tuple[Float[Array, "T vocabulary"], list[tuple[Pages, Pages]]]:
+    """Logits after each token, and the pages, in the memory of those that came."""
+    pages = list(pages)
 
-    def attend(layer: int, query: Heads, key: Heads, value: Heads) -> Any:
+    def attend(layer: int, query: Query, key: Key, value: Key) -> Any:
         query, key = (attnlab.rotary(x, positions) for x in (query, key))
-        cache = caches[layer] = caches[layer].write(slots, key, value)
-        pages = cache.key_pages, cache.value_pages
+        pages[layer] = tuple(write(old, slots, x.swapaxes(0, 1)) for old, x in zip(pages[layer], (key, value)))
         queries = query.swapaxes(0, 1)[:, :, None]
-        out, lse = paged_attention(queries, *pages, table, positions + 1, return_lse=True)
+        out, lse = paged_attention(queries, *pages[layer], table, positions + 1, return_lse=True)
         out, lse = out[:, :, 0].swapaxes(0, 1), lse[:, :, 0].swapaxes(0, 1)
         return (out, lse) if config.sink else out
 
-    return Model(config, parameters).logits(tokens, attend), caches
+    return Model(config, parameters).logits(tokens, attend), pages

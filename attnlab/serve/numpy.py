@@ -11,14 +11,15 @@ from attnlab.typing import Float
 
 import numpy as np
 
-Heads = Float[Array, "H T D"]
+Query = Float[Array, "Hq T D"]
+Key = Float[Array, "Hk T D"]
 
 
 def forward(model: Model, caches: list[PagedCache], batch: Batch) -> tuple[Array, list[PagedCache]]:
     """Logits (chunks, vocabulary) after the last token of each chunk, and the caches with all new keys."""
     tables = [caches[0].tables(group.names) for group in batch.groups]
 
-    def attend(layer: int, query: Heads, key: Heads, value: Heads) -> Any:
+    def attend(layer: int, query: Query, key: Key, value: Key) -> Any:
         query, key = (attnlab.rotary(x, batch.positions) for x in (query, key))
         cache = caches[layer].copy(batch.copies).write(batch.slots, key, value)
         pages = cache.key_pages, cache.value_pages

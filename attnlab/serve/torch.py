@@ -12,7 +12,8 @@ from attnlab.typing import Float
 import numpy as np
 import torch
 
-Heads = Float[Array, "H T D"]
+Query = Float[Array, "Hq T D"]
+Key = Float[Array, "Hk T D"]
 
 
 @torch.no_grad()
@@ -21,7 +22,7 @@ def forward(model: Model, caches: list[PagedCache], batch: Batch) -> tuple[np.nd
     tables = [caches[0].tables(group.names) for group in batch.groups]
     positions = torch.from_numpy(batch.positions).to(caches[0].key_pages.device)
 
-    def attend(layer: int, query: Heads, key: Heads, value: Heads) -> Any:
+    def attend(layer: int, query: Query, key: Key, value: Key) -> Any:
         query, key = (attnlab.rotary(x, positions) for x in (query, key))
         cache = caches[layer].copy(batch.copies).write(batch.slots, key, value)
         pages = cache.key_pages, cache.value_pages

@@ -1,0 +1,107 @@
+"""The engine on real models: the same tokens in three libraries, whatever the load, the pool and the batch."""
+
+from dataclasses import replace
+from itertools import product
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from attnlab import model
+from attnlab.paged import BlockManager
+from attnlab.serve import Engine, Runner, Sequence, missing, schedule
+from attnlab.serve import jax as compiled
+from tests.model.small import CONFIG, definition, small
+from tests.serve.exact import check_laws
+from tests.support.libraries import LIBRARIES, precision
+
+PROMPTS = ["abc", "abcdefghij" * 2, "abcdefghxyz", ""]
+OPTIONS = [dict(), dict(temperature=1.0, samples=3, seed=5), dict(beams=3)]
+ASKED = [dict(prompt=prompt, max_tokens=7, **options) for prompt, options in product(PROMPTS, OPTIONS)]
+
+
+def outputs(lm, blocks, block_size, budget, asked=ASKED, batch=True):
+    """What each request gets, all of them together or one after the other; and how many preemptions it took."""
+    engine = Engine(lm, blocks, block_size, budget)
+    requests = []
+    for options in asked:
+        requests.append(engine.submit(**options))
+        while engine.requests and not batch:
+            engine.step()
+    while engine.requests:
+        engine.step()
+        check_laws(engine)
+    return [request.outputs for request in requests], sum(record.preempted for record in engine.trace)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_tokens_do_not_depend_on_library_batch_or_pool(library):
+    expected, preempted = outputs(small("numpy"), 400, 4, 400, batch=False)
+    assert preempted == 0
+    greedy = [small("numpy").generate(options["prompt"], 7) for options in ASKED[::3]]
+    assert [bytes(found) for (found,) in expected[::3]] == greedy
+    with precision(library, np.zeros(0)):
+        lm = small(library)
+        for sizes in [(16, 4, 8), (400, 4, 40), (4, 28, 3)][: 3 if library == "numpy" else 1]:
+            found, preempted = outputs(lm, *sizes)
+            assert found == expected, sizes
+            assert (preempted > 0) == (sizes != (400, 4, 40))
+
+
+def test_a_learned_sink_is_served_too():
+    lm = small("numpy", replace(CONFIG, sink=True))
+    found, _ = outputs(lm, 16, 4, 8)
+    assert [bytes(one) for (one,) in found[::3]] == [lm.generate(options["prompt"], 7) for options in ASKED[::3]]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_logits_are_those_of_the_definition(library):
+    """A ragged batch of float64: three sequences in chunks of several lengths; two begin alike."""
+    tokens = np.random.default_rng(2).integers(0, 256, (3, 11))
+    tokens[2, :5] = tokens[0, :5]
+    expected = [definition(CONFIG, small("numpy").parameters, row)[:, :256] for row in tokens]
+    many = [Sequence(SimpleNamespace(sequences=[], index=i), 0, row.tolist()) for i, row in enumerate(tokens)]
+    with precision(library, np.zeros(0)):
+        manager = BlockManager(12, 4)
+        runner = Runner(small(library), manager)
+        for budget in (7, 6, 4, 99):
+            plan = schedule(many, manager, budget)
+            for chunk, row in zip(plan.chunks, runner(plan), strict=True):
+                end = chunk.start + len(chunk.tokens)
+                np.testing.assert_allclose(row, expected[chunk.sequence.request.index][end - 1], atol=1e-11)
+    assert manager.free_blocks == 12 - 3 * 3 + 1
+    assert [missing(one, manager) for one in many] == [0, 0, 0]
+
+
+def test_jax_compiles_a_program_for_each_power_of_two():
+    """Batches of 4, 4, 2 and 1 tokens; another engine of the same sizes compiles nothing."""
+    asked = [dict(prompt="ab", max_tokens=3), dict(prompt="cde", max_tokens=4)]
+    with precision("jax", np.zeros(0)):
+        lm, before = small("jax"), compiled.step._cache_size()
+        for _ in range(2):
+            outputs(lm, 17, 3, 4, asked)
+            assert compiled.step._cache_size() - before == 3
+
+
+def greedy(blocks, block_size, budget, lm, count=24):
+    """The texts of the stored model after beginnings of its excerpt."""
+    text = model.excerpt()
+    asked = [dict(prompt=text[i : i + 8 + i % 40], max_tokens=count) for i in range(1000, 6000, 1250)]
+    return asked, [one for (one,) in outputs(lm, blocks, block_size, budget, asked)[0]]
+
+
+def test_the_stored_model_in_float64_says_the_same_in_any_pool():
+    lm = model.load(dtype="float64")
+    asked, found = greedy(400, 4, 100, lm)
+    assert greedy(8, 16, 20, lm)[1] == found
+    assert found[3] == [*lm.generate(asked[3]["prompt"], 24)]
+
+
+def test_the_stored_model_in_float32_parts_only_where_two_bytes_are_as_likely():
+    """Up to the first byte whose two best logits are closer than 1e-4 of the largest."""
+    lm = model.load()
+    asked, found = greedy(400, 4, 100, lm)
+    for options, one, other in zip(asked, found, greedy(8, 16, 20, lm)[1]):
+        for i in [i for i in range(24) if one[i] != other[i]][:1]:
+            row = lm.logits(np.append(model.tokens(options["prompt"]), one[:i]))[-1, :256]
+            assert np.diff(np.sort(row)[-2:]) < 1e-4 * np.abs(row).max()
