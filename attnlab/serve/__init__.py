@@ -1,6 +1,6 @@
 """A server: many requests, one model, one pool of pages, and a budget of tokens a step.
 
-    step:   who is fed what (schedule)  ->  one forward pass (Runner)  ->  a token drawn after every fed-up sequence
+    step:   who is fed what (schedule)  ->  one forward pass (Runner)  ->  a token for each that has been fed to its end
 
 A request is its prompt, its options and its seed. What it holds in the pool is a cache of what its tokens imply, so it
 may be taken away and computed again. Requests join and leave between steps (continuous batching); a prompt is fed in

@@ -35,10 +35,15 @@ class Engine:
         self, model: Any, blocks: int, block_size: int, budget: int, *, schedule: Callable = schedule,
         runner: Callable = Runner,
     ) -> None:
-        self.model, self.manager, self.budget = model, BlockManager(blocks, block_size), integer("budget", budget, 1)
-        self.runner, self.schedule = runner(model, self.manager), schedule
-        self.requests, self.trace, self.steps, self.submitted = list[Request](), list[Record](), 0, 0
-        self._start = time.perf_counter()
+        self.model, self.budget, self.schedule = model, integer("budget", budget, 1), schedule
+        self._make_runner, self._start, self._submitted = runner, time.perf_counter(), 0
+        self.requests, self.trace, self.steps = list[Request](), list[Record](), 0
+        self._clear(blocks, block_size)
+
+    def _clear(self, blocks: int, block_size: int) -> None:
+        """Forget all keys; what the requests have so far is in their tokens."""
+        self.manager = BlockManager(blocks, block_size)
+        self.runner = self._make_runner(self.model, self.manager)
 
     def submit(self, prompt: str | bytes | Iterable[int], max_tokens: int, **options: Any) -> Request:
         """Take a request for ``max_tokens`` tokens after ``prompt``: a text, or token ids, which are taken as they are.
@@ -47,28 +52,35 @@ class Engine:
         TypeError or ValueError, naming the argument, also where the request would not fit if it were alone.
         """
         ids = self._ids(prompt)
-        request = Request(self.submitted, ids, max_tokens, self._now(), **options)
+        request = Request(self._submitted, ids, max_tokens, self._now(), **options)
         count, size = request.beams or request.samples, self.manager.block_size
         if (needed := blocks_needed(len(ids), max_tokens, count, size)) > self.manager.blocks:
             raise ValueError(
                 f"a prompt of {len(ids)} tokens and {count} times {max_tokens} more can come to need {needed} blocks "
                 f"of {size} tokens; the engine has {self.manager.blocks}"
             )
-        self.submitted += 1
+        self._submitted += 1
         self.requests.append(request)
         return request
 
     def step(self) -> list[Event]:
-        """Feed one batch; returns what it brought, (request, sample, token) in order, of a beam search at its end."""
+        """Feed one batch; returns what it brought, (request, sample, token) in order, of a beam search at its end.
+
+        A step that fails, or is interrupted, costs the keys of all requests: they are computed again.
+        """
         live = [sequence for request in self.requests for sequence in request.sequences if not sequence.done]
         held = {sequence for sequence in live if sequence in self.manager}
-        plan = self.schedule(live, self.manager, self.budget)
-        if live and not plan.chunks:
-            raise RuntimeError(f"the schedule feeds none of {len(live)} sequences")
+        try:
+            plan = self.schedule(live, self.manager, self.budget)
+            if live and not plan.chunks:
+                raise RuntimeError(f"the schedule feeds none of {len(live)} sequences")
+            rows = self.runner(plan) if live else []
+        except BaseException:  # slots that count as written may not be
+            self._clear(self.manager.blocks, self.manager.block_size)
+            raise
+        self.steps += 1
         for sequence in plan.preempted:
             sequence.request.preemptions += 1
-        rows = self.runner(plan) if live else []
-        self.steps += 1
         self.trace.append(record(self._now(), plan, live, held, self.manager))
         events = [event for chunk, row in zip(plan.chunks, rows) for event in self._advance(chunk.sequence, row)]
         self.requests = [request for request in self.requests if not request.done]

@@ -37,12 +37,12 @@ class Request:
     sequences: list["Sequence"] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        integer("max_tokens", self.max_tokens, 1), integer("samples", self.samples, 1)
-        for name, x, least in (("top_k", self.top_k, 1), ("beams", self.beams, 1), ("stop", self.stop, 0)):
-            if x is not None:
-                integer(name, x, least)
+        least = {"max_tokens": 1, "samples": 1, "top_k": 1, "beams": 1, "stop": 0, "seed": 0}
+        for name, x in ((name, getattr(self, name)) for name in least):
+            if x is not None or name in ("max_tokens", "samples", "seed"):
+                integer(name, x, least[name])
         for name, x, rule, good in (
-            ("seed", self.seed, "in 0 … 2³² − 1", 0 <= integer("seed", self.seed) < 2**32),
+            ("seed", self.seed, "less than 2³²", self.seed < 2**32),
             ("temperature", self.temperature, "0 or more", number("temperature", self.temperature) >= 0),
             ("top_p", self.top_p, "in (0, 1]", 0 < number("top_p", self.top_p) <= 1),
         ):

@@ -89,14 +89,13 @@ def append(
 def preempt(sequence: Sequence, sequences: list[Sequence], manager: BlockManager, plan: Plan) -> bool:
     """Take the blocks of the youngest sequence that may suffer it for ``sequence``; False if there is none.
 
-    Never of one that is fed in this step, as its new blocks count as written. Older than ``sequence`` may be only
-    beams of its own search that wait for it: what they have to say is known.
+    None that is fed in this step may, as its new slots count as written: the turn of younger ones has not come. Then
+    come beams of the same search that wait for ``sequence`` alone, as what they have to say is known.
     """
-    fed = {chunk.sequence for chunk in plan.chunks}
     younger = sequences[sequences.index(sequence) + 1 :]
-    beams = [one for one in sequence.request.sequences if one is not sequence and one.row is not None]
+    beams = [one for one in sequence.request.sequences if one.row is not None]
     for victim in (*reversed(younger), *reversed(beams)):
-        if victim in manager and victim not in fed:
+        if victim in manager:
             manager.free(victim)
             plan.preempted.append(victim)
             return True

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from attnlab.serve import blocks_needed, schedule
-from tests.serve.exact import alone, check_laws, engine, random_request
+from attnlab.serve import Engine, blocks_needed, schedule
+from tests.serve.exact import MODEL, Exact, alone, check_laws, engine, random_request
 
 
 def static(sequences, manager, budget):
@@ -176,8 +176,10 @@ def test_what_can_never_fit_is_refused_and_changes_nothing(prompt, count, needed
     (dict(prompt=[1, -1]), ValueError, "a token of prompt"),
     (dict(prompt=[1.5]), TypeError, "a token of prompt"),
     (dict(max_tokens=0), ValueError, "max_tokens"),
-    (dict(seed=2**32), ValueError, "seed is 4294967296; it must be in 0"),
-    (dict(seed=0.5), TypeError, "seed"),
+    (dict(seed=2**32), ValueError, "seed is 4294967296; it must be less than 2³²"),
+    (dict(seed=-1), ValueError, "seed"),
+    (dict(seed=None), TypeError, "seed"),
+    (dict(samples=None), TypeError, "samples"),
     (dict(temperature=-1), ValueError, "temperature is -1; it must be 0 or more"),
     (dict(temperature=float("nan")), ValueError, "temperature"),
     (dict(top_k=0), ValueError, "top_k"),
@@ -202,3 +204,40 @@ def test_a_schedule_that_feeds_nobody_is_an_error():
     server.submit([1], 2)
     with pytest.raises(RuntimeError, match="feeds none of 1 sequences"):
         server.run()
+
+
+class Failing(Exact):
+    """Fails at every fifth plan, when half of its slots are written."""
+
+    calls = 0
+
+    def __call__(self, plan):
+        Failing.calls += 1
+        if Failing.calls % 5 == 0:
+            super().__call__(plan._replace(chunks=plan.chunks[::2]))
+            raise KeyboardInterrupt
+        return super().__call__(plan)
+
+
+def test_a_step_that_fails_loses_nothing_but_time():
+    draw = np.random.default_rng(5)
+    server = Engine(MODEL, 30, 3, 12, runner=Failing)
+    asked = [random_request(draw) for _ in range(12)]
+    requests = [server.submit(**options) for options in asked]
+    failures = 0
+    while server.requests:
+        try:
+            server.run()
+        except KeyboardInterrupt:
+            failures += 1
+        check_laws(server)
+    assert failures > 5
+    assert [(request.outputs, request.scores) for request in requests] == [alone(**options) for options in asked]
+
+
+def test_a_progress_bar_counts_requests(capsys):
+    server = engine(20, 4, 8)
+    for token in range(3):
+        server.submit([token], 2 + token)
+    assert [len(request.outputs[0]) for request in server.run(progress=True)] == [2, 3, 4]
+    assert "3/3" in capsys.readouterr().err
