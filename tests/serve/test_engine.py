@@ -13,6 +13,14 @@ def static(sequences, manager, budget):
     return schedule(begun or sequences, manager, budget)
 
 
+def shuffled(draw):
+    """Who comes first, and the budget, are drawn anew at every step."""
+    def order(sequences, manager, budget):
+        return schedule([sequences[i] for i in draw.permutation(len(sequences))], manager, draw.integers(1, budget + 1))
+
+    return order
+
+
 def serve(server, draw, count, rate):
     """Submit requests between the steps, about ``rate`` a step, until all are done; every law after every step."""
     asked, refused = [], 0
@@ -54,7 +62,8 @@ def check_step(server):
 def test_what_a_request_gets_depends_on_itself_alone(seed):
     draw = np.random.default_rng(seed)
     blocks, size, budget = (int(draw.integers(*ends)) for ends in ((4, 30), (1, 7), (1, 24)))
-    server = engine(blocks, size, budget, schedule=static if seed % 8 == 7 else schedule)
+    policy = {5: shuffled(draw), 6: shuffled(draw), 7: static}.get(seed % 8, schedule)
+    server = engine(blocks, size, budget, schedule=policy)
     asked, _ = serve(server, draw, 25, draw.choice([0.2, 1, 30]))
     for request, options in asked:
         outputs, scores = alone(**options)
