@@ -37,10 +37,11 @@ class Request:
     sequences: list["Sequence"] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        least = {"max_tokens": 1, "samples": 1, "top_k": 1, "beams": 1, "stop": 0, "seed": 0}
-        for name, x in ((name, getattr(self, name)) for name in least):
-            if x is not None or name in ("max_tokens", "samples", "seed"):
-                integer(name, x, least[name])
+        for name, least in (("max_tokens", 1), ("samples", 1), ("seed", 0)):
+            integer(name, getattr(self, name), least)
+        for name, least in (("top_k", 1), ("beams", 1), ("stop", 0)):
+            if getattr(self, name) is not None:
+                integer(name, getattr(self, name), least)
         for name, x, rule, good in (
             ("seed", self.seed, "less than 2³²", self.seed < 2**32),
             ("temperature", self.temperature, "0 or more", number("temperature", self.temperature) >= 0),
