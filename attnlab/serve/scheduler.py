@@ -49,7 +49,7 @@ def schedule(sequences: list[Sequence], manager: BlockManager, budget: int) -> P
         decodes = sequence in manager and missing(sequence, manager) == 1
         if not (missing(sequence, manager) and left and (decodes or spare)):
             continue
-        if sequence in plan.preempted or not (sequence in manager or admit(sequence, sequences, manager, plan)):
+        if sequence not in manager and not admit(sequence, sequences, manager, plan):
             break
         start = manager.length(sequence)
         count = 1 if decodes else min(missing(sequence, manager), spare, left)

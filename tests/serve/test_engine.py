@@ -129,7 +129,7 @@ def test_a_known_prompt_is_reused_down_to_its_last_block():
     for reused in (0, 4, 4):
         server.submit([1, 2, 3, 4] * 2, 3)
         server.run()
-        assert server.trace[-3].reused == reused
+        assert [record.reused for record in server.trace[-3:]] == [reused, 0, 0]
     server.submit([1, 2, 3, 4] * 2 + [1], 3)
     server.submit([1, 2, 3, 4] * 3 + [0], 3)
     server.step()
@@ -144,6 +144,17 @@ def test_samples_share_their_prompt(length, copies):
     assert sum(record.copies for record in server.trace) == copies
     assert max(record.blocks for record in server.trace) == (8 if length == 15 else 5)
     assert request.outputs == alone([1] * length, 4, temperature=1.0, samples=4)[0]
+
+
+def test_beams_share_their_prompt_and_what_they_have_in_common():
+    """Each beam is fed one token a step, and a block is copied only where two write into it."""
+    server = engine(blocks=30, block_size=4, budget=32)
+    request = server.submit([1] * 10, 6, beams=3)
+    server.run()
+    assert [record.tokens for record in server.trace] == [10, 3, 3, 3, 3, 3]
+    assert all(record.blocks < 3 * 4 - 2 * 2 for record in server.trace)  # of 4 blocks a beam 2 are the prompt's
+    assert server.trace[1].copies == 2
+    assert request.outputs == alone([1] * 10, 6, beams=3)[0]
 
 
 def test_times_are_those_of_steps():
