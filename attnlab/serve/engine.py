@@ -88,7 +88,11 @@ class Engine:
 
     def run(self, progress: bool = False) -> list[Request]:
         """Step until every request is done; returns them in order of arrival. ``progress``: with a bar (tqdm)."""
-        requests, bar = list(self.requests), bar_of(len(self.requests)) if progress else nullcontext()
+        requests, bar = list(self.requests), nullcontext()
+        if progress:
+            from tqdm.auto import tqdm
+
+            bar = tqdm(total=len(requests), unit="request")
         with bar:
             while self.requests:
                 self.step()
@@ -127,10 +131,9 @@ class Engine:
 
     def _extend(self, sequence: Sequence, token: int) -> None:
         """One more token; the last one ends the sequence, and gives its blocks back."""
-        request = sequence.request
         sequence.tokens.append(token)
         sequence.moments.append(self._now())
-        if len(sequence.moments) == request.max_tokens or token == request.stop:
+        if len(sequence.moments) == sequence.request.max_tokens or token == sequence.request.stop:
             sequence.done = True
             if sequence in self.manager:
                 self.manager.free(sequence)
@@ -147,10 +150,3 @@ class Engine:
         if ids and max(ids) >= config.vocabulary:
             raise ValueError(f"prompt has a token {max(ids)}; tokens must be less than {config.vocabulary}")
         return ids
-
-
-def bar_of(requests: int) -> Any:
-    """A progress bar over requests."""
-    from tqdm.auto import tqdm
-
-    return tqdm(total=requests, unit="request")
