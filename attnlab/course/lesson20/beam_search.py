@@ -1,0 +1,106 @@
+"""Lesson 20, ★★★: beam search, the likeliest continuations a token at a time."""
+
+from collections.abc import Callable
+
+from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+
+import numpy as np
+
+Model = Callable[[tuple[int, ...]], np.ndarray]
+
+
+def beam_search(model: Model, beams: int, length: int) -> tuple[list[list[int]], np.ndarray]:
+    """The ``beams`` likeliest texts of ``length`` tokens that the search finds, best first, and their log-chances.
+
+    ``model(tokens)`` gives the logarithms of the chances (V,) of the token that follows a tuple of tokens.
+    """
+    found = [(0.0, ())]
+    for _ in range(length):
+        longer = []
+        for score, tokens in found:
+            longer += [(score + float(p), (*tokens, token)) for token, p in enumerate(model(tokens))]  # eq. 20.5
+        found = sorted(longer, key=lambda one: (-one[0], one[1]))[:beams]
+    return [list(tokens) for _, tokens in found], np.array([score for score, _ in found])
+
+
+class Markov:
+    """A tiny model: the chances of a token depend on the one before it. Calls are counted."""
+
+    def __init__(self, first: list[float], after: list[list[float]]) -> None:
+        self.first, self.after, self.calls = first, after, 0
+
+    def __call__(self, tokens: tuple[int, ...]) -> np.ndarray:
+        """Logarithms of the chances."""
+        self.calls += 1
+        return np.log(self.after[tokens[-1]] if len(tokens) else self.first)
+
+    def __repr__(self) -> str:
+        return f"a model of {len(self.first)} tokens"
+
+
+def random_model(size: int, seed: int) -> Markov:
+    """Chances drawn at random."""
+    first, *after = np.random.default_rng(seed).dirichlet(np.ones(size), size + 1)
+    return Markov(first, after)
+
+
+def cases() -> list[Case]:
+    """One token and several, one beam and several, a model that punishes greed."""
+    greed = Markov([0.6, 0.4], [[0.5, 0.5], [0.95, 0.05]])  # 0 is likelier, and yet 1, 0 is the likeliest pair
+    models = [random_model(4, seed) for seed in range(3)]
+    return [
+        Case("two tokens to choose from, one beam, one token", (greed, 1, 1)),
+        Case("two beams, one token", (greed, 2, 1)),
+        Case("one beam, two tokens: greedy", (greed, 1, 2)),
+        Case("two beams, two tokens: the likeliest pair begins with the less likely token", (greed, 2, 2)),
+        Case("four tokens to choose from, three beams, two tokens", (models[0], 3, 2)),
+        Case("four tokens to choose from, two beams, five tokens", (models[1], 2, 5)),
+        Case("four tokens to choose from, four beams, four tokens", (models[2], 4, 4)),
+        Case("more beams than there are texts", (greed, 16, 3)),
+    ]
+
+
+def calls(answer: Function, library: str) -> float:
+    """Calls of the model for 3 beams and 6 tokens, over those of eq. 20.5."""
+    model = random_model(5, 7)
+    answer(model, 3, 6)
+    return model.calls / (1 + 3 * 5)
+
+
+SORT = "sorted(longer, key=lambda one: (-one[0], one[1]))[:beams]"
+
+EXERCISE = Exercise(
+    lesson="20", stars=3, reference=beam_search, cases=cases,
+    hints=(
+        "Begin with one text, the empty one, whose score is 0. In each turn every text that is kept gets every token.",
+        "The score of a longer text is the sum of the logarithms; keep the `beams` best of *all* longer texts, "
+        "whichever text they continue (eq. 20.5).",
+        "Sort by score, the largest first; with equal scores the text that is smaller as a list comes first.",
+    ),
+    mistakes=(
+        Mistake("Each beam keeps its own best continuation. The best of *all* continuations are kept, and two of them "
+                "may come from one beam (eq. 20.5).",
+                but(SORT, "sorted((max(longer[i : i + len(model(()))], key=lambda x: x[0]) for i in range(0, "
+                    "len(longer), len(model(())))), key=lambda one: (-one[0], one[1]))[:beams]",
+                    "found = [(0.0, ())]", "found = sorted(((float(p), (t,)) for t, p in enumerate(model(()))), "
+                    "key=lambda one: (-one[0], one[1]))[:beams]", "range(length)", "range(length - 1)")),
+        Mistake("You forget the score so far: each turn keeps what the *last* token makes likely (eq. 20.5).",
+                but("score + float(p)", "float(p)")),
+        Mistake("You multiply logarithms. They are added, as chances are multiplied (eq. 20.5).",
+                but("score + float(p)", "score * float(p)", "(0.0, ())", "(-1.0, ())"),
+                but("score + float(p)", "-abs(score * float(p))", "(0.0, ())", "(1.0, ())")),
+        Mistake("You keep the worst texts: sort with the largest score first (eq. 20.5).",
+                but("-one[0]", "one[0]")),
+        Mistake("Your search is greedy: one text is kept in each turn, whatever `beams` says, or only the likeliest "
+                "token is tried (eq. 20.5).",
+                but("[:beams]", "[:1]")),
+        Mistake("You return chances; the scores are their logarithms (eq. 20.5).",
+                but("np.array([score for", "np.exp([score for")),
+        Mistake("You divide the scores by the length. Here they are plain sums (eq. 20.5).",
+                but("np.array([score for score, _ in found])", "np.array([score / length for score, _ in found])")),
+        Mistake("Right values, but you try all texts: the number of calls grows with a power of the vocabulary. Keep "
+                "`beams` texts after each token (eq. 20.5).",
+                but("[:beams]", "[: beams * 1000]", "return [", "found = found[:beams]; return [")),
+    ),
+    costs=(Cost(calls, 1.0, "it calls the model {found:.1f} times as often as a search with three beams has to."),),
+)

@@ -1,0 +1,73 @@
+"""Lesson 20, ★★: drawing the next tokens of a batch, and a text that depends on the batch, repaired."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.serve import uniform
+
+import numpy as np
+from numpy import ndarray as Array
+
+
+def next_tokens(chances: Array, seeds: list[int], positions: list[int]) -> list[int]:
+    """One token for each row of chances (B, V), which sum to 1: request b draws with uniform(seed, 0, position)."""
+    tokens = []
+    for p, seed, position in zip(chances, seeds, positions):
+        u = uniform(seed, 0, position)
+        tokens.append(int(np.searchsorted(np.cumsum(p), u, side="right")))  # eq. 20.4
+    return tokens
+
+
+def call(batch: int, vocabulary: int, seeds: list[int], positions: list[int]) -> tuple:
+    """Random chances."""
+    rng = np.random.default_rng(batch + vocabulary)
+    chances = rng.dirichlet(np.ones(vocabulary), size=batch).round(3)
+    chances[:, -1] += 1 - chances.sum(1)
+    return chances, seeds, positions
+
+
+def cases() -> list[Case]:
+    """One request and several, seeds and positions equal or not; certain tokens, and impossible ones."""
+    certain = np.eye(4)[[2, 0, 3]]
+    return [
+        Case("one request", call(1, 4, [0], [9])),
+        Case("the same request, one token later", call(1, 4, [0], [10])),
+        Case("two requests, one seed, positions 5 and 6", call(2, 8, [3, 3], [5, 6])),
+        Case("two requests, two seeds, one position", call(2, 8, [3, 4], [5, 5])),
+        Case("the same two, exchanged", tuple(x[::-1] for x in call(2, 8, [3, 4], [5, 5]))),
+        Case("eight requests of 50 tokens", call(8, 50, list(range(8)), list(range(20, 28)))),
+        Case("EYE: all chances are 0 or 1", (certain, [1, 2, 3], [0, 0, 0])),
+    ]
+
+
+DRAW, INVERSE = "u = uniform(seed, 0, position)", 'np.searchsorted(np.cumsum(p), u, side="right")'
+ONE = "rng = np.random.default_rng(seeds[0]); tokens = []"
+
+EXERCISE = Exercise(
+    lesson="20", stars=2, reference=next_tokens, cases=cases,
+    hints=(
+        "Run `broken` on one request, and on the same request with another one before it: which line makes the "
+        "difference?",
+        "Nothing may be remembered between draws. uniform(seed, 0, position) is a function of the request alone.",
+        "The token is the first one at which the sum of the chances exceeds u: np.searchsorted(np.cumsum(p), u, "
+        "side=\"right\"), eq. 20.4.",
+    ),
+    mistakes=(
+        Mistake("One generator serves the batch: who comes first takes the first number, so a text depends on who else "
+                "is there (eq. 20.4).",
+                but("tokens = []", ONE, DRAW, "u = rng.random()")),
+        Mistake("You make a generator for each request, but anew at each call: every token of a text is drawn with the "
+                "same number. The position belongs into the draw (eq. 20.4).",
+                but(DRAW, "u = np.random.default_rng(seed).random()"), but(DRAW, "u = uniform(seed, 0, 0)")),
+        Mistake("The seed is missing: all requests draw the same numbers (eq. 20.4).",
+                but(DRAW, "u = uniform(0, 0, position)"), but(DRAW, "u = uniform(seeds[0], 0, position)")),
+        Mistake("The place in the batch is in your draw, and it changes when another request leaves (eq. 20.4).",
+                but(DRAW, "u = uniform(seed, len(tokens), position)"),
+                but(DRAW, "u = uniform(len(tokens), 0, position)")),
+        Mistake("You take the likeliest token. That is greedy decoding; here tokens are drawn by their chances "
+                "(eq. 20.4).",
+                but(INVERSE, "p.argmax()")),
+        Mistake("You compare u with the chances themselves, not with their sums from the first token on (eq. 20.4).",
+                but("np.cumsum(p)", "np.sort(p)"), but(INVERSE, "np.argmax(p > u)")),
+        Mistake("You are one token too far: the token is the *number* of sums that do not exceed u (eq. 20.4).",
+                but(INVERSE, f"{INVERSE} + 1")),
+    ),
+)

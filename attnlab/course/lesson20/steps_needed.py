@@ -1,0 +1,67 @@
+"""Lesson 20, ★: how many steps a batch takes, static or continuous."""
+
+import heapq
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+
+def steps_needed(lengths: list[int], slots: int, continuous: bool) -> int:
+    """Steps until all requests, taken in order, have their ``lengths`` tokens; a request gets one token a step."""
+    if not continuous:
+        return sum(max(lengths[i : i + slots]) for i in range(0, len(lengths), slots))  # eq. 20.2
+    free = [0] * slots  # when each slot is free again
+    for length in lengths:
+        heapq.heapreplace(free, free[0] + length)  # eq. 20.3
+    return max(free)
+
+
+def cases() -> list[Case]:
+    """One request, as many as slots, more; equal lengths and others."""
+    calls = [
+        ([5], 1), ([5], 3), ([2, 3], 2), ([2, 3], 1), ([4, 4, 4, 4], 2), ([4, 1, 1, 1], 2), ([1, 1, 1, 4], 2),
+        ([1, 6, 2, 3, 1], 2), ([9, 2, 2, 2, 2, 9], 3), ([3, 8, 1, 1, 7, 2, 2, 5], 3),
+    ]
+    return [
+        Case(f"lengths {lengths}, {slots} slot{'s' * (slots > 1)}, {'continuous' if mode else 'static'}",
+             (lengths, slots, mode))
+        for lengths, slots in calls for mode in (False, True)
+    ]  # fmt: skip
+
+
+STATIC = "sum(max(lengths[i : i + slots]) for i in range(0, len(lengths), slots))"
+NEXT = "heapq.heapreplace(free, free[0] + length)"
+
+EXERCISE = Exercise(
+    lesson="20", stars=1, reference=steps_needed, cases=cases,
+    hints=(
+        "Static: cut the list into batches of `slots` requests. A batch takes as many steps as its longest request.",
+        "Continuous: keep a list with the step at which each slot is free. The next request goes to the slot that is "
+        "free first.",
+        "It is free again `length` steps later. At the end, the latest of all slots counts: eq. 20.3.",
+    ),
+    mistakes=(
+        Mistake("You give the average work, tokens over slots. Slots that wait are not counted then: eq. 20.2 takes "
+                "the longest of each batch.",
+                but(STATIC, "-(-sum(lengths) // slots)"),
+                but(STATIC, "-(-sum(lengths) // slots)", "max(free)", "-(-sum(lengths) // slots)"),
+                but("max(free)", "-(-sum(lengths) // slots)")),
+        Mistake("You count the longest request of all for every batch: each batch ends with its own longest, eq. 20.2.",
+                but(STATIC, "-(-len(lengths) // slots) * max(lengths)")),
+        Mistake("Your static batches begin as soon as a slot is free. A static batch begins when the whole one before "
+                "it is done: eq. 20.2.",
+                but("if not continuous", "if False")),
+        Mistake("Your continuous batches wait for each other. A request takes the first slot that is free: eq. 20.3.",
+                but("if not continuous", "if True")),
+        Mistake("A request goes to the slot that is free *first*. You deal them out in turn, or to the one that is "
+                "free last: eq. 20.3.",
+                but(NEXT, "free.append(free.pop(0) + length)"), but(NEXT, "free.append(max(free) + length)")),
+        Mistake("You sort the requests by length. They are served in the order in which they came "
+                "(section 2).",
+                but("free = [0]", "lengths = sorted(lengths); free = [0]"),
+                but("free = [0]", "lengths = sorted(lengths)[::-1]; free = [0]"),
+                but("if not continuous", "lengths = sorted(lengths)\n    if not continuous")),
+        Mistake("You return the step at which the first slot is free for good; all requests are done when the last one "
+                "is: eq. 20.3.",
+                but("max(free)", "min(free)")),
+    ),
+)

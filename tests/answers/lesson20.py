@@ -1,0 +1,136 @@
+"""Answers to the exercises of lesson 20: right ones, written in other ways, and ones to refuse."""
+
+import itertools
+
+import numpy as np
+
+from attnlab.serve import best, choose, uniform
+
+
+def steps_one_by_one(lengths, slots, continuous):
+    """Step by step, as a server does it."""
+    waiting, running, steps = list(lengths), [], 0
+    while waiting or running:
+        if continuous or not running:
+            while waiting and len(running) < slots:
+                running.append(waiting.pop(0))
+        running = [left - 1 for left in running if left > 1]
+        steps += 1
+    return steps
+
+
+def steps_by_argmin(lengths, slots, continuous):
+    free = np.zeros(slots, int)
+    for i, length in enumerate(lengths):
+        if not continuous and i % slots == 0:
+            free[:] = free.max()
+        free[free.argmin()] += length
+    return free.max()
+
+
+def steps_of_a_slot(lengths, slots, continuous):
+    """Of each slot, not of all."""
+    return [steps_one_by_one(lengths[i::slots], 1, continuous) for i in range(slots)]
+
+
+def plan_in_two_passes(missing, budget):
+    """Those that decode, then the prompts."""
+    fed = [int(count == 1) for count in missing]
+    for i, count in enumerate(missing):
+        if count > 1:
+            fed[i] = min(count, budget - sum(fed))
+    return fed
+
+
+def plan_by_sums(missing, budget):
+    """All tokens of prompts in a row, cut where the budget ends."""
+    missing = np.array(missing)
+    prompts = np.where(missing > 1, missing, 0)
+    ends = np.minimum(np.cumsum(prompts), budget - (missing == 1).sum())
+    return np.where(missing > 1, np.diff(ends, prepend=0), 1)
+
+
+def plan_one_token_each(missing, budget):
+    """Fair to prompts, and slow: a token in turn."""
+    fed = [int(count == 1) for count in missing]
+    while sum(fed) < budget and fed != missing:
+        for i, count in enumerate(missing):
+            if fed[i] < count and sum(fed) < budget:
+                fed[i] += 1
+    return fed
+
+
+def draw_by_choose(chances, seeds, positions):
+    """By the engine's own."""
+    draws = map(uniform, seeds, itertools.repeat(0), positions)
+    with np.errstate(divide="ignore"):
+        return [choose(np.log(p), u, 1.0) for p, u in zip(chances, draws)]
+
+
+def draw_in_columns(chances, seeds, positions):
+    u = np.array([uniform(seed, 0, position) for seed, position in zip(seeds, positions)])
+    return (np.cumsum(chances, 1) <= u[:, None]).sum(1)
+
+
+def draw_sorted(chances, seeds, positions):
+    """The likeliest tokens first: the right chances, other tokens."""
+    tokens = []
+    for p, seed, position in zip(chances, seeds, positions):
+        order = np.argsort(-p, kind="stable")
+        tokens.append(int(order[np.searchsorted(np.cumsum(p[order]), uniform(seed, 0, position), side="right")]))
+    return tokens
+
+
+def search_by_the_engine(model, beams, length):
+    """By the engine's step."""
+    texts, scores = [()], [0.0]
+    for _ in range(length):
+        found = best(scores, np.stack([model(text) for text in texts]), beams)
+        texts, scores = [(*texts[beam], token) for beam, token, _ in found], [score for _, _, score in found]
+    return [list(text) for text in texts], np.array(scores)
+
+
+def search_in_arrays(model, beams, length):
+    """All sums in one array; the order of texts is that of their places in it."""
+    texts, scores = np.zeros((1, 0), int), np.zeros(1)
+    for _ in range(length):
+        sums = scores[:, None] + np.stack([model(tuple(text)) for text in texts.tolist()])
+        size = sums.shape[1]
+        longer = np.column_stack([np.repeat(texts, size, 0), np.tile(np.arange(size), len(texts))])
+        order = np.lexsort([*longer.T[::-1], -sums.ravel()])[:beams]
+        texts, scores = longer[order], sums.ravel()[order]
+    return texts.tolist(), scores
+
+
+def search_everything(model, beams, length):
+    """The best of all texts: better than a beam search, and not one."""
+    size = len(model(()))
+    texts = sorted(
+        (-sum(float(model(text[:i])[token]) for i, token in enumerate(text)), text)
+        for text in itertools.product(range(size), repeat=length)
+    )[:beams]
+    return [list(text) for _, text in texts], np.array([-cost for cost, _ in texts])
+
+
+def search_texts_only(model, beams, length):
+    return search_by_the_engine(model, beams, length)[0]
+
+
+RIGHT = [
+    ("steps_needed", steps_one_by_one),
+    ("steps_needed", steps_by_argmin),
+    ("plan_step", plan_in_two_passes),
+    ("plan_step", plan_by_sums),
+    ("next_tokens", draw_by_choose),
+    ("next_tokens", draw_in_columns),
+    ("beam_search", search_by_the_engine),
+    ("beam_search", search_in_arrays),
+]
+
+REFUSED = [
+    ("steps_needed", steps_of_a_slot, "expected shape"),
+    ("plan_step", plan_one_token_each, "budget 4"),
+    ("next_tokens", draw_sorted, "expected"),
+    ("beam_search", search_everything, "expected"),
+    ("beam_search", search_texts_only, "tuple of 2"),
+]
