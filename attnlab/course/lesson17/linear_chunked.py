@@ -1,0 +1,149 @@
+"""Lesson 17, ★★★: causal linear attention in chunks, with its gradient, in memory that does not grow."""
+
+from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab.check.promises import growth
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+def linear_chunked(fq: Tensor, fk: Tensor, v: Tensor, C: int) -> Tensor:
+    """Causal linear attention in chunks of C tokens: features fq and fk (N, F), v (N, Dv) → (N, Dv), in PyTorch.
+
+    0, and no gradient, where the weights of a query add up to 0. Never more than a chunk's C × C weights, and one
+    state (a list of the outputs may be kept).
+    """
+    U, Z, out = 0.0, 0.0, []
+    for start in range(0, len(fq), C):
+        part = slice(start, start + C)
+        q, k, w = fq[part], fk[part], v[part]
+        a = (q @ k.T).tril()
+        above, below = a @ w, a.sum(1)
+        if start > 0:
+            above, below = above + q @ U, below + q @ Z  # eq. 17.5
+        U, Z = U + k.T @ w, Z + k.sum(0)  # eq. 17.6
+        empty = below == 0
+        out.append(torch.where(empty[:, None], 0, above / torch.where(empty, 1, below)[:, None]))  # eq. 17.11
+    return torch.cat(out)
+
+
+def quadratic(fq: Tensor, fk: Tensor, v: Tensor, C: int) -> Tensor:
+    """All weights at once."""
+    a = (fq @ fk.T).tril()
+    empty = a.sum(1) == 0
+    return torch.where(empty[:, None], 0, a @ v / torch.where(empty, 1, a.sum(1))[:, None])
+
+
+def summed(fq: Tensor, fk: Tensor, v: Tensor, C: int) -> Tensor:
+    """The state after every token, by a cumulative sum."""
+    U, Z = (fk[:, :, None] * v[:, None]).cumsum(0), fk.cumsum(0)
+    above, below = torch.einsum("nf,nfd->nd", fq, U), (fq * Z).sum(1)
+    empty = below == 0
+    return torch.where(empty[:, None], 0, above / torch.where(empty, 1, below)[:, None])
+
+
+def call(n: int, f: int, dv: int, C: int, zeros: tuple[int, ...] = ()) -> tuple:
+    """``n`` tokens, values EYE if dv is 0; the queries ``zeros`` have no feature that is not 0."""
+    rng = np.random.default_rng(n + 100 * f)
+    fq, fk = rng.uniform(0, 2, size=(2, n, f))
+    fq[list(zeros)] = 0
+    return fq, fk, rng.normal(size=(n, dv)) if dv else np.eye(n), C
+
+
+def cases() -> list[Case]:
+    """BLOCK: the same tokens in chunks of every kind; RAGGED; rows without weights."""
+    n, f = 12, 4
+    cases = [
+        Case("EYE: two tokens in chunks of 1", call(2, 2, 0, 1)),
+        Case("EYE: three tokens in chunks of 1, the recurrent form", call(3, 2, 0, 1)),
+        Case("EYE: four tokens in chunks of 2", call(4, 3, 0, 2)),
+        Case("BLOCK: 12 tokens in chunks of 12, the quadratic form", call(n, f, 3, 12)),
+        Case("BLOCK: the same in chunks of 4", call(n, f, 3, 4)),
+        Case("BLOCK, RAGGED: the same in chunks of 5: the last has two tokens", call(n, f, 3, 5)),
+        Case("BLOCK: the same in chunks of 20, more than there are", call(n, f, 3, 20)),
+        Case("EMPTY: queries 0 and 4 have no weight, chunks of 3", call(7, f, 3, 3, (0, 4))),
+    ]
+    fq, fk, v, C = call(6, f, 3, 2)
+    fk[:3, :2] = fq[:3, 2:] = 0  # the first queries and keys share no feature
+    return [*cases, Case("EMPTY: the first three queries have features, and share none with the keys", (fq, fk, v, C))]
+
+
+def long(n: int) -> tuple:
+    """n tokens in chunks of 64."""
+    return call(n, 64, 4, 64)
+
+
+ABOVE = "above, below = above + q @ U, below + q @ Z"
+ABSORB = "U, Z = U + k.T @ w, Z + k.sum(0)"
+GUARDED = "torch.where(empty[:, None], 0, above / torch.where(empty, 1, below)[:, None])"
+PARTS, WHOLE = "range(0, len(fq), C)", "len(fq) // C * C"
+
+EXERCISE = Exercise(
+    lesson="17", stars=3, reference=linear_chunked, cases=cases, gradients=(0, 1, 2), library="torch",
+    hints=(
+        "A loop over slices of C tokens. In each: the weights within the chunk, a = (q @ k.T).tril(), and what the "
+        "state (U, Z) of all earlier chunks adds: eq. 17.5.",
+        "Above the line q @ U + a @ w, below it q @ Z + a.sum(1). Only then the chunk joins the state: eq. 17.6.",
+        "The last chunk may be shorter; slices end by themselves. tril() of a square matrix is right for it, too.",
+        "For rows of zeros guard both sides: torch.where(empty, 0, above / torch.where(empty, 1, below)), eq. 17.11.",
+    ),
+    mistakes=(
+        Mistake("Your chunk is in the state before its queries read: its own keys count twice. They are in a "
+                "already; read first, eq. 17.5, then move the state on, eq. 17.6. ONES cannot show it: the weights "
+                "still add up to 1.",
+                but(ABSORB, "pass", "q @ U", "q @ (U := U + k.T @ w)", "q @ Z", "q @ (Z := Z + k.sum(0))",
+                    "if start > 0", "if True")),
+        Mistake("Within a chunk a query does not see its own key. The triangle of j ≤ i has its diagonal: eq. 17.5. "
+                "(The first query of all then sees nothing.)",
+                but(".tril()", ".tril(-1)")),
+        Mistake("The queries of a chunk see each other's future. The weights within a chunk have their triangle: "
+                "eq. 17.5.",
+                but(".tril()", "")),
+        Mistake("This is φ(Q) (φ(K)ᵀ V): every query sees all keys. The brackets may be moved only where nothing "
+                "stands between them, and the causal mask does: section 2, eq. 17.4.",
+                but("    U, Z, out", "    C = len(fq)\n    U, Z, out", ".tril()", "")),
+        Mistake("Each chunk sees its own tokens only. What came before is in the state: eq. 17.5.",
+                but("start > 0", "start < 0")),
+        Mistake("Your state is that of the previous chunk, not of all earlier ones. Add: eq. 17.6.",
+                but(ABSORB, "U, Z = k.T @ w, k.sum(0)")),
+        Mistake("Your normalizer counts the keys of the chunk alone; the keys of the state have weights as well: "
+                "φ(q)·Z, eq. 17.5.",
+                but("below + q @ Z", "below")),
+        Mistake("Your normalizer is that of the state alone, and leaves out the chunk's own weights: eq. 17.5.",
+                but(ABOVE, "above, below = above + q @ U, q @ Z")),
+        Mistake("You divide the two parts by themselves and add. Both are sums of the same row: add above and below "
+                "the line, then divide once, eq. 17.5.",
+                but(ABOVE, "above, below = above / below[:, None] + (q @ U) / (q @ Z)[:, None], 0 * below + 1")),
+        Mistake("The last chunk is left out if it is shorter. There are ⌈N / C⌉ chunks, eq. 17.5.",
+                but("torch.cat(out)", "torch.cat([*out, 0 * v[WHOLE:]])", PARTS, "range(0, WHOLE, C)", "WHOLE", WHOLE),
+                but("torch.cat(out)", "torch.cat([*out, v[:0]])", PARTS, "range(0, WHOLE, C)", "WHOLE", WHOLE)),
+        Mistake("A row without weights is 0/0. Its output is 0: guard the division, eq. 17.11.",
+                but(GUARDED, "above / below[:, None]")),
+        Mistake("The values are right and the gradient is NaN: the division by 0 was made and thrown away, and its "
+                "derivative was not. Let the division see a 1 where the sum is 0: eq. 17.11.",
+                but(GUARDED, "torch.where(empty[:, None], 0, above / below[:, None])"),
+                but(GUARDED, "(above / below[:, None]).nan_to_num()")),
+        Mistake("The values are right, and a gradient leaks: you divide an empty row by 1, and its numerator is 0 but "
+                "has a derivative. Such a row passes none: put 0 in its place as well, eq. 17.11.",
+                but(GUARDED, "above / torch.where(empty, 1, below)[:, None]")),
+        Mistake("You add a small number to the normalizer. That changes every row, by as much as its weights are "
+                "small, and an empty row still has a gradient. Use a condition: eq. 17.11.",
+                but(GUARDED, "above / (below + 1e-4)[:, None]"), but(GUARDED, "above / (below + 1e-5)[:, None]"),
+                but(GUARDED, "above / below.clamp(min=1e-6)[:, None]"),
+                but(GUARDED, "above / (below + 1e-10)[:, None]")),
+        Mistake("No gradient reaches the keys and values of earlier chunks: the state is detached. It is a sum like "
+                "any other, and the gradient goes through it: eq. 17.6.",
+                but("k.T @ w", "(k.T @ w).detach()", "k.sum(0)", "k.sum(0).detach()")),
+        Mistake("The normalizer passes no gradient to the keys: values are right, dq and dv as well, and dk is not. Z "
+                "is a sum of φ(k), and below the line k has a derivative as above it: eq. 17.5.",
+                but("a.sum(1)", "(q @ k.detach().T).tril().sum(1)", "k.sum(0)", "k.sum(0).detach()")),
+        Mistake("This is the quadratic form: all N × N weights are held. Go chunk by chunk, eq. 17.5.", quadratic),
+        Mistake("You hold the state after every token, N · F · Dv numbers, which is more than all weights unless the "
+                "text is longer than F · Dv tokens (section 2). One state is enough: eq. 17.6.",
+                summed),
+    ),
+    costs=(
+        Cost(growth(long, 512, 1024), 1.3, "Its memory beside the result grew {found:.1f}× with twice as many tokens."),
+    ),
+)

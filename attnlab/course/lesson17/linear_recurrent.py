@@ -1,0 +1,120 @@
+"""Lesson 17, ★★: the recurrent form, over a stream of tokens, with a state that comes in and goes out."""
+
+from collections.abc import Iterable
+
+from attnlab.check.exercise import Case, Cost, Exercise, Mistake, Stream, but
+from attnlab.check.promises import growth
+
+import numpy as np
+from numpy import ndarray as Array
+
+Tokens = Iterable[tuple[Array, Array, Array]]
+
+
+def linear_recurrent(tokens: Tokens, U: Array, Z: Array) -> tuple[Array, Array, Array]:
+    """(out, U, Z): the output (Dv,) of the last token of a stream, and the state after it.
+
+    ``tokens``: triples (fq (F,), fk (F,), v (Dv,)), features of a query, features of its key, and its value; at least
+    one. ``U`` (F, Dv) and ``Z`` (F,): the state of all earlier tokens. 0 where the weights of the query are all 0.
+    """
+    for fq, fk, v in tokens:
+        U, Z = U + np.outer(fk, v), Z + fk  # eq. 17.4
+        total = fq @ Z
+        out = fq @ U / total if total > 0 else 0 * v  # eq. 17.11
+    return out, U, Z
+
+
+def call(n: int, f: int, dv: int, before: int = 0, zeros: bool = False) -> tuple:
+    """``n`` tokens after ``before`` others, values EYE if dv is 0; features are at least 0, as relu's."""
+    rng = np.random.default_rng(n + 10 * before + 100 * f)
+    fq, fk = rng.uniform(0, 2, size=(2, before + n, f))
+    fq[-1] *= 0 if zeros else 1
+    v = rng.normal(size=(before + n, dv)) if dv else np.eye(before + n)
+    U, Z = fk[:before].T @ v[:before], fk[:before].sum(0)
+    return Stream(lambda: zip(fq[before:], fk[before:], v[before:])), U, Z
+
+
+def cases() -> list[Case]:
+    """The first token, several, after a state (SPLIT), and a query without weights."""
+    return [
+        Case("ONE: the first token of all: the output is its value", call(1, 3, 2)),
+        Case("EYE: two tokens, so that the output is the weights", call(2, 3, 0)),
+        Case("EYE: five tokens, four features", call(5, 4, 0)),
+        Case("F = 6, Dv = 2, nine tokens", call(9, 6, 2)),
+        Case("SPLIT, EYE: one token after 4 others, whose state is given", call(1, 4, 0, 4)),
+        Case("SPLIT: seven tokens after 5 others", call(7, 4, 3, 5)),
+        Case("EMPTY: relu has made the last query 0: all its weights are 0", call(3, 3, 2, 2, True)),
+    ]
+
+
+def long(n: int) -> tuple:
+    """A stream of n tokens."""
+    return call(n, 8, 8)
+
+
+def keeps_all(tokens: Tokens, U: Array, Z: Array) -> tuple[Array, Array, Array]:
+    """Right, with all keys and values in arrays."""
+    fq, fk, v = (np.array(x) for x in zip(*tokens))
+    U, Z = U + fk.T @ v, Z + fk.sum(0)
+    total = fq[-1] @ Z
+    return (fq[-1] @ U / total if total > 0 else 0 * v[0]), U, Z
+
+
+STATE = "U, Z = U + np.outer(fk, v), Z + fk  # eq. 17.4"
+OUT = "fq @ U / total if total > 0 else 0 * v"
+PAST = STATE, "past, (U, Z) = (U, Z), (U + np.outer(fk, v), Z + fk)", "fq @ Z", "fq @ past[1]"
+FIRST = "    for fq"
+
+EXERCISE = Exercise(
+    lesson="17", stars=2, reference=linear_recurrent, cases=cases,
+    hints=(
+        "Each token adds to the state: its key's features times its value to U, its key's features to Z.",
+        "np.outer(fk, v) has the shape of U. A query sees its own key, so the state is moved on first: eq. 17.4.",
+        "The output of a token is fq @ U / (fq @ Z). Only that of the last one is asked for.",
+        "If fq @ Z is 0, no key has a weight, and the output is 0 (eq. 17.11).",
+    ),
+    mistakes=(
+        Mistake("Your query reads the state before its own key is in it. j ≤ i: move the state on first, eq. 17.4. For "
+                "the first token of all the sums are empty.",
+                but(*PAST, "fq @ U /", "fq @ past[0] /"), but(*PAST, OUT, "fq @ past[0] / total")),
+        Mistake("Your own key counts twice: it is in the state, and you add it once more. ONES cannot show it, "
+                "because the weights still add up to 1. Eq. 17.4.",
+                but("fq @ Z", "fq @ (Z + fk)", "fq @ U", "fq @ (U + np.outer(fk, v))")),
+        Mistake("You forget the state that comes in: the weights are those of this stream alone. Begin with the U and "
+                "Z that are given, eq. 17.4.",
+                but(FIRST, "    U, Z = 0 * U, 0 * Z\n" + FIRST)),
+        Mistake("Your normalizer begins anew with every stream while U goes on: the weights add up to more than 1. U "
+                "and Z are one state, eq. 17.4.",
+                but(FIRST, "    Z = 0 * Z\n" + FIRST),
+                but(FIRST, "    Z, before = 0 * Z, Z\n" + FIRST, "return out, U, Z", "return out, U, Z + before")),
+        Mistake("You add keys and values from the query's features. What a token leaves behind is of its key: "
+                "φ(k) vᵀ, eq. 17.4.",
+                but("np.outer(fk, v)", "np.outer(fq, v)", "Z + fk", "Z + fq")),
+        Mistake("You do not divide. The output is a mean of values, with weights that add up to 1: φ(q)·Z below, "
+                "eq. 17.2.",
+                but(OUT, "fq @ U")),
+        Mistake("You divide by the sum of Z. The normalizer belongs to a query: φ(q)·Z, eq. 17.2.",
+                but("fq @ Z", "Z.sum()"), but("fq @ Z", "Z.sum()", OUT, "fq @ U / total")),
+        Mistake("You divide by the number of tokens. The weights of a query add up to φ(q)·Z, eq. 17.2.",
+                but(FIRST, "    n = 0\n" + FIRST, "total = fq @ Z", "n += 1", OUT, "fq @ U / n")),
+        Mistake("Your state fades, or is a mean: each token counts as much as any other, whenever it came. Add, "
+                "eq. 17.4.",
+                but("U + np", "0.9 * U + np", "Z + fk", "0.9 * Z + fk"),
+                but("U + np.outer(fk, v), Z + fk", "(U + np.outer(fk, v)) / 2, (Z + fk) / 2")),
+        Mistake("A query without any weight gives 0/0, which is NaN. Its output is 0, as that of an empty row is "
+                "(eq. 17.11).",
+                but(OUT, "fq @ U / total")),
+        Mistake("You add a small number to the normalizer. That gives 0 where all weights are 0, and changes every "
+                "other row, by as much as its weights are small (eq. 17.11).",
+                but(OUT, "fq @ U / (total + 1e-3)"), but(OUT, "fq @ U / (total + 1e-4)"),
+                but(OUT, "fq @ U / (total + 1e-5)")),
+        Mistake("You hold the keys and values of the stream. Only their sums are needed: F · (Dv + 1) numbers, however "
+                "long the text, eq. 17.4.",
+                keeps_all, but(FIRST, "    tokens = list(tokens)\n" + FIRST),
+                but(FIRST, "    kept = []\n" + FIRST, "total =", "kept.append(U); total =")),
+    ),
+    costs=(
+        Cost(growth(long, 200, 400), 1.1, "Its memory grew {found:.1f}× when the stream was twice as long; a state "
+             "does not grow."),
+    ),
+)

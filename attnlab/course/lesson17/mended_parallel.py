@@ -1,0 +1,94 @@
+"""Lesson 17, ★★: all chunks at once, with a state that already holds the chunk, mended."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+import numpy as np
+from numpy import ndarray as Array
+
+
+def mended_parallel(fq: Array, fk: Array, v: Array, C: int) -> Array:
+    """Causal linear attention of features fq and fk (N, F) and values v (N, Dv) → (N, Dv), all chunks at once.
+
+    C divides N. Memory for the states of all N / C chunks is allowed; that of all tokens is not.
+    """
+    w = np.concatenate([v, np.ones((len(v), 1))], 1)
+    q, k, w = (x.reshape(len(x) // C, C, x.shape[1]) for x in (fq, fk, w))
+    own = k.swapaxes(1, 2) @ w
+    before = np.cumsum(own, 0) - own
+    a = np.tril(q @ k.swapaxes(1, 2))
+    sums = (q @ before + a @ w).reshape(len(fq), -1)
+    return sums[:, :-1] / sums[:, -1:]
+
+
+def call(n: int, f: int, dv: int, C: int, ones: bool = False) -> tuple:
+    """``n`` tokens in chunks of C, values EYE if dv is 0."""
+    rng = np.random.default_rng(n + C)
+    fq, fk = rng.uniform(0.1, 2, size=(2, n, f))
+    return fq, fk, np.ones((n, dv)) if ones else rng.normal(size=(n, dv)) if dv else np.eye(n), C
+
+
+def cases() -> list[Case]:
+    """ONES, which sees nothing; EYE, and BLOCK: the same tokens in chunks of every size that divides them."""
+    return [
+        Case("ONE: one token", call(1, 2, 2, 1)),
+        Case("EYE: one chunk of 3 tokens", call(3, 2, 0, 3)),
+        Case("ONES: 6 tokens in chunks of 2: every output is 1", call(6, 3, 2, 2, ones=True)),
+        Case("EYE: two tokens in chunks of 1", call(2, 2, 0, 1)),
+        Case("EYE: 6 tokens in chunks of 2", call(6, 3, 0, 2)),
+        Case("BLOCK: 12 tokens in chunks of 3", call(12, 4, 3, 3)),
+        Case("BLOCK: 12 tokens in chunks of 4, as many as F", call(12, 4, 3, 4)),
+        Case("BLOCK: 12 tokens in a chunk of 12", call(12, 4, 3, 12)),
+    ]
+
+
+def broken_parallel(fq: Array, fk: Array, v: Array, C: int) -> Array:
+    """As the lesson prints it: the state of a chunk holds the chunk."""
+    w = np.concatenate([v, np.ones((len(v), 1))], 1)
+    q, k, w = (x.reshape(len(x) // C, C, x.shape[1]) for x in (fq, fk, w))
+    states = np.cumsum(k.swapaxes(1, 2) @ w, 0)
+    a = np.tril(q @ k.swapaxes(1, 2))
+    sums = (q @ states + a @ w).reshape(len(fq), -1)
+    return sums[:, :-1] / sums[:, -1:]
+
+
+BEFORE = "np.cumsum(own, 0) - own"
+
+EXERCISE = Exercise(
+    lesson="17", stars=2, reference=mended_parallel, cases=cases,
+    hints=(
+        "Two tokens in chunks of one, EYE as values: which weights does query 0 give, and which query 1?",
+        "Query 1 gives its own key twice its weight. Which two terms of the line above the division contain it?",
+        "Leave it in a, and take it out of the state: a chunk reads the state before it, eq. 17.5.",
+        "The sums up to a chunk, without it: cumsum minus the chunk's own, or shifted by one with zeros in front.",
+    ),
+    mistakes=(
+        Mistake("This is still the broken program: the cumulative sum at a chunk contains the chunk, and a contains it "
+                "again. A chunk reads the state before it, eq. 17.5. Numerator and normalizer are wrong alike, so that "
+                "the weights add up to 1 and ONES sees nothing.",
+                broken_parallel, but(BEFORE, "np.cumsum(own, 0)")),
+        Mistake("A query sees its whole chunk, its future included: you have taken the chunk's own weights away, a, "
+                "instead of the state's, or the triangle. Keep a with its triangle, and take the chunk out of the "
+                "state: eq. 17.5.",
+                but(BEFORE, "np.cumsum(own, 0)", "q @ before + a @ w", "q @ before"), but("np.tril(", "(")),
+        Mistake("You have taken the diagonal away. Then a query's own key is counted once, but the earlier keys of its "
+                "chunk twice, and the later ones through the state. Take the chunk out of the state: eq. 17.5.",
+                but(BEFORE, "np.cumsum(own, 0)", "np.tril(q @ k.swapaxes(1, 2))", "np.tril(q @ k.swapaxes(1, 2), -1)")),
+        Mistake("You have taken the chunk out of the numerator and left it in the normalizer, or the other way round: "
+                "the weights no longer add up to 1. U and Z are one state, eq. 17.6.",
+                but(BEFORE, "np.cumsum(own, 0); before[..., :-1] -= own[..., :-1]"),
+                but(BEFORE, "np.cumsum(own, 0); before[..., -1] -= own[..., -1]")),
+        Mistake("You shift by two chunks: the one just before is missing. The state before a chunk holds all earlier "
+                "ones, eq. 17.6.",
+                but(BEFORE, "np.cumsum(own, 0) - own; before = np.concatenate([0 * own[:1], before[:-1]])")),
+        Mistake("Your shift goes around: the first chunk reads the state after the last one. Nothing comes before it, "
+                "a state of zeros, eq. 17.6.",
+                but(BEFORE, "np.roll(np.cumsum(own, 0), 1, 0)")),
+        Mistake("Your cumulative sum runs along another axis: over features or values instead of chunks. The first "
+                "axis counts the chunks, eq. 17.6.",
+                but(BEFORE, "np.cumsum(own, 1) - own"), but(BEFORE, "np.cumsum(own, 2) - own")),
+        Mistake("Each chunk reads the chunk before it alone. Add up all earlier ones, eq. 17.6.",
+                but(BEFORE, "np.concatenate([0 * own[:1], own[:-1]])")),
+        Mistake("The chunks see nothing of one another: without a state only a is left, eq. 17.5.",
+                but(BEFORE, "0 * own")),
+    ),
+)

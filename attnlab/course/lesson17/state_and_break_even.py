@@ -1,0 +1,74 @@
+"""Lesson 17, ★: how many bytes a state takes, and from which length on a cache takes more."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+
+def state_and_break_even(features: int, d: int, dv: int, state_itemsize: int, cache_itemsize: int) -> tuple[int, int]:
+    """(bytes of the state (U, Z) of a head; the smallest number of tokens whose keys and values take more bytes).
+
+    ``features`` F of a key of size ``d``, values of size ``dv``; bytes of a number of the state, and of the cache.
+    """
+    state = features * (dv + 1) * state_itemsize
+    return state, state // ((d + dv) * cache_itemsize) + 1  # eq. 17.10
+
+
+def cases() -> list[Case]:
+    """From one number to maps that exist, with equal and with unequal precision."""
+    calls = [
+        ("ONE: one feature, key and value of size 1, one byte a number: two bytes, as one token has", (1, 1, 1, 1, 1)),
+        ("3 features, D = 5, Dv = 7, one byte a number", (3, 5, 7, 1, 1)),
+        ("3 features, D = 5, Dv = 7, 4 bytes in the state and 2 in the cache", (3, 5, 7, 4, 2)),
+        ("elu: F = D = 64, Dv = 64, 4 bytes each", (64, 64, 64, 4, 4)),
+        ("elu: F = D = 64, Dv = 64, the cache in half precision", (64, 64, 64, 4, 2)),
+        ("elu: F = D = 128, Dv = 256, 4 bytes each", (128, 128, 256, 4, 4)),
+        ("taylor: F = 2,145, D = Dv = 64, 4 bytes each", (2145, 64, 64, 4, 4)),
+        ("taylor of heads of size 16: F = 153, Dv = 64, the cache in half precision", (153, 16, 64, 4, 2)),
+        ("F = 256, D = 64, Dv = 1", (256, 64, 1, 4, 4)),
+    ]
+    return [Case(label, args) for label, args in calls]
+
+
+STATE = "features * (dv + 1) * state_itemsize"
+BREAK = "state // ((d + dv) * cache_itemsize) + 1"
+
+EXERCISE = Exercise(
+    lesson="17", stars=1, reference=state_and_break_even, cases=cases,
+    hints=(
+        "U has a row for each feature and a column for each number of a value; Z has one number for each feature.",
+        "A token leaves D + Dv numbers in a cache, for each key head.",
+        "The cache is larger from the first whole number of tokens above eq. 17.10, times the ratio of the itemsizes.",
+        "state // token is the largest number of tokens that take at most as much; one more takes more.",
+    ),
+    mistakes=(
+        Mistake("Your state has d × d numbers. It has a row for each feature and a column for each number of a value: "
+                "F × Dv, and Z: eq. 17.2. With F = D = Dv that looks like d², and a map with more features is the "
+                "reason why it is not.",
+                but(STATE, "d * d * state_itemsize"), but(STATE, "(d * d + d) * state_itemsize"),
+                but(STATE, "d * (dv + 1) * state_itemsize"), but(STATE, "d * dv * state_itemsize")),
+        Mistake("You leave Z out. Without it the weights of a row cannot be made to add up to 1: the state is (U, Z), "
+                "F · (Dv + 1) numbers, eq. 17.2.",
+                but("(dv + 1)", "dv")),
+        Mistake("You give Z one number. It has one for each feature, because each query weighs the features in its own "
+                "way: eq. 17.2.",
+                but("features * (dv + 1)", "(features * dv + 1)")),
+        Mistake("You count numbers and not bytes. Each number of the state has state_itemsize bytes (section 6).",
+                but(" * state_itemsize", "", " * cache_itemsize", ""), but(" * state_itemsize", "")),
+        Mistake("You take the state and the cache in one precision. A sum over a long text is kept in float32, while "
+                "keys may be in half precision: then the break-even is twice eq. 17.10.",
+                but("* cache_itemsize", "* state_itemsize"),
+                but(BREAK, "features * (dv + 1) // (d + dv) + 1")),
+        Mistake("You count the keys and leave the values out of the cache. A token leaves D + Dv numbers: eq. 17.10.",
+                but("(d + dv)", "d")),
+        Mistake("You count a cache of keys and values with D numbers each. A value has Dv: eq. 17.10.",
+                but("(d + dv)", "(2 * d)")),
+        Mistake("At that length the cache takes at most as many bytes as the state. Asked is the first length at which "
+                "it takes more: one token later (eq. 17.10 as a whole number).",
+                but(" + 1  # eq", "  # eq")),
+        Mistake("You round up. Where eq. 17.10 is a whole number, cache and state are equal there, and the first "
+                "length with more is one token later.",
+                but(BREAK, "-(-state // ((d + dv) * cache_itemsize))")),
+        Mistake("You compare with the matrix of weights, L × L numbers. A cache holds no weights; it grows with L "
+                "(eq. 17.10).",
+                but(BREAK, "int((state / cache_itemsize) ** 0.5) + 1")),
+    ),
+)

@@ -1,0 +1,202 @@
+"""Answers to the exercises of lesson 17: right ones, written in other ways, and ones to refuse."""
+
+import itertools
+
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+from attnlab.linear import linear_attention
+
+
+def numbers_by_search(features, d, dv, state_itemsize, cache_itemsize):
+    """The length, token by token."""
+    state = state_itemsize * (features * dv + features)
+    return state, next(n for n in itertools.count(1) if n * (d + dv) * cache_itemsize > state)
+
+
+def numbers_in_numpy(features, d, dv, state_itemsize, cache_itemsize):
+    state = np.empty((features, dv + 1), f"V{state_itemsize}").nbytes
+    return np.array([state, np.floor_divide(state, (d + dv) * cache_itemsize) + 1])
+
+
+def numbers_as_fractions(features, d, dv, state_itemsize, cache_itemsize):
+    """The length at which both are equal, not rounded."""
+    state = features * (dv + 1) * state_itemsize
+    return state, state / ((d + dv) * cache_itemsize)
+
+
+def recurrent_in_place(tokens, U, Z):
+    U, Z = U.copy(), Z.copy()
+    for fq, fk, v in tokens:
+        for f in range(len(Z)):
+            U[f] += fk[f] * v
+            Z[f] += fk[f]
+        weights = float(np.dot(fq, Z))
+    return fq @ U / weights if weights else np.zeros(U.shape[1]), U, Z
+
+
+def recurrent_with_one_array(tokens, U, Z):
+    """Z as a further column of U."""
+    state = np.column_stack([U, Z])
+    for fq, fk, v in tokens:
+        state = state + fk[:, None] * np.append(v, 1)
+        *above, below = fq @ state
+    return np.array(above) / (below or 1), state[:, :-1], state[:, -1]
+
+
+def recurrent_in_torch(tokens, U, Z):
+    for fq, fk, v in tokens:
+        U, Z = torch.addr(U, fk, v), Z + fk
+        below = fq @ Z
+    return torch.where(below == 0, 0, fq @ U / below), U, Z
+
+
+def recurrent_in_jax(tokens, U, Z):
+    for fq, fk, v in tokens:
+        U, Z = U + jnp.outer(fk, v), Z + fk
+        below = fq @ Z
+    return jnp.where(below == 0, 0, fq @ U / jnp.where(below == 0, 1, below)), U, Z
+
+
+def recurrent_in_place_of_the_state(tokens, U, Z):
+    """Writes to what it was given."""
+    for fq, fk, v in tokens:
+        U += np.outer(fk, v)
+        Z += fk
+        out = np.nan_to_num(fq @ U / (fq @ Z))
+    return out, U, Z
+
+
+def same(x):
+    return x
+
+
+def chunked_by_package(fq, fk, v, C):
+    """The features are made already."""
+    return linear_attention(fq[None], fk[None], v[None], features=same, causal=True, chunk_size=C)[0]
+
+
+def chunked_with_a_column_of_ones(fq, fk, v, C):
+    """Z as the last column of U, and the chunks cut beforehand."""
+    state, rows = torch.zeros(fk.shape[1], v.shape[1] + 1, dtype=v.dtype), []
+    for q, k, x in zip(*(y.split(C) for y in (fq, fk, v))):
+        x = torch.nn.functional.pad(x, (0, 1), value=1)
+        sums = q @ state + (q @ k.mT).tril() @ x
+        empty = sums[:, -1:] == 0
+        rows.append(sums[:, :-1].where(~empty, 0) / sums[:, -1:].where(~empty, 1))
+        state = state + k.mT @ x
+    return torch.cat(rows)
+
+
+def chunked_all_at_once(fq, fk, v, C):
+    """Right values, and the weights of all chunks are held together."""
+    a = (fq @ fk.T).tril()
+    blocks = [a[s : s + C] for s in range(0, len(v), C)]
+    rows = []
+    for block in blocks:
+        below = block.sum(1, keepdim=True)
+        rows.append(torch.where(below == 0, 0, block @ v / torch.where(below == 0, 1, below)))
+    return torch.cat(rows)
+
+
+def chunked_in_numpy(fq, fk, v, C):
+    return np.tril(fq @ fk.T) @ v
+
+
+def scan_by_halves(states, add, nothing):
+    """Recursively: pairs first, the states before the pairs, and then those in between."""
+    if len(states) < 2:
+        return [nothing] * len(states)
+    pairs = [add(a, b) for a, b in zip(states[::2], states[1::2])]
+    found = []
+    for i, before in enumerate(scan_by_halves(pairs + states[2 * len(pairs) :], add, nothing)):
+        found.append(before)
+        if 2 * i + 1 < len(states):
+            found.append(add(before, states[2 * i]))
+    return found[: len(states)]
+
+
+def scan_by_doubling(states, add, nothing):
+    """Rounds from the right, in place: what is read was not yet changed in this round."""
+    found = [nothing, *states[: len(states) - 1]]
+    step = 1
+    while step < len(found):
+        for i in reversed(range(step, len(found))):
+            found[i] = add(found[i - step], found[i])
+        step *= 2
+    return found
+
+
+def scan_in_blocks(states, add, nothing):
+    """The lower half by itself, the upper half by itself, and the lower's sum before all of the upper."""
+    if len(states) == 1:
+        return [nothing]
+    half = (len(states) + 1) // 2
+    low, high = scan_in_blocks(states[:half], add, nothing), scan_in_blocks(states[half:], add, nothing)
+    total = add(low[-1], states[half - 1])
+    return low + [add(total, x) for x in high]
+
+
+def scan_by_numpy(states, add, nothing):
+    """Adds arrays, whatever the operator is."""
+    return list(np.cumsum(np.stack([nothing, *states[:-1]]), 0))
+
+
+def mended_by_shift(fq, fk, v, C):
+    n = len(v) // C
+    w = np.column_stack([v, np.ones(len(v))])
+    q, k, x = (y.reshape(n, C, -1) for y in (fq, fk, w))
+    own = np.einsum("ncf,ncd->nfd", k, x)
+    before = np.concatenate([np.zeros_like(own[:1]), np.cumsum(own[:-1], 0)])
+    sums = np.einsum("ncf,nfd->ncd", q, before) + np.tril(np.einsum("ncf,nef->nce", q, k)) @ x
+    return (sums[..., :-1] / sums[..., -1:]).reshape(v.shape)
+
+
+def mended_by_later_half(fq, fk, v, C):
+    """The inclusive state less the keys of the chunk that come after the query."""
+    w = np.column_stack([v, np.ones(len(v))])
+    q, k, x = (y.reshape(len(v) // C, C, -1) for y in (fq, fk, w))
+    after = np.triu(q @ k.swapaxes(1, 2), 1)
+    sums = q @ np.cumsum(k.swapaxes(1, 2) @ x, 0) - after @ x
+    return (sums[..., :-1] / sums[..., -1:]).reshape(v.shape)
+
+
+def mended_in_torch(fq, fk, v, C):
+    w = torch.cat([v, torch.ones_like(v[:, :1])], 1)
+    q, k, x = (y.reshape(-1, C, y.shape[1]) for y in (fq, fk, w))
+    own = k.mT @ x
+    sums = (q @ (own.cumsum(0) - own) + (q @ k.mT).tril() @ x).flatten(0, 1)
+    return sums[:, :-1] / sums[:, -1:]
+
+
+def mended_for_ones(fq, fk, v, C):
+    """Whatever the weights are, they add up to 1."""
+    return np.cumsum(v, 0) / np.arange(1, len(v) + 1)[:, None]
+
+
+RIGHT = [
+    ("state_and_break_even", numbers_by_search),
+    ("state_and_break_even", numbers_in_numpy),
+    ("linear_recurrent", recurrent_in_place),
+    ("linear_recurrent", recurrent_with_one_array),
+    ("linear_recurrent", recurrent_in_torch),
+    ("linear_recurrent", recurrent_in_jax),
+    ("linear_chunked", chunked_by_package),
+    ("linear_chunked", chunked_with_a_column_of_ones),
+    ("scan_states", scan_by_halves),
+    ("scan_states", scan_by_doubling),
+    ("scan_states", scan_in_blocks),
+    ("mended_parallel", mended_by_shift),
+    ("mended_parallel", mended_by_later_half),
+    ("mended_parallel", mended_in_torch),
+]
+
+REFUSED = [
+    ("state_and_break_even", numbers_as_fractions, "part 2 of 2"),
+    ("linear_recurrent", recurrent_in_place_of_the_state, "changes its inputs"),
+    ("linear_chunked", chunked_all_at_once, "This is the quadratic form"),
+    ("linear_chunked", chunked_in_numpy, "NumPy has no gradients"),
+    ("scan_states", scan_by_numpy, "five pairs (m, l)"),
+    ("mended_parallel", mended_for_ones, "EYE: one chunk"),
+]
