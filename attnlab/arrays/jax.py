@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 from attnlab.call import Inputs, Rules, Sizes, missing
 from attnlab.typing import Bool, Float, Int32, UInt32
@@ -60,7 +61,10 @@ def compiled(core: Callable) -> Callable:
 
     With no query, or no key to see, nothing is left to compute.
     """
-    compiled_core = jax.jit(core, static_argnums=(0, 1))
+    @functools.partial(jax.jit, static_argnums=(0, 1))
+    @functools.wraps(core)
+    def compiled_core(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
+        return core(rules, sizes, alike(x))
 
     @functools.wraps(core)
     def call(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
@@ -72,6 +76,21 @@ def compiled(core: Callable) -> Callable:
         return compiled_core(rules, sizes, x)
 
     return call
+
+
+def alike(x: Any) -> Any:
+    """The arrays of a pytree, each varying over all mesh axes over which any of them does; for use in shard_map.
+
+    There the carry of a loop must begin as it ends: cores make theirs of the query, by zeros_like. And a replicated
+    query's gradient is summed over the devices.
+    """
+    axes = frozenset().union(*(jax.typeof(leaf).mat.varying for leaf in jax.tree.leaves(x)))
+
+    def cast(leaf: Array) -> Array:
+        missing = tuple(axes - jax.typeof(leaf).mat.varying)
+        return jax.lax.pcast(leaf, missing, to="varying") if missing else leaf
+
+    return jax.tree.map(cast, x)
 
 
 def accumulator(x: Array) -> type:

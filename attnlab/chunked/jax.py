@@ -27,7 +27,7 @@ def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     n, m, dv, dtype = rules.band.n, rules.band.m, x.value.shape[-1], accumulator(x.query)
     query_chunk, key_chunk = chunk_sizes(m, dv, *sizes)
     query_chunk, key_chunk = min(query_chunk, n), min(key_chunk, m)
-    out, lse = jnp.zeros((*x.query.shape[:-1], dv), x.query.dtype), jnp.zeros(x.query.shape[:-1], dtype)
+    out, lse = jnp.zeros_like(x.query, shape=(*x.query.shape[:-1], dv)), jnp.zeros_like(x.query[..., 0], dtype)
 
     @jax.checkpoint  # keeps b alone: the gradient computes the summaries again
     def attend(b: Array) -> tuple[Out, Lse]:
@@ -66,8 +66,9 @@ def summarize(rules: Rules, rows: Block, cols: Block, part: Inputs) -> Triple:
 
 def skip(part: Inputs) -> Triple:
     """The summary of a hidden chunk, of which nothing is computed: the identity of ⊕."""
-    (*rows, _), dtype = part.query.shape, part.query.dtype
-    return jnp.full(rows, -jnp.inf, dtype), jnp.zeros(rows, dtype), jnp.zeros((*rows, part.value.shape[-1]), dtype)
+    q = part.query
+    o = jnp.zeros_like(q, shape=(*q.shape[:-1], part.value.shape[-1]))
+    return jnp.full_like(q[..., 0], -jnp.inf), jnp.zeros_like(q[..., 0]), o
 
 
 def combine_all(summaries: Summaries) -> tuple[Float[Array, "*rows Dv"], Float[Array, "*rows"]]:

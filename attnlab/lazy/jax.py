@@ -17,10 +17,9 @@ from jax.lax import fori_loop
 @compiled
 def lazy_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """Overflow is not repaired, as in naive attention."""
-    dtype = accumulator(x.query)
-    q, rows = x.query.astype(dtype), Block(0, rules.band.n)
-    l, seen = jnp.zeros(q.shape[:-1], dtype), jnp.zeros(q.shape[:-1], bool)
-    o = jnp.zeros((*q.shape[:-1], x.value.shape[-1]), dtype)
+    q, rows = x.query.astype(accumulator(x.query)), Block(0, rules.band.n)
+    l, seen = jnp.zeros_like(q[..., 0]), jnp.zeros_like(q[..., 0], bool)
+    o = jnp.zeros_like(q, shape=(*q.shape[:-1], x.value.shape[-1]))
 
     def step(j: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         l, o, seen = carry

@@ -18,10 +18,9 @@ from jax.lax import fori_loop, stop_gradient
 @compiled
 def online_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """When the maximum moves, what was summed before shrinks by e^{m − m'}."""
-    dtype = accumulator(x.query)
-    q, rows = x.query.astype(dtype), Block(0, rules.band.n)
-    m, l = jnp.full(q.shape[:-1], -jnp.inf, dtype), jnp.zeros(q.shape[:-1], dtype)
-    o = jnp.zeros((*q.shape[:-1], x.value.shape[-1]), dtype)
+    q, rows = x.query.astype(accumulator(x.query)), Block(0, rules.band.n)
+    m, l = jnp.full_like(q[..., 0], -jnp.inf), jnp.zeros_like(q[..., 0])
+    o = jnp.zeros_like(q, shape=(*q.shape[:-1], x.value.shape[-1]))
 
     def step(j: Array, carry: Triple) -> Triple:
         m, l, o = carry

@@ -27,13 +27,13 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     block_q, block_k = tile_sizes(rules.heads, *sizes, band=rules.band, longest=LONGEST)
     block_q, block_k = min(block_q, rules.band.n), min(block_k, rules.band.m)
     dtype, dv, query = accumulator(x.query), x.value.shape[-1], in_order(x.query)
-    out, lse = jnp.zeros((*query.shape[:-1], dv), query.dtype), jnp.zeros(query.shape[:-1], dtype)
+    out, lse = jnp.zeros_like(query, shape=(*query.shape[:-1], dv)), jnp.zeros_like(query[..., 0], dtype)
 
     def query_block(b: Array, results: tuple[Out, Lse]) -> tuple[Out, Lse]:
         (out, lse), rows = results, block(b, block_q, rules.band.n, once=rules.band.block_mask is not None)
         q = rules.scale * at(query, rows, -2).astype(dtype)  # (..., Hk, G, Bq, D), read once
-        m, l = jnp.full(q.shape[:-1], -jnp.inf, dtype), jnp.zeros(q.shape[:-1], dtype)
-        o = jnp.zeros((*q.shape[:-1], dv), dtype)
+        m, l = jnp.full_like(q[..., 0], -jnp.inf), jnp.zeros_like(q[..., 0])
+        o = jnp.zeros_like(q, shape=(*q.shape[:-1], dv))
 
         def key_block(turn: Array, carry: Triple) -> Triple:
             (m, l, o), cols = carry, block(nth(turn), block_k, rules.band.m, once=True)

@@ -68,13 +68,13 @@ def backward(
         def query_block(turn: Array, sums: Sums) -> Sums:
             return add_tile(rules, x, *results, block(nth(turn), block_q, rules.band.n, once=True), cols, sums)
 
-        dk_j, dv_j = (jnp.zeros((*y.shape[:-2], y.shape[-1], block_k), dtype) for y in (x.key, x.value))
+        dk_j, dv_j = (jnp.zeros_like(y, dtype, (*y.shape[:-2], y.shape[-1], block_k)) for y in (x.key, x.value))
         first, last, nth = schedule(placed(rules.band, x.offset), c, block_k, block_q, by_keys=True)
         dq, dk_j, dv_j, dbias = fori_loop(first, last, query_block, (dq, dk_j, dv_j, dbias))
         return dq, add(dk, dk_j.mT, cols), add(dv, dv_j.mT, cols), dbias
 
-    dq, dk, dv = jnp.zeros(x.query.shape, dtype), jnp.zeros_like(x.key), jnp.zeros_like(x.value)
-    dbias = None if wanted is None else jnp.zeros(wanted.shape, dtype)
+    dq, dk, dv = jnp.zeros_like(x.query, dtype), jnp.zeros_like(x.key), jnp.zeros_like(x.value)
+    dbias = None if wanted is None else jnp.zeros_like(wanted, dtype)
     dq, dk, dv, dbias = fori_loop(0, -(-rules.band.m // block_k), key_block, (dq, dk, dv, dbias))
     return dq.astype(x.query.dtype), dk, dv, dbias if wanted is None else dbias.astype(wanted.dtype)
 
