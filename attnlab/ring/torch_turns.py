@@ -1,0 +1,89 @@
+"""The two turns of ring attention in PyTorch: forward, and the gradient that takes the place of autograd's.
+
+Keys and values travel while the block that is here is computed. In the second turn dk and dv follow, a step behind:
+each rank adds what its queries give, and the P-th step brings them home. Of the other shards the tile gradient needs
+only the row's *global* out and lse, so nothing of size N is ever on one rank.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from attnlab.arrays.torch import Array, Key, Lse, Out, Query, Value
+from attnlab.arrays.torch import accumulator, no_autocast
+from attnlab.call import Inputs
+from attnlab.kernels.triton.gpu import gradient_on_gpu
+from attnlab.ring.call import cut
+from attnlab.ring.schedule import Schedule
+from attnlab.ring.torch_links import Link
+from attnlab.softmax.torch import merge
+from attnlab.tiled.torch import tiled_attention
+from attnlab.tiled.torch_grad import backward
+
+import torch
+from torch.autograd import Function
+
+AUTO = (None, None)  # block sizes
+tile_gradient = no_autocast(gradient_on_gpu(backward))
+
+
+class RingAttention(Function):
+    """(out, lse) of (link, ring, scale, query, key, value), all of this rank."""
+
+    @staticmethod
+    def forward(ctx: Any, link: Link, ring: Schedule, scale: float, *shards: Array) -> tuple[Out, Lse]:
+        results = first_turn(link, ring, scale, *shards)
+        ctx.call = link, ring, scale
+        ctx.save_for_backward(*shards, *results)
+        return results
+
+    @staticmethod
+    def backward(ctx: Any, dout: Out, dlse: Lse) -> tuple:
+        if torch.is_grad_enabled():
+            raise NotImplementedError("ring_attention is not twice differentiable; use safe_attention on one device")
+        return None, None, None, *second_turn(*ctx.call, *ctx.saved_tensors, dout, dlse)
+
+
+def first_turn(link: Link, ring: Schedule, scale: float, query: Query, key: Key, value: Value) -> tuple[Out, Lse]:
+    """Each rank merges what its queries see of every block, in the accumulation dtype."""
+    dtype, block = accumulator(query), (shard := [key.contiguous(), value.contiguous()])
+    out = query.new_zeros((*query.shape[:-1], value.shape[-1]), dtype=dtype)
+    lse = query.new_full(query.shape[:-1], -torch.inf, dtype=dtype)
+    for step in range(link.size):
+        wait = travel(link, ring, step, block, shard)
+        for part in ring.parts(link.index, ring.holder(link.index, step)):
+            rules, x = cut(part, scale, Inputs(query, *block))
+            results = tiled_attention.core(rules, AUTO, x._replace(query=x.query.to(dtype)))  # so out is wide
+            before = out[..., part.rows, :], lse[..., part.rows]
+            out[..., part.rows, :], lse[..., part.rows] = merge(*before, *results, double=dtype == torch.float64)
+        block = wait()
+    return out.to(query.dtype), lse
+
+
+def second_turn(
+    link: Link, ring: Schedule, scale: float, query: Query, key: Key, value: Value, out: Out, lse: Lse, dout: Out,
+    dlse: Lse,
+) -> tuple[Query, Key, Value]:
+    """dq, dk and dv of this rank's shards."""
+    dtype, block = lse.dtype, (shard := [key.contiguous(), value.contiguous()])
+    dq, arrive = query.new_zeros(query.shape, dtype=dtype), None
+    for step in range(link.size):
+        wait = travel(link, ring, step, block, shard)
+        sums = [x.new_zeros(x.shape, dtype=dtype) for x in shard]
+        for part in ring.parts(link.index, ring.holder(link.index, step)):
+            rules, x = cut(part, scale, Inputs(query, *block))
+            x = Inputs(*(y.to(dtype) for y in x[:3]))
+            o, do = out[..., part.rows, :], dout[..., part.rows, :].to(dtype)
+            grads = tile_gradient(rules, AUTO, x, o, lse[..., part.rows], do, dlse[..., part.rows], False)
+            for total, rows, grad in zip((dq, *sums), (part.rows, part.cols, part.cols), grads):
+                total[..., rows, :] += grad
+        if arrive is not None:
+            sums = [x.add_(y) for x, y in zip(sums, arrive())]
+        arrive = link.pass_on(sums, sums, tag=2)
+        block = wait()
+    return dq.to(query.dtype), *(x.to(key.dtype) for x in arrive())
+
+
+def travel(link: Link, ring: Schedule, step: int, block: list[Array], shard: list[Array]) -> Callable[[], list[Array]]:
+    """Begin to send on the block of ``step``, if a rank further on needs it, and likewise to receive the next one."""
+    sent = block if ring.sends(link.index, step) else []
+    return link.pass_on(sent, shard if ring.receives(link.index, step) else [])
