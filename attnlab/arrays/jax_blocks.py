@@ -48,9 +48,11 @@ def block(b: int | Array, size: int, length: int, *, once: bool = False) -> Bloc
 
 
 def placed(band: Band, offset: Array | None) -> Band:
-    """The band where the call has it: if ``offset`` is data, both diagonals are."""
+    """The band where the call has it: if ``offset`` is data, both diagonals are. It may also give them, (low, high)."""
     if offset is None:
         return band
+    if offset.ndim:
+        return Band(band.n, band.m, -offset[0], offset[1], 0, band.block_mask)
     left = None if band.left is None else -diagonal(offset, -band.left, band)
     right = None if band.right is None else diagonal(offset, band.right, band)
     return Band(band.n, band.m, left, right, 0, band.block_mask)

@@ -26,6 +26,8 @@ def refusal(x: Inputs, sizes: Sizes) -> str | None:
     """Why the kernels do not serve a call: the argument, what came, and the rule; None if they do."""
     if x.mask is not None and x.mask.size > LARGEST_MASK:
         return f"mask has {x.mask.size} elements; the kernel takes 2**31 at most"
+    if x.offset is not None and x.offset.ndim:
+        return "the band is given by both of its diagonals; the kernel takes an offset"
     return kernels.refusal(x, sizes)
 
 
