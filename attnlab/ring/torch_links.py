@@ -1,5 +1,6 @@
 """What the processes of torch.distributed say to one another: messages, and an agreement before the first."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -9,6 +10,10 @@ from attnlab.ring.turns import check_agreement
 
 import torch
 import torch.distributed as dist
+
+
+SENT: Counter = Counter()
+"""Bytes that this process has sent in messages, by rank of the group: an instrument, to be cleared before use."""
 
 
 class Link(NamedTuple):
@@ -52,6 +57,7 @@ class Link(NamedTuple):
             dist.P2POp(how, x, group=self.group, tag=tag + i, group_peer=peer)
             for how, arrays, peer in sides for i, x in enumerate(arrays)
         ]  # fmt: skip
+        SENT[to] += sum(x.nbytes for x in sent)
         with self.watching(f"rank {source} or rank {to}"):
             works = dist.batch_isend_irecv(messages) if messages else []
 

@@ -1,0 +1,47 @@
+"""The demo: a step of training on a split sequence, as a user starts it."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import QUICK_XLA
+
+DEMO = ["-m", "attnlab.ring.demo"]
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
+
+
+def said_by(*arguments):
+    """What a command of Python prints; it ends, and its processes with it."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "XLA_FLAGS": QUICK_XLA}
+    with subprocess.Popen(
+        [sys.executable, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            said, errors = process.communicate(timeout=200)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, 9)
+    return process.returncode, said, errors
+
+
+@pytest.mark.parametrize("start", [[*TORCHRUN, "attnlab.ring.demo"], [*DEMO, "--jax", "2"]], ids=["torch", "jax"])
+def test_the_ranks_take_the_step_of_one_device(start):
+    """The gradient is equal to rounding in float64, and what travels is what the closed form says."""
+    code, said, errors = said_by(*start, "--length", "63")
+    assert code == 0, errors
+    assert float(re.search(r"of the gradient (\S+),", said)[1]) < 1e-13
+    if "torch" in start[1]:
+        assert re.search(r"all links ([\d,]+), by the closed form \1\n", said)
+    else:
+        assert "permutes stand" in said
+
+
+def test_without_ranks():
+    """A plain start says how to start."""
+    code, _, errors = said_by(*DEMO)
+    assert code == 2
+    assert "torchrun" in errors
