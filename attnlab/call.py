@@ -81,7 +81,7 @@ class Inputs(NamedTuple):
     """The arrays of a call, heads grouped: query (*batch, Hk, G, N, D), key (*batch, Hk, M, D), value likewise.
 
     For JAX a pytree, for PyTorch's autograd a flat tuple. ``seed`` is an integer, in JAX an array. ``offset`` is
-    given in JAX alone, as an array: elsewhere ``rules.band`` knows it.
+    given in JAX alone, as an array: elsewhere ``rules.band`` knows it. In a ring it is both diagonals, (low, high).
     """
 
     query: Any
