@@ -34,6 +34,7 @@ FREE = re.compile(REFERENCES, re.MULTILINE)
 POWER = r"(?:\^\{?(-?\d+)\}?|([⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+))"
 NUMBER = re.compile(rf"(?<![\w.^_{{])(?<![A-Za-z]-)(\d[\d,]*(?:\.\d+)?)(?: ?· ?10{POWER}|{POWER})?(?![\w])")
 
+LONG = ("sa_maximum", "sa_speedup")
 LIMIT = "limit of the checker: "
 LISTED = {  # lesson: numbers of its prose that no cell of it has, and why
     "00": {"1000": "the fingerprint ROWS, an input of the checkers"},
@@ -114,16 +115,17 @@ def claims(text: str) -> Iterator[tuple[str, float]]:
             yield found[0], value
 
 
-def printed() -> set[float]:
-    """Every number that a source prints."""
-    rows = (row for name in published.names() for row in published.load(name).rows.values())
+def printed(text: str) -> set[float]:
+    """Every number that a source prints; of long tables, which hold nearly any number, only where a lesson has them."""
+    names = (name for name in published.names() if name not in LONG or f'"{name}"' in text)
+    rows = (row for name in names for row in published.load(name).rows.values())
     texts = [text for row in rows for text in row.printed]
     return {float(x) for text in texts for x in re.findall(r"\d+(?:\.\d+)?(?:e-?\d+)?", text)}
 
 
 def unbacked(text: str, listed: Iterable[str] = ()) -> list[str]:
     """The numbers of the prose that no cell has."""
-    known = literals(text) | printed()
+    known = literals(text) | printed(text)
     known |= {100 * x for x in known if x <= 1}  # 0.15 in a cell is 15 % in prose
     known |= {x / unit for x in known if x >= 1e6 for unit in (1e6, 1e9, 1e12)}  # and 1.55e12 is 1.55 T
     said = [(shown, value) for shown, value in claims(text) if shown not in listed]
