@@ -1,0 +1,49 @@
+"""Lesson 21, ★: whose keys a device holds at a step of the ring."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+
+def holder(device: int, step: int, devices: int) -> int:
+    """Whose block of keys ``device`` holds after ``step`` sends, if every device sends to the next one."""
+    return (device - step) % devices  # eq. 21.1
+
+
+def cases() -> list[Case]:
+    """At the start, after one send, around the ring, after a whole turn."""
+    calls = [
+        (0, 0, 1), (2, 0, 4), (1, 1, 3), (2, 1, 3), (0, 1, 3), (3, 2, 4), (1, 3, 4), (0, 3, 5), (4, 4, 5), (2, 7, 8),
+        (1, 4, 4), (0, 127, 128),
+    ]
+    return [Case(f"device {d} of {n} after {t} send{'s' * (t != 1)}", (d, t, n)) for d, t, n in calls]
+
+
+RING = "(device - step) % devices"
+
+EXERCISE = Exercise(
+    lesson="21", stars=1, reference=holder, cases=cases,
+    hints=(
+        "At step 0 every device holds its own block. What does device 2 receive first, and from whom?",
+        "A block moves one device forward at each send. So the block that is here now began as many devices back as "
+        "there were sends.",
+        "Count back from device 0 and you arrive at the last device: % does it in Python.",
+    ),
+    mistakes=(
+        Mistake("You count forward. If all send to the next device, what arrives comes from the one before: device − "
+                "step, eq. 21.1. The sum is right for two devices, which is why a test with two cannot tell.",
+                but(RING, "(device + step) % devices")),
+        Mistake("Your number leaves the ring: before device 0 comes the last one. Take the remainder by the number of "
+                "devices, eq. 21.1.",
+                but(RING, "device - step")),
+        Mistake("Your number comes back as a positive one, from the wrong side: −1 is the last device and not device "
+                "1. Use %, not abs: eq. 21.1.",
+                but(RING, "abs(device - step) % devices"), but(RING, "abs(device - step)")),
+        Mistake("You move the blocks one time too often: after 0 sends every device holds its own block, eq. 21.1.",
+                but(RING, "(device - step - 1) % devices")),
+        Mistake("This is the device to which the keys go next, or from which they come. Asked is where the block "
+                "began, step devices back: eq. 21.1.",
+                but(RING, "(device + 1) % devices"), but(RING, "(device - 1) % devices")),
+        Mistake("Nothing travels here. Queries stay, and keys move on at every step: eq. 21.1.", but(RING, "device")),
+        Mistake("All devices would hold the same block. At every step each device holds another one, eq. 21.1.",
+                but(RING, "step % devices"), but(RING, "-step % devices"), but(RING, "step")),
+    ),
+)

@@ -1,0 +1,107 @@
+"""Lesson 21, ★★: a striped ring that is right on one device only, mended."""
+
+import attnlab
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.ring import Cluster
+from attnlab.ring.programs import Steps
+from attnlab.ring.rank import Rank
+
+import numpy as np
+from numpy import ndarray as Array
+
+
+def mended_ring(cluster: Cluster, q: list[Array], k: list[Array], v: list[Array]) -> list[Array]:
+    """Causal attention with rotary positions over a striped text: the outputs (C, Dv) of all ranks, a list.
+
+    ``q``, ``k`` (C, D), ``v`` (C, Dv): lists, one item a rank; row a of rank r is token a · devices + r of the text. No
+    query and no key is rotated yet.
+    """
+
+    def program(rank: Rank, q: Array, k: Array, v: Array) -> Steps:
+        at = rank.index + rank.size * np.arange(len(q))
+        q, k = attnlab.rotary(q, at), attnlab.rotary(k, at)
+        out, lse = np.zeros((len(q), v.shape[1])), np.full(len(q), -np.inf)
+        for step in range(rank.size):
+            if step < rank.size - 1:
+                rank.send(k, v, to=(rank.index + 1) % rank.size)
+            holder = (rank.index - step) % rank.size
+            part = rank.attend(q, k, v, causal=True, offset=0 if holder <= rank.index else -1)
+            out, lse = attnlab.merge(out, lse, *part)
+            if step < rank.size - 1:
+                k, v = yield rank.receive((rank.index - 1) % rank.size)
+        return out
+
+    return cluster.run(program, q, k, v)
+
+
+def call(devices: int, rows: int, d: int, dv: int) -> tuple:
+    """A fresh cluster and a random text in stripes, EYE values if dv is 0."""
+    rng = np.random.default_rng(devices + 10 * rows)
+    total = devices * rows
+    q, k = 3 * rng.normal(size=(2, total, d))
+    v = rng.normal(size=(total, dv)) if dv else np.eye(total)
+    return Cluster(devices), *([x[r::devices] for r in range(devices)] for x in (q, k, v))
+
+
+def cases() -> list[Case]:
+    """One device, where all is right; two, which are blind to the direction; three and more."""
+    return [
+        Case("EYE: one device with four tokens", call(1, 4, 2, 0)),
+        Case("EYE: two devices with one token each", call(2, 1, 2, 0)),
+        Case("EYE: two devices with two tokens each", call(2, 2, 2, 0)),
+        Case("EYE: three devices with one token each", call(3, 1, 2, 0)),
+        Case("EYE: three devices with two tokens each", call(3, 2, 2, 0)),
+        Case("four devices with five tokens each, D = 4, Dv = 3", call(4, 5, 4, 3)),
+    ]
+
+
+POSITION = ("rank.index + rank.size * np.arange(len(q))", "np.arange(len(q))")
+HOLDER = ("(rank.index - step)", "(rank.index + step)")
+OFFSET = ("offset=0 if holder <= rank.index else -1", "offset=rank.index - holder")
+
+EXERCISE = Exercise(
+    lesson="21", stars=2, reference=mended_ring, cases=cases, writes=(0,),
+    hints=(
+        "Give `broken_ring` np.eye(N)[r::devices] as values: a row of the result is then the weights that a token "
+        "gives to all tokens. What does token 1 see on two devices with two tokens each?",
+        "Three lines are wrong. One mistake shows on two devices, one on three and more only, and one in the weights: "
+        "the right tokens are visible, at wrong distances.",
+        "Which tokens does this rank have, which block is here (eq. 21.1), and is its diagonal visible (eq. 21.7)?",
+    ),
+    mistakes=(
+        Mistake("Nothing is mended yet. Three lines are wrong: begin with two devices, two tokens each, and EYE. "
+                "Eq. 21.7.",
+                but(*POSITION, *HOLDER, *OFFSET)),
+        Mistake("One line is mended and two are wrong: positions of the text (section 5), the holder (eq. 21.1) and "
+                "the diagonal (eq. 21.7) all matter.",
+                but(*POSITION, *HOLDER), but(*POSITION, *OFFSET), but(*HOLDER, *OFFSET)),
+        Mistake("Holder and diagonal are right. Queries and keys are still rotated by their row in the shard; a model "
+                "was trained on distances in the text: row a of rank r is token a · P + r, section 5.",
+                but(*POSITION)),
+        Mistake("Positions and diagonal are right. The block that is here still is another one than you think: it "
+                "comes from behind, eq. 21.1. Two devices cannot tell.",
+                but(*HOLDER)),
+        Mistake("Positions and holder are right. The offset still counts ranks, so that a query sees later tokens: one "
+                "row of a stripe is P tokens of the text. Offset 0 or −1, eq. 21.7.",
+                but(*OFFSET)),
+        Mistake("The diagonal is visible in every block. Query a of rank r is token a · P + r, and key a of a later "
+                "rank comes after it: offset −1 there, eq. 21.7.",
+                but(OFFSET[0], "offset=0"), but(OFFSET[0], "offset=0", *HOLDER)),
+        Mistake("Now the diagonal is hidden in every block, so that no token sees itself, and token 0 sees nothing: "
+                "offset 0 for holder ≤ rank, eq. 21.7.",
+                but(OFFSET[0], "offset=-1"), but("holder <= rank.index", "holder < rank.index")),
+        Mistake("Your diagonal is hidden on the wrong side: it is visible if the keys' rank is not above the queries', "
+                "eq. 21.7.",
+                but("holder <= rank.index", "holder >= rank.index"),
+                but("holder <= rank.index", "holder > rank.index")),
+        Mistake("Later ranks' blocks are left out, as in contiguous pieces. In stripes every block has tokens that are "
+                "visible: eq. 21.7.",
+                but("part = rank.attend", "part = rank.attend if holder <= rank.index else lambda *x, **y: (out, lse - "
+                    "np.inf)\n            part = part")),
+        Mistake("These are positions of contiguous pieces. Row a of rank r is token a · P + r: section 5.",
+                but(POSITION[0], "rank.index * len(q) + np.arange(len(q))")),
+        Mistake("A key is rotated again at every rank that it comes to. It is rotated once, by its own position, "
+                "before it travels: lesson 16, section 4.",
+                but("part = rank.attend(q, k, v", "part = rank.attend(q, attnlab.rotary(k, at) if step else k, v")),
+    ),
+)

@@ -1,0 +1,186 @@
+"""Lesson 21, ★★★: ring attention, exact and with as few bytes as possible."""
+
+import attnlab
+from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab.ring import Cluster
+from attnlab.ring.programs import Steps
+from attnlab.ring.rank import Rank
+
+import numpy as np
+from numpy import ndarray as Array
+
+
+def ring(cluster: Cluster, q: list[Array], k: list[Array], v: list[Array], causal: bool) -> list[Array]:
+    """The outputs (C, Dv) of all ranks, a list. ``q``, ``k`` (C, D) and ``v`` (C, Dv): lists, one item a rank.
+
+    The ranks have the pieces of one text in its order. Write a program for one rank, program(rank, q, k, v), and let
+    ``cluster.run(program, q, k, v)`` run it. Each rank sends to the next one only, devices − 1 blocks at the most, and
+    with a causal mask no block that nobody further on may see.
+    """
+
+    def program(rank: Rank, q: Array, k: Array, v: Array) -> Steps:
+        out, lse = np.zeros((len(q), v.shape[1])), np.full(len(q), -np.inf)
+        blocks = rank.index + 1 if causal else rank.size  # that this rank sees
+        for step in range(blocks):
+            if rank.index < rank.size - 1 if causal else step < rank.size - 1:
+                rank.send(k, v, to=(rank.index + 1) % rank.size)
+            holder = (rank.index - step) % rank.size  # eq. 21.1
+            part = rank.attend(q, k, v, causal=causal, offset=(rank.index - holder) * len(k))
+            out, lse = attnlab.merge(out, lse, *part)
+            if step < blocks - 1:
+                k, v = yield rank.receive((rank.index - 1) % rank.size)
+        return out
+
+    return cluster.run(program, q, k, v)
+
+
+def all_around(cluster: Cluster, q: list[Array], k: list[Array], v: list[Array], causal: bool) -> list[Array]:
+    """Section 2's: every block goes all around, whether anybody may see it or not."""
+
+    def program(rank: Rank, q: Array, k: Array, v: Array) -> Steps:
+        out, lse = np.zeros((len(q), v.shape[1])), np.full(len(q), -np.inf)
+        for step in range(rank.size):
+            if step < rank.size - 1:
+                rank.send(k, v, to=(rank.index + 1) % rank.size)
+            holder = (rank.index - step) % rank.size
+            if holder <= rank.index or not causal:
+                part = rank.attend(q, k, v, causal=causal, offset=(rank.index - holder) * len(k))
+                out, lse = attnlab.merge(out, lse, *part)
+            if step < rank.size - 1:
+                k, v = yield rank.receive((rank.index - 1) % rank.size)
+        return out
+
+    return cluster.run(program, q, k, v)
+
+
+def to_all(cluster: Cluster, q: list[Array], k: list[Array], v: list[Array], causal: bool) -> list[Array]:
+    """Every rank sends its block to all others that may see it."""
+
+    def program(rank: Rank, q: Array, k: Array, v: Array) -> Steps:
+        out, lse = rank.attend(q, k, v, causal=causal)
+        for other in range(rank.size):
+            if other > rank.index or (other < rank.index and not causal):
+                rank.send(k, v, to=other)
+        for other in range(rank.size):
+            if other < rank.index or (other > rank.index and not causal):
+                block = yield rank.receive(other)
+                out, lse = attnlab.merge(out, lse, *rank.attend(q, *block))
+        return out
+
+    return cluster.run(program, q, k, v)
+
+
+def call(devices: int, rows: int, d: int, dv: int, causal: bool, times: float = 1.0) -> tuple:
+    """A fresh cluster and a random text in ``devices`` pieces, EYE values if dv is 0; keys are multiplied by times."""
+    rng = np.random.default_rng(devices + 10 * rows)
+    total = devices * rows
+    q, k = rng.normal(size=(2, total, d))
+    v = rng.normal(size=(total, dv)) if dv else np.eye(total)
+    return Cluster(devices), *(np.split(x, devices) for x in (q, times * k, v)), causal
+
+
+def cases() -> list[Case]:
+    """One rank; then two, for which a wrong direction does not show; then three and five, masked and not."""
+    return [
+        Case("ONE: one rank with one token", call(1, 1, 1, 1, False)),
+        Case("EYE: two ranks with two tokens each, no mask", call(2, 2, 2, 0, False)),
+        Case("EYE: three ranks with two tokens each, no mask", call(3, 2, 2, 0, False)),
+        Case("EYE: one rank with four tokens, causal", call(1, 4, 2, 0, True)),
+        Case("EYE: two ranks with two tokens each, causal", call(2, 2, 2, 0, True)),
+        Case("EYE: three ranks with two tokens each, causal", call(3, 2, 2, 0, True)),
+        Case("GROW: three ranks, keys 100 times as large, causal", call(3, 3, 4, 2, True, 100.0)),
+        Case("five ranks with three tokens each, D = 4, Dv = 3, causal", call(5, 3, 4, 3, True)),
+    ]
+
+
+def used(answer: Function, causal: bool) -> tuple[float, int]:
+    """Blocks of keys and values that travel between three ranks, and how many links they take."""
+    cluster, *args = call(3, 4, 2, 6, causal)
+    answer(cluster, *args)
+    return cluster.bytes / (4 * (2 + 6) * 8), len(+cluster.links)
+
+
+def blocks_off(answer: Function, library: str) -> float:
+    """By how many blocks of an unmasked ring of three the answer misses the six that must travel."""
+    return abs(used(answer, False)[0] - 6)
+
+
+def links(answer: Function, library: str) -> float:
+    """How many links an unmasked ring of three uses."""
+    return used(answer, False)[1]
+
+
+def blocks_causal(answer: Function, library: str) -> float:
+    """Blocks that travel in a causal ring of three."""
+    return used(answer, True)[0]
+
+
+HOLDER, OFFSET = "(rank.index - step) % rank.size", "offset=(rank.index - holder) * len(k)"
+MERGE, BLOCKS = "out, lse = attnlab.merge(out, lse, *part)", "rank.index + 1 if causal else rank.size"
+RECEIVE = "k, v = yield rank.receive((rank.index - 1) % rank.size)"
+NARROW = "[x.astype(np.float16).astype(x.dtype) for x in part]"
+ONE_DEVICE = "np.split(attnlab.safe_attention(*map(np.concatenate, (q, k, v)), causal=causal), len(q))"
+
+EXERCISE = Exercise(
+    lesson="21", stars=3, reference=ring, cases=cases, writes=(0,),
+    hints=(
+        "First without a mask: attend to what is here, add it to (out, lse) by attnlab.merge, send k and v to the next "
+        "rank, receive from the one before. A rank waits by k, v = yield rank.receive(source).",
+        "The start is out = 0 and lse = −inf. A generator returns its result by `return out`, and cluster.run collects "
+        "the results.",
+        "Causal: which block is here? Eq. 21.1. Its keys begin (rank − holder) · C tokens before the queries: that is "
+        "the offset. Later blocks are skipped.",
+        "Unmasked, rank.size blocks are seen and the last one is not sent on: eq. 21.2. Causal, rank r sees r + 1 "
+        "blocks; who needs them further on, and on which rank does nobody?",
+    ),
+    mistakes=(
+        Mistake("You take the block of the rank after this one for the one that is here: what arrives comes from "
+                "behind, eq. 21.1. On two ranks, and without a mask, this does not show.",
+                but(HOLDER, "(rank.index + step) % rank.size")),
+        Mistake("You mask every block like the first one, as if its keys stood beside the queries. The keys of an "
+                "earlier rank are all visible: offset = (rank − holder) · C, section 2.",
+                but(OFFSET, "offset=0")),
+        Mistake("Your offset counts ranks and not tokens: each rank further back lies C tokens further back, section "
+                "2.",
+                but(OFFSET, "offset=rank.index - holder")),
+        Mistake("You ignore `causal`: queries see later tokens, section 2.",
+                but(BLOCKS, "rank.size", "causal=causal, offset", "causal=False, offset",
+                    "rank.index < rank.size - 1 if causal else ", "")),
+        Mistake("Your loop has one step too few, and the last block is never attended to: rank.size steps, one send "
+                "less (eq. 21.2). The loop that Liu et al. print does the same.",
+                but("for step in range(rank.size)", "for step in range(max(rank.size - 1, 1))",
+                    "step < rank.size - 1", "step < rank.size - 2", of=all_around)),
+        Mistake("You attend to your own block at every step: what arrives has to take the place of k and v, eq. 21.1.",
+                but(RECEIVE, "_ = yield rank.receive((rank.index - 1) % rank.size)")),
+        Mistake("You average the outputs of the blocks. Each has a denominator of its own: weigh them by lse, with "
+                "attnlab.merge, section 2 and eq. 5.5.",
+                but(MERGE, "out = out + part[0] / blocks")),
+        Mistake("You keep the last block's output and throw the others away: add each to (out, lse) by ⊕, section 2.",
+                but(MERGE, "out, lse = part")),
+        Mistake("You round on the way: each part, or out after each step. These errors stay, and those of out grow "
+                "with the number of ranks. Keep (out, lse) in the accumulation dtype and round once, section 9.",
+                but(MERGE, f"out, lse = attnlab.merge(out, lse, *{NARROW})"),
+                but(MERGE, f"{MERGE}; out = out.astype(np.float16).astype(out.dtype)")),
+        Mistake("Your last step sends as well: the blocks come home, where nobody needs them. devices − 1 sends "
+                "suffice, eq. 21.2.",
+                but("if causal else step < rank.size - 1", "if causal else rank.size > 1",
+                    "if step < blocks - 1", "if step < blocks - 1 or (not causal and rank.size > 1)"),
+                but("if step < rank.size - 1:", "if rank.size > 1:", of=all_around)),
+        Mistake("With a causal mask you send every block all around. The block of rank c is of use to the ranks after "
+                "c only, so that rank r has r + 1 blocks to pass on, and the last one none: section 2.",
+                all_around),
+        Mistake("Each rank sends its block to all others. The bytes are the same, but a ring has one link from each "
+                "rank, to the next one: section 1.",
+                to_all),
+        Mistake("No keys travel, so this is not a ring: some rank has seen all of them. Each rank gets its own shards "
+                "from cluster.run, and others by messages: section 2.",
+                but("cluster.run(program, q, k, v)", ONE_DEVICE)),
+    ),
+    costs=(
+        Cost(blocks_off, 0, "on three ranks without a mask 6 blocks of keys and values have to travel, eq. 21.2; yours "
+             "are {found:.0f} more or fewer."),
+        Cost(links, 3, "three ranks in a ring use 3 links, and your program {found:.0f}."),
+        Cost(blocks_causal, 3, "with a causal mask 3 blocks have to travel between three ranks, and yours are "
+             "{found:.0f}."),
+    ),
+)

@@ -1,0 +1,206 @@
+"""Answers to the exercises of lesson 21: right ones, written in other ways, and ones to refuse."""
+
+import math
+
+import numpy as np
+import torch
+
+import attnlab
+from attnlab.ring import positions, ring_attention, shard, stripe
+
+
+def holder_by_moving(device, step, devices):
+    """The blocks move, one send after another."""
+    here = list(range(devices))
+    for _ in range(step):
+        here = [here[-1], *here[:-1]]
+    return here[device]
+
+
+def holder_the_long_way_round(device, step, devices):
+    return (device + (devices - 1) * step) % devices
+
+
+def holder_for_one_turn(device, step, devices):
+    """Right for less than one turn."""
+    return device - step if device >= step else device - step + devices
+
+
+def chunk_by_times(flops, bandwidth, itemsize, ratio):
+    """Doubling, then bisection, of the two times of a block: D = 1, so many query heads that key heads are whole."""
+    heads = 64
+
+    def hidden(C):
+        return 4 * C * C * heads / flops >= 2 * C * heads * ratio * itemsize / bandwidth
+
+    high = 1
+    while not hidden(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if hidden(middle) else (middle, high)
+    return high
+
+
+def chunk_in_integers(flops, bandwidth, itemsize, ratio):
+    keys, queries = ratio.as_integer_ratio()
+    return -(-int(flops) * itemsize * keys // (int(bandwidth) * 2 * queries))
+
+
+def chunk_as_a_number(flops, bandwidth, itemsize, ratio):
+    """Not rounded: there is no half of a token."""
+    return flops / bandwidth * itemsize / 2 * ratio
+
+
+def stripes_by_sorting(x, devices):
+    p = np.arange(len(x))
+    order = np.lexsort((p, p % devices))
+    home = np.empty_like(order)
+    home[order] = p
+    first = np.arange(devices)
+    offset = np.floor((first[:, None] - first) / devices).astype(int)
+    return x[order].reshape(devices, len(x) // devices, -1), home, offset
+
+
+def stripes_by_package(x, devices):
+    held = np.array(positions(len(x), devices, "striped"))
+    offset = [[max(b for b in range(-1, devices) if b <= 0 and b * devices + c <= r) for c in range(devices)]
+              for r in range(devices)]
+    return stripe(x, devices).reshape(devices, -1, x.shape[1]), held.reshape(-1).argsort(), np.array(offset)
+
+
+def stripes_in_torch(x, devices):
+    rows, r = len(x) // devices, torch.arange(devices)
+    home = torch.arange(len(x)).reshape(devices, rows).T.reshape(-1)
+    return torch.stack([x[i::devices] for i in range(devices)]), home, -(r[:, None] < r).int()
+
+
+def stripes_without_order(x, devices):
+    """Right stripes, each from its end to its beginning."""
+    shards, home, offset = stripes_by_sorting(x, devices)
+    return shards[:, ::-1], home, offset
+
+
+def ring_by_package(cluster, q, k, v, causal):
+    def program(rank, q, k, v):
+        return (yield from ring_attention(q, k, v, causal=causal, group=rank))
+
+    return cluster.run(program, q, k, v)
+
+
+def ring_the_other_way(cluster, q, k, v, causal):
+    """Unmasked to the rank before: a ring as well. Causal forward, as later ranks need the blocks of earlier ones."""
+    def program(rank, q, k, v):
+        way = 1 if causal else -1
+        to, source = (rank.index + way) % rank.size, (rank.index - way) % rank.size
+        out, lse = rank.attend(q, k, v, causal=causal)
+        for step in range(1, rank.size):
+            if not causal or (step <= rank.index + 1 and rank.index + 1 < rank.size):
+                rank.send(k, v, to=to)
+            if not causal or step <= rank.index:
+                k, v = yield rank.receive(source)
+                out, lse = attnlab.merge(out, lse, *rank.attend(q, k, v))
+        return out
+
+    return cluster.run(program, q, k, v)
+
+
+def ring_with_m_l_o(cluster, q, k, v, causal):
+    """The state (m, l, o) of lesson 04, scores by hand; keys and values travel as one array."""
+    def program(rank, q, k, v):
+        here, d = np.concatenate([k, v], 1), k.shape[1]
+        m, l, o = np.full(len(q), -np.inf), np.zeros(len(q)), np.zeros(v.shape)
+        last = rank.index if causal else rank.size - 1
+        for step in range(last + 1):
+            if (rank.index + 1 < rank.size) if causal else (step < last):
+                rank.send(here, to=(rank.index + 1) % rank.size)
+            s = q @ here[:, :d].T / math.sqrt(d)
+            if causal and step == 0:
+                s = np.where(np.tri(len(q), dtype=bool), s, -np.inf)
+            top = np.maximum(m, s.max(1))
+            p, factor = np.exp(s - top[:, None]), np.exp(m - top)
+            m, l, o = top, factor * l + p.sum(1), factor[:, None] * o + p @ here[:, d:]
+            if step < last:
+                (here,) = yield rank.receive((rank.index - 1) % rank.size)
+        return o / l[:, None]
+
+    return cluster.run(program, q, k, v)
+
+
+def ring_of_keys_alone(cluster, q, k, v, causal):
+    """Keys travel; the values are taken from the arguments, as if every rank could see them."""
+    def program(rank, q, k, _):
+        out, lse = np.zeros((len(q), v[0].shape[1])), np.full(len(q), -np.inf)
+        for step in range(rank.size):
+            rank.send(k, to=(rank.index + 1) % rank.size) if rank.size > 1 else None
+            holder = (rank.index - step) % rank.size
+            if holder <= rank.index or not causal:
+                part = rank.attend(q, k, v[holder], causal=causal, offset=(rank.index - holder) * len(k))
+                out, lse = attnlab.merge(out, lse, *part)
+            if rank.size > 1:
+                (k,) = yield rank.receive((rank.index - 1) % rank.size)
+        return out
+
+    return cluster.run(program, q, k, v)
+
+
+def ring_that_waits_first(cluster, q, k, v, causal):
+    """Receives before it sends, on every rank."""
+    def program(rank, q, k, v):
+        if rank.size > 1:
+            k, v = yield rank.receive((rank.index - 1) % rank.size)
+            rank.send(k, v, to=(rank.index + 1) % rank.size)
+        return rank.attend(q, k, v, causal=causal)[0]
+
+    return cluster.run(program, q, k, v)
+
+
+def mended_by_package(cluster, q, k, v):
+    def program(rank, q, k, v):
+        at = positions(rank.size * len(q), rank.size, "striped")[rank.index]
+        q, k = attnlab.rotary(q, np.array(at)), attnlab.rotary(k, np.array(at))
+        return (yield from ring_attention(q, k, v, causal=True, layout="striped", group=rank))
+
+    return cluster.run(program, q, k, v)
+
+
+def mended_on_one_device(cluster, q, k, v):
+    """The text put together, and cut again."""
+    q, k, v = (np.stack(x, 1).reshape(-1, x[0].shape[1]) for x in (q, k, v))
+    at = np.arange(len(q))
+    return shard(attnlab.safe_attention(attnlab.rotary(q, at), attnlab.rotary(k, at), v, causal=True), cluster.devices,
+                 "striped")
+
+
+def mended_without_rotation(cluster, q, k, v):
+    """Neither rotated nor striped."""
+    def program(rank, q, k, v):
+        return (yield from ring_attention(q, k, v, causal=True, layout="contiguous", group=rank))
+
+    return cluster.run(program, q, k, v)
+
+
+RIGHT = [
+    ("holder", holder_by_moving),
+    ("holder", holder_the_long_way_round),
+    ("holder", holder_for_one_turn),
+    ("smallest_chunk", chunk_by_times),
+    ("smallest_chunk", chunk_in_integers),
+    ("stripes", stripes_by_sorting),
+    ("stripes", stripes_by_package),
+    ("stripes", stripes_in_torch),
+    ("ring", ring_by_package),
+    ("ring", ring_the_other_way),
+    ("ring", ring_with_m_l_o),
+    ("mended_ring", mended_by_package),
+    ("mended_ring", mended_on_one_device),
+]
+
+REFUSED = [
+    ("smallest_chunk", chunk_as_a_number, "got float64"),
+    ("stripes", stripes_without_order, "part 1 of 3"),
+    ("ring", ring_of_keys_alone, "more or fewer"),
+    ("ring", ring_that_waits_first, "waits for rank"),
+    ("mended_ring", mended_without_rotation, "one device with four tokens"),
+]
