@@ -15,7 +15,7 @@ class Ranks:
 
     def __init__(self, size, timeout):
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["torch", "torch.distributed"])
+        context.set_forkserver_preload(["torch.distributed", "torch._dynamo"])  # what takes seconds
         self.folder = tempfile.TemporaryDirectory()
         meeting = os.path.join(self.folder.name, "ranks")
         self.pipes, self.processes = [], []
