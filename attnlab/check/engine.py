@@ -1,6 +1,7 @@
 """Examine an answer: is it right, is it as cheap as promised, and if not, which mistake is it?"""
 
 from collections.abc import Callable
+from importlib.util import find_spec
 
 from attnlab.arguments import LIBRARIES
 from attnlab.check.compare import agree, arguments, difference, tolerance
@@ -16,6 +17,8 @@ ALIKE = 0.05  # two costs are the same if they differ by less than this fraction
 def examine(exercise: Exercise, answer: Callable) -> Verdict:
     """The verdict on one answer."""
     name, library = exercise.name, library_of(answer, exercise.library)
+    if exercise.needs and find_spec(exercise.needs) is None:
+        return Verdict("not checked", f"{name}: not checked, because {exercise.needs} is not installed.")
     cases, left, first = exercise.cases(), SECONDS[library], None
     outcomes: list[Outcome] = []
     with precise(library):

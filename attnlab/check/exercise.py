@@ -117,6 +117,8 @@ class Exercise:
     ``dtype``       whether the result's dtype must be the reference's
     ``writes``      positions of the arguments that an answer may write to, such as a cache
     ``judge``       for an exercise with many right answers: judge(case, got) says what is wrong, or None
+    ``run``         for an answer that is no plain function: run(answer) is one that takes the arguments of a case
+    ``needs``       a package that not everybody has; without it nothing is checked
     """
 
     lesson: str
@@ -131,6 +133,8 @@ class Exercise:
     dtype: bool = False
     writes: tuple[int, ...] = ()
     judge: Callable[[Case, Any], str | None] | None = None
+    run: Callable[[Function], Function] | None = None
+    needs: str = ""
 
     def __post_init__(self) -> None:
         """Edits become functions."""

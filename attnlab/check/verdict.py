@@ -4,14 +4,14 @@ import html
 import textwrap
 from dataclasses import dataclass, field
 
-BORDERS = {"right": "#009E73", "wrong": "#D55E00", "not attempted": "#767676"}
+BORDERS = {"right": "#009E73", "wrong": "#D55E00", "not attempted": "#767676", "not checked": "#767676"}
 BOX = "border-left:5px solid {color};padding:.3em .9em;margin:.2em 0;max-width:62em"
 PRE = "margin:.4em 0 0;padding:0;background:none;white-space:pre-wrap;font-family:monospace;font-size:95%"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """``state`` is "right", "wrong" or "not attempted"; the headline says so, the rest why.
+    """``state`` is "right", "wrong", "not attempted" or "not checked"; the headline says so, the rest why.
 
     ``diagnosis`` names the mistake if it is known, ``evidence`` shows the input that failed.
     """

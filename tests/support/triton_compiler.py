@@ -2,13 +2,10 @@
 
 Run as ``python -m tests.support.triton_compiler CAPABILITY [CALL ...]`` without TRITON_INTERPRET. A stand-in for the
 driver names the GPU; everything is done but the launch. One line of JSON a kernel: its name, the call, and what
-``figures`` reads from the compiled code. All of it is exact and the same at every run.
+``attnlab.kernels.triton.compiled`` reads from the compiled code.
 """
 
-import contextlib
-import io
 import json
-import re
 import sys
 
 import numpy as np
@@ -18,6 +15,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
 import attnlab.tiled.triton as kernels
+from attnlab.kernels.triton.compiled import figures, logged
 
 HALF, FULL = torch.float16, torch.float32
 TILES = np.tri(4, dtype=bool)
@@ -54,64 +52,11 @@ def compiling(found):
     run = JITFunction.run
 
     def compile_only(self, *args, grid, warmup, **options):
-        log = io.StringIO()
-        with contextlib.redirect_stdout(log):
+        with logged() as log:
             kernel = run(self, *args, grid=grid, warmup=True, **options)
         found.append({"kernel": self.__name__, **figures(kernel, log.getvalue())})
 
     return compile_only
-
-
-def figures(kernel, log):
-    """What a program needs, and what its loops do: see ``of_loop``.
-
-    Registers of a thread; bytes spilled; bytes of shared memory; kinds of matrix instructions.
-    """
-    text = kernel.asm["ttgir"]
-    warps = dict(re.findall(r"(#mma\d*) = #ttg.nvidia_mma<.*?warpsPerCTA = (\[[\d, ]+\])", text))
-    counted = [of_loop(loop, warps) for loop in loops(text)]
-    return {
-        "registers": max(int(x) for x in re.findall(r"Used (\d+) registers", log)),
-        "spilled": sum(int(x) for x in re.findall(r"(\d+) bytes spill", log)),
-        "shared": kernel.metadata.shared,
-        "products": [kind for kind in ("mma.sync", "wgmma") if kind in kernel.asm["ptx"]],
-        "loops": [loop for loop in counted if loop["products"]],
-    }
-
-
-def loops(text):
-    """The text of each loop of a program in TTGIR."""
-    open_loops, found = [], []
-    for line in text.splitlines():
-        if "scf.for" in line:
-            open_loops.append([0, []])
-        for loop in open_loops:
-            loop[0] += line.count("{") - line.count("}")
-            loop[1].append(line)
-        if open_loops and open_loops[-1][0] == 0:
-            found.append("\n".join(open_loops.pop()[1]))
-    return found
-
-
-def of_loop(text, warps):
-    """One loop: its products; tiles that it copies in the background, and those that it waits for when it loads them.
-
-    ``ahead``: copies that may still be under way when it begins to work; ``width``: elements that the narrowest copy
-    of a tile moves at once; ``exchanges``: tiles that go from warp to warp through shared memory.
-    """
-    copies = re.findall(r"ttg.async_copy_global_to_local .*?\{contiguity = (\d+).*tensor<\d+x\d+x!tt.ptr", text)
-    layouts = r"ttg.convert_layout %\S+ : tensor<\d+x\d{2,}x\w+, (#\w+)> -> tensor<.*?(#mma\d*|#blocked\d*)"
-    waits = re.findall(r"ttg.async_wait .*num = (\d+)", text)
-    # a row stays with its warp where the warps stand below one another, before and after
-    stays = [warps.get(a, "").endswith(", 1]") and warps.get(a) == warps.get(b) for a, b in re.findall(layouts, text)]
-    return {
-        "products": len(re.findall(r"= (?:tt.dot|ttng.warp_group_dot) ", text)),
-        "copies": len(copies),
-        "loads": len(re.findall(r"= tt.load .*tensor<\d+x\d+x!tt.ptr", text)),
-        "ahead": min(map(int, waits), default=0),
-        "width": min(map(int, copies), default=0),
-        "exchanges": text.count("ttg.local_alloc %") + stays.count(False),
-    }
 
 
 def attend(d, dtype, options):
@@ -125,8 +70,6 @@ def attend(d, dtype, options):
 
 def main(capability, *calls):
     triton.runtime.driver.set_active(Driver(capability))
-    triton.knobs.nvidia.dump_ptxas_log = True
-    triton.knobs.compilation.always_compile = True
     kernels.check_served = lambda *args, **options: None  # the tensors are on the CPU
     found = []
     JITFunction.run = compiling(found)

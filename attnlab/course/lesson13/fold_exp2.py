@@ -1,4 +1,4 @@
-"""Lesson 12, ★★: the fold in powers of two, divided once."""
+"""Lesson 13, ★★: the fold in powers of two, divided once."""
 
 from typing import Any
 
@@ -80,7 +80,7 @@ DIVIDED = (  # at each block
 )
 
 EXERCISE = Exercise(
-    lesson="12", stars=2, reference=fold_exp2, cases=cases,
+    lesson="13", stars=2, reference=fold_exp2, cases=cases,
     hints=(
         "Multiply the scores by log₂ e once. From there on m is the maximum of those, and every exponential is np.exp2 "
         "of a difference: eq. 12.3.",

@@ -1,4 +1,4 @@
-"""Lesson 12, ★★: how many programs a grid has, and how well they fill the multiprocessors."""
+"""Lesson 13, ★★: how many programs a grid has, and how well they fill the multiprocessors."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
@@ -29,7 +29,7 @@ def cases() -> list[Case]:
 BLOCKS, WAVES, IDLE = "-(-n // block_q)", "-(-programs // sms)", "waves * sms - programs"
 
 EXERCISE = Exercise(
-    lesson="12", stars=2, reference=grid_waves, cases=cases,
+    lesson="13", stars=2, reference=grid_waves, cases=cases,
     hints=(
         "One program for each block of queries of each head of each sequence, eq. 12.6.",
         "Round both quotients up: a short block is a program, and a wave that is not full takes its time. In integers, "

@@ -1,0 +1,145 @@
+"""Lesson 12, ★★★: the causal fold in Triton, in two loops: full tiles without any mask, then those on the diagonal."""
+
+from typing import TYPE_CHECKING, Any
+
+from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab.check.promises import Measure
+from attnlab.geometry import Band, blocks
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import triton.language as tl
+
+
+def causal_kernel(
+    q: Any, k: Any, v: Any, out: Any, n: int, m: int, scale: float,
+    D: "tl.constexpr", BLOCK_Q: "tl.constexpr", BLOCK_K: "tl.constexpr",
+) -> None:
+    """One program of causal attention, one head, n ≤ m: query i sees key j if j ≤ i + (m − n). Skip hidden tiles."""
+    begin = tl.program_id(0) * BLOCK_Q
+    rows, cols = begin + tl.arange(0, BLOCK_Q), tl.arange(0, D)
+    own, inside = rows[:, None] * D + cols, rows[:, None] < n
+    q_i = tl.load(q + own, mask=inside, other=0.0) * (scale * 1.4426950408889634)  # eq. 12.3
+    top = tl.full([BLOCK_Q], -float("inf"), tl.float32)
+    l, acc = tl.zeros([BLOCK_Q], tl.float32), tl.zeros([BLOCK_Q, D], tl.float32)
+    full = (begin + m - n + 1) // BLOCK_K * BLOCK_K  # keys that every row sees, in whole tiles
+    for first in range(0, full, BLOCK_K):
+        theirs = (first + tl.arange(0, BLOCK_K))[:, None] * D + cols
+        k_j, v_j = tl.load(k + theirs), tl.load(v + theirs)
+        t = tl.dot(q_i, tl.trans(k_j))
+        new = tl.maximum(top, tl.max(t, 1))
+        a, p = tl.exp2(top - new), tl.exp2(t - new[:, None])
+        top, l, acc = new, a * l + tl.sum(p, 1), a[:, None] * acc + tl.dot(p, v_j)
+    for first in range(full, tl.minimum(begin + BLOCK_Q + m - n, m), BLOCK_K):
+        keys = first + tl.arange(0, BLOCK_K)
+        theirs, there = keys[:, None] * D + cols, keys[:, None] < m
+        k_j, v_j = tl.load(k + theirs, mask=there, other=0.0), tl.load(v + theirs, mask=there, other=0.0)
+        t = tl.where(keys <= rows[:, None] + m - n, tl.dot(q_i, tl.trans(k_j)), -float("inf"))
+        new = tl.maximum(top, tl.max(t, 1))
+        a, p = tl.exp2(top - new), tl.exp2(t - new[:, None])
+        top, l, acc = new, a * l + tl.sum(p, 1), a[:, None] * acc + tl.dot(p, v_j)
+    tl.store(out + own, acc / l[:, None], mask=inside)  # eq. 12.4
+
+
+def run(answer: Function) -> Function:
+    """The answer as a function of a case's arguments, in Triton's interpreter."""
+    from attnlab.kernels.triton.interpreted import interpreted
+
+    return interpreted(answer, grid=lambda q, *rest: (-(-len(q) // rest[-2]),), out=3)
+
+
+def arguments(n: int, m: int, block_q: int, block_k: int, d: int = 4) -> tuple:
+    """The kernel's arguments, with random inputs."""
+    rng = np.random.default_rng(n + m)
+    q, k, v = (rng.normal(size=(length, d)).astype(np.float32) for length in (n, m, m))
+    return q, k, v, np.full(q.shape, np.nan, np.float32), n, m, d**-0.5, d, block_q, block_k
+
+
+def cases() -> list[Case]:
+    """Square and with a cache, square tiles and others, lengths that blocks do not divide."""
+    calls = {
+        "ONE: two queries, two keys, one tile": (2, 2, 2, 2),
+        "N = M = 6, blocks of 2": (6, 6, 2, 2),
+        "N = M = 8, blocks of 2 by 4": (8, 8, 2, 4),
+        "N = M = 8, blocks of 4 by 2": (8, 8, 4, 2),
+        "RECT: 4 new queries, 12 keys, blocks of 2": (4, 12, 2, 2),
+        "RECT: 4 new queries, 5 keys, blocks of 2": (4, 5, 2, 2),
+        "RECT: 1 new query, 6 keys, blocks of 2 by 4": (1, 6, 2, 4),
+        "RAGGED: N = M = 7, blocks of 4": (7, 7, 4, 4),
+        "RAGGED: N = 5, M = 9, blocks of 4 by 2": (5, 9, 4, 2),
+    }
+    return [Case(label, arguments(*sizes)) for label, sizes in calls.items()]
+
+
+SIZES = 15, 18, 4, 2  # of the grid whose tiles are counted
+
+
+def counted(what: str) -> Measure:
+    """Products or choices of a grid, over what its visible tiles need."""
+    n, m, block_q, block_k = SIZES
+    band = Band(n, m, None, 0)
+    tiles = [(rows, cols) for rows in blocks(n, block_q) for cols in band.key_blocks(rows, block_k)]
+    need = 2 * len(tiles) if what == "products" else sum(not band.full(*tile) for tile in tiles)
+
+    def measure(answer: Function, library: str) -> float:
+        kernel = run(answer)
+        kernel(*arguments(*SIZES))
+        return kernel.counts[what] / need
+
+    return measure
+
+
+FULL, END = "(begin + m - n + 1) // BLOCK_K * BLOCK_K", "tl.minimum(begin + BLOCK_Q + m - n, m)"
+SEEN = "keys <= rows[:, None] + m - n"
+
+EXERCISE = Exercise(
+    lesson="12", stars=3, reference=causal_kernel, cases=cases, run=run, needs="triton",
+    hints=(
+        "The first row of the block, begin = pid · BLOCK_Q, sees the fewest keys: begin + M − N + 1 of them. As many "
+        "whole tiles as fit into that are full.",
+        "Full tiles: range(0, full, BLOCK_K), with full a multiple of BLOCK_K; neither a mask for the loads nor a "
+        "tl.where. The last row of the block sees keys up to begin + BLOCK_Q − 1 + M − N: there the second loop ends.",
+        "In the second loop keys may lie behind the end: min(begin + BLOCK_Q + M − N, M), loads under keys < M, scores "
+        "by tl.where(keys <= rows[:, None] + M − N, …, −∞). top, l and acc go on from the first loop.",
+    ),
+    mistakes=(
+        Mistake("Your rule is aligned to the top left. The last query sees the last key: j ≤ i + (M − N) (eq. 1.8).",
+                but(" + m - n", "")),
+        Mistake("You take the tiles on the diagonal as full: their scores need the mask of (1.8), query by query "
+                "(section 1 of lesson 08).",
+                but(SEEN, "keys < m"), but(SEEN, "keys >= 0")),
+        Mistake("The loop without masks goes too far: its tiles must be seen by the *first* row of the block, which "
+                "sees the fewest keys, begin + M − N + 1.",
+                but(FULL, "(begin + BLOCK_Q + m - n) // BLOCK_K * BLOCK_K"),
+                but(FULL, "tl.cdiv(begin + m - n + 1, BLOCK_K) * BLOCK_K")),
+        Mistake("The second loop ends too early: the *last* row of the block sees keys up to begin + BLOCK_Q − 1 + M − "
+                "N, that one included.",
+                but(END, "tl.minimum(begin + 1 + m - n, m)"), but(END, "tl.minimum(begin + BLOCK_Q - 1 + m - n, m)")),
+        Mistake("The causal rule is missing.", but(END, "m", SEEN, "keys < m")),
+        Mistake("The second loop begins anew: the tiles of the first loop are counted twice. It goes on where the "
+                "first one has ended.",
+                but(f"range(full, {END}", f"range(0, {END}")),
+        Mistake("The second loop forgets what the first one has found: top, l and acc go on.",
+                but("    for first in range(full", "    top, l, acc = top - float('inf'), l * 0.0, acc * 0.0\n"
+                    "    for first in range(full")),
+        Mistake("The store has no mask: the last block writes behind the array (section 2).",
+                but("acc / l[:, None], mask=inside)", "acc / l[:, None])")),
+        Mistake("acc is not rescaled when the maximum moves: times a = 2^(top − new) (eq. 12.4).",
+                but("a[:, None] * acc", "acc")),
+        Mistake("exp2 without log₂ e: 2ˢ is attention at another temperature. Multiply the scale by 1.4427 (eq. 12.3).",
+                but(" * 1.4426950408889634", "")),
+        Mistake("You store acc undivided. Divide by l once, after the loops (eq. 12.4).",
+                but("acc / l[:, None]", "acc")),
+        Mistake("Right values, but hidden tiles are multiplied, too. The last row of the block sees keys up to begin + "
+                "BLOCK_Q − 1 + M − N: there the loop may end.",
+                but(END, "m")),
+        Mistake("Right values, but full tiles go through tl.where as well. Take as many whole tiles as fit into the "
+                "begin + M − N + 1 keys of the first row in a loop of their own.",
+                but(FULL, "begin * 0"), but(FULL, "(begin + m - n) // BLOCK_K * BLOCK_K")),
+    ),
+    costs=(
+        Cost(counted("products"), 1.0, "the grid computes {found:.2f} times the products of its visible tiles."),
+        Cost(counted("choices"), 1.0, "it uses tl.where {found:.2f} times as often as it has partial tiles."),
+    ),
+)

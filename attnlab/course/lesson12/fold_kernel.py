@@ -1,0 +1,145 @@
+"""Lesson 12, ★★★: the fold as a kernel in Triton, a program for each block of queries of each head."""
+
+from typing import TYPE_CHECKING, Any
+
+from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab.check.promises import Measure
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import triton.language as tl
+
+
+def fold_kernel(
+    q: Any, k: Any, v: Any, out: Any, n: int, m: int, scale: float,
+    D: "tl.constexpr", BLOCK_Q: "tl.constexpr", BLOCK_K: "tl.constexpr",
+) -> None:
+    """Program h · ⌈n / BLOCK_Q⌉ + i of attention: q and out (H, n, D), k and v (H, m, D)."""
+    blocks = tl.cdiv(n, BLOCK_Q)
+    head, i = tl.program_id(0) // blocks, tl.program_id(0) % blocks  # eq. 12.1
+    rows, cols = i * BLOCK_Q + tl.arange(0, BLOCK_Q), tl.arange(0, D)
+    own, inside = head * n * D + rows[:, None] * D + cols, rows[:, None] < n  # eq. 12.2
+    q_i = tl.load(q + own, mask=inside, other=0.0) * (scale * 1.4426950408889634)  # eq. 12.3
+    top = tl.full([BLOCK_Q], -float("inf"), tl.float32)
+    l, acc = tl.zeros([BLOCK_Q], tl.float32), tl.zeros([BLOCK_Q, D], tl.float32)
+    for first in range(0, m, BLOCK_K):
+        keys = first + tl.arange(0, BLOCK_K)
+        theirs, there = head * m * D + keys[:, None] * D + cols, keys[:, None] < m
+        k_j, v_j = tl.load(k + theirs, mask=there, other=0.0), tl.load(v + theirs, mask=there, other=0.0)
+        t = tl.where(keys < m, tl.dot(q_i, tl.trans(k_j)), -float("inf"))
+        new = tl.maximum(top, tl.max(t, 1))
+        a, p = tl.exp2(top - new), tl.exp2(t - new[:, None])
+        l = a * l + tl.sum(p, 1)
+        acc = a[:, None] * acc + tl.dot(p, v_j)
+        top = new
+    tl.store(out + own, acc / l[:, None], mask=inside)  # eq. 12.4
+
+
+def run(answer: Function) -> Function:
+    """The answer as a function of a case's arguments, in Triton's interpreter."""
+    from attnlab.kernels.triton.interpreted import interpreted
+
+    return interpreted(answer, grid=programs, out=3)
+
+
+def programs(q: np.ndarray, *rest: Any) -> tuple[int]:
+    """The grid of a call."""
+    heads, n, _ = q.shape
+    return (heads * -(-n // rest[-2]),)
+
+
+def arguments(heads: int, n: int, m: int, block_q: int, block_k: int, d: int = 4, size: float = 1.0) -> tuple:
+    """The kernel's arguments, with random inputs."""
+    rng = np.random.default_rng(n + m)
+    q, k, v = (size * rng.normal(size=(heads, length, d)).astype(np.float32) for length in (n, m, m))
+    return q, k, v, np.full(q.shape, np.nan, np.float32), n, m, d**-0.5, d, block_q, block_k
+
+
+def cases() -> list[Case]:
+    """One block and several, of queries and of keys; heads; lengths that blocks do not divide; large scores."""
+    calls = {
+        "ONE: one head, one block of 2 queries and 2 keys": (1, 2, 2, 2, 2),
+        "two blocks of keys": (1, 2, 4, 2, 2),
+        "four blocks of keys": (1, 2, 8, 2, 2),
+        "two blocks of queries": (1, 4, 4, 2, 4),
+        "three heads; N = 4, M = 8": (3, 4, 8, 2, 4),
+        "RAGGED: 5 queries in blocks of 4, two heads": (2, 5, 8, 4, 4),
+        "RAGGED: 7 keys in blocks of 4, two heads": (2, 4, 7, 4, 4),
+        "HIGH: scores of some hundreds": (1, 4, 8, 4, 2, 4, 20.0),
+    }
+    return [Case(label, arguments(*sizes)) for label, sizes in calls.items()]
+
+
+def counted(what: str) -> Measure:
+    """How often a grid of 2 heads, 8 queries, 16 keys in blocks of 4 does something, over what it needs."""
+    need = {"loads": 2 * 4 * (8 + 2 * 2 * 16), "divisions": 4}[what]
+
+    def measure(answer: Function, library: str) -> float:
+        kernel = run(answer)
+        kernel(*arguments(2, 8, 16, 4, 4))
+        return kernel.counts[what] / need
+
+    return measure
+
+
+NUMBER = "tl.program_id(0) // blocks, tl.program_id(0) % blocks"
+QUERIES = "tl.load(q + own, mask=inside, other=0.0) * (scale * 1.4426950408889634)"
+RESCALED = "a[:, None] * acc + tl.dot(p, v_j)"
+
+EXERCISE = Exercise(
+    lesson="12", stars=3, reference=fold_kernel, cases=cases, run=run, needs="triton",
+    hints=(
+        "Begin with the kernel of section 3. New is the head: pid // blocks and pid % blocks, where blocks = "
+        "tl.cdiv(n, BLOCK_Q); the tile of q begins at q + head · n · D, those of k and v at head · m · D.",
+        "Two masks: rows < n where q is loaded and out is stored, keys < m where k and v are loaded. Scores of keys "
+        "that do not exist are −∞, by tl.where, because a score of 0 has weight 1.",
+        "Once before the loop: scale · log₂ e into q. In the loop: tl.exp2, and l and acc times a = 2^(top − new). "
+        "Once after the loop: acc / l.",
+    ),
+    mistakes=(
+        Mistake("You ignore the head, or take it from the wrong digit of the number: head = pid // blocks and i = pid "
+                "% blocks (eq. 12.1).",
+                but(NUMBER, "0, tl.program_id(0) % blocks"), but(NUMBER, "0, tl.program_id(0)"),
+                but(NUMBER, "tl.program_id(0) % blocks, tl.program_id(0) // blocks")),
+        Mistake("You round N / BLOCK_Q down. A short last block is a program of its own: tl.cdiv(n, BLOCK_Q) "
+                "(eq. 12.1).",
+                but("tl.cdiv(n, BLOCK_Q)", "tl.maximum(n // BLOCK_Q, 1)")),
+        Mistake("The heads of keys and values are M rows apart, not N, and not 0 (eq. 12.2).",
+                but("head * m * D", "head * n * D"), but("head * m * D", "0")),
+        Mistake("The load of the keys or of the values has no mask: behind the last key stands the next head, or "
+                "nothing (section 1).",
+                but("tl.load(k + theirs, mask=there, other=0.0)", "tl.load(k + theirs)",
+                    "tl.load(v + theirs, mask=there, other=0.0)", "tl.load(v + theirs)"),
+                but("tl.load(v + theirs, mask=there, other=0.0)", "tl.load(v + theirs)")),
+        Mistake("Keys that do not exist are loaded as 0, and then they have a vote: e⁰ = 1. Their scores must be −∞ "
+                "(section 1).",
+                but("tl.where(keys < m, tl.dot(q_i, tl.trans(k_j)), -float(\"inf\"))", "tl.dot(q_i, tl.trans(k_j))")),
+        Mistake("The store has no mask: the last block writes over the next head, or behind the array (section 2).",
+                but("acc / l[:, None], mask=inside)", "acc / l[:, None])")),
+        Mistake("The pointer to the keys is advanced twice, by the loop and by the counter: every other block is left "
+                "out, and the mask hides that you run past the end (section 7).",
+                but("keys = first +", "keys = 2 * first +")),
+        Mistake("exp2 without log₂ e: 2ˢ is attention at another temperature. Multiply the scale by 1.4427 (eq. 12.3).",
+                but(" * 1.4426950408889634", "")),
+        Mistake("The scale 1/√D is missing (section 1).", but("(scale * 1.4426950408889634)", "1.4426950408889634")),
+        Mistake("acc or l is not rescaled when the maximum moves: both times a = 2^(top − new) (eq. 12.4).",
+                but(RESCALED, "acc + tl.dot(p, v_j)"), but("l = a * l", "l = l"),
+                but(RESCALED, "acc + tl.dot(p, v_j)", "l = a * l", "l = l")),
+        Mistake("No maximum is subtracted: large scores overflow (lesson 04, section 3).",
+                but("new = tl.maximum(top, tl.max(t, 1))", "new = tl.zeros([BLOCK_Q], tl.float32)",
+                    "tl.exp2(top - new)", "tl.exp2(new)")),
+        Mistake("You store acc undivided. Divide by l once, after the loop (eq. 12.4).",
+                but("acc / l[:, None]", "acc")),
+        Mistake("Right values, but you divide in the loop, at every visit, where once after it is enough (eq. 12.4).",
+                but(RESCALED, "(acc * (a * old)[:, None] + tl.dot(p, v_j)) / l[:, None]", "l = a", "old = l; l = a",
+                    "acc / l[:, None]", "acc")),
+        Mistake("Right values, but you load the block of queries again for each block of keys. It is the operand that "
+                "stays: load it before the loop (section 1).",
+                but(f"q_i = {QUERIES}", "pass", "keys = first", f"q_i = {QUERIES}; keys = first")),
+    ),
+    costs=(
+        Cost(counted("loads"), 1.0, "the grid loads {found:.2f} times the numbers that its tiles hold."),
+        Cost(counted("divisions"), 1.0, "it divides {found:.0f} times a program."),
+    ),
+)

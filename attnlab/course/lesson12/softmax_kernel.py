@@ -1,0 +1,84 @@
+"""Lesson 12, ★★: a kernel in Triton, softmax of rows, a program for each row."""
+
+from typing import TYPE_CHECKING, Any
+
+from attnlab.check.exercise import Case, Exercise, Function, Mistake, but
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import triton.language as tl
+
+
+def softmax_kernel(x: Any, out: Any, n: int, BLOCK: "tl.constexpr") -> None:
+    """Program r: row r of out = softmax of row r of x, rows of n numbers; BLOCK ≥ n is a power of two."""
+    row, cols = tl.program_id(0), tl.arange(0, BLOCK)
+    there = cols < n
+    s = tl.load(x + row * n + cols, mask=there, other=-float("inf"))
+    e = tl.exp(s - tl.max(s, axis=0))
+    tl.store(out + row * n + cols, e / tl.sum(e, axis=0), mask=there)
+
+
+def run(answer: Function) -> Function:
+    """The answer as a function of a case's arguments, in Triton's interpreter."""
+    from attnlab.kernels.triton.interpreted import interpreted
+
+    return interpreted(answer, grid=lambda x, *_: (len(x),), out=1)
+
+
+def cases() -> list[Case]:
+    """One row and many, lengths that are no power of two, scores of any size."""
+    rng = np.random.default_rng(12)
+    shifted = rng.normal(size=(3, 6)) + np.array([[1000], [-1000], [0]])
+    rows = {
+        "ONE: a single number": [[3.0]],
+        "one row of 4 numbers, in a block of 4": [[0.0, 1.0, 2.0, -1.0]],
+        "three rows of 4 numbers": rng.normal(size=(3, 4)).round(1),
+        "RAGGED: one row of 3 numbers, in a block of 4": [[-1.0, -2.0, -3.0]],
+        "RAGGED: four rows of 5 numbers, in blocks of 8": rng.normal(size=(4, 5)).round(1),
+        "HIGH, LOW: rows of 6 numbers near 1000, −1000 and 0": shifted,
+        "CONST: equal scores": np.full((2, 7), 5.0),
+    }
+    return [Case(label, arguments(np.asarray(x, np.float32))) for label, x in rows.items()]
+
+
+def arguments(x: np.ndarray) -> tuple:
+    """The kernel's arguments for an array of rows."""
+    n = x.shape[1]
+    return x, np.full(x.shape, np.nan, np.float32), n, 1 << (n - 1).bit_length()
+
+
+LOAD, ROW = 'tl.load(x + row * n + cols, mask=there, other=-float("inf"))', "row * n"
+
+EXERCISE = Exercise(
+    lesson="12", stars=2, reference=softmax_kernel, cases=cases, run=run, needs="triton",
+    hints=(
+        "The number of the program, tl.program_id(0), is the row. Its numbers: x + row · n + tl.arange(0, BLOCK).",
+        "Only the first n of the BLOCK numbers belong to the row: a mask for the load and the same for the store.",
+        "What is masked must not count in the sum: e⁰ is 1. Load it as −∞, other=-float('inf'). Then subtract tl.max, "
+        "take tl.exp, divide by tl.sum, with axis=0.",
+    ),
+    mistakes=(
+        Mistake("The load has no mask: beyond the end of the row stands the next one, or nothing of yours (section 1).",
+                but(LOAD, "tl.load(x + row * n + cols)")),
+        Mistake("Masked numbers are 0 in your sum, and 0 is a score: e⁰ = 1. Load them as −∞ (section 1).",
+                but('-float("inf")', "0.0"), but(', other=-float("inf")', "")),
+        Mistake("The store has no mask: the program writes into the next row, which belongs to another program, or "
+                "behind the array (sections 1 and 2).",
+                but("axis=0), mask=there)", "axis=0))")),
+        Mistake("No maximum is subtracted: scores near 1000 overflow, and for scores near −1000 the sum is 0 "
+                "(lesson 02, section 2).",
+                but(" - tl.max(s, axis=0)", "")),
+        Mistake("Every program works on row 0: the row is tl.program_id(0), and begins n numbers further on for each "
+                "(eq. 12.2).",
+                but(ROW, "0"), but(ROW, "0 * n")),
+        Mistake("Rows are n numbers apart, not BLOCK, which is only the next power of two (eq. 12.2).",
+                but(ROW, "row * BLOCK")),
+        Mistake("Rows are n numbers apart, and yours are one apart (eq. 12.2).", but(ROW, "row")),
+        Mistake("2ˢ is not eˢ: with exp2 the scores have to be multiplied by log₂ e first (eq. 12.3).",
+                but("tl.exp(", "tl.exp2(")),
+        Mistake("You store the exponentials; divide them by their sum (eq. 2.3).", but(" / tl.sum(e, axis=0)", "")),
+        Mistake("One number too many: columns count from 0, so the mask is cols < n (section 1).",
+                but("cols < n", "cols <= n")),
+    ),
+)

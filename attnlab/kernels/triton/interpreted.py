@@ -1,0 +1,113 @@
+"""A kernel run where there is no GPU: its programs one after another, in Triton's interpreter, on memory with an end.
+
+For lessons and exercises. Arguments that are arrays become pointers into one piece of memory, with NaN before and after
+each array: what a kernel reads there it computes with. Beyond the piece it can read nothing.
+"""
+
+import contextlib
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+import triton.language as tl
+from triton.runtime import interpreter
+from triton.runtime.jit import JITFunction
+
+GUARD = 256  # numbers before and after each array
+Function = Callable[..., Any]
+
+
+def interpreted(kernel: Function, *, grid: Callable[..., tuple[int, ...]], out: int) -> Function:
+    """A function that runs ``kernel`` for every program of ``grid(*arguments)`` and returns argument number ``out``.
+
+    ``kernel`` may come with ``@triton.jit`` or without. The function takes the kernel's arguments, its arrays as
+    NumPy's, which are stored in float32 and not changed. Its ``counts`` are of its last call: numbers loaded and
+    stored; products (``tl.dot``), choices (``tl.where``) and divisions, one for each tile. Raises IndexError if the kernel writes anywhere but in
+    its output, or reads far outside of its arrays; what the kernel raises is raised as it is.
+    """
+    kernel = getattr(kernel, "fn", kernel)
+    kernel.__globals__.setdefault("tl", tl)  # so that a file of kernels can be read where there is no Triton
+
+    @functools.wraps(kernel)
+    def run(*args: Any) -> np.ndarray:
+        memory, places = _laid_out(args)
+        before = memory.clone()
+        views = [memory[places[i]].view(x.shape) if i in places else x for i, x in enumerate(args)]
+        with _watched(memory) as run.counts:
+            try:
+                _executor(kernel, grid(*args))(*views)
+            except interpreter.InterpreterError as error:
+                raise (error.__cause__ or error) from None
+        before[places[out]] = memory[places[out]]
+        if not np.array_equal(before.numpy(), memory.numpy(), equal_nan=True):
+            raise IndexError("the kernel writes outside of its output")
+        return views[out].numpy().copy()
+
+    run.counts = Counter()
+    return run
+
+
+def _laid_out(args: tuple) -> tuple[torch.Tensor, dict[int, slice]]:
+    """Memory with the arrays among ``args`` in it, and where each lies."""
+    parts, places, end = [np.full(GUARD, np.nan, np.float32)], {}, GUARD
+    for i, x in enumerate(args):
+        if isinstance(x, np.ndarray):
+            places[i] = slice(end, end + x.size)
+            parts += [x.ravel().astype(np.float32), parts[0]]
+            end += x.size + GUARD
+    return torch.asarray(np.concatenate(parts)), places
+
+
+def _executor(kernel: Function, grid: tuple[int, ...]) -> Any:
+    """What runs a kernel. Triton's own does not know constants whose annotation stands in quotation marks."""
+    made = interpreter.InterpretedFunction(kernel)
+    executor = interpreter.GridExecutor(made.rewrite(), made.arg_names, grid)
+    executor.constexprs = [name for name, kind in kernel.__annotations__.items() if "constexpr" in str(kind)]
+    return executor
+
+
+@contextlib.contextmanager
+def _watched(memory: torch.Tensor) -> Iterator[Counter]:
+    """While this context is open, the interpreter counts, and refuses addresses outside of ``memory``.
+
+    It interprets what a kernel calls, too, where that was to be compiled: Triton's own ``tl.sum``, say.
+    """
+    counts, builder = Counter(), interpreter.interpreter_builder
+    first, end = memory.data_ptr(), memory.data_ptr() + memory.nbytes
+
+    def pointers(kind: str, mask_at: int, function: Function) -> Function:
+        def of(where: Any, *rest: Any) -> Any:
+            used = where.data[np.broadcast_to(rest[mask_at].data, where.data.shape)]
+            if used.size and (used.min() < first or used.max() >= end):
+                raise IndexError("the kernel uses an address far outside of its arrays")
+            counts[kind] += used.size
+            return function(where, *rest)
+
+        return of
+
+    def once_more(kind: str, function: Function) -> Function:
+        def of(*args: Any) -> Any:
+            counts[kind] += 1
+            return function(*args)
+
+        return of
+
+    watched = {
+        "create_masked_load": pointers("loads", 0, builder.create_masked_load),
+        "create_masked_store": pointers("stores", 1, builder.create_masked_store),
+        "create_dot": once_more("products", builder.create_dot),
+        "create_select": once_more("choices", builder.create_select),
+        "create_fdiv": once_more("divisions", builder.create_fdiv),
+    }
+    call = JITFunction.__call__
+    vars(builder).update(watched)
+    JITFunction.__call__ = lambda f, *args, **options: interpreter.InterpretedFunction(f.fn)(*args, **options)
+    try:
+        yield counts
+    finally:
+        JITFunction.__call__ = call
+        for name in watched:
+            vars(builder).pop(name)
