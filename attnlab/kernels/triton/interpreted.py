@@ -21,12 +21,12 @@ Function = Callable[..., Any]
 
 
 def interpreted(kernel: Function, *, grid: Callable[..., tuple[int, ...]], out: int) -> Function:
-    """A function that runs ``kernel`` for every program of ``grid(*arguments)`` and returns argument number ``out``.
+    """A function that runs ``kernel`` for each program of ``grid(*arguments)`` and returns argument number ``out``.
 
     ``kernel`` may come with ``@triton.jit`` or without. The function takes the kernel's arguments, its arrays as
     NumPy's, which are stored in float32 and not changed. Its ``counts`` are of its last call: numbers loaded and
-    stored; products (``tl.dot``), choices (``tl.where``) and divisions, one for each tile. Raises IndexError if the kernel writes anywhere but in
-    its output, or reads far outside of its arrays; what the kernel raises is raised as it is.
+    stored; products (``tl.dot``), choices (``tl.where``) and divisions, one for each tile. Raises IndexError if the
+    kernel writes anywhere but in its output, or reads far outside of its arrays; its own errors are raised as they are.
     """
     kernel = getattr(kernel, "fn", kernel)
     kernel.__globals__.setdefault("tl", tl)  # so that a file of kernels can be read where there is no Triton
@@ -69,6 +69,15 @@ def _executor(kernel: Function, grid: tuple[int, ...]) -> Any:
     return executor
 
 
+def _called(function: JITFunction, *args: Any, **options: Any) -> Any:
+    """What a kernel calls, interpreted; afterwards Triton's language is as it was."""
+    scope = interpreter._patch_lang(function.fn)
+    try:
+        return interpreter.InterpretedFunction(function.fn).rewrite()(*args, **options)
+    finally:
+        scope.restore()
+
+
 @contextlib.contextmanager
 def _watched(memory: torch.Tensor) -> Iterator[Counter]:
     """While this context is open, the interpreter counts, and refuses addresses outside of ``memory``.
@@ -104,7 +113,7 @@ def _watched(memory: torch.Tensor) -> Iterator[Counter]:
     }
     call = JITFunction.__call__
     vars(builder).update(watched)
-    JITFunction.__call__ = lambda f, *args, **options: interpreter.InterpretedFunction(f.fn)(*args, **options)
+    JITFunction.__call__ = _called
     try:
         yield counts
     finally:
