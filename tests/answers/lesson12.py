@@ -1,10 +1,14 @@
 """Answers to the exercises of lesson 12: right ones, written in other ways, and ones to refuse."""
 
 import math
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
 import torch
+
+if TYPE_CHECKING:
+    import triton.language as tl
 
 
 def load_by_loops(memory, base, strides, start, block, length, width):
@@ -48,157 +52,26 @@ def load_fills_with_ones(memory, base, strides, start, block, length, width):
     return tile
 
 
-def waves_by_counting(batch, heads, n, block_q, sms):
-    programs = sum(1 for _ in range(batch * heads) for _ in range(0, n, block_q))
-    slots = 0
-    while slots < programs:
-        slots += sms
-    return programs, slots // sms, slots - programs
-
-
-def waves_by_ceil(batch, heads, n, block_q, sms):
-    programs = batch * heads * math.ceil(n / block_q)
-    return [programs, (programs + sms - 1) // sms, -programs % sms]
-
-
-def waves_in_floats(batch, heads, n, block_q, sms):
-    programs = batch * heads * math.ceil(n / block_q)
-    waves = np.ceil(programs / sms)
-    return programs, waves, waves * sms - programs
-
-
-def waves_without_idle(batch, heads, n, block_q, sms):
-    return waves_by_counting(batch, heads, n, block_q, sms)[:2]
-
-
-def exp2_whole_rows(s, v, block):
-    """No fold at all: one block of all keys, weights by dividing by 2^m."""
-    t = s / np.log(2)
-    m = t.max(1, initial=-1e300)
-    p = np.exp2(t - m[:, None])
-    l = p.sum(1)
-    lse = np.where(l > 0, m + np.log2(np.where(l > 0, l, 1)), -np.inf)
-    return p @ v / np.where(l > 0, l, 1)[:, None], lse * np.log(2)
-
-
-def exp2_by_lse(s, v, block):
-    """Each block is attention of its own; two are joined by their lse, in base two. Divides by sums of its own."""
-    out, total = np.zeros((len(s), v.shape[1])), np.full(len(s), -np.inf)
-    for first in range(0, s.shape[1], block):
-        t = s[:, first : first + block] * np.log2(np.e)
-        new = np.logaddexp2(total, np.logaddexp2.reduce(t, axis=1))
-        shift = np.where(new == -np.inf, 0, new)
-        out = np.exp2(total - shift)[:, None] * out + np.exp2(t - shift[:, None]) @ v[first : first + block]
-        total = new
-    return out, total * np.log(2)
-
-
-def exp2_in_torch(s, v, block):
-    m, l, o = torch.full(s.shape[:1], -torch.inf, dtype=s.dtype), torch.zeros(len(s), dtype=s.dtype), 0.0
-    for t, values in zip((s * math.log2(math.e)).split(block, 1), v.split(block)):
-        new = torch.maximum(m, t.amax(1))
-        shift = torch.where(new == -torch.inf, 0.0, new)
-        a, p = torch.exp2(m - shift), torch.exp2(t - shift[:, None])
-        m, l, o = new, a * l + p.sum(1), a[:, None] * o + p @ values
-    l = torch.where(l == 0, 1.0, l)
-    return o / l[:, None], (m + torch.log2(l)) * math.log(2)
-
-
-def exp2_in_jax(s, v, block):
-    t = s * jnp.log2(jnp.e)
-    m = t.max(1)
-    p = jnp.exp2(t - jnp.where(m == -jnp.inf, 0, m)[:, None])
-    l = jnp.where(m == -jnp.inf, 1, p.sum(1))
-    return p @ v / l[:, None], (m + jnp.log2(l)) * jnp.log(2)
-
-
-def exp2_output_only(s, v, block):
-    return exp2_whole_rows(s, v, block)[0]
-
-
-def exp2_empty_row_is_mean(s, v, block):
-    """A row that sees nothing becomes the mean of the values."""
-    return exp2_whole_rows(np.where((s == -np.inf).all(1)[:, None], -1e30, s), v, block)
-
-
-def exp2_divides_weights(s, v, block):
-    """Right values; the weights are divided, not the output."""
-    t = s * np.log2(np.e)
-    m = t.max(1)
-    p = np.exp2(t - np.where(m == -np.inf, 0, m)[:, None])
-    l = np.where(m == -np.inf, 1, p.sum(1))
-    return (p / l[:, None]) @ v, (m + np.log2(l)) * np.log(2)
-
-
-def program_by_rows(memory, pid, q, k, v, o, shape, block_q, block_k, causal):
-    """Slices of the rows and keys that there are, in place of masks; one block's scores kept for each tile."""
+def grid_by_rows(memory, pid, q, k, v, o, shape, block):
+    """Slices of the rows and keys that there are, in place of masks."""
     heads, n, m, d = shape
-    blocks = math.ceil(n / block_q)
-    head, first = pid // blocks, pid % blocks * block_q
-    rows, cols = np.arange(first, min(first + block_q, n)), np.arange(d)
+    blocks = math.ceil(n / block)
+    head, first = pid // blocks, pid % blocks * block
+    rows, cols = np.arange(first, min(first + block, n)), np.arange(d)
     queries = memory.load(q + (head * n + rows)[:, None] * d + cols)
-    end = min(m, max(0, int(rows[-1]) + m - n + 1)) if causal else m
     top, total, out = np.full(len(rows), -np.inf), np.zeros(len(rows)), np.zeros((len(rows), d))
-    for key in range(0, end, block_k):
-        keys = np.arange(key, min(key + block_k, m))
-        offsets = (head * m + keys)[:, None] * d + cols
+    for key in range(0, m, block):
+        offsets = (head * m + np.arange(key, min(key + block, m)))[:, None] * d + cols
         s = queries @ memory.load(k + offsets).T / math.sqrt(d)
-        if causal:
-            s[keys > rows[:, None] + m - n] = -np.inf
         new = np.maximum(top, s.max(1))
-        base = np.where(np.isinf(new), 0, new)
-        p = np.exp(s - base[:, None])
-        out *= np.exp(top - base)[:, None]
-        total *= np.exp(top - base)
+        p = np.exp(s - new[:, None])
+        out *= np.exp(top - new)[:, None]
+        total *= np.exp(top - new)
         out += p @ memory.load(v + offsets)
         total += p.sum(1)
         top = new
-    memory.store(o + (head * n + rows)[:, None] * d + cols, out / np.maximum(total, 1e-300)[:, None])
+    memory.store(o + (head * n + rows)[:, None] * d + cols, out / total[:, None])
     return memory.fetch(o, (heads, n, d))
-
-
-def program_by_lse(memory, pid, q, k, v, o, shape, block_q, block_k, causal):
-    """All scores of the visible keys first, then the weights by lse; rows stored one at a time."""
-    heads, n, m, d = shape
-    head, block = divmod(pid, -(-n // block_q))
-    rows, cols = range(block * block_q, min((block + 1) * block_q, n)), np.arange(d)
-    end = max(min(rows[-1] + m - n + 1, m), 0) if causal else m
-    keys = np.arange(end)
-    offsets = head * m * d + keys[:, None] * d + cols
-    key, value = memory.load(k + offsets), memory.load(v + offsets)
-    for i in rows:
-        own = head * n * d + i * d + cols
-        s = key @ memory.load(q + own) * d**-0.5
-        s = np.where(keys <= i + m - n, s, -np.inf) if causal else s
-        lse = np.logaddexp.reduce(s, initial=-np.inf)
-        memory.store(o + own, np.exp(s - lse) @ value if np.isfinite(lse) else 0.0)
-    return memory.fetch(o, (heads, n, d))
-
-
-def program_returns_its_tile(memory, pid, *rest):
-    result = program_by_rows(memory, pid, *rest)
-    return result[0]
-
-
-def program_stores_twice(memory, pid, q, k, v, o, shape, *rest):
-    """Right, but clears its rows first."""
-    _, n, _, d = shape
-    block_q = rest[0]
-    head, block = divmod(pid, -(-n // block_q))
-    rows = np.arange(block * block_q, min((block + 1) * block_q, n))
-    memory.store(o + (head * n + rows)[:, None] * d + np.arange(d), 0.0)
-    return program_by_rows(memory, pid, q, k, v, o, shape, *rest)
-
-
-def program_runs_the_grid(memory, pid, q, k, v, o, shape, block_q, *rest):
-    """Computes all programs' rows."""
-    for other in range(shape[0] * -(-shape[1] // block_q)):
-        result = program_by_rows(memory, other, q, k, v, o, shape, block_q, *rest)
-    return result
-
-
-def grid_by_rows(memory, pid, q, k, v, o, shape, block):
-    return program_by_rows(memory, pid, q, k, v, o, shape, block, block, False)
 
 
 def grid_at_once(memory, pid, q, k, v, o, shape, block):
@@ -216,33 +89,125 @@ def grid_returns_a_tile(memory, pid, *rest):
     return grid_at_once(memory, pid, *rest)[0]
 
 
+def softmax_in_exp2(x, out, n, BLOCK: "tl.constexpr"):
+    """A pointer to the row, powers of two, a mask by tl.where."""
+    x += tl.program_id(0) * n
+    out += tl.program_id(0) * n
+    at = tl.arange(0, BLOCK)
+    s = tl.where(at < n, tl.load(x + at, mask=at < n) * 1.4426950408889634, -1e38)
+    p = tl.where(at < n, tl.exp2(s - tl.max(s, 0)), 0.0)
+    tl.store(out + at, p / tl.sum(p, 0), mask=at < n)
+
+
+def softmax_of_triton(x, out, n, BLOCK: "tl.constexpr"):
+    at = tl.program_id(0) * n + tl.arange(0, BLOCK)
+    there = tl.arange(0, BLOCK) < n
+    tl.store(out + at, tl.softmax(tl.load(x + at, mask=there, other=float("-inf"))), mask=there)
+
+
+def softmax_far_away(x, out, n, BLOCK: "tl.constexpr"):
+    at = tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at + 100_000_000), mask=at < n)
+
+
+def softmax_clears_the_input(x, out, n, BLOCK: "tl.constexpr"):
+    softmax_in_exp2(x, out, n, BLOCK)
+    tl.store(x + tl.arange(0, BLOCK), tl.zeros([BLOCK], tl.float32), mask=tl.arange(0, BLOCK) < n)
+
+
+def fold_by_pointers(q, k, v, out, n, m, scale, D: "tl.constexpr", BLOCK_Q: "tl.constexpr", BLOCK_K: "tl.constexpr"):
+    """Pointers that move on, scores in natural units, keys as columns; the maximum starts at a finite number."""
+    pid, per_head = tl.program_id(0), (n + BLOCK_Q - 1) // BLOCK_Q
+    rows, cols, some = (pid % per_head) * BLOCK_Q + tl.arange(0, BLOCK_Q), tl.arange(0, D), tl.arange(0, BLOCK_K)
+    q += (pid // per_head) * n * D
+    out += (pid // per_head) * n * D
+    k += (pid // per_head) * m * D
+    v += (pid // per_head) * m * D
+    tile = tl.load(q + rows[:, None] * D + cols, mask=rows[:, None] < n, other=0.0)
+    top, l = tl.full([BLOCK_Q], -1e30, tl.float32), tl.full([BLOCK_Q], 0.0, tl.float32)
+    acc = tl.zeros([BLOCK_Q, D], tl.float32)
+    left = m
+    for _ in range(0, m, BLOCK_K):
+        k_t = tl.load(k + some[None, :] * D + cols[:, None], mask=some[None, :] < left, other=0.0)
+        s = tl.where(some[None, :] < left, tl.dot(tile, k_t) * scale, float("-inf"))
+        new = tl.maximum(top, tl.max(s, 1))
+        p, a = tl.exp(s - new[:, None]), tl.exp(top - new)
+        l, top = l * a + tl.sum(p, 1), new
+        v_j = tl.load(v + some[:, None] * D + cols, mask=some[:, None] < left, other=0.0)
+        acc = acc * a[:, None] + tl.dot(p, v_j)
+        k += BLOCK_K * D
+        v += BLOCK_K * D
+        left -= BLOCK_K
+    tl.store(out + rows[:, None] * D + cols, acc * (1 / l)[:, None], mask=rows[:, None] < n)
+
+
+def fold_one_more_block(q, k, v, out, n, m, scale, D: "tl.constexpr", BLOCK_Q: "tl.constexpr", BLOCK_K: "tl.constexpr"):
+    """Right for heads, and wrong for the last block: its rows are not stored."""
+    fold_by_pointers(q, k, v, out, n // BLOCK_Q * BLOCK_Q, m, scale, D, BLOCK_Q, BLOCK_K)
+
+
+def visit(q_i, k, v, keys, rows, state, shift, m, masked: "tl.constexpr", D: "tl.constexpr"):
+    """One tile, for the causal kernel below."""
+    top, l, acc = state
+    at, there = keys[:, None] * D + tl.arange(0, D), keys[:, None] < m
+    k_j = tl.load(k + at, mask=there, other=0.0) if masked else tl.load(k + at)
+    v_j = tl.load(v + at, mask=there, other=0.0) if masked else tl.load(v + at)
+    t = tl.dot(q_i, tl.trans(k_j))
+    t = tl.where(keys[None, :] <= rows[:, None] + shift, t, float("-inf")) if masked else t
+    new = tl.maximum(top, tl.max(t, 1))
+    a, p = tl.exp2(top - new), tl.exp2(t - new[:, None])
+    return new, a * l + tl.sum(p, 1), a[:, None] * acc + tl.dot(p, v_j)
+
+
+def causal_by_visits(q, k, v, out, n, m, scale, D: "tl.constexpr", BLOCK_Q: "tl.constexpr", BLOCK_K: "tl.constexpr"):
+    """The five lines in a function of their own."""
+    rows = tl.program_id(0) * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    own, inside = rows[:, None] * D + tl.arange(0, D), rows[:, None] < n
+    q_i = tl.load(q + own, mask=inside, other=0.0) * scale * 1.4426950408889634
+    start = tl.full([BLOCK_Q], float("-inf"), tl.float32)
+    state = start, tl.zeros([BLOCK_Q], tl.float32), tl.zeros([BLOCK_Q, D], tl.float32)
+    first, shift = tl.program_id(0) * BLOCK_Q, m - n
+    full = (first + shift + 1) // BLOCK_K
+    for j in range(full):
+        state = visit(q_i, k, v, j * BLOCK_K + tl.arange(0, BLOCK_K), rows, state, shift, m, False, D)
+    for j in range(full, tl.cdiv(tl.minimum(first + BLOCK_Q + shift, m), BLOCK_K)):
+        state = visit(q_i, k, v, j * BLOCK_K + tl.arange(0, BLOCK_K), rows, state, shift, m, True, D)
+    tl.store(out + own, state[2] / state[1][:, None], mask=inside)
+
+
+def causal_sees_the_next_key(q, k, v, out, n, m, scale, D: "tl.constexpr", BLOCK_Q: "tl.constexpr",
+                             BLOCK_K: "tl.constexpr"):  # fmt: skip
+    """One key too many for each query."""
+    rows = tl.program_id(0) * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    own, inside = rows[:, None] * D + tl.arange(0, D), rows[:, None] < n
+    q_i = tl.load(q + own, mask=inside, other=0.0) * scale * 1.4426950408889634
+    start = tl.full([BLOCK_Q], float("-inf"), tl.float32)
+    state = start, tl.zeros([BLOCK_Q], tl.float32), tl.zeros([BLOCK_Q, D], tl.float32)
+    for j in range(tl.cdiv(m, BLOCK_K)):
+        keys = j * BLOCK_K + tl.arange(0, BLOCK_K)
+        state = visit(q_i, k, v, keys, rows, state, m - n + 1, m, True, D)
+    tl.store(out + own, state[2] / state[1][:, None], mask=inside)
+
+
 RIGHT = [
     ("tile_load", load_by_loops),
     ("tile_load", load_by_view),
     ("tile_load", load_in_torch),
     ("tile_load", load_in_jax),
-    ("grid_waves", waves_by_counting),
-    ("grid_waves", waves_by_ceil),
-    ("fold_exp2", exp2_whole_rows),
-    ("fold_exp2", exp2_by_lse),
-    ("fold_exp2", exp2_in_torch),
-    ("fold_exp2", exp2_in_jax),
-    ("fold_program", program_by_rows),
-    ("fold_program", program_by_lse),
     ("grid_program", grid_by_rows),
     ("grid_program", grid_at_once),
+    ("softmax_kernel", softmax_in_exp2),
+    ("softmax_kernel", softmax_of_triton),
+    ("fold_kernel", fold_by_pointers),
+    ("causal_kernel", causal_by_visits),
 ]
 
 REFUSED = [
     ("tile_load", load_transposed, "expected shape"),
     ("tile_load", load_fills_with_ones, "RAGGED"),
-    ("grid_waves", waves_in_floats, "expected dtype int64"),
-    ("grid_waves", waves_without_idle, "tuple of 3"),
-    ("fold_exp2", exp2_output_only, "tuple of 2"),
-    ("fold_exp2", exp2_empty_row_is_mean, "EMPTY"),
-    ("fold_exp2", exp2_divides_weights, "4.0 times for each number"),
-    ("fold_program", program_returns_its_tile, "expected shape"),
-    ("fold_program", program_stores_twice, "2.00 times the numbers of the output"),
-    ("fold_program", program_runs_the_grid, "program 0 of 2"),
     ("grid_program", grid_returns_a_tile, "expected shape"),
+    ("softmax_kernel", softmax_far_away, "far outside"),
+    ("softmax_kernel", softmax_clears_the_input, "outside of its output"),
+    ("fold_kernel", fold_one_more_block, "RAGGED"),
+    ("causal_kernel", causal_sees_the_next_key, "ONE"),
 ]

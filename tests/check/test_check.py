@@ -5,13 +5,15 @@ What the checker finds is tested in course/test_checkers.py, what it survives in
 
 import sys
 import types
+from dataclasses import replace
 
 import pytest
 
 from attnlab import check
 from attnlab.check.exercise import Exercise, Mistake, but
 
-RIGHT = check.find("average").reference
+EXERCISE = check.find("average")
+RIGHT = EXERCISE.reference
 
 
 def stub(*args):
@@ -32,6 +34,12 @@ def _forget_what_was_checked():
 def test_not_attempted_is_one_calm_line(answer, capsys):
     check.answer(answer, "average")
     assert capsys.readouterr().out == "average: not attempted yet.\n"
+
+
+def test_what_needs_a_missing_package_is_not_checked(capsys, monkeypatch):
+    monkeypatch.setattr(check, "find", lambda name: replace(EXERCISE, needs="no_such_package"))
+    check.answer(forgets, "average")
+    assert capsys.readouterr().out == "average: not checked, because no_such_package is not installed.\n"
 
 
 def test_wrong_answer_has_a_diagnosis_and_the_evidence(capsys):

@@ -29,14 +29,14 @@ def run(answer: Function) -> Function:
 def cases() -> list[Case]:
     """One row and many, lengths that are no power of two, scores of any size."""
     rng = np.random.default_rng(12)
-    shifted = rng.normal(size=(3, 6)) + np.array([[1000], [-1000], [0]])
+    shifted = rng.normal(size=(3, 6)) + np.array([[100], [-110], [0]])
     rows = {
         "ONE: a single number": [[3.0]],
         "one row of 4 numbers, in a block of 4": [[0.0, 1.0, 2.0, -1.0]],
         "three rows of 4 numbers": rng.normal(size=(3, 4)).round(1),
         "RAGGED: one row of 3 numbers, in a block of 4": [[-1.0, -2.0, -3.0]],
         "RAGGED: four rows of 5 numbers, in blocks of 8": rng.normal(size=(4, 5)).round(1),
-        "HIGH, LOW: rows of 6 numbers near 1000, −1000 and 0": shifted,
+        "HIGH, LOW: rows of 6 numbers near 100, −110 and 0": shifted,
         "CONST: equal scores": np.full((2, 7), 5.0),
     }
     return [Case(label, arguments(np.asarray(x, np.float32))) for label, x in rows.items()]
@@ -66,7 +66,7 @@ EXERCISE = Exercise(
         Mistake("The store has no mask: the program writes into the next row, which belongs to another program, or "
                 "behind the array (sections 1 and 2).",
                 but("axis=0), mask=there)", "axis=0))")),
-        Mistake("No maximum is subtracted: scores near 1000 overflow, and for scores near −1000 the sum is 0 "
+        Mistake("No maximum is subtracted: scores near 100 overflow, and for scores near −110 the sum is 0 "
                 "(lesson 02, section 2).",
                 but(" - tl.max(s, axis=0)", "")),
         Mistake("Every program works on row 0: the row is tl.program_id(0), and begins n numbers further on for each "

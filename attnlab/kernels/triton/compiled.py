@@ -25,6 +25,7 @@ def compiled(
     values of the others. Takes a second or two; not where TRITON_INTERPRET is set.
     """
     function = kernel if isinstance(kernel, JITFunction) else JITFunction(getattr(kernel, "fn", kernel))
+    function.fn.__globals__.setdefault("tl", triton.language)
     signature = {name: types.get(name, "constexpr") for name in function.arg_names}
     aligned = {(i,): [["tt.divisibility", 16]] for i, kind in enumerate(signature.values()) if kind.startswith("*")}
     target, options = GPUTarget("cuda", capability, 32), {"num_warps": warps, "num_stages": stages}

@@ -1,0 +1,102 @@
+"""A kernel can be run, counted and compiled without a GPU, in one process, and no misuse of memory goes unseen."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tests.support import ROOT
+
+if TYPE_CHECKING:
+    import triton.language as tl  # kernels name it without importing it
+
+if find_spec("triton") is None:
+    pytest.skip("needs Triton: pip install triton", allow_module_level=True)
+
+
+def add(x, y, out, n, BLOCK: "tl.constexpr"):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.load(x + at, mask=at < n) + tl.load(y + at, mask=at < n)
+    tl.store(out + at, tl.where(total > 0, total, 0.0), mask=at < n)
+
+
+def reads_too_far(x, y, out, n, BLOCK: "tl.constexpr"):
+    at = tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at + n), mask=at < n)
+
+
+def uses_any_address(x, y, out, n, BLOCK: "tl.constexpr"):
+    at = tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x - at * 1_000_000), mask=at < n)
+
+
+def writes_too_far(x, y, out, n, BLOCK: "tl.constexpr"):
+    tl.store(out + tl.arange(0, BLOCK) + n, tl.zeros([BLOCK], tl.float32))
+
+
+def gives_up(x, y, out, n, BLOCK: "tl.constexpr"):
+    raise ZeroDivisionError("as it is")
+
+
+def run(kernel):
+    """The result for 6 and 6 numbers in blocks of 4, and the counts."""
+    from attnlab.kernels.triton.interpreted import interpreted
+
+    function = interpreted(kernel, grid=lambda x, *_: (-(-len(x) // 4),), out=2)
+    args = np.arange(6.0), -np.arange(6.0) ** 2 + 10, np.full(6, np.nan), 6, 4
+    before = [np.copy(x) for x in args[:3]]
+    found = function(*args)
+    assert all(np.array_equal(x, y, equal_nan=True) for x, y in zip(args, before))  # the arrays are copied
+    return found, function.counts
+
+
+def test_a_kernel_runs_and_is_counted():
+    found, counts = run(add)
+    assert found.tolist() == [10, 10, 8, 4, 0, 0]
+    assert counts == {"loads": 12, "stores": 6, "choices": 2}
+
+
+def test_what_lies_beyond_an_array_is_nan():
+    assert np.isnan(run(reads_too_far)[0]).any()
+
+
+@pytest.mark.parametrize("kernel", [uses_any_address, writes_too_far], ids=lambda f: f.__name__)
+def test_no_other_memory_is_touched(kernel):
+    with pytest.raises(IndexError, match="outside of its"):
+        run(kernel)
+
+
+def test_errors_come_as_they_are():
+    with pytest.raises(ZeroDivisionError, match="as it is"):
+        run(gives_up)
+
+
+IN_TURN = """
+import numpy as np, triton, triton.language as tl
+from attnlab.kernels.triton.compiled import compiled
+from attnlab.kernels.triton.interpreted import interpreted
+from tests.kernels.test_interpreted import add
+
+@triton.jit
+def smooth(x, out, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out + at, tl.softmax(tl.load(x + at)))
+
+types = dict(x="*fp32", y="*fp32", out="*fp32", n="i32")
+first = compiled(add, types, dict(BLOCK=256))
+out = interpreted(smooth, grid=lambda *_: (1,), out=1)(np.zeros(4), np.zeros(4), 4)  # Triton's own functions, too
+assert out.tolist() == [0.25] * 4
+assert compiled(add, types, dict(BLOCK=256)) == first and 8 <= first["registers"] <= 64 and not first["spilled"], first
+"""
+
+
+def test_compiled_and_interpreted_in_turn(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TRITON_CACHE_DIR": str(tmp_path)}
+    environment.pop("TRITON_INTERPRET", None)
+    script = tmp_path / "in_turn.py"
+    script.write_text(IN_TURN)
+    subprocess.run([sys.executable, script], env=environment, check=True, timeout=300)
