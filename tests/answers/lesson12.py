@@ -141,6 +141,19 @@ def fold_by_pointers(q, k, v, out, n, m, scale, D: "tl.constexpr", BLOCK_Q: "tl.
     tl.store(out + rows[:, None] * D + cols, acc * (1 / l)[:, None], mask=rows[:, None] < n)
 
 
+def fold_whole_rows(q, k, v, out, n, m, scale, D: "tl.constexpr", BLOCK_Q: "tl.constexpr", BLOCK_K: "tl.constexpr"):
+    """All keys in one tile, 32 at most; the rows in two dimensions from the start."""
+    pid, some = tl.program_id(0), tl.arange(0, 32)[:, None]
+    head = pid // tl.cdiv(n, BLOCK_Q)
+    rows, cols = (pid - head * tl.cdiv(n, BLOCK_Q)) * BLOCK_Q + tl.arange(0, BLOCK_Q)[:, None], tl.arange(0, D)[None, :]
+    tile = tl.load(q + (head * n + rows) * D + cols, mask=rows < n, other=0.0)
+    keys = tl.load(k + (head * m + some) * D + cols, mask=some < m, other=0.0)
+    values = tl.load(v + (head * m + some) * D + cols, mask=some < m, other=0.0)
+    s = tl.where(tl.arange(0, 32)[None, :] < m, tl.dot(tile, keys.T) * scale, float("-inf"))
+    p = tl.exp(s - tl.max(s, 1)[:, None])
+    tl.store(out + (head * n + rows) * D + cols, tl.dot(p, values) / tl.sum(p, 1)[:, None], mask=rows < n)
+
+
 def fold_one_more_block(q, k, v, out, n, m, scale, D: "tl.constexpr", BLOCK_Q: "tl.constexpr", BLOCK_K: "tl.constexpr"):
     """Right for heads, and wrong for the last block: its rows are not stored."""
     fold_by_pointers(q, k, v, out, n // BLOCK_Q * BLOCK_Q, m, scale, D, BLOCK_Q, BLOCK_K)
@@ -175,6 +188,23 @@ def causal_by_visits(q, k, v, out, n, m, scale, D: "tl.constexpr", BLOCK_Q: "tl.
     tl.store(out + own, state[2] / state[1][:, None], mask=inside)
 
 
+def causal_backwards(q, k, v, out, n, m, scale, D: "tl.constexpr", BLOCK_Q: "tl.constexpr", BLOCK_K: "tl.constexpr"):
+    """The diagonal first, then the full tiles from the last one to the first: ⊕ does not mind."""
+    first, shift = tl.program_id(0) * BLOCK_Q, m - n
+    rows = first + tl.arange(0, BLOCK_Q)
+    own, inside = rows[:, None] * D + tl.arange(0, D), rows[:, None] < n
+    q_i = tl.load(q + own, mask=inside, other=0.0) * scale * 1.4426950408889634
+    start = tl.full([BLOCK_Q], -1e30, tl.float32)
+    state = start, tl.zeros([BLOCK_Q], tl.float32), tl.zeros([BLOCK_Q, D], tl.float32)
+    full = (first + shift + 1) // BLOCK_K
+    for j in range(full, tl.cdiv(tl.minimum(first + BLOCK_Q + shift, m), BLOCK_K)):
+        state = visit(q_i, k, v, j * BLOCK_K + tl.arange(0, BLOCK_K), rows, state, shift, m, True, D)
+    for j in range(full):
+        keys = (full - 1 - j) * BLOCK_K + tl.arange(0, BLOCK_K)
+        state = visit(q_i, k, v, keys, rows, state, shift, m, False, D)
+    tl.store(out + own, state[2] / state[1][:, None], mask=inside)
+
+
 def causal_sees_the_next_key(q, k, v, out, n, m, scale, D: "tl.constexpr", BLOCK_Q: "tl.constexpr",
                              BLOCK_K: "tl.constexpr"):  # fmt: skip
     """One key too many for each query."""
@@ -199,7 +229,9 @@ RIGHT = [
     ("softmax_kernel", softmax_in_exp2),
     ("softmax_kernel", softmax_of_triton),
     ("fold_kernel", fold_by_pointers),
+    ("fold_kernel", fold_whole_rows),
     ("causal_kernel", causal_by_visits),
+    ("causal_kernel", causal_backwards),
 ]
 
 REFUSED = [

@@ -110,17 +110,17 @@ EXERCISE = Exercise(
                 "(section 1 of lesson 08).",
                 but(SEEN, "keys < m"), but(SEEN, "keys >= 0")),
         Mistake("The loop without masks goes too far: its tiles must be seen by the *first* row of the block, which "
-                "sees the fewest keys, begin + M − N + 1.",
+                "sees the fewest keys, begin + M − N + 1 (section 3).",
                 but(FULL, "(begin + BLOCK_Q + m - n) // BLOCK_K * BLOCK_K"),
                 but(FULL, "tl.cdiv(begin + m - n + 1, BLOCK_K) * BLOCK_K")),
         Mistake("The second loop ends too early: the *last* row of the block sees keys up to begin + BLOCK_Q − 1 + M − "
-                "N, that one included.",
+                "N, that one included (section 3).",
                 but(END, "tl.minimum(begin + 1 + m - n, m)"), but(END, "tl.minimum(begin + BLOCK_Q - 1 + m - n, m)")),
-        Mistake("The causal rule is missing.", but(END, "m", SEEN, "keys < m")),
+        Mistake("The causal rule is missing (eq. 1.8).", but(END, "m", SEEN, "keys < m")),
         Mistake("The second loop begins anew: the tiles of the first loop are counted twice. It goes on where the "
-                "first one has ended.",
+                "first one has ended (section 3).",
                 but(f"range(full, {END}", f"range(0, {END}")),
-        Mistake("The second loop forgets what the first one has found: top, l and acc go on.",
+        Mistake("The second loop forgets what the first one has found: top, l and acc go on (section 3).",
                 but("    for first in range(full", "    top, l, acc = top - float('inf'), l * 0.0, acc * 0.0\n"
                     "    for first in range(full")),
         Mistake("The store has no mask: the last block writes behind the array (section 2).",
@@ -132,10 +132,10 @@ EXERCISE = Exercise(
         Mistake("You store acc undivided. Divide by l once, after the loops (eq. 12.4).",
                 but("acc / l[:, None]", "acc")),
         Mistake("Right values, but hidden tiles are multiplied, too. The last row of the block sees keys up to begin + "
-                "BLOCK_Q − 1 + M − N: there the loop may end.",
+                "BLOCK_Q − 1 + M − N: there the loop may end (section 3).",
                 but(END, "m")),
         Mistake("Right values, but full tiles go through tl.where as well. Take as many whole tiles as fit into the "
-                "begin + M − N + 1 keys of the first row in a loop of their own.",
+                "begin + M − N + 1 keys of the first row in a loop of their own (section 3).",
                 but(FULL, "begin * 0"), but(FULL, "(begin + m - n) // BLOCK_K * BLOCK_K")),
     ),
     costs=(

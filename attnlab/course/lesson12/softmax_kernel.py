@@ -64,7 +64,7 @@ EXERCISE = Exercise(
         Mistake("Masked numbers are 0 in your sum, and 0 is a score: e⁰ = 1. Load them as −∞ (section 1).",
                 but('-float("inf")', "0.0"), but(', other=-float("inf")', "")),
         Mistake("The store has no mask: the program writes into the next row, which belongs to another program, or "
-                "behind the array (sections 1 and 2).",
+                "behind the array (section 2).",
                 but("axis=0), mask=there)", "axis=0))")),
         Mistake("No maximum is subtracted: scores near 100 overflow, and for scores near −110 the sum is 0 "
                 "(lesson 02, section 2).",
