@@ -1,8 +1,8 @@
 """Machines as two numbers: arithmetic per second and bytes per second.
 
 ``ACCELERATORS`` are named ones, from their datasheets; ``this_machine()`` measures the reader's in a few seconds and
-returns the same type of object; ``bandwidth_by_size()`` shows its caches. Taught in notebook 07. What two of the named
-ones consist of, ``MULTIPROCESSORS``, their L2 caches included, is for notebooks 07 and 12.
+returns the same type of object; ``bandwidth_by_size()`` shows its caches. Taught in notebook 07. What three of the
+named ones consist of, ``MULTIPROCESSORS``, their L2 caches included, is for notebooks 07, 12 and 13.
 """
 
 import os
@@ -94,7 +94,7 @@ class Multiprocessors:
     count: how many there are. registers, shared: bytes in each, and of the latter what one program may have. vector:
     float32 FLOP/s outside of matrix products, all units together. special: exponentials in each, per cycle. clock: Hz.
     l2: bytes of the L2 cache, between them and the memory. l2_cycle: bytes that it delivers per cycle to all units,
-    at its peak.
+    at its peak, None if unknown.
     """
 
     count: int
@@ -104,13 +104,13 @@ class Multiprocessors:
     special: int
     clock: float
     l2: int
-    l2_cycle: int
+    l2_cycle: int | None
     source: str
 
     @property
-    def l2_bandwidth(self) -> float:
-        """Peak of bytes per second from the L2 cache, all units together."""
-        return self.l2_cycle * self.clock
+    def l2_bandwidth(self) -> float | None:
+        """Peak of bytes per second from the L2 cache, all units together; None if unknown."""
+        return self.l2_cycle and self.l2_cycle * self.clock
 
     @property
     def exponentials(self) -> float:
@@ -118,8 +118,8 @@ class Multiprocessors:
         return self.count * self.special * self.clock
 
 
-# H100: NVIDIA gives no rate of its L2; assumed is the A100's, in bytes per clock. Its tensor rate is that of 1.83 GHz,
-# which is ``clock``, its vector rate that of 1.98.
+# H100: NVIDIA gives no rate of its L2; assumed is the A100's, in bytes per clock. ``clock`` is that of the tensor rate,
+# 1.83 GHz for the H100 and 1.855 for the B200; the vector rates of both are those of 1.98.
 MULTIPROCESSORS = {
     "A100": Multiprocessors(108, 256 * KIB, 163 * KIB, 19.5e12, 16, 1.41e9, 40 * 2**20, 5120,
                             "NVIDIA A100 datasheet; CUDA programming guide, compute capability 8.0; Ampere white "
@@ -127,8 +127,11 @@ MULTIPROCESSORS = {
     "H100": Multiprocessors(132, 256 * KIB, 227 * KIB, 67e12, 16, 1.83e9, 50 * 2**20, 5120,
                             "NVIDIA H100 datasheet, SXM; CUDA programming guide, compute capability 9.0; Hopper white "
                             "paper: 50 MB of L2; its rate: assumed, bytes per clock as the A100"),
+    "B200": Multiprocessors(148, 256 * KIB, 227 * KIB, 75e12, 16, 1.855e9, 126 * 2**20, None,
+                            "NVIDIA HGX B200 datasheet; CUDA programming guide, compute capability 10.0; Blackwell "
+                            "tuning guide: 126 MB of L2; 148 multiprocessors, as the driver reports"),
 }
-"""Inside of two of them, by the name of the chip."""
+"""Inside of three of them, by the name of the chip."""
 
 
 def this_machine(library: str = "numpy", dtype: str = "float32", *, seconds: float | int = 1.0) -> Accelerator:
