@@ -164,7 +164,7 @@ CELL = "```{code-cell}\n:tags: [hide-input]\n\n%s\n```\n"
         ("Seven of 12, lesson 04, sections 15 and 16, issue 991, (5.17), Table 20, Dao 2022, version 2.1", "", []),
         ("A float32 of an A100; `x[512]`; $$ 99 $$", "", []),
         ("", 'show(figure, alt="up to 88.7")', ["88.7"]),
-        ("", 'listing.verdicts("12")', ["2.6"]),
+        ("", 'listing.verdicts("13")', ["2.6", "8.8 · 10^{-5}"]),
     ],
 )
 def test_what_is_found(prose, code, found):

@@ -5,13 +5,13 @@ from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 def grid_waves(batch: int, heads: int, n: int, block_q: int, sms: int) -> tuple[int, int, int]:
     """(programs, waves, idle) of a grid on sms multiprocessors, one program each; idle: slots left empty in the end."""
-    programs = batch * heads * -(-n // block_q)  # eq. 12.6
+    programs = batch * heads * -(-n // block_q)  # eq. 13.2
     waves = -(-programs // sms)
     return programs, waves, waves * sms - programs
 
 
 def cases() -> list[Case]:
-    """Even and uneven divisions, and the sizes of section 4."""
+    """Even and uneven divisions, and the sizes of section 2."""
     calls = [
         ("ONE: one program, one multiprocessor", (1, 1, 4, 4, 1)),
         ("two blocks of queries on two multiprocessors", (1, 1, 8, 4, 2)),
@@ -31,36 +31,36 @@ BLOCKS, WAVES, IDLE = "-(-n // block_q)", "-(-programs // sms)", "waves * sms - 
 EXERCISE = Exercise(
     lesson="13", stars=2, reference=grid_waves, cases=cases,
     hints=(
-        "One program for each block of queries of each head of each sequence, eq. 12.6.",
+        "One program for each block of queries of each head of each sequence, eq. 13.2.",
         "Round both quotients up: a short block is a program, and a wave that is not full takes its time. In integers, "
         "−(−a // b).",
         "waves · sms slots are offered, programs of them are used.",
     ),
     mistakes=(
-        Mistake("You round n / block_q down. The last, shorter block of queries needs a program as well: eq. 12.6.",
+        Mistake("You round n / block_q down. The last, shorter block of queries needs a program as well: eq. 13.2.",
                 but(BLOCKS, "(n // block_q)"), but(BLOCKS, "max(n // block_q, 1)")),
         Mistake("Your grid has one program for each head of each sequence, as in the first FlashAttention. The blocks "
-                "of queries are programs, too: eq. 12.6.",
+                "of queries are programs, too: eq. 13.2.",
                 but(f" * {BLOCKS}", "")),
         Mistake("You leave the heads out, or the batch: each pair of sequence and head has its own programs "
-                "(eq. 12.6).",
+                "(eq. 13.2).",
                 but("batch * heads", "batch"), but("batch * heads", "heads"), but("batch * heads * ", "")),
         Mistake("You cut all queries of all heads as if they were one sequence. A block belongs to one head, so each "
-                "head has a short block of its own: round up first, multiply then (eq. 12.6).",
+                "head has a short block of its own: round up first, multiply then (eq. 13.2).",
                 but(f"batch * heads * {BLOCKS}", "-(-batch * heads * n // block_q)")),
-        Mistake("You round the waves down. A wave that is not full takes as long as a full one: eq. 12.6.",
+        Mistake("You round the waves down. A wave that is not full takes as long as a full one: eq. 13.2.",
                 but(WAVES, "programs // sms"), but(WAVES, "programs // sms", IDLE, "programs % sms"),
                 but(WAVES, "programs // sms", IDLE, "-programs % sms"), but(WAVES, "max(programs // sms, 1)")),
         Mistake("You add a wave to the quotient always. Where sms divides the programs the last wave is full and no "
-                "other follows: round up instead (eq. 12.6).",
+                "other follows: round up instead (eq. 13.2).",
                 but(WAVES, "programs // sms + 1")),
         Mistake("Your idle slots are those that are busy in the last wave, programs mod sms. Idle are the others: "
-                "waves · sms − programs (eq. 12.6).",
+                "waves · sms − programs (eq. 13.2).",
                 but(IDLE, "programs % sms")),
         Mistake("You call a whole wave idle where the last one is full: sms − programs mod sms is sms there. waves · "
-                "sms − programs is 0 (eq. 12.6).",
+                "sms − programs is 0 (eq. 13.2).",
                 but(IDLE, "sms - programs % sms")),
-        Mistake("Idle is asked as a number of slots, an integer; you return a share (eq. 12.6).",
+        Mistake("Idle is asked as a number of slots, an integer; you return a share (eq. 13.2).",
                 but(IDLE, "1 - programs / (waves * sms)"), but(IDLE, "programs / (waves * sms)")),
     ),
 )

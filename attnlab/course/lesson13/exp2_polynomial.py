@@ -1,0 +1,77 @@
+"""Lesson 13, ★★: mend an exponential made of a polynomial and of bits."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+import numpy as np
+
+COEFFICIENTS = (1.0, 0.6951, 0.2276, 0.0771)
+
+
+def exp2_polynomial(t: np.ndarray, c: tuple[float, float, float, float]) -> np.ndarray:
+    """2^t for float32 t ≤ 0, −∞ included: a cubic of t − ⌊t⌋ with coefficients c, times 2^⌊t⌋; 0 where t < −126."""
+    live = t >= -126
+    t = np.where(live, t, 0)
+    n = np.floor(t)
+    x = t - n  # in [0, 1): eq. 13.4
+    p = (c[0] + x * (c[1] + x * (c[2] + x * c[3]))).astype(np.float32)
+    bits = p.view(np.int32) + (n.astype(np.int32) << 23)  # n is added to the exponent of p
+    return np.where(live, bits.view(np.float32), 0)
+
+
+def cases() -> list[Case]:
+    """Whole numbers, fractions of every size, the ends of the range, hidden keys."""
+    calls = {
+        "ONE: 0": [0.0],
+        "whole numbers": [0.0, -1.0, -2.0, -3.0],
+        "−0.5": [-0.5],
+        "−0.25, −1.25 and −1.75": [-0.25, -1.25, -1.75],
+        "fractions below −20": [-20.125, -20.5, -20.875],
+        "−125.5 and −126": [-125.5, -126.0],
+        "LOW: −126.5": [-126.5],
+        "LOW: −130, −200 and −300": [-130.0, -200.0, -300.0],
+        "HIDDEN: −∞": [-np.inf],
+        "0, −3.3, −∞ and −500": [0.0, -3.3, -np.inf, -500.0],
+    }
+    found = [Case(label, (np.array(t, np.float32), COEFFICIENTS)) for label, t in calls.items()]
+    line = np.linspace(-1, 0, 9).astype(np.float32)
+    return [*found, Case("nine numbers from −1 to 0, another cubic", (line, (1.0, 0.7, 0.2, 0.1)))]
+
+
+EXERCISE = Exercise(
+    lesson="13", stars=2, reference=exp2_polynomial, cases=cases,
+    hints=(
+        "Try t = −0.5 and t = −130, and print n, x and the result. Which x is the cubic good for?",
+        "astype rounds towards zero, so that x = −0.5 for t = −0.5. (13.4) needs ⌊t⌋, which is np.floor.",
+        "A float32 has 8 bits for the exponent, from 2^−126 on. What is added beyond that runs into the sign. Replace "
+        "t by 0 where t < −126, and the result by 0 at the end; −∞ is among these.",
+    ),
+    mistakes=(
+        Mistake("You round towards zero: for t = −0.5 that leaves x = −0.5, and the cubic is good for x from 0 to 1 "
+                "only. ⌊t⌋ is the next whole number *below* (eq. 13.4).",
+                but("np.floor(t)", "np.trunc(t)"), but("np.floor(t)", "np.ceil(t)")),
+        Mistake("You round to the nearest whole number: then x runs from −½ to ½, and the cubic is good for x from 0 "
+                "to 1 (eq. 13.4).",
+                but("np.floor(t)", "np.rint(t)"), but("np.floor(t)", "np.floor(t + 0.5)")),
+        Mistake("Below −126 there is no exponent left: what you add runs over into the sign, and a weight of almost "
+                "0 becomes a large or negative number. There the result is 0 (section 4).",
+                but("t >= -126", "t > -np.inf"), but("t >= -126", "t >= -254"), but("t >= -126", "t >= -1022")),
+        Mistake("Hidden keys have t = −∞, and −∞ − (−∞) is NaN: their weight is 0 (section 4).",
+                but("t >= -126", "(t >= -126) | (t == -np.inf)")),
+        Mistake("You give 0 where float32 has numbers still: down to −126 there is an exponent (section 4).",
+                but("t >= -126", "t >= -125"), but("t >= -126", "t > -126"), but("t >= -126", "t >= -24")),
+        Mistake("Where t < −126 the weight is 0, not 1 (section 4).",
+                but("bits.view(np.float32), 0)", "bits.view(np.float32), 1)")),
+        Mistake("The cubic takes the fraction x = t − ⌊t⌋, not t itself (eq. 13.4).", but("x = t - n", "x = t")),
+        Mistake("Your coefficients are in the wrong order: c[0] is the constant (eq. 13.4).",
+                but("c[0] + x * (c[1] + x * (c[2] + x * c[3]))", "c[3] + x * (c[2] + x * (c[1] + x * c[0]))")),
+        Mistake("The power 2^⌊t⌋ is missing: the cubic alone lies between 1 and 2 (eq. 13.4).",
+                but(" + (n.astype(np.int32) << 23)", "")),
+        Mistake("You divide by 2^⌊t⌋: t is negative, and so is what is added to the exponent (eq. 13.4).",
+                but(" + (n.", " - (n.")),
+        Mistake("The exponent of a float32 begins at bit 23: 23 bits of fraction lie below it (section 4).",
+                but("<< 23", "<< 22"), but("<< 23", "<< 24"), but("<< 23", "<< 20")),
+        Mistake("You return the exact power. The polynomial's value is asked for, which differs in the fifth digit "
+                "(eq. 13.4).",
+                but("bits.view(np.float32), 0)", "np.exp2(t), 0)")),
+    ),
+)

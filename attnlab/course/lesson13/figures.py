@@ -1,0 +1,98 @@
+"""The figures of lesson 13, fast kernels."""
+
+from collections.abc import Mapping, Sequence
+
+from attnlab.course.lesson12.figures import GROUPS, box
+from attnlab.plots.style import COLORS, GRAY, INK, canvas, darker
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+
+UNITS = {"products": "tensor cores", "exp": "exponentials"}
+
+Step = tuple[str, int, str, float, float]
+"""What a plan consists of: unit, group of warps, label, start, end."""
+
+
+def staircase(steps: Mapping[str, Sequence[float]], peak: float) -> Figure:
+    """TFLOP/s of one kernel after another: a step for the best of its lengths, a dot for each; the chip's peak."""
+    figure, axes = canvas(8.6, 3.6)
+    for x, (name, rates) in enumerate(steps.items()):
+        best = max(rates)
+        axes.fill_between([x, x + 1], best, color=COLORS["tiled"], alpha=0.25 + 0.25 * x, linewidth=0)
+        places = [x + (i + 1) / (len(rates) + 1) for i in range(len(rates))]
+        axes.plot(places, rates, "o", color=INK, markersize=5)
+        axes.text(x + 0.5, best + 14, f"{best:.0f}", ha="center", fontsize=12, color=INK)
+        axes.text(x + 0.5, 40, name, ha="center", fontsize=10, color=INK)
+    axes.axhline(peak, color=GRAY, linestyle="--", linewidth=1.5)
+    axes.text(0.02, peak - 20, f"peak of the datasheet, {peak:.0f}", va="top", fontsize=10, color=GRAY)
+    axes.set(xticks=[], xlim=(0, len(steps)), ylim=(0, 1.08 * peak), ylabel="TFLOP/s")
+    return figure
+
+
+def occupancy(lengths: Sequence[int], shares: Mapping[str, Sequence[float]]) -> Figure:
+    """Share of the multiprocessors' slots that hold a program, against the sequence length, one line a grid."""
+    figure, axes = canvas(7.6, 3.7)
+    axes.set_xscale("log", base=2)
+    styles = ((COLORS["naive"], "s--"), (COLORS["tiled"], "o-"))
+    for (name, line), (color, mark) in zip(shares.items(), styles):
+        axes.plot(lengths, line, mark, color=color, markersize=5.5)
+        axes.annotate(name, (lengths[-1], line[-1]), (9, 0), textcoords="offset points", va="center", fontsize=10,
+                      color=darker(color))
+    axes.set_xticks(lengths, [f"{n}" if n < 1024 else f"{n // 1024}K" for n in lengths])
+    axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
+    axes.set(xlabel="sequence length N (tokens); batch = 16K / N", ylabel="busy slots", ylim=(0, 1.06),
+             xlim=(lengths[0] * 0.85, lengths[-1] * 4.2))
+    return figure
+
+
+def schedule(plans: Mapping[str, Sequence[Step]]) -> Figure:
+    """Plans under one another: what the tensor cores and the exponential units do, over time, by group of warps."""
+    end = max(step[4] for plan in plans.values() for step in plan)
+    figure, axes_of = canvas(10.0, 1.22 * len(plans) + 0.8, nrows=len(plans), sharex=True, squeeze=False)
+    for axes, (name, plan) in zip(axes_of[:, 0], plans.items()):
+        for unit, group, label, start, stop in plan:
+            box(axes, (start + stop) / 2, list(UNITS).index(unit), label, GROUPS[group], width=stop - start)
+        last = max(stop for *_, stop in plan)
+        axes.axvline(last, color=INK, linewidth=1.2, linestyle=":")
+        axes.set_title(name, fontsize=10, loc="left")
+        axes.set_yticks(range(len(UNITS)), list(UNITS.values()))
+        axes.set(ylim=(1.5, -0.5), xlim=(0, end * 1.01))
+        axes.tick_params(axis="y", length=0, labelcolor=INK)
+        axes.grid(False, axis="y")
+        axes.set_axisbelow(True)
+    axes_of[-1, 0].set_xlabel("time, in units of the products of one tile, $QK^T$ and $PV$ together")
+    return figure
+
+
+def errors(found: Mapping[str, float]) -> Figure:
+    """Root mean square error against float64, one mark a way to compute, on a logarithmic axis."""
+    figure, axes = canvas(8.4, 0.46 * len(found) + 1.0)
+    axes.set_xscale("log")
+    for y, (name, error) in enumerate(found.items()):
+        color = COLORS["tiled"] if "FP8" in name else GRAY
+        axes.plot([1e-9, error], [y, y], color=color, linewidth=1.2, alpha=0.5)
+        axes.plot(error, y, "o", color=color, markersize=8)
+        axes.annotate(f"{error:.1e}", (error, y), (9, 0), textcoords="offset points", va="center", fontsize=9)
+    axes.set_yticks(range(len(found)), list(found))
+    axes.tick_params(axis="y", length=0, labelcolor=INK)
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set(xlabel="root mean square error of the output", ylim=(len(found) - 0.5, -0.5),
+             xlim=(min(found.values()) / 4, max(found.values()) * 4))
+    axes.grid(False, axis="y")
+    axes.set_axisbelow(True)
+    return figure
+
+
+def references(tops: Sequence[float], lines: Mapping[str, Sequence[float]]) -> Figure:
+    """The largest score of each tile of a row, and what the exponents refer to after each tile, one line a rule."""
+    figure, axes = canvas(8.4, 3.4)
+    tiles = range(1, len(tops) + 1)
+    axes.plot(tiles, tops, "o", color=GRAY, markersize=4, label="largest score\nof the tile")
+    styles = ((COLORS["naive"], "--"), (COLORS["tiled"], "-"))
+    for (name, line), (color, dash) in zip(lines.items(), styles):
+        axes.step(tiles, line, dash, where="post", color=color, label=name)
+    axes.set(xlabel="tile of keys", ylabel="score, base two", xlim=(0, len(tops) + 1))
+    axes.set_xticks(range(0, len(tops) + 1, 8))
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure

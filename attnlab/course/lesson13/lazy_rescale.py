@@ -1,0 +1,119 @@
+"""Lesson 13, ★★★: the fold that rescales only when the maximum has grown by more than a threshold."""
+
+from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab.course.lesson13.fold_exp2 import divisions
+
+import numpy as np
+
+Array = np.ndarray
+INF = np.inf
+
+
+def lazy_rescale(s: Array, v: Array, block: int, threshold: float | int) -> tuple[Array, Array, int]:
+    """(out, lse, rescalings) as fold_exp2; r becomes a block's maximum if that exceeds it by more than threshold."""
+    r, l, o, rescalings = np.full(len(s), -np.inf), np.zeros(len(s)), np.zeros((len(s), v.shape[1])), 0
+    for first in range(0, s.shape[1], block):
+        t = np.log2(np.e) * s[:, first : first + block]
+        top = t.max(1)
+        moved = top > r + threshold
+        rescalings += int((moved & (r > -np.inf)).sum())  # before the first score there is nothing to rescale
+        new = np.where(moved, top, r)
+        shift = np.where(new == -np.inf, 0, new)
+        a, p = np.exp2(r - shift), np.exp2(t - shift[:, None])  # a = 1 where r stays
+        r, l, o = new, a * l + p.sum(1), a[:, None] * o + p @ v[first : first + block]
+    total = np.where(l == 0, 1, l)
+    return o / total[:, None], (r + np.log2(total)) * np.log(2), rescalings  # eq. 13.6
+
+
+def cases() -> list[Case]:
+    """One key, rising and falling scores, steps smaller and larger than the threshold, hidden keys; few shapes."""
+    rng = np.random.default_rng(13)
+    eye, up = np.eye(4), np.array([[1.0, 3.0, 6.0, 10.0]])
+    hidden = np.array([[-INF, -INF, 1.0, 9.0], [-INF, -INF, -INF, -INF]])
+    ramp = 4.0 * np.arange(256.0)[None]
+    both = np.array([[0.0, 1.0, 8.0, 9.0], [0.0, 0.5, 1.5, 2.0]])
+    return [
+        Case("ONE: one key of score 3, value 5", (np.array([[3.0]]), np.array([[5.0]]), 1, 8)),
+        Case("CONST: four scores of 0, threshold 0", (np.zeros((1, 4)), eye, 1, 0)),
+        Case("UP: scores 1, 3, 6, 10, one by one, threshold 4 in powers of two", (up, eye, 1, 4)),
+        Case("UP: the same, threshold 0: every step moves r", (up, eye, 1, 0)),
+        Case("UP: the same, threshold 8", (up, eye, 1, 8)),
+        Case("DOWN: 10, 6, 3, 1, threshold 0", (up[:, ::-1].copy(), eye, 1, 0)),
+        Case("ROWS: one row grows much, one little, threshold 8, blocks of two", (both, eye, 2, 8)),
+        Case("ROWS: both rows grow enough, threshold 2, blocks of two", (2 * both, eye, 2, 2)),
+        Case("EMPTY: nothing in the first block; a query that sees nothing", (hidden, eye, 2, 8)),
+        Case("RAGGED: 3 queries, 7 keys, blocks of 3, random, threshold 0.5",
+             (3 * rng.normal(size=(3, 7)), rng.normal(size=(7, 2)), 3, 0.5)),
+        Case("RAMP: 256 keys, each score 4 above the last, threshold 8", (ramp, np.ones((256, 1)), 1, 8)),
+    ]
+
+
+def divisions_of_it(answer: Function, library: str) -> float:
+    """Divisions for each number of the output."""
+    return divisions(lambda s, v, block: answer(s, v, block, 1), library)
+
+
+MOVED, LSE = "top > r + threshold", "(r + np.log2(total)) * np.log(2)"
+START = "np.full(len(s), -np.inf), np.zeros(len(s))"
+DIVIDED = "v[first : first + block]", "v[first : first + block]; o = o / np.where(l == 0, 1, l)[:, None]"
+
+EXERCISE = Exercise(
+    lesson="13", stars=3, reference=lazy_rescale, cases=cases,
+    hints=(
+        "Begin with fold_exp2. What is subtracted from the scores need not be their maximum: any r does, if l and o "
+        "refer to the same r (eq. 13.6).",
+        "moved = (the block's maximum > r + threshold); r' is that maximum where moved, else r. With r = −∞ at the "
+        "start the first scores move it.",
+        "a = 2^(r − r') is 1 where r stays, so the update of l and o is that of fold_exp2. Count moved where r was "
+        "finite.",
+        "lse = (r + log₂ l) ln 2, with the last r, whatever the maximum is.",
+    ),
+    mistakes=(
+        Mistake("You compare with the maximum so far and not with r. Scores that rise slowly then never move r, and "
+                "2^(t − r) overflows. Compare with what the weights refer to: r (eq. 13.7).",
+                but(START, f"{START[:-1]}, np.full(len(s), -np.inf)".replace("np.zeros(len(s), ", "np.zeros(len(s)), "),
+                    "r, l, o, rescalings", "r, l, seen, o, rescalings", MOVED,
+                    "top > seen + threshold; seen = np.maximum(seen, top)")),
+        Mistake("r moves at every new maximum: that is the fold as it was. Move it only when the maximum exceeds r by "
+                "more than the threshold (eq. 13.7).",
+                but(MOVED, "top > r")),
+        Mistake("r never moves after the first block, so 2^(t − r) overflows. Move it when the maximum exceeds r by "
+                "more than the threshold (eq. 13.7).",
+                but(MOVED, "r == -np.inf"), but(MOVED, "(r == -np.inf) & (top > r)")),
+        Mistake("A maximum that exceeds r by the threshold itself does not move it: > and not ≥ (eq. 13.7).",
+                but(MOVED, "(top >= r + threshold) & (top > -np.inf)")),
+        Mistake("Your threshold is in natural units: it is one of exponents of two, like t = s log₂ e (eq. 12.3 and "
+                "13.7).",
+                but(MOVED, "top > r + threshold * np.log2(np.e)"), but(MOVED, "top > r + threshold * np.log(2)")),
+        Mistake("Where r moves, it moves to the block's maximum, not by the threshold (eq. 13.7).",
+                but("np.where(moved, top, r)", "np.where(r == -np.inf, top, r + moved * threshold)")),
+        Mistake("One row that moves makes all rows move. A warp of a GPU does so; here each row is decided, and "
+                "counted, alone (eq. 13.7).",
+                but(MOVED, "(top > r + threshold).any() & (top > r)")),
+        Mistake("You count the first block. Before the first score r is −∞, l and o are 0: nothing is rescaled "
+                "(section 4).",
+                but(" & (r > -np.inf)", "")),
+        Mistake("You count blocks and not rows (section 4).",
+                but("(moved & (r > -np.inf)).sum()", "(moved & (r > -np.inf)).any()")),
+        Mistake("The new weights refer to the block's maximum, the old sums to r. Both must refer to the same r (eq. "
+                "13.6).",
+                but("np.exp2(t - shift[:, None])", "np.exp2(t - np.where(top == -np.inf, 0, top)[:, None])")),
+        Mistake("r moves, and l and o stay: where it moves both are multiplied by 2^(r − r') (eq. 13.6).",
+                but("np.exp2(r - shift)", "np.ones_like(r)")),
+        Mistake("You rescale only one of l and o where r moves (eq. 13.6).",
+                but("a * l +", "l +"), but("a[:, None] * o", "o")),
+        Mistake("Your lse takes the maximum. l refers to r: lse = (r + log₂ l) ln 2 (eq. 13.6).",
+                but(LSE, "(np.log2(np.e) * s.max(1) + np.log2(total)) * np.log(2)")),
+        Mistake("Your lse is in base two: multiply by ln 2 (eq. 12.4).", but(" * np.log(2), resc", ", resc")),
+        Mistake("The factor log₂ e is missing: 2^s is not e^s (eq. 12.3).", but("np.log2(np.e) * ", "")),
+        Mistake("A query that sees nothing so far gives NaN: −∞ − (−∞). Subtract 0 where r is −∞ and divide by 1 where "
+                "l is 0 (section 7 of lesson 08).",
+                but("np.where(new == -np.inf, 0, new)", "new", "np.where(l == 0, 1, l)", "l")),
+        Mistake("Right values, but you divide at each block. Keep o undivided and divide once, after the loop (eq. "
+                "12.4).",
+                but(*DIVIDED, "o / total[:, None]", "o", "a[:, None] * o", "(a * l)[:, None] * o")),
+    ),
+    costs=(
+        Cost(divisions_of_it, 1.5, "it divides {found:.1f} times for each number of the output; 1 is enough."),
+    ),
+)

@@ -1,0 +1,240 @@
+"""Right and refused answers to the exercises of lesson 13."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+
+def ratio_of_times(flops, exponentials, d, dv):
+    return (1 / exponentials) / ((2 * d + 2 * dv) / flops)
+
+
+def ratio_of_a_tile(flops, exponentials, d, dv):
+    """For a tile of 128 by 64."""
+    scores = 128 * 64
+    return np.divide(scores / exponentials, 2 * scores * (d + dv) / flops)
+
+
+def ratio_as_text(flops, exponentials, d, dv):
+    return f"{ratio_of_times(flops, exponentials, d, dv):.2f}"
+
+
+def waves_by_counting(batch, heads, n, block_q, sms):
+    programs = sum(1 for _ in range(batch * heads) for _ in range(0, n, block_q))
+    slots = 0
+    while slots < programs:
+        slots += sms
+    return programs, slots // sms, slots - programs
+
+
+def waves_by_ceil(batch, heads, n, block_q, sms):
+    programs = batch * heads * math.ceil(n / block_q)
+    return [programs, (programs + sms - 1) // sms, -programs % sms]
+
+
+def waves_in_floats(batch, heads, n, block_q, sms):
+    programs = batch * heads * math.ceil(n / block_q)
+    waves = np.ceil(programs / sms)
+    return programs, waves, waves * sms - programs
+
+
+def waves_without_idle(batch, heads, n, block_q, sms):
+    return waves_by_counting(batch, heads, n, block_q, sms)[:2]
+
+
+def exp2_whole_rows(s, v, block):
+    """No fold at all: one block of all keys, weights by dividing by 2^m."""
+    t = s / np.log(2)
+    m = t.max(1, initial=-1e300)
+    p = np.exp2(t - m[:, None])
+    l = p.sum(1)
+    lse = np.where(l > 0, m + np.log2(np.where(l > 0, l, 1)), -np.inf)
+    return p @ v / np.where(l > 0, l, 1)[:, None], lse * np.log(2)
+
+
+def exp2_by_lse(s, v, block):
+    """Each block is attention of its own; two are joined by their lse, in base two. Divides by sums of its own."""
+    out, total = np.zeros((len(s), v.shape[1])), np.full(len(s), -np.inf)
+    for first in range(0, s.shape[1], block):
+        t = s[:, first : first + block] * np.log2(np.e)
+        new = np.logaddexp2(total, np.logaddexp2.reduce(t, axis=1))
+        shift = np.where(new == -np.inf, 0, new)
+        out = np.exp2(total - shift)[:, None] * out + np.exp2(t - shift[:, None]) @ v[first : first + block]
+        total = new
+    return out, total * np.log(2)
+
+
+def exp2_in_torch(s, v, block):
+    m, l, o = torch.full(s.shape[:1], -torch.inf, dtype=s.dtype), torch.zeros(len(s), dtype=s.dtype), 0.0
+    for t, values in zip((s * math.log2(math.e)).split(block, 1), v.split(block)):
+        new = torch.maximum(m, t.amax(1))
+        shift = torch.where(new == -torch.inf, 0.0, new)
+        a, p = torch.exp2(m - shift), torch.exp2(t - shift[:, None])
+        m, l, o = new, a * l + p.sum(1), a[:, None] * o + p @ values
+    l = torch.where(l == 0, 1.0, l)
+    return o / l[:, None], (m + torch.log2(l)) * math.log(2)
+
+
+def exp2_in_jax(s, v, block):
+    t = s * jnp.log2(jnp.e)
+    m = t.max(1)
+    p = jnp.exp2(t - jnp.where(m == -jnp.inf, 0, m)[:, None])
+    l = jnp.where(m == -jnp.inf, 1, p.sum(1))
+    return p @ v / l[:, None], (m + jnp.log2(l)) * jnp.log(2)
+
+
+def exp2_output_only(s, v, block):
+    return exp2_whole_rows(s, v, block)[0]
+
+
+def exp2_empty_row_is_mean(s, v, block):
+    """A row that sees nothing becomes the mean of the values."""
+    return exp2_whole_rows(np.where((s == -np.inf).all(1)[:, None], -1e30, s), v, block)
+
+
+def exp2_divides_weights(s, v, block):
+    """Right values; the weights are divided, not the output."""
+    t = s * np.log2(np.e)
+    m = t.max(1)
+    p = np.exp2(t - np.where(m == -np.inf, 0, m)[:, None])
+    l = np.where(m == -np.inf, 1, p.sum(1))
+    return (p / l[:, None]) @ v, (m + np.log2(l)) * np.log(2)
+
+
+def bits_of_sums(t, c):
+    """Powers of x, np.where at the end; NaN is never touched."""
+    t = np.maximum(t, -127.0)
+    n = np.floor(t).astype(int)
+    x = t - n
+    p = sum(c[i] * x**i for i in range(4)).astype(np.float32)
+    found = np.ldexp(p, n).astype(np.float32)
+    found[t < -126] = 0
+    return found
+
+
+def bits_one_by_one(t, c):
+    out = []
+    for value in t.tolist():
+        if value < -126:
+            out.append(0.0)
+            continue
+        n = math.floor(value)
+        x = value - n
+        out.append((c[0] + c[1] * x + c[2] * x**2 + c[3] * x**3) * 2.0**n)
+    return np.array(out, np.float32)
+
+
+def bits_in_torch(t, c):
+    live = t >= -126
+    n = torch.where(live, t, 0.0).floor()
+    x = torch.where(live, t, 0.0) - n
+    p = c[0] + x * (c[1] + x * (c[2] + x * c[3]))
+    return torch.where(live, (p.view(torch.int32) + (n.int() << 23)).view(torch.float32), 0.0)
+
+
+def bits_in_jax(t, c):
+    live = t >= -126
+    n = jnp.floor(jnp.where(live, t, 0))
+    x = jnp.where(live, t, 0) - n
+    p = (c[0] + x * (c[1] + x * (c[2] + x * c[3]))).astype(jnp.float32)
+    bits = jax.lax.bitcast_convert_type(p, jnp.int32) + (n.astype(jnp.int32) << 23)
+    return jnp.where(live, jax.lax.bitcast_convert_type(bits, jnp.float32), 0)
+
+
+def bits_forget_the_square(t, c):
+    return bits_of_sums(t, (c[0], c[1], 0.0, c[3]))
+
+
+def lazy_by_rows(s, v, block, threshold):
+    """A row at a time, with an if."""
+    outs, lses, rescalings = [], [], 0
+    for row in s / np.log(2):
+        r, l, o = -np.inf, 0.0, np.zeros(v.shape[1])
+        for first in range(0, len(row), block):
+            t, top = row[first : first + block], row[first : first + block].max()
+            if top == -np.inf:
+                continue
+            if r == -np.inf:
+                r = top
+            elif top > r + threshold:
+                l, o, r, rescalings = l * 2 ** (r - top), o * 2 ** (r - top), top, rescalings + 1
+            p = np.exp2(t - r)
+            l, o = l + p.sum(), o + p @ v[first : first + block]
+        outs.append(o / l if l else o)
+        lses.append((r + np.log2(l)) * np.log(2) if l else -np.inf)
+    return np.array(outs), np.array(lses), rescalings
+
+
+def lazy_at_once(s, v, block, threshold):
+    """References first, attention of whole rows after."""
+    t = s * np.log2(np.e)
+    r, rescalings = np.full(len(s), -np.inf), 0
+    for first in range(0, s.shape[1], block):
+        top = t[:, first : first + block].max(1)
+        rescalings += int(((top > r + threshold) & np.isfinite(r)).sum())
+        r = np.where(top > r + threshold, top, r)
+    p = np.exp2(t - np.where(np.isfinite(r), r, 0)[:, None])
+    l = p.sum(1)
+    some = np.where(l > 0, l, 1)
+    return p @ v / some[:, None], np.where(l > 0, (r + np.log2(some)) * np.log(2), -np.inf), rescalings
+
+
+def lazy_in_torch(s, v, block, threshold):
+    r, l, o = torch.full(s.shape[:1], -torch.inf, dtype=s.dtype), torch.zeros(len(s), dtype=s.dtype), 0.0
+    rescalings = 0
+    for t, values in zip((s * math.log2(math.e)).split(block, 1), v.split(block)):
+        top = t.amax(1)
+        moved = top > r + threshold
+        rescalings += int((moved & r.isfinite()).sum())
+        new = torch.where(moved, top, r)
+        shift = torch.where(new == -torch.inf, 0.0, new)
+        a, p = torch.exp2(r - shift), torch.exp2(t - shift[:, None])
+        r, l, o = new, a * l + p.sum(1), a[:, None] * o + p @ values
+    l = torch.where(l == 0, 1.0, l)
+    return o / l[:, None], (r + torch.log2(l)) * math.log(2), rescalings
+
+
+def lazy_without_count(s, v, block, threshold):
+    return lazy_at_once(s, v, block, threshold)[:2]
+
+
+def lazy_divides_weights(s, v, block, threshold):
+    """Right values; the weights are divided, not the output."""
+    out, lse, rescalings = lazy_at_once(s, v, block, threshold)
+    p = np.exp(s - np.where(np.isfinite(lse), lse, 0)[:, None])
+    total = p.sum(1, keepdims=True)
+    return (p / np.where(total > 0, total, 1)) @ v, lse, rescalings
+
+
+RIGHT = [
+    ("exp_ratio", ratio_of_times),
+    ("exp_ratio", ratio_of_a_tile),
+    ("grid_waves", waves_by_counting),
+    ("grid_waves", waves_by_ceil),
+    ("fold_exp2", exp2_whole_rows),
+    ("fold_exp2", exp2_by_lse),
+    ("fold_exp2", exp2_in_torch),
+    ("fold_exp2", exp2_in_jax),
+    ("exp2_polynomial", bits_of_sums),
+    ("exp2_polynomial", bits_one_by_one),
+    ("exp2_polynomial", bits_in_torch),
+    ("exp2_polynomial", bits_in_jax),
+    ("lazy_rescale", lazy_by_rows),
+    ("lazy_rescale", lazy_at_once),
+    ("lazy_rescale", lazy_in_torch),
+]
+
+REFUSED = [
+    ("exp_ratio", ratio_as_text, "not an array of numbers"),
+    ("grid_waves", waves_in_floats, "expected dtype int64"),
+    ("grid_waves", waves_without_idle, "tuple of 3"),
+    ("fold_exp2", exp2_output_only, "tuple of 2"),
+    ("fold_exp2", exp2_empty_row_is_mean, "EMPTY"),
+    ("fold_exp2", exp2_divides_weights, "4.0 times for each number"),
+    ("exp2_polynomial", bits_forget_the_square, "−0.5"),
+    ("lazy_rescale", lazy_without_count, "tuple of 3"),
+    ("lazy_rescale", lazy_divides_weights, "5.0 times for each number"),
+]
