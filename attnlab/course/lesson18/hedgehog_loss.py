@@ -1,0 +1,96 @@
+"""Lesson 18, ★★: the loss that distills softmax attention's weights into a Hedgehog map."""
+
+import math
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+import numpy as np
+from numpy import ndarray as Array
+
+
+def hedgehog_loss(q: Array, k: Array, w_q: Array, w_k: Array) -> float:
+    """The mean cross-entropy, in nats, of one causal head: softmax's weights p against those of a Hedgehog map, a.
+
+    q and k (N, D); w_q and w_k (D, f): the features are e^{xW} and e^{−xW}, 2f of them. Mean over the N queries of
+    −Σ_j p_ij log a_ij, where p (scores q·k / √D) and a are both divided by their sums over the keys j ≤ i.
+    """
+    seen = np.tril(np.ones((len(q), len(k)), bool))
+    s = np.where(seen, q @ k.T / math.sqrt(q.shape[1]), -np.inf)
+    p = np.exp(s - s.max(1, keepdims=True))
+    p = p / p.sum(1, keepdims=True)
+    a = np.where(seen, both_signs(q @ w_q) @ both_signs(k @ w_k).T, 0)  # eq. 18.5
+    a = a / a.sum(1, keepdims=True)
+    return -np.sum(p[seen] * np.log(a[seen])) / len(q)  # eq. 18.6
+
+
+def both_signs(y: Array) -> Array:
+    """e^y and e^{−y}, side by side."""
+    return np.concatenate([np.exp(y), np.exp(-y)], 1)
+
+
+def call(n: int, d: int, f: int, size: float = 1) -> tuple:
+    """Random queries, keys and maps."""
+    rng = np.random.default_rng(n + 10 * d + f)
+    return *(size * rng.normal(size=(2, n, d))), *(rng.normal(size=(2, d, f)) / math.sqrt(d))
+
+
+def cases() -> list[Case]:
+    """One token first, whose loss is 0."""
+    two = np.array([[1.0], [2.0]])
+    return [
+        Case("ONE: a single token has one weight, 1, in both: the loss is 0", call(1, 4, 4)),
+        Case("two tokens, D = 1: the second query divides its weight", (two, two[::-1].copy(), *np.ones((2, 1, 1)))),
+        Case("6 tokens, D = 4, f = 4", call(6, 4, 4)),
+        Case("9 tokens, D = 4, f = 2: fewer features than numbers", call(9, 4, 2)),
+        Case("7 tokens, D = 3, f = 5; larger scores", call(7, 3, 5, 3)),
+        Case("40 tokens, D = 8", call(40, 8, 8)),
+    ]
+
+
+LOSS = "-np.sum(p[seen] * np.log(a[seen])) / len(q)"
+NORM = "    a = a / a.sum(1, keepdims=True)\n"
+
+EXERCISE = Exercise(
+    lesson="18", stars=2, reference=hedgehog_loss, cases=cases,
+    hints=(
+        "Compute two matrices of weights, p and a, each with rows that sum to 1 over the keys j ≤ i.",
+        "a is a product: features of q, (N, 2f), by features of k, (N, 2f), transposed. Mask it, then divide by the "
+        "sums of its rows.",
+        "log of a hidden weight is −∞, and 0 · −∞ is NaN: take the visible entries alone, p[seen] and a[seen].",
+        "-np.sum(p[seen] * np.log(a[seen])) / N.",
+    ),
+    mistakes=(
+        Mistake("You exchanged p and a: −Σ a log p. The softmax is the teacher, so p stands before the logarithm: "
+                "eq. 18.6.",
+                but("p[seen] * np.log(a[seen])", "a[seen] * np.log(p[seen])")),
+        Mistake("You compute the divergence Σ p log(p/a), which is the cross-entropy less the entropy of p. Its "
+                "gradient is the same; its value is not what eq. 18.6 says.",
+                but("np.log(a[seen])", "np.log(a[seen] / p[seen])")),
+        Mistake("Your queries see their future: no causal mask. In eq. 18.6 both p and a are over the keys j ≤ i.",
+                but("np.tril(np.ones((len(q), len(k)), bool))", "np.ones((len(q), len(k)), bool)")),
+        Mistake("You mask p and not a: the map's weights are divided by a sum over the future, too (eq. 18.6).",
+                but("np.where(seen, both_signs(q @ w_q) @ both_signs(k @ w_k).T, 0)",
+                    "both_signs(q @ w_q) @ both_signs(k @ w_k).T")),
+        Mistake("Your a is not divided by its row sums. Features can be as large as they like, and the loss would fall "
+                "without end: eq. 18.6 compares weights that sum to 1.",
+                but(NORM, "")),
+        Mistake("You take the mean over all entries of the matrix. Eq. 18.6 sums over keys and takes the mean over "
+                "queries.",
+                but("/ len(q)", "/ p.size"), but("/ len(q)", "/ seen.sum()")),
+        Mistake("You sum over the queries; eq. 18.6 is their mean.", but(" / len(q)", "")),
+        Mistake("Your map has e^{xW} only. Hedgehog has both signs, e^{xW} and e^{−xW}: eq. 18.5.",
+                but("both_signs", "np.exp")),
+        Mistake("You use one matrix for queries and keys. Each has its own: eq. 18.5.",
+                but("k @ w_k", "k @ w_q"), but("q @ w_q", "q @ w_k")),
+        Mistake("The scores of the softmax are not divided by √D, so your teacher is spikier than the model's "
+                "attention (lesson 01, section 1).",
+                but(" / math.sqrt(q.shape[1])", "")),
+        Mistake("You divide the queries by √D before the map as well. The scale belongs to the softmax; the map learns "
+                "its own, eq. 18.5.",
+                but("q @ w_q", "q / math.sqrt(q.shape[1]) @ w_q")),
+        Mistake("Your logarithm is to base 2: bits. Eq. 18.6 is in nats, as losses are.", but("np.log(", "np.log2(")),
+        Mistake("You compare the weights by their squared difference. A weight of 0.001 where there should be 0.1 "
+                "costs it next to nothing; eq. 18.6 compares logarithms.",
+                but(LOSS, "np.sum((p - a) ** 2) / len(q)"), but(LOSS, "np.mean((p[seen] - a[seen]) ** 2)")),
+    ),
+)

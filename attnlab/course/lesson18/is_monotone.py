@@ -1,0 +1,141 @@
+"""Lesson 18, ★★: two keys whose weights stand in another order than their products with the query."""
+
+import itertools
+from typing import Any
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+import numpy as np
+from numpy import ndarray as Array
+
+
+def is_monotone(s: Array, a: Array) -> tuple[int, int, int] | bool:
+    """True if no query gives a key with a smaller score more weight; otherwise one counterexample, (i, j, r).
+
+    s (N, M): scores; a (N, M): weights. In (i, j, r) query i has s[i, j] < s[i, r] and a[i, j] > a[i, r]. Two keys of
+    the same score may have any weights.
+    """
+    for i, (score, weight) in enumerate(zip(s, a)):
+        order = np.lexsort((weight, score))  # by score; equal scores by weight
+        score, weight = score[order], weight[order]
+        for n in np.flatnonzero(weight[:-1] > weight[1:]):
+            return i, int(order[n]), int(order[n + 1])
+    return True
+
+
+def inverted(s: Array, a: Array) -> Array:
+    """(N, M, M): whether key j has a smaller score than key r and more weight."""
+    return (s[:, :, None] < s[:, None, :]) & (a[:, :, None] > a[:, None, :])
+
+
+def judge(case: Case, got: Any) -> str | None:
+    """None if the triple is a counterexample, or if there is none and that was said."""
+    s, a = case.args
+    there = inverted(s, a)
+    if got is True or (isinstance(got, np.bool_) and got):
+        if not there.any():
+            return None
+        i, j, r = (int(x[0]) for x in np.nonzero(there))
+        return (f"it is not monotone: query {i} has s = {s[i, j]:g}, a = {a[i, j]:g} for key {j}, and s = {s[i, r]:g}, "
+                f"a = {a[i, r]:g} for key {r}.")
+    try:
+        i, j, r = (int(x) for x in got)
+        found = bool(there[i, j, r])
+    except (TypeError, ValueError, IndexError):
+        return f"expected True or (i, j, r), got {got!r}."
+    if found:
+        return None
+    return (f"({i}, {j}, {r}) is no counterexample: s = {s[i, j]:g} and {s[i, r]:g}, a = {a[i, j]:g} and {a[i, r]:g}; "
+            "the smaller score must come first and have more weight.")
+
+
+def cases() -> list[Case]:
+    """Small tables first, then the maps of the lesson."""
+    rng = np.random.default_rng(18)
+    q, k = rng.normal(size=(2, 12, 4))
+    s, table = q @ k.T, np.array
+    weights = {
+        "the softmax: monotone": np.exp(s),
+        "Taylor, scores above −1 only: monotone": 1 + s + s**2 / 2,
+        "e^q·e^k: weights that are no function of the score": np.exp(q) @ np.exp(k).T,
+        "Taylor with scores below −1": 1 + 3 * s + 9 * s**2 / 2,
+    }
+    small = np.clip(s, -1, None)
+    return [
+        Case("one key: monotone", (table([[1.0]]), table([[5.0]]))),
+        Case("two keys in order", (table([[1.0, 2.0]]), table([[3.0, 4.0]]))),
+        Case("two keys, the smaller score has more weight", (table([[1.0, 2.0]]), table([[4.0, 3.0]]))),
+        Case("the same, the larger score first", (table([[2.0, 1.0]]), table([[3.0, 4.0]]))),
+        Case("equal scores may have any weights: monotone", (table([[1.0, 1.0]]), table([[4.0, 3.0]]))),
+        Case("equal scores between: scores 1, 1, 2 with weights 5, 1, 3", (table([[1.0, 1, 2]]), table([[5.0, 1, 3]]))),
+        Case("equal scores above: scores 2, 2, 1 with weights 4, 2, 3", (table([[2.0, 2, 1]]), table([[4.0, 2, 3]]))),
+        Case("equal weights for different scores: monotone", (table([[1.0, 3, 2]]), table([[4.0, 4, 4]]))),
+        Case("a query that gives everything more weight than another: monotone",
+             (table([[3.0, 4], [1, 2]]), table([[1.0, 2], [3, 4]]))),
+        Case("the second query only", (table([[1.0, 2], [1, 2]]), table([[1.0, 2], [2, 1]]))),
+        *(Case(label, (small if "only" in label else s, 1 + small + small**2 / 2 if "only" in label else a))
+          for label, a in weights.items()),
+    ]
+
+
+def by_neighbors(s: Array, a: Array) -> tuple[int, int, int] | bool:
+    """Sorted by score alone, and neighbors compared, equal scores left out."""
+    for i in range(len(s)):
+        order = np.argsort(s[i], kind="stable")
+        for j, r in itertools.pairwise(order):
+            if s[i, j] < s[i, r] and a[i, j] > a[i, r]:
+                return i, int(j), int(r)
+    return True
+
+
+def by_pairs(s: Array, a: Array) -> tuple[int, int, int] | bool:
+    """All pairs of keys of each query."""
+    n, m = s.shape
+    for i in range(n):
+        for j in range(m):
+            for r in range(m):
+                if s[i, j] < s[i, r] and a[i, j] > a[i, r]:
+                    return i, j, r
+    return True
+
+
+RETURN = "return i, j, r"
+
+EXERCISE = Exercise(
+    lesson="18", stars=2, reference=is_monotone, cases=cases, judge=judge,
+    hints=(
+        "One query at a time: other queries have other scales, and their weights cannot be compared.",
+        "Try all pairs of keys first: M² comparisons a query. Then sort the keys by score; what must the weights do?",
+        "In the order of the scores the weights must never fall. Equal scores need care: sort those by weight.",
+        "np.lexsort((weight, score)) sorts by score and equal scores by weight. Then a falling neighbor is a "
+        "counterexample.",
+    ),
+    mistakes=(
+        Mistake("You compare neighbors in the order of the scores, and leave equal scores out. Between equal scores "
+                "the weight may rise and fall, and a counterexample hides behind them: sort equal scores by weight. "
+                "See the definition before eq. 18.5.",
+                by_neighbors, but("np.lexsort((weight, score))", "np.argsort(score, kind='stable')",
+                                  "for n in np.flatnonzero(weight[:-1] > weight[1:])",
+                                  "for n in np.flatnonzero((weight[:-1] > weight[1:]) & (score[:-1] < score[1:]))")),
+        Mistake("Two keys of the same score with different weights are no counterexample: monotone asks about a "
+                "smaller and a larger score (before eq. 18.5).",
+                but("s[i, j] < s[i, r]", "s[i, j] <= s[i, r]", of=by_pairs),
+                but("np.lexsort((weight, score))", "np.argsort(score, kind='stable')")),
+        Mistake("Your keys are exchanged: in (i, j, r) key j has the smaller score and more weight.",
+                but(RETURN, "return i, r, j", of=by_pairs),
+                but("int(order[n]), int(order[n + 1])", "int(order[n + 1]), int(order[n])")),
+        Mistake("Equal weights for different scores are allowed: the weight must not *fall* as the score rises "
+                "(before eq. 18.5).",
+                but("a[i, j] > a[i, r]", "a[i, j] >= a[i, r]", of=by_pairs),
+                but("weight[:-1] > weight[1:]", "weight[:-1] >= weight[1:]")),
+        Mistake("You compare keys in the order in which they stand, without sorting them by score.",
+                but("    for j in range(m):", "    for j in range(m - 1):", "for r in range(m):", "for r in (j + 1,):",
+                    of=by_pairs)),
+        Mistake("You look at the first query only.",
+                but("range(n)", "range(1)", of=by_pairs), but("zip(s, a)", "zip(s[:1], a[:1])")),
+        Mistake("You return numbers of the sorted order, not of the keys: order[n] is the key.",
+                but("int(order[n]), int(order[n + 1])", "int(n), int(n) + 1")),
+        Mistake("You return False without a counterexample. What you found is what convinces: (i, j, r).",
+                but(RETURN, "return False", of=by_pairs), but("return i, int", "return False  # ")),
+    ),
+)

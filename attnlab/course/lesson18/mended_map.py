@@ -1,0 +1,92 @@
+"""Lesson 18, ★★: a feature map that was guarded against overflow and lost its weights, mended."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+import numpy as np
+from numpy import ndarray as Array
+
+
+def mended_map(q: Array, k: Array, v: Array, w: Array) -> Array:
+    """Linear attention (N, Dv), all keys visible, with features e^{xw} and e^{−xw} of q (N, D) and k (M, D).
+
+    v (M, Dv), w (D, f). No exponential overflows, however large q and k are, and the weights are those of the map.
+    """
+    y, z = np.concatenate([q @ w, -q @ w], 1), np.concatenate([k @ w, -k @ w], 1)
+    phi_q = np.exp(y - y.max(1, keepdims=True))  # a factor a query: it cancels in the division
+    phi_k = np.exp(z - z.max())  # one factor for all keys: it cancels as well
+    a = phi_q @ phi_k.T
+    return a @ v / a.sum(1, keepdims=True)
+
+
+def broken_map(q: Array, k: Array, v: Array, w: Array) -> Array:
+    """As the lesson prints it: every token is divided by its own largest feature."""
+    y, z = np.concatenate([q @ w, -q @ w], 1), np.concatenate([k @ w, -k @ w], 1)
+    phi_q = np.exp(y - y.max(1, keepdims=True))
+    phi_k = np.exp(z - z.max(1, keepdims=True))
+    a = phi_q @ phi_k.T
+    return a @ v / a.sum(1, keepdims=True)
+
+
+def call(n: int, m: int, d: int, f: int, size_q: float = 1, size_k: float = 1, one: float = 1) -> tuple:
+    """EYE as values; ``size_q`` and ``size_k`` of the vectors, and GROW: the last key ``one`` times as large."""
+    rng = np.random.default_rng(n + 10 * m + d)
+    q, k = size_q * rng.normal(size=(n, d)), size_k * rng.normal(size=(m, d))
+    k[-1] *= one
+    return q, k, np.eye(m), rng.normal(size=(d, f)) / np.sqrt(d)
+
+
+def cases() -> list[Case]:
+    """Weights themselves as outputs; then vectors whose exponentials overflow."""
+    return [
+        Case("ONE: one query, one key", call(1, 1, 2, 2)),
+        Case("EYE: one query, two keys", call(1, 2, 2, 2)),
+        Case("EYE: 4 queries, 6 keys", call(4, 6, 4, 4)),
+        Case("EYE, GROW: the last of 6 keys is 4 times as large", call(4, 6, 4, 4, one=4)),
+        Case("EYE: queries 300 times as large, whose exponentials are near 10^300", call(4, 5, 4, 4, size_q=300)),
+        Case("EYE: queries 3,000 times as large overflow without a guard", call(4, 5, 4, 4, size_q=3000)),
+        Case("EYE: keys 1,000 times as large overflow without a guard", call(4, 5, 4, 4, size_k=1000)),
+    ]
+
+
+MAX = "z - z.max()"
+
+EXERCISE = Exercise(
+    lesson="18", stars=2, reference=mended_map, cases=cases,
+    hints=(
+        "Use EYE as values, so that the rows are weights, and compare with the plain exponentials on small inputs.",
+        "Which factors cancel in Σ a v / Σ a? Those that all keys of a query share.",
+        "A factor of one query is shared by all of its keys. A factor of one key is not.",
+        "One number for all keys: z.max() without an axis.",
+    ),
+    mistakes=(
+        Mistake("This is still the broken map: each key is divided by its own largest feature. Large keys lose the "
+                "weight that their size gave them: section 7.",
+                broken_map),
+        Mistake("You take the two halves apart: each has its own maximum. Within one query the halves are added, so "
+                "they must share one factor (eq. 18.5).",
+                but("y - y.max(1, keepdims=True)",
+                    "y - np.maximum(y.reshape(len(y), 2, -1).max(2, keepdims=True), 0 * y.reshape(len(y), 2, -1))"
+                    ".reshape(y.shape)"),
+                but("y - y.max(1, keepdims=True)",
+                    "(y.reshape(len(y), 2, -1) - y.reshape(len(y), 2, -1).max(2, keepdims=True)).reshape(y.shape)")),
+        Mistake("Nothing guards the exponentials of the keys: large ones overflow, and inf/inf is NaN.",
+                but(MAX, "z")),
+        Mistake("Nothing guards the exponentials of the queries: large ones overflow, and inf/inf is NaN.",
+                but("y - y.max(1, keepdims=True)", "y")),
+        Mistake("Nothing guards the exponentials at all: large inputs give NaN.",
+                but("y - y.max(1, keepdims=True)", "y", MAX, "z")),
+        Mistake("You subtract a maximum for each feature, over the keys. The query's feature does not know that "
+                "factor, and the sum over features is another one.",
+                but(MAX, "z - z.max(0)")),
+        Mistake("You normalize the features themselves to sum to 1, for keys, too. That is a factor of each key again, "
+                "and it does not cancel.",
+                but("    a = phi_q", "    phi_k = phi_k / phi_k.sum(1, keepdims=True)\n    a = phi_q"),
+                but(MAX, "z - np.log(np.exp(z - z.max(1, keepdims=True)).sum(1, keepdims=True)) "
+                         "- z.max(1, keepdims=True)")),
+        Mistake("You clip large exponents. Every weight beyond the border becomes the same, and the order of the keys "
+                "is lost.",
+                but("y - y.max(1, keepdims=True)", "np.clip(y, -30, 30)", MAX, "np.clip(z, -30, 30)"),
+                but("y - y.max(1, keepdims=True)", "np.minimum(y, 80)", MAX, "np.minimum(z, 80)"),
+                but("y - y.max(1, keepdims=True)", "np.minimum(y, 50)", MAX, "np.minimum(z, 50)")),
+    ),
+)

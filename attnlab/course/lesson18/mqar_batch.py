@@ -1,0 +1,156 @@
+"""Lesson 18, ★★★: a batch of the task of recall."""
+
+from typing import Any
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.library import back
+
+import numpy as np
+from numpy import ndarray as Array
+
+
+def mqar_batch(
+    rng: np.random.Generator, size: int, pairs: int, length: int, half: int
+) -> tuple[Array, Array]:
+    """(tokens, targets), integers, both (size, length): in each row pairs, and then questions about them.
+
+    Tokens 0 … 2·pairs − 1 are key, value, key, value, …; all others are keys of that row, drawn at random. Keys are
+    tokens 0 … half − 1, all different in a row; values are half … 2·half − 1, drawn at random. Every row has keys,
+    values and questions of its own. The target of a question is the value of its key; in the pairs targets are −1.
+    """
+    row = np.arange(size)[:, None]
+    keys = rng.permuted(np.tile(np.arange(half), (size, 1)), axis=1)[:, :pairs]
+    values = rng.integers(half, 2 * half, size=(size, pairs))
+    asked = rng.integers(pairs, size=(size, length - 2 * pairs))
+    tokens = np.full((size, length), -1)
+    targets = tokens.copy()
+    tokens[:, 0 : 2 * pairs : 2], tokens[:, 1 : 2 * pairs : 2] = keys, values
+    tokens[:, 2 * pairs :], targets[:, 2 * pairs :] = keys[row, asked], values[row, asked]
+    return tokens, targets
+
+
+def judge(case: Case, got: Any) -> str | None:
+    """What is wrong with a batch: its pairs, its questions, its targets, or a way to be right without recall."""
+    _, size, pairs, length, half = case.args
+    try:
+        tokens, targets = (np.asarray(back(x)) for x in got)
+    except (TypeError, ValueError):
+        return "expected two arrays, (tokens, targets)."
+    for name, x in (("tokens", tokens), ("targets", targets)):
+        if x.shape != (size, length) or x.dtype.kind not in "iu":
+            return f"{name}: expected integers of shape ({size}, {length}), got {x.dtype} {x.shape}."
+    keys, values, questions = tokens[:, 0 : 2 * pairs : 2], tokens[:, 1 : 2 * pairs : 2], tokens[:, 2 * pairs :]
+    return pairs_wrong(keys, values, half) or questions_wrong(keys, values, questions, targets) or guess(
+        keys, values, questions)  # fmt: skip
+
+
+def pairs_wrong(keys: Array, values: Array, half: int) -> str | None:
+    """Keys and values in their places and ranges, and no key twice."""
+    if keys.min() < 0 or keys.max() >= half:
+        return f"the even places of the pairs must hold keys, 0 … {half - 1}; the first row has {shown(keys[0])}."
+    if values.min() < half or values.max() >= 2 * half:
+        return f"the odd places must hold values, {half} … {2 * half - 1}; the first row has {shown(values[0])}."
+    twice = [n for n, row in enumerate(keys) if len(set(row.tolist())) < len(row)]
+    return f"row {twice[0]} has a key twice, with two values: which one is right?" if twice else None
+
+
+def questions_wrong(keys: Array, values: Array, questions: Array, targets: Array) -> str | None:
+    """Every question is a key of its row, and its target the value of that key."""
+    count = 2 * keys.shape[1]
+    if (targets[:, :count] != -1).any():
+        return "in the pairs nothing is asked: their targets must be −1."
+    same = questions[:, :, None] == keys[:, None, :]
+    if not same.any(-1).all():
+        n, place = np.argwhere(~same.any(-1))[0]
+        return f"row {n} asks for {questions[n, place]}, which is none of its keys."
+    right = (same * values[:, None, :]).sum(-1)
+    if (right != targets[:, count:]).any():
+        n, place = np.argwhere(right != targets[:, count:])[0]
+        return (f"row {n} asks for key {questions[n, place]}, whose value is {right[n, place]}; the target is "
+                f"{targets[n, count + place]}.")
+    return None
+
+
+def guess(keys: Array, values: Array, questions: Array) -> str | None:
+    """In a large batch: no rule that needs no recall gives the answers."""
+    if len(keys) < 32:
+        return None
+    if (keys == keys[:1]).all() or len({tuple(np.sort(row)) for row in keys}) == 1 < keys.shape[1]:
+        return "all rows have the same keys."
+    known = {(int(k), int(v)) for k, v in zip(keys.flat, values.flat)}
+    if len(known) == len({k for k, _ in known}):
+        return "a key has the same value in all rows: a model can learn the values by heart and need not look."
+    place = (questions[:, :, None] == keys[:, None, :]).argmax(-1)
+    if (place == place[:1]).all():
+        return "all rows ask for their pairs in the same order: a model can answer by counting."
+    return None
+
+
+def shown(row: Array) -> str:
+    """The first numbers of a row."""
+    return ", ".join(map(str, row[:6].tolist())) + (", …" if len(row) > 6 else "")
+
+
+def cases() -> list[Case]:
+    """From one pair to the task of the lesson."""
+    calls = [
+        ("ONE: one row, one pair, one question", (1, 1, 3, 4)),
+        ("two rows, three pairs, six questions", (2, 3, 12, 8)),
+        ("as many pairs as there are keys", (4, 8, 20, 8)),
+        ("64 rows of two pairs and eight questions", (64, 2, 12, 16)),
+        ("48 rows of 16 pairs and 64 questions, as in the lesson", (48, 16, 96, 64)),
+    ]
+    return [Case(label, (np.random.default_rng(n), *args)) for n, (label, args) in enumerate(calls)]
+
+
+KEYS = "rng.permuted(np.tile(np.arange(half), (size, 1)), axis=1)[:, :pairs]"
+VALUES = "rng.integers(half, 2 * half, size=(size, pairs))"
+TARGETS = "targets[:, 2 * pairs :] = keys[row, asked], values[row, asked]"
+
+EXERCISE = Exercise(
+    lesson="18", stars=3, reference=mqar_batch, cases=cases, judge=judge, writes=(0,),
+    hints=(
+        "Draw three things for each row: its keys, their values, and which pair each question is about, a number from "
+        "0 to pairs − 1.",
+        "Different keys in a row: shuffle 0 … half − 1 in every row and take the first `pairs`; rng.permuted with "
+        "axis=1 shuffles each row by itself.",
+        "keys[row, asked] with row = np.arange(size)[:, None] picks the keys of the questions, values[row, asked] the "
+        "targets.",
+        "tokens[:, 0 : 2 * pairs : 2] = keys; tokens[:, 1 : 2 * pairs : 2] = values; the rest are the questions.",
+    ),
+    mistakes=(
+        Mistake("Your keys are drawn independently, so that a row can have one key twice, with two values. No model "
+                "can be right then: draw without replacement.",
+                but(KEYS, "rng.integers(half, size=(size, pairs))")),
+        Mistake("You draw one row of pairs for the whole batch. A model can learn it by heart; recall means that every "
+                "row is new.",
+                but(KEYS, "np.tile(rng.permutation(half)[:pairs], (size, 1))",
+                    VALUES, "np.tile(rng.integers(half, 2 * half, size=pairs), (size, 1))")),
+        Mistake("A key's value is always the same, key + half. Then the answer stands in the question, and nothing "
+                "must be recalled.",
+                but(VALUES, "keys + half")),
+        Mistake("Your targets are shifted by one token, as for the next token of a text. Here the answer is asked for "
+                "at the question itself.",
+                but("return tokens, targets", "return tokens, np.roll(targets, 1, 1)"),
+                but("return tokens, targets", "return tokens, np.roll(targets, -1, 1)")),
+        Mistake("You give targets in the pairs, too. There the model has seen nothing that it could recall: −1.",
+                but("    return", "    targets[:, 0 : 2 * pairs : 2] = values\n    return"),
+                but("    return", "    targets[:, 1 : 2 * pairs : 2] = values\n    return"),
+                but("targets = tokens.copy()", "targets = np.zeros_like(tokens)")),
+        Mistake("Your questions come in the order of the pairs, in every row: the place tells the answer, and no key "
+                "need be compared.",
+                but("rng.integers(pairs, size=(size, length - 2 * pairs))",
+                    "np.tile(np.arange(length - 2 * pairs) % pairs, (size, 1))")),
+        Mistake("Your targets are numbers of pairs, or values counted from 0. The target is the token of the value.",
+                but(TARGETS, "targets[:, 2 * pairs :] = keys[row, asked], asked"),
+                but(TARGETS, "targets[:, 2 * pairs :] = keys[row, asked], values[row, asked] - half")),
+        Mistake("You ask with values and want keys. A question is a key.",
+                but("= keys[row, asked], values[row, asked]", "= values[row, asked], keys[row, asked]")),
+        Mistake("All keys stand before all values. In this task pairs are neighbors: key, value, key, value.",
+                but("tokens[:, 0 : 2 * pairs : 2], tokens[:, 1 : 2 * pairs : 2]",
+                    "tokens[:, :pairs], tokens[:, pairs : 2 * pairs]")),
+        Mistake("You take keys[asked], which picks rows. Each row has questions of its own: keys[row, asked] with a "
+                "column of row numbers.",
+                but("keys[row, asked], values[row, asked]", "keys[0][asked], values[0][asked]")),
+    ),
+)

@@ -1,0 +1,209 @@
+"""Answers to the exercises of lesson 18: right ones, written in other ways, and ones to refuse."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+import attnlab.linear
+from attnlab.linear import Hedgehog, linear_attention
+
+
+def taylor_unique(x):
+    """Each product once, in another order."""
+    d = x.shape[1]
+    mixed = [x[:, i] * x[:, j] for i, j in itertools.combinations(range(d), 2)]
+    return np.stack([*(x.T**2 / 2**0.5), *mixed, *x.T, np.ones(len(x))], 1)
+
+
+def taylor_by_kron(x):
+    return np.stack([np.concatenate([[1.0], row, np.kron(row, row) / 2**0.5]) for row in x])
+
+
+def taylor_in_torch(x):
+    return torch.cat([torch.ones(len(x), 1, dtype=x.dtype), x, torch.stack([torch.outer(r, r).flatten() for r in x])
+                      * 0.5**0.5], 1)
+
+
+def taylor_of_third_order(x):
+    """One term more."""
+    third = np.einsum("ni,nj,nk->nijk", x, x, x).reshape(len(x), -1) / 6**0.5
+    return np.concatenate([taylor_unique(x), third], 1)
+
+
+def loss_by_package(q, k, w_q, w_k):
+    return attnlab.linear.hedgehog_loss(q[None], k[None], Hedgehog(w_q[None], w_k[None]), causal=True)
+
+
+def loss_in_loops(q, k, w_q, w_k):
+    total = 0.0
+    for i in range(len(q)):
+        s = k[: i + 1] @ q[i] / len(q[i]) ** 0.5
+        a = 2 * np.cosh(q[i] @ w_q + k[: i + 1] @ w_k).sum(1)  # e^{u + t} + e^{−u − t}
+        total -= np.exp(s - np.logaddexp.reduce(s)) @ np.log(a / a.sum())
+    return total / len(q)
+
+
+def loss_in_torch(q, k, w_q, w_k):
+    hidden = torch.ones(len(q), len(k), dtype=torch.bool).triu(1)
+    s = (q @ k.T / q.shape[1] ** 0.5).masked_fill(hidden, -torch.inf)
+    u, t = q @ w_q, k @ w_k
+    log_a = torch.logsumexp(torch.cat([u[:, None] + t, -u[:, None] - t], -1), -1).masked_fill(hidden, -torch.inf)
+    return -(s.softmax(1) * log_a.log_softmax(1).masked_fill(hidden, 0)).sum(1).mean()
+
+
+def loss_in_jax(q, k, w_q, w_k):
+    def one(i, q_i):
+        seen = jnp.arange(len(k)) <= i
+        p = jax.nn.softmax(jnp.where(seen, k @ q_i / len(q_i) ** 0.5, -jnp.inf))
+        a = jnp.where(seen, 2 * jnp.cosh(q_i @ w_q + k @ w_k).sum(1), 0)
+        return -jnp.where(seen, p * jnp.log(jnp.where(seen, a, 1) / a.sum()), 0).sum()
+
+    return jax.vmap(one)(jnp.arange(len(q)), q).mean()
+
+
+def loss_with_nan(q, k, w_q, w_k):
+    """0 · log 0 of hidden keys."""
+    seen = np.tri(len(q), len(k), dtype=bool)
+    s = np.where(seen, q @ k.T / q.shape[1] ** 0.5, -np.inf)
+    p = np.exp(s) / np.exp(s).sum(1, keepdims=True)
+    a = 2 * np.cosh(q[:, None] @ w_q + k @ w_k).sum(-1) * seen
+    with np.errstate(all="ignore"):
+        return -(p * np.log(a / a.sum(1, keepdims=True))).sum(1).mean()
+
+
+def monotone_by_pairs(s, a):
+    there = (s[:, :, None] < s[:, None, :]) & (a[:, :, None] > a[:, None, :])
+    return tuple(np.argwhere(there)[0]) if there.any() else True
+
+
+def monotone_by_running_maximum(s, a):
+    """The largest weight among all keys of smaller scores, group by group of equal scores."""
+    for i in range(len(s)):
+        best = None
+        for score in np.unique(s[i]):
+            group = np.flatnonzero(s[i] == score)
+            low = group[a[i, group].argmin()]
+            if best is not None and a[i, best] > a[i, low]:
+                return i, int(best), int(low)
+            top = group[a[i, group].argmax()]
+            best = top if best is None or a[i, top] > a[i, best] else best
+    return True
+
+
+def monotone_in_torch(s, a):
+    there = torch.nonzero((s[:, :, None] < s[:, None, :]) & (a[:, :, None] > a[:, None, :]))
+    return tuple(there[-1].tolist()) if len(there) else True
+
+
+def monotone_by_correlation(s, a):
+    """A tendency is no order."""
+    for i in range(len(s)):
+        if s.shape[1] > 1 and np.cov(s[i], a[i])[0, 1] < 0:
+            return i, int(s[i].argmin()), int(s[i].argmax())
+    return True
+
+
+def batch_row_by_row(rng, size, pairs, length, half):
+    tokens, targets = [], []
+    for _ in range(size):
+        keys = rng.choice(half, size=pairs, replace=False)
+        table = dict(zip(keys.tolist(), rng.integers(half, 2 * half, size=pairs).tolist()))
+        asked = rng.choice(keys, size=length - 2 * pairs).tolist()
+        tokens.append([x for pair in table.items() for x in pair] + asked)
+        targets.append([-1] * (2 * pairs) + [table[key] for key in asked])
+    return tokens, targets
+
+
+def batch_by_sorting(rng, size, pairs, length, half):
+    keys = rng.random((size, half)).argsort(1)[:, :pairs]
+    values = half + rng.integers(half, size=(size, pairs))
+    asked = rng.integers(pairs, size=(size, length - 2 * pairs))
+    questions, answers = (np.take_along_axis(x, asked, 1) for x in (keys, values))
+    pairs_of = np.dstack([keys, values]).reshape(size, -1)
+    return np.hstack([pairs_of, questions]), np.hstack([0 * pairs_of - 1, answers])
+
+
+def batch_in_torch(rng, size, pairs, length, half):
+    seed = torch.Generator().manual_seed(int(rng.integers(2**31)))
+    keys = torch.rand(size, half, generator=seed).argsort(1)[:, :pairs]
+    values = torch.randint(half, 2 * half, (size, pairs), generator=seed)
+    asked = torch.randint(pairs, (size, length - 2 * pairs), generator=seed)
+    front = torch.stack([keys, values], -1).flatten(1)
+    return (torch.cat([front, keys.gather(1, asked)], 1),
+            torch.cat([torch.full_like(front, -1), values.gather(1, asked)], 1))
+
+
+def batch_of_next_tokens(rng, size, pairs, length, half):
+    """Questions with their answers behind them, as in a text."""
+    tokens, targets = batch_by_sorting(rng, size, pairs, length, half)
+    tokens[:, 2 * pairs + 1 :: 2] = targets[:, 2 * pairs : -1 : 2]
+    return tokens, targets
+
+
+def map_by_logarithms(q, k, v, w):
+    """The logarithm of each weight."""
+    y = (q @ w)[:, None] + k @ w
+    s = np.logaddexp.reduce(np.concatenate([y, -y], -1), -1)
+    p = np.exp(s - s.max(1, keepdims=True))
+    return p @ v / p.sum(1, keepdims=True)
+
+
+def map_by_package(q, k, v, w):
+    """Factors that cancel, in the features given to linear_attention."""
+    top = np.abs(k @ w).max()
+
+    def of_keys(x):
+        return np.concatenate([np.exp(x @ w - top), np.exp(-x @ w - top)], -1)
+
+    def of_queries(x):
+        y = np.concatenate([x @ w, -x @ w], -1)
+        return np.exp(y - y.max(-1, keepdims=True))
+
+    return linear_attention(q, k, v, features=(of_queries, of_keys))
+
+
+def map_in_torch(q, k, v, w):
+    y, z = q @ w, k @ w
+    phi_q = torch.cat([y, -y], 1).softmax(1)  # divided by a number of each query
+    phi_k = torch.cat([z, -z], 1).flatten().softmax(0).reshape(len(k), -1)  # by one number for all keys
+    a = phi_q @ phi_k.T
+    return a @ v / a.sum(1, keepdim=True)
+
+
+def map_in_float_only(q, k, v, w):
+    """No guard, in the type with the longest exponent: large keys still overflow."""
+    y, z = (np.concatenate([x @ w, -x @ w], 1) for x in (q, k))
+    with np.errstate(all="ignore"):
+        a = np.exp(y.clip(-700, 700)) @ np.exp(z).T
+        return a @ v / a.sum(1, keepdims=True)
+
+
+RIGHT = [
+    ("taylor", taylor_unique),
+    ("taylor", taylor_by_kron),
+    ("taylor", taylor_in_torch),
+    ("hedgehog_loss", loss_by_package),
+    ("hedgehog_loss", loss_in_loops),
+    ("hedgehog_loss", loss_in_torch),
+    ("hedgehog_loss", loss_in_jax),
+    ("is_monotone", monotone_by_pairs),
+    ("is_monotone", monotone_by_running_maximum),
+    ("is_monotone", monotone_in_torch),
+    ("mqar_batch", batch_row_by_row),
+    ("mqar_batch", batch_by_sorting),
+    ("mqar_batch", batch_in_torch),
+    ("mended_map", map_by_logarithms),
+    ("mended_map", map_by_package),
+    ("mended_map", map_in_torch),
+]
+
+REFUSED = [
+    ("taylor", taylor_of_third_order, "are enough"),
+    ("hedgehog_loss", loss_with_nan, "two tokens"),
+    ("is_monotone", monotone_by_correlation, "it is not monotone"),
+    ("mqar_batch", batch_of_next_tokens, "none of its keys"),
+    ("mended_map", map_in_float_only, "times as large"),
+]
