@@ -1,0 +1,77 @@
+"""The task of recall and the models that learn it; the stored runs are of this task and of these models."""
+
+import numpy as np
+import pytest
+import torch
+
+from attnlab.check.exercise import Case
+from attnlab.course import recall
+from attnlab.course.lesson18 import mqar_batch
+
+RUNS = {(run["map"], run["d"]): run for run in recall.stored()["runs"]}
+
+
+def test_a_batch_is_what_the_exercise_asks_for():
+    half = recall.VOCABULARY // 2
+    case = Case("", (None, 48, recall.PAIRS, recall.LENGTH, half))
+    rng = np.random.default_rng(0)
+    first, second = recall.batch(rng, 48), recall.batch(rng, 48)
+    assert mqar_batch.judge(case, first) is None
+    assert (first[0] != second[0]).any()
+    assert all((x == y).all() for x, y in zip(first, recall.batch(np.random.default_rng(0), 48)))
+
+
+@pytest.mark.parametrize(("name", "d"), [("softmax", 16), ("elu", 8), ("taylor", 4), ("hedgehog", 8)])
+def test_a_question_sees_itself_and_what_came_before(name, d):
+    model = recall.Recaller(name, d, seed=0)
+    tokens, _ = recall.batch(np.random.default_rng(1), 2)
+    other = tokens.copy()
+    other[:, 60:] = tokens[:, ::-1][:, : recall.LENGTH - 60]
+    before, after = model(tokens), model(other)
+    known = 60 - 2 * recall.PAIRS
+    assert torch.allclose(before[:, :known], after[:, :known], atol=1e-6)
+    assert not torch.allclose(before[:, known:], after[:, known:])
+    assert before.shape == (2, recall.LENGTH - 2 * recall.PAIRS, recall.VOCABULARY)
+
+
+@pytest.mark.parametrize("sharp", [20.0, 0.0])
+def test_what_is_measured_of_weights(sharp):
+    """A head whose question finds its pair with this score, and all other keys with score 0."""
+    model = recall.Recaller("softmax", 64, seed=0)
+
+    def heads(tokens):
+        found = torch.nn.functional.one_hot(torch.as_tensor(tokens), recall.VOCABULARY)[:, None].float()
+        key = torch.zeros_like(found)
+        key[:, :, 1 : 2 * recall.PAIRS : 2] = found[:, :, 0 : 2 * recall.PAIRS : 2]  # a value's place knows its key
+        scale = sharp * recall.VOCABULARY**0.5
+        return scale * found[:, :, recall.ASKED], key, torch.zeros(*key.shape[:3], recall.WIDTH)
+
+    model.heads = heads
+    found, keys = recall.measured(model, 4), np.arange(2 * recall.PAIRS + 1, recall.LENGTH + 1)
+    share = np.exp(sharp) / (np.exp(sharp) + keys - 1)
+    rest = (1 - share) / (keys - 1)
+    assert found["weight"] == pytest.approx(share.mean(), abs=1e-4)
+    entropy = -share * np.log2(share) - (1 - share) * np.log2(rest)
+    assert found["entropy"] == pytest.approx(entropy.mean(), abs=1e-3)
+
+
+def test_states_are_counted():
+    assert recall.state_numbers("elu", 8) == 8 * 65
+    assert recall.state_numbers("taylor", 4) == 15 * 65
+    assert recall.state_numbers("hedgehog", 8) == 16 * 65
+    assert recall.state_numbers("softmax", 16) == 96 * 80
+
+
+def test_the_stored_runs_are_those_of_the_script():
+    stored = recall.stored()
+    assert {name: stored[name] for name in ("pairs", "length", "vocabulary", "width", "steps", "batch", "rate")} == {
+        "pairs": recall.PAIRS, "length": recall.LENGTH, "vocabulary": recall.VOCABULARY, "width": recall.WIDTH,
+        "steps": recall.STEPS, "batch": recall.BATCH, "rate": recall.RATE}  # fmt: skip
+    assert tuple(RUNS) == recall.PLANS
+    assert {len(run["curve"]) for run in RUNS.values()} == {recall.STEPS // 10}
+
+
+@pytest.mark.parametrize(("name", "d"), [("elu", 8), ("taylor", 4), ("hedgehog", 8), ("softmax", 16)])
+def test_a_run_begins_as_it_is_stored(name, d):
+    found = [loss for loss, _ in recall.train(name, d, steps=11)]
+    assert np.allclose(found[::10], RUNS[name, d]["curve"][:2], atol=0.02)
