@@ -1,0 +1,110 @@
+"""The figures of lesson 18, feature maps and recall."""
+
+from collections.abc import Mapping, Sequence
+
+from attnlab.course.lesson16.figures import named
+from attnlab.plots.style import COLORS, GRAY, INK, canvas, darker
+
+import numpy as np
+from matplotlib.figure import Figure
+
+SOFTMAX = COLORS["naive"]
+FAMILIES = {"softmax": SOFTMAX, "elu": "#0072B2", "relu": "#56B4E9", "exp": "#E69F00", "taylor": "#009E73",
+            "hedgehog": "#CC79A7"}  # fmt: skip
+"""One color a feature map, that of the softmax first."""
+
+
+def parabola(s: np.ndarray, curves: Mapping[str, np.ndarray], scores: np.ndarray, shares: Mapping[str, np.ndarray]
+             ) -> Figure:  # fmt: skip
+    """Left: weights against the score. Right: the share of one key of this score beside fifteen of score 0."""
+    figure, (left, right) = canvas(10.2, 3.9, ncols=2)
+    styles = ((SOFTMAX, "-"), (FAMILIES["taylor"], "-"), (GRAY, "--"))
+    for values, (color, line) in zip(curves.values(), styles):
+        left.plot(s, values, color=color, linestyle=line)
+    at = {0: (1.55, 8.6), 1: (1.75, 2.6), 2: (-3.9, 11.2)}
+    for n, (name, (color, _)) in enumerate(zip(curves, styles)):
+        left.text(*at[n], name, color=darker(color), fontsize=10, bbox={"facecolor": "white", "edgecolor": "none",
+                                                                      "pad": 1})  # fmt: skip
+    left.axvline(-1, color=GRAY, linewidth=1, linestyle=":")
+    left.annotate("−1", (-1, 12.6), (3, 0), textcoords="offset points", fontsize=9, color=GRAY)
+    left.set(xlabel="score s", ylabel="weight", ylim=(0, 13.5), xlim=(s[0], s[-1]))
+    left.set_title("the weight of one key")
+    for name, values in shares.items():
+        right.plot(scores, values, color=FAMILIES[name])
+    named(right, scores[-1], [(values[-1], name, FAMILIES[name]) for name, values in shares.items()], 0.08)
+    right.set(xlabel="score of one key; 15 others have 0", ylabel="its share of the weight", ylim=(0, 1.05),
+              xlim=(0, scores[-1] * 1.3))  # fmt: skip
+    right.set_title("how spiky a map is")
+    return figure
+
+
+def heads(weights: Mapping[str, np.ndarray]) -> Figure:
+    """The weights of one head, (N, N), by name: as squares, dark where the weight is large."""
+    figure, grid = canvas(10.2, 3.3, ncols=len(weights), squeeze=False)
+    for axes, (name, a) in zip(grid.flat, weights.items()):
+        axes.imshow(np.sqrt(a), cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+        axes.set_title(name)
+        axes.grid(False)
+        axes.set(xlabel="key", xticks=[0, len(a) - 1], yticks=[0, len(a) - 1])
+    grid.flat[0].set_ylabel("query")
+    return figure
+
+
+def distilled(curves: Mapping[str, Sequence[float]], floor: float, entropies: Mapping[str, np.ndarray]) -> Figure:
+    """Left: the loss step by step, and the least it could be. Right: the entropy of each head's weights, sorted."""
+    figure, (left, right) = canvas(10.2, 3.8, ncols=2)
+    colors = (FAMILIES["hedgehog"], INK)
+    for (name, values), color in zip(curves.items(), colors):
+        left.plot(values, color=color)
+        left.annotate(name, (len(values) * 0.45, values[len(values) // 2]), (0, 9), textcoords="offset points",
+                      fontsize=10, color=darker(color))  # fmt: skip
+    left.axhline(floor, color=SOFTMAX, linewidth=1.2, linestyle="--")
+    left.annotate("entropy of the softmax's weights", (0, floor), (4, 4), textcoords="offset points", fontsize=10,
+                  color=darker(SOFTMAX))  # fmt: skip
+    left.set(xlabel="step", ylabel="cross-entropy (bits)", ylim=(0, None))
+    left.set_title("distillation")
+    order = np.argsort(next(iter(entropies.values())).ravel())
+    for (name, values), (color, mark) in zip(entropies.items(), ((SOFTMAX, "o"), (GRAY, "x"), (FAMILIES["hedgehog"],
+                                                                                             "s"))):  # fmt: skip
+        right.plot(np.sort(np.arange(len(order))), values.ravel()[order], mark, color=color, markersize=6)
+        right.plot([], [], mark, color=color, label=name)
+    right.legend(loc="lower right", fontsize=10)
+    right.set(xlabel="heads, in the order of the softmax's entropy", ylabel="entropy of the weights (bits)",
+              ylim=(0, None))  # fmt: skip
+    right.set_title("before and after")
+    return figure
+
+
+def converted(bits: Mapping[str, Sequence[float]], whole: float) -> Figure:
+    """Bits per byte of each model: as converted, distilled, tuned; nan where a stage is left out."""
+    figure, axes = canvas(10.2, 3.9)
+    stages = (("as converted", GRAY), ("distilled", FAMILIES["hedgehog"]), ("tuned", COLORS["tiled"]))
+    for n, values in enumerate(bits.values()):
+        for stage, value in enumerate(values):
+            if np.isfinite(value):
+                axes.barh(n + 0.27 * (stage - 1), value, 0.25, color=stages[stage][1])
+                axes.text(value + 0.03, n + 0.27 * (stage - 1), f"{value:.2f}", va="center", fontsize=9, color=INK)
+    for name, color in stages:
+        axes.barh([0], [0], color=color, label=name)
+    axes.axvline(whole, color=SOFTMAX, linewidth=1.2, linestyle="--")
+    axes.set(yticks=range(len(bits)), yticklabels=list(bits), xlabel="bits per byte, held out")
+    axes.invert_yaxis()
+    axes.grid(False, axis="y")
+    axes.legend(loc="lower right", fontsize=10)
+    return figure
+
+
+def recall(runs: Sequence[Mapping], sizes: Mapping[tuple[str, int], int]) -> Figure:
+    """Left: answers that are right against the numbers of the state. Right: against the entropy of the weights."""
+    figure, (left, right) = canvas(10.2, 4.2, ncols=2, sharey=True)
+    for name, color in FAMILIES.items():
+        family = [run for run in runs if run["map"] == name]
+        right_answers = [100 * run["right"] for run in family]
+        left.plot([sizes[name, run["d"]] for run in family], right_answers, "o-", color=color, label=name)
+        right.plot([run["entropy"] for run in family], right_answers, "o", color=color, markersize=8)
+    left.set(xlabel="numbers in the state", ylabel="answers that are right (%)", xscale="log", ylim=(45, 103))
+    left.set_title("by size")
+    left.legend(loc="lower right", fontsize=10)
+    right.set(xlabel="entropy of the weights (bits); less is spikier", xlim=(0, None))
+    right.set_title("by spikiness")
+    return figure
