@@ -57,6 +57,8 @@ bench: setup ## compare the algorithms side by side
 model: setup ## train the small language model anew, weights into the package: half an hour; ARGS="base"
 	@$(PY) -m attnlab.model.train $(ARGS)
 	@$(PY) -m attnlab.course.uptraining
+	@$(PY) -m attnlab.course.recall
+	@$(PY) -m attnlab.course.conversion
 
 clean: ## remove caches; never work/ or .venv
 	@find . \( -path ./.git -o -path ./.venv -o -path ./work \) -prune -o \

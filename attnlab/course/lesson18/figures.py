@@ -56,7 +56,7 @@ def distilled(curves: Mapping[str, Sequence[float]], floor: float, entropies: Ma
     colors = (FAMILIES["hedgehog"], INK)
     for (name, values), color in zip(curves.items(), colors):
         left.plot(values, color=color)
-        left.annotate(name, (len(values) * 0.45, values[len(values) // 2]), (0, 9), textcoords="offset points",
+        left.annotate(name, (len(values) * 0.45, values[len(values) // 2]), (0, 24), textcoords="offset points",
                       fontsize=10, color=darker(color))  # fmt: skip
     left.axhline(floor, color=SOFTMAX, linewidth=1.2, linestyle="--")
     left.annotate("entropy of the softmax's weights", (0, floor), (4, 4), textcoords="offset points", fontsize=10,

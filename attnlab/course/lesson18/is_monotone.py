@@ -121,21 +121,23 @@ EXERCISE = Exercise(
                 "smaller and a larger score (before eq. 18.5).",
                 but("s[i, j] < s[i, r]", "s[i, j] <= s[i, r]", of=by_pairs),
                 but("np.lexsort((weight, score))", "np.argsort(score, kind='stable')")),
-        Mistake("Your keys are exchanged: in (i, j, r) key j has the smaller score and more weight.",
+        Mistake("Your keys are exchanged: in (i, j, r) key j has the smaller score and more weight (section 2).",
                 but(RETURN, "return i, r, j", of=by_pairs),
                 but("int(order[n]), int(order[n + 1])", "int(order[n + 1]), int(order[n])")),
         Mistake("Equal weights for different scores are allowed: the weight must not *fall* as the score rises "
                 "(before eq. 18.5).",
                 but("a[i, j] > a[i, r]", "a[i, j] >= a[i, r]", of=by_pairs),
                 but("weight[:-1] > weight[1:]", "weight[:-1] >= weight[1:]")),
-        Mistake("You compare keys in the order in which they stand, without sorting them by score.",
+        Mistake("You compare keys in the order in which they stand. Sort them by score first: section 2 asks about "
+                "scores.",
                 but("    for j in range(m):", "    for j in range(m - 1):", "for r in range(m):", "for r in (j + 1,):",
                     of=by_pairs)),
-        Mistake("You look at the first query only.",
+        Mistake("You look at the first query only. A map is monotone if all queries agree: section 2.",
                 but("range(n)", "range(1)", of=by_pairs), but("zip(s, a)", "zip(s[:1], a[:1])")),
-        Mistake("You return numbers of the sorted order, not of the keys: order[n] is the key.",
+        Mistake("You return numbers of the sorted order, not of the keys: order[n] is the key (section 2).",
                 but("int(order[n]), int(order[n + 1])", "int(n), int(n) + 1")),
-        Mistake("You return False without a counterexample. What you found is what convinces: (i, j, r).",
+        Mistake("You return False without a counterexample. What you found is what convinces, as in section 2: (i, "
+                "j, r).",
                 but(RETURN, "return False", of=by_pairs), but("return i, int", "return False  # ")),
     ),
 )

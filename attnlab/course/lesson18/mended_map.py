@@ -69,22 +69,22 @@ EXERCISE = Exercise(
                     ".reshape(y.shape)"),
                 but("y - y.max(1, keepdims=True)",
                     "(y.reshape(len(y), 2, -1) - y.reshape(len(y), 2, -1).max(2, keepdims=True)).reshape(y.shape)")),
-        Mistake("Nothing guards the exponentials of the keys: large ones overflow, and inf/inf is NaN.",
+        Mistake("Nothing guards the exponentials of the keys: large ones overflow, and inf/inf is NaN: section 7.",
                 but(MAX, "z")),
-        Mistake("Nothing guards the exponentials of the queries: large ones overflow, and inf/inf is NaN.",
+        Mistake("Nothing guards the exponentials of the queries: large ones overflow, and inf/inf is NaN: section 7.",
                 but("y - y.max(1, keepdims=True)", "y")),
-        Mistake("Nothing guards the exponentials at all: large inputs give NaN.",
+        Mistake("Nothing guards the exponentials at all: large inputs give NaN (section 7).",
                 but("y - y.max(1, keepdims=True)", "y", MAX, "z")),
         Mistake("You subtract a maximum for each feature, over the keys. The query's feature does not know that "
-                "factor, and the sum over features is another one.",
+                "factor, and the sum over features is another one: eq. 18.5.",
                 but(MAX, "z - z.max(0)")),
         Mistake("You normalize the features themselves to sum to 1, for keys, too. That is a factor of each key again, "
-                "and it does not cancel.",
+                "and it does not cancel: section 7.",
                 but("    a = phi_q", "    phi_k = phi_k / phi_k.sum(1, keepdims=True)\n    a = phi_q"),
                 but(MAX, "z - np.log(np.exp(z - z.max(1, keepdims=True)).sum(1, keepdims=True)) "
                          "- z.max(1, keepdims=True)")),
         Mistake("You clip large exponents. Every weight beyond the border becomes the same, and the order of the keys "
-                "is lost.",
+                "is lost: section 2.",
                 but("y - y.max(1, keepdims=True)", "np.clip(y, -30, 30)", MAX, "np.clip(z, -30, 30)"),
                 but("y - y.max(1, keepdims=True)", "np.minimum(y, 80)", MAX, "np.minimum(z, 80)"),
                 but("y - y.max(1, keepdims=True)", "np.minimum(y, 50)", MAX, "np.minimum(z, 50)")),

@@ -120,37 +120,40 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake("Your keys are drawn independently, so that a row can have one key twice, with two values. No model "
-                "can be right then: draw without replacement.",
+                "can be right then: draw without replacement (section 4).",
                 but(KEYS, "rng.integers(half, size=(size, pairs))")),
         Mistake("You draw one row of pairs for the whole batch. A model can learn it by heart; recall means that every "
-                "row is new.",
+                "row is new (section 4).",
                 but(KEYS, "np.tile(rng.permutation(half)[:pairs], (size, 1))",
                     VALUES, "np.tile(rng.integers(half, 2 * half, size=pairs), (size, 1))")),
         Mistake("A key's value is always the same, key + half. Then the answer stands in the question, and nothing "
-                "must be recalled.",
+                "must be recalled (section 4).",
                 but(VALUES, "keys + half")),
         Mistake("Your targets are shifted by one token, as for the next token of a text. Here the answer is asked for "
-                "at the question itself.",
+                "at the question itself (section 4).",
                 but("return tokens, targets", "return tokens, np.roll(targets, 1, 1)"),
                 but("return tokens, targets", "return tokens, np.roll(targets, -1, 1)")),
-        Mistake("You give targets in the pairs, too. There the model has seen nothing that it could recall: −1.",
+        Mistake("You give targets in the pairs, too. There the model has seen nothing that it could recall: −1 "
+                "(section 4).",
                 but("    return", "    targets[:, 0 : 2 * pairs : 2] = values\n    return"),
                 but("    return", "    targets[:, 1 : 2 * pairs : 2] = values\n    return"),
                 but("targets = tokens.copy()", "targets = np.zeros_like(tokens)")),
         Mistake("Your questions come in the order of the pairs, in every row: the place tells the answer, and no key "
-                "need be compared.",
+                "need be compared (section 4).",
                 but("rng.integers(pairs, size=(size, length - 2 * pairs))",
                     "np.tile(np.arange(length - 2 * pairs) % pairs, (size, 1))")),
-        Mistake("Your targets are numbers of pairs, or values counted from 0. The target is the token of the value.",
+        Mistake("Your targets are numbers of pairs, or values counted from 0. The target is the token of the value "
+                "(section 4).",
                 but(TARGETS, "targets[:, 2 * pairs :] = keys[row, asked], asked"),
                 but(TARGETS, "targets[:, 2 * pairs :] = keys[row, asked], values[row, asked] - half")),
-        Mistake("You ask with values and want keys. A question is a key.",
+        Mistake("You ask with values and want keys. A question is a key (section 4).",
                 but("= keys[row, asked], values[row, asked]", "= values[row, asked], keys[row, asked]")),
-        Mistake("All keys stand before all values. In this task pairs are neighbors: key, value, key, value.",
+        Mistake("All keys stand before all values. In this task pairs are neighbors: key, value, key, value "
+                "(section 4).",
                 but("tokens[:, 0 : 2 * pairs : 2], tokens[:, 1 : 2 * pairs : 2]",
                     "tokens[:, :pairs], tokens[:, pairs : 2 * pairs]")),
         Mistake("You take keys[asked], which picks rows. Each row has questions of its own: keys[row, asked] with a "
-                "column of row numbers.",
+                "column of row numbers (section 4).",
                 but("keys[row, asked], values[row, asked]", "keys[0][asked], values[0][asked]")),
     ),
 )
