@@ -21,7 +21,7 @@ def parabola(s: np.ndarray, curves: Mapping[str, np.ndarray], scores: np.ndarray
     styles = ((SOFTMAX, "-"), (FAMILIES["taylor"], "-"), (GRAY, "--"))
     for values, (color, line) in zip(curves.values(), styles):
         left.plot(s, values, color=color, linestyle=line)
-    at = {0: (1.55, 8.6), 1: (1.75, 2.6), 2: (-3.9, 11.2)}
+    at = {0: (1.55, 8.6), 1: (0.9, 0.8), 2: (-3.9, 11.2)}
     for n, (name, (color, _)) in enumerate(zip(curves, styles)):
         left.text(*at[n], name, color=darker(color), fontsize=10, bbox={"facecolor": "white", "edgecolor": "none",
                                                                       "pad": 1})  # fmt: skip
@@ -78,7 +78,7 @@ def distilled(curves: Mapping[str, Sequence[float]], floor: float, entropies: Ma
 def converted(bits: Mapping[str, Sequence[float]], whole: float) -> Figure:
     """Bits per byte of each model: as converted, distilled, tuned; nan where a stage is left out."""
     figure, axes = canvas(10.2, 3.9)
-    stages = (("as converted", GRAY), ("distilled", FAMILIES["hedgehog"]), ("tuned", COLORS["tiled"]))
+    stages = (("as converted", GRAY), ("distilled", FAMILIES["hedgehog"]), ("tuned", FAMILIES["taylor"]))
     for n, values in enumerate(bits.values()):
         for stage, value in enumerate(values):
             if np.isfinite(value):
@@ -90,7 +90,7 @@ def converted(bits: Mapping[str, Sequence[float]], whole: float) -> Figure:
     axes.set(yticks=range(len(bits)), yticklabels=list(bits), xlabel="bits per byte, held out")
     axes.invert_yaxis()
     axes.grid(False, axis="y")
-    axes.legend(loc="lower right", fontsize=10)
+    axes.legend(loc="upper right", fontsize=10)
     return figure
 
 
