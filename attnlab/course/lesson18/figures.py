@@ -21,10 +21,10 @@ def parabola(s: np.ndarray, curves: Mapping[str, np.ndarray], scores: np.ndarray
     styles = ((SOFTMAX, "-"), (FAMILIES["taylor"], "-"), (GRAY, "--"))
     for values, (color, line) in zip(curves.values(), styles):
         left.plot(s, values, color=color, linestyle=line)
-    at = {0: (1.55, 8.6), 1: (0.9, 0.8), 2: (-3.9, 11.2)}
+    at = {0: (1.5, 8.6), 1: (0.9, 0.8), 2: (-3.55, 11.2)}
     for n, (name, (color, _)) in enumerate(zip(curves, styles)):
-        left.text(*at[n], name, color=darker(color), fontsize=10, bbox={"facecolor": "white", "edgecolor": "none",
-                                                                      "pad": 1})  # fmt: skip
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+        left.text(*at[n], name.replace("e^s", "$e^s$"), color=darker(color), fontsize=10, bbox=box)
     left.axvline(-1, color=GRAY, linewidth=1, linestyle=":")
     left.annotate("−1", (-1, 12.6), (3, 0), textcoords="offset points", fontsize=9, color=GRAY)
     left.set(xlabel="score s", ylabel="weight", ylim=(0, 13.5), xlim=(s[0], s[-1]))
