@@ -12,6 +12,7 @@ GROUPINGS = {  # name: lesson, what it says, the slices of keys that are summed 
     "split keys": ("15", "parts side by side", [slice(j, j + 3) for j in range(0, KEYS, 3)]),
     "window": ("16", "the first keys and the last", [slice(0, 2), slice(8, KEYS)]),
     "ring": ("21", "a block on each device", [slice(j, j + 3) for j in range(0, KEYS, 3)]),
+    "tree": ("22", "the same, keys stay there", [slice(j, j + 3) for j in range(0, KEYS, 3)]),
 }
 
 
