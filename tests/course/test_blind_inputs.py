@@ -1,6 +1,7 @@
-"""Inputs on which a bug of lesson 21 cannot be seen, and that its checkers have others.
+"""Inputs on which a bug of lessons 21 and 22 cannot be seen, and that their checkers have others.
 
-A ring that looks the wrong way shows under a causal mask, on three ranks or more, with blocks that differ.
+A ring that looks the wrong way shows under a causal mask, on three ranks or more, with blocks that differ. A
+reduction over devices is right for a batch of one, or for small scores, by mistake.
 """
 
 import pytest
@@ -9,13 +10,14 @@ from attnlab.check.compare import agree
 from attnlab.check.exercise import but
 from attnlab.check.outcome import outcome
 from attnlab.course.lesson21 import mended_ring, ring
+from attnlab.course.lesson22 import mended_decode, tree_decode
 
 WRONG_WAY = but("(rank.index - step)", "(rank.index + step)")
 
 
-def same(exercise, case):
-    """Whether the ring that looks the wrong way gives the same as the right one."""
-    wrong = WRONG_WAY.apply(exercise.reference)
+def same(exercise, case, edit=WRONG_WAY):
+    """Whether the ring that looks the wrong way, or another wrong answer, gives the same as the right one."""
+    wrong = edit.apply(exercise.reference)
     return agree(outcome(exercise, wrong, case), outcome(exercise, exercise.reference, case), 1e-9)
 
 
@@ -35,3 +37,18 @@ def test_equal_blocks_are_blind():
     cluster, q, k, v = mended_ring.call(3, 2, 2, 3)
     case = mended_ring.Case("", (cluster, [0 * x for x in q], k, [v[0][:1].repeat(2, 0)] * 3))
     assert same(mended_ring.EXERCISE, case)
+
+
+BATCH = but("np.exp(lse - m).swapaxes(1, 2)[..., None]", "np.exp(lse - m)")
+NO_MAXIMUM = but("lse - np.where(np.isfinite(m), m, 0)", "lse")
+
+
+@pytest.mark.parametrize("case", mended_decode.cases(), ids=lambda case: case.label)
+def test_a_weight_that_is_broadcast_shows_in_a_batch_of_two(case):
+    """Lesson 22: (B, H, 1) times (B, 1, H, Dv) is right for B = 1."""
+    assert same(mended_decode.EXERCISE, case, BATCH) == (len(case.args[1][0]) == 1)
+
+
+@pytest.mark.parametrize("case", tree_decode.cases(), ids=lambda case: case.label)
+def test_sums_without_a_maximum_show_for_large_scores(case):
+    assert same(tree_decode.EXERCISE, case, NO_MAXIMUM) == ("1000 times" not in case.label)

@@ -1,0 +1,1 @@
+"""Lesson 22: its figures and its exercises, one file an exercise."""

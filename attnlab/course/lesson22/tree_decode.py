@@ -1,0 +1,157 @@
+"""Lesson 22, ★★: one query, and keys on all devices."""
+
+import attnlab
+from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab.ring import Cluster
+from attnlab.ring.programs import Steps, all_reduce, move_keys
+from attnlab.ring.rank import Rank
+from attnlab.ring.volumes import doubling_bytes
+
+import numpy as np
+from numpy import ndarray as Array
+
+
+def tree_decode(cluster: Cluster, q: list[Array], k: list[Array], v: list[Array]) -> list[Array]:
+    """The output (H, 1, Dv) on every rank, a list. ``q`` (H, 1, D), the same on all ranks; ``k`` (H, M, D) and ``v``
+    (H, M, Dv): lists, one item a rank.
+
+    M may differ from rank to rank, and may be 0; if it is 0 on all ranks, the output is 0. Write a program for one
+    rank, program(rank, q, k, v), and let ``cluster.run(program, q, k, v)`` run it. What travels must not grow with M.
+    """
+
+    def program(rank: Rank, q: Array, k: Array, v: Array) -> Steps:
+        out, lse = rank.attend(q, k, v)
+        m = yield from all_reduce(rank, lse, np.maximum)
+        weight = np.exp(lse - np.where(np.isfinite(m), m, 0))[..., None]  # eq. 22.1; if all are empty, m = −inf
+        both = yield from all_reduce(rank, np.concatenate([weight * out, weight], -1), np.add)
+        return both[..., :-1] / np.where(both[..., -1:] > 0, both[..., -1:], 1)
+
+    return cluster.run(program, q, k, v)
+
+
+def gathered(cluster: Cluster, q: list[Array], k: list[Array], v: list[Array]) -> list[Array]:
+    """Every rank sends its part to all others."""
+
+    def program(rank: Rank, q: Array, k: Array, v: Array) -> Steps:
+        out, lse = rank.attend(q, k, v)
+        others = [other for other in range(rank.size) if other != rank.index]
+        for other in others:
+            rank.send(out, lse, to=other)
+        for other in others:
+            out, lse = attnlab.merge(out, lse, *(yield rank.receive(other)))
+        return out
+
+    return cluster.run(program, q, k, v)
+
+
+def keys_around(cluster: Cluster, q: list[Array], k: list[Array], v: list[Array]) -> list[Array]:
+    """The ring of lesson 21: keys and values travel."""
+
+    def program(rank: Rank, q: Array, k: Array, v: Array) -> Steps:
+        return (yield from move_keys(rank, q, k, v))[0]
+
+    return cluster.run(program, q, k, v)
+
+
+def call(lengths: list[int], heads: int = 2, d: int = 3, dv: int = 0, times: float = 1.0) -> tuple:
+    """A fresh cluster; keys on each rank, multiplied by ``times``; EYE values if dv is 0."""
+    rng = np.random.default_rng(sum(lengths) + 10 * len(lengths))
+    total, cuts = sum(lengths), np.cumsum(lengths)[:-1]
+    q, k = rng.normal(size=(heads, 1, d)), times * rng.normal(size=(heads, total, d))
+    v = rng.normal(size=(heads, total, dv)) if dv else np.tile(np.eye(total), (heads, 1, 1))
+    return Cluster(len(lengths)), [q] * len(lengths), *(np.split(x, cuts, -2) for x in (k, v))
+
+
+def cases() -> list[Case]:
+    """One rank, equal and unequal shards, empty ones, large scores."""
+    return [
+        Case("ONE: one rank with one key", call([1])),
+        Case("EYE: one rank with three keys", call([3])),
+        Case("EYE: two ranks with two keys each", call([2, 2])),
+        Case("EYE, RAGGED: three ranks with 1, 3 and 2 keys", call([1, 3, 2])),
+        Case("EYE, EMPTY: three ranks with 2, 0 and 1 keys", call([2, 0, 1])),
+        Case("EYE, EMPTY: four ranks, two of them without keys", call([0, 0, 2, 3])),
+        Case("EMPTY: two ranks, nobody has a key: the output is 0", call([0, 0], dv=2)),
+        Case("GROW: three ranks, keys 1000 times as large", call([2, 3, 2], times=1e3)),
+        Case("five ranks with 7 keys each, three heads, D = 8, Dv = 4", call([7] * 5, 3, 8, 4)),
+    ]
+
+
+def travels(answer: Function, lengths: list[int]) -> int:
+    """Bytes over all links."""
+    cluster, *args = call(lengths, dv=4)
+    answer(cluster, *args)
+    return cluster.bytes
+
+
+def growth(answer: Function, library: str) -> float:
+    """How the bytes grow when there are twice as many keys."""
+    return travels(answer, [16] * 4) / travels(answer, [8] * 4)
+
+
+def doublings(answer: Function, library: str) -> float:
+    """Bytes on 16 ranks beside those of doubling."""
+    return travels(answer, [2] * 16) / doubling_bytes(16, 2, 4, accumulator=8)
+
+
+WEIGHT = "np.exp(lse - np.where(np.isfinite(m), m, 0))[..., None]"
+TOP, LAST = "m = yield from all_reduce(rank, lse, np.maximum)", "np.where(both[..., -1:] > 0, both[..., -1:], 1)"
+BOTH = "np.concatenate([weight * out, weight], -1)"
+ONE_DEVICE = ("[attnlab.safe_attention(q[0], np.concatenate(k, -2), np.concatenate(v, -2))] * len(q) if sum(len(x[0]) "
+              "for x in k) else [np.zeros((len(q[0]), 1, v[0].shape[2]))] * len(q)")
+
+EXERCISE = Exercise(
+    lesson="22", stars=2, reference=tree_decode, cases=cases, writes=(0,),
+    hints=(
+        "Each rank attends to its own keys: out, lse = rank.attend(q, k, v). Which sums over ranks are in eq. 22.1?",
+        "m = yield from all_reduce(rank, lse, np.maximum), and every rank has the maximum. Multiply by e^(lse − m) "
+        "before you add.",
+        "One all_reduce can add e^(lse − m) · out and e^(lse − m) side by side: concatenate them along the last axis.",
+        "A rank without keys has lse = −inf, so that its weight is 0. If all are −inf, lse − m is NaN: take 0 for m "
+        "there, and divide by 1.",
+    ),
+    mistakes=(
+        Mistake("You add up before the maximum is known. e^lse overflows for large scores, and inf / inf is NaN; with "
+                "small scores nothing shows. First the maximum, then the sums: eq. 22.1.",
+                but(WEIGHT, "np.exp(lse)[..., None]")),
+        Mistake("Each rank subtracts a maximum of its own. Then the sums have different units: all must subtract the "
+                "same m, and it takes an all-reduce to know it, eq. 22.1.",
+                but(TOP, "m = lse"), but(TOP, "yield from all_reduce(rank, lse, np.maximum)\n        m = lse")),
+        Mistake("You add up the outputs, or their mean. Each has a denominator of its own: weigh it by e^(lse − m), "
+                "eq. 22.1.",
+                but("weight * out", "out / rank.size", LAST, "1"), but("weight * out", "out", LAST, "1")),
+        Mistake("You weigh the outputs and do not divide by the sum of the weights, the second sum of eq. 22.1.",
+                but(LAST, "1")),
+        Mistake("You divide by this rank's weight. The denominator is a sum over the ranks, as the numerator is: "
+                "eq. 22.1.",
+                but(LAST, "np.where(weight > 0, weight, 1)")),
+        Mistake("You weigh by lse and not by e^(lse − m): lse is a logarithm. Eq. 22.1.",
+                but(WEIGHT, "np.where(np.isfinite(lse), lse, 0)[..., None]", LAST, "np.where(both[..., -1:] != 0, "
+                    "both[..., -1:], 1)")),
+        Mistake("Ranks without keys: if no rank has one, the maximum is −inf, and −inf − (−inf) is NaN. Take 0 for m "
+                "there, and let 0 be divided by 1: section 2.",
+                but(WEIGHT, "np.exp(lse - m)[..., None]"), but(LAST, "both[..., -1:]"),
+                but(WEIGHT, "np.exp(lse - m)[..., None]", LAST, "both[..., -1:]")),
+        Mistake("Your result is that of one rank's keys. What the others have must be merged in: eq. 22.1.",
+                but(f"yield from all_reduce(rank, {BOTH}, np.add)", BOTH)),
+        Mistake("You round on the way: what travels is in half precision. Keep it wide, and round once: lesson 15, "
+                "section 7.",
+                but("out, lse = rank.attend(q, k, v)",
+                    "out, lse = (x.astype(np.float16).astype(x.dtype) for x in rank.attend(q, k, v))"),
+                but(BOTH, f"{BOTH}.astype(np.float16)")),
+        Mistake("Your keys travel, as in lesson 21. The result is right, and the bytes grow with the cache: only (out, "
+                "lse) have to, eq. 22.3.",
+                keys_around),
+        Mistake("Every rank sends its part to all others. Nothing grows with the keys, but all-gather moves P (P − 1) "
+                "parts; doubling moves P log₂ P, and a ring 2 (P − 1), section 3.",
+                gathered),
+        Mistake("No message is sent, so some rank has seen all keys. Each rank gets its own from cluster.run, and what "
+                "others know comes by messages: eq. 22.1.",
+                but("cluster.run(program, q, k, v)", ONE_DEVICE)),
+    ),
+    costs=(
+        Cost(lambda answer, library: travels(answer, [2] * 4) == 0, 0, "no bytes have traveled between four ranks."),
+        Cost(growth, 1, "with twice as many keys {found:.1f} times the bytes travel."),
+        Cost(doublings, 1, "on 16 ranks {found:.1f} times the bytes of doubling travel, which are allowed."),
+    ),
+)

@@ -1,0 +1,78 @@
+"""Lesson 22, ★: how many bytes a step of decoding moves between devices."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+
+def volume(
+    kind: str, devices: int, batch: int, query_heads: int, key_heads: int, keys: int, d: int, dv: int, itemsize: int,
+    accumulator: int,
+) -> int:
+    """Bytes over all links for one new query a sequence and head; ``kind``: "keys", "tree" or "query".
+
+    ``keys`` of each sequence lie on all ``devices`` together. ``d``, ``dv``: numbers of a key and of a value;
+    ``itemsize``, ``accumulator``: bytes of a number of the inputs, and of a number of out and lse on their way.
+    "tree": a maximum and a sum, both by a ring. "query": from one device to all others and back.
+    """
+    if kind == "keys":
+        return (devices - 1) * batch * key_heads * keys * (d + dv) * itemsize  # eq. 22.2
+    if kind == "tree":
+        return 2 * (devices - 1) * batch * query_heads * (dv + 2) * accumulator  # eq. 22.3
+    return (devices - 1) * batch * query_heads * (d * itemsize + (dv + 1) * accumulator)  # eq. 22.4
+
+
+def cases() -> list[Case]:
+    """Small numbers, one device, several query heads on a key head, a batch; Llama-3.1-8B on 8 devices."""
+    calls = [
+        ("two devices, one head, 10 keys, D = 3, Dv = 4", (2, 1, 1, 1, 10, 3, 4, 2, 4)),
+        ("one device: nothing travels", (1, 1, 1, 1, 10, 3, 4, 2, 4)),
+        ("five devices, two heads, 20 keys", (5, 1, 2, 2, 20, 3, 4, 2, 4)),
+        ("three devices, 8 query heads on 2 key heads, a batch of 5", (3, 5, 8, 2, 30, 4, 6, 2, 4)),
+        ("Llama-3.1-8B, a layer, 8 devices, a million keys", (8, 1, 32, 8, 2**20, 128, 128, 2, 4)),
+    ]
+    kinds = ("keys", "tree", "query")
+    return [Case(f"{kind}: {label}", (kind, *args)) for label, args in calls for kind in kinds]
+
+
+KEYS = "batch * key_heads * keys * (d + dv) * itemsize"
+TREE, BACK = "(dv + 2) * accumulator", "(d * itemsize + (dv + 1) * accumulator)"
+
+EXERCISE = Exercise(
+    lesson="22", stars=1, reference=volume, cases=cases,
+    hints=(
+        "Keys and values: what a device has goes to all others. Into how many copies, and over how many links?",
+        "Tree: for each query and head one maximum, one l and Dv numbers of o. A ring of P devices moves 2 (P − 1) "
+        "times the array, all links together: eq. 22.3.",
+        "Query: D numbers of the inputs go out; out and lse come back in the accumulation dtype, from P − 1 devices.",
+    ),
+    mistakes=(
+        Mistake("You count P sends where P − 1 are made. What a device has need not come home, and one device sends "
+                "nothing: eq. 22.2 to 22.4.",
+                but("(devices - 1)", "devices")),
+        Mistake("Your ring of keys counts the query heads. What travels are the keys, and a group of query heads "
+                "shares one head of keys: eq. 22.2.",
+                but("key_heads * keys", "query_heads * keys")),
+        Mistake("Your tree and your query count the key heads. Each query head has a result of its own, m, l and o: "
+                "eq. 22.3.",
+                but("query_heads * (", "key_heads * (")),
+        Mistake("You leave the batch out: every sequence has keys, queries and results of its own. Eq. 22.2 to 22.4.",
+                but("batch * ", "")),
+        Mistake("These are the bytes of one device, or of one link. Asked are all links together: eq. 22.2.",
+                but("(devices - 1)", "(devices - 1) / devices"),
+                but("(devices - 1)", "(devices > 1)")),
+        Mistake("You send keys or values, not both: D + Dv numbers for each key, eq. 22.2.",
+                but("keys * (d + dv)", "keys * d"), but("keys * (d + dv)", "keys * dv")),
+        Mistake("Your tree moves the array once. To reduce takes P − 1 steps, and to spread the result P − 1 more: "
+                "eq. 22.3.",
+                but("2 * (devices - 1)", "(devices - 1)")),
+        Mistake("For each query and head the tree moves Dv + 2 numbers: o, l and the maximum. Eq. 22.3.",
+                but(TREE, "dv * accumulator"), but(TREE, "(dv + 1) * accumulator")),
+        Mistake("Your parts travel in the dtype of the inputs. They are rounded once, after they have been merged: the "
+                "accumulation dtype in eq. 22.3 and 22.4.",
+                but(TREE, "(dv + 2) * itemsize", BACK, "(d + dv + 1) * itemsize")),
+        Mistake("Your query never goes out, or nothing comes back: D numbers one way, out and lse the other way, "
+                "eq. 22.4.",
+                but(BACK, "(dv + 1) * accumulator"), but(BACK, "d * itemsize")),
+        Mistake("What comes back needs its lse, or home cannot weigh it: Dv + 1 numbers, eq. 22.4.",
+                but("(dv + 1) * accumulator", "dv * accumulator")),
+    ),
+)

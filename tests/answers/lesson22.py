@@ -1,0 +1,194 @@
+"""Answers to the exercises of lesson 22: right ones, written in other ways, and ones to refuse."""
+
+import math
+
+import numpy as np
+
+import attnlab
+from attnlab.ring import Cluster, tree_attention, volumes
+from attnlab.ring.programs import all_reduce, doubling, move_query
+
+
+def volume_by_package(kind, devices, batch, query_heads, key_heads, keys, d, dv, itemsize, accumulator):
+    rows = batch * query_heads
+    if kind == "keys":
+        return volumes.keys_bytes(devices, keys, batch * key_heads, d, dv, itemsize=itemsize)
+    if kind == "tree":
+        return volumes.tree_bytes(devices, rows, dv, accumulator=accumulator)
+    return volumes.query_bytes(devices, rows, d, dv, itemsize=itemsize, accumulator=accumulator)
+
+
+def volume_by_table(kind, devices, batch, query_heads, key_heads, keys, d, dv, itemsize, accumulator):
+    """For each sequence: numbers of the inputs and of the accumulation dtype that a device sends."""
+    narrow = {"keys": key_heads * keys * (d + dv), "query": query_heads * d}
+    wide = {"tree": 2 * query_heads * (dv + 2), "query": query_heads * (dv + 1)}
+    return (devices - 1) * batch * (narrow.get(kind, 0) * itemsize + wide.get(kind, 0) * accumulator)
+
+
+def volume_of_a_device(kind, *sizes):
+    """What each device sends, on average."""
+    return volume_by_package(kind, *sizes) / sizes[0]
+
+
+def decode_by_package(cluster, q, k, v):
+    def program(rank, q, k, v):
+        return (yield from tree_attention(q, k, v, group=rank))
+
+    return cluster.run(program, q, k, v)
+
+
+def decode_by_doubling(cluster, q, k, v):
+    def program(rank, q, k, v):
+        return (yield from doubling(rank, *rank.attend(q, k, v)))[0]
+
+    return cluster.run(program, q, k, v)
+
+
+def decode_in_three_reductions(cluster, q, k, v):
+    """m, l and o by themselves, from scores."""
+    def program(rank, q, k, v):
+        s = q @ k.swapaxes(1, 2) / q.shape[2] ** 0.5
+        m = yield from all_reduce(rank, s.max(2, keepdims=True, initial=-np.inf), np.maximum)
+        p = np.exp(s - np.maximum(m, -1e300))
+        l = yield from all_reduce(rank, p.sum(2, keepdims=True), np.add)
+        o = yield from all_reduce(rank, p @ v, np.add)
+        return o / np.maximum(l, 1e-300)
+
+    return cluster.run(program, q, k, v)
+
+
+def decode_at_home(cluster, q, k, v):
+    """The query goes out, parts come back, and home tells the others what came out."""
+    def program(rank, q, k, v):
+        found = yield from move_query(rank, q, k, v)
+        for other in range(1, rank.size if rank.index == 0 else 0):
+            rank.send(found[0], to=other)
+        return found[0] if found else (yield rank.receive(0))[0]
+
+    return cluster.run(program, q, k, v)
+
+
+def decode_without_empty_ranks(cluster, q, k, v):
+    """Right only if every rank has a key."""
+    def program(rank, q, k, v):
+        s = q @ k.swapaxes(1, 2) / q.shape[2] ** 0.5
+        m = yield from all_reduce(rank, s.max(2, keepdims=True), np.maximum)
+        p = np.exp(s - m)
+        l = yield from all_reduce(rank, p.sum(2, keepdims=True), np.add)
+        return (yield from all_reduce(rank, p @ v, np.add)) / l
+
+    return cluster.run(program, q, k, v)
+
+
+def best_by_counting(devices, block, query, out, lse, latencies, bandwidths):
+    """The clock of a cluster for each way, with messages of the right size; latency and bytes by themselves."""
+    unit = math.gcd(block, query, out, lse)
+
+    def sized(size):
+        return np.zeros((devices, size // unit), np.int8)  # a P-th of it travels, or its first row
+
+    def keys(rank):
+        for _ in range(rank.size - 1):
+            rank.send(sized(block)[0], to=(rank.index + 1) % rank.size)
+            yield rank.receive((rank.index - 1) % rank.size)
+
+    def ring(rank):
+        yield from all_reduce(rank, sized(lse), np.maximum)
+        yield from all_reduce(rank, sized(out + lse), np.add)
+
+    def pairs(rank):
+        distance = 1
+        while distance < rank.size:
+            rank.send(sized(out + lse)[0], to=rank.index ^ distance)
+            yield rank.receive(rank.index ^ distance)
+            distance *= 2
+
+    def star(rank):
+        if rank.index:
+            yield rank.receive(0)
+            rank.send(sized(out + lse)[0], to=0)
+        for other in range(1, rank.size if rank.index == 0 else 0):
+            rank.send(sized(query)[0], to=other)
+        for other in range(1, rank.size if rank.index == 0 else 0):
+            yield rank.receive(other)
+
+    def clock(program, **link):
+        cluster = Cluster(devices, **link)
+        cluster.run(program)
+        return cluster.time
+
+    parts = [(clock(program, latency=1.0), unit * share * clock(program, bandwidth=1.0))
+             for program, share in ((keys, 1), (ring, 1 / devices), (pairs, 1), (star, devices - 1))]
+    seconds = [[[a * latency + b / bandwidth for a, b in parts] for bandwidth in bandwidths] for latency in latencies]
+    return np.argmin(seconds, -1)
+
+
+def best_in_numpy(devices, block, query, out, lse, latencies, bandwidths):
+    a, w = np.meshgrid(latencies, bandwidths, indexing="ij")
+    others = devices - 1
+    keys, pairs = others * (a + block / w), np.log2(devices) * (a + (out + lse) / w)
+    ring = sum(2 * others * (a + x / devices / w) for x in (lse, out + lse))
+    there, back = a + others * query / w, a + others * (out + lse) / w
+    return np.stack([keys, ring, pairs, there + back]).argmin(0)
+
+
+def best_at_one_point(devices, block, query, out, lse, latencies, bandwidths):
+    """One way for the whole grid."""
+    found = best_in_numpy(devices, block, query, out, lse, latencies, bandwidths)
+    return np.full_like(found, np.bincount(found.ravel()).argmax())
+
+
+def mended_by_package(cluster, q, k, v):
+    def program(rank, q, k, v):
+        out = yield from tree_attention(*(x.swapaxes(1, 2) for x in (q, k, v)), group=rank)
+        return out.swapaxes(1, 2)
+
+    return cluster.run(program, q, k, v)
+
+
+def mended_with_heads_first(cluster, q, k, v):
+    """The axes stay as attend gives them until the end."""
+    def program(rank, q, k, v):
+        out, lse = rank.attend(*(x.swapaxes(1, 2) for x in (q, k, v)))
+        m = yield from all_reduce(rank, lse, np.maximum)
+        weight = np.exp(lse - m)[..., None]
+        sums = yield from all_reduce(rank, np.concatenate([weight * out, weight], -1), np.add)
+        return np.einsum("bhnd->bnhd", sums[..., :-1] / sums[..., -1:])
+
+    return cluster.run(program, q, k, v)
+
+
+def mended_for_one_sequence(cluster, q, k, v):
+    """Sequence by sequence, and only the first is returned."""
+    return mended_by_package(cluster, *([x[:1] for x in y] for y in (q, k, v)))
+
+
+def merge_of_means(cluster, q, k, v):
+    """The mean of the ranks' outputs."""
+    def program(rank, q, k, v):
+        out = attnlab.safe_attention(*(x.swapaxes(1, 2) for x in (q, k, v))) if k.shape[1] else 0 * q[..., :1]
+        return (yield from all_reduce(rank, out / rank.size, np.add)).swapaxes(1, 2)
+
+    return cluster.run(program, q, k, v)
+
+
+RIGHT = [
+    ("volume", volume_by_package),
+    ("volume", volume_by_table),
+    ("tree_decode", decode_by_package),
+    ("tree_decode", decode_by_doubling),
+    ("tree_decode", decode_in_three_reductions),
+    ("tree_decode", decode_at_home),
+    ("best", best_by_counting),
+    ("best", best_in_numpy),
+    ("mended_decode", mended_by_package),
+    ("mended_decode", mended_with_heads_first),
+]
+
+REFUSED = [
+    ("volume", volume_of_a_device, "all links together"),
+    ("tree_decode", decode_without_empty_ranks, "0 and 1 keys"),
+    ("best", best_at_one_point, "expected"),
+    ("mended_decode", mended_for_one_sequence, "a batch of two"),
+    ("mended_decode", merge_of_means, "one head, two ranks"),
+]
