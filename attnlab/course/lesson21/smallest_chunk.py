@@ -11,7 +11,7 @@ def smallest_chunk(flops: float, bandwidth: float, itemsize: int, ratio: float) 
     Unmasked; ``flops``: FLOP/s that attention reaches; ``bandwidth``: bytes/s of the link in one direction;
     ``itemsize``: bytes of a number; ``ratio``: key heads divided by query heads.
     """
-    return math.ceil(flops / bandwidth * itemsize / 2 * ratio)  # eq. 21.3
+    return math.ceil(flops / bandwidth * itemsize / 2 * ratio)  # eq. 21.4
 
 
 def cases() -> list[Case]:
@@ -41,15 +41,15 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake("Your chunk is half as large as needed. Do both keys and values travel? And is the bandwidth that of "
-                "one direction, as given, and not doubled? 4 operations stand against 2 numbers: eq. 21.3.",
+                "one direction, as given, and not doubled? 4 operations stand against 2 numbers: eq. 21.4.",
                 but(RULE, "flops / (2 * bandwidth) * itemsize / 2 * ratio"),
                 but(RULE, "flops / bandwidth * itemsize / 4 * ratio")),
         Mistake("Your chunk is twice as large as needed. 4 operations stand against 2 numbers of itemsize bytes each, "
-                "so that 2 bytes a number give R / W; and the bandwidth is that of one direction already: eq. 21.3.",
+                "so that 2 bytes a number give R / W; and the bandwidth is that of one direction already: eq. 21.4.",
                 but(RULE, "flops / bandwidth * itemsize * ratio"),
                 but(RULE, "flops / (bandwidth / 2) * itemsize / 2 * ratio")),
         Mistake("You take 2 bytes for a number, whatever itemsize says. With 4 bytes the transfer takes twice as long: "
-                "eq. 21.3.",
+                "eq. 21.4.",
                 but(RULE, "flops / bandwidth * ratio")),
         Mistake("You forget that the query heads of a group share their keys: fewer bytes travel for the same "
                 "operations, and the chunk may be smaller. Eq. 21.3.",
