@@ -24,14 +24,14 @@ from attnlab.arguments import boolean, check_static
 from attnlab.call import Window, backend, library_of
 from attnlab.call import prepare as prepare_call
 from attnlab.ring.call import check_form, check_place, prepare
-from attnlab.ring.cluster import Cluster
+from attnlab.ring.cluster import Cluster, Message, Work
 from attnlab.ring.layouts import positions, shard, stripe, unshard, unstripe
 from attnlab.ring.schedule import Schedule
 from attnlab.ring.turns import Deadlock
 
 __all__ = [
-    "Cluster", "Deadlock", "Schedule", "positions", "ring_attention", "shard", "stripe", "tree_attention", "unshard",
-    "unstripe",
+    "Cluster", "Deadlock", "Message", "Schedule", "Work", "positions", "ring_attention", "shard", "stripe",
+    "tree_attention", "unshard", "unstripe",
 ]  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import triton
 import triton.language as tl
 from triton.runtime import interpreter
 from triton.runtime.jit import JITFunction
@@ -36,7 +37,8 @@ def interpreted(kernel: Function, *, grid: Callable[..., tuple[int, ...]], out: 
         memory, places = _laid_out(args)
         before = memory.clone()
         views = [memory[places[i]].view(x.shape) if i in places else x for i, x in enumerate(args)]
-        with _watched(memory) as run.counts:
+        with _watched(memory) as run.counts, triton.knobs.runtime.scope():
+            triton.knobs.runtime.interpret = not isinstance(tl.cdiv, JITFunction)  # as when Triton was imported
             try:
                 _executor(kernel, grid(*args))(*views)
             except interpreter.InterpreterError as error:
