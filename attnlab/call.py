@@ -72,6 +72,7 @@ class Rules:
     band: Band
     dropout: float
     heads: tuple[int, ...]  # (*batch, Hk, G)
+    lse: bool = True  # whether lse is asked for
 
 
 Sizes = tuple[int | None, ...]  # block sizes in the order of the signature, None where the machine may choose
@@ -135,7 +136,7 @@ def group_heads(x: Any, heads: tuple[int, ...]) -> Any:
 
 def prepare(
     kind: str, query: Any, key: Any, value: Any, *, causal: Any, window: Any, offset: Any, mask: Any, bias: Any,
-    scale: Any, dropout: Any, seed: Any, block_mask: Any = None, **sizes: Any,
+    scale: Any, dropout: Any, seed: Any, block_mask: Any = None, lse: bool = True, **sizes: Any,
 ) -> tuple[Rules, Sizes, Inputs]:
     """Check one call and turn it into what a core takes."""
     x = Inputs(*group(query, key, value), seed=seed)
@@ -158,14 +159,14 @@ def prepare(
     if block_mask is not None:
         tiles = check_block_mask(block_mask, n, m, **sizes)
         band = dataclasses.replace(band, block_mask=BlockMask(sizes["block_q"], sizes["block_k"], tiles))
-    return Rules(scale, band, p, heads), tuple(sizes.values()), x
+    return Rules(scale, band, p, heads, lse), tuple(sizes.values()), x
 
 
 def attend(kind: str, core: Callable, *, return_lse: Any, **arguments: Any) -> Any:
     """One call: check it, run the core, give the results the shape of the query."""
     check_static(return_lse=return_lse)
     return_lse = boolean("return_lse", return_lse)
-    out, lse = core(*prepare(kind, **arguments))
+    out, lse = core(*prepare(kind, lse=return_lse, **arguments))
     rows = tuple(arguments["query"].shape[:-1])
     out = out.reshape((*rows, out.shape[-1]))
     return (out, lse.reshape(rows)) if return_lse else out
@@ -197,7 +198,7 @@ def implements(public: Function) -> Callable[[Callable], Function]:
 
     def decorate(core: Callable) -> Callable:
         name = core.__module__.rpartition(".")[2]
-        kind = {"triton": "torch", "pallas": "jax"}.get(name, name)
+        kind = {"triton": "torch"}.get(name, name)
 
         @functools.wraps(public)
         def function(*args: Any, **kwargs: Any) -> Any:

@@ -21,11 +21,11 @@ SDPA = {
 }  # fmt: skip
 """PyTorch's own, one by one, on a GPU."""
 
-KERNELS = {"torch": "triton", "jax": "pallas"}  # tiled as a kernel, on a GPU
+KERNELS = {"torch": ("triton",), "jax": ()}  # tiled as a kernel of ours, on a GPU
 
 SLOW = tuple(name for name, method in METHODS.items() if method.at_once == "key")
 QUADRATIC = (*(name for name, method in METHODS.items() if method.at_once == "matrix"), "nn", "sdpa-math")
-EVERYONE = (*METHODS, *(name for names in OWN.values() for name in names), *SDPA, *KERNELS.values())
+EVERYONE = (*METHODS, *(name for names in OWN.values() for name in names), *SDPA, *KERNELS["torch"])
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def methods_of(library: str, device: str) -> tuple[str, ...]:
     """Methods of a library on a device, its own function first."""
     if device == "cpu":
         return *OWN[library], *METHODS
-    return *OWN[library], *(SDPA if library == "torch" else ()), *METHODS, KERNELS[library]
+    return *OWN[library], *(SDPA if library == "torch" else ()), *METHODS, *KERNELS[library]
 
 
 def unfit(method: str, setting: Setting) -> str | None:

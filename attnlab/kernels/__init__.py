@@ -1,8 +1,8 @@
-"""Kernels for GPUs: tiled attention as a program for each tile, in Triton and in Pallas.
+"""Kernels for GPUs in the place of the loops of tiled attention: our own in Triton, for JAX those that it ships.
 
-``triton/`` and ``pallas/`` have the same four files: forward and backward, the kernels; tile, what they are made of;
-gpu, which knows what calls they serve and puts them in the place of the loops for arrays on a GPU. To ask what is
-served imports neither Triton nor Pallas. In Triton there is also layout: what a kernel gets in the place of arrays.
+``triton/``: forward and backward, the kernels, a program for each tile; tile, what they are made of; layout, what a
+kernel gets in the place of arrays; gpu, which knows what calls they serve and calls them for arrays on a GPU. To ask
+what is served does not import Triton. ``cudnn.py`` does the same for JAX and cuDNN.
 """
 
 from attnlab.call import Inputs, Sizes
@@ -11,7 +11,7 @@ LARGEST_HEAD = 256
 
 
 def refusal(x: Inputs, sizes: Sizes) -> str | None:
-    """Why the kernels do not serve a call: the argument, what came, and the rule; None if they do."""
+    """Why the kernels in Triton do not serve a call: the argument, what came, and the rule; None if they do."""
     if x.bias is not None:
         return "bias is given; the kernel takes none"
     if x.query.dtype.itemsize > 4:

@@ -31,9 +31,10 @@ def tiled_attention(
     ``block_mask``: boolean (⌈N / block_q⌉, ⌈M / block_k⌉), True = attend, for all heads alike; needs both
     block sizes. Hidden tiles are neither loaded nor computed, forward and backward (block-sparse
     FlashAttention, algorithm 5); under jax.jit it is a constant.
-    On a GPU a kernel runs in place of the loops (PyTorch: Triton, if installed; JAX: Pallas), but for a
-    bias, float64, head sizes above 256 and block sizes that are no multiples of 16; its tiles are then no
-    larger than the block sizes. No forward-mode derivative and no second one: use safe_attention for these.
+    On a GPU a kernel runs in place of the loops. PyTorch: ours in Triton, if installed, but for a bias,
+    float64, head sizes above 256 and block sizes that are no multiples of 16; its tiles are then no larger
+    than the block sizes. JAX: cuDNN's, for half precision, N = M, D = Dv ≤ 128, a multiple of 8, causal or
+    not, and no other option. No forward-mode derivative and no second one: use safe_attention for these.
     The gradient recomputes the weights as e^(score - lse), so it inherits the rounding of lse: in float32 a
     relative error of about 6e-8 times the magnitude of the row's largest score. Where a bias of -1e6 or
     below covers a whole row, hide the row by a mask or use safe_attention.

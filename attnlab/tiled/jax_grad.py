@@ -17,7 +17,7 @@ from attnlab.dropout.jax import drop
 from attnlab.scores.jax import cut, only, scores, sees, tile
 from attnlab.arrays.jax_blocks import Block, at, block, in_order, placed, schedule, write
 from attnlab.softmax.jax import zero_if_empty
-from attnlab.kernels.pallas.gpu import gradient_on_gpu, kernel_on_gpu
+from attnlab.kernels.cudnn import gradient_on_gpu, kernel_on_gpu
 from attnlab.geometry import gradient_tile_sizes
 
 import jax
