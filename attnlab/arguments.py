@@ -98,11 +98,13 @@ def check_shapes(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int,
         )
 
 
-def check_broadcast(name: str, shape: tuple[int, ...], target: tuple[int, ...]) -> None:
-    """A mask or bias broadcasts to the scores and never enlarges them."""
-    axes = zip(shape[::-1], target[::-1], strict=False)
-    if len(shape) > len(target) or any(size not in (1, full) for size, full in axes):
-        raise ValueError(f"{name} has shape {shape}, which does not broadcast to (..., Hq, N, M) = {target}")
+def check_broadcast(
+    name: str, shape: tuple[int, ...], target: tuple[int, ...], axes: str = "(..., Hq, N, M)"
+) -> None:
+    """A mask or bias broadcasts to the scores, segments to the positions, and none enlarges them."""
+    sizes = zip(shape[::-1], target[::-1], strict=False)
+    if len(shape) > len(target) or any(size not in (1, full) for size, full in sizes):
+        raise ValueError(f"{name} has shape {shape}, which does not broadcast to {axes} = {target}")
 
 
 def check_mask(mask: Any, query: Any, target: tuple[int, ...]) -> None:
@@ -120,6 +122,26 @@ def check_bias(bias: Any, query: Any, target: tuple[int, ...]) -> None:
     check_float("bias", bias)
     check_device("bias", bias, query)
     check_broadcast("bias", tuple(bias.shape), target)
+
+
+def check_segments(segments: Any, query: Any, n: int, m: int) -> tuple[Any, Any]:
+    """(query_segments, key_segments): integers of the same library and device, (..., N) and (..., M)."""
+    pair = segments if isinstance(segments, tuple | list) else (segments, segments)
+    if len(pair) != 2:
+        raise ValueError(f"segments has {len(pair)} parts; it must be (query_segments, key_segments), or one array")
+    if pair is not segments and n != m:
+        raise ValueError(
+            f"segments is one array for {n} queries and {m} keys; it must then be a pair (query_segments, key_segments)"
+        )
+    batch = tuple(query.shape[:-3])
+    for name, x, length, axes in zip(("query_segments", "key_segments"), pair, (n, m), ("(..., N)", "(..., M)")):
+        name = name if pair is segments else "segments"
+        check_kind(name, x, kind_of(query))
+        if not dtype_name(x).startswith(("int", "uint")):
+            raise TypeError(f"{name} has dtype {dtype_name(x)}; segments are integers, equal where they may attend")
+        check_device(name, x, query)
+        check_broadcast(name, tuple(x.shape), (*batch, length), axes)
+    return tuple(pair)
 
 
 def integer(name: str, x: Any, least: int | None = None) -> int:

@@ -21,13 +21,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from attnlab.arguments import (
     LIBRARIES, boolean, check_arrays, check_bias, check_block_mask, check_dropout, check_kind, check_mask, check_offset,
-    check_shapes, check_static, integer, kind_of, number,
+    check_segments, check_shapes, check_static, integer, kind_of, number,
 )
 from attnlab.geometry import TRACED, Band, BlockMask
 
 Array = Any  # a NumPy, JAX or PyTorch array: the public functions check their arguments themselves
 Function = TypeVar("Function", bound=Callable)  # so that editors and type checkers see the signature
 Window = int | tuple[int | None, int | None] | None
+Segments = Array | tuple[Array, Array] | None
 
 ARGUMENTS = """
     Arguments (every attention function of attnlab takes the same and computes the same):
@@ -47,6 +48,9 @@ ARGUMENTS = """
         mask: boolean, True = attend, broadcasting to (..., Hq, N, M).
         bias: float, added to the scaled scores, broadcasting to (..., Hq, N, M); -inf hides, a finite
             number never does. All rules combine: a key is visible if every given rule allows it.
+        segments: integers, (query_segments, key_segments), broadcasting to (..., N) and (..., M), without an axis of
+            heads; or one array where N = M. Query i sees key j only if their segments are equal: documents packed
+            into one sequence, and padding, in O(N + M) memory. Tiles without a common segment are skipped.
         scale: finite number, 1 / sqrt(D) by default.
         dropout, seed: drop probabilities with chance ``dropout``, by the integer seed in [0, 2**32); which
             are kept is ``attnlab.dropout_mask(seed, (..., Hq, N, M), dropout)``, in every library.
@@ -92,6 +96,8 @@ class Inputs(NamedTuple):
     bias: Any = None
     seed: Any = None
     offset: Any = None
+    query_segments: Any = None  # (*batch or 1, 1, 1, N or 1, 1)
+    key_segments: Any = None  # (*batch or 1, 1, 1, 1, M or 1), so that == is the mask
 
 
 def library_of(name: str, x: Any) -> str:
@@ -134,9 +140,15 @@ def group_heads(x: Any, heads: tuple[int, ...]) -> Any:
     return x.reshape((*shape[:-3], *split, *shape[-2:]))
 
 
+def group_segments(x: Any, heads: tuple[int, ...]) -> Any:
+    """Segments with every axis present: (*batch or 1, 1, 1, N or 1)."""
+    shape = (1,) * (len(heads) - 1 - x.ndim) + tuple(x.shape)
+    return x.reshape((*shape[:-1], 1, 1, shape[-1]))
+
+
 def prepare(
     kind: str, query: Any, key: Any, value: Any, *, causal: Any, window: Any, offset: Any, mask: Any, bias: Any,
-    scale: Any, dropout: Any, seed: Any, block_mask: Any = None, lse: bool = True, **sizes: Any,
+    segments: Any, scale: Any, dropout: Any, seed: Any, block_mask: Any = None, lse: bool = True, **sizes: Any,
 ) -> tuple[Rules, Sizes, Inputs]:
     """Check one call and turn it into what a core takes."""
     x = Inputs(*group(query, key, value), seed=seed)
@@ -149,6 +161,9 @@ def prepare(
     if bias is not None:
         check_bias(bias, query, shape)
         x = x._replace(bias=group_heads(bias, heads))
+    if segments is not None:
+        of_queries, of_keys = (group_segments(s, heads) for s in check_segments(segments, query, n, m))
+        x = x._replace(query_segments=of_queries[..., None], key_segments=of_keys[..., None, :])
     offset = check_offset(offset, kind)
     if kind == "jax" and offset is not None and (kind_of(offset) or -(2**31) <= offset < 2**31):
         x, offset = x._replace(offset=offset), TRACED  # data: one program serves all

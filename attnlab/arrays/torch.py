@@ -17,7 +17,6 @@ Query = Float[Array, "*batch Hk G N D"]
 Key = Float[Array, "*batch Hk M D"]
 Value = Float[Array, "*batch Hk M Dv"]
 Mask = Bool[Array, "*#batch #Hk #G #N #M"] | None
-Bias = Float[Array, "*#batch #Hk #G #N #M"] | None
 Seed = Integral | None
 Out = Float[Array, "*batch Hk G N Dv"]
 Lse = Float[Array, "*batch Hk G N"]

@@ -114,7 +114,8 @@ class Gradient(Function):
         arrays = [x.query, x.key, x.value] if x.bias is None else [x.query, x.key, x.value, x.bias]
 
         def plain(*arrays: Array) -> tuple[Array, Array]:
-            return ctx.algorithm.plain(ctx.rules, ctx.sizes, named(*arrays)._replace(mask=x.mask, seed=x.seed))
+            differentiated = dict(zip(("query", "key", "value", "bias"), arrays))
+            return ctx.algorithm.plain(ctx.rules, ctx.sizes, x._replace(**differentiated))
 
         def gradient(dout: Array, dlse: Array, *arrays: Array) -> tuple[Array, ...]:
             dq, dk, dv, *dbias = vjp(plain, *arrays)[1]((dout, dlse))
@@ -141,13 +142,13 @@ class Gradient(Function):
 def keep(ctx: Any, x: Inputs, *more: Array) -> None:
     """Save the arrays of a call for backward, and its seed, which is a number."""
     ctx.seed = x.seed
-    ctx.save_for_backward(x.query, x.key, x.value, x.mask, x.bias, *more)
+    ctx.save_for_backward(*x._replace(seed=None), *more)
 
 
 def kept(ctx: Any) -> tuple:
     """What ``keep`` saved."""
-    query, key, value, mask, bias, *more = ctx.saved_tensors
-    return Inputs(query, key, value, mask, bias, ctx.seed), *more
+    arrays, more = ctx.saved_tensors[: len(Inputs._fields)], ctx.saved_tensors[len(Inputs._fields) :]
+    return Inputs(*arrays)._replace(seed=ctx.seed), *more
 
 
 def named(query: Array, key: Array, value: Array, bias: Array | None = None) -> Inputs:
@@ -156,8 +157,8 @@ def named(query: Array, key: Array, value: Array, bias: Array | None = None) -> 
 
 
 def batched(x: Inputs, dims: Inputs, size: int, bias_size: int) -> Inputs:
-    """The inputs of a vmapped call. A mask broadcasts over the new axis, and so may a bias, but not its gradient."""
-    sizes = Inputs(query=size, key=size, value=size, mask=1, bias=bias_size)
+    """The inputs of a vmapped call. What hides keys broadcasts over the new axis; so may a bias, not its gradient."""
+    sizes = Inputs(size, size, size, mask=1, bias=bias_size, query_segments=1, key_segments=1)
     return Inputs(*(leading(y, dim, at_most) for y, dim, at_most in zip(x, dims, sizes)))
 
 

@@ -8,15 +8,15 @@ recomputes each query chunk and, in it, each summary. Derived in notebooks 05 an
 Extra memory: Cq·Ck + Cq·(M / Ck)·(Dv + 2).
 """
 
-from attnlab.call import Array, Window, dispatches
+from attnlab.call import Array, Segments, Window, dispatches
 
 
 @dispatches
 def chunked_attention(
     query: Array, key: Array, value: Array, *,
     causal: bool = False, window: Window = None, offset: int | None = None, mask: Array | None = None,
-    bias: Array | None = None, scale: float | None = None, dropout: float = 0.0, seed: int | None = None,
-    return_lse: bool = False,
+    bias: Array | None = None, segments: Segments = None, scale: float | None = None, dropout: float = 0.0,
+    seed: int | None = None, return_lse: bool = False,
     query_chunk_size: int | None = None, key_chunk_size: int | None = None,
 ) -> Array | tuple[Array, Array]:
     """Attention by independent summaries of key chunks, as Rabe & Staats 2021 (sections 4 and 5) do it.

@@ -7,15 +7,15 @@ One key at a time, so the memory of a query does not grow with the number of key
 exponentials are unshifted again. Derived in notebook 04. Extra memory: Dv + 2 a query.
 """
 
-from attnlab.call import Array, Window, dispatches
+from attnlab.call import Array, Segments, Window, dispatches
 
 
 @dispatches
 def lazy_attention(
     query: Array, key: Array, value: Array, *,
     causal: bool = False, window: Window = None, offset: int | None = None, mask: Array | None = None,
-    bias: Array | None = None, scale: float | None = None, dropout: float = 0.0, seed: int | None = None,
-    return_lse: bool = False,
+    bias: Array | None = None, segments: Segments = None, scale: float | None = None, dropout: float = 0.0,
+    seed: int | None = None, return_lse: bool = False,
 ) -> Array | tuple[Array, Array]:
     """Attention one key at a time with the division postponed to the end; exponentials not shifted.
 

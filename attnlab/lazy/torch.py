@@ -22,7 +22,7 @@ def lazy_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     seen = torch.zeros_like(l, dtype=torch.bool)
 
     for cols, k, v, b in columns(x):
-        visible = visibility(x.mask, x.bias, rules.band, rows, cols, q.device)
+        visible = visibility(rules, x, rows, cols)
         k, v = take(k, visible), take(v, visible)
         e = torch.exp(scores(q, rules.scale * k, b, visible))  # (4.1), (..., Hk, G, N, 1): one key
         l = l + e[..., 0]  # (4.2)

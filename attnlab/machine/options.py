@@ -16,7 +16,7 @@ from attnlab.costs.tiling import paper_blocks
 from attnlab.machine.machine import Machine, Ref
 from attnlab.machine.work import OnChip
 from attnlab.dropout.numpy import kept
-from attnlab.scores.numpy import visibility
+from attnlab.scores.numpy import in_band
 from attnlab.geometry import Band, BlockMask
 
 import numpy as np
@@ -38,7 +38,7 @@ class Rules:
         s = self.machine.keep("S", q_i @ k_j.T)
         s *= self.scale
         if not self.band.full(rows, cols):
-            s[~visibility(None, None, self.band, rows, cols)[0, 0]] = -np.inf
+            s[~in_band(self.band, rows, cols)[0, 0]] = -np.inf
         if self.mask is not None:
             s[self.machine.load(self.mask, (rows, cols)) == 0] = -np.inf
         return s

@@ -7,15 +7,15 @@ The whole N×M matrix is held, and the exponential overflows from a score of 88.
 Derived in notebook 01. Extra memory: N·M a head, forward and gradient.
 """
 
-from attnlab.call import Array, Window, dispatches
+from attnlab.call import Array, Segments, Window, dispatches
 
 
 @dispatches
 def naive_attention(
     query: Array, key: Array, value: Array, *,
     causal: bool = False, window: Window = None, offset: int | None = None, mask: Array | None = None,
-    bias: Array | None = None, scale: float | None = None, dropout: float = 0.0, seed: int | None = None,
-    return_lse: bool = False,
+    bias: Array | None = None, segments: Segments = None, scale: float | None = None, dropout: float = 0.0,
+    seed: int | None = None, return_lse: bool = False,
 ) -> Array | tuple[Array, Array]:
     """Attention by the bare formula: all N·M scores at once, exponentials not shifted.
 

@@ -19,7 +19,7 @@ def online_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     m, l, o = empty_state(x)
 
     for cols, k, v, b in columns(x):
-        visible = visibility(x.mask, x.bias, rules.band, rows, cols, q.device)
+        visible = visibility(rules, x, rows, cols)
         k, v = take(k, visible), take(v, visible)
         s = scores(q, rules.scale * k, b, visible)  # (..., Hk, G, N, 1): one key
         m_next = torch.maximum(m, s[..., 0].detach())  # (4.7)

@@ -3,7 +3,7 @@
 from attnlab.arrays.numpy import Lse, Out, Query, accumulator, matmul, quiet
 from attnlab.geometry import Band, blocks
 from attnlab.paged.call import Inputs, Options
-from attnlab.scores.numpy import scores, take, visibility
+from attnlab.scores.numpy import in_band, scores, take
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 from attnlab.typing import Float
 
@@ -46,7 +46,7 @@ def fold(
     o = np.zeros((*q.shape[:-1], dv), q.dtype)
     room = np.empty(len(runs) * options.pages * size * max(keys.shape[-1], dv), keys.dtype)
     for cols in band.key_blocks(rows, options.pages * size):
-        visible = visibility(None, None, band, rows, cols)
+        visible = in_band(band, rows, cols)
         s = scores(q, take(gather(keys, runs, cols, room), visible), None, visible)
         m_next = np.maximum(m, s.max(-1))
         shift = zero_if_empty(m_next)

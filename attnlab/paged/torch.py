@@ -3,7 +3,7 @@
 from attnlab.arrays.torch import Lse, Out, Query, accumulator, add_matmul
 from attnlab.geometry import Band, blocks
 from attnlab.paged.call import Inputs, Options
-from attnlab.scores.torch import scores, take, visibility
+from attnlab.scores.torch import in_band, scores, take
 from attnlab.softmax.torch import exp_, one_if_empty, zero_if_empty
 from attnlab.typing import Float
 
@@ -49,7 +49,7 @@ def fold(
     o = q.new_zeros((*q.shape[:-1], dv))
     room = keys.new_empty(len(runs) * options.pages * size * max(keys.shape[-1], dv))
     for cols in band.key_blocks(rows, options.pages * size):
-        visible = visibility(None, None, band, rows, cols, q.device)
+        visible = in_band(band, rows, cols, q.device)
         s = scores(q, take(gather(keys, runs, cols, room), visible), None, visible)
         m_next = torch.maximum(m, s.amax(-1))
         shift = zero_if_empty(m_next)

@@ -7,15 +7,15 @@ The shift cancels in the quotient, so nothing changes but that no exponent is po
 Derived in notebook 02. Extra memory: N·M a head, forward and gradient.
 """
 
-from attnlab.call import Array, Window, dispatches
+from attnlab.call import Array, Segments, Window, dispatches
 
 
 @dispatches
 def safe_attention(
     query: Array, key: Array, value: Array, *,
     causal: bool = False, window: Window = None, offset: int | None = None, mask: Array | None = None,
-    bias: Array | None = None, scale: float | None = None, dropout: float = 0.0, seed: int | None = None,
-    return_lse: bool = False,
+    bias: Array | None = None, segments: Segments = None, scale: float | None = None, dropout: float = 0.0,
+    seed: int | None = None, return_lse: bool = False,
 ) -> Array | tuple[Array, Array]:
     """Attention with all N·M scores at once, each row shifted by its maximum: right for any finite scores.
 

@@ -2,11 +2,10 @@
 
 import functools
 
-from attnlab.arrays.jax import Bias, Keys, Mask, Rows, Shift, Tile, Values, Visible
+from attnlab.arrays.jax import Keys, Rows, Shift, Tile, Values, Visible
 from attnlab.arrays.jax import accumulator, anywhere, matmul_transposed
 from attnlab.arrays.jax_blocks import Block, at, placed
 from attnlab.call import Inputs, Rules
-from attnlab.geometry import Band
 from attnlab.typing import Bool
 
 import jax.numpy as jnp
@@ -15,24 +14,26 @@ from jax import Array
 
 def tile(rules: Rules, x: Inputs, rows: Block, cols: Block) -> tuple[Keys, Values, Shift, Visible]:
     """What one tile reads from memory besides its queries: k, v and bias, and what is visible."""
-    visible = visibility(x.mask, x.bias, placed(rules.band, x.offset), rows, cols)
+    visible = visibility(rules, x, rows, cols)
     k, v = take(at(x.key, cols, -2), visible), take(at(x.value, cols, -2), visible)
     return k, v, None if x.bias is None else narrow(cut(x.bias, rows, cols), k.dtype), visible
 
 
-def visibility(mask: Mask, bias: Bias | Shift, band: Band, rows: Block, cols: Block) -> Visible:
+def visibility(rules: Rules, x: Inputs, rows: Block, cols: Block) -> Visible:
     """True where query i sees key j; None where there is no rule. No axis is expanded."""
-    i, j = rows.positions[:, None], cols.positions[None, :]
-    rules = [i >= rows.first] if rows.first is not None else []
-    rules += [j >= cols.first] if cols.first is not None else []
-    rules += [j >= i + band.low] if band.low is not None else []
-    rules += [j <= i + band.high] if band.high is not None else []
-    rules = [rule[None, None] for rule in rules]
-    if mask is not None:
-        rules.append(cut(mask, rows, cols))
-    if bias is not None:
-        rules.append(cut(bias, rows, cols) != -jnp.inf)
-    return functools.reduce(jnp.logical_and, rules) if rules else None
+    i, j, band = rows.positions[:, None], cols.positions[None, :], placed(rules.band, x.offset)
+    visible = [i >= rows.first] if rows.first is not None else []
+    visible += [j >= cols.first] if cols.first is not None else []
+    visible += [j >= i + band.low] if band.low is not None else []
+    visible += [j <= i + band.high] if band.high is not None else []
+    visible = [rule[None, None] for rule in visible]
+    if x.mask is not None:
+        visible.append(cut(x.mask, rows, cols))
+    if x.bias is not None:
+        visible.append(cut(x.bias, rows, cols) != -jnp.inf)
+    if x.query_segments is not None:
+        visible.append(cut(x.query_segments, rows, cols) == cut(x.key_segments, rows, cols))
+    return functools.reduce(jnp.logical_and, visible) if visible else None
 
 
 def cut(x: Array, rows: Block, cols: Block) -> Array:

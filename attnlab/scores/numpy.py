@@ -5,7 +5,7 @@ import functools
 import numpy as np
 from numpy import ndarray as Array
 
-from attnlab.arrays.numpy import Bias, Keys, Mask, Rows, Shift, Tile, Values, Visible
+from attnlab.arrays.numpy import Keys, Rows, Shift, Tile, Values, Visible
 from attnlab.arrays.numpy import accumulator, matmul
 from attnlab.call import Inputs, Rules
 from attnlab.geometry import Band
@@ -14,27 +14,35 @@ from attnlab.typing import Bool
 
 def tile(rules: Rules, x: Inputs, rows: slice, cols: slice) -> tuple[Keys, Values, Shift, Visible]:
     """What one tile reads from memory besides its queries: k, v and bias, and what is visible."""
-    visible = visibility(x.mask, x.bias, rules.band, rows, cols)
+    visible = visibility(rules, x, rows, cols)
     k, v = take(x.key[..., cols, :], visible), take(x.value[..., cols, :], visible)
     return k, v, None if x.bias is None else narrow(cut(x.bias, rows, cols), k.dtype), visible
 
 
-def visibility(mask: Mask, bias: Bias, band: Band, rows: slice, cols: slice) -> Visible:
+def visibility(rules: Rules, x: Inputs, rows: slice, cols: slice) -> Visible:
     """True where query i sees key j; None where no rule touches the tile: a mask is returned even if it hides nothing.
 
     No axis is expanded.
     """
-    rules = []
-    if not band.full(rows, cols):
-        i, j = np.arange(rows.start, rows.stop)[:, None], np.arange(cols.start, cols.stop)
-        rules += [j >= i + band.low] if band.low is not None else []
-        rules += [j <= i + band.high] if band.high is not None else []
-        rules = [functools.reduce(np.logical_and, rules)[(None,) * 2]]
-    if mask is not None:
-        rules.append(cut(mask, rows, cols))
-    if bias is not None:
-        rules.append(cut(bias, rows, cols) != -np.inf)
-    return functools.reduce(np.logical_and, rules) if rules else None
+    visible = [in_band(rules.band, rows, cols)]
+    if x.mask is not None:
+        visible.append(cut(x.mask, rows, cols))
+    if x.bias is not None:
+        visible.append(cut(x.bias, rows, cols) != -np.inf)
+    if x.query_segments is not None:
+        visible.append(cut(x.query_segments, rows, cols) == cut(x.key_segments, rows, cols))
+    visible = [rule for rule in visible if rule is not None]
+    return functools.reduce(np.logical_and, visible) if visible else None
+
+
+def in_band(band: Band, rows: slice, cols: slice) -> Visible:
+    """True where causal and window let query i see key j; None where they hide nothing of the tile."""
+    if band.full(rows, cols):
+        return None
+    i, j = np.arange(rows.start, rows.stop)[:, None], np.arange(cols.start, cols.stop)
+    rules = [j >= i + band.low] if band.low is not None else []
+    rules += [j <= i + band.high] if band.high is not None else []
+    return functools.reduce(np.logical_and, rules)[(None,) * 2]
 
 
 def cut(x: Array, rows: slice, cols: slice) -> Array:

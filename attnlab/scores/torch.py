@@ -4,7 +4,7 @@ import functools
 import math
 from collections.abc import Iterator
 
-from attnlab.arrays.torch import Bias, Keys, Mask, Rows, Shift, Tile, Values, Visible
+from attnlab.arrays.torch import Keys, Rows, Shift, Tile, Values, Visible
 from attnlab.arrays.torch import accumulator, anywhere, matmul
 from attnlab.call import Inputs, Rules
 from attnlab.geometry import Band
@@ -16,7 +16,7 @@ from torch import Tensor as Array
 
 def tile(rules: Rules, x: Inputs, rows: slice, cols: slice) -> tuple[Keys, Values, Shift, Visible]:
     """What one tile reads from memory besides its queries: k, v and bias, and what is visible."""
-    visible = visibility(x.mask, x.bias, rules.band, rows, cols, x.key.device)
+    visible = visibility(rules, x, rows, cols)
     return *read(x, rows, cols, visible), visible
 
 
@@ -37,23 +37,31 @@ def columns(x: Inputs) -> Iterator[tuple[slice, Keys, Values, Shift]]:
         yield slice(j, j + 1), k, v, shift if shift is None else narrow(shift, accumulator(k))
 
 
-def visibility(mask: Mask, bias: Bias, band: Band, rows: slice, cols: slice, device: torch.device) -> Visible:
+def visibility(rules: Rules, x: Inputs, rows: slice, cols: slice) -> Visible:
     """True where query i sees key j; None where no rule touches the tile: a mask is returned even if it hides nothing.
 
     No axis is expanded.
     """
-    rules = []
-    if not band.full(rows, cols):
-        i = torch.arange(rows.start, rows.stop, dtype=torch.int32, device=device)[:, None]
-        j = torch.arange(cols.start, cols.stop, dtype=torch.int32, device=device)
-        rules += [j >= i + band.low] if band.low is not None else []
-        rules += [j <= i + band.high] if band.high is not None else []
-        rules = [functools.reduce(torch.logical_and, rules)[None, None]]
-    if mask is not None:
-        rules.append(cut(mask, rows, cols))
-    if bias is not None:
-        rules.append(cut(bias, rows, cols) != -math.inf)
-    return functools.reduce(torch.logical_and, rules) if rules else None
+    visible = [in_band(rules.band, rows, cols, x.key.device)]
+    if x.mask is not None:
+        visible.append(cut(x.mask, rows, cols))
+    if x.bias is not None:
+        visible.append(cut(x.bias, rows, cols) != -math.inf)
+    if x.query_segments is not None:
+        visible.append(cut(x.query_segments, rows, cols) == cut(x.key_segments, rows, cols))
+    visible = [rule for rule in visible if rule is not None]
+    return functools.reduce(torch.logical_and, visible) if visible else None
+
+
+def in_band(band: Band, rows: slice, cols: slice, device: torch.device) -> Visible:
+    """True where causal and window let query i see key j; None where they hide nothing of the tile."""
+    if band.full(rows, cols):
+        return None
+    i = torch.arange(rows.start, rows.stop, dtype=torch.int32, device=device)[:, None]
+    j = torch.arange(cols.start, cols.stop, dtype=torch.int32, device=device)
+    rules = [j >= i + band.low] if band.low is not None else []
+    rules += [j <= i + band.high] if band.high is not None else []
+    return functools.reduce(torch.logical_and, rules)[(None,) * 2]
 
 
 def cut(x: Array, rows: slice, cols: slice) -> Array:
@@ -75,7 +83,7 @@ def look(rules: Rules, x: Inputs, rows: slice, cols: slice) -> Visible:
 
     That needs the values of a mask, which torch.func.vmap does not tell: for cores that bring their own gradient.
     """
-    visible = visibility(x.mask, x.bias, rules.band, rows, cols, x.key.device)
+    visible = visibility(rules, x, rows, cols)
     return None if visible is None or not anywhere(~visible) else visible
 
 

@@ -8,15 +8,15 @@ from lse, and Δ = rowsum(do ∘ o) stands for the row that the softmax needs. D
 Extra memory: a few tiles, independent of N and M; in the gradient also lse and Δ.
 """
 
-from attnlab.call import Array, Window, dispatches
+from attnlab.call import Array, Segments, Window, dispatches
 
 
 @dispatches
 def tiled_attention(
     query: Array, key: Array, value: Array, *,
     causal: bool = False, window: Window = None, offset: int | None = None, mask: Array | None = None,
-    bias: Array | None = None, scale: float | None = None, dropout: float = 0.0, seed: int | None = None,
-    return_lse: bool = False,
+    bias: Array | None = None, segments: Segments = None, scale: float | None = None, dropout: float = 0.0,
+    seed: int | None = None, return_lse: bool = False,
     block_q: int | None = None, block_k: int | None = None, block_mask: Array | None = None,
 ) -> Array | tuple[Array, Array]:
     """Attention tile by tile with a running maximum and sum: FlashAttention's algorithm.

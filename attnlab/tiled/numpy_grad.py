@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray as Array
 
 from attnlab.arguments import check_float, check_kind
-from attnlab.call import Inputs, Rules, Sizes, Window, prepare
+from attnlab.call import Inputs, Rules, Segments, Sizes, Window, prepare
 from attnlab.arrays.numpy import Key, Keys, Lse, Out, Query, Rows, Tile, Value
 from attnlab.arrays.numpy import accumulator, matmul, quiet
 from attnlab.dropout.numpy import drop
@@ -22,7 +22,8 @@ from attnlab.geometry import blocks, gradient_tile_sizes
 def tiled_attention_backward(
     query: Array, key: Array, value: Array, out: Array, lse: Array, dout: Array, *, dlse: Array | None = None,
     causal: bool = False, window: Window = None, offset: int | None = None, mask: Array | None = None,
-    bias: Array | None = None, scale: float | None = None, dropout: float = 0.0, seed: int | None = None,
+    bias: Array | None = None, segments: Segments = None, scale: float | None = None, dropout: float = 0.0,
+    seed: int | None = None,
     block_q: int | None = None, block_k: int | None = None, block_mask: Array | None = None,
 ) -> tuple[Array, Array, Array]:
     """Gradients (dq, dk, dv) of :func:`tiled_attention`, from its result and the gradient of its result.
@@ -34,8 +35,9 @@ def tiled_attention_backward(
     tiles; in half precision also dq in float32. Raises as :func:`tiled_attention`.
     """
     rules, sizes, x = prepare(
-        "numpy", query, key, value, causal=causal, window=window, offset=offset, mask=mask, bias=bias, scale=scale,
-        dropout=dropout, seed=seed, block_q=block_q, block_k=block_k, block_mask=block_mask,
+        "numpy", query, key, value, causal=causal, window=window, offset=offset, mask=mask, bias=bias,
+        segments=segments, scale=scale, dropout=dropout, seed=seed, block_q=block_q, block_k=block_k,
+        block_mask=block_mask,
     )  # fmt: skip
     shapes = {"out": (*query.shape[:-1], value.shape[-1]), "lse": query.shape[:-1]}
     shapes |= {"dout": shapes["out"], "dlse": shapes["lse"]}
