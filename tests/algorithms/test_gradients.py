@@ -25,6 +25,7 @@ COMPILED = [name for name in FINITE if "NaN" in name] + [
     "GQA, everything given", "GQA, one new query", "causal with N > M", "window (1, 1), N > M", "mask ()",
     "bias (2, 4, 7, 10)", "bias (7, 1)", "bias (1, 1)", "bias of −∞ here and there", "bias in float64",
     "rows that see nothing", "all masked by bias", "scores in the thousands", "dropout 0.5", "dropout 1.0",
+    "segments of each batch", "segments that nothing shares", "segments, everything given, GQA",
     "dropout, mask, bias, window", "bfloat16, causal, GQA", "float16, mask, bias", "float64, dropout, window",
 ]  # fmt: skip
 

@@ -62,6 +62,14 @@ TYPE_ERRORS = {
     "key in float16": (dict(key=Array(2, 2, 6, 5, kind="float16")), "key has dtype float16, query has float32"),
     "value in bfloat16": (dict(value=Array(2, 2, 6, 7, kind="bfloat16")), "value has dtype bfloat16"),
     "a mask of integers": (dict(mask=Array(6, kind="int32")), "mask has dtype int32.*bias"),
+    "segments of floats": (dict(segments=(Array(3), Array(6, kind="int32"))), "query_segments has dtype float32"),
+    "segments of booleans": (
+        dict(segments=(Array(3, kind="int32"), Array(6, kind="bool"))), "key_segments has dtype bool.*integers"),
+    "segments of another library": (
+        dict(segments=(Array(3, kind="int32"), Array(6, kind="int32", other=True))), "key_segments is a .* array"),
+    "segments in a list": (dict(segments=([0] * 3, [0] * 6)), "query_segments is of type list"),
+    "segments of one kind alone": (dict(segments=(Array(3, kind="int32"), None)), "key_segments is of type NoneType"),
+    "segments is a number": (dict(segments=1, query=Array(2, 4, 6, 5)), "segments is of type int"),
     "a mask of floats": (dict(mask=Array(6)), "mask has dtype float32.*bias"),
     "a bias of integers": (dict(bias=Array(6, kind="int32")), "bias has dtype int32"),
     "a bias of booleans": (dict(bias=Array(6, kind="bool")), "bias has dtype bool"),
@@ -119,6 +127,18 @@ VALUE_ERRORS = {
     "a mask that adds an axis": (dict(mask=Array(1, 2, 4, 3, 6, kind="bool")), "mask has shape"),
     "a mask that enlarges the batch": (dict(mask=Array(3, 1, 1, 6, kind="bool")), "mask has shape"),
     "a mask without elements": (dict(mask=Array(0, kind="bool")), "mask has shape"),
+    "one array of segments for N and M": (
+        dict(segments=Array(3, kind="int32")), "segments is one array for 3 queries and 6 keys.*pair"),
+    "three arrays of segments": (dict(segments=(Array(3, kind="int32"),) * 3), "segments has 3 parts.*query_segments"),
+    "segments of another length": (
+        dict(segments=(Array(3, kind="int32"), Array(5, kind="int32"))),
+        re.escape("key_segments has shape (5,), which does not broadcast to (..., M) = (2, 6)")),
+    "segments the wrong way round": (
+        dict(segments=(Array(6, kind="int32"), Array(3, kind="int32"))), r"query_segments has shape \(6,\).*\(2, 3\)"),
+    "segments with an axis of heads": (
+        dict(segments=(Array(2, 1, 3, kind="int32"), Array(6, kind="int32"))), "query_segments has shape"),
+    "segments that enlarge the batch": (
+        dict(segments=(Array(3, kind="int32"), Array(3, 6, kind="int32"))), "key_segments has shape \\(3, 6\\)"),
     "a transposed bias": (dict(bias=Array(6, 3)), "bias has shape \\(6, 3\\)"),
     "a bias for key heads": (dict(bias=Array(2, 1, 1)), "bias has shape"),
     "a bias that adds an axis": (dict(bias=Array(1, 2, 4, 3, 6)), "bias has shape"),
@@ -241,6 +261,9 @@ ACCEPTED = {
     "a NumPy seed": dict(dropout=np.float64(0.5), seed=np.uint32(7)),
     "a seed without dropout": dict(seed=3),
     "the largest seed": dict(dropout=0.5, seed=2**32 - 1),
+    "segments": dict(segments=(Array(3, kind="int32"), Array(6, kind="int32"))),
+    "segments of each batch": dict(segments=(Array(2, 3, kind="int16"), Array(1, 6, kind="uint8"))),
+    "scalar segments": dict(segments=[Array(kind="int32"), Array(1, kind="int32")]),
     "a scalar mask": dict(mask=Array(kind="bool")),
     "a scalar bias": dict(bias=Array()),
     "a bias of another dtype": dict(bias=Array(3, 6, kind="float16")),

@@ -13,8 +13,8 @@ import attnlab
 from tests.support.libraries import ALGORITHMS, LIBRARIES, blocks_of, to
 
 OPTIONS = {
-    "causal": False, "window": None, "offset": None, "mask": None, "bias": None, "scale": None, "dropout": 0.0,
-    "seed": None, "return_lse": False,
+    "causal": False, "window": None, "offset": None, "mask": None, "bias": None, "segments": None, "scale": None,
+    "dropout": 0.0, "seed": None, "return_lse": False,
 }  # fmt: skip
 NAMES = [
     "attention", "merge", "dropout_mask", "naive_softmax", "safe_softmax", "online_softmax",

@@ -25,7 +25,7 @@ from tests.algorithms.test_gradients import COMPILED
 from tests.support import ROOT
 from tests.support.cases import CASES, Case
 from tests.support.comparison import assert_agrees, assert_gradients_agree
-from tests.support.libraries import dtype, to
+from tests.support.libraries import arguments_of, dtype, to
 from tests.support.pairwise import in_turn
 
 if find_spec("triton") is None:
@@ -75,13 +75,13 @@ def served(case):
 def attend(arrays, function=None, **options):
     """(out, lse) of the kernel, on the CPU again."""
     arrays = {name: x.to(DEVICE) for name, x in arrays.items()}
-    out, lse = (function or kernels.tiled_attention)(**arrays, **options, return_lse=True)
+    out, lse = (function or kernels.tiled_attention)(**arguments_of(arrays), **options, return_lse=True)
     return out.cpu(), lse.cpu()
 
 
 def gradients(arrays, cotangents, **options):
     """(out, lse) of the kernel, and its gradients by query, key and value."""
-    leaves = {name: x.detach().requires_grad_(x.dtype != torch.bool) for name, x in arrays.items()}
+    leaves = {name: x.detach().requires_grad_(x.is_floating_point()) for name, x in arrays.items()}
     results = attend(leaves, **options)
     wanted = {name: x for name, x in leaves.items() if x.requires_grad}
     return results, dict(zip(wanted, torch.autograd.grad(results, list(wanted.values()), cotangents)))

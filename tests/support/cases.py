@@ -61,7 +61,7 @@ def make(name, shape=(2, 4, 7, 5), m=10, hk=None, dv=3, kind="float32", draw=Non
     stored["value"] = random.normal(size=(*heads, m, dv))
     stored = {key: x.astype(dtype(kind)) for key, x in stored.items()}
     fields = {key: rest.pop(key) for key in ("layout", "sizes", "safe_only") if key in rest}
-    for key in ("mask", "bias"):
+    for key in ("mask", "bias", "query_segments", "key_segments"):
         if key in rest:
             stored[key] = np.asarray(rest.pop(key)(random))
     if hurt is not None:
@@ -231,6 +231,34 @@ make("each rule hides a part", mask=keys_hidden(0, 4), bias=bias(7, 10, hide=0.5
 make("a mask of disjoint rules", mask=given(np.tri(7, 10, 2, bool)), window=(-1, -1), bias=given(
     np.where(np.tri(7, 10, 2), -np.inf, 0), "float32"))  # fmt: skip
 
+# Segments
+
+PACKED, UNSORTED = [0, 0, 0, 1, 1, 2, 2], [7, -3, 7, 2, -3, 5, 7]
+
+
+def segments(queries, keys, kind="int32"):
+    """Which segment each query and each key belongs to."""
+    return dict(query_segments=given(queries, kind), key_segments=given(keys, kind))
+
+
+make("segments, packed", **segments(PACKED, [0, 0, 0, 0, 1, 1, 1, 2, 2, 2]))
+make("segments, 2-D", (7, 5), **segments(PACKED, [0, 1, 1, 1, 2, 2, 2, 2, 2, 2], "int64"))
+make("segments, unsorted", **segments(UNSORTED, [5, 7, 7, 2, -3, 4, 7, 2, 5, -3]))
+make("segments of each batch", **segments([PACKED, UNSORTED], [[0] * 5 + [2] * 5, [7, 2] * 5]))
+make("segments, one row for all, causal", causal=True, **segments([UNSORTED], [[5, 7, 7, 2, -3, 4, 7, 2, 5, -3]] * 2))
+make("segments, padding of queries and keys", **segments([1] * 5 + [-1] * 2, [1] * 6 + [-2] * 4))
+make("segments, a number for all queries", **segments([[1], [0]], [0] * 4 + [1] * 6, "int8"))
+make("segments, every tile hidden but one", (2, 9, 4), m=12, **segments([0] * 3 + [5] * 6, [1] * 4 + [0] * 4 + [2] * 4))
+make("segments that nothing shares", **segments([0] * 7, [1] * 10, "uint8"))
+make("segments of a range that others lie in", **segments([0, 9] * 3 + [0], [4] * 5 + [9, 0] * 2 + [5]))
+make("segments, 5-D, GQA", (2, 2, 4, 5, 3), m=6, hk=2, **segments(
+    np.arange(20).reshape(2, 2, 5) // 3, np.arange(24).reshape(2, 2, 6) // 4))  # fmt: skip
+make("segments, no keys", (2, 5, 4), m=0, **segments([0] * 5, []))
+make("segments, everything given, GQA", hk=2, mask=mask(2, 1, 7, 10), bias=bias(4, 1, 10, hide=0.1), causal=True,
+     window=6, offset=2, dropout=0.3, seed=9, **segments(PACKED, [0, 0, 0, 1, 0, 1, 1, 2, 2, 1]))  # fmt: skip
+for kind in ("float16", "bfloat16", "float64"):
+    make(f"segments, {kind}", kind=kind, causal=True, **segments(PACKED, [0, 0, 0, 0, 1, 1, 1, 2, 2, 2]))
+
 # Scores
 
 make("scores in the thousands", draw=whole(-30, 30), scale=1.0, safe_only=True)
@@ -327,3 +355,16 @@ make("NaN in queries above the diagonal", (2, 9, 4), m=5, causal=True, hurt=pois
     query=(..., slice(0, 4))))  # fmt: skip
 make("NaN everywhere, all masked", mask=given(False), hurt=poison(
     query=(...,), key=(...,), value=(...,)))  # fmt: skip
+
+
+def other_documents(arrays):
+    """Keys and values hold NaN and Inf where no query of their batch is in their segment."""
+    for b, keys in enumerate(arrays["key_segments"]):
+        alone = ~np.isin(keys, arrays["query_segments"][b])
+        arrays["key"][b][:, alone], arrays["value"][b][:, alone] = np.nan, np.inf
+
+
+make("NaN in other documents", hk=2, hurt=other_documents, **segments(
+    [PACKED, [3] * 7], [[0, 9, 9, 9, 9, 2, 2, 0, 1, 9], [4] * 4 + [3] * 6]))  # fmt: skip
+make("NaN in a query without a document", hurt=poison(query=(..., 0)), **segments(
+    [6, *PACKED[1:]], [0, 0, 0, 0, 1, 1, 1, 2, 2, 2]))  # fmt: skip

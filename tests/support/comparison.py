@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.support import oracle
-from tests.support.libraries import EPS, accumulation, back, dtype_of
+from tests.support.libraries import ARRAYS, EPS, accumulation, back, dtype_of
 
 
 def standard(query, key, value, kind, options):
@@ -47,7 +47,7 @@ def tolerance(case, kind):
     if kind in ("float16", "bfloat16") and expected.out.size:
         arrays = case.arrays("numpy")
         if all(np.isfinite(arrays[name].astype(np.float32)).all() for name in ("query", "key", "value")):
-            options = {**case.options, **{k: arrays[k] for k in ("mask", "bias") if k in arrays}}
+            options = {**case.options, **{k: arrays[k] for k in ARRAYS if k in arrays}}
             plain = standard(arrays["query"], arrays["key"], arrays["value"], kind, options)
             limit = limit + 2 * np.abs(plain - expected.out).max()
     return limit

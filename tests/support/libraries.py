@@ -16,7 +16,7 @@ from attnlab import arguments
 LIBRARIES = tuple(arguments.LIBRARIES)
 ALGORITHMS = tuple(attnlab.METHODS)
 SAFE = tuple(name for name, method in attnlab.METHODS.items() if method.safe)
-ARRAYS = ("mask", "bias")
+ARRAYS = ("mask", "bias", "query_segments", "key_segments")
 EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 
 # How an array lies in memory: what is stored, and the view of it that is handed over.
@@ -103,6 +103,13 @@ def function(algorithm):
     return getattr(attnlab, f"{algorithm}_attention")
 
 
+def arguments_of(arrays):
+    """Arrays under the names that the functions give them: both segments are one argument."""
+    rest = {name: x for name, x in arrays.items() if not name.endswith("_segments")}
+    pair = tuple(arrays[name] for name in ("query_segments", "key_segments") if name in arrays)
+    return rest | ({"segments": pair} if pair else {})
+
+
 def call(library, algorithm, query, key, value, *, sizes=(3, 4), **options):
     """(out, lse) of library arrays; JAX compiles the call, options that are no arrays being static."""
     arrays = {name: options.pop(name) for name in ARRAYS if options.get(name) is not None}
@@ -110,8 +117,8 @@ def call(library, algorithm, query, key, value, *, sizes=(3, 4), **options):
         arrays["seed"] = options.pop("seed")
     static = {"return_lse": True, **options, **blocks_of(algorithm, sizes)}
     if library == "jax":
-        return compiled(algorithm, tuple(static.items()))(query, key, value, **arrays)
-    return function(algorithm)(query, key, value, **static, **arrays)
+        return compiled(algorithm, tuple(static.items()))(query, key, value, **arguments_of(arrays))
+    return function(algorithm)(query, key, value, **static, **arguments_of(arrays))
 
 
 @functools.cache
@@ -127,8 +134,8 @@ def gradients(library, algorithm, arrays, dout, dlse, *, sizes=(3, 4), **options
     static = {"return_lse": True, **options, **blocks_of(algorithm, sizes)}
     if library == "jax":
         return compiled_gradient(algorithm, tuple(static.items()))(arrays, dout, dlse)
-    leaves = {name: x.detach().requires_grad_(x.dtype != torch.bool) for name, x in arrays.items()}
-    results = function(algorithm)(**leaves, **static)
+    leaves = {name: x.detach().requires_grad_(x.is_floating_point()) for name, x in arrays.items()}
+    results = function(algorithm)(**arguments_of(leaves), **static)
     wanted = {name: x for name, x in leaves.items() if x.requires_grad}
     return dict(zip(wanted, torch.autograd.grad(results, list(wanted.values()), (dout, dlse))))
 
@@ -136,9 +143,9 @@ def gradients(library, algorithm, arrays, dout, dlse, *, sizes=(3, 4), **options
 def numpy_gradients(arrays, dout, dlse, options):
     """Forward, then the explicit backward of tiled attention."""
     backward = importlib.import_module("attnlab.tiled.numpy").tiled_attention_backward
-    out, lse = function("tiled")(**arrays, **options, return_lse=True)
+    out, lse = function("tiled")(**arguments_of(arrays), **options, return_lse=True)
     query, key, value = (arrays[name] for name in ("query", "key", "value"))
-    options = options | {name: arrays[name] for name in ARRAYS if name in arrays}
+    options = options | arguments_of({name: arrays[name] for name in ARRAYS if name in arrays})
     grads = backward(query, key, value, out, lse, dout, dlse=dlse, **options)
     return dict(zip(("query", "key", "value"), grads))
 
@@ -148,8 +155,9 @@ def compiled_gradient(algorithm, static):
     """One compiled gradient for all calls that differ in their arrays alone."""
 
     def pull(arrays, dout, dlse):
-        mask = {"mask": arrays["mask"]} if "mask" in arrays else {}
-        floats = {name: x for name, x in arrays.items() if name != "mask"}
-        return jax.vjp(lambda floats: function(algorithm)(**floats, **mask, **dict(static)), floats)[1]((dout, dlse))[0]
+        floats = {name: x for name, x in arrays.items() if jnp.issubdtype(x.dtype, jnp.floating)}
+        rest = {name: x for name, x in arrays.items() if name not in floats}
+        f = lambda floats: function(algorithm)(**arguments_of(floats | rest), **dict(static))  # noqa: E731
+        return jax.vjp(f, floats)[1]((dout, dlse))[0]
 
     return jax.jit(pull)

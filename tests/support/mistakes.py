@@ -3,6 +3,7 @@
 import numpy as np
 
 from tests.support import oracle
+from tests.support.libraries import ARRAYS
 
 MISTAKES = {
     # mistake: a case on which it must show
@@ -18,6 +19,7 @@ MISTAKES = {
     "a large negative number for −∞": "rows that see nothing",
     "window one key too wide": "window 2",
     "offset ignored": "offset -1, causal",
+    "segments ignored": "segments, unsorted",
     "dropout before the sum": "dropout 0.5",
     "no division by 1 − p": "dropout 0.5",
     "out in float32": "float16",
@@ -52,11 +54,13 @@ def scores(query, key, bias, options, mistake):
 
 def seen(shape, arrays, options, mistake):
     """The visible positions."""
-    options = {**options, **{k: v for k, v in arrays.items() if k in ("mask", "bias")}}
+    options = {**options, **{k: v for k, v in arrays.items() if k in ARRAYS}}
     if mistake == "window one key too wide":
         options["window"] += 1
     if mistake == "offset ignored":
         del options["offset"]
+    if mistake == "segments ignored":
+        del options["query_segments"], options["key_segments"]
     visible = np.array([oracle.visible(at[:-1], at[-1], *shape[-2:], options) for at in np.ndindex(*shape)])
     visible = visible.reshape(shape)
     top_left = mistake == "causal mask aligned to the top left"

@@ -1,7 +1,8 @@
 """The definition of attention in float64: one row at a time, explicit loops, nothing shared with attnlab.
 
 Arrays are NumPy; query (..., Hq, N, D), key (..., Hk, M, D), value (..., Hk, M, Dv), or 2-D for one head.
-Options are those of every attention function: causal, window, mask, bias, scale, dropout, seed.
+Options are those of every attention function: causal, window, mask, bias, scale, dropout, seed; and segments as
+query_segments and key_segments.
 """
 
 import math
@@ -91,6 +92,10 @@ def visible(at, j, n, m, options):
     mask, bias = options.get("mask"), options.get("bias")
     if mask is not None and not element(mask, (*at, j))[1]:
         return False
+    if options.get("query_segments") is not None:
+        ours, theirs = (options[name] for name in ("query_segments", "key_segments"))
+        if element(ours, (*at[:-2], at[-1]))[1] != element(theirs, (*at[:-2], j))[1]:
+            return False
     return bias is None or element(bias, (*at, j))[1] != -np.inf
 
 
