@@ -5,10 +5,10 @@ from numpy import ndarray as Array
 
 from attnlab.chunked import chunked_attention as public
 from attnlab.call import Inputs, Rules, Sizes, implements
-from attnlab.arrays.numpy import Lse, Out, Rows
+from attnlab.arrays.numpy import Lse, Out, Rows, Visible
 from attnlab.arrays.numpy import accumulator, matmul, quiet
 from attnlab.dropout.numpy import drop
-from attnlab.scores.numpy import scores, tile
+from attnlab.scores.numpy import hidden, look, read, scores
 from attnlab.softmax.numpy import Triple, one_if_empty, zero_if_empty
 from attnlab.geometry import blocks, chunk_sizes
 from attnlab.typing import Float
@@ -24,14 +24,17 @@ def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
 
     for rows in blocks(rules.band.n, query_chunk):
         q = rules.scale * x.query[..., rows, :].astype(dtype, copy=False)  # (..., Hk, G, Cq, D), read once
-        summaries = [summarize(rules, x, q, rows, cols) for cols in rules.band.key_blocks(rows, key_chunk)]
+        summaries = []
+        for cols in rules.band.key_blocks(rows, key_chunk):
+            if not hidden(visible := look(rules, x, rows, cols)):
+                summaries.append(summarize(rules, x, q, rows, cols, visible))
         out[..., rows, :], lse[..., rows] = combine_all(summaries) if summaries else (0, -np.inf)
     return out, lse
 
 
-def summarize(rules: Rules, x: Inputs, q: Rows, rows: slice, cols: slice) -> Triple:
+def summarize(rules: Rules, x: Inputs, q: Rows, rows: slice, cols: slice, visible: Visible) -> Triple:
     """(m, l, o) of one chunk of keys, by its own maximum."""
-    k, v, b, visible = tile(rules, x, rows, cols)
+    k, v, b = read(x, rows, cols, visible)
     s = scores(q, k, b, visible)  # (..., Hk, G, Cq, Ck)
     m = s.max(-1)  # (5.2)
     s -= zero_if_empty(m)[..., None]

@@ -10,6 +10,7 @@ from attnlab.typing import Bool
 
 import jax.numpy as jnp
 from jax import Array
+from jax.lax import cond
 
 
 def tile(rules: Rules, x: Inputs, rows: Block, cols: Block) -> tuple[Keys, Values, Shift, Visible]:
@@ -49,6 +50,21 @@ def take(x: Keys, visible: Visible) -> Keys:
     """
     x = x.astype(accumulator(x))
     return x if visible is None else jnp.where(anywhere(visible, (-3, -2))[..., None], x, 0)
+
+
+def unseen(rules: Rules, x: Inputs, rows: Block, cols: Block) -> Bool[Array, ""] | None:
+    """Whether no query of the tile sees a key of it; None where no array is given that could hide a whole tile."""
+    if x.mask is None and x.bias is None and x.query_segments is None:
+        return None
+    nothing = lambda: ~anywhere(visibility(rules, x, rows, cols), None)  # noqa: E731
+    return nothing() if x.query_segments is None else cond(apart(x, rows, cols), lambda: jnp.bool_(True), nothing)
+
+
+def apart(x: Inputs, rows: Block, cols: Block) -> Bool[Array, ""]:
+    """Whether the segments of the tile's queries and keys lie in ranges apart: found without comparing each to each."""
+    ours, theirs = cut(x.query_segments, rows, cols), cut(x.key_segments, rows, cols)
+    meet = (ours.min((-2, -1)) <= theirs.max((-2, -1))) & (theirs.min((-2, -1)) <= ours.max((-2, -1)))
+    return ~meet.any()
 
 
 def sees(visible: Visible) -> Bool[Array, "*#batch #Hk #G #R"] | bool:

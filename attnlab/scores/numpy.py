@@ -15,8 +15,13 @@ from attnlab.typing import Bool
 def tile(rules: Rules, x: Inputs, rows: slice, cols: slice) -> tuple[Keys, Values, Shift, Visible]:
     """What one tile reads from memory besides its queries: k, v and bias, and what is visible."""
     visible = visibility(rules, x, rows, cols)
+    return *read(x, rows, cols, visible), visible
+
+
+def read(x: Inputs, rows: slice, cols: slice, visible: Visible) -> tuple[Keys, Values, Shift]:
+    """k, v and bias of a tile of which that much is visible."""
     k, v = take(x.key[..., cols, :], visible), take(x.value[..., cols, :], visible)
-    return k, v, None if x.bias is None else narrow(cut(x.bias, rows, cols), k.dtype), visible
+    return k, v, None if x.bias is None else narrow(cut(x.bias, rows, cols), k.dtype)
 
 
 def visibility(rules: Rules, x: Inputs, rows: slice, cols: slice) -> Visible:
@@ -59,6 +64,28 @@ def take(x: Keys, visible: Visible) -> Keys:
     if visible is None or (seen := visible.any(axis=(-3, -2))).all():
         return x
     return np.where(seen[..., None], x, 0)
+
+
+def look(rules: Rules, x: Inputs, rows: slice, cols: slice) -> Visible:
+    """What is visible of a tile, None if it turns out that all of it is: then nothing in it is masked."""
+    if apart(x, rows, cols):
+        return np.zeros((1,) * x.query_segments.ndim, bool)
+    visible = visibility(rules, x, rows, cols)
+    return None if visible is None or visible.all() else visible
+
+
+def apart(x: Inputs, rows: slice, cols: slice) -> bool:
+    """Whether the segments of the tile's queries and keys lie in ranges apart: found without comparing each to each."""
+    if x.query_segments is None:
+        return False
+    ours, theirs = cut(x.query_segments, rows, cols), cut(x.key_segments, rows, cols)
+    meet = (ours.min((-2, -1)) <= theirs.max((-2, -1))) & (theirs.min((-2, -1)) <= ours.max((-2, -1)))
+    return not meet.any()
+
+
+def hidden(visible: Visible) -> bool:
+    """Whether no query of the tile sees a key of it: then nothing needs to be read or computed."""
+    return visible is not None and not visible.any()
 
 
 def sees(visible: Visible) -> Bool[Array, "*#batch #Hk #G #R"] | bool:

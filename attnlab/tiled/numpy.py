@@ -6,7 +6,7 @@ from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.arrays.numpy import Lse, Out
 from attnlab.arrays.numpy import accumulator, matmul, quiet
 from attnlab.dropout.numpy import drop
-from attnlab.scores.numpy import scores, tile
+from attnlab.scores.numpy import hidden, look, read, scores
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.numpy_grad import tiled_attention_backward
@@ -28,7 +28,10 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
         m, l = np.full(q.shape[:-1], -np.inf, dtype), np.zeros(q.shape[:-1], dtype)
         o = np.zeros((*q.shape[:-1], dv), dtype)
         for cols in rules.band.key_blocks(rows, block_k):
-            k, v, b, visible = tile(rules, x, rows, cols)
+            visible = look(rules, x, rows, cols)
+            if hidden(visible):
+                continue
+            k, v, b = read(x, rows, cols, visible)
             s = scores(q, k, b, visible)  # (8.1), (..., Hk, G, Bq, Bk): a tile, on chip
             m_next = np.maximum(m, s.max(-1))  # (8.2)
             shift = zero_if_empty(m_next)

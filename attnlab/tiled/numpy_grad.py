@@ -14,7 +14,7 @@ from attnlab.call import Inputs, Rules, Segments, Sizes, Window, prepare
 from attnlab.arrays.numpy import Key, Keys, Lse, Out, Query, Rows, Tile, Value
 from attnlab.arrays.numpy import accumulator, matmul, quiet
 from attnlab.dropout.numpy import drop
-from attnlab.scores.numpy import only, scores, sees, tile
+from attnlab.scores.numpy import hidden, look, only, read, scores, sees
 from attnlab.softmax.numpy import zero_if_empty
 from attnlab.geometry import blocks, gradient_tile_sizes
 
@@ -69,7 +69,10 @@ def backward(
         dk_j = np.zeros(x.key[..., cols, :].shape, dtype)
         dv_j = np.zeros(x.value[..., cols, :].shape, dtype)
         for rows in rules.band.query_blocks(cols, block_q):
-            k, v, b, visible = tile(rules, x, rows, cols)
+            visible = look(rules, x, rows, cols)
+            if hidden(visible):
+                continue
+            k, v, b = read(x, rows, cols, visible)
             q = only(sees(visible), rules.scale * x.query[..., rows, :].astype(dtype, copy=False))
             do = only(sees(visible), dout[..., rows, :].astype(dtype, copy=False))
             s = scores(q, k, b, visible)
