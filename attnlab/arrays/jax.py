@@ -93,6 +93,11 @@ def alike(x: Any) -> Any:
     return jax.tree.map(cast, x)
 
 
+def zeros(x: Rows, size: int, dtype: type | None = None) -> Array:
+    """Zeros (*rows of x, size), sharded as x is, also where a mesh has Explicit axes: zeros_like keeps that of x alone."""
+    return jnp.broadcast_to(jnp.zeros_like(x[..., :1], dtype), (*x.shape[:-1], size))
+
+
 def accumulator(x: Array) -> type:
     """The dtype of m, l and o: float64 for float64, float32 for everything else."""
     return jnp.float64 if x.dtype == jnp.float64 else jnp.float32

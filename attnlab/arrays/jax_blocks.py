@@ -10,7 +10,6 @@ from attnlab.geometry import Band, blocks
 try:
     import jax.numpy as jnp
     from jax import Array, lax
-    from jax.experimental.layout import Layout, with_layout_constraint
 except ModuleNotFoundError as error:
     raise missing("jax") from error
 
@@ -94,9 +93,18 @@ def schedule(band: Band, b: int | Array, size: int, other: int, by_keys: bool = 
     return first, last, lambda turn: table[b, turn]
 
 
-def in_order(x: Array) -> Array:
-    """x laid out as its axes stand: an array with an axis of size 1 XLA would copy when it enters a loop."""
-    return with_layout_constraint(x, Layout(tuple(range(x.ndim))))
+def squeezed(x: Array, heads: tuple[int, ...]) -> Array:
+    """x (*heads, ...) without heads of size 1: an axis of size 1, new to x, makes XLA copy it when it enters a loop.
+
+    A constraint on its layout would prevent that, too, but gather what is sharded over several devices.
+    """
+    return x.reshape((*(size for size in heads if size != 1), *x.shape[len(heads):]))
+
+
+def rows_of(x: Array, heads: tuple[int, ...], part: Block, axis: int = -2) -> Array:
+    """A block of the queries' axis of what is squeezed, with all heads."""
+    x = at(x, part, axis)
+    return x.reshape((*heads, *x.shape[axis:]))
 
 
 def at(x: Array, part: Block, axis: int) -> Array:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import partial
 
 from attnlab.arrays.jax import Key, Lse, Out, Query, Value
-from attnlab.arrays.jax import accumulator
-from attnlab.arrays.jax_blocks import Block, at, in_order, write
+from attnlab.arrays.jax import accumulator, zeros
+from attnlab.arrays.jax_blocks import Block, rows_of, squeezed, write
 from attnlab.cache import KVCache, RollingCache
 from attnlab.cache.checks import check_room
 from attnlab.cache.slots import held
@@ -66,12 +66,12 @@ def _extend(cache: KVCache, x: Inputs, scale: float) -> tuple[Out, Lse, KVCache]
 @partial(jax.jit, static_argnames="scale")
 def roll(cache: RollingCache, x: Inputs, scale: float) -> tuple[Out, Lse, RollingCache]:
     """The step of a RollingCache, one token after the other."""
-    out = jnp.zeros((*x.query.shape[:-1], x.value.shape[-1]), x.query.dtype)
-    lse, new = jnp.zeros(out.shape[:-1], accumulator(x.query)), [in_order(y) for y in x[:3]]
+    out, lse = zeros(x.query, x.value.shape[-1]), jnp.zeros_like(x.query[..., 0], accumulator(x.query))
+    new = [(squeezed(y, y.shape[:-2]), y.shape[:-2]) for y in x[:3]]
 
     def token(i: Array, results: tuple[Out, Lse, RollingCache]) -> tuple[Out, Lse, RollingCache]:
         (out, lse, cache), one = results, Block(i, 1)
-        o, l, cache = roll_token(cache, *(at(y, one, -2) for y in new), scale)
+        o, l, cache = roll_token(cache, *(rows_of(y, heads, one) for y, heads in new), scale)
         return write(out, o, one, -2), write(lse, l, one, -1), cache
 
     return lax.fori_loop(0, x.key.shape[-2], token, (out, lse, cache))

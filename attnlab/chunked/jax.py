@@ -5,7 +5,7 @@ import functools
 from attnlab.chunked import chunked_attention as public
 from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.arrays.jax import Lse, Out
-from attnlab.arrays.jax import accumulator, compiled, einsum, matmul
+from attnlab.arrays.jax import accumulator, compiled, einsum, matmul, zeros
 from attnlab.dropout.jax import drop
 from attnlab.scores.jax import cut, only, scores, tile
 from attnlab.arrays.jax_blocks import Block, at, block, placed, visits, write
@@ -27,7 +27,7 @@ def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     n, m, dv, dtype = rules.band.n, rules.band.m, x.value.shape[-1], accumulator(x.query)
     query_chunk, key_chunk = chunk_sizes(m, dv, *sizes)
     query_chunk, key_chunk = min(query_chunk, n), min(key_chunk, m)
-    out, lse = jnp.zeros_like(x.query, shape=(*x.query.shape[:-1], dv)), jnp.zeros_like(x.query[..., 0], dtype)
+    out, lse = zeros(x.query, dv), jnp.zeros_like(x.query[..., 0], dtype)
 
     @jax.checkpoint  # keeps b alone: the gradient computes the summaries again
     def attend(b: Array) -> tuple[Out, Lse]:
@@ -67,8 +67,7 @@ def summarize(rules: Rules, rows: Block, cols: Block, part: Inputs) -> Triple:
 def skip(part: Inputs) -> Triple:
     """The summary of a hidden chunk, of which nothing is computed: the identity of ⊕."""
     q = part.query
-    o = jnp.zeros_like(q, shape=(*q.shape[:-1], part.value.shape[-1]))
-    return jnp.full_like(q[..., 0], -jnp.inf), jnp.zeros_like(q[..., 0]), o
+    return jnp.full_like(q[..., 0], -jnp.inf), jnp.zeros_like(q[..., 0]), zeros(q, part.value.shape[-1])
 
 
 def combine_all(summaries: Summaries) -> tuple[Float[Array, "*rows Dv"], Float[Array, "*rows"]]:

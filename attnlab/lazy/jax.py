@@ -3,7 +3,7 @@
 from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.lazy import lazy_attention as public
 from attnlab.arrays.jax import Lse, Out
-from attnlab.arrays.jax import accumulator, compiled
+from attnlab.arrays.jax import accumulator, compiled, zeros
 from attnlab.dropout.jax import drop
 from attnlab.scores.jax import only, scores, sees, tile
 from attnlab.arrays.jax_blocks import Block
@@ -19,7 +19,7 @@ def lazy_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """Overflow is not repaired, as in naive attention."""
     q, rows = x.query.astype(accumulator(x.query)), Block(0, rules.band.n)
     l, seen = jnp.zeros_like(q[..., 0]), jnp.zeros_like(q[..., 0], bool)
-    o = jnp.zeros_like(q, shape=(*q.shape[:-1], x.value.shape[-1]))
+    o = zeros(q, x.value.shape[-1])
 
     def step(j: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         l, o, seen = carry

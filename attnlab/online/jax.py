@@ -3,7 +3,7 @@
 from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.online import online_attention as public
 from attnlab.arrays.jax import Lse, Out
-from attnlab.arrays.jax import accumulator, compiled
+from attnlab.arrays.jax import accumulator, compiled, zeros
 from attnlab.dropout.jax import drop
 from attnlab.scores.jax import only, scores, tile
 from attnlab.arrays.jax_blocks import Block
@@ -20,7 +20,7 @@ def online_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """When the maximum moves, what was summed before shrinks by e^{m − m'}."""
     q, rows = x.query.astype(accumulator(x.query)), Block(0, rules.band.n)
     m, l = jnp.full_like(q[..., 0], -jnp.inf), jnp.zeros_like(q[..., 0])
-    o = jnp.zeros_like(q, shape=(*q.shape[:-1], x.value.shape[-1]))
+    o = zeros(q, x.value.shape[-1])
 
     def step(j: Array, carry: Triple) -> Triple:
         m, l, o = carry

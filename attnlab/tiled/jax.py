@@ -2,10 +2,10 @@
 
 from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.arrays.jax import Lse, Out
-from attnlab.arrays.jax import accumulator, compiled, matmul
+from attnlab.arrays.jax import accumulator, compiled, matmul, zeros
 from attnlab.dropout.jax import drop
 from attnlab.scores.jax import only, scores, tile
-from attnlab.arrays.jax_blocks import at, block, in_order, placed, schedule, write
+from attnlab.arrays.jax_blocks import block, placed, rows_of, schedule, squeezed, write
 from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.jax_grad import flash_gradient
@@ -26,14 +26,14 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""
     block_q, block_k = tile_sizes(rules.heads, *sizes, band=rules.band, longest=LONGEST)
     block_q, block_k = min(block_q, rules.band.n), min(block_k, rules.band.m)
-    dtype, dv, query = accumulator(x.query), x.value.shape[-1], in_order(x.query)
-    out, lse = jnp.zeros_like(query, shape=(*query.shape[:-1], dv)), jnp.zeros_like(query[..., 0], dtype)
+    dtype, dv, query = accumulator(x.query), x.value.shape[-1], squeezed(x.query, rules.heads)
+    out, lse = zeros(x.query, dv), jnp.zeros_like(x.query[..., 0], dtype)
 
     def query_block(b: Array, results: tuple[Out, Lse]) -> tuple[Out, Lse]:
         (out, lse), rows = results, block(b, block_q, rules.band.n, once=rules.band.block_mask is not None)
-        q = rules.scale * at(query, rows, -2).astype(dtype)  # (..., Hk, G, Bq, D), read once
+        q = rules.scale * rows_of(query, rules.heads, rows).astype(dtype)  # (..., Hk, G, Bq, D), read once
         m, l = jnp.full_like(q[..., 0], -jnp.inf), jnp.zeros_like(q[..., 0])
-        o = jnp.zeros_like(q, shape=(*q.shape[:-1], dv))
+        o = zeros(q, dv)
 
         def key_block(turn: Array, carry: Triple) -> Triple:
             (m, l, o), cols = carry, block(nth(turn), block_k, rules.band.m, once=True)

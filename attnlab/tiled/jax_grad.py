@@ -12,10 +12,10 @@ from typing import Any
 
 from attnlab.call import Inputs, Rules, Sizes
 from attnlab.arrays.jax import Bias, Key, Lse, Out, Query, Rows, Tile, Value
-from attnlab.arrays.jax import accumulator, einsum
+from attnlab.arrays.jax import accumulator, einsum, zeros
 from attnlab.dropout.jax import drop
 from attnlab.scores.jax import cut, only, scores, sees, tile
-from attnlab.arrays.jax_blocks import Block, at, block, in_order, placed, schedule, write
+from attnlab.arrays.jax_blocks import Block, at, block, placed, rows_of, schedule, squeezed, write
 from attnlab.softmax.jax import zero_if_empty
 from attnlab.kernels.cudnn import gradient_on_gpu, kernel_on_gpu
 from attnlab.geometry import gradient_tile_sizes
@@ -57,7 +57,7 @@ def backward(
     rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse, wanted: Bias
 ) -> tuple[Query, Key, Value, Bias]:
     """For each tile of keys, all tiles of queries that see it: dk and dv stay on chip, dq is added to."""
-    x, *results = jax.tree.map(in_order, (x, out, lse, dout, dlse))
+    results = [squeezed(y, rules.heads) for y in (x.query, out, lse, dout, dlse)]
     block_q, block_k = gradient_tile_sizes(rules.heads, *sizes)
     block_q, block_k = min(block_q, rules.band.n), min(block_k, rules.band.m)
     dtype = accumulator(x.query)
@@ -66,9 +66,9 @@ def backward(
         (dq, dk, dv, dbias), cols = sums, block(c, block_k, rules.band.m, once=True)
 
         def query_block(turn: Array, sums: Sums) -> Sums:
-            return add_tile(rules, x, *results, block(nth(turn), block_q, rules.band.n, once=True), cols, sums)
+            return add_tile(rules, x, results, block(nth(turn), block_q, rules.band.n, once=True), cols, sums)
 
-        dk_j, dv_j = (jnp.zeros_like(y, dtype, (*y.shape[:-2], y.shape[-1], block_k)) for y in (x.key, x.value))
+        dk_j, dv_j = (zeros(y.mT, block_k, dtype) for y in (x.key, x.value))
         first, last, nth = schedule(placed(rules.band, x.offset), c, block_k, block_q, by_keys=True)
         dq, dk_j, dv_j, dbias = fori_loop(first, last, query_block, (dq, dk_j, dv_j, dbias))
         return dq, add(dk, dk_j.mT, cols), add(dv, dv_j.mT, cols), dbias
@@ -80,17 +80,18 @@ def backward(
 
 
 def add_tile(
-    rules: Rules, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse, rows: Block, cols: Block, sums: Sums
+    rules: Rules, x: Inputs, results: tuple[Array, ...], rows: Block, cols: Block, sums: Sums
 ) -> Sums:
     """What one tile adds to dq, to dk and dv of its keys, and to dbias."""
     dq, dk_j, dv_j, dbias = sums
+    q, out, lse, do, dlse = (rows_of(y, rules.heads, rows, axis) for y, axis in zip(results, (-2, -2, -1, -2, -1)))
     k, v, b, visible = tile(rules, x, rows, cols)
-    q = only(sees(visible), rules.scale * at(x.query, rows, -2).astype(dq.dtype))
-    do = only(sees(visible), at(dout, rows, -2).astype(dq.dtype))
+    q = only(sees(visible), rules.scale * q.astype(dq.dtype))
+    do = only(sees(visible), do.astype(dq.dtype))
     s = scores(q, k, b, visible)
-    p = jnp.exp(s - zero_if_empty(at(lse, rows, -1))[..., None])  # (10.1)
+    p = jnp.exp(s - zero_if_empty(lse)[..., None])  # (10.1)
     dp = drop(einsum("...hgqd,...hkd->...hgqk", do, v), x.seed, rules, rows, cols)  # (10.8)
-    delta = (do * at(out, rows, -2)).sum(-1) - at(dlse, rows, -1)  # (10.2)
+    delta = (do * out).sum(-1) - dlse  # (10.2)
     ds = p * (dp - delta[..., None])  # (10.3)
     ds = ds if visible is None else jnp.where(visible, ds, 0)
     dv_j += sum_rows(do, drop(p, x.seed, rules, rows, cols))  # (10.8)
