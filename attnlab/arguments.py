@@ -13,6 +13,12 @@ import numpy as np
 
 LIBRARIES = {"numpy": "NumPy", "jax": "JAX", "torch": "PyTorch"}
 FLOATS = ("float16", "bfloat16", "float32", "float64")
+DRAWN = {
+    "numpy": "int(rng.integers(2**32))",
+    "jax": 'jax.random.bits(key, (), "uint32")',
+    "torch": "int(torch.randint(2**32, ()))",
+}
+"""A seed drawn by each library's generator."""
 
 
 KNOWN = {np.ndarray: "numpy"} | dict.fromkeys((type(None), bool, int, float, str, tuple, list))
@@ -43,7 +49,7 @@ def dtype_name(x: Any) -> str:
 
 @functools.cache
 def _dtype_name(dtype: Any) -> str:
-    return str(dtype).removeprefix("torch.") if type(dtype).__module__ == "torch" else np.dtype(dtype).name
+    return getattr(dtype, "name", str(dtype).removeprefix("torch."))
 
 
 def check_kind(name: str, x: Any, kind: str) -> None:
@@ -111,7 +117,8 @@ def check_mask(mask: Any, query: Any, target: tuple[int, ...]) -> None:
     """Boolean, of the same library and device, broadcasting to the scores."""
     check_kind("mask", mask, kind_of(query))
     if dtype_name(mask) != "bool":
-        raise TypeError(f"mask has dtype {dtype_name(mask)}; masks are boolean (True = attend): use bias for numbers")
+        what = f"mask has dtype {dtype_name(mask)}; masks are boolean (True = attend)"
+        raise TypeError(f"{what}: for 0 and 1 give mask != 0, for numbers to be added to the scores use bias")
     check_device("mask", mask, query)
     check_broadcast("mask", tuple(mask.shape), target)
 
@@ -172,10 +179,15 @@ def boolean(name: str, x: Any) -> bool:
 def check_static(**options: Any) -> None:
     """Options are Python values: an array (under ``jax.jit``, a traced one) is refused by name."""
     for name, x in options.items():
-        if kind_of(x) or (isinstance(x, tuple | list) and any(map(kind_of, x))):
-            raise TypeError(
-                f"{name} is an array; options are Python values. Under jax.jit, list {name!r} in static_argnames"
-            )
+        kind = kind_of(x) or (next(filter(None, map(kind_of, x)), None) if isinstance(x, tuple | list) else None)
+        if kind:
+            raise TypeError(f"{name} is an array; options are Python values. {as_python(name, kind)}")
+
+
+def as_python(name: str, kind: str) -> str:
+    """What to do about an option that came as an array of the library ``kind``."""
+    advice = f"Under jax.jit, list {name!r} in static_argnames" if kind == "jax" else "Its .tolist() is a Python value"
+    return advice + ("; a learned scale: give scale=1 and multiply query by it" if name == "scale" else "")
 
 
 def check_block_mask(x: Any, n: int, m: int, block_q: int | None, block_k: int | None) -> tuple[tuple[bool, ...], ...]:
@@ -203,7 +215,10 @@ def window_sides(window: Any) -> tuple[int | None, int | None]:
         raise TypeError(f"window is {window!r}; it must be None, an integer or a pair (left, right)")
     if len(sides) != 2:
         raise ValueError(f"window has {len(sides)} sides; it must be a pair (left, right)")
-    left, right = (None if side is None else integer("window", side, -1) for side in sides)
+    left, right = (None if side is None else integer("window", side) for side in sides)
+    for side in (left, right):
+        if side is not None and side < -1:
+            raise ValueError(f"window is {side}; it must be at least -1 (to align it to the top left, give offset=0)")
     return None if left == -1 else left, None if right == -1 else right
 
 
@@ -222,15 +237,12 @@ def check_offset(offset: Any, kind: str) -> Any:
 def check_dropout(p: Any, seed: Any, kind: str) -> float:
     """p in [0, 1], and with p > 0 a seed; in JAX the seed may be a traced integer scalar."""
     p = check_probability("dropout", p)
-    if seed is None:
-        if p > 0:
-            raise ValueError(f"dropout is {p} but seed is None; dropout needs a seed, an integer in [0, 2**32)")
-    elif kind == "jax" and kind_of(seed) == "jax":
-        if seed.shape != () or dtype_name(seed) not in ("uint32", "int32", "int64", "uint64"):
-            raise TypeError(f"seed is a {dtype_name(seed)} array of shape {seed.shape}; it must be a uint32 scalar")
-    else:
-        check_static(seed=seed)
-        check_seed(seed)
+    if seed is not None:
+        check_seed(seed, kind)
+    elif p > 0:
+        raise ValueError(
+            f"dropout is {p} but seed is None; dropout needs a seed, an integer in [0, 2**32), such as {DRAWN[kind]}"
+        )
     return p
 
 
@@ -242,7 +254,16 @@ def check_probability(name: str, p: Any) -> float:
     return p
 
 
-def check_seed(seed: Any) -> None:
-    """An integer in [0, 2³²)."""
-    if integer("seed", seed, 0) >= 2**32:
-        raise ValueError(f"seed is {seed}; it must be less than 2**32")
+def check_seed(seed: Any, kind: str) -> None:
+    """An integer in [0, 2³²), in JAX also a scalar array of integers; an error says how to draw one."""
+    found = kind_of(seed)
+    if kind == found == "jax":
+        if seed.shape != () or dtype_name(seed) not in ("uint32", "int32", "int64", "uint64"):
+            what = f"a {dtype_name(seed)} array of shape {seed.shape}"
+            raise TypeError(f"seed is {what}; it must be a uint32 scalar, such as {DRAWN[kind]}")
+        return
+    if found or isinstance(seed, bool) or not isinstance(seed, Integral):
+        what = f"a {LIBRARIES[found]} array" if found else repr(seed)
+        raise TypeError(f"seed is {what}; it must be an integer in [0, 2**32), such as {DRAWN[kind]}")
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"seed is {seed}; it must be in [0, 2**32)")

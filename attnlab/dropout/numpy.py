@@ -62,7 +62,7 @@ def dropout_mask(seed: Any, shape: Any, p: Any) -> Bool[Array, "*heads N M"]:
     The same in every algorithm, tiling and library. Raises TypeError or ValueError, naming the argument.
     """
     p = check_probability("p", p)
-    check_seed(seed)
+    check_seed(seed, "numpy")
     if len(shape) < 2:
         raise ValueError(f"shape is {shape}; it needs at least 2 axes, (..., Hq, N, M)")
     *heads, n, m = (integer("shape", size, 0) for size in shape)

@@ -61,7 +61,8 @@ TYPE_ERRORS = {
     "an integer key": (dict(key=Array(2, 2, 6, 5, kind="int32")), "key has dtype int32"),
     "key in float16": (dict(key=Array(2, 2, 6, 5, kind="float16")), "key has dtype float16, query has float32"),
     "value in bfloat16": (dict(value=Array(2, 2, 6, 7, kind="bfloat16")), "value has dtype bfloat16"),
-    "a mask of integers": (dict(mask=Array(6, kind="int32")), "mask has dtype int32.*bias"),
+    "a mask of integers": (dict(mask=Array(6, kind="int32")), "mask has dtype int32.*mask != 0.*bias"),
+    "a mask of floats": (dict(mask=Array(6)), "mask has dtype float32.*mask != 0.*bias"),
     "segments of floats": (dict(segments=(Array(3), Array(6, kind="int32"))), "query_segments has dtype float32"),
     "segments of booleans": (
         dict(segments=(Array(3, kind="int32"), Array(6, kind="bool"))), "key_segments has dtype bool.*integers"),
@@ -70,7 +71,6 @@ TYPE_ERRORS = {
     "segments in a list": (dict(segments=([0] * 3, [0] * 6)), "query_segments is of type list"),
     "segments of one kind alone": (dict(segments=(Array(3, kind="int32"), None)), "key_segments is of type NoneType"),
     "segments is a number": (dict(segments=1, query=Array(2, 4, 6, 5)), "segments is of type int"),
-    "a mask of floats": (dict(mask=Array(6)), "mask has dtype float32.*bias"),
     "a bias of integers": (dict(bias=Array(6, kind="int32")), "bias has dtype int32"),
     "a bias of booleans": (dict(bias=Array(6, kind="bool")), "bias has dtype bool"),
     "a complex bias": (dict(bias=Array(6, kind="complex64")), "bias has dtype complex64"),
@@ -88,15 +88,15 @@ TYPE_ERRORS = {
     "dropout is a word": (dict(dropout="0.1", seed=1), "dropout is '0.1'"),
     "dropout is None": (dict(dropout=None), "dropout is None"),
     "dropout is True": (dict(dropout=True, seed=1), "dropout is True"),
-    "seed is not whole": (dict(dropout=0.1, seed=1.5), "seed is 1.5"),
+    "seed is not whole": (dict(dropout=0.1, seed=1.5), "seed is 1.5; it must be an integer"),
     "seed is True": (dict(dropout=0.1, seed=True), "seed is True"),
     "seed is a word": (dict(dropout=0.1, seed="7"), "seed is '7'"),
-    "causal is an array": (dict(causal=Array(kind="bool")), "causal is an array.*static_argnames"),
+    "causal is an array": (dict(causal=Array(kind="bool")), "causal is an array; options are"),
     "window is an array": (dict(window=Array(2, kind="int32")), "window is an array"),
-    "a side of window is an array": (dict(window=(Array(kind="int32"), 0)), "window is an array.*static_argnames"),
-    "scale is an array": (dict(scale=Array()), "scale is an array.*static_argnames"),
-    "dropout is an array": (dict(dropout=Array(), seed=1), "dropout is an array.*static_argnames"),
-    "return_lse is an array": (dict(return_lse=Array(kind="bool")), "return_lse is an array.*static_argnames"),
+    "a side of window is an array": (dict(window=(Array(kind="int32"), 0)), "window is an array; options are"),
+    "scale is an array": (dict(scale=Array()), "scale is an array; options are"),
+    "dropout is an array": (dict(dropout=Array(), seed=1), "dropout is an array; options are"),
+    "return_lse is an array": (dict(return_lse=Array(kind="bool")), "return_lse is an array; options are"),
     "seed is an array of floats": (dict(dropout=0.1, seed=Array()), "seed is a"),
     "seed is an array of several": (dict(dropout=0.1, seed=Array(2, kind="uint32")), "seed is a"),
 }
@@ -144,7 +144,7 @@ VALUE_ERRORS = {
     "a bias that adds an axis": (dict(bias=Array(1, 2, 4, 3, 6)), "bias has shape"),
     "scale NaN": (dict(scale=float("nan")), "scale is nan.*finite"),
     "scale Inf": (dict(scale=float("inf")), "scale is inf.*finite"),
-    "window −2": (dict(window=-2), "window is -2"),
+    "window −2": (dict(window=-2), "window is -2.*offset=0"),
     "a side of window −3": (dict(window=(0, -3)), "window is -3"),
     "window of three sides": (dict(window=(1, 2, 3)), "window has 3 sides"),
     "window of one side": (dict(window=(1,)), "window has 1 sides"),
@@ -168,6 +168,45 @@ def test_what_is_refused(name, algorithm, library):
     with pytest.raises(kind, match=message) as error:
         attempt(library, algorithm, **changes)
     assert error.type is kind
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("name", ["causal", "window", "scale", "dropout", "return_lse"])
+def test_advice_about_an_array_is_of_its_library(name, library):
+    """JAX's static_argnames to nobody but its users; a scale that is learned belongs to the query."""
+    with pytest.raises(TypeError, match=f"{name} is an array") as error:
+        attempt(library, "tiled", **{name: Array()})
+    assert (f"{name!r} in static_argnames" in str(error.value)) == (library == "jax")
+    assert (".tolist()" in str(error.value)) == (library != "jax")
+    assert ("multiply query by it" in str(error.value)) == (name == "scale")
+
+
+DRAWN = {
+    "numpy": (lambda: np.random.default_rng(0), "int(rng.integers(2**32))"),
+    "jax": (lambda: jax.random.key(0), 'jax.random.bits(key, (), "uint32")'),
+    "torch": (lambda: torch.Generator(), "int(torch.randint(2**32, ()))"),
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_seed_that_is_none_says_how_to_draw_one(library):
+    """The line in the message gives a seed that is taken."""
+    generator, line = DRAWN[library]
+    for seed in (generator(), Array(2, kind="uint32"), Array(), 1.5):
+        with pytest.raises(TypeError, match=r"seed is .*uint32 scalar|seed is .*an integer in") as error:
+            attempt(library, "tiled", dropout=0.5, seed=seed)
+        assert line in str(error.value)
+    with pytest.raises(ValueError, match="seed is None") as error:
+        attempt(library, "tiled", dropout=0.5)
+    assert line in str(error.value)
+    names = {"rng": np.random.default_rng(0), "key": jax.random.key(0), "jax": jax, "torch": torch}
+    attempt(library, "tiled", dropout=0.5, seed=eval(line, names))
+
+
+def test_a_key_of_jax_is_no_array_of_numbers():
+    """Its dtype is none of NumPy's; the message is ours even so."""
+    with pytest.raises(TypeError, match="query has dtype key<fry>"):
+        attnlab.tiled_attention(*[jax.random.split(jax.random.key(0), (3, 3))] * 3)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -239,7 +278,7 @@ def test_a_traced_option_names_static_argnames(name):
 
 def test_a_traced_side_of_the_window():
     x = [Array(*shape).build("jax") for shape in SHAPES.values()]
-    with pytest.raises(TypeError, match=r"window is an array.*static_argnames"):
+    with pytest.raises(TypeError, match=r"window is an array; options are"):
         jax.jit(attnlab.tiled_attention)(*x, window=(1, 2))
 
 
