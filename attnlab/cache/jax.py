@@ -96,7 +96,7 @@ def roll_token(
         ring = attend_from(rotary(wide, t, cache.rotary), keys, values, end, scale, window, LONGEST)
         left = jnp.minimum(t - window, sinks - 1)
         rest = attend_from(rotary(wide, end, cache.rotary), keys, values, left, scale, tile=min(max(sinks, 1), LONGEST))
-        out, lse = merge(*ring, *rest, double=wide.dtype == jnp.float64)
+        out, lse = merge(ring, rest, double=wide.dtype == jnp.float64)
     return out.astype(query.dtype), lse, replace(cache, keys=keys, values=values, length=t + 1)
 
 

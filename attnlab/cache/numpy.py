@@ -94,4 +94,4 @@ def attend(query: Query, keys: Key, values: Value, band: Band, scale: float) -> 
 
 def joined(a: Result, b: Result) -> Result:
     """Attention over two disjoint sets of keys."""
-    return merge(*a, *b, double=a[1].dtype == np.float64)
+    return merge(a, b, double=a[1].dtype == np.float64)

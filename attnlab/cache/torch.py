@@ -95,4 +95,4 @@ def attend(query: Query, keys: Key, values: Value, band: Band, scale: float) -> 
 
 def joined(a: Result, b: Result) -> Result:
     """Attention over two disjoint sets of keys."""
-    return merge(*a, *b, double=a[1].dtype == torch.float64)
+    return merge(a, b, double=a[1].dtype == torch.float64)

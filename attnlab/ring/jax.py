@@ -75,11 +75,11 @@ def doubling(out: Out, lse: Lse, axis_name: Any) -> tuple[Out, Lse]:
     part, distance = (out, lse), 1
     if beyond:
         o, l = exchange(part, beyond)
-        part = merge(*part, o, jnp.where(index + power < size, l, -jnp.inf), double=double)
+        part = merge(part, (o, jnp.where(index + power < size, l, -jnp.inf)), double=double)
     while distance < power:
         theirs = exchange(part, [(rank, rank ^ distance) for rank in range(power)])
         upper = index & distance != 0
-        part = merge(*choose(upper, theirs, part), *choose(upper, part, theirs), double=double)
+        part = merge(choose(upper, theirs, part), choose(upper, part, theirs), double=double)
         distance *= 2
     return choose(index < power, part, exchange(part, [(low, high) for high, low in beyond])) if beyond else part
 

@@ -38,7 +38,7 @@ def ring_turns(ring: Schedule, scale: float, axis: Any, query: Query, key: Key, 
             (out, lse), (rows, _) = results, place(ring, i)
             rules, x = cut(ring, scale, axis, step, i, (q, *block))
             part = tiled_attention.core(rules, AUTO, x)
-            o, l = merge(at(out, rows, -2), at(lse, rows, -1), *part, double=q.dtype == jnp.float64)
+            o, l = merge((at(out, rows, -2), at(lse, rows, -1)), part, double=q.dtype == jnp.float64)
             return write(out, o, rows, -2), write(lse, l, rows, -1)
 
         return fori_loop(0, len(ring.runs(0)) ** 2, merge_part, results)

@@ -48,7 +48,7 @@ def ring_attention(ring: Schedule, scale: float, x: Inputs, rank: Rank) -> Steps
 def add(out: Out, lse: Lse, rows: slice, part: tuple[Array, Array]) -> None:
     """(out, lse) of some rows ⊕ a part, in place: both are in the accumulation dtype."""
     double = out.dtype == np.float64
-    out[..., rows, :], lse[..., rows] = merge(out[..., rows, :], lse[..., rows], *part, double)
+    out[..., rows, :], lse[..., rows] = merge((out[..., rows, :], lse[..., rows]), part, double=double)
 
 
 def tree_attention(form: str, rules: Rules, x: Inputs, rank: Rank) -> Steps:

@@ -95,4 +95,4 @@ def move_keys(rank: Rank, query: Array, key: Array, value: Array, *, scale: floa
 
 
 def _merged(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
-    return merge(*a, *b, double=a[1].dtype == np.float64)
+    return merge(a, b, double=a[1].dtype == np.float64)

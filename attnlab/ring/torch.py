@@ -72,13 +72,13 @@ def doubling(link: Link, out: Out, lse: Lse) -> tuple[Out, Lse]:
     if link.index >= power:
         link.exchange(part, beyond, [], beyond)()
     elif beyond < link.size:
-        part = list(merge(*part, *link.exchange([], beyond, part, beyond)(), double=double))
+        part = list(merge(part, link.exchange([], beyond, part, beyond)(), double=double))
     distance = 1
     while distance < power and link.index < power:
         partner = link.index ^ distance
         both = part, link.exchange(part, partner, part, partner)()
         first, second = both if link.index < partner else both[::-1]
-        part, distance = list(merge(*first, *second, double=double)), 2 * distance
+        part, distance = list(merge(first, second, double=double)), 2 * distance
     if link.index >= power:
         part = link.exchange([], beyond, part, beyond)()
     elif beyond < link.size:

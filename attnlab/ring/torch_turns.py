@@ -54,7 +54,7 @@ def first_turn(link: Link, ring: Schedule, scale: float, query: Query, key: Key,
             rules, x = cut(part, scale, Inputs(query, *block))
             results = tiled_attention.core(rules, AUTO, x._replace(query=x.query.to(dtype)))  # so out is wide
             before = out[..., part.rows, :], lse[..., part.rows]
-            out[..., part.rows, :], lse[..., part.rows] = merge(*before, *results, double=dtype == torch.float64)
+            out[..., part.rows, :], lse[..., part.rows] = merge(before, results, double=dtype == torch.float64)
         block = wait()
     return out.to(query.dtype), lse
 

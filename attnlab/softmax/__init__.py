@@ -13,6 +13,7 @@ of their input, so that float16 can be seen to overflow at 11.1; they hold the s
 Derived in notebooks 01 (naive), 02 (safe) and 03 (online).
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from attnlab.arguments import check_float, check_kind, dtype_name
@@ -59,21 +60,40 @@ def run(name: str, x: Any) -> Any:
     return getattr(module, name)(x)
 
 
-def merge(out_a: Any, lse_a: Any, out_b: Any, lse_b: Any) -> tuple[Any, Any]:
-    """Combine attention of the same queries over two disjoint sets of keys into attention over both.
+def merge(*parts: Any, **flat: Any) -> tuple[Any, Any]:
+    """Combine attention of the same queries over disjoint sets of keys into attention over all: ``merge(a, b, c)``.
 
-    ``out_a``, ``out_b``: (..., N, Dv); ``lse_a``, ``lse_b``: (..., N), as ``return_lse=True`` gives them.
-    Returns (out, lse): out in out_a's dtype, lse in float32 (float64 if anything is float64). This is ⊕ on
-    normalized results: associative and commutative; an empty part (lse = −∞) is its identity, two empty
-    parts give (0, −∞). Differentiable, without NaN for empty parts.
+    Each part is a tuple (out, lse), as ``return_lse=True`` gives it: out (..., N, Dv), lse (..., N). Two parts may
+    also be given flat, as ``merge(out_a, lse_a, out_b, lse_b)``.
+    Returns (out, lse): out in the first part's dtype, rounded once; lse in float32 (float64 if anything is float64).
+    This is ⊕ on normalized results: associative and commutative; an empty part (lse = −∞) is its identity, empty
+    parts alone give (0, −∞). Differentiable, without NaN for empty parts.
     Raises TypeError for mixed libraries or unsupported dtypes, ValueError for shapes that differ.
     """
-    kind = library_of("out_a", out_a)
-    for name, x in {"out_a": out_a, "lse_a": lse_a, "out_b": out_b, "lse_b": lse_b}.items():
-        check_kind(name, x, kind)
-        check_float(name, x)
-        shape = tuple(out_a.shape) if name.startswith("out") else tuple(out_a.shape[:-1])
-        if out_a.ndim < 1 or tuple(x.shape) != shape:
-            raise ValueError(f"{name} has shape {tuple(x.shape)}; with out_a {tuple(out_a.shape)} it must be {shape}")
-    double = any(dtype_name(x) == "float64" for x in (out_a, lse_a, out_b, lse_b))
-    return backend("out_a", out_a, __name__).merge(out_a, lse_a, out_b, lse_b, double)
+    names = [f" of part {i}" for i in range(len(parts))]
+    if flat or not parts or not isinstance(parts[0], tuple):
+        parts, names = two(*parts, **flat), ["_a", "_b"]
+    check_parts(parts, names)
+    double = any(dtype_name(x) == "float64" for part in parts for x in part)
+    return backend("out", parts[0][0], __name__).merge(*parts, double=double)
+
+
+def two(out_a: Any, lse_a: Any, out_b: Any, lse_b: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    """The parts of a merge that is called flat."""
+    return (out_a, lse_a), (out_b, lse_b)
+
+
+def check_parts(parts: Sequence[Any], names: Sequence[str]) -> None:
+    """Tuples (out, lse) of one library and of the first one's shapes."""
+    for name, part in zip(names, parts):
+        if not isinstance(part, tuple) or len(part) != 2:
+            raise TypeError(f"{name.removeprefix(' of ')} is {type(part).__name__}; every part is a tuple (out, lse)")
+    first = parts[0][0]
+    kind = library_of(f"out{names[0]}", first)
+    for name, part in zip(names, parts):
+        for what, x, shape in zip(("out", "lse"), part, (tuple(first.shape), tuple(first.shape[:-1]))):
+            check_kind(what + name, x, kind)
+            check_float(what + name, x)
+            if first.ndim < 1 or tuple(x.shape) != shape:
+                came = f"{what}{name} has shape {tuple(x.shape)}"
+                raise ValueError(f"{came}; with out{names[0]} {tuple(first.shape)} it must be {shape}")

@@ -1,6 +1,7 @@
 """Softmax, ⊕ and merge, in JAX."""
 
-from functools import partial
+from collections.abc import Sequence
+from functools import partial, reduce
 
 from attnlab.arrays.jax import accumulator
 from attnlab.typing import Float
@@ -64,11 +65,11 @@ def one_if_empty(l: Array) -> Array:
 
 
 @partial(jax.jit, static_argnames="double")
-def merge(out_a: Array, lse_a: Array, out_b: Array, lse_b: Array, double: bool) -> tuple[Array, Array]:
+def merge(*parts: Sequence[Array], double: bool) -> tuple[Array, Array]:
     """See :func:`attnlab.merge`: ⊕ with m = lse and l = 1, then normalized again."""
     dtype = jnp.float64 if double else jnp.float32
-    m, l, o = combine(part(out_a, lse_a, dtype), part(out_b, lse_b, dtype))
-    return (o / one_if_empty(l)[..., None]).astype(out_a.dtype), m + jnp.log(one_if_empty(l))
+    m, l, o = reduce(combine, [part(out, lse, dtype) for out, lse in parts])
+    return (o / one_if_empty(l)[..., None]).astype(parts[0][0].dtype), m + jnp.log(one_if_empty(l))
 
 
 def part(out: Array, lse: Array, dtype: type) -> Triple:

@@ -1,5 +1,8 @@
 """Softmax, ⊕ and merge, in NumPy."""
 
+from collections.abc import Sequence
+from functools import reduce
+
 import numpy as np
 from numpy import ndarray as Array
 
@@ -59,11 +62,11 @@ def one_if_empty(l: Array | np.generic) -> Array:
 
 
 @quiet
-def merge(out_a: Array, lse_a: Array, out_b: Array, lse_b: Array, double: bool) -> tuple[Array, Array]:
+def merge(*parts: Sequence[Array], double: bool) -> tuple[Array, Array]:
     """See :func:`attnlab.merge`: ⊕ with m = lse and l = 1, then normalized again."""
     dtype = np.float64 if double else np.float32
-    m, l, o = combine(part(out_a, lse_a, dtype), part(out_b, lse_b, dtype))
-    return (o / one_if_empty(l)[..., None]).astype(out_a.dtype), m + np.log(one_if_empty(l))
+    m, l, o = reduce(combine, [part(out, lse, dtype) for out, lse in parts])
+    return (o / one_if_empty(l)[..., None]).astype(parts[0][0].dtype), m + np.log(one_if_empty(l))
 
 
 def part(out: Array, lse: Array, dtype: type) -> Triple:

@@ -1,6 +1,8 @@
 """Softmax, ⊕ and merge, in PyTorch."""
 
 import math
+from collections.abc import Sequence
+from functools import reduce
 
 from attnlab.arrays.torch import accumulator, matmul
 from attnlab.call import Inputs
@@ -78,11 +80,11 @@ def exp_(x: Array) -> Array:
     return x.mul_(1 / math.log(2)).exp2_()
 
 
-def merge(out_a: Array, lse_a: Array, out_b: Array, lse_b: Array, double: bool) -> tuple[Array, Array]:
+def merge(*parts: Sequence[Array], double: bool) -> tuple[Array, Array]:
     """See :func:`attnlab.merge`: ⊕ with m = lse and l = 1, then normalized again."""
     dtype = torch.float64 if double else torch.float32
-    m, l, o = combine(part(out_a, lse_a, dtype), part(out_b, lse_b, dtype))
-    return (o / one_if_empty(l)[..., None]).to(out_a.dtype), m + torch.log(one_if_empty(l))
+    m, l, o = reduce(combine, [part(out, lse, dtype) for out, lse in parts])
+    return (o / one_if_empty(l)[..., None]).to(parts[0][0].dtype), m + torch.log(one_if_empty(l))
 
 
 def part(out: Array, lse: Array, dtype: torch.dtype) -> Triple:

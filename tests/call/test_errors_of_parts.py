@@ -57,6 +57,22 @@ def test_merge(name, library):
             attnlab.merge(**{**parts, name: [0.0]})
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_merge_of_pairs(library):
+    """Errors count the parts from 0."""
+    a = array(library, 2, 5, 3), array(library, 2, 5)
+    with pytest.raises(ValueError, match=r"out of part 2 has shape \(2, 5\); with out of part 0 .* \(2, 5, 3\)"):
+        attnlab.merge(a, a, a[::-1])
+    with pytest.raises(TypeError, match="out of part 1 has dtype int32"):
+        attnlab.merge(a, (array(library, 2, 5, 3, kind=np.int32), a[1]))
+    for wrong in (a[0], [*a], (*a, a[1]), None):
+        with pytest.raises(TypeError, match=r"part 1 is .*; every part is a tuple \(out, lse\)"):
+            attnlab.merge(a, wrong)
+    for few in ((), a, a + a[:1]):
+        with pytest.raises(TypeError, match="missing"):
+            attnlab.merge(*few)
+
+
 def test_merge_of_no_array():
     with pytest.raises(TypeError, match="out_a is of type list"):
         attnlab.merge([1.0], [1.0], [1.0], [1.0])

@@ -1,5 +1,6 @@
 """The laws of ⊕: as combine on (m, l, o) and as merge on (out, lse)."""
 
+import functools
 import importlib
 
 import jax
@@ -147,6 +148,35 @@ def test_merging_parts_is_attention_over_the_whole(algorithm, library):
         merged = attnlab.merge(*part(slice(0, cut)), *part(slice(cut, None)))
         for x, y in zip(merged, whole):
             np.testing.assert_allclose(back(x), y, rtol=1e-5, atol=1e-6)
+
+
+@LAWS
+@given(seed=SEED)
+def test_several_parts_are_merged_two_at_a_time(library, seed):
+    """Pairs in one call; a part that is empty among them, and a single one that comes back as it was."""
+    random = np.random.default_rng(seed)
+    parts = [part(random) for _ in range(5)]
+    with precision(library, *parts[0]):
+        given_parts = [tuple(to(library, x) for x in pair) for pair in parts]
+        several = [back(x) for x in attnlab.merge(*given_parts)]
+        single = [back(x) for x in attnlab.merge(given_parts[0])]
+        flat = [back(x) for x in attnlab.merge(*given_parts[0], *given_parts[1])]
+        pairs = [back(x) for x in attnlab.merge(*given_parts[:2])]
+    assert_same(several, functools.reduce(functools.partial(merge, library), parts))
+    assert_same(single, parts[0])
+    for a, b in zip(flat, pairs):
+        np.testing.assert_array_equal(a, b)
+
+
+@LAWS
+def test_several_parts_are_rounded_once(library):
+    """32 parts of float16, whose mean two at a time would be rounded 31 times."""
+    random = np.random.default_rng(0)
+    outs, lse = random.normal(1, 0.1, (32, 1, 8)).astype(np.float16), np.zeros(1, np.float32)
+    out, total = attnlab.merge(*[(to(library, out), to(library, lse)) for out in outs])
+    exact = outs.astype(np.float64).mean(0)
+    assert np.abs(back(out) - exact).max() <= np.spacing(np.float16(1)) / 2 + 1e-6
+    np.testing.assert_allclose(back(total), np.log(32), rtol=1e-6)
 
 
 @LAWS
