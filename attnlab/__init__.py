@@ -19,6 +19,8 @@ from attnlab.dropout.numpy import dropout_mask
 from attnlab.softmax import merge, naive_softmax, online_softmax, safe_softmax
 from attnlab.tiled import tiled_attention
 
+__version__ = "0.1.0"
+
 
 def attention(
     query: Array, key: Array, value: Array, method: str = "tiled", **options: Any

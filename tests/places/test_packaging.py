@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from packaging.requirements import Requirement
 
+import attnlab
 from tests.support import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -29,6 +30,7 @@ FILES = [path for pattern in ("attnlab/**/*.py", *DATA) for path in ROOT.glob(pa
 PACKAGE = {path.relative_to(ROOT).as_posix() for path in FILES}
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_{}(sys.argv[1])"
 SMOKE = """
+import importlib.metadata
 import importlib.util
 import sys
 
@@ -40,6 +42,7 @@ from attnlab.course import published
 
 assert attnlab.__file__.startswith(sys.prefix), attnlab.__file__
 assert not any(map(importlib.util.find_spec, ("jax", "torch", "triton", "matplotlib", "jaxtyping", "tests")))
+assert importlib.metadata.version("attnlab") == attnlab.__version__
 query, key, value = np.random.default_rng(0).normal(size=(3, 8, 100, 16))
 scores = query @ key.mT / 4
 weights = np.exp(scores - scores.max(-1, keepdims=True))
@@ -154,4 +157,4 @@ def test_pip_finds_every_extra(built, tmp_path):
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
     said = run(*pip, "install", "--dry-run", "--no-index", everything, cwd=tmp_path)
     assert "does not provide the extra" not in said
-    assert said.splitlines()[-1] == f"Would install attnlab-{PROJECT['version']}"  # the rest is here
+    assert said.splitlines()[-1] == f"Would install attnlab-{attnlab.__version__}"  # the rest is here
