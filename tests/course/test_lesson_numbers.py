@@ -23,18 +23,18 @@ COUNTING = 12
 
 UP = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 REFERENCES = "|".join((
-    r"lessons? \d\d(?:(?:, \d\d)*,? (?:and|to|or) \d\d)?", r"sections? [\d.]+(?:(?:, \d+)*,? (?:and|to|or) \d+)?",
+    r"[Ll]essons? \d\d(?:(?:, \d\d)*,? (?:and|to|or) \d\d)?", r"sections? [\d.]+(?:(?:, \d+)*,? (?:and|to|or) \d+)?",
     r"(?:Tables?|Figures?|Algorithms?|Theorems?|Propositions?|Lemmas?|Appendix|lines?) \w?[\d.]+"
     r"(?:(?:, \d+)*,? (?:and|to) \d+)?",
     r"(?:[Ii]ssues?|pull requests?|PRs?|#) ?\d+(?:(?:, \d+)*,? (?:and|or) \d+)?", r"\(\d+\.\d+\w?\)", r"eqs?\. [\d.]+",
     r"arXiv [\d.]+", r"(?:version|since|JAX) \d+[\d.]*", r"\b(?:19[5-9]|20[0-3])\d\b", r"^#+ .*$",
-    r"==[\d.]+", r"\b[A-Z]\.\d+(?:\.\d+)?",
+    r"==[\d.]+", r"\[\d\d ·", r"\b[A-Z]\.\d+(?:\.\d+)?",
 ))
 FREE = re.compile(REFERENCES, re.MULTILINE)
 POWER = r"(?:\^\{?(-?\d+)\}?|([⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+))"
 NUMBER = re.compile(rf"(?<![\w.^_{{])(?<![A-Za-z]-)(\d[\d,]*(?:\.\d+)?)(?: ?· ?10{POWER}|{POWER})?(?![\w])")
 
-LONG = ("sa_maximum", "sa_speedup")
+PRINTED = "published: "
 LIMIT = "limit of the checker: "
 LISTED = {  # lesson: numbers of its prose that no cell of it has, and why
     "00": {"1000": "the fingerprint ROWS, an input of the checkers"},
@@ -42,6 +42,7 @@ LISTED = {  # lesson: numbers of its prose that no cell of it has, and why
     "05": {"1.7": LIMIT + "attention_in_chunks", "110": "6 in binary"},
     "06": {"2.2": LIMIT + "chunked_loss"},
     "12": {"700": "the size of a download"},
+    "19": dict.fromkeys(("16.2", "30.5", "44.3", "66.3"), PRINTED + "pa_sharing") | {"26": PRINTED + "pa_kernel"},
     "re": {"2^{15}": "a length of Rabe & Staats", "100,000": "steps of Rabe & Staats"},
 }
 
@@ -116,10 +117,13 @@ def claims(text: str) -> Iterator[tuple[str, float]]:
 
 
 def printed(text: str) -> set[float]:
-    """Every number that a source prints; of long tables, which hold nearly any number, only where a lesson has them."""
-    names = (name for name in published.names() if name not in LONG or f'"{name}"' in text)
-    rows = (row for name in names for row in published.load(name).rows.values())
-    texts = [text for row in rows for text in row.printed]
+    """The numbers of the published tables that a lesson loads."""
+    return {x for name in published.names() if f'"{name}"' in text for x in numbers_of(name)}
+
+
+def numbers_of(name: str) -> set[float]:
+    """Every number that a source prints in a table."""
+    texts = [text for row in published.load(name).rows.values() for text in row.printed]
     return {float(x) for text in texts for x in re.findall(r"\d+(?:\.\d+)?(?:e-?\d+)?", text)}
 
 
@@ -147,6 +151,8 @@ def test_what_is_listed_is_needed(lesson):
             file = ROOT / f"attnlab/course/lesson{lesson}/{reason.removeprefix(LIMIT)}.py"
             limits = (constant(node) for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
             assert float(number) in limits, file
+        if reason.startswith(PRINTED):
+            assert float(number) in numbers_of(reason.removeprefix(PRINTED))
 
 
 CELL = "```{code-cell}\n:tags: [hide-input]\n\n%s\n```\n"
@@ -164,7 +170,7 @@ CELL = "```{code-cell}\n:tags: [hide-input]\n\n%s\n```\n"
         ("Seven of 12, lesson 04, sections 15 and 16, issue 991, (5.17), Table 20, Dao 2022, version 2.1", "", []),
         ("A float32 of an A100; `x[512]`; $$ 99 $$", "", []),
         ("", 'show(figure, alt="up to 88.7")', ["88.7"]),
-        ("", 'listing.verdicts("13")', ["2.6", "8.8 · 10^{-5}"]),
+        ("", 'listing.verdicts("13")', ["16", "128", "2.6", "8.8 · 10^{-5}"]),
     ],
 )
 def test_what_is_found(prose, code, found):
