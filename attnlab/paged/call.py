@@ -7,20 +7,28 @@ from attnlab.arguments import (
     boolean, check_arrays, check_device, check_kind, check_static, dtype_name, integer, kind_of, number, window_sides,
 )
 from attnlab.call import Window, backend, library_of
-from attnlab.geometry import tile_sizes
+from attnlab.geometry import Band, tile_sizes
 
 import numpy as np
 
 TILE = 512
 """Keys that are gathered at a time, about: as many whole pages as fit, at least one."""
+LONGEST = 2048
+"""Keys of a tile for one query, which has few scores: they are gathered one part after the other."""
+LARGE = 128
+"""Keys of a page from which on it is read where it lies: one page is then enough for a product."""
 
 
 class Options(NamedTuple):
-    """What a call asks for besides arrays, static in JAX. ``left``: of the window. ``rows``, ``pages``: of a tile."""
+    """What a call asks for besides arrays, static in JAX. ``left``: of the window. ``rows``, ``keys``: of a tile.
+
+    ``pages``: read at a time, 1 where they are read where they lie.
+    """
 
     scale: float
     left: int | None
     rows: int
+    keys: int
     pages: int
 
 
@@ -49,8 +57,8 @@ def paged_attention(
 
     Returns out (B, Hq, N, Dv) in query's dtype, or (out, lse) with lse (B, Hq, N) in float32 (float64 for float64
     input). A query that sees no key, as in a sequence of length 0, gives 0 and -inf. No gradient. Extra memory: one
-    tile of about 512 keys and of at most 512 queries, never the keys of a whole sequence; NumPy and PyTorch first copy
-    pages that are not contiguous.
+    tile of about 512 keys and of at most 512 queries, never the keys of a whole sequence. NumPy and PyTorch copy no
+    pages of 128 keys or more, but first of all those that are not contiguous.
     Raises TypeError (libraries, dtypes) or ValueError (shapes; a length beyond T · S, an entry that is no page),
     naming the argument. In JAX, where lengths are traced, the rows of a sequence that is too long are NaN.
     """
@@ -63,14 +71,22 @@ def paged_attention(
     _check_shapes(*(tuple(x.shape) for x in (query, key_pages, value_pages, block_table, lengths)))
     (b, hq, n, d), (_, hk, size, dv) = query.shape, value_pages.shape
     scale = 1 / math.sqrt(max(d, 1)) if scale is None else number("scale", scale)
-    rows, _ = tile_sizes((hk, hq // hk), None, None)
-    options = Options(scale, window_sides(window)[0], rows, max(TILE // size, 1))
+    left, pages = window_sides(window)[0], 1 if size >= LARGE else TILE // size
+    rows, keys = tile_sizes((hk, hq // hk), None, None, band=Band(n, n, left), longest=LONGEST)
+    keys = max(keys // (pages * size), 1) * pages * size  # whole parts
+    options = Options(scale, left, rows, keys, pages)
     module = backend("query", query, "attnlab.paged")
     _check_values(module.numbers(block_table), module.numbers(lengths), key_pages.shape[0], size)
     x = Inputs(query.reshape((b, hk, hq // hk, n, d)), key_pages, value_pages, block_table, lengths)
     out, lse = module.paged_attention(options, x)
     out, lse = out.reshape((b, hq, n, dv)), lse.reshape((b, hq, n))
     return (out, lse) if return_lse else out
+
+
+def seen(band: Band, rows: slice, cols: slice) -> slice:
+    """The keys of a tile that some query of it sees: the others may hold NaN, and are not read."""
+    first, last = band.keys(rows)
+    return slice(max(first, cols.start), min(last, cols.stop))
 
 
 def _check_integers(name: str, x: Any, query: Any) -> None:
@@ -105,6 +121,8 @@ def _check_values(table: np.ndarray | None, lengths: np.ndarray | None, pages: i
     capacity = table.shape[1] * size
     for b in np.flatnonzero((lengths < 0) | (lengths > capacity))[:1]:
         raise ValueError(f"lengths[{b}] is {lengths[b]}; it must be between 0 and T · S = {capacity}")
-    used = np.arange(table.shape[1]) * size < lengths[:, None]
-    for b, t in np.argwhere(used & ((table < 0) | (table >= pages)))[:1]:
+    wrong = (table < 0) | (table >= pages)
+    if wrong.any():  # entries that no sequence uses may be
+        wrong &= np.arange(table.shape[1]) * size < lengths[:, None]
+    for b, t in np.argwhere(wrong)[:1] if wrong.any() else ():
         raise ValueError(f"block_table[{b}, {t}] is {table[b, t]}; there are {pages} pages, counted from 0")

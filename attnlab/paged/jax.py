@@ -5,7 +5,7 @@ import functools
 from attnlab.arrays.jax import Lse, Out, Query, accumulator, matmul
 from attnlab.arrays.jax_blocks import Block, at, block, visits, write as put
 from attnlab.paged.cache import PagedCache
-from attnlab.paged.call import Inputs, Options
+from attnlab.paged.call import TILE, Inputs, Options
 from attnlab.scores.jax import scores, take
 from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
 from attnlab.typing import Float, Int32
@@ -37,7 +37,7 @@ def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
     if 0 in (*rows, pages, count):
         out, lse = jnp.zeros((*rows, dv), x.query.dtype), jnp.full(rows, -jnp.inf, accumulator(x.query))
     else:
-        table = jnp.pad(x.block_table.astype(jnp.int32), ((0, 0), (0, -count % options.pages)))  # whole tiles
+        table = jnp.pad(x.block_table.astype(jnp.int32), ((0, 0), (0, -count % width(x.key_pages))))  # whole tiles
         one = functools.partial(sequence, options, x.key_pages, x.value_pages)
         out, lse = jax.lax.map(lambda each: one(*each), (x.query, table, x.lengths.astype(jnp.int32)))
     fits = (x.lengths <= count * x.key_pages.shape[2]).reshape((-1, 1, 1, 1))
@@ -49,7 +49,8 @@ def sequence(
 ) -> tuple[Out, Lse]:
     """out and lse of the queries of one sequence."""
     (*_, n, _), (size, dv), dtype = query.shape, value_pages.shape[-2:], accumulator(query)
-    capacity, tile = len(table) * size, options.pages * size
+    capacity, pages = len(table) * size, width(value_pages)
+    tile = pages * size
     length = jnp.minimum(length, capacity)
     high = length - n  # query i sees j ≤ i + high
     low = None if options.left is None else high - options.left  # and j ≥ i + low
@@ -63,11 +64,11 @@ def sequence(
 
         def key_tile(turn: Array, carry: Triple) -> Triple:
             (m, l, o), cols = carry, Block(turn * tile, tile)
-            ids = dynamic_slice_in_dim(table, turn * options.pages, options.pages)
+            ids = dynamic_slice_in_dim(table, turn * pages, pages)
             ids = jnp.where(cols.positions[::size] < length, ids, 0)  # others may be anything
             i, j = rows.positions[:, None], cols.positions[None, None, None]
             visible = (j <= i + high) if low is None else (j <= i + high) & (j >= i + low)
-            k, v = (take(gather(pages, ids), visible) for pages in (key_pages, value_pages))
+            k, v = (take(gather(x, ids), visible) for x in (key_pages, value_pages))
             s = scores(q, k, None, visible)
             m_next = jnp.maximum(m, s.max(-1))
             shift = zero_if_empty(m_next)
@@ -83,11 +84,16 @@ def sequence(
     return fori_loop(0, -(-n // options.rows), query_block, (out, lse))
 
 
+def width(pages: Pages) -> int:
+    """Pages of a tile: large ones too are copied, as XLA copies what it slices."""
+    return max(TILE // pages.shape[2], 1)
+
+
 def gather(pages: Pages, ids: Int32[Array, " W"]) -> Float[Array, "Hk C X"]:
     """The keys (or values) of a tile: the one copy that pages cost."""
-    _, heads, _, width = pages.shape
+    _, heads, _, x = pages.shape
     tile = pages[ids, jnp.arange(heads)[:, None]]  # (Hk, pages, S, X), whole pages at a time
-    return tile.reshape((heads, -1, width))
+    return tile.reshape((heads, -1, x))
 
 
 def zeros(shape: tuple[int, ...], like: Array) -> Pages:

@@ -1,19 +1,23 @@
-"""Paged attention in NumPy: the online fold, a tile of keys gathered through the table at a time."""
+"""Paged attention in NumPy: the online fold, over tiles of keys that are found through the table."""
 
-from attnlab.arrays.numpy import Lse, Out, Query, accumulator, matmul, quiet
+from collections.abc import Iterator
+
+from attnlab.arrays.numpy import Lse, Out, accumulator, quiet
 from attnlab.geometry import Band, blocks
-from attnlab.paged.call import Inputs, Options
-from attnlab.scores.numpy import in_band, scores, take
+from attnlab.paged.call import Inputs, Options, seen
+from attnlab.scores.numpy import in_band
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 from attnlab.typing import Float
 
 import numpy as np
 from numpy import ndarray as Array
 
+KeyPages = Float[Array, "P Hk S D"]
+ValuePages = Float[Array, "P Hk S Dv"]
 Pages = Float[Array, "P Hk S X"]
-KeyRuns = Float[Array, "R S D"]
-ValueRuns = Float[Array, "R S Dv"]
-Runs = Float[Array, "R S X"]
+Rows = Float[Array, "Hk R D"]
+Keys = Float[Array, "Hk C X"]
+Groups = list[Array] | list[int]
 
 
 def numbers(x: Array) -> np.ndarray:
@@ -24,51 +28,73 @@ def numbers(x: Array) -> np.ndarray:
 @quiet
 def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
     """One sequence after the other; each tile of its queries reads the pages that it sees once."""
-    (*_, hk, _, n, _), (size, dv) = x.query.shape, x.value_pages.shape[-2:]
+    (*_, n, _), (hk, size, dv) = x.query.shape, x.value_pages.shape[-3:]
     out = np.empty((*x.query.shape[:-1], dv), x.query.dtype)
     lse = np.empty(x.query.shape[:-1], accumulator(x.query))
-    keys, values = (pages.reshape((-1, *pages.shape[2:])) for pages in (x.key_pages, x.value_pages))
+    pages = [np.ascontiguousarray(y) for y in (x.key_pages, x.value_pages)]
     for b, length in enumerate(x.lengths.tolist()):
-        band, table = Band(n, length, options.left, 0), x.block_table[b, : -(-length // size)]
-        runs = hk * table.astype(np.int64) + np.arange(hk)[:, None]  # of pages of one head
+        band, found = Band(n, length, options.left, 0), groups(options, x.block_table[b, : -(-length // size)], hk)
         for rows in blocks(n, options.rows):
             q = options.scale * x.query[b, ..., rows, :].astype(lse.dtype, copy=False)
-            out[b, ..., rows, :], lse[b, ..., rows] = fold(options, band, rows, q, keys, values, runs)
+            o, m = fold(options, band, rows, q.reshape((hk, -1, q.shape[-1])), *pages, found)
+            out[b, ..., rows, :], lse[b, ..., rows] = o.reshape((*q.shape[:-1], dv)), m.reshape(q.shape[:-1])
     return out, lse
 
 
 def fold(
-    options: Options, band: Band, rows: slice, q: Query, keys: KeyRuns, values: ValueRuns, runs: Array
-) -> tuple[Out, Lse]:
-    """out and lse of some queries of one sequence."""
-    size, dv = values.shape[1:]
+    options: Options, band: Band, rows: slice, q: Rows, key_pages: KeyPages, value_pages: ValuePages, found: Groups
+) -> tuple[Float[Array, "Hk R Dv"], Float[Array, "Hk R"]]:
+    """out and lse of some queries of one sequence. The heads of a group are rows of one product."""
+    _, hk, size, dv = value_pages.shape
     m, l = np.full(q.shape[:-1], -np.inf, q.dtype), np.zeros(q.shape[:-1], q.dtype)
     o = np.zeros((*q.shape[:-1], dv), q.dtype)
-    room = np.empty(len(runs) * options.pages * size * max(keys.shape[-1], dv), keys.dtype)
-    for cols in band.key_blocks(rows, options.pages * size):
+    # keys and values take turns in one room, as memory that has not been touched before is slow
+    room = np.empty(hk * options.pages * size * max(q.shape[-1], dv), value_pages.dtype)
+    for cols in band.key_blocks(rows, options.keys):
+        cols = seen(band, rows, cols)
+        parts = [q @ k.swapaxes(-1, -2) for _, k in parts_of(options, cols, key_pages, found, room)]
+        s = parts[0] if len(parts) == 1 else np.concatenate(parts, -1)
         visible = in_band(band, rows, cols)
-        s = scores(q, take(gather(keys, runs, cols, room), visible), None, visible)
+        if visible is not None:
+            np.copyto(s.reshape((hk, -1, *visible.shape[-2:])), -np.inf, where=~visible)
         m_next = np.maximum(m, s.max(-1))
         shift = zero_if_empty(m_next)
         s -= shift[..., None]
         alpha, p = np.exp(m - shift), np.exp(s, out=s)
         l = alpha * l + np.einsum("...k->...", p)
         o *= alpha[..., None]
-        o += matmul(p, take(gather(values, runs, cols, room), visible))
+        for part, v in parts_of(options, cols, value_pages, found, room):
+            o += p[..., part] @ v
         m = m_next
+        del parts, s, p, v  # before the next tile is made
     return o / one_if_empty(l)[..., None], m + np.log(one_if_empty(l))
 
 
-def gather(pages: Runs, runs: Array, cols: slice, room: Array) -> Float[Array, "Hk C X"]:
-    """The keys (or values) of a tile, which begins with a page, copied to ``room``: the one copy that pages cost.
+def groups(options: Options, table: Array, heads: int) -> Groups:
+    """What is read at a time: large pages one by one, of small ones as many as a tile has, each head apart."""
+    if options.pages == 1:
+        return table.tolist()
+    runs = heads * table.astype(np.int64) + np.arange(heads)[:, None]
+    return [runs[:, part] for part in blocks(len(table), options.pages)]
 
-    Keys and values take turns in one room, as memory that has not been touched before is slow.
-    """
-    _, size, width = pages.shape
-    runs = runs[:, cols.start // size : -(-cols.stop // size)]
-    tile = room[: runs.size * size * width].reshape((*runs.shape, size, width))
-    np.take(pages, runs, axis=0, out=tile, mode="clip")  # by default it would copy twice
-    return tile.reshape((len(runs), -1, width))[:, : cols.stop - cols.start]
+
+def parts_of(options: Options, cols: slice, pages: Pages, found: Groups, room: Array) -> Iterator[tuple[slice, Keys]]:
+    """The keys (or values) of a tile, a group of pages at a time, in the accumulation dtype: where in it, and they."""
+    size = options.pages * pages.shape[2]
+    for part in blocks(cols.stop, size, cols.start):
+        x, first = gather(pages, found[part.start // size], room), max(part.start, cols.start)
+        x = x[:, first - part.start : part.stop - part.start].astype(accumulator(x), copy=False)
+        yield slice(first - cols.start, part.stop - cols.start), x
+
+
+def gather(pages: Pages, group: Array | int, room: Array) -> Keys:
+    """One page where it lies, or several, copied to ``room`` one after the other: the one copy that pages cost."""
+    _, heads, size, width = pages.shape
+    if isinstance(group, int):
+        return pages[group]
+    tile = room[: group.size * size * width].reshape((*group.shape, size, width))
+    np.take(pages.reshape((-1, size, width)), group, axis=0, out=tile, mode="clip")  # by default it would copy twice
+    return tile.reshape((heads, -1, width))
 
 
 def zeros(shape: tuple[int, ...], like: Array) -> Pages:

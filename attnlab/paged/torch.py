@@ -1,9 +1,11 @@
-"""Paged attention in PyTorch: the online fold, a tile of keys gathered through the table at a time."""
+"""Paged attention in PyTorch: the online fold, over tiles of keys that are found through the table."""
 
-from attnlab.arrays.torch import Lse, Out, Query, accumulator, add_matmul
+from collections.abc import Iterator
+
+from attnlab.arrays.torch import Lse, Out, accumulator
 from attnlab.geometry import Band, blocks
-from attnlab.paged.call import Inputs, Options
-from attnlab.scores.torch import in_band, scores, take
+from attnlab.paged.call import Inputs, Options, seen
+from attnlab.scores.torch import in_band
 from attnlab.softmax.torch import exp_, one_if_empty, zero_if_empty
 from attnlab.typing import Float
 
@@ -11,10 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor as Array
 
+KeyPages = Float[Array, "P Hk S D"]
+ValuePages = Float[Array, "P Hk S Dv"]
 Pages = Float[Array, "P Hk S X"]
-KeyRuns = Float[Array, "R S D"]
-ValueRuns = Float[Array, "R S Dv"]
-Runs = Float[Array, "R S X"]
+Rows = Float[Array, "Hk R D"]
+Keys = Float[Array, "Hk C X"]
+Groups = list[Array] | list[int]
 
 
 def numbers(x: Array | np.ndarray) -> np.ndarray:
@@ -26,52 +30,73 @@ def numbers(x: Array | np.ndarray) -> np.ndarray:
 @torch.no_grad()
 def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
     """One sequence after the other; each tile of its queries reads the pages that it sees once."""
-    (*_, hk, _, n, _), (size, dv) = x.query.shape, x.value_pages.shape[-2:]
+    (*_, n, _), (hk, size, dv) = x.query.shape, x.value_pages.shape[-3:]
     out = x.query.new_empty((*x.query.shape[:-1], dv))
     lse = x.query.new_empty(x.query.shape[:-1], dtype=accumulator(x.query))
-    keys, values = (pages.reshape((-1, *pages.shape[2:])) for pages in (x.key_pages, x.value_pages))
+    pages = [y.contiguous() for y in (x.key_pages, x.value_pages)]
     with torch.autocast(out.device.type, enabled=False):
         for b, length in enumerate(x.lengths.tolist()):
-            band, table = Band(n, length, options.left, 0), x.block_table[b, : -(-length // size)]
-            runs = hk * table.long() + torch.arange(hk, device=out.device)[:, None]  # of pages of one head
+            band, found = Band(n, length, options.left, 0), groups(options, x.block_table[b, : -(-length // size)], hk)
             for rows in blocks(n, options.rows):
                 q = options.scale * x.query[b, ..., rows, :].to(lse.dtype)
-                out[b, ..., rows, :], lse[b, ..., rows] = fold(options, band, rows, q, keys, values, runs)
+                o, m = fold(options, band, rows, q.reshape((hk, -1, q.shape[-1])), *pages, found)
+                out[b, ..., rows, :], lse[b, ..., rows] = o.view((*q.shape[:-1], dv)), m.view(q.shape[:-1])
     return out, lse
 
 
 def fold(
-    options: Options, band: Band, rows: slice, q: Query, keys: KeyRuns, values: ValueRuns, runs: Array
-) -> tuple[Out, Lse]:
-    """out and lse of some queries of one sequence."""
-    size, dv = values.shape[1:]
+    options: Options, band: Band, rows: slice, q: Rows, key_pages: KeyPages, value_pages: ValuePages, found: Groups
+) -> tuple[Float[Array, "Hk R Dv"], Float[Array, "Hk R"]]:
+    """out and lse of some queries of one sequence. The heads of a group are rows of one product."""
+    _, hk, size, dv = value_pages.shape
     m, l = q.new_full(q.shape[:-1], -torch.inf), q.new_zeros(q.shape[:-1])
     o = q.new_zeros((*q.shape[:-1], dv))
-    room = keys.new_empty(len(runs) * options.pages * size * max(keys.shape[-1], dv))
-    for cols in band.key_blocks(rows, options.pages * size):
+    # keys and values take turns in one room, as memory that has not been touched before is slow
+    room = value_pages.new_empty(hk * options.pages * size * max(q.shape[-1], dv))
+    for cols in band.key_blocks(rows, options.keys):
+        cols = seen(band, rows, cols)
+        parts = [torch.bmm(q, k.mT) for _, k in parts_of(options, cols, key_pages, found, room)]
+        s = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
         visible = in_band(band, rows, cols, q.device)
-        s = scores(q, take(gather(keys, runs, cols, room), visible), None, visible)
+        if visible is not None:
+            s.view((hk, -1, *visible.shape[-2:])).masked_fill_(~visible, -torch.inf)
         m_next = torch.maximum(m, s.amax(-1))
         shift = zero_if_empty(m_next)
         alpha, p = exp_(m.sub_(shift)), exp_(s.sub_(shift[..., None]))
         l.mul_(alpha).add_(p.sum(-1))
-        v = take(gather(values, runs, cols, room), visible)
-        add_matmul(o.mul_(alpha[..., None]), p, v)
+        o.mul_(alpha[..., None])
+        for part, v in parts_of(options, cols, value_pages, found, room):
+            o.baddbmm_(p[..., part], v)
         m = m_next
-        del s, p, v  # before the next tile is made
+        del parts, s, p, v  # before the next tile is made
     return o.div_(one_if_empty(l)[..., None]), m + torch.log(one_if_empty(l))
 
 
-def gather(pages: Runs, runs: Array, cols: slice, room: Array) -> Float[Array, "Hk C X"]:
-    """The keys (or values) of a tile, which begins with a page, copied to ``room``: the one copy that pages cost.
+def groups(options: Options, table: Array, heads: int) -> Groups:
+    """What is read at a time: large pages one by one, of small ones as many as a tile has, each head apart."""
+    if options.pages == 1:
+        return table.tolist()
+    runs = heads * table.long() + torch.arange(heads, device=table.device)[:, None]
+    return [runs[:, part].reshape(-1) for part in blocks(len(table), options.pages)]
 
-    Keys and values take turns in one room, as memory that has not been touched before is slow.
-    """
-    _, size, width = pages.shape
-    runs = runs[:, cols.start // size : -(-cols.stop // size)]
-    tile = room[: runs.numel() * size * width].view((-1, size, width))
-    torch.index_select(pages, 0, runs.reshape(-1), out=tile)
-    return tile.view((len(runs), -1, width))[:, : cols.stop - cols.start]
+
+def parts_of(options: Options, cols: slice, pages: Pages, found: Groups, room: Array) -> Iterator[tuple[slice, Keys]]:
+    """The keys (or values) of a tile, a group of pages at a time, in the accumulation dtype: where in it, and they."""
+    size = options.pages * pages.shape[2]
+    for part in blocks(cols.stop, size, cols.start):
+        x, first = gather(pages, found[part.start // size], room), max(part.start, cols.start)
+        x = x[:, first - part.start : part.stop - part.start].to(accumulator(x))
+        yield slice(first - cols.start, part.stop - cols.start), x
+
+
+def gather(pages: Pages, group: Array | int, room: Array) -> Keys:
+    """One page where it lies, or several, copied to ``room`` one after the other: the one copy that pages cost."""
+    _, heads, size, width = pages.shape
+    if isinstance(group, int):
+        return pages[group]
+    tile = room[: len(group) * size * width].view((-1, size, width))
+    torch.index_select(pages.view((-1, size, width)), 0, group, out=tile)
+    return tile.view((heads, -1, width))
 
 
 def zeros(shape: tuple[int, ...], like: Array) -> Pages:
