@@ -16,7 +16,7 @@ TILE = 512
 LONGEST = 2048
 """Keys of a tile for one query, which has few scores: they are gathered one part after the other."""
 LARGE = 128
-"""Keys of a page from which on it is read where it lies: one page is then enough for a product."""
+"""Keys of a page from which on one query reads it where it lies; for more queries copies cost little."""
 
 
 class Options(NamedTuple):
@@ -57,8 +57,8 @@ def paged_attention(
 
     Returns out (B, Hq, N, Dv) in query's dtype, or (out, lse) with lse (B, Hq, N) in float32 (float64 for float64
     input). A query that sees no key, as in a sequence of length 0, gives 0 and -inf. No gradient. Extra memory: one
-    tile of about 512 keys and of at most 512 queries, never the keys of a whole sequence. NumPy and PyTorch copy no
-    pages of 128 keys or more, but first of all those that are not contiguous.
+    tile of about 512 keys and of at most 512 queries, never the keys of a whole sequence. For one query
+    pages of 128 keys or more are not copied. NumPy and PyTorch first copy pages that are not contiguous.
     Raises TypeError (libraries, dtypes) or ValueError (shapes; a length beyond T · S, an entry that is no page),
     naming the argument. In JAX, where lengths are traced, the rows of a sequence that is too long are NaN.
     """
@@ -71,7 +71,7 @@ def paged_attention(
     _check_shapes(*(tuple(x.shape) for x in (query, key_pages, value_pages, block_table, lengths)))
     (b, hq, n, d), (_, hk, size, dv) = query.shape, value_pages.shape
     scale = 1 / math.sqrt(max(d, 1)) if scale is None else number("scale", scale)
-    left, pages = window_sides(window)[0], 1 if size >= LARGE else TILE // size
+    left, pages = window_sides(window)[0], 1 if n == 1 and size >= LARGE else max(TILE // size, 1)
     rows, keys = tile_sizes((hk, hq // hk), None, None, band=Band(n, n, left), longest=LONGEST)
     keys = max(keys // (pages * size), 1) * pages * size  # whole parts
     options = Options(scale, left, rows, keys, pages)
