@@ -1,14 +1,13 @@
-"""Paged attention in JAX: the online fold, a tile of keys gathered through the table at a time; both may be traced."""
+"""Paged attention in JAX: the online fold, over tiles of keys that are found through the table; it may be traced."""
 
 import functools
 
-from attnlab.arrays.jax import Lse, Out, Query, accumulator, matmul
+from attnlab.arrays.jax import Lse, Out, Query, accumulator, matmul, matmul_transposed
 from attnlab.arrays.jax_blocks import Block, at, block, visits, write as put
 from attnlab.paged.cache import PagedCache
 from attnlab.paged.call import TILE, Inputs, Options
-from attnlab.scores.jax import scores, take
 from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
-from attnlab.typing import Float, Int32
+from attnlab.typing import Bool, Float, Int32
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +20,9 @@ KeyPages = Float[Array, "P Hk S D"]
 ValuePages = Float[Array, "P Hk S Dv"]
 Pages = Float[Array, "P Hk S X"]
 Table = Int32[Array, " T"]
+Rows = Float[Array, "Hk G R X"]
+Tile = Float[Array, "Hk G R C"]
+Visible = Bool[Array, "R C"]
 
 jax.tree_util.register_dataclass(PagedCache, data_fields=["key_pages", "value_pages"], meta_fields=["manager"])
 
@@ -37,7 +39,8 @@ def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
     if 0 in (*rows, pages, count):
         out, lse = jnp.zeros((*rows, dv), x.query.dtype), jnp.full(rows, -jnp.inf, accumulator(x.query))
     else:
-        table = jnp.pad(x.block_table.astype(jnp.int32), ((0, 0), (0, -count % width(x.key_pages))))  # whole tiles
+        tile = max(TILE // x.key_pages.shape[2], 1)
+        table = jnp.pad(x.block_table.astype(jnp.int32), ((0, 0), (0, -count % tile)))  # whole tiles
         one = functools.partial(sequence, options, x.key_pages, x.value_pages)
         out, lse = jax.lax.map(lambda each: one(*each), (x.query, table, x.lengths.astype(jnp.int32)))
     fits = (x.lengths <= count * x.key_pages.shape[2]).reshape((-1, 1, 1, 1))
@@ -49,8 +52,8 @@ def sequence(
 ) -> tuple[Out, Lse]:
     """out and lse of the queries of one sequence."""
     (*_, n, _), (size, dv), dtype = query.shape, value_pages.shape[-2:], accumulator(query)
-    capacity, pages = len(table) * size, width(value_pages)
-    tile = pages * size
+    capacity, pages = len(table) * size, max(TILE // size, 1)
+    tile, step = pages * size, 1 if n == 1 else pages
     length = jnp.minimum(length, capacity)
     high = length - n  # query i sees j ≤ i + high
     low = None if options.left is None else high - options.left  # and j ≥ i + low
@@ -66,15 +69,14 @@ def sequence(
             (m, l, o), cols = carry, Block(turn * tile, tile)
             ids = dynamic_slice_in_dim(table, turn * pages, pages)
             ids = jnp.where(cols.positions[::size] < length, ids, 0)  # others may be anything
-            i, j = rows.positions[:, None], cols.positions[None, None, None]
+            i, j = rows.positions[:, None], cols.positions
             visible = (j <= i + high) if low is None else (j <= i + high) & (j >= i + low)
-            k, v = (take(gather(x, ids), visible) for x in (key_pages, value_pages))
-            s = scores(q, k, None, visible)
+            s = jnp.where(visible, products(q, key_pages, ids, step), -jnp.inf)
             m_next = jnp.maximum(m, s.max(-1))
             shift = zero_if_empty(m_next)
             alpha, p = jnp.exp(m - shift), jnp.exp(s - shift[..., None])
             l = alpha * l + p.sum(-1)
-            return m_next, l, alpha[..., None] * o + matmul(p, v)
+            return m_next, l, weighted(alpha[..., None] * o, p, value_pages, ids, step, visible)
 
         turns = visits(0 if low is None else rows.start + low, rows.start + rows.size + high, tile, capacity)
         m, l, o = fori_loop(*turns, key_tile, (m, l, o))
@@ -84,16 +86,35 @@ def sequence(
     return fori_loop(0, -(-n // options.rows), query_block, (out, lse))
 
 
-def width(pages: Pages) -> int:
-    """Pages of a tile: large ones too are copied, as XLA copies what it slices."""
-    return max(TILE // pages.shape[2], 1)
+def products(q: Rows, pages: KeyPages, ids: Int32[Array, " W"], step: int) -> Tile:
+    """q kᵀ for the keys of some pages, ``step`` pages at a time."""
+    size, s = step * pages.shape[2], jnp.zeros((*q.shape[:-1], len(ids) * pages.shape[2]), q.dtype)
+
+    def part(turn: Array, s: Tile) -> Tile:
+        k = gather(pages, dynamic_slice_in_dim(ids, turn * step, step)).astype(q.dtype)
+        return put(s, matmul_transposed(q, k), Block(turn * size, size), -1)
+
+    return fori_loop(0, len(ids) // step, part, s)
+
+
+def weighted(o: Rows, p: Tile, pages: ValuePages, ids: Int32[Array, " W"], step: int, visible: Visible) -> Rows:
+    """o + p v for the values of some pages likewise; those that no query sees, which may be NaN, count as 0."""
+    size, seen = step * pages.shape[2], visible.any(0)[:, None]
+
+    def part(turn: Array, o: Rows) -> Rows:
+        cols, v = Block(turn * size, size), gather(pages, dynamic_slice_in_dim(ids, turn * step, step))
+        return o + matmul(at(p, cols, -1), jnp.where(at(seen, cols, 0), v.astype(o.dtype), 0))
+
+    return fori_loop(0, len(ids) // step, part, o)
 
 
 def gather(pages: Pages, ids: Int32[Array, " W"]) -> Float[Array, "Hk C X"]:
-    """The keys (or values) of a tile: the one copy that pages cost."""
-    _, heads, _, x = pages.shape
-    tile = pages[ids, jnp.arange(heads)[:, None]]  # (Hk, pages, S, X), whole pages at a time
-    return tile.reshape((heads, -1, x))
+    """One page, or several one after the other: the copy that pages cost. One by one they take XLA half the time."""
+    _, heads, _, width = pages.shape
+    if len(ids) == 1:
+        return pages[ids[0]]
+    tile = pages[ids, jnp.arange(heads)[:, None]]  # (Hk, pages, S, X)
+    return tile.reshape((heads, -1, width))
 
 
 def zeros(shape: tuple[int, ...], like: Array) -> Pages:
