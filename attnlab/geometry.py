@@ -113,26 +113,30 @@ def blocks(length: int, size: int, first: int = 0, last: int | None = None) -> I
 
 def tile_sizes(
     heads: tuple[int, ...], block_q: int | None, block_k: int | None, *, band: Band | None = None, itemsize: int = 4,
-    longest: int = 4096,
+    longest: int = 4096, packed: bool = False,
 ) -> tuple[int, int]:
     """Block sizes of the tiled algorithm, ``heads`` = (*batch, Hk, G): 512 rows of queries by 512 keys.
 
     The G heads of a group share the rows. All key heads are worked on at once, and their tiles of float32 scores
     shall stay in a shared cache of 8 MiB: beyond 8 heads the rows are halved, down to 128. One query, as ``band`` may
     say, has few scores, and takes ``longest`` keys, beyond 8 heads fewer in the same proportion; but not where a window
-    hides keys on the left, nor where keys of ``itemsize`` bytes are copied to widen them.
+    hides keys on the left, nor where keys of ``itemsize`` bytes are copied to widen them. ``packed`` documents, told
+    apart by segments, take at most 256 by 256: a tile in which one ends and another begins is half hidden.
     """
     rows = 2**21 // (512 * max(math.prod(heads[:-1]), 1))
     rows = 2 ** (min(max(rows, 128), 512).bit_length() - 1)
     if block_k is None and band is not None and band.n == 1 and band.left is None and itemsize >= 4:
         block_k = longest * rows // 512
-    return block_q or max(rows // heads[-1], 1), block_k or 512
+    rows = min(rows, 256) if packed else rows
+    return block_q or max(rows // heads[-1], 1), block_k or (256 if packed else 512)
 
 
-def gradient_tile_sizes(heads: tuple[int, ...], block_q: int | None, block_k: int | None) -> tuple[int, int]:
-    """Block sizes of the tiled gradient: half the queries of :func:`tile_sizes`, as p, dp and ds are alive at once."""
-    rows, block_k = tile_sizes(heads, None, block_k)
-    return block_q or max(rows // 2, 1), block_k
+def gradient_tile_sizes(
+    heads: tuple[int, ...], block_q: int | None, block_k: int | None, *, packed: bool = False
+) -> tuple[int, int]:
+    """Block sizes of the tiled gradient: half the scores of :func:`tile_sizes`, as p, dp and ds are alive at once."""
+    rows, block_k = tile_sizes(heads, None, block_k, packed=packed)
+    return block_q or max(rows if packed else rows // 2, 1), block_k
 
 
 def chunk_sizes(m: int, dv: int, query_chunk: int | None, key_chunk: int | None) -> tuple[int, int]:

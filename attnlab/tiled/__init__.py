@@ -27,7 +27,8 @@ def tiled_attention(
     elements, independent of N and M; the gradient adds lse and Δ, 2N, and for half precision a float32 dq.
     By default block_k = 512 and block_q = 512 / G, fewer beyond 8 key heads (batch included), and half of
     it in the gradient. For one query without a window block_k = 4096 in the forward, in JAX 2048, fewer
-    beyond 8 key heads; in NumPy and PyTorch it stays 512 for half precision, whose tiles are widened.
+    beyond 8 key heads; in NumPy and PyTorch it stays 512 for half precision, whose tiles are widened. With segments
+    both are 256 at most.
     ``block_mask``: boolean (⌈N / block_q⌉, ⌈M / block_k⌉), True = attend, for all heads alike; needs both
     block sizes. Hidden tiles are neither loaded nor computed, forward and backward (block-sparse
     FlashAttention, algorithm 5); under jax.jit it is a constant.

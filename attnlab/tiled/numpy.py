@@ -19,7 +19,8 @@ __all__ = ["tiled_attention", "tiled_attention_backward"]
 @quiet
 def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""
-    block_q, block_k = tile_sizes(rules.heads, *sizes, band=rules.band, itemsize=x.key.dtype.itemsize)
+    packed, itemsize = x.query_segments is not None, x.key.dtype.itemsize
+    block_q, block_k = tile_sizes(rules.heads, *sizes, band=rules.band, itemsize=itemsize, packed=packed)
     dtype, dv = accumulator(x.query), x.value.shape[-1]
     out, lse = np.empty((*x.query.shape[:-1], dv), x.query.dtype), np.empty(x.query.shape[:-1], dtype)
 

@@ -58,7 +58,7 @@ def backward(
     rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse
 ) -> tuple[Query, Key, Value]:
     """For each tile of keys, all tiles of queries that see it: dk and dv stay on chip, dq is added to."""
-    block_q, block_k = gradient_tile_sizes(rules.heads, *sizes)
+    block_q, block_k = gradient_tile_sizes(rules.heads, *sizes, packed=x.query_segments is not None)
     dtype = accumulator(x.query)
     dq, dk, dv = np.zeros(x.query.shape, dtype), np.empty_like(x.key), np.empty_like(x.value)
     delta = np.empty(lse.shape, dtype)

@@ -21,7 +21,8 @@ import torch
 @kernel_on_gpu
 def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""
-    block_q, block_k = tile_sizes(rules.heads, *sizes, band=rules.band, itemsize=x.key.dtype.itemsize)
+    packed, itemsize = x.query_segments is not None, x.key.dtype.itemsize
+    block_q, block_k = tile_sizes(rules.heads, *sizes, band=rules.band, itemsize=itemsize, packed=packed)
     (*heads, _), dtype, dv = x.query.shape[:-1], accumulator(x.query), x.value.shape[-1]
     out, lse = x.query.new_empty((*x.query.shape[:-1], dv)), x.query.new_empty(x.query.shape[:-1], dtype=dtype)
     room = x.query.new_empty((*heads, min(block_q, rules.band.n), min(block_k, rules.band.m)), dtype=dtype)

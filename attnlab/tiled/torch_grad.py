@@ -23,7 +23,7 @@ def backward(
     rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse, wants_bias: bool
 ) -> tuple[Array, ...]:
     """dq, dk, dv and, where wanted, dbias: keys in the outer loop, queries in the inner one."""
-    block_q, block_k = gradient_tile_sizes(rules.heads, *sizes)
+    block_q, block_k = gradient_tile_sizes(rules.heads, *sizes, packed=x.query_segments is not None)
     dtype, delta = lse.dtype, torch.empty_like(lse)
     for rows in blocks(rules.band.n, block_q):
         do, o = dout[..., rows, :].to(dtype), out[..., rows, :]

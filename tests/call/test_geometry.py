@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from attnlab.geometry import TRACED, Band, blocks, chunk_sizes, tile_sizes
+from attnlab.geometry import TRACED, Band, blocks, chunk_sizes, gradient_tile_sizes, tile_sizes
 from tests.support import oracle
 from tests.support.libraries import call, gradients, to
 
@@ -107,6 +107,9 @@ def test_default_sizes():
     assert [tile_sizes((1, h, 1), None, None)[0] for h in (8, 9, 16, 32, 33, 1000)] == [512, 256, 256, 128, 128, 128]
     assert tile_sizes((0, 4), None, None) == (128, 512)
     assert tile_sizes((1, 4), 3, 5) == (3, 5)
+    assert [tile_sizes((1, *heads), None, None, packed=True) for heads in ((8, 1), (32, 1), (8, 4))] == [
+        (256, 256), (128, 256), (64, 256)]  # fmt: skip
+    assert gradient_tile_sizes((8, 1), None, None, packed=True) == (256, 256)
     assert chunk_sizes(4096, 64, 3, 5) == (3, 5)
     assert chunk_sizes(0, 64, None, None)[1] >= 1
 
