@@ -14,8 +14,6 @@ def refusal(x: Inputs, sizes: Sizes) -> str | None:
     """Why the kernels in Triton do not serve a call: the argument, what came, and the rule; None if they do."""
     if x.bias is not None:
         return "bias is given; the kernel takes none"
-    if x.query_segments is not None:
-        return "segments is given; the kernel takes none"
     if x.query.dtype.itemsize > 4:
         return "query has dtype float64; the kernel takes float16, bfloat16 and float32"
     if not x.query.dtype == x.key.dtype == x.value.dtype:

@@ -123,18 +123,21 @@ def test_the_cases_are_many():
 # Calls of several tiles, some hidden, some partial, some full; the oracle is slow, so they are few.
 
 
-def make(n=50, m=70, d=16, dv=16, hq=2, hk=1, kind="float32", mask=None, poison=None, **options):
+def make(n=50, m=70, d=16, dv=16, hq=2, hk=1, kind="float32", mask=None, poison=None, segments=None, **options):
     """A case of the given sizes; ``poison`` names keys and values that hold NaN."""
     random = np.random.default_rng(n * m)
     shapes = {"query": (hq, n, d), "key": (hk, m, d), "value": (hk, m, dv)}
     stored = {name: random.normal(size=shape).astype(dtype(kind)) for name, shape in shapes.items()}
     if mask is not None:
         stored["mask"] = mask
+    if segments is not None:
+        stored["query_segments"], stored["key_segments"] = segments
     if poison is not None:
         stored["key"][:, poison], stored["value"][:, poison] = np.nan, np.inf
     return Case(f"{n} by {m}", stored, options)
 
 
+DOCUMENTS = np.repeat([4, 1, 9], [7, 20, 23]), np.repeat([4, 8, 1, 9, 2], [3, 30, 4, 23, 10]).astype(np.int16)
 PADDING = np.arange(70) < 41
 ROWS = (np.arange(50) % 7 > 0)[:, None] & (np.add.outer(np.arange(50), np.arange(70)) % 5 > 0)
 LARGE = {
@@ -152,6 +155,8 @@ LARGE = {
     "offset, keys that nothing sees": make(window=(40, 3), offset=85, poison=slice(0, 45)),
     "offset before every key": make(causal=True, offset=-50),
     "everything": make(hq=4, hk=2, mask=ROWS, window=(40, 8), dropout=0.7, seed=3),
+    "packed documents, causal": make(segments=DOCUMENTS, causal=True),
+    "packed, NaN in documents of no query": make(hq=4, hk=2, segments=DOCUMENTS, poison=slice(60, 70)),
     "float16": make(kind="float16", causal=True),
     "bfloat16": make(kind="bfloat16", window=11),
     "groups of three": make(n=40, hq=6, hk=2, causal=True),
@@ -284,7 +289,7 @@ def test_visits(group, by_keys):
             wanted[-1] = np.minimum(wanted[-1], 1)
         wanted = wanted.T if by_keys else wanted
         query, static = torch.zeros(1, 1, group, n, 16, device=DEVICE), Rules(1.0, band, 0.0, (1, 1, group))
-        rules = layout.kernel_rules(query, None, None, static, 16, 16, by_keys)
+        rules = layout.kernel_rules(query, None, None, None, static, 16, 16, by_keys)
         found = torch.zeros(wanted.shape, dtype=torch.int32, device=DEVICE)
         list_visits[(len(wanted),)](found, rules, wanted.shape[1], BLOCK_Q=16, BLOCK_K=16, BY_KEYS=by_keys)
         visited_in = found.cpu().numpy()

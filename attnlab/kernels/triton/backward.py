@@ -11,7 +11,7 @@ from attnlab.call import Rules, Sizes
 from attnlab.arrays.torch import Key, Lse, Mask, Out, Query, Seed, Value
 from attnlab.kernels.sizes import padded
 from attnlab.kernels.triton.layout import (
-    constants, grouped, kernel_rules, matrices, vectors,
+    Segments, constants, grouped, kernel_rules, matrices, vectors,
 )
 from attnlab.kernels.triton.tile import (
     LN2, LOG2E, dot, drop, finite, jit, launch, load, load_vector, seeing, seen_by, store, store_vector, visible,
@@ -25,8 +25,8 @@ import triton.language as tl
 
 
 def backward(
-    query: Query, key: Key, value: Value, mask: Mask, seed: Seed, out: Out, lse: Lse, dout: Out, dlse: Lse,
-    rules: Rules, sizes: Sizes,
+    query: Query, key: Key, value: Value, mask: Mask, segments: Segments, seed: Seed, out: Out, lse: Lse,
+    dout: Out, dlse: Lse, rules: Rules, sizes: Sizes,
 ) -> tuple[Array, Array, Array]:
     """dq, dk, dv: first the kernel that also writes Δ, then the one that reads it."""
     dq, dk, dv, delta = (torch.empty_like(x) for x in (query, key, value, lse))
@@ -35,11 +35,13 @@ def backward(
     inputs = grouped(query), matrices(key), matrices(value), grouped(dout), vectors(lse), vectors(delta)
     static = constants(*call, (128, 64 if max(d, d_v) <= 64 else 32), d, 2)
     block_q, block_k = static["BLOCK_Q"], static["BLOCK_K"]
-    rest = grouped(out), vectors(dlse), grouped(dq), kernel_rules(query, mask, seed, rules, block_q, block_k)
+    made = kernel_rules(query, mask, segments, seed, rules, block_q, block_k)
+    rest = grouped(out), vectors(dlse), grouped(dq), made
     launch(query_gradient, heads * triton.cdiv(rules.heads[-1] * rules.band.n, block_q), *inputs, *rest, **static)
     static = constants(*call, (32, 128), d + d_v, 2)
     block_q, block_k = static["BLOCK_Q"], static["BLOCK_K"]
-    rest = matrices(dk), matrices(dv), kernel_rules(query, mask, seed, rules, block_q, block_k, by_keys=True)
+    made = kernel_rules(query, mask, segments, seed, rules, block_q, block_k, by_keys=True)
+    rest = matrices(dk), matrices(dv), made
     launch(key_gradient, heads * triton.cdiv(rules.band.m, block_k), *inputs, *rest, **static)
     return dq, dk, dv
 

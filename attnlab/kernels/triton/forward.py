@@ -12,7 +12,7 @@ from attnlab.call import Rules, Sizes
 from attnlab.arrays.torch import Key, Lse, Mask, Out, Query, Seed, Value
 from attnlab.kernels.sizes import padded
 from attnlab.kernels.triton.layout import (
-    constants, grouped, kernel_rules, matrices, parts, vectors,
+    Segments, constants, grouped, kernel_rules, matrices, parts, vectors,
 )
 from attnlab.kernels.triton.tile import (
     INFINITY, LN2, dot, drop, finite, jit, launch, load, load_vector, positive, seen_by, store, store_vector,
@@ -25,7 +25,7 @@ import triton.language as tl
 
 
 def forward(
-    query: Query, key: Key, value: Value, mask: Mask, seed: Seed, rules: Rules, sizes: Sizes
+    query: Query, key: Key, value: Value, mask: Mask, segments: Segments, seed: Seed, rules: Rules, sizes: Sizes
 ) -> tuple[Out, Lse]:
     """One program for each tile of queries of each key head, or for each part of its keys; none waits for another."""
     out = query.new_empty((*query.shape[:-1], value.shape[-1]))
@@ -39,7 +39,7 @@ def forward(
         part_out, part_lse = out.new_empty((split, *out.shape), dtype=torch.float32), lse.new_empty((split, *lse.shape))
     launch(
         fold, programs * split, grouped(query), matrices(key), matrices(value), grouped(part_out), vectors(part_lse),
-        kernel_rules(query, mask, seed, rules, block_q, block_k), split, **static,
+        kernel_rules(query, mask, segments, seed, rules, block_q, block_k), split, **static,
     )
     if split > 1:
         joined = grouped(part_out), vectors(part_lse), grouped(out), vectors(lse)

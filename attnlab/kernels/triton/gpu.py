@@ -53,7 +53,7 @@ def kernel(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Array, Array]:
     """The forward kernel as a core."""
     from attnlab.kernels.triton.forward import forward
 
-    return forward(x.query, x.key, x.value, x.mask, x.seed, rules, sizes)
+    return forward(x.query, x.key, x.value, x.mask, segments(x), x.seed, rules, sizes)
 
 
 def kernel_gradient(
@@ -62,4 +62,9 @@ def kernel_gradient(
     """The backward kernels as the gradient of a core; no call with a bias comes here."""
     from attnlab.kernels.triton.backward import backward
 
-    return backward(x.query, x.key, x.value, x.mask, x.seed, out, lse, dout, dlse, rules, sizes)
+    return backward(x.query, x.key, x.value, x.mask, segments(x), x.seed, out, lse, dout, dlse, rules, sizes)
+
+
+def segments(x: Inputs) -> tuple[Array, Array] | None:
+    """Those of queries and keys, if they are given."""
+    return None if x.query_segments is None else (x.query_segments, x.key_segments)

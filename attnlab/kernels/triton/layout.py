@@ -54,6 +54,9 @@ class Dropout(NamedTuple):
     factor: float
 
 
+Segments = tuple[Array, Array] | None  # of queries (*#batch, 1, 1, #N, 1) and keys (*#batch, 1, 1, 1, #M)
+
+
 class Table(NamedTuple):
     """A block mask for a kernel: row b says how many tiles the b-th tile meets in full, how many in all, and which."""
 
@@ -62,7 +65,7 @@ class Table(NamedTuple):
 
 
 class KernelRules(NamedTuple):
-    """What a call asks for: query i sees key j iff i + offset − left ≤ j ≤ i + offset + right and mask and table agree.
+    """What a call asks for: query i sees key j iff i + offset − left ≤ j ≤ i + offset + right and the next three agree.
 
     ``rows`` are the G · N rows of a group. A GPU has 2^x only, so the log₂e of e^x = 2^(x log₂e) is in the scale. That
     is positive, and the queries take its ``sign``, None for 1: then the largest score is the largest product, and a
@@ -76,6 +79,7 @@ class KernelRules(NamedTuple):
     left: int | None
     right: int | None
     mask: Matrices | None
+    segments: tuple[Matrices, Matrices] | None  # vectors, of the rows and of the keys
     table: Table | None
     dropout: Dropout | None
     scale: float
@@ -103,18 +107,23 @@ def vectors(x: Array) -> Matrices:
 
 
 def kernel_rules(
-    query: Query, mask: Mask, seed: Seed, rules: Rules, block_q: int, block_k: int, by_keys: bool = False
+    query: Query, mask: Mask, segments: Segments, seed: Seed, rules: Rules, block_q: int, block_k: int,
+    by_keys: bool = False,
 ) -> KernelRules:
     """The rules of a call, for programs that have a tile of queries or ``by_keys`` a tile of keys."""
     band, group, listed = rules.band, rules.heads[-1], None
     if mask is not None:  # every axis, by strides of 0
         mask = grouped(mask.view(torch.uint8).expand(*query.shape[:-1], band.m))._replace(cols=band.m)
+    if segments is not None:  # 64 bits tell all of them apart
+        ours, theirs = (x.long() for x in segments)
+        ours, theirs = ours[..., 0].expand(query.shape[:-1]), theirs[..., 0, :].expand(*query.shape[:-3], 1, band.m)
+        segments = vectors(ours), vectors(theirs)
     if band.block_mask is not None:
         lists = visits(band, group, block_q, block_k, by_keys, query.device)
         listed = Table(lists, lists.shape[-1])
     scale = abs(rules.scale) * math.log2(math.e) or 1.0
     return KernelRules(
-        tl.constexpr(group), group * band.n, band.m, band.offset, band.left, band.right, mask, listed,
+        tl.constexpr(group), group * band.n, band.m, band.offset, band.left, band.right, mask, segments, listed,
         dropout(seed, rules), scale, None if rules.scale > 0 else -1.0 if rules.scale < 0 else 0.0,
     )  # fmt: skip
 

@@ -155,7 +155,7 @@ def visits(rules, seen, tile, SIZE: tl.constexpr):
     if rules.table is not None:
         row = rules.table.data + tile * rules.table.width
         full, total = tl.load(row), tl.load(row + 1)
-    if rules.mask is not None:
+    if rules.mask is not None or rules.segments is not None:
         full = full * 0
     return full, total, begin, full_begin
 
@@ -184,13 +184,15 @@ def visible(rules, head, rows, cols):
     if rules.mask is not None:
         at = start(rules.mask, head) + rules.mask.unit * down(rules.mask, rows)
         sees &= tl.load(at + cols.to(tl.int64) * rules.mask.col_stride, mask=sees, other=0) != 0
+    if rules.segments is not None:
+        sees &= load_vector(rules.segments[0], head, rows) == load_vector(rules.segments[1], head, cols)
     return sees
 
 
 @jit
 def within(rules, part, seen, sees, axis: tl.constexpr):
-    """True for a row or column of a tile that anything sees: by its position or, with a mask, by looking."""
-    if rules.mask is None:
+    """True for a row or column of a tile that anything sees: by its position or, where arrays hide keys, by looking."""
+    if rules.mask is None and rules.segments is None:
         return (seen[0] <= part) & (part < seen[1])
     else:
         return tl.max(sees.to(tl.int32), axis) > 0
