@@ -93,8 +93,8 @@ def alike(x: Any) -> Any:
     return jax.tree.map(cast, x)
 
 
-def zeros(x: Rows, size: int, dtype: type | None = None) -> Array:
-    """Zeros (*rows of x, size), sharded as x is, also where a mesh has Explicit axes: zeros_like keeps that of x alone."""
+def zeros(x: Float[Array, "*rows n"], size: int, dtype: Any = None) -> Float[Array, "*rows size"]:
+    """Zeros (*rows of x, size), sharded as x: where a mesh has Explicit axes, zeros_like of another shape is not."""
     return jnp.broadcast_to(jnp.zeros_like(x[..., :1], dtype), (*x.shape[:-1], size))
 
 
@@ -103,6 +103,6 @@ def accumulator(x: Array) -> type:
     return jnp.float64 if x.dtype == jnp.float64 else jnp.float32
 
 
-def anywhere(x: Bool[Array, "..."], axes: int | tuple[int, ...]) -> Bool[Array, "..."]:
+def anywhere(x: Bool[Array, "..."], axes: int | tuple[int, ...] | None = None) -> Bool[Array, "..."]:
     """x.any(axes): the largest byte, which a CPU finds faster."""
     return x.astype(jnp.uint8).max(axes).astype(bool)

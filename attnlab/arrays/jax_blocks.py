@@ -93,6 +93,17 @@ def schedule(band: Band, b: int | Array, size: int, other: int, by_keys: bool = 
     return first, last, lambda turn: table[b, turn]
 
 
+def without_hidden(found: Schedule, seen: Array | None) -> Schedule:
+    """A schedule without the blocks of which nothing is ``seen``: the others come first, in their order."""
+    if seen is None:
+        return found
+    first, last, nth = found
+    turns = jnp.arange(seen.size, dtype=jnp.int32)
+    kept = (first <= turns) & (turns < last) & seen[nth(turns)]
+    order = jnp.argsort(~kept)  # which is stable
+    return 0, kept.sum(dtype=jnp.int32), lambda turn: nth(order[turn])
+
+
 def squeezed(x: Array, heads: tuple[int, ...]) -> Array:
     """x (*heads, ...) without heads of size 1: an axis of size 1, new to x, makes XLA copy it when it enters a loop.
 

@@ -7,7 +7,7 @@ from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.arrays.jax import Lse, Out
 from attnlab.arrays.jax import accumulator, compiled, einsum, matmul, zeros
 from attnlab.dropout.jax import drop
-from attnlab.scores.jax import cut, only, scores, tile
+from attnlab.scores.jax import cut, only, scores, shown, tile
 from attnlab.arrays.jax_blocks import Block, at, block, placed, visits, write
 from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
 from attnlab.geometry import chunk_sizes
@@ -34,6 +34,7 @@ def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
         rows = block(b, query_chunk, n)
         q = rules.scale * at(x.query, rows, -2).astype(dtype)  # (..., Hk, G, Cq, D), read once
         first, last = visits(*placed(rules.band, x.offset).keys(rows.range), key_chunk, m)
+        seen = shown(x, rows, key_chunk)
 
         @jax.checkpoint  # keeps c alone: the gradient computes s and p again
         def summary(c: Array) -> Triple:
@@ -42,7 +43,8 @@ def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
             if x.bias is not None:  # all are cut here: cond's gradient is as large as its arguments
                 part = part._replace(bias=cut(x.bias, rows, cols))
             visit = functools.partial(summarize, rules, rows, cols)
-            return lax.cond((first <= c) & (c < last), visit, skip, part)
+            within = (first <= c) & (c < last)
+            return lax.cond(within if seen is None else within & seen[c], visit, skip, part)
 
         return combine_all(lax.map(summary, jnp.arange(-(-m // key_chunk))))
 

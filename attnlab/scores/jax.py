@@ -37,6 +37,25 @@ def visibility(rules: Rules, x: Inputs, rows: Block, cols: Block) -> Visible:
     return functools.reduce(jnp.logical_and, visible) if visible else None
 
 
+def shown(x: Inputs, part: Block, size: int, axis: int = -1) -> Bool[Array, " blocks"] | None:
+    """Which blocks of keys (axis −1) a mask and bias show to a part of the queries, or the other way round (−2).
+
+    None where neither is given. One pass over both, and a byte a key; where the devices of a mesh hold parts of them,
+    one small all-reduce.
+    """
+    length, across = (x.key if axis == -1 else x.query).shape[-2], -3 - axis
+
+    def by_block(rule: Bool[Array, "..."]) -> Bool[Array, " blocks"]:
+        rule = at(rule, part, across) if rule.shape[across] > 1 else rule
+        seen = anywhere(rule, tuple(i for i in range(rule.ndim) if i != rule.ndim + axis))
+        seen = jnp.pad(jnp.broadcast_to(seen, (length,)), (0, -length % size))
+        return anywhere(seen.reshape((-1, size)), -1)
+
+    rules = [] if x.mask is None else [x.mask]
+    rules += [] if x.bias is None else [x.bias != -jnp.inf]
+    return functools.reduce(jnp.logical_and, map(by_block, rules)) if rules else None
+
+
 def cut(x: Array, rows: Block, cols: Block) -> Array:
     """The part of a mask or bias over one tile; an axis of size 1 stays 1."""
     x = at(x, rows, -2) if x.shape[-2] > 1 else x

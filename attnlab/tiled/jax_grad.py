@@ -14,8 +14,8 @@ from attnlab.call import Inputs, Rules, Sizes
 from attnlab.arrays.jax import Bias, Key, Lse, Out, Query, Rows, Tile, Value
 from attnlab.arrays.jax import accumulator, einsum, zeros
 from attnlab.dropout.jax import drop
-from attnlab.scores.jax import cut, only, scores, sees, tile
-from attnlab.arrays.jax_blocks import Block, at, block, placed, rows_of, schedule, squeezed, write
+from attnlab.scores.jax import cut, only, scores, sees, shown, tile
+from attnlab.arrays.jax_blocks import Block, at, block, placed, rows_of, schedule, squeezed, without_hidden, write
 from attnlab.softmax.jax import zero_if_empty
 from attnlab.kernels.cudnn import gradient_on_gpu, kernel_on_gpu
 from attnlab.geometry import gradient_tile_sizes
@@ -69,7 +69,8 @@ def backward(
             return add_tile(rules, x, results, block(nth(turn), block_q, rules.band.n, once=True), cols, sums)
 
         dk_j, dv_j = (zeros(y.mT, block_k, dtype) for y in (x.key, x.value))
-        first, last, nth = schedule(placed(rules.band, x.offset), c, block_k, block_q, by_keys=True)
+        found = schedule(placed(rules.band, x.offset), c, block_k, block_q, by_keys=True)
+        first, last, nth = without_hidden(found, shown(x, cols, block_q, -2))
         dq, dk_j, dv_j, dbias = fori_loop(first, last, query_block, (dq, dk_j, dv_j, dbias))
         return dq, add(dk, dk_j.mT, cols), add(dv, dv_j.mT, cols), dbias
 
