@@ -10,7 +10,6 @@ from attnlab.typing import Bool
 
 import jax.numpy as jnp
 from jax import Array
-from jax.lax import cond
 
 
 def tile(rules: Rules, x: Inputs, rows: Block, cols: Block) -> tuple[Keys, Values, Shift, Visible]:
@@ -38,9 +37,9 @@ def visibility(rules: Rules, x: Inputs, rows: Block, cols: Block) -> Visible:
 
 
 def shown(x: Inputs, part: Block, size: int, axis: int = -1) -> Bool[Array, " blocks"] | None:
-    """Which blocks of keys (axis −1) a mask and bias show to a part of the queries, or the other way round (−2).
+    """Which blocks of keys (axis −1) the arrays given show to a part of the queries, or the other way round (−2).
 
-    None where neither is given. One pass over both, and a byte a key; where the devices of a mesh hold parts of them,
+    None where none is given. One pass over them, and a byte a key; where the devices of a mesh hold parts of them,
     one small all-reduce.
     """
     length, across = (x.key if axis == -1 else x.query).shape[-2], -3 - axis
@@ -53,7 +52,22 @@ def shown(x: Inputs, part: Block, size: int, axis: int = -1) -> Bool[Array, " bl
 
     rules = [] if x.mask is None else [x.mask]
     rules += [] if x.bias is None else [x.bias != -jnp.inf]
-    return functools.reduce(jnp.logical_and, map(by_block, rules)) if rules else None
+    found = [*map(by_block, rules), *([] if x.query_segments is None else [near(x, part, size, axis)])]
+    return functools.reduce(jnp.logical_and, found) if found else None
+
+
+def near(x: Inputs, part: Block, size: int, axis: int) -> Bool[Array, " blocks"]:
+    """Which blocks have segments in the range of those of ``part``: the others are hidden, and nothing is compared."""
+    length, across = (x.key if axis == -1 else x.query).shape[-2], -3 - axis
+    ours, theirs = (x.query_segments, x.key_segments)[:: -1 if axis == -2 else 1]
+    ours = at(ours, part, across) if ours.shape[across] > 1 else ours
+    theirs = jnp.moveaxis(theirs, axis, -1)
+    theirs = jnp.broadcast_to(theirs, (*theirs.shape[:-1], length))
+    theirs = jnp.pad(theirs, [(0, 0)] * (theirs.ndim - 1) + [(0, -length % size)], mode="edge")
+    theirs = theirs.reshape((*theirs.shape[:-1], -1, size))
+    low, high = ours.min((-2, -1))[..., None, None], ours.max((-2, -1))[..., None, None]
+    meet = (low <= theirs.max(-1)) & (theirs.min(-1) <= high)
+    return anywhere(meet, tuple(range(meet.ndim - 1)))
 
 
 def cut(x: Array, rows: Block, cols: Block) -> Array:
@@ -69,21 +83,6 @@ def take(x: Keys, visible: Visible) -> Keys:
     """
     x = x.astype(accumulator(x))
     return x if visible is None else jnp.where(anywhere(visible, (-3, -2))[..., None], x, 0)
-
-
-def unseen(rules: Rules, x: Inputs, rows: Block, cols: Block) -> Bool[Array, ""] | None:
-    """Whether no query of the tile sees a key of it; None where no array is given that could hide a whole tile."""
-    if x.mask is None and x.bias is None and x.query_segments is None:
-        return None
-    nothing = lambda: ~anywhere(visibility(rules, x, rows, cols), None)  # noqa: E731
-    return nothing() if x.query_segments is None else cond(apart(x, rows, cols), lambda: jnp.bool_(True), nothing)
-
-
-def apart(x: Inputs, rows: Block, cols: Block) -> Bool[Array, ""]:
-    """Whether the segments of the tile's queries and keys lie in ranges apart: found without comparing each to each."""
-    ours, theirs = cut(x.query_segments, rows, cols), cut(x.key_segments, rows, cols)
-    meet = (ours.min((-2, -1)) <= theirs.max((-2, -1))) & (theirs.min((-2, -1)) <= ours.max((-2, -1)))
-    return ~meet.any()
 
 
 def sees(visible: Visible) -> Bool[Array, "*#batch #Hk #G #R"] | bool:

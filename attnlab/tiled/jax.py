@@ -24,7 +24,9 @@ LONGEST = 2048  # keys of a tile for one query: XLA copies them
 @flash_gradient
 def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""
-    block_q, block_k = tile_sizes(rules.heads, *sizes, band=rules.band, longest=LONGEST)
+    block_q, block_k = tile_sizes(
+        rules.heads, *sizes, band=rules.band, longest=LONGEST, packed=x.query_segments is not None
+    )
     block_q, block_k = min(block_q, rules.band.n), min(block_k, rules.band.m)
     dtype, dv, query = accumulator(x.query), x.value.shape[-1], squeezed(x.query, rules.heads)
     out, lse = zeros(x.query, dv), jnp.zeros_like(x.query[..., 0], dtype)

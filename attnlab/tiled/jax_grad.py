@@ -58,7 +58,7 @@ def backward(
 ) -> tuple[Query, Key, Value, Bias]:
     """For each tile of keys, all tiles of queries that see it: dk and dv stay on chip, dq is added to."""
     results = [squeezed(y, rules.heads) for y in (x.query, out, lse, dout, dlse)]
-    block_q, block_k = gradient_tile_sizes(rules.heads, *sizes)
+    block_q, block_k = gradient_tile_sizes(rules.heads, *sizes, packed=x.query_segments is not None)
     block_q, block_k = min(block_q, rules.band.n), min(block_k, rules.band.m)
     dtype = accumulator(x.query)
 
