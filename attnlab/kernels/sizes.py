@@ -6,18 +6,18 @@ from attnlab.call import Rules, Sizes
 
 
 def tile_sizes(
-    query: Any, value: Any, mask: Any, rules: Rules, sizes: Sizes, most: tuple[int, int], group: int = 1
+    query: Any, value: Any, compared: bool, rules: Rules, sizes: Sizes, most: tuple[int, int], group: int = 1
 ) -> tuple[int, int]:
     """Queries and keys of a tile: ``most`` where registers and 96 KiB of shared memory hold them.
 
-    Heads beyond 128 halve both, float32 takes a quarter of them; a mask and dropout, which need registers of their
-    own, halve the longer. A tile is no longer than its array needs, with the ``group`` query heads of a key as rows,
-    and divides the block that the caller gave.
+    Heads beyond 128 halve both, float32 takes a quarter of them; a mask or segments that are ``compared``, and
+    dropout, need registers of their own and halve the longer. A tile is no longer than its array needs, with the
+    ``group`` query heads of a key as rows, and divides the block that the caller gave.
     """
     (block_q, block_k), (most_q, most_k) = sizes, most
     wide = max(query.shape[-1], value.shape[-1]) > 128
     shrink = (2 if wide else 1) * (4 if query.dtype.itemsize == 4 else 1)
-    longest = max(most) if mask is None and rules.dropout == 0 else max(most) // 2
+    longest = max(most) if not compared and rules.dropout == 0 else max(most) // 2
     most_q, most_k = min(most_q, longest) // shrink, min(most_k, longest) // shrink
     return tile_size(most_q, group * rules.band.n, block_q), tile_size(most_k, rules.band.m, block_k)
 

@@ -27,7 +27,7 @@ CALLS = {
     "bfloat16, D = 40, GQA": (40, torch.bfloat16, dict(hk=1)),
     "float32, D = 64, causal": (64, FULL, dict(causal=True)),
     "every rule, D = 64": (64, HALF, dict(window=(50, 20), mask=torch.ones(256) > 0, dropout=0.7, seed=2**32 - 1)),
-    "half, D = 64, segments": (64, HALF, dict(segments=torch.arange(256) // 50, causal=True)),
+    "segments, D = 64": (64, HALF, dict(segments=torch.arange(256) // 50, causal=True)),
     "half, D = 64, block mask": (64, HALF, dict(block_mask=TILES, block_q=64, block_k=64)),
 }
 

@@ -30,7 +30,8 @@ def backward(
 ) -> tuple[Array, Array, Array]:
     """dq, dk, dv: first the kernel that also writes Δ, then the one that reads it."""
     dq, dk, dv, delta = (torch.empty_like(x) for x in (query, key, value, lse))
-    heads, call = key.shape[:-2].numel(), (query, value, mask, rules, sizes)
+    compared = mask is not None or segments is not None
+    heads, call = key.shape[:-2].numel(), (query, value, compared, rules, sizes)
     d, d_v = padded(query.shape[-1]), padded(value.shape[-1])  # what a row takes in registers
     inputs = grouped(query), matrices(key), matrices(value), grouped(dout), vectors(lse), vectors(delta)
     static = constants(*call, (128, 64 if max(d, d_v) <= 64 else 32), d, 2)

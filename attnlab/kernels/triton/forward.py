@@ -30,7 +30,8 @@ def forward(
     """One program for each tile of queries of each key head, or for each part of its keys; none waits for another."""
     out = query.new_empty((*query.shape[:-1], value.shape[-1]))
     lse = query.new_empty(query.shape[:-1], dtype=torch.float32)
-    static = constants(query, value, mask, rules, sizes, (128, 64), padded(value.shape[-1]), 1)
+    compared = mask is not None or segments is not None
+    static = constants(query, value, compared, rules, sizes, (128, 64), padded(value.shape[-1]), 1)
     block_q, block_k = static["BLOCK_Q"], static["BLOCK_K"]
     programs = key.shape[:-2].numel() * triton.cdiv(rules.heads[-1] * rules.band.n, block_q)
     split = parts(programs, rules.band.m, block_k, query.device)

@@ -155,13 +155,15 @@ def visits(
 
 
 def constants(
-    query: Query, value: Value, mask: Mask, rules: Rules, sizes: Sizes, most: tuple[int, int], width: int, scores: int
+    query: Query, value: Value, compared: bool, rules: Rules, sizes: Sizes, most: tuple[int, int], width: int,
+    scores: int,
 ) -> dict[str, int]:
     """What a kernel is compiled for: its tiles, its warps, its stages.
 
-    It holds sums, ``width`` numbers for each row of the longer side, and so many tiles of ``scores``.
+    It holds sums, ``width`` numbers for each row of the longer side, and so many tiles of ``scores``; ``compared``:
+    whether a mask or segments are given.
     """
-    block_q, block_k = tile_sizes(query, value, mask, rules, sizes, most, rules.heads[-1])
+    block_q, block_k = tile_sizes(query, value, compared, rules, sizes, most, rules.heads[-1])
     registers = max(block_q, block_k) * (width + scores * min(block_q, block_k))
     roomy = query.dtype.itemsize == 2 and max(query.shape[-1], value.shape[-1]) <= 128
     return {
