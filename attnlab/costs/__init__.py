@@ -19,10 +19,11 @@ from attnlab.costs.linear import (
 )
 from attnlab.costs.memory import extra_elements, on_chip_elements, training_bytes
 from attnlab.costs.forward_pass import forward
-from attnlab.costs.tiling import Tiling, paper_blocks, tiling
+from attnlab.costs.tiling import Tiling, paper_blocks, segment_tiles, tiling
 
 __all__ = [
     "Cost", "Tiling", "backward", "break_even_length", "decoding", "extra_elements", "forward", "linear",
-    "linear_extra_elements", "linear_on_chip_elements", "on_chip_elements", "paper_blocks", "state_elements", "tiling",
+    "linear_extra_elements", "linear_on_chip_elements", "on_chip_elements", "paper_blocks", "segment_tiles", "state_elements",
+    "tiling",
     "training_bytes",
 ]  # fmt: skip

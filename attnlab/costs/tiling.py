@@ -1,6 +1,7 @@
 """How many tiles of N queries by M keys are visited, and how large they are together."""
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +61,17 @@ def tiling(
             area=result.area + r * c, keys=result.keys + (c if seen else 0),
         )  # fmt: skip
     return result
+
+
+def segment_tiles(
+    query_segments: Sequence[int], key_segments: Sequence[int], block_q: int, block_k: int
+) -> list[list[bool]]:
+    """Which tiles have a common segment, T_r lists of T_c: what ``segments`` leave to be visited, as a block mask."""
+    ours, theirs = (
+        [set(segments[part]) for part in blocks(len(segments), size)]
+        for segments, size in ((query_segments, block_q), (key_segments, block_k))
+    )
+    return [[not rows.isdisjoint(cols) for cols in theirs] for rows in ours]
 
 
 def paper_blocks(elements: int, d: int) -> tuple[int, int]:

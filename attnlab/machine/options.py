@@ -2,8 +2,10 @@
 
 Options of every program, for one head, with their meaning in all of attnlab: ``causal`` and ``window`` (aligned to the
 bottom right, or by ``offset``), ``mask`` (a reference to booleans (N, M) in HBM; its tiles are loaded and counted, a
-byte an element), ``scale``, ``dropout`` and ``seed``. Hidden keys and values must be numbers all the same, unless
-their whole tile is skipped: what attnlab's functions do about NaN there is left out, for readability.
+byte an element), ``segments`` (references to integers (N,) and (M,); each tile loads its parts, and programs in blocks
+are told beforehand which tiles have a common segment, and skip the others), ``scale``, ``dropout`` and ``seed``. Hidden
+keys and values must be numbers all the same, unless their whole tile is skipped: what attnlab's functions do about NaN
+there is left out, for readability.
 """
 
 import dataclasses
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnlab.arguments import check_block_mask, check_dropout
-from attnlab.costs.tiling import paper_blocks
+from attnlab.costs.tiling import paper_blocks, segment_tiles
 from attnlab.machine.machine import Machine, Ref
 from attnlab.machine.work import OnChip
 from attnlab.dropout.numpy import kept
@@ -32,15 +34,19 @@ class Rules:
     scale: float
     dropout: float
     seed: int | None
+    segments: tuple[Ref, Ref] | None = None
 
     def scores(self, q_i: OnChip, k_j: OnChip, rows: slice, cols: slice) -> OnChip:
-        """S_ij = τ q_i k_jᵀ, −∞ where hidden: (R, C), held in SRAM. Loads the tile of the mask, if there is one."""
+        """S_ij = τ q_i k_jᵀ, −∞ where hidden: (R, C), held in SRAM. Loads the tile's mask and segments, if given."""
         s = self.machine.keep("S", q_i @ k_j.T)
         s *= self.scale
         if not self.band.full(rows, cols):
             s[~in_band(self.band, rows, cols)[0, 0]] = -np.inf
         if self.mask is not None:
             s[self.machine.load(self.mask, (rows, cols)) == 0] = -np.inf
+        if self.segments is not None:
+            ours, theirs = (self.machine.load(ref, part) for ref, part in zip(self.segments, (rows, cols)))
+            s[ours[:, None] != theirs] = -np.inf
         return s
 
     def drop(self, p: OnChip, rows: slice, cols: slice) -> OnChip:
@@ -64,9 +70,12 @@ def _block_sizes(machine: Machine, d: int, block_q: int | None, block_k: int | N
 def prepare_blocks(
     machine: Machine, q: Ref, k: Ref, block_q: int | None, block_k: int | None, block_mask: Any, **options: Any
 ) -> tuple[Rules, int, int]:
-    """The options of a run in tiles, and (B_r, B_c); what ``block_mask`` hides is left out of the band."""
+    """The options of a run in tiles, and (B_r, B_c); what ``block_mask`` or segments hide is left out of the band."""
     rules = prepare(machine, q, k, **options)
     block_q, block_k = _block_sizes(machine, q.shape[1], block_q, block_k)
+    if rules.segments is not None:
+        shared = segment_tiles(*(machine.fetch(ref).tolist() for ref in rules.segments), block_q, block_k)
+        block_mask = np.array(shared, bool) & (True if block_mask is None else block_mask)
     if block_mask is not None:
         tiles = check_block_mask(block_mask, q.shape[0], k.shape[0], block_q, block_k)
         band = dataclasses.replace(rules.band, block_mask=BlockMask(block_q, block_k, tiles))
@@ -76,9 +85,10 @@ def prepare_blocks(
 
 def prepare(
     machine: Machine, q: Ref, k: Ref, *, causal: bool = False, window: Any = None, offset: int | None = None,
-    mask: Ref | None = None, scale: float | int | None = None, dropout: float | int = 0.0, seed: int | None = None,
+    mask: Ref | None = None, segments: tuple[Ref, Ref] | None = None, scale: float | int | None = None,
+    dropout: float | int = 0.0, seed: int | None = None,
 ) -> Rules:
     """The options of a run on queries (N, D) and keys (M, D)."""
     band = Band.of(q.shape[0], k.shape[0], causal, window, offset)
     scale = 1 / math.sqrt(max(q.shape[1], 1)) if scale is None else float(scale)
-    return Rules(machine, band, mask, scale, check_dropout(dropout, seed, "numpy"), seed)
+    return Rules(machine, band, mask, scale, check_dropout(dropout, seed, "numpy"), seed, segments)

@@ -18,6 +18,7 @@ OPTIONS = {
     "causal": dict(causal=True),
     "window": dict(window=(2, 1)),
     "mask": dict(mask=0.5),
+    "segments": dict(segments=3),
     "empty rows": dict(mask=0.0),
     "dropout": dict(dropout=0.4, seed=9),
     "dropout 1": dict(dropout=1, seed=0),
@@ -25,6 +26,7 @@ OPTIONS = {
     "offset": dict(causal=True, offset=2),
     "offset before the keys": dict(causal=True, window=(3, None), offset=-4),
     "offset beyond the keys": dict(window=(4, 1), offset=12),
+    "segments, causal, mask": dict(causal=True, segments=2, mask=0.7),
     "everything": dict(causal=True, window=(6, None), mask=0.7, dropout=0.3, seed=2**32 - 1, scale=0.7, offset=5),
 }
 
@@ -38,6 +40,10 @@ def draw(n, m, d, dv, seed=0):
 
 def given(options, n, m, seed=1):
     """The options with a mask drawn in place of the share of it that is visible; some rows see nothing."""
+    if "segments" in options:
+        ours, theirs = (np.random.default_rng(seed).permutation(np.arange(x) // options["segments"]) for x in (n, m))
+        options = {k: x for k, x in options.items() if k != "segments"}
+        options |= {"query_segments": ours, "key_segments": theirs}
     if "mask" not in options:
         return options
     mask = np.random.default_rng(seed).random((n, m)) < options["mask"]
@@ -59,6 +65,8 @@ def run(name, arrays, options, block_q=3, block_k=4, gradient=False, on=None):
     options = dict(options)
     if "mask" in options:
         options["mask"] = on.put("mask", options["mask"])
+    if "query_segments" in options:
+        options["segments"] = tuple(on.put(x, options.pop(x)) for x in ("query_segments", "key_segments"))
     program = name.removeprefix("sparse ")
     sizes = dict(block_q=block_q, block_k=block_k, query_chunk_size=block_q, key_chunk_size=block_k)
     taken = inspect.signature(getattr(machine, f"{program}_forward")).parameters
@@ -108,6 +116,19 @@ def test_programs_compute_gradients(name, options):
         expected = oracle.gradients(arrays["Q"], arrays["K"], arrays["V"], arrays["dO"], **wanted)
         for x, y in zip(found, expected):
             np.testing.assert_allclose(on.fetch(x), y, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["flash", "flash2"])
+def test_tiles_without_a_common_segment_cost_nothing(name):
+    """What the program moves beside the segments is the closed form of a block mask: 16 documents, of 136 tiles 16."""
+    segments = np.repeat(np.arange(16), 8)
+    tiles = costs.segment_tiles(segments.tolist(), segments.tolist(), 8, 8)
+    assert np.array_equal(tiles, np.eye(16, dtype=bool))
+    both = {"query_segments": segments, "key_segments": segments}
+    _, on = run(name, draw(128, 128, 4, 4), dict(causal=True) | both, 8, 8)
+    moved = on.elements - on.loads["query_segments"] - on.loads["key_segments"]
+    assert moved == costs.forward(name, 128, 128, 4, 4, block_q=8, block_k=8, causal=True, block_mask=tiles).elements
+    assert on.loads["query_segments"] == on.loads["key_segments"] == 128
 
 
 @pytest.mark.parametrize("blocks", [(1, 1), (2, 5), (5, 2), (100, 100)])
