@@ -57,7 +57,7 @@ def backward(
     rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse, wanted: Bias
 ) -> tuple[Query, Key, Value, Bias]:
     """For each tile of keys, all tiles of queries that see it: dk and dv stay on chip, dq is added to."""
-    results = [squeezed(y, rules.heads) for y in (x.query, out, lse, dout, dlse)]
+    results = tuple(squeezed(y, rules.heads) for y in (x.query, out, lse, dout, dlse))
     block_q, block_k = gradient_tile_sizes(rules.heads, *sizes, packed=x.query_segments is not None)
     block_q, block_k = min(block_q, rules.band.n), min(block_k, rules.band.m)
     dtype = accumulator(x.query)
