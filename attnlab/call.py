@@ -57,7 +57,10 @@ ARGUMENTS = """
         return_lse: also return lse = log sum of e^score over the visible keys.
         Under jax.jit the arrays, ``seed`` (a uint32 scalar) and ``offset`` (an int32 scalar) may be traced; the
         other options are Python values. A given offset is data even as a Python integer: one compiled program
-        serves all. Under jax.vmap the examples share one dropout mask unless seed is mapped.
+        serves all. Under jax.vmap the examples share one dropout mask unless seed is mapped, and in jax.shard_map
+        the devices do. Arrays may be sharded over a mesh by batch and heads, under jit (Auto or Explicit axes) or in
+        shard_map: nothing is gathered. JAX on a CPU takes subnormal numbers (below 2e-308 in float64), scores too,
+        for 0; NumPy and PyTorch keep them.
 
     Returns out (..., Hq, N, Dv) in query's dtype, or (out, lse) with lse (..., Hq, N) in float32 (float64
     for float64 input). Scores and sums are accumulated in that dtype. A query that sees no key gives

@@ -32,6 +32,9 @@ def tiled_attention(
     ``block_mask``: boolean (⌈N / block_q⌉, ⌈M / block_k⌉), True = attend, for all heads alike; needs both
     block sizes. Hidden tiles are neither loaded nor computed, forward and backward (block-sparse
     FlashAttention, algorithm 5); under jax.jit it is a constant.
+    Nor are tiles that a mask or bias hides for all heads and the whole batch, but in the kernels: a cache is
+    as long as what is filled. In NumPy and JAX that takes a byte a key; under jax.vmap of the mask all examples
+    take as many steps as the longest.
     On a GPU a kernel runs in place of the loops. PyTorch: ours in Triton, if installed, but for a bias,
     float64, head sizes above 256 and block sizes that are no multiples of 16; its tiles are then no larger
     than the block sizes. JAX: cuDNN's, for half precision, N = M, D = Dv ≤ 128, a multiple of 8, causal or
