@@ -23,6 +23,7 @@ from attnlab.arguments import (
     LIBRARIES, boolean, check_arrays, check_bias, check_block_mask, check_dropout, check_kind, check_mask, check_offset,
     check_segments, check_shapes, check_static, integer, kind_of, number,
 )
+from attnlab.misnamed import named_as_here
 from attnlab.geometry import TRACED, Band, BlockMask
 
 Array = Any  # a NumPy, JAX or PyTorch array: the public functions check their arguments themselves
@@ -190,6 +191,14 @@ def attend(kind: str, core: Callable, *, return_lse: Any, **arguments: Any) -> A
     return (out, lse.reshape(rows)) if return_lse else out
 
 
+def bind(public: Callable, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments by name; an unknown name that another library has is told ours."""
+    try:
+        return public(*args, **kwargs)
+    except TypeError as error:
+        raise named_as_here(error, kwargs) from None
+
+
 def dispatches(public: Function) -> Function:
     """Decorator of a public signature, whose body is ``return locals()``: Python binds the call, once.
 
@@ -198,7 +207,7 @@ def dispatches(public: Function) -> Function:
 
     @functools.wraps(public)
     def function(*args: Any, **kwargs: Any) -> Any:
-        arguments = public(*args, **kwargs)
+        arguments = bind(public, args, kwargs)
         kind = library_of("query", arguments["query"])
         module = importlib.import_module(f"{public.__module__}.{kind}")
         return attend(kind, getattr(module, public.__name__).core, **arguments)
@@ -220,7 +229,7 @@ def implements(public: Function) -> Callable[[Callable], Function]:
 
         @functools.wraps(public)
         def function(*args: Any, **kwargs: Any) -> Any:
-            arguments = public.__wrapped__(*args, **kwargs)
+            arguments = bind(public.__wrapped__, args, kwargs)
             check_kind("query", arguments["query"], kind)
             return attend(kind, core, **arguments)
 
