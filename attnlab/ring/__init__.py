@@ -96,8 +96,8 @@ def tree_attention(
         check_static(return_lse=return_lse, form=form)
         return_lse, form = boolean("return_lse", return_lse), check_form(form)
         rules, _, x = prepare_call(
-            kind, query, key, value, causal=False, window=None, offset=None, mask=mask, bias=None, scale=scale,
-            dropout=0.0, seed=None,
+            kind, query, key, value, causal=False, window=None, offset=None, mask=mask, bias=None,
+            segments=None, scale=scale, dropout=0.0, seed=None,
         )  # fmt: skip
     except (TypeError, ValueError) as error:
         module.refused(str(error), place)
