@@ -24,12 +24,11 @@ from attnlab.arguments import (
     check_segments, check_shapes, check_static, integer, kind_of, number,
 )
 from attnlab.misnamed import named_as_here
+from attnlab.signature import Attention
 from attnlab.geometry import TRACED, Band, BlockMask
 
 Array = Any  # a NumPy, JAX or PyTorch array: the public functions check their arguments themselves
 Function = TypeVar("Function", bound=Callable)  # so that editors and type checkers see the signature
-Window = int | tuple[int | None, int | None] | None
-Segments = Array | tuple[Array, Array] | None
 
 ARGUMENTS = """
     Arguments (every attention function of attnlab takes the same and computes the same):
@@ -199,7 +198,7 @@ def bind(public: Callable, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any
         raise named_as_here(error, kwargs) from None
 
 
-def dispatches(public: Function) -> Function:
+def dispatches(public: Callable[..., Any]) -> Attention:
     """Decorator of a public signature, whose body is ``return locals()``: Python binds the call, once.
 
     The core is that of the function of the same name in the file of the query's library.

@@ -1,6 +1,5 @@
 """The table of algorithms: what distinguishes the six, once. Plots, costs, benchmarks, README and tests read it."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from attnlab.chunked import chunked_attention
@@ -8,6 +7,7 @@ from attnlab.lazy import lazy_attention
 from attnlab.naive import naive_attention
 from attnlab.online import online_attention
 from attnlab.safe import safe_attention
+from attnlab.signature import Attention
 from attnlab.tiled import tiled_attention
 
 
@@ -21,7 +21,7 @@ class Method(NamedTuple):
     (Okabe and Ito's palette, safe for color-blind readers).
     """
 
-    function: Callable
+    function: Attention
     lesson: str
     idea: str
     maximum: str

@@ -8,7 +8,8 @@ recomputes each query chunk and, in it, each summary. Derived in notebooks 05 an
 Extra memory: Cq·Ck + Cq·(M / Ck)·(Dv + 2).
 """
 
-from attnlab.call import Array, Segments, Window, dispatches
+from attnlab.call import Array, dispatches
+from attnlab.signature import Segments, Window
 
 
 @dispatches

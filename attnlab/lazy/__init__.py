@@ -7,7 +7,8 @@ One key at a time, so the memory of a query does not grow with the number of key
 exponentials are unshifted again. Derived in notebook 04. Extra memory: Dv + 2 a query.
 """
 
-from attnlab.call import Array, Segments, Window, dispatches
+from attnlab.call import Array, dispatches
+from attnlab.signature import Segments, Window
 
 
 @dispatches

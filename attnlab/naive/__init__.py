@@ -7,7 +7,8 @@ The whole N×M matrix is held, and the exponential overflows from a score of 88.
 Derived in notebook 01. Extra memory: N·M a head, forward and gradient.
 """
 
-from attnlab.call import Array, Segments, Window, dispatches
+from attnlab.call import Array, dispatches
+from attnlab.signature import Segments, Window
 
 
 @dispatches

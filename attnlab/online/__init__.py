@@ -6,7 +6,8 @@ Differs from lazy: a running maximum, and old sums shrink when it moves.
 Derived in notebook 04. Extra memory: Dv + 2 a query.
 """
 
-from attnlab.call import Array, Segments, Window, dispatches
+from attnlab.call import Array, dispatches
+from attnlab.signature import Segments, Window
 
 
 @dispatches

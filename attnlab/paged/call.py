@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from attnlab.arguments import (
     boolean, check_arrays, check_device, check_kind, check_static, dtype_name, integer, kind_of, number, window_sides,
 )
-from attnlab.call import Window, backend, library_of
+from attnlab.call import backend, library_of
+from attnlab.signature import Window
 from attnlab.geometry import Band, tile_sizes
 
 import numpy as np

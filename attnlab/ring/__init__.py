@@ -21,7 +21,8 @@ Shyam et al. 2024, "Tree Attention".
 from typing import Any
 
 from attnlab.arguments import boolean, check_static
-from attnlab.call import Window, backend, library_of
+from attnlab.call import backend, library_of
+from attnlab.signature import Window
 from attnlab.call import prepare as prepare_call
 from attnlab.ring.call import check_form, check_place, prepare
 from attnlab.ring.cluster import Cluster, Message, Work

@@ -7,7 +7,8 @@ of the whole row's softmax, and the parts of dq, dk and dv add up.
 
 from attnlab.arguments import check_float, check_kind
 from attnlab.arrays.numpy import accumulator
-from attnlab.call import Inputs, Window
+from attnlab.call import Inputs
+from attnlab.signature import Window
 from attnlab.ring.call import cut, prepare, terms
 from attnlab.ring.programs import Steps
 from attnlab.ring.rank import Rank

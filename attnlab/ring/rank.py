@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING
 
 from attnlab.arrays.numpy import Lse, Out, accumulator
-from attnlab.call import Inputs, Rules, Window, prepare
+from attnlab.call import Inputs, Rules, prepare
+from attnlab.signature import Window
 from attnlab.geometry import Band
 from attnlab.ring.turns import Agree, Receive
 from attnlab.tiled.numpy import tiled_attention

@@ -7,7 +7,8 @@ The shift cancels in the quotient, so nothing changes but that no exponent is po
 Derived in notebook 02. Extra memory: N·M a head, forward and gradient.
 """
 
-from attnlab.call import Array, Segments, Window, dispatches
+from attnlab.call import Array, dispatches
+from attnlab.signature import Segments, Window
 
 
 @dispatches

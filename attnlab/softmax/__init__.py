@@ -14,13 +14,14 @@ Derived in notebooks 01 (naive), 02 (safe) and 03 (online).
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 from attnlab.arguments import check_float, check_kind, dtype_name
 from attnlab.call import backend, library_of
+from attnlab.signature import Array
 
 
-def naive_softmax(x: Any) -> Any:
+def naive_softmax(x: Array) -> Array:
     """Softmax over the last axis by the bare formula e^x / Σ e^x.
 
     ``x``: (..., n), float16, bfloat16, float32 or float64, NumPy, JAX or PyTorch. Returns the same shape
@@ -32,7 +33,7 @@ def naive_softmax(x: Any) -> Any:
     return run("naive_softmax", x)
 
 
-def safe_softmax(x: Any) -> Any:
+def safe_softmax(x: Array) -> Array:
     """Softmax over the last axis, shifted by its maximum; right for any finite ``x``.
 
     ``x``: (..., n), float16, bfloat16, float32 or float64, NumPy, JAX or PyTorch. Returns the same shape
@@ -43,7 +44,7 @@ def safe_softmax(x: Any) -> Any:
     return run("safe_softmax", x)
 
 
-def online_softmax(x: Any) -> Any:
+def online_softmax(x: Array) -> Array:
     """Softmax over the last axis with maximum and sum found together in one pass, element by element.
 
     Same arguments, result and errors as :func:`safe_softmax`. Milakov & Gimelshein 2018, algorithm 3.
@@ -60,6 +61,10 @@ def run(name: str, x: Any) -> Any:
     return getattr(module, name)(x)
 
 
+@overload
+def merge(*parts: tuple[Array, Array]) -> tuple[Array, Array]: ...
+@overload
+def merge(out_a: Array, lse_a: Array, out_b: Array, lse_b: Array) -> tuple[Array, Array]: ...
 def merge(*parts: Any, **flat: Any) -> tuple[Any, Any]:
     """Combine attention of the same queries over disjoint sets of keys into attention over all: ``merge(a, b, c)``.
 

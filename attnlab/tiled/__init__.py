@@ -8,7 +8,8 @@ from lse, and Δ = rowsum(do ∘ o) stands for the row that the softmax needs. D
 Extra memory: a few tiles, independent of N and M; in the gradient also lse and Δ.
 """
 
-from attnlab.call import Array, Segments, Window, dispatches
+from attnlab.call import Array, dispatches
+from attnlab.signature import Segments, Window
 
 
 @dispatches

@@ -10,7 +10,8 @@ import numpy as np
 from numpy import ndarray as Array
 
 from attnlab.arguments import check_float, check_kind
-from attnlab.call import Inputs, Rules, Segments, Sizes, Window, prepare
+from attnlab.call import Inputs, Rules, Sizes, prepare
+from attnlab.signature import Segments, Window
 from attnlab.arrays.numpy import Key, Keys, Lse, Out, Query, Rows, Tile, Value
 from attnlab.arrays.numpy import accumulator, matmul, quiet
 from attnlab.dropout.numpy import drop

@@ -9,7 +9,7 @@ import attnlab
 
 PACKAGE = Path(attnlab.__file__).parent
 LAYERS = [
-    {"typing", "arguments", "misnamed"},
+    {"typing", "arguments", "misnamed", "signature"},
     {"geometry"},
     {"call"},
     {"arrays"},

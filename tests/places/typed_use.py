@@ -1,0 +1,68 @@
+"""Calls as users write them, read by mypy and pyright and never run: a line is in order, or says ``# wrong``."""
+
+from functools import partial
+
+import jax
+import numpy as np
+import numpy.typing as npt
+import torch
+
+import attnlab
+from attnlab import attention, merge, safe_softmax, tiled_attention
+from attnlab.tiled.torch import tiled_attention as tiled_in_torch
+
+Floats = npt.NDArray[np.float32]
+
+
+class Layer(torch.nn.Module):
+    """The commonest line, and a parameter among tensors."""
+
+    key: torch.nn.Parameter
+
+    def forward(self, q: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        out = tiled_attention(q, self.key, v, causal=True, dropout=0.1, seed=int(torch.randint(2**32, ())))
+        return out.transpose(1, 2).flatten(2)
+
+
+def with_lse(q: torch.Tensor, sink: torch.Tensor) -> torch.Tensor:
+    out, lse = tiled_attention(q, q, q, return_lse=True, window=(3, None), mask=q > 0)
+    return out * torch.sigmoid(lse - sink)[..., None]
+
+
+def own_file(q: torch.Tensor) -> torch.Tensor:
+    return tiled_in_torch(q, q, q, block_q=128, block_k=64).mT
+
+
+def in_parts(q: torch.Tensor, flag: bool) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    a, b = (attention(q, q, q, "chunked", return_lse=True, key_chunk_size=8) for _ in range(2))
+    out, lse = merge(a, b, a)
+    out, lse = merge(out, lse, *b)
+    print(out.transpose(-1, -2), lse.exp())
+    return attnlab.lazy_attention(q, q, q, return_lse=flag)
+
+
+def in_jax(q: jax.Array, key: jax.Array, t: jax.Array) -> jax.Array:
+    seed = jax.random.bits(key, (), "uint32")
+    out = attention(q, q, q, method="online", causal=True, offset=t, dropout=0.1, seed=seed)
+    attend = partial(tiled_attention, window=8)
+    print(jax.vmap(attend)(q, q, q), jax.jit(attnlab.safe_attention, static_argnames="causal")(q, q, q))
+    return safe_softmax(out.reshape(3, 4)).at[0].set(0)
+
+
+def in_numpy(q: Floats, k: Floats) -> Floats:
+    segments = np.arange(3), np.arange(4)
+    out = attnlab.naive_attention(q, k, k, scale=1, segments=segments, bias=q)
+    kept = attnlab.dropout_mask(3, out.shape, 0.5)
+    print(attnlab.__version__.split("."), kept.sum(), [method.function.__name__ for method in attnlab.METHODS.values()])
+    return out.astype(np.float32)
+
+
+def refused(q: torch.Tensor) -> None:
+    tiled_attention(q, q, q, is_causal=True)  # wrong
+    tiled_attention(q, q, q, causal="yes")  # wrong
+    tiled_attention(q, q, q, window=3.5)  # wrong
+    tiled_attention(q, q)  # wrong
+    tiled_attention(q, q, q, return_lse=True).transpose(1, 2)  # wrong
+    attention(q, q, q, "tiled", dropout="0.1")  # wrong
+    attention(q, q, q, attn_mask=q)  # wrong
+    merge(q, q, q)  # wrong
