@@ -3,6 +3,7 @@
 from typing import Any
 
 from attnlab.check.exercise import Case
+from attnlab.check.fingerprints import levels, lifted
 from attnlab.machine import Machine, Ref
 
 import numpy as np
@@ -83,13 +84,18 @@ def bench(inputs: dict[str, np.ndarray], capacity: int) -> tuple:
     return Bench(refs, capacity), *refs
 
 
-def tiled_call(n: int, m: int, d: int, dv: int, block_q: int, block_k: int, scale: float = 1.0) -> tuple:
+def tiled_call(
+    n: int, m: int, d: int, dv: int, block_q: int, block_k: int, scale: float = 1.0, level: Any = None
+) -> tuple:
     """A machine, references to random Q (n, d), multiplied by ``scale``, K (m, d) and V (m, dv), and the two blocks.
 
-    SRAM holds eq. 8.7, a second tile of scores and a second block of Q and O.
+    ``level``: where all scores lie, one number for each query. SRAM holds eq. 8.7, a second tile of scores and a
+    second block of Q and O.
     """
     rng = np.random.default_rng(n + 100 * m)
     inputs = {"Q": scale * rng.normal(size=(n, d)), "K": rng.normal(size=(m, d)), "V": rng.normal(size=(m, dv))}
+    if level is not None:
+        inputs["Q"], inputs["K"] = lifted(inputs["Q"], inputs["K"], level)
     return *bench(inputs, tiled_capacity(d + dv, block_q, block_k)), block_q, block_k
 
 
@@ -99,10 +105,12 @@ def tiled_capacity(width: int, block_q: int, block_k: int) -> int:
 
 
 def tiled_cases() -> list[Case]:
-    """From one query and one key to two blocks of either."""
+    """From one query and one key to two blocks of either; scores far from 0."""
     return [
         Case("ONE: one query, one key, tiles of 1 by 1", tiled_call(1, 1, 1, 1, 1, 1)),
         Case("one tile: N = 2, M = 3, D = Dv = 2, tiles of 2 by 3", tiled_call(2, 3, 2, 2, 2, 3)),
         Case("two blocks of keys: N = 2, M = 6, D = 4, Dv = 2, tiles of 2 by 3", tiled_call(2, 6, 4, 2, 2, 3)),
         Case("two blocks of queries: N = 4, M = 3, D = Dv = 4, tiles of 2 by 3", tiled_call(4, 3, 4, 4, 2, 3)),
-    ]
+        *[Case(f"{label}; N = 4, M = 6, tiles of 2 by 3", tiled_call(4, 6, 4, 4, 2, 3, level=level))
+          for label, level in levels(4).items()],
+    ]  # fmt: skip

@@ -11,13 +11,14 @@ from typing import Any
 
 from attnlab import measure
 from attnlab.check.exercise import Function, Stream
-from attnlab.check.library import given, precise
+from attnlab.check.jaxprs import held_bytes, traced
+from attnlab.check.library import given
 from attnlab.check.outcome import evaluate_on
 from attnlab.machine import CountingVector
 
 import numpy as np
 
-Measure = Callable[[Function, str], float]
+Measure = Callable[[Function, str], float | None]
 SMALL = 4096  # bytes that nobody need account for: with them, the growth of almost nothing is 1
 
 
@@ -42,6 +43,16 @@ def peak(make: Callable[[int], tuple], n: int, unit: float | int, gradients: tup
     return found
 
 
+def inverse(measure: Measure) -> Measure:
+    """One over it, for what must not be too small; infinite for 0."""
+
+    def found(answer: Function, library: str) -> float | None:
+        number = measure(answer, library)
+        return None if number is None else 1 / number if number else float("inf")
+
+    return found
+
+
 def loads_per_element(make: Callable[[int], tuple], n: int) -> Measure:
     """Loads from the counting vectors among the arguments, divided by ``n``."""
     return lambda answer, library: _count_accesses(answer, make(n), "loads") / n
@@ -60,9 +71,9 @@ def _count_accesses(answer: Function, args: tuple, what: str) -> int:
 
 def _held_bytes(answer: Function, library: str, args: tuple, gradients: tuple[int, ...] = ()) -> int:
     """Peak memory of a call beyond arguments and result: traced (NumPy, and whatever is given no array), profiled
-    (PyTorch), or, in JAX, the largest array that the program computes."""
+    (PyTorch), or, in JAX, read from the program, which is not run."""
     if library == "jax" and any(isinstance(x, np.ndarray) for x in args):
-        return _largest_array(answer, args, gradients)
+        return held_bytes(traced(answer, args, gradients))
     evaluate_on(answer, given(args, library), gradients, library)  # a first call also allocates what is kept for good
     fresh = tuple(_read_ahead(x) for x in given(args, library))
 
@@ -73,7 +84,7 @@ def _held_bytes(answer: Function, library: str, args: tuple, gradients: tuple[in
     tensors = [x for x in fresh if hasattr(x, "is_cuda")]
     if tensors:
         return measure.torch_bytes(run, *tensors)
-    with _traced() as high:
+    with traced_memory() as high:
         result = run()
         held = high()
     return held - measure.result_bytes(result)
@@ -88,7 +99,7 @@ def _read_ahead(x: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _traced() -> Iterator[Callable[[], int]]:
+def traced_memory() -> Iterator[Callable[[], int]]:
     """Python's memory from here on: the function that is given tells the peak so far, in bytes."""
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
@@ -96,33 +107,3 @@ def _traced() -> Iterator[Callable[[], int]]:
         yield lambda: tracemalloc.get_traced_memory()[1] - before
     finally:
         tracemalloc.stop()
-
-
-def _largest_array(answer: Function, args: tuple, gradients: tuple[int, ...]) -> int:
-    """Bytes of the largest array in the program that JAX makes of an answer, which is not run."""
-    import jax
-
-    with precise("jax"):
-        fresh = given(args, "jax")
-        arrays = [i for i, x in enumerate(fresh) if isinstance(x, jax.Array)]
-
-        def program(*chosen: Any) -> Any:
-            values = dict(zip(arrays, chosen))
-            call = tuple(values.get(i, x) for i, x in enumerate(fresh))
-            return evaluate_on(answer, call, gradients, "jax")
-
-        return _largest(jax.make_jaxpr(program)(*(fresh[i] for i in arrays)).jaxpr)
-
-
-def _largest(program: Any) -> int:
-    """The largest array that a jaxpr computes, in bytes; what only renames elements of another is left out."""
-    sizes = [0]
-    for equation in program.eqns:
-        if equation.primitive.name not in ("reshape", "squeeze", "expand_dims", "transpose"):
-            sizes += [v.aval.size * v.aval.dtype.itemsize for v in equation.outvars if hasattr(v.aval, "dtype")]
-        for value in equation.params.values():
-            for inside in value if isinstance(value, tuple | list) else [value]:
-                inside = getattr(inside, "jaxpr", inside)
-                if hasattr(inside, "eqns"):
-                    sizes.append(_largest(inside))
-    return max(sizes)

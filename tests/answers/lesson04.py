@@ -343,7 +343,6 @@ RIGHT = [
     ("masked_online", masked_in_torch),
     ("masked_online", masked_in_jax),
     ("blockwise_attention", blocks_by_rows),
-    ("blockwise_attention", blocks_of_one),
     ("blockwise_attention", blocks_divided),
     ("blockwise_attention", blocks_in_torch),
     ("blockwise_attention", blocks_in_jax),
@@ -362,6 +361,7 @@ REFUSED = [
     ("masked_online", masked_afterwards, "key 0 is hidden"),
     ("blockwise_attention", blocks_naive_in_torch, "all keys at once"),
     ("blockwise_attention", blocks_naive_in_jax, "all keys at once"),
+    ("blockwise_attention", blocks_of_one, "does it read `block` keys at a time?"),
     ("blockwise_attention", blocks_copying, "copy of the keys"),
     ("blockwise_attention", blocks_clamped, "RAGGED"),
 ]

@@ -192,7 +192,8 @@ def causal_by_rows(Q, K, V, Br, Bc):
     for i, q in enumerate(Q):
         seen = max(i + 1 + len(K) - len(Q), 0)
         if seen:
-            p = np.exp(K[:seen] @ q / len(q) ** 0.5)
+            s = K[:seen] @ q / len(q) ** 0.5
+            p = np.exp(s - s.max())
             out[i] = p @ V[:seen] / p.sum()
     return out
 

@@ -1,6 +1,7 @@
 """Lesson 02, ★★: the logarithm of the weights, without the weights."""
 
 from attnlab.check.exercise import Case, Edit, Exercise, Mistake, but
+from attnlab.check.fingerprints import far_scores
 
 import numpy as np
 
@@ -23,7 +24,9 @@ def cases() -> list[Case]:
         Case("(0, -200) in float32: the weight is 0 there, its logarithm -200", (np.array([0, -200], single),)),
         Case("LOW: two scores of -200 in float32", (np.array([-200, -200], single),)),
         Case("HIGH: (99, 100) in float32", (np.array([99, 100], single),)),
-        Case("ROWS: row 0 near 0, row 1 near 1000", (np.array([[0.0, 1.0], [1000.0, 1001.0]]),)),
+        *far_scores(lambda x: (x,), np.array([[0.0, 1.0], [2.0, 0.0]]), ", in float64"),
+        Case("(0, -1000) and (0, -100000) in float64: weights of 0, whose logarithms are finite",
+             (np.array([[0.0, -1000], [0, -100000]]),)),
         Case("EMPTY: row 1 is -inf alone and must give -inf", (np.array([[0, -np.inf], [-np.inf, -np.inf]]),)),
         Case("random, two axes", (rng.normal(size=(3, 5)),)),
         Case("random, three axes, float32", ((3 * rng.normal(size=(2, 3, 4))).astype(single),)),
@@ -49,7 +52,8 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake("You take the logarithm of the weight. A weight below about e^-103 is 0 in float32, and its logarithm "
                 "-inf, although x - m is known exactly. Do not exponentiate what you take the logarithm of (eq. 2.5).",
-                *both(LOG, "np.log(np.exp(x - m) / l)")),
+                *both(LOG, "np.log(np.exp(x - m) / l)"),
+                *both(LOG, "np.log(np.exp((x - m).astype(np.float64)) / l).astype(x.dtype)")),
         Mistake("You add a small number before taking the logarithm. Then no weight can have a logarithm below that of "
                 "the small number; -200 comes out as about -20. No epsilon is needed (eq. 2.5).",
                 *(edit for epsilon in ("1e-6", "1e-7", "1e-8", "1e-9", "1e-10", "1e-12", "1e-20")

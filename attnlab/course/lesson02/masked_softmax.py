@@ -4,6 +4,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.fingerprints import ALONE, far_scores
 
 import numpy as np
 
@@ -25,7 +26,7 @@ def masked_softmax(x: "Tensor", mask: "Tensor") -> "Tensor":
 def cases() -> list[Case]:
     """Rows with something hidden, with nothing visible, with rubbish where nobody looks; two shapes, for JAX."""
     rng = np.random.default_rng(2)
-    some, none, every = [True, True, False], [False, False, False], [True, True, True]
+    some, none, every, one = [True, True, False], [False, False, False], [True, True, True], [True, False, False]
     big = rng.random((4, 5)) < 0.6
     big[1] = False
     small = {
@@ -33,12 +34,13 @@ def cases() -> list[Case]:
         "one entry of each row hidden": ([[0.5, 2, 1], [1, 0, 4]], [some, some]),
         "EMPTY: nothing visible in row 1; its weights and gradient are 0": ([[0.5, 2, 1], [1, 0, 4]], [some, none]),
         "a hidden score of 1000 beside 0 and 1": ([[0, 1, 1000], [1, 0, 0]], [some, every]),
-        "ROWS: row 0 near 0, row 1 near 1000": ([[0, 1, 5], [1000, 1001, 0]], [some, every]),
+        "LOW: one visible score a row, -1e300; its weight is 1": ([[ALONE, 0, 0], [ALONE, 1, 2]], [one, one]),
         "POISON: NaN at hidden positions": ([[0, 1, np.nan], [2, 1, np.nan]], [some, some]),
         "a visible NaN is an error upstream and must stay visible": ([[0, np.nan, 2], [1, 0, 3]], [every, every]),
     }
     found = [Case(label, (np.array(x, float), np.array(mask))) for label, (x, mask) in small.items()]
-    return [*found, Case("random, 4 rows, row 1 empty", (rng.normal(size=(4, 5)), big))]
+    far = far_scores(lambda x: (x, np.array([some, every])), np.array([[0.0, 1, 5], [1, 0, 2]]), "; 2 hidden in row 0")
+    return [*found, *far, Case("random, 4 rows, row 1 empty", (rng.normal(size=(4, 5)), big))]
 
 
 def by_library(x: "Tensor", mask: "Tensor") -> "Tensor":
@@ -75,10 +77,15 @@ EXERCISE = Exercise(
                 but("return p", "return p.nan_to_num()", of=by_library),
                 but("torch.exp(s - torch.where(m == -inf, 0, m))", "torch.exp(torch.where(mask, x, 0.0) - m) * mask",
                     "e / torch.where(l == 0, 1, l)", "torch.where((e / l).isnan(), 0.0, e / l)")),
-        Mistake("You put a large negative number in the place of hidden scores. In an empty row that is a shift like "
-                "any other, and the hidden entries share the weight. A finite number is never a mask: use -inf and "
-                "eq. 2.7.",
-                but("-inf", "-1e9", of=by_library)),
+        Mistake("You put a large negative number in the place of hidden scores. In an empty row, and where the visible "
+                "scores are as small, that is a score like any other, and the hidden entries take weight. A finite "
+                "number is never a mask: use -inf and eq. 2.7.",
+                but("-inf", "torch.finfo(x.dtype).min", of=by_library),
+                *(edit for number in ("-20.0", "-80.0", "-1e3", "-1e4", "-1e9", "-1e30") for edit in (
+                    but("-inf", number, of=by_library),
+                    but("-inf", number, "return p", "return p * mask", of=by_library),
+                )),
+        ),
         Mistake("You hide after normalizing: what is left of a row no longer adds up to 1. Hide before the sum is "
                 "taken (lesson 01, eq. 1.7).",
                 but(HIDDEN, "x", "return p", "return p * mask", of=by_library),

@@ -23,7 +23,7 @@ def cases() -> list[Case]:
         "UP: the scores 0, 1, 2": [0.0, 1.0, 2.0],
         "DOWN: the scores 2, 1, 0": [2.0, 1.0, 0.0],
         "HIGH: the scores 1000, 1001": [1000.0, 1001.0],
-        "LOW: three scores of -2000": [-2000.0] * 3,
+        "LOW: three scores of -100000": [-100000.0] * 3,
         "RANDOM: seven scores": [-0.3, 1.2, 0.0, 2.5, -1.7, 2.4, 0.6],
     }
     return [Case(label, (CountingVector(row), CountingVector.empty(len(row)))) for label, row in scores.items()]

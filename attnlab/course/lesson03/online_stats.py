@@ -30,7 +30,7 @@ def cases() -> list[Case]:
         "UP: 0, then 2; the maximum moves, and l is e^(0 − 2) + 1": [0.0, 2.0],
         "DOWN: 2, then 0; the maximum stays": [2.0, 0.0],
         "CONST: 1, 1, 1": [1.0, 1.0, 1.0],
-        "LOW: −800, −800, −799": [-800.0, -800.0, -799.0],
+        "LOW: −100000, −100000, −99999": [-1e5, -1e5, 1 - 1e5],
         "HIGH: 1000, 1001, 1000": [1000.0, 1001.0, 1000.0],
         "−∞, −∞: two masked scores and nothing else": [-math.inf, -math.inf],
         "−∞, 3, −∞, 4": [-math.inf, 3.0, -math.inf, 4.0],

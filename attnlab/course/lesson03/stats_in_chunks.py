@@ -30,11 +30,11 @@ def cases() -> list[Case]:
     rows = {
         "UP: 1, 2, 3, 4 in chunks of 2": ([[1, 2, 3, 4]], 2),
         "DOWN: 4, 3, 2, 1 in chunks of 2": ([[4, 3, 2, 1]], 2),
-        "LOW: two scores of −1000, one at a time": ([[-1000, -1000]], 1),
+        "LOW: two scores of −100000, one at a time": ([[-100000, -100000]], 1),
         "EMPTY: a chunk of −∞ first, then 1 and 2": ([[-inf, -inf, 1, 2]], 2),
         "EMPTY: 1 and 2, then a chunk of −∞": ([[1, 2, -inf, -inf]], 2),
         "EMPTY: nothing but −∞ gives (−∞, 0)": ([[-inf, -inf, -inf]], 2),
-        "HIGH, ROWS: one row near 0, one near 1000": ([[0, 2, 1], [1000, 1001, 999]], 2),
+        "HIGH, ROWS: one row near 0, one near 100000": ([[0, 2, 1], [100000, 100001, 99999]], 2),
     }
     random = np.random.default_rng(35).normal(0, 3, size=(4, 11))
     small = [Case(label, (np.array(x, float), size)) for label, (x, size) in rows.items()]

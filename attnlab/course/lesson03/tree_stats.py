@@ -59,7 +59,7 @@ def cases() -> list[Case]:
         "UP: two chunks, (0, 2) and (5)": [[0, 2], [5]],
         "EMPTY: a single chunk without elements": [[]],
         "RAGGED: three chunks, (0), (1) and (2): one has no partner in the first round": [[0], [1], [2]],
-        "LOW: three chunks, (−1000, −1001), (−1002) and (−1003)": [[-1000, -1001], [-1002], [-1003]],
+        "LOW: three chunks, (−100000, −100001), (−100002) and (−100003)": [[-100000, -100001], [-100002], [-100003]],
         "HIGH: two chunks, (1000, 1001) and (999)": [[1000, 1001], [999]],
         "EMPTY: three chunks, (1), () and (2)": [[1], [], [2]],
         "five random chunks of 3": chunks(3, 3, 3, 3, 3),

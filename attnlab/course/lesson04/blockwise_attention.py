@@ -1,7 +1,8 @@
 """Lesson 04, ★★★: online attention, a block of keys at a time."""
 
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
-from attnlab.check.promises import growth
+from attnlab.check.fingerprints import far_queries
+from attnlab.check.promises import growth, inverse
 
 import numpy as np
 
@@ -37,9 +38,7 @@ def cases() -> list[Case]:
         Case("CONST: four equal scores 1, two keys a block, values the identity", (one, equal, eye, 2)),
         Case("HIGH: scores 1000 to 1003, two keys a block", (one, 1000 + up, eye, 2)),
         Case("HIGH: four scores of 709.5, whose exponentials overflow only when added", (one, 709.5 * equal, eye, 2)),
-        Case("LOW: scores −1000 to −997, two keys a block", (one, up - 1000, eye, 2)),
-        Case("ROWS: query 0 has scores from 0 to 0.03, query 1 from 0 to 3000; two keys a block",
-             (np.array([[0.01], [1000.0]]), up, eye, 2)),
+        *far_queries(lambda q, k: (q, k, eye, 2), query[:2], key[:4], "; two queries, two keys a block"),
         Case("BLOCK: N = 4, M = 8, D = 4, blocks of 4", (query, key, value, 4)),
         Case("RAGGED: the same in blocks of 3: the last block has 2 keys", (query, key, value, 3)),
         Case("BLOCK: the same in one block that is longer than M", (query, key, value, 100)),
@@ -52,6 +51,11 @@ def long(m: int) -> tuple:
     return (*arrays(64, m, 16, 16), 128)
 
 
+def in_blocks(block: int) -> tuple:
+    """64 queries, 2048 keys in blocks."""
+    return (*arrays(64, 2048, 4, 4), block)
+
+
 MAX, SUM = "s.max(axis=1, keepdims=True)", "p.sum(axis=1, keepdims=True)"
 TAIL = ("len(key)", "len(key) // block * block")
 
@@ -60,6 +64,8 @@ EXERCISE = Exercise(
     costs=(
         Cost(growth(long, 2048, 4096), 1.1, "Its memory grew {found:.1f}× when there were twice as many keys; it "
              "should not grow, neither by scores nor by a copy of the keys."),
+        Cost(inverse(growth(in_blocks, 16, 1024)), 0.5, "With blocks of 16 keys it held {found:.2f} times what it held "
+             "with blocks of 1024: does it read `block` keys at a time?"),
     ),
     hints=(
         "The loop of section 6, with a block of keys in place of one key: range(0, len(key), block).",
@@ -110,12 +116,17 @@ EXERCISE = Exercise(
         Mistake("The keys after the last whole block are left out. The sums run over all keys (eq. 4.1): round the "
                 "number of blocks up; the last one is shorter.",
                 but(*TAIL), but(*TAIL, "0.0, 0.0", "0.0, np.zeros((len(query), value.shape[1]))")),
+        Mistake("Your maximum starts at a number. That is a score that no key has, and if all true scores lie far "
+                "below it, every exponential is 0. The maximum of nothing is −∞: eq. 4.10.",
+                but("-np.inf", "0.0"), but("-np.inf", "-1e3"), but("-np.inf", "-1e4")),
         Mistake("Your scores are not scaled. They are q·k / √D, as in lesson 01.",
                 but(" / query.shape[1] ** 0.5", "")),
         Mistake("You hold the scores of all keys at once, as naive and safe attention do. Fold each block into (m, l, "
                 "o) and forget it: eq. 4.11.",
                 but("m, l, o = np", "block = len(key); m, l, o = np"),
                 but("m, l, o = np", "kept = []; m, l, o = np", "m_new = np", "kept.append(s); m_new = np")),
+        Mistake("`block` is ignored: as many keys are to be read at a time (section 6).",
+                but("m, l, o = np", "block = 16; m, l, o = np")),
         Mistake("You keep the summary of every block until the end. That is chunked attention, the next lesson; here, "
                 "combine each block with what you have and forget it: eq. 4.11.",
                 but("m, l, o = np", "kept = []; m, l, o = np", "m_new = np", "kept.append((m, l, o)); m_new = np")),

@@ -1,6 +1,7 @@
 """Lesson 04, ★★: online attention with a mask, right for one query and falling scores only, and repaired."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.fingerprints import ALONE
 
 import numpy as np
 from numpy import ndarray as Array
@@ -39,7 +40,8 @@ def cases() -> list[Case]:
         Case("UP, EYE: one query, scores 1, 2", scored([[1, 2]])),
         Case("EYE: one query, scores 2, 1, 1, and key 0 is hidden", scored([[2, 1, 1]], [[0, 1, 1]])),
         Case("EYE: one query, scores 2, 1, 1, and key 1 is hidden", scored([[2, 1, 1]], [[1, 0, 1]])),
-        Case("LOW, EYE: one query, key 0 is hidden, then twice -1000", scored([[1, -1000, -1000]], [[0, 1, 1]])),
+        Case("LOW, EYE: one query, key 0 is hidden, then twice -100000", scored([[1, -1e5, -1e5]], [[0, 1, 1]])),
+        Case("LOW, EYE: one query, score -1e300, and keys 0 and 2 are hidden", scored([[-1, ALONE, 1]], [[0, 1, 0]])),
         Case("ROWS, DOWN, EYE: two queries, scores 2, 1 and 2000, 1000", scored([[2, 1], [2000, 1000]])),
         Case("EMPTY, EYE: two queries, and query 1 sees no key", scored([[2, 1], [2, 1]], [[1, 1], [0, 0]])),
         Case("random, causal", (query, key, value, np.tri(4, 9, 5, dtype=bool))),

@@ -4,6 +4,7 @@ from functools import partial
 
 from attnlab.check.promises import peak
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab.check.fingerprints import far_queries
 
 import numpy as np
 
@@ -99,11 +100,12 @@ def cases() -> list[Case]:
         Case("BLOCK: the same in chunks of 3 queries and 7 keys", (q, k, v, 3, 7)),
         Case("PERM: the same with the keys in another order", (q, k[order], v[order], 3, 7)),
         Case("chunks longer than the sequences: 10 keys, Ck = 16; 5 queries, Cq = 8", (q, k, v, 8, 16)),
-        Case("HIGH: scores of thousands", (40 * q, 40 * k, v, 2, 4)),
+        Case("scores of thousands, of either sign", (40 * q, 40 * k, v, 2, 4)),
+        *far_queries(lambda q, k: (q, k, v, 2, 4), q, k, "; the same chunks"),
     ]
 
 
-N, M, D, CQ, CK = 1024, 4096, 32, 128, 128
+N, M, D, CQ, CK = 512, 4096, 32, 64, 128
 BEST = 373  # √(M (D + 2))
 
 
@@ -131,17 +133,17 @@ EXERCISE = Exercise(
     costs=(
         Cost(
             peak(many, N, formula(CK)), 2.5,
-            "With 8 chunks of 128 queries and 32 chunks of 128 keys, Dv = 32, it held {found:.1f} times what eq. 5.7 "
+            "With 8 chunks of 64 queries and 32 chunks of 128 keys, Dv = 32, it held {found:.1f} times what eq. 5.7 "
             "gives for one chunk of queries; the limit is {limit} times.",
         ),
         Cost(
             peak(many, CQ, formula(CK)), 1.7,
-            "With a single chunk of 128 queries and 32 chunks of 128 keys, Dv = 32, it held {found:.1f} times what "
+            "With a single chunk of 64 queries and 32 chunks of 128 keys, Dv = 32, it held {found:.1f} times what "
             "eq. 5.7 gives; the limit is {limit} times.",
         ),
         Cost(
             peak(partial(many, ck=BEST), CQ, formula(BEST)), 1.7,
-            "With a single chunk of 128 queries and chunks of 373 keys, the best size by eq. 5.8, it held {found:.1f} "
+            "With a single chunk of 64 queries and chunks of 373 keys, the best size by eq. 5.8, it held {found:.1f} "
             "times what eq. 5.7 gives; the limit is {limit} times.",
         ),
     ),
@@ -180,6 +182,9 @@ EXERCISE = Exercise(
         Mistake("Only the keys are chunked: the summaries of all N queries are alive. Loop over chunks of queries, and "
                 "write each result to its place before the next begins (eq. 5.7).",
                 but("out = np", "Cq = len(query); out = np")),
+        Mistake("You have exchanged Cq and Ck: queries are cut into chunks of Cq, keys of Ck (eq. 5.1). The "
+                "values are right, and the memory is that of the other sizes (eq. 5.7).",
+                but("out = np", "Cq, Ck = Ck, Cq; out = np")),
         Mistake("This is the standard formula: all N·M scores are alive. Chunk queries and keys (eq. 5.7).",
                 but("out = np", "Cq = len(query); out = np", "attend(query[a : a + Cq])", "safe(query, key, value)")),
         Mistake("vmap does all query chunks at the same time, so the summaries of all of them are alive. Go through "

@@ -1,6 +1,7 @@
 """Lesson 05, ★: the summary of one chunk of keys."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.fingerprints import far_queries
 
 import numpy as np
 
@@ -20,14 +21,12 @@ def cases() -> list[Case]:
     rng = np.random.default_rng(51)
     q, k, v = rng.normal(size=(2, 4)), rng.normal(size=(3, 4)), rng.normal(size=(3, 2))
     one = np.array([[1.0]])
-    rows = np.array([[0.0, 0.0], [1400.0, 0.0]])
     return [
         Case("ONE: one query, one key with score 2: its own maximum, so l = 1", (2 * one, one, 3 * one)),
         Case("two keys with scores 0 and 1: l = 1 + 1/e", (one, np.array([[0.0], [1.0]]), np.array([[0.0], [1.0]]))),
         Case("ONES: every value is 1, so o = l", (q, k, np.ones((3, 1)))),
         Case("EYE: the values are the identity, so the rows of o are e^(s − m)", (q, k, np.eye(3))),
-        Case("LOW: all scores are −900", (np.array([[-30.0]]), np.array([[30.0], [30.0]]), np.ones((2, 1)))),
-        Case("ROWS: scores near 0 for query 0, near 1000 for query 1", (rows, k[:, :2] ** 2, v)),
+        *far_queries(lambda q, k: (q, k, v), q, k),
         Case("EMPTY: a chunk without keys; its summary is the identity of ⊕: m = −∞, l = 0, o = 0", (q, k[:0], v[:0])),
         Case("five queries, seven keys", (rng.normal(size=(5, 4)), rng.normal(size=(7, 4)), rng.normal(size=(7, 3)))),
     ]
@@ -52,7 +51,7 @@ EXERCISE = Exercise(
         Mistake("You take one maximum for all queries. Then a query whose scores are far smaller than another's "
                 "underflows to l = 0. In eq. 5.2 each query, a row of the scores, has its own m.",
                 but("s.max(1, initial=-np.inf)", "np.full(len(q), s.max(initial=-np.inf))")),
-        Mistake("Your maximum begins at 0, which is a score that no key has: with all scores at −900 every e^(s − 0) "
+        Mistake("Your maximum begins at 0, which is a score that no key has: with all scores at −1000 every e^(s − 0) "
                 "is 0. Begin at −∞, the identity of max (eq. 5.2).",
                 but("initial=-np.inf", "initial=0")),
         Mistake("The maximum over no keys is undefined unless you say where to begin. An empty chunk is the identity "

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
-from attnlab.check.depth import chain
-from attnlab.check.promises import peak
+from attnlab.check.depth import lost
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab.check.fingerprints import far_queries
+from attnlab.check.promises import peak
 
 import numpy as np
 
@@ -57,7 +58,8 @@ def cases() -> list[Case]:
         Case("RAGGED: 14 keys in chunks of 4, the last has two", (q, k, v, 4)),
         Case("BLOCK: the same keys in chunks of 3", (q, k, v, 3)),
         Case("PERM: the same keys the other way round", (q, k[::-1].copy(), v[::-1].copy(), 3)),
-        Case("HIGH: scores of thousands", (40 * q, 40 * k, v, 3)),
+        Case("scores of thousands, of either sign", (40 * q, 40 * k, v, 3)),
+        *far_queries(lambda q, k: (q, k, v, 3), q, k, "; the same chunks"),
     ]
 
 
@@ -70,10 +72,10 @@ def long(chunks: int) -> tuple:
     return rng.normal(size=(N, 2)), rng.normal(size=(2 * chunks, 2)), rng.normal(size=(2 * chunks, DV)), 2
 
 
-def narrow(chunks: int) -> tuple:
-    """The same with two queries and values of size 2."""
-    query, key, value, ck = long(chunks)
-    return query[:2], key, value[:, :2], ck
+def wide(ck: int) -> tuple:
+    """Arguments of a call in which summaries are small beside the scores of a chunk: 32 chunks, values of size 2."""
+    rng = np.random.default_rng(ck)
+    return rng.normal(size=(N, 2)), rng.normal(size=(32 * ck, 2)), rng.normal(size=(32 * ck, 2)), ck
 
 
 # All leaves, then what combines them.
@@ -90,9 +92,14 @@ EXERCISE = Exercise(
             "two make {limit}.",
         ),
         Cost(
-            chain(narrow, CHUNKS), 80,
-            "with 64 chunks {found:.0f} operations follow from one another; in a tree of 6 levels there are fewer than "
-            "{limit}.",
+            peak(wide, 256, N * 256), 8,
+            "with 32 chunks of 256 keys and values of size 2 it held {found:.1f} times the scores of a chunk; {limit} "
+            "is enough for one chunk at a time and some summaries.",
+        ),
+        Cost(
+            lost, 0.15,
+            "255 weights of 2⁻⁵³ stood beside a weight of 1, and the part {found:.2f} of them was lost in rounding: "
+            "they were added one after another. In a tree small sums meet first, and less than {limit} is lost.",
         ),
     ),
     hints=(
@@ -110,6 +117,9 @@ EXERCISE = Exercise(
         Mistake("This is a fold: one summary is alive, and each step waits for the one before, M/Ck in a row. In the "
                 "tree log₂(M/Ck) steps follow from one another (eq. 5.9).",
                 but(" and live[-1][0] == size", "")),
+        Mistake("This is the plain formula: the scores of all keys are alive at once. Cut the keys into chunks of Ck "
+                "(eq. 5.1), and combine their summaries (eq. 5.9).",
+                but("live = []", "Ck = len(key); live = []")),
         Mistake("Only the first 1, 2, 4 … chunks reach your result: a summary without a partner gets lost (zip stops "
                 "at the shorter list), or of those alive at the end only the largest is used. Combine them all "
                 "(eq. 5.9).",

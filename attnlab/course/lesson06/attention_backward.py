@@ -1,6 +1,7 @@
 """Lesson 06, ★★: the gradient of attention by hand."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.fingerprints import far_queries
 
 import numpy as np
 
@@ -27,15 +28,13 @@ def arrays(seed: int, n: int, m: int, d: int, dv: int) -> Arrays:
 def cases() -> list[Case]:
     """One key, a square, rectangles, values of another size, equal scores, large ones; few shapes, for JAX."""
     q, k, v, dout = arrays(4, 2, 5, 4, 3)
-    q_high, k_high, _, _ = arrays(5, 2, 5, 4, 3)
-    q_high[:, 0], k_high[:, 0] = 100, 20  # the product of these, by √D: 1000
     return [
         Case("ONE: one query, one key: the weight is 1 whatever the score, so dq and dk are 0", arrays(0, 1, 1, 1, 1)),
         Case("square: N = M = D = Dv = 3", arrays(2, 3, 3, 3, 3)),
         Case("RECT: five queries, two keys", arrays(3, 5, 2, 4, 4)),
         Case("RECT: two queries, five keys, Dv = 3, D = 4", (q, k, v, dout)),
         Case("CONST: the queries are 0, so all weights are 1/5, and dk is 0", (np.zeros((2, 4)), k, v, dout)),
-        Case("HIGH: all scores near 1000", (q_high, k_high, v, dout)),
+        *far_queries(lambda q, k: (q, k, v, dout), q, k),
         Case("random, Dv = 3, D = 4", arrays(8, 2, 5, 4, 3)),
     ]
 
@@ -83,6 +82,12 @@ EXERCISE = Exercise(
         Mistake("Your softmax is the bare one: e^s overflows above 709 in float64. Subtract each row's maximum "
                 "(lesson 02).",
                 but("s - s.max(-1, keepdims=True)", "s")),
+        Mistake("You subtract one maximum for all queries. Where another query's scores are far larger, every "
+                "exponential of a row is 0, and 0/0 is NaN. Each row has a maximum of its own (lesson 02, eq. 2.3).",
+                but("s.max(-1, keepdims=True)", "s.max()")),
+        Mistake("Your maximum is never below 0. In a row of very negative scores every exponential is then 0, and 0/0 "
+                "is NaN: subtract the row's own maximum (lesson 02, eq. 2.3).",
+                but("s.max(-1, keepdims=True)", "np.maximum(s.max(-1, keepdims=True), 0)")),
         Mistake("You return dP where dS is needed: the gradient stops at the weights. It must go through the softmax "
                 "(eq. 6.5).",
                 but(f"p * (dp - {AVERAGE})", "dp")),

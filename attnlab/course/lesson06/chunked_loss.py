@@ -4,6 +4,7 @@ from functools import partial
 
 from attnlab.check.promises import growth
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab.check.fingerprints import far_queries
 
 import numpy as np
 import torch
@@ -59,12 +60,11 @@ def cases() -> list[Case]:
     """One chunk of each; several of each, with scores that grow from chunk to chunk; large scores."""
     checkpoint(torch.sin, torch.ones(1, requires_grad=True), use_reentrant=False)  # the first imports more, for seconds
     q, k, v = arrays(2, 64, 96, 8, 4)
-    steep, q_high, k_high = np.linspace(0.2, 5, 96)[:, None], q.copy(), k.copy()
-    q_high[:, 0], k_high[:, 0] = 100, 30  # the product of these, by √D: 1061
+    steep = np.linspace(0.2, 5, 96)[:, None]
     return [
         Case("one chunk of 32 queries and 32 keys", arrays(0, 32, 32, 4, 2)),
         Case("RECT, UP: 64 queries, 96 keys, the scores grow from chunk to chunk", (q, k * steep, v)),
-        Case("HIGH: all scores near 1000", (q_high, k_high, v)),
+        *far_queries(lambda q, k: (q, k, v), q, k, "; 64 queries, 96 keys"),
     ]
 
 
@@ -130,5 +130,11 @@ EXERCISE = Exercise(
         Mistake("Your softmax is the bare one and overflows for large scores. Subtract the maximum of each row, chunk "
                 "by chunk (lesson 02).",
                 but("m = s.detach().amax(-1)", "m = torch.zeros_like(s[:, 0])")),
+        Mistake("You subtract one maximum for a whole chunk of queries. Where another query's scores are far larger, "
+                "every exponential of a row is 0, and 0/0 is NaN. Each row has a maximum of its own (lesson 02).",
+                but("s.detach().amax(-1)", "s.detach().amax().expand(len(q))")),
+        Mistake("Your maximum is never below 0. In a row of very negative scores every exponential is then 0, and 0/0 "
+                "is NaN: subtract the row's own maximum (lesson 02).",
+                but("s.detach().amax(-1)", "s.detach().amax(-1).clamp(min=0)")),
     ),
 )

@@ -1,6 +1,7 @@
 """Lesson 06, ★★: a loss whose value is right and whose gradient has three faults, repaired."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.fingerprints import ALONE, FAR
 
 import numpy as np
 import torch
@@ -34,7 +35,10 @@ def cases() -> list[Case]:
         Case("two queries, three keys, key 1 hidden", call(2, 3, [1])),
         Case("HIGH: two queries, three keys; the scores of key 2, which is hidden, lie near 2000",
              call(2, 3, [2], high=2000)),
-        Case("HIGH: two queries, three keys, key 0 hidden; all scores lie near 1000", call(2, 3, [0], 1000, 1000)),
+        Case("HIGH: two queries, three keys, key 0 hidden; all scores lie near 100000", call(2, 3, [0], FAR, FAR)),
+        Case("LOW: two queries, three keys, key 0 hidden; all scores lie near −100000", call(2, 3, [0], -FAR, -FAR)),
+        Case("LOW: two queries, three keys, keys 0 and 1 hidden; the scores of key 2 are −1e300",
+             call(2, 3, [0, 1], seen=ALONE)),
         Case("10 queries, 12 keys, four hidden, two of them with large scores", call(10, 12, [0, 3, 4, 9], high=900)),
     ]
 

@@ -2,6 +2,7 @@
 
 import attnlab
 from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.fingerprints import far_queries
 from attnlab.geometry import blocks
 
 import numpy as np
@@ -61,6 +62,7 @@ def cases() -> list[Case]:
         Case("RECT: 2 queries, 4 keys, tiles of 1 × 1", call(2, 4, 1, 1, eye=True)),
         Case("EMPTY: 3 queries, 2 keys; query 0 sees nothing", call(3, 2, 1, 1, eye=True)),
         Case("EMPTY: 5 queries, 2 keys, tiles of 4 × 2; queries 0 to 2 see nothing", call(5, 2, 4, 2, eye=True)),
+        *far_queries(lambda Q, K: (Q, K, np.eye(4), 2, 1), *call(4, 4, 2, 1)[:2], "; N = M = 4, tiles of 2 × 1"),
         Case("RAGGED: 10 queries, 10 keys, tiles of 4 × 3", call(10, 10, 4, 3)),
         Case("RAGGED: 5 queries, 14 keys, tiles of 3 × 4", call(5, 14, 3, 4)),
     ]

@@ -1,8 +1,11 @@
 """Lesson 08, ★★★: Algorithm 1 on the machine, every load and store written out."""
 
+from functools import partial
+
 from attnlab import costs
-from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.machines import tiled_call, tiled_cases
+from attnlab.check.traffic import machine_costs
 from attnlab.geometry import blocks
 from attnlab.machine import Machine, Ref
 
@@ -64,20 +67,13 @@ def cases() -> list[Case]:
     """From one tile to ragged lengths."""
     return [
         *tiled_cases(),
-        Case("HIGH: N = M = 12, D = Dv = 4, tiles of 2 by 4, scores in the thousands",
+        Case("N = M = 12, D = Dv = 4, tiles of 2 by 4, scores in the thousands, of either sign",
              tiled_call(12, 12, 4, 4, 2, 4, 3000.0)),
         Case("N = M = 24, D = Dv = 4, tiles of 2 by 6", tiled_call(24, 24, 4, 4, 2, 6)),
         Case("RAGGED: N = 4, M = 6, tiles of 4 by 5: the last block of keys has one", tiled_call(4, 6, 4, 3, 4, 5)),
         Case("RAGGED: N = 9, M = 14, tiles of 4 by 5: the last blocks have one query and four keys",
              tiled_call(9, 14, 4, 3, 4, 5)),
     ]
-
-
-def share(answer: Function, library: str) -> float:
-    """Elements moved over what Algorithm 1 moves; N = 26, M = 28, D = Dv = 8, tiles of 4 by 10."""
-    machine, *rest = tiled_call(26, 28, 8, 8, 4, 10)
-    answer(machine, *rest)
-    return machine.elements / costs.forward("flash", 26, 28, 8, 8, block_q=4, block_k=10).elements
 
 
 O_NEW, P = "((a * l_i)[:, None] * o_i + p @ v_j) / l_new[:, None]", "np.exp(s - m_new[:, None])"
@@ -97,9 +93,10 @@ HELD = "                with machine.scope():", "                if True:"
 
 EXERCISE = Exercise(
     lesson="08", stars=3, reference=flash_forward, cases=cases,
-    costs=(
-        Cost(share, 1, "It moves {found:.2f} times the elements that Algorithm 1 does, with N = 26, M = 28 and "
-             "tiles of 4 by 10; costs.forward(\"flash\", …) gives the count."),
+    costs=machine_costs(
+        partial(tiled_call, 26, 28, 8, 8, 4, 10),
+        costs.forward("flash", 26, 28, 8, 8, block_q=4, block_k=10).elements,
+        "Algorithm 1", 'with N = 26, M = 28 and tiles of 4 by 10; costs.forward("flash", …) gives the count',
     ),
     hints=(
         "machine.full(\"O\", shape, 0.0, q.dtype) begins; then two loops of blocks(length, size): keys outside, "
@@ -132,6 +129,9 @@ EXERCISE = Exercise(
         Mistake("The last block of queries is left out if it is shorter. Round the number of blocks up: ⌈N / B_r⌉ "
                 "(section 3, line 3).",
                 but(*WHOLE_QUERIES)),
+        Mistake("Your maximum starts at a number. That is a score that no key has, and if all true scores lie far "
+                "below it, every exponential is 0. m starts at −∞ (section 3, line 2).",
+                but("-np.inf", "0.0"), but("-np.inf", "-1e3"), but("-np.inf", "-1e4")),
         Mistake("Your scores are not scaled by 1/√D: eq. 8.1.", but(" / d**0.5", "")),
         Mistake("SRAM runs over, because you hold more than one visit needs (eq. 8.7). Load only the block at hand, "
                 "and release it: open with machine.scope() in each of the two loops, or call machine.free.",

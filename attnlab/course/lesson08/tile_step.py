@@ -1,6 +1,7 @@
 """Lesson 08, ★★: one visit of a tile, O stored normalized."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.fingerprints import far_scores
 
 import numpy as np
 
@@ -71,6 +72,7 @@ def cases() -> list[Case]:
         Case("EMPTY: the first tile; query 1 sees nothing of it", (*fresh(2, 3), hidden, eye)),
         Case("EMPTY: a later tile of which query 1 sees nothing", (*first, hidden, rng.normal(size=(3, 3)))),
         Case("two queries, three keys, random", (*later, rng.normal(size=(2, 3)), rng.normal(size=(3, 3)))),
+        *far_scores(lambda s: (*fresh(2, 3), s, eye), np.array([[0.0, 1.0, 2.0], [1.0, 0.5, 0.0]]), "; first tile"),
         Case("ROWS: float32; query 0 has scores near 0, query 1 near 130", (*far, rows, eye.astype(np.float32))),
     ]
 

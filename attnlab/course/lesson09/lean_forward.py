@@ -1,8 +1,11 @@
 """Lesson 09, ★★: Algorithm 1 with right values and too many bytes, mended."""
 
+from functools import partial
+
 from attnlab import costs
-from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
-from attnlab.check.machines import bench, tiled_capacity
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.machines import tiled_call, tiled_cases
+from attnlab.check.traffic import machine_costs
 from attnlab.geometry import blocks
 from attnlab.machine import Machine, Ref
 
@@ -39,34 +42,10 @@ def sweep(machine: Machine, o: Ref, l: Ref, block_q: int) -> None:
             machine.store(o, rows, machine.keep("O", machine.load(o, rows) / machine.load(l, rows)[:, None]))
 
 
-def call(n: int, m: int, d: int, dv: int, block_q: int, block_k: int) -> tuple:
-    """Arguments of a call, on a machine with room for a tile and what belongs to it."""
-    rng = np.random.default_rng(n + 100 * m)
-    inputs = {name: rng.normal(size=shape) for name, shape in (("Q", (n, d)), ("K", (m, d)), ("V", (m, dv)))}
-    return *bench(inputs, tiled_capacity(d + dv, block_q, block_k)), block_q, block_k
-
-
 def cases() -> list[Case]:
     """The broken program is right in all of them."""
-    calls = [
-        ("ONE: one query, one key", (1, 1, 1, 1, 1, 1)),
-        ("N = M = 4, one tile", (4, 4, 2, 2, 4, 4)),
-        ("N = M = 4, tiles of 2 by 2", (4, 4, 2, 2, 2, 2)),
-        ("RAGGED, RECT: N = 9, M = 14, tiles of 4 by 5", (9, 14, 4, 3, 4, 5)),
-    ]
-    return [Case(label, call(*args)) for label, args in calls]
-
-
-def share(answer: Function, library: str) -> float:
-    """Elements moved over (9.4), with N = M = 30, tiles of 4 by 10."""
-    machine, *rest = call(30, 30, 8, 8, 4, 10)
-    answer(machine, *rest)
-    return machine.elements / costs.forward("flash", 30, 30, 8, 8, block_q=4, block_k=10).elements
-
-
-def missing(answer: Function, library: str) -> float:
-    """The same, upside down: more than 1 if elements are used that never crossed."""
-    return 1 / max(share(answer, library), 1e-9)
+    ragged = Case("RAGGED, RECT: N = 9, M = 14, tiles of 4 by 5", tiled_call(9, 14, 4, 3, 4, 5))
+    return [*tiled_cases(), ragged]
 
 
 LOADS = "k_j, v_j = machine.load(k, cols), machine.load(v, cols)"
@@ -105,9 +84,9 @@ EXERCISE = Exercise(
         Mistake("The old O is not brought to the new maximum: it takes the factor e^(m − m'), eq. 8.4.",
                 but("(a * l_i)[:, None]", "l_i[:, None]")),
     ),
-    costs=(
-        Cost(share, 1, "It moves {found:.2f} times the elements of eq. 9.4, with N = M = 30 and tiles of 4 by 10."),
-        Cost(missing, 1, "Eq. 9.4 has {found:.2f} times the elements that it moves: it computes with numbers that it "
-             "did not load, or returns some that it did not store."),
+    costs=machine_costs(
+        partial(tiled_call, 30, 30, 8, 8, 4, 10),
+        costs.forward("flash", 30, 30, 8, 8, block_q=4, block_k=10).elements,
+        "eq. 9.4", "with N = M = 30 and tiles of 4 by 10",
     ),
 )

@@ -1,6 +1,7 @@
 """Lesson 10, ★★: a tiled backward pass with three faults that one block without a mask does not show, mended."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.fingerprints import levels, lifted
 from attnlab.geometry import blocks
 
 import numpy as np
@@ -29,10 +30,13 @@ def masked_backward(
     return dq, dk, dv
 
 
-def call(n: int, m: int, block: int, hidden: float = 0.0, empty: int | None = None) -> tuple:
-    """Random arguments; a share of the positions is hidden, and all of query ``empty``."""
+def call(
+    n: int, m: int, block: int, hidden: float = 0.0, empty: int | None = None, level: Array | None = None
+) -> tuple:
+    """Random arguments; a share of the positions is hidden, and all of query ``empty``; ``level`` of the scores."""
     rng = np.random.default_rng(n + 10 * m)
     q, k, v, dout = (rng.normal(size=shape) for shape in ((n, 2), (m, 2), (m, 3), (n, 3)))
+    q, k = (q, k) if level is None else lifted(q, k, level)
     visible = rng.random((n, m)) >= hidden
     visible[:, 0] = True
     if empty is not None:
@@ -52,6 +56,8 @@ def cases() -> list[Case]:
         Case("BLOCK: two queries, four keys, blocks of two", call(2, 4, 2)),
         Case("EMPTY: two queries, of which the second sees nothing, one key", call(2, 1, 2, 0.0, 1)),
         Case("EMPTY, BLOCK: four queries, query 2 sees nothing, four keys, blocks of two", call(4, 4, 2, 0.0, 2)),
+        *[Case(f"{label}; four queries, query 2 sees nothing, four keys, blocks of two", call(4, 4, 2, 0.5, 2, level))
+          for label, level in levels(4).items()],
         Case("RAGGED: seven queries, five keys, some hidden, blocks of three", call(7, 5, 3, 0.4, 3)),
     ]
 

@@ -1,8 +1,13 @@
 """Lesson 11, ★★★: Algorithm 5 on the machine; hidden tiles are neither loaded nor computed."""
 
+from functools import partial
+from typing import Any
+
 from attnlab import costs
-from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.fingerprints import levels, lifted
 from attnlab.check.machines import bench, tiled_capacity
+from attnlab.check.traffic import machine_costs
 from attnlab.geometry import blocks
 from attnlab.machine import Machine, Ref
 
@@ -62,11 +67,16 @@ def queries_outside(
     return machine.fetch(o), machine.fetch(l), machine.fetch(m)
 
 
-def call(n: int, m: int, d: int, dv: int, block_q: int, block_k: int, rows: str, poison: bool = False) -> tuple:
-    """Arguments of a call. ``rows``: the block mask, such as "110 011"; ``poison``: NaN where nobody looks."""
+def call(
+    n: int, m: int, d: int, dv: int, block_q: int, block_k: int, rows: str, poison: bool = False, level: Any = None
+) -> tuple:
+    """Arguments of a call. ``rows``: the block mask, such as "110 011"; ``poison``: NaN where nobody looks; ``level``:
+    where the scores of each query lie."""
     rng = np.random.default_rng(n + 100 * m)
     tiles = np.array([[x == "1" for x in row] for row in rows.split()])
     inputs = {name: rng.normal(size=shape) for name, shape in (("Q", (n, d)), ("K", (m, d)), ("V", (m, dv)))}
+    if level is not None:
+        inputs["Q"], inputs["K"] = lifted(inputs["Q"], inputs["K"], level)
     if poison:
         rows_seen, keys_seen = np.repeat(tiles.any(1), block_q)[:n], np.repeat(tiles.any(0), block_k)[:m]
         for name, seen in (("Q", rows_seen), ("K", keys_seen), ("V", keys_seen)):
@@ -90,14 +100,23 @@ def cases() -> list[Case]:
         ("RAGGED: N = 9, M = 14, tiles of 4 by 5, block mask 101 010 111: the last blocks have 1 query and 4 keys",
          (9, 14, 4, 3, 4, 5, "101 010 111")),
     ]
-    return [Case(label, call(*args)) for label, args in calls]
+    far = {f"{label}; tiles of 2 by 3, block mask 10 11": (4, 6, 4, 4, 2, 3, "10 11", False, level)
+           for label, level in levels(4).items()}
+    return [Case(label, call(*args)) for label, args in [*calls, *far.items()]]
 
 
-def share(answer: Function, library: str) -> float:
-    """Elements moved over those of Algorithm 5: N = 26, M = 28, tiles of 4 by 10, the second block of keys hidden."""
-    machine, *rest = call(26, 28, 8, 8, 4, 10, "101 100 000 101 100 100 101", True)
-    answer(machine, *rest)
-    return machine.elements / costs.forward("flash", 26, 28, 8, 8, block_q=4, block_k=10, block_mask=rest[3]).elements
+SIZES, SEEN = (26, 28, 8, 8, 4, 10), "101 100 000 101 100 100 101"  # the second block of keys is hidden
+
+
+def needed() -> int:
+    """Elements that Algorithm 5 moves there."""
+    (n, m, d, dv, block_q, block_k), (*_, tiles, _, _) = SIZES, call(*SIZES, SEEN)
+    return costs.forward("flash", n, m, d, dv, block_q=block_q, block_k=block_k, block_mask=tiles).elements
+
+
+def large_call() -> tuple:
+    """A call with many keys: K is four times as large as SRAM, and all scores are eight times."""
+    return call(32, 512, 16, 16, 8, 32, " ".join(["1" * 16, "10" * 8, "1" * 16, "01" * 8]))
 
 
 def zero_if_empty(m: Array) -> Array:
@@ -164,8 +183,9 @@ EXERCISE = Exercise(
                 "Algorithm 5 loads each block of keys once: the first term of eq. 11.5.",
                 queries_outside),
     ),
-    costs=(
-        Cost(share, 1, "It moves {found:.2f} times the elements that Algorithm 5 does, with N = 26, M = 28 and "
-             "tiles of 4 by 10, 9 of 21 visible; costs.forward(\"flash\", …, block_mask=…) gives the count."),
+    costs=machine_costs(
+        partial(call, *SIZES, SEEN, True), needed(), "Algorithm 5",
+        'with N = 26, M = 28 and tiles of 4 by 10, 9 of 21 visible; costs.forward("flash", …, block_mask=…) gives the '
+        "count", large_call,
     ),
 )

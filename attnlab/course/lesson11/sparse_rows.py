@@ -1,6 +1,7 @@
 """Lesson 11, ★★: block-sparse attention with three faults that a symmetric pattern does not show, mended."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.fingerprints import far_queries
 from attnlab.geometry import blocks
 
 import numpy as np
@@ -50,6 +51,7 @@ def call(length: int, block: int, rows: str) -> tuple:
 
 def cases() -> list[Case]:
     """Symmetric patterns with a full first column first, which the broken program gets right."""
+    q, k, *rest = call(4, 2, "10 11")
     return [
         Case("EYE: four tokens, tiles of two by two, all visible", call(4, 2, "11 11")),
         Case("EYE: a symmetric pattern, 111 110 101", call(6, 2, "111 110 101")),
@@ -57,6 +59,7 @@ def cases() -> list[Case]:
         Case("EYE: the first block of keys hidden from the second block of queries, 10 01", call(2, 1, "10 01")),
         Case("EYE, EMPTY: the second block of queries sees nothing, 11 00", call(2, 1, "11 00")),
         Case("EYE: causal tiles, 100 110 111", call(6, 2, "100 110 111")),
+        *far_queries(lambda q, k: (q, k, *rest), q, k, "; four tokens, tiles of two by two, 10 11"),
         Case("EYE, EMPTY, RAGGED: seven tokens in blocks of three, 101 000 011", call(7, 3, "101 000 011")),
         Case("EYE: a pattern by hand, 0110 1001 0010 1100", call(8, 2, "0110 1001 0010 1100")),
     ]

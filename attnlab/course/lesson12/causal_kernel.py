@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab.check.fingerprints import far_queries
 from attnlab.check.promises import Measure
 from attnlab.geometry import Band, blocks
 
@@ -69,7 +70,9 @@ def cases() -> list[Case]:
         "RAGGED: N = M = 7, blocks of 4": (7, 7, 4, 4),
         "RAGGED: N = 5, M = 9, blocks of 4 by 2": (5, 9, 4, 2),
     }
-    return [Case(label, arguments(*sizes)) for label, sizes in calls.items()]
+    q, k, *rest = arguments(8, 8, 2, 4)  # equal scores in each row, as float32 holds no others near 100000
+    far = far_queries(lambda q, k: (q, k, *rest), 0 * q, k, "; N = M = 8, blocks of 2 by 4")
+    return [*[Case(label, arguments(*sizes)) for label, sizes in calls.items()], *far]
 
 
 SIZES = 15, 18, 4, 2  # of the grid whose tiles are counted
@@ -129,6 +132,11 @@ EXERCISE = Exercise(
                 but("a[:, None] * acc", "acc")),
         Mistake("exp2 without log₂ e: 2ˢ is attention at another temperature. Multiply the scale by 1.4427 (eq. 12.3).",
                 but(" * 1.4426950408889634", "")),
+        Mistake("Your maximum starts at a number, or a finite one stands for −∞ in the mask. That is a score that no "
+                "key has, and if all true scores lie far below it, they weigh nothing (eqs. 1.7 and 4.10).",
+                but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], 0.0"),
+                but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], -1e4"),
+                but('tl.trans(k_j)), -float("inf")', "tl.trans(k_j)), -1e4")),
         Mistake("You store acc undivided. Divide by l once, after the loops (eq. 12.4).",
                 but("acc / l[:, None]", "acc")),
         Mistake("Right values, but hidden tiles are multiplied, too. The last row of the block sees keys up to begin + "

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab.check.fingerprints import far_queries
 from attnlab.check.promises import Measure
 
 import numpy as np
@@ -68,7 +69,9 @@ def cases() -> list[Case]:
         "RAGGED: 7 keys in blocks of 4, two heads": (2, 4, 7, 4, 4),
         "HIGH: scores of a hundred and more": (1, 4, 8, 4, 2, 4, 10.0),
     }
-    return [Case(label, arguments(*sizes)) for label, sizes in calls.items()]
+    q, k, *rest = arguments(1, 4, 8, 4, 2)  # equal scores in each row, as float32 holds no others near 100000
+    far = far_queries(lambda q, k: (q[None], k[None], *rest), 0 * q[0], k[0], "; 4 queries, 8 keys, blocks of 4 by 2")
+    return [*[Case(label, arguments(*sizes)) for label, sizes in calls.items()], *far]
 
 
 def counted(what: str) -> Measure:
@@ -127,8 +130,17 @@ EXERCISE = Exercise(
                 but(RESCALED, "acc + tl.dot(p, v_j)"), but("l = a * l", "l = l"),
                 but(RESCALED, "acc + tl.dot(p, v_j)", "l = a * l", "l = l")),
         Mistake("No maximum is subtracted: large scores overflow (lesson 04, section 3).",
+                but("tl.exp2(t - new[:, None])", "tl.exp2(t)", "tl.exp2(top - new)", "1.0"),
                 but("new = tl.maximum(top, tl.max(t, 1))", "new = tl.zeros([BLOCK_Q], tl.float32)",
                     "tl.exp2(top - new)", "tl.exp2(new)")),
+        Mistake("Your maximum starts at a number. That is a score that no key has, and if all true scores lie far "
+                "below it, every exponential is 0. The maximum of nothing is −∞ (eq. 4.10).",
+                but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], 0.0"),
+                but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], -1e3"),
+                but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], -1e4")),
+        Mistake("You subtract one maximum for all queries: where another query's scores are far larger, every "
+                "exponential of a row is 0. Each row has a fold of its own (eq. 12.4).",
+                but("tl.max(t, 1)", "tl.max(t)")),
         Mistake("You store acc undivided. Divide by l once, after the loop (eq. 12.4).",
                 but("acc / l[:, None]", "acc")),
         Mistake("Right values, but you divide in the loop, at every visit, where once after it is enough (eq. 12.4).",

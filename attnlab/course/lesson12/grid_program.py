@@ -1,6 +1,7 @@
 """Lesson 12, ★★: a program of the grid with three faults that blocks which fit do not show, mended."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.fingerprints import levels, lifted
 from attnlab.check.machines import FlatMemory
 
 import numpy as np
@@ -29,10 +30,12 @@ def grid_program(
     return memory.fetch(o, (heads, n, d))
 
 
-def call(pid: int, heads: int, n: int, m: int, block: int) -> tuple:
-    """Arguments of a call, D = 2."""
+def call(pid: int, heads: int, n: int, m: int, block: int, level: Array | None = None) -> tuple:
+    """Arguments of a call, D = 2; ``level`` of the scores of each query."""
     rng = np.random.default_rng(n + 10 * m + 100 * heads)
     q, k, v = (rng.normal(size=(heads, length, 2)) for length in (n, m, m))
+    if level is not None:
+        q, k = (x[None] for x in lifted(q[0], k[0], level))
     memory = FlatMemory(q, k, v, np.full(q.size, np.nan))
     return memory, pid, *map(int, np.cumsum([0, q.size, k.size, v.size])), (heads, n, m, 2), block
 
@@ -48,6 +51,8 @@ def cases() -> list[Case]:
              call(2, 2, 3, 4, 2)),
         Case("RAGGED: two heads of four queries and three keys, blocks of two: program 1 is head 0",
              call(1, 2, 4, 3, 2)),
+        *[Case(f"{label}; one head of four queries and six keys, blocks of four", call(0, 1, 4, 6, 4, level))
+          for label, level in levels(4).items()],
         Case("three heads, 10 queries, 7 keys, blocks of four: program 5", call(5, 3, 10, 7, 4)),
     ]
 

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from attnlab.check.exercise import Case, Exercise, Function, Mistake, but
+from attnlab.check.fingerprints import far_scores
 
 import numpy as np
 
@@ -39,7 +40,8 @@ def cases() -> list[Case]:
         "HIGH, LOW: rows of 6 numbers near 100, −110 and 0": shifted,
         "CONST: equal scores": np.full((2, 7), 5.0),
     }
-    return [Case(label, arguments(np.asarray(x, np.float32))) for label, x in rows.items()]
+    found = [Case(label, arguments(np.asarray(x, np.float32))) for label, x in rows.items()]
+    return [*found, *far_scores(lambda x: arguments(x.astype(np.float32)), np.zeros((3, 6)), ", all equal")]
 
 
 def arguments(x: np.ndarray) -> tuple:

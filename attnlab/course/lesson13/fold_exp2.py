@@ -1,8 +1,9 @@
 """Lesson 13, ★★: the fold in powers of two, divided once."""
 
-from typing import Any
-
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab.check.fingerprints import far_scores
+from attnlab.check.operations import done
+from attnlab.check.promises import growth, inverse
 
 import numpy as np
 
@@ -29,7 +30,7 @@ def cases() -> list[Case]:
     ones, eye = np.ones((4, 1)), np.eye(4)
     rise = np.array([[1.0, 2.0, 3.0, 4.0]])
     hidden = np.array([[0.5, -INF, 1.0, 2.0], [-INF, -INF, -INF, -INF]])
-    rows = np.array([[0.0, 1.0, 2.0, 0.5], [1000.0, 1001.0, 999.0, 1000.5]])
+    near = np.array([[0.0, 1.0, 2.0, 0.5], [3.0, 1.0, 0.0, 1.5]])
     return [
         Case("ONE: one key of score 3, value 5: lse is 3", (np.array([[3.0]]), np.array([[5.0]]), 1)),
         Case("CONST: four scores of 0: lse is ln 4", (np.zeros((1, 4)), ones, 2)),
@@ -37,41 +38,41 @@ def cases() -> list[Case]:
         Case("UP: scores 1, 2, 3, 4 in blocks of two", (rise, eye, 2)),
         Case("DOWN: scores 4, 3, 2, 1 in blocks of one", (rise[:, ::-1].copy(), eye, 1)),
         Case("RAGGED: four keys in blocks of three", (rise, eye, 3)),
-        Case("ROWS: query 0 has scores near 0, query 1 near 1000", (rows, eye, 2)),
-        Case("LOW: scores near −1000", (-1000.0 - rise, eye, 2)),
+        *far_scores(lambda s: (s, eye, 2), near),
         Case("EMPTY: query 1 sees nothing; query 0 not key 1", (hidden, eye, 2)),
         Case("EMPTY: the first block is hidden", (np.array([[-INF, -INF, 1.0, 0.0]]), eye, 2)),
         Case("3 queries, 7 keys, blocks of 3, random", (rng.normal(size=(3, 7)), rng.normal(size=(7, 2)), 3)),
     ]
 
 
-class Counted(np.ndarray):
-    """An array that counts how many numbers are divided by numbers of another array."""
-
-    divisions = 0
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
-        """Do what the ufunc does; its results count as well."""
-        plain = [np.asarray(x) if isinstance(x, Counted) else x for x in inputs]
-        options |= {"out": tuple(np.asarray(x) for x in out)} if out else {}
-        result = getattr(ufunc, method)(*plain, **options)
-        if ufunc is np.divide and np.size(plain[1]) > 1:
-            Counted.divisions += np.size(result)
-        if out:
-            return out[0]
-        return result.view(Counted) if isinstance(result, np.ndarray) else result
+R, C, DV = 64, 2048, 8  # the call that is measured
 
 
-def divisions(answer: Function, library: str) -> float:
-    """Divisions for each number of the output, 32 keys in blocks of 4; seen in NumPy only, 0 in other libraries."""
-    if library != "numpy":
-        return 0.0
+def call(block: int) -> tuple:
+    """Scores of 64 queries and 2048 keys, values of size 8."""
     rng = np.random.default_rng(3)
-    s, v = (rng.normal(size=shape).view(Counted) for shape in ((16, 32), (32, 8)))
-    Counted.divisions = 0
-    answer(s, v, 4)
-    return Counted.divisions / (16 * 8)
+    return rng.normal(size=(R, C)), rng.normal(size=(C, DV)), block
 
+
+def divisions(answer: Function, library: str) -> float | None:
+    """Divisions for each row, in blocks of 256: by as many numbers as there are rows, or of as many as o has."""
+    seen = done(answer, call(256), library)
+    return None if seen is None else sum(max(min(x.by, R) / R, x.size / (R * DV)) for x in seen if x.kind == "division")
+
+
+def naturals(answer: Function, library: str) -> float | None:
+    """Natural exponentials and logarithms of computed numbers."""
+    seen = done(answer, call(256), library)
+    return None if seen is None else sum(x.kind == "natural" for x in seen)
+
+
+COSTS = (
+    Cost(divisions, 1.5, "it divides {found:.1f} times for each number of the output; 1 is enough."),
+    Cost(naturals, 0, "it computes {found:.0f} times with np.exp, np.log or the like; np.exp2 and np.log2 are asked "
+         "for."),
+    Cost(inverse(growth(call, 16, 1024)), 0.85, "with blocks of 16 keys it held {found:.2f} times what it held with "
+         "blocks of 1024: does it read `block` keys at a time?"),
+)
 
 LSE = "(m + np.log2(total)) * np.log(2)"
 DIVIDED = (  # at each block
@@ -117,17 +118,27 @@ EXERCISE = Exercise(
                 but("np.exp2(m", "np.exp(m"), but("np.exp2(t", "np.exp(t")),
         Mistake("l and o are not rescaled when the maximum moves. The factor is exp2(m − m') now: eq. 12.4.",
                 but("np.exp2(m - shift)", "np.ones_like(m)")),
+        Mistake("Your maximum starts at a number. That is a score that no key has, and if all true scores lie far "
+                "below it, every exponential is 0. The maximum of nothing is −∞ (eq. 4.10).",
+                *(but("np.full(len(s), -np.inf)", f"np.full(len(s), {start})") for start in ("0.0", "-1e3", "-1e4"))),
         Mistake("A query that sees nothing, or nothing so far, gives NaN: −∞ − (−∞). Subtract 0 where m' is −∞ and "
                 "divide by 1 where l is 0 (section 7 of lesson 08).",
                 but("np.where(m_new == -np.inf, 0, m_new)", "m_new", "np.where(l == 0, 1, l)", "l")),
+        Mistake("Right values, in base e: np.exp and np.log. A GPU has a unit for powers of two, and with np.exp2 the "
+                "factor log₂ e is multiplied in once, with the scale (eq. 12.3).",
+                but("np.log2(np.e) * ", "", "np.exp2", "np.exp", LSE, "m + np.log(total)")),
+        Mistake("Right values, but `block` is ignored: the fold is to read as many keys at a time (eq. 12.4).",
+                but("m, l, o = np", "block = s.shape[1]; m, l, o = np"),
+                but("m, l, o = np", "block = 16; m, l, o = np")),
         Mistake("You divide o by l at each block and add to the quotient at the next as if it were undivided. Divide "
                 "once, after the loop: eq. 12.4.",
                 but(*DIVIDED)),
         Mistake("Right values, but you divide at each block. Divisions are slow, and a GPU does everything that is no "
                 "matrix product at a sixteenth of the rate: keep o undivided and divide once, eq. 12.4.",
-                but(*DIVIDED, "a[:, None] * o", "(a * l)[:, None] * o")),
+                but(*DIVIDED, "a[:, None] * o", "(a * l)[:, None] * o"),
+                but("v[first : first + block]",
+                    "v[first : first + block]; o = np.reciprocal(np.where(l == 0, 1, l))[:, None] * o",
+                    "o / total[:, None]", "o", "a[:, None] * o", "(a * l)[:, None] * o")),
     ),
-    costs=(
-        Cost(divisions, 1.5, "it divides {found:.1f} times for each number of the output; 1 is enough."),
-    ),
+    costs=COSTS,
 )

@@ -1,7 +1,11 @@
 """Lesson 13, ★★★: the fold that rescales only when the maximum has grown by more than a threshold."""
 
-from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
-from attnlab.course.lesson13.fold_exp2 import divisions
+from dataclasses import replace
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.fingerprints import far_scores
+from attnlab.check.promises import Measure
+from attnlab.course.lesson13.fold_exp2 import COSTS
 
 import numpy as np
 
@@ -42,15 +46,16 @@ def cases() -> list[Case]:
         Case("ROWS: one row grows much, one little, threshold 8, blocks of two", (both, eye, 2, 8)),
         Case("ROWS: both rows grow enough, threshold 2, blocks of two", (2 * both, eye, 2, 2)),
         Case("EMPTY: nothing in the first block; a query that sees nothing", (hidden, eye, 2, 8)),
+        *far_scores(lambda s: (s, eye, 2, 8), both, "; threshold 8, blocks of two"),
         Case("RAGGED: 3 queries, 7 keys, blocks of 3, random, threshold 0.5",
              (3 * rng.normal(size=(3, 7)), rng.normal(size=(7, 2)), 3, 0.5)),
         Case("RAMP: 256 keys, each score 4 above the last, threshold 8", (ramp, np.ones((256, 1)), 1, 8)),
     ]
 
 
-def divisions_of_it(answer: Function, library: str) -> float:
-    """Divisions for each number of the output."""
-    return divisions(lambda s, v, block: answer(s, v, block, 1), library)
+def fold(measure: Measure) -> Measure:
+    """A measure of fold_exp2 for an answer with a threshold."""
+    return lambda answer, library: measure(lambda s, v, block: answer(s, v, block, 1), library)
 
 
 MOVED, LSE = "top > r + threshold", "(r + np.log2(total)) * np.log(2)"
@@ -113,7 +118,5 @@ EXERCISE = Exercise(
                 "12.4).",
                 but(*DIVIDED, "o / total[:, None]", "o", "a[:, None] * o", "(a * l)[:, None] * o")),
     ),
-    costs=(
-        Cost(divisions_of_it, 1.5, "it divides {found:.1f} times for each number of the output; 1 is enough."),
-    ),
+    costs=tuple(replace(cost, measure=fold(cost.measure)) for cost in COSTS[:2]),
 )

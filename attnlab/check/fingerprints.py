@@ -1,0 +1,45 @@
+"""Fingerprints of the shift: scores so far from 0 that a softmax with a wrong maximum fails. For every exercise.
+
+LOW: a maximum that starts at 0 or at −10⁴, that is clipped, or a finite number in the place of −∞, is the largest
+score, and every exponential is 0. HIGH: an exponential that is not shifted is ∞. ROWS: one maximum for all queries
+leaves sums of 0.
+"""
+
+from collections.abc import Callable
+
+from attnlab.check.exercise import Case
+
+import numpy as np
+
+Array = np.ndarray
+FAR = 100_000.0  # beyond −10⁴, which is in use for −∞, and beyond every exponential
+ALONE = -1e300
+"""As the only visible score of a row: a number that hides, and is larger, takes all the weight."""
+
+
+def levels(n: int) -> dict[str, Array]:
+    """What to add to all scores of each of ``n`` queries, by the fingerprint's name."""
+    found = {"LOW: scores near −100000": np.full(n, -FAR), "HIGH: scores near 100000": np.full(n, FAR)}
+    if n > 1:
+        found["ROWS: query 0 has scores near 0, the last query near 100000"] = np.linspace(0, FAR, n)
+    return found
+
+
+def lifted(q: Array, k: Array, level: Array | float) -> tuple[Array, Array]:
+    """Queries (N, D) and keys (M, D), D > 1, whose scores q·k / √D lie near ``level``, () or (N,).
+
+    The first coordinate sets the level, the others are as given.
+    """
+    q, k = q.copy(), k.copy()
+    q[:, 0], k[:, 0] = level, k.shape[1] ** 0.5
+    return q, k
+
+
+def far_scores(make: Callable[[Array], tuple], s: Array, about: str = "") -> list[Case]:
+    """LOW, HIGH and ROWS: the arguments that ``make`` returns for scores, here s (R, C) and a level."""
+    return [Case(label + about, make(s + level[:, None])) for label, level in levels(len(s)).items()]
+
+
+def far_queries(make: Callable[[Array, Array], tuple], q: Array, k: Array, about: str = "") -> list[Case]:
+    """LOW, HIGH and ROWS: the arguments that ``make`` returns for queries and keys, as :func:`lifted` has them."""
+    return [Case(label + about, make(*lifted(q, k, level))) for label, level in levels(len(q)).items()]

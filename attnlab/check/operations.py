@@ -1,0 +1,108 @@
+"""Which divisions and which natural exponentials and logarithms an answer computes, in any library."""
+
+from typing import Any, NamedTuple
+
+from attnlab.check.exercise import Function
+from attnlab.check.jaxprs import is_variable, operations, traced
+from attnlab.check.library import given
+
+import numpy as np
+
+NATURAL = ("exp", "expm1", "log", "log1p", "logaddexp", "logsumexp", "softmax", "log_softmax", "logistic")
+
+
+class Operation(NamedTuple):
+    """``kind`` is "division", by computed numbers, "natural", of numbers that were computed, or "other"."""
+
+    kind: str
+    by: int = 0  # how many numbers it divides by
+    size: int = 0  # of its result
+
+
+def done(answer: Function, args: tuple, library: str) -> list[Operation] | None:
+    """What a call computes, in order; None where that cannot be seen."""
+    if library == "jax":
+        try:
+            return in_jax(traced(answer, args).jaxpr)
+        except ValueError:  # a while loop
+            return None
+    if library == "torch":
+        return in_torch(answer, given(args, "torch"))
+    seen: list[Operation] = []
+    answer(*(watched(x.copy(), seen) if isinstance(x, np.ndarray) else x for x in args))
+    return seen or None  # np.asarray leaves nothing to see
+
+
+class Watched(np.ndarray):
+    """An array that notes what is computed from it in the list ``seen``."""
+
+    seen: list[Operation]
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.seen = getattr(source, "seen", [])
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple = (), **options: Any) -> Any:
+        """Do what the ufunc does, and note it."""
+        if out:
+            options["out"] = tuple(map(plain, out))
+        options = {name: plain(x) if name == "where" else x for name, x in options.items()}
+        result = getattr(ufunc, method)(*map(plain, inputs), **options)
+        self.seen.append(noted(ufunc.__name__, inputs, np.size(result)))
+        return out[0] if out else watched(result, self.seen) if isinstance(result, np.ndarray | np.generic) else result
+
+
+def watched(x: Any, seen: list[Operation]) -> Watched:
+    """A view that notes; numbers become arrays without axes."""
+    x = np.asarray(x).view(Watched)
+    x.seen = seen
+    return x
+
+
+def plain(x: Any) -> Any:
+    """A view that does not."""
+    return x.view(np.ndarray) if isinstance(x, Watched) else x
+
+
+def noted(name: str, inputs: tuple, size: int) -> Operation:
+    """An operation of NumPy or PyTorch by its name; a divisor counts if it is an array that was computed, or a row."""
+    name, last = name.rstrip("_"), inputs[-1]
+    if name == "reciprocal" or (name in ("power", "pow") and isinstance(last, int | float) and last < 0):
+        return Operation("division", np.size(inputs[0]), size)
+    if name in ("divide", "div", "true_divide") and hasattr(last, "shape"):
+        computed = not isinstance(last, np.ndarray | np.generic) or isinstance(last, Watched) or np.size(last) > 1
+        return Operation("division", int(np.prod(last.shape)), size) if computed else Operation("other")
+    return Operation("natural" if name.lstrip("_") in NATURAL else "other", 0, size)
+
+
+def in_torch(answer: Function, args: tuple) -> list[Operation]:
+    """What PyTorch dispatches."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    seen: list[Operation] = []
+
+    class Notes(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
+            result = function(*args, **(kwargs or {}))
+            operands = tuple(x for x in args if not isinstance(x, list | tuple))
+            if operands:
+                size = result.numel() if hasattr(result, "numel") else 0
+                seen.append(noted(function.overloadpacket.__name__, operands, size))
+            return result
+
+    with Notes():
+        answer(*args)
+    return seen
+
+
+def in_jax(jaxpr: Any) -> list[Operation]:
+    """What a jaxpr computes. A base that is not e costs JAX natural logarithms, which do not count."""
+    seen: list[Operation] = []
+    for equation, times in operations(jaxpr):
+        name, size = equation.primitive.name, equation.outvars[0].aval.size if equation.outvars else 0
+        last = equation.invars[-1] if equation.invars else None
+        divides = name == "div" and is_variable(last) and last not in jaxpr.constvars
+        kind = "natural" if name in NATURAL and name != "log" else "other"
+        if divides or (name == "integer_pow" and equation.params["y"] < 0):
+            kind = "division"
+        seen += times * [Operation(kind, last.aval.size if kind == "division" else 0, size)]
+    return seen
