@@ -1,5 +1,7 @@
 """Which divisions and which natural exponentials and logarithms an answer computes, in any library."""
 
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from attnlab.check.exercise import Function
@@ -29,7 +31,8 @@ def done(answer: Function, args: tuple, library: str) -> list[Operation] | None:
     if library == "torch":
         return in_torch(answer, given(args, "torch"))
     seen: list[Operation] = []
-    answer(*(watched(x.copy(), seen) if isinstance(x, np.ndarray) else x for x in args))
+    with new_arrays_watched(seen):
+        answer(*(watched(x.copy(), seen) if isinstance(x, np.ndarray) else x for x in args))
     return seen or None  # np.asarray leaves nothing to see
 
 
@@ -50,12 +53,34 @@ class Watched(np.ndarray):
         self.seen.append(noted(ufunc.__name__, inputs, np.size(result)))
         return out[0] if out else watched(result, self.seen) if isinstance(result, np.ndarray | np.generic) else result
 
+    def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
+        """np.where and the like return plain arrays otherwise."""
+        result = super().__array_function__(function, types, args, options)
+        return watched(result, self.seen) if type(result) is np.ndarray else result
+
 
 def watched(x: Any, seen: list[Operation]) -> Watched:
     """A view that notes; numbers become arrays without axes."""
     x = np.asarray(x).view(Watched)
     x.seen = seen
     return x
+
+
+@contextlib.contextmanager
+def new_arrays_watched(seen: list[Operation]) -> Iterator[None]:
+    """What np.zeros and its kin return notes, too, as results may be written into it."""
+    makers = {name: getattr(np, name) for name in ("zeros", "ones", "empty", "full")}
+
+    def noting(make: Callable) -> Callable:
+        return lambda *args, **options: watched(make(*args, **options), seen)
+
+    for name, make in makers.items():
+        setattr(np, name, noting(make))
+    try:
+        yield
+    finally:
+        for name, make in makers.items():
+            setattr(np, name, make)
 
 
 def plain(x: Any) -> Any:

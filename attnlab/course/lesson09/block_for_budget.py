@@ -35,6 +35,8 @@ def cases() -> list[Case]:
          (1000, 64, 4, price(1000, 64, 4, 6) + 9 * 4 * (3 * 1000 * 64 + 4 * 1000) // 10)),
         ("N = 10⁹ + 7, D = 128, enough for twenty passes and a half: a search takes too long",
          (10**9 + 7, 128, 2, price(10**9 + 7, 128, 2, 20) + 4 * 10**11)),
+        ("N = 10¹⁷ + 1, D = 1, 1 byte a number, one byte short of two passes: no float holds these numbers",
+         (10**17 + 1, 1, 1, price(10**17 + 1, 1, 1, 2) - 1)),
     ]
     return [Case(label, args) for label, args in calls]
 
@@ -78,6 +80,9 @@ EXERCISE = Exercise(
         Mistake("You return the largest block, all keys in one pass. It always keeps to the budget if any does; the "
                 "smallest is asked for, as SRAM is scarce (eq. 8.7).",
                 but(BLOCK, "N")),
+        Mistake("You divide in floating point, which rounds whole numbers from 2⁵³ on. Stay with integers: -(-a // b) "
+                "is ⌈a / b⌉, exactly (eq. 9.1).",
+                but(BLOCK, "int(-(-(N / passes) // 1))"), but(f"left // ({PASS})", f"int(left / ({PASS}))")),
         Mistake("You round to a power of two. Kernels like that, but a smaller block keeps to the budget (eq. 9.1).",
                 but(BLOCK, f"1 << ({BLOCK} - 1).bit_length()")),
     ),

@@ -21,6 +21,7 @@ def cases() -> list[Case]:
         ("RAGGED: N = 7, D = 2, M_sram = 24: three keys in a block", (7, 2, 48, 2)),
         ("M_sram = 25, 4D = 8: the block is rounded up, to four keys", (12, 2, 25, 1)),
         ("51 bytes of 2-byte numbers: M_sram = 25", (12, 2, 51, 2)),
+        ("17 bytes of 2-byte numbers: M_sram = 8, two keys in a block", (8, 1, 17, 2)),
         ("a small SRAM: N = 256, D = 16, M_sram = 128: FlashAttention moves more", (256, 16, 512, 4)),
         ("one head of Figure 2: 192 KB, half precision", (1024, 64, 192 * 1024, 2)),
         ("the same with twice the SRAM", (1024, 64, 384 * 1024, 2)),
@@ -45,6 +46,9 @@ EXERCISE = Exercise(
         Mistake("You compute the block from bytes. M_sram in ⌈M_sram/4D⌉ counts elements (eq. 9.5): divide sram_bytes "
                 "by itemsize first, or the blocks do not fit the chip and eq. 9.4 gives too few passes.",
                 but(" // itemsize", "")),
+        Mistake("Your M_sram is a fraction. It counts elements that fit, a whole number: round it down, and only then "
+                "⌈M_sram/4D⌉ up (eq. 9.5).",
+                but("sram_bytes // itemsize", "sram_bytes / itemsize", BLOCK, f"int({BLOCK})")),
         Mistake("You let the SRAM help standard attention. Its S and P are written to HBM and read back whole, in "
                 "small pieces or in large ones: eq. 9.7 has no M_sram.",
                 but(STANDARD, f"({STANDARD}) // M_sram"), but(STANDARD, "4 * N * D + 4 * N * N * D // M_sram"),

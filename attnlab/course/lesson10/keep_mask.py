@@ -17,6 +17,7 @@ def cases() -> list[Case]:
     """Single positions, tiles that overlap, other heads and seeds, all and nothing dropped."""
     tile = np.arange(3, 7), np.arange(8, 14)
     first = np.arange(4), np.arange(6)
+    word = int(threefry(np.uint32(7), np.uint32([[5]]), np.uint32([[3]]), np.uint32([9]))[0, 0])
     return [
         Case("ONE: seed 7, head 5, query 3, key 9", (7, 5, np.array([3]), np.array([9]), 0.5)),
         Case("the tile that begins at query 0 and key 0", (7, 5, *first, 0.5)),
@@ -25,6 +26,8 @@ def cases() -> list[Case]:
         Case("PERM: the same positions in another order", (7, 5, tile[0][::-1].copy(), tile[1][::-1].copy(), 0.5)),
         Case("another head", (7, 6, *tile, 0.5)),
         Case("another seed", (8, 5, *tile, 0.5)),
+        Case("p is the word of query 3 and key 9, divided by 2³²: a word equal to p·2³² is kept",
+             (7, 5, np.arange(3, 5), np.arange(9, 11), word / 2**32)),
         Case("p = 0: nothing is dropped", (7, 5, *first, 0.0)),
         Case("p = 1: everything is dropped", (7, 5, *first, 1.0)),
         Case("p = 0.9: one in ten is kept", (7, 5, *tile, 0.9)),
@@ -74,5 +77,7 @@ EXERCISE = Exercise(
         Mistake("Your threshold is a 32-bit number, and p = 1 needs 2³², which is one too many. Compare with a 64-bit "
                 "number: then no word reaches it, and everything is dropped (eq. 10.9).",
                 but("uint64", "uint32")),
+        Mistake("You drop a word that is equal to p·2³². Words at least as large are kept: ≥ (eq. 10.9).",
+                but(">=", ">")),
     ),
 )

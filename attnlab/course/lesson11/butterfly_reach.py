@@ -19,10 +19,15 @@ def butterfly_reach(n: int, layers: int) -> tuple[np.ndarray, np.ndarray]:
 def cases() -> list[Case]:
     """From one block to 64, from no layer to enough."""
     calls = [(1, 1), (2, 1), (4, 1), (4, 0), (4, 2), (8, 2), (8, 3), (16, 1), (16, 3), (16, 4), (32, 2), (64, 6)]
+    calls += [(2, 9), (8, 33)]  # more paths than an integer holds
     return [Case(f"{n} block{'s' * (n > 1)}, {layers} layer{'s' * (layers != 1)}", (n, layers)) for n, layers in calls]
 
 
 PATTERN = "flipped & (flipped - 1) == 0"
+LOOP = """    reached = np.eye(n, dtype=bool)
+    for _ in range(layers):
+        reached = reached @ pattern  # eq. 11.10
+"""
 
 EXERCISE = Exercise(
     lesson="11", stars=2, reference=butterfly_reach, cases=cases,
@@ -56,6 +61,10 @@ EXERCISE = Exercise(
                 but("range(layers)", "range(layers - 1)")),
         Mistake("You return the number of paths. Whether there is one, > 0, is what is asked: eq. 11.10.",
                 but("dtype=bool", "dtype=int")),
+        Mistake("Your numbers of paths overflow: there are about (1 + log₂ n)^L / n of them, and an integer that "
+                "overflows to 0, or below, looks like no path (eq. 11.10). Of booleans @ is boolean.",
+                *(but(LOOP, f"    reached = np.linalg.matrix_power(pattern.astype(np.{kind}), layers) > 0\n")
+                  for kind in ("uint8", "int8", "int32", "int64"))),
         Mistake("You call everything reached. That takes log₂ n layers, one for each binary digit: eq. 11.10.",
                 but("pattern, reached\n", "pattern, np.ones_like(pattern)\n")),
     ),

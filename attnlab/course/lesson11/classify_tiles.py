@@ -42,6 +42,8 @@ def cases() -> list[Case]:
         ("N = M = 12, blocks of 2 by 2, window (4, 2)", (12, 12, 2, 2, (4, 2))),
         ("N = M = 12, blocks of 2 by 2, window (None, 3): all before, 3 after", (12, 12, 2, 2, (None, 3))),
         ("N = M = 12, blocks of 3 by 2, window (2, None): 2 before, all after", (12, 12, 3, 2, (2, None))),
+        ("N = M = 16, blocks of 8 by 2, window (1, 1): the band passes between the corners of a tile",
+         (16, 16, 8, 2, (1, 1))),
         ("RAGGED: N = 7, M = 11, blocks of 4 by 3, causal", (7, 11, 4, 3, (None, 0))),
         ("RAGGED: N = 13, M = 11, blocks of 5 by 4, window (3, 1)", (13, 11, 5, 4, (3, 1))),
         ("RAGGED: N = 10, M = 10, blocks of 4 by 4, window (6, 0)", (10, 10, 4, 4, (6, 0))),
@@ -91,6 +93,11 @@ EXERCISE = Exercise(
         Mistake("You decide by one corner whether a tile is hidden. Its last query may see the first key although the "
                 "first query does not: eq. 11.3 takes j₀ with i₁, and j₁ with i₀.",
                 but("> i1", "> i0", "(j1 < i0", "(j0 < i0")),
+        Mistake("You look at the four corners of a tile. A band may pass between them, and then a tile with four "
+                "hidden corners is partial. Eq. 11.3 compares j₀ with i₁, and j₁ with i₀, each with one border.",
+                but("(j0 > i1 + p + right) | (j1 < i0 + p - left)",
+                    "~sum((j >= i + p - left) & (j <= i + p + right) for i in (i0, i1) for j in (j0, j1)).astype(bool)",
+                    )),
         Mistake("Your last query and key are one too many. Both ends are included in eq. 11.3: the last one is start + "
                 "size − 1.",
                 but(") - 1", ")")),
@@ -111,7 +118,7 @@ EXERCISE = Exercise(
                 by_mask),
     ),
     costs=(
-        Cost(growth(eight_by_eight, 512, 1024), 1.1, "its memory grew {found:.1f}× when n and m doubled with the same "
-             "8 × 8 tiles."),
+        Cost(growth(eight_by_eight, 512, 1024), 2.2, "its memory grew {found:.1f}× when n and m doubled with the same "
+             "8 × 8 tiles; a vector grows 2×, a mask 4×."),
     ),
 )

@@ -22,6 +22,7 @@ def cases() -> list[Case]:
         Case("nothing fixed, c = 0: N = b / a", (0.5, 3.0, 0.0)),
         Case("only a fixed cost, b = 0: N = √(c / a)", (0.25, 0.0, 9.0)),
         Case("a = 3, b = 5, c = 4, whole numbers", (3, 5, 4)),
+        Case("a = 10⁻⁹, b = c = 1: N is a billion", (1e-9, 1.0, 1.0)),
         Case("Table 20 in ms, block-sparse: floor 0.74 ms at N = 128", (quadratic, 50.39 / 65536, 0.74)),
         Case("Table 20 in ms, Linformer: floor 1.31 ms", (quadratic, 100.52 / 65536, 1.31)),
         Case("Table 20 in seconds, block-sparse: the same N", (quadratic / 1e3, 50.39e-3 / 65536, 0.74e-3)),
@@ -59,6 +60,9 @@ EXERCISE = Exercise(
                 but(ROOT, "math.sqrt(b * b - 4 * a * c) if b * b >= 4 * a * c else math.nan")),
         Mistake("/ 2 * a divides by 2 and multiplies by a. Write / (2 * a): eq. 11.7.", but("/ (2 * a)", "/ 2 * a")),
         Mistake("A factor 2 is missing in the denominator: eq. 11.7.", but("/ (2 * a)", "/ a")),
+        Mistake("Your search ends too early. N may be of any size: double the upper end until the sparse method is "
+                "faster, or solve eq. 11.7.",
+                *(but(N, f"min({N}, {end})") for end in ("1e5", "1e6", "2**20", "1e7"))),
         Mistake("You round. Return the N at which both times of eq. 11.7 are equal, which is no whole number in "
                 "general.",
                 but(N, f"math.ceil({N})"), but(N, f"round({N})"), but(N, f"int({N})")),

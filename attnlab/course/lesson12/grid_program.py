@@ -1,8 +1,9 @@
 """Lesson 12, ★★: a program of the grid with three faults that blocks which fit do not show, mended."""
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.check.fingerprints import levels, lifted
 from attnlab.check.machines import FlatMemory
+from attnlab.check.promises import inverse
 
 import numpy as np
 
@@ -57,6 +58,13 @@ def cases() -> list[Case]:
     ]
 
 
+def loaded(answer: Function, library: str) -> float:
+    """Numbers loaded by program 3 of two heads, four queries and six keys in blocks of two, over those of its tiles."""
+    memory, *rest = call(3, 2, 4, 6, 2)
+    answer(memory, *rest)
+    return memory.loads / (2 * 2 + 2 * 6 * 2)
+
+
 NUMBER = "divmod(pid, -(-n // block))", "divmod(pid, max(n // block, 1))"
 STRIDE = "theirs, there = head * m", "theirs, there = head * n"
 VOTES = "np.where(there.T, q_i @ memory.load(k + theirs, there).T, -np.inf)", "q_i @ memory.load(k + theirs, there).T"
@@ -91,5 +99,10 @@ EXERCISE = Exercise(
                 "Another program writes there (section 2).",
                 but(", inside)", ")")),
         Mistake("The output is not divided by l: eq. 12.4.", but(" / l[:, None]", "")),
+    ),
+    costs=(
+        Cost(loaded, 1, "It loads {found:.2f} times the numbers of its tiles."),
+        Cost(inverse(loaded), 1, "Its tiles have {found:.2f} times the numbers that it loads: a program reads what it "
+             "loads, and fetch is for the host (section 1)."),
     ),
 )

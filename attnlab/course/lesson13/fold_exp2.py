@@ -137,7 +137,7 @@ EXERCISE = Exercise(
                 "matrix product at a sixteenth of the rate: keep o undivided and divide once, eq. 12.4.",
                 but(*DIVIDED, "a[:, None] * o", "(a * l)[:, None] * o"),
                 but("v[first : first + block]",
-                    "v[first : first + block]; o = np.reciprocal(np.where(l == 0, 1, l))[:, None] * o",
+                    "v[first : first + block]; inverse = 1 / np.where(l == 0, 1, l); o = inverse[:, None] * o",
                     "o / total[:, None]", "o", "a[:, None] * o", "(a * l)[:, None] * o")),
     ),
     costs=COSTS,
