@@ -49,7 +49,7 @@ def traced(answer: Function, args: tuple, gradients: tuple[int, ...] = ()) -> An
 def held_bytes(program: Any) -> int:
     """The most bytes that a closed jaxpr holds at once, beyond its arguments and its results; constants count."""
     made = sum(getattr(x, "nbytes", 0) for x in program.consts)
-    results = {v for v in program.jaxpr.outvars if v not in program.jaxpr.invars and hasattr(v, "count")}
+    results = {v for v in program.jaxpr.outvars if is_variable(v) and v not in program.jaxpr.invars}
     return max(made + peak(program.jaxpr) - sum(map(size, results)), 0)
 
 

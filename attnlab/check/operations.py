@@ -1,6 +1,7 @@
 """Which divisions and which natural exponentials and logarithms an answer computes, in any library."""
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -92,10 +93,10 @@ def noted(name: str, inputs: tuple, size: int) -> Operation:
     """An operation of NumPy or PyTorch by its name; a divisor counts if it is an array that was computed, or a row."""
     name, last = name.rstrip("_"), inputs[-1]
     if name == "reciprocal" or (name in ("power", "pow") and isinstance(last, int | float) and last < 0):
-        return Operation("division", np.size(inputs[0]), size)
+        return Operation("division", math.prod(getattr(inputs[0], "shape", ())), size)
     if name in ("divide", "div", "true_divide") and hasattr(last, "shape"):
         computed = not isinstance(last, np.ndarray | np.generic) or isinstance(last, Watched) or np.size(last) > 1
-        return Operation("division", int(np.prod(last.shape)), size) if computed else Operation("other")
+        return Operation("division", math.prod(last.shape), size) if computed else Operation("other")
     return Operation("natural" if name.lstrip("_") in NATURAL else "other", 0, size)
 
 
@@ -125,9 +126,11 @@ def in_jax(jaxpr: Any) -> list[Operation]:
     for equation, times in operations(jaxpr):
         name, size = equation.primitive.name, equation.outvars[0].aval.size if equation.outvars else 0
         last = equation.invars[-1] if equation.invars else None
-        divides = name == "div" and is_variable(last) and last not in jaxpr.constvars
         kind = "natural" if name in NATURAL and name != "log" else "other"
-        if divides or (name == "integer_pow" and equation.params["y"] < 0):
+        if name == "div" and is_variable(last) and last not in jaxpr.constvars:
             kind = "division"
-        seen += times * [Operation(kind, last.aval.size if kind == "division" else 0, size)]
+        if name in ("pow", "integer_pow") and equation.params.get("y", getattr(last, "val", 0)) < 0:
+            kind = "division"
+        by = equation.invars[-1 if name == "div" else 0].aval.size if kind == "division" else 0
+        seen += times * [Operation(kind, by, size)]
     return seen

@@ -182,6 +182,10 @@ EXERCISE = Exercise(
         Mistake("Only the keys are chunked: the summaries of all N queries are alive. Loop over chunks of queries, and "
                 "write each result to its place before the next begins (eq. 5.7).",
                 but("out = np", "Cq = len(query); out = np")),
+        Mistake("Your maximum starts at a number, or is never below one. That is a score that no key has, and if all "
+                "true scores lie far below it, every exponential is 0. The maximum of nothing is −∞ (eq. 5.2).",
+                *(but("np.max([m for", f"np.max([0 * chunks[0][0] + {start}] + [m for")
+                  for start in ("0", "-1e3", "-1e4"))),
         Mistake("You have exchanged Cq and Ck: queries are cut into chunks of Cq, keys of Ck (eq. 5.1). The "
                 "values are right, and the memory is that of the other sizes (eq. 5.7).",
                 but("out = np", "Cq, Ck = Ck, Cq; out = np")),

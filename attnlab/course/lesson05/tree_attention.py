@@ -117,6 +117,9 @@ EXERCISE = Exercise(
         Mistake("This is a fold: one summary is alive, and each step waits for the one before, M/Ck in a row. In the "
                 "tree log₂(M/Ck) steps follow from one another (eq. 5.9).",
                 but(" and live[-1][0] == size", "")),
+        Mistake("Your maximum starts at a number, or is never below one. That is a score that no key has, and if all "
+                "true scores lie far below it, every exponential is 0. The maximum of nothing is −∞ (eq. 5.2).",
+                *(but("m = s.max(1)", f"m = np.maximum(s.max(1), {start})") for start in ("0", "-1e3", "-1e4"))),
         Mistake("This is the plain formula: the scores of all keys are alive at once. Cut the keys into chunks of Ck "
                 "(eq. 5.1), and combine their summaries (eq. 5.9).",
                 but("live = []", "Ck = len(key); live = []")),

@@ -130,7 +130,7 @@ EXERCISE = Exercise(
                 but(RESCALED, "acc + tl.dot(p, v_j)"), but("l = a * l", "l = l"),
                 but(RESCALED, "acc + tl.dot(p, v_j)", "l = a * l", "l = l")),
         Mistake("No maximum is subtracted: large scores overflow (lesson 04, section 3).",
-                but("tl.exp2(t - new[:, None])", "tl.exp2(t)", "tl.exp2(top - new)", "1.0"),
+                but("tl.exp2(t - new[:, None])", "tl.exp2(t)", "tl.exp2(top - new)", "tl.exp2(0.0 * l)"),
                 but("new = tl.maximum(top, tl.max(t, 1))", "new = tl.zeros([BLOCK_Q], tl.float32)",
                     "tl.exp2(top - new)", "tl.exp2(new)")),
         Mistake("Your maximum starts at a number. That is a score that no key has, and if all true scores lie far "

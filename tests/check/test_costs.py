@@ -1,0 +1,127 @@
+"""The instruments of the checkers: what a JAX program holds, which operations are done, what rounding loses."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from attnlab.check.depth import lost
+from attnlab.check.fingerprints import far_queries
+from attnlab.check.jaxprs import held_bytes, traced
+from attnlab.check.operations import done
+
+X = np.arange(1.0, 65.0)
+TILE = X.nbytes
+
+
+def tiles_in_a_list(x):
+    kept = [x * i for i in range(2, 10)]
+    return sum(jnp.sum(tile) for tile in kept)
+
+
+def tiles_one_by_one(x):
+    return sum(jnp.sum(x * i) for i in range(2, 10))
+
+
+@jax.jit
+def squared(x):
+    return jnp.sin(x) ** 2
+
+
+def in_calls(x):
+    return sum(jnp.sum(squared(x + i)) for i in range(8))
+
+
+def in_a_loop(x):
+    return jax.lax.scan(lambda total, i: (total + jnp.sum(x * i), x * i), 0.0, jnp.arange(8.0))
+
+
+def repeated_for_a_product(x):
+    return jnp.ones((2, 8)) @ x.reshape(8, 8) @ jnp.repeat(x[:8], 8).reshape(8, 8)
+
+
+@pytest.mark.parametrize(
+    ("program", "tiles"), [(tiles_in_a_list, 8), (tiles_one_by_one, 1), (in_calls, 1), (in_a_loop, 1)]
+)
+def test_an_array_of_jax_lives_until_its_last_use(program, tiles):
+    assert tiles <= held_bytes(traced(program, (X,))) / TILE < tiles + 0.5
+
+
+def test_a_repeated_array_is_held_for_a_product():
+    assert held_bytes(traced(repeated_for_a_product, (X,))) >= TILE
+
+
+def test_what_autodiff_keeps_is_held_and_what_is_recomputed_is_not():
+    def loss(x):
+        return sum(jnp.sum(jnp.sin(x * i) ** 2) for i in range(8))
+
+    def recomputed(x):
+        return sum(jax.checkpoint(lambda x, i=i: jnp.sum(jnp.sin(x * i) ** 2))(x) for i in range(8))
+
+    kept, again = (held_bytes(traced(f, (X,), (0,))) / TILE for f in (loss, recomputed))
+    assert kept > 8
+    assert again < 5
+
+
+def divided_twice(x):
+    return 1 / (x / x[3]) + x / 2.0
+
+
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch", "jax"])
+def test_divisions_by_computed_numbers_are_seen(library):
+    seen = done(divided_twice, (X,), library)
+    assert [(x.by, x.size) for x in seen if x.kind == "division" and x.by > 1] == [(64, 64)]
+    assert not any(x.kind == "natural" for x in seen)
+
+
+@pytest.mark.parametrize(("library", "exp"), [("numpy", np.exp), ("torch", torch.exp), ("jax", jnp.exp)])
+def test_exponentials_in_base_e_are_seen(library, exp):
+    assert any(x.kind == "natural" for x in done(lambda x: exp(x / 99) + 2.0**x, (X,), library))
+
+
+def test_loops_count_as_often_as_they_run():
+    seen = done(lambda x: jax.lax.fori_loop(0, 7, lambda i, y: x / (y + 1), x), (X,), "jax")
+    assert sum(x.kind == "division" for x in seen) == 7
+    assert done(lambda x: jax.lax.while_loop(lambda y: y[0] < 9, lambda y: y * 2, x), (X,), "jax") is None
+
+
+def test_what_is_hidden_from_numpy_is_not_measured():
+    assert done(lambda x: 1 / np.asarray(x), (X,), "numpy") is None
+
+
+def test_writing_into_new_arrays_is_seen():
+    def answer(x):
+        total = np.zeros(64)
+        total += x
+        return np.divide(1, total, out=np.empty(64), where=total > 2)
+
+    assert [x.by for x in done(answer, (X,), "numpy") if x.kind == "division"] == [64]
+    assert type(np.zeros(3)) is np.ndarray
+
+
+def test_rounding_tells_a_fold_from_a_tree():
+    def fold(query, key, value, Ck):
+        total = weights = 0.0
+        for k, v in zip(key, value):
+            total, weights = total + np.exp(k) * v, weights + np.exp(k)
+        return (total / weights)[None]
+
+    def tree(query, key, value, Ck):
+        pairs = [(np.exp(k) * v, np.exp(k)) for k, v in zip(key, value)]
+        while len(pairs) > 1:
+            pairs = [(a[0] + b[0], a[1] + b[1]) for a, b in zip(pairs[::2], pairs[1::2])]
+        return (pairs[0][0] / pairs[0][1])[None]
+
+    assert lost(fold, "numpy") > 0.4
+    assert lost(tree, "numpy") < 0.05
+
+
+def test_far_scores_lie_where_they_should():
+    rng = np.random.default_rng(0)
+    found = far_queries(lambda q, k: (q @ k.T / 2,), rng.normal(size=(3, 4)), rng.normal(size=(5, 4)))
+    assert [case.label[:4].strip(": ") for case in found] == ["LOW", "HIGH", "ROWS"]
+    for case, level in zip(found, ([-1e5] * 3, [1e5] * 3, [0, 5e4, 1e5])):
+        assert np.abs(case.args[0] - np.reshape(level, (3, 1))).max() < 10

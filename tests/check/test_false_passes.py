@@ -1,0 +1,378 @@
+"""Answers that are nearly right and must not pass: each once did."""
+
+import functools
+import math
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from attnlab import check
+from attnlab.check.engine import examine
+from attnlab.check.exercise import but
+from attnlab.dropout.numpy import threefry
+from attnlab.geometry import blocks
+
+
+def loss_unchecked(query, key, value):
+    """In JAX, in chunks of queries, and autodiff keeps every tile."""
+
+    def rows(q):
+        return (jax.nn.softmax(q @ key.T / q.shape[-1] ** 0.5) @ value).sum()
+
+    return sum(rows(query[i : i + 32]) for i in range(0, len(query), 32))
+
+
+def loss_of_chunks_of_keys(query, key, value):
+    """Each chunk of keys is recomputed, and all their weights are alive when it is."""
+
+    @jax.checkpoint
+    def whole(query):
+        tiles = [query @ key[j : j + 32].T / query.shape[-1] ** 0.5 for j in range(0, len(key), 32)]
+        m = functools.reduce(jnp.maximum, [jax.lax.stop_gradient(s).max(1) for s in tiles])
+        p = [jnp.exp(s - m[:, None]) for s in tiles]
+        o = sum(p @ value[32 * j : 32 * j + 32] for j, p in enumerate(p))
+        return (o / sum(p.sum(1) for p in p)[:, None]).sum()
+
+    return whole(query)
+
+
+def loss_with(top):
+    """In PyTorch, in checkpointed chunks of queries, with the shift that ``top`` makes of the scores."""
+
+    def chunked_loss(query, key, value):
+        def rows(q, key, value):
+            s = q @ key.T / q.shape[-1] ** 0.5
+            p = torch.exp(s - top(s.detach()))
+            return (p @ value / p.sum(-1, keepdim=True)).sum()
+
+        parts = query.split(32)
+        return sum(checkpoint(rows, q, key, value, use_reentrant=False, preserve_rng_state=False) for q in parts)
+
+    return chunked_loss
+
+
+def all_tiles_in_a_list(query, key, value, block):
+    """In JAX; every tile is small, and all are alive."""
+    s = [query @ key[i : i + block].T / query.shape[1] ** 0.5 for i in range(0, len(key), block)]
+    m = functools.reduce(jnp.maximum, [tile.max(1, keepdims=True) for tile in s])
+    p = [jnp.exp(tile - m) for tile in s]
+    o = sum(tile @ value[i * block : (i + 1) * block] for i, tile in enumerate(p))
+    return o / sum(tile.sum(1, keepdims=True) for tile in p)
+
+
+def chunks_of_tiles_in_a_list(query, key, value, Cq, Ck):
+    return jnp.concatenate([all_tiles_in_a_list(query[a : a + Cq], key, value, Ck) for a in range(0, len(query), Cq)])
+
+
+def fold_from_ten_thousand(query, key, value, Cq, Ck):
+    """An online fold, in place."""
+    out = np.empty((len(query), value.shape[1]))
+    for rows in blocks(len(query), Cq):
+        q = query[rows] / np.sqrt(query.shape[1])
+        m, l, o = np.full(len(q), -1e4), np.zeros(len(q)), np.zeros((len(q), value.shape[1]))
+        for cols in blocks(len(key), Ck):
+            s = q @ key[cols].T
+            new = np.maximum(m, s.max(1))
+            s -= new[:, None]
+            np.exp(s, out=s)
+            f = np.exp(m - new)
+            l, o, m = l * f + s.sum(1), o * f[:, None] + s @ value[cols], new
+        out[rows] = o / l[:, None]
+    return out
+
+
+def plain_softmax(query, key, value, Ck):
+    s = query @ key.T / np.sqrt(query.shape[1])
+    p = np.exp(s - s.max(1, keepdims=True))
+    return p @ value / p.sum(1, keepdims=True)
+
+
+def plain_softmax_in_torch(query, key, value, Ck):
+    return torch.softmax(query @ key.T / query.shape[1] ** 0.5, 1) @ value
+
+
+def two_passes(query, key, value, Ck):
+    """All maxima first, then a sum over the chunks, one after another."""
+    c, starts = query.shape[1] ** -0.5, range(0, len(key), Ck)
+    m = np.max([(c * query @ key[i : i + Ck].T).max(1) for i in starts], axis=0)[:, None]
+    l = o = 0.0
+    for i in starts:
+        p = np.exp(c * query @ key[i : i + Ck].T - m)
+        l, o = l + p.sum(1, keepdims=True), o + p @ value[i : i + Ck]
+    return o / l
+
+
+def fold_by(plus, exp, array):
+    """A fold of the summaries of chunks."""
+
+    def tree_attention(query, key, value, Ck):
+        query = array(query)
+        m, l, o = None, 0.0, 0.0
+        for a in range(0, len(key), Ck):
+            s = query @ key[a : a + Ck].T / query.shape[1] ** 0.5
+            own = s.max(1)
+            new = own if m is None else plus(m, own)
+            p, f = exp(s - new[:, None]), 0.0 if m is None else exp(m - new)
+            l, o = l * f + p.sum(1), (o * f[:, None] if a else 0.0) + p @ value[a : a + Ck]
+            m = new
+        return o / l[:, None]
+
+    return tree_attention
+
+
+def fold_behind_asarray(query, key, value, Ck):
+    return fold_by(np.maximum, np.exp, np.asarray)(query, key, value, Ck)
+
+
+def fold_in_jax(query, key, value, Ck):
+    return fold_by(jnp.maximum, jnp.exp, jnp.asarray)(query, key, value, Ck)
+
+
+def attention_and_stats(q, k, v, seen=True):
+    """(O, l, m) of whole arrays."""
+    s = np.where(seen, q @ k.T / q.shape[1] ** 0.5, -np.inf)
+    m = s.max(1)
+    p = np.exp(s - np.where(m == -np.inf, 0, m)[:, None])
+    l = p.sum(1)
+    return p @ v / np.where(l == 0, 1, l)[:, None], l, m
+
+
+def flash_by_the_host(machine, q, k, v, block_q, block_k):
+    return attention_and_stats(*(machine.fetch(x) for x in (q, k, v)))
+
+
+def flash_beside_the_machine(machine, q, k, v, block_q, block_k):
+    """Loads and stores what Algorithm 1 does, and computes with copies."""
+    n, dv = q.shape[0], v.shape[1]
+    refs = [machine.full(name, shape, 0.0, q.dtype) for name, shape in (("O", (n, dv)), ("l", (n,)), ("m", (n,)))]
+    keys, values = [], []
+    for cols in blocks(k.shape[0], block_k):
+        with machine.scope():
+            keys.append(np.array(machine.load(k, cols)))
+            values.append(np.array(machine.load(v, cols)))
+            for rows in blocks(n, block_q):
+                with machine.scope():
+                    q_i, *old = (machine.load(x, rows) for x in (q, *refs))
+                    new = attention_and_stats(np.array(q_i), np.concatenate(keys), np.concatenate(values))
+                    for ref, x in zip(refs, new):
+                        machine.store(ref, rows, machine.keep(ref.name, x))
+    return tuple(machine.fetch(ref) for ref in refs)
+
+
+def outer_beside_the_machine(machine, q, k, v, block_q, block_k):
+    """Loads at the right count; the keys of a block of queries are gathered and used at once."""
+    n, dv = q.shape[0], v.shape[1]
+    o, lse = machine.empty("O", (n, dv), q.dtype), machine.empty("lse", (n,), q.dtype)
+    for rows in blocks(n, block_q):
+        with machine.scope():
+            q_i, keys, values = np.array(machine.load(q, rows)), [], []
+            for cols in blocks(k.shape[0], block_k):
+                with machine.scope():
+                    keys.append(np.array(machine.load(k, cols)))
+                    values.append(np.array(machine.load(v, cols)))
+            out, l, m = attention_and_stats(q_i, np.concatenate(keys), np.concatenate(values))
+            machine.store(o, rows, machine.keep("O", out))
+            machine.store(lse, rows, machine.keep("lse", m + np.log(l)))
+    return machine.fetch(o), machine.fetch(lse)
+
+
+def sparse_by_the_host(machine, q, k, v, block_mask, block_q, block_k):
+    q, k, v = (np.nan_to_num(machine.fetch(x)) for x in (q, k, v))
+    seen = np.repeat(np.repeat(block_mask, block_q, 0), block_k, 1)[: len(q), : len(k)]
+    return attention_and_stats(q, k, v, seen)
+
+
+def grid_by_the_host(memory, pid, q, k, v, o, shape, block):
+    heads, n, m, d = shape
+    head, i = divmod(pid, -(-n // block))
+    queries, keys, values = (memory.fetch(x, (heads, size, d))[head] for x, size in ((q, n), (k, m), (v, m)))
+    rows = np.arange(i * block, min((i + 1) * block, n))
+    out, _, _ = attention_and_stats(queries[rows], keys, values)
+    memory.store(o + head * n * d + rows[:, None] * d + np.arange(d), out)
+    return memory.fetch(o, (heads, n, d))
+
+
+def base_e_in_one_block(s, v, block):
+    m = s.max(1)
+    p = np.exp(s - np.where(m == -np.inf, 0, m)[:, None])
+    l = p.sum(1)
+    t = np.where(l == 0, 1, l)
+    return p @ v / t[:, None], m + np.log(t)
+
+
+def normalized_by(inverse, xp, top):
+    """o is divided at each block, by a factor that ``inverse`` makes of l."""
+
+    def fold_exp2(s, v, block):
+        m, l, o = top(s) - math.inf, 0.0 * v[0, 0], 0.0
+        for a in range(0, s.shape[1], block):
+            t = math.log2(math.e) * s[:, a : a + block]
+            new = xp.maximum(m, top(t))
+            shift = xp.where(new == -math.inf, 0.0, new)
+            old, p = xp.exp2(m - shift) * l, xp.exp2(t - shift[:, None])
+            l = old + p.sum(1)
+            by = inverse(xp.where(l == 0, 1.0, l))
+            o, m = (old * by)[:, None] * o + by[:, None] * (p @ v[a : a + block]), new
+        return o, (m + xp.log2(xp.where(l == 0, 1.0, l))) * math.log(2)
+
+    return fold_exp2
+
+
+def in_numpy(inverse):
+    def fold_exp2(s, v, block):
+        return normalized_by(inverse, np, lambda s: s.max(1))(s, v, block)
+
+    return fold_exp2
+
+
+def normalized_in_torch(s, v, block):
+    return normalized_by(lambda l: 1 / l, torch, lambda s: s.amax(1))(s, v, block)
+
+
+def normalized_in_jax(s, v, block):
+    return normalized_by(lambda l: l**-1.0, jnp, lambda s: s.max(1))(s, v, block)
+
+
+def normalized_in_place(s, v, block):
+    """Into plain arrays."""
+    m, l, o = np.full(len(s), -np.inf), np.zeros(len(s)), np.zeros((len(s), v.shape[1]))
+    for a in range(0, s.shape[1], block):
+        t = np.log2(np.e) * s[:, a : a + block]
+        new = np.maximum(m, t.max(1))
+        shift = np.where(new == -np.inf, 0, new)
+        o *= (np.exp2(m - shift) * l)[:, None]
+        l *= np.exp2(m - shift)
+        p = np.exp2(t - shift[:, None])
+        l += p.sum(1)
+        o += p @ v[a : a + block]
+        np.divide(o, l[:, None], out=o, where=l[:, None] > 0)
+        m = new
+    return o, (m + np.log2(np.where(l == 0, 1, l))) * np.log(2)
+
+
+def paths_in_uint8(n, layers):
+    x = np.arange(n)[:, None] ^ np.arange(n)
+    pattern = (x & (x - 1)) == 0
+    return pattern, np.linalg.matrix_power(pattern.astype(np.uint8), layers) > 0
+
+
+def paths_in_integers(n, layers):
+    x = np.arange(n)[:, None] ^ np.arange(n)
+    pattern = (x & (x - 1)) == 0
+    return pattern, np.linalg.matrix_power(pattern.astype(int), layers) > 0
+
+
+def four_corners(n, m, block_q, block_k, window):
+    left, right = (n + m if s is None else s for s in window)
+    i0, j0 = np.arange(0, n, block_q)[:, None], np.arange(0, m, block_k)
+    i1, j1 = np.minimum(i0 + block_q, n) - 1, np.minimum(j0 + block_k, m) - 1
+    seen = sum(((j >= i + m - n - left) & (j <= i + m - n + right)).astype(int) for i in (i0, i1) for j in (j0, j1))
+    return np.where(seen == 0, 0, np.where(seen == 4, 2, 1))
+
+
+def larger_words(seed, head, i, j, p):
+    return threefry(np.uint32(seed), np.uint32([[head]]), np.uint32(i)[:, None], np.uint32(j)) > np.uint64(p * 2**32)
+
+
+def fraction_of_elements(N, D, sram_bytes, itemsize):
+    block = math.ceil(sram_bytes / itemsize / (4 * D))
+    return itemsize * (4 * N * N + 4 * N * D), itemsize * (2 * N * D - (-N // block) * (3 * N * D + 4 * N))
+
+
+def block_in_floats(N, D, itemsize, budget):
+    passes = (budget // itemsize - 2 * N * D) // (3 * N * D + 4 * N)
+    return math.ceil(N / passes) if passes >= 1 else 0
+
+
+def bisected(a, b, c):
+    low, high = 0.0, 1e4
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if a * middle**2 < b * middle + c else (low, middle)
+    return low
+
+
+def filled_with(number):
+    def masked_softmax(x, mask):
+        return torch.softmax(torch.where(mask, x, number), -1) * mask
+
+    return masked_softmax
+
+
+START = "-np.inf"
+UNSHIFTED = (
+    "np.exp(m_i - m_new), np.exp(s - m_new[:, None])", "np.ones_like(m_i), np.exp(s)",
+    "machine.fetch(l), ", "machine.fetch(l) * np.exp(-np.maximum(machine.fetch(m), -700)), ",
+)
+CLIPPED = "s.max(-1, keepdims=True)", "np.maximum(s.max(-1, keepdims=True), 0)"
+TRITON_START = 'tl.full([BLOCK_Q], -float("inf")'
+IGNORED = "m, l, o = np.full"
+
+WRONG = [  # exercise, what differs from the reference or an answer of its own, what the verdict says
+    ("log_softmax", but("x - m - np.log(l)", "np.log(np.exp((x - m).astype(float)) / l).astype(x.dtype)"), "-1000"),
+    *[("masked_softmax", filled_with(x), "LOW") for x in (-1e9, -1e4, -1000.0, -80.0, -20.0)],
+    ("blockwise_attention", but(START, "-1e4"), "LOW"),
+    ("blockwise_attention", but(IGNORED, f"block = 16; {IGNORED}"), "does it read `block` keys"),
+    ("blockwise_attention", but(IGNORED, f"block = 1024; {IGNORED}"), "does it read `block` keys"),
+    ("blockwise_attention", all_tiles_in_a_list, "twice as many keys"),
+    ("attention_in_chunks", but("out = np", "Cq, Ck = Ck, Cq; out = np"), "eq. 5.7"),
+    ("attention_in_chunks", chunks_of_tiles_in_a_list, "eq. 5.7"),
+    ("attention_in_chunks", fold_from_ten_thousand, "LOW"),
+    ("attention_in_chunks", but("np.max([m for", "np.max([0 * chunks[0][0]] + [m for"), "LOW"),
+    ("tree_attention", plain_softmax, "times the scores of a chunk"),
+    ("tree_attention", plain_softmax_in_torch, "times the scores of a chunk"),
+    ("tree_attention", two_passes, "lost in rounding"),
+    ("tree_attention", fold_behind_asarray, "lost in rounding"),
+    ("tree_attention", fold_in_jax, "lost in rounding"),
+    ("tree_attention", but("m = s.max(1)", "m = np.maximum(s.max(1), 0)"), "LOW"),
+    ("attention_backward", but(CLIPPED[0], "s.max()"), "ROWS"),
+    ("attention_backward", but(*CLIPPED), "LOW"),
+    ("chunked_loss", loss_unchecked, "grew"),
+    ("chunked_loss", loss_of_chunks_of_keys, "grew"),
+    ("chunked_loss", loss_with(lambda s: s.amax(-1, keepdim=True).clamp(min=0)), "LOW"),
+    ("chunked_loss", loss_with(lambda s: s.max()), "ROWS"),
+    ("flash_forward", flash_by_the_host, "did not load"),
+    ("flash_forward", flash_beside_the_machine, "beside the machine"),
+    ("flash_forward", but(START, "-1e4"), "LOW"),
+    ("block_for_budget", block_in_floats, "10¹⁷"),
+    ("bytes_moved", fraction_of_elements, "17 bytes"),
+    ("flash_forward_q_outer", outer_beside_the_machine, "beside the machine"),
+    ("flash_forward_q_outer", but(START, "0.0"), "LOW"),
+    ("flash_forward_q_outer", but(START, "-1e4"), "LOW"),
+    ("keep_mask", larger_words, "is the word"),
+    ("butterfly_reach", paths_in_uint8, "9 layers"),
+    ("butterfly_reach", paths_in_integers, "33 layers"),
+    ("classify_tiles", four_corners, "between the corners"),
+    ("crossover_length", bisected, "billion"),
+    ("sparse_forward", sparse_by_the_host, "did not load"),
+    ("sparse_forward", but(*UNSHIFTED), "LOW"),
+    ("fold_exp2", base_e_in_one_block, "np.exp2 and np.log2"),
+    ("fold_exp2", but(IGNORED, f"block = s.shape[1]; {IGNORED}"), "does it read `block` keys"),
+    ("fold_exp2", but(START + "), np.zeros", "-1e4), np.zeros"), "LOW"),
+    ("fold_exp2", in_numpy(lambda l: 1.0 / l), "divides"),
+    ("fold_exp2", in_numpy(lambda l: l**-1.0), "divides"),
+    ("fold_exp2", in_numpy(np.reciprocal), "divides"),
+    ("fold_exp2", normalized_in_place, "divides"),
+    ("fold_exp2", normalized_in_torch, "divides"),
+    ("fold_exp2", normalized_in_jax, "divides"),
+    ("grid_program", grid_by_the_host, "fetch is for the host"),
+    ("fold_kernel", but(TRITON_START, "tl.full([BLOCK_Q], 0.0"), "LOW"),
+    ("fold_kernel", but("tl.exp2(t - new[:, None])", "tl.exp2(t)", "tl.exp2(top - new)", "tl.exp2(0.0 * l)"), "HIGH"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "said"), WRONG, ids=[f"{i}-{row[0]}-{row[2]}" for i, row in enumerate(WRONG)]
+)
+def test_refused(name, answer, said):
+    exercise = replace(check.find(name), mistakes=())  # the catalog has its own tests
+    verdict = examine(exercise, answer.apply(exercise.reference) if hasattr(answer, "apply") else answer)
+    assert verdict.state == "wrong", verdict.text
+    assert said in " ".join(verdict.text.split()), verdict.text
+
+
