@@ -3,7 +3,8 @@
 from typing import Any
 
 from attnlab.check.exercise import Case, Exercise
-from attnlab.check.outcome import Outcome, parameters
+from attnlab.check.outcome import Outcome
+from attnlab.check.results import parameters
 
 import numpy as np
 
@@ -22,11 +23,11 @@ def agree(a: Outcome, b: Outcome, within: float) -> bool:
     if a.kind or b.kind:
         return a.kind == b.kind
     return a.arrays.keys() == b.arrays.keys() and all(
-        x.shape == b.arrays[name].shape and _close(x, b.arrays[name], within) for name, x in a.arrays.items()
+        x.shape == b.arrays[name].shape and close(x, b.arrays[name], within) for name, x in a.arrays.items()
     )
 
 
-def _close(found: np.ndarray, wanted: np.ndarray, within: float) -> bool:
+def close(found: np.ndarray, wanted: np.ndarray, within: float) -> bool:
     """Equal up to ``within`` times the largest finite number wanted; whole numbers and booleans exactly."""
     if wanted.dtype.kind in "biu":
         return bool(np.array_equal(found, wanted))
@@ -35,7 +36,7 @@ def _close(found: np.ndarray, wanted: np.ndarray, within: float) -> bool:
     return bool(np.allclose(found, wanted, rtol=0, atol=within * scale, equal_nan=True))
 
 
-def difference(found: Outcome, wanted: Outcome, case: Case, dtype: bool) -> str | None:
+def difference(found: Outcome, wanted: Outcome, case: Case, exercise: Exercise) -> str | None:
     """None if ``found`` is right; otherwise what to tell the learner."""
     if found.problem:
         return found.problem
@@ -44,16 +45,25 @@ def difference(found: Outcome, wanted: Outcome, case: Case, dtype: bool) -> str 
     if found.arrays.keys() != wanted.arrays.keys():
         return f"expected {_count_results(wanted)}, got {_count_results(found)}"
     for name, want in wanted.arrays.items():
-        problem = _array_difference(found.arrays[name], want, tolerance(case), dtype)
+        problem = _array_difference(found.arrays[name], want, tolerance(case), exercise.dtype)
         if problem:
             if name.startswith("gradient") and not found.arrays[name].any():
                 problem += "\n  No gradient arrives: is something detached, or computed outside of the library?"
-            return f"{name}:\n  {problem}" if name else problem
+            if not exercise.returns and found.result is not None:
+                problem += f"\n  What your function returns is not looked at: the result belongs in {name}."
+            return f"{title(name, exercise)}:\n  {problem}" if name else problem
     return None
 
 
+def title(name: str, exercise: Exercise) -> str:
+    """What an array of an outcome is called: for "part 2 of 3" the name as well, where the exercise has one."""
+    index = int(name.split()[1]) - 1 if name.startswith("part ") else len(exercise.parts)
+    known = exercise.parts[index] if index < len(exercise.parts) else ""
+    return f"{known} ({name})" if known else name
+
+
 def _regroup(found: Outcome, wanted: Outcome) -> None:
-    """Read a list or an array as the tuple that was asked for, if it has as many items."""
+    """Read an array as the tuple that was asked for, if it has as many items."""
     parts = [name for name in wanted.arrays if name.startswith("part ")]
     whole = found.arrays.get("")
     if whole is not None and whole.ndim and len(whole) == len(parts):
@@ -69,21 +79,38 @@ def _count_results(outcome: Outcome) -> str:
 
 def _array_difference(found: np.ndarray, wanted: np.ndarray, within: float, dtype: bool) -> str | None:
     """None if ``found`` is ``wanted``; otherwise how it differs."""
+    if found.size == wanted.size == 0 and found.shape == wanted.shape[: found.ndim]:
+        return None  # [] for an array of no rows: nested lists cannot say how long a row would be
     if found.shape != wanted.shape:
         return f"expected shape {wanted.shape}, got {found.shape}"
     kinds = {"b": "b", "i": "iu", "u": "iu"}.get(wanted.dtype.kind, "fiuV")
     if found.dtype.kind not in kinds or (dtype and found.dtype != wanted.dtype):
         return f"expected dtype {wanted.dtype}, got {found.dtype}"
-    if _close(found, wanted, within):
-        return None
-    return f"expected {_format_array(wanted)}\n  got      {_format_array(found)}"
+    return None if close(found, wanted, within) else _shown(found, wanted)
 
 
-def _format_array(x: Any, indent: int = 11) -> str:
+def _shown(found: np.ndarray, wanted: np.ndarray) -> str:
+    """Both arrays, with as many digits as it takes to see a difference, and where it is largest if they are long."""
+    for digits in (4, 6, 8, 12, 17):
+        said = [_format_array(x, digits=digits) for x in (wanted, found)]
+        if said[0] != said[1]:
+            break
+    lines = f"expected {said[0]}\n  got      {said[1]}"
+    if said[0] != said[1] and "..." not in said[0]:
+        return lines
+    with np.errstate(all="ignore"):
+        apart = np.nan_to_num(np.abs(found.astype(float) - wanted.astype(float)), nan=np.inf, posinf=np.inf)
+    apart[(found == wanted) | (np.isnan(found.astype(float)) & np.isnan(wanted.astype(float)))] = 0
+    at = np.unravel_index(apart.argmax(), apart.shape)
+    place = ", ".join(map(str, at))
+    return f"{lines}\n  largest difference at [{place}]: expected {wanted[at]:.9g}, got {found[at]:.9g}"
+
+
+def _format_array(x: Any, indent: int = 11, digits: int = 4) -> str:
     """A small array, its further lines indented, or the beginning of a large one."""
     x = np.asarray(x)
     x = x.astype(int) if x.dtype.kind == "b" else x.astype(float) if x.dtype.name == "bfloat16" else x
-    line = np.array2string(x, precision=4, suppress_small=False, threshold=40, separator=", ", max_line_width=90)
+    line = np.array2string(x, precision=digits, suppress_small=False, threshold=40, separator=", ", max_line_width=90)
     return line.replace("\n", "\n" + indent * " ")
 
 

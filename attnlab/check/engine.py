@@ -4,96 +4,120 @@ from collections.abc import Callable
 from importlib.util import find_spec
 
 from attnlab.arguments import LIBRARIES
-from attnlab.check.compare import agree, arguments, difference, tolerance
-from attnlab.check.exercise import Case, Cost, Exercise, Mistake
-from attnlab.check.guard import call, explain
-from attnlab.check.library import given, library_of, precise
+from attnlab.check.compare import arguments, difference
+from attnlab.check.diagnosis import by_costs, by_outcomes
+from attnlab.check.exercise import Case, Exercise
+from attnlab.check.guard import call
+from attnlab.check.library import given, named_library, precise
 from attnlab.check.outcome import SECONDS, NotAttempted, Outcome, outcome
+from attnlab.check.state import undisturbed
 from attnlab.check.verdict import Verdict
+from attnlab.check.words import explain
 
-ALIKE = 0.05  # two costs are the same if they differ by less than this fraction
+BUSY = "the machine is busy with other work, and its time ran out. Run it again."
 
 
 def examine(exercise: Exercise, answer: Callable) -> Verdict:
     """The verdict on one answer."""
-    name, library = exercise.name, library_of(answer, exercise.library)
     if exercise.needs and find_spec(exercise.needs) is None:
-        return Verdict("not checked", f"{name}: not checked, because {exercise.needs} is not installed.")
-    cases, left, first = exercise.cases(), SECONDS[library], None
-    outcomes: list[Outcome] = []
+        return Verdict("not checked", f"{exercise.name}: not checked, because {exercise.needs} is not installed.")
+    cases = exercise.cases()
+    try:
+        with undisturbed():
+            library, first = _begin(exercise, answer, cases[0])
+            return _of_values(exercise, answer, library, cases, first) or _of_costs(exercise, answer, library)
+    except NotAttempted:
+        return Verdict("not attempted", f"{exercise.name}: not attempted yet.")
+
+
+def _begin(exercise: Exercise, answer: Callable, case: Case) -> tuple[str, Outcome]:
+    """The library that an answer names, and what the answer makes of the first case.
+
+    If it names none and its arrays have not the method or keyword it uses, it is in the library in which it runs.
+    """
+    named = None if exercise.run else named_library(answer)
+    library = named or exercise.library
     with precise(library):
-        given(cases[0].args, library)  # the first use of a library starts it, which is not the answer's doing
-    for case in cases:
-        try:
-            found = outcome(exercise, answer, case, left)
-        except NotAttempted:
-            return Verdict("not attempted", f"{name}: not attempted yet.")
-        outcomes.append(found)
-        left -= found.seconds
-        problem = judge(exercise, found, case)
-        if problem and first is None:
-            first = (case, found, problem)
-        if found.kind == "TimeUp":
+        given(case.args, library)  # the first use of a library starts it, which is not the answer's doing
+    found = outcome(exercise, answer, case, SECONDS[library], library)
+    if found.kind in ("AttributeError", "TypeError") and named in (None, "numpy") and not exercise.run:
+        for other in ("torch", "jax"):
+            if other != library and find_spec(other):
+                found_there = outcome(exercise, answer, case, SECONDS[other], other)
+                if not found_there.kind:
+                    return other, found_there
+    return library, found
+
+
+def _of_values(
+    exercise: Exercise, answer: Callable, library: str, cases: list[Case], first: Outcome
+) -> Verdict | None:
+    """The verdict on an answer that is wrong in some case; None if there is none."""
+    outcomes, left = [first], SECONDS[library] - first.seconds
+    for case in cases[1:]:
+        if outcomes[-1].kind == "TimeUp":
             break
-    if first is not None:
-        known = _diagnose(exercise, cases, outcomes)
-        return _verdict_of_failure(exercise, *first, known.say if known else "")
-    for cost in exercise.costs:
-        said = _too_expensive(exercise, cost, answer, library)
-        if said:
-            return Verdict("wrong", f"{name}: right values, but too expensive.", said)
-    where = "" if library == exercise.library else f" ({LIBRARIES[library]})"
-    within = ", and within what it may cost" if exercise.costs else ""
-    return Verdict("right", f"{name}: right, on {len(cases)} inputs{where}{within}.")
+        outcomes.append(outcome(exercise, answer, case, left, library))
+        left -= outcomes[-1].seconds
+    if outcomes[-1].starved:
+        return Verdict("not checked", f"{exercise.name}: not checked: {BUSY}")
+    problems = [judge(exercise, found, case) for found, case in zip(outcomes, cases)]
+    if not any(problems):
+        return None
+    known = by_outcomes(exercise, cases, outcomes, judge)
+    i = next(i for i, problem in enumerate(problems) if problem)
+    return _wrong(exercise, cases[i], outcomes[i], problems[i] or "", known.say if known else "")
 
 
 def judge(exercise: Exercise, found: Outcome, case: Case) -> str | None:
     """What is wrong with an outcome; None if nothing is."""
-    if exercise.judge is not None:
-        return found.problem or exercise.judge(case, found.result)
-    return difference(found, outcome(exercise, exercise.reference, case), case, exercise.dtype)
+    if exercise.judge is None:
+        problem = difference(found, outcome(exercise, exercise.reference, case), case, exercise)
+    elif found.problem:
+        problem = found.problem
+    else:
+        judged = call(exercise.judge, (case, found.result), SECONDS["numpy"])
+        problem = judged.result if judged.error is None else explain(judged.error, exercise.judge, SECONDS["numpy"])
+    if problem and found.again and found.kind != "TimeUp":
+        found.kind = "stream"
+        problem = "your function reads the stream a second time, when nothing is left: it flows by only once."
+    return problem
 
 
-def _diagnose(exercise: Exercise, cases: list[Case], outcomes: list[Outcome]) -> Mistake | None:
-    """The mistake whose wrong implementation does the same as the answer in all cases."""
-    if len(outcomes) < len(cases):
-        return None
-    for mistake in exercise.mistakes:
-        for function in mistake.wrong:
-            if _same_in_all(exercise, function, cases, outcomes):
-                return mistake
-    return None
+def _of_costs(exercise: Exercise, answer: Callable, library: str) -> Verdict:
+    """The verdict on an answer whose values are right."""
+    name, seconds = exercise.name, SECONDS[library]
+    numbers: list[float | None] = []
+    for cost in exercise.costs:
+        with precise(library):
+            done = call(cost.measure, (answer, library), seconds)
+        if done.starved:
+            return Verdict("not checked", f"{name}: right values; its cost could not be measured: {BUSY}")
+        if done.error is not None:
+            said = f"Its cost could not be measured: {explain(done.error, answer, seconds)}"
+            return Verdict("wrong", f"{name}: right values, but too expensive.", said)
+        numbers.append(done.result)
+    for cost, number in zip(exercise.costs, numbers):
+        if number is not None and not number <= cost.limit:
+            known, said = by_costs(exercise, numbers, library, judge), cost.words(number)
+            said = f"{known.say} ({said})" if known else said
+            return Verdict("wrong", f"{name}: right values, but too expensive.", said)
+    where = "" if library == exercise.library else f" ({LIBRARIES[library]})"
+    right = f"{name}: right, on {len(exercise.cases())} inputs{where}{_kept(numbers, LIBRARIES[library])}."
+    return Verdict("right", right)
 
 
-def _same_in_all(exercise: Exercise, function: Callable, cases: list[Case], outcomes: list[Outcome]) -> bool:
-    """Whether ``function`` has these outcomes."""
-    return all(
-        agree(found, outcome(exercise, function, case), tolerance(case)) for case, found in zip(cases, outcomes)
-    )
-
-
-def _too_expensive(exercise: Exercise, cost: Cost, answer: Callable, library: str) -> str:
-    """What to say of an answer that costs more than it may; empty if it does not."""
-    done = call(cost.measure, (answer, library), SECONDS[library])
-    if done.error is not None:
-        return f"Its cost could not be measured: {explain(done.error, answer, SECONDS[library])}"
-    if done.result <= cost.limit:
+def _kept(numbers: list[float | None], library: str) -> str:
+    """What can be said of costs that are kept or, None, not measured."""
+    if not numbers:
         return ""
-    said = cost.say.format(found=done.result, limit=cost.limit)
-    for mistake in exercise.mistakes:
-        for function in mistake.wrong:
-            if _alike(exercise, cost, function, done.result):
-                return f"{mistake.say} ({said})"
-    return said
+    if all(number is None for number in numbers):
+        return f"; its cost is not measured in {library}"
+    measured = f", as far as that is measured in {library}" if None in numbers else ""
+    return f", and within what it may cost{measured}"
 
 
-def _alike(exercise: Exercise, cost: Cost, function: Callable, found: float) -> bool:
-    """Whether a wrong function has right values and costs as much."""
-    right = not any(judge(exercise, outcome(exercise, function, case), case) for case in exercise.cases())
-    return right and abs(cost.measure(function, library_of(function, exercise.library)) - found) <= ALIKE * found
-
-
-def _verdict_of_failure(exercise: Exercise, case: Case, found: Outcome, problem: str, say: str) -> Verdict:
+def _wrong(exercise: Exercise, case: Case, found: Outcome, problem: str, say: str) -> Verdict:
     """The verdict on an answer that fails in ``case``."""
     seen = f"{'Seen on' if say else 'Smallest input that fails'}: {case.label}"
     printed = [f"It printed: {found.printed.strip()[:300]}"] if found.printed.strip() else []

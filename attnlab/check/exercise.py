@@ -1,11 +1,15 @@
 """What an exercise is: one small file holds the reference, the inputs, the mistakes, the costs and the hints."""
 
+import functools
 import inspect
 import linecache
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from attnlab.check.parts import parts_of, returned
 
 Function = Callable[..., Any]
 
@@ -22,19 +26,23 @@ class Case:
 
 
 class Stream:
-    """Items that flow by once, in order. ``make`` is called anew for each answer and yields them."""
+    """Items that flow by once, in order. ``make`` is called anew for each answer and yields them.
+
+    ``again``: whether somebody began anew after the end and asked for an item; there is none.
+    """
 
     def __init__(self, make: Callable[[], Iterable]) -> None:
         self.make = make
         self.items: Iterator | None = None
-        self.ended = self.again = False
+        self.ended = self.anew = self.again = False
 
     def __iter__(self) -> "Stream":
-        self.again |= self.ended
+        self.anew = self.ended
         return self
 
     def __next__(self) -> Any:
         self.items = iter(self.make()) if self.items is None else self.items
+        self.again |= self.anew
         try:
             return next(self.items)
         except StopIteration:
@@ -96,11 +104,21 @@ class Cost:
 
     ``measure(answer, library)`` returns a number, which must not exceed ``limit``; ``say`` explains a
     larger one, with ``{found:.1f}`` and ``{limit}`` to fill in. Measured only where all values are right.
+    A measure that does not reach into a library returns None.
     """
 
-    measure: Callable[[Function, str], float]
+    measure: Callable[[Function, str], float | None]
     limit: float | int
     say: str
+
+    def words(self, found: float) -> str:
+        """``say`` of a number above the limit, with as many digits as tell them apart, and the limit."""
+        digits = next((d for d in range(9) if f"{found:.{d}f}" != f"{self.limit:.{d}f}"), 9)
+        say = re.sub(r"\{found:\.(\d)f\}", lambda spec: f"{found:.{max(int(spec[1]), digits)}f}", self.say)
+        said = say.format(found=found, limit=self.limit)
+        if "{limit" in self.say:
+            return said
+        return f"{said} The limit is {self.limit}." if said.endswith(".") else f"{said}; the limit is {self.limit}"
 
 
 @dataclass(frozen=True)
@@ -148,3 +166,13 @@ class Exercise:
     def name(self) -> str:
         """The name of the exercise: that of the reference."""
         return self.reference.__name__
+
+    @functools.cached_property
+    def parts(self) -> tuple[str, ...]:
+        """The names of what the reference returns, if that is a tuple; empty names where it has none."""
+        return parts_of(self.reference)
+
+    @functools.cached_property
+    def returns(self) -> bool:
+        """Whether the reference returns anything; otherwise it writes."""
+        return bool(returned(self.reference))

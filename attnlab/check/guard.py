@@ -2,19 +2,17 @@
 
 import contextlib
 import io
-import linecache
 import signal
 import sys
 import threading
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from attnlab.check.library import python_function
+from attnlab.check.state import restored
 
 import numpy as np
 
@@ -27,29 +25,45 @@ class TimeUp(BaseException):
 
 
 class Watch:
-    """A clock for time limits: processor seconds, but at least wall seconds / PATIENCE, so that sleep runs out, too."""
+    """A clock for time limits: the seconds that this thread has computed, but at least wall seconds / PATIENCE.
+
+    So what other processes compute does not count, nor the threads of a library that spin while they wait; and
+    sleep runs out, too.
+    """
 
     def __init__(self) -> None:
-        self.wall, self.cpu = time.perf_counter(), time.process_time()
+        self.wall, self.cpu = time.perf_counter(), time.thread_time()
 
     def seconds(self) -> float:
         """The seconds so far."""
-        wall, cpu = time.perf_counter() - self.wall, time.process_time() - self.cpu
-        return max(min(wall, cpu), wall / PATIENCE)
+        return max(self.computed(), (time.perf_counter() - self.wall) / PATIENCE)
+
+    def computed(self) -> float:
+        """The seconds that were computed."""
+        return min(time.perf_counter() - self.wall, time.thread_time() - self.cpu)
+
+
+def busy() -> bool:
+    """Whether other processes take more than a third of this one's time: seen in a short loop."""
+    watch = Watch()
+    while watch.computed() < 0.03:
+        pass
+    return time.perf_counter() - watch.wall > 1.5 * 0.03
 
 
 @dataclass
 class Called:
-    """What a call did."""
+    """What a call did. ``starved``: its time ran out because others computed."""
 
     result: Any = None
     error: BaseException | None = None
     printed: str = ""
     seconds: float = 0.0
+    starved: bool = False
 
 
 def call(function: Callable, args: tuple, seconds: float) -> Called:
-    """Call a function for at most ``seconds``; catch what it raises and what it prints.
+    """Call a function for at most ``seconds``; catch what it raises and prints, and undo what it changed.
 
     The time limit needs a Unix system and the main thread, where notebooks run; elsewhere there is none.
     """
@@ -57,13 +71,16 @@ def call(function: Callable, args: tuple, seconds: float) -> Called:
     try:
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with np.errstate(all="ignore"), _limit(seconds, watch):
+            with np.errstate(all="ignore"), restored(), _limit(seconds, watch):
                 done.result = function(*args)
+                if watch.seconds() > seconds:  # it has switched the alarm off
+                    raise TimeUp
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         done.error = error
     done.printed, done.seconds = printed.start, watch.seconds()
+    done.starved = isinstance(done.error, TimeUp) and watch.computed() < seconds and busy()
     return done
 
 
@@ -125,37 +142,3 @@ class Printed(io.TextIOBase):
         if len(self.start) < 400:
             self.start += text[:400]
         return len(text)
-
-
-def _words_of(error: BaseException) -> str:
-    """What an error says; some cannot say it."""
-    try:
-        return str(error)
-    except Exception:
-        return ""
-
-
-def explain(error: BaseException, function: Callable, seconds: float) -> str:
-    """An error in words, at the learner's own line."""
-    if isinstance(error, TimeUp):
-        message = f"it was stopped after {seconds:.0f} seconds. Is there a loop that does not end?"
-    elif isinstance(error, SystemExit):
-        message = "it ends the program (SystemExit); return a result instead."
-    elif isinstance(error, RecursionError):
-        message = "RecursionError: it calls itself without end."
-    else:
-        message = f"{type(error).__name__}: {_words_of(error)[:500]}"
-    own = python_function(function)
-    if own is None:
-        return message
-    frames = [
-        (frame.f_code, line)
-        for frame, line in traceback.walk_tb(error.__traceback__)
-        if frame.f_code.co_filename == own.__code__.co_filename
-    ]
-    if not frames:
-        return message
-    code, line = frames[-1]
-    whose = "your line" if code is own.__code__ else f"{code.co_name}, line"
-    source = linecache.getline(code.co_filename, line).strip()
-    return f"{message}\n  in {whose} {line - code.co_firstlineno + 1}: {source}"

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import dis
 import inspect
+import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,24 +16,41 @@ import numpy as np
 
 
 def library_of(function: Callable, default: str) -> str:
-    """The library a function is written in: JAX or PyTorch if its code, or a function it calls, names one of them.
+    """The library a function is written in: the one that is named, or else ``default``."""
+    return named_library(function) or default
 
-    A function that names neither is in ``default`` if it does not name NumPy, either.
+
+def named_library(function: Callable) -> str | None:
+    """The library that a function's code, annotations or decorators name, or those of a function that it calls.
+
+    NumPy beside another is no contradiction; where JAX and PyTorch are both named, or nothing is, it is None.
     """
-    found: set[str] = set()
-    seen: set[int] = set()
+    found = {_root(kind) for kind in type(function).__mro__}  # a compiled function, a Module
+    for f in own_functions(function):
+        found |= {_root(thing) for thing in (*_named(f), *f.__annotations__.values())}
+    found &= LIBRARIES.keys()
+    found = found - {"numpy"} or found
+    return found.pop() if len(found) == 1 else None
+
+
+def own_functions(function: Callable) -> list[types.FunctionType]:
+    """The functions of an answer: itself, what wraps it, and those it calls that come with no package."""
+    found: list[types.FunctionType] = []
     todo = [function]
     while todo:
-        f = python_function(todo.pop())
-        if f is not None and id(f) not in seen:
-            seen.add(id(f))
-            for thing in _named(f):
-                if isinstance(thing, types.FunctionType) and thing.__module__ == f.__module__:
-                    todo.append(thing)
-                else:
-                    found |= {_root(thing)} & LIBRARIES.keys()
-    found = found - {"numpy"} or found
-    return found.pop() if len(found) == 1 else default
+        f = todo.pop()
+        todo += [inner for name in ("__wrapped__", "func") if (inner := getattr(f, name, f)) is not f]
+        f = f if isinstance(f, types.FunctionType) else python_function(f)
+        if f is not None and f not in found:
+            found.append(f)
+            todo += [x for x in _named(f) if isinstance(x, types.FunctionType) and _belongs(x, f)]
+    return found
+
+
+def _belongs(called: types.FunctionType, caller: types.FunctionType) -> bool:
+    """Whether a function is of the caller's own module, or of another that no package has."""
+    packaged = _root(called) in sys.stdlib_module_names | {"attnlab"} or "-packages" in called.__code__.co_filename
+    return called.__module__ == caller.__module__ or not packaged
 
 
 def python_function(function: Any) -> types.FunctionType | None:
@@ -46,14 +64,20 @@ def python_function(function: Any) -> types.FunctionType | None:
     return method if isinstance(method, types.FunctionType) else None
 
 
+def codes_of(f: types.FunctionType) -> list[types.CodeType]:
+    """The code of a function and of the functions inside it."""
+    codes = [f.__code__]
+    for code in codes:
+        codes.extend(c for c in code.co_consts if isinstance(c, types.CodeType))
+    return codes
+
+
 def _named(f: types.FunctionType) -> Iterator[Any]:
     """What the code of a function, and of the functions inside it, refers to."""
     for cell in f.__closure__ or ():
         with contextlib.suppress(ValueError):  # nothing is assigned yet
             yield cell.cell_contents
-    codes = [f.__code__]
-    for code in codes:
-        codes.extend(c for c in code.co_consts if isinstance(c, types.CodeType))
+    for code in codes_of(f):
         for step in dis.get_instructions(code):
             if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME"):
                 yield f.__globals__.get(step.argval, step.argval)
@@ -64,7 +88,7 @@ def _root(thing: Any) -> str:
     if isinstance(thing, str):
         return thing.split(".")[0]
     name = thing.__name__ if isinstance(thing, types.ModuleType) else getattr(thing, "__module__", None)
-    return str(name).split(".")[0]
+    return str(name).split(".")[0].replace("jaxlib", "jax")
 
 
 def given(args: Any, library: str) -> Any:
@@ -76,13 +100,29 @@ def given(args: Any, library: str) -> Any:
     return _array(args, library) if isinstance(args, np.ndarray) else copy.deepcopy(args)
 
 
-def precise(library: str) -> contextlib.AbstractContextManager:
-    """While this context is open, JAX keeps float64 as the other libraries do."""
+@contextlib.contextmanager
+def precise(library: str) -> Iterator[None]:
+    """While this context is open, JAX keeps float64 as the other libraries do, and PyTorch works plainly.
+
+    It compiles nothing then, which takes longer than a check, and uses one thread, as others would wait by spinning.
+    """
     if library == "jax":
         import jax
 
-        return jax.enable_x64(True)
-    return contextlib.nullcontext()
+        with jax.enable_x64(True):
+            yield
+    elif library == "torch":
+        import torch
+
+        threads, compiled = torch.get_num_threads(), "torch._dynamo" in sys.modules  # else nothing was compiled
+        torch.set_num_threads(1)
+        try:
+            with torch.compiler.set_stance("force_eager") if compiled else contextlib.nullcontext():
+                yield
+        finally:
+            torch.set_num_threads(threads)
+    else:
+        yield
 
 
 def _array(x: np.ndarray, library: str) -> Any:

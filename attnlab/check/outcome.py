@@ -1,19 +1,18 @@
 """What a function makes of a case: arrays, or an error, or a problem told in words."""
 
-import inspect
-import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from attnlab.check.exercise import Case, Exercise, Stream
-from attnlab.check.guard import call, explain
-from attnlab.check.library import back, given, library_of, precise
-from attnlab.machine import CountingVector
+from attnlab.check.guard import call
+from attnlab.check.library import given, library_of, precise
+from attnlab.check.results import read
+from attnlab.check.words import explain
 
 import numpy as np
 
-SECONDS = {"numpy": 5.0, "torch": 5.0, "jax": 10.0}
+SECONDS = {"numpy": 5.0, "torch": 5.0, "jax": 20.0}
 """How long an answer may take over all cases together, and again over what it costs; JAX compiles each case."""
 
 
@@ -23,7 +22,10 @@ class NotAttempted(Exception):
 
 @dataclass
 class Outcome:
-    """The arrays of a result and its gradients by name, or a ``problem`` and its ``kind``."""
+    """The arrays of a result and its gradients by name, or a ``problem`` and its ``kind``.
+
+    ``again``: a stream was read beyond its end. ``starved``: time ran out because other processes computed.
+    """
 
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     problem: str = ""
@@ -31,47 +33,50 @@ class Outcome:
     result: Any = None
     printed: str = ""
     seconds: float = 0.0
+    again: bool = False
+    starved: bool = False
 
 
-def outcome(exercise: Exercise, function: Callable, case: Case, seconds: float = 60.0) -> Outcome:
-    """Run ``function`` on ``case``. Raises NotAttempted for a stub."""
+def outcome(
+    exercise: Exercise, function: Callable, case: Case, seconds: float = 60.0, library: str | None = None
+) -> Outcome:
+    """Run ``function``, written in ``library`` or what it names, on ``case``. Raises NotAttempted for a stub."""
+    library = library or (exercise.library if exercise.run else library_of(function, exercise.library))
     function = exercise.run(function) if exercise.run else function
-    library = library_of(function, exercise.library)
     if exercise.gradients and library == "numpy":
         return Outcome(problem="NumPy has no gradients: write this answer in PyTorch or JAX.", kind="library")
-    done = call(_evaluate, (function, case.args, exercise.gradients, library), seconds)
+    args: list = []  # what is handed over, to be looked at afterwards
+    done = call(_evaluate, (function, case.args, exercise.gradients, library, args), seconds)
     if isinstance(done.error, NotAttempted) or (isinstance(done.error, NotImplementedError) and not done.error.args):
         raise NotAttempted  # a stub says nothing; a library says what it has not implemented
-    if done.error is not None:
-        problem, kind = explain(done.error, function, seconds), type(done.error).__name__
-        return Outcome(problem=problem, kind=kind, printed=done.printed, seconds=done.seconds)
-    args, result, gradients = done.result
-    found = Outcome(result=result, printed=done.printed, seconds=done.seconds)
-    if any(isinstance(x, Stream) and x.again for x in args):
-        found.problem, found.kind = "your function reads the stream a second time; it flows by only once.", "stream"
-    elif not all(i in exercise.writes or _unchanged(*pair) for i, pair in enumerate(zip(args, case.args))):
-        found.problem, found.kind = "your function changes its inputs; work on a copy.", "inputs"
+    found = Outcome(printed=done.printed, seconds=done.seconds)
+    if done.error is None:
+        found.result, gradients = done.result
+        done = call(read, (exercise, case, args, found.result, gradients), max(seconds - done.seconds, 0.1))
+        found.seconds += done.seconds
+    if done.error is None:
+        found.arrays, found.problem, found.kind = done.result
     else:
-        try:
-            found.arrays = {**_named_parts(exercise, result, args), **_named_gradients(exercise, gradients)}
-        except TypeError as error:
-            found.problem, found.kind = str(error), "type"
+        found.problem, found.kind = explain(done.error, function, seconds), type(done.error).__name__
+    found.again, found.starved = any(isinstance(x, Stream) and x.again for x in args), done.starved
     return found
 
 
-def _evaluate(function: Callable, args: tuple, gradients: tuple[int, ...], library: str) -> tuple[tuple, Any, tuple]:
-    """Call the function on fresh arguments; returns those, the result and gradients.
+def _evaluate(
+    function: Callable, args: tuple, gradients: tuple[int, ...], library: str, handed: list
+) -> tuple[Any, tuple]:
+    """Call the function on fresh arguments, which ``handed`` receives; returns the result and gradients.
 
     Gradients are those of Σ weight · result by the arguments that the exercise names.
     """
     with precise(library):
-        args = given(args, library)
-        result, found = evaluate_on(function, args, gradients, library)
+        handed += given(args, library)
+        result, found = evaluate_on(function, tuple(handed), gradients, library)
         if library == "jax":
             import jax
 
             jax.block_until_ready((result, found))
-    return args, result, found
+    return result, found
 
 
 def evaluate_on(function: Callable, args: tuple, gradients: tuple[int, ...], library: str) -> tuple[Any, tuple]:
@@ -117,56 +122,3 @@ def _with_torch(function: Callable, args: tuple, gradients: tuple[int, ...]) -> 
 def _weights(shape: tuple[int, ...]) -> np.ndarray:
     """Fixed weights of a result's elements."""
     return np.random.default_rng(0).normal(size=tuple(shape))
-
-
-def _named_parts(exercise: Exercise, result: Any, args: tuple) -> dict[str, np.ndarray]:
-    """A result, or each part of a tuple, as an array, and what was written to counting vectors. TypeError otherwise."""
-    written = {
-        name: np.array(x.values()) for name, x in zip(parameters(exercise), args) if isinstance(x, CountingVector)
-    }
-    if written and (result is None or isinstance(result, CountingVector)):
-        return written
-    if isinstance(result, tuple):
-        return {f"part {i + 1} of {len(result)}": _as_array(x) for i, x in enumerate(result)} | written
-    return {"": _as_array(result)} | written
-
-
-def parameters(exercise: Exercise) -> list[str]:
-    """The names of the arguments."""
-    return list(inspect.signature(exercise.reference).parameters)
-
-
-def _as_array(x: Any) -> np.ndarray:
-    """A number, an array of any library or a list of them as an array."""
-    if x is None:
-        raise TypeError("your function returned None; is a return missing?")
-    if isinstance(x, types.GeneratorType | types.AsyncGeneratorType):
-        raise TypeError("your function is a generator (there is a yield in it); return the result instead.")
-    if isinstance(x, types.CoroutineType):
-        x.close()
-        raise TypeError("your function is async; leave the async out.")
-    try:
-        found = np.asarray([back(item) for item in x] if isinstance(x, list) else back(x))
-    except Exception:
-        found = np.asarray(None)
-    if found.dtype.kind not in "biuf" and found.dtype.name != "bfloat16":
-        name = type(x).__name__
-        article = "an" if name[0] in "aeiouAEIOU" else "a"
-        raise TypeError(f"your function returned {article} {name} that is not an array of numbers.")
-    return found
-
-
-def _named_gradients(exercise: Exercise, gradients: tuple) -> dict[str, np.ndarray]:
-    """The gradients by argument name."""
-    names = parameters(exercise)
-    return {f"gradient of {names[i]}": np.asarray(back(g)) for i, g in zip(exercise.gradients, gradients)}
-
-
-def _unchanged(a: Any, b: Any) -> bool:
-    """Equal to the bit, NaN included; streams are meant to be read, vectors to be written."""
-    if isinstance(b, Stream | CountingVector) or callable(b):
-        return True
-    if isinstance(b, tuple | list):
-        return len(a) == len(b) and all(map(_unchanged, a, b))
-    a = np.asarray(back(a))
-    return np.array_equal(a, b, equal_nan=a.dtype.kind == "f")

@@ -39,14 +39,15 @@ class OnChip(np.ndarray):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple = (), **options: Any) -> Any:
         arrays = [_uncounted(x) for x in inputs]
+        options = {name: _uncounted(x) for name, x in options.items()}  # where=, too, can be an array in fast memory
         if out:
             options["out"] = tuple(_uncounted(x) for x in out)
         result = getattr(ufunc, method)(*arrays, **options)
-        if self.work is not None:
-            self.work.add(ufunc, method, arrays, result)
-        if out:
-            return out[0]
-        return on_chip(result, self.work) if isinstance(result, np.ndarray) else result
+        results = result if isinstance(result, tuple) else (result,)
+        if self.work is not None and result is not None:  # ufunc.at returns None
+            self.work.add(ufunc, method, arrays, results[0])
+        found = out or tuple(on_chip(x, self.work) if isinstance(x, np.ndarray) else x for x in results)
+        return found if len(found) > 1 else found[0]
 
 
 def on_chip(array: np.ndarray, work: Work | None) -> OnChip:

@@ -48,6 +48,7 @@ def settings():
 def verdict_on(capfd, monkeypatch):
     """Examine an answer and see that it leaves no trace."""
     monkeypatch.setitem(outcome.SECONDS, "numpy", 0.4)
+    monkeypatch.setattr(guard, "busy", lambda: False)
 
     def run(answer):
         before, start = settings(), time.process_time()
@@ -155,7 +156,7 @@ def test_time_is_for_all_inputs_together(verdict_on):
 def test_a_busy_machine_is_not_the_answers_doing(monkeypatch):
     """Of five seconds that it shares with four other processes, the one in which it computes counts."""
     watch = guard.Watch()
-    clocks = types.SimpleNamespace(perf_counter=lambda: watch.wall + 5, process_time=lambda: watch.cpu + 1)
+    clocks = types.SimpleNamespace(perf_counter=lambda: watch.wall + 5, thread_time=lambda: watch.cpu + 1)
     monkeypatch.setattr(guard, "time", clocks)
     assert watch.seconds() == pytest.approx(1)
 
@@ -326,8 +327,8 @@ NESTED.append(NESTED)
         (returning(np.ndarray), "a type that is not an array of numbers"),
         (returning(np), "a module that is not an array of numbers"),
         (returning(Poisonous()), "a Poisonous that is not an array of numbers"),
-        (returning(10**40), "an int that is not an array of numbers"),
-        (returning(1j), "a complex that is not an array of numbers"),
+        (returning(10**400), "an int that is not an array of numbers"),
+        (returning(1j), "returned complex numbers"),
         (returning(NotImplemented), "a NotImplementedType that is not an array of numbers"),
         (returning(np.array([None])), "that is not an array of numbers"),
         (returning(x for x in [1.0]), "is a generator"),
@@ -612,7 +613,8 @@ STREAM = Exercise(
     ("answer", "words"),
     [
         (lambda stream: sum(list(stream)), "right"),
-        (lambda stream: sum(stream) + 0 * sum(stream), "reads the stream a second time"),
+        (lambda stream: sum(stream) + 0 * sum(stream), "right"),
+        (lambda stream: sum(stream) / sum(1 for _ in stream), "reads the stream a second time"),
         (lambda stream: sum(next(stream) for _ in range(3)), "right"),
         (lambda stream: sum(stream[i] for i in range(3)), "TypeError: 'Stream' object is not subscriptable"),
         (lambda stream: sum(next(stream) for _ in range(2)), "expected 6"),

@@ -12,9 +12,10 @@ import jupytext
 import pytest
 
 from attnlab import check
-from attnlab.check import engine
+from attnlab.check import diagnosis, engine
 from attnlab.check.engine import examine
-from attnlab.check.outcome import outcome, parameters
+from attnlab.check.outcome import outcome
+from attnlab.check.results import parameters
 from tests.support import ROOT
 
 LESSONS = ROOT / "notebooks" / "lessons"
@@ -58,6 +59,7 @@ def _remember(request, monkeypatch):
     """``make test-all`` runs everything anew."""
     if request.config.option.markexpr:
         monkeypatch.setattr(engine, "outcome", remembered)
+        monkeypatch.setattr(diagnosis, "outcome", remembered)
 
 
 @pytest.mark.parametrize(("name", "index"), MISTAKES, ids=[f"{name}-{i}" for name, i in MISTAKES])

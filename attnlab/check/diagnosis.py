@@ -1,0 +1,76 @@
+"""Which mistake of the catalogue an answer has made: the one whose wrong implementation does the same."""
+
+import math
+from collections.abc import Callable, Iterator
+
+from attnlab.check.compare import agree, tolerance
+from attnlab.check.exercise import Case, Exercise, Mistake
+from attnlab.check.guard import Watch
+from attnlab.check.library import library_of
+from attnlab.check.outcome import Outcome, outcome
+
+import numpy as np
+
+ALIKE = 0.02  # two costs are the same if they differ by less than this fraction
+SECONDS = 10.0  # for how long the catalogue is searched
+TELLING = ("stream", "inputs", "type", "library")  # kinds of problem that say what an answer does
+
+
+def _catalogue(exercise: Exercise) -> Iterator[tuple[Mistake, Callable]]:
+    """Mistakes and their wrong functions, until the time is over."""
+    watch = Watch()
+    for mistake in exercise.mistakes:
+        for function in mistake.wrong:
+            if watch.seconds() > SECONDS:
+                return
+            yield mistake, function
+
+
+def by_outcomes(exercise: Exercise, cases: list[Case], outcomes: list[Outcome], judge: Callable) -> Mistake | None:
+    """The mistake whose wrong implementation does the same as the answer in all cases.
+
+    Not if the answer fails in the same way in every case or is NaN everywhere: that has many causes.
+    """
+    if len(outcomes) < len(cases) or not any(map(_telling, outcomes)):
+        return None
+    for mistake, function in _catalogue(exercise):
+        if all(_same(exercise, function, case, found, judge) for case, found in zip(cases, outcomes)):
+            return mistake
+    return None
+
+
+def _telling(found: Outcome) -> bool:
+    """Whether an outcome says what an answer does."""
+    return found.kind in TELLING or any(np.isfinite(x.flat[:100_000].astype(float)).any() for x in found.arrays.values())
+
+
+def _same(exercise: Exercise, function: Callable, case: Case, found: Outcome, judge: Callable) -> bool:
+    """Whether ``function`` has this outcome in a case."""
+    own = outcome(exercise, function, case)
+    if own.again:
+        judge(exercise, own, case)  # which tells whether it mattered
+    return agree(found, own, tolerance(case))
+
+
+def by_costs(exercise: Exercise, numbers: list[float | None], library: str, judge: Callable) -> Mistake | None:
+    """The mistake whose wrong implementation, in the same library, has right values and the same costs.
+
+    ``numbers`` are the answer's. The cost that the answer exceeds must be exceeded by the mistake as well.
+    """
+    if not all(number is None or math.isfinite(number) for number in numbers):
+        return None
+    for mistake, function in _catalogue(exercise):
+        if library_of(function, exercise.library) == library and not any(
+            judge(exercise, outcome(exercise, function, case), case) for case in exercise.cases()
+        ):
+            own = (cost.measure(function, library) for cost in exercise.costs)
+            if all(_alike(a, b, c.limit) for a, b, c in zip(numbers, own, exercise.costs)):
+                return mistake
+    return None
+
+
+def _alike(number: float | None, own: float | None, limit: float) -> bool:
+    """Whether two costs are the same, and on the same side of the limit."""
+    if number is None or own is None:
+        return number is own
+    return abs(number - own) <= ALIKE * number and (number > limit) == (own > limit)

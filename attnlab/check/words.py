@@ -1,0 +1,54 @@
+"""An error in words, at the learner's own line."""
+
+import dis
+import linecache
+import traceback
+from collections.abc import Callable
+
+from attnlab.check.guard import TimeUp
+from attnlab.check.library import codes_of, own_functions, python_function
+
+
+def explain(error: BaseException, function: Callable, seconds: float) -> str:
+    """What went wrong, and where."""
+    message = _message(error, function, seconds)
+    own = python_function(function)
+    if own is None:
+        return message
+    frames = [
+        (frame.f_code, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if frame.f_code.co_filename == own.__code__.co_filename
+    ]
+    if not frames:
+        return message
+    code, line = frames[-1]
+    whose = "your line" if code is own.__code__ else f"{code.co_name}, line"
+    source = linecache.getline(code.co_filename, line).strip()
+    return f"{message}\n  in {whose} {line - code.co_firstlineno + 1}: {source}"
+
+
+def _message(error: BaseException, function: Callable, seconds: float) -> str:
+    """What went wrong."""
+    if isinstance(error, TimeUp):
+        question = " Is there a loop that does not end, or one of very many steps?" if _loops(function) else ""
+        return f"it was stopped after {seconds:.0f} seconds.{question}"
+    if isinstance(error, SystemExit):
+        return "it ends the program (SystemExit); return a result instead."
+    if isinstance(error, RecursionError):
+        return "RecursionError: it calls itself too many times within one another. Where does that end?"
+    return f"{type(error).__name__}: {_words_of(error)[:500]}"
+
+
+def _loops(function: Callable) -> bool:
+    """Whether an answer goes back to an earlier line of its own."""
+    codes = [code for f in own_functions(function) for code in codes_of(f)]
+    return any(step.opname.startswith("JUMP_BACKWARD") for code in codes for step in dis.get_instructions(code))
+
+
+def _words_of(error: BaseException) -> str:
+    """What an error says; some cannot say it."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
