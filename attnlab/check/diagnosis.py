@@ -41,7 +41,8 @@ def by_outcomes(exercise: Exercise, cases: list[Case], outcomes: list[Outcome], 
 
 def _telling(found: Outcome) -> bool:
     """Whether an outcome says what an answer does."""
-    return found.kind in TELLING or any(np.isfinite(x.flat[:100_000].astype(float)).any() for x in found.arrays.values())
+    begins = (x.flat[:100_000].astype(float) for x in found.arrays.values())
+    return found.kind in TELLING or any(np.isfinite(x).any() for x in begins)
 
 
 def _same(exercise: Exercise, function: Callable, case: Case, found: Outcome, judge: Callable) -> bool:

@@ -10,6 +10,7 @@ from attnlab.check.exercise import Case, Exercise
 from attnlab.check.guard import call
 from attnlab.check.library import given, named_library, precise
 from attnlab.check.outcome import SECONDS, NotAttempted, Outcome, outcome
+from attnlab.check.probes import true_of
 from attnlab.check.state import undisturbed
 from attnlab.check.verdict import Verdict
 from attnlab.check.words import explain
@@ -66,7 +67,20 @@ def _of_values(
         return None
     known = by_outcomes(exercise, cases, outcomes, judge)
     i = next(i for i, problem in enumerate(problems) if problem)
-    return _wrong(exercise, cases[i], outcomes[i], problems[i] or "", known.say if known else "")
+    told = known.say if known else _true_of(exercise, cases, outcomes, problems)
+    seen = f"{'Seen on' if known else 'Smallest input that fails'}: {cases[i].label}"
+    said = outcomes[i].printed.strip()
+    printed = [f"It printed: {said[:300]}"] if said else []
+    evidence = (seen, *arguments(exercise, cases[i]), f"  {problems[i]}", *printed)
+    return Verdict("wrong", f"{exercise.name}: not right yet.", told, evidence)
+
+
+def _true_of(exercise: Exercise, cases: list[Case], outcomes: list[Outcome], problems: list[str | None]) -> str:
+    """What holds of a wrong answer's results, if it had time for all inputs."""
+    if len(outcomes) < len(cases):
+        return ""
+    wanted = [Outcome() if exercise.judge else outcome(exercise, exercise.reference, case) for case in cases]
+    return true_of(exercise, list(zip(cases, outcomes, wanted, (not problem for problem in problems))), outcome)
 
 
 def judge(exercise: Exercise, found: Outcome, case: Case) -> str | None:
@@ -115,11 +129,3 @@ def _kept(numbers: list[float | None], library: str) -> str:
         return f"; its cost is not measured in {library}"
     measured = f", as far as that is measured in {library}" if None in numbers else ""
     return f", and within what it may cost{measured}"
-
-
-def _wrong(exercise: Exercise, case: Case, found: Outcome, problem: str, say: str) -> Verdict:
-    """The verdict on an answer that fails in ``case``."""
-    seen = f"{'Seen on' if say else 'Smallest input that fails'}: {case.label}"
-    printed = [f"It printed: {found.printed.strip()[:300]}"] if found.printed.strip() else []
-    evidence = (seen, *arguments(exercise, case), f"  {problem}", *printed)
-    return Verdict("wrong", f"{exercise.name}: not right yet.", say, evidence)

@@ -1,0 +1,59 @@
+"""Whether a result is the right one times a factor, and which."""
+
+import math
+from typing import Any
+
+from attnlab.check.compare import close, tolerance
+from attnlab.check.exercise import Case, Exercise
+from attnlab.check.results import parameters
+
+import numpy as np
+
+CONSTANTS = {"-1": -1.0, "2": 2.0, "1/2": 0.5, "ln 2": math.log(2), "log₂ e": 1 / math.log(2), "e": math.e}
+
+
+def factor(exercise: Exercise, pairs: list[tuple[Case, np.ndarray, np.ndarray]]) -> str:
+    """That each result is the right one times a factor, the same in all inputs or a size of theirs; or nothing."""
+    ratios = [ratio(case, found, wanted) for case, found, wanted in pairs]
+    known = [(case, r) for (case, *_), r in zip(pairs, ratios) if r]
+    if None in ratios or len(known) < 2 or all(math.isclose(r, 1) for _, r in known):
+        return ""
+    options = [candidates(exercise, case) for case, _ in known]
+    for name in options[0]:
+        if all(math.isclose(option.get(name, 0), r, rel_tol=1e-5) for option, (_, r) in zip(options, known)):
+            return "{which} has the wrong sign." if name == "-1" else f"{{which}} is {name} times the right one."
+    first = known[0][1]
+    same = all(math.isclose(r, first, rel_tol=1e-5) for _, r in known)
+    return f"{{which}} is {first:.5g} times the right one in all inputs." if same else ""
+
+
+def ratio(case: Case, found: np.ndarray, wanted: np.ndarray) -> float | None:
+    """The number c with found = c · wanted; 0 where nothing tells it, as all is 0; None if there is none."""
+    if found.shape != wanted.shape or found.dtype.kind not in "fiu" or wanted.dtype.kind not in "fiu":
+        return None
+    found, wanted = found.astype(float).ravel(), wanted.astype(float).ravel()
+    finite = np.isfinite(wanted)
+    if not np.array_equal(found[~finite], wanted[~finite], equal_nan=True):
+        return None
+    found, wanted = found[finite], wanted[finite]
+    if not wanted.any():
+        return None if found.any() else 0.0
+    at = np.abs(wanted).argmax()
+    c = found[at] / wanted[at]
+    return float(c) if c and np.isfinite(c) and close(found, c * wanted, tolerance(case)) else None
+
+
+def candidates(exercise: Exercise, case: Case) -> dict[str, float]:
+    """Numbers by name: constants, the sizes of a case, their inverses, and the roots of these and of ratios."""
+    sizes = dict(pair for name, x in zip(parameters(exercise), case.args) for pair in _sizes(name, x))
+    found = dict(CONSTANTS)
+    for name, size in sizes.items():
+        found |= {name: size, f"1/{name}": 1 / size, f"√{name}": size**0.5, f"1/√{name}": size**-0.5}
+    return found | {f"√({a}/{b})": (x / y) ** 0.5 for a, x in sizes.items() for b, y in sizes.items() if a != b}
+
+
+def _sizes(name: str, x: Any) -> list[tuple[str, float]]:
+    """The sizes of an argument: of the axes of an array, or a positive whole number itself."""
+    if isinstance(x, np.ndarray):
+        return [(f"{name}.shape[{i}]", float(size)) for i, size in enumerate(x.shape) if size]
+    return [(name, float(x))] if isinstance(x, int) and not isinstance(x, bool) and x > 0 else []

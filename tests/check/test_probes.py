@@ -1,0 +1,163 @@
+"""What is said of a wrong answer that no catalogue has: each probe where it is true, and not where it is not."""
+
+import numpy as np
+import pytest
+
+from attnlab.check.engine import examine
+from attnlab.check.exercise import Case, Exercise
+
+
+def weigh(x, y, flag):
+    """Softmax of x yᵀ along its rows, or its logarithm; x and y (n, d)."""
+    s = x @ y.T
+    p = np.exp(s - s.max(1, keepdims=True))
+    p = p / p.sum(1, keepdims=True)
+    return np.log(p) if flag else p
+
+
+def cases():
+    rng = np.random.default_rng(0)
+    sizes = {"a square": (3, 3), "RECT: d = 2": (3, 2), "RECT: d = 5": (4, 5), "n = 6": (6, 4)}
+    rows = [(label, size, flag) for label, size in sizes.items() for flag in (False, True)]
+    return [Case(f"{label}, {flag}", (*rng.normal(size=(2, *size)), flag)) for label, size, flag in rows]
+
+
+def split(x):
+    """(low, high, count): the smallest and the largest numbers of rows, and how many there are."""
+    return x.min(1), x.max(1), np.full(len(x), x.shape[1])
+
+
+def split_cases():
+    return [Case(f"n = {n}", (np.random.default_rng(n).normal(size=(n, n + 1)),)) for n in (1, 2, 3, 5)]
+
+
+WEIGH = Exercise("00", 1, weigh, cases, ("A hint.",))
+SPLIT = Exercise("00", 1, split, split_cases, ("A hint.",))
+HARD = np.random.default_rng(7)
+
+
+def last_rows(x, y, flag):
+    p = weigh(x, y, flag)
+    p[-2:] += 0.1 * p[-2:] ** 2
+    return p
+
+
+def first_row(x, y, flag):
+    p = weigh(x, y, flag)
+    p[0] = np.roll(p[0], 1)
+    return p
+
+
+def middle_row(x, y, flag):
+    p = weigh(x, y, flag)
+    p[1] = np.roll(p[1], 1)
+    return p
+
+
+def but_rect(x, y, flag):
+    p = weigh(x, y, flag)
+    return p if x.shape[1] in (3, 4) else p - p**2 / 7
+
+
+def but_some(x, y, flag):
+    p = weigh(x, y, flag)
+    return p if x.shape[1] != 2 else p - p**2 / 7
+
+
+def parts(change):
+    return lambda x: change(*split(x))
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda x, y, flag: weigh(y, x, flag), "the right one for x and y exchanged."),
+        (lambda x, y, flag: weigh(x, y, not flag), "the right one for flag = not flag."),
+        (lambda x, y, flag: weigh(x[::-1], y, flag), "is right, in the reverse order."),
+        (lambda x, y, flag: weigh(x, y[::-1], flag), "the right one for y the other way round."),
+        (lambda x, y, flag: weigh(x, np.log(2) * y, flag), "the right one for x times ln 2."),
+        (lambda x, y, flag: weigh(x / x.shape[1] ** 0.5, y, flag), "the right one for x times 1/√x.shape[1]."),
+        (lambda x, y, flag: weigh(x, y, flag).T, "right after transposing."),
+        (lambda x, y, flag: -weigh(x, y, flag), "has the wrong sign."),
+        (lambda x, y, flag: 0.3 * weigh(x, y, flag), "is 0.3 times the right one in all inputs."),
+        (lambda x, y, flag: weigh(x, y, flag) / len(x), "is 1/x.shape[0] times the right one."),
+        (lambda x, y, flag: weigh(x, y, flag) - 0.25, "too small by 0.25 wherever it is wrong."),
+        (lambda x, y, flag: np.round(weigh(x, y, flag)), "the right one rounded."),
+        (lambda x, y, flag: weigh(x, y, flag) * (1 + 1e-4 * HARD.uniform(size=(len(x), 1))), "right to three digits"),
+        (last_rows, "Your result is wrong in its last rows only."),
+        (first_row, "wrong in its first rows only."),
+        (but_rect, "It is right on all inputs but RECT."),
+    ],
+)
+def test_said_where_it_is_true(answer, words):
+    verdict = examine(WEIGH, answer)
+    assert verdict.state == "wrong"
+    assert words in verdict.diagnosis
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda low, high, count: (high, low, count), "in the order (high, low, count)"),
+        (lambda low, high, count: (low, 2 * high, count), "high (part 2 of 3) is 2 times the right one."),
+        (lambda low, high, count: (low, high**3, count), "Right in all inputs: low (part 1 of 3), count (part 3"),
+        (lambda low, high, count: (low, high, count - 1), "count (part 3 of 3) is too small by 1 wherever"),
+    ],
+)
+def test_parts_have_names(change, words):
+    assert words in examine(SPLIT, parts(change)).diagnosis
+
+
+def softmax_but(change):
+    """A softmax of rows, changed, of a vector of weights."""
+
+    def soft(x):
+        """Softmax of the rows of x."""
+        p = np.exp(x - x.max(-1, keepdims=True))
+        return p / p.sum(-1, keepdims=True)
+
+    exercise = Exercise("00", 1, soft, lambda: [Case(f"n = {n}", (np.arange(n) / 3,)) for n in (2, 3, 5)], ("x",))
+    return examine(exercise, lambda x: change(soft(x))).diagnosis
+
+
+def test_weights_that_do_not_add_up():
+    assert "rows that add up to 0.51" in softmax_but(np.square)
+    assert "add up" not in softmax_but(lambda p: p**2 / (p**2).sum())
+
+
+def test_nan_where_zero_is_right():
+    def divide(x, y):
+        """x / y, and 0 where y is 0."""
+        return np.divide(x, y, out=np.zeros_like(x), where=y != 0)
+
+    rows = [([1.0, 0.0], [2.0, 0.0]), ([1.0, 2.0, 0.0], [3.0, 1.0, 0.0]), ([1.0], [3.0])]
+    exercise = Exercise("00", 1, divide, lambda: [Case(f"{x}", (np.array(x), np.array(y))) for x, y in rows], ("x",))
+    assert "wrong only where 0 is right; there it is nan." in examine(exercise, lambda x, y: x / y).diagnosis
+
+
+def test_opposite():
+    def above(x):
+        """Whether x is above 0."""
+        return x > 0
+
+    exercise = Exercise("00", 1, above, lambda: [Case(f"{n}", (np.arange(n) - 2,)) for n in (4, 5)], ("x",))
+    assert "is the opposite of the right one everywhere." in examine(exercise, lambda x: x <= 0).diagnosis
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        middle_row,
+        lambda x, y, flag: weigh(x + 0.01, y**3, flag),
+        lambda x, y, flag: weigh(y, x, flag) + 0.01 * len(x),
+        lambda x, y, flag: weigh(x, y, flag) * (0.3 if flag else 0.31),
+        lambda x, y, flag: weigh(x, y, flag)[:, :1],
+        lambda x, y, flag: np.full((len(x), len(x)), np.nan),
+    ],
+)
+def test_nothing_is_said_where_nothing_holds(answer):
+    assert examine(WEIGH, answer).diagnosis == ""
+
+
+def test_no_kind_is_named_of_which_some_are_right():
+    assert "RECT" not in examine(WEIGH, but_some).diagnosis
