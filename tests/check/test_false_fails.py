@@ -1,0 +1,230 @@
+"""Right answers pass in styles that one might not expect: as learners write them from the statement alone."""
+
+import functools
+import itertools
+import math
+import sys
+import warnings
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+from attnlab import check
+from attnlab.check.engine import examine
+from attnlab.check.exercise import Case, Exercise
+from attnlab.check.library import named_library
+from attnlab.geometry import blocks
+from attnlab.machine import Machine
+
+# ufunc keywords on machine tiles
+
+
+def flash_with_guard(machine, q, k, v, block_q, block_k):
+    n, d = q.shape
+    o = machine.full("O", (n, v.shape[1]), 0.0, q.dtype)
+    l, m = machine.full("l", (n,), 0.0, q.dtype), machine.full("m", (n,), -np.inf, q.dtype)
+    for cols in blocks(k.shape[0], block_k):
+        with machine.scope():
+            k_j, v_j = machine.load(k, cols), machine.load(v, cols)
+            for rows in blocks(n, block_q):
+                with machine.scope():
+                    q_i, o_i, l_i, m_i = (machine.load(x, rows) for x in (q, o, l, m))
+                    s = q_i @ k_j.T / d**0.5
+                    m_new = np.maximum(m_i, s.max(1))
+                    old, p = np.exp(m_i - m_new) * l_i, np.exp(s - m_new[:, None])
+                    l_new = (old + p.sum(1))[:, None]
+                    o_new = old[:, None] * o_i + p @ v_j
+                    o_new = np.divide(o_new, l_new, out=np.zeros(o_new.shape), where=l_new > 0)
+                    for ref, name, new in ((o, "O", o_new), (l, "l", l_new[:, 0]), (m, "m", m_new)):
+                        machine.store(ref, rows, machine.keep(name, new))
+    return machine.fetch(o), machine.fetch(l), machine.fetch(m)
+
+
+def test_ufunc_keywords_on_a_tile():
+    machine = Machine()
+    t = machine.load(machine.put("x", np.arange(6.0).reshape(2, 3)))
+    assert t.sum(where=t > 2) == 12
+    assert t.max(where=t < 3, initial=0) == 2
+    assert [x.tolist() for x in np.divmod(t, 4)] == [[[0, 0, 0], [0, 1, 1]], [[0, 1, 2], [3, 0, 1]]]
+    np.log(t, out=t, where=t > 1)
+    np.add.at(t, (0, 0), 1)
+    assert t[0].tolist() == [1, 1, math.log(2)]
+    assert machine.work.exponentials == 6
+
+
+# streams
+
+
+def stats_by_next(stream):
+    m = next(stream, -math.inf)
+    l = 1.0 if m > -math.inf else 0.0
+    for x in stream:
+        new = max(m, x)
+        if new > -math.inf:
+            l = l * math.exp(m - new) + math.exp(x - new)
+        m = new
+    return m, l
+
+
+def row_by_islice(q, pairs):
+    l = o = 0.0
+    while block := list(itertools.islice(pairs, 16)):
+        k, v = (np.array(x) for x in zip(*block))
+        e = np.exp(k @ q / len(q) ** 0.5)
+        l, o = l + e.sum(), o + e @ v
+    return o / l
+
+
+# lists, exact numbers, no rows, and a value returned besides writing
+
+
+def step_as_list(O, l, m, s, v):
+    m_new = np.maximum(m, s.max(1))
+    shift = np.where(m_new == -np.inf, 0, m_new)
+    old, p = np.exp(m - shift) * l, np.exp(s - shift[:, None])
+    l_new = old + p.sum(1)
+    return [(old[:, None] * O + p @ v) / np.where(l_new == 0, 1, l_new)[:, None], l_new, m_new]
+
+
+def backward_as_list(*args):
+    return list(check.find("attention_backward").reference(*args))
+
+
+def visible_by_lists(n, m, causal, window):
+    a, b = window or (n + m, n + m)
+    b = min(b, 0) if causal else b
+    return [[-a <= j - (i + m - n) <= b for j in range(m)] for i in range(n)]
+
+
+def visible_by_array(n, m, causal, window):
+    return np.array(visible_by_lists(n, m, causal, window))
+
+
+def counted_and_returned(x, out):
+    check.find("safe_softmax_counted").reference(x, out)
+    return sum(out.values())
+
+
+def exactly(*args):
+    return Fraction(check.find("linear_intensity").reference(*args))
+
+
+def in_decimals(*args):
+    return Decimal(check.find("linear_intensity").reference(*args))
+
+
+# PyTorch, where nothing says so
+
+
+def row_by_methods(q, keys, values):
+    return (keys @ q / len(q) ** 0.5).softmax(0) @ values
+
+
+def row_by_methods_and_numpy(q, keys, values):
+    return (keys @ q / np.sqrt(len(q))).softmax(dim=0) @ values
+
+
+@torch.no_grad()
+def row_without_gradients(q, keys, values):
+    return row_by_methods(q, keys, values)
+
+
+def row_annotated(q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor):
+    return row_by_methods(q, keys, values)
+
+
+def row_scripted(q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor):
+    return (keys @ q / len(q) ** 0.5).softmax(0) @ values
+
+
+def softmax_by_methods(x):
+    m = x.amax(-1, keepdim=True)
+    e = (x - m.masked_fill(m.isinf(), 0)).exp()
+    return e / e.sum(-1, keepdim=True).clamp(min=1e-30)
+
+
+def scripted(function):
+    """Compiled by a way of old that learners still find."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.jit.script(function)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("flash_forward", flash_with_guard),
+        ("online_stats", stats_by_next),
+        ("lazy_row", row_by_islice),
+        ("tile_step", step_as_list),
+        ("attention_backward", backward_as_list),
+        ("visible", visible_by_lists),
+        ("visible", visible_by_array),
+        ("safe_softmax_counted", counted_and_returned),
+        ("linear_intensity", exactly),
+        ("linear_intensity", in_decimals),
+        ("attention_row", row_by_methods),
+        ("attention_row", row_by_methods_and_numpy),
+        ("attention_row", row_without_gradients),
+        ("attention_row", row_annotated),
+        ("attention_row", functools.partial(row_without_gradients)),
+        ("safe_softmax", softmax_by_methods),
+        ("attention_row", scripted(row_scripted)),
+    ],
+)
+def test_right_in_another_style(name, answer):
+    verdict = examine(check.find(name), answer)
+    assert verdict.state == "right", verdict.text
+
+
+def test_a_helper_from_a_module_of_ones_own(tmp_path, monkeypatch):
+    (tmp_path / "my_helpers.py").write_text("import torch\n\ndef soft(x):\n    return torch.softmax(x, 0)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import my_helpers
+
+    soft = my_helpers.soft
+    monkeypatch.delitem(sys.modules, "my_helpers")
+    assert examine(check.find("attention_row"), lambda q, k, v: soft(k @ q / len(q) ** 0.5) @ v).state == "right"
+
+
+def test_a_compiled_function_is_not_compiled_while_checking():
+    """A cold cache takes longer than a check may; what is compiled is the same function."""
+    traced = []
+
+    def backend(module, inputs):
+        traced.append(module)
+        return module.forward
+
+    compiled = torch.compile(row_annotated, backend=backend)
+    assert examine(check.find("attention_row"), compiled).state == "right"
+    assert traced == []
+    assert torch.compile(torch.sin, backend=backend)(torch.ones(2)).shape == (2,)
+    assert traced != []
+
+
+@pytest.mark.parametrize("answer", [scripted(row_scripted), torch.nn.Softmax(-1), torch.no_grad()(len)])
+def test_library_of_what_is_no_plain_function(answer):
+    assert named_library(answer) == "torch"
+
+
+def double(x):
+    """Twice x."""
+    return 2 * x
+
+
+def test_one_thread_while_checking():
+    """The threads of PyTorch spin while they wait, which is no computing of the answer's."""
+    threads = torch.get_num_threads()
+    seen = []
+    case = Case("a vector", (np.ones(2),))
+
+    def answer(x):
+        seen.append(torch.get_num_threads())
+        return 2 * x
+
+    assert examine(Exercise("00", 1, double, lambda: [case], ("x",)), answer).state == "right"
+    assert set(seen) == {1}
+    assert torch.get_num_threads() == threads
