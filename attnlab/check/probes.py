@@ -143,6 +143,13 @@ def _rows(pairs: list[Pair]) -> str:
     return ""
 
 
+def _nans(pairs: list[Pair]) -> str:
+    """Nothing but NaN, in every input."""
+    nothing = all(f.dtype.kind == "f" and f.size and np.isnan(f).all() for _, f, _ in pairs)
+    said = "{which} is NaN in every input: inf - inf, 0/0 or 0 · inf is computed. Print the terms of the first input."
+    return said if nothing else ""
+
+
 def _zeros(pairs: list[Pair]) -> str:
     """Whether all that is wrong should be the same number, which is 0 or infinite."""
     wrong = _failing(pairs, lambda f, w: f.shape == w.shape and w.dtype.kind == "f")
@@ -155,6 +162,7 @@ def _zeros(pairs: list[Pair]) -> str:
 
 
 PROBES: tuple[Callable[[list[Pair]], str], ...] = (
+    _nans,
     _opposite,
     _changed(np.transpose, "{which} is right after transposing."),
     _changed(lambda w: w[::-1] if w.ndim else w, "{which} is right, in the reverse order."),

@@ -84,6 +84,7 @@ def parts(change):
         (lambda x, y, flag: weigh(x, y, flag) - 0.25, "too small by 0.25 wherever it is wrong."),
         (lambda x, y, flag: np.round(weigh(x, y, flag)), "the right one rounded."),
         (lambda x, y, flag: weigh(x, y, flag) * (1 + 1e-4 * HARD.uniform(size=(len(x), 1))), "right to three digits"),
+        (lambda x, y, flag: np.full((len(x), len(x)), np.nan), "is NaN in every input"),
         (last_rows, "Your result is wrong in its last rows only."),
         (first_row, "wrong in its first rows only."),
         (but_rect, "It is right on all inputs but RECT."),
@@ -152,7 +153,6 @@ def test_opposite():
         lambda x, y, flag: weigh(y, x, flag) + 0.01 * len(x),
         lambda x, y, flag: weigh(x, y, flag) * (0.3 if flag else 0.31),
         lambda x, y, flag: weigh(x, y, flag)[:, :1],
-        lambda x, y, flag: np.full((len(x), len(x)), np.nan),
     ],
 )
 def test_nothing_is_said_where_nothing_holds(answer):

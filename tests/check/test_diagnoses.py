@@ -1,0 +1,306 @@
+"""No mistake is named that was not made, and what is said can be used: digits, names of parts, limits."""
+
+import heapq
+import math
+import time
+import types
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from attnlab import check
+from attnlab.check import guard, outcome
+from attnlab.check.engine import examine
+from attnlab.check.exercise import Case, Cost, Exercise, Mistake
+from attnlab.geometry import blocks
+
+
+def counted_first(x, out):
+    m = x[0]
+    for v in x:
+        m = max(m, v)
+    l = sum(math.exp(v - m) for v in x)
+    for i, v in enumerate(x):
+        out[i] = math.exp(v - m) / l
+
+
+def topk_loads_again(x, k):
+    m, l, kept = -math.inf, 0.0, []
+    for i in range(len(x)):
+        v = x[i]
+        new = max(m, v)
+        l, m = l * math.exp(m - new) + math.exp(v - new), new
+        heapq.heappush(kept, (v, i))
+        if len(kept) > k:
+            heapq.heappop(kept)
+    top = [i for _, i in sorted(kept, reverse=True)]
+    return top, [math.exp(x[i] - m) / l for i in top]
+
+
+def flash_exchanged(machine, q, k, v, block_q, block_k):
+    block_q, block_k = block_k, block_q
+    n, d = q.shape
+    o = machine.full("O", (n, v.shape[1]), 0.0, q.dtype)
+    l, m = machine.full("l", (n,), 0.0, q.dtype), machine.full("m", (n,), -np.inf, q.dtype)
+    for cols in blocks(k.shape[0], block_k):
+        with machine.scope():
+            k_j, v_j = machine.load(k, cols), machine.load(v, cols)
+            for rows in blocks(n, block_q):
+                with machine.scope():
+                    q_i, o_i, l_i, m_i = (machine.load(x, rows) for x in (q, o, l, m))
+                    s = q_i @ k_j.T / d**0.5
+                    m_new = np.maximum(m_i, s.max(1))
+                    old, p = np.exp(m_i - m_new) * l_i, np.exp(s - m_new[:, None])
+                    l_new = old + p.sum(1)
+                    o_new = (old[:, None] * o_i + p @ v_j) / l_new[:, None]
+                    for ref, name, new in ((o, "O", o_new), (l, "l", l_new), (m, "m", m_new)):
+                        machine.store(ref, rows, machine.keep(name, new))
+    return machine.fetch(o), machine.fetch(l), machine.fetch(m)
+
+
+def queries_outer_loads_nothing(machine, q, k, v, block_q, block_k):
+    whole = (machine.fetch(x) for x in (q, k, v))
+    query, key, value = whole
+    s = query @ key.T / query.shape[1] ** 0.5
+    m = s.max(1)
+    p = np.exp(s - m[:, None])
+    l = p.sum(1)
+    return p @ value / l[:, None], m + np.log(l)
+
+
+def copy_of_the_keys(query, key, value, block):
+    key = key / jnp.sqrt(query.shape[1])
+    m, l, o = jnp.full((len(query), 1), -jnp.inf), 0.0, 0.0
+    for start in range(0, len(key), block):
+        s = query @ key[start : start + block].T
+        n = jnp.maximum(m, s.max(1, keepdims=True))
+        f, p = jnp.exp(m - n), jnp.exp(s - n)
+        l, o, m = l * f + p.sum(1, keepdims=True), o * f + p @ value[start : start + block], n
+    return o / l
+
+
+def row_from_plus_infinity(q, pairs):
+    m, l, o = np.inf, 0.0, 0.0
+    for k, v in pairs:
+        s = k @ q / len(q) ** 0.5
+        m_new = np.maximum(m, s)
+        factor, new = np.exp(m - m_new), np.exp(s - m_new)
+        m, l, o = m_new, l * factor + new, o * factor + new * v
+    return o / l, m + np.log(l)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("safe_softmax_counted", counted_first),
+        ("softmax_topk", topk_loads_again),
+        ("flash_forward", flash_exchanged),
+        ("flash_forward_q_outer", queries_outer_loads_nothing),
+        ("blockwise_attention", copy_of_the_keys),
+        ("online_row", row_from_plus_infinity),
+        ("online_row", lambda q, pairs: (np.full(len(next(iter(pairs))[1]), np.nan), np.nan)),
+    ],
+)
+def test_no_mistake_is_named_that_was_not_made(name, answer):
+    exercise = check.find(name)
+    verdict = examine(exercise, answer)
+    assert verdict.state == "wrong"
+    assert [m.say for m in exercise.mistakes if m.say in verdict.diagnosis] == []
+
+
+# mistakes of cost
+
+
+def one(x):
+    """1 for each number."""
+    return np.ones_like(x)
+
+
+def twice(x):
+    return np.ones_like(x)
+
+
+def thrice(x):
+    return np.ones_like(x)
+
+
+def jaxs(x):
+    return jnp.ones_like(x)
+
+
+def costing(table, limit=1, second=None, say="It costs {found:.1f}."):
+    """An exercise whose answers cost what a table says, by name; ``twice`` is its mistake."""
+    costs = [Cost(lambda f, library: table[f.__name__], limit, say)]
+    costs += [Cost(lambda f, library: second[f.__name__], 1, "And {found:.0f}.")] if second else []
+    mistake = Mistake("You do it twice.", twice)
+    return Exercise("00", 1, one, lambda: [Case("ONE: one", (np.zeros(1),))], ("x",), (mistake,), tuple(costs))
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer", "named"),
+    [
+        (costing({"thrice": 2.01, "twice": 2.0}), thrice, True),
+        (costing({"thrice": 2.1, "twice": 2.0}), thrice, False),
+        (costing({"thrice": 1.01, "twice": 1.0}), thrice, False),
+        (costing({"thrice": math.inf, "twice": math.inf}), thrice, False),
+        (costing({"jaxs": 2.0, "twice": 2.0}), jaxs, False),
+        (costing({"thrice": 2, "twice": 2}, second={"thrice": 1, "twice": 1}), thrice, True),
+        (costing({"thrice": 2, "twice": 2}, second={"thrice": 1, "twice": 3}), thrice, False),
+        (costing({"thrice": 2, "twice": 2}, second={"thrice": None, "twice": None}), thrice, True),
+    ],
+)
+def test_a_mistake_of_cost_is_named_only_if_it_was_measured(exercise, answer, named):
+    verdict = examine(exercise, answer)
+    assert verdict.state == "wrong"
+    assert ("You do it twice." in verdict.text) is named
+
+
+@pytest.mark.parametrize(
+    ("exercise", "words"),
+    [
+        (costing({"thrice": 1.004}), "It costs 1.004. The limit is 1."),
+        (costing({"thrice": 2.5}), "It costs 2.5. The limit is 1."),
+        (costing({"thrice": 2.5}, say="it costs {found:.1f}"), "it costs 2.5; the limit is 1"),
+        (costing({"thrice": 2.5}, say="It costs {found:.0f} for {limit}."), "It costs 2 for 1."),
+    ],
+)
+def test_the_limit_is_named_and_never_printed_like_the_number(exercise, words):
+    exercise = Exercise("00", 1, one, exercise.cases, ("x",), (), exercise.costs)
+    assert examine(exercise, thrice).diagnosis == words
+
+
+def test_a_cost_that_is_not_measured_is_not_kept():
+    none = costing({"one": None, "thrice": None})
+    assert examine(none, thrice).text == "one: right, on 1 inputs; its cost is not measured in NumPy."
+    some = costing({"thrice": None}, second={"thrice": 1})
+    assert examine(some, thrice).text.endswith("within what it may cost, as far as that is measured in NumPy.")
+
+
+# words
+
+
+def small_number(x):
+    m = x.max(-1, keepdims=True)
+    m = np.where(m == -np.inf, 0, m).astype(x.dtype)
+    e = np.exp(x - m)
+    return (e / (e.sum(-1, keepdims=True, dtype=np.float32) + 1e-5)).astype(x.dtype)
+
+
+def differing(size, at):
+    """An exercise of ``size`` numbers, and an answer that is wrong in one of them by a millionth of the largest."""
+
+    def ramp(n):
+        """0, 1, 2 and so on."""
+        return np.arange(n) * 1.0
+
+    def answer(n):
+        x = ramp(n)
+        x[at] += 3e-6 * size
+        return x
+
+    return examine(Exercise("00", 1, ramp, lambda: [Case("a ramp", (size,))], ("x",)), answer).text
+
+
+def test_expected_and_got_are_never_printed_alike():
+    text = examine(check.find("safe_softmax"), small_number).text
+    expected, got = text.split("expected")[1].split("got")
+    assert "".join(expected.split()) != "".join(got.split())
+    assert "largest difference at [500]: expected 500, got 500.003" in differing(1000, 500)
+    assert "largest difference" not in differing(10, 5)
+
+
+def test_parts_have_names():
+    exercise = check.find("attention_backward")
+
+    def answer(*args):
+        dq, dk, dv = exercise.reference(*args)
+        return dq, dk, dv + 1
+
+    assert "dv (part 3 of 3):" in examine(exercise, answer).text
+
+
+def test_every_tuple_of_the_course_has_parts():
+    for name in check.names():
+        exercise = check.find(name)
+        if exercise.judge is None and exercise.needs == "":
+            got = exercise.reference(*exercise_args(exercise))
+            assert len(exercise.parts) == (len(got) if isinstance(got, tuple) else 0), name
+
+
+def exercise_args(exercise):
+    from attnlab.check.library import given
+
+    return given(exercise.cases()[0].args, exercise.library)
+
+
+def test_what_is_written_has_a_name_and_what_is_returned_is_told():
+    text = examine(check.find("safe_softmax_counted"), lambda x, out: [1.0 for _ in x]).text
+    assert "out:" in text
+    assert "What your function returns is not looked at: the result belongs in out." in text
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [(np.array([1j]), "complex numbers"), (np.array([None]), "not an array of numbers (its dtype is object)")],
+)
+def test_what_is_wrong_with_an_array(result, words):
+    assert words in examine(check.find("average"), lambda weights, values: result).text
+
+
+# time
+
+
+def endless(x):
+    while True:
+        pass
+
+
+def asleep(x):
+    time.sleep(100)
+
+
+def big_power(x):
+    return 3 ** (10**7) % 2 * np.ones_like(x)
+
+
+@pytest.mark.parametrize(("answer", "asked"), [(endless, True), (asleep, False), (big_power, False)])
+def test_a_loop_is_suspected_only_where_there_is_one(monkeypatch, answer, asked):
+    monkeypatch.setitem(outcome.SECONDS, "numpy", 0.1)
+    monkeypatch.setattr(guard, "busy", lambda: False)
+    text = examine(costing({}), answer).text
+    assert "stopped after" in text
+    assert ("Is there a loop" in text) is asked
+
+
+@pytest.mark.parametrize("where", ["values", "costs"])
+def test_on_a_busy_machine_nothing_is_said_of_the_answer(monkeypatch, where):
+    """Its time has run out while it has hardly computed, as others did."""
+    monkeypatch.setitem(outcome.SECONDS, "numpy", 0.05)
+    monkeypatch.setattr(guard, "busy", lambda: True)
+    slow = Cost(lambda f, library: time.sleep(100), 1, "x")
+    exercise = Exercise("00", 1, one, lambda: [Case("ONE: one", (np.zeros(1),))], ("x",), (), (slow,))
+    verdict = examine(exercise, asleep if where == "values" else thrice)
+    assert verdict.state == "not checked"
+    assert "the machine is busy with other work, and its time ran out. Run it again." in verdict.text
+
+
+def test_busy_is_seen_in_a_short_loop(monkeypatch):
+    ticks = iter(range(1000))
+    clocks = types.SimpleNamespace(perf_counter=lambda: 1e-3 * next(ticks), thread_time=lambda: 3e-4 * next(ticks))
+    monkeypatch.setattr(guard, "time", clocks)
+    assert guard.busy()
+    clocks.thread_time = lambda: 1e-3 * next(ticks)
+    assert not guard.busy()
+
+
+def test_recursion_is_not_called_endless():
+    def count(stream):
+        def rest(n):
+            return rest(n + 1) if next(stream, None) is not None else n
+
+        return rest(0)
+
+    text = examine(check.find("online_stats"), lambda stream: (0.0, count(iter(range(2000))))).text
+    assert "RecursionError" in text
+    assert "without end" not in text
