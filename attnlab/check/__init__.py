@@ -53,17 +53,20 @@ def _asked(function: Callable, name: str | None) -> Exercise:
     if not callable(function):
         raise TypeError(f"give the function itself, without quotes and without calling it; got {repr(function)[:100]}")
     name = name or getattr(function, "__name__", None)
-    if name is None:
+    if name in (None, "<lambda>"):
         raise TypeError('this callable has no name: say which exercise it answers, as in check.answer(f, "average")')
     return find(name)
 
 
-def answer(function: Callable, name: str | None = None) -> None:
-    """Check an answer and show what was found. Under nbgrader a missing or wrong answer is an AssertionError."""
-    exercise = _asked(function, name)
-    verdict = _verdicts[exercise.name] = examine(exercise, function)
+def answer(function: Callable, name: str | None = None, own: bool | None = None) -> None:
+    """Check an answer and show what was found. Under nbgrader a missing or wrong answer is an AssertionError.
+
+    ``own``: refuse an answer that calls a library's function for what the exercise asks for; None: under nbgrader only.
+    """
+    exercise, graded = _asked(function, name), bool(os.environ.get("NBGRADER_EXECUTION"))
+    verdict = _verdicts[exercise.name] = examine(exercise, function, graded if own is None else own)
     show(verdict.text, verdict.html())
-    if os.environ.get("NBGRADER_EXECUTION"):
+    if graded:
         assert verdict.state == "right", verdict.text
 
 

@@ -10,6 +10,7 @@ from attnlab.check.exercise import Case, Exercise
 from attnlab.check.guard import call
 from attnlab.check.library import given, named_library, precise
 from attnlab.check.outcome import SECONDS, NotAttempted, Outcome, outcome
+from attnlab.check.own import borrowed
 from attnlab.check.probes import true_of
 from attnlab.check.state import undisturbed
 from attnlab.check.verdict import Verdict
@@ -18,15 +19,17 @@ from attnlab.check.words import explain
 BUSY = "the machine is busy with other work, and its time ran out. Run it again."
 
 
-def examine(exercise: Exercise, answer: Callable) -> Verdict:
-    """The verdict on one answer."""
+def examine(exercise: Exercise, answer: Callable, own: bool = False) -> Verdict:
+    """The verdict on one answer; with ``own``, one that leaves its task to a library is wrong."""
     if exercise.needs and find_spec(exercise.needs) is None:
         return Verdict("not checked", f"{exercise.name}: not checked, because {exercise.needs} is not installed.")
     cases = exercise.cases()
     try:
         with undisturbed():
             library, first = _begin(exercise, answer, cases[0])
-            return _of_values(exercise, answer, library, cases, first) or _of_costs(exercise, answer, library)
+            wrong = _of_values(exercise, answer, library, cases, first)
+            verdict = wrong or _of_costs(exercise, answer, library)
+            return verdict if verdict.state != "right" else _of_calls(exercise, answer, library, verdict, own)
     except NotAttempted:
         return Verdict("not attempted", f"{exercise.name}: not attempted yet.")
 
@@ -129,3 +132,14 @@ def _kept(numbers: list[float | None], library: str) -> str:
         return f"; its cost is not measured in {library}"
     measured = f", as far as that is measured in {library}" if None in numbers else ""
     return f", and within what it may cost{measured}"
+
+
+def _of_calls(exercise: Exercise, answer: Callable, library: str, right: Verdict, own: bool) -> Verdict:
+    """The verdict on a right answer, ``right`` unless a library does its task."""
+    names = borrowed(exercise, answer, library, own)
+    if not names:
+        return right
+    said = f"It calls {', '.join(names)}"
+    if own:
+        return Verdict("wrong", f"{exercise.name}: right, but not your own.", f"{said}: write that yourself.")
+    return Verdict("right", f"{right.headline} {said}, where you could write your own.")

@@ -137,6 +137,8 @@ def test_long_spelling_and_errors(capsys):
         check.lesson("00").exercise("attention_row")
     with pytest.raises(ValueError, match="there are average, attention_layer, attention_row"):
         check.answer(lambda: 0, "no_such_exercise")
+    with pytest.raises(TypeError, match=r'as in check.answer\(f, "average"\)'):
+        check.answer(lambda weights, values: 0)
 
 
 def doubled(x):

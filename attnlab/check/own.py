@@ -1,0 +1,82 @@
+"""Whether an answer leaves what the exercise asks for to a function of a library: seen by tracing its calls."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+from attnlab.check.exercise import Exercise
+from attnlab.check.library import codes_of, own_functions, python_function
+from attnlab.check.outcome import SECONDS, outcome
+
+PACKAGES = ("attnlab", "flax", "jax", "scipy", "torch")
+TOOLS = (
+    "attnlab.check", "attnlab.geometry", "attnlab.machine.machine", "attnlab.machine.sram", "attnlab.machine.vector",
+    "attnlab.machine.work",
+)  # fmt: skip
+"""Modules of attnlab that lessons hand to their readers; the rest of it is what they rebuild."""
+
+
+def borrowed(exercise: Exercise, answer: Callable, library: str, own: bool) -> list[str]:
+    """The functions of packages that do the exercise's task in an answer, without those that the reference calls.
+
+    Attention in any exercise, softmax where that is the exercise, what bears its name, and what else attnlab has.
+    The first and the last input are traced; unless ``own`` is asked for, only if the answer names such a function.
+    """
+    names = {name for f in own_functions(answer) for code in codes_of(f) for name in code.co_names}
+    if exercise.run or not (own or any(_asked(exercise, name) for name in names)):
+        return []
+    found = _called(exercise, answer, library)
+    found -= _called(exercise, exercise.reference, exercise.library) if found else set()
+    return sorted({name for name in found if _asked(exercise, name.split()[1])} or found)
+
+
+def _asked(exercise: Exercise, name: str) -> bool:
+    """Whether a function of this name does what the exercise asks for."""
+    same = name.replace("_", "") == exercise.name.replace("_", "")
+    softmax = "softmax" in name and "softmax" in exercise.name
+    return not name.startswith("_") and (same or softmax or "attention" in name)
+
+
+def _called(exercise: Exercise, function: Callable, library: str) -> set[str]:
+    """The functions of packages that ``function`` calls for the exercise's task."""
+    cases, found = exercise.cases(), set()
+    own = getattr(python_function(function), "__code__", None)
+
+    def look(frame: FrameType, event: str, called: Any) -> None:
+        if event == "call" and frame.f_code is not own:
+            module, name = frame.f_globals.get("__name__", ""), frame.f_code.co_name
+        elif event == "c_call":
+            home = getattr(called, "__module__", None) or type(getattr(called, "__self__", None)).__module__
+            module, name = str(home), called.__name__
+        else:
+            return
+        package = module.split(".")[0]
+        if package in PACKAGES and not module.startswith(TOOLS) and (package == "attnlab" or _asked(exercise, name)):
+            found.add(f"{package}'s {name}")
+
+    for case in dict.fromkeys((0, len(cases) - 1)):
+        with _unjitted(library), _profiled(look):
+            outcome(exercise, function, cases[case], SECONDS[library], library)
+    return found
+
+
+@contextlib.contextmanager
+def _profiled(look: Callable) -> Iterator[None]:
+    """Call ``look`` at every call while this context is open."""
+    before = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+
+
+def _unjitted(library: str) -> contextlib.AbstractContextManager:
+    """While this context is open, JAX compiles nothing: what is compiled already calls no function of Python."""
+    if library == "jax":
+        import jax
+
+        return jax.disable_jit()
+    return contextlib.nullcontext()

@@ -1,0 +1,108 @@
+"""Answers that leave the task to a library: refused if they are to be one's own, mentioned otherwise."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from scipy import special
+
+import attnlab
+from attnlab import check, naive_attention
+from attnlab.check.engine import examine
+
+
+def by_torch(q, keys, values):
+    return torch.nn.functional.scaled_dot_product_attention(q[None, None], keys[None], values[None])[0, 0]
+
+
+def by_attnlab(q, keys, values):
+    return naive_attention(q[None, None, None], keys[None, None], values[None, None])[0, 0, 0]
+
+
+def by_reference(q, keys, values):
+    return check.find("attention_row").reference(q, keys, values)
+
+
+def softmax_by_torch(x):
+    hidden = (x == -torch.inf).all(-1, keepdim=True)
+    return x.masked_fill(hidden, 0).softmax(-1).masked_fill(hidden, 0)
+
+
+def softmax_by_jax(x):
+    hidden = (x == -jnp.inf).all(-1, keepdims=True)
+    return jnp.where(hidden, 0, jax.nn.softmax(jnp.where(hidden, 0, x))).astype(x.dtype)
+
+
+def softmax_by_scipy(x):
+    hidden = (x == -np.inf).all(-1, keepdims=True)
+    return np.where(hidden, 0, special.softmax(np.where(hidden, 0, x), axis=-1)).astype(x.dtype)
+
+
+def softmax_by_attnlab(x):
+    return attnlab.safe_softmax(x)
+
+
+BORROWED = [
+    ("attention_row", by_torch, "torch's scaled_dot_product_attention"),
+    ("attention_row", by_attnlab, "attnlab's naive_attention"),
+    ("attention_row", by_reference, "attnlab's attention_row"),
+    ("safe_softmax", softmax_by_torch, "torch's softmax"),
+    ("safe_softmax", softmax_by_jax, "jax's softmax"),
+    ("safe_softmax", softmax_by_scipy, "scipy's softmax"),
+    ("safe_softmax", softmax_by_attnlab, "attnlab's safe_softmax"),
+]
+
+
+@pytest.mark.parametrize(("name", "answer", "words"), BORROWED)
+def test_refused_if_it_is_to_be_ones_own(name, answer, words):
+    assert examine(check.find(name), answer).state == "right"  # and what JAX has compiled by now is found all the same
+    verdict = examine(check.find(name), answer, own=True)
+    assert verdict.state == "wrong"
+    assert verdict.headline == f"{name}: right, but not your own."
+    assert f"It calls {words}" in verdict.diagnosis
+
+
+def test_mentioned_otherwise():
+    verdict = examine(check.find("safe_softmax"), softmax_by_attnlab)
+    assert verdict.state == "right"
+    assert verdict.headline.endswith("It calls attnlab's safe_softmax, where you could write your own.")
+
+
+def test_an_alias_does_not_hide_it():
+    aliases = [torch.nn.functional.scaled_dot_product_attention]
+
+    def answer(q: torch.Tensor, keys, values):
+        return aliases[0](q[None, None], keys[None], values[None])[0, 0]
+
+    assert examine(check.find("attention_row"), answer, own=True).state == "wrong"
+
+
+def softmax(s):
+    return torch.exp(s - s.max()) / torch.exp(s - s.max()).sum()
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("attention_row", lambda q, keys, values: torch.softmax(keys @ q / len(q) ** 0.5, 0) @ values),
+        ("attention_row", lambda q, keys, values: softmax(keys @ q / len(q) ** 0.5) @ values),
+        ("chunked_loss", check.find("chunked_loss").reference),
+        ("flash_forward", check.find("flash_forward").reference),
+    ],
+)
+def test_what_the_exercise_does_not_ask_for_may_be_called(name, answer):
+    """Softmax in an exercise on attention, a function of one's own, the counting machine."""
+    assert examine(check.find(name), answer, own=True).state == "right"
+
+
+def test_under_nbgrader_it_is_the_default(monkeypatch, capsys):
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    with pytest.raises(AssertionError, match="right, but not your own"):
+        check.answer(softmax_by_attnlab, "safe_softmax")
+    check.answer(softmax_by_attnlab, "safe_softmax", own=False)
+    monkeypatch.delenv("NBGRADER_EXECUTION")
+    check.answer(softmax_by_attnlab, "safe_softmax")
+    check.answer(softmax_by_attnlab, "safe_softmax", own=True)
+    said = capsys.readouterr().out.splitlines()
+    assert [line for line in said if line.startswith("safe_softmax: right, but")] == 2 * [said[0]]
