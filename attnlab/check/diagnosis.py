@@ -29,12 +29,13 @@ def _catalogue(exercise: Exercise) -> Iterator[tuple[Mistake, Callable]]:
 def by_outcomes(exercise: Exercise, cases: list[Case], outcomes: list[Outcome], judge: Callable) -> Mistake | None:
     """The mistake whose wrong implementation does the same as the answer in all cases.
 
-    Not if the answer fails in the same way in every case or is NaN everywhere: that has many causes.
+    Not if the answer is NaN everywhere, which has many causes; errors everywhere must be the same to the word.
     """
-    if len(outcomes) < len(cases) or not any(map(_telling, outcomes)):
+    exactly = not any(map(_telling, outcomes))
+    if len(outcomes) < len(cases) or (exactly and not all(found.problem for found in outcomes)):
         return None
     for mistake, function in _catalogue(exercise):
-        if all(_same(exercise, function, case, found, judge) for case, found in zip(cases, outcomes)):
+        if all(_same(exercise, function, case, found, judge, exactly) for case, found in zip(cases, outcomes)):
             return mistake
     return None
 
@@ -45,12 +46,15 @@ def _telling(found: Outcome) -> bool:
     return found.kind in TELLING or any(np.isfinite(x).any() for x in begins)
 
 
-def _same(exercise: Exercise, function: Callable, case: Case, found: Outcome, judge: Callable) -> bool:
-    """Whether ``function`` has this outcome in a case."""
+def _same(
+    exercise: Exercise, function: Callable, case: Case, found: Outcome, judge: Callable, exactly: bool
+) -> bool:
+    """Whether ``function`` has this outcome in a case; ``exactly``: with the same words."""
     own = outcome(exercise, function, case)
     if own.again:
         judge(exercise, own, case)  # which tells whether it mattered
-    return agree(found, own, tolerance(case))
+    words = found.problem.split("\n")[0], own.problem.split("\n")[0]
+    return agree(found, own, tolerance(case)) and (words[0] == words[1] or not exactly)
 
 
 def by_costs(exercise: Exercise, numbers: list[float | None], library: str, judge: Callable) -> Mistake | None:

@@ -13,6 +13,7 @@ from attnlab.check.outcome import SECONDS, NotAttempted, Outcome, outcome
 from attnlab.check.own import borrowed
 from attnlab.check.probes import true_of
 from attnlab.check.state import undisturbed
+from attnlab.check.trial import fate
 from attnlab.check.verdict import Verdict
 from attnlab.check.words import explain
 
@@ -23,6 +24,9 @@ def examine(exercise: Exercise, answer: Callable, own: bool = False) -> Verdict:
     """The verdict on one answer; with ``own``, one that leaves its task to a library is wrong."""
     if exercise.needs and find_spec(exercise.needs) is None:
         return Verdict("not checked", f"{exercise.name}: not checked, because {exercise.needs} is not installed.")
+    end = fate(exercise, answer)
+    if end:
+        return Verdict("wrong", f"{exercise.name}: not right yet.", end)
     cases = exercise.cases()
     try:
         with undisturbed():

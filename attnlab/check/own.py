@@ -15,33 +15,35 @@ TOOLS = (
     "attnlab.check", "attnlab.geometry", "attnlab.machine.machine", "attnlab.machine.sram", "attnlab.machine.vector",
     "attnlab.machine.work",
 )  # fmt: skip
-"""Modules of attnlab that lessons hand to their readers; the rest of it is what they rebuild."""
+"""Modules of attnlab that lessons hand to their readers."""
+WORDS = ("backward", "forward", "mask", "merge", "softmax")
+"""Tasks, beside attention, that a function's name tells: a function that shares one with the exercise does its task."""
 
 
 def borrowed(exercise: Exercise, answer: Callable, library: str, own: bool) -> list[str]:
     """The functions of packages that do the exercise's task in an answer, without those that the reference calls.
 
-    Attention in any exercise, softmax where that is the exercise, what bears its name, and what else attnlab has.
+    Attention in any exercise, softmax where that is the exercise, and what bears its name: the first of each package.
     The first and the last input are traced; unless ``own`` is asked for, only if the answer names such a function.
     """
     names = {name for f in own_functions(answer) for code in codes_of(f) for name in code.co_names}
     if exercise.run or not (own or any(_asked(exercise, name) for name in names)):
         return []
     found = _called(exercise, answer, library)
-    found -= _called(exercise, exercise.reference, exercise.library) if found else set()
-    return sorted({name for name in found if _asked(exercise, name.split()[1])} or found)
+    theirs = _called(exercise, exercise.reference, exercise.library) if found else {}
+    return [name for package, name in found.items() if package not in theirs]
 
 
 def _asked(exercise: Exercise, name: str) -> bool:
     """Whether a function of this name does what the exercise asks for."""
     same = name.replace("_", "") == exercise.name.replace("_", "")
-    softmax = "softmax" in name and "softmax" in exercise.name
-    return not name.startswith("_") and (same or softmax or "attention" in name)
+    shared = any(word in name and word in exercise.name for word in WORDS)
+    return not name.startswith("_") and (same or shared or "attention" in name)
 
 
-def _called(exercise: Exercise, function: Callable, library: str) -> set[str]:
-    """The functions of packages that ``function`` calls for the exercise's task."""
-    cases, found = exercise.cases(), set()
+def _called(exercise: Exercise, function: Callable, library: str) -> dict[str, str]:
+    """The first function of each package that ``function`` calls for the exercise's task."""
+    cases, found = exercise.cases(), {}
     own = getattr(python_function(function), "__code__", None)
 
     def look(frame: FrameType, event: str, called: Any) -> None:
@@ -53,8 +55,8 @@ def _called(exercise: Exercise, function: Callable, library: str) -> set[str]:
         else:
             return
         package = module.split(".")[0]
-        if package in PACKAGES and not module.startswith(TOOLS) and (package == "attnlab" or _asked(exercise, name)):
-            found.add(f"{package}'s {name}")
+        if package in PACKAGES and not module.startswith(TOOLS) and _asked(exercise, name):
+            found.setdefault(package, f"{package}'s {name}")
 
     for case in dict.fromkeys((0, len(cases) - 1)):
         with _unjitted(library), _profiled(look):
