@@ -23,7 +23,6 @@ from attnlab.costs.tiling import Tiling, paper_blocks, segment_tiles, tiling
 
 __all__ = [
     "Cost", "Tiling", "backward", "break_even_length", "decoding", "extra_elements", "forward", "linear",
-    "linear_extra_elements", "linear_on_chip_elements", "on_chip_elements", "paper_blocks", "segment_tiles", "state_elements",
-    "tiling",
-    "training_bytes",
+    "linear_extra_elements", "linear_on_chip_elements", "on_chip_elements", "paper_blocks", "segment_tiles",
+    "state_elements", "tiling", "training_bytes",
 ]  # fmt: skip
