@@ -59,8 +59,9 @@ ARGUMENTS = """
         other options are Python values. A given offset is data even as a Python integer: one compiled program
         serves all. Under jax.vmap the examples share one dropout mask unless seed is mapped, and in jax.shard_map
         the devices do. Arrays may be sharded over a mesh by batch and heads, under jit (Auto or Explicit axes) or in
-        shard_map: nothing is gathered. JAX on a CPU takes subnormal numbers (below 2e-308 in float64), scores too,
-        for 0; NumPy and PyTorch keep them.
+        shard_map: nothing is gathered. In jax.export batch, heads, N and M may be symbols; the gradient of lazy and
+        online needs a known M, that of chunked a known N, as their loops must be known to go backward. JAX on a
+        CPU takes subnormal numbers (below 2e-308 in float64), scores too, for 0; NumPy and PyTorch keep them.
 
     Returns out (..., Hq, N, Dv) in query's dtype, or (out, lse) with lse (..., Hq, N) in float32 (float64
     for float64 input). Scores and sums are accumulated in that dtype. A query that sees no key gives
@@ -170,6 +171,8 @@ def prepare(
     offset = check_offset(offset, kind)
     if kind == "jax" and offset is not None and (kind_of(offset) or -(2**31) <= offset < 2**31):
         x, offset = x._replace(offset=offset), TRACED  # data: one program serves all
+    if kind == "jax" and offset is None and not isinstance(m - n, int):  # lengths are symbols, as in jax.export
+        x, offset = x._replace(offset=m - n), TRACED
     band = Band.of(n, m, boolean("causal", causal), window, offset)
     p = check_dropout(dropout, seed, kind)
     scale = 1 / math.sqrt(max(d, 1)) if scale is None else number("scale", scale)

@@ -123,7 +123,8 @@ def tile_sizes(
     hides keys on the left, nor where keys of ``itemsize`` bytes are copied to widen them. ``packed`` documents, told
     apart by segments, take at most 256 by 256: a tile in which one ends and another begins is half hidden.
     """
-    rows = 2**21 // (512 * max(math.prod(heads[:-1]), 1))
+    known = [size for size in heads[:-1] if isinstance(size, int)]  # others are symbols, as in jax.export
+    rows = 2**21 // (512 * max(math.prod(known), 1))
     rows = 2 ** (min(max(rows, 128), 512).bit_length() - 1)
     if block_k is None and band is not None and band.n == 1 and band.left is None and itemsize >= 4:
         block_k = longest * rows // 512
@@ -145,5 +146,6 @@ def chunk_sizes(m: int, dv: int, query_chunk: int | None, key_chunk: int | None)
     A summary of a key chunk costs Dv + 2 numbers a query, a score costs one: the sum
     Ck + (M / Ck)(Dv + 2) is least at Ck = √(M (Dv + 2)), here rounded to a power of two.
     """
+    m = m if isinstance(m, int) else 2**14  # a symbol, as in jax.export
     best = 2 ** round(math.log2(max(m * (dv + 2), 1)) / 2)
     return query_chunk or 256, key_chunk or best

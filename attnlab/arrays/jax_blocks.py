@@ -43,7 +43,7 @@ def block(b: int | Array, size: int, length: int, *, once: bool = False) -> Bloc
     The block then begins with positions of the block before. A result for them is merely computed and written
     twice; what is summed must count them once, so ``once`` marks them, and ``visibility`` hides them.
     """
-    return Block(jnp.minimum(b * size, length - size), size, b * size if once and length % size else None)
+    return Block(jnp.minimum(b * size, length - size), size, b * size if once and length % size != 0 else None)
 
 
 def placed(band: Band, offset: Array | None) -> Band:
@@ -59,6 +59,8 @@ def placed(band: Band, offset: Array | None) -> Band:
 
 def diagonal(offset: Array, shift: int, band: Band) -> Array:
     """offset + shift, from −N to M, beyond which nothing more is hidden; no number on the way leaves 32 bits."""
+    if not isinstance(band.m - band.n, int):  # lengths are symbols, as in jax.export
+        return jnp.clip(offset + shift, -band.n, band.m)
     first, last = -band.n - shift, band.m - shift  # the offsets at which the result is −N and M
     if first >= 2**31 or last < -(2**31):
         return jnp.int32(-band.n if first >= 2**31 else band.m)

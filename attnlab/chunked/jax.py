@@ -16,6 +16,7 @@ from attnlab.typing import Float
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.core import min_dim
 
 Summaries = tuple[Float[Array, " chunks *rows"], Float[Array, " chunks *rows"], Float[Array, " chunks *rows Dv"]]
 
@@ -26,7 +27,7 @@ def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """One query chunk at a time; all summaries of its key chunks are kept until they are combined."""
     n, m, dv, dtype = rules.band.n, rules.band.m, x.value.shape[-1], accumulator(x.query)
     query_chunk, key_chunk = chunk_sizes(m, dv, *sizes)
-    query_chunk, key_chunk = min(query_chunk, n), min(key_chunk, m)
+    query_chunk, key_chunk = min_dim(query_chunk, n), min_dim(key_chunk, m)
     out, lse = zeros(x.query, dv), jnp.zeros_like(x.query[..., 0], dtype)
 
     @jax.checkpoint  # keeps b alone: the gradient computes the summaries again

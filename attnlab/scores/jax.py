@@ -9,7 +9,7 @@ from attnlab.call import Inputs, Rules
 from attnlab.typing import Bool
 
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 
 def tile(rules: Rules, x: Inputs, rows: Block, cols: Block) -> tuple[Keys, Values, Shift, Visible]:
@@ -43,12 +43,13 @@ def shown(x: Inputs, part: Block, size: int, axis: int = -1) -> Bool[Array, " bl
     one small all-reduce.
     """
     length, across = (x.key if axis == -1 else x.query).shape[-2], -3 - axis
+    blocks = -(-length // size)
 
     def by_block(rule: Bool[Array, "..."]) -> Bool[Array, " blocks"]:
-        rule = at(rule, part, across) if rule.shape[across] > 1 else rule
+        rule = at(rule, part, across) if rule.shape[across] != 1 else rule
         seen = anywhere(rule, tuple(i for i in range(rule.ndim) if i != rule.ndim + axis))
-        seen = jnp.pad(jnp.broadcast_to(seen, (length,)), (0, -length % size))
-        return anywhere(seen.reshape((-1, size)), -1)
+        seen = lax.pad(jnp.broadcast_to(seen, (length,)), False, [(0, blocks * size - length, 0)])
+        return anywhere(seen.reshape((blocks, size)), -1)
 
     rules = [] if x.mask is None else [x.mask]
     rules += [] if x.bias is None else [x.bias != -jnp.inf]
@@ -72,8 +73,8 @@ def near(x: Inputs, part: Block, size: int, axis: int) -> Bool[Array, " blocks"]
 
 def cut(x: Array, rows: Block, cols: Block) -> Array:
     """The part of a mask or bias over one tile; an axis of size 1 stays 1."""
-    x = at(x, rows, -2) if x.shape[-2] > 1 else x
-    return at(x, cols, -1) if x.shape[-1] > 1 else x
+    x = at(x, rows, -2) if x.shape[-2] != 1 else x
+    return at(x, cols, -1) if x.shape[-1] != 1 else x
 
 
 def take(x: Keys, visible: Visible) -> Keys:

@@ -13,6 +13,7 @@ from attnlab.geometry import tile_sizes
 
 import jax.numpy as jnp
 from jax import Array
+from jax.core import min_dim
 from jax.lax import fori_loop, stop_gradient
 
 
@@ -27,7 +28,7 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     block_q, block_k = tile_sizes(
         rules.heads, *sizes, band=rules.band, longest=LONGEST, packed=x.query_segments is not None
     )
-    block_q, block_k = min(block_q, rules.band.n), min(block_k, rules.band.m)
+    block_q, block_k = min_dim(block_q, rules.band.n), min_dim(block_k, rules.band.m)
     dtype, dv, query = accumulator(x.query), x.value.shape[-1], squeezed(x.query, rules.heads)
     out, lse = zeros(x.query, dv), jnp.zeros_like(x.query[..., 0], dtype)
 

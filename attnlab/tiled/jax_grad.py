@@ -23,6 +23,7 @@ from attnlab.geometry import gradient_tile_sizes
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.core import min_dim
 from jax.custom_derivatives import SymbolicZero
 from jax.lax import dynamic_update_slice, fori_loop
 
@@ -59,7 +60,7 @@ def backward(
     """For each tile of keys, all tiles of queries that see it: dk and dv stay on chip, dq is added to."""
     results = tuple(squeezed(y, rules.heads) for y in (x.query, out, lse, dout, dlse))
     block_q, block_k = gradient_tile_sizes(rules.heads, *sizes, packed=x.query_segments is not None)
-    block_q, block_k = min(block_q, rules.band.n), min(block_k, rules.band.m)
+    block_q, block_k = min_dim(block_q, rules.band.n), min_dim(block_k, rules.band.m)
     dtype = accumulator(x.query)
 
     def key_block(c: Array, sums: Sums) -> Sums:
@@ -114,5 +115,5 @@ def add(x: Array, new: Array, part: Block) -> Array:
 def add_to_bias(dbias: Array, ds: Tile, rows: Block, cols: Block) -> Array:
     """dbias with a tile added; what bias broadcasts over is summed."""
     ds = ds.sum([axis for axis in range(ds.ndim) if dbias.shape[axis] == 1], keepdims=True)
-    i, j = (part.start if size > 1 else 0 for part, size in zip((rows, cols), dbias.shape[-2:]))
+    i, j = (part.start if size != 1 else 0 for part, size in zip((rows, cols), dbias.shape[-2:]))
     return dynamic_update_slice(dbias, cut(dbias, rows, cols) + ds, (*[0] * (ds.ndim - 2), i, j))

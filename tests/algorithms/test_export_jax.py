@@ -1,0 +1,26 @@
+"""jax.export with symbolic shapes: one program for all batches, heads and lengths."""
+
+import pytest
+
+from attnlab import METHODS
+from attnlab.measure import in_fresh_process
+from tests.conftest import QUICK_XLA
+
+LOOPS = ("lazy", "online", "chunked")  # whose length JAX must know to go through them backward
+TASKS = [{"method": method, "gradient": method not in LOOPS} for method in METHODS]
+TASKS += [{"method": "tiled", "gradient": True, "default": True}]
+
+
+@pytest.fixture(scope="module")
+def differences():
+    """Results of all tasks."""
+    with pytest.MonkeyPatch.context() as here:
+        here.setenv("XLA_FLAGS", QUICK_XLA)
+        results = list(in_fresh_process("tests.algorithms.jax_exports:case", TASKS))
+    return {str(task): result for task, result in zip(TASKS, results)}
+
+
+@pytest.mark.parametrize("task", TASKS, ids=str)
+def test_symbolic_shapes(differences, task):
+    """Batch, heads, both lengths, also below a tile, with a mask and a window; forward and where possible gradient."""
+    assert differences[str(task)] < 1e-5
