@@ -5,6 +5,7 @@ from attnlab.arrays.jax import Lse, Out
 from attnlab.arrays.jax import accumulator, compiled, matmul, zeros
 from attnlab.dropout.jax import drop
 from attnlab.scores.jax import only, scores, shown, tile
+from attnlab.arrays.jax_once import backward_only
 from attnlab.arrays.jax_blocks import block, placed, rows_of, schedule, squeezed, without_hidden, write
 from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
 from attnlab.tiled import tiled_attention as public
@@ -21,6 +22,7 @@ LONGEST = 2048  # keys of a tile for one query: XLA copies them
 
 
 @implements(public)
+@backward_only
 @compiled
 @flash_gradient
 def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:

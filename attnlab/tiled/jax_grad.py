@@ -16,6 +16,7 @@ from attnlab.arrays.jax import accumulator, einsum, zeros
 from attnlab.dropout.jax import drop
 from attnlab.scores.jax import cut, only, scores, sees, shown, tile
 from attnlab.arrays.jax_blocks import Block, at, block, placed, rows_of, schedule, squeezed, without_hidden, write
+from attnlab.arrays.jax_once import once
 from attnlab.softmax.jax import zero_if_empty
 from attnlab.kernels.cudnn import gradient_on_gpu, kernel_on_gpu
 from attnlab.geometry import gradient_tile_sizes
@@ -51,7 +52,7 @@ def pull(rules: Rules, sizes: Sizes, kept: tuple, cotangents: tuple[Any, Any]) -
     x, out, lse, wanted = kept
     dout, dlse = (jnp.zeros(dy.shape, dy.dtype) if isinstance(dy, SymbolicZero) else dy for dy in cotangents)
     dq, dk, dv, dbias = backward(rules, sizes, x, out, lse, dout, dlse, wanted)
-    return (Inputs(dq, dk, dv, bias=dbias),)
+    return (once(Inputs(dq, dk, dv, bias=dbias)),)
 
 
 def backward(

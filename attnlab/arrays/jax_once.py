@@ -1,0 +1,45 @@
+"""Where JAX refuses a derivative of tiled attention, the error says what to use: its own speak of loops and rules.
+
+JAX has no hook for this. ``once`` is a primitive, x as it is in every respect but one: it is never transposed.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+HINT = "tiled_attention has no {}; use safe_attention"
+
+once_p = Primitive("once")
+once_p.def_impl(lambda x: x)
+once_p.def_abstract_eval(lambda x: x)
+mlir.register_lowering(once_p, mlir.lower_fun(lambda x: x, multiple_results=False))
+ad.deflinear2(once_p, lambda cotangent, x: _refuse())
+batching.defvectorized(once_p)
+
+
+def _refuse() -> None:
+    raise NotImplementedError(HINT.format("second derivative in reverse mode"))
+
+
+def once(gradients: Any) -> Any:
+    """Gradients, a pytree, that have none of their own in reverse mode; forward mode over them works."""
+    return jax.tree.map(once_p.bind, gradients)
+
+
+def backward_only(core: Callable) -> Callable:
+    """Decorator of a core with a gradient of its own, which JAX will not differentiate forward."""
+
+    @functools.wraps(core)
+    def call(*args: Any) -> Any:
+        try:
+            return core(*args)
+        except TypeError as error:
+            if "forward-mode" not in str(error):
+                raise
+            raise TypeError(HINT.format("forward-mode derivative")) from error
+
+    return call
