@@ -17,7 +17,7 @@ from attnlab.safe import safe_attention
 from attnlab.signature import Array, Options
 from attnlab.dropout.numpy import dropout_mask
 from attnlab.softmax import merge, naive_softmax, online_softmax, safe_softmax
-from attnlab.tiled import tiled_attention
+from attnlab.tiled import tiled_attention, tiled_attention_backward
 
 __version__ = "0.1.0"
 
@@ -62,4 +62,5 @@ __all__ = [
     "safe_attention",
     "safe_softmax",
     "tiled_attention",
+    "tiled_attention_backward",
 ]

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from attnlab.arguments import (
-    LIBRARIES, boolean, check_arrays, check_bias, check_block_mask, check_dropout, check_kind, check_mask, check_offset,
-    check_segments, check_shapes, check_static, integer, kind_of, number,
+    LIBRARIES, boolean, check_arrays, check_bias, check_block_mask, check_device, check_dropout, check_float,
+    check_kind, check_mask, check_offset, check_segments, check_shapes, check_static, integer, kind_of, number,
 )
 from attnlab.misnamed import named_as_here
 from attnlab.signature import Attention
@@ -62,6 +62,9 @@ ARGUMENTS = """
         shard_map: nothing is gathered. In jax.export batch, heads, N and M may be symbols; the gradient of lazy and
         online needs a known M, that of chunked a known N, as their loops must be known to go backward. JAX on a
         CPU takes subnormal numbers (below 2e-308 in float64), scores too, for 0; NumPy and PyTorch keep them.
+        In PyTorch autocast casts query, key and value as it does for scaled_dot_product_attention (float64
+        stays), and nothing else. torch.compile and torch.export see one operator, attnlab::attention, and so
+        do meta and fake tensors; its gradient is that of tiled attention, from out and lse, for every algorithm.
 
     Returns out (..., Hq, N, Dv) in query's dtype, or (out, lse) with lse (..., Hq, N) in float32 (float64
     for float64 input). Scores and sums are accumulated in that dtype. A query that sees no key gives
@@ -193,6 +196,36 @@ def attend(kind: str, core: Callable, *, return_lse: Any, **arguments: Any) -> A
     return (out, lse.reshape(rows)) if return_lse else out
 
 
+def pull(kind: str, core: Callable, *, out: Any, lse: Any, dout: Any, dlse: Any, **arguments: Any) -> tuple:
+    """One gradient: check it, run the core, give each result the shape of the array that it belongs to."""
+    rules, sizes, x = prepare(kind, **arguments)
+    inputs = [y for name in ("query", "key", "value", "bias") if (y := arguments[name]) is not None]
+    rows, dv = tuple(inputs[0].shape[:-1]), inputs[2].shape[-1]
+    shapes, results = {"out": (*rows, dv), "lse": rows, "dout": (*rows, dv), "dlse": rows}, []
+    for (name, shape), y in zip(shapes.items(), (out, lse, dout, dlse)):
+        if y is not None or name != "dlse":
+            check_kind(name, y, kind)
+            check_float(name, y)
+            check_device(name, y, inputs[0])
+            if tuple(y.shape) != shape:
+                given = tuple(y.shape)
+                raise ValueError(f"{name} has shape {given}; with this query and value it must be {shape}")
+            y = y.reshape((*x.query.shape[:-1], *shape[len(rows) :]))
+        results.append(y)
+    return tuple(grad.reshape(tuple(y.shape)) for grad, y in zip(core(rules, sizes, x, *results), inputs))
+
+
+def serve(kind: str, home: str, name: str, arguments: dict[str, Any]) -> Any:
+    """One call of the function ``name`` in the file ``home``. PyTorch's ways of working are in a file of their own."""
+    if kind == "torch":
+        from attnlab.torch_operator import operate, ready, symbolic
+
+        arguments = ready(arguments)
+        if symbolic(arguments["query"]):
+            return operate(f"{home}.{name}", arguments)
+    return getattr(importlib.import_module(home), name).plain(**arguments)
+
+
 def bind(public: Callable, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
     """The arguments by name; an unknown name that another library has is told ours."""
     try:
@@ -202,40 +235,46 @@ def bind(public: Callable, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any
 
 
 def dispatches(public: Callable[..., Any]) -> Attention:
-    """Decorator of a public signature, whose body is ``return locals()``: Python binds the call, once.
-
-    The core is that of the function of the same name in the file of the query's library.
-    """
-
-    @functools.wraps(public)
-    def function(*args: Any, **kwargs: Any) -> Any:
-        arguments = bind(public, args, kwargs)
-        kind = library_of("query", arguments["query"])
-        module = importlib.import_module(f"{public.__module__}.{kind}")
-        return attend(kind, getattr(module, public.__name__).core, **arguments)
-
+    """Decorator of an attention's signature: dispatched, and told what the arguments mean."""
+    function = dispatched(public)
     function.__doc__ = inspect.cleandoc(public.__doc__) + "\n\n" + inspect.cleandoc(ARGUMENTS)
     return function
 
 
-def implements(public: Function) -> Callable[[Callable], Function]:
+def dispatched(public: Function) -> Function:
+    """Decorator of a public signature, whose body is ``return locals()``: Python binds the call, once.
+
+    It is served by the function of the same name in the file of the query's library.
+    """
+
+    @functools.wraps(public)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        bound = bind(public, args, kwargs)
+        kind = library_of("query", bound["query"])
+        return serve(kind, f"{public.__module__}.{kind}", public.__name__, bound)
+
+    return function
+
+
+def implements(public: Function, run: Callable = attend) -> Callable[[Callable], Function]:
     """Decorator of a core: names it as one of ``public``, and gives it that signature, for calls by its own file.
 
     The core is called as core(rules, sizes, x) and returns (out, lse) with grouped heads; which library it
-    serves is the name of its file.
+    serves is the name of its file. ``run`` is what one call does.
     """
 
     def decorate(core: Callable) -> Callable:
-        name = core.__module__.rpartition(".")[2]
+        name = core.__module__.rpartition(".")[2].partition("_")[0]
         kind = {"triton": "torch"}.get(name, name)
 
         @functools.wraps(public)
         def function(*args: Any, **kwargs: Any) -> Any:
             arguments = bind(public.__wrapped__, args, kwargs)
             check_kind("query", arguments["query"], kind)
-            return attend(kind, core, **arguments)
+            return serve(kind, core.__module__, core.__name__, arguments)
 
         function.__module__, function.core = core.__module__, core
+        function.plain = functools.partial(run, kind, core)
         return function
 
     return decorate

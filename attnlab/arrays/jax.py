@@ -71,11 +71,15 @@ def compiled(core: Callable) -> Callable:
         rows, dv = x.query.shape[:-1], x.value.shape[-1]
         if 0 in (*rows, x.key.shape[-2]):
             return jnp.zeros((*rows, dv), x.query.dtype), jnp.full(rows, -jnp.inf, accumulator(x.query))
-        x = x if x.seed is None else x._replace(seed=jnp.uint32(x.seed))
-        x = x if x.offset is None else x._replace(offset=jnp.asarray(x.offset, jnp.int32))
-        return compiled_core(rules, sizes, x)
+        return compiled_core(rules, sizes, as_data(x))
 
     return call
+
+
+def as_data(x: Inputs) -> Inputs:
+    """The seed and the offset as arrays: one compiled program serves all."""
+    x = x if x.seed is None else x._replace(seed=jnp.uint32(x.seed))
+    return x if x.offset is None else x._replace(offset=jnp.asarray(x.offset, jnp.int32))
 
 
 def alike(x: Any) -> Any:

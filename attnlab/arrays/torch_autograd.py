@@ -47,6 +47,14 @@ def custom_gradient(backward: Callable, plain: Callable | None = None) -> Callab
     return decorate
 
 
+def explicit_gradient(
+    backward: Callable, rules: Rules, sizes: Sizes, x: Inputs, out: Array, lse: Array, dout: Array, dlse: Array
+) -> tuple[Array, ...]:
+    """dq, dk, dv and, where there is a bias, dbias: called by hand ``backward`` serves vmap, too."""
+    algorithm = Algorithm(backward, no_autocast(backward), None)
+    return Gradient.apply(algorithm, rules, sizes, x.bias is not None, out, lse, dout, dlse, *x)
+
+
 def _watched(x: Inputs) -> bool:
     """Whether autograd or a transform may ask for more than the result: to tell a Function takes 50 µs."""
     transformed = torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0

@@ -8,7 +8,7 @@ from lse, and Δ = rowsum(do ∘ o) stands for the row that the softmax needs. D
 Extra memory: a few tiles, independent of N and M; in the gradient also lse and Δ.
 """
 
-from attnlab.call import Array, dispatches
+from attnlab.call import Array, dispatched, dispatches
 from attnlab.signature import Segments, Window
 
 
@@ -43,5 +43,25 @@ def tiled_attention(
     The gradient recomputes the weights as e^(score - lse), so it inherits the rounding of lse: in float32 a
     relative error of about 6e-8 times the magnitude of the row's largest score. Where a bias of -1e6 or
     below covers a whole row, hide the row by a mask or use safe_attention.
+    """
+    return locals()
+
+
+@dispatched
+def tiled_attention_backward(
+    query: Array, key: Array, value: Array, out: Array, lse: Array, dout: Array, *, dlse: Array | None = None,
+    causal: bool = False, window: Window = None, offset: int | None = None, mask: Array | None = None,
+    bias: Array | None = None, segments: Segments = None, scale: float | None = None, dropout: float = 0.0,
+    seed: int | None = None,
+    block_q: int | None = None, block_k: int | None = None, block_mask: Array | None = None,
+) -> tuple[Array, ...]:
+    """Gradients (dq, dk, dv) of :func:`tiled_attention`, with a bias (dq, dk, dv, dbias), from its result.
+
+    ``out`` (..., Hq, N, Dv) and ``lse`` (..., Hq, N) are what the forward call returned, ``dout`` and
+    ``dlse`` the gradients of a loss by them (``dlse`` None: the loss does not use lse). The options are
+    those of the forward call. Returns arrays of the shapes and dtypes of query, key, value and bias. Every
+    exact algorithm has this gradient: any of the six may have given out and lse.
+    Source: FlashAttention (Dao et al. 2022), algorithm 4. Extra memory: two numbers a query and a few
+    tiles; in half precision also dq in float32. Raises as :func:`tiled_attention`.
     """
     return locals()

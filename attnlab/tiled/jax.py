@@ -9,7 +9,7 @@ from attnlab.arrays.jax_once import backward_only
 from attnlab.arrays.jax_blocks import block, placed, rows_of, schedule, squeezed, without_hidden, write
 from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
 from attnlab.tiled import tiled_attention as public
-from attnlab.tiled.jax_grad import flash_gradient
+from attnlab.tiled.jax_grad import flash_gradient, tiled_attention_backward
 from attnlab.geometry import tile_sizes
 
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ from jax import Array
 from jax.core import min_dim
 from jax.lax import fori_loop, stop_gradient
 
+__all__ = ["tiled_attention", "tiled_attention_backward"]
 
 LONGEST = 2048  # keys of a tile for one query: XLA copies them
 

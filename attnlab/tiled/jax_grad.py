@@ -8,11 +8,14 @@ algorithm 4; derived in notebook 10.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from attnlab.call import Inputs, Rules, Sizes
+from attnlab.call import Inputs, Rules, Sizes, implements
+from attnlab.call import pull as explicit
+from attnlab.tiled import tiled_attention_backward as public
 from attnlab.arrays.jax import Bias, Key, Lse, Out, Query, Rows, Tile, Value
-from attnlab.arrays.jax import accumulator, einsum, zeros
+from attnlab.arrays.jax import accumulator, alike, as_data, einsum, zeros
 from attnlab.dropout.jax import drop
 from attnlab.scores.jax import cut, only, scores, sees, shown, tile
 from attnlab.arrays.jax_blocks import Block, at, block, placed, rows_of, schedule, squeezed, without_hidden, write
@@ -118,3 +121,25 @@ def add_to_bias(dbias: Array, ds: Tile, rows: Block, cols: Block) -> Array:
     ds = ds.sum([axis for axis in range(ds.ndim) if dbias.shape[axis] == 1], keepdims=True)
     i, j = (part.start if size != 1 else 0 for part, size in zip((rows, cols), dbias.shape[-2:]))
     return dynamic_update_slice(dbias, cut(dbias, rows, cols) + ds, (*[0] * (ds.ndim - 2), i, j))
+
+
+@implements(public, explicit)
+def tiled_attention_backward(
+    rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse | None
+) -> tuple[Array, ...]:
+    """By the loops of JAX's own gradient, compiled likewise."""
+    dlse = jnp.zeros_like(lse) if dlse is None else dlse
+    if 0 in (*lse.shape, x.key.shape[-2]):
+        grads = jax.tree.map(jnp.zeros_like, (x.query, x.key, x.value, x.bias))
+    else:
+        grads = compiled_gradient(rules, sizes, as_data(x), out, lse, dout, dlse)
+    return tuple(grad for grad in grads if grad is not None)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def compiled_gradient(
+    rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse
+) -> tuple[Query, Key, Value, Bias]:
+    """dq, dk, dv and, where there is a bias, dbias."""
+    x, out, lse, dout, dlse = alike((x, out, lse, dout, dlse))
+    return backward(rules, sizes, x, out, lse, dout, dlse, x.bias)

@@ -1,7 +1,7 @@
 """The gradient of tiled attention in NumPy: recompute p from lse, one tile at a time.
 
     Δ_i = do_i·o_i − dlse_i,   p = e^{s − lse},   dv = pᵀ do,   dp = do vᵀ,   ds = p ∘ (dp − Δ)
-    dq = scale · ds k,   dk = scale · dsᵀ q
+    dq = scale · ds k,   dk = scale · dsᵀ q,   dbias = ds
 
 Δ stands for the row sum Σ_j p_ij dp_ij, so a tile needs no other tile. Derived in notebook 10.
 """
@@ -9,59 +9,34 @@
 import numpy as np
 from numpy import ndarray as Array
 
-from attnlab.arguments import check_float, check_kind
-from attnlab.call import Inputs, Rules, Sizes, prepare
-from attnlab.signature import Segments, Window
-from attnlab.arrays.numpy import Key, Keys, Lse, Out, Query, Rows, Tile, Value
+from attnlab.call import Inputs, Rules, Sizes, implements, pull
+from attnlab.tiled import tiled_attention_backward as public
+from attnlab.arrays.numpy import Keys, Lse, Out, Rows, Tile
 from attnlab.arrays.numpy import accumulator, matmul, quiet
 from attnlab.dropout.numpy import drop
-from attnlab.scores.numpy import hidden, look, only, read, scores, sees
+from attnlab.scores.numpy import cut, hidden, look, only, read, scores, sees
 from attnlab.softmax.numpy import zero_if_empty
 from attnlab.geometry import blocks, gradient_tile_sizes
 
 
+@implements(public, pull)
 def tiled_attention_backward(
-    query: Array, key: Array, value: Array, out: Array, lse: Array, dout: Array, *, dlse: Array | None = None,
-    causal: bool = False, window: Window = None, offset: int | None = None, mask: Array | None = None,
-    bias: Array | None = None, segments: Segments = None, scale: float | None = None, dropout: float = 0.0,
-    seed: int | None = None,
-    block_q: int | None = None, block_k: int | None = None, block_mask: Array | None = None,
-) -> tuple[Array, Array, Array]:
-    """Gradients (dq, dk, dv) of :func:`tiled_attention`, from its result and the gradient of its result.
-
-    ``out`` (..., Hq, N, Dv) and ``lse`` (..., Hq, N) are what the forward call returned, ``dout`` and
-    ``dlse`` the gradients of a loss by them (``dlse`` None: the loss does not use lse). The options are
-    those of the forward call. Returns arrays of the shapes and dtypes of query, key and value.
-    Source: FlashAttention (Dao et al. 2022), algorithm 4. Extra memory: two numbers a query and a few
-    tiles; in half precision also dq in float32. Raises as :func:`tiled_attention`.
-    """
-    rules, sizes, x = prepare(
-        "numpy", query, key, value, causal=causal, window=window, offset=offset, mask=mask, bias=bias,
-        segments=segments, scale=scale, dropout=dropout, seed=seed, block_q=block_q, block_k=block_k,
-        block_mask=block_mask,
-    )  # fmt: skip
-    shapes = {"out": (*query.shape[:-1], value.shape[-1]), "lse": query.shape[:-1]}
-    shapes |= {"dout": shapes["out"], "dlse": shapes["lse"]}
-    dlse = np.broadcast_to(lse.dtype.type(0), shapes["dlse"]) if dlse is None else dlse
-    for name, given in {"out": out, "lse": lse, "dout": dout, "dlse": dlse}.items():
-        check_kind(name, given, "numpy")
-        check_float(name, given)
-        if given.shape != shapes[name]:
-            raise ValueError(f"{name} has shape {given.shape}; with this query and value it must be {shapes[name]}")
-    rows, dv = x.query.shape[:-1], (value.shape[-1],)
-    out, dout, lse, dlse = out.reshape(rows + dv), dout.reshape(rows + dv), lse.reshape(rows), dlse.reshape(rows)
-    dq, dk, dv = backward(rules, sizes, x, out, lse, dout, dlse)
-    return dq.reshape(query.shape), dk.reshape(key.shape), dv.reshape(value.shape)
+    rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse | None
+) -> tuple[Array, ...]:
+    """Where dlse is not given it is 0, without an array of it."""
+    dlse = np.broadcast_to(lse.dtype.type(0), lse.shape) if dlse is None else dlse
+    return backward(rules, sizes, x, out, lse, dout, dlse)
 
 
 @quiet
 def backward(
     rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse
-) -> tuple[Query, Key, Value]:
-    """For each tile of keys, all tiles of queries that see it: dk and dv stay on chip, dq is added to."""
+) -> tuple[Array, ...]:
+    """For each tile of keys, all tiles of queries that see it: dk and dv stay on chip, dq and dbias are added to."""
     block_q, block_k = gradient_tile_sizes(rules.heads, *sizes, packed=x.query_segments is not None)
     dtype = accumulator(x.query)
     dq, dk, dv = np.zeros(x.query.shape, dtype), np.empty_like(x.key), np.empty_like(x.value)
+    dbias = None if x.bias is None else np.zeros(x.bias.shape, dtype)
     delta = np.empty(lse.shape, dtype)
     for rows in blocks(rules.band.n, block_q):
         delta[..., rows] = (dout[..., rows, :].astype(dtype) * out[..., rows, :]).sum(-1) - dlse[..., rows]  # (10.2)
@@ -86,8 +61,12 @@ def backward(
             dv_j += matmul_rows(drop(p, x.seed, rules, rows, cols), do)  # (10.8)
             dk_j += matmul_rows(ds, q)  # (10.5)
             dq[..., rows, :] += rules.scale * matmul(ds, k)  # (10.5)
+            if dbias is not None:
+                part = cut(dbias, rows, cols)
+                part += ds.sum(tuple(a for a in range(ds.ndim) if part.shape[a] == 1), keepdims=True)
         dk[..., cols, :], dv[..., cols, :] = dk_j, dv_j
-    return dq.astype(x.query.dtype, copy=False), dk, dv
+    grads = dq.astype(x.query.dtype, copy=False), dk, dv
+    return grads if dbias is None else (*grads, dbias.astype(x.bias.dtype, copy=False))
 
 
 def matmul_rows(a: Tile, b: Rows) -> Keys:

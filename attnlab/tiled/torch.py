@@ -7,11 +7,13 @@ from attnlab.dropout.torch import drop
 from attnlab.scores.torch import hidden, look, read, scores
 from attnlab.softmax.torch import exp_, one_if_empty, zero_if_empty
 from attnlab.tiled import tiled_attention as public
-from attnlab.tiled.torch_grad import flash_gradient
+from attnlab.tiled.torch_grad import flash_gradient, tiled_attention_backward
 from attnlab.kernels.triton.gpu import kernel_on_gpu
 from attnlab.geometry import blocks, tile_sizes
 
 import torch
+
+__all__ = ["tiled_attention", "tiled_attention_backward"]
 
 
 @implements(public)

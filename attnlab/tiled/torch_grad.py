@@ -5,12 +5,13 @@
 with Δ = rowsum(do ∘ o) − dlse; derived in notebook 10. With dropout, z = p dropped stands for p in dv and in p ∘ dp.
 """
 
-from attnlab.call import Inputs, Rules, Sizes
+from attnlab.call import Inputs, Rules, Sizes, implements, pull
+from attnlab.tiled import tiled_attention_backward as public
 from attnlab.arrays.torch import Lse, Out, Rows, Tile
-from attnlab.arrays.torch import matmul
+from attnlab.arrays.torch import accumulator, matmul
 from attnlab.dropout.torch import drop
 from attnlab.scores.torch import cut, hidden, look, only, read, scores, sees
-from attnlab.arrays.torch_autograd import custom_gradient
+from attnlab.arrays.torch_autograd import custom_gradient, explicit_gradient
 from attnlab.kernels.triton.gpu import gradient_on_gpu
 from attnlab.softmax.torch import exp_, zero_if_empty
 from attnlab.geometry import blocks, gradient_tile_sizes
@@ -67,3 +68,14 @@ def add_rows(sums: Array, x: Rows, weights: Tile) -> None:
 
 flash_gradient = custom_gradient(gradient_on_gpu(backward))
 """Decorator of the tiled core: ``backward`` takes the place of the derivative of its loops."""
+
+
+@implements(public, pull)
+@torch.compiler.disable
+def tiled_attention_backward(
+    rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse | None
+) -> tuple[Array, ...]:
+    """By the same loops or kernels as autograd's."""
+    lse = lse.to(accumulator(x.query))
+    dlse = lse.new_zeros(()).expand_as(lse) if dlse is None else dlse
+    return explicit_gradient(gradient_on_gpu(backward), rules, sizes, x, out, lse, dout, dlse)

@@ -10,7 +10,7 @@ import attnlab
 PACKAGE = Path(attnlab.__file__).parent
 LAYERS = [
     {"typing", "arguments", "misnamed", "signature"},
-    {"geometry"},
+    {"geometry", "torch_operator"},
     {"call"},
     {"arrays"},
     {"softmax", "dropout", "rotation"},

@@ -17,7 +17,7 @@ OPTIONS = {
     "dropout": 0.0, "seed": None, "return_lse": False,
 }  # fmt: skip
 NAMES = [
-    "attention", "merge", "dropout_mask", "naive_softmax", "safe_softmax", "online_softmax",
+    "attention", "tiled_attention_backward", "merge", "dropout_mask", "naive_softmax", "safe_softmax", "online_softmax",
     *[f"{algorithm}_attention" for algorithm in ALGORITHMS],
 ]  # fmt: skip
 

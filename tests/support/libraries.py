@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import importlib
 
 import jax
 import jax.numpy as jnp
@@ -128,7 +127,7 @@ def compiled(algorithm, static):
 
 
 def gradients(library, algorithm, arrays, dout, dlse, *, sizes=(3, 4), **options):
-    """Gradients of Σ out·dout + Σ lse·dlse by query, key, value and, where given and the library has it, bias."""
+    """Gradients of Σ out·dout + Σ lse·dlse by query, key, value and, where given, bias."""
     if library == "numpy":
         return numpy_gradients(arrays, dout, dlse, dict(zip(("block_q", "block_k"), sizes)) | options)
     static = {"return_lse": True, **options, **blocks_of(algorithm, sizes)}
@@ -142,12 +141,11 @@ def gradients(library, algorithm, arrays, dout, dlse, *, sizes=(3, 4), **options
 
 def numpy_gradients(arrays, dout, dlse, options):
     """Forward, then the explicit backward of tiled attention."""
-    backward = importlib.import_module("attnlab.tiled.numpy").tiled_attention_backward
     out, lse = function("tiled")(**arguments_of(arrays), **options, return_lse=True)
     query, key, value = (arrays[name] for name in ("query", "key", "value"))
     options = options | arguments_of({name: arrays[name] for name in ARRAYS if name in arrays})
-    grads = backward(query, key, value, out, lse, dout, dlse=dlse, **options)
-    return dict(zip(("query", "key", "value"), grads))
+    grads = attnlab.tiled_attention_backward(query, key, value, out, lse, dout, dlse=dlse, **options)
+    return dict(zip(("query", "key", "value", "bias"), grads))
 
 
 @functools.cache

@@ -1,0 +1,132 @@
+"""One operator of PyTorch in the place of a call whose tensors have no values: torch.compile, torch.export, meta, fake.
+
+The cores look at masks, count tiles and write into buffers, which no compiler can trace. So it sees one operator,
+``attnlab::attention``: told the shapes of the results, it takes any lengths, and at run time makes the plain call.
+The gradient is one more operator, tiled attention's for every algorithm: it needs out and lse, and no N×M matrix.
+"""
+
+import importlib
+import inspect
+from typing import Any
+
+from attnlab.arguments import check_arrays, check_shapes, window_sides
+
+import torch
+from torch import Tensor as Array
+from torch._subclasses.fake_tensor import FakeTensor
+
+ARRAYS = dict.fromkeys(("query", "key", "value"), "Tensor") | dict.fromkeys(("mask", "bias", "block_mask"), "Tensor?")
+RESULTS = {"out": "Tensor", "lse": "Tensor", "dout": "Tensor", "dlse": "Tensor?"}
+OPTIONS = {
+    "function": "str", "causal": "bool", "left": "SymInt?", "right": "SymInt?", "offset": "SymInt?", "scale": "float?",
+    "dropout": "float", "seed": "SymInt?", "block_q": "SymInt?", "block_k": "SymInt?", "query_chunk_size": "SymInt?",
+    "key_chunk_size": "SymInt?",
+}  # fmt: skip
+CALL = ARRAYS | OPTIONS
+GRADIENT = "attnlab.tiled.torch.tiled_attention_backward"
+
+
+def ready(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Under autocast query, key and value in its dtype, as for scaled_dot_product_attention: float64 stays."""
+    query = arguments["query"]
+    for name in ARRAYS:
+        if getattr(arguments.get(name), "is_nested", False):
+            raise TypeError(f"{name} is a nested tensor; attnlab takes plain ones: pad, and hide the padding by a mask")
+    device = query.device.type
+    enabled = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    if not enabled or "dout" in arguments:
+        return arguments
+    dtype = torch.get_autocast_dtype(device)
+    return arguments | {name: cast(arguments[name], dtype) for name in ("query", "key", "value")}
+
+
+def cast(x: Any, dtype: torch.dtype) -> Any:
+    """x as autocast has it; what is no tensor of floats is for the checks to refuse."""
+    single = isinstance(x, Array) and x.dtype in (torch.float16, torch.bfloat16, torch.float32)
+    return x.to(dtype) if single else x
+
+
+def symbolic(x: Array) -> bool:
+    """Whether x has no values to look at, or a compiler is looking on."""
+    return torch.compiler.is_compiling() or x.is_meta or isinstance(x, FakeTensor)
+
+
+def operate(function: str, arguments: dict[str, Any]) -> Any:
+    """The operator's results for a call of ``function``, an attention or the gradient of one."""
+    left, right = window_sides(arguments["window"])
+    block_mask = arguments.get("block_mask")
+    given = arguments | {"function": function, "left": left, "right": right}
+    given["block_mask"] = None if block_mask is None else torch.as_tensor(block_mask)
+    if "dout" in arguments:
+        grads = attention_backward(*(given.get(name) for name in RESULTS | CALL))
+        return grads if given["bias"] is not None else grads[:3]
+    out, lse = attention(*(given.get(name) for name in CALL))
+    return (out, lse) if arguments["return_lse"] else out
+
+
+def plain(function: str, left: int | None, right: int | None, **arguments: Any) -> Any:
+    """The call that the operator stands for, with the arguments that the function has."""
+    home, _, name = function.rpartition(".")
+    function = getattr(importlib.import_module(home), name)
+    names = inspect.signature(function).parameters
+    return function.plain(window=(left, right), **{name: x for name, x in arguments.items() if name in names})
+
+
+def run(*arguments: Any) -> tuple[Array, Array]:
+    """(out, lse) of real tensors."""
+    out, lse = plain(**dict(zip(CALL, arguments)), return_lse=True)
+    return out.contiguous(), lse.contiguous()
+
+
+def run_backward(*arguments: Any) -> tuple[Array, ...]:
+    """dq, dk, dv and dbias of real tensors; dbias of nothing where there is no bias."""
+    given = dict(zip(RESULTS | CALL, arguments))
+    grads = [grad.contiguous() for grad in plain(**given)]
+    return tuple(grads) if given["bias"] is not None else (*grads, grads[0].new_empty(0))
+
+
+def schema(parameters: dict[str, str], results: int) -> str:
+    """What PyTorch calls the signature of an operator."""
+    typed = ", ".join(f"{kind} {name}" for name, kind in parameters.items())
+    return f"({typed}) -> ({', '.join(['Tensor'] * results)})"
+
+
+attention = torch.library.custom_op("attnlab::attention", run, mutates_args=(), schema=schema(CALL, 2))
+attention_backward = torch.library.custom_op(
+    "attnlab::attention_backward", run_backward, mutates_args=(), schema=schema(RESULTS | CALL, 4)
+)
+
+
+@attention.register_fake
+def shapes(query: Array, key: Array, value: Array, *rest: Any) -> tuple[Array, Array]:
+    """Results without values."""
+    check_arrays("torch", query=query, key=key, value=value)
+    check_shapes(tuple(query.shape), tuple(key.shape), tuple(value.shape))
+    dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
+    return query.new_empty((*query.shape[:-1], value.shape[-1])), query.new_empty(query.shape[:-1], dtype=dtype)
+
+
+@attention_backward.register_fake
+def shapes_of_gradient(*arguments: Any) -> tuple[Array, ...]:
+    """Gradients without values."""
+    given = dict(zip(RESULTS | CALL, arguments))
+    inputs = [given[name] for name in ("query", "key", "value", "bias")]
+    return tuple(inputs[0].new_empty(0) if x is None else x.new_empty(x.shape) for x in inputs)
+
+
+def keep(ctx: Any, inputs: tuple, output: tuple[Array, Array]) -> None:
+    """Save what the gradient needs: the arrays, the results and the options."""
+    ctx.options = inputs[len(ARRAYS) :]
+    ctx.save_for_backward(*inputs[: len(ARRAYS)], *output)
+
+
+def differentiate(ctx: Any, dout: Array, dlse: Array) -> tuple[Array | None, ...]:
+    """The gradients in the places of the arguments."""
+    *arrays, out, lse = ctx.saved_tensors
+    given = dict(zip(CALL, (*arrays, *ctx.options))) | {"function": GRADIENT}
+    grads = attention_backward(out, lse, dout, dlse, *given.values())
+    found = dict(zip(("query", "key", "value", "bias"), grads))
+    return tuple(None if given[name] is None else found.get(name) for name in CALL)
+
+
+attention.register_autograd(differentiate, setup_context=keep)

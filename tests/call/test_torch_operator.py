@@ -1,0 +1,117 @@
+"""PyTorch's ways of working: fullgraph, export, meta and fake tensors, autocast, nested tensors."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import attnlab
+from tests.call import torch_programs
+from tests.call.torch_programs import arrays, gradients
+from tests.support import ROOT
+from tests.support.libraries import ALGORITHMS, function
+
+
+def program(*arguments):
+    """What the programs print."""
+    command = [sys.executable, "-W", "ignore", "-m", "tests.call.torch_programs", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def failures():
+    return json.loads(program())
+
+
+@pytest.mark.parametrize("check", torch_programs.CHECKS)
+def test_compilers(failures, check):
+    assert check not in failures, failures[check]
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a C++ compiler")
+def test_inductor():
+    program("inductor")
+
+
+def call(algorithm, query, key, value, mask, bias):
+    """(out, lse)."""
+    options = dict(causal=True, window=(2, None), dropout=0.5, seed=3, return_lse=True)
+    return function(algorithm)(query, key, value, mask=mask, bias=bias, **options)
+
+
+def assert_alike(results, expected, device):
+    """Shapes, dtypes and strides are right, and there are no values."""
+    for one, other in zip(results, expected):
+        assert (one.shape, one.dtype, one.stride()) == (other.shape, other.dtype, other.stride())
+        assert one.device.type == device
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_meta_tensors(algorithm, dtype):
+    real = arrays(dtype=dtype)
+    x = [y.to("meta").requires_grad_(y.is_floating_point()) for y in real]
+    results = call(algorithm, *x)
+    assert_alike(results, call(algorithm, *real), "meta")
+    leaves = [y for y in x if y.requires_grad]
+    assert_alike(gradients(results, leaves), leaves, "meta")
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_fake_tensors(algorithm):
+    expected = call(algorithm, *arrays())
+    with FakeTensorMode():
+        x = [torch.empty_like(y, device="cpu").requires_grad_(y.is_floating_point()) for y in arrays()]
+        results = call(algorithm, *x)
+        assert_alike(results, expected, "cpu")
+        leaves = [y for y in x if y.requires_grad]
+        assert_alike(gradients(results, leaves), leaves, "cpu")
+
+
+@pytest.mark.parametrize(("name", "shape"), [("key", (2, 3, 7, 8)), ("value", (2, 2, 6, 3))])
+def test_a_tensor_without_values_is_checked_too(name, shape):
+    x = dict(zip(("query", "key", "value"), (y.to("meta") for y in arrays())))
+    with pytest.raises(ValueError, match=f"{name} has"):
+        attnlab.tiled_attention(**x | {name: torch.empty(shape, dtype=torch.float64, device="meta")})
+
+
+def test_a_block_mask_and_the_layout_of_no_heads():
+    query, key, value = (torch.empty(n, 8, device="meta") for n in (6, 4, 4))
+    table = [[True, False], [True, True], [False, True]]
+    out = attnlab.tiled_attention(query, key, value, block_mask=table, block_q=2, block_k=2)
+    assert out.shape == (6, 8)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_autocast_casts_as_pytorchs_attention_does(algorithm):
+    """float32 query and key, as rotary tables make them, and a bfloat16 value; float64 stays what it is."""
+    query, key, value, mask, bias = arrays(dtype=torch.float32)
+    x = [y.requires_grad_() for y in (query, key, value.bfloat16(), bias)]
+    attend = function(algorithm)
+    with torch.autocast("cpu", torch.bfloat16):
+        out, lse = attend(*x[:3], mask=mask, bias=x[3], return_lse=True)
+        assert attend(*(y.double() for y in x[:3])).dtype == torch.float64
+        theirs = torch.nn.functional.scaled_dot_product_attention(query, query, query)
+    assert out.dtype == theirs.dtype == torch.bfloat16
+    expected, exact = attend(*(y.bfloat16() for y in x[:3]), mask=mask, bias=x[3], return_lse=True)
+    torch.testing.assert_close((out, lse), (expected, exact), rtol=0, atol=0)
+    assert lse.dtype == torch.float32
+    grads = [torch.autograd.grad(y.sum(), x) for y in (out, expected)]
+    torch.testing.assert_close(*grads, rtol=0, atol=0)
+    assert [y.dtype for y in grads[0]] == [y.dtype for y in x]
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_nested_tensors_are_refused(algorithm):
+    query, key, value = arrays()[:3]
+    nested = torch.nested.nested_tensor([value[0], value[1, :1]], layout=torch.jagged)
+    with pytest.raises(TypeError, match="query is a nested tensor"):
+        function(algorithm)(nested, nested, nested)
+    with pytest.raises(TypeError, match="value is a nested tensor"):
+        function(algorithm)(query, key, nested)

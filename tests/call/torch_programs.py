@@ -1,0 +1,131 @@
+"""What PyTorch's compilers make of a call, run as a program, which prints what failed.
+
+In a process of its own: Dynamo cannot trace the type checker that the tests put around every function.
+"""
+
+import json
+import sys
+import traceback
+
+import torch
+from torch.export import Dim, export
+
+from attnlab import METHODS, tiled_attention_backward
+
+OPTIONS = dict(causal=True, window=(3, None), dropout=0.2, seed=3)
+
+
+def arrays(n=5, m=7, dtype=torch.float64):
+    """query, key, value, mask and bias."""
+    random = torch.Generator().manual_seed(5)
+    shapes = (2, 4, n, 8), (2, 2, m, 8), (2, 2, m, 3), (4, 1, m)
+    query, key, value, bias = (torch.randn(shape, generator=random, dtype=dtype) for shape in shapes)
+    return query, key, value, torch.arange(m) != 1, bias
+
+
+class Layer(torch.nn.Module):
+    """One call, with something to compile before and after it."""
+
+    def __init__(self, function, **options):
+        super().__init__()
+        self.call = lambda *x, mask, bias, **more: function(*x, mask=mask, bias=bias, **options, **more)
+
+    def forward(self, query, key, value, mask, bias, offset=1):
+        out, lse = self.call(2 * query, key, value, mask=mask, bias=bias, offset=offset, return_lse=True)
+        return out.sin(), lse
+
+
+def gradients(results, leaves):
+    """Of a loss that both results enter."""
+    out, lse = results
+    return torch.autograd.grad(out.sum() + torch.where(lse == -torch.inf, 0, lse).sum(), leaves)
+
+
+def same(function, other, x, **tolerance):
+    """Both give the same results and, within a tolerance, the same gradients."""
+    leaves = [y.requires_grad_() for y in x if isinstance(y, torch.Tensor) and y.is_floating_point()]
+    results, expected = function(*x), other(*x)
+    torch.testing.assert_close(results, expected)
+    torch.testing.assert_close(gradients(results, leaves), gradients(expected, leaves), **tolerance)
+
+
+def fullgraph(method, backend="aot_eager"):
+    layer = Layer(method.function, **OPTIONS, **dict.fromkeys(method.blocks, 2))
+    same(torch.compile(layer, fullgraph=True, backend=backend), layer, arrays())
+
+
+def dynamic(method):
+    """One compiled program for all lengths, offsets and seeds."""
+    def call(*x):
+        query, key, value, mask, bias, offset, seed = x
+        options = dict(mask=mask, bias=bias, offset=offset, dropout=0.5, seed=seed)
+        return method.function(query, key, value, causal=True, return_lse=True, **options)
+
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager", dynamic=True)
+    same(compiled, call, (*arrays(), 11, 13))
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        same(compiled, call, (*arrays(6, 9), 3, 21))
+        same(compiled, call, (*arrays(12, 10), -1, 22))
+
+
+def exported(method, strict=False):
+    layer, x = Layer(method.function, **OPTIONS), arrays()
+    lengths = ({2: Dim("N")}, {2: Dim("M")}, {2: Dim("M")}, {0: Dim("M")}, {2: Dim("M")})
+    program = export(layer, x, strict=strict, dynamic_shapes=lengths).module()
+    torch.testing.assert_close(program(*x), layer(*x))
+    torch.testing.assert_close(program(*arrays(9, 11)), layer(*arrays(9, 11)))
+
+
+def exported_strictly(method):
+    exported(method, strict=True)
+
+
+def autocast(method):
+    """The cast is part of the program."""
+    def call(*x):
+        with torch.autocast("cpu", torch.bfloat16):
+            query, key, value, mask, bias = x
+            return method.function(query, key, value, mask=mask, bias=bias, return_lse=True)
+
+    x = arrays(dtype=torch.float32)
+    assert call(*x)[0].dtype == torch.bfloat16
+    once = dict(rtol=0.02, atol=0.02)  # the operator's gradient knows out rounded to bfloat16
+    same(torch.compile(call, fullgraph=True, backend="aot_eager"), call, x, **once)
+
+
+def by_hand(method):
+    """The gradient as a call of its own."""
+    def call(*x):
+        query, key, value, mask, bias = x
+        out, lse = method.function(query, key, value, mask=mask, bias=bias, return_lse=True)
+        return tiled_attention_backward(query, key, value, out, lse, out.cos(), mask=mask, bias=bias)
+
+    torch.testing.assert_close(torch.compile(call, fullgraph=True, backend="eager")(*arrays()), call(*arrays()))
+
+
+def operator(method):
+    """PyTorch's own tests of an operator: schema, shapes, autograd, a compiler."""
+    from attnlab import torch_operator
+
+    given = dict(zip(("query", "key", "value", "mask", "bias"), arrays())) | dict(causal=True, dropout=0.0)
+    given = {k: y.requires_grad_() if k in ("query", "key", "value", "bias") else y for k, y in given.items()}
+    given["function"] = f"{method.function.__module__}.torch.{method.function.__name__}"
+    torch.library.opcheck(torch_operator.attention, tuple(given.get(name) for name in torch_operator.CALL))
+
+
+CHECKS = {f"{check.__name__} {name}": (check, name) for check in (fullgraph, exported, autocast) for name in METHODS}
+CHECKS |= {check.__name__: (check, "tiled") for check in (dynamic, exported_strictly, by_hand, operator)}
+
+
+def failures():
+    """The traceback of every check that failed. Each begins anew: what was compiled before would be used again."""
+    for title, (check, name) in CHECKS.items():
+        torch.compiler.reset()
+        try:
+            check(METHODS[name])
+        except Exception:
+            yield title, traceback.format_exc()
+
+
+if __name__ == "__main__":
+    print(json.dumps(dict(failures())) if len(sys.argv) == 1 else fullgraph(METHODS["tiled"], backend=sys.argv[1]))
