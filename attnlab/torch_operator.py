@@ -28,11 +28,10 @@ GRADIENT = "attnlab.tiled.torch.tiled_attention_backward"
 
 def ready(arguments: dict[str, Any]) -> dict[str, Any]:
     """Under autocast query, key and value in its dtype, as for scaled_dot_product_attention: float64 stays."""
-    query = arguments["query"]
-    for name in ARRAYS:
-        if getattr(arguments.get(name), "is_nested", False):
+    for name in ("query", "key", "value"):
+        if getattr(arguments[name], "is_nested", False):
             raise TypeError(f"{name} is a nested tensor; attnlab takes plain ones: pad, and hide the padding by a mask")
-    device = query.device.type
+    device = arguments["query"].device.type
     enabled = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
     if not enabled or "dout" in arguments:
         return arguments

@@ -1,6 +1,7 @@
 """Arrays in PyTorch: the annotations of every core, the accumulation dtype, products of grouped heads."""
 
 import functools
+import math
 from collections.abc import Callable
 from numbers import Integral
 
@@ -66,11 +67,13 @@ def matmul(
     *heads, g, r, x = a.shape
     if room is None or room.shape != (*heads, g, r, b.shape[-1]):
         return (a.reshape((*heads, g * r, x)) @ b).reshape((*heads, g, r, b.shape[-1]))
-    torch.bmm(a.reshape((-1, g * r, x)), b.reshape((-1, *b.shape[-2:])), out=room.view((-1, g * r, b.shape[-1])))
+    n = math.prod(heads)
+    torch.bmm(a.reshape((n, g * r, x)), b.reshape((n, x, b.shape[-1])), out=room.view((n, g * r, b.shape[-1])))
     return room
 
 
 def add_matmul(x: Rows, a: Tile, b: Keys) -> None:
     """x += a @ b for every query head, in place and in one pass over x, which is contiguous."""
-    *_, g, r, y = x.shape
-    x.view((-1, g * r, y)).baddbmm_(a.reshape((-1, g * r, a.shape[-1])), b.reshape((-1, *b.shape[-2:])))
+    *heads, g, r, y = x.shape
+    n, c = math.prod(heads), a.shape[-1]
+    x.view((n, g * r, y)).baddbmm_(a.reshape((n, g * r, c)), b.reshape((n, c, y)))

@@ -63,7 +63,7 @@ def backward(
 def add_rows(sums: Array, x: Rows, weights: Tile) -> None:
     """What each key receives from all queries that read it, xᵀ · weights: this order is faster on a CPU."""
     x, weights = x.flatten(-3, -2).flatten(0, -3), weights.flatten(-3, -2).flatten(0, -3)
-    sums.view((-1, *sums.shape[-2:])).baddbmm_(x.mT, weights)
+    sums.view((len(x), *sums.shape[-2:])).baddbmm_(x.mT, weights)
 
 
 flash_gradient = custom_gradient(gradient_on_gpu(backward))

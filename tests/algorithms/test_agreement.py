@@ -11,7 +11,7 @@ import torch
 from tests.support import mistakes
 from tests.support.cases import CASES
 from tests.support.comparison import assert_agrees
-from tests.support.libraries import ALGORITHMS, LIBRARIES, SAFE, back, call, dtype, precision, to
+from tests.support.libraries import ALGORITHMS, LIBRARIES, SAFE, back, call, dtype, gradients, precision, to
 from tests.support.pairwise import parameters
 
 
@@ -100,6 +100,21 @@ def test_half_precision_accumulates_in_float32(library, algorithm, kind):
     out, lse = call(library, algorithm, query, key, value, sizes=(None, None), scale=0.0)
     np.testing.assert_array_equal(back(out), 1)
     np.testing.assert_allclose(back(lse), np.log(4096), rtol=1e-6)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_values_of_no_size(library, algorithm):
+    """There is a sum of weights all the same."""
+    shapes = (2, 4, 3, 5), (2, 2, 6, 5), (2, 2, 6, 0)
+    query, key, value = (to(library, np.ones(shape, np.float32)) for shape in shapes)
+    out, lse = call(library, algorithm, query, key, value, scale=0.0)
+    assert tuple(out.shape) == (2, 4, 3, 0)
+    np.testing.assert_allclose(back(lse), np.log(6), rtol=1e-6)
+    if library == "torch":
+        dout = torch.ones_like(out)
+        grads = gradients(library, algorithm, {"query": query, "key": key, "value": value}, dout, lse, scale=2.0)
+        assert [grad.shape for grad in grads.values()] == list(shapes)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

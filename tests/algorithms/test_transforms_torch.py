@@ -1,4 +1,4 @@
-"""What PyTorch's transforms make of every algorithm: torch.func, vmap, autocast; test_torch_operator.py has compilers."""
+"""What PyTorch's transforms make of every algorithm: torch.func, vmap, autocast."""
 
 import numpy as np
 import pytest
