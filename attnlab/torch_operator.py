@@ -46,8 +46,12 @@ def cast(x: Any, dtype: torch.dtype) -> Any:
 
 
 def symbolic(x: Array) -> bool:
-    """Whether x has no values to look at, or a compiler is looking on."""
-    return torch.compiler.is_compiling() or x.is_meta or isinstance(x, FakeTensor)
+    """Whether x has no values to look at, or a compiler is looking on.
+
+    torch.func's transforms do not go through an operator: where one is compiled, the compiler leaves the call alone.
+    """
+    compiling = torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active()
+    return compiling or x.is_meta or isinstance(x, FakeTensor)
 
 
 def operate(function: str, arguments: dict[str, Any]) -> Any:
