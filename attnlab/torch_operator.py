@@ -15,7 +15,8 @@ import torch
 from torch import Tensor as Array
 from torch._subclasses.fake_tensor import FakeTensor
 
-ARRAYS = dict.fromkeys(("query", "key", "value"), "Tensor") | dict.fromkeys(("mask", "bias", "block_mask"), "Tensor?")
+OPTIONAL = "mask", "bias", "query_segments", "key_segments", "block_mask"
+ARRAYS = dict.fromkeys(("query", "key", "value"), "Tensor") | dict.fromkeys(OPTIONAL, "Tensor?")
 RESULTS = {"out": "Tensor", "lse": "Tensor", "dout": "Tensor", "dlse": "Tensor?"}
 OPTIONS = {
     "function": "str", "causal": "bool", "left": "SymInt?", "right": "SymInt?", "offset": "SymInt?", "scale": "float?",
@@ -57,8 +58,10 @@ def symbolic(x: Array) -> bool:
 def operate(function: str, arguments: dict[str, Any]) -> Any:
     """The operator's results for a call of ``function``, an attention or the gradient of one."""
     left, right = window_sides(arguments["window"])
-    block_mask = arguments.get("block_mask")
+    segments, block_mask = arguments["segments"], arguments.get("block_mask")
+    pair = segments if isinstance(segments, tuple | list) else (segments, segments)
     given = arguments | {"function": function, "left": left, "right": right}
+    given |= {"query_segments": pair[0], "key_segments": pair[-1]}
     given["block_mask"] = None if block_mask is None else torch.as_tensor(block_mask)
     if "dout" in arguments:
         grads = attention_backward(*(given.get(name) for name in RESULTS | CALL))
@@ -67,12 +70,17 @@ def operate(function: str, arguments: dict[str, Any]) -> Any:
     return (out, lse) if arguments["return_lse"] else out
 
 
-def plain(function: str, left: int | None, right: int | None, **arguments: Any) -> Any:
+def plain(
+    function: str, left: int | None, right: int | None, query_segments: Array | None, key_segments: Array | None,
+    **arguments: Any,
+) -> Any:  # fmt: skip
     """The call that the operator stands for, with the arguments that the function has."""
     home, _, name = function.rpartition(".")
     function = getattr(importlib.import_module(home), name)
+    segments = None if query_segments is None else (query_segments, key_segments)
+    arguments |= {"window": (left, right), "segments": segments}
     names = inspect.signature(function).parameters
-    return function.plain(window=(left, right), **{name: x for name, x in arguments.items() if name in names})
+    return function.plain(**{name: x for name, x in arguments.items() if name in names})
 
 
 def run(*arguments: Any) -> tuple[Array, Array]:

@@ -28,10 +28,12 @@ class Layer(torch.nn.Module):
 
     def __init__(self, function, **options):
         super().__init__()
-        self.call = lambda *x, mask, bias, **more: function(*x, mask=mask, bias=bias, **options, **more)
+        self.call = lambda *x, **more: function(*x, **options, **more)
 
     def forward(self, query, key, value, mask, bias, offset=1):
-        out, lse = self.call(2 * query, key, value, mask=mask, bias=bias, offset=offset, return_lse=True)
+        segments = torch.arange(query.shape[2]) // 2, torch.arange(key.shape[2]) // 4
+        options = dict(mask=mask, bias=bias, segments=segments, offset=offset)
+        out, lse = self.call(2 * query, key, value, **options, return_lse=True)
         return out.sin(), lse
 
 
