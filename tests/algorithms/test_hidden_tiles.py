@@ -17,6 +17,9 @@ ATTENTION = {
 HIDING = {
     "mask": lambda m: {"mask": torch.arange(m) < VISIBLE},
     "mask, causal": lambda m: {"mask": torch.arange(m) < VISIBLE, "causal": True, "offset": M},
+    "segments": lambda m: {"segments": (torch.zeros(1, dtype=torch.int32), (torch.arange(m) >= VISIBLE).int())},
+    "unsorted segments": lambda m: {
+        "segments": (torch.arange(100) % 2 * 9, torch.where(torch.arange(m) < VISIBLE, 9, 5))},
     "bias": lambda m: {"bias": torch.where(torch.arange(m) < VISIBLE, 0.5, -math.inf)[None]},
 }
 
