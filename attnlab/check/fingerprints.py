@@ -26,12 +26,12 @@ def levels(n: int) -> dict[str, Array]:
 
 
 def lifted(q: Array, k: Array, level: Array | float) -> tuple[Array, Array]:
-    """Queries (N, D) and keys (M, D), D > 1, whose scores q·k / √D lie near ``level``, () or (N,).
+    """Queries (..., N, D) and keys (..., M, D), D > 1, whose scores q·k / √D lie near ``level``, () or (N,).
 
     The first coordinate sets the level, the others are as given.
     """
     q, k = q.copy(), k.copy()
-    q[:, 0], k[:, 0] = level, k.shape[1] ** 0.5
+    q[..., 0], k[..., 0] = level, k.shape[-1] ** 0.5
     return q, k
 
 
@@ -42,4 +42,4 @@ def far_scores(make: Callable[[Array], tuple], s: Array, about: str = "") -> lis
 
 def far_queries(make: Callable[[Array, Array], tuple], q: Array, k: Array, about: str = "") -> list[Case]:
     """LOW, HIGH and ROWS: the arguments that ``make`` returns for queries and keys, as :func:`lifted` has them."""
-    return [Case(label + about, make(*lifted(q, k, level))) for label, level in levels(len(q)).items()]
+    return [Case(label + about, make(*lifted(q, k, level))) for label, level in levels(q.shape[-2]).items()]

@@ -158,7 +158,7 @@ def mended_token_by_token(q, k, v, keys, values, window):
     out = []
     for n in range(len(q)):
         keys, values = (np.concatenate([x, y[n : n + 1]])[-window:] for x, y in ((keys, k), (values, v)))
-        out.append(attnlab.naive_attention(q[n : n + 1], keys, values)[0])
+        out.append(attnlab.safe_attention(q[n : n + 1], keys, values)[0])
     return np.array(out), keys, values
 
 

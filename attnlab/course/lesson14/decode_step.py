@@ -1,6 +1,7 @@
 """Lesson 14, ★★: one token of decoding with a preallocated cache."""
 
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab.check.fingerprints import far_queries
 from attnlab.check.library import back, given, precise
 
 import numpy as np
@@ -29,6 +30,8 @@ def call(t: int, capacity: int, d: int, dv: int = 0, times: float = 1.0, tail: f
 
 def cases() -> list[Case]:
     """From the first token to the last slot; NaN, or old numbers, in slots that are not filled."""
+    q, k, v, keys, values, t = call(5, 9, 4, 3)
+    keys[t] = k
     return [
         Case("POISON: the first token, t = 0, of two slots; NaN where nothing is kept yet", call(0, 2, 1)),
         Case("EYE, POISON: t = 1 of four slots, the values are the identity", call(1, 4, 2)),
@@ -36,6 +39,7 @@ def cases() -> list[Case]:
         Case("POISON: t = 5 of nine slots, D = 4, Dv = 3", call(5, 9, 4, 3)),
         Case("the last slot: t = 7 of eight, D = 4, Dv = 3", call(7, 8, 4, 3)),
         Case("GROW: keys 1000 times as large, t = 5 of nine slots", call(5, 9, 4, 3, 1000.0)),
+        *far_queries(lambda q, keys: (q[0], keys[t], v, keys, values, t), q[None], keys, "; t = 5 of nine slots"),
         Case("t = 700 of 1024 slots, D = 16, Dv = 8", call(700, 1024, 16, 8)),
     ]
 

@@ -1,6 +1,7 @@
 """Lesson 14, ★★: a prompt in chunks."""
 
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab.check.fingerprints import far_queries
 from attnlab.check.promises import peak
 
 import numpy as np
@@ -43,6 +44,7 @@ def call(length: int, d: int, C: int, dv: int = 0, times: float = 1.0, poison: i
 
 def cases() -> list[Case]:
     """SPLIT: chunks of every size, ragged ones too; POISON in what has not come yet."""
+    q, k, v, _ = call(6, 4, 2, 3)
     return [
         Case("ONE: one token, C = 1", call(1, 1, 1)),
         Case("EYE: L = 4, C = 4, one chunk", call(4, 2, 4)),
@@ -53,6 +55,7 @@ def cases() -> list[Case]:
         Case("SPLIT: L = 12, C = 20, more than there are", call(12, 4, 20, 3)),
         Case("POISON: L = 8, C = 2, keys and values of tokens 4 to 7 are NaN: the first two chunks come before them",
              call(8, 4, 2, 3, 1.0, 4)),
+        *far_queries(lambda q, k: (q, k, v, 2), q, k, "; L = 6, C = 2"),
         Case("GROW: L = 6, C = 2, keys 1000 times as large", call(6, 4, 2, 3, 1000.0)),
     ]
 

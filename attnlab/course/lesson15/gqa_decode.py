@@ -2,6 +2,7 @@
 
 from attnlab import costs
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab.check.fingerprints import levels, lifted
 from attnlab.check.machines import bench
 from attnlab.geometry import blocks
 from attnlab.machine import Machine, Ref
@@ -63,12 +64,16 @@ def repeated(machine: Machine, q: Ref, k: Ref, v: Ref, block_k: int) -> Array:
     return head_by_head(machine, q, *copies, block_k)
 
 
-def call(heads: int, kv_heads: int, m: int, d: int, dv: int, block_k: int, scale: float = 1.0) -> tuple:
+def call(
+    heads: int, kv_heads: int, m: int, d: int, dv: int, block_k: int, scale: float = 1.0, level: Array | None = None
+) -> tuple:
     """Arguments of a call; SRAM holds one group and two blocks of keys and values, and not all keys of a head."""
     rng = np.random.default_rng(heads + 100 * m)
     shapes = {"q": (heads, d), "K": (kv_heads, m, d), "V": (kv_heads, m, dv)}
     inputs = {name: rng.normal(size=shape) for name, shape in shapes.items()}
     inputs["q"] *= scale
+    if level is not None:
+        inputs["q"], inputs["K"] = lifted(inputs["q"], inputs["K"], level)
     group = heads // kv_heads
     capacity = group * (d + 3 * dv + 10) + (2 * block_k + 2) * (d + dv + group)
     return *bench(inputs, capacity), block_k
@@ -87,7 +92,8 @@ def cases() -> list[Case]:
         ("forty keys in blocks of two: SRAM cannot hold all keys of a head", (4, 2, 40, 4, 2, 2)),
         ("HIGH: scores of thousands", (6, 2, 9, 4, 3, 4, 3000.0)),
     ]
-    return [Case(label, call(*args)) for label, args in calls]
+    far = {f"{label}; a query is a head": (4, 2, 7, 4, 2, 3, 1.0, level) for label, level in levels(4).items()}
+    return [Case(label, call(*args)) for label, args in [*calls, *far.items()]]
 
 
 def share(answer: Function, library: str) -> float:

@@ -1,6 +1,7 @@
 """Lesson 15, ★★: one query, its keys in parts that know nothing of each other."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.fingerprints import far_queries
 from attnlab.course.lesson15.merge_parts import brain  # noqa: F401, edits below call it
 
 import numpy as np
@@ -43,7 +44,8 @@ def cases() -> list[Case]:
         Case("ten keys of size 4 in two parts", (q, k, v, 2)),
         Case("RAGGED: ten keys in four parts of three, three, three and one", (q, k, v, 4)),
         Case("PERM: the same with the keys in another order", (q, k[::-1].copy(), v[::-1].copy(), 4)),
-        Case("HIGH: scores of thousands", (90 * q, 90 * k, v, 4)),
+        Case("scores of thousands, of either sign", (90 * q, 90 * k, v, 4)),
+        *far_queries(lambda q, k: (q[0], k, v, 4), q[None], k, "; ten keys in four parts"),
         Case("scores of about 60 in float32: float16 numbers are .03 apart there", (np.float32(one), high,
              np.eye(4, dtype=np.float32), 4)),
     ]  # fmt: skip

@@ -3,6 +3,7 @@
 import math
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.fingerprints import far_queries
 
 import numpy as np
 from numpy import ndarray as Array
@@ -48,7 +49,10 @@ def cases() -> list[Case]:
         ("EYE: 9 = 2 · window + 1 tokens into an empty cache", (0, 9, 4)),
         ("EYE: a window of 1, 3 tokens after 2", (2, 3, 1)),
     ]
-    return [Case(label, call(*args)) for label, args in calls]
+    q, k, v, keys, values, window = call(6, 5, 4)
+    k = np.concatenate([keys, k])
+    far = far_queries(lambda q, k: (q, k[4:], v, k[:4], values, window), q, k, "; 5 tokens after 6")
+    return [*[Case(label, call(*args)) for label, args in calls], *far]
 
 
 def broken_step(

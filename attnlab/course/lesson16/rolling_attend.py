@@ -3,6 +3,7 @@
 import math
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.fingerprints import far_queries
 
 import numpy as np
 from numpy import ndarray as Array
@@ -53,7 +54,9 @@ def cases() -> list[Case]:
         ("SLOTS: after 40 tokens, window 8, 4 sinks, scores of some thousand",
          ([32, 3, 39, 0, 35, 36, 2, 33, 34, 1, 38, 37], 39, 8, 4, 8, 3000.0)),
     ]
-    return [Case(label, call(*args)) for label, args in calls]
+    keys, values, at, q, *rest = call([4, 5, 6, 7, 2, 3], 5, 4, 0)
+    far = far_queries(lambda q, keys: (keys, values, at, q[0], *rest), q[None], keys, "; query 5 of a window of 4")
+    return [*[Case(label, call(*args)) for label, args in calls], *far]
 
 
 FILLED, YOUNG = "(positions >= 0) & ", " & (positions <= position)"

@@ -4,6 +4,7 @@ import math
 
 from attnlab.cache.slots import slot, written
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab.check.fingerprints import far_queries
 from attnlab.check.promises import growth
 
 import numpy as np
@@ -61,7 +62,9 @@ def cases() -> list[Case]:
         ("SPLIT: 11 tokens after 7, window 4, 2 sinks", (7, 11, 4, 2)),
         ("a window of 1 and 3 sinks: 4 tokens after 5", (5, 4, 1, 3)),
     ]
-    return [Case(label, call(*args)) for label, args in calls]
+    q, k, v, keys, *rest = call(10, 3, 4, 2)
+    far = far_queries(lambda q, k: (q, k[6:], v, k[:6], *rest), q, np.concatenate([keys, k]), "; 3 tokens after 10")
+    return [*[Case(label, call(*args)) for label, args in calls], *far]
 
 
 def late(length: int) -> tuple:

@@ -3,6 +3,7 @@
 import math
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.fingerprints import far_queries
 
 import numpy as np
 from numpy import ndarray as Array
@@ -36,6 +37,8 @@ def call(n: int, d: int, f: int, size: float = 1) -> tuple:
 
 def cases() -> list[Case]:
     """One token first, whose loss is 0."""
+    q, k, *maps = call(6, 4, 4)
+    maps = [np.concatenate([0 * w[:1], w[1:]]) for w in maps]  # features of modest size, whatever the scores
     two = np.array([[1.0], [2.0]])
     return [
         Case("ONE: a single token has one weight, 1, in both: the loss is 0", call(1, 4, 4)),
@@ -43,6 +46,7 @@ def cases() -> list[Case]:
         Case("6 tokens, D = 4, f = 4", call(6, 4, 4)),
         Case("9 tokens, D = 4, f = 2: fewer features than numbers", call(9, 4, 2)),
         Case("7 tokens, D = 3, f = 5; larger scores", call(7, 3, 5, 3)),
+        *far_queries(lambda q, k: (q, k, *maps), q, k, "; 6 tokens"),
         Case("40 tokens, D = 8", call(40, 8, 8)),
     ]
 

@@ -1,6 +1,7 @@
 """Lesson 22, ★★: tree attention that is right for a batch of one, mended."""
 
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab.check.fingerprints import levels, lifted
 from attnlab.ring import Cluster
 from attnlab.ring.programs import Steps, all_reduce
 from attnlab.ring.rank import Rank
@@ -27,11 +28,12 @@ def mended_decode(cluster: Cluster, q: list[Array], k: list[Array], v: list[Arra
     return cluster.run(program, q, k, v)
 
 
-def call(lengths: list[int], batch: int, heads: int, d: int = 3, dv: int = 0) -> tuple:
-    """A fresh cluster; keys on each rank; EYE values if dv is 0."""
+def call(lengths: list[int], batch: int, heads: int, d: int = 3, dv: int = 0, level: float | None = None) -> tuple:
+    """A fresh cluster; keys on each rank; EYE values if dv is 0; ``level`` of the scores."""
     rng = np.random.default_rng(batch + 10 * heads + 100 * sum(lengths))
     total, cuts = sum(lengths), np.cumsum(lengths)[:-1]
     q, k = rng.normal(size=(batch, 1, heads, d)), 2 * rng.normal(size=(batch, total, heads, d))
+    q, k = (q, k) if level is None else lifted(q, k, level)
     shape = (batch, total, heads, dv or total)
     v = rng.normal(size=shape) if dv else np.broadcast_to(np.eye(total)[:, None], shape).copy()
     return Cluster(len(lengths)), [q] * len(lengths), *(np.split(x, cuts, 1) for x in (k, v))
@@ -45,6 +47,8 @@ def cases() -> list[Case]:
         Case("EYE: a batch of two, one head, two ranks", call([1, 2], 2, 1)),
         Case("EYE: a batch of two, two heads, two ranks", call([2, 2], 2, 2)),
         Case("EYE, EMPTY: a batch of two, three heads, ranks with 2, 0 and 1 keys", call([2, 0, 1], 2, 3)),
+        *[Case(f"{label}; a batch of two, two heads, two ranks", call([1, 2], 2, 2, level=level[0]))
+          for label, level in levels(1).items()],
         Case("a batch of three, two heads, four ranks, D = 4, Dv = 5", call([3, 1, 4, 2], 3, 2, 4, 5)),
     ]
 

@@ -2,6 +2,7 @@
 
 import attnlab
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab.check.fingerprints import levels, lifted
 from attnlab.ring import Cluster
 from attnlab.ring.programs import Steps, all_reduce, move_keys
 from attnlab.ring.rank import Rank
@@ -53,11 +54,14 @@ def keys_around(cluster: Cluster, q: list[Array], k: list[Array], v: list[Array]
     return cluster.run(program, q, k, v)
 
 
-def call(lengths: list[int], heads: int = 2, d: int = 3, dv: int = 0, times: float = 1.0) -> tuple:
-    """A fresh cluster; keys on each rank, multiplied by ``times``; EYE values if dv is 0."""
+def call(
+    lengths: list[int], heads: int = 2, d: int = 3, dv: int = 0, times: float = 1.0, level: float | None = None
+) -> tuple:
+    """A fresh cluster; keys on each rank, multiplied by ``times``; EYE values if dv is 0; ``level`` of the scores."""
     rng = np.random.default_rng(sum(lengths) + 10 * len(lengths))
     total, cuts = sum(lengths), np.cumsum(lengths)[:-1]
     q, k = rng.normal(size=(heads, 1, d)), times * rng.normal(size=(heads, total, d))
+    q, k = (q, k) if level is None else lifted(q, k, level)
     v = rng.normal(size=(heads, total, dv)) if dv else np.tile(np.eye(total), (heads, 1, 1))
     return Cluster(len(lengths)), [q] * len(lengths), *(np.split(x, cuts, -2) for x in (k, v))
 
@@ -72,6 +76,8 @@ def cases() -> list[Case]:
         Case("EYE, EMPTY: three ranks with 2, 0 and 1 keys", call([2, 0, 1])),
         Case("EYE, EMPTY: four ranks, two of them without keys", call([0, 0, 2, 3])),
         Case("EMPTY: two ranks, nobody has a key: the output is 0", call([0, 0], dv=2)),
+        *[Case(f"{label}; three ranks, one of them without keys", call([2, 0, 1], level=level[0]))
+          for label, level in levels(1).items()],
         Case("GROW: three ranks, keys 1000 times as large", call([2, 3, 2], times=1e3)),
         Case("five ranks with 7 keys each, three heads, D = 8, Dv = 4", call([7] * 5, 3, 8, 4)),
     ]
