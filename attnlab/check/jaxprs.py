@@ -47,10 +47,9 @@ def traced(answer: Function, args: tuple, gradients: tuple[int, ...] = ()) -> An
 
 
 def held_bytes(program: Any) -> int:
-    """The most bytes that a closed jaxpr holds at once, beyond its arguments and its results; constants count."""
-    made = sum(getattr(x, "nbytes", 0) for x in program.consts)
+    """The most bytes that a closed jaxpr holds at once, beyond arguments, what flows by in a stream, and results."""
     results = {v for v in program.jaxpr.outvars if is_variable(v) and v not in program.jaxpr.invars}
-    return max(made + peak(program.jaxpr) - sum(map(size, results)), 0)
+    return max(peak(program.jaxpr) - sum(map(size, results)), 0)
 
 
 def peak(jaxpr: Any) -> int:

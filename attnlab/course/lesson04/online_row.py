@@ -94,7 +94,7 @@ EXERCISE = Exercise(
                       "np.exp(m - shift)", "np.exp(m) * np.exp(-shift)")),
         Mistake("Your factor is the inverse of the right one. Measured from a larger maximum the old terms become "
                 "smaller: e^{m − m'} ≤ 1, old minus new, eq. 4.8.",
-                *both("m - shift", "shift - m")),
+                *both("m - shift", "shift - m if m > -np.inf else m")),
         Mistake("Your sums are not shifted: this is lazy attention, which overflows (and underflows). Measure every "
                 "exponential relative to the running maximum: eqs. 4.7 to 4.9.",
                 *both("np.exp(m - shift), np.exp(s - shift)", "1.0, np.exp(s)", "m + np.log(l)", "np.log(l)"),
