@@ -33,7 +33,7 @@ def _explains(exercise: Exercise, change: Callable, case: Case, found: Any, outc
     """Whether the reference, given changed arguments, has this outcome."""
     try:
         changed = replace(case, args=change(case))
-    except KeyError:  # this case has no such size
+    except (KeyError, IndexError):  # this case has no such size or axis
         return False
     other = outcome(exercise, exercise.reference, changed, 1.0)
     finite = any(np.isfinite(x.astype(float)).any() for x in other.arrays.values())

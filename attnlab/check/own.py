@@ -16,7 +16,7 @@ TOOLS = (
     "attnlab.machine.work",
 )  # fmt: skip
 """Modules of attnlab that lessons hand to their readers."""
-WORDS = ("backward", "forward", "mask", "merge", "softmax")
+WORDS = ("backward", "dropout", "forward", "merge", "softmax")
 """Tasks, beside attention, that a function's name tells: a function that shares one with the exercise does its task."""
 
 

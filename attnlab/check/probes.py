@@ -27,8 +27,9 @@ def true_of(exercise: Exercise, seen: Seen, outcome: Callable) -> str:
         return said
     if any(found.arrays.keys() != wanted.arrays.keys() for _, found, wanted, _ in seen):
         return said
-    lead, each = _of_parts(exercise, seen)
-    whole = _order(exercise, seen) or each or other_arguments(exercise, seen, outcome)
+    with np.errstate(all="ignore"):
+        lead, each = _of_parts(exercise, seen)
+        whole = _order(exercise, seen) or each or other_arguments(exercise, seen, outcome)
     return " ".join(filter(None, [lead, whole, said]))
 
 
@@ -83,8 +84,7 @@ def _changed(change: Callable, said: str) -> Callable[[list[Pair]], str]:
     """A probe: in all inputs the result is the right one, changed, which makes a difference in those that fail."""
 
     def probe(pairs: list[Pair]) -> str:
-        with np.errstate(all="ignore"):
-            fits = all(_same(c, f, change(w).astype(f.dtype)) for c, f, w in pairs)
+        fits = all(_same(c, f, change(w).astype(f.dtype)) for c, f, w in pairs)
         return said if fits else ""
 
     return probe
@@ -145,7 +145,7 @@ def _rows(pairs: list[Pair]) -> str:
 
 def _nans(pairs: list[Pair]) -> str:
     """Nothing but NaN, in every input."""
-    nothing = all(f.dtype.kind == "f" and f.size and np.isnan(f).all() for _, f, _ in pairs)
+    nothing = all(f.shape == w.shape and f.dtype.kind == "f" and f.size and np.isnan(f).all() for _, f, w in pairs)
     said = "{which} is NaN in every input: inf - inf, 0/0 or 0 · inf is computed. Print the terms of the first input."
     return said if nothing else ""
 

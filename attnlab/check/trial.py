@@ -59,10 +59,10 @@ def _status(work: Callable[[], None], seconds: float) -> int | None:
     if child == 0:
         gc.disable()
         with contextlib.suppress(BaseException):
-            resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 2, int(seconds) + 3))
+            resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))
             work()
         os._exit(DONE)
-    end = time.perf_counter() + PATIENCE * (seconds + 2)
+    end = time.perf_counter() + PATIENCE * (seconds + 1)
     try:
         while time.perf_counter() < end:
             done, status = os.waitpid(child, os.WNOHANG)

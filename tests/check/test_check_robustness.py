@@ -2,9 +2,14 @@
 leaves nothing on stderr, and the next check works as if it had not been."""
 
 import asyncio
+import collections
 import contextlib
+import ctypes
 import functools
+import itertools
 import logging
+import os
+import random
 import signal
 import sys
 import time
@@ -159,6 +164,102 @@ def test_a_busy_machine_is_not_the_answers_doing(monkeypatch):
     clocks = types.SimpleNamespace(perf_counter=lambda: watch.wall + 5, thread_time=lambda: watch.cpu + 1)
     monkeypatch.setattr(guard, "time", clocks)
     assert watch.seconds() == pytest.approx(1)
+
+
+def switches_the_alarm_off(weights, values):
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for _ in range(10**7):
+        pass
+    return right(weights, values)
+
+
+class Slow:
+    """An array that is never made."""
+
+    def __array__(self, *args, **options):
+        while True:
+            pass
+
+
+def counts_in_c(weights, values):
+    return sum(itertools.count())
+
+
+def drains_in_c(weights, values):
+    collections.deque(itertools.repeat(0), maxlen=0)
+
+
+@pytest.mark.parametrize("answer", [switches_the_alarm_off, lambda weights, values: Slow()])
+def test_stopped_all_the_same(verdict_on, answer):
+    assert "stopped after" in verdict_on(answer).text
+
+
+FORKS = pytest.mark.skipif(sys.platform != "linux", reason="a trial needs a fork that can go on")
+
+
+@FORKS
+@pytest.mark.parametrize("answer", [counts_in_c, drains_in_c])
+def test_loops_in_c_are_stopped(verdict_on, answer):
+    assert "stopped after" in verdict_on(answer).text
+
+
+def leaves(weights, values):
+    os._exit(0)
+
+
+def crashes(weights, values):
+    ctypes.string_at(0)
+
+
+def forks(weights, values):
+    if os.fork() == 0:
+        return weights  # goes on as if it were the notebook
+    return right(weights, values)
+
+
+@FORKS
+@pytest.mark.parametrize(("answer", "words"), [(leaves, "ends Python, as os._exit"), (crashes, "a crash (SIG")])
+def test_what_ends_python_is_survived(verdict_on, answer, words):
+    verdict = verdict_on(answer)
+    assert verdict.state == "wrong"
+    assert words in verdict.text
+
+
+@FORKS
+def test_a_fork_that_comes_back_is_ended(verdict_on):
+    here = os.getpid()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        verdict = verdict_on(forks)
+    assert os.getpid() == here
+    assert verdict.state == "right"
+
+
+def judges_itself(weights, values):
+    np.allclose = np.isclose = np.array_equal = lambda *args, **options: True
+    np.random.default_rng = None
+    return weights @ values
+
+
+def moves(weights, values):
+    os.chdir("/")
+    sys.setrecursionlimit(200)
+    np.set_printoptions(precision=1)
+    random.seed(0)
+    return right(weights, values)
+
+
+def test_replaced_functions_are_put_back(verdict_on):
+    before = np.allclose, np.random.default_rng
+    assert verdict_on(judges_itself).state == "wrong"
+    assert (np.allclose, np.random.default_rng) == before
+
+
+def test_folder_limits_and_random_numbers_are_put_back(verdict_on):
+    before, state = (os.getcwd(), np.get_printoptions()), random.getstate()
+    assert verdict_on(moves).state == "right"
+    assert (os.getcwd(), np.get_printoptions()) == before
+    assert random.getstate() == state
 
 
 # functions that raise
