@@ -131,7 +131,7 @@ EXERCISE = Exercise(
                 but("a[:, None] * acc", "acc")),
         Mistake("You take one maximum for the group. Each query head has its own scores and so its own maximum "
                 "(eq. 4.8).",
-                but("s.max(1)", "np.full(group, s.max())", "np.maximum(top", "np.maximum(top * 0 + top.max()")),
+                but("s.max(1)", "np.full(group, s.max())")),
         Mistake("The exponentials are not shifted by the maximum, and overflow (eq. 4.8).",
                 but("s.max(1))", "0)", "np.maximum(top, 0)", "np.zeros(group)")),
         Mistake("Your scores lack the factor 1/√D (eq. 15.1).", but(" / d**0.5", "")),

@@ -57,7 +57,7 @@ EXERCISE = Exercise(
                 but(AXIS, "[:, :, 0]")),
         Mistake("You restore the norm that averaging takes away, a factor of √G. The mean of eq. 15.5 has none: heads "
                 "that agree keep their norm, and only those that disagree lose it.",
-                but(AXIS, ".sum(2) / group**0.5")),
+                but(POOLED, f"({POOLED} * group**0.5)")),
         Mistake("You average columns of one head with each other. The D columns of a head are its coordinates and stay "
                 "apart; heads are averaged, column by column (eq. 15.5).",
                 but(POOLED, "w.reshape(width, kv_heads, -1, group).mean(3)")),
