@@ -22,7 +22,7 @@ from tests.support import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-LESSONS = [*ROOT.glob("notebooks/solutions/*.ipynb"), ROOT / "notebooks/reproductions.ipynb"]
+LESSONS = [*ROOT.glob("notebooks/solutions/*.ipynb"), *ROOT.glob("notebooks/re*.ipynb")]
 OPTIONAL = {"jaxtyping"}  # checks shapes in tests; attnlab.typing does without
 DATA = ("attnlab/course/lesson15/*.json", "attnlab/course/lesson18/*.json", "attnlab/course/lesson18/*.npz",
         "attnlab/course/published/*.toml", "attnlab/model/weights/*", "attnlab/py.typed")  # fmt: skip
