@@ -123,13 +123,15 @@ def fusion(lengths: Sequence[int], ratios: Mapping[str, Sequence[float]], expect
     axes.axhline(expected, color=GRAY, linewidth=1, linestyle="--")
     axes.annotate(f"{expected:g}, by\ntraffic", (1, expected), (4, 0), xycoords=("axes fraction", "data"),
                   textcoords="offset points", fontsize=9, color=GRAY, va="center")
-    for name, values in ratios.items():
+    highest = max(expected, *(value for values in ratios.values() for value in values))
+    height = -highest
+    for name, values in sorted(ratios.items(), key=lambda item: item[1][-1]):
         axes.plot(lengths, values, MARKERS[name] + "-", color=INK, fillstyle="none", linewidth=1, label=LIBRARIES[name])
-        axes.annotate(LIBRARIES[name], (lengths[-1], values[-1]), (7, 0), textcoords="offset points", va="center",
+        height = max(values[-1], height + highest / 14)  # names are kept apart where lines end together
+        axes.annotate(LIBRARIES[name], (lengths[-1], height), (7, 0), textcoords="offset points", va="center",
                       fontsize=10)
     axes.set_xticks(lengths, lengths)
     axes.minorticks_off()
-    highest = max(expected, *(value for values in ratios.values() for value in values))
     axes.set(xlabel="rows and columns n", ylabel="time: three kernels ÷ one", ylim=(0, 1.12 * highest))
     axes.margins(x=0.2)
     return figure
