@@ -12,7 +12,7 @@ from attnlab.check.outcome import Outcome, outcome
 import numpy as np
 
 ALIKE = 0.02  # two costs are the same if they differ by less than this fraction
-SECONDS = 10.0  # for how long the catalogue is searched
+SECONDS = 20.0  # for how long the catalogue is searched
 TELLING = ("stream", "inputs", "type", "library")  # kinds of problem that say what an answer does
 
 

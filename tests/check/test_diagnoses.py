@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from attnlab import check
-from attnlab.check import guard, outcome
+from attnlab.check import diagnosis, guard, outcome
 from attnlab.check.engine import examine
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake
 from attnlab.geometry import blocks
@@ -175,6 +175,15 @@ def test_a_cost_that_is_not_measured_is_not_kept():
     assert examine(none, thrice).text == "one: right, on 1 inputs; its cost is not measured in NumPy."
     some = costing({"thrice": None}, second={"thrice": 1})
     assert examine(some, thrice).text.endswith("within what it may cost, as far as that is measured in NumPy.")
+
+
+def test_the_catalogue_is_searched_for_a_limited_time(monkeypatch):
+    exercise = check.find("average")
+    wrong = exercise.mistakes[0].wrong[0]
+    assert examine(exercise, wrong).diagnosis == exercise.mistakes[0].say
+    monkeypatch.setattr(diagnosis, "SECONDS", 0)
+    assert examine(exercise, wrong).text.startswith("average: not right yet.")
+    assert examine(exercise, wrong).diagnosis != exercise.mistakes[0].say
 
 
 # words

@@ -83,7 +83,7 @@ def parts(change):
         (lambda x, y, flag: weigh(x, y, flag) / len(x), "is 1/x.shape[0] times the right one."),
         (lambda x, y, flag: weigh(x, y, flag) - 0.25, "too small by 0.25 wherever it is wrong."),
         (lambda x, y, flag: np.round(weigh(x, y, flag)), "the right one rounded."),
-        (lambda x, y, flag: weigh(x, y, flag) * (1 + 1e-4 * HARD.uniform(size=(len(x), 1))), "right to three digits"),
+        (lambda x, y, flag: weigh(x, y, flag) * (1 + 1e-4 * HARD.uniform(size=(len(x), 1))), "right to 4 digits"),
         (lambda x, y, flag: np.full((len(x), len(x)), np.nan), "is NaN in every input"),
         (last_rows, "Your result is wrong in its last rows only."),
         (first_row, "wrong in its first rows only."),
