@@ -15,9 +15,9 @@ from attnlab.signature import Segments, Window
 @dispatches
 def chunked_attention(
     query: Array, key: Array, value: Array, *,
-    causal: bool = False, window: Window = None, offset: int | None = None, mask: Array | None = None,
+    causal: bool = False, window: Window = None, offset: int | Array | None = None, mask: Array | None = None,
     bias: Array | None = None, segments: Segments = None, scale: float | None = None, dropout: float = 0.0,
-    seed: int | None = None, return_lse: bool = False,
+    seed: int | Array | None = None, return_lse: bool = False,
     query_chunk_size: int | None = None, key_chunk_size: int | None = None,
 ) -> Array | tuple[Array, Array]:
     """Attention by independent summaries of key chunks, as Rabe & Staats 2021 (sections 4 and 5) do it.

@@ -13,9 +13,9 @@ from attnlab.signature import Segments, Window
 @dispatches
 def online_attention(
     query: Array, key: Array, value: Array, *,
-    causal: bool = False, window: Window = None, offset: int | None = None, mask: Array | None = None,
+    causal: bool = False, window: Window = None, offset: int | Array | None = None, mask: Array | None = None,
     bias: Array | None = None, segments: Segments = None, scale: float | None = None, dropout: float = 0.0,
-    seed: int | None = None, return_lse: bool = False,
+    seed: int | Array | None = None, return_lse: bool = False,
 ) -> Array | tuple[Array, Array]:
     """Attention one key at a time with a running maximum: constant memory a query, any finite scores.
 

@@ -14,9 +14,9 @@ from attnlab.signature import Segments, Window
 @dispatches
 def safe_attention(
     query: Array, key: Array, value: Array, *,
-    causal: bool = False, window: Window = None, offset: int | None = None, mask: Array | None = None,
+    causal: bool = False, window: Window = None, offset: int | Array | None = None, mask: Array | None = None,
     bias: Array | None = None, segments: Segments = None, scale: float | None = None, dropout: float = 0.0,
-    seed: int | None = None, return_lse: bool = False,
+    seed: int | Array | None = None, return_lse: bool = False,
 ) -> Array | tuple[Array, Array]:
     """Attention with all N·M scores at once, each row shifted by its maximum: right for any finite scores.
 

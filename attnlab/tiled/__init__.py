@@ -15,9 +15,9 @@ from attnlab.signature import Segments, Window
 @dispatches
 def tiled_attention(
     query: Array, key: Array, value: Array, *,
-    causal: bool = False, window: Window = None, offset: int | None = None, mask: Array | None = None,
+    causal: bool = False, window: Window = None, offset: int | Array | None = None, mask: Array | None = None,
     bias: Array | None = None, segments: Segments = None, scale: float | None = None, dropout: float = 0.0,
-    seed: int | None = None, return_lse: bool = False,
+    seed: int | Array | None = None, return_lse: bool = False,
     block_q: int | None = None, block_k: int | None = None, block_mask: Array | None = None,
 ) -> Array | tuple[Array, Array]:
     """Attention tile by tile with a running maximum and sum: FlashAttention's algorithm.
@@ -50,9 +50,9 @@ def tiled_attention(
 @dispatched
 def tiled_attention_backward(
     query: Array, key: Array, value: Array, out: Array, lse: Array, dout: Array, *, dlse: Array | None = None,
-    causal: bool = False, window: Window = None, offset: int | None = None, mask: Array | None = None,
+    causal: bool = False, window: Window = None, offset: int | Array | None = None, mask: Array | None = None,
     bias: Array | None = None, segments: Segments = None, scale: float | None = None, dropout: float = 0.0,
-    seed: int | None = None,
+    seed: int | Array | None = None,
     block_q: int | None = None, block_k: int | None = None, block_mask: Array | None = None,
 ) -> tuple[Array, ...]:
     """Gradients (dq, dk, dv) of :func:`tiled_attention`, with a bias (dq, dk, dv, dbias), from its result.

@@ -9,6 +9,7 @@ import torch
 
 import attnlab
 from attnlab import attention, merge, safe_softmax, tiled_attention
+from attnlab.compat import scaled_dot_product_attention
 from attnlab.tiled.torch import tiled_attention as tiled_in_torch
 
 Floats = npt.NDArray[np.float32]
@@ -47,6 +48,16 @@ def in_jax(q: jax.Array, key: jax.Array, t: jax.Array) -> jax.Array:
     attend = partial(tiled_attention, window=8)
     print(jax.vmap(attend)(q, q, q), jax.jit(attnlab.safe_attention, static_argnames="causal")(q, q, q))
     return safe_softmax(out.reshape(3, 4)).at[0].set(0)
+
+
+def gradient(q: jax.Array, seed: jax.Array) -> tuple[jax.Array, ...]:
+    out, lse = tiled_attention(q, q, q, return_lse=True)
+    dq, dk, dv = attnlab.tiled_attention_backward(q, q, q, out, lse, out, dropout=0.1, seed=seed, offset=seed)
+    return dq.at[0].set(0), dk, dv
+
+
+def swapped(q: torch.Tensor) -> torch.Tensor:
+    return scaled_dot_product_attention(q, q, q, is_causal=True).transpose(1, 2)
 
 
 def in_numpy(q: Floats, k: Floats) -> Floats:
