@@ -29,15 +29,15 @@ PLANS = (("softmax", 16), ("elu", 8), ("elu", 16), ("elu", 32), ("elu", 64), ("e
 """Feature map and head size d of each model; hedgehog makes 2d features."""
 
 
-def batch(rng: np.random.Generator, size: int) -> tuple[Array, Array]:
-    """(tokens, targets), both (size, LENGTH): pairs key, value, key, value …, then keys to be answered by their values.
+def batch(rng: np.random.Generator, size: int, length: int = LENGTH) -> tuple[Array, Array]:
+    """(tokens, targets), both (size, length): pairs key, value, key, value …, then keys to be answered by their values.
 
     Keys are the lower half of the vocabulary, different in a row; values the upper half. Targets are −1 in the pairs.
     """
     half, row = VOCABULARY // 2, np.arange(size)[:, None]
     keys = rng.permuted(np.tile(np.arange(half), (size, 1)), axis=1)[:, :PAIRS]
     values = rng.integers(half, VOCABULARY, size=(size, PAIRS))
-    asked = rng.integers(PAIRS, size=(size, LENGTH - 2 * PAIRS))
+    asked = rng.integers(PAIRS, size=(size, length - 2 * PAIRS))
     pairs = np.stack([keys, values], -1).reshape(size, -1)
     nothing = np.full((size, 2 * PAIRS), -1)
     return np.concatenate([pairs, keys[row, asked]], 1), np.concatenate([nothing, values[row, asked]], 1)
@@ -67,11 +67,15 @@ class Recaller(torch.nn.Module):
         features = Hedgehog(*self.maps) if self.name == "hedgehog" else self.name
         return linear_attention(query, key, value, features=features, causal=True, form="quadratic")
 
-    def heads(self, tokens: Array) -> tuple[torch.Tensor, ...]:
-        """What the attention reads: queries of the questions, keys and values of all tokens."""
+    def mixed(self, tokens: Array) -> torch.Tensor:
+        """(B, N) tokens -> (B, N, WIDTH): each token with the two before it."""
         x = self.embedding[torch.as_tensor(tokens)]
         before = torch.nn.functional.pad(x, (0, 0, 2, 0))
-        x = sum(self.mix[s] * before[:, 2 - s : 2 - s + x.shape[1]] for s in range(3))
+        return sum(self.mix[s] * before[:, 2 - s : 2 - s + x.shape[1]] for s in range(3))
+
+    def heads(self, tokens: Array) -> tuple[torch.Tensor, ...]:
+        """What the attention reads: queries of the questions, keys and values of all tokens."""
+        x = self.mixed(tokens)
         return tuple((y @ w)[:, None] for y, w in ((x[:, ASKED], self.wq), (x, self.wk), (x, self.wv)))
 
     def forward(self, tokens: Array) -> torch.Tensor:
@@ -79,9 +83,11 @@ class Recaller(torch.nn.Module):
         return self.attend(*self.heads(tokens))[:, 0] @ self.wo @ self.last
 
 
-def train(name: str, d: int, steps: int = STEPS, seed: int = 0) -> Iterator[tuple[float, Recaller]]:
+def train(
+    name: str, d: int, steps: int = STEPS, seed: int = 0, kind: type[Recaller] = Recaller
+) -> Iterator[tuple[float, Recaller]]:
     """Train a model by Adam on new batches: after each step its loss in bits an answer, and the model."""
-    model, rng = Recaller(name, d, seed), np.random.default_rng(seed)
+    model, rng = kind(name, d, seed), np.random.default_rng(seed)
     adam = torch.optim.Adam(model.parameters())
     for step in range(steps):
         tokens, targets = batch(rng, BATCH)
