@@ -58,6 +58,7 @@ model: setup ## train the small language model anew, weights into the package: 4
 	@$(PY) -m attnlab.model.train $(ARGS)
 	@$(PY) -m attnlab.course.uptraining
 	@$(PY) -m attnlab.course.recall
+	@$(PY) -m attnlab.course.longrange
 	@$(PY) -m attnlab.course.conversion
 
 clean: ## remove caches; never work/ or .venv

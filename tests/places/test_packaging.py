@@ -25,7 +25,8 @@ EXTRAS = PROJECT["optional-dependencies"]
 LESSONS = [*ROOT.glob("notebooks/solutions/*.ipynb"), *ROOT.glob("notebooks/re*.ipynb")]
 OPTIONAL = {"jaxtyping"}  # checks shapes in tests; attnlab.typing does without
 DATA = ("attnlab/course/lesson15/*.json", "attnlab/course/lesson18/*.json", "attnlab/course/lesson18/*.npz",
-        "attnlab/course/published/*.toml", "attnlab/model/weights/*", "attnlab/py.typed")  # fmt: skip
+        "attnlab/course/lesson23/*.json", "attnlab/course/published/*.toml", "attnlab/model/weights/*",
+        "attnlab/py.typed")  # fmt: skip
 FILES = [path for pattern in ("attnlab/**/*.py", *DATA) for path in ROOT.glob(pattern)]
 PACKAGE = {path.relative_to(ROOT).as_posix() for path in FILES}
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_{}(sys.argv[1])"
