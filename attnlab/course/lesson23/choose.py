@@ -1,0 +1,139 @@
+"""Lesson 23, ★★: which plan to serve, and how many sequences at a time."""
+
+from typing import Any
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+Plan = tuple[float, float, float]
+
+
+def choose(
+    plans: list[Plan], memory: float, bandwidth: float, flops: float, wait: float, bits: float
+) -> tuple[int, int]:
+    """(index of the plan, sequences in a batch) with the most tokens a second; (−1, 0) if no plan can be served.
+
+    Each plan: (bytes of its weights, bytes of the cache of one sequence, bits per byte of text). Weights and caches
+    fit into ``memory``; a step takes at most ``wait`` seconds; the plan has at most ``bits``. A step brings each
+    sequence a token. It takes the longer of two times: to read weights and caches at ``bandwidth`` bytes a second, and
+    to compute, at ``flops``, one operation for each byte of the weights and each sequence (two for each weight of two
+    bytes; those of attention are left out).
+    """
+    best, found = 0.0, (-1, 0)
+    for index, (weights, cache, paid) in enumerate(plans):
+        batch = 1
+        while paid <= bits and weights + batch * cache <= memory:
+            seconds = max((weights + batch * cache) / bandwidth, batch * weights / flops)  # eq. 23.3
+            if seconds <= wait and batch / seconds > best * (1 + 1e-9):
+                best, found = batch / seconds, (index, batch)
+            batch += 1
+    return found
+
+
+def rate(case: Case, index: int, batch: int) -> float:
+    """Tokens a second of a choice."""
+    plans, _, bandwidth, flops, *_ = case.args
+    weights, cache, _ = plans[index]
+    return batch / max((weights + batch * cache) / bandwidth, batch * weights / flops)
+
+
+def judge(case: Case, got: Any) -> str | None:
+    """What is wrong with a choice: a limit that it breaks, or that another one is faster."""
+    plans, memory, _, _, wait, bits = case.args
+    right = choose(*case.args)
+    try:
+        index, batch = map(int, got)
+        weights, cache, paid = plans[index]
+    except (TypeError, ValueError, IndexError):
+        return f"expected the index of a plan and a number of sequences, got {got!r}."
+    if -1 in (index, right[0]):
+        return None if (index, batch) == right else f"expected {right}, got {(index, batch)}."
+    if index < 0 or batch < 1:
+        return f"expected an index from 0 on and at least one sequence, got {got!r}."
+    needed, seconds = weights + batch * cache, batch / rate(case, index, batch)
+    if paid > bits:
+        return f"plan {index} costs {paid} bits per byte; {bits} are allowed."
+    if needed > memory:
+        return f"plan {index} with {batch} sequences needs {needed:g} bytes; there are {memory:g}."
+    if seconds > wait * (1 + 1e-9):
+        return f"plan {index} with {batch} sequences takes {seconds:g} s a step; {wait:g} s are allowed."
+    if rate(case, index, batch) < rate(case, *right) * (1 - 1e-6):
+        return (f"plan {index} with {batch} sequences gives {rate(case, index, batch):.1f} tokens a second; "
+                f"plan {right[0]} with {right[1]} gives {rate(case, *right):.1f}.")
+    return None
+
+
+def cases() -> list[Case]:
+    """Small numbers: what binds is the memory, the wait, the arithmetic, the quality, and nothing can be served."""
+    whole, shared, narrow = (100.0, 10.0, 1.2), (100.0, 5.0, 1.5), (100.0, 1.0, 2.5)
+    small = (40.0, 8.0, 1.4)
+    calls = [
+        ("one plan, the memory binds", ([whole], 165, 1e3, 1e6, 10.0, 9.0)),
+        ("one plan that fills the memory exactly", ([whole], 160, 1e3, 1e6, 10.0, 9.0)),
+        ("one plan, the wait binds", ([whole], 1e4, 1e3, 1e6, 0.25, 9.0)),
+        ("one plan, the arithmetic binds the wait", ([whole], 1e4, 1e6, 1e3, 0.55, 9.0)),
+        ("weights alone are larger than the memory", ([whole], 90, 1e3, 1e6, 10.0, 9.0)),
+        ("one sequence takes longer than the wait", ([whole], 1e4, 1e3, 1e6, 0.1, 9.0)),
+        ("three plans, all good enough", ([whole, shared, narrow], 200, 1e3, 1e6, 10.0, 9.0)),
+        ("three plans, the smallest is not good enough", ([whole, shared, narrow], 200, 1e3, 1e6, 10.0, 2.0)),
+        ("only the largest is good enough", ([narrow, shared, whole], 200, 1e3, 1e6, 10.0, 1.2)),
+        ("nothing is good enough", ([narrow, shared], 200, 1e3, 1e6, 10.0, 1.0)),
+        ("fewer weights with a larger cache, much memory", ([shared, small], 1500, 1e3, 1e6, 10.0, 9.0)),
+        ("the same, little memory", ([shared, small], 150, 1e3, 1e6, 10.0, 9.0)),
+        ("fewer weights pay where the arithmetic binds", ([narrow, small], 2000, 1e6, 1e3, 1e3, 9.0)),
+        ("a short wait", ([narrow, small], 2000, 1e3, 1e6, 0.06, 9.0)),
+    ]
+    return [Case(label, args) for label, args in calls]
+
+
+FITS = "weights + batch * cache <= memory"
+SECONDS = "max((weights + batch * cache) / bandwidth, batch * weights / flops)"
+
+EXERCISE = Exercise(
+    lesson="23", stars=2, reference=choose, cases=cases, judge=judge,
+    hints=(
+        "For one plan: which batches are allowed at all? Memory bounds them, and so does the wait.",
+        "A step with B sequences takes max((weights + B · cache) / bandwidth, B · weights / flops) seconds and brings "
+        "B tokens: eq. 23.3.",
+        "B / seconds never falls when B grows, but a loop over all allowed batches of all plans is as good. Leave out "
+        "plans with too many bits, and return (−1, 0) if nothing is left.",
+    ),
+    mistakes=(
+        Mistake("The weights lie in the memory, beside the caches: eq. 23.2.", but(FITS, "batch * cache <= memory")),
+        Mistake("The caches lie in the memory, beside the weights: eq. 23.2.",
+                but(FITS, "weights <= memory and batch < 10_000")),
+        Mistake("A memory that is filled to the last byte is enough: ≤, eq. 23.2.",
+                but(FITS, "weights + batch * cache < memory")),
+        Mistake("Every step reads the weights, once for all sequences: eq. 23.3. Without them small batches look "
+                "fast.",
+                but("(weights + batch * cache) / bandwidth", "batch * cache / bandwidth")),
+        Mistake("All sequences share one reading of the weights, but each has a cache of its own: eq. 23.3.",
+                but("(weights + batch * cache) / bandwidth", "(weights + cache) / bandwidth")),
+        Mistake("The arithmetic of a step grows with the batch, because every sequence multiplies with all weights. "
+                "With many sequences it takes longer than the reading: the second time of eq. 23.3.",
+                but(SECONDS, "(weights + batch * cache) / bandwidth"),
+                but("batch * weights / flops", "weights / flops")),
+        Mistake("You leave the reading out, which is what most steps wait for: the first time of eq. 23.3.",
+                but(SECONDS, "batch * weights / flops")),
+        Mistake("Reading and computing overlap: a step takes the longer of the two, not their sum (eq. 23.3).",
+                but(SECONDS, "(weights + batch * cache) / bandwidth + batch * weights / flops")),
+        Mistake("Readers wait in your plan: a step may not take longer than `wait`. Only smaller batches are allowed "
+                "then (section 3).",
+                but("seconds <= wait and ", "")),
+        Mistake("You serve one sequence at a time, as if each read the weights for itself, or as if the shortest step "
+                "were asked for. A batch shares one reading; asked for are tokens a second: eq. 23.3.",
+                but("(weights + batch * cache) / bandwidth", "batch * (weights + cache) / bandwidth"),
+                but("batch / seconds > best * (1 + 1e-9)", "1 / seconds > best",
+                    "batch / seconds, (", "1 / seconds, (")),
+        Mistake("You take the largest batch. A plan with a smaller batch and less to read can bring more tokens a "
+                "second: eq. 23.3.",
+                but("batch / seconds > best * (1 + 1e-9)", "batch > best", "best, found = batch / seconds",
+                    "best, found = batch")),
+        Mistake("A plan that is not good enough is fast for nothing: its bits may not exceed `bits` (section 2).",
+                but("paid <= bits and ", "")),
+        Mistake("You take the best text, not the most tokens a second among those that are good enough (section 3).",
+                but("batch / seconds > best * (1 + 1e-9)", "(9 - paid, batch) > (best or (0, 0))",
+                    "best, found = batch / seconds", "best, found = (9 - paid, batch)", "best, found = 0.0, (-1, 0)",
+                    "best, found = None, (-1, 0)")),
+        Mistake("Bits equal to the bound are allowed: at most, ≤ (section 2).", but("paid <= bits", "paid < bits")),
+    ),
+)

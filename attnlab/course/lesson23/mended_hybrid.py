@@ -1,0 +1,163 @@
+"""Lesson 23, ★★★: a window with a state behind it, that is right token by token, mended for chunks."""
+
+import math
+
+from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+
+import numpy as np
+from numpy import ndarray as Array
+
+Kept = tuple[Array, Array, Array, Array]
+
+
+def phi(x: Array) -> Array:
+    """elu + 1."""
+    return np.where(x > 0, x + 1, np.exp(np.minimum(x, 0)))
+
+
+def mended_hybrid(
+    q: Array, k: Array, v: Array, keys: Array, values: Array, U: Array, Z: Array, window: int
+) -> tuple[Array, Array, Array, Array, Array]:
+    """(out, keys, values, U, Z): C new tokens, q and k (C, D), v (C, Dv), attend and are kept.
+
+    A query gives weight e^s, s = q·k/√D, to the last ``window`` keys, its own among them, and φ(q)·φ(k) to all before
+    them, φ = elu + 1; the weights are divided by their sum. ``keys`` and ``values``: those of the last ``window``
+    tokens before the call, or of all if there are fewer, in the order of the text. ``U`` (D, Dv), ``Z`` (D,): the sums
+    of φ(k) vᵀ and of φ(k) over all tokens before those. What is returned is the same after the call.
+    """
+    keys, values = np.concatenate([keys, k]), np.concatenate([values, v])
+    j = np.arange(len(keys))
+    i = j[len(keys) - len(q) :, None]
+    near = (j <= i) & (i - j < window)
+    s = q @ keys.T / math.sqrt(q.shape[1])
+    a = np.where(near, np.exp(s), np.where(i - j >= window, phi(q) @ phi(keys).T, 0))  # eq. 18.7
+    out = (a @ values + phi(q) @ U) / (a.sum(1) + phi(q) @ Z)[:, None]
+    old = max(len(keys) - window, 0)
+    U, Z = U + phi(keys[:old]).T @ values[:old], Z + phi(keys[:old]).sum(0)  # eq. 17.6
+    return out, keys[old:], values[old:], U, Z
+
+
+def broken_hybrid(
+    q: Array, k: Array, v: Array, keys: Array, values: Array, U: Array, Z: Array, window: int
+) -> tuple[Array, Array, Array, Array, Array]:
+    """As the lesson prints it: keys go into the state before the chunk's first queries have looked."""
+    keys, values = np.concatenate([keys, k]), np.concatenate([values, v])
+    old = max(len(keys) - window, 0)
+    U, Z = U + phi(keys[:old]).T @ values[:old], Z + phi(keys[:old]).sum(0)
+    keys, values = keys[old:], values[old:]
+    j = np.arange(len(keys))
+    i = np.arange(len(keys) - len(q), len(keys))[:, None]
+    a = np.where(j <= i, np.exp(q @ keys.T / math.sqrt(q.shape[1])), 0)
+    out = (a @ values + phi(q) @ U) / (a.sum(1) + phi(q) @ Z)[:, None]
+    return out, keys, values, U, Z
+
+
+def call(length: int, count: int, window: int) -> tuple:
+    """EYE: token j has value row j of 1, so that a row of the output is the weights of all tokens."""
+    rng = np.random.default_rng(length + 10 * count)
+    total = length + count
+    q, k = rng.normal(size=(2, total, 4))
+    v, first = np.eye(total), max(0, length - window)
+    absorbed = phi(k[:first]).T @ v[:first], phi(k[:first]).sum(0)
+    return q[length:], k[length:], v[length:], k[first:length], v[first:length], *absorbed, window
+
+
+def cases() -> list[Case]:
+    """SPLIT: chunks of one token to more than the window, into what is empty, filling and full."""
+    calls = [
+        ("EYE, ONE: the first token", (0, 1, 4)),
+        ("EYE: token 3, window 4: the window fills", (3, 1, 4)),
+        ("EYE: token 4, window 4: one key goes into the state", (4, 1, 4)),
+        ("EYE: token 9, window 4", (9, 1, 4)),
+        ("EYE: 2 tokens after 4, window 4: query 4 still sees key 1 in its window", (4, 2, 4)),
+        ("EYE: 3 tokens after 9, window 4", (9, 3, 4)),
+        ("EYE: 3 tokens at the beginning, window 4", (0, 3, 4)),
+        ("EYE: 4 = window tokens after 6", (6, 4, 4)),
+        ("EYE: 5 = window + 1 tokens after 6", (6, 5, 4)),
+        ("EYE: 9 = 2 · window + 1 tokens at the beginning", (0, 9, 4)),
+        ("EYE: a window of 1, 3 tokens after 2", (2, 3, 1)),
+    ]
+    return [Case(label, call(*args)) for label, args in calls]
+
+
+def kept_numbers(answer: Function, library: str) -> float:
+    """How many times what a text of 20 tokens leaves is what one of 200 leaves, in numbers."""
+    def kept(length: int) -> int:
+        rng = np.random.default_rng(0)
+        state = np.zeros((0, 4)), np.zeros((0, 3)), np.zeros((4, 3)), np.zeros(4)
+        for _ in range(0, length, 5):
+            _, *state = answer(*(rng.normal(size=(5, n)) for n in (4, 4, 3)), *state, 4)
+        return sum(np.asarray(x).size for x in state)
+
+    return kept(200) / kept(20)
+
+
+FAR = "np.where(i - j >= window, phi(q) @ phi(keys).T, 0)"
+ABSORBED = "U, Z = U + phi(keys[:old]).T @ values[:old], Z + phi(keys[:old]).sum(0)"
+RETURN = "return out, keys[old:], values[old:], U, Z"
+
+EXERCISE = Exercise(
+    lesson="23", stars=3, reference=mended_hybrid, cases=cases,
+    hints=(
+        "Feed 4 tokens, then 2, with window 4 and EYE as values, and compare the weights with those of two calls of "
+        "one token.",
+        "Which key has left the window of the last query of the chunk, and not that of the first? Where is it when the "
+        "first query looks?",
+        "Let the chunk look before anything goes into the state. Of the keys that lie side by side, old and new, a "
+        "query has some in its window; those before its window have the weight φ(q)·φ(k), and they are not in U and Z "
+        "yet.",
+        "a = np.where(near, np.exp(s), np.where(i - j >= window, phi(q) @ phi(keys).T, 0)); then the first "
+        "len(keys) − window keys go into U and Z.",
+    ),
+    mistakes=(
+        Mistake("This is still the broken step: keys go into the state before the chunk's first queries have looked. "
+                "In their windows those keys have the weight e^s: attend first, then absorb, eq. 16.4 and "
+                "eq. 17.6.",
+                broken_hybrid,
+                but("np.where(j <= i,", "np.where((j <= i) & (i - j < window),", of=broken_hybrid)),
+        Mistake("Keys of this call that are before a query's window, and not in the state yet, have no weight in your "
+                "rows. They are old for this query: φ(q)·φ(k), eq. 18.7.",
+                but(FAR, "0")),
+        Mistake("You absorb first, and give the same keys a weight of their own as well: they count twice "
+                "(eq. 17.6 comes after eq. 17.5).",
+                but("j = np.arange(len(keys))",
+                    f"old = max(len(keys) - window, 0); {ABSORBED}; j = np.arange(len(keys))",
+                    f"    old = max(len(keys) - window, 0)\n    {ABSORBED}", "    pass")),
+        Mistake("All keys that a query sees have the weight e^s in your rows, also those that have left its window: "
+                "i − j < window, eq. 18.7.",
+                but("(j <= i) & (i - j < window)", "j <= i")),
+        Mistake("Your window has one key more: i − j < window, with the query's own key among them (eq. 16.1).",
+                but("i - j < window", "i - j <= window")),
+        Mistake("Your window has one key less: i − j < window (eq. 16.1).",
+                but("i - j < window)", "i - j < window - 1)", "i - j >= window", "i - j >= window - 1")),
+        Mistake("The queries of the chunk see each other's future: j ≤ i (eq. 14.3).",
+                but("(j <= i) & (i - j < window)", "abs(i - j) < window")),
+        Mistake("Your window and your state are two attentions, each with a sum of its own, and you add or average "
+                "them. Both parts share one denominator: eq. 18.7.",
+                but("(a @ values + phi(q) @ U) / (a.sum(1) + phi(q) @ Z)[:, None]",
+                    "a @ values / a.sum(1)[:, None] + phi(q) @ U / np.maximum(phi(q) @ Z, 1e-9)[:, None]"),
+                but("(a @ values + phi(q) @ U) / (a.sum(1) + phi(q) @ Z)[:, None]",
+                    "(a @ values / a.sum(1)[:, None] + phi(q) @ U / np.maximum(phi(q) @ Z, 1e-9)[:, None]) / 2")),
+        Mistake("What is in the state is missing in your denominator: φ(q)·Z, eq. 17.2.",
+                but("(a.sum(1) + phi(q) @ Z)", "a.sum(1)")),
+        Mistake("Your state never gets a key: what leaves the window must be absorbed, eq. 17.6.",
+                but(ABSORBED, "pass")),
+        Mistake("You absorb all keys, and keep some of them in the window as well. The next call would count those "
+                "twice: only what leaves the window, eq. 17.6.",
+                but(ABSORBED, ABSORBED.replace("[:old]", ""))),
+        Mistake("You absorb the newest keys and keep the oldest. The window holds the last ones: eq. 16.3.",
+                but(ABSORBED, ABSORBED.replace("[:old]", "[window:]"), RETURN,
+                    "return out, keys[:window], values[:window], U, Z")),
+        Mistake("Nothing is dropped: the window grows with the text, and what is absorbed counts twice from the next "
+                "call on. Keep the last `window` keys (eq. 16.3).",
+                but(RETURN, "return out, keys, values, U, Z")),
+        Mistake("You keep window − 1 keys. The state must then hold one more than is said: the last `window` keys "
+                "stay (eq. 16.3).",
+                but("old = max(len(keys) - window, 0)", "old = max(len(keys) - window + 1, 0)")),
+        Mistake("The scores have no scale: s = q·k/√D in e^s (eq. 18.7); the features take q and k as they are.",
+                but(" / math.sqrt(q.shape[1])", "")),
+    ),
+    costs=(
+        Cost(kept_numbers, 1, "what is kept grows with the text: {found:.1f} times as much for ten times the text."),
+    ),
+)

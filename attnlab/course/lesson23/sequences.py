@@ -1,0 +1,78 @@
+"""Lesson 23, ★: how many sequences fit into a memory."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+
+def sequences(
+    memory: int, weights: int, windows: list[int | None], length: int, kv_heads: int, d: int, itemsize: int, block: int
+) -> int:
+    """How many sequences of ``length`` tokens a memory holds beside the weights; all sizes in bytes.
+
+    ``windows``: the keys that a token sees in each layer, None for all. A layer with a window keeps the last keys of a
+    sequence, never more than its window; one without has them in whole blocks of ``block`` tokens. ``kv_heads`` heads
+    of ``d`` numbers for a key and as many for a value, ``itemsize`` bytes each. 0 if not even the weights fit.
+    """
+    slots = 0
+    for window in windows:
+        slots += -(-length // block) * block if window is None else min(window, length)  # eq. 23.1
+    each = 2 * kv_heads * d * itemsize * slots
+    return max(memory - weights, 0) // each  # eq. 23.2
+
+
+def cases() -> list[Case]:
+    """One layer, blocks that are full and that are not, windows shorter and longer than the text; real sizes."""
+    calls = [
+        ("one layer, 16 tokens, blocks of 16", (10_000, 0, [None], 16, 1, 4, 2, 16)),
+        ("one layer, 17 tokens, blocks of 16", (10_000, 0, [None], 17, 1, 4, 2, 16)),
+        ("one layer, a window of 5 for 17 tokens", (10_000, 0, [5], 17, 1, 4, 2, 16)),
+        ("one layer, a window of 50 for 17 tokens", (10_000, 0, [50], 17, 1, 4, 2, 16)),
+        ("weights of 7,000 of 10,000 bytes", (10_000, 7_000, [None], 16, 1, 4, 2, 16)),
+        ("weights that do not fit", (10_000, 10_500, [None], 16, 1, 4, 2, 16)),
+        ("two key heads, three layers with and without a window", (100_000, 100, [5, None, 20], 30, 2, 4, 4, 8)),
+        ("an A100 of 80 GiB: 32 layers, 8 key heads, 32,768 tokens", (80 * 2**30, 16 * 10**9, [None] * 32, 32_768, 8,
+                                                                     128, 2, 16)),
+        ("the same, a window of 4,096 in 24 of the layers", (80 * 2**30, 16 * 10**9, ([4096] * 3 + [None]) * 8, 32_768,
+                                                            8, 128, 2, 16)),
+    ]  # fmt: skip
+    return [Case(label, args) for label, args in calls]
+
+
+WHOLE, WINDOWED, EACH = "-(-length // block) * block", "min(window, length)", "2 * kv_heads * d * itemsize * slots"
+LAST = "max(memory - weights, 0) // each"
+
+EXERCISE = Exercise(
+    lesson="23", stars=1, reference=sequences, cases=cases,
+    hints=(
+        "Count the slots that a sequence needs in each layer, and add them up.",
+        "A layer with a window keeps min(window, length) keys; one without ⌈length / block⌉ blocks of ``block`` slots.",
+        "A slot has a key and a value of each key head: 2 · kv_heads · d numbers, eq. 23.1. The weights come off the "
+        "memory first, eq. 23.2, and a part of a sequence is none.",
+    ),
+    mistakes=(
+        Mistake("The weights are in the memory, too: only what is left holds caches, eq. 23.2.",
+                but("memory - weights", "memory")),
+        Mistake("If the weights do not fit, nothing does: 0, and not a negative number (eq. 23.2).",
+                but(LAST, "(memory - weights) // each")),
+        Mistake("You count keys or values. A slot has both: the 2 of eq. 23.1.", but("2 * kv_heads", "kv_heads")),
+        Mistake("All layers have a window in your count, or none has. Each has its own number of slots: the sum in "
+                "eq. 23.1.",
+                but(f"{WHOLE} if window is None else {WINDOWED}", WHOLE),
+                but("if window is None else", "if None in windows else"),
+                but("-(-length // block) * block if window is None", "min(length, *(w for w in windows if w), 10**9) "
+                    "if window is None")),
+        Mistake("A text that is shorter than a window does not fill it: min(N, W) in eq. 23.1.",
+                but(WINDOWED, "window")),
+        Mistake("Blocks are taken whole: the last one of a sequence may be empty but for one token. Round up "
+                "(eq. 19.3).",
+                but(WHOLE, "length"), but(WHOLE, "length // block * block")),
+        Mistake("A layer with a window keeps its slots to itself and has no blocks: min(N, W), not rounded (eq. 23.1).",
+                but(WINDOWED, "-(-min(window, length) // block) * block")),
+        Mistake("You count the layers once. Every layer has keys of its own: the sum in eq. 23.1.",
+                but("slots +=", "slots =")),
+        Mistake("You leave the key heads out, or count them twice: H_k in eq. 23.1.",
+                but("2 * kv_heads * d", "2 * d"), but("2 * kv_heads * d", "2 * kv_heads**2 * d")),
+        Mistake("You count numbers, not bytes: b in eq. 23.1.", but(" * itemsize", "")),
+        Mistake("A part of a sequence cannot be served: round down (eq. 23.2).",
+                but(LAST, "-(-max(memory - weights, 0) // each)"), but(LAST, "max(memory - weights, 0) / each")),
+    ),
+)

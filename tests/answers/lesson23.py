@@ -1,0 +1,119 @@
+"""Answers to the exercises of lesson 23: right ones, written in other ways, and ones to refuse."""
+
+import numpy as np
+
+
+def sequences_by_search(memory, weights, windows, length, kv_heads, d, itemsize, block):
+    """By bisection."""
+    def needed(count):
+        whole = (length + block - 1) // block * block
+        slots = [whole if window is None else window if window < length else length for window in windows]
+        return weights + count * sum(slots) * kv_heads * 2 * d * itemsize
+
+    low, high = 0, 2**40
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if needed(middle) <= memory else (low, middle - 1)
+    return low
+
+
+def sequences_by_parts(memory, weights, windows, length, kv_heads, d, itemsize, block):
+    token = 2 * itemsize * kv_heads * d
+    near = sum(min(window, length) for window in windows if window is not None)
+    far = windows.count(None) * int(np.ceil(length / block)) * block
+    return max(0, int((memory - weights) // (token * (near + far))))
+
+
+def sequences_without_layers(memory, weights, windows, length, kv_heads, d, itemsize, block):
+    """As if all layers were the first."""
+    return sequences_by_parts(memory, weights, windows[:1] * len(windows), length, kv_heads, d, itemsize, block)
+
+
+def largest_batch(plan, memory, bandwidth, flops, wait):
+    """The largest batch that is allowed, in closed form."""
+    weights, cache, _ = plan
+    limits = ((memory - weights) / cache, (wait * bandwidth - weights) / cache, wait * flops / weights)
+    return int(np.floor(min(limits) + 1e-9))
+
+
+def choose_in_closed_form(plans, memory, bandwidth, flops, wait, bits):
+    found = []
+    for index, plan in enumerate(plans):
+        batch = largest_batch(plan, memory, bandwidth, flops, wait)
+        if plan[2] <= bits and batch > 0:
+            seconds = max((plan[0] + batch * plan[1]) / bandwidth, batch * plan[0] / flops)
+            found.append((batch / seconds, index, batch))
+    return max(found)[1:] if found else (-1, 0)
+
+
+def choose_in_numpy(plans, memory, bandwidth, flops, wait, bits):
+    weights, cache, paid = np.array(plans).T[:, :, None]
+    batch = np.arange(1, 3000)
+    seconds = np.maximum((weights + batch * cache) / bandwidth, batch * weights / flops)
+    allowed = (weights + batch * cache <= memory) & (seconds <= wait) & (paid <= bits)
+    rate = np.where(allowed, batch / seconds, 0)
+    index, at = np.unravel_index(rate.argmax(), rate.shape)
+    return (int(index), int(batch[at])) if allowed.any() else (-1, 0)
+
+
+def choose_the_first(plans, memory, bandwidth, flops, wait, bits):
+    """The first plan that can be served."""
+    for index, plan in enumerate(plans):
+        batch = largest_batch(plan, memory, bandwidth, flops, wait)
+        if plan[2] <= bits and batch > 0:
+            return index, batch
+    return -1, 0
+
+
+def phi(x):
+    return np.maximum(x, 0) + np.exp(np.minimum(x, 0))
+
+
+def hybrid_token_by_token(q, k, v, keys, values, U, Z, window):
+    rows = []
+    for t in range(len(q)):
+        keys, values = np.vstack([keys, k[t]]), np.vstack([values, v[t]])
+        if len(keys) > window:
+            U, Z = U + np.outer(phi(keys[0]), values[0]), Z + phi(keys[0])
+            keys, values = keys[1:], values[1:]
+        p = np.exp(keys @ q[t] / np.sqrt(q.shape[1]))
+        rows.append((p @ values + phi(q[t]) @ U) / (p.sum() + phi(q[t]) @ Z))
+    return np.array(rows), keys, values, U, Z
+
+
+def hybrid_by_weights(q, k, v, keys, values, U, Z, window):
+    """One table of weights, old and new keys side by side, with the state as one row of its own."""
+    both, C = np.r_[keys, k], len(q)
+    distance = np.arange(len(both) - C, len(both))[:, None] - np.arange(len(both))
+    a = np.exp(q @ both.T / q.shape[1] ** 0.5)
+    a[distance >= window] = (phi(q) @ phi(both).T)[distance >= window]
+    a[distance < 0] = 0
+    all_values = np.r_[values, v]
+    out = np.einsum("ij,jd->id", a, all_values) + np.einsum("if,fd->id", phi(q), U)
+    out = out / (a.sum(1, keepdims=True) + (phi(q) * Z).sum(1, keepdims=True))
+    leave = max(0, len(both) - window)
+    for x, y in zip(phi(both[:leave]), all_values[:leave]):
+        U, Z = U + x[:, None] * y, Z + x
+    return out, both[leave:], all_values[leave:], U, Z
+
+
+def hybrid_without_a_state(q, k, v, keys, values, U, Z, window):
+    """The window alone."""
+    out, *kept = hybrid_token_by_token(q, k, v, keys, values, 0 * U, 0 * Z, window)
+    return out, kept[0], kept[1], U, Z
+
+
+RIGHT = [
+    ("sequences", sequences_by_search),
+    ("sequences", sequences_by_parts),
+    ("choose", choose_in_closed_form),
+    ("choose", choose_in_numpy),
+    ("mended_hybrid", hybrid_token_by_token),
+    ("mended_hybrid", hybrid_by_weights),
+]
+
+REFUSED = [
+    ("sequences", sequences_without_layers, "three layers"),
+    ("choose", choose_the_first, "tokens a second"),
+    ("mended_hybrid", hybrid_without_a_state, "one key goes into the state"),
+]
