@@ -60,7 +60,7 @@ def shrunk(plans: Mapping[str, tuple[float, float, str]], whole: float) -> Figur
     axes.axhline(whole, color=GRAY, linewidth=1, linestyle=":")
     for name, (size, bits, kind) in plans.items():
         axes.plot(size, bits, "o", color=kinds[kind], markeredgecolor=INK, markeredgewidth=0.5, markersize=8)
-        above = kind in ("window", "key heads", "state")
+        above = kind in ("key heads", "state")
         axes.annotate(name, (size, bits), (0, 9 if above else -15), textcoords="offset points", ha="center",
                       fontsize=9, color=darker(kinds[kind]))
     axes.set_xscale("log", base=2)
