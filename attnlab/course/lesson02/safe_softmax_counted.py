@@ -81,7 +81,7 @@ EXERCISE = Exercise(
         Mistake("You write the exponentials without dividing them by their sum (eq. 2.3).",
                 but(" / l", "")),
         Mistake("You load an element twice in one pass, for instance to compare it and again to keep it. Put it in a "
-                "variable: variables are fast memory (section 1).",
+                "variable: variables are fast memory (section 7).",
                 but("m = max(x)", "m = x[0]\n    for i in range(1, len(x)):\n        m = x[i] if x[i] > m else m")),
         Mistake("You store the exponentials and load them again: that is the tally 3 + 2, or 4 + 2 if the sum is a "
                 "pass of its own. '3 + 1' computes the exponential a second time (section 7).",

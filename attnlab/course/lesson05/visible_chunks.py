@@ -78,13 +78,13 @@ EXERCISE = Exercise(
                 "shorter (eq. 5.1).",
                 but(*ROUNDED)),
         Mistake("A chunk whose keys are all hidden has the maximum −∞, and −∞ − (−∞) is NaN. Its summary is "
-                "(−∞, 0, 0): subtract 0 instead (section 1, lesson 02).",
+                "(−∞, 0, 0): subtract 0 instead (lesson 02, section 6).",
                 but(*UNGUARDED)),
         Mistake("You take one maximum for all queries. A query whose scores lie far below it has only weights that "
                 "underflow, and becomes 0/0. The common maximum is taken over the chunks, for each query (eq. 5.3).",
                 but(*COMMON)),
         Mistake("You write the 0 of the guard into m. The summary of a hidden chunk then claims a score of 0, and "
-                "scores far below it underflow. Guard the shift only: m stays −∞ (section 1, lesson 02).",
+                "scores far below it underflow. Guard the shift only: m stays −∞ (lesson 02, section 6).",
                 but("m = s.max(1)", "m = zero_if_empty(s.max(1))")),
         Mistake("A hidden chunk turns the output to NaN, and you turn the NaN to 0. The other chunks are lost with it: "
                 "repair the summary of the hidden chunk, which is (−∞, 0, 0) (section 1).",
