@@ -27,6 +27,14 @@ def factor(exercise: Exercise, pairs: list[tuple[Case, np.ndarray, np.ndarray]])
     return f"{{which}} is {first:.5g} times the right one in all inputs." if same else ""
 
 
+def multiple(pairs: list[tuple[Case, np.ndarray, np.ndarray]]) -> str:
+    """That each result is a multiple of the right one, where two of them at least could be otherwise; or nothing."""
+    ratios = [ratio(case, found, wanted) for case, found, wanted in pairs]
+    wrong = [w for (*_, w), r in zip(pairs, ratios) if r and not math.isclose(r, 1, rel_tol=1e-5) and np.ptp(w) > 0]
+    said = "{which} is a multiple of the right one, by another factor in each input: what is it divided by?"
+    return said if None not in ratios and len(wrong) >= 2 else ""
+
+
 def ratio(case: Case, found: np.ndarray, wanted: np.ndarray) -> float | None:
     """The number c with found = c · wanted; 0 where nothing tells it, as all is 0; None if there is none."""
     if found.shape != wanted.shape or found.dtype.kind not in "fiu" or wanted.dtype.kind not in "fiu":

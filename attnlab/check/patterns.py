@@ -53,6 +53,18 @@ def _added(pairs: list[Pair]) -> str:
     return f"{{which}} is too {'large' if off[0] > 0 else 'small'} by {abs(off[0]):.4g} wherever it is wrong."
 
 
+def _renamed(pairs: list[Pair]) -> str:
+    """A whole number in the place of another, always the same."""
+    if not all(f.shape == w.shape and f.dtype.kind in "iu" and w.dtype.kind in "iu" for _, f, w in pairs):
+        return ""
+    names = {(int(x), int(y)) for _, f, w in pairs for x, y in zip(f.ravel()[:10_000], w.ravel()[:10_000])}
+    apart = sorted((y, x) for x, y in names if x != y)
+    if len({x for x, _ in names}) != len(names) or len({y for _, y in names}) != len(names) or len(names) > 4:
+        return ""
+    said = ", ".join(f"{x} where {y} is right" for y, x in apart)
+    return f"{{which}} has {said}, and so everywhere." if said else ""
+
+
 def _digits(pairs: list[Pair]) -> str:
     """A small difference everywhere."""
     wrong = _failing(pairs, lambda f, w: f.shape == w.shape and w.dtype.kind == "f")
@@ -115,6 +127,7 @@ PATTERNS: tuple[Callable[[list[Pair]], str], ...] = (
     _digits,
     _zeros,
     _added,
+    _renamed,
     _rows,
     _sums,
 )

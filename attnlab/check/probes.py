@@ -10,7 +10,7 @@ from itertools import permutations
 from attnlab.check.compare import title
 from attnlab.check.equals import other_arguments
 from attnlab.check.exercise import Case, Exercise
-from attnlab.check.factors import factor
+from attnlab.check.factors import factor, multiple
 from attnlab.check.outcome import Outcome
 from attnlab.check.patterns import PATTERNS, same
 
@@ -63,8 +63,9 @@ def _of_parts(exercise: Exercise, seen: Seen) -> tuple[str, str]:
     wrong = [name for name in pairs if not all(same(*pair) for pair in pairs[name])]
     right = [title(name, exercise) for name in pairs if name not in wrong and name.startswith(("part", "gradient"))]
     said: dict[str, list[str]] = {}
+    probes = (*PATTERNS, multiple)
     for name in wrong:
-        found = factor(exercise, pairs[name]) or next(filter(None, (probe(pairs[name]) for probe in PATTERNS)), "")
+        found = factor(exercise, pairs[name]) or next(filter(None, (probe(pairs[name]) for probe in probes)), "")
         said.setdefault(found, []).append(title(name, exercise) or "Your result")
     each = [text.format(which=("Each of " if names[1:] else "") + ", ".join(names)) for text, names in said.items()]
     return f"Right in all inputs: {', '.join(right)}." if right and wrong else "", "" if "" in said else " ".join(each)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from attnlab import check
 from attnlab.check.engine import examine
 from attnlab.check.exercise import Case, Exercise
 
@@ -136,6 +137,22 @@ def test_nan_where_zero_is_right():
     assert "wrong only where 0 is right; there it is nan." in examine(exercise, lambda x, y: x / y).diagnosis
 
 
+def test_a_divisor_of_its_own_in_each_input():
+    average = check.find("average")
+    assert "by another factor in each input" in examine(average, lambda w, v: w @ v / np.sqrt(w @ w)).diagnosis
+    assert "another factor" not in examine(average, lambda w, v: (w @ v) ** 2 / w.sum()).diagnosis
+
+
+def test_numbers_that_stand_for_each_other():
+    def sign(x):
+        """0 below 0, 1 at 0, 2 above."""
+        return np.sign(x).astype(int) + 1
+
+    exercise = Exercise("00", 1, sign, lambda: [Case(f"{n}", (np.arange(n) - 2,)) for n in (4, 5)], ("x",))
+    assert "has 2 where 1 is right, 1 where 2 is right" in examine(exercise, lambda x: (-sign(x)) % 3).diagnosis
+    assert "is right, and so" not in examine(exercise, lambda x: np.minimum(sign(x), 1)).diagnosis
+
+
 def test_opposite():
     def above(x):
         """Whether x is above 0."""
@@ -151,7 +168,7 @@ def test_opposite():
         middle_row,
         lambda x, y, flag: weigh(x + 0.01, y**3, flag),
         lambda x, y, flag: weigh(y, x, flag) + 0.01 * len(x),
-        lambda x, y, flag: weigh(x, y, flag) * (0.3 if flag else 0.31),
+        lambda x, y, flag: weigh(x, y, flag) * (0.3 + 0.1 * np.arange(len(x)))[:, None],
         lambda x, y, flag: weigh(x, y, flag)[:, :1],
     ],
 )
