@@ -38,8 +38,8 @@ def draw(axes: Axes, title: str, stored: bool) -> None:
     spots["dP"] = (0.57, 0.70, WIDE, inner, "dP = dO Vᵀ")
     spots["dS"] = (0.50, 0.24, 0.32, inner, "dS = P ∘ (dP − Δ)")
     spots["dV"] = (0.14, 0.0, WIDE, "result", "dV += Pᵀ dO")
-    spots["dQ"] = (0.50, 0.0, WIDE, "result", "dQ += c dS K")
-    spots["dK"] = (0.86, 0.0, WIDE, "result", "dK += c dSᵀ Q")
+    spots["dQ"] = (0.50, 0.0, WIDE, "result", "dQ += τ dS K")
+    spots["dK"] = (0.86, 0.0, WIDE, "result", "dK += τ dSᵀ Q")
     arrows = [("V", "dP"), ("dO", "dP"), ("P", "dV"), ("P", "dS"), ("dP", "dS"), ("Δ", "dS"), ("dS", "dQ")]
     arrows += [("dS", "dK")]
     if stored:
@@ -48,7 +48,7 @@ def draw(axes: Axes, title: str, stored: bool) -> None:
         arrows += [("dP", "Δ")]
         numbers = {"dV": 1, "dP": 2, "dQ": 3, "dK": 4}
     else:
-        spots["S"] = (0.13, 0.70, WIDE, inner, "S = c Q Kᵀ")
+        spots["S"] = (0.13, 0.70, WIDE, inner, "S = τ Q Kᵀ")
         spots["P"] = (0.25, 0.47, WIDE, inner, "P = exp(S − lse)")
         spots["Δ"] = (0.85, 0.47, 0.33, "slow", "Δ = rowsum(dO ∘ O)")
         arrows += [("Q", "S"), ("K", "S"), ("S", "P"), ("lse", "P"), ("dO", "Δ"), ("O", "Δ")]
