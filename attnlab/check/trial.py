@@ -7,6 +7,7 @@ only, as the threads of JAX and PyTorch do not live on in it.
 """
 
 import contextlib
+import faulthandler
 import gc
 import os
 import signal
@@ -58,6 +59,7 @@ def _status(work: Callable[[], None], seconds: float) -> int | None:
         child = os.fork()
     if child == 0:
         gc.disable()
+        faulthandler.disable()  # a crash here is told in the verdict
         with contextlib.suppress(BaseException):
             resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))
             work()

@@ -168,7 +168,8 @@ def test_a_busy_machine_is_not_the_answers_doing(monkeypatch):
 
 def switches_the_alarm_off(weights, values):
     signal.setitimer(signal.ITIMER_REAL, 0)
-    for _ in range(10**7):
+    end = time.thread_time() + 0.6
+    while time.thread_time() < end:
         pass
     return right(weights, values)
 
