@@ -92,7 +92,7 @@ def travels(answer: Function, lengths: list[int]) -> int:
 
 def growth(answer: Function, library: str) -> float:
     """How the bytes grow when there are twice as many keys."""
-    return travels(answer, [16] * 4) / travels(answer, [8] * 4)
+    return travels(answer, [16] * 4) / max(travels(answer, [8] * 4), 1)
 
 
 def doublings(answer: Function, library: str) -> float:
