@@ -146,7 +146,7 @@ def classes(grids: Mapping[str, tuple[Band, int, int]]) -> Figure:
     """Visibility of each score, cut into tiles: hidden tiles white, partial ones pale, full ones dark."""
     widths = [band.m + 3 for band, _, _ in grids.values()]
     tall = max(band.n for band, _, _ in grids.values())
-    figure, axes_of = canvas(10.4, 10.4 * (tall + 5.5) / (sum(widths) + 3), ncols=len(grids), width_ratios=widths)
+    figure, axes_of = canvas(10.4, 10.4 * (tall + 7) / (sum(widths) + 3), ncols=len(grids), width_ratios=widths)
     for axes, (title, (band, block_q, block_k)) in zip(np.atleast_1d(axes_of), grids.items()):
         counts = {"hidden": 0, "partial": 0, "full": 0}
         for rows in blocks(band.n, block_q):
