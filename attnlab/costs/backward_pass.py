@@ -18,6 +18,7 @@ def backward(
     naive, safe      from P (algorithm 3 of Dao et al. 2022); block_q: the rows that it streams past, 128 by default
     flash            P recomputed (algorithm 4); with ``block_mask`` that of algorithm 5
     flash2, tiled    P recomputed from lse, Δ = rowsum(dO ∘ O) in a pass of its own
+    two kernels      as in attnlab.kernels.triton: one sums up dQ, the other dK and dV, and both recompute P and dP
     chunked          each summary recomputed when its turn comes, as checkpointing does; block_q and block_k are the
                      chunk sizes, None: attnlab's own
 
@@ -33,8 +34,9 @@ def backward(
     else:
         t = tiling(n, m, *given_blocks(method, block_q, block_k, sram, d, gradient_tile_sizes), **hidden)
     products, exponentials, rest, reads, writes, fills = form(t, d, dv)
-    reads |= {"mask": t.area} if mask else {}
-    return Cost(products, exponentials, rest + 2 * t.area * dropout, reads, writes, fills, itemsize).times(heads)
+    area = t.area * (2 if form is _two_kernels else 1)  # where P is computed, with mask and dropout
+    reads |= {"mask": area} if mask else {}
+    return Cost(products, exponentials, rest + 2 * area * dropout, reads, writes, fills, itemsize).times(heads)
 
 
 def _standard(t: Tiling, d: int, dv: int) -> tuple:
@@ -68,6 +70,17 @@ def _flash2(t: Tiling, d: int, dv: int) -> tuple:
     return 2 * t.area * (3 * d + 2 * dv), t.area, rest, reads, _gradients(t, d, dv) | {"Δ": t.n}, {"dQ": t.n * d}
 
 
+def _two_kernels(t: Tiling, d: int, dv: int) -> tuple:
+    """Seven products. One reads K, V at every visit and computes Δ, the other Q, dO, lse, Δ; no gradient is read."""
+    rest = 10 * t.area + t.rows * d + t.cols * (d + dv) + 2 * t.n * dv
+    reads = {
+        "Q": (t.n + t.rows) * d, "dO": (t.n + t.rows) * dv, "O": t.n * dv, "lse": t.n + t.rows, "Δ": t.rows,
+        "K": (t.cols + t.keys) * d, "V": (t.cols + t.keys) * dv,
+    }  # fmt: skip
+    writes = {"dQ": t.n * d, "dK": t.m * d, "dV": t.m * dv, "Δ": t.n}
+    return 2 * t.area * (4 * d + 3 * dv), 2 * t.area, rest, reads, writes, {}
+
+
 def _chunked(t: Tiling, d: int, dv: int) -> tuple:
     """S and o_c again, then four products; queries outside, so dK and dV cross both ways at every visit."""
     rest = 7 * t.area + t.rows * (2 + d + dv) + t.cols * (d + dv) + 2 * t.n * dv
@@ -84,5 +97,6 @@ def _gradients(t: Tiling, d: int, dv: int) -> dict[str, int]:
 
 FORMS = {
     "naive": _standard, "safe": _standard, "flash": _flash, "flash2": _flash2, "tiled": _flash2, "chunked": _chunked,
+    "two kernels": _two_kernels,
 }  # fmt: skip
 """Of each algorithm: products, exponentials, rest; reads, writes and fills by array."""

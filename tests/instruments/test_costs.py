@@ -248,6 +248,30 @@ def test_table_21():
         assert [round(x) for x in found] == published
 
 
+@pytest.mark.parametrize("hidden", RULES)
+def test_two_kernels_by_brute_force(hidden):
+    """Tile by tile, as the two kernels of attnlab.kernels.triton go."""
+    n, m, d, dv, block_q, block_k = 21, 17, 3, 5, 4, 6
+    rules = hidden.get("causal"), hidden.get("window"), None
+    see = np.array([[oracle.in_band(i, j, n, m, *rules) for j in range(m)] for i in range(n)])
+    tiles = [(slice(a, a + block_q), slice(b, b + block_k)) for a in range(0, n, block_q) for b in range(0, m, block_k)]
+    sizes = [see[tile].shape for tile in tiles if see[tile].any()]
+    met = sum(see[:, b : b + block_k].shape[1] for b in range(0, m, block_k) if see[:, b : b + block_k].any())
+    call = dict(block_q=block_q, block_k=block_k, **hidden)
+    cost = costs.backward("two kernels", n, m, d, dv, **call)
+    by_queries, by_keys = 2 * d + dv, 2 * d + 2 * dv  # S, dP, dQ; S, dP, dV, dK
+    assert cost.products == sum(2 * r * c * (by_queries + by_keys) for r, c in sizes)
+    assert cost.exponentials == sum(2 * r * c for r, c in sizes)
+    rows, cols = sum(r for r, _ in sizes), sum(c for _, c in sizes)
+    queries = n * (d + 2 * dv + 1) + cols * (d + dv)  # Q, dO, O, lse; K, V
+    keys = met * (d + dv) + rows * (d + dv + 2)  # K, V; Q, dO, lse, Δ
+    assert sum(cost.reads.values()) == queries + keys
+    assert cost.writes == {"dQ": n * d, "dK": m * d, "dV": m * dv, "Δ": n}
+    both = costs.backward("two kernels", n, m, d, dv, mask=True, dropout=True, **call)
+    assert both.reads["mask"] == sum(2 * r * c for r, c in sizes)
+    assert both.rest - cost.rest == sum(4 * r * c for r, c in sizes)
+
+
 def test_a_program_that_loads_keys_in_the_inner_loop_is_found_out():
     """The check of the checks: algorithm 2 with lines 6 and 7 exchanged computes the same, but moves more."""
     from attnlab.machine.flash import forward_step, start
