@@ -6,19 +6,21 @@ from attnlab.call import Rules, Sizes
 
 
 def tile_sizes(
-    query: Any, value: Any, compared: bool, rules: Rules, sizes: Sizes, most: tuple[int, int], group: int = 1
+    query: Any, value: Any, compared: tuple[bool, bool], rules: Rules, sizes: Sizes, most: tuple[int, int],
+    group: int = 1,
 ) -> tuple[int, int]:
     """Queries and keys of a tile: ``most`` where registers and 96 KiB of shared memory hold them.
 
     Heads beyond 128 halve both, float32 takes a quarter of them; a mask or segments that are ``compared``, and
-    dropout, need registers of their own and halve the longer. A tile is no longer than its array needs, with the
-    ``group`` query heads of a key as rows, and divides the block that the caller gave.
+    dropout, need registers of their own and halve the longer; segments, in 64 bits, leave 32 of the shorter. A tile is
+    no longer than its array needs, with the ``group`` query heads of a key as rows, and divides the caller's block.
     """
-    (block_q, block_k), (most_q, most_k) = sizes, most
+    block_q, block_k = sizes
     wide = max(query.shape[-1], value.shape[-1]) > 128
     shrink = (2 if wide else 1) * (4 if query.dtype.itemsize == 4 else 1)
-    longest = max(most) if not compared and rules.dropout == 0 else max(most) // 2
-    most_q, most_k = min(most_q, longest) // shrink, min(most_k, longest) // shrink
+    longest = max(most) if not any(compared) and rules.dropout == 0 else max(most) // 2
+    shorter = min(longest, 32) if compared[1] else longest
+    most_q, most_k = (min(size, longest if size == max(most) else shorter) // shrink for size in most)
     return tile_size(most_q, group * rules.band.n, block_q), tile_size(most_k, rules.band.m, block_k)
 
 

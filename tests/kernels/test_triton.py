@@ -494,9 +494,29 @@ def test_kernels_compile(capability, calls, tmp_path):
         assert kernel["shared"] <= SHARED[capability], kernel
         assert kernel["spilled"] <= 400, kernel
         assert kernel["spilled"] == 0 or kernel["kernel"] != "fold" or kernel["call"] not in TYPICAL, kernel
+        assert kernel["spilled"] == 0 or "segments" not in kernel["call"], kernel
         assert bool(kernel["products"]) == ("float32" not in kernel["call"]), kernel
         if "half, D" in kernel["call"] and "256" not in kernel["call"]:
             check_loops(kernel)
+
+
+OTHERS = {80: ["half, D = 64, causal", "half, D = 128, causal", "segments, D = 64"], 90: ["half, D = 128, causal"]}
+
+
+@pytest.mark.parametrize(("capability", "calls"), [
+    (80, ["half, D = 64, causal"]),
+    *(pytest.param(capability, calls, marks=pytest.mark.full) for capability, calls in OTHERS.items()),
+])  # fmt: skip
+def test_candidates_for_tuning_compile(capability, calls, tmp_path):
+    code = ["-m", "tests.support.triton_compiler", str(capability), "--others", *calls]
+    found = [json.loads(line) for line in run(code, TRITON_CACHE_DIR=str(tmp_path)).splitlines()]
+    assert len(found) >= 2 * 3 * len(calls)
+    for kernel in found:
+        assert kernel["shared"] <= SHARED[capability], kernel
+        assert kernel["spilled"] <= 400, kernel
+        for loop in kernel["loops"]:  # tiles may go from warp to warp: what that costs is for the clock to say
+            assert (loop["copies"], loop["loads"], loop["width"]) == (2, 0, 8), kernel
+            assert loop["ahead"] >= 2 or "segments" in kernel["call"], kernel
 
 
 def check_loops(kernel):

@@ -11,17 +11,22 @@ from attnlab.call import Rules, Sizes
 from attnlab.arrays.torch import Key, Lse, Mask, Out, Query, Seed, Value
 from attnlab.kernels.sizes import padded
 from attnlab.kernels.triton.layout import (
-    Segments, constants, grouped, kernel_rules, matrices, vectors,
+    Segments, grouped, kernel_rules, matrices, vectors,
 )
 from attnlab.kernels.triton.tile import (
     LN2, LOG2E, dot, drop, finite, jit, launch, load, load_vector, seeing, seen_by, store, store_vector, visible,
     visited, visits, within,
 )
+from attnlab.kernels.triton.tuning import Constants, run_tuned
 
 import torch
 from torch import Tensor as Array
 import triton
 import triton.language as tl
+
+QUERY_TILES = (128, 64), (128, 32), (64, 32)  # heads beyond 64 begin with the second
+KEY_TILES = (32, 128), (32, 64)
+"""As FOLD_TILES, of the two kernels."""
 
 
 def backward(
@@ -30,20 +35,22 @@ def backward(
 ) -> tuple[Array, Array, Array]:
     """dq, dk, dv: first the kernel that also writes Δ, then the one that reads it."""
     dq, dk, dv, delta = (torch.empty_like(x) for x in (query, key, value, lse))
-    compared = mask is not None or segments is not None
-    heads, call = key.shape[:-2].numel(), (query, value, compared, rules, sizes)
-    d, d_v = padded(query.shape[-1]), padded(value.shape[-1])  # what a row takes in registers
+    heads, d, d_v = key.shape[:-2].numel(), padded(query.shape[-1]), padded(value.shape[-1])
     inputs = grouped(query), matrices(key), matrices(value), grouped(dout), vectors(lse), vectors(delta)
-    static = constants(*call, (128, 64 if max(d, d_v) <= 64 else 32), d, 2)
-    block_q, block_k = static["BLOCK_Q"], static["BLOCK_K"]
-    made = kernel_rules(query, mask, segments, seed, rules, block_q, block_k)
-    rest = grouped(out), vectors(dlse), grouped(dq), made
-    launch(query_gradient, heads * triton.cdiv(rules.heads[-1] * rules.band.n, block_q), *inputs, *rest, **static)
-    static = constants(*call, (32, 128), d + d_v, 2)
-    block_q, block_k = static["BLOCK_Q"], static["BLOCK_K"]
-    made = kernel_rules(query, mask, segments, seed, rules, block_q, block_k, by_keys=True)
-    rest = matrices(dk), matrices(dv), made
-    launch(key_gradient, heads * triton.cdiv(rules.band.m, block_k), *inputs, *rest, **static)
+
+    def run_queries(static: Constants) -> None:
+        made = kernel_rules(query, mask, segments, seed, rules, static["BLOCK_Q"], static["BLOCK_K"])
+        programs = heads * triton.cdiv(rules.heads[-1] * rules.band.n, static["BLOCK_Q"])
+        launch(query_gradient, programs, *inputs, grouped(out), vectors(dlse), grouped(dq), made, **static)
+
+    def run_keys(static: Constants) -> None:
+        made = kernel_rules(query, mask, segments, seed, rules, static["BLOCK_Q"], static["BLOCK_K"], by_keys=True)
+        programs = heads * triton.cdiv(rules.band.m, static["BLOCK_K"])
+        launch(key_gradient, programs, *inputs, matrices(dk), matrices(dv), made, **static)
+
+    call = query, value, (mask is not None, segments is not None), rules, sizes
+    run_tuned(query_gradient, call, QUERY_TILES[max(d, d_v) > 64 :], d, 2, run_queries)
+    run_tuned(key_gradient, call, KEY_TILES, d + d_v, 2, run_keys)
     return dq, dk, dv
 
 

@@ -155,13 +155,13 @@ def visits(
 
 
 def constants(
-    query: Query, value: Value, compared: bool, rules: Rules, sizes: Sizes, most: tuple[int, int], width: int,
-    scores: int,
+    query: Query, value: Value, compared: tuple[bool, bool], rules: Rules, sizes: Sizes, most: tuple[int, int],
+    width: int, scores: int,
 ) -> dict[str, int]:
     """What a kernel is compiled for: its tiles, its warps, its stages.
 
     It holds sums, ``width`` numbers for each row of the longer side, and so many tiles of ``scores``; ``compared``:
-    whether a mask or segments are given.
+    whether a mask, and whether segments are given.
     """
     block_q, block_k = tile_sizes(query, value, compared, rules, sizes, most, rules.heads[-1])
     registers = max(block_q, block_k) * (width + scores * min(block_q, block_k))
