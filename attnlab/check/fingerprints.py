@@ -2,7 +2,7 @@
 
 LOW: a maximum that starts at 0 or at −10⁴, that is clipped, or a finite number in the place of −∞, is the largest
 score, and every exponential is 0. HIGH: an exponential that is not shifted is ∞. ROWS: one maximum for all queries
-leaves sums of 0.
+leaves sums of 0. FUTURE: so does a maximum over keys that a query may not see.
 """
 
 from collections.abc import Callable
@@ -32,6 +32,14 @@ def lifted(q: Array, k: Array, level: Array | float) -> tuple[Array, Array]:
     """
     q, k = q.copy(), k.copy()
     q[..., 0], k[..., 0] = level, k.shape[-1] ** 0.5
+    return q, k
+
+
+def large_key(q: Array, k: Array, key: int) -> tuple[Array, Array]:
+    """Queries and keys as :func:`lifted` has them, level 0; all scores of one ``key`` lie near 100000."""
+    q, k = lifted(q, k, 1.0)
+    k[..., 0] = 0
+    k[..., key, 0] = FAR * k.shape[-1] ** 0.5
     return q, k
 
 

@@ -259,7 +259,7 @@ def calls_in_torch(q, k, v, sizes):
 def calls_in_jax(q, k, v, sizes):
     """The calls as a mask: a query sees what has come, and of its own call what is not later."""
     at = jnp.arange(len(q))
-    return attnlab.naive_attention(attnlab.rotary(q, at), attnlab.rotary(k, at), v, mask=at <= at[:, None])
+    return attnlab.safe_attention(attnlab.rotary(q, at), attnlab.rotary(k, at), v, mask=at <= at[:, None])
 
 
 def calls_not_rotated(q, k, v, sizes):
@@ -269,6 +269,32 @@ def calls_not_rotated(q, k, v, sizes):
 def calls_list_of_parts(q, k, v, sizes):
     out = calls_by_the_law(q, k, v, sizes)
     return tuple(np.split(out, np.cumsum(sizes)[:-1]))
+
+
+def prefill_by_later_keys(q, k, v, C):
+    """The maximum is over keys that come later in the chunk, too."""
+    out = []
+    for t in range(0, len(q), C):
+        s = q[t : t + C] @ k[: t + C].T / q.shape[1] ** 0.5
+        p = np.exp(s - s.max(1, keepdims=True)) * np.tri(*s.shape, t)
+        out.append(p @ v[: t + C] / p.sum(1, keepdims=True))
+    return np.concatenate(out)
+
+
+def calls_unshifted(q, k, v, sizes):
+    """Exponentials without a maximum."""
+    at = np.arange(len(q))
+    p = np.exp(attnlab.rotary(q, at) @ attnlab.rotary(k, at).T / q.shape[1] ** 0.5) * np.tri(len(q))
+    return p @ v / p.sum(1, keepdims=True)
+
+
+def calls_hidden_by_a_number(q, k, v, sizes):
+    """−10000 for −∞."""
+    at = np.arange(len(q))
+    s = attnlab.rotary(q, at) @ attnlab.rotary(k, at).T / q.shape[1] ** 0.5
+    s = np.where(at <= at[:, None], s, -1e4)
+    p = np.exp(s - s.max(1, keepdims=True))
+    return p @ v / p.sum(1, keepdims=True)
 
 
 RIGHT = [
@@ -308,4 +334,7 @@ REFUSED = [
     ("generate", text_with_a_second_look, "for each token and layer"),
     ("in_calls", calls_not_rotated, "four tokens"),
     ("in_calls", calls_list_of_parts, "one result"),
+    ("prefill", prefill_by_later_keys, "FUTURE"),
+    ("in_calls", calls_unshifted, "HIGH"),
+    ("in_calls", calls_hidden_by_a_number, "LOW"),
 ]

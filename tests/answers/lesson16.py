@@ -175,6 +175,24 @@ def mended_for_one_token(q, k, v, keys, values, window):
     return attnlab.naive_attention(q, keys, values), keys, values
 
 
+def attend_after_the_maximum(keys, values, positions, q, position, window, sinks):
+    """The maximum is over all filled slots, and hidden ones are taken out after it."""
+    keys, values = (np.where((positions >= 0)[:, None], x, 0) for x in (keys, values))
+    seen = (positions >= 0) & (positions <= position) & ((position - positions < window) | (positions < sinks))
+    s = keys @ q / np.sqrt(len(q))
+    p = np.exp(s - s.max()) * seen
+    return p @ values / (p.sum() or 1)
+
+
+def mended_after_the_maximum(q, k, v, keys, values, window):
+    """The maximum is over keys that come later in the chunk, too."""
+    keys, values = np.concatenate([keys, k]), np.concatenate([values, v])
+    apart = np.arange(len(keys) - len(q), len(keys))[:, None] - np.arange(len(keys))
+    s = q @ keys.T / np.sqrt(q.shape[1])
+    p = np.exp(s - s.max(1, keepdims=True)) * ((apart >= 0) & (apart < window))
+    return p @ values / p.sum(1, keepdims=True), keys[-window:], values[-window:]
+
+
 RIGHT = [
     ("slot", slot_by_walking),
     ("slot", slot_by_table),
@@ -200,4 +218,6 @@ REFUSED = [
     ("rolling_chunk", chunk_in_order, "part 2 of 3"),
     ("rolling_chunk", chunk_in_place, "changes its inputs"),
     ("mended_step", mended_for_one_token, "3 tokens after 4"),
+    ("rolling_attend", attend_after_the_maximum, "FUTURE"),
+    ("mended_step", mended_after_the_maximum, "FUTURE"),
 ]

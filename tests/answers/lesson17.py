@@ -175,6 +175,13 @@ def mended_for_ones(fq, fk, v, C):
     return np.cumsum(v, 0) / np.arange(1, len(v) + 1)[:, None]
 
 
+def recurrent_with_a_small_number(tokens, U, Z):
+    for fq, fk, v in tokens:
+        U, Z = U + np.outer(fk, v), Z + fk
+        out = fq @ U / (fq @ Z + 1e-6)
+    return out, U, Z
+
+
 RIGHT = [
     ("state_and_break_even", numbers_by_search),
     ("state_and_break_even", numbers_in_numpy),
@@ -199,4 +206,5 @@ REFUSED = [
     ("linear_chunked", chunked_in_numpy, "NumPy has no gradients"),
     ("scan_states", scan_by_numpy, "five pairs (m, l)"),
     ("mended_parallel", mended_for_ones, "EYE: one chunk"),
+    ("linear_recurrent", recurrent_with_a_small_number, "features below 0.0002"),
 ]

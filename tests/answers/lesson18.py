@@ -181,6 +181,42 @@ def map_in_float_only(q, k, v, w):
         return a @ v / a.sum(1, keepdims=True)
 
 
+def monotone_within_a_millionth(s, a):
+    found = np.argwhere((s[:, :, None] < s[:, None] - 1e-6) & (a[:, :, None] > a[:, None] + 1e-6))
+    return tuple(found[0]) if len(found) else True
+
+
+def batch_with(drawn, asked):
+    """Batches with values ``drawn`` (rng, shape, half) and questions ``asked`` (rng, pairs, count)."""
+
+    def mqar_batch(rng, size, pairs, length, half):
+        keys = rng.permuted(np.tile(np.arange(half), (size, 1)), axis=1)[:, :pairs]
+        values = half + drawn(rng, (size, pairs), half)
+        place = np.stack([asked(rng, pairs, length - 2 * pairs) for _ in range(size)])
+        known = np.stack([keys, values], 2).reshape(size, -1)
+        found = np.take_along_axis(keys, place, 1), np.take_along_axis(values, place, 1)
+        return np.hstack([known, found[0]]), np.hstack([np.full_like(known, -1), found[1]])
+
+    return mqar_batch
+
+
+def at_random(rng, pairs, count):
+    return rng.integers(pairs, size=count)
+
+
+batch_of_one_row_of_values = batch_with(
+    lambda rng, shape, half: np.tile(rng.integers(half, size=shape[1]), (shape[0], 1)), at_random
+)
+batch_without_the_last_value = batch_with(lambda rng, shape, half: rng.integers(half - 1, size=shape), at_random)
+batch_of_different_values = batch_with(
+    lambda rng, shape, half: rng.permuted(np.tile(np.arange(half), (shape[0], 1)), axis=1)[:, : shape[1]], at_random
+)
+batch_asked_equally = batch_with(
+    lambda rng, shape, half: rng.integers(half, size=shape),
+    lambda rng, pairs, count: rng.permutation(np.arange(count) % pairs),
+)
+
+
 RIGHT = [
     ("taylor", taylor_unique),
     ("taylor", taylor_by_kron),
@@ -206,4 +242,9 @@ REFUSED = [
     ("is_monotone", monotone_by_correlation, "it is not monotone"),
     ("mqar_batch", batch_of_next_tokens, "none of its keys"),
     ("mended_map", map_in_float_only, "times as large"),
+    ("is_monotone", monotone_within_a_millionth, "by a billionth"),
+    ("mqar_batch", batch_of_one_row_of_values, "all rows have the same values"),
+    ("mqar_batch", batch_without_the_last_value, "is never drawn"),
+    ("mqar_batch", batch_of_different_values, "has a value twice"),
+    ("mqar_batch", batch_asked_equally, "equally often"),
 ]

@@ -82,12 +82,22 @@ def draw_sorted(chances, seeds, positions):
 
 
 def search_by_the_engine(model, beams, length):
-    """By the engine's step."""
-    texts, scores = [()], [0.0]
+    """By the engine's step, which prefers the earlier beam: beams are kept in the order of their texts."""
+    found = [((), 0.0)]
     for _ in range(length):
-        found = best(scores, np.stack([model(text) for text in texts]), beams)
-        texts, scores = [(*texts[beam], token) for beam, token, _ in found], [score for _, _, score in found]
-    return [list(text) for text in texts], np.array(scores)
+        texts, scores = zip(*sorted(found))
+        steps = best(list(scores), np.stack([model(text) for text in texts]), beams)
+        found = [((*texts[beam], token), score) for beam, token, score in steps]
+    return [list(text) for text, _ in found], np.array([score for _, score in found])
+
+
+def search_by_rank(model, beams, length):
+    """Of equally good texts that of the better beam first."""
+    found = [(0.0, ())]
+    for _ in range(length):
+        longer = [(score + p, (*text, token)) for score, text in found for token, p in enumerate(model(text))]
+        found = sorted(longer, key=lambda one: -one[0])[:beams]
+    return [list(text) for _, text in found], np.array([score for score, _ in found])
 
 
 def search_in_arrays(model, beams, length):
@@ -100,6 +110,19 @@ def search_in_arrays(model, beams, length):
         order = np.lexsort([*longer.T[::-1], -sums.ravel()])[:beams]
         texts, scores = longer[order], sums.ravel()[order]
     return texts.tolist(), scores
+
+
+def draw_at_least(chances, seeds, positions):
+    """The first sum that is at least u."""
+    draws = [uniform(seed, 0, position) for seed, position in zip(seeds, positions)]
+    return [int(np.searchsorted(np.cumsum(p), u)) for p, u in zip(chances, draws)]
+
+
+def steps_at_least(lengths, slots, continuous):
+    """A bound for continuous batches."""
+    if continuous:
+        return max(-(-sum(lengths) // slots), max(lengths))
+    return sum(max(lengths[i : i + slots]) for i in range(0, len(lengths), slots))
 
 
 def search_everything(model, beams, length):
@@ -133,4 +156,7 @@ REFUSED = [
     ("next_tokens", draw_sorted, "expected"),
     ("beam_search", search_everything, "expected"),
     ("beam_search", search_texts_only, "tuple of 2"),
+    ("beam_search", search_by_rank, "equally good"),
+    ("next_tokens", draw_at_least, "it must exceed u"),
+    ("steps_needed", steps_at_least, "You give a bound"),
 ]

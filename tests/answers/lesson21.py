@@ -181,6 +181,25 @@ def mended_without_rotation(cluster, q, k, v):
     return cluster.run(program, q, k, v)
 
 
+def ring_unshifted(cluster, q, k, v, causal):
+    """Exponentials without a maximum."""
+
+    def program(rank, q, k, v):
+        above = below = 0.0
+        turns = rank.index + 1 if causal else rank.size
+        for step in range(turns):
+            if rank.index < rank.size - 1 if causal else step < rank.size - 1:
+                rank.send(k, v, to=(rank.index + 1) % rank.size)
+            p = np.exp(q @ k.T / q.shape[1] ** 0.5)
+            p = np.tril(p) if causal and step == 0 else p
+            above, below = above + p @ v, below + p.sum(1, keepdims=True)
+            if step < turns - 1:
+                k, v = yield rank.receive((rank.index - 1) % rank.size)
+        return above / below
+
+    return cluster.run(program, q, k, v)
+
+
 RIGHT = [
     ("holder", holder_by_moving),
     ("holder", holder_the_long_way_round),
@@ -203,4 +222,5 @@ REFUSED = [
     ("ring", ring_of_keys_alone, "more or fewer"),
     ("ring", ring_that_waits_first, "waits for rank"),
     ("mended_ring", mended_without_rotation, "one device with four tokens"),
+    ("ring", ring_unshifted, "HIGH"),
 ]

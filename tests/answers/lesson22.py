@@ -172,6 +172,36 @@ def merge_of_means(cluster, q, k, v):
     return cluster.run(program, q, k, v)
 
 
+def best_in_columns(devices, block, query, out, lse, latencies, bandwidths):
+    """Rows and columns exchanged."""
+    sizes = devices, block, query, out, lse
+    return np.array([[best_way(*sizes, a, w) for a in latencies] for w in bandwidths])
+
+
+def best_without_lse(devices, block, query, out, lse, latencies, bandwidths):
+    """The lse does not travel."""
+    return np.array([[best_way(devices, block, query, out, 0, a, w) for w in bandwidths] for a in latencies])
+
+
+def best_way(P, block, query, out, lse, a, w):
+    keys, ring = (P - 1) * (a + block / w), 4 * (P - 1) * a + 2 * (P - 1) / P * (out + 2 * lse) / w
+    return np.argmin([keys, ring, math.log2(P) * (a + (out + lse) / w), 2 * a + (P - 1) * (query + out + lse) / w])
+
+
+def mended_with_one_maximum(cluster, q, k, v):
+    """One maximum for all heads and sequences."""
+
+    def program(rank, q, k, v):
+        out, lse = rank.attend(*(x.swapaxes(1, 2) for x in (q, k, v)))
+        m = yield from all_reduce(rank, lse.max(keepdims=True), np.maximum)
+        weight = np.exp(lse - m)[..., None]
+        above = yield from all_reduce(rank, weight * out, np.add)
+        below = yield from all_reduce(rank, weight, np.add)
+        return (above / below).swapaxes(1, 2)
+
+    return cluster.run(program, q, k, v)
+
+
 RIGHT = [
     ("volume", volume_by_package),
     ("volume", volume_by_table),
@@ -191,4 +221,7 @@ REFUSED = [
     ("best", best_at_one_point, "expected"),
     ("mended_decode", mended_for_one_sequence, "a batch of two"),
     ("mended_decode", merge_of_means, "one head, two ranks"),
+    ("best", best_in_columns, "expected shape (4, 3)"),
+    ("best", best_without_lse, "values of size 1"),
+    ("mended_decode", mended_with_one_maximum, "ROWS"),
 ]

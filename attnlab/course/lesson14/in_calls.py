@@ -21,11 +21,12 @@ def in_calls(q: Array, k: Array, v: Array, sizes: list[int]) -> Array:
     return np.concatenate(out)
 
 
-def call(sizes: list[int], d: int, dv: int = 0) -> tuple:
-    """A random sequence, EYE values if dv is 0."""
+def call(sizes: list[int], d: int, dv: int = 0, times: float = 0) -> tuple:
+    """A random sequence, EYE values if dv is 0; queries are ``times`` the keys unless that is 0."""
     length = sum(sizes)
     rng = np.random.default_rng(length)
     q, k = rng.normal(size=(2, length, d))
+    q = times * k if times else q
     return q, k, rng.normal(size=(length, dv)) if dv else np.eye(length), sizes
 
 
@@ -38,6 +39,9 @@ def cases() -> list[Case]:
         Case("EYE, SPLIT: two tokens, then one, then one", call([2, 1, 1], 2)),
         Case("SPLIT: 12 tokens in one call", call([12], 4, 3)),
         Case("SPLIT: 12 tokens in calls of 5, 1, 1, 3, 2", call([5, 1, 1, 3, 2], 4, 3)),
+        Case("HIGH: queries are 100000 times their keys; calls of 2, 1 and 3", call([2, 1, 3], 4, 3, 1e5)),
+        Case("LOW, FUTURE: the same, −100000 times: a query's own key has its smallest score",
+             call([2, 1, 3], 4, 3, -1e5)),
     ]
 
 
@@ -77,6 +81,19 @@ EXERCISE = Exercise(
                 but("<= at[:, None]", "<= at[:, None] - t")),
         Mistake("Positions begin at 0 in every call. They are those of the text, t + i: section 3.",
                 but("np.arange(t, t + n)", "np.arange(n)", "<= at[:, None]", "<= at[:, None] + t")),
+        Mistake("The positions of your keys begin at 0 in every call, those of your queries do not, or the other way "
+                "round. Both are positions in the text, t + i: section 3.",
+                but("rotary(k[new], at)", "rotary(k[new], at - t)"),
+                but("rotary(q[new], at)", "rotary(q[new], at - t)")),
+        Mistake("You rotate the keys of the cache again at every call. They were rotated by their positions when they "
+                "were written: section 3.",
+                but("keys[new], values[new] =",
+                    "keys[:t] = attnlab.rotary(keys[:t], np.arange(t)); keys[new], values[new] =")),
+        Mistake("Your scores lack the factor 1/√D (eq. 14.2).", but(" / k.shape[1] ** 0.5", "")),
+        Mistake("Nothing is rotated: a token of the past would be as near as the last one (section 3).",
+                but("attnlab.rotary(k[new], at)", "k[new]", "attnlab.rotary(q[new], at)", "q[new]")),
+        Mistake("Your exponentials are not shifted by the largest score of their row, and overflow (eq. 14.2).",
+                but("s - s.max(1, keepdims=True)", "s")),
         Mistake("Keys are kept as they came, and only queries are rotated. A key is rotated by its own position: "
                 "section 3.",
                 but("attnlab.rotary(k[new], at)", "k[new]")),

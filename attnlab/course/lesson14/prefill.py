@@ -1,7 +1,7 @@
 """Lesson 14, ★★: a prompt in chunks."""
 
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_queries
+from attnlab.check.fingerprints import far_queries, large_key
 from attnlab.check.promises import peak
 
 import numpy as np
@@ -56,6 +56,7 @@ def cases() -> list[Case]:
         Case("POISON: L = 8, C = 2, keys and values of tokens 4 to 7 are NaN: the first two chunks come before them",
              call(8, 4, 2, 3, 1.0, 4)),
         *far_queries(lambda q, k: (q, k, v, 2), q, k, "; L = 6, C = 2"),
+        Case("FUTURE: the last key has scores near 100000; L = 6, C = 2", (*large_key(q, k, 5), v, 2)),
         Case("GROW: L = 6, C = 2, keys 1000 times as large", call(6, 4, 2, 3, 1000.0)),
     ]
 

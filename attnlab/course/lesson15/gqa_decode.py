@@ -4,6 +4,7 @@ from attnlab import costs
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.check.fingerprints import levels, lifted
 from attnlab.check.machines import bench
+from attnlab.check.promises import inverse
 from attnlab.geometry import blocks
 from attnlab.machine import Machine, Ref
 
@@ -155,5 +156,7 @@ EXERCISE = Exercise(
     costs=(
         Cost(share, 1, "It moves {found:.2f} times the elements of eq. 15.2, with 12 query heads on 3 key heads and 30 "
              "keys in blocks of 7; costs.decoding(…) gives the count."),
+        Cost(inverse(share), 1.01, "Eq. 15.2 has {found:.2f} times the elements that your program moves: load what it "
+             "computes with, block by block, and store O (machine.fetch is for the result)."),
     ),
 )

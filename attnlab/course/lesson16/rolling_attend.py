@@ -3,7 +3,7 @@
 import math
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_queries
+from attnlab.check.fingerprints import far_queries, large_key
 
 import numpy as np
 from numpy import ndarray as Array
@@ -56,7 +56,9 @@ def cases() -> list[Case]:
     ]
     keys, values, at, q, *rest = call([4, 5, 6, 7, 2, 3], 5, 4, 0)
     far = far_queries(lambda q, keys: (keys, values, at, q[0], *rest), q[None], keys, "; query 5 of a window of 4")
-    return [*[Case(label, call(*args)) for label, args in calls], *far]
+    q, keys = large_key(q[None], keys, 3)
+    future = Case("FUTURE: token 7, which query 5 must not see: a score near 100000", (keys, values, at, q[0], *rest))
+    return [*[Case(label, call(*args)) for label, args in calls], *far, future]
 
 
 FILLED, YOUNG = "(positions >= 0) & ", " & (positions <= position)"

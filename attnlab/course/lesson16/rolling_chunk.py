@@ -4,7 +4,7 @@ import math
 
 from attnlab.cache.slots import slot, written
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_queries
+from attnlab.check.fingerprints import far_queries, large_key
 from attnlab.check.promises import growth
 
 import numpy as np
@@ -64,7 +64,9 @@ def cases() -> list[Case]:
     ]
     q, k, v, keys, *rest = call(10, 3, 4, 2)
     far = far_queries(lambda q, k: (q, k[6:], v, k[:6], *rest), q, np.concatenate([keys, k]), "; 3 tokens after 10")
-    return [*[Case(label, call(*args)) for label, args in calls], *far]
+    q, k = large_key(q, np.concatenate([keys, k]), 8)
+    future = Case("FUTURE: the last key has scores near 100000; 3 tokens after 10", (q, k[6:], v, k[:6], *rest))
+    return [*[Case(label, call(*args)) for label, args in calls], *far, future]
 
 
 def late(length: int) -> tuple:

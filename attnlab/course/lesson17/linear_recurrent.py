@@ -24,10 +24,10 @@ def linear_recurrent(tokens: Tokens, U: Array, Z: Array) -> tuple[Array, Array, 
     return out, U, Z
 
 
-def call(n: int, f: int, dv: int, before: int = 0, zeros: bool = False) -> tuple:
-    """``n`` tokens after ``before`` others, values EYE if dv is 0; features are at least 0, as relu's."""
+def call(n: int, f: int, dv: int, before: int = 0, zeros: bool = False, size: float = 1.0) -> tuple:
+    """``n`` tokens after ``before`` others, EYE values if dv is 0; features from 0, as relu's, to 2 · ``size``."""
     rng = np.random.default_rng(n + 10 * before + 100 * f)
-    fq, fk = rng.uniform(0, 2, size=(2, before + n, f))
+    fq, fk = size * rng.uniform(0, 2, size=(2, before + n, f))
     fq[-1] *= 0 if zeros else 1
     v = rng.normal(size=(before + n, dv)) if dv else np.eye(before + n)
     U, Z = fk[:before].T @ v[:before], fk[:before].sum(0)
@@ -43,6 +43,7 @@ def cases() -> list[Case]:
         Case("F = 6, Dv = 2, nine tokens", call(9, 6, 2)),
         Case("SPLIT, EYE: one token after 4 others, whose state is given", call(1, 4, 0, 4)),
         Case("SPLIT: seven tokens after 5 others", call(7, 4, 3, 5)),
+        Case("four tokens after 2 others, features below 0.0002", call(4, 3, 2, 2, size=1e-4)),
         Case("EMPTY: relu has made the last query 0: all its weights are 0", call(3, 3, 2, 2, True)),
     ]
 

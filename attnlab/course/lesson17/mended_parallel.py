@@ -1,6 +1,7 @@
 """Lesson 17, ★★: all chunks at once, with a state that already holds the chunk, mended."""
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab.check.promises import peak
 
 import numpy as np
 from numpy import ndarray as Array
@@ -51,6 +52,23 @@ def broken_parallel(fq: Array, fk: Array, v: Array, C: int) -> Array:
     return sums[:, :-1] / sums[:, -1:]
 
 
+def quadratic(fq: Array, fk: Array, v: Array, C: int) -> Array:
+    """Right, with all N × N weights."""
+    a = np.tril(fq @ fk.T)
+    return a @ v / a.sum(1, keepdims=True)
+
+
+def every_state(fq: Array, fk: Array, v: Array, C: int) -> Array:
+    """Right, with the state after every token."""
+    U, Z = np.cumsum(fk[:, :, None] * v[:, None], 0), np.cumsum(fk, 0)
+    return np.einsum("nf,nfd->nd", fq, U) / (fq * Z).sum(1, keepdims=True)
+
+
+def long(n: int) -> tuple:
+    """``n`` tokens in chunks of 32, F = Dv = 16."""
+    return call(n, 16, 16, 32)
+
+
 BEFORE = "np.cumsum(own, 0) - own"
 
 EXERCISE = Exercise(
@@ -90,5 +108,13 @@ EXERCISE = Exercise(
                 but(BEFORE, "np.concatenate([0 * own[:1], own[:-1]])")),
         Mistake("The chunks see nothing of one another: without a state only a is left, eq. 17.5.",
                 but(BEFORE, "0 * own")),
+        Mistake("All N × N weights are held, of which only those within a chunk are needed: the other keys are in the "
+                "state, eq. 17.5.", quadratic),
+        Mistake("You hold the state after every token. Those before the chunks are enough, N / C of them: eq. 17.6.",
+                every_state),
+    ),
+    costs=(
+        Cost(peak(long, 1024, 1024 * 16), 20, "It holds {found:.0f} arrays of N × F numbers, N = 1024, F = Dv = 16 and "
+             "C = 32; weights within the chunks and the states before them need about 6."),
     ),
 )

@@ -72,6 +72,8 @@ def cases() -> list[Case]:
         Case("equal weights for different scores: monotone", (table([[1.0, 3, 2]]), table([[4.0, 4, 4]]))),
         Case("a query that gives everything more weight than another: monotone",
              (table([[3.0, 4], [1, 2]]), table([[1.0, 2], [3, 4]]))),
+        Case("two keys whose scores and weights differ by a billionth",
+             (table([[1.0, 1 + 1e-9]]), table([[3 + 1e-9, 3.0]]))),
         Case("the second query only", (table([[1.0, 2], [1, 2]]), table([[1.0, 2], [2, 1]]))),
         *(Case(label, (small if "only" in label else s, 1 + small + small**2 / 2 if "only" in label else a))
           for label, a in weights.items()),

@@ -41,7 +41,7 @@ def judge(case: Case, got: Any) -> str | None:
             return f"{name}: expected integers of shape ({size}, {length}), got {x.dtype} {x.shape}."
     keys, values, questions = tokens[:, 0 : 2 * pairs : 2], tokens[:, 1 : 2 * pairs : 2], tokens[:, 2 * pairs :]
     return pairs_wrong(keys, values, half) or questions_wrong(keys, values, questions, targets) or guess(
-        keys, values, questions)  # fmt: skip
+        keys, values, questions, half)  # fmt: skip
 
 
 def pairs_wrong(keys: Array, values: Array, half: int) -> str | None:
@@ -71,18 +71,36 @@ def questions_wrong(keys: Array, values: Array, questions: Array, targets: Array
     return None
 
 
-def guess(keys: Array, values: Array, questions: Array) -> str | None:
+def guess(keys: Array, values: Array, questions: Array, half: int) -> str | None:
     """In a large batch: no rule that needs no recall gives the answers."""
     if len(keys) < 32:
         return None
     if (keys == keys[:1]).all() or len({tuple(np.sort(row)) for row in keys}) == 1 < keys.shape[1]:
         return "all rows have the same keys."
+    if (values == values[:1]).all():
+        return "all rows have the same values."
+    if len(keys) > 200 and (rule := too_regular(keys, values, questions, half)):
+        return rule
     known = {(int(k), int(v)) for k, v in zip(keys.flat, values.flat)}
     if len(known) == len({k for k, _ in known}):
         return "a key has the same value in all rows: a model can learn the values by heart and need not look."
     place = (questions[:, :, None] == keys[:, None, :]).argmax(-1)
     if (place == place[:1]).all():
         return "all rows ask for their pairs in the same order: a model can answer by counting."
+    return None
+
+
+def too_regular(keys: Array, values: Array, questions: Array, half: int) -> str | None:
+    """In a batch of hundreds: what random draws do not leave out."""
+    for x, first in ((keys, 0), (values, half)):
+        left_out = set(range(first, first + half)) - set(x.flat)
+        if left_out:
+            return f"token {max(left_out)} is never drawn; {first} … {first + half - 1} are all possible there."
+    if all(len(set(row)) == len(row) for row in values.tolist()):
+        return "no row has a value twice: each value is drawn by itself, whatever the others are."
+    asked = (questions[:, :, None] == keys[:, None, :]).sum(1)
+    if asked.shape[1] > 1 and (asked == asked[:1]).all():
+        return "every row asks for its pairs equally often: who counts knows the last question."
     return None
 
 
@@ -97,7 +115,7 @@ def cases() -> list[Case]:
         ("ONE: one row, one pair, one question", (1, 1, 3, 4)),
         ("two rows, three pairs, six questions", (2, 3, 12, 8)),
         ("as many pairs as there are keys", (4, 8, 20, 8)),
-        ("64 rows of two pairs and eight questions", (64, 2, 12, 16)),
+        ("256 rows of two pairs and eight questions", (256, 2, 12, 16)),
         ("48 rows of 16 pairs and 64 questions, as in the lesson", (48, 16, 96, 64)),
     ]
     return [Case(label, (np.random.default_rng(n), *args)) for n, (label, args) in enumerate(calls)]

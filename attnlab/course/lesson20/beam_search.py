@@ -47,6 +47,7 @@ def random_model(size: int, seed: int) -> Markov:
 def cases() -> list[Case]:
     """One token and several, one beam and several, a model that punishes greed."""
     greed = Markov([0.6, 0.4], [[0.5, 0.5], [0.95, 0.05]])  # 0 is likelier, and yet 1, 0 is the likeliest pair
+    ties = Markov([0.25, 0.5, 0.25], [[0.125, 0.5, 0.375], [0.25, 0.25, 0.5], [0.25, 0.25, 0.5]])
     models = [random_model(4, seed) for seed in range(3)]
     return [
         Case("two tokens to choose from, one beam, one token", (greed, 1, 1)),
@@ -56,6 +57,7 @@ def cases() -> list[Case]:
         Case("four tokens to choose from, three beams, two tokens", (models[0], 3, 2)),
         Case("four tokens to choose from, two beams, five tokens", (models[1], 2, 5)),
         Case("four tokens to choose from, four beams, four tokens", (models[2], 4, 4)),
+        Case("three beams, two tokens: 0, 1 and 1, 0 are equally good", (ties, 3, 2)),
         Case("more beams than there are texts", (greed, 16, 3)),
     ]
 

@@ -27,6 +27,7 @@ def call(batch: int, vocabulary: int, seeds: list[int], positions: list[int]) ->
 def cases() -> list[Case]:
     """One request and several, seeds and positions equal or not; certain tokens, and impossible ones."""
     certain = np.eye(4)[[2, 0, 3]]
+    edge = np.array([(u, 1 - u) for u in (uniform(9, 0, 2), uniform(9, 0, 3))])
     return [
         Case("one request", call(1, 4, [0], [9])),
         Case("the same request, one token later", call(1, 4, [0], [10])),
@@ -34,6 +35,7 @@ def cases() -> list[Case]:
         Case("two requests, two seeds, one position", call(2, 8, [3, 4], [5, 5])),
         Case("the same two, exchanged", tuple(x[::-1] for x in call(2, 8, [3, 4], [5, 5]))),
         Case("eight requests of 50 tokens", call(8, 50, list(range(8)), list(range(20, 28)))),
+        Case("EDGE: the first chance is u itself: the sum must exceed u", (edge, [9, 9], [2, 3])),
         Case("EYE: all chances are 0 or 1", (certain, [1, 2, 3], [0, 0, 0])),
     ]
 
@@ -69,5 +71,8 @@ EXERCISE = Exercise(
                 but("np.cumsum(p)", "np.sort(p)"), but(INVERSE, "np.argmax(p > u)")),
         Mistake("You are one token too far: the token is the *number* of sums that do not exceed u (eq. 20.4).",
                 but(INVERSE, f"{INVERSE} + 1")),
+        Mistake("You take the first sum that is at least u; it must exceed u. A u of exactly 0 would draw a token of "
+                "chance 0 (eq. 20.4).",
+                but('side="right"', 'side="left"')),
     ),
 )

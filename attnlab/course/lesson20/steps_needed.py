@@ -19,7 +19,7 @@ def cases() -> list[Case]:
     """One request, as many as slots, more; equal lengths and others."""
     calls = [
         ([5], 1), ([5], 3), ([2, 3], 2), ([2, 3], 1), ([4, 4, 4, 4], 2), ([4, 1, 1, 1], 2), ([1, 1, 1, 4], 2),
-        ([1, 6, 2, 3, 1], 2), ([9, 2, 2, 2, 2, 9], 3), ([3, 8, 1, 1, 7, 2, 2, 5], 3),
+        ([1, 6, 2, 3, 1], 2), ([2, 3, 2, 3, 2], 2), ([9, 2, 2, 2, 2, 9], 3), ([3, 8, 1, 1, 7, 2, 2, 5], 3),
     ]
     return [
         Case(f"lengths {lengths}, {slots} slot{'s' * (slots > 1)}, {'continuous' if mode else 'static'}",
@@ -45,6 +45,9 @@ EXERCISE = Exercise(
                 but(STATIC, "-(-sum(lengths) // slots)"),
                 but(STATIC, "-(-sum(lengths) // slots)", "max(free)", "-(-sum(lengths) // slots)"),
                 but("max(free)", "-(-sum(lengths) // slots)")),
+        Mistake("You give a bound, the larger of the average work and the longest request. Follow the requests in "
+                "their order, each to the slot that is free first (eq. 20.3).",
+                but("max(free)", "max(-(-sum(lengths) // slots), max(lengths))")),
         Mistake("You count the longest request of all for every batch: each batch ends with its own longest, eq. 20.2.",
                 but(STATIC, "-(-len(lengths) // slots) * max(lengths)")),
         Mistake("Your static batches begin as soon as a slot is free. A static batch begins when the whole one before "

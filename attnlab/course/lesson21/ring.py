@@ -89,6 +89,8 @@ def cases() -> list[Case]:
         Case("EYE: two ranks with two tokens each, causal", call(2, 2, 2, 0, True)),
         Case("EYE: three ranks with two tokens each, causal", call(3, 2, 2, 0, True)),
         Case("GROW: three ranks, keys 100 times as large, causal", call(3, 3, 4, 2, True, 100.0)),
+        Case("HIGH: three ranks, keys 100000 times as large, no mask", call(3, 3, 4, 2, False, 1e5)),
+        Case("HIGH: the same, causal", call(3, 3, 4, 2, True, 1e5)),
         Case("five ranks with three tokens each, D = 4, Dv = 3, causal", call(5, 3, 4, 3, True)),
     ]
 

@@ -28,7 +28,9 @@ def mended_decode(cluster: Cluster, q: list[Array], k: list[Array], v: list[Arra
     return cluster.run(program, q, k, v)
 
 
-def call(lengths: list[int], batch: int, heads: int, d: int = 3, dv: int = 0, level: float | None = None) -> tuple:
+def call(
+    lengths: list[int], batch: int, heads: int, d: int = 3, dv: int = 0, level: float | Array | None = None
+) -> tuple:
     """A fresh cluster; keys on each rank; EYE values if dv is 0; ``level`` of the scores."""
     rng = np.random.default_rng(batch + 10 * heads + 100 * sum(lengths))
     total, cuts = sum(lengths), np.cumsum(lengths)[:-1]
@@ -49,6 +51,8 @@ def cases() -> list[Case]:
         Case("EYE, EMPTY: a batch of two, three heads, ranks with 2, 0 and 1 keys", call([2, 0, 1], 2, 3)),
         *[Case(f"{label}; a batch of two, two heads, two ranks", call([1, 2], 2, 2, level=level[0]))
           for label, level in levels(1).items()],
+        Case("ROWS: head 1 has scores near 100000; a batch of two, two heads, two ranks",
+             call([1, 2], 2, 2, level=np.array([[[0.0, 1e5]]]))),
         Case("a batch of three, two heads, four ranks, D = 4, Dv = 5", call([3, 1, 4, 2], 3, 2, 4, 5)),
     ]
 
