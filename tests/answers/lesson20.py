@@ -139,7 +139,16 @@ def search_texts_only(model, beams, length):
     return search_by_the_engine(model, beams, length)[0]
 
 
+def plan_as_a_tuple(missing, budget):
+    given = {}
+    for i in sorted(range(len(missing)), key=lambda i: missing[i] > 1):
+        given[i] = min(missing[i], budget)
+        budget -= given[i]
+    return tuple(given[i] for i in range(len(missing)))
+
+
 RIGHT = [
+    ("plan_step", plan_as_a_tuple),
     ("steps_needed", steps_one_by_one),
     ("steps_needed", steps_by_argmin),
     ("plan_step", plan_in_two_passes),

@@ -104,6 +104,9 @@ EXERCISE = Exercise(
         Mistake("An empty slot has a vote. Position −1 is below every number of sinks and older than any query: ask "
                 "for positions ≥ 0 first, eq. 16.6.",
                 but(FILLED, "")),
+        Mistake("What is hidden has weight 0, and 0 · NaN is NaN. Leave the values out, too: keys[seen] and "
+                "values[seen] (eq. 16.6).",
+                but("p @ values[seen]", "(seen * 1.0) * 0 @ values + p @ values[seen]")),
         Mistake("A query that sees nothing must give 0. The maximum of no scores does not exist, and 0/0 is NaN: "
                 "lesson 02, section 5.",
                 but(*GUARD), but(*GUARD, "p = np.exp(s - s.max())", "p = np.exp(s - s.max(initial=-np.inf))")),

@@ -4,7 +4,7 @@ from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
 def waste(lengths: list[int], block: int, policy: str) -> int:
-    """Slots that requests of these ``lengths``, all written to their end, hold and have not filled: of all together.
+    """How many slots requests of these ``lengths``, all written to their end, hold and have not filled, all together.
 
     ``policy`` "maximum": each holds as many slots as the longest of them has tokens; "powers": as many as the next
     power of two; "pages": whole blocks of ``block`` slots. A request has at least one token.
