@@ -40,7 +40,7 @@ def difference(found: Outcome, wanted: Outcome, case: Case, exercise: Exercise) 
     """None if ``found`` is right; otherwise what to tell the learner."""
     if found.problem:
         return found.problem
-    if len(found.arrays) != len(wanted.arrays) and len(wanted.arrays) > 1:
+    if found.arrays.keys() != wanted.arrays.keys():
         _regroup(found, wanted)
     if found.arrays.keys() != wanted.arrays.keys():
         return f"expected {_count_results(wanted)}, got {_count_results(found)}"
@@ -63,9 +63,12 @@ def title(name: str, exercise: Exercise) -> str:
 
 
 def _regroup(found: Outcome, wanted: Outcome) -> None:
-    """Read an array as the tuple that was asked for, if it has as many items."""
+    """Read an array as the tuple that was asked for, if it has as many items, and a tuple as the list."""
     parts = [name for name in wanted.arrays if name.startswith("part ")]
     whole = found.arrays.get("")
+    items = [name for name in found.arrays if name.startswith("part ")]
+    if items and "" in wanted.arrays and len({found.arrays[name].shape for name in items}) == 1:
+        found.arrays = {"": np.stack([found.arrays.pop(name) for name in items])} | found.arrays
     if whole is not None and whole.ndim and len(whole) == len(parts):
         del found.arrays[""]
         found.arrays = dict(zip(parts, map(np.asarray, whole))) | found.arrays
