@@ -216,6 +216,13 @@ def lazy_divides_weights(s, v, block, threshold):
     return (p / np.where(total > 0, total, 1)) @ v, lse, rescalings
 
 
+def exponential_clipped(t, c):
+    """Below −126 the smallest normal number, for 0."""
+    t = np.maximum(t, np.float32(-126))
+    n = np.floor(t).astype(int)
+    return np.ldexp(np.polyval(c[::-1], t - n), n).astype(np.float32)
+
+
 RIGHT = [
     ("exp_ratio", ratio_of_times),
     ("exp_ratio", ratio_of_a_tile),
@@ -244,4 +251,5 @@ REFUSED = [
     ("exp2_polynomial", bits_forget_the_square, "−0.5"),
     ("lazy_rescale", lazy_without_count, "tuple of 3"),
     ("lazy_rescale", lazy_divides_weights, "times for each number"),
+    ("exp2_polynomial", exponential_clipped, "LOW"),
 ]

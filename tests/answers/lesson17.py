@@ -182,6 +182,17 @@ def recurrent_with_a_small_number(tokens, U, Z):
     return out, U, Z
 
 
+def chunked_by_all_states(fq, fk, v, C):
+    """In chunks, after the states before all of them have been computed."""
+    out = []
+    states = [(fk[:start].T @ v[:start], fk[:start].sum(0)) for start in range(0, len(fq), C)]
+    for q, k, w, (U, Z) in zip(fq.split(C), fk.split(C), v.split(C), states):
+        a = (q @ k.T).tril()
+        below = (q @ Z + a.sum(1))[:, None]
+        out.append(torch.where(below == 0, 0, (q @ U + a @ w) / torch.where(below == 0, 1, below)))
+    return torch.cat(out)
+
+
 RIGHT = [
     ("state_and_break_even", numbers_by_search),
     ("state_and_break_even", numbers_in_numpy),
@@ -207,4 +218,5 @@ REFUSED = [
     ("scan_states", scan_by_numpy, "five pairs (m, l)"),
     ("mended_parallel", mended_for_ones, "EYE: one chunk"),
     ("linear_recurrent", recurrent_with_a_small_number, "features below 0.0002"),
+    ("linear_chunked", chunked_by_all_states, "more states than one"),
 ]

@@ -1,7 +1,7 @@
 """Lesson 17, ★★★: causal linear attention in chunks, with its gradient, in memory that does not grow."""
 
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
-from attnlab.check.promises import growth
+from attnlab.check.promises import growth, peak
 
 import numpy as np
 import torch
@@ -72,6 +72,11 @@ def cases() -> list[Case]:
 def long(n: int) -> tuple:
     """n tokens in chunks of 64."""
     return call(n, 64, 4, 64)
+
+
+def small_chunks(n: int) -> tuple:
+    """n tokens in chunks of 8: all states would take more than all else."""
+    return call(n, 64, 1, 8)
 
 
 ABOVE = "above, below = above + q @ U, below + q @ Z"
@@ -145,5 +150,7 @@ EXERCISE = Exercise(
     ),
     costs=(
         Cost(growth(long, 512, 1024), 1.3, "Its memory beside the result grew {found:.1f}× with twice as many tokens."),
+        Cost(peak(small_chunks, 1024, 1024), 5, "Beside the result it holds {found:.0f} numbers a token, with 64 "
+             "features and chunks of 8: more states than one (eq. 17.6)."),
     ),
 )
