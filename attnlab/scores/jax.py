@@ -45,15 +45,15 @@ def shown(x: Inputs, part: Block, size: int, axis: int = -1) -> Bool[Array, " bl
     length, across = (x.key if axis == -1 else x.query).shape[-2], -3 - axis
     blocks = -(-length // size)
 
-    def by_block(rule: Bool[Array, "..."]) -> Bool[Array, " blocks"]:
-        rule = at(rule, part, across) if rule.shape[across] != 1 else rule
+    def by_block(given: Array) -> Bool[Array, " blocks"]:
+        given = at(given, part, across) if given.shape[across] != 1 else given  # first: XLA would compare all of it
+        rule = given if given.dtype == bool else given != -jnp.inf
         seen = anywhere(rule, tuple(i for i in range(rule.ndim) if i != rule.ndim + axis))
         seen = lax.pad(jnp.broadcast_to(seen, (length,)), False, [(0, blocks * size - length, 0)])
         return anywhere(seen.reshape((blocks, size)), -1)
 
-    rules = [] if x.mask is None else [x.mask]
-    rules += [] if x.bias is None else [x.bias != -jnp.inf]
-    found = [*map(by_block, rules), *([] if x.query_segments is None else [near(x, part, size, axis)])]
+    found = [by_block(given) for given in (x.mask, x.bias) if given is not None]
+    found += [] if x.query_segments is None else [near(x, part, size, axis)]
     return functools.reduce(jnp.logical_and, found) if found else None
 
 
