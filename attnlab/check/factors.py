@@ -16,7 +16,7 @@ def factor(exercise: Exercise, pairs: list[tuple[Case, np.ndarray, np.ndarray]])
     """That each result is the right one times a factor, the same in all inputs or a size of theirs; or nothing."""
     ratios = [ratio(case, found, wanted) for case, found, wanted in pairs]
     known = [(case, r) for (case, *_), r in zip(pairs, ratios) if r]
-    if None in ratios or len(known) < 2 or all(math.isclose(r, 1) for _, r in known):
+    if None in ratios or len(known) < 2 or all(math.isclose(r, 1, rel_tol=1e-3) for _, r in known):
         return ""
     options = [candidates(exercise, case) for case, _ in known]
     for name in options[0]:

@@ -26,7 +26,7 @@ def _changed(change: Callable, said: str) -> Callable[[list[Pair]], str]:
 
     def probe(pairs: list[Pair]) -> str:
         fits = all(same(c, f, change(w).astype(f.dtype)) for c, f, w in pairs)
-        return said if fits else ""
+        return said if fits and not all(same(c, 1.0 * change(w), 1.0 * w) for c, _, w in pairs) else ""
 
     return probe
 

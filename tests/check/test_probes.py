@@ -178,3 +178,24 @@ def test_nothing_is_said_where_nothing_holds(answer):
 
 def test_no_kind_is_named_of_which_some_are_right():
     assert "RECT" not in examine(WEIGH, but_some).diagnosis
+
+
+def product(a, b):
+    """a · b, a whole number."""
+    return a * b
+
+
+def test_a_number_is_not_transposed():
+    """It overflows, and the right one does the same in its dtype: no change of places makes that."""
+    made = Exercise("00", 1, product, lambda: [Case(f"a = {a}", (a, 2**20)) for a in (2**12, 2**13)], ("A hint.",))
+    verdict = examine(made, lambda a, b: np.int32(a) * np.int32(b))
+    assert verdict.state == "wrong"
+    assert "transposing" not in verdict.text
+    assert "order" not in verdict.text
+
+
+def test_a_factor_of_one_is_none():
+    made = Exercise("00", 1, weigh, cases, ("A hint.",))
+    verdict = examine(made, lambda x, y, flag: (1 + 2e-5) * weigh(x, y, flag))
+    assert verdict.state == "wrong"
+    assert "times the right one" not in verdict.text
