@@ -67,7 +67,8 @@ def _regroup(found: Outcome, wanted: Outcome) -> None:
     parts = [name for name in wanted.arrays if name.startswith("part ")]
     whole = found.arrays.get("")
     items = [name for name in found.arrays if name.startswith("part ")]
-    if items and "" in wanted.arrays and len({found.arrays[name].shape for name in items}) == 1:
+    shapes = {(len(items), *found.arrays[name].shape) for name in items}
+    if "" in wanted.arrays and shapes == {wanted.arrays[""].shape}:
         found.arrays = {"": np.stack([found.arrays.pop(name) for name in items])} | found.arrays
     if whole is not None and whole.ndim and len(whole) == len(parts):
         del found.arrays[""]
