@@ -75,9 +75,10 @@ def gradient_on_gpu(loops: Callable) -> Callable:
 
     @functools.wraps(loops)
     def pull(rules: Rules, sizes: Sizes, kept: tuple, grads: tuple) -> tuple[Inputs]:
-        dout = grads[0]
-        if isinstance(dout, SymbolicZero) or not serves(rules, sizes, kept[0]):
+        if not serves(rules, sizes, kept[0]):
             return loops(rules, sizes, kept, grads)
+        dout = grads[0]
+        dout = jnp.zeros(dout.shape, dout.dtype) if isinstance(dout, SymbolicZero) else dout
         native = lambda kept, dout: jax.vjp(functools.partial(attend, rules), kept[0])[1](dout)  # noqa: E731
         plain = lambda kept, dout: loops(rules, sizes, kept, (dout, grads[1]))  # noqa: E731
         return platform_dependent(kept, dout, cuda=native, default=plain)

@@ -14,33 +14,18 @@ import torch
 
 from attnlab import check
 from attnlab.check.engine import examine
-from attnlab.check.exercise import Case, Exercise
+from attnlab.check.exercise import Case, Exercise, but
 from attnlab.check.library import named_library
-from attnlab.geometry import blocks
+from attnlab.course.lesson08.flash_forward import flash_forward
 from attnlab.machine import Machine
 
 # ufunc keywords on machine tiles
 
 
-def flash_with_guard(machine, q, k, v, block_q, block_k):
-    n, d = q.shape
-    o = machine.full("O", (n, v.shape[1]), 0.0, q.dtype)
-    l, m = machine.full("l", (n,), 0.0, q.dtype), machine.full("m", (n,), -np.inf, q.dtype)
-    for cols in blocks(k.shape[0], block_k):
-        with machine.scope():
-            k_j, v_j = machine.load(k, cols), machine.load(v, cols)
-            for rows in blocks(n, block_q):
-                with machine.scope():
-                    q_i, o_i, l_i, m_i = (machine.load(x, rows) for x in (q, o, l, m))
-                    s = q_i @ k_j.T / d**0.5
-                    m_new = np.maximum(m_i, s.max(1))
-                    old, p = np.exp(m_i - m_new) * l_i, np.exp(s - m_new[:, None])
-                    l_new = (old + p.sum(1))[:, None]
-                    o_new = old[:, None] * o_i + p @ v_j
-                    o_new = np.divide(o_new, l_new, out=np.zeros(o_new.shape), where=l_new > 0)
-                    for ref, name, new in ((o, "O", o_new), (l, "l", l_new[:, 0]), (m, "m", m_new)):
-                        machine.store(ref, rows, machine.keep(name, new))
-    return machine.fetch(o), machine.fetch(l), machine.fetch(m)
+flash_with_guard = but(
+    "/ l_new[:, None]  # eq. 8.4",
+    "\n                    o_new = np.divide(o_new, l_new[:, None], out=0 * o_new, where=l_new[:, None] > 0)",
+).apply(flash_forward)
 
 
 def test_ufunc_keywords_on_a_tile():
