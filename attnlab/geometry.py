@@ -90,17 +90,20 @@ class Band:
         left = self.low is None or cols.start >= rows.stop - 1 + self.low
         return left and right
 
-    def key_blocks(self, rows: slice, size: int) -> Iterator[slice]:
-        """The blocks of keys of which ``rows`` see something; hidden tiles are skipped."""
-        for cols in blocks(self.m, size, *self.keys(rows)):
-            if self.block_mask is None or self.block_mask.shows(rows, cols):
-                yield cols
+    def key_blocks(self, rows: slice, size: int, shown: bytes | None = None) -> Iterator[slice]:
+        """The blocks of keys of which ``rows`` see something; hidden tiles are skipped.
 
-    def query_blocks(self, cols: slice, size: int) -> Iterator[slice]:
-        """The blocks of queries that see something of ``cols``; hidden tiles are skipped."""
-        for rows in blocks(self.n, size, *self.queries(cols)):
-            if self.block_mask is None or self.block_mask.shows(rows, cols):
-                yield rows
+        ``shown`` says which keys other rules show, a byte a key, 1 or 0: a block then begins and ends with one of them.
+        """
+        tiles = blocks(self.m, size, *self.keys(rows))
+        mask = self.block_mask
+        return trimmed((cols for cols in tiles if mask is None or mask.shows(rows, cols)), shown)
+
+    def query_blocks(self, cols: slice, size: int, shown: bytes | None = None) -> Iterator[slice]:
+        """The blocks of queries that see something of ``cols``, likewise."""
+        tiles = blocks(self.n, size, *self.queries(cols))
+        mask = self.block_mask
+        return trimmed((rows for rows in tiles if mask is None or mask.shows(rows, cols)), shown)
 
 
 def blocks(length: int, size: int, first: int = 0, last: int | None = None) -> Iterator[slice]:
@@ -109,6 +112,15 @@ def blocks(length: int, size: int, first: int = 0, last: int | None = None) -> I
     last = length if last is None else min(last, length)
     for start in range(first // size * size if first < last else last, last, size):
         yield slice(start, min(start + size, length))
+
+
+def trimmed(parts: Iterator[slice], shown: bytes | None) -> Iterator[slice]:
+    """Parts of an axis, from the first to the last position of each of which ``shown`` says 1; those with none fall."""
+    for part in parts:
+        if shown is None:
+            yield part
+        elif (first := shown.find(1, part.start, part.stop)) >= 0:
+            yield slice(first, shown.rfind(1, part.start, part.stop) + 1)
 
 
 def tile_sizes(

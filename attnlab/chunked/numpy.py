@@ -8,7 +8,8 @@ from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.arrays.numpy import Lse, Out, Rows, Visible
 from attnlab.arrays.numpy import accumulator, matmul, quiet
 from attnlab.dropout.numpy import drop
-from attnlab.scores.numpy import hidden, look, read, scores
+from attnlab.scores.numpy import read, scores
+from attnlab.scores.numpy_tiles import visible_tiles
 from attnlab.softmax.numpy import Triple, one_if_empty, zero_if_empty
 from attnlab.geometry import blocks, chunk_sizes
 from attnlab.typing import Float
@@ -24,10 +25,8 @@ def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
 
     for rows in blocks(rules.band.n, query_chunk):
         q = rules.scale * x.query[..., rows, :].astype(dtype, copy=False)  # (..., Hk, G, Cq, D), read once
-        summaries = []
-        for cols in rules.band.key_blocks(rows, key_chunk):
-            if not hidden(visible := look(rules, x, rows, cols)):
-                summaries.append(summarize(rules, x, q, rows, cols, visible))
+        tiles = visible_tiles(rules, x, rows, key_chunk)
+        summaries = [summarize(rules, x, q, rows, cols, visible) for cols, visible in tiles]
         out[..., rows, :], lse[..., rows] = combine_all(summaries) if summaries else (0, -np.inf)
     return out, lse
 

@@ -6,7 +6,8 @@ from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.arrays.torch import Keys, Lse, Out, Rows, Seed, Shift, Values, Visible
 from attnlab.arrays.torch import accumulator, matmul, no_autocast
 from attnlab.dropout.torch import drop
-from attnlab.scores.torch import hidden, look, only, read, scores
+from attnlab.scores.torch import only, read, scores
+from attnlab.scores.torch_tiles import visible_tiles
 from attnlab.softmax.torch import Triple, exp_, highest, one_if_empty, zero_if_empty
 from attnlab.geometry import blocks, chunk_sizes
 from attnlab.typing import Float
@@ -50,12 +51,9 @@ def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
 
     for rows in blocks(rules.band.n, query_chunk):
         q = rules.scale * x.query[..., rows, :].to(dtype)  # (..., Hk, G, Cq, D), read once
-        chunks = list(rules.band.key_blocks(rows, key_chunk))
-        summaries = buffers(len(chunks), q, dv)
-        for c, cols in enumerate(chunks):
-            visible = look(rules, x, rows, cols)
-            if hidden(visible):
-                continue
+        chunks = len(list(rules.band.key_blocks(rows, key_chunk)))  # at most, as a mask may hide some
+        summaries = buffers(chunks, q, dv)
+        for c, (cols, visible) in enumerate(visible_tiles(rules, x, rows, key_chunk)):
             k, v, b = read(x, rows, cols, visible)
             for held, new in zip(summaries, summarize(rules, x.seed, rows, cols, q, k, v, b, visible)):
                 held[c] = new

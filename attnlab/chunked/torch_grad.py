@@ -10,7 +10,8 @@ from functools import partial
 from attnlab.call import Inputs, Rules, Sizes
 from attnlab.arrays.torch import Keys, Lse, Out, Rows, Shift, Values, Visible
 from attnlab.arrays.torch import accumulator
-from attnlab.scores.torch import cut, hidden, look, read, tile
+from attnlab.scores.torch import cut, read, tile
+from attnlab.scores.torch_tiles import visible_tiles
 from attnlab.arrays.torch_autograd import custom_gradient
 from attnlab.softmax.torch import Triple
 from attnlab.geometry import blocks, chunk_sizes
@@ -40,22 +41,16 @@ def backward(
 
     for rows in blocks(rules.band.n, query_chunk):
         q, do = rules.scale * x.query[..., rows, :].to(lse.dtype), dout[..., rows, :].to(lse.dtype)
-        chunks = list(rules.band.key_blocks(rows, key_chunk))
-        summaries = buffers(len(chunks), q, x.value.shape[-1])
-        for c, cols in enumerate(chunks):
-            visible = look(rules, x, rows, cols)
-            if hidden(visible):
-                continue
+        chunks = len(list(rules.band.key_blocks(rows, key_chunk)))  # at most, as a mask may hide some
+        summaries = buffers(chunks, q, x.value.shape[-1])
+        for c, (cols, visible) in enumerate(visible_tiles(rules, x, rows, key_chunk)):
             k, v, b = read(x, rows, cols, visible)
             for held, new in zip(summaries, summarize(rules, x.seed, rows, cols, q, k, v, b, visible)):
                 held[c] = new
         dsummaries = vjp(combine_all, summaries)[1]((do, dlse[..., rows]))[0] if chunks else ()
         del summaries  # each is computed again when its turn comes
 
-        for cols, *dsummary in zip(chunks, *dsummaries):
-            visible = look(rules, x, rows, cols)
-            if hidden(visible):
-                continue
+        for (cols, visible), *dsummary in zip(visible_tiles(rules, x, rows, key_chunk), *dsummaries):
             k, v, b = read(x, rows, cols, visible)
             summary = partial(summarize, rules, x.seed, rows, cols)
             dq_i, dk_j, dv_j, *db = pull(summary, q, k, v, b, visible, tuple(dsummary), wants_bias)

@@ -66,28 +66,6 @@ def take(x: Keys, visible: Visible) -> Keys:
     return np.where(seen[..., None], x, 0)
 
 
-def look(rules: Rules, x: Inputs, rows: slice, cols: slice) -> Visible:
-    """What is visible of a tile, None if it turns out that all of it is: then nothing in it is masked."""
-    if apart(x, rows, cols):
-        return np.zeros((1,) * x.query_segments.ndim, bool)
-    visible = visibility(rules, x, rows, cols)
-    return None if visible is None or visible.all() else visible
-
-
-def apart(x: Inputs, rows: slice, cols: slice) -> bool:
-    """Whether the segments of the tile's queries and keys lie in ranges apart: found without comparing each to each."""
-    if x.query_segments is None:
-        return False
-    ours, theirs = cut(x.query_segments, rows, cols), cut(x.key_segments, rows, cols)
-    meet = (ours.min((-2, -1)) <= theirs.max((-2, -1))) & (theirs.min((-2, -1)) <= ours.max((-2, -1)))
-    return not meet.any()
-
-
-def hidden(visible: Visible) -> bool:
-    """Whether no query of the tile sees a key of it: then nothing needs to be read or computed."""
-    return visible is not None and not visible.any()
-
-
 def sees(visible: Visible) -> Bool[Array, "*#batch #Hk #G #R"] | bool:
     """True where a query sees any key of the tile."""
     return True if visible is None else visible.any(axis=-1)

@@ -78,31 +78,6 @@ def take(x: Keys, visible: Visible) -> Keys:
     return x if visible is None else torch.where(anywhere(visible, (-3, -2))[..., None], x, 0)
 
 
-def look(rules: Rules, x: Inputs, rows: slice, cols: slice) -> Visible:
-    """What is visible of a tile, None if it turns out that all of it is: then nothing in it is masked.
-
-    That needs the values of a mask, which torch.func.vmap does not tell: for cores that bring their own gradient.
-    """
-    if apart(x, rows, cols):
-        return x.query_segments.new_zeros((1,) * x.query_segments.ndim, dtype=torch.bool)
-    visible = visibility(rules, x, rows, cols)
-    return None if visible is None or not anywhere(~visible) else visible
-
-
-def apart(x: Inputs, rows: slice, cols: slice) -> bool:
-    """Whether the segments of the tile's queries and keys lie in ranges apart: found without comparing each to each."""
-    if x.query_segments is None:
-        return False
-    ours, theirs = (cut(s, rows, cols).long() for s in (x.query_segments, x.key_segments))  # unsigned have no amin
-    meet = (ours.amin((-2, -1)) <= theirs.amax((-2, -1))) & (theirs.amin((-2, -1)) <= ours.amax((-2, -1)))
-    return not meet.any()
-
-
-def hidden(visible: Visible) -> bool:
-    """Whether no query of the tile sees a key of it: then nothing needs to be read or computed. It looks, too."""
-    return visible is not None and not anywhere(visible)
-
-
 def sees(visible: Visible) -> Bool[Array, "*#batch #Hk #G #R"] | bool:
     """True where a query sees any key of the tile."""
     return True if visible is None else anywhere(visible, -1)

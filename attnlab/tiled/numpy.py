@@ -6,7 +6,8 @@ from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.arrays.numpy import Lse, Out
 from attnlab.arrays.numpy import accumulator, matmul, quiet
 from attnlab.dropout.numpy import drop
-from attnlab.scores.numpy import hidden, look, read, scores
+from attnlab.scores.numpy import read, scores
+from attnlab.scores.numpy_tiles import visible_tiles
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.numpy_grad import tiled_attention_backward
@@ -28,10 +29,7 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
         q = rules.scale * x.query[..., rows, :].astype(dtype, copy=False)  # (..., Hk, G, Bq, D), read once
         m, l = np.full(q.shape[:-1], -np.inf, dtype), np.zeros(q.shape[:-1], dtype)
         o = np.zeros((*q.shape[:-1], dv), dtype)
-        for cols in rules.band.key_blocks(rows, block_k):
-            visible = look(rules, x, rows, cols)
-            if hidden(visible):
-                continue
+        for cols, visible in visible_tiles(rules, x, rows, block_k):
             k, v, b = read(x, rows, cols, visible)
             s = scores(q, k, b, visible)  # (8.1), (..., Hk, G, Bq, Bk): a tile, on chip
             m_next = np.maximum(m, s.max(-1))  # (8.2)

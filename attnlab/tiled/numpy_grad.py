@@ -14,7 +14,8 @@ from attnlab.tiled import tiled_attention_backward as public
 from attnlab.arrays.numpy import Keys, Lse, Out, Rows, Tile
 from attnlab.arrays.numpy import accumulator, matmul, quiet
 from attnlab.dropout.numpy import drop
-from attnlab.scores.numpy import cut, hidden, look, only, read, scores, sees
+from attnlab.scores.numpy import cut, only, read, scores, sees
+from attnlab.scores.numpy_tiles import visible_tiles
 from attnlab.softmax.numpy import zero_if_empty
 from attnlab.geometry import blocks, gradient_tile_sizes
 
@@ -44,10 +45,7 @@ def backward(
     for cols in blocks(rules.band.m, block_k):
         dk_j = np.zeros(x.key[..., cols, :].shape, dtype)
         dv_j = np.zeros(x.value[..., cols, :].shape, dtype)
-        for rows in rules.band.query_blocks(cols, block_q):
-            visible = look(rules, x, rows, cols)
-            if hidden(visible):
-                continue
+        for rows, visible in visible_tiles(rules, x, cols, block_q, -2):
             k, v, b = read(x, rows, cols, visible)
             q = only(sees(visible), rules.scale * x.query[..., rows, :].astype(dtype, copy=False))
             do = only(sees(visible), dout[..., rows, :].astype(dtype, copy=False))

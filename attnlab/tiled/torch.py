@@ -4,7 +4,8 @@ from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.arrays.torch import Lse, Out
 from attnlab.arrays.torch import accumulator, add_matmul, no_autocast
 from attnlab.dropout.torch import drop
-from attnlab.scores.torch import hidden, look, read, scores
+from attnlab.scores.torch import read, scores
+from attnlab.scores.torch_tiles import visible_tiles
 from attnlab.softmax.torch import exp_, one_if_empty, zero_if_empty
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.torch_grad import flash_gradient, tiled_attention_backward
@@ -33,10 +34,7 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
         q = rules.scale * x.query[..., rows, :].to(dtype)  # (..., Hk, G, Bq, D), read once
         m, l = q.new_full(q.shape[:-1], -torch.inf), q.new_zeros(q.shape[:-1])
         o = q.new_zeros((*q.shape[:-1], dv))
-        for cols in rules.band.key_blocks(rows, block_k):
-            visible = look(rules, x, rows, cols)
-            if hidden(visible):
-                continue
+        for cols, visible in visible_tiles(rules, x, rows, block_k):
             k, v, b = read(x, rows, cols, visible)
             s = scores(q, k, b, visible, room)  # (8.1), (..., Hk, G, Bq, Bk): a tile, on chip
             m_next = torch.maximum(m, s.amax(-1))  # (8.2)

@@ -10,7 +10,8 @@ from attnlab.tiled import tiled_attention_backward as public
 from attnlab.arrays.torch import Lse, Out, Rows, Tile
 from attnlab.arrays.torch import accumulator, matmul
 from attnlab.dropout.torch import drop
-from attnlab.scores.torch import cut, hidden, look, only, read, scores, sees
+from attnlab.scores.torch import cut, only, read, scores, sees
+from attnlab.scores.torch_tiles import visible_tiles
 from attnlab.arrays.torch_autograd import custom_gradient, explicit_gradient
 from attnlab.kernels.triton.gpu import gradient_on_gpu
 from attnlab.softmax.torch import exp_, zero_if_empty
@@ -37,10 +38,7 @@ def backward(
 
     for cols in blocks(rules.band.m, block_k):
         dk_j, dv_j = (y.new_zeros(y[..., cols, :].mT.shape, dtype=dtype) for y in (x.key, x.value))
-        for rows in rules.band.query_blocks(cols, block_q):
-            visible = look(rules, x, rows, cols)
-            if hidden(visible):
-                continue
+        for rows, visible in visible_tiles(rules, x, cols, block_q, -2):
             k, v, b = read(x, rows, cols, visible)
             q = only(sees(visible), rules.scale * x.query[..., rows, :].to(dtype))
             do = only(sees(visible), dout[..., rows, :].to(dtype))

@@ -25,7 +25,7 @@ HIDING = {
 
 
 class Counted(TorchDispatchMode):
-    """Counts PyTorch's matrix products, and the numbers that its operations write to memory of their own."""
+    """Counts PyTorch's matrix products, their numbers, and those that operations write to memory of their own."""
 
     def __init__(self):
         super().__init__()
@@ -33,7 +33,9 @@ class Counted(TorchDispatchMode):
 
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         result = operation(*args, **(kwargs or {}))
-        self.seen["products"] += operation.overloadpacket.__name__ in ("bmm", "baddbmm", "baddbmm_")
+        product = operation.overloadpacket.__name__ in ("bmm", "baddbmm", "baddbmm_")
+        self.seen["products"] += product
+        self.seen["of products"] += result.numel() if product else 0
         given = {x.untyped_storage().data_ptr() for x in args if isinstance(x, torch.Tensor)}
         if isinstance(result, torch.Tensor) and result.is_floating_point():
             self.seen["numbers"] += result.numel() * (result.untyped_storage().data_ptr() not in given)
@@ -70,6 +72,16 @@ def test_hidden_tiles_are_not_copied(rule):
     """Not even to float32."""
     long, short = (counted(ATTENTION["tiled"], arrays(m), **HIDING[rule](m)) for m in (M, 256))
     assert long["numbers"] == short["numbers"]
+
+
+@pytest.mark.parametrize("rule", ["mask", "bias"])
+@pytest.mark.parametrize("algorithm", ATTENTION)
+def test_a_tile_ends_where_a_mask_or_bias_ends_it(algorithm, rule):
+    """100 keys of a cache cost what 100 keys cost, though tiles have 256."""
+    query, key, value = arrays(M)
+    whole = counted(ATTENTION[algorithm], (query, key, value), **HIDING[rule](M))
+    alone = counted(ATTENTION[algorithm], (query, key[:, :VISIBLE], value[:, :VISIBLE]))
+    assert whole["of products"] == alone["of products"]
 
 
 @pytest.mark.parametrize("gradient", [False, True])

@@ -69,6 +69,13 @@ def classify(band, seen, rows_size, cols_size):
         assert visited == [rows for rows in blocks(n, rows_size) if seen[rows, cols].any()], (n, m, cols)
 
 
+def test_blocks_begin_and_end_with_a_key_that_is_shown():
+    band, shown = Band.of(4, 12, True, None, 6), bytes([0, 1, 0, 0, 0, 0, 1, 1, 0, 1, 0, 0])
+    assert list(band.key_blocks(slice(0, 4), 4)) == [slice(0, 4), slice(4, 8), slice(8, 12)]
+    assert list(band.key_blocks(slice(0, 4), 4, shown)) == [slice(1, 2), slice(6, 8), slice(9, 10)]
+    assert list(band.key_blocks(slice(0, 1), 4, shown)) == [slice(1, 2), slice(6, 8)]
+
+
 def test_a_side_that_hides_nothing_is_unbounded():
     assert Band.of(5, 7, False, (6, 4)) == Band(5, 7)
     assert Band.of(5, 7, False, (5, 3)) == Band(5, 7, 5, 3)
@@ -178,7 +185,7 @@ def test_hidden_tiles_are_skipped_in_the_gradient(name, library, monkeypatch):
 @pytest.mark.parametrize("algorithm", ["chunked", "tiled"])
 def test_only_partial_tiles_pay_for_masking(algorithm, library, monkeypatch):
     """A causal call of 4 × 4 tiles has 4 partial ones, on the diagonal; in the others nothing is compared."""
-    module = importlib.import_module(f"attnlab.scores.{library}")
+    module = importlib.import_module(f"attnlab.scores.{library}_tiles")
     original, partial = module.visibility, []
 
     def visibility(*args, **kwargs):
@@ -186,9 +193,7 @@ def test_only_partial_tiles_pay_for_masking(algorithm, library, monkeypatch):
         partial.append(visible is not None)
         return visible
 
-    for place in {module, importlib.import_module(f"attnlab.{algorithm}.{library}")}:
-        if hasattr(place, "visibility"):
-            monkeypatch.setattr(place, "visibility", visibility)
+    monkeypatch.setattr(module, "visibility", visibility)
     x = [to(library, np.ones((1, 16, 2), np.float32))] * 3
     call(library, algorithm, *x, sizes=(4, 4), causal=True)
     assert len(partial) == 10
