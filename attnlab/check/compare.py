@@ -77,19 +77,20 @@ def _regroup(found: Outcome, wanted: Outcome) -> None:
 
 def _count_results(outcome: Outcome) -> str:
     """How many things a function returned."""
-    parts = sum(not name.startswith("gradient") for name in outcome.arrays)
-    return "one result" if parts == 1 else f"a tuple of {parts}"
+    return "one result" if "" in outcome.arrays else f"a tuple of {sum(x.startswith('part ') for x in outcome.arrays)}"
 
 
-def _array_difference(found: np.ndarray, wanted: np.ndarray, within: float, dtype: bool) -> str | None:
+def _array_difference(found: np.ndarray, wanted: np.ndarray, within: float, dtype: bool | type) -> str | None:
     """None if ``found`` is ``wanted``; otherwise how it differs."""
     if found.size == wanted.size == 0 and found.shape == wanted.shape[: found.ndim]:
         return None  # [] for an array of no rows: nested lists cannot say how long a row would be
     if found.shape != wanted.shape:
         return f"expected shape {wanted.shape}, got {found.shape}"
     kinds = {"b": "b", "i": "iu", "u": "iu"}.get(wanted.dtype.kind, "fiuV")
-    if found.dtype.kind not in kinds or (dtype and found.dtype != wanted.dtype):
+    if found.dtype.kind not in kinds or (dtype is True and found.dtype != wanted.dtype):
         return f"expected dtype {wanted.dtype}, got {found.dtype}"
+    if isinstance(dtype, type) and np.promote_types(found.dtype, dtype) != found.dtype:
+        return f"expected at least {np.dtype(dtype)}, got {found.dtype}"
     return None if close(found, wanted, within) else _shown(found, wanted)
 
 

@@ -132,7 +132,7 @@ class Exercise:
     ``hints``       graded, from a nudge to nearly the solution
     ``gradients``   positions of the arguments by which derivatives are compared, too
     ``library``     of an answer that names none; with gradients it is "torch" or "jax"
-    ``dtype``       whether the result's dtype must be the reference's
+    ``dtype``       whether the result's dtype must be the reference's; a dtype: or at least as wide as that
     ``writes``      positions of the arguments that an answer may write to, such as a cache
     ``judge``       for an exercise with many right answers: judge(case, got) says what is wrong, or None
     ``run``         for an answer that is no plain function: run(answer) is one that takes the arguments of a case
@@ -148,7 +148,7 @@ class Exercise:
     costs: tuple[Cost, ...] = ()
     gradients: tuple[int, ...] = ()
     library: str = "numpy"
-    dtype: bool = False
+    dtype: bool | type = False
     writes: tuple[int, ...] = ()
     judge: Callable[[Case, Any], str | None] | None = None
     run: Callable[[Function], Function] | None = None

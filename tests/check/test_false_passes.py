@@ -297,6 +297,22 @@ def bisected(a, b, c):
     return low
 
 
+def longest_in_float32(free_bytes, batch, heads, itemsize, copies):
+    return int(np.float32((free_bytes // (batch * heads * itemsize * copies)) ** 0.5))
+
+
+def one_empty_chunk_skips_all_rows(x, size):
+    m, l = np.full(len(x), -np.inf), np.zeros(len(x))
+    for start in range(0, x.shape[1], size):
+        chunk = x[:, start : start + size]
+        if (chunk.max(1) == -np.inf).any():
+            continue
+        m_next = np.maximum(m, chunk.max(1))
+        l = l * np.exp(m - m_next) + np.exp(chunk - m_next[:, None]).sum(1)
+        m = m_next
+    return m, l
+
+
 def filled_with(number):
     def masked_softmax(x, mask):
         return torch.softmax(torch.where(mask, x, number), -1) * mask
@@ -313,6 +329,17 @@ CLIPPED = "s.max(-1, keepdims=True)", "np.maximum(s.max(-1, keepdims=True), 0)"
 IGNORED = "m, l, o = np.full"
 
 WRONG = [  # exercise, what differs from the reference or an answer of its own, what the verdict says
+    ("attention_row", but("np.sqrt(len(q))", "int(np.sqrt(len(q)))"), "D = 7"),
+    ("visible", but("if window is not None", "if window and any(window)"), "window = (0, 0)"),
+    ("longest", longest_in_float32, "a million"),
+    ("longest", but("return ", "return min(10**5, ", "// each)", "// each))"), "a million"),
+    ("safe_softmax", but(", dtype=np.promote_types(x.dtype, np.float32)", ""), "65,520"),
+    ("safe_softmax", but("x.max(-1, keepdims=True)", "x.astype(float).mean(-1, keepdims=True)"), "SPIKE"),
+    ("safe_softmax", but("x.max(-1, keepdims=True)", "x.astype(float).max(-1, keepdims=True, initial=-1e30)"), "LOW"),
+    ("log_sum_exp", but("(m + np.log(l))[..., 0]", "(m + np.log(l))[..., 0].astype(x.dtype)"), "at least float32"),
+    ("online_stats", but("-math.inf, 0.0", "-1e5, 0.0", "return m, l", "return m if l else -math.inf, l"), "LOW"),
+    ("stats_in_chunks", one_empty_chunk_skips_all_rows, "EMPTY"),
+    ("stats_in_chunks", but(START + "), np", "-1e30), np", "return m, l", "return np.where(l, m, -np.inf), l"), "LOW"),
     ("log_softmax", but("x - m - np.log(l)", "np.log(np.exp((x - m).astype(float)) / l).astype(x.dtype)"), "-1000"),
     *[("masked_softmax", filled_with(x), "LOW") for x in (-1e9, -1e4, -1000.0, -80.0, -20.0)],
     ("blockwise_attention", but(START, "-1e4"), "LOW"),

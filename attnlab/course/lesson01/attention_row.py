@@ -12,7 +12,7 @@ def attention_row(q: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.nda
 
 
 def cases() -> list[Case]:
-    """Three fingerprints, two orders of one input, and a size of which the scale is no power of two."""
+    """Three fingerprints, two orders of one input, and a size whose root is no whole number."""
     rng = np.random.default_rng(1)
     q, keys, values = rng.normal(size=4), rng.normal(size=(3, 4)), rng.normal(size=(3, 2))
     return [
@@ -21,7 +21,8 @@ def cases() -> list[Case]:
         Case("EYE: values are the identity, so the result is the row of P; D = 4, scale 1/2", (q, keys, np.eye(3))),
         Case("random values of size 2", (q, keys, values)),
         Case("PERM: the same keys and values in another order", (q, keys[[2, 0, 1]], values[[2, 0, 1]])),
-        Case("D = 9 and seven keys", (rng.normal(size=9), rng.normal(size=(7, 9)), rng.normal(size=(7, 5)))),
+        Case("D = 7, whose root is no whole number",
+             (rng.normal(size=7), rng.normal(size=(6, 7)), rng.normal(size=(6, 5)))),
     ]
 
 

@@ -12,7 +12,7 @@ def longest(free_bytes: int, batch: int, heads: int, itemsize: int, copies: int)
 
 
 def cases() -> list[Case]:
-    """Both neighbors of exact fits, and a size as on a GPU."""
+    """Both neighbors of exact fits, a size as on a GPU, and one at which a root in float32 is rounded up."""
     exact = 2 * 8 * 4 * 3 * 1000**2
     calls = [
         ("1 head, 1 byte, 1 copy, 16 bytes: 4×4 just fits", (16, 1, 1, 1, 1)),
@@ -21,6 +21,7 @@ def cases() -> list[Case]:
         ("3 copies of 2 × 8 heads in 4 bytes: exactly N = 1000", (exact, 2, 8, 4, 3)),
         ("one byte less: 999", (exact - 1, 2, 8, 4, 3)),
         ("16 GiB, 96 heads, 2 bytes", (16 * 2**30, 1, 96, 2, 1)),
+        ("4 copies in 1 byte, one byte less than a million tokens need", (4 * 10**12 - 1, 1, 1, 1, 4)),
     ]
     return [Case(label, args) for label, args in calls]
 
@@ -53,8 +54,7 @@ EXERCISE = Exercise(
         Mistake("You count bits. free_bytes and itemsize are both in bytes already (eq. 1.9).",
                 but("* copies", "* copies * 8"), but(ROOT, "math.isqrt(8 * free_bytes // each)")),
         Mistake("You round up, so the matrices of eq. 1.9 do not quite fit. The largest N that fits is rounded down.",
-                but(ROOT, "math.ceil(math.sqrt(free_bytes / each))"), but(ROOT, "round(math.sqrt(free_bytes / each))"),
-                but(ROOT, "int(math.sqrt(free_bytes / each)) + 1")),
+                but(ROOT, "math.ceil(math.sqrt(free_bytes / each))"), but(ROOT, "round(math.sqrt(free_bytes / each))")),
         Mistake("You return a length with a fraction. N counts tokens: the largest whole number that fits (eq. 1.9): "
                 "round down.",
                 but(ROOT, "math.sqrt(free_bytes / each)")),

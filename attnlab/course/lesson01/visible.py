@@ -22,7 +22,8 @@ def visible(n: int, m: int, causal: bool, window: tuple[int, int] | None) -> np.
 def cases() -> list[Case]:
     """Every rule on every size, small ones first."""
     sizes = [(1, 1), (2, 2), (1, 5), (3, 5), (5, 2), (4, 4), (0, 3), (6, 9)]
-    rules = [(False, None), (True, None), (False, (1, 1)), (True, (2, 0)), (False, (0, 3)), (True, (1, 4))]
+    windows = [(False, (1, 1)), (True, (2, 0)), (False, (0, 3)), (False, (0, 0)), (True, (1, 4))]
+    rules = [(False, None), (True, None), *windows]
     return [case(*size, *rule) for size, rule in product(sizes, rules)]
 
 
@@ -70,7 +71,9 @@ EXERCISE = Exercise(
                 "window (&, not |).",
                 but("seen &= (j", "seen = seen & causal | (j")),
         Mistake("You take a 0 in the window for no limit. A window (0, 3) reaches no key before the query's own "
-                "position, i + (m − n) as in eq. 1.8; only None says that there is no window.",
-                but("- left", "- (left or 99)", "+ right", "+ (right or 99)")),
+                "position, i + (m − n) as in eq. 1.8, and (0, 0) that position alone; only None says that there is no "
+                "window.",
+                but("- left", "- (left or 99)", "+ right", "+ (right or 99)"),
+                but("if window is not None", "if window is not None and any(window)")),
     ),
 )

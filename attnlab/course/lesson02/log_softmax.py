@@ -70,6 +70,12 @@ EXERCISE = Exercise(
                 *both(LOG, "x - m - (m + np.log(l))")),
         Mistake("You subtract the sum instead of its logarithm: dividing by l subtracts log l (eq. 2.5).",
                 *both(LOG, "x - m - l"), *both(LOG, "(x - m) / l")),
+        Mistake("You add log l. Dividing by l subtracts its logarithm (eq. 2.5).",
+                *both(LOG, "x - m + np.log(l)")),
+        Mistake("Your logarithm has another base. log is the natural one, as e^x is what was summed (eq. 2.5).",
+                *both("np.log(l)", "np.log10(l)"), *both("np.log(l)", "np.log2(l)")),
+        Mistake("You add 1 to the sum: log1p(l) is log(1 + l). After the shift no such care is needed (eq. 2.4).",
+                *both("np.log(l)", "np.log1p(l)")),
         Mistake("You leave out the sum: x - m is the logarithm of the exponential, not of the weight. Subtract log l "
                 "(eq. 2.5).",
                 *both(LOG, "x - m")),
@@ -78,7 +84,10 @@ EXERCISE = Exercise(
                 *both("x.max(-1, keepdims=True)", "x.max()")),
         Mistake("Your empty row is NaN: its maximum is -inf, and -inf - (-inf) is undefined. Use 0 for that maximum "
                 "(eq. 2.7); then x - 0 - log 1 is -inf, as it should be.",
-                but(*UNGUARDED), but(*UNGUARDED, LOG, f"np.where(np.isnan({LOG}), 0, {LOG})")),
+                but(*UNGUARDED)),
+        Mistake("Your empty row is 0. Its weights are 0, and so their logarithms are -inf: shift by 0 where the "
+                "maximum is -inf (eq. 2.7), and x - 0 - log 1 is -inf without a where.",
+                but(*UNGUARDED, LOG, f"np.where(np.isnan({LOG}), 0, {LOG})")),
         Mistake("You sum along another axis, or over the whole array. The weights of each row add up to 1: maximum and "
                 "sum run along the last axis (eq. 2.3).",
                 *both("(-1, ", "(0, "), *both("(-1, keepdims=True)", "()")),

@@ -33,7 +33,7 @@ SUM = ", dtype=np.promote_types(x.dtype, np.float32)", ""
 EPSILON = "np.log(l)", "np.log(l + 1e-9)"
 
 EXERCISE = Exercise(
-    lesson="02", stars=2, reference=log_sum_exp, cases=cases,
+    lesson="02", stars=2, reference=log_sum_exp, cases=cases, dtype=np.float32,
     hints=(
         "Call `broken` with a row of −1000 and a row of −∞. What should come out, and which line gives the number that "
         "you see?",

@@ -72,20 +72,24 @@ EXERCISE = Exercise(
                 but(HIDDEN, ADDED, "return p", "return p.nan_to_num()", of=by_library),
                 but("exp(s -", "exp(x -", "m))", "m)) * mask",
                     "e / torch.where(l == 0, 1, l)", "torch.where(l > 0, e / l, 0.0)")),
-        Mistake("You turn every NaN into 0, also that of a visible score, which comes from a bug elsewhere. Define the "
-                "empty row by eq. 2.7; then there is no NaN to remove.",
+        Mistake("A visible NaN comes out as 0, and the bug that it comes from would go unnoticed. nan_to_num does "
+                "that, and so does a guard m > -inf, which is false for NaN. Define the empty row by eq. 2.7; then "
+                "there is no NaN to remove.",
                 but("return p", "return p.nan_to_num()", of=by_library),
                 but("torch.exp(s - torch.where(m == -inf, 0, m))", "torch.exp(torch.where(mask, x, 0.0) - m) * mask",
                     "e / torch.where(l == 0, 1, l)", "torch.where((e / l).isnan(), 0.0, e / l)")),
         Mistake("You put a large negative number in the place of hidden scores. In an empty row, and where the visible "
                 "scores are as small, that is a score like any other, and the hidden entries take weight. A finite "
                 "number is never a mask: use -inf and eq. 2.7.",
-                but("-inf", "torch.finfo(x.dtype).min", of=by_library),
                 *(edit for number in ("-20.0", "-80.0", "-1e3", "-1e4", "-1e9", "-1e30") for edit in (
                     but("-inf", number, of=by_library),
                     but("-inf", number, "return p", "return p * mask", of=by_library),
                 )),
         ),
+        Mistake("In your empty row all weights are equal: the number that stands there in the place of -inf is a score "
+                "like any other, and e⁰ = 1 is a vote. Keep -inf; shift by 0 and divide by 1 in that row (eq. 2.7).",
+                but("-inf", "torch.finfo(x.dtype).min", of=by_library),
+                but(HIDDEN, f"torch.where(mask.any(-1, keepdim=True), {HIDDEN}, 0.0)", of=by_library)),
         Mistake("You hide after normalizing: what is left of a row no longer adds up to 1. Hide before the sum is "
                 "taken (lesson 01, eq. 1.7).",
                 but(HIDDEN, "x", "return p", "return p * mask", of=by_library),

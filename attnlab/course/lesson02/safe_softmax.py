@@ -1,7 +1,7 @@
 """Lesson 02, ★: softmax with the shift, over rows of any size."""
 
 from attnlab.check.exercise import Case, Edit, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_scores
+from attnlab.check.fingerprints import ALONE, far_scores
 
 import numpy as np
 
@@ -24,13 +24,14 @@ def cases() -> list[Case]:
         Case("HIGH: (90, 100) in float32", (np.array([90, 100], single),)),
         Case("LOW: two scores of -50 in float32", (np.array([-50, -50], single),)),
         Case("LOW: two scores of -200 in float32", (np.array([-200, -200], single),)),
-        Case("SPIKE: (0, 1000) in float32", (np.array([0, 1000], single),)),
+        Case("SPIKE: (0, 100000) in float32", (np.array([0, 100000], single),)),
         Case("a NaN in the scores is an error upstream and must stay visible", (np.array([0, np.nan], single),)),
         Case("EMPTY: row 1 is -inf alone and must give 0", (np.array([[0, -np.inf], [-np.inf, -np.inf]]),)),
         *far_scores(lambda x: (x,), np.array([[0.0, 1.0], [2.0, 0.0]]), ", in float64"),
+        Case("LOW: one visible score, -1e300, in float64; its weight is 1", (np.array([ALONE, -np.inf]),)),
         Case("random, two axes", (rng.normal(size=(3, 5)),)),
         Case("random, three axes, float16", (rng.normal(size=(2, 3, 4)).astype(np.float16),)),
-        Case("CONST: 4096 equal scores in float16, each weight is 1/4096", (np.full(4096, 2, np.float16),)),
+        Case("CONST: 65,520 equal scores in float16, whose sum is no float16", (np.full(65_520, 2, np.float16),)),
     ]
 
 
@@ -56,8 +57,9 @@ EXERCISE = Exercise(
                 "is NaN. The free shift of eq. 2.2 belongs to a row: take the maximum along the last axis, with "
                 "keepdims=True.",
                 *both(MAX, "x.max()")),
-        Mistake("You subtract the mean. Some exponents stay positive then, and e^u overflows; only the maximum makes "
-                "all of them at most 0 (eq. 2.4).",
+        Mistake("You subtract less than the maximum of the row, such as its mean, its minimum or its first score. Some "
+                "exponents stay positive then, and e^u overflows; only the maximum makes all of them at most 0 (eq. "
+                "2.4).",
                 *both(MAX, "x.mean(-1, keepdims=True)")),
         Mistake("You do not shift: this is the naive softmax, which overflows above 88 and divides 0 by 0 below -103 "
                 "in float32. Subtract the maximum of the row (eq. 2.3).",
@@ -73,15 +75,20 @@ EXERCISE = Exercise(
         Mistake("Your empty row is NaN: its maximum is -inf, and -inf - (-inf) is undefined. Shift by 0 where the "
                 "maximum is -inf, and divide by 1 where the sum is 0 (eq. 2.7).",
                 but(*UNGUARDED), but("np.where(l == 0, 1, l)", "l")),
-        Mistake("You turn every NaN into 0, and with it one that came from outside: a bug upstream would go unnoticed. "
-                "Define the empty row by eq. 2.7; then there is no NaN to remove.",
+        Mistake("A NaN among the scores comes out as 0, and a bug upstream would go unnoticed. nan_to_num does that, "
+                "and so does a guard m > -inf, which is false for NaN. Ask for m == -inf, as eq. 2.7 does; then there "
+                "is no NaN to remove.",
                 *both("(e / l)", "np.nan_to_num(e / l)")),
-        Mistake("You put a large negative number in the place of -inf. In an empty row that is a shift like any other: "
-                "it is subtracted, and every hidden key votes. Keep -inf and use eq. 2.7.",
+        Mistake("In your empty row every hidden key has the same weight. A number in the place of -inf, large and "
+                "negative or not, is a score like any other: it is subtracted, and e⁰ = 1 is a vote. Keep -inf and use "
+                "eq. 2.7.",
                 but("m = x", "x = np.where(x == -np.inf, x.dtype.type(-1e4), x); m = x")),
         Mistake("Your sum is kept in float16: from 2048 on, adding 1 changes nothing, and all weights come out too "
                 "large. Accumulate in float32 (eq. 2.6).",
                 *both(SUM, "np.cumsum(e, -1, dtype=e.dtype)[..., -1:]")),
+        Mistake("Your sum is rounded to float16, whose largest number is 65504. The sum of 65,520 ones becomes "
+                "infinite, and every weight 0: hold the sum in float32, and round each weight once (section 5).",
+                *both(SUM, "e.sum(-1, keepdims=True)")),
         Mistake("You normalize along the first axis. The weights of one row add up to 1: take maximum and sum along "
                 "the last axis (eq. 2.3).",
                 *both("(-1, ", "(0, "), *both("e.sum(-1, ", "e.sum(0, ")),

@@ -3,6 +3,7 @@
 from math import exp
 
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab.check.fingerprints import ALONE
 from attnlab.check.promises import growth, loads_per_element, stores_per_element
 from attnlab.machine import CountingVector
 
@@ -24,6 +25,7 @@ def cases() -> list[Case]:
         "DOWN: the scores 2, 1, 0": [2.0, 1.0, 0.0],
         "HIGH: the scores 1000, 1001": [1000.0, 1001.0],
         "LOW: three scores of -100000": [-100000.0] * 3,
+        "LOW: the score -1e300": [ALONE],
         "RANDOM: seven scores": [-0.3, 1.2, 0.0, 2.5, -1.7, 2.4, 0.6],
     }
     return [Case(label, (CountingVector(row), CountingVector.empty(len(row)))) for label, row in scores.items()]
@@ -66,8 +68,8 @@ EXERCISE = Exercise(
         Mistake("You do not shift the exponents: e^1000 overflows, and with scores of -2000 the sum is 0. Find the "
                 "maximum in a first pass (eq. 2.3).",
                 but("v - m", "v")),
-        Mistake("Your maximum starts at 0, which is no score of this row. If all scores are far below 0, every "
-                "exponential vanishes: start at -math.inf or at the first score (eq. 2.3).",
+        Mistake("Your maximum is no score of this row if all scores are far below 0: does it start at 0 or at another "
+                "number? Then every exponential vanishes. Start at -math.inf or at the first score (eq. 2.3).",
                 but("max(x)", "max(0.0, max(x))")),
         Mistake("Your sum has one term too many: it starts with a term and then runs over all elements. Start it at 0 "
                 "(eq. 2.3).",
@@ -83,16 +85,17 @@ EXERCISE = Exercise(
         Mistake("You load an element twice in one pass, for instance to compare it and again to keep it. Put it in a "
                 "variable: variables are fast memory (section 7).",
                 but("m = max(x)", "m = x[0]\n    for i in range(1, len(x)):\n        m = x[i] if x[i] > m else m")),
-        Mistake("You store the exponentials and load them again: that is the tally 3 + 2, or 4 + 2 if the sum is a "
-                "pass of its own. '3 + 1' computes the exponential a second time (section 7).",
+        Mistake("You store two numbers for each element. If the first is the exponential, that is the tally 3 + 2, or "
+                "4 + 2 if the sum is a pass of its own. '3 + 1' computes the exponential a second time and stores the "
+                "weight alone (section 7).",
                 but("m = max(x)", "m, l = max(x), 0.0", "    l = sum(out)\n", "",
                     "out[i] = exp(v - m)", "out[i] = e = exp(v - m)\n        l += e", of=stored), stored),
         Mistake("You keep a number for every element in fast memory. That is the tally 'row on chip', which works only "
                 "while a row fits; here the memory may not depend on its length (section 7).",
                 but("m = max(x)", "x = list(x)\n    m = max(x)"),
                 but(f"l = {SUM}", "x = [exp(v - m) for v in x]\n    l = sum(x)", "exp(v - m) / l", "v / l")),
-        Mistake("You compute the sum again for every element. It is the same for the whole row: one pass, then keep it "
-                "in a variable (eq. 2.3).",
+        Mistake("You compute the maximum or the sum again for every element. It is the same for the whole row: one "
+                "pass, then keep it in a variable (eq. 2.3).",
                 but(f"    l = {SUM}\n", "", "/ l", "/ sum(exp(w - m) for w in x)")),
     ),
 )

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 
 from attnlab.check.exercise import Case, Cost, Edit, Exercise, Mistake, Stream, but
+from attnlab.check.fingerprints import ALONE
 from attnlab.check.promises import growth
 
 import numpy as np
@@ -31,6 +32,7 @@ def cases() -> list[Case]:
         "DOWN: 2, then 0; the maximum stays": [2.0, 0.0],
         "CONST: 1, 1, 1": [1.0, 1.0, 1.0],
         "LOW: −100000, −100000, −99999": [-1e5, -1e5, 1 - 1e5],
+        "LOW: the single element −1e300": [ALONE],
         "HIGH: 1000, 1001, 1000": [1000.0, 1001.0, 1000.0],
         "−∞, −∞: two masked scores and nothing else": [-math.inf, -math.inf],
         "−∞, 3, −∞, 4": [-math.inf, 3.0, -math.inf, 4.0],

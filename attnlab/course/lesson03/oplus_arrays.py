@@ -3,6 +3,7 @@
 from typing import Any
 
 from attnlab.check.exercise import Case, Edit, Exercise, Mistake, but
+from attnlab.check.fingerprints import ALONE
 
 import numpy as np
 
@@ -28,6 +29,7 @@ def cases() -> list[Case]:
         "CONST: (1, 2) ⊕ (1, 3); the maximum stays": ((1.0, 2.0), (1.0, 3.0)),
         "HIGH: (1000, 1) ⊕ (1001, 2)": ((1000.0, 1.0), (1001.0, 2.0)),
         "LOW: (−100000, 1) ⊕ (−100002, 3)": ((-100000.0, 1.0), (-100002.0, 3.0)),
+        "LOW: (−1e300, 2) ⊕ (−∞, 0)": ((ALONE, 2.0), (-inf, 0.0)),
         "EMPTY: (3, 2) ⊕ (−∞, 0); nothing is the identity": ((3.0, 2.0), (-inf, 0.0)),
         "EMPTY: (−∞, 0) ⊕ (3, 2)": ((-inf, 0.0), (3.0, 2.0)),
         "EMPTY: (−∞, 0) ⊕ (−∞, 0); nothing and nothing is nothing": ((-inf, 0.0), (-inf, 0.0)),

@@ -4,6 +4,7 @@ import heapq
 import math
 
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab.check.fingerprints import ALONE
 from attnlab.check.promises import growth, loads_per_element
 from attnlab.machine import CountingVector
 
@@ -34,6 +35,7 @@ def cases() -> list[Case]:
         "UP: (0, 1, 2), k = 2": ([0.0, 1.0, 2.0], 2),
         "(0.5, −1, 2), k = 3: all of them, so the probabilities add up to 1": ([0.5, -1.0, 2.0], 3),
         "LOW: (−100000, −100001, −99999), k = 1": ([-100000.0, -100001.0, -99999.0], 1),
+        "LOW: the single element −1e300, k = 1": ([ALONE], 1),
         "HIGH: (1000, 1002, 1001), k = 2": ([1000.0, 1002.0, 1001.0], 2),
         "40 random elements, k = 5": (rng.normal(0, 2, 40), 5),
         "200 random elements, k = 3": (rng.normal(0, 2, 200), 3),
@@ -90,8 +92,8 @@ EXERCISE = Exercise(
         Mistake("You start with zeros among the k largest. A 0 is a score that nobody had: scores below it never get "
                 "in. Start with nothing, or with −∞ (section 1).",
                 but(START, "-math.inf, 0.0, k * [(0.0, 0)]")),
-        Mistake("You start at m = 0, a score that x never had: where all scores are far below it, l is 0. Start at "
-                "(−∞, 0) (eq. 3.2).",
+        Mistake("You start at m = 0, or at another number that x never had: where all scores are far below it, l is 0. "
+                "Start at (−∞, 0) (eq. 3.2).",
                 but(START, "0.0, 0.0, []"), but(START, "0.0, 1.0, []"),
                 but(START, "0.0, 0.0, []", "np.exp", "math.exp")),
         Mistake("Each element is to be loaded once. Either you pass over x several times, for maximum, sum and top-k, "

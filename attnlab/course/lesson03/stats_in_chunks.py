@@ -1,6 +1,7 @@
 """Lesson 03, ★★: a fold over chunks that is right for rising, positive scores only, and repaired."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.fingerprints import ALONE
 
 import numpy as np
 from numpy import ndarray as Array
@@ -34,6 +35,8 @@ def cases() -> list[Case]:
         "EMPTY: a chunk of −∞ first, then 1 and 2": ([[-inf, -inf, 1, 2]], 2),
         "EMPTY: 1 and 2, then a chunk of −∞": ([[1, 2, -inf, -inf]], 2),
         "EMPTY: nothing but −∞ gives (−∞, 0)": ([[-inf, -inf, -inf]], 2),
+        "EMPTY: a chunk of −∞ in one row, and in the other row later": ([[-inf, -inf, 1, 2], [4, 3, -inf, -inf]], 2),
+        "LOW: a single score of −1e300": ([[ALONE]], 1),
         "HIGH, ROWS: one row near 0, one near 100000": ([[0, 2, 1], [100000, 100001, 99999]], 2),
     }
     random = np.random.default_rng(35).normal(0, 3, size=(4, 11))

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from attnlab.check.exercise import Case, Cost, Edit, Exercise, Function, Mistake, but
+from attnlab.check.fingerprints import ALONE
 from attnlab.check.library import given, precise
 
 import numpy as np
@@ -60,6 +61,7 @@ def cases() -> list[Case]:
         "EMPTY: a single chunk without elements": [[]],
         "RAGGED: three chunks, (0), (1) and (2): one has no partner in the first round": [[0], [1], [2]],
         "LOW: three chunks, (−100000, −100001), (−100002) and (−100003)": [[-100000, -100001], [-100002], [-100003]],
+        "LOW: one chunk, (−1e300)": [[ALONE]],
         "HIGH: two chunks, (1000, 1001) and (999)": [[1000, 1001], [999]],
         "EMPTY: three chunks, (1), () and (2)": [[1], [], [2]],
         "five random chunks of 3": chunks(3, 3, 3, 3, 3),
@@ -134,8 +136,8 @@ EXERCISE = Exercise(
         Mistake("With an odd number of summaries the last one is joined with itself, so its elements count twice. ⊕ is "
                 "not idempotent: let it wait for the next round, or join it with (−∞, 0) (eq. 3.5).",
                 *both("alone\n", "[oplus(a, a) for a in alone]\n")),
-        Mistake("You fill up with a pair whose m is 0. That is not the identity of ⊕ but a score that nobody had; the "
-                "identity is (−∞, 0) (eq. 3.5).",
+        Mistake("A pair whose m is 0 takes part where no number is 0: you fill up with it, or a maximum starts there. "
+                "It is not the identity of ⊕ but a score that nobody had; the identity is (−∞, 0) (eq. 3.5).",
                 *both("alone\n", "[oplus(a, (0.0, 0.0)) for a in alone]\n"),
                 *both("alone\n", "[oplus(a, (0.0, 1.0)) for a in alone]\n")),
         Mistake("Each chunk's sum must be shifted by that chunk's own maximum, as oplus expects it (eq. 3.1): the sum "
