@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, permutations, product
 from typing import Any
 
 from attnlab.check.compare import agree, tolerance
@@ -16,12 +16,15 @@ import numpy as np
 SECONDS = 3.0  # for how long other arguments are tried
 
 
+Change = Callable[[tuple], dict[int, Any]]
+"""New values of some arguments, by position, made of all arguments of a case."""
+
+
 def other_arguments(exercise: Exercise, seen: list, outcome: Callable) -> str:
     """That in all inputs, right or wrong, the result is the right one for changed arguments; or nothing."""
     watch = Watch()
-    wrong = [row for row in seen if not row[3]]
-    ordered = wrong + [row for row in seen if row[3]]
-    for said, change in _changes(exercise, wrong[0][0]):
+    ordered = sorted(seen, key=lambda row: row[3])  # the wrong ones first
+    for said, change in _changes(exercise, [case for case, *_ in ordered]):
         if watch.seconds() > SECONDS:
             return ""
         if all(_explains(exercise, change, case, found, outcome) for case, found, *_ in ordered):
@@ -29,39 +32,78 @@ def other_arguments(exercise: Exercise, seen: list, outcome: Callable) -> str:
     return ""
 
 
-def _explains(exercise: Exercise, change: Callable, case: Case, found: Any, outcome: Callable) -> bool:
+def _explains(exercise: Exercise, change: Change, case: Case, found: Any, outcome: Callable) -> bool:
     """Whether the reference, given changed arguments, has this outcome."""
     try:
-        changed = replace(case, args=change(case))
-    except (KeyError, IndexError):  # this case has no such size or axis
+        new = change(case.args)
+    except (IndexError, ValueError):  # this case has no such axis, or nothing along it
         return False
+    changed = replace(case, args=tuple(new.get(i, x) for i, x in enumerate(case.args)))
     other = outcome(exercise, exercise.reference, changed, 1.0)
     finite = any(np.isfinite(x.astype(float)).any() for x in other.arrays.values())
     return finite and not other.kind and agree(found, other, tolerance(case))
 
 
-def _changes(exercise: Exercise, first: Case) -> Iterator[tuple[str, Callable[[Case], tuple]]]:
-    """Ways of changing a case's arguments: two exchanged, a number that is one off, an array times a size."""
-    names = parameters(exercise)
+def _changes(exercise: Exercise, cases: list[Case]) -> Iterator[tuple[str, Change]]:
+    """Ways of changing arguments: two exchanged, a flag or a number that is another, then those of arrays."""
+    names, first = parameters(exercise), cases[0].args
     for i, j in combinations(range(len(names)), 2):
-        if type(first.args[i]) is type(first.args[j]):
-            yield f"{names[i]} and {names[j]} exchanged", lambda case, i=i, j=j: _with(
-                case, {i: case.args[j], j: case.args[i]}
-            )
-    for i, x in enumerate(first.args):
+        if type(first[i]) is type(first[j]):
+            yield f"{names[i]} and {names[j]} exchanged", lambda args, i=i, j=j: {i: args[j], j: args[i]}
+    for i, x in enumerate(first):
         if isinstance(x, bool):
-            yield f"{names[i]} = not {names[i]}", lambda case, i=i: _with(case, {i: not case.args[i]})
+            yield f"{names[i]} = not {names[i]}", lambda args, i=i: {i: not args[i]}
+            yield from ((f"{names[i]} = {flag}", lambda args, i=i, flag=flag: {i: flag}) for flag in (True, False))
         elif isinstance(x, int):
-            yield f"{names[i]} + 1", lambda case, i=i: _with(case, {i: case.args[i] + 1})
-            yield f"{names[i]} - 1", lambda case, i=i: _with(case, {i: case.args[i] - 1})
-        elif isinstance(x, np.ndarray) and x.dtype.kind == "f":
-            yield f"{names[i]} the other way round", lambda case, i=i: _with(case, {i: case.args[i][::-1].copy()})
-            for name in candidates(exercise, first):
-                yield f"{names[i]} times {name}", lambda case, i=i, name=name: _with(
-                    case, {i: (case.args[i] * candidates(exercise, case)[name]).astype(case.args[i].dtype)}
-                )
+            yield f"{names[i]} + 1", lambda args, i=i: {i: args[i] + 1}
+            yield f"{names[i]} - 1", lambda args, i=i: {i: args[i] - 1}
+    arrays = [i for i, x in enumerate(first) if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
+    yield from _of_arrays(names, arrays, [case.args for case in cases])
+    for i, (name, factor) in product(arrays, _factors(exercise, cases)):
+        yield f"{names[i]} times {name}", lambda args, i=i, factor=factor: {
+            i: (args[i] * factor[id(args)]).astype(args[i].dtype)
+        }
 
 
-def _with(case: Case, new: dict[int, Any]) -> tuple:
-    """The arguments of a case with some replaced."""
-    return tuple(new.get(i, x) for i, x in enumerate(case.args))
+def _of_arrays(names: list[str], arrays: list[int], every: list[tuple]) -> Iterator[tuple[str, Change]]:
+    """Ways of changing the arguments ``arrays``: their order, their shape, their numbers; what stands at the end."""
+    for i in arrays:
+        yield f"{names[i]} the other way round", lambda args, i=i: {i: args[i][::-1].copy()}
+        for said, f in {"e^%s": np.exp, "%s²": np.square, "|%s|": np.abs}.items():
+            yield f"{said % names[i]} instead of {names[i]}", lambda args, i=i, f=f: {i: f(args[i])}
+        if all(args[i].ndim > 1 for args in every):
+            yield f"{names[i]} the identity", lambda args, i=i: {i: _identity(args[i])}
+    for i, j in permutations(arrays, 2):
+        yield f"{names[j]} in the place of {names[i]}", lambda args, i=i, j=j: {i: args[j]}
+    square = [i for i in arrays if all(args[i].ndim == 2 and len(args[i]) == len(args[i].T) for args in every)]
+    for some in (*((i,) for i in square), square):
+        yield f"{', '.join(names[i] for i in some)} transposed", lambda args, some=some: {i: args[i].T for i in some}
+    for axes in _shared(arrays, every):
+        along = " and ".join(f"{names[i]}.shape[{axis}]" for i, axis in axes)
+        for place, at in (("last", -1), ("first", 0)):
+            yield f"inputs without the {place} entry along {along}", lambda args, axes=axes, at=at: {
+                i: np.delete(args[i], at, axis) for i, axis in axes
+            }
+
+
+def _identity(x: np.ndarray) -> np.ndarray:
+    """Rows of the identity for the rows of ``x``."""
+    n = x.shape[-2]
+    return np.broadcast_to(np.eye(n, dtype=x.dtype), (*x.shape[:-1], n)).copy()
+
+
+def _shared(arrays: list[int], every: list[tuple]) -> list[list[tuple[int, int]]]:
+    """The axes (argument, axis) of arrays, those together that have the same size in every case."""
+    groups: dict[tuple, list[tuple[int, int]]] = {}
+    for i in arrays:
+        for axis in range(min(args[i].ndim for args in every)):
+            groups.setdefault(tuple(args[i].shape[axis] for args in every), []).append((i, axis))
+    return [axes for axes in groups.values() if len({i for i, _ in axes}) == len(axes)]
+
+
+def _factors(exercise: Exercise, cases: list[Case]) -> list[tuple[str, dict[int, float]]]:
+    """Factors by name, and for each case, by its arguments' identity; of those that are equal everywhere the first."""
+    tables = [candidates(exercise, case) for case in cases]
+    common = [name for name in tables[0] if all(name in table for table in tables)]
+    found = {tuple(table[name] for table in tables): name for name in reversed(common)}
+    return [(name, {id(c.args): v for c, v in zip(cases, values)}) for values, name in reversed(found.items())]

@@ -5,6 +5,7 @@ A probe is said only if it holds in every input that fails and contradicts none 
 
 import re
 from collections.abc import Callable
+from functools import partial
 from itertools import permutations
 
 from attnlab.check.compare import title
@@ -12,7 +13,8 @@ from attnlab.check.equals import other_arguments
 from attnlab.check.exercise import Case, Exercise
 from attnlab.check.factors import factor, multiple
 from attnlab.check.outcome import Outcome
-from attnlab.check.patterns import PATTERNS, same
+from attnlab.check.patterns import EXACT, same
+from attnlab.check.places import PLACES
 
 import numpy as np
 
@@ -27,9 +29,11 @@ def true_of(exercise: Exercise, seen: Seen, outcome: Callable) -> str:
         return said
     if any(found.arrays.keys() != wanted.arrays.keys() for _, found, wanted, _ in seen):
         return said
+    if all(same(case, f.arrays[name], w.arrays[name]) for case, f, w, _ in seen for name in w.arrays):
+        return said  # not the values are wrong, but their dtype
     with np.errstate(all="ignore"):
-        lead, each = _of_parts(exercise, seen)
-        whole = _order(exercise, seen) or each or other_arguments(exercise, seen, outcome)
+        lead, how, where = _of_parts(exercise, seen)
+        whole = _order(exercise, seen) or how or other_arguments(exercise, seen, outcome) or where
     return " ".join(filter(None, [lead, whole, said]))
 
 
@@ -57,15 +61,22 @@ def _order(exercise: Exercise, seen: Seen) -> str:
     return ""
 
 
-def _of_parts(exercise: Exercise, seen: Seen) -> tuple[str, str]:
-    """Which parts are right, and what holds of those that are wrong if something holds of each."""
+def _of_parts(exercise: Exercise, seen: Seen) -> tuple[str, str, str]:
+    """Which parts are right, and of those that are wrong what holds of each: how they differ, or where at least."""
     pairs = {name: [(c, f.arrays[name], w.arrays[name]) for c, f, w, _ in seen] for name in seen[0][2].arrays}
     wrong = [name for name in pairs if not all(same(*pair) for pair in pairs[name])]
     right = [title(name, exercise) for name in pairs if name not in wrong and name.startswith(("part", "gradient"))]
+    results = [name for name in wrong if not name.startswith("gradient")]  # where they are wrong, gradients are, too
+    how = _said(exercise, pairs, results or wrong, (partial(factor, exercise), *EXACT))
+    where = _said(exercise, pairs, results or wrong, (partial(factor, exercise), *EXACT, *PLACES, multiple))
+    return f"Right in all inputs: {', '.join(right)}." if right and wrong else "", how, where
+
+
+def _said(exercise: Exercise, pairs: dict[str, list], names: list[str], probes: tuple[Callable, ...]) -> str:
+    """What holds of each of the arrays ``names``, by the first probe that fits; nothing if there is none for one."""
     said: dict[str, list[str]] = {}
-    probes = (*PATTERNS, multiple)
-    for name in wrong:
-        found = factor(exercise, pairs[name]) or next(filter(None, (probe(pairs[name]) for probe in probes)), "")
-        said.setdefault(found, []).append(title(name, exercise) or "Your result")
-    each = [text.format(which=("Each of " if names[1:] else "") + ", ".join(names)) for text, names in said.items()]
-    return f"Right in all inputs: {', '.join(right)}." if right and wrong else "", "" if "" in said else " ".join(each)
+    for name in names:
+        found = next(filter(None, (probe(pairs[name]) for probe in probes)), "")
+        said.setdefault(found, []).append(title(name, exercise) or ("your result" if names[1:] else "Your result"))
+    each = [text.format(which=("Each of " if of[1:] else "") + " and ".join(of)) for text, of in said.items()]
+    return "" if "" in said else " ".join(each)

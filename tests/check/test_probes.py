@@ -88,6 +88,14 @@ def parts(change):
         (lambda x, y, flag: np.full((len(x), len(x)), np.nan), "is NaN in every input"),
         (last_rows, "Your result is wrong in its last rows only."),
         (first_row, "wrong in its first rows only."),
+        (middle_row, "right in some of its rows; in the first input that fails, 1 of 3 are wrong."),
+        (lambda x, y, flag: weigh(x, y, True), "the right one for flag = True."),
+        (lambda x, y, flag: weigh(x, x, flag), "the right one for x in the place of y."),
+        (lambda x, y, flag: weigh(x, y**2, flag), "the right one for y² instead of y."),
+        (lambda x, y, flag: weigh(x[:-1], y[:-1], flag), "without the last entry along x.shape[0] and y.shape[0]."),
+        (lambda x, y, flag: weigh(x[:, 1:], y[:, 1:], flag), "the first entry along x.shape[1] and y.shape[1]."),
+        (lambda x, y, flag: np.maximum(weigh(x, y, flag), 0.45), "Your result is 0.45 wherever it is wrong."),
+        (lambda x, y, flag: weigh(x, y, flag) + 0.01 * HARD.uniform(1, 2), "is too large wherever it is wrong."),
         (but_rect, "It is right on all inputs but RECT."),
     ],
 )
@@ -165,7 +173,6 @@ def test_opposite():
 @pytest.mark.parametrize(
     "answer",
     [
-        middle_row,
         lambda x, y, flag: weigh(x + 0.01, y**3, flag),
         lambda x, y, flag: weigh(y, x, flag) + 0.01 * len(x),
         lambda x, y, flag: weigh(x, y, flag) * (0.3 + 0.1 * np.arange(len(x)))[:, None],
@@ -199,3 +206,47 @@ def test_a_factor_of_one_is_none():
     verdict = examine(made, lambda x, y, flag: (1 + 2e-5) * weigh(x, y, flag))
     assert verdict.state == "wrong"
     assert "times the right one" not in verdict.text
+
+
+def test_of_a_softmax():
+    assert "is the logarithm of the right one." in softmax_but(np.log)
+    assert "is e to the power of the right one." in softmax_but(np.exp)
+    assert "has the right numbers, in another order." in softmax_but(lambda p: np.roll(p, 1))
+
+
+def test_columns_that_add_up():
+    made = Exercise("00", 1, weigh, lambda: [case for case in cases() if not case.args[2]], ("A hint.",))
+    verdict = examine(made, lambda x, y, flag: weigh(x, y, flag) / weigh(x, y, flag).sum(0))
+    assert "has columns that add up to 1, where each row should." in verdict.diagnosis
+
+
+def test_an_argument_is_the_identity_or_transposed():
+    def through(x, w):
+        """x w"""
+        return x @ w
+
+    rng = np.random.default_rng(1)
+    made = Exercise("00", 1, through, lambda: [Case(f"{n}", (rng.normal(size=(n, 3)), rng.normal(size=(3, 3))))
+                                               for n in (2, 4)], ("A hint.",))  # fmt: skip
+    assert "the right one for w the identity." in examine(made, lambda x, w: x).diagnosis
+    assert "the right one for w transposed." in examine(made, lambda x, w: x @ w.T).diagnosis
+
+
+def test_one_kind_of_boolean_is_wrong():
+    def above(x):
+        """Whether x is above 0."""
+        return x > 0
+
+    exercise = Exercise("00", 1, above, lambda: [Case(f"{n}", (np.arange(n) - 2,)) for n in (4, 5)], ("x",))
+    assert "is wrong only where False is right." in examine(exercise, lambda x: x > -2).diagnosis
+
+
+def test_nothing_is_said_of_values_that_are_right():
+    """Only the dtype is wrong, and every exchange of equal arguments explains the values."""
+    longest = check.find("longest")
+    verdict = examine(longest, lambda *args: float(longest.reference(*args)))
+    assert verdict.state == "wrong"
+    assert "exchanged" not in verdict.diagnosis
+    average = examine(check.find("average"), lambda w, v: (w @ v / w.sum()).astype(int))
+    assert "reverse order" not in average.diagnosis
+    assert "rounded toward 0" in average.diagnosis
