@@ -7,11 +7,12 @@ import os
 import subprocess
 import sys
 
+import jax
 import matplotlib
 import numpy as np
 import pytest
 
-from attnlab import METHODS, bench
+from attnlab import METHODS, bench, measure
 from attnlab.bench import __main__ as command
 from attnlab.bench import calls, compare, extra_memory, overhead, plot, table, targets, timing
 from attnlab.bench import contestants as who
@@ -327,6 +328,16 @@ def test_extra_memory_of_each_library():
     assert all(size > 0 for size in sizes[3:])
     with pytest.raises(RuntimeError, match="process failed"):
         extra_memory.extra_memory([(Contestant("numpy", "nothing"), setting)])
+
+
+@pytest.mark.parametrize("method", ["naive", "chunked"])
+def test_a_plan_of_memory_is_that_of_the_program_which_runs(method, monkeypatch):
+    """JAX's memory is read from a program that was compiled quickly."""
+    monkeypatch.setenv("XLA_FLAGS", measure.HONEST_XLA)  # as if it had been there in time
+    function = jax.grad(lambda x: METHODS[method].function(x, x, x).sum())
+    shape, whole = jax.ShapeDtypeStruct((1, 128, 8), "float32"), dict(zip(measure.QUICKLY, (3, False)))
+    plan = jax.jit(function).lower(shape).compile(compiler_options=whole).memory_analysis()
+    assert measure.jax_bytes(function, shape) == plan.temp_size_in_bytes > 0
 
 
 def test_the_whole_command(tmp_path, capsys, monkeypatch):
