@@ -72,19 +72,16 @@ def _executor(kernel: Function, grid: tuple[int, ...]) -> Any:
 
 
 def _called(function: JITFunction, *args: Any, **options: Any) -> Any:
-    """What a kernel calls, interpreted; afterwards Triton's language is as it was."""
-    scope = interpreter._patch_lang(function.fn)
-    try:
-        return interpreter.InterpretedFunction(function.fn).rewrite()(*args, **options)
-    finally:
-        scope.restore()
+    """What a kernel calls, interpreted."""
+    return interpreter.InterpretedFunction(function.fn).rewrite()(*args, **options)
 
 
 @contextlib.contextmanager
 def _watched(memory: torch.Tensor) -> Iterator[Counter]:
     """While this context is open, the interpreter counts, and refuses addresses outside of ``memory``.
 
-    It interprets what a kernel calls, too, where that was to be compiled: Triton's own ``tl.sum``, say.
+    It interprets what a kernel calls, too, where that was to be compiled: Triton's own ``tl.sum``, say, which finds the
+    language elsewhere than the kernel does.
     """
     counts, builder = Counter(), interpreter.interpreter_builder
     first, end = memory.data_ptr(), memory.data_ptr() + memory.nbytes
@@ -113,12 +110,13 @@ def _watched(memory: torch.Tensor) -> Iterator[Counter]:
         "create_select": once_more("choices", builder.create_select),
         "create_fdiv": once_more("divisions", builder.create_fdiv),
     }
-    call = JITFunction.__call__
+    call, elsewhere = JITFunction.__call__, interpreter._patch_lang(tl.cdiv.fn)
     vars(builder).update(watched)
     JITFunction.__call__ = _called
     try:
         yield counts
     finally:
         JITFunction.__call__ = call
+        elsewhere.restore()
         for name in watched:
             vars(builder).pop(name)
