@@ -29,11 +29,13 @@ class Stream:
     """Items that flow by once, in order. ``make`` is called anew for each answer and yields them.
 
     ``again``: whether somebody began anew after the end and asked for an item; there is none.
+    ``handed``: the items handed out so far, where they are looked at afterwards.
     """
 
     def __init__(self, make: Callable[[], Iterable]) -> None:
         self.make = make
         self.items: Iterator | None = None
+        self.handed: list[Any] = []
         self.ended = self.anew = self.again = False
 
     def __iter__(self) -> "Stream":

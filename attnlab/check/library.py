@@ -94,10 +94,18 @@ def _root(thing: Any) -> str:
 def given(args: Any, library: str) -> Any:
     """Fresh copies of a case's arguments, arrays in ``library``; for JAX, call it inside :func:`precise`."""
     if isinstance(args, Stream):
-        return Stream(lambda: (given(item, library) for item in args.make()))
+        stream = Stream(lambda: _handed(args, library, stream.handed))
+        return stream
     if isinstance(args, tuple | list):
         return type(args)(given(x, library) for x in args)
     return _array(args, library) if isinstance(args, np.ndarray) else copy.deepcopy(args)
+
+
+def _handed(stream: Stream, library: str, handed: list) -> Iterator[Any]:
+    """Fresh items of a stream, each of which ``handed`` receives as well."""
+    for item in stream.make():
+        handed.append(given(item, library))
+        yield handed[-1]
 
 
 @contextlib.contextmanager

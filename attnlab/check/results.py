@@ -75,9 +75,11 @@ def _named_gradients(exercise: Exercise, gradients: tuple) -> dict[str, np.ndarr
 
 
 def _unchanged(a: Any, b: Any) -> bool:
-    """Equal to the bit, NaN included; streams are meant to be read, vectors to be written."""
-    if isinstance(b, Stream | CountingVector) or callable(b):
+    """Equal to the bit, NaN included; the items of a stream as far as it was read; vectors are meant to be written."""
+    if isinstance(b, CountingVector) or callable(b):
         return True
+    if isinstance(b, Stream):
+        return all(map(_unchanged, a.handed, b.make()))
     if isinstance(b, tuple | list):
         return len(a) == len(b) and all(map(_unchanged, a, b))
     a = np.asarray(back(a))
