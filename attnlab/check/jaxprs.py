@@ -58,14 +58,21 @@ def peak(jaxpr: Any) -> int:
     steps = list(flat(jaxpr, names))
     last = {name: i for i, step in enumerate(steps) for name in step.reads}
     last |= {names.get(v): len(steps) for v in jaxpr.outvars if is_variable(v)}
+    for step in reversed(steps):
+        if step.kind in REPEATS:  # what is repeated is needed as long as its repetitions
+            last |= {x: max(last[y] for y in (x, *step.writes) if y in last) for x in step.reads}
+    ends: list[list[Any]] = [[] for _ in range(len(steps) + 1)]
+    for x, i in last.items():
+        ends[i].append(x)
     sizes: dict[Any, int] = {}
     repeated: dict[Any, int] = {}
     live = most = 0
     for i, step in enumerate(steps):
+        dying = [sizes[x] for x in ends[i] if x in sizes]
         if step.kind in REPEATS:
             repeated |= step.writes
+            live -= sum(dying)
             continue
-        dying = [sizes[x] for x in step.reads if x in sizes and last[x] == i]
         made, inside = sum(step.writes.values()), max(map(peak, step.inside), default=0)
         if step.kind == "dot_general":
             inside = sum(repeated.get(x, 0) for x in step.reads)

@@ -64,6 +64,21 @@ def test_what_autodiff_keeps_is_held_and_what_is_recomputed_is_not():
     assert again < 5
 
 
+def test_what_is_repeated_is_held_no_longer_than_its_repetitions():
+    """The row maxima of a tile are no use when the next tile comes."""
+
+    def program(count):
+        def tiles(x):
+            top = jnp.full((64, 1), -jnp.inf)
+            for i in range(count):
+                top = jnp.maximum(top, (x[:, None] * x * i).max(1, keepdims=True))
+            return top
+
+        return held_bytes(traced(tiles, (X,)))
+
+    assert program(16) == program(4)
+
+
 def divided_twice(x):
     return 1 / (x / x[3]) + x / 2.0
 
