@@ -9,7 +9,9 @@ from attnlab.check.compare import agree, tolerance
 from attnlab.check.exercise import Case, Exercise
 from attnlab.check.factors import candidates
 from attnlab.check.guard import Watch
+from attnlab.check.outcome import Outcome
 from attnlab.check.results import parameters
+from attnlab.check.subsets import subsets
 
 import numpy as np
 
@@ -22,26 +24,39 @@ Change = Callable[[tuple], dict[int, Any]]
 
 def other_arguments(exercise: Exercise, seen: list, outcome: Callable) -> str:
     """That in all inputs, right or wrong, the result is the right one for changed arguments; or nothing."""
+    if exercise.gradients and not any(_apart(row) for row in seen):
+        return ""  # the value is right; gradients by other arguments are no gradients at these
     watch = Watch()
     ordered = sorted(seen, key=lambda row: row[3])  # the wrong ones first
     for said, change in _changes(exercise, [case for case, *_ in ordered]):
         if watch.seconds() > SECONDS:
             return ""
         if all(_explains(exercise, change, case, found, outcome) for case, found, *_ in ordered):
-            return f"Your result is the right one for {said}."
+            return f"{'The value' if exercise.gradients else 'Your result'} is the right one for {said}."
     return ""
 
 
-def _explains(exercise: Exercise, change: Change, case: Case, found: Any, outcome: Callable) -> bool:
+def _explains(exercise: Exercise, change: Change, case: Case, found: Outcome, outcome: Callable) -> bool:
     """Whether the reference, given changed arguments, has this outcome."""
     try:
         new = change(case.args)
-    except (IndexError, ValueError):  # this case has no such axis, or nothing along it
+    except (IndexError, ValueError, ZeroDivisionError):  # this case has no such axis, or nothing along it
         return False
     changed = replace(case, args=tuple(new.get(i, x) for i, x in enumerate(case.args)))
     other = outcome(exercise, exercise.reference, changed, 1.0)
     finite = any(np.isfinite(x.astype(float)).any() for x in other.arrays.values())
-    return finite and not other.kind and agree(found, other, tolerance(case))
+    return finite and not other.kind and agree(_value(found), _value(other), tolerance(case))
+
+
+def _apart(row: tuple[Case, Outcome, Outcome, bool]) -> bool:
+    """Whether the value in a row of ``seen`` is not the one that is wanted."""
+    case, found, wanted, _ = row
+    return not agree(_value(found), _value(wanted), tolerance(case))
+
+
+def _value(found: Outcome) -> Outcome:
+    """An outcome without its gradients."""
+    return replace(found, arrays={name: x for name, x in found.arrays.items() if not name.startswith("gradient")})
 
 
 def _changes(exercise: Exercise, cases: list[Case]) -> Iterator[tuple[str, Change]]:
@@ -57,6 +72,10 @@ def _changes(exercise: Exercise, cases: list[Case]) -> Iterator[tuple[str, Chang
         elif isinstance(x, int):
             yield f"{names[i]} + 1", lambda args, i=i: {i: args[i] + 1}
             yield f"{names[i]} - 1", lambda args, i=i: {i: args[i] - 1}
+        elif isinstance(x, np.ndarray) and x.dtype == bool:
+            yield f"{names[i]} with True and False exchanged", lambda args, i=i: {i: ~args[i]}
+            yield f"{names[i]} all True", lambda args, i=i: {i: np.ones_like(args[i])}
+    yield from subsets(names, first)
     arrays = [i for i, x in enumerate(first) if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
     yield from _of_arrays(names, arrays, [case.args for case in cases])
     for i, (name, factor) in product(arrays, _factors(exercise, cases)):

@@ -1,6 +1,7 @@
 """Whether a result is the right one times a factor, and which."""
 
 import math
+from itertools import combinations
 from typing import Any
 
 from attnlab.check.compare import close, tolerance
@@ -18,7 +19,7 @@ def factor(exercise: Exercise, pairs: list[tuple[Case, np.ndarray, np.ndarray]])
     known = [(case, r) for (case, *_), r in zip(pairs, ratios) if r]
     if None in ratios or len(known) < 2 or all(math.isclose(r, 1, rel_tol=1e-3) for _, r in known):
         return ""
-    options = [candidates(exercise, case) for case, _ in known]
+    options = [candidates(exercise, case) | _products(exercise, case) for case, _ in known]
     for name in options[0]:
         if all(math.isclose(option.get(name, 0), r, rel_tol=1e-5) for option, (_, r) in zip(options, known)):
             return "{which} has the wrong sign." if name == "-1" else f"{{which}} is {name} times the right one."
@@ -58,6 +59,36 @@ def candidates(exercise: Exercise, case: Case) -> dict[str, float]:
     for name, size in sizes.items():
         found |= {name: size, f"1/{name}": 1 / size, f"√{name}": size**0.5, f"1/√{name}": size**-0.5}
     return found | {f"√({a}/{b})": (x / y) ** 0.5 for a, x in sizes.items() for b, y in sizes.items() if a != b}
+
+
+def surplus(exercise: Exercise, pairs: list[tuple[Case, np.ndarray, np.ndarray]]) -> str:
+    """That each wrong number is off by the same product of its case's sizes; or nothing."""
+    wrong = [(case, found, wanted) for case, found, wanted in pairs if not np.array_equal(found, wanted)]
+    if any(x.ndim or x.dtype.kind not in "iu" for _, *both in wrong for x in both):
+        return ""
+    off = [int(found) - int(wanted) for _, found, wanted in wrong]
+    if len(set(off)) < 2 or len({x > 0 for x in off}) > 1:
+        return ""
+    options = [_terms(exercise, case) for case, *_ in wrong]
+    for name in options[0]:
+        if all(option.get(name) == abs(x) for option, x in zip(options, off)):
+            return f"{{which}} is too {'large' if off[0] > 0 else 'small'} by {name} wherever it is wrong."
+    return ""
+
+
+def _terms(exercise: Exercise, case: Case) -> dict[str, float]:
+    """Sizes, their squares and products of two, and up to four times these, by name."""
+    sizes = dict(pair for name, x in zip(parameters(exercise), case.args) for pair in _sizes(name, x))
+    found = sizes | {f"{a}²": x * x for a, x in sizes.items()}
+    found |= {f"{a} · {b}": x * y for (a, x), (b, y) in combinations(sizes.items(), 2)}
+    return {name if n == 1 else f"{n} · {name}": n * x for n in range(1, 5) for name, x in found.items()}
+
+
+def _products(exercise: Exercise, case: Case) -> dict[str, float]:
+    """Products of two sizes of a case, and their inverses."""
+    sizes = dict(pair for name, x in zip(parameters(exercise), case.args) for pair in _sizes(name, x))
+    found = {f"{a} · {b}": x * y for (a, x), (b, y) in combinations(sizes.items(), 2)}
+    return found | {f"1/({name})": 1 / x for name, x in found.items()}
 
 
 def _sizes(name: str, x: Any) -> list[tuple[str, float]]:

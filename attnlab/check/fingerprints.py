@@ -51,3 +51,8 @@ def far_scores(make: Callable[[Array], tuple], s: Array, about: str = "") -> lis
 def far_queries(make: Callable[[Array, Array], tuple], q: Array, k: Array, about: str = "") -> list[Case]:
     """LOW, HIGH and ROWS: the arguments that ``make`` returns for queries and keys, as :func:`lifted` has them."""
     return [Case(label + about, make(*lifted(q, k, level))) for label, level in levels(q.shape[-2]).items()]
+
+
+def last_key(make: Callable[[Array, Array], tuple], q: Array, k: Array, about: str = "") -> Case:
+    """HIGH for the last key alone: a maximum that the first keys set and no later one moves is far too small."""
+    return Case(f"HIGH: the scores of the last key alone lie near 100000{about}", make(*large_key(q, k, -1)))

@@ -50,8 +50,15 @@ def _nans(pairs: list[Pair]) -> str:
     return said if nothing else ""
 
 
+def _nothing(pairs: list[Pair]) -> str:
+    """Nothing but zeros, in every input."""
+    zeros = all(f.shape == w.shape and f.size and not f.any() for _, f, w in pairs)
+    return "{which} is 0 in every input." if zeros else ""
+
+
 EXACT: tuple[Callable[[list[Pair]], str], ...] = (
     _nans,
+    _nothing,
     _opposite,
     _changed(np.transpose, "{which} is right after transposing."),
     _changed(lambda w: w[::-1] if w.ndim else w, "{which} is right, in the reverse order."),

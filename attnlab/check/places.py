@@ -91,23 +91,32 @@ def _side(pairs: list[Pair]) -> str:
 
 def _columns(pairs: list[Pair]) -> str:
     """Columns that add up to 1, where rows should."""
-    wrong = failing(pairs, lambda f, w: f.shape == w.shape and w.ndim > 1 and min(w.shape[-2:]) > 1 and _weights(w))
-    fits = wrong and all(_weights(f.swapaxes(-1, -2)) and not _weights(f) for _, f, _ in wrong)
+    wrong = failing(pairs, lambda f, w: f.shape == w.shape and w.ndim > 1 and min(w.shape[-2:]) > 1 and are_weights(w))
+    fits = wrong and all(are_weights(f.swapaxes(-1, -2)) and not are_weights(f) for _, f, _ in wrong)
     return "{which} has columns that add up to 1, where each row should." if fits else ""
 
 
 def _sums(pairs: list[Pair]) -> str:
-    """Rows that should add up to 1."""
-    wrong = failing(pairs, lambda f, w: f.shape == w.shape and w.ndim and w.shape[-1] > 1 and _weights(w))
-    sums = [x for _, f, w in wrong for x, y in zip(np.ravel(f.sum(-1)), np.ravel(w.sum(-1))) if y > 0.5]
-    off = [x for x in sums if np.isfinite(x) and abs(x - 1) > 1e-3]
-    return f"{{which}} has rows that add up to {off[0]:.4g} instead of 1." if off and len(off) == len(sums) else ""
+    """Rows that should add up to 1, as weights, or to 0, as gradients by scores."""
+    for total, kind in ((1, are_weights), (0, _balanced)):
+        wrong = failing(pairs, lambda f, w, kind=kind: f.shape == w.shape and w.ndim and w.shape[-1] > 1 and kind(w))
+        rows = [(x, any(y)) for _, f, w in wrong for x, y in zip(np.ravel(f.sum(-1)), w.reshape(-1, w.shape[-1]))]
+        sums = [x for x, seen in rows if seen or total == 0]
+        off = [x for x in sums if np.isfinite(x) and abs(x - total) > 1e-3]
+        if off and len(off) == len(sums) and any(seen for _, seen in rows):
+            return f"{{which}} has rows that add up to {off[0]:.4g} instead of {total}."
+    return ""
 
 
-def _weights(x: np.ndarray) -> bool:
+def are_weights(x: np.ndarray) -> bool:
     """Whether all rows add up to 1, or to 0 where nothing is seen."""
     sums = x.sum(-1)
     return bool(x.dtype.kind == "f" and (x >= 0).all() and (np.isclose(sums, 1) | (sums == 0)).all())
+
+
+def _balanced(x: np.ndarray) -> bool:
+    """Whether all rows add up to 0."""
+    return bool(x.dtype.kind == "f" and (abs(x.sum(-1)) <= 1e-9 * abs(x).sum(-1)).all())
 
 
 def _rows(pairs: list[Pair]) -> str:

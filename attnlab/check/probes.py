@@ -8,10 +8,11 @@ from collections.abc import Callable
 from functools import partial
 from itertools import permutations
 
+from attnlab.check.averages import of_weights
 from attnlab.check.compare import title
 from attnlab.check.equals import other_arguments
 from attnlab.check.exercise import Case, Exercise
-from attnlab.check.factors import factor, multiple
+from attnlab.check.factors import factor, multiple, surplus
 from attnlab.check.outcome import Outcome
 from attnlab.check.patterns import EXACT, same
 from attnlab.check.places import PLACES
@@ -33,18 +34,18 @@ def true_of(exercise: Exercise, seen: Seen, outcome: Callable) -> str:
         return said  # not the values are wrong, but their dtype
     with np.errstate(all="ignore"):
         lead, how, where = _of_parts(exercise, seen)
-        whole = _order(exercise, seen) or how or other_arguments(exercise, seen, outcome) or where
+        whole = _order(exercise, seen) or how or other_arguments(exercise, seen, outcome)
+        whole = whole or " ".join(filter(None, [where, "" if "add up" in where else _of_average(seen)]))
     return " ".join(filter(None, [lead, whole, said]))
 
 
 def _of_inputs(seen: Seen) -> str:
-    """Whether one kind of input fails and no other."""
-    kinds = [match[0] if (match := re.match("[A-Z]{3,}", case.label)) else "" for case, *_ in seen]
-    wrong = {kind for kind, (*_, right) in zip(kinds, seen) if not right}
-    if len(wrong) == 1 and sum(right for *_, right in seen) >= 2:
-        kind = wrong.pop()
-        if kind and not any(right for k, (*_, right) in zip(kinds, seen) if k == kind):
-            return f"It is right on all inputs but {kind}."
+    """Whether a few kinds of input fail and no other."""
+    kinds = [match[0] if (match := re.match("[A-Z]{2,}", case.label)) else "" for case, *_ in seen]
+    wrong = list(dict.fromkeys(kind for kind, (*_, right) in zip(kinds, seen) if not right))
+    kept = {kind for kind, (*_, right) in zip(kinds, seen) if right}
+    if len(wrong) <= 3 and all(wrong) and not kept & set(wrong) and sum(right for *_, right in seen) >= 2:
+        return f"It is right on all inputs but {', '.join(wrong[:-1])}{' and ' if wrong[1:] else ''}{wrong[-1]}."
     fails = sum(not right for *_, right in seen)
     return f"Of {len(seen)} inputs only this one fails." if fails == 1 and len(seen) > 2 else ""
 
@@ -61,14 +62,21 @@ def _order(exercise: Exercise, seen: Seen) -> str:
     return ""
 
 
+def _of_average(seen: Seen) -> str:
+    """What holds of the weights, if the result or its first part is an average."""
+    name = next(iter(seen[0][2].arrays))
+    return of_weights([(case, found.arrays[name], wanted.arrays[name]) for case, found, wanted, _ in seen])
+
+
 def _of_parts(exercise: Exercise, seen: Seen) -> tuple[str, str, str]:
     """Which parts are right, and of those that are wrong what holds of each: how they differ, or where at least."""
     pairs = {name: [(c, f.arrays[name], w.arrays[name]) for c, f, w, _ in seen] for name in seen[0][2].arrays}
     wrong = [name for name in pairs if not all(same(*pair) for pair in pairs[name])]
     right = [title(name, exercise) for name in pairs if name not in wrong and name.startswith(("part", "gradient"))]
     results = [name for name in wrong if not name.startswith("gradient")]  # where they are wrong, gradients are, too
-    how = _said(exercise, pairs, results or wrong, (partial(factor, exercise), *EXACT))
-    where = _said(exercise, pairs, results or wrong, (partial(factor, exercise), *EXACT, *PLACES, multiple))
+    exact = (partial(factor, exercise), partial(surplus, exercise), *EXACT)
+    how = _said(exercise, pairs, results or wrong, exact)
+    where = _said(exercise, pairs, results or wrong, (*exact, *PLACES, multiple))
     return f"Right in all inputs: {', '.join(right)}." if right and wrong else "", how, where
 
 

@@ -1,11 +1,14 @@
 """What is said of a wrong answer that no catalogue has: each probe where it is true, and not where it is not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from attnlab import check
 from attnlab.check.engine import examine
-from attnlab.check.exercise import Case, Exercise
+from attnlab.check.exercise import Case, Exercise, Stream
+from attnlab.check.places import _sums
 
 
 def weigh(x, y, flag):
@@ -133,6 +136,120 @@ def softmax_but(change):
 def test_weights_that_do_not_add_up():
     assert "rows that add up to 0.51" in softmax_but(np.square)
     assert "add up" not in softmax_but(lambda p: p**2 / (p**2).sum())
+
+
+def keyed(query, key, value, seen):
+    """softmax(query keyᵀ) value over the keys that are seen (M,)."""
+    s = np.where(seen, query @ key.T, -np.inf)
+    p = np.exp(s - s.max(1, keepdims=True))
+    return p @ value / p.sum(1, keepdims=True)
+
+
+def keyed_cases():
+    rng = np.random.default_rng(3)
+    sizes = {"two keys": (2, 2), "EYE: five keys": (3, 5), "ONES: four keys": (2, 4)}
+    rows = [(label, *(rng.normal(size=(x, 3)) for x in size)) for label, size in sizes.items()]
+    values = {"two keys": rng.normal(size=(2, 2)), "EYE: five keys": np.eye(5), "ONES: four keys": np.ones((4, 1))}
+    return [Case(label, (q, k, values[label], np.arange(len(k)) != 1)) for label, q, k in rows]
+
+
+KEYED = Exercise("00", 1, keyed, keyed_cases, ("A hint.",))
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda q, k, v, seen: keyed(q, k, v, ~seen), "the right one for seen with True and False exchanged."),
+        (lambda q, k, v, seen: keyed(q, k, v, seen | True), "the right one for seen all True."),
+        (lambda q, k, v, seen: keyed(q, k[:1], v[:1], seen[:1]), "the right one for the first key alone."),
+        (lambda q, k, v, seen: keyed(q, k[[0, *range(len(k))]], v[[0, *range(len(k))]],
+                                     seen[[0, *range(len(k))]]), "the right one for the first key read twice."),
+        (lambda q, k, v, seen: keyed(q, np.maximum(k, 0), v, seen), "an average of the values, as the weights add up"),
+        (lambda q, k, v, seen: keyed(q, np.maximum(k, 0), v, seen | True), "A key that should have no weight has 0."),
+        (lambda q, k, v, seen: keyed(q, np.maximum(k, 0), v, seen) ** 2 + 0.1, "The weights of a query add up to"),
+    ],
+)
+def test_other_keys_and_weights(answer, words):
+    verdict = examine(KEYED, answer)
+    assert verdict.state == "wrong"
+    assert words in verdict.diagnosis
+
+
+def read_on(pairs):
+    """The sum of a stream of numbers, each times its place."""
+    return float(sum(i * x for i, x in enumerate(pairs)))
+
+
+def test_some_items_of_a_stream():
+    streams = [Case(f"{n} numbers", (Stream(lambda n=n: iter(np.arange(1.0, n))),)) for n in (4, 6, 9)]
+    made = Exercise("00", 1, read_on, lambda: streams, ("A hint.",))
+    said = examine(made, lambda pairs: read_on(list(pairs)[:-1])).diagnosis
+    assert "the right one for all items but the last." in said
+
+
+def test_gradients_that_do_not_add_up_to_zero():
+    vjp = replace(check.find("softmax_vjp"), mistakes=())
+    said = examine(vjp, lambda p, dp: p * (dp - 0.5 * (p * dp).sum(-1, keepdims=True))).diagnosis
+    assert "add up" not in said  # in ONE there is a single key, whose ds is 0
+    assert "instead of 0" in _sums([(case, f + 0.1, w) for case, f, w in balanced()])
+    assert _sums([(case, 2 * f, w) for case, f, w in balanced()]) == ""
+
+
+def balanced():
+    """Rows that add up to 0, twice."""
+    x = np.array([[1.0, -1.0, 0.0], [0.5, 0.5, -1.0]])
+    return [(Case("x", (x,)), x, x), (Case("2 x", (2 * x,)), 2 * x, 2 * x)]
+
+
+def test_zeros():
+    """Which are no right result rounded."""
+    assert "is 0 in every input" in examine(WEIGH, lambda x, y, flag: 0 * weigh(x, y, False)).diagnosis
+    loss = replace(check.find("visible_loss"), mistakes=())
+    verdict = examine(loss, lambda query, key, value, visible: loss.reference(query, key, value.detach(), visible))
+    assert "gradient of value is 0 in every input." in verdict.diagnosis
+
+
+def test_the_value_for_other_arguments():
+    """Gradients by other arguments are others, so the value alone is compared."""
+    loss = replace(check.find("visible_loss"), mistakes=())
+    verdict = examine(loss, lambda query, key, value, visible: loss.reference(2 * query, key, value, visible))
+    assert "The value is the right one for query times" in verdict.diagnosis
+
+
+def area(a, b):
+    """a · b + 1."""
+    return a * b + 1
+
+
+def test_off_by_a_product_of_sizes():
+    sizes = Exercise("00", 1, area, lambda: [Case(f"a = {a}", (a, 7)) for a in (2, 3, 5)], ("A hint.",))
+    assert "is too large by 2 · a wherever it is wrong." in examine(sizes, lambda a, b: a * b + 1 + 2 * a).diagnosis
+    assert "is too small by a² wherever" in examine(sizes, lambda a, b: a * b + 1 - a * a).diagnosis
+    assert "wherever" not in examine(sizes, lambda a, b: a * b + a**3).diagnosis
+    mean = Exercise("00", 1, area, lambda: [Case(f"a = {a}", (a, 7.0)) for a in (2, 3, 5)], ("A hint.",))
+    assert "wherever" not in examine(mean, lambda a, b: a * b + a / 3).diagnosis
+
+
+def test_two_kinds_of_input():
+    few = [Case(f"{kind}: {n}", (np.arange(n + 1.0), float(n))) for n, kind in enumerate(["LOW", "UP", "x", "y"])]
+
+    def first(x, n):
+        """n."""
+        return n + 0 * x
+
+    made = Exercise("00", 1, first, lambda: few, ("A hint.",))
+    assert "right on all inputs but LOW and UP." in examine(made, lambda x, n: first(x, max(n, 2.0))).diagnosis
+
+
+def test_one_row_is_not_the_last():
+    one = [Case(f"n = {n}", (np.arange(2.0 * n).reshape(n, 2),)) for n in (1, 2, 3)]
+    made = Exercise("00", 1, twice, lambda: one, ("A hint.",))
+    assert "last rows" not in examine(made, lambda x: twice(x) + (np.arange(len(x)) == len(x) - 1)[:, None]).diagnosis
+
+
+def twice(x):
+    """2 x."""
+    return 2 * x
 
 
 def test_nan_where_zero_is_right():
