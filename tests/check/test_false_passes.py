@@ -320,6 +320,26 @@ def filled_with(number):
     return masked_softmax
 
 
+def tree_of_folds(query, key, value, Ck):
+    """Groups of chunks, as many as chunks in a group: a fold in each, and a fold of these."""
+
+    def plus(a, b):
+        m = np.maximum(a[0], b[0])
+        alpha, beta = np.exp(a[0] - m), np.exp(b[0] - m)
+        return m, *(alpha * x + beta * y for x, y in zip(a[1:], b[1:]))
+
+    def leaf(c):
+        s = query @ key[c : c + Ck].T / query.shape[1] ** 0.5
+        m = s.max(1, keepdims=True)
+        p = np.exp(s - m)
+        return m, p.sum(1, keepdims=True), p @ value[c : c + Ck]
+
+    step = Ck * max(1, math.isqrt(len(key) // Ck))
+    groups = (range(c, min(c + step, len(key)), Ck) for c in range(0, len(key), step))
+    _, l, o = functools.reduce(plus, (functools.reduce(plus, map(leaf, group)) for group in groups))
+    return o / l
+
+
 START = "-np.inf"
 UNSHIFTED = (
     "np.exp(m_i - m_new), np.exp(s - m_new[:, None])", "np.ones_like(m_i), np.exp(s)",
@@ -346,6 +366,14 @@ WRONG = [  # exercise, what differs from the reference or an answer of its own, 
     ("blockwise_attention", but(IGNORED, f"block = 16; {IGNORED}"), "does it read `block` keys"),
     ("blockwise_attention", but(IGNORED, f"block = 1024; {IGNORED}"), "does it read `block` keys"),
     ("blockwise_attention", all_tiles_in_a_list, "twice as many keys"),
+    ("lazy_row", but("np.exp(k @ q / len(q) ** 0.5)", "np.exp(min(k @ q / len(q) ** 0.5, 50.0))"), "HIGH"),
+    ("lazy_row", but("o += e * v", "v *= e; o += v"), "changes its inputs"),
+    ("lazy_row", but("len(q) ** 0.5", "int(len(q) ** 0.5)"), "D = 3"),
+    ("online_row", but("np.maximum(m, s)", "(m if m > -np.inf else s)"), "HIGH"),
+    ("masked_online", but("np.maximum(m, s)", "np.where(m > -np.inf, m, s)"), "HIGH"),
+    ("blockwise_attention", but("np.maximum(m, s.max(", "np.where(m > -np.inf, m, s.max("), "of the last key"),
+    ("attention_in_chunks", but("top = np.max([m for m, _, _ in chunks], axis=0)", "top = chunks[0][0]"), "HIGH"),
+    ("attention_in_chunks", but("out = np", "Cq = Ck; out = np"), "8 chunks of 32 queries"),
     ("attention_in_chunks", but("out = np", "Cq, Ck = Ck, Cq; out = np"), "eq. 5.7"),
     ("attention_in_chunks", chunks_of_tiles_in_a_list, "eq. 5.7"),
     ("attention_in_chunks", fold_from_ten_thousand, "LOW"),
@@ -356,6 +384,12 @@ WRONG = [  # exercise, what differs from the reference or an answer of its own, 
     ("tree_attention", fold_behind_asarray, "lost in rounding"),
     ("tree_attention", fold_in_jax, "lost in rounding"),
     ("tree_attention", but("m = s.max(1)", "m = np.maximum(s.max(1), 0)"), "LOW"),
+    ("tree_attention", tree_of_folds, "lost in rounding"),
+    ("visible_chunks", but("m = s.max(1)", "m = np.maximum(s.max(1), -1e4)"), "LOW"),
+    ("visible_chunks", but("np.where(visible[c : c + Ck], s, -np.inf)", "s",
+                           "p = np.exp(s - zero_if_empty(m)[:, None])",
+                           "p = visible[c : c + Ck] * np.exp(s - m[:, None])"), "HIGH"),
+    ("visible_loss", but("amax(1, keepdim=True)", "max()"), "ROWS"),
     ("attention_backward", but(CLIPPED[0], "s.max()"), "ROWS"),
     ("attention_backward", but(*CLIPPED), "LOW"),
     ("chunked_loss", loss_unchecked, "grew"),

@@ -1,7 +1,7 @@
 """Lesson 04, ★★★: online attention, a block of keys at a time."""
 
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_queries
+from attnlab.check.fingerprints import far_queries, last_key
 from attnlab.check.promises import growth, inverse
 
 import numpy as np
@@ -39,6 +39,7 @@ def cases() -> list[Case]:
         Case("HIGH: scores 1000 to 1003, two keys a block", (one, 1000 + up, eye, 2)),
         Case("HIGH: four scores of 709.5, whose exponentials overflow only when added", (one, 709.5 * equal, eye, 2)),
         *far_queries(lambda q, k: (q, k, eye, 2), query[:2], key[:4], "; two queries, two keys a block"),
+        last_key(lambda q, k: (q, k, eye, 2), query[:2], key[:4], "; two queries, two keys a block"),
         Case("BLOCK: N = 4, M = 8, D = 4, blocks of 4", (query, key, value, 4)),
         Case("RAGGED: the same in blocks of 3: the last block has 2 keys", (query, key, value, 3)),
         Case("BLOCK: the same in one block that is longer than M", (query, key, value, 100)),
@@ -116,8 +117,8 @@ EXERCISE = Exercise(
         Mistake("The keys after the last whole block are left out. The sums run over all keys (eq. 4.1): round the "
                 "number of blocks up; the last one is shorter.",
                 but(*TAIL), but(*TAIL, "0.0, 0.0", "0.0, np.zeros((len(query), value.shape[1]))")),
-        Mistake("Your maximum starts at a number. That is a score that no key has, and if all true scores lie far "
-                "below it, every exponential is 0. The maximum of nothing is −∞: eq. 4.10.",
+        Mistake("Your maximum starts at a number, or is never below one. That is a score that no key has, and if all "
+                "true scores lie far below it, every exponential is 0. The maximum of nothing is −∞: eq. 4.10.",
                 but("-np.inf", "0.0"), but("-np.inf", "-1e3"), but("-np.inf", "-1e4")),
         Mistake("Your scores are not scaled. They are q·k / √D, as in lesson 01.",
                 but(" / query.shape[1] ** 0.5", "")),

@@ -27,6 +27,8 @@ def cases() -> list[Case]:
         Case("ONES: scores 0, 1, 2 and every value 1, so the result is 1", scored([0.0, 1.0, 2.0], np.ones((3, 1)))),
         Case("EYE: scores 0, 1, 2, values the identity: the result is the weights", scored([0.0, 1.0, 2.0], np.eye(3))),
         Case("six random pairs, D = 4: scale 1/2", (q, stream(keys, values))),
+        Case("six random pairs, D = 3", (q[:3], stream(keys[:, :3], values))),
+        Case("HIGH: scores 600 and 601, whose exponentials are large but finite", scored([600.0, 601.0], np.eye(2))),
         Case("PERM: the same pairs in another order", (q, stream(keys[order], values[order]))),
     ]
 

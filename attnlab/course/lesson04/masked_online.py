@@ -42,6 +42,7 @@ def cases() -> list[Case]:
         Case("EYE: one query, scores 2, 1, 1, and key 1 is hidden", scored([[2, 1, 1]], [[1, 0, 1]])),
         Case("LOW, EYE: one query, key 0 is hidden, then twice -100000", scored([[1, -1e5, -1e5]], [[0, 1, 1]])),
         Case("LOW, EYE: one query, score -1e300, and keys 0 and 2 are hidden", scored([[-1, ALONE, 1]], [[0, 1, 0]])),
+        Case("HIGH, EYE: one query, scores 0, 0, then 100000", scored([[0, 0, 1e5]])),
         Case("ROWS, DOWN, EYE: two queries, scores 2, 1 and 2000, 1000", scored([[2, 1], [2000, 1000]])),
         Case("EMPTY, EYE: two queries, and query 1 sees no key", scored([[2, 1], [2, 1]], [[1, 1], [0, 0]])),
         Case("random, causal", (query, key, value, np.tri(4, 9, 5, dtype=bool))),
@@ -76,14 +77,18 @@ EXERCISE = Exercise(
         Mistake("A key that is hidden while nothing was seen yet gives NaN: −∞ − (−∞) is undefined. Subtract 0 where "
                 "the maximum is still −∞ (eq. 4.10 and section 9).",
                 but(*GUARD)),
-        Mistake("You write the 0 of the guard into m. m of nothing is −∞, or later scores far below 0 can never lower "
-                "it (eq. 4.10).",
+        Mistake("Your maximum is larger than every score that the query sees: the 0 of the guard is written into m, a "
+                "hidden score counts, or m starts at a number. m of nothing is −∞: from a larger one later scores far "
+                "below it can never lower m (eq. 4.10).",
                 but("m = m_new", "m = shift")),
         Mistake("l is not rescaled when the maximum moves: eq. 4.8.", but("l * factor", "l")),
         Mistake("The mask is the other way round: True means that the query sees the key (lesson 00, eq. 1.7).",
                 but("np.where(seen, query @ k / d**0.5, -np.inf)", "np.where(seen, -np.inf, query @ k / d**0.5)")),
         Mistake("A hidden key gets the score 0, and e⁰ is not 0: its score is −∞ (eq. 1.7).",
                 but("query @ k / d**0.5, -np.inf", "query @ k / d**0.5, 0")),
+        Mistake("A finite number is never a mask: a visible score may lie lower still. A hidden score is −∞ (eq. 1.7).",
+                *(but("query @ k / d**0.5, -np.inf", f"query @ k / d**0.5, {fill}", "return o", f"return {o}")
+                  for fill in ("-1e4", "-1e9") for o in ("o", "mask.any(1)[:, None] * o"))),
         Mistake("You use no mask: a hidden key must have the weight 0 (eq. 1.7).",
                 but("np.where(seen, query @ k / d**0.5, -np.inf)", "query @ k / d**0.5")),
         Mistake("A query that sees no key gives NaN: 0/0. Divide by 1 where l is 0 (eq. 4.10; the output is 0).",

@@ -23,16 +23,18 @@ def cases() -> list[Case]:
     """The fingerprints of one row, then random rows."""
     rng = np.random.default_rng(42)
     q, keys, values = rng.normal(size=4), rng.normal(size=(7, 4)), rng.normal(size=(7, 3))
-    hidden, order = -np.inf, [3, 0, 6, 5, 1, 4, 2]
+    odd, hidden, order = rng.normal(size=3), -np.inf, [3, 0, 6, 5, 1, 4, 2]
     return [
         Case("ONE: a single pair of score 2", scored([2.0], np.array([[3.0, -1.0]]))),
         Case("CONST: three scores 1, every value 1: the output is 1", scored([1.0] * 3, np.ones((3, 1)))),
         Case("UP: rising scores 0, 1, 2, values the identity", scored([0.0, 1.0, 2.0], np.eye(3))),
         Case("DOWN: falling scores 2, 1, 0, values the identity", scored([2.0, 1.0, 0.0], np.eye(3))),
         Case("HIGH: scores 1000 and 1001", scored([1000.0, 1001.0], np.eye(2))),
+        Case("HIGH: score 0, then 100000, then 1", scored([0.0, 100000.0, 1.0], np.eye(3))),
         Case("LOW: scores −100000 and −100001", scored([-100000.0, -100001.0], np.eye(2))),
         Case("seven random pairs, D = 4: scale 1/2", (q, stream(keys, values))),
         Case("PERM: the same pairs in another order", (q, stream(keys[order], values[order]))),
+        Case("the same values, keys of size D = 3", (odd, stream(keys[:, :3], values))),
         Case("EMPTY, at first: scores −∞, 0, 1, so the first key is hidden", scored([hidden, 0.0, 1.0], np.eye(3))),
         Case("EMPTY: both scores are −∞: the output is 0 and the lse −∞", scored([hidden, hidden], np.eye(2))),
     ]
@@ -103,8 +105,8 @@ EXERCISE = Exercise(
                 *both("m + np.log(l)", "np.log(l)")),
         Mistake("The output is not divided by l at the end: eq. 4.10.",
                 *both("(o / l, m", "(o, m")),
-        Mistake("Your maximum starts at a number. That is a score that no key has, and if all true scores lie far "
-                "below it, every exponential is 0. The maximum of nothing is −∞: eq. 4.10.",
+        Mistake("Your maximum starts at a number, or is never below one. That is a score that no key has, and if all "
+                "true scores lie far below it, every exponential is 0. The maximum of nothing is −∞: eq. 4.10.",
                 *both("m, l, o = -np.inf", "m, l, o = 0.0"), *both("m, l, o = -np.inf", "m, l, o = -1e4"),
                 *both("m, l, o = -np.inf", "m, l, o = -5e4")),
         Mistake("As long as every key was hidden, m' is −∞ and both exponents are −∞ − (−∞) = NaN. Subtract 0 there, "

@@ -4,7 +4,7 @@ from functools import partial
 
 from attnlab.check.promises import peak
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_queries
+from attnlab.check.fingerprints import far_queries, last_key
 
 import numpy as np
 
@@ -100,12 +100,13 @@ def cases() -> list[Case]:
         Case("BLOCK: the same in chunks of 3 queries and 7 keys", (q, k, v, 3, 7)),
         Case("PERM: the same with the keys in another order", (q, k[order], v[order], 3, 7)),
         Case("chunks longer than the sequences: 10 keys, Ck = 16; 5 queries, Cq = 8", (q, k, v, 8, 16)),
-        Case("scores of thousands, of either sign", (40 * q, 40 * k, v, 2, 4)),
+        Case("HIGH, LOW: scores of thousands, of either sign", (40 * q, 40 * k, v, 2, 4)),
         *far_queries(lambda q, k: (q, k, v, 2, 4), q, k, "; the same chunks"),
+        last_key(lambda q, k: (q, k, v, 2, 4), q, k, "; the same chunks"),
     ]
 
 
-N, M, D, CQ, CK = 512, 4096, 32, 64, 128
+N, M, D, CQ, CK = 256, 4096, 32, 32, 128
 BEST = 373  # √(M (D + 2))
 
 
@@ -133,17 +134,17 @@ EXERCISE = Exercise(
     costs=(
         Cost(
             peak(many, N, formula(CK)), 2.5,
-            "With 8 chunks of 64 queries and 32 chunks of 128 keys, Dv = 32, it held {found:.1f} times what eq. 5.7 "
+            "With 8 chunks of 32 queries and 32 chunks of 128 keys, Dv = 32, it held {found:.1f} times what eq. 5.7 "
             "gives for one chunk of queries; the limit is {limit} times.",
         ),
         Cost(
             peak(many, CQ, formula(CK)), 1.7,
-            "With a single chunk of 64 queries and 32 chunks of 128 keys, Dv = 32, it held {found:.1f} times what "
+            "With a single chunk of 32 queries and 32 chunks of 128 keys, Dv = 32, it held {found:.1f} times what "
             "eq. 5.7 gives; the limit is {limit} times.",
         ),
         Cost(
             peak(partial(many, ck=BEST), CQ, formula(BEST)), 1.7,
-            "With a single chunk of 64 queries and chunks of 373 keys, the best size by eq. 5.8, it held {found:.1f} "
+            "With a single chunk of 32 queries and chunks of 373 keys, the best size by eq. 5.8, it held {found:.1f} "
             "times what eq. 5.7 gives; the limit is {limit} times.",
         ),
     ),

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from attnlab.check.depth import lost
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_queries
+from attnlab.check.fingerprints import far_queries, last_key
 from attnlab.check.promises import peak
 
 import numpy as np
@@ -56,10 +56,11 @@ def cases() -> list[Case]:
         Case("five chunks of one key: the fifth waits alone", (q[:2], k[:5], np.eye(5), 1)),
         Case("seven chunks of one key: three are alive at the end", (q[:2], k[:7], np.eye(7), 1)),
         Case("RAGGED: 14 keys in chunks of 4, the last has two", (q, k, v, 4)),
-        Case("BLOCK: the same keys in chunks of 3", (q, k, v, 3)),
+        Case("BLOCK: the same values in chunks of 3, D = 3", (q[:, :3], k[:, :3], v, 3)),
         Case("PERM: the same keys the other way round", (q, k[::-1].copy(), v[::-1].copy(), 3)),
-        Case("scores of thousands, of either sign", (40 * q, 40 * k, v, 3)),
+        Case("HIGH, LOW: scores of thousands, of either sign", (40 * q, 40 * k, v, 3)),
         *far_queries(lambda q, k: (q, k, v, 3), q, k, "; the same chunks"),
+        last_key(lambda q, k: (q, k, v, 3), q, k, "; the same chunks"),
     ]
 
 
@@ -97,7 +98,7 @@ EXERCISE = Exercise(
             "is enough for one chunk at a time and some summaries.",
         ),
         Cost(
-            lost, 0.15,
+            lost, 0.04,
             "255 weights of 2⁻⁵³ stood beside a weight of 1, and the part {found:.2f} of them was lost in rounding: "
             "they were added one after another. In a tree small sums meet first, and less than {limit} is lost.",
         ),
@@ -134,6 +135,10 @@ EXERCISE = Exercise(
         Mistake("You add o and l that are relative to different maxima. Multiply each side by e^(its m − the common m) "
                 "first (eq. 5.4).",
                 but("np.exp(m_a - m), np.exp(m_b - m)", "np.ones_like(m), np.ones_like(m)")),
+        Mistake("You rescale l and not o. Both are sums of the same exponentials: the same factors (eq. 5.4).",
+                but("alpha[:, None] * o_a + beta[:, None] * o_b", "o_a + o_b")),
+        Mistake("The two factors are exchanged. Each side takes e^(its own m − the common m) (eq. 5.4).",
+                but("np.exp(m_a - m), np.exp(m_b - m)", "np.exp(m_b - m), np.exp(m_a - m)")),
         Mistake("You rescale the older side only. Either side may have the smaller maximum, so both need a factor "
                 "(eq. 5.4).",
                 but("np.exp(m_b - m)", "np.ones_like(m)")),

@@ -1,6 +1,7 @@
 """Lesson 05, ★★: chunked attention over the visible keys, three faults that random inputs do not show, repaired."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.fingerprints import ALONE, FAR
 
 import numpy as np
 
@@ -27,19 +28,26 @@ def zero_if_empty(m: Array) -> Array:
     return np.where(m == -np.inf, 0, m)
 
 
-def call(n: int, m: int, ck: int, hidden: list[int], eye: bool = False, low: float = 0, far: float = 0) -> tuple:
-    """Random arrays; ``low`` is taken from all scores, ``far`` from those of query 1; ``eye``: values the identity."""
+def call(
+    n: int, m: int, ck: int, hidden: list[int], eye: bool = False, low: float = 0, far: float = 0, high: float = 0
+) -> tuple:
+    """Random arrays; ``low`` is taken from all scores, ``far`` from those of query 1; ``eye``: values the identity.
+
+    Where ``low`` is 1, the scores of hidden keys lie near ``high``, if that is given.
+    """
     rng = np.random.default_rng(100 * m + ck)
     q, k, v = rng.normal(size=(n, 4)), rng.normal(size=(m, 4)), np.eye(m) if eye else rng.normal(size=(m, 3))
     q[:, 0], k[:, 0] = -2 * low, 1  # the scale is 1/2
     q[1:2, 0] -= 2 * far
     visible = np.ones(m, bool)
     visible[hidden] = False
+    k[hidden, 0] = -high if high else 1
     return q, k, v, visible, ck
 
 
 def cases() -> list[Case]:
     """Whole chunks first, which the broken program gets right; then each of its faults, and two together."""
+    q, k, v, visible, ck = call(3, 64, 16, [5, 20, 40])
     return [
         Case("ONE: one query, one visible key", call(1, 1, 1, [], eye=True)),
         Case("EYE: four keys in chunks of two, key 1 hidden, values the identity", call(2, 4, 2, [1], eye=True)),
@@ -47,8 +55,11 @@ def cases() -> list[Case]:
         Case("EMPTY: four keys in chunks of two, the first two hidden", call(1, 4, 2, [0, 1], eye=True)),
         Case("EMPTY: four keys in chunks of two, the last two hidden", call(1, 4, 2, [2, 3], eye=True)),
         Case("ROWS: the scores of query 1 lie 1000 below those of query 0", call(2, 4, 2, [], eye=True, far=1000)),
-        Case("LOW: all scores near −1000, the first chunk hidden", call(2, 4, 2, [0, 1], eye=True, low=1000)),
-        Case("64 keys in chunks of 16, three hidden", call(3, 64, 16, [5, 20, 40])),
+        Case("LOW: all scores near −100000, the first chunk hidden", call(2, 4, 2, [0, 1], eye=True, low=FAR)),
+        Case("LOW: all scores near −100000, key 1 hidden", call(2, 4, 2, [1], eye=True, low=FAR)),
+        Case("LOW: all scores −1e300, and key 1 alone is visible", call(1, 4, 2, [0, 2, 3], eye=True, low=-ALONE)),
+        Case("HIGH: the scores of key 1, which is hidden, lie near 100000", call(2, 4, 2, [1], True, 1, high=FAR)),
+        Case("64 keys in chunks of 16, three hidden, D = 3", (*(x[:, :3] for x in (q, k, v)), visible, ck)),
         Case("50 keys in chunks of 16, the second chunk hidden", call(3, 50, 16, [*range(16, 32)], far=1000)),
     ]
 
@@ -91,6 +102,9 @@ EXERCISE = Exercise(
                 but(*UNGUARDED, "o / l[:, None]", "np.nan_to_num(o / l[:, None])")),
         Mistake("Hidden keys have score 0 in your chunks, and so a weight; a hidden score is −∞ (lesson 01, eq. 1.7).",
                 but("s, -np.inf", "s, 0.0")),
+        Mistake("A finite number is never a mask: visible scores may lie lower still. A hidden score is −∞ (lesson 01, "
+                "eq. 1.7).",
+                *(but("s, -np.inf", f"s, {fill}") for fill in ("-1e4", "-1e9"))),
         Mistake("The factor e^(m_c − m) is missing: the chunks' sums are relative to different maxima (eq. 5.4).",
                 but("np.exp(m_c - m) * l_c", "l_c", "np.exp(m_c - m)[..., None] * o_c", "o_c")),
     ),
