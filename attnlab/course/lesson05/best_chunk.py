@@ -40,7 +40,9 @@ def judge(case: Case, got: Any) -> str | None:
     whole = min(exact, key=lambda c: held_whole(m, dv, c))
     if held(m, dv, ck) <= WITHIN * held(m, dv, best) or held_whole(m, dv, ck) <= WITHIN * held_whole(m, dv, whole):
         return None
-    return f"Ck = {ck} holds {held(m, dv, ck):.0f} numbers a query, {best} would hold {held(m, dv, best):.0f}"
+    number = held(m, dv, ck)
+    return (f"Ck = {ck} holds {number:.0f} numbers a query: {ck} scores, and {number - ck:.0f} in summaries. "
+            f"Too {'few' if ck < best else 'many'} keys a chunk: {best} would hold {held(m, dv, best):.0f}.")
 
 
 def cases() -> list[Case]:
@@ -83,5 +85,7 @@ EXERCISE = Exercise(
                 but("M * (Dv + 2)", "M / (Dv + 2)", "round(root)", "max(round(root), 1)")),
         Mistake("A summary holds m, l and the output o, which is a whole value: Dv + 2 numbers, not 2. See eq. 5.6.",
                 but("Dv + 2", "2")),
+        Mistake("A summary holds m and l beside the Dv numbers of o: Dv + 2 numbers. See eq. 5.6.",
+                but("Dv + 2", "Dv"), but("Dv + 2", "Dv + 1")),
     ),
 )

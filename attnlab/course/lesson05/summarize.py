@@ -51,9 +51,12 @@ EXERCISE = Exercise(
         Mistake("You take one maximum for all queries. Then a query whose scores are far smaller than another's "
                 "underflows to l = 0. In eq. 5.2 each query, a row of the scores, has its own m.",
                 but("s.max(1, initial=-np.inf)", "np.full(len(q), s.max(initial=-np.inf))")),
-        Mistake("Your maximum begins at 0, which is a score that no key has: with all scores at −1000 every e^(s − 0) "
-                "is 0. Begin at −∞, the identity of max (eq. 5.2).",
-                but("initial=-np.inf", "initial=0")),
+        Mistake("Your maximum begins at a number, which is a score that no key has: where all scores lie far below it, "
+                "every exponential is 0. Begin at −∞, the identity of max (eq. 5.2).",
+                but("initial=-np.inf", "initial=0"), but("initial=-np.inf", "initial=-1e4")),
+        Mistake("You compute e^s · e^−m. For a large score that is ∞ · 0 = NaN. Subtract inside the exponential (eq. "
+                "5.2).",
+                but("np.exp(s - m[:, None])", "np.exp(s) * np.exp(-m)[:, None]")),
         Mistake("The maximum over no keys is undefined unless you say where to begin. An empty chunk is the identity "
                 "of ⊕, (m, l, o) = (−∞, 0, 0), see eq. 5.2: begin the maximum at −∞.",
                 but(", initial=-np.inf", "")),
