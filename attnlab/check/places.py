@@ -46,6 +46,8 @@ def _stuck(pairs: list[Pair]) -> str:
     """Whether all that is wrong is the same number, where several are right."""
     differ, _ = _differing(pairs)
     values = {repr(float(x)) for x, _ in differ}
+    if values == {"nan"}:
+        return "{which} is NaN wherever it is wrong: inf - inf, 0/0 or 0 · inf is computed there."
     if len(values) != 1 or len({float(y) for _, y in differ}) < 2:
         return ""
     return f"{{which}} is {float(values.pop()):.5g} wherever it is wrong."
@@ -99,9 +101,10 @@ def _columns(pairs: list[Pair]) -> str:
 def _sums(pairs: list[Pair]) -> str:
     """Rows that should add up to 1, as weights, or to 0, as gradients by scores."""
     for total, kind in ((1, are_weights), (0, _balanced)):
-        wrong = failing(pairs, lambda f, w, kind=kind: f.shape == w.shape and w.ndim and w.shape[-1] > 1 and kind(w))
+        long = 2 if total else 1  # a single weight is 1, whatever is wrong
+        wrong = failing(pairs, lambda f, w, kind=kind, n=long: f.shape == w.shape and w.shape[-1:] >= (n,) and kind(w))
         rows = [(x, any(y)) for _, f, w in wrong for x, y in zip(np.ravel(f.sum(-1)), w.reshape(-1, w.shape[-1]))]
-        sums = [x for x, seen in rows if seen or total == 0]
+        sums = [x for x, seen in rows if seen or (total == 0 and x)]  # an empty row adds up to 0
         off = [x for x in sums if np.isfinite(x) and abs(x - total) > 1e-3]
         if off and len(off) == len(sums) and any(seen for _, seen in rows):
             return f"{{which}} has rows that add up to {off[0]:.4g} instead of {total}."
