@@ -260,7 +260,7 @@ def test_gradients_in_jax_are_those_of_pytorch(form, shape, features):
         with jax.enable_x64(True):
             given = [jnp.asarray(x) for x in (*arrays, *learned)]
             function = functools.partial(loss, "jax", form, features, causal)
-            found = jax.grad(lambda *x, f=function: f(*x[:3], x[3:]), argnums=range(5))(*given)
+            found = jax.jit(jax.grad(lambda *x, f=function: f(*x[:3], x[3:]), argnums=range(5)))(*given)
             for a, b in zip(found, leaves):
                 np.testing.assert_allclose(a, 0 if b.grad is None else b.grad, rtol=1e-8, atol=1e-9)
 
