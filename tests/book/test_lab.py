@@ -25,21 +25,22 @@ WRONG = "def average(weights, values):\n    return weights @ values / len(weight
 RIGHT = "def average(weights, values):\n    return weights @ values / weights.sum()\n"
 
 
-@pytest.fixture
-def work(tmp_path):
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
     """A folder with a fresh work/, whose lesson has no outputs: what is read later comes from this run."""
-    (tmp_path / "notebooks").mkdir()
+    folder = tmp_path_factory.mktemp("lab")
+    (folder / "notebooks").mkdir()
     notebook = nbformat.read(ROOT / "notebooks" / LESSON, as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    nbformat.write(notebook, tmp_path / "notebooks" / LESSON)
-    shutil.copy(ROOT / "notebooks/work.py", tmp_path / "notebooks")
-    subprocess.run([sys.executable, "notebooks/work.py", "fill"], cwd=tmp_path, check=True, capture_output=True)
-    return tmp_path
+    nbformat.write(notebook, folder / "notebooks" / LESSON)
+    shutil.copy(ROOT / "notebooks/work.py", folder / "notebooks")
+    subprocess.run([sys.executable, "notebooks/work.py", "fill"], cwd=folder, check=True, capture_output=True)
+    return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def lab(work, browser):
     """The address of a JupyterLab in that folder, which knows no settings of whoever runs the tests."""
     with socket.socket() as free:
@@ -70,11 +71,11 @@ def answering(address, server, log):
 
 
 class Notebook:
-    """A notebook that is open in JupyterLab, its first cell active."""
+    """A notebook that is open in JupyterLab, its first cell active, in a workspace of its own: nothing else is open."""
 
     def __init__(self, page, address, name):
         self.page, self.runs = page, 0
-        page.goto(f"{address}/lab/tree/{name}")
+        page.goto(f"{address}/lab/workspaces/{name.partition('.')[0]}/tree/{name}")
         page.locator(".jp-Notebook h1").wait_for()
         page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').wait_for()
         self.active = page.locator(".jp-Notebook .jp-Cell.jp-mod-active")
