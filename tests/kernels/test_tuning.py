@@ -15,6 +15,7 @@ with interpreter():
     from attnlab.kernels.triton import backward, forward, tuning
 
 
+pytestmark = pytest.mark.usefixtures("patched_once")
 CHOICES = [{"BLOCK_Q": size, "num_warps": 4} for size in (128, 64, 32)]
 CPU = torch.device("cpu")
 
