@@ -1,5 +1,6 @@
 """Settings that hold for all tests."""
 
+import gc
 import os
 
 import hypothesis
@@ -20,6 +21,17 @@ COMPILES = {"seen": 0, "cleared": 0}
 def pytest_configure(config):
     """``make test-all`` selects by no mark, and tries more examples of every law."""
     hypothesis.settings.load_profile("fixed" if config.option.markexpr else "full")
+
+
+def pytest_collectstart():
+    """What is imported stays."""
+    gc.disable()
+
+
+def pytest_collection_finish():
+    """To look through the libraries again and again for garbage takes a sixth of the time of many tests."""
+    gc.freeze()
+    gc.enable()
 
 
 def count(event, duration, **details):
