@@ -66,7 +66,7 @@ def view(x, layout, batch=3):
 def to(library, x):
     """A NumPy array as an array of the library, a copy."""
     if library == "jax":
-        return jnp.asarray(x)
+        return jax.device_put(x.copy())  # jnp.asarray would compile a program for each shape and dtype
     if library == "torch" and x.dtype == dtype("bfloat16"):
         return torch.from_numpy(x.copy().view(np.uint16)).view(torch.bfloat16)
     return torch.from_numpy(x.copy()) if library == "torch" else x.copy()
