@@ -1,6 +1,7 @@
 """Block masks: the same as an element mask, forward and backward, and hidden tiles are neither read nor computed."""
 
 import dataclasses
+from itertools import product
 
 import jax
 import jax.numpy as jnp
@@ -11,10 +12,11 @@ import torch
 from attnlab import safe_attention, tiled_attention
 from attnlab.geometry import Band, BlockMask
 from attnlab.tiled.numpy import tiled_attention_backward
+from tests.support.libraries import LIBRARIES
+from tests.support.pairwise import parameters
 
 SIZES = [(8, 8, 4, 4), (10, 13, 4, 5), (7, 9, 3, 2), (5, 3, 5, 3), (9, 9, 5, 4), (6, 10, 20, 4)]
-LIBRARIES = [np.asarray, torch.asarray, jnp.asarray]
-OPTIONS = [{}, {"causal": True}, {"window": (3, 2)}, {"dropout": 0.3, "seed": 7}]
+OPTIONS = {"": {}, "causal": {"causal": True}, "window": {"window": (3, 2)}, "dropout": {"dropout": 0.3, "seed": 7}}
 
 
 def make(n, m, bq, bk, seed=0):
@@ -25,29 +27,24 @@ def make(n, m, bq, bk, seed=0):
     return arrays, tiles, np.kron(tiles, np.ones((bq, bk), bool))[:n, :m], dout
 
 
-def gradients(array, arrays, dout, **options):
-    """Out and gradients of an attention function, of the library of ``array``."""
-    if array is np.asarray:
+def gradients(library, arrays, dout, **options):
+    """Out and gradients of an attention function of the library."""
+    if library == "numpy":
         out, lse = tiled_attention(*arrays, return_lse=True, **options)
         return out, *tiled_attention_backward(*arrays, out, lse, dout, **options)
-    if array is torch.asarray:
+    if library == "torch":
         inputs = [torch.tensor(x, requires_grad=True) for x in arrays]
         out = tiled_attention(*inputs, **options)
         return out.detach().numpy(), *torch.autograd.grad(out, inputs, torch.asarray(dout))
     with jax.enable_x64(True):
-        out, pull = jax.vjp(lambda *x: tiled_attention(*x, **options), *map(jnp.asarray, arrays))
-        return out, *pull(jnp.asarray(dout))
+        out, pull = jax.vjp(lambda *x: tiled_attention(*x, **options), *map(jax.device_put, arrays))
+        return out, *pull(jax.device_put(dout))
 
 
-CALLS = [(array, options, sizes) for array in LIBRARIES[:2] for options in OPTIONS for sizes in SIZES]
-CALLS += [(jnp.asarray, {}, sizes) for sizes in SIZES]  # it compiles each: the options on one size that is ragged
-CALLS += [(jnp.asarray, options, SIZES[1]) for options in OPTIONS[1:]]
-
-
-@pytest.mark.parametrize(("array", "options", "sizes"), CALLS)
-def test_same_as_an_element_mask(array, options, sizes):
-    arrays, tiles, mask, dout = make(*sizes)
-    found = gradients(array, arrays, dout, block_q=sizes[2], block_k=sizes[3], block_mask=tiles, **options)
+@pytest.mark.parametrize(("library", "rule", "sizes"), parameters(product(LIBRARIES, OPTIONS, SIZES), ["jax"], str))
+def test_same_as_an_element_mask(library, rule, sizes):
+    (arrays, tiles, mask, dout), options = make(*sizes), OPTIONS[rule]
+    found = gradients(library, arrays, dout, block_q=sizes[2], block_k=sizes[3], block_mask=tiles, **options)
     inputs = [torch.tensor(x, requires_grad=True) for x in arrays]
     out = safe_attention(*inputs, mask=torch.asarray(mask), **options)
     wanted = out, *torch.autograd.grad(out, inputs, torch.asarray(dout))
@@ -55,16 +52,16 @@ def test_same_as_an_element_mask(array, options, sizes):
         np.testing.assert_allclose(x, y.detach().numpy(), rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("array", LIBRARIES, ids=["numpy", "torch", "jax"])
-def test_hidden_tiles_are_not_read(array):
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_hidden_tiles_are_not_read(library):
     (query, key, value), tiles, _, dout = make(10, 13, 4, 5)
     tiles[:, 1] = False
     poisoned = key.copy(), value.copy()
     for x in poisoned:
         x[:, 5:10] = np.nan
     options = {"block_q": 4, "block_k": 5, "block_mask": tiles}
-    found = gradients(array, (query, *poisoned), dout, **options)
-    for x, y in zip(found, gradients(array, (query, key, value), dout, **options)):
+    found = gradients(library, (query, *poisoned), dout, **options)
+    for x, y in zip(found, gradients(library, (query, key, value), dout, **options)):
         np.testing.assert_array_equal(x, y)
 
 
