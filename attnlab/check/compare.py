@@ -23,7 +23,8 @@ def agree(a: Outcome, b: Outcome, within: float) -> bool:
     if a.kind or b.kind:
         return a.kind == b.kind
     return a.arrays.keys() == b.arrays.keys() and all(
-        x.shape == b.arrays[name].shape and close(x, b.arrays[name], within) for name, x in a.arrays.items()
+        x.shape == b.arrays[name].shape and close(x, b.arrays[name], within) and close(b.arrays[name], x, within)
+        for name, x in a.arrays.items()
     )
 
 

@@ -42,14 +42,14 @@ def ratio(case: Case, found: np.ndarray, wanted: np.ndarray) -> float | None:
         return None
     found, wanted = found.astype(float).ravel(), wanted.astype(float).ravel()
     finite = np.isfinite(wanted)
-    if not np.array_equal(found[~finite], wanted[~finite], equal_nan=True):
-        return None
+    signs = [sign for sign in (1, -1) if np.array_equal(found[~finite], sign * wanted[~finite], equal_nan=True)]
     found, wanted = found[finite], wanted[finite]
     if not wanted.any():
-        return None if found.any() else 0.0
+        return None if found.any() or 1 not in signs else 0.0
     at = np.abs(wanted).argmax()
     c = found[at] / wanted[at]
-    return float(c) if c and np.isfinite(c) and close(found, c * wanted, tolerance(case)) else None
+    fits = np.isfinite(c) and np.sign(c) in signs and close(found, c * wanted, tolerance(case))
+    return float(c) if fits else None
 
 
 def candidates(exercise: Exercise, case: Case) -> dict[str, float]:

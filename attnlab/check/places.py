@@ -25,7 +25,7 @@ def _differing(pairs: list[Pair]) -> tuple[list[tuple], list[np.ndarray]]:
 def _digits(pairs: list[Pair]) -> str:
     """A small difference everywhere."""
     wrong = failing(pairs, lambda f, w: f.shape == w.shape and w.dtype.kind == "f")
-    for digits in (5, 4, 3):
+    for digits in (5, 4, 3, 2):
         if wrong and all(close(found, wanted, 10**-digits) for _, found, wanted in wrong):
             return f"{{which}} is right to {digits} digits and no more: is a small number added, or something rounded?"
     return ""
@@ -48,7 +48,7 @@ def _stuck(pairs: list[Pair]) -> str:
     values = {repr(float(x)) for x, _ in differ}
     if values == {"nan"}:
         return "{which} is NaN wherever it is wrong: inf - inf, 0/0 or 0 · inf is computed there."
-    if len(values) != 1 or len({float(y) for _, y in differ}) < 2:
+    if len(values) != 1 or len({float(y) for _, y in differ}) < 2 or differ[0][1].dtype.kind != "f":
         return ""
     return f"{{which}} is {float(values.pop()):.5g} wherever it is wrong."
 

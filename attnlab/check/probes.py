@@ -69,22 +69,24 @@ def _of_average(seen: Seen) -> str:
 
 
 def _of_parts(exercise: Exercise, seen: Seen) -> tuple[str, str, str]:
-    """Which parts are right, and of those that are wrong what holds of each: how they differ, or where at least."""
+    """Which parts are right; how each differs that is wrong; and where those differ of which that can be said."""
     pairs = {name: [(c, f.arrays[name], w.arrays[name]) for c, f, w, _ in seen] for name in seen[0][2].arrays}
     wrong = [name for name in pairs if not all(same(*pair) for pair in pairs[name])]
     right = [title(name, exercise) for name in pairs if name not in wrong and name.startswith(("part", "gradient"))]
     results = [name for name in wrong if not name.startswith("gradient")]  # where they are wrong, gradients are, too
-    exact = (partial(factor, exercise), partial(surplus, exercise), *EXACT)
-    how = _said(exercise, pairs, results or wrong, exact)
-    where = _said(exercise, pairs, results or wrong, (*exact, *PLACES, multiple))
-    return f"Right in all inputs: {', '.join(right)}." if right and wrong else "", how, where
+    exact = partial(factor, exercise), partial(surplus, exercise), *EXACT
+    how, unknown = _said(exercise, pairs, results or wrong, exact)
+    where, _ = _said(exercise, pairs, results or wrong, (*exact, *PLACES, multiple))
+    return f"Right in all inputs: {', '.join(right)}." if right and wrong else "", "" if unknown else how, where
 
 
-def _said(exercise: Exercise, pairs: dict[str, list], names: list[str], probes: tuple[Callable, ...]) -> str:
-    """What holds of each of the arrays ``names``, by the first probe that fits; nothing if there is none for one."""
+def _said(
+    exercise: Exercise, pairs: dict[str, list], names: list[str], probes: tuple[Callable, ...]
+) -> tuple[str, bool]:
+    """What holds of each of the arrays ``names``, by the first probe that fits, and whether there is none for one."""
     said: dict[str, list[str]] = {}
     for name in names:
         found = next(filter(None, (probe(pairs[name]) for probe in probes)), "")
         said.setdefault(found, []).append(title(name, exercise) or ("your result" if names[1:] else "Your result"))
     each = [text.format(which=("Each of " if of[1:] else "") + " and ".join(of)) for text, of in said.items()]
-    return "" if "" in said else " ".join(each)
+    return " ".join(filter(None, each)), "" in said
