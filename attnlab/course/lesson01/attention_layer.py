@@ -76,6 +76,11 @@ EXERCISE = Exercise(
         Mistake("You deal the columns out to the heads in turn. The columns of one head stand side by side: "
                 "reshape(n, heads, D), not reshape(n, D, heads) (eq. 1.5b).",
                 but(*DEALT)),
+        Mistake("You deal the columns of the heads out in turn when you join them. The columns of one head stand side "
+                "by side (eq. 1.5b): swap the axes of heads and tokens, and no others.",
+                but(JOIN[0], "o.transpose(1, 2, 0).reshape(n, d)")),
+        Mistake("Your mask shows the later tokens and hides the earlier ones: eq. 1.8.",
+                but("np.tri(n, dtype=bool)", "np.tri(n, dtype=bool).T")),
         Mistake("The last projection W_O is missing: eq. 1.5b.", but(" @ w_o", "")),
         Mistake("There is no causal mask. A token may not see later ones: eq. 1.8.",
                 but("np.where(np.tri(n, dtype=bool), s, -np.inf)", "s")),

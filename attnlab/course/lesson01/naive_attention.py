@@ -94,6 +94,9 @@ EXERCISE = Exercise(
         Mistake("You align causality to the start. The queries are the last N of M positions: j ≤ i + (M − N), as with "
                 "np.tri(N, M, M − N) (eq. 1.8).",
                 but(" + m - n", "")),
+        Mistake("You shift the queries the wrong way, by N − M. The last query stands at the last key: j ≤ i + (M − N) "
+                "(eq. 1.8).",
+                but("+ m - n", "+ n - m")),
         Mistake("You hide what should be seen and show what should be hidden. True means attend: np.where(visible, s, "
                 "-np.inf) (eq. 1.7).",
                 but("<= np", "> np")),

@@ -103,6 +103,9 @@ EXERCISE = Exercise(
         Mistake("The values are right, the gradient is not: you stop it at the sum. Every weight depends on every "
                 "score of its row through the sum. Only the maximum may be detached, because by eq. 2.2 it cancels.",
                 but("e.sum(-1, keepdim=True)", "e.sum(-1, keepdim=True).detach()")),
+        Mistake("You normalize along the first axis. The weights of one row add up to 1: maximum and sum run along the "
+                "last axis (eq. 2.3).",
+                but("(-1, ", "(0, "), but("-1)", "0)", of=by_library)),
         Mistake("Your mask is the other way round: True means attend (lesson 00, and lesson 01, eq. 1.7).",
                 but("mask, x, -inf", "mask, -inf, x")),
     ),
