@@ -76,12 +76,18 @@ def _changes(exercise: Exercise, cases: list[Case]) -> Iterator[tuple[str, Chang
             yield f"{names[i]} with True and False exchanged", lambda args, i=i: {i: ~args[i]}
             yield f"{names[i]} all True", lambda args, i=i: {i: np.ones_like(args[i])}
     yield from subsets(names, first)
-    arrays = [i for i, x in enumerate(first) if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
-    yield from _of_arrays(names, arrays, [case.args for case in cases])
+    every = [case.args for case in cases]
+    arrays = [i for i, column in enumerate(zip(*every)) if all(map(_is_array, column))]
+    yield from _of_arrays(names, arrays, every)
     for i, (name, factor) in product(arrays, _factors(exercise, cases)):
         yield f"{names[i]} times {name}", lambda args, i=i, factor=factor: {
             i: (args[i] * factor[id(args)]).astype(args[i].dtype)
         }
+
+
+def _is_array(x: Any) -> bool:
+    """Whether an argument is an array of numbers that can be changed a little."""
+    return isinstance(x, np.ndarray) and x.dtype.kind == "f"
 
 
 def _of_arrays(names: list[str], arrays: list[int], every: list[tuple]) -> Iterator[tuple[str, Change]]:
@@ -95,7 +101,7 @@ def _of_arrays(names: list[str], arrays: list[int], every: list[tuple]) -> Itera
     for i, j in permutations(arrays, 2):
         yield f"{names[j]} in the place of {names[i]}", lambda args, i=i, j=j: {i: args[j]}
     square = [i for i in arrays if all(args[i].ndim == 2 and len(args[i]) == len(args[i].T) for args in every)]
-    for some in (*((i,) for i in square), square):
+    for some in (*((i,) for i in square), *([square] if square[1:] else [])):
         yield f"{', '.join(names[i] for i in some)} transposed", lambda args, some=some: {i: args[i].T for i in some}
     for axes in _shared(arrays, every):
         along = " and ".join(f"{names[i]}.shape[{axis}]" for i, axis in axes)
@@ -112,10 +118,14 @@ def _identity(x: np.ndarray) -> np.ndarray:
 
 
 def _shared(arrays: list[int], every: list[tuple]) -> list[list[tuple[int, int]]]:
-    """The axes (argument, axis) of arrays, those together that have the same size in every case."""
+    """The axes (argument, axis) of arrays, those together that have the same size in every case.
+
+    Where the number of axes differs between the cases, they are counted from the last.
+    """
     groups: dict[tuple, list[tuple[int, int]]] = {}
     for i in arrays:
-        for axis in range(min(args[i].ndim for args in every)):
+        ranks = {args[i].ndim for args in every}
+        for axis in range(min(ranks)) if len(ranks) == 1 else range(-min(ranks), 0):
             groups.setdefault(tuple(args[i].shape[axis] for args in every), []).append((i, axis))
     return [axes for axes in groups.values() if len({i for i, _ in axes}) == len(axes)]
 

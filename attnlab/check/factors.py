@@ -45,7 +45,7 @@ def ratio(case: Case, found: np.ndarray, wanted: np.ndarray) -> float | None:
     signs = [sign for sign in (1, -1) if np.array_equal(found[~finite], sign * wanted[~finite], equal_nan=True)]
     found, wanted = found[finite], wanted[finite]
     if not wanted.any():
-        return None if found.any() or 1 not in signs else 0.0
+        return None if found.any() or not signs else 0.0 if 1 in signs else -1.0
     at = np.abs(wanted).argmax()
     c = found[at] / wanted[at]
     fits = np.isfinite(c) and np.sign(c) in signs and close(found, c * wanted, tolerance(case))

@@ -77,6 +77,7 @@ def row_from_plus_infinity(q, pairs):
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
+        ("safe_softmax", lambda x: check.find("safe_softmax").reference(x).astype(float)),
         ("safe_softmax_counted", counted_first),
         ("softmax_topk", topk_loads_again),
         ("flash_forward", flash_exchanged),
@@ -168,6 +169,39 @@ def test_the_catalogue_is_searched_for_a_limited_time(monkeypatch):
     monkeypatch.setattr(diagnosis, "SECONDS", 0)
     assert examine(exercise, wrong).text.startswith("average: not right yet.")
     assert examine(exercise, wrong).diagnosis != exercise.mistakes[0].say
+
+
+def cleared_first(x, out):
+    """Two stores and three loads for each element; nothing that was stored is loaded."""
+    for i in range(len(x)):
+        out[i] = 0.0
+    m = max(x)
+    l = sum(math.exp(v - m) for v in x)
+    for i, v in enumerate(x):
+        out[i] = math.exp(v - m) / l
+
+
+def smallest_subtracted(x):
+    m = x.min(-1, keepdims=True)
+    e = np.exp(x.astype(float) - np.where(np.isinf(m), 0, m))
+    l = e.sum(-1, keepdims=True)
+    return (e / np.where(l == 0, 1, l)).astype(x.dtype)
+
+
+def zero_for_an_empty_row(x):
+    return np.where(x.max(-1, keepdims=True) == -np.inf, 0, check.find("log_softmax").reference(x)).astype(x.dtype)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "words"),
+    [
+        ("safe_softmax_counted", cleared_first, "You store two numbers for each element. If the first is"),
+        ("safe_softmax", smallest_subtracted, "You subtract less than the maximum of the row"),
+        ("log_softmax", zero_for_an_empty_row, "Your empty row is 0."),
+    ],
+)
+def test_what_is_said_of_a_mistake_is_true_of_all_that_look_like_it(name, answer, words):
+    assert words in examine(check.find(name), answer).diagnosis
 
 
 # words

@@ -359,6 +359,21 @@ def test_one_kind_of_boolean_is_wrong():
     assert "is wrong only where False is right." in examine(exercise, lambda x: x > -2).diagnosis
 
 
+def test_axes_are_counted_from_the_last_where_their_number_differs():
+    lse = check.find("log_sum_exp")
+    assert "without the last entry along x.shape[-1]." in examine(lse, lambda x: lse.reference(x[..., :-1])).diagnosis
+
+
+def test_infinities_may_change_their_sign():
+    log_softmax = check.find("log_softmax")
+    assert "has the wrong sign." in examine(log_softmax, lambda x: -log_softmax.reference(x)).diagnosis
+
+
+def test_of_two_wrong_parts_one_can_be_told():
+    verdict = examine(SPLIT, parts(lambda low, high, count: (2 * low, high**3 + low, count)))
+    assert "low (part 1 of 3) is 2 times the right one." in verdict.diagnosis
+
+
 def test_nothing_is_said_of_values_that_are_right():
     """Only the dtype is wrong, and every exchange of equal arguments explains the values."""
     longest = check.find("longest")
