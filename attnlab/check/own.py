@@ -18,12 +18,15 @@ TOOLS = (
 """Modules of attnlab that lessons hand to their readers."""
 WORDS = ("backward", "dropout", "forward", "merge", "softmax")
 """Tasks, beside attention, that a function's name tells: a function that shares one with the exercise does its task."""
+AUTODIFF = ("grad", "value_and_grad", "vjp")
+"""Functions of JAX and PyTorch that do the task of an exercise whose name tells of a derivative."""
 
 
 def borrowed(exercise: Exercise, answer: Callable, library: str, own: bool) -> list[str]:
     """The functions of packages that do the exercise's task in an answer, without those that the reference calls.
 
-    Attention in any exercise, softmax where that is the exercise, and what bears its name: the first of each package.
+    Attention in any exercise, softmax and autodiff where that is the exercise, and what bears its name: the first of
+    each package.
     The first and the last input are traced; unless ``own`` is asked for, only if the answer names such a function.
     """
     names = {name for f in own_functions(answer) for code in codes_of(f) for name in code.co_names}
@@ -38,7 +41,8 @@ def _asked(exercise: Exercise, name: str) -> bool:
     """Whether a function of this name does what the exercise asks for."""
     same = name.replace("_", "") == exercise.name.replace("_", "")
     shared = any(word in name and word in exercise.name for word in WORDS)
-    return not name.startswith("_") and (same or shared or "attention" in name)
+    derived = name in AUTODIFF and exercise.name.endswith(("backward", "vjp"))
+    return not name.startswith("_") and (same or shared or derived or "attention" in name)
 
 
 def _called(exercise: Exercise, function: Callable, library: str) -> dict[str, str]:

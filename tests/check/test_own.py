@@ -43,6 +43,19 @@ def softmax_by_attnlab(x):
     return attnlab.safe_softmax(x)
 
 
+def masked_by_jax(x, mask):
+    return jax.nn.softmax(jnp.where(mask, x, 0), where=mask)  # all of the exercise
+
+
+def gradient_by_torch(q, k, v, dout):
+    inputs = [x.requires_grad_() for x in (q, k, v)]
+    return torch.autograd.grad(torch.softmax(q @ k.T / q.shape[1] ** 0.5, -1) @ v, inputs, dout)
+
+
+def gradient_by_jax(q, k, v, dout):
+    return jax.vjp(lambda q, k, v: jax.nn.softmax(q @ k.T / q.shape[1] ** 0.5) @ v, q, k, v)[1](dout)
+
+
 BORROWED = [
     ("attention_row", by_torch, "torch's scaled_dot_product_attention"),
     ("attention_row", by_attnlab, "attnlab's naive_attention"),
@@ -51,6 +64,9 @@ BORROWED = [
     ("safe_softmax", softmax_by_jax, "jax's softmax"),
     ("safe_softmax", softmax_by_scipy, "scipy's softmax"),
     ("safe_softmax", softmax_by_attnlab, "attnlab's safe_softmax"),
+    ("masked_softmax", masked_by_jax, "jax's softmax"),
+    ("attention_backward", gradient_by_torch, "torch's grad"),
+    ("attention_backward", gradient_by_jax, "jax's vjp"),
 ]
 
 
@@ -63,10 +79,11 @@ def test_refused_if_it_is_to_be_ones_own(name, answer, words):
     assert f"It calls {words}" in verdict.diagnosis
 
 
-def test_mentioned_otherwise():
-    verdict = examine(check.find("safe_softmax"), softmax_by_attnlab)
+@pytest.mark.parametrize(("name", "answer", "words"), [BORROWED[6], BORROWED[-1]])
+def test_mentioned_otherwise(name, answer, words):
+    verdict = examine(check.find(name), answer)
     assert verdict.state == "right"
-    assert verdict.headline.endswith("It calls attnlab's safe_softmax, where you could write your own.")
+    assert verdict.headline.endswith(f"It calls {words}, where you could write your own.")
 
 
 def test_an_alias_does_not_hide_it():
