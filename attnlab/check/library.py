@@ -133,6 +133,15 @@ def precise(library: str) -> Iterator[None]:
         yield
 
 
+def unjitted(library: str) -> contextlib.AbstractContextManager:
+    """While this context is open, JAX compiles no program: its functions and loops run as Python's."""
+    if library == "jax":
+        import jax
+
+        return jax.disable_jit()
+    return contextlib.nullcontext()
+
+
 def _array(x: np.ndarray, library: str) -> Any:
     """A copy of ``x`` in ``library``."""
     if library == "torch":

@@ -7,7 +7,7 @@ from types import FrameType
 from typing import Any
 
 from attnlab.check.exercise import Exercise
-from attnlab.check.library import codes_of, own_functions, python_function
+from attnlab.check.library import codes_of, own_functions, python_function, unjitted
 from attnlab.check.outcome import SECONDS, outcome
 
 PACKAGES = ("attnlab", "flax", "jax", "scipy", "torch")
@@ -63,7 +63,7 @@ def _called(exercise: Exercise, function: Callable, library: str) -> dict[str, s
             found.setdefault(package, f"{package}'s {name}")
 
     for case in dict.fromkeys((0, len(cases) - 1)):
-        with _unjitted(library), _profiled(look):
+        with unjitted(library), _profiled(look):
             outcome(exercise, function, cases[case], SECONDS[library], library)
     return found
 
@@ -77,12 +77,3 @@ def _profiled(look: Callable) -> Iterator[None]:
         yield
     finally:
         sys.setprofile(before)
-
-
-def _unjitted(library: str) -> contextlib.AbstractContextManager:
-    """While this context is open, JAX compiles nothing: what is compiled already calls no function of Python."""
-    if library == "jax":
-        import jax
-
-        return jax.disable_jit()
-    return contextlib.nullcontext()

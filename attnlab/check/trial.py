@@ -2,8 +2,9 @@
 
 A loop inside C, such as sum(itertools.count()), never comes back to Python, where a time limit could stop it;
 os._exit and a wrong address end the process. So an answer that names anything of the kind runs in a fork first, and
-only then here. A fork, as a notebook's function cannot be sent to a fresh process; on Linux, and for answers in NumPy
-only, as the threads of JAX and PyTorch do not live on in it.
+only then here. A fork, as a notebook's function cannot be sent to a fresh process; on Linux, and not for answers in
+JAX, whose threads do not live on in it (PyTorch needs none, if it works with one). What loops in JAX is a while_loop:
+it runs without being compiled first, as a loop of Python's, which can be stopped here; but for one under vmap.
 """
 
 import contextlib
@@ -19,35 +20,46 @@ from collections.abc import Callable
 
 from attnlab.check.exercise import Exercise
 from attnlab.check.guard import PATIENCE
-from attnlab.check.library import codes_of, named_library, own_functions
+from attnlab.check.library import codes_of, library_of, own_functions, unjitted
 from attnlab.check.outcome import SECONDS, NotAttempted, outcome
 
 RISKY = {"as_strided", "count", "ctypes", "cycle", "deque", "iter", "itertools", "os", "repeat", "signal"}
+STOPPED = "It was stopped after {:.0f} seconds. Is there a loop that does not end?"
 DONE = 77  # the exit status of a trial that came to its end
 
 
 def fate(exercise: Exercise, answer: Callable) -> str:
     """What becomes of a process in which the answer runs on all inputs: words, or nothing if it ends as it should."""
     names = {name for f in own_functions(answer) for code in codes_of(f) for name in code.co_names}
-    numpys = exercise.library == "numpy" and not exercise.run and named_library(answer) in (None, "numpy")
+    library = library_of(answer, exercise.library)
+    if library == "jax" and "while_loop" in names and not exercise.run:
+        return STOPPED.format(SECONDS[library]) if _endless(exercise, answer) else ""
     here = sys.platform == "linux" and threading.current_thread() is threading.main_thread()
-    if not (names & RISKY and numpys and here):
+    if not (names & RISKY and here) or library == "jax" or exercise.run:
         return ""
-    status = _status(lambda: _run(exercise, answer), SECONDS["numpy"])
+    status = _status(lambda: _run(exercise, answer, library), SECONDS[library])
     if status in (None, DONE):
         return ""
     if status == -signal.SIGXCPU:
-        return "It was stopped after {:.0f} seconds. Is there a loop that does not end?".format(SECONDS["numpy"])
+        return STOPPED.format(SECONDS[library])
     if status < 0:
         return f"It ends Python by a crash ({signal.Signals(-status).name})."
     return "It ends Python, as os._exit does; return a result instead."
 
 
-def _run(exercise: Exercise, answer: Callable) -> None:
+def _run(exercise: Exercise, answer: Callable, library: str) -> None:
     """The answer on all inputs; whatever it raises is seen later."""
     for case in exercise.cases():
         with contextlib.suppress(NotAttempted):
-            outcome(exercise, answer, case, SECONDS["numpy"], "numpy")
+            outcome(exercise, answer, case, SECONDS[library], library)
+
+
+def _endless(exercise: Exercise, answer: Callable) -> bool:
+    """Whether an answer in JAX, not compiled, takes more than its time for an input."""
+    with unjitted("jax"), contextlib.suppress(NotAttempted):
+        found = (outcome(exercise, answer, case, SECONDS["jax"], "jax") for case in exercise.cases())
+        return any(x.kind == "TimeUp" for x in found)
+    return False
 
 
 def _status(work: Callable[[], None], seconds: float) -> int | None:

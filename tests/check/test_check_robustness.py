@@ -190,6 +190,23 @@ def drains_in_c(weights, values):
     collections.deque(itertools.repeat(0), maxlen=0)
 
 
+def counts_in_pytorch(weights: torch.Tensor, values):
+    return torch.tensor(sum(itertools.count()))
+
+
+def by_loop(weights, values, step=1):
+    def add(state):
+        i, total = state
+        return i + step, total + weights[i] * values[i]
+
+    start = 0, jnp.zeros_like(values[0])
+    return jax.lax.while_loop(lambda state: state[0] < len(values), add, start)[1] / weights.sum()
+
+
+def loops_in_jax(weights, values):
+    return by_loop(weights, values, step=0)
+
+
 @pytest.mark.parametrize("answer", [switches_the_alarm_off, lambda weights, values: Slow()])
 def test_stopped_all_the_same(verdict_on, answer):
     assert "stopped after" in verdict_on(answer).text
@@ -199,9 +216,16 @@ FORKS = pytest.mark.skipif(sys.platform != "linux", reason="a trial needs a fork
 
 
 @FORKS
-@pytest.mark.parametrize("answer", [counts_in_c, drains_in_c])
-def test_loops_in_c_are_stopped(verdict_on, answer):
+@pytest.mark.parametrize("answer", [counts_in_c, drains_in_c, counts_in_pytorch])
+def test_loops_in_c_are_stopped(verdict_on, monkeypatch, answer):
+    monkeypatch.setitem(outcome.SECONDS, "torch", 0.4)
     assert "stopped after" in verdict_on(answer).text
+
+
+def test_a_loop_of_jax_is_stopped(monkeypatch):
+    assert examine(AVERAGE, by_loop).state == "right"
+    monkeypatch.setitem(outcome.SECONDS, "jax", 1)
+    assert "stopped after" in examine(AVERAGE, loops_in_jax).text
 
 
 def leaves(weights, values):
