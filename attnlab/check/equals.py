@@ -72,6 +72,9 @@ def _changes(exercise: Exercise, cases: list[Case]) -> Iterator[tuple[str, Chang
         elif isinstance(x, int):
             yield f"{names[i]} + 1", lambda args, i=i: {i: args[i] + 1}
             yield f"{names[i]} - 1", lambda args, i=i: {i: args[i] - 1}
+        elif isinstance(x, list) and x and all(isinstance(y, int) for y in x):
+            for off in (1, -1):
+                yield f"each of {names[i]} {off:+}", lambda args, i=i, off=off: {i: [y + off for y in args[i]]}
         elif isinstance(x, np.ndarray) and x.dtype == bool:
             yield f"{names[i]} with True and False exchanged", lambda args, i=i: {i: ~args[i]}
             yield f"{names[i]} all True", lambda args, i=i: {i: np.ones_like(args[i])}

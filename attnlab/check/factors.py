@@ -6,6 +6,7 @@ from typing import Any
 
 from attnlab.check.compare import close, tolerance
 from attnlab.check.exercise import Case, Exercise
+from attnlab.check.patterns import same
 from attnlab.check.results import parameters
 
 import numpy as np
@@ -13,8 +14,15 @@ import numpy as np
 CONSTANTS = {"-1": -1.0, "2": 2.0, "1/2": 0.5, "ln 2": math.log(2), "log₂ e": 1 / math.log(2), "e": math.e}
 
 
-def factor(exercise: Exercise, pairs: list[tuple[Case, np.ndarray, np.ndarray]]) -> str:
-    """That each result is the right one times a factor, the same in all inputs or a size of theirs; or nothing."""
+def times(exercise: Exercise, pairs: list[tuple[Case, np.ndarray, np.ndarray]]) -> str:
+    """That each result, or each wrong one, is the right one times a factor, the same or a size of the inputs."""
+    wrong = [pair for pair in pairs if not same(*pair)]
+    said = _factor(exercise, pairs, "in all inputs")
+    return said or (_factor(exercise, wrong, "wherever it is wrong") if len(wrong) > 2 else "")
+
+
+def _factor(exercise: Exercise, pairs: list[tuple[Case, np.ndarray, np.ndarray]], where: str) -> str:
+    """That in all ``pairs`` the result is the right one times a factor, and which."""
     ratios = [ratio(case, found, wanted) for case, found, wanted in pairs]
     known = [(case, r) for (case, *_), r in zip(pairs, ratios) if r]
     if None in ratios or len(known) < 2 or all(math.isclose(r, 1, rel_tol=1e-3) for _, r in known):
@@ -22,10 +30,11 @@ def factor(exercise: Exercise, pairs: list[tuple[Case, np.ndarray, np.ndarray]])
     options = [candidates(exercise, case) | _products(exercise, case) for case, _ in known]
     for name in options[0]:
         if all(math.isclose(option.get(name, 0), r, rel_tol=1e-5) for option, (_, r) in zip(options, known)):
-            return "{which} has the wrong sign." if name == "-1" else f"{{which}} is {name} times the right one."
+            said = "has the wrong sign" if name == "-1" else f"is {name} times the right one"
+            return f"{{which}} {said}{'' if where == 'in all inputs' else f' {where}'}."
     first = known[0][1]
-    same = all(math.isclose(r, first, rel_tol=1e-5) for _, r in known)
-    return f"{{which}} is {first:.5g} times the right one in all inputs." if same else ""
+    alike = all(math.isclose(r, first, rel_tol=1e-5) for _, r in known)
+    return f"{{which}} is {first:.5g} times the right one {where}." if alike else ""
 
 
 def multiple(pairs: list[tuple[Case, np.ndarray, np.ndarray]]) -> str:

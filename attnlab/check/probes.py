@@ -12,10 +12,11 @@ from attnlab.check.averages import of_weights
 from attnlab.check.compare import title
 from attnlab.check.equals import other_arguments
 from attnlab.check.exercise import Case, Exercise
-from attnlab.check.factors import factor, multiple, surplus
+from attnlab.check.factors import multiple, surplus, times
 from attnlab.check.outcome import Outcome
 from attnlab.check.patterns import EXACT, same
 from attnlab.check.places import PLACES
+from attnlab.check.regions import region
 
 import numpy as np
 
@@ -25,18 +26,18 @@ Seen = list[tuple[Case, Outcome, Outcome, bool]]
 
 def true_of(exercise: Exercise, seen: Seen, outcome: Callable) -> str:
     """What holds of the wrong results, or nothing. ``outcome`` runs the reference on other arguments."""
-    said = _of_inputs(seen)
+    said, place = _of_inputs(seen), region(exercise, [(case, right) for case, *_, right in seen])
     if exercise.judge is not None or any(found.kind for _, found, _, _ in seen):
-        return said
+        return said or place
     if any(found.arrays.keys() != wanted.arrays.keys() for _, found, wanted, _ in seen):
-        return said
+        return said or place
     if all(same(case, f.arrays[name], w.arrays[name]) for case, f, w, _ in seen for name in w.arrays):
         return said  # not the values are wrong, but their dtype
     with np.errstate(all="ignore"):
         lead, how, where = _of_parts(exercise, seen)
         whole = _order(exercise, seen) or how or other_arguments(exercise, seen, outcome)
-        whole = whole or " ".join(filter(None, [where, "" if "add up" in where else _of_average(seen)]))
-    return " ".join(filter(None, [lead, whole, said]))
+        partly = "" if whole else " ".join(filter(None, [where, "" if "add up" in where else _of_average(seen)]))
+    return " ".join(filter(None, [lead, whole or partly, said or ("" if whole else place)]))
 
 
 def _of_inputs(seen: Seen) -> str:
@@ -74,7 +75,7 @@ def _of_parts(exercise: Exercise, seen: Seen) -> tuple[str, str, str]:
     wrong = [name for name in pairs if not all(same(*pair) for pair in pairs[name])]
     right = [title(name, exercise) for name in pairs if name not in wrong and name.startswith(("part", "gradient"))]
     results = [name for name in wrong if not name.startswith("gradient")]  # where they are wrong, gradients are, too
-    exact = partial(factor, exercise), partial(surplus, exercise), *EXACT
+    exact = partial(times, exercise), partial(surplus, exercise), *EXACT
     how, unknown = _said(exercise, pairs, results or wrong, exact)
     where, _ = _said(exercise, pairs, results or wrong, (*exact, *PLACES, multiple))
     return f"Right in all inputs: {', '.join(right)}." if right and wrong else "", "" if unknown else how, where

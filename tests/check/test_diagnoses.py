@@ -331,3 +331,35 @@ def test_recursion_is_not_called_endless():
     text = examine(check.find("online_stats"), lambda stream: (0.0, count(iter(range(2000))))).text
     assert "RecursionError" in text
     assert "without end" not in text
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (but("size * table[t // size]", "table[t // size]"), "do slots, table and copies agree?"),
+        (but("list(self.tables[name]), self.lengths[name]",
+             "list(self.tables.get(name, [])), self.lengths.get(name, 0)"),
+         "without an error; right is: it raises KeyError"),
+        (but("self.tables[name], self.lengths[name]\n            more", "self.tables.setdefault(name, []), "
+             "self.lengths.setdefault(name, 0)\n            more"), "without an error; right is: it raises KeyError"),
+        (but("range(length, length + count)], copies", "range(length, length + count)]"), "returns two things"),
+        (but("        @property\n", ""), "asked for as an attribute or a property"),
+    ],
+)  # fmt: skip
+def test_what_a_block_manager_does_wrong_is_told(edit, words):
+    exercise = check.find("block_manager")
+    verdict = examine(exercise, edit.apply(exercise.reference))
+    assert verdict.state == "wrong"
+    assert words in " ".join(verdict.text.split())
+
+
+def test_numbers_are_not_called_rounded_down_that_are_rounded_to_the_nearest():
+    exercise = check.find("grid_waves")
+    verdict = examine(exercise, but("-(-n // block_q)", "round(n / block_q)").apply(exercise.reference))
+    assert verdict.diagnosis.startswith("You round to the nearest whole number.")
+
+
+def test_one_slot_for_all_is_not_called_the_last_free_one():
+    exercise = check.find("steps_needed")
+    verdict = examine(exercise, but("return max(free)", "return sum(free)").apply(exercise.reference))
+    assert "is the sum of all lengths" in verdict.diagnosis

@@ -348,6 +348,8 @@ UNSHIFTED = (
 CLIPPED = "s.max(-1, keepdims=True)", "np.maximum(s.max(-1, keepdims=True), 0)"
 IGNORED = "m, l, o = np.full"
 
+SINGLE = "return max", "from numpy import float32; return int(float32(max", "0) // each", "0)) // each)"
+
 WRONG = [  # exercise, what differs from the reference or an answer of its own, what the verdict says
     ("attention_row", but("np.sqrt(len(q))", "int(np.sqrt(len(q)))"), "D = 7"),
     ("visible", but("if window is not None", "if window and any(window)"), "window = (0, 0)"),
@@ -421,6 +423,7 @@ WRONG = [  # exercise, what differs from the reference or an answer of its own, 
     ("fold_exp2", normalized_in_torch, "divides"),
     ("fold_exp2", normalized_in_jax, "divides"),
     ("grid_program", grid_by_the_host, "fetch is for the host"),
+    ("sequences", but(*SINGLE), "one byte less"),
 ]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from attnlab import check
 from attnlab.check.engine import examine
-from attnlab.check.exercise import Case, Exercise, Stream
+from attnlab.check.exercise import Case, Exercise, Stream, but
 from attnlab.check.places import _sums
 
 
@@ -383,3 +383,53 @@ def test_nothing_is_said_of_values_that_are_right():
     average = examine(check.find("average"), lambda w, v: (w @ v / w.sum()).astype(int))
     assert "reverse order" not in average.diagnosis
     assert "rounded toward 0" in average.diagnosis
+
+
+def blocks(kind, n, block, starts):
+    """The numbers of full and of begun blocks from each start on; ``kind``: "all" or "full"."""
+    return np.array([(n - start) // block if kind == "full" else -(-(n - start) // block) for start in starts])
+
+
+def blocks_cases():
+    sizes = [(n, block, list(range(n // 2))) for n, block in [(8, 4), (9, 4), (13, 5), (6, 1)]]
+    return [Case(f"{kind}, {size}", (kind, *size)) for size in sizes for kind in ("all", "full")]
+
+
+BLOCKS = Exercise("00", 1, blocks, blocks_cases, ("A hint.",))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda kind, n, block: kind == "all", "only those fail where kind is 'all'."),
+        (lambda kind, n, block: n % block > 0, "only those fail where n is not a multiple of block."),
+        (lambda kind, n, block: block == 1, "only those fail where block is 1."),
+    ],
+)
+def test_where_it_is_wrong(wrong, words):
+    verdict = examine(BLOCKS, lambda *args: blocks(*args) ** (1 + wrong(*args[:3])))
+    assert words in verdict.diagnosis
+
+
+def test_times_two_where_it_is_wrong():
+    verdict = examine(BLOCKS, lambda kind, *args: blocks(kind, *args) * (1 + (kind == "all")))
+    assert verdict.diagnosis == "Your result is 2 times the right one wherever it is wrong."
+
+
+def test_no_region_is_named_in_which_most_is_right():
+    verdict = examine(BLOCKS, lambda kind, n, *args: blocks(kind, n, *args) ** (1 + (n in (9, 6))))
+    assert verdict.state == "wrong"
+    assert "only those fail" not in verdict.text
+
+
+def test_a_list_of_numbers_that_are_one_off():
+    exercise = check.find("next_tokens")
+    later = but("uniform(seed, 0, position)", "uniform(seed, 0, position + 1)")
+    verdict = examine(exercise, later.apply(exercise.reference))
+    assert verdict.diagnosis == "Your result is the right one for each of positions +1."
+
+
+def test_a_dtype_is_not_explained_by_other_arguments():
+    verdict = examine(BLOCKS, lambda *args: 1.0 * blocks(*args))
+    assert verdict.diagnosis == ""
+    assert "expected dtype int64, got float64" in verdict.text

@@ -6,7 +6,7 @@ import torch
 
 from attnlab.check.exercise import Case
 from attnlab.course import recall
-from attnlab.course.lesson18 import mqar_batch
+from attnlab.course.lesson18 import mended_map, mqar_batch
 
 RUNS = {(run["map"], run["d"]): run for run in recall.stored()["runs"]}
 
@@ -75,3 +75,11 @@ def test_the_stored_runs_are_those_of_the_script():
 def test_a_run_begins_as_it_is_stored(name, d):
     found = [loss for loss, _ in recall.train(name, d, steps=11)]
     assert np.allclose(found[::10], RUNS[name, d]["curve"][:2], atol=0.02)
+
+
+@pytest.mark.parametrize("large", ["size_q", "size_k"])
+def test_the_mended_map_holds_what_its_docstring_promises(large):
+    """However large q is or k is, the weights, rows of the output for EYE, add up to 1."""
+    for size in (1e2, 1e5, 1e8):
+        weights = mended_map.mended_map(*mended_map.call(4, 5, 4, 4, **{large: size}))
+        assert np.allclose(weights.sum(1), 1)

@@ -16,6 +16,7 @@ def cases() -> list[Case]:
         ("ONE: one program, one multiprocessor", (1, 1, 4, 4, 1)),
         ("two blocks of queries on two multiprocessors", (1, 1, 8, 4, 2)),
         ("RAGGED: 9 queries in blocks of 4", (1, 1, 9, 4, 3)),
+        ("RAGGED: 11 queries in blocks of 4", (1, 1, 11, 4, 3)),
         ("two heads, three sequences, blocks of 4 for 12 queries, on 5 multiprocessors", (3, 2, 12, 4, 5)),
         ("fewer programs than multiprocessors", (2, 3, 16, 16, 108)),
         ("one query, as in decoding: 32 heads", (1, 32, 1, 128, 108)),
@@ -51,6 +52,10 @@ EXERCISE = Exercise(
         Mistake("You round the waves down. A wave that is not full takes as long as a full one: eq. 13.2.",
                 but(WAVES, "programs // sms"), but(WAVES, "programs // sms", IDLE, "programs % sms"),
                 but(WAVES, "programs // sms", IDLE, "-programs % sms"), but(WAVES, "max(programs // sms, 1)")),
+        Mistake("You round to the nearest whole number. A short block is a program, however short, and a wave takes "
+                "its time, however empty: round up (eq. 13.2).",
+                but(BLOCKS, "round(n / block_q)"), but(WAVES, "round(programs / sms)"),
+                but(BLOCKS, "round(n / block_q)", WAVES, "round(programs / sms)")),
         Mistake("You add a wave to the quotient always. Where sms divides the programs the last wave is full and no "
                 "other follows: round up instead (eq. 13.2).",
                 but(WAVES, "programs // sms + 1")),

@@ -108,13 +108,19 @@ EXERCISE = Exercise(
                 but("causal=True", "causal=False")),
         Mistake("Positions begin at 0 in every call. A token is rotated by its position in the text, t + i in a call "
                 "that begins at t: section 3 and eq. 14.3.",
-                but("attnlab.rotary(k, at)", "attnlab.rotary(k)", "attnlab.rotary(q, at)", "attnlab.rotary(q)")),
+                but("attnlab.rotary(k, at)", "attnlab.rotary(k)", "attnlab.rotary(q, at)", "attnlab.rotary(q)"),
+                but("attnlab.rotary(k, at)", "attnlab.rotary(k)"), but("attnlab.rotary(q, at)", "attnlab.rotary(q)")),
         Mistake("Nothing is rotated. The model hands queries and keys over as they are, and has learned them with "
                 "attnlab.rotary: section 3.",
                 but("attnlab.rotary(k, at)", "k", "attnlab.rotary(q, at)", "q")),
         Mistake("The query is rotated and the keys are not. A key is rotated by its own position before it is "
                 "appended: section 3.",
                 but("attnlab.rotary(k, at)", "k")),
+        Mistake("Your query stands at another position than its own key: both are at t + i in a call that begins at t, "
+                "eq. 14.3.",
+                but("attnlab.rotary(q, at)", "attnlab.rotary(q, at + 1)")),
+        Mistake("Values are rotated, too. A rotation gives a score its distance, and values have no score: section 3.",
+                but("attnlab.rotary(k, at), v", "attnlab.rotary(k, at), attnlab.rotary(v, at)")),
         Mistake("Keys are rotated twice: before they are kept, and again at every step. Do one of the two: section 3.",
                 but("keys[layer][:, seen], values", "attnlab.rotary(keys[layer][:, seen]), values")),
         Mistake("All layers share one cache. Keys of layer 0 and of layer 1 are different numbers: a cache for each, "
@@ -127,6 +133,16 @@ EXERCISE = Exercise(
                 but(*SLOTS, "at = t +", "nonlocal t\n        at = t +", *GREW, "causal=True)",
                     "causal=True)\n        t += q.shape[-2] * (layer == 0)\n        return out",
                     "        t += len(new)\n", "")),
+        Mistake("t counts calls in your program. It counts tokens, and the first call takes the prompt: eq. 14.3.",
+                but("t += len(new)", "t += 1")),
+        Mistake("A query does not see its own key, which is the last one of the cache: j ≤ i, eq. 14.3.",
+                but("slice(0, t + q.shape[-2])", "slice(0, max(t + q.shape[-2] - 1, 1))")),
+        Mistake("Query head h reads another key head than ⌊h / (H_q / H_k)⌋: the heads of a group are "
+                "neighbors (section 3).",
+                but(ROTATED, "attnlab.rotary(q[[0, 2, 1, 3]], at), keys", *GREW, "causal=True)",
+                    "causal=True)\n        return out[[0, 2, 1, 3]]")),
+        Mistake("Your scores have another scale than 1/√D: eq. 14.3.",
+                but("causal=True", "causal=True, scale=1.0"), but("causal=True", "causal=True, scale=0.25")),
         Mistake("You take the logits of the first row. The token that follows the text belongs to the last row: "
                 "section 3.",
                 but("logits[-1]", "logits[0]")),

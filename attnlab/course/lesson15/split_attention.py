@@ -117,6 +117,11 @@ EXERCISE = Exercise(
                 "may be shorter (eq. 15.6).",
                 but("-(-len(k) // splits)", "len(k) // splits"),
                 but("-(-len(k) // splits)", "max(len(k) // splits, 1)")),
+        Mistake("You read `splits` as the number of keys in a part. It is the number of parts, ⌈M / splits⌉ keys each "
+                "(eq. 15.6).",
+                but("-(-len(k) // splits)", "splits")),
+        Mistake("Two parts share a key, which then counts twice: part i ends before (i + 1) · ⌈M / splits⌉ (eq. 15.6).",
+                but("(i + 1) * size)", "(i + 1) * size + 1)")),
         Mistake("You cut the keys into parts as equal as possible. The output is right; but the parts of eq. 15.6 have "
                 "⌈M / splits⌉ keys each, only the last ones fewer, so that a program finds its keys from its number.",
                 cut_evenly),
@@ -129,6 +134,12 @@ EXERCISE = Exercise(
         Mistake("Your scores lack the factor 1/√D (eq. 15.7).", but(" / np.sqrt(len(q))", "")),
         Mistake("Your weights are bare exponentials of lse and overflow. Subtract the largest lse first (eq. 15.8).",
                 but(WEIGHTS, "np.exp(lses)")),
+        Mistake("Your lse has the mean of the exponentials in the place of their sum: m + log l, l = Σ e^(s − m) "
+                "(eq. 15.7).",
+                but("np.log(p.sum())", "np.log(p.mean())")),
+        Mistake("Your lse lacks the factor 1/√D that your weights have: it is the lse of the scores s = q·k/√D "
+                "(eq. 15.7).",
+                but("m + np.log(p.sum())", "(m + np.log(p.sum())) * np.sqrt(len(q))")),
         Mistake("Your lse lacks log l: it is the maximum of the part. Two parts with the same maximum then weigh the "
                 "same, whatever else is in them (eq. 15.7).",
                 but("m + np.log(p.sum())", "m")),

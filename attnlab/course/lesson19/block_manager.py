@@ -81,24 +81,27 @@ def block_manager(blocks: int, size: int, serve: Callable[[Any], Any]) -> Any:
 class Driver:
     """Operations for a manager, and pages to write to: after each operation every sequence is read through its table.
 
-    A call returns a row of integers for each operation: free blocks (CONSERVE), tokens of all sequences that are not
-    what was written there (SIBLING), blocks copied, and 0, 1 for OutOfBlocks or 2 for KeyError.
+    A call returns a row of integers for each operation: free blocks (CONSERVE), tokens that are not what was written
+    there, of the sequences that it names and of all others (SIBLING), blocks copied, and 0, 1 for OutOfBlocks or 2 for
+    KeyError.
     """
 
     def __init__(self, size: int, *operations: tuple) -> None:
         self.size, self.operations = size, operations
 
     def __call__(self, manager: Any) -> np.ndarray:
+        if callable(manager.free_blocks):
+            raise TypeError("free_blocks is a method here; it is asked for as an attribute or a property")
         pages, texts, token, rows = dict[int, int](), dict[str, list[int]](), 0, []
         for kind, name, *more in self.operations:
             error, copies = 0, []
             try:
                 if kind == "append":
-                    slots, copies = manager.append(name, *more)
+                    slots, copies = pair(manager.append(name, *more))
                     self.copy(pages, copies)
                     for slot in slots:
                         pages[int(slot)] = token = token + 1
-                        texts[name].append(token)
+                        texts.setdefault(name, []).append(token)
                 else:
                     getattr(manager, kind)(name, *more)
             except OutOfBlocks:
@@ -109,11 +112,13 @@ class Driver:
                 if kind == "add":
                     texts[name] = []
                 elif kind == "fork":
-                    texts[more[0]] = list(texts[name])
+                    texts[more[0]] = list(texts.get(name, []))
                 elif kind == "free":
                     texts.pop(name, None)
-            misread = sum(self.misread(pages, list(manager.table(name)), text) for name, text in texts.items())
-            rows.append([int(manager.free_blocks), misread, len(copies), error])
+            misread = [0, 0]
+            for other, text in texts.items() if not error else ():
+                misread[other not in (name, *more)] += self.misread(pages, list(manager.table(other)), text)
+            rows.append([int(manager.free_blocks), *misread, len(copies), error])
         return np.array(rows)
 
     def copy(self, pages: dict[int, int], copies: list[tuple[int, int]]) -> None:
@@ -127,6 +132,13 @@ class Driver:
         slots = [int(block) * self.size + place for block in table for place in range(self.size)]
         found = [pages.get(slot) for slot in slots[: len(text)]]
         return sum(a != b for a, b in zip(found, text)) + len(text) - len(found)
+
+
+def pair(result: Any) -> tuple:
+    """What append returns."""
+    if not isinstance(result, tuple | list) or len(result) != 2:
+        raise TypeError(f"append returns two things, (slots, copies); it returned {result!r}")
+    return tuple(result)
 
 
 def said(operation: tuple) -> str:
@@ -145,12 +157,15 @@ def judge(case: Case, got: Any) -> str | None:
         before = f"{', '.join(map(said, driver.operations[:at]))}, then " if at else ""
         where = f"after {before}{said(driver.operations[at])}:\n  "
         ends = ("it ends without an error", "it raises OutOfBlocks", "it raises KeyError")
+        if found[4] != right[4]:
+            return f"{where}{ends[found[4]]}; right is: {ends[right[4]]}"
         if found[3] != right[3]:
-            return f"{where}{ends[found[3]]}; right is: {ends[right[3]]}"
-        if found[2] != right[2]:
-            return f"{where}{found[2]} blocks are copied, not {right[2]}"
+            return f"{where}{found[3]} blocks are copied, not {right[3]}"
+        if found[2]:
+            return f"{where}SIBLING: {found[2]} tokens of other sequences are not what these have written"
         if found[1]:
-            return f"{where}SIBLING: {found[1]} tokens are read that their sequences have not written"
+            return (f"{where}{found[1]} of its tokens are not found where its table says: do slots, table and copies "
+                    f"agree?")
         if found[0] != right[0]:
             return f"{where}CONSERVE: free_blocks is {found[0]}, not {right[0]}"
     return None

@@ -64,6 +64,17 @@ EXERCISE = Exercise(
         Mistake("The place in the batch is in your draw, and it changes when another request leaves (eq. 20.4).",
                 but(DRAW, "u = uniform(seed, len(tokens), position)"),
                 but(DRAW, "u = uniform(len(tokens), 0, position)")),
+        Mistake("u is uniform(seed, 0, position), in this order: each request draws one sample, number 0 (eq. 20.4).",
+                but(DRAW, "u = uniform(seed, position, 0)"), but(DRAW, "u = uniform(seed, 1, position)"),
+                but(DRAW, "u = uniform(seed + position, 0, 0)")),
+        Mistake("You draw with another generator. u is uniform(seed, 0, position), which needs no state, in every "
+                "library (eq. 20.4).",
+                but(DRAW, "u = np.random.default_rng([seed, position]).random()"),
+                but(DRAW, "u = np.random.default_rng(seed + position).random()")),
+        Mistake("You add up the chances from the last token on, or compare them with 1 − u (eq. 20.4).",
+                but("np.cumsum(p)", "np.cumsum(p[::-1])"), but(DRAW, "u = 1 - uniform(seed, 0, position)")),
+        Mistake("Your sums run on from row to row: each begins at its own row's first token (eq. 20.4).",
+                but("np.cumsum(p)", "np.cumsum(chances)[len(p) * len(tokens) :][: len(p)]")),
         Mistake("You take the likeliest token. That is greedy decoding; here tokens are drawn by their chances "
                 "(eq. 20.4).",
                 but(INVERSE, "p.argmax()")),

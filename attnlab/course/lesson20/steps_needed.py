@@ -55,14 +55,22 @@ EXERCISE = Exercise(
                 but("if not continuous", "if False")),
         Mistake("Your continuous batches wait for each other. A request takes the first slot that is free: eq. 20.3.",
                 but("if not continuous", "if True")),
-        Mistake("A request goes to the slot that is free *first*. You deal them out in turn, or to the one that is "
-                "free last: eq. 20.3.",
-                but(NEXT, "free.append(free.pop(0) + length)"), but(NEXT, "free.append(max(free) + length)")),
+        Mistake("You deal the requests out in turn. A request goes to the slot that is free *first*: eq. 20.3.",
+                but(NEXT, "free.append(free.pop(0) + length)")),
+        Mistake("Your continuous result is the sum of all lengths, as if one slot did all the work. A request goes to "
+                "the slot that is free first: eq. 20.3.",
+                but("max(free)", "sum(lengths)")),
         Mistake("You sort the requests by length. They are served in the order in which they came "
                 "(section 2).",
                 but("free = [0]", "lengths = sorted(lengths); free = [0]"),
                 but("free = [0]", "lengths = sorted(lengths)[::-1]; free = [0]"),
-                but("if not continuous", "lengths = sorted(lengths)\n    if not continuous")),
+                but("if not continuous", "lengths = sorted(lengths)\n    if not continuous"),
+                but(STATIC, STATIC.replace("lengths[", "sorted(lengths)[::-1]["))),
+        Mistake("The last batch is missing: it may have fewer requests than slots (eq. 20.2).",
+                but("len(lengths), slots", "len(lengths) - slots + 1, slots")),
+        Mistake("The requests of a batch run beside each other: it takes as many steps as its longest, not their "
+                "sum, and is not done with its shortest (eq. 20.2).",
+                but("sum(max(", "sum(sum("), but("sum(max(", "sum(min(")),
         Mistake("You return the step at which the first slot is free for good; all requests are done when the last one "
                 "is: eq. 20.3.",
                 but("max(free)", "min(free)")),

@@ -25,7 +25,7 @@ def cases() -> list[Case]:
     calls = [
         ("two devices, one head, 10 keys, D = 3, Dv = 4", (2, 1, 1, 1, 10, 3, 4, 2, 4)),
         ("one device: nothing travels", (1, 1, 1, 1, 10, 3, 4, 2, 4)),
-        ("five devices, two heads, 20 keys", (5, 1, 2, 2, 20, 3, 4, 2, 4)),
+        ("five devices, two heads, 22 keys", (5, 1, 2, 2, 22, 3, 4, 2, 4)),
         ("three devices, 8 query heads on 2 key heads, a batch of 5", (3, 5, 8, 2, 30, 4, 6, 2, 4)),
         ("Llama-3.1-8B, a layer, 8 devices, a million keys", (8, 1, 32, 8, 2**20, 128, 128, 2, 4)),
     ]
@@ -59,6 +59,10 @@ EXERCISE = Exercise(
         Mistake("These are the bytes of one device, or of one link. Asked are all links together: eq. 22.2.",
                 but("(devices - 1)", "(devices - 1) / devices"),
                 but("(devices - 1)", "(devices > 1)")),
+        Mistake("You count numbers, not bytes: b of the inputs in eq. 22.2, a of the accumulator in eq. 22.3.",
+                but(" * itemsize", "", " * accumulator", "")),
+        Mistake("You send the keys of one device. All keys travel, each of them P − 1 times: eq. 22.2.",
+                but("keys * (d + dv)", "(keys // devices) * (d + dv)")),
         Mistake("You send keys or values, not both: D + Dv numbers for each key, eq. 22.2.",
                 but("keys * (d + dv)", "keys * d"), but("keys * (d + dv)", "keys * dv")),
         Mistake("Your tree moves the array once. To reduce takes P − 1 steps, and to spread the result P − 1 more: "

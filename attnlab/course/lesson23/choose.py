@@ -71,6 +71,7 @@ def cases() -> list[Case]:
         ("one plan that fills the memory exactly", ([whole], 160, 1e3, 1e6, 10.0, 9.0)),
         ("one plan, the wait binds", ([whole], 1e4, 1e3, 1e6, 0.25, 9.0)),
         ("one plan, the arithmetic binds the wait", ([whole], 1e4, 1e6, 1e3, 0.55, 9.0)),
+        ("the arithmetic of one sequence fits into the wait, of two not", ([whole], 1e4, 1e6, 1e3, 0.15, 9.0)),
         ("weights alone are larger than the memory", ([whole], 90, 1e3, 1e6, 10.0, 9.0)),
         ("one sequence takes longer than the wait", ([whole], 1e4, 1e3, 1e6, 0.1, 9.0)),
         ("three plans, all good enough", ([whole, shared, narrow], 200, 1e3, 1e6, 10.0, 9.0)),
@@ -112,6 +113,16 @@ EXERCISE = Exercise(
                 "With many sequences it takes longer than the reading: the second time of eq. 23.3.",
                 but(SECONDS, "(weights + batch * cache) / bandwidth"),
                 but("batch * weights / flops", "weights / flops")),
+        Mistake("You count two operations for each byte. It is one: a weight of two bytes is multiplied and added "
+                "(eq. 23.3).",
+                but("batch * weights / flops", "2 * batch * weights / flops")),
+        Mistake("A step takes the longer of the two times, not the shorter: eq. 23.3.", but("max(", "min(")),
+        Mistake("You stop at the first plan that can be served. Asked for are the most tokens a second of all plans "
+                "(section 3).",
+                but("        batch = 1\n", "        batch = 1\n        if found[1]:\n            break\n")),
+        Mistake("You try the largest batch of a plan only, and drop the plan if that waits too long. A smaller batch "
+                "may be allowed (section 3).",
+                but("        batch = 1\n", "        batch = max(int((memory - weights) // cache), 1)\n")),
         Mistake("You leave the reading out, which is what most steps wait for: the first time of eq. 23.3.",
                 but(SECONDS, "batch * weights / flops")),
         Mistake("Reading and computing overlap: a step takes the longer of the two, not their sum (eq. 23.3).",

@@ -27,6 +27,8 @@ def cases() -> list[Case]:
         ("one layer, a window of 5 for 17 tokens", (10_000, 0, [5], 17, 1, 4, 2, 16)),
         ("one layer, a window of 50 for 17 tokens", (10_000, 0, [50], 17, 1, 4, 2, 16)),
         ("weights of 7,000 of 10,000 bytes", (10_000, 7_000, [None], 16, 1, 4, 2, 16)),
+        ("one byte less than three sequences of a million tokens", (10**9 + 3 * 2**27 * 10**3 - 1, 10**9, [None],
+                                                                    2**20, 1, 1000, 64, 16)),
         ("weights that do not fit", (10_000, 10_500, [None], 16, 1, 4, 2, 16)),
         ("two key heads, three layers with and without a window", (100_000, 100, [5, None, 20], 30, 2, 4, 4, 8)),
         ("an A100 of 80 GiB: 32 layers, 8 key heads, 32,768 tokens", (80 * 2**30, 16 * 10**9, [None] * 32, 32_768, 8,
@@ -58,6 +60,7 @@ EXERCISE = Exercise(
                 "eq. 23.1.",
                 but(f"{WHOLE} if window is None else {WINDOWED}", WHOLE),
                 but("if window is None else", "if None in windows else"),
+                but("for window in windows:", "for window in windows[:1] * len(windows):"),
                 but("-(-length // block) * block if window is None", "min(length, *(w for w in windows if w), 10**9) "
                     "if window is None")),
         Mistake("A text that is shorter than a window does not fill it: min(N, W) in eq. 23.1.",
@@ -65,6 +68,14 @@ EXERCISE = Exercise(
         Mistake("Blocks are taken whole: the last one of a sequence may be empty but for one token. Round up "
                 "(eq. 19.3).",
                 but(WHOLE, "length"), but(WHOLE, "length // block * block")),
+        Mistake("You add a block always. Where the length is a multiple of the block, the last block is full and no "
+                "other follows: round up (eq. 19.3).",
+                but(WHOLE, "(length // block + 1) * block")),
+        Mistake("You count blocks. A block holds ``block`` tokens, and each takes a slot (eq. 19.3).",
+                but(WHOLE, "-(-length // block)")),
+        Mistake("You round the sum of all layers up. Each layer without a window has blocks of its own (eq. 19.3).",
+                but(WHOLE, "length", EACH, EACH.replace("slots", "-(-slots // block) * block"))),
+        Mistake("`weights` is in bytes already (eq. 23.2).", but("memory - weights", "memory - itemsize * weights")),
         Mistake("A layer with a window keeps its slots to itself and has no blocks: min(N, W), not rounded (eq. 23.1).",
                 but(WINDOWED, "-(-min(window, length) // block) * block")),
         Mistake("You count the layers once. Every layer has keys of its own: the sum in eq. 23.1.",
