@@ -337,8 +337,7 @@ def test_recursion_is_not_called_endless():
     ("edit", "words"),
     [
         (but("size * table[t // size]", "table[t // size]"), "do slots, table and copies agree?"),
-        (but("list(self.tables[name]), self.lengths[name]",
-             "list(self.tables.get(name, [])), self.lengths.get(name, 0)"),
+        (but("list(self.tables[name]), self.lengths[name]", "[*self.tables.get(name, ())], self.lengths.get(name, 0)"),
          "without an error; right is: it raises KeyError"),
         (but("self.tables[name], self.lengths[name]\n            more", "self.tables.setdefault(name, []), "
              "self.lengths.setdefault(name, 0)\n            more"), "without an error; right is: it raises KeyError"),

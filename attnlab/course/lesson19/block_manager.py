@@ -82,8 +82,7 @@ class Driver:
     """Operations for a manager, and pages to write to: after each operation every sequence is read through its table.
 
     A call returns a row of integers for each operation: free blocks (CONSERVE), tokens that are not what was written
-    there, of the sequences that it names and of all others (SIBLING), blocks copied, and 0, 1 for OutOfBlocks or 2 for
-    KeyError.
+    there, of the sequence that grew and of others (SIBLING), blocks copied, and 0, 1 for OutOfBlocks or 2 for KeyError.
     """
 
     def __init__(self, size: int, *operations: tuple) -> None:
@@ -117,7 +116,7 @@ class Driver:
                     texts.pop(name, None)
             misread = [0, 0]
             for other, text in texts.items() if not error else ():
-                misread[other not in (name, *more)] += self.misread(pages, list(manager.table(other)), text)
+                misread[kind != "append" or other != name] += self.misread(pages, list(manager.table(other)), text)
             rows.append([int(manager.free_blocks), *misread, len(copies), error])
         return np.array(rows)
 
@@ -162,7 +161,7 @@ def judge(case: Case, got: Any) -> str | None:
         if found[3] != right[3]:
             return f"{where}{found[3]} blocks are copied, not {right[3]}"
         if found[2]:
-            return f"{where}SIBLING: {found[2]} tokens of other sequences are not what these have written"
+            return f"{where}SIBLING: {found[2]} tokens are read that their sequences have not written"
         if found[1]:
             return (f"{where}{found[1]} of its tokens are not found where its table says: do slots, table and copies "
                     f"agree?")
