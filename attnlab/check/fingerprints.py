@@ -15,6 +15,8 @@ Array = np.ndarray
 FAR = 100_000.0  # beyond −10⁴, which is in use for −∞, and beyond every exponential
 ALONE = -1e300
 """As the only visible score of a row: a number that hides, and is larger, takes all the weight."""
+DEEP = -1e12
+"""As a score that takes all the weight of a row: below −10⁹ and −10¹⁰, which are in use as the first maximum."""
 
 
 def levels(n: int) -> dict[str, Array]:

@@ -64,7 +64,8 @@ EXERCISE = Exercise(
                 "goes out again: 3ND a pass, not 2ND or ND (eq. 7.8).",
                 but("(3 * N * D + 4 * N)", "(2 * N * D + 4 * N)"), but(T, "3 * N * D + -(-N // Bc) * (N * D + 4 * N)"),
                 but(T, "3 * N * D + -(-N // Bc) * N * D"), but("(3 * N * D + 4 * N)", "(2 * N * D + 2 * N)")),
-        Mistake("You leave out the two statistics of every row, which come in and go out in each pass: 4N (eq. 7.8).",
+        Mistake("You leave out statistics of the rows. There are two a row, and they come in and go out in each pass: "
+                "4N (eq. 7.8).",
                 but("(3 * N * D + 4 * N)", "3 * N * D"), but("(3 * N * D + 4 * N)", "(3 * N * D + 2 * N)")),
         Mistake("You let K and V cross in every pass. A pass is one block of them; all passes together are K and V "
                 "once (eq. 7.8).",

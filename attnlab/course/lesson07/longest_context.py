@@ -27,6 +27,8 @@ def cases() -> list[Case]:
         ("the same with Hk = 2, room for three tokens and a half", (100 + one // 2 * 7 // 2, TOY, 2)),
         ("the weights just fit, and nothing else", (100, TOY, 4)),
         ("EMPTY: not even the weights fit", (60, TOY, 1)),
+        ("a batch of 3, Hk = 2, one byte less than a token for each needs: none",
+         (100 + 3 * one // 2 - 1, TOY | {"batch": 3}, 2)),
         ("2 bytes a number, a batch of 3, Hk = 2, 1000 bytes", (1000, TOY | {"itemsize": 2, "batch": 3}, 2)),
         ("7·10⁹ parameters, 32 layers, 32 heads of 128, 2 bytes, batch 16, 80·10⁹ bytes, Hk = 32",
          (80 * 10**9, SMALL, 32)),

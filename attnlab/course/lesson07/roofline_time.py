@@ -44,6 +44,13 @@ EXERCISE = Exercise(
         Mistake("You take the time of the bytes, whatever the arithmetic. Above the balance point the arithmetic "
                 "decides (eq. 7.1).",
                 but(LONGER, "bytes / bandwidth")),
+        Mistake("You choose one of the two times by another comparison. Compare the times themselves, in seconds: FLOP "
+                "and bytes are different units (eq. 7.1).",
+                but(LONGER, "flops / peak if flops > bytes else bytes / bandwidth"),
+                but(LONGER, "flops / peak if flops * peak > bytes * bandwidth else bytes / bandwidth")),
+        Mistake("You take the root of the sum of two squares. That lies above both times, up to 1.41 times; the longer "
+                "one alone decides (eq. 7.1).",
+                but(LONGER, "((flops / peak) ** 2 + (bytes / bandwidth) ** 2) ** 0.5")),
         Mistake("You divide FLOP by B/s, or bytes by FLOP/s. Look at the units: FLOP over FLOP/s are seconds "
                 "(eq. 7.1).",
                 but(LONGER, "max(flops / bandwidth, bytes / peak)")),

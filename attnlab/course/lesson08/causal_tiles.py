@@ -2,7 +2,7 @@
 
 import attnlab
 from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_queries
+from attnlab.check.fingerprints import DEEP, far_queries
 from attnlab.geometry import blocks
 
 import numpy as np
@@ -54,6 +54,7 @@ def call(n: int, m: int, br: int, bc: int, eye: bool = False) -> tuple:
 
 def cases() -> list[Case]:
     """Square first; then one thing at a time: tall tiles, wide tiles, a cache, more queries than keys."""
+    far = np.outer([1, 1], [DEEP, 0, 0, 0]), np.outer([2.0, 4.0], [1, 0, 0, 0])
     return [
         Case("ONE: one query, one key", call(1, 1, 1, 1, eye=True)),
         Case("EYE: 4 queries, 4 keys, tiles of 2 × 2, values the identity", call(4, 4, 2, 2, eye=True)),
@@ -63,12 +64,14 @@ def cases() -> list[Case]:
         Case("EMPTY: 3 queries, 2 keys; query 0 sees nothing", call(3, 2, 1, 1, eye=True)),
         Case("EMPTY: 5 queries, 2 keys, tiles of 4 × 2; queries 0 to 2 see nothing", call(5, 2, 4, 2, eye=True)),
         *far_queries(lambda Q, K: (Q, K, np.eye(4), 2, 1), *call(4, 4, 2, 1)[:2], "; N = M = 4, tiles of 2 × 1"),
+        Case("LOW: scores −10¹² and −2·10¹²; N = M = 2, tiles of 2 × 2", (*far, np.eye(2), 2, 2)),
         Case("RAGGED: 10 queries, 10 keys, tiles of 4 × 3", call(10, 10, 4, 3)),
         Case("RAGGED: 5 queries, 14 keys, tiles of 3 × 4", call(5, 14, 3, 4)),
     ]
 
 
 NUMBERS = "J.start > I.stop - 1 + M - N", "J.start // Bc > I.start // Br"
+SKIP, MASK = "J.start > I.stop - 1 + M - N", "np.arange(M)[J] > np.arange(N)[I][:, None] + M - N"
 CORNER = "[:, None] + M - N", "[:, None]"
 UNGUARDED = "zero_if_empty(m_tile)", "m_tile", "zero_if_empty(m_new)", "m_new", "one_if_empty(l_new)", "l_new"
 
@@ -101,6 +104,33 @@ EXERCISE = Exercise(
         Mistake("You skip a tile if its first query cannot see its first key. Its last query may see it: the tile is "
                 "hidden only if j₀ > i₁ + M − N (eq. 8.10).",
                 but("I.stop - 1 + M", "I.start + M")),
+        Mistake("You skip tiles by positions, but without the offset: a tile is hidden only if j₀ > i₁ + M − N (eq. "
+                "8.10).",
+                but(SKIP, "J.start > I.stop - 1")),
+        Mistake("You skip a tile of which the last query sees the first key: at j₀ = i₁ + M − N it is visible (eq. "
+                "8.10).",
+                but(SKIP, "J.start >= I.stop - 1 + M - N")),
+        Mistake("Once a block of queries sees nothing of a block of keys, you leave out all that follow, although "
+                "later queries see more: continue, do not break (eq. 8.10).",
+                but("continue", "break")),
+        Mistake("You compare positions within the tile. Masks are about positions in the sequence: those of the tile's "
+                "first query and first key are added (eq. 8.10).",
+                but(MASK, "np.arange(S.shape[1]) > np.arange(S.shape[0])[:, None]")),
+        Mistake("You take a tile as full if its last query sees all of its keys. All of its queries must, and the "
+                "first one sees fewest: j₁ ≤ i₀ + M − N (eq. 8.10).",
+                but(f"S[{MASK}] = -INF", f"S[{MASK} if J.stop > I.stop + M - N else []] = -INF")),
+        Mistake("Your mask is one key off. Query i sees key j if j ≤ i + M − N, itself included where N = M (eq. "
+                "8.10).",
+                but("M)[J] >", "M)[J] >="), but("M - N] = -INF", "M - N + 1] = -INF")),
+        Mistake("Your scores are not scaled by 1/√D (eq. 8.1).", but(" / Q.shape[1] ** 0.5", "")),
+        Mistake("Your maximum starts at a number, or a finite number stands for −∞. That is a score that no key has; "
+                "if all true scores lie far below it, it takes all the weight, or every exponential is 0 (section 3, "
+                "line 2).",
+                *(but("np.full(N, -INF)", f"np.full(N, {start})") for start in (0.0, -1e4, -1e9)),
+                *(but("] = -INF", f"] = {fill}") for fill in (-1e4, -1e9))),
+        Mistake("The last block of keys is left out if it is shorter. Round the number of blocks up (section 3, line "
+                "3).",
+                but("blocks(M, ", "blocks(M // Bc * Bc, ")),
         Mistake("The offset has the wrong sign: the last query sees all keys, so query i sees j ≤ i + M − N "
                 "(eq. 8.10).",
                 but("+ M - N", "+ N - M")),

@@ -38,6 +38,7 @@ def cases() -> list[Case]:
         ("D = 64, 192 KiB of 2 bytes a number: an A100", (64, 96 * 1024)),
         ("D = 128, the same SRAM", (128, 96 * 1024)),
         ("D = 64, 64 KiB of 2 bytes a number: a T4", (64, 32 * 1024)),
+        ("D = 16, 227 KiB of 2 bytes a number: an H100", (16, 227 * 512)),
         ("D = 1000, M_sram = 100,000: fewer keys than D", (1000, 100_000)),
     ]
     return [Case(label, args) for label, args in calls]
@@ -76,6 +77,16 @@ EXERCISE = Exercise(
         Mistake("You count K_j and V_j alone, or Q_i and O_i alone. All four are on chip when the tile is computed: "
                 "eq. 8.7.",
                 but("(r + c)", "c"), but("(r + c)", "r")),
+        Mistake("You count two of the four blocks: K_j, V_j, Q_i and O_i are D wide, each of them, and their "
+                "gradients as well (eqs. 8.7 and 8.9).",
+                but("2 * (r + c) * D", "(r + c) * D", "4 * (r + c) * D", "2 * (r + c) * D")),
+        Mistake("You round B_c to a size that kernels like. The largest that fits is asked for, whatever it is (eq. "
+                "8.7).",
+                but("return fits", "return fits // 8 * 8"), but("return fits", "return fits // 16 * 16"),
+                but("return fits", "return 1 << fits.bit_length() - 1 if fits else 0")),
+        Mistake("Where nothing fits you return something else than 0: not even B_c = 1 keeps to eq. 8.7 or eq. 8.9.",
+                but("return fits", "return max(fits, 1)"),
+                but("return fits", "return fits or -1")),
         Mistake("An exact fit fits: compare with ≤ M_sram, not with < M_sram (eq. 8.7).", but("<= M_sram", "< M_sram")),
         Mistake("You return the first B_c that does not fit; the one before it is the largest that does (eq. 8.7).",
                 but("return fits", "return too_large")),

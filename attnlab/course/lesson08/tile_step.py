@@ -1,7 +1,7 @@
 """Lesson 08, ★★: one visit of a tile, O stored normalized."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_scores
+from attnlab.check.fingerprints import DEEP, far_scores
 
 import numpy as np
 
@@ -55,12 +55,14 @@ def cases() -> list[Case]:
     first, later = state(2, 3, np.array([0.0, 2.0])), state(2, 3, np.array([1.0, -1.0]), 1)
     far = tuple(x.astype(np.float32) for x in state(2, 3, np.array([1.0, 130.0]), 2))
     hidden = np.array([[0.5, -INF, 1.0], [-INF, -INF, -INF]])
+    unseen, huge = np.array([[0.5, -INF, 1.0], [2.0, -INF, -INF]]), np.array([[1.0, 0.0], [1e30, -1e30], [0.0, 1.0]])
     rows = np.array([[0.5, 2.0, 1.0], [130.5, 132.0, 129.0]], np.float32)
     known = [  # label, l, m and scores of a second tile, whose values are 1, as is O
         ("CONST: a second tile whose scores equal the maximum so far", 1.0, 2.0, [2.0, 2.0]),
         ("UP: a second tile with larger scores", 2.0, 0.0, [1.0, 3.0]),
         ("DOWN: a second tile with smaller scores", 2.0, 3.0, [1.0, 0.0]),
         ("HIGH: scores 1000 and 1001 meet a maximum of 0", 1.0, 0.0, [1000.0, 1001.0]),
+        ("LOW: scores −10¹², no key so far", 0.0, -INF, [DEEP, 2 * DEEP]),
         ("LOW: scores −1000 and −999 meet a maximum of −1002", 1.0, -1002.0, [-1000.0, -999.0]),
     ]
     return [
@@ -71,6 +73,7 @@ def cases() -> list[Case]:
              (*fresh(2, 3), rng.normal(size=(2, 3)), eye)),
         Case("EMPTY: the first tile; query 1 sees nothing of it", (*fresh(2, 3), hidden, eye)),
         Case("EMPTY: a later tile of which query 1 sees nothing", (*first, hidden, rng.normal(size=(3, 3)))),
+        Case("HUGE: the first tile; the value of a key that nobody sees is 1e30", (*fresh(2, 2), unseen, huge)),
         Case("two queries, three keys, random", (*later, rng.normal(size=(2, 3)), rng.normal(size=(3, 3)))),
         *far_scores(lambda s: (*fresh(2, 3), s, eye), np.array([[0.0, 1.0, 2.0], [1.0, 0.5, 0.0]]), "; first tile"),
         Case("ROWS: float32; query 0 has scores near 0, query 1 near 130", (*far, rows, eye.astype(np.float32))),
@@ -122,8 +125,11 @@ EXERCISE = Exercise(
                     "np.exp(s - s.max(1)[:, None]) * np.exp(s.max(1) - m_new)[:, None]", *UNGUARDED)),
         Mistake("You use one maximum for all queries. Each row of the tile has its own fold; take the maximum along "
                 "the keys only: eq. 8.1.",
-                but("s.max(1)", "s.max()"),
+                but("s.max(1)", "s.max()"), but("np.maximum(m, s.max(1))", "np.full_like(m, max(m.max(), s.max()))"),
                 but("m_new = np.maximum(m, s.max(1))", "m = np.full_like(m, m.max()); m_new = np.maximum(m, s.max())")),
+        Mistake("Your maximum starts at a number, or a finite number stands for −∞. That is a score that no key has; "
+                "if all true scores lie far below it, every exponential is 0 (section 3, line 2).",
+                *(but("s.max(1)", f"s.max(1, initial={start})") for start in (0, -1e3, -1e4, -1e9))),
         Mistake("You forget what came before this tile. O, l and m live across the outer loop: fold the tile into "
                 "them, eq. 8.2 and eq. 8.4.",
                 but("m_new = np", "O, l, m = 0 * O, 0 * l, np.full_like(m, -INF); m_new = np")),

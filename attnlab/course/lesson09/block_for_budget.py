@@ -52,12 +52,15 @@ EXERCISE = Exercise(
         "If not a single pass can be paid for, return 0.",
     ),
     mistakes=(
-        Mistake("You round the block down. With N // T keys the keys that are left over need one pass more than the "
-                "budget pays for: ⌈N/Bc⌉ ≤ T asks for Bc ≥ N/T, rounded up (eq. 9.1).",
+        Mistake("You round the block down, or to the nearest. With N // T keys the keys that are left over need one "
+                "pass more than the budget pays for: ⌈N/Bc⌉ ≤ T asks for Bc ≥ N/T, rounded up (eq. 9.1).",
                 but(BLOCK, "N // passes"), but(BLOCK, "max(N // passes, 1)"), but(BLOCK, "round(N / passes)")),
         Mistake("You compare bytes with elements. Eq. 9.4 counts elements; the budget pays for budget // itemsize of "
                 "them.",
                 but("budget // itemsize", "budget"), but("budget // itemsize", "budget * itemsize")),
+        Mistake("You pay for a number with a part of its bytes. The budget pays for budget // itemsize numbers, "
+                "rounded down (eq. 9.4).",
+                but("budget // itemsize", "-(-budget // itemsize)")),
         Mistake("You forget K and V. 2ND is paid once, before the first pass (eq. 9.4).", but(" - 2 * N * D", "")),
         Mistake("You let K and V cross in every pass. One block of them does in each pass, all of them once (eq. 9.4).",
                 but(" - 2 * N * D", "", PASS, "5 * N * D + 4 * N")),
@@ -67,7 +70,8 @@ EXERCISE = Exercise(
                 but(PASS, "3 * N * D + 2 * N")),
         Mistake("You solve eq. 9.4 with N/Bc passes, a fraction. Passes are whole (eq. 9.1): if the budget pays for "
                 "3.9, only 3 are possible. Round the number of passes down first, then the block up.",
-                but(BLOCK, f"-(-N * ({PASS}) // left)")),
+                but(BLOCK, f"-(-N * ({PASS}) // left)"),
+                but("passes = left", f"return -(-N * ({PASS}) // left) if left > 0 else 0; passes = left")),
         Mistake("You round the number of passes up and spend more than the budget. What eq. 9.4 leaves for passes is "
                 "divided rounding down.",
                 but(f"left // ({PASS})", f"-(-left // ({PASS}))"), but(f"({PASS})", f"({PASS}) + 1")),

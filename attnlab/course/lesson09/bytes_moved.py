@@ -22,6 +22,8 @@ def cases() -> list[Case]:
         ("M_sram = 25, 4D = 8: the block is rounded up, to four keys", (12, 2, 25, 1)),
         ("51 bytes of 2-byte numbers: M_sram = 25", (12, 2, 51, 2)),
         ("17 bytes of 2-byte numbers: M_sram = 8, two keys in a block", (8, 1, 17, 2)),
+        ("19 bytes of 4-byte numbers: M_sram = 4, one key in a block", (8, 1, 19, 4)),
+        ("M_sram = 20, 4D = 8: three keys in a block, seven passes", (20, 2, 20, 1)),
         ("a small SRAM: N = 256, D = 16, M_sram = 128: FlashAttention moves more", (256, 16, 512, 4)),
         ("one head of Figure 2: 192 KB, half precision", (1024, 64, 192 * 1024, 2)),
         ("the same with twice the SRAM", (1024, 64, 384 * 1024, 2)),
@@ -67,6 +69,9 @@ EXERCISE = Exercise(
                 but(BLOCK, f"min({BLOCK}, D)")),
         Mistake("You round Bc down. FA's rule is ⌈M_sram/4D⌉, rounded up (eq. 9.5).",
                 but(BLOCK, "M_sram // (4 * D)"), but(BLOCK, "max(M_sram // (4 * D), 1)")),
+        Mistake("Your Bc is a fraction: you divide N by M_sram/4D, or multiply N by 4D/M_sram. A block has whole keys: "
+                "⌈M_sram/4D⌉, rounded up before anything is divided by it (eq. 9.5).",
+                but("-(-N // Bc)", "-(-4 * N * D // M_sram)"), but("-(-N // Bc)", "4 * N * D / M_sram")),
         Mistake("You round the number of passes down. The keys that are left over need a pass of their own (eq. 9.1).",
                 but("-(-N // Bc)", "N // Bc")),
         Mistake("You count tiles: T_r·T_c. Each brings only B_r rows, and T_r blocks of B_r rows are N rows (eq. 9.2): "

@@ -37,8 +37,8 @@ EXERCISE = Exercise(
         Mistake("You count tiles: a factor T_r·T_c. Each tile brings only B_r rows, and T_r blocks of B_r rows are N "
                 "rows (eq. 9.2), so a pass moves 3ND + 4N however the queries are cut.",
                 but("passes *", "passes**2 *")),
-        Mistake("You round the number of passes down. The keys that are left over at the end need a pass of their own "
-                "(eq. 9.1).",
+        Mistake("You round the number of passes down, or to the nearest whole number. The keys that are left over at "
+                "the end need a pass of their own (eq. 9.1).",
                 but(PASSES, "N // Bc"), but(PASSES, "max(N // Bc, 1)"), but(PASSES, "round(N / Bc)")),
         Mistake("You divide N by Bc without rounding. A pass with a few keys moves as much of Q and O as any other: "
                 "the number of passes is a whole number, rounded up (eq. 9.1).",
@@ -63,7 +63,8 @@ EXERCISE = Exercise(
         Mistake("You let K and V cross in every pass. A pass is made with *one* block of keys; all blocks together are "
                 "K and V once (eq. 9.4).",
                 but(ONCE, "", PASS, "5 * N * D + 4 * N")),
-        Mistake("You forget K and V. Each crosses once: 2ND (eq. 9.4).", but(ONCE, ""), but(ONCE, "N * D +")),
+        Mistake("You forget K and V, or one of them. Each crosses once: 2ND (eq. 9.4).",
+                but(ONCE, ""), but(ONCE, "N * D +")),
         Mistake("You count Q and O as in the loop with the queries outside, where they cross once and K and V in every "
                 "pass (eq. 9.10). Here the keys are outside: eq. 9.4.",
                 but(ONCE, "2 * N * D + N +", PASS, "2 * N * D")),
