@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from attnlab.check.exercise import Case
-from attnlab.check.fingerprints import levels, lifted
+from attnlab.check.exercise import Case, Mistake, but
+from attnlab.check.fingerprints import DEEP, levels, lifted
 from attnlab.machine import Machine, Ref
 
 import numpy as np
@@ -113,4 +113,29 @@ def tiled_cases() -> list[Case]:
         Case("two blocks of queries: N = 4, M = 3, D = Dv = 4, tiles of 2 by 3", tiled_call(4, 3, 4, 4, 2, 3)),
         *[Case(f"{label}; N = 4, M = 6, tiles of 2 by 3", tiled_call(4, 6, 4, 4, 2, 3, level=level))
           for label, level in levels(4).items()],
+        Case("LOW: one query, one key, score −10¹²", tiled_call(1, 1, 2, 2, 1, 1, level=DEEP)),
     ]  # fmt: skip
+
+
+def tiled_mistakes() -> tuple[Mistake, ...]:
+    """Of every program that folds tiles: edits of k.shape[0] keys, d, m_new and -np.inf."""
+    keys, rows = "blocks(k.shape[0], ", "blocks(n, "
+    whole_keys = keys, "blocks(k.shape[0] // block_k * block_k, "
+    return (
+        Mistake("Your scores are not scaled by 1/√D: eq. 8.1.", but(" / d**0.5", "")),
+        Mistake("You scale by 1/√Dv. The scores are sums of D products: 1/√D, eq. 8.1.",
+                but("d**0.5", "v.shape[1] ** 0.5")),
+        Mistake("Your maximum starts at a number. That is a score that no key has, and if all true scores lie far "
+                "below it, every exponential is 0. m starts at −∞ (eq. 4.10).",
+                *(but("-np.inf", start) for start in ("0.0", "-1e3", "-1e4", "-1e9"))),
+        Mistake("You use one maximum for all queries of a block. Each row has its own: the maximum along the keys only "
+                "(eq. 8.1).",
+                but("s.max(1)", "s.max()")),
+        Mistake("You take as many keys as there are queries: N for M. K and V have M rows (eq. 8.1).", but(keys, rows)),
+        Mistake("The last block of queries is left out if it is shorter. Round the number of blocks up: ⌈N / B_r⌉ "
+                "(eq. 9.1).",
+                but(rows, "blocks(n // block_q * block_q, ")),
+        Mistake("The last block of keys is left out if it is shorter. Round the number of blocks up: ⌈M / B_c⌉ "
+                "(eq. 9.1).",
+                but(*whole_keys), but(*whole_keys, rows, "blocks(n // block_q * block_q, ")),
+    )

@@ -1,10 +1,13 @@
 """What a program on a counting machine moves, and what it holds beside it."""
 
 from collections.abc import Callable
+from typing import Any
 
 from attnlab.check.exercise import Cost, Function
 from attnlab.check.machines import tiled_call
 from attnlab.check.promises import Measure, inverse, traced_memory
+
+import numpy as np
 
 
 def moved(make: Callable[[], tuple], need: int) -> Measure:
@@ -14,6 +17,37 @@ def moved(make: Callable[[], tuple], need: int) -> Measure:
         machine, *rest = make()
         answer(machine, *rest)
         return machine.elements / need
+
+    return found
+
+
+def loaded_blocks(make: Callable[[], tuple]) -> Measure:
+    """How far the largest loads of Q and K are from the blocks of ``make()``, its last two sizes: 1 if they agree."""
+
+    def found(answer: Function, library: str) -> float:
+        machine, q, k, *rest = make()
+        most = {ref.name: 0 for ref in (q, k)}
+
+        def watch(kind: str, name: str, index: Any, elements: int) -> None:
+            if kind == "load" and name in most:
+                most[name] = max(most[name], elements)
+
+        machine.watch = watch
+        answer(machine, q, k, *rest)
+        ratios = [most[ref.name] / (size * ref.shape[1]) for ref, size in zip((q, k), rest[-2:])]
+        return max(max(ratio, 1 / ratio) if ratio else float("inf") for ratio in ratios)
+
+    return found
+
+
+def after_fetch(make: Callable[[], tuple]) -> Measure:
+    """Percent of the numbers returned that lie nowhere in HBM."""
+
+    def found(answer: Function, library: str) -> float:
+        machine, *rest = make()
+        results = answer(machine, *rest)
+        results = np.concatenate([np.ravel(x) for x in (results if isinstance(results, tuple | list) else [results])])
+        return 100 * float(1 - np.isin(results, np.concatenate([x.ravel() for x in machine._hbm.values()])).mean())
 
     return found
 
@@ -46,7 +80,8 @@ def machine_costs(
 ) -> tuple[Cost, ...]:
     """A program moves the ``need`` elements of ``source``, no more and no less; ``about``: the call that is counted.
 
-    And what it holds it holds in SRAM, not in plain arrays beside the machine.
+    And what it holds it holds in SRAM, not in plain arrays beside the machine; its blocks are those of the call, the
+    last two sizes; and it returns what it has stored.
     """
     return (
         Cost(moved(make, need), 1, f"It moves {{found:.2f}} times the elements of {source}, {about}."),
@@ -54,4 +89,8 @@ def machine_costs(
              "that it moves: it computes with numbers that it did not load, or returns some that it did not store."),
         Cost(beside(large), FREE, "It held {found:.1f} times the size of SRAM in plain arrays, beside the machine. "
              "What a program keeps must fit into SRAM (eq. 8.7), and there it is released."),
+        Cost(loaded_blocks(make), 1, "The largest of its blocks of queries or of keys is {found:.1f} times as large or "
+             "as small as block_q and block_k say."),
+        Cost(after_fetch(make), 0, "{found:.0f} % of the numbers that it returns lie nowhere in HBM: they are "
+             "computed after machine.fetch, where nothing is counted."),
     )

@@ -129,6 +129,7 @@ RIGHT = [
     ("longest_context", context_by_elements),
     ("longest_context", context_by_rest),
     ("attention_cost", cost_by_arrays),
+    ("attention_cost", lambda *sizes: tuple(map(float, cost_by_heads(*sizes)))),
     ("attention_cost", cost_by_heads),
 ]
 

@@ -289,6 +289,41 @@ def block_in_floats(N, D, itemsize, budget):
     return math.ceil(N / passes) if passes >= 1 else 0
 
 
+def elements_to_the_nearest(N, D, sram_bytes, itemsize):
+    block = math.ceil(round(sram_bytes / itemsize) / (4 * D))
+    return itemsize * (4 * N * N + 4 * N * D), itemsize * (2 * N * D - (-N // block) * (3 * N * D + 4 * N))
+
+
+def context_of_each_share(gpu_bytes, model, Hk):
+    """Memory and weights are divided among the sequences, and rounded, before the weights are taken away."""
+    b, batch = model["itemsize"], model["batch"]
+    token, weights = 2 * b * model["layers"] * Hk * model["head_size"], b * model["parameters"]
+    tokens = max(0, (gpu_bytes // batch - weights // batch) // token)
+    return tokens, weights + batch * tokens * token
+
+
+def largest_up_to_512(D, M_sram):
+    def forward(r, c):
+        return r * c + 2 * (r + c) * D + 6 * r
+
+    def backward(r, c):
+        return 2 * r * c + 4 * (r + c) * D + 3 * r
+
+    fits = ([c for c in range(1, 513) if held(min(c, D), c) <= M_sram] for held in (forward, backward))
+    return tuple(max(found, default=0) for found in fits)
+
+
+def step_with_a_small_weight(O, l, m, s, v):
+    """A hidden score is the row's largest less 40, so that its weight is 4e-18."""
+    seen = s > -np.inf
+    top = np.maximum(m, s.max(1))
+    shift = np.where(top == -np.inf, 0, top)
+    p = np.exp(np.where(seen, s, np.where(seen.any(1), shift - 40, -np.inf)[:, None]) - shift[:, None])
+    old = np.exp(m - shift) * l
+    total = old + p.sum(1)
+    return (old[:, None] * O + p @ v) / np.where(total == 0, 1, total)[:, None], total, top
+
+
 def bisected(a, b, c):
     low, high = 0.0, 1e4
     for _ in range(60):
@@ -344,6 +379,10 @@ START = "-np.inf"
 UNSHIFTED = (
     "np.exp(m_i - m_new), np.exp(s - m_new[:, None])", "np.ones_like(m_i), np.exp(s)",
     "machine.fetch(l), ", "machine.fetch(l) * np.exp(-np.maximum(machine.fetch(m), -700)), ",
+)
+DIVIDED_BY_THE_HOST = (
+    "((a * l_i)[:, None] * o_i + p @ v_j) / l_new[:, None]", "a[:, None] * o_i + p @ v_j",
+    "machine.fetch(o)", "machine.fetch(o) / machine.fetch(l)[:, None]",
 )
 CLIPPED = "s.max(-1, keepdims=True)", "np.maximum(s.max(-1, keepdims=True), 0)"
 IGNORED = "m, l, o = np.full"
@@ -403,6 +442,14 @@ WRONG = [  # exercise, what differs from the reference or an answer of its own, 
     ("flash_forward", but(START, "-1e4"), "LOW"),
     ("block_for_budget", block_in_floats, "10¹⁷"),
     ("bytes_moved", fraction_of_elements, "17 bytes"),
+    ("bytes_moved", elements_to_the_nearest, "19 bytes"),
+    ("longest_context", context_of_each_share, "one byte less than a token for each"),
+    ("largest_blocks", largest_up_to_512, "an H100"),
+    ("tile_step", step_with_a_small_weight, "HUGE"),
+    ("lean_forward", but(START, "-1e9"), "LOW"),
+    ("lean_forward", but(*DIVIDED_BY_THE_HOST), "after machine.fetch"),
+    ("flash_forward", but("blocks(n, block_q)", "blocks(n, 1)"), "block_q and block_k"),
+    ("flash_forward_q_outer", but("k.shape[0], block_k", "k.shape[0], 1"), "block_q and block_k"),
     ("flash_forward_q_outer", outer_beside_the_machine, "beside the machine"),
     ("flash_forward_q_outer", but(START, "0.0"), "LOW"),
     ("flash_forward_q_outer", but(START, "-1e4"), "LOW"),

@@ -4,7 +4,7 @@ from functools import partial
 
 from attnlab import costs
 from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.machines import tiled_call, tiled_cases
+from attnlab.check.machines import tiled_call, tiled_cases, tiled_mistakes
 from attnlab.check.traffic import machine_costs
 from attnlab.geometry import blocks
 from attnlab.machine import Machine, Ref
@@ -66,6 +66,10 @@ EXERCISE = Exercise(
         "old l and goes out divided by the new one, and the sweep at the end is not needed.",
     ),
     mistakes=(
+        *tiled_mistakes(),
+        Mistake("m is never stored, so each block of keys finds −∞ there again. The inner loop stores O, l and m "
+                "(section 3 of lesson 08, lines 12 and 13).",
+                but("(l, l_new), (m, m_new))", "(l, l_new))")),
         Mistake("Nothing is mended yet: K and V are loaded at every visit, and O is swept once more at the end. Eq. "
                 "9.4.",
                 but(*SLIPPED, *LATE)),
@@ -85,8 +89,8 @@ EXERCISE = Exercise(
                 but("(a * l_i)[:, None]", "l_i[:, None]")),
     ),
     costs=machine_costs(
-        partial(tiled_call, 30, 30, 8, 8, 4, 10),
-        costs.forward("flash", 30, 30, 8, 8, block_q=4, block_k=10).elements,
-        "eq. 9.4", "with N = M = 30 and tiles of 4 by 10",
+        partial(tiled_call, 30, 30, 8, 6, 4, 10),
+        costs.forward("flash", 30, 30, 8, 6, block_q=4, block_k=10).elements,
+        "eq. 9.4", "with N = M = 30, D = 8, Dv = 6 and tiles of 4 by 10",
     ),
 )
