@@ -50,7 +50,7 @@ def difference(found: Outcome, wanted: Outcome, case: Case, exercise: Exercise) 
         if problem:
             if name.startswith("gradient") and not found.arrays[name].any():
                 problem += "\n  No gradient arrives: is something detached, or computed outside of the library?"
-            if not exercise.returns and found.result is not None:
+            if name and not exercise.returns and found.result is not None:
                 problem += f"\n  What your function returns is not looked at: the result belongs in {name}."
             return f"{title(name, exercise)}:\n  {problem}" if name else problem
     return None

@@ -27,7 +27,7 @@ def _catalogue(exercise: Exercise) -> Iterator[tuple[Mistake, Callable]]:
 
 
 def by_outcomes(exercise: Exercise, cases: list[Case], outcomes: list[Outcome], judge: Callable) -> Mistake | None:
-    """The mistake whose wrong implementation does the same as the answer in all cases.
+    """The mistake whose wrong implementation does the same as the answer in all cases, and is wrong in one.
 
     Not if the answer is NaN everywhere, which has many causes; errors everywhere must be the same to the word.
     """
@@ -35,9 +35,15 @@ def by_outcomes(exercise: Exercise, cases: list[Case], outcomes: list[Outcome], 
     if len(outcomes) < len(cases) or (exactly and not all(found.problem for found in outcomes)):
         return None
     for mistake, function in _catalogue(exercise):
-        if all(_same(exercise, function, case, found, judge, exactly) for case, found in zip(cases, outcomes)):
+        same = all(_same(exercise, function, case, found, judge, exactly) for case, found in zip(cases, outcomes))
+        if same and not _right(exercise, function, judge):
             return mistake
     return None
+
+
+def _right(exercise: Exercise, function: Callable, judge: Callable) -> bool:
+    """Whether a function's values are right in all cases."""
+    return not any(judge(exercise, outcome(exercise, function, case), case) for case in exercise.cases())
 
 
 def _telling(found: Outcome) -> bool:
@@ -65,9 +71,7 @@ def by_costs(exercise: Exercise, numbers: list[float | None], library: str, judg
     if not all(number is None or math.isfinite(number) for number in numbers):
         return None
     for mistake, function in _catalogue(exercise):
-        if library_of(function, exercise.library) == library and not any(
-            judge(exercise, outcome(exercise, function, case), case) for case in exercise.cases()
-        ):
+        if library_of(function, exercise.library) == library and _right(exercise, function, judge):
             own = (cost.measure(function, library) for cost in exercise.costs)
             if all(_alike(a, b, c.limit) for a, b, c in zip(numbers, own, exercise.costs)):
                 return mistake

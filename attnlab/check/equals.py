@@ -9,6 +9,7 @@ from attnlab.check.compare import agree, tolerance
 from attnlab.check.exercise import Case, Exercise
 from attnlab.check.factors import candidates
 from attnlab.check.guard import Watch
+from attnlab.check.library import library_of
 from attnlab.check.outcome import Outcome
 from attnlab.check.results import parameters
 from attnlab.check.subsets import subsets
@@ -27,23 +28,28 @@ def other_arguments(exercise: Exercise, seen: list, outcome: Callable) -> str:
     if exercise.gradients and not any(_apart(row) for row in seen):
         return ""  # the value is right; gradients by other arguments are no gradients at these
     watch = Watch()
+    library = exercise.library if exercise.run else library_of(exercise.reference, exercise.library)
     ordered = sorted(seen, key=lambda row: row[3])  # the wrong ones first
+
+    def made(case: Case) -> Any:
+        return outcome(exercise, exercise.reference, case, 1.0, library)
+
     for said, change in _changes(exercise, [case for case, *_ in ordered]):
         if watch.seconds() > SECONDS:
             return ""
-        if all(_explains(exercise, change, case, found, outcome) for case, found, *_ in ordered):
+        if all(_explains(change, case, found, made) for case, found, *_ in ordered):
             return f"{'The value' if exercise.gradients else 'Your result'} is the right one for {said}."
     return ""
 
 
-def _explains(exercise: Exercise, change: Change, case: Case, found: Outcome, outcome: Callable) -> bool:
-    """Whether the reference, given changed arguments, has this outcome."""
+def _explains(change: Change, case: Case, found: Outcome, made: Callable) -> bool:
+    """Whether what is ``made`` of changed arguments is what was found."""
     try:
         new = change(case.args)
     except (IndexError, ValueError, ZeroDivisionError):  # this case has no such axis, or nothing along it
         return False
     changed = replace(case, args=tuple(new.get(i, x) for i, x in enumerate(case.args)))
-    other = outcome(exercise, exercise.reference, changed, 1.0)
+    other = made(changed)
     finite = any(np.isfinite(x.astype(float)).any() for x in other.arrays.values())
     return finite and not other.kind and agree(_value(found), _value(other), tolerance(case))
 

@@ -46,7 +46,7 @@ def _logarithm(pairs: list[Pair]) -> str:
 def _nans(pairs: list[Pair]) -> str:
     """Nothing but NaN, in every input."""
     nothing = all(f.shape == w.shape and f.dtype.kind == "f" and f.size and np.isnan(f).all() for _, f, w in pairs)
-    said = "{which} is NaN in every input: inf - inf, 0/0 or 0 · inf is computed. Print the terms of the first input."
+    said = "{which} is NaN in every input: inf - inf, 0/0 or 0 · inf is computed, or nothing has been written there."
     return said if nothing else ""
 
 

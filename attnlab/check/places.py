@@ -9,7 +9,7 @@ from attnlab.check.patterns import Pair, failing, same
 import numpy as np
 
 
-def _mask(case: Case, found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def unlike(case: Case, found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Where an array is wrong."""
     found, wanted = found.astype(float), wanted.astype(float)
     scale = np.abs(wanted[np.isfinite(wanted)]).max(initial=0) or 1.0
@@ -19,7 +19,7 @@ def _mask(case: Case, found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 def _differing(pairs: list[Pair]) -> tuple[list[tuple], list[np.ndarray]]:
     """The wrong numbers, each with the right one, and the right arrays; nothing if shapes or kinds differ."""
     wrong = failing(pairs, lambda f, w: f.shape == w.shape and (f.dtype.kind == w.dtype.kind or w.dtype.kind == "f"))
-    return [(x, y) for c, f, w in wrong for x, y in zip(f[_mask(c, f, w)], w[_mask(c, f, w)])], [w for *_, w in wrong]
+    return [(x, y) for c, f, w in wrong for x, y in zip(f[unlike(c, f, w)], w[unlike(c, f, w)])], [w for *_, w in wrong]
 
 
 def _digits(pairs: list[Pair]) -> str:
@@ -56,7 +56,7 @@ def _stuck(pairs: list[Pair]) -> str:
 def _added(pairs: list[Pair]) -> str:
     """The same number too much or too little, wherever something is wrong."""
     wrong = failing(pairs, lambda f, w: f.shape == w.shape and {f.dtype.kind, w.dtype.kind} <= set("fiu"))
-    off = [x for c, f, w in wrong for x in (f.astype(float) - w)[_mask(c, f, w)]]
+    off = [x for c, f, w in wrong for x in (f.astype(float) - w)[unlike(c, f, w)]]
     if len(wrong) < 2 or len(off) < 3 or not np.isfinite(off).all() or np.ptp(off) > 1e-6 * abs(off[0]):
         return ""
     return f"{{which}} is too {'large' if off[0] > 0 else 'small'} by {abs(off[0]):.4g} wherever it is wrong."
@@ -125,7 +125,7 @@ def _balanced(x: np.ndarray) -> bool:
 def _rows(pairs: list[Pair]) -> str:
     """Whether only the last or only the first rows are wrong, or only some, along the first axis."""
     wrong = failing(pairs, lambda f, w: f.shape == w.shape and w.ndim and len(w))
-    rows = [_mask(*pair).reshape(len(pair[1]), -1).any(1).tolist() for pair in wrong if len(pair[1]) > 1]
+    rows = [unlike(*pair).reshape(len(pair[1]), -1).any(1).tolist() for pair in wrong if len(pair[1]) > 1]
     if not rows or any(map(all, rows)):
         return ""
     kind = {1: "entries", 2: "rows"}.get(wrong[0][1].ndim, "entries along the first axis")

@@ -10,6 +10,8 @@ from itertools import permutations
 
 from attnlab.check.averages import of_weights
 from attnlab.check.compare import title
+from attnlab.check.diagnosis import TELLING
+from attnlab.check.entries import ENTRIES
 from attnlab.check.equals import other_arguments
 from attnlab.check.exercise import Case, Exercise
 from attnlab.check.factors import multiple, surplus, times
@@ -26,18 +28,23 @@ Seen = list[tuple[Case, Outcome, Outcome, bool]]
 
 def true_of(exercise: Exercise, seen: Seen, outcome: Callable) -> str:
     """What holds of the wrong results, or nothing. ``outcome`` runs the reference on other arguments."""
-    said, place = _of_inputs(seen), region(exercise, [(case, right) for case, *_, right in seen])
-    if exercise.judge is not None or any(found.kind for _, found, _, _ in seen):
+    said = _of_inputs(seen)
+    place = region(exercise, [(case, right) for case, *_, right in seen]) or _of_kinds(seen)
+    returned = [row for row in seen if not row[1].kind]
+    if exercise.judge is not None or not returned:
         return said or place
-    if any(found.arrays.keys() != wanted.arrays.keys() for _, found, wanted, _ in seen):
+    if any(found.arrays.keys() != wanted.arrays.keys() for _, found, wanted, _ in returned):
         return said or place
-    if all(same(case, f.arrays[name], w.arrays[name]) for case, f, w, _ in seen for name in w.arrays):
-        return said  # not the values are wrong, but their dtype
+    if all(same(case, f.arrays[name], w.arrays[name]) for case, f, w, _ in returned for name in w.arrays):
+        return said or ("" if len(returned) == len(seen) else place)  # not the values are wrong, but their dtype
     with np.errstate(all="ignore"):
-        lead, how, where = _of_parts(exercise, seen)
-        whole = _order(exercise, seen) or how or other_arguments(exercise, seen, outcome)
-        partly = "" if whole else " ".join(filter(None, [where, "" if "add up" in where else _of_average(seen)]))
-    return " ".join(filter(None, [lead, whole or partly, said or ("" if whole else place)]))
+        lead, how, where = _of_parts(exercise, returned)
+        whole = _order(exercise, returned) or how or other_arguments(exercise, returned, outcome)
+        partly = "" if whole else " ".join(filter(None, [where, "" if "add up" in where else _of_average(returned)]))
+    told = whole or partly
+    if len(returned) < len(seen):
+        lead, told = "", f"Where it returns something: {told[0].lower()}{told[1:]}" if told else ""
+    return " ".join(filter(None, [lead, told, said or ("" if whole else place)]))
 
 
 def _of_inputs(seen: Seen) -> str:
@@ -49,6 +56,19 @@ def _of_inputs(seen: Seen) -> str:
         return f"It is right on all inputs but {', '.join(wrong[:-1])}{' and ' if wrong[1:] else ''}{wrong[-1]}."
     fails = sum(not right for *_, right in seen)
     return f"Of {len(seen)} inputs only this one fails." if fails == 1 and len(seen) > 2 else ""
+
+
+def _of_kinds(seen: Seen) -> str:
+    """Which kinds of input are right and which fail, if that can be told apart and nothing else is the matter."""
+    found: dict[bool, dict[str, None]] = {True: {}, False: {}}
+    for case, *_, right in seen:
+        match = re.match("[A-Z]{3,}", case.label)
+        found[right][match[0] if match else re.split("[:;]", case.label)[0]] = None
+    good, bad = ([kind for kind in found[x] if kind not in found[not x]] for x in (True, False))
+    if not good or not bad or any(outcome.kind in TELLING for _, outcome, *_ in seen):
+        return ""
+    first, second = ("; ".join(kinds[:3]) + (" and others" if kinds[3:] else "") for kinds in (good, bad))
+    return f"It is right on {first}, and wrong on {second}."
 
 
 def _order(exercise: Exercise, seen: Seen) -> str:
@@ -77,7 +97,7 @@ def _of_parts(exercise: Exercise, seen: Seen) -> tuple[str, str, str]:
     results = [name for name in wrong if not name.startswith("gradient")]  # where they are wrong, gradients are, too
     exact = partial(times, exercise), partial(surplus, exercise), *EXACT
     how, unknown = _said(exercise, pairs, results or wrong, exact)
-    where, _ = _said(exercise, pairs, results or wrong, (*exact, *PLACES, multiple))
+    where, _ = _said(exercise, pairs, results or wrong, (*exact, *PLACES, multiple, *ENTRIES))
     return f"Right in all inputs: {', '.join(right)}." if right and wrong else "", "" if unknown else how, where
 
 

@@ -4,6 +4,7 @@ import heapq
 import math
 import time
 import types
+from importlib.util import find_spec
 
 import jax.numpy as jnp
 import numpy as np
@@ -319,6 +320,28 @@ def test_busy_is_seen_in_a_short_loop(monkeypatch):
     assert guard.busy()
     clocks.thread_time = lambda: 1e-3 * next(ticks)
     assert not guard.busy()
+
+
+def test_a_mistake_with_right_values_is_not_that_of_wrong_ones():
+    """Right tiles, but as floats: nobody has built a mask, which is right and too expensive."""
+    exercise = check.find("classify_tiles")
+    verdict = examine(exercise, but("np.where(hidden, 0,", "1.0 * np.where(hidden, 0,").apply(exercise.reference))
+    assert "expected dtype int64, got float64" in verdict.text
+    assert "mask" not in verdict.diagnosis
+
+
+def test_one_fault_is_not_called_two():
+    """The table is transposed from the beginning, also where it is asked for rows that see nothing."""
+    exercise = check.find("sparse_rows")
+    turned = but("    out =", "    block_mask = block_mask.T\n    out =").apply(exercise.reference)
+    assert "two are not" not in examine(exercise, turned).diagnosis
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="no Triton")
+def test_a_kernel_is_not_asked_what_it_returns():
+    exercise = check.find("softmax_kernel")
+    twice = but("e / tl.sum(e, axis=0)", "e * tl.sum(e, axis=0)").apply(exercise.reference)
+    assert "is not looked at" not in examine(exercise, twice).text
 
 
 def test_recursion_is_not_called_endless():

@@ -279,6 +279,11 @@ def larger_words(seed, head, i, j, p):
     return threefry(np.uint32(seed), np.uint32([[head]]), np.uint32(i)[:, None], np.uint32(j)) > np.uint64(p * 2**32)
 
 
+def words_in_float32(seed, head, i, j, p):
+    words = threefry(np.uint32(seed), np.uint32([[head]]), np.uint32(i)[:, None], np.uint32(j))
+    return words.astype(np.float32) / 2**32 >= np.float32(p)
+
+
 def fraction_of_elements(N, D, sram_bytes, itemsize):
     block = math.ceil(sram_bytes / itemsize / (4 * D))
     return itemsize * (4 * N * N + 4 * N * D), itemsize * (2 * N * D - (-N // block) * (3 * N * D + 4 * N))
@@ -454,6 +459,11 @@ WRONG = [  # exercise, what differs from the reference or an answer of its own, 
     ("flash_forward_q_outer", but(START, "0.0"), "LOW"),
     ("flash_forward_q_outer", but(START, "-1e4"), "LOW"),
     ("keep_mask", larger_words, "is the word"),
+    ("keep_mask", words_in_float32, "one below"),
+    ("keep_mask", but("round(p * 2**32)", "min(round(p * 2**32), 2**32 - 1)"), "TOP"),
+    ("recompute_weights", but("np.exp(s - shift[:, None])", "np.exp(np.maximum(s - shift[:, None], -20))"), "FAR"),
+    ("tiled_backward", but("    (n, m), tau", "    block = 16\n    (n, m), tau"), "tiles of block by block"),
+    ("sparse_rows", but("(blocks(len(k), block)):", "(list(blocks(len(k), block))[: len(block_mask)]):"), "RECT"),
     ("butterfly_reach", paths_in_uint8, "9 layers"),
     ("butterfly_reach", paths_in_integers, "33 layers"),
     ("classify_tiles", four_corners, "between the corners"),

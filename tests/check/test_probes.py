@@ -68,6 +68,31 @@ def but_some(x, y, flag):
     return p if x.shape[1] != 2 else p - p**2 / 7
 
 
+def on_the_diagonal(x, y, flag):
+    p = weigh(x, y, flag)
+    np.fill_diagonal(p, p.diagonal() ** 2 - 0.1)
+    return p
+
+
+def last_column(x, y, flag):
+    p = weigh(x, y, flag)
+    p[:, -1] *= 1 + 0.3 * (-1) ** np.arange(len(p))
+    return p
+
+
+def one_hidden(x, y, flag):
+    """The last key is hidden from the first query, the first from the last, and all rows are too large."""
+    p = 1.1 * weigh(x, y, flag)
+    p[0, -1] = p[-1, 0] = 0
+    return p
+
+
+def raises_in_rect(x, y, flag):
+    if x.shape[1] == 2:
+        raise ValueError("no rectangles")
+    return weigh(y, x, flag)
+
+
 def parts(change):
     return lambda x: change(*split(x))
 
@@ -100,6 +125,11 @@ def parts(change):
         (lambda x, y, flag: np.maximum(weigh(x, y, flag), 0.45), "Your result is 0.45 wherever it is wrong."),
         (lambda x, y, flag: weigh(x, y, flag) + 0.01 * HARD.uniform(1, 2), "is too large wherever it is wrong."),
         (but_rect, "It is right on all inputs but RECT."),
+        (on_the_diagonal, "is wrong on the diagonal only."),
+        (last_column, "is wrong in its last columns only."),
+        (one_hidden, "is 0 where it should not be, first at [0, 2]."),
+        (raises_in_rect, "Where it returns something: your result is the right one for x and y exchanged."),
+        (lambda x, y, flag: weigh(y, x, flag) + 0.01 * len(x), "rows that add up to 1.09 instead of 1."),
     ],
 )
 def test_said_where_it_is_true(answer, words):
@@ -166,7 +196,7 @@ KEYED = Exercise("00", 1, keyed, keyed_cases, ("A hint.",))
                                      seen[[0, *range(len(k))]]), "the right one for the first key read twice."),
         (lambda q, k, v, seen: keyed(q, np.maximum(k, 0), v, seen), "an average of the values, as the weights add up"),
         (lambda q, k, v, seen: keyed(q, np.maximum(k, 0), v, seen | True), "A key that should have no weight has 0."),
-        (lambda q, k, v, seen: keyed(q, np.maximum(k, 0), v, seen) ** 2 + 0.1, "The weights of a query add up to"),
+        (lambda q, k, v, seen: keyed(q, np.maximum(k, 0), v, seen) ** 2 + 0.1, "add up to"),
     ],
 )
 def test_other_keys_and_weights(answer, words):
@@ -292,13 +322,24 @@ def test_opposite():
     "answer",
     [
         lambda x, y, flag: weigh(x + 0.01, y**3, flag),
-        lambda x, y, flag: weigh(y, x, flag) + 0.01 * len(x),
-        lambda x, y, flag: weigh(x, y, flag) * (0.3 + 0.1 * np.arange(len(x)))[:, None],
         lambda x, y, flag: weigh(x, y, flag)[:, :1],
     ],
 )
 def test_nothing_is_said_where_nothing_holds(answer):
     assert examine(WEIGH, answer).diagnosis == ""
+
+
+def running(x):
+    """Running sums of x."""
+    return np.cumsum(x)
+
+
+def test_kinds_of_input_that_tell():
+    sizes = {"ONE": 1, "TWO: of them": 2, "many; all different": 5, "MANY more": 9}
+    rows = [Case(label, (np.arange(n) + 1.0,)) for label, n in sizes.items()]
+    made = Exercise("00", 1, running, lambda: rows, ("A hint.",))
+    said = examine(made, lambda x: np.cumsum(x) + x**2 * (-1) ** np.arange(len(x)) * (len(x) > 2)).diagnosis
+    assert "It is right on ONE; TWO, and wrong on many; MANY." in said
 
 
 def test_no_kind_is_named_of_which_some_are_right():

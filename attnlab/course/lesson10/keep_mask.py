@@ -28,10 +28,14 @@ def cases() -> list[Case]:
         Case("another seed", (8, 5, *tile, 0.5)),
         Case("p is the word of query 3 and key 9, divided by 2³²: a word equal to p·2³² is kept",
              (7, 5, np.arange(3, 5), np.arange(9, 11), word / 2**32)),
+        Case("p is that word plus 1, divided by 2³²: a word one below p·2³² is dropped",
+             (7, 5, np.arange(3, 5), np.arange(9, 11), (word + 1) / 2**32)),
         Case("p = 0: nothing is dropped", (7, 5, *first, 0.0)),
         Case("p = 1: everything is dropped", (7, 5, *first, 1.0)),
+        Case("TOP: p = 1, and query 6 and key 22 have the largest word, 2³² − 1",
+             (542_367, 0, np.arange(4, 8), np.arange(20, 24), 1.0)),
         Case("p = 0.9: one in ten is kept", (7, 5, *tile, 0.9)),
-        Case("p = 0.1, a tile of 40 by 50", (2**32 - 1, 0, np.arange(100, 140), np.arange(50), 0.1)),
+        Case("p = 0.1, a tile of 40 by 50, far down", (2**32 - 1, 0, np.arange(250, 290), np.arange(50), 0.1)),
     ]
 
 
@@ -76,7 +80,18 @@ EXERCISE = Exercise(
                 but("np.uint32(seed), np.uint32([[head]])", "np.uint32(head), np.uint32([[seed]])")),
         Mistake("Your threshold is a 32-bit number, and p = 1 needs 2³², which is one too many. Compare with a 64-bit "
                 "number: then no word reaches it, and everything is dropped (eq. 10.9).",
-                but("uint64", "uint32")),
+                but("uint64", "uint32"), but("uint64(round(p * 2**32))", "uint64(round(p * 2**32) % 2**32)")),
+        Mistake("With p = 1 you keep the word 2³² − 1, the largest there is: your threshold is that word. It must be "
+                "one more, 2³² (eq. 10.9).",
+                but("round(p * 2**32)", "min(round(p * 2**32), 2**32 - 1)")),
+        Mistake("You number the positions of a tile one after another, so that a number depends on the width of the "
+                "tile. The counter is a pair, the query and the key (eq. 10.9).",
+                but("rows, cols)", "np.uint32([[0]]), rows * np.uint32(len(j)) + cols)"),
+                but("rows, cols)", "rows * np.uint32(len(j)) + cols, np.uint32([[0]]))")),
+        Mistake("You make one number of seed and head, and then head 6 with seed 7 drops what head 7 with seed 6 does. "
+                "The key is a pair (eq. 10.9).",
+                but("np.uint32(seed), np.uint32([[head]])", "np.uint32(seed ^ head), np.uint32([[0]])"),
+                but("np.uint32(seed), np.uint32([[head]])", "np.uint32((seed + head) % 2**32), np.uint32([[0]])")),
         Mistake("You drop a word that is equal to p·2³². Words at least as large are kept: ≥ (eq. 10.9).",
                 but(">=", ">")),
     ),

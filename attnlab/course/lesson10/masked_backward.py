@@ -47,6 +47,16 @@ def call(
     return q, k, v, p @ v, lse, dout, visible, block
 
 
+def in_tiles(rows: str) -> tuple:
+    """Arguments where whole tiles of 2 by 2 are hidden."""
+    tiles = np.array([[x == "1" for x in row] for row in rows.split()])
+    q, k, v, _, _, dout, *_ = call(2 * len(tiles), 2 * len(tiles[0]), 2)
+    visible = tiles.repeat(2, 0).repeat(2, 1)
+    s = np.where(visible, 2**-0.5 * q @ k.T, -np.inf)
+    lse = np.logaddexp.reduce(s, axis=1)
+    return q, k, v, np.exp(s - lse[:, None]) @ v, lse, dout, visible, 2
+
+
 def cases() -> list[Case]:
     """One block first, which the broken program gets right."""
     return [
@@ -58,6 +68,7 @@ def cases() -> list[Case]:
         Case("EMPTY, BLOCK: four queries, query 2 sees nothing, four keys, blocks of two", call(4, 4, 2, 0.0, 2)),
         *[Case(f"{label}; four queries, query 2 sees nothing, four keys, blocks of two", call(4, 4, 2, 0.5, 2, level))
           for label, level in levels(4).items()],
+        Case("BLOCK: four queries, eight keys, blocks of two: tiles 1011 1101 are visible", in_tiles("1011 1101")),
         Case("RAGGED: seven queries, five keys, some hidden, blocks of three", call(7, 5, 3, 0.4, 3)),
     ]
 
@@ -67,6 +78,8 @@ OWN, LAST, BARE = (
     ("dq[rows] +=", "dq[rows] ="),
     ("np.where(lse == -np.inf, 0, lse)", "lse"),
 )
+
+VISIT = "s = np.where"
 
 EXERCISE = Exercise(
     lesson="10", stars=2, reference=masked_backward, cases=cases,
@@ -96,6 +109,26 @@ EXERCISE = Exercise(
         Mistake("You turn NaN to 0 in the results. Then dk and dv lose what the other queries of the block add to "
                 "them. Guard the exponent: where lse is −∞ subtract 0, eq. 10.1.",
                 but(*BARE, "return dq, dk, dv", "return tuple(map(np.nan_to_num, (dq, dk, dv)))")),
+        Mistake("The mask does not enter: p is not 0 where visible is False. A hidden score is −∞, eq. 10.1.",
+                but("np.where(visible[rows, cols], tau * q[rows] @ k[cols].T, -np.inf)", "tau * q[rows] @ k[cols].T")),
+        Mistake("You leave out tiles of which a part is visible. Only a tile without any visible position may be left "
+                "out (eq. 10.5).",
+                but(VISIT, f"if not visible[rows, cols].all():\n                continue\n            {VISIT}"),
+                but(VISIT, f"if not visible[rows, cols][0, 0]:\n                continue\n            {VISIT}")),
+        Mistake("You end the loop at the first hidden tile. Beyond it there may be visible ones: go on with the next "
+                "(eq. 10.5).",
+                but(VISIT, f"if not visible[rows, cols].any():\n                break\n            {VISIT}")),
+        Mistake("Positions after the last whole block are left out. The last block is shorter, and counts (eq. 10.5).",
+                but("len(k), block", "len(k) // block * block, block"),
+                but("len(q), block", "len(q) // block * block, block"),
+                but("len(k), block", "len(k) // block * block, block", "len(q), block",
+                    "len(q) // block * block, block")),
+        Mistake("dk or dv holds the part of the last block of queries only: a sum over all of them, eq. 10.5.",
+                but("dk[cols] +=", "dk[cols] ="), but("dv[cols] +=", "dv[cols] ="),
+                but("dk[cols] +=", "dk[cols] =", "dv[cols] +=", "dv[cols] =")),
+        Mistake("Your scale is not that of the scores: τ = 1/√D, D the size of a query and a key (eq. 10.5).",
+                but("q.shape[1] **", "v.shape[1] **"), but("q.shape[1] **", "len(q) **"),
+                but("q.shape[1] ** -0.5", "1.0")),
         Mistake("Your hidden positions have the score 0, and e^(0 − lse) is not 0. A hidden score is −∞, eq. 10.1.",
                 but("tau * q[rows] @ k[cols].T, -np.inf", "tau * q[rows] @ k[cols].T, 0.0")),
     ),

@@ -26,6 +26,8 @@ def cases() -> list[Case]:
         Case("this tile is hidden from the query, other tiles are not", (np.full((1, 2), hidden), np.array([0.5]))),
         Case("EMPTY: a query that sees no key at all, beside one that does",
              (np.array([[hidden, hidden], [0.0, 0.0]]), np.array([hidden, np.log(4)]))),
+        Case("FAR: the weight of the row lies in other tiles; here it is near e⁻⁴⁰, and 0 where hidden",
+             (np.array([[-40.0, -41.0, hidden]]), np.zeros(1))),
         *far_scores(lambda s: (s, s.max(1) + 1), np.array([[0.0, 1.0], [1.0, 0.5]])),
         Case("square: three keys of eight for three queries", (long[:, :3], lse_long)),
         Case("RECT: eight keys, three queries", (long, lse_long)),

@@ -2,7 +2,7 @@
 
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab.check.fingerprints import far_queries
-from attnlab.check.promises import growth, peak
+from attnlab.check.promises import growth, inverse, peak
 from attnlab.geometry import blocks
 
 import numpy as np
@@ -151,6 +151,8 @@ EXERCISE = Exercise(
         Cost(growth(lambda n: long(n, 32), 256, 512), 2.2,
              "Its memory grew {found:.1f}× when there were twice as many queries and keys; Δ and copies of the inputs "
              "grow 2×, a matrix 4×."),
+        Cost(inverse(growth(lambda block: long(256, block), 32, 256)), 0.5, "In blocks of 32 it held {found:.2f} times "
+             "what it held in one block of 256: are its tiles of block by block?"),
         Cost(peak(lambda n: long(n, BLOCK), SIZE, 2 * SIZE + TILES), 3,
              "It held {found:.1f} times 2N numbers and the arrays of a tile, beyond its result; {limit} is enough."),
     ),

@@ -44,6 +44,10 @@ def cases() -> list[Case]:
         ("N = M = 12, blocks of 3 by 2, window (2, None): 2 before, all after", (12, 12, 3, 2, (2, None))),
         ("N = M = 16, blocks of 8 by 2, window (1, 1): the band passes between the corners of a tile",
          (16, 16, 8, 2, (1, 1))),
+        ("RECT: N = 5000, M = 2000, blocks of 1000 by 1000, nothing hidden: (None, None)",
+         (5000, 2000, 1000, 1000, (None, None))),
+        ("RAGGED: one query, M = 5, blocks of 1 by 2, causal: it sees all, also the one key of the last tile",
+         (1, 5, 1, 2, (None, 0))),
         ("RAGGED: N = 7, M = 11, blocks of 4 by 3, causal", (7, 11, 4, 3, (None, 0))),
         ("RAGGED: N = 13, M = 11, blocks of 5 by 4, window (3, 1)", (13, 11, 5, 4, (3, 1))),
         ("RAGGED: N = 10, M = 10, blocks of 4 by 4, window (6, 0)", (10, 10, 4, 4, (6, 0))),
@@ -81,6 +85,8 @@ EXERCISE = Exercise(
         Mistake("You align the first query with the first key. The last query stands under the last key: p = m − n is "
                 "added to the position of a query, eq. 11.3.",
                 but("m - n", "0")),
+        Mistake("The sign of p is wrong: the last query, n − 1, stands at key m − 1, so p = m − n, eq. 11.3.",
+                but("m - n", "n - m")),
         Mistake("Every tile that is not hidden counts as full. A tile that the border cuts is partial and needs a mask "
                 "inside; taken as full, it sees the future: eq. 11.3.",
                 but("2, 1", "2, 2")),
@@ -101,18 +107,32 @@ EXERCISE = Exercise(
         Mistake("Your last query and key are one too many. Both ends are included in eq. 11.3: the last one is start + "
                 "size − 1.",
                 but(") - 1", ")")),
+        Mistake("The borders themselves are seen: a query at p sees the keys p + right and p − left. Hidden asks for > "
+                "and <, full for ≤ and ≥: eq. 11.3.",
+                but("j0 > ", "j0 >= "), but("j1 < ", "j1 <= "), but("j0 > ", "j0 >= ", "j1 < ", "j1 <= "),
+                but("j1 <= ", "j1 < "), but("j0 >= ", "j0 > "), but("j1 <= ", "j1 < ", "j0 >= ", "j0 > ")),
         Mistake("Your last block reaches beyond the end. It is shorter if the block size does not divide the length, "
                 "and eq. 11.3 asks for the last query and key there are.",
-                but("np.minimum(i0 + block_q, n)", "i0 + block_q", "np.minimum(j0 + block_k, m)", "j0 + block_k")),
+                but("np.minimum(i0 + block_q, n)", "i0 + block_q", "np.minimum(j0 + block_k, m)", "j0 + block_k"),
+                but("np.minimum(i0 + block_q, n)", "i0 + block_q"), but("np.minimum(j0 + block_k, m)", "j0 + block_k")),
         Mistake("The two sides are exchanged. A window (left, right) reaches `left` keys back and `right` keys ahead: "
                 "eq. 11.3.",
                 but("in window", "in window[::-1]")),
         Mistake("You take None as 0. None on a side means that nothing is hidden there: leave that comparison of "
                 "eq. 11.3 out.",
                 but("n + m if", "0 if")),
+        Mistake("You take 0 as None. A side of 0 hides every key beyond the query's own position; ask for `is None` "
+                "(eq. 11.3).",
+                but("side is None", "not side")),
+        Mistake("You put a number in the place of None that is too small for some lengths. n + m never hides anything, "
+                "nor does infinity (eq. 11.3).",
+                *(but("n + m if", f"{number} if") for number in ("n", "m", "100", "1000"))),
         Mistake("The left side of the window is ignored. Keys more than a positions back are hidden as well: the "
                 "second comparison of each half of eq. 11.3.",
                 but("in window", "in (None, window[1])")),
+        Mistake("The right side of the window is ignored. Keys more than b positions ahead are hidden as well: the "
+                "first comparison of each half of eq. 11.3.",
+                but("in window", "in (window[0], None)")),
         Mistake("You build the mask of all n·m positions to look at its tiles. Two corners decide (eq. 11.3); this is "
                 "why a window costs no memory.",
                 by_mask),

@@ -58,6 +58,10 @@ EXERCISE = Exercise(
                 "4ac: eq. 11.7.",
                 but("b + 4", "b - 4"), but(ROOT, "(b * b - 4 * a * c) ** 0.5"),
                 but(ROOT, "math.sqrt(b * b - 4 * a * c) if b * b >= 4 * a * c else math.nan")),
+        Mistake("The root has 4·a·c in it, and b squared: b² + 4ac, eq. 11.7.",
+                but("4 * ", ""), but("4 * ", "2 * "), but("b * b", "b"), but("b * b", "2 * b")),
+        Mistake("Only the root is divided by 2a; b is as well: put brackets around b + √…, eq. 11.7.",
+                but("(b + root)", "b + root")),
         Mistake("/ 2 * a divides by 2 and multiplies by a. Write / (2 * a): eq. 11.7.", but("/ (2 * a)", "/ 2 * a")),
         Mistake("A factor 2 is missing in the denominator: eq. 11.7.", but("/ (2 * a)", "/ a")),
         Mistake("Your search ends too early. N may be of any size: double the upper end until the sparse method is "
@@ -65,6 +69,7 @@ EXERCISE = Exercise(
                 *(but(N, f"min({N}, {end})") for end in ("1e5", "1e6", "2**20", "1e7"))),
         Mistake("You round. Return the N at which both times of eq. 11.7 are equal, which is no whole number in "
                 "general.",
-                but(N, f"math.ceil({N})"), but(N, f"round({N})"), but(N, f"int({N})")),
+                but(N, f"math.ceil({N})"), but(N, f"round({N})"), but(N, f"int({N})"),
+                but(N, f"2.0 ** math.ceil(math.log2({N}))")),
     ),
 )

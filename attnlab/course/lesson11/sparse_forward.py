@@ -172,12 +172,15 @@ EXERCISE = Exercise(
                 but("a * l_i", "l_i")),
         Mistake("Your maximum starts at a number, or is never below one. That is a score that no key has, and if all "
                 "true scores lie far below it, every exponential is 0. The maximum of nothing is −∞ (eq. 4.10).",
-                *(but("s.max(1)", f"np.maximum(s.max(1), {start})") for start in ("0", "-1e3", "-1e4"))),
+                *(but("s.max(1)", f"np.maximum(s.max(1), {start})") for start in ("0", "-1e3", "-1e4")),
+                *(but("-np.inf, q", f"{start}, q") for start in ("0.0", "-1e3", "-1e4", "-1e9", "-1e30"))),
         Mistake("Your exponentials are not shifted: large scores overflow. Measure them from the maximum so far "
                 "(eq. 8.2).",
                 but("np.exp(m_i - m_new), np.exp(s - m_new[:, None])", "np.ones_like(m_i), np.exp(s)",
                     "machine.fetch(l), ", "machine.fetch(l) * np.exp(-np.maximum(machine.fetch(m), -700)), ")),
         Mistake("Your scores are not scaled by 1/√D: eq. 8.1.", but(" / d**0.5", "")),
+        Mistake("You scale by the size of a value. A score is a product of a query and a key: 1/√D, eq. 8.1.",
+                but("d**0.5", "dv**0.5")),
         Mistake("The last block of keys is left out if it is shorter. There are ⌈M / B_c⌉ of them: eq. 11.1.",
                 but("blocks(k.shape[0], ", "blocks(k.shape[0] // block_k * block_k, ")),
         Mistake("You load a block of keys and values before you ask whether any query sees it. That is how the paper "

@@ -41,12 +41,16 @@ def cleared_late(q: Array, k: Array, v: Array, block_mask: Array, block: int) ->
     return out
 
 
-def call(length: int, block: int, rows: str) -> tuple:
-    """Random q, k and v of one length; ``rows``: the block mask, such as "110 011"; values EYE."""
+def call(length: int, block: int, rows: str, keys: int = 0) -> tuple:
+    """Random q (``length``, 4) and k; ``rows``: the block mask, such as "110 011"; values EYE, one for each key.
+
+    There are as many keys as queries, or ``keys``.
+    """
     rng = np.random.default_rng(length + 100 * block)
     tiles = np.array([[x == "1" for x in row] for row in rows.split()])
-    q, k = rng.normal(size=(2, length, 4))
-    return q, k, np.eye(length), tiles, block
+    m = keys or length
+    q, k = rng.normal(size=(length, 4)), rng.normal(size=(m, 4))
+    return q, k, np.eye(m), tiles, block
 
 
 def cases() -> list[Case]:
@@ -58,9 +62,12 @@ def cases() -> list[Case]:
         Case("EYE: not symmetric, 10 11, tiles of one by one", call(2, 1, "10 11")),
         Case("EYE: the first block of keys hidden from the second block of queries, 10 01", call(2, 1, "10 01")),
         Case("EYE, EMPTY: the second block of queries sees nothing, 11 00", call(2, 1, "11 00")),
+        Case("EYE: nobody sees the second block of keys, 10 10", call(2, 1, "10 10")),
         Case("EYE: causal tiles, 100 110 111", call(6, 2, "100 110 111")),
         *far_queries(lambda q, k: (q, k, *rest), q, k, "; four tokens, tiles of two by two, 10 11"),
         Case("EYE, EMPTY, RAGGED: seven tokens in blocks of three, 101 000 011", call(7, 3, "101 000 011")),
+        Case("RECT, EYE: four queries, seven keys, tiles of two by two, 1011 0100", call(4, 2, "1011 0100", 7)),
+        Case("RECT, EYE: five queries, two keys, tiles of two by two, 1 0 1", call(5, 2, "1 0 1", 2)),
         Case("EYE: a pattern by hand, 0110 1001 0010 1100", call(8, 2, "0110 1001 0010 1100")),
     ]
 
@@ -86,7 +93,24 @@ EXERCISE = Exercise(
                 but(*TURNED, of=cleared_late), but(*UNGUARDED, of=cleared_late), but(*TURNED, *UNGUARDED)),
         Mistake("The table is read transposed. Its rows are blocks of queries: block_mask[I, J], eq. 11.1. A symmetric "
                 "pattern does not show it.",
-                but(*TURNED)),
+                but(*TURNED), but(*TURNED, "block_mask[i].any()", "block_mask[:, i].any()"),
+                but("    out =", "    block_mask = block_mask.T\n    out =")),
+        Mistake("Nothing is skipped: every tile enters the fold, whatever the block mask says. A tile is visited where "
+                "block_mask[I, J] is True: eq. 11.4.",
+                but("if block_mask[i, j]:", "if True:"), but("if block_mask[i, j]:", "if True:", *UNGUARDED),
+                but("if block_mask[i, j]:", "if True:", " if block_mask[i].any() else 0", "")),
+        Mistake("You multiply scores by the mask. A score of 0 is a vote, e^0; a hidden tile is left out (section 7).",
+                but("if block_mask[i, j]:", "if True:", "** 0.5", "** 0.5 * block_mask[i, j]"),
+                but("if block_mask[i, j]:", "if True:", "** 0.5", "** 0.5 * block_mask[i, j]",
+                    " if block_mask[i].any() else 0", "")),
+        Mistake("Hidden tiles stay in your denominator: rows add up to 1 − η. They leave l as well (section 7).",
+                but("if block_mask[i, j]:", "if True:", "p @ v[cols]", "p @ v[cols] * block_mask[i, j]"),
+                but("if block_mask[i, j]:", "if True:", "p @ v[cols]", "p @ v[cols] * block_mask[i, j]",
+                    " if block_mask[i].any() else 0", "")),
+        Mistake("What came before is not rescaled when the maximum moves: l and o take the factor a = e^{m − m'} "
+                "(eq. 8.2).",
+                but("a * l", "l"), but("a * o", "o"), but("a * l", "l", "a * o", "o")),
+        Mistake("The output is not divided by l at the end of a row of tiles (eq. 8.3).", but("o / l if", "o if")),
         Mistake("The fold of a block of queries begins with the state of the one before, unless block 0 of the keys is "
                 "visible. Clear m, l and o before the loop over keys: eq. 11.4.",
                 cleared_late),

@@ -93,6 +93,13 @@ def counted(what: str) -> Measure:
     return measure
 
 
+def outside(answer: Function, library: str) -> float:
+    """Numbers that the kernel reads beyond its arrays, where the last blocks are short."""
+    kernel = run(answer)
+    kernel(*arguments(5, 9, 4, 2))
+    return kernel.counts["outside"]
+
+
 FULL, END = "(begin + m - n + 1) // BLOCK_K * BLOCK_K", "tl.minimum(begin + BLOCK_Q + m - n, m)"
 SEEN = "keys <= rows[:, None] + m - n"
 
@@ -148,6 +155,7 @@ EXERCISE = Exercise(
     ),
     costs=(
         Cost(counted("products"), 1.0, "the grid computes {found:.2f} times the products of its visible tiles."),
+        Cost(outside, 0, "it reads {found:.0f} numbers outside of its arrays: a load needs a mask."),
         Cost(counted("choices"), 1.0, "it uses tl.where {found:.2f} times as often as it has partial tiles."),
     ),
 )

@@ -69,8 +69,8 @@ def cases() -> list[Case]:
         "RAGGED: 7 keys in blocks of 4, two heads": (2, 4, 7, 4, 4),
         "HIGH: scores of a hundred and more": (1, 4, 8, 4, 2, 4, 10.0),
     }
-    q, k, *rest = arguments(1, 4, 8, 4, 2)  # equal scores in each row, as float32 holds no others near 100000
-    far = far_queries(lambda q, k: (q[None], k[None], *rest), 0 * q[0], k[0], "; 4 queries, 8 keys, blocks of 4 by 2")
+    q, k, *rest = arguments(1, 4, 7, 4, 2)  # equal scores in each row, as float32 holds no others near 100000
+    far = far_queries(lambda q, k: (q[None], k[None], *rest), 0 * q[0], k[0], "; 4 queries, 7 keys, blocks of 4 by 2")
     return [*[Case(label, arguments(*sizes)) for label, sizes in calls.items()], *far]
 
 
@@ -84,6 +84,13 @@ def counted(what: str) -> Measure:
         return kernel.counts[what] / need
 
     return measure
+
+
+def outside(answer: Function, library: str) -> float:
+    """Numbers that the kernel reads beyond its arrays, where the last blocks are short."""
+    kernel = run(answer)
+    kernel(*arguments(2, 5, 7, 4, 4))
+    return kernel.counts["outside"]
 
 
 NUMBER = "tl.program_id(0) // blocks, tl.program_id(0) % blocks"
@@ -133,11 +140,12 @@ EXERCISE = Exercise(
                 but("tl.exp2(t - new[:, None])", "tl.exp2(t)", "tl.exp2(top - new)", "tl.exp2(0.0 * l)"),
                 but("new = tl.maximum(top, tl.max(t, 1))", "new = tl.zeros([BLOCK_Q], tl.float32)",
                     "tl.exp2(top - new)", "tl.exp2(new)")),
-        Mistake("Your maximum starts at a number. That is a score that no key has, and if all true scores lie far "
-                "below it, every exponential is 0. The maximum of nothing is −∞ (eq. 4.10).",
+        Mistake("Your maximum starts at a number, or a finite one stands for −∞ in the mask. That is a score that no "
+                "key has, and if all true scores lie far below it, they weigh nothing (eqs. 1.7 and 4.10).",
                 but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], 0.0"),
                 but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], -1e3"),
-                but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], -1e4")),
+                but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], -1e4"),
+                but('tl.trans(k_j)), -float("inf")', "tl.trans(k_j)), -1e4")),
         Mistake("You subtract one maximum for all queries: where another query's scores are far larger, every "
                 "exponential of a row is 0. Each row has a fold of its own (eq. 12.4).",
                 but("tl.max(t, 1)", "tl.max(t)")),
@@ -152,6 +160,7 @@ EXERCISE = Exercise(
     ),
     costs=(
         Cost(counted("loads"), 1.0, "the grid loads {found:.2f} times the numbers that its tiles hold."),
+        Cost(outside, 0, "it reads {found:.0f} numbers outside of its arrays: a load needs a mask."),
         Cost(counted("divisions"), 1.0, "it divides {found:.0f} times a program."),
     ),
 )

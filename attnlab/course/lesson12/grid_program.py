@@ -59,10 +59,10 @@ def cases() -> list[Case]:
 
 
 def loaded(answer: Function, library: str) -> float:
-    """Numbers loaded by program 3 of two heads, four queries and six keys in blocks of two, over those of its tiles."""
-    memory, *rest = call(3, 2, 4, 6, 2)
+    """Numbers loaded by program 5 of two heads, 5 queries and 7 keys in blocks of two, over those of its tiles."""
+    memory, *rest = call(5, 2, 5, 7, 2)
     answer(memory, *rest)
-    return memory.loads / (2 * 2 + 2 * 6 * 2)
+    return memory.loads / (1 * 2 + 2 * 7 * 2)
 
 
 NUMBER = "divmod(pid, -(-n // block))", "divmod(pid, max(n // block, 1))"
@@ -99,6 +99,10 @@ EXERCISE = Exercise(
                 "Another program writes there (section 2).",
                 but(", inside)", ")")),
         Mistake("The output is not divided by l: eq. 12.4.", but(" / l[:, None]", "")),
+        Mistake("Right values, but a load has no mask: the last block reads rows that the array does not have. Another "
+                "array's numbers stand there (section 1).",
+                but("load(k + theirs, there)", "load(k + theirs)"), but("load(q + own, inside)", "load(q + own)"),
+                but("load(k + theirs, there)", "load(k + theirs)", "load(q + own, inside)", "load(q + own)")),
     ),
     costs=(
         Cost(loaded, 1, "It loads {found:.2f} times the numbers of its tiles."),

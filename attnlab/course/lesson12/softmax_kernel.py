@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from attnlab.check.exercise import Case, Exercise, Function, Mistake, but
+from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.check.fingerprints import far_scores
 
 import numpy as np
@@ -50,6 +50,13 @@ def arguments(x: np.ndarray) -> tuple:
     return x, np.full(x.shape, np.nan, np.float32), n, 1 << (n - 1).bit_length()
 
 
+def outside(answer: Function, library: str) -> float:
+    """Numbers that the kernel reads beyond its arrays, for two rows of 5 in blocks of 8."""
+    kernel = run(answer)
+    kernel(*arguments(np.ones((2, 5), np.float32)))
+    return kernel.counts["outside"]
+
+
 LOAD, ROW = 'tl.load(x + row * n + cols, mask=there, other=-float("inf"))', "row * n"
 
 EXERCISE = Exercise(
@@ -82,5 +89,9 @@ EXERCISE = Exercise(
         Mistake("You store the exponentials; divide them by their sum (eq. 2.3).", but(" / tl.sum(e, axis=0)", "")),
         Mistake("One number too many: columns count from 0, so the mask is cols < n (section 1).",
                 but("cols < n", "cols <= n")),
+        Mistake("You read beyond the end of the row and hide the scores afterwards. Nothing of yours need be there: "
+                "the load itself takes the mask (section 1).",
+                but(LOAD, 'tl.where(there, tl.load(x + row * n + cols), -float("inf"))')),
     ),
+    costs=(Cost(outside, 0, "it reads {found:.0f} numbers behind its array: a load needs a mask."),),
 )

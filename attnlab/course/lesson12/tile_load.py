@@ -1,6 +1,8 @@
 """Lesson 12, ★: a tile of a strided array in flat memory, its rows beyond the end masked."""
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from typing import Any
+
+from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 
 import numpy as np
 
@@ -14,6 +16,31 @@ def tile_load(memory: Array, base: int, strides: Strides, start: int, block: int
     live = rows < length
     offsets = base + rows * strides[0] + cols * strides[1]  # eq. 12.2
     return np.where(live, memory[np.where(live, offsets, 0)], 0.0)
+
+
+class Flat(np.ndarray):
+    """Flat memory that notes in ``read`` which of its numbers are read one by one; a slice is a view, not a read."""
+
+    read: set[int] | None = None
+
+    def __getitem__(self, key: Any) -> Any:
+        if self.read is not None and not isinstance(key, slice):
+            self.read |= set(np.arange(self.size)[key].ravel().tolist())
+        return np.asarray(self)[key]
+
+    def take(self, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
+        """The numbers at ``indices``, read as by an index."""
+        return self[np.arange(self.size).take(indices, mode=mode)]
+
+
+def strange(answer: Function, library: str) -> float | None:
+    """How many numbers are read of rows 6 and 7, which belong to the next array; NumPy only."""
+    if library != "numpy":
+        return None
+    memory = np.arange(48.0).view(Flat)
+    memory.read = set()
+    answer(memory, 12, (4, 1), 4, 4, 6, 4)
+    return len(memory.read & set(range(36, 44)))
 
 
 def cases() -> list[Case]:
@@ -59,6 +86,10 @@ EXERCISE = Exercise(
         Mistake("You read first and mask afterwards. At the end of memory the reading alone fails, and 0 · NaN is NaN: "
                 "a masked element must not be read at all (section 1). Give it an offset that exists, then put 0.",
                 but(READ, "np.where(live, memory[offsets], 0.0)"), but(READ, "memory[offsets] * live")),
+        Mistake("You read rows that the array does not have, and put 0 over them. Another array's numbers are there: "
+                "give what is masked an offset that exists in any case, such as 0 (section 1).",
+                but(READ, "np.where(live, memory[np.minimum(offsets, memory.size - 1)], 0.0)"),
+                but(READ, 'np.where(live, np.take(memory, offsets, mode="wrap"), 0.0)')),
         Mistake("Rows beyond the end repeat the last row, as a clamped slice does (lesson 05). They would be counted "
                 "twice; they must be 0 here and hidden later (section 1).",
                 but(ROWS, "np.minimum(start + np.arange(block), length - 1)")),
@@ -85,4 +116,5 @@ EXERCISE = Exercise(
                 "length (section 1).",
                 but("rows < length", "rows <= length")),
     ),
+    costs=(Cost(strange, 0, "it reads {found:.0f} numbers of rows that do not exist."),),
 )

@@ -26,8 +26,9 @@ def interpreted(kernel: Function, *, grid: Callable[..., tuple[int, ...]], out: 
 
     ``kernel`` may come with ``@triton.jit`` or without. The function takes the kernel's arguments, its arrays as
     NumPy's, which are stored in float32 and not changed. Its ``counts`` are of its last call: numbers loaded and
-    stored; products (``tl.dot``), choices (``tl.where``) and divisions, one for each tile. Raises IndexError if the
-    kernel writes anywhere but in its output, or reads far outside of its arrays; its own errors are raised as they are.
+    stored, and how many of them outside of its arrays; products (``tl.dot``), choices (``tl.where``) and divisions,
+    one for each tile. Raises IndexError if the kernel writes anywhere but in its output, or reads far outside of its
+    arrays; its own errors are raised as they are.
     """
     kernel = getattr(kernel, "fn", kernel)
     kernel.__globals__.setdefault("tl", tl)  # so that a file of kernels can be read where there is no Triton
@@ -37,7 +38,10 @@ def interpreted(kernel: Function, *, grid: Callable[..., tuple[int, ...]], out: 
         memory, places = _laid_out(args)
         before = memory.clone()
         views = [memory[places[i]].view(x.shape) if i in places else x for i, x in enumerate(args)]
-        with _watched(memory) as run.counts, triton.knobs.runtime.scope():
+        inside = np.zeros(len(memory), bool)
+        for place in places.values():
+            inside[place] = True
+        with _watched(memory, inside) as run.counts, triton.knobs.runtime.scope():
             triton.knobs.runtime.interpret = not isinstance(tl.cdiv, JITFunction)  # as when Triton was imported
             try:
                 _executor(kernel, grid(*args))(*views)
@@ -77,8 +81,10 @@ def _called(function: JITFunction, *args: Any, **options: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _watched(memory: torch.Tensor) -> Iterator[Counter]:
+def _watched(memory: torch.Tensor, inside: np.ndarray) -> Iterator[Counter]:
     """While this context is open, the interpreter counts, and refuses addresses outside of ``memory``.
+
+    ``inside``: which numbers of it belong to arrays.
 
     It interprets what a kernel calls, too, where that was to be compiled: Triton's own ``tl.sum``, say, which finds the
     language elsewhere than the kernel does.
@@ -92,6 +98,8 @@ def _watched(memory: torch.Tensor) -> Iterator[Counter]:
             if used.size and (used.min() < first or used.max() >= end):
                 raise IndexError("the kernel uses an address far outside of its arrays")
             counts[kind] += used.size
+            if not (within := inside[(used - first) // memory.itemsize]).all():
+                counts["outside"] += int((~within).sum())
             return function(where, *rest)
 
         return of
