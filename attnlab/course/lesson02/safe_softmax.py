@@ -98,7 +98,7 @@ EXERCISE = Exercise(
                 *both(SUM, "np.cumsum(e, -1, dtype=e.dtype)[..., -1:]")),
         Mistake("Your sum is rounded to float16, whose largest number is 65504. The sum of 65,520 ones becomes "
                 "infinite, and every weight 0: hold the sum in float32, and round each weight once (section 5).",
-                *both(SUM, "e.sum(-1, keepdims=True)")),
+                but(*HALF)),
         Mistake("You normalize along the first axis. The weights of one row add up to 1: take maximum and sum along "
                 "the last axis (eq. 2.3).",
                 *any_care("(-1, ", "(0, "), *any_care("e.sum(-1, ", "e.sum(0, ")),
