@@ -134,7 +134,7 @@ def _rows(pairs: list[Pair]) -> str:
             return f"{{which}} is wrong in its {place} {kind} only."
     some = ", ".join(str(i) for i, bad in enumerate(rows[0][:20]) if bad)
     begins = f"{{which}} is right in some of its {kind}"
-    return f"{begins}; in the first input that fails, {some} of {len(rows[0])} are wrong."
+    return f"{begins}; in the first input that fails, those at index {some} are wrong."
 
 
 PLACES: tuple[Callable[[list[Pair]], str], ...] = (

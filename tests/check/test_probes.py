@@ -116,7 +116,7 @@ def parts(change):
         (lambda x, y, flag: np.full((len(x), len(x)), np.nan), "is NaN in every input"),
         (last_rows, "Your result is wrong in its last rows only."),
         (first_row, "wrong in its first rows only."),
-        (middle_row, "right in some of its rows; in the first input that fails, 1 of 3 are wrong."),
+        (middle_row, "right in some of its rows; in the first input that fails, those at index 1 are wrong."),
         (lambda x, y, flag: weigh(x, y, True), "the right one for flag = True."),
         (lambda x, y, flag: weigh(x, x, flag), "the right one for x in the place of y."),
         (lambda x, y, flag: weigh(x, y**2, flag), "the right one for y² instead of y."),

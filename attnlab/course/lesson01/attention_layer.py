@@ -84,6 +84,8 @@ EXERCISE = Exercise(
         Mistake("The last projection W_O is missing: eq. 1.5b.", but(" @ w_o", "")),
         Mistake("There is no causal mask. A token may not see later ones: eq. 1.8.",
                 but("np.where(np.tri(n, dtype=bool), s, -np.inf)", "s")),
+        Mistake("You do not divide by the sum of the exponentials: the weights of a query must add up to 1 (eq. 1.5).",
+                but(" / e.sum(-1, keepdims=True)", "")),
         Mistake("You normalize along the queries. The weights of each query add up to 1 along the keys, the last axis: "
                 "eq. 1.5.",
                 but("e.sum(-1, keepdims=True)", "e.sum(-2, keepdims=True)")),
