@@ -16,9 +16,9 @@ def of_weights(pairs: list[Pair]) -> str:
     sums += [f.ravel() for label, f, w in wrong if "ONES" in label and (w == 1).all()]
     if not sums or not all(np.isfinite(f).all() for _, f, _ in wrong):
         return ""
-    off = [x for found in sums for x in found.ravel() if not abs(x - 1) < 1e-3]
+    off = [x for found in sums for x in found.ravel() if not abs(x - 1) < 1e-5]
     if off:
-        return f"The weights of a query add up to {off[0]:.4g} instead of 1, as values of 1 or the identity show."
+        return f"Your weights add up to {off[0]:.6g} instead of 1, as values of 1 or the identity show."
     extra = [f[(w == 0) & (abs(f) > 1e-6)] for f, w in eye]
     if eye and all(x.size for x in extra):
         return f"A key that should have no weight has {extra[0][0]:.4g}, as values that are the identity show."

@@ -415,6 +415,12 @@ def test_of_two_wrong_parts_one_can_be_told():
     assert "low (part 1 of 3) is 2 times the right one." in verdict.diagnosis
 
 
+def test_weights_add_up_to_one_only_if_they_do():
+    verdict = examine(check.find("average"), lambda w, v: w @ v / (w.sum() + 1e-3))
+    assert "Your weights add up to 0.999" in verdict.diagnosis
+    assert "as the weights add up to 1" not in verdict.diagnosis
+
+
 def test_nothing_is_said_of_values_that_are_right():
     """Only the dtype is wrong, and every exchange of equal arguments explains the values."""
     longest = check.find("longest")
