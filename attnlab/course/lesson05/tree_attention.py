@@ -5,7 +5,7 @@ from collections.abc import Callable
 from attnlab.check.depth import lost
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab.check.fingerprints import far_queries, last_key
-from attnlab.check.promises import peak
+from attnlab.check.promises import growth, inverse, peak
 
 import numpy as np
 
@@ -79,6 +79,11 @@ def wide(ck: int) -> tuple:
     return rng.normal(size=(N, 2)), rng.normal(size=(32 * ck, 2)), rng.normal(size=(32 * ck, 2)), ck
 
 
+def in_chunks(ck: int) -> tuple:
+    """Arguments of a call with 2048 keys in chunks, and values of size 2."""
+    return (*wide(64)[:3], ck)
+
+
 # All leaves, then what combines them.
 LEAVES_FIRST = "while live and live[-1][0] == size:", "while False:", "total = live"
 PAIRS = "live = [(0, oplus(a, b)) for (_, a), (_, b) in zip(live[::2], live[1::2])]"
@@ -96,6 +101,11 @@ EXERCISE = Exercise(
             peak(wide, 256, N * 256), 8,
             "with 32 chunks of 256 keys and values of size 2 it held {found:.1f} times the scores of a chunk; {limit} "
             "is enough for one chunk at a time and some summaries.",
+        ),
+        Cost(
+            inverse(growth(in_chunks, 64, 1024)), 0.5,
+            "with chunks of 64 keys it held {found:.2f} times what it held with chunks of 1024: does it read `Ck` keys "
+            "at a time?",
         ),
         Cost(
             lost, 0.04,

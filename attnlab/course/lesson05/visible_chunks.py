@@ -56,7 +56,7 @@ def cases() -> list[Case]:
         Case("EMPTY: four keys in chunks of two, the last two hidden", call(1, 4, 2, [2, 3], eye=True)),
         Case("ROWS: the scores of query 1 lie 1000 below those of query 0", call(2, 4, 2, [], eye=True, far=1000)),
         Case("LOW: all scores near −100000, the first chunk hidden", call(2, 4, 2, [0, 1], eye=True, low=FAR)),
-        Case("LOW: all scores near −100000, key 1 hidden", call(2, 4, 2, [1], eye=True, low=FAR)),
+        Case("LOW: all scores near −100000, key 1 hidden", call(4, 4, 2, [1], eye=True, low=FAR)),
         Case("LOW: all scores −1e300, and key 1 alone is visible", call(1, 4, 2, [0, 2, 3], eye=True, low=-ALONE)),
         Case("HIGH: the scores of key 1, which is hidden, lie near 100000", call(2, 4, 2, [1], True, 1, high=FAR)),
         Case("64 keys in chunks of 16, three hidden, D = 3", (*(x[:, :3] for x in (q, k, v)), visible, ck)),

@@ -30,7 +30,7 @@ def call(n: int, m: int, hidden: list[int], high: float = 0, seen: float = 0) ->
 
 def cases() -> list[Case]:
     """Everything visible; something hidden; something hidden with a score that no exponential holds."""
-    q, k, v, visible = call(2, 3, [1])
+    q, k, v, visible = call(3, 3, [1])
     return [
         Case("one query, two keys, both visible", call(1, 2, [])),
         Case("two queries, three keys, key 1 hidden", call(2, 3, [1])),
@@ -40,8 +40,8 @@ def cases() -> list[Case]:
         Case("LOW: two queries, three keys, key 0 hidden; all scores lie near −100000", call(2, 3, [0], -FAR, -FAR)),
         Case("LOW: two queries, three keys, keys 0 and 1 hidden; the scores of key 2 are −1e300",
              call(2, 3, [0, 1], seen=ALONE)),
-        Case("ROWS: query 0 has scores near 0, query 1 near 100000; key 1 is hidden",
-             (*lifted(q, k, np.array([0, FAR])), v, visible)),
+        Case("ROWS: as many queries as keys, their scores near 0, 50000, 100000; key 1 is hidden",
+             (*lifted(q, k, np.array([0, FAR / 2, FAR])), v, visible)),
         Case("10 queries, 12 keys, four hidden, two of them with large scores", call(10, 12, [0, 3, 4, 9], high=900)),
     ]
 
