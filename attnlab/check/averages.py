@@ -21,8 +21,8 @@ def of_weights(pairs: list[Pair]) -> str:
         return f"Your weights add up to {off[0]:.6g} instead of 1, as values of 1 or the identity show."
     extra = [f[(w == 0) & (abs(f) > 1e-6)] for f, w in eye]
     if eye and all(x.size for x in extra):
-        return f"A key that should have no weight has {extra[0][0]:.4g}, as values that are the identity show."
+        return f"A value that should have no weight has {extra[0][0]:.4g}, as values that are the identity show."
     missing = [w[(w > 1e-3) & (f == 0)] for f, w in eye]
     if eye and all(x.size for x in missing):
-        return f"A key that should have the weight {missing[0][0]:.4g} has none, as values that are the identity show."
+        return f"A value that should have weight {missing[0][0]:.4g} has none, as values that are the identity show."
     return "It is an average of the values, as the weights add up to 1, but the weights are wrong." if eye else ""

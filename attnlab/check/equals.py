@@ -103,7 +103,7 @@ def _of_arrays(names: list[str], arrays: list[int], every: list[tuple]) -> Itera
     """Ways of changing the arguments ``arrays``: their order, their shape, their numbers; what stands at the end."""
     for i in arrays:
         yield f"{names[i]} the other way round", lambda args, i=i: {i: args[i][::-1].copy()}
-        for said, f in {"e^%s": np.exp, "%s²": np.square, "|%s|": np.abs}.items():
+        for said, f in {"e^%s": np.exp, "%s²": np.square, "|%s|": np.abs, "ones like %s": np.ones_like}.items():
             yield f"{said % names[i]} instead of {names[i]}", lambda args, i=i, f=f: {i: f(args[i])}
         if all(args[i].ndim > 1 for args in every):
             yield f"{names[i]} the identity", lambda args, i=i: {i: _identity(args[i])}

@@ -195,7 +195,7 @@ KEYED = Exercise("00", 1, keyed, keyed_cases, ("A hint.",))
         (lambda q, k, v, seen: keyed(q, k[[0, *range(len(k))]], v[[0, *range(len(k))]],
                                      seen[[0, *range(len(k))]]), "the right one for the first key read twice."),
         (lambda q, k, v, seen: keyed(q, np.maximum(k, 0), v, seen), "an average of the values, as the weights add up"),
-        (lambda q, k, v, seen: keyed(q, np.maximum(k, 0), v, seen | True), "A key that should have no weight has 0."),
+        (lambda q, k, v, seen: keyed(q, np.maximum(k, 0), v, seen | True), "A value that should have no weight has 0."),
         (lambda q, k, v, seen: keyed(q, np.maximum(k, 0), v, seen) ** 2 + 0.1, "add up to"),
     ],
 )
