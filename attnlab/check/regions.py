@@ -21,10 +21,11 @@ def region(exercise: Exercise, seen: Seen) -> str:
     words = sorted({x for case, _ in seen for x in case.args if isinstance(x, str)})
     facts = [dict(_facts(exercise, case, words)) for case, _ in seen]
     for phrase in facts[0] if wrong >= 2 else ():
-        inside = [fact.get(phrase, False) for fact in facts]
+        inside = [fact.get(phrase) for fact in facts]
         outside = sum(not x for x in inside)
         if (
-            all(x or right for x, (_, right) in zip(inside, seen))
+            None not in inside
+            and all(x or right for x, (_, right) in zip(inside, seen))
             and outside > max(most, 1)
             and 2 * outside >= len(seen) - wrong
             and 2 * wrong >= sum(inside)

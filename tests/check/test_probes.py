@@ -463,6 +463,13 @@ def test_times_two_where_it_is_wrong():
     assert verdict.diagnosis == "Your result is 2 times the right one wherever it is wrong."
 
 
+def test_no_region_is_named_of_some_inputs_only():
+    """A whole number in some inputs, and no whole number in others."""
+    made = replace(BLOCKS, cases=lambda: [Case(f"{n}", ("all", n, 4, [0, 1])) for n in (8, 9.0, 12.0, 16, 13)])
+    verdict = examine(made, lambda kind, n, *args: blocks(kind, n, *args) ** (1 + isinstance(n, int)))
+    assert "only those fail" not in verdict.text
+
+
 def test_no_region_is_named_in_which_most_is_right():
     verdict = examine(BLOCKS, lambda kind, n, *args: blocks(kind, n, *args) ** (1 + (n in (9, 6))))
     assert verdict.state == "wrong"

@@ -42,13 +42,15 @@ def judge(case: Case, got: Any) -> str | None:
     right = choose(*case.args)
     try:
         index, batch = map(int, got)
-        weights, cache, paid = plans[index]
-    except (TypeError, ValueError, IndexError):
+    except (TypeError, ValueError):
         return f"expected the index of a plan and a number of sequences, got {got!r}."
-    if -1 in (index, right[0]):
-        return None if (index, batch) == right else f"expected {right}, got {(index, batch)}."
-    if index < 0 or batch < 1:
-        return f"expected an index from 0 on and at least one sequence, got {got!r}."
+    if right[0] == -1:
+        return None if (index, batch) == right else f"no plan can be served, so (-1, 0) is right; got {(index, batch)}."
+    if (index, batch) == (-1, 0):
+        return f"it says that no plan can be served; plan {right[0]} with {right[1]} sequences can."
+    if not 0 <= index < len(plans) or batch < 1:
+        return f"expected an index from 0 to {len(plans) - 1} and at least one sequence, got {(index, batch)}."
+    weights, cache, paid = plans[index]
     needed, seconds = weights + batch * cache, batch / rate(case, index, batch)
     if paid > bits:
         return f"plan {index} costs {paid} bits per byte; {bits} are allowed."
