@@ -62,6 +62,7 @@ EXACT: tuple[Callable[[list[Pair]], str], ...] = (
     _opposite,
     _changed(np.transpose, "{which} is right after transposing."),
     _changed(lambda w: w[::-1] if w.ndim else w, "{which} is right, in the reverse order."),
+    _changed(lambda w: 1.0 / w, "{which} is 1 divided by the right one."),
     _changed(lambda w: np.floor(1.0 * w), "{which} is the right one rounded down."),
     _changed(lambda w: np.ceil(1.0 * w), "{which} is the right one rounded up."),
     _changed(lambda w: np.trunc(1.0 * w), "{which} is the right one rounded toward 0."),

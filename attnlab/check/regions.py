@@ -48,9 +48,9 @@ def _facts(exercise: Exercise, case: Case, words: list[str]) -> Iterator[tuple[s
             yield f"{name} is {few}", size == few
             yield f"{name} is not {few}", size != few
     for (a, x), (b, y) in permutations(sizes.items(), 2):
-        if b in parameters(exercise) and y > 0:
-            yield f"{a} is not a multiple of {b}", x % y > 0
-        if a < b and "." in a and "." in b:
+        if b.startswith("block") or (b in parameters(exercise) and a not in parameters(exercise)):
+            yield f"{a} is not a multiple of {b}", y > 0 and x % y > 0
+        if a < b and a.partition(".")[2] and a.partition(".")[2] == b.partition(".")[2]:  # the same axis of two arrays
             yield f"{a} is not {b}", x != y
 
 

@@ -54,7 +54,7 @@ def first_row(x, y, flag):
 
 def middle_row(x, y, flag):
     p = weigh(x, y, flag)
-    p[1] = np.roll(p[1], 1)
+    p[1] = p[1] ** 2 + np.roll(p[1], 1) / 9
     return p
 
 
@@ -481,6 +481,10 @@ def test_a_list_of_numbers_that_are_one_off():
     later = but("uniform(seed, 0, position)", "uniform(seed, 0, position + 1)")
     verdict = examine(exercise, later.apply(exercise.reference))
     assert verdict.diagnosis == "Your result is the right one for each of positions +1."
+
+
+def test_inverse():
+    assert "is 1 divided by the right one." in softmax_but(lambda p: 1 / p)
 
 
 def test_a_dtype_is_not_explained_by_other_arguments():

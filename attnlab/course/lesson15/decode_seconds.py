@@ -43,6 +43,8 @@ EXERCISE = Exercise(
                 but("/ bandwidth", "/ bandwidth / B")),
         Mistake("You read the weights B times and one cache; it is the other way round (eq. 15.4).",
                 but(READ, "(B * weights_bytes + cache_bytes)")),
+        Mistake("`cache_bytes` are all bytes of a sequence's cache, keys and values: they are read once (eq. 15.4).",
+                but("B * cache_bytes", "2 * B * cache_bytes")),
         Mistake("The weights are missing. A step reads all of them, however short the text is (eq. 15.4).",
                 but("weights_bytes + ", "")),
         Mistake("The caches are missing. A step reads every key and value of every sequence (eq. 15.4).",

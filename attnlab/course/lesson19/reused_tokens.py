@@ -78,6 +78,8 @@ EXERCISE = Exercise(
         Mistake("A prompt that is there as a whole leaves you nothing to compute, and then there is no query for the "
                 "next token. The block of the last token is never taken: eq. 19.8.",
                 but("count + size < len(prompt)", "count + size <= len(prompt)")),
+        Mistake("You take every full block of the prompt, whether a block holds it or not: section 6.",
+                but(" and " + FOUND, "")),
         Mistake("You find texts that are no longer there: their block was written again. What a block held before is "
                 "forgotten when it is taken: section 6.",
                 but(KNOWN, "{tuple(text) for _, text in written}")),

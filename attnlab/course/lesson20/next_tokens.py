@@ -70,7 +70,8 @@ EXERCISE = Exercise(
         Mistake("You draw with another generator. u is uniform(seed, 0, position), which needs no state, in every "
                 "library (eq. 20.4).",
                 but(DRAW, "u = np.random.default_rng([seed, position]).random()"),
-                but(DRAW, "u = np.random.default_rng(seed + position).random()")),
+                but(DRAW, "u = np.random.default_rng(seed + position).random()"),
+                but(DRAW, "u = np.random.default_rng(seed).random(position + 1)[-1]")),
         Mistake("You add up the chances from the last token on, or compare them with 1 − u (eq. 20.4).",
                 but("np.cumsum(p)", "np.cumsum(p[::-1])"), but(DRAW, "u = 1 - uniform(seed, 0, position)")),
         Mistake("Your sums run on from row to row: each begins at its own row's first token (eq. 20.4).",

@@ -54,6 +54,11 @@ EXERCISE = Exercise(
                 but("left -= fed[-1] * (count > 1)", "pass")),
         Mistake("Only the first prompt is fed. What it leaves goes to the next one (section 3).",
                 but("left -= fed[-1] * (count > 1)", "left = 0 if count > 1 else left")),
+        Mistake("The last prompt is served first. They are served in the order in which they came (section 3).",
+                but("for count in missing:", "for count in missing[::-1]:", "return fed", "return fed[::-1]")),
+        Mistake("A prompt is fed whole if it fits, its last token, too; only then can the first new one be drawn "
+                "(section 3).",
+                but(CHUNK, "min(count - 1, max(left, 0))")),
         Mistake("You subtract the decoding sequences twice: once before the loop is enough (section 3).",
                 but(" * (count > 1)", "")),
     ),
