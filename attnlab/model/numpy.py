@@ -46,7 +46,8 @@ def heads(x: Array, d: int) -> Array:
 def feed(block: dict[str, Array], x: Stream) -> Stream:
     """The feed-forward layer, SwiGLU: (silu(x w_gate) ∘ x w_up) w_down."""
     gate = x @ block["w_gate"]
-    return (gate * np.exp(-np.logaddexp(0, -gate)) * (x @ block["w_up"])) @ block["w_down"]
+    silu = gate * (1 + np.tanh(gate / 2)) / 2  # gate / (1 + e^−gate), where no gate overflows
+    return (silu * (x @ block["w_up"])) @ block["w_down"]
 
 
 def normalize(x: Stream, gain: Array) -> Stream:
