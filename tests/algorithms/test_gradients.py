@@ -6,7 +6,6 @@
 import numpy as np
 import pytest
 import torch
-from jax.test_util import check_grads
 
 from tests.support import oracle
 from tests.support.cases import CASES
@@ -153,32 +152,29 @@ def test_pytorch_gradgradcheck(algorithm, name):
     assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
 
 
-@pytest.mark.parametrize("name", ["bias, dropout, window", "rows that see nothing"])
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_jax_check_grads(algorithm, name):
-    arrays, options = small(name)
-    with precision("jax", *arrays.values()):
-        floats = {key: to("jax", np.where(np.isfinite(x), x, -1.0)) for key, x in arrays.items()}
-
-        def function(floats):
-            out, lse = call("jax", algorithm, **floats, sizes=(2, 3), **options)
-            return out, lse[..., -2:]
-
-        check_grads(function, (floats,), order=1, modes=["rev"])
+NUMERIC = [pytest.param("numpy", "tiled", name) for name in SMALL] + [  # in JAX each algorithm and each call once
+    pytest.param("jax", algorithm, name, marks=() if i == j else pytest.mark.full)
+    for i, algorithm in enumerate(ALGORITHMS) for j, name in enumerate(SMALL)
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_numpy_backward_matches_finite_differences(name):
+@pytest.mark.parametrize(("library", "algorithm", "name"), NUMERIC)
+def test_gradients_match_finite_differences(library, algorithm, name):
     arrays, options = small(name)
     random = np.random.default_rng(4)
-    out, lse = call("numpy", "tiled", **arrays, **options)
-    dout, dlse = random.normal(size=out.shape), random.normal(size=lse.shape)
+
+    def attend(**arrays):
+        arrays = {key: to(library, x) for key, x in arrays.items()}
+        return [back(x) for x in call(library, algorithm, **arrays, sizes=(2, 3), **options)]
 
     def loss(**arrays):
-        out, lse = call("numpy", "tiled", **arrays, sizes=(2, 3), **options)
+        out, lse = attend(**arrays)
         return np.sum(out * dout) + np.sum(np.where(np.isfinite(lse), lse, 0) * dlse)
 
-    grads = gradients("numpy", "tiled", arrays, dout, dlse, sizes=(2, 3), **options)
-    for key, grad in grads.items():
-        numeric = difference(lambda moved, key=key: loss(**{**arrays, key: moved}), arrays[key])
-        np.testing.assert_allclose(grad, numeric, atol=1e-7, err_msg=key)
+    with precision(library, *arrays.values()):
+        dout, dlse = (random.normal(size=x.shape) for x in attend(**arrays))
+        given, cotangents = {key: to(library, x) for key, x in arrays.items()}, (to(library, x) for x in (dout, dlse))
+        grads = gradients(library, algorithm, given, *cotangents, sizes=(2, 3), **options)
+        for key, grad in grads.items():
+            numeric = difference(lambda moved, key=key: loss(**{**arrays, key: moved}), arrays[key])
+            np.testing.assert_allclose(back(grad), numeric, atol=1e-7, err_msg=key)
