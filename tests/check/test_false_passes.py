@@ -393,6 +393,8 @@ CLIPPED = "s.max(-1, keepdims=True)", "np.maximum(s.max(-1, keepdims=True), 0)"
 IGNORED = "m, l, o = np.full"
 
 SINGLE = "return max", "from numpy import float32; return int(float32(max", "0) // each", "0)) // each)"
+STORE_LINE = "    tl.store(out"
+HIDDEN_LOAD = "j += tl.arange(0, BLOCK_K)[:, None]; tl.load(k + j * D + cols, mask=j < m)"
 
 WRONG = [  # exercise, what differs from the reference or an answer of its own, what the verdict says
     ("attention_row", but("np.sqrt(len(q))", "int(np.sqrt(len(q)))"), "D = 7"),
@@ -481,6 +483,8 @@ WRONG = [  # exercise, what differs from the reference or an answer of its own, 
     ("fold_exp2", normalized_in_place, "divides"),
     ("fold_exp2", normalized_in_torch, "divides"),
     ("fold_exp2", normalized_in_jax, "divides"),
+    ("causal_kernel", but(STORE_LINE, f"    for j in range(full, m, BLOCK_K):\n        {HIDDEN_LOAD}\n{STORE_LINE}"),
+     "visible tiles hold"),
     ("grid_program", grid_by_the_host, "fetch is for the host"),
     ("sequences", but(*SINGLE), "one byte less"),
 ]

@@ -79,11 +79,15 @@ SIZES = 15, 18, 4, 2  # of the grid whose tiles are counted
 
 
 def counted(what: str) -> Measure:
-    """Products or choices of a grid, over what its visible tiles need."""
+    """Loads, products or choices of a grid, over what its visible tiles need."""
     n, m, block_q, block_k = SIZES
     band = Band(n, m, None, 0)
     tiles = [(rows, cols) for rows in blocks(n, block_q) for cols in band.key_blocks(rows, block_k)]
-    need = 2 * len(tiles) if what == "products" else sum(not band.full(*tile) for tile in tiles)
+    need = {
+        "loads": 4 * (n + 2 * sum(cols.stop - cols.start for _, cols in tiles)),  # D = 4
+        "products": 2 * len(tiles),
+        "choices": sum(not band.full(*tile) for tile in tiles),
+    }[what]
 
     def measure(answer: Function, library: str) -> float:
         kernel = run(answer)
@@ -155,6 +159,7 @@ EXERCISE = Exercise(
     ),
     costs=(
         Cost(counted("products"), 1.0, "the grid computes {found:.2f} times the products of its visible tiles."),
+        Cost(counted("loads"), 1.0, "the grid loads {found:.2f} times the numbers that its visible tiles hold."),
         Cost(outside, 0, "it reads {found:.0f} numbers outside of its arrays: a load needs a mask."),
         Cost(counted("choices"), 1.0, "it uses tl.where {found:.2f} times as often as it has partial tiles."),
     ),
