@@ -37,6 +37,16 @@ def _factor(exercise: Exercise, pairs: list[tuple[Case, np.ndarray, np.ndarray]]
     return f"{{which}} is {first:.5g} times the right one {where}." if alike else ""
 
 
+def multiple_rows(pairs: list[tuple[Case, np.ndarray, np.ndarray]]) -> str:
+    """That each row is a multiple of the right one, where three of them at least could be otherwise; or nothing."""
+    if not all(f.shape == w.shape and w.ndim == 2 for _, f, w in pairs):
+        return ""
+    rows = [(ratio(case, *row), row[1]) for case, f, w in pairs for row in zip(f, w)]
+    wrong = [r for r, w in rows if r and not math.isclose(r, 1, rel_tol=1e-2) and np.ptp(w) > 0]
+    said = "{which} has rows that are multiples of the right ones, each by a factor of its own: what divides them?"
+    return said if len(wrong) >= 3 and all(r is not None for r, _ in rows) else ""
+
+
 def multiple(pairs: list[tuple[Case, np.ndarray, np.ndarray]]) -> str:
     """That each result is a multiple of the right one, where two of them at least could be otherwise; or nothing."""
     ratios = [ratio(case, found, wanted) for case, found, wanted in pairs]
@@ -63,45 +73,28 @@ def ratio(case: Case, found: np.ndarray, wanted: np.ndarray) -> float | None:
 
 def candidates(exercise: Exercise, case: Case) -> dict[str, float]:
     """Numbers by name: constants, the sizes of a case, their inverses, and the roots of these and of ratios."""
-    sizes = dict(pair for name, x in zip(parameters(exercise), case.args) for pair in _sizes(name, x))
+    known = sizes(exercise, case)
     found = dict(CONSTANTS)
-    for name, size in sizes.items():
+    for name, size in known.items():
         found |= {name: size, f"1/{name}": 1 / size, f"√{name}": size**0.5, f"1/√{name}": size**-0.5}
-    return found | {f"√({a}/{b})": (x / y) ** 0.5 for a, x in sizes.items() for b, y in sizes.items() if a != b}
-
-
-def surplus(exercise: Exercise, pairs: list[tuple[Case, np.ndarray, np.ndarray]]) -> str:
-    """That each wrong number is off by the same product of its case's sizes; or nothing."""
-    wrong = [(case, found, wanted) for case, found, wanted in pairs if not np.array_equal(found, wanted)]
-    if any(x.ndim or x.dtype.kind not in "iu" for _, *both in wrong for x in both):
-        return ""
-    off = [int(found) - int(wanted) for _, found, wanted in wrong]
-    if len(set(off)) < 2 or len({x > 0 for x in off}) > 1:
-        return ""
-    options = [_terms(exercise, case) for case, *_ in wrong]
-    for name in options[0]:
-        if all(option.get(name) == abs(x) for option, x in zip(options, off)):
-            return f"{{which}} is too {'large' if off[0] > 0 else 'small'} by {name} wherever it is wrong."
-    return ""
-
-
-def _terms(exercise: Exercise, case: Case) -> dict[str, float]:
-    """Sizes, their squares and products of two, and up to four times these, by name."""
-    sizes = dict(pair for name, x in zip(parameters(exercise), case.args) for pair in _sizes(name, x))
-    found = sizes | {f"{a}²": x * x for a, x in sizes.items()}
-    found |= {f"{a} · {b}": x * y for (a, x), (b, y) in combinations(sizes.items(), 2)}
-    return {name if n == 1 else f"{n} · {name}": n * x for n in range(1, 5) for name, x in found.items()}
+    return found | {f"√({a}/{b})": (x / y) ** 0.5 for a, x in known.items() for b, y in known.items() if a != b}
 
 
 def _products(exercise: Exercise, case: Case) -> dict[str, float]:
     """Products of two sizes of a case, and their inverses."""
-    sizes = dict(pair for name, x in zip(parameters(exercise), case.args) for pair in _sizes(name, x))
-    found = {f"{a} · {b}": x * y for (a, x), (b, y) in combinations(sizes.items(), 2)}
+    found = {f"{a} · {b}": x * y for (a, x), (b, y) in combinations(sizes(exercise, case).items(), 2)}
     return found | {f"1/({name})": 1 / x for name, x in found.items()}
 
 
-def _sizes(name: str, x: Any) -> list[tuple[str, float]]:
-    """The sizes of an argument: of the axes of an array, or a positive whole number itself."""
+def sizes(exercise: Exercise, case: Case) -> dict[str, int]:
+    """The sizes of a case by name: of the axes of arrays, and positive whole numbers among the arguments."""
+    return dict(pair for name, x in zip(parameters(exercise), case.args) for pair in _sizes(name, x))
+
+
+def _sizes(name: str, x: Any) -> list[tuple[str, int]]:
+    """The sizes of an argument; of a dictionary those of its items."""
+    if isinstance(x, dict):
+        return [pair for key, item in x.items() for pair in _sizes(str(key), item)]
     if isinstance(x, np.ndarray):
-        return [(f"{name}.shape[{i}]", float(size)) for i, size in enumerate(x.shape) if size]
-    return [(name, float(x))] if isinstance(x, int) and not isinstance(x, bool) and x > 0 else []
+        return [(f"{name}.shape[{i}]", size) for i, size in enumerate(x.shape) if size]
+    return [(name, x)] if isinstance(x, int) and not isinstance(x, bool) and x > 0 else []

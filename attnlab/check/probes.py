@@ -11,10 +11,11 @@ from itertools import permutations
 from attnlab.check.averages import of_weights
 from attnlab.check.compare import title
 from attnlab.check.diagnosis import TELLING
+from attnlab.check.differences import overflow, surplus
 from attnlab.check.entries import ENTRIES
 from attnlab.check.equals import other_arguments
 from attnlab.check.exercise import Case, Exercise
-from attnlab.check.factors import multiple, surplus, times
+from attnlab.check.factors import multiple, multiple_rows, times
 from attnlab.check.outcome import Outcome
 from attnlab.check.patterns import EXACT, same
 from attnlab.check.places import PLACES
@@ -95,9 +96,9 @@ def _of_parts(exercise: Exercise, seen: Seen) -> tuple[str, str, str]:
     wrong = [name for name in pairs if not all(same(*pair) for pair in pairs[name])]
     right = [title(name, exercise) for name in pairs if name not in wrong and name.startswith(("part", "gradient"))]
     results = [name for name in wrong if not name.startswith("gradient")]  # where they are wrong, gradients are, too
-    exact = partial(times, exercise), partial(surplus, exercise), *EXACT
+    exact = partial(times, exercise), overflow, partial(surplus, exercise), *EXACT
     how, unknown = _said(exercise, pairs, results or wrong, exact)
-    where, _ = _said(exercise, pairs, results or wrong, (*exact, *PLACES, multiple, *ENTRIES))
+    where, _ = _said(exercise, pairs, results or wrong, (*exact, multiple_rows, *PLACES, multiple, *ENTRIES))
     return f"Right in all inputs: {', '.join(right)}." if right and wrong else "", "" if unknown else how, where
 
 

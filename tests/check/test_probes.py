@@ -261,6 +261,27 @@ def test_off_by_a_product_of_sizes():
     assert "wherever" not in examine(mean, lambda a, b: a * b + a / 3).diagnosis
 
 
+def test_off_by_a_product_of_three():
+    def cube(a, b):
+        """a · b, as a float."""
+        return float(a * b)
+
+    rows = [(1, 2), (3, 3), (4, 2), (5, 7)]
+    exercise = Exercise("00", 1, cube, lambda: [Case(f"a = {a}, b = {b}", (a, b)) for a, b in rows], ("x",))
+    assert "is too large by 3 · a² · b wherever" in examine(exercise, lambda a, b: a * b + 3.0 * a * a * b).diagnosis
+    assert " by " not in examine(exercise, lambda a, b: a * b + 1 + a**3).diagnosis
+
+
+def test_upper_bits_are_lost():
+    exercise = Exercise("00", 1, product, lambda: [Case(f"a = {a}", (a, 3 << 20)) for a in (1, 2**12)], ("x",))
+    assert "multiples of 2³²" in examine(exercise, lambda a, b: a * b % 2**32).diagnosis
+
+
+def test_rows_that_are_multiples():
+    scaled = examine(WEIGH, lambda x, y, flag: weigh(x, y, flag) * (0.3 + 0.1 * np.arange(len(x)))[:, None])
+    assert "rows that are multiples of the right ones" in scaled.diagnosis
+
+
 def test_two_kinds_of_input():
     few = [Case(f"{kind}: {n}", (np.arange(n + 1.0), float(n))) for n, kind in enumerate(["LOW", "UP", "x", "y"])]
 
