@@ -44,13 +44,13 @@ def _facts(exercise: Exercise, case: Case, words: list[str]) -> Iterator[tuple[s
             yield f"{name} is not {value!r}", x != value if isinstance(x, bool | str) else x is not None
     sizes = dict(pair for name, x in named for pair in _sizes(name, x))
     for name, size in sizes.items():
-        for few in (0, 1):
+        for few in (0, 1, 2):
             yield f"{name} is {few}", size == few
             yield f"{name} is not {few}", size != few
     for (a, x), (b, y) in permutations(sizes.items(), 2):
         if b.startswith("block") or (b in parameters(exercise) and a not in parameters(exercise)):
             yield f"{a} is not a multiple of {b}", y > 0 and x % y > 0
-        if a < b and a.partition(".")[2] and a.partition(".")[2] == b.partition(".")[2]:  # the same axis of two arrays
+        if a < b and a.partition(".")[2] == b.partition(".")[2]:  # the same axis of two arrays, or two numbers
             yield f"{a} is not {b}", x != y
 
 
@@ -58,6 +58,8 @@ def _sizes(name: str, x: object) -> list[tuple[str, int]]:
     """A whole number, the length of a list, or the sizes of an array."""
     if isinstance(x, np.ndarray):
         return [(f"{name}.shape[{i}]", size) for i, size in enumerate(x.shape)]
+    if isinstance(x, dict):
+        return [pair for key, item in x.items() for pair in _sizes(str(key), item)]
     if isinstance(x, list):
         return [(f"len({name})", len(x))]
     return [(name, x)] if isinstance(x, int) and not isinstance(x, bool) else []

@@ -272,6 +272,12 @@ def test_off_by_a_product_of_three():
     assert " by " not in examine(exercise, lambda a, b: a * b + 1 + a**3).diagnosis
 
 
+def test_where_numbers_are_not_equal():
+    rows = [(1, 1), (3, 3), (4, 2), (2, 7), (5, 7), (5, 5)]
+    exercise = Exercise("00", 1, product, lambda: [Case(f"a = {a}, b = {b}", (a, b)) for a, b in rows], ("x",))
+    assert "only those fail where a is not b." in examine(exercise, lambda a, b: a * a + (a > b)).diagnosis
+
+
 def test_upper_bits_are_lost():
     exercise = Exercise("00", 1, product, lambda: [Case(f"a = {a}", (a, 3 << 20)) for a in (1, 2**12)], ("x",))
     assert "multiples of 2³²" in examine(exercise, lambda a, b: a * b % 2**32).diagnosis
