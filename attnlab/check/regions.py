@@ -1,7 +1,7 @@
 """On which arguments a result is wrong, if it is right on others: said where the labels of the inputs do not tell."""
 
 from collections.abc import Iterator
-from itertools import permutations
+from itertools import combinations, permutations
 
 from attnlab.check.exercise import Case, Exercise
 from attnlab.check.results import parameters
@@ -47,11 +47,12 @@ def _facts(exercise: Exercise, case: Case, words: list[str]) -> Iterator[tuple[s
         for few in (0, 1, 2):
             yield f"{name} is {few}", size == few
             yield f"{name} is not {few}", size != few
+    for (a, x), (b, y) in combinations(sizes.items(), 2):
+        if a.partition(".")[2] == b.partition(".")[2]:  # the same axis of two arrays, or two numbers
+            yield f"{a} is not {b}", x != y
     for (a, x), (b, y) in permutations(sizes.items(), 2):
         if b.startswith("block") or (b in parameters(exercise) and a not in parameters(exercise)):
             yield f"{a} is not a multiple of {b}", y > 0 and x % y > 0
-        if a < b and a.partition(".")[2] == b.partition(".")[2]:  # the same axis of two arrays, or two numbers
-            yield f"{a} is not {b}", x != y
 
 
 def _sizes(name: str, x: object) -> list[tuple[str, int]]:
