@@ -35,7 +35,7 @@ def subsets(names: list[str], first: tuple) -> Iterator[tuple[str, Callable[[tup
     if streams:
         for said, choice in CHOICES.items():
             yield said.format(one="item"), lambda args, c=choice: {i: _items(args[i], c) for i in streams}
-    elif paired and all(first[i].ndim == 2 for i in paired):
+    elif paired and all(isinstance(first[i], np.ndarray) and first[i].ndim == 2 for i in paired):
         for said, choice in CHOICES.items():
             yield said.format(one="key"), lambda args, c=choice: _keys(args, paired, c)
         for j, x in enumerate(first):
