@@ -125,7 +125,7 @@ def _balanced(x: np.ndarray) -> bool:
 def _rows(pairs: list[Pair]) -> str:
     """Whether only the last or only the first rows are wrong, or only some, along the first axis."""
     wrong = failing(pairs, lambda f, w: f.shape == w.shape and w.ndim and len(w))
-    rows = [unlike(*pair).reshape(len(pair[1]), -1).any(1).tolist() for pair in wrong if len(pair[1]) > 1]
+    rows = [unlike(*pair).reshape(len(pair[1]), -1).any(1).tolist() for pair in wrong]
     if not rows or any(map(all, rows)):
         return ""
     kind = {1: "entries", 2: "rows"}.get(wrong[0][1].ndim, "entries along the first axis")

@@ -302,7 +302,8 @@ def test_two_kinds_of_input():
 def test_one_row_is_not_the_last():
     one = [Case(f"n = {n}", (np.arange(2.0 * n).reshape(n, 2),)) for n in (1, 2, 3)]
     made = Exercise("00", 1, twice, lambda: one, ("A hint.",))
-    assert "last rows" not in examine(made, lambda x: twice(x) + (np.arange(len(x)) == len(x) - 1)[:, None]).diagnosis
+    last = examine(made, lambda x: twice(x) + x**2 * (np.arange(len(x)) == len(x) - 1)[:, None])
+    assert "last rows" not in last.diagnosis
 
 
 def twice(x):
