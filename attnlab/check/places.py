@@ -123,16 +123,17 @@ def _balanced(x: np.ndarray) -> bool:
 
 
 def _rows(pairs: list[Pair]) -> str:
-    """Whether only the last or only the first rows are wrong, or only some, along the first axis."""
+    """Whether only the last or only the first rows are wrong, or only some, of those that are not NaN throughout."""
     wrong = failing(pairs, lambda f, w: f.shape == w.shape and w.ndim and len(w))
-    rows = [unlike(*pair).reshape(len(pair[1]), -1).any(1).tolist() for pair in wrong]
+    given = [~np.isnan(w.astype(float)).reshape(len(w), -1).all(1) for *_, w in wrong]
+    rows = [unlike(*pair).reshape(len(x), -1).any(1)[x].tolist() for pair, x in zip(wrong, given)]
     if not rows or any(map(all, rows)):
         return ""
     kind = {1: "entries", 2: "rows"}.get(wrong[0][1].ndim, "entries along the first axis")
     for place, kept in (("last", sorted), ("first", lambda row: sorted(row, reverse=True))):
         if all(row == kept(row) for row in rows):
             return f"{{which}} is wrong in its {place} {kind} only."
-    some = ", ".join(str(i) for i, bad in enumerate(rows[0][:20]) if bad)
+    some = ", ".join(str(i) for i, bad in zip(np.flatnonzero(given[0])[:20], rows[0]) if bad)
     begins = f"{{which}} is right in some of its {kind}"
     return f"{begins}; in the first input that fails, those at index {some} are wrong."
 

@@ -519,3 +519,10 @@ def test_a_dtype_is_not_explained_by_other_arguments():
     verdict = examine(BLOCKS, lambda *args: 1.0 * blocks(*args))
     assert verdict.diagnosis == ""
     assert "expected dtype int64, got float64" in verdict.text
+
+
+def test_keys_that_are_no_arrays():
+    """An offset in flat memory, or a reference: there are no other keys to try, and the verdict is given."""
+    exercise = check.find("grid_program")
+    doubled = but("acc / l[:, None]", "acc / l[:, None] + (pid > 0)").apply(exercise.reference)
+    assert examine(exercise, doubled).state == "wrong"

@@ -99,6 +99,12 @@ EXERCISE = Exercise(
                 "Another program writes there (section 2).",
                 but(", inside)", ")")),
         Mistake("The output is not divided by l: eq. 12.4.", but(" / l[:, None]", "")),
+        Mistake("The scale 1/√D is missing (section 1).", but(" / d**0.5", "")),
+        Mistake("acc or l is not rescaled when the maximum moves: both times a = e^{top − new} (section 1).",
+                but("a * l", "l"), but("a[:, None] * acc", "acc"), but("a * l", "l", "a[:, None] * acc", "acc")),
+        Mistake("Your loop over the keys ends with the number of queries. There are M keys (eq. 12.2).",
+                but("range(0, m, block)", "range(0, n, block)"),
+                but("range(0, m, block)", "range(0, n, block)", "keys < m", "keys < n")),
         Mistake("Right values, but a load has no mask: the last block reads rows that the array does not have. Another "
                 "array's numbers stand there (section 1).",
                 but("load(k + theirs, there)", "load(k + theirs)"), but("load(q + own, inside)", "load(q + own)"),
