@@ -79,7 +79,7 @@ def _held_bytes(answer: Function, library: str, args: tuple, gradients: tuple[in
 
     def run(*_: Any) -> Any:
         result, _ = evaluate_on(answer, fresh, gradients, library)
-        return tuple(x for x in (result if isinstance(result, tuple) else [result]) if hasattr(x, "nbytes"))
+        return tuple(x for x in (result if isinstance(result, tuple | list) else [result]) if hasattr(x, "nbytes"))
 
     tensors = [x for x in fresh if hasattr(x, "is_cuda")]
     if tensors:

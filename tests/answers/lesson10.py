@@ -149,6 +149,10 @@ def backward_queries_outside(q, k, v, out, lse, dout, dlse, z, block):
     return dq, dk, dv
 
 
+def backward_as_a_list(q, k, v, out, lse, dout, dlse, z, block):
+    return [*backward_queries_outside(q, k, v, out, lse, dout, dlse, z, block)]
+
+
 def backward_in_torch(q, k, v, out, lse, dout, dlse, z, block):
     c = q.shape[1] ** -0.5
     dq, dk, dv = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
@@ -252,6 +256,7 @@ RIGHT = [
     ("keep_mask", keep_from_whole_mask),
     ("keep_mask", keep_in_torch),
     ("tiled_backward", backward_queries_outside),
+    ("tiled_backward", backward_as_a_list),
     ("tiled_backward", backward_in_torch),
     ("tiled_backward", backward_in_jax),
     ("masked_backward", masked_at_once),
