@@ -37,7 +37,7 @@ def equal(queries, keys):
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_every_integer_dtype(library, kind):
     x = arrays(library, 2, 3, 6, 4)
-    expected = attnlab.safe_attention(*x, mask=to(library, equal(DOCUMENTS, DOCUMENTS)))
+    expected = attnlab.safe_attention(*arrays("numpy", 2, 3, 6, 4), mask=equal(DOCUMENTS, DOCUMENTS))
     out = attend("tiled", *x, segments=to(library, DOCUMENTS.astype(kind)))
     np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
 
@@ -67,7 +67,7 @@ def test_jax_traces_segments(algorithm):
     x = arrays("jax", 2, 3, 6, 4)
     f = jax.jit(lambda segments, *x: attend(algorithm, *x, segments=segments))
     for rows in (DOCUMENTS, DOCUMENTS[::-1]):
-        expected = attend("safe", *x, mask=jnp.asarray(equal(rows, rows)))
+        expected = attend("safe", *map(np.asarray, x), mask=equal(rows, rows))
         np.testing.assert_allclose(f(jnp.asarray(rows), *x), expected, rtol=1e-5, atol=1e-6)
     assert f._cache_size() == 1
     rows, own = jnp.asarray(DOCUMENTS), lambda s, *x: attend(algorithm, *x, segments=s)
