@@ -8,7 +8,7 @@ import pytest
 from attnlab import check
 from attnlab.check.engine import examine
 from attnlab.check.exercise import Case, Exercise, Stream, but
-from attnlab.check.places import _sums
+from attnlab.check.probes.places import _sums
 
 
 def weigh(x, y, flag):

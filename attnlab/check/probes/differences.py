@@ -5,8 +5,8 @@ from fractions import Fraction
 from itertools import product
 
 from attnlab.check.exercise import Exercise
-from attnlab.check.factors import sizes
-from attnlab.check.patterns import Pair
+from attnlab.check.probes.factors import sizes
+from attnlab.check.probes.patterns import Pair
 
 SIMPLE = {Fraction(n, d) for d in (1, 2, 4) for n in range(1, 13)}
 DEGREE, NAMES = 4, 8  # of a product, and sizes to choose from, at most

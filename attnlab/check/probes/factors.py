@@ -6,7 +6,7 @@ from typing import Any
 
 from attnlab.check.compare import close, tolerance
 from attnlab.check.exercise import Case, Exercise
-from attnlab.check.patterns import same
+from attnlab.check.probes.patterns import same
 from attnlab.check.results import parameters
 
 import numpy as np

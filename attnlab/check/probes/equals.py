@@ -7,12 +7,12 @@ from typing import Any
 
 from attnlab.check.compare import agree, tolerance
 from attnlab.check.exercise import Case, Exercise
-from attnlab.check.factors import candidates
+from attnlab.check.probes.factors import candidates
 from attnlab.check.guard import Watch
 from attnlab.check.library import library_of
 from attnlab.check.outcome import Outcome
 from attnlab.check.results import parameters
-from attnlab.check.subsets import subsets
+from attnlab.check.probes.subsets import subsets
 
 import numpy as np
 

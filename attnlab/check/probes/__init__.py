@@ -8,18 +8,18 @@ from collections.abc import Callable
 from functools import partial
 from itertools import permutations
 
-from attnlab.check.averages import of_weights
+from attnlab.check.probes.averages import of_weights
 from attnlab.check.compare import title
 from attnlab.check.diagnosis import TELLING
-from attnlab.check.differences import overflow, surplus
-from attnlab.check.entries import ENTRIES
-from attnlab.check.equals import other_arguments
+from attnlab.check.probes.differences import overflow, surplus
+from attnlab.check.probes.entries import ENTRIES
+from attnlab.check.probes.equals import other_arguments
 from attnlab.check.exercise import Case, Exercise
-from attnlab.check.factors import multiple, multiple_rows, times
+from attnlab.check.probes.factors import multiple, multiple_rows, times
 from attnlab.check.outcome import Outcome
-from attnlab.check.patterns import EXACT, same
-from attnlab.check.places import PLACES
-from attnlab.check.regions import region
+from attnlab.check.probes.patterns import EXACT, same
+from attnlab.check.probes.places import PLACES
+from attnlab.check.probes.regions import region
 
 import numpy as np
 

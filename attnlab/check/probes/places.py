@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from attnlab.check.compare import close, tolerance
 from attnlab.check.exercise import Case
-from attnlab.check.patterns import Pair, failing, same
+from attnlab.check.probes.patterns import Pair, failing, same
 
 import numpy as np
 
