@@ -4,6 +4,7 @@ import functools
 import math
 from collections.abc import Callable
 from numbers import Integral
+from typing import Any
 
 from attnlab.call import Inputs, Rules, Sizes, missing
 from attnlab.typing import Bool, Float
@@ -40,6 +41,19 @@ def no_autocast(core: Callable) -> Callable:
             return core(rules, sizes, x, *rest)
         with torch.autocast(device, enabled=False):
             return core(rules, sizes, x, *rest)
+
+    return wrapped
+
+
+def uncompiled(core: Callable) -> Callable:
+    """As a decorator: torch.compile leaves a core alone, as it would unroll its loops.
+
+    ``torch.compiler.disable`` alone would import the compiler with the core, which takes more than a second.
+    """
+
+    @functools.wraps(core)
+    def wrapped(*args: Any) -> tuple[Array, ...]:
+        return torch.compiler.disable(core)(*args) if torch.compiler.is_compiling() else core(*args)
 
     return wrapped
 

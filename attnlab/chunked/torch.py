@@ -4,7 +4,7 @@ from attnlab.chunked import chunked_attention as public
 from attnlab.chunked.torch_grad import Summaries, buffers, recomputed
 from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.arrays.torch import Keys, Lse, Out, Rows, Seed, Shift, Values, Visible
-from attnlab.arrays.torch import accumulator, matmul, no_autocast
+from attnlab.arrays.torch import accumulator, matmul, no_autocast, uncompiled
 from attnlab.dropout.torch import drop
 from attnlab.scores.torch import only, read, scores
 from attnlab.scores.torch_tiles import visible_tiles
@@ -40,7 +40,7 @@ def combine_all(summaries: Summaries) -> tuple[Float[Array, "*rows Dv"], Float[A
 
 
 @implements(public)
-@torch.compiler.disable  # it would unroll the loops
+@uncompiled
 @no_autocast
 @recomputed(summarize, combine_all)
 def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from attnlab.arrays.torch import Lse, Out, accumulator
+from attnlab.arrays.torch import Lse, Out, accumulator, uncompiled
 from attnlab.geometry import Band, blocks
 from attnlab.paged.call import Inputs, Options, seen
 from attnlab.scores.torch import in_band
@@ -26,7 +26,7 @@ def numbers(x: Array | np.ndarray) -> np.ndarray:
     return x if isinstance(x, np.ndarray) else x.numpy(force=True)
 
 
-@torch.compiler.disable  # it would unroll the loops
+@uncompiled
 @torch.no_grad()
 def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
     """One sequence after the other; each tile of its queries reads the pages that it sees once."""

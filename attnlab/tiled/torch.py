@@ -2,7 +2,7 @@
 
 from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.arrays.torch import Lse, Out
-from attnlab.arrays.torch import accumulator, add_matmul, no_autocast
+from attnlab.arrays.torch import accumulator, add_matmul, no_autocast, uncompiled
 from attnlab.dropout.torch import drop
 from attnlab.scores.torch import read, scores
 from attnlab.scores.torch_tiles import visible_tiles
@@ -18,7 +18,7 @@ __all__ = ["tiled_attention", "tiled_attention_backward"]
 
 
 @implements(public)
-@torch.compiler.disable  # it would unroll the loops
+@uncompiled
 @no_autocast
 @flash_gradient
 @kernel_on_gpu

@@ -8,7 +8,7 @@ with Δ = rowsum(do ∘ o) − dlse; derived in notebook 10. With dropout, z = p
 from attnlab.call import Inputs, Rules, Sizes, implements, pull
 from attnlab.tiled import tiled_attention_backward as public
 from attnlab.arrays.torch import Lse, Out, Rows, Tile
-from attnlab.arrays.torch import accumulator, matmul
+from attnlab.arrays.torch import accumulator, matmul, uncompiled
 from attnlab.dropout.torch import drop
 from attnlab.scores.torch import cut, only, read, scores, sees
 from attnlab.scores.torch_tiles import visible_tiles
@@ -69,7 +69,7 @@ flash_gradient = custom_gradient(gradient_on_gpu(backward))
 
 
 @implements(public, pull)
-@torch.compiler.disable
+@uncompiled
 def tiled_attention_backward(
     rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse | None
 ) -> tuple[Array, ...]:

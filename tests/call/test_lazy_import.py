@@ -76,6 +76,16 @@ def test_a_call_loads_one_backend():
     assert run(code) == "False ['attnlab.tiled.torch', 'attnlab.tiled.torch_grad']"
 
 
+def test_a_call_does_not_load_the_compiler():
+    code = (
+        "import attnlab, torch\nx = torch.eye(3, requires_grad=True)\n"
+        "for name in attnlab.METHODS:\n    out = attnlab.attention(x, x, x, method=name)\n"
+        "assert list(attnlab.METHODS)[-1] == 'tiled'\nout.sum().backward()\n"  # chunked's asks torch.func, which does
+        "print('torch._dynamo' in sys.modules)"
+    )
+    assert run(code) == "False"
+
+
 @pytest.mark.parametrize("blocked", [("jax", "torch"), ("jaxtyping",), ("jax", "torch", "jaxtyping", "ml_dtypes")])
 def test_numpy_alone_is_enough(blocked):
     assert run("import attnlab" + CALL + "print('fine')", *blocked) == "fine"
