@@ -7,6 +7,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -46,14 +47,18 @@ def run(*command: object, cwd: Path, **env: object) -> tuple[int, str]:
 
 
 def build(course: Path, *arguments: str) -> tuple[int, str]:
-    """What the build tool makes of a course, run as its command runs it, but in this process: imports take longest."""
+    """What the build tool makes of a course, run as its command runs it, but in this process: imports take longest.
+
+    In a thread of its own: a browser of other tests may have left an event loop running in this one.
+    """
     said, end = io.StringIO(), None
     with pytest.MonkeyPatch.context() as here, redirect_stdout(said), redirect_stderr(said):
         here.setenv("PYTHONHASHSEED", "0")
         here.setattr(sys, "argv", ["build.py", "--folder", str(course / "notebooks"), *arguments])
         here.syspath_prepend(ROOT / "notebooks")
         try:
-            runpy.run_path(str(ROOT / "notebooks/build.py"), run_name="__main__")
+            with ThreadPoolExecutor(1) as alone:
+                alone.submit(runpy.run_path, str(ROOT / "notebooks/build.py"), run_name="__main__").result()
         except SystemExit as stop:
             end = stop.code
     print(end if isinstance(end, str) else "", file=said)
