@@ -115,12 +115,16 @@ def test_messages_are_those_of_the_closed_forms(ranks, devices, layout, options)
 
 
 def test_memory_of_a_rank_depends_on_its_shard_alone(ranks):
-    """O(N / P): the same on 3 and 5 ranks with equal shards, and at most double for double shards."""
+    """O(N / P): the same on 3 and 5 ranks with equal shards, and at most double for double shards.
+
+    But for one block of keys and values: gloo lets go of what it has sent a moment after it has said so.
+    """
+    block = 2 * 512 * 64 * 4  # bytes; to keep what passes would take two more of them on 5 ranks than on 3
     some, many = (max(good(ranks.call("peaks", devices, 512))) for devices in (3, 5))
     large = max(good(ranks.call("peaks", 3, 1024)))
     for i in range(2):  # forward, and with the gradient
-        assert many[i] <= 1.02 * some[i]
-        assert large[i] <= 2.1 * some[i]
+        assert many[i] <= 1.02 * some[i] + block
+        assert large[i] <= 2.04 * some[i] + 2 * block
 
 
 @pytest.mark.parametrize("what", ["length", "shape", "dtype", "causal", "window", "layout", "scale"])
