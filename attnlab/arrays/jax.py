@@ -71,6 +71,9 @@ def compiled(core: Callable) -> Callable:
         rows, dv = x.query.shape[:-1], x.value.shape[-1]
         if 0 in (*rows, x.key.shape[-2]):
             return jnp.zeros((*rows, dv), x.query.dtype), jnp.full(rows, -jnp.inf, accumulator(x.query))
+        if x.query.shape[-1] == 0:  # a column of zeros leaves every score 0, and XLA something to index
+            x = x._replace(query=jnp.zeros_like(x.query, shape=(*rows, 1)),
+                           key=jnp.zeros_like(x.key, shape=(*x.key.shape[:-1], 1)))  # fmt: skip
         return compiled_core(rules, sizes, as_data(x))
 
     return call

@@ -107,6 +107,17 @@ def test_half_precision_accumulates_in_float32(library, algorithm, kind):
     np.testing.assert_allclose(back(lse), np.log(m), rtol=1e-6)
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_heads_of_no_size(library, algorithm):
+    """Every score is 0: the mean of the values that a query sees."""
+    value = np.arange(12.0).reshape(4, 3)
+    x = [to(library, np.zeros((n, 0))) for n in (3, 4)]
+    out, _ = call(library, algorithm, *x, to(library, value), causal=True)
+    expected = [value[: i + 2].mean(0) for i in range(3)]
+    np.testing.assert_allclose(back(out), expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_values_of_no_size(library, algorithm):
