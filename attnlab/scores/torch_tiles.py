@@ -23,7 +23,7 @@ def visible_tiles(rules: Rules, x: Inputs, part: slice, size: int, axis: int = -
     tiles = rules.band.key_blocks if axis == -1 else rules.band.query_blocks
     for found in tiles(part, size, shown_positions(x, part, axis)):
         visible = visibility(rules, x, *((part, found) if axis == -1 else (found, part)))
-        if visible is None or not anywhere(~visible):
+        if visible is None or visible.numel() == 0 or not anywhere(~visible):
             yield found, None
         elif anywhere(visible):
             yield found, visible
@@ -38,6 +38,8 @@ def shown_positions(x: Inputs, part: slice, axis: int) -> bytes | None:
     others = tuple(a for a in range(x.query.ndim) if a != x.query.ndim + axis)
     rows, cols = (part, slice(None)) if axis == -1 else (slice(None), part)
     found = []
+    if 0 in x.query.shape[:-2]:  # no head, and amax of nothing raises
+        return None
     if x.mask is not None:
         found.append(cut(x.mask, rows, cols).view(torch.uint8).amax(others).bool())
     if x.bias is not None:

@@ -107,6 +107,17 @@ def test_half_precision_accumulates_in_float32(library, algorithm, kind):
     np.testing.assert_allclose(back(lse), np.log(m), rtol=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(0, 2), (2, 0)])
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_no_batch_and_no_heads(library, algorithm, shape):
+    """A mask and a bias of nothing are looked at, too."""
+    x = [to(library, np.ones((*shape, 3, 4), np.float32))] * 3
+    mask, bias = (to(library, np.ones((*shape, 3, 3), kind)) for kind in (bool, np.float32))
+    out, lse = call(library, algorithm, *x, mask=mask, bias=bias)
+    assert (*out.shape, *lse.shape) == (*shape, 3, 4, *shape, 3)
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_heads_of_no_size(library, algorithm):
