@@ -115,7 +115,7 @@ def blocks(length: int, size: int, first: int = 0, last: int | None = None) -> I
 
 
 def trimmed(parts: Iterator[slice], shown: bytes | None) -> Iterator[slice]:
-    """Parts of an axis, from the first to the last position of each of which ``shown`` says 1; those with none fall."""
+    """Parts of an axis, each cut to its first and last position that ``shown`` marks with 1; without one, left out."""
     for part in parts:
         if shown is None:
             yield part

@@ -28,7 +28,7 @@ def visible_tiles(rules: Rules, x: Inputs, part: slice, size: int, axis: int = -
 def shown_positions(x: Inputs, part: slice, axis: int) -> bytes | None:
     """A 1 for every key (axis −1) that the arrays given may show to a part of the queries, else 0; or for queries (−2).
 
-    None where no array is given. It is one pass over them; of segments, those within the range of the part's.
+    None where no array is given. The arrays are read once. Segments are compared with the range of the part's alone.
     """
     length = (x.key if axis == -1 else x.query).shape[-2]
     others = tuple(a for a in range(x.query.ndim) if a != x.query.ndim + axis)
