@@ -11,6 +11,7 @@ from numpy import ndarray as Array
 
 from attnlab.call import Inputs, Rules, Sizes, implements, pull
 from attnlab.tiled import tiled_attention_backward as public
+from attnlab.arrays.heads import few_heads
 from attnlab.arrays.numpy import Keys, Lse, Out, Rows, Tile
 from attnlab.arrays.numpy import accumulator, matmul, quiet
 from attnlab.dropout.numpy import drop
@@ -30,6 +31,7 @@ def tiled_attention_backward(
 
 
 @quiet
+@few_heads
 def backward(
     rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse
 ) -> tuple[Array, ...]:

@@ -7,6 +7,7 @@ with Δ = rowsum(do ∘ o) − dlse; derived in notebook 10. With dropout, z = p
 
 from attnlab.call import Inputs, Rules, Sizes, implements, pull
 from attnlab.tiled import tiled_attention_backward as public
+from attnlab.arrays.heads import few_heads
 from attnlab.arrays.torch import Lse, Out, Rows, Tile
 from attnlab.arrays.torch import accumulator, matmul, uncompiled
 from attnlab.dropout.torch import drop
@@ -21,6 +22,7 @@ import torch
 from torch import Tensor as Array
 
 
+@few_heads
 def backward(
     rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse, wants_bias: bool
 ) -> tuple[Array, ...]:
