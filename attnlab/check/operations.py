@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from attnlab.check.exercise import Function
 from attnlab.check.jaxprs import is_variable, operations, traced
 from attnlab.check.library import given
+from attnlab.check.promises import Measure
 
 import numpy as np
 
@@ -35,6 +36,16 @@ def done(answer: Function, args: tuple, library: str) -> list[Operation] | None:
     with new_arrays_watched(seen):
         answer(*(watched(x.copy(), seen) if isinstance(x, np.ndarray) else x for x in args))
     return seen or None  # np.asarray leaves nothing to see
+
+
+def exponentials_at_once(make: Callable[[], tuple], unit: int) -> Measure:
+    """The most exponentials that one operation computes, over ``unit``; None where none is seen."""
+
+    def found(answer: Function, library: str) -> float | None:
+        seen = [x.size for x in done(answer, make(), library) or () if x.kind == "natural"]
+        return max(seen) / unit if seen else None
+
+    return found
 
 
 class Watched(np.ndarray):

@@ -2,6 +2,7 @@
 
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab.check.fingerprints import far_queries, last_key
+from attnlab.check.operations import exponentials_at_once
 from attnlab.check.promises import growth, inverse
 
 import numpy as np
@@ -57,6 +58,11 @@ def in_blocks(block: int) -> tuple:
     return (*arrays(64, 2048, 4, 4), block)
 
 
+def one_query() -> tuple:
+    """One query, 1024 keys in blocks of 64."""
+    return (*arrays(1, 1024, 4, 4), 64)
+
+
 MAX, SUM = "s.max(axis=1, keepdims=True)", "p.sum(axis=1, keepdims=True)"
 TAIL = ("len(key)", "len(key) // block * block")
 
@@ -67,6 +73,8 @@ EXERCISE = Exercise(
              "should not grow, neither by scores nor by a copy of the keys."),
         Cost(inverse(growth(in_blocks, 16, 1024)), 0.5, "With blocks of 16 keys it held {found:.2f} times what it held "
              "with blocks of 1024: does it read `block` keys at a time?"),
+        Cost(exponentials_at_once(one_query, 64), 1.5, "For one query and blocks of 64 keys it computed {found:.1f} × "
+             "64 exponentials at once: does it read `block` keys at a time?"),
     ),
     hints=(
         "The loop of section 6, with a block of keys in place of one key: range(0, len(key), block).",
