@@ -16,9 +16,17 @@ def with_torch(weights, values):
     return torch.sum(weights[:, None] * values, dim=0) / torch.sum(weights)
 
 
+def along_columns(weights, values):
+    p = weights / weights.sum()
+    return (values * p).sum(1) if values.shape[1] == len(p) else p @ values
+
+
 RIGHT = [("average", loop), ("average", normalized_first), ("average", with_torch)]
 
 REFUSED = [
     ("average", lambda weights, values: weights @ values / (2 * weights.sum()), "ONES"),
     ("average", lambda weights, values: (weights @ values / weights.sum()).sum(), "expected shape (1,), got ()"),
+    ("average", lambda weights, values: weights @ values / (weights.sum() + 1e-12), "weights near 10⁻¹⁵"),
+    ("average", lambda weights, values: weights @ values / max(weights.sum(), 1), "weights near 10⁻¹⁵"),
+    ("average", along_columns, "weights near 10⁻¹⁵"),
 ]

@@ -208,7 +208,51 @@ def all_pairs(query, key, value, causal):
     return (e / e.sum(-1, keepdims=True) @ value[:, None]).reshape(hq, n, -1)
 
 
+def row_with_epsilon(q, keys, values):
+    e = np.exp(keys @ q / np.sqrt(len(q)))
+    return e @ values / (e.sum() + 1e-9)
+
+
+def row_clipped(q, keys, values):
+    e = np.exp(np.clip(keys @ q / np.sqrt(len(q)), -10, 10))
+    return e @ values / e.sum()
+
+
+def visible_in_bytes(n, m, causal, window):
+    """Positions wrap around from 128 on."""
+    i, j = (np.arange(n)[:, None] + m - n).astype(np.int8), np.arange(m).astype(np.int8)
+    left, right = window or (m, m)
+    return (j >= i.astype(int) - left) & (j <= i.astype(int) + (0 if causal else right))
+
+
+def layer_with_one_shift(x, w_q, w_k, w_v, w_o, heads):
+    n, d = x.shape
+    q, k, v = ((x @ w).reshape(n, heads, d // heads).swapaxes(0, 1) for w in (w_q, w_k, w_v))
+    s = np.where(np.tri(n, dtype=bool), q @ k.swapaxes(1, 2) / np.sqrt(d // heads), -np.inf)
+    e = np.exp(s - s.max())
+    return (e / e.sum(-1, keepdims=True) @ v).swapaxes(0, 1).reshape(n, d) @ w_o
+
+
+def naive_with(soften):
+    def naive_attention(query, key, value, causal):
+        (hq, n, d), (hk, m, _) = query.shape, key.shape
+        s = query.reshape(hk, hq // hk, n, d) @ key[:, None].swapaxes(-1, -2) / np.sqrt(d)
+        e = soften(s, np.tri(n, m, m - n, dtype=bool) if causal else np.ones((n, m), bool))
+        return (e / e.sum(-1, keepdims=True) @ value[:, None]).reshape(hq, n, -1)
+
+    return naive_attention
+
+
+naive_hidden_by_product = naive_with(lambda s, seen: np.exp(s) * seen)
+naive_with_one_shift = naive_with(lambda s, seen: np.exp(np.where(seen, s, -np.inf) - s[..., seen].max()))
+
 REFUSED = [
+    ("attention_row", row_with_epsilon, "−50"),
+    ("attention_row", row_clipped, "48"),
+    ("visible", visible_in_bytes, "m = 300"),
+    ("attention_layer", layer_with_one_shift, "−442"),
+    ("naive_attention", naive_hidden_by_product, "800"),
+    ("naive_attention", naive_with_one_shift, "800"),
     ("attention_row", lambda q, k, v: 0.0, "expected shape (1,), got ()"),
     ("attention_row", lambda q, k, v: row_by_loop(q, k, v).astype(int), "EYE"),
     ("visible", lambda n, m, causal, window: np.tri(n, m, dtype=bool), "n = 2, m = 2, causal = False"),

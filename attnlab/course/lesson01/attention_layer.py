@@ -37,6 +37,9 @@ def cases() -> list[Case]:
              plain(2, 2, 2)),
         Case("two heads, two tokens, d = 4", layer(2, 4, 2)),
         Case("three heads, five tokens, d = 12", layer(5, 12, 3)),
+        Case("four heads of size 1", layer(3, 4, 4)),
+        Case("ROWS: one head, two tokens, which have scores −442 and 442 with themselves",
+             (25 * np.eye(2)[::-1], np.diag([1.0, -1.0]), np.eye(2), np.eye(2), np.eye(2), 1)),
     ]
 
 

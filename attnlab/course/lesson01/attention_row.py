@@ -12,7 +12,7 @@ def attention_row(q: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.nda
 
 
 def cases() -> list[Case]:
-    """Three fingerprints, two orders of one input, and a size whose root is no whole number."""
+    """Three fingerprints, two orders of one input, scores of either sign, a size whose root is no whole number."""
     rng = np.random.default_rng(1)
     q, keys, values = rng.normal(size=4), rng.normal(size=(3, 4)), rng.normal(size=(3, 2))
     return [
@@ -23,6 +23,8 @@ def cases() -> list[Case]:
         Case("PERM: the same keys and values in another order", (q, keys[[2, 0, 1]], values[[2, 0, 1]])),
         Case("D = 7, whose root is no whole number",
              (rng.normal(size=7), rng.normal(size=(6, 7)), rng.normal(size=(6, 5)))),
+        Case("scores −50, −49 and −48", (np.full(1, 1.0), np.array([[-50.0], [-49], [-48]]), np.eye(3))),
+        Case("scores 48, 49 and 50", (np.full(1, 1.0), np.array([[48.0], [49], [50]]), np.eye(3))),
     ]
 
 

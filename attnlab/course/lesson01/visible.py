@@ -24,7 +24,7 @@ def cases() -> list[Case]:
     sizes = [(1, 1), (2, 2), (1, 5), (3, 5), (5, 2), (4, 4), (0, 3), (6, 9)]
     windows = [(False, (1, 1)), (True, (2, 0)), (False, (0, 3)), (False, (0, 0)), (True, (1, 4))]
     rules = [(False, None), (True, None), *windows]
-    return [case(*size, *rule) for size, rule in product(sizes, rules)]
+    return [case(*size, *rule) for size, rule in product(sizes, rules)] + [case(3, 300, True, (140, 0))]
 
 
 def case(n: int, m: int, causal: bool, window: tuple[int, int] | None) -> Case:
