@@ -220,9 +220,9 @@ def row_clipped(q, keys, values):
 
 def visible_in_bytes(n, m, causal, window):
     """Positions wrap around from 128 on."""
-    i, j = (np.arange(n)[:, None] + m - n).astype(np.int8), np.arange(m).astype(np.int8)
-    left, right = window or (m, m)
-    return (j >= i.astype(int) - left) & (j <= i.astype(int) + (0 if causal else right))
+    i, j = (np.arange(n)[:, None] + m - n).astype(np.int8).astype(int), np.arange(m).astype(np.int8)
+    left, right = window or (n + m, n + m)
+    return (j >= i - left) & (j <= i + (0 if causal else right))
 
 
 def layer_with_one_shift(x, w_q, w_k, w_v, w_o, heads):

@@ -178,7 +178,41 @@ RIGHT = [
     ("masked_softmax", masked_jax_by_hand),
 ]
 
+def softmax_summed_in_half(x):
+    m = x.max(-1, keepdims=True)
+    e = np.exp(x - np.where(m == -np.inf, np.zeros_like(m), m))
+    l = e.sum(-1, keepdims=True)
+    return e / np.where(l == 0, np.ones_like(l), l)
+
+
+def logs_without_sum_at_0(x):
+    m = x.max(-1, keepdims=True)
+    m = np.where(m == -np.inf, np.zeros_like(m), m)
+    l = np.exp(x - m).sum(-1, keepdims=True)
+    return x - m - np.where(m == 0, np.zeros_like(l), np.log(np.where(l == 0, np.ones_like(l), l)))
+
+
+def logs_of_what_counts(x):
+    m = x.max(-1, keepdims=True)
+    m = np.where(m == -np.inf, np.zeros_like(m), m)
+    e = np.exp(x - m)
+    l = np.where(e < 1e-4, np.zeros_like(e), e).sum(-1, keepdims=True)
+    return x - m - np.log(np.where(l == 0, np.ones_like(l), l))
+
+
+def masked_one_is_sure(x, mask):
+    """A single visible entry gets the weight 1, even if it is NaN."""
+    s = torch.where(mask, x, -torch.inf)
+    m = s.detach().amax(-1, keepdim=True)
+    e = torch.exp(s - torch.where(m == -torch.inf, 0.0, m))
+    l = e.sum(-1, keepdim=True)
+    return torch.where(mask.sum(-1, keepdim=True) == 1, mask * 1.0, e / torch.where(l == 0, 1.0, l))
+
+
 REFUSED = [
+    ("safe_softmax", softmax_summed_in_half, "65,520"),
+    ("log_softmax", logs_without_sum_at_0, "two scores of 0"),
+    ("log_softmax", logs_of_what_counts, "9999 scores"),
     ("safe_softmax", softmax_double, "expected dtype"),
     ("safe_softmax", softmax_tempered, "Smallest input that fails"),
     ("safe_softmax_counted", counted_half, "Smallest input that fails"),
@@ -186,5 +220,6 @@ REFUSED = [
     ("log_sum_exp", lse_in_half, "expected shape (1,), got (1, 1)"),
     ("log_sum_exp", lambda x: lse_by_logaddexp(x) / math.log(2), "Smallest input that fails"),
     ("masked_softmax", masked_detached, "gradient of x"),
+    ("masked_softmax", masked_one_is_sure, "a visible NaN"),
     ("masked_softmax", masked_numpy, "NumPy has no gradients"),
 ]
