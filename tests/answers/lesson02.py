@@ -200,15 +200,6 @@ def logs_of_what_counts(x):
     return x - m - np.log(np.where(l == 0, np.ones_like(l), l))
 
 
-def masked_one_is_sure(x, mask):
-    """A single visible entry gets the weight 1, even if it is NaN."""
-    s = torch.where(mask, x, -torch.inf)
-    m = s.detach().amax(-1, keepdim=True)
-    e = torch.exp(s - torch.where(m == -torch.inf, 0.0, m))
-    l = e.sum(-1, keepdim=True)
-    return torch.where(mask.sum(-1, keepdim=True) == 1, mask * 1.0, e / torch.where(l == 0, 1.0, l))
-
-
 REFUSED = [
     ("safe_softmax", softmax_summed_in_half, "65,520"),
     ("log_softmax", logs_without_sum_at_0, "two scores of 0"),
@@ -220,6 +211,5 @@ REFUSED = [
     ("log_sum_exp", lse_in_half, "expected shape (1,), got (1, 1)"),
     ("log_sum_exp", lambda x: lse_by_logaddexp(x) / math.log(2), "Smallest input that fails"),
     ("masked_softmax", masked_detached, "gradient of x"),
-    ("masked_softmax", masked_one_is_sure, "a visible NaN"),
     ("masked_softmax", masked_numpy, "NumPy has no gradients"),
 ]
