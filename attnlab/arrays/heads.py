@@ -21,7 +21,8 @@ def few_heads(loops: Callable) -> Callable:
     @functools.wraps(loops)
     def wrapped(rules: Rules, sizes: Sizes, x: Inputs, *rest: Array | bool) -> tuple[Array, ...]:
         *heads, g = x.query.shape[:-2]  # under vmap one more than in rules
-        tile = min(rules.band.n * g, 512) * min(rules.band.m, 512)
+        side = 512 if x.query_segments is None else 256  # as in geometry.tile_sizes
+        tile = min(rules.band.n * g, side) * min(rules.band.m, side)
         most = max(ELEMENTS // max(tile, 1), 1)
         together = x.bias is not None or x.seed is not None or str(x.query.device) != "cpu"
         if together or math.prod(heads) <= most:
