@@ -1,5 +1,6 @@
 """Answers to the exercises of lesson 18: right ones, written in other ways, and ones to refuse."""
 
+import copy
 import itertools
 
 import jax
@@ -186,6 +187,74 @@ def monotone_within_a_millionth(s, a):
     return tuple(found[0]) if len(found) else True
 
 
+def monotone_by_a_product(s, a):
+    """The product of two small differences is 0."""
+    for i, j, r in np.ndindex(*s.shape, s.shape[1]):
+        if s[i, j] < s[i, r] and (s[i, r] - s[i, j]) * (a[i, r] - a[i, j]) < 0:
+            return i, j, r
+    return True
+
+
+def monotone_in_square_tables(s, a):
+    """As many keys as queries."""
+    for i, j, r in np.ndindex(len(s), len(s), len(s)):
+        if s[i, j] < s[i, r] and a[i, j] > a[i, r]:
+            return i, j, r
+    return True
+
+
+def batch_from_a_copy(rng, *sizes):
+    """The generator of the caller stays where it is."""
+    return batch_by_sorting(copy.deepcopy(rng), *sizes)
+
+
+def batch_in_bytes(rng, *sizes):
+    """Tokens above 127 become negative."""
+    return tuple(x.astype(np.int8) for x in batch_by_sorting(rng, *sizes))
+
+
+def batch_of_parities(rng, size, pairs, length, half):
+    """A value is even where its key is."""
+    tokens, targets = batch_by_sorting(rng, size, pairs, length, half)
+    keys, values = tokens[:, 0 : 2 * pairs : 2], tokens[:, 1 : 2 * pairs : 2]
+    values[:] = np.minimum(half + (values - half) // 2 * 2 + keys % 2, 2 * half - 1)
+    place = (tokens[:, 2 * pairs :, None] == keys[:, None]).argmax(-1)
+    targets[:, 2 * pairs :] = np.take_along_axis(values, place, 1)
+    return tokens, targets
+
+
+def map_of_positive_features(q, k, v, w):
+    """The guard is the largest xw, and −xw may be larger."""
+    y, z = q @ w, k @ w
+    with np.errstate(all="ignore"):
+        phi_q, phi_k = (np.exp(np.concatenate([x - top, -x - top], 1)) for x, top in (
+            (y, y.max(1, keepdims=True)), (z, z.max())))
+        a = phi_q @ phi_k.T
+        return a @ v / a.sum(1, keepdims=True)
+
+
+def map_in_long_double(q, k, v, w):
+    """No guard; the exponentials end at e^11356."""
+    y, z = (np.concatenate([x @ w, -x @ w], 1).astype(np.longdouble) for x in (q, k))
+    with np.errstate(all="ignore"):
+        a = np.exp(y) @ np.exp(z).T
+        return (a @ v / a.sum(1, keepdims=True)).astype(float)
+
+
+def map_of_smaller_keys(q, k, v, w):
+    """Large keys are divided, so that nothing overflows."""
+    return map_by_logarithms(q, k * min(1, 500 / abs(k @ w).max()), v, w)
+
+
+def map_in_single_precision(q, k, v, w):
+    """Products of guarded features below 10^−45 are 0."""
+    y, z = (np.concatenate([x @ w, -x @ w], 1) for x in (q, k))
+    phi_q, phi_k = (np.exp(x.astype(np.float32)) for x in (y - y.max(1, keepdims=True), z - z.max()))
+    a = phi_q @ phi_k.T
+    with np.errstate(all="ignore"):
+        return a @ v / a.sum(1, keepdims=True)
+
+
 def batch_with(drawn, asked):
     """Batches with values ``drawn`` (rng, shape, half) and questions ``asked`` (rng, pairs, count)."""
 
@@ -214,6 +283,17 @@ batch_of_different_values = batch_with(
 batch_asked_equally = batch_with(
     lambda rng, shape, half: rng.integers(half, size=shape),
     lambda rng, pairs, count: rng.permutation(np.arange(count) % pairs),
+)
+batch_of_one_value_a_row = batch_with(
+    lambda rng, shape, half: np.repeat(rng.integers(half, size=(shape[0], 1)), shape[1], 1), at_random
+)
+batch_asked_twice = batch_with(
+    lambda rng, shape, half: rng.integers(half, size=shape),
+    lambda rng, pairs, count: np.repeat(rng.integers(pairs, size=count), 2)[:count],
+)
+batch_without_the_last_pair = batch_with(
+    lambda rng, shape, half: rng.integers(half, size=shape),
+    lambda rng, pairs, count: rng.integers(max(1, pairs - 1), size=count),
 )
 
 
@@ -247,4 +327,16 @@ REFUSED = [
     ("mqar_batch", batch_without_the_last_value, "is never drawn"),
     ("mqar_batch", batch_of_different_values, "has a value twice"),
     ("mqar_batch", batch_asked_equally, "equally often"),
+    ("is_monotone", monotone_by_a_product, "as small as 10^−170"),
+    ("is_monotone", monotone_in_square_tables, "j and r run over M keys"),
+    ("mqar_batch", batch_from_a_copy, "this one again"),
+    ("mqar_batch", batch_in_bytes, "int8 ends at 127"),
+    ("mqar_batch", batch_of_parities, "each key has only some of the values"),
+    ("mqar_batch", batch_of_one_value_a_row, "one value for all of its keys"),
+    ("mqar_batch", batch_asked_twice, "are about the same pair"),
+    ("mqar_batch", batch_without_the_last_pair, "pair 2 of 2 is never asked for"),
+    ("mended_map", map_of_positive_features, "looks at xw and not at −xw"),
+    ("mended_map", map_in_long_double, "NaN wherever it is wrong"),
+    ("mended_map", map_of_smaller_keys, "near 30,000"),
+    ("mended_map", map_in_single_precision, "keys near −150"),
 ]

@@ -64,6 +64,34 @@ def gather_by_the_cache(table, length, pages):
     return np.zeros((length, cache.key_pages.shape[-1]))
 
 
+def waste_of_different_lengths(lengths, block, policy):
+    """Two requests of one length count once."""
+    return waste_by_growing(sorted(set(lengths)), block, policy)
+
+
+def waste_by_bits(lengths, block, policy):
+    """Right for blocks that are a power of two."""
+    if policy == "pages":
+        return sum(((n + block - 1) & ~(block - 1)) - n for n in lengths)
+    return waste_by_growing(lengths, block, policy)
+
+
+def gather_all_entries(table, length, pages):
+    """Every entry of the table is read, however short the sequence is."""
+    whole = pages[np.clip(np.asarray(table, dtype=np.int64), 0, len(pages) - 1)]
+    return whole.reshape(-1, pages.shape[2])[:length].copy()
+
+
+def gather_in_single_precision(table, length, pages):
+    return gather_by_slots(table, length, pages).astype(np.float32)
+
+
+def gather_without_nan(table, length, pages):
+    """Counts places that are not NaN."""
+    rows = pages[table[: -(-length // pages.shape[1])]].reshape(-1, pages.shape[2])
+    return rows[~np.isnan(rows).any(1)]
+
+
 def reused_by_a_manager(prompt, written, size):
     """The package's manager, fed with every text that is whole; a block that was written again holds the later one."""
     now = dict(written)
@@ -87,6 +115,64 @@ def reused_of_the_first_text(prompt, written, size):
     text = max((text for _, text in written), key=len, default=[])
     same = next((i for i, (a, b) in enumerate(zip(prompt, text)) if a != b), min(len(prompt), len(text)))
     return min(same, max(len(prompt) - 1, 0)) // size * size
+
+
+def reused_by(known, name):
+    """Prefixes of which only ``name`` is compared; ``known``: what is in the blocks."""
+
+    def reused_tokens(prompt, written, size):
+        there, count = {name(text, size) for text in known(written, size).values()}, 0
+        while count + size < len(prompt) and name(prompt[: count + size], size) in there:
+            count += size
+        return count
+
+    return reused_tokens
+
+
+def later_text(written, size):
+    return dict(written)
+
+
+reused_by_sums = reused_by(later_text, lambda text, size: (len(text), sum(text)))
+reused_by_digits = reused_by(later_text, lambda text, size: (len(text), "".join(map(str, text))))
+reused_by_sets = reused_by(later_text, lambda text, size: (*text[:-size], frozenset(text[-size:])))
+reused_by_two_blocks = reused_by(later_text, lambda text, size: (len(text), *text[-2 * size :]))
+reused_of_full_texts = reused_by(
+    lambda written, size: {block: text for block, text in written if len(text) % size == 0},
+    lambda text, size: tuple(text),
+)
+
+
+def reused_by_an_index(prompt, written, size):
+    """A text is forgotten with one of the blocks that held it."""
+    index, holds = {}, {}
+    for block, text in written:
+        index.pop(holds.get(block), None)
+        holds[block] = tuple(text)
+        index[holds[block]] = block
+    return reused_from_the_end(prompt, list(zip(index.values(), index)), size)
+
+
+def reused_by_the_first_index(prompt, written, size):
+    """A second block of the same text is not noted."""
+    index, holds = {}, {}
+    for block, text in written:
+        if index.get(holds.get(block)) == block:
+            del index[holds[block]]
+        holds[block] = tuple(text)
+        index.setdefault(holds[block], block)
+    return reused_from_the_end(prompt, list(zip(index.values(), index)), size)
+
+
+def reused_without_followers(prompt, written, size):
+    """What began with the text of a block goes with that block."""
+    holds = {}
+    for block, text in written:
+        if block in holds:
+            old = holds.pop(block)
+            holds = {other: later for other, later in holds.items() if later[: len(old)] != old}
+        holds[block] = text
+    return reused_from_the_end(prompt, list(holds.items()), size)
 
 
 def append_by_token(table, length, references, free, count, size):
@@ -199,6 +285,53 @@ class Copying(Held):
         self.append(child, self.lengths[name])
 
 
+class Remembering(Held):
+    """Freed names are known, with nothing in them; a second free is refused all the same."""
+
+    def __init__(self, blocks, size):
+        super().__init__(blocks, size)
+        self.gone = set()
+
+    def add(self, name):
+        super().add(name)
+        self.gone.discard(name)
+
+    def free(self, name):
+        if name in self.gone:
+            raise KeyError(name)
+        super().free(name)
+        super().add(name)
+        self.gone.add(name)
+
+
+class Twins(Held):
+    """A block that was forked is held by two, whatever else was forked."""
+
+    def __init__(self, blocks, size):
+        super().__init__(blocks, size)
+        self.twice = set()
+
+    def count(self, block):
+        return min(super().count(block), 2 if block in self.twice else 1)
+
+    def fork(self, name, child):
+        super().fork(name, child)
+        self.twice |= {*self.tables[name]}
+
+    def append(self, name, count):
+        slots, copies = super().append(name, count)
+        self.twice -= {block for block, _ in copies}
+        return slots, copies
+
+
+def manager_that_remembers(blocks, size, serve):
+    return serve(Remembering(blocks, size))
+
+
+def manager_of_twins(blocks, size, serve):
+    return serve(Twins(blocks, size))
+
+
 def manager_that_leaks(blocks, size, serve):
     return serve(Leaking(blocks, size))
 
@@ -234,4 +367,19 @@ REFUSED = [
     ("block_manager", manager_that_leaks, "CONSERVE: free_blocks is 4, not 3"),
     ("block_manager", manager_that_shares_nothing, "SIBLING"),
     ("block_manager", manager_that_is_not_served, "return what serve(manager) returns"),
+    ("waste", waste_of_different_lengths, "You count a length once"),
+    ("waste", waste_by_bits, "You round up with bits"),
+    ("gather", gather_all_entries, "1,024 entries"),
+    ("gather", gather_in_single_precision, "expected dtype float64, got float32"),
+    ("gather", gather_without_nan, "other numbers behind the last one"),
+    ("reused_tokens", reused_by_sums, "that other tokens share"),
+    ("reused_tokens", reused_by_digits, "that other tokens share"),
+    ("reused_tokens", reused_by_sets, "that other tokens share"),
+    ("reused_tokens", reused_by_two_blocks, "a block and the one before it"),
+    ("reused_tokens", reused_of_full_texts, "being filled again"),
+    ("reused_tokens", reused_by_an_index, "as long as one of them holds it"),
+    ("reused_tokens", reused_by_the_first_index, "as long as one of them holds it"),
+    ("reused_tokens", reused_without_followers, "forget the blocks behind it"),
+    ("block_manager", manager_that_remembers, "freed, and then named again"),
+    ("block_manager", manager_of_twins, "three samples of 3 tokens"),
 ]

@@ -52,6 +52,7 @@ def cases() -> list[Case]:
 
 
 LOSS = "-np.sum(p[seen] * np.log(a[seen])) / len(q)"
+SCORES = "np.where(seen, q @ k.T / math.sqrt(q.shape[1]), -np.inf)"
 NORM = "    a = a / a.sum(1, keepdims=True)\n"
 
 EXERCISE = Exercise(
@@ -72,6 +73,10 @@ EXERCISE = Exercise(
                 but("np.log(a[seen])", "np.log(a[seen] / p[seen])")),
         Mistake("Your queries see their future: no causal mask. In eq. 18.6 both p and a are over the keys j ≤ i.",
                 but("np.tril(np.ones((len(q), len(k)), bool))", "np.ones((len(q), len(k)), bool)")),
+        Mistake("You mask p after the division, or not at all: its row sums hold the future. In eq. 18.6 p is divided "
+                "by its sum over the keys j ≤ i.",
+                but(SCORES, "q @ k.T / math.sqrt(q.shape[1])"),
+                but(SCORES, "q @ k.T / math.sqrt(q.shape[1])", "np.exp(s - s.max(1, keepdims=True))", "np.exp(s)")),
         Mistake("You mask p and not a: the map's weights are divided by a sum over the future, too (eq. 18.6).",
                 but("np.where(seen, both_signs(q @ w_q) @ both_signs(k @ w_k).T, 0)",
                     "both_signs(q @ w_q) @ both_signs(k @ w_k).T")),
@@ -82,16 +87,26 @@ EXERCISE = Exercise(
                 "queries.",
                 but("/ len(q)", "/ p.size"), but("/ len(q)", "/ seen.sum()")),
         Mistake("You sum over the queries; eq. 18.6 is their mean.", but(" / len(q)", "")),
+        Mistake("You divide by N − 1. The first query counts as well, though its loss is 0: eq. 18.6 is the mean over "
+                "N queries.",
+                but("/ len(q)", "/ max(1, len(q) - 1)")),
         Mistake("Your map has e^{xW} only. Hedgehog has both signs, e^{xW} and e^{−xW}: eq. 18.5.",
                 but("both_signs", "np.exp")),
+        Mistake("The features of your keys come in the other order: e^{xW} of a query meets e^{−xW} of a key. In "
+                "eq. 18.5 both have e^{xW} first.",
+                but("both_signs(k @ w_k)", "both_signs(-k @ w_k)")),
+        Mistake("You divide the features of each key by the largest of them. A factor of one key does not cancel in "
+                "a: eq. 18.5, and section 7.",
+                but("both_signs(k @ w_k)", "(both_signs(k @ w_k) / np.exp(abs(k @ w_k).max(1, keepdims=True)))")),
         Mistake("You use one matrix for queries and keys. Each has its own: eq. 18.5.",
                 but("k @ w_k", "k @ w_q"), but("q @ w_q", "q @ w_k")),
         Mistake("The scores of the softmax are not divided by √D, so your teacher is spikier than the model's "
                 "attention (lesson 01, section 1).",
                 but(" / math.sqrt(q.shape[1])", "")),
-        Mistake("You divide the queries by √D before the map as well. The scale belongs to the softmax; the map learns "
-                "its own, eq. 18.5.",
-                but("q @ w_q", "q / math.sqrt(q.shape[1]) @ w_q")),
+        Mistake("You divide by √D before the map as well, in the queries or half of it in queries and keys. The scale "
+                "belongs to the softmax; the map learns its own, eq. 18.5.",
+                but("q @ w_q", "q / math.sqrt(q.shape[1]) @ w_q"),
+                but("q @ w_q", "q / q.shape[1] ** 0.25 @ w_q", "k @ w_k", "k / k.shape[1] ** 0.25 @ w_k")),
         Mistake("Your logarithm is to base 2: bits. Eq. 18.6 is in nats, as losses are.", but("np.log(", "np.log2(")),
         Mistake("You compare the weights by their squared difference. A weight of 0.001 where there should be 0.1 "
                 "costs it next to nothing; eq. 18.6 compares logarithms.",

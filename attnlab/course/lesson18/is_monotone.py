@@ -36,8 +36,9 @@ def judge(case: Case, got: Any) -> str | None:
         if not there.any():
             return None
         i, j, r = (int(x[0]) for x in np.nonzero(there))
-        return (f"it is not monotone: query {i} has s = {s[i, j]:g}, a = {a[i, j]:g} for key {j}, and s = {s[i, r]:g}, "
-                f"a = {a[i, r]:g} for key {r}.")
+        (s_j, s_r), (a_j, a_r) = apart(s[i, j], s[i, r]), apart(a[i, j], a[i, r])
+        return (f"it is not monotone: query {i} has s = {s_j}, a = {a_j} for key {j}, and s = {s_r}, a = {a_r} for "
+                f"key {r}.")
     try:
         i, j, r = (int(x) for x in got)
         found = bool(there[i, j, r])
@@ -45,8 +46,15 @@ def judge(case: Case, got: Any) -> str | None:
         return f"expected True or (i, j, r), got {got!r}."
     if found:
         return None
-    return (f"({i}, {j}, {r}) is no counterexample: s = {s[i, j]:g} and {s[i, r]:g}, a = {a[i, j]:g} and {a[i, r]:g}; "
-            "the smaller score must come first and have more weight.")
+    scores, weights = (" and ".join(apart(x[i, j], x[i, r])) for x in (s, a))
+    return (f"({i}, {j}, {r}) is no counterexample: s = {scores}, a = {weights}; the smaller score must come first and "
+            "have more weight.")
+
+
+def apart(x: float, y: float) -> tuple[str, str]:
+    """Two numbers, with as many digits as tell them apart."""
+    said = ((f"{x:.{digits}g}", f"{y:.{digits}g}") for digits in (6, 12, 17))
+    return next(pair for pair in said if x == y or pair[0] != pair[1])
 
 
 def cases() -> list[Case]:
@@ -74,7 +82,12 @@ def cases() -> list[Case]:
              (table([[3.0, 4], [1, 2]]), table([[1.0, 2], [3, 4]]))),
         Case("two keys whose scores and weights differ by a billionth",
              (table([[1.0, 1 + 1e-9]]), table([[3 + 1e-9, 3.0]]))),
-        Case("the second query only", (table([[1.0, 2], [1, 2]]), table([[1.0, 2], [2, 1]]))),
+        Case("two keys whose scores and weights are as small as 10^−170", (table([[1e-170, 2e-170]]),
+                                                                         table([[2e-170, 1e-170]]))),
+        Case("the largest score has the most weight: scores 1, 2, 3 with weights 2, 1, 5",
+             (table([[1.0, 2, 3]]), table([[2.0, 1, 5]]))),
+        Case("the second of three queries only",
+             (table([[1.0, 2], [1, 2], [1, 2]]), table([[1.0, 2], [2, 1], [1, 2]]))),
         *(Case(label, (small if "only" in label else s, 1 + small + small**2 / 2 if "only" in label else a))
           for label, a in weights.items()),
     ]
@@ -101,7 +114,27 @@ def by_pairs(s: Array, a: Array) -> tuple[int, int, int] | bool:
     return True
 
 
+def among_all(s: Array, a: Array) -> tuple[int, int, int] | bool:
+    """All pairs of entries of the table."""
+    scores, weights, m = s.ravel(), a.ravel(), s.shape[1]
+    for n in range(len(scores)):
+        there = np.flatnonzero((scores[n] < scores) & (weights[n] > weights))
+        if len(there):
+            return n // m, n % m, int(there[0]) % m
+    return True
+
+
+def by_the_largest(s: Array, a: Array) -> tuple[int, int, int] | bool:
+    """Whether the key of the largest score has the largest weight."""
+    for i in range(len(s)):
+        j, r = int(a[i].argmax()), int(s[i].argmax())
+        if s[i, j] < s[i, r] and a[i, j] > a[i, r]:
+            return i, j, r
+    return True
+
+
 RETURN = "return i, j, r"
+SORTED = "    s, a = (np.take_along_axis(x, s.argsort(1), 1) for x in (s, a))\n    n, m"
 
 EXERCISE = Exercise(
     lesson="18", stars=2, reference=is_monotone, cases=cases, judge=judge,
@@ -134,10 +167,24 @@ EXERCISE = Exercise(
                 "scores.",
                 but("    for j in range(m):", "    for j in range(m - 1):", "for r in range(m):", "for r in (j + 1,):",
                     of=by_pairs)),
+        Mistake("You compare each key only with those that stand behind it. The smaller score may stand there, too: "
+                "try all pairs, or sort by score (section 2).",
+                but("for r in range(m):", "for r in range(j + 1, m):", of=by_pairs)),
+        Mistake("You compare keys of different queries. Each query has a scale of its own, which the division by the "
+                "sum of its weights takes away: section 2.",
+                among_all),
+        Mistake("You compare the key of the largest score with that of the largest weight, and no others. Two other "
+                "keys of a query can be a counterexample: section 2.",
+                by_the_largest),
+        Mistake("You count keys as if there were as many as queries: s is (N, M), and j and r run over M keys "
+                "(section 2).",
+                but("for r in range(m):", "for r in range(n):", of=by_pairs),
+                but("range(m)", "range(n)", of=by_pairs)),
         Mistake("You look at the first query only. A map is monotone if all queries agree: section 2.",
                 but("range(n)", "range(1)", of=by_pairs), but("zip(s, a)", "zip(s[:1], a[:1])")),
         Mistake("You return numbers of the sorted order, not of the keys: order[n] is the key (section 2).",
-                but("int(order[n]), int(order[n + 1])", "int(n), int(n) + 1")),
+                but("int(order[n]), int(order[n + 1])", "int(n), int(n) + 1"),
+                but("    n, m", SORTED, of=by_pairs)),
         Mistake("You return False without a counterexample. What you found is what convinces, as in section 2: (i, "
                 "j, r).",
                 but(RETURN, "return False", of=by_pairs), but("return i, int", "return False  # ")),

@@ -36,6 +36,12 @@ def call(n: int, m: int, d: int, f: int, size_q: float = 1, size_k: float = 1, o
     return q, k, np.eye(m), rng.normal(size=(d, f)) / np.sqrt(d)
 
 
+def shifted(q: float = 0, k: float = 0) -> tuple:
+    """EYE as values; features of the numbers themselves, which lie near ``q`` and ``k``."""
+    queries, keys, values, _ = call(4, 5, 4, 4)
+    return queries + q, keys + k, values, np.eye(4)
+
+
 def cases() -> list[Case]:
     """Weights themselves as outputs; then vectors whose exponentials overflow."""
     return [
@@ -46,10 +52,19 @@ def cases() -> list[Case]:
         Case("EYE: queries 300 times as large, whose exponentials are near 10^300", call(4, 5, 4, 4, size_q=300)),
         Case("EYE: queries 3,000 times as large overflow without a guard", call(4, 5, 4, 4, size_q=3000)),
         Case("EYE: keys 1,000 times as large overflow without a guard", call(4, 5, 4, 4, size_k=1000)),
+        Case("EYE: queries whose xw are all near −30,000", shifted(q=-30_000)),
+        Case("EYE: keys whose xw are all near 30,000", shifted(k=30_000)),
+        Case("EYE: keys whose xw are all near −30,000", shifted(k=-30_000)),
+        Case("EYE: queries near 150, keys near −150: the weights are near 1", shifted(q=150, k=-150)),
     ]
 
 
 MAX = "z - z.max()"
+FIRST_Q = "y - y.max(1, keepdims=True)", "y - y[:, : w.shape[1]].max(1, keepdims=True)"
+FIRST_K = MAX, "z - z[:, : w.shape[1]].max()"
+CLIPPED = [but("y - y.max(1, keepdims=True)", form.format("y", at), MAX, form.format("z", at))
+           for at in (30, 50, 80, 88, 100, 300, 500, 700)
+           for form in ("np.clip({0}, -{1}, {1})", "np.minimum({}, {})")]
 
 EXERCISE = Exercise(
     lesson="18", stars=2, reference=mended_map, cases=cases,
@@ -70,10 +85,20 @@ EXERCISE = Exercise(
                     ".reshape(y.shape)"),
                 but("y - y.max(1, keepdims=True)",
                     "(y.reshape(len(y), 2, -1) - y.reshape(len(y), 2, -1).max(2, keepdims=True)).reshape(y.shape)")),
-        Mistake("Nothing guards the exponentials of the keys: large ones overflow, and inf/inf is NaN: section 7.",
+        Mistake("The two halves of your keys have a maximum each. They are added, so they must share one factor "
+                "(eq. 18.5).",
+                but(MAX, "z - z.reshape(len(z), 2, -1).max((0, 2)).repeat(w.shape[1])")),
+        Mistake("Your guard looks at xw and not at −xw, whose exponentials overflow where xw is far below 0. The "
+                "maximum is over both halves: section 7.",
+                but(*FIRST_Q), but(*FIRST_K), but(*FIRST_Q, *FIRST_K)),
+        Mistake("Exponentials of large keys overflow, and inf/inf is NaN: some of them are not guarded (section 7).",
                 but(MAX, "z")),
-        Mistake("Nothing guards the exponentials of the queries: large ones overflow, and inf/inf is NaN: section 7.",
+        Mistake("Exponentials of large queries overflow, and inf/inf is NaN: some of them are not guarded "
+                "(section 7).",
                 but("y - y.max(1, keepdims=True)", "y")),
+        Mistake("One maximum for all queries: beside a large query the features of a small one are all 0, and 0/0 is "
+                "NaN. Each query can have its own, which cancels: section 7.",
+                but("y - y.max(1, keepdims=True)", "y - y.max()")),
         Mistake("Nothing guards the exponentials at all: large inputs give NaN (section 7).",
                 but("y - y.max(1, keepdims=True)", "y", MAX, "z")),
         Mistake("You subtract a maximum for each feature, over the keys. The query's feature does not know that "
@@ -86,8 +111,11 @@ EXERCISE = Exercise(
                          "- z.max(1, keepdims=True)")),
         Mistake("You clip large exponents. Every weight beyond the border becomes the same, and the order of the keys "
                 "is lost: section 2.",
-                but("y - y.max(1, keepdims=True)", "np.clip(y, -30, 30)", MAX, "np.clip(z, -30, 30)"),
-                but("y - y.max(1, keepdims=True)", "np.minimum(y, 80)", MAX, "np.minimum(z, 80)"),
-                but("y - y.max(1, keepdims=True)", "np.minimum(y, 50)", MAX, "np.minimum(z, 50)")),
+                *CLIPPED),
+        Mistake("Your map has e^{xw} only. This one has both signs, e^{xw} and e^{−xw}: eq. 18.5.",
+                but("np.concatenate([q @ w, -q @ w], 1), np.concatenate([k @ w, -k @ w], 1)", "q @ w, k @ w")),
+        Mistake("Your queries see only the keys up to their own place. Here all keys are visible, and there may be "
+                "more of them than queries: section 7.",
+                but("phi_q @ phi_k.T", "np.tril(phi_q @ phi_k.T)")),
     ),
 )

@@ -1,5 +1,8 @@
 """Lesson 18, ★★★: a batch of the task of recall."""
 
+import copy
+import math
+from collections.abc import Callable
 from typing import Any
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
@@ -9,14 +12,13 @@ import numpy as np
 from numpy import ndarray as Array
 
 
-def mqar_batch(
-    rng: np.random.Generator, size: int, pairs: int, length: int, half: int
-) -> tuple[Array, Array]:
+def mqar_batch(rng: np.random.Generator, size: int, pairs: int, length: int, half: int) -> tuple[Array, Array]:
     """(tokens, targets), integers, both (size, length): in each row pairs, and then questions about them.
 
     Tokens 0 … 2·pairs − 1 are key, value, key, value, …; all others are keys of that row, drawn at random. Keys are
-    tokens 0 … half − 1, all different in a row; values are half … 2·half − 1, drawn at random. Every row has keys,
-    values and questions of its own. The target of a question is the value of its key; in the pairs targets are −1.
+    tokens 0 … half − 1, drawn at random, all different in a row; values are half … 2·half − 1, each drawn by itself.
+    Every row has keys, values and questions of its own. The target of a question is the value of its key; in the
+    pairs targets are −1. All that is random is drawn from ``rng``: the next call gives another batch.
     """
     row = np.arange(size)[:, None]
     keys = rng.permuted(np.tile(np.arange(half), (size, 1)), axis=1)[:, :pairs]
@@ -33,15 +35,38 @@ def judge(case: Case, got: Any) -> str | None:
     """What is wrong with a batch: its pairs, its questions, its targets, or a way to be right without recall."""
     _, size, pairs, length, half = case.args
     try:
+        got, *again = got if size in AGAIN else (got,)
         tokens, targets = (np.asarray(back(x)) for x in got)
     except (TypeError, ValueError):
         return "expected two arrays, (tokens, targets)."
     for name, x in (("tokens", tokens), ("targets", targets)):
         if x.shape != (size, length) or x.dtype.kind not in "iu":
             return f"{name}: expected integers of shape ({size}, {length}), got {x.dtype} {x.shape}."
+        if np.iinfo(x.dtype).max < 2 * half - 1:
+            return f"{name}: {x.dtype} ends at {np.iinfo(x.dtype).max}, and tokens go up to {2 * half - 1}."
+    tokens = tokens.astype(int)
     keys, values, questions = tokens[:, 0 : 2 * pairs : 2], tokens[:, 1 : 2 * pairs : 2], tokens[:, 2 * pairs :]
-    return pairs_wrong(keys, values, half) or questions_wrong(keys, values, questions, targets) or guess(
-        keys, values, questions, half)  # fmt: skip
+    wrong = pairs_wrong(keys, values, half) or questions_wrong(keys, values, questions, targets)
+    if not wrong and again:
+        same, other, later = (np.array_equal(tokens, np.asarray(back(batch[0]))) for batch in again)
+        wrong = None if same else "a generator in the same state gives another batch: draw all from rng."
+        wrong = "the next batch from the same generator is this one again: draw from rng, no copy." if later else wrong
+        wrong = "a generator with another seed gives the same batch: draw all from rng." if other else wrong
+    return wrong or guess(keys, values, questions, half)
+
+
+AGAIN = (48, 256)  # batches so large that two are never the same
+
+
+def again(answer: Callable) -> Callable:
+    """The answer, which gives a large batch again: from the same generator, another seed, and the one it has used."""
+
+    def batches(rng: np.random.Generator, size: int, *rest: int) -> Any:
+        generators = (rng, copy.deepcopy(rng), np.random.default_rng(99), rng) if size in AGAIN else (rng,)
+        got = [answer(generator, size, *rest) for generator in generators]
+        return got if size in AGAIN else got[0]
+
+    return batches
 
 
 def pairs_wrong(keys: Array, values: Array, half: int) -> str | None:
@@ -57,13 +82,16 @@ def pairs_wrong(keys: Array, values: Array, half: int) -> str | None:
 def questions_wrong(keys: Array, values: Array, questions: Array, targets: Array) -> str | None:
     """Every question is a key of its row, and its target the value of that key."""
     count = 2 * keys.shape[1]
-    if (targets[:, :count] != -1).any():
-        return "in the pairs nothing is asked: their targets must be −1."
     same = questions[:, :, None] == keys[:, None, :]
     if not same.any(-1).all():
         n, place = np.argwhere(~same.any(-1))[0]
         return f"row {n} asks for {questions[n, place]}, which is none of its keys."
     right = (same * values[:, None, :]).sum(-1)
+    wanted = np.hstack([np.full((len(keys), count), -1), right])
+    if np.array_equal(targets[:, :-1], wanted[:, 1:]) or np.array_equal(targets[:, 1:], wanted[:, :-1]):
+        return "all targets stand one place beside their questions: the answer is asked for at the question itself."
+    if (targets[:, :count] != -1).any():
+        return "in the pairs nothing is asked: their targets must be −1."
     if (right != targets[:, count:]).any():
         n, place = np.argwhere(right != targets[:, count:])[0]
         return (f"row {n} asks for key {questions[n, place]}, whose value is {right[n, place]}; the target is "
@@ -79,29 +107,52 @@ def guess(keys: Array, values: Array, questions: Array, half: int) -> str | None
         return "all rows have the same keys."
     if (values == values[:1]).all():
         return "all rows have the same values."
-    if len(keys) > 200 and (rule := too_regular(keys, values, questions, half)):
-        return rule
     known = {(int(k), int(v)) for k, v in zip(keys.flat, values.flat)}
     if len(known) == len({k for k, _ in known}):
         return "a key has the same value in all rows: a model can learn the values by heart and need not look."
     place = (questions[:, :, None] == keys[:, None, :]).argmax(-1)
-    if (place == place[:1]).all():
+    pairs, fixed = keys.shape[1], (place == place[:1]).all(0)
+    if fixed.all() and len(set(place[0])) > 1:
         return "all rows ask for their pairs in the same order: a model can answer by counting."
-    return None
+    if left_out := set(range(pairs)) - set(place.flat):
+        return f"pair {max(left_out) + 1} of {pairs} is never asked for, in any row."
+    if fixed.any():
+        n = int(fixed.argmax())
+        return f"question {n + 1} is about pair {place[0, n] + 1} in every row: a model can answer by counting."
+    return too_regular(keys, values, place, half) if len(keys) > 200 else None
 
 
-def too_regular(keys: Array, values: Array, questions: Array, half: int) -> str | None:
-    """In a batch of hundreds: what random draws do not leave out."""
+def too_regular(keys: Array, values: Array, place: Array, half: int) -> str | None:
+    """In a batch of hundreds: what random draws do not leave out. ``place``: which pair each question is about."""
     for x, first in ((keys, 0), (values, half)):
         left_out = set(range(first, first + half)) - set(x.flat)
         if left_out:
             return f"token {max(left_out)} is never drawn; {first} … {first + half - 1} are all possible there."
     if all(len(set(row)) == len(row) for row in values.tolist()):
         return "no row has a value twice: each value is drawn by itself, whatever the others are."
-    asked = (questions[:, :, None] == keys[:, None, :]).sum(1)
-    if asked.shape[1] > 1 and (asked == asked[:1]).all():
+    if (values == values[:, :1]).all():
+        return "every row has one value for all of its keys: no key need be looked at."
+    if rare(half * values[:, 0] + values[:, 1], half**2):
+        return "the values of a row depend on each other: each value is drawn by itself."
+    if rare(2 * half * keys + values, half**2):
+        return "each key has only some of the values: each value is drawn by itself, whatever its key is."
+    if rare(np.sort(keys[:, :2]) @ [half, 1], half * (half - 1) // 2):
+        return "the keys of a row depend on each other: keys are drawn at random."
+    asked = (place[:, :, None] == np.arange(keys.shape[1])).sum(1)
+    if (asked == asked[:1]).all():
         return "every row asks for its pairs equally often: who counts knows the last question."
+    alike = (place[:, :, None] == place[:, None, :]).mean(0)
+    np.fill_diagonal(alike, 0.5)
+    for share, about in ((1, "the same pair"), (0, "different pairs")):
+        if (alike == share).any():
+            n, other = np.argwhere(alike == share)[0] + 1
+            return f"questions {n} and {other} are about {about} in every row: each question is drawn by itself."
     return None
+
+
+def rare(drawn: Array, possible: int) -> bool:
+    """Whether numbers ``drawn`` are of far fewer kinds than those that are drawn from ``possible`` kinds at random."""
+    return len(set(drawn.flat)) < 0.75 * possible * (1 - math.exp(-drawn.size / possible))
 
 
 def shown(row: Array) -> str:
@@ -115,6 +166,7 @@ def cases() -> list[Case]:
         ("ONE: one row, one pair, one question", (1, 1, 3, 4)),
         ("two rows, three pairs, six questions", (2, 3, 12, 8)),
         ("as many pairs as there are keys", (4, 8, 20, 8)),
+        ("five rows of three pairs, 80,000 tokens to choose from", (5, 3, 12, 40_000)),
         ("256 rows of two pairs and eight questions", (256, 2, 12, 16)),
         ("48 rows of 16 pairs and 64 questions, as in the lesson", (48, 16, 96, 64)),
     ]
@@ -126,7 +178,7 @@ VALUES = "rng.integers(half, 2 * half, size=(size, pairs))"
 TARGETS = "targets[:, 2 * pairs :] = keys[row, asked], values[row, asked]"
 
 EXERCISE = Exercise(
-    lesson="18", stars=3, reference=mqar_batch, cases=cases, judge=judge, writes=(0,),
+    lesson="18", stars=3, reference=mqar_batch, cases=cases, judge=judge, run=again, writes=(0,),
     hints=(
         "Draw three things for each row: its keys, their values, and which pair each question is about, a number from "
         "0 to pairs − 1.",

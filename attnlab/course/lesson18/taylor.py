@@ -82,11 +82,15 @@ EXERCISE = Exercise(
         Mistake("The constant feature is missing. It gives the 1 of 1 + s + s²/2, and without it weights can be "
                 "negative: eq. 18.2.",
                 but("[ones, x, ", "[x, "), but("np.ones((len(x), 1)), x", "x", of=unique)),
+        Mistake("Only products of different numbers; the squares are missing. (q·k)² has the terms q_i² k_i² as well: "
+                "eq. 18.3.",
+                but("triu_indices(x.shape[1])", "triu_indices(x.shape[1], 1)", of=unique)),
         Mistake("The features x themselves are missing. They give the s of 1 + s + s²/2: eq. 18.3.",
                 but("[ones, x, ", "[ones, ")),
         Mistake("You scale x by D^−¼ here. The lesson does that before the map, so that the map itself gives eq. 18.2 "
                 "in q·k as it comes.",
-                but("    ones", "    x = x / x.shape[1] ** 0.25\n    ones")),
+                but("    ones", "    x = x / x.shape[1] ** 0.25\n    ones"),
+                but("    i, j", "    x = x / x.shape[1] ** 0.25\n    i, j", of=unique)),
         Mistake("You divide x itself by √2, not only the products: the s of 1 + s + s²/2 becomes s/2. See eq. 18.3.",
                 but("[ones, x, ", "[ones, x / math.sqrt(2), ")),
     ),

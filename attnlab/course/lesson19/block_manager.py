@@ -185,10 +185,14 @@ def cases() -> list[Case]:
                                                        ("append", "a", 1)]),
         ("two samples of 5 tokens, the child writes first", 6, 4,
          [a, ("append", "a", 5), fork, ("append", "b", 2), ("append", "a", 2), ("append", "b", 3)]),
+        ("an empty sequence is forked", 4, 4, [a, fork, ("append", "b", 3), ("append", "a", 1)]),
+        ("three samples of 3 tokens", 4, 4, [a, ("append", "a", 3), fork, ("fork", "a", "c"), ("append", "a", 1),
+                                            ("append", "b", 1), ("append", "c", 1)]),
         ("nothing is appended to a shared block", 4, 4, [a, ("append", "a", 3), fork, ("append", "b", 0)]),
         ("the parent is freed first", 4, 2, [a, ("append", "a", 3), fork, ("free", "a"), ("append", "b", 2),
                                              a, ("append", "a", 4), ("free", "b")]),
         ("freed twice", 4, 2, [a, ("append", "a", 3), ("free", "a"), ("free", "a"), a, ("append", "a", 8)]),
+        ("freed, and then named again", 4, 4, [a, ("append", "a", 3), ("free", "a"), ("append", "a", 1), fork]),
         ("no such sequence", 2, 2, [("append", "a", 1), a, ("fork", "c", "d"), ("free", "b")]),
         ("too much at once: nothing has changed, and less fits", 3, 2,
          [a, ("append", "a", 3), ("append", "a", 4), ("append", "a", 3), ("append", "a", 1)]),
@@ -245,6 +249,9 @@ EXERCISE = Exercise(
         Mistake("fork does not count the child's references: nobody knows that the blocks are shared, so they are "
                 "written by both and freed by the first: section 5.",
                 but("self.references[block] += 1", "pass")),
+        Mistake("After a fork you count two tables for each block. There may be more of them: one more than before, "
+                "section 5.",
+                but("self.references[block] += 1", "self.references[block] = 2")),
         Mistake("free gives back blocks that other tables hold. They will be taken and written by strangers: a block "
                 "is free when its last reference is gone, section 5.",
                 but("            self.references[block] -= 1\n            if self.references[block] == 0:\n"

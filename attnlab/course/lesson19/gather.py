@@ -18,12 +18,13 @@ def gather(table: Array, length: int, pages: Array) -> Array:
     return pages[used].reshape(-1, pages.shape[2])[:length]  # eq. 19.2
 
 
-def pool(length: int, size: int, spare: int = 2, width: int = 3, entry: int = 10**9) -> tuple[Array, int, Array]:
-    """Pages in random order, NaN in what belongs to nobody, ``entry`` in the rest of the table."""
+def pool(length: int, size: int, entry: int = 10**9, other: float = np.nan) -> tuple[Array, int, Array]:
+    """Pages in random order, ``other`` in what belongs to nobody, ``entry`` in the rest of the table."""
+    spare, width = 3, 3
     rng = np.random.default_rng(length + size)
     count = -(-length // size)
-    pages = np.full((count + spare, size, width), np.nan)
-    table = np.full(count + 2, entry)
+    pages = np.full((count + spare, size, width), other)
+    table = np.full(count + spare, entry)
     table[:count] = rng.permutation(count + spare)[:count]
     for t in range(length):
         pages[table[t // size], t % size] = 10 * t + np.arange(width)
@@ -40,6 +41,7 @@ def cases() -> list[Case]:
         Case("18 tokens, pages of 4", pool(18, 4)),
         Case("12 tokens, pages of 3, −1 in the rest of the table", pool(12, 3, entry=-1)),
         Case("6 tokens, pages of one token", pool(6, 1)),
+        Case("5 tokens, pages of 4, other numbers behind the last one", pool(5, 4, other=7.5)),
         Case("EMPTY: no token", pool(0, 4)),
     ]
 
@@ -49,10 +51,17 @@ def many(pages: int) -> tuple[Array, int, Array]:
     return np.array([3, 1, 2, 0]), 60, np.zeros((pages, 16, 8))
 
 
+def long_table(entries: int) -> tuple[Array, int, Array]:
+    """A sequence of four pages, and a table of any length."""
+    table = np.zeros(entries, int)
+    table[:4] = 3, 1, 2, 0
+    return table, 60, np.zeros((4, 16, 64))
+
+
 READ = "pages[used].reshape(-1, pages.shape[2])"
 
 EXERCISE = Exercise(
-    lesson="19", stars=2, reference=gather, cases=cases,
+    lesson="19", stars=2, reference=gather, cases=cases, dtype=True,
     hints=(
         "Which entries of the table are the sequence's? As many as its tokens need: ⌈length / S⌉.",
         "pages[entries] has the pages in the order of the table, (blocks, S, D). Eq. 19.2 read backwards: which row is "
@@ -71,7 +80,9 @@ EXERCISE = Exercise(
                 but("[:length]", "[:]")),
         Mistake("You read the pages in the order in which they lie in memory, and not in the order of the table: "
                 "eq. 19.2.",
-                but("pages[used]", "pages[: len(used)]")),
+                but("pages[used]", "pages[: len(used)]"),
+                but(READ + "[:length]", "pages.reshape(-1, pages.shape[2])[np.sort(np.repeat(size * used, size)"
+                    "[:length] + np.arange(length) % size)]")),
         Mistake("You have sorted the table. Its order is the order of the tokens: eq. 19.2.",
                 but("pages[used]", "pages[np.sort(used)]")),
         Mistake("You take an entry of the table for the number of a slot. It is a page, of S slots: S · table[t // S] "
@@ -84,9 +95,24 @@ EXERCISE = Exercise(
         Mistake("You copy the whole pool, the pages of all other sequences too, to read one sequence. Pick the pages "
                 "first, section 3.",
                 but(READ, "np.concatenate([*pages]).reshape(pages.shape)[used].reshape(-1, pages.shape[2])")),
+        Mistake("You read a page for every entry of the table, and then cut. Only the first ⌈length / S⌉ entries are "
+                "the sequence's: eq. 19.2.",
+                but("table[: -(-length // size)]", "np.clip(table, 0, len(pages) - 1)")),
+        Mistake("Your rows are as many as the places without NaN. How many there are says `length`; what stands in "
+                "other places may be any number: eq. 19.2.",
+                but(READ, "np.array([x for x in pages[used].reshape(-1, pages.shape[2]) if not np.isnan(x).any()])"
+                    ".reshape(-1, pages.shape[2])", "[:length]", "[:]")),
+        Mistake("Page and place are exchanged: token t is in page table[t // S] at place t mod S, eq. 19.2.",
+                but(READ + "[:length]", "np.array([pages[table[t % size], t // size] for t in range(length)])"
+                    ".reshape(length, pages.shape[2])")),
+        Mistake("You count with pages of 16 tokens. How many they have is pages.shape[1]: eq. 19.2.",
+                but(READ + "[:length]", "np.array([pages[table[t // 16], t % 16] for t in range(length)])"
+                    ".reshape(length, pages.shape[2])")),
     ),
     costs=(
         Cost(growth(many, 64, 1024), 1.1, "its memory grew {found:.1f}× when the pool had 16 times as many pages, and "
              "the sequence was the same."),
+        Cost(growth(long_table, 4, 1024), 20, "its memory grew {found:.1f}× when the table had 1,024 entries in place "
+             "of 4, and the sequence was the same."),
     ),
 )

@@ -43,6 +43,8 @@ def cases() -> list[Case]:
         ("3 tokens, its own block, 1 more: it is written in place", (3, 1, 1)),
         ("4 tokens, a full block shared by two, 1 more: nothing is copied", (4, 2, 1)),
         ("3 tokens, a block shared by two, 1 more", (3, 2, 1)),
+        ("3 tokens, a block shared by three, 1 more", (3, 3, 1)),
+        ("3 tokens, a block shared by two, 2 more: a copy and a block", (3, 2, 2)),
         ("5 tokens, two blocks shared by two, 1 more: the last one is copied", (5, 2, 1)),
         ("3 tokens, a block shared by three, 6 more: a copy and two blocks", (3, 3, 6)),
         ("7 tokens, two blocks shared by three, 2 more", (7, 3, 2)),
@@ -122,6 +124,17 @@ EXERCISE = Exercise(
             table[at] = own
             copies.append((shared, own))
 """)),
+        Mistake("You copy only if the new tokens fit into the last block. The first one of them is written there all "
+                "the same: eq. 19.6.",
+                but("if count and length", "if length + count <= len(table) * size and count and length")),
+        Mistake("You copy if two tables hold the block. It may be more, and after each copy it is one less: eq. 19.6.",
+                but(SHARED, SHARED.replace("> 1", "== 2"))),
+        Mistake("You put the copy behind the shared block. It takes its place in the table: eq. 19.2.",
+                but("        table[-1] = own\n", "        table.append(own)\n")),
+        Mistake("You take blocks from the end of the list; asked was the first one first (section 5).",
+                but("free.pop(0)", "free.pop()")),
+        Mistake("You count references of the copy, and not of the blocks of further tokens: section 5.",
+                but("        references[table[-1]] += 1\n", "")),
         Mistake("Your new tokens take their blocks before the copy does; asked was the other order, section 5.",
                 but(OWN + GROW, """    shared = count and length % size and references[table[-1]] > 1
     at = len(table) - 1

@@ -39,6 +39,13 @@ def cases() -> list[Case]:
         ("block 0 was written again: nothing is left", ([*a, 7], [*whole, (0, [8, 8])], 2)),
         ("blocks that were found in another order", ([*a, 7], whole[::-1], 2)),
         ("a prompt shorter than a block", ([1], whole, 2)),
+        ("the same tokens in another order", ([1, 2, 3], [(0, [2, 1])], 2)),
+        ("other tokens with the same digits: 12, 3 and 1, 23", ([1, 23, 4], [(0, [12, 3])], 2)),
+        ("the third block is there, after other tokens two blocks before", ([*a, 7], [*whole[:2], (2, b)], 2)),
+        ("block 1 was written again, and is partly filled", ([*a, 7], [*whole, (1, [8])], 2)),
+        ("two blocks held the same, and the first was written again", (a, [(0, a[:2]), (1, a[:2]), (0, [8, 8])], 2)),
+        ("two blocks held the same, and the second was written again", (a, [(0, a[:2]), (1, a[:2]), (1, [8, 8])], 2)),
+        ("block 0 was written again, and what it held is in block 3", (a, [*whole, (0, [8, 8]), (3, a[:2])], 2)),
     ]
     return [Case(label, args) for label, args in calls]
 
@@ -52,6 +59,37 @@ def by_longest_text(prompt: list[int], written: list[tuple[int, list[int]]], siz
     holds = dict(written)
     texts = [t for t in holds.values() if len(t) % size == 0 and prompt[: len(t)] == t and len(t) < len(prompt)]
     return max(map(len, texts), default=0)
+
+
+def by_index(prompt: list[int], written: list[tuple[int, list[int]]], size: int) -> int:
+    """Texts and their blocks; a text is forgotten when one block that held it is written again."""
+    index, holds = {}, {}
+    for block, text in written:
+        index.pop(holds.get(block), None)
+        holds[block] = tuple(text)
+        index[holds[block]] = block
+    return reused_tokens(prompt, list(zip(index.values(), index)), size)
+
+
+def by_first_block(prompt: list[int], written: list[tuple[int, list[int]]], size: int) -> int:
+    """Texts and the first block of each; another block that holds the same is not noted."""
+    index, holds = {}, {}
+    for block, text in written:
+        if index.get(holds.get(block)) == block:
+            del index[holds[block]]
+        holds[block] = tuple(text)
+        index.setdefault(holds[block], block)
+    return reused_tokens(prompt, list(zip(index.values(), index)), size)
+
+
+def without_followers(prompt: list[int], written: list[tuple[int, list[int]]], size: int) -> int:
+    """With a block that is written again go all texts that begin with what it held."""
+    holds = {}
+    for block, text in written:
+        if old := holds.pop(block, None):
+            holds = {other: x for other, x in holds.items() if x[: len(old)] != old}
+        holds[block] = text
+    return reused_tokens(prompt, list(holds.items()), size)
 
 
 def token_by_token(prompt: list[int], written: list[tuple[int, list[int]]], size: int) -> int:
@@ -87,6 +125,37 @@ EXERCISE = Exercise(
                 "(eq. 14.1), so the same tokens after others have other keys: section 6.",
                 but(KNOWN, "{text[-size:] for text in holds.values()}",
                     FOUND, "tuple(prompt[count : count + size]) in known")),
+        Mistake("You compare something that other tokens share, such as their sum, their set, their digits in a row: "
+                "the tokens must be the same, in the same order (section 6).",
+                but(KNOWN, "{(len(x), sum(x)) for x in holds.values()}",
+                    FOUND, "(count + size, sum(prompt[: count + size])) in known"),
+                but(KNOWN, "{(len(x), *sorted(x)) for x in holds.values()}",
+                    FOUND, "(count + size, *sorted(prompt[: count + size])) in known"),
+                but(KNOWN, "{(len(x), x[:-size], frozenset(x[-size:])) for x in holds.values()}",
+                    FOUND, "(count + size, tuple(prompt[:count]), frozenset(prompt[count : count + size])) in known"),
+                but(KNOWN, "{(len(x), ''.join(map(str, x))) for x in holds.values()}",
+                    FOUND, "(count + size, ''.join(map(str, prompt[: count + size]))) in known")),
+        Mistake("You compare a block and the one before it. Keys depend on all earlier tokens (eq. 14.1): compare the "
+                "whole prefix, section 6.",
+                but(KNOWN, "{(len(x), x[-2 * size :]) for x in holds.values()}",
+                    FOUND, "(count + size, tuple(prompt[: count + size][-2 * size :])) in known")),
+        Mistake("A block that is being filled again counts with its older text. What it held is gone with the first "
+                "token that is written: section 6.",
+                but("    for block, text in written:\n",
+                    "    for block, text in written:\n        if len(text) % size:\n            continue\n")),
+        Mistake("Two blocks can hold the same text. It is there as long as one of them holds it: section 6.",
+                by_index, by_first_block),
+        Mistake("With a block that is written again you forget the blocks behind it. They are still there, and of use "
+                "as soon as another block holds that text: section 6.",
+                without_followers),
+        Mistake("You take all tokens but the last one. Whole blocks are found, so the block of the last token is left "
+                "as a whole: eq. 19.8.",
+                but("count + size < len(prompt)", "count + size <= len(prompt)",
+                    "return count", "return max(0, min(count, len(prompt) - 1))")),
+        Mistake("You always leave out the last block that is there. It can be used if a token of the prompt is behind "
+                "it: eq. 19.8.",
+                but("count + size < len(prompt)", "count + size <= len(prompt)",
+                    "return count", "return max(0, count - size)")),
         Mistake("You go on behind a block that is not there. What follows it was computed from other tokens: a prefix "
                 "ends where it first differs, section 6.",
                 but("while count + size < len(prompt) and " + FOUND + ":\n        count += size",

@@ -1,5 +1,7 @@
 """Lesson 19, ★: slots that are held and never filled, under three policies."""
 
+import math
+
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
@@ -21,15 +23,21 @@ def waste(lengths: list[int], block: int, policy: str) -> int:
 
 
 def cases() -> list[Case]:
-    """Lengths below, at and above a block and a power of two."""
-    several = [15, 16, 17, 32, 33, 100]
+    """Lengths below, at and above a block and a power of two; one length of several requests."""
+    several, twice = [15, 16, 17, 32, 33, 100], [6, 6, 10, 6]
     calls = [
         ([5], 4, "pages"), ([8], 4, "pages"), ([1], 4, "pages"), (several, 16, "pages"), (several, 1, "pages"),
         ([3, 5], 64, "pages"), ([5], 4, "powers"), ([8], 4, "powers"), ([1, 2], 4, "powers"), (several, 16, "powers"),
         ([7], 4, "maximum"), (several, 16, "maximum"), ([2, 3, 11], 4, "maximum"),
+        *((twice, 10, policy) for policy in ("pages", "powers", "maximum")),
     ]
     return [Case(f"lengths {lengths}, blocks of {block}, {policy}", (lengths, block, policy))
             for lengths, block, policy in calls]
+
+
+def nearest(n: int) -> int:
+    """The power of two whose logarithm is the nearest."""
+    return 2 ** round(math.log2(n))
 
 
 PAGES = "-(-n // block) * block"
@@ -59,8 +67,21 @@ EXERCISE = Exercise(
         Mistake("For a length that is a power of two you take the next one, twice as many slots: 8 tokens fit into 8, "
                 "section 1.",
                 but(POWER, "1 << n.bit_length()")),
-        Mistake("Your powers of two are rounded down, so that the request does not fit: section 1.",
-                but(POWER, "1 << (n.bit_length() - 1)")),
+        Mistake("Your power of two is the one below, or the nearest, so that a request may not fit: section 1.",
+                but(POWER, "1 << (n.bit_length() - 1)"), but(POWER, "nearest(n)")),
+        Mistake("You give every request the power of two above the longest one. Each has its own: section 1.",
+                but(POWER, "1 << (max(lengths) - 1).bit_length()")),
+        Mistake("Your powers of two begin at a whole block. A request of one token holds 1 slot, of two tokens 2: "
+                "section 1.",
+                but(POWER, "max(block, 1 << (n - 1).bit_length())")),
+        Mistake("Your (block − 1) / 2 is what lengths at random leave empty in the mean. These lengths are known: "
+                "⌈n / block⌉ blocks each, eq. 19.3.",
+                but(PAGES, "n + (block - 1) / 2")),
+        Mistake("You count a length once, though several requests have it. Each of them has its own slots: section 1.",
+                but("for n in lengths", "for n in set(lengths)", "sum(lengths)", "sum(set(lengths))")),
+        Mistake("You round up with bits, which is right if the block is a power of two. Here it may have any size: "
+                "⌈n / block⌉, eq. 19.3.",
+                but(PAGES, "n + block - 1 & -block")),
         Mistake("You return what is held, the tokens included. Waste is the other part: section 1.",
                 but("held - sum(lengths)", "held")),
         Mistake("You return a share; asked is the number of slots, section 1.",
