@@ -159,7 +159,54 @@ RIGHT = [
     ("beam_search", search_in_arrays),
 ]
 
+def plan_shortest_first(missing, budget):
+    plan = [int(n == 1) for n in missing]
+    left = budget - sum(plan)
+    for i in sorted((i for i, n in enumerate(missing) if n > 1), key=lambda i: missing[i]):
+        plan[i] = min(missing[i], left)
+        left -= plan[i]
+    return plan
+
+
+def draw_in_float32(chances, seeds, positions):
+    sums = np.cumsum(np.float32(chances), axis=1)
+    draws = [np.float32(uniform(seed, 0, position)) for seed, position in zip(seeds, positions)]
+    return [int(np.searchsorted(row, u, side="right")) for row, u in zip(sums, draws)]
+
+
+def beams_with(start, longer, rank, log, most=100):
+    """Beam search with other scores, and at most so many continuations of a beam."""
+
+    def beam_search(model, beams, length):
+        live = [(start, ())]
+        for _ in range(length):
+            new = []
+            for s, t in live:
+                row = np.asarray(model(t), float)
+                best = np.argsort(-row, kind="stable")[:most]
+                new += [(longer(s, row[k]), (*t, int(k))) for k in best]
+            live = sorted(new, key=lambda one: (-rank(one[0]), one[1]))[:beams]
+        return [list(t) for _, t in live], np.array([log(s) for s, _ in live])
+
+    return beam_search
+
+
+def same(s):
+    return s
+
+
+beams_by_products = beams_with(1.0, lambda s, x: s * np.exp(x), same, lambda s: np.log(s) if s else -np.inf)
+beams_in_float32 = beams_with(np.float32(0), lambda s, x: np.float32(s + x), same, float)
+beams_ranked_roughly = beams_with(0.0, lambda s, x: s + x, lambda s: round(s, 6), same)
+beams_of_two = beams_with(0.0, lambda s, x: s + x, same, same, 2)
+
 REFUSED = [
+    ("plan_step", plan_shortest_first, "[9, 2]"),
+    ("next_tokens", draw_in_float32, "u + 10⁻⁹"),
+    ("beam_search", beams_by_products, "10⁻³⁰⁰"),
+    ("beam_search", beams_in_float32, "4 · 10⁻⁹"),
+    ("beam_search", beams_ranked_roughly, "4 · 10⁻⁹"),
+    ("beam_search", beams_of_two, "expected"),
     ("steps_needed", steps_of_a_slot, "expected shape"),
     ("plan_step", plan_one_token_each, "budget 4"),
     ("next_tokens", draw_sorted, "expected"),

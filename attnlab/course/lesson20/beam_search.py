@@ -48,6 +48,7 @@ def cases() -> list[Case]:
     """One token and several, one beam and several, a model that punishes greed."""
     greed = Markov([0.6, 0.4], [[0.5, 0.5], [0.95, 0.05]])  # 0 is likelier, and yet 1, 0 is the likeliest pair
     ties = Markov([0.25, 0.5, 0.25], [[0.125, 0.5, 0.375], [0.25, 0.25, 0.5], [0.25, 0.25, 0.5]])
+    sure, rare = Markov([0.98, 0.01, 0.01], [[0.5, 0.3, 0.2]] * 3), ([1.0, 1e-300], [[1.0, 1e-300]] * 2)
     models = [random_model(4, seed) for seed in range(3)]
     return [
         Case("two tokens to choose from, one beam, one token", (greed, 1, 1)),
@@ -59,6 +60,9 @@ def cases() -> list[Case]:
         Case("four tokens to choose from, four beams, four tokens", (models[2], 4, 4)),
         Case("three beams, two tokens: 0, 1 and 1, 0 are equally good", (ties, 3, 2)),
         Case("more beams than there are texts", (greed, 16, 3)),
+        Case("three beams, two tokens: the three best begin with token 0", (sure, 3, 2)),
+        Case("two beams, one token: token 1 is better by 4 · 10⁻⁹", (Markov([0.5 - 1e-9, 0.5 + 1e-9], []), 2, 1)),
+        Case("eight beams, three tokens, some of chance 10⁻³⁰⁰, whose products are 0", (Markov(*rare), 8, 3)),
     ]
 
 

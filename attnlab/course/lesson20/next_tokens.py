@@ -36,6 +36,7 @@ def cases() -> list[Case]:
         Case("the same two, exchanged", tuple(x[::-1] for x in call(2, 8, [3, 4], [5, 5]))),
         Case("eight requests of 50 tokens", call(8, 50, list(range(8)), list(range(20, 28)))),
         Case("EDGE: the first chance is u itself: the sum must exceed u", (edge, [9, 9], [2, 3])),
+        Case("EDGE: the first chance is u + 10⁻⁹, which exceeds u", (edge + np.array([1e-9, -1e-9]), [9, 9], [2, 3])),
         Case("EYE: all chances are 0 or 1", (certain, [1, 2, 3], [0, 0, 0])),
     ]
 
