@@ -217,6 +217,8 @@ RIGHT = [
 ]
 
 REFUSED = [
+    ("smallest_chunk", lambda flops, link, size, ratio: math.ceil(flops / link * (size // 2) * ratio), "1 byte a"),
+    ("smallest_chunk", lambda flops, link, size, ratio: math.ceil(-(-flops // link) * size / 2 * ratio), "8 bytes"),
     ("smallest_chunk", chunk_as_a_number, "got float64"),
     ("stripes", stripes_without_order, "part 1 of 3"),
     ("ring", ring_of_keys_alone, "more or fewer"),

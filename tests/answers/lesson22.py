@@ -215,7 +215,30 @@ RIGHT = [
     ("mended_decode", mended_with_heads_first),
 ]
 
+def volume_of_the_usual_sizes(kind, devices, batch, query_heads, key_heads, keys, d, dv, itemsize, accumulator):
+    rows = batch * query_heads
+    if kind == "keys":
+        return volumes.keys_bytes(devices, keys, batch * key_heads, d, dv)
+    return volumes.tree_bytes(devices, rows, dv) if kind == "tree" else volumes.query_bytes(devices, rows, d, dv)
+
+
+def mended_with_a_maximum_of_the_batch(cluster, q, k, v):
+    """One maximum for all sequences of the batch."""
+
+    def program(rank, q, k, v):
+        out, lse = rank.attend(*(x.swapaxes(1, 2) for x in (q, k, v)))
+        m = yield from all_reduce(rank, lse.max(0, keepdims=True), np.maximum)
+        weight = np.exp(lse - m)[:, None]
+        above = yield from all_reduce(rank, weight * out.swapaxes(1, 2), np.add)
+        below = yield from all_reduce(rank, weight, np.add)
+        return above / below
+
+    return cluster.run(program, q, k, v)
+
+
 REFUSED = [
+    ("volume", volume_of_the_usual_sizes, "sums of 8 bytes"),
+    ("mended_decode", mended_with_a_maximum_of_the_batch, "sequence 1"),
     ("volume", volume_of_a_device, "all links together"),
     ("tree_decode", decode_without_empty_ranks, "0 and 1 keys"),
     ("best", best_at_one_point, "expected"),

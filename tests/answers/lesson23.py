@@ -112,7 +112,20 @@ RIGHT = [
     ("mended_hybrid", hybrid_by_weights),
 ]
 
+def choose_from_small_batches(plans, memory, bandwidth, flops, wait, bits):
+    """No more than 1024 sequences."""
+    best, found = 0.0, (-1, 0)
+    for index, (weights, cache, paid) in enumerate(plans):
+        for batch in range(1, 1025):
+            seconds = max((weights + batch * cache) / bandwidth, batch * weights / flops)
+            fits = weights + batch * cache <= memory and seconds <= wait and paid <= bits
+            if fits and batch / seconds > best:
+                best, found = batch / seconds, (index, batch)
+    return found
+
+
 REFUSED = [
+    ("choose", choose_from_small_batches, "ten thousand"),
     ("sequences", sequences_without_layers, "three layers"),
     ("choose", choose_the_first, "tokens a second"),
     ("mended_hybrid", hybrid_without_a_state, "one key goes into the state"),

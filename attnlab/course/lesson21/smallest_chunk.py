@@ -21,6 +21,8 @@ def cases() -> list[Case]:
         ("one query head more than key heads: 16 FLOP a second, 1 byte a second, ratio 1/2", (16.0, 1.0, 2, 0.5)),
         ("16 FLOP and 1 byte a second, 4 bytes a number", (16.0, 1.0, 4, 1.0)),
         ("10 FLOP and 4 bytes a second, 2 bytes a number", (10.0, 4.0, 2, 1.0)),
+        ("10 FLOP and 3 bytes a second, 8 bytes a number", (10.0, 3.0, 8, 1.0)),
+        ("16 FLOP and 1 byte a second, 1 byte a number", (16.0, 1.0, 1, 1.0)),
         ("A100: 312 TFLOP/s, NVLink with 300 GB/s each way", (312e12, 300e9, 2, 1.0)),
         ("A100 by InfiniBand, 12.5 GB/s each way", (312e12, 12.5e9, 2, 1.0)),
         ("A100, NVLink, half of the peak reached", (156e12, 300e9, 2, 1.0)),

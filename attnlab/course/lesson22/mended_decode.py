@@ -53,6 +53,8 @@ def cases() -> list[Case]:
           for label, level in levels(1).items()],
         Case("ROWS: head 1 has scores near 100000; a batch of two, two heads, two ranks",
              call([1, 2], 2, 2, level=np.array([[[0.0, 1e5]]]))),
+        Case("ROWS: sequence 1 has scores near 100000; a batch of two, two heads, two ranks",
+             call([1, 2], 2, 2, level=np.array([[[0.0]], [[1e5]]]))),
         Case("a batch of three, two heads, four ranks, D = 4, Dv = 5", call([3, 1, 4, 2], 3, 2, 4, 5)),
     ]
 

@@ -83,6 +83,7 @@ def cases() -> list[Case]:
         ("fewer weights with a larger cache, much memory", ([shared, small], 1500, 1e3, 1e6, 10.0, 9.0)),
         ("the same, little memory", ([shared, small], 150, 1e3, 1e6, 10.0, 9.0)),
         ("fewer weights pay where the arithmetic binds", ([narrow, small], 2000, 1e6, 1e3, 1e3, 9.0)),
+        ("a batch of ten thousand", ([whole, (100.0, 0.01, 1.2)], 200, 1e3, 1e6, 10.0, 9.0)),
         ("a short wait", ([narrow, small], 2000, 1e3, 1e6, 0.06, 9.0)),
     ]
     return [Case(label, args) for label, args in calls]
