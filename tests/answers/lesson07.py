@@ -39,6 +39,18 @@ def time_by_package(flops, bytes, peak, bandwidth):
     return Accelerator("", peak, bandwidth, 0, None, "").time(flops, bytes)
 
 
+def time_of_one_flop(flops, bytes, peak, bandwidth):
+    """A copy counts as one operation."""
+    return max(max(flops, 1) / peak, bytes / bandwidth)
+
+
+def time_by_whole_balance(flops, bytes, peak, bandwidth):
+    """The balance is rounded down."""
+    if bytes == 0 or flops / bytes >= peak // bandwidth:
+        return flops / peak
+    return bytes / bandwidth
+
+
 def time_by_root(flops, bytes, peak, bandwidth):
     """A soft maximum."""
     return ((flops / peak) ** 2 + (bytes / bandwidth) ** 2) ** 0.5
@@ -62,6 +74,13 @@ def intensity_of_flash2(N, D, Bc, itemsize):
     """Queries outside."""
     tiled = costs.forward("flash2", N, N, D, D, itemsize=itemsize, block_q=Bc, block_k=Bc)
     return intensity_by_package(N, D, Bc, itemsize)[0], tiled.intensity
+
+
+def intensity_to_the_nearest(N, D, Bc, itemsize):
+    """A last block that is less than half full is forgotten."""
+    passes = max(1, round(N / Bc))
+    unfused, _ = intensity_by_package(N, D, Bc, itemsize)
+    return unfused, 4 * N * N * D / (itemsize * (2 * N * D + passes * (3 * N * D + 4 * N)))
 
 
 def intensity_of_one(N, D, Bc, itemsize):
@@ -97,6 +116,14 @@ def context_without_bytes(gpu_bytes, model, Hk):
 def context_with_activations(gpu_bytes, model, Hk):
     """Keeps a tenth of the memory free."""
     return context_by_elements(gpu_bytes * 9 // 10, model, Hk)
+
+
+def context_to_the_nearest(gpu_bytes, model, Hk):
+    """One token too many where half of it fits."""
+    weights = model["parameters"] * model["itemsize"]
+    step = 2 * model["layers"] * Hk * model["head_size"] * model["itemsize"] * model["batch"]
+    tokens = max(0, round((gpu_bytes - weights) / step))
+    return tokens, weights + tokens * step
 
 
 def cost_by_arrays(N, M, H, Hk, D, itemsize):
@@ -136,9 +163,13 @@ RIGHT = [
 REFUSED = [
     ("linear_intensity", linear_in_float16, "expected"),
     ("roofline_time", time_by_root, "expected"),
+    ("roofline_time", time_of_one_flop, "no arithmetic"),
+    ("roofline_time", time_by_whole_balance, "just below the balance"),
     ("attention_intensity", intensity_of_flash2, "expected"),
+    ("attention_intensity", intensity_to_the_nearest, "to the nearest"),
     ("attention_intensity", intensity_of_one, "expected a tuple of 2"),
     ("longest_context", context_without_bytes, "expected a tuple of 2"),
     ("longest_context", context_with_activations, "expected"),
+    ("longest_context", context_to_the_nearest, "to the nearest"),
     ("attention_cost", cost_in_kib, "ONE"),
 ]

@@ -4,6 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
+from attnlab.geometry import blocks
+
 
 def step_by_rows(O, l, m, s, v):
     out, sums, tops = [], [], []
@@ -50,6 +52,15 @@ def step_in_jax(O, l, m, s, v):
     total = a * l + b * p.sum(1)
     o = (a * l)[:, None] * O + b[:, None] * (p @ v)
     return o / jnp.where(total == 0, 1, total)[:, None], total, top
+
+
+def step_with_a_least_factor(O, l, m, s, v):
+    """The factor of the old terms never falls below e^−20."""
+    top = np.maximum(m, s.max(1))
+    shift = np.where(top == -np.inf, 0, top)
+    old, p = np.exp(np.maximum(m - shift, -20)) * l, np.exp(s - shift[:, None])
+    total = old + p.sum(1)
+    return (old[:, None] * O + p @ v) / np.where(total == 0, 1, total)[:, None], total, top
 
 
 def step_without_m(O, l, m, s, v):
@@ -160,6 +171,101 @@ def lines(machine, q, k, v, block_q, block_k):
     return o, l, m
 
 
+def fold(machine, q_i, k_j, v_j, o_i, l_i, m_i):
+    """One visit, in place, of tiles that are on chip."""
+    s = machine.keep("S", q_i @ k_j.T)
+    s /= q_i.shape[1] ** 0.5
+    top = machine.keep("m'", np.maximum(m_i, s.max(1)))
+    s -= top[:, None]
+    np.exp(s, out=s)
+    m_i -= top
+    l_i *= np.exp(m_i)
+    o_i *= l_i[:, None]
+    l_i += s.sum(1)
+    o_i += s @ v_j
+    o_i /= l_i[:, None]
+    m_i[:] = top
+    machine.free(s, top)
+
+
+def new_state(machine, rows, dv):
+    """(0, 0, −∞), made on chip."""
+    r = rows.stop - rows.start
+    return [machine.keep(*x) for x in (("O", np.zeros((r, dv))), ("l", np.zeros(r)), ("m", np.full(r, -np.inf)))]
+
+
+def flash_to_and_fro(machine, q, k, v, block_q, block_k):
+    """Less traffic than Algorithm 1: the first pass loads no state, and where a pass ends the next one begins."""
+    n, dv = q.shape[0], v.shape[1]
+    refs = [machine.empty(name, shape, q.dtype) for name, shape in (("O", (n, dv)), ("l", (n,)), ("m", (n,)))]
+    order, kept, held = list(blocks(n, block_q)), None, []
+    for j, cols in enumerate(blocks(k.shape[0], block_k)):
+        pair = machine.load(k, cols), machine.load(v, cols)
+        for rows in order:
+            if rows != kept:
+                for ref, tile in zip(refs, held[1:]):
+                    machine.store(ref, kept, tile)
+                machine.free(*held)
+                held = [machine.load(q, rows)]
+                held += [machine.load(x, rows) for x in refs] if j else new_state(machine, rows, dv)
+                kept = rows
+            fold(machine, held[0], *pair, *held[1:])
+        machine.free(*pair)
+        order.reverse()
+    for ref, tile in zip(refs, held[1:]):
+        machine.store(ref, kept, tile)
+    machine.free(*held)
+    return tuple(map(machine.fetch, refs))
+
+
+def flash_first_block_apart(machine, q, k, v, block_q, block_k):
+    """The first block of keys needs no state, so none is loaded."""
+    n, dv = q.shape[0], v.shape[1]
+    refs = [machine.empty(name, shape, q.dtype) for name, shape in (("O", (n, dv)), ("l", (n,)), ("m", (n,)))]
+    for cols in blocks(k.shape[0], block_k):
+        with machine.scope():
+            pair = machine.load(k, cols), machine.load(v, cols)
+            for rows in blocks(n, block_q):
+                with machine.scope():
+                    q_i = machine.load(q, rows)
+                    state = [machine.load(x, rows) for x in refs] if cols.start else new_state(machine, rows, dv)
+                    fold(machine, q_i, *pair, *state)
+                    for ref, tile in zip(refs, state):
+                        machine.store(ref, rows, tile)
+    return tuple(map(machine.fetch, refs))
+
+
+def flash_with_sums_beside(machine, q, k, v, block_q, block_k):
+    """l and m are plain arrays until the end."""
+    n, dv = q.shape[0], v.shape[1]
+    o, l, m = machine.empty("O", (n, dv), q.dtype), np.zeros(n), np.full(n, -np.inf)
+    for cols in blocks(k.shape[0], block_k):
+        with machine.scope():
+            pair = machine.load(k, cols), machine.load(v, cols)
+            for rows in blocks(n, block_q):
+                with machine.scope():
+                    q_i, (o_i, l_i, m_i) = machine.load(q, rows), new_state(machine, rows, dv)
+                    if cols.start:
+                        o_i, l_i[:], m_i[:] = machine.load(o, rows), l[rows], m[rows]
+                    fold(machine, q_i, *pair, o_i, l_i, m_i)
+                    machine.store(o, rows, o_i)
+                    l[rows], m[rows] = l_i, m_i
+    refs = machine.empty("l", (n,), q.dtype), machine.empty("m", (n,), q.dtype)
+    for ref, x in zip(refs, (l, m)):
+        for rows in blocks(n, block_q):
+            with machine.scope():
+                machine.store(ref, rows, machine.keep(ref.name, x[rows]))
+    return tuple(map(machine.fetch, (o, *refs)))
+
+
+def flash_with_fetched_keys(machine, q, k, v, block_q, block_k):
+    """Keys and values come by fetch, which is not counted."""
+    keys, values, load = machine.fetch(k), machine.fetch(v), machine.load
+    fetched = {k: keys, v: values}
+    machine.load = lambda ref, index: fetched[ref][index] if ref in fetched else load(ref, index)
+    return flash_as_printed(machine, q, k, v, block_q, block_k)
+
+
 def flash_loads_all_queries(machine, q, k, v, block_q, block_k):
     """Q stays on chip from the beginning."""
     with machine.scope():
@@ -222,6 +328,18 @@ def causal_in_torch(Q, K, V, Br, Bc):
     return torch.softmax(s.masked_fill(~seen, -torch.inf), 1).nan_to_num() @ V
 
 
+def causal_full_too_soon(Q, K, V, Br, Bc):
+    """A tile counts as full when its first query sees all of its keys but the last."""
+    s = Q @ K.T / Q.shape[1] ** 0.5
+    n, m = s.shape
+    seen = np.arange(m) <= np.arange(n)[:, None] + m - n
+    for rows in blocks(n, Br):
+        for cols in blocks(m, Bc):
+            seen[rows, cols] |= cols.stop - 1 <= rows.start + m - n + 1
+    p = np.where(seen, np.exp(s - s.max(1)[:, None]), 0)
+    return p @ V / np.maximum(p.sum(1), 1e-300)[:, None]
+
+
 def causal_with_nan(Q, K, V, Br, Bc):
     """PyTorch's softmax of an empty row."""
     s = Q @ K.T / Q.shape[1] ** 0.5
@@ -240,6 +358,8 @@ RIGHT = [
     ("largest_blocks", blocks_by_roots),
     ("flash_forward", flash_by_ranges),
     ("flash_forward", flash_as_printed),
+    ("flash_forward", flash_first_block_apart),
+    ("flash_forward", flash_to_and_fro),
     ("causal_tiles", causal_by_rows),
     ("causal_tiles", causal_queries_outside),
     ("causal_tiles", causal_in_torch),
@@ -247,10 +367,14 @@ RIGHT = [
 
 REFUSED = [
     ("tile_step", step_without_m, "tuple of 3"),
+    ("tile_step", step_with_a_least_factor, "HIGH"),
     ("tile_step", step_nan_to_num, "EMPTY"),
     ("largest_blocks", blocks_of_memory, "expected 1"),
     ("flash_forward", flash_loads_all_queries, "OutOfSRAM"),
+    ("flash_forward", flash_with_sums_beside, "moves too little"),
+    ("flash_forward", flash_with_fetched_keys, "100 % are missing"),
     ("flash_forward", flash_loads_twice, "times the elements"),
     ("flash_forward", flash_overwrites, "changes its inputs"),
     ("causal_tiles", causal_with_nan, "EMPTY"),
+    ("causal_tiles", causal_full_too_soon, "expected"),
 ]

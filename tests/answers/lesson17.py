@@ -1,6 +1,7 @@
 """Answers to the exercises of lesson 17: right ones, written in other ways, and ones to refuse."""
 
 import itertools
+import math
 
 import jax.numpy as jnp
 import numpy as np
@@ -210,7 +211,76 @@ RIGHT = [
     ("mended_parallel", mended_in_torch),
 ]
 
+def break_even_by_whole_ratio(features, d, dv, state_itemsize, cache_itemsize):
+    size = features * (dv + 1) * state_itemsize
+    return size, features * (dv + 1) * (state_itemsize // cache_itemsize) // (d + dv) + 1
+
+
+def break_even_below_4096(features, d, dv, state_itemsize, cache_itemsize):
+    size = features * (dv + 1) * state_itemsize
+    return size, next((n for n in range(1, 4096) if n * (d + dv) * cache_itemsize > size), 4096)
+
+
+def recurrent_with(guarded):
+    """The recurrence with another idea of when the output is 0."""
+
+    def linear_recurrent(tokens, U, Z):
+        seen = []
+        for q, k, v in tokens:
+            U, Z = U + np.outer(k, v), Z + k
+            seen.append(q @ Z)
+        with np.errstate(all="ignore"):
+            return np.zeros(U.shape[1]) if guarded(q, seen) else q @ U / seen[-1], U, Z
+
+    return linear_recurrent
+
+
+recurrent_nearly_empty = recurrent_with(lambda q, seen: np.isclose(seen[-1], 0))
+recurrent_without_features = recurrent_with(lambda q, seen: not q.any())
+recurrent_once_empty = recurrent_with(lambda q, seen: 0 in seen)
+
+
+def chunked_with(empty):
+    """In chunks, with another idea of which rows are empty."""
+
+    def linear_chunked(fq, fk, v, C):
+        U, Z, out = fk.new_zeros(fk.shape[1], v.shape[1]), fk.new_zeros(fk.shape[1]), []
+        for q, k, x in zip(fq.split(C), fk.split(C), v.split(C)):
+            a = (q @ k.T).tril()
+            above, below = q @ U + a @ x, (q @ Z + a.sum(1))[:, None]
+            none = empty(a, above, below)
+            out.append(torch.where(none, 0, above / torch.where(none, 1, below)))
+            U, Z = U + k.T @ x, Z + k.sum(0)
+        return torch.cat(out)
+
+    return linear_chunked
+
+
+chunked_empty_by_values = chunked_with(lambda a, above, below: (above == 0).all(1, keepdim=True))
+chunked_nearly_empty = chunked_with(lambda a, above, below: below.abs() < 1e-12)
+chunked_empty_by_chunk = chunked_with(lambda a, above, below: a.sum(1, keepdim=True) == 0)
+
+
+def scan_in_long_blocks(states, add, nothing):
+    """Blocks of √n, a fold in each and one of the blocks."""
+    size, before, total = max(1, math.isqrt(len(states))), [], nothing
+    for start in range(0, len(states), size):
+        block = list(itertools.accumulate(states[start : start + size], add))
+        before += [total, *(add(total, s) for s in block[:-1])]
+        total = add(total, block[-1])
+    return before
+
+
 REFUSED = [
+    ("state_and_break_even", break_even_by_whole_ratio, "2 bytes in the state"),
+    ("state_and_break_even", break_even_below_4096, "8,385"),
+    ("linear_recurrent", recurrent_nearly_empty, "10⁻⁸"),
+    ("linear_recurrent", recurrent_without_features, "shares none"),
+    ("linear_recurrent", recurrent_once_empty, "the last one has"),
+    ("linear_chunked", chunked_empty_by_values, "add up to 0"),
+    ("linear_chunked", chunked_nearly_empty, "10⁻⁸"),
+    ("linear_chunked", chunked_empty_by_chunk, "chunk before"),
+    ("scan_states", scan_in_long_blocks, "waited for one another"),
     ("state_and_break_even", numbers_as_fractions, "part 2 of 2"),
     ("linear_recurrent", recurrent_in_place_of_the_state, "changes its inputs"),
     ("linear_chunked", chunked_all_at_once, "This is the quadratic form"),

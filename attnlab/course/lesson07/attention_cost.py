@@ -53,9 +53,14 @@ EXERCISE = Exercise(
         Mistake("Scores and weights belong to query heads: every query head has scores of its own, also if it shares "
                 "its key head (eq. 7.10).",
                 but("4 * H * N * M\n", "4 * Hk * N * M\n")),
+        Mistake("Your queries and outputs have Hk heads. Q and O have H heads, K and V have Hk (eq. 7.10).",
+                but("2 * H * N * D", "2 * Hk * N * D"),
+                but("2 * H * N * D + 2 * Hk * M * D", "2 * Hk * N * D + 2 * H * M * D")),
         Mistake("The products are computed for every query head, not once for each key head (eq. 7.10).",
                 but("4 * H * N * M * D", "4 * Hk * N * M * D")),
         Mistake("S and P cross twice each, written by one kernel and read by the next: 4 · H · N · M (eq. 7.7).",
                 but("4 * H * N * M\n", "2 * H * N * M\n")),
+        Mistake("You let scores and weights be square. A head has N rows of M scores: 4 · H · N · M (eq. 7.7).",
+                but("4 * H * N * M\n", "4 * H * N * N\n"), but("4 * H * N * M\n", "4 * H * M * M\n")),
     ),
 )

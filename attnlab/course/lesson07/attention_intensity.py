@@ -15,9 +15,9 @@ def cases() -> list[Case]:
     """Short and long, one pass and many, a ragged last block."""
     calls = [
         ("ONE: one query, one key, D = 1, 1 byte", (1, 1, 1, 1)),
-        ("4 tokens, D = 2, blocks of 2 keys, 2 bytes", (4, 2, 2, 2)),
+        ("4 tokens, D = 3, blocks of 2 keys, 2 bytes", (4, 3, 2, 2)),
         ("RAGGED: 7 tokens, D = 3, blocks of 2 keys, 2 bytes", (7, 3, 2, 2)),
-        ("BLOCK: all 8 keys in one block, 4 bytes", (8, 4, 8, 4)),
+        ("BLOCK: all 8 keys in one block, D = 5, 4 bytes", (8, 5, 8, 4)),
         ("1024 tokens, D = 64, blocks of 384 keys, 2 bytes", (1024, 64, 384, 2)),
         ("100,000 tokens, D = 128, blocks of 128 keys, 2 bytes", (100_000, 128, 128, 2)),
         ("the same in 4 bytes", (100_000, 128, 128, 4)),
@@ -43,6 +43,12 @@ EXERCISE = Exercise(
         Mistake("You find a quarter of the operations: one product instead of two, and a multiplication and an "
                 "addition counted as one. Q Kᵀ and P V are 2·N·N·D each (eq. 7.7).",
                 but("4 * N * N * D", "N * N * D")),
+        Mistake("You count exponentials or other work of the softmax as well. Here only the two matrix products count, "
+                "4·N·N·D (eq. 7.7).",
+                *(but("4 * N * N * D", f"(4 * D + {n}) * N * N") for n in range(1, 7))),
+        Mistake("You fill up the last block of keys and count its products whole. Keys that are not there have no "
+                "products: 2·N·N·D each, whatever the blocks are (eq. 7.8).",
+                but("flops / (itemsize * tiled)", "4 * N * -(-N // Bc) * Bc * D / (itemsize * tiled)")),
         Mistake("You count elements. Intensity is per byte (eq. 7.3): itemsize of them an element.",
                 but("itemsize * unfused", "unfused", "itemsize * tiled", "tiled")),
         Mistake("You count S and P too seldom. Each is written by one kernel and read by the next, 4N² in all "
@@ -70,9 +76,12 @@ EXERCISE = Exercise(
         Mistake("You let K and V cross in every pass. A pass is one block of them; all passes together are K and V "
                 "once (eq. 7.8).",
                 but(T, "-(-N // Bc) * (5 * N * D + 4 * N)")),
-        Mistake("Your number of passes is a fraction, or rounded down. The keys that are left over need a pass of "
-                "their own: ⌈N/Bc⌉ (eq. 7.8).",
-                but("-(-N // Bc)", "N / Bc"), but("-(-N // Bc)", "N // Bc")),
+        Mistake("Your number of passes is a fraction, or rounded down or to the nearest. The keys that are left over "
+                "need a pass of their own, however few: ⌈N/Bc⌉ (eq. 7.8).",
+                but("-(-N // Bc)", "N / Bc"), but("-(-N // Bc)", "N // Bc"), but("-(-N // Bc)", "max(1, N // Bc)"),
+                but("-(-N // Bc)", "round(N / Bc)")),
+        Mistake("Where Bc divides N your passes are one too many: no keys are left over then. ⌈N/Bc⌉ (eq. 7.8).",
+                but("-(-N // Bc)", "(N // Bc + 1)")),
         Mistake("Those are the limits for long sequences. For a finite N eq. 7.7 has ND/(N + D), and eq. 7.8 whole "
                 "passes and the 4N of the statistics.",
                 but(BOTH, "D / itemsize, 4 * Bc / (3 * itemsize)"),

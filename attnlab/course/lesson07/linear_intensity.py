@@ -48,6 +48,9 @@ EXERCISE = Exercise(
         Mistake("You count the weights only, and so find 2B/itemsize for every width. x and the result move too: at B "
                 "= d they are two thirds of the bytes (eq. 7.5).",
                 but("B * d_in + d_in * d_out + B * d_out", "d_in * d_out"), but(RESULT, "float(B)")),
+        Mistake("You count a bias of d_out numbers. x W has none (eq. 7.5).",
+                but(" + B * d_out", " + B * d_out + d_out"),
+                but(" + B * d_out", " + B * d_out + d_out; flops += B * d_out")),
         Mistake("You leave out the weights. They cross as well, once for the whole batch (eq. 7.5).",
                 but(" + d_in * d_out", "")),
         Mistake("You let the weights cross for every row. They are loaded once and serve the whole batch; that is what "

@@ -21,19 +21,19 @@ def cases() -> list[Case]:
     """A toy by hand, its neighbors, real models."""
     one, gpt3 = 48, 2 * 96 * 2 * 96 * 128  # bytes of a token, eq. 7.11: the toy with Hk = 4, GPT-3 with Hk = 96
     toy = "100 parameters of 1 byte, 2 layers, 4 heads of size 3, batch 1"
+    real = "7·10⁹ parameters of 2 bytes, batch 16, in 80·10⁹ bytes"
     calls = [
-        (f"{toy}: room for exactly one token, Hk = 4", (100 + one, TOY, 4)),
-        ("the same with one byte less: none", (99 + one, TOY, 4)),
-        ("the same with Hk = 2, room for three tokens and a half", (100 + one // 2 * 7 // 2, TOY, 2)),
+        (f"room for exactly one token, Hk = 4: {toy}", (100 + one, TOY, 4)),
+        ("room for one token less one byte, which is none: the same model, Hk = 4", (99 + one, TOY, 4)),
+        ("room for three tokens and a half: the same model, Hk = 2", (100 + one // 2 * 7 // 2, TOY, 2)),
         ("the weights just fit, and nothing else", (100, TOY, 4)),
         ("EMPTY: not even the weights fit", (60, TOY, 1)),
         ("a batch of 3, Hk = 2, one byte less than a token for each needs: none",
          (100 + 3 * one // 2 - 1, TOY | {"batch": 3}, 2)),
-        ("2 bytes a number, a batch of 3, Hk = 2, 1000 bytes", (1000, TOY | {"itemsize": 2, "batch": 3}, 2)),
-        ("7·10⁹ parameters, 32 layers, 32 heads of 128, 2 bytes, batch 16, 80·10⁹ bytes, Hk = 32",
-         (80 * 10**9, SMALL, 32)),
-        ("the same with Hk = 8", (80 * 10**9, SMALL, 8)),
-        ("the same with Hk = 1", (80 * 10**9, SMALL, 1)),
+        ("2 bytes a number, a batch of 3, Hk = 2, in 1000 bytes", (1000, TOY | {"itemsize": 2, "batch": 3}, 2)),
+        (f"{real}, Hk = 32: 32 layers, 32 heads of 128", (80 * 10**9, SMALL, 32)),
+        (f"{real}, Hk = 8: the same model", (80 * 10**9, SMALL, 8)),
+        (f"{real}, Hk = 1: the same model", (80 * 10**9, SMALL, 1)),
         ("GPT-3, 2 bytes, batch 1, eight times 80·2³⁰ bytes, Hk = 96", (640 * 2**30, GPT3, 96)),
         ("a byte less than 900,000,000,000 tokens of GPT-3 need: too large for floating point",
          (2 * GPT3["parameters"] + 9 * 10**11 * gpt3 - 1, GPT3, 96)),
@@ -63,6 +63,8 @@ EXERCISE = Exercise(
                 but('Hk * model["head_size"]', 'model["heads"] * model["head_size"] // Hk')),
         Mistake("You count the cache in elements. Memory is counted in bytes: itemsize of them a number (eq. 7.11).",
                 but('model["itemsize"] * 2', "2")),
+        Mistake("You count 2 bytes for each number of the cache, whatever its type: itemsize (eq. 7.11).",
+                but('model["itemsize"] * 2', "2 * 2")),
         Mistake("You count the weights in elements: each parameter is itemsize bytes (eq. 7.12).",
                 but("gpu_bytes - weights", 'gpu_bytes - model["parameters"]')),
         Mistake("You give the whole memory to the caches. The weights lie there as well (section 7).",
@@ -75,6 +77,13 @@ EXERCISE = Exercise(
                 "caches are not (eq. 7.12).",
                 but("tokens, weights", 'tokens, model["batch"] * weights')),
         Mistake("A step reads the weights too, not only the caches (eq. 7.12).", but("tokens, weights + ", "tokens, ")),
+        Mistake("You let a step read the whole memory. It reads the weights and the tokens that are cached; room that "
+                "is left over is not read (eq. 7.12).",
+                but('weights + model["batch"] * tokens * token', "gpu_bytes"),
+                but('weights + model["batch"] * tokens * token', "max(gpu_bytes, weights)")),
+        Mistake("Your bytes are computed before the tokens are set to 0: where the weights do not fit, they are less "
+                "than the weights (eq. 7.12).",
+                but('* tokens * token', f"* ({ROOM}) * token")),
         Mistake("A step reads the caches too, not only the weights: the new query meets every key (eq. 7.12).",
                 but(' + model["batch"] * tokens * token', "")),
         Mistake("A step reads the whole cache, not only the newest token: the new query meets every key (eq. 7.12).",
@@ -84,7 +93,11 @@ EXERCISE = Exercise(
         Mistake("You divide in floating point, which is too coarse for large memories; use // on whole numbers "
                 "(eq. 7.11).",
                 but(ROOM, f"int({ROOM})", "//", "/")),
-        Mistake("You round up: a token that fits in part does not fit (eq. 7.11).",
-                but(ROOM, '-((weights - gpu_bytes) // (model["batch"] * token))')),
+        Mistake("You round up, or to the nearest: a token that fits in part does not fit (eq. 7.11).",
+                but(ROOM, '-((weights - gpu_bytes) // (model["batch"] * token))'),
+                but(ROOM, f"round({ROOM})", "//", "/")),
+        Mistake("You round the tokens down to whole blocks. The largest number that fits is asked for, whatever it is "
+                "(eq. 7.11).",
+                but(ROOM, f"{ROOM} // 8 * 8"), but(ROOM, f"{ROOM} // 16 * 16")),
     ),
 )

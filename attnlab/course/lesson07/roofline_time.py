@@ -9,13 +9,15 @@ def roofline_time(flops: float, bytes: float, peak: float, bandwidth: float) -> 
 
 
 def cases() -> list[Case]:
-    """Both sides of the balance, and the point itself."""
+    """Both sides of the balance, far from it and near, and the point itself; less than one FLOP, less than a byte."""
     calls = [
         ("100 FLOP, 10 B at 50 FLOP/s, 10 B/s: the arithmetic takes longer", (100.0, 10.0, 50.0, 10.0)),
         ("60 FLOP, 30 B at 20 FLOP/s, 6 B/s: the bytes take longer", (60.0, 30.0, 20.0, 6.0)),
         ("both take 3 s: the balance point", (60.0, 30.0, 20.0, 10.0)),
-        ("no arithmetic: a copy", (0.0, 8.0, 50.0, 2.0)),
-        ("no bytes", (8.0, 0.0, 2.0, 50.0)),
+        ("just below the balance: 24 FLOP, 10 B at 10 FLOP/s, 4 B/s", (24.0, 10.0, 10.0, 4.0)),
+        ("just above the balance: 26 FLOP, 10 B at 10 FLOP/s, 4 B/s", (26.0, 10.0, 10.0, 4.0)),
+        ("no arithmetic: a copy", (0.0, 8.0, 2.0, 50.0)),
+        ("no bytes", (8.0, 0.0, 50.0, 2.0)),
         ("one head of unfused attention on an A100", (4.3e9, 3.5e7, 312e12, 1.555e12)),
         ("a product of matrices on an A100", (2.0 * 8192**3, 6.0 * 8192**2, 312e12, 1.555e12)),
     ]
@@ -33,6 +35,11 @@ EXERCISE = Exercise(
         "flops / peak, bytes / bandwidth, and the longer of the two.",
     ),
     mistakes=(
+        Mistake("You round the balance, or the intensity, to a whole number, and choose by that. Near the balance this "
+                "chooses the wrong time: compare the two times themselves (eq. 7.1).",
+                *(but(LONGER, f"flops / peak if not bytes or {comparison} else bytes / bandwidth")
+                  for comparison in ("flops / bytes >= peak // bandwidth", "flops // bytes >= peak / bandwidth",
+                                     "flops / bytes >= round(peak / bandwidth)"))),
         Mistake("You add the two times. While one tile is computed the next is on its way: they overlap, and the "
                 "longer one is what you wait for (eq. 7.1). The sum is up to twice as long.",
                 but(LONGER, "flops / peak + bytes / bandwidth")),

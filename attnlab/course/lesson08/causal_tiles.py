@@ -99,6 +99,9 @@ EXERCISE = Exercise(
         Mistake("A row that sees nothing of a tile becomes NaN: its maximum is −∞, and −∞ − (−∞) is undefined. "
                 "Subtract 0 there, and divide by 1 where l is 0 (section 7).",
                 but(*UNGUARDED)),
+        Mistake("You set NaN to 0 at the end. Then a row that a tile hides loses what it saw in other tiles. Do not "
+                "let NaN arise: subtract 0 where the maximum is −∞, and divide by 1 where l is 0 (section 7).",
+                but(*UNGUARDED, "return O", "return np.nan_to_num(O)")),
         Mistake("Rows that have seen nothing are divided by 0. Where l is 0, divide by 1: the output is 0 (section 7).",
                 but("one_if_empty(l_new)", "l_new")),
         Mistake("You skip a tile if its first query cannot see its first key. Its last query may see it: the tile is "
@@ -119,21 +122,35 @@ EXERCISE = Exercise(
         Mistake("You take a tile as full if its last query sees all of its keys. All of its queries must, and the "
                 "first one sees fewest: j₁ ≤ i₀ + M − N (eq. 8.10).",
                 but(f"S[{MASK}] = -INF", f"S[{MASK} if J.stop > I.stop + M - N else []] = -INF")),
+        Mistake("You take a tile as full although its first query does not see its last key. Full is "
+                "j₁ ≤ i₀ + M − N, and J.stop is j₁ + 1 (eq. 8.10).",
+                but(f"S[{MASK}] = -INF", f"S[{MASK} if J.stop > I.start + 2 + M - N else []] = -INF")),
         Mistake("Your mask is one key off. Query i sees key j if j ≤ i + M − N, itself included where N = M (eq. "
                 "8.10).",
                 but("M)[J] >", "M)[J] >="), but("M - N] = -INF", "M - N + 1] = -INF")),
+        Mistake("You scale by 1/√Dv. The scores are sums of D products: 1/√D (eq. 8.1).",
+                but(" / Q.shape[1] ** 0.5", " / V.shape[1] ** 0.5")),
         Mistake("Your scores are not scaled by 1/√D (eq. 8.1).", but(" / Q.shape[1] ** 0.5", "")),
         Mistake("Your maximum starts at a number, or a finite number stands for −∞. That is a score that no key has; "
                 "if all true scores lie far below it, it takes all the weight, or every exponential is 0 (section 3, "
                 "line 2).",
                 *(but("np.full(N, -INF)", f"np.full(N, {start})") for start in (0.0, -1e4, -1e9)),
-                *(but("] = -INF", f"] = {fill}") for fill in (-1e4, -1e9))),
+                but("np.maximum(m[I], m_tile)", "np.maximum(m[I], zero_if_empty(m_tile))"),
+                but("np.maximum(m[I], m_tile)", "np.maximum(m[I], zero_if_empty(m_tile))", "continue", "pass"),
+                *(but("] = -INF", f"] = {fill}") for fill in (-1e4, -1e9)),
+                *(but("] = -INF", f"] = {fill}", "continue", "pass") for fill in (-1e4, -1e9))),
+        Mistake("A finite number stands for −∞, so a query that sees no key gives all keys the same weight. Hide by "
+                "−∞: the output of such a query is 0 (section 7).",
+                but("] = -INF", "] = -1e30"), but("] = -INF", "] = -1e30", "continue", "pass")),
         Mistake("The last block of keys is left out if it is shorter. Round the number of blocks up (section 3, line "
                 "3).",
                 but("blocks(M, ", "blocks(M // Bc * Bc, ")),
         Mistake("The offset has the wrong sign: the last query sees all keys, so query i sees j ≤ i + M − N "
                 "(eq. 8.10).",
                 but("+ M - N", "+ N - M")),
+        Mistake("You cut the offset off at 0. With fewer keys than queries it is negative: the last query sees all "
+                "keys, and the first ones see none (eq. 8.10).",
+                but("+ M - N", "+ max(M - N, 0)")),
         Mistake("No tile is masked: queries see the future within their block (eq. 8.10).",
                 but("S[np.arange(M)[J] > np.arange(N)[I][:, None] + M - N] = -INF", "pass")),
         Mistake("Hidden scores are 0 in your tiles, so they get a weight; a hidden score is −∞ (lesson 01, eq. 1.7).",

@@ -1,10 +1,12 @@
 """Lesson 08, ★★★: Algorithm 1 on the machine, every load and store written out."""
 
+from collections.abc import Callable
 from functools import partial
 
 from attnlab import costs
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.check.machines import tiled_call, tiled_cases, tiled_mistakes
+from attnlab.check.promises import Measure
 from attnlab.check.traffic import machine_costs
 from attnlab.geometry import blocks
 from attnlab.machine import Machine, Ref
@@ -76,6 +78,41 @@ def cases() -> list[Case]:
     ]
 
 
+def lacking(make: Callable[[], tuple]) -> Measure:
+    """Percent that is missing of the loads of Q, of K, of V, of the state or of the stores, where it is most.
+
+    Each block of keys meets all queries. What SRAM holds may stay there until the next one, and the first one needs no
+    state of O, l and m.
+    """
+
+    def found(answer: Function, library: str) -> float:
+        machine, q, k, v, block_q, block_k = make()
+        answer(machine, q, k, v, block_q, block_k)
+        n, d, dv, passes = *q.shape, v.shape[1], -(-k.shape[0] // block_k)
+        again, spare = (passes - 1) * n * (dv + 2), (passes - 1) * machine.sram.capacity
+        loads = [machine.loads[ref.name] for ref in (q, k, v)]
+        needs = [passes * n * d - spare, k.shape[0] * d, v.shape[0] * dv, again - spare, again + n * (dv + 2) - spare]
+        does = [*loads, machine.loads.total() - sum(loads), machine.stores.total()]
+        return max(0, *(100 * (1 - done / need) for need, done in zip(needs, does)))
+
+    return found
+
+
+def own_costs() -> tuple[Cost, ...]:
+    """Those of every program on a machine; what moves less than Algorithm 1 is refused only if it must move more."""
+    most, _, *others = machine_costs(
+        partial(tiled_call, 26, 28, 8, 6, 4, 10),
+        costs.forward("flash", 26, 28, 8, 6, block_q=4, block_k=10).elements,
+        "Algorithm 1",
+        'with N = 26, M = 28, D = 8, Dv = 6 and tiles of 4 by 10; costs.forward("flash", …) gives the count',
+    )
+    least = Cost(lacking(partial(tiled_call, 512, 28, 8, 2, 4, 10)), 0,
+                 "It moves too little. Each block of keys must meet all queries. Of what must be loaded for that, of "
+                 "Q, of K, of V or of the state (O, l, m), or of what must be stored, {found:.0f} % are missing: it "
+                 "computes with numbers that it did not load, or returns some that it did not store.")
+    return most, least, *others
+
+
 O_NEW, P = "((a * l_i)[:, None] * o_i + p @ v_j) / l_new[:, None]", "np.exp(s - m_new[:, None])"
 OWN = "np.exp(s - s.max(1)[:, None])"  # relative to the tile's own maximum
 KEYS_INSIDE = (
@@ -91,12 +128,7 @@ HELD = "                with machine.scope():", "                if True:"
 
 EXERCISE = Exercise(
     lesson="08", stars=3, reference=flash_forward, cases=cases,
-    costs=machine_costs(
-        partial(tiled_call, 26, 28, 8, 6, 4, 10),
-        costs.forward("flash", 26, 28, 8, 6, block_q=4, block_k=10).elements,
-        "Algorithm 1",
-        'with N = 26, M = 28, D = 8, Dv = 6 and tiles of 4 by 10; costs.forward("flash", …) gives the count',
-    ),
+    costs=own_costs(),
     hints=(
         "machine.full(\"O\", shape, 0.0, q.dtype) begins; then two loops of blocks(length, size): keys outside, "
         "queries inside.",
@@ -111,6 +143,14 @@ EXERCISE = Exercise(
         Mistake("m is never stored, so each block of keys finds −∞ there again. The inner loop stores O, l and m "
                 "(section 3 of lesson 08, lines 12 and 13).",
                 but("(l, l_new), (m, m_new))", "(l, l_new))")),
+        Mistake("The m that you store is that of the tile alone. O and l are relative to m' = max(m, m̃), and the next "
+                "block of keys needs it (eq. 8.2; section 3 of lesson 08, line 13).",
+                but("(m, m_new))", "(m, s.max(1)))")),
+        Mistake("Your second result is lse = m + log l. Algorithm 1 returns the sum l' itself (eq. 8.2).",
+                but("machine.fetch(l)", "machine.fetch(m) + np.log(machine.fetch(l))")),
+        Mistake("O, l and m lie in HBM in a type of fewer digits than the inputs have: give them q.dtype (section 3 "
+                "of lesson 08, line 2).",
+                but("q.dtype", "np.float16"), but("q.dtype", "np.float32")),
         Mistake("O is stored divided by l, and you add to it as if it were not. One block of keys is right, from the "
                 "second on it is too small: multiply by the old l first, eq. 8.4.",
                 but("(a * l_i)[:, None]", "a[:, None]")),
@@ -129,9 +169,16 @@ EXERCISE = Exercise(
         Mistake("SRAM runs over, because you hold more than one visit needs (eq. 8.7). Load only the block at hand, "
                 "and release it: open with machine.scope() in each of the two loops, or call machine.free.",
                 but(*HELD), but(*KEYS_INSIDE, *HELD)),
-        Mistake("You load K_j and V_j in the inner loop, once for every block of queries. They are loaded in the outer "
-                "loop and stay on chip (section 3, line 6): keys and values cross once.",
-                but(*KEYS_INSIDE)),
+        Mistake("You load K_j and V_j, or one of them, in the inner loop, once for every block of queries. They are "
+                "loaded in the outer loop and stay on chip (section 3, line 6): keys and values cross once.",
+                but(*KEYS_INSIDE),
+                but(", v_j = machine.load(k, cols), machine.load(v, cols)", " = machine.load(k, cols)",
+                    "q_i, o_i", "v_j = machine.load(v, cols); q_i, o_i"),
+                but("k_j, v_j = machine.load(k, cols), machine.load(v, cols)", "v_j = machine.load(v, cols)",
+                    "q_i, o_i", "k_j = machine.load(k, cols); q_i, o_i")),
+        Mistake("Your blocks of keys are half as large as block_k says, so there are twice as many passes over Q, O, l "
+                "and m (section 4).",
+                but("block_k):", "-(-block_k // 2)):")),
         Mistake("Your loops are the other way round: queries outside, keys inside. That is FlashAttention-2's order, "
                 "the subject of lesson 09; Algorithm 1 loads each block of keys once (section 3, line 5).",
                 queries_outside),

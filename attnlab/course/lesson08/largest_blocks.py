@@ -59,16 +59,23 @@ EXERCISE = Exercise(
         Mistake("M_sram / 4D is the paper's rule, eq. 8.6. Strictly, it does not leave room for all that is held at "
                 "once: count S, both pairs of rows and the vectors (eq. 8.7), and more in the backward (eq. 8.9).",
                 but(BOTH, "-(-M_sram // (4 * D)), -(-M_sram // (4 * D))"),
+                but(BOTH, "-(-M_sram // (4 * D)), -(-M_sram // (8 * D))"),
                 but(BOTH, "M_sram // (4 * D), M_sram // (4 * D)"), but(BOTH, "M_sram // (4 * D), M_sram // (8 * D)")),
         Mistake("You divide M_sram by the bytes of a number. It already counts elements (eq. 8.6); taking it for bytes "
                 "halves the blocks and doubles the passes.",
                 but(f"return {BOTH}", f"M_sram //= 2; return {BOTH}")),
-        Mistake("The backward gets the forward's blocks. It also holds dK, dV, dO, dQ and a second tile of scores: "
-                "eq. 8.9.",
-                but("largest(backward)", "largest(forward)")),
+        Mistake("The backward gets the forward's blocks, or half of them. It also holds dK, dV, dO, dQ and a second "
+                "tile of scores, and other vectors: solve eq. 8.9 by itself.",
+                but("largest(backward)", "largest(forward)"), but("largest(backward)", "largest(forward) // 2")),
         Mistake("The vectors are missing. l, m, those of the tile and the new ones are 6 B_r elements forward "
                 "(eq. 8.7), l, m and Δ are 3 B_r backward (eq. 8.9).",
                 but(" + 6 * r", "", " + 3 * r", "")),
+        Mistake("You count a vector's length as B_c. l, m and Δ have one entry a query: 6 B_r forward (eq. 8.7), 3 B_r "
+                "backward (eq. 8.9).",
+                but(" + 6 * r", " + 6 * c", " + 3 * r", " + 3 * c")),
+        Mistake("You count the forward's six vectors in the backward as well. There it holds three, l, m and Δ: "
+                "eq. 8.9.",
+                but(" + 3 * r", " + 6 * r")),
         Mistake("The tile of scores is missing. S stays on chip while it becomes P (eq. 8.7); the backward holds P and "
                 "dP (eq. 8.9).",
                 but("2 * r * c + ", "", "r * c + ", "")),

@@ -61,7 +61,6 @@ def cases() -> list[Case]:
         ("CONST: a second tile whose scores equal the maximum so far", 1.0, 2.0, [2.0, 2.0]),
         ("UP: a second tile with larger scores", 2.0, 0.0, [1.0, 3.0]),
         ("DOWN: a second tile with smaller scores", 2.0, 3.0, [1.0, 0.0]),
-        ("HIGH: scores 1000 and 1001 meet a maximum of 0", 1.0, 0.0, [1000.0, 1001.0]),
         ("LOW: scores −10¹², no key so far", 0.0, -INF, [DEEP, 2 * DEEP]),
         ("LOW: scores −1000 and −999 meet a maximum of −1002", 1.0, -1002.0, [-1000.0, -999.0]),
     ]
@@ -69,6 +68,8 @@ def cases() -> list[Case]:
         Case("ONE: the first tile, one query, one key of score 2", (*fresh(1, 1), 2 * one, 3 * one)),
         *[Case(f"{label}; all values 1", (one, np.array([l]), np.array([m]), np.array([s]), pair))
           for label, l, m, s in known],
+        Case("HIGH: scores 1000 and 1001 meet a maximum of 0; O is 10³⁰, the new values are 1",
+             (1e30 * one, np.ones(1), np.zeros(1), np.array([[1000.0, 1001.0]]), pair)),
         Case("EYE: the first tile of two queries, three keys, values the identity",
              (*fresh(2, 3), rng.normal(size=(2, 3)), eye)),
         Case("EMPTY: the first tile; query 1 sees nothing of it", (*fresh(2, 3), hidden, eye)),
@@ -103,6 +104,9 @@ EXERCISE = Exercise(
                 "grows: the factor is e^{m − m'} ≤ 1, eq. 8.2, and at the first tile it is 0, not 1/0.",
                 but("(alpha * l)[:, None]", "(l / alpha)[:, None]"), but("alpha * l", "l / alpha"),
                 but("((alpha * l)[:, None] * O + p @ v) / one_if_empty(l_new)[:, None]", "O / alpha[:, None] + p @ v")),
+        Mistake("You multiply the old O by the new l'. It was stored divided by the old l, so that is what undoes the "
+                "division: eq. 8.4.",
+                but("(alpha * l)[:, None]", "(alpha * l_new)[:, None]"), but("(alpha * l)[:, None]", "l_new[:, None]")),
         Mistake("The old terms are not rescaled when the maximum moves. Multiply both l and O by e^{m − m'} (eqs. 8.2 "
                 "and 8.4), computed before m is overwritten.",
                 but("alpha * l", "l")),

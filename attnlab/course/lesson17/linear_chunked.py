@@ -66,7 +66,17 @@ def cases() -> list[Case]:
     ]
     fq, fk, v, C = call(6, f, 3, 2)
     fk[:3, :2] = fq[:3, 2:] = 0  # the first queries and keys share no feature
-    return [*cases, Case("EMPTY: the first three queries have features, and share none with the keys", (fq, fk, v, C))]
+    late = fq.copy(), fk.copy(), v, C
+    late[1][2:], late[0][2:, 3] = [1, 0, 0, 0], 1
+    late[0][2:, 0] = 0  # queries from 2 on share features with key 1 alone, which is in the first chunk
+    balanced = np.ones((4, 2)), np.ones((4, 2)), np.array([[1.0, 0], [-1, 0], [1, 0], [-1, 0]]), 2
+    return [
+        *cases,
+        Case("EMPTY: the first three queries have features, and share none with the keys", (fq, fk, v, C)),
+        Case("all weights lie in the chunk before, chunks of 2", late),
+        Case("equal weights, values that add up to 0, and values of 0: their gradients are not 0", balanced),
+        Case("features below 2 · 10⁻⁸: no row is empty", (1e-8 * fq[3:], 1e-8 * fk[3:], v[3:], C)),
+    ]
 
 
 def long(n: int) -> tuple:

@@ -34,6 +34,13 @@ def call(n: int, f: int, dv: int, before: int = 0, zeros: bool = False, size: fl
     return Stream(lambda: zip(fq[before:], fk[before:], v[before:])), U, Z
 
 
+def apart(keys: list[int], query: list[int]) -> tuple:
+    """Three tokens, each with a key of one feature; the first query looks at a feature of nobody, the last at some."""
+    fq, fk, v = np.eye(3)[[2, 0, 0]], np.eye(3)[keys], np.arange(6.0).reshape(3, 2)
+    fq[-1] = 0.5 * np.eye(3)[query].sum(0)
+    return Stream(lambda: zip(fq, fk, v)), np.zeros((3, 2)), np.zeros(3)
+
+
 def cases() -> list[Case]:
     """The first token, several, after a state (SPLIT), and a query without weights."""
     return [
@@ -44,7 +51,10 @@ def cases() -> list[Case]:
         Case("SPLIT, EYE: one token after 4 others, whose state is given", call(1, 4, 0, 4)),
         Case("SPLIT: seven tokens after 5 others", call(7, 4, 3, 5)),
         Case("four tokens after 2 others, features below 0.0002", call(4, 3, 2, 2, size=1e-4)),
+        Case("four tokens after 2 others, features below 2 · 10⁻⁸", call(4, 3, 2, 2, size=1e-8)),
         Case("EMPTY: relu has made the last query 0: all its weights are 0", call(3, 3, 2, 2, True)),
+        Case("EMPTY: the last query has features, and shares none with the keys", apart([0, 0, 0], [1])),
+        Case("the first query has no weight, the last one has", apart([0, 0, 1], [0])),
     ]
 
 

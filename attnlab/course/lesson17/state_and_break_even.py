@@ -24,6 +24,8 @@ def cases() -> list[Case]:
         ("taylor: F = 2,145, D = Dv = 64, 4 bytes each", (2145, 64, 64, 4, 4)),
         ("taylor of heads of size 16: F = 153, Dv = 64, the cache in half precision", (153, 16, 64, 4, 2)),
         ("F = 256, D = 64, Dv = 1", (256, 64, 1, 4, 4)),
+        ("F = 256, D = Dv = 64, 2 bytes in the state and 4 in the cache", (256, 64, 64, 2, 4)),
+        ("taylor: F = 8,385, D = Dv = 128, the cache in half precision", (8385, 128, 128, 4, 2)),
     ]
     return [Case(label, args) for label, args in calls]
 
