@@ -82,6 +82,28 @@ def half_the_stream(stream):
     return m, l
 
 
+def stream_dropping_the_past(stream):
+    """Forgets the sum so far where the maximum moves by more than 8."""
+    m, l = -math.inf, 0.0
+    for x in stream:
+        if x > m:
+            m, l = x, (l * math.exp(m - x) if x - m < 8 else 0.0) + 1.0
+        elif x > -math.inf:
+            l += math.exp(x - m)
+    return m, l
+
+
+def stream_skipping_small_terms(stream):
+    """Terms that are more than 12 below the maximum are left out."""
+    m, l = -math.inf, 0.0
+    for x in stream:
+        if x > m:
+            m, l = x, l * math.exp(m - x) + 1.0
+        elif x > m - 12:
+            l += math.exp(x - m)
+    return m, l
+
+
 def merge_by_logarithm(a, b):
     (m_a, l_a), (m_b, l_b) = a, b
     m = np.maximum(m_a, m_b)
@@ -114,6 +136,33 @@ def merge_entry_by_entry(a, b):
     return m, l
 
 
+def merge_shifted(a, b, lowest=-np.inf):
+    """Both factors; an exponent is never below ``lowest``."""
+    (m_a, l_a), (m_b, l_b) = a, b
+    m = np.maximum(m_a, m_b)
+    shift = np.where(m == -np.inf, 0, m)
+    factors = [np.where(np.isneginf(x), 0, np.exp(np.maximum(x - shift, lowest))) for x in (m_a, m_b)]
+    return m, l_a * factors[0] + l_b * factors[1]
+
+
+def merge_clipped(a, b):
+    """A factor is never below e^−12."""
+    return merge_shifted(a, b, -12)
+
+
+def merge_early(a, b):
+    """Where the second part is empty in any entry, the first sum keeps its shift in all."""
+    if np.isneginf(b[0]).any():
+        m, _ = merge_shifted(a, b)
+        return m, a[1] + b[1] * np.exp(b[0] - np.where(m == -np.inf, 0, m))
+    return merge_shifted(a, b)
+
+
+def merge_unspread(a, b):
+    """An empty second part leaves the first as it is, of its own shape."""
+    return a if np.isneginf(b[0]).all() else merge_shifted(a, b)
+
+
 def merge_with_if(a, b):
     m = np.maximum(a[0], b[0])
     if m == -np.inf:
@@ -144,6 +193,23 @@ def tree_of_two_powers(chunks, oplus):
         half = len(pairs) // 2
         pairs = [oplus(pairs[i], pairs[i + half]) for i in range(half)]
     return pairs[0]
+
+
+def tree_from_nothing(chunks, oplus):
+    """Joins each summary with nothing first, which is one level more."""
+    pairs = [oplus((-np.inf, 0.0), tree_of_two_powers([c], oplus)) for c in chunks] or [(-np.inf, 0.0)]
+    while len(pairs) > 1:
+        pairs = [oplus(*pairs[i : i + 2]) if pairs[i + 1 :] else pairs[i] for i in range(0, len(pairs), 2)]
+    return pairs[0]
+
+
+def tree_by_elements(chunks, oplus):
+    """Halves the number of elements, not that of chunks."""
+    if len(chunks) < 2:
+        return tree_of_two_powers(chunks, oplus)
+    ends = np.cumsum([len(c) for c in chunks])
+    cut = min(max(1, int((ends <= ends[-1] / 2).sum())), len(chunks) - 1)
+    return oplus(tree_by_elements(chunks[:cut], oplus), tree_by_elements(chunks[cut:], oplus))
 
 
 def tree_torch(chunks, oplus):
@@ -244,6 +310,19 @@ def topk_of_odd_kept(x, k):
     ]
 
 
+def topk_pruned_late(x, k):
+    """Up to 10k candidates are held before all but k of them are dropped."""
+    m, l, kept = -math.inf, 0.0, []
+    for i, score in enumerate(x):
+        m_next = max(m, score)
+        m, l = m_next, l * math.exp(m - m_next) + math.exp(score - m_next)
+        kept.append((score, i))
+        if len(kept) >= 10 * k:
+            kept = heapq.nlargest(k, kept)
+    kept = heapq.nlargest(k, kept)
+    return [i for _, i in kept], [math.exp(score - m) / l for score, _ in kept]
+
+
 def topk_scores(x, k):
     """Scores instead of probabilities."""
     kept = heapq.nlargest(k, zip(x, range(len(x))))
@@ -314,13 +393,21 @@ RIGHT = [
 REFUSED = [
     ("online_stats", two_reads, "second time"),
     ("online_stats", half_the_stream, "its memory grew"),
+    ("online_stats", stream_dropping_the_past, "500 zeros"),
+    ("online_stats", stream_skipping_small_terms, "500 zeros"),
+    ("oplus_arrays", merge_clipped, "two entries, (0, 100000)"),
+    ("oplus_arrays", merge_early, "five entries"),
+    ("oplus_arrays", merge_unspread, "expected shape (3, 4), got (3, 1)"),
     ("oplus_arrays", merge_with_if, "truth value"),
     ("oplus_arrays", merge_first, "Smallest input that fails: UP"),
     ("tree_stats", all_at_once, "were not made by oplus"),
     ("tree_stats", fold_of_pairs, "a tree has depth 4"),
+    ("tree_stats", tree_from_nothing, "at depth 5, a tree has depth 4"),
+    ("tree_stats", tree_by_elements, "at depth 5, a tree has depth 4"),
     ("stats_in_chunks", chunks_of_columns, "UP"),
     ("stats_in_chunks", lambda x, size: np.stack(chunks_at_once(x, size))[0], "tuple of 2"),
     ("softmax_topk", topk_in_blocks_of_all, "it loads each element"),
     ("softmax_topk", topk_of_odd_kept, "its memory grew"),
+    ("softmax_topk", topk_pruned_late, "more than the k largest"),
     ("softmax_topk", topk_scores, "Smallest input that fails: ONE"),
 ]

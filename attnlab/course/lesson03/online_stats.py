@@ -37,6 +37,8 @@ def cases() -> list[Case]:
         "−∞, −∞: two masked scores and nothing else": [-math.inf, -math.inf],
         "−∞, 3, −∞, 4": [-math.inf, 3.0, -math.inf, 4.0],
         "UP: ten rising elements 0, 0.5, … 4.5": rising,
+        "500 zeros, then 18, then 500 zeros: terms e^(0 − 18) are small, but they are 1000":
+            [0.0] * 500 + [18.0] + [0.0] * 500,
         "sixty random elements": noise,
     }
     return [Case(label, (Stream(lambda items=items: items),)) for label, items in streams.items()]
@@ -77,9 +79,11 @@ EXERCISE = Exercise(
                 "factor is e^(old − new), at most 1, and 0 at the very first element (eq. 3.2).",
                 *both("m - m_next", "m_next - m"),
                 *both(STEP, "l * np.exp(m_next - m) + np.exp(x - m_next) if m > -math.inf else 1.0")),
-        Mistake("You start at m = 0. That invents a score of 0 that the stream never had: with all scores below it, m "
-                "is wrong and l sinks towards 0. What is the largest of no numbers? (eq. 3.2)",
-                *both(START, "0.0, 0.0"), *both(START, "0.0, 1.0")),
+        Mistake("You start at m = 0, or at another number. That invents a score that the stream never had: with all "
+                "scores below it, m is wrong and l sinks towards 0. What is the largest of no numbers? (eq. 3.2)",
+                *both(START, "0.0, 0.0"), *both(START, "0.0, 1.0"),
+                *(but(START, f"{start}, 0.0", "return m, l", returned) for start in ("0.0", "-1e9", "-1e30")
+                  for returned in ("return m, l", "return (m, l) if l else (-math.inf, 0.0)"))),
         Mistake("The first element is counted twice: once in the start (x, 1), once in the loop. Start with (−∞, 0) "
                 "and let the loop count it, or begin the loop at the second element (eq. 3.2).",
                 *both(f"m, l = {START}", "stream = list(stream)\n    m, l = stream[0], 1.0"),
@@ -91,6 +95,12 @@ EXERCISE = Exercise(
         Mistake("While only −∞ has been read, the exponent is −∞ − (−∞), which is NaN. Nothing ⊕ nothing is nothing: "
                 "leave such an element out (lesson 03, section 3).",
                 but(*UNGUARDED)),
+        Mistake("Terms far below the maximum are left out, or the sum so far where the maximum moves far. Each is "
+                "small, but many of them may add up to a sum that counts: leave out nothing but −∞ (eq. 3.2).",
+                *(but("l * np.exp(m - m_next)", f"(l * np.exp(m - m_next) if m_next - m < {far} else 0.0)")
+                  for far in (8, 10, 12, 15)),
+                *(but("np.exp(x - m_next)", f"(np.exp(x - m_next) if x - m_next > -{far} else 0.0)")
+                  for far in (8, 10, 12, 15))),
         Mistake("You sum e^x unshifted and repair it at the end. That overflows for large scores and vanishes for "
                 "small ones before the repair comes; keep l shifted by the maximum so far at every step (eq. 3.2).",
                 but(STEP, "l + np.exp(x)", "return m, l", "return m, l * np.exp(-m) if l else 0.0"),

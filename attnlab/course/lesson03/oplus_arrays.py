@@ -39,12 +39,16 @@ def cases() -> list[Case]:
     def draw(*shape: int) -> Pair:
         return rng.normal(0, 3, shape), rng.uniform(1, 5, shape)
 
-    with_gaps = [draw(4), draw(4)]
-    for (m, l), where in zip(with_gaps, ([0, 2], [1, 2])):
-        m[where], l[where] = -inf, 0.0
+    m_a, m_b = np.array([-inf, 1, -inf, 2, 3]), np.array([1, -inf, -inf, 3, 2])
+    with_gaps = [(m, np.where(m == -inf, 0, draw(5)[1])) for m in (m_a, m_b)]
+    column, nothing = draw(3, 1), (np.full(4, -inf), np.zeros(4))
+    far = [(np.array(m), np.array(l)) for m, l in (([0.0, 20.0], [1e5, 1.0]), ([20.0, 0.0], [1.0, 1e5]))]
     return [
         *found,
-        Case("four entries; entry 2 is empty on both sides, entries 0 and 1 on one", tuple(with_gaps)),
+        Case("UP, DOWN: two entries, (0, 100000) ⊕ (20, 1) and (20, 1) ⊕ (0, 100000)", tuple(far)),
+        Case("five entries; entry 2 is empty on both sides, entries 0 and 1 on one", tuple(with_gaps)),
+        Case("EMPTY: shapes (3, 1) and (4,), the second empty; they broadcast to (3, 4)", (column, nothing)),
+        Case("EMPTY: shapes (4,) and (3, 1), the first empty; they broadcast to (3, 4)", (nothing, column)),
         Case("shapes (3, 1) and (4,): they broadcast to (3, 4)", (draw(3, 1), draw(4))),
         Case("random pairs of shape (5,)", (draw(5), draw(5))),
     ]

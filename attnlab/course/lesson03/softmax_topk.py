@@ -48,6 +48,11 @@ def vector_of(n: int) -> tuple[CountingVector, int]:
     return CountingVector(np.random.default_rng(n).normal(size=n)), 5
 
 
+def hundred_of(n: int) -> tuple[CountingVector, int]:
+    """``n`` random elements, of which a hundred are asked for."""
+    return vector_of(n)[0], 100
+
+
 def collected(x: CountingVector, k: int) -> tuple[list[int], list[float]]:
     """All of x in an array."""
     scores = np.array(list(x))
@@ -64,6 +69,8 @@ EXERCISE = Exercise(
     costs=(
         Cost(loads_per_element(vector_of, 1000), 1, "it loads each element {found:.1f} times"),
         Cost(growth(vector_of, 1000, 2000), 1.3, "its memory grew {found:.1f}× when x doubled, with k the same"),
+        Cost(growth(hundred_of, 100, 2000), 3, "with k = 100 it held {found:.1f} times as much for 2000 elements as "
+             "for 100: more than the k largest"),
     ),
     hints=(
         "One loop over enumerate(x). Beside m and l of eq. 3.2, keep the k largest scores so far with their indices.",

@@ -32,12 +32,12 @@ def cases() -> list[Case]:
         "UP: 1, 2, 3, 4 in chunks of 2": ([[1, 2, 3, 4]], 2),
         "DOWN: 4, 3, 2, 1 in chunks of 2": ([[4, 3, 2, 1]], 2),
         "LOW: two scores of −100000, one at a time": ([[-100000, -100000]], 1),
-        "EMPTY: a chunk of −∞ first, then 1 and 2": ([[-inf, -inf, 1, 2]], 2),
+        "EMPTY: a chunk of −∞ first, then −2 and −1": ([[-inf, -inf, -2, -1]], 2),
         "EMPTY: 1 and 2, then a chunk of −∞": ([[1, 2, -inf, -inf]], 2),
         "EMPTY: nothing but −∞ gives (−∞, 0)": ([[-inf, -inf, -inf]], 2),
         "EMPTY: a chunk of −∞ in one row, and in the other row later": ([[-inf, -inf, 1, 2], [4, 3, -inf, -inf]], 2),
         "LOW: a single score of −1e300": ([[ALONE]], 1),
-        "HIGH, ROWS: one row near 0, one near 100000": ([[0, 2, 1], [100000, 100001, 99999]], 2),
+        "HIGH, ROWS: one row near 0, one near 100000": ([[0, 2, 1, 1], [1e5, 1e5 + 1, 1e5 - 1, 1e5]], 2),
     }
     random = np.random.default_rng(35).normal(0, 3, size=(4, 11))
     small = [Case(label, (np.array(x, float), size)) for label, (x, size) in rows.items()]
@@ -65,9 +65,9 @@ EXERCISE = Exercise(
         Mistake("One of the three lines is repaired, two are not. Try falling scores, scores of −1000, and a chunk of "
                 "−∞: eq. 3.3.",
                 but(*START, *FACTOR), but(*START, *GUARD), but(*GUARD, *BARE)),
-        Mistake("You start at m = 0, a score that nobody has read: a row of scores below 0 loses all its weights. "
-                "Start at (−∞, 0): eq. 3.2.",
-                but(*START)),
+        Mistake("You start at m = 0, or at another number, a score that nobody has read: a row of scores far below it "
+                "loses all its weights. Start at (−∞, 0): eq. 3.2.",
+                but(*START), but("-np.inf)", "-1e9)"), but("-np.inf)", "-1e30)")),
         Mistake("The sum of the chunk is not rescaled. It was shifted by the maximum of the chunk, which may be the "
                 "smaller one: both sums get a factor, eq. 3.3.",
                 but(*FACTOR)),
@@ -76,7 +76,8 @@ EXERCISE = Exercise(
                 but(*GUARD), but("shift(c)", "c"), but("shift(m_next)", "m_next")),
         Mistake("You write the 0 into m. It may only be the shift: m of nothing is −∞, or later scores below 0 can "
                 "never lower it (eq. 3.2).",
-                but("m = m_next\n", "m = shift(m_next)\n")),
+                but("m = m_next\n", "m = shift(m_next)\n"),
+                but("m = m_next\n", "m = shift(m_next)\n", "return m,", "return np.where(l == 0, -np.inf, m),")),
         Mistake("The old sum is not rescaled when the maximum moves: eq. 3.3.",
                 but("l * np.exp(m - shift(m_next))", "l")),
         Mistake("The factor of the old sum is inverse. It is e^(m − m'), at most 1: eq. 3.2.",

@@ -72,19 +72,23 @@ def cases() -> list[Case]:
 
 
 class Recorder:
-    """⊕ that counts its calls and knows how deep each result is; every set of chunks here has a sum of its own."""
+    """⊕ that counts its calls and knows how deep each result is; every set of chunks here has a sum of its own.
+
+    The first chunk is as long as all others together, by elements whose exponentials are 0: a tree that is balanced by
+    elements, and not by chunks, is too deep.
+    """
 
     def __init__(self) -> None:
         weights = np.random.default_rng(35).uniform(0.1, 0.9, CHUNKS)
-        self.chunks = [np.array([0.0, math.log(w)]) for w in weights]
+        self.chunks = [np.array([0.0, math.log(w), *[-800.0] * (0 if i else 2 * CHUNKS)])
+                       for i, w in enumerate(weights)]
         self.calls, self.depth = 0, dict[float, int]()
 
     def oplus(self, a: Pair, b: Pair) -> Pair:
         """a ⊕ b."""
         m, l = plain(a, b)
         self.calls += 1
-        parts = [self.depth.get(round(float(part[1]), 6), 0) for part in (a, b) if float(part[1]) > 0]
-        self.depth[round(l, 6)] = 1 + max(parts, default=0) if len(parts) == 2 else max(parts, default=0)
+        self.depth[round(l, 6)] = 1 + max(self.depth.get(round(float(part[1]), 6), 0) for part in (a, b))
         return m, l
 
 
@@ -102,7 +106,7 @@ def missing(answer: Function, library: str) -> float:
 
 
 def depth(answer: Function, library: str) -> float:
-    """Merges one after the other for 13 chunks; joining with nothing is free."""
+    """Merges one after the other for 13 chunks, those with nothing as well."""
     return float(recorded(answer, library)[1])
 
 
@@ -139,7 +143,8 @@ EXERCISE = Exercise(
         Mistake("A pair whose m is 0 takes part where no number is 0: you fill up with it, or a maximum starts there. "
                 "It is not the identity of ⊕ but a score that nobody had; the identity is (−∞, 0) (eq. 3.5).",
                 *both("alone\n", "[oplus(a, (0.0, 0.0)) for a in alone]\n"),
-                *both("alone\n", "[oplus(a, (0.0, 1.0)) for a in alone]\n")),
+                *both("alone\n", "[oplus(a, (0.0, 1.0)) for a in alone]\n"),
+                but("summary(chunk)", "(summary(chunk) if len(chunk) else (0.0, 0.0))")),
         Mistake("Each chunk's sum must be shifted by that chunk's own maximum, as oplus expects it (eq. 3.1): the sum "
                 "of e^(x − m), not of e^x.",
                 but("summary(chunk)", "(summary(chunk)[0], np.exp(chunk).sum())")),

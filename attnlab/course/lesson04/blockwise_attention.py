@@ -124,7 +124,8 @@ EXERCISE = Exercise(
                     "o * factor + p @ v", f"o + p @ v / {SUM}")),
         Mistake("The keys after the last whole block are left out. The sums run over all keys (eq. 4.1): round the "
                 "number of blocks up; the last one is shorter.",
-                but(*TAIL), but(*TAIL, "0.0, 0.0", "0.0, np.zeros((len(query), value.shape[1]))")),
+                but(*TAIL), but(*TAIL, "0.0, 0.0", "0.0, np.zeros((len(query), value.shape[1]))"),
+                but("len(key)", "max(len(key) // block, 1) * block")),
         Mistake("Your maximum starts at a number, or is never below one. That is a score that no key has, and if all "
                 "true scores lie far below it, every exponential is 0. The maximum of nothing is −∞: eq. 4.10.",
                 but("-np.inf", "0.0"), but("-np.inf", "-1e3"), but("-np.inf", "-1e4")),

@@ -18,7 +18,7 @@ def lazy_row(q: np.ndarray, pairs: Pairs) -> np.ndarray:
 
 
 def cases() -> list[Case]:
-    """ONE, ONES and EYE on scores 0, 1, 2, then random rows."""
+    """ONE, ONES and EYE on scores 0, 1, 2, then random rows, and scores far from 0."""
     rng = np.random.default_rng(41)
     q, keys, values = rng.normal(size=4), rng.normal(size=(6, 4)), rng.normal(size=(6, 3))
     order = [3, 0, 5, 1, 4, 2]
@@ -29,6 +29,7 @@ def cases() -> list[Case]:
         Case("six random pairs, D = 4: scale 1/2", (q, stream(keys, values))),
         Case("six random pairs, D = 3", (q[:3], stream(keys[:, :3], values))),
         Case("HIGH: scores 600 and 601, whose exponentials are large but finite", scored([600.0, 601.0], np.eye(2))),
+        Case("LOW: scores −600 and −601, whose exponentials are tiny, but not 0", scored([-600.0, -601.0], np.eye(2))),
         Case("PERM: the same pairs in another order", (q, stream(keys[order], values[order]))),
     ]
 
@@ -77,6 +78,9 @@ EXERCISE = Exercise(
         Mistake("Your l starts at 1. That is the exponential of an invented score 0, which no key has; an empty sum is "
                 "0 (eq. 4.2).",
                 but("l = o = 0.0", "l, o = 1.0, 0.0")),
+        Mistake("You add a small number to l. Where all scores are far below 0 every e^s is far smaller than that "
+                "number, and the result is almost 0: l is the sum of the exponentials and nothing else (eq. 4.2).",
+                *(but("o / l", f"o / (l + {small})") for small in ("1e-6", "1e-8", "1e-9", "1e-10", "1e-12"))),
         Mistake("You keep something of every pair in a list. Constant memory means forgetting: once e^s and e^s·v are "
                 "added to the two sums (eq. 4.2), neither the score nor the pair is needed again.",
                 keeps_all, but("zip(*pairs)", "zip(*((k @ q, v) for k, v in pairs))", "keys @ q", "keys", of=keeps_all),

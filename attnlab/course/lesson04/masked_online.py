@@ -40,6 +40,7 @@ def cases() -> list[Case]:
         Case("UP, EYE: one query, scores 1, 2", scored([[1, 2]])),
         Case("EYE: one query, scores 2, 1, 1, and key 0 is hidden", scored([[2, 1, 1]], [[0, 1, 1]])),
         Case("EYE: one query, scores 2, 1, 1, and key 1 is hidden", scored([[2, 1, 1]], [[1, 0, 1]])),
+        Case("EYE: two queries, scores 2, 1, and key 0 is hidden from query 0", scored([[2, 1]] * 2, [[0, 1], [1, 1]])),
         Case("LOW, EYE: one query, key 0 is hidden, then twice -100000", scored([[1, -1e5, -1e5]], [[0, 1, 1]])),
         Case("LOW, EYE: one query, score -1e300, and keys 0 and 2 are hidden", scored([[-1, ALONE, 1]], [[0, 1, 0]])),
         Case("HIGH, EYE: one query, scores 0, 0, then 100000", scored([[0, 0, 1e5]])),

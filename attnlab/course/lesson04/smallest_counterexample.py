@@ -49,20 +49,20 @@ def update(m: Real, l: Real, s: Real) -> tuple[Real, Real]:
 
 
 def cases() -> list[Case]:
-    """Nine suspects, and how few scores expose each."""
+    """Nine suspects, and how few scores expose each; two for the first, whose list is too long for the next."""
     step = "l * np.exp(m - m_new) + np.exp(s - m_new)"
     suspects = {
+        "a suspect that does not rescale l: two scores expose it": but("l * np.exp(m - m_new)", "l"),
         "a suspect that adds the factor to l, as printed: one score exposes it": but(step, "l + np.exp(m - m_new)"),
         "a suspect that computes e^s · e^−m': one score exposes it, if it is chosen well":
             but("np.exp(s - m_new)", "np.exp(s) * np.exp(-m_new)"),
         "a suspect whose maximum is never below 0: one score exposes it, if it is chosen well":
             but("max(m, s)", "max(m, s, 0.0)"),
-        "a suspect that does not rescale l: two scores expose it": but("l * np.exp(m - m_new)", "l"),
         "a suspect whose new term is always 1: two scores expose it": but("np.exp(s - m_new)", "1.0"),
         "a suspect that does not add a score equal to the maximum: two scores expose it":
             but("np.exp(s - m_new)", "(np.exp(s - m_new) if s != m else 0.0)"),
-        "a suspect that leaves the factor out where the maximum moves by at most 1: two scores expose it":
-            but("np.exp(m - m_new)", "(np.exp(m - m_new) if m_new - m > 1 else 1.0)"),
+        "a suspect that takes 1 − d for e^−d where the maximum moves by d < 1: two scores expose it":
+            but("np.exp(m - m_new)", "(np.exp(m - m_new) if m_new - m >= 1 else 1.0 + m - m_new)"),
         "a suspect that measures relative to the newest score: two scores expose it, if they are chosen well":
             but("max(m, s)", "s"),
         "a suspect whose sum stops at 2: three scores expose it": but(step, f"min({step}, 2.0)"),
@@ -114,11 +114,12 @@ EXERCISE = Exercise(
                   for moderate in (
                     "(0.0, 1.0)", "(0.0, 1.0, 2.0)", "(0, 1, 2)", "(-1.0, 0.0, 1.0)", "(-1, 0, 1)", "(0.0, 0.5, 1.0)",
                     "(0.0, 0.5, 3.0)", "(0.0, 0.5, 1.0, 2.0)", "range(-2, 3)", "range(-3, 4)", "range(-5, 6)"))),
-        Mistake("Your candidates are far apart. An update that forgets the factor only for a small move of the maximum "
-                "(eq. 4.8) needs a step below 1: add one.",
+        Mistake("Your candidates are too far apart. An update whose factor is wrong only for a small move of the "
+                "maximum (eq. 4.8) needs a step below 1: add one, such as 0.5.",
                 *(but(CANDIDATES, apart) for apart in (
                     "(0.0, 1000.0, -1000.0)", "(0.0, 2.0, 1000.0, -1000.0)", "(0.0, 3.0, 1000.0, -1000.0)",
-                    "(-1000.0, 0.0, 1000.0)"))),
+                    "(-1000.0, 0.0, 1000.0)", "(0.0, 1.0, 1000.0, -1000.0)", "(0.0, 1.0, -1.0, 1000.0, -1000.0)",
+                    "(0.0, 1.0, 2.0, 1000.0, -1000.0)", "(0.0, 1.0, -1.0, 2.0, 3.0, 1000.0, -1000.0)"))),
         Mistake("You search long lists first, or take any list that works. Begin with lists of one score: the printed "
                 "update (eq. 4.12) fails already there.",
                 but("(1, 2, 3)", "(3, 2, 1)")),
