@@ -1,5 +1,7 @@
 """Answers to the exercises of lesson 05: right ones, written in other ways, and ones to refuse."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,6 +37,21 @@ def summary_in_jax(q, k, v):
     return m, jnp.sum(p, axis=1), jnp.dot(p, v)
 
 
+def clipped_summary(q, k, v):
+    """Keys far below the maximum keep a weight of e⁻¹⁰."""
+    s = q @ k.T / q.shape[1] ** 0.5
+    m = s.max(1, initial=-np.inf)
+    p = np.exp(np.clip(s - m[:, None], -10, 0))
+    return m, p.sum(1), p @ v
+
+
+def summary_without_ties(q, k, v):
+    """Keys that share the maximum count once in l."""
+    m, _, o = summary_by_loop(q, k, v)
+    s = q @ k.T / q.shape[1] ** 0.5
+    return m, (m > -np.inf) + np.where(s < m[:, None], np.exp(s - m[:, None]), 0).sum(1), o
+
+
 def bare_summary(q, k, v):
     p = np.exp(q @ k.T / q.shape[1] ** 0.5)
     return np.zeros(len(q)), p.sum(1), p @ v
@@ -49,7 +66,13 @@ def chunk_by_whole_chunks(M, Dv):
     return min(sizes, key=lambda ck: ck + -(-M // ck) * (Dv + 2))
 
 
+def chunk_rounded_down(M, Dv):
+    """5 keys in chunks of 3, which hold 3 % more than chunks of 4."""
+    return min(M, math.isqrt(M * (Dv + 2)))
+
+
 def chunk_rounded_up(M, Dv):
+    """6 keys in chunks of 5, which hold over 1 % more than chunks of 4."""
     return int(min(M, np.ceil(np.sqrt(M * Dv + 2 * M))))
 
 
@@ -240,6 +263,30 @@ def tree_of_everything(query, key, value, Ck):
     return np.einsum("cn,cnd->nd", factor, o) / (factor * l).sum(0)[:, None]
 
 
+def fold_of_pairs(query, key, value, Ck):
+    """Pairs meet first, then they are added one after another."""
+    total = None
+    for c in range(0, len(key), 2 * Ck):
+        pair = [summary_in_place(query, key[a : a + Ck], value[a : a + Ck]) for a in (c, c + Ck) if a < len(key)]
+        both = pair[0] if len(pair) == 1 else joined_in_numpy(*pair)
+        total = both if total is None else joined_in_numpy(total, both)
+    return total[2] / total[1][:, None]
+
+
+def summary_in_place(q, k, v):
+    s = q @ k.T / np.sqrt(q.shape[1])
+    m = s.max(1)
+    s -= m[:, None]
+    np.exp(s, out=s)
+    return m, s.sum(1), s @ v
+
+
+def joined_in_numpy(a, b):
+    m = np.maximum(a[0], b[0])
+    fa, fb = np.exp(a[0] - m), np.exp(b[0] - m)
+    return m, fa * a[1] + fb * b[1], fa[:, None] * a[2] + fb[:, None] * b[2]
+
+
 def visible_by_selection(query, key, value, visible, Ck):
     """Hidden keys are thrown away before anything is cut."""
     return one_pass(query, key[visible], value[visible])
@@ -285,13 +332,25 @@ def hidden_values_only(query, key, value, visible, Ck):
     return one_pass(query, key, value * visible[:, None])
 
 
+def visible_by_first_key(query, key, value, visible, Ck):
+    """A chunk whose first key is hidden is skipped, as long as another is left."""
+    starts = [c for c in range(0, len(key), Ck) if visible[c]] or range(0, len(key), Ck)
+    read = np.concatenate([np.arange(len(key))[c : c + Ck] for c in starts])
+    return visible_by_selection(query, key[read], value[read], visible[read], Ck)
+
+
+def visible_but_the_rest(query, key, value, visible, Ck):
+    """The mask of a last, shorter chunk is not read."""
+    full = np.arange(len(key)) < len(key) // Ck * Ck
+    return visible_by_selection(query, key, value, visible | ~full, Ck)
+
+
 RIGHT = [
     ("summarize", summary_by_loop),
     ("summarize", summary_in_torch),
     ("summarize", summary_in_jax),
     ("best_chunk", chunk_by_search),
     ("best_chunk", chunk_by_whole_chunks),
-    ("best_chunk", chunk_rounded_up),
     ("attention_in_chunks", running),
     ("attention_in_chunks", prepared),
     ("attention_in_chunks", chunks_in_jax),
@@ -308,10 +367,17 @@ RIGHT = [
 
 REFUSED = [
     ("summarize", bare_summary, "part 1"),
+    ("summarize", clipped_summary, "scores 0 and 1000"),
+    ("summarize", summary_without_ties, "equal scores"),
+    ("best_chunk", chunk_rounded_down, "round to the nearest"),
+    ("best_chunk", chunk_rounded_up, "round to the nearest"),
     ("best_chunk", all_keys, "numbers a query"),
     ("attention_in_chunks", standard_in_torch, "eq. 5.7"),
     ("attention_in_chunks", standard_in_jax, "eq. 5.7"),
     ("attention_in_chunks", running_with_room, "the best size by eq. 5.8"),
     ("tree_attention", tree_of_everything, "times the size of a summary"),
+    ("tree_attention", fold_of_pairs, "were added one after another"),
     ("visible_chunks", hidden_values_only, "key 1 hidden"),
+    ("visible_chunks", visible_by_first_key, "keys 0 and 4 hidden"),
+    ("visible_chunks", visible_but_the_rest, "keys 0 and 4 hidden"),
 ]

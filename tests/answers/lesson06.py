@@ -39,6 +39,11 @@ def vjp_centered_by_mean(p, dp):
     return p * dp - (p * dp).mean(-1, keepdims=True)
 
 
+def vjp_cut_off(p, dp):
+    """Small weights get no gradient, however large dp is."""
+    return np.where(p < 1e-8, 0, p * (dp - (p * dp).sum(-1, keepdims=True)))
+
+
 # attention_backward
 
 
@@ -219,6 +224,24 @@ def visible_recomputed(query, key, value, visible):
     return Recomputed.apply(rows, query, key, value)
 
 
+def visible_clamped(query, key, value, visible):
+    """Keys far below the maximum keep a weight of e⁻⁵, and get no gradient."""
+    s = query @ key.T / query.shape[1] ** 0.5
+    m = torch.where(visible, s, -torch.inf).detach().amax(1, keepdim=True)
+    e = torch.where(visible, torch.exp((s - m).clamp(-5, 0)), 0)
+    return (e @ value / e.sum(1, keepdim=True)).sum()
+
+
+def visible_by_logsumexp(query, key, value, visible):
+    s = (query @ key.T / math.sqrt(query.shape[1])).masked_fill(~visible, -torch.inf)
+    return torch.einsum("nm,mc->", torch.exp(s - torch.logsumexp(s, 1, keepdim=True)), value)
+
+
+def visible_scaled_by_value(query, key, value, visible):
+    """Scores q·k / √Dv."""
+    return visible_by_selection(query * (query.shape[1] / value.shape[1]) ** 0.5, key, value, visible)
+
+
 def visible_mean(query, key, value, visible):
     return visible_by_selection(query, key, value, visible) / len(query)
 
@@ -239,11 +262,13 @@ RIGHT = [
     ("visible_loss", visible_in_jax),
     ("visible_loss", visible_by_selection),
     ("visible_loss", visible_recomputed),
+    ("visible_loss", visible_by_logsumexp),
 ]
 
 REFUSED = [
     ("softmax_vjp", vjp_by_einsum_jacobian, "its memory grew"),
     ("softmax_vjp", vjp_centered_by_mean, "Smallest input that fails"),
+    ("softmax_vjp", vjp_cut_off, "a weight of 10⁻³⁰"),
     ("attention_backward", backward_in_other_order, "Smallest input that fails"),
     ("saved_elements", saved_by_the_forward, "Smallest input that fails"),
     ("chunked_loss", loss_of_standard_in_jax, "the memory of value and gradient grew"),
@@ -252,4 +277,6 @@ REFUSED = [
     ("chunked_loss", loss_as_a_number, "gradient"),
     ("chunked_loss", loss_through_a_closure, "key and value get no gradient"),
     ("visible_loss", visible_mean, "two queries"),
+    ("visible_loss", visible_clamped, "key 1 has the value 10³⁰"),
+    ("visible_loss", visible_scaled_by_value, "query.shape[1]/value.shape[1]"),
 ]

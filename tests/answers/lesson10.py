@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 import attnlab
+from attnlab.dropout.numpy import threefry
 
 
 def delta_by_einsum(out, dout):
@@ -263,7 +264,37 @@ RIGHT = [
     ("masked_backward", masked_by_queries),
 ]
 
+def delta_of_flat_heads(out, dout):
+    """The leading axes are not restored."""
+    found = (out.reshape(-1, *out.shape[-2:]) * dout.reshape(-1, *out.shape[-2:])).sum(-1)
+    return found[0] if out.ndim == 2 else found
+
+
+def weights_of_clipped_scores(s, lse):
+    return np.exp(np.maximum(s, -1e9) - np.where(lse == -np.inf, 0, lse)[:, None])
+
+
+def backward_without_dropped_tiles(q, k, v, out, lse, dout, dlse, z, block):
+    """A tile of which all is dropped has a gradient of the scores, too: −P (Δ − dlse)."""
+    dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
+    scale, row = q.shape[1] ** -0.5, (out * dout).sum(1) - dlse
+    for a in range(0, len(q), block):
+        for c in range(0, len(k), block):
+            rows, cols = slice(a, a + block), slice(c, c + block)
+            kept = z[rows, cols]
+            if kept.any():
+                p = np.exp(scale * q[rows] @ k[cols].T - lse[rows, None])
+                ds = scale * p * (kept * (dout[rows] @ v[cols].T) - row[rows, None])
+                dq[rows] += ds @ k[cols]
+                dk[cols] += ds.T @ q[rows]
+                dv[cols] += (p * kept).T @ dout[rows]
+    return dq, dk, dv
+
+
 REFUSED = [
+    ("delta", delta_of_flat_heads, "a batch of two"),
+    ("recompute_weights", weights_of_clipped_scores, "−2·10⁹"),
+    ("tiled_backward", backward_without_dropped_tiles, "all is dropped"),
     ("delta", delta_of_norms, "Smallest input that fails: ONE"),
     ("recompute_weights", weights_uniform_if_empty, "EMPTY"),
     ("recompute_weights", weights_with_epsilon, "ONE"),

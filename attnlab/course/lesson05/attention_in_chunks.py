@@ -2,6 +2,8 @@
 
 from functools import partial
 
+import attnlab
+from attnlab.check.operations import exponentials_at_once
 from attnlab.check.promises import peak
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab.check.fingerprints import far_queries, last_key
@@ -83,6 +85,11 @@ def together(query: Array, key: Array, value: Array, Cq: int, Ck: int) -> Array:
     return attend(query, key, value)
 
 
+def exchanged(query: Array, key: Array, value: Array, Cq: int, Ck: int) -> Array:
+    """The package's attention, with its sizes exchanged."""
+    return attnlab.chunked_attention(query, key, value, query_chunk_size=Ck, key_chunk_size=Cq)
+
+
 def cases() -> list[Case]:
     """One chunk, whole chunks, ragged chunks; the same data where only the chunks differ."""
     rng = np.random.default_rng(52)
@@ -121,6 +128,12 @@ def many(n: int, ck: int = CK) -> tuple:
     return rng.normal(size=(n, D)), rng.normal(size=(M, D)), rng.normal(size=(M, D)), CQ, ck
 
 
+def single() -> tuple:
+    """Arguments of a call with two queries, one at a time, and 1024 keys in chunks of 64."""
+    query, key, value, _, _ = many(2)
+    return query, key[:1024], value[:1024], 1, 64
+
+
 KEYS, QUERIES = "range(0, len(key), Ck)", "range(0, len(query), Cq)"
 ADD_O = "sum(np.exp(m - top)[:, None] * o for m, _, o in chunks)"
 STACKED = (
@@ -133,19 +146,25 @@ EXERCISE = Exercise(
     lesson="05", stars=2, reference=attention_in_chunks, cases=cases,
     costs=(
         Cost(
-            peak(many, N, formula(CK)), 2.5,
-            "With 8 chunks of 32 queries and 32 chunks of 128 keys, Dv = 32, it held {found:.1f} times what eq. 5.7 "
-            "gives for one chunk of queries; the limit is {limit} times.",
-        ),
-        Cost(
             peak(many, CQ, formula(CK)), 1.7,
             "With a single chunk of 32 queries and 32 chunks of 128 keys, Dv = 32, it held {found:.1f} times what "
-            "eq. 5.7 gives; the limit is {limit} times.",
+            "eq. 5.7 gives; the limit is {limit} times. Are all keys read at once, or summaries copied?",
         ),
         Cost(
             peak(partial(many, ck=BEST), CQ, formula(BEST)), 1.7,
             "With a single chunk of 32 queries and chunks of 373 keys, the best size by eq. 5.8, it held {found:.1f} "
-            "times what eq. 5.7 gives; the limit is {limit} times.",
+            "times what eq. 5.7 gives; the limit is {limit} times. Are several arrays as large as a tile alive?",
+        ),
+        Cost(
+            peak(many, N, formula(CK)), 2.5,
+            "With 8 chunks of 32 queries and 32 chunks of 128 keys, Dv = 32, it held {found:.1f} times what eq. 5.7 "
+            "gives for one chunk of queries; the limit is {limit} times. Are the "
+            "summaries of all queries alive?",
+        ),
+        Cost(
+            exponentials_at_once(single, 64), 1.5,
+            "With chunks of one query and of 64 keys it computed {found:.1f} × 64 exponentials at once: does it read "
+            "Cq queries and Ck keys at a time?",
         ),
     ),
     hints=(
@@ -174,6 +193,10 @@ EXERCISE = Exercise(
                 but("np.exp(m - top) * l", "l")),
         Mistake("Your factor is upside down: e^(m_c − m) is at most 1, as m is the largest of the m_c (eq. 5.4).",
                 but("m - top", "top - m")),
+        Mistake("You take one maximum for all queries of a chunk. A query whose scores lie far below it has only "
+                "weights that underflow, and becomes 0/0. The common maximum is taken over the chunks, for each query "
+                "(eq. 5.3).",
+                but("axis=0", "axis=None")),
         Mistake("The queries after the last full chunk get no result. There are ⌈N / Cq⌉ chunks of queries (eq. 5.1).",
                 but("np.empty", "np.zeros", QUERIES, "range(0, len(query) // Cq * Cq, Cq)")),
         Mistake("Only the queries are chunked: Cq rows of all M scores are alive, which doubles with the number of "
@@ -189,7 +212,7 @@ EXERCISE = Exercise(
                   for start in ("0", "-1e3", "-1e4"))),
         Mistake("You have exchanged Cq and Ck: queries are cut into chunks of Cq, keys of Ck (eq. 5.1). The "
                 "values are right, and the memory is that of the other sizes (eq. 5.7).",
-                but("out = np", "Cq, Ck = Ck, Cq; out = np")),
+                but("out = np", "Cq, Ck = Ck, Cq; out = np"), exchanged),
         Mistake("This is the standard formula: all N·M scores are alive. Chunk queries and keys (eq. 5.7).",
                 but("out = np", "Cq = len(query); out = np", "attend(query[a : a + Cq])", "safe(query, key, value)")),
         Mistake("vmap does all query chunks at the same time, so the summaries of all of them are alive. Go through "

@@ -40,9 +40,10 @@ def judge(case: Case, got: Any) -> str | None:
     whole = min(exact, key=lambda c: held_whole(m, dv, c))
     if held(m, dv, ck) <= WITHIN * held(m, dv, best) or held_whole(m, dv, ck) <= WITHIN * held_whole(m, dv, whole):
         return None
-    number = held(m, dv, ck)
-    return (f"Ck = {ck} holds {number:.0f} numbers a query: {ck} scores, and {number - ck:.0f} in summaries. "
-            f"Too {'few' if ck < best else 'many'} keys a chunk: {best} would hold {held(m, dv, best):.0f}.")
+    number, digits = held(m, dv, ck), 2 if m < 100 else 0
+    return (f"Ck = {ck} holds {number:.{digits}f} numbers a query: {ck} scores, and {number - ck:.{digits}f} in "
+            f"summaries. Too {'few' if ck < best else 'many'} keys a chunk: {best} would hold "
+            f"{held(m, dv, best):.{digits}f}.")
 
 
 def cases() -> list[Case]:
@@ -50,6 +51,8 @@ def cases() -> list[Case]:
     calls = [
         ("ONE: a single key, values of size 1", (1, 1)),
         ("M = 300, Dv = 1: a summary has 3 numbers, the least is at 30", (300, 1)),
+        ("M = 5, Dv = 1: few keys, the root is 3.9", (5, 1)),
+        ("M = 6, Dv = 1: the root is 4.2", (6, 1)),
         ("M = 20, Dv = 64: the formula's optimum, 36, is longer than the keys", (20, 64)),
         ("M = 4096, Dv = 64: the size of a real head", (4096, 64)),
         ("M = 2000, Dv = 64: half way between two powers of two", (2000, 64)),
@@ -81,6 +84,9 @@ EXERCISE = Exercise(
         Mistake("With few keys √(M(Dv + 2)) is larger than M: a chunk cannot hold more keys than there are. See "
                 "eq. 5.8, which is meant for 1 ≤ Ck ≤ M.",
                 but("min(round(root), M)", "round(root)")),
+        Mistake("You round the root always down, or always up. With few keys the whole number on its other side can "
+                "hold over 1 % less: round to the nearest (eq. 5.8).",
+                but("round(root)", "math.floor(root)"), but("round(root)", "math.ceil(root)")),
         Mistake("√(M/(Dv + 2)) is the best *number* of chunks, M / Ck; their size is asked for. See eq. 5.8.",
                 but("M * (Dv + 2)", "M / (Dv + 2)", "round(root)", "max(round(root), 1)")),
         Mistake("A summary holds m, l and the output o, which is a whole value: Dv + 2 numbers, not 2. See eq. 5.6.",

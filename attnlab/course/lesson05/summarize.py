@@ -21,10 +21,14 @@ def cases() -> list[Case]:
     rng = np.random.default_rng(51)
     q, k, v = rng.normal(size=(2, 4)), rng.normal(size=(3, 4)), rng.normal(size=(3, 2))
     one = np.array([[1.0]])
+    far, values = np.array([[0.0], [1000.0]]), np.array([[1e30], [1.0]])
+    ones, different = np.ones((3, 1)), np.array([[1.0], [2.0], [4.0]])
     return [
         Case("ONE: one query, one key with score 2: its own maximum, so l = 1", (2 * one, one, 3 * one)),
         Case("two keys with scores 0 and 1: l = 1 + 1/e", (one, np.array([[0.0], [1.0]]), np.array([[0.0], [1.0]]))),
-        Case("ONES: every value is 1, so o = l", (q, k, np.ones((3, 1)))),
+        Case("CONST: three keys with equal scores: each counts, l = 3", (one, ones, different)),
+        Case("two keys with scores 0 and 1000, values 10³⁰ and 1: only the second has a weight", (one, far, values)),
+        Case("ONES: every value is 1, so o = l", (q, k, ones)),
         Case("EYE: the values are the identity, so the rows of o are e^(s − m)", (q, k, np.eye(3))),
         *far_queries(lambda q, k: (q, k, v), q, k),
         Case("EMPTY: a chunk without keys; its summary is the identity of ⊕: m = −∞, l = 0, o = 0", (q, k[:0], v[:0])),

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from attnlab.check.depth import lost
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab.check.fingerprints import far_queries, last_key
+from attnlab.check.operations import exponentials_at_once
 from attnlab.check.promises import growth, inverse, peak
 
 import numpy as np
@@ -67,6 +68,11 @@ def cases() -> list[Case]:
 N, DV, CHUNKS = 8, 1024, 64
 
 
+def misrounded(answer: Callable, library: str) -> float:
+    """The part of small weights that rounding loses or, where pairs of them are added one after another, makes up."""
+    return abs(lost(answer, library))
+
+
 def long(chunks: int) -> tuple:
     """Arguments of a call in which scores are small beside summaries: chunks of two keys."""
     rng = np.random.default_rng(chunks)
@@ -84,6 +90,12 @@ def in_chunks(ck: int) -> tuple:
     return (*wide(64)[:3], ck)
 
 
+def one_query() -> tuple:
+    """Arguments of a call with one query and 16 chunks of 64 keys."""
+    query, key, value, _ = wide(32)
+    return query[:1], key, value, 64
+
+
 # All leaves, then what combines them.
 LEAVES_FIRST = "while live and live[-1][0] == size:", "while False:", "total = live"
 PAIRS = "live = [(0, oplus(a, b)) for (_, a), (_, b) in zip(live[::2], live[1::2])]"
@@ -95,7 +107,7 @@ EXERCISE = Exercise(
         Cost(
             peak(long, CHUNKS, N * (DV + 2)), 16,
             "with 64 chunks it held {found:.0f} times the size of a summary; log₂ 64 + 1 = 7 and some room to combine "
-            "two make {limit}.",
+            "two make {limit}. Do two of equal size ever wait?",
         ),
         Cost(
             peak(wide, 256, N * 256), 8,
@@ -108,9 +120,15 @@ EXERCISE = Exercise(
             "at a time?",
         ),
         Cost(
-            lost, 0.04,
-            "255 weights of 2⁻⁵³ stood beside a weight of 1, and the part {found:.2f} of them was lost in rounding: "
-            "they were added one after another. In a tree small sums meet first, and less than {limit} is lost.",
+            exponentials_at_once(one_query, 64), 1.5,
+            "for one query and chunks of 64 keys it computed {found:.1f} × 64 exponentials at once: does it read `Ck` "
+            "keys at a time?",
+        ),
+        Cost(
+            misrounded, 0.04,
+            "255 weights of 2⁻⁵³ stood beside a weight of 1, and the part {found:.2f} of them was lost in "
+            "rounding, or made up by it: they, or sums of a few of them, were added one after another. In a tree small "
+            "sums meet first, and the part is below {limit}.",
         ),
     ),
     hints=(

@@ -51,9 +51,10 @@ def cases() -> list[Case]:
     return [
         Case("ONE: one query, one visible key", call(1, 1, 1, [], eye=True)),
         Case("EYE: four keys in chunks of two, key 1 hidden, values the identity", call(2, 4, 2, [1], eye=True)),
-        Case("RAGGED: three keys in chunks of two", call(1, 3, 2, [], eye=True)),
+        Case("RAGGED: three keys in chunks of two", call(2, 3, 2, [], eye=True)),
         Case("EMPTY: four keys in chunks of two, the first two hidden", call(1, 4, 2, [0, 1], eye=True)),
         Case("EMPTY: four keys in chunks of two, the last two hidden", call(1, 4, 2, [2, 3], eye=True)),
+        Case("RAGGED: five keys in chunks of three, keys 0 and 4 hidden", call(1, 5, 3, [0, 4], eye=True)),
         Case("ROWS: the scores of query 1 lie 1000 below those of query 0", call(2, 4, 2, [], eye=True, far=1000)),
         Case("LOW: all scores near −100000, the first chunk hidden", call(2, 4, 2, [0, 1], eye=True, low=FAR)),
         Case("LOW: all scores near −100000, key 1 hidden", call(4, 4, 2, [1], eye=True, low=FAR)),
@@ -104,7 +105,11 @@ EXERCISE = Exercise(
                 but("s, -np.inf", "s, 0.0")),
         Mistake("A finite number is never a mask: visible scores may lie lower still. A hidden score is −∞ (lesson 01, "
                 "eq. 1.7).",
-                *(but("s, -np.inf", f"s, {fill}") for fill in ("-1e4", "-1e9"))),
+                *(but("s, -np.inf", f"s, {fill}") for fill in ("-20.0", "-1e4", "-1e9"))),
+        Mistake("Your maximum is taken over hidden keys as well. Where a hidden score is far larger, every visible "
+                "weight underflows, and 0/0 is NaN. Hide the scores first, with −∞ (lesson 01, eq. 1.7).",
+                but("np.where(visible[c : c + Ck], s, -np.inf)", "s",
+                    "np.exp(s - zero_if_empty(m)[:, None])", "np.exp(s - m[:, None]) * visible[c : c + Ck]")),
         Mistake("The factor e^(m_c − m) is missing: the chunks' sums are relative to different maxima (eq. 5.4).",
                 but("np.exp(m_c - m) * l_c", "l_c", "np.exp(m_c - m)[..., None] * o_c", "o_c")),
     ),

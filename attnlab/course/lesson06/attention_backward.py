@@ -31,7 +31,7 @@ def cases() -> list[Case]:
     return [
         Case("ONE: one query, one key: the weight is 1 whatever the score, so dq and dk are 0", arrays(0, 1, 1, 1, 1)),
         Case("square: N = M = D = Dv = 3", arrays(2, 3, 3, 3, 3)),
-        Case("RECT: five queries, two keys", arrays(3, 5, 2, 4, 4)),
+        Case("RECT: five queries, two keys, Dv = 3", arrays(3, 5, 2, 4, 3)),
         Case("RECT: two queries, five keys, Dv = 3, D = 4", (q, k, v, dout)),
         Case("CONST: the queries are 0, so all weights are 1/5, and dk is 0", (np.zeros((2, 4)), k, v, dout)),
         *far_queries(lambda q, k: (q, k, v, dout), q, k),
@@ -39,6 +39,7 @@ def cases() -> list[Case]:
     ]
 
 
+ONCE = "    p /= p.sum(-1, keepdims=True)\n", ""
 AVERAGE = "(p * dp).sum(-1, keepdims=True)"
 
 EXERCISE = Exercise(
@@ -70,6 +71,8 @@ EXERCISE = Exercise(
         Mistake("The scores have no scale at all: they are q·k / √D, and the factor returns in dq and dk (eq. 1.1, "
                 "6.6, 6.7).",
                 but("q.shape[-1] ** -0.5", "1")),
+        Mistake("Your scale is 1/√Dv. D is the size of a query and of a key (eq. 1.1).",
+                but("q.shape[-1] ** -0.5", "v.shape[-1] ** -0.5")),
         Mistake("dk multiplies dS as it stands. A key is used by every query, so dk sums over queries: dS transposed "
                 "(eq. 6.7).",
                 but("ds.T", "ds")),
@@ -81,7 +84,11 @@ EXERCISE = Exercise(
                 but("ds @ k", "ds.T @ k")),
         Mistake("Your softmax is the bare one: e^s overflows above 709 in float64. Subtract each row's maximum "
                 "(lesson 02).",
-                but("s - s.max(-1, keepdims=True)", "s")),
+                but("s - s.max(-1, keepdims=True)", "s"),
+                but("s - s.max(-1, keepdims=True)", "s - np.log(np.exp(s).sum(-1, keepdims=True))", *ONCE)),
+        Mistake("You clip the scores. Those beyond the limit all become equal, and so do their weights. Subtract each "
+                "row's maximum instead (lesson 02, eq. 2.3).",
+                but("s - s.max(-1, keepdims=True)", "np.clip(s, -700, 700)")),
         Mistake("You subtract one maximum for all queries. Where another query's scores are far larger, every "
                 "exponential of a row is 0, and 0/0 is NaN. Each row has a maximum of its own (lesson 02, eq. 2.3).",
                 but("s.max(-1, keepdims=True)", "s.max()")),

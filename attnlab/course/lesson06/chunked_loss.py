@@ -83,7 +83,8 @@ EXERCISE = Exercise(
         Cost(
             growth(long, 128, 256, gradients=(0, 1, 2)),
             2.2,
-            "the memory of value and gradient grew {found:.1f}× when n went from 128 to 256; {limit} is allowed",
+            "the memory of value and gradient grew {found:.1f}× when n went from 128 to 256; {limit} is allowed. What "
+            "is kept, or built again, for all pairs of chunks at once?",
         ),
     ),
     hints=(

@@ -28,6 +28,7 @@ def cases() -> list[Case]:
         ("BLOCK: 8 query chunks, 2 key chunks, summaries checkpointed", (16, 2, 8, 3, "summaries")),
         ("RAGGED: n = 10 in chunks of 4 queries and 3 keys", (10, 4, 3, 2, "nothing")),
         ("RAGGED: n = 10 in chunks of 4 queries and 3 keys, summaries checkpointed", (10, 4, 3, 2, "summaries")),
+        ("RAGGED: n = 6, a single chunk of 8 keys, 4 queries at a time", (6, 4, 8, 2, "nothing")),
         ("n = 2^20, chunks of 1024 and 4096, D = 64, nothing checkpointed", (2**20, 1024, 4096, 64, "nothing")),
         ("n = 2^20, chunks of 1024 and 4096, D = 64, summaries checkpointed", (2**20, 1024, 4096, 64, "summaries")),
         ("n = 2^20, query chunks checkpointed", (2**20, 1024, 4096, 64, "query chunks")),
@@ -60,9 +61,15 @@ EXERCISE = Exercise(
         Mistake("You count the factors with ⌊n/Ck⌋ chunks. If Ck does not divide n, the last, shorter chunk has "
                 "factors too: round up (eq. 6.8).",
                 but("n * -(-n // Ck)", "n * (n // Ck)")),
-        Mistake("You count m, l and o of every summary, D + 2 numbers a query and chunk. They exist in the forward "
-                "pass, but l_c and o_c are only multiplied by constant factors, so autodiff keeps the factors and "
-                "not them (the list of shapes in section 3).",
+        Mistake("You count m_c beside the factors e^(m_c − m). It is a constant, and the factors are all that autodiff "
+                "needs of it (the list of shapes in section 3).",
+                but("+ factors", "+ 2 * factors")),
+        Mistake("With nothing checkpointed you count the tiles alone. The factors, l and o are used outside the "
+                "summaries, and are kept as well (section 3).",
+                but("tiles + factors + rows", "tiles or factors + rows")),
+        Mistake("You count l and o of every summary, D + 1 numbers a query and chunk, or D + 2 with m. They exist in "
+                "the forward pass, but l_c and o_c are only multiplied by constant factors, so autodiff keeps the "
+                "factors and not them (the list of shapes in section 3).",
                 but("tiles + factors + rows", "tiles + factors * (D + 2)"), but("+ rows", "+ rows + factors * (D + 1)"),
                 but("tiles + factors + rows", "tiles + factors * (D + 1)")),
         Mistake("You count one factor for each pair of chunks. Every query has its own maximum, so there are Cq "
@@ -81,7 +88,7 @@ EXERCISE = Exercise(
                 but("return 0", "return 3 * n * D")),
         Mistake("With query chunks checkpointed, nothing from inside them is kept, not even l and o: they are computed "
                 "again (section 4).",
-                but("return 0", "return n + n * D")),
+                but("return 0", "return n + n * D"), but("return 0", "return n * D")),
         Mistake("You count the scores and P. The exponential keeps its result, which is also what the value product "
                 "needs: one array a tile, not two (the list of shapes in section 3).",
                 but("n * n if", "2 * n * n if")),

@@ -24,20 +24,31 @@ def call(n: int, m: int, hidden: list[int], high: float = 0, seen: float = 0) ->
     visible = np.ones(m, bool)
     visible[hidden] = False
     q[:, 0] = 2  # the scale is 1/2
-    k[:, 0] = np.where(visible, seen, high)
+    k[:, 0] += np.where(visible, seen, high)
     return q, k, v, visible
+
+
+def level(far: float) -> tuple:
+    """Two queries, three keys, key 0 hidden, all scores near ``far``."""
+    q, k, v, visible = call(2, 3, [0])
+    return *lifted(q, k, far), v, visible
 
 
 def cases() -> list[Case]:
     """Everything visible; something hidden; something hidden with a score that no exponential holds."""
     q, k, v, visible = call(3, 3, [1])
+    far = call(2, 4, [0])
+    far[1][2:, 0] += 1000
+    far[2][1] = 1e30
     return [
         Case("one query, two keys, both visible", call(1, 2, [])),
         Case("two queries, three keys, key 1 hidden", call(2, 3, [1])),
         Case("HIGH: two queries, three keys; the scores of key 2, which is hidden, lie near 2000",
              call(2, 3, [2], high=2000)),
-        Case("HIGH: two queries, three keys, key 0 hidden; all scores lie near 100000", call(2, 3, [0], FAR, FAR)),
-        Case("LOW: two queries, three keys, key 0 hidden; all scores lie near −100000", call(2, 3, [0], -FAR, -FAR)),
+        Case("two queries, four keys, key 0 hidden; key 1 has the value 10³⁰ and scores near 0, keys 2 and 3 near 1000",
+             far),
+        Case("HIGH: two queries, three keys, key 0 hidden; all scores lie near 100000", level(FAR)),
+        Case("LOW: two queries, three keys, key 0 hidden; all scores lie near −100000", level(-FAR)),
         Case("LOW: two queries, three keys, keys 0 and 1 hidden; the scores of key 2 are −1e300",
              call(2, 3, [0, 1], seen=ALONE)),
         Case("ROWS: as many queries as keys, their scores near 0, 50000, 100000; key 1 is hidden",
@@ -82,6 +93,23 @@ EXERCISE = Exercise(
                 but("(e @ value / l)", "((e / l).detach() @ value)")),
         Mistake("A hidden key gets weight in your version. Hidden scores are −∞ (lesson 01, eq. 1.7).",
                 but(", -torch.inf", ", 0.0")),
+        Mistake("A finite number is never a mask: visible scores may lie lower still. A hidden score is −∞ (lesson 01, "
+                "eq. 1.7).",
+                but(", -torch.inf", ", -1e4"), but(", -torch.inf", ", -1e9")),
+        Mistake("Your maximum is taken over hidden keys as well. Where a hidden score is far larger, every visible "
+                "weight underflows, and 0/0 is NaN. Hide the scores first, with −∞ (lesson 01, eq. 1.7).",
+                but(*LATE[:2], "torch.exp(s - m)", "torch.exp(s - m) * visible")),
+        Mistake("You limit s − m to 0, and the largest key stands at the limit: there the derivative of minimum is "
+                "1/2, that of relu 0. Hide the score of a hidden key before the exponential instead (section 9, lesson "
+                "02, eq. 2.8).",
+                but(*LATE[:4], "torch.exp(s - m)",
+                    "torch.where(visible, torch.exp(torch.minimum(s - m, torch.zeros_like(s))), 0)"),
+                but(*LATE[:4], "torch.exp(s - m)", "torch.where(visible, torch.exp(-torch.relu(m - s)), 0)")),
+        Mistake("The maximum is differentiated in o and a constant in l, or the other way round. Its terms cancel only "
+                "if both are the same (eq. 6.9).",
+                but("l = e.sum(1, keepdim=True)",
+                    "l = e.sum(1, keepdim=True)\n    e = torch.exp(s - s.amax(1, keepdim=True))"),
+                but("l = e.sum(1, keepdim=True)", "l = torch.exp(s - s.amax(1, keepdim=True)).sum(1, keepdim=True)")),
         Mistake("You no longer subtract the maximum, and large scores overflow. A maximum that is a constant does no "
                 "harm to the gradient (eq. 6.9).",
                 but("s - m", "s")),

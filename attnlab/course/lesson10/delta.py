@@ -27,6 +27,7 @@ def cases() -> list[Case]:
         Case("square: N = Dv = 4", arrays(4, 4)),
         Case("two heads of four queries, Dv = 3", arrays(2, 4, 3)),
         Case("heads of one query each, as in decoding", arrays(3, 1, 2)),
+        Case("a batch of two, three heads of 70 queries, Dv = 2", arrays(2, 3, 70, 2)),
     ]
 
 

@@ -68,6 +68,8 @@ def cases() -> list[Case]:
         Case("EMPTY, BLOCK: four queries, query 2 sees nothing, four keys, blocks of two", call(4, 4, 2, 0.0, 2)),
         *[Case(f"{label}; four queries, query 2 sees nothing, four keys, blocks of two", call(4, 4, 2, 0.5, 2, level))
           for label, level in levels(4).items()],
+        Case("LOW: scores near −1.1·10⁹; four queries, four keys, some hidden, blocks of two",
+             call(4, 4, 2, 0.5, 2, -1.1e9)),
         Case("BLOCK: four queries, eight keys, blocks of two: tiles 1011 1101 are visible", in_tiles("1011 1101")),
         Case("RAGGED: seven queries, five keys, some hidden, blocks of three", call(7, 5, 3, 0.4, 3)),
     ]

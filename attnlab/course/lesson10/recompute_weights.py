@@ -34,6 +34,8 @@ def cases() -> list[Case]:
         Case("random scores and lse, three by three", (square, 2 + square[:, ::-1].max(-1))),
         Case("POISON: a score that is NaN, of a key that is seen, must show",
              (np.array([[np.nan, 0.0], [0.0, 0.0]]), np.array([np.log(3), np.log(3)]))),
+        Case("LOW: a score of −2·10⁹, and a key that is hidden",
+             (np.array([[-2e9, hidden]]), np.array([-2e9]))),
     ]  # fmt: skip
 
 

@@ -62,6 +62,7 @@ def cases() -> list[Case]:
         Case("dropout of one half, one block", (*dropped, 8)),
         Case("BLOCK: dropout of one half, blocks of 4", (*dropped, 4)),
         *far_queries(lambda q, k: (q, k, v, *forward(q, k, v, z), dout, dlse, z, 4), q, k, "; dropout; blocks of 4"),
+        Case("dropout of one half, lse; blocks of 1: in some all is dropped", (*arrays(8, 3, 4, p=0.5, dlse=True), 1)),
         Case("RECT: seven queries, five keys, dropout, lse; blocks of 4", (*arrays(6, 7, 5, p=0.5, dlse=True), 4)),
         Case("square: four of everything, in blocks of 2", (*arrays(7, 4, 4, p=0.25, dlse=True, dv=4), 2)),
     ]  # fmt: skip

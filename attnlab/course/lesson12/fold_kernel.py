@@ -70,8 +70,11 @@ def cases() -> list[Case]:
         "HIGH: scores of a hundred and more": (1, 4, 8, 4, 2, 4, 10.0),
     }
     q, k, *rest = arguments(1, 4, 7, 4, 2)  # equal scores in each row, as float32 holds no others near 100000
+    other = list(arguments(2, 4, 7, 4, 2))
+    other[6] = 1.0
     far = far_queries(lambda q, k: (q[None], k[None], *rest), 0 * q[0], k[0], "; 4 queries, 7 keys, blocks of 4 by 2")
-    return [*[Case(label, arguments(*sizes)) for label, sizes in calls.items()], *far]
+    scaled = Case("RAGGED: two heads, 4 queries, 7 keys, scale 1 in place of 1/√D", tuple(other))
+    return [*[Case(label, arguments(*sizes)) for label, sizes in calls.items()], scaled, *far]
 
 
 def counted(what: str) -> Measure:

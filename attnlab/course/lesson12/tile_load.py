@@ -63,6 +63,7 @@ def cases() -> list[Case]:
         ("RAGGED: the same, transposed", (numbers, 24, (1, 4), 2, 4, 4, 6)),
         ("POISON: what follows the array is NaN", (poison, 0, (2, 1), 2, 4, 4, 2)),
         ("POISON: what follows the array is infinite", (infinite, 0, (2, 1), 2, 4, 4, 2)),
+        ("POISON: a NaN in the array itself must show", (poison, 4, (2, 1), 0, 4, 4, 2)),
         ("EMPTY: the block begins behind the end", (numbers, 30, (6, 1), 4, 2, 3, 6)),
     ]
     return [Case(label, args) for label, args in calls]
