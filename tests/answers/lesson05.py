@@ -378,6 +378,6 @@ REFUSED = [
     ("tree_attention", tree_of_everything, "times the size of a summary"),
     ("tree_attention", fold_of_pairs, "were added one after another"),
     ("visible_chunks", hidden_values_only, "key 1 hidden"),
-    ("visible_chunks", visible_by_first_key, "keys 0 and 4 hidden"),
-    ("visible_chunks", visible_but_the_rest, "keys 0 and 4 hidden"),
+    ("visible_chunks", visible_by_first_key, "keys 0 and 7 hidden"),
+    ("visible_chunks", visible_but_the_rest, "keys 0 and 7 hidden"),
 ]

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 import attnlab
-from attnlab.dropout.numpy import threefry
 
 
 def delta_by_einsum(out, dout):

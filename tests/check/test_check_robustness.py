@@ -791,7 +791,7 @@ def test_gradients(capfd, answer, words):
 def test_callable_without_a_name(capsys):
     answer = functools.partial(right)
     check.answer(answer, "average")
-    assert capsys.readouterr().out == "average: right, on 3 inputs.\n"
+    assert capsys.readouterr().out == "average: right, on 4 inputs.\n"
     with pytest.raises(TypeError, match="say which exercise it answers"):
         check.answer(answer)
 

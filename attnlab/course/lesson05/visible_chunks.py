@@ -51,10 +51,10 @@ def cases() -> list[Case]:
     return [
         Case("ONE: one query, one visible key", call(1, 1, 1, [], eye=True)),
         Case("EYE: four keys in chunks of two, key 1 hidden, values the identity", call(2, 4, 2, [1], eye=True)),
-        Case("RAGGED: three keys in chunks of two", call(2, 3, 2, [], eye=True)),
+        Case("RAGGED: three keys in chunks of two", call(1, 3, 2, [], eye=True)),
         Case("EMPTY: four keys in chunks of two, the first two hidden", call(1, 4, 2, [0, 1], eye=True)),
         Case("EMPTY: four keys in chunks of two, the last two hidden", call(1, 4, 2, [2, 3], eye=True)),
-        Case("RAGGED: five keys in chunks of three, keys 0 and 4 hidden", call(1, 5, 3, [0, 4], eye=True)),
+        Case("RAGGED: eight keys in chunks of three, keys 0 and 7 hidden", call(1, 8, 3, [0, 7], eye=True)),
         Case("ROWS: the scores of query 1 lie 1000 below those of query 0", call(2, 4, 2, [], eye=True, far=1000)),
         Case("LOW: all scores near −100000, the first chunk hidden", call(2, 4, 2, [0, 1], eye=True, low=FAR)),
         Case("LOW: all scores near −100000, key 1 hidden", call(4, 4, 2, [1], eye=True, low=FAR)),
