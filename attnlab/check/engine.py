@@ -41,15 +41,16 @@ def examine(exercise: Exercise, answer: Callable, own: bool = False) -> Verdict:
 def _begin(exercise: Exercise, answer: Callable, case: Case) -> tuple[str, Outcome]:
     """The library that an answer names, and what the answer makes of the first case.
 
-    If it names none and its arrays have not the method or keyword it uses, it is in the library in which it runs.
+    If it names none and its arrays have not the method or keyword it uses, it is in the library in which it runs; so is
+    one that names PyTorch and makes its tensors from NumPy's arrays.
     """
     named = None if exercise.run else named_library(answer)
     library = named or exercise.library
     with precise(library):
         given(case.args, library)  # the first use of a library starts it, which is not the answer's doing
     found = outcome(exercise, answer, case, SECONDS[library], library)
-    if found.kind in ("AttributeError", "TypeError") and named in (None, "numpy") and not exercise.run:
-        for other in ("torch", "jax"):
+    if found.kind in ("AttributeError", "TypeError") and not exercise.run:
+        for other in {None: ("torch", "jax"), "numpy": ("torch", "jax"), "torch": ("numpy",)}.get(named, ()):
             if other != library and find_spec(other):
                 found_there = outcome(exercise, answer, case, SECONDS[other], other)
                 if not found_there.kind:

@@ -1,11 +1,13 @@
 """What a program on a counting machine moves, and what it holds beside it."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from attnlab.check.exercise import Cost, Function
 from attnlab.check.machines import tiled_call
 from attnlab.check.promises import Measure, inverse, traced_memory
+from attnlab.machine import Machine
 
 import numpy as np
 
@@ -26,18 +28,24 @@ def loaded_blocks(make: Callable[[], tuple]) -> Measure:
 
     def found(answer: Function, library: str) -> float:
         machine, q, k, *rest = make()
-        most = {ref.name: 0 for ref in (q, k)}
-
-        def watch(kind: str, name: str, index: Any, elements: int) -> None:
-            if kind == "load" and name in most:
-                most[name] = max(most[name], elements)
-
-        machine.watch = watch
-        answer(machine, q, k, *rest)
+        most = largest_loads(answer, machine, q, k, *rest)
         ratios = [most[ref.name] / (size * ref.shape[1]) for ref, size in zip((q, k), rest[-2:])]
         return max(max(ratio, 1 / ratio) if ratio else float("inf") for ratio in ratios)
 
     return found
+
+
+def largest_loads(answer: Function, machine: Machine, *args: Any) -> Counter[str]:
+    """How many elements the largest load of each array has in a call, by the array's name."""
+    most: Counter[str] = Counter()
+
+    def watch(kind: str, name: str, index: Any, elements: int) -> None:
+        if kind == "load":
+            most[name] = max(most[name], elements)
+
+    machine.watch = watch
+    answer(machine, *args)
+    return most
 
 
 def after_fetch(make: Callable[[], tuple]) -> Measure:
@@ -87,7 +95,8 @@ def machine_costs(
     return (
         Cost(moved(make, need), 1, f"It moves {{found:.2f}} times the elements of {source}, {about}."),
         Cost(inverse(moved(make, need)), 1, f"{source[0].upper()}{source[1:]} has {{found:.2f}} times the elements "
-             "that it moves: it computes with numbers that it did not load, or returns some that it did not store."),
+             "that it moves. It computes with numbers that it did not load, returns some that it did not store, or "
+             "leaves a visit out."),
         Cost(beside(large), FREE, "It held {found:.1f} times the size of SRAM in plain arrays, beside the machine. "
              "What a program keeps must fit into SRAM (eq. 8.7), and there it is released."),
         Cost(loaded_blocks(make), 1, "The largest of its blocks of queries or of keys is {found:.1f} times as large or "

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
+from tests.answers import edited
+
 if TYPE_CHECKING:
     import triton.language as tl
 
@@ -219,6 +221,26 @@ def causal_sees_the_next_key(q, k, v, out, n, m, scale, D: "tl.constexpr", BLOCK
     tl.store(out + own, state[2] / state[1][:, None], mask=inside)
 
 
+PARTS, FULL = "tl.cdiv(n, BLOCK_Q)", "theirs = (first + tl.arange(0, BLOCK_K))[:, None] * D + cols"
+SEEN = 'tl.where(keys <= rows[:, None] + m - n, tl.dot(q_i, tl.trans(k_j)), -float("inf"))'
+fold_in_another_order = edited(
+    "fold_kernel", f"blocks = {PARTS}", f"heads = tl.num_programs(0) // {PARTS}",
+    "tl.program_id(0) // blocks, tl.program_id(0) % blocks", "tl.program_id(0) % heads, tl.program_id(0) // heads",
+)
+fold_blocks_reversed = edited("fold_kernel", "tl.program_id(0) % blocks", "blocks - 1 - tl.program_id(0) % blocks")
+fold_stores_into_the_next_head = edited(  # whose own program comes later and stores over it
+    "fold_kernel", "acc / l[:, None], mask=inside", "acc / l[:, None], mask=own < tl.num_programs(0) // blocks * n * D",
+)
+causal_masks_loads = edited(
+    "causal_kernel", "tl.load(k + theirs), tl.load(v + theirs)",
+    "tl.load(k + theirs, mask=there), tl.load(v + theirs, mask=there)",
+    FULL, f"{FULL}; there = theirs < m * D",
+)
+causal_adds_its_mask = edited(  # in one loop
+    "causal_kernel", "range(0, full, BLOCK_K)", "range(0, 0, BLOCK_K)", "range(full,", "range(0,",
+    SEEN, "tl.dot(q_i, tl.trans(k_j)) - 1e30 * (keys > rows[:, None] + m - n).to(tl.float32)",
+)
+
 RIGHT = [
     ("tile_load", load_by_loops),
     ("tile_load", load_by_view),
@@ -242,4 +264,9 @@ REFUSED = [
     ("softmax_kernel", softmax_clears_the_input, "outside of its output"),
     ("fold_kernel", fold_one_more_block, "RAGGED"),
     ("causal_kernel", causal_sees_the_next_key, "ONE"),
+    ("fold_kernel", fold_in_another_order, "are theirs by eq. 12.1"),
+    ("fold_kernel", fold_blocks_reversed, "are theirs by eq. 12.1"),
+    ("fold_kernel", fold_stores_into_the_next_head, "times the numbers of its output"),
+    ("causal_kernel", causal_masks_loads, "as many tiles under a mask"),
+    ("causal_kernel", causal_adds_its_mask, "as many tiles under a mask"),
 ]

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
+from tests.answers import edited
+
 
 def ratio_of_times(flops, exponentials, d, dv):
     return (1 / exponentials) / ((2 * d + 2 * dv) / flops)
@@ -223,6 +225,14 @@ def exponential_clipped(t, c):
     return np.ldexp(np.polyval(c[::-1], t - n), n).astype(np.float32)
 
 
+MIXED = "2 * (d + dv)"
+ratio_of_a_mean = edited("exp_ratio", MIXED, "4 * ((d + dv) // 2)")
+bits_of_one_and_more = edited("exp2_polynomial", "(c[0] +", "(1 +")
+bits_without_a_whole = edited("exp2_polynomial", "x = t - n ", "x = (t - n) % 1 ")
+lazy_begins_anew = edited(
+    "lazy_rescale", "new = np.where(moved, top, r)", "new = np.where(moved | (top == -INF), top, r)",
+)
+
 RIGHT = [
     ("exp_ratio", ratio_of_times),
     ("exp_ratio", ratio_of_a_tile),
@@ -243,6 +253,10 @@ RIGHT = [
 
 REFUSED = [
     ("exp_ratio", ratio_as_text, "not an array of numbers"),
+    ("exp_ratio", ratio_of_a_mean, "keys of 3 and values of 2"),
+    ("exp2_polynomial", bits_of_one_and_more, "another cubic"),
+    ("exp2_polynomial", bits_without_a_whole, "whose fraction is 1"),
+    ("lazy_rescale", lazy_begins_anew, "the second of three blocks"),
     ("grid_waves", waves_in_floats, "expected dtype int64"),
     ("grid_waves", waves_without_idle, "tuple of 3"),
     ("fold_exp2", exp2_output_only, "tuple of 2"),

@@ -9,6 +9,7 @@ import torch
 
 import attnlab
 from attnlab.cache import KVCache
+from tests.answers import edited
 
 
 def bytes_by_product(layers, kv_heads, d, length, itemsize):
@@ -297,6 +298,44 @@ def calls_hidden_by_a_number(q, k, v, sizes):
     return p @ v / p.sum(1, keepdims=True)
 
 
+def step_by_shared_memory(q, k, v, keys, values, t):
+    """PyTorch, from NumPy's arrays."""
+    a, b, one = torch.from_numpy(keys), torch.from_numpy(values), torch.from_numpy(q.copy())
+    a[t], b[t] = torch.from_numpy(k.copy()), torch.from_numpy(v.copy())
+    return (torch.softmax(a[: t + 1] @ one / len(q) ** 0.5, 0) @ b[: t + 1]).numpy(), keys, values
+
+
+def step_joins(q, k, v, keys, values, t):
+    """Writes into the cache, and computes with copies of what was there."""
+    all_keys, all_values = np.concatenate([keys[:t], k[None]]), np.concatenate([values[:t], v[None]])
+    keys[t], values[t] = k, v
+    return attnlab.safe_attention(q[None], all_keys, all_values)[0], keys, values
+
+
+def step_reads_all_slots(q, k, v, keys, values, t):
+    """What is not filled is put right: it is read at every step."""
+    keys[t], values[t] = k, v
+    seen = np.arange(len(keys)) <= t
+    s = np.where(seen, np.nan_to_num(keys) @ q / len(q) ** 0.5, -np.inf)
+    p = np.exp(s - s.max())
+    return p @ np.where(seen[:, None], values, 0.0) / p.sum(), keys, values
+
+
+REMEMBERED = {}
+
+
+def text_remembered(model, prompt, count):
+    """By the lengths alone."""
+    lengths = len(prompt), count
+    REMEMBERED[lengths] = REMEMBERED.get(lengths) or text_by_caches(model, prompt, count)
+    return REMEMBERED[lengths]
+
+
+prefill_in_small_chunks = edited("prefill", "stop = min(start + C, len(q))", "stop = min(start + min(C, 16), len(q))")
+text_of_a_window = edited(
+    "generate", "seen = slice(0, t + q.shape[-2])", "seen = slice(max(0, t - 31), t + q.shape[-2])",
+)
+
 RIGHT = [
     ("cache_bytes", bytes_by_product),
     ("cache_bytes", bytes_by_arrays),
@@ -305,6 +344,7 @@ RIGHT = [
     ("decode_step", step_by_fold),
     ("decode_step", step_in_torch),
     ("decode_step", step_in_jax),
+    ("decode_step", step_by_shared_memory),
     ("prefill", prefill_by_cache),
     ("prefill", prefill_by_merge),
     ("prefill", prefill_in_torch),
@@ -328,7 +368,12 @@ REFUSED = [
     ("decode_step", step_output_only, "tuple of 3"),
     ("decode_step", step_changes_query, "changes its inputs"),
     ("decode_step", step_copies_in_torch, "copied at every step"),
+    ("decode_step", step_joins, "old ones are copied"),
+    ("decode_step", step_reads_all_slots, "reads slots that are not filled"),
     ("prefill", prefill_by_sdpa, "top left"),
+    ("prefill", prefill_in_small_chunks, "C = 130"),
+    ("generate", text_remembered, "a third prompt"),
+    ("generate", text_of_a_window, "sixty-four new tokens"),
     ("prefill", prefill_with_keys, "one result"),
     ("generate", text_least_likely, "ONE"),
     ("generate", text_with_a_second_look, "for each token and layer"),

@@ -7,6 +7,7 @@ import torch
 
 import attnlab
 from attnlab.machine import decoding_forward
+from tests.answers import edited
 
 
 def seconds_by_parts(weights_bytes, cache_bytes, B, bandwidth):
@@ -197,6 +198,11 @@ def decode_by_fetching(machine, q, k, v, block_k):
     return attnlab.safe_attention(q[:, None], k, v)[:, 0]
 
 
+merge_clipped = edited(
+    "merge_parts", "np.exp(lses - top)", "np.exp(np.where(lses - top > -99, np.maximum(lses - top, -8), -np.inf))",
+)
+decode_two_blocks = edited("gqa_decode", "blocks(m, block_k)", "blocks(m, 2 * block_k)")
+
 RIGHT = [
     ("decode_seconds", seconds_by_parts),
     ("decode_seconds", seconds_in_torch),
@@ -225,5 +231,7 @@ REFUSED = [
     ("gqa_decode", decode_first_group, "expected"),
     ("merge_parts", merge_output_only, "tuple of 2"),
     ("merge_parts", merge_empty_as_nan, "both are empty"),
+    ("merge_parts", merge_clipped, "30 less"),
+    ("gqa_decode", decode_two_blocks, "as large as block_k says"),
     ("gqa_decode", decode_by_fetching, "machine.fetch is for the result"),
 ]

@@ -6,6 +6,7 @@ import torch
 
 import attnlab
 from attnlab.cache import RollingCache
+from tests.answers import edited
 
 
 def slot_by_walking(position, window, sinks):
@@ -193,11 +194,30 @@ def mended_after_the_maximum(q, k, v, keys, values, window):
     return p @ values / p.sum(1, keepdims=True), keys[-window:], values[-window:]
 
 
+def numbers_by_a_band(layers, window, length, chunk):
+    """The whole mask, and which of its columns a chunk has."""
+    i, j = np.arange(length)[:, None], np.arange(length)
+    seen = (i >= j) & (i - j < window)
+    scores = sum(len(rows) * int(rows.any(0).sum()) for rows in np.split(seen, range(chunk, length, chunk)))
+    return 1 + layers * (window - 1), scores
+
+
+attend_by_nan = edited("rolling_attend", "(positions >= 0)", "~np.isnan(keys[:, 0])")
+attend_to_later_sinks = edited(
+    "rolling_attend", " & (positions <= position)", "", "(position - positions < window)",
+    "(position - positions < window) & (positions <= position)",
+)
+chunk_clears_the_rest = edited(
+    "rolling_chunk", "    return out",
+    "    free = np.arange(window + sinks) >= length + len(q)\n    keys[free], values[free] = 0, 0\n    return out",
+)
+
 RIGHT = [
     ("slot", slot_by_walking),
     ("slot", slot_by_table),
     ("reach_and_scores", numbers_by_search),
     ("reach_and_scores", numbers_in_numpy),
+    ("reach_and_scores", numbers_by_a_band),
     ("rolling_attend", attend_in_loops),
     ("rolling_attend", attend_by_package),
     ("rolling_attend", attend_in_two_parts),
@@ -220,4 +240,7 @@ REFUSED = [
     ("mended_step", mended_for_one_token, "3 tokens after 4"),
     ("rolling_attend", attend_after_the_maximum, "FUTURE"),
     ("mended_step", mended_after_the_maximum, "FUTURE"),
+    ("rolling_attend", attend_by_nan, "5 in the empty ones"),
+    ("rolling_attend", attend_to_later_sinks, "token 1, a sink"),
+    ("rolling_chunk", chunk_clears_the_rest, "5 in the empty slots"),
 ]

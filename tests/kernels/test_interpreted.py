@@ -57,12 +57,13 @@ def run(kernel):
 def test_a_kernel_runs_and_is_counted():
     found, counts = run(add)
     assert found.tolist() == [10, 10, 8, 4, 0, 0]
-    assert counts == {"loads": 12, "stores": 6, "choices": 2}
+    assert counts == {"loads": 12, "masked": 4, "stores": 6, "choices": 2}
 
 
 def test_what_lies_beyond_an_array_is_nan():
     found, counts = run(reads_too_far)
     assert np.isnan(found).all()
+    assert counts["masked"] == 0
     assert counts["outside"] == 2 * 4  # by each of two programs
 
 

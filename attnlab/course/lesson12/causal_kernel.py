@@ -79,14 +79,16 @@ SIZES = 15, 18, 4, 2  # of the grid whose tiles are counted
 
 
 def counted(what: str) -> Measure:
-    """Loads, products or choices of a grid, over what its visible tiles need."""
+    """Loads, loads under a mask, products or choices of a grid, over what its visible tiles need."""
     n, m, block_q, block_k = SIZES
     band = Band(n, m, None, 0)
     tiles = [(rows, cols) for rows in blocks(n, block_q) for cols in band.key_blocks(rows, block_k)]
+    partial = sum(not band.full(*tile) for tile in tiles)
     need = {
         "loads": 4 * (n + 2 * sum(cols.stop - cols.start for _, cols in tiles)),  # D = 4
         "products": 2 * len(tiles),
-        "choices": sum(not band.full(*tile) for tile in tiles),
+        "masked": -(-n // block_q) + 2 * partial,
+        "choices": partial,
     }[what]
 
     def measure(answer: Function, library: str) -> float:
@@ -161,6 +163,8 @@ EXERCISE = Exercise(
         Cost(counted("products"), 1.0, "the grid computes {found:.2f} times the products of its visible tiles."),
         Cost(counted("loads"), 1.0, "the grid loads {found:.2f} times the numbers that its visible tiles hold."),
         Cost(outside, 0, "it reads {found:.0f} numbers outside of its arrays: a load needs a mask."),
+        Cost(counted("masked"), 1.0, "it loads {found:.2f} times as many tiles under a mask as there are blocks of "
+             "queries and partial tiles of keys and of values: full tiles need none."),
         Cost(counted("choices"), 1.0, "it uses tl.where {found:.2f} times as often as it has partial tiles."),
     ),
 )

@@ -89,6 +89,21 @@ def counted(what: str) -> Measure:
     return measure
 
 
+def stored(answer: Function, library: str) -> float:
+    """Numbers that a grid stores, over those of the output, where the last block of a head is short."""
+    kernel = run(answer)
+    size = kernel(*arguments(2, 5, 7, 4, 4)).size
+    return kernel.counts["stores"] / size
+
+
+def elsewhere(answer: Function, library: str) -> float:
+    """Numbers that programs 0, 1 and 2 of four leave out: they have both blocks of head 0 and the first of head 1."""
+    from attnlab.kernels.triton.interpreted import interpreted
+
+    out = interpreted(answer, grid=lambda *_: (3,), out=3)(*arguments(2, 4, 8, 2, 4))
+    return np.isnan(out[0]).sum() + np.isnan(out[1, :2]).sum()
+
+
 def outside(answer: Function, library: str) -> float:
     """Numbers that the kernel reads beyond its arrays, where the last blocks are short."""
     kernel = run(answer)
@@ -164,6 +179,10 @@ EXERCISE = Exercise(
     costs=(
         Cost(counted("loads"), 1.0, "the grid loads {found:.2f} times the numbers that its tiles hold."),
         Cost(outside, 0, "it reads {found:.0f} numbers outside of its arrays: a load needs a mask."),
+        Cost(stored, 1.0, "it stores {found:.2f} times the numbers of its output. Rows that a block lacks are the "
+             "next head's: the mask of the store is rows < n."),
+        Cost(elsewhere, 0, "of two heads with two blocks each, programs 0, 1 and 2 leave out {found:.0f} numbers that "
+             "are theirs by eq. 12.1."),
         Cost(counted("divisions"), 1.0, "it divides {found:.0f} times a program."),
     ),
 )

@@ -25,6 +25,7 @@ def cases() -> list[Case]:
         "whole numbers": [0.0, -1.0, -2.0, -3.0],
         "−0.5": [-0.5],
         "−0.25, −1.25 and −1.75": [-0.25, -1.25, -1.75],
+        "−10⁻⁹, whose fraction is 1 in float32": [-1e-9],
         "fractions below −20": [-20.125, -20.5, -20.875],
         "−125.5 and −126": [-125.5, -126.0],
         "LOW: −126 and −126.5": [-126.0, -126.5],  # numbers near 10^−38 are told from 0 beside one that is as small
@@ -34,7 +35,7 @@ def cases() -> list[Case]:
     }
     found = [Case(label, (np.array(t, np.float32), COEFFICIENTS)) for label, t in calls.items()]
     line = np.linspace(-1, 0, 9).astype(np.float32)
-    return [*found, Case("nine numbers from −1 to 0, another cubic", (line, (1.0, 0.7, 0.2, 0.1)))]
+    return [*found, Case("nine numbers from −1 to 0, another cubic", (line, (0.9, 0.7, 0.2, 0.1)))]
 
 
 EXERCISE = Exercise(

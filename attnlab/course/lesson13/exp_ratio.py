@@ -18,6 +18,7 @@ def cases() -> list[Case]:
         ("an H100, in a second, D = 64", (989.4e12, 3.865e12, 64, 64)),
         ("a B200's multiprocessor, keys of 192 and values of 128", (8192, 16, 192, 128)),
         ("keys of 64 and values of 512", (4096, 16, 64, 512)),
+        ("keys of 3 and values of 2, exponentials that take twice as long as the products", (20, 1, 3, 2)),
     ]
     return [Case(label, args) for label, args in calls]
 
@@ -53,5 +54,7 @@ EXERCISE = Exercise(
                 but(RATIO, f"1 + {RATIO}")),
         Mistake("ρ is no whole number: divide with / and not with // (eq. 13.1).",
                 but("flops /", "flops //"), but(RATIO, f"round({RATIO})")),
+        Mistake("You return at most 1. Where the exponentials take longer than the products ρ is larger (eq. 13.1).",
+                but(RATIO, f"min({RATIO}, 1)")),
     ),
 )

@@ -18,6 +18,7 @@ def cases() -> list[Case]:
         ("RAGGED: 9 queries in blocks of 4", (1, 1, 9, 4, 3)),
         ("RAGGED: 11 queries in blocks of 4", (1, 1, 11, 4, 3)),
         ("two heads, three sequences, blocks of 4 for 12 queries, on 5 multiprocessors", (3, 2, 12, 4, 5)),
+        ("six programs on five multiprocessors", (1, 2, 12, 4, 5)),
         ("fewer programs than multiprocessors", (2, 3, 16, 16, 108)),
         ("one query, as in decoding: 32 heads", (1, 32, 1, 128, 108)),
         ("exactly two waves", (1, 27, 1024, 128, 108)),
@@ -55,6 +56,7 @@ EXERCISE = Exercise(
         Mistake("You round to the nearest whole number. A short block is a program, however short, and a wave takes "
                 "its time, however empty: round up (eq. 13.2).",
                 but(BLOCKS, "round(n / block_q)"), but(WAVES, "round(programs / sms)"),
+                but(WAVES, "max(round(programs / sms), 1)"),
                 but(BLOCKS, "round(n / block_q)", WAVES, "round(programs / sms)")),
         Mistake("You add a wave to the quotient always. Where sms divides the programs the last wave is full and no "
                 "other follows: round up instead (eq. 13.2).",

@@ -34,6 +34,7 @@ def cases() -> list[Case]:
     rng = np.random.default_rng(13)
     eye, up = np.eye(4), np.array([[1.0, 3.0, 6.0, 10.0]])
     hidden = np.array([[-INF, -INF, 1.0, 9.0], [-INF, -INF, -INF, -INF]])
+    middle = np.array([[0.0, 1.0, -INF, -INF, 2.0, 20.0]])
     ramp = 4.0 * np.arange(256.0)[None]
     both = np.array([[0.0, 1.0, 8.0, 9.0], [0.0, 0.5, 1.5, 2.0]])
     return [
@@ -46,6 +47,7 @@ def cases() -> list[Case]:
         Case("ROWS: one row grows much, one little, threshold 8, blocks of two", (both, eye, 2, 8)),
         Case("ROWS: both rows grow enough, threshold 2, blocks of two", (2 * both, eye, 2, 2)),
         Case("EMPTY: nothing in the first block; a query that sees nothing", (hidden, eye, 2, 8)),
+        Case("EMPTY: the second of three blocks is hidden", (middle, np.eye(6), 2, 8)),
         *far_scores(lambda s: (s, eye, 2, 8), both, "; threshold 8, blocks of two"),
         Case("RAGGED: 3 queries, 7 keys, blocks of 3, random, threshold 0.5",
              (3 * rng.normal(size=(3, 7)), rng.normal(size=(7, 2)), 3, 0.5)),

@@ -74,6 +74,8 @@ def cases() -> list[Case]:
         Case("a prompt of one token, six new tokens, one layer", (Toy(3, 1), [3], 6)),
         Case("a prompt of five tokens, eight new tokens, two layers", (Toy(4, 2), [3, 1, 4, 1, 5], 8)),
         Case("a prompt of nine tokens, twelve new tokens, three layers", (Toy(5, 3), [2, 7, 1, 8, 2, 8, 1, 8, 2], 12)),
+        Case("another prompt of five tokens, sixty-four new tokens, two layers", (Toy(4, 2), [2, 7, 1, 8, 2], 64)),
+        Case("a third prompt of five tokens, as many new ones, two layers", (Toy(4, 2), [6, 0, 6, 0, 6], 64)),
     ]
 
 

@@ -53,6 +53,7 @@ def cases() -> list[Case]:
         Case("SPLIT: L = 12, C = 3", call(12, 4, 3, 3)),
         Case("SPLIT, RAGGED: L = 12, C = 5: the last chunk has two tokens", call(12, 4, 5, 3)),
         Case("SPLIT: L = 12, C = 20, more than there are", call(12, 4, 20, 3)),
+        Case("SPLIT, RAGGED: L = 150, C = 130", call(150, 4, 130, 3)),
         Case("POISON: L = 8, C = 2, keys and values of tokens 4 to 7 are NaN: the first two chunks come before them",
              call(8, 4, 2, 3, 1.0, 4)),
         *far_queries(lambda q, k: (q, k, v, 2), q, k, "; L = 6, C = 2"),

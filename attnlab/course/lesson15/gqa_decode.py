@@ -5,6 +5,7 @@ from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.check.fingerprints import levels, lifted
 from attnlab.check.machines import bench
 from attnlab.check.promises import inverse
+from attnlab.check.traffic import largest_loads
 from attnlab.geometry import blocks
 from attnlab.machine import Machine, Ref
 
@@ -104,6 +105,12 @@ def share(answer: Function, library: str) -> float:
     return machine.elements / costs.decoding(30, 8, 8, heads=12, kv_heads=3).elements
 
 
+def block(answer: Function, library: str) -> float:
+    """The largest load of K over a block of one key head, in the same call."""
+    machine, q, k, v, block_k = call(12, 3, 30, 8, 8, 7)
+    return largest_loads(answer, machine, q, k, v, block_k)[k.name] / (block_k * 8)
+
+
 LOADED = "k_j, v_j = machine.load(k, (g, keys)), machine.load(v, (g, keys))"
 
 EXERCISE = Exercise(
@@ -158,5 +165,6 @@ EXERCISE = Exercise(
              "keys in blocks of 7; costs.decoding(…) gives the count."),
         Cost(inverse(share), 1.01, "Eq. 15.2 has {found:.2f} times the elements that your program moves: load what it "
              "computes with, block by block, and store O (machine.fetch is for the result)."),
+        Cost(block, 1, "The largest of its blocks of keys is {found:.1f} times as large as block_k says."),
     ),
 )

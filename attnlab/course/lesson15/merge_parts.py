@@ -45,6 +45,8 @@ def cases() -> list[Case]:
         Case("lse 13.80 and 13.83, which bfloat16 cannot tell apart", (np.eye(2), np.array([13.80, 13.83]))),
         Case("HIGH: lse near 100000", (eye, 1e5 + np.array([0.0, -1.0, 1.0]))),
         Case("LOW: lse near −100000", (eye, -1e5 + np.array([0.0, 1.0, -1.0]))),
+        Case("a part whose lse is 30 less, and whose values are 10¹³ times as large",
+             (np.array([[1.0], [1e13]]), np.array([3.0, -27.0]))),
         Case("five parts of size 3", (rng.normal(size=(5, 3)), 3 * rng.normal(size=5))),
     ]  # fmt: skip
 

@@ -26,13 +26,18 @@ def rolling_attend(
     return p @ values[seen] / p.sum()
 
 
-def call(positions: list[int], position: int, window: int, sinks: int, d: int = 4, size: int | float = 1) -> tuple:
-    """EYE: values are the rows of 1, so that the result is the weights; a token has one key, whatever its slot."""
+def call(
+    positions: list[int], position: int, window: int, sinks: int, d: int = 4, size: float = 1, empty: float = np.nan
+) -> tuple:
+    """EYE: values are the rows of 1, so that the result is the weights; a token has one key, whatever its slot.
+
+    ``empty``: what is in the empty slots.
+    """
     rng = np.random.default_rng(7)
     tokens, q = size * rng.normal(size=(64, d)), rng.normal(size=d)
     at = np.array(positions)
     keys, values = tokens[at], np.eye(len(at))
-    keys[at < 0], values[at < 0] = np.nan, np.nan
+    keys[at < 0], values[at < 0] = empty, empty
     return keys, values, at, q, position, window, sinks
 
 
@@ -42,6 +47,7 @@ def cases() -> list[Case]:
         ("ONE: one slot, token 0 itself", ([0], 0, 4, 0)),
         ("EMPTY: four slots, one token so far; NaN in the empty ones", ([0, -1, -1, -1], 0, 4, 0)),
         ("EMPTY: no token at all: the output is 0", ([-1, -1, -1, -1], 0, 4, 0)),
+        ("EMPTY: the same, 5 in the empty ones, from another text", ([0, -1, -1, -1], 0, 4, 0, 4, 1, 5.0)),
         ("a full ring of 4 after 6 tokens", ([4, 5, 2, 3], 5, 4, 0)),
         ("two tokens that are too old have not been overwritten yet: window 4, query 7", ([4, 5, 6, 7, 2, 3], 7, 4, 0)),
         ("a chunk has been written already: query 5 must not see tokens 6 and 7", ([4, 5, 6, 7, 2, 3], 5, 4, 0)),
@@ -49,6 +55,8 @@ def cases() -> list[Case]:
         ("SLOTS: the same in another order", ([7, 1, 9, 6, 0, 8], 9, 4, 2)),
         ("sinks that are in the window as well count once: token 3, window 4, 2 sinks",
          ([0, 1, 2, 3, -1, -1], 3, 4, 2)),
+        ("a first chunk has been written already: query 0 must not see token 1, a sink",
+         ([0, 1, 2, 3, -1, -1], 0, 4, 2)),
         ("a slot holds token 2, which is no sink and too old: window 3, 2 sinks", ([0, 1, 2, 7, 8, 9], 9, 3, 2)),
         ("only sinks are left: window 1 and an old query slot", ([0, 1, 5], 9, 1, 2)),
         ("SLOTS: after 40 tokens, window 8, 4 sinks, scores of some thousand",

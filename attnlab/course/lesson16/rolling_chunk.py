@@ -34,13 +34,16 @@ def rolling_chunk(
     return out, keys, values
 
 
-def call(length: int, count: int, window: int, sinks: int) -> tuple:
-    """A cache after ``length`` tokens, and ``count`` more; values are large or small by position, keys random."""
+def call(length: int, count: int, window: int, sinks: int, empty: float = 0.0) -> tuple:
+    """A cache after ``length`` tokens, and ``count`` more; values are large or small by position, keys random.
+
+    ``empty``: what is in slots that no token has reached.
+    """
     rng = np.random.default_rng(16)
     total, d = length + count, 4
     q, k = rng.normal(size=(2, total, d))
     v = np.stack([np.arange(total), rng.normal(size=total)], 1)
-    keys, values = np.zeros((window + sinks, d)), np.zeros((window + sinks, 2))
+    keys, values = np.full((window + sinks, d), empty), np.full((window + sinks, 2), empty)
     kept, slots = written(0, length, window, sinks)
     keys[slots], values[slots] = k[kept], v[kept]
     return q[length:], k[length:], v[length:], keys, values, length, window, sinks
@@ -52,6 +55,7 @@ def cases() -> list[Case]:
         ("ONE: the first token of all, window 4, no sinks", (0, 1, 4, 0)),
         ("a first chunk of 3, window 4, no sinks", (0, 3, 4, 0)),
         ("token 6, window 4, no sinks: the ring is full", (6, 1, 4, 0)),
+        ("a first chunk of 2, window 4, no sinks; 5 in the empty slots, from another text", (0, 2, 4, 0, 5.0)),
         ("a first chunk of 5 = window + 1, no sinks", (0, 5, 4, 0)),
         ("SPLIT: 3 tokens after 6, window 4, no sinks", (6, 3, 4, 0)),
         ("SPLIT: 9 = 2 · window + 1 tokens after 6, window 4, no sinks", (6, 9, 4, 0)),

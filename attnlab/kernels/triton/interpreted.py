@@ -26,9 +26,9 @@ def interpreted(kernel: Function, *, grid: Callable[..., tuple[int, ...]], out: 
 
     ``kernel`` may come with ``@triton.jit`` or without. The function takes the kernel's arguments, its arrays as
     NumPy's, which are stored in float32 and not changed. Its ``counts`` are of its last call: numbers loaded and
-    stored, and how many of them outside of its arrays; products (``tl.dot``), choices (``tl.where``) and divisions,
-    one for each tile. Raises IndexError if the kernel writes anywhere but in its output, or reads far outside of its
-    arrays; its own errors are raised as they are.
+    stored, and how many of them outside of its arrays; loads under a mask, products (``tl.dot``), choices
+    (``tl.where``) and divisions, one for each tile. Raises IndexError if the kernel writes anywhere but in its output,
+    or reads far outside of its arrays; its own errors are raised as they are.
     """
     kernel = getattr(kernel, "fn", kernel)
     kernel.__globals__.setdefault("tl", tl)  # so that a file of kernels can be read where there is no Triton
@@ -98,6 +98,7 @@ def _watched(memory: torch.Tensor, inside: np.ndarray) -> Iterator[Counter]:
             if used.size and (used.min() < first or used.max() >= end):
                 raise IndexError("the kernel uses an address far outside of its arrays")
             counts[kind] += used.size
+            counts["masked"] += kind == "loads"
             if not (within := inside[(used - first) // memory.itemsize]).all():
                 counts["outside"] += int((~within).sum())
             return function(where, *rest)
@@ -111,7 +112,15 @@ def _watched(memory: torch.Tensor, inside: np.ndarray) -> Iterator[Counter]:
 
         return of
 
+    def without_a_mask(function: Function) -> Function:
+        def of(*args: Any) -> Any:
+            counts["masked"] -= 1  # it goes on to create_masked_load
+            return function(*args)
+
+        return of
+
     watched = {
+        "create_load": without_a_mask(builder.create_load),
         "create_masked_load": pointers("loads", 0, builder.create_masked_load),
         "create_masked_store": pointers("stores", 1, builder.create_masked_store),
         "create_dot": once_more("products", builder.create_dot),
