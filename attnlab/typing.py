@@ -1,6 +1,6 @@
 """Shape annotations of the cores, e.g. ``Float[Array, "*batch Hk G N D"]``.
 
-jaxtyping checks them when the tests run. attnlab itself needs NumPy alone, so without jaxtyping
+jaxtyping checks them when the tests run. attnlab itself does without jaxtyping, and then
 they are plain documentation.
 """
 

@@ -1,55 +1,79 @@
-"""A few heads at a time: on a CPU the tiles of all heads that are worked on together shall stay in a shared cache."""
+"""A few heads at a time: on a CPU the tiles of all heads that are worked on together shall stay in a cache."""
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from attnlab.arrays.threads import side_by_side, threads
 from attnlab.call import Array, Inputs, Rules, Sizes
+from attnlab.geometry import blocks
+
+import numpy as np
 
 ELEMENTS = 2**21
-"""Scores of one tile, over all heads: 8 MiB in float32."""
+"""Scores of the tiles that are worked on together: 8 MiB in float32, for a cache that all threads share."""
+MANY = 2**21
+"""Scores of a call that are worth to start threads for, which takes some 0.1 ms."""
 
 
 def few_heads(loops: Callable) -> Callable:
     """As a decorator of a core or its gradient in NumPy or PyTorch: called for a few batch elements or heads at a time.
 
-    Not where heads depend on each other: dropout numbers them, and the gradient of a bias may be a sum over them.
+    In NumPy each thread has some of them; PyTorch, which does everything on all threads, gains nothing by that. Not
+    where heads depend on each other: dropout numbers them, and the gradient of a bias may be a sum over them.
     """
 
     @functools.wraps(loops)
     def wrapped(rules: Rules, sizes: Sizes, x: Inputs, *rest: Array | bool) -> tuple[Array, ...]:
         *heads, g = x.query.shape[:-2]  # under vmap one more than in rules
-        side = 512 if x.query_segments is None else 256  # as in geometry.tile_sizes
-        tile = min(rules.band.n * g, side) * min(rules.band.m, side)
-        most = max(ELEMENTS // max(tile, 1), 1)
-        together = x.bias is not None or x.seed is not None or str(x.query.device) != "cpu"
-        if together or math.prod(heads) <= most:
+        band, count = rules.band, math.prod(heads)
+        if x.bias is not None or x.seed is not None or str(x.query.device) != "cpu":
             return loops(rules, sizes, x, *rest)
-        axis = next(a for a, size in enumerate(heads) if size > 1)
-        step = max(most // math.prod(heads[axis + 1 :]), 1)
-        step = math.ceil(heads[axis] / math.ceil(heads[axis] / step))  # parts of one size
-        whole = []
-        for start in range(0, heads[axis], step):
-            part = slice(start, min(start + step, heads[axis]))
-            fewer = replace(rules, heads=(*heads[:axis], part.stop - start, *heads[axis + 1 :], g))
-            x_part = Inputs(*(cut(y, axis, part) for y in x))
-            results = wrapped(fewer, sizes, x_part, *(cut(y, axis, part) for y in rest))
-            whole = whole or [_empty(y, axis, heads[axis]) for y in results]
+        many = isinstance(x.query, np.ndarray) and band.n * g * band.m * count >= MANY
+        workers = threads() if many else 1
+        side = 512 if x.query_segments is None else 256  # as in geometry.tile_sizes
+        tile = max(min(band.n * g, side) * min(band.m, side), 1)
+        most = min(ELEMENTS // workers // tile, -(-count // workers))
+        parts = list(cuts(heads, max(most, 1)))
+        if len(parts) == 1:
+            return loops(rules, sizes, x, *rest)
+
+        def of_part(part: tuple[slice, ...]) -> tuple[Array, ...]:
+            x_part = Inputs(*(cut(y, part) for y in x))
+            fewer = replace(rules, heads=tuple(x_part.query.shape[:-2]))
+            return loops(fewer, sizes, x_part, *(cut(y, part) for y in rest))
+
+        whole: list[Array] = []
+        for part, results in zip(parts, side_by_side(of_part, parts, workers)):
+            whole = whole or [_empty(y, heads, part) for y in results]
             for y, result in zip(whole, results):
-                cut(y, axis, part)[...] = result
+                cut(y, part)[...] = result
         return tuple(whole)
 
     return wrapped
 
 
-def cut(y: Any, axis: int, part: slice) -> Any:
-    """A part of an array along a leading axis; an axis of size 1 serves all, and what is no array stays as it is."""
-    return y[(slice(None),) * axis + (part,)] if getattr(y, "shape", ()) and y.shape[axis] > 1 else y
+def cuts(heads: Sequence[int], most: int) -> Iterator[tuple[slice, ...]]:
+    """Slices of the leading axes, for parts of at most ``most`` heads and about one size."""
+    if math.prod(heads) <= most:
+        yield ()
+        return
+    axis = next(a for a, size in enumerate(heads) if size > 1)
+    step = max(most // math.prod(heads[axis + 1 :]), 1)
+    for part in blocks(heads[axis], math.ceil(heads[axis] / math.ceil(heads[axis] / step))):
+        for within in cuts(heads[axis + 1 :], most) if step == 1 else [()]:
+            yield *axis * (slice(None),), part, *within
 
 
-def _empty(y: Array, axis: int, size: int) -> Array:
+def cut(y: Any, part: tuple[slice, ...]) -> Any:
+    """A part of an array along leading axes; an axis of size 1 serves all, and what is no array stays as it is."""
+    shape = getattr(y, "shape", ())
+    return y[tuple(at if size > 1 else slice(None) for at, size in zip(part, shape))] if shape else y
+
+
+def _empty(y: Array, heads: Sequence[int], part: tuple[slice, ...]) -> Array:
     """Room for the results of all parts, of which y is one."""
-    shape = (*y.shape[:axis], size, *y.shape[axis + 1 :])
-    return y.new_empty(shape) if hasattr(y, "new_empty") else type(y)(shape, y.dtype)
+    shape = *heads[: len(part)], *y.shape[len(part) :]
+    return y.new_empty(shape) if hasattr(y, "new_empty") else np.empty(shape, y.dtype)

@@ -25,6 +25,7 @@ def chunked_attention(
     Right for any finite scores and lengths. Extra memory, with Cq = query_chunk_size and Ck =
     key_chunk_size: Cq·Ck + Cq·(M / Ck)·(Dv + 2) elements (Cq times G = Hq / Hk rows); the gradient recomputes
     the summaries and holds at most three times that and N·D + M·(D + Dv). By default Cq = 256 and Ck is
-    sqrt(M (Dv + 2)) to a power of two, where that sum is least.
+    sqrt(M (Dv + 2)) to a power of two, where that sum is least. In NumPy each thread of a large call works on some of
+    the heads, as in tiled_attention.
     """
     return locals()

@@ -5,6 +5,7 @@ from numpy import ndarray as Array
 
 from attnlab.chunked import chunked_attention as public
 from attnlab.call import Inputs, Rules, Sizes, implements
+from attnlab.arrays.heads import few_heads
 from attnlab.arrays.numpy import Lse, Out, Rows, Visible
 from attnlab.arrays.numpy import accumulator, matmul, quiet
 from attnlab.dropout.numpy import drop
@@ -17,6 +18,7 @@ from attnlab.typing import Float
 
 @implements(public)
 @quiet
+@few_heads
 def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """One query chunk at a time; all summaries of its key chunks are kept until they are combined."""
     dtype, dv = accumulator(x.query), x.value.shape[-1]

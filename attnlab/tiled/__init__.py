@@ -36,6 +36,8 @@ def tiled_attention(
     Nor are tiles that a mask or bias hides for all heads and the whole batch, but in the kernels: a cache is
     as long as what is filled. In NumPy and JAX that takes a byte a key; under jax.vmap of the mask all examples
     take as many steps as the longest.
+    In NumPy each thread of a large call works on some of the heads; meanwhile every product of NumPy's in this process
+    uses one thread, and as many as before afterwards.
     On a GPU a kernel runs in place of the loops. PyTorch: ours in Triton, if installed, but for a bias,
     float64, head sizes above 256 and block sizes that are no multiples of 16; its tiles are then no larger
     than the block sizes. JAX: cuDNN's, for half precision, N = M, D = Dv ≤ 128, a multiple of 8, causal or

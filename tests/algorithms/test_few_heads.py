@@ -1,11 +1,16 @@
-"""Tiled attention works on a few heads at a time, so that their tiles stay in a cache: no result may depend on it."""
+"""Tiled attention works on a few heads at a time, so that their tiles stay in a cache, in NumPy on each thread: no
+result may depend on it."""
+
+import threading
+import warnings
 
 import numpy as np
 import pytest
 import torch
 
-from attnlab import tiled_attention, tiled_attention_backward
+from attnlab import chunked_attention, tiled_attention, tiled_attention_backward
 from attnlab.arrays import heads as few
+from attnlab.arrays.threads import products, side_by_side, threads
 
 BATCH, HK, G, N, M, D = 3, 4, 2, 9, 11, 8
 RANDOM = np.random.default_rng(0)
@@ -100,3 +105,76 @@ def test_vmap_and_autograd(monkeypatch):
     monkeypatch.setattr(few, "ELEMENTS", 2**40)
     out = tiled_attention(query, key, value)
     torch.testing.assert_close(grads, torch.autograd.grad(out, (query, key, value), dout))
+
+
+@pytest.fixture
+def at_work(monkeypatch):
+    """NumPy works on two threads, however small a call is: the threads that do so from here on."""
+    seen, replace = set(), few.replace
+
+    def noted(rules, heads):
+        seen.add(threading.current_thread())
+        return replace(rules, heads=heads)
+
+    monkeypatch.setattr(few, "MANY", 1)
+    monkeypatch.setattr(few, "threads", lambda: 2)
+    monkeypatch.setattr(few, "replace", noted)
+    return seen
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
+def test_no_result_depends_on_threads(options, at_work):
+    parts = results("numpy", options)
+    assert threading.main_thread() not in at_work
+    assert bool(at_work) == ("bias" not in options and "dropout" not in options)
+    few.MANY = 2**60
+    for a, b in zip(results("numpy", options), parts, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
+
+
+def test_chunked_attention_works_on_threads_as_well(at_work):
+    query, key, value, _ = arrays()
+    found = chunked_attention(query, key, value)
+    assert at_work
+    np.testing.assert_allclose(found, tiled_attention(query, key, value), rtol=1e-5, atol=1e-6)
+
+
+def test_threads_warn_no_more_than_the_caller(at_work):
+    query, key, value, _ = arrays()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tiled_attention(1e30 * query, 1e30 * key, value)  # overflows
+    assert at_work
+
+
+def test_products_use_as_many_threads_afterwards_as_before(monkeypatch):
+    before, found = threads(), []
+    with products().limit(limits=2):
+        list(side_by_side(lambda part: found.append(threads()), range(3), 2))
+        with pytest.raises(ZeroDivisionError):
+            list(side_by_side(lambda part: 1 / part, range(3), 2))
+        assert [*found, threads()] == [1, 1, 1, 2]
+        list(side_by_side(lambda part: found.append(threads()), range(1), 2))  # the lock is free again
+    assert [*found, threads()] == [1, 1, 1, 1, before]
+
+
+def test_a_second_call_at_the_same_time_leaves_the_threads_to_the_first():
+    inside, done = threading.Event(), threading.Event()
+
+    def wait(part):
+        inside.set()
+        return done.wait(10)
+
+    first = threading.Thread(target=lambda: list(side_by_side(wait, [0], 2)))
+    first.start()
+    assert inside.wait(10)
+    assert list(side_by_side(lambda part: threading.current_thread(), [0, 1], 2)) == 2 * [threading.current_thread()]
+    done.set()
+    first.join()
+
+
+def test_one_thread_of_products_is_one_thread_of_ours(at_work, monkeypatch):
+    monkeypatch.setattr(few, "threads", threads)
+    with products().limit(limits=1):
+        results("numpy", {})
+    assert not at_work

@@ -22,6 +22,7 @@ from tests.support import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
+DEPENDENCIES = {Requirement(text).name for text in PROJECT["dependencies"]}
 LESSONS = [*ROOT.glob("notebooks/solutions/*.ipynb"), *ROOT.glob("notebooks/re*.ipynb")]
 OPTIONAL = {"jaxtyping"}  # checks shapes in tests; attnlab.typing does without
 DATA = ("attnlab/course/lesson15/*.json", "attnlab/course/lesson18/*.json", "attnlab/course/lesson18/*.npz",
@@ -96,7 +97,7 @@ def test_the_sdist_holds_what_the_wheel_is_built_from(built):
     assert names - made == {*PACKAGE, "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"}
 
 
-def test_the_wheel_of_the_sdist_works_where_only_numpy_is(built, tmp_path):
+def test_the_wheel_of_the_sdist_works_where_only_its_dependencies_are(built, tmp_path):
     with tarfile.open(built[1]) as archive:
         archive.extractall(tmp_path, filter="data")
     run(sys.executable, "-c", BUILD.format("wheel"), tmp_path, cwd=next(tmp_path.glob("attnlab-*")))
@@ -106,8 +107,9 @@ def test_the_wheel_of_the_sdist_works_where_only_numpy_is(built, tmp_path):
     venv.create(tmp_path / "venv")
     python = tmp_path / "venv/bin/python"
     site = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=tmp_path).strip()
-    for folder in Path(np.__file__).parents[1].glob("numpy*"):  # and its dynamic libraries
-        Path(site, folder.name).symlink_to(folder)
+    for name in DEPENDENCIES:
+        for path in Path(np.__file__).parents[1].glob(f"{name}*"):  # and its dynamic libraries
+            Path(site, path.name).symlink_to(path)
     pip = (sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check")
     run(*pip, "install", "--no-index", wheel, cwd=tmp_path)
     missing = run(python, "-I", "-W", "error", "-c", SMOKE, cwd=tmp_path).splitlines()
@@ -137,7 +139,8 @@ def test_the_extras_name_what_the_course_imports():
     code = [re.sub(r"(?m)^( *)%", r"\1pass  #", cell) for cell in cells]  # %pip is no Python
     code += [path.read_text() for path in ROOT.glob("attnlab/**/*.py")]
     imported = {name for text in code for name in imports(text)}
-    named = {canonical(Requirement(text).name) for extra in EXTRAS for text in EXTRAS[extra]} | {"numpy", "attnlab"}
+    named = {canonical(Requirement(text).name) for extra in EXTRAS for text in EXTRAS[extra]}
+    named |= DEPENDENCIES | {"attnlab"}
     assert {canonical(name) for name in imported - sys.stdlib_module_names} - named == OPTIONAL
 
 

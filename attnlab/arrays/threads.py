@@ -1,0 +1,40 @@
+"""Several threads: NumPy's products use them all, and everything else that it computes uses one."""
+
+import contextvars
+import functools
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+TAKEN = threading.Lock()
+"""Held while threads are at work: limits of products hold for the whole process, so that calls must not mix them."""
+
+
+@functools.cache
+def products() -> ThreadpoolController:
+    """What tells and sets how many threads NumPy's products use."""
+    return ThreadpoolController().select(user_api="blas")
+
+
+def threads() -> int:
+    """How many a product uses: by default one for each core, or as many as OMP_NUM_THREADS and the like allow."""
+    return max((library.num_threads for library in products().lib_controllers), default=1)
+
+
+def side_by_side(work: Callable[[Any], Any], parts: Iterable[Any], workers: int) -> Iterator[Any]:
+    """``work`` of each part, in their order, on so many threads, while a product uses one.
+
+    Where another call has the threads, or ``workers`` is 1, it is done here, one part after the other.
+    """
+    if workers == 1 or not TAKEN.acquire(blocking=False):
+        yield from map(work, parts)
+        return
+    try:
+        context = contextvars.copy_context()  # how NumPy treats overflow is told there
+        with products().limit(limits=1), ThreadPoolExecutor(workers) as pool:
+            yield from pool.map(lambda part: context.copy().run(work, part), parts)
+    finally:
+        TAKEN.release()
