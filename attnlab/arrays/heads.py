@@ -18,41 +18,49 @@ MANY = 2**21
 """Scores of a call that are worth to start threads for, which takes some 0.1 ms."""
 
 
-def few_heads(loops: Callable) -> Callable:
-    """As a decorator of a core or its gradient in NumPy or PyTorch: called for a few batch elements or heads at a time.
+def few_heads(empty: Callable) -> Callable[[Callable], Callable]:
+    """Decorator of the loops of a core or a gradient in NumPy or PyTorch, called for a few batch elements or heads.
 
-    In NumPy each thread has some of them; PyTorch, which does everything on all threads, gains nothing by that. Not
-    where heads depend on each other: dropout numbers them, and the gradient of a bias may be a sum over them.
+    ``loops(rules, sizes, x, *rest, *results)`` fills what ``empty(x, *rest)`` makes for all heads, so that parts of the
+    results are not copied. In NumPy each thread has some of the heads; PyTorch, which does everything on all threads,
+    gains nothing by that. Not where heads depend on each other: dropout numbers them, and the gradient of a bias may be
+    a sum over them.
     """
 
-    @functools.wraps(loops)
-    def wrapped(rules: Rules, sizes: Sizes, x: Inputs, *rest: Array | bool) -> tuple[Array, ...]:
-        *heads, g = x.query.shape[:-2]  # under vmap one more than in rules
-        band, count = rules.band, math.prod(heads)
-        if x.bias is not None or x.seed is not None or str(x.query.device) != "cpu":
-            return loops(rules, sizes, x, *rest)
-        many = isinstance(x.query, np.ndarray) and band.n * g * band.m * count >= MANY
-        workers = threads() if many else 1
-        side = 512 if x.query_segments is None else 256  # as in geometry.tile_sizes
-        tile = max(min(band.n * g, side) * min(band.m, side), 1)
-        most = min(ELEMENTS // workers // tile, -(-count // workers))
-        parts = list(cuts(heads, max(most, 1)))
-        if len(parts) == 1:
-            return loops(rules, sizes, x, *rest)
+    def decorate(loops: Callable) -> Callable:
+        @functools.wraps(loops)
+        def core(rules: Rules, sizes: Sizes, x: Inputs, *rest: Array | bool) -> tuple[Array, ...]:
+            results = empty(x, *rest)
+            parts, workers = _parts(rules, x)
 
-        def of_part(part: tuple[slice, ...]) -> tuple[Array, ...]:
-            x_part = Inputs(*(cut(y, part) for y in x))
-            fewer = replace(rules, heads=tuple(x_part.query.shape[:-2]))
-            return loops(fewer, sizes, x_part, *(cut(y, part) for y in rest))
+            def fill(part: tuple[slice, ...]) -> None:
+                x_part = Inputs(*(cut(y, part) for y in x))
+                fewer = replace(rules, heads=tuple(x_part.query.shape[:-2]))
+                loops(fewer, sizes, x_part, *(cut(y, part) for y in (*rest, *results)))
 
-        whole: list[Array] = []
-        for part, results in zip(parts, side_by_side(of_part, parts, workers)):
-            whole = whole or [_empty(y, heads, part) for y in results]
-            for y, result in zip(whole, results):
-                cut(y, part)[...] = result
-        return tuple(whole)
+            if len(parts) == 1:
+                loops(rules, sizes, x, *rest, *results)
+            else:
+                side_by_side(fill, parts, workers)
+            return results
 
-    return wrapped
+        return core
+
+    return decorate
+
+
+def _parts(rules: Rules, x: Inputs) -> tuple[list[tuple[slice, ...]], int]:
+    """Which heads are worked on together, and how many parts of them at once."""
+    *heads, g = x.query.shape[:-2]  # under vmap one more than in rules
+    band, count = rules.band, math.prod(heads)
+    if x.bias is not None or x.seed is not None or str(x.query.device) != "cpu":
+        return [()], 1
+    many = isinstance(x.query, np.ndarray) and band.n * g * band.m * count >= MANY
+    workers = threads() if many else 1
+    side = 512 if x.query_segments is None else 256  # as in geometry.tile_sizes
+    tile = max(min(band.n * g, side) * min(band.m, side), 1)
+    most = min(ELEMENTS // workers // tile, -(-count // workers))
+    return list(cuts(heads, max(most, 1))), workers
 
 
 def cuts(heads: Sequence[int], most: int) -> Iterator[tuple[slice, ...]]:
@@ -71,9 +79,3 @@ def cut(y: Any, part: tuple[slice, ...]) -> Any:
     """A part of an array along leading axes; an axis of size 1 serves all, and what is no array stays as it is."""
     shape = getattr(y, "shape", ())
     return y[tuple(at if size > 1 else slice(None) for at, size in zip(part, shape))] if shape else y
-
-
-def _empty(y: Array, heads: Sequence[int], part: tuple[slice, ...]) -> Array:
-    """Room for the results of all parts, of which y is one."""
-    shape = *heads[: len(part)], *y.shape[len(part) :]
-    return y.new_empty(shape) if hasattr(y, "new_empty") else np.empty(shape, y.dtype)

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy import ndarray as Array
 
+from attnlab.call import Inputs
 from attnlab.typing import Bool, Float
 
 Query = Float[Array, "*batch Hk G N D"]
@@ -26,6 +27,12 @@ quiet = np.errstate(all="ignore")
 def accumulator(x: Array) -> type:
     """The dtype of m, l and o: float64 for float64, float32 for everything else."""
     return np.float64 if x.dtype == np.float64 else np.float32
+
+
+def empty(x: Inputs) -> tuple[Out, Lse]:
+    """Room for the results."""
+    shape = x.query.shape[:-1]
+    return np.empty((*shape, x.value.shape[-1]), x.query.dtype), np.empty(shape, accumulator(x.query))
 
 
 def matmul(a: Float[Array, "*batch Hk G R X"], b: Float[Array, "*batch Hk X Y"]) -> Float[Array, "*batch Hk G R Y"]:

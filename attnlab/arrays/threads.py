@@ -3,7 +3,7 @@
 import contextvars
 import functools
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -24,17 +24,19 @@ def threads() -> int:
     return max((library.num_threads for library in products().lib_controllers), default=1)
 
 
-def side_by_side(work: Callable[[Any], Any], parts: Iterable[Any], workers: int) -> Iterator[Any]:
-    """``work`` of each part, in their order, on so many threads, while a product uses one.
+def side_by_side(work: Callable[[Any], None], parts: Iterable[Any], workers: int) -> None:
+    """``work`` of each part, on so many threads, while a product uses one.
 
     Where another call has the threads, or ``workers`` is 1, it is done here, one part after the other.
     """
     if workers == 1 or not TAKEN.acquire(blocking=False):
-        yield from map(work, parts)
+        for part in parts:
+            work(part)
         return
     try:
         context = contextvars.copy_context()  # how NumPy treats overflow is told there
         with products().limit(limits=1), ThreadPoolExecutor(workers) as pool:
-            yield from pool.map(lambda part: context.copy().run(work, part), parts)
+            for _ in pool.map(lambda part: context.copy().run(work, part), parts):
+                pass  # what it raises is raised here
     finally:
         TAKEN.release()

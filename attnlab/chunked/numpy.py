@@ -7,7 +7,7 @@ from attnlab.chunked import chunked_attention as public
 from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.arrays.heads import few_heads
 from attnlab.arrays.numpy import Lse, Out, Rows, Visible
-from attnlab.arrays.numpy import accumulator, matmul, quiet
+from attnlab.arrays.numpy import accumulator, empty, matmul, quiet
 from attnlab.dropout.numpy import drop
 from attnlab.scores.numpy import read, scores
 from attnlab.scores.numpy_tiles import visible_tiles
@@ -18,19 +18,17 @@ from attnlab.typing import Float
 
 @implements(public)
 @quiet
-@few_heads
-def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
+@few_heads(empty)
+def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse) -> None:
     """One query chunk at a time; all summaries of its key chunks are kept until they are combined."""
-    dtype, dv = accumulator(x.query), x.value.shape[-1]
-    query_chunk, key_chunk = chunk_sizes(rules.band.m, dv, *sizes)
-    out, lse = np.empty((*x.query.shape[:-1], dv), x.query.dtype), np.empty(x.query.shape[:-1], dtype)
+    dtype = accumulator(x.query)
+    query_chunk, key_chunk = chunk_sizes(rules.band.m, x.value.shape[-1], *sizes)
 
     for rows in blocks(rules.band.n, query_chunk):
         q = rules.scale * x.query[..., rows, :].astype(dtype, copy=False)  # (..., Hk, G, Cq, D), read once
         tiles = visible_tiles(rules, x, rows, key_chunk)
         summaries = [summarize(rules, x, q, rows, cols, visible) for cols, visible in tiles]
         out[..., rows, :], lse[..., rows] = combine_all(summaries) if summaries else (0, -np.inf)
-    return out, lse
 
 
 def summarize(rules: Rules, x: Inputs, q: Rows, rows: slice, cols: slice, visible: Visible) -> Triple:

@@ -5,7 +5,7 @@ import numpy as np
 from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.arrays.heads import few_heads
 from attnlab.arrays.numpy import Lse, Out
-from attnlab.arrays.numpy import accumulator, matmul, quiet
+from attnlab.arrays.numpy import accumulator, empty, matmul, quiet
 from attnlab.dropout.numpy import drop
 from attnlab.scores.numpy import read, scores
 from attnlab.scores.numpy_tiles import visible_tiles
@@ -19,13 +19,12 @@ __all__ = ["tiled_attention", "tiled_attention_backward"]
 
 @implements(public)
 @quiet
-@few_heads
-def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
+@few_heads(empty)
+def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse) -> None:
     """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""
     packed, itemsize = x.query_segments is not None, x.key.dtype.itemsize
     block_q, block_k = tile_sizes(rules.heads, *sizes, band=rules.band, itemsize=itemsize, packed=packed)
     dtype, dv = accumulator(x.query), x.value.shape[-1]
-    out, lse = np.empty((*x.query.shape[:-1], dv), x.query.dtype), np.empty(x.query.shape[:-1], dtype)
 
     for rows in blocks(rules.band.n, block_q):
         q = rules.scale * x.query[..., rows, :].astype(dtype, copy=False)  # (..., Hk, G, Bq, D), read once
@@ -45,4 +44,3 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
         l = one_if_empty(l)
         out[..., rows, :] = o / l[..., None]  # (8.3), written once
         lse[..., rows] = m + np.log(l)
-    return out, lse

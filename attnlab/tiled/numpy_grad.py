@@ -30,16 +30,28 @@ def tiled_attention_backward(
     return backward(rules, sizes, x, out, lse, dout, dlse)
 
 
+def empty_gradients(x: Inputs, *_: Array) -> tuple[Array, ...]:
+    """Room for dq, dk, dv and, where there is a bias, dbias."""
+    return tuple(np.empty(y.shape, y.dtype) for y in (x.query, x.key, x.value, x.bias) if y is not None)
+
+
+def zeros(y: Array, dtype: type) -> Array:
+    """Where sums that become y begin: in y itself, or in an array of a wider dtype."""
+    sums = y if y.dtype == dtype else np.empty(y.shape, dtype)
+    sums[...] = 0
+    return sums
+
+
 @quiet
-@few_heads
+@few_heads(empty_gradients)
 def backward(
-    rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse
-) -> tuple[Array, ...]:
+    rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse,
+    dq: Array, dk: Array, dv: Array, dbias: Array | None = None,
+) -> None:  # fmt: skip
     """For each tile of keys, all tiles of queries that see it: dk and dv stay on chip, dq and dbias are added to."""
     block_q, block_k = gradient_tile_sizes(rules.heads, *sizes, packed=x.query_segments is not None)
     dtype = accumulator(x.query)
-    dq, dk, dv = np.zeros(x.query.shape, dtype), np.empty_like(x.key), np.empty_like(x.value)
-    dbias = None if x.bias is None else np.zeros(x.bias.shape, dtype)
+    dq_sums, dbias_sums = zeros(dq, dtype), None if dbias is None else zeros(dbias, dtype)
     delta = np.empty(lse.shape, dtype)
     for rows in blocks(rules.band.n, block_q):
         delta[..., rows] = (dout[..., rows, :].astype(dtype) * out[..., rows, :]).sum(-1) - dlse[..., rows]  # (10.2)
@@ -60,13 +72,14 @@ def backward(
             ds = dp if visible is None else np.where(visible, dp, 0)
             dv_j += matmul_rows(drop(p, x.seed, rules, rows, cols), do)  # (10.8)
             dk_j += matmul_rows(ds, q)  # (10.5)
-            dq[..., rows, :] += rules.scale * matmul(ds, k)  # (10.5)
+            dq_sums[..., rows, :] += rules.scale * matmul(ds, k)  # (10.5)
             if dbias is not None:
-                part = cut(dbias, rows, cols)
+                part = cut(dbias_sums, rows, cols)
                 part += ds.sum(tuple(a for a in range(ds.ndim) if part.shape[a] == 1), keepdims=True)
         dk[..., cols, :], dv[..., cols, :] = dk_j, dv_j
-    grads = dq.astype(x.query.dtype, copy=False), dk, dv
-    return grads if dbias is None else (*grads, dbias.astype(x.bias.dtype, copy=False))
+    dq[...] = dq_sums
+    if dbias is not None:
+        dbias[...] = dbias_sums
 
 
 def matmul_rows(a: Tile, b: Rows) -> Keys:

@@ -3,7 +3,7 @@
 from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.arrays.heads import few_heads
 from attnlab.arrays.torch import Lse, Out
-from attnlab.arrays.torch import accumulator, add_matmul, no_autocast, uncompiled
+from attnlab.arrays.torch import accumulator, add_matmul, empty, no_autocast, uncompiled
 from attnlab.dropout.torch import drop
 from attnlab.scores.torch import read, scores
 from attnlab.scores.torch_tiles import visible_tiles
@@ -23,13 +23,12 @@ __all__ = ["tiled_attention", "tiled_attention_backward"]
 @no_autocast
 @flash_gradient
 @kernel_on_gpu
-@few_heads
-def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
+@few_heads(empty)
+def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse) -> None:
     """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""
     packed, itemsize = x.query_segments is not None, x.key.dtype.itemsize
     block_q, block_k = tile_sizes(rules.heads, *sizes, band=rules.band, itemsize=itemsize, packed=packed)
     (*heads, _), dtype, dv = x.query.shape[:-1], accumulator(x.query), x.value.shape[-1]
-    out, lse = x.query.new_empty((*x.query.shape[:-1], dv)), x.query.new_empty(x.query.shape[:-1], dtype=dtype)
     room = x.query.new_empty((*heads, min(block_q, rules.band.n), min(block_k, rules.band.m)), dtype=dtype)
 
     for rows in blocks(rules.band.n, block_q):
@@ -49,4 +48,3 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
         l = one_if_empty(l)
         out[..., rows, :] = o.div_(l[..., None])  # (8.3), written once
         lse[..., rows] = m + torch.log(l)
-    return out, lse

@@ -22,18 +22,29 @@ import torch
 from torch import Tensor as Array
 
 
-@few_heads
+def empty_gradients(x: Inputs, *rest: Array | bool) -> tuple[Array, ...]:
+    """Room for dq, dk, dv and, where wanted, dbias."""
+    *_, wants_bias = rest
+    return tuple(torch.empty_like(y) for y in (x.query, x.key, x.value, *([x.bias] if wants_bias else [])))
+
+
+def zeros(y: Array, dtype: torch.dtype) -> Array:
+    """Where sums that become y begin: in y itself, or in a tensor of a wider dtype."""
+    return (y if y.dtype == dtype else torch.empty_like(y, dtype=dtype)).zero_()
+
+
+@few_heads(empty_gradients)
 def backward(
-    rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse, wants_bias: bool
-) -> tuple[Array, ...]:
-    """dq, dk, dv and, where wanted, dbias: keys in the outer loop, queries in the inner one."""
+    rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse, wants_bias: bool,
+    dq: Array, dk: Array, dv: Array, dbias: Array | None = None,
+) -> None:  # fmt: skip
+    """Keys in the outer loop, queries in the inner one."""
     block_q, block_k = gradient_tile_sizes(rules.heads, *sizes, packed=x.query_segments is not None)
     dtype, delta = lse.dtype, torch.empty_like(lse)
     for rows in blocks(rules.band.n, block_q):
         do, o = dout[..., rows, :].to(dtype), out[..., rows, :]
         delta[..., rows] = (do * o).sum(-1) - dlse[..., rows]  # (10.2)
-    dq, dk, dv = torch.zeros_like(x.query, dtype=dtype), torch.empty_like(x.key), torch.empty_like(x.value)
-    dbias = torch.zeros_like(x.bias, dtype=dtype) if wants_bias else None
+    dq_sums, dbias_sums = zeros(dq, dtype), zeros(dbias, dtype) if wants_bias else None
 
     shape = (*x.query.shape[:-2], min(block_q, rules.band.n), min(block_k, rules.band.m))
     room, more_room = x.query.new_empty(shape, dtype=dtype), x.query.new_empty(shape, dtype=dtype)
@@ -50,14 +61,15 @@ def backward(
             ds = matmul(do, v.mT, more_room).mul_(z).addcmul_(p, delta[..., rows, None], value=-1)  # (10.8) and (10.3)
             ds = ds if visible is None else ds.masked_fill_(~visible, 0)
             add_rows(dk_j, q, ds)  # (10.5)
-            dq[..., rows, :].add_(matmul(ds, k), alpha=rules.scale)  # (10.5)
+            dq_sums[..., rows, :].add_(matmul(ds, k), alpha=rules.scale)  # (10.5)
             if wants_bias:
-                part = cut(dbias, rows, cols)
+                part = cut(dbias_sums, rows, cols)
                 part += ds.sum_to_size(part.shape)
             del p, z, ds  # before the next tile is made
         dk[..., cols, :], dv[..., cols, :] = dk_j.mT, dv_j.mT
-    grads = dq.to(x.query.dtype), dk, dv
-    return (*grads, dbias.to(x.bias.dtype)) if wants_bias else grads
+    dq.copy_(dq_sums)
+    if wants_bias:
+        dbias.copy_(dbias_sums)
 
 
 def add_rows(sums: Array, x: Rows, weights: Tile) -> None:

@@ -11,6 +11,7 @@ import torch
 from attnlab import chunked_attention, tiled_attention, tiled_attention_backward
 from attnlab.arrays import heads as few
 from attnlab.arrays.threads import products, side_by_side, threads
+from attnlab.measure import extra_bytes
 
 BATCH, HK, G, N, M, D = 3, 4, 2, 9, 11, 8
 RANDOM = np.random.default_rng(0)
@@ -147,30 +148,31 @@ def test_threads_warn_no_more_than_the_caller(at_work):
     assert at_work
 
 
-def test_products_use_as_many_threads_afterwards_as_before(monkeypatch):
+def test_products_use_as_many_threads_afterwards_as_before():
     before, found = threads(), []
     with products().limit(limits=2):
-        list(side_by_side(lambda part: found.append(threads()), range(3), 2))
+        side_by_side(lambda part: found.append(threads()), range(3), 2)
         with pytest.raises(ZeroDivisionError):
-            list(side_by_side(lambda part: 1 / part, range(3), 2))
+            side_by_side(lambda part: 1 / part, range(3), 2)
         assert [*found, threads()] == [1, 1, 1, 2]
-        list(side_by_side(lambda part: found.append(threads()), range(1), 2))  # the lock is free again
+        side_by_side(lambda part: found.append(threads()), range(1), 2)  # the lock is free again
     assert [*found, threads()] == [1, 1, 1, 1, before]
 
 
 def test_a_second_call_at_the_same_time_leaves_the_threads_to_the_first():
-    inside, done = threading.Event(), threading.Event()
+    inside, done, found = threading.Event(), threading.Event(), []
 
     def wait(part):
         inside.set()
-        return done.wait(10)
+        done.wait(10)
 
-    first = threading.Thread(target=lambda: list(side_by_side(wait, [0], 2)))
+    first = threading.Thread(target=lambda: side_by_side(wait, [0], 2))
     first.start()
     assert inside.wait(10)
-    assert list(side_by_side(lambda part: threading.current_thread(), [0, 1], 2)) == 2 * [threading.current_thread()]
+    side_by_side(lambda part: found.append(threading.current_thread()), [0, 1], 2)
     done.set()
     first.join()
+    assert found == 2 * [threading.current_thread()]
 
 
 def test_one_thread_of_products_is_one_thread_of_ours(at_work, monkeypatch):
@@ -178,3 +180,11 @@ def test_one_thread_of_products_is_one_thread_of_ours(at_work, monkeypatch):
     with products().limit(limits=1):
         results("numpy", {})
     assert not at_work
+
+
+def test_extra_memory_does_not_depend_on_length(at_work):
+    """But for lse: a part of the results would be 32 times as much."""
+    x = np.random.default_rng(0).standard_normal((3, 8, 2048, 64), "f")
+    short, long = (extra_bytes(tiled_attention, *x[..., :n, :]) for n in (1024, 2048))
+    assert at_work
+    assert long - short < 2 * 4 * 8 * 1024
