@@ -53,7 +53,7 @@ def _parts(rules: Rules, x: Inputs) -> tuple[list[tuple[slice, ...]], int]:
     """Which heads are worked on together, and how many parts of them at once."""
     *heads, g = x.query.shape[:-2]  # under vmap one more than in rules
     band, count = rules.band, math.prod(heads)
-    if x.bias is not None or x.seed is not None or str(x.query.device) != "cpu":
+    if count == 1 or x.bias is not None or x.seed is not None or str(x.query.device) != "cpu":
         return [()], 1
     many = isinstance(x.query, np.ndarray) and band.n * g * band.m * count >= MANY
     workers = threads() if many else 1
