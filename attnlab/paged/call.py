@@ -14,22 +14,16 @@ import numpy as np
 
 TILE = 512
 """Keys that are gathered at a time, about: as many whole pages as fit, at least one."""
-LONGEST = 2048
-"""Keys of a tile for one query, which has few scores: they are gathered one part after the other."""
-LARGE = 128
-"""Keys of a page from which on one query reads it where it lies; for more queries copies cost little."""
+LONGEST = 1024
+"""The same for one query in NumPy and PyTorch: keys and values take turns in one room, and it has few scores."""
 
 
 class Options(NamedTuple):
-    """What a call asks for besides arrays, static in JAX. ``left``: of the window. ``rows``, ``keys``: of a tile.
-
-    ``pages``: read at a time, 1 where they are read where they lie.
-    """
+    """What a call asks for besides arrays, static in JAX. ``left``: of the window. ``rows``, ``pages``: of a tile."""
 
     scale: float
     left: int | None
     rows: int
-    keys: int
     pages: int
 
 
@@ -58,8 +52,8 @@ def paged_attention(
 
     Returns out (B, Hq, N, Dv) in query's dtype, or (out, lse) with lse (B, Hq, N) in float32 (float64 for float64
     input). A query that sees no key, as in a sequence of length 0, gives 0 and -inf. No gradient. Extra memory: one
-    tile of about 512 keys and of at most 512 queries, never the keys of a whole sequence. For one query
-    pages of 128 keys or more are not copied. NumPy and PyTorch first copy pages that are not contiguous.
+    tile of about 512 keys and of at most 512 queries, for one query of about 1024 keys, never the keys of a whole
+    sequence. NumPy and PyTorch first copy pages that are not contiguous.
     Raises TypeError (libraries, dtypes) or ValueError (shapes; a length beyond T · S, an entry that is no page),
     naming the argument. In JAX, where lengths are traced, the rows of a sequence that is too long are NaN.
     """
@@ -72,10 +66,9 @@ def paged_attention(
     _check_shapes(*(tuple(x.shape) for x in (query, key_pages, value_pages, block_table, lengths)))
     (b, hq, n, d), (_, hk, size, dv) = query.shape, value_pages.shape
     scale = 1 / math.sqrt(max(d, 1)) if scale is None else number("scale", scale)
-    left, pages = window_sides(window)[0], 1 if n == 1 and size >= LARGE else max(TILE // size, 1)
-    rows, keys = tile_sizes((hk, hq // hk), None, None, band=Band(n, n, left), longest=LONGEST)
-    keys = max(keys // (pages * size), 1) * pages * size  # whole parts
-    options = Options(scale, left, rows, keys, pages)
+    left, itemsize = window_sides(window)[0], key_pages.dtype.itemsize
+    rows, keys = tile_sizes((hk, hq // hk), None, None, band=Band(n, n, left), itemsize=itemsize, longest=LONGEST)
+    options = Options(scale, left, rows, max(keys // size, 1))
     module = backend("query", query, "attnlab.paged")
     _check_values(module.numbers(block_table), module.numbers(lengths), key_pages.shape[0], size)
     x = Inputs(query.reshape((b, hk, hq // hk, n, d)), key_pages, value_pages, block_table, lengths)

@@ -1,13 +1,11 @@
 """Paged attention in PyTorch: the online fold, over tiles of keys that are found through the table."""
 
-from collections.abc import Iterator
-
 from attnlab.arrays.torch import Lse, Out, accumulator, uncompiled
 from attnlab.geometry import Band, blocks
 from attnlab.paged.call import Inputs, Options, seen
 from attnlab.scores.torch import in_band
 from attnlab.softmax.torch import exp_, one_if_empty, zero_if_empty
-from attnlab.typing import Float
+from attnlab.typing import Float, Integer
 
 import numpy as np
 import torch
@@ -18,7 +16,8 @@ ValuePages = Float[Array, "P Hk S Dv"]
 Pages = Float[Array, "P Hk S X"]
 Rows = Float[Array, "Hk R D"]
 Keys = Float[Array, "Hk C X"]
-Groups = list[Array] | list[int]
+Runs = Integer[Array, " W"] | int
+Tiles = list[Array] | list[int]
 
 
 def numbers(x: Array | np.ndarray) -> np.ndarray:
@@ -36,7 +35,7 @@ def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
     pages = [y.contiguous() for y in (x.key_pages, x.value_pages)]
     with torch.autocast(out.device.type, enabled=False):
         for b, length in enumerate(x.lengths.tolist()):
-            band, found = Band(n, length, options.left, 0), groups(options, x.block_table[b, : -(-length // size)], hk)
+            band, found = Band(n, length, options.left, 0), tiles(options, x.block_table[b, : -(-length // size)], hk)
             for rows in blocks(n, options.rows):
                 q = options.scale * x.query[b, ..., rows, :].to(lse.dtype)
                 o, m = fold(options, band, rows, q.reshape((hk, -1, q.shape[-1])), *pages, found)
@@ -45,7 +44,7 @@ def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
 
 
 def fold(
-    options: Options, band: Band, rows: slice, q: Rows, key_pages: KeyPages, value_pages: ValuePages, found: Groups
+    options: Options, band: Band, rows: slice, q: Rows, key_pages: KeyPages, value_pages: ValuePages, found: Tiles
 ) -> tuple[Float[Array, "Hk R Dv"], Float[Array, "Hk R"]]:
     """out and lse of some queries of one sequence. The heads of a group are rows of one product."""
     _, hk, size, dv = value_pages.shape
@@ -53,10 +52,10 @@ def fold(
     o = q.new_zeros((*q.shape[:-1], dv))
     # keys and values take turns in one room, as memory that has not been touched before is slow
     room = value_pages.new_empty(hk * options.pages * size * max(q.shape[-1], dv))
-    for cols in band.key_blocks(rows, options.keys):
-        cols = seen(band, rows, cols)
-        parts = [torch.bmm(q, k.mT) for _, k in parts_of(options, cols, key_pages, found, room)]
-        s = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+    for tile in band.key_blocks(rows, options.pages * size):
+        runs, cols = found[tile.start // (options.pages * size)], seen(band, rows, tile)
+        part = slice(cols.start - tile.start, cols.stop - tile.start)
+        s = torch.bmm(q, gather(key_pages, runs, room)[:, part].to(q.dtype).mT)
         visible = in_band(band, rows, cols, q.device)
         if visible is not None:
             s.view((hk, -1, *visible.shape[-2:])).masked_fill_(~visible, -torch.inf)
@@ -64,38 +63,27 @@ def fold(
         shift = zero_if_empty(m_next)
         alpha, p = exp_(m.sub_(shift)), exp_(s.sub_(shift[..., None]))
         l.mul_(alpha).add_(p.sum(-1))
-        o.mul_(alpha[..., None])
-        for part, v in parts_of(options, cols, value_pages, found, room):
-            o.baddbmm_(p[..., part], v)
+        o.mul_(alpha[..., None]).baddbmm_(p, gather(value_pages, runs, room)[:, part].to(q.dtype))
         m = m_next
-        del parts, s, p, v  # before the next tile is made
+        del s, p  # before the next tile is made
     return o.div_(one_if_empty(l)[..., None]), m + torch.log(one_if_empty(l))
 
 
-def groups(options: Options, table: Array, heads: int) -> Groups:
-    """What is read at a time: large pages one by one, of small ones as many as a tile has, each head apart."""
+def tiles(options: Options, table: Array, heads: int) -> Tiles:
+    """What is read at a time: a page as long as a tile, or the pages of a tile: which heads of which, head by head."""
     if options.pages == 1:
         return table.tolist()
     runs = heads * table.long() + torch.arange(heads, device=table.device)[:, None]
     return [runs[:, part].reshape(-1) for part in blocks(len(table), options.pages)]
 
 
-def parts_of(options: Options, cols: slice, pages: Pages, found: Groups, room: Array) -> Iterator[tuple[slice, Keys]]:
-    """The keys (or values) of a tile, a group of pages at a time, in the accumulation dtype: where in it, and they."""
-    size = options.pages * pages.shape[2]
-    for part in blocks(cols.stop, size, cols.start):
-        x, first = gather(pages, found[part.start // size], room), max(part.start, cols.start)
-        x = x[:, first - part.start : part.stop - part.start].to(accumulator(x))
-        yield slice(first - cols.start, part.stop - cols.start), x
-
-
-def gather(pages: Pages, group: Array | int, room: Array) -> Keys:
-    """One page where it lies, or several, copied to ``room`` one after the other: the one copy that pages cost."""
+def gather(pages: Pages, runs: Runs, room: Array) -> Keys:
+    """A page where it lies, or several, copied to ``room`` one after the other: the one copy that pages cost."""
     _, heads, size, width = pages.shape
-    if isinstance(group, int):
-        return pages[group]
-    tile = room[: len(group) * size * width].view((-1, size, width))
-    torch.index_select(pages.view((-1, size, width)), 0, group, out=tile)
+    if isinstance(runs, int):
+        return pages[runs]
+    tile = room[: len(runs) * size * width].view((-1, size, width))
+    torch.index_select(pages.view((-1, size, width)), 0, runs, out=tile)
     return tile.view((heads, -1, width))
 
 
