@@ -13,17 +13,24 @@ from attnlab.geometry import Band, tile_sizes
 import numpy as np
 
 TILE = 512
-"""Keys that are gathered at a time, about: as many whole pages as fit, at least one."""
-LONGEST = 1024
-"""The same for one query in NumPy and PyTorch: keys and values take turns in one room, and it has few scores."""
+"""Keys that are gathered at a time, about: as many whole pages as fit, at least one. Twice as many for one query in
+PyTorch, where each operation waits for all threads."""
+LONGEST = 2048
+"""Keys of a tile for one query, which has few scores: NumPy gathers them one part after the other."""
+LARGE = 128
+"""Keys of a page from which on one query reads it where it lies in NumPy; for more queries copies cost little."""
 
 
 class Options(NamedTuple):
-    """What a call asks for besides arrays, static in JAX. ``left``: of the window. ``rows``, ``pages``: of a tile."""
+    """What a call asks for besides arrays, static in JAX. ``left``: of the window. ``rows``: of a tile.
+
+    ``pages``: read at a time, 1 where they are read where they lie. ``keys``: of a tile, in PyTorch those of the pages.
+    """
 
     scale: float
     left: int | None
     rows: int
+    keys: int
     pages: int
 
 
@@ -52,8 +59,9 @@ def paged_attention(
 
     Returns out (B, Hq, N, Dv) in query's dtype, or (out, lse) with lse (B, Hq, N) in float32 (float64 for float64
     input). A query that sees no key, as in a sequence of length 0, gives 0 and -inf. No gradient. Extra memory: one
-    tile of about 512 keys and of at most 512 queries, for one query of about 1024 keys, never the keys of a whole
-    sequence. NumPy and PyTorch first copy pages that are not contiguous.
+    tile of about 512 keys (in PyTorch 1024 for one query) and of at most 512 queries, never the keys of a whole
+    sequence. For one query NumPy does not copy pages of 128 keys or more. NumPy and PyTorch first copy pages that are
+    not contiguous.
     Raises TypeError (libraries, dtypes) or ValueError (shapes; a length beyond T · S, an entry that is no page),
     naming the argument. In JAX, where lengths are traced, the rows of a sequence that is too long are NaN.
     """
@@ -66,9 +74,11 @@ def paged_attention(
     _check_shapes(*(tuple(x.shape) for x in (query, key_pages, value_pages, block_table, lengths)))
     (b, hq, n, d), (_, hk, size, dv) = query.shape, value_pages.shape
     scale = 1 / math.sqrt(max(d, 1)) if scale is None else number("scale", scale)
-    left, itemsize = window_sides(window)[0], key_pages.dtype.itemsize
-    rows, keys = tile_sizes((hk, hq // hk), None, None, band=Band(n, n, left), itemsize=itemsize, longest=LONGEST)
-    options = Options(scale, left, rows, max(keys // size, 1))
+    left, at_once = window_sides(window)[0], 2 * TILE if n == 1 and kind == "torch" else TILE
+    pages = 1 if n == 1 and size >= LARGE and kind == "numpy" else max(at_once // size, 1)
+    rows, keys = tile_sizes((hk, hq // hk), None, None, band=Band(n, n, left), longest=LONGEST)
+    keys = pages * size * (1 if kind == "torch" else max(keys // (pages * size), 1))  # whole parts
+    options = Options(scale, left, rows, keys, pages)
     module = backend("query", query, "attnlab.paged")
     _check_values(module.numbers(block_table), module.numbers(lengths), key_pages.shape[0], size)
     x = Inputs(query.reshape((b, hk, hq // hk, n, d)), key_pages, value_pages, block_table, lengths)

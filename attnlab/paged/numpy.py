@@ -1,11 +1,13 @@
 """Paged attention in NumPy: the online fold, over tiles of keys that are found through the table."""
 
+from collections.abc import Iterator
+
 from attnlab.arrays.numpy import Lse, Out, accumulator, quiet
 from attnlab.geometry import Band, blocks
 from attnlab.paged.call import Inputs, Options, seen
 from attnlab.scores.numpy import in_band
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
-from attnlab.typing import Float, Integer
+from attnlab.typing import Float
 
 import numpy as np
 from numpy import ndarray as Array
@@ -15,8 +17,7 @@ ValuePages = Float[Array, "P Hk S Dv"]
 Pages = Float[Array, "P Hk S X"]
 Rows = Float[Array, "Hk R D"]
 Keys = Float[Array, "Hk C X"]
-Runs = Integer[Array, "Hk W"] | int
-Tiles = list[Array] | list[int]
+Groups = list[Array] | list[int]
 
 
 def numbers(x: Array) -> np.ndarray:
@@ -32,7 +33,7 @@ def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
     lse = np.empty(x.query.shape[:-1], accumulator(x.query))
     pages = [np.ascontiguousarray(y) for y in (x.key_pages, x.value_pages)]
     for b, length in enumerate(x.lengths.tolist()):
-        band, found = Band(n, length, options.left, 0), tiles(options, x.block_table[b, : -(-length // size)], hk)
+        band, found = Band(n, length, options.left, 0), groups(options, x.block_table[b, : -(-length // size)], hk)
         for rows in blocks(n, options.rows):
             q = options.scale * x.query[b, ..., rows, :].astype(lse.dtype, copy=False)
             o, m = fold(options, band, rows, q.reshape((hk, -1, q.shape[-1])), *pages, found)
@@ -41,7 +42,7 @@ def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
 
 
 def fold(
-    options: Options, band: Band, rows: slice, q: Rows, key_pages: KeyPages, value_pages: ValuePages, found: Tiles
+    options: Options, band: Band, rows: slice, q: Rows, key_pages: KeyPages, value_pages: ValuePages, found: Groups
 ) -> tuple[Float[Array, "Hk R Dv"], Float[Array, "Hk R"]]:
     """out and lse of some queries of one sequence. The heads of a group are rows of one product."""
     _, hk, size, dv = value_pages.shape
@@ -49,10 +50,10 @@ def fold(
     o = np.zeros((*q.shape[:-1], dv), q.dtype)
     # keys and values take turns in one room, as memory that has not been touched before is slow
     room = np.empty(hk * options.pages * size * max(q.shape[-1], dv), value_pages.dtype)
-    for tile in band.key_blocks(rows, options.pages * size):
-        runs, cols = found[tile.start // (options.pages * size)], seen(band, rows, tile)
-        part = slice(cols.start - tile.start, cols.stop - tile.start)
-        s = q @ gather(key_pages, runs, room)[:, part].astype(q.dtype, copy=False).swapaxes(-1, -2)
+    for cols in band.key_blocks(rows, options.keys):
+        cols = seen(band, rows, cols)
+        parts = [q @ k.swapaxes(-1, -2) for _, k in parts_of(options, cols, key_pages, found, room)]
+        s = parts[0] if len(parts) == 1 else np.concatenate(parts, -1)
         visible = in_band(band, rows, cols)
         if visible is not None:
             np.copyto(s.reshape((hk, -1, *visible.shape[-2:])), -np.inf, where=~visible)
@@ -62,27 +63,37 @@ def fold(
         alpha, p = np.exp(m - shift), np.exp(s, out=s)
         l = alpha * l + np.einsum("...k->...", p)
         o *= alpha[..., None]
-        o += p @ gather(value_pages, runs, room)[:, part].astype(q.dtype, copy=False)
+        for part, v in parts_of(options, cols, value_pages, found, room):
+            o += p[..., part] @ v
         m = m_next
-        del s, p  # before the next tile is made
+        del parts, s, p, v  # before the next tile is made
     return o / one_if_empty(l)[..., None], m + np.log(one_if_empty(l))
 
 
-def tiles(options: Options, table: Array, heads: int) -> Tiles:
-    """What is read at a time: a page as long as a tile, or the pages of a tile: which heads of which, head by head."""
+def groups(options: Options, table: Array, heads: int) -> Groups:
+    """What is read at a time: large pages one by one, of small ones as many as a tile has, each head apart."""
     if options.pages == 1:
         return table.tolist()
     runs = heads * table.astype(np.int64) + np.arange(heads)[:, None]
     return [runs[:, part] for part in blocks(len(table), options.pages)]
 
 
-def gather(pages: Pages, runs: Runs, room: Array) -> Keys:
-    """A page where it lies, or several, copied to ``room`` one after the other: the one copy that pages cost."""
+def parts_of(options: Options, cols: slice, pages: Pages, found: Groups, room: Array) -> Iterator[tuple[slice, Keys]]:
+    """The keys (or values) of a tile, a group of pages at a time, in the accumulation dtype: where in it, and they."""
+    size = options.pages * pages.shape[2]
+    for part in blocks(cols.stop, size, cols.start):
+        x, first = gather(pages, found[part.start // size], room), max(part.start, cols.start)
+        x = x[:, first - part.start : part.stop - part.start].astype(accumulator(x), copy=False)
+        yield slice(first - cols.start, part.stop - cols.start), x
+
+
+def gather(pages: Pages, group: Array | int, room: Array) -> Keys:
+    """One page where it lies, or several, copied to ``room`` one after the other: the one copy that pages cost."""
     _, heads, size, width = pages.shape
-    if isinstance(runs, int):
-        return pages[runs]
-    tile = room[: runs.size * size * width].reshape((*runs.shape, size, width))
-    np.take(pages.reshape((-1, size, width)), runs, axis=0, out=tile, mode="clip")  # by default it would copy twice
+    if isinstance(group, int):
+        return pages[group]
+    tile = room[: group.size * size * width].reshape((*group.shape, size, width))
+    np.take(pages.reshape((-1, size, width)), group, axis=0, out=tile, mode="clip")  # by default it would copy twice
     return tile.reshape((heads, -1, width))
 
 

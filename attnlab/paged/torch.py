@@ -52,8 +52,8 @@ def fold(
     o = q.new_zeros((*q.shape[:-1], dv))
     # keys and values take turns in one room, as memory that has not been touched before is slow
     room = value_pages.new_empty(hk * options.pages * size * max(q.shape[-1], dv))
-    for tile in band.key_blocks(rows, options.pages * size):
-        runs, cols = found[tile.start // (options.pages * size)], seen(band, rows, tile)
+    for tile in band.key_blocks(rows, options.keys):
+        runs, cols = found[tile.start // options.keys], seen(band, rows, tile)
         part = slice(cols.start - tile.start, cols.stop - tile.start)
         s = torch.bmm(q, gather(key_pages, runs, room)[:, part].to(q.dtype).mT)
         visible = in_band(band, rows, cols, q.device)
