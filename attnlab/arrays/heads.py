@@ -32,21 +32,24 @@ def few_heads(empty: Callable) -> Callable[[Callable], Callable]:
         def core(rules: Rules, sizes: Sizes, x: Inputs, *rest: Array | bool) -> tuple[Array, ...]:
             results = empty(x, *rest)
             parts, workers = _parts(rules, x)
-
-            def fill(part: tuple[slice, ...]) -> None:
-                x_part = Inputs(*(cut(y, part) for y in x))
-                fewer = replace(rules, heads=tuple(x_part.query.shape[:-2]))
-                loops(fewer, sizes, x_part, *(cut(y, part) for y in (*rest, *results)))
-
             if len(parts) == 1:
                 loops(rules, sizes, x, *rest, *results)
             else:
-                side_by_side(fill, parts, workers)
+                side_by_side(functools.partial(_fill, loops, rules, sizes, x, (*rest, *results)), parts, workers)
             return results
 
         return core
 
     return decorate
+
+
+def _fill(
+    loops: Callable, rules: Rules, sizes: Sizes, x: Inputs, others: tuple[Array | bool, ...], part: tuple[slice, ...]
+) -> None:
+    """Call the loops for some of the heads."""
+    x_part = Inputs(*(cut(y, part) for y in x))
+    fewer = replace(rules, heads=tuple(x_part.query.shape[:-2]))
+    loops(fewer, sizes, x_part, *(cut(y, part) for y in others))
 
 
 def _parts(rules: Rules, x: Inputs) -> tuple[list[tuple[slice, ...]], int]:
