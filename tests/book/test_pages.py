@@ -49,12 +49,17 @@ def cut(page):
     return page.evaluate(WIDER)
 
 
+def lost(request):
+    """Whether a request failed by itself: an icon that is asked for late is given up when the next page is opened."""
+    return request.failure != "net::ERR_ABORTED"
+
+
 def listen(page, address):
     """A list that collects what the browser complains of: messages, failed requests, requests to the network."""
     said = []
     page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("requestfailed", lambda request: said.append(f"failed: {request.url}"))
+    page.on("requestfailed", lambda asked: said.append(f"{asked.failure}: {asked.url}") if lost(asked) else None)
     page.on("response", lambda answer: said.append(f"{answer.status}: {answer.url}") if answer.status > 399 else None)
     local = (address, "data:")
     page.on("request", lambda request: None if request.url.startswith(local) else said.append(f"asks {request.url}"))
