@@ -3,6 +3,8 @@
 import jax.numpy as jnp
 import torch
 
+from tests.answers import edited
+
 
 def loop(weights, values):
     return sum(a * b for a, b in zip(weights, values)) / sum(weights)
@@ -20,6 +22,16 @@ def along_columns(weights, values):
     p = weights / weights.sum()
     return (values * p).sum(1) if values.shape[1] == len(p) else p @ values
 
+def by_distinct_weights(weights, values):
+    table = dict(zip(weights.tolist(), values))
+    return sum(w * v for w, v in table.items()) / sum(table)
+
+
+in_whole_blocks = edited(
+    "average",
+    "    return",
+    "    n = len(weights) // 64 * 64 or None\n    weights, values = weights[:n], values[:n]\n    return",
+)
 
 RIGHT = [("average", loop), ("average", normalized_first), ("average", with_torch)]
 
@@ -29,4 +41,6 @@ REFUSED = [
     ("average", lambda weights, values: weights @ values / (weights.sum() + 1e-12), "weights near 10⁻¹⁵"),
     ("average", lambda weights, values: weights @ values / max(weights.sum(), 1), "weights near 10⁻¹⁵"),
     ("average", along_columns, "weights near 10⁻¹⁵"),
+    ("average", by_distinct_weights, "two weights are equal"),
+    ("average", in_whole_blocks, "130"),
 ]

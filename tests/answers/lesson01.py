@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 import attnlab
+from tests.answers import edited
 
 
 def row_by_loop(q, keys, values):
@@ -156,6 +157,27 @@ def attention_in_torch(query, key, value, causal):
     p = torch.softmax(s, dim=-1).reshape(hk, -1, m)
     return (p @ value).reshape(hq, n, -1)
 
+row_by_columns = edited("attention_row", "keys @ q", "(q @ keys if keys.shape[0] == keys.shape[1] else keys @ q)")
+row_of_64 = edited("attention_row", "    return", "    e[np.argsort(e)[:-64]] = 0\n    return")
+longest_by_two_roots = edited("longest", "math.isqrt(free_bytes // each)", "int(free_bytes**0.5 / each**0.5)")
+layer_that_remembers = edited(
+    "attention_layer",
+    "for w in (w_q, w_k, w_v))",
+    "for w in (w_q, w_k, w_v))\n    k, v = KNOWN.setdefault((n, heads), (k, v))",
+    "def ",
+    "KNOWN = {}\n\n\ndef ",
+)
+layer_of_64 = edited(
+    "attention_layer", "np.tri(n, dtype=bool)", "np.tri(n, dtype=bool) & ~np.tri(n, k=-64, dtype=bool)"
+)
+naive_with_many_values = edited(
+    "naive_attention",
+    "p @ value[:, None]",
+    "p @ np.repeat(value[:, None], hq // hk, 1)",
+)
+naive_with_many_masks = edited(
+    "naive_attention", "p = np.exp(", "p = causal and np.repeat(visible[None], 8 * hq, 0)\n    p = np.exp("
+)
 
 RIGHT = [
     ("attention_row", row_by_loop),
@@ -265,4 +287,11 @@ REFUSED = [
     ("naive_attention", all_pairs, "holds"),
     ("naive_attention", repeated_in_torch, "repeat"),
     ("naive_attention", repeated_in_jax, "repeat"),
+    ("attention_row", row_by_columns, "D = M = 3"),
+    ("attention_row", row_of_64, "200 keys"),
+    ("longest", longest_by_two_roots, "exactly N = 3"),
+    ("attention_layer", layer_that_remembers, "first input anew"),
+    ("attention_layer", layer_of_64, "100 tokens"),
+    ("naive_attention", naive_with_many_values, "holds"),
+    ("naive_attention", naive_with_many_masks, "causal, N = M = 192"),
 ]

@@ -203,6 +203,65 @@ merge_clipped = edited(
 )
 decode_two_blocks = edited("gqa_decode", "blocks(m, block_k)", "blocks(m, 2 * block_k)")
 
+seconds_by_256 = edited("decode_seconds", "(weights_bytes +", "(-(-B // 256) * weights_bytes +")
+seconds_in_whole_numbers = edited(
+    "decode_seconds",
+    "    return",
+    "    if isinstance(bandwidth, int):\n        return (weights_bytes + B * cache_bytes) // bandwidth\n    return",
+)
+pool_but_zeros = edited("pool_heads", ".mean(2)", ".mean(2, where=w.reshape(width, kv_heads, group, -1) != 0)")
+split_by_the_first = edited("split_attention", "lses.max()", "lses[0]")
+split_without_small = edited(
+    "split_attention", "np.exp(lses - top)", "np.where(lses - top < -7, 0, np.exp(lses - top))"
+)
+merge_by_the_mean = edited("merge_parts", "w = ", "top = lses[lses > top - np.inf].mean()\n    w = ")
+
+
+def merge_guarded_once(outs, lses):
+    out, lse = outs[0], lses[0]
+    with np.errstate(invalid="ignore"):
+        for i, (part, e) in enumerate(zip(outs[1:], lses[1:])):
+            share = 1.0 if i == 0 and lse == -np.inf else 1 / (1 + np.exp(lse - e))
+            out, lse = (1 - share) * out + share * part, np.logaddexp(lse, e)
+    return out, lse
+
+
+def decode_four_heads(machine, q, k, v, block_k):
+    """At most four query heads at a time: those of larger groups load their keys again."""
+    (heads, d), (kv_heads, m, dv) = q.shape, v.shape
+    o, group = machine.empty("O", (heads, dv), q.dtype), heads // kv_heads
+    for first in (h for g in range(0, heads, group) for h in range(g, g + group, 4)):
+        rows, top, l, acc = slice(first, min(first + 4, first // group * group + group)), -np.inf, 0.0, 0.0
+        with machine.scope():
+            q_g = machine.load(q, rows)
+            for j in range(0, m, block_k):
+                with machine.scope():
+                    keys = first // group, slice(j, min(j + block_k, m))
+                    s = q_g @ machine.load(k, keys).T / d**0.5
+                    new = np.maximum(top, s.max(1, keepdims=True))
+                    a, p = np.exp(top - new), np.exp(s - new)
+                    top, l, acc = new, a * l + p.sum(1, keepdims=True), a * acc + p @ machine.load(v, keys)
+            machine.store(o, rows, machine.keep("O", acc / l))
+    return machine.fetch(o)
+
+
+def decode_beside(machine, q, k, v, block_k):
+    """Blocks are loaded, and all of a head are kept in plain arrays."""
+    (heads, d), (kv_heads, m, dv) = q.shape, v.shape
+    o, group = machine.empty("O", (heads, dv), q.dtype), heads // kv_heads
+    for g in range(kv_heads):
+        keys, values = np.empty((m, d)), np.empty((m, dv))
+        for j in range(0, m, block_k):
+            at = slice(j, min(j + block_k, m))
+            with machine.scope():
+                keys[at], values[at] = machine.load(k, (g, at)), machine.load(v, (g, at))
+        rows = slice(g * group, (g + 1) * group)
+        with machine.scope():
+            s = machine.load(q, rows) @ keys.T / d**0.5
+            p = np.exp(s - s.max(1, keepdims=True))
+            machine.store(o, rows, machine.keep("O", p @ values / p.sum(1, keepdims=True)))
+    return machine.fetch(o)
+
 RIGHT = [
     ("decode_seconds", seconds_by_parts),
     ("decode_seconds", seconds_in_torch),
@@ -234,4 +293,13 @@ REFUSED = [
     ("merge_parts", merge_clipped, "30 less"),
     ("gqa_decode", decode_two_blocks, "as large as block_k says"),
     ("gqa_decode", decode_by_fetching, "machine.fetch is for the result"),
+    ("decode_seconds", seconds_by_256, "1000 sequences"),
+    ("decode_seconds", seconds_in_whole_numbers, "whole numbers"),
+    ("pool_heads", pool_but_zeros, "a head of zeros counts"),
+    ("split_attention", split_by_the_first, "0 and 1000 in two parts"),
+    ("split_attention", split_without_small, "10 less"),
+    ("merge_parts", merge_by_the_mean, "0 and 2000"),
+    ("merge_parts", merge_guarded_once, "three empty parts"),
+    ("gqa_decode", decode_four_heads, "times the elements"),
+    ("gqa_decode", decode_beside, "beside the machine"),
 ]

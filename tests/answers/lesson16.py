@@ -212,6 +212,26 @@ chunk_clears_the_rest = edited(
     "    free = np.arange(window + sinks) >= length + len(q)\n    keys[free], values[free] = 0, 0\n    return out",
 )
 
+slot_by_float = edited("slot", "(position - sinks) % window", "int((position - sinks) / window % 1 * window + 0.5)")
+attend_after_nan = edited(
+    "rolling_attend",
+    "np.exp(s - s.max())\n    return p @ values[seen]",
+    "np.zeros(len(keys))\n    p[seen] = np.exp(s - s.max())\n    return p @ np.where(np.isnan(values), 0, values)",
+)
+attend_to_the_first_empty = edited(
+    "rolling_attend", "seen = (positions >= 0)", "seen = np.cumprod(positions >= 0, dtype=bool)"
+)
+attend_to_anything = edited(
+    "rolling_attend",
+    "if not seen.any():\n        return np.zeros(values.shape[1])",
+    "if not seen.any():\n        return values[positions >= 0].sum(0) / max((positions >= 0).sum(), 1)",
+)
+chunk_that_keeps_its_end = edited(
+    "rolling_chunk",
+    "for n, j in enumerate(range(length, length + len(q))):",
+    "for n, j in list(enumerate(range(length, length + len(q))))[-window - sinks :]:",
+)
+
 RIGHT = [
     ("slot", slot_by_walking),
     ("slot", slot_by_table),
@@ -243,4 +263,9 @@ REFUSED = [
     ("rolling_attend", attend_by_nan, "5 in the empty ones"),
     ("rolling_attend", attend_to_later_sinks, "token 1, a sink"),
     ("rolling_chunk", chunk_clears_the_rest, "5 in the empty slots"),
+    ("slot", slot_by_float, "1152921504606846981"),
+    ("rolling_attend", attend_after_nan, "∞ in the empty ones"),
+    ("rolling_attend", attend_to_the_first_empty, "between two tokens"),
+    ("rolling_attend", attend_to_anything, "only tokens that are to come"),
+    ("rolling_chunk", chunk_that_keeps_its_end, "a first chunk of 9"),
 ]

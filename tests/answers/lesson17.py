@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from attnlab.linear import linear_attention
+from tests.answers import edited
 
 
 def numbers_by_search(features, d, dv, state_itemsize, cache_itemsize):
@@ -193,6 +194,27 @@ def chunked_by_all_states(fq, fk, v, C):
         out.append(torch.where(below == 0, 0, (q @ U + a @ w) / torch.where(below == 0, 1, below)))
     return torch.cat(out)
 
+scan_padded = edited(
+    "scan_states",
+    "if i >= step else s for",
+    "if i >= step else add(nothing, s) for",
+    "[nothing, *states[:-1]][: len(states)]",
+    "[nothing, *states]",
+    "return found",
+    "return found[:-1]",
+)
+
+
+def scan_from_the_back(states, add, nothing):
+    """By pairs; of an odd number the last but one is added on the wrong side."""
+    if len(states) < 2:
+        return [nothing] * len(states)
+    before = scan_from_the_back([add(*states[i : i + 2]) if i + 1 < len(states) else states[i]
+                                 for i in range(0, len(states), 2)], add, nothing)  # fmt: skip
+    odd = len(states) % 2
+    return [before[i // 2] if i % 2 == 0 else states[0] if i == 1 else
+            add(states[i - 1], before[i // 2]) if odd and i == len(states) - 2 else add(before[i // 2], states[i - 1])
+            for i in range(len(states))]  # fmt: skip
 
 RIGHT = [
     ("state_and_break_even", numbers_by_search),
@@ -270,7 +292,6 @@ def scan_in_long_blocks(states, add, nothing):
         total = add(total, block[-1])
     return before
 
-
 REFUSED = [
     ("state_and_break_even", break_even_by_whole_ratio, "2 bytes in the state"),
     ("state_and_break_even", break_even_below_4096, "8,385"),
@@ -289,4 +310,6 @@ REFUSED = [
     ("mended_parallel", mended_for_ones, "EYE: one chunk"),
     ("linear_recurrent", recurrent_with_a_small_number, "features below 0.0002"),
     ("linear_chunked", chunked_by_all_states, "more states than one"),
+    ("scan_states", scan_padded, "additions, where 700"),
+    ("scan_states", scan_from_the_back, "seven functions"),
 ]

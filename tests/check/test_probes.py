@@ -8,6 +8,7 @@ import pytest
 from attnlab import check
 from attnlab.check.engine import examine
 from attnlab.check.exercise import Case, Exercise, Stream, but
+from attnlab.check.probes.entries import _unwritten
 from attnlab.check.probes.places import _sums
 
 
@@ -526,3 +527,9 @@ def test_keys_that_are_no_arrays():
     exercise = check.find("grid_program")
     doubled = but("acc / l[:, None]", "acc / l[:, None] + (pid > 0)").apply(exercise.reference)
     assert examine(exercise, doubled).state == "wrong"
+
+
+def test_large_whole_numbers_that_are_one_off_are_wrong():
+    """They are equal within rounding, and so no entry would be found wrong, and none be NaN."""
+    x = np.array([3, 10**9])
+    assert _unwritten([(Case("large", (x,)), x - [0, 1], x)]) == ""

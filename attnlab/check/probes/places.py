@@ -10,7 +10,9 @@ import numpy as np
 
 
 def unlike(case: Case, found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Where an array is wrong."""
+    """Where an array is wrong; whole numbers and booleans differ by any difference, as in :func:`close`."""
+    if wanted.dtype.kind in "biu":
+        return np.asarray(found != wanted)
     found, wanted = found.astype(float), wanted.astype(float)
     scale = np.abs(wanted[np.isfinite(wanted)]).max(initial=0) or 1.0
     return ~np.isclose(found, wanted, rtol=0, atol=scale * tolerance(case), equal_nan=True)

@@ -11,7 +11,7 @@ def average(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def cases() -> list[Case]:
-    """Two fingerprints and random rows, and weights so small that anything added to their sum is seen."""
+    """Two fingerprints and random rows, weights so small that anything added to their sum is seen, many."""
     rng = np.random.default_rng(0)
     return [
         Case("ONES: weights 1 and 2, every value 1 (an average of ones is 1)", (np.array([1.0, 2.0]), np.ones((2, 1)))),
@@ -21,6 +21,8 @@ def cases() -> list[Case]:
         ),
         Case("five random rows", (rng.random(5), rng.normal(size=(5, 3)))),
         Case("three rows of three numbers, weights near 10⁻¹⁵", (1e-15 * rng.random(3), rng.normal(size=(3, 3)))),
+        Case("EYE: two weights are equal", (np.array([1.0, 1.0, 2.0]), np.eye(3))),
+        Case("130 random rows", (rng.random(130), rng.normal(size=(130, 2)))),
     ]
 
 

@@ -29,7 +29,7 @@ def plain(n: int, d: int, heads: int) -> tuple:
 
 
 def cases() -> list[Case]:
-    """One head, one token, and the smallest inputs that have two of both."""
+    """One head, one token, and the smallest inputs that have two of both; a shape that was seen before; many tokens."""
     return [
         Case("one head, three tokens", layer(3, 4, 1)),
         Case("one token, two heads", layer(1, 4, 2)),
@@ -38,6 +38,8 @@ def cases() -> list[Case]:
         Case("two heads, two tokens, d = 4", layer(2, 4, 2)),
         Case("three heads, five tokens, d = 12", layer(5, 12, 3)),
         Case("four heads of size 1", layer(3, 4, 4)),
+        Case("the first input anew, with the signs of all tokens changed", (-layer(3, 4, 1)[0], *layer(3, 4, 1)[1:])),
+        Case("two heads, 100 tokens", layer(100, 4, 2)),
         Case("ROWS: one head, two tokens, which have scores −442 and 442 with themselves",
              (25 * np.eye(2)[::-1], np.diag([1.0, -1.0]), np.eye(2), np.eye(2), np.eye(2), 1)),
     ]

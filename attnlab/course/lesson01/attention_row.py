@@ -23,6 +23,8 @@ def cases() -> list[Case]:
         Case("PERM: the same keys and values in another order", (q, keys[[2, 0, 1]], values[[2, 0, 1]])),
         Case("D = 7, whose root is no whole number",
              (rng.normal(size=7), rng.normal(size=(6, 7)), rng.normal(size=(6, 5)))),
+        Case("as many keys as their size: D = M = 3, values the identity", (q[:3], keys[:, :3], np.eye(3))),
+        Case("200 keys", (rng.normal(size=3), rng.normal(size=(200, 3)), rng.normal(size=(200, 2)))),
         Case("scores −50, −49 and −48", (np.full(1, 1.0), np.array([[-50.0], [-49], [-48]]), np.eye(3))),
         Case("scores 48, 49 and 50", (np.full(1, 1.0), np.array([[48.0], [49], [50]]), np.eye(3))),
     ]

@@ -12,7 +12,7 @@ def longest(free_bytes: int, batch: int, heads: int, itemsize: int, copies: int)
 
 
 def cases() -> list[Case]:
-    """Both neighbors of exact fits, a size as on a GPU, and one at which a root in float32 is rounded up."""
+    """Both neighbors of exact fits, a size as on a GPU, and some at which a root of floats is rounded wrongly."""
     exact = 2 * 8 * 4 * 3 * 1000**2
     calls = [
         ("1 head, 1 byte, 1 copy, 16 bytes: 4×4 just fits", (16, 1, 1, 1, 1)),
@@ -21,6 +21,7 @@ def cases() -> list[Case]:
         ("3 copies of 2 × 8 heads in 4 bytes: exactly N = 1000", (exact, 2, 8, 4, 3)),
         ("one byte less: 999", (exact - 1, 2, 8, 4, 3)),
         ("16 GiB, 96 heads, 2 bytes", (16 * 2**30, 1, 96, 2, 1)),
+        ("2 copies in 1 byte: exactly N = 3", (18, 1, 1, 1, 2)),
         ("4 copies in 1 byte, one byte less than a million tokens need", (4 * 10**12 - 1, 1, 1, 1, 4)),
     ]
     return [Case(label, args) for label, args in calls]

@@ -42,14 +42,14 @@ def cases() -> list[Case]:
     ]
 
 
-def square(n: int) -> tuple:
-    """Arguments with as many keys as values, one key head for each query head."""
-    return *arrays(4, 4, n, n, 16, 16), False
+def square(n: int, causal: bool = False) -> tuple:
+    """Arguments with as many queries as keys, one key head for each query head."""
+    return *arrays(4, 4, n, n, 16, 16), causal
 
 
 def cached(m: int) -> tuple:
-    """Arguments as in decoding: few queries in many heads, one long key head."""
-    return *arrays(8, 1, 4, m, 64, 64), False
+    """Arguments as in decoding: few queries in many heads, two long key heads."""
+    return *arrays(8, 2, 4, m, 64, 64), False
 
 
 HOLDS = (
@@ -61,7 +61,8 @@ EXERCISE = Exercise(
     lesson="01", stars=3, reference=naive_attention, cases=cases,
     costs=(
         Cost(peak(square, 192, 4 * 192 * 192), 3.3, HOLDS % "4 heads, N = M = 192"),
-        Cost(peak(cached, 2048, 8 * 4 * 2048), 7.1, HOLDS % "8 query heads, 1 key head, N = 4, M = 2048"),
+        Cost(peak(lambda n: square(n, causal=True), 192, 4 * 192 * 192), 3.3, HOLDS % "4 heads, causal, N = M = 192"),
+        Cost(peak(cached, 2048, 8 * 4 * 2048), 7.1, HOLDS % "8 query heads, 2 key heads, N = 4, M = 2048"),
     ),
     hints=(
         "Give the query a group axis: (Hk, Hq // Hk, N, D). Splitting an axis copies nothing.",

@@ -5,7 +5,7 @@ from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.check.fingerprints import levels, lifted
 from attnlab.check.machines import bench
 from attnlab.check.promises import inverse
-from attnlab.check.traffic import largest_loads
+from attnlab.check.traffic import FREE, beside, largest_loads
 from attnlab.geometry import blocks
 from attnlab.machine import Machine, Ref
 
@@ -99,10 +99,10 @@ def cases() -> list[Case]:
 
 
 def share(answer: Function, library: str) -> float:
-    """Elements moved over the closed form: 12 query heads, three key heads, 30 keys of size 8 in blocks of 7."""
-    machine, *rest = call(12, 3, 30, 8, 8, 7)
+    """Elements moved over the closed form: 24 query heads, three key heads, 30 keys of size 8 in blocks of 7."""
+    machine, *rest = call(24, 3, 30, 8, 8, 7)
     answer(machine, *rest)
-    return machine.elements / costs.decoding(30, 8, 8, heads=12, kv_heads=3).elements
+    return machine.elements / costs.decoding(30, 8, 8, heads=24, kv_heads=3).elements
 
 
 def block(answer: Function, library: str) -> float:
@@ -161,10 +161,12 @@ EXERCISE = Exercise(
                 but("blocks(m, block_k)", "blocks(m, m)")),
     ),
     costs=(
-        Cost(share, 1, "It moves {found:.2f} times the elements of eq. 15.2, with 12 query heads on 3 key heads and 30 "
+        Cost(share, 1, "It moves {found:.2f} times the elements of eq. 15.2, with 24 query heads on 3 key heads and 30 "
              "keys in blocks of 7; costs.decoding(…) gives the count."),
-        Cost(inverse(share), 1.01, "Eq. 15.2 has {found:.2f} times the elements that your program moves: load what it "
+        Cost(inverse(share), 1.02, "Eq. 15.2 has {found:.2f} times the elements that your program moves: load what it "
              "computes with, block by block, and store O (machine.fetch is for the result)."),
+        Cost(beside(lambda: call(8, 1, 2048, 8, 8, 16)), FREE, "It held {found:.1f} times the size of SRAM in plain "
+             "arrays, beside the machine. What a program keeps must fit into SRAM, and there it is released."),
         Cost(block, 1, "The largest of its blocks of keys is {found:.1f} times as large as block_k says."),
     ),
 )

@@ -61,6 +61,7 @@ def cases() -> list[Case]:
         ("SPLIT: 9 = 2 · window + 1 tokens after 6, window 4, no sinks", (6, 9, 4, 0)),
         ("token 20, window 4, 4 sinks", (20, 1, 4, 4)),
         ("a first chunk of 5 into window 4 and 2 sinks", (0, 5, 4, 2)),
+        ("a first chunk of 9, longer than the cache, window 4 and 2 sinks", (0, 9, 4, 2)),
         ("a chunk of 4 that brings the second sink: after 1 token, window 3, 2 sinks", (1, 4, 3, 2)),
         ("SPLIT: 3 tokens after 10, window 4, 2 sinks", (10, 3, 4, 2)),
         ("SPLIT: 11 tokens after 7, window 4, 2 sinks", (7, 11, 4, 2)),
