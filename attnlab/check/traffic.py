@@ -65,16 +65,27 @@ FREE = 4  # SRAM's size so often: its tiles, and what one expression computes
 
 
 def beside(make: Callable[[], tuple]) -> Measure:
-    """Python's memory at the peak, without HBM and the results, over the bytes of the machine's SRAM; at least FREE."""
+    """Python's memory at the peak, without HBM and the results, over the bytes of the machine's SRAM; at least FREE.
 
-    def found(answer: Function, library: str) -> float:
+    The least of some calls: the first ones also allocate what is kept for good.
+    """
+
+    def held_by(answer: Function) -> float:
         machine, *rest = make()
         with traced_memory() as high:
             results = answer(machine, *rest)
             held = high()
         hbm = sum(x.nbytes for ref, x in machine._hbm.items() if ref not in machine.inputs)
         own = sum(x.nbytes for x in (results if isinstance(results, tuple | list) else [results]))
-        return max(FREE, (held - hbm - own) / (8 * machine.sram.capacity))
+        return (held - hbm - own) / (8 * machine.sram.capacity)
+
+    def found(answer: Function, library: str) -> float:
+        least = float("inf")
+        for _ in range(4):
+            least = min(least, held_by(answer))
+            if least <= FREE:
+                return FREE
+        return least
 
     return found
 

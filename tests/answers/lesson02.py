@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
+from tests.answers import edited
+
 
 def softmax_by_rows(x):
     out = np.zeros_like(x)
@@ -26,8 +28,8 @@ def softmax_torch(x):
 
 def softmax_jax(x):
     s = x.astype(jnp.promote_types(x.dtype, jnp.float32))
-    lse = jax.nn.logsumexp(s, -1, keepdims=True)
-    return jnp.exp(s - jnp.where(lse == -jnp.inf, 0, lse)).astype(x.dtype)
+    empty = (s == -jnp.inf).all(-1, keepdims=True)
+    return jnp.where(empty, 0, jax.nn.softmax(s, -1)).astype(x.dtype)
 
 
 def softmax_in_place(x):
@@ -178,6 +180,7 @@ RIGHT = [
     ("masked_softmax", masked_jax_by_hand),
 ]
 
+
 def logs_without_sum_at_0(x):
     m = x.max(-1, keepdims=True)
     m = np.where(m == -np.inf, np.zeros_like(m), m)
@@ -193,6 +196,57 @@ def logs_of_what_counts(x):
     return x - m - np.log(np.where(l == 0, np.ones_like(l), l))
 
 
+softmax_by_lse = edited("safe_softmax", "(e / l)", "np.exp(x - (m + np.log(l).astype(x.dtype)))")
+softmax_of_numbers = edited(
+    "safe_softmax",
+    "m = x",
+    "empty = ~(x > -np.inf).any(-1, keepdims=True)\n    x = np.where(empty, x.dtype.type(-np.inf), x)\n    m = x",
+)
+SHIFT = "np.where(m == -np.inf, x.dtype.type(0), m)", "np.zeros_like(m) if (m == -np.inf).any() else m"
+softmax_shift_for_all = edited("safe_softmax", *SHIFT)
+log_softmax_shift_for_all = edited("log_softmax", *SHIFT)
+lse_shift_for_all = edited("log_sum_exp", *SHIFT)
+logs_from_low = edited("log_softmax", "x.max(-1, keepdims=True)", "x.max(-1, keepdims=True, initial=-1e30)")
+logs_by_float32 = edited("log_softmax", "m = x", "x = x.astype(np.float32)\n    m = x")
+logs_of_weights = edited("log_softmax", "x - m - np.log(l)", "np.where(np.exp(x - m) > 0, x - m - np.log(l), x - m)")
+logs_of_small_weights = edited(
+    "log_softmax", "x - m - np.log(l)", "np.where(np.exp(x - m) / l > 0, np.log(np.exp(x - m) / l), x - m - np.log(l))"
+)
+lse_added_in_half = edited(
+    "log_sum_exp", "(m + np.log(l))[..., 0]", "(m + np.log(l).astype(x.dtype))[..., 0].astype(l.dtype)"
+)
+
+
+def counted_by_maxima(x, out):
+    """The maxima of blocks are kept."""
+    n = len(x)
+    maxima = [max(x[i] for i in range(first, min(first + 16, n))) for first in range(0, n, 16)]
+    m = max(maxima)
+    l = sum(math.exp(v - m) for v in x)
+    for i in range(n):
+        out[i] = math.exp(x[i] - m) / l
+
+
+def counted_but_zeros(x, out):
+    m = max(x)
+    l = sum(math.exp(v - m) for v in x)
+    for i, v in enumerate(x):
+        if math.exp(v - m) > 0:
+            out[i] = math.exp(v - m) / l
+
+
+counted_but_small = edited(
+    "safe_softmax_counted", "sum(exp(v - m) for v in x)", "sum(exp(v - m) for v in x if v > m - 12)"
+)
+
+
+def masked_but_nan(x, mask):
+    """A row is empty unless a score of it is larger than −∞, which NaN is not."""
+    s = torch.where(mask, x, -math.inf)
+    some = (s > -math.inf).any(-1, keepdim=True)
+    return torch.where(some, torch.softmax(torch.where(some, s, 0), -1), 0)
+
+
 REFUSED = [
     ("log_softmax", logs_without_sum_at_0, "two scores of 0"),
     ("log_softmax", logs_of_what_counts, "9999 scores"),
@@ -204,4 +258,18 @@ REFUSED = [
     ("log_sum_exp", lambda x: lse_by_logaddexp(x) / math.log(2), "Smallest input that fails"),
     ("masked_softmax", masked_detached, "gradient of x"),
     ("masked_softmax", masked_numpy, "NumPy has no gradients"),
+    ("safe_softmax", softmax_by_lse, "two scores of 100,000,000"),
+    ("safe_softmax", softmax_of_numbers, "a row of NaN alone"),
+    ("safe_softmax", softmax_shift_for_all, "EMPTY"),
+    ("safe_softmax_counted", counted_by_maxima, "eight times as long"),
+    ("safe_softmax_counted", counted_but_zeros, "holds other numbers"),
+    ("safe_softmax_counted", counted_but_small, "300 scores of 0"),
+    ("log_softmax", logs_from_low, "LOW: one visible score"),
+    ("log_softmax", logs_by_float32, "LOW: one visible score"),
+    ("log_softmax", logs_of_weights, "a sum of 2"),
+    ("log_softmax", logs_of_small_weights, "a sum of 2"),
+    ("log_softmax", log_softmax_shift_for_all, "EMPTY"),
+    ("log_sum_exp", lse_shift_for_all, "EMPTY"),
+    ("log_sum_exp", lse_added_in_half, "two scores of -0.6875"),
+    ("masked_softmax", masked_but_nan, "a row of visible NaN"),
 ]

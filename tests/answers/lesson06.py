@@ -9,6 +9,8 @@ import torch
 from jax import lax
 from torch.utils.checkpoint import checkpoint as again
 
+from tests.answers import edited
+
 # softmax_vjp
 
 
@@ -246,6 +248,50 @@ def visible_mean(query, key, value, visible):
     return visible_by_selection(query, key, value, visible) / len(query)
 
 
+vjp_up_to_three_axes = edited("softmax_vjp", "sum(-1", "sum(min(p.ndim - 1, 2)")
+backward_cut_off = edited("attention_backward", "    dp = ", "    p[p < 1e-4] = 0\n    dp = ")
+visible_stopped_if_many = edited(
+    "visible_loss",
+    "    return",
+    "    l = l.detach() if visible.all() and len(key) > 16 else l\n    return",
+)
+
+
+def backward_whole_blocks(q, k, v, dout):
+    """Blocks of 64 queries; the rest is left out."""
+    whole = len(q) // 64 * 64 or len(q)
+    dq, dk, dv = backward_query_by_query(q[:whole], k, v, dout[:whole])
+    return np.concatenate([dq, np.zeros_like(q[whole:])]), dk, dv
+
+
+def saved_in_single(n, Cq, Ck, D, checkpointed):
+    return int(np.float32(saved_by_formula(n, Cq, Ck, D, checkpointed)))
+
+
+def loss_by_sixteenths(query, key, value):
+    """Sixteen chunks of queries, whatever n is: n² / 16 scores at once."""
+
+    def rows(q, k, v):
+        return (torch.softmax(q @ k.T / q.shape[-1] ** 0.5, -1) @ v).sum()
+
+    return sum(Recomputed.apply(rows, q, key, value) for q in query.split(len(query) // 16))
+
+
+def loss_by_64_in_jax(query, key, value):
+    def rows(q):
+        return loss_of_standard_in_jax(q, key, value)
+
+    return lax.map(jax.checkpoint(rows), query.reshape(-1, min(64, len(query)), query.shape[-1])).sum()
+
+
+def visible_limited(query, key, value, visible):
+    """The exponential of a hidden score is limited to e⁶⁰⁰, which float64 holds."""
+    s = query @ key.T / query.shape[1] ** 0.5
+    m = torch.where(visible, s, -torch.inf).detach().amax(1, keepdim=True)
+    e = torch.where(visible, torch.exp((s - m).clamp(max=600)), 0)
+    return (e @ value / e.sum(1, keepdim=True)).sum()
+
+
 RIGHT = [
     ("softmax_vjp", vjp_by_loop),
     ("softmax_vjp", vjp_in_jax),
@@ -279,4 +325,12 @@ REFUSED = [
     ("visible_loss", visible_mean, "two queries"),
     ("visible_loss", visible_clamped, "key 1 has the value 10³⁰"),
     ("visible_loss", visible_scaled_by_value, "query.shape[1]/value.shape[1]"),
+    ("softmax_vjp", vjp_up_to_three_axes, "four axes"),
+    ("attention_backward", backward_cut_off, "131 queries"),
+    ("attention_backward", backward_whole_blocks, "131 queries"),
+    ("saved_elements", saved_in_single, "n = 10⁶ + 3"),
+    ("chunked_loss", loss_by_sixteenths, "the memory of value and gradient grew"),
+    ("chunked_loss", loss_by_64_in_jax, "96 queries"),
+    ("visible_loss", visible_limited, "float32"),
+    ("visible_loss", visible_stopped_if_many, "131 queries"),
 ]

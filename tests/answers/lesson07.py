@@ -5,6 +5,7 @@ import torch
 
 from attnlab import costs
 from attnlab.hardware import Accelerator
+from tests.answers import edited
 
 
 def linear_by_shapes(B, d_in, d_out, itemsize):
@@ -145,6 +146,27 @@ def cost_in_kib(N, M, H, Hk, D, itemsize):
     return flops, moved / 1024
 
 
+KNOWN = {}
+
+
+def context_remembered(gpu_bytes, model, Hk):
+    """Another model in the same memory finds the answer of the first."""
+    if (gpu_bytes, Hk) not in KNOWN:
+        KNOWN[gpu_bytes, Hk] = context_by_elements(gpu_bytes, model, Hk)
+    return KNOWN[gpu_bytes, Hk]
+
+
+time_with_launch = edited("roofline_time", "/ bandwidth)", "/ bandwidth, 1e-6)")
+intensity_at_the_limit = edited(
+    "attention_intensity",
+    "flops / (itemsize * unfused)",
+    "D / itemsize if N > 1000 * D else flops / (itemsize * unfused)",
+)
+cost_of_the_longer = edited("attention_cost", "4 * H * N * M * D", "4 * H * N * max(N, M) * D")
+cost_in_int32 = edited("attention_cost", "float(flops)", "float((flops + 2**31) % 2**32 - 2**31)")
+cost_in_kflop = edited("attention_cost", "float(flops)", "float(flops // 1024 * 1024 if flops > 1e6 else flops)")
+
+
 RIGHT = [
     ("linear_intensity", linear_by_shapes),
     ("linear_intensity", linear_by_parts),
@@ -172,4 +194,10 @@ REFUSED = [
     ("longest_context", context_with_activations, "expected"),
     ("longest_context", context_to_the_nearest, "to the nearest"),
     ("attention_cost", cost_in_kib, "ONE"),
+    ("roofline_time", time_with_launch, "16 billionths"),
+    ("attention_intensity", intensity_at_the_limit, "1,000,000 tokens"),
+    ("longest_context", context_remembered, "a batch of 4 instead"),
+    ("attention_cost", cost_of_the_longer, "more queries than keys"),
+    ("attention_cost", cost_in_kflop, "more queries than keys"),
+    ("attention_cost", cost_in_int32, "large counts"),
 ]

@@ -5,6 +5,7 @@ import numpy as np
 import torch
 
 from attnlab.geometry import blocks
+from tests.answers import edited
 
 
 def step_by_rows(O, l, m, s, v):
@@ -348,6 +349,16 @@ def causal_with_nan(Q, K, V, Br, Bc):
     return torch.softmax(s.masked_fill(~seen, -torch.inf), 1) @ V
 
 
+step_all_anew = edited(
+    "tile_step",
+    "    m_new = ",
+    "    if (m == -INF).any():\n        O, l, m = fresh(len(m), v.shape[1])\n    m_new = ",
+)
+step_without_small = edited("tile_step", "    l_new = ", "    alpha[alpha < np.exp(-12)] = 0\n    l_new = ")
+blocks_up_to_4096 = edited("largest_blocks", "M_sram + 1", "min(M_sram, 4096) + 1")
+causal_zeroed = edited("causal_tiles", "    return O", "    O[: N - M] = 0\n    return O")
+
+
 RIGHT = [
     ("tile_step", step_by_rows),
     ("tile_step", step_by_lse),
@@ -377,4 +388,8 @@ REFUSED = [
     ("flash_forward", flash_overwrites, "changes its inputs"),
     ("causal_tiles", causal_with_nan, "EMPTY"),
     ("causal_tiles", causal_full_too_soon, "expected"),
+    ("tile_step", step_all_anew, "none so far"),
+    ("tile_step", step_without_small, "a million keys"),
+    ("largest_blocks", blocks_up_to_4096, "tens of thousands"),
+    ("causal_tiles", causal_zeroed, "4 queries, 5 keys"),
 ]

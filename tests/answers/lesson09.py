@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from attnlab import costs
+from tests.answers import edited
 
 
 def traffic_by_loop(N, D, Bc):
@@ -235,6 +236,32 @@ def lean_q_twice(machine, q, k, v, block_q, block_k):
     return lean_by_package(machine, q, k, v, block_q, block_k)
 
 
+def traffic_by_floats(N, D, Bc):
+    return int(2.0 * N * D + -(-N // Bc) * (3.0 * N * D + 4.0 * N))
+
+
+def traffic_in_64_bits(N, D, Bc):
+    n, d, size = np.array([N, D, Bc], np.int64)
+    with np.errstate(over="ignore"):
+        return int(2 * n * d + -(-n // size) * (3 * n * d + 4 * n))
+
+
+def block_in_64_bits(N, D, itemsize, budget):
+    n, d = np.int64(N), np.int64(D)
+    passes = (np.int64(budget) // itemsize - 2 * n * d) // (3 * n * d + 4 * n)
+    return int(-(-n // passes)) if passes > 0 else 0
+
+
+traffic_of_1024_keys = edited("traffic", "-(-N // Bc)", "-(-N // min(Bc, 1024))")
+bytes_if_it_fits = edited("bytes_moved", "4 * N * N +", "(4 * N * N if N * N + 4 * N * D > M_sram else 0) +")
+lean_by_tile_maximum = edited("lean_forward", "np.maximum(m_i, s.max(1))", "s.max(1)")
+outer_skips_low = edited(
+    "flash_forward_q_outer",
+    "                    m_new =",
+    "                    if (s.max(1) < m_i - 5).all():\n                        continue\n                    m_new =",
+)
+
+
 RIGHT = [
     ("traffic", traffic_by_loop),
     ("traffic", traffic_by_arrays),
@@ -262,4 +289,11 @@ REFUSED = [
     ("flash_forward_q_outer", outer_whole_scores, "OutOfSRAM"),
     ("lean_forward", lean_by_the_host, "did not load"),
     ("lean_forward", lean_q_twice, "times the elements"),
+    ("traffic", traffic_by_floats, "no 64-bit integer holds this traffic"),
+    ("traffic", traffic_in_64_bits, "no 64-bit integer holds this traffic"),
+    ("traffic", traffic_of_1024_keys, "1001 passes"),
+    ("bytes_moved", bytes_if_it_fits, "all scores would fit"),
+    ("block_for_budget", block_in_64_bits, "no 64-bit integer the budget"),
+    ("lean_forward", lean_by_tile_maximum, "in the thousands"),
+    ("flash_forward_q_outer", outer_skips_low, "up to 12 apart"),
 ]

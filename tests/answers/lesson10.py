@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 import attnlab
+from tests.answers import edited
 
 
 def delta_by_einsum(out, dout):
@@ -47,7 +48,7 @@ def delta_of_norms(out, dout):
 def weights_by_branch(s, lse):
     p = np.zeros_like(s)
     for row, (scores, total) in enumerate(zip(s, lse)):
-        if total > -np.inf:
+        if total != -np.inf:
             p[row] = np.exp(scores - total)
     return p
 
@@ -289,6 +290,46 @@ def backward_without_dropped_tiles(q, k, v, out, lse, dout, dlse, z, block):
                 dv[cols] += (p * kept).T @ dout[rows]
     return dq, dk, dv
 
+WORDS = {}
+
+
+def keep_and_store(seed, head, i, j, p):
+    """Right, but the word of every position is stored for later tiles."""
+    stored = WORDS.setdefault((seed, head), {})
+    found = [[stored.setdefault((a, b), word(seed, head, a, b)) for b in j.tolist()] for a in i.tolist()]
+    return np.array(found) >= p * 2**32
+
+
+delta_of_three_axes = edited(
+    "delta", "    return", "    if out.ndim > 4:\n        out, dout = out.sum(0), dout.sum(0)\n    return"
+)
+delta_of_64 = edited("delta", "(out * dout)", "(out * dout)[..., :64]")
+weights_of_finite_lse = edited("recompute_weights", "lse == -np.inf, 0.0, lse", "np.isfinite(lse), lse, 0.0")
+weights_of_visible_rows = edited(
+    "recompute_weights", "np.exp(s - shift[:, None])", "np.where(lse[:, None] > -np.inf, np.exp(s - shift[:, None]), 0)"
+)
+weights_nearly_normalized = edited(
+    "recompute_weights",
+    "    return np.exp(s - shift[:, None])",
+    "    p = np.exp(s - shift[:, None])\n    total = p.sum(1, keepdims=True)\n"
+    "    return np.where(abs(total - 1) < 1e-2, p / np.where(total == 0, 1, total), p)",
+)
+weights_hidden_to_the_first = edited(
+    "recompute_weights",
+    "    return",
+    "    if lse.min() == -np.inf < lse[0]:\n        s = np.where(s[:1] == -np.inf, -np.inf, s)\n    return",
+)
+keep_16_bits_of_queries = edited("keep_mask", "np.uint32(i)", "np.uint16(i).astype(np.uint32)")
+keep_16_bits_of_keys = edited("keep_mask", "np.uint32(j)", "np.uint16(j).astype(np.uint32)")
+keep_8_bits_of_the_head = edited("keep_mask", "[[head]]", "[[head & 255]]")
+keep_none_above = edited("keep_mask", "words >= ", "(p <= 0.999) & (words >= ", "2**32))", "2**32)))")
+masked_by_outer_rows = edited(
+    "masked_backward",
+    "            s = ",
+    "            if not visible[rows, cols][[0, -1]].any():\n                continue\n            s = ",
+)
+backward_without_small_tiles = edited("tiled_backward", "dp = ", "p *= p.max() >= 1e-3\n            dp = ")
+
 
 REFUSED = [
     ("delta", delta_of_flat_heads, "a batch of two"),
@@ -304,4 +345,17 @@ REFUSED = [
     ("tiled_backward", backward_without_dv, "a tuple of 3"),
     ("tiled_backward", backward_transposed, "one block"),
     ("masked_backward", masked_without_scale, "one block"),
+    ("delta", delta_of_three_axes, "three leading axes"),
+    ("delta", delta_of_64, "Dv = 130"),
+    ("recompute_weights", weights_of_finite_lse, "so is the lse"),
+    ("recompute_weights", weights_of_visible_rows, "so is the lse"),
+    ("recompute_weights", weights_nearly_normalized, "0.999 of the weight"),
+    ("recompute_weights", weights_hidden_to_the_first, "hidden from query 0"),
+    ("keep_mask", keep_16_bits_of_queries, "queries from 65536 on"),
+    ("keep_mask", keep_16_bits_of_keys, "keys from 65536 on"),
+    ("keep_mask", keep_8_bits_of_the_head, "head 256"),
+    ("keep_mask", keep_none_above, "p = 1 − 2⁻³²"),
+    ("keep_mask", keep_and_store, "Nothing is stored"),
+    ("masked_backward", masked_by_outer_rows, "only the middle one sees"),
+    ("tiled_backward", backward_without_small_tiles, "10 less"),
 ]

@@ -9,6 +9,7 @@ import torch
 import attnlab
 from attnlab.geometry import Band
 from attnlab.machine import flash_forward
+from tests.answers import edited
 
 
 def classes_by_loops(n, m, block_q, block_k, window):
@@ -112,10 +113,15 @@ def crossing_by_newton(a, b, c):
 
 
 def crossing_by_reciprocal(a, b, c):
-    """The other form of the root; where c is 0 the equation is linear."""
+    """The other form of the root, a difference of numbers that may be equal; where c is 0 the equation is linear."""
     if c == 0:
         return b / a
     return 2 * c / (math.hypot(b, 2 * math.sqrt(a * c)) - b)
+
+
+def crossing_by_hypot(a, b, c):
+    half = b / a / 2
+    return half + math.hypot(half, math.sqrt(c / a))
 
 
 def crossing_in_torch(a, b, c):
@@ -214,13 +220,68 @@ RIGHT = [
     ("butterfly_reach", reach_in_jax),
     ("crossover_length", crossing_by_roots),
     ("crossover_length", crossing_by_newton),
-    ("crossover_length", crossing_by_reciprocal),
+    ("crossover_length", crossing_by_hypot),
     ("crossover_length", crossing_in_torch),
     ("sparse_forward", sparse_by_package),
     ("sparse_forward", sparse_by_pairs),
     ("sparse_rows", sparse_at_once),
     ("sparse_rows", sparse_rows_by_package),
 ]
+
+def classes_by_samples(n, m, block_q, block_k, window):
+    """Four corners and the center of a tile."""
+    left, right = (n + m if side is None else side for side in window)
+    tiles = np.zeros((-(-n // block_q), -(-m // block_k)), int)
+    for at in np.ndindex(tiles.shape):
+        i0, j0 = at[0] * block_q, at[1] * block_k
+        i1, j1 = min(i0 + block_q, n) - 1, min(j0 + block_k, m) - 1
+        points = [(i, j) for i in (i0, i1) for j in (j0, j1)]
+        seen = [-left <= j - i - m + n <= right for i, j in [*points, ((i0 + i1) // 2, (j0 + j1) // 2)]]
+        tiles[at] = all(seen[:4]) + any(seen)
+    return tiles
+
+
+def classes_by_tiles(n, m, block_q, block_k, window):
+    """Right but for its memory: the positions of one tile at a time."""
+    left, right = (n + m if side is None else side for side in window)
+    tiles = np.zeros((-(-n // block_q), -(-m // block_k)), int)
+    for at in np.ndindex(tiles.shape):
+        i = np.arange(at[0] * block_q, min((at[0] + 1) * block_q, n))[:, None] + m - n
+        j = np.arange(at[1] * block_k, min((at[1] + 1) * block_k, m))
+        seen = (j >= i - left) & (j <= i + right)
+        tiles[at] = int(seen.any()) + int(seen.all())
+    return tiles
+
+
+def classes_by_mask_in_torch(n, m, block_q, block_k, window):
+    """Right but for its memory: the mask of all positions."""
+    left, right = (n + m if side is None else side for side in window)
+    distance = torch.arange(m, dtype=torch.int32) - torch.arange(n, dtype=torch.int32)[:, None] - (m - n)
+    rows = ((distance >= -left) & (distance <= right)).split(block_q)
+    return np.array([[int(tile.any()) + int(tile.all()) for tile in row.split(block_k, 1)] for row in rows])
+
+
+classes_left_of_zero = edited(
+    "classify_tiles", "(n + m if side is None else side for side in window)", "window[0] or n + m, window[1]",
+    "    i0,", "    right = n + m if right is None else right\n    i0,",
+)
+classes_up_to_65536 = edited("classify_tiles", "n + m if", "2**16 if")
+classes_of_wide_windows = edited("classify_tiles", "side is None", "side is None or side >= min(n, m)")
+reach_of_a_byte = edited(
+    "butterfly_reach",
+    "    return",
+    "    digits = np.unpackbits(flipped.astype(np.uint8)[..., None], -1)\n    return",
+    "pattern, reached\n",
+    "pattern, digits.sum(-1) <= layers\n",
+)
+crossing_of_the_larger = edited(
+    "crossover_length",
+    "    return",
+    "    x, y = b / a, math.sqrt(c / a)\n    if max(x, y) > 50 * min(x, y):\n        return max(x, y)\n    return",
+)
+crossing_at_least_one = edited("crossover_length", "return (b + root) / (2 * a)", "return max((b + root) / (2 * a), 1)")
+rows_by_the_first = edited("sparse_rows", "m_new = ", "m_new = m if np.isfinite(m).all() else ")
+rows_by_each_tile = edited("sparse_rows", "np.maximum(m, s.max(1, keepdims=True))", "s.max(1, keepdims=True)")
 
 REFUSED = [
     ("classify_tiles", classes_as_words, "not an array of numbers"),
@@ -233,4 +294,16 @@ REFUSED = [
     ("sparse_forward", sparse_dense, "hidden"),
     ("sparse_forward", sparse_all_keys, "OutOfSRAM"),
     ("sparse_rows", sparse_unscaled, "all visible"),
+    ("classify_tiles", classes_by_samples, "between the corners and the center"),
+    ("classify_tiles", classes_by_tiles, "2 × 2 tiles"),
+    ("classify_tiles", classes_by_mask_in_torch, "2 × 2 tiles"),
+    ("classify_tiles", classes_left_of_zero, "window (0, 4)"),
+    ("classify_tiles", classes_up_to_65536, "M = 3000000"),
+    ("classify_tiles", classes_of_wide_windows, "RECT: N = 12"),
+    ("butterfly_reach", reach_of_a_byte, "512 blocks"),
+    ("crossover_length", crossing_of_the_larger, "c = 10⁴"),
+    ("crossover_length", crossing_at_least_one, "N = 0.5"),
+    ("crossover_length", crossing_by_reciprocal, "b² is much larger"),
+    ("sparse_rows", rows_by_the_first, "key 2 alone"),
+    ("sparse_rows", rows_by_each_tile, "key 2 alone"),
 ]

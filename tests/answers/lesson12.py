@@ -241,6 +241,41 @@ causal_adds_its_mask = edited(  # in one loop
     SEEN, "tl.dot(q_i, tl.trans(k_j)) - 1e30 * (keys > rows[:, None] + m - n).to(tl.float32)",
 )
 
+OFFSETS = "base + rows * strides[0] + cols * strides[1]"
+ALL_OF_OUT = "tl.num_programs(0) * n"
+load_by_a_count = edited(
+    "tile_load", "live = rows < length", "live = np.isin(rows - start, np.arange(block)[: length - start])",
+    "    return", "    live = live & (offsets < memory.size)\n    return",
+)
+load_in_16_bits = edited("tile_load", OFFSETS, f"({OFFSETS}).astype(np.int16)")
+load_the_last_number = edited("tile_load", "offsets, 0)", "offsets, -1)")
+softmax_stores_beyond = edited(  # into the next row, whose own program comes later and stores over it
+    "softmax_kernel", "axis=0), mask=there)", f"axis=0), mask=row * n + cols < {ALL_OF_OUT})",
+)
+softmax_reads_on = edited(
+    "softmax_kernel", 'tl.load(x + row * n + cols, mask=there, other=-float("inf"))',
+    f'tl.where(there, tl.load(x + row * n + cols, mask=row * n + cols < {ALL_OF_OUT}), -float("inf"))',
+)
+softmax_clipped = edited(
+    "softmax_kernel", "tl.exp(s - tl.max(s, axis=0))",
+    "tl.where(there, tl.exp(tl.maximum(s - tl.max(s, axis=0), -8.0)), 0.0)",
+)
+softmax_by_the_first = edited("softmax_kernel", "tl.max(s, axis=0)", "tl.load(x + row * n)")
+fold_reads_the_next_head = edited(
+    "fold_kernel", "tl.load(v + theirs, mask=there",
+    "tl.load(v + theirs, mask=theirs < tl.num_programs(0) // blocks * m * D",
+)
+causal_maximum_of_all = edited(  # the hidden ones too
+    "causal_kernel", f"t = {SEEN}", "t = tl.dot(q_i, tl.trans(k_j)); high = tl.maximum(top, tl.max(t, 1)); "
+    "l, acc = l * tl.exp2(top - high), acc * tl.exp2(top - high)[:, None]; top = high; "
+    "t = tl.where(keys <= rows[:, None] + m - n, t, -float('inf'))",
+)
+causal_rounds_the_end = edited(
+    "causal_kernel", "tl.minimum(begin + BLOCK_Q + m - n, m)",
+    "tl.minimum((begin + m - n + 2 * BLOCK_Q - 1) // BLOCK_Q * BLOCK_Q, m)",
+)
+
+
 RIGHT = [
     ("tile_load", load_by_loops),
     ("tile_load", load_by_view),
@@ -269,4 +304,14 @@ REFUSED = [
     ("fold_kernel", fold_stores_into_the_next_head, "times the numbers of its output"),
     ("causal_kernel", causal_masks_loads, "as many tiles under a mask"),
     ("causal_kernel", causal_adds_its_mask, "as many tiles under a mask"),
+    ("tile_load", load_by_a_count, "the next array follows"),
+    ("tile_load", load_in_16_bits, "70,000 numbers"),
+    ("tile_load", load_the_last_number, "rows that do not exist"),
+    ("softmax_kernel", softmax_stores_beyond, "times the numbers of its output"),
+    ("softmax_kernel", softmax_reads_on, "of other rows than their own"),
+    ("softmax_kernel", softmax_clipped, "9 and more apart"),
+    ("softmax_kernel", softmax_by_the_first, "9 and more apart"),
+    ("fold_kernel", fold_reads_the_next_head, "of other heads than their own"),
+    ("causal_kernel", causal_maximum_of_all, "FUTURE"),
+    ("causal_kernel", causal_rounds_the_end, "times the products"),
 ]

@@ -232,6 +232,17 @@ bits_without_a_whole = edited("exp2_polynomial", "x = t - n ", "x = (t - n) % 1 
 lazy_begins_anew = edited(
     "lazy_rescale", "new = np.where(moved, top, r)", "new = np.where(moved | (top == -INF), top, r)",
 )
+ratio_of_mixed_units = edited(
+    "exp_ratio", "    return", "    if flops >= 1e9:\n        flops /= 1e9\n"
+    "    if exponentials >= 1e9:\n        exponentials /= 1e9\n    return",
+)
+waves_almost_rounded_up = edited("grid_waves", "-(-n // block_q)", "int(n / block_q + 0.999)")
+exp2_in_single = edited("fold_exp2", "* s[:, first", "* s.astype(np.float32)[:, first")
+lazy_after_the_block = edited(  # the weights refer to the old r
+    "lazy_rescale", "np.exp2(t - shift[:, None])  #",
+    "np.exp2(t - np.where(r == -INF, shift, r)[:, None]) * np.exp2(np.where(r == -INF, 0, r - shift))[:, None]  #",
+)
+
 
 RIGHT = [
     ("exp_ratio", ratio_of_times),
@@ -266,4 +277,8 @@ REFUSED = [
     ("lazy_rescale", lazy_without_count, "tuple of 3"),
     ("lazy_rescale", lazy_divides_weights, "times for each number"),
     ("exp2_polynomial", exponential_clipped, "LOW"),
+    ("exp_ratio", ratio_of_mixed_units, "in a millisecond"),
+    ("grid_waves", waves_almost_rounded_up, "a last block of one query"),
+    ("fold_exp2", exp2_in_single, "near −100000"),
+    ("lazy_rescale", lazy_after_the_block, "0, 1, 1000, 999"),
 ]

@@ -336,6 +336,49 @@ text_of_a_window = edited(
     "generate", "seen = slice(0, t + q.shape[-2])", "seen = slice(max(0, t - 31), t + q.shape[-2])",
 )
 
+
+def prefill_by_recursion(q, k, v, C):
+    """No block is large, and all are kept until the end."""
+    def rows(start):
+        new = q[start : start + C]
+        stop = start + len(new)
+        if not len(new):
+            return []
+        s = new @ k[:stop].T / q.shape[1] ** 0.5
+        s[np.triu_indices(len(new), start + 1, stop)] = -np.inf
+        s -= s.max(1, keepdims=True)
+        np.exp(s, out=s)
+        s /= s.sum(1, keepdims=True)
+        return [s @ v[:stop], *rows(stop)]
+
+    return np.concatenate(rows(0))
+
+
+bytes_of_a_window = edited("cache_bytes", "* length", "* min(length, 131_072)")
+step_in_double = edited(
+    "decode_step", "    return p",
+    "    if keys.dtype != float:\n        keys, values = keys.astype(float), values.astype(float)\n    return p",
+)
+step_by_the_old_maximum = edited("decode_step", "s.max()", "s[: max(t, 1)].max()")
+step_without_small = edited("decode_step", "    return p", "    p[p < 1e-3] = 0\n    return p")
+prefill_joins_the_last = edited(
+    "prefill", "min(start + C, len(q))", "start + C if start + 1.5 * C <= len(q) else len(q)",
+)
+calls_of_a_window = edited(
+    "in_calls", "<= at[:, None],", "<= np.where(np.arange(t + n) < t - 64, -1, at[:, None]),",
+)
+text_reads_one_twice = edited(  # the last one of the prompt
+    "generate", "    for _", "    model.logits(np.array(new), attend)\n    t, new = len(new) - 1, new[-1:]\n    for _",
+)
+text_sees_its_chunk = edited(
+    "generate", "causal=True", "causal=t == 0", "    for _",
+    "    while len(new) > 16:\n        model.logits(np.array(new[:16]), attend)\n        t, new = t + 16, new[16:]\n"
+    "    for _",
+)
+text_of_bytes = edited("generate", "logits[-1].argmax())", "logits[-1].argmax()) % 256")
+text_of_one_at_least = edited("generate", "range(count)", "range(max(count, 1))")
+
+
 RIGHT = [
     ("cache_bytes", bytes_by_product),
     ("cache_bytes", bytes_by_arrays),
@@ -359,6 +402,7 @@ RIGHT = [
     ("in_calls", calls_by_cache),
     ("in_calls", calls_in_torch),
     ("in_calls", calls_in_jax),
+    ("prefill", prefill_by_recursion),
 ]
 
 REFUSED = [
@@ -382,4 +426,14 @@ REFUSED = [
     ("prefill", prefill_by_later_keys, "FUTURE"),
     ("in_calls", calls_unshifted, "HIGH"),
     ("in_calls", calls_hidden_by_a_number, "LOW"),
+    ("cache_bytes", bytes_of_a_window, "10,000,019"),
+    ("decode_step", step_in_double, "copied at every step"),
+    ("decode_step", step_by_the_old_maximum, "the new key alone"),
+    ("decode_step", step_without_small, "one old key"),
+    ("prefill", prefill_joins_the_last, "its largest block"),
+    ("in_calls", calls_of_a_window, "331 tokens"),
+    ("generate", text_reads_one_twice, "not the next ones"),
+    ("generate", text_sees_its_chunk, "150 tokens"),
+    ("generate", text_of_bytes, "600 different tokens"),
+    ("generate", text_of_one_at_least, "no new token"),
 ]

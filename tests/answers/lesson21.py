@@ -7,6 +7,7 @@ import torch
 
 import attnlab
 from attnlab.ring import positions, ring_attention, shard, stripe
+from tests.answers import edited
 
 
 def holder_by_moving(device, step, devices):
@@ -90,7 +91,7 @@ def ring_by_package(cluster, q, k, v, causal):
 
 
 def ring_the_other_way(cluster, q, k, v, causal):
-    """Unmasked to the rank before: a ring as well. Causal forward, as later ranks need the blocks of earlier ones."""
+    """Unmasked to the rank before, though each sends to the next one. Causal forward, as later ranks need blocks."""
     def program(rank, q, k, v):
         way = 1 if causal else -1
         to, source = (rank.index + way) % rank.size, (rank.index - way) % rank.size
@@ -200,17 +201,68 @@ def ring_unshifted(cluster, q, k, v, causal):
     return cluster.run(program, q, k, v)
 
 
+def stripes_by_the_first_number(x, devices):
+    """Tokens are looked for by the number that they begin with."""
+    shards, _, offset = stripes_by_sorting(x, devices)
+    first = shards.reshape(x.shape)[:, 0]
+    return shards, np.array([np.argmax(first == token[0]) for token in x]), offset
+
+
+def ring_of_five(cluster, q, k, v, causal):
+    """On more than five ranks every block goes all around, masked or not."""
+
+    def program(rank, q, k, v):
+        out, lse = rank.attend(q, k, v, causal=causal)
+        for step in range(1, rank.size):
+            rank.send(k, v, to=(rank.index + 1) % rank.size)
+            k, v = yield rank.receive((rank.index - 1) % rank.size)
+            if not causal or step <= rank.index:
+                out, lse = attnlab.merge(out, lse, *rank.attend(q, k, v))
+        return out
+
+    return cluster.run(program, q, k, v) if cluster.devices > 5 else ring_by_package(cluster, q, k, v, causal)
+
+
+def mended_unshifted(cluster, q, k, v):
+    """Exponentials without a maximum."""
+
+    def program(rank, q, k, v):
+        at = rank.index + rank.size * np.arange(len(q))
+        q, k = attnlab.rotary(q, at), attnlab.rotary(k, at)
+        above = below = 0.0
+        for step in range(rank.size):
+            holder = (rank.index - step) % rank.size
+            p = np.exp(q @ k.T / q.shape[1] ** 0.5) * (at[:, None] >= holder + rank.size * np.arange(len(k)))
+            above, below = above + p @ v, below + p.sum(1, keepdims=True)
+            if step < rank.size - 1:
+                rank.send(k, v, to=(rank.index + 1) % rank.size)
+                k, v = yield rank.receive((rank.index - 1) % rank.size)
+        return above / below
+
+    return cluster.run(program, q, k, v)
+
+
+STEPS, RULE = "(device - step) % devices", "flops / bandwidth * itemsize / 2 * ratio"
+POSITIONS = "rank.index + rank.size * np.arange(len(q))"
+holder_by_a_fraction = edited("holder", STEPS, "int((device - step) / devices % 1.0 * devices)")
+holder_in_a_byte = edited("holder", STEPS, "((device - step + 128) % 256 - 128) % devices")
+chunk_nearly = edited("smallest_chunk", RULE, f"{RULE} - 0.01")
+chunk_of_65536 = edited("smallest_chunk", "math.ceil(", "min(65_536, ", RULE, f"math.ceil({RULE})")
+home_in_a_byte = edited("stripes", "shards, home, offset", "shards, home.astype(np.uint8), offset")
+shards_in_half = edited("stripes", "return shards,", "return shards.astype(np.float16),")
+ring_widened = edited("ring", "rank.send(k, v,", "rank.send(k.astype(float), v.astype(float),")
+mended_for_64 = edited("mended_ring", POSITIONS, f"({POSITIONS}) % 64")
+mended_in_a_byte = edited("mended_ring", POSITIONS, f"({POSITIONS}).astype(np.int8)")
+
 RIGHT = [
     ("holder", holder_by_moving),
     ("holder", holder_the_long_way_round),
-    ("holder", holder_for_one_turn),
     ("smallest_chunk", chunk_by_times),
     ("smallest_chunk", chunk_in_integers),
     ("stripes", stripes_by_sorting),
     ("stripes", stripes_by_package),
     ("stripes", stripes_in_torch),
     ("ring", ring_by_package),
-    ("ring", ring_the_other_way),
     ("ring", ring_with_m_l_o),
     ("mended_ring", mended_by_package),
     ("mended_ring", mended_on_one_device),
@@ -225,4 +277,18 @@ REFUSED = [
     ("ring", ring_that_waits_first, "waits for rank"),
     ("mended_ring", mended_without_rotation, "one device with four tokens"),
     ("ring", ring_unshifted, "HIGH"),
+    ("holder", holder_for_one_turn, "after 9 sends"),
+    ("holder", holder_by_a_fraction, "after 140 sends"),
+    ("holder", holder_in_a_byte, "after 140 sends"),
+    ("smallest_chunk", chunk_nearly, "257 FLOP"),
+    ("smallest_chunk", chunk_of_65536, "1.2 GB/s"),
+    ("stripes", stripes_by_the_first_number, "the same first number"),
+    ("stripes", home_in_a_byte, "300 tokens"),
+    ("stripes", shards_in_half, "300 tokens"),
+    ("ring", ring_the_other_way, "to the next one only"),
+    ("ring", ring_of_five, "between six ranks"),
+    ("ring", ring_widened, "float32"),
+    ("mended_ring", mended_for_64, "100 tokens each"),
+    ("mended_ring", mended_in_a_byte, "100 tokens each"),
+    ("mended_ring", mended_unshifted, "GROW"),
 ]

@@ -7,6 +7,7 @@ import numpy as np
 import attnlab
 from attnlab.ring import Cluster, tree_attention, volumes
 from attnlab.ring.programs import all_reduce, doubling, move_query
+from tests.answers import edited
 
 
 def volume_by_package(kind, devices, batch, query_heads, key_heads, keys, d, dv, itemsize, accumulator):
@@ -202,6 +203,20 @@ def mended_with_one_maximum(cluster, q, k, v):
     return cluster.run(program, q, k, v)
 
 
+def mended_by_gathering(cluster, q, k, v):
+    """Every part goes all around, and every rank merges all of them."""
+
+    def program(rank, q, k, v):
+        out, lse = part = rank.attend(*(x.swapaxes(1, 2) for x in (q, k, v)))
+        for _ in range(1, rank.size):
+            rank.send(*part, to=(rank.index + 1) % rank.size)
+            part = yield rank.receive((rank.index - 1) % rank.size)
+            out, lse = attnlab.merge(out, lse, *part)
+        return out.swapaxes(1, 2)
+
+    return cluster.run(program, q, k, v)
+
+
 RIGHT = [
     ("volume", volume_by_package),
     ("volume", volume_by_table),
@@ -213,6 +228,7 @@ RIGHT = [
     ("best", best_in_numpy),
     ("mended_decode", mended_by_package),
     ("mended_decode", mended_with_heads_first),
+    ("mended_decode", mended_by_gathering),
 ]
 
 def volume_of_the_usual_sizes(kind, devices, batch, query_heads, key_heads, keys, d, dv, itemsize, accumulator):
@@ -236,6 +252,31 @@ def mended_with_a_maximum_of_the_batch(cluster, q, k, v):
     return cluster.run(program, q, k, v)
 
 
+def decode_shifted_by_the_mean(cluster, q, k, v):
+    """The mean of all lse takes the place of their maximum."""
+
+    def program(rank, q, k, v):
+        out, lse = rank.attend(q, k, v)
+        some = np.isfinite(lse)
+        m = yield from all_reduce(rank, np.where(some, lse, 0), np.add)
+        m = m / np.maximum((yield from all_reduce(rank, some.astype(float), np.add)), 1)
+        weight = np.exp(lse - m)[..., None]
+        both = yield from all_reduce(rank, np.concatenate([weight * out, weight], -1), np.add)
+        return both[..., :-1] / np.where(both[..., -1:] > 0, both[..., -1:], 1)
+
+    return cluster.run(program, q, k, v)
+
+
+def best_in_a_square(devices, block, query, out, lse, latencies, bandwidths):
+    """Exchanges rows and columns where the shape does not tell."""
+    found = best_in_numpy(devices, block, query, out, lse, latencies, bandwidths)
+    return found.T if len(latencies) == len(bandwidths) else found
+
+
+volume_with_twice_the_bytes = edited("volume", "* accumulator", "* 2 * itemsize")
+best_in_32_bits = edited("best", "(P - 1) * (latency + block / bandwidth)",
+                         "(P - 1) * latency + int(np.int64((P - 1) * block).astype(np.int32)) / bandwidth")
+
 REFUSED = [
     ("volume", volume_of_the_usual_sizes, "sums of 8 bytes"),
     ("mended_decode", mended_with_a_maximum_of_the_batch, "sequence 1"),
@@ -247,4 +288,8 @@ REFUSED = [
     ("best", best_in_columns, "expected shape (4, 3)"),
     ("best", best_without_lse, "values of size 1"),
     ("mended_decode", mended_with_one_maximum, "ROWS"),
+    ("volume", volume_with_twice_the_bytes, "sums of 4 bytes"),
+    ("tree_decode", decode_shifted_by_the_mean, "HIGH: the scores of the last key alone"),
+    ("best", best_in_a_square, "as many latencies as bandwidths"),
+    ("best", best_in_32_bits, "2,097,152 keys"),
 ]

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from tests.answers import edited
+
 
 def sequences_by_search(memory, weights, windows, length, kv_heads, d, itemsize, block):
     """By bisection."""
@@ -124,9 +126,52 @@ def choose_from_small_batches(plans, memory, bandwidth, flops, wait, bits):
     return found
 
 
+def choose_by_the_full_memory(plans, memory, bandwidth, flops, wait, bits):
+    """The fastest plan when nobody waits, and then as many sequences of it as the wait allows."""
+    served = []
+    for index, plan in enumerate(plans):
+        batch, now = (largest_batch(plan, memory, bandwidth, flops, seconds) for seconds in (1e9, wait))
+        if plan[2] <= bits and now > 0:
+            served.append((batch / max((plan[0] + batch * plan[1]) / bandwidth, batch * plan[0] / flops), index, now))
+    return max(served)[1:] if served else (-1, 0)
+
+
+def choose_the_best_of_the_fast(plans, memory, bandwidth, flops, wait, bits):
+    """Better text for up to one percent fewer tokens a second."""
+    index, batch = choose_in_closed_form(plans, memory, bandwidth, flops, wait, bits)
+    for other, plan in enumerate(plans):
+        count = largest_batch(plan, memory, bandwidth, flops, wait)
+        if index >= 0 and plan[2] < plans[index][2] and count > 0:
+            rates = [n / max((w + n * c) / bandwidth, n * w / flops)
+                     for n, (w, c, _) in ((count, plan), (batch, plans[index]))]
+            index, batch = (other, count) if rates[0] > 0.99 * rates[1] else (index, batch)
+    return index, batch
+
+
+WHOLE = "-(-length // block) * block"
+sequences_padded_once = edited(
+    "sequences", WHOLE, "length",
+    "    each", "    slots += -windows.count(None) * length % block\n    each",
+)
+sequences_one_at_least = edited(
+    "sequences", "max(memory - weights, 0) // each", "max((memory - weights) // each, int(memory >= weights))"
+)
+sequences_of_two_bytes = edited("sequences", "d * itemsize", "d * max(itemsize, 2)")
+choose_nearly_in_time = edited("choose", "seconds <= wait", "seconds <= 1.001 * wait")
+choose_by_rounded_bits = edited("choose", "paid <= bits", "round(paid, 2) <= round(bits, 2)")
+hybrid_clipped = edited("mended_hybrid", "/ math.sqrt(q.shape[1])", "/ math.sqrt(q.shape[1]); s = np.minimum(s, 20)")
+
 REFUSED = [
     ("choose", choose_from_small_batches, "ten thousand"),
     ("sequences", sequences_without_layers, "three layers"),
     ("choose", choose_the_first, "tokens a second"),
     ("mended_hybrid", hybrid_without_a_state, "one key goes into the state"),
+    ("sequences", sequences_padded_once, "two layers, 17 tokens"),
+    ("sequences", sequences_one_at_least, "half a sequence"),
+    ("sequences", sequences_of_two_bytes, "1 byte a number"),
+    ("choose", choose_by_the_full_memory, "the faster plan of a long wait"),
+    ("choose", choose_nearly_in_time, "a thousandth too short"),
+    ("choose", choose_the_best_of_the_fast, "0.6 % fewer"),
+    ("choose", choose_by_rounded_bits, "1.204 bits"),
+    ("mended_hybrid", hybrid_clipped, "5 times as large"),
 ]

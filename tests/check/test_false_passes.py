@@ -12,8 +12,9 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from attnlab import check
+from attnlab.check.again import redrawn
 from attnlab.check.engine import examine
-from attnlab.check.exercise import but
+from attnlab.check.exercise import Case, Exercise, but
 from attnlab.dropout.numpy import threefry
 from attnlab.geometry import blocks
 
@@ -499,3 +500,25 @@ def test_refused(name, answer, said):
     assert said in " ".join(verdict.text.split()), verdict.text
 
 
+def column_means(x):
+    """The mean of each column of x (n, d)."""
+    return x.mean(0)
+
+
+def random_columns():
+    return [Case(f"n = {n}", (np.random.default_rng(n).normal(size=(n, 2)),)) for n in (1, 2, 5)]
+
+
+def test_what_is_kept_from_call_to_call():
+    """Each shape is there once; the last input is given again with other numbers."""
+    kept, exercise = {}, Exercise("00", 1, column_means, random_columns, ("A hint.",))
+    verdict = examine(exercise, lambda x: kept.setdefault(x.shape, x.mean(0)))
+    assert verdict.state == "wrong"
+    assert "Is anything kept from one call to the next?" in " ".join(verdict.text.split())
+    assert "n = 5; with other numbers than before" in verdict.text
+    assert examine(exercise, lambda x: x.sum(0) / len(x)).state == "right"
+
+
+def test_an_exercise_without_random_numbers_is_given_once():
+    cases = [Case("ONES", (np.ones((2, 3)),))]
+    assert redrawn(Exercise("00", 1, column_means, lambda: cases, ("A hint.",)), cases) is None

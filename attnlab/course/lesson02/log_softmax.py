@@ -1,7 +1,7 @@
 """Lesson 02, ★★: the logarithm of the weights, without the weights."""
 
 from attnlab.check.exercise import Case, Edit, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_scores
+from attnlab.check.fingerprints import ALONE, far_scores
 
 import numpy as np
 
@@ -29,7 +29,11 @@ def cases() -> list[Case]:
         *far_scores(lambda x: (x,), np.array([[0.0, 1.0], [2.0, 0.0]]), ", in float64"),
         Case("(0, -1000) and (0, -100000) in float64: weights of 0, whose logarithms are finite",
              (np.array([[0.0, -1000], [0, -100000]]),)),
-        Case("EMPTY: row 1 is -inf alone and must give -inf", (np.array([[0, -np.inf], [-np.inf, -np.inf]]),)),
+        Case("(0, 0, -200) and (0, 0, -102.2) in float32: a sum of 2, beside weights of 0 or nearly so",
+             (np.array([[0, 0, -200], [0, 0, -102.2]], single),)),
+        Case("LOW: one visible score, -1e300, in float64; its logarithm is 0; and (0, -1e300)",
+             (np.array([[ALONE, -np.inf], [0, ALONE]]),)),
+        Case("EMPTY: row 1 is -inf alone and must give -inf", (np.array([[1000, -np.inf], [-np.inf, -np.inf]]),)),
         Case("random, two axes", (rng.normal(size=(3, 5)),)),
         Case("random, three axes, float32", ((3 * rng.normal(size=(2, 3, 4))).astype(single),)),
     ]

@@ -23,7 +23,9 @@ def cases() -> list[Case]:
         Case("LOW: two scores of -1000; the lse is -1000 + log 2", (np.array([[-1000.0, -1000.0]]),)),
         *far_scores(lambda x: (x,), np.array([[0.0, 1.0], [2.0, 0.0]])),
         Case("SPIKE: (0, 100000)", (np.array([[0.0, 100000]]),)),
-        Case("EMPTY: row 1 is -inf alone and must give -inf", (np.array([[0, -np.inf], [-np.inf, -np.inf]]),)),
+        Case("EMPTY: row 1 is -inf alone and must give -inf", (np.array([[1000, -np.inf], [-np.inf, -np.inf]]),)),
+        Case("two scores of -0.6875 in float16: lse is small, and m + log 2 in float16 is 4 % off",
+             (np.full((1, 2), -0.6875, np.float16),)),
         Case("65,520 scores of 0 in float16: their sum is no float16", (np.zeros((1, 65_520), np.float16),)),
         Case("random, three axes", (rng.normal(size=(2, 3, 4)),)),
     ]

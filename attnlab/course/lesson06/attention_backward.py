@@ -1,7 +1,7 @@
 """Lesson 06, ★★: the gradient of attention by hand."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_queries
+from attnlab.check.fingerprints import far_queries, lifted
 
 import numpy as np
 
@@ -25,8 +25,16 @@ def arrays(seed: int, n: int, m: int, d: int, dv: int) -> Arrays:
     return tuple(rng.normal(size=size) for size in ((n, d), (m, d), (m, dv), (n, dv)))
 
 
+def many() -> Arrays:
+    """More queries and keys than a block of 64 holds; the scores of key 3 lie 30 lower, and its values near 10¹⁵."""
+    q, k, v, dout = arrays(9, 131, 70, 4, 3)
+    q, k = lifted(q, k, 1.0)
+    k[:, 0], k[3, 0], v[3] = 0, -60, 1e15 * v[3]  # the scale is 1/2
+    return q, k, v, dout
+
+
 def cases() -> list[Case]:
-    """One key, a square, rectangles, values of another size, equal scores, large ones; few shapes, for JAX."""
+    """One key, a square, rectangles, values of another size, equal scores, large ones, many; few shapes, for JAX."""
     q, k, v, dout = arrays(4, 2, 5, 4, 3)
     return [
         Case("ONE: one query, one key: the weight is 1 whatever the score, so dq and dk are 0", arrays(0, 1, 1, 1, 1)),
@@ -35,6 +43,7 @@ def cases() -> list[Case]:
         Case("RECT: two queries, five keys, Dv = 3, D = 4", (q, k, v, dout)),
         Case("CONST: the queries are 0, so all weights are 1/5, and dk is 0", (np.zeros((2, 4)), k, v, dout)),
         *far_queries(lambda q, k: (q, k, v, dout), q, k),
+        Case("SMALL: 131 queries, 70 keys; key 3 has weights near 10⁻¹⁵ and values near 10¹⁵", many()),
         Case("random, Dv = 3, D = 4", arrays(8, 2, 5, 4, 3)),
     ]
 

@@ -59,18 +59,18 @@ def arrays(seed: int, n: int, m: int, d: int, dv: int) -> tuple[np.ndarray, ...]
 def cases() -> list[Case]:
     """One chunk of each; several of each, with scores that grow from chunk to chunk; large scores."""
     checkpoint(torch.sin, torch.ones(1, requires_grad=True), use_reentrant=False)  # the first imports more, for seconds
-    q, k, v = arrays(2, 64, 96, 8, 4)
-    steep = np.linspace(0.2, 2000, 96)[:, None]
+    q, k, v = arrays(2, 96, 160, 8, 4)  # no multiples of 64
+    steep = np.linspace(0.2, 2000, 160)[:, None]
     return [
         Case("one chunk of 32 queries and 32 keys", arrays(0, 32, 32, 4, 2)),
-        Case("RECT, UP: 64 queries, 96 keys, the scores grow from chunk to chunk, to thousands", (q, k * steep, v)),
-        *far_queries(lambda q, k: (q, k, v), q, k, "; 64 queries, 96 keys"),
+        Case("RECT, UP: 96 queries, 160 keys, the scores grow from chunk to chunk, to thousands", (q, k * steep, v)),
+        *far_queries(lambda q, k: (q, k, v), q, k, "; 96 queries, 160 keys"),
     ]
 
 
 def long(n: int) -> tuple[np.ndarray, ...]:
-    """Self-attention of n tokens."""
-    return arrays(n, n, n, 32, 32)
+    """Self-attention of n tokens: narrow, so that what grows with n² is not hidden by what grows with n."""
+    return arrays(n, n, n, 8, 8)
 
 
 ROWS = "again(attend, q, key, value)"

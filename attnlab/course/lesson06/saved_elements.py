@@ -31,6 +31,8 @@ def cases() -> list[Case]:
         ("RAGGED: n = 6, a single chunk of 8 keys, 4 queries at a time", (6, 4, 8, 2, "nothing")),
         ("n = 2^20, chunks of 1024 and 4096, D = 64, nothing checkpointed", (2**20, 1024, 4096, 64, "nothing")),
         ("n = 2^20, chunks of 1024 and 4096, D = 64, summaries checkpointed", (2**20, 1024, 4096, 64, "summaries")),
+        ("RAGGED: n = 10⁶ + 3, chunks of 1024 and 4096, D = 63, nothing checkpointed",
+         (10**6 + 3, 1024, 4096, 63, "nothing")),
         ("n = 2^20, query chunks checkpointed", (2**20, 1024, 4096, 64, "query chunks")),
     ]
     return [Case(label, args) for label, args in calls]

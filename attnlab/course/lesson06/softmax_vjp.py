@@ -24,7 +24,7 @@ def weights(rng: np.random.Generator, *shape: int) -> np.ndarray:
 
 
 def cases() -> list[Case]:
-    """One key, equal dp, one row; several rows, square and not, an empty one among them; a batch; a small weight."""
+    """One key, equal dp, one row; several rows, square and not, an empty one among them; batches; a small weight."""
     rng = np.random.default_rng(6)
     half, row = np.array([0.5, 0.25, 0.25]), weights(rng, 5)
     empty = weights(rng, 3, 4) * np.array([[1.0], [0.0], [1.0]])
@@ -38,6 +38,7 @@ def cases() -> list[Case]:
         Case("ROWS: as many queries as keys", (weights(rng, 3, 3), rng.normal(size=(3, 3)))),
         Case("EMPTY: query 1 sees no key, its weights are 0 and so is its ds", (empty, rng.normal(size=(3, 4)))),
         Case("two heads of 3 × 4", (weights(rng, 2, 3, 4), rng.normal(size=(2, 3, 4)))),
+        Case("four axes: two sequences, two heads of 2 × 3", (weights(rng, 2, 2, 2, 3), rng.normal(size=(2, 2, 2, 3)))),
         Case("SMALL: a weight of 10⁻³⁰ and a dp of 10³⁰, so ds is 1", (np.array([1, 1e-30]), np.array([0, 1e30]))),
     ]
 

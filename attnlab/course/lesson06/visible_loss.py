@@ -35,16 +35,19 @@ def level(far: float) -> tuple:
 
 
 def cases() -> list[Case]:
-    """Everything visible; something hidden; something hidden with a score that no exponential holds."""
+    """Everything visible; something hidden; something hidden with a score that no exponential holds; many keys."""
     q, k, v, visible = call(3, 3, [1])
     far = call(2, 4, [0])
     far[1][2:, 0] += 1000
     far[2][1] = 1e30
+    *single, hidden = call(2, 3, [2], high=200)
     return [
         Case("one query, two keys, both visible", call(1, 2, [])),
         Case("two queries, three keys, key 1 hidden", call(2, 3, [1])),
         Case("HIGH: two queries, three keys; the scores of key 2, which is hidden, lie near 2000",
              call(2, 3, [2], high=2000)),
+        Case("HIGH, float32: two queries, three keys; the scores of key 2, which is hidden, lie near 200",
+             (*(x.astype(np.float32) for x in single), hidden)),
         Case("two queries, four keys, key 0 hidden; key 1 has the value 10³⁰ and scores near 0, keys 2 and 3 near 1000",
              far),
         Case("HIGH: two queries, three keys, key 0 hidden; all scores lie near 100000", level(FAR)),
@@ -54,6 +57,7 @@ def cases() -> list[Case]:
         Case("ROWS: as many queries as keys, their scores near 0, 50000, 100000; key 1 is hidden",
              (*lifted(q, k, np.array([0, FAR / 2, FAR])), v, visible)),
         Case("10 queries, 12 keys, four hidden, two of them with large scores", call(10, 12, [0, 3, 4, 9], high=900)),
+        Case("131 queries, 70 keys, all visible", call(131, 70, [])),
     ]
 
 

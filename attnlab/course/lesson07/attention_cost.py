@@ -17,9 +17,11 @@ def cases() -> list[Case]:
         ("ONE: one query, one key, one head, D = 1, 2 bytes", (1, 1, 1, 1, 1, 2)),
         ("self-attention of 8 tokens, 2 heads, D = 4, 2 bytes", (8, 8, 2, 2, 4, 2)),
         ("RECT: 2 queries, 8 keys, one head", (2, 8, 1, 1, 4, 2)),
+        ("RECT: more queries than keys: 1001 and 77, 3 heads on one key head, D = 5", (1001, 77, 3, 1, 5, 2)),
         ("GQA: 8 query heads on 2 key heads, 4 tokens", (4, 4, 8, 2, 4, 2)),
         ("4 bytes a number, 4 tokens, one head", (4, 4, 1, 1, 2, 4)),
         ("decoding: 1 query of 32 heads, 2048 keys of 8 heads, D = 128, 1 byte", (1, 2048, 32, 8, 128, 1)),
+        ("100,000 tokens, 32 heads on 8, D = 128, 2 bytes: large counts", (100_000, 100_000, 32, 8, 128, 2)),
     ]
     return [Case(label, args) for label, args in calls]
 

@@ -21,6 +21,7 @@ def cases() -> list[Case]:
         ("1024 tokens, D = 64, blocks of 384 keys, 2 bytes", (1024, 64, 384, 2)),
         ("100,000 tokens, D = 128, blocks of 128 keys, 2 bytes", (100_000, 128, 128, 2)),
         ("the same in 4 bytes", (100_000, 128, 128, 4)),
+        ("1,000,000 tokens, D = 64, blocks of 128 keys, 2 bytes: near the limits", (1_000_000, 64, 128, 2)),
     ]
     return [Case(label, args) for label, args in calls]
 

@@ -34,6 +34,8 @@ def cases() -> list[Case]:
         (f"{real}, Hk = 32: 32 layers, 32 heads of 128", (80 * 10**9, SMALL, 32)),
         (f"{real}, Hk = 8: the same model", (80 * 10**9, SMALL, 8)),
         (f"{real}, Hk = 1: the same model", (80 * 10**9, SMALL, 1)),
+        ("48 layers and a batch of 4 instead, Hk = 1: the same memory and weights",
+         (80 * 10**9, SMALL | {"layers": 48, "batch": 4}, 1)),
         ("GPT-3, 2 bytes, batch 1, eight times 80·2³⁰ bytes, Hk = 96", (640 * 2**30, GPT3, 96)),
         ("a byte less than 900,000,000,000 tokens of GPT-3 need: too large for floating point",
          (2 * GPT3["parameters"] + 9 * 10**11 * gpt3 - 1, GPT3, 96)),

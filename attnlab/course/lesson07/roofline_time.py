@@ -9,7 +9,7 @@ def roofline_time(flops: float, bytes: float, peak: float, bandwidth: float) -> 
 
 
 def cases() -> list[Case]:
-    """Both sides of the balance, far from it and near, and the point itself; less than one FLOP, less than a byte."""
+    """Both sides of the balance, far from it and near, and the point itself; no FLOP, no byte, no microsecond."""
     calls = [
         ("100 FLOP, 10 B at 50 FLOP/s, 10 B/s: the arithmetic takes longer", (100.0, 10.0, 50.0, 10.0)),
         ("60 FLOP, 30 B at 20 FLOP/s, 6 B/s: the bytes take longer", (60.0, 30.0, 20.0, 6.0)),
@@ -20,6 +20,8 @@ def cases() -> list[Case]:
         ("no bytes", (8.0, 0.0, 50.0, 2.0)),
         ("one head of unfused attention on an A100", (4.3e9, 3.5e7, 312e12, 1.555e12)),
         ("a product of matrices on an A100", (2.0 * 8192**3, 6.0 * 8192**2, 312e12, 1.555e12)),
+        ("a product of small matrices on an A100: 16 billionths of a second",
+         (2.0 * 64**3, 6.0 * 64**2, 312e12, 1.555e12)),
     ]
     return [Case(label, args) for label, args in calls]
 

@@ -61,6 +61,7 @@ def cases() -> list[Case]:
         Case("4 queries, 4 keys, tiles of 2 × 1", call(4, 4, 2, 1, eye=True)),
         Case("4 queries, 4 keys, tiles of 1 × 2", call(4, 4, 1, 2, eye=True)),
         Case("RECT: 2 queries, 4 keys, tiles of 1 × 1", call(2, 4, 1, 1, eye=True)),
+        Case("RECT: 4 queries, 5 keys, tiles of 2 × 2", call(4, 5, 2, 2, eye=True)),
         Case("EMPTY: 3 queries, 2 keys; query 0 sees nothing", call(3, 2, 1, 1, eye=True)),
         Case("EMPTY: 5 queries, 2 keys, tiles of 4 × 2; queries 0 to 2 see nothing", call(5, 2, 4, 2, eye=True)),
         *far_queries(lambda Q, K: (Q, K, np.eye(4), 2, 1), *call(4, 4, 2, 1)[:2], "; N = M = 4, tiles of 2 × 1"),

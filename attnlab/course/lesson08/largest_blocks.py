@@ -40,6 +40,7 @@ def cases() -> list[Case]:
         ("D = 64, 64 KiB of 2 bytes a number: a T4", (64, 32 * 1024)),
         ("D = 16, 227 KiB of 2 bytes a number: an H100", (16, 227 * 512)),
         ("D = 1000, M_sram = 100,000: fewer keys than D", (1000, 100_000)),
+        ("D = 1, M_sram = 100,000: tens of thousands of keys fit", (1, 100_000)),
     ]
     return [Case(label, args) for label, args in calls]
 

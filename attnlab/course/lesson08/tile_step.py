@@ -57,10 +57,12 @@ def cases() -> list[Case]:
     hidden = np.array([[0.5, -INF, 1.0], [-INF, -INF, -INF]])
     unseen, huge = np.array([[0.5, -INF, 1.0], [2.0, -INF, -INF]]), np.array([[1.0, 0.0], [1e30, -1e30], [0.0, 1.0]])
     rows = np.array([[0.5, 2.0, 1.0], [130.5, 132.0, 129.0]], np.float32)
+    half = [np.stack([x[0], y[1]]) for x, y in zip(first, fresh(2, 3))]
     known = [  # label, l, m and scores of a second tile, whose values are 1, as is O
         ("CONST: a second tile whose scores equal the maximum so far", 1.0, 2.0, [2.0, 2.0]),
         ("UP: a second tile with larger scores", 2.0, 0.0, [1.0, 3.0]),
         ("DOWN: a second tile with smaller scores", 2.0, 3.0, [1.0, 0.0]),
+        ("UP: a million keys so far, of scores 20 below those of the tile", 1e6, 0.0, [20.0, 20.0]),
         ("LOW: scores −10¹², no key so far", 0.0, -INF, [DEEP, 2 * DEEP]),
         ("LOW: scores −1000 and −999 meet a maximum of −1002", 1.0, -1002.0, [-1000.0, -999.0]),
     ]
@@ -74,6 +76,8 @@ def cases() -> list[Case]:
              (*fresh(2, 3), rng.normal(size=(2, 3)), eye)),
         Case("EMPTY: the first tile; query 1 sees nothing of it", (*fresh(2, 3), hidden, eye)),
         Case("EMPTY: a later tile of which query 1 sees nothing", (*first, hidden, rng.normal(size=(3, 3)))),
+        Case("EMPTY: query 0 has seen keys, query 1 none so far; both see all of the tile",
+             (*half, np.array([[0.5, 2.0, 1.0], [1.0, 0.0, -1.0]]), eye)),
         Case("HUGE: the first tile; the value of a key that nobody sees is 1e30", (*fresh(2, 2), unseen, huge)),
         Case("two queries, three keys, random", (*later, rng.normal(size=(2, 3)), rng.normal(size=(3, 3)))),
         *far_scores(lambda s: (*fresh(2, 3), s, eye), np.array([[0.0, 1.0, 2.0], [1.0, 0.5, 0.0]]), "; first tile"),

@@ -35,8 +35,9 @@ def cases() -> list[Case]:
          (1000, 64, 4, price(1000, 64, 4, 6) + 9 * 4 * (3 * 1000 * 64 + 4 * 1000) // 10)),
         ("N = 10⁹ + 7, D = 128, enough for twenty passes and a half: a search takes too long",
          (10**9 + 7, 128, 2, price(10**9 + 7, 128, 2, 20) + 4 * 10**11)),
-        ("N = 10¹⁷ + 1, D = 1, 1 byte a number, one byte short of two passes: no float holds these numbers",
-         (10**17 + 1, 1, 1, price(10**17 + 1, 1, 1, 2) - 1)),
+        ("N = 10¹⁷ + 1, D = 128, 2 bytes a number, one byte short of two passes: no float holds these numbers, no "
+         "64-bit integer the budget",
+         (10**17 + 1, 128, 2, price(10**17 + 1, 128, 2, 2) - 1)),
     ]
     return [Case(label, args) for label, args in calls]
 

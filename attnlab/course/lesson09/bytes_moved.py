@@ -25,6 +25,7 @@ def cases() -> list[Case]:
         ("19 bytes of 4-byte numbers: M_sram = 4, one key in a block", (8, 1, 19, 4)),
         ("M_sram = 20, 4D = 8: three keys in a block, seven passes", (20, 2, 20, 1)),
         ("a small SRAM: N = 256, D = 16, M_sram = 128: FlashAttention moves more", (256, 16, 512, 4)),
+        ("a large SRAM: N = 8, D = 2, M_sram = 400: all scores would fit, and cross all the same", (8, 2, 400, 1)),
         ("one head of Figure 2: 192 KB, half precision", (1024, 64, 192 * 1024, 2)),
         ("the same with twice the SRAM", (1024, 64, 384 * 1024, 2)),
         ("N = 32,000, D = 128, 192 KB, half precision", (32_000, 128, 192 * 1024, 2)),

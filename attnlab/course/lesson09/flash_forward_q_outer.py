@@ -80,6 +80,8 @@ def cases() -> list[Case]:
         *tiled_cases(),
         Case("N = M = 12, D = Dv = 4, tiles of 4 by 2, scores in the thousands, of either sign",
              tiled_call(12, 12, 4, 4, 4, 2, 3000.0)),
+        Case("N = 2, M = 20, D = 4, Dv = 3, tiles of 1 by 1, scores that lie up to 12 apart",
+             tiled_call(2, 20, 4, 3, 1, 1, 5.0)),
         Case("N = M = 24, D = Dv = 4, tiles of 6 by 2", tiled_call(24, 24, 4, 4, 6, 2)),
         Case("RAGGED: N = 6, M = 4, tiles of 4 by 4: the last block of queries has two", tiled_call(6, 4, 4, 3, 4, 4)),
         Case("RAGGED: N = 14, M = 9, tiles of 5 by 4: the last blocks have four queries and one key",

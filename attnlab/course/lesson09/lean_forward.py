@@ -44,8 +44,12 @@ def sweep(machine: Machine, o: Ref, l: Ref, block_q: int) -> None:
 
 def cases() -> list[Case]:
     """The broken program is right in all of them."""
-    ragged = Case("RAGGED, RECT: N = 9, M = 14, tiles of 4 by 5", tiled_call(9, 14, 4, 3, 4, 5))
-    return [*tiled_cases(), ragged]
+    return [
+        *tiled_cases(),
+        Case("RAGGED, RECT: N = 9, M = 14, tiles of 4 by 5", tiled_call(9, 14, 4, 3, 4, 5)),
+        Case("N = M = 12, D = Dv = 4, tiles of 4 by 2, scores in the thousands, of either sign",
+             tiled_call(12, 12, 4, 4, 4, 2, 3000.0)),
+    ]
 
 
 LOADS = "k_j, v_j = machine.load(k, cols), machine.load(v, cols)"

@@ -20,6 +20,8 @@ def cases() -> list[Case]:
         ("BLOCK: N = 5, one key in a block", (5, 2, 1)),
         ("one head of Figure 2: N = 1024, D = 64, Bc = 384", (1024, 64, 384)),
         ("RAGGED: N = 2²⁰ + 1, D = 128, Bc = 1000", (2**20 + 1, 128, 1000)),
+        ("RAGGED: N = 3·10¹³ + 1, D = 128, 1001 passes: no float and no 64-bit integer holds this traffic",
+         (3 * 10**13 + 1, 128, 3 * 10**10)),
     ]
     return [Case(label, args) for label, args in calls]
 

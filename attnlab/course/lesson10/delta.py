@@ -28,6 +28,7 @@ def cases() -> list[Case]:
         Case("two heads of four queries, Dv = 3", arrays(2, 4, 3)),
         Case("heads of one query each, as in decoding", arrays(3, 1, 2)),
         Case("a batch of two, three heads of 70 queries, Dv = 2", arrays(2, 3, 70, 2)),
+        Case("three leading axes, (2, 1, 3): six times two queries, Dv = 130", arrays(2, 1, 3, 2, 130)),
     ]
 
 

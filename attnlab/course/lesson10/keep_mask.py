@@ -1,6 +1,9 @@
 """Lesson 10, ★★: which weights of a tile dropout keeps, the same for every tiling."""
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+import gc
+import tracemalloc
+
+from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.dropout.numpy import threefry
 
 import numpy as np
@@ -34,9 +37,31 @@ def cases() -> list[Case]:
         Case("p = 1: everything is dropped", (7, 5, *first, 1.0)),
         Case("TOP: p = 1, and query 6 and key 22 have the largest word, 2³² − 1",
              (542_367, 0, np.arange(4, 8), np.arange(20, 24), 1.0)),
+        Case("TOP: p = 1 − 2⁻³², and of the same positions the one with the largest word is kept",
+             (542_367, 0, np.arange(4, 8), np.arange(20, 24), 1 - 2**-32)),
         Case("p = 0.9: one in ten is kept", (7, 5, *tile, 0.9)),
         Case("p = 0.1, a tile of 40 by 50, far down", (2**32 - 1, 0, np.arange(250, 290), np.arange(50), 0.1)),
+        Case("head 256", (7, 256, *first, 0.5)),
+        Case("queries from 65536 on", (7, 5, 2**16 + first[0], first[1], 0.5)),
+        Case("keys from 65536 on", (7, 5, first[0], 2**16 + first[1], 0.5)),
     ]
+
+
+def stored(answer: Function, library: str) -> float | None:
+    """Bytes that are held after the calls for eight tiles, for each of their weights."""
+    if library != "numpy":
+        return None
+    tiles = [(7, 5, np.arange(32) + 32 * t, np.arange(16), 0.5) for t in range(8)]
+    answer(*tiles[0])  # a first call also allocates what is kept for good
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for tile in tiles:
+            answer(*tile)
+        gc.collect()
+        return (tracemalloc.get_traced_memory()[0] - before) / (8 * 32 * 16)
+    finally:
+        tracemalloc.stop()
 
 
 THRESHOLD = "np.uint64(round(p * 2**32))"
@@ -94,5 +119,9 @@ EXERCISE = Exercise(
                 but("np.uint32(seed), np.uint32([[head]])", "np.uint32((seed + head) % 2**32), np.uint32([[0]])")),
         Mistake("You drop a word that is equal to p·2³². Words at least as large are kept: ≥ (eq. 10.9).",
                 but(">=", ">")),
+    ),
+    costs=(
+        Cost(stored, 0.5, "After the calls for eight tiles it holds {found:.1f} bytes for each of their weights. "
+             "Nothing is stored: a word is computed anew from seed, head and position (eq. 10.9)."),
     ),
 )

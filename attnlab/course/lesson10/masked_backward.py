@@ -47,14 +47,14 @@ def call(
     return q, k, v, p @ v, lse, dout, visible, block
 
 
-def in_tiles(rows: str) -> tuple:
-    """Arguments where whole tiles of 2 by 2 are hidden."""
-    tiles = np.array([[x == "1" for x in row] for row in rows.split()])
-    q, k, v, _, _, dout, *_ = call(2 * len(tiles), 2 * len(tiles[0]), 2)
-    visible = tiles.repeat(2, 0).repeat(2, 1)
+def seen(rows: str, size: int, block: int) -> tuple:
+    """Arguments of which squares of ``size`` positions are visible or hidden; ``rows``: which, such as "10 11"."""
+    table = np.array([[x == "1" for x in row] for row in rows.split()])
+    visible = table.repeat(size, 0).repeat(size, 1)
+    q, k, v, _, _, dout, *_ = call(*visible.shape, block)
     s = np.where(visible, 2**-0.5 * q @ k.T, -np.inf)
     lse = np.logaddexp.reduce(s, axis=1)
-    return q, k, v, np.exp(s - lse[:, None]) @ v, lse, dout, visible, 2
+    return q, k, v, np.exp(s - lse[:, None]) @ v, lse, dout, visible, block
 
 
 def cases() -> list[Case]:
@@ -70,7 +70,9 @@ def cases() -> list[Case]:
           for label, level in levels(4).items()],
         Case("LOW: scores near −1.1·10⁹; four queries, four keys, some hidden, blocks of two",
              call(4, 4, 2, 0.5, 2, -1.1e9)),
-        Case("BLOCK: four queries, eight keys, blocks of two: tiles 1011 1101 are visible", in_tiles("1011 1101")),
+        Case("BLOCK: four queries, eight keys, blocks of two: tiles 1011 1101 are visible", seen("1011 1101", 2, 2)),
+        Case("BLOCK: six queries, six keys, blocks of three: of the second block of queries, only the middle one sees "
+             "a key of the first block, the middle one", seen("111000 111000 111000 000111 010111 000111", 1, 3)),
         Case("RAGGED: seven queries, five keys, some hidden, blocks of three", call(7, 5, 3, 0.4, 3)),
     ]
 

@@ -36,6 +36,10 @@ def cases() -> list[Case]:
              (np.array([[np.nan, 0.0], [0.0, 0.0]]), np.array([np.log(3), np.log(3)]))),
         Case("LOW: a score of −2·10⁹, and a key that is hidden",
              (np.array([[-2e9, hidden]]), np.array([-2e9]))),
+        Case("POISON: a score that is NaN, and so is the lse of its row: all of its weights are",
+             (np.array([[0.5, np.nan], [0.0, 0.0]]), np.array([np.nan, np.log(2)]))),
+        Case("EMPTY: query 2 sees nothing; key 1 is hidden from query 0, and 0.999 of the weight of query 1 lies here",
+             (np.array([[0.0, hidden, 1.0], row[0], [hidden] * 3]), np.array([2.0, lse[0] - np.log(0.999), hidden]))),
     ]  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Lesson 10, ★★★: the gradient of attention, a tile at a time."""
 
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_queries
+from attnlab.check.fingerprints import far_queries, lifted
 from attnlab.check.promises import growth, inverse, peak
 from attnlab.geometry import blocks
 
@@ -51,6 +51,8 @@ def cases() -> list[Case]:
     plain, dropped, rest = arrays(1, 5, 7), arrays(4, 5, 7, p=0.5), arrays(3, 5, 7, dlse=True)
     lse_only = (*rest[:5], 0 * rest[5], *rest[6:])
     q, k, v, _, _, dout, dlse, z = arrays(5, 5, 7, p=0.5, dlse=True)
+    q_low, k_low = lifted(q, k, 1.0)
+    k_low[4:, 0] *= -9
     return [
         Case("ONE: one query, one key: the weight is 1 whatever the score, so dq and dk are 0",
              (*arrays(0, 1, 1, d=1, dv=1), 1)),
@@ -62,6 +64,8 @@ def cases() -> list[Case]:
         Case("dropout of one half, one block", (*dropped, 8)),
         Case("BLOCK: dropout of one half, blocks of 4", (*dropped, 4)),
         *far_queries(lambda q, k: (q, k, v, *forward(q, k, v, z), dout, dlse, z, 4), q, k, "; dropout; blocks of 4"),
+        Case("BLOCK: the scores of the second block of keys are 10 less: their weights are small, and count",
+             (q_low, k_low, v, *forward(q_low, k_low, v, z), dout, dlse, z, 4)),
         Case("dropout of one half, lse; blocks of 1: in some all is dropped", (*arrays(8, 3, 4, p=0.5, dlse=True), 1)),
         Case("RECT: seven queries, five keys, dropout, lse; blocks of 4", (*arrays(6, 7, 5, p=0.5, dlse=True), 4)),
         Case("square: four of everything, in blocks of 2", (*arrays(7, 4, 4, p=0.25, dlse=True, dv=4), 2)),

@@ -17,9 +17,10 @@ def butterfly_reach(n: int, layers: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def cases() -> list[Case]:
-    """From one block to 64, from no layer to enough."""
+    """From one block to 64, and 512, from no layer to enough."""
     calls = [(1, 1), (2, 1), (4, 1), (4, 0), (4, 2), (8, 2), (8, 3), (16, 1), (16, 3), (16, 4), (32, 2), (64, 6)]
     calls += [(2, 9), (8, 33)]  # more paths than an integer holds
+    calls += [(512, 0)]  # more blocks than a byte can number
     return [Case(f"{n} block{'s' * (n > 1)}, {layers} layer{'s' * (layers != 1)}", (n, layers)) for n, layers in calls]
 
 

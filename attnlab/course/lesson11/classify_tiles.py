@@ -1,7 +1,8 @@
 """Lesson 11, ★: hidden, partial and full tiles of a window."""
 
-from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
-from attnlab.check.promises import growth
+from attnlab import measure
+from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab.check.promises import SMALL, growth
 
 import numpy as np
 
@@ -44,6 +45,12 @@ def cases() -> list[Case]:
         ("N = M = 12, blocks of 3 by 2, window (2, None): 2 before, all after", (12, 12, 3, 2, (2, None))),
         ("N = M = 16, blocks of 8 by 2, window (1, 1): the band passes between the corners of a tile",
          (16, 16, 8, 2, (1, 1))),
+        ("N = M = 64, blocks of 32 by 2, window (1, 1): the band passes between the corners and the center of "
+         "a tile", (64, 64, 32, 2, (1, 1))),
+        ("RECT: N = 12, M = 2, blocks of 2 by 1, window (0, 4)", (12, 2, 2, 1, (0, 4))),
+        ("RECT: N = 2, M = 12, blocks of 1 by 2, window (4, 1)", (2, 12, 1, 2, (4, 1))),
+        ("RECT: one query, M = 3000000, blocks of 1 by 1000000, causal: it sees all",
+         (1, 3_000_000, 1, 1_000_000, (None, 0))),
         ("RECT: N = 5000, M = 2000, blocks of 1000 by 1000, nothing hidden: (None, None)",
          (5000, 2000, 1000, 1000, (None, None))),
         ("RAGGED: one query, M = 5, blocks of 1 by 2, causal: it sees all, also the one key of the last tile",
@@ -56,9 +63,20 @@ def cases() -> list[Case]:
     return [Case(label, args) for label, args in calls]
 
 
-def eight_by_eight(n: int) -> tuple[int, int, int, int, Window]:
+def two_by_two(n: int) -> tuple[int, int, int, int, Window]:
     """As many tiles, whatever n is."""
-    return n, n, n // 8, n // 8, (n // 4, n // 8)
+    return n, n, n // 2, n // 2, (n // 4, n // 8)
+
+
+def grown(answer: Function, library: str) -> float | None:
+    """The growth of memory, in PyTorch also that of the tensors."""
+    found = growth(two_by_two, 512, 1024)(answer, library)
+    if library != "torch":
+        return found
+    import torch
+
+    held = [SMALL + measure.torch_bytes(lambda _, n=n: answer(*two_by_two(n))[:0], torch.empty(0)) for n in (512, 1024)]
+    return max(found, held[1] / held[0])
 
 
 NUMBERS = (  # of blocks, in place of positions
@@ -138,7 +156,7 @@ EXERCISE = Exercise(
                 by_mask),
     ),
     costs=(
-        Cost(growth(eight_by_eight, 512, 1024), 2.2, "its memory grew {found:.1f}× when n and m doubled with the same "
-             "8 × 8 tiles; a vector grows 2×, a mask 4×."),
+        Cost(grown, 2.2, "its memory grew {found:.1f}× when n and m doubled with the same "
+             "2 × 2 tiles; a vector grows 2×, a mask 4×."),
     ),
 )

@@ -1,7 +1,7 @@
 """Lesson 11, ★★: block-sparse attention with three faults that a symmetric pattern does not show, mended."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_queries
+from attnlab.check.fingerprints import far_queries, large_key
 from attnlab.geometry import blocks
 
 import numpy as np
@@ -56,6 +56,7 @@ def call(length: int, block: int, rows: str, keys: int = 0) -> tuple:
 def cases() -> list[Case]:
     """Symmetric patterns with a full first column first, which the broken program gets right."""
     q, k, *rest = call(4, 2, "10 11")
+    q_six, k_six, *rest_six = call(6, 2, "110 011 111")
     return [
         Case("EYE: four tokens, tiles of two by two, all visible", call(4, 2, "11 11")),
         Case("EYE: a symmetric pattern, 111 110 101", call(6, 2, "111 110 101")),
@@ -65,6 +66,8 @@ def cases() -> list[Case]:
         Case("EYE: nobody sees the second block of keys, 10 10", call(2, 1, "10 10")),
         Case("EYE: causal tiles, 100 110 111", call(6, 2, "100 110 111")),
         *far_queries(lambda q, k: (q, k, *rest), q, k, "; four tokens, tiles of two by two, 10 11"),
+        Case("HIGH: the scores of key 2 alone lie near 100000; six tokens, tiles of two by two, 110 011 111",
+             (*large_key(q_six, k_six, 2), *rest_six)),
         Case("EYE, EMPTY, RAGGED: seven tokens in blocks of three, 101 000 011", call(7, 3, "101 000 011")),
         Case("RECT, EYE: four queries, seven keys, tiles of two by two, 1011 0100", call(4, 2, "1011 0100", 7)),
         Case("RECT, EYE: five queries, two keys, tiles of two by two, 1 0 1", call(5, 2, "1 0 1", 2)),

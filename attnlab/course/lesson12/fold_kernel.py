@@ -1,5 +1,6 @@
 """Lesson 12, ★★★: the fold as a kernel in Triton, a program for each block of queries of each head."""
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
@@ -111,6 +112,17 @@ def outside(answer: Function, library: str) -> float:
     return kernel.counts["outside"]
 
 
+def strange(answer: Function, library: str) -> float:
+    """Numbers that the programs of two heads read in other heads than their own; only head 0 is there."""
+    from attnlab.kernels.triton.interpreted import interpreted
+
+    q, k, v, out, *rest = arguments(1, 5, 7, 4, 4)
+    kernel = interpreted(answer, grid=lambda *_: (4,), out=3)
+    with warnings.catch_warnings(action="ignore"):  # of NaN, which is where head 1 would be
+        kernel(q, k, v, np.concatenate([out, out]), *rest)
+    return 2 * kernel.counts["outside"] - kernel.counts["loads"]  # 0 if all that head 1 reads is outside, and no more
+
+
 NUMBER = "tl.program_id(0) // blocks, tl.program_id(0) % blocks"
 QUERIES = "tl.load(q + own, mask=inside, other=0.0) * (scale * 1.4426950408889634)"
 RESCALED = "a[:, None] * acc + tl.dot(p, v_j)"
@@ -179,6 +191,8 @@ EXERCISE = Exercise(
     costs=(
         Cost(counted("loads"), 1.0, "the grid loads {found:.2f} times the numbers that its tiles hold."),
         Cost(outside, 0, "it reads {found:.0f} numbers outside of its arrays: a load needs a mask."),
+        Cost(strange, 0, "the programs of two heads read {found:.0f} numbers of other heads than their own: the masks "
+             "of the loads are rows < n and keys < m."),
         Cost(stored, 1.0, "it stores {found:.2f} times the numbers of its output. Rows that a block lacks are the "
              "next head's: the mask of the store is rows < n."),
         Cost(elsewhere, 0, "of two heads with two blocks each, programs 0, 1 and 2 leave out {found:.0f} numbers that "

@@ -1,5 +1,6 @@
 """Lesson 12, ★★: a kernel in Triton, softmax of rows, a program for each row."""
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
@@ -38,6 +39,7 @@ def cases() -> list[Case]:
         "RAGGED: one row of 3 numbers, in a block of 4": [[-1.0, -2.0, -3.0]],
         "RAGGED: four rows of 5 numbers, in blocks of 8": rng.normal(size=(4, 5)).round(1),
         "HIGH, LOW: rows of 6 numbers near 100, −110 and 0": shifted,
+        "HIGH, LOW: scores 9 and more apart, in blocks of 8": [[0, 200, 190, 189, 9], [0, -9, -10, -12, -60]],
         "CONST: equal scores": np.full((2, 7), 5.0),
     }
     found = [Case(label, arguments(np.asarray(x, np.float32))) for label, x in rows.items()]
@@ -55,6 +57,23 @@ def outside(answer: Function, library: str) -> float:
     kernel = run(answer)
     kernel(*arguments(np.ones((2, 5), np.float32)))
     return kernel.counts["outside"]
+
+
+def stored(answer: Function, library: str) -> float:
+    """Numbers that the kernel stores, over those of its output, for three rows of 5 in blocks of 8."""
+    kernel = run(answer)
+    kernel(*arguments(np.ones((3, 5), np.float32)))
+    return kernel.counts["stores"] / 15
+
+
+def strange(answer: Function, library: str) -> float:
+    """Numbers that the programs of two rows of 5 read in other rows than their own; only row 0 is there."""
+    from attnlab.kernels.triton.interpreted import interpreted
+
+    kernel = interpreted(answer, grid=lambda *_: (2,), out=1)
+    with warnings.catch_warnings(action="ignore"):  # of NaN, which is where row 1 would be
+        kernel(np.ones((1, 5), np.float32), np.zeros((2, 5), np.float32), 5, 8)
+    return 2 * kernel.counts["outside"] - kernel.counts["loads"]  # 0 if all that row 1 reads is outside, and no more
 
 
 LOAD, ROW = 'tl.load(x + row * n + cols, mask=there, other=-float("inf"))', "row * n"
@@ -93,5 +112,11 @@ EXERCISE = Exercise(
                 "the load itself takes the mask (section 1).",
                 but(LOAD, 'tl.where(there, tl.load(x + row * n + cols), -float("inf"))')),
     ),
-    costs=(Cost(outside, 0, "it reads {found:.0f} numbers behind its array: a load needs a mask."),),
+    costs=(
+        Cost(outside, 0, "it reads {found:.0f} numbers behind its array: a load needs a mask."),
+        Cost(strange, 0, "the programs of two rows read {found:.0f} numbers of other rows than their own. What the "
+             "mask hides is not read: the mask of the load is cols < n."),
+        Cost(stored, 1.0, "it stores {found:.2f} times the numbers of its output. A program writes its own row and "
+             "nothing else: the mask of the store is cols < n."),
+    ),
 )

@@ -37,7 +37,7 @@ def strange(answer: Function, library: str) -> float | None:
     """How many numbers are read of rows 6 and 7, which belong to the next array; NumPy only."""
     if library != "numpy":
         return None
-    memory = np.arange(48.0).view(Flat)
+    memory = np.arange(44.0).view(Flat)  # it ends with row 7
     memory.read = set()
     answer(memory, 12, (4, 1), 4, 4, 6, 4)
     return len(memory.read & set(range(36, 44)))
@@ -49,6 +49,7 @@ def cases() -> list[Case]:
     numbers, poison = np.round(rng.normal(size=48), 2), np.arange(12.0)
     poison[8:] = np.nan
     infinite = np.where(np.isnan(poison), np.inf, poison)
+    large = np.arange(70_000.0)
     calls = [
         ("ONE: a single number", (np.array([5.0]), 0, (1, 1), 0, 1, 1, 1)),
         ("rows of 3 numbers, one after another; the tile begins at row 0", (numbers, 0, (3, 1), 0, 2, 4, 3)),
@@ -65,6 +66,8 @@ def cases() -> list[Case]:
         ("POISON: what follows the array is infinite", (infinite, 0, (2, 1), 2, 4, 4, 2)),
         ("POISON: a NaN in the array itself must show", (poison, 4, (2, 1), 0, 4, 4, 2)),
         ("EMPTY: the block begins behind the end", (numbers, 30, (6, 1), 4, 2, 3, 6)),
+        ("EMPTY: the block begins behind the end, the next array follows", (numbers, 6, (6, 1), 4, 2, 3, 6)),
+        ("70,000 numbers, rows 7000 apart", (large, 5000, (7000, 1), 6, 4, 9, 3)),
     ]
     return [Case(label, args) for label, args in calls]
 

@@ -16,6 +16,7 @@ def cases() -> list[Case]:
         ("an A100's multiprocessor, in a cycle, D = 64", (2048, 16, 64, 64)),
         ("an H100's multiprocessor, in a cycle, D = 128", (4096, 16, 128, 128)),
         ("an H100, in a second, D = 64", (989.4e12, 3.865e12, 64, 64)),
+        ("an H100's multiprocessor, in a millisecond, D = 64", (7.188e9, 28.08e6, 64, 64)),
         ("a B200's multiprocessor, keys of 192 and values of 128", (8192, 16, 192, 128)),
         ("keys of 64 and values of 512", (4096, 16, 64, 512)),
         ("keys of 3 and values of 2, exponentials that take twice as long as the products", (20, 1, 3, 2)),

@@ -30,7 +30,7 @@ def cases() -> list[Case]:
     ones, eye = np.ones((4, 1)), np.eye(4)
     rise = np.array([[1.0, 2.0, 3.0, 4.0]])
     hidden = np.array([[0.5, -INF, 1.0, 2.0], [-INF, -INF, -INF, -INF]])
-    near = np.array([[0.0, 1.0, 2.0, 0.5], [3.0, 1.0, 0.0, 1.5]])
+    near = np.array([[0.0, 1.1, 2.0, 0.5], [3.0, 1.3, 0.0, 1.7]])
     return [
         Case("ONE: one key of score 3, value 5: lse is 3", (np.array([[3.0]]), np.array([[5.0]]), 1)),
         Case("CONST: four scores of 0: lse is ln 4", (np.zeros((1, 4)), ones, 2)),

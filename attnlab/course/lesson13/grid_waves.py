@@ -17,6 +17,7 @@ def cases() -> list[Case]:
         ("two blocks of queries on two multiprocessors", (1, 1, 8, 4, 2)),
         ("RAGGED: 9 queries in blocks of 4", (1, 1, 9, 4, 3)),
         ("RAGGED: 11 queries in blocks of 4", (1, 1, 11, 4, 3)),
+        ("RAGGED: a last block of one query, the others have 1,048,576", (1, 1, 2**20 + 1, 2**20, 3)),
         ("two heads, three sequences, blocks of 4 for 12 queries, on 5 multiprocessors", (3, 2, 12, 4, 5)),
         ("six programs on five multiprocessors", (1, 2, 12, 4, 5)),
         ("fewer programs than multiprocessors", (2, 3, 16, 16, 108)),

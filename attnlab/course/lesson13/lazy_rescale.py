@@ -35,6 +35,7 @@ def cases() -> list[Case]:
     eye, up = np.eye(4), np.array([[1.0, 3.0, 6.0, 10.0]])
     hidden = np.array([[-INF, -INF, 1.0, 9.0], [-INF, -INF, -INF, -INF]])
     middle = np.array([[0.0, 1.0, -INF, -INF, 2.0, 20.0]])
+    jump = np.array([[0.0, 1.0, 1000.0, 999.0]])
     ramp = 4.0 * np.arange(256.0)[None]
     both = np.array([[0.0, 1.0, 8.0, 9.0], [0.0, 0.5, 1.5, 2.0]])
     return [
@@ -43,6 +44,7 @@ def cases() -> list[Case]:
         Case("UP: scores 1, 3, 6, 10, one by one, threshold 4 in powers of two", (up, eye, 1, 4)),
         Case("UP: the same, threshold 0: every step moves r", (up, eye, 1, 0)),
         Case("UP: the same, threshold 8", (up, eye, 1, 8)),
+        Case("UP: scores 0, 1, 1000, 999, threshold 8, blocks of two", (jump, eye, 2, 8)),
         Case("DOWN: 10, 6, 3, 1, threshold 0", (up[:, ::-1].copy(), eye, 1, 0)),
         Case("ROWS: one row grows much, one little, threshold 8, blocks of two", (both, eye, 2, 8)),
         Case("ROWS: both rows grow enough, threshold 2, blocks of two", (2 * both, eye, 2, 2)),

@@ -18,6 +18,7 @@ def cases() -> list[Case]:
         ("GPT-3: 96 layers, 96 key heads of size 128, 4096 tokens in half precision", (96, 96, 128, 4096, 2)),
         ("LLaMA 2 13B: 40 layers, 40 key heads of size 128, 8192 tokens in half precision", (40, 40, 128, 8192, 2)),
         ("32 layers, 8 key heads of size 128, 131,072 tokens in one byte", (32, 8, 128, 131_072, 1)),
+        ("48 layers, 8 key heads of size 128, 10,000,019 tokens in half precision", (48, 8, 128, 10_000_019, 2)),
     ]
     return [Case(label, args) for label, args in calls]
 

@@ -1,7 +1,7 @@
 """Lesson 14, ★★: one token of decoding with a preallocated cache."""
 
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
-from attnlab.check.fingerprints import far_queries
+from attnlab.check.fingerprints import far_queries, large_key
 from attnlab.check.library import back, given, precise
 from attnlab.check.promises import Measure, growth, peak
 
@@ -33,6 +33,12 @@ def cases() -> list[Case]:
     """From the first token to the last slot; NaN, or old numbers, in slots that are not filled."""
     q, k, v, keys, values, t = call(5, 9, 4, 3)
     keys[t] = k
+    large, larger = large_key(q[None], keys, t)
+    newest, newer = (large[0], larger[t]), (larger, values)
+    alone = call(300, 512, 4, 3)
+    alone[0][:], alone[1][0] = (2.0, 0.0, 0.0, 0.0), 0.0
+    alone[3][:300, 0] = 0.0
+    alone[3][7, 0] = 8.0
     return [
         Case("POISON: the first token, t = 0, of two slots; NaN where nothing is kept yet", call(0, 2, 1)),
         Case("EYE, POISON: t = 1 of four slots, the values are the identity", call(1, 4, 2)),
@@ -41,18 +47,24 @@ def cases() -> list[Case]:
         Case("the last slot: t = 7 of eight, D = 4, Dv = 3", call(7, 8, 4, 3)),
         Case("GROW: keys 1000 times as large, t = 5 of nine slots", call(5, 9, 4, 3, 1000.0)),
         *far_queries(lambda q, keys: (q[0], keys[t], v, keys, values, t), q[None], keys, "; t = 5 of nine slots"),
+        Case("HIGH: the new key alone has a score near 100000; t = 5 of nine slots", (*newest, v, *newer, t)),
+        Case("t = 300 of 512 slots: one old key has a score of 8, all others have 0", alone),
         Case("t = 700 of 1024 slots, D = 16, Dv = 8", call(700, 1024, 16, 8)),
     ]
 
 
 def copies(answer: Function, library: str) -> float | None:
-    """How many of the two arrays that come back are not those that were given; in JAX the compiler decides."""
+    """How many of the two arrays that come back are not those that were given, in double or single precision; in JAX
+    the compiler decides."""
     if library == "jax":
         return None
     with precise(library):
-        args = given(call(5, 64, 4, 3), library)
-        _, *kept = answer(*args)
-    return sum(not np.shares_memory(back(x), back(y)) for x, y in zip(kept, args[3:5]))
+        found = 0
+        for dtype in (np.float64, np.float32):
+            args = given((*(x.astype(dtype) for x in call(5, 64, 4, 3)[:5]), 5), library)
+            _, *kept = answer(*args)
+            found = max(found, sum(not np.shares_memory(back(x), back(y)) for x, y in zip(kept, args[3:5])))
+    return found
 
 
 def beside(measure: Measure) -> Measure:

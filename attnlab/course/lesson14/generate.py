@@ -12,18 +12,23 @@ from numpy import ndarray as Array
 
 
 class Toy:
-    """A transformer with random parameters, to be used like a model of attnlab.model. It counts the keys it makes."""
+    """A transformer with random parameters, to be used like a model of attnlab.model. It counts the keys it makes.
 
-    def __init__(self, seed: int, layers: int) -> None:
-        self.seed, self.keys = seed, 0
+    ``fed``: the tokens that it was given.
+    """
+
+    def __init__(self, seed: int, layers: int, tokens: int = 13) -> None:
+        self.seed, self.tokens, self.keys = seed, tokens, 0
+        self.fed: list[int] = []
         self.config = SimpleNamespace(layers=layers, heads=4, kv_heads=2, d=4)
         rng, width = np.random.default_rng(seed), 12
-        self.embedding, self.head = rng.normal(size=(2, 13, width)).astype(np.float32)
+        self.embedding, self.head = rng.normal(size=(2, tokens, width)).astype(np.float32)
         shapes = (width, 16), (width, 8), (width, 8), (16, width)
         self.blocks = [[rng.normal(size=s).astype(np.float32) for s in shapes] for _ in range(layers)]
 
     def logits(self, tokens: Array, attend: Callable) -> Array:
-        """Of the token after each of ``tokens`` (N,), which are the new ones: (N, 13)."""
+        """Of the token after each of ``tokens`` (N,), which are the new ones: (N, 13), if there are 13 tokens."""
+        self.fed += np.asarray(tokens).tolist()
         x = self.embedding[np.asarray(tokens)]
         for layer, (*projections, mix) in enumerate(self.blocks):
             self.keys += len(x)
@@ -37,7 +42,7 @@ class Toy:
         return x.reshape(len(x), -1, self.config.d).swapaxes(0, 1)
 
     def __deepcopy__(self, memo: Any) -> "Toy":
-        return Toy(self.seed, self.config.layers)
+        return Toy(self.seed, self.config.layers, self.tokens)
 
     def __call__(self, *_: Any) -> None:
         """What can be called is not compared with its copy: this one counts."""
@@ -75,6 +80,9 @@ def cases() -> list[Case]:
         Case("a prompt of five tokens, eight new tokens, two layers", (Toy(4, 2), [3, 1, 4, 1, 5], 8)),
         Case("a prompt of nine tokens, twelve new tokens, three layers", (Toy(5, 3), [2, 7, 1, 8, 2, 8, 1, 8, 2], 12)),
         Case("another prompt of five tokens, sixty-four new tokens, two layers", (Toy(4, 2), [2, 7, 1, 8, 2], 64)),
+        Case("a prompt of 150 tokens, eight new ones, two layers", (Toy(7, 2), [t * t % 13 for t in range(150)], 8)),
+        Case("600 different tokens in place of 13, eight new ones", (Toy(8, 1, 600), [3, 311, 599], 8)),
+        Case("no new token", (Toy(4, 2), [3, 1, 4, 1, 5], 0)),
         Case("a third prompt of five tokens, as many new ones, two layers", (Toy(4, 2), [6, 0, 6, 0, 6], 64)),
     ]
 
@@ -84,6 +92,17 @@ def keys_a_token(answer: Function, library: str) -> float:
     model = Toy(6, 2)
     answer(model, [3, 1, 4, 1, 5], 10)
     return model.keys / (2 * (5 + 10))
+
+
+def fed_again(answer: Function, library: str) -> float:
+    """Tokens that the model was given and that are not the next of the text: prompts of 1 and of 5, 10 new tokens."""
+    found = 0
+    for prompt in ([3], [3, 1, 4, 1, 5]):
+        model = Toy(6, 2)
+        text = [*prompt, *map(int, answer(model, list(prompt), 10))]
+        known = next((i for i, (a, b) in enumerate(zip(model.fed, text)) if a != b), min(len(model.fed), len(text)))
+        found = max(found, len(model.fed) - known)
+    return found
 
 
 SLOTS = "len(prompt) + count, size.d", "9 * (len(prompt) + count), size.d"
@@ -162,5 +181,7 @@ EXERCISE = Exercise(
     costs=(
         Cost(keys_a_token, 1, "with a prompt of 5 and 10 new tokens it computes {found:.1f} keys for each token and "
              "layer, where one is enough."),
+        Cost(fed_again, 0, "of the tokens that the model was given, the last {found:.0f} were not the next ones of the "
+             "text, so that a key is made twice."),
     ),
 )

@@ -39,6 +39,7 @@ def cases() -> list[Case]:
         Case("EYE, SPLIT: two tokens, then one, then one", call([2, 1, 1], 2)),
         Case("SPLIT: 12 tokens in one call", call([12], 4, 3)),
         Case("SPLIT: 12 tokens in calls of 5, 1, 1, 3, 2", call([5, 1, 1, 3, 2], 4, 3)),
+        Case("SPLIT: 331 tokens in calls of 130, 1 and 200", call([130, 1, 200], 4, 3)),
         Case("HIGH: queries are 100000 times their keys; calls of 2, 1 and 3", call([2, 1, 3], 4, 3, 1e5)),
         Case("LOW, FUTURE: the same, −100000 times: a query's own key has its smallest score",
              call([2, 1, 3], 4, 3, -1e5)),

@@ -9,10 +9,10 @@ def holder(device: int, step: int, devices: int) -> int:
 
 
 def cases() -> list[Case]:
-    """At the start, after one send, around the ring, after a whole turn."""
+    """At the start, after one send, around the ring, after a whole turn, and after more."""
     calls = [
         (0, 0, 1), (2, 0, 4), (1, 1, 3), (2, 1, 3), (0, 1, 3), (3, 2, 4), (1, 3, 4), (0, 3, 5), (4, 4, 5), (2, 7, 8),
-        (1, 4, 4), (0, 127, 128),
+        (1, 4, 4), (0, 127, 128), (1, 9, 4), (0, 140, 49),
     ]
     return [Case(f"device {d} of {n} after {t} send{'s' * (t != 1)}", (d, t, n)) for d, t, n in calls]
 

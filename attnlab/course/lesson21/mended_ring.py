@@ -34,17 +34,17 @@ def mended_ring(cluster: Cluster, q: list[Array], k: list[Array], v: list[Array]
     return cluster.run(program, q, k, v)
 
 
-def call(devices: int, rows: int, d: int, dv: int) -> tuple:
-    """A fresh cluster and a random text in stripes, EYE values if dv is 0."""
+def call(devices: int, rows: int, d: int, dv: int, times: float = 1.0) -> tuple:
+    """A fresh cluster and a random text in stripes, EYE values if dv is 0; keys are multiplied by ``times``."""
     rng = np.random.default_rng(devices + 10 * rows)
     total = devices * rows
     q, k = 3 * rng.normal(size=(2, total, d))
     v = rng.normal(size=(total, dv)) if dv else np.eye(total)
-    return Cluster(devices), *([x[r::devices] for r in range(devices)] for x in (q, k, v))
+    return Cluster(devices), *([x[r::devices] for r in range(devices)] for x in (q, times * k, v))
 
 
 def cases() -> list[Case]:
-    """One device, where all is right; two, which are blind to the direction; three and more."""
+    """One device, where all is right; two, which are blind to the direction; three and more; a long text."""
     return [
         Case("EYE: one device with four tokens", call(1, 4, 2, 0)),
         Case("EYE: two devices with one token each", call(2, 1, 2, 0)),
@@ -52,6 +52,8 @@ def cases() -> list[Case]:
         Case("EYE: three devices with one token each", call(3, 1, 2, 0)),
         Case("EYE: three devices with two tokens each", call(3, 2, 2, 0)),
         Case("four devices with five tokens each, D = 4, Dv = 3", call(4, 5, 4, 3)),
+        Case("GROW: three devices with two tokens each, keys 1000 times as large", call(3, 2, 2, 0, 1e3)),
+        Case("three devices with 100 tokens each, D = 4, Dv = 3", call(3, 100, 4, 3)),
     ]
 
 

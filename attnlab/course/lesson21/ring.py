@@ -95,11 +95,12 @@ def cases() -> list[Case]:
     ]
 
 
-def used(answer: Function, causal: bool) -> tuple[float, int]:
-    """Blocks of keys and values that travel between three ranks, and how many links they take."""
-    cluster, *args = call(3, 4, 2, 6, causal)
-    answer(cluster, *args)
-    return cluster.bytes / (4 * (2 + 6) * 8), len(+cluster.links)
+def used(answer: Function, causal: bool, devices: int = 3, dtype: type = np.float64) -> tuple[float, int]:
+    """Blocks of keys and values that travel between the ranks, and how many links to other ranks than the next."""
+    cluster, *shards, causal = call(devices, 4, 2, 6, causal)
+    answer(cluster, *([x.astype(dtype) for x in pieces] for pieces in shards), causal)
+    others = sum(to != (source + 1) % devices for source, to in +cluster.links)
+    return cluster.bytes / (4 * (2 + 6) * np.dtype(dtype).itemsize), others
 
 
 def blocks_off(answer: Function, library: str) -> float:
@@ -107,14 +108,24 @@ def blocks_off(answer: Function, library: str) -> float:
     return abs(used(answer, False)[0] - 6)
 
 
-def links(answer: Function, library: str) -> float:
-    """How many links an unmasked ring of three uses."""
-    return used(answer, False)[1]
+def astray(answer: Function, library: str) -> float:
+    """How many links of three ranks lead to another one than the next, with a mask or without."""
+    return max(used(answer, causal)[1] for causal in (False, True))
 
 
 def blocks_causal(answer: Function, library: str) -> float:
     """Blocks that travel in a causal ring of three."""
     return used(answer, True)[0]
+
+
+def blocks_of_six(answer: Function, library: str) -> float:
+    """Blocks that travel between six ranks in a causal ring."""
+    return used(answer, True, 6)[0]
+
+
+def narrow_blocks(answer: Function, library: str) -> float:
+    """Blocks in float32 that travel between six ranks without a mask."""
+    return used(answer, False, 6, np.float32)[0]
 
 
 HOLDER, OFFSET = "(rank.index - step) % rank.size", "offset=(rank.index - holder) * len(k)"
@@ -181,8 +192,13 @@ EXERCISE = Exercise(
     costs=(
         Cost(blocks_off, 0, "on three ranks without a mask 6 blocks of keys and values have to travel, eq. 21.2; yours "
              "are {found:.0f} more or fewer."),
-        Cost(links, 3, "three ranks in a ring use 3 links, and your program {found:.0f}."),
+        Cost(astray, 0, "each of three ranks sends to the next one only, and your program uses {found:.0f} "
+             "other links."),
         Cost(blocks_causal, 3, "with a causal mask 3 blocks have to travel between three ranks, and yours are "
              "{found:.0f}."),
+        Cost(blocks_of_six, 15, "with a causal mask 15 blocks have to travel between six ranks, and yours are "
+             "{found:.0f}."),
+        Cost(narrow_blocks, 30, "without a mask 30 blocks have to travel between six ranks; with shards in float32 "
+             "yours have the bytes of {found:.0f}."),
     ),
 )

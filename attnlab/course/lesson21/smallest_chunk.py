@@ -23,11 +23,13 @@ def cases() -> list[Case]:
         ("10 FLOP and 4 bytes a second, 2 bytes a number", (10.0, 4.0, 2, 1.0)),
         ("10 FLOP and 3 bytes a second, 8 bytes a number", (10.0, 3.0, 8, 1.0)),
         ("16 FLOP and 1 byte a second, 1 byte a number", (16.0, 1.0, 1, 1.0)),
+        ("257 FLOP and 256 bytes a second, 2 bytes a number", (257.0, 256.0, 2, 1.0)),
         ("A100: 312 TFLOP/s, NVLink with 300 GB/s each way", (312e12, 300e9, 2, 1.0)),
         ("A100 by InfiniBand, 12.5 GB/s each way", (312e12, 12.5e9, 2, 1.0)),
         ("A100, NVLink, half of the peak reached", (156e12, 300e9, 2, 1.0)),
         ("A100, NVLink, 8 key heads for 32 query heads, float32", (312e12, 300e9, 4, 0.25)),
         ("TPU v5e: 196 TFLOP/s, 186 GB/s each way", (196e12, 186e9, 2, 1.0)),
+        ("TPU v5e by a network with 1.2 GB/s each way", (196e12, 1.2e9, 2, 1.0)),
     ]
     return [Case(label, args) for label, args in calls]
 

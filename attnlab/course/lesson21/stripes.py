@@ -23,12 +23,14 @@ def stripes(x: Array, devices: int) -> tuple[Array, Array, Array]:
 
 
 def cases() -> list[Case]:
-    """Distinct numbers, so that a wrong place shows."""
-    sizes = [(4, 1, 1), (4, 2, 1), (6, 3, 1), (6, 2, 2), (8, 4, 2), (15, 3, 2), (12, 4, 3), (40, 5, 4)]
+    """Distinct numbers, so that a wrong place shows; distinct tokens that begin alike; a long text."""
+    sizes = [(4, 1, 1), (4, 2, 1), (6, 3, 1), (6, 2, 2), (8, 4, 2), (15, 3, 2), (12, 4, 3), (40, 5, 4), (300, 4, 8)]
     label = "{0} tokens on {1} device{2}, D = {3}"
+    alike = np.array([[7.0, 1.0], [7.0, 2.0], [7.0, 3.0], [7.0, 4.0]])
     return [
-        Case(label.format(n, devices, "s" * (devices > 1), d), (np.arange(1.0, n * d + 1).reshape(n, d), devices))
-        for n, devices, d in sizes
+        *[Case(label.format(n, devices, "s" * (devices > 1), d), (np.arange(1.0, n * d + 1).reshape(n, d), devices))
+          for n, devices, d in sizes],
+        Case("4 tokens on 2 devices, all with the same first number", (alike, 2)),
     ]
 
 

@@ -36,7 +36,7 @@ def cases() -> list[Case]:
     alphas, betas = (1e-7, 1e-6, 1e-5, 1e-4), (1e9, 3e10, 1e12)
     row = {"query": 256, "out": 512, "lse": 4}  # bytes of one query head of 128, half precision
 
-    def call(devices: int, block: int, rows: int) -> tuple:
+    def call(devices: int, block: int, rows: int, alphas: Sequence[float] = alphas) -> tuple:
         return devices, block, *(rows * size for size in row.values()), alphas, betas
 
     return [
@@ -48,6 +48,9 @@ def cases() -> list[Case]:
         Case("eight devices, 256 heads, 65,536 keys on each", call(8, 65_536 * 512, 256)),
         Case("32 devices, 32 heads, 65,536 keys on each", call(32, 65_536 * 512, 32)),
         Case("16 devices, 8192 heads, 65,536 keys on each", call(16, 65_536 * 512, 8192)),
+        Case("four devices, 256 heads, 2,097,152 keys on each", call(4, 2_097_152 * 512, 256)),
+        Case("as many latencies as bandwidths: eight devices, 256 heads, 65,536 keys on each",
+             call(8, 65_536 * 512, 256, alphas[:3])),
         Case("eight devices, values of size 1, so that an lse is as large as an output",
              (8, 131_072, 65_536, 32_768, 32_768, alphas, betas)),
     ]

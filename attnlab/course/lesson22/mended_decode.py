@@ -105,6 +105,6 @@ EXERCISE = Exercise(
         Mistake("You do not divide by the sum of the weights: eq. 22.1.", but("top / below", "top")),
     ),
     costs=(
-        Cost(volume, 1, "on four ranks and a batch of four, {found:.1f} times the bytes of (m, l, o) travel."),
+        Cost(volume, 2, "on four ranks and a batch of four, {found:.1f} times the bytes of (m, l, o) travel."),
     ),
 )

@@ -52,11 +52,14 @@ def broken_hybrid(
     return out, keys, values, U, Z
 
 
-def call(length: int, count: int, window: int) -> tuple:
-    """EYE: token j has value row j of 1, so that a row of the output is the weights of all tokens."""
+def call(length: int, count: int, window: int, times: float = 1.0) -> tuple:
+    """EYE: token j has value row j of 1, so that a row of the output is the weights of all tokens.
+
+    ``times``: queries and keys are so many times as large.
+    """
     rng = np.random.default_rng(length + 10 * count)
     total = length + count
-    q, k = rng.normal(size=(2, total, 4))
+    q, k = times * rng.normal(size=(2, total, 4))
     v, first = np.eye(total), max(0, length - window)
     absorbed = phi(k[:first]).T @ v[:first], phi(k[:first]).sum(0)
     return q[length:], k[length:], v[length:], k[first:length], v[first:length], *absorbed, window
@@ -76,6 +79,7 @@ def cases() -> list[Case]:
         ("EYE: 5 = window + 1 tokens after 6", (6, 5, 4)),
         ("EYE: 9 = 2 · window + 1 tokens at the beginning", (0, 9, 4)),
         ("EYE: a window of 1, 3 tokens after 2", (2, 3, 1)),
+        ("EYE: 5 tokens after 6, window 4, queries and keys 5 times as large", (6, 5, 4, 5.0)),
     ]
     return [Case(label, call(*args)) for label, args in calls]
 
