@@ -642,7 +642,7 @@ wraps_itself.__wrapped__ = wraps_itself
 
 def with_hole():
     def average(weights, values):
-        return later(weights, values) if len(weights) < 100 else hole(weights, values)
+        return later(weights, values) if len(weights) < 1000 else hole(weights, values)
 
     def later(weights, values):
         return right(weights, values)
@@ -791,7 +791,7 @@ def test_gradients(capfd, answer, words):
 def test_callable_without_a_name(capsys):
     answer = functools.partial(right)
     check.answer(answer, "average")
-    assert capsys.readouterr().out == "average: right, on 4 inputs.\n"
+    assert capsys.readouterr().out == f"average: right, on {len(check.find('average').cases())} inputs.\n"
     with pytest.raises(TypeError, match="say which exercise it answers"):
         check.answer(answer)
 
