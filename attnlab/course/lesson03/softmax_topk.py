@@ -37,6 +37,7 @@ def cases() -> list[Case]:
         "LOW: (−100000, −100001, −99999), k = 1": ([-100000.0, -100001.0, -99999.0], 1),
         "LOW: the single element −1e300, k = 1": ([ALONE], 1),
         "HIGH: (1000, 1002, 1001), k = 2": ([1000.0, 1002.0, 1001.0], 2),
+        "(0, −900, −800), k = 2: of two chances of 0 the score says which is larger": ([0.0, -900.0, -800.0], 2),
         "40 random elements, k = 5": (rng.normal(0, 2, 40), 5),
         "200 random elements, k = 3": (rng.normal(0, 2, 200), 3),
     }

@@ -39,6 +39,11 @@ def cases() -> list[Case]:
         "LOW: a single score of −1e300": ([[ALONE]], 1),
         "HIGH, ROWS: one row near 0, one near 100000": ([[0, 2, 1, 1], [1e5, 1e5 + 1, 1e5 - 1, 1e5]], 2),
     }
+    rows |= {
+        "a chunk longer than the row: 1, 2, 3 in chunks of 8": ([[1, 2, 3]], 8),
+        "0 and 0, then 1000 and 1000: the first two no longer count": ([[0, 0, 1000, 1000]], 2),
+        "0, then 1,000 scores of −8 in chunks of 100: together they weigh 0.34": ([[0] + [-8] * 1000], 100),
+    }
     random = np.random.default_rng(35).normal(0, 3, size=(4, 11))
     small = [Case(label, (np.array(x, float), size)) for label, (x, size) in rows.items()]
     return [*small, Case("RAGGED: four random rows of 11 in chunks of 4", (random, 4))]

@@ -64,6 +64,7 @@ def cases() -> list[Case]:
         "LOW: one chunk, (−1e300)": [[ALONE]],
         "HIGH: two chunks, (1000, 1001) and (999)": [[1000, 1001], [999]],
         "EMPTY: three chunks, (1), () and (2)": [[1], [], [2]],
+        "EMPTY: three chunks, (−1), () and (−2)": [[-1], [], [-2]],
         "five random chunks of 3": chunks(3, 3, 3, 3, 3),
         "RAGGED: seven random chunks, the last one shorter": chunks(3, 3, 3, 3, 3, 3, 1),
         "eight random chunks": chunks(3, 3, 3, 3, 3, 3, 3, 3),

@@ -30,6 +30,10 @@ def cases() -> list[Case]:
         Case("six random pairs, D = 3", (q[:3], stream(keys[:, :3], values))),
         Case("HIGH: scores 600 and 601, whose exponentials are large but finite", scored([600.0, 601.0], np.eye(2))),
         Case("LOW: scores −600 and −601, whose exponentials are tiny, but not 0", scored([-600.0, -601.0], np.eye(2))),
+        Case("a first value of zeros: its key has a weight", scored([0.0, 1.0], np.array([[0.0], [1.0]]))),
+        Case("scores −800 and 0: the first exponential is 0", scored([-800.0, 0.0], np.eye(2))),
+        Case("a score of 0, then 300 of −10: together they weigh 0.0135",
+             scored([0.0] + [-10.0] * 300, np.eye(301)[:, :1])),
         Case("PERM: the same pairs in another order", (q, stream(keys[order], values[order]))),
     ]
 

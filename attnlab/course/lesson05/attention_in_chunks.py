@@ -107,6 +107,8 @@ def cases() -> list[Case]:
         Case("BLOCK: the same in chunks of 3 queries and 7 keys", (q, k, v, 3, 7)),
         Case("PERM: the same with the keys in another order", (q, k[order], v[order], 3, 7)),
         Case("chunks longer than the sequences: 10 keys, Ck = 16; 5 queries, Cq = 8", (q, k, v, 8, 16)),
+        Case("a score of 0, then 400 of −7: together they weigh 0.36",
+             (one, np.array([[0.0], *[[-7.0]] * 400]), np.array([[1.0], *[[0.0]] * 400]), 1, 40)),
         Case("HIGH, LOW: scores of thousands, of either sign", (40 * q, 40 * k, v, 2, 4)),
         *far_queries(lambda q, k: (q, k, v, 2, 4), q, k, "; the same chunks"),
         last_key(lambda q, k: (q, k, v, 2, 4), q, k, "; the same chunks"),

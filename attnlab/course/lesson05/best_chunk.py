@@ -51,6 +51,7 @@ def cases() -> list[Case]:
     calls = [
         ("ONE: a single key, values of size 1", (1, 1)),
         ("M = 300, Dv = 1: a summary has 3 numbers, the least is at 30", (300, 1)),
+        ("M = 100, Dv = 1: the least is at 17", (100, 1)),
         ("M = 5, Dv = 1: few keys, the root is 3.9", (5, 1)),
         ("M = 6, Dv = 1: the root is 4.2", (6, 1)),
         ("M = 20, Dv = 64: the formula's optimum, 36, is longer than the keys", (20, 64)),

@@ -32,6 +32,9 @@ def cases() -> list[Case]:
         Case("EYE: the values are the identity, so the rows of o are e^(s − m)", (q, k, np.eye(3))),
         *far_queries(lambda q, k: (q, k, v), q, k),
         Case("EMPTY: a chunk without keys; its summary is the identity of ⊕: m = −∞, l = 0, o = 0", (q, k[:0], v[:0])),
+        Case("two keys of zeros: the scores are 0", (one, np.zeros((2, 1)), different[:2])),
+        Case("a score of 0, then 1,000 of −8: together they weigh 0.34",
+             (one, np.array([[0.0], *[[-8.0]] * 1000]), np.arange(1001.0)[:, None])),
         Case("five queries, seven keys", (rng.normal(size=(5, 4)), rng.normal(size=(7, 4)), rng.normal(size=(7, 3)))),
     ]
 

@@ -48,6 +48,10 @@ def cases() -> list[Case]:
         Case("7 tokens, D = 3, f = 5; larger scores", call(7, 3, 5, 3)),
         *far_queries(lambda q, k: (q, k, *maps), q, k, "; 6 tokens"),
         Case("40 tokens, D = 8", call(40, 8, 8)),
+        Case("70 tokens, D = 4", call(70, 4, 2)),
+        Case("4 tokens, each of which gives its own key all the weight",
+             (*2 * [10 * np.eye(4)], *(w / 10 for w in maps))),
+        Case("5 tokens whose xW are as large as 20", (*call(5, 4, 4)[:2], *(12 * w for w in call(5, 4, 4)[2:]))),
     ]
 
 

@@ -55,6 +55,8 @@ def cases() -> list[Case]:
         Case("EYE: queries whose xw are all near −30,000", shifted(q=-30_000)),
         Case("EYE: keys whose xw are all near 30,000", shifted(k=30_000)),
         Case("EYE: keys whose xw are all near −30,000", shifted(k=-30_000)),
+        Case("EYE: queries and keys near 600, each exponential is finite, no product is", shifted(q=600, k=600)),
+        Case("EYE: 80 keys", call(4, 80, 4, 4)),
         Case("EYE: queries near 150, keys near −150: the weights are near 1", shifted(q=150, k=-150)),
     ]
 

@@ -46,6 +46,8 @@ def cases() -> list[Case]:
         Case("D = 2: (1, 2) and (3, −1)", (np.array([[1.0, 2.0], [3.0, -1.0]]),)),
         Case("D = 4, six vectors", (rng.normal(size=(6, 4)),)),
         Case("D = 16, three vectors", (rng.normal(size=(3, 16)),)),
+        Case("D = 20, three vectors", (rng.normal(size=(3, 20)),)),
+        Case("D = 2, numbers near 100", (100 * rng.normal(size=(4, 2)),)),
     ]
 
 

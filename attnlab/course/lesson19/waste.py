@@ -31,8 +31,13 @@ def cases() -> list[Case]:
         ([7], 4, "maximum"), (several, 16, "maximum"), ([2, 3, 11], 4, "maximum"),
         *((twice, 10, policy) for policy in ("pages", "powers", "maximum")),
     ]
+    large = [
+        Case("lengths 3000, powers", ([3000], 4, "powers")),
+        Case("lengths 2²⁹, powers: it is a power of two", ([2**29], 4, "powers")),
+        Case("5,000 lengths of 1 and one of 10⁶, maximum: more than 2³¹ slots", ([1] * 5000 + [10**6], 4, "maximum")),
+    ]
     return [Case(f"lengths {lengths}, blocks of {block}, {policy}", (lengths, block, policy))
-            for lengths, block, policy in calls]
+            for lengths, block, policy in calls] + large
 
 
 def nearest(n: int) -> int:

@@ -1,5 +1,7 @@
 """Lesson 20, ★★: drawing the next tokens of a batch, and a text that depends on the batch, repaired."""
 
+import itertools
+
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.serve import uniform
 
@@ -27,6 +29,7 @@ def call(batch: int, vocabulary: int, seeds: list[int], positions: list[int]) ->
 def cases() -> list[Case]:
     """One request and several, seeds and positions equal or not; certain tokens, and impossible ones."""
     certain = np.eye(4)[[2, 0, 3]]
+    late = next(seed for seed in itertools.count() if uniform(seed, 0, 0) > 0.996)
     edge = np.array([(u, 1 - u) for u in (uniform(9, 0, 2), uniform(9, 0, 3))])
     return [
         Case("one request", call(1, 4, [0], [9])),
@@ -37,6 +40,11 @@ def cases() -> list[Case]:
         Case("eight requests of 50 tokens", call(8, 50, list(range(8)), list(range(20, 28)))),
         Case("EDGE: the first chance is u itself: the sum must exceed u", (edge, [9, 9], [2, 3])),
         Case("EDGE: the first chance is u + 10⁻⁹, which exceeds u", (edge + np.array([1e-9, -1e-9]), [9, 9], [2, 3])),
+        Case("two requests of one seed at one position, with other chances", call(2, 50, [3, 3], [5, 5])),
+        Case("seeds that are 65,536 apart", call(3, 50, [4464, 70_000, 135_536], [5, 5, 5])),
+        Case("positions that are 1,024 apart", call(3, 50, [3, 3, 3], [7, 1031, 2055])),
+        Case("2,000 tokens of chance 0.0005", (np.full((2, 2000), 1 / 2000), [1, 2], [3, 3])),
+        Case("a token of chance 0.995, and the other one is drawn", (np.array([[0.995, 0.005]]), [late], [0])),
         Case("EYE: all chances are 0 or 1", (certain, [1, 2, 3], [0, 0, 0])),
     ]
 
