@@ -29,6 +29,7 @@ def cases() -> list[Case]:
         "EMPTY: no element at all; nothing is (−∞, 0)": [],
         "ONE: the single element 5": [5.0],
         "UP: 0, then 2; the maximum moves, and l is e^(0 − 2) + 1": [0.0, 2.0],
+        "UP: 0, then 0.0009": [0.0, 0.0009],
         "DOWN: 2, then 0; the maximum stays": [2.0, 0.0],
         "CONST: 1, 1, 1": [1.0, 1.0, 1.0],
         "LOW: −100000, −100000, −99999": [-1e5, -1e5, 1 - 1e5],

@@ -45,6 +45,8 @@ def cases() -> list[Case]:
         Case("RAGGED: the same in blocks of 3: the last block has 2 keys", (query, key, value, 3)),
         Case("BLOCK: the same in one block that is longer than M", (query, key, value, 100)),
         Case("PERM: keys and values in another order, blocks of 3", (query, key[order], value[order], 3)),
+        Case("a score of 0, then 399 of −7, 40 keys a block: together they weigh 0.36",
+             (one, np.array([[0.0], *[[-7.0]] * 399]), np.array([[1.0], *[[0.0]] * 399]), 40)),
     ]
 
 

@@ -32,11 +32,15 @@ def cases() -> list[Case]:
         Case("HIGH: scores 1000 and 1001", scored([1000.0, 1001.0], np.eye(2))),
         Case("HIGH: score 0, then 100000, then 1", scored([0.0, 100000.0, 1.0], np.eye(3))),
         Case("LOW: scores −100000 and −100001", scored([-100000.0, -100001.0], np.eye(2))),
+        Case("LOW: two scores of −10¹⁰", scored([-1e10, -1e10], np.eye(2))),
+        Case("a score of 0, then 300 of −10: together they weigh 0.0135",
+             scored([0.0] + [-10.0] * 300, np.eye(301)[:, :1])),
         Case("seven random pairs, D = 4: scale 1/2", (q, stream(keys, values))),
         Case("PERM: the same pairs in another order", (q, stream(keys[order], values[order]))),
         Case("the same values, keys of size D = 3", (odd, stream(keys[:, :3], values))),
         Case("EMPTY, at first: scores −∞, 0, 1, so the first key is hidden", scored([hidden, 0.0, 1.0], np.eye(3))),
         Case("EMPTY, at first, then LOW: scores −∞, −1000 and −999", scored([hidden, -1000.0, -999.0], np.eye(3))),
+        Case("EMPTY, between: scores 0, −∞, 1", scored([0.0, hidden, 1.0], np.eye(3))),
         Case("EMPTY: both scores are −∞: the output is 0 and the lse −∞", scored([hidden, hidden], np.eye(2))),
     ]
 

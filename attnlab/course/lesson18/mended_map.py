@@ -56,7 +56,7 @@ def cases() -> list[Case]:
         Case("EYE: keys whose xw are all near 30,000", shifted(k=30_000)),
         Case("EYE: keys whose xw are all near −30,000", shifted(k=-30_000)),
         Case("EYE: queries and keys near 600, each exponential is finite, no product is", shifted(q=600, k=600)),
-        Case("EYE: 80 keys", call(4, 80, 4, 4)),
+        Case("EYE, GROW: the last of 80 keys is 4 times as large", call(4, 80, 4, 4, one=4)),
         Case("EYE: queries near 150, keys near −150: the weights are near 1", shifted(q=150, k=-150)),
     ]
 

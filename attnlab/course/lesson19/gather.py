@@ -18,8 +18,11 @@ def gather(table: Array, length: int, pages: Array) -> Array:
     return pages[used].reshape(-1, pages.shape[2])[:length]  # eq. 19.2
 
 
-def pool(length: int, size: int, entry: int = 10**9, other: float = np.nan) -> tuple[Array, int, Array]:
-    """Pages in random order, ``other`` in what belongs to nobody, ``entry`` in the rest of the table."""
+def pool(length: int, size: int, entry: int = 10**9, other: float = np.nan, first: float = 0) -> tuple[Array, int, Array]:
+    """Pages in random order, ``other`` in what belongs to nobody, ``entry`` in the rest of the table.
+
+    The first number of the first key is ``first``.
+    """
     spare, width = 3, 3
     rng = np.random.default_rng(length + size)
     count = -(-length // size)
@@ -27,7 +30,7 @@ def pool(length: int, size: int, entry: int = 10**9, other: float = np.nan) -> t
     table = np.full(count + spare, entry)
     table[:count] = rng.permutation(count + spare)[:count]
     for t in range(length):
-        pages[table[t // size], t % size] = 10 * t + np.arange(width)
+        pages[table[t // size], t % size] = first + 10 * t + np.arange(width)
     return table, length, pages
 
 
@@ -42,6 +45,8 @@ def cases() -> list[Case]:
         Case("12 tokens, pages of 3, −1 in the rest of the table", pool(12, 3, entry=-1)),
         Case("6 tokens, pages of one token", pool(6, 1)),
         Case("5 tokens, pages of 4, other numbers behind the last one", pool(5, 4, other=7.5)),
+        Case("5 tokens, pages of 4, and the same table as before: other keys are written", pool(5, 4, first=0.5)),
+        Case("18 tokens, the same table, other keys", (*pool(18, 4)[:2], 1000 + pool(18, 4)[2])),
         Case("EMPTY: no token", pool(0, 4)),
     ]
 

@@ -21,7 +21,7 @@ def reused_tokens(prompt: list[int], written: list[tuple[int, list[int]]], size:
 
 
 def cases() -> list[Case]:
-    """What was written: a whole prompt, a part, another one, blocks that were reused."""
+    """What was written: a whole prompt, a part, another one, blocks that were reused; nothing, first and last."""
     a, b = [1, 2, 3, 4, 5, 6], [9, 9, 3, 4, 5, 6]
     whole = [(0, a[:2]), (1, a[:4]), (2, a)]
     calls = [
@@ -41,11 +41,14 @@ def cases() -> list[Case]:
         ("a prompt shorter than a block", ([1], whole, 2)),
         ("the same tokens in another order", ([1, 2, 3], [(0, [2, 1])], 2)),
         ("other tokens with the same digits: 12, 3 and 1, 23", ([1, 23, 4], [(0, [12, 3])], 2)),
+        ("a token that is 65,536 more", ([1, 65_538, 3], [(0, [1, 2])], 2)),
+        ("1, 0 where 0, 31 was written: 31 · 1 + 0 = 31 · 0 + 31", ([1, 0, 3], [(0, [0, 31])], 2)),
         ("the third block is there, after other tokens two blocks before", ([*a, 7], [*whole[:2], (2, b)], 2)),
         ("block 1 was written again, and is partly filled", ([*a, 7], [*whole, (1, [8])], 2)),
         ("two blocks held the same, and the first was written again", (a, [(0, a[:2]), (1, a[:2]), (0, [8, 8])], 2)),
         ("two blocks held the same, and the second was written again", (a, [(0, a[:2]), (1, a[:2]), (1, [8, 8])], 2)),
         ("block 0 was written again, and what it held is in block 3", (a, [*whole, (0, [8, 8]), (3, a[:2])], 2)),
+        ("the first input once more: nothing was written", (a, [], 2)),
     ]
     return [Case(label, args) for label, args in calls]
 
