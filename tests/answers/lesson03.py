@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
+from tests.answers import edited
+
 
 def stream_loop(stream):
     m, l = -math.inf, 0.0
@@ -390,6 +392,25 @@ RIGHT = [
     ("softmax_topk", topk_arrays),
     ("softmax_topk", topk_torch),
 ]
+
+
+oplus_clipped = edited(
+    "oplus_arrays",
+    "np.exp(m_b - shift)",
+    "np.exp(np.maximum(m_b - shift, -20))",
+)
+oplus_with_one_shift = edited(
+    "oplus_arrays",
+    "np.where(m == -np.inf, 0, m)",
+    "np.max(np.where(m == -np.inf, 0, m))",
+)
+stats_with_clipped_factor = edited(
+    "stats_in_chunks",
+    "l * np.exp(m - shift(m_next))",
+    "l * np.exp(np.maximum(m - shift(m_next), -8))",
+)
+
+
 REFUSED = [
     ("online_stats", two_reads, "second time"),
     ("online_stats", half_the_stream, "its memory grew"),
@@ -410,4 +431,7 @@ REFUSED = [
     ("softmax_topk", topk_of_odd_kept, "its memory grew"),
     ("softmax_topk", topk_pruned_late, "more than the k largest"),
     ("softmax_topk", topk_scores, "Smallest input that fails: ONE"),
+    ("oplus_arrays", oplus_clipped, "10¹²"),
+    ("oplus_arrays", oplus_with_one_shift, "near 0 and near 1000"),
+    ("stats_in_chunks", stats_with_clipped_factor, "the first two no longer count"),
 ]

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 import attnlab
+from tests.answers import edited
 
 
 def lazy_with_math(q, pairs):
@@ -371,6 +372,24 @@ RIGHT = [
     ("blockwise_attention", blocks_in_jax),
 ]
 
+
+lazy_but_zeros = edited(
+    "lazy_row",
+    "    for k, v in pairs:\n",
+    "    for k, v in pairs:\n        if not v.any():\n            continue\n",
+)
+online_but_small = edited(
+    "online_row",
+    "    s = k @ q / len(q) ** 0.5\n",
+    "    s = k @ q / len(q) ** 0.5\n        if s < m - 9.5 and s > m - 11:\n            continue\n",
+)
+online_above_a_mask = edited(
+    "online_row",
+    "    s = k @ q / len(q) ** 0.5\n",
+    "    s = k @ q / len(q) ** 0.5\n        s = s if s > -1e9 else -np.inf\n",
+)
+
+
 REFUSED = [
     ("lazy_row", lazy_reads_twice, "reads the stream a second time"),
     ("lazy_row", lazy_keeps_values, "should not grow"),
@@ -389,4 +408,7 @@ REFUSED = [
     ("blockwise_attention", blocks_of_one, "does it read `block` keys at a time?"),
     ("blockwise_attention", blocks_copying, "copy of the keys"),
     ("blockwise_attention", blocks_clamped, "RAGGED"),
+    ("lazy_row", lazy_but_zeros, "a first value of zeros"),
+    ("online_row", online_but_small, "300 of −10"),
+    ("online_row", online_above_a_mask, "two scores of −10¹⁰"),
 ]

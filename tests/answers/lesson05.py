@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 import attnlab
+from tests.answers import edited
 
 
 def summary_by_loop(q, k, v):
@@ -365,6 +366,25 @@ RIGHT = [
     ("visible_chunks", visible_by_package),
 ]
 
+
+summary_but_small = edited(
+    "summarize",
+    "p = np.exp(s - m[:, None])",
+    "p = np.exp(s - m[:, None])\n    p = np.where(p < 1e-3, 0, p)",
+)
+chunk_of_sixteens = edited(
+    "best_chunk",
+    "round(root)",
+    "-(-round(root) // 16) * 16",
+)
+visible_by_both_ends = edited(
+    "visible_chunks",
+    "    for c in range(0, len(key), Ck):\n",
+    "    for c in range(0, len(key), Ck):\n        end = min(c + Ck, len(key)) - 1\n"
+    "        if summaries and not (visible[c] or visible[end]):\n            continue\n",
+)
+
+
 REFUSED = [
     ("summarize", bare_summary, "part 1"),
     ("summarize", clipped_summary, "scores 0 and 1000"),
@@ -380,4 +400,7 @@ REFUSED = [
     ("visible_chunks", hidden_values_only, "key 1 hidden"),
     ("visible_chunks", visible_by_first_key, "keys 0 and 7 hidden"),
     ("visible_chunks", visible_but_the_rest, "keys 0 and 7 hidden"),
+    ("summarize", summary_but_small, "1,000 of −8"),
+    ("best_chunk", chunk_of_sixteens, "M = 100, Dv = 1"),
+    ("visible_chunks", visible_by_both_ends, "only the middle is visible"),
 ]

@@ -10,6 +10,7 @@ import torch
 
 import attnlab.linear
 from attnlab.linear import Hedgehog, linear_attention
+from tests.answers import edited
 
 
 def taylor_unique(x):
@@ -316,6 +317,24 @@ RIGHT = [
     ("mended_map", map_in_torch),
 ]
 
+
+taylor_clipped = edited(
+    "taylor",
+    "    ones =",
+    "    x = np.clip(x, -10, 10)\n    ones =",
+)
+loss_clipped = edited(
+    "hedgehog_loss",
+    "q @ w_q",
+    "np.clip(q @ w_q, -10, 10)",
+)
+monotone_of_positive_weights = edited(
+    "is_monotone",
+    "weight[:-1] > weight[1:]",
+    "(weight[:-1] > weight[1:]) & (weight[:-1] > 0)",
+)
+
+
 REFUSED = [
     ("taylor", taylor_of_third_order, "are enough"),
     ("hedgehog_loss", loss_with_nan, "two tokens"),
@@ -339,4 +358,7 @@ REFUSED = [
     ("mended_map", map_in_long_double, "NaN wherever it is wrong"),
     ("mended_map", map_of_smaller_keys, "near 30,000"),
     ("mended_map", map_in_single_precision, "keys near −150"),
+    ("taylor", taylor_clipped, "numbers near 100"),
+    ("hedgehog_loss", loss_clipped, "xW"),
+    ("is_monotone", monotone_of_positive_weights, "either sign"),
 ]

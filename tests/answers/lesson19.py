@@ -1,5 +1,6 @@
 """Answers to the exercises of lesson 19: right ones, written in other ways, and ones to refuse."""
 
+import functools
 import math
 
 import jax.numpy as jnp
@@ -7,6 +8,7 @@ import numpy as np
 import torch
 
 from attnlab.paged import BlockManager, OutOfBlocks, PagedCache
+from tests.answers import edited
 
 
 def waste_by_growing(lengths, block, policy):
@@ -359,6 +361,58 @@ RIGHT = [
     ("block_manager", manager_without_counts),
 ]
 
+POWER = "1 << (n - 1).bit_length()"
+waste_by_logarithms = edited("waste", POWER, "2 ** math.ceil(math.log(n, 2))")
+waste_up_to_2048 = edited("waste", POWER, f"min({POWER}, 2048)")
+waste_in_int32 = edited("waste", "held - sum(lengths)", "(held - sum(lengths) + 2**31) % 2**32 - 2**31")
+GATHERED = {}
+
+
+def gather_once(table, length, pages):
+    """What was read through a table is kept."""
+    size = pages.shape[1]
+    used = tuple(int(x) for x in table[: -(-length // size)])
+    if (used, length, pages.shape) not in GATHERED:
+        GATHERED[used, length, pages.shape] = gather_token_by_token(table, length, pages)
+    return GATHERED[used, length, pages.shape]
+
+
+def reused_by_hashes(base, size):
+    """Texts whose hashes are equal are the same."""
+
+    def name(text, _):
+        return len(text), functools.reduce(lambda h, token: (base * h + token) % size, text, 0)
+
+    return reused_by(later_text, name)
+
+
+reused_by_16_bits, reused_by_31 = reused_by_hashes(1_000_003, 2**16), reused_by_hashes(31, 2**64)
+reused_from_before = edited("reused_tokens", "size: int)", "size: int, holds={})", "    holds = {}\n", "")
+manager_with_a_reserve = edited(
+    "block_manager", "more + shared > len(self.unused)",
+    "more + shared + any(r > 1 for r in self.references) * (count > 0) > len(self.unused)",
+)  # fmt: skip
+manager_that_stops = edited(
+    "block_manager",
+    "for block in self.tables.pop(name):\n                self.release(block)\n",
+    """
+            table = self.tables.pop(name)
+            shared = [self.references[block] > 1 for block in table]
+            for i, block in enumerate(table):
+                self.release(block)
+                if self.references[block] == 0 and any(shared[:i]):
+                    self.unused.remove(block)
+""",
+)
+manager_of_last_blocks = edited(
+    "block_manager", "self.references[block] += 1",
+    "self.references[block] += self.references[block] == 1 or block == self.tables[name][-1]",
+)  # fmt: skip
+manager_short_of_blocks_first = edited("block_manager", "            table, length = self", """
+            if count > 0 and not self.unused and name not in self.tables:
+                raise OutOfBlocks
+            table, length = self""")
+
 REFUSED = [
     ("waste", waste_of_the_last, "lengths [15, 16, 17, 32, 33, 100]"),
     ("gather", gather_by_the_cache, "one token"),
@@ -382,4 +436,15 @@ REFUSED = [
     ("reused_tokens", reused_without_followers, "forget the blocks behind it"),
     ("block_manager", manager_that_remembers, "freed, and then named again"),
     ("block_manager", manager_of_twins, "three samples of 3 tokens"),
+    ("waste", waste_by_logarithms, "lengths 2²⁹"),
+    ("waste", waste_up_to_2048, "lengths 3000"),
+    ("waste", waste_in_int32, "more than 2³¹ slots"),
+    ("gather", gather_once, "the same table, other keys"),
+    ("reused_tokens", reused_by_16_bits, "65,536 more"),
+    ("reused_tokens", reused_by_31, "31 · 1 + 0"),
+    ("reused_tokens", reused_from_before, "nothing was written"),
+    ("block_manager", manager_with_a_reserve, "the last free block is taken"),
+    ("block_manager", manager_that_stops, "freed: a block that the parent shares"),
+    ("block_manager", manager_of_last_blocks, "a fork of a fork"),
+    ("block_manager", manager_short_of_blocks_first, "no free block"),
 ]

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 
 from attnlab.serve import best, choose, uniform
+from tests.answers import edited
 
 
 def steps_one_by_one(lengths, slots, continuous):
@@ -200,6 +201,22 @@ beams_in_float32 = beams_with(np.float32(0), lambda s, x: np.float32(s + x), sam
 beams_ranked_roughly = beams_with(0.0, lambda s, x: s + x, lambda s: round(s, 6), same)
 beams_of_two = beams_with(0.0, lambda s, x: s + x, same, same, 2)
 
+CHUNK, DRAWN = "min(count, max(left, 0))", "uniform(seed, 0, position)"
+steps_in_int16 = edited("steps_needed", "return max(free)", "return (max(free) + 2**15) % 2**16 - 2**15")
+plan_of_short_chunks = edited("plan_step", CHUNK, "min(count, max(left, 0), 64)")
+plan_without_a_last_token = edited("plan_step", CHUNK, f"{CHUNK} - (count - left == 1 and left > 1)")
+draw_of_the_likely = edited("next_tokens", "np.cumsum(p)", "np.cumsum(np.where(p < 1e-3, 0, p))")
+draw_but_sure = edited("next_tokens", "np.searchsorted", "p.argmax() if p.max() > 0.99 else np.searchsorted")
+draw_by_short_seeds = edited("next_tokens", DRAWN, "uniform(seed % 2**16, 0, position)")
+draw_in_a_window = edited("next_tokens", DRAWN, "uniform(seed, 0, position % 1024)")
+
+
+def draw_once(chances, seeds, positions):
+    """One token for each pair of a seed and a position."""
+    keys = list(zip(seeds, positions))
+    return [draw_in_columns(chances[i : i + 1], *([x] for x in key))[0] for key in keys for i in [keys.index(key)]]
+
+
 REFUSED = [
     ("plan_step", plan_shortest_first, "[9, 2]"),
     ("next_tokens", draw_in_float32, "u + 10⁻⁹"),
@@ -215,4 +232,12 @@ REFUSED = [
     ("beam_search", search_by_rank, "equally good"),
     ("next_tokens", draw_at_least, "it must exceed u"),
     ("steps_needed", steps_at_least, "You give a bound"),
+    ("steps_needed", steps_in_int16, "lengths [40000, 2, 3]"),
+    ("plan_step", plan_of_short_chunks, "missing [200, 3]"),
+    ("plan_step", plan_without_a_last_token, "missing [5], budget 4"),
+    ("next_tokens", draw_of_the_likely, "2,000 tokens"),
+    ("next_tokens", draw_but_sure, "a token of chance 0.995"),
+    ("next_tokens", draw_by_short_seeds, "65,536 apart"),
+    ("next_tokens", draw_in_a_window, "1,024 apart"),
+    ("next_tokens", draw_once, "with other chances"),
 ]

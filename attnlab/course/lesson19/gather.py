@@ -18,7 +18,9 @@ def gather(table: Array, length: int, pages: Array) -> Array:
     return pages[used].reshape(-1, pages.shape[2])[:length]  # eq. 19.2
 
 
-def pool(length: int, size: int, entry: int = 10**9, other: float = np.nan, first: float = 0) -> tuple[Array, int, Array]:
+def pool(
+    length: int, size: int, entry: int = 10**9, other: float = np.nan, first: float = 0
+) -> tuple[Array, int, Array]:
     """Pages in random order, ``other`` in what belongs to nobody, ``entry`` in the rest of the table.
 
     The first number of the first key is ``first``.
