@@ -152,7 +152,7 @@ def _array(x: np.ndarray, library: str) -> Any:
         import jax.numpy as jnp
 
         return jnp.array(x)
-    return x.copy()
+    return x.copy(order="K")
 
 
 def back(x: Any) -> Any:

@@ -40,7 +40,7 @@ def borrowed(exercise: Exercise, answer: Callable, library: str, own: bool) -> l
 def _asked(exercise: Exercise, name: str) -> bool:
     """Whether a function of this name does what the exercise asks for."""
     same = name.replace("_", "") == exercise.name.replace("_", "")
-    shared = any(word in name and word in exercise.name for word in WORDS)
+    shared = any(word in name.replace("softmin", "softmax") and word in exercise.name for word in WORDS)
     derived = name in AUTODIFF and exercise.name.endswith(("backward", "vjp"))
     return not name.startswith("_") and (same or shared or derived or "attention" in name)
 

@@ -411,6 +411,27 @@ stats_with_clipped_factor = edited(
 )
 
 
+tree_with_nothing_in_front = edited(
+    "tree_stats",
+    "pairs = [summary(chunk)",
+    "pairs = [(-math.inf, 0.0)] + [summary(chunk)",
+)
+topk_that_keeps_what_was_large = edited(
+    "softmax_topk",
+    "elif score > kept[0][0]:",
+    "elif score > heapq.nlargest(k, kept)[-1][0]:",
+    "heapq.heapreplace",
+    "heapq.heappush",
+    "kept.sort(reverse=True)",
+    "kept = sorted(kept, reverse=True)[:k]",
+)
+oplus_in_the_dtype_of_l = edited(
+    "oplus_arrays",
+    "return m, l",
+    "return m, np.asarray(l).astype(np.result_type(l_a, l_b))",
+)
+
+
 REFUSED = [
     ("online_stats", two_reads, "second time"),
     ("online_stats", half_the_stream, "its memory grew"),
@@ -434,4 +455,7 @@ REFUSED = [
     ("oplus_arrays", oplus_clipped, "10¹²"),
     ("oplus_arrays", oplus_with_one_shift, "near 0 and near 1000"),
     ("stats_in_chunks", stats_with_clipped_factor, "the first two no longer count"),
+    ("tree_stats", tree_with_nothing_in_front, "64 chunks were joined at depth 7"),
+    ("softmax_topk", topk_that_keeps_what_was_large, "larger than all before it"),
+    ("oplus_arrays", oplus_in_the_dtype_of_l, "l of whole numbers"),
 ]

@@ -390,6 +390,23 @@ online_above_a_mask = edited(
 )
 
 
+masked_without_small_moves = edited(
+    "masked_online",
+    "np.exp(m - shift)",
+    "np.where(m - shift > -0.01, 1, np.exp(m - shift))",
+)
+blockwise_that_copies_ragged_keys = edited(
+    "blockwise_attention",
+    "    m, l, o = np.full",
+    "    if len(key) % block:\n        key, value = key.copy(), value.copy()\n    m, l, o = np.full",
+)
+blockwise_of_64_keys = edited(
+    "blockwise_attention",
+    "    m, l, o = np.full",
+    "    block = max(block, 64)\n    m, l, o = np.full",
+)
+
+
 REFUSED = [
     ("lazy_row", lazy_reads_twice, "reads the stream a second time"),
     ("lazy_row", lazy_keeps_values, "should not grow"),
@@ -411,4 +428,7 @@ REFUSED = [
     ("lazy_row", lazy_but_zeros, "a first value of zeros"),
     ("online_row", online_but_small, "300 of −10"),
     ("online_row", online_above_a_mask, "two scores of −10¹⁰"),
+    ("masked_online", masked_without_small_moves, "two hundred scores"),
+    ("blockwise_attention", blockwise_that_copies_ragged_keys, "should not grow"),
+    ("blockwise_attention", blockwise_of_64_keys, "16 exponentials"),
 ]

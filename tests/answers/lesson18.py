@@ -335,6 +335,28 @@ monotone_of_positive_weights = edited(
 )
 
 
+batch_of_sorted_keys = edited(
+    "mqar_batch",
+    "rng.permuted(np.tile(np.arange(half), (size, 1)), axis=1)[:, :pairs]",
+    "np.sort(rng.permuted(np.tile(np.arange(half), (size, 1)), axis=1)[:, :pairs], axis=1)",
+)
+batch_of_early_pairs = edited(
+    "mqar_batch",
+    "rng.integers(pairs, size=(size, length - 2 * pairs))",
+    "(pairs * rng.random((size, length - 2 * pairs)) ** 1.6).astype(int)",
+)
+batch_of_two_halves = edited(
+    "mqar_batch",
+    "    tokens = np.full",
+    "    asked[size // 2 : size // 2 * 2] = asked[: size // 2]\n    tokens = np.full",
+)
+monotone_of_finite_scores = edited(
+    "is_monotone",
+    "np.flatnonzero(weight[:-1] > weight[1:])",
+    "np.flatnonzero((weight[:-1] > weight[1:]) & np.isfinite(score[:-1]))",
+)
+
+
 REFUSED = [
     ("taylor", taylor_of_third_order, "are enough"),
     ("hedgehog_loss", loss_with_nan, "two tokens"),
@@ -361,4 +383,8 @@ REFUSED = [
     ("taylor", taylor_clipped, "numbers near 100"),
     ("hedgehog_loss", loss_clipped, "xW"),
     ("is_monotone", monotone_of_positive_weights, "either sign"),
+    ("mqar_batch", batch_of_sorted_keys, "sorted"),
+    ("mqar_batch", batch_of_early_pairs, "asked for"),
+    ("mqar_batch", batch_of_two_halves, "questions of different rows"),
+    ("is_monotone", monotone_of_finite_scores, "−∞"),
 ]

@@ -50,6 +50,8 @@ def cases() -> list[Case]:
             (np.array(m), np.ones(2)) for m in ([0.0, 1000.0], [1.0, 1001.0]))),
         Case("(0, 1) ⊕ (−30, 10¹²): the second is 0.094", tuple(
             (np.array([m]), np.array([l])) for m, l in ((0.0, 1.0), (-30.0, 1e12)))),
+        Case("UP: single elements, l of whole numbers, (0, 1) ⊕ (2, 1)", tuple(
+            (np.array([m]), np.array([1])) for m in (0.0, 2.0))),
         Case("five entries; entry 2 is empty on both sides, entries 0 and 1 on one", tuple(with_gaps)),
         Case("EMPTY: shapes (3, 1) and (4,), the second empty; they broadcast to (3, 4)", (column, nothing)),
         Case("EMPTY: shapes (4,) and (3, 1), the first empty; they broadcast to (3, 4)", (nothing, column)),

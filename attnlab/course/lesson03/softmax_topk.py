@@ -54,6 +54,11 @@ def hundred_of(n: int) -> tuple[CountingVector, int]:
     return vector_of(n)[0], 100
 
 
+def rising(n: int) -> tuple[CountingVector, int]:
+    """``n`` elements, each larger than all before it, of which five are asked for."""
+    return CountingVector(np.arange(float(n))), 5
+
+
 def collected(x: CountingVector, k: int) -> tuple[list[int], list[float]]:
     """All of x in an array."""
     scores = np.array(list(x))
@@ -72,6 +77,8 @@ EXERCISE = Exercise(
         Cost(growth(vector_of, 1000, 2000), 1.3, "its memory grew {found:.1f}× when x doubled, with k the same"),
         Cost(growth(hundred_of, 100, 2000), 3, "with k = 100 it held {found:.1f} times as much for 2000 elements as "
              "for 100: more than the k largest"),
+        Cost(growth(rising, 300, 600), 1.3, "its memory grew {found:.1f}× when x doubled, where each element is "
+             "larger than all before it: what is no longer among the k largest is forgotten"),
     ),
     hints=(
         "One loop over enumerate(x). Beside m and l of eq. 3.2, keep the k largest scores so far with their indices.",

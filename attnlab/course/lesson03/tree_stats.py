@@ -13,6 +13,7 @@ import numpy as np
 Pair = tuple[Any, Any]
 Oplus = Callable[[Pair, Pair], Pair]
 CHUNKS, DEPTH = 13, 4
+MANY, MANY_DEPTH = 64, 6  # a power of two: no chunk is without a partner
 
 
 def tree_stats(chunks: list[np.ndarray], oplus: Oplus) -> Pair:
@@ -79,9 +80,9 @@ class Recorder:
     elements, and not by chunks, is too deep.
     """
 
-    def __init__(self) -> None:
-        weights = np.random.default_rng(35).uniform(0.1, 0.9, CHUNKS)
-        self.chunks = [np.array([0.0, math.log(w), *[-800.0] * (0 if i else 2 * CHUNKS)])
+    def __init__(self, count: int) -> None:
+        weights = np.random.default_rng(35).uniform(0.1, 0.9, count)
+        self.chunks = [np.array([0.0, math.log(w), *[-800.0] * (0 if i else 2 * count)])
                        for i, w in enumerate(weights)]
         self.calls, self.depth = 0, dict[float, int]()
 
@@ -93,9 +94,9 @@ class Recorder:
         return m, l
 
 
-def recorded(answer: Function, library: str) -> tuple[Recorder, int]:
-    """The recorder after one call, and the depth of the result."""
-    recorder = Recorder()
+def recorded(answer: Function, library: str, count: int) -> tuple[Recorder, int]:
+    """The recorder after one call with ``count`` chunks, and the depth of the result."""
+    recorder = Recorder(count)
     with precise(library):
         _, l = answer(given(recorder.chunks, library), recorder.oplus)
     return recorder, recorder.depth.get(round(float(l), 6), 0)
@@ -103,12 +104,17 @@ def recorded(answer: Function, library: str) -> tuple[Recorder, int]:
 
 def missing(answer: Function, library: str) -> float:
     """Joins of 13 chunks that were not made by oplus."""
-    return float(max(0, CHUNKS - 1 - recorded(answer, library)[0].calls))
+    return float(max(0, CHUNKS - 1 - recorded(answer, library, CHUNKS)[0].calls))
 
 
 def depth(answer: Function, library: str) -> float:
     """Merges one after the other for 13 chunks, those with nothing as well."""
-    return float(recorded(answer, library)[1])
+    return float(recorded(answer, library, CHUNKS)[1])
+
+
+def depth_of_many(answer: Function, library: str) -> float:
+    """Merges one after the other for 64 chunks."""
+    return float(recorded(answer, library, MANY)[1])
 
 
 NONE = " if pairs else (-math.inf, 0.0)"
@@ -127,6 +133,8 @@ EXERCISE = Exercise(
         Cost(missing, 0, f"{{found:.0f}} of the {CHUNKS - 1} joins of {CHUNKS} chunks were not made by oplus: "
              "summarize each chunk by itself, then join the summaries"),
         Cost(depth, DEPTH, f"{CHUNKS} chunks were joined at depth {{found:.0f}}, a tree has depth {{limit}}"),
+        Cost(depth_of_many, MANY_DEPTH,
+             f"{MANY} chunks were joined at depth {{found:.0f}}, a tree has depth {{limit}}"),
     ),
     hints=(
         "First a list of pairs: each chunk's own maximum, and the sum of e^(x − that maximum).",

@@ -51,8 +51,8 @@ def cases() -> list[Case]:
 
 
 def long(m: int) -> tuple:
-    """64 queries, ``m`` keys, blocks of 128."""
-    return (*arrays(64, m, 16, 16), 128)
+    """64 queries, ``m`` keys, many blocks of 24."""
+    return (*arrays(64, m, 16, 16), 24)
 
 
 def in_blocks(block: int) -> tuple:
@@ -61,8 +61,8 @@ def in_blocks(block: int) -> tuple:
 
 
 def one_query() -> tuple:
-    """One query, 1024 keys in blocks of 64."""
-    return (*arrays(1, 1024, 4, 4), 64)
+    """One query, 256 keys in blocks of 16."""
+    return (*arrays(1, 256, 4, 4), 16)
 
 
 MAX, SUM = "s.max(axis=1, keepdims=True)", "p.sum(axis=1, keepdims=True)"
@@ -75,8 +75,8 @@ EXERCISE = Exercise(
              "should not grow, neither by scores nor by a copy of the keys."),
         Cost(inverse(growth(in_blocks, 16, 1024)), 0.5, "With blocks of 16 keys it held {found:.2f} times what it held "
              "with blocks of 1024: does it read `block` keys at a time?"),
-        Cost(exponentials_at_once(one_query, 64), 1.5, "For one query and blocks of 64 keys it computed {found:.1f} × "
-             "64 exponentials at once: does it read `block` keys at a time?"),
+        Cost(exponentials_at_once(one_query, 16), 1.5, "For one query and blocks of 16 keys it computed {found:.1f} × "
+             "16 exponentials at once: does it read `block` keys at a time?"),
     ),
     hints=(
         "The loop of section 6, with a block of keys in place of one key: range(0, len(key), block).",

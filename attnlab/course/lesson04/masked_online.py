@@ -46,6 +46,8 @@ def cases() -> list[Case]:
         Case("HIGH, EYE: one query, scores 0, 0, then 100000", scored([[0, 0, 1e5]])),
         Case("ROWS, DOWN, EYE: two queries, scores 2, 1 and 2000, 1000", scored([[2, 1], [2000, 1000]])),
         Case("EMPTY, EYE: two queries, and query 1 sees no key", scored([[2, 1], [2, 1]], [[1, 1], [0, 0]])),
+        Case("UP, EYE: one query, two hundred scores, 0.009 from each to the next, none hidden",
+             scored([[0.009 * n for n in range(1, 201)]])),
         Case("random, causal", (query, key, value, np.tri(4, 9, 5, dtype=bool))),
         Case("random, a random mask", (query, key, value, rng.random((4, 9)) < 0.5)),
     ]

@@ -39,6 +39,8 @@ def cases() -> list[Case]:
         Case("EMPTY: query 1 sees no key, its weights are 0 and so is its ds", (empty, rng.normal(size=(3, 4)))),
         Case("two heads of 3 × 4", (weights(rng, 2, 3, 4), rng.normal(size=(2, 3, 4)))),
         Case("four axes: two sequences, two heads of 2 × 3", (weights(rng, 2, 2, 2, 3), rng.normal(size=(2, 2, 2, 3)))),
+        Case("three heads of 2 × 5, views of arrays whose first two axes are exchanged",
+             (weights(rng, 2, 3, 5).transpose(1, 0, 2), rng.normal(size=(2, 3, 5)).transpose(1, 0, 2))),
         Case("SMALL: a weight of 10⁻³⁰ and a dp of 10³⁰, so ds is 1", (np.array([1, 1e-30]), np.array([0, 1e30]))),
     ]
 

@@ -76,6 +76,7 @@ def cases() -> list[Case]:
         Case("two keys, the smaller score has more weight", (table([[1.0, 2.0]]), table([[4.0, 3.0]]))),
         Case("the same, the larger score first", (table([[2.0, 1.0]]), table([[3.0, 4.0]]))),
         Case("equal scores may have any weights: monotone", (table([[1.0, 1.0]]), table([[4.0, 3.0]]))),
+        Case("scores −∞ and 1, the smaller score has more weight", (table([[-np.inf, 1.0]]), table([[4.0, 3.0]]))),
         Case("equal scores between: scores 1, 1, 2 with weights 5, 1, 3", (table([[1.0, 1, 2]]), table([[5.0, 1, 3]]))),
         Case("equal scores above: scores 2, 2, 1 with weights 4, 2, 3", (table([[2.0, 2, 1]]), table([[4.0, 2, 3]]))),
         Case("equal weights for different scores: monotone", (table([[1.0, 3, 2]]), table([[4.0, 4, 4]]))),

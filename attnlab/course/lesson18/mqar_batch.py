@@ -138,7 +138,11 @@ def too_regular(keys: Array, values: Array, place: Array, half: int) -> str | No
         return "each key has only some of the values: each value is drawn by itself, whatever its key is."
     if rare(np.sort(keys[:, :2]) @ [half, 1], half * (half - 1) // 2):
         return "the keys of a row depend on each other: keys are drawn at random."
+    if any((step > 0).all() for step in (np.diff(keys), -np.diff(keys))):
+        return "in every row the keys are sorted: keys are drawn at random."
     asked = (place[:, :, None] == np.arange(keys.shape[1])).sum(1)
+    if asked.sum(0).max() > 1.4 * asked.sum(0).min():
+        return f"the pairs are asked for {shown(asked.sum(0))} times: each is as likely as any other."
     if (asked == asked[:1]).all():
         return "every row asks for its pairs equally often: who counts knows the last question."
     alike = (place[:, :, None] == place[:, None, :]).mean(0)
@@ -147,6 +151,8 @@ def too_regular(keys: Array, values: Array, place: Array, half: int) -> str | No
         if (alike == share).any():
             n, other = np.argwhere(alike == share)[0] + 1
             return f"questions {n} and {other} are about {about} in every row: each question is drawn by itself."
+    if rare(place @ keys.shape[1] ** np.arange(place.shape[1]), keys.shape[1] ** place.shape[1]):
+        return "the questions of different rows depend on each other: each question is drawn by itself."
     return None
 
 
