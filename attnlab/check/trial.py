@@ -2,12 +2,14 @@
 
 A loop inside C, such as sum(itertools.count()), never comes back to Python, where a time limit could stop it;
 os._exit and a wrong address end the process. So an answer that names anything of the kind runs in a fork first, and
-only then here. A fork, as a notebook's function cannot be sent to a fresh process; on Linux, and not for answers in
-JAX, whose threads do not live on in it (PyTorch needs none, if it works with one). What loops in JAX is a while_loop:
-it runs without being compiled first, as a loop of Python's, which can be stopped here; but for one under vmap.
+only then here. A fork, as a notebook's function cannot be sent to a fresh process; on Linux. PyTorch works in it with
+one thread; JAX, whose threads do not live on in a fork, is traced there, on shapes and dtypes, up to the first line
+that asks for a value. What loops in JAX itself is a while_loop: it runs without being compiled first, as a loop of
+Python's, which can be stopped here; but for one under vmap.
 """
 
 import contextlib
+import copy
 import faulthandler
 import gc
 import os
@@ -17,11 +19,14 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from typing import Any
 
-from attnlab.check.exercise import Exercise
-from attnlab.check.guard import PATIENCE
-from attnlab.check.library import codes_of, library_of, own_functions, unjitted
+from attnlab.check.exercise import Case, Exercise
+from attnlab.check.guard import PATIENCE, call
+from attnlab.check.library import codes_of, library_of, own_functions, precise, unjitted
 from attnlab.check.outcome import SECONDS, NotAttempted, outcome
+
+import numpy as np
 
 RISKY = {"as_strided", "count", "ctypes", "cycle", "deque", "iter", "itertools", "os", "repeat", "signal"}
 STOPPED = "It was stopped after {:.0f} seconds. Is there a loop that does not end?"
@@ -35,7 +40,7 @@ def fate(exercise: Exercise, answer: Callable) -> str:
     if library == "jax" and "while_loop" in names and not exercise.run:
         return STOPPED.format(SECONDS[library]) if _endless(exercise, answer) else ""
     here = sys.platform == "linux" and threading.current_thread() is threading.main_thread()
-    if not (names & RISKY and here) or library == "jax" or exercise.run:
+    if not (names & RISKY and here) or exercise.run:
         return ""
     status = _status(lambda: _run(exercise, answer, library), SECONDS[library])
     if status in (None, DONE):
@@ -50,8 +55,36 @@ def fate(exercise: Exercise, answer: Callable) -> str:
 def _run(exercise: Exercise, answer: Callable, library: str) -> None:
     """The answer on all inputs; whatever it raises is seen later."""
     for case in exercise.cases():
+        _allow(SECONDS[library])
         with contextlib.suppress(NotAttempted):
-            outcome(exercise, answer, case, SECONDS[library], library)
+            if library == "jax":
+                _trace(answer, case)
+            else:
+                outcome(exercise, answer, case, SECONDS[library], library)
+
+
+def _trace(answer: Callable, case: Case) -> None:
+    """An answer in JAX on the shapes and dtypes of an input's arrays, and on its other arguments."""
+    import jax
+
+    arrays = {i: jax.ShapeDtypeStruct(x.shape, x.dtype) for i, x in enumerate(case.args) if isinstance(x, np.ndarray)}
+    others = copy.deepcopy(case.args)
+
+    def program(*chosen: Any) -> Any:
+        values = dict(zip(arrays, chosen))
+        return answer(*(values.get(i, x) for i, x in enumerate(others)))
+
+    with precise("jax"):
+        call(jax.eval_shape, (program, *arrays.values()), SECONDS["jax"])
+
+
+def _allow(seconds: float) -> None:
+    """End this process by SIGXCPU when it has computed for so many seconds from now on."""
+    import resource
+
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    limit = int(used.ru_utime + used.ru_stime + seconds) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
 
 def _endless(exercise: Exercise, answer: Callable) -> bool:
@@ -63,17 +96,14 @@ def _endless(exercise: Exercise, answer: Callable) -> bool:
 
 
 def _status(work: Callable[[], None], seconds: float) -> int | None:
-    """The exit status of a fork that works, below 0 that signal; None if it waits without computing."""
-    import resource
-
+    """The exit status of a fork that works, below 0 that signal; None if it has not ended after a while."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of forks beside the threads of JAX, which the trial does not use
+        warnings.simplefilter("ignore")  # of forks beside the threads of JAX, which the trial does not need
         child = os.fork()
     if child == 0:
         gc.disable()
         faulthandler.disable()  # a crash here is told in the verdict
         with contextlib.suppress(BaseException):
-            resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))
             work()
         os._exit(DONE)
     end = time.perf_counter() + PATIENCE * (seconds + 1)

@@ -222,10 +222,31 @@ def test_loops_in_c_are_stopped(verdict_on, monkeypatch, answer):
     assert "stopped after" in verdict_on(answer).text
 
 
+@FORKS
+def test_what_no_interpreter_survives_is_seen_in_jax(monkeypatch):
+    assert examine(AVERAGE, by_chain_in_jax).state == "right"
+    assert "ends Python, as os._exit" in examine(AVERAGE, leaves_in_jax).text
+    monkeypatch.setitem(outcome.SECONDS, "jax", 1)
+    assert "stopped after" in examine(AVERAGE, counts_in_jax).text
+
+
 def test_a_loop_of_jax_is_stopped(monkeypatch):
     assert examine(AVERAGE, by_loop).state == "right"
     monkeypatch.setitem(outcome.SECONDS, "jax", 1)
     assert "stopped after" in examine(AVERAGE, loops_in_jax).text
+
+
+def counts_in_jax(weights, values):
+    return jnp.dot(weights, values) / weights.sum() + sum(itertools.count())
+
+
+def leaves_in_jax(weights, values):
+    os._exit(int(jnp.ndim(weights)))
+
+
+def by_chain_in_jax(weights, values):
+    print("adds up")
+    return sum(itertools.chain(map(jnp.multiply, weights, values))) / float(weights.sum())
 
 
 def leaves(weights, values):
