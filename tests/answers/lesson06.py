@@ -320,6 +320,18 @@ vjp_into_a_copy = edited(
 )
 
 
+backward_by_the_smallest_score = edited(
+    "attention_backward",
+    "s - s.max(-1",
+    "s - s.min(-1",
+)
+visible_with_half_of_d = edited(
+    "visible_loss",
+    "query.shape[1] ** 0.5",
+    "(query.shape[1] * 0.5)",
+)
+
+
 REFUSED = [
     ("softmax_vjp", vjp_by_einsum_jacobian, "its memory grew"),
     ("softmax_vjp", vjp_centered_by_mean, "Smallest input that fails"),
@@ -343,4 +355,6 @@ REFUSED = [
     ("visible_loss", visible_limited, "float32"),
     ("visible_loss", visible_stopped_if_many, "131 queries"),
     ("softmax_vjp", vjp_into_a_copy, "views of arrays"),
+    ("attention_backward", backward_by_the_smallest_score, "last key alone"),
+    ("visible_loss", visible_with_half_of_d, "D = 7"),
 ]

@@ -376,6 +376,21 @@ RIGHT = [
     ("causal_tiles", causal_in_torch),
 ]
 
+
+step_that_asks_whether_o_is_0 = edited(
+    "tile_step",
+    "m_new = np.maximum(m, s.max(1))",
+    "m, l = np.where(O.any(1), m, -INF), np.where(O.any(1), l, 0)\n    m_new = np.maximum(m, s.max(1))",
+)
+
+
+causal_with_half_of_d = edited(
+    "causal_tiles",
+    "Q.shape[1] ** 0.5",
+    "(Q.shape[1] * 0.5)",
+)
+
+
 REFUSED = [
     ("tile_step", step_without_m, "tuple of 3"),
     ("tile_step", step_with_a_least_factor, "HIGH"),
@@ -392,4 +407,6 @@ REFUSED = [
     ("tile_step", step_without_small, "a million keys"),
     ("largest_blocks", blocks_up_to_4096, "tens of thousands"),
     ("causal_tiles", causal_zeroed, "4 queries, 5 keys"),
+    ("tile_step", step_that_asks_whether_o_is_0, "so is O"),
+    ("causal_tiles", causal_with_half_of_d, "D = 6"),
 ]

@@ -283,6 +283,19 @@ crossing_at_least_one = edited("crossover_length", "return (b + root) / (2 * a)"
 rows_by_the_first = edited("sparse_rows", "m_new = ", "m_new = m if np.isfinite(m).all() else ")
 rows_by_each_tile = edited("sparse_rows", "np.maximum(m, s.max(1, keepdims=True))", "s.max(1, keepdims=True)")
 
+
+rows_with_a_value_for_each_key = edited(
+    "sparse_rows",
+    "np.zeros((len(q), v.shape[1]))",
+    "np.zeros((len(q), v.shape[0]))",
+)
+crossover_where_b_is_nearly_0 = edited(
+    "crossover_length",
+    "root = math.sqrt(b * b",
+    "b = 0 if abs(b) < 1e-8 else b\n    root = math.sqrt(b * b",
+)
+
+
 REFUSED = [
     ("classify_tiles", classes_as_words, "not an array of numbers"),
     ("classify_tiles", classes_by_strips, "when n and m doubled"),
@@ -306,4 +319,6 @@ REFUSED = [
     ("crossover_length", crossing_by_reciprocal, "b² is much larger"),
     ("sparse_rows", rows_by_the_first, "key 2 alone"),
     ("sparse_rows", rows_by_each_tile, "key 2 alone"),
+    ("sparse_rows", rows_with_a_value_for_each_key, "Dv = 2"),
+    ("crossover_length", crossover_where_b_is_nearly_0, "not 0"),
 ]

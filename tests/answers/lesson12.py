@@ -291,6 +291,19 @@ RIGHT = [
     ("causal_kernel", causal_backwards),
 ]
 
+
+program_of_the_first_array = edited(
+    "grid_program",
+    "memory.load(q + own",
+    "memory.load(own",
+)
+program_by_the_newest_block = edited(
+    "grid_program",
+    "np.maximum(top, s.max(1))",
+    "s.max(1)",
+)
+
+
 REFUSED = [
     ("tile_load", load_transposed, "expected shape"),
     ("tile_load", load_fills_with_ones, "RAGGED"),
@@ -314,4 +327,6 @@ REFUSED = [
     ("fold_kernel", fold_reads_the_next_head, "of other heads than their own"),
     ("causal_kernel", causal_maximum_of_all, "FUTURE"),
     ("causal_kernel", causal_rounds_the_end, "times the products"),
+    ("grid_program", program_of_the_first_array, "offset 5"),
+    ("grid_program", program_by_the_newest_block, "key 0 alone"),
 ]

@@ -262,6 +262,14 @@ RIGHT = [
     ("lazy_rescale", lazy_in_torch),
 ]
 
+
+fold_by_the_newest_block = edited(
+    "fold_exp2",
+    "np.maximum(m, t.max(1))",
+    "t.max(1)",
+)
+
+
 REFUSED = [
     ("exp_ratio", ratio_as_text, "not an array of numbers"),
     ("exp_ratio", ratio_of_a_mean, "keys of 3 and values of 2"),
@@ -281,4 +289,5 @@ REFUSED = [
     ("grid_waves", waves_almost_rounded_up, "a last block of one query"),
     ("fold_exp2", exp2_in_single, "near −100000"),
     ("lazy_rescale", lazy_after_the_block, "0, 1, 1000, 999"),
+    ("fold_exp2", fold_by_the_newest_block, "a score of 100000, then"),
 ]

@@ -357,6 +357,13 @@ monotone_of_finite_scores = edited(
 )
 
 
+batch_with_questions_of_one_seed = edited(
+    "mqar_batch",
+    "rng.integers(pairs, size=(size, length - 2 * pairs))",
+    "np.random.default_rng(0).integers(pairs, size=(size, length - 2 * pairs))",
+)
+
+
 REFUSED = [
     ("taylor", taylor_of_third_order, "are enough"),
     ("hedgehog_loss", loss_with_nan, "two tokens"),
@@ -387,4 +394,5 @@ REFUSED = [
     ("mqar_batch", batch_of_early_pairs, "asked for"),
     ("mqar_batch", batch_of_two_halves, "questions of different rows"),
     ("is_monotone", monotone_of_finite_scores, "−∞"),
+    ("mqar_batch", batch_with_questions_of_one_seed, "the same pairs asked for"),
 ]

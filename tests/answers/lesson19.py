@@ -413,6 +413,19 @@ manager_short_of_blocks_first = edited("block_manager", "            table, leng
                 raise OutOfBlocks
             table, length = self""")
 
+
+manager_with_slots_once = edited(
+    "block_manager",
+    "range(length, length + count)], copies",
+    "range(length, count)], copies",
+)
+append_that_asks_the_first_block = edited(
+    "mended_append",
+    "references[table[-1]] > 1:",
+    "references[table[0]] > 1:",
+)
+
+
 REFUSED = [
     ("waste", waste_of_the_last, "lengths [15, 16, 17, 32, 33, 100]"),
     ("gather", gather_by_the_cache, "one token"),
@@ -447,4 +460,6 @@ REFUSED = [
     ("block_manager", manager_that_stops, "freed: a block that the parent shares"),
     ("block_manager", manager_of_last_blocks, "a fork of a fork"),
     ("block_manager", manager_short_of_blocks_first, "no free block"),
+    ("block_manager", manager_with_slots_once, "have no slot"),
+    ("mended_append", append_that_asks_the_first_block, "written in place"),
 ]

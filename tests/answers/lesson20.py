@@ -217,6 +217,13 @@ def draw_once(chances, seeds, positions):
     return [draw_in_columns(chances[i : i + 1], *([x] for x in key))[0] for key in keys for i in [keys.index(key)]]
 
 
+plan_that_gives_two_away = edited(
+    "plan_step",
+    "(count > 1)",
+    "(count > 2)",
+)
+
+
 REFUSED = [
     ("plan_step", plan_shortest_first, "[9, 2]"),
     ("next_tokens", draw_in_float32, "u + 10⁻⁹"),
@@ -240,4 +247,5 @@ REFUSED = [
     ("next_tokens", draw_by_short_seeds, "65,536 apart"),
     ("next_tokens", draw_in_a_window, "1,024 apart"),
     ("next_tokens", draw_once, "with other chances"),
+    ("plan_step", plan_that_gives_two_away, "budget 5"),
 ]

@@ -277,6 +277,19 @@ volume_with_twice_the_bytes = edited("volume", "* accumulator", "* 2 * itemsize"
 best_in_32_bits = edited("best", "(P - 1) * (latency + block / bandwidth)",
                          "(P - 1) * latency + int(np.int64((P - 1) * block).astype(np.int32)) / bandwidth")
 
+
+best_with_a_step_more = edited(
+    "best",
+    "4 * (P - 1) * latency",
+    "4 * P * latency",
+)
+best_without_the_lse = edited(
+    "best",
+    "(query + out + lse)",
+    "(query + out)",
+)
+
+
 REFUSED = [
     ("volume", volume_of_the_usual_sizes, "sums of 8 bytes"),
     ("mended_decode", mended_with_a_maximum_of_the_batch, "sequence 1"),
@@ -292,4 +305,6 @@ REFUSED = [
     ("tree_decode", decode_shifted_by_the_mean, "HIGH: the scores of the last key alone"),
     ("best", best_in_a_square, "as many latencies as bandwidths"),
     ("best", best_in_32_bits, "2,097,152 keys"),
+    ("best", best_with_a_step_more, "61 latencies"),
+    ("best", best_without_the_lse, "61 latencies"),
 ]

@@ -161,6 +161,14 @@ choose_nearly_in_time = edited("choose", "seconds <= wait", "seconds <= 1.001 * 
 choose_by_rounded_bits = edited("choose", "paid <= bits", "round(paid, 2) <= round(bits, 2)")
 hybrid_clipped = edited("mended_hybrid", "/ math.sqrt(q.shape[1])", "/ math.sqrt(q.shape[1]); s = np.minimum(s, 20)")
 
+
+choose_from_one_token_a_second = edited(
+    "choose",
+    "best, found = 0.0,",
+    "best, found = 1.0,",
+)
+
+
 REFUSED = [
     ("choose", choose_from_small_batches, "ten thousand"),
     ("sequences", sequences_without_layers, "three layers"),
@@ -174,4 +182,5 @@ REFUSED = [
     ("choose", choose_the_best_of_the_fast, "0.6 % fewer"),
     ("choose", choose_by_rounded_bits, "1.204 bits"),
     ("mended_hybrid", hybrid_clipped, "5 times as large"),
+    ("choose", choose_from_one_token_a_second, "less than a token"),
 ]

@@ -1,7 +1,7 @@
 """Lesson 06, ★★: the gradient of attention by hand."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_queries, lifted
+from attnlab.check.fingerprints import far_queries, last_key, lifted
 
 import numpy as np
 
@@ -43,6 +43,7 @@ def cases() -> list[Case]:
         Case("RECT: two queries, five keys, Dv = 3, D = 4", (q, k, v, dout)),
         Case("CONST: the queries are 0, so all weights are 1/5, and dk is 0", (np.zeros((2, 4)), k, v, dout)),
         *far_queries(lambda q, k: (q, k, v, dout), q, k),
+        last_key(lambda q, k: (q, k, v, dout), q, k),
         Case("SMALL: 131 queries, 70 keys; key 3 has weights near 10⁻¹⁵ and values near 10¹⁵", many()),
         Case("random, Dv = 3, D = 4", arrays(8, 2, 5, 4, 3)),
     ]

@@ -17,13 +17,13 @@ def visible_loss(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> 
     return (e @ value / l).sum()
 
 
-def call(n: int, m: int, hidden: list[int], high: float = 0, seen: float = 0) -> tuple:
+def call(n: int, m: int, hidden: list[int], high: float = 0, seen: float = 0, d: int = 4) -> tuple:
     """Random arrays; the scores of hidden keys lie near ``high``, the others near ``seen``."""
     rng = np.random.default_rng(10 * n + m)
-    q, k, v = rng.normal(size=(n, 4)), rng.normal(size=(m, 4)), rng.normal(size=(m, 3))
+    q, k, v = rng.normal(size=(n, d)), rng.normal(size=(m, d)), rng.normal(size=(m, 3))
     visible = np.ones(m, bool)
     visible[hidden] = False
-    q[:, 0] = 2  # the scale is 1/2
+    q[:, 0] = d**0.5
     k[:, 0] += np.where(visible, seen, high)
     return q, k, v, visible
 
@@ -44,6 +44,7 @@ def cases() -> list[Case]:
     return [
         Case("one query, two keys, both visible", call(1, 2, [])),
         Case("two queries, three keys, key 1 hidden", call(2, 3, [1])),
+        Case("two queries, three keys, D = 7, key 1 hidden", call(2, 3, [1], d=7)),
         Case("HIGH: two queries, three keys; the scores of key 2, which is hidden, lie near 2000",
              call(2, 3, [2], high=2000)),
         Case("HIGH, float32: two queries, three keys; the scores of key 2, which is hidden, lie near 200",

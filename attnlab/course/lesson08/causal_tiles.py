@@ -46,10 +46,10 @@ def top_left(Q: Array, K: Array, V: Array, Br: int, Bc: int) -> Array:
     return attnlab.safe_attention(Q, K, V, mask=np.arange(M) <= np.arange(N)[:, None])
 
 
-def call(n: int, m: int, br: int, bc: int, eye: bool = False) -> tuple:
+def call(n: int, m: int, br: int, bc: int, eye: bool = False, d: int = 4) -> tuple:
     """Random arrays; ``eye``: values are the identity."""
     rng = np.random.default_rng(10 * n + m)
-    return rng.normal(size=(n, 4)), rng.normal(size=(m, 4)), np.eye(m) if eye else rng.normal(size=(m, 3)), br, bc
+    return rng.normal(size=(n, d)), rng.normal(size=(m, d)), np.eye(m) if eye else rng.normal(size=(m, 3)), br, bc
 
 
 def cases() -> list[Case]:
@@ -67,6 +67,7 @@ def cases() -> list[Case]:
         *far_queries(lambda Q, K: (Q, K, np.eye(4), 2, 1), *call(4, 4, 2, 1)[:2], "; N = M = 4, tiles of 2 × 1"),
         Case("LOW: scores −10¹² and −2·10¹²; N = M = 2, tiles of 2 × 2", (*far, np.eye(2), 2, 2)),
         Case("RAGGED: 10 queries, 10 keys, tiles of 4 × 3", call(10, 10, 4, 3)),
+        Case("RAGGED: 3 queries, 7 keys, tiles of 2 × 3; D = 6", call(3, 7, 2, 3, d=6)),
         Case("RAGGED: 5 queries, 14 keys, tiles of 3 × 4", call(5, 14, 3, 4)),
     ]
 

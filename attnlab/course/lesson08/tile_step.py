@@ -70,6 +70,8 @@ def cases() -> list[Case]:
         Case("ONE: the first tile, one query, one key of score 2", (*fresh(1, 1), 2 * one, 3 * one)),
         *[Case(f"{label}; all values 1", (one, np.array([l]), np.array([m]), np.array([s]), pair))
           for label, l, m, s in known],
+        Case("UP: a second tile with larger scores and values 1; all values so far were 0, and so is O",
+             (0 * one, np.array([2.0]), np.zeros(1), np.array([[1.0, 3.0]]), pair)),
         Case("HIGH: scores 1000 and 1001 meet a maximum of 0; O is 10³⁰, the new values are 1",
              (1e30 * one, np.ones(1), np.zeros(1), np.array([[1000.0, 1001.0]]), pair)),
         Case("EYE: the first tile of two queries, three keys, values the identity",

@@ -26,6 +26,8 @@ def cases() -> list[Case]:
         Case("Table 20 in ms, block-sparse: floor 0.74 ms at N = 128", (quadratic, 50.39 / 65536, 0.74)),
         Case("Table 20 in ms, Linformer: floor 1.31 ms", (quadratic, 100.52 / 65536, 1.31)),
         Case("Table 20 in seconds, block-sparse: the same N", (quadratic / 1e3, 50.39e-3 / 65536, 0.74e-3)),
+        Case("a = 10⁻¹², b = 5 · 10⁻⁹, c = 10⁻⁵: small, and not 0",
+             (1e-12, 5e-9, 1e-5)),
         Case("a = 1, b = 1, c = 10⁴: N is half of one more than √(c / a)", (1.0, 1.0, 1e4)),
         Case("a = 4, b = 1, c = 1/2: N = 0.5", (4.0, 1.0, 0.5)),
         Case("a = 1, b = 10⁹, c = 1: b² is much larger than 4ac, and N is b / a", (1.0, 1e9, 1.0)),

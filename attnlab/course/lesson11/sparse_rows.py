@@ -57,6 +57,8 @@ def cases() -> list[Case]:
     """Symmetric patterns with a full first column first, which the broken program gets right."""
     q, k, *rest = call(4, 2, "10 11")
     q_six, k_six, *rest_six = call(6, 2, "110 011 111")
+    q_five, k_seven, values, *rest_five = call(5, 2, "1011 0100 1101", 7)
+    wide = q_five[:, :3], k_seven[:, :3], values[:, :2] - 1.0, *rest_five
     return [
         Case("EYE: four tokens, tiles of two by two, all visible", call(4, 2, "11 11")),
         Case("EYE: a symmetric pattern, 111 110 101", call(6, 2, "111 110 101")),
@@ -71,6 +73,7 @@ def cases() -> list[Case]:
         Case("EYE, EMPTY, RAGGED: seven tokens in blocks of three, 101 000 011", call(7, 3, "101 000 011")),
         Case("RECT, EYE: four queries, seven keys, tiles of two by two, 1011 0100", call(4, 2, "1011 0100", 7)),
         Case("RECT, EYE: five queries, two keys, tiles of two by two, 1 0 1", call(5, 2, "1 0 1", 2)),
+        Case("RECT: five queries, seven keys, tiles of two by two, 1011 0100 1101; D = 3, Dv = 2", wide),
         Case("EYE: a pattern by hand, 0110 1001 0010 1100", call(8, 2, "0110 1001 0010 1100")),
     ]
 

@@ -1,7 +1,7 @@
 """Lesson 12, ★★: a program of the grid with three faults that blocks which fit do not show, mended."""
 
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
-from attnlab.check.fingerprints import levels, lifted
+from attnlab.check.fingerprints import large_key, levels, lifted
 from attnlab.check.machines import FlatMemory
 from attnlab.check.promises import inverse
 
@@ -31,14 +31,21 @@ def grid_program(
     return memory.fetch(o, (heads, n, d))
 
 
-def call(pid: int, heads: int, n: int, m: int, block: int, level: Array | None = None) -> tuple:
-    """Arguments of a call, D = 2; ``level`` of the scores of each query."""
+def call(
+    pid: int, heads: int, n: int, m: int, block: int, level: Array | None = None, front: int = 0, first: bool = False
+) -> tuple:
+    """Arguments of a call, D = 2; ``level`` of the scores of each query; ``front`` numbers of others begin the memory.
+
+    If ``first``, the scores of key 0 alone lie near 100000.
+    """
     rng = np.random.default_rng(n + 10 * m + 100 * heads)
     q, k, v = (rng.normal(size=(heads, length, 2)) for length in (n, m, m))
     if level is not None:
         q, k = (x[None] for x in lifted(q[0], k[0], level))
-    memory = FlatMemory(q, k, v, np.full(q.size, np.nan))
-    return memory, pid, *map(int, np.cumsum([0, q.size, k.size, v.size])), (heads, n, m, 2), block
+    if first:
+        q, k = (x[None] for x in large_key(q[0], k[0], 0))
+    memory = FlatMemory(np.full(front, np.nan), q, k, v, np.full(q.size, np.nan))
+    return memory, pid, *map(int, np.cumsum([front, q.size, k.size, v.size])), (heads, n, m, 2), block
 
 
 def cases() -> list[Case]:
@@ -54,6 +61,10 @@ def cases() -> list[Case]:
              call(1, 2, 4, 3, 2)),
         *[Case(f"{label}; one head of four queries and six keys, blocks of four", call(0, 1, 4, 6, 4, level))
           for label, level in levels(4).items()],
+        Case("HIGH, DOWN: the scores of key 0 alone lie near 100000; four queries and six keys, blocks of four",
+             call(0, 1, 4, 6, 4, first=True)),
+        Case("q begins at offset 5; two heads of three queries and four keys, blocks of two: program 2",
+             call(2, 2, 3, 4, 2, front=5)),
         Case("three heads, 10 queries, 7 keys, blocks of four: program 5", call(5, 3, 10, 7, 4)),
     ]
 

@@ -39,6 +39,7 @@ def cases() -> list[Case]:
         Case("DOWN: scores 4, 3, 2, 1 in blocks of one", (rise[:, ::-1].copy(), eye, 1)),
         Case("RAGGED: four keys in blocks of three", (rise, eye, 3)),
         *far_scores(lambda s: (s, eye, 2), near),
+        Case("HIGH, DOWN: a score of 100000, then 1, 2, 0 in blocks of two", (np.array([[1e5, 1, 2, 0]]), eye, 2)),
         Case("EMPTY: query 1 sees nothing; query 0 not key 1", (hidden, eye, 2)),
         Case("EMPTY: the first block is hidden", (np.array([[-INF, -INF, 1.0, 0.0]]), eye, 2)),
         Case("3 queries, 7 keys, blocks of 3, random", (rng.normal(size=(3, 7)), rng.normal(size=(7, 2)), 3)),

@@ -67,9 +67,14 @@ def cases() -> list[Case]:
     ]
     keys, values, at, q, *rest = call([4, 5, 6, 7, 2, 3], 5, 4, 0)
     far = far_queries(lambda q, keys: (keys, values, at, q[0], *rest), q[None], keys, "; query 5 of a window of 4")
+    wide = np.random.default_rng(8).normal(size=(len(at), 3))
+    narrow = [
+        Case("values of size 3; query 5 of a window of 4", (keys, wide, at, q, *rest)),
+        Case("values of size 3, only tokens that are to come: the output is 0", (keys, wide, at + 6, q, *rest)),
+    ]
     q, keys = large_key(q[None], keys, 3)
     future = Case("FUTURE: token 7, which query 5 must not see: a score near 100000", (keys, values, at, q[0], *rest))
-    return [*[Case(label, call(*args)) for label, args in calls], *far, future]
+    return [*[Case(label, call(*args)) for label, args in calls], *narrow, *far, future]
 
 
 FILLED, YOUNG = "(positions >= 0) & ", " & (positions <= position)"

@@ -48,10 +48,10 @@ def judge(case: Case, got: Any) -> str | None:
     keys, values, questions = tokens[:, 0 : 2 * pairs : 2], tokens[:, 1 : 2 * pairs : 2], tokens[:, 2 * pairs :]
     wrong = pairs_wrong(keys, values, half) or questions_wrong(keys, values, questions, targets)
     if not wrong and again:
-        same, other, later = (np.array_equal(tokens, np.asarray(back(batch[0]))) for batch in again)
-        wrong = None if same else "a generator in the same state gives another batch: draw all from rng."
-        wrong = "the next batch from the same generator is this one again: draw from rng, no copy." if later else wrong
-        wrong = "a generator with another seed gives the same batch: draw all from rng." if other else wrong
+        same, other, later = (shared(tokens, np.asarray(back(batch[0])), pairs) for batch in again)
+        wrong = None if all(same) else "a generator in the same state gives another batch: draw all from rng."
+        wrong = f"the next call with the same generator gives {this_again(later)}." if any(later) else wrong
+        wrong = f"a generator with another seed gives {this_again(other)}." if any(other) else wrong
     return wrong or guess(keys, values, questions, half)
 
 
@@ -67,6 +67,25 @@ def again(answer: Callable) -> Callable:
         return got if size in AGAIN else got[0]
 
     return batches
+
+
+def drawn(tokens: Array, pairs: int) -> tuple[Array, Array, Array]:
+    """What a batch consists of: keys, values, and which of the pairs of its row each question is about."""
+    keys, values, questions = tokens[:, 0 : 2 * pairs : 2], tokens[:, 1 : 2 * pairs : 2], tokens[:, 2 * pairs :]
+    return keys, values, (questions[:, :, None] == keys[:, None, :]).argmax(-1)
+
+
+def shared(tokens: Array, others: Array, pairs: int) -> list[bool]:
+    """Whether two batches have the same keys, the same values, and the same pairs asked for."""
+    return [np.array_equal(a, b) for a, b in zip(drawn(tokens, pairs), drawn(others, pairs))]
+
+
+def this_again(parts: list[bool]) -> str:
+    """What two batches share, and what to do."""
+    if all(parts):
+        return "the same batch: draw all from rng, and from no copy of it"
+    names = "the same keys", "the same values", "the same pairs asked for"
+    return f"{' and '.join(name for name, same in zip(names, parts) if same)}: draw all from rng"
 
 
 def pairs_wrong(keys: Array, values: Array, half: int) -> str | None:

@@ -81,8 +81,9 @@ def block_manager(blocks: int, size: int, serve: Callable[[Any], Any]) -> Any:
 class Driver:
     """Operations for a manager, and pages to write to: after each operation every sequence is read through its table.
 
-    A call returns a row of integers for each operation: free blocks (CONSERVE), tokens that are not what was written
-    there, of the sequence that grew and of others (SIBLING), blocks copied, and 0, 1 for OutOfBlocks or 2 for KeyError.
+    A call returns a row of integers for each operation: free blocks (CONSERVE), tokens that have no slot or are not
+    what was written there, of the sequence that grew and of others (SIBLING), blocks copied, and 0, 1 for OutOfBlocks
+    or 2 for KeyError.
     """
 
     def __init__(self, size: int, *operations: tuple) -> None:
@@ -93,11 +94,12 @@ class Driver:
             raise TypeError("free_blocks is a method here; it is asked for as an attribute or a property")
         pages, texts, token, rows = dict[int, int](), dict[str, list[int]](), 0, []
         for kind, name, *more in self.operations:
-            error, copies = 0, []
+            error, copies, lost = 0, [], 0
             try:
                 if kind == "append":
                     slots, copies = pair(manager.append(name, *more))
                     self.copy(pages, copies)
+                    lost = abs(more[0] - len(slots))
                     for slot in slots:
                         pages[int(slot)] = token = token + 1
                         texts.setdefault(name, []).append(token)
@@ -114,7 +116,7 @@ class Driver:
                     texts[more[0]] = list(texts.get(name, []))
                 elif kind == "free":
                     texts.pop(name, None)
-            misread = [0, 0]
+            misread = [lost, 0]
             for other, text in texts.items() if not error else ():
                 misread[kind != "append" or other != name] += self.misread(pages, list(manager.table(other)), text)
             rows.append([int(manager.free_blocks), *misread, len(copies), error])
@@ -163,8 +165,8 @@ def judge(case: Case, got: Any) -> str | None:
         if found[2]:
             return f"{where}SIBLING: {found[2]} tokens are read that their sequences have not written"
         if found[1]:
-            return (f"{where}{found[1]} of its tokens are not found where its table says: do slots, table and copies "
-                    f"agree?")
+            return (f"{where}{found[1]} of its tokens have no slot, or are not found where its table says: do slots, "
+                    f"table and copies agree?")
         if found[0] != right[0]:
             return f"{where}CONSERVE: free_blocks is {found[0]}, not {right[0]}"
     return None

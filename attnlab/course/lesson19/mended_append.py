@@ -27,12 +27,14 @@ def mended_append(
     return slots, copies, table, references
 
 
-def call(length: int, holders: int, count: int) -> tuple:
-    """A sequence of this length in blocks of 4, all of which have ``holders``."""
+def call(length: int, holders: int, count: int, last: int = 0) -> tuple:
+    """A sequence of this length in blocks of 4, all of which have ``holders``; the last one ``last``, if given."""
     table = [5, 2, 7][: -(-length // 4)]
     references = [0, 0, 0, 0, 0, 0, 0, 0, 0]
     for block in table:
         references[block] = holders
+    if last:
+        references[table[-1]] = last
     return table, length, references, [b for b in (1, 8, 0, 3, 4, 6) if b not in table], count, 4
 
 
@@ -48,6 +50,8 @@ def cases() -> list[Case]:
         ("5 tokens, two blocks shared by two, 1 more: the last one is copied", (5, 2, 1)),
         ("3 tokens, a block shared by three, 6 more: a copy and two blocks", (3, 3, 6)),
         ("7 tokens, two blocks shared by three, 2 more", (7, 3, 2)),
+        ("7 tokens, a block shared by two, then its own: 1 more is written in place", (7, 2, 1, 1)),
+        ("7 tokens, its own block, then one shared by two, 1 more", (7, 1, 1, 2)),
         ("3 tokens, a block shared by two, no more", (3, 2, 0)),
         ("an empty sequence, 5 more", (0, 1, 5)),
         ("8 tokens, two full blocks shared by three, 5 more", (8, 3, 5)),

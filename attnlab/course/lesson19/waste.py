@@ -9,7 +9,7 @@ def waste(lengths: list[int], block: int, policy: str) -> int:
     """How many slots requests of these ``lengths``, all written to their end, hold and have not filled, all together.
 
     ``policy`` "maximum": each holds as many slots as the longest of them has tokens; "powers": as many as the next
-    power of two; "pages": whole blocks of ``block`` slots. A request has at least one token.
+    power of two, which is 16 for 16 tokens; "pages": whole blocks of ``block`` slots. A request has at least one token.
     """
     held = 0
     for n in lengths:

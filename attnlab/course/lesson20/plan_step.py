@@ -17,7 +17,7 @@ def cases() -> list[Case]:
     """Decoding alone, prompts alone, both; a budget that is enough, that cuts, that is used up."""
     calls = [
         ([1], 4), ([3], 4), ([6], 4), ([1, 1, 1], 8), ([1, 6], 4), ([6, 1], 4), ([3, 3], 4), ([2, 2, 2], 8),
-        ([1, 5, 1, 5], 8), ([9, 1, 1], 4), ([9, 2], 4), ([1, 1, 1, 1, 7], 4), ([4, 4, 1, 1, 4], 12),
+        ([2, 2, 2], 5), ([1, 5, 1, 5], 8), ([9, 1, 1], 4), ([9, 2], 4), ([1, 1, 1, 1, 7], 4), ([4, 4, 1, 1, 4], 12),
         ([100, 1, 1, 1], 64), ([200, 3], 300), ([5], 4), ([5, 2, 1], 5),
     ]
     return [Case(f"missing {missing}, budget {budget}", (missing, budget)) for missing, budget in calls]

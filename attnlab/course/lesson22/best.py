@@ -34,6 +34,7 @@ def best(
 def cases() -> list[Case]:
     """From two devices to 64, from a short cache to a long one, from one sequence to a large batch."""
     alphas, betas = (1e-7, 1e-6, 1e-5, 1e-4), (1e9, 3e10, 1e12)
+    many = tuple(np.geomspace(1e-8, 1e-2, 61).tolist())
     row = {"query": 256, "out": 512, "lse": 4}  # bytes of one query head of 128, half precision
 
     def call(devices: int, block: int, rows: int, alphas: Sequence[float] = alphas) -> tuple:
@@ -51,6 +52,9 @@ def cases() -> list[Case]:
         Case("four devices, 256 heads, 2,097,152 keys on each", call(4, 2_097_152 * 512, 256)),
         Case("as many latencies as bandwidths: eight devices, 256 heads, 65,536 keys on each",
              call(8, 65_536 * 512, 256, alphas[:3])),
+        Case("eight devices, 256 heads, 65,536 keys on each, 61 latencies", call(8, 65_536 * 512, 256, many)),
+        Case("eight devices, values of size 1, 61 latencies",
+             (8, 131_072, 65_536, 32_768, 32_768, many, betas)),
         Case("eight devices, values of size 1, so that an lse is as large as an output",
              (8, 131_072, 65_536, 32_768, 32_768, alphas, betas)),
     ]

@@ -84,6 +84,7 @@ def cases() -> list[Case]:
         ("the same, little memory", ([shared, small], 150, 1e3, 1e6, 10.0, 9.0)),
         ("fewer weights pay where the arithmetic binds", ([narrow, small], 2000, 1e6, 1e3, 1e3, 9.0)),
         ("a batch of ten thousand", ([whole, (100.0, 0.01, 1.2)], 200, 1e3, 1e6, 10.0, 9.0)),
+        ("a slow memory: less than a token a second", ([whole], 200, 10, 1e6, 100.0, 9.0)),
         ("a short wait", ([narrow, small], 2000, 1e3, 1e6, 0.06, 9.0)),
         ("the faster plan of a long wait is not that of this one", ([narrow, small], 2000, 1e3, 1e6, 0.1055, 9.0)),
         ("the wait is a thousandth too short for 16 sequences", ([whole], 1e4, 1e3, 1e6, 0.25985, 9.0)),
