@@ -46,6 +46,15 @@ def traced(answer: Function, args: tuple, gradients: tuple[int, ...] = ()) -> An
         return jax.make_jaxpr(program)(*(fresh[i] for i in arrays))
 
 
+def asks_for_values(error: BaseException | None) -> bool:
+    """Whether a program cannot be traced because it asks for a value, as ``if m > 0`` or ``x[mask]`` does."""
+    import jax.errors
+
+    tracing = jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError
+    kinds = *tracing, jax.errors.TracerIntegerConversionError, jax.errors.NonConcreteBooleanIndexError
+    return isinstance(error, kinds)
+
+
 def held_bytes(program: Any) -> int:
     """The most bytes that a closed jaxpr holds at once, beyond arguments, what flows by in a stream, and results."""
     results = {v for v in program.jaxpr.outvars if is_variable(v) and v not in program.jaxpr.invars}

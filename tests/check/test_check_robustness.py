@@ -704,6 +704,13 @@ def test_wrong_callable_is_told(verdict_on, answer):
     assert verdict_on(answer).state == "wrong"
 
 
+@pytest.mark.parametrize("wrap", [functools.partial, functools.lru_cache])
+def test_a_kernel_that_is_no_function_is_told(wrap):
+    pytest.importorskip("triton", reason="Triton is not installed")
+    exercise = check.find("softmax_kernel")
+    assert "a kernel is a function" in examine(exercise, wrap(exercise.reference)).text
+
+
 # costs, streams, gradients
 
 
@@ -740,6 +747,24 @@ def test_trouble_at_large_sizes_only(capfd, monkeypatch, what, words):
     assert not tracemalloc.is_tracing()
     assert examine(NAIVE, NAIVE.reference).state == "right"
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_cost_that_cannot_be_traced_is_not_measured():
+    online = check.find("online_row")
+
+    def in_jax(q, pairs):
+        m, l, o = -jnp.inf, 0.0, 0.0
+        for k, v in pairs:
+            s = float(k @ q) / len(q) ** 0.5
+            new = max(m, s)
+            shift = new if new > -jnp.inf else 0.0
+            l, o = l * np.exp(m - shift) + np.exp(s - shift), o * jnp.exp(m - shift) + jnp.exp(s - shift) * v
+            m = new
+        return (o / l, m + np.log(l)) if l > 0 else (o, -jnp.inf)
+
+    verdict = examine(online, in_jax)
+    assert verdict.state == "right", verdict.text
+    assert verdict.headline.endswith("(JAX); its cost is not measured in JAX.")
 
 
 def total(stream):

@@ -47,12 +47,17 @@ def judge(case: Case, got: Any) -> str | None:
     tokens = tokens.astype(int)
     keys, values, questions = tokens[:, 0 : 2 * pairs : 2], tokens[:, 1 : 2 * pairs : 2], tokens[:, 2 * pairs :]
     wrong = pairs_wrong(keys, values, half) or questions_wrong(keys, values, questions, targets)
-    if not wrong and again:
-        same, other, later = (shared(tokens, np.asarray(back(batch[0])), pairs) for batch in again)
-        wrong = None if all(same) else "a generator in the same state gives another batch: draw all from rng."
-        wrong = f"the next call with the same generator gives {this_again(later)}." if any(later) else wrong
-        wrong = f"a generator with another seed gives {this_again(other)}." if any(other) else wrong
-    return wrong or guess(keys, values, questions, half)
+    if wrong or not again:
+        return wrong or guess(keys, values, questions, half)
+    same, other, later = (shared(tokens, np.asarray(back(batch[0])), pairs) for batch in again)
+    if not all(same):
+        return "a generator in the same state gives another batch: draw all from rng."
+    repeated = {"a generator with another seed": other, "the next call with the same generator": later}
+    for who, parts in repeated.items():
+        if all(parts):
+            return f"{who} gives the same batch: draw all from rng, and from no copy of it."
+    rules = [f"{who} gives {what_of(parts)}: draw all from rng." for who, parts in repeated.items() if any(parts)]
+    return guess(keys, values, questions, half) or (rules[0] if rules else None)
 
 
 AGAIN = (48, 256)  # batches so large that two are never the same
@@ -80,12 +85,10 @@ def shared(tokens: Array, others: Array, pairs: int) -> list[bool]:
     return [np.array_equal(a, b) for a, b in zip(drawn(tokens, pairs), drawn(others, pairs))]
 
 
-def this_again(parts: list[bool]) -> str:
-    """What two batches share, and what to do."""
-    if all(parts):
-        return "the same batch: draw all from rng, and from no copy of it"
+def what_of(parts: list[bool]) -> str:
+    """Which parts of a batch two of them share."""
     names = "the same keys", "the same values", "the same pairs asked for"
-    return f"{' and '.join(name for name, same in zip(names, parts) if same)}: draw all from rng"
+    return " and ".join(name for name, same in zip(names, parts) if same)
 
 
 def pairs_wrong(keys: Array, values: Array, half: int) -> str | None:

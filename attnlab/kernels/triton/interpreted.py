@@ -8,6 +8,7 @@ import contextlib
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -28,13 +29,15 @@ def interpreted(kernel: Function, *, grid: Callable[..., tuple[int, ...]], out: 
     NumPy's, which are stored in float32 and not changed. Its ``counts`` are of its last call: numbers loaded and
     stored, and how many of them outside of its arrays; loads under a mask, products (``tl.dot``), choices
     (``tl.where``) and divisions, one for each tile. Raises IndexError if the kernel writes anywhere but in its output,
-    or reads far outside of its arrays; its own errors are raised as they are.
+    or reads far outside of its arrays, TypeError if it is no function; its own errors are raised as they are.
     """
     kernel = getattr(kernel, "fn", kernel)
-    kernel.__globals__.setdefault("tl", tl)  # so that a file of kernels can be read where there is no Triton
 
     @functools.wraps(kernel)
     def run(*args: Any) -> np.ndarray:
+        if not isinstance(kernel, FunctionType):
+            raise TypeError(f"a kernel is a function, with @triton.jit or without; this is a {type(kernel).__name__}")
+        kernel.__globals__.setdefault("tl", tl)  # so that a file of kernels can be read where there is no Triton
         memory, places = _laid_out(args)
         before = memory.clone()
         views = [memory[places[i]].view(x.shape) if i in places else x for i, x in enumerate(args)]
