@@ -268,6 +268,14 @@ def naive_with(soften):
 naive_hidden_by_product = naive_with(lambda s, seen: np.exp(s) * seen)
 naive_with_one_shift = naive_with(lambda s, seen: np.exp(np.where(seen, s, -np.inf) - s[..., seen].max()))
 
+
+longest_below_a_million = edited(
+    "longest",
+    "return math.isqrt(free_bytes // each)",
+    "return min(math.isqrt(free_bytes // each), 10**6)",
+)
+
+
 REFUSED = [
     ("attention_row", row_with_epsilon, "−50"),
     ("attention_row", row_clipped, "48"),
@@ -294,4 +302,5 @@ REFUSED = [
     ("attention_layer", layer_of_64, "100 tokens"),
     ("naive_attention", naive_with_many_values, "holds"),
     ("naive_attention", naive_with_many_masks, "causal, N = M = 192"),
+    ("longest", longest_below_a_million, "4 TB"),
 ]

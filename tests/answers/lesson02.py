@@ -247,6 +247,15 @@ def masked_but_nan(x, mask):
     return torch.where(some, torch.softmax(torch.where(some, s, 0), -1), 0)
 
 
+counted_from_zero = edited(
+    "safe_softmax_counted",
+    "m = max(x)",
+    "m = max(max(x), 0.0)",
+    "out[i] = exp(v - m) / l",
+    "out[i] = exp(v - m) / l if l else 1 / len(x)",
+)
+
+
 REFUSED = [
     ("log_softmax", logs_without_sum_at_0, "two scores of 0"),
     ("log_softmax", logs_of_what_counts, "9999 scores"),
@@ -272,4 +281,5 @@ REFUSED = [
     ("log_sum_exp", lse_shift_for_all, "EMPTY"),
     ("log_sum_exp", lse_added_in_half, "two scores of -0.6875"),
     ("masked_softmax", masked_but_nan, "a row of visible NaN"),
+    ("safe_softmax_counted", counted_from_zero, "-100000, -100001"),
 ]

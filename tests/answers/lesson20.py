@@ -224,6 +224,13 @@ plan_that_gives_two_away = edited(
 )
 
 
+beams_by_the_last_token = edited(
+    "beam_search",
+    "model(tokens))]  #",
+    "model(tokens[-1:]))]  #",
+)
+
+
 REFUSED = [
     ("plan_step", plan_shortest_first, "[9, 2]"),
     ("next_tokens", draw_in_float32, "u + 10⁻⁹"),
@@ -248,4 +255,5 @@ REFUSED = [
     ("next_tokens", draw_in_a_window, "1,024 apart"),
     ("next_tokens", draw_once, "with other chances"),
     ("plan_step", plan_that_gives_two_away, "budget 5"),
+    ("beam_search", beams_by_the_last_token, "all tokens of a text"),
 ]

@@ -25,6 +25,7 @@ def cases() -> list[Case]:
         "DOWN: the scores 2, 1, 0": [2.0, 1.0, 0.0],
         "HIGH: the scores 1000, 1001": [1000.0, 1001.0],
         "LOW: three scores of -100000": [-100000.0] * 3,
+        "LOW: the scores -100000, -100001": [-100000.0, -100001.0],
         "LOW: the score -1e300": [ALONE],
         "RANDOM: seven scores": [-0.3, 1.2, 0.0, 2.5, -1.7, 2.4, 0.6],
         "300 scores of 0, then 14: together the 300 weigh 0.00025": [0.0] * 300 + [14.0],

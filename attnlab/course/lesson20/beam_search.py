@@ -38,6 +38,20 @@ class Markov:
         return f"a model of {len(self.first)} tokens"
 
 
+class OfAllTokens:
+    """A model whose chances depend on the whole text, and not on its last token alone."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __call__(self, tokens: tuple[int, ...]) -> np.ndarray:
+        """Logarithms of the chances."""
+        return np.log(np.random.default_rng([1, *map(int, tokens)]).dirichlet(np.ones(self.size)))
+
+    def __repr__(self) -> str:
+        return f"a model of {self.size} tokens"
+
+
 def random_model(size: int, seed: int) -> Markov:
     """Chances drawn at random."""
     first, *after = np.random.default_rng(seed).dirichlet(np.ones(size), size + 1)
@@ -59,6 +73,8 @@ def cases() -> list[Case]:
         Case("four tokens to choose from, two beams, five tokens", (models[1], 2, 5)),
         Case("four tokens to choose from, four beams, four tokens", (models[2], 4, 4)),
         Case("three beams, two tokens: 0, 1 and 1, 0 are equally good", (ties, 3, 2)),
+        Case("three beams, three tokens, and several texts of two are equally good", (ties, 3, 3)),
+        Case("two beams, four tokens: the chances depend on all tokens of a text", (OfAllTokens(4), 2, 4)),
         Case("more beams than there are texts", (greed, 16, 3)),
         Case("three beams, two tokens: the three best begin with token 0", (sure, 3, 2)),
         Case("two beams, one token: token 1 is better by 4 · 10⁻⁹", (Markov([0.5 - 1e-9, 0.5 + 1e-9], []), 2, 1)),
