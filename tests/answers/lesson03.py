@@ -432,6 +432,13 @@ oplus_in_the_dtype_of_l = edited(
 )
 
 
+top_one_by_the_last = edited(
+    "softmax_topk",
+    "    kept.sort(reverse=True)\n",
+    "    kept.sort(reverse=True)\n    if k == 1:\n        return [len(x) - 1], [float(1 / l)]\n",
+)
+
+
 REFUSED = [
     ("online_stats", two_reads, "second time"),
     ("online_stats", half_the_stream, "its memory grew"),
@@ -458,4 +465,5 @@ REFUSED = [
     ("tree_stats", tree_with_nothing_in_front, "64 chunks were joined at depth 7"),
     ("softmax_topk", topk_that_keeps_what_was_large, "larger than all before it"),
     ("oplus_arrays", oplus_in_the_dtype_of_l, "l of whole numbers"),
+    ("softmax_topk", top_one_by_the_last, "(2, 1, 0), k = 1"),
 ]
