@@ -77,7 +77,8 @@ class Notebook:
         self.page, self.runs = page, 0
         page.goto(f"{address}/lab/workspaces/{name.partition('.')[0]}/tree/{name}")
         page.locator(".jp-Notebook h1").wait_for()
-        page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').wait_for()
+        # The notebook's own sign says idle before there is a kernel, and what is run then is lost.
+        page.locator(".jp-StatusBar-TextItem", has_text=re.compile(r"\(ipykernel\) \| Idle$")).wait_for()
         self.active = page.locator(".jp-Notebook .jp-Cell.jp-mod-active")
         self.active.click()
 
