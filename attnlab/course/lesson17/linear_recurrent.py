@@ -36,7 +36,7 @@ def call(n: int, f: int, dv: int, before: int = 0, zeros: bool = False, size: fl
 
 def apart(keys: list[int], query: list[int]) -> tuple:
     """Three tokens, each with a key of one feature; the first query looks at a feature of nobody, the last at some."""
-    fq, fk, v = np.eye(3)[[2, 0, 0]], np.eye(3)[keys], np.arange(6.0).reshape(3, 2)
+    fq, fk, v = np.eye(3)[[2, 0, 0]], np.eye(3)[keys], np.arange(5.0, -1, -1).reshape(3, 2)
     fq[-1] = 0.5 * np.eye(3)[query].sum(0)
     return Stream(lambda: zip(fq, fk, v)), np.zeros((3, 2)), np.zeros(3)
 
