@@ -302,6 +302,11 @@ program_by_the_newest_block = edited(
     "np.maximum(top, s.max(1))",
     "s.max(1)",
 )
+program_that_hides_zeros = edited(
+    "grid_program",
+    "np.where(there.T, q_i @ memory.load(k + theirs, there).T, -np.inf)",
+    "q_i @ memory.load(k + theirs, there).T\n        s = np.where(s == 0, -np.inf, s)",
+)
 
 
 REFUSED = [
@@ -329,4 +334,5 @@ REFUSED = [
     ("causal_kernel", causal_rounds_the_end, "times the products"),
     ("grid_program", program_of_the_first_array, "offset 5"),
     ("grid_program", program_by_the_newest_block, "key 0 alone"),
+    ("grid_program", program_that_hides_zeros, "a query of zeros"),
 ]

@@ -487,6 +487,18 @@ def test_where_it_is_wrong(wrong, words):
     assert words in verdict.diagnosis
 
 
+def test_what_cuts_nothing_into_parts_is_not_a_block():
+    generate = check.find("generate")
+
+    def wrong(model, prompt, count):
+        text = generate.reference(model, prompt, count)
+        return [(token + 1) % 13 for token in text] if count and len(prompt) % count else text
+
+    verdict = examine(generate, wrong)
+    assert verdict.state == "wrong"
+    assert "multiple" not in verdict.text
+
+
 def test_times_two_where_it_is_wrong():
     verdict = examine(BLOCKS, lambda kind, *args: blocks(kind, *args) * (1 + (kind == "all")))
     assert verdict.diagnosis == "Your result is 2 times the right one wherever it is wrong."

@@ -9,6 +9,8 @@ from attnlab.check.results import parameters
 import numpy as np
 
 Seen = list[tuple[Case, bool]]  # each input, and whether the result is right
+PARTS = "C", "Ck", "Cq", "Bc", "Br", "size", "splits", "devices", "heads", "kv_heads"
+"""Besides names that begin with block: what cuts an axis into parts, of which the last one may be short."""
 
 
 def region(exercise: Exercise, seen: Seen) -> str:
@@ -51,7 +53,7 @@ def _facts(exercise: Exercise, case: Case, words: list[str]) -> Iterator[tuple[s
         if a.partition(".")[2] == b.partition(".")[2]:  # the same axis of two arrays, or two numbers
             yield f"{a} is not {b}", x != y
     for (a, x), (b, y) in permutations(sizes.items(), 2):
-        if b.startswith("block") or (b in parameters(exercise) and a not in parameters(exercise)):
+        if b.startswith("block") or (b in PARTS and a not in parameters(exercise)):
             yield f"{a} is not a multiple of {b}", y > 0 and x % y > 0
 
 

@@ -32,11 +32,12 @@ def grid_program(
 
 
 def call(
-    pid: int, heads: int, n: int, m: int, block: int, level: Array | None = None, front: int = 0, first: bool = False
+    pid: int, heads: int, n: int, m: int, block: int, level: Array | None = None, front: int = 0, first: bool = False,
+    blank: bool = False,
 ) -> tuple:
     """Arguments of a call, D = 2; ``level`` of the scores of each query; ``front`` numbers of others begin the memory.
 
-    If ``first``, the scores of key 0 alone lie near 100000.
+    If ``first``, the scores of key 0 alone lie near 100000; if ``blank``, query 0 is 0, and so are its scores.
     """
     rng = np.random.default_rng(n + 10 * m + 100 * heads)
     q, k, v = (rng.normal(size=(heads, length, 2)) for length in (n, m, m))
@@ -44,6 +45,7 @@ def call(
         q, k = (x[None] for x in lifted(q[0], k[0], level))
     if first:
         q, k = (x[None] for x in large_key(q[0], k[0], 0))
+    q[0, 0] *= 0 if blank else 1
     memory = FlatMemory(np.full(front, np.nan), q, k, v, np.full(q.size, np.nan))
     return memory, pid, *map(int, np.cumsum([front, q.size, k.size, v.size])), (heads, n, m, 2), block
 
@@ -65,6 +67,8 @@ def cases() -> list[Case]:
              call(0, 1, 4, 6, 4, first=True)),
         Case("q begins at offset 5; two heads of three queries and four keys, blocks of two: program 2",
              call(2, 2, 3, 4, 2, front=5)),
+        Case("a query of zeros, whose scores are all 0; four queries and three keys, blocks of two: program 0",
+             call(0, 1, 4, 3, 2, blank=True)),
         Case("three heads, 10 queries, 7 keys, blocks of four: program 5", call(5, 3, 10, 7, 4)),
     ]
 

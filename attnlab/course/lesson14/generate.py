@@ -131,6 +131,8 @@ EXERCISE = Exercise(
                 "that begins at t: section 3 and eq. 14.3.",
                 but("attnlab.rotary(k, at)", "attnlab.rotary(k)", "attnlab.rotary(q, at)", "attnlab.rotary(q)"),
                 but("attnlab.rotary(k, at)", "attnlab.rotary(k)"), but("attnlab.rotary(q, at)", "attnlab.rotary(q)")),
+        Mistake("All tokens of a call are rotated by one position, t. They stand at t, t + 1, …, t + N − 1: section 3.",
+                but("attnlab.rotary(k, at)", "attnlab.rotary(k, t)", "attnlab.rotary(q, at)", "attnlab.rotary(q, t)")),
         Mistake("Nothing is rotated. The model hands queries and keys over as they are, and has learned them with "
                 "attnlab.rotary: section 3.",
                 but("attnlab.rotary(k, at)", "k", "attnlab.rotary(q, at)", "q")),
