@@ -383,6 +383,9 @@ online_but_small = edited(
     "    s = k @ q / len(q) ** 0.5\n",
     "    s = k @ q / len(q) ** 0.5\n        if s < m - 9.5 and s > m - 11:\n            continue\n",
 )
+online_above_a_hidden_key = edited(
+    "online_row", "m, l, o = m_new,", "m, l, o = (m_new if m_new > -np.inf else -1e4),"
+)
 online_above_a_mask = edited(
     "online_row",
     "    s = k @ q / len(q) ** 0.5\n",
@@ -435,6 +438,7 @@ REFUSED = [
     ("lazy_row", lazy_but_zeros, "a first value of zeros"),
     ("online_row", online_but_small, "300 of −10"),
     ("online_row", online_above_a_mask, "two scores of −10¹⁰"),
+    ("online_row", online_above_a_hidden_key, "−100000 and −99999"),
     ("masked_online", masked_without_small_moves, "two hundred scores"),
     ("blockwise_attention", blockwise_that_copies_ragged_keys, "should not grow"),
     ("blockwise_attention", blockwise_of_64_keys, "16 exponentials"),

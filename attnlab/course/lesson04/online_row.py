@@ -39,7 +39,7 @@ def cases() -> list[Case]:
         Case("PERM: the same pairs in another order", (q, stream(keys[order], values[order]))),
         Case("the same values, keys of size D = 3", (odd, stream(keys[:, :3], values))),
         Case("EMPTY, at first: scores −∞, 0, 1, so the first key is hidden", scored([hidden, 0.0, 1.0], np.eye(3))),
-        Case("EMPTY, at first, then LOW: scores −∞, −1000 and −999", scored([hidden, -1000.0, -999.0], np.eye(3))),
+        Case("EMPTY, at first, then LOW: scores −∞, −100000 and −99999", scored([hidden, -1e5, -99999.0], np.eye(3))),
         Case("EMPTY, between: scores 0, −∞, 1", scored([0.0, hidden, 1.0], np.eye(3))),
         Case("EMPTY: both scores are −∞: the output is 0 and the lse −∞", scored([hidden, hidden], np.eye(2))),
     ]
@@ -117,7 +117,7 @@ EXERCISE = Exercise(
         Mistake("As long as every key was hidden, m' is −∞ and both exponents are −∞ − (−∞) = NaN. Subtract 0 there, "
                 "not m' (section 9); all exponentials are then e^−∞ = 0, as they should be.",
                 but(*UNGUARDED)),
-        Mistake("The 0 that you subtract while every key was hidden is written into m. Scores far below 0 that come "
+        Mistake("What you subtract while every key was hidden is written into m. Scores far below 0 that come "
                 "later cannot lower it, and every exponential is 0: m stays −∞ until a key is visible (eq. 4.10, "
                 "section 9).",
                 but("m, l, o = m_new, ", "m, l, o = shift, ")),

@@ -42,6 +42,8 @@ def cases() -> list[Case]:
         Case("HIGH, DOWN: a score of 100000, then 1, 2, 0 in blocks of two", (np.array([[1e5, 1, 2, 0]]), eye, 2)),
         Case("EMPTY: query 1 sees nothing; query 0 not key 1", (hidden, eye, 2)),
         Case("EMPTY: the first block is hidden", (np.array([[-INF, -INF, 1.0, 0.0]]), eye, 2)),
+        Case("EMPTY, LOW: the first block is hidden, then scores of −100000 and −99999",
+             (np.array([[-INF, -INF, -1e5, -99999]]), eye, 2)),
         Case("3 queries, 7 keys, blocks of 3, random", (rng.normal(size=(3, 7)), rng.normal(size=(7, 2)), 3)),
     ]
 
@@ -122,6 +124,10 @@ EXERCISE = Exercise(
         Mistake("Your maximum starts at a number. That is a score that no key has, and if all true scores lie far "
                 "below it, every exponential is 0. The maximum of nothing is −∞ (eq. 4.10).",
                 *(but("np.full(len(s), -np.inf)", f"np.full(len(s), {start})") for start in ("0.0", "-1e3", "-1e4"))),
+        Mistake("What you subtract while a query has seen nothing is written into m. Scores far below it that come "
+                "later cannot lower it: m stays −∞ until a key is seen (eq. 4.10).",
+                but("m, l, o = m_new", "m, l, o = shift"),
+                but("m, l, o = m_new", "m, l, o = shift", LSE, f"np.where(l == 0, -np.inf, {LSE})")),
         Mistake("A query that sees nothing, or nothing so far, gives NaN: −∞ − (−∞). Subtract 0 where m' is −∞ and "
                 "divide by 1 where l is 0 (section 7 of lesson 08).",
                 but("np.where(m_new == -np.inf, 0, m_new)", "m_new", "np.where(l == 0, 1, l)", "l")),

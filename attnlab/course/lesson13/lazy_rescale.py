@@ -49,6 +49,8 @@ def cases() -> list[Case]:
         Case("ROWS: one row grows much, one little, threshold 8, blocks of two", (both, eye, 2, 8)),
         Case("ROWS: both rows grow enough, threshold 2, blocks of two", (2 * both, eye, 2, 2)),
         Case("EMPTY: nothing in the first block; a query that sees nothing", (hidden, eye, 2, 8)),
+        Case("EMPTY, LOW: nothing in the first block, then scores of −100000 and −99999",
+             (np.array([[-INF, -INF, -1e5, -99999]]), eye, 2, 8)),
         Case("EMPTY: the second of three blocks is hidden", (middle, np.eye(6), 2, 8)),
         *far_scores(lambda s: (s, eye, 2, 8), both, "; threshold 8, blocks of two"),
         Case("RAGGED: 3 queries, 7 keys, blocks of 3, random, threshold 0.5",
@@ -115,6 +117,10 @@ EXERCISE = Exercise(
                 but(LSE, "(np.log2(np.e) * s.max(1) + np.log2(total)) * np.log(2)")),
         Mistake("Your lse is in base two: multiply by ln 2 (eq. 12.4).", but(" * np.log(2), resc", ", resc")),
         Mistake("The factor log₂ e is missing: 2^s is not e^s (eq. 12.3).", but("np.log2(np.e) * ", "")),
+        Mistake("What you subtract while a query has seen nothing is written into r. Scores far below it that come "
+                "later cannot move it: r stays −∞ until a key is seen (eq. 4.10).",
+                but("r, l, o = new", "r, l, o = shift"),
+                but("r, l, o = new", "r, l, o = shift", LSE, f"np.where(l == 0, -np.inf, {LSE})")),
         Mistake("A query that sees nothing so far gives NaN: −∞ − (−∞). Subtract 0 where r is −∞ and divide by 1 where "
                 "l is 0 (section 7 of lesson 08).",
                 but("np.where(new == -np.inf, 0, new)", "new", "np.where(l == 0, 1, l)", "l")),
