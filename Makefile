@@ -33,6 +33,7 @@ lab: setup ## open the course in JupyterLab; PORT=9999, ARGS=--no-browser
 reset: setup ## put one lesson back and keep a backup of yours: LESSON=01
 	@$(PY) notebooks/work.py reset $(LESSON)
 
+test: export ATTNLAB_ROUNDS := 1
 test: setup ## check everything: lint, tests, notebooks
 	$(PY) -m ruff check .
 	$(PY) notebooks/build.py --check

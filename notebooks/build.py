@@ -7,7 +7,9 @@
 Each lessons/NN_name.md becomes NN_name.ipynb for learners and solutions/NN_name.ipynb (see lesson.py), each page
 lessons/name.md becomes name.ipynb; all run from this folder and are stored with their outputs. Outputs of widgets are
 not stored: without a kernel they cannot be shown.
-Output to stderr, or one that names a folder or the name of this machine, is an error.
+Output to stderr, or one that names a folder or the name of this machine, is an error. A cell with a clock runs again if
+its times contradict what the text says of them or scatter too much, and isn't stored before they do neither (see
+attnlab/course/clock.py); --draft stores it all the same, for a look at a lesson on a busy machine: the tests refuse it.
 
 A notebook is built again when its cells differ from the lesson's or when a module of attnlab that it imported has
 changed. --check looks at the cells and at the presence of outputs; whether the text is still what the package prints
@@ -27,14 +29,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import nbformat
-from lesson import Job, LessonError, describe, plan
+from lesson import Job, LessonError, describe, plan, tags
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from tqdm import tqdm
 
+from attnlab.course import clock
+
 AT_ONCE = 2
 CELL_SECONDS = 300
+ATTEMPTS = 4  # at a clock that contradicts the text
 WIDGET = "application/vnd.jupyter.widget-view+json"
 PROBE = "print(*sorted(name for name in __import__('sys').modules if name.split('.')[0] == 'attnlab'))"
 
@@ -103,7 +108,7 @@ def texts(output: NotebookNode) -> list[str]:
     return [value for kind, value in output.data.items() if isinstance(value, str) and kind[:6] != "image/"]
 
 
-async def execute(job: Job, bar: tqdm) -> None:
+async def execute(job: Job, bar: tqdm, attempts: int) -> None:
     """Run a notebook in a new kernel, keep its outputs, and note which modules of attnlab it imported."""
     cells = job.notebook.cells
     client = NotebookClient(
@@ -118,16 +123,30 @@ async def execute(job: Job, bar: tqdm) -> None:
     async with client.async_setup_kernel():
         for index, cell in enumerate(cells):
             try:
-                await client.async_execute_cell(cell, index)
+                await run_cell(client, job, index, attempts)
             except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
                 raise LessonError(complaint(job, index, error)) from None
             if cell.cell_type == "code":
                 cell.outputs = [output for output in cell.outputs if WIDGET not in output.get("data", {})]
+                if "predict" in tags(cell) and not job.solved:
+                    cell.outputs = []
                 bar.update()
         cells.append(nbformat.v4.new_code_cell(PROBE))
         await client.async_execute_cell(cells[-1], len(cells) - 1)
         imports = cells.pop().outputs[0].text.strip()
     job.notebook.metadata.attnlab.update(imports=imports, package=fingerprint(job, imports))
+
+
+async def run_cell(client: NotebookClient, job: Job, index: int, attempts: int) -> None:
+    """Run a cell; again while its clocks contradict the text, and complain if they never agree (0: don't look)."""
+    cell = job.notebook.cells[index]
+    for turn in range(1, max(attempts, 1) + 1):
+        await client.async_execute_cell(cell, index)
+        said = [fault for output in cell.get("outputs", []) for fault in clock.stored_faults(output)]
+        if not said or not attempts:
+            return
+        tqdm.write(f"{job.where(index)}: measured {turn} of {attempts} times: {'; '.join(said)}")
+    raise LessonError(f"{job.where(index)}: {'; '.join(said)}")
 
 
 def complaint(job: Job, index: int, error: Exception) -> str:
@@ -141,14 +160,14 @@ def complaint(job: Job, index: int, error: Exception) -> str:
     return f"{job.where(index, int(line[1]) if line else 1)}: {error.ename}: {error.evalue}"
 
 
-async def build(jobs: list[Job], at_once: int) -> list[str]:
+async def build(jobs: list[Job], at_once: int, attempts: int) -> list[str]:
     """Run all notebooks, ``at_once`` at a time, and store those without a fault; return the faults."""
     turns = asyncio.Semaphore(at_once)
 
     async def one(job: Job) -> list[str]:
         async with turns:
             try:
-                await execute(job, bar)
+                await execute(job, bar, attempts)
             except LessonError as error:
                 return [str(error)]
         found = list(faults(job))
@@ -185,6 +204,7 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="build nothing; fail if something is to be built")
     parser.add_argument("--force", action="store_true", help="build what is up to date, too")
     parser.add_argument("--alone", action="store_true", help="one at a time: none disturbs what another one times")
+    parser.add_argument("--draft", action="store_true", help="store clocks that contradict the text or didn't settle")
     parser.add_argument("--folder", type=Path, default=Path(__file__).parent, help=argparse.SUPPRESS)
     options = parser.parse_args()
     folder = options.folder.resolve()
@@ -196,7 +216,8 @@ def main() -> None:
             wrong = check(folder, jobs)
             sys.exit("\n".join([*wrong, "`make notebooks` builds them."]) if wrong else 0)
         todo = [job for job in jobs if options.force or outdated(job) or package_changed(job)]
-        wrong = asyncio.run(build(todo, 1 if options.alone else AT_ONCE))
+        attempts = 0 if options.draft else ATTEMPTS
+        wrong = asyncio.run(build(todo, 1 if options.alone else AT_ONCE, attempts))
     except LessonError as error:
         wrong, todo, jobs = [str(error)], [], []
     if wrong:

@@ -17,7 +17,11 @@ the cell that checks it:
 The learner's notebook has a stub where the markers are, the solved one is as written, and both are ready for
 nbgrader. An exercise is named by the first function in it (grade_id 01-double), its check by the exercise before it
 (01-double-check; one point unless a tag says otherwise). The tags hide-input, hide-output and hide-cell also fold the
-cell in JupyterLab; nbval-ignore-output, nbval-skip and raises-exception mean what nbval says.
+cell in JupyterLab; nbval-ignore-output, nbval-skip and raises-exception mean what nbval says. Two tags are our own:
+
+- predict: the cell that answers a *Predict, then run*. The learner's notebook stores no output of it.
+- authors: what the authors assert so that the text stays true. It's in the solved notebook alone, folded; a page, which
+  has no other notebook, keeps it off the site.
 
 After the title every notebook gets one more cell, folded and not on the site, which installs the course on Google
 Colab: from the address in pyproject.toml, [project.urls] Source, or from an uploaded wheel if none is given there.
@@ -37,7 +41,8 @@ from jupytext.myst import MystMetadataParsingError, myst_to_notebook
 from nbformat import NotebookNode
 
 STUB = ("# YOUR CODE HERE", "raise NotImplementedError()")  # nbgrader's own
-FOLDS = {"hide-input": ["source"], "hide-output": ["outputs"], "hide-cell": ["source", "outputs"]}
+BOTH = ["source", "outputs"]
+FOLDS = {"hide-input": ["source"], "hide-output": ["outputs"], "hide-cell": BOTH, "authors": BOTH}
 PYTHON = {"name": "python", "file_extension": ".py", "mimetype": "text/x-python", "pygments_lexer": "ipython3"}
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 COLAB = """\
@@ -61,6 +66,7 @@ class Job:
     path: Path
     notebook: NotebookNode
     lines: list[int]
+    solved: bool = True
 
     def where(self, index: int, line: int = 1) -> str:
         """Name a line of a cell as an author finds it in the lesson; a stub has moved the lines of its cell."""
@@ -81,11 +87,13 @@ def plan(folder: Path, chosen: list[str]) -> list[Job]:
         if not chosen or number in chosen:
             solved, lines = read(lesson)
             name = f"{lesson.stem}.ipynb"
+            if not number.isdigit() and any("exercise" in tags(cell) for cell in solved.cells):
+                raise LessonError(f"lessons/{lesson.name}: exercises belong in a lesson, called NN_name.md.")
             if number.isdigit():
                 jobs.append(Job(lesson, folder / "solutions" / name, solved, lines))
-            elif any("exercise" in tags(cell) for cell in solved.cells):
-                raise LessonError(f"lessons/{lesson.name}: exercises belong in a lesson, called NN_name.md.")
-            jobs.append(Job(lesson, folder / name, without_solutions(solved, lesson, lines), lines))
+                jobs.append(learners(jobs[-1], folder / name))
+            else:
+                jobs.append(Job(lesson, folder / name, solved, lines))
     return jobs
 
 
@@ -106,6 +114,8 @@ def read(lesson: Path) -> tuple[NotebookNode, list[int]]:
         cell.id = f"{short(lesson)}-{number:03}"
         first = cell.source.split("\n")[0]
         lines.append(next((row for row in range(start, len(rows)) if rows[row] == first), start) + 1)
+        if "authors" in tags(cell):
+            cell.metadata.tags = [*tags(cell), "remove-cell"]
         hidden = [part for tag in tags(cell) for part in FOLDS.get(tag, [])]
         if hidden:
             cell.metadata["jupyter"] = {f"{part}_hidden": True for part in hidden}
@@ -175,13 +185,17 @@ def function_of(cell: NotebookNode, where: str) -> str:
     return name[1]
 
 
-def without_solutions(notebook: NotebookNode, lesson: Path, lines: list[int]) -> NotebookNode:
-    """The learner's notebook."""
-    notebook = deepcopy(notebook)
-    for cell, line in zip(notebook.cells, lines, strict=True):
+def learners(solved: Job, path: Path) -> Job:
+    """The learner's notebook: stubs for solutions, predictions still to be made, nothing that the authors assert."""
+    kept = [(deepcopy(cell), line) for cell, line in zip(solved.notebook.cells, solved.lines, strict=True)
+            if "authors" not in tags(cell)]
+    for cell, line in kept:
         if "exercise" in tags(cell):
-            cell.source = stub(cell.source, f"{lesson.name}, line {line}")
-    return notebook
+            cell.source = stub(cell.source, f"{solved.lesson.name}, line {line}")
+        if "predict" in tags(cell):
+            cell.metadata.tags = sorted({*tags(cell), "nbval-ignore-output"})
+    notebook = nbformat.from_dict({**solved.notebook, "cells": [cell for cell, _ in kept]})
+    return Job(solved.lesson, path, notebook, [line for _, line in kept], solved=False)
 
 
 def stub(source: str, where: str) -> str:

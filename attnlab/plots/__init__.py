@@ -8,9 +8,10 @@ from attnlab.plots.groupings import groupings
 from attnlab.plots.hook import hook
 from attnlab.plots.ladders import ladders, square
 from attnlab.plots.roofline import roofline
-from attnlab.plots.style import COLORS, GRAY, INK, MARKERS, PALE, STYLE, canvas, darker, show
+from attnlab.plots.style import COLORS, GRAY, INK, MARKERS, PALE, STYLE, band, canvas, darker, show
+from attnlab.plots.tables import table
 
 __all__ = [
-    "COLORS", "GRAY", "INK", "LIBRARIES", "MARKERS", "PALE", "STYLE", "canvas", "darker", "groupings",
-    "hook", "ladders", "roofline", "show", "square",
+    "COLORS", "GRAY", "INK", "LIBRARIES", "MARKERS", "PALE", "STYLE", "band", "canvas", "darker",
+    "groupings", "hook", "ladders", "roofline", "show", "square", "table",
 ]

@@ -6,6 +6,7 @@ import io
 from typing import Any
 
 from attnlab.methods import METHODS
+from attnlab.plots.tables import remarks
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -44,16 +45,32 @@ def canvas(width: float, height: float, **grid: Any) -> tuple[Figure, Any]:
         return figure, figure.subplots(**grid)
 
 
-def show(figure: Figure, alt: str) -> None:
-    """Display a figure in a notebook, with ``alt`` for screen readers."""
-    from IPython.display import HTML, display
+def show(figure: Figure, alt: str = "", clock: Any = None) -> None:
+    """Display a figure in a notebook, with ``alt`` for screen readers.
 
+    A function that draws data makes the text from that data and leaves it with ``figure.set_label(text)``; ``alt`` is
+    for figures that show no data. ``clock``: the measurement that is drawn (attnlab.course.clock), stored with it.
+    """
+    from IPython.display import display
+
+    if not (alt := alt or figure.get_label()):
+        raise ValueError("a figure needs a text for those who can't see it: figure.set_label(text), or alt=")
     buffer = io.BytesIO()
     with matplotlib.rc_context(STYLE):
         figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
     png, width = base64.b64encode(buffer.getvalue()).decode(), round(figure.get_figwidth() * 100)
     # JupyterLab and nbconvert keep no alternative text for an image output; in HTML they do.
-    display(HTML(f'<img alt="{html.escape(alt)}" width="{width}" src="data:image/png;base64,{png}">'))
+    shown = f'<img alt="{html.escape(alt)}" width="{width}" src="data:image/png;base64,{png}">'
+    data = {"text/plain": "<IPython.core.display.HTML object>", "text/html": shown + (remarks(clock) if clock else "")}
+    display(data, raw=True, metadata=clock.metadata() if clock else {})
+
+
+def band(axes: Any, clock: Any, name: str, color: str, scale: float = 1e3, **line: Any) -> None:
+    """Draw the median of the rounds against size, in milliseconds, and the band of their middle half."""
+    rows = clock.seconds[name]
+    low, middle, high = ([scale * row[at] for row in rows.values()] for at in range(3))
+    axes.fill_between(list(rows), low, high, color=color, alpha=0.25, linewidth=0)
+    axes.plot(list(rows), middle, **{"color": color, "marker": "o", **line})
 
 
 def darker(color: str) -> tuple[float, ...]:

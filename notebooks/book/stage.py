@@ -3,6 +3,7 @@
 The page of a lesson is the learner's notebook as it was run. In it
 
 - an exercise is followed by its solution, closed, with what the checker says of it, from the solved notebook;
+- the answer to a prediction is folded, from the solved notebook;
 - the source of one thing in several libraries becomes tabs;
 - what moves in JupyterLab, and so has no output, is folded, with a line that says so;
 - at the end stands a link to the lesson's concept questions.
@@ -57,7 +58,8 @@ def lesson(path: Path, book: Path) -> NotebookNode:
     """The page of a notebook."""
     notebook, solved = nbformat.read(path, as_version=4), path.parent / "solutions" / path.name
     answers = nbformat.read(solved, as_version=4).cells if solved.exists() else notebook.cells
-    cells = [made for at in range(len(answers)) for made in page_cells(notebook.cells[at], answers[at:])]
+    at = {answer.id: index for index, answer in enumerate(answers)}
+    cells = [made for cell in notebook.cells for made in page_cells(cell, answers[at[cell.id] :])]
     if (book / "questions" / f"{path.name[:2]}.md").exists():
         cells.append(nbformat.v4.new_markdown_cell(QUESTIONS.format(path.name[:2]), id="questions"))
     notebook.cells = cells
@@ -68,7 +70,11 @@ def page_cells(cell: NotebookNode, answers: list[NotebookNode]) -> Iterator[Note
     """What becomes of one cell; the same cell of the solved notebook and those after it have the answers."""
     added = []
     tags = cell.metadata.setdefault("tags", [])
-    if "exercise" in tags:
+    if "predict" in tags:
+        cell.outputs = answers[0].outputs
+        tags.append("hide-output")
+        cell.metadata["mystnb"] = {"code_prompt_show": "Show what it prints", "code_prompt_hide": "Hide what it prints"}
+    elif "exercise" in tags:
         added = [solution(answers)]
     elif "interact" in cell.source and cell.cell_type == "code" and not cell.outputs:
         tags.append("hide-input")

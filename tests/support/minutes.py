@@ -1,10 +1,12 @@
-"""How long a lesson takes, from its text: words, visible lines of code, displayed equations; stars for the exercises.
+"""How long a lesson takes, from its text: words, code, equations, figures, tables, cells; stars for the exercises.
 
     python -m tests.support.minutes      writes them into lessons and instructors.md (make notebooks does)
 
-Prose is read at 130 words a minute, code at 15 lines, and equations at three in two minutes. Not counted as reading
-is what a reader may leave closed (hidden cells, folds other than *Why*, *Further* sections) and the exercises, from the
-paragraph that begins with stars to the cell of the checker: they are counted by their stars.
+In a minute one reads 130 words of prose or 10 visible lines of code. An equation, a figure and a table take a minute
+each, a listing of the package two, and running a cell and reading what it prints half a minute. So measured, lessons 14
+to 18 take what a graduate student took to read them. Not counted as reading is what a reader may leave closed (hidden
+cells, folds other than *Why*, *Further* sections) and the exercises, from the paragraph that begins with stars to the
+cell of the checker: they are counted by their stars.
 """
 
 import math
@@ -14,7 +16,8 @@ from tests.support import ROOT
 
 PLANS = ROOT / "notebooks" / "book" / "instructors.md"
 LESSONS = {path.stem[:2]: path for path in sorted((ROOT / "notebooks" / "lessons").glob("[0-9]*.md"))}
-WORDS, LINES, EQUATIONS = 130, 15, 1.5  # read in a minute
+WORDS, LINES = 130, 10  # read in a minute
+EACH = {"equations": 1, "figures": 1, "tables": 1, "listings": 2, "cells": 0.5}  # minutes
 STARS = {"★": 5, "★★": 10, "★★★": 20}  # minutes of an exercise
 
 OTHERS = re.DOTALL | re.MULTILINE
@@ -23,26 +26,37 @@ FURTHER = re.compile(r"^(##+) Further.*?(?=^##+ (?!Further)|\Z)", OTHERS)
 FOLD = re.compile(r"^<details><summary>(?!Why</summary>).*?</details>$", OTHERS)
 EXERCISE = re.compile(r"^\*\*(★+)(?: |\*\*).*?^:tags: \[check.*?^```$", OTHERS)
 CELL = re.compile(r"^```\{code-cell\}\n(.*?)^```$", OTHERS)
-HIDDEN = re.compile(r"\A:tags: \[[^\]]*hide-(?:input|cell)")
+HIDDEN = re.compile(r"\A:tags: \[[^\]]*(?:hide-(?:input|cell)|authors)")
+TABLE = re.compile(r"^\|[-: |]+\|$|\bplots\.table\(", OTHERS)
 EQUATION = re.compile(r"\$\$.*?\$\$", re.DOTALL)
 INLINE = re.compile(r"\$[^$]+\$")
 
 
-def content(text: str) -> tuple[int, int, int]:
-    """What of a lesson is read: words of prose, visible lines of code, displayed equations."""
+def content(text: str) -> dict[str, int]:
+    """What of a lesson is read: words of prose, visible lines of code, and how many of what takes time by the piece."""
     for pattern in (FRONT, FURTHER, FOLD, EXERCISE):
         text = pattern.sub("", text)
-    shown = [cell for cell in CELL.findall(text) if not HIDDEN.match(cell)]
+    cells = [cell for cell in CELL.findall(text) if "authors" not in cell.partition("\n")[0]]
+    shown = [cell for cell in cells if not HIDDEN.match(cell)]
     lines = [line for cell in shown for line in cell.splitlines() if line.strip() and not line.startswith(":tags:")]
     prose = CELL.sub("", text)
     words = INLINE.sub("formula", EQUATION.sub("", prose)).split()
-    return sum(bool(re.search(r"\w", word)) for word in words), len(lines), len(EQUATION.findall(prose))
+    return {
+        "words": sum(bool(re.search(r"\w", word)) for word in words),
+        "lines": len(lines),
+        "equations": len(EQUATION.findall(prose)),
+        "figures": sum(len(re.findall(r"\bplots\.show\(|\binteract\(", cell)) for cell in cells),
+        "tables": len(TABLE.findall(text)),
+        "listings": sum(cell.count("listing.") for cell in cells),
+        "cells": len(shown),
+    }
 
 
 def reading(text: str) -> int:
     """Minutes to read a lesson, rounded up to a multiple of five."""
-    words, lines, equations = content(text)
-    return 5 * math.ceil((words / WORDS + lines / LINES + equations / EQUATIONS) / 5)
+    found = content(text)
+    pieces = sum(minutes * found[what] for what, minutes in EACH.items())
+    return 5 * math.ceil((found["words"] / WORDS + found["lines"] / LINES + pieces) / 5)
 
 
 def solving(text: str) -> int:
@@ -79,10 +93,11 @@ def plans(page: str, texts: dict[str, str]) -> str:
 def main() -> None:
     """Write the minutes into lessons and plans, and print what they are made of."""
     texts = {number: head(path.read_text(encoding="utf-8")) for number, path in LESSONS.items()}
-    print("lesson  words  lines  equations    to read  exercises")
+    print("lesson", *content(""), "to read", "exercises", sep="  ")
     for number, text in texts.items():
-        words, lines, equations = content(text)
-        print(f"{number:<6} {words:6} {lines:6} {equations:10} {reading(text):10} {solving(text):10}")
+        found = content(text)
+        counts = "".join(f"{count:{len(what) + 2}}" for what, count in found.items())
+        print(f"{number:<6}{counts}{reading(text):9}{solving(text):11}")
         LESSONS[number].write_text(text, encoding="utf-8")
     PLANS.write_text(plans(PLANS.read_text(encoding="utf-8"), texts), encoding="utf-8")
 
