@@ -130,6 +130,46 @@ def test_two_notebooks(built: Path) -> None:
     assert learner["metadata"].keys() == {"attnlab", "kernelspec", "language_info"}
 
 
+def test_a_prediction_has_no_answer_and_what_the_authors_assert_is_out_of_sight(tmp_path: Path) -> None:
+    cells = (":tags: [predict]\n\nprint(6 * 7)", ":tags: [authors]\n\nassert 6 * 7 == 42", "print('after')")
+    course = make_course(tmp_path, lesson(*cells))
+    assert build(course)[0] == 0
+    names = ("01_toy.ipynb", "solutions/01_toy.ipynb")
+    learner, solved = (json.loads((course / "notebooks" / name).read_text())["cells"] for name in names)
+    assert [cell["id"] for cell in learner] == ["01-001", "01-002", "01-004", "01-005"]
+    assert learner[1]["outputs"] == []
+    assert learner[1]["metadata"]["tags"] == ["nbval-ignore-output", "predict"]
+    assert ["".join(output["text"]) for output in solved[1]["outputs"]] == ["42\n"]
+    assert solved[2]["metadata"] == {"tags": ["authors", "remove-cell"],
+                                     "jupyter": {"source_hidden": True, "outputs_hidden": True}}
+    assert build(course, "--check") == (0, "")
+
+
+CLOCK = """:tags: [nbval-ignore-output]
+
+from attnlab.course.clock import Clock, Slope
+from IPython.display import display
+
+turn = globals().get("turn", 0) + 1
+times = {{"a": {{1: (1, 1, 1), 2: (1, turn / {needed}, 1)}}}}
+display({{"text/plain": str(turn)}}, raw=True, metadata=Clock(times, [Slope("a", 0, 9)]).metadata())"""
+
+
+def test_a_clock_that_contradicts_the_text_is_read_again_and_not_stored(tmp_path: Path) -> None:
+    patient = make_course(tmp_path / "patient", lesson(CLOCK.format(needed=3)))
+    status, said = build(patient)
+    assert status == 0, said
+    assert "measured 2 of 4 times: the time of a grows as size to the -0.58; the text says 0 to 9" in said
+    shown = json.loads((patient / "notebooks/01_toy.ipynb").read_text())["cells"][1]["outputs"][0]
+    assert shown["data"]["text/plain"] == ["3"]
+    never = make_course(tmp_path / "never", lesson(CLOCK.format(needed=99)))
+    status, said = build(never)
+    assert status == 1
+    assert "01_toy.md, line 6 (cell 01-002 of notebooks/01_toy.ipynb): the time of a grows" in said
+    assert not [*never.glob("notebooks/*.ipynb")]
+    assert build(never, "--draft")[0] == 0
+
+
 def test_a_page_is_one_notebook_without_exercises(tmp_path: Path) -> None:
     course = make_course(tmp_path, lesson("6 * 7"))
     (course / "notebooks/lessons/01_toy.md").rename(course / "notebooks/lessons/tables.md")
