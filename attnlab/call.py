@@ -123,7 +123,7 @@ def backend(name: str, x: Any, package: str) -> Any:
 def missing(library: str) -> ModuleNotFoundError:
     """The error for a backend whose library is not installed."""
     return ModuleNotFoundError(
-        f"this part of attnlab needs {LIBRARIES[library]}: pip install 'attnlab[{library}]'", name=library
+        f"this part of attnlab needs {LIBRARIES.get(library, library)}: pip install 'attnlab[{library}]'", name=library
     )
 
 

@@ -155,7 +155,8 @@ def keep(ctx: Any, x: Inputs, *more: Array) -> None:
 
 def kept(ctx: Any) -> tuple:
     """What ``keep`` saved."""
-    arrays, more = ctx.saved_tensors[: len(Inputs._fields)], ctx.saved_tensors[len(Inputs._fields) :]
+    saved = ctx.saved_tensors
+    arrays, more = saved[: len(Inputs._fields)], saved[len(Inputs._fields) :]
     return Inputs(*arrays)._replace(seed=ctx.seed), *more
 
 

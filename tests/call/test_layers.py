@@ -17,7 +17,7 @@ LAYERS = [
     {"scores"},
     {"kernels"},  # on tiles of their own; attnlab.tiled calls them for arrays on a GPU
     set(attnlab.METHODS),
-    {"cache", "compat", "paged", "linear", "ring"},
+    {"adapters", "cache", "compat", "paged", "linear", "ring"},
     {"methods"},  # the table of algorithms, which the package itself shows
     {"costs"},
     {"machine", "measure", "hardware"},

@@ -103,6 +103,15 @@ def test_a_missing_library_names_its_extra(library, module):
     assert f"pip install 'attnlab[{library}]'" in text
 
 
+@pytest.mark.parametrize(("adapter", "library"), [
+    ("transformers", "torch"), ("transformers", "transformers"), ("flax", "jax"), ("equinox", "jax"),
+    ("equinox", "equinox"),
+])  # fmt: skip
+def test_an_adapter_names_what_is_missing(adapter, library):
+    code = f"try:\n    import attnlab.adapters.{adapter}\nexcept ModuleNotFoundError as error:\n    print(error)"
+    assert run(code, library).endswith(f"pip install 'attnlab[{library}]'")
+
+
 @pytest.mark.parametrize("library", ["jax", "torch"])
 def test_the_other_library_still_works(library):
     other = {"jax": "torch", "torch": "jax"}[library]

@@ -1,0 +1,1 @@
+"""attnlab in the layers and models of other libraries."""
