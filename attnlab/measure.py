@@ -95,11 +95,11 @@ def result_bytes(result: Any) -> int:
     return sum(x.nbytes for x in (result if isinstance(result, tuple | list) else [result]))
 
 
-def binary(size: int) -> str:
+def binary(size: int, digits: int = 4) -> str:
     """A number of bytes in the largest binary unit that divides it well."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if size < 1024 or unit == "TiB":
-            return f"{size:.4g} {unit}"
+            return f"{size:.{digits}g} {unit}"
         size = size / 1024
     raise AssertionError
 

@@ -14,7 +14,7 @@ def extra_elements(
     block_k: int | None = None, query_chunk_size: int | None = None, key_chunk_size: int | None = None,
     gradient: bool = False,
 ) -> int:
-    """Extra memory of ``method``, in elements: what the algorithm must hold, no slack.
+    """Extra memory of ``method``, in elements: the state that outlives a step and the largest temporary of a step.
 
     ``n``, ``m``: query and key length; ``d``, ``dv``: key and value size; ``group``: query heads a key
     head; block sizes None: the defaults. With ``gradient``, of forward and backward together, beyond the
@@ -40,7 +40,7 @@ def extra_elements(
         "lazy": one_key,
         "online": one_key,
         "chunked": chunks,
-        "tiled": rows * keys + rows * (2 * d + dv + 2) + keys * (d + dv),
+        "tiled": rows * keys + rows * dv + rows * (d + dv + 2),  # S and P V of a tile; the scaled Q, o, l, m
     }[method]
 
 

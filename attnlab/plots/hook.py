@@ -22,7 +22,7 @@ def hook() -> Figure:
         axes.add_patch(Rectangle((left, 0), side, side, facecolor=COLORS[name], linewidth=0))
         # the words stand in the large square and above the small one
         x, y, color = (0.5, 0.5, "white") if side > 0.5 else (left, 0.22, darker(COLORS[name]))
-        axes.text(x, y, f"{SAYS[name]}\n{binary(size)}", color=color, ha="center" if side > 0.5 else "left",
+        axes.text(x, y, f"{SAYS[name]}\n{binary(size, 2)}", color=color, ha="center" if side > 0.5 else "left",
                   va="center", fontsize=15, weight="bold")
     axes.text(1.08, 0.97, f"One head, {N:,} tokens.\nThe same output.\nMemory, drawn to scale:", color=INK, fontsize=15,
               va="top")

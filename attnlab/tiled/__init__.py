@@ -24,8 +24,8 @@ def tiled_attention(
 
     Right for any finite scores and lengths. Source: FlashAttention (Dao et al. 2022), algorithms 1, 2 and
     4, in the loop order of FlashAttention-2 (queries outside, one division at the end). Extra memory, in
-    blocks of Bq queries (times G = Hq / Hk rows) and Bk keys: Bq·Bk + Bq·(2D + Dv + 2) + Bk·(D + Dv)
-    elements, independent of N and M; the gradient adds lse and Δ, 2N, and for half precision a float32 dq.
+    blocks of Bq queries (times G = Hq / Hk rows) and Bk keys: Bq·Bk + Bq·(D + 2Dv + 2) elements, in JAX
+    another Bq·Bk, independent of N and M; the gradient adds lse and Δ, 2N, and for half precision a float32 dq.
     By default block_k = 512 and block_q = 512 / G, fewer beyond 8 key heads (batch included), and half of
     it in the gradient. For one query without a window block_k = 4096 in the forward, in JAX 2048, fewer
     beyond 8 key heads; in NumPy and PyTorch it stays 512 for half precision, whose tiles are widened. With segments

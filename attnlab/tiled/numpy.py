@@ -41,6 +41,7 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse) -
             o *= alpha[..., None]
             o += matmul(drop(p, x.seed, rules, rows, cols), v)  # (8.5); o stays on chip until the division
             m = m_next
+            del s, p  # before the next tile is made
         l = one_if_empty(l)
         out[..., rows, :] = o / l[..., None]  # (8.3), written once
         lse[..., rows] = m + np.log(l)

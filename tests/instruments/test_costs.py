@@ -363,3 +363,14 @@ def test_extra_memory_of_the_gradient_is_that_order(method, library):
         assert 0.7 * formula < measured < 3.2 * formula
     with pytest.raises(KeyError):
         costs.extra_elements("online", 4, 4, 2, 2, gradient=True)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch", "jax"])
+@pytest.mark.parametrize("blocks", [(512, 512), (512, 2048), (256, 1024)])
+def test_tiled_holds_one_tile_and_its_rows(library, blocks):
+    """(8.11), within 5%; K_j and V_j are views. XLA gives S and exp(S) a tile each and copies some keys: 10%."""
+    block_q, block_k = blocks
+    formula = costs.extra_elements("tiled", 4096, 4096, 64, 64, block_q=block_q, block_k=block_k)
+    formula += block_q * block_k * (library == "jax")
+    (found,) = attention_bytes("tiled", library, [4096], block_q=block_q, block_k=block_k).values()
+    assert found == pytest.approx(4 * formula, rel=0.1 if library == "jax" else 0.05)
