@@ -117,3 +117,13 @@ def twice(rank, group):
     q = torch.ones(2, 4, 6, requires_grad=True)
     (dq,) = torch.autograd.grad(ring_attention(q, q, q, group=group).sum(), q, create_graph=True)
     return dq
+
+
+def checkpointed(rank, group):
+    """Activation checkpointing: the same numbers, and saved tensors are unpacked once."""
+    from tests.call.test_checkpointing import leaves, same_when_checkpointed
+
+    def call(*x):
+        return ring_attention(*x, causal=True, return_lse=True, group=group)
+
+    same_when_checkpointed(call, leaves((4, 6, 8), (2, 6, 8), (2, 6, 3)))
