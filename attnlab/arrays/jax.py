@@ -91,13 +91,19 @@ def alike(x: Any) -> Any:
     There the carry of a loop must begin as it ends: cores make theirs of the query, by zeros_like. And a replicated
     query's gradient is summed over the devices.
     """
-    axes = frozenset().union(*(jax.typeof(leaf).mat.varying for leaf in jax.tree.leaves(x)))
+    axes = frozenset().union(*map(varying, jax.tree.leaves(x)))
 
     def cast(leaf: Array) -> Array:
-        missing = tuple(axes - jax.typeof(leaf).mat.varying)
+        missing = tuple(axes - varying(leaf))
         return jax.lax.pcast(leaf, missing, to="varying") if missing else leaf
 
     return jax.tree.map(cast, x)
+
+
+def varying(x: Array) -> frozenset:
+    """The mesh axes over which x varies in shard_map: JAX 0.10 keeps them elsewhere than 0.8 and 0.9."""
+    kind = jax.typeof(x)
+    return kind.mat.varying if hasattr(kind, "mat") else kind.vma
 
 
 def zeros(x: Float[Array, "*rows n"], size: int, dtype: Any = None) -> Float[Array, "*rows size"]:
