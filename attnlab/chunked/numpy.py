@@ -29,6 +29,7 @@ def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse)
         tiles = visible_tiles(rules, x, rows, key_chunk)
         summaries = [summarize(rules, x, q, rows, cols, visible) for cols, visible in tiles]
         out[..., rows, :], lse[..., rows] = combine_all(summaries) if summaries else (0, -np.inf)
+        del summaries  # before the next are made
 
 
 def summarize(rules: Rules, x: Inputs, q: Rows, rows: slice, cols: slice, visible: Visible) -> Triple:
