@@ -1,7 +1,9 @@
 """Settings that hold for all tests."""
 
 import gc
+import importlib.metadata
 import os
+import platform
 
 import hypothesis
 import pytest
@@ -17,10 +19,19 @@ hypothesis.settings.register_profile("full", **FIXED, max_examples=200)
 
 COMPILES = {"seen": 0, "cleared": 0}
 
+VERSIONS = ("numpy", "jax", "jaxlib", "ml_dtypes", "torch", "triton", "transformers", "flax", "equinox")
+
 
 def pytest_configure(config):
     """``make test-all`` selects by no mark, and tries more examples of every law."""
     hypothesis.settings.load_profile("fixed" if config.option.markexpr else "full")
+
+
+def pytest_report_header():
+    """The versions that are tested."""
+    installed = {one.name.lower(): one.version for one in importlib.metadata.distributions()}
+    found = [f"{name} {installed.get(name, 'not installed')}" for name in VERSIONS]
+    return f"versions: Python {platform.python_version()}, {', '.join(found)}"
 
 
 def pytest_collectstart():
