@@ -8,6 +8,7 @@ from attnlab.naive import naive_attention
 from attnlab.online import online_attention
 from attnlab.safe import safe_attention
 from attnlab.signature import Attention
+from attnlab.signature import Method as Name
 from attnlab.tiled import tiled_attention
 
 
@@ -39,7 +40,7 @@ class Method(NamedTuple):
 
 
 CHUNKS, TILES = ("query_chunk_size", "key_chunk_size"), ("block_q", "block_k")
-METHODS = {
+METHODS: dict[Name, Method] = {
     "naive": Method(naive_attention, "01", "the bare formula, all scores held",
                     "unused", "each weight", "matrix", (), "N·M", "standard", "#D55E00"),
     "safe": Method(safe_attention, "02", "shift each row by its maximum",

@@ -6,6 +6,7 @@ The six functions write their arguments out, for readers and for help(); a test 
 from typing import Any, Literal, Protocol, TypedDict, TypeVar, Unpack, overload, runtime_checkable
 
 Array = TypeVar("Array")  # the result is an array of the kind of query, key and value
+Method = Literal["naive", "safe", "lazy", "online", "chunked", "tiled"]
 Window = int | tuple[int | None, int | None] | None
 Segments = Any | tuple[Any, Any] | None
 

@@ -13,11 +13,13 @@ notebooks 14 and 16.
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, overload
 
 from attnlab.arguments import boolean, check_static, integer, number
 from attnlab.cache.checks import check_kept, check_rotation, check_tokens
 from attnlab.call import Inputs, backend, group
+from attnlab.misnamed import hinted
+from attnlab.signature import Array
 
 __all__ = ["KVCache", "RollingCache"]
 
@@ -58,6 +60,15 @@ class KVCache:
         """Bytes of keys and values."""
         return self.keys.nbytes + self.values.nbytes
 
+    @overload
+    def attend(
+        self, query: Array, key: Array, value: Array, *, scale: float | None = None, return_lse: Literal[False] = False
+    ) -> tuple[Array, "KVCache"]: ...
+    @overload
+    def attend(
+        self, query: Array, key: Array, value: Array, *, scale: float | None = None, return_lse: Literal[True]
+    ) -> tuple[tuple[Array, Array], "KVCache"]: ...
+    @hinted
     def attend(
         self, query: Any, key: Any, value: Any, *, scale: float | None = None, return_lse: bool = False
     ) -> tuple[Any, "KVCache"]:
@@ -122,6 +133,15 @@ class RollingCache:
         """Bytes of keys and values."""
         return self.keys.nbytes + self.values.nbytes
 
+    @overload
+    def attend(
+        self, query: Array, key: Array, value: Array, *, scale: float | None = None, return_lse: Literal[False] = False
+    ) -> tuple[Array, "RollingCache"]: ...
+    @overload
+    def attend(
+        self, query: Array, key: Array, value: Array, *, scale: float | None = None, return_lse: Literal[True]
+    ) -> tuple[tuple[Array, Array], "RollingCache"]: ...
+    @hinted
     def attend(
         self, query: Any, key: Any, value: Any, *, scale: float | None = None, return_lse: bool = False
     ) -> tuple[Any, "RollingCache"]:

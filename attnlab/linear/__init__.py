@@ -11,14 +11,18 @@ state for what came before). Derived in notebooks 17 and 18.
 import importlib
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args, overload
 
 from attnlab.arguments import boolean, check_arrays, check_device, check_kind, dtype_name, integer, kind_of, number
 from attnlab.call import group, library_of
+from attnlab.misnamed import hinted
+from attnlab.signature import Array
 
 __all__ = ["FEATURES", "FORMS", "Hedgehog", "feature_count", "hedgehog_loss", "linear_attention"]
 
-FEATURES: dict[str, Callable[[int], int]] = {
+Name = Literal["elu", "relu", "taylor", "exp"]
+Form = Literal["chunked", "recurrent", "quadratic"]
+FEATURES: dict[Name, Callable[[int], int]] = {
     "elu": lambda d: d,
     "relu": lambda d: d,
     "taylor": lambda d: 1 + d + d * (d + 1) // 2,
@@ -30,7 +34,7 @@ elu: elu(x) + 1. relu: max(x, 0). taylor: 1, x and the products x_i x_j, i ≤ j
 s = scale · q·k. exp: e^x. Each acts on queries and keys alike.
 """
 
-FORMS = ("chunked", "recurrent", "quadratic")
+FORMS = get_args(Form)
 
 
 class Hedgehog(NamedTuple):
@@ -45,7 +49,7 @@ class Hedgehog(NamedTuple):
     key: Any
 
 
-Features = str | Hedgehog | Callable[[Any], Any] | tuple[Callable[[Any], Any], Callable[[Any], Any]]
+Features = Name | Hedgehog | Callable[[Any], Any] | tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 
 class Options(NamedTuple):
@@ -69,9 +73,28 @@ class Inputs(NamedTuple):
     hedgehog: Hedgehog | None
 
 
+class _Options(TypedDict, total=False):
+    features: Features
+    causal: bool
+    mask: Any
+    scale: float | None
+    form: Form
+    chunk_size: int | None
+    state: tuple[Any, Any] | None
+
+
+@overload
+def linear_attention(
+    query: Array, key: Array, value: Array, *, return_state: Literal[False] = False, **options: Unpack[_Options]
+) -> Array: ...
+@overload
+def linear_attention(
+    query: Array, key: Array, value: Array, *, return_state: Literal[True], **options: Unpack[_Options]
+) -> tuple[Array, tuple[Array, Array]]: ...
+@hinted
 def linear_attention(
     query: Any, key: Any, value: Any, *, features: Features = "elu", causal: bool = False, mask: Any = None,
-    scale: float | None = None, form: str = "chunked", chunk_size: int | None = None,
+    scale: float | None = None, form: Form = "chunked", chunk_size: int | None = None,
     state: tuple[Any, Any] | None = None, return_state: bool = False,
 ) -> Any:
     """Attention with weights φ(q)·φ(k) in place of e^{q·k}: time linear in length, a state of fixed size.
@@ -107,7 +130,7 @@ def linear_attention(
     return (out, (u.reshape((*front, *u.shape[-2:])), z.reshape((*front, z.shape[-1])))) if return_state else out
 
 
-def hedgehog_loss(query: Any, key: Any, hedgehog: Hedgehog, *, causal: bool = False) -> Any:
+def hedgehog_loss(query: Array, key: Array, hedgehog: Hedgehog, *, causal: bool = False) -> Array:
     """Cross-entropy between softmax attention's weights and those of a Hedgehog map: what distillation minimizes.
 
     ``query`` (..., Hq, N, D), ``key`` (..., Hk, M, D). Returns the mean of −Σ_j p_ij log a_ij over all queries that see

@@ -1,13 +1,14 @@
 """What a call of paged attention accepts: checks, options, grouping of heads. Array-free."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 from attnlab.arguments import (
     boolean, check_arrays, check_device, check_kind, check_static, dtype_name, integer, kind_of, number, window_sides,
 )
 from attnlab.call import backend, library_of
-from attnlab.signature import Window
+from attnlab.misnamed import hinted
+from attnlab.signature import Array, Window
 from attnlab.geometry import Band, tile_sizes
 
 import numpy as np
@@ -44,6 +45,17 @@ class Inputs(NamedTuple):
     lengths: Any
 
 
+@overload
+def paged_attention(
+    query: Array, key_pages: Array, value_pages: Array, block_table: Any, lengths: Any, *, window: Window = None,
+    scale: float | None = None, return_lse: Literal[False] = False,
+) -> Array: ...
+@overload
+def paged_attention(
+    query: Array, key_pages: Array, value_pages: Array, block_table: Any, lengths: Any, *, window: Window = None,
+    scale: float | None = None, return_lse: Literal[True],
+) -> tuple[Array, Array]: ...
+@hinted
 def paged_attention(
     query: Any, key_pages: Any, value_pages: Any, block_table: Any, lengths: Any, *, window: Window = None,
     scale: float | None = None, return_lse: bool = False,

@@ -18,17 +18,21 @@ Sources: Liu et al. 2023, "Ring Attention with Blockwise Transformers"; Brandon 
 Shyam et al. 2024, "Tree Attention".
 """
 
-from typing import Any
+from collections.abc import Generator
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 from attnlab.arguments import boolean, check_static
 from attnlab.call import backend, library_of
-from attnlab.signature import Window
+from attnlab.misnamed import hinted
+from attnlab.signature import Array, Window
 from attnlab.call import prepare as prepare_call
-from attnlab.ring.call import check_form, check_place, prepare
+from attnlab.ring.call import Form, check_form, check_place, prepare
 from attnlab.ring.cluster import Cluster, Message, Work
 from attnlab.ring.layouts import positions, shard, stripe, unshard, unstripe
-from attnlab.ring.schedule import Schedule
+from attnlab.ring.schedule import Layout, Schedule
 from attnlab.ring.turns import Deadlock
+
+import numpy as np
 
 __all__ = [
     "Cluster", "Deadlock", "Message", "Schedule", "Work", "positions", "ring_attention", "shard", "stripe",
@@ -36,8 +40,39 @@ __all__ = [
 ]  # fmt: skip
 
 
+class _Ring(TypedDict, total=False):
+    length: int | None
+    causal: bool
+    layout: Layout
+    window: Window
+    scale: float | None
+    group: Any
+    axis_name: Any
+
+
+class _Tree(TypedDict, total=False):
+    mask: Any
+    scale: float | None
+    form: Form
+    group: Any
+    axis_name: Any
+
+
+@overload
 def ring_attention(
-    query: Any, key: Any, value: Any, *, length: int | None = None, causal: bool = False, layout: str = "contiguous",
+    query: np.ndarray, key: np.ndarray, value: np.ndarray, *, return_lse: bool = False, **options: Unpack[_Ring]
+) -> Generator[Any, Any, Any]: ...
+@overload
+def ring_attention(
+    query: Array, key: Array, value: Array, *, return_lse: Literal[False] = False, **options: Unpack[_Ring]
+) -> Array: ...
+@overload
+def ring_attention(
+    query: Array, key: Array, value: Array, *, return_lse: Literal[True], **options: Unpack[_Ring]
+) -> tuple[Array, Array]: ...
+@hinted
+def ring_attention(
+    query: Any, key: Any, value: Any, *, length: int | None = None, causal: bool = False, layout: Layout = "contiguous",
     window: Window = None, scale: float | None = None, return_lse: bool = False, group: Any = None,
     axis_name: Any = None,
 ) -> Any:
@@ -73,8 +108,21 @@ def ring_attention(
     return _shaped(kind, module.ring_attention(*call, place), query, return_lse)
 
 
+@overload
 def tree_attention(
-    query: Any, key: Any, value: Any, *, mask: Any = None, scale: float | None = None, form: str = "allreduce",
+    query: np.ndarray, key: np.ndarray, value: np.ndarray, *, return_lse: bool = False, **options: Unpack[_Tree]
+) -> Generator[Any, Any, Any]: ...
+@overload
+def tree_attention(
+    query: Array, key: Array, value: Array, *, return_lse: Literal[False] = False, **options: Unpack[_Tree]
+) -> Array: ...
+@overload
+def tree_attention(
+    query: Array, key: Array, value: Array, *, return_lse: Literal[True], **options: Unpack[_Tree]
+) -> tuple[Array, Array]: ...
+@hinted
+def tree_attention(
+    query: Any, key: Any, value: Any, *, mask: Any = None, scale: float | None = None, form: Form = "allreduce",
     return_lse: bool = False, group: Any = None, axis_name: Any = None,
 ) -> Any:
     """Attention of queries that every rank has over keys and values that are sharded: for decoding.

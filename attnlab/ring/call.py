@@ -1,13 +1,14 @@
 """What a call of ring or tree attention accepts: checks, options, where it runs. Array-free."""
 
 import math
-from typing import Any
+from typing import Any, Literal, get_args
 
 from attnlab.arguments import LIBRARIES, boolean, check_static, dtype_name, integer, number, window_sides
 from attnlab.call import Inputs, Rules, group
 from attnlab.ring.schedule import LAYOUTS, Part, Schedule
 
-FORMS = ("allreduce", "doubling")
+Form = Literal["allreduce", "doubling"]
+FORMS = get_args(Form)
 
 
 def check_layout(length: Any, devices: Any, layout: Any) -> Schedule:

@@ -11,11 +11,12 @@ Every shard is one or two runs of tokens at equal distances, so what a run of qu
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from attnlab.geometry import Band
 
-LAYOUTS = ("contiguous", "striped", "zigzag")
+Layout = Literal["contiguous", "striped", "zigzag"]
+LAYOUTS = get_args(Layout)
 
 
 class Run(NamedTuple):

@@ -15,13 +15,16 @@ from typing import Any
 
 from attnlab.arguments import check_float, check_kind, dtype_name, integer, kind_of, number
 from attnlab.call import library_of
+from attnlab.misnamed import hinted
+from attnlab.signature import Array
 
 __all__ = ["rotary"]
 
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582")
 
 
-def rotary(x: Any, positions: Any = None, *, base: float = 10000.0) -> Any:
+@hinted
+def rotary(x: Array, positions: Any = None, *, base: float = 10000.0) -> Array:
     """Rotate queries or keys by their positions: rotary position embedding.
 
     ``x``: (..., N, D) with D even, float16 to float64, NumPy, JAX or PyTorch. ``positions``: integers, by default

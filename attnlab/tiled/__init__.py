@@ -9,7 +9,7 @@ Extra memory: a few tiles, independent of N and M; in the gradient also lse and 
 """
 
 from attnlab.call import Array, dispatched, dispatches
-from attnlab.signature import Segments, Window
+from attnlab.signature import Array as Kind, Segments, Window
 
 
 @dispatches
@@ -51,12 +51,12 @@ def tiled_attention(
 
 @dispatched
 def tiled_attention_backward(
-    query: Array, key: Array, value: Array, out: Array, lse: Array, dout: Array, *, dlse: Array | None = None,
+    query: Kind, key: Kind, value: Kind, out: Kind, lse: Kind, dout: Kind, *, dlse: Kind | None = None,
     causal: bool = False, window: Window = None, offset: int | Array | None = None, mask: Array | None = None,
     bias: Array | None = None, segments: Segments = None, scale: float | None = None, dropout: float = 0.0,
     seed: int | Array | None = None,
     block_q: int | None = None, block_k: int | None = None, block_mask: Array | None = None,
-) -> tuple[Array, ...]:
+) -> tuple[Kind, ...]:
     """Gradients (dq, dk, dv) of :func:`tiled_attention`, with a bias (dq, dk, dv, dbias), from its result.
 
     ``out`` (..., Hq, N, Dv) and ``lse`` (..., Hq, N) are what the forward call returned, ``dout`` and

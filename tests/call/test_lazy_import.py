@@ -63,6 +63,23 @@ def test_import_loads_numpy_only():
         assert f"'{heavy}'" not in loaded
 
 
+def test_rooms_are_loaded_at_first_use():
+    """As attributes, without an import of their own; a typing error stays one, and a missing library no crash."""
+    code = (
+        "import attnlab\nbefore = [room for room in attnlab.ROOMS if f'attnlab.{room}' in sys.modules]\n"
+        "print(before, set(attnlab.ROOMS) <= set(dir(attnlab)), hasattr(attnlab, 'cash'), hasattr(attnlab, 'compat'),\n"
+        "      attnlab.cache.KVCache.__name__, attnlab.ring.positions(4, 2, 'striped'))"
+    )
+    assert run(code, "torch") == "[] True False False KVCache [[0, 2], [1, 3]]"
+
+
+def test_every_room_is_one():
+    """All that is public and no function; each can be loaded, and none has the name of a function."""
+    for room in attnlab.ROOMS:
+        assert getattr(attnlab, room).__name__ == f"attnlab.{room}"
+    assert not set(attnlab.ROOMS) & set(attnlab.__all__)
+
+
 def test_a_numpy_call_loads_no_other_library():
     code = "import attnlab" + CALL + "print([name for name in ('jax', 'torch') if name in sys.modules])"
     assert run(code) == "[]"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import attnlab
-from attnlab.misnamed import NAMES
+from attnlab.misnamed import NAMES, OF_ROOMS
 
 MISNAMED = {
     "is_causal": "causal=True.*offset=0", "attn_mask": "mask for booleans.*bias", "dropout_p": "dropout and an integer",
@@ -41,3 +41,40 @@ def test_what_we_call_it_exists():
     assert not ours & set(NAMES)
     for hint in NAMES.values():
         assert ours & set(re.findall(r"\w+", hint)), hint
+
+
+ROOMS = {
+    "rotary": attnlab.rotary, "attend": attnlab.cache.KVCache.attend, "paged_attention": attnlab.paged.paged_attention,
+    "linear_attention": attnlab.linear.linear_attention, "ring_attention": attnlab.ring.ring_attention,
+    "tree_attention": attnlab.ring.tree_attention,
+}  # fmt: skip
+IN_ROOMS = [
+    ("rotary", "theta", "base"), ("rotary", "position_ids", "positions"), ("rotary", "n", "positions"),
+    ("attend", "causal", "no such switch: every query sees the keys"), ("attend", "softmax_scale", "scale"),
+    ("attend", "window", "RollingCache.empty"), ("attend", "bias", "no such option here: tiled_attention"),
+    ("paged_attention", "cache_seqlens", "lengths"), ("paged_attention", "is_causal", "no such switch"),
+    ("paged_attention", "window_size", "window="), ("paged_attention", "mask", "no such option"),
+    ("linear_attention", "is_causal", "causal=True, aligned to the bottom right$"), ("linear_attention", "q", "query"),
+    ("linear_attention", "initial_state", "state"), ("linear_attention", "cu_seqlens", "no such option: call it for"),
+    ("ring_attention", "mask", "no such option in a ring"), ("ring_attention", "segments", "no such option: call it"),
+    ("ring_attention", "causal_", None), ("ring_attention", "process_group", "group"),
+    ("tree_attention", "causal", "no such switch"), ("tree_attention", "attn_mask", "mask, boolean"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("room", "name", "hint"), IN_ROOMS)
+def test_a_name_that_a_room_lacks(room, name, hint):
+    """As of the six; another unknown name is Python's error."""
+    said = f"unexpected keyword argument '{name}'" + (f"; attnlab has {hint}" if hint else "$")
+    with pytest.raises(TypeError, match=said):
+        ROOMS[room](*[np.zeros((3, 3), np.float32)] * 5, **{name: None})
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_what_a_room_calls_it_exists(room):
+    """A hint for a name of another library names an argument or says that there is none; no name is an argument."""
+    ours = set(inspect.signature(ROOMS[room]).parameters)
+    assert not ours & set(OF_ROOMS[room])
+    for hint in OF_ROOMS[room].values():
+        first = re.findall(r"\w+", hint)[0]
+        assert first in ours | {"no", "cache", "RollingCache"}, hint

@@ -56,6 +56,25 @@ def gradient(q: jax.Array, seed: jax.Array) -> tuple[jax.Array, ...]:
     return dq.at[0].set(0), dk, dv
 
 
+def rooms(q: torch.Tensor, x: jax.Array, n: Floats, table: torch.Tensor) -> torch.Tensor:
+    turned = attnlab.rotary(q, base=500000.0).transpose(1, 2)
+    out, cache = attnlab.cache.KVCache.empty(q, q, capacity=9).attend(q, q, turned)
+    (out, lse), cache = cache.attend(out, out, out, return_lse=True)
+    print(lse.exp(), cache.capacity, attnlab.linear.linear_attention(x, x, x, features="elu", form="recurrent").at[0])
+    state = attnlab.linear.linear_attention(x, x, x, return_state=True)[1][0].at[0].set(0)
+    print(state, attnlab.ring.ring_attention(x, x, x, axis_name="ring", layout="zigzag").at[0].set(0))
+    print(attnlab.ring.tree_attention(q, q, q, return_lse=True)[0].mT, next(attnlab.ring.ring_attention(n, n, n)))
+    return attnlab.paged.paged_attention(q, q, q, table, table).transpose(1, 2)
+
+
+def backward_in_torch(q: torch.Tensor) -> torch.Tensor:
+    return attnlab.tiled_attention_backward(q, q, q, q, q, q)[0].transpose(1, 2)
+
+
+def by_every_method(q: torch.Tensor) -> list[torch.Tensor]:
+    return [attention(q, q, q, method) for method in attnlab.METHODS]
+
+
 def swapped(q: torch.Tensor) -> torch.Tensor:
     return scaled_dot_product_attention(q, q, q, is_causal=True).transpose(1, 2)
 
@@ -77,3 +96,9 @@ def refused(q: torch.Tensor) -> None:
     attention(q, q, q, "tiled", dropout="0.1")  # wrong
     attention(q, q, q, attn_mask=q)  # wrong
     merge(q, q, q)  # wrong
+    attention(q, q, q, "flash")  # wrong
+    attnlab.linear.linear_attention(q, q, q, form="parallel")  # wrong
+    attnlab.linear.linear_attention(q, q, q, features="softmax")  # wrong
+    attnlab.ring.ring_attention(q, q, q, layout="zig-zag")  # wrong
+    attnlab.rotary(q, theta=1.0)  # wrong
+    attnlab.cash()  # wrong
