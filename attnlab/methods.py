@@ -18,7 +18,8 @@ class Method(NamedTuple):
     function: the public one. lesson: where it is derived. idea: in a few words. maximum: of a row of scores, "unused",
     "known" beforehand or "running". divides: "each weight" or "at the end". at_once: the scores that exist at a time,
     a "matrix", those of a "key", of a "chunk" or of a "tile". blocks: the names of its block sizes, queries first.
-    memory: extra memory of the forward, a head. program: what attnlab.machine calls it. color: in every figure
+    memory: extra memory of the forward, per head, without a scaled copy of Q (attnlab.costs.extra_elements has it).
+    program: what attnlab.machine calls it. color: in every figure
     (Okabe and Ito's palette, safe for color-blind readers).
     """
 

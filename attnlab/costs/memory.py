@@ -1,7 +1,8 @@
 """Extra memory, in elements of the accumulation dtype beyond inputs and output, and what fast memory must hold.
 
-Extra memory is that of one key head (and its G query heads) worked on at once, and is measured against
-attnlab.measure in tests/algorithms/test_memory.py.
+Extra memory is that of one key head (and its G query heads) worked on at once, by one definition for all six: the
+state that outlives a step, and the largest temporary of a step. A scaled copy of Q counts, views don't, and what
+becomes the output isn't extra. tests/instruments/test_costs.py and tests/algorithms/test_memory.py measure it.
 """
 
 from functools import partial
@@ -26,20 +27,20 @@ def extra_elements(
     query_chunk, key_chunk = chunk_sizes(m, dv, query_chunk_size, key_chunk_size)
     rows, keys = group * min(block_q, n), min(block_k, m)
     chunk_rows, chunk_keys = group * min(query_chunk, n), min(key_chunk, m)
-    whole = group * n * m
-    one_key = group * n * (dv + 2)
-    chunks = chunk_rows * chunk_keys + chunk_rows * -(-m // chunk_keys) * (dv + 2)
+    whole = group * n * m  # S, which the weights overwrite
+    one_key = group * n * (2 + dv)  # m and l; e^{s − m}·v of one key (o becomes the output)
+    chunks = chunk_rows * (chunk_keys + -(-m // chunk_keys) * (dv + 2))  # S of a chunk; all summaries
     if gradient:
         statistics = 2 * group * n  # lse and Δ
         tiles = 2 * rows * keys + rows * (2 * d + dv) + 2 * keys * (d + dv)  # P and dP; Q, dQ, dO; K, V, dK, dV
         whole, chunks = 2 * whole, 2 * chunks  # a gradient beside each: P and dP; scores and summaries
         return {"naive": whole, "safe": whole, "chunked": chunks, "tiled": statistics + tiles}[method]
     return {
-        "naive": whole,
-        "safe": whole,
+        "naive": whole + group * n * d,  # the scaled Q
+        "safe": whole + group * n * d,
         "lazy": one_key,
         "online": one_key,
-        "chunked": chunks,
+        "chunked": chunks + chunk_rows * d,
         "tiled": rows * keys + rows * dv + rows * (d + dv + 2),  # S and P V of a tile; the scaled Q, o, l, m
     }[method]
 

@@ -42,7 +42,7 @@ def test_groupings_mark_the_row():
 def test_hook_is_drawn_to_scale():
     figure = plots.hook()
     large, small = (square.get_width() for square in figure.axes[0].patches)
-    assert (large / small) ** 2 == pytest.approx(2**30 / costs.extra_elements("tiled", 2**15, 2**15, 64, 64))
+    assert (large / small) ** 2 == pytest.approx((2**30 + 2**21) / costs.extra_elements("tiled", 2**15, 2**15, 64, 64))
     assert {"naive attention holds\n4 GiB", "tiled attention holds\n1.4 MiB"} <= texts(figure)
 
 

@@ -365,6 +365,15 @@ def test_extra_memory_of_the_gradient_is_that_order(method, library):
         costs.extra_elements("online", 4, 4, 2, 2, gradient=True)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_numpy_holds_what_the_formula_says(method):
+    """At the default block sizes. What takes a key at a time holds a few numbers per query more, and NumPy's buffer."""
+    buffer = 2**16 if METHODS[method].at_once == "key" else 0
+    (found,) = attention_bytes(method, "numpy", [1024]).values()
+    formula = 4 * costs.extra_elements(method, 1024, 1024, 64, 64)
+    assert found - buffer == pytest.approx(formula, rel=0.1 if buffer else 0.05)
+
+
 @pytest.mark.parametrize("library", ["numpy", "torch", "jax"])
 @pytest.mark.parametrize("blocks", [(512, 512), (512, 2048), (256, 1024)])
 def test_tiled_holds_one_tile_and_its_rows(library, blocks):
