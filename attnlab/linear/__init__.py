@@ -17,8 +17,11 @@ from attnlab.arguments import boolean, check_arrays, check_device, check_kind, d
 from attnlab.call import group, library_of
 from attnlab.misnamed import hinted
 from attnlab.signature import Array
+from attnlab.linear.delta import delta_attention
 
-__all__ = ["FEATURES", "FORMS", "Hedgehog", "feature_count", "hedgehog_loss", "linear_attention"]
+__all__ = [
+    "FEATURES", "FORMS", "Hedgehog", "delta_attention", "feature_count", "hedgehog_loss", "linear_attention",
+]
 
 Name = Literal["elu", "relu", "taylor", "exp"]
 Form = Literal["chunked", "recurrent", "quadratic"]

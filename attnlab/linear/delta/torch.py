@@ -1,0 +1,108 @@
+"""The delta rule in PyTorch; the gradient computes each chunk once more, from the state before it."""
+
+from attnlab.arrays.torch import Out, accumulator, matmul
+from attnlab.linear.delta import Rule, Tokens
+from attnlab.typing import Float
+
+import torch
+from torch import Tensor as Array
+from torch.utils.checkpoint import checkpoint
+
+__all__ = ["delta_attention", "positive"]
+
+State = Float[Array, "*batch Hk F Dv"]
+Read = Float[Array, "*batch Hk G C F"]
+Held = Float[Array, "*batch Hk C F"]
+Taken = Float[Array, "*batch Hk C Dv"]
+Each = Float[Array, "*batch Hk C"]
+
+
+def delta_attention(rule: Rule, x: Tokens, state: State | None) -> tuple[Out, State]:
+    """See :func:`attnlab.linear.delta_attention`. Autocast is off inside, or sums would be half precision."""
+    with torch.autocast(x.query.device.type, enabled=False):
+        return _delta_attention(rule, x, state)
+
+
+def _delta_attention(rule: Rule, x: Tokens, state: State | None) -> tuple[Out, State]:
+    *heads, n, f = x.key.shape
+    shape = (*x.query.shape[:-1], x.value.shape[-1])
+    state = x.key.new_zeros((*heads, f, shape[-1]), dtype=accumulator(x.query)) if state is None else state
+    learns = torch.is_grad_enabled() and any(y is not None and y.requires_grad for y in (*x, state))
+    step = token if rule.form == "recurrent" else chunk
+    out, found = (None if learns else x.query.new_empty(shape)), []
+    start = 0
+    for part in cut(x, rule.steps(n)):
+        if learns and step is chunk:
+            rows, state = checkpoint(see, step, part, state, rule.erase, use_reentrant=False)
+        else:
+            rows, state = see(step, part, state, rule.erase)
+        if learns:
+            found.append(rows)
+        else:
+            out[..., start : start + rows.shape[-2], :] = rows
+        start += rows.shape[-2]
+    if learns:
+        out = torch.cat(found, -2) if found else x.query.new_zeros(shape)
+    return out, state
+
+
+def see(step: object, part: Tokens, state: State, erase: bool) -> tuple[Out, State]:
+    """The rows of some tokens, in query's dtype, and the state after them."""
+    out, state = step(*wide(part), state, erase)
+    return out.to(part.query.dtype), state
+
+
+def token(q: Read, k: Held, v: Taken, b: Each, g: Each, state: State, erase: bool) -> tuple[Out, State]:
+    """The definition, for one token: decay, look up what is stored under the key, write the error, read."""
+    state = g.exp()[..., None] * state
+    error = v - k @ state if erase else v
+    state = state + k.mT @ (b[..., None] * error)
+    return matmul(q, state), state
+
+
+def chunk(q: Read, k: Held, v: Taken, b: Each, g: Each, state: State, erase: bool) -> tuple[Out, State]:
+    """Some tokens at once: their errors W by one triangular system, then weights within the chunk as for values W."""
+    b = b[..., None]
+    decay, since = weights(g), g.cumsum(-1).exp()[..., None]  # G_ij and γ_i
+    w = b * (v - since * (k @ state)) if erase else b * v
+    if erase:
+        a = b * decay * (k @ k.mT)  # its diagonal is read as 1
+        w = torch.linalg.solve_triangular(a, w, upper=False, unitriangular=True)
+    scores = matmul(q, k.mT) * decay[..., None, :, :]
+    out = since[..., None, :, :] * matmul(q, state) + matmul(scores, w)
+    return out, since[..., -1:, :] * state + (decay[..., -1, :, None] * k).mT @ w
+
+
+def weights(g: Each) -> Float[Array, "*batch Hk C C"]:
+    """G_ij = a_{j+1} … a_i for j ≤ i, else 0: a sum of logarithms over (j, i], see the NumPy version."""
+    below = g.new_ones((g.shape[-1],) * 2, dtype=torch.bool).tril(-1)
+    return torch.where(below, g[..., :, None], 0).cumsum(-2).exp().tril()
+
+
+def cut(x: Tokens, size: int) -> list[Tokens]:
+    """The tokens in parts, cut at once: the gradient of a slice is as large as what it was cut from."""
+    n = x.key.shape[-2]
+    if n == 0:
+        return []
+    count = -(-n // size)
+    axes = Tokens(-2, -2, -2, -1, -1, -1)
+    whole = [y is None or (name == "mask" and y.shape[-1] == 1) for name, y in zip(Tokens._fields, x)]
+    parts = [[y] * count if keep else y.split(size, axis) for y, keep, axis in zip(x, whole, axes)]
+    return [Tokens(*part) for part in zip(*parts)]
+
+
+def wide(x: Tokens) -> tuple[Read, Held, Taken, Each, Each]:
+    """Query, key, value, beta and log decay in the accumulation dtype; nothing of what the mask leaves out."""
+    dtype = accumulator(x.query)
+    q, k, v = (y.to(dtype) for y in x[:3])
+    b = k.new_ones(k.shape[:-1]) if x.beta is None else x.beta.to(dtype)
+    g = k.new_zeros(k.shape[:-1]) if x.log_decay is None else x.log_decay.to(dtype)
+    if x.mask is None:
+        return q, k, v, b, g
+    k, v = (torch.where(x.mask[..., None], y, 0) for y in (k, v))
+    return q, k, v, torch.where(x.mask, b, 0), torch.where(x.mask, g, 0)
+
+
+def positive(log_decay: Float[Array, "*batch Hk N"]) -> bool:
+    """Whether a decay would grow; unknown, and so no, where tensors hold no numbers."""
+    return log_decay.device.type != "meta" and bool((log_decay > 0).any())
