@@ -50,7 +50,10 @@ def _quadratic(options: Options, x: Inputs) -> tuple[Out, State]:
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _in_steps(options: Options, x: Inputs) -> tuple[Out, State]:
-    """The recurrent and the chunked form, written in place."""
+    """The recurrent and the chunked form, written in place. XLA copies what enters a loop with a new axis of size 1,
+    so a group of one query gets its axis when it is read."""
+    shape, alike = (*x.query.shape[:-1], x.value.shape[-1]), x.query.shape[-3] == 1
+    whole = x.query[..., 0, :, :] if alike else x.query
     step, size = steps(options)
     ahead, alone, aligned = spans(options, x.query.shape[-2], x.key.shape[-2])
 
@@ -61,24 +64,33 @@ def _in_steps(options: Options, x: Inputs) -> tuple[Out, State]:
             kept = mask if kept is None else mask & kept
         return keys(options, x.hedgehog, at(x.key, cols, -2), at(x.value, cols, -2), kept)
 
+    def seen(rows: Block) -> Read:
+        q = at(whole, rows, -2)
+        return queries(options, x.hedgehog, q[..., None, :, :] if alike else q)
+
+    def put(out: Array, sums: Sums, rows: Block) -> Array:
+        found = divide(*sums)
+        return write(out, found[..., 0, :, :] if alike else found, rows, -2)
+
     def before(b: Array, state: State) -> State:
         return absorb(state, *tokens(block(b, min(size, ahead), ahead, once=True)))
 
-    def without(b: Array, out: Out) -> Out:
+    def without(b: Array, out: Array) -> Array:
         rows = block(b, min(size, alone), alone, once=True)
-        return write(out, divide(*read(queries(options, x.hedgehog, at(x.query, rows, -2)), state)), rows, -2)
+        return put(out, read(seen(rows), state), rows)
 
-    def together(b: Array, carry: tuple[Out, State]) -> tuple[Out, State]:
+    def together(b: Array, carry: tuple[Array, State]) -> tuple[Array, State]:
         (out, state), part = carry, block(b, min(size, aligned), aligned, once=True)
         rows, cols = moved(part, alone), moved(part, ahead)
-        sums, state = step(queries(options, x.hedgehog, at(x.query, rows, -2)), *tokens(cols), state)
-        return write(out, divide(*sums), rows, -2), state
+        sums, state = step(seen(rows), *tokens(cols), state)
+        return put(out, sums, rows), state
 
-    out = jnp.zeros((*x.query.shape[:-1], x.value.shape[-1]), x.query.dtype)
+    out = jnp.zeros((*whole.shape[:-1], shape[-1]), x.query.dtype)
     state = start(options, x)
     state = fori_loop(0, -(-ahead // size), before, state) if ahead else state
     out = fori_loop(0, -(-alone // size), without, out) if alone else out
-    return fori_loop(0, -(-aligned // size), together, (out, state)) if aligned else (out, state)
+    out, state = fori_loop(0, -(-aligned // size), together, (out, state)) if aligned else (out, state)
+    return out.reshape(shape), state
 
 
 def _scanned(options: Options, x: Inputs) -> tuple[Out, State]:

@@ -61,6 +61,18 @@ def test_forward_is_constant_in_length(library, features, causal):
     assert one <= 2.5 * promised("chunked", features, LENGTHS[0], False)
 
 
+def peak_of_heads(n):
+    """Bytes per head that JAX's compiler plans for four heads of n tokens, each query head with its own keys."""
+    arrays = [jax.ShapeDtypeStruct((4, n, D), "float32")] * 3
+    return jax_bytes(functools.partial(linear_attention, causal=True), *arrays) / 4
+
+
+def test_heads_in_jax_are_constant_in_length_too():
+    one, two = in_fresh_process("tests.linear.test_linear_memory:peak_of_heads", [{"n": n} for n in LENGTHS])
+    assert two <= 1.02 * one
+    assert two <= 2.5 * promised("chunked", "elu", LENGTHS[0], False)
+
+
 @pytest.mark.parametrize("library", ["jax", "torch"])
 @pytest.mark.parametrize(("features", "causal"), CASES)
 def test_gradient_holds_states_and_copies(library, features, causal):

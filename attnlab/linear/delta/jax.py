@@ -41,7 +41,7 @@ def _in_steps(rule: Rule, x: Tokens, state: State) -> tuple[Out, State]:
     x = x._replace(query=x.query[..., 0, :, :]) if shape[-3] == 1 else x
     out = jnp.zeros((*x.query.shape[:-1], shape[-1]), x.query.dtype)
 
-    def turn(b: Array, carry: tuple[Out, State]) -> tuple[Out, State]:
+    def turn(b: Array, carry: tuple[Array, State]) -> tuple[Array, State]:
         (out, state), part = carry, block(b, size, n, once=True)
         kept = None if part.first is None else part.positions >= part.first
         rows, state = step(*wide(taken(x, part), kept), state, rule.erase)
