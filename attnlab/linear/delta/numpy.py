@@ -60,8 +60,8 @@ def weights(g: Each) -> Float[Array, "*batch Hk C C"]:
     return np.where(np.tri(c, dtype=bool), np.exp(sums), 0)
 
 
-def substitute(a: Float[Array, "*batch Hk C C"], w: Taken) -> Taken:
-    """The solution of (I + A) X = W row by row, where A is what ``a`` has below its diagonal."""
+def substitute(a: Array, w: Array) -> Array:
+    """The solution of (I + A) X = W row by row, A being what ``a`` (..., C, C) has below its diagonal; of any dtype."""
     w = w.copy()
     for i in range(1, a.shape[-1]):
         w[..., i, :] -= (a[..., i, None, :i] @ w[..., :i, :])[..., 0, :]
