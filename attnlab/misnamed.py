@@ -75,6 +75,15 @@ OF_ROOMS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("cu_seqlens", "segments"), APART),
         **dict.fromkeys(("window", "window_size", "bias", "dropout", "dropout_p", "return_lse"), WEIGHTS),
     },
+    "delta_attention": {
+        **dict.fromkeys(("g", "gate", "decay"), "log_decay, the logarithm of the decay"),
+        "initial_state": "state",
+        "output_final_state": "return_state",
+        **dict.fromkeys(("causal", "is_causal"), "no such switch: it is always causal"),
+        **dict.fromkeys(("attn_mask", "attention_mask"), "mask, boolean, True = the token takes part"),
+        **dict.fromkeys(("cu_seqlens", "segments"), "log_decay = -inf at the first token of each sequence"),
+        **dict.fromkeys(("scale", "features"), "no such option: map and scale query and key before the call"),
+    },
     "ring_attention": {
         "is_causal": "causal=True, by position in the sequence",
         **dict.fromkeys(("process_group", "cp_group"), "group"),

@@ -45,7 +45,8 @@ def test_what_we_call_it_exists():
 
 ROOMS = {
     "rotary": attnlab.rotary, "attend": attnlab.cache.KVCache.attend, "paged_attention": attnlab.paged.paged_attention,
-    "linear_attention": attnlab.linear.linear_attention, "ring_attention": attnlab.ring.ring_attention,
+    "linear_attention": attnlab.linear.linear_attention, "delta_attention": attnlab.linear.delta_attention,
+    "ring_attention": attnlab.ring.ring_attention,
     "tree_attention": attnlab.ring.tree_attention,
 }  # fmt: skip
 IN_ROOMS = [
@@ -55,6 +56,7 @@ IN_ROOMS = [
     ("paged_attention", "cache_seqlens", "lengths"), ("paged_attention", "is_causal", "no such switch"),
     ("paged_attention", "window_size", "window="), ("paged_attention", "mask", "no such option"),
     ("linear_attention", "is_causal", "causal=True, aligned to the bottom right$"), ("linear_attention", "q", "query"),
+    ("delta_attention", "g", "log_decay, the logarithm"), ("delta_attention", "initial_state", "state"),
     ("linear_attention", "initial_state", "state"), ("linear_attention", "cu_seqlens", "no such option: call it for"),
     ("ring_attention", "mask", "no such option in a ring"), ("ring_attention", "segments", "no such option: call it"),
     ("ring_attention", "causal_", None), ("ring_attention", "process_group", "group"),

@@ -14,14 +14,17 @@ Mamba-2; erasing alone DeltaNet, with a gate Gated DeltaNet.
 """
 
 import importlib
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args, overload
 
 from attnlab.arguments import boolean, check_device, check_float, check_kind, check_mask, dtype_name, integer, kind_of
 from attnlab.call import group, library_of
+from attnlab.misnamed import hinted
+from attnlab.signature import Array
 
 __all__ = ["FORMS", "delta_attention"]
 
-FORMS = ("chunked", "recurrent", "quadratic")
+Form = Literal["chunked", "recurrent", "quadratic"]
+FORMS = get_args(Form)
 CHUNK = 64
 
 
@@ -52,9 +55,28 @@ class Tokens(NamedTuple):
     mask: Any
 
 
+class _Options(TypedDict, total=False):
+    beta: Any
+    log_decay: Any
+    erase: bool
+    mask: Any
+    form: Form
+    chunk_size: int | None
+    state: Any
+
+
+@overload
+def delta_attention(
+    query: Array, key: Array, value: Array, *, return_state: Literal[False] = False, **options: Unpack[_Options]
+) -> Array: ...
+@overload
+def delta_attention(
+    query: Array, key: Array, value: Array, *, return_state: Literal[True], **options: Unpack[_Options]
+) -> tuple[Array, Array]: ...
+@hinted
 def delta_attention(
     query: Any, key: Any, value: Any, *, beta: Any = None, log_decay: Any = None, erase: bool = True, mask: Any = None,
-    form: str = "chunked", chunk_size: int | None = None, state: Any = None, return_state: bool = False,
+    form: Form = "chunked", chunk_size: int | None = None, state: Any = None, return_state: bool = False,
 ) -> Any:
     """Causal linear attention whose state forgets (a gate) and overwrites (the delta rule), in linear time.
 
