@@ -8,7 +8,7 @@ from attnlab.check.again import KEPT, redrawn
 from attnlab.check.compare import arguments, difference
 from attnlab.check.diagnosis import by_costs, by_outcomes
 from attnlab.check.exercise import Case, Exercise
-from attnlab.check.guard import call
+from attnlab.check.guard import Watch, call
 from attnlab.check.jaxprs import asks_for_values
 from attnlab.check.library import given, named_library, precise
 from attnlab.check.outcome import SECONDS, NotAttempted, Outcome, outcome
@@ -17,9 +17,7 @@ from attnlab.check.probes import true_of
 from attnlab.check.state import undisturbed
 from attnlab.check.trial import fate
 from attnlab.check.verdict import Verdict
-from attnlab.check.words import explain
-
-BUSY = "the machine is busy with other work, and its time ran out. Run it again."
+from attnlab.check.words import BUSY, explain
 
 
 def examine(exercise: Exercise, answer: Callable, own: bool = False) -> Verdict:
@@ -27,21 +25,21 @@ def examine(exercise: Exercise, answer: Callable, own: bool = False) -> Verdict:
     if exercise.needs and find_spec(exercise.needs) is None:
         return Verdict("not checked", f"{exercise.name}: not checked, because {exercise.needs} is not installed.")
     end = fate(exercise, answer)
-    if end:
-        return Verdict("wrong", f"{exercise.name}: not right yet.", end)
+    if end is not None:
+        return end
     cases = exercise.cases()
     try:
         with undisturbed():
-            library, first = _begin(exercise, answer, cases[0])
-            wrong = _of_values(exercise, answer, library, cases, first)
+            library, first, watch = _begin(exercise, answer, cases[0])
+            wrong = _of_values(exercise, answer, library, cases, first, watch)
             verdict = wrong or _of_costs(exercise, answer, library)
             return verdict if verdict.state != "right" else _of_calls(exercise, answer, library, verdict, own)
     except NotAttempted:
         return Verdict("not attempted", f"{exercise.name}: not attempted yet.")
 
 
-def _begin(exercise: Exercise, answer: Callable, case: Case) -> tuple[str, Outcome]:
-    """The library that an answer names, and what the answer makes of the first case.
+def _begin(exercise: Exercise, answer: Callable, case: Case) -> tuple[str, Outcome, Watch]:
+    """The library that an answer names, what the answer makes of the first case, and a watch on the time it took.
 
     If it names none and its arrays have not the method or keyword it uses, it is in the library in which it runs; so is
     one that names PyTorch and makes its tensors from NumPy's arrays.
@@ -50,31 +48,32 @@ def _begin(exercise: Exercise, answer: Callable, case: Case) -> tuple[str, Outco
     library = named or exercise.library
     with precise(library):
         given(case.args, library)  # the first use of a library starts it, which is not the answer's doing
-    found = outcome(exercise, answer, case, SECONDS[library], library)
+    watch = Watch()
+    found = outcome(exercise, answer, case, SECONDS[library], library, watch)
     if found.kind in ("AttributeError", "TypeError") and not exercise.run:
         for other in {None: ("torch", "jax"), "numpy": ("torch", "jax"), "torch": ("numpy",)}.get(named, ()):
             if other != library and find_spec(other):
-                found_there = outcome(exercise, answer, case, SECONDS[other], other)
+                watch_there = Watch()
+                found_there = outcome(exercise, answer, case, SECONDS[other], other, watch_there)
                 if not found_there.kind:
-                    return other, found_there
-    return library, found
+                    return other, found_there, watch_there
+    return library, found, watch
 
 
 def _of_values(
-    exercise: Exercise, answer: Callable, library: str, cases: list[Case], first: Outcome
+    exercise: Exercise, answer: Callable, library: str, cases: list[Case], first: Outcome, watch: Watch
 ) -> Verdict | None:
     """The verdict on an answer that is wrong in some case; None if there is none."""
-    outcomes, left = [first], SECONDS[library] - first.seconds
+    outcomes = [first]
     for case in cases[1:]:
         if outcomes[-1].kind == "TimeUp":
             break
-        outcomes.append(outcome(exercise, answer, case, left, library))
-        left -= outcomes[-1].seconds
-    if outcomes[-1].starved:
-        return Verdict("not checked", f"{exercise.name}: not checked: {BUSY}")
+        outcomes.append(outcome(exercise, answer, case, SECONDS[library], library, watch))
     problems = [judge(exercise, found, case) for found, case in zip(outcomes, cases)]
+    if any(found.starved for found in outcomes):
+        return Verdict("not checked", f"{exercise.name}: not checked. {BUSY}")
     if not any(problems):
-        return _of_another_call(exercise, answer, library, cases, left)
+        return _of_another_call(exercise, answer, library, cases)
     known = by_outcomes(exercise, cases, outcomes, judge)
     i = next(i for i, problem in enumerate(problems) if problem)
     told = known.say if known else _true_of(exercise, cases, outcomes, problems)
@@ -85,12 +84,10 @@ def _of_values(
     return Verdict("wrong", f"{exercise.name}: not right yet.", told, evidence)
 
 
-def _of_another_call(
-    exercise: Exercise, answer: Callable, library: str, cases: list[Case], seconds: float
-) -> Verdict | None:
+def _of_another_call(exercise: Exercise, answer: Callable, library: str, cases: list[Case]) -> Verdict | None:
     """The verdict on an answer that is right on all inputs, and wrong on one that has the shapes of one of them."""
     case = redrawn(exercise, cases)
-    found = Outcome() if case is None else outcome(exercise, answer, case, max(seconds, 1), library)
+    found = Outcome() if case is None else outcome(exercise, answer, case, SECONDS[library], library)
     if case is None or found.kind == "TimeUp":
         return None
     problem = judge(exercise, found, case)
@@ -114,6 +111,7 @@ def judge(exercise: Exercise, found: Outcome, case: Case) -> str | None:
         problem = found.problem
     else:
         judged = call(exercise.judge, (case, found.result), SECONDS["numpy"])
+        found.starved = judged.starved
         problem = judged.result if judged.error is None else explain(judged.error, exercise.judge, SECONDS["numpy"])
     if problem and found.again and found.kind != "TimeUp":
         found.kind = "stream"
@@ -129,7 +127,7 @@ def _of_costs(exercise: Exercise, answer: Callable, library: str) -> Verdict:
         with precise(library):
             done = call(cost.measure, (answer, library), seconds)
         if done.starved:
-            return Verdict("not checked", f"{name}: right values; its cost could not be measured: {BUSY}")
+            return Verdict("not checked", f"{name}: right values; its cost could not be measured. {BUSY}")
         if library == "jax" and asks_for_values(done.error):
             numbers.append(None)
             continue

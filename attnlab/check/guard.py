@@ -44,31 +44,23 @@ class Watch:
         return min(time.perf_counter() - self.wall, time.thread_time() - self.cpu)
 
 
-def busy() -> bool:
-    """Whether other processes take more than a third of this one's time: seen in a short loop."""
-    watch = Watch()
-    while watch.computed() < 0.03:
-        pass
-    return time.perf_counter() - watch.wall > 1.5 * 0.03
-
-
 @dataclass
 class Called:
-    """What a call did. ``starved``: its time ran out because others computed."""
+    """What a call did. ``starved``: it was stopped before it had computed for as long as it may."""
 
     result: Any = None
     error: BaseException | None = None
     printed: str = ""
-    seconds: float = 0.0
     starved: bool = False
 
 
-def call(function: Callable, args: tuple, seconds: float) -> Called:
-    """Call a function for at most ``seconds``; catch what it raises and prints, and undo what it changed.
+def call(function: Callable, args: tuple, seconds: float, watch: Watch | None = None) -> Called:
+    """Call a function until ``watch`` has counted ``seconds``; catch what it raises and prints, undo what it changed.
 
-    The time limit needs a Unix system and the main thread, where notebooks run; elsewhere there is none.
+    Calls that share a watch share the time; without one, it starts here. The time limit needs a Unix system and the
+    main thread, where notebooks run; elsewhere there is none.
     """
-    done, printed, watch, process = Called(), Printed(), Watch(), os.getpid()
+    done, printed, watch, process = Called(), Printed(), watch or Watch(), os.getpid()
     try:
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -82,8 +74,8 @@ def call(function: Callable, args: tuple, seconds: float) -> Called:
         done.error = error
     if os.getpid() != process:  # a fork of the answer's, which would go on with the notebook
         os._exit(0)
-    done.printed, done.seconds = printed.start, watch.seconds()
-    done.starved = isinstance(done.error, TimeUp) and watch.computed() < seconds and busy()
+    done.printed = printed.start
+    done.starved = isinstance(done.error, TimeUp) and watch.computed() < seconds
     return done
 
 
@@ -106,7 +98,7 @@ def _limit(seconds: float, watch: Watch) -> Iterator[None]:
         raise TimeUp
 
     before, tracer = signal.signal(signal.SIGALRM, stop), sys.gettrace()
-    signal.setitimer(signal.ITIMER_REAL, max(seconds, AGAIN), AGAIN)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds - watch.seconds(), AGAIN), AGAIN)
     try:
         yield
     finally:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from attnlab.check.exercise import Case, Exercise, Stream
-from attnlab.check.guard import call
+from attnlab.check.guard import Watch, call
 from attnlab.check.library import given, library_of, precise
 from attnlab.check.results import read
 from attnlab.check.words import explain
@@ -24,7 +24,7 @@ class NotAttempted(Exception):
 class Outcome:
     """The arrays of a result and its gradients by name, or a ``problem`` and its ``kind``.
 
-    ``again``: a stream was read beyond its end. ``starved``: time ran out because other processes computed.
+    ``again``: a stream was read beyond its end. ``starved``: see :class:`attnlab.check.guard.Called`.
     """
 
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
@@ -32,28 +32,31 @@ class Outcome:
     kind: str = ""
     result: Any = None
     printed: str = ""
-    seconds: float = 0.0
     again: bool = False
     starved: bool = False
 
 
 def outcome(
-    exercise: Exercise, function: Callable, case: Case, seconds: float = 60.0, library: str | None = None
+    exercise: Exercise, function: Callable, case: Case, seconds: float = 60.0, library: str | None = None,
+    watch: Watch | None = None,
 ) -> Outcome:
-    """Run ``function``, written in ``library`` or what it names, on ``case``. Raises NotAttempted for a stub."""
+    """Run ``function``, written in ``library`` or what it names, on ``case``. Raises NotAttempted for a stub.
+
+    ``seconds`` are those of ``watch``, so that several cases can share them.
+    """
+    watch = watch or Watch()
     library = library or (exercise.library if exercise.run else library_of(function, exercise.library))
     function = exercise.run(function) if exercise.run else function
     if exercise.gradients and library == "numpy":
         return Outcome(problem="NumPy has no gradients: write this answer in PyTorch or JAX.", kind="library")
     args: list = []  # what is handed over, to be looked at afterwards
-    done = call(_evaluate, (function, case.args, exercise.gradients, library, args), seconds)
+    done = call(_evaluate, (function, case.args, exercise.gradients, library, args), seconds, watch)
     if isinstance(done.error, NotAttempted) or (isinstance(done.error, NotImplementedError) and not done.error.args):
         raise NotAttempted  # a stub says nothing; a library says what it has not implemented
-    found = Outcome(printed=done.printed, seconds=done.seconds)
+    found = Outcome(printed=done.printed)
     if done.error is None:
         found.result, gradients = done.result
-        done = call(read, (exercise, case, args, found.result, gradients), max(seconds - done.seconds, 0.1))
-        found.seconds += done.seconds
+        done = call(read, (exercise, case, args, found.result, gradients), seconds, watch)
     if done.error is None:
         found.arrays, found.problem, found.kind = done.result
     else:

@@ -2,10 +2,10 @@
 
 A loop inside C, such as sum(itertools.count()), never comes back to Python, where a time limit could stop it;
 os._exit and a wrong address end the process. So an answer that names anything of the kind runs in a fork first, and
-only then here. A fork, as a notebook's function cannot be sent to a fresh process; on Linux. PyTorch works in it with
-one thread; JAX, whose threads do not live on in a fork, is traced there, on shapes and dtypes, up to the first line
-that asks for a value. What loops in JAX itself is a while_loop: it runs without being compiled first, as a loop of
-Python's, which can be stopped here; but for one under vmap.
+here only once that has come to its end. A fork, as a notebook's function cannot be sent to a fresh process; on Linux.
+PyTorch works in it with one thread; JAX, whose threads do not live on in a fork, is traced there, on shapes and
+dtypes, up to the first line that asks for a value. What loops in JAX itself is a while_loop: it runs without being
+compiled first, as a loop of Python's, which can be stopped here; but for one under vmap.
 """
 
 import contextlib
@@ -22,9 +22,11 @@ from collections.abc import Callable
 from typing import Any
 
 from attnlab.check.exercise import Case, Exercise
-from attnlab.check.guard import PATIENCE, call
+from attnlab.check.guard import PATIENCE, Watch, call
 from attnlab.check.library import codes_of, library_of, own_functions, precise, unjitted
 from attnlab.check.outcome import SECONDS, NotAttempted, outcome
+from attnlab.check.verdict import Verdict
+from attnlab.check.words import BUSY
 
 import numpy as np
 
@@ -33,34 +35,47 @@ STOPPED = "It was stopped after {:.0f} seconds. Is there a loop that does not en
 DONE = 77  # the exit status of a trial that came to its end
 
 
-def fate(exercise: Exercise, answer: Callable) -> str:
-    """What becomes of a process in which the answer runs on all inputs: words, or nothing if it ends as it should."""
+def fate(exercise: Exercise, answer: Callable) -> Verdict | None:
+    """The verdict on an answer that must not run in this process, as seen in a trial; None if it may."""
     names = {name for f in own_functions(answer) for code in codes_of(f) for name in code.co_names}
     library = library_of(answer, exercise.library)
     if library == "jax" and "while_loop" in names and not exercise.run:
-        return STOPPED.format(SECONDS[library]) if _endless(exercise, answer) else ""
+        return _endless(exercise, answer)
     here = sys.platform == "linux" and threading.current_thread() is threading.main_thread()
     if not (names & RISKY and here) or exercise.run:
-        return ""
+        return None
     status = _status(lambda: _run(exercise, answer, library), SECONDS[library])
-    if status in (None, DONE):
-        return ""
+    if status == DONE:
+        return None
+    if status is None:
+        return _not_checked(exercise)
     if status == -signal.SIGXCPU:
-        return STOPPED.format(SECONDS[library])
+        return _wrong(exercise, STOPPED.format(SECONDS[library]))
     if status < 0:
-        return f"It ends Python by a crash ({signal.Signals(-status).name})."
-    return "It ends Python, as os._exit does; return a result instead."
+        return _wrong(exercise, f"It ends Python by a crash ({signal.Signals(-status).name}).")
+    return _wrong(exercise, "It ends Python, as os._exit does; return a result instead.")
+
+
+def _wrong(exercise: Exercise, said: str) -> Verdict:
+    """The verdict on an answer that ends Python, or does not end."""
+    return Verdict("wrong", f"{exercise.name}: not right yet.", said)
+
+
+def _not_checked(exercise: Exercise) -> Verdict:
+    """The verdict on an answer whose trial did not get the time to end."""
+    return Verdict("not checked", f"{exercise.name}: not checked. {BUSY}")
 
 
 def _run(exercise: Exercise, answer: Callable, library: str) -> None:
     """The answer on all inputs; whatever it raises is seen later."""
+    watch = Watch()
+    _allow(SECONDS[library])
     for case in exercise.cases():
-        _allow(SECONDS[library])
         with contextlib.suppress(NotAttempted):
             if library == "jax":
                 _trace(answer, case)
             else:
-                outcome(exercise, answer, case, SECONDS[library], library)
+                outcome(exercise, answer, case, SECONDS[library], library, watch)
 
 
 def _trace(answer: Callable, case: Case) -> None:
@@ -87,12 +102,16 @@ def _allow(seconds: float) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
 
-def _endless(exercise: Exercise, answer: Callable) -> bool:
-    """Whether an answer in JAX, not compiled, takes more than its time for an input."""
+def _endless(exercise: Exercise, answer: Callable) -> Verdict | None:
+    """The verdict on an answer in JAX that, not compiled, takes more than its time for an input."""
     with unjitted("jax"), contextlib.suppress(NotAttempted):
-        found = (outcome(exercise, answer, case, SECONDS["jax"], "jax") for case in exercise.cases())
-        return any(x.kind == "TimeUp" for x in found)
-    return False
+        for case in exercise.cases():
+            found = outcome(exercise, answer, case, SECONDS["jax"], "jax")
+            if found.starved:
+                return _not_checked(exercise)
+            if found.kind == "TimeUp":
+                return _wrong(exercise, STOPPED.format(SECONDS["jax"]))
+    return None
 
 
 def _status(work: Callable[[], None], seconds: float) -> int | None:

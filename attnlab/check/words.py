@@ -8,6 +8,11 @@ from collections.abc import Callable
 from attnlab.check.guard import TimeUp
 from attnlab.check.library import codes_of, own_functions, python_function
 
+BUSY = (
+    "The machine is busy with other work, or your function waits for something: the time was up before it had "
+    "computed for as long as it may. That says nothing about your answer. Run it again when less is going on."
+)
+
 
 def explain(error: BaseException, function: Callable, seconds: float) -> str:
     """What went wrong, and where."""

@@ -6,7 +6,6 @@ import functools
 import importlib.util
 import inspect
 import re
-import time
 from dataclasses import replace
 
 import jupytext
@@ -117,12 +116,10 @@ def test_answers_are_to_exercises():
 
 
 @pytest.mark.parametrize("name", EXERCISES)
-def test_reference_is_right_and_quick(name):
+def test_reference_is_right(name):
     exercise = EXERCISES[name]
-    start = time.process_time()
     verdict = examine(exercise, exercise.reference)
     assert verdict.state == "right", verdict.text
-    assert time.process_time() - start < 5
     assert f"on {len(exercise.cases())} inputs" in verdict.headline
 
 
