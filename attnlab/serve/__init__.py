@@ -11,6 +11,7 @@ chunks beside the decoding of others; what two sequences have in common from the
     Runner                        a plan as one forward pass of attnlab.model, in the library of its parameters
     uniform, probabilities, choose, best      draws by (seed, sample, position), and one step of beam search
     Record, Moment                the trace of a step, and the time of a token
+    accept, accept_keyed, prompt_lookup, race     guess some tokens, and let one pass say which to keep
 
 The text of a request depends on its prompt, options and seed alone: not on who shares the batch, on the size of
 blocks, on their number or on preemption. Logits do vary by rounding with the batch around a row, so where two tokens
@@ -25,9 +26,10 @@ from attnlab.serve.request import Moment, Request, Sequence, blocks_needed
 from attnlab.serve.runner import Runner
 from attnlab.serve.sampling import choose, probabilities, uniform
 from attnlab.serve.scheduler import Chunk, Plan, missing, schedule
+from attnlab.serve.speculative import accept, accept_keyed, prompt_lookup, race
 from attnlab.serve.trace import Record
 
 __all__ = [
-    "Chunk", "Engine", "Moment", "Plan", "Record", "Request", "Runner", "Sequence", "best", "blocks_needed", "choose",
-    "missing", "probabilities", "schedule", "uniform",
+    "Chunk", "Engine", "Moment", "Plan", "Record", "Request", "Runner", "Sequence", "accept", "accept_keyed", "best",
+    "blocks_needed", "choose", "missing", "probabilities", "prompt_lookup", "race", "schedule", "uniform",
 ]  # fmt: skip
