@@ -74,8 +74,16 @@ def place(n: int, d: int, name: str = "A100 40 GB", itemsize: int = 2) -> Figure
     figure = roofline([ACCELERATORS[name]], {method: (form.intensity, None) for method, form in forms.items()})
     blocks = "tiles of 128 × 64; chunks of 1024 × 4096, scores through HBM"
     (axes,) = figure.axes
-    axes.annotate(f"N = {n:,}, D = {d}, {8 * itemsize} bits a number\n{blocks}", (0.99, 0.12), xycoords="axes fraction",
-                  ha="right", fontsize=9, color=GRAY)
+    setting = f"N = {n:,}, D = {d}, {8 * itemsize} bits per number"
+    axes.annotate(f"{setting}\n{blocks}", (0.99, 0.12), xycoords="axes fraction", ha="right", fontsize=9, color=GRAY)
+    balance = ACCELERATORS[name].balance
+    places = ", ".join(
+        f"{method} at {form.intensity:.3g}, {'memory' if form.intensity < balance else 'compute'}-bound"
+        for method, form in forms.items()
+    )
+    figure.set_label(
+        f"Roofline of {name}, balance {balance:.0f} FLOP per byte; {setting}: {places}."
+    )
     return figure
 
 

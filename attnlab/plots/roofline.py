@@ -12,21 +12,21 @@ from matplotlib.figure import Figure
 
 def roofline(
     machines: Sequence[Accelerator], algorithms: Mapping[str, tuple[float, float | None]],
-    layers: Mapping[int, tuple[float, float]] | None = None,
+    steps: Mapping[int, tuple[float, float]] | None = None,
 ) -> Figure:
     """The roof of a machine, of further ones in gray, and what runs below it.
 
     ``algorithms``: name → (intensity, measured FLOP/s or None); a ring on the first machine's roof, a dot where it was
-    measured. ``layers``: rows of a batch → (intensity, measured FLOP/s) of a linear layer.
+    measured. ``steps``: steps of a fused polynomial → (intensity, measured FLOP/s).
     """
     figure, axes = canvas(8.8, 5.0)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    machine, layers = machines[0], layers or {}
-    intensity = [x for x, _ in [*algorithms.values(), *layers.values()]]
+    machine, steps = machines[0], steps or {}
+    intensity = [x for x, _ in [*algorithms.values(), *steps.values()]]
     balances = [m.balance for m in machines]
     left, right = 0.5 * min([*intensity, *balances]), 4 * max([*intensity, *balances])
-    rates = [rate for _, rate in [*algorithms.values(), *layers.values()] if rate]
+    rates = [rate for _, rate in [*algorithms.values(), *steps.values()] if rate]
     low, high = min([*rates, machine.attainable(left)]) / 2, 3 * max(m.flops for m in machines)
     axes.axvspan(left, machine.balance, color=PALE, zorder=0)
     for m in reversed(machines):
@@ -37,17 +37,30 @@ def roofline(
             axes.annotate(f"{m.name}: {m.balance:.3g} FLOP/B", (right, m.flops), (0, 4), textcoords="offset points",
                           ha="right", fontsize=9.5, color=GRAY)
     axes.set_title(f"{machine.name}: balance {machine.balance:.3g} FLOP per byte", loc="left")
-    if layers:
-        x, rates = zip(*layers.values())
-        label = f"linear layer, {min(layers)} to {max(layers)} rows"
-        axes.plot(x, rates, "D", color=GRAY, markersize=4, zorder=3, label=label)
+    if steps:
+        x, rates = zip(*steps.values())
+        label = f"polynomial, {min(steps)} to {max(steps)} steps"
+        axes.plot(x, rates, "D-", color=GRAY, markersize=5, linewidth=1, zorder=3, label=label)
         axes.legend(loc="upper left", fontsize=9, frameon=False)
     _place(axes, machine, algorithms)
     axes.annotate("memory-bound", (left, low), (6, 6), textcoords="offset points", fontsize=9, color=GRAY)
     axes.annotate("compute-bound", (right, low), (-6, 6), textcoords="offset points", ha="right", fontsize=9,
                   color=GRAY)
     axes.set(xlabel="intensity (FLOP per byte)", ylabel="FLOP/s", xlim=(left, right), ylim=(low, high))
+    figure.set_label(_text(machine, algorithms, steps))
     return figure
+
+
+def _text(
+    machine: Accelerator, algorithms: Mapping[str, tuple[float, float | None]], steps: Mapping[int, tuple[float, float]]
+) -> str:
+    """What the figure shows, for those who can't see it."""
+    text = f"Roofline of {machine.name}: a slope up to {machine.balance:.3g} FLOP per byte, then a flat top."
+    if steps:
+        shares = ", ".join(f"{k} steps {rate / 1e9:.3g}" for k, (_, rate) in steps.items())
+        text += f" Diamonds, a polynomial, in GFLOP/s: {shares}."
+    dots = [f"{name} {rate / machine.attainable(x):.0%}" for name, (x, rate) in algorithms.items() if rate]
+    return text + (f" Dots, the algorithms, in shares of the roof: {', '.join(dots)}." if dots else "")
 
 
 def _place(axes: Axes, machine: Accelerator, algorithms: Mapping[str, tuple[float, float | None]]) -> None:

@@ -3,20 +3,18 @@
 from collections.abc import Mapping, Sequence
 
 from attnlab.measure import binary
-from attnlab.arguments import LIBRARIES
+from attnlab.course.clock import Clock
 from attnlab.hardware import ACCELERATORS, MULTIPROCESSORS, Accelerator
-from attnlab.plots.style import COLORS, GRAY, INK, MARKERS, canvas, darker
+from attnlab.plots.style import COLORS, GRAY, INK, canvas, darker
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-LINES = {"numpy": INK, "jax": COLORS["chunked"], "torch": COLORS["online"]}
-
 
 def hierarchy(chip: str = "A100", machine: str = "A100 40 GB") -> Figure:
-    """The memories of an accelerator in a row, with sizes; arrows as wide as the bandwidth between neighbors."""
+    """The memories of an accelerator in a row, with sizes; bars as high as the bandwidth between neighbors."""
     parts, whole = MULTIPROCESSORS[chip], ACCELERATORS[machine]
     sram = 19e12  # Dao et al. 2022
     boxes = [
@@ -34,6 +32,10 @@ def hierarchy(chip: str = "A100", machine: str = "A100 40 GB") -> Figure:
     for place, rate in enumerate((sram, parts.l2_bandwidth, whole.bandwidth)):
         axes.add_patch(Rectangle((4.2 * place + 2.4, -rate / sram / 2), 1.7, rate / sram, color=COLORS["tiled"]))
         axes.text(4.2 * place + 3.25, 0.6, f"{rate / 1e12:.2g} TB/s", ha="center", va="bottom", fontsize=10, color=INK)
+    said = [" ".join(text.replace("-\n", "").split()) for text in boxes]
+    rates = [f", {rate / 1e12:.2g} TB/s; " for rate in (sram, parts.l2_bandwidth, whole.bandwidth)]
+    row = "".join(text + rate for text, rate in zip(said, [*rates, "."]))
+    figure.set_label(f"Four boxes in a row, joined by bars as high as the bandwidth between them: {row}")
     return figure
 
 
@@ -57,26 +59,35 @@ def levels(machine: Accelerator, l2: float, points: Mapping[str, tuple[float, st
         axes.annotate(f"{label}: {intensity:,.0f}", (intensity, rate), (0, 9) if top else (9, -12), fontsize=10,
                       textcoords="offset points", ha="center" if top else "left", color=darker(COLORS[color]))
     axes.set(xlabel="intensity (FLOP per byte of that level)", ylabel="FLOP/s", xlim=(8, 16384), ylim=(1e13, 6e14))
+    slopes = " and ".join(f"of {level} ends at {machine.flops / rate:.0f}" for level, rate in bandwidths.items())
+    places = "; ".join(
+        f"{label} at {x:,.0f}, on {'the flat top' if bandwidths[level] * x > machine.flops else 'a slope'}"
+        for label, (x, level, _) in points.items()
+    )
+    figure.set_label(f"Two rooflines with one flat top; the slope {slopes} FLOP per byte. {places}.")
     return figure
 
 
-def steps(measured: Mapping[str, Mapping[int, float]]) -> Figure:
-    """Bandwidth against the size of the array that is read and written again and again, a line a library."""
+def steps(clock: Clock) -> Figure:
+    """Bandwidth against the size of the array to which 1 is added again and again: read and written at each call."""
     figure, axes = canvas(8.4, 3.9)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    for name, found in measured.items():
-        sizes, rates = list(found), [x / 1e9 for x in found.values()]
-        axes.plot(sizes, rates, color=LINES[name], marker=MARKERS[name], markersize=4, linewidth=1.5,
-                  label=LIBRARIES[name])
-    everything = [x / 1e9 for found in measured.values() for x in found.values()]
+    ((name, rows),) = clock.seconds.items()
+    sizes = list(rows)
+    slow, rates, fast = ([2e-9 * size / row[at] for size, row in rows.items()] for at in (2, 1, 0))
+    axes.fill_between(sizes, slow, fast, color=INK, alpha=0.2, linewidth=0)
+    axes.plot(sizes, rates, color=INK, marker="o", markersize=4, linewidth=1.5)
     axes.set(xlabel="size of the array (bytes)", ylabel="bandwidth (GB/s), read and write",
-             ylim=(0.7 * min(everything), 1.6 * max(everything)))
-    ticks = [2**e for e in range(16, 29, 2)]
+             ylim=(0.7 * min(rates), 1.6 * max(rates)))
+    ticks = sizes[::2]
     axes.set_xticks(ticks, [binary(tick) for tick in ticks])
     plain_ticks(axes)
-    if len(measured) > 1:
-        axes.legend(loc="lower left", fontsize=10)
+    best = max(sizes, key=lambda size: rates[sizes.index(size)])
+    figure.set_label(
+        f"Bandwidth against the size of an array, NumPy, one core, {name}: {rates[0]:.0f} GB/s for {binary(sizes[0])}, "
+        f"at most {max(rates):.0f} for {binary(best)}, {rates[-1]:.0f} for {binary(sizes[-1])}, which no cache holds."
+    )
     return figure
 
 
@@ -118,4 +129,11 @@ def intensities(
     ticks = [2**e for e in range(7, 18, 2)]
     axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     plain_ticks(axes)
+    reached = ", ".join(f"{label.replace('$', '')}: {values[-1]:.3g}" for label, (values, _, _) in curves.items())
+    dashed = " and ".join(f"{balance:.0f} ({name})" for name, balance in balances.items())
+    figure.set_label(
+        f"Intensity against sequence length, both axes logarithmic. At {lengths[-1]:,} tokens, in FLOP per byte, "
+        f"{reached}. All curves have flattened. Dashed lines, the balances: {dashed}. Rings, counted on the machine, "
+        "lie on the curves."
+    )
     return figure
