@@ -174,7 +174,7 @@ def prepare(
     offset = check_offset(offset, kind)
     if kind == "jax" and offset is not None and (kind_of(offset) or -(2**31) <= offset < 2**31):
         x, offset = x._replace(offset=offset), TRACED  # data: one program serves all
-    if kind == "jax" and offset is None and not isinstance(m - n, int):  # lengths are symbols, as in jax.export
+    if kind == "jax" and offset is None and not all(isinstance(size, int) for size in (n, m)):  # symbols, in jax.export
         x, offset = x._replace(offset=m - n), TRACED
     band = Band.of(n, m, boolean("causal", causal), window, offset)
     p = check_dropout(dropout, seed, kind)

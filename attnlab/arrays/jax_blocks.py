@@ -59,7 +59,7 @@ def placed(band: Band, offset: Array | None) -> Band:
 
 def diagonal(offset: Array, shift: int, band: Band) -> Array:
     """offset + shift, from −N to M, beyond which nothing more is hidden; no number on the way leaves 32 bits."""
-    if not isinstance(band.m - band.n, int):  # lengths are symbols, as in jax.export
+    if not all(isinstance(size, int) for size in (band.n, band.m)):  # symbols, as in jax.export
         return jnp.clip(offset + shift, -band.n, band.m)
     first, last = -band.n - shift, band.m - shift  # the offsets at which the result is −N and M
     if first >= 2**31 or last < -(2**31):

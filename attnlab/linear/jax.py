@@ -13,6 +13,7 @@ from attnlab.typing import Bool, Float
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.core import min_dim
 from jax.lax import fori_loop
 
 __all__ = ["FEATURES", "hedgehog_loss", "linear_attention"]
@@ -60,7 +61,7 @@ def _in_steps(options: Options, x: Inputs) -> tuple[Out, State]:
     def tokens(cols: Block) -> tuple[Held, Taken]:
         kept = None if cols.first is None else cols.positions >= cols.first
         if x.mask is not None:
-            mask = at(x.mask, cols, -1) if x.mask.shape[-1] > 1 else x.mask
+            mask = at(x.mask, cols, -1) if x.mask.shape[-1] != 1 else x.mask
             kept = mask if kept is None else mask & kept
         return keys(options, x.hedgehog, at(x.key, cols, -2), at(x.value, cols, -2), kept)
 
@@ -73,14 +74,14 @@ def _in_steps(options: Options, x: Inputs) -> tuple[Out, State]:
         return write(out, found[..., 0, :, :] if alike else found, rows, -2)
 
     def before(b: Array, state: State) -> State:
-        return absorb(state, *tokens(block(b, min(size, ahead), ahead, once=True)))
+        return absorb(state, *tokens(block(b, min_dim(size, ahead), ahead, once=True)))
 
     def without(b: Array, out: Array) -> Array:
-        rows = block(b, min(size, alone), alone, once=True)
+        rows = block(b, min_dim(size, alone), alone, once=True)
         return put(out, read(seen(rows), state), rows)
 
     def together(b: Array, carry: tuple[Array, State]) -> tuple[Array, State]:
-        (out, state), part = carry, block(b, min(size, aligned), aligned, once=True)
+        (out, state), part = carry, block(b, min_dim(size, aligned), aligned, once=True)
         rows, cols = moved(part, alone), moved(part, ahead)
         sums, state = step(seen(rows), *tokens(cols), state)
         return put(out, sums, rows), state
@@ -103,7 +104,8 @@ def _scanned(options: Options, x: Inputs) -> tuple[Out, State]:
     def stack(y: Array, axis: int, first: int, count: int) -> Array:
         """The tokens from ``first`` on, filled up with zeros: (chunks, …)."""
         y = jnp.moveaxis(jax.lax.slice_in_dim(y, first, first + count, axis=axis % y.ndim), axis, 0)
-        y = jnp.pad(y, [(0, -count % size)] + [(0, 0)] * (y.ndim - 1)).reshape((-1, size, *y.shape[1:]))
+        chunks = -(-count // size)
+        y = jnp.pad(y, [(0, chunks * size - count)] + [(0, 0)] * (y.ndim - 1)).reshape((chunks, size, *y.shape[1:]))
         return jnp.moveaxis(y, 1, axis)
 
     def tokens(first: int, count: int) -> tuple[Array, Array, Array]:

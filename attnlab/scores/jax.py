@@ -61,11 +61,12 @@ def near(x: Inputs, part: Block, size: int, axis: int) -> Bool[Array, " blocks"]
     """Which blocks have segments in the range of those of ``part``: the others are hidden, and nothing is compared."""
     length, across = (x.key if axis == -1 else x.query).shape[-2], -3 - axis
     ours, theirs = (x.query_segments, x.key_segments)[:: -1 if axis == -2 else 1]
-    ours = at(ours, part, across) if ours.shape[across] > 1 else ours
+    ours = at(ours, part, across) if ours.shape[across] != 1 else ours
     theirs = jnp.moveaxis(theirs, axis, -1)
     theirs = jnp.broadcast_to(theirs, (*theirs.shape[:-1], length))
-    theirs = jnp.pad(theirs, [(0, 0)] * (theirs.ndim - 1) + [(0, -length % size)], mode="edge")
-    theirs = theirs.reshape((*theirs.shape[:-1], -1, size))
+    blocks = -(-length // size)
+    theirs = jnp.pad(theirs, [(0, 0)] * (theirs.ndim - 1) + [(0, blocks * size - length)], mode="edge")
+    theirs = theirs.reshape((*theirs.shape[:-1], blocks, size))
     low, high = ours.min((-2, -1))[..., None, None], ours.max((-2, -1))[..., None, None]
     meet = (low <= theirs.max(-1)) & (theirs.min(-1) <= high)
     return anywhere(meet, tuple(range(meet.ndim - 1)))

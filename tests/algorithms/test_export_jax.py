@@ -10,6 +10,12 @@ LOOPS = ("lazy", "online", "chunked")  # whose length JAX must know to go throug
 TASKS = [{"method": method, "gradient": method not in LOOPS} for method in METHODS]
 TASKS += [{"method": "tiled", "gradient": True, "default": True}]
 
+ALIKE = [{"method": method, "causal": True} for method in METHODS]
+ALIKE += [{"method": "tiled", "gradient": True, **options} for options in ({"window": (3, 2)}, {"causal": True})]
+ALIKE += [{"method": "tiled", "causal": True, "offset": 2}]
+LINEAR = [{"method": "chunked form", "causal": causal, "gradient": True} for causal in (False, True)]
+LINEAR += [{"method": "chunked form", "causal": True, "chunk_size": 4}]
+
 
 @pytest.fixture(scope="module")
 def differences():
@@ -17,10 +23,17 @@ def differences():
     with pytest.MonkeyPatch.context() as here:
         here.setenv("XLA_FLAGS", QUICK_XLA)
         results = list(in_fresh_process("tests.algorithms.jax_exports:case", TASKS))
-    return {str(task): result for task, result in zip(TASKS, results)}
+        results += in_fresh_process("tests.algorithms.jax_exports:alike", ALIKE + LINEAR)
+    return {str(task): result for task, result in zip(TASKS + ALIKE + LINEAR, results)}
 
 
 @pytest.mark.parametrize("task", TASKS, ids=str)
 def test_symbolic_shapes(differences, task):
     """Batch, heads, both lengths, also below a tile, with a mask and a window; forward and where possible gradient."""
+    assert differences[str(task)] < 1e-5
+
+
+@pytest.mark.parametrize("task", ALIKE + LINEAR, ids=str)
+def test_one_symbol_for_both_lengths(differences, task):
+    """Self-attention: causal, windows, an offset, segments, and linear attention in chunks."""
     assert differences[str(task)] < 1e-5
