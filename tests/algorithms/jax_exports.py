@@ -64,7 +64,7 @@ def alike(method, gradient=False, **options):
     symbols = [jax.ShapeDtypeStruct(*x) for x in zip(shapes, [jnp.float32] * 3 + [jnp.int32])]
     program = export.export(jax.jit(one))(*symbols)
     differences = []
-    for b, h, n, m in LENGTHS:
+    for b, h, _, m in LENGTHS:
         x = [jnp.asarray(y) for y in (*drawn(b, h, m, m)[:3], np.arange(b * m).reshape(b, m) // 3)]
         pairs = zip(jax.tree.leaves(program.call(*x)), jax.tree.leaves(one(*x)))
         differences += [float(abs(a - b).max()) for a, b in pairs]
