@@ -295,6 +295,7 @@ def big_power(x):
 @pytest.mark.parametrize(("answer", "asked"), [(endless, True), (big_power, False)])
 def test_a_loop_is_suspected_only_where_there_is_one(monkeypatch, answer, asked):
     monkeypatch.setitem(outcome.SECONDS, "numpy", 0.1)
+    monkeypatch.setattr(guard, "PATIENCE", 300)
     text = examine(costing({}), answer).text
     assert "stopped after" in text
     assert ("Is there a loop" in text) is asked
