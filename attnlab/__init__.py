@@ -74,7 +74,8 @@ if not TYPE_CHECKING:  # a checker would take every name for a module
         try:
             return importlib.import_module(f"{__name__}.{name}")
         except ModuleNotFoundError as error:
-            raise AttributeError(str(error)) from error
+            absent = f"{error.name} comes with the course: pip install attnlab-course"
+            raise AttributeError(absent if error.name == f"{__name__}.{name}" else str(error)) from error
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *ROOMS})

@@ -46,8 +46,11 @@ def excerpt() -> bytes:
 
 
 def data() -> Any:
-    """The folder of weights in the installed package."""
-    return resources.files("attnlab.model") / "weights"
+    """The folder of weights, which the course brings: FileNotFoundError without it."""
+    folder = resources.files("attnlab.model") / "weights"
+    if not folder.is_dir():
+        raise FileNotFoundError("the trained models come with the course: pip install attnlab-course")
+    return folder
 
 
 def check_choice(argument: str, chosen: Any, choices: tuple[str, ...]) -> None:

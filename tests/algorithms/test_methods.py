@@ -11,7 +11,7 @@ from attnlab import METHODS, costs, machine
 from attnlab.plots.ladder_costs import alike
 from tests.support import ROOT
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README = (ROOT / "attnlab/README.md").read_text(encoding="utf-8")
 
 
 def test_a_method_has_a_row_and_a_function():

@@ -1,4 +1,4 @@
-"""Wheel and sdist hold the package and nothing else, work in an empty environment, and the extras name what is used."""
+"""Two distributions of one tree: what each holds, that both work where only their dependencies are, and the extras."""
 
 import ast
 import os
@@ -20,8 +20,10 @@ from packaging.requirements import Requirement
 import attnlab
 from tests.support import ROOT
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-EXTRAS = PROJECT["optional-dependencies"]
+PROJECT, COURSE = (
+    tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"] for folder in (".", "course")
+)
+EXTRAS = PROJECT["optional-dependencies"] | {"the course": COURSE["dependencies"]}
 DEPENDENCIES = {Requirement(text).name for text in PROJECT["dependencies"]}
 LESSONS = [*ROOT.glob("notebooks/solutions/*.ipynb"), *ROOT.glob("notebooks/re*.ipynb")]
 OPTIONAL = {"jaxtyping"}  # checks shapes in tests; attnlab.typing does without
@@ -29,7 +31,9 @@ DATA = ("attnlab/course/lesson15/*.json", "attnlab/course/lesson18/*.json", "att
         "attnlab/course/lesson23/*.json", "attnlab/course/published/*.toml", "attnlab/model/weights/*",
         "attnlab/py.typed")  # fmt: skip
 FILES = [path for pattern in ("attnlab/**/*.py", *DATA) for path in ROOT.glob(pattern)]
-PACKAGE = {path.relative_to(ROOT).as_posix() for path in FILES}
+TREE = {path.relative_to(ROOT).as_posix() for path in FILES}
+OF_COURSE = {name for name in TREE if name.startswith(("attnlab/check/", "attnlab/course/", "attnlab/model/weights/"))}
+PACKAGE = TREE - OF_COURSE
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_{}(sys.argv[1])"
 SMOKE = """
 import importlib.metadata
@@ -39,11 +43,9 @@ import sys
 import numpy as np
 
 import attnlab
-from attnlab import check, model
-from attnlab.course import published
 
 assert attnlab.__file__.startswith(sys.prefix), attnlab.__file__
-assert not any(map(importlib.util.find_spec, ("jax", "torch", "triton", "matplotlib", "jaxtyping", "tests")))
+assert not any(map(importlib.util.find_spec, ("jax", "torch", "triton", "matplotlib", "jaxtyping", "tests", "tqdm")))
 assert importlib.metadata.version("attnlab") == attnlab.__version__
 query, key, value = np.random.default_rng(0).normal(size=(3, 8, 100, 16))
 scores = query @ key.mT / 4
@@ -51,14 +53,23 @@ weights = np.exp(scores - scores.max(-1, keepdims=True))
 expected = weights / weights.sum(-1, keepdims=True) @ value
 for method in attnlab.METHODS:
     np.testing.assert_allclose(attnlab.attention(query, key, value, method), expected, rtol=1e-12, atol=1e-12)
-assert published.load("rs_table2").rows
-assert len(model.load().generate(model.excerpt()[:50], 5)) == 5
-for library in ("jax", "torch"):
+attnlab.cache.KVCache.empty(key, value, capacity=100).attend(query, key, value)
+for call in (lambda: attnlab.check, lambda: attnlab.course, attnlab.model.load, lambda: attnlab.compat,
+             lambda: importlib.import_module("attnlab.tiled.jax")):
     try:
-        importlib.import_module(f"attnlab.tiled.{library}")
-    except ModuleNotFoundError as error:
+        call()
+    except (AttributeError, FileNotFoundError, ModuleNotFoundError) as error:
         print(error)
 """
+WITH_COURSE = """
+from attnlab import check, model
+from attnlab.course import published
+
+assert published.load("rs_table2").rows
+assert len(model.load().generate(model.excerpt()[:50], 5)) == 5
+assert check.find("online_stats").hints
+"""
+PATTERN = r"pip install '?([\w\[\]-]+)'?$"
 
 
 def run(*command: object, cwd: Path) -> str:
@@ -71,30 +82,60 @@ def run(*command: object, cwd: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A wheel and an sdist, built in a copy of the repository: setuptools leaves files where it builds."""
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    """Wheels of both and the sdist, built in a copy of the repository: setuptools leaves files where it builds."""
     copy, dist = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("dist")
     litter = shutil.ignore_patterns("__pycache__", "*.ipynb", "*.egg-info")
-    for name in ("attnlab", "tests", "notebooks", ".ci"):
+    for name in ("attnlab", "course", "tests", "notebooks", ".ci"):
         shutil.copytree(ROOT / name, copy / name, ignore=litter)
     for name in ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "Makefile", "requirements.txt"):
         shutil.copy(ROOT / name, copy)
-    for kind in ("wheel", "sdist"):
-        run(sys.executable, "-c", BUILD.format(kind), dist, cwd=copy)
-    return next(dist.glob("*.whl")), next(dist.glob("*.tar.gz"))
+    for kind, folder in (("wheel", "."), ("sdist", "."), ("wheel", "course")):
+        run(sys.executable, "-c", BUILD.format(kind), dist, cwd=copy / folder)
+    return next(dist.glob("attnlab-*.whl")), next(dist.glob("*.tar.gz")), next(dist.glob("attnlab_course-*.whl"))
 
 
-def test_the_wheel_holds_the_package_and_nothing_else(built):
-    names = zipfile.ZipFile(built[0]).namelist()
-    assert {name for name in names if ".dist-info/" not in name} == PACKAGE
-    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
+@pytest.mark.parametrize(("which", "files", "licenses", "license"), [
+    (0, PACKAGE, ["LICENSE"], "MIT"), (2, OF_COURSE, ["LICENSE", "LICENSE.excerpt"], "MIT AND PSF-2.0"),
+])  # fmt: skip
+def test_a_wheel_holds_its_part_and_nothing_else(built, which, files, licenses, license):
+    archive = zipfile.ZipFile(built[which])
+    names = archive.namelist()
+    assert {name for name in names if ".dist-info/" not in name} == files
+    assert sorted(name.partition("/licenses/")[2] for name in names if "/licenses/" in name) == licenses
+    metadata = archive.read(next(name for name in names if name.endswith("/METADATA"))).decode()
+    assert f"\nVersion: {attnlab.__version__}\n" in metadata
+    assert f"\nLicense-Expression: {license}\n" in metadata
+
+
+def test_the_functions_without_the_course_are_a_tenth(built):
+    """The weights and the exercises are nearly all of the tree's bytes."""
+    functions, course = (built[which].stat().st_size for which in (0, 2))
+    assert functions < (functions + course) / 10
+
+
+def test_the_page_of_the_package_stands_alone():
+    """What an index shows: links and pictures that are not absolute would lead nowhere."""
+    page = (ROOT / PROJECT["readme"]).read_text(encoding="utf-8")
+    assert "attnlab" in page.splitlines()[0]
+    assert [link for link in re.findall(r"\]\(([^)]*)\)|<img|src=", page) if not link.startswith("https://")] == []
+    for room in re.findall(r"`attnlab\.(\w+)`", page):
+        assert hasattr(attnlab, room) or (ROOT / f"attnlab/{room}").exists(), room
+
+
+def test_one_version():
+    """The course wants the functions of its own version; citation and changelog name it."""
+    wanted = next(Requirement(text) for text in COURSE["dependencies"] if text.startswith("attnlab"))
+    assert str(wanted.specifier) == f"=={attnlab.__version__}"
+    assert f"\nversion: {attnlab.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"\n## {attnlab.__version__}, " in (ROOT / "CHANGELOG.md").read_text()
 
 
 def test_the_sdist_holds_what_the_wheel_is_built_from(built):
     with tarfile.open(built[1]) as archive:
         names = {entry.name.partition("/")[2] for entry in archive if entry.isfile()}
     made = {name for name in names if name in ("PKG-INFO", "setup.cfg") or name.startswith("attnlab.egg-info/")}
-    assert names - made == {*PACKAGE, "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"}
+    assert names - made == {*PACKAGE, "pyproject.toml", "MANIFEST.in", "README.md", "attnlab/README.md", "LICENSE"}
 
 
 def test_the_wheel_of_the_sdist_works_where_only_its_dependencies_are(built, tmp_path):
@@ -113,7 +154,10 @@ def test_the_wheel_of_the_sdist_works_where_only_its_dependencies_are(built, tmp
     pip = (sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check")
     run(*pip, "install", "--no-index", wheel, cwd=tmp_path)
     missing = run(python, "-I", "-W", "error", "-c", SMOKE, cwd=tmp_path).splitlines()
-    assert [re.search(r"pip install '(.*)'", line)[1] for line in missing] == ["attnlab[jax]", "attnlab[torch]"]
+    course, torch, jax = "attnlab-course", "attnlab[torch]", "attnlab[jax]"
+    assert [re.search(PATTERN, line)[1] for line in missing] == [course, course, course, torch, jax]
+    run(*pip, "install", "--no-index", "--no-deps", built[2], cwd=tmp_path)
+    run(python, "-I", "-W", "error", "-c", WITH_COURSE, cwd=tmp_path)
 
 
 def contents(wheel: Path) -> dict[str, int]:
@@ -128,7 +172,7 @@ def test_the_pins_satisfy_an_extra(extra):
     wanted = [Requirement(text) for text in (*PROJECT["dependencies"], *EXTRAS[extra])]
     for requirement in wanted:
         if requirement.name == PROJECT["name"]:
-            assert requirement.extras <= set(EXTRAS)
+            assert requirement.extras <= set(PROJECT["optional-dependencies"])
         else:
             assert [bound.operator for bound in requirement.specifier] == [">="], requirement
             assert requirement.specifier.contains(pins[canonical(requirement.name)]), requirement
@@ -157,8 +201,9 @@ def canonical(name: str) -> str:
 
 
 def test_pip_finds_every_extra(built, tmp_path):
-    everything = f"{built[0]}[jax,torch,course]"
+    everything = f"{built[0]}[{','.join(PROJECT['optional-dependencies'])}]"
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
-    said = run(*pip, "install", "--dry-run", "--no-index", everything, cwd=tmp_path)
+    said = run(*pip, "install", "--dry-run", "--no-index", everything, built[2], cwd=tmp_path)
     assert "does not provide the extra" not in said
-    assert said.splitlines()[-1] == f"Would install attnlab-{attnlab.__version__}"  # the rest is here
+    version = attnlab.__version__
+    assert said.splitlines()[-1] == f"Would install attnlab-{version} attnlab-course-{version}"  # the rest is here
