@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, overload
 
 from attnlab.arguments import boolean, check_static, integer, number
+from attnlab.cache.bits import Quantized, dequantize, quantize
 from attnlab.cache.checks import check_kept, check_rotation, check_tokens
 from attnlab.call import Inputs, backend, group
 from attnlab.misnamed import hinted
 from attnlab.signature import Array
 
-__all__ = ["KVCache", "RollingCache"]
+__all__ = ["KVCache", "Quantized", "RollingCache", "dequantize", "quantize"]
 
 
 @dataclass
