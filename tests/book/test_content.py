@@ -218,7 +218,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "12-2": lambda: f"{-(-100 // 64) * 64 - 100} of the next head",
     "13-1": waves,
     "13-2": rho,
-    "14-3": lambda: f"{50 * (1 + 1024 / 4096):.1f} %",
+    "14-3": lambda: f"{50 * (1 + 1024 / 4096):.1f}%",
     "14-4": lambda: f"About {round(26e9 / check.find('cache_bytes').reference(40, 40, 128, 1, 2), -2):,.0f} tokens",
     "15-2": lambda: floating((14 + 16 * 0.5) / (14 + 16 * 0.5 / 4), 2),
     "15-3": lambda: floating(1 / (1 + math.exp(3 - 1)), 3),
