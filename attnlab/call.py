@@ -66,6 +66,11 @@ ARGUMENTS = """
         stays), and nothing else. torch.compile and torch.export see one operator, attnlab::attention, and so
         do meta and fake tensors; its gradient is that of tiled attention, from out and lse, for every algorithm.
 
+        These are references first. Where no option is given that your library's own fused call lacks
+        (torch.nn.functional.scaled_dot_product_attention, jax.nn.dot_product_attention), and the algorithm is not the
+        point, that call gives the same function, and in PyTorch it is faster for short sequences and small calls:
+        ``python -m attnlab.bench --small`` measures by how much.
+
     Returns out (..., Hq, N, Dv) in query's dtype, or (out, lse) with lse (..., Hq, N) in float32 (float64
     for float64 input). Scores and sums are accumulated in that dtype. A query that sees no key gives
     out = 0, lse = -inf and no gradient. Hidden keys and values may hold NaN.

@@ -28,6 +28,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from attnlab.bench import overhead
 
         overhead.print_overheads(options.rounds, options.seconds)
+    elif options.small:
+        from attnlab.bench import small
+
+        small.print_table(options.rounds, options.seconds)
     elif options.paged:
         from attnlab.bench import paged
 
@@ -83,6 +87,8 @@ def parser() -> argparse.ArgumentParser:
         help="judge the project's own targets on a CPU; heeds --n, --rounds, --seconds and --threads only")
     add("--overhead", action="store_true",
         help="of a small call: its time beyond the arithmetic; heeds --rounds, --seconds and --threads only")
+    add("--small", action="store_true",
+        help="small calls beside each library's own fused call; heeds --rounds, --seconds and --threads only")
     add("--paged", action="store_true",
         help="a decoding step through pages beside keys in a row; heeds --rounds, --seconds and --threads only")
     add("--decode", action="store_true",

@@ -7,7 +7,7 @@ import attnlab
 from attnlab.arguments import LIBRARIES
 from attnlab.course import published
 
-__all__ = ["backends", "core", "excerpt", "fold", "functions", "source", "verdicts"]
+__all__ = ["backends", "core", "excerpt", "fold", "functions", "measured", "source", "verdicts"]
 
 
 def source(path: str) -> str:
@@ -48,6 +48,15 @@ def functions(package: str, *names: str, unfold: str = "numpy") -> None:
     """Display functions of a package such as "softmax", and what they need of its files, in three libraries."""
     files = {library: f"{package}/{library}.py" for library in LIBRARIES}
     fold({library: (file, excerpt(file, *names)) for library, file in files.items()}, unfold)
+
+
+def measured(name: str, command: str) -> None:
+    """Display the table that ``command`` printed, stored as course/measured/NAME.md, or how to get it."""
+    from IPython.display import Markdown, display
+
+    path = Path(attnlab.__file__).parent / f"course/measured/{name}.md"
+    missing = f"*Nothing is stored yet:* `{command}` *measures this machine in a few minutes.*"
+    display(Markdown(path.read_text(encoding="utf-8") if path.exists() else missing))
 
 
 def verdicts(table: str) -> None:

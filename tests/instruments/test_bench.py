@@ -14,7 +14,7 @@ import pytest
 
 from attnlab import METHODS, bench, measure
 from attnlab.bench import __main__ as command
-from attnlab.bench import calls, compare, extra_memory, overhead, plot, table, targets, timing
+from attnlab.bench import calls, compare, extra_memory, overhead, plot, small, table, targets, timing
 from attnlab.bench import contestants as who
 from attnlab.bench.calls import inputs, prepare
 from attnlab.bench.contestants import Contestant, contestants
@@ -473,3 +473,34 @@ def test_the_lengths_are_named():
     rows = [row for x in settings for row in table.make_rows(x, [who.UNIT], {"torch sdpa": [1.0]}, {})]
     assert len({plot.family(row) for row in rows}) == 1
     assert [table.csv_record(row)["m"] for row in rows] == [128, 256]
+
+
+def test_small_settings_are_those_that_both_serve():
+    """Ours and the library's own give the same, so that a ratio is one of speed alone."""
+    for setting in small.SETTINGS:
+        setting = dataclasses.replace(setting, n=min(setting.n, 16), batch=1)
+        for library in ("torch", "jax"):
+            ours, own = (calls.prepare(contestant, setting)() for contestant in small.pair(library))
+            for one, other in zip(*(x if setting.gradient else [x] for x in (ours, own))):
+                one, other = (back(x).astype(np.float32) for x in (one, other))
+                other = other if one.shape == other.shape else other.swapaxes(1, 2)
+                np.testing.assert_allclose(one, other, atol={"float32": 1e-4, "bfloat16": 0.1}[setting.dtype])
+
+
+def test_a_small_table(capsys, monkeypatch):
+    """In Markdown, as a page holds it."""
+    step = Setting(1, 16, heads=4, kv_heads=2, d=8, dtype="bfloat16")
+    monkeypatch.setattr(small, "SETTINGS", [Setting(8, d=8), step])
+    command.main(["--small", "--rounds", "1"])
+    machine, empty, head, rule, *rows, end = capsys.readouterr().out.split("\n")
+    assert "torch" in machine
+    assert (empty, end) == ("", "")
+    assert head == "|  | torch tiled | torch sdpa | ratio | jax tiled | jax nn | ratio |"
+    assert {line.count("|") for line in (head, rule, *rows)} == {8}
+    assert [line.split(",")[0] for line in rows] == ["| 8 tokens", "| 1 query"]
+
+
+def test_a_small_row():
+    taken = {"torch tiled": [3e-3, 2e-3, 1e-3], "torch sdpa": [1e-3]}
+    line = small.row(Setting(1, 4096, heads=32, kv_heads=8), ["torch"], taken)
+    assert line == "| 1 query, 4,096 keys, 32 heads on 8, batch 1, float32 | 2 | 1 | 2.00 |"
