@@ -115,7 +115,7 @@ def blocks(length: int, size: int, first: int = 0, last: int | None = None) -> I
 
 
 def trimmed(parts: Iterator[slice], shown: bytes | None) -> Iterator[slice]:
-    """Parts of an axis, each cut to its first and last position that ``shown`` marks with 1; without one, left out."""
+    """Trim each part of an axis to the positions that ``shown`` marks with 1; drop parts without any."""
     for part in parts:
         if shown is None:
             yield part
@@ -129,12 +129,12 @@ def tile_sizes(
 ) -> tuple[int, int]:
     """Block sizes of the tiled algorithm, ``heads`` = (*batch, Hk, G): 512 rows of queries by 512 keys.
 
-    The G heads of a group share the rows. The tiles of float32 scores of all key heads that are worked on at once
-    shall stay in a shared cache of 8 MiB: beyond 8 heads (but see ``few_heads``) the rows are halved, down to 128.
-    One query, as ``band`` may say, has few scores, and takes ``longest`` keys, beyond 8 heads fewer in the same
-    proportion; but not where a window hides keys on the left, nor where keys of ``itemsize`` bytes are copied to
-    widen them. ``packed`` documents, told apart by segments, take at most 256 by 256: a tile in which one ends and
-    another begins is half hidden.
+    The G heads of a group share the rows. The tiles of float32 scores of all key heads should stay in a shared cache
+    of 8 MiB while they're worked on, so beyond 8 heads (but see ``few_heads``) the rows are halved, down to 128. A
+    single query has few scores and takes ``longest`` keys, in the same proportion fewer beyond 8 heads. It doesn't
+    where a window hides keys on the left, or where keys of ``itemsize`` bytes are copied to widen them. ``packed``
+    documents, told apart by segments, take at most 256 by 256, because a tile in which one ends and another begins
+    is half hidden.
     """
     known = [size for size in heads[:-1] if isinstance(size, int)]  # others are symbols, as in jax.export
     rows = 2**21 // (512 * max(math.prod(known), 1))

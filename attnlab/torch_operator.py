@@ -41,13 +41,13 @@ def ready(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def cast(x: Any, dtype: torch.dtype) -> Any:
-    """x as autocast has it; what is no tensor of floats is for the checks to refuse."""
+    """Cast x as autocast would. Anything but a floating-point tensor is left for the checks to refuse."""
     single = isinstance(x, Array) and x.dtype in (torch.float16, torch.bfloat16, torch.float32)
     return x.to(dtype) if single else x
 
 
 def symbolic(x: Array) -> bool:
-    """Whether x has no values to look at, or a compiler is looking on.
+    """Whether x is a meta or fake tensor, or is being traced by a compiler.
 
     torch.func's transforms do not go through an operator: where one is compiled, the compiler leaves the call alone.
     """

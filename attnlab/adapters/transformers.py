@@ -59,7 +59,7 @@ def attention(
 
     query (B, Hq, N, D), key (B, Hk, M, D), value (B, Hk, M, Dv). ``attention_mask``: boolean or added, (B, 1, N, M);
     where there is none and N > 1 a decoder's is causal from the top left, as a static cache has empty slots at its
-    end. ``position_bias``: added to the scores. ``s_aux``: a learned sink a head, a key of that score and value 0.
+    end. ``position_bias``: added to the scores. ``s_aux``: a learned sink per head, a key of that score and value 0.
     Returns (B, N, Hq, Dv). Raises ValueError for an argument that would change the result and isn't served.
     """
     for name, given in others.items():

@@ -15,7 +15,7 @@ import numpy as np
 ELEMENTS = 2**21
 """Scores of the tiles that are worked on together: 8 MiB in float32, for a cache that all threads share."""
 MANY = 2**21
-"""Scores of a call that are worth to start threads for, which takes some 0.1 ms."""
+"""A call with at least this many scores is worth starting threads for; that takes about 0.1 ms."""
 
 
 def few_heads(empty: Callable) -> Callable[[Callable], Callable]:

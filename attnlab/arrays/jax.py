@@ -86,7 +86,7 @@ def as_data(x: Inputs) -> Inputs:
 
 
 def alike(x: Any) -> Any:
-    """The arrays of a pytree, each varying over all mesh axes over which any of them does; for use in shard_map.
+    """Make all arrays of a pytree vary over the same mesh axes, those over which any of them varies; for shard_map.
 
     There the carry of a loop must begin as it ends: cores make theirs of the query, by zeros_like. And a replicated
     query's gradient is summed over the devices.

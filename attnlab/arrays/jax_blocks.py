@@ -39,15 +39,15 @@ def block(b: int | Array, size: int, length: int, *, once: bool = False) -> Bloc
     """The b-th block of a length; all have the same size, as shapes are static.
 
     When the size does not divide the length, dynamic_slice moves the last block back until it ends with the
-    length: a famous bug for those who take it to start at b · size, and correct once that is reckoned with.
-    The block then begins with positions of the block before. A result for them is merely computed and written
+    length. The block then starts before b · size, with positions of the block before: a well-known bug if one
+    forgets it. A result for them is merely computed and written
     twice; what is summed must count them once, so ``once`` marks them, and ``visibility`` hides them.
     """
     return Block(jnp.minimum(b * size, length - size), size, b * size if once and length % size != 0 else None)
 
 
 def placed(band: Band, offset: Array | None) -> Band:
-    """The band where the call has it: if ``offset`` is data, both diagonals are. It may also give them, (low, high)."""
+    """The band at a traced offset: its two diagonals become arrays. ``offset`` may also be the pair (low, high)."""
     if offset is None:
         return band
     if offset.ndim:

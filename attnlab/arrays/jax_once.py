@@ -1,4 +1,4 @@
-"""Where JAX refuses a derivative of tiled attention, the error says what to use: its own speak of loops and rules.
+"""Where JAX refuses a derivative of tiled attention, our error names safe_attention; JAX's own would speak of loops.
 
 JAX has no hook for this. ``once`` is a primitive, x as it is in every respect but one: it is never transposed.
 """

@@ -56,7 +56,7 @@ def explicit_gradient(
 
 
 def _watched(x: Inputs) -> bool:
-    """Whether autograd or a transform may ask for more than the result: to tell a Function takes 50 µs."""
+    """Whether autograd or a transform may need more than the result. Going through a Function costs 50 µs."""
     transformed = torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
     return transformed or (torch.is_grad_enabled() and any(isinstance(y, Array) and y.requires_grad for y in x))
 

@@ -1,4 +1,4 @@
-"""Caches in JAX: pytrees, of which every step returns a new one. Compiled with the old one donated, it is in place.
+"""Caches in JAX: pytrees, of which every step returns a new one. Donate the old one, and its memory is reused.
 
 The length is data, so one program serves all lengths: the cores run over all slots with a traced offset, and skip the
 tiles behind it.

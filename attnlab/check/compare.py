@@ -64,7 +64,7 @@ def title(name: str, exercise: Exercise) -> str:
 
 
 def _regroup(found: Outcome, wanted: Outcome) -> None:
-    """Read an array as the tuple that was asked for, if it has as many items, and a tuple as the list."""
+    """Accept an array for a tuple of as many items, and a tuple for a list."""
     parts = [name for name in wanted.arrays if name.startswith("part ")]
     whole = found.arrays.get("")
     items = [name for name in found.arrays if name.startswith("part ")]

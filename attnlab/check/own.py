@@ -25,8 +25,8 @@ AUTODIFF = ("grad", "value_and_grad", "vjp")
 def borrowed(exercise: Exercise, answer: Callable, library: str, own: bool) -> list[str]:
     """The functions of packages that do the exercise's task in an answer, without those that the reference calls.
 
-    Attention in any exercise, softmax and autodiff where that is the exercise, and what bears its name: the first of
-    each package.
+    For each package it's the first call that does the task: any attention; softmax or autodiff if that is the exercise;
+    a function of its name.
     The first and the last input are traced; unless ``own`` is asked for, only if the answer names such a function.
     """
     names = {name for f in own_functions(answer) for code in codes_of(f) for name in code.co_names}

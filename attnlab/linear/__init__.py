@@ -159,8 +159,8 @@ def feature_count(features: Features, d: int) -> int:
 def spans(options: Options, n: int, m: int) -> tuple[int, int, int]:
     """(keys to absorb first, queries that then see the state alone, tokens where a query stands over a key).
 
-    Not causal: all keys, then all queries. Causal: what M has more than N lies before the first query, what N has more
-    than M sees no key of the call; the rest is aligned.
+    Not causal: all keys, then all queries. Causal: if M > N, the first M − N keys precede all queries; if N > M, the
+    first N − M queries see none; the rest is aligned.
     """
     return (max(m - n, 0), max(n - m, 0), min(n, m)) if options.causal else (m, n, 0)
 

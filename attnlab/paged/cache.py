@@ -90,7 +90,7 @@ class PagedCache:
         """Attention of the newest queries (B, Hq, N, D) of sequences, whose keys are written already.
 
         Options and result are those of :func:`attnlab.paged.paged_attention`. In a function that JAX traces call that
-        one, with ``tables`` made outside: there names would be looked up once and for all.
+        one, with ``tables`` made outside: there names would be looked up at trace time only.
         """
         return paged_attention(query, self.key_pages, self.value_pages, *self.tables(names), **options)
 

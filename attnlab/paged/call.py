@@ -25,7 +25,8 @@ LARGE = 128
 class Options(NamedTuple):
     """What a call asks for besides arrays, static in JAX. ``left``: of the window. ``rows``: of a tile.
 
-    ``pages``: read at a time, 1 where they are read where they lie. ``keys``: of a tile, in PyTorch those of the pages.
+    ``pages``: how many are gathered at a time; 1 means read in place, without a copy. ``keys``: of a tile, in PyTorch
+    those of the pages.
     """
 
     scale: float

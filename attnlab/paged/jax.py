@@ -126,7 +126,7 @@ def integers(x: np.ndarray, like: Array) -> Array:
     """A table or lengths, for pages ``like`` these."""
     if isinstance(like, Tracer):
         raise TypeError(
-            "key_pages is traced, and names would be looked up once and for all: make cache.tables(names) outside of "
+            "key_pages is traced, and names would be looked up at trace time only: make cache.tables(names) outside of "
             "the traced function and call paged_attention(query, cache.key_pages, cache.value_pages, *tables) in it"
         )
     return jnp.asarray(x)

@@ -81,7 +81,7 @@ class BlockManager:
         """Begin a sequence; returns how many of its first ``tokens`` are there already: S times the blocks it shares.
 
         Shared are full blocks that hold the same tokens after the same tokens, of any sequence, freed ones too until
-        their blocks are needed; never the block of the last token, as one at least must be computed. Nothing else
+        their blocks are needed; never the block of the last token: at least one must be left to compute. Nothing else
         of the prompt is kept: append the rest. A block can be found from the append that fills it, so its keys
         must be written before anybody reads.
         """

@@ -1,4 +1,4 @@
-"""What policies of memory make of requests whose lengths are all that is known of them. A simulation; array-free.
+"""Simulate memory policies on requests of given lengths. Array-free.
 
 Requests wait in a queue that never runs dry. A step admits as many as the memory takes and gives each running request
 one token; one that is finished leaves.

@@ -1,7 +1,7 @@
 """Who is fed what in a step: the scheduler. Array-free.
 
 One rule of seniority: sequences are served in the order in which their requests arrived, and where blocks run out
-the youngest loses its own, which is no loss but of time. The oldest request is therefore fed in every step, whatever
+the youngest loses its own, which costs only time. The oldest request is therefore fed in every step, whatever
 comes after it; and as it is done some day, every request is the oldest some day.
 Source: Kwon et al. 2023, section 4.5 (recomputation); Agrawal et al. 2024, section 4 (a budget, decoding first).
 """

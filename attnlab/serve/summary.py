@@ -1,4 +1,4 @@
-"""What it came to: throughput, latencies and memory, in words. Array-free."""
+"""Summary of a run: throughput, latencies and memory, in words. Array-free."""
 
 import math
 from itertools import pairwise

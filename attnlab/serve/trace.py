@@ -1,4 +1,4 @@
-"""What a step took. Array-free."""
+"""Record of a step. Array-free."""
 
 from typing import NamedTuple
 

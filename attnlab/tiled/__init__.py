@@ -33,8 +33,8 @@ def tiled_attention(
     ``block_mask``: boolean (⌈N / block_q⌉, ⌈M / block_k⌉), True = attend, for all heads alike; needs both
     block sizes. Hidden tiles are neither loaded nor computed, forward and backward (block-sparse
     FlashAttention, algorithm 5); under jax.jit it is a constant.
-    Nor are tiles that a mask or bias hides for all heads and the whole batch, but in the kernels: a cache is
-    as long as what is filled. In NumPy and JAX that takes a byte a key; under jax.vmap of the mask all examples
+    Tiles that a mask or bias hides for every head and batch element are skipped, too, except in the kernels: a
+    cache is as long as what's filled. In NumPy and JAX that takes a byte a key; under jax.vmap of the mask all examples
     take as many steps as the longest.
     In NumPy each thread of a large call works on some of the heads; meanwhile every product of NumPy's in this process
     uses one thread, and as many as before afterwards.

@@ -36,7 +36,7 @@ def empty_gradients(x: Inputs, *_: Array) -> tuple[Array, ...]:
 
 
 def zeros(y: Array, dtype: type) -> Array:
-    """Where sums that become y begin: in y itself, or in an array of a wider dtype."""
+    """A zeroed accumulator for y: y itself, or an array of a wider dtype."""
     sums = y if y.dtype == dtype else np.empty(y.shape, dtype)
     sums[...] = 0
     return sums

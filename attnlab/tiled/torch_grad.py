@@ -29,7 +29,7 @@ def empty_gradients(x: Inputs, *rest: Array | bool) -> tuple[Array, ...]:
 
 
 def zeros(y: Array, dtype: torch.dtype) -> Array:
-    """Where sums that become y begin: in y itself, or in a tensor of a wider dtype."""
+    """A zeroed accumulator for y: y itself, or a tensor of a wider dtype."""
     return (y if y.dtype == dtype else torch.empty_like(y, dtype=dtype)).zero_()
 
 
