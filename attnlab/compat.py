@@ -9,6 +9,8 @@ try:
 except ModuleNotFoundError as error:
     raise missing("torch") from error
 
+__all__ = ["scaled_dot_product_attention"]
+
 
 def scaled_dot_product_attention(
     query: Array, key: Array, value: Array, attn_mask: Array | None = None, dropout_p: float = 0.0,

@@ -43,6 +43,7 @@ mathjax3_config = {"options": {"enableMenu": False}}
 
 autodoc_default_options = {"member-order": "bysource"}
 autodoc_typehints = "none"
+autodoc_mock_imports = ["transformers", "equinox"]  # the reference shows their adapters without them
 add_module_names = False
 python_use_unqualified_type_names = True
 

@@ -14,7 +14,9 @@ import pytest
 from tests.support import ROOT
 
 LESSONS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
-ROOMS = ("bench", "cache", "costs", "linear", "machine", "paged", "plots", "ring", "serve")
+ROOMS = (
+    "adapters.flax", "bench", "cache", "compat", "costs", "linear", "machine", "model", "paged", "plots", "ring", "serve",
+)  # fmt: skip
 PUBLIC = ("attnlab", *(f"attnlab.{room}" for room in ROOMS))
 
 

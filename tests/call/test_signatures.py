@@ -113,6 +113,7 @@ def test_all_lists_what_there_is():
 
 TRITON = [f"attnlab.kernels.triton.{part}" for part in ("forward", "backward", "layout", "tile")]
 TRITON += ["attnlab.tiled.triton"]
+NEEDS = dict.fromkeys(TRITON, "triton") | {f"attnlab.adapters.{name}": name for name in ("transformers", "equinox")}
 
 
 def modules():
@@ -123,8 +124,8 @@ def modules():
 
 @pytest.mark.parametrize("name", modules())
 def test_modules_and_public_functions_have_docstrings(name):
-    if name in TRITON:
-        pytest.importorskip("triton", reason="needs triton (CI installs it)")
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name], reason=f"needs {NEEDS[name]} (CI installs it)")
     module = importlib.import_module(name)
     assert module.__doc__, name
     for item in vars(module).values():
