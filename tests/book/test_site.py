@@ -15,7 +15,8 @@ from tests.support import ROOT
 
 LESSONS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
 ROOMS = (
-    "adapters.flax", "bench", "cache", "compat", "costs", "linear", "machine", "model", "paged", "plots", "ring", "serve",
+    "adapters.flax", "bench", "cache", "compat", "costs", "linear", "machine", "model", "paged", "plots", "ring",
+    "serve",
 )  # fmt: skip
 PUBLIC = ("attnlab", *(f"attnlab.{room}" for room in ROOMS))
 
