@@ -71,8 +71,8 @@ def counted_by_logarithm(x, out):
 
 
 def log_softmax_by_lse(x):
-    lse = np.logaddexp.reduce(x, axis=-1, keepdims=True)
-    return x - np.where(np.isneginf(lse), x.dtype.type(0), lse)
+    lse = np.logaddexp.reduce(x.astype(np.promote_types(x.dtype, np.float32)), axis=-1, keepdims=True)
+    return (x - np.where(np.isneginf(lse), 0, lse)).astype(x.dtype)
 
 
 def log_softmax_jax(x):
@@ -139,7 +139,7 @@ def lse_by_logaddexp(x):
 def lse_by_rows(x):
     out = np.full(x.shape[:-1], -math.inf)
     for at in np.ndindex(x.shape[:-1]):
-        row = [float(s) for s in x[at] if s > -math.inf]
+        row = [float(s) for s in x[at] if s != -math.inf]
         if row:
             m = max(row)
             out[at] = m + math.log(math.fsum(math.exp(s - m) for s in row))
@@ -152,6 +152,23 @@ def lse_in_torch(x):
 
 def lse_in_jax(x):
     return jax.nn.logsumexp(x.astype(jnp.promote_types(x.dtype, jnp.float32)), axis=-1)
+
+
+def lse_without_nan(x):
+    """A NaN is taken for an empty row."""
+    return np.where(np.isnan(x).any(-1), -np.inf, lse_by_rows(x))
+
+
+def lse_in_single(x):
+    return lse_by_logaddexp(x.astype(np.float32)).astype(np.float64)
+
+
+def log_softmax_in_half(x):
+    """The sum in float64, rounded to the dtype of x."""
+    m = x.max(-1, keepdims=True)
+    shifted = x - np.where(m == -np.inf, x.dtype.type(0), m)
+    l = np.exp(shifted).astype(np.float64).sum(-1, keepdims=True).astype(x.dtype)
+    return shifted - np.log(np.where(l == 0, x.dtype.type(1), l))
 
 
 def lse_in_half(x):
@@ -263,6 +280,9 @@ REFUSED = [
     ("safe_softmax", softmax_tempered, "Smallest input that fails"),
     ("safe_softmax_counted", counted_half, "Smallest input that fails"),
     ("log_softmax", log_softmax_base_two, "Smallest input that fails"),
+    ("log_softmax", log_softmax_in_half, "65,520 scores of 0"),
+    ("log_sum_exp", lse_without_nan, "a NaN in the scores"),
+    ("log_sum_exp", lse_in_single, "two scores of -0.6931"),
     ("log_sum_exp", lse_in_half, "expected shape (1,), got (1, 1)"),
     ("log_sum_exp", lambda x: lse_by_logaddexp(x) / math.log(2), "Smallest input that fails"),
     ("masked_softmax", masked_detached, "gradient of x"),

@@ -7,16 +7,18 @@ import numpy as np
 
 
 def log_softmax(x: np.ndarray) -> np.ndarray:
-    """log of the softmax over the last axis of x (..., n), finite wherever x is; a row of −∞ gives −∞."""
+    """log of the softmax over the last axis of x (..., n), in its dtype; finite where x is; a row of −∞ gives −∞."""
     m = x.max(-1, keepdims=True)
     m = np.where(m == -np.inf, x.dtype.type(0), m)  # eq. 2.7
-    l = np.exp(x - m).sum(-1, keepdims=True)
+    l = np.exp(x - m).sum(-1, keepdims=True, dtype=np.promote_types(x.dtype, np.float32))
     l = np.where(l == 0, x.dtype.type(1), l)
-    return x - m - np.log(l)
+    return (x - m - np.log(l)).astype(x.dtype)
 
 
 def cases() -> list[Case]:
     """Scores where the weight vanishes, where the sum does, where nothing is visible; few shapes, for JAX."""
+    from ml_dtypes import bfloat16  # comes with JAX: the package alone needs neither
+
     rng = np.random.default_rng(2)
     single = np.float32
     return [
@@ -34,6 +36,8 @@ def cases() -> list[Case]:
         Case("LOW: one visible score, -1e300, in float64; its logarithm is 0; and (0, -1e300)",
              (np.array([[ALONE, -np.inf], [0, ALONE]]),)),
         Case("EMPTY: row 1 is -inf alone and must give -inf", (np.array([[1000, -np.inf], [-np.inf, -np.inf]]),)),
+        Case("4096 scores of 0 in bfloat16: added in bfloat16 they are 256", (np.zeros(4096, bfloat16),)),
+        Case("65,520 scores of 0 in float16: their sum is no float16", (np.zeros(65_520, np.float16),)),
         Case("random, two axes", (rng.normal(size=(3, 5)),)),
         Case("random, three axes, float32", ((3 * rng.normal(size=(2, 3, 4))).astype(single),)),
     ]
@@ -41,11 +45,12 @@ def cases() -> list[Case]:
 
 UNGUARDED = ("np.where(m == -np.inf, x.dtype.type(0), m)", "m", "np.where(l == 0, x.dtype.type(1), l)", "l")
 LOG = "x - m - np.log(l)"
+HALF = (", dtype=np.promote_types(x.dtype, np.float32)", "")
 
 
-def both(*edits: str) -> tuple[Edit, Edit]:
-    """An edit made with care for empty rows, and without."""
-    return but(*edits), but(*edits, *UNGUARDED)
+def both(*edits: str) -> tuple[Edit, ...]:
+    """An edit made with care for empty rows or without, and with care for half precision or without."""
+    return but(*edits), but(*edits, *UNGUARDED), but(*edits, *HALF), but(*edits, *UNGUARDED, *HALF)
 
 
 EXERCISE = Exercise(
@@ -54,6 +59,7 @@ EXERCISE = Exercise(
         "log(a / b) = log a - log b, and the logarithm of e^(x - m) is x - m: no weight is needed.",
         "log p = (x - m) - log l, with m and l along the last axis (eq. 2.5).",
         "For an empty row use 0 instead of a maximum of -inf, and 1 instead of a sum of 0 (eq. 2.7): x - 0 - log 1.",
+        "Give the sum at least float32 (a dtype= for sum), and the result the dtype of x (astype).",
     ),
     mistakes=(
         Mistake("You take the logarithm of the weight. A weight below about e^-103 is 0 in float32, and its logarithm "
@@ -88,14 +94,17 @@ EXERCISE = Exercise(
         Mistake("You subtract the maximum of the whole array; far below it a row's sum vanishes. The shift belongs to "
                 "a row (eq. 2.2).",
                 *both("x.max(-1, keepdims=True)", "x.max()")),
+        Mistake("You add in half precision, or round the sum to it: the sum of 65,520 ones is no float16. Hold it in "
+                "float32, and round at the end (section 5, eq. 2.6).",
+                but(*HALF)),
         Mistake("Your empty row is NaN: its maximum is -inf, and -inf - (-inf) is undefined. Use 0 for that maximum "
                 "(eq. 2.7); then x - 0 - log 1 is -inf, as it should be.",
-                but(*UNGUARDED)),
+                but(*UNGUARDED), but(*UNGUARDED, *HALF)),
         Mistake("Your empty row is 0. Its weights are 0, and so their logarithms are -inf: shift by 0 where the "
                 "maximum is -inf (eq. 2.7), and x - 0 - log 1 is -inf without a where.",
                 but(*UNGUARDED, LOG, f"np.where(np.isnan({LOG}), 0, {LOG})")),
         Mistake("You sum along another axis, or over the whole array. The weights of each row add up to 1: maximum and "
                 "sum run along the last axis (eq. 2.3).",
-                *both("(-1, ", "(0, "), *both("(-1, keepdims=True)", "()")),
+                *both("(-1, ", "(0, "), *both("(-1, keepdims", "(keepdims")),
     ),
 )

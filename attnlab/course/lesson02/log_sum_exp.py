@@ -7,7 +7,7 @@ import numpy as np
 
 
 def log_sum_exp(x: np.ndarray) -> np.ndarray:
-    """lse of each row of x (..., n), in at least float32 → (...,); −∞ for a row of −∞."""
+    """lse of each row of x (..., n), in the dtype of x, at least float32 → (...,); −∞ for a row of −∞, NaN stays."""
     m = x.max(-1, keepdims=True)
     m = np.where(m == -np.inf, x.dtype.type(0), m)
     l = np.exp(x - m).sum(-1, keepdims=True, dtype=np.promote_types(x.dtype, np.float32))
@@ -27,6 +27,8 @@ def cases() -> list[Case]:
         Case("two scores of -0.6875 in float16: lse is small, and m + log 2 in float16 is 4 % off",
              (np.full((1, 2), -0.6875, np.float16),)),
         Case("65,520 scores of 0 in float16: their sum is no float16", (np.zeros((1, 65_520), np.float16),)),
+        Case("a NaN in the scores is an error upstream and must stay visible", (np.array([[0, np.nan]]),)),
+        Case("two scores of -0.6931 in float64: lse is 0.00005, and float32 is 0.1 % off", (np.full((1, 2), -0.6931),)),
         Case("random, three axes", (rng.normal(size=(2, 3, 4)),)),
     ]
 
@@ -34,6 +36,7 @@ def cases() -> list[Case]:
 GUARD = "np.where(m == -np.inf, x.dtype.type(0), m)", "np.maximum(m, 0)"
 SUM = ", dtype=np.promote_types(x.dtype, np.float32)", ""
 EPSILON = "np.log(l)", "np.log(l + 1e-9)"
+LSE = "(m + np.log(l))[..., 0]"
 
 EXERCISE = Exercise(
     lesson="02", stars=2, reference=log_sum_exp, cases=cases, dtype=np.float32,
@@ -65,6 +68,13 @@ EXERCISE = Exercise(
         Mistake("You replace the sum 0 of an empty row by 1, so that its lse is 0. The logarithm of an empty sum is "
                 "−∞: eq. 2.5, without the second replacement of eq. 2.7.",
                 but("np.log(l)", "np.log(np.where(l == 0, 1, l))")),
+        Mistake("A NaN among the scores comes out as −∞, and a bug upstream would go unnoticed: nan_to_num takes it "
+                "for an empty row. Ask for m == −∞, as eq. 2.7 does; then there is no NaN to remove.",
+                but(LSE, f"np.nan_to_num({LSE}, nan=-np.inf, neginf=-np.inf)"),
+                but(LSE, f"np.nan_to_num({LSE}, nan=-np.inf)", GUARD[0], "m")),
+        Mistake("You compute float64 scores in float32. The result has the dtype of x, and at least float32: "
+                "np.promote_types(x.dtype, np.float32), section 5.",
+                but("m = x", "x = x.astype(np.float32); m = x")),
         Mistake("You forget to add the maximum again: lse = m + log l, eq. 2.5.", but("m + np.log(l)", "np.log(l)")),
         Mistake("You do not shift. The bare exponential overflows or is 0: eq. 2.3.",
                 but(GUARD[0], "np.zeros_like(m)")),
