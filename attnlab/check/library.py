@@ -147,6 +147,8 @@ def _array(x: np.ndarray, library: str) -> Any:
     if library == "torch":
         import torch
 
+        if x.dtype.name == "bfloat16":  # PyTorch reads no array of ml_dtypes
+            return torch.tensor(x.astype(np.float32)).bfloat16()
         return torch.tensor(x.copy())  # negative strides become positive
     if library == "jax":
         import jax.numpy as jnp
@@ -158,7 +160,8 @@ def _array(x: np.ndarray, library: str) -> Any:
 def back(x: Any) -> Any:
     """An array of any library as NumPy's, without its history; anything else as it is."""
     if type(x).__module__.split(".")[0] == "torch" and hasattr(x, "detach"):
-        return x.detach().cpu().numpy()
+        x = x.detach().cpu()
+        return (x.float() if str(x.dtype) == "torch.bfloat16" else x).numpy()  # NumPy has no bfloat16
     if type(x).__module__.split(".")[0].startswith("jax"):
         return np.asarray(x)
     return x

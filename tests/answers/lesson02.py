@@ -76,11 +76,12 @@ def log_softmax_by_lse(x):
 
 
 def log_softmax_jax(x):
-    return jnp.where((x == -jnp.inf).all(-1, keepdims=True), -jnp.inf, jax.nn.log_softmax(x, -1))
+    logs = jax.nn.log_softmax(x.astype(jnp.promote_types(x.dtype, jnp.float32)), -1)
+    return jnp.where((x == -jnp.inf).all(-1, keepdims=True), -jnp.inf, logs).astype(x.dtype)
 
 
 def log_softmax_torch(x):
-    lse = torch.logsumexp(x, -1, keepdim=True)
+    lse = torch.logsumexp(x.to(torch.promote_types(x.dtype, torch.float32)), -1, keepdim=True)
     return x - lse.masked_fill(lse == -math.inf, 0)
 
 
