@@ -1,9 +1,8 @@
 """The figures of lesson 02, safe softmax."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from attnlab.arguments import LIBRARIES
-from attnlab.plots.style import COLORS, GRAY, INK, MARKERS, canvas, darker
+from attnlab.plots.style import COLORS, GRAY, INK, canvas, darker
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -37,6 +36,9 @@ def exponents(ranges: Mapping[str, tuple[float, float, float]]) -> Figure:
     axes.set_yticks(range(len(ranges)), [*reversed(ranges)])
     axes.tick_params(axis="y", length=0, labelcolor=INK)
     axes.grid(False, axis="y")
+    reach = ", ".join(f"{dtype} from {zero:.2f} to {top:.2f}" for dtype, (zero, _, top) in ranges.items())
+    figure.set_label(f"A number line of exponents u. e^u is neither 0 nor infinite in {reach}. After the shift all "
+                     "exponents are left of 0.")
     return figure
 
 
@@ -69,27 +71,16 @@ def errors(
     last = grid[0][-1]
     last.annotate("rounding of one number", (60, spacing[list(found)[-1]]), (0, -12), textcoords="offset points",
                   ha="center", fontsize=9, color=GRAY)
+    figure.set_label("Relative error against the offset of the scores, vertical axis logarithmic. " + " ".join(
+        _told(dtype, offsets, lines["naive"], lines["safe"] / spacing[dtype]) for dtype, lines in found.items()))
     return figure
 
 
-def running_sum(sums: Mapping[str, np.ndarray]) -> Figure:
-    """The running sum of ones against the number of terms, one line for each dtype, both axes logarithmic."""
-    figure, axes = canvas(6.6, 3.8)
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log", base=2)
-    styles = {"float32": (GRAY, 5, "-"), "float16": (INK, 2, "-"), "bfloat16": (INK, 2, (0, (4, 1.5)))}
-    for name, l in sums.items():
-        color, width, style = styles[name]
-        axes.plot(np.arange(1, len(l) + 1), l, color=color, linewidth=width, linestyle=style,
-                  alpha=0.6 if name == "float32" else 1)
-        axes.annotate(f"{name}: {l[-1]:.0f}", (len(l), l[-1]), (6, 0), textcoords="offset points", va="center",
-                      fontsize=10, color=darker(color) if color == GRAY else INK)
-    ticks = [2**e for e in range(0, 13, 2)]
-    axes.set_xticks(ticks, ticks)
-    axes.set_yticks(ticks, ticks)
-    axes.set(xlabel="terms added, each of them 1", ylabel="running sum l")
-    axes.set_xlim(right=2**12 * 9)
-    return figure
+def _told(dtype: str, offsets: np.ndarray, naive: np.ndarray, safe: np.ndarray) -> str:
+    """What a panel of :func:`errors` shows; ``safe`` in rounding errors."""
+    zero, nan = offsets[naive >= 0.99][0], offsets[np.isnan(naive)][0]
+    return (f"{dtype}: the naive softmax is wrong by 100% from an offset of {zero:g} on and NaN from {nan:g}; the safe "
+            f"one stays below {np.ceil(safe.max()):.0f} rounding errors of one number at every offset.")
 
 
 def accesses(counts: Mapping[str, Mapping[str, tuple[float, float]]]) -> Figure:
@@ -113,25 +104,7 @@ def accesses(counts: Mapping[str, Mapping[str, tuple[float, float]]]) -> Figure:
     axes.set(ylabel="accesses per element", ylim=(0, 6.9), yticks=range(7))
     axes.annotate("filled: loads\nhatched: stores", (1, 1), (-4, -4), xycoords="axes fraction",
                   textcoords="offset points", ha="right", va="top", fontsize=9, color=GRAY)
-    return figure
-
-
-def fusion(lengths: Sequence[int], ratios: Mapping[str, Sequence[float]], expected: float) -> Figure:
-    """Time of separate kernels over that of one, against the size of the matrix; ``expected`` from the traffic."""
-    figure, axes = canvas(6.6, 3.6)
-    axes.set_xscale("log", base=2)
-    axes.axhline(expected, color=GRAY, linewidth=1, linestyle="--")
-    axes.annotate(f"{expected:g}, by\ntraffic", (1, expected), (4, 0), xycoords=("axes fraction", "data"),
-                  textcoords="offset points", fontsize=9, color=GRAY, va="center")
-    highest = max(expected, *(value for values in ratios.values() for value in values))
-    height = -highest
-    for name, values in sorted(ratios.items(), key=lambda item: item[1][-1]):
-        axes.plot(lengths, values, MARKERS[name] + "-", color=INK, fillstyle="none", linewidth=1, label=LIBRARIES[name])
-        height = max(values[-1], height + highest / 14)  # names are kept apart where lines end together
-        axes.annotate(LIBRARIES[name], (lengths[-1], height), (7, 0), textcoords="offset points", va="center",
-                      fontsize=10)
-    axes.set_xticks(lengths, lengths)
-    axes.minorticks_off()
-    axes.set(xlabel="rows and columns n", ylabel="time: three kernels ÷ one", ylim=(0, 1.12 * highest))
-    axes.margins(x=0.2)
+    bars = (f"{way}: " + ", ".join(f"{name} {a:.0f} + {b:.0f}" for name, (a, b) in tally.items())
+            for way, tally in counts.items())
+    figure.set_label(f"Loads + stores per element, as stacked bars. {'; '.join(bars)}.")
     return figure
