@@ -6,7 +6,8 @@ as online, chunks as chunked; softmax itself is tiled.
 
 from collections.abc import Mapping, Sequence
 
-from attnlab.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
+from attnlab.course.clock import Clock
+from attnlab.plots.style import COLORS, GRAY, INK, PALE, band, canvas, darker
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -48,6 +49,10 @@ def brackets(n: int, f: int, dv: int) -> Figure:
                 x += width + 0.03 * n
     axes.set(xlim=(-0.03 * n, 3.3 * n), ylim=(2.17 * n, -0.03 * n), aspect="equal")
     axes.axis("off")
+    figure.set_label(
+        f"Two rows of rectangles in their true proportions. Above, φ(Q), {n} by {f}, times φ(K)ᵀ, {f} by {n}, makes a "
+        f"square of {n} by {n} weights, which then multiplies V. Below, φ(K)ᵀ times V makes a small rectangle U, {f} "
+        f"by {dv}, which φ(Q) then multiplies.")
     return figure
 
 
@@ -74,83 +79,101 @@ def moment(chunks: int, now: int, size: int) -> Figure:
     axes.text(n / 2, -0.4, "keys", ha="center", va="bottom", fontsize=10, color=GRAY)
     axes.set(xlim=(-1.6, n + 11), ylim=(n + 0.3, -1.6), aspect="equal")
     axes.axis("off")
+    figure.set_label(
+        f"The causal matrix of {n} tokens in {chunks} chunks. In chunk {now + 1}, the one at work, the triangle of its "
+        "own keys is filled: these weights are held. The rectangle to its left, all earlier keys, is one state: these "
+        f"weights are never computed. Of the {now} chunks before it the outputs are written and the weights "
+        f"forgotten; {chunks - now - 1} to come, dotted.")
     return figure
 
 
-def memory(lengths: Sequence[int], forms: Mapping[str, Sequence[int]], measured: Mapping[str, Mapping[int, int]],
-           cross: tuple[int, int]) -> Figure:
-    """Extra bytes of the forms against the length: lines are the closed forms, dots were measured.
+def scan(n: int) -> Figure:
+    """The prefix sums of ``n`` states by doubling: a row for each round, arrows from what is added."""
+    rounds = [[(i, i) for i in range(n)]]  # the first and last state in each sum
+    step = 1
+    while step < n:
+        rounds.append([(rounds[-1][i - step][0] if i >= step else first, last)
+                       for i, (first, last) in enumerate(rounds[-1])])  # fmt: skip
+        step *= 2
+    figure, axes = canvas(9.4, 3.4)
+    for row, sums in enumerate(rounds):
+        for i, (first, last) in enumerate(sums):
+            done = first == 0
+            box(axes, i, 1.6 * row, 0.86, 0.8, FORMS["recurrent"] if done else PALE,
+                str(last) if first == last else f"{first}–{last}")  # fmt: skip
+            if row and i >= 2 ** (row - 1):
+                start = (i - 2 ** (row - 1) + 0.6, 1.6 * row - 0.8), (i + 0.3, 1.6 * row)
+                axes.annotate("", start[1], start[0], arrowprops={"arrowstyle": "->", "color": GRAY, "linewidth": 1})
+        axes.text(-0.3, 1.6 * row + 0.4, "own states" if row == 0 else f"round {row}", ha="right", va="center",
+                  fontsize=10, color=INK)  # fmt: skip
+    axes.set(xlim=(-1.8, n), ylim=(1.6 * len(rounds) - 0.6, -0.2))
+    axes.axis("off")
+    figure.set_label(
+        f"{n} states in a row. In round 1 each adds its left neighbor, then the sum "
+        f"{', '.join(str(2**r) for r in range(1, len(rounds) - 1))} places to the left. After {len(rounds) - 1} "
+        "rounds each place has the sum of all states up to its own.")
+    return figure
 
-    ``cross``: the length from which on all states are smaller than all weights, and the bytes there.
+
+def sizes(lengths: Sequence[int], states: Mapping[str, tuple[int, int, float]]) -> Figure:
+    """Numbers in caches against the length, and the states of some maps.
+
+    ``states``: by name what a token adds to the cache, the numbers of the state, and the length where they're equal.
     """
-    figure, axes = canvas(8.8, 4.3)
+    figure, axes = canvas(9.0, 4.0)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
-    for name, values in forms.items():
-        axes.plot(lengths, values, color=FORMS[name])
-        axes.plot([*measured[name]], [*measured[name].values()], "o", color=FORMS[name], markersize=6)
-        axes.annotate(name, (lengths[-1], values[-1]), (8, 0), textcoords="offset points", va="center",
-                      color=darker(FORMS[name]))
-    axes.plot(*cross, "o", markersize=12, markerfacecolor="none", markeredgecolor=INK)
-    axes.annotate(f"{cross[0]:,} tokens", cross, (12, -14), textcoords="offset points", fontsize=9.5, color=INK)
-    axes.set_xticks(lengths[::2], [f"{n:,}" for n in lengths[::2]])
-    axes.set_xlim(right=3.4 * lengths[-1])
-    axes.set_yticks([2.0**e for e in (14, 17, 20, 23, 26)], ["16 KiB", "128 KiB", "1 MiB", "8 MiB", "64 MiB"])
-    axes.set(xlabel="length of the text (tokens)", ylabel="extra memory of a head")
-    return figure
-
-
-def sizes(lengths: Sequence[int], cache: Sequence[int], states: Mapping[str, tuple[int, float]]) -> Figure:
-    """Numbers in a cache against the length, and the states of some maps: (numbers, length at which both are equal)."""
-    figure, axes = canvas(8.8, 3.8)
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log", base=2)
-    axes.plot(lengths, cache, color=FORMS["softmax"])
-    axes.annotate("keys and values", (lengths[-1], cache[-1]), (-8, 4), textcoords="offset points", ha="right",
-                  color=darker(FORMS["softmax"]))
-    for name, (numbers, length) in states.items():
+    for token, line in zip(sorted({token for token, *_ in states.values()}, reverse=True), ("-", "--")):
+        axes.plot(lengths, [token * n for n in lengths], line, color=FORMS["softmax"])
+        at, shift, side = (lengths[8], (6, -14), "left") if line == "--" else (lengths[5], (-8, 4), "right")
+        axes.annotate(f"a cache, {token} numbers per token", (at, token * at), shift, textcoords="offset points",
+                      ha=side, fontsize=9, color=darker(FORMS["softmax"]))
+    said = []
+    for name, (_, numbers, length) in states.items():
         axes.plot([lengths[0], lengths[-1]], [numbers] * 2, color=FORMS["recurrent"])
         axes.annotate(name, (lengths[-1], numbers), (8, 0), textcoords="offset points", va="center", fontsize=10,
                       color=darker(FORMS["recurrent"]))
         axes.plot(length, numbers, "o", color=INK, markersize=7, zorder=5)
-        axes.annotate(f"{length:,.0f} tokens", (length, numbers), (8, -15), textcoords="offset points", fontsize=9.5)
+        axes.annotate(f"{length:,.1f} tokens", (length, numbers), (8, -13), textcoords="offset points", fontsize=9.5)
+        said.append(f"{name} at {length:,.1f}")
     axes.set_xticks(lengths[::2], [f"{n:,}" for n in lengths[::2]])
-    axes.set_xlim(right=8 * lengths[-1])
+    axes.set_xlim(right=10 * lengths[-1])
     axes.set_yticks([2.0**e for e in (10, 13, 16, 19)], ["1 Ki", "8 Ki", "64 Ki", "512 Ki"])
-    axes.set(xlabel="tokens so far", ylabel="numbers held, a head")
+    axes.set(xlabel="tokens so far", ylabel="numbers held per head")
+    figure.set_label(
+        "Numbers held per head against the tokens so far, both axes logarithmic. Caches grow in proportion to the "
+        f"text; states are level. They are met, in tokens, by {', '.join(said)}.")
     return figure
 
 
-def times(steps: Mapping[str, Mapping[int, float]], passes: Mapping[str, Mapping[int, float]]) -> Figure:
-    """Seconds against the length: left a token of text, right a whole sequence; a ring where chunks overtake."""
-    figure, panels = canvas(10.6, 4.2, ncols=2)
-    for axes, curves in zip(panels, (steps, passes)):
+def times(clock: Clock, *panels: Sequence[str]) -> Figure:
+    """Milliseconds against the length, the names of each panel; left a token of text, right a whole sequence."""
+    figure, grid = canvas(10.6, 4.2, ncols=2)
+    colors = FORMS | {"a cache": FORMS["softmax"], "a state": FORMS["recurrent"]}
+    said = []
+    for axes, names in zip(grid, panels):
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
-        longest = max(max(found) for found in curves.values())
-        for name, found in curves.items():
-            lengths, values = [*found], [1e3 * x for x in found.values()]
-            axes.plot(lengths, values, "o-", color=FORMS[name], markersize=5)
-            side, shift = ("left", (7, 0)) if lengths[-1] == longest else ("right", (-7, 3))
-            axes.annotate(name, (lengths[-1], values[-1]), shift, textcoords="offset points", va="center", ha=side,
-                          fontsize=10, color=darker(FORMS[name]))
-        ticks = sorted({n for found in curves.values() for n in found})[::2]
+        longest = max(max(clock.seconds[name]) for name in names)
+        for name in names:
+            band(axes, clock, name, colors[name], markersize=5)
+            (first, low), *_, (last, high) = ((n, 1e3 * x) for n, x in clock.median(name).items())
+            side, shift = ("left", (7, 0)) if last == longest else ("right", (-7, 3))
+            axes.annotate(name, (last, high), shift, textcoords="offset points", va="center", ha=side, fontsize=10,
+                          color=darker(colors[name]))
+            said.append(f"{name} {low:.2g} at {first:,} and {high:.2g} at {last:,}")
+        ticks = sorted({n for name in names for n in clock.seconds[name]})[::2]
         axes.set_xticks(ticks, [f"{n:,}" for n in ticks])
         axes.set_xlim(right=5.5 * longest)
         axes.set_yticks([], minor=True)
-        values = [1e3 * x for found in curves.values() for x in found.values()]
+        values = [1e3 * x for name in names for x in clock.median(name).values()]
         marks = [x for x in 10.0 ** np.arange(-3, 6) if min(values) / 3 < x < 3 * max(values)]
         axes.set_yticks(marks, [f"{x:g}" for x in marks])
-    panels[0].set(xlabel="tokens so far", ylabel="milliseconds for a token")
-    panels[1].set(xlabel="length of the text (tokens)", ylabel="milliseconds for all of it")
-    panels[0].set_title("one token more")
-    panels[1].set_title("a whole text at once")
-    for axes, slow, fast in ((panels[0], steps["softmax"], steps["recurrent"]),
-                             (panels[1], passes["softmax"], passes["chunked"])):  # fmt: skip
-        overtaken = [n for n in slow if n in fast and slow[n] > fast[n]]
-        if overtaken and overtaken[0] != min(slow):
-            at = overtaken[0]
-            axes.plot(at, 1e3 * fast[at], "o", markersize=13, markerfacecolor="none", markeredgecolor=INK)
-            axes.annotate("first below", (at, 1e3 * fast[at]), (8, -20), textcoords="offset points", fontsize=9.5,
-                          color=INK, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
+    grid[0].set(xlabel="tokens so far", ylabel="milliseconds for a token")
+    grid[1].set(xlabel="length of the text (tokens)", ylabel="milliseconds for all of it")
+    grid[0].set_title("one token more")
+    grid[1].set_title("a whole text at once")
+    figure.set_label(
+        "Milliseconds against length, all axes logarithmic, on the computer that built this page. Left, one token "
+        f"more: {'; '.join(said[: len(panels[0])])}. Right, a whole text: {'; '.join(said[len(panels[0]) :])}.")
     return figure

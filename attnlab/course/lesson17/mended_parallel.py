@@ -15,7 +15,7 @@ def mended_parallel(fq: Array, fk: Array, v: Array, C: int) -> Array:
     w = np.concatenate([v, np.ones((len(v), 1))], 1)
     q, k, w = (x.reshape(len(x) // C, C, x.shape[1]) for x in (fq, fk, w))
     own = k.swapaxes(1, 2) @ w
-    before = np.cumsum(own, 0) - own
+    before = np.cumsum(np.concatenate([0 * own[:1], own[:-1]]), 0)
     a = np.tril(q @ k.swapaxes(1, 2))
     sums = (q @ before + a @ w).reshape(len(fq), -1)
     return sums[:, :-1] / sums[:, -1:]
@@ -69,7 +69,7 @@ def long(n: int) -> tuple:
     return call(n, 16, 16, 32)
 
 
-BEFORE = "np.cumsum(own, 0) - own"
+BEFORE = "np.cumsum(np.concatenate([0 * own[:1], own[:-1]]), 0)"
 
 EXERCISE = Exercise(
     lesson="17", stars=2, reference=mended_parallel, cases=cases,
@@ -77,7 +77,8 @@ EXERCISE = Exercise(
         "Two tokens in chunks of one, EYE as values: which weights does query 0 give, and which query 1?",
         "Query 1 gives its own key twice its weight. Which two terms of the line above the division contain it?",
         "Leave it in a, and take it out of the state: a chunk reads the state before it, eq. 17.5.",
-        "The sums up to a chunk, without it: cumsum minus the chunk's own, or shifted by one with zeros in front.",
+        "The sums up to a chunk, without it: shift the states by one, zeros in front, then take the cumulative sum. "
+        "(Subtracting a chunk's own would leave its rounding errors behind.)",
     ),
     mistakes=(
         Mistake("This is still the broken program: the cumulative sum at a chunk contains the chunk, and a contains it "
