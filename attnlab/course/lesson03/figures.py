@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from attnlab.arguments import LIBRARIES
-from attnlab.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
+from attnlab.course.clock import Clock
+from attnlab.plots.style import COLORS, GRAY, INK, PALE, band, canvas, darker
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 ONLINE = COLORS["online"]
@@ -35,13 +34,18 @@ def running(x: Sequence[float], m: Sequence[float], l: Sequence[float]) -> Figur
     for place, i in enumerate(moved):  # at two heights, as neighbors may be close
         bottom.annotate(f"× {np.exp(m[i - 1] - m[i]):.2f}", (k[i], 1.35 * max(l)), (2, -11 - 12 * (place % 2)),
                         textcoords="offset points", fontsize=9, color=INK)
+    factors = [np.exp(m[i - 1] - m[i]) for i in moved]
+    figure.set_label(
+        f"Above, {len(x)} elements and their running maximum, a staircase of {len(moved)} steps. Below, the running "
+        "sum: it grows a little with each element, and where the maximum moves, it shrinks by a factor between "
+        f"{min(factors):.2f} and {max(factors):.2f}.")
     return figure
 
 
 def steps(x: Sequence[float], ks: Sequence[int]) -> Figure:
     """The terms of l after k elements, one panel for each k: every term is shifted by the maximum so far."""
     figure, grid = canvas(max(2.5 * len(ks), 4.6), 2.9, ncols=len(ks), sharey=True, squeeze=False)
-    x = np.asarray(x, float)
+    x, told = np.asarray(x, float), []
     for axes, k in zip(grid[0], ks):
         m, before = x[:k].max(), x[: k - 1].max(initial=-np.inf)
         terms, factor = np.exp(x[:k] - m), np.exp(before - m)
@@ -56,8 +60,10 @@ def steps(x: Sequence[float], ks: Sequence[int]) -> Figure:
         axes.set_xticks(range(1, len(x) + 1), [f"{value:g}" for value in x], fontsize=9)
         axes.set(xlim=(0.4, len(x) + 0.6), ylim=(0, 1.28), yticks=[0, 0.5, 1], xlabel="element x")
         change = "first element" if k == 1 else f"old terms × {factor:.2f}"
+        told.append(f"k = {k}, m = {m:g}, l = {terms.sum():.2f}, {change}")
         axes.set_title(f"k = {k}:  m = {m:g},  l = {terms.sum():.2f}\n{change}", fontsize=10, loc="left")
     grid[0, 0].set_ylabel("term of l")
+    figure.set_label(f"The terms of l as bars, after each of several elements of {x.tolist()}. {'; '.join(told)}.")
     return figure
 
 
@@ -92,6 +98,7 @@ def network(named: Mapping[str, Sequence[Node]]) -> Figure:
     """The ⊕ of each recorded evaluation: elements at the top, one row for each level of depth, results outlined."""
     figure, grid = canvas(4.9 * len(named) + (0 if len(named) > 1 else 1.2), 3.9, ncols=len(named), sharey=True,
                           squeeze=False)
+    told = []
     for axes, (name, results) in zip(grid[0], named.items()):
         nodes = ancestry(results)
         depth = max(node.depth for node in nodes)
@@ -106,6 +113,7 @@ def network(named: Mapping[str, Sequence[Node]]) -> Figure:
                    "edgecolor": ONLINE if id(node) in done else GRAY, "linewidth": 2.2 if id(node) in done else 1}
             axes.text(node.last, node.depth, text, ha="center", va="center", fontsize=9, color=INK, bbox=box, zorder=2)
         axes.set_title(f"{name}: {operations} ⊕, depth {depth}", loc="left")
+        told.append(f"the {name} needs {operations} operations and has depth {depth}")
         axes.set(xticks=[], xlim=(0.4, max(n.last for n in nodes) + 0.6))
         axes.grid(False)
         for side in ("bottom", "left"):
@@ -114,57 +122,29 @@ def network(named: Mapping[str, Sequence[Node]]) -> Figure:
     grid[0, 0].set_ylabel("depth (⊕ one after another)")
     deepest = max(n.depth for results in named.values() for n in results)
     grid[0, 0].set(ylim=(deepest + 0.5, -0.5), yticks=range(deepest + 1))
+    elements = max(node.last for results in named.values() for node in results)
+    figure.set_label(f"Which ⊕ joins what, over {elements} elements: {'; '.join(told)}. Results are outlined.")
     return figure
 
 
-def times(seconds: Mapping[str, Mapping[str, Mapping[int, float]]], caches: Mapping[str, int]) -> Figure:
-    """Time per element against length: one panel a library, ``seconds[library][way][n]``; ``caches``: elements each."""
-    figure, panels = canvas(10.4, 3.9, ncols=len(seconds), sharey=True)
-    for axes, (library, ways) in zip(panels, seconds.items()):
-        for way, measured in ways.items():
-            lengths = np.array(list(measured))
-            axes.loglog(lengths, np.array(list(measured.values())) / lengths * 1e9, "o" + dash(way),
-                        color=COLORS[way.split(",")[0]], markersize=4, label=way)
-        for name, size in caches.items():
-            axes.axvline(size, color=GRAY, linewidth=1, linestyle=":")
-            axes.annotate(name, (size, 0.01), (-3, 3), xycoords=("data", "axes fraction"), textcoords="offset points",
-                          fontsize=8, color=GRAY, rotation=90, ha="right")
-        axes.set_title(LIBRARIES[library], loc="left")
-        axes.set_xlabel("elements n")
-    panels[0].set_ylabel("time per element (ns)")
-    legend(panels[-1], seconds)
-    return figure
-
-
-def dash(way: str) -> str:
-    """The line of a variant: the plain way is solid, one with a comment after a comma is dashed."""
-    return "--" if "," in way else "-"
-
-
-def legend(axes: Axes, seconds: Mapping[str, Mapping[str, Mapping[int, float]]]) -> None:
-    """One legend for all panels, of every way that some library has."""
-    handles = {}
-    for panel in axes.figure.axes:
-        handles |= dict(zip(*reversed(panel.get_legend_handles_labels())))
-    axes.figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles), fontsize=10,
-                       frameon=False)
-
-
-def relative(groups: Mapping[str, Mapping[str, float]]) -> Figure:
-    """Times divided by the naive one's, grouped bars: ``groups[machine][way]`` in seconds."""
-    figure, axes = canvas(8.8, 3.2)
-    width = 0.26
-    for place, ways in enumerate(groups.values()):
-        for i, (way, seconds) in enumerate(ways.items()):
-            ratio = seconds / ways["naive"]
-            axes.bar(place + (i - 1) * width, ratio, width=0.9 * width, color=COLORS[way])
-            axes.annotate(f"{way}\n{ratio:.2f}", (place + (i - 1) * width, ratio), (0, 2), ha="center",
-                          textcoords="offset points", fontsize=8.5, color=darker(COLORS[way]))
-    axes.axhline(1, color=GRAY, linewidth=1, linestyle=":")
-    axes.set_axisbelow(True)
-    axes.set_xticks(range(len(groups)), groups)
-    axes.tick_params(axis="x", length=0, colors=INK)
-    axes.grid(False, axis="x")
-    axes.margins(y=0.22)
-    axes.set_ylabel("time ÷ naive")
+def widths(clock: Clock) -> Figure:
+    """Milliseconds of online softmax against the width of its chunks, beside safe softmax in one chunk."""
+    figure, axes = canvas(7.4, 3.9)
+    chunked = clock.median("online")
+    n = max(chunked)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    band(axes, clock, "online", ONLINE)
+    axes.annotate("online", (n, 1e3 * chunked[n]), (8, 0), textcoords="offset points", va="center", fontsize=10,
+                  color=darker(ONLINE), annotation_clip=False)
+    told = [f"{1e3 * t:.3g} ms in chunks of {width:,}" for width, t in chunked.items()]
+    for name, below, style in (("safe", True, "-"), ("safe, exponentials twice", False, (0, (4, 3)))):
+        (low, middle, high), = clock.seconds[name].values()
+        axes.axhspan(1e3 * low, 1e3 * high, color=COLORS["safe"], alpha=0.25, linewidth=0)
+        axes.axhline(1e3 * middle, color=COLORS["safe"], linewidth=1.5, linestyle=style)
+        axes.annotate(name, (min(chunked), 1e3 * middle), (0, -4 if below else 4), textcoords="offset points",
+                      va="top" if below else "bottom", fontsize=10, color=darker(COLORS["safe"]))
+        told.append(f"{name} {1e3 * middle:.3g} ms")
+    axes.set(xlabel="elements per chunk", ylabel=f"time of {n:,} elements (ms)")
+    figure.set_label(f"Time against the size of the chunks, both axes logarithmic. Online softmax: {'; '.join(told)}.")
     return figure
