@@ -135,8 +135,8 @@ def widths(clock: Clock) -> Figure:
     axes.set_xscale("log")
     axes.set_yscale("log")
     band(axes, clock, "online", ONLINE)
-    axes.annotate("online", (n, 1e3 * chunked[n]), (8, 0), textcoords="offset points", va="center", fontsize=10,
-                  color=darker(ONLINE), annotation_clip=False)
+    axes.annotate("online", (min(chunked), 1e3 * chunked[min(chunked)]), (10, 0), textcoords="offset points",
+                  va="center", fontsize=10, color=darker(ONLINE))
     told = [f"{1e3 * t:.3g} ms in chunks of {width:,}" for width, t in chunked.items()]
     for name, below, style in (("safe", True, "-"), ("safe, exponentials twice", False, (0, (4, 3)))):
         (low, middle, high), = clock.seconds[name].values()
@@ -145,6 +145,7 @@ def widths(clock: Clock) -> Figure:
         axes.annotate(name, (min(chunked), 1e3 * middle), (0, -4 if below else 4), textcoords="offset points",
                       va="top" if below else "bottom", fontsize=10, color=darker(COLORS["safe"]))
         told.append(f"{name} {1e3 * middle:.3g} ms")
+    axes.set_ylim(bottom=axes.get_ylim()[0] / 1.5)
     axes.set(xlabel="elements per chunk", ylabel=f"time of {n:,} elements (ms)")
     figure.set_label(f"Time against the size of the chunks, both axes logarithmic. Online softmax: {'; '.join(told)}.")
     return figure
