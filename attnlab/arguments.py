@@ -19,6 +19,7 @@ DRAWN = {
     "torch": "int(torch.randint(2**32, ()))",
 }
 """A seed drawn by each library's generator."""
+CONVERTS = {"numpy": "numpy.asarray", "jax": "jax.numpy.asarray", "torch": "torch.as_tensor"}
 
 
 KNOWN = {np.ndarray: "numpy"} | dict.fromkeys((type(None), bool, int, float, str, tuple, list))
@@ -58,7 +59,8 @@ def check_kind(name: str, x: Any, kind: str) -> None:
     found = kind_of(x)
     if found != kind:
         what = f"a {LIBRARIES[found]} array" if found else f"of type {type(x).__name__}"
-        raise TypeError(f"{name} is {what}; this call takes {LIBRARIES[kind]} arrays only")
+        way = f"; {CONVERTS[kind]} converts it" if found == "numpy" else ""
+        raise TypeError(f"{name} is {what}; this call takes {LIBRARIES[kind]} arrays only{way}")
 
 
 def check_float(name: str, x: Any) -> None:

@@ -125,10 +125,11 @@ def backend(name: str, x: Any, package: str) -> Any:
     return importlib.import_module(f"{package}.{library_of(name, x)}")
 
 
-def missing(library: str) -> ModuleNotFoundError:
-    """The error for a backend whose library is not installed."""
+def missing(library: str, extra: str | None = None) -> ModuleNotFoundError:
+    """The error for a part whose library is not installed; ``extra`` brings it, by default the one of its name."""
+    name = LIBRARIES.get(library, library)
     return ModuleNotFoundError(
-        f"this part of attnlab needs {LIBRARIES.get(library, library)}: pip install 'attnlab[{library}]'", name=library
+        f"this part of attnlab needs {name}: pip install 'attnlab[{extra or library}]'", name=library
     )
 
 

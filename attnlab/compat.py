@@ -1,5 +1,6 @@
 """Attention under the signature of PyTorch's own: one import to swap the two."""
 
+from attnlab.arguments import check_kind
 from attnlab.call import missing
 from attnlab.tiled import tiled_attention
 
@@ -26,8 +27,19 @@ def scaled_dot_product_attention(
     :func:`attnlab.tiled_attention`. A row of which everything is hidden gives 0. Raises ValueError for a mask beside
     is_causal, and as tiled_attention, whose algorithm and extra memory this is.
     """
+    for name, x in (("query", query), ("key", key), ("value", value)):
+        check_kind(name, x, "torch")
+        if x.ndim < 2:
+            raise ValueError(f"{name} has shape {tuple(x.shape)}; it must have at least 2 axes, (..., length, size)")
+    if attn_mask is not None:
+        check_kind("attn_mask", attn_mask, "torch")
+        if not (attn_mask.dtype == torch.bool or attn_mask.is_floating_point()):
+            raise TypeError(f"attn_mask has dtype {attn_mask.dtype}; it must be boolean (True = attend) or float")
     if attn_mask is not None and is_causal:
         raise ValueError("attn_mask is given and is_causal is True; only one of the two may be")
+    heads = [x.shape[-3] if x.ndim > 2 else 1 for x in (query, key)]
+    if not enable_gqa and 1 not in heads and heads[0] != heads[1]:
+        raise ValueError(f"key has {heads[1]} heads, query has {heads[0]}; enable_gqa=True groups them")
     kept = 3 if enable_gqa else 2  # axes that do not broadcast
     batch = torch.broadcast_shapes(*(x.shape[:-kept] for x in (query, key, value)))
     query, key, value = (x.expand(*batch, *x.shape[-kept:]) for x in (query, key, value))

@@ -44,7 +44,10 @@ def extra_bytes(function: Callable, *arrays: Any) -> int:
     The library of the first array chooses the instrument. For JAX, ``function`` is compiled, not run, and
     RuntimeError is raised on a CPU unless ``XLA_FLAGS`` held ``HONEST_XLA`` before jax was imported.
     """
-    kind = kind_of(arrays[0])
+    kind = kind_of(arrays[0]) if arrays else None
+    if kind is None:
+        what = f"the first of arrays is of type {type(arrays[0]).__name__}" if arrays else "there are no arrays"
+        raise TypeError(f"{what}; extra_bytes(function, array, ...) takes those that function is called with")
     return {"numpy": _numpy_bytes, "torch": torch_bytes, "jax": jax_bytes}[kind](function, *arrays)
 
 

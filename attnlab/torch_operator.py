@@ -32,6 +32,10 @@ def ready(arguments: dict[str, Any]) -> dict[str, Any]:
     for name in ("query", "key", "value"):
         if getattr(arguments[name], "is_nested", False):
             raise TypeError(f"{name} is a nested tensor; attnlab takes plain ones: pad, and hide the padding by a mask")
+        if getattr(arguments[name], "layout", torch.strided) != torch.strided:
+            raise TypeError(f"{name} is of layout {arguments[name].layout}; attnlab takes dense ones: to_dense()")
+        if type(arguments[name]).__name__ == "DTensor":
+            raise TypeError(f"{name} is a DTensor; attnlab takes local ones: call it in local_map, or on to_local()")
     device = arguments["query"].device.type
     enabled = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
     if not enabled or "dout" in arguments:

@@ -7,9 +7,8 @@ from typing import Any
 from attnlab.bench.calls import inputs, timed_call
 from attnlab.bench.contestants import Contestant
 from attnlab.bench.setting import Setting
+from attnlab.bench.timing import tqdm
 from attnlab.measure import extra_bytes, in_fresh_process, jax_bytes
-
-from tqdm import tqdm
 
 
 def extra_memory(tasks: Sequence[tuple[Contestant, Setting]]) -> list[int]:

@@ -5,7 +5,12 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from tqdm import tqdm
+from attnlab.call import missing
+
+try:
+    from tqdm import tqdm
+except ModuleNotFoundError as error:
+    raise missing("tqdm", "bench") from error
 
 Call = Callable[[], object]
 

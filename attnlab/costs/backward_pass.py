@@ -3,7 +3,7 @@
 from typing import Any
 
 from attnlab.costs.cost import Cost
-from attnlab.costs.forward_pass import given_blocks
+from attnlab.costs.forward_pass import check_sizes, given_blocks
 from attnlab.costs.tiling import Tiling, tiling
 from attnlab.geometry import chunk_sizes, gradient_tile_sizes
 
@@ -25,6 +25,9 @@ def backward(
     Arguments as :func:`forward`. lazy and online have no backward pass of their own, only that of automatic
     differentiation, which keeps what the forward computed: they, like an unknown method, raise KeyError.
     """
+    check_sizes(n=n, m=m, d=d, dv=dv, heads=heads)
+    if method not in FORMS:
+        raise KeyError(f"method is {method!r}; it must be one of {', '.join(FORMS)}")
     form = FORMS[method]
     hidden = dict(causal=causal, window=window, offset=offset, block_mask=block_mask)
     if form is _standard:

@@ -30,6 +30,9 @@ def forward(
     whether there is a mask (n, m) to be read, whether weights are dropped. Raises KeyError for an unknown method,
     ValueError where block sizes are missing.
     """
+    check_sizes(n=n, m=m, d=d, dv=dv, heads=heads)
+    if method not in FORMS:
+        raise KeyError(f"method is {method!r}; it must be one of {', '.join(FORMS)}")
     hidden = dict(causal=causal or method == "paged", window=window, offset=offset, block_mask=block_mask)
     if method in ("naive", "safe"):
         hidden, block_q, block_k = {}, max(n, 1), max(m, 1)
@@ -44,6 +47,13 @@ def forward(
     products, exponentials, rest, reads, writes, fills = FORMS[method](t, d, dv)
     reads |= {"mask": t.area} if mask else {}
     return Cost(products, exponentials, rest + t.area * dropout, reads, writes, fills, itemsize).times(heads)
+
+
+def check_sizes(**sizes: int) -> None:
+    """Refuse numbers of queries, keys and so on below 0."""
+    for name, size in sizes.items():
+        if size < 0:
+            raise ValueError(f"{name} is {size}; it must be at least 0")
 
 
 def given_blocks(

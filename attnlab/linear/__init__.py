@@ -104,7 +104,8 @@ def linear_attention(
 
     ``query`` (..., Hq, N, D), ``key`` (..., Hk, M, D), ``value`` (..., Hk, M, Dv), grouped as in every attention
     function. ``features``: a name of ``FEATURES``; a function of an array whose last axis is the head, or a pair of
-    them (query's, key's), applied chunk by chunk, so each token must be mapped by itself; or a :class:`Hedgehog`.
+    them (query's, key's), applied chunk by chunk, so each token must be mapped by itself, and nowhere negative, or the
+    weights may sum to almost 0; or a :class:`Hedgehog`.
     ``causal`` is aligned to the bottom right. ``mask``: boolean, broadcasting to (..., Hk, 1, M), True = the key takes
     part; others may hold NaN. ``scale`` multiplies the query and belongs to "taylor", 1 / sqrt(D) by default.
     ``form``: "chunked" (``chunk_size`` tokens at a time, 128 by default), "recurrent" or "quadratic"; they agree.
@@ -128,7 +129,8 @@ def linear_attention(
     options = Options(_form(form), boolean("causal", causal), _scale(scale, name, d), _chunk(chunk_size), name)
     mask = mask if mask is None else _grouped_mask(mask, query, (*batch, hk, 1, m))
     front = tuple(value.shape[:-2])
-    state = state if state is None else _grouped_state(state, query, front, (*batch, hk), dv)
+    f = feature_count(features, d) if isinstance(features, str | Hedgehog) else None
+    state = state if state is None else _grouped_state(state, query, front, (*batch, hk), dv, f)
     out, (u, z) = module.linear_attention(options, Inputs(q, k, v, mask, state, hedgehog))
     out = out.reshape((*query.shape[:-1], dv))
     return (out, (u.reshape((*front, *u.shape[-2:])), z.reshape((*front, z.shape[-1])))) if return_state else out
@@ -183,7 +185,9 @@ def _features(features: Any, grouped: Any, query: Any) -> tuple[Any, Hedgehog | 
         return features, None
     pair = features if isinstance(features, tuple) and len(features) == 2 else (features, features)
     if not all(callable(f) for f in pair):
-        raise TypeError(f"features is {features!r}; it must be a name, a function, a pair of functions or a Hedgehog")
+        given = f"a tuple of {', '.join(type(f).__name__ for f in pair)}" if pair is features else repr(features)
+        kinds = "a name, a function, a pair of functions or a Hedgehog: Hedgehog(query, key)"
+        raise TypeError(f"features is {given}; it must be {kinds}")
     return pair, None
 
 
@@ -217,7 +221,9 @@ def _grouped_mask(mask: Any, query: Any, target: tuple[int, ...]) -> Any:
     return mask.reshape((*shape[:-2], shape[-1]))
 
 
-def _grouped_state(state: Any, query: Any, front: tuple[int, ...], heads: tuple[int, ...], dv: int) -> tuple[Any, Any]:
+def _grouped_state(
+    state: Any, query: Any, front: tuple[int, ...], heads: tuple[int, ...], dv: int, count: int | None
+) -> tuple[Any, Any]:
     if not isinstance(state, tuple | list) or len(state) != 2:
         raise TypeError("state must be a pair (U, Z), as return_state=True gives it")
     wide = "float64" if dtype_name(query) == "float64" else "float32"
@@ -231,4 +237,6 @@ def _grouped_state(state: Any, query: Any, front: tuple[int, ...], heads: tuple[
     if tuple(u.shape) != (*front, f, dv) or tuple(z.shape) != (*front, f):
         raise ValueError(f"state has shapes {tuple(u.shape)} and {tuple(z.shape)}; it must be (..., Hk, F, Dv) and "
                          f"(..., Hk, F) with (..., Hk) = {front} and Dv = {dv}")  # fmt: skip
+    if count not in (None, f):
+        raise ValueError(f"state has {f} features, and features makes {count} of a head of this size")
     return u.reshape((*heads, f, dv)), z.reshape((*heads, f))

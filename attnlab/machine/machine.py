@@ -140,6 +140,8 @@ class Machine:
         return 1 if dtype.kind == "b" else self.itemsize
 
     def _at(self, ref: Ref) -> np.ndarray:
+        if not isinstance(ref, Ref):
+            raise TypeError(f"{type(ref).__name__} is no array in HBM; machine.put(name, array) brings it there")
         if ref not in self._hbm:
             raise ValueError(f"{ref.name} lies in the HBM of another machine")
         return self._hbm[ref]

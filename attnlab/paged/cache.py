@@ -118,6 +118,9 @@ class PagedCache:
             raise TypeError(f"slots is of dtype {dtype_name(slots)} with {slots.ndim} axes; it must be (C,) integers")
         if known is not None and known.size and not 0 <= known.min() <= known.max() < capacity:
             raise ValueError(f"slots reach from {known.min()} to {known.max()}; they must lie in 0 … {capacity - 1}")
+        again = 0 if known is None else known.size - np.unique(known).size
+        if again:
+            raise ValueError(f"slots has {again} slots twice; each token has one of its own")
 
 
 def _check_like(name: str, x: Any, whose: str, like: Any) -> None:

@@ -6,33 +6,61 @@ output as it comes, the summary and what was refused to the standard error.
 
 import argparse
 import codecs
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from attnlab.arguments import LIBRARIES
+from attnlab.call import missing
 from attnlab.model import FIRST, NAMES, load
 from attnlab.serve.engine import Engine
 from attnlab.serve.request import Request
 from attnlab.serve.summary import summary
 
-from tqdm import tqdm
-
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Read the options, then prompts; serve them, and sum up."""
+    """Read the options, then prompts; serve them, and sum up. Exit status 1 where every prompt was refused."""
     options = parser().parse_args(arguments)
-    model = load(options.model, options.library)
-    engine = Engine(model, options.blocks, options.block_size, options.budget)
+    try:
+        run(options)
+    except KeyboardInterrupt:
+        sys.exit("interrupted")
+    except BrokenPipeError:  # who read the output has seen enough; nothing more is written, also not at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def run(options: argparse.Namespace) -> None:
+    """Serve what is typed, or the lines of the file."""
+    try:
+        model = load(options.model, options.library)
+        engine = Engine(model, options.blocks, options.block_size, options.budget)
+    except (ValueError, FileNotFoundError, ModuleNotFoundError) as error:
+        parser().error(str(error))
     if options.file is None and sys.stdin.isatty():
         while prompt := ask():
-            serve(engine, submit(engine, [prompt], options), lines=False)
+            try:
+                serve(engine, submit(engine, [prompt], options), lines=False)
+            except KeyboardInterrupt:  # ends the answer; the next prompt finds an empty pool
+                engine = Engine(model, options.blocks, options.block_size, options.budget)
+                print()
         return
+    text = read(options.file).removesuffix("\n")
+    requests = submit(engine, [line.removesuffix("\r") for line in text.split("\n")] if text else [], options)
+    serve(engine, requests, lines=True)
+    if not requests:
+        sys.exit("nothing was served")
+
+
+def read(path: Path | None) -> str:
+    """The text of a file, or of the standard input; an error of the command line where it cannot be read."""
     try:
-        text = options.file.read_text(encoding="utf-8") if options.file else sys.stdin.read()
+        return path.read_text(encoding="utf-8") if path else sys.stdin.read()
     except OSError as error:
-        parser().error(f"cannot read {options.file}: {error.strerror}")
-    serve(engine, submit(engine, text.splitlines(), options), lines=True)
+        parser().error(f"cannot read {path}: {error.strerror}")
+    except UnicodeDecodeError as error:
+        byte = f"byte {error.start} is {error.object[error.start]}"
+        parser().error(f"{path or 'the standard input'} is not UTF-8: {byte}")
 
 
 def ask() -> str:
@@ -57,6 +85,10 @@ def submit(engine: Engine, prompts: list[str], options: argparse.Namespace) -> l
 
 def serve(engine: Engine, requests: list[Request], lines: bool) -> None:
     """Serve requests and tell their texts, whole ``lines`` at a time while a progress bar stands below them."""
+    try:
+        from tqdm import tqdm  # here, so that --help needs nothing
+    except ModuleNotFoundError:
+        sys.exit(str(missing("tqdm", "serve")))
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
     told, text = 0, ""
     with tqdm(total=sum(one.max_tokens * one.samples for one in requests), unit="token", disable=not lines) as bar:

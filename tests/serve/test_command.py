@@ -2,6 +2,7 @@
 
 import io
 import re
+import subprocess
 import sys
 
 import pytest
@@ -70,10 +71,76 @@ def test_beams_are_told_when_the_best_is_known(monkeypatch, capsys):
     assert told == [f"[0.0] {texts[0]}\n[0.1] {texts[1]}\n"]
 
 
-def test_a_file_that_is_not_there(capsys):
+REFUSED = {
+    "no file": (["nowhere/prompts"], b"", "cannot read nowhere/prompts"),
+    "not UTF-8": (["{path}"], "ä".encode("latin-1"), "is not UTF-8: byte 0 is 228"),
+    "no blocks": (["{path}", "--blocks", "0"], b"ab", "blocks is 0"),
+    "no budget": (["{path}", "--budget", "0"], b"ab", "budget is 0"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_command_that_cannot_be_done(name, tmp_path, capsys):
+    """In one line, with the exit status of a wrong command; never a traceback."""
+    options, text, message = REFUSED[name]
+    path = tmp_path / "prompts"
+    path.write_bytes(text)
+    with pytest.raises(SystemExit) as error:
+        command.main([*SIZES, *(option.format(path=path) for option in options)])
+    assert error.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["", "x" * 60])
+def test_where_nothing_is_served_the_status_says_so(text, tmp_path, capsys):
+    path = tmp_path / "prompts"
+    path.write_text(text)
+    with pytest.raises(SystemExit, match="nothing was served"):
+        command.main([str(path), *SIZES])
+    assert ("refused" in capsys.readouterr().err) == bool(text)
+
+
+def test_only_ends_of_lines_part_prompts(tmp_path, capsys):
+    """A form feed is a character of a prompt; a file of Windows has the same prompts."""
+    path = tmp_path / "prompts"
+    path.write_bytes(b"a\x0cb\r\nc")
+    command.main([str(path), *SIZES])
+    assert capsys.readouterr().out == f"[0.0] {expected(chr(97) + chr(12) + chr(98))}\n[1.0] {expected('c')}\n"
+
+
+def test_an_interrupt_ends_an_answer_and_a_command(monkeypatch, capsys, tmp_path):
+    """At the prompt the next question is asked; with a file the command ends, without a traceback."""
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Engine, "step", interrupted)
+    monkeypatch.setattr(sys, "stdin", Terminal("ab\nab\n"))
+    command.main(SIZES)
+    assert capsys.readouterr().out.count("prompt> ") == 3
+    path = tmp_path / "prompts"
+    path.write_text("ab")
+    with pytest.raises(SystemExit, match="interrupted"):
+        command.main([str(path), *SIZES])
+
+
+def test_an_output_that_nobody_reads_is_no_error():
+    """As under ``head``: silence, and success."""
+    code = "from attnlab.serve.__main__ import main; main(['--max-tokens', '40'])"
+    done = subprocess.run(f"printf 'a\\nb\\nc\\n' | {sys.executable} -c \"{code}\" | true", shell=True, timeout=300,
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert "Error" not in done.stderr
+
+
+def test_without_tqdm(monkeypatch, capsys, tmp_path):
+    """--help is there; serving says what is missing."""
+    monkeypatch.setitem(sys.modules, "tqdm", None)
     with pytest.raises(SystemExit):
-        command.main(["nowhere/prompts"])
-    assert "cannot read nowhere/prompts: No such file" in capsys.readouterr().err
+        command.main(["--help"])
+    assert "--max-tokens" in capsys.readouterr().out
+    path = tmp_path / "prompts"
+    path.write_text("ab")
+    with pytest.raises(SystemExit, match=r"pip install 'attnlab\[serve\]'"):
+        command.main([str(path), *SIZES])
 
 
 def test_the_summary_counts():
