@@ -1,9 +1,9 @@
-"""FlashAttention: algorithms 2 (forward; 1 is that without masking and dropout) and 4 (backward) of Dao et al. 2022.
+"""FlashAttention: algorithms 1 (forward; 2 is 1 with masking and dropout) and 4 (backward) of Dao et al. 2022.
 
 With ``block_mask`` algorithm 5, block-sparse FlashAttention, and its backward: booleans (T_r, T_c), True = visible.
 They are part of the program, not of HBM, and are not counted.
 
-Keys outside, queries inside: a block of K and V is loaded once and meets every block of Q; O, l and m travel
+Keys outside, queries inside: a block of K and V is loaded once and visited by every block of Q; O, l and m travel
 between HBM and chip at every visit. With T_c = ⌈M / B_c⌉ blocks of keys, D = Dv and every tile visible, in elements:
 
     forward    2MD + T_c (3ND + 4N)      and fills of O, l, m:  ND + 2N
@@ -33,7 +33,7 @@ def flash_forward(
     machine: Machine, q: Ref, k: Ref, v: Ref, *, block_q: int | None = None, block_k: int | None = None,
     block_mask: np.ndarray | None = None, **options: Any,
 ) -> tuple[Ref, Ref, Ref]:
-    """Algorithm 2: O (N, Dv), l (N,) and m (N,). A query that sees no key has O = 0, l = 0, m = −∞."""
+    """Algorithm 1, or 2 with a mask or dropout: O (N, Dv), l (N,), m (N,). A row that sees no key has 0, 0, −∞."""
     rules, block_q, block_k = prepare_blocks(machine, q, k, block_q, block_k, block_mask, **options)
     results = start(machine, q, v)  # 2
     for cols in blocks(k.shape[0], block_k):  # 5
@@ -55,7 +55,7 @@ def start(machine: Machine, q: Ref, v: Ref) -> tuple[Ref, Ref, Ref]:
 def forward_step(
     rules: Rules, arrays: tuple[Ref, Ref, Ref, Ref], k_j: OnChip, v_j: OnChip, rows: slice, cols: slice
 ) -> None:
-    """The inner loop of algorithm 2: one block of queries meets the keys on chip. Arrays: Q, O, l, m."""
+    """The inner loop of algorithm 1: one block of queries visits the keys on chip. Arrays: Q, O, l, m."""
     machine, (q, o, l, m) = rules.machine, arrays
     with machine.scope():
         q_i, o_i, l_i, m_i = (machine.load(x, rows) for x in (q, o, l, m))  # 8
@@ -66,7 +66,7 @@ def forward_step(
         l_tile = machine.keep("l̃", p.sum(1))
 
         m_next = machine.keep("m'", np.maximum(m_i, m_tile))  # 11
-        alpha = np.exp(m_i - zero_if_empty(m_next), out=m_i)  # the factors overwrite m and m̃, which are needed no more
+        alpha = np.exp(m_i - zero_if_empty(m_next), out=m_i)  # α overwrites m, β overwrites m̃
         beta = np.exp(m_tile - zero_if_empty(m_next), out=m_tile)
         l_next = machine.keep("l'", alpha * l_i + beta * l_tile)
 
@@ -74,8 +74,8 @@ def forward_step(
         p *= beta[:, None]
         o_i += rules.drop(p, rows, cols) @ v_j
         o_i /= one_if_empty(l_next)[:, None]  # add, and divide again
-        machine.store(o, rows, o_i)  # 13
-        machine.store(l, rows, l_next)
+        machine.store(o, rows, o_i)
+        machine.store(l, rows, l_next)  # 13
         machine.store(m, rows, m_next)
 
 

@@ -18,7 +18,7 @@ KEYS, QUERIES, SCORES, STATE = "#4B4B9F", "#B59B00", "#BDBDBD", COLORS["tiled"]
 
 
 class Visit(NamedTuple):
-    """One meeting of a block of queries and a block of keys: where, and elements moved until its end, by array."""
+    """One visit of a block of queries and a block of keys: where, and elements moved until its end, by array."""
 
     rows: slice
     cols: slice
@@ -67,7 +67,20 @@ def walk(
         moved = [itemsize * sum(x.values()) for x in (found[chosen[0]].loaded, found[chosen[0]].stored)]
         text = f"visit {chosen[0] + 1} of {len(found)}: {moved[0]:,} + {moved[1]:,} = {sum(moved):,} bytes so far"
         grid.flat[0].set_title(text, loc="center", fontsize=9)
+    figure.set_label(walk_text(found, chosen, n, m, block_q, block_k))
     return figure
+
+
+def walk_text(found: Sequence[Visit], chosen: Sequence[int], n: int, m: int, block_q: int, block_k: int) -> str:
+    """What the panels of a walk show."""
+    last = found[chosen[-1]]
+    text = (
+        f"{n} queries and {m} keys in tiles of {block_q} by {block_k}: {len(found)} visits, {len(chosen)} drawn. "
+        "A block of keys and values, marked above, stays while blocks of queries, marked at the left, pass with their "
+        "O, l and m, at the right; the tile of scores is where the two cross. "
+    )
+    moved = [sum(x.values()) for x in (last.loaded, last.stored)]
+    return text + f"After visit {chosen[-1] + 1}, {moved[0]} elements have gone in and {moved[1]} out."
 
 
 def panel(axes: Axes, found: Sequence[Visit], number: int, n: int, m: int, block_q: int, block_k: int) -> None:
@@ -139,6 +152,11 @@ def holdings(choices: Mapping[str, Mapping[str, int]], capacity: int) -> Figure:
     axes.grid(False, axis="y")
     axes.set_axisbelow(True)
     axes.margins(x=0.1)
+    bars = "; ".join(
+        f"{' '.join(name.replace('$', '').split())}: {sum(parts.values()) / 1024:.0f} KiB"
+        for name, parts in choices.items()
+    )
+    figure.set_label(f"What SRAM holds at once, against a capacity of {capacity / 1024:.0f} KiB. {bars}.")
     return figure
 
 
@@ -147,6 +165,7 @@ def classes(grids: Mapping[str, tuple[Band, int, int]]) -> Figure:
     widths = [band.m + 3 for band, _, _ in grids.values()]
     tall = max(band.n for band, _, _ in grids.values())
     figure, axes_of = canvas(10.4, 10.4 * (tall + 7) / (sum(widths) + 3), ncols=len(grids), width_ratios=widths)
+    found = []
     for axes, (title, (band, block_q, block_k)) in zip(np.atleast_1d(axes_of), grids.items()):
         counts = {"hidden": 0, "partial": 0, "full": 0}
         for rows in blocks(band.n, block_q):
@@ -155,8 +174,9 @@ def classes(grids: Mapping[str, tuple[Band, int, int]]) -> Figure:
                 kind = "hidden" if cols.start not in seen else "full" if band.full(rows, cols) else "partial"
                 counts[kind] += 1
                 draw_tile(axes, band, rows, cols, kind)
-        axes.set_title(f"{title}\n{counts['full']} full, {counts['partial']} partial, {counts['hidden']} hidden",
-                       fontsize=9.5)
+        said = f"{counts['full']} full, {counts['partial']} partial, {counts['hidden']} hidden"
+        found.append(f"{title}, tiles of {block_q} by {block_k}: {said}")
+        axes.set_title(f"{title}\n{said}", fontsize=9.5)
         axes.set(xlim=(-0.6, band.m + 0.2), ylim=(tall + 0.2, -0.2), xlabel="key j")
         axes.set_aspect("equal", anchor="NW")
         axes.set_xticks([c.start for c in blocks(band.m, block_k)])
@@ -166,6 +186,7 @@ def classes(grids: Mapping[str, tuple[Band, int, int]]) -> Figure:
         for side in ("left", "bottom"):
             axes.spines[side].set_visible(False)
     np.atleast_1d(axes_of)[0].set_ylabel("query i")
+    figure.set_label(f"Grids of tiles with a dot for each visible score. {'; '.join(found)}.")
     return figure
 
 
@@ -211,19 +232,12 @@ def footprint(
     legend = axes.legend(loc="upper left", fontsize=9, frameon=False)
     for handle in legend.legend_handles[: len(labeled)]:
         handle.set_color(INK)
-    return figure
+    def ends(lines: Mapping[str, Mapping[int, float]]) -> str:
+        last = {name: (line[max(line)], max(line)) for name, line in lines.items()}
+        return ", ".join(f"{name} {binary(size, 3)} at {keys:,} keys" for name, (size, keys) in last.items())
 
-
-def speed(lengths: Sequence[int], seconds: Sequence[float], queries: int) -> Figure:
-    """Time of some queries against the number of keys, with a line of slope 1."""
-    figure, axes = canvas(6.2, 3.4)
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    axes.plot(lengths, seconds, "o", color=darker(COLORS["tiled"]))
-    line = [seconds[-1] * n / lengths[-1] for n in lengths]
-    axes.plot(lengths, line, color=COLORS["tiled"], linewidth=1.3)
-    axes.annotate("in proportion to M", (lengths[len(lengths) // 2], line[len(lengths) // 2]), (8, -12),
-                  textcoords="offset points", fontsize=9, color=darker(COLORS["tiled"]))
-    axes.set_xticks(lengths[::2], [f"2$^{{{int(n).bit_length() - 1}}}$" for n in lengths[::2]])
-    axes.set(xlabel="number of keys M", ylabel=f"time of {queries} queries (s)")
+    figure.set_label(
+        f"Extra memory of one head against the number of keys, both axes logarithmic. By formula: {ends(formulas)}. "
+        f"Tiled, measured: {ends(measured['tiled'])}; its line is level from {min(measured['tiled']['jax']):,} keys on."
+    )
     return figure
