@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from attnlab.measure import binary
 from attnlab.plots.style import COLORS, GRAY, INK, canvas, darker
+from attnlab.course.clock import Clock
 from attnlab.course.published import Record
 
 import numpy as np
@@ -30,9 +31,12 @@ def gallery(patterns: Mapping[str, np.ndarray]) -> Figure:
     figure, grid = canvas(10.4, 3.2, ncols=len(patterns), squeeze=False)
     for axes, (name, table) in zip(grid[0], patterns.items()):
         squares(axes, table)
-        axes.set_title(f"{name}\ns = {100 * (table > 0).mean():.1f} %", fontsize=10)
+        axes.set_title(f"{name}\ns = {(table > 0).mean():.1%}", fontsize=10)
         axes.set_xlabel("block of keys")
     grid[0][0].set_ylabel("block of queries")
+    told = (f"{name}: {(table == 2).sum()} full, {(table == 1).sum()} partial, {(table == 0).sum()} hidden tiles, "
+            f"{(table > 0).mean():.1%} visible" for name, table in patterns.items())
+    figure.set_label(f"Patterns of {len(table)} by {len(table)} tiles. {'. '.join(told)}.")
     return figure
 
 
@@ -50,11 +54,11 @@ def squares(axes: Axes, table: np.ndarray) -> None:
 
 def sparsity(
     shares: Sequence[float], counted: Mapping[str, Sequence[float | int]], lines: Mapping[str, Sequence[int]],
-    times: Mapping[str, np.ndarray], sizes: tuple[int, int],
+    clock: Clock, sizes: tuple[int, int],
 ) -> Figure:
     """Left: bytes against s, counted as dots on the closed forms' lines. Right: time over that at s = 1, fitted.
 
-    ``counted`` and ``lines`` by pass, ``times`` by name, for the shares of visible tiles ``shares``, the last of which
+    ``counted`` and ``lines`` by pass, ``clock`` by name, for the shares of visible tiles ``shares``, the last of which
     is 1. ``sizes``: N of the left and of the right panel.
     """
     figure, (left, right) = canvas(10.4, 4.0, ncols=2)
@@ -72,15 +76,22 @@ def sparsity(
     right.plot([0, 1], [0, 1], color=GRAY, linestyle=":", linewidth=1.4)
     right.annotate("s · dense", (0.93, 0.93), (6, -14), textcoords="offset points", fontsize=9, color=GRAY)
     styles = [("o", INK), ("^", SPARSE)]
-    for (name, seconds), (mark, color) in zip(times.items(), styles):
-        relative = seconds / seconds[-1]
+    fits = []
+    for (name, rows), (mark, color) in zip(clock.seconds.items(), styles):
+        low, relative, high = np.array(list(rows.values())).T / rows[shares[-1]][1]
         slope, start = np.polyfit(shares, relative, 1)
-        right.plot(shares, relative, mark, color=color, fillstyle="none",
-                   label=f"{name}: {start:.2f} + {slope:.2f} · s")
+        fits.append(f"{name}: {start:.2f} + {slope:.2f} · s")
+        right.plot(shares, relative, mark, color=color, fillstyle="none", label=fits[-1])
+        right.vlines(shares, low, high, color=color, linewidth=3, alpha=0.3)
         right.plot([0, 1], [start, start + slope], color=color, linewidth=1.2)
     right.set_title(f"N = {sizes[1]}: time on this machine, a + b·s", loc="left")
     right.set(xlabel="s, share of tiles that are visible", ylabel="time ÷ time at s = 1", xlim=(0, 1.1), ylim=(0, None))
     right.legend(loc="upper left", fontsize=9, frameon=False)
+    ends = "; ".join(f"{name} from {line[0] / 2**20:.0f} to {line[-1] / 2**20:.0f} MiB" for name, line in lines.items())
+    figure.set_label(
+        f"Two panels against the share s of visible tiles, from {shares[0]:.2f} to 1. Left: bytes, counted points on "
+        f"straight lines, {ends}. Right: time over the time at s = 1, with fitted lines, {'; '.join(fits)}."
+    )
     return figure
 
 
@@ -104,9 +115,20 @@ def table20(record: Record, rows: Sequence[str]) -> Figure:
         axes.annotate(f"slope {exponent}", (n, y), (-4, 10) if exponent == 2 else (4, -18), textcoords="offset points",
                       fontsize=9, color=INK, ha="right" if exponent == 2 else "left")
     axes.set_xticks(record.at, [f"{n}" if n < 1024 else f"{n // 1024}K" for n in record.at])
-    axes.set_yticks([1, 10, 100, 1000, 10_000], ["1", "10", "100", "1 000", "10 000"])
+    axes.set_yticks([1, 10, 100, 1000, 10_000], ["1", "10", "100", "1,000", "10,000"])
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set(xlabel="sequence length N (tokens)", ylabel="forward + backward (ms)", xlim=(100, 330_000))
+    told = []
+    for key in rows:
+        times = np.array(record.rows[key].values)
+        known = np.flatnonzero(~np.isnan(times))
+        slope = np.log2(times[known[-1]] / times[known[-3]]) / 2
+        told.append(f"{LINES[key][0]} from {1e3 * times[0]:.2f} to {1e3 * times[known[-1]]:.0f} ms, slope {slope:.1f} "
+                    "at its end")
+    figure.set_label(
+        f"Milliseconds against sequence length from {record.at[0]} to {record.at[-1]}, both axes logarithmic, as "
+        f"published: {'; '.join(told)}. Shaded: 512 to 1024, where the sparse lines cross FlashAttention's."
+    )
     return figure
 
 
@@ -136,7 +158,9 @@ def reaches(found: Mapping[int, np.ndarray]) -> Figure:
     for axes, (layers, reached) in zip(grid[0], found.items()):
         squares(axes, 2 * reached.astype(int))
         name = f"{layers} layer{'s' if layers > 1 else ''}"
-        axes.set_title(f"{name}\n{100 * reached.mean():.0f} % of all pairs", fontsize=10)
+        axes.set_title(f"{name}\n{reached.mean():.0%} of all pairs", fontsize=10)
         axes.set_xlabel("block of keys")
     grid[0][0].set_ylabel("block of queries")
+    told = ", ".join(f"{reached.mean():.0%} after {layers}" for layers, reached in found.items())
+    figure.set_label(f"Which pairs of blocks are connected after how many layers: {told}.")
     return figure
