@@ -40,18 +40,19 @@ def kind_of(x: Any) -> str | None:
 def _look_up(x: Any) -> str | None:
     for kind, name in (("numpy", "ndarray"), ("jax", "Array"), ("torch", "Tensor")):
         if isinstance(x, getattr(sys.modules.get(kind), name, ())):
-            return None if isinstance(x, np.matrix | np.ma.MaskedArray) else kind
+            return None if kind == "numpy" and isinstance(x, np.matrix | np.ma.MaskedArray) else kind
     return None
 
 
 def dtype_name(x: Any) -> str:
     """'float32' and so on, whatever the library."""
-    return _dtype_name(x.dtype)
+    dtype = x.dtype
+    return _dtype_name(dtype) if hasattr(dtype, "name") else str(dtype).removeprefix("torch.")
 
 
 @functools.cache
 def _dtype_name(dtype: Any) -> str:
-    return getattr(dtype, "name", str(dtype).removeprefix("torch."))
+    return dtype.name
 
 
 def check_kind(name: str, x: Any, kind: str) -> None:
@@ -174,7 +175,7 @@ def number(name: str, x: Any) -> float:
 
 def boolean(name: str, x: Any) -> bool:
     """True or False, not something that merely counts as such."""
-    if not isinstance(x, bool | np.bool_):
+    if not isinstance(x, (bool, np.bool_)):
         raise TypeError(f"{name} is {x!r}; it must be True or False")
     return bool(x)
 

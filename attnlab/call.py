@@ -15,6 +15,7 @@ import functools
 import importlib
 import inspect
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -122,7 +123,50 @@ def library_of(name: str, x: Any) -> str:
 
 def backend(name: str, x: Any, package: str) -> Any:
     """The module of ``package`` (such as 'attnlab.softmax') that serves arrays like ``x``, the argument ``name``."""
-    return importlib.import_module(f"{package}.{library_of(name, x)}")
+    return loaded(f"{package}.{library_of(name, x)}")
+
+
+def loaded(home: str) -> Any:
+    """The module of that name, imported in a way that torch.compile can follow where it serves PyTorch."""
+    if not home.endswith(".torch"):
+        return importlib.import_module(home)
+    from attnlab import torch_operator
+
+    return getattr(torch_operator, torch_operator.load(home))
+
+
+def in_autocast(*arrays: Any) -> tuple[Any, ...]:
+    """Under PyTorch's autocast arrays in its dtype, as for scaled_dot_product_attention; elsewhere as they are."""
+    if kind_of(arrays[0]) != "torch":
+        return arrays
+    from attnlab import torch_operator
+
+    return torch_operator.in_autocast(*arrays)
+
+
+def untraced(function: Function) -> Function:
+    """Decorator of a public function that torch.compile leaves alone: as far as PyTorch is there."""
+
+    name = function.__qualname__
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if "torch" not in [kind_of(x) for x in (*args, *kwargs.values())]:
+            return function(*args, **kwargs)
+        from attnlab.torch_operator import apart
+
+        return apart(name, function, *args, **kwargs)
+
+    return called
+
+
+def refuse_gradient(name: str, instead: str, **arrays: Any) -> None:
+    """In PyTorch a gradient that a function does not have is an error, and not a silent 0."""
+    learning = [argument for argument, x in arrays.items() if kind_of(x) == "torch" and x.requires_grad]
+    if learning and sys.modules["torch"].is_grad_enabled():
+        raise NotImplementedError(
+            f"{learning[0]} requires a gradient, which {name} does not have; use {instead}, or torch.no_grad()"
+        )
 
 
 def missing(library: str, extra: str | None = None) -> ModuleNotFoundError:

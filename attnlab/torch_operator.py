@@ -7,6 +7,7 @@ The gradient is one more operator, tiled attention's for every algorithm: it nee
 
 import importlib
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from attnlab.arguments import check_arrays, check_shapes, window_sides
@@ -27,6 +28,40 @@ CALL = ARRAYS | OPTIONS
 GRADIENT = "attnlab.tiled.torch.tiled_attention_backward"
 
 
+def constant(function: Callable) -> Callable:
+    """Decorator: torch.compile calls the function while it traces, and takes the result for a constant.
+
+    ``torch.compiler.assume_constant_result`` sets this mark too, but imports the compiler, which takes a second.
+    """
+    function._dynamo_marked_constant = True
+    return function
+
+
+@constant
+def load(home: str) -> str:
+    """Import a module; returns the name of the attribute of this one that it is now, where a compiler finds it."""
+    name = home.replace(".", "_")
+    globals()[name] = importlib.import_module(home)
+    return name
+
+
+def apart(name: str, function: Callable, *args: Any, **kwargs: Any) -> Any:
+    """One call, which torch.compile leaves alone: there the graph breaks, and with fullgraph=True that is an error."""
+    if not torch.compiler.is_compiling():
+        return function(*args, **kwargs)
+    if says_why():
+        torch._dynamo.graph_break(msg=f"attnlab: {name} cannot be traced; compile without fullgraph=True, or around it")
+    else:
+        torch._dynamo.graph_break()
+    return torch.compiler.disable(function)(*args, **kwargs)
+
+
+@constant
+def says_why() -> bool:
+    """Whether a break of the graph takes a message: in PyTorch 2.6 it does not."""
+    return "msg" in inspect.signature(torch._dynamo.graph_break).parameters
+
+
 def ready(arguments: dict[str, Any]) -> dict[str, Any]:
     """Under autocast query, key and value in its dtype, as for scaled_dot_product_attention: float64 stays."""
     for name in ("query", "key", "value"):
@@ -36,12 +71,23 @@ def ready(arguments: dict[str, Any]) -> dict[str, Any]:
             raise TypeError(f"{name} is of layout {arguments[name].layout}; attnlab takes dense ones: to_dense()")
         if type(arguments[name]).__name__ == "DTensor":
             raise TypeError(f"{name} is a DTensor; attnlab takes local ones: call it in local_map, or on to_local()")
-    device = arguments["query"].device.type
-    enabled = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
-    if not enabled or "dout" in arguments:
-        return arguments
+    names = "query", "key", "value"
+    return arguments if "dout" in arguments else arguments | dict(zip(names, in_autocast(*map(arguments.get, names))))
+
+
+def in_autocast(*arrays: Any) -> tuple[Any, ...]:
+    """Arrays as autocast has them; as they are where it is off."""
+    device = arrays[0].device.type
+    if not (autocasts(device) and torch.is_autocast_enabled(device)):
+        return arrays
     dtype = torch.get_autocast_dtype(device)
-    return arguments | {name: cast(arguments[name], dtype) for name in ("query", "key", "value")}
+    return tuple(cast(x, dtype) for x in arrays)
+
+
+@constant
+def autocasts(device: str) -> bool:
+    """Whether that kind of device has autocast: PyTorch 2.6 cannot trace the question."""
+    return torch.amp.is_autocast_available(device)
 
 
 def cast(x: Any, dtype: torch.dtype) -> Any:

@@ -18,7 +18,7 @@ from typing import Any, Literal, overload
 from attnlab.arguments import boolean, check_static, integer, number
 from attnlab.cache.bits import Quantized, dequantize, quantize
 from attnlab.cache.checks import check_kept, check_rotation, check_tokens
-from attnlab.call import Inputs, backend, group
+from attnlab.call import Inputs, backend, group, in_autocast, refuse_gradient, untraced
 from attnlab.misnamed import hinted
 from attnlab.signature import Array
 
@@ -70,13 +70,16 @@ class KVCache:
         self, query: Array, key: Array, value: Array, *, scale: float | None = None, return_lse: Literal[True]
     ) -> tuple[tuple[Array, Array], "KVCache"]: ...
     @hinted
+    @untraced
     def attend(
         self, query: Any, key: Any, value: Any, *, scale: float | None = None, return_lse: bool = False
     ) -> tuple[Any, "KVCache"]:
         """Append the C newest tokens in order, and attend: (out, cache), or ((out, lse), cache).
 
         ``query`` (..., Hq, C, D), ``key`` (..., Hk, C, D), ``value`` (..., Hk, C, Dv), C ≥ 1; out and lse as of every
-        attention function, each query seeing all keys up to its own. No gradient is promised.
+        attention function, each query seeing all keys up to its own. In JAX differentiable. In PyTorch there is no
+        gradient, and NotImplementedError where one is asked for; torch.compile leaves the call alone, and refuses it
+        with fullgraph=True; autocast casts as in every attention function.
         Raises ValueError, before anything is written, where the tokens do not fit; in JAX under jit, where length is
         traced, rows that do not fit are NaN, old keys stay, and length counts on, so that every later row is NaN too.
         One compiled program serves all lengths; with the cache donated it is written in place.
@@ -143,6 +146,7 @@ class RollingCache:
         self, query: Array, key: Array, value: Array, *, scale: float | None = None, return_lse: Literal[True]
     ) -> tuple[tuple[Array, Array], "RollingCache"]: ...
     @hinted
+    @untraced
     def attend(
         self, query: Any, key: Any, value: Any, *, scale: float | None = None, return_lse: bool = False
     ) -> tuple[Any, "RollingCache"]:
@@ -167,6 +171,9 @@ def storage(key: Any, value: Any, capacity: int, dtype: Any) -> tuple[Any, Any, 
 
 def attend(cache: Any, step: str, query: Any, key: Any, value: Any, scale: Any, return_lse: Any) -> tuple[Any, Any]:
     """One call: check it, let the library of the arrays take the step, give the results the shape of the query."""
+    instead = "tiled_attention(query, keys, values, causal=True, offset=length)"
+    refuse_gradient(f"{type(cache).__name__}.attend", instead, query=query, key=key, value=value)
+    query, key, value = in_autocast(query, key, value)
     x = Inputs(*group(query, key, value))
     check_static(scale=scale, return_lse=return_lse)
     check_tokens(cache, x)

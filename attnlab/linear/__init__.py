@@ -8,13 +8,12 @@ forms compute the same: quadratic (all weights), recurrent (a token at a time), 
 state for what came before). Derived in notebooks 17 and 18.
 """
 
-import importlib
 import math
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args, overload
 
 from attnlab.arguments import boolean, check_arrays, check_device, check_kind, dtype_name, integer, kind_of, number
-from attnlab.call import group, library_of
+from attnlab.call import backend, group, in_autocast
 from attnlab.misnamed import hinted
 from attnlab.signature import Array
 from attnlab.linear.delta import delta_attention
@@ -116,13 +115,15 @@ def linear_attention(
     for float64 input). A query whose weights sum to 0 gives 0 and no gradient. Features are not shifted: with "exp"
     and Hedgehog the result is right while features and their sums are finite. Differentiable in JAX and PyTorch (in
     reverse mode); in JAX a function given as ``features`` is static, so hand over the same one at each call. In
-    jax.export N = M may be a symbol.
+    jax.export N = M may be a symbol; torch.compile unrolls the chunks, or the tokens of the recurrent form.
     Extra memory of the chunked form with C tokens, a head: C² + 2CF + F(Dv + 1) numbers, whatever N and M; the gradient
     adds the N / C states of the chunks and as much as query, key and value have. The quadratic form holds N·M.
     Raises TypeError or ValueError, naming the argument.
     Source: Katharopoulos et al. 2020, "Transformers are RNNs"; the chunks as in Yang et al. 2024, section 2.
     """
     module = _module(query)
+    query, key, value = in_autocast(query, key, value)
+    features = Hedgehog(*in_autocast(*features)) if isinstance(features, Hedgehog) else features
     q, k, v = group(query, key, value)
     (*batch, hk, _, _, d), (m, dv) = q.shape, v.shape[-2:]
     name, hedgehog = _features(features, q, query)
@@ -168,7 +169,7 @@ def spans(options: Options, n: int, m: int) -> tuple[int, int, int]:
 
 
 def _module(query: Any) -> Any:
-    return importlib.import_module(f"{__name__}.{library_of('query', query)}")
+    return backend("query", query, __name__)
 
 
 def _features(features: Any, grouped: Any, query: Any) -> tuple[Any, Hedgehog | None]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from attnlab.arguments import check_device, check_float, check_kind, dtype_name, kind_of
-from attnlab.call import backend
+from attnlab.call import backend, refuse_gradient
 from attnlab.paged.call import paged_attention
 from attnlab.paged.manager import BlockManager
 
@@ -67,6 +67,7 @@ class PagedCache:
         (B, Hk, C, Dv): integers, in a list or an array; in JAX an array of them may be traced. Raises TypeError or
         ValueError (shapes, a slot that is none), naming the argument.
         """
+        refuse_gradient("PagedCache.write", "tiled_attention over keys that are not cached", key=key, value=value)
         slots = slots if kind_of(slots) else np.array(slots, np.int32)
         self._check_slots(slots)
         written = (("key", key, self.key_pages), ("value", value, self.value_pages))

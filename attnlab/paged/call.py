@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple, overload
 from attnlab.arguments import (
     boolean, check_arrays, check_device, check_kind, check_static, dtype_name, integer, kind_of, number, window_sides,
 )
-from attnlab.call import backend, library_of
+from attnlab.call import backend, in_autocast, library_of, refuse_gradient, untraced
 from attnlab.misnamed import hinted
 from attnlab.signature import Array, Window
 from attnlab.geometry import Band, tile_sizes
@@ -57,6 +57,7 @@ def paged_attention(
     scale: float | None = None, return_lse: Literal[True],
 ) -> tuple[Array, Array]: ...
 @hinted
+@untraced
 def paged_attention(
     query: Any, key_pages: Any, value_pages: Any, block_table: Any, lengths: Any, *, window: Window = None,
     scale: float | None = None, return_lse: bool = False,
@@ -71,7 +72,9 @@ def paged_attention(
     j >= lengths[b] - N + i - left. ``scale``: 1 / sqrt(D) by default.
 
     Returns out (B, Hq, N, Dv) in query's dtype, or (out, lse) with lse (B, Hq, N) in float32 (float64 for float64
-    input). A query that sees no key, as in a sequence of length 0, gives 0 and -inf. No gradient. Extra memory: one
+    input). A query that sees no key, as in a sequence of length 0, gives 0 and -inf. There is no gradient, and an error
+    where one is asked for, in PyTorch NotImplementedError. There torch.compile leaves the call alone and refuses it
+    with fullgraph=True; under autocast pages of another dtype are copied. Extra memory: one
     tile of about 512 keys (in PyTorch 1024 for one query) and of at most 512 queries, never the keys of a whole
     sequence. For one query NumPy does not copy pages of 128 keys or more. NumPy and PyTorch first copy pages that are
     not contiguous.
@@ -79,6 +82,9 @@ def paged_attention(
     naming the argument. In JAX, where lengths are traced, the rows of a sequence that is too long are NaN.
     """
     kind = library_of("query", query)
+    arrays = {"query": query, "key_pages": key_pages, "value_pages": value_pages}
+    refuse_gradient("paged_attention", "tiled_attention over keys that are gathered", **arrays)
+    query, key_pages, value_pages = in_autocast(*arrays.values())
     check_static(window=window, scale=scale, return_lse=return_lse)
     return_lse = boolean("return_lse", return_lse)
     check_arrays(kind, query=query, key_pages=key_pages, value_pages=value_pages)

@@ -22,7 +22,7 @@ from collections.abc import Generator
 from typing import Any, Literal, TypedDict, Unpack, overload
 
 from attnlab.arguments import boolean, check_static
-from attnlab.call import backend, library_of
+from attnlab.call import backend, in_autocast, library_of, refuse_gradient, untraced
 from attnlab.misnamed import hinted
 from attnlab.signature import Array, Window
 from attnlab.call import prepare as prepare_call
@@ -71,6 +71,7 @@ def ring_attention(
     query: Array, key: Array, value: Array, *, return_lse: Literal[True], **options: Unpack[_Ring]
 ) -> tuple[Array, Array]: ...
 @hinted
+@untraced
 def ring_attention(
     query: Any, key: Any, value: Any, *, length: int | None = None, causal: bool = False, layout: Layout = "contiguous",
     window: Window = None, scale: float | None = None, return_lse: bool = False, group: Any = None,
@@ -91,9 +92,11 @@ def ring_attention(
     devices − 1 times, in NumPy and PyTorch less far where nobody further on sees it; in the gradient again, and its dk
     and dv, in lse's dtype, devices times. Extra memory: two blocks, out in lse's dtype, a few tiles; in the gradient
     also dq, and dk and dv of two blocks, in that dtype.
+    In PyTorch torch.compile leaves the call alone, and refuses it with fullgraph=True.
     Raises TypeError or ValueError, naming the argument; where ranks disagree, ValueError on all of them.
     """
     kind, module = library_of("query", query), backend("query", query, __name__)
+    query, key, value = in_autocast(query, key, value)
     place = check_place(kind, group, axis_name)
     devices = module.devices(place)
     try:
@@ -121,6 +124,7 @@ def tree_attention(
     query: Array, key: Array, value: Array, *, return_lse: Literal[True], **options: Unpack[_Tree]
 ) -> tuple[Array, Array]: ...
 @hinted
+@untraced
 def tree_attention(
     query: Any, key: Any, value: Any, *, mask: Any = None, scale: float | None = None, form: Form = "allreduce",
     return_lse: bool = False, group: Any = None, axis_name: Any = None,
@@ -134,21 +138,24 @@ def tree_attention(
     distance 1, 2, 4, …. ``group``, ``axis_name``: as for ring_attention.
 
     Returns out (..., Hq, N, Dv) in query's dtype, or (out, lse), on every rank. In NumPy a generator. No gradient is
-    promised. Over all links, for R = batch · Hq · N rows, all-reduces that are rings move 2 (devices − 1) R (Dv + 2)
+    promised; in PyTorch it is NotImplementedError to ask for one.
+    Over all links, for R = batch · Hq · N rows, all-reduces that are rings move 2 (devices − 1) R (Dv + 2)
     numbers of lse's dtype, whatever M. Extra memory: a few times that of out and lse, and tiles.
     Raises as ring_attention.
     """
     kind, module = library_of("query", query), backend("query", query, __name__)
+    query, key, value = in_autocast(query, key, value)
     place = check_place(kind, group, axis_name)
     module.devices(place)
     try:
+        refuse_gradient("tree_attention", "ring_attention", query=query, key=key, value=value)
         check_static(return_lse=return_lse, form=form)
         return_lse, form = boolean("return_lse", return_lse), check_form(form)
         rules, _, x = prepare_call(
             kind, query, key, value, causal=False, window=None, offset=None, mask=mask, bias=None,
             segments=None, scale=scale, dropout=0.0, seed=None,
         )  # fmt: skip
-    except (TypeError, ValueError) as error:
+    except (NotImplementedError, TypeError, ValueError) as error:
         module.refused(str(error), place)
         raise
     return _shaped(kind, module.tree_attention(form, rules, x, place), query, return_lse)

@@ -9,12 +9,11 @@ of integers that wraps is a product modulo one turn. Derived in notebook 16.
 """
 
 import functools
-import importlib
 from decimal import Decimal, localcontext
 from typing import Any
 
 from attnlab.arguments import check_float, check_kind, dtype_name, integer, kind_of, number
-from attnlab.call import library_of
+from attnlab.call import library_of, loaded
 from attnlab.misnamed import hinted
 from attnlab.signature import Array
 
@@ -45,7 +44,7 @@ def rotary(x: Array, positions: Any = None, *, base: float = 10000.0) -> Array:
         raise ValueError(f"base is {base}; it must be positive")
     if positions is not None:
         _check_positions(positions, x)
-    return importlib.import_module(f"{__name__}.{library}").rotary(x, positions, base)
+    return loaded(f"{__name__}.{library}").rotary(x, positions, base)
 
 
 def _check_positions(positions: Any, x: Any) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from attnlab.arrays.torch import accumulator
 from attnlab.rotation import frequencies
+from attnlab.torch_operator import constant
 from attnlab.typing import Float
 
 import torch
@@ -24,6 +25,12 @@ def rotary(x: Float[Array, "*rows N D"], positions: Any, base: float) -> Float[A
 
 def angles(positions: Array, size: int, base: float, dtype: torch.dtype) -> Float[Array, "*positions half"]:
     """position · frequency in radians, from −π to π."""
-    turns = [word - 2**64 if word >= 2**63 else word for word in frequencies(size, base)]  # the same bits, signed
-    wrapped = positions.long()[..., None] * torch.tensor(turns, device=positions.device)  # modulo one turn, 2⁶⁴
+    turns = torch.tensor(signed(size, base), device=positions.device)
+    wrapped = positions.long()[..., None] * turns  # modulo one turn, 2⁶⁴
     return wrapped.to(dtype) * (2 * math.pi / 2**64)
+
+
+@constant
+def signed(size: int, base: float) -> list[int]:
+    """The frequencies, the same bits as signed integers. torch.compile could not follow decimal fractions."""
+    return [word - 2**64 if word >= 2**63 else word for word in frequencies(size, base)]

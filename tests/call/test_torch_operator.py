@@ -10,6 +10,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import attnlab
+from attnlab.cache import KVCache, RollingCache
+from attnlab.linear import delta_attention, linear_attention
+from attnlab.paged import paged_attention
 from tests.call import torch_programs
 from tests.call.torch_programs import arrays, gradients
 from tests.support import ROOT
@@ -105,6 +108,30 @@ def test_autocast_casts_as_pytorchs_attention_does(algorithm):
     grads = [torch.autograd.grad(y.sum(), x) for y in (out, expected)]
     torch.testing.assert_close(*grads, rtol=0, atol=0)
     assert [y.dtype for y in grads[0]] == [y.dtype for y in x]
+
+
+ROOMS = {
+    "linear": linear_attention,
+    "delta": delta_attention,
+    "cache": lambda q, k, v: KVCache.empty(k.bfloat16(), v.bfloat16(), capacity=8).attend(q, k, v)[0],
+    "rolling cache": lambda q, k, v: RollingCache.empty(k.bfloat16(), v.bfloat16(), window=2).attend(q, k, v)[0],
+    "pages": lambda q, k, v: paged_attention(q, k, v, torch.zeros(2, 1, dtype=torch.int32), torch.full((2,), 4)),
+}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_autocast_in_the_other_rooms(room):
+    """As in the six: mixed inputs are cast, float64 stays, sums are no less exact than without autocast."""
+    draw = torch.Generator().manual_seed(5)
+    query, key, value = (torch.randn(2, heads, 4, 8, generator=draw) for heads in (4, 2, 2))
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        out = ROOMS[room](query, key, value.bfloat16())
+        same = ROOMS[room](query, key, value)
+        if "cache" not in room:
+            assert ROOMS[room](query.double(), key.double(), value.double()).dtype == torch.float64
+    expected = ROOMS[room](query.bfloat16(), key.bfloat16(), value.bfloat16())
+    assert out.dtype == torch.bfloat16
+    torch.testing.assert_close((out, same), (expected, expected), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -13,11 +13,10 @@ With a = b = 1 and nothing erased this is linear attention's numerator; a consta
 Mamba-2; erasing alone DeltaNet, with a gate Gated DeltaNet.
 """
 
-import importlib
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args, overload
 
 from attnlab.arguments import boolean, check_device, check_float, check_kind, check_mask, dtype_name, integer, kind_of
-from attnlab.call import group, library_of
+from attnlab.call import backend, group, in_autocast
 from attnlab.misnamed import hinted
 from attnlab.signature import Array
 
@@ -98,7 +97,8 @@ def delta_attention(
     Source: Schlag et al. 2021, "Linear Transformers Are Secretly Fast Weight Programmers"; the triangular system as in
     Yang et al. 2024, "Parallelizing Linear Transformers with the Delta Rule", the gate as in "Gated Delta Networks".
     """
-    module = importlib.import_module(f"{__name__}.{library_of('query', query)}")
+    module = backend("query", query, __name__)
+    query, key, value = in_autocast(query, key, value)
     q, k, v = group(query, key, value)
     (*heads, _, n, f), dv = q.shape, v.shape[-1]
     heads = tuple(heads)
