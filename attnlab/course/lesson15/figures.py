@@ -14,8 +14,8 @@ GROUPS = (COLORS["tiled"], COLORS["online"], COLORS["chunked"], COLORS["safe"], 
 
 POWERS = (1, 10, 100, 1000)
 
-LINES = {"mean": ("o-", COLORS["tiled"]), "first": ("s--", COLORS["online"]), "random": ("^:", COLORS["safe"])}
-"""How the beginnings of pooled heads are drawn."""
+LINES = {"mean": COLORS["tiled"], "first": COLORS["online"], "random": COLORS["safe"]}
+"""One color for each way to begin pooled heads."""
 
 
 def sharing(heads: int, kv_heads: Mapping[str, int]) -> Figure:
@@ -35,6 +35,9 @@ def sharing(heads: int, kv_heads: Mapping[str, int]) -> Figure:
                 _box(axes, middle, -0.05, f"$k_{g}, v_{g}$", PALE, GROUPS[g], width=0.88)
     grid[0][0].text(-0.7, 1.55, "queries of the new token", fontsize=9, color=GRAY)
     grid[0][0].text(-0.7, -0.7, "cache: all keys and values", fontsize=9, color=GRAY)
+    said = "; ".join(f"{name}: {many} key head{'s' * (many > 1)}, each read by {heads // many}"
+                     for name, many in kv_heads.items())  # fmt: skip
+    figure.set_label(f"{heads} query heads above and key heads below. {said}, consecutive ones.")
     return figure
 
 
@@ -47,19 +50,21 @@ def _box(axes: Axes, x: float, y: float, text: str, fill: str, edge: str, width:
 
 
 def batches(
-    sizes: Sequence[int], seconds: Mapping[int, Sequence[float]], faster: Mapping[str, Sequence[float]], measured: float
+    sizes: Sequence[int], relative: Mapping[int, Sequence[float]], faster: Mapping[str, Sequence[float]],
+    measured: float,
 ) -> Figure:
-    """Left: seconds a token against the batch, by number of key heads. Right: how much faster than many key heads.
+    """Left: time of a token against the batch, by number of key heads. Right: how much faster than many key heads.
 
-    ``seconds``: by key heads, a token's share of a step; ``faster``: named lines; ``measured``: a published ratio.
+    ``relative``: by key heads, a token's share of a step, relative to one sequence with the most key heads; ``faster``:
+    named lines; ``measured``: a published ratio.
     """
     figure, (left, right) = canvas(10.4, 3.9, ncols=2)
-    colors = dict(zip(seconds, (COLORS["safe"], COLORS["online"], COLORS["tiled"])))
-    for many, line in seconds.items():
-        left.plot(sizes, [1e3 * x for x in line], color=colors[many])
-        left.annotate(f"{many} key head{'s' if many > 1 else ''}", (sizes[-1], 1e3 * line[-1]), (6, 0), fontsize=9,
+    colors = dict(zip(relative, (COLORS["safe"], COLORS["online"], COLORS["tiled"])))
+    for many, line in relative.items():
+        left.plot(sizes, line, color=colors[many])
+        left.annotate(f"{many} key head{'s' if many > 1 else ''}", (sizes[-1], line[-1]), (6, 0), fontsize=9,
                       textcoords="offset points", va="center", color=darker(colors[many]))
-    left.set(xscale="log", yscale="log", xlabel="sequences in the batch B", ylabel="ms for each token, by bytes",
+    left.set(xscale="log", yscale="log", xlabel="sequences in the batch B", ylabel="time per token, relative",
              xlim=(1, 9 * sizes[-1]))
     left.set_title("weights are shared, caches are not", loc="left")
     styles = {"by bytes": (COLORS["tiled"], "-"), "and by arithmetic": (darker(COLORS["tiled"]), "--")}
@@ -72,38 +77,49 @@ def batches(
     right.annotate(f"{measured:.1f}, measured with\nanother model (GQA)", (1.1, measured), (0, 4), fontsize=9,
                    textcoords="offset points", color=GRAY)
     right.set(xscale="log", yscale="log", xlabel="sequences in the batch B", ylabel="times faster with 1 key head",
-              xlim=(1, 14 * sizes[-1]))
+              xlim=(1, 12 * sizes[-1]))
     right.set_title("96 key heads against one", loc="left")
-    for axis, ticks in ((left.xaxis, POWERS), (right.xaxis, POWERS), (left.yaxis, (0.1, *POWERS[:3])),
+    for axis, ticks in ((left.xaxis, POWERS), (right.xaxis, POWERS), (left.yaxis, (0.001, 0.01, 0.1, 1)),
                         (right.yaxis, (1, 2, 5, 10, 20, 50))):
         axis.set_ticks(ticks, [f"{tick:,}" for tick in ticks])
         axis.set_minor_formatter(NullFormatter())
+    ends = ", ".join(f"{line[-1]:.2g} with {many}" for many, line in relative.items())
+    gains = "; ".join(f"{name} {line[0]:.2f} for one sequence, {max(line):.1f} at most, {line[-1]:.1f} for "
+                      f"{sizes[-1]:,}" for name, line in faster.items())  # fmt: skip
+    figure.set_label(
+        f"Left: time per token against the batch, relative to one sequence with {max(relative)} key heads, both axes "
+        f"logarithmic; for {sizes[-1]:,} sequences it is {ends} key heads. Right: how many times faster one key head "
+        f"is: {gains}. A dotted line: {measured:.1f}, published.")
     return figure
 
 
-def pooled(base: float, cache: Mapping[int, int], before: Mapping[str, Mapping[int, float]],
-           after: Mapping[str, Mapping[int, float]], control: float) -> Figure:
-    """Bits per byte against the bytes of a token's cache, before and after tuning, by how the heads were begun.
+def pooled(runs: Mapping[tuple[int, str], Mapping], whole: int) -> Figure:
+    """Bits per byte of pooled models, before and after tuning, by key heads and by how the heads were begun.
 
-    ``cache``: bytes by key heads, the unpooled model's last; ``base``, ``control``: it, as trained and tuned as long.
+    ``whole``: the key heads of the model that was pooled; its run is the control.
     """
-    figure, panels = canvas(10.4, 3.9, ncols=2)
-    titles = ("pooled, not tuned", "after tuning")
-    for axes, title, found, whole in zip(panels, titles, (before, after), (base, control)):
-        for how, bits in found.items():
-            mark, color = LINES[how]
-            at = [cache[many] for many in bits]
-            axes.plot(at, list(bits.values()), mark, color=color, label=how, fillstyle="none")
-        axes.plot([max(cache.values())], [whole], "D", color=INK)
-        says = "as trained" if title == titles[0] else "not pooled,\ntuned as long"
-        axes.annotate(says, (max(cache.values()), whole), (-8, 8), textcoords="offset points", ha="right", fontsize=9,
-                      color=INK)
-        axes.set_xscale("log", base=2)
-        names = [f"{size // 1024} KiB\n{many}" if size >= 1024 else f"{size} B\n{many}" for many, size in cache.items()]
-        axes.set_xticks(list(cache.values()), names)
-        axes.set_title(title, loc="left")
-        axes.set(xlabel="cache of a token; key heads", ylabel="bits per byte, held out")
-    panels[0].legend(fontsize=9, frameon=False)
+    figure, axes = canvas(8.6, 3.9)
+    said, ticks, x = [], {}, 0.0
+    for (many, how), run in sorted(runs.items(), reverse=True, key=lambda item: item[0][0]):
+        color = INK if many == whole else LINES[how]
+        before, after = run["before"], run["after"]
+        axes.annotate("", (x, after), (x, before), arrowprops={"arrowstyle": "->", "color": color, "linewidth": 1.6})
+        axes.plot(x, before, "o", color=color, fillstyle="none", markersize=8)
+        axes.plot(x, after, "o", color=color, markersize=8)
+        ticks[x] = f"{how}\n{many} key heads" if many > 1 else f"{how}\n1 key head"
+        if many == whole:
+            ticks[x] = f"not pooled\n{many} key heads"
+        named = "not pooled" if many == whole else f"{many} from {how}"
+        said.append(f"{named} {before:.2f} to {after:.2f}")
+        x += 1
+    for run in (run for (many, _), run in runs.items() if many == whole):
+        axes.axhline(run["before"], color=GRAY, linewidth=1, linestyle=":")
+    axes.plot([], [], "o", color=GRAY, fillstyle="none", label="pooled, not tuned")
+    axes.plot([], [], "o", color=GRAY, label="after tuning")
+    axes.legend(fontsize=9, loc="upper left")
+    axes.set_xticks(list(ticks), list(ticks.values()), fontsize=9)
+    axes.set(ylabel="bits per byte, held out", ylim=(0, None))
+    figure.set_label(f"Bits per byte of held-out text, from before tuning to after: {'; '.join(said)}.")
     return figure
 
 
@@ -123,4 +139,11 @@ def parts(splits: Sequence[int], busy: Sequence[float], time: Sequence[float], f
     right.set_title("the time of a step's reading", loc="left")
     for axes in (left, right):
         axes.set_xticks([1, *range(4, max(splits) + 1, 4)])
+    shares = {n: f"{100 * x:.0f} percent at {n}" for n, x in zip(splits, busy)}
+    micro = {n: f"{x:.1f} at {n}" for n, x in zip(splits, time)}
+    shown = [n for n in (1, 7, 16, 17, 33) if n in shares]
+    figure.set_label(
+        f"Left: busy share of the multiprocessors against the number of parts, {', '.join(shares[n] for n in shown)}. "
+        f"Right: the time in microseconds, {', '.join(micro[n] for n in shown)}; a dashed line at {floor:.1f}: all "
+        "bytes at HBM's full rate.")
     return figure
