@@ -29,6 +29,7 @@ MODELS = {
     "T5": ("T5ForConditionalGeneration", "T5Config", BASE | T5 | dict(dropout_rate=0.0)),
 }
 PADDED = [False, True]
+SHAPES = (2, 4, 5, 8), (1, 4, 5, 5), (2, 1, 5, 5)
 
 
 @functools.cache
@@ -117,6 +118,14 @@ def test_a_mask_of_numbers_is_added():
     for name in ("Llama", "GPT-OSS"):
         ours, theirs = (model(name, kind)(ids, attention_mask=mask).logits for kind in ("attnlab", "eager"))
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_a_mask_of_numbers_and_a_position_bias_are_both_added():
+    """As the models of T5's kin may be given both."""
+    x, bias, mask = (torch.randn(shape, generator=torch.Generator().manual_seed(2)) for shape in SHAPES)
+    out, _ = adapter.attention(torch.nn.Module(), x, x, x, mask, scaling=0.5, position_bias=bias)
+    expected = torch.softmax(0.5 * x @ x.mT + bias + mask, -1) @ x
+    torch.testing.assert_close(out, expected.transpose(1, 2))
 
 
 REFUSED = {
