@@ -41,6 +41,9 @@ def check_tokens(cache: Any, x: Inputs) -> None:
     """As many queries as keys, at least one, that fit the cache's arrays."""
     check_kind("the array of the cache's keys", cache.keys, library_of("query", x.query))
     check_device("the cache", cache.keys, x.query)
+    slots = cache.keys.shape[-2], cache.values.shape[-2]
+    if slots[0] != slots[1]:
+        raise ValueError(f"the cache has {slots[0]} slots for keys and {slots[1]} for values; they must be equal")
     count = x.key.shape[-2]
     if count < 1 or x.query.shape[-2] != count:
         raise ValueError(f"query has {x.query.shape[-2]} tokens, key has {count}; they must be equal, and at least 1")

@@ -40,6 +40,8 @@ MISUSES = {
         lambda: linear_attention(X, X, X, state=STATE), ValueError, "state has 5 features, and features makes 4"),
     "a state of another Hedgehog": (
         lambda: linear_attention(X, X, X, state=STATE, features=DOUBLED), ValueError, "5 features, .* makes 6"),
+    "a cache of unequal arrays": (
+        lambda: attnlab.cache.KVCache(X, X[:, :, :2], 0).attend(X, X, X), ValueError, "3 slots for keys and 2"),
     "a slot twice": (
         lambda: pages().write([1, 1], X[0, :, :2], X[0, :, :2]), ValueError, "slots has 1 slots twice"),
     "a negative length": (
