@@ -93,6 +93,12 @@ class PagedCache:
         Options and result are those of :func:`attnlab.paged.paged_attention`. In a function that JAX traces call that
         one, with ``tables`` made outside: there names would be looked up at trace time only.
         """
+        if self.key_pages.shape[2] != self.manager.block_size:
+            shape, size = tuple(self.key_pages.shape), self.manager.block_size
+            raise ValueError(
+                f"key_pages has shape {shape}; with blocks of {size} tokens it must be (P, Hk, S, D). Pages that are "
+                "(P, S, Hk, D) go to paged_attention(..., layout='tokens')"
+            )
         return paged_attention(query, self.key_pages, self.value_pages, *self.tables(names), **options)
 
     @property

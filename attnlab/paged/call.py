@@ -21,6 +21,13 @@ LONGEST = 2048
 LARGE = 128
 """Keys of a page from which on one query reads it where it lies in NumPy; for more queries copies cost little."""
 
+Layout = Literal["heads", "tokens"]
+LAYOUTS = {
+    "heads": "layout='heads' reads (P, Hk, S, D); if yours are (P, S, Hk, D), give layout='tokens'",
+    "tokens": "layout='tokens' reads (P, S, Hk, D); if yours are (P, Hk, S, D), give layout='heads'",
+}
+"""How pages lie, and what an error says of it."""
+
 
 class Options(NamedTuple):
     """What a call asks for besides arrays, static in JAX. ``left``: of the window. ``rows``: of a tile.
@@ -48,26 +55,28 @@ class Inputs(NamedTuple):
 
 @overload
 def paged_attention(
-    query: Array, key_pages: Array, value_pages: Array, block_table: Any, lengths: Any, *, window: Window = None,
-    scale: float | None = None, return_lse: Literal[False] = False,
+    query: Array, key_pages: Array, value_pages: Array, block_table: Any, lengths: Any, *, layout: Layout = "heads",
+    window: Window = None, scale: float | None = None, return_lse: Literal[False] = False,
 ) -> Array: ...
 @overload
 def paged_attention(
-    query: Array, key_pages: Array, value_pages: Array, block_table: Any, lengths: Any, *, window: Window = None,
-    scale: float | None = None, return_lse: Literal[True],
+    query: Array, key_pages: Array, value_pages: Array, block_table: Any, lengths: Any, *, layout: Layout = "heads",
+    window: Window = None, scale: float | None = None, return_lse: Literal[True],
 ) -> tuple[Array, Array]: ...
 @hinted
 @untraced
 def paged_attention(
-    query: Any, key_pages: Any, value_pages: Any, block_table: Any, lengths: Any, *, window: Window = None,
-    scale: float | None = None, return_lse: bool = False,
+    query: Any, key_pages: Any, value_pages: Any, block_table: Any, lengths: Any, *, layout: Layout = "heads",
+    window: Window = None, scale: float | None = None, return_lse: bool = False,
 ) -> Any:
     """Attention of the newest queries of some sequences over their keys, which lie in pages.
 
     ``query`` (B, Hq, N, D): the newest N tokens of each sequence. ``key_pages`` (P, Hk, S, D), ``value_pages``
-    (P, Hk, S, Dv), of query's dtype; query head h reads key head h // (Hq / Hk). ``block_table`` (B, T): the pages of
-    each sequence in order; entries beyond its ⌈length / S⌉ pages may be anything. ``lengths`` (B,): tokens of each
-    sequence, the new ones among them. Both are integers, arrays of query's library; in JAX they may be traced.
+    (P, Hk, S, Dv), of query's dtype; query head h reads key head h // (Hq / Hk). That is ``layout="heads"``, heads
+    before tokens; "tokens" before heads are (P, S, Hk, D) and (P, S, Hk, Dv), as vLLM and flash-attn have them: where
+    both would fit nothing can tell them apart. ``block_table`` (B, T): the pages of each sequence in order; entries
+    beyond its ⌈length / S⌉ pages may be anything. ``lengths`` (B,): tokens of each sequence, the new ones among them.
+    Both are integers, arrays of query's library; in JAX they may be traced.
     Query i of sequence b sees j <= lengths[b] - N + i, with ``window`` (left, right) also
     j >= lengths[b] - N + i - left. ``scale``: 1 / sqrt(D) by default.
 
@@ -85,12 +94,16 @@ def paged_attention(
     arrays = {"query": query, "key_pages": key_pages, "value_pages": value_pages}
     refuse_gradient("paged_attention", "tiled_attention over keys that are gathered", **arrays)
     query, key_pages, value_pages = in_autocast(*arrays.values())
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout is {layout!r}; it must be one of {', '.join(LAYOUTS)}")
     check_static(window=window, scale=scale, return_lse=return_lse)
     return_lse = boolean("return_lse", return_lse)
     check_arrays(kind, query=query, key_pages=key_pages, value_pages=value_pages)
     for name, x in (("block_table", block_table), ("lengths", lengths)):
         _check_integers(name, x, query)
-    _check_shapes(*(tuple(x.shape) for x in (query, key_pages, value_pages, block_table, lengths)))
+    if layout == "tokens" and key_pages.ndim == value_pages.ndim == 4:
+        key_pages, value_pages = (pages.swapaxes(1, 2) for pages in (key_pages, value_pages))
+    _check_shapes(layout, *(tuple(x.shape) for x in (query, key_pages, value_pages, block_table, lengths)))
     (b, hq, n, d), (_, hk, size, dv) = query.shape, value_pages.shape
     scale = 1 / math.sqrt(max(d, 1)) if scale is None else number("scale", scale)
     left, at_once = window_sides(window)[0], 2 * TILE if n == 1 and kind == "torch" else TILE
@@ -99,7 +112,7 @@ def paged_attention(
     keys = pages * size * (1 if kind == "torch" else max(keys // (pages * size), 1))  # whole parts
     options = Options(scale, left, rows, keys, pages)
     module = backend("query", query, "attnlab.paged")
-    _check_values(module.numbers(block_table), module.numbers(lengths), key_pages.shape[0], size)
+    _check_values(layout, module.numbers(block_table), module.numbers(lengths), key_pages.shape[0], size)
     x = Inputs(query.reshape((b, hk, hq // hk, n, d)), key_pages, value_pages, block_table, lengths)
     out, lse = module.paged_attention(options, x)
     out, lse = out.reshape((b, hq, n, dv)), lse.reshape((b, hq, n))
@@ -119,31 +132,43 @@ def _check_integers(name: str, x: Any, query: Any) -> None:
     check_device(name, x, query)
 
 
-def _check_shapes(query: tuple, key_pages: tuple, value_pages: tuple, block_table: tuple, lengths: tuple) -> None:
-    axes = ("query", query, "(B, Hq, N, D)"), ("key_pages", key_pages, "(P, Hk, S, D)")
-    for name, shape, legend in (*axes, ("value_pages", value_pages, "(P, Hk, S, Dv)")):
+def _check_shapes(
+    layout: str, query: tuple, key_pages: tuple, value_pages: tuple, block_table: tuple, lengths: tuple
+) -> None:
+    for name, shape in (("query", query), ("key_pages", key_pages), ("value_pages", value_pages)):
         if len(shape) != 4:
-            raise ValueError(f"{name} has shape {shape}; it must be {legend}")
+            legend = "it must be (B, Hq, N, D)" if name == "query" else LAYOUTS[layout]
+            raise ValueError(f"{name} has shape {shape}; {legend}")
     if value_pages[:3] != key_pages[:3]:
-        raise ValueError(f"value_pages has shape {value_pages}, key_pages {key_pages}; both begin with (P, Hk, S)")
+        pages, hk, size = key_pages[:3]
+        raise ValueError(
+            f"value_pages has {value_pages[0]} pages of {value_pages[2]} tokens and {value_pages[1]} heads, key_pages "
+            f"has {pages} of {size} and {hk}; all three must be equal"
+        )
     if key_pages[-1] != query[-1]:
         raise ValueError(f"key_pages has size {key_pages[-1]}, query has {query[-1]}; the last axis of both is D")
     if not key_pages[1] or query[1] % key_pages[1]:
-        raise ValueError(f"key_pages has {key_pages[1]} heads, which does not divide query's {query[1]}")
-    integer("S, the third axis of key_pages,", key_pages[2], 1)
+        raise ValueError(
+            f"key_pages has {key_pages[1]} heads, which does not divide query's {query[1]}; {LAYOUTS[layout]}"
+        )
+    integer("S, the tokens of a page,", key_pages[2], 1)
     if len(block_table) != 2 or block_table[0] != query[0]:
         raise ValueError(f"block_table has shape {block_table}; with {query[0]} sequences it must be ({query[0]}, T)")
     if lengths != query[:1]:
         raise ValueError(f"lengths has shape {lengths}; with {query[0]} sequences it must be ({query[0]},)")
 
 
-def _check_values(table: np.ndarray | None, lengths: np.ndarray | None, pages: int, size: int) -> None:
+def _check_values(
+    layout: str, table: np.ndarray | None, lengths: np.ndarray | None, pages: int, size: int
+) -> None:
     """Lengths between 0 and T · S, entries that are used between 0 and P − 1, wherever they are known."""
     if lengths is None or table is None:
         return
     capacity = table.shape[1] * size
     for b in np.flatnonzero((lengths < 0) | (lengths > capacity))[:1]:
-        raise ValueError(f"lengths[{b}] is {lengths[b]}; it must be between 0 and T · S = {capacity}")
+        raise ValueError(
+            f"lengths[{b}] is {lengths[b]}; it must be between 0 and T · S = {capacity}; {LAYOUTS[layout]}"
+        )
     wrong = (table < 0) | (table >= pages)
     if wrong.any():  # entries that no sequence uses may be
         wrong &= np.arange(table.shape[1]) * size < lengths[:, None]

@@ -31,9 +31,9 @@ def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
     (*_, n, _), (hk, size, dv) = x.query.shape, x.value_pages.shape[-3:]
     out = np.empty((*x.query.shape[:-1], dv), x.query.dtype)
     lse = np.empty(x.query.shape[:-1], accumulator(x.query))
-    pages = [np.ascontiguousarray(y) for y in (x.key_pages, x.value_pages)]
+    pages = [y if by_tokens(y) else np.ascontiguousarray(y) for y in (x.key_pages, x.value_pages)]
     for b, length in enumerate(x.lengths.tolist()):
-        band, found = Band(n, length, options.left, 0), groups(options, x.block_table[b, : -(-length // size)], hk)
+        band, found = Band(n, length, options.left, 0), groups(options, x.block_table[b, : -(-length // size)])
         for rows in blocks(n, options.rows):
             q = options.scale * x.query[b, ..., rows, :].astype(lse.dtype, copy=False)
             o, m = fold(options, band, rows, q.reshape((hk, -1, q.shape[-1])), *pages, found)
@@ -70,12 +70,16 @@ def fold(
     return o / one_if_empty(l)[..., None], m + np.log(one_if_empty(l))
 
 
-def groups(options: Options, table: Array, heads: int) -> Groups:
-    """What is read at a time: large pages one by one, of small ones as many as a tile has, each head apart."""
+def groups(options: Options, table: Array) -> Groups:
+    """What is read at a time: large pages one by one, of small ones as many as a tile has."""
     if options.pages == 1:
         return table.tolist()
-    runs = heads * table.astype(np.int64) + np.arange(heads)[:, None]
-    return [runs[:, part] for part in blocks(len(table), options.pages)]
+    return [table[part].astype(np.int64) for part in blocks(len(table), options.pages)]
+
+
+def by_tokens(pages: Pages) -> bool:
+    """Whether the tokens of a page lie one after the other with all their heads: these are a view of such pages."""
+    return not pages.flags.c_contiguous and pages.swapaxes(1, 2).flags.c_contiguous
 
 
 def parts_of(options: Options, cols: slice, pages: Pages, found: Groups, room: Array) -> Iterator[tuple[slice, Keys]]:
@@ -87,13 +91,19 @@ def parts_of(options: Options, cols: slice, pages: Pages, found: Groups, room: A
         yield slice(first - cols.start, part.stop - cols.start), x
 
 
-def gather(pages: Pages, group: Array | int, room: Array) -> Keys:
-    """One page where it lies, or several, copied to ``room`` one after the other: the one copy that pages cost."""
+def gather(pages: Pages, ids: Array | int, room: Array) -> Keys:
+    """One page where it lies, or several, copied to ``room`` head by head, or token by token as they lie."""
     _, heads, size, width = pages.shape
-    if isinstance(group, int):
-        return pages[group]
-    tile = room[: group.size * size * width].reshape((*group.shape, size, width))
-    np.take(pages.reshape((-1, size, width)), group, axis=0, out=tile, mode="clip")  # by default it would copy twice
+    if isinstance(ids, int):
+        return pages[ids]
+    room = room[: ids.size * heads * size * width]
+    if by_tokens(pages):
+        tile = room.reshape((ids.size, size, heads, width))
+        np.take(pages.swapaxes(1, 2), ids, axis=0, out=tile, mode="clip")  # by default it would copy twice
+        return tile.reshape((-1, heads, width)).swapaxes(0, 1)
+    runs = heads * ids + np.arange(heads)[:, None]
+    tile = room.reshape((*runs.shape, size, width))
+    np.take(pages.reshape((-1, size, width)), runs, axis=0, out=tile, mode="clip")
     return tile.reshape((heads, -1, width))
 
 

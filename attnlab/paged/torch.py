@@ -16,7 +16,7 @@ ValuePages = Float[Array, "P Hk S Dv"]
 Pages = Float[Array, "P Hk S X"]
 Rows = Float[Array, "Hk R D"]
 Keys = Float[Array, "Hk C X"]
-Runs = Integer[Array, " W"] | int
+Ids = Integer[Array, " W"] | int
 Tiles = list[Array] | list[int]
 
 
@@ -32,10 +32,10 @@ def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
     (*_, n, _), (hk, size, dv) = x.query.shape, x.value_pages.shape[-3:]
     out = x.query.new_empty((*x.query.shape[:-1], dv))
     lse = x.query.new_empty(x.query.shape[:-1], dtype=accumulator(x.query))
-    pages = [y.contiguous() for y in (x.key_pages, x.value_pages)]
+    pages = [y if by_tokens(y) else y.contiguous() for y in (x.key_pages, x.value_pages)]
     with torch.autocast(out.device.type, enabled=False):
         for b, length in enumerate(x.lengths.tolist()):
-            band, found = Band(n, length, options.left, 0), tiles(options, x.block_table[b, : -(-length // size)], hk)
+            band, found = Band(n, length, options.left, 0), tiles(options, x.block_table[b, : -(-length // size)])
             for rows in blocks(n, options.rows):
                 q = options.scale * x.query[b, ..., rows, :].to(lse.dtype)
                 o, m = fold(options, band, rows, q.reshape((hk, -1, q.shape[-1])), *pages, found)
@@ -53,9 +53,9 @@ def fold(
     # keys and values take turns in one room, as memory that has not been touched before is slow
     room = value_pages.new_empty(hk * options.pages * size * max(q.shape[-1], dv))
     for tile in band.key_blocks(rows, options.keys):
-        runs, cols = found[tile.start // options.keys], seen(band, rows, tile)
+        ids, cols = found[tile.start // options.keys], seen(band, rows, tile)
         part = slice(cols.start - tile.start, cols.stop - tile.start)
-        s = torch.bmm(q, gather(key_pages, runs, room)[:, part].to(q.dtype).mT)
+        s = torch.bmm(q, gather(key_pages, ids, room)[:, part].to(q.dtype).mT)
         visible = in_band(band, rows, cols, q.device)
         if visible is not None:
             s.view((hk, -1, *visible.shape[-2:])).masked_fill_(~visible, -torch.inf)
@@ -63,26 +63,36 @@ def fold(
         shift = zero_if_empty(m_next)
         alpha, p = exp_(m.sub_(shift)), exp_(s.sub_(shift[..., None]))
         l.mul_(alpha).add_(p.sum(-1))
-        o.mul_(alpha[..., None]).baddbmm_(p, gather(value_pages, runs, room)[:, part].to(q.dtype))
+        o.mul_(alpha[..., None]).baddbmm_(p, gather(value_pages, ids, room)[:, part].to(q.dtype))
         m = m_next
         del s, p  # before the next tile is made
     return o.div_(one_if_empty(l)[..., None]), m + torch.log(one_if_empty(l))
 
 
-def tiles(options: Options, table: Array, heads: int) -> Tiles:
-    """What is read at a time: a page as long as a tile, or the pages of a tile: which heads of which, head by head."""
+def tiles(options: Options, table: Array) -> Tiles:
+    """What is read at a time: a page as long as a tile, or the pages of a tile."""
     if options.pages == 1:
         return table.tolist()
-    runs = heads * table.long() + torch.arange(heads, device=table.device)[:, None]
-    return [runs[:, part].reshape(-1) for part in blocks(len(table), options.pages)]
+    return [table[part].long() for part in blocks(len(table), options.pages)]
 
 
-def gather(pages: Pages, runs: Runs, room: Array) -> Keys:
-    """A page where it lies, or several, copied to ``room`` one after the other: the one copy that pages cost."""
+def by_tokens(pages: Pages) -> bool:
+    """Whether the tokens of a page lie one after the other with all their heads: these are a view of such pages."""
+    return not pages.is_contiguous() and pages.transpose(1, 2).is_contiguous()
+
+
+def gather(pages: Pages, ids: Ids, room: Array) -> Keys:
+    """A page where it lies, or several, copied to ``room`` head by head, or token by token as they lie."""
     _, heads, size, width = pages.shape
-    if isinstance(runs, int):
-        return pages[runs]
-    tile = room[: len(runs) * size * width].view((-1, size, width))
+    if isinstance(ids, int):
+        return pages[ids]
+    count = len(ids) * heads * size * width
+    if by_tokens(pages):
+        tile = room[:count].view((-1, size, heads, width))
+        torch.index_select(pages.transpose(1, 2), 0, ids, out=tile)
+        return tile.view((-1, heads, width)).transpose(0, 1)
+    tile = room[:count].view((-1, size, width))
+    runs = (heads * ids + torch.arange(heads, device=ids.device)[:, None]).view(-1)
     torch.index_select(pages.view((-1, size, width)), 0, runs, out=tile)
     return tile.view((heads, -1, width))
 
