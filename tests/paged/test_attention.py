@@ -213,7 +213,7 @@ def test_errors(library):
         ({"lengths": zeros(3, kind="int32")}, r"lengths has shape \(3,\); with 2 sequences it must be \(2,\)"),
         ({"block_table": zeros(3, 3, kind="int32")}, r"block_table has shape \(3, 3\); .* it must be \(2, T\)"),
         ({"query": zeros(4, 1, 8)}, r"query has shape \(4, 1, 8\); it must be \(B, Hq, N, D\)"),
-        ({"key_pages": zeros(5, 2, 8)}, r"key_pages has shape \(5, 2, 8\); it must be \(P, Hk, S, D\)"),
+        ({"key_pages": zeros(5, 2, 8)}, r"key_pages has shape \(5, 2, 8\); layout='heads' reads \(P, Hk, S, D\)"),
         ({"value_pages": zeros(4, 2, 4, 8)}, r"value_pages has shape .* both begin with \(P, Hk, S\)"),
         ({"key_pages": zeros(5, 2, 4, 7)}, "key_pages has size 7, query has 8"),
         ({"query": zeros(2, 3, 1, 8)}, "key_pages has 2 heads, which does not divide query's 3"),
@@ -247,4 +247,4 @@ def test_one_signature():
         found.append({name: list(inspect.signature(getattr(module, name)).parameters) for name in names})
     assert found[0] == found[1] == found[2]
     kinds = [p.kind.name for p in inspect.signature(paged_attention).parameters.values()]
-    assert kinds == ["POSITIONAL_OR_KEYWORD"] * 5 + ["KEYWORD_ONLY"] * 3
+    assert kinds == ["POSITIONAL_OR_KEYWORD"] * 5 + ["KEYWORD_ONLY"] * 4
