@@ -15,7 +15,7 @@ from attnlab.cache.checks import check_room
 from attnlab.cache.slots import held
 from attnlab.call import Inputs, Rules
 from attnlab.geometry import TRACED, Band
-from attnlab.rotation.jax import rotary
+from attnlab.rotation import rotary
 from attnlab.softmax.jax import merge
 from attnlab.tiled.jax import LONGEST, tiled_attention
 from attnlab.typing import Int32
@@ -82,7 +82,7 @@ def roll_token(
 ) -> tuple[Out, Lse, RollingCache]:
     """Write one token and attend to every filled slot: they are a prefix, so its end is an offset."""
     t, window, sinks, last = cache.length, cache.window, cache.sinks, cache.capacity - 1
-    key = key if cache.rotary is None else rotary(key, t, cache.rotary)
+    key = key if cache.rotary is None else rotary(key, t, base=cache.rotary)
     slot = jnp.where(t < sinks, t, sinks + (t - sinks) % window)
     keys, values = (
         lax.dynamic_update_slice_in_dim(kept, new.astype(kept.dtype), slot, -2)
@@ -90,12 +90,13 @@ def roll_token(
     )
     end, wide = jnp.minimum(t, last), query.astype(accumulator(query))
     if cache.sink_positions == "text":
-        wide = wide if cache.rotary is None else rotary(wide, t, cache.rotary)
+        wide = wide if cache.rotary is None else rotary(wide, t, base=cache.rotary)
         out, lse = attend_from(wide, keys, values, end, scale)
     else:  # the window by one rotation; by another the sinks that left it, in a tile of their own: a slice would copy
-        ring = attend_from(rotary(wide, t, cache.rotary), keys, values, end, scale, window, LONGEST)
+        ring = attend_from(rotary(wide, t, base=cache.rotary), keys, values, end, scale, window, LONGEST)
         left = jnp.minimum(t - window, sinks - 1)
-        rest = attend_from(rotary(wide, end, cache.rotary), keys, values, left, scale, tile=min(max(sinks, 1), LONGEST))
+        to_sinks, tile = rotary(wide, end, base=cache.rotary), min(max(sinks, 1), LONGEST)
+        rest = attend_from(to_sinks, keys, values, left, scale, tile=tile)
         out, lse = merge(ring, rest, double=wide.dtype == jnp.float64)
     return out.astype(query.dtype), lse, replace(cache, keys=keys, values=values, length=t + 1)
 

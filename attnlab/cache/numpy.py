@@ -13,7 +13,7 @@ from attnlab.cache.checks import check_room
 from attnlab.cache.slots import PIECE, held, parts, parts_of_one, written
 from attnlab.call import Inputs, Rules
 from attnlab.geometry import Band, blocks
-from attnlab.rotation.numpy import rotary
+from attnlab.rotation import rotary
 from attnlab.softmax.numpy import merge
 from attnlab.tiled.numpy import tiled_attention
 
@@ -74,10 +74,10 @@ def rotated(cache: RollingCache, query: Query, key: Key) -> tuple[Query, Query, 
     if cache.rotary is None:
         return wide, wide, key
     at = cache.length + np.arange(query.shape[-2])
-    key, to_ring = rotary(key, at, cache.rotary), rotary(wide, at, cache.rotary)
+    key, to_ring = rotary(key, at, base=cache.rotary), rotary(wide, at, base=cache.rotary)
     if cache.sink_positions == "text":
         return to_ring, to_ring, key
-    return to_ring, rotary(wide, np.minimum(at, cache.capacity - 1), cache.rotary), key
+    return to_ring, rotary(wide, np.minimum(at, cache.capacity - 1), base=cache.rotary), key
 
 
 def write(cache: RollingCache, key: Key, value: Value) -> None:

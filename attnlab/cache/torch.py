@@ -10,7 +10,7 @@ from attnlab.cache.checks import check_room
 from attnlab.cache.slots import PIECE, held, parts, parts_of_one, written
 from attnlab.call import Inputs, Rules
 from attnlab.geometry import Band, blocks
-from attnlab.rotation.torch import rotary
+from attnlab.rotation import rotary
 from attnlab.softmax.torch import merge
 from attnlab.tiled.torch import tiled_attention
 
@@ -75,10 +75,10 @@ def rotated(cache: RollingCache, query: Query, key: Key) -> tuple[Query, Query, 
     if cache.rotary is None:
         return wide, wide, key
     at = torch.arange(cache.length, cache.length + query.shape[-2], device=query.device)
-    key, to_ring = rotary(key, at, cache.rotary), rotary(wide, at, cache.rotary)
+    key, to_ring = rotary(key, at, base=cache.rotary), rotary(wide, at, base=cache.rotary)
     if cache.sink_positions == "text":
         return to_ring, to_ring, key
-    return to_ring, rotary(wide, at.clamp(max=cache.capacity - 1), cache.rotary), key
+    return to_ring, rotary(wide, at.clamp(max=cache.capacity - 1), base=cache.rotary), key
 
 
 def write(cache: RollingCache, key: Key, value: Value) -> None:

@@ -9,42 +9,57 @@ of integers that wraps is a product modulo one turn. Derived in notebook 16.
 """
 
 import functools
+from collections.abc import Mapping
 from decimal import Decimal, localcontext
 from typing import Any
 
-from attnlab.arguments import check_float, check_kind, dtype_name, integer, kind_of, number
+from attnlab.arguments import boolean, check_float, check_kind, dtype_name, integer, kind_of, number
 from attnlab.call import library_of, loaded
 from attnlab.misnamed import hinted
 from attnlab.signature import Array
+from attnlab.rotation.scaling import PI, Kind, check_scaling, scaled
 
 __all__ = ["rotary"]
 
-PI = Decimal("3.14159265358979323846264338327950288419716939937510582")
-
 
 @hinted
-def rotary(x: Array, positions: Any = None, *, base: float = 10000.0) -> Array:
+def rotary(
+    x: Array, positions: Any = None, *, base: float = 10000.0, scaling: Mapping[str, Any] | None = None,
+    size: int | None = None, interleaved: bool = False,
+) -> Array:
     """Rotate queries or keys by their positions: rotary position embedding.
 
     ``x``: (..., N, D) with D even, float16 to float64, NumPy, JAX or PyTorch. ``positions``: integers, by default
     0 … N − 1; one integer, or an array of x's library that broadcasts to (..., N). An array of more than one axis must
     have as many as x without its last, so positions for a batch are (B, 1, N). Dimension k is paired with k + D/2, as
-    in Llama's code (GPT-J pairs neighbors), and turned by position · base^(-2k/D) radians. Returns x's shape and dtype;
-    differentiable by x. At every position that fits 32 bits an element errs by at most 2e-6 · max |x| in float32.
-    In JAX x and positions may be traced. Extra memory: a few arrays of x's size.
-    Raises TypeError (dtypes, libraries), ValueError (odd D, shapes, a base that is not positive).
-    Source: Su et al. 2021, "RoFormer", section 3.
+    in Llama's code, or with ``interleaved`` 2k with 2k + 1, as in GPT-J's, and turned by position · base^(-2k/D)
+    radians. ``size``: rotate the first ``size`` dimensions alone, D in all that is said here (partial rotation).
+    ``scaling``: other frequencies for longer texts, in the words of a model's config.json: {"rope_type": "llama3",
+    "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192};
+    {"rope_type": "yarn", "factor", "original_max_position_embeddings"} and, if wanted, "beta_fast" (32), "beta_slow"
+    (1), "truncate" (True), "attention_factor", "mscale", "mscale_all_dim"; or {"rope_type": "linear", "factor"}. YaRN
+    also multiplies the result by its attention factor, 0.1 log factor + 1.
+
+    Returns x's shape and dtype; differentiable by x. At every position that fits 32 bits an element errs by at most
+    2e-6 · max |x| in float32 (times YaRN's factor). In JAX x and positions may be traced. Extra memory: a few arrays of
+    x's size. Raises TypeError (dtypes, libraries), ValueError (odd D, shapes, a base that is not positive, a scaling
+    that lacks a number or has one too many).
+    Sources: Su et al. 2021, "RoFormer", section 3; Peng et al. 2023, "YaRN", section 3; the frequencies of Llama 3.1.
     """
     library = library_of("x", x)
     check_float("x", x)
-    if x.ndim < 2 or x.shape[-1] % 2:
+    if x.ndim < 2 or (size is None and x.shape[-1] % 2):
         raise ValueError(f"x has shape {tuple(x.shape)}; it must be (..., N, D) with D even")
-    base = number("base", base)
+    size = x.shape[-1] if size is None else integer("size", size, 2)
+    if size % 2 or size > x.shape[-1]:
+        raise ValueError(f"size is {size}; it must be even, and at most x's last axis, {x.shape[-1]}")
+    base, interleaved = number("base", base), boolean("interleaved", interleaved)
     if base <= 0:
         raise ValueError(f"base is {base}; it must be positive")
     if positions is not None:
         _check_positions(positions, x)
-    return loaded(f"{__name__}.{library}").rotary(x, positions, base)
+    kind = Kind(base, check_scaling(scaling), size, interleaved)
+    return loaded(f"{__name__}.{library}").rotary(x, positions, kind)
 
 
 def _check_positions(positions: Any, x: Any) -> None:
@@ -66,8 +81,8 @@ def _check_positions(positions: Any, x: Any) -> None:
 
 
 @functools.lru_cache
-def frequencies(size: int, base: float) -> tuple[int, ...]:
-    """base^{−2k/D} for k < D/2, as fractions of a turn in units of 2^{−64}, modulo one turn."""
+def frequencies(kind: Kind) -> tuple[int, ...]:
+    """The frequency of each pair, as a fraction of a turn in units of 2^{−64}, modulo one turn."""
     with localcontext(prec=50):
-        exponents = (Decimal(-2 * k) / size for k in range(size // 2))
-        return tuple(round(Decimal(base) ** e / (2 * PI) * 2**64) % 2**64 for e in exponents)
+        plain = [Decimal(kind.base) ** (Decimal(-2 * k) / kind.size) / (2 * PI) for k in range(kind.size // 2)]
+        return tuple(round(turns * 2**64) % 2**64 for turns in scaled(plain, kind))

@@ -6,6 +6,7 @@ from typing import Any
 
 from attnlab.arrays.jax import accumulator
 from attnlab.rotation import frequencies
+from attnlab.rotation.scaling import Kind, magnitude
 from attnlab.typing import Float, Int32, UInt32
 
 import jax
@@ -16,25 +17,26 @@ from jax import Array
 __all__ = ["rotary"]
 
 
-def rotary(x: Float[Array, "*rows N D"], positions: Any, base: float) -> Float[Array, "*rows N D"]:
+def rotary(x: Float[Array, "*rows N D"], positions: Any, kind: Kind) -> Float[Array, "*rows N D"]:
     """See :func:`attnlab.rotary`."""
     positions = jnp.arange(x.shape[-2]) if positions is None else jnp.asarray(positions)
-    return _rotary(x, positions.astype(jnp.int32), base)
+    return _rotary(x, positions.astype(jnp.int32), kind)
 
 
-@partial(jax.jit, static_argnames="base")
-def _rotary(x: Float[Array, "*rows N D"], positions: Int32[Array, "..."], base: float) -> Float[Array, "*rows N D"]:
-    angle = angles(positions, x.shape[-1], base, accumulator(x))
-    cos, sin = jnp.cos(angle), jnp.sin(angle)
-    a, b = jnp.split(x, 2, -1)
-    return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], -1).astype(x.dtype)
+@partial(jax.jit, static_argnames="kind")
+def _rotary(x: Float[Array, "*rows N D"], positions: Int32[Array, "..."], kind: Kind) -> Float[Array, "*rows N D"]:
+    angle = angles(positions, kind, accumulator(x))
+    cos, sin = (magnitude(kind) * y for y in (jnp.cos(angle), jnp.sin(angle)))
+    turned, rest = x[..., : kind.size], x[..., kind.size :]
+    a, b = (turned[..., ::2], turned[..., 1::2]) if kind.interleaved else jnp.split(turned, 2, -1)
+    pair = a * cos - b * sin, b * cos + a * sin
+    turned = jnp.stack(pair, -1).reshape(turned.shape) if kind.interleaved else jnp.concatenate(pair, -1)
+    return jnp.concatenate([turned.astype(x.dtype), rest], -1)
 
 
-def angles(
-    positions: Int32[Array, "*positions"], size: int, base: float, dtype: type
-) -> Float[Array, "*positions half"]:
+def angles(positions: Int32[Array, "*positions"], kind: Kind, dtype: type) -> Float[Array, "*positions half"]:
     """position · frequency in radians, from −π to π."""
-    words = np.array(frequencies(size, base), np.uint64)
+    words = np.array(frequencies(kind), np.uint64)
     if dtype == jnp.float64:  # 64-bit numbers are allowed
         wrapped = positions.astype(jnp.int64)[..., None].astype(jnp.uint64) * words  # modulo one turn, 2⁶⁴
         return wrapped.astype(jnp.int64).astype(dtype) * (2 * math.pi / 2**64)

@@ -5,6 +5,7 @@ from typing import Any
 
 from attnlab.arrays.torch import accumulator
 from attnlab.rotation import frequencies
+from attnlab.rotation.scaling import Kind, magnitude
 from attnlab.torch_operator import constant
 from attnlab.typing import Float
 
@@ -14,23 +15,30 @@ from torch import Tensor as Array
 __all__ = ["rotary"]
 
 
-def rotary(x: Float[Array, "*rows N D"], positions: Any, base: float) -> Float[Array, "*rows N D"]:
+def rotary(x: Float[Array, "*rows N D"], positions: Any, kind: Kind) -> Float[Array, "*rows N D"]:
     """See :func:`attnlab.rotary`."""
     positions = torch.arange(x.shape[-2]) if positions is None else torch.as_tensor(positions)
-    angle = angles(positions.to(x.device), x.shape[-1], base, accumulator(x))
-    cos, sin = angle.cos(), angle.sin()
-    a, b = x.chunk(2, -1)
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1).to(x.dtype)
+    angle, (_, factor) = angles(positions.to(x.device), kind, accumulator(x)), constants(*kind)
+    cos, sin = (y if factor == 1 else factor * y for y in (angle.cos(), angle.sin()))
+    turned, rest = x[..., : kind.size], x[..., kind.size :]
+    a, b = (turned[..., ::2], turned[..., 1::2]) if kind.interleaved else turned.chunk(2, -1)
+    pair = a * cos - b * sin, b * cos + a * sin
+    turned = (torch.stack(pair, -1).flatten(-2) if kind.interleaved else torch.cat(pair, -1)).to(x.dtype)
+    return torch.cat([turned, rest], -1) if kind.size < x.shape[-1] else turned
 
 
-def angles(positions: Array, size: int, base: float, dtype: torch.dtype) -> Float[Array, "*positions half"]:
+def angles(positions: Array, kind: Kind, dtype: torch.dtype) -> Float[Array, "*positions half"]:
     """position · frequency in radians, from −π to π."""
-    turns = torch.tensor(signed(size, base), device=positions.device)
+    turns = torch.tensor(constants(*kind)[0], device=positions.device)
     wrapped = positions.long()[..., None] * turns  # modulo one turn, 2⁶⁴
     return wrapped.to(dtype) * (2 * math.pi / 2**64)
 
 
 @constant
-def signed(size: int, base: float) -> list[int]:
-    """The frequencies, the same bits as signed integers. torch.compile could not follow decimal fractions."""
-    return [word - 2**64 if word >= 2**63 else word for word in frequencies(size, base)]
+def constants(*fields: Any) -> tuple[list[int], float]:
+    """The frequencies of a ``Kind``, the same bits as signed integers, and its factor.
+
+    torch.compile could not follow decimal fractions, nor hand over a named tuple.
+    """
+    kind = Kind(*fields)
+    return [word - 2**64 if word >= 2**63 else word for word in frequencies(kind)], magnitude(kind)

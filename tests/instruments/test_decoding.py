@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from attnlab import costs
+from attnlab import costs, rotary
 from attnlab.cache import RollingCache
 from attnlab.geometry import blocks
 from attnlab.machine import Machine, decoding_forward, rolling_forward, split_forward
-from attnlab.rotation.numpy import rotary
 from tests.support import oracle
 
 HEADS = [(4, 4), (4, 2), (4, 1), (1, 1), (6, 2)]
@@ -82,7 +81,7 @@ def test_a_step_of_a_rolling_cache(length):
     cache = RollingCache.empty(*new[1:], window=window, sinks=sinks, rotary=100.0, sink_positions="cache")
     out, cache = cache.attend(*new)
     on, query, last = Machine(), new[0][:, -1], length - 1
-    rotated = [rotary(query, np.array(position), 100.0) for position in (min(last, window + sinks - 1), last)]
+    rotated = [rotary(query, np.array(position), base=100.0) for position in (min(last, window + sinks - 1), last)]
     q = [on.put(name, x) for name, x in zip(("Q of sinks", "Q"), rotated, strict=True)]
     found, _ = rolling_forward(on, *q, on.put("K", cache.keys), on.put("V", cache.values), length, sinks=sinks)
     np.testing.assert_allclose(on.fetch(found), out[:, -1], atol=1e-13)
