@@ -24,7 +24,7 @@ cell in JupyterLab; nbval-ignore-output, nbval-skip and raises-exception mean wh
   has no other notebook, keeps it off the site.
 
 After the title every notebook gets one more cell, folded and not on the site, which installs the course on Google
-Colab: from the address in pyproject.toml, [project.urls] Source, or from an uploaded wheel if none is given there.
+Colab: from the address in pyproject.toml, [project.urls] Source, or from uploaded wheels if none is given there.
 """
 
 import hashlib
@@ -50,8 +50,10 @@ COLAB = """\
 import sys
 
 if "google.colab" in sys.modules:
-    %pip install --quiet "{what}[course]{where}\""""
-UPLOAD = "upload the wheel of {name} (README, Other places), then run this cell"
+    %pip install --quiet {what}"""
+UPLOAD = "upload the two wheels of {name} (README, Other places), then run this cell"
+WHEELS = '"$(ls {name}-*.whl)" "$(ls {name}_course-*.whl)"'
+SOURCES = '"{name} @ git+{source}" "{name}-course @ git+{source}#subdirectory=course"'
 
 
 class LessonError(Exception):
@@ -134,9 +136,9 @@ def colab(pyproject: Path, cell_id: str) -> NotebookNode:
     project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
     name, source = project["name"], project.get("urls", {}).get("Source")
     if source:
-        code = COLAB.format(how="this cell installs the course", what=name, where=f" @ git+{source}")
+        code = COLAB.format(how="this cell installs the course", what=SOURCES.format(name=name, source=source))
     else:
-        code = COLAB.format(how=UPLOAD.format(name=name), what=f"$(ls {name}-*.whl)", where="")
+        code = COLAB.format(how=UPLOAD.format(name=name), what=WHEELS.format(name=name))
     metadata = {"tags": ["hide-input", "remove-cell"], "jupyter": {"source_hidden": True}}
     return nbformat.v4.new_code_cell(code, id=cell_id, metadata=metadata)
 

@@ -16,8 +16,9 @@ from tests.support import ROOT
 
 TEXT = "# Toy\n\n```{code-cell}\n6 * 7\n```\n\nThe end.\n"
 URLS = '[project.urls]\nSource = "https://example.org/attnlab"\n'
-WHEEL = "attnlab-1.2.3-py3-none-any.whl"
-FROM_WHEEL, FROM_SOURCE = f"{WHEEL}[course]", "attnlab[course] @ git+https://example.org/attnlab"
+WHEELS = "attnlab-1.2.3-py3-none-any.whl", "attnlab_course-1.2.3-py3-none-any.whl"
+SOURCE = "git+https://example.org/attnlab"
+FROM_WHEEL, FROM_SOURCE = " ".join(WHEELS), f"attnlab @ {SOURCE} attnlab-course @ {SOURCE}#subdirectory=course"
 IN_A_SHELL = """
 import os
 import sys
@@ -68,7 +69,8 @@ def test_a_notebook_installs_the_course_on_colab_only(tmp_path, urls, what):
         assert cell.outputs == []
         assert cell.metadata == {"jupyter": {"source_hidden": True}, "tags": ["hide-input", "remove-cell"]}
     (course / "cell").write_text(cell.source)
-    (course / WHEEL).touch()  # as if it had been uploaded
+    for wheel in WHEELS:
+        (course / wheel).touch()  # as if it had been uploaded
     shell = (sys.executable, "-c", IN_A_SHELL, "cell")
     elsewhere, colab = (run(*shell, place, cwd=course, IPYTHONDIR=course) for place in ("elsewhere", "colab"))
     assert elsewhere == ""
