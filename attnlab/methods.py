@@ -15,19 +15,19 @@ from attnlab.tiled import tiled_attention
 class Method(NamedTuple):
     """Facts about one algorithm.
 
-    function: the public one. lesson: where it is derived. idea: in a few words. maximum: of a row of scores, "unused",
-    "known" beforehand or "running". divides: "each weight" or "at the end". at_once: the scores that exist at a time,
-    a "matrix", those of a "key", of a "chunk" or of a "tile". blocks: the names of its block sizes, queries first.
-    memory: extra memory of the forward, per head, without a scaled copy of Q (attnlab.costs.extra_elements has it).
-    program: what attnlab.machine calls it. color: in every figure
-    (Okabe and Ito's palette, safe for color-blind readers).
+    function: the public one. lesson: where it is derived. idea: in a few words. maximum: whose is subtracted, "none",
+    that of the "row", or that of a "part" (read so far, or its own). combines: parts "never", "as they come" or "at the
+    end". at_once: the scores that exist at a time, a "matrix", those of a "key", of a "chunk" or of a "tile". blocks:
+    the names of its block sizes, queries first. memory: extra memory of the forward, per head, without a scaled copy of
+    Q (attnlab.costs.extra_elements has it). program: what attnlab.machine calls it. color: in every figure (Okabe and
+    Ito's palette, safe for color-blind readers).
     """
 
     function: Attention
     lesson: str
     idea: str
     maximum: str
-    divides: str
+    combines: str
     at_once: str
     blocks: tuple[str, ...]
     memory: str
@@ -36,25 +36,25 @@ class Method(NamedTuple):
 
     @property
     def safe(self) -> bool:
-        """Whether any finite scores are served: they are shifted, by a maximum known beforehand or running."""
-        return self.maximum != "unused"
+        """Whether any finite scores are served: they are shifted, by the maximum of the row or of a part."""
+        return self.maximum != "none"
 
 
 CHUNKS, TILES = ("query_chunk_size", "key_chunk_size"), ("block_q", "block_k")
 METHODS: dict[Name, Method] = {
     "naive": Method(naive_attention, "01", "the bare formula, all scores held",
-                    "unused", "each weight", "matrix", (), "N·M", "standard", "#D55E00"),
+                    "none", "never", "matrix", (), "N·M", "standard", "#D55E00"),
     "safe": Method(safe_attention, "02", "shift each row by its maximum",
-                   "known", "each weight", "matrix", (), "N·M", "standard", "#E69F00"),
+                   "row", "never", "matrix", (), "N·M", "standard", "#E69F00"),
     "lazy": Method(lazy_attention, "04", "divide at the end, keep no score",
-                   "unused", "at the end", "key", (), "N·(Dv + 2)", "lazy", "#56B4E9"),
+                   "none", "as they come", "key", (), "N·(Dv + 2)", "lazy", "#56B4E9"),
     "online": Method(online_attention, "04", "divide at the end, running maximum",
-                     "running", "at the end", "key", (), "N·(Dv + 2)", "online", "#0072B2"),
+                     "part", "as they come", "key", (), "N·(Dv + 2)", "online", "#0072B2"),
     "chunked": Method(chunked_attention, "05", "summaries of chunks, combined",
-                      "known", "at the end", "chunk", CHUNKS, "Cq·Ck + Cq·(M / Ck)·(Dv + 2)",
+                      "part", "at the end", "chunk", CHUNKS, "Cq·Ck + Cq·(M / Ck)·(Dv + 2)",
                       "chunked", "#009E73"),
     "tiled": Method(tiled_attention, "08", "the running fold, tile by tile",
-                    "running", "at the end", "tile", TILES, "a few tiles, whatever N and M",
+                    "part", "as they come", "tile", TILES, "a few tiles, whatever N and M",
                     "flash2", "#CC79A7"),
 }  # fmt: skip
 """Every algorithm by its name, from the bottom of the ladder to the top."""

@@ -4,18 +4,19 @@
 traffic.svg, roofline.svg and time.svg for the README.
 """
 
-import statistics
 import argparse
-import time
+import functools
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from attnlab import METHODS, attention, costs
+from attnlab.course.clock import Clock, Ratio, timed
 from attnlab.geometry import chunk_sizes
 from attnlab.hardware import ACCELERATORS, Accelerator, this_machine
 from attnlab.plots.roofline import roofline
 from attnlab.measure import binary, many_bytes
-from attnlab.plots.style import COLORS, GRAY, STYLE, canvas, darker
+from attnlab.plots.style import COLORS, GRAY, STYLE, band, canvas, darker
 
 import matplotlib
 import numpy as np
@@ -29,13 +30,23 @@ Measured = Mapping[str, Mapping[int, float | int]]
 
 
 def memory(measured: Measured) -> Figure:
-    """Extra memory in bytes against N, float32: closed forms as lines, ``measured`` as points."""
+    """Extra memory in bytes against N, float32: closed forms as lines, ``measured`` as points at lengths of LONG."""
     lines = {name: [4 * costs.extra_elements(name, n, n, D, D) for n in LONG] for name in METHODS}
     figure, axes = canvas(7.4, 4.4)
     _draw(axes, lines, measured)
     _bytes_axis(axes, range(10, 48, 5))
     axes.set(ylabel=f"extra memory (bytes)\none head, float32, D = {D}")
+    apart = ", ".join(f"{name} {_apart(lines[name], found)}" for name, found in measured.items())
+    grown = ", ".join(f"{name} to the {math.log2(row[-1] / row[-2]):.2g}" for name, row in lines.items())
+    figure.set_label("Extra memory against sequence length, both axes logarithmic. At the right end the lines of the "
+                     f"closed forms grow as the length {grown}. Measured divided by closed form: {apart}.")
     return figure
+
+
+def _apart(line: Sequence[float | int], found: Mapping[int, float | int]) -> str:
+    """How far the points are from their line."""
+    ratios = [points / line[LONG.index(n)] for n, points in found.items()]
+    return f"{min(ratios):.2f} to {max(ratios):.2f}"
 
 
 def traffic(counted: Measured) -> Figure:
@@ -87,19 +98,20 @@ def place(n: int, d: int, name: str = "A100 40 GB", itemsize: int = 2) -> Figure
     return figure
 
 
-def times(measured: Measured, machine: Accelerator) -> Figure:
+def times(clock: Clock, machine: Accelerator) -> Figure:
     """Seconds against N, measured; dotted, tiled attention's least time on the roofline of ``machine``."""
     figure, axes = canvas(7.4, 4.4)
-    lengths = sorted({n for found in measured.values() for n in found})
+    lengths = sorted({n for found in clock.seconds.values() for n in found})
     forms = [costs.forward("tiled", n, n, D, D, itemsize=4) for n in lengths]
     least = [machine.time(form.products, form.bytes) for form in forms]
-    for name, found in measured.items():
-        axes.plot(list(found), list(found.values()), "o-", color=COLORS[name], markersize=5, linewidth=1.5)
+    for name in clock.seconds:
+        band(axes, clock, name, COLORS[name], scale=1.0, markersize=5, linewidth=1.5)
     axes.plot(lengths, least, color=GRAY, linewidth=1.2, linestyle=":")
     axes.annotate("the two products alone,\nat this core's peak", (lengths[1], least[1]), (14, -6), va="top",
                   textcoords="offset points", fontsize=9, color=GRAY)
     _both_logarithmic(axes, lengths)
-    _label_ends(axes, {name: (max(found), found[max(found)]) for name, found in measured.items()})
+    ends = {name: max(clock.median(name).items()) for name in clock.seconds}
+    _label_ends(axes, ends)
     axes.set(ylabel=f"time (s)\none head, float32, D = {D}")
     return figure
 
@@ -183,27 +195,21 @@ def count_traffic(lengths: Sequence[int] = (256, 512, 1024)) -> dict[str, dict[i
     return counted
 
 
-def measure_times(
-    lengths: Sequence[int] = (256, 512, 1024, 2048, 4096), rounds: int = 5
-) -> dict[str, dict[int, float]]:
-    """Median seconds of every algorithm in PyTorch on one core, one head, float32; a key at a time up to 1024."""
-    import torch
-    from tqdm import tqdm
+def measure_times(lengths: Sequence[int] = (256, 512, 1024, 2048, 4096)) -> Clock:
+    """Seconds of every algorithm in PyTorch on one core, one head, float32; a key at a time up to 1024.
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    found: dict[str, dict[int, float]] = {name: {} for name in METHODS}
-    tasks = [(name, n) for n in lengths for name in METHODS if n in _affordable(name, lengths, 1024)]
-    for name, n in tqdm(tasks, desc="timing", disable=None):
-        arrays = [torch.randn(1, n, D) for _ in range(3)]
-        seconds = []
-        for _ in range(rounds + 1):
-            start = time.perf_counter()
-            attention(*arrays, method=name)
-            seconds.append(time.perf_counter() - start)
-        found[name][n] = statistics.median(seconds[1:])
-    torch.set_num_threads(threads)
-    return found
+    It claims what README says of the figure.
+    """
+    import torch
+
+    arrays = {n: [torch.randn(1, n, D) for _ in range(3)] for n in lengths}
+    calls = {
+        name: {n: functools.partial(attention, *arrays[n], method=name) for n in _affordable(name, lengths, 1024)}
+        for name in METHODS
+    }
+    slow = [Ratio((name, 1024), ("safe", 1024), low=2) for name in ("lazy", "online")]
+    fast = [Ratio((name, 4096), ("safe", 4096), high=0.9) for name in ("chunked", "tiled")]
+    return timed(calls, slow + fast, seconds=60)
 
 
 def one_core() -> Accelerator:
@@ -227,8 +233,10 @@ def main() -> None:
         "memory": memory(measure_memory()),
         "traffic": traffic(count_traffic()),
         "roofline": place(8192, D),
-        "time": times(measure_times(), one_core()),
+        "time": times(clock := measure_times(), one_core()),
     }
+    if faults := clock.faults():
+        raise SystemExit(f"the times contradict README: {'; '.join(faults)}")
     for name, figure in figures.items():
         with matplotlib.rc_context(STYLE):
             figure.savefig(folder / f"{name}.svg", metadata={"Date": None})

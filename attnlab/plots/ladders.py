@@ -13,7 +13,9 @@ SOFTMAX_LADDER = (
     ("online", "maximum and sum in one pass", "03"),
 )
 ATTENTION_LADDER = tuple((name, method.idea, method.lesson) for name, method in METHODS.items())
-MAXIMA = {"unused": "maximum not used", "known": "maximum known beforehand", "running": "maximum running"}
+MAXIMA = {"none": "no maximum", "row": "the maximum of the row", "part": "the maximum of a part"}
+COMBINES = {"at the end": "parts combined\nat the end", "as they come": "parts combined\nas they come",
+            "never": "no parts:\nthe whole row"}
 
 
 def ladders(here: str | None = None) -> Figure:
@@ -24,6 +26,9 @@ def ladders(here: str | None = None) -> Figure:
         for height, (rung, idea, lesson) in enumerate(rungs):
             marked = here == f"{name} {rung}"
             _draw_rung(axes, height, rung, idea, "you are here" if marked else f"lesson {lesson}", marked)
+    rungs = ", ".join(rung for rung, _, _ in ATTENTION_LADDER)
+    said = f"; {here} is marked" if here else ""
+    figure.set_label(f"Two ladders. Softmax: {', '.join(x for x, _, _ in SOFTMAX_LADDER)}. Attention: {rungs}{said}.")
     return figure
 
 
@@ -48,27 +53,27 @@ def _draw_rung(axes: Axes, height: int, rung: str, idea: str, note: str, marked:
 
 
 def square(here: str | None = None) -> Figure:
-    """When to divide, against what is known of the maximum; ``here`` is the algorithm to mark."""
+    """Whose maximum is subtracted, against when parts are combined; ``here`` is the algorithm to mark."""
     cells: dict[tuple[int, int], list[str]] = {}
     for rung, method in METHODS.items():
-        cell = list(MAXIMA).index(method.maximum), int(method.divides == "each weight")
+        cell = list(MAXIMA).index(method.maximum), list(COMBINES).index(method.combines)
         cells.setdefault(cell, []).append(rung)
     figure, axes = canvas(9.6, 3.0)
-    axes.set(xlim=(-0.5, 2.5), ylim=(-0.5, 1.5), xticks=range(3), yticks=range(2))
+    axes.set(xlim=(-0.5, 2.5), ylim=(-0.5, 2.5), xticks=range(3), yticks=range(3))
     axes.set_xticklabels(MAXIMA.values())
-    axes.set_yticklabels(["divide at\nthe end", "divide each\nweight"])
+    axes.set_yticklabels(COMBINES.values())
     axes.tick_params(length=0, colors=INK)
     axes.grid(False)
-    for x in (-0.5, 0.5, 1.5, 2.5):
-        axes.axvline(x, color="#D0D0D0", linewidth=1)
-    axes.axhline(0.5, color="#D0D0D0", linewidth=1)
-    note = "possible for a softmax:\nits second pass divides"
-    axes.text(2, 1, note, ha="center", va="center", fontsize=9, color=GRAY)
+    for edge in (-0.5, 0.5, 1.5, 2.5):
+        axes.axvline(edge, color="#D0D0D0", linewidth=1)
+        axes.axhline(edge, color="#D0D0D0", linewidth=1)
     for (x, y), rungs in cells.items():
         for i, rung in enumerate(rungs):
             style = {"boxstyle": "round", "facecolor": "white", "edgecolor": COLORS[rung] if rung == here else "white"}
             axes.text(
-                x, y + 0.18 * (len(rungs) - 1) - 0.36 * i, rung, ha="center", va="center", weight="bold",
+                x + 0.44 * (i - (len(rungs) - 1) / 2), y, rung, ha="center", va="center", weight="bold",
                 color=darker(COLORS[rung]), bbox={**style, "linewidth": 3},
             )
+    told = (f"{name}: {MAXIMA[x.maximum]}, {COMBINES[x.combines].replace(chr(10), ' ')}" for name, x in METHODS.items())
+    figure.set_label(f"A table of what is subtracted, and when parts are combined. {'; '.join(told)}.")
     return figure

@@ -5,6 +5,7 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from attnlab import METHODS, costs, hardware
+from attnlab.course.clock import Clock
 from attnlab.hardware import ACCELERATORS, Accelerator
 from attnlab.plots import ladder_costs
 
@@ -138,5 +139,6 @@ def test_traffic_of_the_ladder_is_counted_on_its_closed_forms():
 
 def test_ladder_figures_draw():
     points = {name: {256: 1e-3, 512: 2e-3} for name in METHODS}
-    for figure in (ladder_costs.memory(points), ladder_costs.place(256, 64), ladder_costs.times(points, TOY)):
+    clock = Clock({name: {n: (t, t, t) for n, t in row.items()} for name, row in points.items()})
+    for figure in (ladder_costs.memory(points), ladder_costs.place(256, 64), ladder_costs.times(clock, TOY)):
         assert figure.axes[0].get_xlabel()
