@@ -23,6 +23,28 @@ def matrices(named: Mapping[str, np.ndarray]) -> Figure:
         axes.tick_params(length=0)
         for (i, j), p in np.ndenumerate(matrix):
             axes.text(j, i, f"{p:.2f}".rstrip("0").rstrip(".") if p else "·", ha="center", va="center", fontsize=9)
+    told = []
+    for title, matrix in named.items():
+        seen = ", ".join(f"query {i} sees keys {np.flatnonzero(row).tolist()}" for i, row in enumerate(matrix))
+        told.append(f"{title}: {seen}")
+    figure.set_label(f"Matrices of weights, queries by keys. {'; '.join(told)}.")
+    return figure
+
+
+def attention_map(weights: np.ndarray, text: Sequence[str], query: int) -> Figure:
+    """The weights of one head over a text, (N, N): queries down, keys across, and the row of one query marked."""
+    figure, axes = canvas(6.4, 6.2)
+    axes.imshow(weights, cmap="Blues", vmin=0, vmax=1)
+    axes.grid(False)
+    axes.set(xlabel="key: the character that is looked at", ylabel="query: the character that looks")
+    axes.set_xticks(range(len(text)), text, fontsize=8, family="monospace")
+    axes.set_yticks(range(len(text)), text, fontsize=8, family="monospace")
+    axes.tick_params(length=0, colors=INK)
+    axes.add_patch(Rectangle((-0.5, query - 0.5), len(text), 1, fill=False, edgecolor=COLORS["naive"], linewidth=1.5))
+    best = np.argsort(-weights[query])[:2]
+    looks = " and ".join(f"“{text[j]}” at position {j} with weight {weights[query, j]:.2f}" for j in best)
+    figure.set_label(f"A matrix of attention weights over {len(text)} characters, {''.join(text)}; above the diagonal "
+                     f"all are 0. The marked query, “{text[query]}” at position {query}, looks mostly at {looks}.")
     return figure
 
 
@@ -50,6 +72,13 @@ def memory(
     axes.set(xlabel="sequence length N (tokens)", ylabel="extra memory (bytes)")
     axes.margins(x=0.16)
     axes.legend(title="measured, one head", loc="upper left", fontsize=9, title_fontsize=9, frameon=False)
+    first, line = next(iter(formulas.items()))
+    passed = [f"{name}: {limit} between {n // 2:,} and {n:,} tokens" for name, (lengths, sizes) in formulas.items()
+              for limit, most in limits.items() for n, size in zip(lengths, sizes) if size / 4 <= most < size]
+    points = [f"{LIBRARIES[name]} {min(ratios):.1f} to {max(ratios):.1f}" for name, sizes in measured.items()
+              if (ratios := [size / dict(zip(*line))[n] for n, size in sizes.items()])]
+    figure.set_label("Extra memory in bytes against sequence length, both axes logarithmic. The lines pass, "
+                     f"{'; '.join(passed)}. Measured, divided by the line of {first}: {', '.join(points)}.")
     return figure
 
 
@@ -68,6 +97,10 @@ def cliffs(scores: np.ndarray, weights: np.ndarray, marks: Sequence[tuple[str, f
         axes.annotate(name, (score, 1.12), (gap, 0), textcoords="offset points", ha=align, fontsize=9, color=GRAY)
     axes.set(xlabel="score", ylabel="n · p  (right: 1)", ylim=(-0.35, 1.25), yticks=[-0.22, 0, 1])
     axes.set_yticklabels(["NaN", "0", "1"])
+    kinds = np.select([lost, weights == 0, np.isclose(weights, 1, atol=1e-3)], ["NaN", "0", "1"], "another number")
+    changes = [0, *(np.flatnonzero(kinds[1:] != kinds[:-1]) + 1)]
+    runs = (f"{kinds[a]} from {scores[a]:g}" for a in changes)
+    figure.set_label(f"n times p of equal scores against the score, which should be 1: {', '.join(runs)} on.")
     return figure
 
 
