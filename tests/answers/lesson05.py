@@ -132,6 +132,26 @@ def running_with_room(query, key, value, Cq, Ck):
     return np.concatenate(out)
 
 
+def chunks_out_of_place(query, key, value, Cq, Ck):
+    """Three arrays as large as a tile, as one writes it first, and the summaries in a list."""
+    out = torch.empty(len(query), value.shape[1], dtype=query.dtype)
+
+    def summary(q, k, v):
+        s = (q / q.shape[1] ** 0.5) @ k.T
+        m = s.amax(1)
+        p = torch.exp(s - m[:, None])
+        return m, p.sum(1), p @ v
+
+    for a in range(0, len(query), Cq):
+        q = query[a : a + Cq]
+        parts = [summary(q, key[c : c + Ck], value[c : c + Ck]) for c in range(0, len(key), Ck)]
+        top = torch.stack([m for m, _, _ in parts]).amax(0)
+        l = sum(torch.exp(m - top) * l_c for m, l_c, _ in parts)
+        o = sum(torch.exp(m - top)[:, None] * o_c for m, _, o_c in parts)
+        out[a : a + Cq] = o / l[:, None]
+    return out
+
+
 def chunks_in_jax(query, key, value, Cq, Ck):
     n, (m, d) = len(query), key.shape
     seen = jnp.arange(-(-m // Ck) * Ck).reshape(-1, Ck) < m
@@ -356,6 +376,8 @@ RIGHT = [
     ("attention_in_chunks", prepared),
     ("attention_in_chunks", chunks_in_jax),
     ("attention_in_chunks", chunks_in_torch),
+    ("attention_in_chunks", chunks_out_of_place),
+    ("attention_in_chunks", running_with_room),
     ("tree_attention", tree_by_recursion),
     ("tree_attention", tree_by_levels),
     ("tree_attention", tree_in_torch),
@@ -394,7 +416,6 @@ REFUSED = [
     ("best_chunk", all_keys, "numbers a query"),
     ("attention_in_chunks", standard_in_torch, "eq. 5.7"),
     ("attention_in_chunks", standard_in_jax, "eq. 5.7"),
-    ("attention_in_chunks", running_with_room, "the best size by eq. 5.8"),
     ("tree_attention", tree_of_everything, "times the size of a summary"),
     ("tree_attention", fold_of_pairs, "were added one after another"),
     ("visible_chunks", hidden_values_only, "key 1 hidden"),

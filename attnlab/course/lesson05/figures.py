@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from attnlab.measure import binary
-from attnlab.arguments import LIBRARIES
-from attnlab.plots.style import COLORS, GRAY, INK, MARKERS, canvas, darker
+from attnlab.course.clock import Clock
+from attnlab.plots.style import COLORS, GRAY, INK, band, canvas, darker
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -65,6 +64,9 @@ def reads(chunks: Mapping[str, Sequence[Sequence[int]]], keys: int) -> Figure:
                 axes.text(j, c, "2nd" if again else str(j), ha="center", va="center", fontsize=9, color="white",
                           weight="bold")
             seen |= set(row)
+    said = [f"{title}: {'; '.join(', '.join(map(str, row)) for row in rows)}" for title, rows in chunks.items()]
+    figure.set_label(f"Grids of chunks by keys, with the keys that each chunk reads. {'. '.join(said)}. "
+                     "A key that is read again is marked.")
     return figure
 
 
@@ -82,9 +84,10 @@ def evaluations(chunks: int = 8) -> Figure:
         top = (float(c), 0.62 * c)
         join(fold, [(c, 0.0), joint], top, COLORS["online"])
         joint = top
-    once.set_title("all at once: 8 alive, 1 step", fontsize=10)
+    once.set_title(f"all at once: {chunks} alive, 1 step", fontsize=10)
     join(once, [(c, 0.0) for c in range(chunks)], (chunks / 2 - 0.5, 2.6), COLORS["chunked"])
-    tree.set_title("tree: at most 4 alive, 3 steps in a row", fontsize=10)
+    deep = (chunks - 1).bit_length()
+    tree.set_title(f"tree: at most {deep + 1} alive, {deep} steps in a row", fontsize=10)
     level = [(float(c), 0.0) for c in range(chunks)]
     while len(level) > 1:
         above = [((a[0] + b[0]) / 2, a[1] + 1.3) for a, b in zip(level[::2], level[1::2])]
@@ -92,7 +95,10 @@ def evaluations(chunks: int = 8) -> Figure:
             join(tree, [a, b], top, INK)
         level = above
     for axes in panels:
-        axes.text(chunks / 2 - 0.5, -0.5, "summaries of 8 chunks", ha="center", va="top", fontsize=9, color=GRAY)
+        axes.text(chunks / 2 - 0.5, -0.5, f"summaries of {chunks} chunks", ha="center", va="top", fontsize=9,
+                  color=GRAY)
+    figure.set_label(f"Three ways to combine the summaries of {chunks} chunks, a line for what is combined. "
+                     + "; ".join(axes.get_title() or axes.get_title(loc="left") for axes in panels))
     return figure
 
 
@@ -103,81 +109,60 @@ def join(axes: Axes, ends: Sequence[tuple[float, float]], top: tuple[float, floa
     axes.plot(*top, "o", color=color, markersize=7)
 
 
-def valley(
-    panels: Mapping[str, Mapping[str, Mapping[int, float]]], dv: int, lengths: Sequence[int],
-    marks: Sequence[Mapping[str, int]],
-) -> Figure:
-    """Numbers held a query against Ck: the closed form for a length in each panel, measured points, marked sizes.
+def valley(measured: Mapping[str, Mapping[int, float]], dv: int, m: int, marks: Mapping[str, int]) -> Figure:
+    """Numbers held per query against Ck for ``m`` keys: the closed form, its two terms, measured points, marked sizes.
 
-    ``panels``: title → library → {Ck: numbers a query}; ``lengths``: M of each panel; ``marks``: name → Ck.
+    ``measured``: label → {Ck: numbers per query}; ``marks``: name → Ck.
     """
-    figure, grid = canvas(9.6, 4.2, ncols=len(panels), sharey=True, squeeze=False)
-    for axes, (title, measured), m, named in zip(grid[0], panels.items(), lengths, marks):
-        ck = np.unique(np.geomspace(32, m, 200).astype(int))
-        axes.plot(ck, ck + m / ck * (dv + 2), color=COLORS["chunked"], zorder=1)
-        axes.plot(ck, ck, ":", color=GRAY, linewidth=1.2, zorder=0)
-        axes.plot(ck, m / ck * (dv + 2), "--", color=GRAY, linewidth=1.2, zorder=0)
-        for library, held in measured.items():
-            axes.plot(list(held), list(held.values()), MARKERS[library], color=INK, fillstyle="none",
-                      label=LIBRARIES[library], zorder=2)
-        for name, size in named.items():
-            held = size + m / size * (dv + 2)
-            axes.plot(size, held, "D", color=COLORS["chunked"], markeredgecolor="white", markersize=9, zorder=3)
-            best = name == "best"
-            axes.annotate(name, (size, held), (0, -62) if best else (-8, -5), textcoords="offset points", fontsize=10,
-                          ha="center" if best else "right", va="top", color=darker(COLORS["chunked"]),
-                          arrowprops={"arrowstyle": "-", "color": COLORS["chunked"]} if best else None)
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log", base=2)
-        axes.set(title=title, xlabel="keys in a chunk, Ck")
-        axes.legend(title="measured", loc="upper center", fontsize=9, title_fontsize=9, frameon=False)
-    grid[0][0].set(ylabel="numbers held, each query")
-    low = min(axes.get_ylim()[0] for axes in grid[0])
-    for axes, m in zip(grid[0], lengths):
-        label = {"fontsize": 9, "color": GRAY, "textcoords": "offset points"}
-        axes.annotate("one chunk\nof scores", (2**8.5, 2**8.5), (-6, 6), ha="right", va="bottom", **label)
-        axes.annotate("summaries", (m**0.86, m**0.14 * (dv + 2)), (4, 6), **label)
-        axes.set_ylim(bottom=max(low, 128))
-    return figure
-
-
-def choice(n: int, cq: int, ck: int, dv: int = 64) -> Figure:
-    """Bytes of float32 that a chunk of ``cq`` queries holds against Ck: both terms, the least, and the chosen Ck."""
     figure, axes = canvas(7.6, 4.2)
-    ck, row = min(ck, n), 4 * min(cq, n)
-    sizes = np.unique(np.append(np.geomspace(16, n, 200).astype(int), ck))
-    scores, summaries = row * sizes, row * -(-n // sizes) * (dv + 2)
-    held = scores + summaries
-    chosen, least = np.searchsorted(sizes, ck), held.argmin()
-    axes.plot(sizes, held, color=COLORS["chunked"])
-    for term, line, name, at in ((scores, ":", "one chunk of scores", 0), (summaries, "--", "summaries", -1)):
-        axes.plot(sizes, term, line, color=GRAY, linewidth=1.2)
-        axes.annotate(name, (sizes[at], term[at]), (4, -3) if at else (0, -6), textcoords="offset points", va="top",
-                      ha="left", fontsize=9, color=GRAY)
-    axes.plot(sizes[least], held[least], "D", color="white", markeredgecolor=COLORS["chunked"], markersize=8)
-    axes.plot(ck, held[chosen], "D", color=COLORS["chunked"], markeredgecolor="white", markersize=10)
+    ck = np.unique(np.geomspace(64, m, 200).astype(int))
+    axes.plot(ck, ck + m / ck * (dv + 2), color=COLORS["chunked"], zorder=1)
+    axes.plot(ck, ck, ":", color=GRAY, linewidth=1.2, zorder=0)
+    axes.plot(ck, m / ck * (dv + 2), "--", color=GRAY, linewidth=1.2, zorder=0)
+    for marker, (name, held) in zip("os^", measured.items()):
+        axes.plot(list(held), list(held.values()), marker, color=INK, fillstyle="none", label=name, zorder=5)
+    for name, size in marks.items():
+        held = size + m / size * (dv + 2)
+        axes.plot(size, held, "D", color=COLORS["chunked"], markeredgecolor="white", markersize=9, zorder=3)
+        axes.annotate(name, (size, held), (0, -16), textcoords="offset points", fontsize=10, ha="center", va="top",
+                      color=darker(COLORS["chunked"]), arrowprops={"arrowstyle": "-", "color": COLORS["chunked"]})
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
-    ticks = [2**e for e in range(6, 37, 5)]
-    axes.set_yticks(ticks, [binary(tick) for tick in ticks])
-    axes.set(xlim=(2**3.5, 2**22), ylim=(2**8, 2**35), xlabel="keys in a chunk, Ck", ylabel="extra memory (bytes)")
-    axes.set_title(f"Ck = {ck:,} holds {binary(int(held[chosen]))}, {held[chosen] / held[least]:.2f} times the least "
-                   f"(open); all scores: {binary(4 * n * n)}")
+    axes.set(xlabel="keys in a chunk, Ck", ylabel="numbers held per query", ylim=(2**7, 2**20))
+    label = {"fontsize": 9, "color": GRAY, "textcoords": "offset points"}
+    axes.annotate("one chunk of scores", (2**8, 2**8), (6, -10), va="top", **label)
+    axes.annotate("summaries", (2**13, m / 2**13 * (dv + 2)), (6, 4), **label)
+    axes.legend(title="measured", loc="upper center", fontsize=9, title_fontsize=9, frameon=False)
+    figure.set_label(" ".join([
+        f"Numbers held per query against the chunk size for {m:,} keys, both axes logarithmic: a valley between the "
+        "falling line of the summaries and the rising line of the scores.",
+        *(f"At {name}, {size:,} keys, it is {size + m / size * (dv + 2):,.0f}." for name, size in marks.items()),
+        *(over_the_curve(name, held, dv, m) for name, held in measured.items()),
+    ]))
     return figure
 
 
-def widths(seconds: Mapping[str, Mapping[int, float]], pairs: int) -> Figure:
-    """Time for each query and key against the number of keys taken at once; ``seconds``: name → {Ck: seconds}."""
+def over_the_curve(name: str, held: Mapping[int, float], dv: int, m: int) -> str:
+    """By how much measured points are above (5.7), in words."""
+    ratios = [numbers / (ck + -(-m // ck) * (dv + 2)) for ck, numbers in held.items()]
+    return f"{name}: {min(ratios):.1f} to {max(ratios):.1f} times the curve."
+
+
+def widths(clock: Clock, pairs: int) -> Figure:
+    """Time per query and key against the number of keys taken at once, a line for each name of the clock."""
     figure, axes = canvas(7.6, 3.9)
     colors = {"summaries, combined at the end": COLORS["chunked"], "fold of chunks": COLORS["tiled"],
-              "fold of single keys": COLORS["online"]}
-    for name, times in seconds.items():
-        y = [1e9 * t / pairs for t in times.values()]
-        axes.plot(list(times), y, "o-", color=colors[name], markersize=5 if len(y) > 1 else 9, label=name)
+              "fold of single keys": COLORS["online"], "all keys at once (naive)": COLORS["naive"]}
+    said = []
+    for name, color in colors.items():
+        band(axes, clock, name, color, 1e9 / pairs, markersize=9 if len(clock.seconds[name]) == 1 else 5, label=name)
+        times = {size: f"{1e9 * seconds / pairs:.2g}" for size, seconds in clock.median(name).items()}
+        said.append(f"{name}: " + ", ".join(f"{time} ns at {size:,}" for size, time in times.items()))
     axes.legend(loc="upper right", fontsize=10, frameon=False)
     axes.set_xscale("log", base=2)
     plain(axes)
-    axes.set(xlabel="keys taken at once, Ck", ylabel="time (ns for a query and a key)")
+    axes.set(xlabel="keys taken at once, Ck", ylabel="time per query and key (ns)")
+    figure.set_label(f"Time per query and key against the number of keys taken at once. {'; '.join(said)}.")
     return figure
 
 
@@ -207,16 +192,19 @@ def live(counts: Mapping[str, Sequence[int]]) -> Figure:
     axes.set_yticks(ticks, [str(t) for t in ticks])
     axes.set(xlabel="chunks summarized so far, n", ylabel="summaries alive")
     axes.margins(x=0.1)
+    said = [f"{name}: {values[-1]} after the last, at most {max(values)}" for name, values in counts.items()]
+    figure.set_label(f"Summaries alive against chunks summarized so far, up to {n[-1]}, on a logarithmic axis. "
+                     f"{'; '.join(said)}.")
     return figure
 
 
 def table2(
     at: Sequence[int], published: Mapping[str, Sequence[float]], formula: Mapping[int, float],
-    measured: Mapping[str, Sequence[tuple[int, float]]],
+    run: Mapping[int, float],
 ) -> Figure:
-    """Extra memory against n: published values, the closed form, what was compiled and what was run.
+    """Extra memory against n: published values, the closed form, and what was run.
 
-    ``published``: row → bytes at each of ``at``; ``formula``: n → bytes; ``measured``: label → pairs (n, bytes).
+    ``published``: row → bytes at each of ``at``; ``formula`` and ``run``: n → bytes.
     """
     figure, axes = canvas(8.4, 4.8)
     colors = {"standard": COLORS["naive"], "chunked": COLORS["chunked"]}
@@ -226,9 +214,8 @@ def table2(
     axes.plot(short, 4 * short.astype(float) ** 2 / MIB, color=COLORS["naive"], zorder=1)
     for name, values in published.items():
         axes.plot(at, np.array(values) / MIB, "D", color=colors[name], markersize=8, markeredgecolor="white", zorder=3)
-    for name, marker in zip(measured, ("s", "^")):
-        x, y = np.array(measured[name], dtype=float).T
-        axes.plot(x, y / MIB, marker, color=INK, fillstyle="none", markersize=8, zorder=2, label=name)
+    axes.plot(list(run), [size / MIB for size in run.values()], "o", color=INK, fillstyle="none", markersize=13,
+              zorder=4, label="run, NumPy")
     axes.plot([], [], "D", color=GRAY, label="published, Table 2")
     axes.plot([], [], "-", color=GRAY, label="closed form")
     for name, place, text in (
@@ -249,25 +236,9 @@ def table2(
     ticks = [0.25, 1, 4, 16, 64, 256, 1024, 4096, 16384]
     axes.set_yticks(ticks, [f"{t:g}" for t in ticks])
     axes.legend(loc="upper left", fontsize=9, frameon=False)
-    return figure
-
-
-def query_chunks(
-    lengths: Sequence[int], allowed: Sequence[float], seconds: Mapping[int, float], chunk: int,
-) -> Figure:
-    """Left: query chunk that fits into what chunked attention holds, against n. Right: time against its size."""
-    figure, (left, right) = canvas(9.6, 3.7, ncols=2)
-    left.plot(lengths, allowed, "o-", color=COLORS["safe"])
-    left.axhline(chunk, color=COLORS["chunked"])
-    left.annotate("queries and keys chunked", (lengths[0], chunk), (0, 6), textcoords="offset points", fontsize=10,
-                  color=darker(COLORS["chunked"]))
-    left.annotate("only queries\nchunked", (lengths[2], allowed[2]), (10, 4), textcoords="offset points", fontsize=10,
-                  color=darker(COLORS["safe"]))
-    right.plot(list(seconds), [1e3 * s for s in seconds.values()], "o-", color=COLORS["safe"])
-    for axes in (left, right):
-        axes.set_xscale("log", base=2)
-        plain(axes)
-    left.set(xlabel="sequence length n (tokens)", ylabel="queries in a chunk", title="same memory: how many queries?")
-    left.margins(y=0.12)
-    right.set(xlabel="queries in a chunk", ylabel="time (ms)", title="and how fast are so few?")
+    both = [f"{n:,} tokens: {formula[n] / MIB:.1f} and {size / MIB:.1f}" for n, size in zip(at, published["chunked"])]
+    ours = [f"{n:,} tokens: {size / MIB:.0f}" for n, size in run.items()]
+    figure.set_label("Extra memory in MiB against sequence length, both axes logarithmic. Standard attention has slope "
+                     f"2. Chunked attention by the closed form, and as published: {'; '.join(both)}. Run in "
+                     f"NumPy: {'; '.join(ours)}.")
     return figure

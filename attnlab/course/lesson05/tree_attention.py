@@ -140,25 +140,25 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake("You make all M/Ck summaries first and combine them afterwards, so all leaves are alive at once. "
-                "Combine as they come, as a binary counter carries: then log₂(M/Ck) + 1 are alive (eq. 5.9).",
+                "Combine as they come, as a binary counter carries: then log₂(M/Ck) + 1 are alive (eq. 5.10).",
                 but(*LEAVES_FIRST, LEVELS.format(f"{PAIRS} + live[len(live) // 2 * 2 :]")),
                 but(*LEAVES_FIRST, "live = [(0, halves([x for _, x in live], oplus))]; total = live")),
         Mistake("This is a fold: one summary is alive, and each step waits for the one before, M/Ck in a row. In the "
-                "tree log₂(M/Ck) steps follow from one another (eq. 5.9).",
+                "tree log₂(M/Ck) steps follow from one another (eq. 5.10).",
                 but(" and live[-1][0] == size", "")),
         Mistake("Your maximum starts at a number, or is never below one. That is a score that no key has, and if all "
                 "true scores lie far below it, every exponential is 0. The maximum of nothing is −∞ (eq. 5.2).",
                 *(but("m = s.max(1)", f"m = np.maximum(s.max(1), {start})") for start in ("0", "-1e3", "-1e4"))),
         Mistake("This is the plain formula: the scores of all keys are alive at once. Cut the keys into chunks of Ck "
-                "(eq. 5.1), and combine their summaries (eq. 5.9).",
+                "(eq. 5.1), and combine their summaries (eq. 5.10).",
                 but("live = []", "Ck = len(key); live = []")),
         Mistake("Only the first 1, 2, 4 … chunks reach your result: a summary without a partner gets lost (zip stops "
                 "at the shorter list), or of those alive at the end only the largest is used. Combine them all "
-                "(eq. 5.9).",
+                "(eq. 5.10).",
                 but(*LEAVES_FIRST, LEVELS.format(PAIRS)),
                 but("live.pop()[1]\n    while live:", "live[0][1]\n    while False:")),
         Mistake("After the last chunk several summaries are alive, one for each binary one in M/Ck. You use only the "
-                "last of them: combine them all (eq. 5.9).",
+                "last of them: combine them all (eq. 5.10).",
                 but("while live:", "while False:")),
         Mistake("You add o and l that are relative to different maxima. Multiply each side by e^(its m − the common m) "
                 "first (eq. 5.4).",
