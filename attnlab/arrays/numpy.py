@@ -9,6 +9,7 @@ from attnlab.typing import Bool, Float
 Query = Float[Array, "*batch Hk G N D"]
 Key = Float[Array, "*batch Hk M D"]
 Value = Float[Array, "*batch Hk M Dv"]
+Mask = Bool[Array, "*#batch #Hk #G #N #M"] | None
 Seed = int | np.integer | None
 Out = Float[Array, "*batch Hk G N Dv"]
 Lse = Float[Array, "*batch Hk G N"]

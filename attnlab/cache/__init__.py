@@ -12,15 +12,17 @@ notebooks 14 and 16.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
 
-from attnlab.arguments import boolean, check_static, integer, number
+from attnlab.arguments import boolean, check_mask, check_static, integer, kind_of, number
 from attnlab.cache.bits import Quantized, dequantize, quantize
-from attnlab.cache.checks import check_kept, check_rotation, check_tokens
-from attnlab.call import Inputs, backend, group, in_autocast, refuse_gradient, untraced
+from attnlab.cache.checks import check_kept, check_rotation, check_rows, check_tokens
+from attnlab.call import Inputs, backend, group, group_heads, in_autocast, refuse_gradient, untraced
 from attnlab.misnamed import hinted
 from attnlab.signature import Array
+
+import numpy as np
 
 __all__ = ["KVCache", "Quantized", "RollingCache", "dequantize", "quantize"]
 
@@ -63,21 +65,27 @@ class KVCache:
 
     @overload
     def attend(
-        self, query: Array, key: Array, value: Array, *, scale: float | None = None, return_lse: Literal[False] = False
+        self, query: Array, key: Array, value: Array, *, mask: Array | None = None, scale: float | None = None,
+        return_lse: Literal[False] = False,
     ) -> tuple[Array, "KVCache"]: ...
     @overload
     def attend(
-        self, query: Array, key: Array, value: Array, *, scale: float | None = None, return_lse: Literal[True]
+        self, query: Array, key: Array, value: Array, *, mask: Array | None = None, scale: float | None = None,
+        return_lse: Literal[True],
     ) -> tuple[tuple[Array, Array], "KVCache"]: ...
     @hinted
     @untraced
     def attend(
-        self, query: Any, key: Any, value: Any, *, scale: float | None = None, return_lse: bool = False
+        self, query: Any, key: Any, value: Any, *, mask: Any = None, scale: float | None = None,
+        return_lse: bool = False,
     ) -> tuple[Any, "KVCache"]:
         """Append the C newest tokens in order, and attend: (out, cache), or ((out, lse), cache).
 
         ``query`` (..., Hq, C, D), ``key`` (..., Hk, C, D), ``value`` (..., Hk, C, Dv), C ≥ 1; out and lse as of every
-        attention function, each query seeing all keys up to its own. In JAX differentiable. In PyTorch there is no
+        attention function, each query seeing all keys up to its own. ``mask``: boolean, broadcasting to
+        (..., Hq, C, capacity), True = attend, its last axis being slots, which are positions. Prompts of unequal
+        lengths stand at the right of a batch, and at every call a mask (B, 1, 1, capacity) hides what pads them; with
+        rotary, positions (B, 1, C) count from each one's first token. In JAX differentiable. In PyTorch there is no
         gradient, and NotImplementedError where one is asked for; torch.compile leaves the call alone, and refuses it
         with fullgraph=True; autocast casts as in every attention function.
         Raises ValueError, before anything is written, where the tokens do not fit; in JAX under jit, where length is
@@ -85,7 +93,24 @@ class KVCache:
         One compiled program serves all lengths; with the cache donated it is written in place.
         Extra memory: the tiles of ``tiled_attention``, whose sizes know of one query.
         """
-        return attend(self, "extend", query, key, value, scale, return_lse)
+        return attend(self, "extend", query, key, value, scale, return_lse, mask)
+
+    def truncate(self, length: Any) -> "KVCache":
+        """Forget the tokens from ``length`` on, as after guesses that were wrong: what comes next takes their slots.
+
+        0 ≤ length ≤ the tokens taken so far, else ValueError; in JAX it may be traced, and is then held in that range.
+        Takes no time: in NumPy and PyTorch the same cache, in JAX a new one of the same arrays.
+        """
+        return backend("keys", self.keys, __name__).truncated(self, length)
+
+    def select(self, rows: Any) -> "KVCache":
+        """A new cache with these rows of the first batch axis, in this order: beams, or what is not finished yet.
+
+        ``rows``: integers, in a list or an array of the cache's library, in JAX also traced; a row may come twice or
+        not at all. The cache itself stays, and shares no memory with the new one: all rows make a copy to branch off.
+        Raises TypeError or ValueError (no batch axis in front of the heads, a row that is none).
+        """
+        return selected(self, rows)
 
 
 @dataclass
@@ -161,6 +186,13 @@ class RollingCache:
         """
         return attend(self, "roll", query, key, value, scale, return_lse)
 
+    def select(self, rows: Any) -> "RollingCache":
+        """A new cache with these rows of the first batch axis, as ``KVCache.select``.
+
+        There is no ``truncate``: the ring has overwritten keys that would be visible again.
+        """
+        return selected(self, rows)
+
 
 def storage(key: Any, value: Any, capacity: int, dtype: Any) -> tuple[Any, Any, Any]:
     """Keys and values of ``capacity`` slots, and the length 0; one head where key has no axis for heads."""
@@ -169,7 +201,16 @@ def storage(key: Any, value: Any, capacity: int, dtype: Any) -> tuple[Any, Any, 
     return backend("key", key, __name__).storage(key, name, *((*heads, capacity, x.shape[-1]) for x in (key, value)))
 
 
-def attend(cache: Any, step: str, query: Any, key: Any, value: Any, scale: Any, return_lse: Any) -> tuple[Any, Any]:
+def selected(cache: Any, rows: Any) -> Any:
+    """A cache of the same kind with some rows of the first batch axis."""
+    check_rows(cache.keys, rows := rows if kind_of(rows) else np.array(rows))
+    take = backend("keys", cache.keys, __name__).take
+    return replace(cache, keys=take(cache.keys, rows), values=take(cache.values, rows))
+
+
+def attend(
+    cache: Any, step: str, query: Any, key: Any, value: Any, scale: Any, return_lse: Any, mask: Any = None
+) -> tuple[Any, Any]:
     """One call: check it, let the library of the arrays take the step, give the results the shape of the query."""
     instead = "tiled_attention(query, keys, values, causal=True, offset=length)"
     refuse_gradient(f"{type(cache).__name__}.attend", instead, query=query, key=key, value=value)
@@ -177,6 +218,9 @@ def attend(cache: Any, step: str, query: Any, key: Any, value: Any, scale: Any, 
     x = Inputs(*group(query, key, value))
     check_static(scale=scale, return_lse=return_lse)
     check_tokens(cache, x)
+    if mask is not None:
+        check_mask(mask, query, (*query.shape[:-1], cache.capacity))
+        x = x._replace(mask=group_heads(mask, tuple(x.query.shape[:-2])))
     return_lse = boolean("return_lse", return_lse)
     scale = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else number("scale", scale)
     out, lse, cache = getattr(backend("query", query, __name__), step)(cache, x, scale)

@@ -60,3 +60,24 @@ def check_room(length: int, count: int, capacity: int) -> None:
     """Refuse tokens that do not fit."""
     if length + count > capacity:
         raise ValueError(f"the cache is full: it holds {length} of {capacity} tokens, and key brings {count} more")
+
+
+def check_rows(keys: Any, rows: Any) -> None:
+    """A row of integers, for keys with a batch axis."""
+    if keys.ndim < 4:
+        raise ValueError(f"keys has shape {tuple(keys.shape)}; to select rows it needs a batch axis before its heads")
+    if rows.ndim != 1 or not (dtype_name(rows).startswith(("int", "uint")) or rows.shape == (0,)):
+        raise TypeError(f"rows is {dtype_name(rows)} of shape {tuple(rows.shape)}; it must be (B,) integers")
+
+
+def check_known_rows(rows: Any, batch: int) -> None:
+    """Rows that there are; ``rows`` are known numbers."""
+    for row in rows:
+        if not 0 <= row < batch:
+            raise ValueError(f"rows has {row}; there are {batch} rows, counted from 0")
+
+
+def check_length(length: int, now: int) -> None:
+    """A length to which a cache can be cut."""
+    if length > now:
+        raise ValueError(f"length is {length}; the cache holds {now} tokens, and cannot be cut to more")

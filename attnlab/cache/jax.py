@@ -6,12 +6,14 @@ tiles behind it.
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
-from attnlab.arrays.jax import Key, Lse, Out, Query, Value
+from attnlab.arrays.jax import Key, Lse, Mask, Out, Query, Value
 from attnlab.arrays.jax import accumulator, zeros
 from attnlab.arrays.jax_blocks import Block, rows_of, squeezed, write
 from attnlab.cache import KVCache, RollingCache
-from attnlab.cache.checks import check_room
+from attnlab.arguments import integer
+from attnlab.cache.checks import check_known_rows, check_length, check_room
 from attnlab.cache.slots import held
 from attnlab.call import Inputs, Rules
 from attnlab.geometry import TRACED, Band
@@ -42,6 +44,20 @@ def positions(cache: KVCache | RollingCache, window: int, sinks: int) -> Int32[A
     return held(jnp.arange(cache.capacity, dtype=jnp.int32), cache.length, window, sinks)
 
 
+def truncated(cache: KVCache, length: Any) -> KVCache:
+    """The cache, cut to a length; a traced one is held in its range."""
+    if not any(isinstance(x, jax.core.Tracer) for x in (length, cache.length)):
+        check_length(integer("length", int(length), 0), int(cache.length))
+    return replace(cache, length=jnp.clip(jnp.asarray(length, jnp.int32), 0, cache.length))
+
+
+def take(x: Array, rows: Any) -> Array:
+    """Some rows of the first axis; where they are traced one that is none gives NaN."""
+    if not isinstance(rows, jax.core.Tracer):
+        check_known_rows(rows.tolist(), len(x))
+    return x.at[jnp.asarray(rows, jnp.int32)].get(mode="fill", fill_value=jnp.nan)
+
+
 def extend(cache: KVCache, x: Inputs, scale: float) -> tuple[Out, Lse, KVCache]:
     """The step of a KVCache. A traced length cannot raise: then rows that do not fit become NaN."""
     if not isinstance(cache.length, jax.core.Tracer):
@@ -57,7 +73,7 @@ def _extend(cache: KVCache, x: Inputs, scale: float) -> tuple[Out, Lse, KVCache]
         return kept.at[..., at, :].set(new.astype(kept.dtype), mode="drop", unique_indices=True)
 
     keys, values = written(cache.keys, x.key), written(cache.values, x.value)
-    out, lse = attend_from(x.query, keys, values, cache.length, scale)
+    out, lse = attend_from(x.query, keys, values, cache.length, scale, mask=x.mask)
     fits = at < cache.capacity
     out, lse = jnp.where(fits[:, None], out, jnp.nan), jnp.where(fits, lse, jnp.nan)
     return out, lse, KVCache(keys, values, cache.length + at.size)
@@ -103,10 +119,10 @@ def roll_token(
 
 def attend_from(
     query: Query, keys: Key, values: Value, offset: Int32[Array, ""], scale: float, window: int | None = None,
-    tile: int | None = None,
+    tile: int | None = None, mask: Mask = None,
 ) -> Result:
     """The tiled core, causal from ``offset`` on, in tiles of its own size or of ``tile`` keys."""
     n, m = query.shape[-2], keys.shape[-2]
     band = Band.of(n, m, True, None if window is None else (window - 1, None), TRACED)
-    x = Inputs(query, keys, values, offset=offset)
+    x = Inputs(query, keys, values, mask, offset=offset)
     return tiled_attention.core(Rules(scale, band, 0.0, query.shape[:-2]), (None, tile), x)

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from functools import reduce
+from typing import Any
 
-from attnlab.arrays.torch import Key, Lse, Out, Query, Value
+from attnlab.arrays.torch import Key, Lse, Mask, Out, Query, Value
 from attnlab.arrays.torch import accumulator
 from attnlab.cache import KVCache, RollingCache
-from attnlab.cache.checks import check_room
+from attnlab.arguments import integer
+from attnlab.cache.checks import check_known_rows, check_length, check_room
 from attnlab.cache.slots import PIECE, held, parts, parts_of_one, written
 from attnlab.call import Inputs, Rules
 from attnlab.geometry import Band, blocks
@@ -31,6 +33,20 @@ def positions(cache: KVCache | RollingCache, window: int, sinks: int) -> Array:
     return held(torch.arange(cache.capacity, device=cache.keys.device), cache.length, window, sinks)
 
 
+def truncated(cache: KVCache, length: Any) -> KVCache:
+    """The cache, cut to a length."""
+    check_length(length := integer("length", length, 0), cache.length)
+    cache.length = length
+    return cache
+
+
+@torch.no_grad()
+def take(x: Array, rows: Any) -> Array:
+    """Some rows of the first axis, a copy."""
+    check_known_rows(rows.tolist(), len(x))
+    return x.index_select(0, torch.as_tensor(rows, device=x.device).long())
+
+
 @torch.no_grad()
 def extend(cache: KVCache, x: Inputs, scale: float) -> tuple[Out, Lse, KVCache]:
     """The step of a KVCache: aligned to the bottom right, the new queries see what they should."""
@@ -40,7 +56,8 @@ def extend(cache: KVCache, x: Inputs, scale: float) -> tuple[Out, Lse, KVCache]:
     cache.length = t + count
     band = Band.of(count, cache.length, causal=True)
     filled = slice(0, cache.length)
-    return *attend(x.query, cache.keys[..., filled, :], cache.values[..., filled, :], band, scale), cache
+    mask = x.mask if x.mask is None or x.mask.shape[-1] == 1 else x.mask[..., filled]
+    return *attend(x.query, cache.keys[..., filled, :], cache.values[..., filled, :], band, scale, mask), cache
 
 
 @torch.no_grad()
@@ -88,9 +105,10 @@ def write(cache: RollingCache, key: Key, value: Value) -> None:
     cache.length += key.shape[-2]
 
 
-def attend(query: Query, keys: Key, values: Value, band: Band, scale: float) -> Result:
+def attend(query: Query, keys: Key, values: Value, band: Band, scale: float, mask: Mask = None) -> Result:
     """The tiled core."""
-    return tiled_attention.core(Rules(scale, band, 0.0, query.shape[:-2]), (None, None), Inputs(query, keys, values))
+    rules = Rules(scale, band, 0.0, query.shape[:-2])
+    return tiled_attention.core(rules, (None, None), Inputs(query, keys, values, mask))
 
 
 def joined(a: Result, b: Result) -> Result:

@@ -214,7 +214,7 @@ def test_errors(library):
         ({"block_table": zeros(3, 3, kind="int32")}, r"block_table has shape \(3, 3\); .* it must be \(2, T\)"),
         ({"query": zeros(4, 1, 8)}, r"query has shape \(4, 1, 8\); it must be \(B, Hq, N, D\)"),
         ({"key_pages": zeros(5, 2, 8)}, r"key_pages has shape \(5, 2, 8\); layout='heads' reads \(P, Hk, S, D\)"),
-        ({"value_pages": zeros(4, 2, 4, 8)}, r"value_pages has shape .* both begin with \(P, Hk, S\)"),
+        ({"value_pages": zeros(4, 2, 4, 8)}, "value_pages has 4 pages of 4 tokens and 2 heads, key_pages has 5"),
         ({"key_pages": zeros(5, 2, 4, 7)}, "key_pages has size 7, query has 8"),
         ({"query": zeros(2, 3, 1, 8)}, "key_pages has 2 heads, which does not divide query's 3"),
         ({"scale": float("inf")}, "scale is inf; it must be finite"),
