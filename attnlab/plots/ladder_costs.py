@@ -37,9 +37,9 @@ def memory(measured: Measured) -> Figure:
     _bytes_axis(axes, range(10, 48, 5))
     axes.set(ylabel=f"extra memory (bytes)\none head, float32, D = {D}")
     apart = ", ".join(f"{name} {_apart(lines[name], found)}" for name, found in measured.items())
-    grown = ", ".join(f"{name} to the {math.log2(row[-1] / row[-2]):.2g}" for name, row in lines.items())
-    figure.set_label("Extra memory against sequence length, both axes logarithmic. At the right end the lines of the "
-                     f"closed forms grow as the length {grown}. Measured divided by closed form: {apart}.")
+    slopes = ", ".join(f"{name} {math.log2(row[-1] / row[-2]):.1f}" for name, row in lines.items())
+    figure.set_label("Extra memory against sequence length, both axes logarithmic. Lines are closed forms, with these "
+                     f"slopes at their right end: {slopes}. Measured divided by closed form: {apart}.")
     return figure
 
 
