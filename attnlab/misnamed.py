@@ -47,6 +47,9 @@ APART = f"{NONE}: call it for each document"
 OF_ROOMS: dict[str, dict[str, str]] = {
     "rotary": {
         **dict.fromkeys(("theta", "rope_theta"), "base"),
+        **dict.fromkeys(("rope_scaling", "scaling_factor", "rope_parameters"), "scaling, a dict as in config.json"),
+        **dict.fromkeys(("rotary_dim", "rot_dim", "partial_rotary_factor"), "size, the dimensions that are rotated"),
+        **dict.fromkeys(("is_neox_style", "is_neox", "rotary_interleaved"), "interleaved, True as in GPT-J"),
         **dict.fromkeys(("position_ids", "pos", "n", "seq_len", "length"), "positions, 0 to N - 1 by default"),
         **dict.fromkeys(("cos", "sin", "freqs", "freqs_cis"), f"{NONE}: it finds the angles from positions and base"),
     },

@@ -26,6 +26,8 @@ import numpy as np
 
 __all__ = ["KVCache", "Quantized", "RollingCache", "dequantize", "quantize"]
 
+SinkPositions = Literal["text", "cache"]
+
 
 @dataclass
 class KVCache:
@@ -128,12 +130,12 @@ class RollingCache:
     window: int
     sinks: int = 0
     rotary: float | None = None
-    sink_positions: str = "text"
+    sink_positions: SinkPositions = "text"
 
     @classmethod
     def empty(
         cls, key: Any, value: Any, *, window: int, sinks: int = 0, rotary: float | None = None,
-        sink_positions: str = "text", dtype: Any = None,
+        sink_positions: SinkPositions = "text", dtype: Any = None,
     ) -> "RollingCache":
         """A cache without tokens, for keys (..., Hk, C, D) and values (..., Hk, C, Dv) like these, which it leaves out.
 

@@ -29,7 +29,8 @@ def rotary(
 ) -> Array:
     """Rotate queries or keys by their positions: rotary position embedding.
 
-    ``x``: (..., N, D) with D even, float16 to float64, NumPy, JAX or PyTorch. ``positions``: integers, by default
+    ``x``: (..., N, D) with D even, float16 to float64, NumPy, JAX or PyTorch; heads before tokens, as of (B, N, H, D)
+    it would rotate heads. ``positions``: integers, by default
     0 … N − 1; one integer, or an array of x's library that broadcasts to (..., N). An array of more than one axis must
     have as many as x without its last, so positions for a batch are (B, 1, N). Dimension k is paired with k + D/2, as
     in Llama's code, or with ``interleaved`` 2k with 2k + 1, as in GPT-J's, and turned by position · base^(-2k/D)

@@ -51,6 +51,7 @@ ROOMS = {
 }  # fmt: skip
 IN_ROOMS = [
     ("rotary", "theta", "base"), ("rotary", "position_ids", "positions"), ("rotary", "n", "positions"),
+    ("rotary", "rope_scaling", "scaling"), ("rotary", "rotary_dim", "size"), ("rotary", "is_neox", "interleaved"),
     ("attend", "causal", "no such switch: every query sees the keys"), ("attend", "softmax_scale", "scale"),
     ("attend", "window", "RollingCache.empty"), ("attend", "bias", "no such option here: tiled_attention"),
     ("paged_attention", "cache_seqlens", "lengths"), ("paged_attention", "is_causal", "no such switch"),

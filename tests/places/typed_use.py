@@ -101,4 +101,5 @@ def refused(q: torch.Tensor) -> None:
     attnlab.linear.linear_attention(q, q, q, features="softmax")  # wrong
     attnlab.ring.ring_attention(q, q, q, layout="zig-zag")  # wrong
     attnlab.rotary(q, theta=1.0)  # wrong
+    attnlab.cache.RollingCache.empty(q, q, window=4, sink_positions="slot")  # wrong
     attnlab.cash()  # wrong
