@@ -34,13 +34,13 @@ EXERCISE = Exercise(
         "Divide by weights.sum().",
     ),
     mistakes=(
-        Mistake("You add up the weighted values and do not divide by the sum of the weights. Weights 1 and 2 make 3 of "
+        Mistake("You add up the weighted values and don't divide by the sum of the weights. Weights 1 and 2 make 3 of "
                 "an average of ones.",
                 but(" / weights.sum()", "")),
         Mistake("You divide by the number of values. The denominator of the formula is the sum of the weights; the two "
                 "agree only if the weights are 1 on average.",
                 but("weights.sum()", "len(weights)")),
-        Mistake("You take the plain mean: your result does not depend on the weights. Multiply each value by its "
+        Mistake("You take the plain mean: your result doesn't depend on the weights. Multiply each value by its "
                 "weight before you add.",
                 but("weights @ values / weights.sum()", "values.mean(0)")),
         Mistake("You divide by the sum of the values. The weights are what must add up to 1: divide by their sum.",

@@ -55,30 +55,30 @@ EXERCISE = Exercise(
     hints=(
         "Call `broken` with two tokens, two heads and d = 2, with zeros for w_q and the identity for the other three. "
         "Every visible token then has the same weight, and you can say what must come out.",
-        "x @ w has a row for each token, and in the row one head beside the other. What does reshape(heads, n, …) do "
+        "x @ w has a row for each token, and in the row one head next to the other. What does reshape(heads, n, …) do "
         "to the rows? Print it for an array of 0, 1, 2, …",
         "Three lines are wrong: the one that splits the heads, the one with the scale (eq. 1.1: the size of a query), "
         "and the one that puts the heads side by side (eq. 1.5b).",
         "To split, reshape(n, heads, D) and swap the first two axes; to join, swap them back and reshape to (n, d).",
     ),
     mistakes=(
-        Mistake("Nothing is repaired yet: three lines are right only for one head or one token. Ask of each line which "
+        Mistake("Nothing is fixed yet: three lines are right only for one head or one token. Ask of each line which "
                 "axis counts heads and which counts tokens: eq. 1.5b.",
                 but(*SPLIT, *SCALE, *JOIN)),
-        Mistake("One of the three lines is repaired, two are not. Ask of each line which axis counts heads, and what "
+        Mistake("One of the three lines is fixed, two aren't. Ask of each line which axis counts heads, and what "
                 "the size of one query is: eq. 1.5b.",
                 but(*SPLIT, *SCALE), but(*SPLIT, *JOIN), but(*SCALE, *JOIN)),
-        Mistake("Joining and scale are right, but the heads are not split as they should be. reshape(heads, n, D) "
+        Mistake("Joining and scale are right, but the heads aren't split as they should be. reshape(heads, n, D) "
                 "deals out whole rows, so a head gets other tokens instead of its columns of eq. 1.5a.",
                 but(*SPLIT)),
         Mistake("Splitting and joining are right, but the scores are divided by √d. A query of one head has D = d / "
                 "heads components: divide by √D (eq. 1.1, and 1.4 for why).",
                 but(*SCALE), but(SCALE[0], "d // heads")),
-        Mistake("Splitting and scale are right, but the outputs are not joined as they should be: swap the axes of "
-                "heads and tokens before you reshape to (n, d), so that the heads of one token stand side by side (eq. "
+        Mistake("Splitting and scale are right, but the outputs aren't joined as they should be: swap the axes of "
+                "heads and tokens before you reshape to (n, d), so that the heads of one token are side by side (eq. "
                 "1.5b).",
                 but(*JOIN)),
-        Mistake("You deal the columns out to the heads in turn. The columns of one head stand side by side: "
+        Mistake("You deal the columns out to the heads in turn. The columns of one head are side by side: "
                 "reshape(n, heads, D), not reshape(n, D, heads) (eq. 1.5b).",
                 but(*DEALT)),
         Mistake("You deal the columns of the heads out in turn when you join them. The columns of one head stand side "
@@ -87,14 +87,14 @@ EXERCISE = Exercise(
         Mistake("Your mask shows the later tokens and hides the earlier ones: eq. 1.8.",
                 but("np.tri(n, dtype=bool)", "np.tri(n, dtype=bool).T")),
         Mistake("The last projection W_O is missing: eq. 1.5b.", but(" @ w_o", "")),
-        Mistake("There is no causal mask. A token may not see later ones: eq. 1.8.",
+        Mistake("There's no causal mask. A token can't see later ones: eq. 1.8.",
                 but("np.where(np.tri(n, dtype=bool), s, -np.inf)", "s")),
-        Mistake("You do not divide by the sum of the exponentials: the weights of a query must add up to 1 (eq. 1.5).",
+        Mistake("You don't divide by the sum of the exponentials: the weights of a query must add up to 1 (eq. 1.5).",
                 but(" / e.sum(-1, keepdims=True)", "")),
         Mistake("You normalize along the queries. The weights of each query add up to 1 along the keys, the last axis: "
                 "eq. 1.5.",
                 but("e.sum(-1, keepdims=True)", "e.sum(-2, keepdims=True)")),
-        Mistake("The projections are transposed. Tokens are rows, so it is x @ w: eq. 1.5a.",
+        Mistake("The projections are transposed. Tokens are rows, so it's x @ w: eq. 1.5a.",
                 but("x @ w)", "x @ w.T)")),
     ),
 )

@@ -38,7 +38,7 @@ EXERCISE = Exercise(
         "The last line is the average of lesson 00, with weights e^score.",
     ),
     mistakes=(
-        Mistake("You do not scale the scores. A sum of D products of unit variance has variance D: divide by √D "
+        Mistake("You don't scale the scores. A sum of D products of unit variance has variance D: divide by √D "
                 "(eq. 1.1, and 1.4 for why).",
                 but(" / np.sqrt(len(q))", "")),
         Mistake("You divide the scores by D, or by √D twice. The variance of q·k is D (eq. 1.4), so its size is √D: "
@@ -49,13 +49,13 @@ EXERCISE = Exercise(
                 but("len(q)", "len(keys)")),
         Mistake("You multiply the scores by √D. The product q·k is too large by √D, not too small (eq. 1.1).",
                 but("/ np.sqrt", "* np.sqrt")),
-        Mistake("You do not divide by the sum of the exponentials: with values 1 your result is that sum instead of 1 "
+        Mistake("You don't divide by the sum of the exponentials: with values 1 your result is that sum instead of 1 "
                 "(eq. 1.2).",
                 but(" / e.sum()", "")),
         Mistake("You divide by the number of keys. The weights add up to 1 only if you divide by the sum of the "
                 "exponentials (eq. 1.2).",
                 but("e.sum()", "len(e)")),
-        Mistake("You use the scores as weights, without the exponential. Scores may be negative, and a weight may not "
+        Mistake("You use the scores as weights, without the exponential. Scores can be negative, and weights can't "
                 "(eq. 1.2).",
                 but("np.exp", "")),
         Mistake("You return the value of the best key alone. Attention is an average in which every key has a share "

@@ -55,7 +55,7 @@ EXERCISE = Exercise(
                 but("itemsize * ", "", ROOT, "math.isqrt(free_bytes // itemsize) // each")),
         Mistake("You count bits. free_bytes and itemsize are both in bytes already (eq. 1.9).",
                 but("* copies", "* copies * 8"), but(ROOT, "math.isqrt(8 * free_bytes // each)")),
-        Mistake("You round up, so the matrices of eq. 1.9 do not quite fit. The largest N that fits is rounded down.",
+        Mistake("You round up, so the matrices of eq. 1.9 don't quite fit. The largest N that fits is rounded down.",
                 but(ROOT, "math.ceil(math.sqrt(free_bytes / each))"), but(ROOT, "round(math.sqrt(free_bytes / each))")),
         Mistake("You return a length with a fraction. N counts tokens: the largest whole number that fits (eq. 1.9): "
                 "round down.",

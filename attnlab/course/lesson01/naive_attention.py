@@ -74,13 +74,13 @@ EXERCISE = Exercise(
         Mistake("You normalize along the queries: your columns add up to 1. Each query spreads one unit over the keys, "
                 "so divide by the sum along the last axis, keepdims=True (eq. 1.5).",
                 but("sum(-1, ", "sum(-2, ")),
-        Mistake("You divide by the sum of a whole matrix. Every query is a softmax of its own: sum along the last "
+        Mistake("You divide by the sum of a whole matrix. Every query is its own softmax: sum along the last "
                 "axis, the keys (eq. 1.5).",
                 but("sum(-1, ", "sum((-2, -1), "), but("sum(-1, keepdims=True)", "sum()")),
-        Mistake("You do not divide by the sum of the exponentials: with values 1 your result is that sum instead of 1 "
+        Mistake("You don't divide by the sum of the exponentials: with values 1 your result is that sum instead of 1 "
                 "(eq. 1.5).",
                 but("p.sum(-1, keepdims=True)", "1")),
-        Mistake("You do not scale the scores. A sum of D products of unit variance has variance D (eq. 1.4): divide by "
+        Mistake("You don't scale the scores. A sum of D products of unit variance has variance D (eq. 1.4): divide by "
                 "√D (eq. 1.5).",
                 but(" / sqrt(d)", "")),
         Mistake("You divide the scores by D, or by √D twice. The variance of a score is D, so its size is √D "
@@ -97,8 +97,8 @@ EXERCISE = Exercise(
         Mistake("You align causality to the start. The queries are the last N of M positions: j ≤ i + (M − N), as with "
                 "np.tri(N, M, M − N) (eq. 1.8).",
                 but(" + m - n", "")),
-        Mistake("You shift the queries the wrong way, by N − M. The last query stands at the last key: j ≤ i + (M − N) "
-                "(eq. 1.8).",
+        Mistake("You shift the queries the wrong way, by N − M. The last query lines up with the last key: j ≤ i + "
+                "(M − N) (eq. 1.8).",
                 but("+ m - n", "+ n - m")),
         Mistake("You hide what should be seen and show what should be hidden. True means attend: np.where(visible, s, "
                 "-np.inf) (eq. 1.7).",

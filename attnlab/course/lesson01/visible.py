@@ -38,12 +38,12 @@ EXERCISE = Exercise(
     lesson="01", stars=1, reference=visible, cases=cases,
     hints=(
         "np.arange(n)[:, None] is a column of query positions, np.arange(m) a row of key positions: compare them.",
-        "The last query stands at the last key: query i is at position i + (m − n).",
+        "The last query lines up with the last key: query i is at position i + (m − n).",
         "Each rule is one comparison; combine them with &.",
     ),
     mistakes=(
-        Mistake("You align queries to the start: yours stand at positions 0, 1, 2, … The queries are the last n of m "
-                "positions, so query i stands at i + (m − n), for causality and for the window (eq. 1.8).",
+        Mistake("You align queries to the start: yours are at positions 0, 1, 2, … The queries are the last n of m "
+                "positions, so query i is at i + (m − n), for causality and for the window (eq. 1.8).",
                 but(" + m - n", ""), but("&= j <= i", "&= j <= i - m + n"),
                 but("left, right = window", "(left, right), i = window, i - m + n")),
         Mistake("You shift the queries the wrong way, by n − m. The last query, i = n − 1, must stand at the last key, "

@@ -63,7 +63,7 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake("You take the logarithm of the weight. A weight below about e^-103 is 0 in float32, and its logarithm "
-                "-inf, although x - m is known exactly. Do not exponentiate what you take the logarithm of (eq. 2.5).",
+                "-inf, although x - m is known exactly. Don't exponentiate what you take the logarithm of (eq. 2.5).",
                 *both(LOG, "np.log(np.exp(x - m) / l)"),
                 *both(LOG, "np.log(np.exp((x - m).astype(np.float64)) / l).astype(x.dtype)")),
         Mistake("You add a small number before taking the logarithm. Then no weight can have a logarithm below that of "

@@ -24,11 +24,11 @@ def cases() -> list[Case]:
         *far_scores(lambda x: (x,), np.array([[0.0, 1.0], [2.0, 0.0]])),
         Case("SPIKE: (0, 100000)", (np.array([[0.0, 100000]]),)),
         Case("EMPTY: row 1 is -inf alone and must give -inf", (np.array([[1000, -np.inf], [-np.inf, -np.inf]]),)),
-        Case("two scores of -0.6875 in float16: lse is small, and m + log 2 in float16 is 4 % off",
+        Case("two scores of -0.6875 in float16: lse is small, and m + log 2 in float16 is 4% off",
              (np.full((1, 2), -0.6875, np.float16),)),
         Case("65,520 scores of 0 in float16: their sum is no float16", (np.zeros((1, 65_520), np.float16),)),
         Case("a NaN in the scores is an error upstream and must stay visible", (np.array([[0, np.nan]]),)),
-        Case("two scores of -0.6931 in float64: lse is 0.00005, and float32 is 0.1 % off", (np.full((1, 2), -0.6931),)),
+        Case("two scores of -0.6931 in float64: lse is 0.00005, and float32 is 0.1% off", (np.full((1, 2), -0.6931),)),
         Case("random, three axes", (rng.normal(size=(2, 3, 4)),)),
     ]
 
@@ -48,10 +48,10 @@ EXERCISE = Exercise(
         "In half precision add in float32: x.sum(..., dtype=np.float32), section 5.",
     ),
     mistakes=(
-        Mistake("Nothing is repaired yet: each of the three lines has a mistake. Try scores of −1000, an empty row, "
+        Mistake("Nothing is fixed yet: each of the three lines has a mistake. Try scores of −1000, an empty row, "
                 "and a row of 65,520 zeros in float16: eq. 2.5.",
                 but(*GUARD, *SUM, *EPSILON)),
-        Mistake("One of the three lines is repaired, two are not. Try scores of −1000, an empty row, and a row of "
+        Mistake("One of the three lines is fixed, two aren't. Try scores of −1000, an empty row, and a row of "
                 "65,520 zeros in float16: eq. 2.5.",
                 but(*GUARD, *SUM), but(*GUARD, *EPSILON), but(*SUM, *EPSILON)),
         Mistake("Your shift is never below 0. In a row of very negative scores all exponentials are then 0. Use 0 only "
@@ -76,9 +76,9 @@ EXERCISE = Exercise(
                 "np.promote_types(x.dtype, np.float32), section 5.",
                 but("m = x", "x = x.astype(np.float32); m = x")),
         Mistake("You forget to add the maximum again: lse = m + log l, eq. 2.5.", but("m + np.log(l)", "np.log(l)")),
-        Mistake("You do not shift. The bare exponential overflows or is 0: eq. 2.3.",
+        Mistake("You don't shift. The bare exponential overflows or is 0: eq. 2.3.",
                 but(GUARD[0], "np.zeros_like(m)")),
-        Mistake("You shift by the maximum of the whole array. Each row has a shift of its own: eq. 2.2.",
+        Mistake("You shift by the maximum of the whole array. Each row has its own shift: eq. 2.2.",
                 but("x.max(-1, keepdims=True)", "np.full((*x.shape[:-1], 1), x.max())")),
     ),
 )

@@ -60,13 +60,13 @@ EXERCISE = Exercise(
         "Hide by selecting: where(mask, x, -inf). Adding -inf lets a NaN through, forward and backward.",
         "The maximum of an empty row is -inf; replace it by 0 before you subtract (eq. 2.7).",
         "The sum of an empty row is 0; replace it by 1 before you divide. Then no NaN arises, and none flows back.",
-        "The maximum may be detached: by eq. 2.2 the result does not depend on it.",
+        "The maximum may be detached: by eq. 2.2 the result doesn't depend on it.",
     ),
     mistakes=(
         Mistake("Your empty row is NaN: its maximum is -inf, and -inf - (-inf) is undefined. Shift by 0 and divide by "
                 "1 in that row (eq. 2.7).",
                 by_library, but(HIDDEN, ADDED, of=by_library)),
-        Mistake("Forward is right, but the gradient of the empty row is NaN. A where that stands after the NaN sends a "
+        Mistake("Forward is right, but the gradient of the empty row is NaN. A where that comes after the NaN sends a "
                 "gradient of 0 back into it, and 0 times NaN is NaN (eq. 2.8). Make maximum and sum harmless first "
                 "(eq. 2.7), and hide scores by where, not by adding -inf or multiplying by the mask.",
                 but(HIDDEN, ADDED, "return p", "return torch.where(mask, p, 0.0)", of=by_library),
@@ -87,11 +87,11 @@ EXERCISE = Exercise(
                     but("-inf", number, "return p", "return p * mask", of=by_library),
                 )),
         ),
-        Mistake("In your empty row all weights are equal: the number that stands there in the place of -inf is a score "
+        Mistake("In your empty row all weights are equal: the number there in the place of -inf is a score "
                 "like any other, and e⁰ = 1 is a vote. Keep -inf; shift by 0 and divide by 1 in that row (eq. 2.7).",
                 but("-inf", "torch.finfo(x.dtype).min", of=by_library),
                 but(HIDDEN, f"torch.where(mask.any(-1, keepdim=True), {HIDDEN}, 0.0)", of=by_library)),
-        Mistake("You hide after normalizing: what is left of a row no longer adds up to 1. Hide before the sum is "
+        Mistake("You hide after normalizing: what's left of a row no longer adds up to 1. Hide before the sum is "
                 "taken (lesson 01, eq. 1.7).",
                 but(HIDDEN, "x", "return p", "return p * mask", of=by_library),
                 but(HIDDEN, "x", "return p", "return torch.where(mask, p, 0.0)", of=by_library)),
@@ -101,7 +101,7 @@ EXERCISE = Exercise(
         Mistake("Your maximum runs over hidden entries, too. A hidden score of 1000, or a hidden NaN, then wipes out "
                 "the visible ones: hide first, then take the maximum (eq. 2.3).",
                 but("s.detach()", "x.detach()"), but("s.detach()", "x.detach()", "torch.where(l == 0, 1, l)", "l")),
-        Mistake("The values are right, the gradient is not: you stop it at the sum. Every weight depends on every "
+        Mistake("The values are right, the gradient isn't: you stop it at the sum. Every weight depends on every "
                 "score of its row through the sum. Only the maximum may be detached, because by eq. 2.2 it cancels.",
                 but("e.sum(-1, keepdim=True)", "e.sum(-1, keepdim=True).detach()")),
         Mistake("You normalize along the first axis. The weights of one row add up to 1: maximum and sum run along the "

@@ -72,14 +72,14 @@ EXERCISE = Exercise(
                 "exponents stay positive then, and e^u overflows; only the maximum makes all of them at most 0 (eq. "
                 "2.4).",
                 *any_care(MAX, "x.mean(-1, keepdims=True)")),
-        Mistake("You do not shift: this is the naive softmax, which overflows above 88 and divides 0 by 0 below -103 "
+        Mistake("You don't shift: this is the naive softmax, which overflows above 88 and divides 0 by 0 below -103 "
                 "in float32. Subtract the maximum of the row (eq. 2.3).",
                 *any_care("x - m", "x")),
         Mistake("You clip the scores. That changes the function: 90 and 100 become equal. A shift moves all scores of "
                 "a row by the same amount, which changes nothing (eq. 2.2).",
                 *any_care("x - m", "np.clip(x, -88, 88)"),
                 *any_care("np.exp(x - m)", "np.where(x == -np.inf, x.dtype.type(0), np.exp(np.clip(x, -88, 88)))")),
-        Mistake("You add a small number to the sum. It does not prevent underflow, it hides it: the weights of two "
+        Mistake("You add a small number to the sum. It doesn't prevent underflow, it hides it: the weights of two "
                 "scores of -50 come out near 0. After the shift the sum is at least 1, and no epsilon is needed "
                 "(eq. 2.4).",
                 *both("x - m", "x", SUM, f"{SUM} + 1e-9")),
@@ -91,7 +91,7 @@ EXERCISE = Exercise(
                 "is no NaN to remove.",
                 *any_care("(e / l)", "np.nan_to_num(e / l)")),
         Mistake("In your empty row every hidden key has the same weight. A number in the place of -inf, large and "
-                "negative or not, is a score like any other: it is subtracted, and e⁰ = 1 is a vote. Keep -inf and use "
+                "negative or not, is a score like any other: it's subtracted, and e⁰ = 1 is a vote. Keep -inf and use "
                 "eq. 2.7.",
                 but("m = x", "x = np.where(x == -np.inf, x.dtype.type(-1e4), x); m = x"),
                 but(*UNIFORM), but(*UNIFORM, *HALF)),
@@ -101,10 +101,10 @@ EXERCISE = Exercise(
         Mistake("You normalize along the first axis. The weights of one row add up to 1: take maximum and sum along "
                 "the last axis (eq. 2.3).",
                 *any_care("(-1, ", "(0, "), *any_care("e.sum(-1, ", "e.sum(0, ")),
-        Mistake("You divide by the sum over the whole array. Each row is a softmax of its own and adds up to 1: sum "
+        Mistake("You divide by the sum over the whole array. Each row is its own softmax and adds up to 1: sum "
                 "along the last axis, with keepdims=True (eq. 2.3).",
                 *both(MAX, "x.max()", SUM, "e.sum()"), *both(SUM, "e.sum()")),
-        Mistake("You do not divide by the sum of the exponentials (eq. 2.3).",
+        Mistake("You don't divide by the sum of the exponentials (eq. 2.3).",
                 *both("(e / l)", "e")),
     ),
 )

@@ -83,7 +83,7 @@ EXERCISE = Exercise(
         "Start the maximum at -math.inf and the sum at 0.",
     ),
     mistakes=(
-        Mistake("You do not shift the exponents: e^1000 overflows, and with scores of -2000 the sum is 0. Find the "
+        Mistake("You don't shift the exponents: e^1000 overflows, and with scores of -2000 the sum is 0. Find the "
                 "maximum in a first pass (eq. 2.3).",
                 but("v - m", "v")),
         Mistake("Your maximum is no score of this row if all scores are far below 0: does it start at 0 or at another "
@@ -93,7 +93,7 @@ EXERCISE = Exercise(
                 "(eq. 2.3).",
                 but("l = sum", "l = exp(x[0] - m) + sum"), but("l = sum", "l = 1.0 + sum")),
         Mistake("Your sum is of bare exponentials and your weights of shifted ones. The factor e^(-m) cancels only if "
-                "it is in both (eq. 2.2).",
+                "it's in both (eq. 2.2).",
                 but(SUM, "sum(exp(v) for v in x)")),
         Mistake("You find the maximum and the sum in one pass, but terms added before a new maximum are shifted by the "
                 "old one. Finish the maximum first (eq. 2.3); how to do both in one pass is lesson 03.",
@@ -104,15 +104,15 @@ EXERCISE = Exercise(
                 "variable: variables are fast memory (section 7).",
                 but("m = max(x)", "m = x[0]\n    for i in range(1, len(x)):\n        m = x[i] if x[i] > m else m")),
         Mistake("You store two numbers for each element. If the first is the exponential, that is the tally 3 + 2, or "
-                "4 + 2 if the sum is a pass of its own. '3 + 1' computes the exponential a second time and stores the "
+                "4 + 2 if the sum is its own pass. '3 + 1' computes the exponential a second time and stores the "
                 "weight alone (section 7).",
                 but("m = max(x)", "m, l = max(x), 0.0", "    l = sum(out)\n", "",
                     "out[i] = exp(v - m)", "out[i] = e = exp(v - m)\n        l += e", of=stored), stored),
-        Mistake("You keep a number for every element in fast memory. That is the tally 'row on chip', which works only "
-                "while a row fits; here the memory may not depend on its length (section 7).",
+        Mistake("You keep a number for every element in fast memory. That's the tally 'row on chip', which works only "
+                "while a row fits; here the memory can't depend on its length (section 7).",
                 but("m = max(x)", "x = list(x)\n    m = max(x)"),
                 but(f"l = {SUM}", "x = [exp(v - m) for v in x]\n    l = sum(x)", "exp(v - m) / l", "v / l")),
-        Mistake("You compute the maximum or the sum again for every element. It is the same for the whole row: one "
+        Mistake("You compute the maximum or the sum again for every element. It's the same for the whole row: one "
                 "pass, then keep it in a variable (eq. 2.3).",
                 but(f"    l = {SUM}\n", "", "/ l", "/ sum(exp(w - m) for w in x)")),
     ),

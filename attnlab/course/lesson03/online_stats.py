@@ -70,9 +70,9 @@ EXERCISE = Exercise(
         "While m' is still −∞, skip the element: its exponential is 0, and −∞ − (−∞) would be NaN.",
     ),
     mistakes=(
-        Mistake("Your l is not rescaled when the maximum moves: terms that were shifted by an old maximum m stay too "
+        Mistake("Your l isn't rescaled when the maximum moves: terms that were shifted by an old maximum m stay too "
                 "large, each by the factor e^(m' − m). For 0, then 2, the old term is 1 where it should be e^(0 − 2) = "
-                "0.135: it is e^2 = 7.39 times too large, and l is 2 instead of 1.135. Multiply l by e^(m − m'), and "
+                "0.135: it's e^2 = 7.39 times too large, and l is 2 instead of 1.135. Multiply l by e^(m − m'), and "
                 "compute that factor before you overwrite m (eq. 3.2).",
                 *both("l * np.exp(m - m_next)", "l"), *both("m_next = max", "m = m_next = max"),
                 *both(STEP, "l + np.exp(x - m_next) if m > -math.inf else 1.0")),

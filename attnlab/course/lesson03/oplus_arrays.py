@@ -72,16 +72,16 @@ def both(*edits: str) -> tuple[Edit, Edit]:
 EXERCISE = Exercise(
     lesson="03", stars=2, reference=oplus_arrays, cases=cases,
     hints=(
-        "Two lines: the common maximum, and both sums brought to it (eq. 3.3). np.maximum compares entry by entry.",
-        "Each side has a factor of its own, e^(own maximum − common maximum); where a side holds the larger, it is 1.",
-        "Where both sides are empty the exponent would be −∞ − (−∞). An `if` cannot decide that for each entry.",
+        "Two lines: the common maximum, and both sums brought to it (eq. 3.3). np.maximum compares elementwise.",
+        "Each side has its own factor, e^(own maximum − common maximum); where a side holds the larger, it's 1.",
+        "Where both sides are empty the exponent would be −∞ − (−∞). An `if` can't decide that for each entry.",
         "shift = np.where(m == -np.inf, 0, m), and subtract shift instead of m. Return m, not shift.",
     ),
     mistakes=(
         Mistake("Only one side is rescaled. Either side may hold the smaller maximum, so both sums need a factor, and "
                 "then a ⊕ b and b ⊕ a agree (eq. 3.3).",
                 *both(" * np.exp(m_a - shift)", ""), *both(" * np.exp(m_b - shift)", "")),
-        Mistake("The sums are added as they are, though each is shifted by a maximum of its own. Bring both to the "
+        Mistake("The sums are added as they are, though each is shifted by its own maximum. Bring both to the "
                 "common maximum m' first: multiply each by e^(its m − m') (eq. 3.3).",
                 but(SUM, "l_a + l_b"), *both("m_a - shift", "m_a - m_a", "m_b - shift", "m_b - m_b")),
         Mistake("Your factors are upside down: each sum shrinks to the larger maximum, so each factor is e^(its own m "
@@ -95,10 +95,10 @@ EXERCISE = Exercise(
                 "shift by 0 in the entries where the maximum is −∞.",
                 but(*UNGUARDED)),
         Mistake("The guard has found its way into the result: where both parts are empty you return m = 0, a score "
-                "that nobody had and that later negative scores cannot undo. Shift by 0 there, and return −∞ "
+                "that nobody had and that later negative scores can't undo. Shift by 0 there, and return −∞ "
                 "(section 7).",
                 but("return m,", "return shift,")),
-        Mistake("You return m + log l and 1. It stands for the same sum (eq. 3.4), but the exercise asks for the pair "
+        Mistake("You return m + log l and 1. It means the same sum (eq. 3.4), but the exercise asks for the pair "
                 "whose m is the maximum: leave l as it is.",
                 but("return m, l", "return m + np.log(l), np.ones_like(l)"),
                 but("return m, l", "return m + np.log(l), np.where(l == 0, 0.0, 1.0)")),

@@ -79,7 +79,7 @@ EXERCISE = Exercise(
         Cost(growth(hundred_of, 100, 2000), 3, "with k = 100 it held {found:.1f} times as much for 2000 elements as "
              "for 100: more than the k largest"),
         Cost(growth(rising, 300, 600), 1.3, "its memory grew {found:.1f}× when x doubled, where each element is "
-             "larger than all before it: what is no longer among the k largest is forgotten"),
+             "larger than all before it: what's no longer among the k largest is forgotten"),
     ),
     hints=(
         "One loop over enumerate(x). Beside m and l of eq. 3.2, keep the k largest scores so far with their indices.",
@@ -92,11 +92,11 @@ EXERCISE = Exercise(
                 "runs over *all* elements, which is the l of the pass (eq. 3.8).",
                 but("/ l)", "/ sum(np.exp(other - m) for other, _ in kept))")),
         Mistake("You keep e^(x − m) with the maximum as it was when the element arrived. Early elements saw another "
-                "maximum, and what you kept was not rescaled with l. Keep the score, and take the exponential at the "
+                "maximum, and what you kept wasn't rescaled with l. Keep the score, and take the exponential at the "
                 "end (eq. 3.8).",
                 but("(score, i)", "(score, i, np.exp(score - m))", "for _, i in kept", "for _, i, _ in kept",
                     "float(np.exp(score - m) / l) for score, _ in", "float(e / l) for *_, e in")),
-        Mistake("Your l is not rescaled when the maximum moves: for (0, 1, 2) it is 3 instead of 1.503. Multiply it by "
+        Mistake("Your l isn't rescaled when the maximum moves: for (0, 1, 2) it's 3 instead of 1.503. Multiply it by "
                 "e^(m − m') before you add the new term (eq. 3.2).",
                 but("l * np.exp(m - m_next)", "l")),
         Mistake("The k probabilities of eq. 3.8 are right, in the wrong order: the largest comes first.",
@@ -117,7 +117,7 @@ EXERCISE = Exercise(
                 but(*AGAIN), but(START, "max(x), 0.0, []", *AGAIN),
                 but(START, "max(x), 0.0, []", *AGAIN, "np.exp(score - m_next)", "np.exp(x[i] - m_next)")),
         Mistake("You copy all of x into memory of your own. One pass with 2k + 2 numbers means forgetting every "
-                "element that is not among the k largest (section 6).",
+                "element that isn't among the k largest (section 6).",
                 but("enumerate(x)", "enumerate(list(x))"), collected),
     ),
 )

@@ -59,21 +59,21 @@ EXERCISE = Exercise(
     hints=(
         "Compare `broken` with statistics(row) for [[2, 1]], [[-1000, -1000]] and [[-inf, 1]], one column at a time.",
         "Which pair is the sum of nothing? m = 0 claims that a score of 0 was read (section 1).",
-        "In (3.3) both sums get a factor. e was shifted by c: it is right for a shift by m_next only after "
+        "In (3.3) both sums get a factor. e was shifted by c: it's right for a shift by m_next only after "
         "multiplication by exp(c − m_next).",
         "Where a maximum is −∞, shift by 0 instead, and leave m as it is (section 3).",
     ),
     mistakes=(
-        Mistake("Nothing is repaired yet: three lines are wrong. Try falling scores, scores of −1000, and a chunk of "
+        Mistake("Nothing is fixed yet: three lines are wrong. Try falling scores, scores of −1000, and a chunk of "
                 "−∞: eq. 3.3.",
                 but(*START, *FACTOR, *GUARD)),
-        Mistake("One of the three lines is repaired, two are not. Try falling scores, scores of −1000, and a chunk of "
+        Mistake("One of the three lines is fixed, two aren't. Try falling scores, scores of −1000, and a chunk of "
                 "−∞: eq. 3.3.",
                 but(*START, *FACTOR), but(*START, *GUARD), but(*GUARD, *BARE)),
         Mistake("You start at m = 0, or at another number, a score that nobody has read: a row of scores far below it "
                 "loses all its weights. Start at (−∞, 0): eq. 3.2.",
                 but(*START), but("-np.inf)", "-1e9)"), but("-np.inf)", "-1e30)")),
-        Mistake("The sum of the chunk is not rescaled. It was shifted by the maximum of the chunk, which may be the "
+        Mistake("The sum of the chunk isn't rescaled. It was shifted by the maximum of the chunk, which may be the "
                 "smaller one: both sums get a factor, eq. 3.3.",
                 but(*FACTOR)),
         Mistake("A chunk of −∞ gives NaN: −∞ − (−∞) is undefined. Shift by 0 where a maximum is −∞ (section 3); ∅ ⊕ a "
@@ -83,11 +83,11 @@ EXERCISE = Exercise(
                 "never lower it (eq. 3.2).",
                 but("m = m_next\n", "m = shift(m_next)\n"),
                 but("m = m_next\n", "m = shift(m_next)\n", "return m,", "return np.where(l == 0, -np.inf, m),")),
-        Mistake("The old sum is not rescaled when the maximum moves: eq. 3.3.",
+        Mistake("The old sum isn't rescaled when the maximum moves: eq. 3.3.",
                 but("l * np.exp(m - shift(m_next))", "l")),
-        Mistake("The factor of the old sum is inverse. It is e^(m − m'), at most 1: eq. 3.2.",
+        Mistake("The factor of the old sum is inverse. It's e^(m − m'), at most 1: eq. 3.2.",
                 but("l * np.exp(m - shift(m_next))", "l * np.exp(np.where(l > 0, shift(m_next) - m, 0))")),
-        Mistake("The last, shorter chunk is left out. Its length does not matter to ⊕: eq. 3.3.",
+        Mistake("The last, shorter chunk is left out. Its length doesn't matter to ⊕: eq. 3.3.",
                 but("range(0, x.shape[1], size)", "range(0, x.shape[1] // size * size, size)")),
         Mistake("All rows share one maximum. Each row has an m of its own, chunk.max(1): eq. 3.1.",
                 but("chunk.max(1)", "np.full(len(x), chunk.max())")),

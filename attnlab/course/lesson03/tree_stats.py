@@ -130,7 +130,7 @@ def both(*edits: str) -> tuple[Edit, Edit]:
 EXERCISE = Exercise(
     lesson="03", stars=2, reference=tree_stats, cases=cases,
     costs=(
-        Cost(missing, 0, f"{{found:.0f}} of the {CHUNKS - 1} joins of {CHUNKS} chunks were not made by oplus: "
+        Cost(missing, 0, f"{{found:.0f}} of the {CHUNKS - 1} joins of {CHUNKS} chunks weren't made by oplus: "
              "summarize each chunk by itself, then join the summaries"),
         Cost(depth, DEPTH, f"{CHUNKS} chunks were joined at depth {{found:.0f}}, a tree has depth {{limit}}"),
         Cost(depth_of_many, MANY_DEPTH,
@@ -150,7 +150,7 @@ EXERCISE = Exercise(
                 "not idempotent: let it wait for the next round, or join it with (−∞, 0) (eq. 3.5).",
                 *both("alone\n", "[oplus(a, a) for a in alone]\n")),
         Mistake("A pair whose m is 0 takes part where no number is 0: you fill up with it, or a maximum starts there. "
-                "It is not the identity of ⊕ but a score that nobody had; the identity is (−∞, 0) (eq. 3.5).",
+                "It isn't the identity of ⊕ but a score that nobody had; the identity is (−∞, 0) (eq. 3.5).",
                 *both("alone\n", "[oplus(a, (0.0, 0.0)) for a in alone]\n"),
                 *both("alone\n", "[oplus(a, (0.0, 1.0)) for a in alone]\n"),
                 but("summary(chunk)", "(summary(chunk) if len(chunk) else (0.0, 0.0))")),
