@@ -81,61 +81,59 @@ def decode_without_empty_ranks(cluster, q, k, v):
     return cluster.run(program, q, k, v)
 
 
-def best_by_counting(devices, block, query, out, lse, latencies, bandwidths):
+def best_by_counting(devices, block, out, lse, latencies, bandwidths):
     """The clock of a cluster for each way, with messages of the right size; latency and bytes by themselves."""
-    unit = math.gcd(block, query, out, lse)
+    unit = math.gcd(block, out + lse)
 
-    def sized(size):
-        return np.zeros((devices, size // unit), np.int8)  # a P-th of it travels, or its first row
+    def sized(size, share=1):
+        return np.zeros((devices, size // unit), np.int8)[: max(1, devices // share)]  # share 1: all of it
 
     def keys(rank):
         for _ in range(rank.size - 1):
-            rank.send(sized(block)[0], to=(rank.index + 1) % rank.size)
+            rank.send(sized(block), to=(rank.index + 1) % rank.size)
             yield rank.receive((rank.index - 1) % rank.size)
-
-    def ring(rank):
-        yield from all_reduce(rank, sized(lse), np.maximum)
-        yield from all_reduce(rank, sized(out + lse), np.add)
 
     def pairs(rank):
         distance = 1
         while distance < rank.size:
-            rank.send(sized(out + lse)[0], to=rank.index ^ distance)
+            rank.send(sized(out + lse), to=rank.index ^ distance)
             yield rank.receive(rank.index ^ distance)
             distance *= 2
 
-    def star(rank):
-        if rank.index:
-            yield rank.receive(0)
-            rank.send(sized(out + lse)[0], to=0)
-        for other in range(1, rank.size if rank.index == 0 else 0):
-            rank.send(sized(query)[0], to=other)
-        for other in range(1, rank.size if rank.index == 0 else 0):
-            yield rank.receive(other)
+    def halves(rank):
+        shares = [2**n for n in range(1, rank.size.bit_length())]
+        for share in shares + shares[::-1]:
+            rank.send(sized(out + lse, share), to=rank.index ^ (rank.size // share))
+            yield rank.receive(rank.index ^ (rank.size // share))
+
+    def shot(rank):
+        for turn in range(1, rank.size):
+            rank.send(sized(out + lse), to=(rank.index + turn) % rank.size)
+        for turn in range(1, rank.size):
+            yield rank.receive((rank.index - turn) % rank.size)
 
     def clock(program, **link):
         cluster = Cluster(devices, **link)
         cluster.run(program)
         return cluster.time
 
-    parts = [(clock(program, latency=1.0), unit * share * clock(program, bandwidth=1.0))
-             for program, share in ((keys, 1), (ring, 1 / devices), (pairs, 1), (star, devices - 1))]
+    parts = [(clock(program, latency=1.0), unit * share / devices * clock(program, bandwidth=1.0))
+             for program, share in ((keys, 1), (halves, 1), (pairs, 1), (shot, devices - 1))]
     seconds = [[[a * latency + b / bandwidth for a, b in parts] for bandwidth in bandwidths] for latency in latencies]
     return np.argmin(seconds, -1)
 
 
-def best_in_numpy(devices, block, query, out, lse, latencies, bandwidths):
+def best_in_numpy(devices, block, out, lse, latencies, bandwidths):
     a, w = np.meshgrid(latencies, bandwidths, indexing="ij")
-    others = devices - 1
-    keys, pairs = others * (a + block / w), np.log2(devices) * (a + (out + lse) / w)
-    ring = sum(2 * others * (a + x / devices / w) for x in (lse, out + lse))
-    there, back = a + others * query / w, a + others * (out + lse) / w
-    return np.stack([keys, ring, pairs, there + back]).argmin(0)
+    others, log = devices - 1, np.log2(devices)
+    keys, pairs = others * (a + block / w), log * (a + (out + lse) / w)
+    halves = 2 * sum(a + (out + lse) / 2**n / w for n in range(1, int(log) + 1))
+    return np.stack([keys, halves, pairs, a + others * (out + lse) / w]).argmin(0)
 
 
-def best_at_one_point(devices, block, query, out, lse, latencies, bandwidths):
+def best_at_one_point(devices, block, out, lse, latencies, bandwidths):
     """One way for the whole grid."""
-    found = best_in_numpy(devices, block, query, out, lse, latencies, bandwidths)
+    found = best_in_numpy(devices, block, out, lse, latencies, bandwidths)
     return np.full_like(found, np.bincount(found.ravel()).argmax())
 
 
@@ -173,20 +171,14 @@ def merge_of_means(cluster, q, k, v):
     return cluster.run(program, q, k, v)
 
 
-def best_in_columns(devices, block, query, out, lse, latencies, bandwidths):
+def best_in_columns(devices, block, out, lse, latencies, bandwidths):
     """Rows and columns exchanged."""
-    sizes = devices, block, query, out, lse
-    return np.array([[best_way(*sizes, a, w) for a in latencies] for w in bandwidths])
+    return best_in_numpy(devices, block, out, lse, latencies, bandwidths).T
 
 
-def best_without_lse(devices, block, query, out, lse, latencies, bandwidths):
+def best_without_lse(devices, block, out, lse, latencies, bandwidths):
     """The lse does not travel."""
-    return np.array([[best_way(devices, block, query, out, 0, a, w) for w in bandwidths] for a in latencies])
-
-
-def best_way(P, block, query, out, lse, a, w):
-    keys, ring = (P - 1) * (a + block / w), 4 * (P - 1) * a + 2 * (P - 1) / P * (out + 2 * lse) / w
-    return np.argmin([keys, ring, math.log2(P) * (a + (out + lse) / w), 2 * a + (P - 1) * (query + out + lse) / w])
+    return best_in_numpy(devices, block, out, 0, latencies, bandwidths)
 
 
 def mended_with_one_maximum(cluster, q, k, v):
@@ -267,9 +259,9 @@ def decode_shifted_by_the_mean(cluster, q, k, v):
     return cluster.run(program, q, k, v)
 
 
-def best_in_a_square(devices, block, query, out, lse, latencies, bandwidths):
+def best_in_a_square(devices, block, out, lse, latencies, bandwidths):
     """Exchanges rows and columns where the shape does not tell."""
-    found = best_in_numpy(devices, block, query, out, lse, latencies, bandwidths)
+    found = best_in_numpy(devices, block, out, lse, latencies, bandwidths)
     return found.T if len(latencies) == len(bandwidths) else found
 
 
@@ -280,13 +272,13 @@ best_in_32_bits = edited("best", "(P - 1) * (latency + block / bandwidth)",
 
 best_with_a_step_more = edited(
     "best",
-    "4 * (P - 1) * latency",
-    "4 * P * latency",
+    "2 * math.log2(P) * latency",
+    "(2 * math.log2(P) + 1) * latency",
 )
 best_without_the_lse = edited(
     "best",
-    "(query + out + lse)",
-    "(query + out)",
+    "latency + (P - 1) * (out + lse)",
+    "latency + (P - 1) * out",
 )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from attnlab.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, ScalarFormatter
+from matplotlib.ticker import ScalarFormatter
 
 SHADES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 POLICIES = (COLORS["naive"], GRAY, COLORS["online"], COLORS["tiled"])
@@ -28,59 +28,76 @@ def timeline(plans: Mapping[str, Sequence[Bar]], slots: int) -> Figure:
         axes.set_title(f"{name}: {end} steps")
         axes.grid(False)
     grid.flat[-1].set_xlabel("step")
+    ends = {name: max(first + steps for _, first, steps, _ in bars) for name, bars in plans.items()}
+    work = sum(steps for _, _, steps, _ in next(iter(plans.values())))
+    said = (f"{name}: {end} steps, of {slots * end} places {slots * end - work} empty" for name, end in ends.items())
+    figure.set_label(f"A timeline of {slots} slots for each way of batching. {'; '.join(said)}.")
     return figure
 
 
 def steps(policies: Mapping[str, Sequence[tuple[int, bool]]]) -> Figure:
-    """Tokens of each step, a panel for each policy; a dot where the reader's own token is among them."""
+    """Tokens of each step, a panel for each policy; a filled dot where the user's own token is among them."""
     figure, grid = canvas(9.6, 3.1, ncols=len(policies), sharey=True, squeeze=False)
+    said = []
     for axes, (name, rows) in zip(grid.flat, policies.items()):
-        axes.bar(range(len(rows)), [fed for fed, _ in rows], width=0.9, color=COLORS["online"])
-        own = [step for step, (_, his) in enumerate(rows) if his]
-        axes.plot(own, [0.7] * len(own), "o", markersize=4, color=COLORS["tiled"], clip_on=False)
-        axes.set(xlabel="step", xlim=(-0.6, len(rows) - 0.4), yscale="log", ylim=(0.5, 4000))
+        for own, face in ((True, COLORS["tiled"]), (False, "white")):
+            found = [(step, fed) for step, (fed, theirs) in enumerate(rows) if theirs == own]
+            axes.plot(*zip(*found or [((), ())]), "o", markersize=5, color=COLORS["tiled"], markerfacecolor=face)
+        axes.set(xlabel="step", xlim=(-0.6, len(rows) - 0.4), yscale="log", ylim=(0.6, 5000))
         axes.yaxis.set_major_formatter(ScalarFormatter())
         axes.set_title(name)
+        without = sum(not theirs for _, theirs in rows)
+        said.append(f"{name}: the largest step has {max(fed for fed, _ in rows)} tokens, and {without} steps leave "
+                    f"the user out")
     grid.flat[0].set_ylabel("tokens fed")
-    grid.flat[0].annotate("dots: the reader's token", (0.97, 0.9), xycoords="axes fraction", ha="right", fontsize=9,
-                          color=darker(COLORS["tiled"]))
+    grid.flat[0].annotate("filled: with the user's token", (0.97, 0.9), xycoords="axes fraction", ha="right",
+                          fontsize=9, color=darker(COLORS["tiled"]))
+    figure.set_label(f"Tokens fed in each step, logarithmic. {'; '.join(said)}.")
     return figure
 
 
 def pool(held: Mapping[str, Sequence[int]], blocks: int) -> Figure:
-    """Blocks in use, and what is waiting, step by step; a line for each size of the pool."""
+    """Blocks in use, step by step; a line for each size of the pool."""
     figure, axes = canvas(9.6, 3.2)
     for (name, values), color in zip(held.items(), (COLORS["tiled"], COLORS["naive"])):
-        axes.step(range(len(values)), values, color=color, where="mid")
-        axes.annotate(name, (len(values) - 1, values[-1]), (6, 0), textcoords="offset points", va="center",
+        axes.step(range(len(values)), values, color=color, where="post")
+        axes.annotate(name, (len(values) - 1, values[-1]), (6, 4), textcoords="offset points", va="bottom",
                       color=darker(color), fontsize=10)
     axes.axhline(blocks, color=GRAY, linestyle="--", linewidth=1)
-    axes.annotate(f"the small pool: {blocks}", (0, blocks), (2, 3), textcoords="offset points", color=GRAY, fontsize=9)
-    axes.set(xlabel="step", ylabel="blocks in use", ylim=(0, None))
-    axes.margins(x=0.12)
+    last = max(map(len, held.values()))
+    axes.annotate(f"the small pool: {blocks}", (last, blocks), (0, 3), textcoords="offset points", color=GRAY,
+                  fontsize=9, ha="right")
+    axes.set(xlabel="step", ylabel="blocks in use", xlim=(0, 1.12 * last), ylim=(0, None))
+    said = "; ".join(f"{name}: at most {max(values)} in use, {len(values)} steps" for name, values in held.items())
+    figure.set_label(f"Blocks in use, step by step. With {said}.")
     return figure
 
 
-def load(
-    rates: Sequence[float], latency: Mapping[str, Sequence[float]], pause: Mapping[str, Sequence[float]]
-) -> Figure:
-    """Milliseconds a token, and the longest pause within a text, against requests a second, a line for each policy."""
-    figure, (left, right) = canvas(9.6, 3.8, ncols=2)
-    for axes, curves in ((left, latency), (right, pause)):
-        ends = sorted((values[-1], name, color) for (name, values), color in zip(curves.items(), POLICIES))
-        free = 0.0
-        for (_, values), color in zip(curves.items(), POLICIES):
-            axes.plot(rates, values, "o-", color=color)
-        for height, name, color in ends:
-            free = max(height, free * 1.22)
-            axes.annotate(name, (rates[-1], free), (8, 0), textcoords="offset points", va="center", fontsize=9,
-                          color=darker(color))
-        axes.set(yscale="log", xlabel="requests a second", xlim=(0, rates[-1] * 1.55), ylim=(10, 300))
-        axes.set_yticks([10, 20, 50, 100, 200])
-        axes.yaxis.set_major_formatter(ScalarFormatter())
-        axes.yaxis.set_minor_formatter(NullFormatter())
-    left.set(ylabel="ms a token")
-    left.set_title("from arrival to the last token, a token")
-    right.set(ylabel="ms")
-    right.set_title("longest pause between two tokens")
+def load(rates: Sequence[float], waits: Mapping[str, Mapping[str, Sequence[float]]],
+         steady: Mapping[str, Sequence[bool]]) -> Figure:
+    """Waits in seconds against requests per second, a line for each policy; hollow where the queue keeps growing.
+
+    ``waits``: a title for each panel → policy → seconds at each rate. ``steady``: whether the queue is stable there.
+    """
+    figure, grid = canvas(10.4, 3.9, ncols=len(waits), sharey=True)
+    for axes, (title, curves) in zip(grid, waits.items()):
+        for (name, values), color in zip(curves.items(), POLICIES):
+            axes.plot(rates, values, "-", color=color)
+            for rate, value, stable in zip(rates, values, steady[name]):
+                axes.plot(rate, value, "o", color=color, markerfacecolor=color if stable else "white")
+        axes.set(yscale="log", xlabel="requests per second", xlim=(0, rates[-1] * 1.06), ylim=(0.01, 300))
+        axes.set_title(title, fontsize=10)
+    free = 0.0
+    for height, name, color in sorted((values[-1], name, c) for (name, values), c in zip(curves.items(), POLICIES)):
+        free = max(height, free * 1.8)
+        grid[-1].annotate(name, (rates[-1], free), (10, 0), textcoords="offset points", va="center", fontsize=9,
+                          color=darker(color), annotation_clip=False)
+    grid[0].set_yticks([0.01, 0.1, 1, 10, 100], ["10 ms", "100 ms", "1 s", "10 s", "100 s"])
+    last = {name: max((rate for rate, stable in zip(rates, steady[name]) if stable), default=0) for name in steady}
+    limits = ", ".join(f"{name} up to {rate:g} per second" for name, rate in last.items())
+    ends = "; ".join(
+        f"{title}, at {rates[-1]:g} per second: " + ", ".join(f"{name} {v[-1]:.2g} s" for name, v in curves.items())
+        for title, curves in waits.items()
+    )
+    figure.set_label(f"Waits against requests per second, logarithmic. The queue is stable for {limits}. {ends}.")
     return figure

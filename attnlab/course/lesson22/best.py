@@ -10,22 +10,22 @@ from numpy import ndarray as Array
 
 
 def best(
-    devices: int, block: int, query: int, out: int, lse: int, latencies: Sequence[float], bandwidths: Sequence[float]
+    devices: int, block: int, out: int, lse: int, latencies: Sequence[float], bandwidths: Sequence[float]
 ) -> Array:
     """Which way takes the least time, for each latency (rows) and bandwidth (columns): integers.
 
-    0: keys and values travel around; 1: a maximum and a sum, each by a ring; 2: (out, lse) by doubling; 3: the query
-    goes from one device to all others, whose (out, lse) come back through its one port. ``devices``: a power of two.
-    ``block``, ``query``, ``out``, ``lse``: bytes of a device's keys and values, of the query, of an output and its lse.
+    0: keys and values travel around; 1: (out, lse) by halving, then doubling; 2: (out, lse) by doubling; 3: one shot,
+    each device sends its (out, lse) to all others through its one port. ``devices``: a power of two.
+    ``block``, ``out``, ``lse``: bytes of a device's keys and values, of an output and its lse.
     """
     P, table = devices, np.zeros((len(latencies), len(bandwidths)), int)
     for at in np.ndindex(table.shape):
         latency, bandwidth = latencies[at[0]], bandwidths[at[1]]
         seconds = (
             (P - 1) * (latency + block / bandwidth),  # eq. 22.6
-            4 * (P - 1) * latency + 2 * (P - 1) / P * (out + 2 * lse) / bandwidth,  # eq. 22.7
-            math.log2(P) * (latency + (out + lse) / bandwidth),  # eq. 22.8
-            2 * latency + (P - 1) * (query + out + lse) / bandwidth,  # eq. 22.9
+            2 * math.log2(P) * latency + 2 * (P - 1) / P * (out + lse) / bandwidth,  # eq. 22.8
+            math.log2(P) * (latency + (out + lse) / bandwidth),  # eq. 22.7
+            latency + (P - 1) * (out + lse) / bandwidth,  # eq. 22.9
         )
         table[at] = np.argmin(seconds)
     return table
@@ -35,7 +35,7 @@ def cases() -> list[Case]:
     """From two devices to 64, from a short cache to a long one, from one sequence to a large batch."""
     alphas, betas = (1e-7, 1e-6, 1e-5, 1e-4), (1e9, 3e10, 1e12)
     many = tuple(np.geomspace(1e-8, 1e-2, 61).tolist())
-    row = {"query": 256, "out": 512, "lse": 4}  # bytes of one query head of 128, half precision
+    row = {"out": 512, "lse": 4}  # bytes of one query head of 128, half precision
 
     def call(devices: int, block: int, rows: int, alphas: Sequence[float] = alphas) -> tuple:
         return devices, block, *(rows * size for size in row.values()), alphas, betas
@@ -54,25 +54,24 @@ def cases() -> list[Case]:
              call(8, 65_536 * 512, 256, alphas[:3])),
         Case("eight devices, 256 heads, 65,536 keys on each, 61 latencies", call(8, 65_536 * 512, 256, many)),
         Case("eight devices, values of size 1, 61 latencies",
-             (8, 131_072, 65_536, 32_768, 32_768, many, betas)),
+             (8, 131_072, 32_768, 32_768, many, betas)),
         Case("eight devices, values of size 1, so that an lse is as large as an output",
-             (8, 131_072, 65_536, 32_768, 32_768, alphas, betas)),
+             (8, 131_072, 32_768, 32_768, alphas, betas)),
     ]
 
 
 KEYS = "(P - 1) * (latency + block / bandwidth)"
-RING = "4 * (P - 1) * latency + 2 * (P - 1) / P * (out + 2 * lse) / bandwidth"
+HALVING = "2 * math.log2(P) * latency + 2 * (P - 1) / P * (out + lse) / bandwidth"
 DOUBLING = "math.log2(P) * (latency + (out + lse) / bandwidth)"
-QUERY = "2 * latency + (P - 1) * (query + out + lse) / bandwidth"
+ONE_SHOT = "latency + (P - 1) * (out + lse) / bandwidth"
 
 EXERCISE = Exercise(
     lesson="22", stars=3, reference=best, cases=cases,
     hints=(
         "Write four times first: how many messages wait for one another, and how many bytes pass one port meanwhile?",
-        "A ring all-reduce has 2 (P − 1) steps, each of which sends a P-th of the array. There are two of them, of lse "
-        "and of out with l beside it: eq. 22.7.",
-        "Doubling: log₂ P steps, each with everything. The query: there and back, two latencies, and P − 1 messages "
-        "share a port in each direction.",
+        "Halving: log₂ P steps to reduce and log₂ P to spread. A half, a quarter, … of the array travels, "
+        "(P − 1) / P of it in all, there and back: eq. 22.8.",
+        "Doubling: log₂ P steps, each with everything. One shot: one latency, and P − 1 messages share a port.",
         "np.argmin of the four times, for each latency and bandwidth.",
     ),
     mistakes=(
@@ -82,30 +81,31 @@ EXERCISE = Exercise(
                     "latency, bandwidth = 0.0, bandwidths[at[1]]")),
         Mistake("You compare latencies alone. Bytes take time as well: n / W in eq. 22.6 to 22.9.",
                 but("bandwidths[at[1]]", "math.inf")),
-        Mistake("The messages of the one device that has the query go through one port: P − 1 of them one after "
-                "another, eq. 22.9.",
-                but(QUERY, "2 * latency + (query + out + lse) / bandwidth")),
-        Mistake("Your query pays a latency for each of the other devices. Messages are on their way side by side, and "
-                "only their bytes wait for the port: two latencies, there and back, eq. 22.9.",
-                but("2 * latency + (P - 1) * (query", "2 * (P - 1) * latency + (P - 1) * (query")),
-        Mistake("Your query pays one way. It has to go there, and the parts have to come back: eq. 22.9.",
-                but("2 * latency + (P - 1) * (query", "latency + (P - 1) * (query"),
-                but(QUERY, "latency + (P - 1) * query / bandwidth")),
+        Mistake("In one shot each device's messages go through its one port: P − 1 of them share its bandwidth, "
+                "eq. 22.9.",
+                but(ONE_SHOT, "latency + (out + lse) / bandwidth")),
+        Mistake("Your one shot pays a latency for each of the other devices. Messages are on their way side by side, "
+                "and only their bytes wait for the port: one latency, eq. 22.9.",
+                but(ONE_SHOT, "(P - 1) * (latency + (out + lse) / bandwidth)")),
+        Mistake("Your one shot goes there and back. Every device has the query already, and all that travels is "
+                "(out, lse), once: eq. 22.9.",
+                but(ONE_SHOT, "2 * latency + (P - 1) * (out + lse) / bandwidth"),
+                but(ONE_SHOT, "2 * latency + 2 * (P - 1) * (out + lse) / bandwidth")),
         Mistake("Your doubling has P − 1 steps, or P. With distances 1, 2, 4, … log₂ P steps reach everybody: "
-                "eq. 22.8.",
-                but("math.log2(P)", "(P - 1)"), but("math.log2(P)", "P")),
-        Mistake("Your doubling sends pieces. Each of its steps sends the whole of (out, lse): eq. 22.8.",
-                but("(latency + (out + lse) / bandwidth)", "(latency + (out + lse) / P / bandwidth)")),
-        Mistake("Your ring has log₂ P steps. That is the tree of the title; a ring all-reduce has 2 (P − 1) for each "
-                "of its two arrays: eq. 22.7.",
-                but("4 * (P - 1) * latency", "2 * math.log2(P) * latency"),
-                but("4 * (P - 1) * latency", "math.log2(P) * latency")),
-        Mistake("Your ring pays for one of two all-reduces, or for one half of each. A maximum and a sum, each with "
-                "P − 1 steps to reduce and P − 1 to spread: 4 (P − 1) latencies, eq. 22.7.",
-                but("4 * (P - 1) * latency", "2 * (P - 1) * latency")),
-        Mistake("Your ring sends the whole array at every step. It sends a P-th of it, so that the bytes hardly depend "
-                "on P: eq. 22.7.",
-                but("2 * (P - 1) / P * (out", "2 * (P - 1) * (out")),
+                "eq. 22.7.",
+                but(DOUBLING, "(P - 1) * (latency + (out + lse) / bandwidth)"),
+                but(DOUBLING, "P * (latency + (out + lse) / bandwidth)")),
+        Mistake("Your doubling sends pieces. Each of its steps sends the whole of (out, lse): eq. 22.7.",
+                but(DOUBLING, "math.log2(P) * (latency + (out + lse) / P / bandwidth)")),
+        Mistake("Your halving ends when everything is reduced. Each device has a P-th of the result then; log₂ P more "
+                "steps spread it: eq. 22.8.",
+                but(HALVING, "math.log2(P) * latency + (P - 1) / P * (out + lse) / bandwidth")),
+        Mistake("Your halving has as many steps as a ring, 2 (P − 1). With distances P/2, …, 2, 1 and back there are "
+                "2 log₂ P: eq. 22.8.",
+                but("2 * math.log2(P) * latency", "2 * (P - 1) * latency")),
+        Mistake("Your halving sends the whole array at every step. It sends a half, a quarter, …: (P − 1) / P of the "
+                "array in all, there and back, eq. 22.8.",
+                but("2 * (P - 1) / P * (out", "2 * math.log2(P) * (out")),
         Mistake("You count the blocks of all devices for each link. Side by side every device sends one block at a "
                 "time: P − 1 blocks in all, eq. 22.6.",
                 but(KEYS, "(P - 1) * (latency + P * block / bandwidth)")),

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from attnlab.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
+from attnlab.plots.style import COLORS, GRAY, INK, PALE, canvas
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,12 +11,9 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 
-WAYS = {"keys": COLORS["naive"], "ring": COLORS["lazy"], "doubling": COLORS["online"], "query": COLORS["chunked"]}
-"""One color for each thing that can travel; "ring" and "doubling" are the two ways of an all-reduce."""
-
-
-LEVELS = {"ring": 0.35, "doubling": 0.82, "query": 0.6}
-"""How high in its region of the map a name stands, beside the dots."""
+WAYS = {"keys": COLORS["naive"], "halving": COLORS["lazy"], "doubling": COLORS["online"],
+        "query": COLORS["chunked"], "one shot": COLORS["tiled"]}
+"""One color for each thing that can travel, and each reduction."""
 
 
 def moves(devices: int) -> Figure:
@@ -27,6 +24,7 @@ def moves(devices: int) -> Figure:
     _star(right, devices)
     for axes in (left, middle, right):
         axes.grid(False)
+        axes.set_anchor("N")
         axes.tick_params(length=0, labelbottom=False, labelleft=False)
         axes.spines[:].set_visible(False)
     return figure
@@ -93,30 +91,6 @@ def _star(axes: Axes, devices: int) -> None:
     axes.set_title("the query travels: out and back")
 
 
-def volumes(lengths: Sequence[int], kinds: Mapping[str, Sequence[float]]) -> Figure:
-    """Bytes over all links against the keys in the cache, by what travels."""
-    figure, axes = canvas(8.8, 4.0)
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    names = {"keys": "keys", "ring": "(m, l, o), all-reduce by rings", "query": "the query, and (out, lse) back"}
-    for kind, values in kinds.items():
-        axes.plot(lengths, values, color=WAYS[kind])
-        shift = {"keys": 0, "ring": 7, "query": -7}[kind]
-        axes.annotate(names[kind], (lengths[-1], values[-1]), (6, shift), textcoords="offset points", va="center",
-                      fontsize=10, color=darker(WAYS[kind]))
-    axes.set_xticks(lengths[::4], [_short(n) for n in lengths[::4]])
-    marks = [10**n for n in (3, 6, 9, 12)]
-    axes.set_yticks(marks, ["1 kB", "1 MB", "1 GB", "1 TB"])
-    axes.set_yticks([], minor=True)
-    axes.set(xlim=(lengths[0], 300 * lengths[-1]), ylim=(1e3, 1e12), xlabel="keys in the cache",
-             ylabel="bytes over all links, a layer")
-    return figure
-
-
-def _short(n: int) -> str:
-    return f"{n // 2**20}M" if n >= 2**20 else f"{n // 2**10}K" if n >= 2**10 else str(n)
-
-
 def winners(
     rows: Sequence[float], latencies: Sequence[float], best: Mapping[int, np.ndarray], names: Sequence[str],
     dots: Mapping[str, tuple[float, float]],
@@ -133,7 +107,7 @@ def winners(
         for index, name in enumerate(names):
             at = np.argwhere(table == index)
             if len(at):
-                level = int(np.quantile(at[:, 0], LEVELS[name]))
+                level = int(np.quantile(at[:, 0], 0.25 if name == "halving" else 0.6))
                 y, x = np.log(latencies[level]), np.log(rows)[at[at[:, 0] == level, 1]].mean()
                 axes.text(np.exp(x), np.exp(y), name, ha="center", va="center", weight="bold", color=INK)
         for name, (x, y) in dots.items():
@@ -141,4 +115,12 @@ def winners(
             axes.annotate(name, (x, y), (7, 0), textcoords="offset points", va="center", fontsize=9)
         axes.grid(False)
     grid[0].set_ylabel("latency of a message in microseconds")
+    shares = (f"{devices} devices: " + ", ".join(f"{name} on {(table == at).mean():.0%} of it"
+              for at, name in enumerate(names)) for devices, table in best.items())
+    marks = (f"{name} at {x:,} rows and {y:g} microseconds" for name, (x, y) in dots.items())
+    figure.set_label(
+        f"The fastest way, by the number of rows from {rows[0]:,.0f} to {rows[-1]:,.0f} and the latency from "
+        f"{latencies[0]:g} to {latencies[-1]:g} microseconds, a map each. {'; '.join(shares)}. Borders are straight "
+        f"diagonals. Dots: {', '.join(marks)}."
+    )
     return figure

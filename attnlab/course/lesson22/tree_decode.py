@@ -142,7 +142,7 @@ EXERCISE = Exercise(
                 but(WEIGHT, "np.where(np.isfinite(lse), lse, 0)[..., None]", LAST, "np.where(both[..., -1:] != 0, "
                     "both[..., -1:], 1)")),
         Mistake("Ranks without keys: if no rank has one, the maximum is −inf, and −inf − (−inf) is NaN. Take 0 for m "
-                "there, and let 0 be divided by 1: section 2.",
+                "there, and let 0 be divided by 1: section 1.",
                 but(WEIGHT, "np.exp(lse - m)[..., None]"), but(LAST, "both[..., -1:]"),
                 but(WEIGHT, "np.exp(lse - m)[..., None]", LAST, "both[..., -1:]")),
         Mistake("Your result is that of one rank's keys. What the others have must be merged in: eq. 22.1.",
