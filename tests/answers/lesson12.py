@@ -136,7 +136,7 @@ def fold_by_pointers(q, k, v, out, n, m, scale, D: "tl.constexpr", BLOCK_Q: "tl.
         p, a = tl.exp(s - new[:, None]), tl.exp(top - new)
         l, top = l * a + tl.sum(p, 1), new
         v_j = tl.load(v + some[:, None] * D + cols, mask=some[:, None] < left, other=0.0)
-        acc = acc * a[:, None] + tl.dot(p, v_j)
+        acc = acc * a[:, None] + tl.dot(p.to(v_j.dtype), v_j)
         k += BLOCK_K * D
         v += BLOCK_K * D
         left -= BLOCK_K
@@ -153,7 +153,8 @@ def fold_whole_rows(q, k, v, out, n, m, scale, D: "tl.constexpr", BLOCK_Q: "tl.c
     values = tl.load(v + (head * m + some) * D + cols, mask=some < m, other=0.0)
     s = tl.where(tl.arange(0, 32)[None, :] < m, tl.dot(tile, keys.T) * scale, float("-inf"))
     p = tl.exp(s - tl.max(s, 1)[:, None])
-    tl.store(out + (head * n + rows) * D + cols, tl.dot(p, values) / tl.sum(p, 1)[:, None], mask=rows < n)
+    acc = tl.dot(p.to(values.dtype), values)
+    tl.store(out + (head * n + rows) * D + cols, acc / tl.sum(p, 1)[:, None], mask=rows < n)
 
 
 def fold_one_more_block(q, k, v, out, n, m, scale, D: "tl.constexpr", BLOCK_Q: "tl.constexpr", BLOCK_K: "tl.constexpr"):
@@ -161,32 +162,32 @@ def fold_one_more_block(q, k, v, out, n, m, scale, D: "tl.constexpr", BLOCK_Q: "
     fold_by_pointers(q, k, v, out, n // BLOCK_Q * BLOCK_Q, m, scale, D, BLOCK_Q, BLOCK_K)
 
 
-def visit(q_i, k, v, keys, rows, state, shift, m, masked: "tl.constexpr", D: "tl.constexpr"):
+def visit(q_i, factor, k, v, keys, rows, state, shift, m, masked: "tl.constexpr", D: "tl.constexpr"):
     """One tile, for the causal kernel below."""
     top, l, acc = state
     at, there = keys[:, None] * D + tl.arange(0, D), keys[:, None] < m
     k_j = tl.load(k + at, mask=there, other=0.0) if masked else tl.load(k + at)
     v_j = tl.load(v + at, mask=there, other=0.0) if masked else tl.load(v + at)
-    t = tl.dot(q_i, tl.trans(k_j))
+    t = tl.dot(q_i, tl.trans(k_j)) * factor
     t = tl.where(keys[None, :] <= rows[:, None] + shift, t, float("-inf")) if masked else t
     new = tl.maximum(top, tl.max(t, 1))
     a, p = tl.exp2(top - new), tl.exp2(t - new[:, None])
-    return new, a * l + tl.sum(p, 1), a[:, None] * acc + tl.dot(p, v_j)
+    return new, a * l + tl.sum(p, 1), a[:, None] * acc + tl.dot(p.to(v_j.dtype), v_j)
 
 
 def causal_by_visits(q, k, v, out, n, m, scale, D: "tl.constexpr", BLOCK_Q: "tl.constexpr", BLOCK_K: "tl.constexpr"):
     """The five lines in a function of their own."""
     rows = tl.program_id(0) * BLOCK_Q + tl.arange(0, BLOCK_Q)
     own, inside = rows[:, None] * D + tl.arange(0, D), rows[:, None] < n
-    q_i = tl.load(q + own, mask=inside, other=0.0) * scale * 1.4426950408889634
+    q_i, factor = tl.load(q + own, mask=inside, other=0.0), scale * 1.4426950408889634
     start = tl.full([BLOCK_Q], float("-inf"), tl.float32)
     state = start, tl.zeros([BLOCK_Q], tl.float32), tl.zeros([BLOCK_Q, D], tl.float32)
     first, shift = tl.program_id(0) * BLOCK_Q, m - n
     full = (first + shift + 1) // BLOCK_K
     for j in range(full):
-        state = visit(q_i, k, v, j * BLOCK_K + tl.arange(0, BLOCK_K), rows, state, shift, m, False, D)
+        state = visit(q_i, factor, k, v, j * BLOCK_K + tl.arange(0, BLOCK_K), rows, state, shift, m, False, D)
     for j in range(full, tl.cdiv(tl.minimum(first + BLOCK_Q + shift, m), BLOCK_K)):
-        state = visit(q_i, k, v, j * BLOCK_K + tl.arange(0, BLOCK_K), rows, state, shift, m, True, D)
+        state = visit(q_i, factor, k, v, j * BLOCK_K + tl.arange(0, BLOCK_K), rows, state, shift, m, True, D)
     tl.store(out + own, state[2] / state[1][:, None], mask=inside)
 
 
@@ -195,15 +196,15 @@ def causal_backwards(q, k, v, out, n, m, scale, D: "tl.constexpr", BLOCK_Q: "tl.
     first, shift = tl.program_id(0) * BLOCK_Q, m - n
     rows = first + tl.arange(0, BLOCK_Q)
     own, inside = rows[:, None] * D + tl.arange(0, D), rows[:, None] < n
-    q_i = tl.load(q + own, mask=inside, other=0.0) * scale * 1.4426950408889634
+    q_i, factor = tl.load(q + own, mask=inside, other=0.0), scale * 1.4426950408889634
     start = tl.full([BLOCK_Q], -1e30, tl.float32)
     state = start, tl.zeros([BLOCK_Q], tl.float32), tl.zeros([BLOCK_Q, D], tl.float32)
     full = (first + shift + 1) // BLOCK_K
     for j in range(full, tl.cdiv(tl.minimum(first + BLOCK_Q + shift, m), BLOCK_K)):
-        state = visit(q_i, k, v, j * BLOCK_K + tl.arange(0, BLOCK_K), rows, state, shift, m, True, D)
+        state = visit(q_i, factor, k, v, j * BLOCK_K + tl.arange(0, BLOCK_K), rows, state, shift, m, True, D)
     for j in range(full):
         keys = (full - 1 - j) * BLOCK_K + tl.arange(0, BLOCK_K)
-        state = visit(q_i, k, v, keys, rows, state, shift, m, False, D)
+        state = visit(q_i, factor, k, v, keys, rows, state, shift, m, False, D)
     tl.store(out + own, state[2] / state[1][:, None], mask=inside)
 
 
@@ -212,17 +213,17 @@ def causal_sees_the_next_key(q, k, v, out, n, m, scale, D: "tl.constexpr", BLOCK
     """One key too many for each query."""
     rows = tl.program_id(0) * BLOCK_Q + tl.arange(0, BLOCK_Q)
     own, inside = rows[:, None] * D + tl.arange(0, D), rows[:, None] < n
-    q_i = tl.load(q + own, mask=inside, other=0.0) * scale * 1.4426950408889634
+    q_i, factor = tl.load(q + own, mask=inside, other=0.0), scale * 1.4426950408889634
     start = tl.full([BLOCK_Q], float("-inf"), tl.float32)
     state = start, tl.zeros([BLOCK_Q], tl.float32), tl.zeros([BLOCK_Q, D], tl.float32)
     for j in range(tl.cdiv(m, BLOCK_K)):
         keys = j * BLOCK_K + tl.arange(0, BLOCK_K)
-        state = visit(q_i, k, v, keys, rows, state, m - n + 1, m, True, D)
+        state = visit(q_i, factor, k, v, keys, rows, state, m - n + 1, m, True, D)
     tl.store(out + own, state[2] / state[1][:, None], mask=inside)
 
 
 PARTS, FULL = "tl.cdiv(n, BLOCK_Q)", "theirs = (first + tl.arange(0, BLOCK_K))[:, None] * D + cols"
-SEEN = 'tl.where(keys <= rows[:, None] + m - n, tl.dot(q_i, tl.trans(k_j)), -float("inf"))'
+SEEN = 'tl.where(keys <= rows[:, None] + m - n, tl.dot(q_i, tl.trans(k_j)) * factor, -float("inf"))'
 fold_in_another_order = edited(
     "fold_kernel", f"blocks = {PARTS}", f"heads = tl.num_programs(0) // {PARTS}",
     "tl.program_id(0) // blocks, tl.program_id(0) % blocks", "tl.program_id(0) % heads, tl.program_id(0) // heads",
@@ -238,7 +239,7 @@ causal_masks_loads = edited(
 )
 causal_adds_its_mask = edited(  # in one loop
     "causal_kernel", "range(0, full, BLOCK_K)", "range(0, 0, BLOCK_K)", "range(full,", "range(0,",
-    SEEN, "tl.dot(q_i, tl.trans(k_j)) - 1e30 * (keys > rows[:, None] + m - n).to(tl.float32)",
+    SEEN, "tl.dot(q_i, tl.trans(k_j)) * factor - 1e30 * (keys > rows[:, None] + m - n).to(tl.float32)",
 )
 
 OFFSETS = "base + rows * strides[0] + cols * strides[1]"

@@ -21,25 +21,25 @@ def causal_kernel(
     begin = tl.program_id(0) * BLOCK_Q
     rows, cols = begin + tl.arange(0, BLOCK_Q), tl.arange(0, D)
     own, inside = rows[:, None] * D + cols, rows[:, None] < n
-    q_i = tl.load(q + own, mask=inside, other=0.0) * (scale * 1.4426950408889634)  # eq. 12.3
+    q_i, factor = tl.load(q + own, mask=inside, other=0.0), scale * 1.4426950408889634  # eq. 12.3
     top = tl.full([BLOCK_Q], -float("inf"), tl.float32)
     l, acc = tl.zeros([BLOCK_Q], tl.float32), tl.zeros([BLOCK_Q, D], tl.float32)
     full = (begin + m - n + 1) // BLOCK_K * BLOCK_K  # keys that every row sees, in whole tiles
     for first in range(0, full, BLOCK_K):
         theirs = (first + tl.arange(0, BLOCK_K))[:, None] * D + cols
         k_j, v_j = tl.load(k + theirs), tl.load(v + theirs)
-        t = tl.dot(q_i, tl.trans(k_j))
+        t = tl.dot(q_i, tl.trans(k_j)) * factor
         new = tl.maximum(top, tl.max(t, 1))
         a, p = tl.exp2(top - new), tl.exp2(t - new[:, None])
-        top, l, acc = new, a * l + tl.sum(p, 1), a[:, None] * acc + tl.dot(p, v_j)
+        top, l, acc = new, a * l + tl.sum(p, 1), a[:, None] * acc + tl.dot(p.to(v_j.dtype), v_j)
     for first in range(full, tl.minimum(begin + BLOCK_Q + m - n, m), BLOCK_K):
         keys = first + tl.arange(0, BLOCK_K)
         theirs, there = keys[:, None] * D + cols, keys[:, None] < m
         k_j, v_j = tl.load(k + theirs, mask=there, other=0.0), tl.load(v + theirs, mask=there, other=0.0)
-        t = tl.where(keys <= rows[:, None] + m - n, tl.dot(q_i, tl.trans(k_j)), -float("inf"))
+        t = tl.where(keys <= rows[:, None] + m - n, tl.dot(q_i, tl.trans(k_j)) * factor, -float("inf"))
         new = tl.maximum(top, tl.max(t, 1))
         a, p = tl.exp2(top - new), tl.exp2(t - new[:, None])
-        top, l, acc = new, a * l + tl.sum(p, 1), a[:, None] * acc + tl.dot(p, v_j)
+        top, l, acc = new, a * l + tl.sum(p, 1), a[:, None] * acc + tl.dot(p.to(v_j.dtype), v_j)
     tl.store(out + own, acc / l[:, None], mask=inside)  # eq. 12.4
 
 
@@ -73,8 +73,10 @@ def cases() -> list[Case]:
     q, k, *rest = arguments(8, 8, 2, 4)  # equal scores in each row, as float32 holds no others near 100000
     far = far_queries(lambda q, k: (q, k, *rest), 0 * q, k, "; N = M = 8, blocks of 2 by 4")
     future = "FUTURE: the last key has scores near 100000; N = M = 8, blocks of 2 by 4"
+    half = Case("HALF: float16, N = M = 8, blocks of 4",
+                tuple(x.astype(np.float16) if isinstance(x, np.ndarray) else x for x in arguments(8, 8, 4, 4)))
     late = Case(future, (*large_key(q, k, -1), *rest))
-    return [*[Case(label, arguments(*sizes)) for label, sizes in calls.items()], *far, late]
+    return [*[Case(label, arguments(*sizes)) for label, sizes in calls.items()], *far, late, half]
 
 
 SIZES = 15, 16, 4, 2  # of the grid whose tiles are counted
@@ -141,7 +143,7 @@ EXERCISE = Exercise(
         Mistake("The second loop forgets what the first one has found: top, l and acc go on (section 3).",
                 but("    for first in range(full", "    top, l, acc = top - float('inf'), l * 0.0, acc * 0.0\n"
                     "    for first in range(full")),
-        Mistake("The store has no mask: the last block writes behind the array (section 2).",
+        Mistake("The store has no mask: the last block writes behind the array (section 1).",
                 but("acc / l[:, None], mask=inside)", "acc / l[:, None])")),
         Mistake("acc is not rescaled when the maximum moves: times a = 2^(top − new) (eq. 12.4).",
                 but("a[:, None] * acc", "acc")),
@@ -151,7 +153,7 @@ EXERCISE = Exercise(
                 "key has, and if all true scores lie far below it, they weigh nothing (eqs. 1.7 and 4.10).",
                 but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], 0.0"),
                 but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], -1e4"),
-                but('tl.trans(k_j)), -float("inf")', "tl.trans(k_j)), -1e4")),
+                but('tl.trans(k_j)) * factor, -float("inf")', "tl.trans(k_j)) * factor, -1e4")),
         Mistake("You store acc undivided. Divide by l once, after the loops (eq. 12.4).",
                 but("acc / l[:, None]", "acc")),
         Mistake("Right values, but hidden tiles are multiplied, too. The last row of the block sees keys up to begin + "

@@ -22,18 +22,18 @@ def fold_kernel(
     head, i = tl.program_id(0) // blocks, tl.program_id(0) % blocks  # eq. 12.1
     rows, cols = i * BLOCK_Q + tl.arange(0, BLOCK_Q), tl.arange(0, D)
     own, inside = head * n * D + rows[:, None] * D + cols, rows[:, None] < n  # eq. 12.2
-    q_i = tl.load(q + own, mask=inside, other=0.0) * (scale * 1.4426950408889634)  # eq. 12.3
+    q_i, factor = tl.load(q + own, mask=inside, other=0.0), scale * 1.4426950408889634  # eq. 12.3
     top = tl.full([BLOCK_Q], -float("inf"), tl.float32)
     l, acc = tl.zeros([BLOCK_Q], tl.float32), tl.zeros([BLOCK_Q, D], tl.float32)
     for first in range(0, m, BLOCK_K):
         keys = first + tl.arange(0, BLOCK_K)
         theirs, there = head * m * D + keys[:, None] * D + cols, keys[:, None] < m
         k_j, v_j = tl.load(k + theirs, mask=there, other=0.0), tl.load(v + theirs, mask=there, other=0.0)
-        t = tl.where(keys < m, tl.dot(q_i, tl.trans(k_j)), -float("inf"))
+        t = tl.where(keys < m, tl.dot(q_i, tl.trans(k_j)) * factor, -float("inf"))
         new = tl.maximum(top, tl.max(t, 1))
         a, p = tl.exp2(top - new), tl.exp2(t - new[:, None])
         l = a * l + tl.sum(p, 1)
-        acc = a[:, None] * acc + tl.dot(p, v_j)
+        acc = a[:, None] * acc + tl.dot(p.to(v_j.dtype), v_j)
         top = new
     tl.store(out + own, acc / l[:, None], mask=inside)  # eq. 12.4
 
@@ -74,8 +74,10 @@ def cases() -> list[Case]:
     other = list(arguments(2, 4, 7, 4, 2))
     other[6] = 1.0
     far = far_queries(lambda q, k: (q[None], k[None], *rest), 0 * q[0], k[0], "; 4 queries, 7 keys, blocks of 4 by 2")
+    half = Case("HALF: two heads in float16, 4 queries, 7 keys, blocks of 4",
+                tuple(x.astype(np.float16) if isinstance(x, np.ndarray) else x for x in arguments(2, 4, 7, 4, 4)))
     scaled = Case("RAGGED: two heads, 4 queries, 7 keys, scale 1 in place of 1/√D", tuple(other))
-    return [*[Case(label, arguments(*sizes)) for label, sizes in calls.items()], scaled, *far]
+    return [*[Case(label, arguments(*sizes)) for label, sizes in calls.items()], scaled, half, *far]
 
 
 def counted(what: str) -> Measure:
@@ -124,8 +126,8 @@ def strange(answer: Function, library: str) -> float:
 
 
 NUMBER = "tl.program_id(0) // blocks, tl.program_id(0) % blocks"
-QUERIES = "tl.load(q + own, mask=inside, other=0.0) * (scale * 1.4426950408889634)"
-RESCALED = "a[:, None] * acc + tl.dot(p, v_j)"
+QUERIES = "tl.load(q + own, mask=inside, other=0.0), scale * 1.4426950408889634"
+RESCALED = "a[:, None] * acc + tl.dot(p.to(v_j.dtype), v_j)"
 
 EXERCISE = Exercise(
     lesson="12", stars=3, reference=fold_kernel, cases=cases, run=run, needs="triton",
@@ -134,7 +136,8 @@ EXERCISE = Exercise(
         "tl.cdiv(n, BLOCK_Q); the tile of q begins at q + head · n · D, those of k and v at head · m · D.",
         "Two masks: rows < n where q is loaded and out is stored, keys < m where k and v are loaded. Scores of keys "
         "that do not exist are −∞, by tl.where, because a score of 0 has weight 1.",
-        "Once before the loop: scale · log₂ e into q. In the loop: tl.exp2, and l and acc times a = 2^(top − new). "
+        "Multiply the scores by scale · log₂ e: they are float32, where q may be half precision; and tl.dot wants both "
+        "factors in one dtype, p.to(v_j.dtype). In the loop: tl.exp2, and l and acc times a = 2^(top − new). "
         "Once after the loop: acc / l.",
     ),
     mistakes=(
@@ -154,18 +157,19 @@ EXERCISE = Exercise(
                 but("tl.load(v + theirs, mask=there, other=0.0)", "tl.load(v + theirs)")),
         Mistake("Keys that do not exist are loaded as 0, and then they have a vote: e⁰ = 1. Their scores must be −∞ "
                 "(section 1).",
-                but("tl.where(keys < m, tl.dot(q_i, tl.trans(k_j)), -float(\"inf\"))", "tl.dot(q_i, tl.trans(k_j))")),
-        Mistake("The store has no mask: the last block writes over the next head, or behind the array (section 2).",
+                but("tl.where(keys < m, tl.dot(q_i, tl.trans(k_j)) * factor, -float(\"inf\"))",
+                    "tl.dot(q_i, tl.trans(k_j)) * factor")),
+        Mistake("The store has no mask: the last block writes over the next head, or behind the array (section 1).",
                 but("acc / l[:, None], mask=inside)", "acc / l[:, None])")),
         Mistake("The pointer to the keys is advanced twice, by the loop and by the counter: every other block is left "
                 "out, and the mask hides that you run past the end (section 7).",
                 but("keys = first +", "keys = 2 * first +")),
         Mistake("exp2 without log₂ e: 2ˢ is attention at another temperature. Multiply the scale by 1.4427 (eq. 12.3).",
                 but(" * 1.4426950408889634", "")),
-        Mistake("The scale 1/√D is missing (section 1).", but("(scale * 1.4426950408889634)", "1.4426950408889634")),
+        Mistake("The scale 1/√D is missing (section 1).", but("scale * 1.4426950408889634", "1.4426950408889634")),
         Mistake("acc or l is not rescaled when the maximum moves: both times a = 2^(top − new) (eq. 12.4).",
-                but(RESCALED, "acc + tl.dot(p, v_j)"), but("l = a * l", "l = l"),
-                but(RESCALED, "acc + tl.dot(p, v_j)", "l = a * l", "l = l")),
+                but(RESCALED, "acc + tl.dot(p.to(v_j.dtype), v_j)"), but("l = a * l", "l = l"),
+                but(RESCALED, "acc + tl.dot(p.to(v_j.dtype), v_j)", "l = a * l", "l = l")),
         Mistake("No maximum is subtracted: large scores overflow (lesson 04, section 3).",
                 but("tl.exp2(t - new[:, None])", "tl.exp2(t)", "tl.exp2(top - new)", "tl.exp2(0.0 * l)"),
                 but("new = tl.maximum(top, tl.max(t, 1))", "new = tl.zeros([BLOCK_Q], tl.float32)",
@@ -175,18 +179,19 @@ EXERCISE = Exercise(
                 but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], 0.0"),
                 but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], -1e3"),
                 but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], -1e4"),
-                but('tl.trans(k_j)), -float("inf")', "tl.trans(k_j)), -1e4")),
+                but('tl.trans(k_j)) * factor, -float("inf")', "tl.trans(k_j)) * factor, -1e4")),
         Mistake("You subtract one maximum for all queries: where another query's scores are far larger, every "
                 "exponential of a row is 0. Each row has a fold of its own (eq. 12.4).",
                 but("tl.max(t, 1)", "tl.max(t)")),
         Mistake("You store acc undivided. Divide by l once, after the loop (eq. 12.4).",
                 but("acc / l[:, None]", "acc")),
         Mistake("Right values, but you divide in the loop, at every visit, where once after it is enough (eq. 12.4).",
-                but(RESCALED, "(acc * (a * old)[:, None] + tl.dot(p, v_j)) / l[:, None]", "l = a", "old = l; l = a",
-                    "acc / l[:, None]", "acc")),
+                but(RESCALED, "(acc * (a * old)[:, None] + tl.dot(p.to(v_j.dtype), v_j)) / l[:, None]",
+                    "l = a", "old = l; l = a", "acc / l[:, None]", "acc")),
         Mistake("Right values, but you load the block of queries again for each block of keys. It is the operand that "
                 "stays: load it before the loop (section 1).",
-                but(f"q_i = {QUERIES}", "pass", "keys = first", f"q_i = {QUERIES}; keys = first")),
+                but(f"q_i, factor = {QUERIES}", "pass", "keys = first",
+                    f"q_i, factor = {QUERIES}; keys = first")),
     ),
     costs=(
         Cost(counted("loads"), 1.0, "the grid loads {found:.2f} times the numbers that its tiles hold."),

@@ -1,6 +1,7 @@
 """The figures of lesson 13, fast kernels."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from attnlab.course.lesson12.figures import GROUPS, box
 from attnlab.plots.style import COLORS, GRAY, INK, canvas, darker
@@ -27,6 +28,9 @@ def staircase(steps: Mapping[str, Sequence[float]], peak: float) -> Figure:
     axes.axhline(peak, color=GRAY, linestyle="--", linewidth=1.5)
     axes.text(0.02, peak - 20, f"peak of the datasheet, {peak:.0f}", va="top", fontsize=10, color=GRAY)
     axes.set(xticks=[], xlim=(0, len(steps)), ylim=(0, 1.08 * peak), ylabel="TFLOP/s")
+    said = ", ".join(f"{name} {max(rates):.0f} ({max(rates) / peak:.0%})" for name, rates in steps.items())
+    figure.set_label(f"The best rates of {len(steps)} kernels below a peak of {peak:.0f} TFLOP/s: {said}. On each step "
+                     "a dot for each length.")
     return figure
 
 
@@ -40,9 +44,12 @@ def occupancy(lengths: Sequence[int], shares: Mapping[str, Sequence[float]]) -> 
         axes.annotate(name, (lengths[-1], line[-1]), (9, 0), textcoords="offset points", va="center", fontsize=10,
                       color=darker(color))
     axes.set_xticks(lengths, [f"{n}" if n < 1024 else f"{n // 1024}K" for n in lengths])
-    axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
+    axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"])
     axes.set(xlabel="sequence length N (tokens); batch = 16K / N", ylabel="busy slots", ylim=(0, 1.06),
-             xlim=(lengths[0] * 0.85, lengths[-1] * 4.2))
+             xlim=(lengths[0] * 0.85, lengths[-1] * 3.4))
+    said = "; ".join(f"{' '.join(name.split())}: from {line[0]:.1%} to {line[-1]:.1%}" for name, line in shares.items())
+    figure.set_label(f"Busy share of the multiprocessors against the sequence length, from {lengths[0]} to "
+                     f"{lengths[-1]}, at the same number of tokens in all. {said}.")
     return figure
 
 
@@ -62,6 +69,12 @@ def schedule(plans: Mapping[str, Sequence[Step]]) -> Figure:
         axes.grid(False, axis="y")
         axes.set_axisbelow(True)
     axes_of[-1, 0].set_xlabel("time, in units of the products of one tile, $QK^T$ and $PV$ together")
+    said = "; ".join(
+        f"{name}: {sum(step[0] == 'exp' for step in plan)} tiles take {max(step[4] for step in plan):.3g}"
+        for name, plan in plans.items()
+    )
+    figure.set_label("Schedules over time, two rows each, tensor cores and exponentials. In units of the products of "
+                     f"a tile, {said}.")
     return figure
 
 
@@ -71,7 +84,6 @@ def errors(found: Mapping[str, float]) -> Figure:
     axes.set_xscale("log")
     for y, (name, error) in enumerate(found.items()):
         color = COLORS["tiled"] if "FP8" in name else GRAY
-        axes.plot([1e-9, error], [y, y], color=color, linewidth=1.2, alpha=0.5)
         axes.plot(error, y, "o", color=color, markersize=8)
         axes.annotate(f"{error:.1e}", (error, y), (9, 0), textcoords="offset points", va="center", fontsize=9)
     axes.set_yticks(range(len(found)), list(found))
@@ -79,8 +91,9 @@ def errors(found: Mapping[str, float]) -> Figure:
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set(xlabel="root mean square error of the output", ylim=(len(found) - 0.5, -0.5),
              xlim=(min(found.values()) / 4, max(found.values()) * 4))
-    axes.grid(False, axis="y")
     axes.set_axisbelow(True)
+    said = "; ".join(f"{name} {error:.1e}" for name, error in found.items())
+    figure.set_label(f"Root mean square errors on a logarithmic axis: {said}.")
     return figure
 
 
@@ -95,4 +108,7 @@ def references(tops: Sequence[float], lines: Mapping[str, Sequence[float]]) -> F
     axes.set(xlabel="tile of keys", ylabel="score, base two", xlim=(0, len(tops) + 1))
     axes.set_xticks(range(0, len(tops) + 1, 8))
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    said = "; ".join(f"{name} moves {sum(a != b for a, b in pairwise(line))} times after the first tile"
+                     for name, line in lines.items())
+    figure.set_label(f"The largest score of each of {len(tops)} tiles of a row as dots, and stairs. {said}.")
     return figure

@@ -48,6 +48,10 @@ def two_requests(texts: Mapping[str, Sequence[str]], tables: Mapping[str, Sequen
     axes.text(middle + size / 2, -0.35, "the pool, by physical block", ha="center", fontsize=10)
     axes.set(xlim=(-0.2, right + size + 0.2), ylim=(blocks + 0.1, -0.9))
     axes.axis("off")
+    said = "; ".join(f"request {name} has its blocks at {', '.join(map(str, table))}" for name, table in tables.items())
+    figure.set_label(f"Left and right the logical blocks of two requests, in the middle the pool of {blocks} physical "
+                     f"blocks. Arrows lead from each logical block to its place: {said}. The last block of a request "
+                     "is partly empty.")
     return figure
 
 
@@ -73,6 +77,10 @@ def waste(found: Mapping[str, Sequence[float]], published: Mapping[str, Sequence
     axes.set(xlabel="percent of the slots", xlim=(0, 100), ylim=(len(found) - 0.5, -0.95))
     axes.grid(axis="y", visible=False)
     axes.set_axisbelow(True)
+    said = "; ".join(f"{name}: {', '.join(f'{part} {100 * x:.0f}' for part, x in zip(PARTS, parts))}"
+                     for name, parts in found.items())
+    figure.set_label(f"Pairs of bars, the parts of (19.1) in percent by policy; ours, with the published ones below, "
+                     f"which leave white what was not published. {said}.")
     return figure
 
 
@@ -106,4 +114,7 @@ def beam(
                        color=darker(color))
     below.set(xlabel="tokens of a candidate (dotted: borders of blocks)", ylabel="blocks", ylim=(0, 1.15 * max(listed)))
     below.set_xlim(0, x[-1] + 5)
+    figure.set_label(f"Above, a tree over time: {width} candidates, at each step a line from parent to child, pale "
+                     f"where no candidate of the end descends. Below, blocks: {used[-1]} in use at the end, and "
+                     f"{listed[-1]} without sharing.")
     return figure

@@ -49,6 +49,11 @@ def curves(short: Mapping[str, Sequence[float]], whole: Sequence[float]) -> Figu
     left.set(xlabel="step", ylabel="bits per byte of the batch", title="five programs, one curve")
     right.plot(range(1, len(whole) + 1), whole, color=COLORS["tiled"], linewidth=1.2)
     right.set(xlabel="step", title="the whole run", ylim=(0, None))
+    ends = {f"{curve[-1]:.1f}" for curve in short.values()}
+    first = len(next(iter(short.values())))
+    figure.set_label(f"Left: bits per byte of {len(short)} programs in the first {first} steps; "
+                     f"the lines are on top of each other and end at {' or '.join(sorted(ends))}. Right: a run of "
+                     f"{len(whole)} steps, which falls from {whole[0]:.1f} to {whole[-1]:.1f}.")
     return figure
 
 
@@ -68,6 +73,8 @@ def shrunk(plans: Mapping[str, tuple[float, float, str]], whole: float) -> Figur
     axes.set_xticks(sizes, [f"{n:,}" for n in sizes])
     axes.set(xlabel="cache of a text of 4,096 tokens, in KiB", ylabel="bits per byte", xlim=(90, 34_000),
              ylim=(1.05, 2.75))
+    said = "; ".join(f"{name} {size:,.0f} KiB and {bits:.1f} bits" for name, (size, bits, _) in plans.items())
+    figure.set_label(f"Bits per byte against the cache of 4,096 tokens in KiB. {said}.")
     return figure
 
 
@@ -98,6 +105,11 @@ def lengths(
     for axes in (left, right):
         _ticks(axes, x)
         axes.set_xlim(80, 20_000)
+    ends = ", ".join(f"{name} {100 * each[x[-1]]['right']:.0f}" for name, each in tests.items())
+    weights = ", ".join(f"{name} {tests[name][x[-1]]['weight']:.3f} (law {law[-1]:.3f})" for name, law in laws.items())
+    figure.set_label(f"Left: percent of right answers against the length of the row, {x[0]} to {x[-1]:,}, where they "
+                     f"are {ends}. Right: the mean weight on the right pair, which falls with the length, beside the "
+                     f"curves of a law; at {x[-1]:,} tokens {weights}.")
     return figure
 
 
