@@ -60,6 +60,7 @@ OF_ROOMS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("offset", "cache_seqlens", "cache_position"), "cache.length, which counts by itself"),
     },
     "paged_attention": {
+        "kv_layout": "layout, 'heads' or 'tokens', by what comes first in a page",
         **dict.fromkeys(("causal", "is_causal"), ALWAYS),
         **dict.fromkeys(("k_cache", "key_cache"), "key_pages"),
         **dict.fromkeys(("v_cache", "value_cache"), "value_pages"),

@@ -54,6 +54,7 @@ IN_ROOMS = [
     ("rotary", "rope_scaling", "scaling"), ("rotary", "rotary_dim", "size"), ("rotary", "is_neox", "interleaved"),
     ("attend", "causal", "no such switch: every query sees the keys"), ("attend", "softmax_scale", "scale"),
     ("attend", "window", "RollingCache.empty"), ("attend", "bias", "no such option here: tiled_attention"),
+    ("rotary", "rope_scaling", "scaling"), ("rotary", "rotary_dim", "size"), ("paged_attention", "kv_layout", "layout"),
     ("paged_attention", "cache_seqlens", "lengths"), ("paged_attention", "is_causal", "no such switch"),
     ("paged_attention", "window_size", "window="), ("paged_attention", "mask", "no such option"),
     ("linear_attention", "is_causal", "causal=True, aligned to the bottom right$"), ("linear_attention", "q", "query"),
