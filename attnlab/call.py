@@ -65,7 +65,8 @@ ARGUMENTS = """
         CPU takes subnormal numbers (below 2e-308 in float64), scores too, for 0; NumPy and PyTorch keep them.
         In PyTorch autocast casts query, key and value as it does for scaled_dot_product_attention (float64
         stays), and nothing else. torch.compile and torch.export see one operator, attnlab::attention, and so
-        do meta and fake tensors; its gradient is that of tiled attention, from out and lse, for every algorithm.
+        do meta and fake tensors; its gradient is that of tiled attention, from out and lse, for every algorithm. The
+        compiler of PyTorch 2.6 cannot follow the call: fullgraph=True needs a newer one.
 
         These are references first. Where no option is given that your library's own fused call lacks
         (torch.nn.functional.scaled_dot_product_attention, jax.nn.dot_product_attention), and the algorithm is not the

@@ -101,7 +101,7 @@ def alike(x: Any) -> Any:
 
 
 def varying(x: Array) -> frozenset:
-    """The mesh axes over which x varies in shard_map: JAX 0.10 keeps them elsewhere than 0.8 and 0.9."""
+    """The mesh axes over which x varies in shard_map: JAX 0.10 keeps them elsewhere than 0.9."""
     kind = jax.typeof(x)
     return kind.mat.varying if hasattr(kind, "mat") else kind.vma
 
