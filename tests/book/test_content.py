@@ -210,7 +210,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "06-3": lambda: f"{4 * 2**20 * (2**20 // 4096) // 2**30} GiB",
     "07-1": lambda: f"{Fraction(1, 3 * 2)} FLOP",
     "08-4": lambda: "{} and {}".format(*causal_tiles()),
-    "09-2": lambda: f"{100 * flash_share():.0f} %",
+    "09-2": lambda: f"{100 * flash_share():.0f}%",
     "09-5": small_sram,
     "11-1": lambda: f"{100 * window_share():.1f}%",
     "11-3": lambda: f"{(0.7 + 10) / (0.7 + 10 / 8):.1f} times",

@@ -29,6 +29,11 @@ def passes(walks: Mapping[str, Sequence[tuple[int, int, int]]], n: int, pass_siz
             axes.annotate(f"pass {number + 1}", (moved + 0.5 * pass_size, -0.02 * n), ha="center", va="bottom",
                           fontsize=9, color=darker(TILED), annotation_clip=False)
     panels[0][0].set(ylabel="rows of Q loaded")
+    flights = "; ".join(
+        f"{title.replace('$', '')}: {sum(start == 0 for _, start, _ in loads)} passes in {len(loads)} steps"
+        for title, loads in walks.items()
+    )
+    figure.set_label(f"Rows of Q loaded against elements moved so far, each pass a flight of stairs. {flights}.")
     return figure
 
 
@@ -51,6 +56,10 @@ def levels(once: int, asked: int, hbm: int, l2: int, count: int) -> Figure:
     for x, size in ((3.0, hbm), (7.0, asked)):
         times = "once" if size == once else f"{size // once} times"
         axes.text(x, 0.95, f"{times}\n{binary(size)}", ha="center", va="top", color=darker(TILED), weight="bold")
+    figure.set_label(
+        f"Three levels: HBM, an L2 cache of {binary(l2)}, and {count} multiprocessors, each with a block of queries. K "
+        f"and V leave HBM {hbm // once} time{'s' * (hbm > once)}, and L2 {asked // once} times."
+    )
     return figure
 
 
@@ -83,6 +92,11 @@ def powers(panels: Sequence[Mapping], standard: Sequence[Sequence[int]], floor: 
     note(grid[1], "standard", (panels[1]["x"][2], standard[1][2]), (-6, 4), darker(NAIVE), "right")
     note(grid[2], "standard", (panels[2]["x"][-1], standard[2][-1]), (0, -14), darker(NAIVE), "right")
     grid[0].set(ylabel="elements moved")
+    ranges = "; ".join(
+        f"against {panel['label'].replace('$', '')}: {panel['counted'][0]:,} to {panel['counted'][-1]:,}, standard "
+        f"{other[0]:,} to {other[-1]:,}" for panel, other in zip(panels, standard)
+    )
+    figure.set_label(f"Elements moved by FlashAttention, log–log, counted points on closed forms, {ranges}.")
     return figure
 
 
@@ -92,32 +106,34 @@ def note(axes: Axes, text: str, at: tuple, gap: tuple[int, int], color: object, 
 
 
 def ledger(bars: Mapping[str, Mapping[str, float]], printed: Mapping[str, float]) -> Figure:
-    """Stacked horizontal bars of gigabytes, the first above the others; a triangle where the published number is.
+    """Stacked horizontal bars of gigabytes on one scale; a triangle where the published number is.
 
     ``bars``: name → {part: GB}, paler from part to part; ``printed``: name → published GB.
     """
-    figure, panels = canvas(9.4, 3.4, nrows=2, height_ratios=[1, 2])
-    groups = (dict(list(bars.items())[:1]), dict(list(bars.items())[1:]))
-    for axes, group, color in zip(panels, groups, (NAIVE, TILED)):
-        for row, (name, parts) in enumerate(group.items()):
-            left = 0.0
-            for shade, (part, size) in enumerate(parts.items()):
-                axes.barh(row, size, left=left, height=0.62, color=color, alpha=(0.85, 0.5, 0.28)[shade],
-                          edgecolor="white")
-                axes.text(left + size / 2, row, part, ha="center", va="center", fontsize=9)
-                left += size
-            total = f"  {left:.2f}" + " with fills (pale)" * ("" in parts)
-            axes.text(left, row, total, va="center", fontsize=9.5, color=darker(color))
-            if name in printed:
-                axes.plot(printed[name], row - 0.42, "v", color=INK, markersize=8, clip_on=False, zorder=3)
-                axes.annotate(f"printed {printed[name]}", (printed[name], row - 0.42), (-8, 0), va="center", ha="right",
-                              textcoords="offset points", fontsize=9)
-        axes.set_yticks(range(len(group)), list(group))
-        axes.tick_params(axis="y", length=0, labelcolor=INK)
-        axes.grid(False, axis="y")
-        axes.set_axisbelow(True)
-        axes.set(ylim=(len(group) - 0.5, -0.75), xlim=(0, 1.25 * max(sum(p.values()) for p in group.values())))
-    panels[-1].set(xlabel="GB moved, forward and backward (the scales differ)")
+    figure, axes = canvas(9.4, 2.9)
+    said = []
+    for row, (name, parts) in enumerate(bars.items()):
+        left, color = 0.0, TILED if row else NAIVE
+        for shade, (part, size) in enumerate(parts.items()):
+            axes.barh(row, size, left=left, height=0.62, color=color, alpha=(0.85, 0.5, 0.28)[shade], edgecolor="white")
+            if row == 0:
+                axes.text(left + size / 2, row, f"{part}\n{size:.1f}", ha="center", va="center", fontsize=9)
+            left += size
+        split = " + ".join(f"{size:.2f} {part}" for part, size in parts.items())
+        axes.text(left, row, f"  {left:.2f}" + (f" = {split}" if row else ""), va="center", fontsize=9.5,
+                  color=darker(color))
+        said.append(f"{name} {left:.2f} = {split}" + (f", printed {printed[name]}" if name in printed else ""))
+        if name in printed:
+            axes.plot(printed[name], row - 0.42, "v", color=INK, markersize=8, clip_on=False, zorder=3)
+            side, gap = ("right", -8) if row == 0 else ("left", 8)
+            axes.annotate(f"printed {printed[name]}", (printed[name], row - 0.42), (gap, 1), va="center", ha=side,
+                          textcoords="offset points", fontsize=9)
+    axes.set_yticks(range(len(bars)), list(bars))
+    axes.tick_params(axis="y", length=0, labelcolor=INK)
+    axes.grid(False, axis="y")
+    axes.set_axisbelow(True)
+    axes.set(ylim=(len(bars) - 0.5, -0.75), xlim=(0, 46), xlabel="GB moved, forward and backward")
+    figure.set_label(f"Bars of gigabytes moved, on one scale: {'; '.join(said)}.")
     return figure
 
 
@@ -149,8 +165,14 @@ def middle(blocks: Sequence[int], closed: Sequence[float], counted: Mapping[int,
     for axes in (left, right):
         axes.set_xscale("log", base=2)
         axes.set_xticks([64, 128, 256, 512], ["64", "128", "256", "512"])
-        axes.set(xlabel="keys in a block, B_c", xlim=(58, 620))
+        axes.set(xlabel="keys in a block, $B_c$", xlim=(58, 620))
         axes.set_axisbelow(True)
+    amounts = ", ".join(f"{size:.2f} at {keys}" for keys, size in counted.items())
+    takes = ", ".join(f"{size / bandwidth:.1f}" for size in counted.values())
+    figure.set_label(
+        f"Left: gigabytes against keys in a block, counted, on falling stairs: {amounts}. Right: the bytes take "
+        f"{takes} ms, the arithmetic {compute:.2f} ms at peak. The paper: bytes no longer decide from {flat} on."
+    )
     return figure
 
 
@@ -164,14 +186,13 @@ def against(
     output, a dotted line in both.
     """
     figure, grid = canvas(10.2, 4.4, ncols=2)
-    looks = {"standard": (NAIVE, "-"), "RS": (CHUNKED, "-"), "FA, keys outside": (TILED, "-"),
-             "FA-2, queries outside": (TILED, "--")}
+    looks = {"standard": (NAIVE, "-"), "RS": (CHUNKED, "-"), "FA": (TILED, "-"), "FA-2": (TILED, "--")}
     titles = ("held in HBM, without inputs and output", "moved between HBM and chip")
     for axes, title, lines, points in zip(grid, titles, panels, counted):
         for name, sizes in lines.items():
             color, style = looks[name]
             axes.plot(lengths, sizes, color=color, linestyle=style)
-            gap = {"FA, keys outside": 4, "FA-2, queries outside": -5}.get(name, 0)
+            gap = {"FA": 4, "FA-2": -5}.get(name, 0)
             axes.annotate(name, (lengths[-1], sizes[-1]), (5, gap), textcoords="offset points", fontsize=9.5,
                           va="center", color=darker(color), annotation_clip=False)
             axes.plot(list(points[name]), list(points[name].values()), "o", color=INK, fillstyle="none", markersize=5)
@@ -185,4 +206,6 @@ def against(
         axes.set_xlim(right=lengths[-1] * (lengths[-1] / lengths[0]) ** 0.42)
         axes.set_xticks(lengths[::2])
     grid[0].set(ylabel="bytes, one head, half precision")
+    ends = [", ".join(f"{name} {binary(sizes[-1], 3)}" for name, sizes in lines.items()) for lines in panels]
+    figure.set_label(f"Two log–log panels against N. At {lengths[-1]:,} tokens, held: {ends[0]}; moved: {ends[1]}.")
     return figure

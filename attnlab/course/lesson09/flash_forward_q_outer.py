@@ -125,7 +125,7 @@ EXERCISE = Exercise(
                 but("                with machine.scope():", "                if True:"),
                 but("load(k, cols), machine.load(v, cols)", "load(k)[cols], machine.load(v)[cols]")),
         Mistake("You release nothing, so SRAM runs over, and fetch refuses while tiles are held. Open with "
-                "machine.scope() in each of the two loops (section 7; what must fit is in eq. 8.7).",
+                "machine.scope() in each of the two loops (section 5; what must fit is in eq. 8.7).",
                 but("with machine.scope():", "if True:")),
         Mistake("You rescale l but not O. Both are sums relative to the maximum so far: the same factor e^{m − m'} "
                 "(eq. 4.11).",
@@ -139,16 +139,16 @@ EXERCISE = Exercise(
                 "0 at the first block (eq. 4.11).",
                 but("a[:, None] * o_i", "o_i / a[:, None]")),
         Mistake("You divide O by l after each block of keys and go on adding to it. Divide once, after the last block "
-                "(section 7, above eq. 9.10).",
+                "(section 5, above eq. 9.10).",
                 but("p.sum(1), m_new", "p.sum(1), m_new; o_i = o_i / l_i[:, None]",
                     "o_i / l_i[:, None]))", "o_i))"),
                 but("p.sum(1), m_new", "p.sum(1), m_new; o_i = o_i / l_i[:, None]")),
-        Mistake("You never divide by l. O is a sum until its pass is over; divide it then, once (section 7, above "
+        Mistake("You never divide by l. O is a sum until its pass is over; divide it then, once (section 5, above "
                 "eq. 9.10).",
                 but("o_i / l_i[:, None]", "o_i")),
         Mistake("Your lse lacks the maximum: lse = m + log l (eq. 2.5).", but("m_i + np.log(l_i)", "np.log(l_i)")),
         Mistake("O, l and m begin anew at each block of keys, so that only the last one counts. They begin once for "
-                "each block of *queries* (section 7, above eq. 9.10).",
+                "each block of *queries* (section 5, above eq. 9.10).",
                 but("s = q_i", "o_i, l_i, m_i = 0 * o_i, 0 * l_i, np.full(len(q_i), -np.inf); s = q_i")),
     ),
     costs=machine_costs(
