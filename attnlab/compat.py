@@ -23,7 +23,7 @@ def scaled_dot_product_attention(
     Batch axes broadcast, and heads too; with ``enable_gqa`` H divides Hq instead. ``attn_mask`` broadcasts to
     (..., Hq, L, S): boolean, True = attend, or floats, added to the scaled scores. ``is_causal`` is aligned to the
     top left: query i sees key j iff j <= i. ``dropout_p`` > 0 always drops, by a seed drawn from PyTorch's default
-    generator; for a seed of your own, lse, a window or alignment to the bottom right see
+    generator (not under torch.func); for a seed of your own, lse, a window or alignment to the bottom right see
     :func:`attnlab.tiled_attention`. A row of which everything is hidden gives 0. Raises ValueError for a mask beside
     is_causal, and as tiled_attention, whose algorithm and extra memory this is.
     """
@@ -44,6 +44,9 @@ def scaled_dot_product_attention(
     batch = torch.broadcast_shapes(*(x.shape[:-kept] for x in (query, key, value)))
     query, key, value = (x.expand(*batch, *x.shape[-kept:]) for x in (query, key, value))
     boolean = attn_mask is not None and attn_mask.dtype == torch.bool
+    if dropout_p > 0 and torch._C._are_functorch_transforms_active():
+        raise ValueError(f"dropout_p is {dropout_p} under torch.func, where PyTorch gives no seed; draw it "
+                         "outside, and call attnlab.tiled_attention(..., dropout=, seed=)")  # fmt: skip
     return tiled_attention(
         query, key, value, causal=is_causal, offset=0, mask=attn_mask if boolean else None,
         bias=None if boolean else attn_mask, scale=scale, dropout=dropout_p,

@@ -41,6 +41,7 @@ def _linear_attention(query: Query, options: Options, x: Inputs) -> tuple[Out, S
     parts = list(zip(*(cut(y, [*ahead, *aligned]) for y in (x.key, x.value)), masks(x.mask, [*ahead, *aligned])))
     arrays = (query, x.key, x.value, *state, *(x.hedgehog or ()))
     learns = torch.is_grad_enabled() and any(y.requires_grad for y in arrays)
+    again = learns and step is chunk and not torch._C._are_functorch_transforms_active()  # which know no checkpoint
     for part in parts[: len(ahead)]:
         state = absorb(state, *keys(options, x.hedgehog, *part))
 
@@ -51,7 +52,7 @@ def _linear_attention(query: Query, options: Options, x: Inputs) -> tuple[Out, S
             yield divide(*read(queries(options, x.hedgehog, q), state)).to(query.dtype)
         for q, part in zip(rows[len(alone) :], parts[len(ahead) :]):
             call = (step, options, x.hedgehog, q, *part, *state)
-            out, *state = checkpoint(see, *call, use_reentrant=False) if learns and step is chunk else see(*call)
+            out, *state = checkpoint(see, *call, use_reentrant=False) if again else see(*call)
             yield out.to(query.dtype)
 
     if learns:

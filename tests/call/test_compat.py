@@ -92,3 +92,9 @@ def test_what_pytorch_refuses():
         groups, _ = call("groups", "none")
         with pytest.raises((ValueError, RuntimeError)):
             function(*groups)
+
+
+def test_dropout_under_torch_func_says_what_to_do():
+    x = torch.randn(2, 1, 4, 8)
+    with pytest.raises(ValueError, match=r"dropout_p is 0.5 under torch.func.*tiled_attention\("):
+        torch.func.vmap(lambda q: scaled_dot_product_attention(q, q, q, dropout_p=0.5), randomness="different")(x)

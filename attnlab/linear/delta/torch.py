@@ -2,6 +2,7 @@
 
 from attnlab.arrays.torch import Out, accumulator, matmul
 from attnlab.linear.delta import Rule, Tokens
+from attnlab.torch_operator import symbolic
 from attnlab.typing import Float
 
 import torch
@@ -29,10 +30,11 @@ def _delta_attention(rule: Rule, x: Tokens, state: State | None) -> tuple[Out, S
     state = x.key.new_zeros((*heads, f, shape[-1]), dtype=accumulator(x.query)) if state is None else state
     learns = torch.is_grad_enabled() and any(y is not None and y.requires_grad for y in (*x, state))
     step = token if rule.form == "recurrent" else chunk
+    again = learns and step is chunk and not torch._C._are_functorch_transforms_active()  # which know no checkpoint
     out, found = (None if learns else x.query.new_empty(shape)), []
     start = 0
     for part in cut(x, rule.steps(n)):
-        if learns and step is chunk:
+        if again:
             rows, state = checkpoint(see, step, part, state, rule.erase, use_reentrant=False)
         else:
             rows, state = see(step, part, state, rule.erase)
@@ -104,5 +106,6 @@ def wide(x: Tokens) -> tuple[Read, Held, Taken, Each, Each]:
 
 
 def positive(log_decay: Float[Array, "*batch Hk N"]) -> bool:
-    """Whether a decay would grow; unknown, and so no, where tensors hold no numbers."""
-    return log_decay.device.type != "meta" and bool((log_decay > 0).any())
+    """Whether a decay would grow; unknown, and so no, where tensors hold no numbers to look at."""
+    unknown = symbolic(log_decay) or torch._C._are_functorch_transforms_active()
+    return not unknown and bool((log_decay > 0).any())
