@@ -40,7 +40,7 @@ LISTED = {  # lesson: numbers of its prose that no cell of it has, and why
     "00": {"1000": "the fingerprint ROWS, an input of the checkers"},
     "01": {"3.3": LIMIT + "naive_attention", "7.1": LIMIT + "naive_attention"},
     "05": {"2.1": LIMIT + "attention_in_chunks", "110": "6 in binary"},
-    "06": {"2.2": LIMIT + "chunked_loss"},
+    "06": {"8192": LIMIT + "chunked_loss"},
     "12": {"700": "the size of a download"},
     "19": dict.fromkeys(("16.2", "30.5", "44.3", "66.3"), PRINTED + "pa_sharing") | {"26": PRINTED + "pa_kernel"},
     "reproductions": {"2^{15}": "a length of Rabe & Staats", "100,000": "steps of Rabe & Staats"},

@@ -69,11 +69,11 @@ EXERCISE = Exercise(
                 but(AVERAGE, "(p * dp).sum(0, keepdims=True)")),
         Mistake("The sum in dS runs over all queries and keys; each query has a sum of its own (eq. 6.5).",
                 but(AVERAGE, "(p * dp).sum()")),
-        Mistake("The factor 1/√D is missing in dq: the score is scale · q·k, so the scale returns in its derivative by "
-                "q (eq. 6.6).",
+        Mistake("The factor 1/√D is missing in dq: the score is scale · q·k, so the scale returns in its "
+                "derivative with respect to q (eq. 6.6).",
                 but("scale * ds @ k", "ds @ k")),
-        Mistake("The factor 1/√D is missing in dk: the score is scale · q·k, so the scale returns in its derivative by "
-                "k (eq. 6.7).",
+        Mistake("The factor 1/√D is missing in dk: the score is scale · q·k, so the scale returns in its "
+                "derivative with respect to k (eq. 6.7).",
                 but("scale * ds.T @ q", "ds.T @ q")),
         Mistake("The factor 1/√D is missing in dq and in dk: the score is scale · q·k, so the scale returns in both "
                 "(eq. 6.6, 6.7).",
@@ -92,8 +92,8 @@ EXERCISE = Exercise(
         Mistake("dq multiplies dS transposed. A query's gradient sums over the keys, which are the columns of dS "
                 "(eq. 6.6).",
                 but("ds @ k", "ds.T @ k")),
-        Mistake("Your softmax is the bare one: e^s overflows above 709 in float64. Subtract each row's maximum "
-                "(lesson 02).",
+        Mistake("Your softmax is the bare one. In float64 e^s overflows above 709, and if all scores of a row are "
+                "below −745, every e^s is 0 and their quotient is 0/0. Subtract each row's maximum (lesson 02).",
                 but("s - s.max(-1, keepdims=True)", "s"),
                 but("s - s.max(-1, keepdims=True)", "s - np.log(np.exp(s).sum(-1, keepdims=True))", *ONCE)),
         Mistake("You clip the scores. Those beyond the limit all become equal, and so do their weights. Subtract each "

@@ -1,7 +1,8 @@
-"""Lesson 06, ★★★: a loss whose gradient takes memory that grows only with n."""
+"""Lesson 06, ★★★: a loss whose gradient takes memory that grows only with n, and whose keys are chunked, too."""
 
 from functools import partial
 
+from attnlab.check.operations import exponentials_at_once
 from attnlab.check.promises import growth
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab.check.fingerprints import far_queries
@@ -50,6 +51,12 @@ def recomputed(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return checkpoint(whole, query, key, value, use_reentrant=False, preserve_rng_state=False)
 
 
+def rows_alone(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Query chunks of the standard formula, each in a checkpoint."""
+    again = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
+    return sum(again(whole, q, key, value) for q in query.split(32))
+
+
 def arrays(seed: int, n: int, m: int, d: int, dv: int) -> tuple[np.ndarray, ...]:
     """Random query, key and value."""
     rng = np.random.default_rng(seed)
@@ -73,6 +80,11 @@ def long(n: int) -> tuple[np.ndarray, ...]:
     return arrays(n, n, n, 8, 8)
 
 
+def wide() -> tuple[np.ndarray, ...]:
+    """One chunk of queries, many keys."""
+    return arrays(7, 32, 8192, 4, 4)
+
+
 ROWS = "again(attend, q, key, value)"
 KEPT = "again(summary, q, k, v)", "summary(q, k, v)", ROWS, "attend(q, key, value)"
 RANDOM = ", preserve_rng_state=False", ""
@@ -85,6 +97,11 @@ EXERCISE = Exercise(
             2.2,
             "the memory of value and gradient grew {found:.1f}× when n went from 128 to 256; {limit} is allowed. What "
             "is kept, or built again, for all pairs of chunks at once?",
+        ),
+        Cost(
+            exponentials_at_once(wide, 8192), 1,
+            "With 32 queries and 8192 keys it computed {found:.1f} × 8192 exponentials at once; the limit is {limit}. "
+            "Are the keys chunked, too?",
         ),
     ),
     hints=(
@@ -101,6 +118,10 @@ EXERCISE = Exercise(
                 "the summary of a chunk of keys, and the work of a chunk of queries.",
                 recomputed, but("(whole,", "(whole_by_hand,", of=recomputed), but(*KEPT), but(*KEPT, "s.detach()", "s"),
                 whole, whole_by_hand),
+        Mistake("Value and gradient are right, and their memory grows with n alone, but each chunk of queries meets "
+                "all keys at once: Cq · M numbers (eq. 5.9). For short texts that's enough; here the keys are "
+                "chunked, too (section 5).",
+                rows_alone),
         Mistake("Value and gradient are right and the tiles are recomputed, but every call of torch.utils.checkpoint "
                 "also keeps the state of the random generator, 5 KB, and there is a call for each tile. Nothing here "
                 "is random: say preserve_rng_state=False (section 9).",

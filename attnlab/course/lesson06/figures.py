@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from attnlab.measure import binary
 from attnlab.plots.style import COLORS, GRAY, INK, canvas, darker
 
 import numpy as np
@@ -87,73 +86,33 @@ def residuals(panels: Mapping[str, Sequence[tuple[str, int, str]]], n: int, tile
                 beside.append(name)
             x += width + 2
         axes.text(x + 0.03 * n, n / 2, "\n".join(beside), va="center", fontsize=9, color=darker(fills["row"]))
+    said = [f"{title}: {', '.join(f'{name} {size:,}' for name, size, _ in arrays)}" for title, arrays in panels.items()]
+    figure.set_label(f"Strips of rectangles drawn to scale, each {n} high, with their elements. {'; '.join(said)}.")
     return figure
 
 
-def footprints(
-    lengths: Sequence[int], sizes: Mapping[str, tuple[Sequence[float], str]],
-    published: Mapping[str, tuple[int, Sequence[float]]], formulas: Mapping[str, tuple[int, Sequence[float]]],
-) -> Figure:
-    """Bars of bytes for each length, one bar an algorithm; ``sizes`` has bytes and color by name.
-
-    ``published`` and ``formulas``: by name, the position of the bar that it belongs to, and its bytes (nan: none).
-    """
-    figure, axes = canvas(10.0, 4.8)
-    axes.set_yscale("log", base=2)
-    axes.set_axisbelow(True)
-    width, middle = 0.9 / len(sizes), (len(sizes) - 1) / 2
-    floor = 2**23
-    for i, (name, (values, color)) in enumerate(sizes.items()):
-        at = np.arange(len(lengths)) + (i - middle) * width
-        axes.bar(at, np.asarray(values, dtype=float) - floor, width * 0.92, bottom=floor, color=color, label=name)
-        inside = i == len(sizes) - 2  # above this bar a published point may stand
-        for x, value in zip(at, values):
-            number, unit = binary(round(value)).split()
-            axes.annotate(f"{float(number):.3g}\n{unit}", (x, floor if inside else value), (0, 2), fontsize=7.5,
-                          textcoords="offset points", ha="center", va="bottom", linespacing=0.9,
-                          color="white" if inside else INK)
-    for marker, (name, (bar, values)) in zip("sD__", {**published, **formulas}.items()):
-        at = np.arange(len(lengths)) + (bar - middle) * width
-        shown = [np.nan if value < 1.2 * floor else value for value in values]
-        size, face = (6, "white") if name in published else (17, INK)
-        axes.plot(at, shown, marker, color=INK, markerfacecolor=face, markersize=size, linestyle="none", label=name,
-                  markeredgewidth=1 if name in published else 2)
-    axes.set_xticks(range(len(lengths)), [f"n = 2{superscript(round(np.log2(n)))}" for n in lengths])
-    ticks = [2**e for e in range(25, 46, 5)]
-    axes.set_yticks(ticks, [binary(tick) for tick in ticks])
-    axes.set(ylabel="memory of value and gradient (bytes)", ylim=(floor, 2**47))
-    axes.grid(False, axis="x")
-    axes.legend(loc="upper left", fontsize=8.5, ncols=2)
-    return figure
-
-
-def superscript(number: int) -> str:
-    """A number as an exponent."""
-    return str(number).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
-
-
-def training(
-    losses: Mapping[str, Sequence[float]], differences: Mapping[str, Sequence[float]], tolerance: Sequence[float],
-    colors: Mapping[str, str],
-) -> Figure:
-    """Left: losses by step, one curve a run, all of them there. Right: differences from the first run, and what is
-    allowed."""
+def training(runs: Mapping[str, np.ndarray]) -> Figure:
+    """Left: losses by step, a curve for each run. Right: how far the others are from the first run, at most so far."""
     figure, (left, right) = canvas(10.0, 3.9, ncols=2)
-    styles = [("-", 5.5), ("-", 2.2), ((0, (3, 3)), 1.2)]
-    for (name, loss), (line, width) in zip(losses.items(), styles):
-        left.plot(loss, color=colors[name], linestyle=line, linewidth=width, label=name)
+    first, *others = runs
+    styles = {"standard": ("-", 5.5, COLORS["safe"]), "chunked": ("-", 2.2, COLORS["chunked"]),
+              "control": ((0, (3, 3)), 1.2, GRAY)}
+    for name, loss in runs.items():
+        line, width, color = styles[name]
+        left.plot(loss, linestyle=line, linewidth=width, color=color, label=name)
     left.set(xlabel="step", ylabel="loss (nats per byte)")
     left.legend(fontsize=9)
-    steps = np.arange(len(tolerance))
-    right.plot(steps, tolerance, color=INK, linewidth=1.2, linestyle="--")
-    right.annotate("tolerance", (steps[-1], tolerance[-1]), (-2, 5), textcoords="offset points", ha="right",
-                   fontsize=9, color=INK)
-    right.plot(steps, losses[next(iter(losses))], color=GRAY, linewidth=1)
-    right.annotate("the loss itself", (steps[-1], 1.6), (-2, -14), textcoords="offset points", ha="right",
-                   fontsize=9, color=GRAY)
-    for name, difference in differences.items():
-        right.plot(steps, np.maximum(difference, 1e-10), color=colors[name], linewidth=1, label=f"{name} − standard")
+    said = []
+    for name in others:
+        apart = np.maximum.accumulate(abs(runs[name] - runs[first]))
+        right.plot(np.maximum(apart, 1e-10), color=styles[name][2], linewidth=2, label=f"{name} − {first}")
+        said.append(f"{name}, {apart[-1]:.0e} nats per byte")
+    right.plot(runs[first], color=styles[first][2], linewidth=1.5, label="the loss itself")
     right.set_yscale("log")
-    right.set(xlabel="step", ylabel="difference of losses (nats per byte)", ylim=(1e-10, 30))
-    right.legend(fontsize=9, loc=(0.5, 0.62))
+    right.set(xlabel="step", ylabel="largest difference so far (nats per byte)", ylim=(1e-10, 30))
+    right.legend(fontsize=9, loc=(0.5, 0.5))
+    falls = [f"{name} from {loss[0]:.1f} to {loss[-1]:.1f}" for name, loss in runs.items()]
+    figure.set_label(f"Left: the losses, on top of each other: {', '.join(falls)}. Right, on a logarithmic axis: the "
+                     f"loss, and far below it the largest difference from {first} so far, after the last step: "
+                     f"{'; '.join(said)}.")
     return figure
