@@ -63,7 +63,7 @@ def verdicts(table: str) -> None:
     """Display a table of verdicts, such as "03"."""
     from IPython.display import Markdown, display
 
-    defined = "*The four verdicts are defined on the page [Reproductions](reproductions.ipynb).*"
+    defined = f"*The {len(published.VERDICTS)} verdicts are defined on the page [Reproductions](reproductions.ipynb).*"
     display(Markdown(f"{published.verdicts(table)}\n\n{defined}"))
 
 

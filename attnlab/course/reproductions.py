@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from attnlab.course.clock import Clock
 from attnlab.measure import binary
 from attnlab.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
 
@@ -45,42 +46,55 @@ def overheads(
     return figure
 
 
-def query_chunking(
-    by_size: Mapping[int, float], slow: int, by_length: Mapping[int, float], dense: Mapping[int, float],
-    rows: Mapping[int, int],
-) -> Figure:
+def query_chunking(clock: Clock, slow: int, rows: Mapping[int, int]) -> Figure:
     """Figure 5. Left: query chunk size → time over dense attention's; the paper calls sizes to ``slow`` much slower.
 
     Right, at equal memory: n → time of query chunking, and of dense attention, over that of chunked attention;
-    ``rows``: n → queries in a chunk.
+    ``rows``: n → queries in a chunk. ``clock`` has "chunks of queries" by size, the others by length.
     """
     figure, (left, right) = canvas(10.6, 4.3, ncols=2)
-    sizes, times = list(by_size), list(by_size.values())
+    sizes, lengths = list(clock.seconds["chunks of queries"]), list(rows)
+    dense, chunked = clock.median("dense"), clock.median("chunked")
     left.set_xscale("log", base=2)
     left.axvspan(sizes[0] / 1.4, slow * 1.25, color=PALE, zorder=0)
     left.annotate(f"published: much slower\nthan dense up to {slow}", (sizes[0] / 1.2, 0.93), fontsize=9, color=GRAY,
                   xycoords=("data", "axes fraction"), va="top")
-    left.plot(sizes, times, "o-", color=QUERIES)
+    by_size = _relative(left, clock, "chunks of queries", dict.fromkeys(sizes, dense[lengths[-1]]), QUERIES)
     left.axhline(1, color=STANDARD, linestyle="--")
     left.set_xticks(sizes, [str(size) for size in sizes])
     left.tick_params(axis="x", labelsize=9)
-    left.set_title("one length, n = 4096", loc="left")
+    left.set_title(f"one length, n = {lengths[-1]}", loc="left")
     left.set(xlabel="queries in a chunk", ylabel="time ÷ time of dense attention")
-    left.set(ylim=(0, 1.4 * max(1, *times)), xlim=(sizes[0] / 1.4, sizes[-1] * 7))
-    _names_at_the_end(left, sizes[-1], [("dense", 1, STANDARD), ("query chunks", times[-1], QUERIES)])
+    left.set(ylim=(0, 1.4 * max(1, *by_size)), xlim=(sizes[0] / 1.4, sizes[-1] * 7))
+    _names_at_the_end(left, sizes[-1], [("dense", 1, STANDARD), ("query chunks", by_size[-1], QUERIES)])
 
-    lengths, times, others = list(by_length), list(by_length.values()), list(dense.values())
     right.set_xscale("log", base=2)
     right.axhline(1, color=CHUNKED, linestyle="--")
-    right.plot(lengths, others, "s:", color=STANDARD)
-    right.plot(lengths, times, "o-", color=QUERIES)
+    others = _relative(right, clock, "dense", chunked, STANDARD)
+    times = _relative(right, clock, "queries", chunked, QUERIES)
     right.set_xticks(lengths, [f"$2^{{{n.bit_length() - 1}}}$\n{rows[n]}" for n in lengths])
     right.set_title("equal memory", loc="left")
     right.set(xlabel="sequence length n (tokens); queries in a chunk", ylabel="time ÷ time of chunked attention")
     right.set(ylim=(0, 1.25 * max(1, *times, *others)), xlim=(lengths[0] / 1.3, lengths[-1] * 3))
     names = [("chunked", 1, CHUNKED), ("query chunks", times[-1], QUERIES), ("dense", others[-1], STANDARD)]
     _names_at_the_end(right, lengths[-1], names)
+    figure.set_label(
+        "Two plots of times. Left, over dense attention's, against the queries in a chunk: "
+        + ", ".join(f"{size} take {y:.2f}" for size, y in zip(sizes, by_size))
+        + ". Right, at equal memory, over chunked attention's, against n: "
+        + "; ".join(f"{n}, chunks of {rows[n]} queries {y:.2f}, dense {z:.2f}"
+                    for n, y, z in zip(lengths, times, others)) + "."
+    )  # fmt: skip
     return figure
+
+
+def _relative(axes: Axes, clock: Clock, name: str, base: Mapping[int, float], color: str) -> list[float]:
+    """Draw seconds over those of ``base`` at the same size, with the band of their middle half; returns the medians."""
+    rows = clock.seconds[name]
+    low, middle, high = ([row[at] / base[x] for x, row in rows.items()] for at in range(3))
+    axes.fill_between(list(rows), low, high, color=color, alpha=0.25, linewidth=0)
+    axes.plot(list(rows), middle, "o-", color=color)
+    return middle
 
 
 def _names_at_the_end(axes: Axes, x: float, lines: Sequence[tuple[str, float, str]]) -> None:
@@ -95,22 +109,29 @@ def _names_at_the_end(axes: Axes, x: float, lines: Sequence[tuple[str, float, st
         free = y + half
 
 
-def softmax_times(published: Mapping[str, float], ours: Mapping[str, float]) -> Figure:
-    """Time of three softmaxes over that of the naive one: published beside ours."""
+def softmax_times(published: Mapping[str, float], clock: Clock, size: int) -> Figure:
+    """Time of three softmaxes of ``size`` numbers over that of the naive one: published beside ours."""
     figure, axes = canvas(7.0, 2.9)
+    ours = {name: [x / clock.median("naive")[size] for x in clock.seconds[name][size]] for name in published}
     for row, (name, theirs) in enumerate(published.items()):
-        mine = ours[name] / ours["naive"]
+        low, mine, high = ours[name]
         theirs = theirs / published["naive"]
         color = COLORS[name]
         axes.barh(row - 0.19, theirs, 0.34, color=color)
-        axes.barh(row + 0.19, mine, 0.34, color="white", edgecolor=color, linewidth=1.6)
+        axes.barh(row + 0.19, mine, 0.34, color="white", edgecolor=color, linewidth=1.6,
+                  xerr=[[mine - low], [high - mine]], ecolor=GRAY)
         axes.annotate(f"{theirs:.2f}  published", (theirs, row - 0.19), (5, 0), textcoords="offset points",
                       va="center", fontsize=9, color=INK)
-        axes.annotate(f"{mine:.2f}  here", (mine, row + 0.19), (5, 0), textcoords="offset points", va="center",
-                      fontsize=9, color=INK)
+        axes.annotate(f"{mine:.2f}  here", (max(mine, high), row + 0.19), (5, 0), textcoords="offset points",
+                      va="center", fontsize=9, color=INK)
     axes.set_yticks(range(len(published)), list(published))
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.margins(x=0.2)
-    axes.set(xlabel="time ÷ time of naive softmax, 1,000,000 numbers")
+    axes.set(xlabel=f"time ÷ time of naive softmax, {size:,} numbers")
+    figure.set_label(
+        "Time of softmax over that of the naive one, published and here: "
+        + ", ".join(f"{name} {theirs / published['naive']:.2f} and {ours[name][1]:.2f}"
+                    for name, theirs in published.items()) + "."
+    )  # fmt: skip
     return figure

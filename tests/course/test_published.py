@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from attnlab.course import published
-from attnlab.course.published import compare
+from attnlab.course.published import compare, effect
 from tests.support import ROOT
 
 UNITS = {
@@ -87,8 +87,8 @@ def test_a_figure_has_one_verdict():
     lessons = "".join(path.read_text(encoding="utf-8") for path in sorted(PAGE.parent.glob("[0-9]*.md")))
     shown = re.findall(r'listing\.verdicts\("([^"]+)"\)', lessons)
     assert [name for name in published.claims() if name in shown] == shown
-    assert "for name in published.claims():" in PAGE.read_text(encoding="utf-8")
-    assert not re.findall(r"(?m)^\|.*\*(?:not )?reproduced\b.*", lessons)
+    assert "published.claims()" in PAGE.read_text(encoding="utf-8")
+    assert not re.findall(rf"(?m)^\|.*\*(?:{'|'.join(published.VERDICTS)})\b.*", lessons)
 
 
 def test_an_unknown_name_lists_the_names():
@@ -106,21 +106,61 @@ def test_a_record_cannot_be_changed():
     [
         ([1, 2, 4], [1, 2, 4], "reproduced"),
         ([1, 2, 4], [1.05, 2 / 1.05, 4], "reproduced"),
-        ([1, 2, 4], [10, 20, 40], "reproduced in ratio"),
-        ([1, 2, 4], [10, 20, 41], "reproduced in ratio"),
-        ([1, 2, 4], [1.05, 2, 4.3], "reproduced in ratio"),
-        ([1, 2, 4], [1, 2, 5], "not reproduced"),
+        ([1, 2, 4], [1, 2, 5], "differs"),
+        ([1, 2, 4, 8], [2, 4, 8, 16], "reproduced in ratio"),
+        ([1, 2, 4, 8], [2, 4, 8, 16.3], "reproduced in ratio"),
+        ([1, 2, 4, 8], [1.05, 2, 4.3, 8], "reproduced in ratio"),
+        ([1, 2, 4, 8], [5, 10, 20, 40], "differs"),  # too large a factor
+        ([1, 2, 4, 8], [2, 4, 8, 20], "differs"),  # too much scatter
+        ([1, 2, 4], [2, 4, 8], "differs"),  # too few numbers
+        ([1, 1.05, 1.1, 1.15], [2, 2, 2, 2], "differs"),  # what is claimed is less than the scatter that is allowed
         ([1, math.nan, 4], [1, 7, 4], "reproduced"),
         ([1, math.nan, 4], [1, math.nan, 4], "reproduced"),
         ([4], [4.1], "reproduced"),
-        ([4], [8], "not reproduced"),  # one number has no ratio to another
-        ([4, math.nan], [8, 16], "not reproduced"),
+        ([4], [8], "differs"),
+        ([4, math.nan], [8, 16], "differs"),
     ],
 )
 def test_verdicts(theirs, ours, verdict):
     assert compare(theirs, ours, 0.05).verdict == str(compare(theirs, ours, 0.05)) == verdict
     if not any(map(math.isnan, theirs)):
         assert compare(ours, theirs, 0.05).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ([66.6, 75.2], [7, 6]),
+        ([66.6, 75.2], [75.2, 66.6]),
+        ([66.6, 75.2], [1, 1]),
+        ([1, 1.1], [1.1, 1]),
+        ([1, 1.1, 1.2, 1.3], [1.3, 1.2, 1.1, 1]),
+        ([1, 1.1, 1.2, 1.3], [2.6, 2.4, 2.2, 2]),
+        ([100, 200, 300, 330], [200, 400, 660, 600]),
+        ([1, 2, 4, 8], [8, 4, 2, 1]),
+    ],
+)
+def test_the_opposite_claim_is_not_reproduced(theirs, ours):
+    assert compare(theirs, ours).verdict == compare(ours, theirs).verdict == "differs"
+
+
+def test_rounding_is_no_order():
+    assert compare([3.44, 3.51, 3.49], [3.5, 3.49, 3.5]).verdict == "reproduced"
+
+
+@pytest.mark.parametrize("claimed", [75.2 / 66.6, 1.02, 3.5, 59, 0.9])
+def test_an_effect_is_judged_by_less_than_its_size(claimed):
+    assert effect(claimed, claimed).verdict == effect(claimed, claimed**1.04).verdict == "reproduced"
+    assert effect(claimed, 1).verdict == effect(claimed, 1 / claimed).verdict == "differs"
+    assert effect(claimed, claimed**0.45).verdict == "differs"
+    assert effect(75.2 / 66.6, 7 / 6).verdict == "reproduced"
+    assert effect(75.2 / 66.6, 6 / 7).verdict == "differs"
+
+
+def test_factor_and_scatter_are_told():
+    found = compare([1, 2, 4, 8], [2, 4, 8, 17])
+    assert found.factor == pytest.approx(2 * (17 / 16) ** 0.25)
+    assert found.scatter == pytest.approx((17 / 16) ** 0.75)
 
 
 def test_ratios_are_ours_over_published():

@@ -3,10 +3,11 @@
 ``load("rs_table2")`` reads ``rs_table2.toml`` beside this file. A row holds the numbers twice: as printed, and as
 values in base units (bytes, seconds), where KB, MB and GB are 2¹⁰, 2²⁰ and 2³⁰ bytes unless the file says otherwise.
 
-What became of each claim stands once, in ``verdicts.toml``. The page of reproductions computes the verdicts, is held
-against it (``claims``) and shows its tables (``verdicts``); a lesson shows its own where it teaches.
+What became of each claim stands once, in ``verdicts.toml``: a lesson shows its part where it teaches (``verdicts``),
+and the page of reproductions shows all of it and is held against it (``claims``) where it computes a verdict.
 """
 
+import itertools
 import math
 import tomllib
 from collections.abc import Sequence
@@ -17,13 +18,25 @@ from importlib import resources
 WITHIN = 0.2
 """The relative error up to which a number counts as reproduced: it separates a forgotten term from slack."""
 
+OPPOSITE, PAIRS = 0.05, 0.1
+"""Two numbers are in the opposite order once their ratio is off by more than the first; of all pairs at most so many."""
+
+FEWEST, FACTOR, SCATTER = 4, 4, 0.1
+"""What a ratio takes: so many numbers, a common factor of at most so much, and so little scatter around it."""
+
 VERDICTS = {
-    "reproduced": f"our number and the published one differ by a factor of at most {1 + WITHIN:g}",
-    "reproduced in ratio": "they do after division of all our numbers by one common factor",
-    "explained": "a count of operations, accesses or bytes gives what was published as a time; no time of ours does",
-    "not reproduced": "anything else; the reason is given, or that we do not know it",
+    "reproduced": f"each of our numbers is within a factor of {1 + WITHIN:g} of the published one, and at most one pair "
+    f"in {1 / PAIRS:.0f} comes in the opposite order; or we counted or proved what is stated",
+    "reproduced in ratio": f"at least {FEWEST} numbers agree once ours are divided by one common factor, which is at "
+    f"most {FACTOR} and is named; what remains is within a factor of {1 + SCATTER:g}, and the published numbers "
+    "themselves vary by more than that",
+    "explained": "it was published as a time; a count of operations, accesses or bytes gives it, no time of ours does",
+    "differs": "we tried, and something else came out: another machine, compiler, size or training; we say which, or "
+    "that we don't know",
+    "refuted": "a count or a proof shows that the statement, as printed, is wrong",
+    "not tried": "it takes a machine or a training that we don't have",
 }
-"""The four verdicts, and what each means."""
+"""The six verdicts, and what each means."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +72,15 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """``ratios``: ours ÷ published, nan where nothing was published; ``verdict``: a key of VERDICTS, not explained."""
+    """``verdict``: reproduced, reproduced in ratio or differs; ``ratios``: ours ÷ published, nan where nothing was.
+
+    ``factor`` is the geometric mean of the ratios, ``scatter`` the factor by which one of them is off it at most.
+    """
 
     verdict: str
     ratios: list[float]
+    factor: float
+    scatter: float
 
     def __str__(self) -> str:
         return self.verdict
@@ -107,12 +125,12 @@ def verdicts(name: str) -> str:
 def compare(published: Sequence[int | float], ours: Sequence[int | float], within: float = WITHIN) -> Verdict:
     """Judge our numbers against published ones, up to a relative error of ``within``, 0.05 for 5 %.
 
-    *reproduced*: each of ours is at most 1 + within times the published number, and the other way round.
-    *reproduced in ratio*: not so, but after division by one common factor (the geometric mean of the ratios) it is;
-    this takes two numbers at least. *not reproduced*: neither.
+    *reproduced*: each of ours is at most 1 + within times the published number, and the other way round, and they
+    don't contradict the order of the published ones. *reproduced in ratio*: not so, but after division by one common
+    factor; see VERDICTS for how many numbers this takes, which factor and which scatter. *differs*: neither.
 
-    Where ``published`` is nan there is nothing to compare. Where it is a number, ours must be one: leave out what was
-    not run.
+    A claim of one ratio is for :func:`effect`. Where ``published`` is nan there is nothing to compare. Where it is a
+    number, ours must be one: leave out what was not run.
     """
     if len(published) != len(ours):
         raise ValueError(f"{len(published)} published numbers, {len(ours)} of ours")
@@ -124,13 +142,31 @@ def compare(published: Sequence[int | float], ours: Sequence[int | float], withi
     ratios = [mine / theirs for theirs, mine in zip(published, ours)]
     judged = [mine / theirs for theirs, mine in pairs]
     factor = math.exp(sum(map(math.log, judged)) / len(judged))
-    if all(_close(ratio, within) for ratio in judged):
-        verdict = "reproduced"
-    elif len(judged) > 1 and all(_close(ratio / factor, within) for ratio in judged):
-        verdict = "reproduced in ratio"
-    else:
-        verdict = "not reproduced"
-    return Verdict(verdict, ratios)
+    scatter = max(max(ratio / factor, factor / ratio) for ratio in judged)
+    verdict = "differs"
+    orders = [_opposite(a, b) for a, b in itertools.combinations(pairs, 2)]
+    if sum(orders) <= PAIRS * len(orders):
+        if all(_close(ratio, within) for ratio in judged):
+            verdict = "reproduced"
+        elif len(pairs) >= FEWEST and _close(factor, FACTOR - 1) and _close(scatter, min(within, SCATTER)):
+            theirs = [x for x, _ in pairs]
+            verdict = "reproduced in ratio" if max(theirs) > (1 + SCATTER) ** 2 * min(theirs) else "differs"
+    return Verdict(verdict, ratios, factor, scatter)
+
+
+def effect(published: float, ours: float) -> Verdict:
+    """Judge the claim that one thing is ``published`` times another, by a tolerance smaller than what is claimed.
+
+    Ours must have the same direction and, on a logarithmic scale, more than half the size. So no effect at all isn't
+    close to it, however small it is, nor is the opposite.
+    """
+    return compare([published], [ours], min(WITHIN, max(published, 1 / published) ** 0.5 - 1))
+
+
+def _opposite(a: tuple[float, float], b: tuple[float, float]) -> bool:
+    """Whether two pairs of a published number and ours have the opposite order, beyond rounding."""
+    theirs, ours = a[0] / b[0], a[1] / b[1]
+    return (theirs - 1) * (ours - 1) < 0 and not _close(theirs / ours, OPPOSITE)
 
 
 def _close(ratio: float, within: float) -> bool:
