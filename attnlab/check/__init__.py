@@ -10,6 +10,7 @@ function of another name. Answers may be written in NumPy, JAX or PyTorch. Nothi
 is hidden: each exercise is one small file in attnlab/course/lessonNN, with its reference solution.
 """
 
+import difflib
 import html
 import importlib
 import os
@@ -41,11 +42,12 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Exercise:
-    """The exercise called ``name``; ValueError lists the names there are."""
+    """The exercise called ``name``; ValueError names those that are spelled most like it."""
     for number, found in lessons().items():
         if name in found:
             return importlib.import_module(f"attnlab.course.lesson{number}.{name}").EXERCISE
-    raise ValueError(f"no exercise is called {name!r}; there are {', '.join(names())}")
+    like = ", ".join(difflib.get_close_matches(name, names(), n=3, cutoff=0))
+    raise ValueError(f"no exercise is called {name!r}; the nearest names are {like}")
 
 
 def _asked(function: Callable, name: str | None) -> Exercise:

@@ -89,7 +89,9 @@ def _array_difference(found: np.ndarray, wanted: np.ndarray, within: float, dtyp
         return f"expected shape {wanted.shape}, got {found.shape}"
     kinds = {"b": "b", "i": "iu", "u": "iu"}.get(wanted.dtype.kind, "fiuV")
     if found.dtype.kind not in kinds or (dtype is True and found.dtype != wanted.dtype):
-        return f"expected dtype {wanted.dtype}, got {found.dtype}"
+        as_numbers = (x.astype(np.float64) for x in (found, wanted))
+        values = "" if close(*as_numbers, within) else f", and other values:\n  {_shown(found, wanted)}"
+        return f"expected dtype {wanted.dtype}, got {found.dtype}{values}"
     if isinstance(dtype, type) and np.promote_types(found.dtype, dtype) != found.dtype:
         return f"expected at least {np.dtype(dtype)}, got {found.dtype}"
     return None if close(found, wanted, within) else _shown(found, wanted)
@@ -99,6 +101,8 @@ def _shown(found: np.ndarray, wanted: np.ndarray) -> str:
     """Both arrays, with as many digits as it takes to see a difference, and where it is largest if they are long."""
     for digits in (4, 6, 8, 12, 17):
         said = [_format_array(x, digits=digits) for x in (wanted, found)]
+        if ("e" in said[0]) != ("e" in said[1]):  # 1e-05 beside 0.0001 is hard to compare
+            said = [_format_array(x, digits=digits, scientific=True) for x in (wanted, found)]
         if said[0] != said[1]:
             break
     lines = f"expected {said[0]}\n  got      {said[1]}"
@@ -112,11 +116,14 @@ def _shown(found: np.ndarray, wanted: np.ndarray) -> str:
     return f"{lines}\n  largest difference at [{place}]: expected {wanted[at]:.9g}, got {found[at]:.9g}"
 
 
-def _format_array(x: Any, indent: int = 11, digits: int = 4) -> str:
+def _format_array(x: Any, indent: int = 11, digits: int = 4, scientific: bool = False) -> str:
     """A small array, its further lines indented, or the beginning of a large one."""
     x = np.asarray(x)
     x = x.astype(int) if x.dtype.kind == "b" else x.astype(float) if x.dtype.name == "bfloat16" else x
-    line = np.array2string(x, precision=digits, suppress_small=False, threshold=40, separator=", ", max_line_width=90)
+    power = {"float_kind": lambda number: np.format_float_scientific(number, precision=digits)} if scientific else None
+    line = np.array2string(
+        x, precision=digits, suppress_small=False, threshold=40, separator=", ", max_line_width=90, formatter=power
+    )
     return line.replace("\n", "\n" + indent * " ")
 
 

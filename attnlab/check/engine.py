@@ -75,13 +75,25 @@ def _of_values(
     if not any(problems):
         return _of_another_call(exercise, answer, library, cases)
     known = by_outcomes(exercise, cases, outcomes, judge)
-    i = next(i for i, problem in enumerate(problems) if problem)
     told = known.say if known else _true_of(exercise, cases, outcomes, problems)
-    seen = f"{'Seen on' if known else 'Smallest input that fails'}: {cases[i].label}"
+    i = _telling(cases, problems, known.seen if known else "", bool(told))
+    first = not known and not any(problems[:i])
+    seen = f"{'Smallest input that fails' if first else 'Seen on'}: {cases[i].label}"
     said = outcomes[i].printed.strip()
     printed = [f"It printed: {said[:300]}"] if said else []
     evidence = (seen, *arguments(exercise, cases[i]), f"  {problems[i]}", *printed)
     return Verdict("wrong", f"{exercise.name}: not right yet.", told, evidence)
+
+
+def _telling(cases: list[Case], problems: list[str | None], seen: str, told: bool) -> int:
+    """Which case to show: the one that a mistake names, or the first that fails.
+
+    Where something is ``told`` of the values and that case shows another type alone, it is the first that shows values.
+    """
+    failing = [i for i, problem in enumerate(problems) if problem]
+    named = [i for i in failing if seen and cases[i].label.startswith(seen)]
+    values = [i for i in failing if told and "\n  got " in problems[i]]
+    return (named or ("expected dtype" in problems[failing[0]] and values) or failing)[0]
 
 
 def _of_another_call(exercise: Exercise, answer: Callable, library: str, cases: list[Case]) -> Verdict | None:
@@ -139,7 +151,9 @@ def _of_costs(exercise: Exercise, answer: Callable, library: str) -> Verdict:
         if number is not None and not number <= cost.limit:
             known, said = by_costs(exercise, numbers, library, judge), cost.words(number)
             said = f"{known.say} ({said})" if known else said
-            return Verdict("wrong", f"{name}: right values, but too expensive.", said)
+            look = getattr(cost.measure, "line", None)
+            line = call(look, (answer,), seconds).result if look and library == "numpy" else ""
+            return Verdict("wrong", f"{name}: right values, but too expensive.", said, (line,) if line else ())
     where = "" if library == exercise.library else f" ({LIBRARIES[library]})"
     right = f"{name}: right, on {len(exercise.cases())} inputs{where}{_kept(numbers, LIBRARIES[library])}."
     return Verdict("right", right)

@@ -88,16 +88,19 @@ class Mistake:
     """A misconception: what to say of it, and the wrong implementations that have it.
 
     Wrong implementations that no output can tell apart share one mistake. One that returns right values
-    and costs too much is a mistake as well. Most differ from the reference by a few characters and are written so,
+    and costs too much is a mistake as well. ``seen``: how the label of the case begins that shows it, where the first
+    one that fails would contradict ``say``. Most differ from the reference by a few characters and are written so,
     by :func:`but`; what has another structure is a function.
     """
 
     say: str
     wrong: tuple[Function, ...]
+    seen: str
 
-    def __init__(self, say: str, *wrong: Function | Edit) -> None:
+    def __init__(self, say: str, *wrong: Function | Edit, seen: str = "") -> None:
         object.__setattr__(self, "say", say)
         object.__setattr__(self, "wrong", wrong)
+        object.__setattr__(self, "seen", seen)
 
 
 @dataclass(frozen=True)
@@ -159,7 +162,7 @@ class Exercise:
     def __post_init__(self) -> None:
         """Edits become functions."""
         made = [
-            Mistake(m.say, *(w.apply(self.reference) if isinstance(w, Edit) else w for w in m.wrong))
+            Mistake(m.say, *(w.apply(self.reference) if isinstance(w, Edit) else w for w in m.wrong), seen=m.seen)
             for m in self.mistakes
         ]
         object.__setattr__(self, "mistakes", tuple(made))

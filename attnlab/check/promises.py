@@ -5,14 +5,17 @@ of a call of size n, arrays in NumPy.
 """
 
 import contextlib
+import linecache
+import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
+from types import CodeType, FrameType
 from typing import Any
 
 from attnlab import measure
 from attnlab.check.exercise import Function, Stream
 from attnlab.check.jaxprs import held_bytes, traced
-from attnlab.check.library import given
+from attnlab.check.library import given, python_function
 from attnlab.check.outcome import evaluate_on
 from attnlab.machine import CountingVector
 
@@ -29,6 +32,7 @@ def growth(make: Callable[[int], tuple], small: int, large: int, gradients: tupl
         held = [SMALL + _held_bytes(answer, library, make(n), gradients) for n in (small, large)]
         return held[1] / held[0]
 
+    found.line = lambda answer: line_of_peak(answer, make(large))
     return found
 
 
@@ -40,6 +44,7 @@ def peak(make: Callable[[int], tuple], n: int, unit: float | int, gradients: tup
         size = next(x.itemsize for x in args if isinstance(x, np.ndarray))
         return _held_bytes(answer, library, args, gradients) / size / unit
 
+    found.line = lambda answer: line_of_peak(answer, make(n))
     return found
 
 
@@ -88,6 +93,37 @@ def _held_bytes(answer: Function, library: str, args: tuple, gradients: tuple[in
         result = run()
         held = high()
     return held - measure.result_bytes(result)
+
+
+def line_of_peak(answer: Function, args: tuple) -> str:
+    """The line of an answer in NumPy during which most memory is held, in words; nothing where it cannot be seen."""
+    own = getattr(python_function(answer), "__code__", None)
+    peaks: dict[tuple[CodeType, int], int] = {}
+    now: list[tuple[CodeType, int]] = []
+
+    def look(frame: FrameType, event: str, arg: Any) -> Callable | None:
+        if frame.f_code.co_filename != own.co_filename:
+            return None
+        if now:
+            peaks[now[0]] = max(peaks.get(now[0], 0), tracemalloc.get_traced_memory()[1])
+        tracemalloc.reset_peak()
+        now[:] = [(frame.f_code, frame.f_lineno)]
+        return look
+
+    if own is None or sys.gettrace():
+        return ""
+    with traced_memory():
+        sys.settrace(look)
+        try:
+            answer(*given(args, "numpy"))
+        finally:
+            sys.settrace(None)
+    if not peaks:
+        return ""
+    code, line = max(peaks, key=peaks.get)
+    source = linecache.getline(code.co_filename, line).strip()
+    whose = "your" if code is own else f"{code.co_name},"
+    return f"Most is held in {whose} line {line - code.co_firstlineno + 1}: {source}"
 
 
 def _read_ahead(x: Any) -> Any:

@@ -135,8 +135,8 @@ def test_long_spelling_and_errors(capsys):
     assert capsys.readouterr().out == "attention_row: not attempted yet.\n"
     with pytest.raises(ValueError, match="belongs to lesson 01"):
         check.lesson("00").exercise("attention_row")
-    with pytest.raises(ValueError, match="there are average, attention_layer, attention_row"):
-        check.answer(lambda: 0, "no_such_exercise")
+    with pytest.raises(ValueError, match=r"the nearest names are attention_row, attention_cost, attention_layer$"):
+        check.answer(lambda: 0, "attention_rwo")
     with pytest.raises(TypeError, match=r'as in check.answer\(f, "average"\)'):
         check.answer(lambda weights, values: 0)
 

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from attnlab.check import promises
 from attnlab.check.depth import lost
+from attnlab.check.engine import examine
+from attnlab.check.exercise import Case, Cost, Exercise
 from attnlab.check.fingerprints import far_queries
 from attnlab.check.jaxprs import held_bytes, traced
 from attnlab.check.operations import done
@@ -140,3 +143,16 @@ def test_far_scores_lie_where_they_should():
     assert [case.label[:4].strip(": ") for case in found] == ["LOW", "HIGH", "ROWS"]
     for case, level in zip(found, ([-1e5] * 3, [1e5] * 3, [0, 5e4, 1e5])):
         assert np.abs(case.args[0] - np.reshape(level, (3, 1))).max() < 10
+
+
+def test_the_line_that_holds_the_peak_is_named():
+    def whole(x):
+        small = x[:1]
+        table = np.multiply.outer(x, x)
+        return table.sum() + small.sum()
+
+    measure = promises.peak(lambda n: (np.ones(n),), 1000, 1000)
+    cost = Cost(measure, 2, "it held {found:.0f} times as much")
+    exercise = Exercise("00", 1, whole, lambda: [Case("ONE: one", (np.ones(1),))], ("x",), (), (cost,))
+    verdict = examine(exercise, whole)
+    assert verdict.evidence == ("Most is held in your line 3: table = np.multiply.outer(x, x)",)

@@ -389,3 +389,34 @@ def test_one_slot_for_all_is_not_called_the_last_free_one():
     exercise = check.find("steps_needed")
     verdict = examine(exercise, but("return max(free)", "return sum(free)").apply(exercise.reference))
     assert "is the sum of all lengths" in verdict.diagnosis
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "label"),
+    [
+        ("safe_softmax", ("m = np.where(m == -np.inf, x.dtype.type(0), m)", "x.max(-1, keepdims=True)"),
+         ("", "x.max()"), "ROWS"),
+        ("attention_backward", ("s - s.max(-1, keepdims=True)",), ("s",), "HIGH"),
+        ("longest_context", ("return tokens, weights + model[\"batch\"] * tokens * token",),
+         ("return tokens, (weights + model[\"batch\"] * tokens * token) / model[\"batch\"]",), "a batch of 3"),
+    ],
+)  # fmt: skip
+def test_what_is_said_can_be_seen_on_the_input_that_is_shown(name, old, new, label):
+    exercise = check.find(name)
+    pairs = [text for pair in zip(old, new) for text in pair]
+    verdict = examine(exercise, but(*pairs).apply(exercise.reference))
+    assert verdict.diagnosis
+    assert verdict.evidence[0].removeprefix("Seen on: ").startswith(label), verdict.text
+
+
+def test_both_sides_of_a_comparison_have_one_format():
+    exercise = check.find("average")
+    verdict = examine(exercise, but("weights @ values", "1e-9 * weights @ values").apply(exercise.reference))
+    expected, got = (line.split()[1:] for line in "".join(verdict.evidence[-1:]).split("\n")[-2:])
+    assert all("e" in x for x in [*expected, *got]), verdict.text
+
+
+def test_a_type_does_not_hide_other_values():
+    exercise = check.find("longest_context")
+    text = examine(exercise, but("return tokens, weights", "return tokens / 2, weights").apply(exercise.reference)).text
+    assert "expected dtype int64, got float64, and other values:" in text

@@ -144,6 +144,7 @@ def test_exercise_is_whole(name):
     texts = [*exercise.hints, *(m.say for m in exercise.mistakes), *(c.label for c in exercise.cases())]
     assert len(set(texts)) == len(texts), "a text stands twice"
     assert all(text == text.strip() and "  " not in text for text in texts)
+    assert all(any(c.label.startswith(m.seen) for c in exercise.cases()) for m in exercise.mistakes)
     assert all(cost.say.format(found=1.0, limit=cost.limit) for cost in exercise.costs)
 
 

@@ -67,7 +67,7 @@ EXERCISE = Exercise(
         Mistake("You subtract the maximum of the whole array. Far below it all exponentials of a row vanish, and 0/0 "
                 "is NaN. The free shift of eq. 2.2 belongs to a row: take the maximum along the last axis, with "
                 "keepdims=True.",
-                *any_care(MAX, "x.max()")),
+                *any_care(MAX, "x.max()"), seen="ROWS"),
         Mistake("You subtract less than the maximum of the row, such as its mean, its minimum or its first score. Some "
                 "exponents stay positive then, and e^u overflows; only the maximum makes all of them at most 0 (eq. "
                 "2.4).",

@@ -95,7 +95,8 @@ EXERCISE = Exercise(
         Mistake("Your softmax is the bare one. In float64 e^s overflows above 709, and if all scores of a row are "
                 "below −745, every e^s is 0 and their quotient is 0/0. Subtract each row's maximum (lesson 02).",
                 but("s - s.max(-1, keepdims=True)", "s"),
-                but("s - s.max(-1, keepdims=True)", "s - np.log(np.exp(s).sum(-1, keepdims=True))", *ONCE)),
+                but("s - s.max(-1, keepdims=True)", "s - np.log(np.exp(s).sum(-1, keepdims=True))", *ONCE),
+                seen="HIGH"),
         Mistake("You clip the scores. Those beyond the limit all become equal, and so do their weights. Subtract each "
                 "row's maximum instead (lesson 02, eq. 2.3).",
                 but("s - s.max(-1, keepdims=True)", "np.clip(s, -700, 700)")),
