@@ -19,14 +19,14 @@ WITHIN = 0.2
 """The relative error up to which a number counts as reproduced: it separates a forgotten term from slack."""
 
 OPPOSITE, PAIRS = 0.05, 0.1
-"""Two numbers are in the opposite order once their ratio is off by more than the first; of all pairs at most so many."""
+"""Two numbers are in the opposite order if their ratio is off by more than this, too; how many of all pairs may be."""
 
 FEWEST, FACTOR, SCATTER = 4, 4, 0.1
 """What a ratio takes: so many numbers, a common factor of at most so much, and so little scatter around it."""
 
 VERDICTS = {
-    "reproduced": f"each of our numbers is within a factor of {1 + WITHIN:g} of the published one, and at most one pair "
-    f"in {1 / PAIRS:.0f} comes in the opposite order; or we counted or proved what is stated",
+    "reproduced": f"each of our numbers is within a factor of {1 + WITHIN:g} of the published one, and at most one "
+    f"pair in {1 / PAIRS:.0f} comes in the opposite order; or we counted or proved what is stated",
     "reproduced in ratio": f"at least {FEWEST} numbers agree once ours are divided by one common factor, which is at "
     f"most {FACTOR} and is named; what remains is within a factor of {1 + SCATTER:g}, and the published numbers "
     "themselves vary by more than that",
