@@ -41,6 +41,10 @@ def band(mask: np.ndarray, reached: Sequence[np.ndarray]) -> Figure:
         axes.grid(False)
         axes.tick_params(length=0, labelbottom=False, labelleft=False)
         axes.spines[:].set_visible(False)
+    counts = ", ".join(str(int(row.sum())) for row in reached)
+    figure.set_label(
+        f"Left: {n} queries by {n} keys, a band of width {int(mask.sum(1).max())} on and below the diagonal. Right: "
+        f"{n} tokens, of which the last one knows {counts}, layer by layer.")
     return figure
 
 
@@ -62,6 +66,12 @@ def ring(policies: Mapping[str, Mapping[int, Sequence[int]]], sinks: int) -> Fig
         axes.text(-0.3, steps * 1.12 + 0.4, "slot", ha="right", va="center", fontsize=8, color=GRAY)
         axes.set_title(name)
         axes.axis("off")
+    said = []
+    for name, history in policies.items():
+        rows = "; ".join(f"after {taken} tokens {', '.join('empty' if x < 0 else str(x) for x in slots)}"
+                         for taken, slots in history.items())  # fmt: skip
+        said.append(f"{name}: {rows}.")
+    figure.set_label(f"What {width} slots hold. {' '.join(said)}")
     return figure
 
 
@@ -88,31 +98,12 @@ def policies(curves: Mapping[str, Sequence[float]], block: int, trained: int, wi
     for at, text in ((window, "cache full"), (trained, "trained to here")):
         axes.axvline(at, color=GRAY, linewidth=1, linestyle="--")
         axes.annotate(text, (at, high + 0.05 * span), (3, 0), textcoords="offset points", fontsize=9, color=GRAY)
-    axes.set(xlabel="position in the text (bytes)", ylabel="bits a byte", xlim=(0, x[-1] * 1.2))
+    axes.set(xlabel="position in the text (bytes)", ylabel="bits per byte", xlim=(0, x[-1] * 1.2))
     axes.set_ylim(top=high + 0.12 * span)
-    return figure
-
-
-def masses(shares: Mapping[str, np.ndarray], even: Mapping[str, float]) -> Figure:
-    """Percent of the attention on the sink, shares (layers, heads) for each model: a dot a head, a line the mean.
-
-    ``even``: the share if a query gave as much to every key, dotted.
-    """
-    figure, grid = canvas(10.2, 3.4, ncols=len(shares), sharey=True, squeeze=False)
-    top = 100 * max(share.max() for share in shares.values())
-    for axes, (name, share) in zip(grid.flat, shares.items()):
-        layers, heads = share.shape
-        spread = np.linspace(-0.18, 0.18, heads)
-        for layer in range(layers):
-            axes.plot(layer + spread, 100 * share[layer], "o", color=SINK, markeredgecolor=INK, markeredgewidth=0.5)
-        axes.plot(range(layers), 100 * share.mean(1), color=INK, linewidth=1.4)
-        if name in even:
-            axes.axhline(100 * even[name], color=GRAY, linewidth=1.2, linestyle=":")
-            axes.annotate("if spread evenly", (layers - 1, 100 * even[name]), (0, 4), textcoords="offset points",
-                          fontsize=9, color=GRAY, ha="right")
-        axes.set(xlabel="layer", ylim=(-0.03 * top, 1.12 * top), xticks=range(layers))
-        axes.set_title(name)
-    grid.flat[0].set_ylabel("percent of the attention")
+    at = trained // block
+    said = "; ".join(f"{name} {values[at - 1]:.2f} at {trained}, at most {max(values[at:]):.2f} after it, "
+                     f"{values[-1]:.2f} at the end" for name, values in curves.items())  # fmt: skip
+    figure.set_label(f"Bits per byte against the position in the text, in blocks of {block} bytes: {said}.")
     return figure
 
 
@@ -138,6 +129,11 @@ def influence(at: Sequence[int], moved: Mapping[str, Sequence[float]], window: i
                       fontsize=9, color=GRAY)
     axes.set(xlabel="distance of the bytes that were replaced", ylabel="change of the prediction (bits)")
     axes.set(xlim=(0, at[-1] * 1.18), ylim=(floor, None))
+    said = "; ".join(f"{name} {', '.join(f'{x:.0e} at {d}' if x > 0 else f'0 at {d}' for d, x in zip(at, values))}"
+                     for name, values in moved.items())  # fmt: skip
+    figure.set_label(
+        "How much the prediction changes, in bits on a logarithmic axis, against the distance of the eight bytes that "
+        f"were replaced: {said}.")
     return figure
 
 
@@ -153,5 +149,10 @@ def recall(at: Sequence[int], curves: Mapping[str, Sequence[float]], new: float,
     axes.annotate("when it was new", (at[0], new), (0, 4), textcoords="offset points", fontsize=9, color=GRAY)
     axes.axvline(window, color=GRAY, linewidth=1, linestyle="--")
     axes.annotate("out of the cache", (window, 0.06 * new), (4, 0), textcoords="offset points", fontsize=9, color=GRAY)
-    axes.set(xlabel="how many bytes ago", ylabel="bits a byte", ylim=(0, 1.25 * new), xlim=(0, at[-1] * 1.2))
+    axes.set(xlabel="how many bytes ago", ylabel="bits per byte", ylim=(0, 1.25 * new), xlim=(0, at[-1] * 1.2))
+    said = "; ".join(f"{name} {', '.join(f'{x:.2f} at {d}' for d, x in zip(at, values))}"
+                     for name, values in curves.items())  # fmt: skip
+    figure.set_label(
+        f"Bits per byte of the second copy against how many bytes ago the first began: {said}. New text costs "
+        f"{new:.2f}.")
     return figure

@@ -1,0 +1,43 @@
+"""The toy that forms a sink: its texts, its caches, and the stored runs."""
+
+import numpy as np
+import pytest
+import torch
+
+from attnlab.course import sinks
+
+RUNS = {(run["kind"], run["seed"], run["step"]): run for run in sinks.stored()["runs"]}
+
+
+def test_after_a_trigger_the_token_before_it_comes_again():
+    x = sinks.batch(np.random.default_rng(0), 64)
+    assert x.shape == (64, sinks.LENGTH + 1)
+    assert (x[:, 0] == sinks.BOS).all()
+    assert (x[:, 1:] < sinks.VOCABULARY).all()
+    triggered = x[:, 2:-1] < sinks.TRIGGERS
+    assert (x[:, 3:] == x[:, 1:-2])[triggered].all()
+    assert not (x[:, 3:] == x[:, 1:-2])[~triggered].all()
+
+
+@pytest.mark.parametrize("kind", sinks.KINDS)
+def test_a_window_and_its_sinks_hide_all_other_keys(kind):
+    model = sinks.Toy(kind, seed=0)
+    assert sum(x.numel() for x in model.parameters()) == 13_905
+    weights = model.weights(torch.randn(2, 12, sinks.WIDTH), window=4, sinks=1)
+    distance = np.arange(12)[:, None] - np.arange(12)
+    visible = (distance >= 0) & ((distance < 4) | (np.arange(12) < 1))
+    assert ((weights > 0).numpy() == visible).all()
+    if kind == "softmax":
+        assert torch.allclose(weights.sum(-1), torch.ones(2, 12))
+
+
+def test_the_stored_runs_are_those_of_the_script():
+    stored = sinks.stored()
+    assert (stored["steps"], stored["batch"], stored["rate"]) == (sinks.STEPS, sinks.BATCH, sinks.RATE)
+    assert {*RUNS} == {(kind, seed, step) for kind in sinks.KINDS for seed in sinks.SEEDS for step in (0, sinks.STEPS)}
+
+
+@pytest.mark.parametrize("kind", sinks.KINDS)
+def test_a_run_begins_as_it_is_stored(kind):
+    found, stored = sinks.measured(next(sinks.train(kind, seed=1))), RUNS[kind, 1, 0]
+    assert found == pytest.approx({name: stored[name] for name in found}, abs=0.01)
