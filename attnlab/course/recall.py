@@ -1,14 +1,15 @@
 """Multi-query associative recall: sixteen pairs, then questions; small models of one attention layer that learn it.
 
-    python -m attnlab.course.recall        a part of `make model`; some three minutes on one core
+    python -m attnlab.course.recall        a part of `make model`; some thirty minutes on one core
 
-writes lesson18/recall.json, which notebook 18 reads. Source of the task: Arora et al. 2023 (Zoology).
+writes lesson18/recall.json, which notebook 18 reads: every model at three rates with three seeds, since what one rate
+shows of a map is often how fast it trains. Source of the task: Arora et al. 2023 (Zoology), who sweep rates too.
 """
 
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from attnlab import naive_attention
@@ -23,9 +24,10 @@ STORED = Path(__file__).parent / "lesson18" / "recall.json"
 PAIRS, LENGTH, VOCABULARY, WIDTH = 16, 96, 128, 64
 ASKED = slice(2 * PAIRS, None)
 STEPS, BATCH, RATE = 400, 32, 1e-2
-PLANS = (("softmax", 16), ("elu", 8), ("elu", 16), ("elu", 32), ("elu", 64), ("elu", 128),
-         ("relu", 8), ("relu", 16), ("relu", 32), ("relu", 64), ("exp", 16), ("exp", 64),
-         ("taylor", 4), ("taylor", 8), ("taylor", 16), ("hedgehog", 8), ("hedgehog", 16), ("hedgehog", 32))  # fmt: skip
+SWEPT, RATES, SEEDS, EVERY = 1600, (3e-3, 1e-2, 3e-2), (0, 1, 2), 50
+"""The sweep: steps of a run, rates and seeds of each model; a curve has the loss of every 50th step."""
+PLANS = (("elu", 16), ("relu", 16), ("exp", 16), ("hedgehog", 8), ("taylor", 4),
+         ("hedgehog", 32), ("taylor", 8), ("softmax", 16))  # fmt: skip
 """Feature map and head size d of each model; hedgehog makes 2d features."""
 
 
@@ -84,16 +86,19 @@ class Recaller(torch.nn.Module):
 
 
 def train(
-    name: str, d: int, steps: int = STEPS, seed: int = 0, kind: type[Recaller] = Recaller
+    name: str, d: int, steps: int = STEPS, seed: int = 0, kind: type[Recaller] = Recaller, rate: float = RATE
 ) -> Iterator[tuple[float, Recaller]]:
-    """Train a model by Adam on new batches: after each step its loss in bits an answer, and the model."""
+    """Train a model by Adam on new batches: after each step its loss in bits per answer, and the model.
+
+    The rate falls from ``rate`` in a line to 0.
+    """
     model, rng = kind(name, d, seed), np.random.default_rng(seed)
     adam = torch.optim.Adam(model.parameters())
     for step in range(steps):
         tokens, targets = batch(rng, BATCH)
         goal = torch.as_tensor(targets[:, ASKED]).flatten()
         loss = torch.nn.functional.cross_entropy(model(tokens).flatten(0, 1), goal)
-        adam.param_groups[0]["lr"] = RATE * (1 - step / STEPS)
+        adam.param_groups[0]["lr"] = rate * (1 - step / steps)
         adam.zero_grad()
         loss.backward()
         adam.step()
@@ -126,24 +131,45 @@ def measured(model: Recaller, sequences: int = 256, seed: int = 1000) -> dict[st
 
 
 def stored() -> dict:
-    """What the script has written: how it was trained, and for each model its curve and what was measured of it."""
+    """What the script has written: how it was trained, and for each run its curve and what was measured of it."""
     return json.loads(STORED.read_text())
 
 
+def best(runs: Sequence[Mapping]) -> dict[tuple[str, int], dict]:
+    """For each model, by map and head size, the rate with the most right answers on the mean of its seeds.
+
+    To the means of that rate come "least" and "most": the right answers of its worst seed and of its best.
+    """
+    means = {}
+    for name, d, rate in dict.fromkeys((run["map"], run["d"], run["rate"]) for run in runs):
+        same = [run for run in runs if (run["map"], run["d"], run["rate"]) == (name, d, rate)]
+        mean = {what: float(np.mean([run[what] for run in same])) for what in ("right", "weight", "entropy")}
+        right = [run["right"] for run in same]
+        found = {"map": name, "d": d, "rate": rate, **mean, "least": min(right), "most": max(right)}
+        means[name, d] = max(means.get((name, d), found), found, key=lambda x: x["right"])
+    return means
+
+
+def sweep() -> list[tuple[str, int, float, int]]:
+    """Map, head size, rate and seed of each run; the softmax answers everything at the first rate."""
+    tried = {name: RATES[:1] if name == "softmax" else RATES for name, _ in PLANS}
+    return [(name, d, rate, seed) for name, d in PLANS for rate in tried[name] for seed in SEEDS]
+
+
 def main() -> None:
-    """Train every model of PLANS, one after another."""
+    """Train every model of PLANS at every rate and with every seed, one after another; what is done is kept."""
     from tqdm import tqdm
 
     torch.set_num_threads(1)
-    about = {"pairs": PAIRS, "length": LENGTH, "vocabulary": VOCABULARY, "width": WIDTH, "steps": STEPS,
-             "batch": BATCH, "rate": RATE, "seed": 0}  # fmt: skip
+    about = {"pairs": PAIRS, "length": LENGTH, "vocabulary": VOCABULARY, "width": WIDTH, "steps": SWEPT,
+             "batch": BATCH, "every": EVERY}  # fmt: skip
     runs = []
-    for name, d in PLANS:
-        steps = list(tqdm(train(name, d), f"{name} {d}", STEPS, file=sys.stderr))
-        curve = [round(loss, 3) for loss, _ in steps[::10]]
-        runs.append({"map": name, "d": d, **measured(steps[-1][1]), "curve": curve})
-    lines = ",\n".join(map(json.dumps, runs))
-    STORED.write_text(json.dumps(about)[:-1] + f', "runs": [\n{lines}\n]}}\n')
+    for name, d, rate, seed in tqdm(sweep(), "recall", file=sys.stderr):
+        steps = list(train(name, d, SWEPT, seed, rate=rate))
+        curve = [round(loss, 3) for loss, _ in steps[::EVERY]]
+        runs.append({"map": name, "d": d, "rate": rate, "seed": seed, **measured(steps[-1][1]), "curve": curve})
+        lines = ",\n".join(map(json.dumps, runs))
+        STORED.write_text(json.dumps(about)[:-1] + f', "runs": [\n{lines}\n]}}\n')
 
 
 if __name__ == "__main__":

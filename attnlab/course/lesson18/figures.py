@@ -6,6 +6,7 @@ from attnlab.course.lesson16.figures import named
 from attnlab.plots.style import COLORS, GRAY, INK, canvas, darker
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 SOFTMAX = COLORS["naive"]
@@ -35,6 +36,12 @@ def parabola(s: np.ndarray, curves: Mapping[str, np.ndarray], scores: np.ndarray
     right.set(xlabel="score of one key; 15 others have 0", ylabel="its share of the weight", ylim=(0, 1.05),
               xlim=(0, scores[-1] * 1.3))  # fmt: skip
     right.set_title("how spiky a map is")
+    at = " and ".join(f"{name} {w[0]:.2f}" for name, w in curves.items())
+    ends = ", ".join(f"{name} {values[-1]:.2f}" for name, values in shares.items())
+    figure.set_label(
+        f"Left: three weights against the score from {s[0]:g} to {s[-1]:g}. At the left end they are {at}: the "
+        "parabolas rise again. Right: the share of one key beside fifteen others against its score; at "
+        f"{scores[-1]:g} it is {ends}.")
     return figure
 
 
@@ -47,6 +54,10 @@ def heads(weights: Mapping[str, np.ndarray]) -> Figure:
         axes.grid(False)
         axes.set(xlabel="key", xticks=[0, len(a) - 1], yticks=[0, len(a) - 1])
     grid.flat[0].set_ylabel("query")
+    before = ", ".join(f"{name}: {np.diagonal(a, -1).mean():.2f}" for name, a in weights.items())
+    figure.set_label(
+        f"The weights of one head for {len(next(iter(weights.values())))} tokens, as squares. Just below the "
+        f"diagonal, where a query meets the token before it, the mean weight is {before}.")
     return figure
 
 
@@ -72,6 +83,11 @@ def distilled(curves: Mapping[str, Sequence[float]], floor: float, entropies: Ma
     right.set(xlabel="heads, in the order of the softmax's entropy", ylabel="entropy of the weights (bits)",
               ylim=(0, None))  # fmt: skip
     right.set_title("before and after")
+    means = ", ".join(f"{name} {values.mean():.1f}" for name, values in entropies.items())
+    falls = "; ".join(f"from {values[0]:.2f} to {values[-1]:.2f}" for values in curves.values())
+    figure.set_label(
+        f"Left: the cross-entropy against the step, {falls} bits; a dashed line at {floor:.2f}, the entropy of the "
+        f"softmax's weights. Right: the entropy of each of {len(order)} heads; the means are {means} bits.")
     return figure
 
 
@@ -91,20 +107,52 @@ def converted(bits: Mapping[str, Sequence[float]], whole: float) -> Figure:
     axes.invert_yaxis()
     axes.grid(False, axis="y")
     axes.legend(loc="upper right", fontsize=10)
+    names = [stage for stage, _ in stages]
+    said = "; ".join(
+        f"{name} {', '.join(f'{x:.2f} {stage}' for stage, x in zip(names, values) if np.isfinite(x))}"
+        for name, values in bits.items())
+    figure.set_label(f"Bits per byte as bars: {said}. A dashed line at {whole:.2f}, the softmax as trained.")
     return figure
 
 
-def recall(runs: Sequence[Mapping], sizes: Mapping[tuple[str, int], int]) -> Figure:
-    """Left: answers that are right against the numbers of the state. Right: against the entropy of the weights."""
+def recall(best: Mapping[tuple[str, int], Mapping], sizes: Mapping[tuple[str, int], int], runs: Sequence[Mapping],
+           matched: Sequence[tuple[str, int]]) -> Figure:
+    """Left: answers that are right, at the best rate, against the numbers of the state. Right: against the rate.
+
+    Lines join the means of the seeds, bars go from the worst seed to the best. ``matched``: the models of the right.
+    """
     figure, (left, right) = canvas(10.2, 4.2, ncols=2, sharey=True)
+    said, swept = [], []
     for name, color in FAMILIES.items():
-        family = [run for run in runs if run["map"] == name]
-        right_answers = [100 * run["right"] for run in family]
-        left.plot([sizes[name, run["d"]] for run in family], right_answers, "o-", color=color, label=name)
-        right.plot([run["entropy"] for run in family], right_answers, "o", color=color, markersize=8)
-    left.set(xlabel="numbers in the state", ylabel="answers that are right (%)", xscale="log", ylim=(45, 103))
-    left.set_title("by size")
+        family = sorted((sizes[key], found) for key, found in best.items() if key[0] == name)
+        if family:
+            x, y, low, high = zip(*((size, found["right"], found["least"], found["most"]) for size, found in family))
+            _bars(left, x, y, low, high, color, name)
+            said.append(f"{name} {', '.join(f'{100 * value:.0f} at {size:,}' for size, value in zip(x, y))}")
+    for name, d in matched:
+        rows = [run for run in runs if (run["map"], run["d"]) == (name, d)]
+        rates = sorted({run["rate"] for run in rows})
+        right_answers = [[run["right"] for run in rows if run["rate"] == rate] for rate in rates]
+        _bars(right, rates, [np.mean(y) for y in right_answers], [min(y) for y in right_answers],
+              [max(y) for y in right_answers], FAMILIES[name], name)  # fmt: skip
+        swept.append(f"{name} {', '.join(f'{100 * np.mean(y):.0f} at {x:g}' for x, y in zip(rates, right_answers))}")
+    left.set(xlabel="numbers in the state", ylabel="answers that are right (%)", xscale="log")
+    for axes, ticks in ((left, (1000, 2000, 4000, 8000)), (right, rates)):
+        axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+        axes.set_xticks([], minor=True)
+    left.set_title("by size, at the best rate")
     left.legend(loc="lower right", fontsize=10)
-    right.set(xlabel="entropy of the weights (bits); less is spikier", xlim=(0, None))
-    right.set_title("by spikiness")
+    right.set(xlabel="rate of the optimizer", xscale="log")
+    right.set_title("by rate, 15 or 16 features")
+    figure.set_label(
+        "Left: percent of right answers at the best of three rates against the numbers in the state; means of three "
+        f"seeds are {'; '.join(said)}. Right: the same against the rate, for maps of 15 or 16 features: "
+        f"{'; '.join(swept)}.")
     return figure
+
+
+def _bars(axes: Axes, x: Sequence[float], y: Sequence[float], low: Sequence[float], high: Sequence[float], color: str,
+          name: str) -> None:  # fmt: skip
+    """A line through means, in percent, with bars from the least to the most."""
+    y, low, high = (100 * np.array(values) for values in (y, low, high))
+    axes.errorbar(x, y, [y - low, high - y], fmt="o-", color=color, label=name, capsize=3, markersize=5)
