@@ -122,6 +122,7 @@ def line_of_peak(answer: Function, args: tuple) -> str:
         return ""
     code, line = max(peaks, key=peaks.get)
     source = linecache.getline(code.co_filename, line).strip()
+    code = own if code.co_name.startswith("<") else code  # a comprehension
     whose = "your" if code is own else f"{code.co_name},"
     return f"Most is held in {whose} line {line - code.co_firstlineno + 1}: {source}"
 

@@ -145,14 +145,22 @@ def test_far_scores_lie_where_they_should():
         assert np.abs(case.args[0] - np.reshape(level, (3, 1))).max() < 10
 
 
-def test_the_line_that_holds_the_peak_is_named():
-    def whole(x):
-        small = x[:1]
-        table = np.multiply.outer(x, x)
-        return table.sum() + small.sum()
+def by_outer(x):
+    small = x[:1]
+    table = np.multiply.outer(x, x)
+    return table.sum() + small.sum()
 
+
+def by_rows(x):
+    small = x[:1]
+    table = [x * y for y in x]
+    return np.sum(table[0]) + small.sum()
+
+
+@pytest.mark.parametrize(("whole", "line"), [(by_outer, "np.multiply.outer(x, x)"), (by_rows, "[x * y for y in x]")])
+def test_the_line_that_holds_the_peak_is_named(whole, line):
     measure = promises.peak(lambda n: (np.ones(n),), 1000, 1000)
     cost = Cost(measure, 2, "it held {found:.0f} times as much")
     exercise = Exercise("00", 1, whole, lambda: [Case("ONE: one", (np.ones(1),))], ("x",), (), (cost,))
     verdict = examine(exercise, whole)
-    assert verdict.evidence == ("Most is held in your line 3: table = np.multiply.outer(x, x)",)
+    assert verdict.evidence == (f"Most is held in your line 3: table = {line}",)
