@@ -124,7 +124,8 @@ def stored_faults(output: Mapping) -> list[str]:
     if record is None:
         return []
     clock = from_record(record)
-    return clock.faults() + ([] if clock.settled else [f"the times still scatter after {clock.rounds} rounds"])
+    few = [f"the times are of {clock.rounds} rounds; it takes {FEWEST}"] if clock.rounds < FEWEST else []
+    return clock.faults() + few + ([] if clock.settled else [f"the times still scatter after {clock.rounds} rounds"])
 
 
 def _finite(record: dict) -> dict:

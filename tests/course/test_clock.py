@@ -44,6 +44,8 @@ def test_what_is_stored_is_looked_at_again():
     assert len(stored_faults(shown)) == 1
     restless = nbformat.v4.new_output("display_data", metadata=Clock(SQUARE, settled=False).metadata())
     assert stored_faults(restless) == ["the times still scatter after 10 rounds"]
+    hasty = nbformat.v4.new_output("display_data", metadata=Clock(SQUARE, rounds=1).metadata())
+    assert stored_faults(hasty) == ["the times are of 1 rounds; it takes 10"]
     assert stored_faults(nbformat.v4.new_output("stream", text="no clock")) == []
 
 
