@@ -57,7 +57,8 @@ def multiple(pairs: list[tuple[Case, np.ndarray, np.ndarray]]) -> str:
 
 def ratio(case: Case, found: np.ndarray, wanted: np.ndarray) -> float | None:
     """The number c with found = c · wanted; 0 where nothing tells it, as all is 0; None if there is none."""
-    if found.shape != wanted.shape or found.dtype.kind not in "fiu" or wanted.dtype.kind not in "fiu":
+    numbers = all(x.dtype.kind in "fiu" or x.dtype.name == "bfloat16" for x in (found, wanted))
+    if found.shape != wanted.shape or not numbers:
         return None
     found, wanted = found.astype(float).ravel(), wanted.astype(float).ravel()
     finite = np.isfinite(wanted)
