@@ -24,8 +24,8 @@ from threadpoolctl import threadpool_limits
 from tqdm.auto import tqdm
 
 FEWEST = 10  # rounds
-WITHIN = 0.10  # settled: the middle half of each measurement lies within a tenth of its median
-SAMPLE = 0.005  # seconds: shorter calls are repeated
+THREE, WITHIN = 3, 0.10  # settled: of the medians of three rounds each, the middle half lies within a tenth
+SAMPLE = 0.02  # seconds: shorter calls are repeated, after an untimed one that meets what others left in the caches
 KEY = "attnlab_clock"  # where the record stands in the metadata of an output
 
 Point = tuple[str, float]  # a name and a size
@@ -139,7 +139,7 @@ def timed(
     seconds: float | int = 20,
     threads: int = 1,
 ) -> Clock:
-    """Time ``calls`` (name → size → call) in interleaved rounds: ten, and more until the middle halves are narrow.
+    """Time ``calls`` (name → size → call) in interleaved rounds: ten, and more until the medians settle.
 
     It stops after ``seconds`` in any case. With one thread, which is what the lessons time unless they are about
     threads, seconds are those in which this process computes: what else the machine does isn't counted. ``threads``
@@ -171,7 +171,9 @@ def _repeats(call: Callable[[], object], now: Callable[[], float]) -> int:
 
 
 def _once(call: Callable[[], object], now: Callable[[], float], times: int) -> float:
-    """Seconds per call."""
+    """Seconds per call, of as many as a sample takes."""
+    if times > 1:
+        ready(call())
     gc.collect(0)
     gc.disable()
     start = now()
@@ -188,8 +190,9 @@ def _quartiles(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def _narrow(values: Sequence[float]) -> bool:
-    """Whether the middle half of the values lies within a tenth of their median."""
-    low, middle, high = _quartiles(values)
+    """Whether the middle half of the medians of three rounds each lies within a tenth of their median."""
+    medians = [statistics.median(values[i : i + THREE]) for i in range(0, len(values) - THREE + 1, THREE)] or values
+    low, middle, high = _quartiles(medians)
     return high - low <= WITHIN * middle
 
 
