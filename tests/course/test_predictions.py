@@ -62,3 +62,4 @@ def test_what_only_the_authors_see(path):
             assert {"remove-cell"} <= set(cell.metadata.tags), cell.id
             assert cell.metadata.jupyter == {"source_hidden": True, "outputs_hidden": True}
             assert not cell.outputs, f"{cell.id}: what only the authors see prints nothing"
+            assert not re.search(r"\brng\.", cell.source), f"{cell.id}: draws numbers that later cells would have drawn"
