@@ -43,7 +43,20 @@ def overheads(
     axes.set_xticks(list(at), [f"$2^{{{n.bit_length() - 1}}}$" for n in at])
     axes.set(xlabel="sequence length n (tokens)", ylabel="memory beyond inputs and outputs (bytes)")
     axes.set_xlim(right=5 * at[-1])
+    told = []
+    for name in ("standard", "chunked"):
+        series = {"formula": formulas[name], "published": published[name], **measured[name]}
+        ends = (f"{label} {_ends(at, sizes)}" for label, sizes in series.items())
+        told.append(f"{name}: {', '.join(ends)}")
+    figure.set_label(f"Memory against n, both axes logarithmic. {'. '.join(told)}.")
     return figure
+
+
+def _ends(at: Sequence[int], sizes: Sequence[float]) -> str:
+    """The first and the last known number of a series, and where."""
+    known = [(n, size) for n, size in zip(at, sizes) if size == size]
+    (first, low), (last, high) = known[0], known[-1]
+    return f"{binary(round(low))} at {first} to {binary(round(high))} at {last}"
 
 
 def query_chunking(clock: Clock, slow: int, rows: Mapping[int, int]) -> Figure:

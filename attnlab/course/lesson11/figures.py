@@ -149,6 +149,10 @@ def table21(record: Record, formulas: Mapping[str, Sequence[int]]) -> Figure:
     axes.set_yticks(ticks, [binary(tick) for tick in ticks])
     axes.set_xticks(record.at, [f"{n}" if n < 1024 else f"{n // 1024}K" for n in record.at])
     axes.set(xlabel="sequence length N (tokens)", ylabel="memory, forward + backward", xlim=(110, 400_000))
+    told = "; ".join(f"{LINES[key][0]} from {binary(round(sizes[0]))} to {binary(round(sizes[-1]))}"
+                     for key, sizes in formulas.items())
+    figure.set_label(f"Memory forward and backward against N from {record.at[0]} to {record.at[-1]}, both axes "
+                     f"logarithmic; published marks on the lines of the formulas: {told}. A dashed line at 40 GiB.")
     return figure
 
 
