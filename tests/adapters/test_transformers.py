@@ -6,8 +6,12 @@ import functools
 import pytest
 import torch
 
+from tests.support.interpreter import interpreter
+
 REASON = "needs transformers (CI installs it)"
-transformers = pytest.importorskip("transformers", reason=REASON)
+with interpreter():  # it imports Triton, which the tests of kernels need as the interpreter has it
+    transformers = pytest.importorskip("transformers", reason=REASON)
+    pytest.importorskip("transformers.modeling_utils", reason=REASON)
 
 from attnlab.adapters import transformers as adapter  # noqa: E402
 

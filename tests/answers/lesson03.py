@@ -449,7 +449,7 @@ REFUSED = [
     ("oplus_arrays", merge_unspread, "expected shape (3, 4), got (3, 1)"),
     ("oplus_arrays", merge_with_if, "truth value"),
     ("oplus_arrays", merge_first, "Smallest input that fails: UP"),
-    ("tree_stats", all_at_once, "were not made by oplus"),
+    ("tree_stats", all_at_once, "weren't made by oplus"),
     ("tree_stats", fold_of_pairs, "a tree has depth 4"),
     ("tree_stats", tree_from_nothing, "at depth 5, a tree has depth 4"),
     ("tree_stats", tree_by_elements, "at depth 5, a tree has depth 4"),

@@ -267,7 +267,7 @@ fold_reads_the_next_head = edited(
     "tl.load(v + theirs, mask=theirs < tl.num_programs(0) // blocks * m * D",
 )
 causal_maximum_of_all = edited(  # the hidden ones too
-    "causal_kernel", f"t = {SEEN}", "t = tl.dot(q_i, tl.trans(k_j)); high = tl.maximum(top, tl.max(t, 1)); "
+    "causal_kernel", f"t = {SEEN}", "t = tl.dot(q_i, tl.trans(k_j)) * factor; high = tl.maximum(top, tl.max(t, 1)); "
     "l, acc = l * tl.exp2(top - high), acc * tl.exp2(top - high)[:, None]; top = high; "
     "t = tl.where(keys <= rows[:, None] + m - n, t, -float('inf'))",
 )

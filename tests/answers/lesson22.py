@@ -297,6 +297,6 @@ REFUSED = [
     ("tree_decode", decode_shifted_by_the_mean, "HIGH: the scores of the last key alone"),
     ("best", best_in_a_square, "as many latencies as bandwidths"),
     ("best", best_in_32_bits, "2,097,152 keys"),
-    ("best", best_with_a_step_more, "61 latencies"),
+    ("best", best_with_a_step_more, "wherever it is wrong"),
     ("best", best_without_the_lse, "61 latencies"),
 ]

@@ -33,6 +33,8 @@ HEIGHT = {room: height for height, rooms in enumerate(LAYERS) for room in rooms}
 ALLOWED = {
     # The checker looks an exercise up by its name, in the lesson's folder; exercises are written with attnlab.check.
     ("check", "course"),
+    # The program that draws README's figures times with the lessons' clock.
+    ("plots", "course"),
 }
 
 

@@ -3,7 +3,6 @@
 The kernel takes half of the calls that every algorithm must answer; ``make test-all`` gives it all of them.
 """
 
-import contextlib
 import json
 import os
 import subprocess
@@ -25,6 +24,7 @@ from tests.algorithms.test_gradients import COMPILED
 from tests.support import ROOT
 from tests.support.cases import CASES, Case
 from tests.support.comparison import assert_agrees, assert_gradients_agree
+from tests.support.interpreter import GPU, interpreter
 from tests.support.libraries import arguments_of, dtype, to
 from tests.support.pairwise import in_turn
 
@@ -32,18 +32,7 @@ if find_spec("triton") is None:
     pytest.skip("needs Triton: pip install triton", allow_module_level=True)
 
 pytestmark = pytest.mark.usefixtures("patched_once")
-GPU = torch.cuda.is_available()
 DEVICE = "cuda" if GPU else "cpu"
-
-
-@contextlib.contextmanager
-def interpreter():
-    """Triton reads the variable when it is imported and when it runs; other modules shall not see it."""
-    with pytest.MonkeyPatch.context() as patch:
-        if not GPU:
-            patch.setenv("TRITON_INTERPRET", "1")
-        yield
-
 
 with interpreter():  # torch.compiler, which both of them use, imports Triton
     import triton

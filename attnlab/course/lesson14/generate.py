@@ -161,7 +161,7 @@ EXERCISE = Exercise(
         Mistake("A query does not see its own key, which is the last one of the cache: j ≤ i, eq. 14.3.",
                 but("slice(0, t + q.shape[-2])", "slice(0, max(t + q.shape[-2] - 1, 1))")),
         Mistake("Query head h reads another key head than ⌊h / (H_q / H_k)⌋: the heads of a group are "
-                "neighbors, as in (1.6).",
+                "neighbors, as in eq. 1.6.",
                 but(ROTATED, "attnlab.rotary(q[[0, 2, 1, 3]], at), keys", *GREW, "causal=True)",
                     "causal=True)\n        return out[[0, 2, 1, 3]]")),
         Mistake("Your scores have another scale than 1/√D: eq. 14.3.",
