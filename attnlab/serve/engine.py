@@ -82,7 +82,7 @@ class Engine:
         for sequence in plan.preempted:
             sequence.request.preemptions += 1
         self.trace.append(record(self._now(), plan, live, held, self.manager))
-        events = [event for chunk, row in zip(plan.chunks, rows) for event in self._advance(chunk.sequence, row)]
+        events = self._advance([(chunk.sequence, row) for chunk, row in zip(plan.chunks, rows)])
         self.requests = [request for request in self.requests if not request.done]
         return events
 
@@ -100,23 +100,37 @@ class Engine:
                     bar.update(len(requests) - len(self.requests) - bar.n)
         return requests
 
-    def _advance(self, sequence: Sequence, row: Any) -> list[Event]:
-        """Go on with a sequence that was fed, given the logits after its last token: nothing while some are missing."""
+    def _advance(self, fed: list[tuple[Sequence, Any]]) -> list[Event]:
+        """Go on with sequences that were fed, given the logits after their last tokens, where no token is missing."""
+        ready = [(sequence, row) for sequence, row in fed if not missing(sequence, self.manager)]
+        searches = [pair for pair in ready if pair[0].request.beams]
+        grown = [(one, row) for sequence, row in ready if not sequence.request.beams for one in self._part(sequence)]
+        events = self._sample(grown) + [event for pair in searches for event in self._search(*pair)]
+        return sorted(events, key=lambda event: event[0].index)
+
+    def _part(self, sequence: Sequence) -> list[Sequence]:
+        """The samples that go on from a sequence: where a prompt has just been fed all of its request, else itself."""
         request = sequence.request
-        if missing(sequence, self.manager):
-            return []
-        if request.beams:
-            return self._search(sequence, row)
-        grown = [sequence]
-        if len(request.sequences) < request.samples:  # the prompt is there: its samples part
-            grown += [Sequence(request, sample, list(sequence.tokens)) for sample in range(1, request.samples)]
-            request.sequences = grown
-            for child in grown[1:]:
+        if len(request.sequences) < request.samples:
+            children = [Sequence(request, sample, list(sequence.tokens)) for sample in range(1, request.samples)]
+            request.sequences = [sequence, *children]
+            for child in children:
                 self.manager.fork(sequence, child)
-        for one in grown:
-            u = uniform(request.seed, one.sample, len(one.tokens))
-            self._extend(one, choose(row, u, request.temperature, request.top_k, request.top_p))
-        return [(request, one.sample, one.tokens[-1]) for one in grown]
+            return request.sequences
+        return [sequence]
+
+    def _sample(self, grown: list[tuple[Sequence, Any]]) -> list[Event]:
+        """The next token of each sequence, by its logits; those that share their options draw in one call."""
+        alike: dict[tuple[Any, ...], list[tuple[Sequence, Any]]] = {}
+        for one, row in grown:
+            request = one.request
+            alike.setdefault((request.temperature, request.top_k, request.top_p), []).append((one, row))
+        for (temperature, *rest), pairs in alike.items():
+            keys = [(one.request.seed, one.sample, len(one.tokens)) for one, _ in pairs]
+            draws = uniform(*zip(*keys)) if temperature else None
+            for (one, _), token in zip(pairs, choose([row for _, row in pairs], draws, temperature, *rest)):
+                self._extend(one, int(token))
+        return [(one.request, one.sample, one.tokens[-1]) for one, _ in grown]
 
     def _search(self, sequence: Sequence, row: Any) -> list[Event]:
         """Note what a beam's next token may be; the last one to be noted makes the search go on."""

@@ -33,4 +33,5 @@ def forward(model: Model, caches: list[PagedCache], batch: Batch) -> tuple[np.nd
         out, lse = (torch.cat([row(x) for x in each], 1) for each in zip(*parts))
         return (out, lse) if model.config.sink else out
 
-    return model.logits(batch.tokens, attend)[batch.last].numpy(force=True), caches
+    logits = model.logits(batch.tokens, attend)[batch.last]  # widened, as NumPy has no bfloat16
+    return logits.to(torch.promote_types(logits.dtype, torch.float32)).numpy(force=True), caches

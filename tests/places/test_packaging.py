@@ -27,8 +27,7 @@ EXTRAS = PROJECT["optional-dependencies"] | {"the course": COURSE["dependencies"
 DEPENDENCIES = {Requirement(text).name for text in PROJECT["dependencies"]}
 LESSONS = [*ROOT.glob("notebooks/solutions/*.ipynb"), *ROOT.glob("notebooks/re*.ipynb")]
 OPTIONAL = {"jaxtyping"}  # checks shapes in tests; attnlab.typing does without
-DATA = ("attnlab/course/lesson15/*.json", "attnlab/course/lesson16/*.json", "attnlab/course/lesson18/*.json",
-        "attnlab/course/lesson18/*.npz", "attnlab/course/lesson23/*.json", "attnlab/course/published/*.toml",
+DATA = ("attnlab/course/lesson*/*.json", "attnlab/course/lesson*/*.npz", "attnlab/course/published/*.toml",
         "attnlab/course/measured/*.md", "attnlab/model/weights/*", "attnlab/py.typed")  # fmt: skip
 FILES = [path for pattern in ("attnlab/**/*.py", *DATA) for path in ROOT.glob(pattern)]
 TREE = {path.relative_to(ROOT).as_posix() for path in FILES}

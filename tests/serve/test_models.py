@@ -13,7 +13,7 @@ from attnlab.serve import Engine, Runner, Sequence, missing, schedule
 from attnlab.serve import jax as compiled
 from tests.model.small import CONFIG, definition, small
 from tests.serve.exact import check_laws
-from tests.support.libraries import LIBRARIES, precision
+from tests.support.libraries import LIBRARIES, back, dtype, precision, to
 
 PROMPTS = ["abc", "abcdefghij" * 2, "abcdefghxyz", ""]
 OPTIONS = [dict(), dict(temperature=1.0, samples=3, seed=5), dict(beams=3)]
@@ -105,3 +105,17 @@ def test_the_stored_model_in_float32_parts_only_where_two_bytes_are_as_likely():
         for i in [i for i in range(24) if one[i] != other[i]][:1]:
             row = lm.logits(np.append(model.tokens(options["prompt"]), one[:i]))[-1, :256]
             assert np.diff(np.sort(row)[-2:]) < 1e-4 * np.abs(row).max()
+
+
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_a_model_in_bfloat16_is_served(library):
+    """Its first bytes are the model's own; later ones may part, as pages round otherwise than one call does."""
+    lm = model.load(library=library)
+    halves = {name: to(library, back(x).astype(dtype("bfloat16"))) for name, x in lm.parameters.items()}
+    lm = model.Model(lm.config, halves)
+    engine = Engine(lm, 20, 16, 16)
+    one, many = engine.submit("import ", 3), engine.submit("x", 2, temperature=1.0, samples=2)
+    engine.run()
+    row = back(lm.logits(model.tokens("import ")))[-1, :256]
+    assert one.outputs[0][0] == row.argmax()
+    assert [len(output) for output in many.outputs] == [2, 2]

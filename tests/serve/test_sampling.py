@@ -110,3 +110,28 @@ def gain(prompt):
     one, many = (server.submit(prompt, 3, beams=beams) for beams in (1, 25))
     server.run()
     return many.scores[0] - one.scores[0]
+
+
+def test_rows_draw_as_each_does_alone():
+    """Of a batch of logits every row gets the token, and every key the number, that it gets by itself."""
+    draw = np.random.default_rng(3)
+    rows, keys = draw.integers(0, 4, (50, 9)).astype(float), draw.integers(0, 2**32, (50, 3), dtype=np.uint64)
+    draws = uniform(*keys.T)
+    assert draws.tolist() == [uniform(*map(int, key)) for key in keys]
+    for options in ((0,), (0.7,), (1.0, 3), (1.0, None, 0.4), (2.0, 4, 0.9)):
+        assert choose(rows, draws, *options).tolist() == [choose(row, u, *options) for row, u in zip(rows, draws)]
+
+
+@pytest.mark.parametrize(("temperatures", "draws"), [([0.0] * 5, 0), ([1.0] * 5, 1), ([0, 1.0, 0, 2.0, 1.0], 2)])
+def test_a_step_draws_once_for_all_who_share_their_options(temperatures, draws, monkeypatch):
+    """Greedy requests need no random number, however many they are."""
+    calls = []
+    monkeypatch.setattr("attnlab.serve.engine.uniform", lambda *keys: calls.append(len(keys[0])) or uniform(*keys))
+    server = engine(blocks=40, block_size=4, budget=40)
+    for seed, temperature in enumerate(temperatures):
+        server.submit([1, 2], 3, seed=seed, temperature=temperature)
+    for _ in range(3):
+        server.step()
+        assert len(calls) == draws
+        assert sum(calls) == sum(x > 0 for x in temperatures)
+        calls.clear()
