@@ -9,7 +9,6 @@ empty, and sequences with a common beginning may hold the same blocks.
     BlockManager, OutOfBlocks     who holds which block, in integers: tables, reference counts, copy-on-write, prefixes
     paged_attention               tiled attention whose tile of keys is gathered page by page
     PagedCache                    pages with their manager
-    policies, sharing             modules that simulate what pages, and blocks in common, save
 
 For inference: nothing here has a gradient. Derived in notebook 19.
 Source: Kwon et al. 2023, "Efficient Memory Management for Large Language Model Serving with PagedAttention".

@@ -5,7 +5,8 @@ import math
 import numpy as np
 
 import attnlab
-from attnlab.ring import Cluster, tree_attention, volumes
+from attnlab.costs import ring as volumes
+from attnlab.ring import Cluster, tree_attention
 from attnlab.ring.programs import all_reduce, doubling, move_query
 from tests.answers import edited
 

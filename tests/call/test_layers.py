@@ -24,7 +24,6 @@ LAYERS = [
     {"plots"},
     {"bench", "model"},
     {"serve"},
-    {"ring.demo"},  # a program that is named after what it shows
     {"check"},
     {"course"},
 ]
@@ -39,9 +38,8 @@ ALLOWED = {
 
 
 def room(path):
-    """The first part of a file's path, a folder or a file of the package; the demo of a room stands above the model."""
-    parts = path.relative_to(PACKAGE).with_suffix("").parts
-    return "ring.demo" if parts[:2] == ("ring", "demo") else parts[0]
+    """The first part of a file's path, a folder or a file of the package."""
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
 def owner(module, name=""):

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import attnlab
+from attnlab.costs.ring import ring_bytes, ring_gradient_bytes
 from attnlab.ring import Cluster, positions, ring_attention, shard, stripe, unshard, unstripe
 from attnlab.ring.call import check_place
 from attnlab.ring.numpy import ring_attention_backward
 from attnlab.ring.schedule import LAYOUTS
-from attnlab.ring.volumes import ring_bytes, ring_gradient_bytes
 from tests.ring.shards import Sequence
 from tests.support.libraries import back, dtype, to
 

@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
+from attnlab.costs.ring import doubling_bytes, keys_bytes, query_bytes, ring_bytes, ring_gradient_bytes, tree_bytes
 from attnlab.ring import Schedule, positions
 from attnlab.ring.schedule import LAYOUTS
-from attnlab.ring.volumes import doubling_bytes, keys_bytes, query_bytes, ring_bytes, ring_gradient_bytes, tree_bytes
 
 DEVICES = 1, 2, 3, 4, 5
 LENGTHS = 0, 1, 2, 5, 8, 13, 20

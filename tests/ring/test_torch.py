@@ -7,7 +7,8 @@ import torch
 from torch.testing import assert_close
 
 import attnlab
-from attnlab.ring import Schedule, ring_attention, unshard, volumes
+from attnlab.costs.ring import ring_bytes, ring_gradient_bytes
+from attnlab.ring import Schedule, ring_attention, unshard
 from tests.ring.processes import Ranks
 from tests.ring.torch_ranks import whole, with_gradients
 
@@ -104,7 +105,7 @@ def test_messages_are_those_of_the_closed_forms(ranks, devices, layout, options)
     results = good(ranks.call("messages", devices, {"length": 20, "layout": layout, "dtype": "float32", **options}))
     left, right = options.get("window", (None, 0 if "causal" in options else None))
     ring, sizes = Schedule(20, devices, layout, left, right), {"itemsize": 4}
-    forward, gradient = (f(ring, 2 * 2, 6, 5, **sizes) for f in (volumes.ring_bytes, volumes.ring_gradient_bytes))
+    forward, gradient = (f(ring, 2 * 2, 6, 5, **sizes) for f in (ring_bytes, ring_gradient_bytes))
     assert sum(size for sent in results for _, size in sent) == forward + gradient
     for rank, sent in enumerate(results):
         assert {to for to, _ in sent} <= {(rank + 1) % devices}

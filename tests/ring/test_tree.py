@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from attnlab.costs.ring import doubling_bytes, keys_bytes, query_bytes, tree_bytes
 from attnlab.ring import Cluster, tree_attention
 from attnlab.ring.programs import move_keys, move_query
-from attnlab.ring.volumes import doubling_bytes, keys_bytes, query_bytes, tree_bytes
 from tests.support import oracle
 from tests.support.libraries import dtype
 

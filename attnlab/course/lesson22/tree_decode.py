@@ -6,7 +6,7 @@ from attnlab.check.fingerprints import large_key, levels, lifted
 from attnlab.ring import Cluster
 from attnlab.ring.programs import Steps, all_reduce, move_keys
 from attnlab.ring.rank import Rank
-from attnlab.ring.volumes import doubling_bytes
+from attnlab.costs.ring import doubling_bytes
 
 import numpy as np
 from numpy import ndarray as Array

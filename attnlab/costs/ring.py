@@ -3,7 +3,7 @@
     P devices, R = batch · Hq · N rows of queries, K = batch · Hk key heads, D and Dv the sizes of a key and a value
     b, a bytes of a number of the inputs and of the accumulation dtype
 
-A Cluster counts the same.
+A Cluster of attnlab.ring counts the same.
 """
 
 from attnlab.ring.schedule import Schedule

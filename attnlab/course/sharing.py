@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterable, Sequence
 
 from attnlab.paged.manager import BlockManager
-from attnlab.paged.policies import Request
+from attnlab.course.policies import Request
 
 
 def samples(prompt: int, outputs: Sequence[int], block_size: int) -> tuple[int, int]:

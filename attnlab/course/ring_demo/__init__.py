@@ -1,7 +1,7 @@
 """A step of training of the small model, on a sequence that is split over ranks, beside the same step on one device.
 
-    torchrun --standalone --nproc-per-node 4 -m attnlab.ring.demo      four processes of torch.distributed
-    python -m attnlab.ring.demo --jax 4                                four CPU devices of JAX, in one process
+    torchrun --standalone --nproc-per-node 4 -m attnlab.course.ring_demo      four processes of torch.distributed
+    python -m attnlab.course.ring_demo --jax 4                                four CPU devices of JAX, in one process
 
 All but attention works token by token, so a shard serves as it stands, if three things know of the shards: positions
 are those of the text, the loss is a sum over all ranks, and so is its gradient.
@@ -10,8 +10,9 @@ are those of the text, the loss is a sum over all ranks, and so is its gradient.
 from typing import NamedTuple
 
 from attnlab import model
+from attnlab.costs.ring import ring_bytes, ring_gradient_bytes
 from attnlab.measure import binary
-from attnlab.ring import Schedule, positions, volumes
+from attnlab.ring import Schedule, positions
 
 import numpy as np
 
@@ -35,8 +36,8 @@ def text(length: int, devices: int, layout: str) -> Text:
 def expected(ring: Schedule, config: model.Config) -> int:
     """Bytes over all links in float64, forward and gradient, by the closed forms."""
     heads, d = config.kv_heads, config.d
-    forward = volumes.ring_bytes(ring, heads, d, d, itemsize=8)
-    return config.layers * (forward + volumes.ring_gradient_bytes(ring, heads, d, d, itemsize=8, accumulator=8))
+    forward = ring_bytes(ring, heads, d, d, itemsize=8)
+    return config.layers * (forward + ring_gradient_bytes(ring, heads, d, d, itemsize=8, accumulator=8))
 
 
 def compared(found: list[np.ndarray], right: list[np.ndarray], before: list[np.ndarray]) -> list[str]:

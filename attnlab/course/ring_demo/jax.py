@@ -9,7 +9,7 @@ import attnlab
 from attnlab import model
 from attnlab.arrays.jax import Array
 from attnlab.ring import Schedule, ring_attention
-from attnlab.ring.demo import Text, compared, expected, memory, text
+from attnlab.course.ring_demo import Text, compared, expected, memory, text
 
 import jax
 import jax.numpy as jnp

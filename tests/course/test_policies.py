@@ -7,10 +7,10 @@ import statistics
 
 import pytest
 
+from attnlab.course.buddy import Buddy
+from attnlab.course.policies import Pages, Request, Reserved, draw, policies, simulate
 from attnlab.course.published import compare
-from attnlab.paged.buddy import Buddy
-from attnlab.paged.policies import Pages, Request, Reserved, draw, policies, simulate
-from attnlab.paged.sharing import beams, samples, saving
+from attnlab.course.sharing import beams, samples, saving
 
 SLOTS = 12 * 2**30 // 819_200  # of OPT-13B beside its weights on 40 GB, as published
 

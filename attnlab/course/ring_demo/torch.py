@@ -9,7 +9,7 @@ from attnlab import model
 from attnlab.arrays.torch import Array
 from attnlab.measure import torch_bytes
 from attnlab.ring import Schedule, ring_attention
-from attnlab.ring.demo import Text, compared, expected, memory, text
+from attnlab.course.ring_demo import Text, compared, expected, memory, text
 from attnlab.ring.torch_links import SENT
 
 import torch

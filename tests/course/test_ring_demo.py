@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import QUICK_XLA
 
-DEMO = ["-m", "attnlab.ring.demo"]
+DEMO = ["-m", "attnlab.course.ring_demo"]
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
 
 
@@ -29,7 +29,7 @@ def said_by(*arguments):
     return process.returncode, said, errors
 
 
-@pytest.mark.parametrize("start", [[*TORCHRUN, "attnlab.ring.demo"], [*DEMO, "--jax", "2"]], ids=["torch", "jax"])
+@pytest.mark.parametrize("start", [[*TORCHRUN, DEMO[1]], [*DEMO, "--jax", "2"]], ids=["torch", "jax"])
 def test_the_ranks_take_the_step_of_one_device(start):
     """The gradient is equal to rounding in float64, and what travels is what the closed form says."""
     code, said, errors = said_by(*start, "--length", "63")
