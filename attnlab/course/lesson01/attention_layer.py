@@ -58,35 +58,35 @@ EXERCISE = Exercise(
         "x @ w has a row for each token, and in the row one head next to the other. What does reshape(heads, n, …) do "
         "to the rows? Print it for an array of 0, 1, 2, …",
         "Three lines are wrong: the one that splits the heads, the one with the scale (eq. 1.1: the size of a query), "
-        "and the one that puts the heads side by side (eq. 1.5b).",
+        "and the one that puts the heads side by side (eq. 1.7).",
         "To split, reshape(n, heads, D) and swap the first two axes; to join, swap them back and reshape to (n, d).",
     ),
     mistakes=(
         Mistake("Nothing is fixed yet: three lines are right only for one head or one token. Ask of each line which "
-                "axis counts heads and which counts tokens: eq. 1.5b.",
+                "axis counts heads and which counts tokens: eq. 1.7.",
                 but(*SPLIT, *SCALE, *JOIN)),
         Mistake("One of the three lines is fixed, two aren't. Ask of each line which axis counts heads, and what "
-                "the size of one query is: eq. 1.5b.",
+                "the size of one query is: eq. 1.7.",
                 but(*SPLIT, *SCALE), but(*SPLIT, *JOIN), but(*SCALE, *JOIN)),
         Mistake("Joining and scale are right, but the heads aren't split as they should be. reshape(heads, n, D) "
-                "deals out whole rows, so a head gets other tokens instead of its columns of eq. 1.5a.",
+                "deals out whole rows, so a head gets other tokens instead of its columns of eq. 1.6.",
                 but(*SPLIT)),
         Mistake("Splitting and joining are right, but the scores are divided by √d. A query of one head has D = d / "
                 "heads components: divide by √D (eq. 1.1, and 1.4 for why).",
                 but(*SCALE), but(SCALE[0], "d // heads")),
         Mistake("Splitting and scale are right, but the outputs aren't joined as they should be: swap the axes of "
                 "heads and tokens before you reshape to (n, d), so that the heads of one token are side by side (eq. "
-                "1.5b).",
+                "1.7).",
                 but(*JOIN)),
         Mistake("You deal the columns out to the heads in turn. The columns of one head are side by side: "
-                "reshape(n, heads, D), not reshape(n, D, heads) (eq. 1.5b).",
+                "reshape(n, heads, D), not reshape(n, D, heads) (eq. 1.7).",
                 but(*DEALT)),
         Mistake("You deal the columns of the heads out in turn when you join them. The columns of one head stand side "
-                "by side (eq. 1.5b): swap the axes of heads and tokens, and no others.",
+                "by side (eq. 1.7): swap the axes of heads and tokens, and no others.",
                 but(JOIN[0], "o.transpose(1, 2, 0).reshape(n, d)")),
         Mistake("Your mask shows the later tokens and hides the earlier ones: eq. 1.8.",
                 but("np.tri(n, dtype=bool)", "np.tri(n, dtype=bool).T")),
-        Mistake("The last projection W_O is missing: eq. 1.5b.", but(" @ w_o", "")),
+        Mistake("The last projection W_O is missing: eq. 1.7.", but(" @ w_o", "")),
         Mistake("There's no causal mask. A token can't see later ones: eq. 1.8.",
                 but("np.where(np.tri(n, dtype=bool), s, -np.inf)", "s")),
         Mistake("You don't divide by the sum of the exponentials: the weights of a query must add up to 1 (eq. 1.5).",
@@ -94,7 +94,7 @@ EXERCISE = Exercise(
         Mistake("You normalize along the queries. The weights of each query add up to 1 along the keys, the last axis: "
                 "eq. 1.5.",
                 but("e.sum(-1, keepdims=True)", "e.sum(-2, keepdims=True)")),
-        Mistake("The projections are transposed. Tokens are rows, so it's x @ w: eq. 1.5a.",
+        Mistake("The projections are transposed. Tokens are rows, so it's x @ w: eq. 1.6.",
                 but("x @ w)", "x @ w.T)")),
     ),
 )

@@ -33,31 +33,31 @@ ROOT = "math.isqrt(free_bytes // each)"
 EXERCISE = Exercise(
     lesson="01", stars=2, reference=longest, cases=cases,
     hints=(
-        "Write the bytes of all matrices as a multiple of N²: (1.9) times the copies.",
+        "Write the bytes of all matrices as a multiple of N²: (1.11) times the copies.",
         "N² is at most free_bytes divided by everything else. Take the root and round down.",
         "int(math.sqrt(x)) rounds down, and math.isqrt is the integer square root.",
     ),
     mistakes=(
-        Mistake("You divide and take no root: that is N², the number of scores: N rows and N columns (eq. 1.9).",
+        Mistake("You divide and take no root: that is N², the number of scores: N rows and N columns (eq. 1.11).",
                 but(ROOT, "free_bytes // each")),
-        Mistake("You leave out the batch. Every sequence of it has its own scores (eq. 1.9).",
+        Mistake("You leave out the batch. Every sequence of it has its own scores (eq. 1.11).",
                 but("batch * ", "")),
-        Mistake("You leave out the heads. Every query head has its own scores (eq. 1.9).",
+        Mistake("You leave out the heads. Every query head has its own scores (eq. 1.11).",
                 but("heads * ", "")),
-        Mistake("You leave out the size of a number. free_bytes counts bytes, and a score takes itemsize (eq. 1.9).",
+        Mistake("You leave out the size of a number. free_bytes counts bytes, and a score takes itemsize (eq. 1.11).",
                 but("itemsize * ", "")),
-        Mistake("You leave out the copies. An implementation holds several matrices a head at once; eq. 1.9 is for "
+        Mistake("You leave out the copies. An implementation holds several matrices a head at once; eq. 1.11 is for "
                 "one.",
                 but(" * copies", "")),
         Mistake("You divide the length where the memory is to be divided. Bytes are batch · heads · itemsize · copies "
-                "· N² (eq. 1.9): divide first, and take the root of everything at the end.",
+                "· N² (eq. 1.11): divide first, and take the root of everything at the end.",
                 but(ROOT, "math.isqrt(free_bytes) // each"), but(" * copies", "", ROOT, f"{ROOT} // copies"),
                 but("itemsize * ", "", ROOT, "math.isqrt(free_bytes // itemsize) // each")),
-        Mistake("You count bits. free_bytes and itemsize are both in bytes already (eq. 1.9).",
+        Mistake("You count bits. free_bytes and itemsize are both in bytes already (eq. 1.11).",
                 but("* copies", "* copies * 8"), but(ROOT, "math.isqrt(8 * free_bytes // each)")),
-        Mistake("You round up, so the matrices of eq. 1.9 don't quite fit. The largest N that fits is rounded down.",
+        Mistake("You round up, so the matrices of eq. 1.11 don't quite fit. The largest N that fits is rounded down.",
                 but(ROOT, "math.ceil(math.sqrt(free_bytes / each))"), but(ROOT, "round(math.sqrt(free_bytes / each))")),
-        Mistake("You return a length with a fraction. N counts tokens: the largest whole number that fits (eq. 1.9): "
+        Mistake("You return a length with a fraction. N counts tokens: the largest whole number that fits (eq. 1.11): "
                 "round down.",
                 but(ROOT, "math.sqrt(free_bytes / each)")),
     ),

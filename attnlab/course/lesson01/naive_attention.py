@@ -11,9 +11,9 @@ import numpy as np
 def naive_attention(query: np.ndarray, key: np.ndarray, value: np.ndarray, causal: bool) -> np.ndarray:
     """Attention of query (Hq, N, D) over key (Hk, M, D) and value (Hk, M, Dv); Hk divides Hq."""
     (hq, n, d), (hk, m, dv) = query.shape, value.shape
-    q = query.reshape(hk, hq // hk, n, d)  # eq. 1.6
+    q = query.reshape(hk, hq // hk, n, d)  # eq. 1.8
     s = q @ key[:, None].swapaxes(-1, -2) / sqrt(d)
-    visible = np.arange(m) <= np.arange(n)[:, None] + m - n if causal else True  # eq. 1.8
+    visible = np.arange(m) <= np.arange(n)[:, None] + m - n if causal else True  # eq. 1.10
     p = np.exp(np.where(visible, s, -np.inf))
     p /= p.sum(-1, keepdims=True)
     return (p @ value[:, None]).reshape(hq, n, dv)
@@ -90,31 +90,31 @@ EXERCISE = Exercise(
                 "head (eq. 1.4): divide by √D.",
                 but("sqrt(d)", "sqrt(d * hq)")),
         Mistake("You hide after normalizing, so the rest of a row adds up to less than 1. Set hidden scores to −∞ "
-                "before the softmax (eq. 1.7).",
+                "before the softmax (eq. 1.9).",
                 but("np.where(visible, s, -np.inf)", "s", "p @ value", "p * visible @ value")),
-        Mistake("You give hidden keys the score 0. e⁰ = 1 is a vote: a hidden key must have the score −∞ (eq. 1.7).",
+        Mistake("You give hidden keys the score 0. e⁰ = 1 is a vote: a hidden key must have the score −∞ (eq. 1.9).",
                 but("-np.inf", "0")),
         Mistake("You align causality to the start. The queries are the last N of M positions: j ≤ i + (M − N), as with "
-                "np.tri(N, M, M − N) (eq. 1.8).",
+                "np.tri(N, M, M − N) (eq. 1.10).",
                 but(" + m - n", "")),
         Mistake("You shift the queries the wrong way, by N − M. The last query lines up with the last key: j ≤ i + "
-                "(M − N) (eq. 1.8).",
+                "(M − N) (eq. 1.10).",
                 but("+ m - n", "+ n - m")),
         Mistake("You hide what should be seen and show what should be hidden. True means attend: np.where(visible, s, "
-                "-np.inf) (eq. 1.7).",
+                "-np.inf) (eq. 1.9).",
                 but("<= np", "> np")),
-        Mistake("You hide a query's own position. The comparison in eq. 1.8 is ≤: a token sees itself.",
+        Mistake("You hide a query's own position. The comparison in eq. 1.10 is ≤: a token sees itself.",
                 but("<= np", "< np")),
         Mistake("You show the keys from the query's own position on, which is the future. A query sees key j if j ≤ i "
-                "+ (M − N) (eq. 1.8).",
+                "+ (M − N) (eq. 1.10).",
                 but("<= np", ">= np")),
-        Mistake("You ignore causal=True: every query sees every key (eq. 1.8).",
+        Mistake("You ignore causal=True: every query sees every key (eq. 1.10).",
                 but("if causal", "if False")),
         Mistake("Your query head h reads key head h % Hk. Consecutive query heads share a key head: h // (Hq / Hk), as "
                 "in eq. 1.6. The group is the inner axis of the two: (Hk, Hq // Hk, N, D).",
                 but("hk, hq // hk, n, d", "hq // hk, hk, n, d", "key[:, None]", "key", "value[:, None]", "value")),
         Mistake("You repeat keys and values for every query head, which holds Hq / Hk times the cache that grouped "
-                "heads save. Reshape the query by eq. 1.6 and let @ broadcast the keys.",
+                "heads save. Reshape the query by eq. 1.8 and let @ broadcast the keys.",
                 but("q = query.reshape(hk, hq // hk, n, d)",
                     "q, key, value = query[:, None], np.repeat(key, hq // hk, 0), np.repeat(value, hq // hk, 0)"),
                 but("key[:, None]", "np.repeat(key[:, None], hq // hk, 1)",

@@ -92,11 +92,11 @@ EXERCISE = Exercise(
                 but("-inf", "torch.finfo(x.dtype).min", of=by_library),
                 but(HIDDEN, f"torch.where(mask.any(-1, keepdim=True), {HIDDEN}, 0.0)", of=by_library)),
         Mistake("You hide after normalizing: what's left of a row no longer adds up to 1. Hide before the sum is "
-                "taken (lesson 01, eq. 1.7).",
+                "taken (lesson 01, eq. 1.9).",
                 but(HIDDEN, "x", "return p", "return p * mask", of=by_library),
                 but(HIDDEN, "x", "return p", "return torch.where(mask, p, 0.0)", of=by_library)),
         Mistake("You multiply the scores by the mask. A score of 0 is a vote of e^0 = 1; an invisible one is -inf "
-                "(lesson 01, eq. 1.7).",
+                "(lesson 01, eq. 1.9).",
                 but(HIDDEN, "x * mask", of=by_library), but("-inf", "0.0", of=by_library)),
         Mistake("Your maximum runs over hidden entries, too. A hidden score of 1000, or a hidden NaN, then wipes out "
                 "the visible ones: hide first, then take the maximum (eq. 2.3).",
@@ -107,7 +107,7 @@ EXERCISE = Exercise(
         Mistake("You normalize along the first axis. The weights of one row add up to 1: maximum and sum run along the "
                 "last axis (eq. 2.3).",
                 but("(-1, ", "(0, "), but("-1)", "0)", of=by_library)),
-        Mistake("Your mask is the other way round: True means attend (lesson 00, and lesson 01, eq. 1.7).",
+        Mistake("Your mask is the other way round: True means attend (lesson 00, and lesson 01, eq. 1.9).",
                 but("mask, x, -inf", "mask, -inf, x")),
     ),
 )

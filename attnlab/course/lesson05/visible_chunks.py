@@ -103,13 +103,13 @@ EXERCISE = Exercise(
         Mistake("A hidden chunk turns the output to NaN, and you turn the NaN to 0. The other chunks are lost with it: "
                 "repair the summary of the hidden chunk, which is (−∞, 0, 0) (section 1).",
                 but(*UNGUARDED, "o / l[:, None]", "np.nan_to_num(o / l[:, None])")),
-        Mistake("Hidden keys have score 0 in your chunks, and so a weight; a hidden score is −∞ (lesson 01, eq. 1.7).",
+        Mistake("Hidden keys have score 0 in your chunks, and so a weight; a hidden score is −∞ (lesson 01, eq. 1.9).",
                 but("s, -np.inf", "s, 0.0")),
         Mistake("A finite number is never a mask: visible scores may lie lower still. A hidden score is −∞ (lesson 01, "
-                "eq. 1.7).",
+                "eq. 1.9).",
                 *(but("s, -np.inf", f"s, {fill}") for fill in ("-20.0", "-1e4", "-1e9"))),
         Mistake("Your maximum is taken over hidden keys as well. Where a hidden score is far larger, every visible "
-                "weight underflows, and 0/0 is NaN. Hide the scores first, with −∞ (lesson 01, eq. 1.7).",
+                "weight underflows, and 0/0 is NaN. Hide the scores first, with −∞ (lesson 01, eq. 1.9).",
                 but("np.where(visible[c : c + Ck], s, -np.inf)", "s",
                     "np.exp(s - zero_if_empty(m)[:, None])", "np.exp(s - m[:, None]) * visible[c : c + Ck]")),
         Mistake("The factor e^(m_c − m) is missing: the chunks' sums are relative to different maxima (eq. 5.4).",

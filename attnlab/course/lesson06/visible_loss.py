@@ -96,13 +96,13 @@ EXERCISE = Exercise(
                 but(*OUTSIDE)),
         Mistake("The whole softmax is a constant in your version: queries and keys get no gradient (section 9).",
                 but("(e @ value / l)", "((e / l).detach() @ value)")),
-        Mistake("A hidden key gets weight in your version. Hidden scores are −∞ (lesson 01, eq. 1.7).",
+        Mistake("A hidden key gets weight in your version. Hidden scores are −∞ (lesson 01, eq. 1.9).",
                 but(", -torch.inf", ", 0.0")),
         Mistake("A finite number is never a mask: visible scores may lie lower still. A hidden score is −∞ (lesson 01, "
-                "eq. 1.7).",
+                "eq. 1.9).",
                 but(", -torch.inf", ", -1e4"), but(", -torch.inf", ", -1e9")),
         Mistake("Your maximum is taken over hidden keys as well. Where a hidden score is far larger, every visible "
-                "weight underflows, and 0/0 is NaN. Hide the scores first, with −∞ (lesson 01, eq. 1.7).",
+                "weight underflows, and 0/0 is NaN. Hide the scores first, with −∞ (lesson 01, eq. 1.9).",
                 but(*LATE[:2], "torch.exp(s - m)", "torch.exp(s - m) * visible")),
         Mistake("You limit s − m to 0, and the largest key stands at the limit: there the derivative of minimum is "
                 "1/2, that of relu 0. Hide the score of a hidden key before the exponential instead (section 9, lesson "

@@ -155,7 +155,7 @@ EXERCISE = Exercise(
                 but("+ M - N", "+ max(M - N, 0)")),
         Mistake("No tile is masked: queries see the future within their block (eq. 8.10).",
                 but("S[np.arange(M)[J] > np.arange(N)[I][:, None] + M - N] = -INF", "pass")),
-        Mistake("Hidden scores are 0 in your tiles, so they get a weight; a hidden score is −∞ (lesson 01, eq. 1.7).",
+        Mistake("Hidden scores are 0 in your tiles, so they get a weight; a hidden score is −∞ (lesson 01, eq. 1.9).",
                 but("= -INF\n            m_tile", "= 0\n            m_tile")),
     ),
 )

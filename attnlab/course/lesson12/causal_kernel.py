@@ -124,9 +124,9 @@ EXERCISE = Exercise(
         "by tl.where(keys <= rows[:, None] + M − N, …, −∞). top, l and acc go on from the first loop.",
     ),
     mistakes=(
-        Mistake("Your rule is aligned to the top left. The last query sees the last key: j ≤ i + (M − N) (eq. 1.8).",
+        Mistake("Your rule is aligned to the top left. The last query sees the last key: j ≤ i + (M − N) (eq. 1.10).",
                 but(" + m - n", "")),
-        Mistake("You take the tiles on the diagonal as full: their scores need the mask of (1.8), query by query "
+        Mistake("You take the tiles on the diagonal as full: their scores need the mask of (1.10), query by query "
                 "(section 1 of lesson 08).",
                 but(SEEN, "keys < m"), but(SEEN, "keys >= 0")),
         Mistake("The loop without masks goes too far: its tiles must be seen by the *first* row of the block, which "
@@ -136,7 +136,7 @@ EXERCISE = Exercise(
         Mistake("The second loop ends too early: the *last* row of the block sees keys up to begin + BLOCK_Q − 1 + M − "
                 "N, that one included (section 3).",
                 but(END, "tl.minimum(begin + 1 + m - n, m)"), but(END, "tl.minimum(begin + BLOCK_Q - 1 + m - n, m)")),
-        Mistake("The causal rule is missing (eq. 1.8).", but(END, "m", SEEN, "keys < m")),
+        Mistake("The causal rule is missing (eq. 1.10).", but(END, "m", SEEN, "keys < m")),
         Mistake("The second loop begins anew: the tiles of the first loop are counted twice. It goes on where the "
                 "first one has ended (section 3).",
                 but(f"range(full, {END}", f"range(0, {END}")),
@@ -150,7 +150,7 @@ EXERCISE = Exercise(
         Mistake("exp2 without log₂ e: 2ˢ is attention at another temperature. Multiply the scale by 1.4427 (eq. 12.3).",
                 but(" * 1.4426950408889634", "")),
         Mistake("Your maximum starts at a number, or a finite one stands for −∞ in the mask. That is a score that no "
-                "key has, and if all true scores lie far below it, they weigh nothing (eqs. 1.7 and 4.10).",
+                "key has, and if all true scores lie far below it, they weigh nothing (eqs. 1.9 and 4.10).",
                 but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], 0.0"),
                 but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], -1e4"),
                 but('tl.trans(k_j)) * factor, -float("inf")', "tl.trans(k_j)) * factor, -1e4")),

@@ -175,7 +175,7 @@ EXERCISE = Exercise(
                 but("new = tl.maximum(top, tl.max(t, 1))", "new = tl.zeros([BLOCK_Q], tl.float32)",
                     "tl.exp2(top - new)", "tl.exp2(new)")),
         Mistake("Your maximum starts at a number, or a finite one stands for −∞ in the mask. That is a score that no "
-                "key has, and if all true scores lie far below it, they weigh nothing (eqs. 1.7 and 4.10).",
+                "key has, and if all true scores lie far below it, they weigh nothing (eqs. 1.9 and 4.10).",
                 but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], 0.0"),
                 but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], -1e3"),
                 but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], -1e4"),
