@@ -6,120 +6,146 @@ output as it comes, the summary and what was refused to the standard error.
 
 import argparse
 import codecs
+import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from attnlab.arguments import LIBRARIES
 from attnlab.call import missing
-from attnlab.model import FIRST, NAMES, load
+from attnlab.model import NAMES, Model, load
 from attnlab.serve.engine import Engine
-from attnlab.serve.request import Request
+from attnlab.serve.request import Moment, Request
 from attnlab.serve.summary import summary
+from attnlab.serve.transcript import Transcript, objects
+
+import numpy as np
+
+OPTIONS = "max_tokens", "seed", "temperature", "top_k", "top_p", "samples", "beams"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Read the options, then prompts; serve them, and sum up. Exit status 1 where every prompt was refused."""
+    """Read the options, then prompts; serve them, and sum up.
+
+    Exit status 2 where the options are wrong or nothing could be served, 130 after Ctrl-C.
+    """
     options = parser().parse_args(arguments)
     try:
         run(options)
-    except KeyboardInterrupt:
-        sys.exit("interrupted")
     except BrokenPipeError:  # who read the output has seen enough; nothing more is written, also not at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def run(options: argparse.Namespace) -> None:
     """Serve what is typed, or the lines of the file."""
+    engine = start(options)
+    if options.file is None and sys.stdin.isatty():
+        for number, prompt in enumerate(typed(), 1):
+            if not serve(engine, submit(engine, {number: prompt}, options), options, live=True):
+                engine = start(options)  # the answer has ended; the next prompt finds an empty pool
+        return
+    prompts = dict(enumerate(read(options.file), 1))
+    for number in [number for number, prompt in prompts.items() if not prompt]:
+        print(f"line {number} is empty and is left out", file=sys.stderr)
+        del prompts[number]
+    requests = submit(engine, prompts, options)
+    if not requests:
+        parser().exit(2, f"nothing was served: {options.file or 'the standard input'} has {len(prompts)} prompts\n")
+    if not serve(engine, requests, options, live=False):
+        sys.exit(130)
+
+
+def start(options: argparse.Namespace) -> Engine:
+    """The engine that the options ask for; wrong ones end the command, in one line that names the option."""
     try:
         model = load(options.model, options.library)
-        engine = Engine(model, options.blocks, options.block_size, options.budget)
+        for name in ("blocks", "block_size"):
+            if getattr(options, name) < 1:
+                raise ValueError(f"{name} is {getattr(options, name)}; it must be at least 1")
+        Request(0, [0], arrival=Moment(0, 0.0), **{name: getattr(options, name) for name in OPTIONS})
+        pool(model, options)
+        return Engine(model, options.blocks, options.block_size, options.budget)
     except (ValueError, FileNotFoundError, ModuleNotFoundError) as error:
-        parser().error(str(error))
-    if options.file is None and sys.stdin.isatty():
-        while prompt := ask():
-            try:
-                serve(engine, submit(engine, [prompt], options), lines=False)
-            except KeyboardInterrupt:  # ends the answer; the next prompt finds an empty pool
-                engine = Engine(model, options.blocks, options.block_size, options.budget)
-                print()
-        return
-    text = read(options.file).removesuffix("\n")
-    requests = submit(engine, [line.removesuffix("\r") for line in text.split("\n")] if text else [], options)
-    serve(engine, requests, lines=True)
-    if not requests:
-        sys.exit("nothing was served")
+        name = str(error).partition(" ")[0]
+        parser().error(f"argument --{name.replace('_', '-')}: {error}" if name in vars(options) else str(error))
 
 
-def read(path: Path | None) -> str:
-    """The text of a file, or of the standard input; an error of the command line where it cannot be read."""
+def pool(model: Model, options: argparse.Namespace) -> None:
+    """Ask for the memory of the pool as a whole: seconds, and gigabytes, before the engine would find out."""
+    c = model.config
+    count = 2 * c.layers * c.kv_heads * c.d * options.blocks * options.block_size
     try:
-        return path.read_text(encoding="utf-8") if path else sys.stdin.read()
+        np.empty(count, np.float32)
+    except (MemoryError, ValueError):
+        size = f"{4 * count / 2**30:,.0f} GiB"
+        raise ValueError(f"blocks is {options.blocks}; their keys and values would take {size}") from None
+
+
+def read(path: Path | None) -> list[bytes]:
+    """The lines of a file, or of the standard input, as bytes; an error of the command where it can't be read."""
+    try:
+        text = path.read_bytes() if path else sys.stdin.buffer.read()
     except OSError as error:
         parser().error(f"cannot read {path}: {error.strerror}")
-    except UnicodeDecodeError as error:
-        byte = f"byte {error.start} is {error.object[error.start]}"
-        parser().error(f"{path or 'the standard input'} is not UTF-8: {byte}")
+    return [line.removesuffix(b"\r") for line in text.removesuffix(b"\n").split(b"\n")] if text else []
 
 
-def ask() -> str:
-    """A line from the terminal; nothing where its input ends."""
-    try:
-        return input("prompt> ")
-    except EOFError:
-        return ""
-
-
-def submit(engine: Engine, prompts: list[str], options: argparse.Namespace) -> list[Request]:
-    """The requests that the engine takes; of the others, why not."""
-    names = "max_tokens", "seed", "temperature", "top_k", "top_p", "samples", "beams"
-    taken = []
-    for prompt in prompts:
+def typed() -> Iterator[bytes]:
+    """Lines from the terminal, until its input ends or Ctrl-C; an empty one is asked for again."""
+    while True:
         try:
-            taken.append(engine.submit(prompt, **{name: getattr(options, name) for name in names}))
+            if line := input("prompt> "):
+                yield line.encode("utf-8", "surrogateescape")
+            else:
+                print("an empty prompt says nothing; Ctrl-D ends", file=sys.stderr)
+        except (EOFError, KeyboardInterrupt):
+            print()
+            return
+
+
+def submit(engine: Engine, prompts: dict[int, bytes], options: argparse.Namespace) -> dict[int, Request]:
+    """The requests that the engine takes, by line; of the others, why not."""
+    taken = {}
+    for number, prompt in prompts.items():
+        try:
+            taken[number] = engine.submit(prompt, **{name: getattr(options, name) for name in OPTIONS})
         except ValueError as error:
-            print(f"refused {prompt[:40]!r}: {error}", file=sys.stderr)
+            print(f"refused line {number}, {prompt[:40]!r}: {error}", file=sys.stderr)
     return taken
 
 
-def serve(engine: Engine, requests: list[Request], lines: bool) -> None:
-    """Serve requests and tell their texts, whole ``lines`` at a time while a progress bar stands below them."""
+def serve(engine: Engine, requests: dict[int, Request], options: argparse.Namespace, live: bool) -> bool:
+    """Serve requests and tell their texts, ``live`` byte by byte, else whole lines above a progress bar.
+
+    Ctrl-C ends it with what is there, and the summary; returns whether all were served.
+    """
     try:
         from tqdm import tqdm  # here, so that --help needs nothing
     except ModuleNotFoundError:
         sys.exit(str(missing("tqdm", "serve")))
-    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-    told, text = 0, ""
-    with tqdm(total=sum(one.max_tokens * one.samples for one in requests), unit="token", disable=not lines) as bar:
-        while engine.requests:
-            bar.update(len(engine.step()))
-            settled = transcript(requests)
-            text, told = text + decode(settled[told:]), len(settled)
-            end = text.rfind("\n") + 1 if lines else len(text)
-            if end:
-                tell = tqdm.write if lines else print_now
-                tell(text[:end], end="")
-            text = text[end:]
+    told, decode, ended = Transcript(requests), codecs.getincrementaldecoder("utf-8")("replace").decode, True
+    tell = print_now if live else tqdm.write
+    total, text = sum(one.max_tokens * one.samples for one in requests.values()), ""
+    with tqdm(total=total, unit="token", disable=live) as bar:
+        try:
+            while engine.requests:
+                bar.update(len(engine.step()))
+                text += "" if options.json else decode(told.more())
+                end = len(text) if live else text.rfind("\n") + 1
+                if end:
+                    tell(text[:end], end="")
+                text = text[end:]
+        except KeyboardInterrupt:
+            ended = False
+            tell("" if options.json else text + decode(told.rest()), end="")
+    for line in objects(requests) if options.json else ():
+        print(json.dumps(line))
     if requests:
-        print(summary(engine, requests), file=sys.stderr)
-
-
-def transcript(requests: list[Request]) -> bytes:
-    """All that can be told: numbers, prompts and texts of sequences, in order, up to the first that is not done."""
-    parts = []
-    for request in requests:
-        for sequence, output in zip(request.sequences, request.texts):
-            if request.beams and not request.done:  # another beam may still become the best
-                break
-            title = f"[{request.index}.{sequence.sample}] ".encode()
-            parts += [title, bytes(token for token in request.prompt if token != FIRST), output]
-            if not sequence.done:
-                break
-            parts.append(b"\n")
-        if not request.done:
-            break
-    return b"".join(parts)
+        done = sum(one.done for one in requests.values())
+        print("" if ended else f"interrupted: {done} of {len(requests)} requests are done\n", end="", file=sys.stderr)
+        print(summary(engine, [*requests.values()]), file=sys.stderr)
+    return ended
 
 
 def print_now(text: str, end: str) -> None:
@@ -142,6 +168,7 @@ def parser() -> argparse.ArgumentParser:
     add("--blocks", type=int, default=256, help="in the pool (256)")
     add("--block-size", type=int, default=16, help="tokens of a block (16)")
     add("--budget", type=int, default=64, help="tokens that a step may feed (64)")
+    add("--json", action="store_true", help="tell each text as an object, a line each, when all are done")
     add("--model", choices=NAMES, default="base", help="which weights (base)")
     add("--library", choices=[*LIBRARIES], default="numpy", help="that computes (numpy)")
     return p

@@ -1,6 +1,7 @@
 """``python -m attnlab.serve``: what it tells, of which prompts, and the sums that it draws."""
 
 import io
+import json
 import re
 import subprocess
 import sys
@@ -29,19 +30,27 @@ class Terminal(io.StringIO):
         return True
 
 
+def pipe(text):
+    """Standard input from another program."""
+    return io.TextIOWrapper(io.BytesIO(text))
+
+
 def expected(prompt, count=6):
-    return (prompt.encode() + small("numpy").generate(prompt, count)).decode("utf-8", "replace")
+    prompt = prompt.encode() if isinstance(prompt, str) else prompt
+    return (prompt + small("numpy").generate(prompt, count)).decode("utf-8", "replace")
 
 
 def test_the_lines_of_a_file_are_served_together(tmp_path, capsys):
     path = tmp_path / "prompts"
-    path.write_text(f"ab\nc\n{'x' * 60}\nαβ\n", encoding="utf-8")
+    path.write_bytes(f"ab\nc\n\n{'x' * 60}\nαβ\n".encode() + "ä\n".encode("latin-1"))
     command.main([str(path), *SIZES])
     out, err = capsys.readouterr()
-    assert out == "".join(f"[{i}.0] {expected(prompt)}\n" for i, prompt in enumerate(["ab", "c", "αβ"]))
-    assert f"refused {'x' * 40!r}: a prompt of 61 tokens" in err
-    assert "18/18" in err
-    assert "18 new tokens" in err
+    served = {1: "ab", 2: "c", 5: "αβ", 6: "ä".encode("latin-1")}  # bytes, UTF-8 or not
+    assert out == "".join(f"[{i}.0] {expected(prompt)}\n" for i, prompt in served.items())
+    assert "line 3 is empty and is left out" in err
+    assert f"refused line 4, {b'x' * 40!r}: a prompt of 61 tokens" in err
+    assert "24/24" in err
+    assert "24 new tokens" in err
 
 
 def test_what_is_typed_is_answered_at_once(monkeypatch, capsys):
@@ -49,14 +58,14 @@ def test_what_is_typed_is_answered_at_once(monkeypatch, capsys):
     command.main(SIZES)
     out, err = capsys.readouterr()
     assert [*re.findall(r"prompt> \[\d\.0\] (.*?)\n(?=prompt)", out, re.DOTALL)] == [expected("ab")] * 2
-    assert out.endswith("prompt> ")
+    assert out.endswith("prompt> \n")
     assert err.count("6 new tokens in") == 2
 
 
 def test_what_is_piped_is_a_file(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", io.StringIO("ab\n"))
+    monkeypatch.setattr(sys, "stdin", pipe(b"ab\n"))
     command.main([*SIZES, "--samples", "2", "--library", "torch"])
-    assert capsys.readouterr().out == f"[0.0] {expected('ab')}\n[0.1] {expected('ab')}\n"
+    assert capsys.readouterr().out == f"[1.0] {expected('ab')}\n[1.1] {expected('ab')}\n"
 
 
 def test_beams_are_told_when_the_best_is_known(monkeypatch, capsys):
@@ -68,36 +77,67 @@ def test_beams_are_told_when_the_best_is_known(monkeypatch, capsys):
     request = engine.submit("ab", 6, beams=2)
     engine.run()
     texts = ["ab" + text.decode("utf-8", "replace") for text in request.texts]
-    assert told == [f"[0.0] {texts[0]}\n[0.1] {texts[1]}\n"]
+    assert told == [f"[1.0] {texts[0]}\n[1.1] {texts[1]}\n"]
 
 
 REFUSED = {
-    "no file": (["nowhere/prompts"], b"", "cannot read nowhere/prompts"),
-    "not UTF-8": (["{path}"], "ä".encode("latin-1"), "is not UTF-8: byte 0 is 228"),
-    "no blocks": (["{path}", "--blocks", "0"], b"ab", "blocks is 0"),
-    "no budget": (["{path}", "--budget", "0"], b"ab", "budget is 0"),
+    "no file": (["nowhere/prompts"], "cannot read nowhere/prompts"),
+    "no blocks": (["--blocks", "0"], "argument --blocks: blocks is 0"),
+    "no room in a block": (["--block-size", "0"], "argument --block-size: block_size is 0"),
+    "a pool that no machine holds": (["--blocks", "100000000000"], "argument --blocks: blocks is 100000000000; their"),
+    "no budget": (["--budget", "0"], "argument --budget: budget is 0"),
+    "no tokens": (["--max-tokens", "0"], "argument --max-tokens: max_tokens is 0"),
+    "no temperature": (["--temperature", "nan"], "argument --temperature: temperature is nan"),
+    "a seed below 0": (["--seed", "-1"], "argument --seed: seed is -1"),
+    "more than all": (["--top-p", "2"], "argument --top-p: top_p is 2.0; it must be in (0, 1]"),
+    "beams that draw": (["--beams", "2", "--temperature", "1"], "argument --beams: beams is 2; a beam search goes"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_command_that_cannot_be_done(name, tmp_path, capsys):
-    """In one line, with the exit status of a wrong command; never a traceback."""
-    options, text, message = REFUSED[name]
+    """Once, in one line, with the exit status of a wrong command, before a prompt is read; never a traceback."""
+    options, message = REFUSED[name]
     path = tmp_path / "prompts"
-    path.write_bytes(text)
+    path.write_text("ab\ncd\n")
     with pytest.raises(SystemExit) as error:
-        command.main([*SIZES, *(option.format(path=path) for option in options)])
+        command.main([*([] if name == "no file" else [str(path)]), *SIZES, *options])
     assert error.value.code == 2
-    assert message in capsys.readouterr().err
+    assert capsys.readouterr().err.count(message) == 1
 
 
-@pytest.mark.parametrize("text", ["", "x" * 60])
-def test_where_nothing_is_served_the_status_says_so(text, tmp_path, capsys):
+@pytest.mark.parametrize(("text", "said"), [("", "has 0 prompts"), ("\n\n", "line 2 is empty"), ("x" * 60, "refused")])
+def test_where_nothing_is_served_the_status_says_so(text, said, tmp_path, capsys):
     path = tmp_path / "prompts"
     path.write_text(text)
-    with pytest.raises(SystemExit, match="nothing was served"):
+    with pytest.raises(SystemExit) as error:
         command.main([str(path), *SIZES])
-    assert ("refused" in capsys.readouterr().err) == bool(text)
+    err = capsys.readouterr().err
+    assert error.value.code == 2
+    assert said in err
+    assert "nothing was served" in err
+
+
+def test_an_empty_line_is_asked_for_again(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", Terminal("\nab\n"))
+    command.main(SIZES)
+    out, err = capsys.readouterr()
+    assert "an empty prompt says nothing" in err
+    assert f"[1.0] {expected('ab')}\n" in out
+
+
+def test_objects_for_other_programs(tmp_path, capsys):
+    """A line each, whatever the texts contain; what is no UTF-8 comes back."""
+    path, prompts = tmp_path / "prompts", {1: b"ab", 3: "ä".encode("latin-1")}
+    path.write_bytes(prompts[1] + b"\n\n" + prompts[3])
+    command.main([str(path), *SIZES, "--json", "--samples", "2"])
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(one["line"], one["sample"], one["done"]) for one in found] == [
+        (line, sample, True) for line in prompts for sample in (0, 1)
+    ]
+    for one in found:
+        prompt, text = (one[name].encode("utf-8", "surrogateescape") for name in ("prompt", "text"))
+        assert (prompt, text) == (prompts[one["line"]], small("numpy").generate(prompts[one["line"]], 6))
 
 
 def test_only_ends_of_lines_part_prompts(tmp_path, capsys):
@@ -105,22 +145,33 @@ def test_only_ends_of_lines_part_prompts(tmp_path, capsys):
     path = tmp_path / "prompts"
     path.write_bytes(b"a\x0cb\r\nc")
     command.main([str(path), *SIZES])
-    assert capsys.readouterr().out == f"[0.0] {expected(chr(97) + chr(12) + chr(98))}\n[1.0] {expected('c')}\n"
+    assert capsys.readouterr().out == f"[1.0] {expected(chr(97) + chr(12) + chr(98))}\n[2.0] {expected('c')}\n"
 
 
-def test_an_interrupt_ends_an_answer_and_a_command(monkeypatch, capsys, tmp_path):
-    """At the prompt the next question is asked; with a file the command ends, without a traceback."""
+@pytest.mark.parametrize(("steps", "done"), [(0, 0), (5, 0), (6, 1)])
+def test_an_interrupt_ends_with_what_is_there(steps, done, monkeypatch, capsys, tmp_path):
+    """A file's texts so far, and the summary, status 130; at the prompt the next question, in an empty pool."""
+    step = Engine.step
+
     def interrupted(self):
-        raise KeyboardInterrupt
+        if self.steps == steps:
+            raise KeyboardInterrupt
+        return step(self)
 
     monkeypatch.setattr(Engine, "step", interrupted)
+    path = tmp_path / "prompts"
+    path.write_text("ab\n" + 10 * "c")
+    with pytest.raises(SystemExit) as error:
+        command.main([str(path), *SIZES])
+    out, err = capsys.readouterr()
+    assert error.value.code == 130
+    assert f"interrupted: {done} of 2 requests are done" in err
+    assert ("new tokens in" if steps else "no token was made") in err
+    new = len(small("numpy").generate("ab", min(steps, 6)))
+    assert out.startswith(f"[1.0] {expected('ab', new)}\n[2.0] cccccccccc")
     monkeypatch.setattr(sys, "stdin", Terminal("ab\nab\n"))
     command.main(SIZES)
     assert capsys.readouterr().out.count("prompt> ") == 3
-    path = tmp_path / "prompts"
-    path.write_text("ab")
-    with pytest.raises(SystemExit, match="interrupted"):
-        command.main([str(path), *SIZES])
 
 
 def test_an_output_that_nobody_reads_is_no_error():
@@ -156,8 +207,8 @@ def test_the_summary_counts():
     found = summary(engine, requests)
     for text in ("6 new tokens", "5 steps", "12 tokens fed, 0 found in the cache, 0 preemptions", "at most 3 of 8"):
         assert text in found
-    assert re.search(r"first token  median .* \(steps: 1\), 95 % within .* \(steps: 3\)", found)
-    assert re.search(r"between tokens  median .* \(steps: 1\), 95 % within .* \(steps: 1\)", found)
+    assert re.search(r"first token  median .* \(steps: 1\), 95% within .* \(steps: 3\)", found)
+    assert re.search(r"between tokens  median .* \(steps: 1\), 95% within .* \(steps: 1\)", found)
     assert f"{33 / 44:.0%} in use" in found
     assert f"{42 / 44:.1f} times as many" in found
     assert engine.runner.nbytes == 2 * 2 * (8 * 2 * 4 * 4) * 8  # layers, keys and values, pages, bytes
