@@ -32,6 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from attnlab.bench import small
 
         small.print_table(options.rounds, options.seconds)
+    elif options.serve:
+        from attnlab.bench import serve
+
+        serve.print_tables(options.rounds, options.seconds)
     elif options.paged:
         from attnlab.bench import paged
 
@@ -89,6 +93,8 @@ def parser() -> argparse.ArgumentParser:
         help="of a small call: its time beyond the arithmetic; heeds --rounds, --seconds and --threads only")
     add("--small", action="store_true",
         help="small calls beside each library's own fused call; heeds --rounds, --seconds and --threads only")
+    add("--serve", action="store_true",
+        help="tokens per second of the server beside the model alone; heeds --rounds, --seconds and --threads only")
     add("--paged", action="store_true",
         help="a decoding step through pages beside keys in a row; heeds --rounds, --seconds and --threads only")
     add("--decode", action="store_true",

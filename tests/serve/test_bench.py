@@ -1,0 +1,27 @@
+"""The server beside the model alone: both write the same texts, and what is printed."""
+
+from attnlab import model
+from attnlab.bench import __main__ as command
+from attnlab.bench import serve
+
+
+def test_both_ways_write_the_same():
+    """In float64, where nothing ties."""
+    calls = serve.texts(model.load(dtype="float64"), 3)
+    found = [call() for call in calls.values()]
+    assert found[0] == found[1]
+    assert {len(text) for text in found[0]} == {serve.NEW}
+
+
+def test_tables(capsys, monkeypatch):
+    monkeypatch.setattr(serve, "BATCHES", (1, 2))
+    monkeypatch.setattr(serve, "REQUESTS", (2, 5))
+    monkeypatch.setattr(serve, "NEW", 3)
+    command.main(["--serve", "--rounds", "1"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.count("|") for line in lines if line.startswith("|")] == [5] * 4 + [4] * 4
+    assert [line.split()[1] for line in lines if line[2:3].isdigit()] == ["1", "2", "2", "5"]
+
+
+def test_every_request_of_a_step_gets_a_token():
+    assert len(serve.step(7, 1.0)()) == 7
