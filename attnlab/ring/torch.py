@@ -7,14 +7,13 @@ is a RuntimeError on every rank that waits for it.
 from typing import Any
 
 from attnlab.arrays.torch import Array, Lse, Out
-from attnlab.arrays.torch import accumulator
 from attnlab.call import Inputs, Rules
 from attnlab.ring.call import terms, tree_terms
 from attnlab.ring.schedule import Schedule
 from attnlab.ring.torch_links import Link
-from attnlab.ring.torch_turns import AUTO, RingAttention
+from attnlab.ring.torch_turns import RingAttention
+from attnlab.ring.torch_wide import attend
 from attnlab.softmax.torch import merge, one_if_empty, zero_if_empty
-from attnlab.tiled.torch import tiled_attention
 
 import torch
 import torch.distributed as dist
@@ -44,7 +43,7 @@ def tree_attention(form: str, rules: Rules, x: Inputs, group: Any) -> tuple[Out,
     """(out, lse) of all ranks' keys: what this rank's give, reduced over the ranks."""
     link = Link.of(group)
     link.agree(tree_terms(form, rules, x))
-    out, lse = tiled_attention.core(rules, AUTO, x._replace(query=x.query.to(accumulator(x.query))))
+    out, lse = attend(rules, x)
     out, lse = (doubling if form == "doubling" else one_maximum_and_sums)(link, out, lse)
     return out.to(x.query.dtype), lse
 

@@ -9,21 +9,16 @@ from collections.abc import Callable
 from typing import Any
 
 from attnlab.arrays.torch import Array, Key, Lse, Out, Query, Value
-from attnlab.arrays.torch import accumulator, no_autocast
+from attnlab.arrays.torch import accumulator
 from attnlab.call import Inputs
-from attnlab.kernels.triton.gpu import gradient_on_gpu
 from attnlab.ring.call import cut
 from attnlab.ring.schedule import Schedule
 from attnlab.ring.torch_links import Link
+from attnlab.ring.torch_wide import attend, gradient
 from attnlab.softmax.torch import merge
-from attnlab.tiled.torch import tiled_attention
-from attnlab.tiled.torch_grad import backward
 
 import torch
 from torch.autograd import Function
-
-AUTO = (None, None)  # block sizes
-tile_gradient = no_autocast(gradient_on_gpu(backward))
 
 
 class RingAttention(Function):
@@ -51,8 +46,7 @@ def first_turn(link: Link, ring: Schedule, scale: float, query: Query, key: Key,
     for step in range(link.size):
         wait = travel(link, ring, step, block, shard)
         for part in ring.parts(link.index, ring.holder(link.index, step)):
-            rules, x = cut(part, scale, Inputs(query, *block))
-            results = tiled_attention.core(rules, AUTO, x._replace(query=x.query.to(dtype)))  # so out is wide
+            results = attend(*cut(part, scale, Inputs(query, *block)))
             before = out[..., part.rows, :], lse[..., part.rows]
             out[..., part.rows, :], lse[..., part.rows] = merge(before, results, double=dtype == torch.float64)
         block = wait()
@@ -70,10 +64,9 @@ def second_turn(
         wait = travel(link, ring, step, block, shard)
         sums = [x.new_zeros(x.shape, dtype=dtype) for x in shard]
         for part in ring.parts(link.index, ring.holder(link.index, step)):
-            rules, x = cut(part, scale, Inputs(query, *block))
-            x = Inputs(*(y.to(dtype) for y in x[:3]))
-            o, do = out[..., part.rows, :], dout[..., part.rows, :].to(dtype)
-            grads = tile_gradient(rules, AUTO, x, o, lse[..., part.rows], do, dlse[..., part.rows], False)
+            call = cut(part, scale, Inputs(query, *block))
+            results = out[..., part.rows, :], lse[..., part.rows], dout[..., part.rows, :], dlse[..., part.rows]
+            grads = gradient(*call, *results)
             for total, rows, grad in zip((dq, *sums), (part.rows, part.cols, part.cols), grads):
                 total[..., rows, :] += grad
         if arrive is not None:

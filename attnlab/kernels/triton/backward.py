@@ -31,10 +31,14 @@ KEY_TILES = (32, 128), (32, 64)
 
 def backward(
     query: Query, key: Key, value: Value, mask: Mask, segments: Segments, seed: Seed, out: Out, lse: Lse,
-    dout: Out, dlse: Lse, rules: Rules, sizes: Sizes,
+    dout: Out, dlse: Lse, rules: Rules, sizes: Sizes, dtype: torch.dtype | None = None,
 ) -> tuple[Array, Array, Array]:
-    """dq, dk, dv: first the kernel that also writes Δ, then the one that reads it."""
-    dq, dk, dv, delta = (torch.empty_like(x) for x in (query, key, value, lse))
+    """dq, dk, dv: first the kernel that also writes Δ, then the one that reads it.
+
+    ``dtype`` of all three: that of the inputs by default, float32 where they are added up before they are rounded.
+    """
+    dq, dk, dv = (torch.empty_like(x, dtype=dtype) for x in (query, key, value))
+    delta = torch.empty_like(lse)
     heads, d, d_v = key.shape[:-2].numel(), padded(query.shape[-1]), padded(value.shape[-1])
     inputs = grouped(query), matrices(key), matrices(value), grouped(dout), vectors(lse), vectors(delta)
 

@@ -29,10 +29,14 @@ FOLD_TILES = (128, 64), (64, 64), (128, 32)
 
 
 def forward(
-    query: Query, key: Key, value: Value, mask: Mask, segments: Segments, seed: Seed, rules: Rules, sizes: Sizes
+    query: Query, key: Key, value: Value, mask: Mask, segments: Segments, seed: Seed, rules: Rules, sizes: Sizes,
+    dtype: torch.dtype | None = None,
 ) -> tuple[Out, Lse]:
-    """One program for each tile of queries of each key head, or for each part of its keys; none waits for another."""
-    out = query.new_empty((*query.shape[:-1], value.shape[-1]))
+    """One program for each tile of queries of each key head, or for each part of its keys; none waits for another.
+
+    ``dtype`` of out: that of the query by default, float32 where parts are merged before they are rounded.
+    """
+    out = query.new_empty((*query.shape[:-1], value.shape[-1]), dtype=dtype)
     lse = query.new_empty(query.shape[:-1], dtype=torch.float32)
     inputs = grouped(query), matrices(key), matrices(value)
 

@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable
 from importlib.util import find_spec
+from typing import Any
 
 from attnlab.call import Array, Inputs, Rules, Sizes
 from attnlab.kernels import refusal
@@ -49,20 +50,21 @@ def gradient_on_gpu(loops: Callable) -> Callable:
     return backward
 
 
-def kernel(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Array, Array]:
-    """The forward kernel as a core."""
+def kernel(rules: Rules, sizes: Sizes, x: Inputs, dtype: Any = None) -> tuple[Array, Array]:
+    """The forward kernel as a core; ``dtype`` of out."""
     from attnlab.kernels.triton.forward import forward
 
-    return forward(x.query, x.key, x.value, x.mask, segments(x), x.seed, rules, sizes)
+    return forward(x.query, x.key, x.value, x.mask, segments(x), x.seed, rules, sizes, dtype)
 
 
 def kernel_gradient(
-    rules: Rules, sizes: Sizes, x: Inputs, out: Array, lse: Array, dout: Array, dlse: Array, wants_bias: bool
+    rules: Rules, sizes: Sizes, x: Inputs, out: Array, lse: Array, dout: Array, dlse: Array, wants_bias: bool,
+    dtype: Any = None,
 ) -> tuple[Array, ...]:
-    """The backward kernels as the gradient of a core; no call with a bias comes here."""
+    """The backward kernels as the gradient of a core, ``dtype`` of its arrays; no call with a bias comes here."""
     from attnlab.kernels.triton.backward import backward
 
-    return backward(x.query, x.key, x.value, x.mask, segments(x), x.seed, out, lse, dout, dlse, rules, sizes)
+    return backward(x.query, x.key, x.value, x.mask, segments(x), x.seed, out, lse, dout, dlse, rules, sizes, dtype)
 
 
 def segments(x: Inputs) -> tuple[Array, Array] | None:
