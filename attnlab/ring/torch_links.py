@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from attnlab.arrays.torch import Array
 from attnlab.ring.turns import check_agreement
@@ -14,6 +15,8 @@ import torch.distributed as dist
 
 SENT: Counter = Counter()
 """Bytes that this process has sent in messages, by rank of the group: an instrument, to be cleared before use."""
+AGREED: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+"""What the ranks of a group have agreed to do before, and need not compare again."""
 
 
 class Link(NamedTuple):
@@ -35,8 +38,13 @@ class Link(NamedTuple):
     def agree(self, words: str, refused: bool = False) -> None:
         """Compare what the ranks are about to do: a ValueError on all of them where they differ, and nobody hangs.
 
-        A rank whose own arguments were ``refused`` says so instead, and has its own error to raise.
+        A rank whose own arguments were ``refused`` says so instead, and has its own error to raise. What a group has
+        agreed on once it doesn't compare again, as that costs two collectives and a pickle: so it is for the first call
+        of each kind that this promises anything.
         """
+        agreed = AGREED.setdefault(self.group or dist.group.WORLD, set())
+        if words in agreed and not refused:
+            return
         every: list[Any] = [None] * self.size
         with self.watching("the others"):
             dist.all_gather_object(every, (words, refused), group=self.group)
@@ -46,6 +54,7 @@ class Link(NamedTuple):
             if was_refused:
                 raise ValueError(f"the arguments of rank {rank} were refused: {theirs}")
         check_agreement([theirs for theirs, _ in every])
+        agreed.add(words)
 
     def exchange(
         self, sent: list[Array], to: int, like: list[Array], source: int, tag: int = 0
@@ -82,6 +91,6 @@ class Link(NamedTuple):
             yield
         except RuntimeError as error:
             raise RuntimeError(
-                f"rank {self.index} of {self.size} lost {others}: a process died, or said nothing for longer than the "
-                "timeout with which its group was made"
+                f"rank {self.index} of {self.size} lost {others}: a process died, called something else, or said nothing "
+                "for longer than the timeout with which its group was made"
             ) from error

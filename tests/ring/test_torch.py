@@ -136,6 +136,14 @@ def test_a_mismatch_is_an_error_on_every_rank(ranks, what):
     assert "rank 1" in str(results[0])
 
 
+def test_a_step_of_decoding_compares_nothing_that_was_agreed_on(ranks):
+    """Two all-reduces, or log₂ P exchanges of out and lse; only the first step asks what the others are about to do."""
+    for form, moved in (("allreduce", {"all_reduce": 2}), ("doubling", {"batch_isend_irecv": 2 * 2})):
+        for first, *steps in good(ranks.call("decoding", 4, form, 4)):
+            assert first == {"all_gather_object": 1, **moved}
+            assert steps == [moved] * 3
+
+
 @pytest.mark.parametrize("what", ["refused", "kind"])
 def test_arguments_that_one_rank_refuses(ranks, what):
     """That rank has its own error, the others are told."""
@@ -155,6 +163,13 @@ def test_a_process_that_dies_or_falls_silent(gradient):
                 assert isinstance(result, RuntimeError), result
                 assert "lost" in str(result)
         assert not any(process.is_alive() for process in ranks.processes)
+
+
+def test_a_rank_that_differs_after_all_have_agreed():
+    """Nothing is compared any more; the call still ends, and with an error on every rank."""
+    with Ranks(3, timeout=2) as ranks:
+        results = ranks.call("later", 3, 1)
+    assert all(isinstance(result, RuntimeError) and "called something else" in str(result) for result in results)
 
 
 def test_errors(ranks):

@@ -1,7 +1,9 @@
 """What a rank does in the tests of ring and tree attention in PyTorch."""
 
+import contextlib
 import os
 import time
+from collections import Counter
 from unittest import mock
 
 import torch
@@ -71,6 +73,38 @@ def messages(rank, group, case):
     with mock.patch.object(dist, "batch_isend_irecv", counted):
         one_ring(rank, group, **case)
     return sent
+
+
+def decoding(rank, group, form, steps):
+    """Collectives and messages of each step of decoding; the cache of every rank grows by a key a step."""
+    calls, counts = [], []
+
+    def counted(name):
+        function = getattr(dist, name)
+
+        def call(*arguments, **options):
+            calls.extend([name] * (len(arguments[0]) // 2 if name == "batch_isend_irecv" else 1))
+            return function(*arguments, **options)
+
+        return mock.patch.object(dist, name, call)
+
+    with contextlib.ExitStack() as stack:
+        for name in ("all_reduce", "all_gather_object", "batch_isend_irecv"):
+            stack.enter_context(counted(name))
+        for step in range(steps):
+            q, k, v, *_ = whole(9 + step)
+            tree_attention(q[..., :1, :], k, v, form=form, group=group)
+            counts.append(dict(Counter(calls)))
+            calls.clear()
+    return counts
+
+
+def later(rank, group, steps):
+    """Rank 1 differs, but only after all have agreed on what the others go on to do."""
+    q = torch.zeros(2, 4, 6, dtype=torch.float64)
+    for _ in range(steps):
+        tree_attention(q, q, q, group=group)
+    return tree_attention(q[:, :3] if rank == 1 else q, q, q, group=group)
 
 
 def peaks(rank, group, slots):
