@@ -86,7 +86,8 @@ def paged_attention(
     with fullgraph=True; under autocast pages of another dtype are copied. Extra memory: one
     tile of about 512 keys (in PyTorch 1024 for one query) and of at most 512 queries, never the keys of a whole
     sequence. For one query NumPy does not copy pages of 128 keys or more. NumPy and PyTorch first copy pages that are
-    not contiguous.
+    not contiguous. In PyTorch on a GPU a Triton kernel runs where it serves (float16, bfloat16, float32; heads up to
+    256) and copies nothing; only the check of the table's entries waits for the GPU.
     Raises TypeError (libraries, dtypes) or ValueError (shapes; a length beyond T · S, an entry that is no page),
     naming the argument. In JAX, where lengths are traced, the rows of a sequence that is too long are NaN.
     """

@@ -1,7 +1,11 @@
-"""Paged attention in PyTorch: the online fold, over tiles of keys that are found through the table."""
+"""Paged attention in PyTorch: the online fold, over tiles of keys that are found through the table.
+
+On a GPU a Triton kernel does the same in one launch; these loops ask for the lengths and launch a few for each tile.
+"""
 
 from attnlab.arrays.torch import Lse, Out, accumulator, uncompiled
 from attnlab.geometry import Band, blocks
+from attnlab.kernels.triton.gpu import paged_on_gpu
 from attnlab.paged.call import Inputs, Options, seen
 from attnlab.scores.torch import in_band
 from attnlab.softmax.torch import exp_, one_if_empty, zero_if_empty
@@ -27,6 +31,7 @@ def numbers(x: Array | np.ndarray) -> np.ndarray:
 
 @uncompiled
 @torch.no_grad()
+@paged_on_gpu
 def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
     """One sequence after the other; each tile of its queries reads the pages that it sees once."""
     (*_, n, _), (hk, size, dv) = x.query.shape, x.value_pages.shape[-3:]

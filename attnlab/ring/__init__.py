@@ -93,9 +93,9 @@ def ring_attention(
     and dv, in lse's dtype, devices times. Extra memory: two blocks, out in lse's dtype, a few tiles; in the gradient
     also dq, and dk and dv of two blocks, in that dtype.
     In PyTorch torch.compile leaves the call alone, and refuses it with fullgraph=True.
-    Raises TypeError or ValueError, naming the argument; where ranks disagree, ValueError on all of them. In PyTorch they
-    compare once for each kind of call: two collectives, which later calls do without. A rank that differs only then is
-    a RuntimeError on all, after the group's timeout at the latest.
+    Raises TypeError or ValueError, naming the argument; where ranks disagree, ValueError on all of them. In PyTorch
+    they compare once for each kind of call: two collectives, which later calls do without. A rank that differs only
+    then is a RuntimeError on all, after the group's timeout at the latest.
     """
     kind, module = library_of("query", query), backend("query", query, __name__)
     query, key, value = in_autocast(query, key, value)

@@ -91,6 +91,6 @@ class Link(NamedTuple):
             yield
         except RuntimeError as error:
             raise RuntimeError(
-                f"rank {self.index} of {self.size} lost {others}: a process died, called something else, or said nothing "
-                "for longer than the timeout with which its group was made"
+                f"rank {self.index} of {self.size} lost {others}: a process died, called something else, or said "
+                "nothing for longer than the timeout with which its group was made"
             ) from error

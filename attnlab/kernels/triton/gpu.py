@@ -67,6 +67,21 @@ def kernel_gradient(
     return backward(x.query, x.key, x.value, x.mask, segments(x), x.seed, out, lse, dout, dlse, rules, sizes, dtype)
 
 
+def paged_on_gpu(loops: Callable) -> Callable:
+    """Decorator of the core of paged attention: the kernel where it serves the call."""
+
+    @functools.wraps(loops)
+    def attend(options: Any, x: Any) -> tuple[Array, Array]:
+        pages = Inputs(x.query, x.key_pages, x.value_pages)
+        if not serves(pages, (None, None)):
+            return loops(options, x)
+        from attnlab.kernels.triton.paged import paged
+
+        return paged(*x, options.left, options.scale)
+
+    return attend
+
+
 def segments(x: Inputs) -> tuple[Array, Array] | None:
     """Those of queries and keys, if they are given."""
     return None if x.query_segments is None else (x.query_segments, x.key_segments)

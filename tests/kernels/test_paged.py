@@ -1,0 +1,149 @@
+"""The paged kernel gives each sequence's own attention: on a GPU where there is one, else in the interpreter."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+import torch
+
+from attnlab.kernels import refusal
+from attnlab.kernels.triton import gpu
+from attnlab.paged import paged_attention
+from tests.paged.pages import Paged
+from tests.paged.test_attention import CASES, limits
+from tests.support import ROOT
+from tests.support.comparison import assert_close
+from tests.support.interpreter import GPU, interpreter
+from tests.support.libraries import back, dtype_of, to
+
+if find_spec("triton") is None:
+    pytest.skip("needs Triton: pip install triton", allow_module_level=True)
+
+pytestmark = pytest.mark.usefixtures("patched_once")
+DEVICE = "cuda" if GPU else "cpu"
+
+with interpreter():
+    from attnlab.kernels.triton import layout, paged
+
+
+@pytest.fixture(autouse=True)
+def _interpreter():
+    with interpreter(), np.errstate(all="ignore"):
+        yield
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """The names of the kernels that run. Without a GPU the interpreter serves what a GPU would."""
+    found, launch = [], paged.launch
+    if not GPU:
+        monkeypatch.setattr(gpu, "serves", lambda x, sizes: refusal(x, sizes) is None)
+
+    def watched(kernel, *args, **constants):
+        found.append(kernel.fn.__name__)
+        launch(kernel, *args, **constants)
+
+    monkeypatch.setattr(paged, "launch", watched)
+    return found
+
+
+def check(case, kind="float32", arrange=lambda pages: pages, **options):
+    query, *pages, table, lengths = (to("torch", x).to(DEVICE) for x in case.arrays)
+    out, lse = paged_attention(
+        query, *map(arrange, pages), table, lengths, return_lse=True, **case.options, **options
+    )
+    assert dtype_of(out) == kind
+    bounds = limits(case, kind)
+    if kind != "float32":  # the kernel rounds weights, too, before it multiplies them with values
+        bounds = 3 * bounds[0], bounds[1]
+    for found, desired, limit, what in zip((out, lse), case.expected(), bounds, ("out", "lse")):
+        assert_close(back(found.cpu()), desired, limit, what)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_agrees_with_each_sequence_by_itself(name, launched):
+    check(Paged(**CASES[name]))
+    assert launched[0] == "fold_pages"
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+@pytest.mark.parametrize("layout", ["heads", "tokens"])
+def test_half_precision_and_both_layouts(kind, layout, launched):
+    """Pages are read where they lie."""
+    case = Paged([90, 0, 17, 4], 2, size=16, hq=6, hk=2, d=64, dv=40, kind=kind)
+    check(case, kind, (lambda x: x.transpose(1, 2).contiguous()) if layout == "tokens" else lambda x: x, layout=layout)
+    assert launched == ["fold_pages"]
+
+
+@pytest.mark.parametrize("options", [{}, {"window": (300, 0)}])
+def test_keys_split_among_programs(options, launched, monkeypatch):
+    """Parts without a key among them, as the sequences differ in length."""
+    monkeypatch.setattr(layout, "multiprocessors", lambda device: 16)
+    check(Paged([700, 0, 33, 250], 1, size=16, hq=4, hk=1, d=8, **options))
+    assert launched == ["fold_pages", "join"]
+
+
+def test_nothing_to_see(launched):
+    query, pages = torch.ones(2, 2, 1, 4, device=DEVICE), torch.ones(0, 2, 4, 4, device=DEVICE)
+    table, lengths = (torch.zeros(shape, dtype=torch.int32, device=DEVICE) for shape in ((2, 3), (2,)))
+    out, lse = paged_attention(query, pages, pages, table, lengths, return_lse=True)
+    assert not out.any()
+    assert (lse == -torch.inf).all()
+    assert paged_attention(query[:0], pages, pages, table[:0], lengths[:0]).shape == (0, 2, 1, 4)
+
+
+@pytest.mark.parametrize("kind", ["int64", "uint8"])
+def test_integers_of_any_dtype(kind, launched):
+    case = Paged([5, 3], 1, size=4, width=2)
+    case.block_table = np.where(case.block_table < 100, np.maximum(case.block_table, 0), 200).astype(kind)
+    case.lengths = case.lengths.astype(kind)
+    check(case)
+
+
+def test_float64_runs_in_the_loops(launched):
+    check(Paged([9, 0, 4], 2, size=4, kind="float64"), "float64")
+    assert launched == []
+
+
+COMPILE = """
+import json, sys
+import torch, triton
+from triton.runtime.jit import JITFunction
+from attnlab.kernels.triton import layout, paged
+from tests.support.triton_compiler import Driver, compiling
+
+found, capability = [], int(sys.argv[1])
+triton.runtime.driver.set_active(Driver(capability))
+JITFunction.run = compiling(found)
+layout.multiprocessors = lambda device: 132
+for d, kind, tokens in ((128, torch.float16, False), (128, torch.bfloat16, True), (64, torch.float32, False)):
+    query, pool = torch.zeros(4, 2, 4, 1, d, dtype=kind), torch.zeros(600, 2, 16, d, dtype=kind)
+    pool = torch.zeros(600, 16, 2, d, dtype=kind).transpose(1, 2) if tokens else pool
+    table, lengths = torch.zeros(4, 256, dtype=torch.int32), torch.zeros(4, dtype=torch.int32)
+    join = paged.launch
+    paged.launch = lambda kernel, *args, **rest: kernel is paged.fold_pages and join(kernel, *args, **rest)
+    paged.paged(query, pool, pool, table, lengths, None, 0.1)
+    paged.launch = join
+    print(json.dumps({"kind": str(kind), **found.pop()}))
+"""
+
+
+@pytest.mark.parametrize("capability", [80, 90])
+def test_the_kernel_compiles(capability, tmp_path):
+    """For GPUs that are not there: nothing spills, and pages come in pieces of 16 bytes, some of them ahead."""
+    clean = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    clean |= {"PYTHONPATH": str(ROOT), "TRITON_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", COMPILE, str(capability)]
+    done = subprocess.run(command, env=clean, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for kernel in map(json.loads, done.stdout.splitlines()):
+        assert not kernel["spilled"], kernel
+        assert bool(kernel["products"]) == (kernel["kind"] != "torch.float32"), kernel
+        (loop,) = kernel["loops"]
+        assert (loop["products"], loop["copies"], loop["loads"]) == (2, 2, 0), kernel
+        assert loop["ahead"] >= 2 or not kernel["products"]
+        assert loop["width"] == (8 if kernel["products"] else 4), kernel
