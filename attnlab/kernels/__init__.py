@@ -1,9 +1,8 @@
 """Kernels for GPUs in the place of the loops of tiled attention: our own in Triton, for JAX those that it ships.
 
 ``triton/``: forward, backward and paged, the kernels, a program for each tile; tile, what they are made of; layout,
-what a kernel gets in the place of arrays; tuning, which times a few tiles if ATTNLAB_AUTOTUNE=1; gpu, which knows what
-calls they serve and calls them for arrays on a GPU. To ask what is served does not import Triton. ``cudnn.py`` does the
-same for JAX and cuDNN.
+what a kernel gets in the place of arrays; gpu, which knows what calls they serve and calls them for arrays on a GPU. To
+ask what is served does not import Triton. ``cudnn.py`` does the same for JAX and cuDNN.
 """
 
 from attnlab.call import Inputs, Sizes

@@ -493,25 +493,6 @@ def test_kernels_compile(capability, calls, tmp_path):
             check_loops(kernel)
 
 
-OTHERS = {80: ["half, D = 64, causal", "half, D = 128, causal", "segments, D = 64"], 90: ["half, D = 128, causal"]}
-
-
-@pytest.mark.parametrize(("capability", "calls"), [
-    (80, ["half, D = 64, causal"]),
-    *(pytest.param(capability, calls, marks=pytest.mark.full) for capability, calls in OTHERS.items()),
-])  # fmt: skip
-def test_candidates_for_tuning_compile(capability, calls, tmp_path):
-    code = ["-m", "tests.support.triton_compiler", str(capability), "--others", *calls]
-    found = [json.loads(line) for line in run(code, TRITON_CACHE_DIR=str(tmp_path)).splitlines()]
-    assert len(found) >= 2 * 3 * len(calls)
-    for kernel in found:
-        assert kernel["shared"] <= SHARED[capability], kernel
-        assert kernel["spilled"] <= 400, kernel
-        for loop in kernel["loops"]:  # tiles may go from warp to warp: what that costs is for the clock to say
-            assert (loop["copies"], loop["loads"], loop["width"]) == (2, 0, 8), kernel
-            assert loop["ahead"] >= 2 or "segments" in kernel["call"], kernel
-
-
 def check_loops(kernel):
     """Full tiles in one loop, partial ones in another; the next tiles arrive meanwhile, 16 bytes at once.
 

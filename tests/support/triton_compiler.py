@@ -1,9 +1,8 @@
 """Compile the Triton kernels for GPUs that are not there, from real calls on CPU tensors; print what they need.
 
-Run as ``python -m tests.support.triton_compiler CAPABILITY [--others] [CALL ...]`` without TRITON_INTERPRET. A stand-in
+Run as ``python -m tests.support.triton_compiler CAPABILITY [CALL ...]`` without TRITON_INTERPRET. A stand-in
 for the driver names the GPU; everything is done but the launch. One line of JSON a kernel: its name, the call, its
-tiles, warps and stages, and what ``attnlab.kernels.triton.compiled`` reads from the compiled code. With --others not of
-the first candidate for tuning, which is what runs without it, but of all others.
+tiles, warps and stages, and what ``attnlab.kernels.triton.compiled`` reads from the compiled code.
 """
 
 import json
@@ -16,9 +15,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
 import attnlab.tiled.triton as kernels
-from attnlab.kernels.triton import backward, forward
 from attnlab.kernels.triton.compiled import figures, logged
-from attnlab.kernels.triton.tuning import candidates
 
 HALF, FULL = torch.float16, torch.float32
 TILES = np.tri(4, dtype=bool)
@@ -64,12 +61,6 @@ def compiling(found):
     return compile_only
 
 
-def run_others(kernel, call, tiles, width, scores, run):
-    """In the place of tuning.run_tuned: run with all candidates but the first."""
-    for choice in candidates(call, tiles, width, scores)[1:]:
-        run(choice)
-
-
 def attend(d, dtype, options):
     """One call and its gradient."""
     options = dict(options)
@@ -84,8 +75,6 @@ def main(capability, *calls):
     kernels.check_served = lambda *args, **options: None  # the tensors are on the CPU
     found = []
     JITFunction.run = compiling(found)
-    if calls[:1] == ("--others",):
-        calls, forward.run_tuned, backward.run_tuned = calls[1:], run_others, run_others
     for name in calls or CALLS:
         d, dtype, options = CALLS[name]
         attend(d, dtype, options)

@@ -11,22 +11,21 @@ from attnlab.call import Rules, Sizes
 from attnlab.arrays.torch import Key, Lse, Mask, Out, Query, Seed, Value
 from attnlab.kernels.sizes import padded
 from attnlab.kernels.triton.layout import (
-    Segments, grouped, kernel_rules, matrices, vectors,
+    Segments, constants, grouped, kernel_rules, matrices, vectors,
 )
 from attnlab.kernels.triton.tile import (
     LN2, LOG2E, dot, drop, finite, jit, launch, load, load_vector, seeing, seen_by, store, store_vector, visible,
     visited, visits, within,
 )
-from attnlab.kernels.triton.tuning import Constants, run_tuned
 
 import torch
 from torch import Tensor as Array
 import triton
 import triton.language as tl
 
-QUERY_TILES = (128, 64), (128, 32), (64, 32)  # heads beyond 64 begin with the second
-KEY_TILES = (32, 128), (32, 64)
-"""As FOLD_TILES, of the two kernels."""
+QUERY_TILE, WIDE_QUERY_TILE = (128, 64), (128, 32)  # the second for heads beyond 64
+KEY_TILE = (32, 128)
+"""As FOLD_TILE, of the two kernels."""
 
 
 def backward(
@@ -41,20 +40,17 @@ def backward(
     delta = torch.empty_like(lse)
     heads, d, d_v = key.shape[:-2].numel(), padded(query.shape[-1]), padded(value.shape[-1])
     inputs = grouped(query), matrices(key), matrices(value), grouped(dout), vectors(lse), vectors(delta)
-
-    def run_queries(static: Constants) -> None:
-        made = kernel_rules(query, mask, segments, seed, rules, static["BLOCK_Q"], static["BLOCK_K"])
-        programs = heads * triton.cdiv(rules.heads[-1] * rules.band.n, static["BLOCK_Q"])
-        launch(query_gradient, programs, *inputs, grouped(out), vectors(dlse), grouped(dq), made, **static)
-
-    def run_keys(static: Constants) -> None:
-        made = kernel_rules(query, mask, segments, seed, rules, static["BLOCK_Q"], static["BLOCK_K"], by_keys=True)
-        programs = heads * triton.cdiv(rules.band.m, static["BLOCK_K"])
-        launch(key_gradient, programs, *inputs, matrices(dk), matrices(dv), made, **static)
-
     call = query, value, (mask is not None, segments is not None), rules, sizes
-    run_tuned(query_gradient, call, QUERY_TILES[max(d, d_v) > 64 :], d, 2, run_queries)
-    run_tuned(key_gradient, call, KEY_TILES, d + d_v, 2, run_keys)
+
+    static = constants(*call, WIDE_QUERY_TILE if max(d, d_v) > 64 else QUERY_TILE, d, 2)
+    made = kernel_rules(query, mask, segments, seed, rules, static["BLOCK_Q"], static["BLOCK_K"])
+    programs = heads * triton.cdiv(rules.heads[-1] * rules.band.n, static["BLOCK_Q"])
+    launch(query_gradient, programs, *inputs, grouped(out), vectors(dlse), grouped(dq), made, **static)
+
+    static = constants(*call, KEY_TILE, d + d_v, 2)
+    made = kernel_rules(query, mask, segments, seed, rules, static["BLOCK_Q"], static["BLOCK_K"], by_keys=True)
+    programs = heads * triton.cdiv(rules.band.m, static["BLOCK_K"])
+    launch(key_gradient, programs, *inputs, matrices(dk), matrices(dv), made, **static)
     return dq, dk, dv
 
 

@@ -12,20 +12,19 @@ from attnlab.call import Rules, Sizes
 from attnlab.arrays.torch import Key, Lse, Mask, Out, Query, Seed, Value
 from attnlab.kernels.sizes import padded
 from attnlab.kernels.triton.layout import (
-    Segments, grouped, kernel_rules, matrices, parts, vectors,
+    Segments, constants, grouped, kernel_rules, matrices, parts, vectors,
 )
 from attnlab.kernels.triton.tile import (
     INFINITY, LN2, dot, drop, finite, jit, launch, load, load_vector, positive, seen_by, store, store_vector,
     visible, visited, visits, within,
 )
-from attnlab.kernels.triton.tuning import Constants, run_tuned
 
 import torch
 import triton
 import triton.language as tl
 
-FOLD_TILES = (128, 64), (64, 64), (128, 32)
-"""The most queries and keys of a tile, and others to try."""
+FOLD_TILE = (128, 64)
+"""The most queries and keys of a tile."""
 
 
 def forward(
@@ -39,23 +38,20 @@ def forward(
     out = query.new_empty((*query.shape[:-1], value.shape[-1]), dtype=dtype)
     lse = query.new_empty(query.shape[:-1], dtype=torch.float32)
     inputs = grouped(query), matrices(key), matrices(value)
-
-    def run(static: Constants) -> None:
-        block_q, block_k = static["BLOCK_Q"], static["BLOCK_K"]
-        programs = key.shape[:-2].numel() * triton.cdiv(rules.heads[-1] * rules.band.n, block_q)
-        split = parts(programs, rules.band.m, block_k, query.device)
-        part_out, part_lse = out, lse
-        if split > 1:
-            part_out = out.new_empty((split, *out.shape), dtype=torch.float32)
-            part_lse = lse.new_empty((split, *lse.shape))
-        made = kernel_rules(query, mask, segments, seed, rules, block_q, block_k)
-        launch(fold, programs * split, *inputs, grouped(part_out), vectors(part_lse), made, split, **static)
-        if split > 1:
-            joined = grouped(part_out), vectors(part_lse), grouped(out), vectors(lse)
-            launch(join, programs, *joined, split, BLOCK_Q=block_q, DV=static["DV"])
-
-    call = query, value, (mask is not None, segments is not None), rules, sizes
-    run_tuned(fold, call, FOLD_TILES, padded(value.shape[-1]), 1, run)
+    compared = mask is not None, segments is not None
+    static = constants(query, value, compared, rules, sizes, FOLD_TILE, padded(value.shape[-1]), 1)
+    block_q, block_k = static["BLOCK_Q"], static["BLOCK_K"]
+    programs = key.shape[:-2].numel() * triton.cdiv(rules.heads[-1] * rules.band.n, block_q)
+    split = parts(programs, rules.band.m, block_k, query.device)
+    part_out, part_lse = out, lse
+    if split > 1:
+        part_out = out.new_empty((split, *out.shape), dtype=torch.float32)
+        part_lse = lse.new_empty((split, *lse.shape))
+    made = kernel_rules(query, mask, segments, seed, rules, block_q, block_k)
+    launch(fold, programs * split, *inputs, grouped(part_out), vectors(part_lse), made, split, **static)
+    if split > 1:
+        joined = grouped(part_out), vectors(part_lse), grouped(out), vectors(lse)
+        launch(join, programs, *joined, split, BLOCK_Q=block_q, DV=static["DV"])
     return out, lse
 
 
