@@ -40,7 +40,7 @@ def custom_gradient(backward: Callable, plain: Callable | None = None) -> Callab
 
         @functools.wraps(core)
         def function(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Array, Array]:
-            return Attention.apply(algorithm, rules, sizes, *x) if _watched(x) else core(rules, sizes, x)
+            return WithGradient.apply(algorithm, rules, sizes, *x) if _watched(x) else core(rules, sizes, x)
 
         return function
 
@@ -61,7 +61,7 @@ def _watched(x: Inputs) -> bool:
     return transformed or (torch.is_grad_enabled() and any(isinstance(y, Array) and y.requires_grad for y in x))
 
 
-class Attention(Function):
+class WithGradient(Function):
     """(out, lse) of (algorithm, rules, sizes, *inputs)."""
 
     @staticmethod
@@ -94,7 +94,7 @@ class Attention(Function):
     def vmap(info: Any, dims: tuple, algorithm: Algorithm, rules: Rules, sizes: Sizes, *inputs: Any) -> tuple:
         _, _, _, *dims = dims
         x = batched(Inputs(*inputs), Inputs(*dims), info.batch_size, bias_size=1)
-        return Attention.apply(algorithm, rules, sizes, *x), (0, 0)
+        return WithGradient.apply(algorithm, rules, sizes, *x), (0, 0)
 
 
 class Gradient(Function):

@@ -53,7 +53,7 @@ GOAL = 0.80  # of the library's own matrix products, in the forward
 
 
 @dataclass(frozen=True)
-class Verdict:
+class TargetResult:
     """One line of the result."""
 
     what: str
@@ -100,24 +100,24 @@ def _rank(name: str) -> tuple[int, bool, str]:
     return ORDER.index(library), method != "products", method
 
 
-def judge(times: Mapping[str, float], n: int, gradient: bool) -> list[Verdict]:
+def judge(times: Mapping[str, float], n: int, gradient: bool) -> list[TargetResult]:
     """Targets of time for one length and pass, from the seconds of each call."""
     found = []
     for t in TARGETS:
         if t.gradient == gradient and t.at in (None, n):
             ratio = times[t.what] / times[t.unit]
-            found.append(Verdict(f"{t.what} ÷ {t.unit}", f"≤ {t.bound:.2f}", f"{ratio:.3f}", ratio <= t.bound))
+            found.append(TargetResult(f"{t.what} ÷ {t.unit}", f"≤ {t.bound:.2f}", f"{ratio:.3f}", ratio <= t.bound))
     if not gradient:
         setting = Setting(n)
         for library in ORDER:
             rate = flops(Contestant(library, "products"), setting) / times[f"{library} products"]
             fraction = setting.flops / times[f"{library} tiled"] / rate
-            found.append(Verdict(f"goal: {library} tiled, of its products", f"≥ {GOAL:.0%}", f"{fraction:.1%}",
+            found.append(TargetResult(f"goal: {library} tiled, of its products", f"≥ {GOAL:.0%}", f"{fraction:.1%}",
                                  fraction >= GOAL))
     return found
 
 
-def memory_verdicts(lengths: Sequence[int]) -> list[Verdict]:
+def memory_verdicts(lengths: Sequence[int]) -> list[TargetResult]:
     """Extra memory of tiled at two lengths or more."""
     lengths = sorted(lengths) if len(lengths) > 1 else [lengths[0] // 2, lengths[0]]
     plan = {
@@ -132,7 +132,7 @@ def memory_verdicts(lengths: Sequence[int]) -> list[Verdict]:
     return found
 
 
-def equal_memory(name: str, sizes: Mapping[int, int], gradient: bool) -> Verdict:
+def equal_memory(name: str, sizes: Mapping[int, int], gradient: bool) -> TargetResult:
     """Whether extra memory is equal at all lengths but for lse, with the gradient also D: a number a query and head."""
     heads, shortest, longest = Setting().heads, min(sizes), max(sizes)
     block_q, block_k = tile_sizes((heads, 1), None, None)
@@ -140,4 +140,4 @@ def equal_memory(name: str, sizes: Mapping[int, int], gradient: bool) -> Verdict
     growth = sizes[longest] - sizes[shortest] - 4 * (1 + gradient) * heads * (longest - shortest)
     what = f"{name}, {Setting(gradient=gradient).work}, N = {', '.join(str(n) for n in sizes)}"
     reached = ", ".join(f"{size / unit:.2f}" for size in sizes.values())
-    return Verdict(what, "equal", reached, growth <= 0.01 * unit)
+    return TargetResult(what, "equal", reached, growth <= 0.01 * unit)

@@ -34,7 +34,7 @@ def written(length: int, count: int, window: int, sinks: int) -> tuple[list[int]
     return kept, [slot(length + i, window, sinks) for i in kept]
 
 
-class Part(NamedTuple):
+class KeyRange(NamedTuple):
     """Keys that stand in a row, ``rows`` of the cache or of the chunk itself, and which queries of the chunk see them.
 
     Key j of the part stands under query j − offset. ``causal`` where keys may be younger than queries; ``window``
@@ -54,32 +54,32 @@ class Part(NamedTuple):
         return Band.of(count, self.rows.stop - self.rows.start, self.causal, sides, self.offset)
 
 
-def parts(length: int, count: int, window: int, sinks: int) -> Iterator[Part]:
+def parts(length: int, count: int, window: int, sinks: int) -> Iterator[KeyRange]:
     """The parts that ``count`` tokens meet which follow ``length`` others, before they are written: at most four.
 
     Disjoint, and together what the tokens see: the cached sinks; the older and the newer stretch of the ring, each of
     consecutive positions in consecutive slots; and of the chunk itself the sinks and the rest.
     """
     if length and sinks:
-        yield Part(True, True, slice(0, min(length, sinks)), length, causal=False, window=None)
+        yield KeyRange(True, True, slice(0, min(length, sinks)), length, causal=False, window=None)
     first = max(length - window + 1, sinks)  # the oldest key of the ring that is still in anybody's window
     turn = sinks + (length - sinks - 1) // window * window  # the newest token that was written to the ring's first slot
     for start, stop in ((first, turn), (max(first, turn), length)):
         if start < stop:
             at = slot(start, window, sinks)
-            yield Part(True, False, slice(at, at + stop - start), length - start, causal=False, window=window)
+            yield KeyRange(True, False, slice(at, at + stop - start), length - start, causal=False, window=window)
     begin = min(max(sinks - length, 0), count)  # the first token of the chunk that is no sink
     if begin:
-        yield Part(False, True, slice(0, begin), 0, causal=True, window=None)
+        yield KeyRange(False, True, slice(0, begin), 0, causal=True, window=None)
     if begin < count:
-        yield Part(False, False, slice(begin, count), -begin, causal=True, window=window)
+        yield KeyRange(False, False, slice(begin, count), -begin, causal=True, window=window)
 
 
-def parts_of_one(length: int, window: int, sinks: int, apart: bool) -> Iterator[Part]:
+def parts_of_one(length: int, window: int, sinks: int, apart: bool) -> Iterator[KeyRange]:
     """The parts that one token meets once it is written: every filled slot, ``apart`` the sinks and the ring."""
     filled = min(length + 1, window + sinks)
     border = min(filled, sinks) if apart else 0
     if border:
-        yield Part(True, True, slice(0, border), border, causal=False, window=None)
+        yield KeyRange(True, True, slice(0, border), border, causal=False, window=None)
     if border < filled:
-        yield Part(True, False, slice(border, filled), filled, causal=False, window=None)
+        yield KeyRange(True, False, slice(border, filled), filled, causal=False, window=None)

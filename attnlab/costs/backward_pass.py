@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attnlab.costs.cost import Cost
+from attnlab.costs.cost import PassCost
 from attnlab.costs.forward_pass import check_sizes, given_blocks
 from attnlab.costs.tiling import Tiling, tiling
 from attnlab.geometry import chunk_sizes, gradient_tile_sizes
@@ -12,7 +12,7 @@ def backward(
     method: str, n: int, m: int, d: int, dv: int, *, heads: int = 1, itemsize: int = 2, block_q: int | None = None,
     block_k: int | None = None, sram: int | None = None, causal: bool = False, window: Any = None,
     offset: int | None = None, block_mask: Any = None, mask: bool = False, dropout: bool = False,
-) -> Cost:
+) -> PassCost:
     """Cost of the gradients by Q, K and V, from the gradient of O and what the forward left in HBM.
 
     naive, safe      from P (algorithm 3 of Dao et al. 2022); block_q: the rows that it streams past, 128 by default
@@ -39,7 +39,7 @@ def backward(
     products, exponentials, rest, reads, writes, fills = form(t, d, dv)
     area = t.area * (2 if form is _two_kernels else 1)  # where P is computed, with mask and dropout
     reads |= {"mask": area} if mask else {}
-    return Cost(products, exponentials, rest + 2 * area * dropout, reads, writes, fills, itemsize).times(heads)
+    return PassCost(products, exponentials, rest + 2 * area * dropout, reads, writes, fills, itemsize).times(heads)
 
 
 def _standard(t: Tiling, d: int, dv: int) -> tuple:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
-class Cost:
+class PassCost:
     """Arithmetic in floating-point operations, traffic in elements, of all heads together.
 
     products: of matrix products, 2·r·x·c for (r, x) by (x, c). exponentials: with logarithms, one each. rest: one for
@@ -47,12 +47,12 @@ class Cost:
         """Arithmetic intensity: operations of matrix products for each byte moved, fills not counted."""
         return self.products / self.bytes
 
-    def spilled(self, scores: int) -> "Cost":
+    def spilled(self, scores: int) -> "PassCost":
         """The cost where tiles do not stay on chip: S and P, ``scores`` elements each, are written and read."""
         crossing = {"S": scores, "P": scores}
         return replace(self, reads=self.reads | crossing, writes=self.writes | crossing)
 
-    def times(self, heads: int) -> "Cost":
+    def times(self, heads: int) -> "PassCost":
         """The cost of that many heads."""
         moved = ({name: heads * count for name, count in x.items()} for x in (self.reads, self.writes, self.fills))
-        return Cost(heads * self.products, heads * self.exponentials, heads * self.rest, *moved, self.itemsize)
+        return PassCost(heads * self.products, heads * self.exponentials, heads * self.rest, *moved, self.itemsize)

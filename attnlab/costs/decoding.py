@@ -1,13 +1,13 @@
 """What a step of decoding costs: one query a head against a cache of keys."""
 
-from attnlab.costs.cost import Cost
+from attnlab.costs.cost import PassCost
 from attnlab.costs.forward_pass import forward
 
 
 def decoding(
     m: int, d: int, dv: int, *, heads: int, kv_heads: int | None = None, parts: int | None = None,
     block_k: int | None = None, itemsize: int = 2,
-) -> Cost:
+) -> PassCost:
     """Cost of one query in each of ``heads`` heads that sees m keys in each of ``kv_heads``, by default as many.
 
     The query heads of a group are the rows of a tile, so that keys and values are read once a group. ``parts`` None:
@@ -22,7 +22,7 @@ def decoding(
         return one
     rows, area = parts * heads, heads * m
     summaries = {"o_c": rows * dv, "l_c": rows, "m_c": rows}
-    return Cost(
+    return PassCost(
         one.products, area + rows + heads, 4 * area + rows * (4 + 2 * dv) + heads * (dv + 1),
         one.reads | {"Q": rows * d} | summaries, one.writes | summaries, {}, itemsize,
     )  # fmt: skip

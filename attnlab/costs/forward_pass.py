@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from attnlab.costs.cost import Cost
+from attnlab.costs.cost import PassCost
 from attnlab.costs.tiling import Tiling, paper_blocks, tiling
 from attnlab.geometry import Band, chunk_sizes, tile_sizes
 
@@ -13,7 +13,7 @@ def forward(
     method: str, n: int, m: int, d: int, dv: int, *, heads: int = 1, itemsize: int = 2, block_q: int | None = None,
     block_k: int | None = None, sram: int | None = None, causal: bool = False, window: Any = None,
     offset: int | None = None, block_mask: Any = None, mask: bool = False, dropout: bool = False,
-) -> Cost:
+) -> PassCost:
     """Cost of the forward of ``method`` for ``heads`` heads of n queries, m keys, sizes d and dv.
 
     naive, safe      standard attention, which writes S and P (algorithm 0 of Dao et al. 2022)
@@ -46,7 +46,7 @@ def forward(
     t = tiling(n, m, block_q, block_k, **hidden)
     products, exponentials, rest, reads, writes, fills = FORMS[method](t, d, dv)
     reads |= {"mask": t.area} if mask else {}
-    return Cost(products, exponentials, rest + t.area * dropout, reads, writes, fills, itemsize).times(heads)
+    return PassCost(products, exponentials, rest + t.area * dropout, reads, writes, fills, itemsize).times(heads)
 
 
 def check_sizes(**sizes: int) -> None:

@@ -1,6 +1,6 @@
 """What linear attention costs, in each of its forms, and what its state holds: F features, a state of F (Dv + 1)."""
 
-from attnlab.costs.cost import Cost
+from attnlab.costs.cost import PassCost
 from attnlab.geometry import blocks
 from attnlab.linear import Features, feature_count
 
@@ -16,7 +16,7 @@ MAPS = {
 def linear(
     form: str, n: int, d: int, dv: int, *, features: str = "elu", chunk_size: int = 128, state: bool = False,
     heads: int = 1, itemsize: int = 2,
-) -> Cost:
+) -> PassCost:
     """Cost of the causal forward of ``form`` for ``heads`` heads of n tokens: a query, a key and a value each.
 
     quadratic    all weights A at once, which are written and read; what causal hides is computed too
@@ -42,7 +42,7 @@ def linear(
         rest += n * (f + dv + 1) * (form == "chunked")  # Σ φ(k); both parts of O and l are added
         held = {"U": f * dv, "Z": f}
         reads, writes = reads | held if state else reads, writes | held
-    return Cost(products, exponentials, rest, reads, writes, {}, itemsize).times(heads)
+    return PassCost(products, exponentials, rest, reads, writes, {}, itemsize).times(heads)
 
 
 def linear_extra_elements(

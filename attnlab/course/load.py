@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from attnlab.paged import OutOfBlocks, Step
+from attnlab.paged import Appended, OutOfBlocks
 from attnlab.serve import Plan
 
 
@@ -56,7 +56,7 @@ class Counter:
         """Its blocks."""
         return range(-(-self._lengths[text] // self.block_size))
 
-    def append(self, text: Text, tokens: Sequence[int]) -> Step:
+    def append(self, text: Text, tokens: Sequence[int]) -> Appended:
         """Hold more tokens; raises OutOfBlocks."""
         length = self._lengths[text] + len(tokens)
         more = -(-length // self.block_size) - len(self.table(text))
@@ -64,7 +64,7 @@ class Counter:
             raise OutOfBlocks(f"{more} more blocks are needed; {self.free_blocks} are free")
         self.free_blocks -= more
         self._lengths[text] = length
-        return Step([], [])
+        return Appended([], [])
 
     def free(self, text: Text) -> None:
         """Give its blocks back."""

@@ -21,7 +21,7 @@ from attnlab.course.buddy import Buddy
 from attnlab.paged.manager import BlockManager, OutOfBlocks
 
 
-class Request(NamedTuple):
+class Lengths(NamedTuple):
     """Tokens of a prompt, and tokens that will be written."""
 
     prompt: int
@@ -38,7 +38,7 @@ class Shares(NamedTuple):
     running: float
 
 
-def draw(count: int, prompt: float, output: float, seed: int, longest: int = 2048) -> list[Request]:
+def draw(count: int, prompt: float, output: float, seed: int, longest: int = 2048) -> list[Lengths]:
     """Requests of lognormal lengths with these means, whose standard deviations are as large, cut at ``longest``."""
     generator, sigma = random.Random(seed), math.sqrt(math.log(2))
 
@@ -46,17 +46,17 @@ def draw(count: int, prompt: float, output: float, seed: int, longest: int = 204
         return max(1, round(generator.lognormvariate(math.log(mean) - sigma**2 / 2, sigma)))
 
     pairs = ((min(length(prompt), longest - 1), length(output)) for _ in range(count))
-    return [Request(before, min(after, longest - before)) for before, after in pairs]
+    return [Lengths(before, min(after, longest - before)) for before, after in pairs]
 
 
 class Reserved:
     """A contiguous piece for each request, of as many slots as ``room`` says, at the beginning and for good."""
 
-    def __init__(self, slots: int, room: Callable[[Request], int]) -> None:
+    def __init__(self, slots: int, room: Callable[[Lengths], int]) -> None:
         self.slots, self.room = slots, room
         self._buddy, self._pieces = Buddy(slots), dict[int, tuple[int, int]]()
 
-    def admit(self, name: int, request: Request, tokens: int) -> bool:
+    def admit(self, name: int, request: Lengths, tokens: int) -> bool:
         """Whether there is room for a request."""
         piece = self._buddy.take(self.room(request))
         if piece is not None:
@@ -67,7 +67,7 @@ class Reserved:
         """There is room for one more token always."""
         return True
 
-    def held(self, name: int, request: Request) -> int:
+    def held(self, name: int, request: Lengths) -> int:
         """Slots that belong to a request."""
         return self.room(request)
 
@@ -83,7 +83,7 @@ class Pages:
         self.manager = BlockManager(slots // block_size, block_size)
         self.slots = slots
 
-    def admit(self, name: int, request: Request, tokens: int) -> bool:
+    def admit(self, name: int, request: Lengths, tokens: int) -> bool:
         """Whether there is room for the tokens of a request so far, and one more."""
         if -(-(tokens + 1) // self.manager.block_size) > self.manager.free_blocks:
             return False
@@ -99,7 +99,7 @@ class Pages:
             return False
         return True
 
-    def held(self, name: int, request: Request) -> int:
+    def held(self, name: int, request: Lengths) -> int:
         """Slots of the blocks of a request."""
         return len(self.manager.table(name)) * self.manager.block_size
 
@@ -118,7 +118,7 @@ def policies(slots: int, block_size: int = 16, longest: int = 2048) -> dict[str,
     }
 
 
-def simulate(memory: Reserved | Pages, requests: Iterable[Request]) -> Shares:
+def simulate(memory: Reserved | Pages, requests: Iterable[Lengths]) -> Shares:
     """Run requests through a memory until none is left to wait; averages over the steps until then.
 
     ValueError if they all fit in at once, or if one never does.
@@ -130,7 +130,7 @@ def simulate(memory: Reserved | Pages, requests: Iterable[Request]) -> Shares:
     return Shares(*(sum(values) / len(steps) for values in zip(*steps)))
 
 
-def _steps(memory: Reserved | Pages, requests: list[Request]) -> Iterator[Shares]:
+def _steps(memory: Reserved | Pages, requests: list[Lengths]) -> Iterator[Shares]:
     waiting, tokens = deque(range(len(requests))), [request.prompt for request in requests]
     running = list[int]()
     while True:

@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterable, Sequence
 
 from attnlab.paged.manager import BlockManager
-from attnlab.course.policies import Request
+from attnlab.course.policies import Lengths
 
 
 def samples(prompt: int, outputs: Sequence[int], block_size: int) -> tuple[int, int]:
@@ -30,7 +30,7 @@ def samples(prompt: int, outputs: Sequence[int], block_size: int) -> tuple[int, 
     return used, listed
 
 
-def beams(request: Request, width: int, block_size: int, keep: float = 0.0, seed: int = 0) -> tuple[int, int]:
+def beams(request: Lengths, width: int, block_size: int, keep: float = 0.0, seed: int = 0) -> tuple[int, int]:
     """(blocks in use, blocks in tables), each summed over the steps of a beam search.
 
     At each step a candidate goes on from itself with probability ``keep``, else from any of the candidates.

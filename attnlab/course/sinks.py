@@ -47,7 +47,7 @@ def batch(rng: np.random.Generator, size: int) -> Array:
     return x
 
 
-class Toy(torch.nn.Module):
+class SinkToy(torch.nn.Module):
     """One layer, one head, a learned bias for each distance; no norms."""
 
     def __init__(self, kind: str, seed: int) -> None:
@@ -78,9 +78,9 @@ class Toy(torch.nn.Module):
         return (y + (y @ self.up).relu() @ self.down) @ self.last
 
 
-def train(kind: str, seed: int = 0, steps: int = STEPS) -> Iterator[Toy]:
+def train(kind: str, seed: int = 0, steps: int = STEPS) -> Iterator[SinkToy]:
     """Train a model by Adam on new batches: the model before the first step, and after each."""
-    model, rng = Toy(kind, seed), np.random.default_rng(seed)
+    model, rng = SinkToy(kind, seed), np.random.default_rng(seed)
     adam = torch.optim.Adam(model.parameters(), lr=RATE)
     yield model
     for _ in range(steps):
@@ -94,7 +94,7 @@ def train(kind: str, seed: int = 0, steps: int = STEPS) -> Iterator[Toy]:
 
 
 @torch.no_grad()
-def measured(model: Toy, rows: int = 256, first: int = 16) -> dict[str, float]:
+def measured(model: SinkToy, rows: int = 256, first: int = 16) -> dict[str, float]:
     """On new texts, from place ``first`` on: the weight on BOS, by kind of query; norms of values; bits per token."""
     tokens = batch(np.random.default_rng(999), rows)
     given, goal = tokens[:, :-1], torch.as_tensor(tokens[:, 1:])

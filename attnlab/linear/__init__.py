@@ -54,7 +54,7 @@ class Hedgehog(NamedTuple):
 Features = Name | Hedgehog | Callable[[Any], Any] | tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 
-class Options(NamedTuple):
+class LinearOptions(NamedTuple):
     """What a call asks for besides arrays: hashable, static in JAX."""
 
     form: str
@@ -64,7 +64,7 @@ class Options(NamedTuple):
     features: Any  # a name, "hedgehog", or a pair of functions
 
 
-class Inputs(NamedTuple):
+class LinearInputs(NamedTuple):
     """The arrays of a call with heads grouped: query (*batch, Hk, G, N, D), key (*batch, Hk, M, D), state (U, Z)."""
 
     query: Any
@@ -75,7 +75,7 @@ class Inputs(NamedTuple):
     hedgehog: Hedgehog | None
 
 
-class _Options(TypedDict, total=False):
+class _LinearKeywords(TypedDict, total=False):
     features: Features
     causal: bool
     mask: Any
@@ -87,11 +87,11 @@ class _Options(TypedDict, total=False):
 
 @overload
 def linear_attention(
-    query: Array, key: Array, value: Array, *, return_state: Literal[False] = False, **options: Unpack[_Options]
+    query: Array, key: Array, value: Array, *, return_state: Literal[False] = False, **options: Unpack[_LinearKeywords]
 ) -> Array: ...
 @overload
 def linear_attention(
-    query: Array, key: Array, value: Array, *, return_state: Literal[True], **options: Unpack[_Options]
+    query: Array, key: Array, value: Array, *, return_state: Literal[True], **options: Unpack[_LinearKeywords]
 ) -> tuple[Array, tuple[Array, Array]]: ...
 @hinted
 def linear_attention(
@@ -127,12 +127,12 @@ def linear_attention(
     q, k, v = group(query, key, value)
     (*batch, hk, _, _, d), (m, dv) = q.shape, v.shape[-2:]
     name, hedgehog = _features(features, q, query)
-    options = Options(_form(form), boolean("causal", causal), _scale(scale, name, d), _chunk(chunk_size), name)
+    options = LinearOptions(_form(form), boolean("causal", causal), _scale(scale, name, d), _chunk(chunk_size), name)
     mask = mask if mask is None else _grouped_mask(mask, query, (*batch, hk, 1, m))
     front = tuple(value.shape[:-2])
     f = feature_count(features, d) if isinstance(features, str | Hedgehog) else None
     state = state if state is None else _grouped_state(state, query, front, (*batch, hk), dv, f)
-    out, (u, z) = module.linear_attention(options, Inputs(q, k, v, mask, state, hedgehog))
+    out, (u, z) = module.linear_attention(options, LinearInputs(q, k, v, mask, state, hedgehog))
     out = out.reshape((*query.shape[:-1], dv))
     return (out, (u.reshape((*front, *u.shape[-2:])), z.reshape((*front, z.shape[-1])))) if return_state else out
 
@@ -159,7 +159,7 @@ def feature_count(features: Features, d: int) -> int:
     return FEATURES[features](d)
 
 
-def spans(options: Options, n: int, m: int) -> tuple[int, int, int]:
+def spans(options: LinearOptions, n: int, m: int) -> tuple[int, int, int]:
     """(keys to absorb first, queries that then see the state alone, tokens where a query stands over a key).
 
     Not causal: all keys, then all queries. Causal: if M > N, the first M − N keys precede all queries; if N > M, the

@@ -7,7 +7,7 @@ from typing import Any
 
 from attnlab.arrays.jax import Key, Keys, Out, Query, Rows, accumulator, einsum
 from attnlab.arrays.jax_blocks import Block, at, block, write
-from attnlab.linear import Hedgehog, Inputs, Options, spans
+from attnlab.linear import Hedgehog, LinearInputs, LinearOptions, spans
 from attnlab.typing import Bool, Float
 
 import jax
@@ -26,7 +26,7 @@ Taken = Float[Array, "*batch Hk C Dv"]
 Kept = Bool[Array, "..."] | None
 
 
-def linear_attention(options: Options, x: Inputs) -> tuple[Out, State]:
+def linear_attention(options: LinearOptions, x: LinearInputs) -> tuple[Out, State]:
     """See :func:`attnlab.linear.linear_attention`. What a function of features closes over becomes an input."""
     if isinstance(options.features, tuple):
         tiles = (y[..., :1, :].astype(accumulator(y)) for y in (x.query, x.key))
@@ -37,7 +37,7 @@ def linear_attention(options: Options, x: Inputs) -> tuple[Out, State]:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _quadratic(options: Options, x: Inputs) -> tuple[Out, State]:
+def _quadratic(options: LinearOptions, x: LinearInputs) -> tuple[Out, State]:
     """All weights at once, N × M of them."""
     n, m = x.query.shape[-2], x.key.shape[-2]
     q, (k, v) = queries(options, x.hedgehog, x.query), keys(options, x.hedgehog, x.key, x.value, x.mask)
@@ -50,7 +50,7 @@ def _quadratic(options: Options, x: Inputs) -> tuple[Out, State]:
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _in_steps(options: Options, x: Inputs) -> tuple[Out, State]:
+def _in_steps(options: LinearOptions, x: LinearInputs) -> tuple[Out, State]:
     """The recurrent and the chunked form, written in place. XLA copies what enters a loop with a new axis of size 1,
     so a group of one query gets its axis when it is read."""
     shape, alike = (*x.query.shape[:-1], x.value.shape[-1]), x.query.shape[-3] == 1
@@ -94,7 +94,7 @@ def _in_steps(options: Options, x: Inputs) -> tuple[Out, State]:
     return out.reshape(shape), state
 
 
-def _scanned(options: Options, x: Inputs) -> tuple[Out, State]:
+def _scanned(options: LinearOptions, x: LinearInputs) -> tuple[Out, State]:
     """The same by scans over copies cut into chunks, for the gradient: what a step computed is computed again."""
     step, size = steps(options)
     ahead, alone, aligned = spans(options, x.query.shape[-2], x.key.shape[-2])
@@ -136,11 +136,11 @@ def _scanned(options: Options, x: Inputs) -> tuple[Out, State]:
     return jnp.concatenate(outs, -2).astype(x.query.dtype), state
 
 
-def _keep(options: Options, x: Inputs) -> tuple[tuple[Out, State], Inputs]:
+def _keep(options: LinearOptions, x: LinearInputs) -> tuple[tuple[Out, State], LinearInputs]:
     return _in_steps(options, x), x
 
 
-def _backward(options: Options, x: Inputs, grads: tuple[Out, State]) -> tuple[Inputs]:
+def _backward(options: LinearOptions, x: LinearInputs, grads: tuple[Out, State]) -> tuple[LinearInputs]:
     return jax.vjp(functools.partial(_scanned, options), x)[1](grads)
 
 
@@ -148,7 +148,7 @@ _in_steps.defvjp(_keep, _backward)
 _compiled = jax.jit(_in_steps, static_argnums=0)
 
 
-def steps(options: Options) -> tuple[Callable, int]:
+def steps(options: LinearOptions) -> tuple[Callable, int]:
     """What is done with some tokens, and with how many at a time."""
     return (token, 1) if options.form == "recurrent" else (chunk, options.chunk)
 
@@ -158,7 +158,7 @@ def moved(part: Block, by: int) -> Block:
     return Block(part.start + by, part.size, part.first if part.first is None else part.first + by)
 
 
-def start(options: Options, x: Inputs) -> State:
+def start(options: LinearOptions, x: LinearInputs) -> State:
     """The state that came in, or that of no keys."""
     none = x.key[..., :0, :], x.value[..., :0, :], None
     return summed(*keys(options, x.hedgehog, *none)) if x.state is None else x.state
@@ -200,12 +200,12 @@ def divide(numerator: Float[Array, "*rows Dv"], denominator: Float[Array, "*rows
     return jnp.where(empty[..., None], 0, numerator / jnp.where(empty, 1, denominator)[..., None])
 
 
-def queries(options: Options, hedgehog: Any, q: Rows) -> Read:
+def queries(options: LinearOptions, hedgehog: Any, q: Rows) -> Read:
     """φ(q) of some queries, in the accumulation dtype."""
     return maps(options, hedgehog)[0](options.scale * q.astype(accumulator(q)))
 
 
-def keys(options: Options, hedgehog: Any, k: Keys, v: Taken, kept: Kept) -> tuple[Held, Taken]:
+def keys(options: LinearOptions, hedgehog: Any, k: Keys, v: Taken, kept: Kept) -> tuple[Held, Taken]:
     """φ(k) and v of some keys; of keys that the mask leaves out, which may hold NaN, both are 0."""
     k, v = k.astype(accumulator(k)), v.astype(accumulator(v))
     phi = maps(options, hedgehog)[1]
@@ -215,7 +215,7 @@ def keys(options: Options, hedgehog: Any, k: Keys, v: Taken, kept: Kept) -> tupl
     return jnp.where(kept, phi(jnp.where(kept, k, 0)), 0), jnp.where(kept, v, 0)
 
 
-def maps(options: Options, hedgehog: Any) -> tuple[Callable, Callable]:
+def maps(options: LinearOptions, hedgehog: Any) -> tuple[Callable, Callable]:
     """φ for queries and φ for keys; ``hedgehog``: its weights, or what two functions close over."""
     if options.features == "hedgehog":
         return tuple(lambda x, w=w: both_signs(jnp.matmul(x, w.astype(x.dtype), precision="highest")) for w in hedgehog)
@@ -253,7 +253,7 @@ def hedgehog_loss(query: Query, key: Key, hedgehog: Hedgehog, causal: bool) -> A
     first = max(n - m, 0) if causal and m else n * (m == 0)  # queries before it see no key
     visible, q = jnp.tri(n, m, m - n if causal else m, dtype=bool)[first:], q[..., first:, :]
     s = jnp.where(visible, einsum("...hgqd,...hkd->...hgqk", q, k) / math.sqrt(d), -jnp.inf)
-    phi_q, phi_k = maps(Options("quadratic", causal, 1.0, 1, "hedgehog"), hedgehog)
+    phi_q, phi_k = maps(LinearOptions("quadratic", causal, 1.0, 1, "hedgehog"), hedgehog)
     a = jnp.where(visible, einsum("...hgqf,...hkf->...hgqk", phi_q(q), phi_k(k)), 0)
     log_a = jnp.log(jnp.where(visible, a, 1)) - jnp.log(a.sum(-1, keepdims=True))
     return -(jax.nn.softmax(s) * log_a).sum(-1).mean()

@@ -8,7 +8,7 @@ from numpy import ndarray as Array
 
 from attnlab.arrays.numpy import Key, Keys, Out, Query, Rows, accumulator, matmul, quiet
 from attnlab.geometry import blocks
-from attnlab.linear import Hedgehog, Inputs, Options, spans
+from attnlab.linear import Hedgehog, LinearInputs, LinearOptions, spans
 from attnlab.typing import Bool, Float
 
 __all__ = ["FEATURES", "hedgehog_loss", "linear_attention"]
@@ -22,7 +22,7 @@ Kept = Bool[Array, "..."] | None
 
 
 @quiet
-def linear_attention(options: Options, x: Inputs) -> tuple[Out, State]:
+def linear_attention(options: LinearOptions, x: LinearInputs) -> tuple[Out, State]:
     """See :func:`attnlab.linear.linear_attention`."""
     n, m = x.query.shape[-2], x.key.shape[-2]
     out = np.empty((*x.query.shape[:-1], x.value.shape[-1]), x.query.dtype)
@@ -53,7 +53,7 @@ def linear_attention(options: Options, x: Inputs) -> tuple[Out, State]:
     return out, state
 
 
-def quadratic(options: Options, x: Inputs, state: State) -> tuple[Sums, State]:
+def quadratic(options: LinearOptions, x: LinearInputs, state: State) -> tuple[Sums, State]:
     """All weights at once, N × M of them."""
     n, m = x.query.shape[-2], x.key.shape[-2]
     q, (k, v) = queries(options, x.hedgehog, x.query), keys(options, x.hedgehog, x.key, x.value, x.mask)
@@ -99,12 +99,12 @@ def divide(numerator: Float[Array, "*rows Dv"], denominator: Float[Array, "*rows
     return np.where(empty[..., None], 0, numerator / np.where(empty, 1, denominator)[..., None])
 
 
-def queries(options: Options, hedgehog: Hedgehog | None, q: Rows) -> Read:
+def queries(options: LinearOptions, hedgehog: Hedgehog | None, q: Rows) -> Read:
     """φ(q) of some queries, in the accumulation dtype."""
     return maps(options, hedgehog)[0](options.scale * q.astype(accumulator(q), copy=False))
 
 
-def keys(options: Options, hedgehog: Hedgehog | None, k: Keys, v: Taken, kept: Kept) -> tuple[Held, Taken]:
+def keys(options: LinearOptions, hedgehog: Hedgehog | None, k: Keys, v: Taken, kept: Kept) -> tuple[Held, Taken]:
     """φ(k) and v of some keys; of keys that the mask leaves out, which may hold NaN, both are 0."""
     k, v = (y.astype(accumulator(y), copy=False) for y in (k, v))
     phi = maps(options, hedgehog)[1]
@@ -114,7 +114,7 @@ def keys(options: Options, hedgehog: Hedgehog | None, k: Keys, v: Taken, kept: K
     return np.where(kept, phi(np.where(kept, k, 0)), 0), np.where(kept, v, 0)
 
 
-def maps(options: Options, hedgehog: Hedgehog | None) -> tuple[Callable, Callable]:
+def maps(options: LinearOptions, hedgehog: Hedgehog | None) -> tuple[Callable, Callable]:
     """φ for queries and φ for keys."""
     if hedgehog is not None:
         return tuple(lambda x, w=w: both_signs(x @ w.astype(x.dtype, copy=False)) for w in hedgehog)
@@ -155,7 +155,7 @@ def hedgehog_loss(query: Query, key: Key, hedgehog: Hedgehog, causal: bool) -> n
     q, k = query.astype(dtype), key.astype(dtype)
     visible = np.tri(n, m, m - n if causal else m, dtype=bool)
     s = np.where(visible, matmul(q, k.swapaxes(-1, -2)) / math.sqrt(d), -np.inf)
-    phi_q, phi_k = maps(Options("quadratic", causal, 1.0, 1, "hedgehog"), hedgehog)
+    phi_q, phi_k = maps(LinearOptions("quadratic", causal, 1.0, 1, "hedgehog"), hedgehog)
     a = np.where(visible, matmul(phi_q(q), phi_k(k).swapaxes(-1, -2)), 0)
     rows = visible.any(-1)
     p = np.exp(s - np.where(rows, s.max(-1, initial=-np.inf), 0)[..., None])

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 from attnlab.arrays.torch import Key, Keys, Out, Query, Rows, accumulator, matmul
 from attnlab.geometry import blocks
-from attnlab.linear import Hedgehog, Inputs, Options, spans
+from attnlab.linear import Hedgehog, LinearInputs, LinearOptions, spans
 from attnlab.typing import Bool, Float
 
 import torch
@@ -22,13 +22,13 @@ Taken = Float[Array, "*batch Hk C Dv"]
 Kept = Bool[Array, "..."] | None
 
 
-def linear_attention(options: Options, x: Inputs) -> tuple[Out, State]:
+def linear_attention(options: LinearOptions, x: LinearInputs) -> tuple[Out, State]:
     """See :func:`attnlab.linear.linear_attention`. Autocast is off inside, or sums would be half precision."""
     with torch.autocast(x.query.device.type, enabled=False):
         return _linear_attention(x.query, options, x)
 
 
-def _linear_attention(query: Query, options: Options, x: Inputs) -> tuple[Out, State]:
+def _linear_attention(query: Query, options: LinearOptions, x: LinearInputs) -> tuple[Out, State]:
     n, m = query.shape[-2], x.key.shape[-2]
     none = x.key[..., :0, :], x.value[..., :0, :], None
     state = summed(*keys(options, x.hedgehog, *none)) if x.state is None else x.state
@@ -65,14 +65,15 @@ def _linear_attention(query: Query, options: Options, x: Inputs) -> tuple[Out, S
 
 
 def see(
-    step: Callable, options: Options, hedgehog: Hedgehog | None, q: Rows, k: Keys, v: Taken, kept: Kept, *state: Array
+    step: Callable, options: LinearOptions, hedgehog: Hedgehog | None,
+    q: Rows, k: Keys, v: Taken, kept: Kept, *state: Array,
 ) -> tuple[Array, Array, Array]:
     """One step: the output of some queries, and the state after their keys."""
     sums, state = step(queries(options, hedgehog, q), *keys(options, hedgehog, k, v, kept), state)
     return divide(*sums), *state
 
 
-def quadratic(options: Options, x: Inputs, state: State) -> tuple[Sums, State]:
+def quadratic(options: LinearOptions, x: LinearInputs, state: State) -> tuple[Sums, State]:
     """All weights at once, N × M of them."""
     n, m = x.query.shape[-2], x.key.shape[-2]
     q, (k, v) = queries(options, x.hedgehog, x.query), keys(options, x.hedgehog, x.key, x.value, x.mask)
@@ -130,12 +131,12 @@ def masks(mask: Kept, sizes: list[int]) -> list[Kept]:
     return list(mask.split(sizes, -1)) if sizes else []
 
 
-def queries(options: Options, hedgehog: Hedgehog | None, q: Rows) -> Read:
+def queries(options: LinearOptions, hedgehog: Hedgehog | None, q: Rows) -> Read:
     """φ(q) of some queries, in the accumulation dtype."""
     return maps(options, hedgehog)[0](options.scale * q.to(accumulator(q)))
 
 
-def keys(options: Options, hedgehog: Hedgehog | None, k: Keys, v: Taken, kept: Kept) -> tuple[Held, Taken]:
+def keys(options: LinearOptions, hedgehog: Hedgehog | None, k: Keys, v: Taken, kept: Kept) -> tuple[Held, Taken]:
     """φ(k) and v of some keys; of keys that the mask leaves out, which may hold NaN, both are 0."""
     k, v = k.to(accumulator(k)), v.to(accumulator(v))
     phi = maps(options, hedgehog)[1]
@@ -145,7 +146,7 @@ def keys(options: Options, hedgehog: Hedgehog | None, k: Keys, v: Taken, kept: K
     return torch.where(kept, phi(torch.where(kept, k, 0)), 0), torch.where(kept, v, 0)
 
 
-def maps(options: Options, hedgehog: Hedgehog | None) -> tuple[Callable, Callable]:
+def maps(options: LinearOptions, hedgehog: Hedgehog | None) -> tuple[Callable, Callable]:
     """φ for queries and φ for keys."""
     if hedgehog is not None:
         return tuple(lambda x, w=w: both_signs(x @ w.to(x.dtype)) for w in hedgehog)
@@ -181,7 +182,8 @@ def hedgehog_loss(query: Query, key: Key, hedgehog: Hedgehog, causal: bool) -> A
     visible = torch.ones(n, m, dtype=torch.bool, device=q.device).tril(m - n if causal else m)
     rows = visible.any(-1)
     s = torch.where(visible, matmul(q, k.mT) / math.sqrt(d), -math.inf)[..., rows, :]
-    phi_q, phi_k = (phi(y) for phi, y in zip(maps(Options("quadratic", causal, 1.0, 1, "hedgehog"), hedgehog), (q, k)))
+    options = LinearOptions("quadratic", causal, 1.0, 1, "hedgehog")
+    phi_q, phi_k = (phi(y) for phi, y in zip(maps(options, hedgehog), (q, k)))
     a = torch.where(visible, matmul(phi_q, phi_k.mT), 0)[..., rows, :]
     log_a = torch.where(visible[rows], a, 1).log() - a.sum(-1, keepdim=True).log()
     return -(s.softmax(-1) * log_a).sum(-1).mean()

@@ -16,7 +16,7 @@ FlashAttention has five; dK and dV travel between HBM and chip at every visit. N
 from typing import Any
 
 from attnlab.machine.machine import Machine, Ref
-from attnlab.machine.options import Rules, prepare
+from attnlab.machine.options import Program, prepare
 from attnlab.machine.work import OnChip
 from attnlab.arrays.numpy import quiet
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
@@ -56,7 +56,7 @@ def empty_summaries(machine: Machine, many: int, rows: int, dv: int, dtype: Any)
 
 
 def summarize(
-    rules: Rules, summaries: tuple[Ref, Ref, Ref], c: int, q_i: OnChip, k_j: OnChip, v_j: OnChip, rows: slice,
+    rules: Program, summaries: tuple[Ref, Ref, Ref], c: int, q_i: OnChip, k_j: OnChip, v_j: OnChip, rows: slice,
     cols: slice,
 ) -> None:
     """Write summary number ``c``: the sums over one chunk of keys, by the chunk's own maximum."""
@@ -111,7 +111,7 @@ def chunked_backward(
 
 
 def _backward_step(
-    rules: Rules, arrays: tuple[Ref, Ref, Ref, Ref], queries: tuple[OnChip, ...], rows: slice, cols: slice
+    rules: Program, arrays: tuple[Ref, Ref, Ref, Ref], queries: tuple[OnChip, ...], rows: slice, cols: slice
 ) -> None:
     """One chunk of keys: its summary again, then the gradient of that. Arrays: K, V, dK, dV."""
     machine, (q_i, do_i, lse_i, delta, dq_i) = rules.machine, queries

@@ -19,7 +19,7 @@ from attnlab.geometry import Band, blocks
 from attnlab.machine.chunked import combine, empty_summaries, summarize
 from attnlab.machine.flash2 import online_fold
 from attnlab.machine.machine import Machine, Ref
-from attnlab.machine.options import Rules
+from attnlab.machine.options import Program
 from attnlab.machine.work import OnChip
 
 
@@ -79,7 +79,7 @@ def _merged(
     return o, lse
 
 
-def _rules(machine: Machine, q: Ref, k: Ref, length: int, scale: float | int | None) -> tuple[Rules, int]:
+def _rules(machine: Machine, q: Ref, k: Ref, length: int, scale: float | int | None) -> tuple[Program, int]:
     """Every head of q sees ``length`` keys, none is hidden; and the query heads of a key head."""
     scale = 1 / math.sqrt(max(q.shape[1], 1)) if scale is None else float(scale)
-    return Rules(machine, Band.of(q.shape[0], length), None, scale, 0.0, None), q.shape[0] // k.shape[0]
+    return Program(machine, Band.of(q.shape[0], length), None, scale, 0.0, None), q.shape[0] // k.shape[0]

@@ -19,7 +19,7 @@ the paper. Derived in notebooks 08 to 11.
 from typing import Any
 
 from attnlab.machine.machine import Machine, Ref
-from attnlab.machine.options import Rules, prepare_blocks
+from attnlab.machine.options import Program, prepare_blocks
 from attnlab.machine.work import OnChip
 from attnlab.arrays.numpy import quiet
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
@@ -53,7 +53,7 @@ def start(machine: Machine, q: Ref, v: Ref) -> tuple[Ref, Ref, Ref]:
 
 
 def forward_step(
-    rules: Rules, arrays: tuple[Ref, Ref, Ref, Ref], k_j: OnChip, v_j: OnChip, rows: slice, cols: slice
+    rules: Program, arrays: tuple[Ref, Ref, Ref, Ref], k_j: OnChip, v_j: OnChip, rows: slice, cols: slice
 ) -> None:
     """The inner loop of algorithm 1: one block of queries visits the keys on chip. Arrays: Q, O, l, m."""
     machine, (q, o, l, m) = rules.machine, arrays
@@ -102,7 +102,7 @@ def flash_backward(
 
 
 def backward_step(
-    rules: Rules, arrays: tuple[Ref, ...], keys: tuple[OnChip, OnChip, OnChip, OnChip], rows: slice, cols: slice
+    rules: Program, arrays: tuple[Ref, ...], keys: tuple[OnChip, OnChip, OnChip, OnChip], rows: slice, cols: slice
 ) -> None:
     """The inner loop of algorithm 4. Arrays: Q, O, l, m, dO, dQ; keys: K_j, V_j, dK_j, dV_j, on chip."""
     machine, (k_j, v_j, dk_j, dv_j), dq = rules.machine, keys, arrays[-1]

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from attnlab.machine.machine import Machine, Ref
-from attnlab.machine.options import Rules, prepare_blocks
+from attnlab.machine.options import Program, prepare_blocks
 from attnlab.machine.work import OnChip
 from attnlab.arrays.numpy import quiet
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
@@ -36,7 +36,7 @@ def flash2_forward(
 
 
 def online_fold(
-    rules: Rules, q: Ref, v: Ref, block_q: int, block_k: int, read: Callable[[slice, slice], tuple[OnChip, OnChip]]
+    rules: Program, q: Ref, v: Ref, block_q: int, block_k: int, read: Callable[[slice, slice], tuple[OnChip, OnChip]]
 ) -> tuple[Ref, Ref]:
     """The forward, O and lse; ``read`` loads K_j and V_j for rows and columns of a tile, wherever they lie."""
     machine, n, dv = rules.machine, q.shape[0], v.shape[-1]
@@ -58,7 +58,7 @@ def online_fold(
 
 
 def _fold(
-    rules: Rules, state: tuple[OnChip, OnChip, OnChip, OnChip], k_j: OnChip, v_j: OnChip, rows: slice, cols: slice
+    rules: Program, state: tuple[OnChip, OnChip, OnChip, OnChip], k_j: OnChip, v_j: OnChip, rows: slice, cols: slice
 ) -> None:
     """One step of the online fold, in place; nothing but K_j and V_j came from HBM. State: Q_i, O_i, l_i, m_i."""
     q_i, o_i, l_i, m_i = state
@@ -107,7 +107,7 @@ def _row_sums(machine: Machine, o: Ref, do: Ref, block_q: int) -> Ref:
 
 
 def _backward_step(
-    rules: Rules, arrays: tuple[Ref, ...], keys: tuple[OnChip, OnChip, OnChip, OnChip], rows: slice, cols: slice
+    rules: Program, arrays: tuple[Ref, ...], keys: tuple[OnChip, OnChip, OnChip, OnChip], rows: slice, cols: slice
 ) -> None:
     """One tile of the gradient. Arrays: Q, lse, Δ, dO, dQ; keys: K_j, V_j, dK_j, dV_j, on chip."""
     machine, (k_j, v_j, dk_j, dv_j), dq = rules.machine, keys, arrays[-1]

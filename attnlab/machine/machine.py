@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from attnlab.machine.sram import SRAM
-from attnlab.machine.work import OnChip, Work
+from attnlab.machine.work import OnChip, Arithmetic
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class Machine:
     ) -> None:
         self.itemsize, self.watch = itemsize, watch
         self.loads, self.stores, self.fills = Counter(), Counter(), Counter()
-        self.work = Work()
+        self.work = Arithmetic()
         self.sram = SRAM(capacity, strict)
         self._hbm: dict[Ref, np.ndarray] = {}
 

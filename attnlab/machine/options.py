@@ -25,7 +25,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Rules:
+class Program:
     """The options of one run, checked, and the machine that it runs on."""
 
     machine: Machine
@@ -69,7 +69,7 @@ def _block_sizes(machine: Machine, d: int, block_q: int | None, block_k: int | N
 
 def prepare_blocks(
     machine: Machine, q: Ref, k: Ref, block_q: int | None, block_k: int | None, block_mask: Any, **options: Any
-) -> tuple[Rules, int, int]:
+) -> tuple[Program, int, int]:
     """The options of a run in tiles, and (B_r, B_c); what ``block_mask`` or segments hide is left out of the band."""
     rules = prepare(machine, q, k, **options)
     block_q, block_k = _block_sizes(machine, q.shape[1], block_q, block_k)
@@ -87,8 +87,8 @@ def prepare(
     machine: Machine, q: Ref, k: Ref, *, causal: bool = False, window: Any = None, offset: int | None = None,
     mask: Ref | None = None, segments: tuple[Ref, Ref] | None = None, scale: float | int | None = None,
     dropout: float | int = 0.0, seed: int | None = None,
-) -> Rules:
+) -> Program:
     """The options of a run on queries (N, D) and keys (M, D)."""
     band = Band.of(q.shape[0], k.shape[0], causal, window, offset)
     scale = 1 / math.sqrt(max(q.shape[1], 1)) if scale is None else float(scale)
-    return Rules(machine, band, mask, scale, check_dropout(dropout, seed, "numpy"), seed, segments)
+    return Program(machine, band, mask, scale, check_dropout(dropout, seed, "numpy"), seed, segments)

@@ -13,7 +13,7 @@ from typing import Any
 
 from attnlab.machine.flash2 import online_fold
 from attnlab.machine.machine import Machine, Ref
-from attnlab.machine.options import Rules
+from attnlab.machine.options import Program
 from attnlab.machine.work import OnChip
 from attnlab.arrays.numpy import quiet
 from attnlab.geometry import Band
@@ -29,7 +29,7 @@ def paged_forward(
     ``k`` (P, S, D) and ``v`` (P, S, Dv) are pages, ``table`` (T,) the pages of the sequence in order.
     """
     scale = 1 / math.sqrt(max(q.shape[1], 1)) if scale is None else float(scale)
-    rules = Rules(machine, Band.of(q.shape[0], length, causal=True, window=window), None, scale, 0.0, None)
+    rules = Program(machine, Band.of(q.shape[0], length, causal=True, window=window), None, scale, 0.0, None)
     size = k.shape[1]
 
     def read(_: slice, cols: slice) -> tuple[OnChip, OnChip]:

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from attnlab.machine.work import OnChip, Work, on_chip
+from attnlab.machine.work import Arithmetic, OnChip, on_chip
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class SRAM:
         self.tiles: list[Held] = []
         self.held = self.peak = 0
 
-    def keep(self, name: str, array: np.ndarray, size: int, work: Work) -> OnChip:
+    def keep(self, name: str, array: np.ndarray, size: int, work: Arithmetic) -> OnChip:
         """Hold a copy of ``array``, counted as ``size`` bytes."""
         if self.strict and self.capacity is not None and self.held + size > self.capacity:
             raise OutOfSRAM(

@@ -10,7 +10,7 @@ operand would cost more.
 from typing import Any
 
 from attnlab.machine.machine import Machine, Ref
-from attnlab.machine.options import Rules, prepare
+from attnlab.machine.options import Program, prepare
 from attnlab.arrays.numpy import quiet
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 from attnlab.geometry import blocks
@@ -79,7 +79,7 @@ def standard_backward(
     return dq, dk, dv
 
 
-def _product(machine: Machine, out: Ref, a: Ref, b: Ref, block_q: int, rules: Rules | None = None) -> None:
+def _product(machine: Machine, out: Ref, a: Ref, b: Ref, block_q: int, rules: Program | None = None) -> None:
     """out (N, X) = a (N, M) b (M, X), b on chip; with ``rules``, dropout on a."""
     with machine.scope():
         b_all = machine.load(b)
@@ -90,7 +90,7 @@ def _product(machine: Machine, out: Ref, a: Ref, b: Ref, block_q: int, rules: Ru
                 machine.store(out, rows, machine.keep(out.name, a_i @ b_all))
 
 
-def _product_over_rows(machine: Machine, out: Ref, a: Ref, b: Ref, block_q: int, rules: Rules | None = None) -> None:
+def _product_over_rows(machine: Machine, out: Ref, a: Ref, b: Ref, block_q: int, rules: Program | None = None) -> None:
     """out (M, X) = aᵀ (M, N) b (N, X), summed up on chip; with ``rules``, dropout on a."""
     with machine.scope():
         total = machine.keep(out.name, np.zeros(out.shape, out.dtype))

@@ -7,7 +7,7 @@ import numpy as np
 
 
 @dataclass
-class Work:
+class Arithmetic:
     """Floating-point operations, counted as they are done.
 
     products: of matrix products, 2·r·x·c for (r, x) by (x, c). exponentials: with logarithms, one each.
@@ -32,7 +32,7 @@ class Work:
 class OnChip(np.ndarray):
     """A NumPy array in fast memory; whatever is computed from it by NumPy's operations is counted in ``work``."""
 
-    work: Work | None
+    work: Arithmetic | None
 
     def __array_finalize__(self, source: Any) -> None:
         self.work = getattr(source, "work", None)
@@ -50,7 +50,7 @@ class OnChip(np.ndarray):
         return found if len(found) > 1 else found[0]
 
 
-def on_chip(array: np.ndarray, work: Work | None) -> OnChip:
+def on_chip(array: np.ndarray, work: Arithmetic | None) -> OnChip:
     """View ``array`` as one in fast memory, whose operations count into ``work``; nothing is copied."""
     result = array.view(OnChip)
     result.work = work

@@ -11,7 +11,7 @@ TWIN = Config(layers=4, heads=4, kv_heads=4, d=24, width=96, hidden=256)
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """What is trained, and what it reads one phase after the other."""
 
     config: Config
@@ -33,11 +33,11 @@ class Plan:
 # Short sequences full of spans that return make heads that copy form within some 600 steps; from long ones, of which a
 # part has such spans, none had formed after as many. The twins are smaller, learn plain text alone, and for less time.
 PLANS = {
-    "base": Plan(BASE, (
+    "base": TrainingPlan(BASE, (
         Phase(2000),
         Phase(800, returns=1.0, context=128, sequences=16, span=(8, 33), gap=16),
         Phase(3200, returns=0.3),
     )),
-    "no_first": Plan(replace(TWIN, first=False), (Phase(2000),)),
-    "learned_sink": Plan(replace(TWIN, sink=True), (Phase(2000),)),
+    "no_first": TrainingPlan(replace(TWIN, first=False), (Phase(2000),)),
+    "learned_sink": TrainingPlan(replace(TWIN, sink=True), (Phase(2000),)),
 }  # fmt: skip

@@ -27,7 +27,7 @@ class Transformer(Module):
         self.config = config
         shapes = config.shapes
         self.embedding, self.norm = (Parameter(torch.zeros(shapes[name])) for name in ("embedding", "norm"))
-        self.blocks = ModuleList(Block(config, layer) for layer in range(config.layers))
+        self.blocks = ModuleList(TransformerBlock(config, layer) for layer in range(config.layers))
 
     def forward(self, tokens: Integer[Array, "*batch N"], attend: Callable) -> Float[Array, "*batch N vocabulary"]:
         """(..., N) tokens -> (..., N, vocabulary)."""
@@ -38,7 +38,7 @@ class Transformer(Module):
         return normalize(x, self.norm) @ self.embedding.T
 
 
-class Block(Module):
+class TransformerBlock(Module):
     """The parameters of a layer, and its two halves."""
 
     def __init__(self, config: Config, layer: int) -> None:

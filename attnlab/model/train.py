@@ -15,7 +15,7 @@ from typing import Any
 
 import attnlab
 from attnlab.model.batches import batch
-from attnlab.model.plans import PLANS, Plan
+from attnlab.model.plans import PLANS, TrainingPlan
 from attnlab.model.store import NAMES, training
 from attnlab.model.text import digest, read
 from attnlab.model.torch import Transformer
@@ -28,10 +28,10 @@ from tqdm import tqdm
 WEIGHTS = Path(__file__).parent / "weights"
 
 
-class Run:
+class Training:
     """A model in training: parameters, optimizer, the steps taken, and the loss of each in bits a byte."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: TrainingPlan) -> None:
         self.plan, self.curve = plan, []
         self.net = draw(Transformer(plan.config), plan.seed)
         matrices, rest = ([p for p in self.net.parameters() if (p.ndim == 2) is two] for two in (True, False))
@@ -95,9 +95,9 @@ def attend_with_lse(layer: int, query: Any, key: Any, value: Any) -> Any:
     return attnlab.tiled_attention(query, key, value, causal=True, return_lse=True)
 
 
-def train(plan: Plan, text: bytes, checkpoint: Path, every: float = 60.0) -> Run:
+def train(plan: TrainingPlan, text: bytes, checkpoint: Path, every: float = 60.0) -> Training:
     """Take the steps that are left of a plan, with a checkpoint every minute."""
-    run = Run(plan)
+    run = Training(plan)
     run.resume(checkpoint)
     numbers, saved = np.frombuffer(text, np.uint8), time.monotonic()
     progress = tqdm(range(len(run.curve), plan.steps), initial=len(run.curve), total=plan.steps, mininterval=5)
@@ -111,7 +111,7 @@ def train(plan: Plan, text: bytes, checkpoint: Path, every: float = 60.0) -> Run
     return run
 
 
-def export(run: Run, text: bytes, name: str, folder: Path = WEIGHTS) -> None:
+def export(run: Training, text: bytes, name: str, folder: Path = WEIGHTS) -> None:
     """Write float16 weights and, beside them, how they were trained."""
     np.savez_compressed(folder / f"{name}.npz", **{k: p.detach().half().numpy() for k, p in run.net.named_parameters()})
     curve = [round(float(np.mean(run.curve[i : i + 20])), 4) for i in range(0, len(run.curve), 20)]

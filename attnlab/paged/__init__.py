@@ -16,6 +16,6 @@ Source: Kwon et al. 2023, "Efficient Memory Management for Large Language Model 
 
 from attnlab.paged.cache import PagedCache
 from attnlab.paged.call import paged_attention
-from attnlab.paged.manager import BlockManager, OutOfBlocks, Step
+from attnlab.paged.manager import Appended, BlockManager, OutOfBlocks
 
-__all__ = ["BlockManager", "OutOfBlocks", "PagedCache", "Step", "paged_attention"]
+__all__ = ["Appended", "BlockManager", "OutOfBlocks", "PagedCache", "paged_attention"]

@@ -29,7 +29,7 @@ LAYOUTS = {
 """How pages lie, and what an error says of it."""
 
 
-class Options(NamedTuple):
+class PagedOptions(NamedTuple):
     """What a call asks for besides arrays, static in JAX. ``left``: of the window. ``rows``: of a tile.
 
     ``pages``: how many are gathered at a time; 1 means read in place, without a copy. ``keys``: of a tile, in PyTorch
@@ -43,7 +43,7 @@ class Options(NamedTuple):
     pages: int
 
 
-class Inputs(NamedTuple):
+class PagedInputs(NamedTuple):
     """The arrays of a call, query with its heads grouped: (B, Hk, G, N, D)."""
 
     query: Any
@@ -111,10 +111,10 @@ def paged_attention(
     pages = 1 if n == 1 and size >= LARGE and kind == "numpy" else max(at_once // size, 1)
     rows, keys = tile_sizes((hk, hq // hk), None, None, band=Band(n, n, left), longest=LONGEST)
     keys = pages * size * (1 if kind == "torch" else max(keys // (pages * size), 1))  # whole parts
-    options = Options(scale, left, rows, keys, pages)
+    options = PagedOptions(scale, left, rows, keys, pages)
     module = backend("query", query, "attnlab.paged")
     _check_values(layout, module.numbers(block_table), module.numbers(lengths), key_pages.shape[0], size)
-    x = Inputs(query.reshape((b, hk, hq // hk, n, d)), key_pages, value_pages, block_table, lengths)
+    x = PagedInputs(query.reshape((b, hk, hq // hk, n, d)), key_pages, value_pages, block_table, lengths)
     out, lse = module.paged_attention(options, x)
     out, lse = out.reshape((b, hq, n, dv)), lse.reshape((b, hq, n))
     return (out, lse) if return_lse else out

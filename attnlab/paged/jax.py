@@ -5,7 +5,7 @@ import functools
 from attnlab.arrays.jax import Lse, Out, Query, accumulator, matmul, matmul_transposed
 from attnlab.arrays.jax_blocks import Block, at, block, visits, write as put
 from attnlab.paged.cache import PagedCache
-from attnlab.paged.call import TILE, Inputs, Options
+from attnlab.paged.call import TILE, PagedInputs, PagedOptions
 from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
 from attnlab.typing import Bool, Float, Int32
 
@@ -33,7 +33,7 @@ def numbers(x: Array | np.ndarray) -> np.ndarray | None:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
+def paged_attention(options: PagedOptions, x: PagedInputs) -> tuple[Out, Lse]:
     """One sequence after the other; each tile of its queries reads the pages that it sees once."""
     rows, (pages, dv), count = x.query.shape[:-1], (len(x.key_pages), x.value_pages.shape[-1]), x.block_table.shape[1]
     if 0 in (*rows, pages, count):
@@ -48,7 +48,8 @@ def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
 
 
 def sequence(
-    options: Options, key_pages: KeyPages, value_pages: ValuePages, query: Query, table: Table, length: Int32[Array, ""]
+    options: PagedOptions, key_pages: KeyPages, value_pages: ValuePages,
+    query: Query, table: Table, length: Int32[Array, ""],
 ) -> tuple[Out, Lse]:
     """out and lse of the queries of one sequence."""
     (*_, n, _), (size, dv), dtype = query.shape, value_pages.shape[-2:], accumulator(query)

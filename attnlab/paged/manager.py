@@ -22,7 +22,7 @@ class OutOfBlocks(RuntimeError):
     """More blocks are needed than are free; nothing has been changed."""
 
 
-class Step(NamedTuple):
+class Appended(NamedTuple):
     """What an append asks for. slots: where each new token goes. copies: pairs (from block, to block), done first."""
 
     slots: list[int]
@@ -30,7 +30,7 @@ class Step(NamedTuple):
 
 
 @dataclass
-class Sequence:
+class Holding:
     """Blocks and length; of its tokens the full blocks as a chain, and the others, None once some are not known."""
 
     table: list[int] = field(default_factory=list)
@@ -49,7 +49,7 @@ class BlockManager:
 
     def __init__(self, blocks: int, block_size: int) -> None:
         self.blocks, self.block_size = integer("blocks", blocks, 1), integer("block_size", block_size, 1)
-        self._sequences: dict[Hashable, Sequence] = {}
+        self._sequences: dict[Hashable, Holding] = {}
         self._references = [0] * self.blocks
         self._prefixes = Prefixes()
         self._free, self._findable = deque(range(self.blocks)), dict[int, None]()  # both by release, oldest first
@@ -89,7 +89,7 @@ class BlockManager:
         table, full = self._prefixes.find(_ids(tokens), self.block_size)
         for block in table:
             self._findable.pop(block, None)
-        self._share(name, Sequence(table, len(table) * self.block_size, full))
+        self._share(name, Holding(table, len(table) * self.block_size, full))
         return len(table) * self.block_size
 
     def fork(self, name: Hashable, child: Hashable) -> None:
@@ -97,7 +97,7 @@ class BlockManager:
         parent = self._sequence(name)
         self._check_new(child)
         rest = None if parent.rest is None else list(parent.rest)
-        self._share(child, Sequence(list(parent.table), parent.length, parent.full, rest))
+        self._share(child, Holding(list(parent.table), parent.length, parent.full, rest))
 
     def free(self, name: Hashable) -> None:
         """End a sequence; blocks that nobody else holds become free, and can be found until they are reused."""
@@ -106,7 +106,7 @@ class BlockManager:
         for block in reversed(table):
             self._release(block)
 
-    def append(self, name: Hashable, tokens: int | Iterable[int]) -> Step:
+    def append(self, name: Hashable, tokens: int | Iterable[int]) -> Appended:
         """Make room for more tokens of a sequence: their number, or their ids, by which full blocks can be found.
 
         A last block that is partly filled and shared is copied, as the new tokens are written into it. After a bare
@@ -128,9 +128,9 @@ class BlockManager:
         sequence.length += count
         if count:
             self._note(sequence, ids)
-        return Step([sequence.table[index] * self.block_size + place for index, place in places], copies)
+        return Appended([sequence.table[index] * self.block_size + place for index, place in places], copies)
 
-    def _sequence(self, name: Hashable) -> Sequence:
+    def _sequence(self, name: Hashable) -> Holding:
         if name not in self._sequences:
             raise KeyError(f"there is no sequence {name!r}: it was never added, or it was freed")
         return self._sequences[name]
@@ -139,7 +139,7 @@ class BlockManager:
         if name in self._sequences:
             raise ValueError(f"there is a sequence {name!r} already")
 
-    def _share(self, name: Hashable, sequence: Sequence) -> None:
+    def _share(self, name: Hashable, sequence: Holding) -> None:
         for block in sequence.table:
             self._references[block] += 1
         self._sequences[name] = sequence
@@ -161,14 +161,14 @@ class BlockManager:
         elif self._references[block] == 0:
             self._free.append(block)
 
-    def _own_last(self, sequence: Sequence) -> tuple[int, int]:
+    def _own_last(self, sequence: Holding) -> tuple[int, int]:
         """Exchange the last block for one that no other sequence holds."""
         shared, own = sequence.table[-1], self._take()
         self._references[shared] -= 1
         sequence.table[-1] = own
         return shared, own
 
-    def _note(self, sequence: Sequence, ids: list[int] | None) -> None:
+    def _note(self, sequence: Holding, ids: list[int] | None) -> None:
         """Remember the tokens of a sequence, by full blocks, as long as all are known."""
         if sequence.rest is None or ids is None:
             sequence.rest = None

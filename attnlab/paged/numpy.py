@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from attnlab.arrays.numpy import Lse, Out, accumulator, quiet
 from attnlab.geometry import Band, blocks
-from attnlab.paged.call import Inputs, Options, seen
+from attnlab.paged.call import PagedInputs, PagedOptions, seen
 from attnlab.scores.numpy import in_band
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 from attnlab.typing import Float
@@ -26,7 +26,7 @@ def numbers(x: Array) -> np.ndarray:
 
 
 @quiet
-def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
+def paged_attention(options: PagedOptions, x: PagedInputs) -> tuple[Out, Lse]:
     """One sequence after the other; each tile of its queries reads the pages that it sees once."""
     (*_, n, _), (hk, size, dv) = x.query.shape, x.value_pages.shape[-3:]
     out = np.empty((*x.query.shape[:-1], dv), x.query.dtype)
@@ -42,7 +42,7 @@ def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
 
 
 def fold(
-    options: Options, band: Band, rows: slice, q: Rows, key_pages: KeyPages, value_pages: ValuePages, found: Groups
+    options: PagedOptions, band: Band, rows: slice, q: Rows, key_pages: KeyPages, value_pages: ValuePages, found: Groups
 ) -> tuple[Float[Array, "Hk R Dv"], Float[Array, "Hk R"]]:
     """out and lse of some queries of one sequence. The heads of a group are rows of one product."""
     _, hk, size, dv = value_pages.shape
@@ -70,7 +70,7 @@ def fold(
     return o / one_if_empty(l)[..., None], m + np.log(one_if_empty(l))
 
 
-def groups(options: Options, table: Array) -> Groups:
+def groups(options: PagedOptions, table: Array) -> Groups:
     """What is read at a time: large pages one by one, of small ones as many as a tile has."""
     if options.pages == 1:
         return table.tolist()
@@ -82,7 +82,9 @@ def by_tokens(pages: Pages) -> bool:
     return not pages.flags.c_contiguous and pages.swapaxes(1, 2).flags.c_contiguous
 
 
-def parts_of(options: Options, cols: slice, pages: Pages, found: Groups, room: Array) -> Iterator[tuple[slice, Keys]]:
+def parts_of(
+    options: PagedOptions, cols: slice, pages: Pages, found: Groups, room: Array
+) -> Iterator[tuple[slice, Keys]]:
     """The keys (or values) of a tile, a group of pages at a time, in the accumulation dtype: where in it, and they."""
     size = options.pages * pages.shape[2]
     for part in blocks(cols.stop, size, cols.start):

@@ -6,7 +6,7 @@ On a GPU a Triton kernel does the same in one launch; these loops ask for the le
 from attnlab.arrays.torch import Lse, Out, accumulator, uncompiled
 from attnlab.geometry import Band, blocks
 from attnlab.kernels.triton.gpu import paged_on_gpu
-from attnlab.paged.call import Inputs, Options, seen
+from attnlab.paged.call import PagedInputs, PagedOptions, seen
 from attnlab.scores.torch import in_band
 from attnlab.softmax.torch import exp_, one_if_empty, zero_if_empty
 from attnlab.typing import Float, Integer
@@ -32,7 +32,7 @@ def numbers(x: Array | np.ndarray) -> np.ndarray:
 @uncompiled
 @torch.no_grad()
 @paged_on_gpu
-def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
+def paged_attention(options: PagedOptions, x: PagedInputs) -> tuple[Out, Lse]:
     """One sequence after the other; each tile of its queries reads the pages that it sees once."""
     (*_, n, _), (hk, size, dv) = x.query.shape, x.value_pages.shape[-3:]
     out = x.query.new_empty((*x.query.shape[:-1], dv))
@@ -49,7 +49,7 @@ def paged_attention(options: Options, x: Inputs) -> tuple[Out, Lse]:
 
 
 def fold(
-    options: Options, band: Band, rows: slice, q: Rows, key_pages: KeyPages, value_pages: ValuePages, found: Tiles
+    options: PagedOptions, band: Band, rows: slice, q: Rows, key_pages: KeyPages, value_pages: ValuePages, found: Tiles
 ) -> tuple[Float[Array, "Hk R Dv"], Float[Array, "Hk R"]]:
     """out and lse of some queries of one sequence. The heads of a group are rows of one product."""
     _, hk, size, dv = value_pages.shape
@@ -74,7 +74,7 @@ def fold(
     return o.div_(one_if_empty(l)[..., None]), m + torch.log(one_if_empty(l))
 
 
-def tiles(options: Options, table: Array) -> Tiles:
+def tiles(options: PagedOptions, table: Array) -> Tiles:
     """What is read at a time: a page as long as a tile, or the pages of a tile."""
     if options.pages == 1:
         return table.tolist()

@@ -68,7 +68,7 @@ def traffic(counted: Measured) -> Figure:
     return figure
 
 
-def on_gpu(method: str, n: int, d: int, itemsize: int = 2) -> costs.Cost:
+def on_gpu(method: str, n: int, d: int, itemsize: int = 2) -> costs.PassCost:
     """The forward in blocks of GPUs: tiles of FlashAttention-2, 128 by 64, whose 113 KiB (D = 128) fit an A100.
 
     The chunks of Rabe & Staats, 1024 by 4096, fit no multiprocessor: their scores cross, as standard attention's do.

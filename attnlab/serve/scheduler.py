@@ -8,7 +8,7 @@ Source: Kwon et al. 2023, section 4.5 (recomputation); Agrawal et al. 2024, sect
 
 from typing import NamedTuple
 
-from attnlab.paged import BlockManager, OutOfBlocks, Step
+from attnlab.paged import Appended, BlockManager, OutOfBlocks
 from attnlab.serve.request import Sequence
 
 
@@ -76,7 +76,7 @@ def admit(sequence: Sequence, sequences: list[Sequence], manager: BlockManager, 
 
 def append(
     sequence: Sequence, tokens: list[int], sequences: list[Sequence], manager: BlockManager, plan: Plan
-) -> Step | None:
+) -> Appended | None:
     """Make room for tokens, at the cost of younger sequences; None where there is none, and it has to wait."""
     while True:
         try:

@@ -8,7 +8,7 @@ import statistics
 import pytest
 
 from attnlab.course.buddy import Buddy
-from attnlab.course.policies import Pages, Request, Reserved, draw, policies, simulate
+from attnlab.course.policies import Lengths, Pages, Reserved, draw, policies, simulate
 from attnlab.course.published import compare
 from attnlab.course.sharing import beams, samples, saving
 
@@ -62,14 +62,14 @@ def test_buddy_splits_the_smallest_piece_that_is_large_enough():
 
 def test_steps_worked_by_hand():
     """8 slots; two requests of 1 + 3 and 2 + 2 tokens run, the third waits for a place and ends the simulation."""
-    requests = [Request(1, 3), Request(2, 2), Request(1, 1)]
+    requests = [Lengths(1, 3), Lengths(2, 2), Lengths(1, 1)]
     shares = simulate(Reserved(8, lambda request: 4), requests)
     assert shares == pytest.approx(((2 + 3 + 3 + 4) / 16, (2 + 1 + 1 + 0) / 16, 0, 0, 2))
     shares = simulate(Pages(8, 4), requests)
     assert shares == pytest.approx((12 / 16, 4 / 16, 0, 0, 2))
-    shares = simulate(Reserved(8, lambda request: 8), [Request(1, 3), Request(2, 2)])
+    shares = simulate(Reserved(8, lambda request: 8), [Lengths(1, 3), Lengths(2, 2)])
     assert shares == pytest.approx(((2 + 3 + 4) / 24, (2 + 1 + 0) / 24, 12 / 24, 0, 1))
-    shares = simulate(Reserved(9, lambda request: 5), [Request(1, 2), Request(1, 1)])  # 5 is rounded to 8
+    shares = simulate(Reserved(9, lambda request: 5), [Lengths(1, 2), Lengths(1, 1)])  # 5 is rounded to 8
     assert shares == pytest.approx(((2 + 3) / 18, (1 + 0) / 18, 4 / 18, 8 / 18, 1))
 
 
@@ -77,7 +77,7 @@ def test_a_request_that_is_sent_back_keeps_what_it_has_written():
     """3 blocks of 2. The second request leaves with 2 tokens when both need a block, and comes back when the first is
     done; the third needs all blocks."""
     memory = Pages(6, 2)
-    shares = simulate(memory, [Request(1, 5), Request(1, 4), Request(4, 1)])
+    shares = simulate(memory, [Lengths(1, 5), Lengths(1, 4), Lengths(4, 1)])
     steps = [(2, 2), (3, 0), (4, 0), (5, 0), (6, 0), (0, 3), (0, 4), (0, 5)]
     assert shares.tokens == pytest.approx(sum(map(sum, steps)) / (6 * len(steps)))
     assert shares.running == pytest.approx(9 / 8)
@@ -88,12 +88,12 @@ def test_a_request_that_is_sent_back_keeps_what_it_has_written():
 @pytest.mark.parametrize("memory", [Reserved(16, sum), Pages(16, 4)], ids=["piece", "pages"])
 def test_a_request_that_never_fits_is_an_error(memory):
     with pytest.raises(ValueError, match=r"prompt=10, output=7.* empty memory of 16 slots"):
-        simulate(memory, [Request(2, 3), Request(10, 7), Request(12, 1)])
+        simulate(memory, [Lengths(2, 3), Lengths(10, 7), Lengths(12, 1)])
 
 
 def test_requests_that_all_fit_in_are_an_error():
     with pytest.raises(ValueError, match="all 2 requests fit into 64 slots at once"):
-        simulate(Pages(64, 4), [Request(1, 3), Request(2, 2)])
+        simulate(Pages(64, 4), [Lengths(1, 3), Lengths(2, 2)])
 
 
 @pytest.mark.parametrize("name", policies(64))
@@ -122,7 +122,7 @@ def test_samples_of_equal_length_save_the_closed_form(prompt, count):
     assert listed == count * sum(blocks for _, blocks in steps)
     full = sum(full for full, _ in steps) / sum(blocks for _, blocks in steps)
     assert saving([(used, listed)]) == pytest.approx((1 - 1 / count) * full)
-    assert beams(Request(prompt, 40), count, 16, keep=1.0) == (used, listed)
+    assert beams(Lengths(prompt, 40), count, 16, keep=1.0) == (used, listed)
 
 
 def test_samples_that_end_leave_the_blocks_of_the_others():
@@ -133,7 +133,7 @@ def test_samples_that_end_leave_the_blocks_of_the_others():
 
 
 def test_beams_that_leave_their_parents_share_more():
-    request = Request(20, 60)
+    request = Lengths(20, 60)
     kept, random_parents = (saving([beams(request, 4, 4, keep)]) for keep in (1.0, 0.0))
     assert random_parents > kept + 0.3
     assert beams(request, 4, 4) == beams(request, 4, 4, seed=0) != beams(request, 4, 4, seed=1)

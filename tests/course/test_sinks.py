@@ -21,7 +21,7 @@ def test_after_a_trigger_the_token_before_it_comes_again():
 
 @pytest.mark.parametrize("kind", sinks.KINDS)
 def test_a_window_and_its_sinks_hide_all_other_keys(kind):
-    model = sinks.Toy(kind, seed=0)
+    model = sinks.SinkToy(kind, seed=0)
     assert sum(x.numel() for x in model.parameters()) == 13_905
     weights = model.weights(torch.randn(2, 12, sinks.WIDTH), window=4, sinks=1)
     distance = np.arange(12)[:, None] - np.arange(12)

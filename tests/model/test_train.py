@@ -9,20 +9,20 @@ import torch
 
 from attnlab.model import FIRST, NAMES, load, train
 from attnlab.model.batches import Phase, batch, repeat
-from attnlab.model.plans import PLANS, Plan
+from attnlab.model.plans import PLANS, TrainingPlan
 from tests.model.small import CONFIG
 
 TEXT = bytes(np.random.default_rng(0).integers(97, 101, 4000).astype(np.uint8))
 NUMBERS = np.frombuffer(TEXT, np.uint8)
 PHASE = Phase(3, context=32, sequences=2)
-PLAN = Plan(CONFIG, (PHASE, replace(PHASE, context=24, returns=1.0, span=(3, 9), gap=4)))
+PLAN = TrainingPlan(CONFIG, (PHASE, replace(PHASE, context=24, returns=1.0, span=(3, 9), gap=4)))
 
 
 @pytest.mark.parametrize("sink", [False, True])
 def test_an_interrupted_run_ends_like_a_whole_one(tmp_path, sink):
     plan = replace(PLAN, config=replace(CONFIG, sink=sink))
     whole = train.train(plan, TEXT, tmp_path / "whole.pt")
-    begun = train.Run(plan)
+    begun = train.Training(plan)
     for _ in range(4):
         begun.step(NUMBERS)
     begun.save(tmp_path / "begun.pt")
@@ -35,7 +35,7 @@ def test_an_interrupted_run_ends_like_a_whole_one(tmp_path, sink):
 
 
 def test_a_model_learns_and_is_exported(tmp_path):
-    plan = Plan(CONFIG, (replace(PHASE, steps=60, sequences=8),), rate=0.02)
+    plan = TrainingPlan(CONFIG, (replace(PHASE, steps=60, sequences=8),), rate=0.02)
     run = train.train(plan, TEXT, tmp_path / "model.pt", every=0.0)
     assert abs(run.curve[0] - np.log2(257)) < 0.5
     assert np.mean(run.curve[-10:]) < 2.3  # four letters: 2 bits

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from attnlab.measure import binary
 from attnlab.plots.style import COLORS, GRAY, INK, canvas, darker
 from attnlab.course.clock import Clock
-from attnlab.course.published import Record
+from attnlab.course.published import PublishedTable
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -95,7 +95,7 @@ def sparsity(
     return figure
 
 
-def table20(record: Record, rows: Sequence[str]) -> Figure:
+def table20(record: PublishedTable, rows: Sequence[str]) -> Figure:
     """Table 20: milliseconds against N, both logarithmic; the doubling in which lines cross is shaded."""
     figure, axes = canvas(8.8, 5.0)
     axes.set_xscale("log", base=2)
@@ -132,7 +132,7 @@ def table20(record: Record, rows: Sequence[str]) -> Figure:
     return figure
 
 
-def table21(record: Record, formulas: Mapping[str, Sequence[int]]) -> Figure:
+def table21(record: PublishedTable, formulas: Mapping[str, Sequence[int]]) -> Figure:
     """Table 21: memory against N, both logarithmic; published as marks, ``formulas`` (bytes) as lines."""
     figure, axes = canvas(8.0, 4.4)
     axes.set_xscale("log", base=2)

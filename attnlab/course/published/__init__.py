@@ -40,7 +40,7 @@ VERDICTS = {
 
 
 @dataclass(frozen=True)
-class Row:
+class PublishedRow:
     """One row of a table: ``values`` in ``unit``, nan where nothing is given; ``printed`` as the source has it."""
 
     label: str
@@ -50,14 +50,14 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Record:
+class PublishedTable:
     """One table or figure of a source: its rows have a value for each entry of ``at``, values of ``axis``."""
 
     title: str
     source: str
     axis: str
     at: list
-    rows: dict[str, Row]
+    rows: dict[str, PublishedRow]
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Comparison:
     """``verdict``: reproduced, reproduced in ratio or differs; ``ratios``: ours ÷ published, nan where nothing was.
 
     ``factor`` is the geometric mean of the ratios, ``scatter`` the factor by which one of them is off it at most.
@@ -93,13 +93,16 @@ def names() -> list[str]:
     return sorted(found - {"verdicts"})
 
 
-def load(name: str) -> Record:
+def load(name: str) -> PublishedTable:
     """The record called ``name``; ValueError, with the names there are, if there is none."""
     if name not in names():
         raise ValueError(f"nothing published is called {name!r}; there are {', '.join(names())}")
     data = read(name)
-    rows = {key: Row(**{**row, "values": [float(x) for x in row["values"]]}) for key, row in data.pop("rows").items()}
-    return Record(**data, rows=rows)
+    rows = {
+        key: PublishedRow(**{**row, "values": [float(x) for x in row["values"]]})
+        for key, row in data.pop("rows").items()
+    }
+    return PublishedTable(**data, rows=rows)
 
 
 def read(name: str) -> dict:
@@ -122,7 +125,7 @@ def verdicts(name: str) -> str:
     return "\n".join(lines)
 
 
-def compare(published: Sequence[int | float], ours: Sequence[int | float], within: float = WITHIN) -> Verdict:
+def compare(published: Sequence[int | float], ours: Sequence[int | float], within: float = WITHIN) -> Comparison:
     """Judge our numbers against published ones, up to a relative error of ``within``, 0.05 for 5 %.
 
     *reproduced*: each of ours is at most 1 + within times the published number, and the other way round, and they
@@ -151,10 +154,10 @@ def compare(published: Sequence[int | float], ours: Sequence[int | float], withi
         elif len(pairs) >= FEWEST and _close(factor, FACTOR - 1) and _close(scatter, min(within, SCATTER)):
             theirs = [x for x, _ in pairs]
             verdict = "reproduced in ratio" if max(theirs) > (1 + SCATTER) ** 2 * min(theirs) else "differs"
-    return Verdict(verdict, ratios, factor, scatter)
+    return Comparison(verdict, ratios, factor, scatter)
 
 
-def effect(published: float, ours: float) -> Verdict:
+def effect(published: float, ours: float) -> Comparison:
     """Judge the claim that one thing is ``published`` times another, by a tolerance smaller than what is claimed.
 
     Ours must have the same direction and, on a logarithmic scale, more than half the size. So no effect at all isn't

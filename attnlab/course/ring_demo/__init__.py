@@ -19,7 +19,7 @@ import numpy as np
 RATE = 0.1  # of the step: parameters −= RATE · gradient
 
 
-class Text(NamedTuple):
+class Shards(NamedTuple):
     """Tokens, the tokens that follow them and their positions, (ranks, slots) integers; position −1 is padding."""
 
     tokens: np.ndarray
@@ -27,10 +27,10 @@ class Text(NamedTuple):
     positions: np.ndarray
 
 
-def text(length: int, devices: int, layout: str) -> Text:
+def text(length: int, devices: int, layout: str) -> Shards:
     """The first ``length`` tokens of the excerpt, in shards."""
     both, at = model.tokens(model.excerpt()[:length]), np.array(positions(length, devices, layout))
-    return Text(np.where(at < 0, 0, both[at]), np.where(at < 0, 0, both[at + 1]), at)
+    return Shards(np.where(at < 0, 0, both[at]), np.where(at < 0, 0, both[at + 1]), at)
 
 
 def expected(ring: Schedule, config: model.Config) -> int:

@@ -9,7 +9,7 @@ import attnlab
 from attnlab import model
 from attnlab.arrays.jax import Array
 from attnlab.ring import Schedule, ring_attention
-from attnlab.course.ring_demo import Text, compared, expected, memory, text
+from attnlab.course.ring_demo import Shards, compared, expected, memory, text
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ def step(devices: int, length: int, layout: str) -> None:
     lm = model.load(library="jax", dtype="float64")
     mesh, every, split = Mesh(np.array(jax.devices()), ("ranks",)), PartitionSpec(), PartitionSpec("ranks")
     program = partial(gradient, lm.config, length, layout)
-    ranks = jax.shard_map(program, mesh=mesh, in_specs=(every, Text(split, split, split)), out_specs=every)
+    ranks = jax.shard_map(program, mesh=mesh, in_specs=(every, Shards(split, split, split)), out_specs=every)
     found, peak, words = run(ranks, lm.parameters, text(length, devices, layout))
     one = partial(gradient, lm.config, length, None)
     right, alone, _ = run(one, lm.parameters, text(length, 1, "contiguous"))
@@ -38,7 +38,7 @@ def step(devices: int, length: int, layout: str) -> None:
     print(memory([peak] * devices, alone))
 
 
-def run(function: Callable, parameters: dict[str, Array], x: Text) -> tuple[list[np.ndarray], int, str]:
+def run(function: Callable, parameters: dict[str, Array], x: Shards) -> tuple[list[np.ndarray], int, str]:
     """Loss and gradients in the order of the parameters; temporary bytes on a device; the compiled program."""
     compiled = jax.jit(function).lower(parameters, x).compile()
     loss, gradients = compiled(parameters, x)
@@ -46,7 +46,7 @@ def run(function: Callable, parameters: dict[str, Array], x: Text) -> tuple[list
     return results, compiled.memory_analysis().temp_size_in_bytes, compiled.as_text()
 
 
-def gradient(config: model.Config, length: int, layout: str | None, parameters: dict[str, Array], x: Text) -> Any:
+def gradient(config: model.Config, length: int, layout: str | None, parameters: dict[str, Array], x: Shards) -> Any:
     """The mean loss over ``length`` tokens and its gradient by the parameters; layout None is one device."""
     tokens, targets, at = (y[0] for y in x)
 

@@ -9,7 +9,7 @@ from attnlab import model
 from attnlab.arrays.torch import Array
 from attnlab.measure import torch_bytes
 from attnlab.ring import Schedule, ring_attention
-from attnlab.course.ring_demo import Text, compared, expected, memory, text
+from attnlab.course.ring_demo import Shards, compared, expected, memory, text
 from attnlab.ring.torch_links import SENT
 
 import torch
@@ -44,7 +44,7 @@ def rank(length: int, layout: str, timeout: float) -> None:
     dist.destroy_process_group()
 
 
-def measured(step: Callable, x: Text) -> tuple[tuple[Array, ...], int]:
+def measured(step: Callable, x: Shards) -> tuple[tuple[Array, ...], int]:
     """What a step gives, and its memory; SENT has counted one step."""
     peak = torch_bytes(step, *x)
     SENT.clear()
@@ -61,9 +61,9 @@ def begin(timeout: float) -> torch.device:
     return torch.device("cuda", dist.get_node_local_rank())
 
 
-def shard(x: Text, index: int, device: torch.device) -> Text:
+def shard(x: Shards, index: int, device: torch.device) -> Shards:
     """One rank's tokens, on its device."""
-    return Text(*(torch.from_numpy(y[index]).to(device) for y in x))
+    return Shards(*(torch.from_numpy(y[index]).to(device) for y in x))
 
 
 def split(at: Array, length: int, layout: str) -> Callable:

@@ -54,7 +54,7 @@ class Tokens(NamedTuple):
     mask: Any
 
 
-class _Options(TypedDict, total=False):
+class _DeltaKeywords(TypedDict, total=False):
     beta: Any
     log_decay: Any
     erase: bool
@@ -66,11 +66,11 @@ class _Options(TypedDict, total=False):
 
 @overload
 def delta_attention(
-    query: Array, key: Array, value: Array, *, return_state: Literal[False] = False, **options: Unpack[_Options]
+    query: Array, key: Array, value: Array, *, return_state: Literal[False] = False, **options: Unpack[_DeltaKeywords]
 ) -> Array: ...
 @overload
 def delta_attention(
-    query: Array, key: Array, value: Array, *, return_state: Literal[True], **options: Unpack[_Options]
+    query: Array, key: Array, value: Array, *, return_state: Literal[True], **options: Unpack[_DeltaKeywords]
 ) -> tuple[Array, Array]: ...
 @hinted
 def delta_attention(
