@@ -64,7 +64,7 @@ def compiled(core: Callable) -> Callable:
     @functools.partial(jax.jit, static_argnums=(0, 1))
     @functools.wraps(core)
     def compiled_core(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
-        return core(rules, sizes, alike(x))
+        return core(rules, sizes, vary_over_same_axes(x))
 
     @functools.wraps(core)
     def call(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
@@ -85,7 +85,7 @@ def as_data(x: Inputs) -> Inputs:
     return x if x.offset is None else x._replace(offset=jnp.asarray(x.offset, jnp.int32))
 
 
-def alike(x: Any) -> Any:
+def vary_over_same_axes(x: Any) -> Any:
     """Make all arrays of a pytree vary over the same mesh axes, those over which any of them varies; for shard_map.
 
     There the carry of a loop must begin as it ends: cores make theirs of the query, by zeros_like. And a replicated

@@ -46,7 +46,7 @@ def block(b: int | Array, size: int, length: int, *, once: bool = False) -> Bloc
     return Block(jnp.minimum(b * size, length - size), size, b * size if once and length % size != 0 else None)
 
 
-def placed(band: Band, offset: Array | None) -> Band:
+def band_at(band: Band, offset: Array | None) -> Band:
     """The band at a traced offset: its two diagonals become arrays. ``offset`` may also be the pair (low, high)."""
     if offset is None:
         return band
@@ -68,7 +68,7 @@ def diagonal(offset: Array, shift: int, band: Band) -> Array:
     return held - first - band.n if first >= -(2**31) else held - last + band.m
 
 
-def visits(first: int | Array, last: int | Array, size: int, length: int) -> tuple[Array, Array]:
+def block_range(first: int | Array, last: int | Array, size: int, length: int) -> tuple[Array, Array]:
     """The range of blocks that meet [first, last): traced, so that a loop over it skips hidden tiles."""
     first, last = jnp.maximum(first, 0), jnp.minimum(last, length)
     return first // size, jnp.where(first < last, -(-last // size), 0)
@@ -83,7 +83,7 @@ def schedule(band: Band, b: int | Array, size: int, other: int, by_keys: bool = 
     """
     length, across = (band.m, band.n) if by_keys else (band.n, band.m)
     reach = band.queries if by_keys else band.keys
-    first, last = visits(*reach(block(b, size, length).range), other, across)
+    first, last = block_range(*reach(block(b, size, length).range), other, across)
     if band.block_mask is None:
         return first, last, lambda turn: turn
     unbounded = dataclasses.replace(band, left=None, right=None)
@@ -95,7 +95,7 @@ def schedule(band: Band, b: int | Array, size: int, other: int, by_keys: bool = 
     return first, last, lambda turn: table[b, turn]
 
 
-def without_hidden(found: Schedule, seen: Array | None) -> Schedule:
+def skip_hidden(found: Schedule, seen: Array | None) -> Schedule:
     """A schedule without the blocks of which nothing is ``seen``: the others come first, in their order."""
     if seen is None:
         return found
@@ -116,18 +116,18 @@ def squeezed(x: Array, heads: tuple[int, ...]) -> Array:
 
 def rows_of(x: Array, heads: tuple[int, ...], part: Block, axis: int = -2) -> Array:
     """A block of the queries' axis of what is squeezed, with all heads."""
-    x = at(x, part, axis)
+    x = take_block(x, part, axis)
     return x.reshape((*heads, *x.shape[axis:]))
 
 
-def at(x: Array, part: Block, axis: int) -> Array:
+def take_block(x: Array, part: Block, axis: int) -> Array:
     """A block of one axis; x itself if it has that size, being the whole axis or cut before."""
     return x if x.shape[axis] == part.size else lax.dynamic_slice_in_dim(x, part.start, part.size, axis)
 
 
-def write(x: Array, new: Array, part: Block, axis: int) -> Array:
+def put_block(x: Array, new: Array, part: Block, axis: int) -> Array:
     """x with a block of one axis replaced: in place, when compiled in a loop. What was in the block before stays."""
     if part.first is not None:
         kept = (part.positions < part.first).reshape((-1,) + (1,) * (-1 - axis))
-        new = jnp.where(kept, at(x, part, axis), new.astype(x.dtype))
+        new = jnp.where(kept, take_block(x, part, axis), new.astype(x.dtype))
     return lax.dynamic_update_slice_in_dim(x, new.astype(x.dtype), part.start, axis)

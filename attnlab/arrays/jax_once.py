@@ -1,6 +1,7 @@
 """Where JAX refuses a derivative of tiled attention, our error names safe_attention; JAX's own would speak of loops.
 
-JAX has no hook for this. ``once`` is a primitive, x as it is in every respect but one: it is never transposed.
+JAX has no hook for this. ``no_second_derivative`` is a primitive, x as it is in every respect but one: it is never
+transposed.
 """
 
 import functools
@@ -13,21 +14,21 @@ from jax.interpreters import ad, batching, mlir
 
 HINT = "tiled_attention has no {}; use safe_attention"
 
-once_p = Primitive("once")
-once_p.def_impl(lambda x: x)
-once_p.def_abstract_eval(lambda x: x)
-mlir.register_lowering(once_p, mlir.lower_fun(lambda x: x, multiple_results=False))
-ad.deflinear2(once_p, lambda cotangent, x: _refuse())
-batching.defvectorized(once_p)
+no_second_derivative_p = Primitive("once")
+no_second_derivative_p.def_impl(lambda x: x)
+no_second_derivative_p.def_abstract_eval(lambda x: x)
+mlir.register_lowering(no_second_derivative_p, mlir.lower_fun(lambda x: x, multiple_results=False))
+ad.deflinear2(no_second_derivative_p, lambda cotangent, x: _refuse())
+batching.defvectorized(no_second_derivative_p)
 
 
 def _refuse() -> None:
     raise NotImplementedError(HINT.format("second derivative in reverse mode"))
 
 
-def once(gradients: Any) -> Any:
+def no_second_derivative(gradients: Any) -> Any:
     """Gradients, a pytree, that have none of their own in reverse mode; forward mode over them works."""
-    return jax.tree.map(once_p.bind, gradients)
+    return jax.tree.map(no_second_derivative_p.bind, gradients)
 
 
 def backward_only(core: Callable) -> Callable:

@@ -10,7 +10,7 @@ from typing import Any
 
 from attnlab.arrays.jax import Key, Lse, Mask, Out, Query, Value
 from attnlab.arrays.jax import accumulator, zeros
-from attnlab.arrays.jax_blocks import Block, rows_of, squeezed, write
+from attnlab.arrays.jax_blocks import Block, put_block, rows_of, squeezed
 from attnlab.cache import KVCache, RollingCache
 from attnlab.arguments import integer
 from attnlab.cache.checks import check_known_rows, check_length, check_room
@@ -88,7 +88,7 @@ def roll(cache: RollingCache, x: Inputs, scale: float) -> tuple[Out, Lse, Rollin
     def token(i: Array, results: tuple[Out, Lse, RollingCache]) -> tuple[Out, Lse, RollingCache]:
         (out, lse, cache), one = results, Block(i, 1)
         o, l, cache = roll_token(cache, *(rows_of(y, heads, one) for y, heads in new), scale)
-        return write(out, o, one, -2), write(lse, l, one, -1), cache
+        return put_block(out, o, one, -2), put_block(lse, l, one, -1), cache
 
     return lax.fori_loop(0, x.key.shape[-2], token, (out, lse, cache))
 

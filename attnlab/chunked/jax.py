@@ -7,8 +7,8 @@ from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.arrays.jax import Lse, Out
 from attnlab.arrays.jax import accumulator, compiled, einsum, matmul, zeros
 from attnlab.dropout.jax import drop
-from attnlab.scores.jax import cut, only, scores, shown, tile
-from attnlab.arrays.jax_blocks import Block, at, block, placed, visits, write
+from attnlab.scores.jax import over_tile, scores, shown, tile, zero_unless
+from attnlab.arrays.jax_blocks import Block, band_at, block, block_range, put_block, take_block
 from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
 from attnlab.geometry import chunk_sizes
 from attnlab.typing import Float
@@ -33,16 +33,16 @@ def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     @jax.checkpoint  # keeps b alone: the gradient computes the summaries again
     def attend(b: Array) -> tuple[Out, Lse]:
         rows = block(b, query_chunk, n)
-        q = rules.scale * at(x.query, rows, -2).astype(dtype)  # (..., Hk, G, Cq, D), read once
-        first, last = visits(*placed(rules.band, x.offset).keys(rows.range), key_chunk, m)
+        q = rules.scale * take_block(x.query, rows, -2).astype(dtype)  # (..., Hk, G, Cq, D), read once
+        first, last = block_range(*band_at(rules.band, x.offset).keys(rows.range), key_chunk, m)
         seen = shown(x, rows, key_chunk)
 
         @jax.checkpoint  # keeps c alone: the gradient computes s and p again
         def summary(c: Array) -> Triple:
             cols = block(c, key_chunk, m, once=True)
-            part = x._replace(query=q, key=at(x.key, cols, -2), value=at(x.value, cols, -2))
+            part = x._replace(query=q, key=take_block(x.key, cols, -2), value=take_block(x.value, cols, -2))
             if x.bias is not None:  # all are cut here: cond's gradient is as large as its arguments
-                part = part._replace(bias=cut(x.bias, rows, cols))
+                part = part._replace(bias=over_tile(x.bias, rows, cols))
             visit = functools.partial(summarize, rules, rows, cols)
             within = (first <= c) & (c < last)
             return lax.cond(within if seen is None else within & seen[c], visit, skip, part)
@@ -52,7 +52,7 @@ def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     def step(b: Array, results: tuple[Out, Lse]) -> tuple[Out, Lse]:
         (out, lse), rows = results, block(b, query_chunk, n)
         o, lse_i = attend(b)
-        return write(out, o, rows, -2), write(lse, lse_i, rows, -1)
+        return put_block(out, o, rows, -2), put_block(lse, lse_i, rows, -1)
 
     return lax.fori_loop(0, -(-n // query_chunk), step, (out, lse))
 
@@ -79,4 +79,4 @@ def combine_all(summaries: Summaries) -> tuple[Float[Array, "*rows Dv"], Float[A
     m = m_c.max(0)  # (5.3)
     factor = jnp.exp(m_c - zero_if_empty(m))  # at most 1: sums shrink to the common maximum
     l, o = (factor * l_c).sum(0), einsum("c...,c...d->...d", factor, o_c)  # (5.4)
-    return only(l != 0, o / one_if_empty(l)[..., None]), m + jnp.log(one_if_empty(l))
+    return zero_unless(l != 0, o / one_if_empty(l)[..., None]), m + jnp.log(one_if_empty(l))

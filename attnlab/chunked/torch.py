@@ -6,7 +6,7 @@ from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.arrays.torch import Keys, Lse, Out, Rows, Seed, Shift, Values, Visible
 from attnlab.arrays.torch import accumulator, matmul, no_autocast, uncompiled
 from attnlab.dropout.torch import drop
-from attnlab.scores.torch import only, read, scores
+from attnlab.scores.torch import read, scores, zero_unless
 from attnlab.scores.torch_tiles import visible_tiles
 from attnlab.softmax.torch import Triple, exp_, highest, one_if_empty, zero_if_empty
 from attnlab.geometry import blocks, chunk_sizes
@@ -36,7 +36,7 @@ def combine_all(summaries: Summaries) -> tuple[Float[Array, "*rows Dv"], Float[A
         factor = torch.exp(m_c - zero_if_empty(m))  # at most 1: sums shrink to the common maximum
         l = l + factor * l_c  # (5.4)
         o = o + factor[..., None] * o_c  # (5.4)
-    return only(l != 0, o / one_if_empty(l)[..., None]), m + torch.log(one_if_empty(l))
+    return zero_unless(l != 0, o / one_if_empty(l)[..., None]), m + torch.log(one_if_empty(l))
 
 
 @implements(public)

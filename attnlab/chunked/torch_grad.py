@@ -10,7 +10,7 @@ from functools import partial
 from attnlab.call import Inputs, Rules, Sizes
 from attnlab.arrays.torch import Keys, Lse, Out, Rows, Shift, Values, Visible
 from attnlab.arrays.torch import accumulator
-from attnlab.scores.torch import cut, read, tile
+from attnlab.scores.torch import over_tile, read, tile
 from attnlab.scores.torch_tiles import visible_tiles
 from attnlab.arrays.torch_autograd import custom_gradient
 from attnlab.softmax.torch import Triple
@@ -58,7 +58,7 @@ def backward(
             dk[..., cols, :] += dk_j
             dv[..., cols, :] += dv_j
             if wants_bias:
-                cut(dbias[0], rows, cols).add_(db[0])
+                over_tile(dbias[0], rows, cols).add_(db[0])
     return tuple(grad.to(y.dtype) for grad, y in zip(grads, inputs))
 
 

@@ -5,7 +5,7 @@ from attnlab.lazy import lazy_attention as public
 from attnlab.arrays.jax import Lse, Out
 from attnlab.arrays.jax import accumulator, compiled, zeros
 from attnlab.dropout.jax import drop
-from attnlab.scores.jax import only, scores, sees, tile
+from attnlab.scores.jax import any_visible, scores, tile, zero_unless
 from attnlab.arrays.jax_blocks import Block
 
 import jax.numpy as jnp
@@ -28,8 +28,8 @@ def lazy_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
         e = jnp.exp(scores(q, rules.scale * k, b, visible))  # (4.1), (..., Hk, G, N, 1): one key
         l = l + e[..., 0]  # (4.2)
         o = o + drop(e, x.seed, rules, rows, cols) * v[..., None, :, :]  # (4.2), undivided
-        return l, o, seen | sees(visible)
+        return l, o, seen | any_visible(visible)
 
     l, o, seen = fori_loop(0, rules.band.m, step, (l, o, seen))
     l = jnp.where(seen, l, 1)
-    return only(seen, o / l[..., None]).astype(x.query.dtype), jnp.where(seen, jnp.log(l), -jnp.inf)
+    return zero_unless(seen, o / l[..., None]).astype(x.query.dtype), jnp.where(seen, jnp.log(l), -jnp.inf)

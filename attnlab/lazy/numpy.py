@@ -7,7 +7,7 @@ from attnlab.lazy import lazy_attention as public
 from attnlab.arrays.numpy import Lse, Out
 from attnlab.arrays.numpy import accumulator
 from attnlab.dropout.numpy import drop
-from attnlab.scores.numpy import scores, sees, tile
+from attnlab.scores.numpy import any_visible, scores, tile
 
 
 @implements(public)
@@ -25,7 +25,7 @@ def lazy_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
         e = np.exp(scores(q, rules.scale * k, b, visible))  # (4.1), (..., Hk, G, N, 1): one key
         l += e[..., 0]  # (4.2)
         o += drop(e, x.seed, rules, rows, cols) * v[..., None, :, :]  # (4.2), undivided
-        seen |= sees(visible)
+        seen |= any_visible(visible)
 
     o /= np.where(seen, l, 1)[..., None]  # (4.1): once, at the end
     return o.astype(x.query.dtype, copy=False), np.log(l)

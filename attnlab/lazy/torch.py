@@ -7,7 +7,7 @@ from attnlab.lazy import lazy_attention as public
 from attnlab.arrays.torch import Lse, Out
 from attnlab.arrays.torch import accumulator, no_autocast
 from attnlab.dropout.torch import drop
-from attnlab.scores.torch import columns, only, scores, sees, take, visibility
+from attnlab.scores.torch import any_visible, columns, scores, visibility, widened_or_zero, zero_unless
 from attnlab.softmax.torch import empty_state
 
 import torch
@@ -23,12 +23,12 @@ def lazy_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
 
     for cols, k, v, b in columns(x):
         visible = visibility(rules, x, rows, cols)
-        k, v = take(k, visible), take(v, visible)
+        k, v = widened_or_zero(k, visible), widened_or_zero(v, visible)
         e = torch.exp(scores(q, rules.scale * k, b, visible))  # (4.1), (..., Hk, G, N, 1): one key
         l = l + e[..., 0]  # (4.2)
         o = torch.addcmul(o, drop(e, x.seed, rules, rows, cols), v[..., None, :, :])  # (4.2), undivided
-        seen = seen | sees(visible)
+        seen = seen | any_visible(visible)
 
     l = torch.where(seen, l, 1)
     o = o / l[..., None]  # (4.1): once, at the end
-    return only(seen, o.to(x.query.dtype)), torch.where(seen, torch.log(l), -math.inf)
+    return zero_unless(seen, o.to(x.query.dtype)), torch.where(seen, torch.log(l), -math.inf)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from attnlab.arrays.jax import Key, Keys, Out, Query, Rows, accumulator, einsum
-from attnlab.arrays.jax_blocks import Block, at, block, write
+from attnlab.arrays.jax_blocks import Block, block, put_block, take_block
 from attnlab.linear import Hedgehog, LinearInputs, LinearOptions, spans
 from attnlab.typing import Bool, Float
 
@@ -61,17 +61,17 @@ def _in_steps(options: LinearOptions, x: LinearInputs) -> tuple[Out, State]:
     def tokens(cols: Block) -> tuple[Held, Taken]:
         kept = None if cols.first is None else cols.positions >= cols.first
         if x.mask is not None:
-            mask = at(x.mask, cols, -1) if x.mask.shape[-1] != 1 else x.mask
+            mask = take_block(x.mask, cols, -1) if x.mask.shape[-1] != 1 else x.mask
             kept = mask if kept is None else mask & kept
-        return keys(options, x.hedgehog, at(x.key, cols, -2), at(x.value, cols, -2), kept)
+        return keys(options, x.hedgehog, take_block(x.key, cols, -2), take_block(x.value, cols, -2), kept)
 
     def seen(rows: Block) -> Read:
-        q = at(whole, rows, -2)
+        q = take_block(whole, rows, -2)
         return queries(options, x.hedgehog, q[..., None, :, :] if alike else q)
 
     def put(out: Array, sums: Sums, rows: Block) -> Array:
         found = divide(*sums)
-        return write(out, found[..., 0, :, :] if alike else found, rows, -2)
+        return put_block(out, found[..., 0, :, :] if alike else found, rows, -2)
 
     def before(b: Array, state: State) -> State:
         return absorb(state, *tokens(block(b, min_dim(size, ahead), ahead, once=True)))

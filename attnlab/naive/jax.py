@@ -5,7 +5,7 @@ from attnlab.naive import naive_attention as public
 from attnlab.arrays.jax import Lse, Out
 from attnlab.arrays.jax import accumulator, compiled, matmul
 from attnlab.dropout.jax import drop
-from attnlab.scores.jax import only, scores, sees, tile
+from attnlab.scores.jax import any_visible, scores, tile, zero_unless
 from attnlab.arrays.jax_blocks import Block
 
 import jax.numpy as jnp
@@ -21,8 +21,8 @@ def naive_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
 
     s = scores(q, k, b, visible)  # (1.1), (..., Hk, G, N, M): the matrix
     e = jnp.exp(s)  # (1.2)
-    seen = sees(visible)
+    seen = any_visible(visible)
     l = jnp.where(seen, e.sum(-1), 1)  # (1.2)
     p = e / l[..., None]  # (1.2)
     o = matmul(drop(p, x.seed, rules, rows, cols), v)  # (1.3), (..., Hk, G, N, Dv)
-    return only(seen, o).astype(x.query.dtype), jnp.where(seen, jnp.log(l), -jnp.inf)
+    return zero_unless(seen, o).astype(x.query.dtype), jnp.where(seen, jnp.log(l), -jnp.inf)

@@ -7,7 +7,7 @@ from attnlab.naive import naive_attention as public
 from attnlab.arrays.numpy import Lse, Out
 from attnlab.arrays.numpy import accumulator, matmul
 from attnlab.dropout.numpy import drop
-from attnlab.scores.numpy import scores, sees, tile
+from attnlab.scores.numpy import any_visible, scores, tile
 
 
 @implements(public)
@@ -21,6 +21,6 @@ def naive_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     s = scores(q, k, b, visible)  # (1.1), (..., Hk, G, N, M): the matrix
     e = np.exp(s, out=s)  # (1.2)
     l = e.sum(-1)  # (1.2)
-    p = np.divide(e, np.where(sees(visible), l, 1)[..., None], out=e)  # (1.2)
+    p = np.divide(e, np.where(any_visible(visible), l, 1)[..., None], out=e)  # (1.2)
     o = matmul(drop(p, x.seed, rules, rows, cols), v)  # (1.3), (..., Hk, G, N, Dv)
     return o.astype(x.query.dtype, copy=False), np.log(l)

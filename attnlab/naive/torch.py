@@ -7,7 +7,7 @@ from attnlab.naive import naive_attention as public
 from attnlab.arrays.torch import Lse, Out
 from attnlab.arrays.torch import accumulator, matmul, no_autocast
 from attnlab.dropout.torch import drop
-from attnlab.scores.torch import only, scores, sees, tile
+from attnlab.scores.torch import any_visible, scores, tile, zero_unless
 
 import torch
 
@@ -22,8 +22,8 @@ def naive_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
 
     e = torch.exp(scores(q, k, b, visible))  # (1.1) and (1.2), (..., Hk, G, N, M): the matrix
     l = e.sum(-1)  # (1.2)
-    seen = torch.ones_like(l, dtype=torch.bool) & sees(visible)
+    seen = torch.ones_like(l, dtype=torch.bool) & any_visible(visible)
     l = torch.where(seen, l, 1)
     p = e / l[..., None]  # (1.2)
     o = matmul(drop(p, x.seed, rules, rows, cols), v)  # (1.3), (..., Hk, G, N, Dv)
-    return only(seen, o.to(x.query.dtype)), torch.where(seen, torch.log(l), -math.inf)
+    return zero_unless(seen, o.to(x.query.dtype)), torch.where(seen, torch.log(l), -math.inf)

@@ -5,7 +5,7 @@ from attnlab.online import online_attention as public
 from attnlab.arrays.jax import Lse, Out
 from attnlab.arrays.jax import accumulator, compiled, zeros
 from attnlab.dropout.jax import drop
-from attnlab.scores.jax import only, scores, tile
+from attnlab.scores.jax import scores, tile, zero_unless
 from attnlab.arrays.jax_blocks import Block
 from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
 
@@ -35,4 +35,4 @@ def online_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
         return m_next, l, o
 
     m, l, o = fori_loop(0, rules.band.m, step, (m, l, o))
-    return only(l != 0, o / one_if_empty(l)[..., None]).astype(x.query.dtype), m + jnp.log(one_if_empty(l))
+    return zero_unless(l != 0, o / one_if_empty(l)[..., None]).astype(x.query.dtype), m + jnp.log(one_if_empty(l))

@@ -5,7 +5,7 @@ from attnlab.online import online_attention as public
 from attnlab.arrays.torch import Lse, Out
 from attnlab.arrays.torch import accumulator, no_autocast
 from attnlab.dropout.torch import drop
-from attnlab.scores.torch import columns, only, scores, take, visibility
+from attnlab.scores.torch import columns, scores, visibility, widened_or_zero, zero_unless
 from attnlab.softmax.torch import empty_state, one_if_empty, zero_if_empty
 
 import torch
@@ -20,7 +20,7 @@ def online_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
 
     for cols, k, v, b in columns(x):
         visible = visibility(rules, x, rows, cols)
-        k, v = take(k, visible), take(v, visible)
+        k, v = widened_or_zero(k, visible), widened_or_zero(v, visible)
         s = scores(q, rules.scale * k, b, visible)  # (..., Hk, G, N, 1): one key
         m_next = torch.maximum(m, s[..., 0].detach())  # (4.7)
         shift = zero_if_empty(m_next)
@@ -31,4 +31,4 @@ def online_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
         m = m_next
 
     o = o / one_if_empty(l)[..., None]  # (4.10)
-    return only(l != 0, o.to(x.query.dtype)), m + torch.log(one_if_empty(l))
+    return zero_unless(l != 0, o.to(x.query.dtype)), m + torch.log(one_if_empty(l))

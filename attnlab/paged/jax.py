@@ -3,7 +3,7 @@
 import functools
 
 from attnlab.arrays.jax import Lse, Out, Query, accumulator, matmul, matmul_transposed
-from attnlab.arrays.jax_blocks import Block, at, block, visits, write as put
+from attnlab.arrays.jax_blocks import Block, block, block_range, put_block, take_block
 from attnlab.paged.cache import PagedCache
 from attnlab.paged.call import TILE, PagedInputs, PagedOptions
 from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
@@ -62,7 +62,7 @@ def sequence(
 
     def query_block(b: Array, results: tuple[Out, Lse]) -> tuple[Out, Lse]:
         (out, lse), rows = results, block(b, min(options.rows, n), n)
-        q = options.scale * at(query, rows, -2).astype(dtype)
+        q = options.scale * take_block(query, rows, -2).astype(dtype)
         m, l = jnp.full(q.shape[:-1], -jnp.inf, dtype), jnp.zeros(q.shape[:-1], dtype)
         o = jnp.zeros((*q.shape[:-1], dv), dtype)
 
@@ -79,10 +79,10 @@ def sequence(
             l = alpha * l + p.sum(-1)
             return m_next, l, weighted(alpha[..., None] * o, p, value_pages, ids, step, visible)
 
-        turns = visits(0 if low is None else rows.start + low, rows.start + rows.size + high, tile, capacity)
+        turns = block_range(0 if low is None else rows.start + low, rows.start + rows.size + high, tile, capacity)
         m, l, o = fori_loop(*turns, key_tile, (m, l, o))
         o = o / one_if_empty(l)[..., None]
-        return put(out, o, rows, -2), put(lse, m + jnp.log(one_if_empty(l)), rows, -1)
+        return put_block(out, o, rows, -2), put_block(lse, m + jnp.log(one_if_empty(l)), rows, -1)
 
     return fori_loop(0, -(-n // options.rows), query_block, (out, lse))
 
@@ -93,7 +93,7 @@ def products(q: Rows, pages: KeyPages, ids: Int32[Array, " W"], step: int) -> Ti
 
     def part(turn: Array, s: Tile) -> Tile:
         k = gather(pages, dynamic_slice_in_dim(ids, turn * step, step)).astype(q.dtype)
-        return put(s, matmul_transposed(q, k), Block(turn * size, size), -1)
+        return put_block(s, matmul_transposed(q, k), Block(turn * size, size), -1)
 
     return fori_loop(0, len(ids) // step, part, s)
 
@@ -104,7 +104,7 @@ def weighted(o: Rows, p: Tile, pages: ValuePages, ids: Int32[Array, " W"], step:
 
     def part(turn: Array, o: Rows) -> Rows:
         cols, v = Block(turn * size, size), gather(pages, dynamic_slice_in_dim(ids, turn * step, step))
-        return o + matmul(at(p, cols, -1), jnp.where(at(seen, cols, 0), v.astype(o.dtype), 0))
+        return o + matmul(take_block(p, cols, -1), jnp.where(take_block(seen, cols, 0), v.astype(o.dtype), 0))
 
     return fori_loop(0, len(ids) // step, part, o)
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from attnlab.arrays.jax import Lse, Out
-from attnlab.arrays.jax import accumulator, alike
+from attnlab.arrays.jax import accumulator, vary_over_same_axes
 from attnlab.call import Inputs, Rules
 from attnlab.ring.jax_turns import ring_turns
 from attnlab.ring.schedule import Schedule
@@ -32,7 +32,7 @@ def refused(words: str, axis_name: Any) -> None:
 
 def ring_attention(ring: Schedule, scale: float, x: Inputs, axis_name: Any) -> tuple[Out, Lse]:
     """(out, lse) of this device's queries, with a gradient of its own."""
-    x, _ = alike((x, lax.axis_index(axis_name)))
+    x, _ = vary_over_same_axes((x, lax.axis_index(axis_name)))
     if 0 in x.query.shape[:-1]:
         out = jnp.zeros_like(x.query, shape=(*x.query.shape[:-1], x.value.shape[-1]))
         return out, jnp.full(out.shape[:-1], -jnp.inf, accumulator(out))
@@ -41,7 +41,7 @@ def ring_attention(ring: Schedule, scale: float, x: Inputs, axis_name: Any) -> t
 
 def tree_attention(form: str, rules: Rules, x: Inputs, axis_name: Any) -> tuple[Out, Lse]:
     """(out, lse) of all devices' keys: what this device's give, reduced over the axis."""
-    x, _ = alike((x, lax.axis_index(axis_name)))
+    x, _ = vary_over_same_axes((x, lax.axis_index(axis_name)))
     wide = x._replace(query=x.query.astype(accumulator(x.query)))
     out, lse = tiled_attention.core(rules, (None, None), wide)
     out, lse = (doubling if form == "doubling" else one_maximum_and_sums)(out, lse, axis_name)

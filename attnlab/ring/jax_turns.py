@@ -10,7 +10,7 @@ from typing import Any
 
 from attnlab.arrays.jax import Array, Key, Lse, Out, Query, Value
 from attnlab.arrays.jax import accumulator
-from attnlab.arrays.jax_blocks import Block, at, write
+from attnlab.arrays.jax_blocks import Block, put_block, take_block
 from attnlab.call import Inputs, Rules
 from attnlab.geometry import TRACED, Band
 from attnlab.ring.schedule import Schedule, band
@@ -38,8 +38,8 @@ def ring_turns(ring: Schedule, scale: float, axis: Any, query: Query, key: Key, 
             (out, lse), (rows, _) = results, place(ring, i)
             rules, x = cut(ring, scale, axis, step, i, (q, *block))
             part = tiled_attention.core(rules, AUTO, x)
-            o, l = merge((at(out, rows, -2), at(lse, rows, -1)), part, double=q.dtype == jnp.float64)
-            return write(out, o, rows, -2), write(lse, l, rows, -1)
+            o, l = merge((take_block(out, rows, -2), take_block(lse, rows, -1)), part, double=q.dtype == jnp.float64)
+            return put_block(out, o, rows, -2), put_block(lse, l, rows, -1)
 
         return fori_loop(0, len(ring.runs(0)) ** 2, merge_part, results)
 
@@ -71,7 +71,7 @@ def second_turn(ring: Schedule, scale: float, axis: Any, kept: tuple, cotangents
 
         def add_part(i: Array, sums: tuple) -> tuple:
             (rows, cols), (rules, x) = place(ring, i), cut(ring, scale, axis, step, i, wide)
-            *grads, _ = backward(rules, AUTO, x, *(at(y, rows, -2 + (y.ndim < q.ndim)) for y in results), None)
+            *grads, _ = backward(rules, AUTO, x, *(take_block(y, rows, -2 + (y.ndim < q.ndim)) for y in results), None)
             return tuple(add(total, grad, part) for total, grad, part in zip(sums, grads, (rows, cols, cols)))
 
         return fori_loop(0, len(ring.runs(0)) ** 2, add_part, sums)
@@ -108,9 +108,9 @@ def cut(ring: Schedule, scale: float, axis: Any, step: Array | int, i: Array, ar
     """What the i-th part of a step asks for, and its queries, keys and values."""
     index = lax.axis_index(axis)
     holder, (rows, cols) = (index - step) % ring.devices, place(ring, i)
-    x = Inputs(*(at(y, part, -2) for y, part in zip(arrays, (rows, cols, cols))))
+    x = Inputs(*(take_block(y, part, -2) for y, part in zip(arrays, (rows, cols, cols))))
     if (shown := filled(ring, holder)) is not None:
-        x = x._replace(mask=at(shown, cols, 0).reshape((1,) * (x.query.ndim - 1) + (-1,)))
+        x = x._replace(mask=take_block(shown, cols, 0).reshape((1,) * (x.query.ndim - 1) + (-1,)))
     seen = Band(rows.size, cols.size)
     if (ring.left, ring.right) != (None, None):
         x, seen = x._replace(offset=diagonals(ring)[index, holder, i]), Band(rows.size, cols.size, 0, 0, TRACED)

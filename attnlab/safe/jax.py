@@ -5,7 +5,7 @@ from attnlab.safe import safe_attention as public
 from attnlab.arrays.jax import Lse, Out
 from attnlab.arrays.jax import accumulator, compiled, matmul
 from attnlab.dropout.jax import drop
-from attnlab.scores.jax import only, scores, tile
+from attnlab.scores.jax import scores, tile, zero_unless
 from attnlab.arrays.jax_blocks import Block
 from attnlab.softmax.jax import one_if_empty, zero_if_empty
 
@@ -27,4 +27,4 @@ def safe_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     l = e.sum(-1)  # (2.3)
     p = e / one_if_empty(l)[..., None]  # (2.3)
     o = matmul(drop(p, x.seed, rules, rows, cols), v)  # (..., Hk, G, N, Dv)
-    return only(l != 0, o).astype(x.query.dtype), m + jnp.log(one_if_empty(l))
+    return zero_unless(l != 0, o).astype(x.query.dtype), m + jnp.log(one_if_empty(l))

@@ -5,7 +5,7 @@ from attnlab.safe import safe_attention as public
 from attnlab.arrays.torch import Lse, Out
 from attnlab.arrays.torch import accumulator, matmul, no_autocast
 from attnlab.dropout.torch import drop
-from attnlab.scores.torch import only, scores, tile
+from attnlab.scores.torch import scores, tile, zero_unless
 from attnlab.softmax.torch import highest, one_if_empty, zero_if_empty
 
 import torch
@@ -26,4 +26,4 @@ def safe_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     l = e.sum(-1)  # (2.3)
     p = e / one_if_empty(l)[..., None]  # (2.3)
     o = matmul(drop(p, x.seed, rules, rows, cols), v)  # (..., Hk, G, N, Dv)
-    return only(l != 0, o.to(x.query.dtype)), m + torch.log(one_if_empty(l))
+    return zero_unless(l != 0, o.to(x.query.dtype)), m + torch.log(one_if_empty(l))

@@ -4,7 +4,7 @@ import functools
 
 from attnlab.arrays.jax import Keys, Rows, Shift, Tile, Values, Visible
 from attnlab.arrays.jax import accumulator, anywhere, matmul_transposed
-from attnlab.arrays.jax_blocks import Block, at, placed
+from attnlab.arrays.jax_blocks import Block, band_at, take_block
 from attnlab.call import Inputs, Rules
 from attnlab.typing import Bool
 
@@ -15,24 +15,24 @@ from jax import Array, lax
 def tile(rules: Rules, x: Inputs, rows: Block, cols: Block) -> tuple[Keys, Values, Shift, Visible]:
     """What one tile reads from memory besides its queries: k, v and bias, and what is visible."""
     visible = visibility(rules, x, rows, cols)
-    k, v = take(at(x.key, cols, -2), visible), take(at(x.value, cols, -2), visible)
-    return k, v, None if x.bias is None else narrow(cut(x.bias, rows, cols), k.dtype), visible
+    k, v = (widened_or_zero(take_block(y, cols, -2), visible) for y in (x.key, x.value))
+    return k, v, None if x.bias is None else bias_in(over_tile(x.bias, rows, cols), k.dtype), visible
 
 
 def visibility(rules: Rules, x: Inputs, rows: Block, cols: Block) -> Visible:
     """True where query i sees key j; None where there is no rule. No axis is expanded."""
-    i, j, band = rows.positions[:, None], cols.positions[None, :], placed(rules.band, x.offset)
+    i, j, band = rows.positions[:, None], cols.positions[None, :], band_at(rules.band, x.offset)
     visible = [i >= rows.first] if rows.first is not None else []
     visible += [j >= cols.first] if cols.first is not None else []
     visible += [j >= i + band.low] if band.low is not None else []
     visible += [j <= i + band.high] if band.high is not None else []
     visible = [rule[None, None] for rule in visible]
     if x.mask is not None:
-        visible.append(cut(x.mask, rows, cols))
+        visible.append(over_tile(x.mask, rows, cols))
     if x.bias is not None:
-        visible.append(cut(x.bias, rows, cols) != -jnp.inf)
+        visible.append(over_tile(x.bias, rows, cols) != -jnp.inf)
     if x.query_segments is not None:
-        visible.append(cut(x.query_segments, rows, cols) == cut(x.key_segments, rows, cols))
+        visible.append(over_tile(x.query_segments, rows, cols) == over_tile(x.key_segments, rows, cols))
     return functools.reduce(jnp.logical_and, visible) if visible else None
 
 
@@ -46,7 +46,8 @@ def shown(x: Inputs, part: Block, size: int, axis: int = -1) -> Bool[Array, " bl
     blocks = -(-length // size)
 
     def by_block(given: Array) -> Bool[Array, " blocks"]:
-        given = at(given, part, across) if given.shape[across] != 1 else given  # first: XLA would compare all of it
+        if given.shape[across] != 1:  # first: XLA would compare all of it
+            given = take_block(given, part, across)
         rule = given if given.dtype == bool else given != -jnp.inf
         seen = anywhere(rule, tuple(i for i in range(rule.ndim) if i != rule.ndim + axis))
         seen = lax.pad(jnp.broadcast_to(seen, (length,)), False, [(0, blocks * size - length, 0)])
@@ -61,7 +62,7 @@ def near(x: Inputs, part: Block, size: int, axis: int) -> Bool[Array, " blocks"]
     """Which blocks have segments in the range of those of ``part``: the others are hidden, and nothing is compared."""
     length, across = (x.key if axis == -1 else x.query).shape[-2], -3 - axis
     ours, theirs = (x.query_segments, x.key_segments)[:: -1 if axis == -2 else 1]
-    ours = at(ours, part, across) if ours.shape[across] != 1 else ours
+    ours = take_block(ours, part, across) if ours.shape[across] != 1 else ours
     theirs = jnp.moveaxis(theirs, axis, -1)
     theirs = jnp.broadcast_to(theirs, (*theirs.shape[:-1], length))
     blocks = -(-length // size)
@@ -72,13 +73,13 @@ def near(x: Inputs, part: Block, size: int, axis: int) -> Bool[Array, " blocks"]
     return anywhere(meet, tuple(range(meet.ndim - 1)))
 
 
-def cut(x: Array, rows: Block, cols: Block) -> Array:
+def over_tile(x: Array, rows: Block, cols: Block) -> Array:
     """The part of a mask or bias over one tile; an axis of size 1 stays 1."""
-    x = at(x, rows, -2) if x.shape[-2] != 1 else x
-    return at(x, cols, -1) if x.shape[-1] != 1 else x
+    x = take_block(x, rows, -2) if x.shape[-2] != 1 else x
+    return take_block(x, cols, -1) if x.shape[-1] != 1 else x
 
 
-def take(x: Keys, visible: Visible) -> Keys:
+def widened_or_zero(x: Keys, visible: Visible) -> Keys:
     """A tile of K or V in the accumulation dtype; keys that no query of the tile sees become 0.
 
     A hidden key may hold NaN, and 0 · NaN is NaN: a weight of 0 alone would not keep it out.
@@ -87,24 +88,24 @@ def take(x: Keys, visible: Visible) -> Keys:
     return x if visible is None else jnp.where(anywhere(visible, (-3, -2))[..., None], x, 0)
 
 
-def sees(visible: Visible) -> Bool[Array, "*#batch #Hk #G #R"] | bool:
+def any_visible(visible: Visible) -> Bool[Array, "*#batch #Hk #G #R"] | bool:
     """True where a query sees any key of the tile."""
     return True if visible is None else anywhere(visible, -1)
 
 
-def only(seen: Bool[Array, "*#batch #Hk #G #R"] | bool, x: Rows) -> Rows:
+def zero_unless(seen: Bool[Array, "*#batch #Hk #G #R"] | bool, x: Rows) -> Rows:
     """x with 0 for the queries that see nothing, which may hold NaN, and no gradient for them."""
     return x if seen is True else jnp.where(seen[..., None], x, 0)
 
 
 def scores(q: Rows, k: Keys, bias: Shift, visible: Visible) -> Tile:
     """s = q kᵀ + bias of one tile, −∞ where invisible; q (or k) comes already scaled, the bias already cut."""
-    s = matmul_transposed(only(sees(visible), q), k)
+    s = matmul_transposed(zero_unless(any_visible(visible), q), k)
     s = s if bias is None else s + bias
     return s if visible is None else jnp.where(visible, s, -jnp.inf)
 
 
-def narrow(bias: Array, dtype: jnp.dtype) -> Array:
+def bias_in(bias: Array, dtype: jnp.dtype) -> Array:
     """The bias in the accumulation dtype; a finite number too large for it stays finite, a shift."""
     if bias.dtype == jnp.float64 and dtype != jnp.float64:
         largest = float(jnp.finfo(dtype).max)

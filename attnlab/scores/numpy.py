@@ -20,8 +20,8 @@ def tile(rules: Rules, x: Inputs, rows: slice, cols: slice) -> tuple[Keys, Value
 
 def read(x: Inputs, rows: slice, cols: slice, visible: Visible) -> tuple[Keys, Values, Shift]:
     """k, v and bias of a tile of which that much is visible."""
-    k, v = take(x.key[..., cols, :], visible), take(x.value[..., cols, :], visible)
-    return k, v, None if x.bias is None else narrow(cut(x.bias, rows, cols), k.dtype)
+    k, v = widened_or_zero(x.key[..., cols, :], visible), widened_or_zero(x.value[..., cols, :], visible)
+    return k, v, None if x.bias is None else bias_in(over_tile(x.bias, rows, cols), k.dtype)
 
 
 def visibility(rules: Rules, x: Inputs, rows: slice, cols: slice) -> Visible:
@@ -31,11 +31,11 @@ def visibility(rules: Rules, x: Inputs, rows: slice, cols: slice) -> Visible:
     """
     visible = [in_band(rules.band, rows, cols)]
     if x.mask is not None:
-        visible.append(cut(x.mask, rows, cols))
+        visible.append(over_tile(x.mask, rows, cols))
     if x.bias is not None:
-        visible.append(cut(x.bias, rows, cols) != -np.inf)
+        visible.append(over_tile(x.bias, rows, cols) != -np.inf)
     if x.query_segments is not None:
-        visible.append(cut(x.query_segments, rows, cols) == cut(x.key_segments, rows, cols))
+        visible.append(over_tile(x.query_segments, rows, cols) == over_tile(x.key_segments, rows, cols))
     visible = [rule for rule in visible if rule is not None]
     return functools.reduce(np.logical_and, visible) if visible else None
 
@@ -50,12 +50,12 @@ def in_band(band: Band, rows: slice, cols: slice) -> Visible:
     return functools.reduce(np.logical_and, rules)[(None,) * 2]
 
 
-def cut(x: Array, rows: slice, cols: slice) -> Array:
+def over_tile(x: Array, rows: slice, cols: slice) -> Array:
     """The part of a mask or bias over one tile; an axis of size 1 stays 1."""
     return x[..., rows if x.shape[-2] > 1 else slice(None), cols if x.shape[-1] > 1 else slice(None)]
 
 
-def take(x: Keys, visible: Visible) -> Keys:
+def widened_or_zero(x: Keys, visible: Visible) -> Keys:
     """A tile of K or V in the accumulation dtype; keys that no query of the tile sees become 0.
 
     A hidden key may hold NaN, and 0 · NaN is NaN: a weight of 0 alone would not keep it out.
@@ -66,12 +66,12 @@ def take(x: Keys, visible: Visible) -> Keys:
     return np.where(seen[..., None], x, 0)
 
 
-def sees(visible: Visible) -> Bool[Array, "*#batch #Hk #G #R"] | bool:
+def any_visible(visible: Visible) -> Bool[Array, "*#batch #Hk #G #R"] | bool:
     """True where a query sees any key of the tile."""
     return True if visible is None else visible.any(axis=-1)
 
 
-def only(seen: Bool[Array, "*#batch #Hk #G #R"] | bool, x: Rows) -> Rows:
+def zero_unless(seen: Bool[Array, "*#batch #Hk #G #R"] | bool, x: Rows) -> Rows:
     """x with 0 for the queries that see nothing, which may hold NaN."""
     return x if seen is True else np.where(seen[..., None], x, 0)
 
@@ -86,7 +86,7 @@ def scores(q: Rows, k: Keys, bias: Shift, visible: Visible) -> Tile:
     return s
 
 
-def narrow(bias: Array, dtype: np.dtype) -> Array:
+def bias_in(bias: Array, dtype: np.dtype) -> Array:
     """The bias in the accumulation dtype; a finite number too large for it stays finite, a shift."""
     if bias.dtype == np.float64 and dtype != np.float64:
         largest = np.finfo(dtype).max

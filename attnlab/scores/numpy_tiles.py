@@ -7,7 +7,7 @@ import numpy as np
 
 from attnlab.arrays.numpy import Visible
 from attnlab.call import Inputs, Rules
-from attnlab.scores.numpy import cut, visibility
+from attnlab.scores.numpy import over_tile, visibility
 
 
 def visible_tiles(rules: Rules, x: Inputs, part: slice, size: int, axis: int = -1) -> Iterator[tuple[slice, Visible]]:
@@ -35,11 +35,11 @@ def shown_positions(x: Inputs, part: slice, axis: int) -> bytes | None:
     rows, cols = (part, slice(None)) if axis == -1 else (slice(None), part)
     found = []
     if x.mask is not None:
-        found.append(cut(x.mask, rows, cols).any(others))
+        found.append(over_tile(x.mask, rows, cols).any(others))
     if x.bias is not None:
-        found.append(cut(x.bias, rows, cols).max(others, initial=-np.inf) != -np.inf)
+        found.append(over_tile(x.bias, rows, cols).max(others, initial=-np.inf) != -np.inf)
     if x.query_segments is not None:
-        segments = [cut(s, rows, cols) for s in (x.query_segments, x.key_segments)]
+        segments = [over_tile(s, rows, cols) for s in (x.query_segments, x.key_segments)]
         ours, theirs = segments if axis == -1 else segments[::-1]
         low, high = ours.min((-2, -1), keepdims=True), ours.max((-2, -1), keepdims=True)
         found.append(((low <= theirs) & (theirs <= high)).any(others))

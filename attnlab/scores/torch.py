@@ -22,8 +22,8 @@ def tile(rules: Rules, x: Inputs, rows: slice, cols: slice) -> tuple[Keys, Value
 
 def read(x: Inputs, rows: slice, cols: slice, visible: Visible) -> tuple[Keys, Values, Shift]:
     """k, v and bias of a tile of which that much is visible."""
-    k, v = take(x.key[..., cols, :], visible), take(x.value[..., cols, :], visible)
-    return k, v, None if x.bias is None else narrow(cut(x.bias, rows, cols), k.dtype)
+    k, v = widened_or_zero(x.key[..., cols, :], visible), widened_or_zero(x.value[..., cols, :], visible)
+    return k, v, None if x.bias is None else bias_in(over_tile(x.bias, rows, cols), k.dtype)
 
 
 def columns(x: Inputs) -> Iterator[tuple[slice, Keys, Values, Shift]]:
@@ -34,7 +34,7 @@ def columns(x: Inputs) -> Iterator[tuple[slice, Keys, Values, Shift]]:
     m = x.key.shape[-2]
     shifts = [x.bias] * m if x.bias is None or x.bias.shape[-1] == 1 else x.bias.split(1, -1)
     for j, k, v, shift in zip(range(m), x.key.split(1, -2), x.value.split(1, -2), shifts):
-        yield slice(j, j + 1), k, v, shift if shift is None else narrow(shift, accumulator(k))
+        yield slice(j, j + 1), k, v, shift if shift is None else bias_in(shift, accumulator(k))
 
 
 def visibility(rules: Rules, x: Inputs, rows: slice, cols: slice) -> Visible:
@@ -44,11 +44,11 @@ def visibility(rules: Rules, x: Inputs, rows: slice, cols: slice) -> Visible:
     """
     visible = [in_band(rules.band, rows, cols, x.key.device)]
     if x.mask is not None:
-        visible.append(cut(x.mask, rows, cols))
+        visible.append(over_tile(x.mask, rows, cols))
     if x.bias is not None:
-        visible.append(cut(x.bias, rows, cols) != -math.inf)
+        visible.append(over_tile(x.bias, rows, cols) != -math.inf)
     if x.query_segments is not None:
-        visible.append(cut(x.query_segments, rows, cols) == cut(x.key_segments, rows, cols))
+        visible.append(over_tile(x.query_segments, rows, cols) == over_tile(x.key_segments, rows, cols))
     visible = [rule for rule in visible if rule is not None]
     return functools.reduce(torch.logical_and, visible) if visible else None
 
@@ -64,12 +64,12 @@ def in_band(band: Band, rows: slice, cols: slice, device: torch.device) -> Visib
     return functools.reduce(torch.logical_and, rules)[(None,) * 2]
 
 
-def cut(x: Array, rows: slice, cols: slice) -> Array:
+def over_tile(x: Array, rows: slice, cols: slice) -> Array:
     """The part of a mask or bias over one tile; an axis of size 1 stays 1."""
     return x[..., rows if x.shape[-2] > 1 else slice(None), cols if x.shape[-1] > 1 else slice(None)]
 
 
-def take(x: Keys, visible: Visible) -> Keys:
+def widened_or_zero(x: Keys, visible: Visible) -> Keys:
     """A tile of K or V in the accumulation dtype; keys that no query of the tile sees become 0.
 
     A hidden key may hold NaN, and 0 · NaN is NaN: a weight of 0 alone would not keep it out.
@@ -78,19 +78,19 @@ def take(x: Keys, visible: Visible) -> Keys:
     return x if visible is None else torch.where(anywhere(visible, (-3, -2))[..., None], x, 0)
 
 
-def sees(visible: Visible) -> Bool[Array, "*#batch #Hk #G #R"] | bool:
+def any_visible(visible: Visible) -> Bool[Array, "*#batch #Hk #G #R"] | bool:
     """True where a query sees any key of the tile."""
     return True if visible is None else anywhere(visible, -1)
 
 
-def only(seen: Bool[Array, "*#batch #Hk #G #R"] | bool, x: Rows) -> Rows:
+def zero_unless(seen: Bool[Array, "*#batch #Hk #G #R"] | bool, x: Rows) -> Rows:
     """x with 0 for the queries that see nothing, which may hold NaN, and no gradient for them."""
     return x if seen is True else torch.where(seen[..., None], x, 0)
 
 
 def scores(q: Rows, k: Keys, bias: Shift, visible: Visible, room: Array | None = None) -> Tile:
     """s = q kᵀ + bias of one tile, −∞ where invisible; q (or k) comes already scaled, the bias already cut."""
-    s = matmul(only(sees(visible), q), k.mT, room)
+    s = matmul(zero_unless(any_visible(visible), q), k.mT, room)
     out = s if s is room else None
     if bias is not None:
         s = torch.add(s, bias, out=out)
@@ -100,7 +100,7 @@ def scores(q: Rows, k: Keys, bias: Shift, visible: Visible, room: Array | None =
     return torch.minimum(s, limit, out=out)  # on a CPU faster than where on s
 
 
-def narrow(bias: Array, dtype: torch.dtype) -> Array:
+def bias_in(bias: Array, dtype: torch.dtype) -> Array:
     """The bias in the accumulation dtype; a finite number too large for it stays finite, a shift."""
     if bias.dtype == torch.float64 and dtype != torch.float64:
         largest = torch.finfo(dtype).max

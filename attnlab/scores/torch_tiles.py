@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from attnlab.arrays.torch import Visible, anywhere
 from attnlab.call import Inputs, Rules
-from attnlab.scores.torch import cut, visibility
+from attnlab.scores.torch import over_tile, visibility
 
 import torch
 
@@ -41,11 +41,12 @@ def shown_positions(x: Inputs, part: slice, axis: int) -> bytes | None:
     if 0 in x.query.shape[:-2]:  # no head, and amax of nothing raises
         return None
     if x.mask is not None:
-        found.append(cut(x.mask, rows, cols).view(torch.uint8).amax(others).bool())
+        found.append(over_tile(x.mask, rows, cols).view(torch.uint8).amax(others).bool())
     if x.bias is not None:
-        found.append(cut(x.bias, rows, cols).amax(others) != -math.inf)
+        found.append(over_tile(x.bias, rows, cols).amax(others) != -math.inf)
     if x.query_segments is not None:
-        segments = [cut(s, rows, cols).long() for s in (x.query_segments, x.key_segments)]  # unsigned have no amin
+        # unsigned integers have no amin
+        segments = [over_tile(s, rows, cols).long() for s in (x.query_segments, x.key_segments)]
         ours, theirs = segments if axis == -1 else segments[::-1]
         low, high = ours.amin((-2, -1), keepdim=True), ours.amax((-2, -1), keepdim=True)
         found.append(((low <= theirs) & (theirs <= high)).any(others))

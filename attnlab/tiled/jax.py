@@ -4,9 +4,9 @@ from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.arrays.jax import Lse, Out
 from attnlab.arrays.jax import accumulator, compiled, matmul, zeros
 from attnlab.dropout.jax import drop
-from attnlab.scores.jax import only, scores, shown, tile
+from attnlab.scores.jax import scores, shown, tile, zero_unless
 from attnlab.arrays.jax_once import backward_only
-from attnlab.arrays.jax_blocks import block, placed, rows_of, schedule, squeezed, without_hidden, write
+from attnlab.arrays.jax_blocks import band_at, block, put_block, rows_of, schedule, skip_hidden, squeezed
 from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.jax_grad import flash_gradient, tiled_attention_backward
@@ -52,10 +52,10 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
             p = drop(p, x.seed, rules, rows, cols)
             return m_next, l, alpha[..., None] * o + matmul(p, v)  # (8.5); o stays on chip
 
-        found = schedule(placed(rules.band, x.offset), b, block_q, block_k)
-        first, last, nth = without_hidden(found, shown(x, rows, block_k))
+        found = schedule(band_at(rules.band, x.offset), b, block_q, block_k)
+        first, last, nth = skip_hidden(found, shown(x, rows, block_k))
         m, l, o = fori_loop(first, last, key_block, (m, l, o))
-        o = only(l != 0, o / one_if_empty(l)[..., None])  # (8.3), written once
-        return write(out, o, rows, -2), write(lse, m + jnp.log(one_if_empty(l)), rows, -1)
+        o = zero_unless(l != 0, o / one_if_empty(l)[..., None])  # (8.3), written once
+        return put_block(out, o, rows, -2), put_block(lse, m + jnp.log(one_if_empty(l)), rows, -1)
 
     return fori_loop(0, -(-rules.band.n // block_q), query_block, (out, lse))

@@ -17,9 +17,11 @@ from attnlab.tiled import tiled_attention_backward as public
 from attnlab.arrays.jax import Bias, Key, Lse, Out, Query, Rows, Tile, Value
 from attnlab.arrays.jax import accumulator, alike, as_data, einsum, zeros
 from attnlab.dropout.jax import drop
-from attnlab.scores.jax import cut, only, scores, sees, shown, tile
-from attnlab.arrays.jax_blocks import Block, at, block, placed, rows_of, schedule, squeezed, without_hidden, write
-from attnlab.arrays.jax_once import once
+from attnlab.scores.jax import any_visible, over_tile, scores, shown, tile, zero_unless
+from attnlab.arrays.jax_blocks import (
+    Block, band_at, block, put_block, rows_of, schedule, skip_hidden, squeezed, take_block,
+)
+from attnlab.arrays.jax_once import no_second_derivative
 from attnlab.softmax.jax import zero_if_empty
 from attnlab.kernels.cudnn import gradient_on_gpu, kernel_on_gpu
 from attnlab.geometry import gradient_tile_sizes
@@ -55,7 +57,7 @@ def pull(rules: Rules, sizes: Sizes, kept: tuple, cotangents: tuple[Any, Any]) -
     x, out, lse, wanted = kept
     dout, dlse = (jnp.zeros(dy.shape, dy.dtype) if isinstance(dy, SymbolicZero) else dy for dy in cotangents)
     dq, dk, dv, dbias = backward(rules, sizes, x, out, lse, dout, dlse, wanted)
-    return (once(Inputs(dq, dk, dv, bias=dbias)),)
+    return (no_second_derivative(Inputs(dq, dk, dv, bias=dbias)),)
 
 
 def backward(
@@ -74,8 +76,8 @@ def backward(
             return add_tile(rules, x, results, block(nth(turn), block_q, rules.band.n, once=True), cols, sums)
 
         dk_j, dv_j = (zeros(y.mT, block_k, dtype) for y in (x.key, x.value))
-        found = schedule(placed(rules.band, x.offset), c, block_k, block_q, by_keys=True)
-        first, last, nth = without_hidden(found, shown(x, cols, block_q, -2))
+        found = schedule(band_at(rules.band, x.offset), c, block_k, block_q, by_keys=True)
+        first, last, nth = skip_hidden(found, shown(x, cols, block_q, -2))
         dq, dk_j, dv_j, dbias = fori_loop(first, last, query_block, (dq, dk_j, dv_j, dbias))
         return dq, add(dk, dk_j.mT, cols), add(dv, dv_j.mT, cols), dbias
 
@@ -92,8 +94,8 @@ def add_tile(
     dq, dk_j, dv_j, dbias = sums
     q, out, lse, do, dlse = (rows_of(y, rules.heads, rows, axis) for y, axis in zip(results, (-2, -2, -1, -2, -1)))
     k, v, b, visible = tile(rules, x, rows, cols)
-    q = only(sees(visible), rules.scale * q.astype(dq.dtype))
-    do = only(sees(visible), do.astype(dq.dtype))
+    q = zero_unless(any_visible(visible), rules.scale * q.astype(dq.dtype))
+    do = zero_unless(any_visible(visible), do.astype(dq.dtype))
     s = scores(q, k, b, visible)
     p = jnp.exp(s - zero_if_empty(lse)[..., None])  # (10.1)
     dp = drop(einsum("...hgqd,...hkd->...hgqk", do, v), x.seed, rules, rows, cols)  # (10.8)
@@ -113,14 +115,14 @@ def sum_rows(x: Rows, weights: Tile) -> Array:
 
 def add(x: Array, new: Array, part: Block) -> Array:
     """x with ``new`` added to a block of its positions."""
-    return write(x, at(x, part, -2) + new, part, -2)
+    return put_block(x, take_block(x, part, -2) + new, part, -2)
 
 
 def add_to_bias(dbias: Array, ds: Tile, rows: Block, cols: Block) -> Array:
     """dbias with a tile added; what bias broadcasts over is summed."""
     ds = ds.sum([axis for axis in range(ds.ndim) if dbias.shape[axis] == 1], keepdims=True)
     i, j = (part.start if size != 1 else 0 for part, size in zip((rows, cols), dbias.shape[-2:]))
-    return dynamic_update_slice(dbias, cut(dbias, rows, cols) + ds, (*[0] * (ds.ndim - 2), i, j))
+    return dynamic_update_slice(dbias, over_tile(dbias, rows, cols) + ds, (*[0] * (ds.ndim - 2), i, j))
 
 
 @implements(public, explicit)

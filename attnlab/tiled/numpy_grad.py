@@ -15,7 +15,7 @@ from attnlab.arrays.heads import few_heads
 from attnlab.arrays.numpy import Keys, Lse, Out, Rows, Tile
 from attnlab.arrays.numpy import accumulator, matmul, quiet
 from attnlab.dropout.numpy import drop
-from attnlab.scores.numpy import cut, only, read, scores, sees
+from attnlab.scores.numpy import any_visible, over_tile, read, scores, zero_unless
 from attnlab.scores.numpy_tiles import visible_tiles
 from attnlab.softmax.numpy import zero_if_empty
 from attnlab.geometry import blocks, gradient_tile_sizes
@@ -61,8 +61,8 @@ def backward(
         dv_j = np.zeros(x.value[..., cols, :].shape, dtype)
         for rows, visible in visible_tiles(rules, x, cols, block_q, -2):
             k, v, b = read(x, rows, cols, visible)
-            q = only(sees(visible), rules.scale * x.query[..., rows, :].astype(dtype, copy=False))
-            do = only(sees(visible), dout[..., rows, :].astype(dtype, copy=False))
+            q = zero_unless(any_visible(visible), rules.scale * x.query[..., rows, :].astype(dtype, copy=False))
+            do = zero_unless(any_visible(visible), dout[..., rows, :].astype(dtype, copy=False))
             s = scores(q, k, b, visible)
             s -= zero_if_empty(lse[..., rows])[..., None]
             p = np.exp(s, out=s)  # (10.1)
@@ -74,7 +74,7 @@ def backward(
             dk_j += matmul_rows(ds, q)  # (10.5)
             dq_sums[..., rows, :] += rules.scale * matmul(ds, k)  # (10.5)
             if dbias is not None:
-                part = cut(dbias_sums, rows, cols)
+                part = over_tile(dbias_sums, rows, cols)
                 part += ds.sum(tuple(a for a in range(ds.ndim) if part.shape[a] == 1), keepdims=True)
         dk[..., cols, :], dv[..., cols, :] = dk_j, dv_j
     dq[...] = dq_sums

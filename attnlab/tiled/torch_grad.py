@@ -11,7 +11,7 @@ from attnlab.arrays.heads import few_heads
 from attnlab.arrays.torch import Lse, Out, Rows, Tile
 from attnlab.arrays.torch import accumulator, matmul, uncompiled
 from attnlab.dropout.torch import drop
-from attnlab.scores.torch import cut, only, read, scores, sees
+from attnlab.scores.torch import any_visible, over_tile, read, scores, zero_unless
 from attnlab.scores.torch_tiles import visible_tiles
 from attnlab.arrays.torch_autograd import custom_gradient, explicit_gradient
 from attnlab.kernels.triton.gpu import gradient_on_gpu
@@ -53,8 +53,8 @@ def backward(
         dk_j, dv_j = (y.new_zeros(y[..., cols, :].mT.shape, dtype=dtype) for y in (x.key, x.value))
         for rows, visible in visible_tiles(rules, x, cols, block_q, -2):
             k, v, b = read(x, rows, cols, visible)
-            q = only(sees(visible), rules.scale * x.query[..., rows, :].to(dtype))
-            do = only(sees(visible), dout[..., rows, :].to(dtype))
+            q = zero_unless(any_visible(visible), rules.scale * x.query[..., rows, :].to(dtype))
+            do = zero_unless(any_visible(visible), dout[..., rows, :].to(dtype))
             p = exp_(scores(q, k, b, visible, room).sub_(zero_if_empty(lse[..., rows])[..., None]))  # (10.1)
             z = drop(p, x.seed, rules, rows, cols)
             add_rows(dv_j, do, z)  # (10.8)
@@ -63,7 +63,7 @@ def backward(
             add_rows(dk_j, q, ds)  # (10.5)
             dq_sums[..., rows, :].add_(matmul(ds, k), alpha=rules.scale)  # (10.5)
             if wants_bias:
-                part = cut(dbias_sums, rows, cols)
+                part = over_tile(dbias_sums, rows, cols)
                 part += ds.sum_to_size(part.shape)
             del p, z, ds  # before the next tile is made
         dk[..., cols, :], dv[..., cols, :] = dk_j.mT, dv_j.mT

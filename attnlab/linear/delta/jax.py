@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 
 from attnlab.arrays.jax import Out, accumulator, einsum
-from attnlab.arrays.jax_blocks import Block, at, block, write
+from attnlab.arrays.jax_blocks import Block, block, put_block, take_block
 from attnlab.linear.delta import Rule, Tokens
 from attnlab.typing import Bool, Float
 
@@ -45,7 +45,7 @@ def _in_steps(rule: Rule, x: Tokens, state: State) -> tuple[Out, State]:
         (out, state), part = carry, block(b, size, n, once=True)
         kept = None if part.first is None else part.positions >= part.first
         rows, state = step(*wide(taken(x, part), kept), state, rule.erase)
-        return write(out, rows.reshape((*out.shape[:-2], size, shape[-1])), part, -2), state
+        return put_block(out, rows.reshape((*out.shape[:-2], size, shape[-1])), part, -2), state
 
     out, state = fori_loop(0, -(-n // size), turn, (out, state))
     return out.reshape(shape), state
@@ -96,7 +96,7 @@ def steps(rule: Rule, n: int) -> tuple[Callable, int]:
 def taken(x: Tokens, part: Block) -> Tokens:
     """Some of the tokens; a mask that all share stays whole."""
     def one(y: Array | None, axis: int) -> Array | None:
-        return y if y is None or (axis == -1 and y.shape[-1] == 1) else at(y, part, axis)
+        return y if y is None or (axis == -1 and y.shape[-1] == 1) else take_block(y, part, axis)
 
     return Tokens(*map(one, x, AXES))
 
