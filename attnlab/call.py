@@ -205,7 +205,7 @@ def group_segments(x: Any, heads: tuple[int, ...]) -> Any:
     return x.reshape((*shape[:-1], 1, 1, shape[-1]))
 
 
-def prepare(
+def checked_call(
     kind: str, query: Any, key: Any, value: Any, *, causal: Any, window: Any, offset: Any, mask: Any, bias: Any,
     segments: Any, scale: Any, dropout: Any, seed: Any, block_mask: Any = None, lse: bool = True, **sizes: Any,
 ) -> tuple[Rules, Sizes, Inputs]:
@@ -238,19 +238,19 @@ def prepare(
     return Rules(scale, band, p, heads, lse), tuple(sizes.values()), x
 
 
-def attend(kind: str, core: Callable, *, return_lse: Any, **arguments: Any) -> Any:
+def run_attention(kind: str, core: Callable, *, return_lse: Any, **arguments: Any) -> Any:
     """One call: check it, run the core, give the results the shape of the query."""
     check_static(return_lse=return_lse)
     return_lse = boolean("return_lse", return_lse)
-    out, lse = core(*prepare(kind, lse=return_lse, **arguments))
+    out, lse = core(*checked_call(kind, lse=return_lse, **arguments))
     rows = tuple(arguments["query"].shape[:-1])
     out = out.reshape((*rows, out.shape[-1]))
     return (out, lse.reshape(rows)) if return_lse else out
 
 
-def pull(kind: str, core: Callable, *, out: Any, lse: Any, dout: Any, dlse: Any, **arguments: Any) -> tuple:
+def run_gradient(kind: str, core: Callable, *, out: Any, lse: Any, dout: Any, dlse: Any, **arguments: Any) -> tuple:
     """One gradient: check it, run the core, give each result the shape of the array that it belongs to."""
-    rules, sizes, x = prepare(kind, **arguments)
+    rules, sizes, x = checked_call(kind, **arguments)
     inputs = [y for name in ("query", "key", "value", "bias") if (y := arguments[name]) is not None]
     rows, dv = tuple(inputs[0].shape[:-1]), inputs[2].shape[-1]
     shapes, results = {"out": (*rows, dv), "lse": rows, "dout": (*rows, dv), "dlse": rows}, []
@@ -267,7 +267,7 @@ def pull(kind: str, core: Callable, *, out: Any, lse: Any, dout: Any, dlse: Any,
     return tuple(grad.reshape(tuple(y.shape)) for grad, y in zip(core(rules, sizes, x, *results), inputs))
 
 
-def serve(kind: str, home: str, name: str, arguments: dict[str, Any]) -> Any:
+def route(kind: str, home: str, name: str, arguments: dict[str, Any]) -> Any:
     """One call of the function ``name`` in the file ``home``. PyTorch's ways of working are in a file of their own."""
     if kind == "torch":
         from attnlab.torch_operator import operate, ready, symbolic
@@ -303,12 +303,12 @@ def dispatched(public: Function) -> Function:
     def function(*args: Any, **kwargs: Any) -> Any:
         bound = bind(public, args, kwargs)
         kind = library_of("query", bound["query"])
-        return serve(kind, f"{public.__module__}.{kind}", public.__name__, bound)
+        return route(kind, f"{public.__module__}.{kind}", public.__name__, bound)
 
     return function
 
 
-def implements(public: Function, run: Callable = attend) -> Callable[[Callable], Function]:
+def implements(public: Function, run: Callable = run_attention) -> Callable[[Callable], Function]:
     """Decorator of a core: names it as one of ``public``, and gives it that signature, for calls by its own file.
 
     The core is called as core(rules, sizes, x) and returns (out, lse) with grouped heads; which library it
@@ -323,7 +323,7 @@ def implements(public: Function, run: Callable = attend) -> Callable[[Callable],
         def function(*args: Any, **kwargs: Any) -> Any:
             arguments = bind(public.__wrapped__, args, kwargs)
             check_kind("query", arguments["query"], kind)
-            return serve(kind, core.__module__, core.__name__, arguments)
+            return route(kind, core.__module__, core.__name__, arguments)
 
         function.__module__, function.core = core.__module__, core
         function.plain = functools.partial(run, kind, core)

@@ -175,7 +175,7 @@ def shapes_of_gradient(*arguments: Any) -> tuple[Array, ...]:
     return tuple(inputs[0].new_empty(0) if x is None else x.new_empty(x.shape) for x in inputs)
 
 
-def keep(ctx: Any, inputs: tuple, output: tuple[Array, Array]) -> None:
+def save_for_gradient(ctx: Any, inputs: tuple, output: tuple[Array, Array]) -> None:
     """Save what the gradient needs: the arrays, the results and the options."""
     ctx.options = inputs[len(ARRAYS) :]
     ctx.save_for_backward(*inputs[: len(ARRAYS)], *output)
@@ -190,4 +190,4 @@ def differentiate(ctx: Any, dout: Array, dlse: Array) -> tuple[Array | None, ...
     return tuple(None if given[name] is None else found.get(name) for name in CALL)
 
 
-attention.register_autograd(differentiate, setup_context=keep)
+attention.register_autograd(differentiate, setup_context=save_for_gradient)

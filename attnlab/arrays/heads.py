@@ -12,13 +12,13 @@ from attnlab.geometry import blocks
 
 import numpy as np
 
-ELEMENTS = 2**21
+CACHE_SCORES = 2**21
 """Scores of the tiles that are worked on together: 8 MiB in float32, for a cache that all threads share."""
-MANY = 2**21
+WORTH_THREADS = 2**21
 """A call with at least this many scores is worth starting threads for; that takes about 0.1 ms."""
 
 
-def few_heads(empty: Callable) -> Callable[[Callable], Callable]:
+def by_heads_in_cache(empty: Callable) -> Callable[[Callable], Callable]:
     """Decorator of the loops of a core or a gradient in NumPy or PyTorch, called for a few batch elements or heads.
 
     ``loops(rules, sizes, x, *rest, *results)`` fills what ``empty(x, *rest)`` makes for all heads, so that parts of the
@@ -47,9 +47,9 @@ def _fill(
     loops: Callable, rules: Rules, sizes: Sizes, x: Inputs, others: tuple[Array | bool, ...], part: tuple[slice, ...]
 ) -> None:
     """Call the loops for some of the heads."""
-    x_part = Inputs(*(cut(y, part) for y in x))
+    x_part = Inputs(*(heads_of(y, part) for y in x))
     fewer = replace(rules, heads=tuple(x_part.query.shape[:-2]))
-    loops(fewer, sizes, x_part, *(cut(y, part) for y in others))
+    loops(fewer, sizes, x_part, *(heads_of(y, part) for y in others))
 
 
 def _parts(rules: Rules, x: Inputs) -> tuple[list[tuple[slice, ...]], int]:
@@ -58,11 +58,11 @@ def _parts(rules: Rules, x: Inputs) -> tuple[list[tuple[slice, ...]], int]:
     band, count = rules.band, math.prod(heads)
     if count == 1 or x.bias is not None or x.seed is not None or str(x.query.device) != "cpu":
         return [()], 1
-    many = isinstance(x.query, np.ndarray) and band.n * g * band.m * count >= MANY
+    many = isinstance(x.query, np.ndarray) and band.n * g * band.m * count >= WORTH_THREADS
     workers = threads() if many else 1
     side = 512 if x.query_segments is None else 256  # as in geometry.tile_sizes
     tile = max(min(band.n * g, side) * min(band.m, side), 1)
-    most = min(ELEMENTS // workers // tile, -(-count // workers))
+    most = min(CACHE_SCORES // workers // tile, -(-count // workers))
     return list(cuts(heads, max(most, 1))), workers
 
 
@@ -78,7 +78,7 @@ def cuts(heads: Sequence[int], most: int) -> Iterator[tuple[slice, ...]]:
             yield *axis * (slice(None),), part, *within
 
 
-def cut(y: Any, part: tuple[slice, ...]) -> Any:
+def heads_of(y: Any, part: tuple[slice, ...]) -> Any:
     """A part of an array along leading axes; an axis of size 1 serves all, and what is no array stays as it is."""
     shape = getattr(y, "shape", ())
     return y[tuple(at if size > 1 else slice(None) for at, size in zip(part, shape))] if shape else y

@@ -71,19 +71,19 @@ class WithGradient(Function):
     @staticmethod
     def setup_context(ctx: Any, arguments: tuple, results: tuple[Array, Array]) -> None:
         ctx.algorithm, ctx.rules, ctx.sizes, *inputs = arguments
-        keep(ctx, Inputs(*inputs), *results)
+        save_for_gradient(ctx, Inputs(*inputs), *results)
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Array | None) -> tuple:
-        x, *results = kept(ctx)
+        x, *results = saved(ctx)
         _, _, _, *wants = ctx.needs_input_grad
         wants_bias = Inputs(*wants).bias
         cotangents = [  # the loss does not use this result: its gradient is an expanded 0, which takes no memory
             y.new_zeros(()).expand_as(y) if dy is None else dy for y, dy in zip(results, cotangents)
         ]
         grads = Gradient.apply(ctx.algorithm, ctx.rules, ctx.sizes, wants_bias, *results, *cotangents, *x)
-        return None, None, None, *named(*grads)
+        return None, None, None, *gradients_by_place(*grads)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Array | None) -> None:
@@ -93,7 +93,7 @@ class WithGradient(Function):
     @staticmethod
     def vmap(info: Any, dims: tuple, algorithm: Algorithm, rules: Rules, sizes: Sizes, *inputs: Any) -> tuple:
         _, _, _, *dims = dims
-        x = batched(Inputs(*inputs), Inputs(*dims), info.batch_size, bias_size=1)
+        x = vmapped_inputs(Inputs(*inputs), Inputs(*dims), info.batch_size, bias_size=1)
         return WithGradient.apply(algorithm, rules, sizes, *x), (0, 0)
 
 
@@ -110,7 +110,7 @@ class Gradient(Function):
     @staticmethod
     def setup_context(ctx: Any, arguments: tuple, results: tuple[Array, ...]) -> None:
         ctx.algorithm, ctx.rules, ctx.sizes, ctx.wants_bias, _, _, dout, dlse, *inputs = arguments
-        keep(ctx, Inputs(*inputs), dout, dlse)
+        save_for_gradient(ctx, Inputs(*inputs), dout, dlse)
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Array) -> tuple:
@@ -118,7 +118,7 @@ class Gradient(Function):
         if ctx.algorithm.plain is None:
             name = ctx.algorithm.core.__name__
             raise NotImplementedError(f"{name} is not twice differentiable; use safe_attention")
-        x, dout, dlse = kept(ctx)
+        x, dout, dlse = saved(ctx)
         arrays = [x.query, x.key, x.value] if x.bias is None else [x.query, x.key, x.value, x.bias]
 
         def plain(*arrays: Array) -> tuple[Array, Array]:
@@ -130,7 +130,7 @@ class Gradient(Function):
             return dq, dk, dv, *(dbias if ctx.wants_bias else ())
 
         ddout, ddlse, *grads = vjp(gradient, dout, dlse, *arrays)[1](cotangents)
-        return None, None, None, None, None, None, ddout, ddlse, *named(*grads)
+        return None, None, None, None, None, None, ddout, ddlse, *gradients_by_place(*grads)
 
     @staticmethod
     def vmap(
@@ -139,39 +139,39 @@ class Gradient(Function):
     ) -> tuple:  # fmt: skip
         _, _, _, _, at_out, at_lse, at_dout, at_dlse, *dims = dims
         results = [
-            leading(y, dim, info.batch_size)
+            vmapped_axis_first(y, dim, info.batch_size)
             for y, dim in ((out, at_out), (lse, at_lse), (dout, at_dout), (dlse, at_dlse))
         ]
-        x = batched(Inputs(*inputs), Inputs(*dims), info.batch_size, bias_size=info.batch_size)
+        x = vmapped_inputs(Inputs(*inputs), Inputs(*dims), info.batch_size, bias_size=info.batch_size)
         grads = Gradient.apply(algorithm, rules, sizes, wants_bias, *results, *x)
         return grads, (0,) * len(grads)
 
 
-def keep(ctx: Any, x: Inputs, *more: Array) -> None:
+def save_for_gradient(ctx: Any, x: Inputs, *more: Array) -> None:
     """Save the arrays of a call for backward, and its seed, which is a number."""
     ctx.seed = x.seed
     ctx.save_for_backward(*x._replace(seed=None), *more)
 
 
-def kept(ctx: Any) -> tuple:
-    """What ``keep`` saved."""
-    saved = ctx.saved_tensors
-    arrays, more = saved[: len(Inputs._fields)], saved[len(Inputs._fields) :]
+def saved(ctx: Any) -> tuple:
+    """What ``save_for_gradient`` saved."""
+    tensors = ctx.saved_tensors
+    arrays, more = tensors[: len(Inputs._fields)], tensors[len(Inputs._fields) :]
     return Inputs(*arrays)._replace(seed=ctx.seed), *more
 
 
-def named(query: Array, key: Array, value: Array, bias: Array | None = None) -> Inputs:
+def gradients_by_place(query: Array, key: Array, value: Array, bias: Array | None = None) -> Inputs:
     """Gradients, or what has gradients, in their places."""
     return Inputs(query, key, value, bias=bias)
 
 
-def batched(x: Inputs, dims: Inputs, size: int, bias_size: int) -> Inputs:
+def vmapped_inputs(x: Inputs, dims: Inputs, size: int, bias_size: int) -> Inputs:
     """The inputs of a vmapped call. What hides keys broadcasts over the new axis; so may a bias, not its gradient."""
     sizes = Inputs(size, size, size, mask=1, bias=bias_size, query_segments=1, key_segments=1)
-    return Inputs(*(leading(y, dim, at_most) for y, dim, at_most in zip(x, dims, sizes)))
+    return Inputs(*(vmapped_axis_first(y, dim, at_most) for y, dim, at_most in zip(x, dims, sizes)))
 
 
-def leading(x: Any, dim: int | None, size: int | None) -> Any:
+def vmapped_axis_first(x: Any, dim: int | None, size: int | None) -> Any:
     """An array with the vmapped axis in front; one that has none gets it without a copy."""
     if not isinstance(x, Array):
         return x

@@ -60,7 +60,7 @@ def contestants(
         for method in everyone:
             contestant = Contestant(library, method)
             if contestant == UNIT or method in (methods or everyone):
-                reason = None if methods else unfit(method, setting)
+                reason = None if methods else too_slow_or_large(method, setting)
                 reason = reason or _no_gradient(contestant, setting)
                 notes |= {contestant.name: reason} if reason else {}
                 found += [] if reason else [contestant]
@@ -88,7 +88,7 @@ def methods_of(library: str, device: str) -> tuple[str, ...]:
     return *OWN[library], *(SDPA if library == "torch" else ()), *METHODS, *KERNELS[library]
 
 
-def unfit(method: str, setting: Setting) -> str | None:
+def too_slow_or_large(method: str, setting: Setting) -> str | None:
     """Why a method is not worth its time or memory in this setting, if it is not."""
     longest = 256 if setting.gradient else 1024
     if method in SLOW and setting.keys > longest:

@@ -113,12 +113,12 @@ def crossovers(libraries: Sequence[str], found: Mapping[int, Mapping[str, float]
             name, cells = f"{library} {form}", []
             for other in (UNIT.name, *(f"{library} {x}" for x in METHODS)):
                 both = [n for n in sorted(found) if other != name and {name, other} <= set(found[n])]
-                cells.append(_since({n: found[n][name] / found[n][other] for n in both}) if both else "–")
+                cells.append(crossover_length({n: found[n][name] / found[n][other] for n in both}) if both else "–")
             if set(cells) != {"–"}:
                 yield f"{name:16}{cells[0]:>14}" + "".join(f"{x:>11}" for x in cells[1:])
 
 
-def _since(ratios: Mapping[int, float]) -> str:
+def crossover_length(ratios: Mapping[int, float]) -> str:
     """The length from which on a ratio stays below 1, between lengths by log ratio against log N; ≤ and > the ends."""
     above = [n for n, ratio in ratios.items() if ratio >= 1]
     if not above:

@@ -87,14 +87,14 @@ def timed_calls(n: int, gradient: bool) -> dict[str, Callable[[], object]]:
     wanted = [t for t in TARGETS if t.gradient == gradient and t.at in (None, n)]
     names = {name for t in wanted for name in (t.what, t.unit)} | {f"{x} products" for x in ORDER}
     found = {}
-    for name in sorted(names, key=_rank):
+    for name in sorted(names, key=_run_order):
         contestant, _, variant = name.partition(", ")
         setting = dataclasses.replace(plain, **VARIANTS.get(variant, {}))
         found[name] = prepare(Contestant(*contestant.split(" ")), setting)
     return found
 
 
-def _rank(name: str) -> tuple[int, bool, str]:
+def _run_order(name: str) -> tuple[int, bool, str]:
     """Sort key: libraries together, products first, because their first call warms up the library's threads."""
     library, method = name.split(" ", 1)
     return ORDER.index(library), method != "products", method

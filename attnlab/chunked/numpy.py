@@ -5,7 +5,7 @@ from numpy import ndarray as Array
 
 from attnlab.chunked import chunked_attention as public
 from attnlab.call import Inputs, Rules, Sizes, implements
-from attnlab.arrays.heads import few_heads
+from attnlab.arrays.heads import by_heads_in_cache
 from attnlab.arrays.numpy import Lse, Out, Rows, Visible
 from attnlab.arrays.numpy import accumulator, empty, matmul, quiet
 from attnlab.dropout.numpy import drop
@@ -18,7 +18,7 @@ from attnlab.typing import Float
 
 @implements(public)
 @quiet
-@few_heads(empty)
+@by_heads_in_cache(empty)
 def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse) -> None:
     """One query chunk at a time; all summaries of its key chunks are kept until they are combined."""
     dtype = accumulator(x.query)

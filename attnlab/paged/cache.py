@@ -120,7 +120,7 @@ class PagedCache:
         return self._module.write(pages, slots.reshape(-1), x.swapaxes(-3, -2).reshape((-1, heads, width)))
 
     def _check_slots(self, slots: Any) -> None:
-        known, capacity = self._module.numbers(slots), self.manager.blocks * self.manager.block_size
+        known, capacity = self._module.numpy_if_known(slots), self.manager.blocks * self.manager.block_size
         if slots.ndim < 1 or not dtype_name(slots).startswith(("int", "uint")):
             raise TypeError(f"slots is of dtype {dtype_name(slots)} with {slots.ndim} axes; it must be (C,) integers")
         if known is not None and known.size and not 0 <= known.min() <= known.max() < capacity:

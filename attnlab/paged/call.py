@@ -113,14 +113,14 @@ def paged_attention(
     keys = pages * size * (1 if kind == "torch" else max(keys // (pages * size), 1))  # whole parts
     options = PagedOptions(scale, left, rows, keys, pages)
     module = backend("query", query, "attnlab.paged")
-    _check_values(layout, module.numbers(block_table), module.numbers(lengths), key_pages.shape[0], size)
+    _check_values(layout, module.numpy_if_known(block_table), module.numpy_if_known(lengths), key_pages.shape[0], size)
     x = PagedInputs(query.reshape((b, hk, hq // hk, n, d)), key_pages, value_pages, block_table, lengths)
     out, lse = module.paged_attention(options, x)
     out, lse = out.reshape((b, hq, n, dv)), lse.reshape((b, hq, n))
     return (out, lse) if return_lse else out
 
 
-def seen(band: Band, rows: slice, cols: slice) -> slice:
+def visible_keys(band: Band, rows: slice, cols: slice) -> slice:
     """The keys of a tile that some query of it sees: the others may hold NaN, and are not read."""
     first, last = band.keys(rows)
     return slice(max(first, cols.start), min(last, cols.stop))

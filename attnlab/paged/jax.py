@@ -27,7 +27,7 @@ Visible = Bool[Array, "R C"]
 jax.tree_util.register_dataclass(PagedCache, data_fields=["key_pages", "value_pages"], meta_fields=["manager"])
 
 
-def numbers(x: Array | np.ndarray) -> np.ndarray | None:
+def numpy_if_known(x: Array | np.ndarray) -> np.ndarray | None:
     """The numbers of an array, None where they are not known yet."""
     return None if isinstance(x, Tracer) else np.asarray(x)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from attnlab.arrays.numpy import Lse, Out, accumulator, quiet
 from attnlab.geometry import Band, blocks
-from attnlab.paged.call import PagedInputs, PagedOptions, seen
+from attnlab.paged.call import PagedInputs, PagedOptions, visible_keys
 from attnlab.scores.numpy import in_band
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 from attnlab.typing import Float
@@ -20,7 +20,7 @@ Keys = Float[Array, "Hk C X"]
 Groups = list[Array] | list[int]
 
 
-def numbers(x: Array) -> np.ndarray:
+def numpy_if_known(x: Array) -> np.ndarray:
     """The numbers of an array."""
     return x
 
@@ -33,7 +33,7 @@ def paged_attention(options: PagedOptions, x: PagedInputs) -> tuple[Out, Lse]:
     lse = np.empty(x.query.shape[:-1], accumulator(x.query))
     pages = [y if by_tokens(y) else np.ascontiguousarray(y) for y in (x.key_pages, x.value_pages)]
     for b, length in enumerate(x.lengths.tolist()):
-        band, found = Band(n, length, options.left, 0), groups(options, x.block_table[b, : -(-length // size)])
+        band, found = Band(n, length, options.left, 0), page_groups(options, x.block_table[b, : -(-length // size)])
         for rows in blocks(n, options.rows):
             q = options.scale * x.query[b, ..., rows, :].astype(lse.dtype, copy=False)
             o, m = fold(options, band, rows, q.reshape((hk, -1, q.shape[-1])), *pages, found)
@@ -51,8 +51,8 @@ def fold(
     # keys and values take turns in one room, as memory that has not been touched before is slow
     room = np.empty(hk * options.pages * size * max(q.shape[-1], dv), value_pages.dtype)
     for cols in band.key_blocks(rows, options.keys):
-        cols = seen(band, rows, cols)
-        parts = [q @ k.swapaxes(-1, -2) for _, k in parts_of(options, cols, key_pages, found, room)]
+        cols = visible_keys(band, rows, cols)
+        parts = [q @ k.swapaxes(-1, -2) for _, k in key_parts(options, cols, key_pages, found, room)]
         s = parts[0] if len(parts) == 1 else np.concatenate(parts, -1)
         visible = in_band(band, rows, cols)
         if visible is not None:
@@ -63,14 +63,14 @@ def fold(
         alpha, p = np.exp(m - shift), np.exp(s, out=s)
         l = alpha * l + np.einsum("...k->...", p)
         o *= alpha[..., None]
-        for part, v in parts_of(options, cols, value_pages, found, room):
+        for part, v in key_parts(options, cols, value_pages, found, room):
             o += p[..., part] @ v
         m = m_next
         del parts, s, p, v  # before the next tile is made
     return o / one_if_empty(l)[..., None], m + np.log(one_if_empty(l))
 
 
-def groups(options: PagedOptions, table: Array) -> Groups:
+def page_groups(options: PagedOptions, table: Array) -> Groups:
     """What is read at a time: large pages one by one, of small ones as many as a tile has."""
     if options.pages == 1:
         return table.tolist()
@@ -82,7 +82,7 @@ def by_tokens(pages: Pages) -> bool:
     return not pages.flags.c_contiguous and pages.swapaxes(1, 2).flags.c_contiguous
 
 
-def parts_of(
+def key_parts(
     options: PagedOptions, cols: slice, pages: Pages, found: Groups, room: Array
 ) -> Iterator[tuple[slice, Keys]]:
     """The keys (or values) of a tile, a group of pages at a time, in the accumulation dtype: where in it, and they."""

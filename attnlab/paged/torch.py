@@ -6,7 +6,7 @@ On a GPU a Triton kernel does the same in one launch; these loops ask for the le
 from attnlab.arrays.torch import Lse, Out, accumulator, uncompiled
 from attnlab.geometry import Band, blocks
 from attnlab.kernels.triton.gpu import paged_on_gpu
-from attnlab.paged.call import PagedInputs, PagedOptions, seen
+from attnlab.paged.call import PagedInputs, PagedOptions, visible_keys
 from attnlab.scores.torch import in_band
 from attnlab.softmax.torch import exp_, one_if_empty, zero_if_empty
 from attnlab.typing import Float, Integer
@@ -24,7 +24,7 @@ Ids = Integer[Array, " W"] | int
 Tiles = list[Array] | list[int]
 
 
-def numbers(x: Array | np.ndarray) -> np.ndarray:
+def numpy_if_known(x: Array | np.ndarray) -> np.ndarray:
     """The numbers of an array."""
     return x if isinstance(x, np.ndarray) else x.numpy(force=True)
 
@@ -58,7 +58,7 @@ def fold(
     # keys and values take turns in one room, as memory that has not been touched before is slow
     room = value_pages.new_empty(hk * options.pages * size * max(q.shape[-1], dv))
     for tile in band.key_blocks(rows, options.keys):
-        ids, cols = found[tile.start // options.keys], seen(band, rows, tile)
+        ids, cols = found[tile.start // options.keys], visible_keys(band, rows, tile)
         part = slice(cols.start - tile.start, cols.stop - tile.start)
         s = torch.bmm(q, gather(key_pages, ids, room)[:, part].to(q.dtype).mT)
         visible = in_band(band, rows, cols, q.device)

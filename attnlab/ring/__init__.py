@@ -22,11 +22,10 @@ from collections.abc import Generator
 from typing import Any, Literal, TypedDict, Unpack, overload
 
 from attnlab.arguments import boolean, check_static
-from attnlab.call import backend, in_autocast, library_of, refuse_gradient, untraced
+from attnlab.call import backend, checked_call, in_autocast, library_of, refuse_gradient, untraced
 from attnlab.misnamed import hinted
 from attnlab.signature import Array, Window
-from attnlab.call import prepare as prepare_call
-from attnlab.ring.call import Form, check_form, check_place, prepare
+from attnlab.ring.call import Form, check_form, check_place, checked_ring
 from attnlab.ring.cluster import Cluster, Message, Work
 from attnlab.ring.layouts import positions, shard, stripe, unshard, unstripe
 from attnlab.ring.schedule import Layout, Schedule
@@ -104,7 +103,7 @@ def ring_attention(
     try:
         check_static(return_lse=return_lse)
         return_lse = boolean("return_lse", return_lse)
-        call = prepare(
+        call = checked_ring(
             query, key, value, devices=devices, length=length, causal=causal, layout=layout, window=window, scale=scale
         )
     except (TypeError, ValueError) as error:
@@ -153,7 +152,7 @@ def tree_attention(
         refuse_gradient("tree_attention", "ring_attention", query=query, key=key, value=value)
         check_static(return_lse=return_lse, form=form)
         return_lse, form = boolean("return_lse", return_lse), check_form(form)
-        rules, _, x = prepare_call(
+        rules, _, x = checked_call(
             kind, query, key, value, causal=False, window=None, offset=None, mask=mask, bias=None,
             segments=None, scale=scale, dropout=0.0, seed=None,
         )  # fmt: skip

@@ -18,7 +18,7 @@ def check_layout(length: Any, devices: Any, layout: Any) -> Schedule:
     return Schedule(integer("length", length, 0), integer("devices", devices, 1), layout)
 
 
-def prepare(
+def checked_ring(
     query: Any, key: Any, value: Any, *, devices: int, length: Any, causal: Any, layout: Any, window: Any, scale: Any
 ) -> tuple[Schedule, float, Inputs]:
     """Check one rank's part of a call and turn it into what an engine takes."""
@@ -55,13 +55,13 @@ def check_place(kind: str, group: Any, axis_name: Any) -> Any:
     return given
 
 
-def cut(part: Part, scale: float, x: Inputs) -> tuple[Rules, Inputs]:
+def part_of_step(part: Part, scale: float, x: Inputs) -> tuple[Rules, Inputs]:
     """What a part of a step asks for, and its queries, keys and values: views, but in JAX."""
     x = Inputs(x.query[..., part.rows, :], x.key[..., part.cols, :], x.value[..., part.cols, :])
     return Rules(scale, part.band, 0.0, tuple(x.query.shape[:-2])), x
 
 
-def terms(ring: Schedule, scale: float, x: Inputs) -> str:
+def agreement(ring: Schedule, scale: float, x: Inputs) -> str:
     """All that must be equal on the ranks of a ring, in words that they compare before the first exchange."""
     *heads, slots, d = x.query.shape
     return (
@@ -70,7 +70,7 @@ def terms(ring: Schedule, scale: float, x: Inputs) -> str:
     )
 
 
-def tree_terms(form: str, rules: Rules, x: Inputs) -> str:
+def tree_agreement(form: str, rules: Rules, x: Inputs) -> str:
     """All that must be equal on the ranks of a tree; how many keys each has is its own affair."""
     rows, dv = tuple(x.query.shape), x.value.shape[-1]
     return f"{dtype_name(x.query)}, query {rows}, values of size {dv}, scale {rules.scale}, {form}"

@@ -36,7 +36,7 @@ def ring_turns(ring: Schedule, scale: float, axis: Any, query: Query, key: Key, 
     def merge_all(step: Array | int, results: tuple[Out, Lse], block: Blocks) -> tuple[Out, Lse]:
         def merge_part(i: Array, results: tuple[Out, Lse]) -> tuple[Out, Lse]:
             (out, lse), (rows, _) = results, place(ring, i)
-            rules, x = cut(ring, scale, axis, step, i, (q, *block))
+            rules, x = part_of_step(ring, scale, axis, step, i, (q, *block))
             part = tiled_attention.core(rules, AUTO, x)
             o, l = merge((take_block(out, rows, -2), take_block(lse, rows, -1)), part, double=q.dtype == jnp.float64)
             return put_block(out, o, rows, -2), put_block(lse, l, rows, -1)
@@ -70,7 +70,7 @@ def second_turn(ring: Schedule, scale: float, axis: Any, kept: tuple, cotangents
         wide = q, *(x.astype(dtype) for x in block)
 
         def add_part(i: Array, sums: tuple) -> tuple:
-            (rows, cols), (rules, x) = place(ring, i), cut(ring, scale, axis, step, i, wide)
+            (rows, cols), (rules, x) = place(ring, i), part_of_step(ring, scale, axis, step, i, wide)
             *grads, _ = backward(rules, AUTO, x, *(take_block(y, rows, -2 + (y.ndim < q.ndim)) for y in results), None)
             return tuple(add(total, grad, part) for total, grad, part in zip(sums, grads, (rows, cols, cols)))
 
@@ -104,7 +104,9 @@ def place(ring: Schedule, i: Array) -> tuple[Block, Block]:
     return Block(i // runs * size, size), Block(i % runs * size, size)
 
 
-def cut(ring: Schedule, scale: float, axis: Any, step: Array | int, i: Array, arrays: tuple) -> tuple[Rules, Inputs]:
+def part_of_step(
+    ring: Schedule, scale: float, axis: Any, step: Array | int, i: Array, arrays: tuple
+) -> tuple[Rules, Inputs]:
     """What the i-th part of a step asks for, and its queries, keys and values."""
     index = lax.axis_index(axis)
     holder, (rows, cols) = (index - step) % ring.devices, place(ring, i)

@@ -4,7 +4,7 @@ from typing import Any
 
 from attnlab.arrays.numpy import Lse, Out, accumulator, quiet
 from attnlab.call import Inputs, Rules
-from attnlab.ring.call import cut, terms, tree_terms
+from attnlab.ring.call import agreement, part_of_step, tree_agreement
 from attnlab.ring.numpy_grad import ring_attention_backward
 from attnlab.ring.programs import Steps, all_reduce, doubling
 from attnlab.ring.rank import Rank
@@ -30,7 +30,7 @@ def refused(words: str, rank: Rank) -> None:
 
 def ring_attention(ring: Schedule, scale: float, x: Inputs, rank: Rank) -> Steps:
     """(out, lse) of this rank's queries: the block at hand is sent on, attended to, and replaced."""
-    yield rank.agree(terms(ring, scale, x))
+    yield rank.agree(agreement(ring, scale, x))
     out = np.zeros((*x.query.shape[:-1], x.value.shape[-1]), accumulator(x.query))
     lse = np.full(x.query.shape[:-1], -np.inf, out.dtype)
     block = x.key, x.value
@@ -39,7 +39,7 @@ def ring_attention(ring: Schedule, scale: float, x: Inputs, rank: Rank) -> Steps
         if ring.sends(rank.index, step):
             rank.send(*block, to=(rank.index + 1) % ring.devices)  # travels while we compute
         for part in ring.parts(rank.index, ring.holder(rank.index, step)):
-            add(out, lse, part.rows, rank.forward(*cut(part, scale, Inputs(x.query, *block))))
+            add(out, lse, part.rows, rank.forward(*part_of_step(part, scale, Inputs(x.query, *block))))
         if ring.receives(rank.index, step):
             block = yield rank.receive((rank.index - 1) % ring.devices)
     return out.astype(x.query.dtype), lse
@@ -53,7 +53,7 @@ def add(out: Out, lse: Lse, rows: slice, part: tuple[Array, Array]) -> None:
 
 def tree_attention(form: str, rules: Rules, x: Inputs, rank: Rank) -> Steps:
     """(out, lse) of all ranks' keys: what this rank's give, reduced over the ranks."""
-    yield rank.agree(tree_terms(form, rules, x))
+    yield rank.agree(tree_agreement(form, rules, x))
     out, lse = rank.forward(rules, x)
     reduced = (doubling if form == "doubling" else one_maximum_and_sums)(rank, out, lse)
     out, lse = yield from reduced

@@ -9,7 +9,7 @@ from attnlab.arguments import check_float, check_kind
 from attnlab.arrays.numpy import accumulator
 from attnlab.call import Inputs
 from attnlab.signature import Window
-from attnlab.ring.call import cut, prepare, terms
+from attnlab.ring.call import agreement, checked_ring, part_of_step
 from attnlab.ring.programs import Steps
 from attnlab.ring.rank import Rank
 from attnlab.ring.schedule import Part, Schedule
@@ -30,7 +30,7 @@ def ring_attention_backward(
     A generator; the arrays have the shapes and dtypes of query, key and value, with 0 for padding. Raises as
     ring_attention.
     """
-    ring, scale, x = prepare(
+    ring, scale, x = checked_ring(
         query, key, value, devices=group.size, length=length, causal=causal, layout=layout, window=window, scale=scale
     )
     rows = x.query.shape[:-1]
@@ -54,7 +54,7 @@ def _shaped(steps: Steps, like: tuple[Array, ...]) -> Steps:
 
 def backward(ring: Schedule, scale: float, x: Inputs, results: list[Array], rank: Rank) -> Steps:
     """dq, dk and dv in the accumulation dtype. Those of a block follow it, a step behind: they travel as we compute."""
-    yield rank.agree(f"the gradient of {terms(ring, scale, x)}")
+    yield rank.agree(f"the gradient of {agreement(ring, scale, x)}")
     to, source = (rank.index + 1) % ring.devices, (rank.index - 1) % ring.devices
     block = x.key, x.value
     dq = np.zeros(x.query.shape, accumulator(x.query))
@@ -64,7 +64,7 @@ def backward(ring: Schedule, scale: float, x: Inputs, results: list[Array], rank
         if ring.sends(rank.index, step):
             rank.send(*block, to=to)
         for part in ring.parts(rank.index, ring.holder(rank.index, step)):
-            rules, piece = cut(part, scale, Inputs(x.query, *block))
+            rules, piece = part_of_step(part, scale, Inputs(x.query, *block))
             grads = rank.backward(rules, piece, *results_of(part, results))
             for total, rows, grad in zip((dq, dk, dv), (part.rows, part.cols, part.cols), grads):
                 total[..., rows, :] += grad

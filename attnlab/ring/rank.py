@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from attnlab.arrays.numpy import Lse, Out, accumulator
-from attnlab.call import Inputs, Rules, prepare
+from attnlab.call import Inputs, Rules, checked_call
 from attnlab.signature import Window
 from attnlab.geometry import Band
 from attnlab.ring.turns import Agree, Receive
@@ -50,7 +50,7 @@ class Rank:
         offset: int | None = None, scale: float | None = None,
     ) -> tuple[Array, Array]:
         """tiled_attention on this rank, its work counted: (out, lse), both in the accumulation dtype."""
-        rules, _, x = prepare(
+        rules, _, x = checked_call(
             "numpy", query, key, value, causal=causal, window=window, offset=offset, mask=None, bias=None,
             segments=None, scale=scale, dropout=0.0, seed=None,
         )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 
 from attnlab.arrays.torch import Array, Lse, Out
 from attnlab.call import Inputs, Rules
-from attnlab.ring.call import terms, tree_terms
+from attnlab.ring.call import agreement, tree_agreement
 from attnlab.ring.schedule import Schedule
 from attnlab.ring.torch_links import Link
 from attnlab.ring.torch_turns import RingAttention
@@ -34,7 +34,7 @@ def refused(words: str, group: Any) -> None:
 def ring_attention(ring: Schedule, scale: float, x: Inputs, group: Any) -> tuple[Out, Lse]:
     """(out, lse) of this rank's queries, with a gradient of its own."""
     link = Link.of(group)
-    link.agree(terms(ring, scale, x))
+    link.agree(agreement(ring, scale, x))
     return RingAttention.apply(link, ring, scale, x.query, x.key, x.value)
 
 
@@ -42,7 +42,7 @@ def ring_attention(ring: Schedule, scale: float, x: Inputs, group: Any) -> tuple
 def tree_attention(form: str, rules: Rules, x: Inputs, group: Any) -> tuple[Out, Lse]:
     """(out, lse) of all ranks' keys: what this rank's give, reduced over the ranks."""
     link = Link.of(group)
-    link.agree(tree_terms(form, rules, x))
+    link.agree(tree_agreement(form, rules, x))
     out, lse = attend(rules, x)
     out, lse = (doubling if form == "doubling" else one_maximum_and_sums)(link, out, lse)
     return out.to(x.query.dtype), lse

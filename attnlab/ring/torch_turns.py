@@ -11,7 +11,7 @@ from typing import Any
 from attnlab.arrays.torch import Array, Key, Lse, Out, Query, Value
 from attnlab.arrays.torch import accumulator
 from attnlab.call import Inputs
-from attnlab.ring.call import cut
+from attnlab.ring.call import part_of_step
 from attnlab.ring.schedule import Schedule
 from attnlab.ring.torch_links import Link
 from attnlab.ring.torch_wide import attend, gradient
@@ -46,7 +46,7 @@ def first_turn(link: Link, ring: Schedule, scale: float, query: Query, key: Key,
     for step in range(link.size):
         wait = travel(link, ring, step, block, shard)
         for part in ring.parts(link.index, ring.holder(link.index, step)):
-            results = attend(*cut(part, scale, Inputs(query, *block)))
+            results = attend(*part_of_step(part, scale, Inputs(query, *block)))
             before = out[..., part.rows, :], lse[..., part.rows]
             out[..., part.rows, :], lse[..., part.rows] = merge(before, results, double=dtype == torch.float64)
         block = wait()
@@ -64,7 +64,7 @@ def second_turn(
         wait = travel(link, ring, step, block, shard)
         sums = [x.new_zeros(x.shape, dtype=dtype) for x in shard]
         for part in ring.parts(link.index, ring.holder(link.index, step)):
-            call = cut(part, scale, Inputs(query, *block))
+            call = part_of_step(part, scale, Inputs(query, *block))
             results = out[..., part.rows, :], lse[..., part.rows], dout[..., part.rows, :], dlse[..., part.rows]
             grads = gradient(*call, *results)
             for total, rows, grad in zip((dq, *sums), (part.rows, part.cols, part.cols), grads):

@@ -6,7 +6,7 @@ import attnlab
 from attnlab.arrays.numpy import Array
 from attnlab.model import Model
 from attnlab.paged import PagedCache, paged_attention
-from attnlab.serve.runner import Batch, row, spread
+from attnlab.serve.runner import Batch, flatten_group, split_group
 from attnlab.typing import Float
 
 import numpy as np
@@ -24,10 +24,10 @@ def forward(model: Model, caches: list[PagedCache], batch: Batch) -> tuple[Array
         cache = caches[layer].copy(batch.copies).write(batch.slots, key, value)
         pages = cache.key_pages, cache.value_pages
         parts = [
-            paged_attention(spread(query, group), *pages, *table, return_lse=True)
+            paged_attention(split_group(query, group), *pages, *table, return_lse=True)
             for group, table in zip(batch.groups, tables)
         ]
-        out, lse = (np.concatenate([row(x) for x in each], 1) for each in zip(*parts))
+        out, lse = (np.concatenate([flatten_group(x) for x in each], 1) for each in zip(*parts))
         return (out, lse) if model.config.sink else out
 
     return model.logits(batch.tokens, attend)[batch.last], caches

@@ -55,12 +55,12 @@ def batch(plan: Plan) -> Batch:
     return Batch(*integers, ends[np.argsort(order)] - 1, plan.copies, groups)
 
 
-def spread(x: Any, group: Group) -> Any:
+def split_group(x: Any, group: Group) -> Any:
     """Of queries (Hq, T, D) those of a group: (B, Hq, N, D)."""
     return x[:, group.rows].reshape((x.shape[0], len(group.names), group.each, x.shape[-1])).swapaxes(0, 1)
 
 
-def row(x: Any) -> Any:
+def flatten_group(x: Any) -> Any:
     """Rows of sequences (B, Hq, N, ...) one behind the other: (Hq, B · N, ...)."""
     return x.swapaxes(0, 1).reshape((x.shape[1], -1, *x.shape[3:]))
 

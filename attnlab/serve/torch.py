@@ -6,7 +6,7 @@ import attnlab
 from attnlab.arrays.torch import Array
 from attnlab.model import Model
 from attnlab.paged import PagedCache, paged_attention
-from attnlab.serve.runner import Batch, row, spread
+from attnlab.serve.runner import Batch, flatten_group, split_group
 from attnlab.typing import Float
 
 import numpy as np
@@ -27,10 +27,10 @@ def forward(model: Model, caches: list[PagedCache], batch: Batch) -> tuple[np.nd
         cache = caches[layer].copy(batch.copies).write(batch.slots, key, value)
         pages = cache.key_pages, cache.value_pages
         parts = [
-            paged_attention(spread(query, group), *pages, *table, return_lse=True)
+            paged_attention(split_group(query, group), *pages, *table, return_lse=True)
             for group, table in zip(batch.groups, tables)
         ]
-        out, lse = (torch.cat([row(x) for x in each], 1) for each in zip(*parts))
+        out, lse = (torch.cat([flatten_group(x) for x in each], 1) for each in zip(*parts))
         return (out, lse) if model.config.sink else out
 
     logits = model.logits(batch.tokens, attend)[batch.last]  # widened, as NumPy has no bfloat16

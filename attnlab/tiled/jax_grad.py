@@ -11,11 +11,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from attnlab.call import Inputs, Rules, Sizes, implements
-from attnlab.call import pull as explicit
+from attnlab.call import Inputs, Rules, Sizes, implements, run_gradient
 from attnlab.tiled import tiled_attention_backward as public
 from attnlab.arrays.jax import Bias, Key, Lse, Out, Query, Rows, Tile, Value
-from attnlab.arrays.jax import accumulator, alike, as_data, einsum, zeros
+from attnlab.arrays.jax import accumulator, as_data, einsum, vary_over_same_axes, zeros
 from attnlab.dropout.jax import drop
 from attnlab.scores.jax import any_visible, over_tile, scores, shown, tile, zero_unless
 from attnlab.arrays.jax_blocks import (
@@ -48,11 +47,11 @@ def flash_gradient(core: Callable) -> Callable:
 
     forward = kernel_on_gpu(core)
     function = jax.custom_vjp(forward, nondiff_argnums=(0, 1))
-    function.defvjp(keep, gradient_on_gpu(pull), symbolic_zeros=True)
+    function.defvjp(keep, gradient_on_gpu(pullback), symbolic_zeros=True)
     return function
 
 
-def pull(rules: Rules, sizes: Sizes, kept: tuple, cotangents: tuple[Any, Any]) -> tuple[Inputs]:
+def pullback(rules: Rules, sizes: Sizes, kept: tuple, cotangents: tuple[Any, Any]) -> tuple[Inputs]:
     """The gradients in the places of the arrays that have one."""
     x, out, lse, wanted = kept
     dout, dlse = (jnp.zeros(dy.shape, dy.dtype) if isinstance(dy, SymbolicZero) else dy for dy in cotangents)
@@ -125,7 +124,7 @@ def add_to_bias(dbias: Array, ds: Tile, rows: Block, cols: Block) -> Array:
     return dynamic_update_slice(dbias, over_tile(dbias, rows, cols) + ds, (*[0] * (ds.ndim - 2), i, j))
 
 
-@implements(public, explicit)
+@implements(public, run_gradient)
 def tiled_attention_backward(
     rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse | None
 ) -> tuple[Array, ...]:
@@ -143,5 +142,5 @@ def compiled_gradient(
     rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse
 ) -> tuple[Query, Key, Value, Bias]:
     """dq, dk, dv and, where there is a bias, dbias."""
-    x, out, lse, dout, dlse = alike((x, out, lse, dout, dlse))
+    x, out, lse, dout, dlse = vary_over_same_axes((x, out, lse, dout, dlse))
     return backward(rules, sizes, x, out, lse, dout, dlse, x.bias)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from attnlab.call import Inputs, Rules, Sizes, implements
-from attnlab.arrays.heads import few_heads
+from attnlab.arrays.heads import by_heads_in_cache
 from attnlab.arrays.numpy import Lse, Out
 from attnlab.arrays.numpy import accumulator, empty, matmul, quiet
 from attnlab.dropout.numpy import drop
@@ -19,7 +19,7 @@ __all__ = ["tiled_attention", "tiled_attention_backward"]
 
 @implements(public)
 @quiet
-@few_heads(empty)
+@by_heads_in_cache(empty)
 def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse) -> None:
     """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""
     packed, itemsize = x.query_segments is not None, x.key.dtype.itemsize

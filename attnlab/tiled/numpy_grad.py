@@ -9,9 +9,9 @@
 import numpy as np
 from numpy import ndarray as Array
 
-from attnlab.call import Inputs, Rules, Sizes, implements, pull
+from attnlab.call import Inputs, Rules, Sizes, implements, run_gradient
 from attnlab.tiled import tiled_attention_backward as public
-from attnlab.arrays.heads import few_heads
+from attnlab.arrays.heads import by_heads_in_cache
 from attnlab.arrays.numpy import Keys, Lse, Out, Rows, Tile
 from attnlab.arrays.numpy import accumulator, matmul, quiet
 from attnlab.dropout.numpy import drop
@@ -21,7 +21,7 @@ from attnlab.softmax.numpy import zero_if_empty
 from attnlab.geometry import blocks, gradient_tile_sizes
 
 
-@implements(public, pull)
+@implements(public, run_gradient)
 def tiled_attention_backward(
     rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse | None
 ) -> tuple[Array, ...]:
@@ -43,7 +43,7 @@ def zeros(y: Array, dtype: type) -> Array:
 
 
 @quiet
-@few_heads(empty_gradients)
+@by_heads_in_cache(empty_gradients)
 def backward(
     rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse,
     dq: Array, dk: Array, dv: Array, dbias: Array | None = None,

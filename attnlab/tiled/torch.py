@@ -1,7 +1,7 @@
 """Tiled attention in PyTorch: the online fold, a tile of keys at a time for a tile of queries."""
 
 from attnlab.call import Inputs, Rules, Sizes, implements
-from attnlab.arrays.heads import few_heads
+from attnlab.arrays.heads import by_heads_in_cache
 from attnlab.arrays.torch import Lse, Out
 from attnlab.arrays.torch import accumulator, add_matmul, empty, no_autocast, uncompiled
 from attnlab.dropout.torch import drop
@@ -23,7 +23,7 @@ __all__ = ["tiled_attention", "tiled_attention_backward"]
 @no_autocast
 @flash_gradient
 @kernel_on_gpu
-@few_heads(empty)
+@by_heads_in_cache(empty)
 def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse) -> None:
     """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""
     packed, itemsize = x.query_segments is not None, x.key.dtype.itemsize

@@ -5,9 +5,9 @@
 with Δ = rowsum(do ∘ o) − dlse; derived in notebook 10. With dropout, z = p dropped stands for p in dv and in p ∘ dp.
 """
 
-from attnlab.call import Inputs, Rules, Sizes, implements, pull
+from attnlab.call import Inputs, Rules, Sizes, implements, run_gradient
 from attnlab.tiled import tiled_attention_backward as public
-from attnlab.arrays.heads import few_heads
+from attnlab.arrays.heads import by_heads_in_cache
 from attnlab.arrays.torch import Lse, Out, Rows, Tile
 from attnlab.arrays.torch import accumulator, matmul, uncompiled
 from attnlab.dropout.torch import drop
@@ -33,7 +33,7 @@ def zeros(y: Array, dtype: torch.dtype) -> Array:
     return (y if y.dtype == dtype else torch.empty_like(y, dtype=dtype)).zero_()
 
 
-@few_heads(empty_gradients)
+@by_heads_in_cache(empty_gradients)
 def backward(
     rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse, wants_bias: bool,
     dq: Array, dk: Array, dv: Array, dbias: Array | None = None,
@@ -82,7 +82,7 @@ flash_gradient = custom_gradient(gradient_on_gpu(backward))
 """Decorator of the tiled core: ``backward`` takes the place of the derivative of its loops."""
 
 
-@implements(public, pull)
+@implements(public, run_gradient)
 @uncompiled
 def tiled_attention_backward(
     rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse | None

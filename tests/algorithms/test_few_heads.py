@@ -10,7 +10,7 @@ import torch
 
 from attnlab import chunked_attention, tiled_attention, tiled_attention_backward
 from attnlab.arrays import heads as few
-from attnlab.arrays.threads import products, side_by_side, threads
+from attnlab.arrays.threads import blas, side_by_side, threads
 from attnlab.measure import extra_bytes
 
 BATCH, HK, G, N, M, D = 3, 4, 2, 9, 11, 8
@@ -50,7 +50,7 @@ def given(library, x):
 def watch(monkeypatch, elements):
     """The heads of each call of the loops from here on, with that many scores at once."""
     seen, replace = [], few.replace
-    monkeypatch.setattr(few, "ELEMENTS", elements)
+    monkeypatch.setattr(few, "CACHE_SCORES", elements)
     monkeypatch.setattr(few, "replace", lambda rules, heads: seen.append(heads) or replace(rules, heads=heads))
     return seen
 
@@ -98,12 +98,12 @@ def test_parts_are_of_one_size(monkeypatch):
 
 
 def test_vmap_and_autograd(monkeypatch):
-    monkeypatch.setattr(few, "ELEMENTS", 1)
+    monkeypatch.setattr(few, "CACHE_SCORES", 1)
     query, key, value, dout = (torch.from_numpy(x).requires_grad_() for x in arrays())
     out = torch.func.vmap(tiled_attention)(query, key, value)
     torch.testing.assert_close(out, tiled_attention(query, key, value))
     grads = torch.autograd.grad(out, (query, key, value), dout)
-    monkeypatch.setattr(few, "ELEMENTS", 2**40)
+    monkeypatch.setattr(few, "CACHE_SCORES", 2**40)
     out = tiled_attention(query, key, value)
     torch.testing.assert_close(grads, torch.autograd.grad(out, (query, key, value), dout))
 
@@ -117,7 +117,7 @@ def at_work(monkeypatch):
         seen.add(threading.current_thread())
         return replace(rules, heads=heads)
 
-    monkeypatch.setattr(few, "MANY", 1)
+    monkeypatch.setattr(few, "WORTH_THREADS", 1)
     monkeypatch.setattr(few, "threads", lambda: 2)
     monkeypatch.setattr(few, "replace", noted)
     return seen
@@ -128,7 +128,7 @@ def test_no_result_depends_on_threads(options, at_work):
     parts = results("numpy", options)
     assert threading.main_thread() not in at_work
     assert bool(at_work) == ("bias" not in options and "dropout" not in options)
-    few.MANY = 2**60
+    few.WORTH_THREADS = 2**60
     for a, b in zip(results("numpy", options), parts, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
 
@@ -150,7 +150,7 @@ def test_threads_warn_no_more_than_the_caller(at_work):
 
 def test_products_use_as_many_threads_afterwards_as_before():
     before, found = threads(), []
-    with products().limit(limits=2):
+    with blas().limit(limits=2):
         side_by_side(lambda part: found.append(threads()), range(3), 2)
         with pytest.raises(ZeroDivisionError):
             side_by_side(lambda part: 1 / part, range(3), 2)
@@ -177,7 +177,7 @@ def test_a_second_call_at_the_same_time_leaves_the_threads_to_the_first():
 
 def test_one_thread_of_products_is_one_thread_of_ours(at_work, monkeypatch):
     monkeypatch.setattr(few, "threads", threads)
-    with products().limit(limits=1):
+    with blas().limit(limits=1):
         results("numpy", {})
     assert not at_work
 

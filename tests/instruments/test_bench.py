@@ -141,9 +141,9 @@ def test_who_takes_part():
 def test_who_does_not_fit(monkeypatch):
     monkeypatch.setattr(who.hardware, "memory_size", lambda: 8 * 4 * 8 * 1024**2)
     assert "naive" in who.methods_of("numpy", "cpu")
-    assert who.unfit("naive", Setting(n=1024)) is None
-    assert "all scores are" in who.unfit("naive", Setting(n=1025))
-    assert who.unfit("tiled", Setting(n=1025)) is None
+    assert who.too_slow_or_large("naive", Setting(n=1024)) is None
+    assert "all scores are" in who.too_slow_or_large("naive", Setting(n=1025))
+    assert who.too_slow_or_large("tiled", Setting(n=1025)) is None
 
 
 def test_a_library_that_is_missing_is_named(monkeypatch):
