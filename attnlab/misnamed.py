@@ -57,7 +57,8 @@ OF_ROOMS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("causal", "is_causal"), ALWAYS),
         **dict.fromkeys(("window", "window_size"), "RollingCache.empty(..., window=...)"),
         **dict.fromkeys(("bias", "attn_bias", "dropout", "dropout_p", "segments"), WEIGHTS),
-        **dict.fromkeys(("offset", "cache_seqlens", "cache_position"), "cache.length, which counts by itself"),
+        **dict.fromkeys(("offset", "cache_position"), "cache.length, which counts by itself"),
+        **dict.fromkeys(("cache_seqlens", "seq_lens"), "lengths, where rows differ; otherwise cache.length counts"),
     },
     "paged_attention": {
         "kv_layout": "layout, 'heads' or 'tokens', by what comes first in a page",

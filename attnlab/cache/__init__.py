@@ -17,7 +17,7 @@ from typing import Any, Literal, overload
 
 from attnlab.arguments import boolean, check_mask, check_static, integer, kind_of, number
 from attnlab.cache.bits import Quantized, dequantize, quantize
-from attnlab.cache.checks import check_kept, check_rotation, check_rows, check_tokens
+from attnlab.cache.checks import check_kept, check_lengths, check_rotation, check_rows, check_tokens
 from attnlab.call import Inputs, backend, group, group_heads, in_autocast, refuse_gradient, untraced
 from attnlab.misnamed import hinted
 from attnlab.signature import Array
@@ -67,35 +67,41 @@ class KVCache:
 
     @overload
     def attend(
-        self, query: Array, key: Array, value: Array, *, mask: Array | None = None, scale: float | None = None,
-        return_lse: Literal[False] = False,
+        self, query: Array, key: Array, value: Array, *, lengths: Any = None, mask: Array | None = None,
+        scale: float | None = None, return_lse: Literal[False] = False,
     ) -> tuple[Array, "KVCache"]: ...
     @overload
     def attend(
-        self, query: Array, key: Array, value: Array, *, mask: Array | None = None, scale: float | None = None,
-        return_lse: Literal[True],
+        self, query: Array, key: Array, value: Array, *, lengths: Any = None, mask: Array | None = None,
+        scale: float | None = None, return_lse: Literal[True],
     ) -> tuple[tuple[Array, Array], "KVCache"]: ...
     @hinted
     @untraced
     def attend(
-        self, query: Any, key: Any, value: Any, *, mask: Any = None, scale: float | None = None,
-        return_lse: bool = False,
+        self, query: Any, key: Any, value: Any, *, lengths: Any = None, mask: Any = None,
+        scale: float | None = None, return_lse: bool = False,
     ) -> tuple[Any, "KVCache"]:
         """Append the C newest tokens in order, and attend: (out, cache), or ((out, lse), cache).
 
         ``query`` (..., Hq, C, D), ``key`` (..., Hk, C, D), ``value`` (..., Hk, C, Dv), C ≥ 1; out and lse as of every
         attention function, each query seeing all keys up to its own. ``mask``: boolean, broadcasting to
-        (..., Hq, C, capacity), True = attend, its last axis being slots, which are positions. Prompts of unequal
-        lengths stand at the right of a batch, and at every call a mask (B, 1, 1, capacity) hides what pads them; with
-        rotary, positions (B, 1, C) count from each one's first token. In JAX differentiable. In PyTorch there is no
-        gradient, and NotImplementedError where one is asked for; torch.compile leaves the call alone, and refuses it
-        with fullgraph=True; autocast casts as in every attention function.
+        (..., Hq, C, capacity), True = attend, its last axis being slots, which are positions.
+        ``lengths``: (B,) integers, in a list or an array of the cache's library, where the rows of the first batch axis
+        differ: how many tokens each has before this call, between 0 and ``length``. Row b goes on as if it were alone:
+        its tokens take the slots from lengths[b] on, over what was there, and see none behind them. ``length`` then
+        counts from the longest. So prompts of unequal lengths are padded at the end, with any finite numbers, and at
+        every later call lengths says how far each row is; with rotary, that's the position of its new token. NumPy and
+        PyTorch take the rows one by one.
+        In JAX differentiable. In PyTorch there is no gradient, and NotImplementedError where one is asked for;
+        torch.compile leaves the call alone, and refuses it with fullgraph=True; autocast casts as in every attention
+        function.
         Raises ValueError, before anything is written, where the tokens do not fit; in JAX under jit, where length is
-        traced, rows that do not fit are NaN, old keys stay, and length counts on, so that every later row is NaN too.
+        traced, rows that do not fit are NaN, old keys stay, and length counts on, so that every later row is NaN too;
+        so are the rows of a traced entry of lengths that is out of range.
         One compiled program serves all lengths; with the cache donated it is written in place.
         Extra memory: the tiles of ``tiled_attention``, whose sizes know of one query.
         """
-        return attend(self, "extend", query, key, value, scale, return_lse, mask)
+        return attend(self, "extend", query, key, value, scale, return_lse, mask, lengths)
 
     def truncate(self, length: Any) -> "KVCache":
         """Forget the tokens from ``length`` on, as after guesses that were wrong: what comes next takes their slots.
@@ -211,7 +217,8 @@ def selected(cache: Any, rows: Any) -> Any:
 
 
 def attend(
-    cache: Any, step: str, query: Any, key: Any, value: Any, scale: Any, return_lse: Any, mask: Any = None
+    cache: Any, step: str, query: Any, key: Any, value: Any, scale: Any, return_lse: Any, mask: Any = None,
+    lengths: Any = None,
 ) -> tuple[Any, Any]:
     """One call: check it, let the library of the arrays take the step, give the results the shape of the query."""
     instead = "tiled_attention(query, keys, values, causal=True, offset=length)"
@@ -225,7 +232,11 @@ def attend(
         x = x._replace(mask=group_heads(mask, tuple(x.query.shape[:-2])))
     return_lse = boolean("return_lse", return_lse)
     scale = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else number("scale", scale)
-    out, lse, cache = getattr(backend("query", query, __name__), step)(cache, x, scale)
+    more = {}
+    if lengths is not None:
+        more["lengths"] = lengths if kind_of(lengths) else np.array(lengths)
+        check_lengths(cache.keys, more["lengths"])
+    out, lse, cache = getattr(backend("query", query, __name__), step)(cache, x, scale, **more)
     rows = tuple(query.shape[:-1])
     out = out.reshape((*rows, out.shape[-1]))
     return ((out, lse.reshape(rows)) if return_lse else out), cache

@@ -1,5 +1,6 @@
 """The checks of a cache's arguments: every error names the argument, what came, and the rule. Array-free."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from attnlab.arguments import FLOATS, check_device, check_float, check_kind, dtype_name, number
@@ -62,12 +63,27 @@ def check_room(length: int, count: int, capacity: int) -> None:
         raise ValueError(f"the cache is full: it holds {length} of {capacity} tokens, and key brings {count} more")
 
 
-def check_rows(keys: Any, rows: Any) -> None:
+def check_rows(keys: Any, rows: Any, name: str = "rows") -> None:
     """A row of integers, for keys with a batch axis."""
     if keys.ndim < 4:
-        raise ValueError(f"keys has shape {tuple(keys.shape)}; to select rows it needs a batch axis before its heads")
+        raise ValueError(f"keys has shape {tuple(keys.shape)}; for {name} it needs a batch axis before its heads")
     if rows.ndim != 1 or not (dtype_name(rows).startswith(("int", "uint")) or rows.shape == (0,)):
-        raise TypeError(f"rows is {dtype_name(rows)} of shape {tuple(rows.shape)}; it must be (B,) integers")
+        raise TypeError(f"{name} is {dtype_name(rows)} of shape {tuple(rows.shape)}; it must be (B,) integers")
+
+
+def check_lengths(keys: Any, lengths: Any) -> None:
+    """One integer for each row of the first batch axis."""
+    check_rows(keys, lengths, "lengths")
+    if lengths.shape[0] != keys.shape[0]:
+        raise ValueError(f"lengths has {lengths.shape[0]} numbers; the cache has {keys.shape[0]} rows")
+
+
+def check_known_lengths(lengths: Iterable[int], now: int, count: int, capacity: int) -> None:
+    """Rows that are no longer than the cache, and have room; ``lengths`` are known numbers."""
+    for b, length in enumerate(lengths):
+        if not 0 <= length <= now:
+            raise ValueError(f"lengths[{b}] is {length}; the cache holds {now} tokens, so it must be in 0 … {now}")
+        check_room(length, count, capacity)
 
 
 def check_known_rows(rows: Any, batch: int) -> None:

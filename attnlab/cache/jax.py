@@ -13,7 +13,7 @@ from attnlab.arrays.jax import accumulator, zeros
 from attnlab.arrays.jax_blocks import Block, put_block, rows_of, squeezed
 from attnlab.cache import KVCache, RollingCache
 from attnlab.arguments import integer
-from attnlab.cache.checks import check_known_rows, check_length, check_room
+from attnlab.cache.checks import check_known_lengths, check_known_rows, check_length, check_room
 from attnlab.cache.slots import held
 from attnlab.call import Inputs, Rules
 from attnlab.geometry import TRACED, Band
@@ -58,11 +58,30 @@ def take(x: Array, rows: Any) -> Array:
     return x.at[jnp.asarray(rows, jnp.int32)].get(mode="fill", fill_value=jnp.nan)
 
 
-def extend(cache: KVCache, x: Inputs, scale: float) -> tuple[Out, Lse, KVCache]:
+def extend(cache: KVCache, x: Inputs, scale: float, lengths: Any = None) -> tuple[Out, Lse, KVCache]:
     """The step of a KVCache. A traced length cannot raise: then rows that do not fit become NaN."""
-    if not isinstance(cache.length, jax.core.Tracer):
-        check_room(int(cache.length), x.key.shape[-2], cache.capacity)
-    return _extend(cache, x, scale)
+    count, traced = x.key.shape[-2], isinstance(cache.length, jax.core.Tracer)
+    if lengths is None:
+        if not traced:
+            check_room(int(cache.length), count, cache.capacity)
+        return _extend(cache, x, scale)
+    if not traced and not isinstance(lengths, jax.core.Tracer):
+        check_known_lengths(lengths.tolist(), int(cache.length), count, cache.capacity)
+    return extend_rows(cache, x, scale, jnp.asarray(lengths, jnp.int32))
+
+
+@partial(jax.jit, static_argnames="scale")
+def extend_rows(
+    cache: KVCache, x: Inputs, scale: float, lengths: Int32[Array, " B"]
+) -> tuple[Out, Lse, KVCache]:
+    """Each row of the batch takes its own step; one whose length is none has no room, so that it becomes NaN."""
+    lengths = jnp.where((lengths >= 0) & (lengths <= cache.length), lengths, cache.capacity)
+    one_mask = x.mask is not None and len(x.mask) == 1
+    x = x._replace(mask=x.mask[0]) if one_mask else x
+    axes = Inputs(0, 0, 0, None if one_mask else 0)
+    step = jax.vmap(lambda *row: _extend(KVCache(*row[:3]), row[3], scale), (0, 0, 0, axes))
+    out, lse, rows = step(cache.keys, cache.values, lengths, x)
+    return out, lse, replace(rows, length=rows.length.max())
 
 
 @partial(jax.jit, static_argnames="scale")

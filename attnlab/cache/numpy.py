@@ -11,7 +11,7 @@ from attnlab.arrays.numpy import Key, Lse, Mask, Out, Query, Value
 from attnlab.arrays.numpy import accumulator, quiet
 from attnlab.cache import KVCache, RollingCache
 from attnlab.arguments import integer
-from attnlab.cache.checks import check_known_rows, check_length, check_room
+from attnlab.cache.checks import check_known_lengths, check_known_rows, check_length, check_room
 from attnlab.cache.slots import PIECE, held, parts, parts_of_one, written
 from attnlab.call import Inputs, Rules
 from attnlab.geometry import Band, blocks
@@ -46,8 +46,10 @@ def take(x: Array, rows: Any) -> Array:
 
 
 @quiet
-def extend(cache: KVCache, x: Inputs, scale: float) -> tuple[Out, Lse, KVCache]:
+def extend(cache: KVCache, x: Inputs, scale: float, lengths: Any = None) -> tuple[Out, Lse, KVCache]:
     """The step of a KVCache: aligned to the bottom right, the new queries see what they should."""
+    if lengths is not None:
+        return extend_rows(cache, x, scale, lengths.tolist())
     t, count = cache.length, x.key.shape[-2]
     check_room(t, count, cache.capacity)
     cache.keys[..., t : t + count, :], cache.values[..., t : t + count, :] = x.key, x.value
@@ -56,6 +58,21 @@ def extend(cache: KVCache, x: Inputs, scale: float) -> tuple[Out, Lse, KVCache]:
     filled = slice(0, cache.length)
     mask = x.mask if x.mask is None or x.mask.shape[-1] == 1 else x.mask[..., filled]
     return *attend(x.query, cache.keys[..., filled, :], cache.values[..., filled, :], band, scale, mask), cache
+
+
+def extend_rows(cache: KVCache, x: Inputs, scale: float, lengths: list[int]) -> tuple[Out, Lse, KVCache]:
+    """Each row of the batch is a cache of its own, a view of all: its length, its step."""
+    count = x.key.shape[-2]
+    check_known_lengths(lengths, cache.length, count, cache.capacity)
+    out, lse = [], []
+    for b, length in enumerate(lengths):
+        mask = x.mask if x.mask is None else x.mask[b if len(x.mask) > 1 else 0]
+        row = Inputs(x.query[b], x.key[b], x.value[b], mask)
+        *results, _ = extend(KVCache(cache.keys[b], cache.values[b], length), row, scale)
+        for parts, part in zip((out, lse), results):
+            parts.append(part)
+    cache.length = max(lengths, default=0) + count
+    return np.stack(out), np.stack(lse), cache
 
 
 @quiet

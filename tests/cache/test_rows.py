@@ -118,3 +118,91 @@ def test_masks_of_every_shape(library):
     with pytest.raises(ValueError, match=r"mask has shape \(3, 8\), which does not broadcast"):
         cache.attend(*three, mask=wrong)
     assert int(cache.length) == 0
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_rows_of_unequal_lengths(library):
+    """Padded at the end: each row's tokens, one or three at a time, are those of the row alone."""
+    prompts = [6, 2]
+    padding = (np.arange(N) >= np.array(prompts)[:, None])[:, None, :, None]
+    ends = [x.copy() for x in (Q, K, V)]
+    for x in ends:
+        x[np.broadcast_to(padding, x.shape)] = 9
+    alone, lengths = slow(Q, K, V), prompts
+    with precision(library, Q):
+        first = [to(library, x[..., :6, :]) for x in ends]
+        (out, lse), cache = empty(*first[1:]).attend(*first, return_lse=True)
+        for b, length in enumerate(prompts):
+            np.testing.assert_allclose(back(out)[b, :, :length], alone[0][b, :, :length], atol=1e-12)
+        for count in (1, 3, 1, 3):
+            at = np.array(lengths)[:, None] + np.arange(count)
+            new = [np.stack([x[b][:, at[b]] for b in range(2)]) for x in (Q, K, V)]
+            given = lengths if count == 1 else to(library, np.array(lengths, np.int32))
+            result, cache = cache.attend(*(to(library, x) for x in new), lengths=given, return_lse=True)
+            for got, expected in zip(result, alone):
+                rows = np.stack([expected[b][:, at[b]] for b in range(2)])
+                np.testing.assert_allclose(back(got), rows, atol=1e-12)
+            lengths = [length + count for length in lengths]
+            assert int(cache.length) == max(lengths)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_lengths_and_a_mask(library):
+    """A mask for all rows, or one for each, over the slots."""
+    for shape in ((N + 2,), (2, 1, 1, N + 2), (2, 4, 2, N + 2)):
+        mask = np.random.default_rng(5).random(shape) < 0.7
+        with precision(library, Q):
+            q, k, v = (to(library, x) for x in (Q, K, V))
+            results = []
+            for rows in (slice(0, 2), slice(1, 2)):
+                part = mask if len(shape) == 1 else mask[rows]
+                cache = feed(empty(k[rows], v[rows]), [5], *(x[rows][..., :5, :] for x in (q, k, v)))[2]
+                cache, lengths = (cache, [5, 3]) if rows.start == 0 else (cache.truncate(3), None)
+                new = (x[rows][..., 5:7, :] for x in (q, k, v))
+                results.append(back(cache.attend(*new, lengths=lengths, mask=to(library, part))[0]))
+        np.testing.assert_allclose(results[0][1:], results[1], atol=1e-12)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_lengths_that_are_none(library):
+    """Refused before anything is written."""
+    q, k, v = (to(library, x.astype("f4")) for x in (Q, K, V))
+    cache = feed(empty(k, v), [5], *(x[..., :5, :] for x in (q, k, v)))[2]
+    one = [x[..., 5:6, :] for x in (q, k, v)]
+    for lengths, kind, message in (
+        ([5, 6], ValueError, r"lengths\[1\] is 6; the cache holds 5 tokens"), ([-1, 5], ValueError, r"lengths\[0\] is -1"),
+        ([5], ValueError, "lengths has 1 numbers; the cache has 2 rows"), (5, TypeError, r"it must be \(B,\) integers"),
+        ([5.0, 5.0], TypeError, r"lengths is float64 of shape \(2,\)"),
+    ):  # fmt: skip
+        with pytest.raises(kind, match=message):
+            cache.attend(*one, lengths=lengths)
+    with pytest.raises(ValueError, match="the cache is full: it holds 5 of 16 tokens, and key brings 12 more"):
+        cache.attend(*(x[..., :12, :] for x in (q, k, v)), lengths=[0, 5])
+    assert int(cache.length) == 5
+    with pytest.raises(ValueError, match="for lengths it needs a batch axis"):
+        empty(k[0], v[0]).attend(*(x[0] for x in one), lengths=[0])
+
+
+def test_traced_lengths():
+    """One program for all; what is no length gives NaN in its own row; gradients are those of each row alone."""
+    q, k, v = (jnp.asarray(x, jnp.float32) for x in (Q, K, V))
+    cache = feed(empty(k, v), [7], *(x[..., :7, :] for x in (q, k, v)))[2]
+    new = [x[..., 7:9, :] for x in (q, k, v)]
+    step = jax.jit(lambda cache, lengths, *new: cache.attend(*new, lengths=lengths))
+    for lengths in ([7, 3], [-1, 7], [7, 8], [0, 0]):
+        out, more = step(cache, jnp.array(lengths), *new)
+        wrong = [not 0 <= length <= 7 for length in lengths]
+        assert [bool(jnp.isnan(row).any()) for row in out] == wrong
+        assert wrong != [False, False] or int(more.length) == max(lengths) + 2
+    assert step._cache_size() == 1
+
+    def loss(key, rows, **options):
+        part = [x[rows] for x in new]
+        cache = feed(empty(k[rows], v[rows]), [7], *(x[rows][..., :7, :] for x in (q, k, v)))[2]
+        cache = cache if options else cache.truncate(3)
+        return (cache.attend(part[0], key[rows], part[2], **options)[0][-1] ** 2).sum()
+
+    both = jax.grad(loss)(new[1], slice(0, 2), lengths=jnp.array([7, 3]))
+    alone = jax.grad(loss)(new[1], slice(1, 2))
+    np.testing.assert_allclose(both, alone, atol=1e-5)
+    assert jnp.abs(both[1]).max() > 0.01

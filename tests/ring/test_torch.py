@@ -62,6 +62,16 @@ def test_ranks_give_the_numbers_of_one_device(ranks, devices):
             assert (x - right).abs().max() < 1e-12, (name, case)
 
 
+def test_autocast_casts_as_in_the_six(ranks):
+    """Mixed inputs are cast, the gradients come back in their dtypes, float64 stays; nothing inside is rounded more."""
+    for found, expected, double in good(ranks.call("autocast", 2)):
+        assert double == torch.float64
+        dtypes = dict(zip(("out", "lse", "dq", "dk", "dv", "tree", "its lse"), (x.dtype for x in found)))
+        assert [name for name, dtype in dtypes.items() if dtype == torch.bfloat16] == ["out", "dv", "tree"]
+        for x, right in zip(found, expected):
+            assert_close(x, right.to(x.dtype), rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision_is_merged_in_float32(ranks, dtype):
     """Five merges and the travels of dk and dv round no more often than one device does."""

@@ -61,6 +61,23 @@ def trees(rank, group, cases, form):
     return results
 
 
+def autocast(rank, group):
+    """A ring with its gradients and a tree, in autocast, and of inputs cast by hand; and the dtype that float64 gives."""
+    *arrays, dlse = whole(8, dtype="float32")
+    few, (q, k, v, dout) = arrays[0][..., :3, :], (shard(x, dist.get_world_size(group))[rank] for x in arrays)
+    dlse = shard(dlse, dist.get_world_size(group), axis=-1)[rank]
+    half = [x.bfloat16() for x in (few, q, k, v, dout)]
+
+    def both(few, *ring):
+        rows = with_gradients(lambda *x: ring_attention(*x, causal=True, return_lse=True, group=group), *ring)
+        return [*rows, *tree_attention(few, *ring[1:3], return_lse=True, group=group)]
+
+    with torch.autocast("cpu", torch.bfloat16):
+        found = both(few, q, k, *half[3:], dlse)
+        double = ring_attention(*(x.double() for x in (q, k, v)), group=group).dtype
+    return found, both(*half, dlse), double
+
+
 def messages(rank, group, case):
     """(to, bytes) of every message of this rank, forward and gradient."""
     sent = []
