@@ -58,7 +58,7 @@ OF_ROOMS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("window", "window_size"), "RollingCache.empty(..., window=...)"),
         **dict.fromkeys(("bias", "attn_bias", "dropout", "dropout_p", "segments"), WEIGHTS),
         **dict.fromkeys(("offset", "cache_position"), "cache.length, which counts by itself"),
-        **dict.fromkeys(("cache_seqlens", "seq_lens"), "lengths, where rows differ; otherwise cache.length counts"),
+        **dict.fromkeys(("cache_seqlens", "cu_seqlens", "seq_lens"), "lengths in a KVCache, where rows differ"),
     },
     "paged_attention": {
         "kv_layout": "layout, 'heads' or 'tokens', by what comes first in a page",
@@ -66,7 +66,7 @@ OF_ROOMS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("k_cache", "key_cache"), "key_pages"),
         **dict.fromkeys(("v_cache", "value_cache"), "value_pages"),
         **dict.fromkeys(("page_table", "block_tables"), "block_table"),
-        **dict.fromkeys(("cache_seqlens", "seq_lens", "context_lens"), "lengths, the new tokens among them"),
+        **dict.fromkeys(("cache_seqlens", "cu_seqlens", "seq_lens", "context_lens"), "lengths, new tokens included"),
         **dict.fromkeys(("mask", "bias", "dropout", "segments"), f"{NONE}: keys are those of the table, up to lengths"),
     },
     "linear_attention": {
@@ -100,7 +100,7 @@ OF_ROOMS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("process_group", "cp_group"), "group"),
         "axis": "axis_name",
         **dict.fromkeys(("causal", "is_causal"), "no such switch: every query sees every key that mask leaves"),
-        **dict.fromkeys(("bias", "segments", "dropout", "dropout_p", "window"), f"{NONE} in a tree"),
+        **dict.fromkeys(("bias", "cu_seqlens", "segments", "dropout", "dropout_p", "window"), f"{NONE} in a tree"),
         **dict.fromkeys(("attn_mask", "attention_mask"), "mask, boolean, True = attend"),
     },
 }  # fmt: skip

@@ -186,9 +186,10 @@ class RollingCache:
         """Append the C newest tokens in order, and attend: (out, cache), or ((out, lse), cache).
 
         Arguments and results as of ``KVCache.attend``; query i sees key j ≤ i where i − j < window or j < sinks. No
-        length is too long, and C may exceed the window. With "cache" positions keys need not be rotated anew: the
-        distance to a key of the window is i − j as ever, that to sink r is min(i, sinks + window − 1) − r, so sinks
-        meet a query of a rotation of its own, and the two results are merged.
+        length is too long, C may exceed the window, and the rows of a batch are equally long: no mask, no lengths.
+        With "cache" positions keys need not be rotated anew: the distance to a key of the window is i − j as ever, that
+        to sink r is min(i, sinks + window − 1) − r, so sinks meet a query of a rotation of its own, and the two results
+        are merged.
         Extra memory: the tiles of ``tiled_attention`` and 512 rows of results, independent of C and window. In JAX the
         tokens of a chunk go one by one through a compiled loop, which costs C times a step: every step reads all slots.
         """
@@ -234,8 +235,8 @@ def attend(
     scale = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else number("scale", scale)
     more = {}
     if lengths is not None:
-        more["lengths"] = lengths if kind_of(lengths) else np.array(lengths)
-        check_lengths(cache.keys, more["lengths"])
+        check_lengths(cache.keys, lengths := lengths if kind_of(lengths) else np.array(lengths))
+        more = {"lengths": lengths} if len(lengths) else {}
     out, lse, cache = getattr(backend("query", query, __name__), step)(cache, x, scale, **more)
     rows = tuple(query.shape[:-1])
     out = out.reshape((*rows, out.shape[-1]))

@@ -66,15 +66,14 @@ def extend_rows(cache: KVCache, x: Inputs, scale: float, lengths: list[int]) -> 
     """Each row of the batch is a cache of its own, a view of all: its length, its step."""
     count = x.key.shape[-2]
     check_known_lengths(lengths, cache.length, count, cache.capacity)
-    out, lse = [], []
+    results = []
     for b, length in enumerate(lengths):
         mask = x.mask if x.mask is None else x.mask[b if len(x.mask) > 1 else 0]
         row = Inputs(x.query[b], x.key[b], x.value[b], mask)
-        *results, _ = extend(KVCache(cache.keys[b], cache.values[b], length), row, scale)
-        for parts, part in zip((out, lse), results):
-            parts.append(part)
+        results.append(extend(KVCache(cache.keys[b], cache.values[b], length), row, scale)[:2])
     cache.length = max(lengths, default=0) + count
-    return torch.stack(out), torch.stack(lse), cache
+    out, lse = (torch.stack(parts) for parts in zip(*results))
+    return out, lse, cache
 
 
 @torch.no_grad()

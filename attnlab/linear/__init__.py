@@ -103,8 +103,9 @@ def linear_attention(
 
     ``query`` (..., Hq, N, D), ``key`` (..., Hk, M, D), ``value`` (..., Hk, M, Dv), grouped as in every attention
     function. ``features``: a name of ``FEATURES``; a function of an array whose last axis is the head, or a pair of
-    them (query's, key's), applied chunk by chunk, so each token must be mapped by itself, and nowhere negative, or the
-    weights may sum to almost 0; or a :class:`Hedgehog`.
+    them (query's, key's), applied chunk by chunk, so each token must be mapped by itself (NumPy tries two tokens and
+    refuses what mixes them; JAX and PyTorch cannot tell), and nowhere negative, or the weights may sum to almost 0; or
+    a :class:`Hedgehog`.
     ``causal`` is aligned to the bottom right. ``mask``: boolean, broadcasting to (..., Hk, 1, M), True = the key takes
     part; others may hold NaN. ``scale`` multiplies the query and belongs to "taylor", 1 / sqrt(D) by default.
     ``form``: "chunked" (``chunk_size`` tokens at a time, 128 by default), "recurrent" or "quadratic"; they agree.
@@ -130,8 +131,9 @@ def linear_attention(
     options = LinearOptions(_form(form), boolean("causal", causal), _scale(scale, name, d), _chunk(chunk_size), name)
     mask = mask if mask is None else _grouped_mask(mask, query, (*batch, hk, 1, m))
     front = tuple(value.shape[:-2])
-    f = feature_count(features, d) if isinstance(features, str | Hedgehog) else None
-    state = state if state is None else _grouped_state(state, query, front, (*batch, hk), dv, f)
+    if state is not None:
+        count = module.keys(options, hedgehog, k[..., :0, :], v[..., :0, :], None)[0].shape[-1]
+        state = _grouped_state(state, query, front, (*batch, hk), dv, count)
     out, (u, z) = module.linear_attention(options, LinearInputs(q, k, v, mask, state, hedgehog))
     out = out.reshape((*query.shape[:-1], dv))
     return (out, (u.reshape((*front, *u.shape[-2:])), z.reshape((*front, z.shape[-1])))) if return_state else out
@@ -223,7 +225,7 @@ def _grouped_mask(mask: Any, query: Any, target: tuple[int, ...]) -> Any:
 
 
 def _grouped_state(
-    state: Any, query: Any, front: tuple[int, ...], heads: tuple[int, ...], dv: int, count: int | None
+    state: Any, query: Any, front: tuple[int, ...], heads: tuple[int, ...], dv: int, count: int
 ) -> tuple[Any, Any]:
     if not isinstance(state, tuple | list) or len(state) != 2:
         raise TypeError("state must be a pair (U, Z), as return_state=True gives it")
@@ -238,6 +240,6 @@ def _grouped_state(
     if tuple(u.shape) != (*front, f, dv) or tuple(z.shape) != (*front, f):
         raise ValueError(f"state has shapes {tuple(u.shape)} and {tuple(z.shape)}; it must be (..., Hk, F, Dv) and "
                          f"(..., Hk, F) with (..., Hk) = {front} and Dv = {dv}")  # fmt: skip
-    if count not in (None, f):
+    if count != f:
         raise ValueError(f"state has {f} features, and features makes {count} of a head of this size")
     return u.reshape((*heads, f, dv)), z.reshape((*heads, f))

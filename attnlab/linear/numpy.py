@@ -26,6 +26,9 @@ def linear_attention(options: LinearOptions, x: LinearInputs) -> tuple[Out, Stat
     """See :func:`attnlab.linear.linear_attention`."""
     n, m = x.query.shape[-2], x.key.shape[-2]
     out = np.empty((*x.query.shape[:-1], x.value.shape[-1]), x.query.dtype)
+    if isinstance(options.features, tuple):
+        for phi, y in zip(options.features, (x.query, x.key)):
+            check_by_token(phi, y[..., :2, :].astype(accumulator(y), copy=False))
 
     def seen(rows: slice) -> Read:
         return queries(options, x.hedgehog, x.query[..., rows, :])
@@ -121,6 +124,16 @@ def maps(options: LinearOptions, hedgehog: Hedgehog | None) -> tuple[Callable, C
     if isinstance(options.features, str):
         return (FEATURES[options.features],) * 2
     return options.features
+
+
+def check_by_token(phi: Callable, x: Rows) -> None:
+    """A given map takes each token by itself: two together give what each gives alone."""
+    together, alone = phi(x), np.concatenate([phi(x[..., i : i + 1, :]) for i in range(x.shape[-2])] or [phi(x)], -2)
+    if not np.allclose(together, alone, rtol=1e-3, equal_nan=True):
+        raise ValueError(
+            "features mixes tokens: of two together it makes something else than of each alone; it is applied chunk by "
+            "chunk, so it must map each token by itself"
+        )
 
 
 def elu(x: Float[Array, "*rows D"]) -> Float[Array, "*rows D"]:

@@ -35,8 +35,9 @@ class PagedCache:
     def empty(cls, key: Any, value: Any, blocks: int, block_size: int) -> "PagedCache":
         """A cache with ``blocks`` pages of ``block_size`` tokens, for keys and values like these, which are not stored.
 
-        ``key`` (..., Hk, C, D) and ``value`` (..., Hk, C, Dv) give library, dtype, device, heads and sizes. Raises
-        TypeError or ValueError, naming the argument.
+        ``key`` (..., Hk, C, D) and ``value`` (..., Hk, C, Dv) give library, dtype, device, heads and sizes. Pages are
+        NaN until they are written, so that a query that comes before its keys gets NaN; a block that is used again
+        holds its old numbers. Raises TypeError or ValueError, naming the argument.
         """
         module = backend("key", key, "attnlab.paged")
         check_float("key", key)
@@ -46,7 +47,7 @@ class PagedCache:
                 raise ValueError(f"{name} has shape {tuple(x.shape)}; it must be (..., Hk, C, size), with Hk as in key")
         manager = BlockManager(blocks, block_size)
         front = manager.blocks, key.shape[-3], manager.block_size
-        return cls(*(module.zeros((*front, x.shape[-1]), x) for x in (key, value)), manager)
+        return cls(*(module.unwritten((*front, x.shape[-1]), x) for x in (key, value)), manager)
 
     @property
     def nbytes(self) -> int:
@@ -79,6 +80,8 @@ class PagedCache:
         T is a power of two, so that JAX, which compiles for each shape, sees few of them; what is beyond a sequence's
         blocks is 0.
         """
+        if isinstance(names, str):
+            raise TypeError(f"names is {names!r}; give a list of names, [{names!r}] for one sequence")
         tables = [self.manager.table(name) for name in names]
         width = 1 << (max(1, *map(len, tables)) - 1).bit_length() if tables else 1
         block_table = np.zeros((len(tables), width), np.int32)

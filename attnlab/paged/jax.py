@@ -118,9 +118,9 @@ def gather(pages: Pages, ids: Int32[Array, " W"]) -> Float[Array, "Hk C X"]:
     return tile.reshape((heads, -1, width))
 
 
-def zeros(shape: tuple[int, ...], like: Array) -> Pages:
-    """Pages of the dtype of ``like``."""
-    return jnp.zeros(shape, like.dtype)
+def unwritten(shape: tuple[int, ...], like: Array) -> Pages:
+    """Pages of the dtype of ``like``, NaN: what is read before it is written shows."""
+    return jnp.full(shape, jnp.nan, like.dtype)
 
 
 def integers(x: np.ndarray, like: Array) -> Array:

@@ -109,9 +109,9 @@ def gather(pages: Pages, ids: Array | int, room: Array) -> Keys:
     return tile.reshape((heads, -1, width))
 
 
-def zeros(shape: tuple[int, ...], like: Array) -> Pages:
-    """Pages of the dtype of ``like``."""
-    return np.zeros(shape, like.dtype)
+def unwritten(shape: tuple[int, ...], like: Array) -> Pages:
+    """Pages of the dtype of ``like``, NaN: what is read before it is written shows."""
+    return np.full(shape, np.nan, like.dtype)
 
 
 def integers(x: np.ndarray, like: Array) -> Array:

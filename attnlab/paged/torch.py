@@ -102,9 +102,9 @@ def gather(pages: Pages, ids: Ids, room: Array) -> Keys:
     return tile.view((heads, -1, width))
 
 
-def zeros(shape: tuple[int, ...], like: Array) -> Pages:
-    """Pages of the dtype of ``like``, on its device."""
-    return like.new_zeros(shape, requires_grad=False)
+def unwritten(shape: tuple[int, ...], like: Array) -> Pages:
+    """Pages of the dtype of ``like``, on its device, NaN: what is read before it is written shows."""
+    return like.new_full(shape, torch.nan, requires_grad=False)
 
 
 def integers(x: np.ndarray, like: Array) -> Array:

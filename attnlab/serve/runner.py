@@ -74,10 +74,10 @@ class Runner:
 
     def __init__(self, model: Model, manager: BlockManager) -> None:
         like, c = model.parameters["embedding"], model.config
-        zeros = backend("the parameters' embedding", like, "attnlab.paged").zeros
+        unwritten = backend("the parameters' embedding", like, "attnlab.paged").unwritten
         shape = manager.blocks, c.kv_heads, manager.block_size, c.d
         self.model = model
-        self.caches = [PagedCache(zeros(shape, like), zeros(shape, like), manager) for _ in range(c.layers)]
+        self.caches = [PagedCache(unwritten(shape, like), unwritten(shape, like), manager) for _ in range(c.layers)]
         self._module = backend("the parameters' embedding", like, "attnlab.serve")
 
     @property

@@ -170,7 +170,7 @@ def test_lengths_that_are_none(library):
     cache = feed(empty(k, v), [5], *(x[..., :5, :] for x in (q, k, v)))[2]
     one = [x[..., 5:6, :] for x in (q, k, v)]
     for lengths, kind, message in (
-        ([5, 6], ValueError, r"lengths\[1\] is 6; the cache holds 5 tokens"), ([-1, 5], ValueError, r"lengths\[0\] is -1"),
+        ([5, 6], ValueError, r"lengths\[1\] is 6; the cache holds 5"), ([-1, 5], ValueError, r"lengths\[0\] is -1"),
         ([5], ValueError, "lengths has 1 numbers; the cache has 2 rows"), (5, TypeError, r"it must be \(B,\) integers"),
         ([5.0, 5.0], TypeError, r"lengths is float64 of shape \(2,\)"),
     ):  # fmt: skip
@@ -181,6 +181,14 @@ def test_lengths_that_are_none(library):
     assert int(cache.length) == 5
     with pytest.raises(ValueError, match="for lengths it needs a batch axis"):
         empty(k[0], v[0]).attend(*(x[0] for x in one), lengths=[0])
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_lengths_of_no_rows(library):
+    q, k, v = (to(library, x[:0, :, :1].astype("f4")) for x in (Q, K, V))
+    out, cache = empty(k, v).attend(q, k, v, lengths=[])
+    assert tuple(out.shape) == (0, 4, 1, 3)
+    assert int(cache.length) == 1
 
 
 def test_traced_lengths():

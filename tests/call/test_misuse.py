@@ -11,6 +11,7 @@ from attnlab.compat import scaled_dot_product_attention as sdpa
 from attnlab.linear import Hedgehog, linear_attention
 from attnlab.machine import Machine, flash2_forward, flash_forward
 from attnlab.paged import PagedCache
+from tests.support.libraries import LIBRARIES, back, to
 
 X = np.ones((1, 2, 3, 4), np.float32)
 T = torch.ones(1, 2, 3, 4)
@@ -42,6 +43,20 @@ MISUSES = {
         lambda: linear_attention(X, X, X, state=STATE, features=DOUBLED), ValueError, "5 features, .* makes 6"),
     "a cache of unequal arrays": (
         lambda: attnlab.cache.KVCache(X, X[:, :, :2], 0).attend(X, X, X), ValueError, "3 slots for keys and 2"),
+    "a state of other features, by a function": (
+        lambda: linear_attention(X, X, X, state=STATE, features=np.exp), ValueError, "5 features, and .* makes 4"),
+    "the same in JAX": (
+        lambda: linear_attention(*[jnp.asarray(X)] * 3, state=tuple(map(jnp.asarray, STATE)), features=jnp.exp),
+        ValueError, "5 features, and features makes 4"),
+    "the same in PyTorch": (
+        lambda: linear_attention(T, T, T, state=tuple(map(torch.as_tensor, STATE)), features=torch.exp),
+        ValueError, "5 features, and features makes 4"),
+    "features that mix tokens": (
+        lambda: linear_attention(X, X, X, features=lambda x: np.cumsum(x, -2)), ValueError, "features mixes tokens"),
+    "keys' features that mix tokens": (
+        lambda: linear_attention(X, X, X, features=(np.exp, lambda x: np.exp(x) / np.exp(x).sum(-2, keepdims=True))),
+        ValueError, "features mixes tokens"),
+    "a string of names": (lambda: pages().attend(X[:, :, :1], "ab"), TypeError, r"names is 'ab'; .* \['ab'\] for one"),
     "a slot twice": (
         lambda: pages().write([1, 1], X[0, :, :2], X[0, :, :2]), ValueError, "slots has 1 slots twice"),
     "a negative length": (
@@ -85,3 +100,14 @@ def test_distributed_tensors_are_refused_by_name():
 
     with pytest.raises(TypeError, match=r"value is a DTensor; .*local_map, or on to_local\(\)"):
         attnlab.tiled_attention(T, T, T.as_subclass(DTensor))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_pages_that_are_read_before_they_are_written(library):
+    """They hold NaN, and so does what comes out; what is written then is read alone."""
+    x = to(library, X)
+    cache = PagedCache.empty(x, x, blocks=4, block_size=2)
+    cache.manager.add("a")
+    step = cache.manager.append("a", 3)
+    assert np.isnan(back(cache.attend(x[:, :, :1], ["a"]))).all()
+    assert np.isfinite(back(cache.write(step.slots, x[0], x[0]).attend(x[:, :, :1], ["a"]))).all()

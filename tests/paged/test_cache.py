@@ -44,7 +44,7 @@ class Sequences:
     def check(self, names, n=1, **options):
         """What queries of some sequences see equals attention over the lists."""
         query = self.random.normal(size=(len(names), 2 * HK, n, D)).astype(np.float32)
-        out, lse = self.cache.attend(to(self.library, query), names, return_lse=True, **options)
+        out, lse = self.cache.attend(to(self.library, query), list(names), return_lse=True, **options)
         for found, found_lse, q, name in zip(back(out), back(lse), query, names):
             expected = oracle.attention(q, *self.lists[name], causal=True, **options)
             np.testing.assert_allclose(found, expected.out, atol=2e-6)
@@ -142,7 +142,7 @@ def test_state_comes_out(library):
     here.append("a", 5)
     assert (here.cache is before) == (library != "jax")
     assert (pages is here.cache.key_pages) == (library != "jax")
-    assert back(pages).any() == (library != "jax")
+    assert np.isfinite(back(pages)).any() == (library != "jax")
     assert here.cache.manager is before.manager
     assert here.cache.nbytes == 16 * HK * SIZE * (D + DV) * 4
     assert here.cache.copy([]) is here.cache
@@ -180,10 +180,10 @@ def test_tables_have_few_shapes(library):
     for name, count in (("a", 20), ("b", 3)):
         here.add(name)
         here.append(name, count)
-    table, lengths = here.cache.tables("ab")
+    table, lengths = here.cache.tables(["a", "b"])
     assert back(lengths).tolist() == [20, 3]
     assert back(table).tolist() == [[0, 1, 2, 3, 4, 0, 0, 0], [5, 0, 0, 0, 0, 0, 0, 0]]
-    assert tuple(here.cache.tables("b")[0].shape) == (1, 1)
+    assert tuple(here.cache.tables(["b"])[0].shape) == (1, 1)
     assert tuple(here.cache.tables([])[0].shape) == (0, 1)
 
 

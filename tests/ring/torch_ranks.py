@@ -62,7 +62,7 @@ def trees(rank, group, cases, form):
 
 
 def autocast(rank, group):
-    """A ring with its gradients and a tree, in autocast, and of inputs cast by hand; and the dtype that float64 gives."""
+    """A ring with its gradients and a tree, in autocast, and of inputs cast by hand; and what float64 gives."""
     *arrays, dlse = whole(8, dtype="float32")
     few, (q, k, v, dout) = arrays[0][..., :3, :], (shard(x, dist.get_world_size(group))[rank] for x in arrays)
     dlse = shard(dlse, dist.get_world_size(group), axis=-1)[rank]
