@@ -386,7 +386,7 @@ def test_targets_are_judged_by_ratio():
     times |= {"jax tiled": 0.55, "torch tiled": 1.11, "jax tiled, causal": 0.4}
     times |= {f"{x} tiled, window of 512 keys": 0.04 for x in who.ORDER}
     found = {verdict.what: verdict for verdict in targets.judge(times, 16384, False)}
-    assert found["jax tiled ÷ torch sdpa"] == targets.Verdict("jax tiled ÷ torch sdpa", "≤ 0.55", "0.550", True)
+    assert found["jax tiled ÷ torch sdpa"] == targets.TargetResult("jax tiled ÷ torch sdpa", "≤ 0.55", "0.550", True)
     assert not found["torch tiled ÷ torch sdpa"].met
     assert found["jax tiled, causal ÷ jax tiled"].reached == "0.727"
     assert found["jax tiled, window of 512 keys ÷ jax tiled"].met
