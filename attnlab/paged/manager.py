@@ -115,20 +115,44 @@ class BlockManager:
         sequence = self._sequence(name)
         ids = None if isinstance(tokens, Integral) else _ids(tokens)
         count = integer("tokens", tokens, 0) if ids is None else len(ids)
-        shared = count > 0 and sequence.length % self.block_size and self._references[sequence.table[-1]] > 1
+        written = sequence.table[-1] if count and sequence.length % self.block_size else None
+        shared = written is not None and self._references[written] > 1
         more = -(-(sequence.length + count) // self.block_size) - len(sequence.table)
-        if more + bool(shared) > self.free_blocks:
+        if more + shared > self.free_blocks:
             raise OutOfBlocks(
-                f"{count} more tokens of {name!r} need {more + bool(shared)} blocks; {self.free_blocks} of "
+                f"{count} more tokens of {name!r} need {more + shared} blocks; {self.free_blocks} of "
                 f"{self.blocks} are free"
             )
         copies = [self._own_last(sequence)] if shared else []
+        if not shared and written in self._prefixes:  # it was full before a truncate, and now gets other tokens
+            self._prefixes.forget(written)
         sequence.table += [self._take() for _ in range(more)]
         places = [divmod(sequence.length + k, self.block_size) for k in range(count)]
         sequence.length += count
         if count:
             self._note(sequence, ids)
         return Appended([sequence.table[index] * self.block_size + place for index, place in places], copies)
+
+    def truncate(self, name: Hashable, length: int) -> None:
+        """Forget the tokens of a sequence from ``length`` on, as after guesses that were wrong.
+
+        Whole blocks beyond it are released, as in ``free``. The last block that stays may have been full: it can be
+        found by the tokens that it still holds until an append writes into it. Raises ValueError unless
+        0 ≤ length ≤ the sequence's length.
+        """
+        sequence = self._sequence(name)
+        if integer("length", length, 0) > sequence.length:
+            raise ValueError(f"length is {length}; {name!r} has {sequence.length} tokens")
+        if sequence.rest is not None:
+            start = sequence.length - len(sequence.rest)
+            while start > length and sequence.full:
+                sequence.rest, sequence.full = list(sequence.full.tokens), sequence.full.parent
+                start -= self.block_size
+            sequence.rest = sequence.rest[: length - start]
+        sequence.length, kept = length, -(-length // self.block_size)
+        leaving, sequence.table = sequence.table[kept:], sequence.table[:kept]
+        for block in reversed(leaving):
+            self._release(block)
 
     def _sequence(self, name: Hashable) -> Holding:
         if name not in self._sequences:

@@ -31,7 +31,7 @@ class Prefixes:
         self._holders: dict[Prefix, list[int]] = {}  # equal contents may have been computed twice
         self._prefix: dict[int, Prefix] = {}
 
-    def __contains__(self, block: int) -> bool:
+    def __contains__(self, block: int | None) -> bool:
         return block in self._prefix
 
     def record(self, block: int, prefix: Prefix) -> Prefix:

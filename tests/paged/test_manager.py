@@ -110,7 +110,8 @@ class Machine(RuleBasedStateMachine):
             return
         table, old = self.manager.table(name), self.lists[name]
         new = [*old, *tokens]
-        copied = bool(tokens) and len(old) % self.SIZE != 0 and self.references(table[-1]) > 1
+        written = bool(tokens) and len(old) % self.SIZE != 0
+        copied = written and self.references(table[-1]) > 1
         needed = -(-len(new) // self.SIZE) - len(table) + copied
         if needed > len(self.freed):
             before = state(self.manager, self.lists), exhaust(self.manager)
@@ -126,10 +127,24 @@ class Machine(RuleBasedStateMachine):
         self.lists[name] = new
         self.known[name] = self.known[name] and (named or not tokens)
         self.freed = [block for block in self.freed if block not in taken]
-        self.held = {block: prefix for block, prefix in self.held.items() if block not in taken}
+        gone = {*taken, *([table[-1]] if written and not copied else [])}
+        self.held = {block: prefix for block, prefix in self.held.items() if block not in gone}
         for end in range(self.SIZE, len(new) + 1, self.SIZE):
             if end > len(old) and self.known[name]:
                 self.held[self.manager.table(name)[end // self.SIZE - 1]] = tuple(new[:end])
+
+    @rule(name=names, length=st.integers(0, 12))
+    def truncate(self, name, length):
+        if name not in self.lists or length > len(self.lists[name]):
+            with pytest.raises((KeyError, ValueError), match=f"'{name}'"):
+                self.manager.truncate(name, length)
+            return
+        table = self.manager.table(name)
+        self.manager.truncate(name, length)
+        kept = self.manager.table(name)
+        assert kept == table[: -(-length // self.SIZE)]
+        self.lists[name] = self.lists[name][:length]
+        self.freed += [block for block in reversed(table[len(kept) :]) if not self.references(block)]
 
     @precondition(lambda self: self.lists)
     @rule(data=st.data())
@@ -256,6 +271,34 @@ def test_a_reused_block_is_found_no_more():
     assert manager.add("e", [9, 8, 7]) == 2
 
 
+def test_a_block_that_was_full_is_found_until_it_is_written_again():
+    """Guesses fill a block, one of them is wrong: the block is cut back, and then holds other tokens."""
+    manager = BlockManager(8, 4)
+    manager.add("a")
+    manager.append("a", [1, 2, 3, 4])
+    manager.truncate("a", 3)
+    assert manager.add("b", [1, 2, 3, 4, 5]) == 4  # nothing has been written yet
+    assert manager.append("a", [9]).copies == [(0, 1)]  # so "b" keeps what it found
+    manager.truncate("a", 3)
+    manager.append("a", [8])
+    assert manager.add("c", [1, 2, 3, 9, 5]) == 0
+    assert manager.add("d", [1, 2, 3, 8, 5]) == 4
+
+
+def test_truncate_frees_whole_blocks_and_knows_the_tokens_that_stay():
+    manager = BlockManager(4, 2)
+    manager.add("a")
+    manager.append("a", [1, 2, 3, 4, 5, 6, 7])
+    manager.truncate("a", 1)
+    assert (manager.table("a"), manager.free_blocks) == ((0,), 3)
+    manager.append("a", [2, 3])
+    assert manager.add("b", [1, 2, 3]) == 2
+    manager.truncate("a", 0)
+    assert (manager.table("a"), manager.references(0)) == ((), 1)
+    with pytest.raises(ValueError, match="length is 1; 'a' has 0 tokens"):
+        manager.truncate("a", 1)
+
+
 def test_what_two_computed_is_found_until_both_are_gone():
     manager = BlockManager(4, 2)
     for name in "ab":
@@ -310,7 +353,8 @@ def test_errors():
         manager.add("a")
     with pytest.raises(ValueError, match="there is a sequence 'a' already"):
         manager.fork("a", "a")
-    for call, *rest in ((manager.table,), (manager.length,), (manager.free,), (manager.append, 1), (manager.fork, "c")):
+    for call, *rest in ((manager.table,), (manager.length,), (manager.free,), (manager.append, 1), (manager.fork, "c"),
+                        (manager.truncate, 0)):
         with pytest.raises(KeyError, match="there is no sequence 'b'"):
             call("b", *rest)
     with pytest.raises(ValueError, match="tokens is -1; it must be at least 0"):
