@@ -12,6 +12,7 @@ chunks beside the decoding of others; what two sequences have in common from the
     uniform, probabilities, choose, best      draws by (seed, sample, position), and one step of beam search
     Record, Moment                the trace of a step, and the time of a token
     accept, accept_keyed, prompt_lookup, race     guess some tokens, and let one pass say which to keep
+    lookup, ModelDraft, in_bits   who guesses for the engine: the text so far, or a cheaper model
 
 The text of a request depends on its prompt, options and seed alone: not on who shares the batch, on the size of
 blocks, on their number or on preemption. Logits do vary by rounding with the batch around a row, so where two tokens
@@ -21,6 +22,7 @@ Agrawal et al. 2024, "Sarathi-Serve" (chunks of prompts beside decoding).
 """
 
 from attnlab.serve.beam import best
+from attnlab.serve.drafts import ModelDraft, in_bits, lookup
 from attnlab.serve.engine import Engine
 from attnlab.serve.request import Moment, Request, Sequence, blocks_needed
 from attnlab.serve.runner import Runner
@@ -30,6 +32,7 @@ from attnlab.serve.speculative import accept, accept_keyed, prompt_lookup, race
 from attnlab.serve.trace import Record
 
 __all__ = [
-    "Chunk", "Engine", "Moment", "Plan", "Record", "Request", "Runner", "Sequence", "accept", "accept_keyed", "best",
-    "blocks_needed", "choose", "missing", "probabilities", "prompt_lookup", "race", "schedule", "uniform",
+    "Chunk", "Engine", "ModelDraft", "Moment", "Plan", "Record", "Request", "Runner", "Sequence", "accept",
+    "accept_keyed", "best", "blocks_needed", "choose", "in_bits", "lookup", "missing", "probabilities",
+    "prompt_lookup", "race", "schedule", "uniform",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from pathlib import Path
 from attnlab.arguments import LIBRARIES
 from attnlab.call import missing
 from attnlab.model import NAMES, Model, load
+from attnlab.serve.drafts import ModelDraft, in_bits, lookup
 from attnlab.serve.engine import Engine
 from attnlab.serve.request import Moment, Request
 from attnlab.serve.summary import summary
@@ -23,6 +24,8 @@ from attnlab.serve.transcript import Transcript, objects
 import numpy as np
 
 OPTIONS = "max_tokens", "seed", "temperature", "top_k", "top_p", "samples", "beams"
+
+DRAFTS = {"lookup": lambda model: lookup, "int4": lambda model: ModelDraft(in_bits(model, 4))}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -65,7 +68,10 @@ def start(options: argparse.Namespace) -> Engine:
                 raise ValueError(f"{name} is {getattr(options, name)}; it must be at least 1")
         Request(0, [0], arrival=Moment(0, 0.0), **{name: getattr(options, name) for name in OPTIONS})
         pool(model, options)
-        return Engine(model, options.blocks, options.block_size, options.budget)
+        draft = DRAFTS[options.draft](model) if options.draft else None
+        return Engine(
+            model, options.blocks, options.block_size, options.budget, draft=draft, guesses=options.guesses
+        )
     except (ValueError, FileNotFoundError, ModuleNotFoundError) as error:
         name = str(error).partition(" ")[0]
         parser().error(f"argument --{name.replace('_', '-')}: {error}" if name in vars(options) else str(error))
@@ -169,6 +175,8 @@ def parser() -> argparse.ArgumentParser:
     add("--block-size", type=int, default=16, help="tokens of a block (16)")
     add("--budget", type=int, default=64, help="tokens that a step may feed (64)")
     add("--json", action="store_true", help="tell each text as an object, a line each, when all are done")
+    add("--draft", choices=[*DRAFTS], help="guess tokens: by lookup in the text, or by the model in 4 bits")
+    add("--guesses", type=int, default=4, help="for a sequence and step, with --draft (4)")
     add("--model", choices=NAMES, default="base", help="which weights (base)")
     add("--library", choices=[*LIBRARIES], default="numpy", help="that computes (numpy)")
     return p

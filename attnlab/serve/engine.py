@@ -2,17 +2,20 @@
 
 import time
 from collections.abc import Callable, Iterable
+from collections.abc import Sequence as Many
 from contextlib import nullcontext
+from itertools import islice
 from typing import Any
 
 from attnlab.arguments import integer
 from attnlab.model import tokens as tokens_of
 from attnlab.paged import BlockManager
 from attnlab.serve.beam import branch
+from attnlab.serve.drafts import Draft, with_guesses
 from attnlab.serve.request import Moment, Request, Sequence, blocks_needed
 from attnlab.serve.runner import Runner
 from attnlab.serve.sampling import choose, log_softmax, uniform
-from attnlab.serve.scheduler import missing, schedule
+from attnlab.serve.scheduler import Chunk, missing, schedule
 from attnlab.serve.trace import Record, record
 
 Event = tuple[Request, int, int]
@@ -28,14 +31,17 @@ class Engine:
 
     ``requests``: those not done, in order of arrival. ``steps``: taken so far. ``trace``: a Record of each.
     ``schedule``: who is fed, see attnlab.serve.schedule. ``runner``: made as runner(model, manager), called as
-    runner(plan), gives the logits after each chunk as a NumPy array (chunks, V).
+    runner(plan), gives the logits after each chunk as a NumPy array (chunks, V), and with guesses those after each of
+    them, too. ``draft``: who guesses up to ``guesses`` next tokens of a sequence that decodes, see
+    attnlab.serve.drafts; they count in the budget, and the text is the same as without.
     """
 
     def __init__(
         self, model: Any, blocks: int, block_size: int, budget: int, *, schedule: Callable = schedule,
-        runner: Callable = Runner,
+        runner: Callable = Runner, draft: Draft | None = None, guesses: int = 4,
     ) -> None:
         self.model, self.budget, self.schedule = model, integer("budget", budget, 1), schedule
+        self.draft, self.guesses = draft, integer("guesses", guesses, 1)
         self._make_runner, self._start, self._submitted = runner, time.perf_counter(), 0
         self.requests, self.trace, self.steps = list[Request](), list[Record](), 0
         self._clear(blocks, block_size)
@@ -74,15 +80,19 @@ class Engine:
             plan = self.schedule(live, self.manager, self.budget)
             if live and not plan.chunks:
                 raise RuntimeError(f"the schedule feeds none of {len(live)} sequences")
-            rows = self.runner(plan) if live else []
+            if self.draft:
+                plan = with_guesses(plan, self.draft, self.guesses, self.manager, self.budget)
+            rows = iter(self.runner(plan) if live else [])
         except BaseException:  # slots that count as written may not be
             self._clear(self.manager.blocks, self.manager.block_size)
             raise
         self.steps += 1
         for sequence in plan.preempted:
             sequence.request.preemptions += 1
-        self.trace.append(record(self._now(), plan, live, held, self.manager))
-        events = self._advance([(chunk.sequence, row) for chunk, row in zip(plan.chunks, rows)])
+        made = record(self._now(), plan, live, held, self.manager)
+        events = self._advance([(chunk, [*islice(rows, len(chunk.guess) + 1)]) for chunk in plan.chunks])
+        fed = [(c, c.start + len(c.tokens) - len(c.guess)) for c in plan.chunks if c.guess]
+        self.trace.append(made._replace(accepted=sum(len(c.sequence.tokens) - end - 1 for c, end in fed)))
         self.requests = [request for request in self.requests if not request.done]
         return events
 
@@ -100,11 +110,14 @@ class Engine:
                     bar.update(len(requests) - len(self.requests) - bar.n)
         return requests
 
-    def _advance(self, fed: list[tuple[Sequence, Any]]) -> list[Event]:
-        """Go on with sequences that were fed, given the logits after their last tokens, where no token is missing."""
-        ready = [(sequence, row) for sequence, row in fed if not missing(sequence, self.manager)]
-        searches = [pair for pair in ready if pair[0].request.beams]
-        grown = [(one, row) for sequence, row in ready if not sequence.request.beams for one in self._part(sequence)]
+    def _advance(self, fed: list[tuple[Chunk, list[Any]]]) -> list[Event]:
+        """Go on with sequences that were fed and miss no token, given logits after their last token and each guess."""
+        ready = [(chunk, rows) for chunk, rows in fed if missing(chunk.sequence, self.manager) <= 0]
+        searches = [(chunk.sequence, rows[0]) for chunk, rows in ready if chunk.sequence.request.beams]
+        grown = [
+            (one, chunk.guess, rows)
+            for chunk, rows in ready if not chunk.sequence.request.beams for one in self._part(chunk.sequence)
+        ]
         events = self._sample(grown) + [event for pair in searches for event in self._search(*pair)]
         return sorted(events, key=lambda event: event[0].index)
 
@@ -119,18 +132,30 @@ class Engine:
             return request.sequences
         return [sequence]
 
-    def _sample(self, grown: list[tuple[Sequence, Any]]) -> list[Event]:
-        """The next token of each sequence, by its logits; those that share their options draw in one call."""
-        alike: dict[tuple[Any, ...], list[tuple[Sequence, Any]]] = {}
-        for one, row in grown:
+    def _sample(self, grown: list[tuple[Sequence, Many[int], list[Any]]]) -> list[Event]:
+        """The next tokens of each sequence, by its logits; those that share their options draw in one call."""
+        alike: dict[tuple[Any, ...], list[tuple[Sequence, int, Any]]] = {}
+        for one, _, rows in grown:
             request = one.request
-            alike.setdefault((request.temperature, request.top_k, request.top_p), []).append((one, row))
-        for (temperature, *rest), pairs in alike.items():
-            keys = [(one.request.seed, one.sample, len(one.tokens)) for one, _ in pairs]
+            asked = alike.setdefault((request.temperature, request.top_k, request.top_p), [])
+            asked += [(one, position, row) for position, row in enumerate(rows, len(one.tokens))]
+        drawn: dict[Sequence, list[int]] = {}
+        for (temperature, *rest), asked in alike.items():
+            keys = [(one.request.seed, one.sample, position) for one, position, _ in asked]
             draws = uniform(*zip(*keys)) if temperature else None
-            for (one, _), token in zip(pairs, choose([row for _, row in pairs], draws, temperature, *rest)):
-                self._extend(one, int(token))
-        return [(one.request, one.sample, one.tokens[-1]) for one, _ in grown]
+            for (one, *_), token in zip(asked, choose([row for *_, row in asked], draws, temperature, *rest)):
+                drawn.setdefault(one, []).append(int(token))
+        return [event for one, guess, _ in grown for event in self._keep(one, guess, drawn[one])]
+
+    def _keep(self, sequence: Sequence, guess: Many[int], drawn: list[int]) -> list[Event]:
+        """The tokens up to the first that differs from its guess, or up to the end; keys of the other guesses go."""
+        old = len(sequence.tokens)
+        accepted = next((j for j, token in enumerate(guess) if token != drawn[j]), len(guess))
+        self.manager.truncate(sequence, old + accepted)
+        for token in drawn[: accepted + 1]:
+            if not sequence.done:
+                self._extend(sequence, token)
+        return [(sequence.request, sequence.sample, token) for token in sequence.tokens[old:]]
 
     def _search(self, sequence: Sequence, row: Any) -> list[Event]:
         """Note what a beam's next token may be; the last one to be noted makes the search go on."""

@@ -25,7 +25,7 @@ Tokens = Integer[Array, " T"]
 
 
 def forward(model: Model, caches: list[PagedCache], batch: Batch) -> tuple[np.ndarray, list[PagedCache]]:
-    """Logits (chunks, vocabulary) after the last token of each chunk, and the caches with all new keys."""
+    """Logits (rows, vocabulary) after each chunk and each of its guesses, and the caches with all new keys."""
     names = [name for group in batch.groups for name in group.names for _ in range(group.each)]
     filled = filled_up(len(names))
     manager = caches[0].manager

@@ -16,7 +16,7 @@ Key = Float[Array, "Hk T D"]
 
 
 def forward(model: Model, caches: list[PagedCache], batch: Batch) -> tuple[Array, list[PagedCache]]:
-    """Logits (chunks, vocabulary) after the last token of each chunk, and the caches with all new keys."""
+    """Logits (rows, vocabulary) after each chunk and each of its guesses, and the caches with all new keys."""
     tables = [caches[0].tables(group.names) for group in batch.groups]
 
     def attend(layer: int, query: Query, key: Key, value: Key) -> Any:

@@ -25,8 +25,8 @@ class Group(NamedTuple):
 class Batch(NamedTuple):
     """The tokens of a plan in one row, whosever they are: only attention asks.
 
-    ``tokens``, ``positions``, ``slots``: (T,). ``last`` (chunks,): the ends of the plan's chunks. ``copies``: of
-    blocks, done first. ``groups``: those that attention takes together, in order.
+    ``tokens``, ``positions``, ``slots``: (T,). ``last``: of each chunk of the plan its last token but its guesses, and
+    the guesses. ``copies``: of blocks, done first. ``groups``: those that attention takes together, in order.
     """
 
     tokens: Array
@@ -51,8 +51,9 @@ def batch(plan: Plan) -> Batch:
             [chunk.slots for chunk in chunks],
         )
     )  # fmt: skip
-    ends = np.cumsum([len(chunk.tokens) for chunk in chunks])
-    return Batch(*integers, ends[np.argsort(order)] - 1, plan.copies, groups)
+    ends = np.cumsum([len(chunk.tokens) for chunk in chunks])[np.argsort(order)]
+    last = np.concatenate([np.arange(end - 1 - len(c.guess), end) for end, c in zip(ends, plan.chunks)])
+    return Batch(*integers, last, plan.copies, groups)
 
 
 def split_group(x: Any, group: Group) -> Any:
@@ -86,6 +87,9 @@ class Runner:
         return sum(cache.nbytes for cache in self.caches)
 
     def __call__(self, plan: Plan) -> Array:
-        """Logits of the token that follows each chunk, (chunks, 256): bytes alone, as FIRST never comes again."""
+        """Logits of the token that follows each chunk, and of each of its guesses: a row each, in order, (rows, 256).
+
+        Bytes alone, as FIRST never comes again.
+        """
         logits, self.caches = self._module.forward(self.model, self.caches, batch(plan))
         return logits[:, :FIRST]

@@ -6,6 +6,7 @@ comes after it; and as it is done some day, every request is the oldest some day
 Source: Kwon et al. 2023, section 4.5 (recomputation); Agrawal et al. 2024, section 4 (a budget, decoding first).
 """
 
+from collections.abc import Sequence as Many
 from typing import NamedTuple
 
 from attnlab.paged import Appended, BlockManager, OutOfBlocks
@@ -13,12 +14,13 @@ from attnlab.serve.request import Sequence
 
 
 class Chunk(NamedTuple):
-    """Tokens ``start`` … of a sequence that are fed in a step, and the slots for their keys."""
+    """Tokens ``start`` … of a sequence that are fed in a step, the ``guess`` last, and the slots for their keys."""
 
     sequence: Sequence
     start: int
     tokens: list[int]
     slots: list[int]
+    guess: Many[int] = ()
 
 
 class Plan(NamedTuple):

@@ -20,11 +20,16 @@ def summary(engine: Engine, requests: list[Request]) -> str:
     block = engine.runner.nbytes / blocks / 2**20
     first = _times([(one.arrival, one.first_token) for one in requests if one.first_token])
     later = _times([pair for one in sequences for pair in pairwise(one.moments)])
+    guesses = (
+        f"{sums.accepted:,} of {sums.guessed:,} accepted ({sums.accepted / sums.guessed:.0%}): "
+        f"{1 + sums.accepted / sums.decoded:.2f} tokens per call of a sequence"
+    ) if sums.guessed else "none"
     return f"""\
 throughput           {new / seconds:,.0f} tokens/s: {new:,} new tokens in {seconds:.2f} s, {len(trace):,} steps
                      {sums.tokens:,} tokens fed, {sums.reused:,} found in the cache, {sums.preempted:,} preemptions
 time to first token  {first}
 time between tokens  {later}
+guesses              {guesses}
 memory               at most {most:,} of {blocks:,} blocks held, {most * block:.1f} of {blocks * block:.1f} MiB
                      of the slots held {sums.filled / slots:.0%} in use; to reserve the longest texts would take
                      {sums.reserved / slots:.1f} times as many"""

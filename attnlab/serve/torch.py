@@ -18,7 +18,7 @@ Key = Float[Array, "Hk T D"]
 
 @torch.no_grad()
 def forward(model: Model, caches: list[PagedCache], batch: Batch) -> tuple[np.ndarray, list[PagedCache]]:
-    """Logits (chunks, vocabulary) after the last token of each chunk, and the caches with all new keys."""
+    """Logits (rows, vocabulary) after each chunk and each of its guesses, and the caches with all new keys."""
     tables = [caches[0].tables(group.names) for group in batch.groups]
     positions = torch.from_numpy(batch.positions).to(caches[0].key_pages.device)
 

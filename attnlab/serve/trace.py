@@ -13,7 +13,8 @@ class Record(NamedTuple):
     tokens: fed; decoded: sequences of which no token is missing now. running, waiting: sequences with and without
     blocks. blocks: held; filled: slots of them that hold a key, shared ones counted once; reserved: slots, had each
     running sequence its longest length reserved. preempted: sequences that lost their blocks; reused: tokens that were
-    found in the cache and had not to be fed; copies: of shared blocks. seconds: since the engine was made.
+    found in the cache and had not to be fed; copies: of shared blocks. guessed: tokens fed that were guesses;
+    accepted: those of them that the model kept. seconds: since the engine was made.
     """
 
     step: int
@@ -28,6 +29,8 @@ class Record(NamedTuple):
     preempted: int
     reused: int
     copies: int
+    guessed: int
+    accepted: int = 0
 
 
 def record(now: Moment, plan: Plan, live: list[Sequence], held: set[Sequence], manager: BlockManager) -> Record:
@@ -40,7 +43,8 @@ def record(now: Moment, plan: Plan, live: list[Sequence], held: set[Sequence], m
     reserved = sum(len(sequence.request.prompt) + sequence.request.max_tokens - 1 for sequence in running)
     return Record(
         *now, sum(len(chunk.tokens) for chunk in plan.chunks),
-        sum(missing(chunk.sequence, manager) == 0 for chunk in plan.chunks), len(running), len(live) - len(running),
+        sum(missing(chunk.sequence, manager) <= 0 for chunk in plan.chunks), len(running), len(live) - len(running),
         len(fill), sum(fill.values()), reserved, len(plan.preempted),
         sum(chunk.start for chunk in plan.chunks if chunk.sequence not in held), len(plan.copies),
+        sum(len(chunk.guess) for chunk in plan.chunks),
     )  # fmt: skip

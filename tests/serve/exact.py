@@ -34,12 +34,13 @@ class Exact:
         size, old = self.manager.block_size, list(self.slots)
         for source, to in plan.copies:
             self.slots[to * size : (to + 1) * size] = old[source * size : (source + 1) * size]
-        for sequence, start, tokens, slots in plan.chunks:
+        for sequence, start, tokens, slots, _ in plan.chunks:
             for position, (token, slot) in enumerate(zip(tokens, slots, strict=True), start):
                 assert slot == self.slot(sequence, position)
                 before = self.slots[self.slot(sequence, position - 1)] if position else START
                 self.slots[slot] = digest(before, token)
-        return np.stack([logits(self.read(c.sequence, c.start + len(c.tokens))) for c in plan.chunks])
+        ends = [(c, c.start + len(c.tokens) - i) for c in plan.chunks for i in reversed(range(len(c.guess) + 1))]
+        return np.stack([logits(self.read(c.sequence, end)) for c, end in ends])
 
     def slot(self, sequence, position):
         block, place = divmod(position, self.manager.block_size)
@@ -82,6 +83,26 @@ def searched(prompt, max_tokens, beams):
         ]
         found = [(-cost, [*tokens, token]) for cost, _, token, tokens in sorted(longer)[:beams]]
     return [tokens[len(prompt) :] for _, tokens in found], [float(score) for score, _ in found]
+
+
+def oracle(sequence, k):
+    """The next tokens themselves."""
+    request = sequence.request
+    options = {name: getattr(request, name) for name in ("seed", "temperature", "top_k", "top_p", "samples")}
+    (*_, text), _ = alone(request.prompt, request.max_tokens, **options | {"samples": sequence.sample + 1})
+    return text[len(sequence.moments) :][:k]
+
+
+def half_right(sequence, k):
+    """The next tokens, one of them wrong."""
+    guess = oracle(sequence, k)
+    place = len(sequence.tokens) % k
+    return [(token + (i == place)) % VOCABULARY for i, token in enumerate(guess)]
+
+
+def constant(sequence, k):
+    """The same token, whatever came; it may be the one that stops."""
+    return [1] * k
 
 
 STEMS = [[0] * 40, [1, 2, 3, 4] * 10, [4, 4, 1] * 14]

@@ -182,6 +182,19 @@ def test_an_output_that_nobody_reads_is_no_error():
     assert "Error" not in done.stderr
 
 
+@pytest.mark.parametrize("draft", command.DRAFTS)
+def test_a_draft_changes_no_text(draft, tmp_path, capsys):
+    path = tmp_path / "prompts"
+    path.write_text("abcabc\nxyz")
+    told = []
+    for options in ([], ["--draft", draft, "--guesses", "2"]):
+        command.main([str(path), *SIZES, *options])
+        told.append(capsys.readouterr())
+    assert told[0].out == told[1].out
+    assert "guesses              none" in told[0].err
+    assert re.search(r"guesses .* \d+ of \d+ accepted \(\d+%\): \d\.\d\d tokens per call of a sequence", told[1].err)
+
+
 def test_without_tqdm(monkeypatch, capsys, tmp_path):
     """--help is there; serving says what is missing."""
     monkeypatch.setitem(sys.modules, "tqdm", None)

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from attnlab.serve import Engine, blocks_needed, schedule
-from tests.serve.exact import MODEL, Exact, alone, check_laws, engine, random_request
+from attnlab.serve import Engine, blocks_needed, lookup, schedule
+from tests.serve import exact
+from tests.serve.exact import MODEL, Exact, alone, check_laws, engine, oracle, random_request
 
 
 def static(sequences, manager, budget):
@@ -70,6 +71,82 @@ def test_what_a_request_gets_depends_on_itself_alone(seed):
         assert request.outputs == outputs
         assert request.scores == scores
         assert request.done
+
+
+@pytest.mark.parametrize("draft", [lookup, oracle, exact.half_right, exact.constant])
+@pytest.mark.parametrize("seed", range(6))
+def test_guesses_change_no_text(seed, draft):
+    """Any draft, any number of guesses; small pools, so that who guesses is preempted, too."""
+    draw = np.random.default_rng(seed)
+    blocks, size, budget = (int(draw.integers(*ends)) for ends in ((4, 16), (1, 7), (1, 24)))
+    policy = {4: shuffled(draw), 5: static}.get(seed, schedule)
+    server = engine(blocks, size, budget, schedule=policy, draft=draft, guesses=int(draw.integers(1, 9)))
+    asked, _ = serve(server, draw, 20, draw.choice([0.2, 1, 30]))
+    for request, options in asked:
+        assert (request.outputs, request.scores) == alone(**options)
+
+
+def guessing(draft, guesses=3, blocks=20, budget=16, **options):
+    """An engine that has served one request with guesses, and the request."""
+    server = engine(blocks, 4, budget, draft=draft, guesses=guesses)
+    request = server.submit([1, 2, 3], **options)
+    server.run()
+    assert request.outputs == alone([1, 2, 3], **options)[0]
+    assert server.manager.free_blocks == blocks
+    return server, request
+
+
+def test_right_guesses_save_steps_and_wrong_ones_cost_none():
+    """13 tokens: the first comes with the prompt, then 4 a step with the oracle; the last needs no fourth guess."""
+    server, request = guessing(oracle, max_tokens=13)
+    assert [one.tokens for one in server.trace] == [3, 4, 4, 4]
+    assert [(one.guessed, one.accepted) for one in server.trace] == [(0, 0), (3, 3), (3, 3), (3, 3)]
+    assert [moment.step for moment in request.sequences[0].moments] == [1, *[2] * 4, *[3] * 4, *[4] * 4]
+    server, _ = guessing(lambda sequence, k: [(x + 1) % 5 for x in oracle(sequence, k)], max_tokens=13)
+    assert [one.accepted for one in server.trace] == [0] * 13
+    assert [one.decoded for one in server.trace] == [1] * 13
+
+
+def test_a_stop_among_accepted_guesses_ends_the_text_there():
+    text = alone([1, 2, 3], 13)[0][0]
+    stop = next(token for token in text[2:] if token not in text[:2])
+    server, request = guessing(oracle, guesses=8, max_tokens=13, stop=stop)
+    assert (request.outputs[0][-1], len(request.outputs[0])) == (stop, text.index(stop) + 1)
+    assert server.steps == 2
+
+
+def test_guesses_stay_below_max_tokens_and_the_budget():
+    for max_tokens, guessed in ((1, []), (2, [0]), (3, [1]), (4, [2])):
+        server, _ = guessing(oracle, guesses=9, max_tokens=max_tokens)
+        assert [one.guessed for one in server.trace[1:]] == guessed
+    server, _ = guessing(oracle, guesses=9, budget=3, max_tokens=7)
+    assert [one.tokens for one in server.trace] == [3, 3, 3]
+
+
+def test_guesses_take_nobodys_block():
+    """Two that decode, one free block: the first one's guesses get it, the second goes on by single tokens."""
+    server = engine(5, 4, 16, draft=oracle, guesses=4)
+    requests = [server.submit([token] * 7, 4) for token in (1, 2)]
+    server.run()
+    assert [request.preemptions for request in requests] == [0, 0]
+    assert [request.outputs for request in requests] == [alone([token] * 7, 4)[0] for token in (1, 2)]
+    assert sum(one.guessed for one in server.trace) > 0
+
+
+def test_a_draft_that_fails_loses_nothing_but_time():
+    def failing(sequence, k):
+        if len(sequence.tokens) == 6 and not failed:
+            failed.append(True)
+            raise KeyboardInterrupt
+        return oracle(sequence, k)
+
+    failed = []
+    server = engine(20, 4, 16, draft=failing, guesses=2)
+    request = server.submit([1, 2], 9, temperature=1.0, samples=2)
+    with pytest.raises(KeyboardInterrupt):
+        server.run()
+    server.run()
+    assert request.outputs == alone([1, 2], 9, temperature=1.0, samples=2)[0]
 
 
 def soak(count):

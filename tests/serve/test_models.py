@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from attnlab import model
+from attnlab import model, serve
 from attnlab.paged import BlockManager
-from attnlab.serve import Engine, Runner, Sequence, missing, schedule
+from attnlab.serve import Engine, ModelDraft, Moment, Request, Runner, Sequence, missing, schedule
 from attnlab.serve import jax as compiled
 from tests.model.small import CONFIG, definition, small
 from tests.serve.exact import check_laws
@@ -46,6 +46,50 @@ def test_tokens_do_not_depend_on_library_batch_or_pool(library):
             found, preempted = outputs(lm, *sizes)
             assert found == expected, sizes
             assert (preempted > 0) == (sizes != (400, 4, 40))
+
+
+DRAFTS = {"lookup": lambda lm: serve.lookup, "int4": lambda lm: ModelDraft(serve.in_bits(lm)), "itself": ModelDraft}
+
+
+@pytest.mark.parametrize(("library", "draft"), sorted({*product(LIBRARIES, DRAFTS)} - {("jax", "itself")}))
+def test_guesses_change_no_text(library, draft):
+    """Under preemption, in batches, in three libraries; a model that guesses for itself is always right."""
+    asked = ASKED[:2] if (library, draft != "lookup") == ("jax", True) else ASKED  # where each new length is compiled
+    expected, _ = outputs(small("numpy"), 400, 4, 400, asked, batch=False)
+    with precision(library, np.zeros(0)):
+        lm = small(library)
+        for sizes in [(16, 4, 8), (400, 4, 40)][: 2 if library == "numpy" else 1]:
+            engine = Engine(lm, *sizes, draft=DRAFTS[draft](lm), guesses=3)
+            requests = [engine.submit(**options) for options in asked]
+            engine.run()
+            assert [request.outputs for request in requests] == expected
+            guessed, accepted = (sum(getattr(one, name) for one in engine.trace) for name in ("guessed", "accepted"))
+            assert guessed >= accepted >= 0
+            assert (guessed == accepted > 0) == (draft == "itself")
+
+
+def test_a_drafts_cache_is_cut_back_to_what_was_kept():
+    """Tokens stay right without it, and acceptance falls: here a model meets its own text, changed at one place."""
+    lm = small("numpy")
+    draft, request = ModelDraft(lm), Request(0, model.tokens("abcd").tolist(), 20, Moment(0, 0.0))
+    sequence = request.sequences[0]
+    draft(sequence, 4)
+    sequence.tokens += [7, 8]
+    assert draft(sequence, 4) == ModelDraft(lm)(sequence, 4)
+    (_, cached) = draft._fed[sequence]
+    assert cached.caches[0].length == len(sequence.tokens) + 3
+    sequence.done = True
+    draft(Request(1, [1], 9, Moment(0, 0.0)).sequences[0], 1)
+    assert sequence not in draft._fed
+
+
+def test_a_model_in_few_bits_keeps_its_vectors_and_dtype():
+    lm = small("numpy")
+    rounded = serve.in_bits(lm, 4)
+    for name, x in lm.parameters.items():
+        y = rounded.parameters[name]
+        assert (y.shape, y.dtype) == (x.shape, x.dtype)
+        assert np.array_equal(x, y) == (x.ndim == 1)
 
 
 def test_a_learned_sink_is_served_too():
