@@ -34,31 +34,46 @@ def steps_of_a_slot(lengths, slots, continuous):
     return [steps_one_by_one(lengths[i::slots], 1, continuous) for i in range(slots)]
 
 
-def plan_in_two_passes(missing, budget):
-    """Those that decode, then the prompts."""
-    fed = [int(count == 1) for count in missing]
-    for i, count in enumerate(missing):
-        if count > 1:
-            fed[i] = min(count, budget - sum(fed))
+def plan_in_two_passes(texts, budget, free, size):
+    """Decoding, then prompts; blocks are counted in a list."""
+    fed, held = [0] * len(texts), [-(-have // size) for _, have in texts]
+
+    def give(i, count):
+        nonlocal free, budget
+        more = -(-(texts[i][1] + count) // size) - held[i]
+        younger = [j for j in range(i + 1, len(texts)) if fed[j] == 0 and held[j]]
+        while more > free and younger:
+            j = younger.pop()
+            fed[j], free, held[j] = -1, free + held[j], 0
+        if more <= free:
+            fed[i], free, budget = count, free - more, budget - count
+        return more <= free or fed[i] > 0
+
+    for i, (missing, have) in enumerate(texts):
+        if missing == 1 and have and fed[i] == 0 and budget:
+            give(i, 1)
+    for i, (missing, have) in enumerate(texts):
+        if fed[i] == 0 and budget and not (missing == 1 and have):
+            if not have and -(-missing // size) > free:
+                break
+            if not give(i, min(missing, budget)):
+                break
     return fed
 
 
-def plan_by_sums(missing, budget):
-    """All tokens of prompts in a row, cut where the budget ends."""
-    missing = np.array(missing)
-    prompts = np.where(missing > 1, missing, 0)
-    ends = np.minimum(np.cumsum(prompts), budget - (missing == 1).sum())
-    return np.where(missing > 1, np.diff(ends, prepend=0), 1)
+def plan_as_a_tuple(texts, budget, free, size):
+    return tuple(map(float, plan_in_two_passes(texts, budget, free, size)))
 
 
-def plan_one_token_each(missing, budget):
-    """Fair to prompts, and slow: a token in turn."""
-    fed = [int(count == 1) for count in missing]
-    while sum(fed) < budget and fed != missing:
-        for i, count in enumerate(missing):
-            if fed[i] < count and sum(fed) < budget:
-                fed[i] += 1
-    return fed
+def plan_one_at_a_time(texts, budget, free, size):
+    """The oldest alone, and nobody else."""
+    return [min(texts[0][0], budget)] + [0] * (len(texts) - 1)
+
+
+def plan_without_chunks(texts, budget, free, size):
+    """What fits as a whole."""
+    whole = [(missing, have) if missing <= budget else (0, have) for missing, have in texts]
+    return plan_in_two_passes(whole, budget, free, size)
 
 
 def draw_by_choose(chances, seeds, positions):
@@ -140,34 +155,16 @@ def search_texts_only(model, beams, length):
     return search_by_the_engine(model, beams, length)[0]
 
 
-def plan_as_a_tuple(missing, budget):
-    given = {}
-    for i in sorted(range(len(missing)), key=lambda i: missing[i] > 1):
-        given[i] = min(missing[i], budget)
-        budget -= given[i]
-    return tuple(given[i] for i in range(len(missing)))
-
-
 RIGHT = [
     ("plan_step", plan_as_a_tuple),
     ("steps_needed", steps_one_by_one),
     ("steps_needed", steps_by_argmin),
     ("plan_step", plan_in_two_passes),
-    ("plan_step", plan_by_sums),
     ("next_tokens", draw_by_choose),
     ("next_tokens", draw_in_columns),
     ("beam_search", search_by_the_engine),
     ("beam_search", search_in_arrays),
 ]
-
-def plan_shortest_first(missing, budget):
-    plan = [int(n == 1) for n in missing]
-    left = budget - sum(plan)
-    for i in sorted((i for i, n in enumerate(missing) if n > 1), key=lambda i: missing[i]):
-        plan[i] = min(missing[i], left)
-        left -= plan[i]
-    return plan
-
 
 def draw_in_float32(chances, seeds, positions):
     sums = np.cumsum(np.float32(chances), axis=1)
@@ -201,10 +198,9 @@ beams_in_float32 = beams_with(np.float32(0), lambda s, x: np.float32(s + x), sam
 beams_ranked_roughly = beams_with(0.0, lambda s, x: s + x, lambda s: round(s, 6), same)
 beams_of_two = beams_with(0.0, lambda s, x: s + x, same, same, 2)
 
-CHUNK, DRAWN = "min(count, max(left, 0))", "uniform(seed, 0, position)"
+DRAWN = "uniform(seed, 0, position)"
 steps_in_int16 = edited("steps_needed", "return max(free)", "return (max(free) + 2**15) % 2**16 - 2**15")
-plan_of_short_chunks = edited("plan_step", CHUNK, "min(count, max(left, 0), 64)")
-plan_without_a_last_token = edited("plan_step", CHUNK, f"{CHUNK} - (count - left == 1 and left > 1)")
+plan_of_short_chunks = edited("plan_step", "min(missing, budget)", "min(missing, budget, 8)")
 draw_of_the_likely = edited("next_tokens", "np.cumsum(p)", "np.cumsum(np.where(p < 1e-3, 0, p))")
 draw_but_sure = edited("next_tokens", "np.searchsorted", "p.argmax() if p.max() > 0.99 else np.searchsorted")
 draw_by_short_seeds = edited("next_tokens", DRAWN, "uniform(seed % 2**16, 0, position)")
@@ -217,13 +213,6 @@ def draw_once(chances, seeds, positions):
     return [draw_in_columns(chances[i : i + 1], *([x] for x in key))[0] for key in keys for i in [keys.index(key)]]
 
 
-plan_that_gives_two_away = edited(
-    "plan_step",
-    "(count > 1)",
-    "(count > 2)",
-)
-
-
 beams_by_the_last_token = edited(
     "beam_search",
     "model(tokens))]  #",
@@ -232,14 +221,15 @@ beams_by_the_last_token = edited(
 
 
 REFUSED = [
-    ("plan_step", plan_shortest_first, "[9, 2]"),
+    ("plan_step", plan_one_at_a_time, "are possible"),
+    ("plan_step", plan_without_chunks, "nobody is fed"),
+    ("plan_step", plan_of_short_chunks, "are possible"),
     ("next_tokens", draw_in_float32, "u + 10⁻⁹"),
     ("beam_search", beams_by_products, "10⁻³⁰⁰"),
     ("beam_search", beams_in_float32, "4 · 10⁻⁹"),
     ("beam_search", beams_ranked_roughly, "4 · 10⁻⁹"),
     ("beam_search", beams_of_two, "expected"),
     ("steps_needed", steps_of_a_slot, "expected shape"),
-    ("plan_step", plan_one_token_each, "budget 4"),
     ("next_tokens", draw_sorted, "expected"),
     ("beam_search", search_everything, "expected"),
     ("beam_search", search_texts_only, "tuple of 2"),
@@ -247,13 +237,10 @@ REFUSED = [
     ("next_tokens", draw_at_least, "it must exceed u"),
     ("steps_needed", steps_at_least, "You give a bound"),
     ("steps_needed", steps_in_int16, "lengths [40000, 2, 3]"),
-    ("plan_step", plan_of_short_chunks, "missing [200, 3]"),
-    ("plan_step", plan_without_a_last_token, "missing [5], budget 4"),
     ("next_tokens", draw_of_the_likely, "2,000 tokens"),
     ("next_tokens", draw_but_sure, "a token of chance 0.995"),
     ("next_tokens", draw_by_short_seeds, "65,536 apart"),
     ("next_tokens", draw_in_a_window, "1,024 apart"),
     ("next_tokens", draw_once, "with other chances"),
-    ("plan_step", plan_that_gives_two_away, "budget 5"),
     ("beam_search", beams_by_the_last_token, "all tokens of a text"),
 ]

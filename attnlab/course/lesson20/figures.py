@@ -13,6 +13,22 @@ POLICIES = (COLORS["naive"], GRAY, COLORS["online"], COLORS["tiled"])
 Bar = tuple[int, int, int, int]  # slot, first step, steps, number of the request
 
 
+def answers(ways: Mapping[str, Sequence[Sequence[int]]]) -> Figure:
+    """When each user's tokens come, in steps of the model; a panel for each way of serving."""
+    last = max(step for rows in ways.values() for row in rows for step in row)
+    figure, grid = canvas(9.6, 1.7 * len(ways) + 0.4, nrows=len(ways), sharex=True, squeeze=False)
+    for axes, (name, rows) in zip(grid.flat, ways.items()):
+        for user, row in enumerate(rows):
+            axes.plot(row, [user] * len(row), "|", markersize=8, color=SHADES[user % len(SHADES)])
+        axes.set(ylim=(len(rows) - 0.4, -0.6), xlim=(0, last + 1), yticks=range(len(rows)), ylabel="user")
+        axes.set_title(f"{name}: {max(map(max, rows))} steps", loc="left")
+        axes.grid(False)
+    grid.flat[-1].set_xlabel("step of the model")
+    said = "; ".join(f"{name}: all have their texts after {max(map(max, rows))} steps" for name, rows in ways.items())
+    figure.set_label(f"A mark for each token of each user, at the step that brought it. {said}.")
+    return figure
+
+
 def timeline(plans: Mapping[str, Sequence[Bar]], slots: int) -> Figure:
     """Who has which slot at which step, a panel for each way of batching; what is empty is a slot that waits."""
     last = max(first + steps for bars in plans.values() for _, first, steps, _ in bars)

@@ -1,66 +1,193 @@
-"""Lesson 20, ★★: the tokens of a step, within a budget: decoding first, then chunks of prompts."""
+"""Lesson 20, ★★★: a scheduler with a budget and a pool, judged by the percentiles of a simulated load."""
 
+from collections.abc import Callable
+from typing import Any
+
+from attnlab import hardware
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
+import numpy as np
 
-def plan_step(missing: list[int], budget: int) -> list[int]:
-    """Tokens that each sequence is fed, in order of arrival: ``missing`` 1 decodes, more is a prompt (or its rest)."""
-    left = budget - missing.count(1)
-    fed = []
-    for count in missing:
-        fed.append(1 if count == 1 else min(count, max(left, 0)))
-        left -= fed[-1] * (count > 1)
+STEPS = 4000  # after so many a simulation ends, whoever is left
+SLOWER = 1.25  # times the reference's waits are good enough
+FINE, ENTRIES, OVER_BUDGET, TOO_MANY, NO_ROOM, NOBODY, ENDLESS = range(7)
+
+
+def plan_step(texts: list[tuple[int, int]], budget: int, free: int, size: int) -> list[int]:
+    """Tokens that each text is fed in this step, in the order of ``texts``; −1 takes all its blocks away.
+
+    ``texts``: (missing, held) of those that have arrived and are not done, the oldest first. ``missing`` tokens must
+    be fed before the next one can be sampled: 1 while a text decodes, more for a prompt, or for a text that has lost
+    its blocks. ``held`` tokens are in the pool, in blocks of ``size``. At most ``budget`` tokens are fed, and no more
+    new blocks taken than are ``free`` or taken away in this step. Texts must all end, users must not wait: we judge
+    the median time to first token and the 99th percentile of the time between tokens.
+    """
+    fed = [0] * len(texts)
+    blocks = [-(-held // size) for _, held in texts]
+    for i in sorted(range(len(texts)), key=lambda i: texts[i][0] > 1):  # those that decode, then prompts, by age
+        missing, held = texts[i]
+        count = min(missing, budget)
+        if fed[i] < 0 or count == 0:
+            continue
+        wanted = count if held else missing  # a newcomer waits until its whole prompt fits
+        need = -(-(held + wanted) // size) - blocks[i]
+        for j in range(len(texts) - 1, i, -1):
+            if need > free and held and blocks[j] and fed[j] == 0:
+                fed[j] = -1
+                free += blocks[j]
+        if need > free:
+            break
+        fed[i] = count
+        free -= -(-(held + count) // size) - blocks[i]
+        budget -= count
     return fed
 
 
+def seconds(fed: int, read: int) -> float:
+    """Eq. 20.1, for 13 billion weights on an A100."""
+    chip, weights = hardware.ACCELERATORS["A100 80 GB"], 13e9
+    return max((2 * weights + 819_200 * read) / chip.bandwidth, 2 * weights * fed / chip.flops)
+
+
+def run(answer: Callable) -> Callable:
+    """Serve a load by an answer: a row of what went wrong (code, step, text), then each text's times, from arrival."""
+    def served(load: list[tuple[float, int, int]], budget: int, blocks: int, size: int) -> np.ndarray:
+        times = np.full((len(load) + 1, max(3, *(length for *_, length in load))), np.nan)
+        tokens, held, came = [prompt for _, prompt, _ in load], [0] * len(load), [0] * len(load)
+        clock, step = 0.0, 0
+        times[0, :3] = FINE, 0, 0
+        while live := [i for i, (arrival, _, length) in enumerate(load) if arrival <= clock and came[i] < length] or [
+            i for i, (_, _, length) in enumerate(load) if came[i] < length][:1]:  # fmt: skip
+            clock = max(clock, load[live[0]][0])
+            free = blocks - sum(-(-n // size) for n in held)
+            state = [(tokens[i] - held[i], held[i]) for i in live]
+            plan = answer(list(state), budget, free, size)
+            code, at = broken(plan, state, budget, free, size)
+            if step >= STEPS or code:
+                times[0, :3] = code or ENDLESS, step, live[at]
+                return times
+            plan = [int(x) for x in plan]
+            clock += seconds(sum(max(x, 0) for x in plan), sum(held[i] + x for i, x in zip(live, plan) if x > 0))
+            for i, x in zip(live, plan):
+                held[i] = held[i] + x if x >= 0 else 0
+                if x > 0 and held[i] == tokens[i]:
+                    times[i + 1, came[i]] = clock - load[i][0]
+                    tokens[i], came[i] = tokens[i] + 1, came[i] + 1
+                    held[i] = held[i] if came[i] < load[i][2] else 0
+            step += 1
+        return times
+
+    return served
+
+
+def broken(plan: Any, state: list[tuple[int, int]], budget: int, free: int, size: int) -> tuple[int, int]:
+    """Which rule a plan breaks, and at which of the live texts."""
+    if np.shape(plan) != (len(state),) or any(int(x) != x for x in plan):
+        return ENTRIES, 0
+    for i, (x, (missing, _)) in enumerate(zip(plan, state)):
+        if x < -1 or x > missing:
+            return TOO_MANY, i
+    if sum(max(x, 0) for x in plan) > budget:
+        return OVER_BUDGET, 0
+    more = sum(-(-(held + max(x, 0)) // size) * (x >= 0) - -(-held // size) for x, (_, held) in zip(plan, state))
+    if more > free:
+        return NO_ROOM, 0
+    return (FINE, 0) if any(x > 0 for x in plan) else (NOBODY, 0)
+
+
+WORDS = {
+    ENTRIES: "expected a list with an integer for each text.",
+    OVER_BUDGET: "more tokens are fed than the budget has.",
+    TOO_MANY: "text {text} is fed more tokens than it misses, or an entry is below −1.",
+    NO_ROOM: "more new blocks are needed than are free or taken away.",
+    NOBODY: "nobody is fed, and so nothing will ever change: the pool is full, or a prompt is larger than the budget.",
+    ENDLESS: f"after {STEPS:,} steps text {{text}} is still not done.",
+}
+
+
+def waits(times: np.ndarray) -> tuple[float, float]:
+    """Milliseconds: the median time to first token, the 99th percentile of the time between tokens."""
+    gaps = np.diff(times[1:], axis=1)
+    gaps = gaps[np.isfinite(gaps)]
+    return 1e3 * float(np.median(times[1:, 0])), 1e3 * float(np.percentile(gaps, 99)) if len(gaps) else 0.0
+
+
+def judge(case: Case, got: Any) -> str | None:
+    """What goes wrong, or who waits too long."""
+    code, step, text = (int(x) for x in got[0, :3])
+    if code:
+        return f"step {step}: {WORDS[code].format(text=text)}"
+    names = "median time to first token", "99th percentile of the time between tokens"
+    for name, found, possible in zip(names, waits(got), waits(run(plan_step)(*case.args))):
+        if found > SLOWER * possible:
+            return f"the {name} is {found:,.0f} ms; {possible:,.0f} ms are possible."
+    return None
+
+
+def load(count: int, rate: float, seed: int) -> list[tuple[float, int, int]]:
+    """Texts that arrive at random: (arrival, prompt, length)."""
+    rng = np.random.default_rng(seed)
+    arrivals = np.cumsum(rng.exponential(1 / rate, count))
+    prompts = np.clip(rng.lognormal(5.0, 0.8, count).astype(int), 8, 600)
+    lengths = np.clip(rng.lognormal(3.5, 0.6, count).astype(int), 2, 120)
+    return [(float(a), int(p), int(n)) for a, p, n in zip(arrivals, prompts, lengths)]
+
+
 def cases() -> list[Case]:
-    """Decoding alone, prompts alone, both; a budget that is enough, that cuts, that is used up."""
+    """One text; prompts and a budget; two that don't fit together; loads with much and with little memory."""
     calls = [
-        ([1], 4), ([3], 4), ([6], 4), ([1, 1, 1], 8), ([1, 6], 4), ([6, 1], 4), ([3, 3], 4), ([2, 2, 2], 8),
-        ([2, 2, 2], 5), ([1, 5, 1, 5], 8), ([9, 1, 1], 4), ([9, 2], 4), ([1, 1, 1, 1, 7], 4), ([4, 4, 1, 1, 4], 12),
-        ([100, 1, 1, 1], 64), ([200, 3], 300), ([5], 4), ([5, 2, 1], 5),
+        ("one text of a prompt and three tokens", [(0.0, 5, 3)], 8, 8, 4),
+        ("a prompt longer than the budget", [(0.0, 300, 3)], 128, 64, 16),
+        ("somebody decodes, and a long prompt comes", [(0.0, 1, 60), (0.05, 2048, 5)], 128, 256, 16),
+        ("five decode, the budget is four", [(0.0, 1, 9)] * 5, 4, 64, 4),
+        ("two texts that grow out of the pool", [(0.0, 8, 20), (0.0, 8, 20)], 16, 8, 4),
+        ("three that grow out of it, one with a long prompt", [(0.0, 8, 30), (0.01, 4, 30), (0.02, 30, 6)], 8, 12, 4),
+        ("a text that fills the pool to its last block, and another one", [(0.0, 20, 13), (0.0, 3, 9)], 8, 8, 4),
+        ("60 texts, memory enough", load(60, 12, 0), 128, 1024, 16),
+        ("60 texts, little memory", load(60, 12, 1), 128, 64, 16),
     ]
-    return [Case(f"missing {missing}, budget {budget}", (missing, budget)) for missing, budget in calls]
+    return [Case(f"{label}; budget {budget}, {blocks} blocks of {size}", (texts, budget, blocks, size))
+            for label, texts, budget, blocks, size in calls]
 
 
-CHUNK, LEFT = "min(count, max(left, 0))", "budget - missing.count(1)"
+ORDER = "sorted(range(len(texts)), key=lambda i: texts[i][0] > 1)"
+VICTIMS = "range(len(texts) - 1, i, -1)"
 
 EXERCISE = Exercise(
-    lesson="20", stars=2, reference=plan_step, cases=cases,
+    lesson="20", stars=3, reference=plan_step, cases=cases, judge=judge, run=run,
     hints=(
-        "First count who decodes: each of them gets its one token, whatever else comes.",
-        "What is left of the budget goes to the prompts, in order: each takes what it needs or what is left, whichever "
-        "is less.",
-        "A prompt that gets nothing is fed 0 tokens; the list has an entry for everybody.",
+        "First those that decode, in order of age, a token each. What's left of the budget goes to prompts, in chunks, "
+        "in order of age.",
+        "A text that holds h tokens and is fed c needs ⌈(h + c)/S⌉ − ⌈h/S⌉ new blocks. If they aren't free, take away "
+        "the blocks of the youngest text, younger than this one, that holds some and isn't fed in this step.",
+        "Don't begin a prompt whose tokens don't all fit: it would take blocks from those that decode. And let nobody "
+        "overtake it.",
+        "Keep `free` and `budget` up to date within the step; a text whose blocks you took gets −1 and no tokens.",
     ),
     mistakes=(
-        Mistake("Prompts come first in your plan, and what decodes may get nothing: its reader waits for a whole "
-                "prompt of somebody else (section 3).",
-                but("1 if count == 1 else min(count, max(left, 0))", CHUNK, LEFT, "budget", " * (count > 1)", "")),
-        Mistake("You forget that those who decode use up the budget, too: a token each (section 3).",
-                but(LEFT, "budget")),
-        Mistake("Your budget counts requests, not tokens: a step with one long prompt then takes as long as the prompt "
-                "is (section 3).",
-                but(CHUNK, "count * (left > 0)", "fed[-1] * (count > 1)", "(count > 1)"),
-                but(CHUNK, "count * (left > 0)")),
-        Mistake("A prompt that does not fit whole gets nothing in your plan. Feed it in chunks; else a prompt longer "
-                "than the budget waits forever (section 3).",
-                but(CHUNK, "(count if count <= left else 0)")),
-        Mistake("You share what is left in equal parts. The oldest prompt is served first, or all of them are late "
-                "(section 3).",
-                but(CHUNK, "min(count, max(left, 0) // max(1, sum(x > 1 for x in missing)))",
-                    "left -= fed[-1] * (count > 1)", "pass")),
-        Mistake("Each prompt may use the whole budget in your plan: subtract what the ones before it were given "
-                "(section 3).",
-                but("left -= fed[-1] * (count > 1)", "pass")),
-        Mistake("Only the first prompt is fed. What it leaves goes to the next one (section 3).",
-                but("left -= fed[-1] * (count > 1)", "left = 0 if count > 1 else left")),
-        Mistake("The last prompt is served first. They are served in the order in which they came (section 3).",
-                but("for count in missing:", "for count in missing[::-1]:", "return fed", "return fed[::-1]")),
-        Mistake("A prompt is fed whole if it fits, its last token, too; only then can the first new one be drawn "
-                "(section 3).",
-                but(CHUNK, "min(count - 1, max(left, 0))")),
-        Mistake("You subtract the decoding sequences twice: once before the loop is enough (section 3).",
-                but(" * (count > 1)", "")),
+        Mistake("Prompts come first in your plan, and everybody who decodes waits for them: decoding first (section "
+                "3).", but(ORDER, "sorted(range(len(texts)), key=lambda i: texts[i][0] == 1)")),
+        Mistake("Your budget isn't used up by what you feed: subtract each chunk (section 3).",
+                but("        budget -= count\n", "")),
+        Mistake("A prompt that's larger than what's left of the budget gets nothing, and one that's larger than the "
+                "budget never begins: feed it in chunks (section 3).",
+                but("count = min(missing, budget)", "count = missing if missing <= budget else 0")),
+        Mistake("When the pool is full, your plan feeds nobody. Take blocks from the youngest (section 4).",
+                but("if need > free and held", "if False and held")),
+        Mistake("You take blocks away from a text that you feed in the same step: its new keys have nowhere to go "
+                "(section 4).", but(" and fed[j] == 0:", ":", "fed[i] < 0 or ", "")),
+        Mistake("You take the blocks of the oldest. It has waited longest, and may never end: take those of the "
+                "youngest (section 4).", but(VICTIMS, "range(len(texts))")),
+        Mistake("New blocks aren't subtracted from `free`, so that several texts take the same ones (section 4).",
+                but("        free -= -(-(held + count) // size) - blocks[i]\n", "")),
+        Mistake("You count a new block for each chunk. The last block of a text may have room: ⌈(h + c)/S⌉ − ⌈h/S⌉ "
+                "(section 4).",
+                but("-(-(held + wanted) // size) - blocks[i]", "-(-wanted // size) + 0 * blocks[i]",
+                    "free -= -(-(held + count) // size) - blocks[i]", "free -= -(-count // size)")),
+        Mistake("You admit as many texts as fit at their shortest, all at once, and feed a token of each: chunks "
+                "should be as large as the budget allows (section 3).",
+                but("count = min(missing, budget)", "count = min(missing, budget, 1)")),
+        Mistake("One text is served after the other. A step reads the weights once for all: fill it (section 1).",
+                but("        budget -= count\n", "        break\n")),
     ),
 )
