@@ -7,6 +7,7 @@ So a sequence takes blocks of S tokens as it grows: nothing is reserved, at most
 empty, and sequences with a common beginning may hold the same blocks.
 
     BlockManager, OutOfBlocks     who holds which block, in integers: tables, reference counts, copy-on-write, prefixes
+    GroupedManager                one for each kind of layers: those with a window give blocks back
     paged_attention               tiled attention whose tile of keys is gathered page by page
     PagedCache                    pages with their manager
 
@@ -16,6 +17,7 @@ Source: Kwon et al. 2023, "Efficient Memory Management for Large Language Model 
 
 from attnlab.paged.cache import PagedCache
 from attnlab.paged.call import paged_attention
+from attnlab.paged.groups import GroupedManager
 from attnlab.paged.manager import Appended, BlockManager, OutOfBlocks
 
-__all__ = ["Appended", "BlockManager", "OutOfBlocks", "PagedCache", "paged_attention"]
+__all__ = ["Appended", "BlockManager", "GroupedManager", "OutOfBlocks", "PagedCache", "paged_attention"]

@@ -78,7 +78,7 @@ class PagedCache:
         """Block table (B, T) and lengths (B,) of some sequences, int32 arrays of the pages' library.
 
         T is a power of two, so that JAX, which compiles for each shape, sees few of them; what is beyond a sequence's
-        blocks is 0.
+        blocks, or has left the manager's window, is 0.
         """
         if isinstance(names, str):
             raise TypeError(f"names is {names!r}; give a list of names, [{names!r}] for one sequence")
@@ -86,7 +86,7 @@ class PagedCache:
         width = 1 << (max(1, *map(len, tables)) - 1).bit_length() if tables else 1
         block_table = np.zeros((len(tables), width), np.int32)
         for row, table in zip(block_table, tables):
-            row[: len(table)] = table
+            row[: len(table)] = np.maximum(table, 0)  # no window reaches what has left it
         lengths = np.array([self.manager.length(name) for name in names], np.int32)
         return tuple(self._module.integers(x, self.key_pages) for x in (block_table, lengths))
 

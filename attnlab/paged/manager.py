@@ -18,6 +18,9 @@ from attnlab.arguments import integer
 from attnlab.paged.prefix import Prefix, Prefixes
 
 
+GONE = -1  # in a table: a block that has left the window
+
+
 class OutOfBlocks(RuntimeError):
     """More blocks are needed than are free; nothing has been changed."""
 
@@ -37,6 +40,7 @@ class Holding:
     length: int = 0
     full: Prefix | None = None
     rest: list[int] | None = field(default_factory=list)
+    gone: int = 0  # blocks that have left the window, from the first one on
 
 
 class BlockManager:
@@ -45,10 +49,15 @@ class BlockManager:
     Methods raise KeyError for a sequence that is unknown or freed, ValueError for a name that exists already.
     Blocks are reused in this order: those whose contents cannot be found, then the others by oldest release, in one
     release the last block of the sequence first, so that a prefix outlives what followed it.
+
+    ``window``: of layers whose queries see the last so many keys, their own included. Then an append first gives back
+    the blocks that none of its queries sees, nor any later one; in the table they become -1. A sequence holds at most
+    ⌈(window + count − 2) / S⌉ + 1 blocks after an append of ``count`` tokens, however long it is.
     """
 
-    def __init__(self, blocks: int, block_size: int) -> None:
+    def __init__(self, blocks: int, block_size: int, window: int | None = None) -> None:
         self.blocks, self.block_size = integer("blocks", blocks, 1), integer("block_size", block_size, 1)
+        self.window = None if window is None else integer("window", window, 1)
         self._sequences: dict[Hashable, Holding] = {}
         self._references = [0] * self.blocks
         self._prefixes = Prefixes()
@@ -70,7 +79,7 @@ class BlockManager:
         return self._references[block]
 
     def table(self, name: Hashable) -> tuple[int, ...]:
-        """The blocks of a sequence, in the order of its tokens."""
+        """The blocks of a sequence, in the order of its tokens; -1 for those that have left the window."""
         return tuple(self._sequence(name).table)
 
     def length(self, name: Hashable) -> int:
@@ -92,12 +101,16 @@ class BlockManager:
         self._share(name, Holding(table, len(table) * self.block_size, full))
         return len(table) * self.block_size
 
+    def found(self, tokens: Iterable[int]) -> int:
+        """How many of the first ``tokens`` ``add`` would find."""
+        return len(self._prefixes.find(_ids(tokens), self.block_size)[0]) * self.block_size
+
     def fork(self, name: Hashable, child: Hashable) -> None:
         """Begin ``child`` with all that ``name`` has; they share every block."""
         parent = self._sequence(name)
         self._check_new(child)
         rest = None if parent.rest is None else list(parent.rest)
-        self._share(child, Holding(list(parent.table), parent.length, parent.full, rest))
+        self._share(child, Holding(list(parent.table), parent.length, parent.full, rest, parent.gone))
 
     def free(self, name: Hashable) -> None:
         """End a sequence; blocks that nobody else holds become free, and can be found until they are reused."""
@@ -105,6 +118,10 @@ class BlockManager:
         del self._sequences[name]
         for block in reversed(table):
             self._release(block)
+
+    def fits(self, name: Hashable, count: int) -> bool:
+        """Whether there is room for ``count`` more tokens of a sequence."""
+        return self._needed(self._sequence(name), count) <= self.free_blocks
 
     def append(self, name: Hashable, tokens: int | Iterable[int]) -> Appended:
         """Make room for more tokens of a sequence: their number, or their ids, by which full blocks can be found.
@@ -115,17 +132,19 @@ class BlockManager:
         sequence = self._sequence(name)
         ids = None if isinstance(tokens, Integral) else _ids(tokens)
         count = integer("tokens", tokens, 0) if ids is None else len(ids)
-        written = sequence.table[-1] if count and sequence.length % self.block_size else None
-        shared = written is not None and self._references[written] > 1
-        more = -(-(sequence.length + count) // self.block_size) - len(sequence.table)
-        if more + shared > self.free_blocks:
+        needed = self._needed(sequence, count)
+        if needed > self.free_blocks:
             raise OutOfBlocks(
-                f"{count} more tokens of {name!r} need {more + shared} blocks; {self.free_blocks} of "
-                f"{self.blocks} are free"
+                f"{count} more tokens of {name!r} need {needed} blocks; {self.free_blocks} of {self.blocks} are free"
             )
-        copies = [self._own_last(sequence)] if shared else []
-        if not shared and written in self._prefixes:  # it was full before a truncate, and now gets other tokens
+        for index in self._leaving(sequence, count):
+            self._release(sequence.table[index])
+            sequence.table[index], sequence.gone = GONE, index + 1
+        written = sequence.table[-1] if count and sequence.length % self.block_size else None
+        copies = [self._own_last(sequence)] if self._copies(sequence, count) else []
+        if not copies and written in self._prefixes:  # it was full before a truncate, and now gets other tokens
             self._prefixes.forget(written)
+        more = -(-(sequence.length + count) // self.block_size) - len(sequence.table)
         sequence.table += [self._take() for _ in range(more)]
         places = [divmod(sequence.length + k, self.block_size) for k in range(count)]
         sequence.length += count
@@ -143,6 +162,8 @@ class BlockManager:
         sequence = self._sequence(name)
         if integer("length", length, 0) > sequence.length:
             raise ValueError(f"length is {length}; {name!r} has {sequence.length} tokens")
+        if sequence.gone * self.block_size > max(length - (self.window or length) + 1, 0):
+            raise ValueError(f"length is {length}; keys that {name!r} needs there have left the window")
         if sequence.rest is not None:
             start = sequence.length - len(sequence.rest)
             while start > length and sequence.full:
@@ -159,12 +180,29 @@ class BlockManager:
             raise KeyError(f"there is no sequence {name!r}: it was never added, or it was freed")
         return self._sequences[name]
 
+    def _needed(self, sequence: Holding, count: int) -> int:
+        """Blocks that an append takes from the free ones, beyond those that it gives back."""
+        more = -(-(sequence.length + count) // self.block_size) - len(sequence.table)
+        back = sum(self._references[sequence.table[index]] == 1 for index in self._leaving(sequence, count))
+        return more + self._copies(sequence, count) - back
+
+    def _leaving(self, sequence: Holding, count: int) -> range:
+        """Blocks of the table that no query from the next one on sees."""
+        if self.window is None or count == 0:
+            return range(0)
+        return range(sequence.gone, max(sequence.length - self.window + 1, 0) // self.block_size)
+
+    def _copies(self, sequence: Holding, count: int) -> bool:
+        """Whether an append writes into a block that somebody else holds, too."""
+        partly = count > 0 and sequence.length % self.block_size > 0
+        return partly and self._references[sequence.table[-1]] > 1
+
     def _check_new(self, name: Hashable) -> None:
         if name in self._sequences:
             raise ValueError(f"there is a sequence {name!r} already")
 
     def _share(self, name: Hashable, sequence: Holding) -> None:
-        for block in sequence.table:
+        for block in sequence.table[sequence.gone :]:
             self._references[block] += 1
         self._sequences[name] = sequence
 
@@ -179,6 +217,8 @@ class BlockManager:
         return block
 
     def _release(self, block: int) -> None:
+        if block == GONE:
+            return
         self._references[block] -= 1
         if self._references[block] == 0 and block in self._prefixes:
             self._findable[block] = None

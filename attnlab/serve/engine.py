@@ -33,22 +33,24 @@ class Engine:
     ``schedule``: who is fed, see attnlab.serve.schedule. ``runner``: made as runner(model, manager), called as
     runner(plan), gives the logits after each chunk as a NumPy array (chunks, V), and with guesses those after each of
     them, too. ``draft``: who guesses up to ``guesses`` next tokens of a sequence that decodes, see
-    attnlab.serve.drafts; they count in the budget, and the text is the same as without.
+    attnlab.serve.drafts; they count in the budget, and the text is the same as without. ``manager``: made as
+    manager(blocks, block_size); layers with windows take one that gives blocks back, see attnlab.paged.GroupedManager.
     """
 
     def __init__(
         self, model: Any, blocks: int, block_size: int, budget: int, *, schedule: Callable = schedule,
-        runner: Callable = Runner, draft: Draft | None = None, guesses: int = 4,
+        runner: Callable = Runner, manager: Callable = BlockManager, draft: Draft | None = None, guesses: int = 4,
     ) -> None:
         self.model, self.budget, self.schedule = model, integer("budget", budget, 1), schedule
         self.draft, self.guesses = draft, integer("guesses", guesses, 1)
-        self._make_runner, self._start, self._submitted = runner, time.perf_counter(), 0
+        self._make_runner, self._make_manager = runner, manager
+        self._start, self._submitted = time.perf_counter(), 0
         self.requests, self.trace, self.steps = list[Request](), list[Record](), 0
         self._clear(blocks, block_size)
 
     def _clear(self, blocks: int, block_size: int) -> None:
         """Forget all keys; what the requests have so far is in their tokens."""
-        self.manager = BlockManager(blocks, block_size)
+        self.manager = self._make_manager(blocks, block_size)
         self.runner = self._make_runner(self.model, self.manager)
 
     def submit(self, prompt: str | bytes | Iterable[int], max_tokens: int, **options: Any) -> Request:

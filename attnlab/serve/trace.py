@@ -38,8 +38,8 @@ def record(now: Moment, plan: Plan, live: list[Sequence], held: set[Sequence], m
     running = [sequence for sequence in live if sequence in manager]
     fill: dict[int, int] = {}  # block -> slots that hold a key
     for sequence in running:
-        length, size = manager.length(sequence), manager.block_size
-        fill.update((block, min(size, length - i * size)) for i, block in enumerate(manager.table(sequence)))
+        length, size, table = manager.length(sequence), manager.block_size, manager.table(sequence)
+        fill.update((block, min(size, length - i * size)) for i, block in enumerate(table) if block >= 0)
     reserved = sum(len(sequence.request.prompt) + sequence.request.max_tokens - 1 for sequence in running)
     return Record(
         *now, sum(len(chunk.tokens) for chunk in plan.chunks),

@@ -21,7 +21,7 @@ def answers(ways: Mapping[str, Sequence[Sequence[int]]]) -> Figure:
         for user, row in enumerate(rows):
             axes.plot(row, [user] * len(row), "|", markersize=8, color=SHADES[user % len(SHADES)])
         axes.set(ylim=(len(rows) - 0.4, -0.6), xlim=(0, last + 1), yticks=range(len(rows)), ylabel="user")
-        axes.set_title(f"{name}: {max(map(max, rows))} steps", loc="left")
+        axes.set_title(f"{name}: {max(map(max, rows))} steps")
         axes.grid(False)
     grid.flat[-1].set_xlabel("step of the model")
     said = "; ".join(f"{name}: all have their texts after {max(map(max, rows))} steps" for name, rows in ways.items())

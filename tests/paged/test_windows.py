@@ -1,0 +1,116 @@
+"""Blocks that have left a window are given back; attention with the window can't tell."""
+
+import numpy as np
+import pytest
+
+import attnlab
+from attnlab.paged import BlockManager, GroupedManager, OutOfBlocks, PagedCache
+
+D = 4
+
+
+class Sequences:
+    """Sequences in pages, beside plain lists; every append is attended to with the window, and compared."""
+
+    def __init__(self, blocks, size, window):
+        like = np.zeros((1, 1, D))
+        self.window, self.draw = window, np.random.default_rng(0)
+        empty = PagedCache.empty(like, like, blocks, size)
+        self.cache = PagedCache(empty.key_pages, empty.value_pages, BlockManager(blocks, size, window))
+        self.cache.key_pages[:] = self.cache.value_pages[:] = np.nan  # of nobody
+        self.texts, self.manager = {}, self.cache.manager
+
+    def append(self, name, count):
+        step = self.manager.append(name, count)
+        rows = self.draw.normal(size=(3, 1, count, D))
+        self.cache = self.cache.copy(step.copies).write(step.slots, *rows[1:])
+        both = self.texts[name] = np.concatenate([self.texts[name], rows[1:]], 2)
+        window = (self.window - 1, 0)
+        expected = attnlab.naive_attention(rows[0], *both, causal=True, window=window)
+        found = self.cache.attend(rows[:1], [name], window=window)[0]
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+        self.laws()
+
+    def laws(self):
+        held = [block for name in self.texts for block in self.manager.table(name) if block >= 0]
+        assert self.manager.free_blocks + len(set(held)) == self.manager.blocks
+        counts = np.bincount(np.array(held, int), minlength=self.manager.blocks)
+        assert [self.manager.references(block) for block in range(self.manager.blocks)] == counts.tolist()
+
+
+@pytest.mark.parametrize(("size", "window"), [(1, 1), (4, 1), (4, 4), (4, 5), (3, 7), (8, 3)])
+def test_attention_sees_what_the_window_holds(size, window):
+    """Random appends and forks; no sequence holds more blocks than its window and its newest tokens need."""
+    all_ = Sequences(60, size, window)
+    all_.manager.add("a")
+    all_.texts["a"] = np.zeros((2, 1, 0, D))
+    for turn, count in enumerate(all_.draw.integers(1, 9, 40)):
+        name = "ab"[turn % 2] if "b" in all_.texts else "a"
+        all_.append(name, int(count))
+        held = sum(block >= 0 for block in all_.manager.table(name))
+        assert held <= -(-(window + int(count) - 2) // size) + 1
+        if turn == 5:
+            all_.manager.fork("a", "b")
+            all_.texts["b"] = all_.texts["a"]
+            all_.laws()
+    for name in "ab":
+        all_.manager.free(name)
+    assert all_.manager.free_blocks == 60
+
+
+def test_a_long_text_fits_into_few_blocks():
+    """Window 8, blocks of 4: three blocks serve any length."""
+    manager = BlockManager(3, 4, window=8)
+    manager.add("a")
+    for _ in range(1000):
+        manager.append("a", 1)
+    with pytest.raises(OutOfBlocks, match="17 more tokens of 'a' need 5 blocks; 1 of 3"):
+        manager.append("a", 17)
+    assert manager.length("a") == 1000
+
+
+def test_what_has_left_the_window_can_be_found_until_it_is_taken():
+    manager = BlockManager(6, 2, window=2)
+    manager.add("a")
+    manager.append("a", [1, 2, 3, 4])
+    manager.append("a", [5])
+    assert manager.table("a")[0] == -1
+    assert manager.add("b", [1, 2, 3, 4, 5]) == 4
+    assert manager.append("b", [5]).copies == []
+    assert manager.table("b")[0] == -1
+
+
+def test_groups_are_one_manager():
+    """A prefix counts as far as all groups have it; a group that is full changes none."""
+    whole, narrow = BlockManager(9, 2), BlockManager(3, 2, window=2)
+    groups = GroupedManager(whole, narrow)
+    assert groups.add("a", [1, 2, 3]) == 0
+    step = groups.append("a", [1, 2, 3])
+    assert [len(slot) for slot in step.slots] == [2, 2, 2]
+    groups.add("b")
+    with pytest.raises(OutOfBlocks, match="where the window is 2"):
+        groups.append("b", [7, 8, 9])
+    assert (groups.length("b"), narrow.length("b"), groups.free_blocks) == (0, 0, 7)
+    groups.fork("a", "c")
+    assert groups.append("c", [4]).copies == [(0, 1, 2), (1, 1, 2)]
+    for name in "abc":
+        groups.free(name)
+    assert (whole.free_blocks, narrow.free_blocks) == (9, 3)
+    assert groups.add("d", [1, 2, 3]) == 2
+    assert "d" in groups
+    groups.append("d", [3, 3, 3, 3])
+    groups.free("d")
+    assert whole.found([1, 2, 3, 3, 3]) >= groups.add("e", [1, 2, 3, 3, 3]) == narrow.length("e")
+
+
+def test_what_has_left_the_window_cannot_come_back():
+    """Guesses that were wrong are cut off; to cut deeper would need keys that are gone."""
+    manager = GroupedManager(BlockManager(9, 2), BlockManager(9, 2, window=4))
+    manager.add("a")
+    for _ in range(9):
+        manager.append("a", [0])
+    manager.append("a", [1, 2, 3])
+    manager.truncate("a", 10)
+    assert [group.length("a") for group in manager.groups] == [10, 10]
+    with pytest.raises(ValueError, match="have left the window"):
+        manager.truncate("a", 3)
