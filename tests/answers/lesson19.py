@@ -3,11 +3,9 @@
 import functools
 import math
 
-import jax.numpy as jnp
 import numpy as np
-import torch
 
-from attnlab.paged import BlockManager, OutOfBlocks, PagedCache
+from attnlab.paged import BlockManager, OutOfBlocks
 from tests.answers import edited
 
 
@@ -36,36 +34,6 @@ def waste_of_the_last(lengths, block, policy):
     return waste_by_growing(lengths[-1:], block, policy)
 
 
-def gather_token_by_token(table, length, pages):
-    size = pages.shape[1]
-    out = np.empty((length, pages.shape[2]))
-    for t in range(length):
-        out[t] = pages[table[t // size]][t % size]
-    return out
-
-
-def gather_by_slots(table, length, pages):
-    t = np.arange(length)
-    slots = pages.shape[1] * table[t // pages.shape[1]] + t % pages.shape[1]
-    return pages.reshape(-1, pages.shape[2])[slots]
-
-
-def gather_in_torch(table, length, pages):
-    used = table[: math.ceil(length / pages.shape[1])]
-    return torch.index_select(pages, 0, used).flatten(0, 1)[:length]
-
-
-def gather_in_jax(table, length, pages):
-    t = jnp.arange(length)
-    return pages[table[t // pages.shape[1]], t % pages.shape[1]]
-
-
-def gather_by_the_cache(table, length, pages):
-    """The manager of another pool knows nothing of this table."""
-    cache = PagedCache.empty(pages[:, None], pages[:, None], len(pages), pages.shape[1])
-    return np.zeros((length, cache.key_pages.shape[-1]))
-
-
 def waste_of_different_lengths(lengths, block, policy):
     """Two requests of one length count once."""
     return waste_by_growing(sorted(set(lengths)), block, policy)
@@ -76,22 +44,6 @@ def waste_by_bits(lengths, block, policy):
     if policy == "pages":
         return sum(((n + block - 1) & ~(block - 1)) - n for n in lengths)
     return waste_by_growing(lengths, block, policy)
-
-
-def gather_all_entries(table, length, pages):
-    """Every entry of the table is read, however short the sequence is."""
-    whole = pages[np.clip(np.asarray(table, dtype=np.int64), 0, len(pages) - 1)]
-    return whole.reshape(-1, pages.shape[2])[:length].copy()
-
-
-def gather_in_single_precision(table, length, pages):
-    return gather_by_slots(table, length, pages).astype(np.float32)
-
-
-def gather_without_nan(table, length, pages):
-    """Counts places that are not NaN."""
-    rows = pages[table[: -(-length // pages.shape[1])]].reshape(-1, pages.shape[2])
-    return rows[~np.isnan(rows).any(1)]
 
 
 def reused_by_a_manager(prompt, written, size):
@@ -346,13 +298,42 @@ def manager_that_is_not_served(blocks, size, serve):
     return np.zeros(3, int)
 
 
+def rates(lengths, slots, sizes, weights, page, token):
+    """Tokens per second of each size, by cumulative sums."""
+    n, found = np.array(lengths), []
+    for size in sizes:
+        blocks = -(-n // size)
+        running = int((np.cumsum(blocks) <= slots // size).cumprod().sum())
+        found.append(running / (weights + page * blocks[:running].sum() + token * n[:running].sum()))
+    return found
+
+
+def block_by_rates(lengths, slots, sizes, *costs):
+    """Of equal sizes the last."""
+    found = rates(lengths, slots, sizes, *costs)
+    return max(zip(found, sizes))[1]
+
+
+def block_by_the_smallest_time(lengths, slots, sizes, *costs):
+    """Seconds per token, which is the same question."""
+    seconds = [1 / rate if rate else math.inf for rate in rates(lengths, slots, sizes, *costs)]
+    return sizes[seconds.index(min(seconds))]
+
+
+def block_of_sixteen(lengths, slots, sizes, *costs):
+    """What everybody takes."""
+    return min(sizes, key=lambda size: abs(size - 16))
+
+
+def block_as_an_index(lengths, slots, sizes, *costs):
+    return [int(np.argmax(rates(lengths, slots, sizes, *costs)))]
+
+
 RIGHT = [
+    ("best_block", block_by_rates),
+    ("best_block", block_by_the_smallest_time),
     ("waste", waste_by_growing),
     ("waste", waste_in_numpy),
-    ("gather", gather_token_by_token),
-    ("gather", gather_by_slots),
-    ("gather", gather_in_torch),
-    ("gather", gather_in_jax),
     ("reused_tokens", reused_by_a_manager),
     ("reused_tokens", reused_from_the_end),
     ("mended_append", append_by_token),
@@ -365,16 +346,6 @@ POWER = "1 << (n - 1).bit_length()"
 waste_by_logarithms = edited("waste", POWER, "2 ** math.ceil(math.log(n, 2))")
 waste_up_to_2048 = edited("waste", POWER, f"min({POWER}, 2048)")
 waste_in_int32 = edited("waste", "held - sum(lengths)", "(held - sum(lengths) + 2**31) % 2**32 - 2**31")
-GATHERED = {}
-
-
-def gather_once(table, length, pages):
-    """What was read through a table is kept."""
-    size = pages.shape[1]
-    used = tuple(int(x) for x in table[: -(-length // size)])
-    if (used, length, pages.shape) not in GATHERED:
-        GATHERED[used, length, pages.shape] = gather_token_by_token(table, length, pages)
-    return GATHERED[used, length, pages.shape]
 
 
 def reused_by_hashes(base, size):
@@ -427,8 +398,9 @@ append_that_asks_the_first_block = edited(
 
 
 REFUSED = [
+    ("best_block", block_of_sixteen, "are possible"),
+    ("best_block", block_as_an_index, "expected one of the sizes"),
     ("waste", waste_of_the_last, "lengths [15, 16, 17, 32, 33, 100]"),
-    ("gather", gather_by_the_cache, "one token"),
     ("reused_tokens", reused_of_the_first_text, "the first block is one text"),
     ("mended_append", append_in_place, "changes its inputs"),
     ("block_manager", manager_that_leaks, "CONSERVE: free_blocks is 4, not 3"),
@@ -436,9 +408,6 @@ REFUSED = [
     ("block_manager", manager_that_is_not_served, "return what serve(manager) returns"),
     ("waste", waste_of_different_lengths, "You count a length once"),
     ("waste", waste_by_bits, "You round up with bits"),
-    ("gather", gather_all_entries, "1,024 entries"),
-    ("gather", gather_in_single_precision, "expected dtype float64, got float32"),
-    ("gather", gather_without_nan, "other numbers behind the last one"),
     ("reused_tokens", reused_by_sums, "that other tokens share"),
     ("reused_tokens", reused_by_digits, "that other tokens share"),
     ("reused_tokens", reused_by_sets, "that other tokens share"),
@@ -452,7 +421,6 @@ REFUSED = [
     ("waste", waste_by_logarithms, "lengths 2²⁹"),
     ("waste", waste_up_to_2048, "lengths 3000"),
     ("waste", waste_in_int32, "more than 2³¹ slots"),
-    ("gather", gather_once, "the same table, other keys"),
     ("reused_tokens", reused_by_16_bits, "65,536 more"),
     ("reused_tokens", reused_by_31, "31 · 1 + 0"),
     ("reused_tokens", reused_from_before, "nothing was written"),

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 import attnlab
-from attnlab.paged import BlockManager, GroupedManager, OutOfBlocks, PagedCache
+from attnlab.paged import BlockManager, GroupedManager, OutOfBlocks, PagedCache, paged_attention
+from attnlab.paged import numpy as paged_numpy
+from attnlab.paged.call import TILE
+from tests.support.libraries import LIBRARIES, back, to
 
 D = 4
 
@@ -114,3 +117,40 @@ def test_what_has_left_the_window_cannot_come_back():
     assert [group.length("a") for group in manager.groups] == [10, 10]
     with pytest.raises(ValueError, match="have left the window"):
         manager.truncate("a", 3)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("n", [1, 5])
+def test_what_the_table_says_of_blocks_that_are_gone_has_no_effect(library, n):
+    """They are NaN here."""
+    draw, size, length, window = np.random.default_rng(1), 4, 30, 9
+    key, value, query = draw.normal(size=(3, 1, 2, length, D)).astype(np.float32)
+    pages = np.full((2, 9, 2, size, D), np.nan, np.float32)
+    table = np.arange(1, 9)
+    for t in range(length):
+        pages[0, table[t // size], :, t % size], pages[1, table[t // size], :, t % size] = key[0, :, t], value[0, :, t]
+    table[: (length - n - window + 1) // size] = 0  # which nobody has written
+    arrays = query[:, :, -n:], *pages, table[None].astype(np.int32), np.array([length], np.int32)
+    found = back(paged_attention(*(to(library, x) for x in arrays), window=(window - 1, 0)))
+    expected = attnlab.naive_attention(query[:, :, -n:], key, value, causal=True, window=(window - 1, 0))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [16, 128])
+def test_pages_that_a_window_hides_are_not_read(size, monkeypatch):
+    """A decoding step with a window of 64 reads as many pages at 512 tokens as at 8,192."""
+    read, gather = [], paged_numpy.gather
+
+    def counted(pages, ids, room):
+        read.append(np.size(ids))
+        return gather(pages, ids, room)
+
+    monkeypatch.setattr(paged_numpy, "gather", counted)
+    counts = []
+    for length in (512, 8192):
+        pages = np.zeros((2, length // size, 1, size, D))
+        arrays = np.zeros((1, 1, 1, D)), *pages, np.arange(length // size)[None], np.array([length])
+        read.clear()
+        paged_attention(*arrays, window=(63, 0))
+        counts.append(sum(read))
+    assert counts[0] == counts[1] <= 2 * (TILE // size + 1)

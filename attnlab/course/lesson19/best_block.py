@@ -1,0 +1,116 @@
+"""Lesson 19, ★★: which block size to take, judged by the tokens per second that it costs."""
+
+from typing import Any
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+import numpy as np
+
+
+def best_block(
+    lengths: list[int], slots: int, sizes: list[int], weights: float, page: float, token: float
+) -> int:
+    """The block size, one of ``sizes``, with the most tokens per second.
+
+    A pool of ``slots`` slots is cut into whole blocks. Requests of these ``lengths`` are admitted in order, each with
+    blocks for all its tokens, up to the first that doesn't fit; the others wait. A step brings each admitted request
+    one token and takes ``weights`` seconds, ``page`` seconds for each block and ``token`` seconds for each token that
+    it reads. If nobody fits, there are 0 tokens per second. Of equally good sizes any is right.
+    """
+    best, found = -1.0, sizes[0]
+    for size in sizes:
+        free, running, seconds = slots // size, 0, weights
+        for n in lengths:
+            blocks = -(-n // size)
+            if blocks > free:
+                break
+            free, running = free - blocks, running + 1
+            seconds += blocks * page + n * token
+        if running / seconds > best:
+            best, found = running / seconds, size
+    return found
+
+
+def rate(case: Case, size: int) -> float:
+    """Tokens per second of a block size: what the best of this size alone gives."""
+    lengths, slots, _, weights, page, token = case.args
+    free, running, seconds = slots // size, 0, weights
+    for n in lengths:
+        if -(-n // size) > free:
+            break
+        free, running, seconds = free - -(-n // size), running + 1, seconds + -(-n // size) * page + n * token
+    return running / seconds
+
+
+def judge(case: Case, got: Any) -> str | None:
+    """What a choice costs."""
+    sizes = case.args[2]
+    if np.ndim(got) or got not in sizes:
+        return f"expected one of the sizes {sizes}, got {got!r}."
+    ours, best = rate(case, int(got)), rate(case, best_block(*case.args))
+    if ours < best * (1 - 1e-9):
+        return f"blocks of {int(got)} give {ours:,.1f} tokens per second; {best:,.1f} are possible."
+    return None
+
+
+def cases() -> list[Case]:
+    """Where memory decides, where pages do, where both; requests that don't fit, and equal sizes."""
+    powers, mixed = [1, 2, 4, 8, 16, 32, 64, 128, 256], np.random.default_rng(0).integers(20, 900, 80).tolist()
+    short = np.random.default_rng(1).integers(1, 60, 200).tolist()
+    calls = [
+        ("one request, no cost per block: all are as good", ([5], 64, [1, 4, 16], 1.0, 0.0, 0.0)),
+        ("one request, blocks cost: the largest that fits", ([5], 64, [1, 4, 16, 128], 1.0, 1.0, 0.0)),
+        ("blocks cost nothing: the smallest holds the most requests", ([5] * 20, 64, [4, 8, 16], 1.0, 0.0, 0.0)),
+        ("sizes in another order", ([5] * 20, 64, [16, 4, 8], 1.0, 0.0, 0.0)),
+        ("a pool that isn't a multiple of the larger size", ([8] * 9, 63, [7, 16], 1.0, 0.0, 0.0)),
+        ("a long request stops those behind it", ([4, 100, 4, 4], 64, [2, 4], 1.0, 0.01, 0.0)),
+        ("the last slot is filled exactly", ([16] * 4 + [1], 64, [3, 16], 1.0, 0.0, 0.0)),
+        ("long texts, a cheap table", (mixed, 16_000, powers, 13e-3, 1e-7, 4e-7)),
+        ("long texts, blocks that cost a microsecond each", (mixed, 16_000, powers, 13e-3, 1e-6, 4e-7)),
+        ("short texts, the same", (short, 4000, powers, 13e-3, 1e-6, 4e-7)),
+        ("short texts, blocks that cost 50 microseconds each", (short, 4000, powers, 13e-3, 5e-5, 4e-7)),
+        ("small weights, so that reading decides", (short, 4000, powers, 1e-4, 3e-6, 4e-7)),
+        ("nobody fits", ([100], 64, [8, 16], 1.0, 0.0, 0.0)),
+    ]
+    return [Case(label, args) for label, args in calls]
+
+
+BETTER = "running / seconds > best"
+
+EXERCISE = Exercise(
+    lesson="19", stars=2, reference=best_block, cases=cases, judge=judge,
+    hints=(
+        "For one size: how many requests are admitted, and how long does a step take? Tokens per second are the one "
+        "over the other.",
+        "There are slots // size blocks, and a request takes ⌈n / size⌉ of them: eq. 19.3. Stop at the first request "
+        "that doesn't fit.",
+        "A step takes weights + Σ (blocks · page + n · token) over the admitted requests. Take the size whose quotient "
+        "is largest.",
+    ),
+    mistakes=(
+        Mistake("You choose by memory alone, the size that holds the most requests. A small block costs time at every "
+                "step: section 7.",
+                but(BETTER, "running > best", "best, found = running / seconds", "best, found = running")),
+        Mistake("You choose the fastest step. What counts is tokens per second, and a step that serves one request is "
+                "fast: section 7.",
+                but(BETTER, "running and 1 / seconds > best", "running / seconds, size", "1 / seconds, size")),
+        Mistake("The table isn't free in this exercise: a step spends `page` seconds on each block (section 4).",
+                but("blocks * page + n * token", "n * token")),
+        Mistake("You count tokens where blocks are held: the rest of each last block is lost, eq. 19.3.",
+                but("if blocks > free:\n                break\n            free, running = free - blocks",
+                    "if n > free * size:\n                break\n            free, running = free - n / size")),
+        Mistake("Every step reads the weights, too, once for all: without them a small batch looks as good as a large "
+                "one (section 7).", but("running, seconds = slots // size, 0, weights",
+                                        "running, seconds = slots // size, 0, 1e-30")),
+        Mistake("You skip a request that doesn't fit and admit those behind it. Requests are admitted in order: nobody "
+                "overtakes (section 7).", but("                break\n", "                continue\n")),
+        Mistake("You round the blocks of a request down. Its last tokens need one, too: eq. 19.3.",
+                but("-(-n // size)", "n // size")),
+        Mistake("A request that fills the pool to its last block fits: eq. 19.2.",
+                but("blocks > free", "blocks >= free")),
+        Mistake("You always take the smallest block. It wastes least, and costs the most pages: section 7.",
+                but("return found", "return min(sizes)")),
+        Mistake("You always take the largest block. It costs the fewest pages, and wastes the most: section 7.",
+                but("return found", "return max(sizes)")),
+    ),
+)
