@@ -6,7 +6,13 @@ import os
 import platform
 
 import hypothesis
+import jaxtyping
 import pytest
+
+from tests.support.typechecker import modules
+
+# Before anything of attnlab is imported: under pytest annotated shapes, dtypes and types are checked; at run time none.
+jaxtyping.install_import_hook(modules(), "tests.support.typechecker.check")
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read by every library when it is first imported
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -20,10 +20,10 @@ __all__ = ["FEATURES", "hedgehog_loss", "linear_attention"]
 
 State = tuple[Float[Array, "*batch Hk F Dv"], Float[Array, "*batch Hk F"]]
 Sums = tuple[Float[Array, "*batch Hk G R Dv"], Float[Array, "*batch Hk G R"]]
-Read = Float[Array, "*batch Hk G R F"]
-Held = Float[Array, "*batch Hk C F"]
-Taken = Float[Array, "*batch Hk C Dv"]
-Kept = Bool[Array, "..."] | None
+QueryFeatures = Float[Array, "*batch Hk G R F"]
+KeyFeatures = Float[Array, "*batch Hk C F"]
+Values = Float[Array, "*batch Hk C Dv"]
+KeyMask = Bool[Array, "..."] | None
 
 
 def linear_attention(options: LinearOptions, x: LinearInputs) -> tuple[Out, State]:
@@ -58,14 +58,14 @@ def _in_steps(options: LinearOptions, x: LinearInputs) -> tuple[Out, State]:
     step, size = steps(options)
     ahead, alone, aligned = spans(options, x.query.shape[-2], x.key.shape[-2])
 
-    def tokens(cols: Block) -> tuple[Held, Taken]:
+    def tokens(cols: Block) -> tuple[KeyFeatures, Values]:
         kept = None if cols.first is None else cols.positions >= cols.first
         if x.mask is not None:
             mask = take_block(x.mask, cols, -1) if x.mask.shape[-1] != 1 else x.mask
             kept = mask if kept is None else mask & kept
         return keys(options, x.hedgehog, take_block(x.key, cols, -2), take_block(x.value, cols, -2), kept)
 
-    def seen(rows: Block) -> Read:
+    def seen(rows: Block) -> QueryFeatures:
         q = take_block(whole, rows, -2)
         return queries(options, x.hedgehog, q[..., None, :, :] if alike else q)
 
@@ -73,14 +73,14 @@ def _in_steps(options: LinearOptions, x: LinearInputs) -> tuple[Out, State]:
         found = divide(*sums)
         return put_block(out, found[..., 0, :, :] if alike else found, rows, -2)
 
-    def before(b: Array, state: State) -> State:
+    def absorb_block(b: Array, state: State) -> State:
         return absorb(state, *tokens(block(b, min_dim(size, ahead), ahead, once=True)))
 
-    def without(b: Array, out: Array) -> Array:
+    def read_block(b: Array, out: Array) -> Array:
         rows = block(b, min_dim(size, alone), alone, once=True)
         return put(out, read(seen(rows), state), rows)
 
-    def together(b: Array, carry: tuple[Array, State]) -> tuple[Array, State]:
+    def both(b: Array, carry: tuple[Array, State]) -> tuple[Array, State]:
         (out, state), part = carry, block(b, min_dim(size, aligned), aligned, once=True)
         rows, cols = moved(part, alone), moved(part, ahead)
         sums, state = step(seen(rows), *tokens(cols), state)
@@ -88,9 +88,9 @@ def _in_steps(options: LinearOptions, x: LinearInputs) -> tuple[Out, State]:
 
     out = jnp.zeros((*whole.shape[:-1], shape[-1]), x.query.dtype)
     state = start(options, x)
-    state = fori_loop(0, -(-ahead // size), before, state) if ahead else state
-    out = fori_loop(0, -(-alone // size), without, out) if alone else out
-    out, state = fori_loop(0, -(-aligned // size), together, (out, state)) if aligned else (out, state)
+    state = fori_loop(0, -(-ahead // size), absorb_block, state) if ahead else state
+    out = fori_loop(0, -(-alone // size), read_block, out) if alone else out
+    out, state = fori_loop(0, -(-aligned // size), both, (out, state)) if aligned else (out, state)
     return out.reshape(shape), state
 
 
@@ -111,21 +111,21 @@ def _scanned(options: LinearOptions, x: LinearInputs) -> tuple[Out, State]:
     def tokens(first: int, count: int) -> tuple[Array, Array, Array]:
         return stack(x.key, -2, first, count), stack(x.value, -2, first, count), stack(mask, -1, first, count)
 
-    def before(state: State, part: tuple) -> tuple[State, None]:
+    def absorb_block(state: State, part: tuple) -> tuple[State, None]:
         return absorb(state, *keys(options, x.hedgehog, *part)), None
 
-    def without(state: State, q: Rows) -> tuple[State, Array]:
+    def read_block(state: State, q: Rows) -> tuple[State, Array]:
         return state, divide(*read(queries(options, x.hedgehog, q), state))
 
-    def together(state: State, part: tuple) -> tuple[State, Array]:
+    def both(state: State, part: tuple) -> tuple[State, Array]:
         q, *part = part
         sums, state = step(queries(options, x.hedgehog, q), *keys(options, x.hedgehog, *part), state)
         return state, divide(*sums)
 
     walks = [
-        (before, ahead, tokens(0, ahead)),
-        (without, alone, stack(x.query, -2, 0, alone)),
-        (together, aligned, (stack(x.query, -2, alone, aligned), *tokens(ahead, aligned))),
+        (absorb_block, ahead, tokens(0, ahead)),
+        (read_block, alone, stack(x.query, -2, 0, alone)),
+        (both, aligned, (stack(x.query, -2, alone, aligned), *tokens(ahead, aligned))),
     ]
     state, outs = start(options, x), []
     for turn, count, parts in walks:  # a scan over no chunks gives what it was given
@@ -164,32 +164,32 @@ def start(options: LinearOptions, x: LinearInputs) -> State:
     return summed(*keys(options, x.hedgehog, *none)) if x.state is None else x.state
 
 
-def token(q: Read, k: Held, v: Taken, state: State) -> tuple[Sums, State]:
+def token(q: QueryFeatures, k: KeyFeatures, v: Values, state: State) -> tuple[Sums, State]:
     """The recurrent form, a token at a time: the key joins the state, then the query reads it."""
     state = absorb(state, k, v)
     return read(q, state), state
 
 
-def chunk(q: Read, k: Held, v: Taken, state: State) -> tuple[Sums, State]:
+def chunk(q: QueryFeatures, k: KeyFeatures, v: Values, state: State) -> tuple[Sums, State]:
     """The chunked form: weights within the chunk, where j ≤ i, and the state for all that came before it."""
     a = jnp.tril(einsum("...hgqf,...hkf->...hgqk", q, k))  # (..., Hk, G, C, C)
     numerator, denominator = read(q, state)
     return (numerator + einsum("...hgqk,...hkd->...hgqd", a, v), denominator + a.sum(-1)), absorb(state, k, v)
 
 
-def read(q: Read, state: State) -> Sums:
+def read(q: QueryFeatures, state: State) -> Sums:
     """What queries see of a state: φ(q) U and φ(q)·Z."""
     u, z = state
     return einsum("...hgqf,...hfd->...hgqd", q, u), einsum("...hgqf,...hf->...hgq", q, z)
 
 
-def absorb(state: State, k: Held, v: Taken) -> State:
+def absorb(state: State, k: KeyFeatures, v: Values) -> State:
     """The state with more keys: a sum, so any order and grouping will do."""
     (u, z), (more_u, more_z) = state, summed(k, v)
     return u + more_u, z + more_z
 
 
-def summed(k: Held, v: Taken) -> State:
+def summed(k: KeyFeatures, v: Values) -> State:
     """The state of some keys, U = Σ φ(k) vᵀ and Z = Σ φ(k)."""
     return einsum("...kf,...kd->...fd", k, v), k.sum(-2)
 
@@ -200,12 +200,12 @@ def divide(numerator: Float[Array, "*rows Dv"], denominator: Float[Array, "*rows
     return jnp.where(empty[..., None], 0, numerator / jnp.where(empty, 1, denominator)[..., None])
 
 
-def queries(options: LinearOptions, hedgehog: Any, q: Rows) -> Read:
+def queries(options: LinearOptions, hedgehog: Any, q: Rows) -> QueryFeatures:
     """φ(q) of some queries, in the accumulation dtype."""
     return maps(options, hedgehog)[0](options.scale * q.astype(accumulator(q)))
 
 
-def keys(options: LinearOptions, hedgehog: Any, k: Keys, v: Taken, kept: Kept) -> tuple[Held, Taken]:
+def keys(options: LinearOptions, hedgehog: Any, k: Keys, v: Values, kept: KeyMask) -> tuple[KeyFeatures, Values]:
     """φ(k) and v of some keys; of keys that the mask leaves out, which may hold NaN, both are 0."""
     k, v = k.astype(accumulator(k)), v.astype(accumulator(v))
     phi = maps(options, hedgehog)[1]

@@ -15,10 +15,10 @@ __all__ = ["FEATURES", "hedgehog_loss", "linear_attention"]
 
 State = tuple[Float[Array, "*batch Hk F Dv"], Float[Array, "*batch Hk F"]]
 Sums = tuple[Float[Array, "*batch Hk G R Dv"], Float[Array, "*batch Hk G R"]]
-Read = Float[Array, "*batch Hk G R F"]
-Held = Float[Array, "*batch Hk C F"]
-Taken = Float[Array, "*batch Hk C Dv"]
-Kept = Bool[Array, "..."] | None
+QueryFeatures = Float[Array, "*batch Hk G R F"]
+KeyFeatures = Float[Array, "*batch Hk C F"]
+Values = Float[Array, "*batch Hk C Dv"]
+KeyMask = Bool[Array, "..."] | None
 
 
 @quiet
@@ -30,10 +30,10 @@ def linear_attention(options: LinearOptions, x: LinearInputs) -> tuple[Out, Stat
         for phi, y in zip(options.features, (x.query, x.key)):
             check_by_token(phi, y[..., :2, :].astype(accumulator(y), copy=False))
 
-    def seen(rows: slice) -> Read:
+    def seen(rows: slice) -> QueryFeatures:
         return queries(options, x.hedgehog, x.query[..., rows, :])
 
-    def held(cols: slice) -> tuple[Held, Taken]:
+    def held(cols: slice) -> tuple[KeyFeatures, Values]:
         kept = x.mask if x.mask is None or x.mask.shape[-1] == 1 else x.mask[..., cols]
         return keys(options, x.hedgehog, x.key[..., cols, :], x.value[..., cols, :], kept)
 
@@ -66,32 +66,32 @@ def quadratic(options: LinearOptions, x: LinearInputs, state: State) -> tuple[Su
     return (numerator + matmul(a, v), denominator + a.sum(-1)), absorb(state, k, v)
 
 
-def token(q: Read, k: Held, v: Taken, state: State) -> tuple[Sums, State]:
+def token(q: QueryFeatures, k: KeyFeatures, v: Values, state: State) -> tuple[Sums, State]:
     """The recurrent form, a token at a time: the key joins the state, then the query reads it."""
     state = absorb(state, k, v)
     return read(q, state), state
 
 
-def chunk(q: Read, k: Held, v: Taken, state: State) -> tuple[Sums, State]:
+def chunk(q: QueryFeatures, k: KeyFeatures, v: Values, state: State) -> tuple[Sums, State]:
     """The chunked form: weights within the chunk, where j ≤ i, and the state for all that came before it."""
     a = np.tril(matmul(q, k.swapaxes(-1, -2)))  # (..., Hk, G, C, C)
     numerator, denominator = read(q, state)
     return (numerator + matmul(a, v), denominator + a.sum(-1)), absorb(state, k, v)
 
 
-def read(q: Read, state: State) -> Sums:
+def read(q: QueryFeatures, state: State) -> Sums:
     """What queries see of a state: φ(q) U and φ(q)·Z."""
     u, z = state
     return matmul(q, u), matmul(q, z[..., None])[..., 0]
 
 
-def absorb(state: State, k: Held, v: Taken) -> State:
+def absorb(state: State, k: KeyFeatures, v: Values) -> State:
     """The state with more keys: a sum, so any order and grouping will do."""
     (u, z), (more_u, more_z) = state, summed(k, v)
     return u + more_u, z + more_z
 
 
-def summed(k: Held, v: Taken) -> State:
+def summed(k: KeyFeatures, v: Values) -> State:
     """The state of some keys, U = Σ φ(k) vᵀ and Z = Σ φ(k)."""
     return k.swapaxes(-1, -2) @ v, k.sum(-2)
 
@@ -102,12 +102,14 @@ def divide(numerator: Float[Array, "*rows Dv"], denominator: Float[Array, "*rows
     return np.where(empty[..., None], 0, numerator / np.where(empty, 1, denominator)[..., None])
 
 
-def queries(options: LinearOptions, hedgehog: Hedgehog | None, q: Rows) -> Read:
+def queries(options: LinearOptions, hedgehog: Hedgehog | None, q: Rows) -> QueryFeatures:
     """φ(q) of some queries, in the accumulation dtype."""
     return maps(options, hedgehog)[0](options.scale * q.astype(accumulator(q), copy=False))
 
 
-def keys(options: LinearOptions, hedgehog: Hedgehog | None, k: Keys, v: Taken, kept: Kept) -> tuple[Held, Taken]:
+def keys(
+    options: LinearOptions, hedgehog: Hedgehog | None, k: Keys, v: Values, kept: KeyMask
+) -> tuple[KeyFeatures, Values]:
     """φ(k) and v of some keys; of keys that the mask leaves out, which may hold NaN, both are 0."""
     k, v = (y.astype(accumulator(y), copy=False) for y in (k, v))
     phi = maps(options, hedgehog)[1]

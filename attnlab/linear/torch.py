@@ -16,10 +16,10 @@ __all__ = ["FEATURES", "hedgehog_loss", "linear_attention"]
 
 State = tuple[Float[Array, "*batch Hk F Dv"], Float[Array, "*batch Hk F"]]
 Sums = tuple[Float[Array, "*batch Hk G R Dv"], Float[Array, "*batch Hk G R"]]
-Read = Float[Array, "*batch Hk G R F"]
-Held = Float[Array, "*batch Hk C F"]
-Taken = Float[Array, "*batch Hk C Dv"]
-Kept = Bool[Array, "..."] | None
+QueryFeatures = Float[Array, "*batch Hk G R F"]
+KeyFeatures = Float[Array, "*batch Hk C F"]
+Values = Float[Array, "*batch Hk C Dv"]
+KeyMask = Bool[Array, "..."] | None
 
 
 def linear_attention(options: LinearOptions, x: LinearInputs) -> tuple[Out, State]:
@@ -66,7 +66,7 @@ def _linear_attention(query: Query, options: LinearOptions, x: LinearInputs) -> 
 
 def see(
     step: Callable, options: LinearOptions, hedgehog: Hedgehog | None,
-    q: Rows, k: Keys, v: Taken, kept: Kept, *state: Array,
+    q: Rows, k: Keys, v: Values, kept: KeyMask, *state: Array,
 ) -> tuple[Array, Array, Array]:
     """One step: the output of some queries, and the state after their keys."""
     sums, state = step(queries(options, hedgehog, q), *keys(options, hedgehog, k, v, kept), state)
@@ -83,32 +83,32 @@ def quadratic(options: LinearOptions, x: LinearInputs, state: State) -> tuple[Su
     return (numerator + matmul(a, v), denominator + a.sum(-1)), absorb(state, k, v)
 
 
-def token(q: Read, k: Held, v: Taken, state: State) -> tuple[Sums, State]:
+def token(q: QueryFeatures, k: KeyFeatures, v: Values, state: State) -> tuple[Sums, State]:
     """The recurrent form, a token at a time: the key joins the state, then the query reads it."""
     state = absorb(state, k, v)
     return read(q, state), state
 
 
-def chunk(q: Read, k: Held, v: Taken, state: State) -> tuple[Sums, State]:
+def chunk(q: QueryFeatures, k: KeyFeatures, v: Values, state: State) -> tuple[Sums, State]:
     """The chunked form: weights within the chunk, where j ≤ i, and the state for all that came before it."""
     a = matmul(q, k.mT).tril()  # (..., Hk, G, C, C)
     numerator, denominator = read(q, state)
     return (numerator + matmul(a, v), denominator + a.sum(-1)), absorb(state, k, v)
 
 
-def read(q: Read, state: State) -> Sums:
+def read(q: QueryFeatures, state: State) -> Sums:
     """What queries see of a state: φ(q) U and φ(q)·Z."""
     u, z = state
     return matmul(q, u), matmul(q, z[..., None])[..., 0]
 
 
-def absorb(state: State, k: Held, v: Taken) -> State:
+def absorb(state: State, k: KeyFeatures, v: Values) -> State:
     """The state with more keys: a sum, so any order and grouping will do."""
     (u, z), (more_u, more_z) = state, summed(k, v)
     return u + more_u, z + more_z
 
 
-def summed(k: Held, v: Taken) -> State:
+def summed(k: KeyFeatures, v: Values) -> State:
     """The state of some keys, U = Σ φ(k) vᵀ and Z = Σ φ(k)."""
     return k.mT @ v, k.sum(-2)
 
@@ -124,19 +124,21 @@ def cut(x: Array, sizes: list[int]) -> tuple[Array, ...]:
     return x.split(sizes, -2) if sizes else ()
 
 
-def masks(mask: Kept, sizes: list[int]) -> list[Kept]:
+def masks(mask: KeyMask, sizes: list[int]) -> list[KeyMask]:
     """The mask in parts; one that all keys share stays whole."""
     if mask is None or mask.shape[-1] == 1:
         return [mask] * len(sizes)
     return list(mask.split(sizes, -1)) if sizes else []
 
 
-def queries(options: LinearOptions, hedgehog: Hedgehog | None, q: Rows) -> Read:
+def queries(options: LinearOptions, hedgehog: Hedgehog | None, q: Rows) -> QueryFeatures:
     """φ(q) of some queries, in the accumulation dtype."""
     return maps(options, hedgehog)[0](options.scale * q.to(accumulator(q)))
 
 
-def keys(options: LinearOptions, hedgehog: Hedgehog | None, k: Keys, v: Taken, kept: Kept) -> tuple[Held, Taken]:
+def keys(
+    options: LinearOptions, hedgehog: Hedgehog | None, k: Keys, v: Values, kept: KeyMask
+) -> tuple[KeyFeatures, Values]:
     """φ(k) and v of some keys; of keys that the mask leaves out, which may hold NaN, both are 0."""
     k, v = k.to(accumulator(k)), v.to(accumulator(v))
     phi = maps(options, hedgehog)[1]

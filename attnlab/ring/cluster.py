@@ -67,7 +67,7 @@ class Cluster:
     ) -> None:
         self.devices = integer("devices", devices, 1)
         self.latency, self.bandwidth, self.rate = latency, bandwidth, rate
-        self.ranks = [Rank(self, index) for index in range(devices)]
+        self.ranks = [Rank(index, devices, self._carry, self._compute) for index in range(devices)]
         self.messages: list[Message] = []
         self.work: list[Work] = []
         self._free: Counter[tuple[int, int]] = Counter()  # when each link has carried what it was given
@@ -119,7 +119,7 @@ class Cluster:
                 raise RuntimeError(f"rank {source} sent rank {to} {count} that it never received")
         return results
 
-    def carry(self, rank: Rank, to: int, arrays: tuple[Array, ...]) -> None:
+    def _carry(self, rank: Rank, to: int, arrays: tuple[Array, ...]) -> None:
         """A message enters its link."""
         link, size = (rank.index, to), sum(x.nbytes for x in arrays)
         start = max(rank.time, self._free[link])
@@ -137,7 +137,7 @@ class Cluster:
         rank.time, rank.step = max(rank.time, message.end), rank.step + 1
         return arrays
 
-    def compute(self, rank: Rank, pairs: int, flops: float) -> None:
+    def _compute(self, rank: Rank, pairs: int, flops: float) -> None:
         """A rank works."""
         start, rank.time = rank.time, rank.time + flops / self.rate
         self.work.append(Work(rank.index, rank.step, pairs, flops, start, rank.time))

@@ -1,6 +1,6 @@
 """One rank of a Cluster: what a program may do. NumPy."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from attnlab.arrays.numpy import Lse, Out, accumulator
 from attnlab.call import Inputs, Rules, checked_call
@@ -13,19 +13,17 @@ from attnlab.tiled.numpy_grad import backward
 import numpy as np
 from numpy import ndarray as Array
 
-if TYPE_CHECKING:
-    from attnlab.ring.cluster import Cluster
-
 
 class Rank:
     """A rank of a Cluster, given to its program: ``index`` of ``size``, its clock ``time`` in seconds.
 
     ``step`` counts what it has received; a program may set it where its rounds are others. What is sent and computed is
-    noted with it.
+    noted with it. The Cluster hands over how: ``carry(rank, to, arrays)`` and ``note(rank, pairs, flops)``.
     """
 
-    def __init__(self, cluster: "Cluster", index: int) -> None:
-        self.cluster, self.index, self.size = cluster, index, cluster.devices
+    def __init__(self, index: int, size: int, carry: Callable, note: Callable) -> None:
+        self.index, self.size = index, size
+        self._carry, self._note = carry, note
         self.step, self.time = 0, 0.0
 
     def send(self, *arrays: Array, to: int) -> None:
@@ -34,7 +32,7 @@ class Rank:
         for x in arrays:
             if not isinstance(x, np.ndarray):
                 raise TypeError(f"rank {self.index} sends a {type(x).__name__}; it must be a NumPy array")
-        self.cluster.carry(self, to, tuple(x.copy() for x in arrays))
+        self._carry(self, to, tuple(x.copy() for x in arrays))
 
     def receive(self, source: int) -> Receive:
         """To be yielded: ``k, v = yield rank.receive(source)`` gives the arrays of one message, always a tuple."""
@@ -71,12 +69,12 @@ class Rank:
 
     def compute(self, flops: float) -> None:
         """Other work: the clock moves on by flops / rate."""
-        self.cluster.compute(self, 0, flops)
+        self._note(self, 0, flops)
 
     def _work(self, rules: Rules, x: Inputs, sizes: int) -> None:
         """Two operations for every visible pair, head and number of a product."""
         pairs = visible_pairs(rules.band)
-        self.cluster.compute(self, pairs, 2 * pairs * sizes * int(np.prod(x.query.shape[:-2])))
+        self._note(self, pairs, 2 * pairs * sizes * int(np.prod(x.query.shape[:-2])))
 
     def _check_other(self, name: str, rank: int) -> None:
         if rank == self.index or rank not in range(self.size):

@@ -3,12 +3,29 @@
 Their annotations tell the reader what to pass; what happens otherwise is the contract's business, and is tested.
 """
 
+from pathlib import Path
+
 from beartype import beartype
 
-PUBLIC = {"tiled_attention_backward", "ring_attention_backward"}
+PACKAGE = Path(__file__).parents[2] / "attnlab"
+WITHOUT_SHAPES = {"__init__", "check", "course", "machine", "torch_operator"}  # and the tests call some a million times
+PUBLIC = {"adapters", "cache", "compat", "linear", "model", "paged", "ring", "serve"}
+"""Rooms whose public functions check what they are given: there only the files of one library each are checked."""
+GRADIENTS = {"tiled_attention_backward", "ring_attention_backward"}
+
+
+def modules() -> list[str]:
+    """The modules whose annotations are checked."""
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        room, *_ = parts = path.relative_to(PACKAGE).with_suffix("").parts
+        of_one_library = path.stem.partition("_")[0] in ("numpy", "jax", "torch")
+        if room not in WITHOUT_SHAPES and (of_one_library or room not in PUBLIC):
+            found.append(".".join(("attnlab", *parts)).removesuffix(".__init__"))
+    return found
 
 
 def check(function):
     """Called by jaxtyping on every function of the package."""
     signature = function.__qualname__ == f"{function.__module__.removeprefix('attnlab.')}_attention"
-    return function if signature or function.__qualname__ in PUBLIC else beartype(function)
+    return function if signature or function.__qualname__ in GRADIENTS else beartype(function)

@@ -14,8 +14,8 @@ from attnlab.kernels.triton.layout import (
     Segments, constants, grouped, kernel_rules, matrices, vectors,
 )
 from attnlab.kernels.triton.tile import (
-    LN2, LOG2E, dot, drop, finite, jit, launch, load, load_vector, seeing, seen_by, store, store_vector, visible,
-    visited, visits, within,
+    LN2, LOG2E, dot, drop, jit, launch, load, load_vector, seeing, seen_by, store, store_vector, visible,
+    visited, visits, within, zero_if_empty,
 )
 
 import torch
@@ -72,7 +72,7 @@ def query_gradient(
     o = load(out, head, rows, dv, rows < rules.rows)
     delta_i = tl.sum(do.to(tl.float32) * o.to(tl.float32), 1) - load_vector(dlse, head, rows)
     store_vector(delta, head, rows, delta_i)
-    shift = finite(load_vector(lse, head, rows)) * LOG2E
+    shift = zero_if_empty(load_vector(lse, head, rows)) * LOG2E
     dq = tl.zeros([BLOCK_Q, D], tl.float32)
 
     seen = seen_by(rules, first_row, BLOCK_Q)
@@ -143,7 +143,7 @@ def add_queries(
     q, do = load(query, head, rows, d, near), load(dout, head, rows, dv, near)
     if rules.sign is not None:
         q = (q * rules.sign).to(q.dtype)
-    shift, delta_i = finite(load_vector(lse, head, rows)) * LOG2E, load_vector(delta, head, rows)
+    shift, delta_i = zero_if_empty(load_vector(lse, head, rows)) * LOG2E, load_vector(delta, head, rows)
     p = tl.exp2(rules.scale * dot(k, q.T) - shift[None, :])
     z = drop(p, rules, head, across, cols)
     ds = z * dot(v, do.T) - p * delta_i[None, :]

@@ -15,8 +15,8 @@ from attnlab.kernels.triton.layout import (
     Segments, constants, grouped, kernel_rules, matrices, parts, vectors,
 )
 from attnlab.kernels.triton.tile import (
-    INFINITY, LN2, dot, drop, finite, jit, launch, load, load_vector, positive, seen_by, store, store_vector,
-    visible, visited, visits, within,
+    INFINITY, LN2, dot, drop, jit, launch, load, load_vector, one_if_empty, seen_by, store, store_vector,
+    visible, visited, visits, within, zero_if_empty,
 )
 
 import torch
@@ -86,8 +86,8 @@ def fold(
         m, l, o = fold_tile(m, l, o, q, key, value, rules, seen, head, rows, cols, d, dv, True)
 
     head += part * (tl.num_programs(0) // (tiles * split))
-    store(out, head, rows, dv, o / positive(l)[:, None])  # written once, and divided once
-    store_vector(lse, head, rows, (m * rules.scale + tl.log2(positive(l))) * LN2)
+    store(out, head, rows, dv, o / one_if_empty(l)[:, None])  # written once, and divided once
+    store_vector(lse, head, rows, (m * rules.scale + tl.log2(one_if_empty(l))) * LN2)
 
 
 @jit
@@ -102,7 +102,7 @@ def fold_tile(m, l, o, q, key, value, rules, seen, head, rows, cols, d, dv, PART
     if PARTIAL:
         s = tl.where(sees, s, -INFINITY)
     m_next = tl.maximum(m, tl.max(s, 1))
-    shift = rules.scale * finite(m_next)
+    shift = rules.scale * zero_if_empty(m_next)
     alpha, p = tl.exp2(rules.scale * m - shift), tl.exp2(rules.scale * s - shift[:, None])
     l = alpha * l + tl.sum(p, 1)
     p = drop(p, rules, head, rows[:, None], cols[None, :])
@@ -122,10 +122,10 @@ def join(parts, part_lse, out, lse, split, BLOCK_Q: tl.constexpr, DV: tl.constex
     for part in range(split):
         m_part = load_vector(part_lse, part * heads + head, rows)
         m_next = tl.maximum(m, m_part)
-        shift = finite(m_next)
+        shift = zero_if_empty(m_next)
         alpha, weight = tl.exp(m - shift), tl.exp(m_part - shift)
         l = alpha * l + weight
         o = alpha[:, None] * o + weight[:, None] * load(parts, part * heads + head, rows, dv, rows < lse.rows)
         m = m_next
-    store(out, head, rows, dv, o / positive(l)[:, None])
-    store_vector(lse, head, rows, m + tl.log(positive(l)))
+    store(out, head, rows, dv, o / one_if_empty(l)[:, None])
+    store_vector(lse, head, rows, m + tl.log(one_if_empty(l)))

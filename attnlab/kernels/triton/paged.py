@@ -16,7 +16,9 @@ from attnlab.call import Rules
 from attnlab.geometry import Band
 from attnlab.kernels.triton.forward import join
 from attnlab.kernels.triton.layout import constants, grouped, parts, vectors
-from attnlab.kernels.triton.tile import INFINITY, LN2, dot, finite, jit, launch, load, positive, store, store_vector
+from attnlab.kernels.triton.tile import (
+    INFINITY, LN2, dot, jit, launch, load, one_if_empty, store, store_vector, zero_if_empty,
+)
 from attnlab.kernels.sizes import padded
 
 import torch
@@ -120,15 +122,15 @@ def fold_pages(
             sees &= cols[None, :] >= at[:, None] - call.left
         s = tl.where(sees, call.scale * dot(q, k.T), -INFINITY)
         m_next = tl.maximum(m, tl.max(s, 1))
-        shift = finite(m_next)
+        shift = zero_if_empty(m_next)
         alpha, p = tl.exp2(m - shift), tl.exp2(s - shift[:, None])
         l = alpha * l + tl.sum(p, 1)
         o = alpha[:, None] * o + dot(p.to(v.dtype), v)
         m = m_next
 
     head += part * (tl.num_programs(0) // (tiles * split))
-    store(out, head, rows, dv, o / positive(l)[:, None])  # written once, and divided once
-    store_vector(lse, head, rows, (m + tl.log2(positive(l))) * LN2)
+    store(out, head, rows, dv, o / one_if_empty(l)[:, None])  # written once, and divided once
+    store_vector(lse, head, rows, (m + tl.log2(one_if_empty(l))) * LN2)
 
 
 @jit

@@ -103,13 +103,13 @@ def dot(a, b):
 
 
 @jit
-def finite(m):
+def zero_if_empty(m):
     """The maximum to subtract: m, or 0 where nothing was seen yet, as −∞ − (−∞) is NaN."""
     return tl.where(m == -INFINITY, 0.0, m)
 
 
 @jit
-def positive(l):
+def one_if_empty(l):
     """The sum to divide by: l, or 1 where no weight was seen."""
     return tl.where(l == 0, 1.0, l)
 

@@ -17,9 +17,9 @@ from jax.lax.linalg import triangular_solve
 __all__ = ["delta_attention", "positive"]
 
 State = Float[Array, "*batch Hk F Dv"]
-Read = Float[Array, "*batch Hk G C F"]
-Held = Float[Array, "*batch Hk C F"]
-Taken = Float[Array, "*batch Hk C Dv"]
+Queries = Float[Array, "*batch Hk G C F"]
+Keys = Float[Array, "*batch Hk C F"]
+Values = Float[Array, "*batch Hk C Dv"]
 Each = Float[Array, "*batch Hk C"]
 AXES = Tokens(-2, -2, -2, -1, -1, -1)
 
@@ -101,7 +101,7 @@ def taken(x: Tokens, part: Block) -> Tokens:
     return Tokens(*map(one, x, AXES))
 
 
-def token(q: Read, k: Held, v: Taken, b: Each, g: Each, state: State, erase: bool) -> tuple[Out, State]:
+def token(q: Queries, k: Keys, v: Values, b: Each, g: Each, state: State, erase: bool) -> tuple[Out, State]:
     """The definition, for one token: decay, look up what is stored under the key, write the error, read."""
     state = jnp.exp(g)[..., None] * state
     error = v - einsum("...cf,...fd->...cd", k, state) if erase else v
@@ -109,7 +109,7 @@ def token(q: Read, k: Held, v: Taken, b: Each, g: Each, state: State, erase: boo
     return einsum("...hgcf,...hfd->...hgcd", q, state), state
 
 
-def chunk(q: Read, k: Held, v: Taken, b: Each, g: Each, state: State, erase: bool) -> tuple[Out, State]:
+def chunk(q: Queries, k: Keys, v: Values, b: Each, g: Each, state: State, erase: bool) -> tuple[Out, State]:
     """Some tokens at once: their errors W by one triangular system, then weights within the chunk as for values W."""
     b = b[..., None]
     decay, since = weights(g), jnp.exp(g.cumsum(-1))[..., None]  # G_ij and γ_i
@@ -131,7 +131,7 @@ def weights(g: Each) -> Float[Array, "*batch Hk C C"]:
     return jnp.where(jnp.tri(c, dtype=bool), jnp.exp(sums), 0)
 
 
-def wide(x: Tokens, counted: Bool[Array, " C"] | None) -> tuple[Read, Held, Taken, Each, Each]:
+def wide(x: Tokens, counted: Bool[Array, " C"] | None) -> tuple[Queries, Keys, Values, Each, Each]:
     """Query, key, value, beta and log decay in the accumulation dtype; nothing of what is masked or counted before."""
     dtype = accumulator(x.query)
     q, k, v = (y.astype(dtype) for y in x[:3])

@@ -11,9 +11,9 @@ from attnlab.typing import Float
 __all__ = ["delta_attention", "positive"]
 
 State = Float[Array, "*batch Hk F Dv"]
-Read = Float[Array, "*batch Hk G C F"]
-Held = Float[Array, "*batch Hk C F"]
-Taken = Float[Array, "*batch Hk C Dv"]
+Queries = Float[Array, "*batch Hk G C F"]
+Keys = Float[Array, "*batch Hk C F"]
+Values = Float[Array, "*batch Hk C Dv"]
 Each = Float[Array, "*batch Hk C"]
 
 
@@ -29,7 +29,7 @@ def delta_attention(rule: Rule, x: Tokens, state: State | None) -> tuple[Out, St
     return out, state
 
 
-def token(q: Read, k: Held, v: Taken, b: Each, g: Each, state: State, erase: bool) -> tuple[Out, State]:
+def token(q: Queries, k: Keys, v: Values, b: Each, g: Each, state: State, erase: bool) -> tuple[Out, State]:
     """The definition, for one token: decay, look up what is stored under the key, write the error, read."""
     state = np.exp(g)[..., None] * state
     error = v - k @ state if erase else v
@@ -37,7 +37,7 @@ def token(q: Read, k: Held, v: Taken, b: Each, g: Each, state: State, erase: boo
     return matmul(q, state), state
 
 
-def chunk(q: Read, k: Held, v: Taken, b: Each, g: Each, state: State, erase: bool) -> tuple[Out, State]:
+def chunk(q: Queries, k: Keys, v: Values, b: Each, g: Each, state: State, erase: bool) -> tuple[Out, State]:
     """Some tokens at once: their errors W by one triangular system, then weights within the chunk as for values W."""
     b = b[..., None]
     decay, since = weights(g), np.exp(g.cumsum(-1))[..., None]  # G_ij and γ_i
@@ -68,7 +68,7 @@ def substitute(a: Array, w: Array) -> Array:
     return w
 
 
-def tokens(x: Tokens, part: slice) -> tuple[Read, Held, Taken, Each, Each]:
+def tokens(x: Tokens, part: slice) -> tuple[Queries, Keys, Values, Each, Each]:
     """Query, key, value, beta and log decay of some tokens, in the accumulation dtype.
 
     Those that the mask leaves out hold nothing, write nothing and let nothing decay.

@@ -12,9 +12,9 @@ from torch.utils.checkpoint import checkpoint
 __all__ = ["delta_attention", "positive"]
 
 State = Float[Array, "*batch Hk F Dv"]
-Read = Float[Array, "*batch Hk G C F"]
-Held = Float[Array, "*batch Hk C F"]
-Taken = Float[Array, "*batch Hk C Dv"]
+Queries = Float[Array, "*batch Hk G C F"]
+Keys = Float[Array, "*batch Hk C F"]
+Values = Float[Array, "*batch Hk C Dv"]
 Each = Float[Array, "*batch Hk C"]
 
 
@@ -54,7 +54,7 @@ def see(step: object, part: Tokens, state: State, erase: bool) -> tuple[Out, Sta
     return out.to(part.query.dtype), state
 
 
-def token(q: Read, k: Held, v: Taken, b: Each, g: Each, state: State, erase: bool) -> tuple[Out, State]:
+def token(q: Queries, k: Keys, v: Values, b: Each, g: Each, state: State, erase: bool) -> tuple[Out, State]:
     """The definition, for one token: decay, look up what is stored under the key, write the error, read."""
     state = g.exp()[..., None] * state
     error = v - k @ state if erase else v
@@ -62,7 +62,7 @@ def token(q: Read, k: Held, v: Taken, b: Each, g: Each, state: State, erase: boo
     return matmul(q, state), state
 
 
-def chunk(q: Read, k: Held, v: Taken, b: Each, g: Each, state: State, erase: bool) -> tuple[Out, State]:
+def chunk(q: Queries, k: Keys, v: Values, b: Each, g: Each, state: State, erase: bool) -> tuple[Out, State]:
     """Some tokens at once: their errors W by one triangular system, then weights within the chunk as for values W."""
     b = b[..., None]
     decay, since = weights(g), g.cumsum(-1).exp()[..., None]  # G_ij and γ_i
@@ -93,7 +93,7 @@ def cut(x: Tokens, size: int) -> list[Tokens]:
     return [Tokens(*part) for part in zip(*parts)]
 
 
-def wide(x: Tokens) -> tuple[Read, Held, Taken, Each, Each]:
+def wide(x: Tokens) -> tuple[Queries, Keys, Values, Each, Each]:
     """Query, key, value, beta and log decay in the accumulation dtype; nothing of what the mask leaves out."""
     dtype = accumulator(x.query)
     q, k, v = (y.to(dtype) for y in x[:3])
