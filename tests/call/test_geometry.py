@@ -2,16 +2,22 @@
 
 import importlib
 import itertools
+import math
 
 import numpy as np
 import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
 
+from attnlab import tiled_attention_backward
+from attnlab.call import Inputs, Rules
 from attnlab.geometry import TRACED, Band, blocks, chunk_sizes, gradient_tile_sizes, tile_sizes
+from attnlab.machine.work import Arithmetic, on_chip
 from tests.support import oracle
 from tests.support.libraries import call, gradients, to
 
 LENGTHS = range(8)
-RULES = [
+MASKS = [
     (causal, window)
     for causal in (False, True)
     for window in (None, 0, 1, 3, -1, (0, 2), (2, 0), (None, 1), (1, None), (-1, 0), (0, -1), (9, 9))
@@ -40,14 +46,14 @@ def test_blocks_that_meet_a_range(length, size):
         assert list(blocks(length, size, first, last)) == wanted
 
 
-@pytest.mark.parametrize(("causal", "window"), RULES)
+@pytest.mark.parametrize(("causal", "window"), MASKS)
 def test_every_tile_is_classified_right(causal, window):
     """Over all small N, M and block sizes: visited iff it shows something, full iff it shows all."""
     for n, m, rows_size, cols_size in itertools.product(LENGTHS, LENGTHS, (1, 2, 3), (1, 2, 3)):
         classify(Band.of(n, m, causal, window), matrix(n, m, causal, window), rows_size, cols_size)
 
 
-@pytest.mark.parametrize(("causal", "window"), RULES)
+@pytest.mark.parametrize(("causal", "window"), MASKS)
 def test_every_tile_is_classified_right_wherever_the_queries_stand(causal, window):
     sizes = itertools.product((1, 2, 5), (1, 3, 6), (1, 2), (1, 3))
     for (n, m, rows_size, cols_size), offset in itertools.product(sizes, [*range(-7, 9), 2**40, -(2**40)]):
@@ -137,18 +143,16 @@ CALLS = {
 }
 
 
-def count_tiles(monkeypatch, module):
-    """The tiles for which a module computes scores, as they are visited."""
-    module, seen = importlib.import_module(module), []
-    original = module.scores
-
-    def scores(*args, **kwargs):
-        s = original(*args, **kwargs)
-        seen.append(s.shape[-2] * s.shape[-1])
-        return s
-
-    monkeypatch.setattr(module, "scores", scores)
-    return seen
+def flops_of(library, function, *arrays):
+    """Operations of the matrix products of a call: on chip as the counting machine sees it, or as PyTorch counts."""
+    if library == "torch":
+        in_place = {torch.ops.aten.baddbmm_: lambda sums, a, b, **_: 2 * math.prod(a) * b[-1]}
+        with FlopCounterMode(display=False, custom_mapping=in_place) as counter:
+            function(*(to(library, x) for x in arrays))
+        return counter.get_total_flops()
+    work = Arithmetic()
+    function(*(on_chip(x, work) for x in arrays))
+    return work.products
 
 
 def shown(n, m, options, rows_size, cols_size):
@@ -161,43 +165,43 @@ def shown(n, m, options, rows_size, cols_size):
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 @pytest.mark.parametrize("algorithm", ["chunked", "tiled"])
 @pytest.mark.parametrize("name", CALLS)
-def test_hidden_tiles_are_skipped(name, algorithm, library, monkeypatch):
+def test_hidden_tiles_are_skipped(name, algorithm, library):
+    """Two products of a tile: by 2 columns of k and by 2 of v."""
     n, m, sizes = 40, 50, (4, 8)
-    seen = count_tiles(monkeypatch, f"attnlab.{algorithm}.{library}")
-    x = [to(library, np.ones((1, length, 2), np.float32)) for length in (n, m, m)]
-    call(library, algorithm, *x, sizes=sizes, **CALLS[name])
-    assert sum(seen) == shown(n, m, CALLS[name], *sizes)
-    assert sum(seen) < 0.8 * n * m
+    x = [np.ones((1, length, 2), np.float32) for length in (n, m, m)]
+    found = flops_of(library, lambda *x: call(library, algorithm, *x, sizes=sizes, **CALLS[name]), *x)
+    assert found == 2 * (2 + 2) * shown(n, m, CALLS[name], *sizes)
+    assert found < 0.8 * 2 * (2 + 2) * n * m
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 @pytest.mark.parametrize("name", CALLS)
-def test_hidden_tiles_are_skipped_in_the_gradient(name, library, monkeypatch):
+def test_hidden_tiles_are_skipped_in_the_gradient(name, library):
+    """Five products of a tile, after two of the forward. In NumPy what shows something is a block mask: where a tile is
+    partial, np.where takes it off the machine."""
     n, m, sizes = 40, 50, (4, 8)
-    seen = count_tiles(monkeypatch, f"attnlab.tiled.{library}_grad")
-    x = [to(library, np.ones((1, length, 2), np.float32)) for length in (n, m, m, n)]
-    dlse = to(library, np.ones((1, n), np.float32))
-    gradients(library, "tiled", dict(zip(("query", "key", "value"), x)), x[3], dlse, sizes=sizes, **CALLS[name])
-    assert sum(seen) == shown(n, m, CALLS[name], *sizes)
+    seen = matrix(n, m, CALLS[name].get("causal", False), CALLS[name].get("window"))
+    tiles = np.array([[seen[tile].any() for tile in itertools.product([rows], blocks(m, 8))] for rows in blocks(n, 4)])
+    hidden = CALLS[name] if library == "torch" else {"block_mask": tiles}
+    x = [np.ones((1, length, 2), np.float32) for length in (n, m, m, n)]
+
+    def both(query, key, value, dout):
+        out, lse = call(library, "tiled", query, key, value, sizes=sizes, **hidden)
+        tiled_attention_backward(query, key, value, out, lse, dout, block_q=4, block_k=8, **hidden)
+
+    assert flops_of(library, both, *x) == 2 * 7 * 2 * shown(n, m, CALLS[name], *sizes)
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])
-@pytest.mark.parametrize("algorithm", ["chunked", "tiled"])
-def test_only_partial_tiles_pay_for_masking(algorithm, library, monkeypatch):
+@pytest.mark.parametrize("axis", [-1, -2], ids=["by queries", "by keys"])
+def test_only_partial_tiles_pay_for_masking(axis, library):
     """A causal call of 4 × 4 tiles has 4 partial ones, on the diagonal; in the others nothing is compared."""
-    module = importlib.import_module(f"attnlab.scores.{library}_tiles")
-    original, partial = module.visibility, []
-
-    def visibility(*args, **kwargs):
-        visible = original(*args, **kwargs)
-        partial.append(visible is not None)
-        return visible
-
-    monkeypatch.setattr(module, "visibility", visibility)
-    x = [to(library, np.ones((1, 16, 2), np.float32))] * 3
-    call(library, algorithm, *x, sizes=(4, 4), causal=True)
-    assert len(partial) == 10
-    assert sum(partial) == 4
+    tiles = importlib.import_module(f"attnlab.scores.{library}_tiles")
+    x = Inputs(to(library, np.ones((1, 1, 1, 16, 2), "f4")), *[to(library, np.ones((1, 1, 16, 2), "f4"))] * 2)
+    rules = Rules(1.0, Band.of(16, 16, True), (1, 1, 1))
+    found = [visible for part in blocks(16, 4) for _, visible in tiles.visible_tiles(rules, x, part, 4, axis)]
+    assert len(found) == 10
+    assert sum(visible is not None for visible in found) == 4
 
 
 @pytest.mark.parametrize("algorithm", ["chunked", "tiled"])
