@@ -86,7 +86,6 @@ def parser() -> argparse.ArgumentParser:
     add("--seconds", type=float, default=12, help="for the rounds of one table, about (12)")
     add("--memory", action=argparse.BooleanOptionalAction, help="measure extra memory; default: up to N = 4096")
     add("--csv", type=Path, metavar="FILE", help="write the numbers")
-    add("--plot", type=Path, metavar="FILE", help="draw ratios against N, .svg or .png")
     add("--targets", action="store_true",
         help="judge the project's own targets on a CPU; heeds --n, --rounds, --seconds and --threads only")
     add("--overhead", action="store_true",

@@ -1,4 +1,4 @@
-"""The run: a table for each setting, then on request a CSV and a plot of all."""
+"""The run: a table for each setting, then on request a CSV of all."""
 
 import argparse
 from collections.abc import Sequence
@@ -14,15 +14,11 @@ LONGEST = 4096  # up to here extra memory is measured unasked: it takes two more
 
 
 def print_tables(settings: Sequence[Setting], options: argparse.Namespace) -> None:
-    """Measure and print every setting; then write what was asked for."""
+    """Measure and print every setting; then write the numbers if asked."""
     print(f"{table.describe_machine(options.device)}\n{table.describe_versions()}\n")
     found = [row for setting in settings for row in _measure_setting(setting, options)]
     if options.csv:
         table.write_csv(found, options.csv)
-    if options.plot:
-        from attnlab.bench import plot
-
-        plot.save(plot.ratios(found), options.plot)
 
 
 def _measure_setting(setting: Setting, options: argparse.Namespace) -> list[table.Row]:

@@ -6,15 +6,15 @@ time, is compared with that at which NumPy copies 128 MiB, bytes copied over tim
 as it stays in the processor's own. In JAX steps are compiled and the cache is donated.
 """
 
-import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from attnlab import hardware
 from attnlab.bench.calls import inputs, prepare, random_arrays
 from attnlab.bench.contestants import ORDER, UNIT, Contestant, available
 from attnlab.bench.setting import Setting
-from attnlab.bench.timing import interleave, ready
+from attnlab.bench.table import grid
+from attnlab.bench.timing import medians, ready, timed
 from attnlab.cache import KVCache
 
 import numpy as np
@@ -31,17 +31,14 @@ def print_steps(lengths: Sequence[int] | None, rounds: int | None, seconds: floa
     """Measure every library that is installed, and print a table for each dtype, batch and number of key heads."""
     libraries, _ = available("cpu", ORDER)
     for family in FAMILIES:
-        print(*head(family, libraries), sep="\n", flush=True)
+        rows, large = [], []
         for m in lengths or LENGTHS:
             setting = replace(family, m=m)
             if cache_bytes(setting) > hardware.memory_size() / 16:  # it is there once for every library
-                print(f"{m:>8,}  left out: its cache is {cache_bytes(setting) / 2**30:.1f} GiB")
-                continue
-            taken, failed = interleave(steps(libraries, setting), rounds, seconds)
-            if failed:
-                raise RuntimeError(f"these calls failed: {failed}")
-            print(line(setting, libraries, taken), flush=True)
-        print()
+                large.append(f"{m:,} keys left out: their cache is {cache_bytes(setting) / 2**30:.1f} GiB")
+            else:
+                rows.append(line(setting, libraries, medians(timed(steps(libraries, setting), rounds, seconds))))
+        print(title(family), *grid(head(libraries), rows), *large, "", sep="\n", flush=True)
 
 
 def steps(libraries: Sequence[str], setting: Setting) -> dict[str, Callable[[], object]]:
@@ -100,22 +97,25 @@ def cache_bytes(setting: Setting) -> int:
     return 2 * setting.batch * setting.kv_heads * setting.keys * setting.d * size
 
 
-def head(family: Setting, libraries: Sequence[str]) -> Iterator[str]:
-    """The title and the columns of a table: the time of sdpa, and three numbers a library."""
+def title(family: Setting) -> str:
+    """What a table is about."""
     batch = f"batch {family.batch}, " * (family.batch > 1)
     heads = f"{family.heads} heads" if family.heads == family.kv_heads else f"{family.heads} heads on {family.kv_heads}"
-    yield f"one query, {batch}{heads} of size {family.d}, {family.dtype}; times in µs"
-    yield f"{'keys':>8}{'sdpa':>10}" + "".join(f"{x:>12}{'÷ sdpa':>8}{'÷ copy':>8}" for x in libraries)
+    return f"one query, {batch}{heads} of size {family.d}, {family.dtype}; times in µs"
 
 
-def line(setting: Setting, libraries: Sequence[str], taken: Mapping[str, Sequence[float]]) -> str:
-    """A row to print: medians in µs, ratios to PyTorch's function, and of the rates at which bytes pass."""
-    middle = {name: statistics.median(values) for name, values in taken.items()}
+def head(libraries: Sequence[str]) -> list[str]:
+    """The columns: the time of sdpa, and three numbers a library."""
+    return ["keys", "sdpa", *(name for library in libraries for name in (library, "÷ sdpa", "÷ copy"))]
+
+
+def line(setting: Setting, libraries: Sequence[str], middle: Mapping[str, float]) -> list[str]:
+    """A row: medians in µs, ratios to PyTorch's function, and of the rates at which bytes pass."""
     unit, copy = middle.get(UNIT.name), middle.get(COPY)
-    cells = [f"{setting.keys:>8,}", f"{'–' if unit is None else f'{1e6 * unit:,.0f}':>10}"]
+    cells = [f"{setting.keys:,}", "–" if unit is None else f"{1e6 * unit:,.0f}"]
     for library in libraries:
         step = middle[f"{library} step"]
         beside = "–" if unit is None else f"{step / unit:.2f}"
         rate = "–" if copy is None else f"{cache_bytes(setting) / step / (COPIED / copy):.2f}"
-        cells.append(f"{1e6 * step:>12,.0f}{beside:>8}{rate:>8}")
-    return "".join(cells)
+        cells += [f"{1e6 * step:,.0f}", beside, rate]
+    return cells

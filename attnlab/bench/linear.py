@@ -7,7 +7,6 @@ or takes longer than a call may, is left out with a line that says so; its time 
 
 import functools
 import math
-import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -15,8 +14,8 @@ from attnlab import costs, hardware
 from attnlab.bench.calls import inputs, prepare
 from attnlab.bench.contestants import ORDER, UNIT, Contestant, available
 from attnlab.bench.setting import Setting
-from attnlab.bench.table import remarks
-from attnlab.bench.timing import interleave, ready
+from attnlab.bench.table import grid, remarks
+from attnlab.bench.timing import interleave, medians, ready
 from attnlab.linear import FORMS, linear_attention
 from attnlab.measure import GRADIENTS
 
@@ -24,6 +23,7 @@ LENGTHS = (256, 1024, 4096, 16384, 65536)
 PASSES = Setting(causal=True), Setting(causal=True, gradient=True)
 LONGEST = 30  # seconds of a call
 METHODS = ("tiled", *reversed(FORMS))
+HEAD = ("N", "", "sdpa", *METHODS, "chunked ÷ sdpa", "fastest")
 
 
 def print_tables(lengths: Sequence[int] | None, rounds: int | None, seconds: float | int) -> None:
@@ -31,17 +31,20 @@ def print_tables(lengths: Sequence[int] | None, rounds: int | None, seconds: flo
     libraries, _ = available("cpu", ORDER)
     for work in PASSES:
         found: dict[int, dict[str, float]] = {}
-        print(*head(work), sep="\n", flush=True)
+        rows, left = [], []
         for n in sorted(lengths or LENGTHS):
             setting = replace(work, n=n)
             everyone = contestants(libraries, work)
             notes = {c.name: why for c in everyone if (why := left_out(c, setting, found))}
             calls = {c.name: call(c, setting) for c in everyone if c.name not in notes}
             taken, failed = interleave(calls, rounds, seconds)
-            found[n] = {name: statistics.median(values) for name, values in taken.items()}
+            found[n] = medians(taken)
             notes |= {name: f"failed: {why}" for name, why in failed.items()}
-            print(*lines(libraries, n, found[n]), *remarks(notes), sep="\n", flush=True)
-        print(*crossovers(libraries, found), "", sep="\n", flush=True)
+            rows += lines(libraries, n, found[n])
+            left += remarks({f"{name} at N = {n:,}": why for name, why in notes.items()})
+        print(*title(work), *grid(HEAD, rows), *left, "", sep="\n")
+        head = "faster from N on than", "sdpa", *METHODS
+        print(*grid(head, crossovers(libraries, found)), "", sep="\n", flush=True)
 
 
 def contestants(libraries: Sequence[str], work: Setting) -> list[Contestant]:
@@ -80,24 +83,23 @@ def left_out(contestant: Contestant, setting: Setting, found: Mapping[int, Mappi
     return f"left out, because a call would take about {took:.0f} s" if took > LONGEST else None
 
 
-def head(work: Setting) -> Iterator[str]:
-    """The titles and the columns of a table."""
+def title(work: Setting) -> Iterator[str]:
+    """What a table is about."""
     yield "softmax (sdpa, tiled) and linear attention (elu + 1, three forms); times in ms"
     yield f"{work.work}, causal, {work.heads} heads of size {work.d}, {work.dtype}"
-    yield f"{'N':>8}  {'':6}{'sdpa':>10}" + "".join(f"{x:>11}" for x in METHODS) + f"{'chunked ÷ sdpa':>16}  fastest"
 
 
-def lines(libraries: Sequence[str], n: int, middle: Mapping[str, float]) -> Iterator[str]:
-    """Rows to print for one length, a library each: medians in ms, – what did not run, and which is the fastest."""
+def lines(libraries: Sequence[str], n: int, middle: Mapping[str, float]) -> Iterator[list[str]]:
+    """Rows for one length, a library each: medians in ms, – what did not run, and which is the fastest."""
     unit = middle.get(UNIT.name)
     for library in libraries:
         times = {x: middle[f"{library} {x}"] for x in METHODS if f"{library} {x}" in middle}
         if not times:
             continue
         ratio = f"{times['chunked'] / unit:.3f}" if unit and "chunked" in times else "–"
-        cells = f"{n:>8,}  {library:6}{_ms(unit):>10}" + "".join(f"{_ms(times.get(x)):>11}" for x in METHODS)
+        cells = [f"{n:,}", library, _ms(unit), *(_ms(times.get(x)) for x in METHODS), ratio]
         times |= {} if unit is None else {"sdpa": unit}
-        yield f"{cells}{ratio:>16}  {min(times, key=times.__getitem__)}"
+        yield [*cells, min(times, key=times.__getitem__)]
 
 
 def _ms(seconds: float | None) -> str:
@@ -105,9 +107,8 @@ def _ms(seconds: float | None) -> str:
     return "–" if seconds is None else f"{1e3 * seconds:,.2f}"
 
 
-def crossovers(libraries: Sequence[str], found: Mapping[int, Mapping[str, float]]) -> Iterator[str]:
-    """Rows to print for each form: from which length on it is faster than sdpa, tiled and the other forms."""
-    yield f"{'faster from N on than':21}{'sdpa':>9}" + "".join(f"{x:>11}" for x in METHODS)
+def crossovers(libraries: Sequence[str], found: Mapping[int, Mapping[str, float]]) -> Iterator[list[str]]:
+    """Rows, one for each form: from which length on it is faster than sdpa, tiled and the other forms."""
     for library in libraries:
         for form in FORMS:
             name, cells = f"{library} {form}", []
@@ -115,7 +116,7 @@ def crossovers(libraries: Sequence[str], found: Mapping[int, Mapping[str, float]
                 both = [n for n in sorted(found) if other != name and {name, other} <= set(found[n])]
                 cells.append(crossover_length({n: found[n][name] / found[n][other] for n in both}) if both else "–")
             if set(cells) != {"–"}:
-                yield f"{name:16}{cells[0]:>14}" + "".join(f"{x:>11}" for x in cells[1:])
+                yield [name, *cells]
 
 
 def crossover_length(ratios: Mapping[int, float]) -> str:

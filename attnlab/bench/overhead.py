@@ -13,19 +13,19 @@ from attnlab import tiled_attention
 from attnlab.bench.calls import inputs
 from attnlab.bench.contestants import ORDER, UNIT, Contestant, available
 from attnlab.bench.setting import Setting
-from attnlab.bench.timing import interleave
+from attnlab.bench.table import grid
+from attnlab.bench.timing import timed
 
 SETTINGS = [Setting(n, 64) for n in (64, 1)]
+HEAD = "", "call", "arithmetic", "overhead", "sdpa", "call ÷ sdpa"
 
 
 def print_overheads(rounds: int | None, seconds: float | int) -> None:
     """Measure every library that is installed, and print a table for each number of queries."""
     libraries, _ = available("cpu", ORDER)
     for setting in SETTINGS:
-        taken, failed = interleave(small_calls(libraries, setting), rounds, seconds)
-        if failed:
-            raise RuntimeError(f"these calls failed: {failed}")
-        print(*format_overheads(setting, libraries, taken), "", sep="\n", flush=True)
+        taken = timed(small_calls(libraries, setting), rounds, seconds)
+        print(f"{setting}; µs", *grid(HEAD, overheads(libraries, taken)), "", sep="\n", flush=True)
 
 
 def small_calls(libraries: Sequence[str], setting: Setting) -> dict[str, Callable[[], object]]:
@@ -68,16 +68,12 @@ def _written_out(library: str) -> Callable[[Any, Any, Any], Any]:
     return attention
 
 
-def format_overheads(
-    setting: Setting, libraries: Sequence[str], taken: Mapping[str, Sequence[float]]
-) -> Iterator[str]:
-    """Lines to print, in µs: the median of the rounds and the fastest round."""
+def overheads(libraries: Sequence[str], taken: Mapping[str, Sequence[float]]) -> Iterator[list[str]]:
+    """Rows in µs: the median of the rounds and the fastest round."""
     judges = {"median": statistics.median, "fastest": min}
-    yield f"{setting}; µs"
-    yield f"{'':<22}{'call':>9}{'arithmetic':>12}{'overhead':>10}{'sdpa':>9}{'call ÷ sdpa':>13}"
     for library in libraries:
         for name, judge in judges.items():
             call, bare = (1e6 * judge(taken[f"{library} {what}"]) for what in ("tiled", "arithmetic"))
             unit = 1e6 * judge(taken[UNIT.name]) if UNIT.name in taken else None
-            beside = "" if unit is None else f"{unit:>9.1f}{call / unit:>13.2f}"
-            yield f"{f'{library} tiled, {name}':<22}{call:>9.1f}{bare:>12.1f}{call - bare:>10.1f}{beside}"
+            beside = ["", ""] if unit is None else [f"{unit:.1f}", f"{call / unit:.2f}"]
+            yield [f"{library} tiled, {name}", f"{call:.1f}", f"{bare:.1f}", f"{call - bare:.1f}", *beside]

@@ -4,7 +4,6 @@ Beside paged attention stand tiled attention over contiguous keys, in the same l
 scaled_dot_product_attention. Blocks are taken in random order, as after many sequences have come and gone.
 """
 
-import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +11,8 @@ from attnlab import tiled_attention
 from attnlab.bench.calls import inputs
 from attnlab.bench.contestants import ORDER, UNIT, Contestant, available
 from attnlab.bench.setting import Setting
-from attnlab.bench.timing import interleave, ready
+from attnlab.bench.table import grid
+from attnlab.bench.timing import medians, ready, timed
 from attnlab.call import backend
 from attnlab.paged import paged_attention
 
@@ -26,10 +26,8 @@ def print_ratios(rounds: int | None, seconds: float | int) -> None:
     """Measure every library that is installed, and print a table for each number of keys and sequences."""
     libraries, _ = available("cpu", ORDER)
     for setting in SETTINGS:
-        taken, failed = interleave(steps(libraries, setting), rounds, seconds)
-        if failed:
-            raise RuntimeError(f"these calls failed: {failed}")
-        print(*format_ratios(setting, taken), "", sep="\n", flush=True)
+        middle = medians(timed(steps(libraries, setting), rounds, seconds))
+        print(setting, *grid(("", "time", "÷ sdpa", "÷ in a row"), ratios(middle)), "", sep="\n", flush=True)
 
 
 def steps(libraries: Sequence[str], setting: Setting) -> dict[str, Callable[[], object]]:
@@ -65,13 +63,10 @@ def _bound(library: str, function: Callable, *arrays: Any) -> Callable[[], objec
     return lambda: ready(function(*arrays))
 
 
-def format_ratios(setting: Setting, taken: Mapping[str, Sequence[float]]) -> Iterator[str]:
-    """Lines to print: medians in ms, and as ratios to PyTorch's function and to the same keys in a row."""
-    middle = {name: statistics.median(values) for name, values in taken.items()}
-    yield str(setting)
-    yield f"{'':<22}{'time':>12}{'÷ sdpa':>9}{'÷ in a row':>12}"
+def ratios(middle: Mapping[str, float]) -> Iterator[list[str]]:
+    """Rows: medians in ms, and as ratios to PyTorch's function and to the same keys in a row."""
     for name, seconds in middle.items():
         row = middle.get(f"{name.partition(' ')[0]} in a row")
-        unit = f"{seconds / middle[UNIT.name]:>9.2f}" if UNIT.name in middle else f"{'':>9}"
-        beside = "" if name == UNIT.name or row is None else f"{seconds / row:>12.2f}"
-        yield f"{name:<22}{1e3 * seconds:>9.2f} ms{unit}{beside}"
+        unit = f"{seconds / middle[UNIT.name]:.2f}" if UNIT.name in middle else ""
+        beside = "" if name == UNIT.name or row is None else f"{seconds / row:.2f}"
+        yield [name, f"{1e3 * seconds:.2f} ms", unit, beside]

@@ -5,13 +5,12 @@ contiguous cache, which need texts of equal lengths that come and go together. T
 engine costs beside the model, with a runner that computes nothing.
 """
 
-import statistics
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from attnlab import model
-from attnlab.bench.table import describe_machine, describe_versions
-from attnlab.bench.timing import interleave
+from attnlab.bench.table import describe_machine, describe_versions, grid
+from attnlab.bench.timing import interleave, medians
 from attnlab.model import FIRST, Cached, Model
 from attnlab.serve import Engine
 
@@ -41,12 +40,14 @@ def print_tables(rounds: int | None, seconds: float | int) -> None:
     taken = {}
     for batch in BATCHES:
         found, _ = interleave(texts(model.load(), batch), rounds, seconds, settle=False)
-        taken |= {(batch, who): statistics.median(values) for who, values in found.items()}
-    print(*throughput(taken), "", sep="\n", flush=True)
+        taken |= {(batch, who): seconds for who, seconds in medians(found).items()}
+    head = "texts", "engine, tokens/s", "model alone, tokens/s", "engine ÷ model alone"
+    print(*grid(head, throughput(taken)), "", sep="\n", flush=True)
     calls = {(count, how): step(count, temperature) for count in REQUESTS
              for how, temperature in (("greedy", 0.0), ("drawn", 1.0))}  # fmt: skip
     found, _ = interleave({f"{count} {how}": call for (count, how), call in calls.items()}, rounds, seconds)
-    print(*overhead({key: statistics.median(values) for key, values in zip(calls, found.values())}), sep="\n")
+    steps = dict(zip(calls, medians(found).values()))
+    print(*grid(("requests", "a step without a model, greedy", "drawn"), overhead(steps)), sep="\n")
 
 
 def texts(lm: Model, batch: int) -> dict[str, Callable[[], object]]:
@@ -85,18 +86,14 @@ def step(count: int, temperature: float) -> Callable[[], object]:
     return call
 
 
-def throughput(taken: Mapping[tuple[int, str], float]) -> Iterator[str]:
-    """Lines of the first table."""
-    yield "| texts | engine, tokens/s | model alone, tokens/s | engine ÷ model alone |"
-    yield "|---:|---:|---:|---:|"
+def throughput(taken: Mapping[tuple[int, str], float]) -> Iterator[list[str]]:
+    """Rows of the first table."""
     for batch in sorted({batch for batch, _ in taken}):
         ours, alone = (batch * NEW / taken[batch, who] for who in ("engine", "model alone"))
-        yield f"| {batch} | {ours:,.0f} | {alone:,.0f} | {ours / alone:.2f} |"
+        yield [f"{batch}", f"{ours:,.0f}", f"{alone:,.0f}", f"{ours / alone:.2f}"]
 
 
-def overhead(taken: Mapping[tuple[int, str], float]) -> Iterator[str]:
-    """Lines of the second table."""
-    yield "| requests | a step without a model, greedy | drawn |"
-    yield "|---:|---:|---:|"
+def overhead(taken: Mapping[tuple[int, str], float]) -> Iterator[list[str]]:
+    """Rows of the second table."""
     for count in sorted({count for count, _ in taken}):
-        yield f"| {count} | {1e3 * taken[count, 'greedy']:.2f} ms | {1e3 * taken[count, 'drawn']:.2f} ms |"
+        yield [f"{count}", *(f"{1e3 * taken[count, how]:.2f} ms" for how in ("greedy", "drawn"))]

@@ -5,14 +5,13 @@ where these give the same function: causal attention of 128 and 1,024 tokens, an
 32 heads reading 8. NumPy has no call of its own.
 """
 
-import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from attnlab.bench.calls import prepare, random_arrays
 from attnlab.bench.contestants import ORDER, OWN, Contestant, available
 from attnlab.bench.setting import Setting
-from attnlab.bench.table import describe_machine, describe_versions
-from attnlab.bench.timing import interleave
+from attnlab.bench.table import describe_machine, describe_versions, grid
+from attnlab.bench.timing import medians, timed
 
 DTYPES = ("float32", "bfloat16")
 SETTINGS = [
@@ -23,18 +22,15 @@ SETTINGS = [
 
 
 def print_table(rounds: int | None, seconds: float | int) -> None:
-    """Measure every library that has a call of its own and is installed, and print a row for each setting."""
+    """Measure every library that has a call of its own and is installed, and print a table."""
     libraries = [library for library in available("cpu", ORDER)[0] if OWN[library]]
     print(f"{describe_machine('cpu')}; {describe_versions()}. Milliseconds, medians.\n")
-    print(*head(libraries), sep="\n", flush=True)
+    rows = []
     for setting in SETTINGS:
-        taken, failed = interleave(
-            {x.name: prepare(x, setting) for library in libraries for x in pair(library)}, rounds, seconds
-        )
-        if failed:
-            raise RuntimeError(f"these calls failed: {failed}")
-        print(row(setting, libraries, taken), flush=True)
+        calls = {x.name: prepare(x, setting) for library in libraries for x in pair(library)}
+        rows.append(row(setting, libraries, medians(timed(calls, rounds, seconds))))
         random_arrays.cache_clear()
+    print(*grid(head(libraries), rows), sep="\n")
 
 
 def pair(library: str) -> tuple[Contestant, Contestant]:
@@ -42,18 +38,16 @@ def pair(library: str) -> tuple[Contestant, Contestant]:
     return Contestant(library, "tiled"), Contestant(library, OWN[library][0])
 
 
-def head(libraries: Sequence[str]) -> Iterator[str]:
-    """The first two lines of the table."""
-    cells = ["", *(name for library in libraries for name in (*(x.name for x in pair(library)), "ratio"))]
-    yield f"| {' | '.join(cells)} |"
-    yield f"|---|{'---:|' * (len(cells) - 1)}"
+def head(libraries: Sequence[str]) -> list[str]:
+    """The columns: ours, its own and their ratio for each library."""
+    return ["", *(name for library in libraries for name in (*(x.name for x in pair(library)), "ratio"))]
 
 
-def row(setting: Setting, libraries: Sequence[str], taken: Mapping[str, Sequence[float]]) -> str:
-    """A line of the table: what was called, and for each library two times and how many times its own ours is."""
+def row(setting: Setting, libraries: Sequence[str], middle: Mapping[str, float]) -> list[str]:
+    """A row of the table: what was called, and for each library two times and how many times its own ours is."""
     what = f"{setting.n:,} tokens, {setting.work}" if setting.n > 1 else f"1 query, {setting.keys:,} keys"
     cells = [f"{what}, {setting.heads} heads on {setting.kv_heads}, batch {setting.batch}, {setting.dtype}"]
     for library in libraries:
-        ours, own = (statistics.median(taken[x.name]) for x in pair(library))
+        ours, own = (middle[x.name] for x in pair(library))
         cells += [f"{1e3 * ours:.3g}", f"{1e3 * own:.3g}", f"{ours / own:.2f}"]
-    return f"| {' | '.join(cells)} |"
+    return cells

@@ -1,4 +1,4 @@
-"""What was measured, as rows: printed as a table, written as CSV."""
+"""What was measured, as rows: printed as a table, written as CSV. All commands print by ``grid``."""
 
 import csv
 import datetime
@@ -7,7 +7,7 @@ import os
 import platform
 import statistics
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -54,22 +54,27 @@ def make_rows(
     return result
 
 
+def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Lines of a table in Markdown, its columns aligned; the first one is text."""
+    lines = [head, *rows]
+    first, *widths = [max(3, *map(len, column)) for column in zip(*lines)]
+    lines.insert(1, ["-" * first, *("-" * (width - 1) + ":" for width in widths)])
+    for text, *numbers in lines:
+        yield f"| {' | '.join([text.ljust(first), *(x.rjust(width) for x, width in zip(numbers, widths))])} |"
+
+
 def format_rows(found: Sequence[Row]) -> Iterator[str]:
-    """Lines to print for one setting, the contestants of a library together."""
+    """Lines to print for one setting."""
     unit, scale = ("TFLOP/s", 1e12) if found[0].setting.device == "cuda" else ("GFLOP/s", 1e9)
     yield str(found[0].setting)
-    yield f"{'':<16}{'time':>12}{'spread':>9}{'÷ sdpa':>9}{unit:>10}{'of products':>13}{'extra memory':>15}"
-    library = found[0].contestant.library
-    for row in found:
-        if row.contestant.library != library:
-            library = row.contestant.library
-            yield ""
-        ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
-        fraction = "" if row.fraction is None else f"{row.fraction:.0%}"
-        extra = "" if row.extra is None else binary(row.extra)
-        scatter = "" if row.rounds == 1 else f"{row.spread:.0%}"
-        yield (f"{row.contestant.name:<16}{row.seconds * 1e3:>9.2f} ms{scatter:>9}{ratio:>9}"
-               f"{row.rate / scale:>10.1f}{fraction:>13}{extra:>15}").rstrip()
+    head = "", "time", "spread", "÷ sdpa", unit, "of products", "extra memory"
+    yield from grid(head, (
+        (
+            row.contestant.name, f"{row.seconds * 1e3:.2f} ms", "" if row.rounds == 1 else f"{row.spread:.0%}",
+            "" if row.ratio is None else f"{row.ratio:.2f}", f"{row.rate / scale:.1f}",
+            "" if row.fraction is None else f"{row.fraction:.0%}", "" if row.extra is None else binary(row.extra),
+        ) for row in found
+    ))  # fmt: skip
 
 
 def remarks(notes: Mapping[str, str]) -> Iterator[str]:

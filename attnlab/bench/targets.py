@@ -6,15 +6,15 @@ not depend on N.
 """
 
 import dataclasses
-import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from attnlab.bench.calls import flops, prepare
 from attnlab.bench.contestants import ORDER, UNIT, Contestant
 from attnlab.bench.extra_memory import extra_memory
 from attnlab.bench.setting import Setting
-from attnlab.bench.timing import interleave, noise
+from attnlab.bench.table import grid
+from attnlab.bench.timing import medians, noise, timed
 from attnlab.geometry import tile_sizes
 
 LONG = 2**20  # JAX's memory is known without running: at this length too
@@ -61,24 +61,29 @@ class TargetResult:
     reached: str
     met: bool
 
-    def __str__(self) -> str:
-        return f"{self.what:<62}{self.target:>8}  {self.reached:>20}  {'met' if self.met else 'MISSED'}"
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """A row of the table."""
+        return self.what, self.target, self.reached, "met" if self.met else "MISSED"
 
 
 def print_verdicts(lengths: Sequence[int], rounds: int | None, seconds: float | int) -> None:
     """Measure everything and print the verdicts."""
     for n in lengths:
         for gradient in (False, True):
-            taken, failed = interleave(timed_calls(n, gradient), rounds, seconds)
-            if failed:
-                raise RuntimeError(f"these contestants failed: {failed}")
-            times = {name: statistics.median(values) for name, values in taken.items()}
+            taken = timed(timed_calls(n, gradient), rounds, seconds)
+            times = medians(taken)
             setting = Setting(n, gradient=gradient)
             print(f"{setting}: medians of {len(taken[UNIT.name])} rounds; sdpa took {times[UNIT.name] * 1e3:.1f} ms")
             loud = noise(taken, [name for name in taken if name == UNIT.name or name.endswith("products")])
-            print(*judge(times, n, gradient), *([loud] if loud else []), "", sep="\n", flush=True)
+            print(*listed(judge(times, n, gradient)), *([loud] if loud else []), "", sep="\n", flush=True)
     print("Extra memory, in units of block_q · block_k · heads numbers; equal but for lse, with the gradient also D")
-    print(*memory_verdicts(lengths), sep="\n")
+    print(*listed(memory_verdicts(lengths)), sep="\n")
+
+
+def listed(found: Sequence[TargetResult]) -> Iterator[str]:
+    """Lines to print."""
+    return grid(("", "target", "reached", ""), (result.cells for result in found))
 
 
 def timed_calls(n: int, gradient: bool) -> dict[str, Callable[[], object]]:
@@ -113,7 +118,7 @@ def judge(times: Mapping[str, float], n: int, gradient: bool) -> list[TargetResu
             rate = flops(Contestant(library, "products"), setting) / times[f"{library} products"]
             fraction = setting.flops / times[f"{library} tiled"] / rate
             found.append(TargetResult(f"goal: {library} tiled, of its products", f"≥ {GOAL:.0%}", f"{fraction:.1%}",
-                                 fraction >= GOAL))
+                                      fraction >= GOAL))
     return found
 
 

@@ -33,7 +33,20 @@ def measure(calls: Mapping[str, Call], rounds: int) -> dict[str, float]:
     seconds, failed = interleave(calls, rounds, settle=False)
     if failed:
         raise RuntimeError(f"these calls failed: {failed}")
-    return {name: statistics.median(values) for name, values in seconds.items()}
+    return medians(seconds)
+
+
+def timed(calls: Mapping[str, Call], rounds: int | None, seconds: float | int) -> dict[str, list[float]]:
+    """Seconds of calls none of which may fail, by interleaved rounds."""
+    taken, failed = interleave(calls, rounds, seconds)
+    if failed:
+        raise RuntimeError(f"these calls failed: {failed}")
+    return taken
+
+
+def medians(taken: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """The median of each call."""
+    return {name: statistics.median(values) for name, values in taken.items()}
 
 
 def interleave(

@@ -27,11 +27,12 @@ def test_a_small_run(capsys, monkeypatch):
     monkeypatch.setattr(decode, "COPIED", 2**16)
     monkeypatch.setattr(decode, "available", lambda device, libraries: (["torch", "numpy"], {}))
     command.main(["--decode", "--m", "48", "--rounds", "1"])
-    title, columns, row, end = capsys.readouterr().out.split("\n", 3)
+    title, columns, _, row, end = capsys.readouterr().out.split("\n", 4)
     assert title == "one query, batch 2, 4 heads on 2 of size 8, float32; times in µs"
-    assert columns.split() == ["keys", "sdpa", "torch", "÷", "sdpa", "÷", "copy", "numpy", "÷", "sdpa", "÷", "copy"]
-    assert row.split()[0] == "48"
-    assert len(row.split()) == 2 + 2 * 3
+    head, cells = ([cell.strip() for cell in line.strip("|").split("|")] for line in (columns, row))
+    assert head == ["keys", "sdpa", "torch", "÷ sdpa", "÷ copy", "numpy", "÷ sdpa", "÷ copy"]
+    assert cells[0] == "48"
+    assert len(cells) == 2 + 2 * 3
     assert len(row) == len(columns)
     assert end == "\n"
 
@@ -41,13 +42,11 @@ def test_a_cache_that_does_not_fit_is_left_out(capsys, monkeypatch):
     monkeypatch.setattr(decode, "steps", lambda libraries, setting: {})
     monkeypatch.setattr(decode.hardware, "memory_size", lambda: 16 * 2**30)
     decode.print_steps([2**23], 1, 1)
-    assert "8,388,608  left out: its cache is 2.0 GiB" in capsys.readouterr().out
+    assert "8,388,608 keys left out: their cache is 2.0 GiB" in capsys.readouterr().out
 
 
 def test_ratios_and_rates():
     """64 keys and values of 8 heads, 256 KiB, in 2 ms; 512 times as many bytes are copied in 0.256 s."""
-    taken = {"torch sdpa": [1e-3], "torch step": [3e-3, 2e-3, 1e-3], "numpy copy": [0.256]}
-    row = decode.line(Setting(1, 64), ["torch"], taken)
-    assert row.split() == ["64", "1,000", "2,000", "2.00", "0.25"]
-    alone = decode.line(Setting(1, 64), ["jax"], {"jax step": [2e-3]})
-    assert alone.split() == ["64", "–", "2,000", "–", "–"]
+    middle = {"torch sdpa": 1e-3, "torch step": 2e-3, "numpy copy": 0.256}
+    assert decode.line(Setting(1, 64), ["torch"], middle) == ["64", "1,000", "2,000", "2.00", "0.25"]
+    assert decode.line(Setting(1, 64), ["jax"], {"jax step": 2e-3}) == ["64", "–", "2,000", "–", "–"]

@@ -37,13 +37,16 @@ def test_a_small_run(capsys, monkeypatch):
     monkeypatch.setattr(linear, "PASSES", [SMALL])
     monkeypatch.setattr(linear, "available", lambda device, libraries: (["torch", "numpy"], {}))
     command.main(["--linear", "--n", "48", "16", "--rounds", "1"])
-    _, title, columns, *rows, across, _, _, _, _, _, last, end = capsys.readouterr().out.splitlines()
+    first, second, _ = capsys.readouterr().out.split("\n\n")
+    _, title, columns, _, *rows = first.split("\n")
     assert title == "forward, causal, 2 heads of size 4, float32"
-    assert [row.split()[:2] for row in rows] == [[n, x] for n in ("16", "48") for x in ("torch", "numpy")]
-    assert {len(row.rpartition("  ")[0]) for row in [columns, *rows]} == {len(columns.rpartition("  ")[0])}
-    assert across.split()[-4:] == ["tiled", "quadratic", "recurrent", "chunked"]
-    assert last.split()[:2] == ["numpy", "quadratic"]
-    assert end == ""
+    assert [[cell.strip() for cell in row.split("|")[1:3]] for row in rows] == [
+        [n, x] for n in ("16", "48") for x in ("torch", "numpy")
+    ]  # fmt: skip
+    assert {len(row) for row in rows} == {len(columns)}
+    across, _, *forms = second.split("\n")
+    assert [cell.strip() for cell in across.split("|")[-5:-1]] == ["tiled", "quadratic", "recurrent", "chunked"]
+    assert [row.split()[1:3] for row in forms][-1] == ["numpy", "quadratic"]
 
 
 def test_what_takes_too_long_or_too_much_is_left_out(monkeypatch):
@@ -71,11 +74,12 @@ def test_a_line_says_what_is_left_out(capsys, monkeypatch):
     monkeypatch.setattr(linear, "LONGEST", 0)
     monkeypatch.setattr(linear, "available", lambda device, libraries: (["numpy"], {}))
     linear.print_tables([8, 16], 1, 1)
-    _, _, _, row, *remark, across, _, _, last, _ = capsys.readouterr().out.splitlines()
-    assert row.split()[:2] == ["8", "numpy"]
-    assert " ".join(remark).startswith("numpy tiled, numpy quadratic, numpy recurrent, numpy chunked: left out,")
-    assert across.startswith("faster from N on")
-    assert last.split()[0:2] == ["numpy", "quadratic"]
+    first, second, _ = capsys.readouterr().out.split("\n\n")
+    _, _, _, _, row, *remark = first.split("\n")
+    assert [cell.strip() for cell in row.split("|")[1:3]] == ["8", "numpy"]
+    assert " ".join(remark).startswith("numpy tiled at N = 16, numpy quadratic at N = 16,")
+    assert "left out, because" in " ".join(remark)
+    assert second.startswith("| faster from N on")
 
 
 def test_crossovers_lie_between_lengths():
@@ -84,12 +88,12 @@ def test_crossovers_lie_between_lengths():
         100: {"torch sdpa": 1.0, "torch tiled": 8.0, "torch chunked": 4.0, "torch recurrent": 2.0},
         400: {"torch sdpa": 16.0, "torch tiled": 8.0, "torch chunked": 4.0, "torch recurrent": 2.0},
     }
-    _, chunked, recurrent = linear.crossovers(["torch"], times)
-    assert chunked.split() == ["torch", "chunked", "200", "≤", "100", "–", ">", "400", "–"]
-    assert recurrent.split() == ["torch", "recurrent", "141", "≤", "100", "–", "–", "≤", "100"]
+    chunked, recurrent = linear.crossovers(["torch"], times)
+    assert chunked == ["torch chunked", "200", "≤ 100", "–", "> 400", "–"]
+    assert recurrent == ["torch recurrent", "141", "≤ 100", "–", "–", "≤ 100"]
 
 
 def test_rows():
     row, other = linear.lines(["torch", "jax"], 2048, {"torch sdpa": 1.0, "torch chunked": 0.25, "jax tiled": 2.0})
-    assert row.split() == ["2,048", "torch", "1,000.00", "–", "–", "–", "250.00", "0.250", "chunked"]
-    assert other.split() == ["2,048", "jax", "1,000.00", "2,000.00", "–", "–", "–", "–", "sdpa"]
+    assert row == ["2,048", "torch", "1,000.00", "–", "–", "–", "250.00", "0.250", "chunked"]
+    assert other == ["2,048", "jax", "1,000.00", "2,000.00", "–", "–", "–", "–", "sdpa"]
