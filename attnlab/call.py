@@ -25,8 +25,8 @@ from attnlab.arguments import (
     check_kind, check_mask, check_offset, check_segments, check_shapes, check_static, integer, kind_of, number,
 )
 from attnlab.misnamed import named_as_here
-from attnlab.signature import Attention
-from attnlab.geometry import TRACED, Band, BlockMask
+from attnlab.signature import Attention, signed
+from attnlab.geometry import TRACED, Band, BlockMask, gradient_tile_sizes, tile_sizes
 
 Array = Any  # a NumPy, JAX or PyTorch array: the public functions check their arguments themselves
 Function = TypeVar("Function", bound=Callable)  # so that editors and type checkers see the signature
@@ -89,9 +89,18 @@ class Rules:
 
     scale: float
     band: Band
-    dropout: float
     heads: tuple[int, ...]  # (*batch, Hk, G)
+    dropout: float = 0.0
     lse: bool = True  # whether lse is asked for
+    packed: bool = False  # whether segments are given: their tiles are smaller
+
+    def tile_sizes(self, sizes: "Sizes", itemsize: int = 4, longest: int = 4096) -> tuple[int, int]:
+        """Block sizes of the tiled algorithm; ``itemsize`` of the keys, ``longest`` tile of keys for one query."""
+        return tile_sizes(self.heads, *sizes, band=self.band, itemsize=itemsize, longest=longest, packed=self.packed)
+
+    def gradient_tile_sizes(self, sizes: "Sizes") -> tuple[int, int]:
+        """Block sizes of its gradient."""
+        return gradient_tile_sizes(self.heads, *sizes, packed=self.packed)
 
 
 Sizes = tuple[int | None, ...]  # block sizes in the order of the signature, None where the machine may choose
@@ -206,8 +215,9 @@ def group_segments(x: Any, heads: tuple[int, ...]) -> Any:
 
 
 def checked_call(
-    kind: str, query: Any, key: Any, value: Any, *, causal: Any, window: Any, offset: Any, mask: Any, bias: Any,
-    segments: Any, scale: Any, dropout: Any, seed: Any, block_mask: Any = None, lse: bool = True, **sizes: Any,
+    kind: str, query: Any, key: Any, value: Any, *, causal: Any = False, window: Any = None, offset: Any = None,
+    mask: Any = None, bias: Any = None, segments: Any = None, scale: Any = None, dropout: Any = 0.0, seed: Any = None,
+    block_mask: Any = None, lse: bool = True, **sizes: Any,
 ) -> tuple[Rules, Sizes, Inputs]:
     """Check one call and turn it into what a core takes."""
     x = Inputs(*group(query, key, value), seed=seed)
@@ -235,7 +245,7 @@ def checked_call(
     if block_mask is not None:
         tiles = check_block_mask(block_mask, n, m, **sizes)
         band = dataclasses.replace(band, block_mask=BlockMask(sizes["block_q"], sizes["block_k"], tiles))
-    return Rules(scale, band, p, heads, lse), tuple(sizes.values()), x
+    return Rules(scale, band, heads, p, lse, segments is not None), tuple(sizes.values()), x
 
 
 def run_attention(kind: str, core: Callable, *, return_lse: Any, **arguments: Any) -> Any:
@@ -267,63 +277,77 @@ def run_gradient(kind: str, core: Callable, *, out: Any, lse: Any, dout: Any, dl
     return tuple(grad.reshape(tuple(y.shape)) for grad, y in zip(core(rules, sizes, x, *results), inputs))
 
 
-def route(kind: str, home: str, name: str, arguments: dict[str, Any]) -> Any:
-    """One call of the function ``name`` in the file ``home``. PyTorch's ways of working are in a file of their own."""
+def call(public: Callable, arrays: tuple, options: dict[str, Any]) -> Any:
+    """One call of a public function, served by the function of its name in the file of the query's library."""
+    kind = library_of("query", arrays[0])
+    return route(kind, f"{public.__module__}.{kind}", public, bound(public, arrays, options))
+
+
+def bound(public: Callable, arrays: tuple, options: dict[str, Any]) -> dict[str, Any]:
+    """The arguments by name, in the order of the signature; an unknown name that another library has is told ours."""
+    if len(arrays) == len(public.arrays) and options.keys() <= public.defaults.keys():
+        return dict(zip(public.arrays, arrays)) | public.defaults | options
+    try:  # arrays by name, or a mistake: some 20 µs more
+        given = public.__signature__.bind(*arrays, **options)
+    except TypeError as error:
+        raise named_as_here(TypeError(f"{public.__name__}() {error}"), options) from None
+    given.apply_defaults()
+    return given.arguments
+
+
+def route(kind: str, home: str, public: Callable, arguments: dict[str, Any]) -> Any:
+    """One call, in the file ``home``. PyTorch's ways of working are in a file of their own."""
     if kind == "torch":
         from attnlab.torch_operator import operate, ready, symbolic
 
         arguments = ready(arguments)
         if symbolic(arguments["query"]):
-            return operate(f"{home}.{name}", arguments)
-    return getattr(importlib.import_module(home), name).plain(**arguments)
+            gradient = getattr(public, "gradient", public)  # attnlab.methods says which
+            return operate(f"{home}.{public.__name__}", f"{gradient.__module__}.torch.{gradient.__name__}", arguments)
+    return getattr(importlib.import_module(home), public.__name__).plain(**arguments)
 
 
-def bind(public: Callable, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments by name; an unknown name that another library has is told ours."""
-    try:
-        return public(*args, **kwargs)
-    except TypeError as error:
-        raise named_as_here(error, kwargs) from None
+def dispatches(*sizes: str) -> Callable[[Callable], Attention]:
+    """Decorator of a public attention: gives it all arguments, block sizes beside them, and what they mean."""
+
+    def decorate(public: Callable) -> Callable:
+        signed(public, sizes)
+        public.__doc__ = inspect.cleandoc(public.__doc__) + "\n\n" + inspect.cleandoc(ARGUMENTS)
+        return public
+
+    return decorate
 
 
-def dispatches(public: Callable[..., Any]) -> Attention:
-    """Decorator of an attention's signature: dispatched, and told what the arguments mean."""
-    function = dispatched(public)
-    function.__doc__ = inspect.cleandoc(public.__doc__) + "\n\n" + inspect.cleandoc(ARGUMENTS)
-    return function
+def dispatches_gradient(*sizes: str) -> Callable[[Function], Function]:
+    """Decorator of a public gradient, likewise; it also takes the results of the forward and their gradients."""
 
+    def decorate(public: Function) -> Function:
+        signed(public, sizes, ("out", "lse", "dout"))
+        return public
 
-def dispatched(public: Function) -> Function:
-    """Decorator of a public signature, whose body is ``return locals()``: Python binds the call, once.
-
-    It is served by the function of the same name in the file of the query's library.
-    """
-
-    @functools.wraps(public)
-    def function(*args: Any, **kwargs: Any) -> Any:
-        bound = bind(public, args, kwargs)
-        kind = library_of("query", bound["query"])
-        return route(kind, f"{public.__module__}.{kind}", public.__name__, bound)
-
-    return function
+    return decorate
 
 
 def implements(public: Function, run: Callable = run_attention) -> Callable[[Callable], Function]:
     """Decorator of a core: names it as one of ``public``, and gives it that signature, for calls by its own file.
 
     The core is called as core(rules, sizes, x) and returns (out, lse) with grouped heads; which library it
-    serves is the name of its file. ``run`` is what one call does.
+    serves is the name of its file. ``run`` is what one call does. In PyTorch a core runs eagerly, without autocast.
     """
 
     def decorate(core: Callable) -> Callable:
         name = core.__module__.rpartition(".")[2].partition("_")[0]
         kind = {"triton": "torch"}.get(name, name)
+        if kind == "torch":
+            from attnlab.torch_operator import eager
+
+            core = eager(core)
 
         @functools.wraps(public)
-        def function(*args: Any, **kwargs: Any) -> Any:
-            arguments = bind(public.__wrapped__, args, kwargs)
+        def function(*arrays: Any, **options: Any) -> Any:
+            arguments = bound(public, arrays, options)
             check_kind("query", arguments["query"], kind)
-            return route(kind, core.__module__, core.__name__, arguments)
+            return route(kind, core.__module__, public, arguments)
 
         function.__module__, function.core = core.__module__, core
         function.plain = functools.partial(run, kind, core)

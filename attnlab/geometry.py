@@ -130,11 +130,11 @@ def tile_sizes(
     """Block sizes of the tiled algorithm, ``heads`` = (*batch, Hk, G): 512 rows of queries by 512 keys.
 
     The G heads of a group share the rows. The tiles of float32 scores of all key heads should stay in a shared cache
-    of 8 MiB while they're worked on, so beyond 8 heads (but see ``few_heads``) the rows are halved, down to 128. A
-    single query has few scores and takes ``longest`` keys, in the same proportion fewer beyond 8 heads. It doesn't
-    where a window hides keys on the left, or where keys of ``itemsize`` bytes are copied to widen them. ``packed``
-    documents, told apart by segments, take at most 256 by 256, because a tile in which one ends and another begins
-    is half hidden.
+    of 8 MiB while they're worked on, so beyond 8 heads (but see ``by_heads_in_cache``) the rows are halved, down to
+    128. A single query has few scores and takes ``longest`` keys, in the same proportion fewer beyond 8 heads. It
+    doesn't where a window hides keys on the left, or where keys of ``itemsize`` bytes are copied to widen them.
+    ``packed`` documents, told apart by segments, take at most 256 by 256, because a tile in which one ends and another
+    begins is half hidden.
     """
     known = [size for size in heads[:-1] if isinstance(size, int)]  # others are symbols, as in jax.export
     rows = 2**21 // (512 * max(math.prod(known), 1))

@@ -9,7 +9,7 @@ from attnlab.online import online_attention
 from attnlab.safe import safe_attention
 from attnlab.signature import Attention
 from attnlab.signature import Method as Name
-from attnlab.tiled import tiled_attention
+from attnlab.tiled import tiled_attention, tiled_attention_backward
 
 
 class Method(NamedTuple):
@@ -58,3 +58,6 @@ METHODS: dict[Name, Method] = {
                     "flash2", "#CC79A7"),
 }  # fmt: skip
 """Every algorithm by its name, from the bottom of the ladder to the top."""
+
+for _method in METHODS.values():  # PyTorch's compiler gets one gradient, from out and lse
+    vars(_method.function)["gradient"] = tiled_attention_backward

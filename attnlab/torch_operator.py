@@ -5,6 +5,7 @@ The cores look at masks, count tiles and write into buffers, which no compiler c
 The gradient is one more operator, tiled attention's for every algorithm: it needs out and lse, and no N×M matrix.
 """
 
+import functools
 import importlib
 import inspect
 from collections.abc import Callable
@@ -20,12 +21,11 @@ OPTIONAL = "mask", "bias", "query_segments", "key_segments", "block_mask"
 ARRAYS = dict.fromkeys(("query", "key", "value"), "Tensor") | dict.fromkeys(OPTIONAL, "Tensor?")
 RESULTS = {"out": "Tensor", "lse": "Tensor", "dout": "Tensor", "dlse": "Tensor?"}
 OPTIONS = {
-    "function": "str", "causal": "bool", "left": "SymInt?", "right": "SymInt?", "offset": "SymInt?", "scale": "float?",
-    "dropout": "float", "seed": "SymInt?", "block_q": "SymInt?", "block_k": "SymInt?", "query_chunk_size": "SymInt?",
-    "key_chunk_size": "SymInt?",
+    "function": "str", "gradient": "str", "causal": "bool", "left": "SymInt?", "right": "SymInt?", "offset": "SymInt?",
+    "scale": "float?", "dropout": "float", "seed": "SymInt?", "block_q": "SymInt?", "block_k": "SymInt?",
+    "query_chunk_size": "SymInt?", "key_chunk_size": "SymInt?",
 }  # fmt: skip
 CALL = ARRAYS | OPTIONS
-GRADIENT = "attnlab.tiled.torch.tiled_attention_backward"
 
 
 def constant(function: Callable) -> Callable:
@@ -60,6 +60,26 @@ def apart(name: str, function: Callable, *args: Any, **kwargs: Any) -> Any:
 def says_why() -> bool:
     """Whether a break of the graph takes a message: in PyTorch 2.6 it does not."""
     return "msg" in inspect.signature(torch._dynamo.graph_break).parameters
+
+
+def eager(core: Callable) -> Callable:
+    """Decorator of every core in PyTorch, with autocast off: its products would be bfloat16 under a float32 label.
+
+    torch.compile leaves it alone, as it would unroll its loops; ``torch.compiler.disable`` by itself would import the
+    compiler with the core, which takes more than a second.
+    """
+
+    @functools.wraps(core)
+    def alone(rules: Any, sizes: Any, x: Any, *rest: Any) -> tuple[Array, ...]:
+        if torch.compiler.is_compiling():
+            return torch.compiler.disable(alone)(rules, sizes, x, *rest)
+        device = x.query.device.type
+        if not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
+            return core(rules, sizes, x, *rest)
+        with torch.autocast(device, enabled=False):
+            return core(rules, sizes, x, *rest)
+
+    return alone
 
 
 def ready(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -105,12 +125,12 @@ def symbolic(x: Array) -> bool:
     return compiling or x.is_meta or isinstance(x, FakeTensor)
 
 
-def operate(function: str, arguments: dict[str, Any]) -> Any:
-    """The operator's results for a call of ``function``, an attention or the gradient of one."""
+def operate(function: str, gradient: str, arguments: dict[str, Any]) -> Any:
+    """The operator's results for a call of ``function``, an attention with that ``gradient``, or a gradient."""
     left, right = window_sides(arguments["window"])
     segments, block_mask = arguments["segments"], arguments.get("block_mask")
     pair = segments if isinstance(segments, tuple | list) else (segments, segments)
-    given = arguments | {"function": function, "left": left, "right": right}
+    given = arguments | {"function": function, "gradient": gradient, "left": left, "right": right}
     given |= {"query_segments": pair[0], "key_segments": pair[-1]}
     given["block_mask"] = None if block_mask is None else torch.as_tensor(block_mask)
     if "dout" in arguments:
@@ -184,7 +204,8 @@ def save_for_gradient(ctx: Any, inputs: tuple, output: tuple[Array, Array]) -> N
 def differentiate(ctx: Any, dout: Array, dlse: Array) -> tuple[Array | None, ...]:
     """The gradients in the places of the arguments."""
     *arrays, out, lse = ctx.saved_tensors
-    given = dict(zip(CALL, (*arrays, *ctx.options))) | {"function": GRADIENT}
+    given = dict(zip(CALL, (*arrays, *ctx.options)))
+    given["function"] = given["gradient"]
     grads = attention_backward(out, lse, dout, dlse, *given.values())
     found = dict(zip(("query", "key", "value", "bias"), grads))
     return tuple(None if given[name] is None else found.get(name) for name in CALL)

@@ -1,6 +1,7 @@
 """A few heads at a time: on a CPU the tiles of all heads that are worked on together shall stay in a cache."""
 
 import functools
+import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -18,38 +19,37 @@ WORTH_THREADS = 2**21
 """A call with at least this many scores is worth starting threads for; that takes about 0.1 ms."""
 
 
-def by_heads_in_cache(empty: Callable) -> Callable[[Callable], Callable]:
+def by_heads_in_cache(loops: Callable) -> Callable:
     """Decorator of the loops of a core or a gradient in NumPy or PyTorch, called for a few batch elements or heads.
 
-    ``loops(rules, sizes, x, *rest, *results)`` fills what ``empty(x, *rest)`` makes for all heads, so that parts of the
-    results are not copied. In NumPy each thread has some of the heads; PyTorch, which does everything on all threads,
-    gains nothing by that. Not where heads depend on each other: dropout numbers them, and the gradient of a bias may be
-    a sum over them.
+    ``loops(rules, sizes, x, *rest, empty)`` return what ``empty(x, *rest)``, by default their own, has made for them;
+    for a few heads it gives those of the whole result, so that no part is copied. In NumPy each thread has some of the
+    heads; PyTorch, which does everything on all threads, gains nothing by that. Heads that depend on each other stay
+    together: dropout numbers them, and the gradient of a bias may be a sum over them.
     """
+    empty = inspect.signature(loops).parameters["empty"].default
 
-    def decorate(loops: Callable) -> Callable:
-        @functools.wraps(loops)
-        def core(rules: Rules, sizes: Sizes, x: Inputs, *rest: Array | bool) -> tuple[Array, ...]:
-            results = empty(x, *rest)
-            parts, workers = _parts(rules, x)
-            if len(parts) == 1:
-                loops(rules, sizes, x, *rest, *results)
-            else:
-                side_by_side(functools.partial(_fill, loops, rules, sizes, x, (*rest, *results)), parts, workers)
-            return results
+    @functools.wraps(loops)
+    def core(rules: Rules, sizes: Sizes, x: Inputs, *rest: Array | bool) -> tuple[Array, ...]:
+        parts, workers = _parts(rules, x)
+        if len(parts) == 1:
+            return loops(rules, sizes, x, *rest)
+        whole = empty(x, *rest)
+        side_by_side(functools.partial(_fill, loops, rules, sizes, x, rest, whole), parts, workers)
+        return whole
 
-        return core
-
-    return decorate
+    return core
 
 
 def _fill(
-    loops: Callable, rules: Rules, sizes: Sizes, x: Inputs, others: tuple[Array | bool, ...], part: tuple[slice, ...]
+    loops: Callable, rules: Rules, sizes: Sizes, x: Inputs, rest: tuple[Array | bool, ...], whole: tuple[Array, ...],
+    part: tuple[slice, ...],
 ) -> None:
     """Call the loops for some of the heads."""
     x_part = Inputs(*(heads_of(y, part) for y in x))
     fewer = replace(rules, heads=tuple(x_part.query.shape[:-2]))
-    loops(fewer, sizes, x_part, *(heads_of(y, part) for y in others))
+    place = tuple(heads_of(y, part) for y in whole)
+    loops(fewer, sizes, x_part, *(heads_of(y, part) for y in rest), lambda *_: place)
 
 
 def _parts(rules: Rules, x: Inputs) -> tuple[list[tuple[slice, ...]], int]:
@@ -60,7 +60,7 @@ def _parts(rules: Rules, x: Inputs) -> tuple[list[tuple[slice, ...]], int]:
         return [()], 1
     many = isinstance(x.query, np.ndarray) and band.n * g * band.m * count >= WORTH_THREADS
     workers = threads() if many else 1
-    side = 512 if x.query_segments is None else 256  # as in geometry.tile_sizes
+    side = 256 if rules.packed else 512  # as in geometry.tile_sizes
     tile = max(min(band.n * g, side) * min(band.m, side), 1)
     most = min(CACHE_SCORES // workers // tile, -(-count // workers))
     return list(cuts(heads, max(most, 1))), workers

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from numbers import Integral
 from typing import Any
 
-from attnlab.call import Inputs, Rules, Sizes, missing
+from attnlab.call import Inputs, missing
 from attnlab.typing import Bool, Float
 
 try:
@@ -31,29 +31,15 @@ Visible = Bool[Array, "*#batch #Hk #G #R #C"] | None
 Shift = Float[Array, "*#batch #Hk #G #R #C"] | None
 
 
-def no_autocast(core: Callable) -> Callable:
-    """As a decorator: autocast is off inside, or tile products would be bfloat16 under a float32 label."""
+def uncompiled(function: Callable) -> Callable:
+    """As a decorator: torch.compile leaves a function alone, as it would unroll its loops.
 
-    @functools.wraps(core)
-    def wrapped(rules: Rules, sizes: Sizes, x: Inputs, *rest: Array | bool) -> tuple[Array, ...]:
-        device = x.query.device.type
-        if not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
-            return core(rules, sizes, x, *rest)
-        with torch.autocast(device, enabled=False):
-            return core(rules, sizes, x, *rest)
-
-    return wrapped
-
-
-def uncompiled(core: Callable) -> Callable:
-    """As a decorator: torch.compile leaves a core alone, as it would unroll its loops.
-
-    ``torch.compiler.disable`` alone would import the compiler with the core, which takes more than a second.
+    ``torch.compiler.disable`` alone would import the compiler with the module, which takes more than a second.
     """
 
-    @functools.wraps(core)
+    @functools.wraps(function)
     def wrapped(*args: Any) -> tuple[Array, ...]:
-        return torch.compiler.disable(core)(*args) if torch.compiler.is_compiling() else core(*args)
+        return torch.compiler.disable(function)(*args) if torch.compiler.is_compiling() else function(*args)
 
     return wrapped
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from attnlab.arrays.torch import no_autocast
 from attnlab.call import Inputs, Rules, Sizes
+from attnlab.torch_operator import eager
 
 import torch
 from torch import Tensor as Array
@@ -36,7 +36,7 @@ def custom_gradient(backward: Callable, plain: Callable | None = None) -> Callab
     """Decorator of a core: ``backward`` takes the place of the derivative of its loops."""
 
     def decorate(core: Callable) -> Callable:
-        algorithm = Algorithm(core, no_autocast(backward), plain and no_autocast(plain))
+        algorithm = Algorithm(core, eager(backward), plain and eager(plain))
 
         @functools.wraps(core)
         def function(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Array, Array]:
@@ -51,7 +51,7 @@ def explicit_gradient(
     backward: Callable, rules: Rules, sizes: Sizes, x: Inputs, out: Array, lse: Array, dout: Array, dlse: Array
 ) -> tuple[Array, ...]:
     """dq, dk, dv and, where there is a bias, dbias: called by hand ``backward`` serves vmap, too."""
-    algorithm = Algorithm(backward, no_autocast(backward), None)
+    algorithm = Algorithm(backward, eager(backward), None)
     return Gradient.apply(algorithm, rules, sizes, x.bias is not None, out, lse, dout, dlse, *x)
 
 

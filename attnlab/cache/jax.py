@@ -144,4 +144,4 @@ def attend_from(
     n, m = query.shape[-2], keys.shape[-2]
     band = Band.of(n, m, True, None if window is None else (window - 1, None), TRACED)
     x = Inputs(query, keys, values, mask, offset=offset)
-    return tiled_attention.core(Rules(scale, band, 0.0, query.shape[:-2]), (None, tile), x)
+    return tiled_attention.core(Rules(scale, band, query.shape[:-2]), (None, tile), x)

@@ -121,7 +121,7 @@ def write(cache: RollingCache, key: Key, value: Value) -> None:
 
 def attend(query: Query, keys: Key, values: Value, band: Band, scale: float, mask: Mask = None) -> Result:
     """The tiled core."""
-    rules = Rules(scale, band, 0.0, query.shape[:-2])
+    rules = Rules(scale, band, query.shape[:-2])
     return tiled_attention.core(rules, (None, None), Inputs(query, keys, values, mask))
 
 

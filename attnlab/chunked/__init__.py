@@ -8,18 +8,14 @@ recomputes each query chunk and, in it, each summary. Derived in notebooks 05 an
 Extra memory: Cq·Ck + Cq·(M / Ck)·(Dv + 2).
 """
 
-from attnlab.call import Array, dispatches
-from attnlab.signature import Segments, Window
+from typing import Any, Unpack
+
+from attnlab.call import Array, call, dispatches
+from attnlab.signature import Options
 
 
-@dispatches
-def chunked_attention(
-    query: Array, key: Array, value: Array, *,
-    causal: bool = False, window: Window = None, offset: int | Array | None = None, mask: Array | None = None,
-    bias: Array | None = None, segments: Segments = None, scale: float | None = None, dropout: float = 0.0,
-    seed: int | Array | None = None, return_lse: bool = False,
-    query_chunk_size: int | None = None, key_chunk_size: int | None = None,
-) -> Array | tuple[Array, Array]:
+@dispatches("query_chunk_size", "key_chunk_size")
+def chunked_attention(query: Array, key: Array, value: Array, **options: Unpack[Options]) -> Any:
     """Attention by independent summaries of key chunks, as Rabe & Staats 2021 (sections 4 and 5) do it.
 
     Right for any finite scores and lengths. Extra memory, with Cq = query_chunk_size and Ck =
@@ -28,4 +24,4 @@ def chunked_attention(
     sqrt(M (Dv + 2)) to a power of two, where that sum is least. In NumPy each thread of a large call works on some of
     the heads, as in tiled_attention.
     """
-    return locals()
+    return call(chunked_attention, (query, key, value), options)

@@ -1,5 +1,7 @@
 """Chunked attention in NumPy: chunks of keys summarized independently, then combined."""
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy import ndarray as Array
 
@@ -18,10 +20,10 @@ from attnlab.typing import Float
 
 @implements(public)
 @quiet
-@by_heads_in_cache(empty)
-def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse) -> None:
+@by_heads_in_cache
+def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs, empty: Callable = empty) -> tuple[Out, Lse]:
     """One query chunk at a time; all summaries of its key chunks are kept until they are combined."""
-    dtype = accumulator(x.query)
+    (out, lse), dtype = empty(x), accumulator(x.query)
     query_chunk, key_chunk = chunk_sizes(rules.band.m, x.value.shape[-1], *sizes)
 
     for rows in blocks(rules.band.n, query_chunk):
@@ -30,6 +32,7 @@ def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse)
         summaries = [summarize(rules, x, q, rows, cols, visible) for cols, visible in tiles]
         out[..., rows, :], lse[..., rows] = combine_all(summaries) if summaries else (0, -np.inf)
         del summaries  # before the next are made
+    return out, lse
 
 
 def summarize(rules: Rules, x: Inputs, q: Rows, rows: slice, cols: slice, visible: Visible) -> Triple:

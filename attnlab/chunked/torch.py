@@ -4,7 +4,7 @@ from attnlab.chunked import chunked_attention as public
 from attnlab.chunked.torch_grad import Summaries, buffers, recomputed
 from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.arrays.torch import Keys, Lse, Out, Rows, Seed, Shift, Values, Visible
-from attnlab.arrays.torch import accumulator, matmul, no_autocast, uncompiled
+from attnlab.arrays.torch import accumulator, matmul
 from attnlab.dropout.torch import drop
 from attnlab.scores.torch import read, scores, zero_unless
 from attnlab.scores.torch_tiles import visible_tiles
@@ -40,8 +40,6 @@ def combine_all(summaries: Summaries) -> tuple[Float[Array, "*rows Dv"], Float[A
 
 
 @implements(public)
-@uncompiled
-@no_autocast
 @recomputed(summarize, combine_all)
 def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """One query chunk at a time; all summaries of its key chunks are kept until they are combined."""

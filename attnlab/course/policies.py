@@ -76,7 +76,7 @@ class Reserved:
         self._buddy.give(*self._pieces.pop(name))
 
 
-class Pages:
+class PagedMemory:
     """Blocks, as tokens come. A request is admitted if its tokens and one more find room."""
 
     def __init__(self, slots: int, block_size: int) -> None:
@@ -108,17 +108,17 @@ class Pages:
         self.manager.free(name)
 
 
-def policies(slots: int, block_size: int = 16, longest: int = 2048) -> dict[str, Reserved | Pages]:
+def policies(slots: int, block_size: int = 16, longest: int = 2048) -> dict[str, Reserved | PagedMemory]:
     """A memory of ``slots`` tokens under each of the four policies."""
     return {
         "reserve the maximum": Reserved(slots, lambda request: longest),
         "powers of two": Reserved(slots, lambda x: min(x.prompt + (1 << (x.output - 1).bit_length()), longest)),
         "oracle": Reserved(slots, sum),
-        "pages": Pages(slots, block_size),
+        "pages": PagedMemory(slots, block_size),
     }
 
 
-def simulate(memory: Reserved | Pages, requests: Iterable[Lengths]) -> Shares:
+def simulate(memory: Reserved | PagedMemory, requests: Iterable[Lengths]) -> Shares:
     """Run requests through a memory until none is left to wait; averages over the steps until then.
 
     ValueError if they all fit in at once, or if one never does.
@@ -130,7 +130,7 @@ def simulate(memory: Reserved | Pages, requests: Iterable[Lengths]) -> Shares:
     return Shares(*(sum(values) / len(steps) for values in zip(*steps)))
 
 
-def _steps(memory: Reserved | Pages, requests: list[Lengths]) -> Iterator[Shares]:
+def _steps(memory: Reserved | PagedMemory, requests: list[Lengths]) -> Iterator[Shares]:
     waiting, tokens = deque(range(len(requests))), [request.prompt for request in requests]
     running = list[int]()
     while True:
@@ -154,7 +154,7 @@ def _steps(memory: Reserved | Pages, requests: list[Lengths]) -> Iterator[Shares
             memory.free(name)
 
 
-def _shares(memory: Reserved | Pages, rows: list[tuple[int, int, int]]) -> Shares:
+def _shares(memory: Reserved | PagedMemory, rows: list[tuple[int, int, int]]) -> Shares:
     """Of one step: slots that are held, tokens so far and tokens at the end, by request."""
     tokens = sum(now for _, now, _ in rows)
     reserved = sum(min(held, end) - now for held, now, end in rows)

@@ -7,17 +7,14 @@ One key at a time, so the memory of a query does not grow with the number of key
 exponentials are unshifted again. Derived in notebook 04. Extra memory: Dv + 2 a query.
 """
 
-from attnlab.call import Array, dispatches
-from attnlab.signature import Segments, Window
+from typing import Any, Unpack
+
+from attnlab.call import Array, call, dispatches
+from attnlab.signature import Options
 
 
-@dispatches
-def lazy_attention(
-    query: Array, key: Array, value: Array, *,
-    causal: bool = False, window: Window = None, offset: int | Array | None = None, mask: Array | None = None,
-    bias: Array | None = None, segments: Segments = None, scale: float | None = None, dropout: float = 0.0,
-    seed: int | Array | None = None, return_lse: bool = False,
-) -> Array | tuple[Array, Array]:
+@dispatches()
+def lazy_attention(query: Array, key: Array, value: Array, **options: Unpack[Options]) -> Any:
     """Attention one key at a time with the division postponed to the end; exponentials not shifted.
 
     Right only while each row's sum of e^score neither overflows (largest score below 88.7 - log M in
@@ -25,4 +22,4 @@ def lazy_attention(
     et al. 2019. Extra memory: Dv + 2 elements a query in the forward. Plain automatic differentiation
     keeps every step of the loop: up to N·M·(Dv + 2) elements.
     """
-    return locals()
+    return call(lazy_attention, (query, key, value), options)

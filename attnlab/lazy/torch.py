@@ -5,7 +5,7 @@ import math
 from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.lazy import lazy_attention as public
 from attnlab.arrays.torch import Lse, Out
-from attnlab.arrays.torch import accumulator, no_autocast
+from attnlab.arrays.torch import accumulator
 from attnlab.dropout.torch import drop
 from attnlab.scores.torch import any_visible, columns, scores, visibility, widened_or_zero, zero_unless
 from attnlab.softmax.torch import empty_state
@@ -14,7 +14,6 @@ import torch
 
 
 @implements(public)
-@no_autocast
 def lazy_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """Overflow is not repaired, as in naive attention."""
     q, rows = x.query.to(accumulator(x.query)), slice(0, rules.band.n)

@@ -7,21 +7,18 @@ The whole N×M matrix is held, and the exponential overflows from a score of 88.
 Derived in notebook 01. Extra memory: N·M a head, forward and gradient.
 """
 
-from attnlab.call import Array, dispatches
-from attnlab.signature import Segments, Window
+from typing import Any, Unpack
+
+from attnlab.call import Array, call, dispatches
+from attnlab.signature import Options
 
 
-@dispatches
-def naive_attention(
-    query: Array, key: Array, value: Array, *,
-    causal: bool = False, window: Window = None, offset: int | Array | None = None, mask: Array | None = None,
-    bias: Array | None = None, segments: Segments = None, scale: float | None = None, dropout: float = 0.0,
-    seed: int | Array | None = None, return_lse: bool = False,
-) -> Array | tuple[Array, Array]:
+@dispatches()
+def naive_attention(query: Array, key: Array, value: Array, **options: Unpack[Options]) -> Any:
     """Attention by the bare formula: all N·M scores at once, exponentials not shifted.
 
     Right only while each row's sum of e^score neither overflows (largest score below 88.7 - log M in
     float32) nor vanishes (largest score above -87). Outside it returns what the formula gives: 0, inf or
     NaN. Source: Rabe & Staats 2021, section 2. Extra memory: N·M elements a head.
     """
-    return locals()
+    return call(naive_attention, (query, key, value), options)

@@ -5,7 +5,7 @@ import math
 from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.naive import naive_attention as public
 from attnlab.arrays.torch import Lse, Out
-from attnlab.arrays.torch import accumulator, matmul, no_autocast
+from attnlab.arrays.torch import accumulator, matmul
 from attnlab.dropout.torch import drop
 from attnlab.scores.torch import any_visible, scores, tile, zero_unless
 
@@ -13,7 +13,6 @@ import torch
 
 
 @implements(public)
-@no_autocast
 def naive_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """Overflow is not repaired: that is this rung's lesson."""
     rows, cols = slice(0, rules.band.n), slice(0, rules.band.m)

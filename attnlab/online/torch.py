@@ -3,7 +3,7 @@
 from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.online import online_attention as public
 from attnlab.arrays.torch import Lse, Out
-from attnlab.arrays.torch import accumulator, no_autocast
+from attnlab.arrays.torch import accumulator
 from attnlab.dropout.torch import drop
 from attnlab.scores.torch import columns, scores, visibility, widened_or_zero, zero_unless
 from attnlab.softmax.torch import empty_state, one_if_empty, zero_if_empty
@@ -12,7 +12,6 @@ import torch
 
 
 @implements(public)
-@no_autocast
 def online_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """When the maximum moves, what was summed before shrinks by e^{m − m'}."""
     q, rows = x.query.to(accumulator(x.query)), slice(0, rules.band.n)

@@ -152,10 +152,7 @@ def tree_attention(
         refuse_gradient("tree_attention", "ring_attention", query=query, key=key, value=value)
         check_static(return_lse=return_lse, form=form)
         return_lse, form = boolean("return_lse", return_lse), check_form(form)
-        rules, _, x = checked_call(
-            kind, query, key, value, causal=False, window=None, offset=None, mask=mask, bias=None,
-            segments=None, scale=scale, dropout=0.0, seed=None,
-        )  # fmt: skip
+        rules, _, x = checked_call(kind, query, key, value, mask=mask, scale=scale)
     except (NotImplementedError, TypeError, ValueError) as error:
         module.refused(str(error), place)
         raise

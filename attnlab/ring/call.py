@@ -58,7 +58,7 @@ def check_place(kind: str, group: Any, axis_name: Any) -> Any:
 def part_of_step(part: Part, scale: float, x: Inputs) -> tuple[Rules, Inputs]:
     """What a part of a step asks for, and its queries, keys and values: views, but in JAX."""
     x = Inputs(x.query[..., part.rows, :], x.key[..., part.cols, :], x.value[..., part.cols, :])
-    return Rules(scale, part.band, 0.0, tuple(x.query.shape[:-2])), x
+    return Rules(scale, part.band, tuple(x.query.shape[:-2])), x
 
 
 def agreement(ring: Schedule, scale: float, x: Inputs) -> str:

@@ -116,7 +116,7 @@ def part_of_step(
     seen = Band(rows.size, cols.size)
     if (ring.left, ring.right) != (None, None):
         x, seen = x._replace(offset=diagonals(ring)[index, holder, i]), Band(rows.size, cols.size, 0, 0, TRACED)
-    return Rules(scale, seen, 0.0, x.query.shape[:-2]), x
+    return Rules(scale, seen, x.query.shape[:-2]), x
 
 
 def diagonals(ring: Schedule) -> Array:

@@ -49,9 +49,8 @@ class Rank:
     ) -> tuple[Array, Array]:
         """tiled_attention on this rank, its work counted: (out, lse), both in the accumulation dtype."""
         rules, _, x = checked_call(
-            "numpy", query, key, value, causal=causal, window=window, offset=offset, mask=None, bias=None,
-            segments=None, scale=scale, dropout=0.0, seed=None,
-        )  # fmt: skip
+            "numpy", query, key, value, causal=causal, window=window, offset=offset, scale=scale
+        )
         out, lse = self.forward(rules, x)
         return out.reshape((*query.shape[:-1], value.shape[-1])), lse.reshape(query.shape[:-1])
 

@@ -4,11 +4,12 @@ The kernels on a GPU read half precision and write float32. The loops, which wri
 """
 
 from attnlab.arrays.torch import Array, Lse, Out
-from attnlab.arrays.torch import accumulator, no_autocast
+from attnlab.arrays.torch import accumulator
 from attnlab.call import Inputs, Rules
 from attnlab.kernels.triton.gpu import kernel, kernel_gradient, serves
 from attnlab.tiled.torch import tiled_attention
 from attnlab.tiled.torch_grad import backward
+from attnlab.torch_operator import eager
 
 AUTO = (None, None)  # block sizes
 
@@ -27,4 +28,4 @@ def gradient(rules: Rules, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse) 
     if serves(x, AUTO):
         return kernel_gradient(rules, AUTO, x, *results, wants_bias=False, dtype=lse.dtype)
     wide = Inputs(*(y.to(lse.dtype) for y in x[:3]))
-    return no_autocast(backward)(rules, AUTO, wide, *results, False)
+    return eager(backward)(rules, AUTO, wide, *results, False)

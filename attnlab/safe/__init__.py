@@ -7,20 +7,17 @@ The shift cancels in the quotient, so nothing changes but that no exponent is po
 Derived in notebook 02. Extra memory: N·M a head, forward and gradient.
 """
 
-from attnlab.call import Array, dispatches
-from attnlab.signature import Segments, Window
+from typing import Any, Unpack
+
+from attnlab.call import Array, call, dispatches
+from attnlab.signature import Options
 
 
-@dispatches
-def safe_attention(
-    query: Array, key: Array, value: Array, *,
-    causal: bool = False, window: Window = None, offset: int | Array | None = None, mask: Array | None = None,
-    bias: Array | None = None, segments: Segments = None, scale: float | None = None, dropout: float = 0.0,
-    seed: int | Array | None = None, return_lse: bool = False,
-) -> Array | tuple[Array, Array]:
+@dispatches()
+def safe_attention(query: Array, key: Array, value: Array, **options: Unpack[Options]) -> Any:
     """Attention with all N·M scores at once, each row shifted by its maximum: right for any finite scores.
 
     The standard implementation. Source: Rabe & Staats 2021, section 3; FlashAttention (Dao et al. 2022),
     algorithm 0. Extra memory: N·M elements a head.
     """
-    return locals()
+    return call(safe_attention, (query, key, value), options)

@@ -3,7 +3,7 @@
 from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.safe import safe_attention as public
 from attnlab.arrays.torch import Lse, Out
-from attnlab.arrays.torch import accumulator, matmul, no_autocast
+from attnlab.arrays.torch import accumulator, matmul
 from attnlab.dropout.torch import drop
 from attnlab.scores.torch import scores, tile, zero_unless
 from attnlab.softmax.torch import highest, one_if_empty, zero_if_empty
@@ -12,7 +12,6 @@ import torch
 
 
 @implements(public)
-@no_autocast
 def safe_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """After the shift every row with a visible key has l ≥ 1. The shift cancels, so it needs no gradient."""
     rows, cols = slice(0, rules.band.n), slice(0, rules.band.m)

@@ -8,18 +8,14 @@ from lse, and Δ = rowsum(do ∘ o) stands for the row that the softmax needs. D
 Extra memory: a few tiles, independent of N and M; in the gradient also lse and Δ.
 """
 
-from attnlab.call import Array, dispatched, dispatches
-from attnlab.signature import Array as Kind, Segments, Window
+from typing import Any, Unpack
+
+from attnlab.call import Array, call, dispatches, dispatches_gradient
+from attnlab.signature import Array as Kind, Options
 
 
-@dispatches
-def tiled_attention(
-    query: Array, key: Array, value: Array, *,
-    causal: bool = False, window: Window = None, offset: int | Array | None = None, mask: Array | None = None,
-    bias: Array | None = None, segments: Segments = None, scale: float | None = None, dropout: float = 0.0,
-    seed: int | Array | None = None, return_lse: bool = False,
-    block_q: int | None = None, block_k: int | None = None, block_mask: Array | None = None,
-) -> Array | tuple[Array, Array]:
+@dispatches("block_q", "block_k", "block_mask")
+def tiled_attention(query: Array, key: Array, value: Array, **options: Unpack[Options]) -> Any:
     """Attention tile by tile with a running maximum and sum: FlashAttention's algorithm.
 
     Right for any finite scores and lengths. Source: FlashAttention (Dao et al. 2022), algorithms 1, 2 and
@@ -46,16 +42,13 @@ def tiled_attention(
     relative error of about 6e-8 times the magnitude of the row's largest score. Where a bias of -1e6 or
     below covers a whole row, hide the row by a mask or use safe_attention.
     """
-    return locals()
+    return call(tiled_attention, (query, key, value), options)
 
 
-@dispatched
+@dispatches_gradient("block_q", "block_k", "block_mask")
 def tiled_attention_backward(
     query: Kind, key: Kind, value: Kind, out: Kind, lse: Kind, dout: Kind, *, dlse: Kind | None = None,
-    causal: bool = False, window: Window = None, offset: int | Array | None = None, mask: Array | None = None,
-    bias: Array | None = None, segments: Segments = None, scale: float | None = None, dropout: float = 0.0,
-    seed: int | Array | None = None,
-    block_q: int | None = None, block_k: int | None = None, block_mask: Array | None = None,
+    **options: Unpack[Options],
 ) -> tuple[Kind, ...]:
     """Gradients (dq, dk, dv) of :func:`tiled_attention`, with a bias (dq, dk, dv, dbias), from its result.
 
@@ -66,4 +59,4 @@ def tiled_attention_backward(
     Source: FlashAttention (Dao et al. 2022), algorithm 4. Extra memory: two numbers a query and a few
     tiles; in half precision also dq in float32. Raises as :func:`tiled_attention`.
     """
-    return locals()
+    return call(tiled_attention_backward, (query, key, value, out, lse, dout), {"dlse": dlse, **options})

@@ -10,7 +10,6 @@ from attnlab.arrays.jax_blocks import band_at, block, put_block, rows_of, schedu
 from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.jax_grad import flash_gradient, tiled_attention_backward
-from attnlab.geometry import tile_sizes
 
 import jax.numpy as jnp
 from jax import Array
@@ -28,9 +27,7 @@ LONGEST = 2048  # keys of a tile for one query: XLA copies them
 @flash_gradient
 def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""
-    block_q, block_k = tile_sizes(
-        rules.heads, *sizes, band=rules.band, longest=LONGEST, packed=x.query_segments is not None
-    )
+    block_q, block_k = rules.tile_sizes(sizes, longest=LONGEST)
     block_q, block_k = min_dim(block_q, rules.band.n), min_dim(block_k, rules.band.m)
     dtype, dv, query = accumulator(x.query), x.value.shape[-1], squeezed(x.query, rules.heads)
     out, lse = zeros(x.query, dv), jnp.zeros_like(x.query[..., 0], dtype)

@@ -23,7 +23,6 @@ from attnlab.arrays.jax_blocks import (
 from attnlab.arrays.jax_once import no_second_derivative
 from attnlab.softmax.jax import zero_if_empty
 from attnlab.kernels.cudnn import gradient_on_gpu, kernel_on_gpu
-from attnlab.geometry import gradient_tile_sizes
 
 import jax
 import jax.numpy as jnp
@@ -64,7 +63,7 @@ def backward(
 ) -> tuple[Query, Key, Value, Bias]:
     """For each tile of keys, all tiles of queries that see it: dk and dv stay on chip, dq is added to."""
     results = tuple(squeezed(y, rules.heads) for y in (x.query, out, lse, dout, dlse))
-    block_q, block_k = gradient_tile_sizes(rules.heads, *sizes, packed=x.query_segments is not None)
+    block_q, block_k = rules.gradient_tile_sizes(sizes)
     block_q, block_k = min_dim(block_q, rules.band.n), min_dim(block_k, rules.band.m)
     dtype = accumulator(x.query)
 

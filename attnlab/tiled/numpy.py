@@ -1,5 +1,7 @@
 """Tiled attention in NumPy: the online fold, a tile of keys at a time for a tile of queries."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from attnlab.call import Inputs, Rules, Sizes, implements
@@ -12,19 +14,18 @@ from attnlab.scores.numpy_tiles import visible_tiles
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.numpy_grad import tiled_attention_backward
-from attnlab.geometry import blocks, tile_sizes
+from attnlab.geometry import blocks
 
 __all__ = ["tiled_attention", "tiled_attention_backward"]
 
 
 @implements(public)
 @quiet
-@by_heads_in_cache(empty)
-def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse) -> None:
+@by_heads_in_cache
+def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs, empty: Callable = empty) -> tuple[Out, Lse]:
     """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""
-    packed, itemsize = x.query_segments is not None, x.key.dtype.itemsize
-    block_q, block_k = tile_sizes(rules.heads, *sizes, band=rules.band, itemsize=itemsize, packed=packed)
-    dtype, dv = accumulator(x.query), x.value.shape[-1]
+    block_q, block_k = rules.tile_sizes(sizes, x.key.dtype.itemsize)
+    (out, lse), dtype, dv = empty(x), accumulator(x.query), x.value.shape[-1]
 
     for rows in blocks(rules.band.n, block_q):
         q = rules.scale * x.query[..., rows, :].astype(dtype, copy=False)  # (..., Hk, G, Bq, D), read once
@@ -45,3 +46,4 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse) -
         l = one_if_empty(l)
         out[..., rows, :] = o / l[..., None]  # (8.3), written once
         lse[..., rows] = m + np.log(l)
+    return out, lse

@@ -6,6 +6,8 @@
 Δ stands for the row sum Σ_j p_ij dp_ij, so a tile needs no other tile. Derived in notebook 10.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy import ndarray as Array
 
@@ -18,7 +20,7 @@ from attnlab.dropout.numpy import drop
 from attnlab.scores.numpy import any_visible, over_tile, read, scores, zero_unless
 from attnlab.scores.numpy_tiles import visible_tiles
 from attnlab.softmax.numpy import zero_if_empty
-from attnlab.geometry import blocks, gradient_tile_sizes
+from attnlab.geometry import blocks
 
 
 @implements(public, run_gradient)
@@ -43,15 +45,16 @@ def zeros(y: Array, dtype: type) -> Array:
 
 
 @quiet
-@by_heads_in_cache(empty_gradients)
+@by_heads_in_cache
 def backward(
     rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse,
-    dq: Array, dk: Array, dv: Array, dbias: Array | None = None,
-) -> None:  # fmt: skip
+    empty: Callable = empty_gradients,
+) -> tuple[Array, ...]:  # fmt: skip
     """For each tile of keys, all tiles of queries that see it: dk and dv stay on chip, dq and dbias are added to."""
-    block_q, block_k = gradient_tile_sizes(rules.heads, *sizes, packed=x.query_segments is not None)
+    block_q, block_k = rules.gradient_tile_sizes(sizes)
+    dq, dk, dv, *dbias = grads = empty(x)
     dtype = accumulator(x.query)
-    dq_sums, dbias_sums = zeros(dq, dtype), None if dbias is None else zeros(dbias, dtype)
+    dq_sums, dbias_sums = zeros(dq, dtype), [zeros(y, dtype) for y in dbias]
     delta = np.empty(lse.shape, dtype)
     for rows in blocks(rules.band.n, block_q):
         delta[..., rows] = (dout[..., rows, :].astype(dtype) * out[..., rows, :]).sum(-1) - dlse[..., rows]  # (10.2)
@@ -73,13 +76,14 @@ def backward(
             dv_j += matmul_rows(drop(p, x.seed, rules, rows, cols), do)  # (10.8)
             dk_j += matmul_rows(ds, q)  # (10.5)
             dq_sums[..., rows, :] += rules.scale * matmul(ds, k)  # (10.5)
-            if dbias is not None:
-                part = over_tile(dbias_sums, rows, cols)
+            for sums in dbias_sums:
+                part = over_tile(sums, rows, cols)
                 part += ds.sum(tuple(a for a in range(ds.ndim) if part.shape[a] == 1), keepdims=True)
         dk[..., cols, :], dv[..., cols, :] = dk_j, dv_j
     dq[...] = dq_sums
-    if dbias is not None:
-        dbias[...] = dbias_sums
+    for y, sums in zip(dbias, dbias_sums):
+        y[...] = sums
+    return grads
 
 
 def matmul_rows(a: Tile, b: Rows) -> Keys:

@@ -1,9 +1,11 @@
 """Tiled attention in PyTorch: the online fold, a tile of keys at a time for a tile of queries."""
 
+from collections.abc import Callable
+
 from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.arrays.heads import by_heads_in_cache
 from attnlab.arrays.torch import Lse, Out
-from attnlab.arrays.torch import accumulator, add_matmul, empty, no_autocast, uncompiled
+from attnlab.arrays.torch import accumulator, add_matmul, empty
 from attnlab.dropout.torch import drop
 from attnlab.scores.torch import read, scores
 from attnlab.scores.torch_tiles import visible_tiles
@@ -11,7 +13,7 @@ from attnlab.softmax.torch import exp_, one_if_empty, zero_if_empty
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.torch_grad import flash_gradient, tiled_attention_backward
 from attnlab.kernels.triton.gpu import kernel_on_gpu
-from attnlab.geometry import blocks, tile_sizes
+from attnlab.geometry import blocks
 
 import torch
 
@@ -19,16 +21,14 @@ __all__ = ["tiled_attention", "tiled_attention_backward"]
 
 
 @implements(public)
-@uncompiled
-@no_autocast
 @flash_gradient
 @kernel_on_gpu
-@by_heads_in_cache(empty)
-def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse) -> None:
+@by_heads_in_cache
+def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs, empty: Callable = empty) -> tuple[Out, Lse]:
     """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""
-    packed, itemsize = x.query_segments is not None, x.key.dtype.itemsize
-    block_q, block_k = tile_sizes(rules.heads, *sizes, band=rules.band, itemsize=itemsize, packed=packed)
+    block_q, block_k = rules.tile_sizes(sizes, x.key.dtype.itemsize)
     (*heads, _), dtype, dv = x.query.shape[:-1], accumulator(x.query), x.value.shape[-1]
+    out, lse = empty(x)
     room = x.query.new_empty((*heads, min(block_q, rules.band.n), min(block_k, rules.band.m)), dtype=dtype)
 
     for rows in blocks(rules.band.n, block_q):
@@ -48,3 +48,4 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse) -
         l = one_if_empty(l)
         out[..., rows, :] = o.div_(l[..., None])  # (8.3), written once
         lse[..., rows] = m + torch.log(l)
+    return out, lse

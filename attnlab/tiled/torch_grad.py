@@ -5,18 +5,20 @@
 with Δ = rowsum(do ∘ o) − dlse; derived in notebook 10. With dropout, z = p dropped stands for p in dv and in p ∘ dp.
 """
 
+from collections.abc import Callable
+
 from attnlab.call import Inputs, Rules, Sizes, implements, run_gradient
 from attnlab.tiled import tiled_attention_backward as public
 from attnlab.arrays.heads import by_heads_in_cache
 from attnlab.arrays.torch import Lse, Out, Rows, Tile
-from attnlab.arrays.torch import accumulator, matmul, uncompiled
+from attnlab.arrays.torch import accumulator, matmul
 from attnlab.dropout.torch import drop
 from attnlab.scores.torch import any_visible, over_tile, read, scores, zero_unless
 from attnlab.scores.torch_tiles import visible_tiles
 from attnlab.arrays.torch_autograd import custom_gradient, explicit_gradient
 from attnlab.kernels.triton.gpu import gradient_on_gpu
 from attnlab.softmax.torch import exp_, zero_if_empty
-from attnlab.geometry import blocks, gradient_tile_sizes
+from attnlab.geometry import blocks
 
 import torch
 from torch import Tensor as Array
@@ -33,18 +35,19 @@ def zeros(y: Array, dtype: torch.dtype) -> Array:
     return (y if y.dtype == dtype else torch.empty_like(y, dtype=dtype)).zero_()
 
 
-@by_heads_in_cache(empty_gradients)
+@by_heads_in_cache
 def backward(
     rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse, wants_bias: bool,
-    dq: Array, dk: Array, dv: Array, dbias: Array | None = None,
-) -> None:  # fmt: skip
+    empty: Callable = empty_gradients,
+) -> tuple[Array, ...]:  # fmt: skip
     """Keys in the outer loop, queries in the inner one."""
-    block_q, block_k = gradient_tile_sizes(rules.heads, *sizes, packed=x.query_segments is not None)
+    block_q, block_k = rules.gradient_tile_sizes(sizes)
+    dq, dk, dv, *dbias = grads = empty(x, wants_bias)
     dtype, delta = lse.dtype, torch.empty_like(lse)
     for rows in blocks(rules.band.n, block_q):
         do, o = dout[..., rows, :].to(dtype), out[..., rows, :]
         delta[..., rows] = (do * o).sum(-1) - dlse[..., rows]  # (10.2)
-    dq_sums, dbias_sums = zeros(dq, dtype), zeros(dbias, dtype) if wants_bias else None
+    dq_sums, dbias_sums = zeros(dq, dtype), [zeros(y, dtype) for y in dbias]
 
     shape = (*x.query.shape[:-2], min(block_q, rules.band.n), min(block_k, rules.band.m))
     room, more_room = x.query.new_empty(shape, dtype=dtype), x.query.new_empty(shape, dtype=dtype)
@@ -62,14 +65,15 @@ def backward(
             ds = ds if visible is None else ds.masked_fill_(~visible, 0)
             add_rows(dk_j, q, ds)  # (10.5)
             dq_sums[..., rows, :].add_(matmul(ds, k), alpha=rules.scale)  # (10.5)
-            if wants_bias:
-                part = over_tile(dbias_sums, rows, cols)
+            for sums in dbias_sums:
+                part = over_tile(sums, rows, cols)
                 part += ds.sum_to_size(part.shape)
             del p, z, ds  # before the next tile is made
         dk[..., cols, :], dv[..., cols, :] = dk_j.mT, dv_j.mT
     dq.copy_(dq_sums)
-    if wants_bias:
-        dbias.copy_(dbias_sums)
+    for y, sums in zip(dbias, dbias_sums):
+        y.copy_(sums)
+    return grads
 
 
 def add_rows(sums: Array, x: Rows, weights: Tile) -> None:
@@ -83,7 +87,6 @@ flash_gradient = custom_gradient(gradient_on_gpu(backward))
 
 
 @implements(public, run_gradient)
-@uncompiled
 def tiled_attention_backward(
     rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse | None
 ) -> tuple[Array, ...]:

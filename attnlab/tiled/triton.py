@@ -2,7 +2,6 @@
 
 from attnlab.call import Inputs, Rules, Sizes, implements
 from attnlab.arrays.torch import Lse, Out
-from attnlab.arrays.torch import no_autocast, uncompiled
 from attnlab.arrays.torch_autograd import custom_gradient
 from attnlab.kernels.triton.gpu import check_served, kernel, kernel_gradient
 from attnlab.kernels.triton.tile import INTERPRETED
@@ -11,8 +10,6 @@ from attnlab.tiled import tiled_attention as public
 
 
 @implements(public)
-@uncompiled
-@no_autocast
 @custom_gradient(kernel_gradient)
 def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """On a GPU, or in Triton's interpreter."""

@@ -32,13 +32,13 @@ def failures():
     return json.loads(program())
 
 
-@pytest.mark.skipif(torch.__version__.startswith("2.6."), reason="PyTorch 2.6 cannot trace locals()")
+@pytest.mark.skipif(torch.__version__.startswith("2.6."), reason="PyTorch 2.6 cannot trace the call")
 @pytest.mark.parametrize("check", torch_programs.CHECKS)
 def test_compilers(failures, check):
     assert check not in failures, failures[check]
 
 
-@pytest.mark.skipif(torch.__version__.startswith("2.6."), reason="PyTorch 2.6 cannot trace locals()")
+@pytest.mark.skipif(torch.__version__.startswith("2.6."), reason="PyTorch 2.6 cannot trace the call")
 @pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a C++ compiler")
 def test_inductor():
     program("inductor")

@@ -57,7 +57,6 @@ def test_an_excerpt_shows_what_it_calls(file, name):
 def test_chunked_attention_in_pytorch_shows_its_two_steps():
     code = listing.core("chunked", "torch")
     assert code.index("def summarize(") < code.index("def combine_all(") < code.index("def chunked_attention(")
-    assert "@uncompiled" in code
     assert "@recomputed(summarize, combine_all)\ndef chunked_attention" in code
 
 

@@ -8,7 +8,7 @@ import statistics
 import pytest
 
 from attnlab.course.buddy import Buddy
-from attnlab.course.policies import Lengths, Pages, Reserved, draw, policies, simulate
+from attnlab.course.policies import Lengths, PagedMemory, Reserved, draw, policies, simulate
 from attnlab.course.published import compare
 from attnlab.course.sharing import beams, samples, saving
 
@@ -65,7 +65,7 @@ def test_steps_worked_by_hand():
     requests = [Lengths(1, 3), Lengths(2, 2), Lengths(1, 1)]
     shares = simulate(Reserved(8, lambda request: 4), requests)
     assert shares == pytest.approx(((2 + 3 + 3 + 4) / 16, (2 + 1 + 1 + 0) / 16, 0, 0, 2))
-    shares = simulate(Pages(8, 4), requests)
+    shares = simulate(PagedMemory(8, 4), requests)
     assert shares == pytest.approx((12 / 16, 4 / 16, 0, 0, 2))
     shares = simulate(Reserved(8, lambda request: 8), [Lengths(1, 3), Lengths(2, 2)])
     assert shares == pytest.approx(((2 + 3 + 4) / 24, (2 + 1 + 0) / 24, 12 / 24, 0, 1))
@@ -76,7 +76,7 @@ def test_steps_worked_by_hand():
 def test_a_request_that_is_sent_back_keeps_what_it_has_written():
     """3 blocks of 2. The second request leaves with 2 tokens when both need a block, and comes back when the first is
     done; the third needs all blocks."""
-    memory = Pages(6, 2)
+    memory = PagedMemory(6, 2)
     shares = simulate(memory, [Lengths(1, 5), Lengths(1, 4), Lengths(4, 1)])
     steps = [(2, 2), (3, 0), (4, 0), (5, 0), (6, 0), (0, 3), (0, 4), (0, 5)]
     assert shares.tokens == pytest.approx(sum(map(sum, steps)) / (6 * len(steps)))
@@ -85,7 +85,7 @@ def test_a_request_that_is_sent_back_keeps_what_it_has_written():
     assert memory.manager.free_blocks == 3 - 2
 
 
-@pytest.mark.parametrize("memory", [Reserved(16, sum), Pages(16, 4)], ids=["piece", "pages"])
+@pytest.mark.parametrize("memory", [Reserved(16, sum), PagedMemory(16, 4)], ids=["piece", "pages"])
 def test_a_request_that_never_fits_is_an_error(memory):
     with pytest.raises(ValueError, match=r"prompt=10, output=7.* empty memory of 16 slots"):
         simulate(memory, [Lengths(2, 3), Lengths(10, 7), Lengths(12, 1)])
@@ -93,7 +93,7 @@ def test_a_request_that_never_fits_is_an_error(memory):
 
 def test_requests_that_all_fit_in_are_an_error():
     with pytest.raises(ValueError, match="all 2 requests fit into 64 slots at once"):
-        simulate(Pages(64, 4), [Lengths(1, 3), Lengths(2, 2)])
+        simulate(PagedMemory(64, 4), [Lengths(1, 3), Lengths(2, 2)])
 
 
 @pytest.mark.parametrize("name", policies(64))

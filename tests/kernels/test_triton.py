@@ -281,7 +281,7 @@ def test_visits(group, by_keys):
         if by_keys and group * n % 16:  # a tile that reaches beyond the last query
             wanted[-1] = np.minimum(wanted[-1], 1)
         wanted = wanted.T if by_keys else wanted
-        query, static = torch.zeros(1, 1, group, n, 16, device=DEVICE), Rules(1.0, band, 0.0, (1, 1, group))
+        query, static = torch.zeros(1, 1, group, n, 16, device=DEVICE), Rules(1.0, band, (1, 1, group))
         rules = layout.kernel_rules(query, None, None, None, static, 16, 16, by_keys)
         found = torch.zeros(wanted.shape, dtype=torch.int32, device=DEVICE)
         list_visits[(len(wanted),)](found, rules, wanted.shape[1], BLOCK_Q=16, BLOCK_K=16, BY_KEYS=by_keys)
@@ -405,7 +405,7 @@ def test_the_plain_version_takes_what_the_kernel_does_not(monkeypatch):
     core, gradient = (put(lambda *call: ("plain", len(call))) for put in (kernel_on_gpu, gradient_on_gpu))
     monkeypatch.setattr(gpu, "kernel", lambda *call: ("kernel", len(call)))
     monkeypatch.setattr(gpu, "kernel_gradient", lambda *call: ("kernel", len(call)))
-    static, x = (Rules(1.0, Band(9, 9), 0.0, (1, 2)), (None, 16)), Inputs(named(64), named(64), named(64))
+    static, x = (Rules(1.0, Band(9, 9), (1, 2)), (None, 16)), Inputs(named(64), named(64), named(64))
     for function, rest in ((core, ()), (gradient, (X, X, X, X, False))):
         assert function(*static, x, *rest) == ("kernel", 3 + len(rest))
         assert function(*static, x._replace(query=named(64, gpu=False)), *rest) == ("plain", 3 + len(rest))

@@ -62,7 +62,7 @@ def paged(
     size, dv = value_pages.shape[-2:]
     out = query.new_empty((*query.shape[:-1], dv))
     lse = query.new_empty(query.shape[:-1], dtype=torch.float32)
-    rules = Rules(scale, Band(n, block_table.shape[1] * size, left, 0), 0.0, (b, hk, group))
+    rules = Rules(scale, Band(n, block_table.shape[1] * size, left, 0), (b, hk, group))
     value = value_pages.new_empty((b, hk, 0, dv))  # for its dtype and size
     static = constants(query, value, (False, False), rules, (None, None), TILES, padded(dv), 1)
     static["num_stages"] += 2  # the table is asked two tiles before its pages are needed
