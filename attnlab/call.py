@@ -332,16 +332,16 @@ def implements(public: Function, run: Callable = run_attention) -> Callable[[Cal
     """Decorator of a core: names it as one of ``public``, and gives it that signature, for calls by its own file.
 
     The core is called as core(rules, sizes, x) and returns (out, lse) with grouped heads; which library it
-    serves is the name of its file. ``run`` is what one call does. In PyTorch a core runs eagerly, without autocast.
+    serves is the name of its file. ``run`` is what one call does. In PyTorch autocast is off in a core.
     """
 
     def decorate(core: Callable) -> Callable:
         name = core.__module__.rpartition(".")[2].partition("_")[0]
         kind = {"triton": "torch"}.get(name, name)
         if kind == "torch":
-            from attnlab.torch_operator import eager
+            from attnlab.torch_operator import no_autocast
 
-            core = eager(core)
+            core = no_autocast(core)
 
         @functools.wraps(public)
         def function(*arrays: Any, **options: Any) -> Any:

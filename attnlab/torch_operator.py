@@ -62,24 +62,18 @@ def says_why() -> bool:
     return "msg" in inspect.signature(torch._dynamo.graph_break).parameters
 
 
-def eager(core: Callable) -> Callable:
-    """Decorator of every core in PyTorch, with autocast off: its products would be bfloat16 under a float32 label.
-
-    torch.compile leaves it alone, as it would unroll its loops; ``torch.compiler.disable`` by itself would import the
-    compiler with the core, which takes more than a second.
-    """
+def no_autocast(core: Callable) -> Callable:
+    """Decorator of every core in PyTorch: autocast is off, or products would be bfloat16 under a float32 label."""
 
     @functools.wraps(core)
-    def alone(rules: Any, sizes: Any, x: Any, *rest: Any) -> tuple[Array, ...]:
-        if torch.compiler.is_compiling():
-            return torch.compiler.disable(alone)(rules, sizes, x, *rest)
+    def wrapped(rules: Any, sizes: Any, x: Any, *rest: Any) -> tuple[Array, ...]:
         device = x.query.device.type
         if not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
             return core(rules, sizes, x, *rest)
         with torch.autocast(device, enabled=False):
             return core(rules, sizes, x, *rest)
 
-    return alone
+    return wrapped
 
 
 def ready(arguments: dict[str, Any]) -> dict[str, Any]:

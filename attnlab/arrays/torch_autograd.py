@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnlab.call import Inputs, Rules, Sizes
-from attnlab.torch_operator import eager
+from attnlab.arrays.torch import uncompiled
+from attnlab.torch_operator import no_autocast
 
 import torch
 from torch import Tensor as Array
@@ -33,11 +34,12 @@ class Algorithm:
 
 
 def custom_gradient(backward: Callable, plain: Callable | None = None) -> Callable[[Callable], Callable]:
-    """Decorator of a core: ``backward`` takes the place of the derivative of its loops."""
+    """Decorator of a core: ``backward`` takes the place of the derivative of its loops, which no compiler unrolls."""
 
     def decorate(core: Callable) -> Callable:
-        algorithm = Algorithm(core, eager(backward), plain and eager(plain))
+        algorithm = Algorithm(core, no_autocast(backward), plain and no_autocast(plain))
 
+        @uncompiled
         @functools.wraps(core)
         def function(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Array, Array]:
             return WithGradient.apply(algorithm, rules, sizes, *x) if _watched(x) else core(rules, sizes, x)
@@ -47,11 +49,12 @@ def custom_gradient(backward: Callable, plain: Callable | None = None) -> Callab
     return decorate
 
 
+@uncompiled
 def explicit_gradient(
     backward: Callable, rules: Rules, sizes: Sizes, x: Inputs, out: Array, lse: Array, dout: Array, dlse: Array
 ) -> tuple[Array, ...]:
     """dq, dk, dv and, where there is a bias, dbias: called by hand ``backward`` serves vmap, too."""
-    algorithm = Algorithm(backward, eager(backward), None)
+    algorithm = Algorithm(backward, no_autocast(backward), None)
     return Gradient.apply(algorithm, rules, sizes, x.bias is not None, out, lse, dout, dlse, *x)
 
 

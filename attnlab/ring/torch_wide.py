@@ -9,7 +9,7 @@ from attnlab.call import Inputs, Rules
 from attnlab.kernels.triton.gpu import kernel, kernel_gradient, serves
 from attnlab.tiled.torch import tiled_attention
 from attnlab.tiled.torch_grad import backward
-from attnlab.torch_operator import eager
+from attnlab.torch_operator import no_autocast
 
 AUTO = (None, None)  # block sizes
 
@@ -28,4 +28,4 @@ def gradient(rules: Rules, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse) 
     if serves(x, AUTO):
         return kernel_gradient(rules, AUTO, x, *results, wants_bias=False, dtype=lse.dtype)
     wide = Inputs(*(y.to(lse.dtype) for y in x[:3]))
-    return eager(backward)(rules, AUTO, wide, *results, False)
+    return no_autocast(backward)(rules, AUTO, wide, *results, False)

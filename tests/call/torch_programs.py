@@ -124,6 +124,7 @@ def operator(method):
     given = dict(zip(("query", "key", "value", "mask", "bias"), arrays())) | dict(causal=True, dropout=0.0)
     given = {k: y.requires_grad_() if k in ("query", "key", "value", "bias") else y for k, y in given.items()}
     given["function"] = f"{method.function.__module__}.torch.{method.function.__name__}"
+    given["gradient"] = f"{given['function']}_backward"
     torch.library.opcheck(torch_operator.attention, tuple(given.get(name) for name in torch_operator.CALL))
 
 
