@@ -53,7 +53,7 @@ def backward(
         for (cols, visible), *dsummary in zip(visible_tiles(rules, x, rows, key_chunk), *dsummaries):
             k, v, b = read(x, rows, cols, visible)
             summary = partial(summarize, rules, x.seed, rows, cols)
-            dq_i, dk_j, dv_j, *db = pull(summary, q, k, v, b, visible, tuple(dsummary), wants_bias)
+            dq_i, dk_j, dv_j, *db = gradient_of_summary(summary, q, k, v, b, visible, tuple(dsummary), wants_bias)
             dq[..., rows, :].add_(dq_i, alpha=rules.scale)
             dk[..., cols, :] += dk_j
             dv[..., cols, :] += dv_j
@@ -68,7 +68,7 @@ def buffers(count: int, q: Rows, dv: int) -> Summaries:
     return q.new_full((count, *rows), -torch.inf), q.new_zeros((count, *rows)), q.new_zeros((count, *rows, dv))
 
 
-def pull(
+def gradient_of_summary(
     summary: Callable, q: Rows, k: Keys, v: Values, bias: Shift, visible: Visible, cotangent: Triple, wants_bias: bool
 ) -> tuple[Array, ...]:
     """From the gradient of one summary to those of q, k, v and, where wanted, bias."""

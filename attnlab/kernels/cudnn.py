@@ -44,7 +44,7 @@ def has_fused_attention() -> bool:
     return float(jax.local_devices()[0].compute_capability) >= 8
 
 
-def attend(rules: Rules, x: Inputs) -> Out:
+def run_cudnn(rules: Rules, x: Inputs) -> Out:
     """The output with grouped heads, by JAX's function, which has tokens before heads."""
     *_, hk, g, n, d = x.query.shape
     query = jnp.moveaxis(x.query.reshape((-1, hk * g, n, d)), 1, 2)
@@ -64,7 +64,7 @@ def kernel_on_gpu(loops: Callable) -> Callable:
         plain = functools.partial(loops, rules, sizes)
         if not serves(rules, sizes, x):
             return plain(x)
-        native = lambda x: (attend(rules, x), jnp.zeros_like(x.query[..., 0], accumulator(x.query)))  # noqa: E731
+        native = lambda x: (run_cudnn(rules, x), jnp.zeros_like(x.query[..., 0], accumulator(x.query)))  # noqa: E731
         return platform_dependent(x, cuda=native, default=plain)
 
     return forward
@@ -74,13 +74,13 @@ def gradient_on_gpu(loops: Callable) -> Callable:
     """Decorator of the tiled core's gradient: cuDNN's, after one more forward, where it serves the call."""
 
     @functools.wraps(loops)
-    def pull(rules: Rules, sizes: Sizes, kept: tuple, grads: tuple) -> tuple[Inputs]:
+    def pullback(rules: Rules, sizes: Sizes, kept: tuple, grads: tuple) -> tuple[Inputs]:
         if not serves(rules, sizes, kept[0]):
             return loops(rules, sizes, kept, grads)
         dout = grads[0]
         dout = jnp.zeros(dout.shape, dout.dtype) if isinstance(dout, SymbolicZero) else dout
-        native = lambda kept, dout: jax.vjp(functools.partial(attend, rules), kept[0])[1](dout)  # noqa: E731
+        native = lambda kept, dout: jax.vjp(functools.partial(run_cudnn, rules), kept[0])[1](dout)  # noqa: E731
         plain = lambda kept, dout: loops(rules, sizes, kept, (dout, grads[1]))  # noqa: E731
         return platform_dependent(kept, dout, cuda=native, default=plain)
 
-    return pull
+    return pullback

@@ -16,7 +16,7 @@ FlashAttention has five; dK and dV travel between HBM and chip at every visit. N
 from typing import Any
 
 from attnlab.machine.machine import Machine, Ref
-from attnlab.machine.options import Program, prepare
+from attnlab.machine.options import Program, checked_program
 from attnlab.machine.work import OnChip
 from attnlab.arrays.numpy import quiet
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
@@ -31,7 +31,7 @@ def chunked_forward(
     key_chunk_size: int | None = None, **options: Any,
 ) -> tuple[Ref, Ref]:
     """O (N, Dv) and lse (N,); chunk sizes None: attnlab's own. A query that sees no key has O = 0 and lse = −∞."""
-    rules = prepare(machine, q, k, **options)
+    rules = checked_program(machine, q, k, **options)
     n, (m, dv) = q.shape[0], v.shape
     c_q, c_k = chunk_sizes(m, dv, query_chunk_size, key_chunk_size)
     o, lse = machine.empty("O", (n, dv), q.dtype), machine.empty("lse", (n,), q.dtype)
@@ -95,7 +95,7 @@ def chunked_backward(
     key_chunk_size: int | None = None, **options: Any,
 ) -> tuple[Ref, Ref, Ref]:
     """dQ (N, D), dK (M, D) and dV (M, Dv), from what the forward returned and the gradient dO of O."""
-    rules = prepare(machine, q, k, **options)
+    rules = checked_program(machine, q, k, **options)
     c_q, c_k = chunk_sizes(*v.shape, query_chunk_size, key_chunk_size)
     dq = machine.empty("dQ", q.shape, q.dtype)
     dk, dv = machine.full("dK", k.shape, 0.0, q.dtype), machine.full("dV", v.shape, 0.0, q.dtype)

@@ -19,7 +19,7 @@ the paper. Derived in notebooks 08 to 11.
 from typing import Any
 
 from attnlab.machine.machine import Machine, Ref
-from attnlab.machine.options import Program, prepare_blocks
+from attnlab.machine.options import Program, checked_blocks
 from attnlab.machine.work import OnChip
 from attnlab.arrays.numpy import quiet
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
@@ -34,7 +34,7 @@ def flash_forward(
     block_mask: np.ndarray | None = None, **options: Any,
 ) -> tuple[Ref, Ref, Ref]:
     """Algorithm 1, or 2 with a mask or dropout: O (N, Dv), l (N,), m (N,). A row that sees no key has 0, 0, −∞."""
-    rules, block_q, block_k = prepare_blocks(machine, q, k, block_q, block_k, block_mask, **options)
+    rules, block_q, block_k = checked_blocks(machine, q, k, block_q, block_k, block_mask, **options)
     results = start(machine, q, v)  # 2
     for cols in blocks(k.shape[0], block_k):  # 5
         if seen := list(rules.band.query_blocks(cols, block_q)):
@@ -85,7 +85,7 @@ def flash_backward(
     block_q: int | None = None, block_k: int | None = None, block_mask: np.ndarray | None = None, **options: Any,
 ) -> tuple[Ref, Ref, Ref]:
     """Algorithm 4: dQ (N, D), dK (M, D) and dV (M, Dv), from what the forward returned and the gradient dO of O."""
-    rules, block_q, block_k = prepare_blocks(machine, q, k, block_q, block_k, block_mask, **options)
+    rules, block_q, block_k = checked_blocks(machine, q, k, block_q, block_k, block_mask, **options)
     dq = machine.full("dQ", q.shape, 0.0, q.dtype)
     dk, dv = machine.empty("dK", k.shape, q.dtype), machine.empty("dV", v.shape, q.dtype)
     for cols in blocks(k.shape[0], block_k):

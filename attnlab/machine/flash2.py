@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from attnlab.machine.machine import Machine, Ref
-from attnlab.machine.options import Program, prepare_blocks
+from attnlab.machine.options import Program, checked_blocks
 from attnlab.machine.work import OnChip
 from attnlab.arrays.numpy import quiet
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
@@ -31,7 +31,7 @@ def flash2_forward(
     block_mask: np.ndarray | None = None, **options: Any,
 ) -> tuple[Ref, Ref]:
     """O (N, Dv) and lse (N,). A query that sees no key has O = 0 and lse = −∞."""
-    rules, block_q, block_k = prepare_blocks(machine, q, k, block_q, block_k, block_mask, **options)
+    rules, block_q, block_k = checked_blocks(machine, q, k, block_q, block_k, block_mask, **options)
     return online_fold(rules, q, v, block_q, block_k, lambda _, cols: (machine.load(k, cols), machine.load(v, cols)))
 
 
@@ -80,7 +80,7 @@ def flash2_backward(
     block_q: int | None = None, block_k: int | None = None, block_mask: np.ndarray | None = None, **options: Any,
 ) -> tuple[Ref, Ref, Ref]:
     """dQ (N, D), dK (M, D) and dV (M, Dv), from what the forward returned and the gradient dO of O."""
-    rules, block_q, block_k = prepare_blocks(machine, q, k, block_q, block_k, block_mask, **options)
+    rules, block_q, block_k = checked_blocks(machine, q, k, block_q, block_k, block_mask, **options)
     delta = _row_sums(machine, o, do, block_q)
     dq = machine.full("dQ", q.shape, 0.0, q.dtype)
     dk, dv = machine.empty("dK", k.shape, q.dtype), machine.empty("dV", v.shape, q.dtype)

@@ -9,7 +9,7 @@ from typing import Any
 
 from attnlab.machine.flash2 import flash2_forward
 from attnlab.machine.machine import Machine, Ref
-from attnlab.machine.options import prepare
+from attnlab.machine.options import checked_program
 from attnlab.arrays.numpy import quiet
 from attnlab.softmax.numpy import one_if_empty
 from attnlab.geometry import blocks
@@ -20,7 +20,7 @@ import numpy as np
 @quiet
 def lazy_forward(machine: Machine, q: Ref, k: Ref, v: Ref, **options: Any) -> tuple[Ref, Ref]:
     """O (N, Dv) and lse (N,): o = Σ v_j e^{s_j} and l = Σ e^{s_j}, divided at the end (Rabe & Staats 2021)."""
-    rules = prepare(machine, q, k, **options)
+    rules = checked_program(machine, q, k, **options)
     n, dv = q.shape[0], v.shape[1]
     o, lse = machine.empty("O", (n, dv), q.dtype), machine.empty("lse", (n,), q.dtype)
     for row in blocks(n, 1):

@@ -67,11 +67,11 @@ def _block_sizes(machine: Machine, d: int, block_q: int | None, block_k: int | N
     return block_q, block_k
 
 
-def prepare_blocks(
+def checked_blocks(
     machine: Machine, q: Ref, k: Ref, block_q: int | None, block_k: int | None, block_mask: Any, **options: Any
 ) -> tuple[Program, int, int]:
     """The options of a run in tiles, and (B_r, B_c); what ``block_mask`` or segments hide is left out of the band."""
-    rules = prepare(machine, q, k, **options)
+    rules = checked_program(machine, q, k, **options)
     block_q, block_k = _block_sizes(machine, q.shape[1], block_q, block_k)
     if rules.segments is not None:
         shared = segment_tiles(*(machine.fetch(ref).tolist() for ref in rules.segments), block_q, block_k)
@@ -83,7 +83,7 @@ def prepare_blocks(
     return rules, block_q, block_k
 
 
-def prepare(
+def checked_program(
     machine: Machine, q: Ref, k: Ref, *, causal: bool = False, window: Any = None, offset: int | None = None,
     mask: Ref | None = None, segments: tuple[Ref, Ref] | None = None, scale: float | int | None = None,
     dropout: float | int = 0.0, seed: int | None = None,

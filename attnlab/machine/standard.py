@@ -10,7 +10,7 @@ operand would cost more.
 from typing import Any
 
 from attnlab.machine.machine import Machine, Ref
-from attnlab.machine.options import Program, prepare
+from attnlab.machine.options import Program, checked_program
 from attnlab.arrays.numpy import quiet
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 from attnlab.geometry import blocks
@@ -23,7 +23,7 @@ def standard_forward(
     machine: Machine, q: Ref, k: Ref, v: Ref, *, block_q: int = 128, **options: Any
 ) -> tuple[Ref, Ref]:
     """Algorithm 0: O (N, Dv) and P (N, M), before dropout, which the backward pass needs."""
-    rules = prepare(machine, q, k, **options)
+    rules = checked_program(machine, q, k, **options)
     (n, _), (m, dv) = q.shape, v.shape
     s, p = machine.empty("S", (n, m), q.dtype), machine.empty("P", (n, m), q.dtype)
     o = machine.empty("O", (n, dv), q.dtype)
@@ -53,7 +53,7 @@ def standard_backward(
     machine: Machine, q: Ref, k: Ref, v: Ref, p: Ref, do: Ref, *, block_q: int = 128, **options: Any
 ) -> tuple[Ref, Ref, Ref]:
     """Algorithm 3: dQ (N, D), dK (M, D) and dV (M, Dv), from P and the gradient dO of O."""
-    rules = prepare(machine, q, k, **options)
+    rules = checked_program(machine, q, k, **options)
     dp, ds = machine.empty("dP", p.shape, q.dtype), machine.empty("dS", p.shape, q.dtype)
     dq, dk, dv = (machine.empty(f"d{x}", ref.shape, q.dtype) for x, ref in (("Q", q), ("K", k), ("V", v)))
 

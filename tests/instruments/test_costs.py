@@ -275,11 +275,11 @@ def test_two_kernels_by_brute_force(hidden):
 def test_a_program_that_loads_keys_in_the_inner_loop_is_found_out():
     """The check of the checks: algorithm 2 with lines 6 and 7 exchanged computes the same, but moves more."""
     from attnlab.machine.flash import forward_step, start
-    from attnlab.machine.options import prepare
+    from attnlab.machine.options import checked_program
 
     on, arrays = Machine(), np.random.default_rng(0).normal(size=(3, 12, 2))
     q, k, v = (on.put(name, x) for name, x in zip("QKV", arrays))
-    rules, results = prepare(on, q, k), start(on, q, v)
+    rules, results = checked_program(on, q, k), start(on, q, v)
     for cols in (slice(0, 6), slice(6, 12)):
         for rows in (slice(0, 4), slice(4, 8), slice(8, 12)):
             with on.scope():

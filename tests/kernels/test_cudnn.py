@@ -80,7 +80,7 @@ def test_what_is_left_to_the_loops(given, pretended):
 
 @pytest.mark.skipif(GPU, reason="has a GPU")
 def test_a_machine_without_a_gpu_never_asks_for_cudnn(monkeypatch):
-    monkeypatch.setattr(cudnn, "attend", None)
+    monkeypatch.setattr(cudnn, "run_cudnn", None)
     attnlab.tiled_attention(*arrays(n=24))
 
 
