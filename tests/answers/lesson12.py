@@ -13,6 +13,23 @@ if TYPE_CHECKING:
     import triton.language as tl
 
 
+def tile_from_the_largest(n, d, dv, registers, shared, warps):
+    """The first that fits, from the blocks that read least on."""
+    sizes = 16, 32, 64, 128, 256
+    for b_r in sorted(sizes, key=lambda size: (-(-n // size), size)):
+        for b_c in sorted(sizes, key=lambda size: (-(-n // size), size)):
+            for w in sorted(warps):
+                fits = b_r * (b_c + dv + 2) <= registers * 32 * w and 2 * b_r * d + 4 * b_c * (d + dv) <= shared
+                if fits:
+                    return b_r, b_c, w
+    return None
+
+
+def tile_as_in_the_lesson(n, d, dv, registers, shared, warps):
+    """128 by 64, whatever is asked."""
+    return 128, 64, 4 if d <= 64 else 8
+
+
 def load_by_loops(memory, base, strides, start, block, length, width):
     tile = np.zeros((block, width))
     for r in range(block):
@@ -278,6 +295,7 @@ causal_rounds_the_end = edited(
 
 
 RIGHT = [
+    ("tile_choice", tile_from_the_largest),
     ("tile_load", load_by_loops),
     ("tile_load", load_by_view),
     ("tile_load", load_in_torch),
@@ -311,6 +329,7 @@ program_that_hides_zeros = edited(
 
 
 REFUSED = [
+    ("tile_choice", tile_as_in_the_lesson, "A100, D = 64"),
     ("tile_load", load_transposed, "expected shape"),
     ("tile_load", load_fills_with_ones, "RAGGED"),
     ("grid_program", grid_returns_a_tile, "expected shape"),
