@@ -25,6 +25,17 @@ def tile_from_the_largest(n, d, dv, registers, shared, warps):
     return None
 
 
+def tile_by_a_sort(n, d, dv, registers, shared, warps):
+    """All plans that fit, by what they cost."""
+    plans = [
+        (-(-n // int(b_r)), -(-n // int(b_c)), w, int(b_r), int(b_c))
+        for b_r in 2 ** np.arange(4, 9) for b_c in 2 ** np.arange(4, 9) for w in warps
+        if (b_r * b_c + b_r * dv + 2 * b_r) / 32 / w <= registers and 2 * b_r * d + 4 * b_c * (d + dv) <= shared
+    ]
+    _, _, w, b_r, b_c = sorted(plans)[0]
+    return b_r, b_c, w
+
+
 def tile_as_in_the_lesson(n, d, dv, registers, shared, warps):
     """128 by 64, whatever is asked."""
     return 128, 64, 4 if d <= 64 else 8
@@ -296,6 +307,7 @@ causal_rounds_the_end = edited(
 
 RIGHT = [
     ("tile_choice", tile_from_the_largest),
+    ("tile_choice", tile_by_a_sort),
     ("tile_load", load_by_loops),
     ("tile_load", load_by_view),
     ("tile_load", load_in_torch),

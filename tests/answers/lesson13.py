@@ -20,6 +20,14 @@ def remedy_in_fractions(programs, sms, products, exponentials, memory):
     return min(range(4), key=lambda i: max(plans[i]))
 
 
+def remedy_in_arrays(programs, sms, products, exponentials, memory):
+    """Four times, in one array."""
+    full = programs / (math.ceil(programs / sms) * sms)
+    work = [products + exponentials, max(products, exponentials) / full, (products + exponentials / 2) / full,
+            (products + exponentials) / full]
+    return int(np.argmin(np.maximum(work, np.array([memory, memory, memory, memory / 2]))))
+
+
 def remedy_for_the_worst(programs, sms, products, exponentials, memory):
     """For whatever looks worst."""
     busy = programs / (-(-programs // sms) * sms)
@@ -244,6 +252,7 @@ lazy_after_the_block = edited(  # the weights refer to the old r
 
 RIGHT = [
     ("next_remedy", remedy_in_fractions),
+    ("next_remedy", remedy_in_arrays),
     ("grid_waves", waves_by_counting),
     ("grid_waves", waves_by_ceil),
     ("fold_exp2", exp2_kept_blocks),

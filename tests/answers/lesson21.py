@@ -41,6 +41,15 @@ def plan_in_fractions(tokens, devices, query_heads, key_heads, flops, bandwidth)
     return best[1]
 
 
+def plan_in_arrays(tokens, devices, query_heads, key_heads, flops, bandwidth):
+    """Every group at once."""
+    g = np.array([x for x in range(1, devices + 1) if devices % x == key_heads % x == 0])
+    chunk = tokens / devices
+    trade = 4 * chunk * (query_heads + key_heads) / bandwidth * (1 - 1 / g)
+    uncovered = np.clip(4 * chunk * key_heads / bandwidth - 4 * chunk**2 * g * query_heads / flops, 0, None)
+    return int(g[np.argmin(trade + (devices / g - 1) * uncovered)])
+
+
 def stripes_by_sorting(x, devices):
     p = np.arange(len(x))
     order = np.lexsort((p, p % devices))
@@ -238,27 +247,28 @@ plan_of_all_or_nothing = edited("split_plan", COPIED, f"{COPIED[:-1]} or group n
 home_in_a_byte = edited("stripes", "shards, home, offset", "shards, home.astype(np.uint8), offset")
 shards_in_half = edited("stripes", "return shards,", "return shards.astype(np.float16),")
 ring_widened = edited("ring", "rank.send(k, v,", "rank.send(k.astype(float), v.astype(float),")
-mended_for_64 = edited("mended_ring", POSITIONS, f"({POSITIONS}) % 64")
-mended_in_a_byte = edited("mended_ring", POSITIONS, f"({POSITIONS}).astype(np.int8)")
+mended_for_64 = edited("fixed_ring", POSITIONS, f"({POSITIONS}) % 64")
+mended_in_a_byte = edited("fixed_ring", POSITIONS, f"({POSITIONS}).astype(np.int8)")
 
 RIGHT = [
     ("holder", holder_by_moving),
     ("holder", holder_the_long_way_round),
     ("split_plan", plan_in_fractions),
+    ("split_plan", plan_in_arrays),
     ("stripes", stripes_by_sorting),
     ("stripes", stripes_by_package),
     ("stripes", stripes_in_torch),
     ("ring", ring_by_package),
     ("ring", ring_with_m_l_o),
-    ("mended_ring", mended_by_package),
-    ("mended_ring", mended_on_one_device),
+    ("fixed_ring", mended_by_package),
+    ("fixed_ring", mended_on_one_device),
 ]
 
 REFUSED = [
     ("stripes", stripes_without_order, "part 1 of 3"),
     ("ring", ring_of_keys_alone, "more or fewer"),
     ("ring", ring_that_waits_first, "waits for rank"),
-    ("mended_ring", mended_without_rotation, "one device with four tokens"),
+    ("fixed_ring", mended_without_rotation, "one device with four tokens"),
     ("ring", ring_unshifted, "HIGH"),
     ("holder", holder_for_one_turn, "after 9 sends"),
     ("holder", holder_by_a_fraction, "after 140 sends"),
@@ -271,7 +281,7 @@ REFUSED = [
     ("ring", ring_the_other_way, "to the next one only"),
     ("ring", ring_of_five, "between six ranks"),
     ("ring", ring_widened, "float32"),
-    ("mended_ring", mended_for_64, "100 tokens each"),
-    ("mended_ring", mended_in_a_byte, "100 tokens each"),
-    ("mended_ring", mended_unshifted, "GROW"),
+    ("fixed_ring", mended_for_64, "100 tokens each"),
+    ("fixed_ring", mended_in_a_byte, "100 tokens each"),
+    ("fixed_ring", mended_unshifted, "GROW"),
 ]
