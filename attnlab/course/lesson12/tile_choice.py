@@ -71,7 +71,7 @@ EXERCISE = Exercise(
                 but(COST, "programs * -(-n // b_c), programs * n * (d + dv), w")),
         Mistake("Fewer warps would do. What is left over is for another program: occupancy, section 2.",
                 but("-(-n // b_c), w", "-(-n // b_c), -w")),
-        Mistake("Blocks beyond the last query read nothing more and cost registers: compare ⌈n / B_r⌉, not n / B_r.",
+        Mistake("Blocks beyond the last query read nothing more and cost registers: compare ⌈n / B_r⌉ (eq. 12.1).",
                 but("-(-n // b_r)", "n / b_r")),
     ),
 )

@@ -66,11 +66,12 @@ EXERCISE = Exercise(
                 but("waits[group] = traded + ", "waits[group] = ")),
         Mistake("You trade keys and values only. Queries go there, too, and outputs come back: eq. 21.9.",
                 but("(query_heads + key_heads)", "key_heads")),
-        Mistake("Key heads must be shared out evenly, and so must devices: a group divides both.",
+        Mistake("Key heads must be shared out evenly, and so must devices: a group divides both (section 6).",
                 but("if devices % group or key_heads % group:", "if devices % group or query_heads % group:"),
                 but("if devices % group or key_heads % group:", "if devices % group:")),
-        Mistake("Your ring has as many transfers as devices; after the trade it goes through devices / g groups.",
+        Mistake("Your ring has as many transfers as devices; after the trade it goes through devices / g groups "
+                "(section 6).",
                 but("(ring - 1)", "(devices - 1)")),
-        Mistake("You take the plan that waits longest.", but("min(waits", "max(waits")),
+        Mistake("You take the plan that waits longest: section 6.", but("min(waits", "max(waits")),
     ),
 )
