@@ -2,12 +2,13 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, overload
 
 from attnlab.arguments import check_device, check_float, check_kind, dtype_name, kind_of
 from attnlab.call import backend, refuse_gradient
 from attnlab.paged.call import paged_attention
 from attnlab.paged.manager import BlockManager
+from attnlab.signature import Array, Window
 
 import numpy as np
 
@@ -90,6 +91,16 @@ class PagedCache:
         lengths = np.array([self.manager.length(name) for name in names], np.int32)
         return tuple(self._module.integers(x, self.key_pages) for x in (block_table, lengths))
 
+    @overload
+    def attend(
+        self, query: Array, names: Sequence[Hashable], *, window: Window = None, scale: float | None = None,
+        return_lse: Literal[False] = False,
+    ) -> Array: ...
+    @overload
+    def attend(
+        self, query: Array, names: Sequence[Hashable], *, window: Window = None, scale: float | None = None,
+        return_lse: Literal[True],
+    ) -> tuple[Array, Array]: ...
     def attend(self, query: Any, names: Sequence[Hashable], **options: Any) -> Any:
         """Attention of the newest queries (B, Hq, N, D) of sequences, whose keys are written already.
 

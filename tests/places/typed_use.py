@@ -59,7 +59,11 @@ def gradient(q: jax.Array, seed: jax.Array) -> tuple[jax.Array, ...]:
 def rooms(q: torch.Tensor, x: jax.Array, n: Floats, table: torch.Tensor) -> torch.Tensor:
     turned = attnlab.rotary(q, base=500000.0).transpose(1, 2)
     out, cache = attnlab.cache.KVCache.empty(q, q, capacity=9).attend(q, q, turned)
-    (out, lse), cache = cache.attend(out, out, out, return_lse=True)
+    (out, lse), cache = cache.attend(out, out, out, return_lse=True, lengths=[9])
+    pages = attnlab.paged.PagedCache.empty(q, q, 4, 16)
+    print(pages.attend(q, ["a"]).mT, pages.attend(q, ["a"], return_lse=True)[1].exp(), cache.truncate(3).select([0]))
+    rolled, rolling = attnlab.cache.RollingCache.empty(q, q, window=4).attend(q, q, q)
+    print(rolled.mT, rolling.window, attnlab.linear.delta_attention(q, q, q, return_state=True)[1].mT)
     print(lse.exp(), cache.capacity, attnlab.linear.linear_attention(x, x, x, features="elu", form="recurrent").at[0])
     state = attnlab.linear.linear_attention(x, x, x, return_state=True)[1][0].at[0].set(0)
     print(state, attnlab.ring.ring_attention(x, x, x, axis_name="ring", layout="zigzag").at[0].set(0))
@@ -102,4 +106,5 @@ def refused(q: torch.Tensor) -> None:
     attnlab.ring.ring_attention(q, q, q, layout="zig-zag")  # wrong
     attnlab.rotary(q, theta=1.0)  # wrong
     attnlab.cache.RollingCache.empty(q, q, window=4, sink_positions="slot")  # wrong
+    attnlab.paged.PagedCache.empty(q, q, 4, 16).attend(q, ["a"], causal=True)  # wrong
     attnlab.cash()  # wrong
