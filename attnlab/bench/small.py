@@ -11,7 +11,7 @@ from attnlab.bench.calls import prepare, random_arrays
 from attnlab.bench.contestants import ORDER, OWN, Contestant, available
 from attnlab.bench.setting import Setting
 from attnlab.bench.table import describe_machine, describe_versions, grid
-from attnlab.bench.timing import medians, timed
+from attnlab.bench.timing import LIMIT, medians, noise, timed
 
 DTYPES = ("float32", "bfloat16")
 SETTINGS = [
@@ -20,17 +20,23 @@ SETTINGS = [
     *(Setting(1, 4096, heads=32, kv_heads=8, dtype=dtype) for dtype in DTYPES),
 ]  # fmt: skip
 
+HOW = "Milliseconds, medians of interleaved rounds; a ratio is ours over the library's own: below 1, ours is faster."
+
 
 def print_table(rounds: int | None, seconds: float | int) -> None:
     """Measure every library that has a call of its own and is installed, and print a table."""
     libraries = [library for library in available("cpu", ORDER)[0] if OWN[library]]
-    print(f"{describe_machine('cpu')}; {describe_versions()}. Milliseconds, medians.\n")
-    rows = []
+    print(f"{describe_machine('cpu')}; {describe_versions()}. {HOW}\n")
+    rows, loud = [], 0
     for setting in SETTINGS:
         calls = {x.name: prepare(x, setting) for library in libraries for x in pair(library)}
-        rows.append(row(setting, libraries, medians(timed(calls, rounds, seconds))))
+        taken = timed(calls, rounds, seconds)
+        rows.append(row(setting, libraries, medians(taken)))
         random_arrays.cache_clear()
+        loud += noise(taken, list(taken)) is not None
     print(*grid(head(libraries), rows), sep="\n")
+    if loud:
+        print(f"\nIn {loud} of {len(SETTINGS)} rows a time scattered or drifted by more than {LIMIT:.0%}.")
 
 
 def pair(library: str) -> tuple[Contestant, Contestant]:

@@ -18,7 +18,7 @@ from attnlab.bench import contestants as who
 from attnlab.bench.calls import inputs, prepare
 from attnlab.bench.contestants import Contestant, contestants
 from attnlab.bench.setting import Setting
-from tests.support import oracle
+from tests.support import ROOT, oracle
 from tests.support.libraries import back
 
 TINY = Setting(n=11, batch=2, heads=4, kv_heads=4, d=3, block_q=4, block_k=3)
@@ -469,6 +469,7 @@ def test_a_small_table(capsys, monkeypatch):
     """In Markdown, as a page holds it."""
     step = Setting(1, 16, heads=4, kv_heads=2, d=8, dtype="bfloat16")
     monkeypatch.setattr(small, "SETTINGS", [Setting(8, d=8), step])
+    monkeypatch.setattr(small, "noise", lambda taken, names: None)
     command.main(["--small", "--rounds", "1"])
     machine, empty, head, rule, *rows, end = capsys.readouterr().out.split("\n")
     assert "torch" in machine
@@ -476,6 +477,22 @@ def test_a_small_table(capsys, monkeypatch):
     assert cells(head) == ["", "torch tiled", "torch sdpa", "ratio", "jax tiled", "jax nn", "ratio"]
     assert {line.count("|") for line in (head, rule, *rows)} == {8}
     assert [line.split(",")[0] for line in rows] == ["| 8 tokens", "| 1 query"]
+    monkeypatch.setattr(small, "noise", lambda taken, names: "loud")
+    command.main(["--small", "--rounds", "1"])
+    assert capsys.readouterr().out.endswith("\n\nIn 2 of 2 rows a time scattered or drifted by more than 10%.\n")
+
+
+STORED = ROOT / "attnlab/course/measured/small_calls.md"
+
+
+@pytest.mark.skipif(not STORED.exists(), reason=f"nothing is stored yet: make -s bench ARGS=--small > {STORED.name}")
+def test_the_stored_table_shows_what_the_page_says():
+    """Recipes: short calls are PyTorch's, and a step of decoding with grouped heads in bfloat16 is ours."""
+    lines = STORED.read_text().splitlines()
+    ratios = {what.strip(): float(ratio) for _, what, _, _, ratio, *_ in (x.split("|") for x in lines[4:] if "|" in x)}
+    assert len(ratios) == len(small.SETTINGS)
+    assert ratios["128 tokens, forward, 12 heads on 12, batch 8, float32"] > 1
+    assert ratios["1 query, 4,096 keys, 32 heads on 8, batch 1, bfloat16"] < 1
 
 
 def test_a_small_row():
