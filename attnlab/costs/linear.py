@@ -66,6 +66,15 @@ def linear_extra_elements(
     return -(-max(n, m) // size) * state + group * n * d + m * (d + dv) + 3 * tile
 
 
+def delta_extra_elements(f: int, dv: int, *, chunk_size: int = 64) -> int:
+    """Extra memory of the chunked delta rule for a key head with one query head, in elements: what it must hold.
+
+    2C² + C (F + 2Dv) + 2F·Dv for chunks of C tokens, however many there are: decays and products of keys; keys with
+    their decay, errors and what is read; the state before and after. Measured in tests/linear/test_delta.py.
+    """
+    return 2 * chunk_size**2 + chunk_size * (f + 2 * dv) + 2 * f * dv
+
+
 def linear_on_chip_elements(form: str, d: int, dv: int, *, features: str = "elu", chunk_size: int = 128) -> int:
     """Elements that fast memory must hold for the recurrent or the chunked form: the state and one chunk.
 
