@@ -55,11 +55,12 @@ book: setup ## build the site of the course: build/book/index.html
 bench: setup ## compare the algorithms side by side
 	@$(PY) -m attnlab.bench $(ARGS)
 
-model: setup ## train the small language model anew, weights into the package: 80 minutes; ARGS="base"
+model: setup ## train the small language model anew, weights into the package: 90 minutes; ARGS="base"
 	@$(PY) -m attnlab.model.train $(ARGS)
 	@$(PY) -m attnlab.course.uptraining
 	@$(PY) -m attnlab.course.sinks
 	@$(PY) -m attnlab.course.recall
+	@$(PY) -m attnlab.course.overwriting
 	@$(PY) -m attnlab.course.longrange
 	@$(PY) -m attnlab.course.conversion
 

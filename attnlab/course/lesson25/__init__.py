@@ -1,0 +1,1 @@
+"""Lesson 25: its figures, its exercises, one file an exercise, and what longer trainings left behind."""
