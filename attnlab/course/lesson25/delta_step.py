@@ -1,0 +1,76 @@
+"""Lesson 25, ★: one token of the gated delta rule."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+import numpy as np
+from numpy import ndarray as Array
+
+
+def delta_step(S: Array, q: Array, k: Array, v: Array, a: float, b: float) -> tuple[Array, Array]:
+    """(out, S): what a token reads, (Dv,), and the state after it, (F, Dv).
+
+    ``S`` (F, Dv) the state before, ``q`` and ``k`` (F,), ``v`` (Dv,). First the state decays by ``a``, then the token
+    writes ``b`` times the error of what is stored under its key, then its query reads.
+    """
+    S = a * S
+    S = S + np.outer(k, b * (v - k @ S))  # eq. 25.2
+    return q @ S, S
+
+
+def call(f: int, dv: int, a: float, b: float, empty: bool = False) -> tuple:
+    """Integers, so that with gates and rates in quarters every result is exact."""
+    rng = np.random.default_rng(10 * f + dv)
+    q, k = rng.integers(-3, 4, size=(2, f)).astype(float)
+    S = rng.integers(-5, 6, size=(f, dv)) * (0.0 if empty else 1.0)
+    return S, q, k, rng.integers(-4, 5, size=dv).astype(float), a, b
+
+
+def cases() -> list[Case]:
+    """The first token, one that is bound again, gates of all kinds."""
+    x = np.array([1.0, 0.0])
+    bound = np.array([[1.0], [2.0]]), x, x, np.array([5.0]), 1.0, 1.0
+    return [
+        Case("ONE: x is 1, and is bound to 5", bound),
+        Case("the same, half of the error", (*bound[:5], 0.5)),
+        Case("the same, and all else decays by half", (*bound[:4], 0.5, 1.0)),
+        Case("the first token of all, F = 3, Dv = 2", call(3, 2, 1.0, 1.0, True)),
+        Case("F = 3, Dv = 2, a key that is not of length 1", call(3, 2, 1.0, 0.25)),
+        Case("F = 4, Dv = 3, gate 1/4, rate 3/4", call(4, 3, 0.25, 0.75)),
+        Case("F = 4, Dv = 2, RESET: the gate is 0", call(4, 2, 0.0, 0.5)),
+        Case("F = 2, Dv = 5, the rate is 0: it only decays", call(2, 5, 0.5, 0.0)),
+    ]
+
+
+WRITE = "S = S + np.outer(k, b * (v - k @ S))"
+
+EXERCISE = Exercise(
+    lesson="25", stars=1, reference=delta_step, cases=cases,
+    hints=(
+        "Four lines of eq. 25.2: decay, look up, write, read. Each uses what the one before made of the state.",
+        "What is stored under the key is k @ S, (Dv,), after the decay.",
+        "np.outer(k, b * error) has the shape of the state.",
+    ),
+    mistakes=(
+        Mistake("Your state decays after the write: what was just written is less than the value. First the decay, "
+                "then the write: eq. 25.2. Where a = 1 nobody can tell.",
+                but("    S = a * S\n", "", WRITE, "S = a * (S + np.outer(k, b * (v - k @ S)))")),
+        Mistake("Your error is taken before the decay: what you subtract is more than what is stored. Look up in the "
+                "decayed state: eq. 25.2.",
+                but("    S = a * S\n", "", WRITE, "S = a * S + np.outer(k, b * (v - k @ S))")),
+        Mistake("Your query reads before its own token has written. Write, then read: eq. 25.2.",
+                but("S = a * S\n", "S = a * S\n    out = q @ S\n", "return q @ S", "return out"),
+                but("S = a * S\n", "out = q @ S\n    S = a * S\n", "return q @ S", "return out")),
+        Mistake("You only add: the old value stays under the key. Write the difference to what is stored there: "
+                "eq. 25.2.",
+                but("(v - k @ S)", "v")),
+        Mistake("You erase all that is stored under the key and write b times the value. Erase b times, too: the same "
+                "b stands before both terms of eq. 25.1.",
+                but("b * (v - k @ S)", "(b * v - k @ S)")),
+        Mistake("You look up with the query. What has to be corrected is stored under the key: k @ S in eq. 25.2.",
+                but("v - k @ S", "v - q @ S")),
+        Mistake("You divide by k·k. Eq. 25.2 does not; that is why its keys are given length 1 beforehand.",
+                but("b * (v - k @ S)", "b * (v - k @ S) / max(k @ k, 1e-9)")),
+        Mistake("You write the sum of old and new. An error is a difference, v − k S: eq. 25.2.",
+                but("v - k @ S", "v + k @ S")),
+    ),
+)

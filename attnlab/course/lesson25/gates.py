@@ -1,0 +1,84 @@
+"""Lesson 25, ★★★: which gates and which rate for which task, without training: measure and decide."""
+
+from collections.abc import Callable
+from typing import Any
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.course.untrained import recalled
+
+Choice = tuple[float, float, float]
+TASKS = {
+    "fresh": {"keys": 16}, "rebind": {"keys": 8, "times": 3}, "documents": {"keys": 16, "texts": 4},
+}  # fmt: skip
+ENOUGH = 0.93
+
+
+def gates(task: str) -> Choice:
+    """(first, a, b) for a task: the gate of a text's first token, that of every other token, and the rate of all.
+
+    "fresh": one text, 16 keys, each written once. "rebind": 8 keys, each written 3 times, the last value counts.
+    "documents": four texts of 16 keys each, one after the other in one state; the last one is asked about. Keys have 16
+    numbers; ``recalled(**TASKS[task], first=first, a=a, b=b)`` measures. Each task must reach 93% on other draws.
+    """
+    return {"fresh": (1.0, 1.0, 0.2), "rebind": (1.0, 1.0, 0.6), "documents": (0.0, 1.0, 0.2)}[task]
+
+
+def run(answer: Callable[[str], Choice]) -> Callable[[str, int], tuple[float, float, float, float]]:
+    """A function of task and seed: the choice, and the share of right answers with it; NaN if it isn't allowed."""
+    def measured(task: str, seed: int) -> tuple[float, float, float, float]:
+        first, a, b = (float(x) for x in answer(task))
+        allowed = 0 <= first <= 1 and 0 <= a <= 1 and 0 <= b <= 2
+        return first, a, b, recalled(**TASKS[task], first=first, a=a, b=b, seed=seed) if allowed else float("nan")
+
+    return measured
+
+
+def judge(case: Case, got: Any) -> str | None:
+    """None if the task is recalled well enough."""
+    task, _ = case.args
+    first, a, b, right = (float(x) for x in got)
+    if right != right:
+        return f"gates lie from 0 to 1, rates from 0 to 2; got first = {first:g}, a = {a:g}, b = {b:g}."
+    if right < ENOUGH:
+        return (f"with first = {first:g}, a = {a:g} and b = {b:g}, {right:.1%} of the answers to {task} are right; "
+                f"{ENOUGH:.0%} are asked for.")  # fmt: skip
+    return None
+
+
+def cases() -> list[Case]:
+    """Each task with draws that the lesson has not used."""
+    return [Case(f"{task}, draws of seed {seed}", (task, seed)) for seed in (101, 102) for task in TASKS]
+
+
+RIGHT = '{"fresh": (1.0, 1.0, 0.2), "rebind": (1.0, 1.0, 0.6), "documents": (0.0, 1.0, 0.2)}[task]'
+
+EXERCISE = Exercise(
+    lesson="25", stars=3, reference=gates, cases=cases, judge=judge, run=run,
+    hints=(
+        "Measure: recalled(**TASKS[task], first=…, a=…, b=…) for a few rates, with gates of 1 first.",
+        "Section 2 has the curves of two of the tasks: near 0 the rule adds, near 1 it overwrites.",
+        "Four documents in a row: at which token must what is held go, and how much of it?",
+    ),
+    mistakes=(
+        Mistake("You write the whole error everywhere, b = 1. Where keys come once, that spoils what other keys hold: "
+                "section 2.",
+                but(RIGHT, "(0.0 if task == 'documents' else 1.0, 1.0, 1.0)"), but(RIGHT, "(1.0, 1.0, 1.0)")),
+        Mistake("You nearly only add, with a small b everywhere. A key that is bound again then holds a sum of its "
+                "values: section 2.",
+                but(RIGHT, "(0.0 if task == 'documents' else 1.0, 1.0, 0.2)"), but(RIGHT, "(0.0, 1.0, 0.1)")),
+        Mistake("A gate of 0.9 lets old values fade, and the other keys' values with them. To take back one value, "
+                "erase what is under its key: section 2.",
+                but('"rebind": (1.0, 1.0, 0.6)', '"rebind": (1.0, 0.9, 0.1)')),
+        Mistake("Nothing is forgotten between documents: 48 keys of other texts are in the state. A gate of 0 at the "
+                "first token clears it: section 1.",
+                but('"documents": (0.0, 1.0, 0.2)', '"documents": (1.0, 1.0, 0.2)')),
+        Mistake("You forget old documents slowly, with one gate for all tokens. What fades them fades the text that is "
+                "asked about as well; clear the state once, at its first token: section 1.",
+                but('"documents": (0.0, 1.0, 0.2)', '"documents": (0.95, 0.95, 0.2)')),
+        Mistake("Your gate is 0 at every token: only the last pair is left. A reset is for a text's first token alone "
+                "(section 1).",
+                but('"documents": (0.0, 1.0, 0.2)', '"documents": (0.0, 0.0, 0.2)')),
+        Mistake("With b = 2 the old value comes back with its sign turned, and is never erased: section 6.",
+                but(RIGHT, "(0.0 if task == 'documents' else 1.0, 1.0, 2.0)")),
+    ),
+)

@@ -1,0 +1,175 @@
+"""Answers to the exercises of lesson 25: right ones, written in other ways, and ones to refuse."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+from attnlab.linear import delta_attention
+from tests.answers import edited
+
+
+def step_by_matrices(S, q, k, v, a, b):
+    """(25.1) as it is written."""
+    S = a * (np.eye(len(k)) - b * np.outer(k, k)) @ S + b * np.outer(k, v)
+    return q @ S, S
+
+
+def step_in_torch(S, q, k, v, a, b):
+    S = a * S
+    S = S + k[:, None] * (b * (v - k @ S))[None]
+    return q @ S, S
+
+
+def step_by_package(S, q, k, v, a, b):
+    with np.errstate(divide="ignore"):
+        gate = np.log([a])
+    out, S = delta_attention(q[None], k[None], v[None], beta=np.array([b]), log_decay=gate, state=S, return_state=True)
+    return out[0], S
+
+
+def step_with_a_gate_on_the_write(S, q, k, v, a, b):
+    """Decay of the old alone in the second term, and of the new in the first."""
+    S = a * S + np.outer(k, a * b * v - b * (k @ (a * S)))
+    return q @ S, S
+
+
+def weights_in_loops(g):
+    C = len(g)
+    G = np.zeros((C, C))
+    for j in range(C):
+        for i in range(j, C):
+            G[i, j] = np.exp(g[j + 1 : i + 1].sum())
+    return G
+
+
+def weights_by_products(g):
+    """Gates themselves: nothing is divided, so nothing is lost."""
+    below = np.tri(len(g), k=-1, dtype=bool)
+    return np.tril(np.where(below, np.exp(g)[:, None], 1).cumprod(0))
+
+
+def weights_in_jax(g):
+    below = jnp.tri(len(g), k=-1, dtype=bool)
+    return jnp.tril(jnp.exp(jnp.where(below, g[:, None], 0).cumsum(0)))
+
+
+def weights_row_by_row(g):
+    """Row i is row i − 1 times a_i, and a 1."""
+    rows, row = [], np.zeros(len(g))
+    for i, x in enumerate(g):
+        row = row * np.exp(x)
+        row[i] = 1
+        rows.append(row.copy())
+    return np.stack(rows)
+
+
+def chunk_by_steps(q, k, v, b, g, S):
+    """Token by token: right, and slow."""
+    out = []
+    for t in range(len(q)):
+        S = np.exp(g[t]) * S
+        S = S + np.outer(k[t], b[t] * (v[t] - k[t] @ S))
+        out.append(q[t] @ S)
+    return np.array(out), S
+
+
+def chunk_by_substitution(q, k, v, b, g, S):
+    G, since = weights_in_loops(g), np.exp(np.cumsum(g))[:, None]
+    A, W = b[:, None] * G * (k @ k.T), b[:, None] * (v - since * (k @ S))
+    for i in range(1, len(W)):
+        W[i] -= A[i, :i] @ W[:i]
+    return since * (q @ S) + (G * (q @ k.T)) @ W, since[-1] * S + k.T @ (G[-1][:, None] * W)
+
+
+def chunk_in_torch(q, k, v, b, g, S):
+    below = torch.ones(len(g), len(g), dtype=torch.bool).tril(-1)
+    G, since = torch.where(below, g[:, None], 0).cumsum(0).exp().tril(), g.cumsum(0).exp()[:, None]
+    W = torch.linalg.solve_triangular(b[:, None] * G * (k @ k.T), b[:, None] * (v - since * (k @ S)), upper=False,
+                                      unitriangular=True)  # fmt: skip
+    return since * (q @ S) + (G * (q @ k.T)) @ W, since[-1] * S + (G[-1][:, None] * k).T @ W
+
+
+def chunk_in_jax(q, k, v, b, g, S):
+    G, since = weights_in_jax(g), jnp.exp(g.cumsum())[:, None]
+    A = b[:, None] * G * (k @ k.T)
+    W = jax.scipy.linalg.solve_triangular(A, b[:, None] * (v - since * (k @ S)), lower=True, unit_diagonal=True)
+    return since * (q @ S) + (G * (q @ k.T)) @ W, since[-1] * S + (G[-1][:, None] * k).T @ W
+
+
+def parity_by_keys(bit):
+    """A rate of 1, and a key of length √2 for a one."""
+    return 1, 1, 2**0.5 * bit, 0
+
+
+def parity_by_cases(bit):
+    return (1.0, 2.0, -1.0, 0.0) if bit else (1.0, 0.0, 5.0, 3.0)
+
+
+def parity_of_zero_and_one(bit):
+    """0 for even and 1 for odd."""
+    return 1.0, 2.0 * bit, 1.0, 0.5
+
+
+def unroll_by_eye(q, k, b, g):
+    return delta_attention(q, k, np.eye(len(q)), beta=b, log_decay=g, form="recurrent")
+
+
+def unroll_by_inverse(q, k, b, g):
+    G = weights_in_loops(g)
+    return (G * (q @ k.T)) @ np.linalg.inv(np.eye(len(q)) + np.tril(b[:, None] * G * (k @ k.T), -1)) @ np.diag(b)
+
+
+def unroll_column_by_column(q, k, b, g):
+    columns = []
+    for j in range(len(q)):
+        out, S = [], np.zeros((k.shape[1], 1))
+        for t in range(len(q)):
+            S = np.exp(g[t]) * S
+            S = S + np.outer(k[t], b[t] * (float(t == j) - k[t] @ S))
+            out.append((q[t] @ S)[0])
+        columns.append(out)
+    return np.array(columns).T
+
+
+def gates_by_name(task):
+    return {"fresh": (1, 1, 0.1), "rebind": (0.5, 1, 0.55), "documents": (0.0, 1, 0.1)}[task]
+
+
+def gates_that_nearly_forget(task):
+    if task == "documents":
+        return 0.05, 1.0, 0.15
+    return 1.0, 1.0, 0.15 if task == "fresh" else 0.65
+
+
+RIGHT = [
+    ("delta_step", step_by_matrices),
+    ("delta_step", step_in_torch),
+    ("delta_step", step_by_package),
+    ("decay_weights", weights_in_loops),
+    ("decay_weights", weights_by_products),
+    ("decay_weights", weights_in_jax),
+    ("decay_weights", weights_row_by_row),
+    ("delta_chunk", chunk_by_substitution),
+    ("delta_chunk", chunk_by_steps),
+    ("delta_chunk", chunk_in_torch),
+    ("delta_chunk", chunk_in_jax),
+    ("parity", parity_by_keys),
+    ("parity", parity_by_cases),
+    ("unroll", unroll_by_eye),
+    ("unroll", unroll_by_inverse),
+    ("unroll", unroll_column_by_column),
+    ("gates", gates_by_name),
+    ("gates", gates_that_nearly_forget),
+]
+
+REFUSED = [
+    ("delta_step", step_with_a_gate_on_the_write, "decays by half"),
+    ("decay_weights", edited("decay_weights", "np.where(below, g[", "np.where(below, np.maximum(g, -8)["), "RESET"),
+    ("delta_chunk", edited("delta_chunk", "b * G * (k @ k.T)", "G * (k @ k.T)"), "two tokens"),
+    ("delta_chunk", edited("delta_chunk", "v - since * (k @ S)", "v - np.exp(g)[:, None] * (k @ S)"), "SPLIT"),
+    ("parity", parity_of_zero_and_one, "the state is"),
+    ("unroll", edited("unroll", ").T * b", ").T * b[::-1]"), "two tokens"),
+    ("gates", edited("gates", '"rebind": (1.0, 1.0, 0.6)', '"rebind": (1.0, 1.0, 0.35)'), "rebind"),
+    ("gates", edited("gates", '"fresh": (1.0, 1.0, 0.2)', '"fresh": (1.0, 1.5, 0.2)'), "gates lie from 0 to 1"),
+]
