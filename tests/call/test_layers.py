@@ -1,6 +1,7 @@
-"""Rooms of the package import downwards only: read from the source, strings given to importlib among it."""
+"""Rooms of the package import downwards only: read from the source, names of modules in strings among it."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -50,17 +51,17 @@ def owner(module, name=""):
 
 
 def imported(tree):
-    """Rooms that a file imports, by statements and by importlib, with the line."""
+    """Rooms that a file imports, by statements and by names in strings, with the line."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module.partition(".")[0] == "attnlab":
             yield from ((owner(node.module, alias.name), node.lineno) for alias in node.names)
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names if alias.name.partition(".")[0] == "attnlab"]
             yield from ((owner(name), node.lineno) for name in names)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
-            text = ast.unparse(node.args[0]).strip("f\"'")
-            if text.startswith("attnlab."):
-                yield owner(text), node.lineno
+        elif isinstance(node, ast.JoinedStr) and ast.unparse(node)[2:].startswith("attnlab."):
+            yield owner(ast.unparse(node)[2:-1]), node.lineno
+        elif isinstance(node, ast.Constant) and re.fullmatch(r"attnlab(\.\w+)+", str(node.value)):
+            yield owner(node.value), node.lineno
 
 
 FILES = {str(path.relative_to(PACKAGE)): path for path in sorted(PACKAGE.rglob("*.py"))}
@@ -88,6 +89,8 @@ def test_imports_go_down(file):
     ("importlib.import_module('attnlab.tiled.triton')", ["tiled"]),
     ("importlib.import_module(f'attnlab.{method}.{library}')", ["methods"]),
     ("import_module(f'attnlab.check.{name}')", ["check"]),
+    ("GRADIENT = 'attnlab.tiled.torch.tiled_attention_backward'", ["tiled"]),
+    ('"""attnlab.tiled is a room."""', []),
     ("import numpy\nfrom os import path\nimportlib.import_module('numpy')", []),
 ])  # fmt: skip
 def test_imports_are_found(code, rooms):
