@@ -17,7 +17,9 @@ from typing import Any, Literal, overload
 
 from attnlab.arguments import boolean, check_mask, check_static, integer, kind_of, number
 from attnlab.cache.bits import Quantized, dequantize, quantize
-from attnlab.cache.checks import check_kept, check_lengths, check_rotation, check_rows, check_tokens
+from attnlab.cache.checks import (
+    check_kept, check_latent, check_lengths, check_rotation, check_rows, check_tokens, value_of,
+)
 from attnlab.call import Inputs, backend, group, group_heads, in_autocast, refuse_gradient, untraced
 from attnlab.misnamed import hinted
 from attnlab.signature import Array
@@ -34,21 +36,30 @@ class KVCache:
     """All keys and values so far, in ``capacity`` slots: token p is in slot p.
 
     ``keys``: (..., Hk, capacity, D), ``values``: (..., Hk, capacity, Dv). ``length``: tokens taken so far, in JAX an
-    int32 scalar. Made by ``empty``.
+    int32 scalar. ``latent``: None, or Dv where the values are the first Dv numbers of the keys and stored with them:
+    ``values`` is then a view, and in JAX, which has none, None. Made by ``empty``.
     """
 
     keys: Any
     values: Any
     length: Any
+    latent: int | None = None
 
     @classmethod
     def empty(cls, key: Any, value: Any, *, capacity: int, dtype: Any = None) -> "KVCache":
         """A cache without tokens, for keys (..., Hk, C, D) and values (..., Hk, C, Dv) like these, which it leaves out.
 
-        2-D keys are one head. ``dtype``: in which keys and values are kept, rounded once, key's own by default; float64
-        is kept as float64. Raises TypeError or ValueError, naming the argument.
+        2-D keys are one head. ``value`` may be an integer Dv ≤ D: the values are the first Dv numbers of the keys, as
+        in multi-head latent attention, and ``attend`` takes None for them. ``dtype``: in which keys and values are
+        kept, rounded once, key's own by default; float64 is kept as float64. Raises TypeError or ValueError, naming the
+        argument.
         """
-        return cls(*storage(key, value, integer("capacity", capacity, 1), dtype))
+        capacity = integer("capacity", capacity, 1)
+        if not isinstance(value, (int, np.integer)):
+            return cls(*storage(key, value, capacity, dtype))
+        check_latent(key, latent := integer("value", value, 1))
+        keys, _, length = storage(key, key[..., :0], capacity, dtype)
+        return cls(keys, backend("key", key, __name__).front(keys, latent), length, latent)
 
     @property
     def capacity(self) -> int:
@@ -62,17 +73,17 @@ class KVCache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of keys and values."""
-        return self.keys.nbytes + self.values.nbytes
+        """Bytes of keys and values, of a latent once."""
+        return self.keys.nbytes + (self.values.nbytes if self.latent is None else 0)
 
     @overload
     def attend(
-        self, query: Array, key: Array, value: Array, *, lengths: Any = None, mask: Array | None = None,
+        self, query: Array, key: Array, value: Array | None, *, lengths: Any = None, mask: Array | None = None,
         scale: float | None = None, return_lse: Literal[False] = False,
     ) -> tuple[Array, "KVCache"]: ...
     @overload
     def attend(
-        self, query: Array, key: Array, value: Array, *, lengths: Any = None, mask: Array | None = None,
+        self, query: Array, key: Array, value: Array | None, *, lengths: Any = None, mask: Array | None = None,
         scale: float | None = None, return_lse: Literal[True],
     ) -> tuple[tuple[Array, Array], "KVCache"]: ...
     @hinted
@@ -83,9 +94,9 @@ class KVCache:
     ) -> tuple[Any, "KVCache"]:
         """Append the C newest tokens in order, and attend: (out, cache), or ((out, lse), cache).
 
-        ``query`` (..., Hq, C, D), ``key`` (..., Hk, C, D), ``value`` (..., Hk, C, Dv), C ≥ 1; out and lse as of every
-        attention function, each query seeing all keys up to its own. ``mask``: boolean, broadcasting to
-        (..., Hq, C, capacity), True = attend, its last axis being slots, which are positions.
+        ``query`` (..., Hq, C, D), ``key`` (..., Hk, C, D), ``value`` (..., Hk, C, Dv) or, of a latent, None, C ≥ 1; out
+        and lse as of every attention function, each query seeing all keys up to its own. ``mask``: boolean,
+        broadcasting to (..., Hq, C, capacity), True = attend, its last axis being slots, which are positions.
         ``lengths``: (B,) integers, in a list or an array of the cache's library, where the rows of the first batch axis
         differ: how many tokens each has before this call, between 0 and ``length``. Row b goes on as if it were alone:
         its tokens take the slots from lengths[b] on, over what was there, and see none behind them. ``length`` then
@@ -213,8 +224,10 @@ def storage(key: Any, value: Any, capacity: int, dtype: Any) -> tuple[Any, Any, 
 def selected(cache: Any, rows: Any) -> Any:
     """A cache of the same kind with some rows of the first batch axis."""
     check_rows(cache.keys, rows := rows if kind_of(rows) else np.array(rows))
-    take = backend("keys", cache.keys, __name__).take
-    return replace(cache, keys=take(cache.keys, rows), values=take(cache.values, rows))
+    module, latent = backend("keys", cache.keys, __name__), getattr(cache, "latent", None)
+    keys = module.take(cache.keys, rows)
+    values = module.take(cache.values, rows) if latent is None else module.front(keys, latent)
+    return replace(cache, keys=keys, values=values)
 
 
 def attend(
@@ -223,6 +236,7 @@ def attend(
 ) -> tuple[Any, Any]:
     """One call: check it, let the library of the arrays take the step, give the results the shape of the query."""
     instead = "tiled_attention(query, keys, values, causal=True, offset=length)"
+    value = value_of(getattr(cache, "latent", None), key, value)
     refuse_gradient(f"{type(cache).__name__}.attend", instead, query=query, key=key, value=value)
     query, key, value = in_autocast(query, key, value)
     x = Inputs(*group(query, key, value))

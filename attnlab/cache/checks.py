@@ -26,6 +26,23 @@ def check_kept(key: Any, value: Any, dtype: Any) -> str:
     return name
 
 
+def check_latent(key: Any, latent: int) -> None:
+    """Values that are the front of the keys."""
+    library_of("key", key)
+    if key.ndim < 2 or latent > key.shape[-1]:
+        raise ValueError(f"value is {latent}, and key has shape {tuple(key.shape)}: no key has so many numbers")
+
+
+def value_of(latent: int | None, key: Any, value: Any) -> Any:
+    """The values of a call: those given, or the front of the keys."""
+    if latent is None:
+        return value
+    if value is not None:
+        raise ValueError(f"value must be None: this cache was made for values that are the first {latent} of the key")
+    library_of("key", key)
+    return key[..., :latent]
+
+
 def check_rotation(key: Any, rotary: Any, sink_positions: Any) -> None:
     """A positive base for an even D, and one of two rules of positions; the second needs a base."""
     if sink_positions not in ("text", "cache"):
@@ -42,13 +59,14 @@ def check_tokens(cache: Any, x: Inputs) -> None:
     """As many queries as keys, at least one, that fit the cache's arrays."""
     check_kind("the array of the cache's keys", cache.keys, library_of("query", x.query))
     check_device("the cache", cache.keys, x.query)
-    slots = cache.keys.shape[-2], cache.values.shape[-2]
+    values = cache.keys[..., : x.value.shape[-1]] if cache.values is None else cache.values
+    slots = cache.keys.shape[-2], values.shape[-2]
     if slots[0] != slots[1]:
         raise ValueError(f"the cache has {slots[0]} slots for keys and {slots[1]} for values; they must be equal")
     count = x.key.shape[-2]
     if count < 1 or x.query.shape[-2] != count:
         raise ValueError(f"query has {x.query.shape[-2]} tokens, key has {count}; they must be equal, and at least 1")
-    for name, new, kept in (("key", x.key, cache.keys), ("value", x.value, cache.values)):
+    for name, new, kept in (("key", x.key, cache.keys), ("value", x.value, values)):
         came, holds = ((*y.shape[:-2], y.shape[-1]) for y in (new, kept))
         if came != holds:
             raise ValueError(f"{name} has batch, heads and size {came}; the cache was made for {holds}")

@@ -28,7 +28,7 @@ from jax import Array, lax
 
 Result = tuple[Out, Lse]
 
-jax.tree_util.register_dataclass(KVCache, ["keys", "values", "length"], [])
+jax.tree_util.register_dataclass(KVCache, ["keys", "values", "length"], ["latent"])
 jax.tree_util.register_dataclass(
     RollingCache, ["keys", "values", "length"], ["window", "sinks", "rotary", "sink_positions"]
 )
@@ -37,6 +37,10 @@ jax.tree_util.register_dataclass(
 def storage(like: Array, dtype: str, keys: tuple[int, ...], values: tuple[int, ...]) -> tuple[Array, Array, Array]:
     """Empty slots of these shapes, each in a buffer of its own, so that it can be donated, and the length 0."""
     return jnp.zeros(keys, dtype), jnp.zeros(values, dtype), jnp.zeros((), jnp.int32)
+
+
+def front(keys: Array, size: int) -> None:
+    """There are no views: the step reads the values in the keys."""
 
 
 def positions(cache: KVCache | RollingCache, window: int, sinks: int) -> Int32[Array, " slots"]:
@@ -81,7 +85,7 @@ def extend_rows(
     axes = Inputs(0, 0, 0, None if one_mask else 0)
     step = jax.vmap(lambda *row: _extend(KVCache(*row[:3]), row[3], scale), (0, 0, 0, axes))
     out, lse, rows = step(cache.keys, cache.values, lengths, x)
-    return out, lse, replace(rows, length=rows.length.max())
+    return out, lse, replace(cache, keys=rows.keys, values=rows.values, length=rows.length.max())
 
 
 @partial(jax.jit, static_argnames="scale")
@@ -91,11 +95,14 @@ def _extend(cache: KVCache, x: Inputs, scale: float) -> tuple[Out, Lse, KVCache]
     def written(kept: Array, new: Array) -> Array:  # dynamic_update_slice would move back to fit, over old keys
         return kept.at[..., at, :].set(new.astype(kept.dtype), mode="drop", unique_indices=True)
 
-    keys, values = written(cache.keys, x.key), written(cache.values, x.value)
-    out, lse = attend_from(x.query, keys, values, cache.length, scale, mask=x.mask)
+    keys = written(cache.keys, x.key)
+    values = None if cache.values is None else written(cache.values, x.value)
+    whole = keys if values is None else values  # of a latent out is too wide: a slice of the keys would copy them
+    out, lse = attend_from(x.query, keys, whole, cache.length, scale, mask=x.mask)
+    out = out[..., : x.value.shape[-1]]
     fits = at < cache.capacity
     out, lse = jnp.where(fits[:, None], out, jnp.nan), jnp.where(fits, lse, jnp.nan)
-    return out, lse, KVCache(keys, values, cache.length + at.size)
+    return out, lse, replace(cache, keys=keys, values=values, length=cache.length + at.size)
 
 
 @partial(jax.jit, static_argnames="scale")

@@ -27,6 +27,11 @@ def storage(like: Array, dtype: str, keys: tuple[int, ...], values: tuple[int, .
     return np.zeros(keys, dtype), np.zeros(values, dtype), 0
 
 
+def front(keys: Array, size: int) -> Array:
+    """A view of the first ``size`` numbers of each key."""
+    return keys[..., :size]
+
+
 def positions(cache: KVCache | RollingCache, window: int, sinks: int) -> Array:
     """The position that each slot holds, −1 where it is empty."""
     return held(np.arange(cache.capacity), cache.length, window, sinks)

@@ -28,6 +28,11 @@ def storage(like: Array, dtype: str, keys: tuple[int, ...], values: tuple[int, .
     return like.new_zeros(keys, dtype=kind), like.new_zeros(values, dtype=kind), 0
 
 
+def front(keys: Array, size: int) -> Array:
+    """A view of the first ``size`` numbers of each key."""
+    return keys[..., :size]
+
+
 def positions(cache: KVCache | RollingCache, window: int, sinks: int) -> Array:
     """The position that each slot holds, −1 where it is empty."""
     return held(torch.arange(cache.capacity, device=cache.keys.device), cache.length, window, sinks)

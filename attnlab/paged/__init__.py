@@ -10,14 +10,18 @@ empty, and sequences with a common beginning may hold the same blocks.
     GroupedManager                one for each kind of layers: those with a window give blocks back
     paged_attention               tiled attention whose tile of keys is gathered page by page
     PagedCache                    pages with their manager
+    page_bounds                   of each page a box around its keys, by which a query picks the pages that it reads
 
-For inference: nothing here has a gradient. Derived in notebook 19.
+For inference: nothing here has a gradient. Derived in notebooks 19 and 24.
 Source: Kwon et al. 2023, "Efficient Memory Management for Large Language Model Serving with PagedAttention".
 """
 
+from attnlab.paged.bounds import page_bounds
 from attnlab.paged.cache import PagedCache
 from attnlab.paged.call import paged_attention
 from attnlab.paged.groups import GroupedManager
 from attnlab.paged.manager import Appended, BlockManager, OutOfBlocks
 
-__all__ = ["Appended", "BlockManager", "GroupedManager", "OutOfBlocks", "PagedCache", "paged_attention"]
+__all__ = [
+    "Appended", "BlockManager", "GroupedManager", "OutOfBlocks", "PagedCache", "page_bounds", "paged_attention",
+]

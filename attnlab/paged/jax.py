@@ -1,6 +1,7 @@
 """Paged attention in JAX: the online fold, over tiles of keys that are found through the table; it may be traced."""
 
 import functools
+from typing import Any
 
 from attnlab.arrays.jax import Lse, Out, Query, accumulator, matmul, matmul_transposed
 from attnlab.arrays.jax_blocks import Block, block, block_range, put_block, take_block
@@ -144,3 +145,11 @@ def write(pages: Pages, slots: Array, x: Float[Array, "C Hk X"]) -> Pages:
     """Pages with the rows of some tokens at their slots."""
     size = pages.shape[2]
     return pages.at[slots // size, :, slots % size].set(x)
+
+
+def page_bounds(key_pages: KeyPages, counts: Any) -> tuple[Float[Array, "P Hk D"], Float[Array, "P Hk D"]]:
+    """See :func:`attnlab.paged.page_bounds`."""
+    if counts is None:
+        return key_pages.min(-2), key_pages.max(-2)
+    empty = (jnp.arange(key_pages.shape[2]) >= jnp.asarray(counts)[:, None])[:, None, :, None]
+    return jnp.where(empty, jnp.inf, key_pages).min(-2), jnp.where(empty, -jnp.inf, key_pages).max(-2)

@@ -1,6 +1,7 @@
 """Paged attention in NumPy: the online fold, over tiles of keys that are found through the table."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from attnlab.arrays.numpy import Lse, Out, accumulator, quiet
 from attnlab.geometry import Band, blocks
@@ -130,3 +131,13 @@ def write(pages: Pages, slots: Array, x: Float[Array, "C Hk X"]) -> Pages:
     block, place = np.divmod(slots, pages.shape[2])
     pages[block, :, place] = x
     return pages
+
+
+@quiet
+def page_bounds(key_pages: KeyPages, counts: Any) -> tuple[Float[Array, "P Hk D"], Float[Array, "P Hk D"]]:
+    """See :func:`attnlab.paged.page_bounds`."""
+    if counts is None:
+        return key_pages.min(-2), key_pages.max(-2)
+    empty = (np.arange(key_pages.shape[2]) >= counts[:, None])[:, None, :, None]
+    far = key_pages.dtype.type(np.inf)
+    return np.where(empty, far, key_pages).min(-2), np.where(empty, -far, key_pages).max(-2)

@@ -3,6 +3,8 @@
 On a GPU a Triton kernel does the same in one launch; these loops ask for the lengths and launch a few for each tile.
 """
 
+from typing import Any
+
 from attnlab.arrays.torch import Lse, Out, accumulator, uncompiled
 from attnlab.geometry import Band, blocks
 from attnlab.kernels.triton.gpu import paged_on_gpu
@@ -127,3 +129,15 @@ def write(pages: Pages, slots: Array | np.ndarray, x: Float[Array, "C Hk X"]) ->
     size = pages.shape[2]
     pages[slots // size, :, slots % size] = x
     return pages
+
+
+@torch.no_grad()
+def page_bounds(key_pages: KeyPages, counts: Any) -> tuple[Float[Array, "P Hk D"], Float[Array, "P Hk D"]]:
+    """See :func:`attnlab.paged.page_bounds`."""
+    if counts is None:
+        return key_pages.amin(-2), key_pages.amax(-2)
+    device = key_pages.device
+    slots, counts = torch.arange(key_pages.shape[2], device=device), torch.as_tensor(counts, device=device)
+    empty = (slots >= counts[:, None])[:, None, :, None]
+    return tuple(extreme(key_pages.masked_fill(empty, x), -2)
+                 for extreme, x in ((torch.amin, torch.inf), (torch.amax, -torch.inf)))
