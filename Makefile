@@ -63,6 +63,7 @@ model: setup ## train the small language model anew, weights into the package: 9
 	@$(PY) -m attnlab.course.overwriting
 	@$(PY) -m attnlab.course.longrange
 	@$(PY) -m attnlab.course.conversion
+	@$(PY) -m attnlab.course.cuts
 
 clean: ## remove caches; never work/ or .venv
 	@find . \( -path ./.git -o -path ./.venv -o -path ./work \) -prune -o \

@@ -225,6 +225,8 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "15-4": parts,
     "19-2": lambda: f"{check.find('waste').reference([16, 17, 40, 64], 16, 'pages')}",
     "19-6": lambda: f"{24 - 8 * ((24 - 1) // 8)}",
+    "24-2": lambda: f"{4 + 32 / 64} bits",
+    "24-5": lambda: f"{100 * (8 / 48 + 40 / 48 * 1024 / 65_536):.0f}%",
     "23-3": lambda: f"{8 * 8192 / (7 * 512 + 8192):.1f}",
 }
 

@@ -1,0 +1,80 @@
+"""Lesson 24, ★★: the query that reads the latents as they are."""
+
+import math
+
+import attnlab
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+import numpy as np
+from numpy import ndarray as Array
+
+
+def absorb(q: Array, up: Array, q_rope: Array) -> tuple[Array, float]:
+    """(query, scale): with one key head [latent; rotary key] they give the scores of all heads' own keys.
+
+    ``q`` (H, N, d) meets the keys c @ up[h] of head h, where c are latents and ``up`` (H, d_c, d); ``q_rope``
+    (H, N, d_r), rotated already, meets the rotary keys. The scores of head h are (q · key + q_rope · rotary key) /
+    √(d + d_r). query: (H, N, d_c + d_r). No key is made: nothing grows with the text.
+    """
+    query = np.concatenate([q @ up.mT, q_rope], -1)  # eq. 24.4
+    return query, 1 / math.sqrt(q.shape[-1] + q_rope.shape[-1])
+
+
+def call(heads: int, n: int, d: int, latent: int, rope: int, seed: int = 0) -> tuple[Array, Array, Array]:
+    """Random queries and up projections."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(heads, n, d)), rng.normal(size=(heads, latent, d)), rng.normal(size=(heads, n, rope))
+
+
+def cases() -> list[Case]:
+    """One head, square and longer latents, no rotary key; EYE: up projections that pick channels."""
+    eye = np.eye(4)[None, :, :2]
+    calls = [
+        ("EYE: d = 2, the key is the latent's first two numbers", (np.ones((1, 1, 2)), eye, np.ones((1, 1, 1)))),
+        ("one head, one token, d = 2, latent of 3, rotary key of 2", call(1, 1, 2, 3, 2)),
+        ("two heads, three tokens", call(2, 3, 2, 3, 2)),
+        ("as many heads as tokens", call(3, 3, 2, 5, 4)),
+        ("a square up projection: latent of 4, d = 4", call(2, 3, 4, 4, 2)),
+        ("without a rotary key", call(2, 3, 4, 6, 0)),
+        ("rotary key longer than d", call(2, 5, 2, 7, 8)),
+        ("8 heads, d = 16, latent of 32", call(8, 40, 16, 32, 8)),
+    ]
+    return [Case(label, args) for label, args in calls]
+
+
+def whole_scores(q: Array, up: Array, q_rope: Array) -> tuple[Array, float]:
+    """Rotates the absorbed query once more, as if the latents were rotated."""
+    query = q @ up.mT
+    size = query.shape[-1] // 2 * 2
+    query = np.concatenate([attnlab.rotary(query[..., :size]), query[..., size:]], -1)
+    return np.concatenate([query, q_rope], -1), 1 / math.sqrt(q.shape[-1] + q_rope.shape[-1])
+
+
+SCALE = "math.sqrt(q.shape[-1] + q_rope.shape[-1])"
+
+EXERCISE = Exercise(
+    lesson="24", stars=2, reference=absorb, cases=cases,
+    hints=(
+        "Move the up projection from the key to the query: q · (c U) = (q Uᵀ) · c, eq. 24.3.",
+        "The rotary part stays as it is: it's appended to the absorbed query, eq. 24.4.",
+        "The scale belongs to the scores and not to the form in which you compute them: it still counts the numbers of "
+        "q and q_rope, not of the latent.",
+    ),
+    mistakes=(
+        Mistake("Your scale counts the absorbed query's numbers, d_c + d_r. The scores haven't changed, so neither has "
+                "their scale, 1/√(d + d_r): eq. 24.4.",
+                but(SCALE, "math.sqrt(query.shape[-1])")),
+        Mistake("Your scale leaves the rotary part out. A score sums d + d_r products: eq. 24.4.",
+                but(SCALE, "math.sqrt(q.shape[-1])")),
+        Mistake("You multiply by U and not by its transpose. q · (c U) = (q Uᵀ) · c: eq. 24.3.",
+                but("q @ up.mT", "q @ up if up.shape[1] == up.shape[2] else q @ np.linalg.pinv(up)")),
+        Mistake("The rotary part comes second, behind the latent's: that's the order of the keys, eq. 24.4.",
+                but("[q @ up.mT, q_rope]", "[q_rope, q @ up.mT]")),
+        Mistake("All your heads use the up projection of the first. Each head has its own, eq. 24.3.",
+                but("up.mT", "up[:1].mT")),
+        Mistake("You rotate the absorbed query. The latents aren't rotated, and R stands between q and Uᵀ: section 2.",
+                whole_scores),
+        Mistake("You apply the scale to the query and return it as well, so the scores are divided twice: eq. 24.4.",
+                but("return query,", "return query / math.sqrt(q.shape[-1] + q_rope.shape[-1]),")),
+    ),
+)

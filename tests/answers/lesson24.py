@@ -1,0 +1,122 @@
+"""Answers to the exercises of lesson 24: right ones, written in other ways, and ones to refuse."""
+
+import math
+
+import numpy as np
+
+import attnlab
+from attnlab.cache import dequantize, quantize
+
+
+def numbers_by_a_function(layers, heads, kv_heads, d, latent, rope):
+    found = [layers * 2 * h * d for h in (heads, kv_heads, 1)]
+    return *found, layers * latent + layers * rope
+
+
+def numbers_in_an_array(layers, heads, kv_heads, d, latent, rope):
+    return tuple(layers * np.array([2 * d * heads, 2 * d * kv_heads, 2 * d, latent + rope]))
+
+
+def numbers_without_mqa(layers, heads, kv_heads, d, latent, rope):
+    """MQA as if it kept no values."""
+    return layers * 2 * heads * d, layers * 2 * kv_heads * d, layers * d, layers * (latent + rope)
+
+
+def absorb_by_einsum(q, up, q_rope):
+    absorbed = np.einsum("hnd,hcd->hnc", q, up)
+    return np.concatenate((absorbed, q_rope), axis=2), (q.shape[2] + q_rope.shape[2]) ** -0.5
+
+
+def absorb_by_loops(q, up, q_rope):
+    heads, n, d = q.shape
+    query = np.empty((heads, n, up.shape[1] + q_rope.shape[2]))
+    for h in range(heads):
+        for i in range(n):
+            query[h, i] = np.r_[up[h] @ q[h, i], q_rope[h, i]]
+    return query, 1 / math.sqrt(d + q_rope.shape[2])
+
+
+def absorb_without_rope(q, up, q_rope):
+    return q @ up.mT, 1 / math.sqrt(q.shape[-1])
+
+
+def attend_by_rows(q, k, v, bits, group):
+    """Token by token, as the cache does; two parts and merge."""
+    out = np.zeros(v.shape)
+    for i in range(len(q)):
+        end = (i + 1) // group * group
+        parts = [(k[end : i + 1], v[end : i + 1])]
+        if end:
+            parts.append((dequantize(quantize(k[:end], bits, axis=-2, group=group), np.float64),
+                          dequantize(quantize(v[:end], bits, axis=-1, group=v.shape[1]), np.float64)))
+        results = [attnlab.safe_attention(q[i : i + 1], *part, return_lse=True) for part in parts if len(part[0])]
+        out[i] = (attnlab.merge(*results)[0] if len(results) > 1 else results[0][0])[0]
+    return out
+
+
+def attend_by_groups(q, k, v, bits, group):
+    """All rows whose complete groups are the same, at once."""
+    rows = []
+    for start in range(0, len(q) + 1, group):
+        i = np.arange(max(start - 1, 0), min(start + group - 1, len(q)))
+        kk, vv = k.copy(), v.copy()
+        kk[:start] = dequantize(quantize(k[:start], bits, axis=-2, group=group), np.float64)
+        vv[:start] = dequantize(quantize(v[:start], bits, axis=-1, group=v.shape[1]), np.float64)
+        s = np.where(np.arange(len(q)) <= i[:, None], q[i] @ kk.T / q.shape[1] ** 0.5, -np.inf)
+        p = np.exp(s - s.max(1, keepdims=True, initial=-1e300))
+        rows.append(p @ vv / p.sum(1, keepdims=True))
+    return np.concatenate(rows)
+
+
+def attend_in_full(q, k, v, bits, group):
+    return attnlab.safe_attention(q, k, v, causal=True)
+
+
+def bound_at_once(q, pages, counts):
+    filled = np.arange(pages.shape[1]) < counts[:, None]
+    low = np.where(filled[..., None], pages, np.inf).min(1)
+    high = np.where(filled[..., None], pages, -np.inf).max(1)
+    bound = np.where(q > 0, q * high, q * low).sum(1)
+    return np.where(counts > 0, bound, -np.inf)
+
+
+def bound_by_corners(q, pages, counts):
+    found = []
+    for page, count in zip(pages, counts):
+        keys = page[: int(count)]
+        found.append(sum(max(x * c for x in column) for c, column in zip(q, keys.T)) if count else -math.inf)
+    return np.array(found)
+
+
+def bound_by_the_mean(q, pages, counts):
+    return np.array([page[:count].mean(0) @ q if count else -np.inf for page, count in zip(pages, counts)])
+
+
+def one_plan(budget, extra):
+    return [(32, 4), (64, 4), (64, 4), (512, 4)]
+
+
+def plan_in_an_array(budget, extra):
+    return np.array([[64 if budget > 0.2 else 32, 4], [64, 4], [64, 4], [512, 4]])
+
+
+def plan_of_three(budget, extra):
+    return [(32, 4), (32, 4), (512, 4)]
+
+
+def odd_windows(budget, extra):
+    return [(48, 4), (48, 4), (48, 4), (512, 4)]
+
+
+RIGHT = [
+    ("mla_numbers", numbers_by_a_function), ("mla_numbers", numbers_in_an_array),
+    ("absorb", absorb_by_einsum), ("absorb", absorb_by_loops),
+    ("quantized_attend", attend_by_rows), ("quantized_attend", attend_by_groups),
+    ("page_bound", bound_at_once), ("page_bound", bound_by_corners),
+    ("thrifty", one_plan), ("thrifty", plan_in_an_array),
+]  # fmt: skip
+REFUSED = [
+    ("mla_numbers", numbers_without_mqa, "Smallest input"), ("absorb", absorb_without_rope, "expected"),
+    ("quantized_attend", attend_in_full, "SPLIT"), ("page_bound", bound_by_the_mean, "Smallest input"),
+    ("thrifty", plan_of_three, "expected 4 pairs"), ("thrifty", odd_windows, "a multiple of 32"),
+]  # fmt: skip
