@@ -131,7 +131,6 @@ def write(pages: Pages, slots: Array | np.ndarray, x: Float[Array, "C Hk X"]) ->
     return pages
 
 
-@torch.no_grad()
 def page_bounds(key_pages: KeyPages, counts: Any) -> tuple[Float[Array, "P Hk D"], Float[Array, "P Hk D"]]:
     """See :func:`attnlab.paged.page_bounds`."""
     if counts is None:
