@@ -90,12 +90,12 @@ CACHES = {
 }
 
 
-def memory(kind, slots, count=1):
+def memory(kind, slots, count=1, batch=(), **options):
     """Temporary bytes of a donated step of ``count`` tokens, and the bytes of its result that lie in the old cache."""
-    key = jnp.zeros((HEADS, count, SIZE))
-    step = jax.jit(lambda cache, x: cache.attend(x, x, x), donate_argnums=0)
+    key = jnp.zeros((*batch, HEADS, count, SIZE))
+    step = jax.jit(lambda cache, x, options: cache.attend(x, x, x, **options), donate_argnums=0)
     cache = jax.eval_shape(lambda x: CACHES[kind](x, slots), key)
-    analysis = step.lower(cache, key).compile().memory_analysis()
+    analysis = step.lower(cache, key, options).compile().memory_analysis()
     return analysis.temp_size_in_bytes, analysis.alias_size_in_bytes
 
 
@@ -104,6 +104,13 @@ def test_a_step_writes_in_place_and_reads_tile_by_tile(kind):
     small, large = (memory(kind, slots) for slots in (4096, 16384))
     assert small[0] == large[0] <= 2.5 * 4 * HEADS * 2048 * SIZE  # a tile of keys and one of values, and little more
     assert large[1] >= 16384 * HEADS * 2 * SIZE * 4
+
+
+def test_rows_of_unequal_lengths_are_written_in_place_too():
+    lengths = jnp.array([5, 9])
+    plain, own = (memory("all", 4096, batch=(2,), **options) for options in ({}, {"lengths": lengths}))
+    assert own[0] <= plain[0] + 1024
+    assert own[1] == plain[1]
 
 
 def test_a_chunk_takes_no_more_memory_than_a_token_and_its_places():
