@@ -1,6 +1,6 @@
 """A model of 13,905 parameters that forms an attention sink, and what becomes of it without its first key.
 
-    python -m attnlab.course.sinks        a part of `make model`; some three minutes on one core
+    python -m attnlab.course.sinks        a part of `make model`; some nine minutes on one core
 
 writes lesson16/sinks.json, which notebook 16 reads. Source of the task, bigram-backcopy: Guo et al. 2024,
 "Active-Dormant Attention Heads", section 2. Each text begins with a token of its own, BOS; then each token is drawn
@@ -23,7 +23,9 @@ STORED = Path(__file__).parent / "lesson16" / "sinks.json"
 VOCABULARY, TRIGGERS, LENGTH, WIDTH, HIDDEN = 24, 3, 48, 32, 128
 BOS = VOCABULARY
 STEPS, BATCH, RATE = 900, 32, 3e-3
-KINDS = ("softmax", "sigmoid")
+LEARNED = {"learned sink": (0.0, 1), "learned sink, 30 × the rate": (0.0, 30), "learned sink, begun at 4": (4.0, 1)}
+"""A score without a key, in the denominator: where it begins, and its learning rate over the others'."""
+KINDS = ("softmax", "sigmoid", *LEARNED, "gate")
 SEEDS = (0, 1, 2)
 CACHES = {"all keys": (LENGTH, 0), "the last 8": (8, 0), "BOS and the last 7": (7, 1)}
 """Window and sinks of the caches that a trained model is tried with."""
@@ -61,6 +63,10 @@ class SinkToy(torch.nn.Module):
         self.wq, self.wk, self.wv, self.wo = (drawn(WIDTH, WIDTH) for _ in range(4))
         self.up, self.down, self.last = drawn(WIDTH, HIDDEN), drawn(HIDDEN, WIDTH), drawn(WIDTH, VOCABULARY)
         self.bias = Parameter(torch.zeros(LENGTH + 1))
+        if kind in LEARNED:
+            self.sink = Parameter(torch.tensor(LEARNED[kind][0]))
+        if kind == "gate":
+            self.gate, self.open = drawn(WIDTH, 1), Parameter(torch.zeros(1))
 
     def weights(self, y: torch.Tensor, window: int = LENGTH, sinks: int = 0) -> torch.Tensor:
         """(B, N, N): how much of each key's value goes to each query, which sees a window and the first ``sinks``."""
@@ -69,19 +75,29 @@ class SinkToy(torch.nn.Module):
         scores = (y @ self.wq) @ (y @ self.wk).mT / math.sqrt(WIDTH) + self.bias[distance.clip(min=0)]
         visible = (distance >= 0) & ((distance < window) | (torch.arange(n) < sinks))
         scores = scores.masked_fill(~visible, -math.inf)
-        return scores.softmax(-1) if self.kind == "softmax" else (scores - math.log(LENGTH + 1)).sigmoid()
+        if self.kind == "sigmoid":
+            return (scores - math.log(LENGTH + 1)).sigmoid()
+        if self.kind in LEARNED:
+            return torch.cat([scores, self.sink.expand(*scores.shape[:-1], 1)], -1).softmax(-1)[..., :-1]
+        return scores.softmax(-1)
 
     def forward(self, tokens: Array, window: int = LENGTH, sinks: int = 0) -> torch.Tensor:
         """(B, N) tokens -> logits (B, N, VOCABULARY) of what comes after each."""
         y = self.embedding[torch.as_tensor(tokens)]
-        y = y + self.weights(y, window, sinks) @ (y @ self.wv) @ self.wo
+        o = self.weights(y, window, sinks) @ (y @ self.wv)
+        if self.kind == "gate":
+            o = (y @ self.gate + self.open).sigmoid() * o
+        y = y + o @ self.wo
         return (y + (y @ self.up).relu() @ self.down) @ self.last
 
 
 def train(kind: str, seed: int = 0, steps: int = STEPS) -> Iterator[SinkToy]:
     """Train a model by Adam on new batches: the model before the first step, and after each."""
     model, rng = SinkToy(kind, seed), np.random.default_rng(seed)
-    adam = torch.optim.Adam(model.parameters(), lr=RATE)
+    sink = [x for name, x in model.named_parameters() if name == "sink"]
+    others = [x for name, x in model.named_parameters() if name != "sink"]
+    faster = RATE * LEARNED.get(kind, (0, 1))[1]
+    adam = torch.optim.Adam([{"params": others}, *({"params": x, "lr": faster} for x in sink)], lr=RATE)
     yield model
     for _ in range(steps):
         tokens = batch(rng, BATCH)
@@ -103,6 +119,8 @@ def measured(model: SinkToy, rows: int = 256, first: int = 16) -> dict[str, floa
     norms = (y @ model.wv).norm(dim=-1)
     found = {"ordinary": to_bos[~triggered].mean(), "trigger": to_bos[triggered].mean(),
              "value of BOS": norms[:, 0].mean(), "other values": norms[:, 1:].mean()}  # fmt: skip
+    if model.kind in LEARNED:
+        found["score of the sink"] = model.sink.item()
     for name, (window, sinks) in CACHES.items():
         logits = model(given, window, sinks)
         bits = torch.nn.functional.cross_entropy(logits.flatten(0, 1), goal.flatten(), reduction="none") / math.log(2)

@@ -22,13 +22,17 @@ def test_after_a_trigger_the_token_before_it_comes_again():
 @pytest.mark.parametrize("kind", sinks.KINDS)
 def test_a_window_and_its_sinks_hide_all_other_keys(kind):
     model = sinks.SinkToy(kind, seed=0)
-    assert sum(x.numel() for x in model.parameters()) == 13_905
+    more = {"gate": sinks.WIDTH + 1} | dict.fromkeys(sinks.LEARNED, 1)
+    assert sum(x.numel() for x in model.parameters()) == 13_905 + more.get(kind, 0)
     weights = model.weights(torch.randn(2, 12, sinks.WIDTH), window=4, sinks=1)
     distance = np.arange(12)[:, None] - np.arange(12)
     visible = (distance >= 0) & ((distance < 4) | (np.arange(12) < 1))
     assert ((weights > 0).numpy() == visible).all()
-    if kind == "softmax":
-        assert torch.allclose(weights.sum(-1), torch.ones(2, 12))
+    sums = weights.sum(-1)
+    if kind in ("softmax", "gate"):
+        assert torch.allclose(sums, torch.ones(2, 12))
+    if kind in sinks.LEARNED:
+        assert (sums < 1).all()
 
 
 def test_the_stored_runs_are_those_of_the_script():
