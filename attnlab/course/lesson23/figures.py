@@ -40,20 +40,21 @@ def pipeline(stages: Sequence[tuple[str, str, str, str]]) -> Figure:
 
 
 def curves(short: Mapping[str, Sequence[float]], whole: Sequence[float]) -> Figure:
-    """Bits per byte against the step: left, the first steps by every method; right, the whole run."""
+    """Bits per byte against the step: left, the first steps by every method; right, the whole run, every 20 steps."""
     figure, (left, right) = canvas(9.6, 3.4, ncols=2)
     for (name, curve), width in zip(short.items(), (9, 7, 5, 3, 1.2)):
         color = COLORS.get(name, INK)
         left.plot(range(1, len(curve) + 1), curve, color=color, linewidth=width, label=name)
     left.legend(fontsize=9)
+    left.set_xticks(range(1, 1 + len(next(iter(short.values())))))
     left.set(xlabel="step", ylabel="bits per byte of the batch", title="five programs, one curve")
-    right.plot(range(1, len(whole) + 1), whole, color=COLORS["tiled"], linewidth=1.2)
+    right.plot(range(10, 20 * len(whole), 20), whole, color=COLORS["tiled"], linewidth=1.2)
     right.set(xlabel="step", title="the whole run", ylim=(0, None))
     ends = {f"{curve[-1]:.1f}" for curve in short.values()}
     first = len(next(iter(short.values())))
     figure.set_label(f"Left: bits per byte of {len(short)} programs in the first {first} steps; "
                      f"the lines are on top of each other and end at {' or '.join(sorted(ends))}. Right: a run of "
-                     f"{len(whole)} steps, which falls from {whole[0]:.1f} to {whole[-1]:.1f}.")
+                     f"{20 * len(whole):,} steps, which falls from {whole[0]:.1f} to {whole[-1]:.1f}.")
     return figure
 
 
@@ -66,7 +67,8 @@ def shrunk(plans: Mapping[str, tuple[float, float, str]], whole: float) -> Figur
     for name, (size, bits, kind) in plans.items():
         axes.plot(size, bits, "o", color=kinds[kind], markeredgecolor=INK, markeredgewidth=0.5, markersize=8)
         above = kind in ("key heads", "state")
-        axes.annotate(name, (size, bits), (0, 9 if above else -15), textcoords="offset points", ha="center",
+        axes.annotate(name, (size, bits), (0, 9 if above or kind == "window" else -15), textcoords="offset points",
+                      ha="right" if kind == "window" else "center",
                       fontsize=9, color=darker(kinds[kind]))
     axes.set_xscale("log", base=2)
     sizes = [2**n for n in range(7, 15)]
