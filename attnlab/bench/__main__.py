@@ -36,6 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from attnlab.bench import serve
 
         serve.print_tables(options.rounds, options.seconds)
+    elif options.ring:
+        from attnlab.bench import ring
+
+        ring.print_table(options.rounds, options.seconds)
     elif options.paged:
         from attnlab.bench import paged
 
@@ -94,6 +98,8 @@ def parser() -> argparse.ArgumentParser:
         help="small calls beside each library's own fused call; heeds --rounds, --seconds and --threads only")
     add("--serve", action="store_true",
         help="tokens per second of the server beside the model alone; heeds --rounds, --seconds and --threads only")
+    add("--ring", action="store_true",
+        help="ring attention on 1, 2, 4 processes beside one device; heeds --rounds and --seconds only")
     add("--paged", action="store_true",
         help="a decoding step through pages beside keys in a row; heeds --rounds, --seconds and --threads only")
     add("--decode", action="store_true",

@@ -26,6 +26,13 @@ def ring_gradient_bytes(
     return ring_bytes(ring, heads, d, dv, itemsize=itemsize) + home * heads * ring.size * (d + dv) * accumulator
 
 
+def heads_bytes(
+    devices: int, tokens: int, query_heads: int, key_heads: int, d: int, dv: int, *, itemsize: int = 2
+) -> int:
+    """Split by heads, forward: (P − 1) / P of queries, keys, values and out, N (Hq + Hk)(D + Dv) numbers, once."""
+    return (devices - 1) * (tokens // devices) * (query_heads + key_heads) * (d + dv) * itemsize
+
+
 def keys_bytes(devices: int, keys: int, heads: int, d: int, dv: int, *, itemsize: int = 2) -> int:
     """Decoding as a ring, ``keys`` in all: (P − 1) · K · M · (D + Dv) · b."""
     return (devices - 1) * heads * keys * (d + dv) * itemsize

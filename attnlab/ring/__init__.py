@@ -12,6 +12,7 @@ offset.
     Schedule            who holds which block when, who sends, and what is visible of it, in integers
     ring_attention      exact attention over the sharded sequence
     tree_attention      the same for queries that every rank has: decoding
+    heads               an all-to-all that gives each rank all tokens of some heads instead (Ulysses)
 
 NumPy runs on the Cluster, PyTorch on torch.distributed, JAX in shard_map. Derived in notebooks 21 and 22.
 Sources: Liu et al. 2023, "Ring Attention with Blockwise Transformers"; Brandon et al. 2023, "Striped Attention";

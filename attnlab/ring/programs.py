@@ -1,8 +1,9 @@
-"""Programs for a Cluster: two reductions over the ranks, and what decoding could move instead of summaries. NumPy."""
+"""Programs for a Cluster: reductions, what decoding could move instead of summaries, and heads for tokens. NumPy."""
 
 from collections.abc import Generator
 from typing import Any
 
+from attnlab.ring.heads import HEADS, TOKENS, check_heads
 from attnlab.ring.rank import Rank
 from attnlab.softmax.numpy import merge
 
@@ -92,6 +93,31 @@ def move_keys(rank: Rank, query: Array, key: Array, value: Array, *, scale: floa
         key, value = yield rank.receive((rank.index - 1) % rank.size)
         out, lse = _merged((out, lse), rank.attend(query, key, value, scale=scale))
     return out.astype(query.dtype), lse
+
+
+def all_to_all(rank: Rank, x: Array, cut: int, join: int) -> Steps:
+    """Axis ``cut`` in P parts, of which rank r gets the r-th; what arrives is joined along ``join``, by rank."""
+    parts = np.split(x, rank.size, cut)
+    for step in range(1, rank.size):
+        to = (rank.index + step) % rank.size
+        rank.send(parts[to], to=to)
+    for source in range(rank.size):
+        if source != rank.index:
+            (parts[source],) = yield rank.receive(source)
+    return np.concatenate(parts, join)
+
+
+def by_heads(rank: Rank, query: Array, key: Array, value: Array, **options: Any) -> Steps:
+    """Attention to a sequence in contiguous shards (heads, C, D), split by heads meanwhile; ``options`` as for attend.
+
+    attnlab.ring.heads says how; three exchanges there and one back. Returns out (heads, C, Dv) of the rank's tokens.
+    """
+    inputs = []
+    for x in (query, key, value):
+        check_heads(x.shape[HEADS], rank.size)
+        inputs.append((yield from all_to_all(rank, x, HEADS, TOKENS)))
+    out, _ = rank.attend(*inputs, **options)
+    return (yield from all_to_all(rank, out.astype(query.dtype), TOKENS, HEADS))
 
 
 def _merged(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -13,6 +13,34 @@ if TYPE_CHECKING:
     import triton.language as tl
 
 
+def tile_from_the_largest(n, d, dv, registers, shared, warps):
+    """The first that fits, from the blocks that read least on."""
+    sizes = 16, 32, 64, 128, 256
+    for b_r in sorted(sizes, key=lambda size: (-(-n // size), size)):
+        for b_c in sorted(sizes, key=lambda size: (-(-n // size), size)):
+            for w in sorted(warps):
+                fits = b_r * (b_c + dv + 2) <= registers * 32 * w and 2 * b_r * d + 4 * b_c * (d + dv) <= shared
+                if fits:
+                    return b_r, b_c, w
+    return None
+
+
+def tile_by_a_sort(n, d, dv, registers, shared, warps):
+    """All plans that fit, by what they cost."""
+    plans = [
+        (-(-n // int(b_r)), -(-n // int(b_c)), w, int(b_r), int(b_c))
+        for b_r in 2 ** np.arange(4, 9) for b_c in 2 ** np.arange(4, 9) for w in warps
+        if (b_r * b_c + b_r * dv + 2 * b_r) / 32 / w <= registers and 2 * b_r * d + 4 * b_c * (d + dv) <= shared
+    ]
+    _, _, w, b_r, b_c = sorted(plans)[0]
+    return b_r, b_c, w
+
+
+def tile_as_in_the_lesson(n, d, dv, registers, shared, warps):
+    """128 by 64, whatever is asked."""
+    return 128, 64, 4 if d <= 64 else 8
+
+
 def load_by_loops(memory, base, strides, start, block, length, width):
     tile = np.zeros((block, width))
     for r in range(block):
@@ -278,6 +306,8 @@ causal_rounds_the_end = edited(
 
 
 RIGHT = [
+    ("tile_choice", tile_from_the_largest),
+    ("tile_choice", tile_by_a_sort),
     ("tile_load", load_by_loops),
     ("tile_load", load_by_view),
     ("tile_load", load_in_torch),
@@ -311,6 +341,7 @@ program_that_hides_zeros = edited(
 
 
 REFUSED = [
+    ("tile_choice", tile_as_in_the_lesson, "A100, D = 64"),
     ("tile_load", load_transposed, "expected shape"),
     ("tile_load", load_fills_with_ones, "RAGGED"),
     ("grid_program", grid_returns_a_tile, "expected shape"),

@@ -1,6 +1,7 @@
 """Right and refused answers to the exercises of lesson 13."""
 
 import math
+from fractions import Fraction
 
 import jax
 import jax.numpy as jnp
@@ -10,18 +11,29 @@ import torch
 from tests.answers import edited
 
 
-def ratio_of_times(flops, exponentials, d, dv):
-    return (1 / exponentials) / ((2 * d + 2 * dv) / flops)
+def remedy_in_fractions(programs, sms, products, exponentials, memory):
+    """Work in waves and not over a share; the first of the least."""
+    products, exponentials, memory = (Fraction(x) for x in (products, exponentials, memory))
+    slots = Fraction(sms * math.ceil(Fraction(programs, sms)), programs)
+    plans = [(products + exponentials, memory), (max(products, exponentials) * slots, memory),
+             ((products + exponentials / 2) * slots, memory), ((products + exponentials) * slots, memory / 2)]
+    return min(range(4), key=lambda i: max(plans[i]))
 
 
-def ratio_of_a_tile(flops, exponentials, d, dv):
-    """For a tile of 128 by 64."""
-    scores = 128 * 64
-    return np.divide(scores / exponentials, 2 * scores * (d + dv) / flops)
+def remedy_in_arrays(programs, sms, products, exponentials, memory):
+    """Four times, in one array."""
+    full = programs / (math.ceil(programs / sms) * sms)
+    work = [products + exponentials, max(products, exponentials) / full, (products + exponentials / 2) / full,
+            (products + exponentials) / full]
+    return int(np.argmin(np.maximum(work, np.array([memory, memory, memory, memory / 2]))))
 
 
-def ratio_as_text(flops, exponentials, d, dv):
-    return f"{ratio_of_times(flops, exponentials, d, dv):.2f}"
+def remedy_for_the_worst(programs, sms, products, exponentials, memory):
+    """For whatever looks worst."""
+    busy = programs / (-(-programs // sms) * sms)
+    if memory > (products + exponentials) / busy:
+        return 3
+    return 0 if busy < 0.9 else 2 if exponentials > products else 1
 
 
 def waves_by_counting(batch, heads, n, block_q, sms):
@@ -225,16 +237,10 @@ def exponential_clipped(t, c):
     return np.ldexp(np.polyval(c[::-1], t - n), n).astype(np.float32)
 
 
-MIXED = "2 * (d + dv)"
-ratio_of_a_mean = edited("exp_ratio", MIXED, "4 * ((d + dv) // 2)")
 bits_of_one_and_more = edited("exp2_polynomial", "(c[0] +", "(1 +")
 bits_without_a_whole = edited("exp2_polynomial", "x = t - n ", "x = (t - n) % 1 ")
 lazy_begins_anew = edited(
     "lazy_rescale", "new = np.where(moved, top, r)", "new = np.where(moved | (top == -INF), top, r)",
-)
-ratio_of_mixed_units = edited(
-    "exp_ratio", "    return", "    if flops >= 1e9:\n        flops /= 1e9\n"
-    "    if exponentials >= 1e9:\n        exponentials /= 1e9\n    return",
 )
 waves_almost_rounded_up = edited("grid_waves", "-(-n // block_q)", "int(n / block_q + 0.999)")
 exp2_in_single = edited("fold_exp2", "* s[:, first", "* s.astype(np.float32)[:, first")
@@ -245,8 +251,8 @@ lazy_after_the_block = edited(  # the weights refer to the old r
 
 
 RIGHT = [
-    ("exp_ratio", ratio_of_times),
-    ("exp_ratio", ratio_of_a_tile),
+    ("next_remedy", remedy_in_fractions),
+    ("next_remedy", remedy_in_arrays),
     ("grid_waves", waves_by_counting),
     ("grid_waves", waves_by_ceil),
     ("fold_exp2", exp2_kept_blocks),
@@ -271,8 +277,7 @@ fold_by_the_newest_block = edited(
 
 
 REFUSED = [
-    ("exp_ratio", ratio_as_text, "not an array of numbers"),
-    ("exp_ratio", ratio_of_a_mean, "keys of 3 and values of 2"),
+    ("next_remedy", remedy_for_the_worst, "small heads: exponentials twice the products"),
     ("exp2_polynomial", bits_of_one_and_more, "another cubic"),
     ("exp2_polynomial", bits_without_a_whole, "whose fraction is 1"),
     ("lazy_rescale", lazy_begins_anew, "the second of three blocks"),
@@ -285,7 +290,6 @@ REFUSED = [
     ("lazy_rescale", lazy_without_count, "tuple of 3"),
     ("lazy_rescale", lazy_divides_weights, "times for each number"),
     ("exp2_polynomial", exponential_clipped, "LOW"),
-    ("exp_ratio", ratio_of_mixed_units, "in a millisecond"),
     ("grid_waves", waves_almost_rounded_up, "a last block of one query"),
     ("fold_exp2", exp2_in_single, "near −100000"),
     ("lazy_rescale", lazy_after_the_block, "0, 1, 1000, 999"),

@@ -1,6 +1,7 @@
 """Answers to the exercises of lesson 21: right ones, written in other ways, and ones to refuse."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import torch
@@ -27,31 +28,26 @@ def holder_for_one_turn(device, step, devices):
     return device - step if device >= step else device - step + devices
 
 
-def chunk_by_times(flops, bandwidth, itemsize, ratio):
-    """Doubling, then bisection, of the two times of a block: D = 1, so many query heads that key heads are whole."""
-    heads = 64
-
-    def hidden(C):
-        return 4 * C * C * heads / flops >= 2 * C * heads * ratio * itemsize / bandwidth
-
-    high = 1
-    while not hidden(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if hidden(middle) else (middle, high)
-    return high
+def plan_in_fractions(tokens, devices, query_heads, key_heads, flops, bandwidth):
+    """The same sums without rounding, from the largest group down."""
+    chunk, R, W = Fraction(tokens, devices), Fraction(flops), Fraction(bandwidth)
+    best = None
+    for g in sorted(range(1, math.gcd(devices, key_heads) + 1), reverse=True):
+        if math.gcd(devices, key_heads) % g == 0:
+            block, products = 4 * chunk * key_heads / W, 4 * chunk**2 * g * query_heads / R
+            wait = 4 * chunk * (query_heads + key_heads) * (1 - Fraction(1, g)) / W
+            wait += (devices // g - 1) * max(block - products, Fraction())
+            best = min(best or (wait, g), (wait, g))
+    return best[1]
 
 
-def chunk_in_integers(flops, bandwidth, itemsize, ratio):
-    keys, queries = ratio.as_integer_ratio()
-    return -(-int(flops) * itemsize * keys // (int(bandwidth) * 2 * queries))
-
-
-def chunk_as_a_number(flops, bandwidth, itemsize, ratio):
-    """Not rounded: there is no half of a token."""
-    return flops / bandwidth * itemsize / 2 * ratio
+def plan_in_arrays(tokens, devices, query_heads, key_heads, flops, bandwidth):
+    """Every group at once."""
+    g = np.array([x for x in range(1, devices + 1) if devices % x == key_heads % x == 0])
+    chunk = tokens / devices
+    trade = 4 * chunk * (query_heads + key_heads) / bandwidth * (1 - 1 / g)
+    uncovered = np.clip(4 * chunk * key_heads / bandwidth - 4 * chunk**2 * g * query_heads / flops, 0, None)
+    return int(g[np.argmin(trade + (devices / g - 1) * uncovered)])
 
 
 def stripes_by_sorting(x, devices):
@@ -242,53 +238,50 @@ def mended_unshifted(cluster, q, k, v):
     return cluster.run(program, q, k, v)
 
 
-STEPS, RULE = "(device - step) % devices", "flops / bandwidth * itemsize / 2 * ratio"
+STEPS, COPIED = "(device - step) % devices", "if devices % group or key_heads % group:"
 POSITIONS = "rank.index + rank.size * np.arange(len(q))"
 holder_by_a_fraction = edited("holder", STEPS, "int((device - step) / devices % 1.0 * devices)")
 holder_in_a_byte = edited("holder", STEPS, "((device - step + 128) % 256 - 128) % devices")
-chunk_nearly = edited("smallest_chunk", RULE, f"{RULE} - 0.01")
-chunk_of_65536 = edited("smallest_chunk", "math.ceil(", "min(65_536, ", RULE, f"math.ceil({RULE})")
+plan_of_powers = edited("split_plan", COPIED, f"{COPIED[:-1]} or group & (group - 1):")
+plan_of_all_or_nothing = edited("split_plan", COPIED, f"{COPIED[:-1]} or group not in (1, devices):")
 home_in_a_byte = edited("stripes", "shards, home, offset", "shards, home.astype(np.uint8), offset")
 shards_in_half = edited("stripes", "return shards,", "return shards.astype(np.float16),")
 ring_widened = edited("ring", "rank.send(k, v,", "rank.send(k.astype(float), v.astype(float),")
-mended_for_64 = edited("mended_ring", POSITIONS, f"({POSITIONS}) % 64")
-mended_in_a_byte = edited("mended_ring", POSITIONS, f"({POSITIONS}).astype(np.int8)")
+mended_for_64 = edited("fixed_ring", POSITIONS, f"({POSITIONS}) % 64")
+mended_in_a_byte = edited("fixed_ring", POSITIONS, f"({POSITIONS}).astype(np.int8)")
 
 RIGHT = [
     ("holder", holder_by_moving),
     ("holder", holder_the_long_way_round),
-    ("smallest_chunk", chunk_by_times),
-    ("smallest_chunk", chunk_in_integers),
+    ("split_plan", plan_in_fractions),
+    ("split_plan", plan_in_arrays),
     ("stripes", stripes_by_sorting),
     ("stripes", stripes_by_package),
     ("stripes", stripes_in_torch),
     ("ring", ring_by_package),
     ("ring", ring_with_m_l_o),
-    ("mended_ring", mended_by_package),
-    ("mended_ring", mended_on_one_device),
+    ("fixed_ring", mended_by_package),
+    ("fixed_ring", mended_on_one_device),
 ]
 
 REFUSED = [
-    ("smallest_chunk", lambda flops, link, size, ratio: math.ceil(flops / link * (size // 2) * ratio), "1 byte a"),
-    ("smallest_chunk", lambda flops, link, size, ratio: math.ceil(-(-flops // link) * size / 2 * ratio), "8 bytes"),
-    ("smallest_chunk", chunk_as_a_number, "got float64"),
     ("stripes", stripes_without_order, "part 1 of 3"),
     ("ring", ring_of_keys_alone, "more or fewer"),
     ("ring", ring_that_waits_first, "waits for rank"),
-    ("mended_ring", mended_without_rotation, "one device with four tokens"),
+    ("fixed_ring", mended_without_rotation, "one device with four tokens"),
     ("ring", ring_unshifted, "HIGH"),
     ("holder", holder_for_one_turn, "after 9 sends"),
     ("holder", holder_by_a_fraction, "after 140 sends"),
     ("holder", holder_in_a_byte, "after 140 sends"),
-    ("smallest_chunk", chunk_nearly, "257 FLOP"),
-    ("smallest_chunk", chunk_of_65536, "1.2 GB/s"),
+    ("split_plan", plan_of_powers, "12 devices, 6 key heads"),
+    ("split_plan", plan_of_all_or_nothing, "8 A100, 32 heads, 256 tokens on each"),
     ("stripes", stripes_by_the_first_number, "the same first number"),
     ("stripes", home_in_a_byte, "300 tokens"),
     ("stripes", shards_in_half, "300 tokens"),
     ("ring", ring_the_other_way, "to the next one only"),
     ("ring", ring_of_five, "between six ranks"),
     ("ring", ring_widened, "float32"),
-    ("mended_ring", mended_for_64, "100 tokens each"),
-    ("mended_ring", mended_in_a_byte, "100 tokens each"),
-    ("mended_ring", mended_unshifted, "GROW"),
+    ("fixed_ring", mended_for_64, "100 tokens each"),
+    ("fixed_ring", mended_in_a_byte, "100 tokens each"),
+    ("fixed_ring", mended_unshifted, "GROW"),
 ]

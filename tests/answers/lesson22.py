@@ -219,9 +219,9 @@ RIGHT = [
     ("tree_decode", decode_at_home),
     ("best", best_by_counting),
     ("best", best_in_numpy),
-    ("mended_decode", mended_by_package),
-    ("mended_decode", mended_with_heads_first),
-    ("mended_decode", mended_by_gathering),
+    ("fixed_decode", mended_by_package),
+    ("fixed_decode", mended_with_heads_first),
+    ("fixed_decode", mended_by_gathering),
 ]
 
 def volume_of_the_usual_sizes(kind, devices, batch, query_heads, key_heads, keys, d, dv, itemsize, accumulator):
@@ -285,15 +285,15 @@ best_without_the_lse = edited(
 
 REFUSED = [
     ("volume", volume_of_the_usual_sizes, "sums of 8 bytes"),
-    ("mended_decode", mended_with_a_maximum_of_the_batch, "sequence 1"),
+    ("fixed_decode", mended_with_a_maximum_of_the_batch, "sequence 1"),
     ("volume", volume_of_a_device, "all links together"),
     ("tree_decode", decode_without_empty_ranks, "0 and 1 keys"),
     ("best", best_at_one_point, "expected"),
-    ("mended_decode", mended_for_one_sequence, "a batch of two"),
-    ("mended_decode", merge_of_means, "one head, two ranks"),
+    ("fixed_decode", mended_for_one_sequence, "a batch of two"),
+    ("fixed_decode", merge_of_means, "one head, two ranks"),
     ("best", best_in_columns, "expected shape (4, 3)"),
     ("best", best_without_lse, "values of size 1"),
-    ("mended_decode", mended_with_one_maximum, "ROWS"),
+    ("fixed_decode", mended_with_one_maximum, "ROWS"),
     ("volume", volume_with_twice_the_bytes, "sums of 4 bytes"),
     ("tree_decode", decode_shifted_by_the_mean, "HIGH: the scores of the last key alone"),
     ("best", best_in_a_square, "as many latencies as bandwidths"),

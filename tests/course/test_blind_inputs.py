@@ -9,8 +9,8 @@ import pytest
 from attnlab.check.compare import agree
 from attnlab.check.exercise import but
 from attnlab.check.outcome import outcome
-from attnlab.course.lesson21 import mended_ring, ring
-from attnlab.course.lesson22 import mended_decode, tree_decode
+from attnlab.course.lesson21 import fixed_ring, ring
+from attnlab.course.lesson22 import fixed_decode, tree_decode
 
 WRONG_WAY = but("(rank.index - step)", "(rank.index + step)")
 
@@ -27,26 +27,26 @@ def test_direction_shows_on_three_causal_ranks(case):
     assert same(ring.EXERCISE, case) == (not causal or cluster.devices < 3)
 
 
-@pytest.mark.parametrize("case", mended_ring.cases(), ids=lambda case: case.label)
+@pytest.mark.parametrize("case", fixed_ring.cases(), ids=lambda case: case.label)
 def test_direction_of_stripes_shows_on_three_ranks(case):
-    assert same(mended_ring.EXERCISE, case) == (case.args[0].devices < 3)
+    assert same(fixed_ring.EXERCISE, case) == (case.args[0].devices < 3)
 
 
 def test_equal_blocks_are_blind():
     """Three ranks with the same keys and values: the wrong block is the right one, but for what is visible of it."""
-    cluster, q, k, v = mended_ring.call(3, 2, 2, 3)
-    case = mended_ring.Case("", (cluster, [0 * x for x in q], k, [v[0][:1].repeat(2, 0)] * 3))
-    assert same(mended_ring.EXERCISE, case)
+    cluster, q, k, v = fixed_ring.call(3, 2, 2, 3)
+    case = fixed_ring.Case("", (cluster, [0 * x for x in q], k, [v[0][:1].repeat(2, 0)] * 3))
+    assert same(fixed_ring.EXERCISE, case)
 
 
 BATCH = but("np.exp(lse - m).swapaxes(1, 2)[..., None]", "np.exp(lse - m)")
 NO_MAXIMUM = but("lse - np.where(np.isfinite(m), m, 0)", "lse")
 
 
-@pytest.mark.parametrize("case", mended_decode.cases(), ids=lambda case: case.label)
+@pytest.mark.parametrize("case", fixed_decode.cases(), ids=lambda case: case.label)
 def test_a_weight_that_is_broadcast_shows_in_a_batch_of_two(case):
     """Lesson 22: (B, H, 1) times (B, 1, H, Dv) is right for B = 1."""
-    assert same(mended_decode.EXERCISE, case, BATCH) == (len(case.args[1][0]) == 1)
+    assert same(fixed_decode.EXERCISE, case, BATCH) == (len(case.args[1][0]) == 1)
 
 
 @pytest.mark.parametrize("case", tree_decode.cases(), ids=lambda case: case.label)

@@ -90,6 +90,21 @@ def test_half_precision_is_merged_in_float32(ranks, dtype):
         assert error <= (2e-6 if name == "lse" else 1.1 * error_alone), name
 
 
+@pytest.mark.parametrize("devices", [1, 2, 3])
+@pytest.mark.parametrize("causal", [False, True])
+def test_heads_for_tokens_give_the_numbers_of_one_device(ranks, devices, causal):
+    """Forward and gradient; five ranks cannot share twelve heads."""
+    *arrays, dout, _ = whole(24, heads=(12, 6))
+    leaves = [x.clone().requires_grad_() for x in arrays]
+    out = attnlab.safe_attention(*leaves, causal=causal)
+    right = [out.detach(), *torch.autograd.grad(out, leaves, dout)]
+    for x, parts in zip(right, zip(*good(ranks.call("heads", devices, 24, causal)))):
+        assert_close(torch.cat(parts, -2), x, rtol=0, atol=1e-12)
+    for result in ranks.call("heads", 5, 25, causal) if devices == 1 else ():
+        assert isinstance(result, ValueError)
+        assert str(result) == "there are 12 heads, which 5 ranks cannot share equally; ring_attention can"
+
+
 @pytest.mark.parametrize("form", ["allreduce", "doubling"])
 def test_tree_attention_is_one_call_over_all_keys(ranks, form):
     """Shards of any length, empty ones too, a mask on one rank; all ranks agree to the last bit."""

@@ -9,8 +9,11 @@ from unittest import mock
 import torch
 import torch.distributed as dist
 
+import attnlab
 from attnlab.measure import torch_bytes
 from attnlab.ring import positions, ring_attention, shard, tree_attention
+from attnlab.ring.heads import by_heads
+from attnlab.ring.torch_heads import exchange
 
 
 def whole(length, d=6, dv=5, heads=(4, 2), dtype="float64", batch=2):
@@ -76,6 +79,18 @@ def autocast(rank, group):
         found = both(few, q, k, *half[3:], dlse)
         double = ring_attention(*(x.double() for x in (q, k, v)), group=group).dtype
     return found, both(*half, dlse), double
+
+
+def heads(rank, group, length, causal):
+    """This rank's tokens of out, dq, dk, dv, with 12 query heads and 6 key heads split over the ranks meanwhile."""
+    arrays = [x.chunk(dist.get_world_size(group), -2)[rank] for x in whole(length, heads=(12, 6))[:4]]
+    leaves = [x.clone().requires_grad_() for x in arrays[:3]]
+
+    def attend(q, k, v):
+        return attnlab.tiled_attention(q, k, v, causal=causal)
+
+    out = by_heads(attend, *leaves, exchange(group))
+    return [out.detach(), *torch.autograd.grad(out, leaves, arrays[3])]
 
 
 def messages(rank, group, case):

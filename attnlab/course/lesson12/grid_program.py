@@ -1,4 +1,4 @@
-"""Lesson 12, ★★: a program of the grid with three faults that blocks which fit do not show, mended."""
+"""Lesson 12, ★★: a program of the grid with three faults that blocks which fit do not show, fixed."""
 
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.check.fingerprints import large_key, levels, lifted
@@ -95,10 +95,10 @@ EXERCISE = Exercise(
         "that does not exist is loaded as 0, and its score must be −∞.",
     ),
     mistakes=(
-        Mistake("Nothing is mended yet. Try two heads with N ≠ M, keys that do not fill the last block, and queries "
+        Mistake("Nothing is fixed yet. Try two heads with N ≠ M, keys that do not fill the last block, and queries "
                 "that do not: eqs. 12.1 and 12.2.",
                 but(*NUMBER, *STRIDE, *VOTES)),
-        Mistake("One fault of the three is mended, two are not. Try two heads with N ≠ M, keys that do not fill the "
+        Mistake("One fault of the three is fixed, two are not. Try two heads with N ≠ M, keys that do not fill the "
                 "last block, and queries that do not: eqs. 12.1 and 12.2.",
                 but(*NUMBER, *STRIDE), but(*NUMBER, *VOTES), but(*STRIDE, *VOTES)),
         Mistake("You round N / block down when you take pid apart. A short last block of queries has a program of its "

@@ -1,4 +1,4 @@
-"""Lesson 13, ★★: mend an exponential made of a polynomial and of bits."""
+"""Lesson 13, ★★: fix an exponential made of a polynomial and of bits."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 

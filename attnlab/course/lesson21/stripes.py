@@ -49,14 +49,14 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake("These are blocks of neighbors, the layout of the plain ring. A stripe takes every token whose number "
-                "has the same remainder: section 6.",
+                "has the same remainder: section 5.",
                 but(SHARDS, BLOCKS), but(SHARDS, BLOCKS, HOME, "p"),
                 but(SHARDS, BLOCKS, HOME, "p", OFFSET, "np.where(r[:, None] >= r, 0, -1) * rows")),
         Mistake("Your `home` is the way out and not the way back: it says which token each row holds. Asked is the row "
-                "that holds each token, the inverse permutation: section 6.",
+                "that holds each token, the inverse permutation: section 5.",
                 but(HOME, "p % rows * devices + p // rows")),
         Mistake("Your `home` leaves the rows as they are. In shards.reshape(N, D) the tokens stand device by device: "
-                "section 6.",
+                "section 5.",
                 but(HOME, "p")),
         Mistake("Your offset is 0 everywhere. Between stripes of r < c the diagonal is hidden: query a is token a · P "
                 "+ r and key a is a later one, token a · P + c. Eq. 21.7.",

@@ -1,4 +1,4 @@
-"""Lesson 22, ★★: tree attention that is right for a batch of one, mended."""
+"""Lesson 22, ★★: tree attention that is right for a batch of one, fixed."""
 
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.check.fingerprints import levels, lifted
@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray as Array
 
 
-def mended_decode(cluster: Cluster, q: list[Array], k: list[Array], v: list[Array]) -> list[Array]:
+def fixed_decode(cluster: Cluster, q: list[Array], k: list[Array], v: list[Array]) -> list[Array]:
     """The output (B, 1, H, Dv) on every rank, a list. ``q`` (B, 1, H, D), the same on all ranks.
 
     ``k`` (B, M, H, D) and ``v`` (B, M, H, Dv): lists, one item a rank; M may differ, and some rank has a key.
@@ -70,7 +70,7 @@ WEIGHT = "np.exp(lse - m).swapaxes(1, 2)[..., None]"
 BROKEN = (WEIGHT, "np.exp(lse - m)")
 
 EXERCISE = Exercise(
-    lesson="22", stars=2, reference=mended_decode, cases=cases, writes=(0,),
+    lesson="22", stars=2, reference=fixed_decode, cases=cases, writes=(0,),
     hints=(
         "Print the shapes of weight, out and weight * out for a batch of one, and for a batch of two. Which should the "
         "product have?",

@@ -1,4 +1,4 @@
-"""Lesson 21, ★★: a striped ring that is right on one device only, mended."""
+"""Lesson 21, ★★: a striped ring that is right on one device only, fixed."""
 
 import attnlab
 from attnlab.check.exercise import Case, Exercise, Mistake, but
@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray as Array
 
 
-def mended_ring(cluster: Cluster, q: list[Array], k: list[Array], v: list[Array]) -> list[Array]:
+def fixed_ring(cluster: Cluster, q: list[Array], k: list[Array], v: list[Array]) -> list[Array]:
     """Causal attention with rotary positions over a striped text: the outputs (C, Dv) of all ranks, a list.
 
     ``q``, ``k`` (C, D), ``v`` (C, Dv): lists, one item a rank; row a of rank r is token a · devices + r of the text. No
@@ -62,7 +62,7 @@ HOLDER = ("(rank.index - step)", "(rank.index + step)")
 OFFSET = ("offset=0 if holder <= rank.index else -1", "offset=rank.index - holder")
 
 EXERCISE = Exercise(
-    lesson="21", stars=2, reference=mended_ring, cases=cases, writes=(0,),
+    lesson="21", stars=2, reference=fixed_ring, cases=cases, writes=(0,),
     hints=(
         "Give `broken_ring` np.eye(N)[r::devices] as values: a row of the result is then the weights that a token "
         "gives to all tokens. What does token 1 see on two devices with two tokens each?",
@@ -71,10 +71,10 @@ EXERCISE = Exercise(
         "Which tokens does this rank have, which block is here (eq. 21.1), and is its diagonal visible (eq. 21.7)?",
     ),
     mistakes=(
-        Mistake("Nothing is mended yet. Three lines are wrong: begin with two devices, two tokens each, and EYE. "
+        Mistake("Nothing is fixed yet. Three lines are wrong: begin with two devices, two tokens each, and EYE. "
                 "Eq. 21.7.",
                 but(*POSITION, *HOLDER, *OFFSET)),
-        Mistake("One line is mended and two are wrong: positions of the text (section 5), the holder (eq. 21.1) and "
+        Mistake("One line is fixed and two are wrong: positions of the text (section 5), the holder (eq. 21.1) and "
                 "the diagonal (eq. 21.7) all matter.",
                 but(*POSITION, *HOLDER), but(*POSITION, *OFFSET), but(*HOLDER, *OFFSET)),
         Mistake("Holder and diagonal are right. Queries and keys are still rotated by their row in the shard; a model "
