@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import attnlab
+from tests.support import typechecker
 from tests.support.libraries import ALGORITHMS, LIBRARIES, blocks_of, to
 
 OPTIONS = {
@@ -145,9 +146,9 @@ def test_files_of_different_backends_never_import_one_another(first):
                 assert f"import {other}\n" not in source, name
 
 
-def test_every_annotated_shape_is_checked(pytestconfig):
-    """The modules that pyproject.toml has checked are all that annotate shapes."""
-    checked = tuple(pytestconfig.getoption("--jaxtyping-packages").split(","))
+def test_every_annotated_shape_is_checked():
+    """The modules that are checked are all that annotate shapes."""
+    checked = tuple(typechecker.modules())
     package = pathlib.Path(attnlab.__file__).parent
     for path in package.rglob("*.py"):
         name = ".".join(path.relative_to(package.parent).with_suffix("").parts)
