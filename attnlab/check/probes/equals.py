@@ -68,6 +68,8 @@ def _value(found: Outcome) -> Outcome:
 def _changes(exercise: Exercise, cases: list[Case]) -> Iterator[tuple[str, Change]]:
     """Ways of changing arguments: two exchanged, a flag or a number that is another, then those of arrays."""
     names, first = parameters(exercise), cases[0].args
+    if len(names) != len(first):  # the answer is run on something else than the case
+        return
     for i, j in combinations(range(len(names)), 2):
         if type(first[i]) is type(first[j]):
             yield f"{names[i]} and {names[j]} exchanged", lambda args, i=i, j=j: {i: args[j], j: args[i]}

@@ -1,0 +1,1 @@
+"""Lesson 26: its figures and its exercises, one file an exercise."""

@@ -1,0 +1,63 @@
+"""Lesson 26, ★: tokens per call, if every guess is kept with the same chance."""
+
+from fractions import Fraction
+from typing import Any
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+
+def expected_tokens(alpha: Any, k: int) -> Any:
+    """Tokens that a call with ``k`` guesses gives on average, if each guess is kept with chance ``alpha`` in [0, 1].
+
+    The first guess that isn't kept is replaced, and after k kept ones a token comes of itself. alpha may be a Fraction,
+    and then the result is exact.
+    """
+    return sum(alpha**j for j in range(k + 1))
+
+
+def cases() -> list[Case]:
+    """Fractions and floats; no guess, a draft that is always right, one that never is."""
+    half, high = Fraction(1, 2), Fraction(4, 5)
+    return [
+        Case("no guess: a token per call", (half, 0)),
+        Case("one guess, kept every other time", (half, 1)),
+        Case("alpha = 2/3, k = 3", (Fraction(2, 3), 3)),
+        Case("alpha = 4/5, k = 4", (high, 4)),
+        Case("a draft that is never right", (Fraction(0), 5)),
+        Case("a draft that is always right: k + 1", (Fraction(1), 5)),
+        Case("alpha = 0.9, k = 10", (0.9, 10)),
+        Case("alpha = 1 − 10⁻⁶, k = 8", (1 - 1e-6, 8)),
+        Case("alpha = 1.0, k = 40", (1.0, 40)),
+    ]
+
+
+ALL = "sum(alpha**j for j in range(k + 1))"
+
+EXERCISE = Exercise(
+    lesson="26", stars=1, reference=expected_tokens, cases=cases,
+    hints=(
+        "The call gives at least one token. It gives at least two if the first guess is kept, which has chance alpha.",
+        "The mean of a count is the sum over j of the chance that it exceeds j: j guesses kept in a row.",
+        "Eq. 26.4: a geometric sum of k + 1 terms. Summed term by term, alpha = 1 needs no care.",
+    ),
+    mistakes=(
+        Mistake("The last token is missing: after k kept guesses the call still gives one of its own, as its last row "
+                "comes after all of them (eq. 26.4).",
+                but(ALL, "sum(alpha**j for j in range(k))")),
+        Mistake("You count the kept guesses alone. The token that replaces a wrong guess is a right one, too, and so "
+                "every call gives one more (eq. 26.4).",
+                but(ALL, "sum(alpha**j for j in range(1, k + 1))")),
+        Mistake("You count guesses behind a wrong one. A guess is read after all the guesses before it, so it's of use "
+                "only if those were kept: chance alpha to the j, not alpha (eq. 26.4).",
+                but(ALL, "1 + k * alpha")),
+        Mistake("Either all guesses are kept in your sum or none. A call that keeps the first two of four gives three "
+                "tokens (eq. 26.4).",
+                but(ALL, "1 + k * alpha**k")),
+        Mistake("A draft that's always right divides by 0 in your formula. There, each call gives k + 1 tokens; the sum "
+                "in eq. 26.4 knows that by itself.",
+                but(ALL, "(1 - alpha ** (k + 1)) / (1 - alpha)")),
+        Mistake("With many guesses your number doesn't depend on k any more: 1 / (1 − alpha) is the limit for k → ∞ "
+                "(eq. 26.4).",
+                but(ALL, "1 / (1 - alpha) if alpha < 1 else k + 1")),
+    ),
+)
