@@ -43,13 +43,16 @@ GRID = [Fraction(2 * i + 1, 8) for i in range(4)]  # every cut of the rule is a 
 
 
 def law(answer: Callable) -> Callable:
-    """The law of a round as a function of the two models: the chance of each text of 1, 2, … k + 1 tokens, in order."""
+    """The law of a round as a function of two models: the chance of each text of 1, 2, … k + 1 tokens, in order.
+
+    Of the draws that replace a guess or come last, one is used: they may all be the same number.
+    """
     def of(p: dict, q: dict, k: int) -> np.ndarray:
         found: dict[tuple, Fraction] = {}
         for draft in itertools.product(range(3), repeat=k):
             rows_q, rows_p = [q[draft[:j]] for j in range(k)], [p[draft[:j]] for j in range(k + 1)]
             weight = math.prod((row[x] for row, x in zip(rows_q, draft)), start=Fraction(1))
-            for *accepting, last in itertools.product(GRID, repeat=k + 1) if weight else ():  # one more is used, not two
+            for *accepting, last in itertools.product(GRID, repeat=k + 1) if weight else ():
                 out = tuple(int(x) for x in answer(list(draft), rows_q, rows_p, [*accepting, *[last] * (k + 1)]))
                 found[out] = found.get(out, 0) + weight / len(GRID) ** (k + 1)
         texts = [text for n in range(1, k + 2) for text in itertools.product(range(3), repeat=n)]
@@ -99,8 +102,8 @@ EXERCISE = Exercise(
         Mistake("You keep a guess by q/p. It's p/q: a guess that the draft likes too much must be refused sometimes "
                 "(eq. 26.2).",
                 but(TEST, "draws[j] * p[x] >= q[x]")),
-        Mistake("Your leftover is |p − q|, which has the tokens that the draft likes too much in it. Cut at 0: (p − q)₊ "
-                "(eq. 26.2).",
+        Mistake("Your leftover is |p − q|, which has the tokens in it that the draft likes too much. Cut at 0: "
+                "(p − q)₊ (eq. 26.2).",
                 but("max(a - b, 0)", "abs(a - b)")),
         Mistake("You keep a guess only if p(x) ≥ q(x). The others must be kept sometimes, with chance p(x)/q(x) "
                 "(eq. 26.2).",

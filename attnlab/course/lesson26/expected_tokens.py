@@ -53,8 +53,8 @@ EXERCISE = Exercise(
         Mistake("Either all guesses are kept in your sum or none. A call that keeps the first two of four gives three "
                 "tokens (eq. 26.4).",
                 but(ALL, "1 + k * alpha**k")),
-        Mistake("A draft that's always right divides by 0 in your formula. There, each call gives k + 1 tokens; the sum "
-                "in eq. 26.4 knows that by itself.",
+        Mistake("A draft that's always right divides by 0 in your formula. There, each call gives k + 1 tokens; the "
+                "sum in eq. 26.4 knows that by itself.",
                 but(ALL, "(1 - alpha ** (k + 1)) / (1 - alpha)")),
         Mistake("With many guesses your number doesn't depend on k any more: 1 / (1 − alpha) is the limit for k → ∞ "
                 "(eq. 26.4).",

@@ -32,13 +32,13 @@ def overlap(p: np.ndarray, q: np.ndarray, shown: int = 12) -> Figure:
     axes.legend()
     first = best[0]
     figure.set_label(
-        f"Chances of the {len(best)} likeliest bytes. All in all model and draft share {np.minimum(p, q).sum():.2f}; the "
-        f"likeliest byte, {name(first)}, has {p[first]:.2f} in the model and {q[first]:.2f} in the draft.")
+        f"Chances of the {len(best)} likeliest bytes. All in all model and draft share {np.minimum(p, q).sum():.2f}; "
+        f"the likeliest byte, {name(first)}, has {p[first]:.2f} in the model and {q[first]:.2f} in the draft.")
     return figure
 
 
 def tape(text: Sequence[int], calls: Mapping[str, Sequence[int]], shown: int = 56) -> Figure:
-    """A stretch of text, a row for each draft: filled where a guess was kept, framed where the model's own token came."""
+    """A stretch of text, a row for each draft: filled where a guess was kept, framed where the model's token came."""
     figure, axes = canvas(10.2, 0.52 * len(calls) + 0.7)
     said = []
     for row, (draft, counts) in enumerate(calls.items()):
@@ -89,8 +89,8 @@ def couplings(p: Sequence[float], q: Sequence[float], agree: Mapping[str, float]
     right.invert_yaxis()
     right.set_axisbelow(True)
     said = ", ".join(f"{key} {value:.2f}" for key, value in agree.items())
-    figure.set_label(f"Left: model {list(p)} and draft {list(q)} cut the unit interval; where the same token lies above "
-                     f"and below, one number gives both the same. Right, chance of agreement: {said}.")
+    figure.set_label(f"Left: model {list(p)} and draft {list(q)} cut the unit interval; where the same token lies "
+                     f"above and below, one number gives both the same. Right, chance of agreement: {said}.")
     return figure
 
 

@@ -101,8 +101,8 @@ EXERCISE = Exercise(
                 but("rows[n - 1 + j]", "rows[min(n + j, len(rows) - 1)]")),
         Mistake("Your text is longer than what was asked for: the last call can bring too many (section 7).",
                 but("[len(prompt) :][:count]", "[len(prompt) :]")),
-        Mistake("You throw the drawn token away where it differs from the guess. It's the text's next token; without it "
-                "the same place is computed again (section 1).",
+        Mistake("You throw the drawn token away where it differs from the guess. It's the text's next token; without "
+                "it the same place is computed again (section 1).",
                 but(STOP, "if j and j < len(guess) and text[-1] != guess[j]: text.pop(); break\n            " + STOP)),
     ),
 )
