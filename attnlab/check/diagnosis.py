@@ -1,18 +1,20 @@
-"""Which mistake of the catalogue an answer has made: the one whose wrong implementation does the same."""
+"""Which mistake of the catalogue an answer has made, or which slip: the one that does the same."""
 
 import math
 from collections.abc import Callable, Iterator
 
 from attnlab.check.compare import agree, tolerance
 from attnlab.check.exercise import Case, Exercise, Mistake
-from attnlab.check.guard import Watch
 from attnlab.check.library import library_of
 from attnlab.check.outcome import Outcome, outcome
+from attnlab.check.sandbox import Watch
+from attnlab.check.slips import Slip, slips
 
 import numpy as np
 
 ALIKE = 0.02  # two costs are the same if they differ by less than this fraction
 SECONDS = 20.0  # for how long the catalogue is searched
+SLIPS = 5.0  # for how many seconds slips are
 TELLING = ("stream", "inputs", "type", "library")  # kinds of problem that say what an answer does
 
 
@@ -39,6 +41,27 @@ def by_outcomes(exercise: Exercise, cases: list[Case], outcomes: list[Outcome], 
         if same and not _right(exercise, function, judge):
             return mistake
     return None
+
+
+def by_slips(exercise: Exercise, rows: list[tuple[Case, Outcome]]) -> str:
+    """What to say of a wrong answer that does in all cases what a slip does; nothing if none is found in time.
+
+    ``rows``: cases, those that tell most first, and what the answer made of them.
+    """
+    if not any(_telling(found) for _, found in rows):
+        return ""
+    watch = Watch()
+    for slip in slips(exercise.reference):
+        if watch.seconds() > SLIPS:
+            return ""
+        if slip.function and all(agree(found, did(exercise, slip, case), tolerance(case)) for case, found in rows):
+            return slip.say
+    return ""
+
+
+def did(exercise: Exercise, slip: Slip, case: Case) -> Outcome:
+    """What a slip makes of a case, if it ends soon."""
+    return outcome(exercise, slip.function, case, 1.0)
 
 
 def _right(exercise: Exercise, function: Callable, judge: Callable) -> bool:

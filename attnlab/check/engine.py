@@ -6,16 +6,15 @@ from importlib.util import find_spec
 from attnlab.arguments import LIBRARIES
 from attnlab.check.again import KEPT, redrawn
 from attnlab.check.compare import arguments, difference
-from attnlab.check.diagnosis import by_costs, by_outcomes
+from attnlab.check.diagnosis import by_costs, by_outcomes, by_slips
 from attnlab.check.exercise import Case, Exercise
-from attnlab.check.guard import Watch, call
 from attnlab.check.jaxprs import asks_for_values
 from attnlab.check.library import given, named_library, precise
+from attnlab.check.loops import endless
 from attnlab.check.outcome import SECONDS, NotAttempted, Outcome, outcome
 from attnlab.check.own import borrowed
 from attnlab.check.probes import true_of
-from attnlab.check.state import undisturbed
-from attnlab.check.trial import fate
+from attnlab.check.sandbox import Watch, call
 from attnlab.check.verdict import Verdict
 from attnlab.check.words import BUSY, explain
 
@@ -24,16 +23,15 @@ def examine(exercise: Exercise, answer: Callable, own: bool = False) -> Verdict:
     """The verdict on one answer; with ``own``, one that leaves its task to a library is wrong."""
     if exercise.needs and find_spec(exercise.needs) is None:
         return Verdict("not checked", f"{exercise.name}: not checked, because {exercise.needs} is not installed.")
-    end = fate(exercise, answer)
-    if end is not None:
-        return end
     cases = exercise.cases()
     try:
-        with undisturbed():
-            library, first, watch = _begin(exercise, answer, cases[0])
-            wrong = _of_values(exercise, answer, library, cases, first, watch)
-            verdict = wrong or _of_costs(exercise, answer, library)
-            return verdict if verdict.state != "right" else _of_calls(exercise, answer, library, verdict, own)
+        stopped = endless(exercise, answer)
+        if stopped is not None:
+            return stopped
+        library, first, watch = _begin(exercise, answer, cases[0])
+        wrong = _of_values(exercise, answer, library, cases, first, watch)
+        verdict = wrong or _of_costs(exercise, answer, library)
+        return verdict if verdict.state != "right" else _of_calls(exercise, answer, library, verdict, own)
     except NotAttempted:
         return Verdict("not attempted", f"{exercise.name}: not attempted yet.")
 
@@ -112,7 +110,9 @@ def _true_of(exercise: Exercise, cases: list[Case], outcomes: list[Outcome], pro
     if len(outcomes) < len(cases):
         return ""
     wanted = [Outcome() if exercise.judge else outcome(exercise, exercise.reference, case) for case in cases]
-    return true_of(exercise, list(zip(cases, outcomes, wanted, (not problem for problem in problems))), outcome)
+    rows = list(zip(cases, outcomes, wanted, (not problem for problem in problems)))
+    failing_first = sorted(rows, key=lambda row: row[3])
+    return true_of(exercise, rows, lambda: by_slips(exercise, [row[:2] for row in failing_first]))
 
 
 def judge(exercise: Exercise, found: Outcome, case: Case) -> str | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from attnlab.check.exercise import Case, Exercise, Stream
-from attnlab.check.guard import Watch, call
+from attnlab.check.sandbox import Watch, call
 from attnlab.check.library import given, library_of, precise
 from attnlab.check.results import read
 from attnlab.check.words import explain
@@ -24,7 +24,7 @@ class NotAttempted(Exception):
 class Outcome:
     """The arrays of a result and its gradients by name, or a ``problem`` and its ``kind``.
 
-    ``again``: a stream was read beyond its end. ``starved``: see :class:`attnlab.check.guard.Called`.
+    ``again``: a stream was read beyond its end. ``starved``: see :class:`attnlab.check.sandbox.Called`.
     """
 
     arrays: dict[str, np.ndarray] = field(default_factory=dict)

@@ -5,7 +5,7 @@ import linecache
 import traceback
 from collections.abc import Callable
 
-from attnlab.check.guard import TimeUp
+from attnlab.check.sandbox import TimeUp
 from attnlab.check.library import codes_of, own_functions, python_function
 
 BUSY = (

@@ -1,15 +1,9 @@
-"""Nothing that a learner's function does brings the checker down: each case gives a clear message within seconds,
-leaves nothing on stderr, and the next check works as if it had not been."""
+"""Nothing that an honest function does brings the checker down: each case gives a clear message within seconds, leaves
+nothing on stderr, and the next check works as if it had not been."""
 
 import asyncio
-import collections
-import contextlib
-import ctypes
 import functools
-import itertools
 import logging
-import os
-import random
 import signal
 import sys
 import time
@@ -24,7 +18,7 @@ import pytest
 import torch
 
 from attnlab import check
-from attnlab.check import guard, outcome, trial
+from attnlab.check import outcome, sandbox
 from attnlab.check.engine import examine
 from attnlab.check.exercise import Case, Exercise, Stream
 
@@ -51,8 +45,7 @@ def settings():
 
 def computes_however_busy(monkeypatch):
     """What computes without end is given the time for it, whatever else this machine does."""
-    for module in (guard, trial):
-        monkeypatch.setattr(module, "PATIENCE", 300)
+    monkeypatch.setattr(sandbox, "PATIENCE", 300)
 
 
 @pytest.fixture
@@ -80,28 +73,6 @@ def verdict_on(capfd, monkeypatch):
 def endless(weights, values):
     while True:
         pass
-
-
-def swallows_everything(weights, values):
-    while True:
-        try:
-            weights.sum()
-        except:  # noqa: E722
-            continue
-
-
-def swallows_while_asleep(weights, values):
-    while True:
-        try:
-            time.sleep(10)
-        except BaseException:
-            continue
-
-
-def swallows_and_returns(weights, values):
-    with contextlib.suppress(BaseException):
-        time.sleep(10)
-    return weights @ values / weights.sum()
 
 
 def slow_to_end(weights, values):
@@ -137,7 +108,6 @@ def endless_with_numpy(weights, values):
     "answer",
     [
         endless,
-        swallows_everything,
         slow_to_end,
         prints_without_end,
         endless_generator,
@@ -150,10 +120,9 @@ def test_stopped(verdict_on, answer):
     assert "stopped after" in verdict.text
 
 
-@pytest.mark.parametrize("answer", [swallows_while_asleep, swallows_and_returns, asleep])
-def test_what_waits_is_stopped_and_not_judged(verdict_on, monkeypatch, answer):
-    monkeypatch.setattr(guard, "PATIENCE", 6)
-    verdict = verdict_on(answer)
+def test_what_waits_is_stopped_and_not_judged(verdict_on, monkeypatch):
+    monkeypatch.setattr(sandbox, "PATIENCE", 6)
+    verdict = verdict_on(asleep)
     assert verdict.state == "not checked"
     assert "your function waits for something" in " ".join(verdict.text.split())
 
@@ -170,38 +139,10 @@ def test_time_is_for_all_inputs_together(verdict_on):
 
 def test_a_busy_machine_is_not_the_answers_doing(monkeypatch):
     """Of five seconds that it shares with four other processes, the one in which it computes counts."""
-    watch = guard.Watch()
+    watch = sandbox.Watch()
     clocks = types.SimpleNamespace(perf_counter=lambda: watch.wall + 5, thread_time=lambda: watch.cpu + 1)
-    monkeypatch.setattr(guard, "time", clocks)
+    monkeypatch.setattr(sandbox, "time", clocks)
     assert watch.seconds() == pytest.approx(1)
-
-
-def switches_the_alarm_off(weights, values):
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    end = time.thread_time() + 0.6
-    while time.thread_time() < end:
-        pass
-    return right(weights, values)
-
-
-class Slow:
-    """An array that is never made."""
-
-    def __array__(self, *args, **options):
-        while True:
-            pass
-
-
-def counts_in_c(weights, values):
-    return sum(itertools.count())
-
-
-def drains_in_c(weights, values):
-    collections.deque(itertools.repeat(0), maxlen=0)
-
-
-def counts_in_pytorch(weights: torch.Tensor, values):
-    return torch.tensor(sum(itertools.count()))
 
 
 def by_loop(weights, values, step=1):
@@ -217,52 +158,10 @@ def loops_in_jax(weights, values):
     return by_loop(weights, values, step=0)
 
 
-@pytest.mark.parametrize("answer", [switches_the_alarm_off, lambda weights, values: Slow()])
-def test_stopped_all_the_same(verdict_on, answer):
-    assert "stopped after" in verdict_on(answer).text
-
-
-FORKS = pytest.mark.skipif(sys.platform != "linux", reason="a trial needs a fork that can go on")
-
-
-@FORKS
-@pytest.mark.parametrize("answer", [counts_in_c, drains_in_c, counts_in_pytorch])
-def test_loops_in_c_are_stopped(verdict_on, monkeypatch, answer):
-    monkeypatch.setitem(outcome.SECONDS, "torch", 0.4)
-    assert "stopped after" in verdict_on(answer).text
-
-
-@FORKS
-def test_an_answer_whose_trial_does_not_end_never_runs_here(monkeypatch):
-    ran, here = [], os.getpid()
-
-    def average(weights, values):
-        ran.append(os.getpid())
-        return right(weights, values)
-
-    assert examine(AVERAGE, average).state == "right"
-    assert set(ran) == {here}
-    ran.clear()
-    monkeypatch.setattr(trial, "PATIENCE", 0)  # as if nothing had been computed in all the time there is
-    verdict = examine(AVERAGE, average)
-    assert verdict.state == "not checked"
-    assert "Run it again when less is going on." in " ".join(verdict.text.split())
-    assert not ran
-
-
 def test_a_loop_of_jax_that_is_not_seen_to_end_never_runs_here(monkeypatch):
     monkeypatch.setitem(outcome.SECONDS, "jax", 0.05)
-    monkeypatch.setattr(guard.Watch, "computed", lambda self: 0.0)
+    monkeypatch.setattr(sandbox.Watch, "computed", lambda self: 0.0)
     assert examine(AVERAGE, loops_in_jax).state == "not checked"
-
-
-@FORKS
-def test_what_no_interpreter_survives_is_seen_in_jax(monkeypatch):
-    assert examine(AVERAGE, by_chain_in_jax).state == "right"
-    assert "ends Python, as os._exit" in examine(AVERAGE, leaves_in_jax).text
-    computes_however_busy(monkeypatch)
-    monkeypatch.setitem(outcome.SECONDS, "jax", 1)
-    assert "stopped after" in examine(AVERAGE, counts_in_jax).text
 
 
 def test_a_loop_of_jax_is_stopped(monkeypatch):
@@ -270,78 +169,6 @@ def test_a_loop_of_jax_is_stopped(monkeypatch):
     computes_however_busy(monkeypatch)
     monkeypatch.setitem(outcome.SECONDS, "jax", 1)
     assert "stopped after" in examine(AVERAGE, loops_in_jax).text
-
-
-def counts_in_jax(weights, values):
-    return jnp.dot(weights, values) / weights.sum() + sum(itertools.count())
-
-
-def leaves_in_jax(weights, values):
-    os._exit(int(jnp.ndim(weights)))
-
-
-def by_chain_in_jax(weights, values):
-    print("adds up")
-    return sum(itertools.chain(map(jnp.multiply, weights, values))) / float(weights.sum())
-
-
-def leaves(weights, values):
-    os._exit(0)
-
-
-def crashes(weights, values):
-    ctypes.string_at(0)
-
-
-def forks(weights, values):
-    if os.fork() == 0:
-        return weights  # goes on as if it were the notebook
-    return right(weights, values)
-
-
-@FORKS
-@pytest.mark.parametrize(("answer", "words"), [(leaves, "ends Python, as os._exit"), (crashes, "a crash (SIG")])
-def test_what_ends_python_is_survived(verdict_on, answer, words):
-    verdict = verdict_on(answer)
-    assert verdict.state == "wrong"
-    assert words in verdict.text
-
-
-@FORKS
-def test_a_fork_that_comes_back_is_ended(verdict_on):
-    here = os.getpid()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        verdict = verdict_on(forks)
-    assert os.getpid() == here
-    assert verdict.state == "right"
-
-
-def judges_itself(weights, values):
-    np.allclose = np.isclose = np.array_equal = lambda *args, **options: True
-    np.random.default_rng = None
-    return weights @ values
-
-
-def moves(weights, values):
-    os.chdir("/")
-    sys.setrecursionlimit(200)
-    np.set_printoptions(precision=1)
-    random.seed(0)
-    return right(weights, values)
-
-
-def test_replaced_functions_are_put_back(verdict_on):
-    before = np.allclose, np.random.default_rng
-    assert verdict_on(judges_itself).state == "wrong"
-    assert (np.allclose, np.random.default_rng) == before
-
-
-def test_folder_limits_and_random_numbers_are_put_back(verdict_on):
-    before, state = (os.getcwd(), np.get_printoptions()), random.getstate()
-    assert verdict_on(moves).state == "right"
-    assert (os.getcwd(), np.get_printoptions()) == before
-    assert random.getstate() == state
 
 
 # functions that raise

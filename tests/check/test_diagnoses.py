@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from attnlab import check
-from attnlab.check import diagnosis, guard, outcome
+from attnlab.check import diagnosis, outcome, sandbox
 from attnlab.check.engine import examine
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab.course.lesson08.flash_forward import flash_forward
@@ -295,7 +295,7 @@ def big_power(x):
 @pytest.mark.parametrize(("answer", "asked"), [(endless, True), (big_power, False)])
 def test_a_loop_is_suspected_only_where_there_is_one(monkeypatch, answer, asked):
     monkeypatch.setitem(outcome.SECONDS, "numpy", 0.1)
-    monkeypatch.setattr(guard, "PATIENCE", 300)
+    monkeypatch.setattr(sandbox, "PATIENCE", 300)
     text = examine(costing({}), answer).text
     assert "stopped after" in text
     assert ("Is there a loop" in text) is asked
@@ -317,7 +317,7 @@ def test_only_what_it_computed_makes_an_answer_slow(monkeypatch, waited):
     """Each input takes 0.1 seconds, and so many by the clock: those waited for in one are not missed in the next."""
     clocks = types.SimpleNamespace(wall=0.0, cpu=0.0)
     clocks.perf_counter, clocks.thread_time = lambda: clocks.wall, lambda: clocks.cpu
-    monkeypatch.setattr(guard, "time", clocks)
+    monkeypatch.setattr(sandbox, "time", clocks)
 
     def average(weights, values):
         clocks.wall, clocks.cpu = clocks.wall + waited, clocks.cpu + 0.1

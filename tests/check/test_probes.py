@@ -7,7 +7,7 @@ import pytest
 
 from attnlab import check
 from attnlab.check.engine import examine
-from attnlab.check.exercise import Case, Exercise, Stream, but
+from attnlab.check.exercise import Case, Exercise
 from attnlab.check.probes.entries import _unwritten
 from attnlab.check.probes.places import _sums
 
@@ -91,7 +91,7 @@ def one_hidden(x, y, flag):
 def raises_in_rect(x, y, flag):
     if x.shape[1] == 2:
         raise ValueError("no rectangles")
-    return weigh(y, x, flag)
+    return weigh(x, y, flag).T
 
 
 def parts(change):
@@ -101,16 +101,9 @@ def parts(change):
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (lambda x, y, flag: weigh(y, x, flag), "the right one for x and y exchanged."),
-        (lambda x, y, flag: weigh(x, y, not flag), "the right one for flag = not flag."),
         (lambda x, y, flag: weigh(x[::-1], y, flag), "is right, in the reverse order."),
-        (lambda x, y, flag: weigh(x, y[::-1], flag), "the right one for y the other way round."),
-        (lambda x, y, flag: weigh(x, np.log(2) * y, flag), "the right one for x times ln 2."),
-        (lambda x, y, flag: weigh(x / x.shape[1] ** 0.5, y, flag), "the right one for x times 1/√x.shape[1]."),
         (lambda x, y, flag: weigh(x, y, flag).T, "right after transposing."),
         (lambda x, y, flag: -weigh(x, y, flag), "has the wrong sign."),
-        (lambda x, y, flag: 0.3 * weigh(x, y, flag), "is 0.3 times the right one in all inputs."),
-        (lambda x, y, flag: weigh(x, y, flag) / len(x), "is 1/x.shape[0] times the right one."),
         (lambda x, y, flag: weigh(x, y, flag) - 0.25, "too small by 0.25 wherever it is wrong."),
         (lambda x, y, flag: np.round(weigh(x, y, flag)), "the right one rounded."),
         (lambda x, y, flag: weigh(x, y, flag) * (1 + 1e-4 * HARD.uniform(size=(len(x), 1))), "right to 4 digits"),
@@ -118,18 +111,13 @@ def parts(change):
         (last_rows, "Your result is wrong in its last rows only."),
         (first_row, "wrong in its first rows only."),
         (middle_row, "right in some of its rows; in the first input that fails, those at index 1 are wrong."),
-        (lambda x, y, flag: weigh(x, y, True), "the right one for flag = True."),
-        (lambda x, y, flag: weigh(x, x, flag), "the right one for x in the place of y."),
-        (lambda x, y, flag: weigh(x, y**2, flag), "the right one for y² instead of y."),
-        (lambda x, y, flag: weigh(x[:-1], y[:-1], flag), "without the last entry along x.shape[0] and y.shape[0]."),
-        (lambda x, y, flag: weigh(x[:, 1:], y[:, 1:], flag), "the first entry along x.shape[1] and y.shape[1]."),
         (lambda x, y, flag: np.maximum(weigh(x, y, flag), 0.45), "Your result is 0.45 wherever it is wrong."),
         (lambda x, y, flag: weigh(x, y, flag) + 0.01 * HARD.uniform(1, 2), "is too large wherever it is wrong."),
         (but_rect, "It is right on all inputs but RECT."),
         (on_the_diagonal, "is wrong on the diagonal only."),
         (last_column, "is wrong in its last columns only."),
         (one_hidden, "is 0 where it should not be, first at [0, 2]."),
-        (raises_in_rect, "Where it returns something: your result is the right one for x and y exchanged."),
+        (raises_in_rect, "Where it returns something: your result is right after transposing."),
         (lambda x, y, flag: weigh(y, x, flag) + 0.01 * len(x), "rows that add up to 1.09 instead of 1."),
     ],
 )
@@ -143,7 +131,7 @@ def test_said_where_it_is_true(answer, words):
     ("change", "words"),
     [
         (lambda low, high, count: (high, low, count), "in the order (high, low, count)"),
-        (lambda low, high, count: (low, 2 * high, count), "high (part 2 of 3) is 2 times the right one."),
+        (lambda low, high, count: (low, 2 * high, count), "high (part 2 of 3) is twice the right one."),
         (lambda low, high, count: (low, high**3, count), "Right in all inputs: low (part 1 of 3), count (part 3"),
         (lambda low, high, count: (low, high, count - 1), "count (part 3 of 3) is too small by 1 wherever"),
     ],
@@ -190,11 +178,6 @@ KEYED = Exercise("00", 1, keyed, keyed_cases, ("A hint.",))
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (lambda q, k, v, seen: keyed(q, k, v, ~seen), "the right one for seen with True and False exchanged."),
-        (lambda q, k, v, seen: keyed(q, k, v, seen | True), "the right one for seen all True."),
-        (lambda q, k, v, seen: keyed(q, k[:1], v[:1], seen[:1]), "the right one for the first key alone."),
-        (lambda q, k, v, seen: keyed(q, k[[0, *range(len(k))]], v[[0, *range(len(k))]],
-                                     seen[[0, *range(len(k))]]), "the right one for the first key read twice."),
         (lambda q, k, v, seen: keyed(q, np.maximum(k, 0), v, seen), "an average of the values, as the weights add up"),
         (lambda q, k, v, seen: keyed(q, np.maximum(k, 0), v, seen | True), "A value that should have no weight has 0."),
         (lambda q, k, v, seen: keyed(q, np.maximum(k, 0), v, seen) ** 2 + 0.1, "add up to"),
@@ -204,18 +187,6 @@ def test_other_keys_and_weights(answer, words):
     verdict = examine(KEYED, answer)
     assert verdict.state == "wrong"
     assert words in verdict.diagnosis
-
-
-def read_on(pairs):
-    """The sum of a stream of numbers, each times its place."""
-    return float(sum(i * x for i, x in enumerate(pairs)))
-
-
-def test_some_items_of_a_stream():
-    streams = [Case(f"{n} numbers", (Stream(lambda n=n: iter(np.arange(1.0, n))),)) for n in (4, 6, 9)]
-    made = Exercise("00", 1, read_on, lambda: streams, ("A hint.",))
-    said = examine(made, lambda pairs: read_on(list(pairs)[:-1])).diagnosis
-    assert "the right one for all items but the last." in said
 
 
 def test_gradients_that_do_not_add_up_to_zero():
@@ -241,52 +212,10 @@ def test_zeros():
     assert "gradient of value is 0 in every input." in verdict.diagnosis
 
 
-def test_the_value_for_other_arguments():
-    """Gradients by other arguments are others, so the value alone is compared."""
-    loss = replace(check.find("visible_loss"), mistakes=())
-    verdict = examine(loss, lambda query, key, value, visible: loss.reference(2 * query, key, value, visible))
-    assert "The value is the right one for query times" in verdict.diagnosis
-
-
-def area(a, b):
-    """a · b + 1."""
-    return a * b + 1
-
-
-def test_off_by_a_product_of_sizes():
-    sizes = Exercise("00", 1, area, lambda: [Case(f"a = {a}", (a, 7)) for a in (2, 3, 5)], ("A hint.",))
-    assert "is too large by 2 · a wherever it is wrong." in examine(sizes, lambda a, b: a * b + 1 + 2 * a).diagnosis
-    assert "is too small by a² wherever" in examine(sizes, lambda a, b: a * b + 1 - a * a).diagnosis
-    assert "wherever" not in examine(sizes, lambda a, b: a * b + a**3).diagnosis
-    mean = Exercise("00", 1, area, lambda: [Case(f"a = {a}", (a, 7.0)) for a in (2, 3, 5)], ("A hint.",))
-    assert "wherever" not in examine(mean, lambda a, b: a * b + a / 3).diagnosis
-
-
-def test_off_by_a_product_of_three():
-    def cube(a, b):
-        """a · b, as a float."""
-        return float(a * b)
-
-    rows = [(1, 2), (3, 3), (4, 2), (5, 7)]
-    exercise = Exercise("00", 1, cube, lambda: [Case(f"a = {a}, b = {b}", (a, b)) for a, b in rows], ("x",))
-    assert "is too large by 3 · a² · b wherever" in examine(exercise, lambda a, b: a * b + 3.0 * a * a * b).diagnosis
-    assert " by " not in examine(exercise, lambda a, b: a * b + 1 + a**3).diagnosis
-
-
 def test_where_numbers_are_not_equal():
     rows = [(1, 1), (3, 3), (4, 2), (2, 7), (5, 7), (5, 5)]
     exercise = Exercise("00", 1, product, lambda: [Case(f"a = {a}, b = {b}", (a, b)) for a, b in rows], ("x",))
     assert "only those fail where a is not b." in examine(exercise, lambda a, b: a * a + (a > b)).diagnosis
-
-
-def test_upper_bits_are_lost():
-    exercise = Exercise("00", 1, product, lambda: [Case(f"a = {a}", (a, 3 << 20)) for a in (1, 2**12)], ("x",))
-    assert "multiples of 2³²" in examine(exercise, lambda a, b: a * b % 2**32).diagnosis
-
-
-def test_rows_that_are_multiples():
-    scaled = examine(WEIGH, lambda x, y, flag: weigh(x, y, flag) * (0.3 + 0.1 * np.arange(len(x)))[:, None])
-    assert "rows that are multiples of the right ones" in scaled.diagnosis
 
 
 def test_two_kinds_of_input():
@@ -320,12 +249,6 @@ def test_nan_where_zero_is_right():
     rows = [([1.0, 0.0], [2.0, 0.0]), ([1.0, 2.0, 0.0], [3.0, 1.0, 0.0]), ([1.0], [3.0])]
     exercise = Exercise("00", 1, divide, lambda: [Case(f"{x}", (np.array(x), np.array(y))) for x, y in rows], ("x",))
     assert "wrong only where 0 is right; there it is nan." in examine(exercise, lambda x, y: x / y).diagnosis
-
-
-def test_a_divisor_of_its_own_in_each_input():
-    average = check.find("average")
-    assert "by another factor in each input" in examine(average, lambda w, v: w @ v / np.sqrt(w @ w)).diagnosis
-    assert "another factor" not in examine(average, lambda w, v: (w @ v) ** 2 / w.sum()).diagnosis
 
 
 def test_numbers_that_stand_for_each_other():
@@ -408,18 +331,6 @@ def test_columns_that_add_up():
     assert "has columns that add up to 1, where each row should." in verdict.diagnosis
 
 
-def test_an_argument_is_the_identity_or_transposed():
-    def through(x, w):
-        """x w"""
-        return x @ w
-
-    rng = np.random.default_rng(1)
-    made = Exercise("00", 1, through, lambda: [Case(f"{n}", (rng.normal(size=(n, 3)), rng.normal(size=(3, 3))))
-                                               for n in (2, 4)], ("A hint.",))  # fmt: skip
-    assert "the right one for w the identity." in examine(made, lambda x, w: x).diagnosis
-    assert "the right one for w transposed." in examine(made, lambda x, w: x @ w.T).diagnosis
-
-
 def test_one_kind_of_boolean_is_wrong():
     def above(x):
         """Whether x is above 0."""
@@ -429,11 +340,6 @@ def test_one_kind_of_boolean_is_wrong():
     assert "is wrong only where False is right." in examine(exercise, lambda x: x > -2).diagnosis
 
 
-def test_axes_are_counted_from_the_last_where_their_number_differs():
-    lse = check.find("log_sum_exp")
-    assert "without the last entry along x.shape[-1]." in examine(lse, lambda x: lse.reference(x[..., :-1])).diagnosis
-
-
 def test_infinities_may_change_their_sign():
     log_softmax = check.find("log_softmax")
     assert "has the wrong sign." in examine(log_softmax, lambda x: -log_softmax.reference(x)).diagnosis
@@ -441,7 +347,7 @@ def test_infinities_may_change_their_sign():
 
 def test_of_two_wrong_parts_one_can_be_told():
     verdict = examine(SPLIT, parts(lambda low, high, count: (2 * low, high**3 + low, count)))
-    assert "low (part 1 of 3) is 2 times the right one." in verdict.diagnosis
+    assert "low (part 1 of 3) is twice the right one." in verdict.diagnosis
 
 
 def test_weights_add_up_to_one_only_if_they_do():
@@ -499,11 +405,6 @@ def test_what_cuts_nothing_into_parts_is_not_a_block():
     assert "multiple" not in verdict.text
 
 
-def test_times_two_where_it_is_wrong():
-    verdict = examine(BLOCKS, lambda kind, *args: blocks(kind, *args) * (1 + (kind == "all")))
-    assert verdict.diagnosis == "Your result is 2 times the right one wherever it is wrong."
-
-
 def test_no_region_is_named_of_some_inputs_only():
     """A whole number in some inputs, and no whole number in others."""
     made = replace(BLOCKS, cases=lambda: [Case(f"{n}", ("all", n, 4, [0, 1])) for n in (8, 9.0, 12.0, 16, 13)])
@@ -517,13 +418,6 @@ def test_no_region_is_named_in_which_most_is_right():
     assert "only those fail" not in verdict.text
 
 
-def test_a_list_of_numbers_that_are_one_off():
-    exercise = check.find("next_tokens")
-    later = but("uniform(seed, 0, position)", "uniform(seed, 0, position + 1)")
-    verdict = examine(exercise, later.apply(exercise.reference))
-    assert verdict.diagnosis == "Your result is the right one for each of positions +1."
-
-
 def test_inverse():
     assert "is 1 divided by the right one." in softmax_but(lambda p: 1 / p)
 
@@ -532,13 +426,6 @@ def test_a_dtype_is_not_explained_by_other_arguments():
     verdict = examine(BLOCKS, lambda *args: 1.0 * blocks(*args))
     assert verdict.diagnosis == ""
     assert "expected dtype int64, got float64" in verdict.text
-
-
-def test_keys_that_are_no_arrays():
-    """An offset in flat memory, or a reference: there are no other keys to try, and the verdict is given."""
-    exercise = check.find("grid_program")
-    doubled = but("acc / l[:, None]", "acc / l[:, None] + (pid > 0)").apply(exercise.reference)
-    assert examine(exercise, doubled).state == "wrong"
 
 
 def test_large_whole_numbers_that_are_one_off_are_wrong():

@@ -1,21 +1,18 @@
-"""What is true of a wrong result, in any exercise: said where no mistake of the catalogue fits.
+"""What is true of a wrong result, in any exercise: said where no mistake of the catalog fits.
 
-A probe is said only if it holds in every input that fails and contradicts none that is right.
+A probe is said only if it holds in every input that fails and contradicts none that is right. Where none tells how the
+whole result differs, a slip may (:mod:`attnlab.check.slips`); where none does, we say in which places it differs.
 """
 
 import re
 from collections.abc import Callable
-from functools import partial
 from itertools import permutations
 
 from attnlab.check.probes.averages import of_weights
 from attnlab.check.compare import title
 from attnlab.check.diagnosis import TELLING
-from attnlab.check.probes.differences import overflow, surplus
 from attnlab.check.probes.entries import ENTRIES
-from attnlab.check.probes.equals import other_arguments
 from attnlab.check.exercise import Case, Exercise
-from attnlab.check.probes.factors import multiple, multiple_rows, times
 from attnlab.check.outcome import Outcome
 from attnlab.check.probes.patterns import EXACT, same
 from attnlab.check.probes.places import PLACES
@@ -28,13 +25,13 @@ Seen = list[tuple[Case, Outcome, Outcome, bool]]
 """For each input: the case, what was found, what is wanted, and whether it is right."""
 
 
-def true_of(exercise: Exercise, seen: Seen, outcome: Callable) -> str:
-    """What holds of the wrong results, or nothing. ``outcome`` runs the reference on other arguments."""
+def true_of(exercise: Exercise, seen: Seen, slip: Callable[[], str]) -> str:
+    """What holds of the wrong results, or nothing. ``slip`` finds the sentence of the slip that does the same."""
     said = _of_inputs(seen)
     place = region(exercise, [(case, right) for case, *_, right in seen]) or _of_kinds(seen)
     returned = [row for row in seen if not row[1].kind]
     if exercise.judge is not None or not returned:
-        return said or place
+        return " ".join(filter(None, [slip(), said])) or place
     if any(found.arrays.keys() != wanted.arrays.keys() for _, found, wanted, _ in returned):
         return said or place
     if any(x.size > LARGEST for _, found, *_ in returned for x in found.arrays.values()):
@@ -43,7 +40,7 @@ def true_of(exercise: Exercise, seen: Seen, outcome: Callable) -> str:
         return said or ("" if len(returned) == len(seen) else place)  # not the values are wrong, but their dtype
     with np.errstate(all="ignore"):
         lead, how, where = _of_parts(exercise, returned)
-        whole = _order(exercise, returned) or how or other_arguments(exercise, returned, outcome)
+        whole = _order(exercise, returned) or how or slip()
         partly = "" if whole else " ".join(filter(None, [where, "" if "add up" in where else _of_average(returned)]))
     told = whole or partly
     if len(returned) < len(seen):
@@ -99,9 +96,8 @@ def _of_parts(exercise: Exercise, seen: Seen) -> tuple[str, str, str]:
     wrong = [name for name in pairs if not all(same(*pair) for pair in pairs[name])]
     right = [title(name, exercise) for name in pairs if name not in wrong and name.startswith(("part", "gradient"))]
     results = [name for name in wrong if not name.startswith("gradient")]  # where they are wrong, gradients are, too
-    exact = partial(times, exercise), overflow, partial(surplus, exercise), *EXACT
-    how, unknown = _said(exercise, pairs, results or wrong, exact)
-    where, _ = _said(exercise, pairs, results or wrong, (*exact, multiple_rows, *PLACES, multiple, *ENTRIES))
+    how, unknown = _said(exercise, pairs, results or wrong, EXACT)
+    where, _ = _said(exercise, pairs, results or wrong, (*EXACT, *PLACES, *ENTRIES))
     return f"Right in all inputs: {', '.join(right)}." if right and wrong else "", "" if unknown else how, where
 
 
