@@ -45,6 +45,16 @@ def large_key(q: Array, k: Array, key: int) -> tuple[Array, Array]:
     return q, k
 
 
+def deepest(n: int, m: int, d: int) -> tuple[Array, Array]:
+    """Queries (n, d) and keys (m, d) whose score with key j is (1 + j) · DEEP, also if they are rotated, for d > 2.
+
+    The first key that is visible has all the weight; a number that stands for −∞ would take it.
+    """
+    q, k = np.zeros((n, d)), np.zeros((m, d))
+    q[:, -1], k[:, -1] = DEEP, d**0.5 * np.arange(1, m + 1)
+    return q, k
+
+
 def far_scores(make: Callable[[Array], tuple], s: Array, about: str = "") -> list[Case]:
     """LOW, HIGH and ROWS: the arguments that ``make`` returns for scores, here s (R, C) and a level."""
     return [Case(label + about, make(s + level[:, None])) for label, level in levels(len(s)).items()]

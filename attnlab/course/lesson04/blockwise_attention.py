@@ -1,7 +1,7 @@
 """Lesson 04, ★★★: online attention, a block of keys at a time."""
 
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_queries, large_key, last_key
+from attnlab.check.fingerprints import deepest, far_queries, large_key, last_key
 from attnlab.check.operations import exponentials_at_once
 from attnlab.check.promises import growth, inverse
 
@@ -43,6 +43,7 @@ def cases() -> list[Case]:
         last_key(lambda q, k: (q, k, eye, 2), query[:2], key[:4], "; two queries, two keys a block"),
         Case("HIGH, DOWN: the scores of key 0 alone lie near 100000; two queries, two keys a block",
              (*large_key(query[:2], key[:4], 0), eye, 2)),
+        Case("LOW: scores −10¹² to −4·10¹²; two queries, two keys a block", (*deepest(2, 4, 4), eye, 2)),
         Case("BLOCK: N = 4, M = 8, D = 4, blocks of 4", (query, key, value, 4)),
         Case("RAGGED: the same in blocks of 3: the last block has 2 keys", (query, key, value, 3)),
         Case("BLOCK: the same in one block that is longer than M", (query, key, value, 100)),

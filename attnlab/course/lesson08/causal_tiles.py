@@ -1,8 +1,9 @@
 """Lesson 08, ★★: Algorithm 1 with a causal mask, right for square tiles and N = M only, repaired."""
 
 import attnlab
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.check.fingerprints import DEEP, far_queries
+from attnlab.check.operations import done
 from attnlab.geometry import blocks
 
 import numpy as np
@@ -12,7 +13,10 @@ INF = np.inf
 
 
 def causal_tiles(Q: Array, K: Array, V: Array, Br: int, Bc: int) -> Array:
-    """Causal attention (aligned bottom right) of Q (N, D), K (M, D), V (M, Dv) in tiles → (N, Dv); 0 if none seen."""
+    """Causal attention (aligned bottom right) of Q (N, D), K (M, D), V (M, Dv) in tiles → (N, Dv); 0 if none seen.
+
+    Hidden tiles are skipped: nothing is computed of a tile that no query may see.
+    """
     N, M = len(Q), len(K)
     O, l, m = np.zeros((N, V.shape[1])), np.zeros(N), np.full(N, -INF)
     for J in blocks(M, Bc):
@@ -72,6 +76,13 @@ def cases() -> list[Case]:
     ]
 
 
+def exponentials(answer: Function, library: str) -> float | None:
+    """How many NumPy computes for each score of the 10 visible tiles: 64 queries and keys in tiles of 16 × 16."""
+    if library != "numpy":
+        return None
+    return sum(x.size for x in done(answer, call(64, 64, 16, 16), library) or () if x.kind == "natural") / (10 * 16**2)
+
+
 NUMBERS = "J.start > I.stop - 1 + M - N", "J.start // Bc > I.start // Br"
 SKIP, MASK = "J.start > I.stop - 1 + M - N", "np.arange(M)[J] > np.arange(N)[I][:, None] + M - N"
 CORNER = "[:, None] + M - N", "[:, None]"
@@ -79,6 +90,11 @@ UNGUARDED = "zero_if_empty(m_tile)", "m_tile", "zero_if_empty(m_new)", "m_new", 
 
 EXERCISE = Exercise(
     lesson="08", stars=2, reference=causal_tiles, cases=cases,
+    costs=(
+        Cost(exponentials, 1.2,
+             "it computes {found:.2f} exponentials for each score of a tile that somebody sees. Skip the tiles that "
+             "nobody sees, on the diagonal as well: j₀ > i₁ + M − N (eq. 8.10)."),
+    ),
     hints=(
         "Compare `broken` with attnlab.safe_attention(Q, K, V, causal=True). Change one thing at a time: tiles that "
         "are not square, more keys than queries, more queries than keys.",

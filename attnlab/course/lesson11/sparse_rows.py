@@ -1,7 +1,7 @@
 """Lesson 11, ★★: block-sparse attention with three faults that a symmetric pattern does not show, mended."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_queries, large_key
+from attnlab.check.fingerprints import deepest, far_queries, large_key
 from attnlab.geometry import blocks
 
 import numpy as np
@@ -70,6 +70,7 @@ def cases() -> list[Case]:
         *far_queries(lambda q, k: (q, k, *rest), q, k, "; four tokens, tiles of two by two, 10 11"),
         Case("HIGH: the scores of key 2 alone lie near 100000; six tokens, tiles of two by two, 110 011 111",
              (*large_key(q_six, k_six, 2), *rest_six)),
+        Case("EYE, LOW: scores −10¹² to −4·10¹²; four tokens, 10 11", (*deepest(4, 4, 4), *rest)),
         Case("EYE, EMPTY, RAGGED: seven tokens in blocks of three, 101 000 011", call(7, 3, "101 000 011")),
         Case("RECT, EYE: four queries, seven keys, tiles of two by two, 1011 0100", call(4, 2, "1011 0100", 7)),
         Case("RECT, EYE: five queries, two keys, tiles of two by two, 1 0 1", call(5, 2, "1 0 1", 2)),

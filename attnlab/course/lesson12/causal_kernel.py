@@ -76,7 +76,10 @@ def cases() -> list[Case]:
     half = Case("HALF: float16, N = M = 8, blocks of 4",
                 tuple(x.astype(np.float16) if isinstance(x, np.ndarray) else x for x in arguments(8, 8, 4, 4)))
     late = Case(future, (*large_key(q, k, -1), *rest))
-    return [*[Case(label, arguments(*sizes)) for label, sizes in calls.items()], *far, late, half]
+    steps, long = np.float32([[1, 0, 0, 0]]) * np.arange(16, dtype=np.float32)[:, None], arguments(16, 16, 2, 4)[2:]
+    slopes = [Case(f"{label}; N = M = 16, blocks of 2 by 4", (2000 * steps[1:2].repeat(16, 0), sign * steps, *long))
+              for label, sign in {"UP: scores 0, 1000, 2000, …": 1, "DOWN: scores 0, −1000, −2000, …": -1}.items()]
+    return [*[Case(label, arguments(*sizes)) for label, sizes in calls.items()], *far, *slopes, late, half]
 
 
 SIZES = 15, 16, 4, 2  # of the grid whose tiles are counted

@@ -1,7 +1,7 @@
 """Lesson 12, ★★: a program of the grid with three faults that blocks which fit do not show, fixed."""
 
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
-from attnlab.check.fingerprints import large_key, levels, lifted
+from attnlab.check.fingerprints import deepest, large_key, levels, lifted
 from attnlab.check.machines import FlatMemory
 from attnlab.check.promises import inverse
 
@@ -33,11 +33,12 @@ def grid_program(
 
 def call(
     pid: int, heads: int, n: int, m: int, block: int, level: Array | None = None, front: int = 0, first: bool = False,
-    blank: bool = False,
+    blank: bool = False, deep: bool = False,
 ) -> tuple:
     """Arguments of a call, D = 2; ``level`` of the scores of each query; ``front`` numbers of others begin the memory.
 
-    If ``first``, the scores of key 0 alone lie near 100000; if ``blank``, query 0 is 0, and so are its scores.
+    If ``first``, the scores of key 0 alone lie near 100000; if ``blank``, query 0 is 0, and so are its scores; if
+    ``deep``, all are −10¹² and less.
     """
     rng = np.random.default_rng(n + 10 * m + 100 * heads)
     q, k, v = (rng.normal(size=(heads, length, 2)) for length in (n, m, m))
@@ -45,6 +46,8 @@ def call(
         q, k = (x[None] for x in lifted(q[0], k[0], level))
     if first:
         q, k = (x[None] for x in large_key(q[0], k[0], 0))
+    if deep:
+        q, k = (x[None] for x in deepest(n, m, 2))
     q[0, 0] *= 0 if blank else 1
     memory = FlatMemory(np.full(front, np.nan), q, k, v, np.full(q.size, np.nan))
     return memory, pid, *map(int, np.cumsum([front, q.size, k.size, v.size])), (heads, n, m, 2), block
@@ -65,6 +68,7 @@ def cases() -> list[Case]:
           for label, level in levels(4).items()],
         Case("HIGH, DOWN: the scores of key 0 alone lie near 100000; four queries and six keys, blocks of four",
              call(0, 1, 4, 6, 4, first=True)),
+        Case("LOW: scores −10¹² to −6·10¹²; four queries and six keys, blocks of four", call(0, 1, 4, 6, 4, deep=True)),
         Case("q begins at offset 5; two heads of three queries and four keys, blocks of two: program 2",
              call(2, 2, 3, 4, 2, front=5)),
         Case("a query of zeros, whose scores are all 0; four queries and three keys, blocks of two: program 0",

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_scores
+from attnlab.check.fingerprints import DEEP, far_scores
 from attnlab.check.promises import Measure
 from attnlab.course.lesson13.fold_exp2 import COSTS
 
@@ -51,6 +51,8 @@ def cases() -> list[Case]:
         Case("EMPTY: nothing in the first block; a query that sees nothing", (hidden, eye, 2, 8)),
         Case("EMPTY, LOW: nothing in the first block, then scores of −100000 and −99999",
              (np.array([[-INF, -INF, -1e5, -99999]]), eye, 2, 8)),
+        Case("LOW, UP: scores −4·10¹² to −10¹²: the second block rescales the first",
+             (DEEP * np.array([[4.0, 3.0, 2.0, 1.0]]), eye, 2, 8)),
         Case("EMPTY: the second of three blocks is hidden", (middle, np.eye(6), 2, 8)),
         *far_scores(lambda s: (s, eye, 2, 8), both, "; threshold 8, blocks of two"),
         Case("RAGGED: 3 queries, 7 keys, blocks of 3, random, threshold 0.5",

@@ -2,6 +2,7 @@
 
 import attnlab
 from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.fingerprints import deepest
 
 import numpy as np
 from numpy import ndarray as Array
@@ -43,6 +44,7 @@ def cases() -> list[Case]:
         Case("HIGH: queries are 100000 times their keys; calls of 2, 1 and 3", call([2, 1, 3], 4, 3, 1e5)),
         Case("LOW, FUTURE: the same, −100000 times: a query's own key has its smallest score",
              call([2, 1, 3], 4, 3, -1e5)),
+        Case("EYE, LOW: scores near −10¹² to −6·10¹²; calls of 2, 1 and 3", (*deepest(6, 6, 4), np.eye(6), [2, 1, 3])),
     ]
 
 

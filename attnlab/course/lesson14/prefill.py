@@ -1,7 +1,7 @@
 """Lesson 14, ★★: a prompt in chunks."""
 
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_queries, large_key
+from attnlab.check.fingerprints import deepest, far_queries, large_key
 from attnlab.check.operations import exponentials_at_once
 from attnlab.check.promises import peak
 
@@ -58,6 +58,7 @@ def cases() -> list[Case]:
         Case("POISON: L = 8, C = 2, keys and values of tokens 4 to 7 are NaN: the first two chunks come before them",
              call(8, 4, 2, 3, 1.0, 4)),
         *far_queries(lambda q, k: (q, k, v, 2), q, k, "; L = 6, C = 2"),
+        Case("LOW: scores −10¹² to −6·10¹²; L = 6, C = 2", (*deepest(6, 6, 4), v, 2)),
         Case("FUTURE: the last key has scores near 100000; L = 6, C = 2", (*large_key(q, k, 5), v, 2)),
         Case("GROW: L = 6, C = 2, keys 1000 times as large", call(6, 4, 2, 3, 1000.0)),
     ]

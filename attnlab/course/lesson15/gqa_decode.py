@@ -2,7 +2,7 @@
 
 from attnlab import costs
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
-from attnlab.check.fingerprints import levels, lifted
+from attnlab.check.fingerprints import deepest, levels, lifted
 from attnlab.check.machines import bench
 from attnlab.check.promises import inverse
 from attnlab.check.traffic import FREE, beside, largest_loads
@@ -95,7 +95,10 @@ def cases() -> list[Case]:
         ("HIGH: scores of thousands", (6, 2, 9, 4, 3, 4, 3000.0)),
     ]
     far = {f"{label}; a query is a head": (4, 2, 7, 4, 2, 3, 1.0, level) for label, level in levels(4).items()}
-    return [Case(label, call(*args)) for label, args in [*calls, *far.items()]]
+    q, k = deepest(2, 4, 4)
+    low = *bench({"q": q, "K": k[None], "V": np.eye(4)[None]}, 200), 2
+    found = [Case(label, call(*args)) for label, args in [*calls, *far.items()]]
+    return [*found, Case("LOW: scores −10¹² to −4·10¹²; two query heads, one key head", low)]
 
 
 def share(answer: Function, library: str) -> float:

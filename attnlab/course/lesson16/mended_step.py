@@ -3,7 +3,7 @@
 import math
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_queries, large_key
+from attnlab.check.fingerprints import deepest, far_queries, large_key
 
 import numpy as np
 from numpy import ndarray as Array
@@ -54,7 +54,9 @@ def cases() -> list[Case]:
     far = far_queries(lambda q, k: (q, k[4:], v, k[:4], values, window), q, k, "; 5 tokens after 6")
     q, k = large_key(q, k, 8)
     future = Case("FUTURE: the last key has scores near 100000; 5 tokens after 6", (q, k[4:], v, k[:4], values, window))
-    return [*[Case(label, call(*args)) for label, args in calls], *far, future]
+    low = Case("LOW: scores −10¹² to −4·10¹²; 4 tokens into an empty cache",
+               (*deepest(4, 4, 4), np.eye(4), np.zeros((0, 4)), np.zeros((0, 4)), 4))
+    return [*[Case(label, call(*args)) for label, args in calls], *far, low, future]
 
 
 def broken_step(

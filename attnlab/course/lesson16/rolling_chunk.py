@@ -4,7 +4,7 @@ import math
 
 from attnlab.cache.slots import slot, written
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_queries, large_key
+from attnlab.check.fingerprints import deepest, far_queries, large_key
 from attnlab.check.promises import growth
 
 import numpy as np
@@ -71,7 +71,9 @@ def cases() -> list[Case]:
     far = far_queries(lambda q, k: (q, k[6:], v, k[:6], *rest), q, np.concatenate([keys, k]), "; 3 tokens after 10")
     q, k = large_key(q, np.concatenate([keys, k]), 8)
     future = Case("FUTURE: the last key has scores near 100000; 3 tokens after 10", (q, k[6:], v, k[:6], *rest))
-    return [*[Case(label, call(*args)) for label, args in calls], *far, future]
+    low = Case("LOW: scores −10¹² to −4·10¹²; a first chunk of 4, window 4, no sinks",
+               (*deepest(4, 4, 4), np.eye(4), np.zeros((4, 4)), np.zeros((4, 4)), 0, 4, 0))
+    return [*[Case(label, call(*args)) for label, args in calls], *far, low, future]
 
 
 def late(length: int) -> tuple:

@@ -3,7 +3,7 @@
 import math
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_queries
+from attnlab.check.fingerprints import deepest, far_queries
 
 import numpy as np
 from numpy import ndarray as Array
@@ -47,6 +47,7 @@ def cases() -> list[Case]:
         Case("9 tokens, D = 4, f = 2: fewer features than numbers", call(9, 4, 2)),
         Case("7 tokens, D = 3, f = 5; larger scores", call(7, 3, 5, 3)),
         *far_queries(lambda q, k: (q, k, *maps), q, k, "; 6 tokens"),
+        Case("LOW: scores −10¹² to −6·10¹²; 6 tokens", (*(x[:, ::-1].copy() for x in deepest(6, 6, 4)), *maps)),
         Case("40 tokens, D = 8", call(40, 8, 8)),
         Case("70 tokens, D = 4", call(70, 4, 2)),
         Case("4 tokens, each of which gives its own key all the weight",

@@ -56,6 +56,8 @@ def cases() -> list[Case]:
         Case("EYE: keys whose xw are all near 30,000", shifted(k=30_000)),
         Case("EYE: keys whose xw are all near −30,000", shifted(k=-30_000)),
         Case("EYE: queries and keys near 600, each exponential is finite, no product is", shifted(q=600, k=600)),
+        Case("4 queries, 6 keys, two numbers a value",
+             (*call(4, 6, 4, 4)[:2], np.arange(12.0).reshape(6, 2), np.eye(4))),
         Case("EYE, GROW: the last of 80 keys is 4 times as large", call(4, 80, 4, 4, one=4)),
         Case("EYE: queries near 150, keys near −150: the weights are near 1", shifted(q=150, k=-150)),
     ]

@@ -2,6 +2,7 @@
 
 import attnlab
 from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab.check.fingerprints import deepest
 from attnlab.ring import Cluster
 from attnlab.ring.programs import Steps
 from attnlab.ring.rank import Rank
@@ -45,6 +46,7 @@ def call(devices: int, rows: int, d: int, dv: int, times: float = 1.0) -> tuple:
 
 def cases() -> list[Case]:
     """One device, where all is right; two, which are blind to the direction; three and more; a long text."""
+    low = Cluster(3), *([x[r::3] for r in range(3)] for x in (*deepest(6, 6, 4), np.eye(6)))
     return [
         Case("EYE: one device with four tokens", call(1, 4, 2, 0)),
         Case("EYE: two devices with one token each", call(2, 1, 2, 0)),
@@ -53,6 +55,7 @@ def cases() -> list[Case]:
         Case("EYE: three devices with two tokens each", call(3, 2, 2, 0)),
         Case("four devices with five tokens each, D = 4, Dv = 3", call(4, 5, 4, 3)),
         Case("GROW: three devices with two tokens each, keys 1000 times as large", call(3, 2, 2, 0, 1e3)),
+        Case("EYE, LOW: three devices with two tokens each, scores near −10¹² to −6·10¹²", low),
         Case("three devices with 100 tokens each, D = 4, Dv = 3", call(3, 100, 4, 3)),
     ]
 

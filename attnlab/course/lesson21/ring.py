@@ -2,6 +2,7 @@
 
 import attnlab
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab.check.fingerprints import deepest
 from attnlab.ring import Cluster
 from attnlab.ring.programs import Steps
 from attnlab.ring.rank import Rank
@@ -81,6 +82,7 @@ def call(devices: int, rows: int, d: int, dv: int, causal: bool, times: float = 
 
 def cases() -> list[Case]:
     """One rank; then two, for which a wrong direction does not show; then three and five, masked and not."""
+    low = Cluster(3), *(np.split(x, 3) for x in (*deepest(6, 6, 4), np.eye(6))), True
     return [
         Case("ONE: one rank with one token", call(1, 1, 1, 1, False)),
         Case("EYE: two ranks with two tokens each, no mask", call(2, 2, 2, 0, False)),
@@ -91,6 +93,7 @@ def cases() -> list[Case]:
         Case("GROW: three ranks, keys 100 times as large, causal", call(3, 3, 4, 2, True, 100.0)),
         Case("HIGH: three ranks, keys 100000 times as large, no mask", call(3, 3, 4, 2, False, 1e5)),
         Case("HIGH: the same, causal", call(3, 3, 4, 2, True, 1e5)),
+        Case("EYE, LOW: three ranks with two tokens each, scores −10¹² to −6·10¹², causal", low),
         Case("five ranks with three tokens each, D = 4, Dv = 3, causal", call(5, 3, 4, 3, True)),
     ]
 
