@@ -65,6 +65,8 @@ def call(function: Callable, args: tuple, seconds: float, watch: Watch | None = 
             warnings.simplefilter("ignore")
             with np.errstate(all="ignore"), _limit(seconds, watch):
                 done.result = function(*args)
+                if watch.seconds() > seconds:  # it came back late, from a call inside C
+                    raise TimeUp
     except KeyboardInterrupt:
         raise
     except BaseException as error:

@@ -33,7 +33,7 @@ def split(x):
 
 
 def split_cases():
-    return [Case(f"n = {n}", (np.random.default_rng(n).normal(size=(n, n + 1)),)) for n in (1, 2, 3, 5)]
+    return [Case(f"n = {n}", (np.random.default_rng(n).normal(size=(n, n + 2)),)) for n in (1, 2, 3, 5)]
 
 
 WEIGH = Exercise("00", 1, weigh, cases, ("A hint.",))

@@ -1,7 +1,7 @@
 """What is true of a wrong result, in any exercise: said where no mistake of the catalog fits.
 
 A probe is said only if it holds in every input that fails and contradicts none that is right. Where none tells how the
-whole result differs, a slip may (:mod:`attnlab.check.slips`); where none does, we say in which places it differs.
+whole result differs, a slip may (:mod:`attnlab.check.slips`), and we say in which places it differs.
 """
 
 import re
@@ -40,8 +40,9 @@ def true_of(exercise: Exercise, seen: Seen, slip: Callable[[], str]) -> str:
         return said or ("" if len(returned) == len(seen) else place)  # not the values are wrong, but their dtype
     with np.errstate(all="ignore"):
         lead, how, where = _of_parts(exercise, returned)
-        whole = _order(exercise, returned) or how or slip()
-        partly = "" if whole else " ".join(filter(None, [where, "" if "add up" in where else _of_average(returned)]))
+        whole = _order(exercise, returned) or how
+        average = "" if whole or "add up" in where else _of_average(returned)
+        partly = "" if whole else " ".join(filter(None, [slip(), where, average]))
     told = whole or partly
     if len(returned) < len(seen):
         lead, told = "", f"Where it returns something: {told[0].lower()}{told[1:]}" if told else ""
