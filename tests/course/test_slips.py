@@ -60,8 +60,12 @@ reason. All of them:
 {all}"""
 
 
-NOT_YET = ("best_block", "next_remedy", "plan_step", "split_plan", "tile_choice")
-"""New exercises, of which nobody has gone through the slips that pass."""
+NOT_YET = (
+    "absorb", "accept", "best_block", "best_plan", "cut_back", "decay_weights", "delta_chunk", "delta_step",
+    "expected_tokens", "gates", "mla_numbers", "next_remedy", "page_bound", "parity", "plan_step", "prompt_lookup",
+    "quantized_attend", "speculate", "split_plan", "thrifty", "tile_choice", "unroll",
+)  # fmt: skip
+"""New exercises, of which nobody has gone through the slips that pass: ``make test-all`` alone tries them."""
 
 
 def exercises():
