@@ -1,5 +1,6 @@
 """Settings of the site; build.py calls Sphinx with them. Everything a page needs is in the site itself."""
 
+import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,8 +21,11 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
+    "sphinx_copybutton",
     "sphinx_design",
+    "sphinxext.opengraph",
     "docstrings",
+    "linkable",
 ]
 nitpicky = True
 
@@ -47,9 +51,19 @@ autodoc_mock_imports = ["transformers", "equinox"]  # the reference shows their 
 add_module_names = False
 python_use_unqualified_type_names = True
 
+copybutton_selector = "div.cell_input pre, div.highlight-python pre, div.highlight-sh pre"
+
+# What a link to a page shows elsewhere: title, first sentences, and a card drawn of them. The card's address has to be
+# absolute, so a site that is published says where: ATTNLAB_SITE=https://... make book
+ogp_site_url = os.environ.get("ATTNLAB_SITE", "")
+ogp_site_name = "attnlab: attention without the matrix"
+ogp_description_length = 240
+ogp_social_cards = {"site_url": "derived, run, counted", "line_color": "#cc79a7", "font": "DejaVu Sans"}
+
 html_theme = "furo"
 html_static_path = ["static", str(mathjax_files / "tex-svg.js")]
 html_css_files = ["book.css"]
+html_js_files = [("book.js", {"defer": "defer"})]
 html_favicon = "static/icon.svg"
 html_copy_source = False
 html_theme_options = {"navigation_with_keys": True}

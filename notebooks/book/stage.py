@@ -76,7 +76,7 @@ def page_cells(cell: NotebookNode, answers: list[NotebookNode]) -> Iterator[Note
     elif "exercise" in tags:
         added = [solution(answers)]
     elif "interact" in cell.source and cell.cell_type == "code" and not cell.outputs:
-        tags.append("hide-input")
+        cell.metadata.tags = sorted({*tags, "hide-input"})
         added = [MOVES]
     elif cell.cell_type == "code":
         added = tabs(cell)

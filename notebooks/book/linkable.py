@@ -1,0 +1,151 @@
+"""Sphinx extension: whatever a reader may want to cite has an address.
+
+On every page, once its HTML is made,
+
+- an equation with a tag gets the anchor ``eq-8-4``, and "(8.4)" in prose, on any page, becomes a link to it that
+  carries the formula, which book.js shows on hover or tap;
+- a figure gets a number, the anchor ``fig-8-2`` and a caption: the words in italics below it, or else the first sentence
+  of its alternative text; the code that draws it folds into the caption;
+- the neighbors stand at the top, too.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from bs4 import BeautifulSoup, NavigableString, Tag
+from docutils import nodes
+from sphinx.application import Sphinx
+
+TAG = re.compile(r"\\tag\{([\w.]+)\}")
+DISPLAYED = re.compile(r"\$\$(.+?)\$\$|(\\begin\{(align\*?)\}.+?\\end\{\3\})", re.DOTALL)
+CITED = re.compile(r"\(((?:\d{1,2}|R)\.\d{1,2})\)")
+LEAVE_ALONE = ["a", "code", "pre", "script", "style", "svg", "h1", "h2", "h3", "summary"]
+FIGURES = re.compile(r"(\d\d)_|(reproductions)$")
+SENTENCE = re.compile(r"(.+?\.)(?:\s|$)", re.DOTALL)
+
+
+def collect(app: Sphinx) -> None:
+    """Note for each tag of an equation its page and its TeX."""
+    app.equations = {}
+    for path in sorted(Path(app.srcdir).glob("*.ipynb")):
+        for cell in nbformat.read(path, as_version=4).cells:
+            if cell.cell_type == "markdown":
+                for formula in DISPLAYED.finditer(cell.source):
+                    tex = formula[1] or formula[2]
+                    app.equations |= {tag: (path.stem, tex) for tag in TAG.findall(tex)}
+
+
+def rework(app: Sphinx, name: str, template: str, context: dict[str, Any], page: nodes.document | None) -> None:
+    """Called by Sphinx before it writes a page."""
+    if page is None:
+        return
+    body = BeautifulSoup(context["body"], "html.parser")
+    anchor_equations(body)
+    if found := FIGURES.match(name):
+        number_figures(body, str(int(found[1])) if found[1] else "R")
+    link_equations(body, app, name)
+    if at_top := neighbors(body, context):
+        body.insert(0, at_top)
+    context["body"] = str(body)
+
+
+def anchor_equations(body: BeautifulSoup) -> None:
+    """An id for each tag of a displayed formula; several formulas in one have several tags."""
+    for formula in body.select("div.math"):
+        if not formula.find("div"):
+            for tag in reversed(TAG.findall(formula.text)):
+                formula.insert(0, body.new_tag("span", id=f"eq-{tag.replace('.', '-')}"))
+
+
+def link_equations(body: BeautifulSoup, app: Sphinx, name: str) -> None:
+    """Make links of the equations that prose cites."""
+    for text in body.find_all(string=CITED):
+        if text.find_parent(LEAVE_ALONE) or text.find_parent(class_="math"):
+            continue
+        parts = CITED.split(text)
+        if not any(tag in app.equations for tag in parts[1::2]):
+            continue
+        made = [NavigableString(parts[0])]
+        for tag, after in zip(parts[1::2], parts[2::2]):
+            if tag in app.equations:
+                page, tex = app.equations[tag]
+                to = "" if page == name else app.builder.get_relative_uri(name, page)
+                link = body.new_tag("a", href=f"{to}#eq-{tag.replace('.', '-')}", attrs={"class": "eq", "data-tex": tex})
+                link.string = f"({tag})"
+                made += [link, NavigableString(after)]
+            else:
+                made.append(NavigableString(f"({tag}){after}"))
+        text.replace_with(*made)
+
+
+def number_figures(body: BeautifulSoup, chapter: str) -> None:
+    """Number the figures of a page, and give each its caption."""
+    for number, image in enumerate(body.select(".cell_output img"), 1):
+        label = f"{chapter}.{number}"
+        figure = body.new_tag("figure", id=f"fig-{label.replace('.', '-')}")
+        image.replace_with(figure)
+        figure.append(image)
+        caption = body.new_tag("figcaption")
+        figure.append(caption)
+        link = body.new_tag("a", href=f"#{figure['id']}", attrs={"class": "number"})
+        link.string = f"Figure {label}"
+        caption.extend([link, " ", *words(image)])
+        if code := folded(figure):
+            caption.extend([" ", code])
+
+
+def words(image: Tag) -> list[Any]:
+    """The caption: the italics that begin the paragraph after the figure's cell, or the alternative text's beginning."""
+    cell = image.find_parent(class_="cell")
+    after = cell.find_next_sibling()
+    first = next(iter(after.contents), None) if isinstance(after, Tag) and after.name == "p" else None
+    if not isinstance(first, Tag) or first.name != "em":
+        return [SENTENCE.match(image["alt"] + ".")[1]]
+    said = list(first.extract().contents)
+    if not after.get_text(strip=True):
+        after.decompose()
+    return said
+
+
+def folded(figure: Tag) -> Tag | None:
+    """The closed code of the figure's cell, if this is the cell's first figure, behind </> in place of a line."""
+    code = figure.find_parent(class_="cell").find("details", class_="above-input", recursive=False)
+    if code is not None:
+        code["class"] = ["hide", "code-of-figure"]
+        summary = code.find("summary")
+        summary.clear()
+        summary.string = "</>"
+        summary["title"] = summary["aria-label"] = "the code that draws this figure"
+        code.extract()
+    return code
+
+
+def neighbors(body: BeautifulSoup, context: dict[str, Any]) -> Tag | None:
+    """Links to the previous and the next page."""
+    found = [*sides(context)]
+    if not found:
+        return None
+    nav = body.new_tag("nav", attrs={"class": "neighbors", "aria-label": "previous and next page"})
+    for side, page, text in found:
+        link = body.new_tag("a", href=page["link"], rel=side)
+        link.append(BeautifulSoup(text.format(page["title"]), "html.parser"))
+        nav.append(link)
+    return nav
+
+
+def sides(context: dict[str, Any]) -> Iterator[tuple[str, dict[str, str], str]]:
+    """Which neighbors a page has, and how they're written."""
+    if context.get("prev"):
+        yield "prev", context["prev"], "← {}"
+    if context.get("next"):
+        yield "next", context["next"], "{} →"
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the extension."""
+    app.connect("builder-inited", collect)
+    app.connect("html-page-context", rework)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,101 @@
+"""What a reader may want to cite has an address: equations, figures, headings, pages."""
+
+import re
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+
+from tests.support import ROOT
+
+LESSONS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
+TAG = re.compile(r"\\tag\{([\d.]+)\}")
+
+
+@pytest.fixture(scope="module")
+def soups(site):
+    """The pages of the lessons."""
+    return {name: BeautifulSoup((site / f"{name}.html").read_text(encoding="utf-8"), "html.parser") for name in LESSONS}
+
+
+def prose(name):
+    """The text cells of a lesson."""
+    cells = nbformat.read(ROOT / f"notebooks/{name}.ipynb", as_version=4).cells
+    return "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_every_equation_has_an_anchor(soups, name):
+    tags = TAG.findall(prose(name))
+    assert all(len(soups[name].select(f"#eq-{tag.replace('.', '-')}")) == 1 for tag in tags)
+
+
+def test_every_citation_of_an_equation_is_a_link_to_it(soups):
+    known = {tag for name in LESSONS for tag in TAG.findall(prose(name))}
+    cited = re.compile(r"\((\d+\.\d+)\)")
+    across = 0
+    for name, soup in soups.items():
+        for text in soup.select_one("article").find_all(string=cited):
+            if not text.find_parent(["a", "pre", "code", "h1", "h2", "h3", "summary"]) and not text.find_parent(class_="math"):
+                assert not known.intersection(cited.findall(text)), (name, text)
+        for link in soup.select("a.eq"):
+            tag = link.text.strip("()")
+            page, _, anchor = link["href"].partition("#")
+            assert anchor == f"eq-{tag.replace('.', '-')}"
+            assert tag in TAG.findall(link["data-tex"])
+            assert soups[page.removesuffix(".html") or name].select_one(f"#{anchor}")
+            across += bool(page)
+    assert across > 100
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_every_figure_has_a_number_and_a_caption(soups, name):
+    soup, chapter = soups[name], int(name[:2])
+    captions = [figure.select_one("figcaption") for figure in soup.select("article figure")]
+    labels = [caption.select_one("a.number").text for caption in captions]
+    assert labels == [f"Figure {chapter}.{n}" for n in range(1, len(labels) + 1)]
+    assert len(labels) == len(soup.select(".cell_output img"))
+    assert all(len(caption.text) > len(label) + 20 for caption, label in zip(captions, labels))
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_a_page_says_elsewhere_what_it_is(soups, site, name):
+    has = {meta.get("property", meta.get("name")): meta.get("content") for meta in soups[name].find_all("meta")}
+    assert has["og:title"].startswith(f"{name[:2]} · ")
+    assert len(has["description"]) > 100
+    assert (site / has["og:image"]).stat().st_size > 5_000
+
+
+def test_neighbors_stand_at_the_top(soups):
+    links = {link["rel"][0]: link["href"] for link in soups[LESSONS[8]].select("nav.neighbors a")}
+    assert links == {"prev": f"{LESSONS[7]}.html", "next": f"{LESSONS[9]}.html"}
+
+
+def test_a_citation_shows_its_formula(page, address):
+    page.goto(f"{address}/08_tiled_attention.html", wait_until="load")
+    link = page.locator("a.eq:visible").first
+    link.hover()
+    page.locator("#formula mjx-container").wait_for(state="visible")
+    page.keyboard.press("Escape")
+    page.locator("#formula").wait_for(state="hidden")
+    link.focus()
+    page.locator("#formula mjx-container").wait_for(state="visible")
+
+
+def test_on_a_phone_the_first_tap_shows_and_the_second_goes(phone, address):
+    phone.goto(f"{address}/08_tiled_attention.html", wait_until="load")
+    link = phone.locator("a.eq:visible").first
+    link.tap()
+    phone.locator("#formula mjx-container").wait_for(state="visible")
+    assert "#" not in phone.url
+    link.tap()
+    assert "#eq-" in phone.url
+
+
+def test_the_sidebar_shows_what_is_read(page, address):
+    page.goto(f"{address}/00_start_here.html", wait_until="load")
+    assert page.locator(".sidebar-tree a.read").count() == 0
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    page.locator(".sidebar-tree .current-page a.read").wait_for(state="attached")
+    page.goto(f"{address}/01_naive_attention.html", wait_until="load")
+    assert page.locator(".sidebar-tree a.read").all_inner_texts() == ["00 · Start here"]
