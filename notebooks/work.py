@@ -9,7 +9,6 @@ Nothing in work/ is ever overwritten or deleted.
 import argparse
 import json
 import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -27,9 +26,11 @@ def short(path: Path) -> str:
 
 
 def put(source: Path, target: Path) -> None:
-    """Copy so that an interruption leaves the whole file or none."""
+    """Copy so that an interruption leaves the whole file or none, and without the cell for Google Colab."""
+    notebook = json.loads(source.read_text(encoding="utf-8"))
+    notebook["cells"] = [cell for cell in notebook["cells"] if not cell["id"].endswith("-colab")]
     part = target.with_suffix(".part")
-    shutil.copyfile(source, part)
+    part.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     os.replace(part, target)
 
 

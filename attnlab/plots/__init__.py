@@ -5,7 +5,6 @@ The figures of one lesson are in its own folder, such as attnlab.course.lesson01
 
 from attnlab.arguments import LIBRARIES
 from attnlab.plots.groupings import groupings
-from attnlab.plots.hook import hook
 from attnlab.plots.ladders import ladders, square
 from attnlab.plots.roofline import roofline
 from attnlab.plots.style import COLORS, GRAY, INK, MARKERS, PALE, STYLE, band, canvas, darker, show
@@ -13,5 +12,5 @@ from attnlab.plots.tables import table
 
 __all__ = [
     "COLORS", "GRAY", "INK", "LIBRARIES", "MARKERS", "PALE", "STYLE", "band", "canvas", "darker",
-    "groupings", "hook", "ladders", "roofline", "show", "square", "table",
+    "groupings", "ladders", "roofline", "show", "square", "table",
 ]

@@ -4,8 +4,8 @@ On every page, once its HTML is made,
 
 - an equation with a tag gets the anchor ``eq-8-4``, and "(8.4)" in prose, on any page, becomes a link to it that
   carries the formula, which book.js shows on hover or tap;
-- a figure gets a number, the anchor ``fig-8-2`` and a caption: the words in italics below it, or else the first sentence
-  of its alternative text; the code that draws it folds into the caption;
+- a figure gets a number, the anchor ``fig-8-2`` and a caption: the words in italics below it, or else the first
+  sentence of its alternative text; the code that draws it folds into the caption;
 - the neighbors stand at the top, too.
 """
 
@@ -35,7 +35,7 @@ def collect(app: Sphinx) -> None:
             if cell.cell_type == "markdown":
                 for formula in DISPLAYED.finditer(cell.source):
                     tex = formula[1] or formula[2]
-                    app.equations |= {tag: (path.stem, tex) for tag in TAG.findall(tex)}
+                    app.equations |= dict.fromkeys(TAG.findall(tex), (path.stem, tex))
 
 
 def rework(app: Sphinx, name: str, template: str, context: dict[str, Any], page: nodes.document | None) -> None:
@@ -47,7 +47,7 @@ def rework(app: Sphinx, name: str, template: str, context: dict[str, Any], page:
     if found := FIGURES.match(name):
         number_figures(body, str(int(found[1])) if found[1] else "R")
     link_equations(body, app, name)
-    if at_top := neighbors(body, context):
+    if name != "index" and (at_top := neighbors(body, context)):
         body.insert(0, at_top)
     context["body"] = str(body)
 
@@ -73,7 +73,8 @@ def link_equations(body: BeautifulSoup, app: Sphinx, name: str) -> None:
             if tag in app.equations:
                 page, tex = app.equations[tag]
                 to = "" if page == name else app.builder.get_relative_uri(name, page)
-                link = body.new_tag("a", href=f"{to}#eq-{tag.replace('.', '-')}", attrs={"class": "eq", "data-tex": tex})
+                to += f"#eq-{tag.replace('.', '-')}"
+                link = body.new_tag("a", href=to, attrs={"class": "eq", "data-tex": tex})
                 link.string = f"({tag})"
                 made += [link, NavigableString(after)]
             else:
@@ -98,7 +99,7 @@ def number_figures(body: BeautifulSoup, chapter: str) -> None:
 
 
 def words(image: Tag) -> list[Any]:
-    """The caption: the italics that begin the paragraph after the figure's cell, or the alternative text's beginning."""
+    """The caption: the italics that begin the paragraph after the cell, or the alternative text's first sentence."""
     cell = image.find_parent(class_="cell")
     after = cell.find_next_sibling()
     first = next(iter(after.contents), None) if isinstance(after, Tag) and after.name == "p" else None

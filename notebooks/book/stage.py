@@ -8,7 +8,7 @@ The page of a lesson is the learner's notebook as it was run. In it
 - what moves in JupyterLab, and so has no output, is folded, with a line that says so;
 - at the end stands a link to the lesson's concept questions.
 
-The first page gets its pictures, its cards and the sidebar's contents (see cards.py). All other pages are copied.
+The first page gets its band (front.py), its cards and the sidebar's contents (cards.py). All other pages are copied.
 A page keeps the name that it has in notebooks/ or notebooks/book/.
 """
 
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
-from cards import draw_hook, first_page
+from cards import first_page
 from nbformat import NotebookNode
 
 LISTING = re.compile(
@@ -39,9 +39,8 @@ def stage(notebooks: Path, sources: Path) -> None:
     book = notebooks / "book"
     shutil.copytree(book, sources, ignore=shutil.ignore_patterns("*.py", "__pycache__", "static"))
     shutil.copytree(notebooks / "figures", sources / "figures")
-    draw_hook(sources / "figures")
     first = sources / "index.md"
-    first.write_text(first_page(first.read_text(encoding="utf-8"), notebooks, sources), encoding="utf-8")
+    first.write_text(first_page(first.read_text(encoding="utf-8"), notebooks), encoding="utf-8")
     for page in sources.rglob("*.md"):
         page.write_text(from_root(page.read_text(encoding="utf-8")), encoding="utf-8")
     for path in notebooks.glob("*.ipynb"):

@@ -95,10 +95,10 @@ def test_binder_fills_work(tmp_path):
     fake.chmod(0o755)
     (tmp_path / "notebooks").mkdir()
     (tmp_path / "notebooks/work.py").write_bytes((ROOT / "notebooks/work.py").read_bytes())
-    (tmp_path / "notebooks/01_toy.ipynb").write_text("{}")
+    (tmp_path / "notebooks/01_toy.ipynb").write_text('{"cells": []}')
     said = run(ROOT / ".binder/postBuild", cwd=tmp_path, PATH=f"{fake.parent}:{os.environ['PATH']}").splitlines()
     assert said == ["-m pip install --no-cache-dir --no-deps --no-build-isolation -e .", "New in work/: 01_toy.ipynb"]
-    assert (tmp_path / "work/01_toy.ipynb").read_text() == "{}"
+    assert json.loads((tmp_path / "work/01_toy.ipynb").read_text()) == {"cells": []}
 
 
 def test_the_dev_container_runs_the_set_up():

@@ -77,8 +77,68 @@ function onProgress() {
   addEventListener("scroll", update, { passive: true });
 }
 
+/* The first page's slider: what both algorithms hold and move, from the table that Python wrote. */
+function onScale(root) {
+  const sizes = JSON.parse(root.dataset.sizes), cells = root.querySelectorAll("td"), slider = root.querySelector("input");
+  slider.addEventListener("input", () => {
+    const [tokens, ...values] = sizes[slider.value];
+    root.querySelector("output").textContent = tokens;
+    values.forEach((value, index) => { cells[index].textContent = value; });
+  });
+}
+
+/* A concept question: an option is clicked, and the answer opens with what is said of that option. */
+function onQuestions() {
+  for (const answer of document.querySelectorAll("article details")) {
+    const options = answer.previousElementSibling;
+    if (answer.querySelector("summary")?.textContent.trim() !== "Answer" || options?.tagName !== "UL") continue;
+    options.classList.add("options");
+    const said = [...answer.querySelectorAll("p, li")];
+    for (const option of options.children) {
+      const letter = option.querySelector("strong").textContent.trim();
+      const right = said.some(text => text.tagName === "P" && text.textContent.startsWith(`${letter}.`));
+      const choose = () => {
+        [...options.children].forEach(other => other.classList.remove("right", "wrong"));
+        option.classList.add(right ? "right" : "wrong");
+        answer.open = true;
+        said.forEach(text => text.classList.toggle("chosen", !right && new RegExp(`^If you chose [^:]*${letter}`).test(text.textContent)));
+      };
+      option.tabIndex = 0;
+      option.setAttribute("role", "button");
+      option.addEventListener("click", choose);
+      option.addEventListener("keydown", event => {
+        if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(); }
+      });
+    }
+  }
+}
+
+/* The glossary: what is typed leaves the entries that have it. */
+function onGlossary() {
+  const lists = [...document.querySelectorAll("article dl")];
+  const filter = Object.assign(document.createElement("input"), { type: "search", className: "filter" });
+  filter.placeholder = "Filter: a letter or a word";
+  filter.setAttribute("aria-label", filter.placeholder);
+  document.querySelector("article h1").after(filter);
+  filter.addEventListener("input", () => {
+    const wanted = filter.value.trim().toLowerCase();
+    for (const list of lists) {
+      for (const term of list.querySelectorAll("dt")) {
+        const entry = [term, term.nextElementSibling];
+        const has = entry.some(part => part.textContent.toLowerCase().includes(wanted));
+        entry.forEach(part => { part.hidden = !has; });
+      }
+      const section = list.closest("section");
+      section.classList.toggle("empty", !list.querySelector("dt:not([hidden])"));
+    }
+  });
+}
+
 document.addEventListener("DOMContentLoaded", () => {
   onEquations();
   onAddresses();
   onProgress();
+  document.querySelectorAll(".scale").forEach(onScale);
+  if (location.pathname.includes("/questions/")) onQuestions();
+  if (location.pathname.endsWith("/glossary.html")) onGlossary();
 });

@@ -1,0 +1,81 @@
+"""What moves on the pages moves, by mouse and by keyboard, and ends where the machine's counts end."""
+
+import pytest
+
+from attnlab import costs, machine
+from attnlab.course import moving
+from attnlab.measure import binary
+
+
+def last_words(walked):
+    """What a walk says after its last visit."""
+    count, (*_, last) = len(walked.visits), walked.visits
+    moved = f"moved: {last.loaded:,} numbers in, {last.stored:,} out"
+    return f"visit {count} of {count} · {moved} · held: at most {walked.held:,}"
+
+
+def test_the_walk_of_lesson_08_ends_at_the_counts(page, address):
+    page.goto(f"{address}/08_tiled_attention.html", wait_until="load")
+    figure = page.locator(".attnlab-moving").first
+    words, slider = figure.locator(".words"), figure.locator("input")
+    assert words.inner_text().startswith("visit 1 of 12 ")
+    slider.focus()
+    page.keyboard.press("End")
+    walked = moving.run(machine.flash_forward, 7, 10, block_q=2, block_k=4)
+    assert words.inner_text() == last_words(walked)
+    assert figure.locator(".frame:visible .tile.done").count() == 11
+    figure.locator("select").select_option("tiles of 7 by 10")
+    assert words.inner_text() == last_words(moving.run(machine.flash_forward, 7, 10, block_q=7, block_k=10))
+    figure.locator("select").select_option("tiles of 2 by 4")
+    tile = figure.locator(".frame:visible .scores")
+    before = tile.bounding_box()
+    figure.get_by_role("button").click()
+    page.wait_for_function("element => !element.textContent.startsWith('visit 1 ')", arg=words.element_handle())
+    assert tile.bounding_box() != before
+    figure.get_by_role("button").click()
+
+
+@pytest.mark.parametrize("motion", ["no-preference", "reduce"])
+def test_the_first_page_moves_unless_the_reader_wants_less_motion(page, address, motion):
+    page.emulate_media(reduced_motion=motion)
+    page.goto(f"{address}/index.html", wait_until="load")
+    button = page.locator(".band .attnlab-moving button")
+    assert ("pause" if motion == "no-preference" else "play") in button.inner_text()
+
+
+def test_the_first_page_says_what_both_hold_and_move(page, address):
+    page.goto(f"{address}/index.html", wait_until="load")
+    slider, cells = page.locator(".band .scale input"), page.locator(".band td")
+    slider.focus()
+    page.keyboard.press("End")
+    assert page.locator(".band .scale output").inner_text() == f"{2**20:,}"
+    held = [binary(4 * costs.extra_elements(method, 2**20, 2**20, 64, 64), 2) for method in ("naive", "tiled")]
+    assert [cells.nth(0).inner_text(), cells.nth(2).inner_text()] == held
+
+
+def test_without_scripts_the_first_frame_stays(browser, address):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{address}/08_tiled_attention.html", wait_until="load")
+    assert page.locator(".attnlab-moving .frame:visible .scores").count() == 1
+    context.close()
+
+
+def test_a_question_answers_for_the_chosen_option(page, address):
+    page.goto(f"{address}/questions/08.html", wait_until="load")
+    options, answer = page.locator(".options").first.locator("li"), page.locator("article details").first
+    options.nth(1).focus()
+    page.keyboard.press("Enter")
+    assert "wrong" in options.nth(1).get_attribute("class")
+    assert answer.locator(".chosen").inner_text().startswith("If you chose B:")
+    options.nth(3).click()
+    assert "right" in options.nth(3).get_attribute("class")
+    assert answer.locator(".chosen").count() == 0
+
+
+def test_the_glossary_is_filtered(page, address):
+    page.goto(f"{address}/glossary.html", wait_until="load")
+    terms = page.locator("article dt:visible")
+    count = terms.count()
+    page.locator("input.filter").fill("learned sink")
+    assert 0 < terms.count() < 5 < count

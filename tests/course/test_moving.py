@@ -1,0 +1,44 @@
+"""What a moving figure plays is what the machine counted."""
+
+import numpy as np
+import pytest
+
+from attnlab import machine
+from attnlab.course import moving
+from attnlab.course.moving.walk import SIZE
+
+PROGRAMS = {"keys outside": machine.flash_forward, "queries outside": machine.flash2_forward}
+OPTIONS = [{}, {"causal": True}, {"window": 3}, {"block_mask": np.arange(12).reshape(4, 3) % 3 > 0}]
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_a_walk_ends_at_the_counts_of_the_machine(program, options):
+    walked = moving.run(program, 7, 10, block_q=2, block_k=4, **options)
+    plain = machine.Machine(itemsize=1)
+    random = np.random.default_rng(0)
+    arrays = [plain.put(name, random.normal(size=(size, SIZE))) for name, size in zip("QKV", (7, 10, 10))]
+    program(plain, *arrays, block_q=2, block_k=4, **options)
+    last = walked.visits[-1]
+    assert (last.loaded, last.stored, walked.held) == (plain.loads.total(), plain.stores.total(), plain.peak)
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_a_walk_visits_each_tile_once_and_loads_what_it_marks(program):
+    visits = moving.run(program, 7, 10, block_q=2, block_k=4).visits
+    tiles = [(visit.row, visit.rows, visit.col, visit.cols) for visit in visits]
+    assert len(set(tiles)) == len(tiles) == 12
+    assert sum(rows * cols for _, rows, _, cols in tiles) == 70
+    outside, inside = ("keys", "queries") if program is machine.flash_forward else ("queries", "keys")
+    assert [getattr(visit, outside) for visit in visits] == [
+        getattr(visit, "col" if outside == "keys" else "row") != getattr(before, "col" if outside == "keys" else "row")
+        for before, visit in zip([visits[-1], *visits], visits)
+    ]
+    assert all(getattr(visit, inside) for visit in visits)
+
+
+def test_a_figure_is_small_and_needs_nothing():
+    page = moving.walk({"one": moving.run(machine.flash_forward, 7, 10, block_q=2, block_k=4)}).page()
+    assert len(page) < 20_000
+    assert "http" not in page
+    assert 'aria-label="A small tile walks over the square of 7 by 10 scores in 12 visits.' in page
