@@ -5,6 +5,7 @@ The page of a lesson is the learner's notebook as it was run. In it
 - an exercise is followed by its solution, closed, with what the checker says of it, from the solved notebook;
 - the answer to a prediction is folded, from the solved notebook;
 - the source of one thing in several libraries becomes tabs;
+- the page of reproductions begins with the table of its verdicts;
 - what moves in JupyterLab, and so has no output, is folded, with a line that says so;
 - at the end stands a link to the lesson's concept questions.
 
@@ -60,8 +61,15 @@ def lesson(path: Path, book: Path) -> NotebookNode:
     cells = [made for cell in notebook.cells for made in page_cells(cell, answers[at[cell.id] :])]
     if (book / "questions" / f"{path.name[:2]}.md").exists():
         cells.append(nbformat.v4.new_markdown_cell(QUESTIONS.format(path.name[:2]), id="questions"))
-    notebook.cells = cells
+    notebook.cells = glance_first(cells) if path.stem == "reproductions" else cells
     return notebook
+
+
+def glance_first(cells: list[NotebookNode]) -> list[NotebookNode]:
+    """The reproductions with the section that shows everything at a glance, which is computed last, in front."""
+    at = next(index for index, cell in enumerate(cells) if "Everything at a glance" in cell.source)
+    cells[at].source = re.sub(r"^## \d+\. ", "## ", cells[at].source)
+    return [cells[0], *cells[at:], *cells[1:at]]
 
 
 def page_cells(cell: NotebookNode, answers: list[NotebookNode]) -> Iterator[NotebookNode]:

@@ -79,3 +79,13 @@ def test_the_glossary_is_filtered(page, address):
     count = terms.count()
     page.locator("input.filter").fill("learned sink")
     assert 0 < terms.count() < 5 < count
+
+
+def test_reproductions_begin_with_their_table_and_are_filtered(page, address):
+    page.goto(f"{address}/reproductions.html", wait_until="load")
+    assert page.locator("article h2").first.inner_text().startswith("Everything at a glance")
+    rows = page.locator("article .output tbody tr:visible")
+    count = rows.count()
+    page.locator("input.filter").fill("lesson 16 refuted")
+    found = [row for row in rows.all_inner_texts() if "refuted" in row]
+    assert 0 < len(found) < count / 5

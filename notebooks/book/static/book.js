@@ -113,25 +113,42 @@ function onQuestions() {
   }
 }
 
-/* The glossary: what is typed leaves the entries that have it. */
-function onGlossary() {
-  const lists = [...document.querySelectorAll("article dl")];
-  const filter = Object.assign(document.createElement("input"), { type: "search", className: "filter" });
-  filter.placeholder = "Filter: a letter or a word";
-  filter.setAttribute("aria-label", filter.placeholder);
-  document.querySelector("article h1").after(filter);
-  filter.addEventListener("input", () => {
-    const wanted = filter.value.trim().toLowerCase();
-    for (const list of lists) {
-      for (const term of list.querySelectorAll("dt")) {
-        const entry = [term, term.nextElementSibling];
-        const has = entry.some(part => part.textContent.toLowerCase().includes(wanted));
-        entry.forEach(part => { part.hidden = !has; });
-      }
-      const section = list.closest("section");
-      section.classList.toggle("empty", !list.querySelector("dt:not([hidden])"));
+/* A field under the heading: what is typed leaves the entries that have it. */
+function filter(words, entries) {
+  const field = Object.assign(document.createElement("input"), { type: "search", className: "filter", placeholder: words });
+  field.setAttribute("aria-label", words);
+  document.querySelector("article h1").after(field);
+  field.addEventListener("input", () => {
+    const wanted = field.value.trim().toLowerCase().split(/\s+/);
+    for (const parts of entries) {
+      const text = parts.map(part => part.dataset.said ?? part.textContent).join(" ").toLowerCase();
+      const has = wanted.every(word => text.includes(word));
+      parts.forEach(part => { part.hidden = !has; });
     }
+    document.querySelectorAll("article section").forEach(section => {
+      const found = section.querySelectorAll(":scope > dl dt");
+      section.classList.toggle("empty", found.length > 0 && [...found].every(term => term.hidden));
+    });
   });
+}
+
+function onGlossary() {
+  filter("Filter: a letter or a word", [...document.querySelectorAll("article dt")].map(term => [term, term.nextElementSibling]));
+}
+
+/* Each row of a table of verdicts is found by its lesson, its source, its verdict or any word. */
+function onReproductions() {
+  const entries = [];
+  for (const table of document.querySelectorAll("article table")) {
+    const head = [...table.querySelectorAll("thead th")].map(cell => cell.textContent.trim());
+    if (!head.includes("verdict") || !head.includes("source")) continue;
+    const above = table.closest(".output")?.querySelector("strong")?.textContent ?? "";
+    for (const row of table.querySelectorAll("tbody tr")) {
+      row.dataset.said = `${above} ${row.textContent}`;
+      entries.push([row]);
+    }
+  }
+  filter("Filter: lesson 08, vLLM, refuted, …", entries);
 }
 
 document.addEventListener("DOMContentLoaded", () => {
@@ -141,4 +158,5 @@ document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".scale").forEach(onScale);
   if (location.pathname.includes("/questions/")) onQuestions();
   if (location.pathname.endsWith("/glossary.html")) onGlossary();
+  if (location.pathname.endsWith("/reproductions.html")) onReproductions();
 });
