@@ -28,7 +28,8 @@ DEPENDENCIES = {Requirement(text).name for text in PROJECT["dependencies"]}
 LESSONS = [*ROOT.glob("notebooks/solutions/*.ipynb"), *ROOT.glob("notebooks/re*.ipynb")]
 OPTIONAL = {"jaxtyping"}  # checks shapes in tests; attnlab.typing does without
 DATA = ("attnlab/course/lesson*/*.json", "attnlab/course/lesson*/*.npz", "attnlab/course/published/*.toml",
-        "attnlab/course/measured/*.md", "attnlab/model/weights/*", "attnlab/py.typed")  # fmt: skip
+        "attnlab/course/measured/*.md", "attnlab/course/moving/*.js", "attnlab/course/moving/*.css",
+        "attnlab/model/weights/*", "attnlab/py.typed")  # fmt: skip
 FILES = [path for pattern in ("attnlab/**/*.py", *DATA) for path in ROOT.glob(pattern)]
 TREE = {path.relative_to(ROOT).as_posix() for path in FILES}
 OF_COURSE = {name for name in TREE if name.startswith(("attnlab/check/", "attnlab/course/", "attnlab/model/weights/"))}
