@@ -128,7 +128,7 @@ def maps(options: LinearOptions, hedgehog: Hedgehog | None) -> tuple[Callable, C
     return options.features
 
 
-def check_by_token(phi: Callable, x: Rows) -> None:
+def check_by_token(phi: Callable, x: Float[Array, "*rows D"]) -> None:
     """A given map takes each token by itself: two together give what each gives alone."""
     together, alone = phi(x), np.concatenate([phi(x[..., i : i + 1, :]) for i in range(x.shape[-2])] or [phi(x)], -2)
     if not np.allclose(together, alone, rtol=1e-3, equal_nan=True):

@@ -23,7 +23,8 @@ def tile_choice(n: int, d: int, dv: int, registers: int, shared: int, warps: tup
                 cost = programs * n * (d + dv), programs * -(-n // b_c), w
                 if best is None or cost < best[0]:
                     best = cost, (b_r, b_c, w)
-    return best[1]
+    b_r, b_c, w = best[1]
+    return b_r, b_c, w
 
 
 def cases() -> list[Case]:

@@ -21,7 +21,8 @@ def best_plan(drafts: list[tuple[float, float]], batch: int, ratio: float, balan
             speedup = tokens * seconds(1) / (seconds(k + 1) + k * c * seconds(1))
             if speedup > best:
                 best, plan = speedup, (index, k)
-    return plan
+    draft, guesses = plan
+    return draft, guesses
 
 
 def cases() -> list[Case]:
