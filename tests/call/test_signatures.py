@@ -112,15 +112,15 @@ def test_all_lists_what_there_is():
     assert all(hasattr(attnlab, name) for name in attnlab.__all__)
 
 
-TRITON = [f"attnlab.kernels.triton.{part}" for part in ("forward", "backward", "layout", "tile")]
-TRITON += ["attnlab.tiled.triton"]
-NEEDS = dict.fromkeys(TRITON, "triton") | {f"attnlab.adapters.{name}": name for name in ("transformers", "equinox")}
-
-
 def modules():
     """Every module of the package."""
     names = [module.name for module in pkgutil.walk_packages(attnlab.__path__, "attnlab.")]
     return [name for name in names if not name.endswith("__main__")]
+
+
+TRITON = [name for name in modules() if name.startswith("attnlab.kernels.triton.") and not name.endswith(".gpu")]
+TRITON += ["attnlab.tiled.triton"]
+NEEDS = dict.fromkeys(TRITON, "triton") | {f"attnlab.adapters.{name}": name for name in ("transformers", "equinox")}
 
 
 @pytest.mark.parametrize("name", modules())

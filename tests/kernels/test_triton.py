@@ -401,6 +401,16 @@ def test_serves(expected, query, rest):
     assert not serves(Inputs(query, query, query, bias=X), (None, None))
 
 
+@pytest.mark.parametrize(("version", "expected"), [
+    ("3.7.0", True), ("3.10.1+git1f2", True), ("4.0", True), ("3.2.0", False), ("3.6.9", False), (None, False),
+])  # fmt: skip
+def test_an_older_triton_is_none(version, expected, monkeypatch):
+    """As PyTorch 2.6 brings one: its loops go on, on a GPU as well."""
+    old = None if version is None else types.SimpleNamespace(__version__=version)
+    monkeypatch.setitem(sys.modules, "triton", old)
+    assert gpu.installed.__wrapped__() is expected
+
+
 def test_the_plain_version_takes_what_the_kernel_does_not(monkeypatch):
     core, gradient = (put(lambda *call: ("plain", len(call))) for put in (kernel_on_gpu, gradient_on_gpu))
     monkeypatch.setattr(gpu, "kernel", lambda *call: ("kernel", len(call)))

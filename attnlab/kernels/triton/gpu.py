@@ -1,12 +1,15 @@
 """The Triton kernels in the place of the loops, for arrays on a GPU. Where there is none, they are not imported."""
 
 import functools
+import importlib
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any
 
 from attnlab.call import Array, Inputs, Rules, Sizes
 from attnlab.kernels import refusal
+
+OLDEST = (3, 7)
+"""The Triton that pyproject.toml asks for."""
 
 
 def serves(x: Inputs, sizes: Sizes) -> bool:
@@ -16,8 +19,12 @@ def serves(x: Inputs, sizes: Sizes) -> bool:
 
 @functools.cache
 def installed() -> bool:
-    """Whether Triton can be imported."""
-    return find_spec("triton") is not None
+    """Whether there is a Triton of the extra's version: PyTorch 2.6 brings 3.2, which cannot read the kernels."""
+    try:
+        triton = importlib.import_module("triton")
+    except ModuleNotFoundError:
+        return False
+    return tuple(int(part) for part in triton.__version__.split(".")[:2]) >= OLDEST
 
 
 def check_served(x: Inputs, sizes: Sizes, interpreted: bool) -> None:
