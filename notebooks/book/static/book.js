@@ -93,7 +93,7 @@ function onQuestions() {
     const options = answer.previousElementSibling;
     if (answer.querySelector("summary")?.textContent.trim() !== "Answer" || options?.tagName !== "UL") continue;
     options.classList.add("options");
-    const said = [...answer.querySelectorAll("p, li")];
+    const said = [...answer.querySelectorAll(":scope > p, li")];
     for (const option of options.children) {
       const letter = option.querySelector("strong").textContent.trim();
       const right = said.some(text => text.tagName === "P" && text.textContent.startsWith(`${letter}.`));
