@@ -39,13 +39,6 @@ def test_groupings_mark_the_row():
     assert {"you are here", "lesson 04"} <= texts(plots.groupings("cache"))
 
 
-def test_hook_is_drawn_to_scale():
-    figure = plots.hook()
-    large, small = (square.get_width() for square in figure.axes[0].patches)
-    assert (large / small) ** 2 == pytest.approx((2**30 + 2**21) / costs.extra_elements("tiled", 2**15, 2**15, 64, 64))
-    assert {"naive attention holds\n4 GiB", "tiled attention holds\n1.4 MiB"} <= texts(figure)
-
-
 def test_square_names_every_algorithm():
     assert set(METHODS) <= texts(plots.square())
 

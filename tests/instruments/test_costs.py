@@ -371,7 +371,7 @@ def test_numpy_holds_what_the_formula_says(method):
     buffer = 2**16 if METHODS[method].at_once == "key" else 0
     (found,) = attention_bytes(method, "numpy", [1024]).values()
     formula = 4 * costs.extra_elements(method, 1024, 1024, 64, 64)
-    assert found - buffer == pytest.approx(formula, rel=0.1 if buffer else 0.05)
+    assert found - buffer == pytest.approx(formula, rel=0.12 if buffer else 0.05)
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch", "jax"])

@@ -14,7 +14,7 @@ UNIT = 260  # the longer side of the scores, in pixels
 SIZE = 8  # of one token's query, key or value, in elements
 
 
-class Visit(NamedTuple):
+class TileVisit(NamedTuple):
     """A block of queries meets a block of keys: where, and elements in and out until its end, fresh keys or queries."""
 
     row: int
@@ -27,18 +27,18 @@ class Visit(NamedTuple):
     queries: bool
 
 
-class Run(NamedTuple):
+class Walk(NamedTuple):
     """A program's walk over n queries and m keys."""
 
     n: int
     m: int
-    visits: list[Visit]
+    visits: list[TileVisit]
     held: int  # elements on chip at most
 
 
-def run(program: Callable, n: int, m: int, **options: Any) -> Run:
+def run(program: Callable, n: int, m: int, **options: Any) -> Walk:
     """Run a forward program of attnlab.machine and note its visits; its counters end at the machine's."""
-    found: list[Visit] = []
+    found: list[TileVisit] = []
     fresh: set[str] = set()
     at = {"Q": slice(0, 0), "K": slice(0, 0)}
     last = ""
@@ -49,13 +49,13 @@ def run(program: Callable, n: int, m: int, **options: Any) -> Run:
             if found and (last == "store" or name in fresh):
                 fresh.clear()
             if not fresh:
-                found.append(Visit(0, 0, 0, 0, machine.loads.total(), machine.stores.total(), False, False))
+                found.append(TileVisit(0, 0, 0, 0, machine.loads.total(), machine.stores.total(), False, False))
             fresh.add(name)
             at[name] = index
         last = kind
         if kind != "fill":
             rows, cols = at["Q"], at["K"]
-            found[-1] = Visit(
+            found[-1] = TileVisit(
                 rows.start, rows.stop - rows.start, cols.start, cols.stop - cols.start,
                 machine.loads.total(), machine.stores.total(), "K" in fresh, "Q" in fresh,
             )  # fmt: skip
@@ -65,10 +65,10 @@ def run(program: Callable, n: int, m: int, **options: Any) -> Run:
     arrays = [machine.put(name, random.normal(size=(size, SIZE))) for name, size in zip("QKV", (n, m, m))]
     program(machine, *arrays, **options)
     assert (found[-1].loaded, found[-1].stored) == (machine.loads.total(), machine.stores.total())
-    return Run(n, m, found, machine.peak)
+    return Walk(n, m, found, machine.peak)
 
 
-def walk(runs: Mapping[str, Run]) -> "Moving":
+def walk(runs: Mapping[str, Walk]) -> "Moving":
     """The walks of some runs, to be chosen from by name."""
     from attnlab.course.moving import Moving
 
@@ -83,7 +83,7 @@ def walk(runs: Mapping[str, Run]) -> "Moving":
     return Moving("walk", {name: frame(x) for name, x in runs.items()}, trace, text)
 
 
-def frame(walked: Run) -> str:
+def frame(walked: Walk) -> str:
     """The picture of the first visit; the script moves the parts that have a class."""
     unit = UNIT / max(walked.n, walked.m)
     wide, tall = walked.m * unit, walked.n * unit
