@@ -60,7 +60,8 @@ def show(figure: Figure, alt: str = "", clock: Any = None) -> None:
         figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
     png, width = base64.b64encode(buffer.getvalue()).decode(), round(figure.get_figwidth() * 100)
     # JupyterLab and nbconvert keep no alternative text for an image output; in HTML they do.
-    shown = f'<img alt="{html.escape(alt)}" width="{width}" src="data:image/png;base64,{png}">'
+    said = html.escape(alt.replace("$", ""))  # a label's formula is drawn, and read aloud as it stands
+    shown = f'<img alt="{said}" width="{width}" src="data:image/png;base64,{png}">'
     data = {"text/plain": "<IPython.core.display.HTML object>", "text/html": shown + (remarks(clock) if clock else "")}
     display(data, raw=True, metadata=clock.metadata() if clock else {})
 

@@ -345,7 +345,7 @@ REFUSED = [
     ("chunked_loss", loss_through_a_closure, "key and value get no gradient"),
     ("visible_loss", visible_mean, "two queries"),
     ("visible_loss", visible_clamped, "key 1 has the value 10³⁰"),
-    ("visible_loss", visible_scaled_by_value, "query.shape[1]/value.shape[1]"),
+    ("visible_loss", visible_scaled_by_value, "You scale by 1/√Dv"),
     ("softmax_vjp", vjp_up_to_three_axes, "four axes"),
     ("attention_backward", backward_cut_off, "131 queries"),
     ("attention_backward", backward_whole_blocks, "131 queries"),

@@ -96,6 +96,8 @@ EXERCISE = Exercise(
                 but(*OUTSIDE)),
         Mistake("The whole softmax is a constant in your version: queries and keys get no gradient (section 9).",
                 but("(e @ value / l)", "((e / l).detach() @ value)")),
+        Mistake("You scale by 1/√Dv. The scores are sums of D products: 1/√D (lesson 01, eq. 1.1).",
+                but("query.shape[1] ** 0.5", "value.shape[1] ** 0.5")),
         Mistake("A hidden key gets weight in your version. Hidden scores are −∞ (lesson 01, eq. 1.9).",
                 but(", -torch.inf", ", 0.0")),
         Mistake("A finite number is never a mask: visible scores may lie lower still. A hidden score is −∞ (lesson 01, "

@@ -28,6 +28,8 @@ function hide() {
 function onEquations() {
   document.body.append(card);
   const link = event => event.target.closest?.("a.eq");
+  let before = null;  /* what was shown when the finger came down: a tap is also a mouseover and a focusin */
+  document.addEventListener("pointerdown", () => { before = shown; });
   document.addEventListener("mouseover", event => link(event) && show(link(event)));
   document.addEventListener("mouseout", event => link(event) && hide());
   document.addEventListener("focusin", event => link(event) && show(link(event)));
@@ -36,7 +38,9 @@ function onEquations() {
   document.addEventListener("click", event => {
     const at = link(event);
     if (!at) return hide();
-    if (event.pointerType === "touch" && card.hidden) event.preventDefault();  /* the second tap goes there */
+    if (event.pointerType !== "touch" || before === at) return;
+    event.preventDefault();  /* the second tap goes there */
+    show(at);
   });
 }
 
