@@ -3,13 +3,14 @@
 ``forward`` and ``backward``, ``decoding`` for one step with a cache, and ``linear`` for linear attention give a
 :class:`PassCost`: the arithmetic, and the elements that move between HBM and chip, by array. They equal what
 attnlab.machine counts when it runs the algorithm. ``extra_elements`` is the memory held beyond inputs and output,
-``on_chip_elements`` what fast memory must hold, and so are those of ``linear_`` and ``delta_``; ``state_elements`` and
-``break_even_length`` set the state of linear attention against a cache. Used from notebook 07 on.
+``on_chip_elements`` what fast memory must hold, and so are those of ``linear_`` and ``delta_``; ``cache_bytes`` is what
+fewer bits and shorter windows leave of a cache; ``state_elements`` and ``break_even_length`` set the state of linear
+attention against a cache. Used from notebook 07 on.
 """
 
 from attnlab.costs.cost import PassCost
 from attnlab.costs.backward_pass import backward
-from attnlab.costs.decoding import decoding
+from attnlab.costs.decoding import cache_bytes, decoding
 from attnlab.costs.linear import (
     break_even_length,
     delta_extra_elements,
@@ -23,7 +24,7 @@ from attnlab.costs.forward_pass import forward
 from attnlab.costs.tiling import Tiling, paper_blocks, segment_tiles, tiling
 
 __all__ = [
-    "PassCost", "Tiling", "backward", "break_even_length", "decoding", "delta_extra_elements", "extra_elements",
-    "forward", "linear", "linear_extra_elements", "linear_on_chip_elements", "on_chip_elements", "paper_blocks",
-    "segment_tiles", "state_elements", "tiling", "training_bytes",
+    "PassCost", "Tiling", "backward", "break_even_length", "cache_bytes", "decoding", "delta_extra_elements",
+    "extra_elements", "forward", "linear", "linear_extra_elements", "linear_on_chip_elements", "on_chip_elements",
+    "paper_blocks", "segment_tiles", "state_elements", "tiling", "training_bytes",
 ]  # fmt: skip

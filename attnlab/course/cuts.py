@@ -17,6 +17,7 @@ from pathlib import Path
 import attnlab
 from attnlab import model
 from attnlab.cache import dequantize, quantize
+from attnlab.costs import cache_bytes
 from attnlab.course.conversion import again
 from attnlab.model import Model
 from attnlab.paged import page_bounds
@@ -187,11 +188,8 @@ def planned(plan: Plan) -> Callable:
 
 def share(plan: Plan, length: int = LENGTH) -> float:
     """The most that a plan's cache holds up to ``length`` tokens, over all keys of all layers at 16 bits: (24.9)."""
-    held = 0.0
-    for window, bits in plan:
-        rest = 0 if bits == 16 else min(GROUP - 1, length)
-        held += rest * 16 + min(window, length - rest) * (16 if bits == 16 else bits + 32 / GROUP)
-    return held / (len(plan) * length * 16)
+    held = sum(cache_bytes(length, GROUP, window=window, bits=bits, group=GROUP) for window, bits in plan)
+    return held / (len(plan) * cache_bytes(length, GROUP))
 
 
 # What is stored

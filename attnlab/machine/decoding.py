@@ -8,7 +8,8 @@ up, as chunked attention does ("flash-decoding", Dao et al. 2023). In elements:
     decoding    Hk M (D + Dv) + Hq (D + Dv + 1)
     split       Hk M (D + Dv) + Hq (P D + Dv + 1) + 2 P Hq (Dv + 2)
 
-The newest key and value are in the cache already. Derived in notebooks 15 and 16.
+A latent, whose front is the value, leaves out Dv of the first term. The newest key and value are in the cache already.
+Derived in notebooks 15, 16 and 24.
 """
 
 import math
@@ -25,19 +26,21 @@ from attnlab.machine.work import OnChip
 
 @quiet
 def decoding_forward(
-    machine: Machine, q: Ref, k: Ref, v: Ref, length: int, *, block_k: int, scale: float | int | None = None
+    machine: Machine, q: Ref, k: Ref, v: Ref | int, length: int, *, block_k: int, scale: float | int | None = None
 ) -> tuple[Ref, Ref]:
     """O (Hq, Dv) and lse (Hq,) of one query a head, q (Hq, D), which sees the first ``length`` slots of a cache.
 
-    ``k`` (Hk, capacity, D), ``v`` (Hk, capacity, Dv); other slots are not read.
+    ``k`` (Hk, capacity, D), ``v`` (Hk, capacity, Dv); other slots are not read. An int for ``v``: so many numbers in
+    front of each key are its value, a latent that is stored, and read, once.
     """
     rules, group = _rules(machine, q, k, length, scale)
 
     def read(rows: slice, cols: slice) -> tuple[OnChip, OnChip]:
         part = rows.start // group, cols
-        return machine.load(k, part), machine.load(v, part)
+        k_j = machine.load(k, part)
+        return k_j, k_j[:, :v] if isinstance(v, int) else machine.load(v, part)
 
-    return online_fold(rules, q, v, group, block_k, read)
+    return online_fold(rules, q, v if isinstance(v, int) else v.shape[-1], group, block_k, read)
 
 
 @quiet

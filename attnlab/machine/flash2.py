@@ -32,14 +32,16 @@ def flash2_forward(
 ) -> tuple[Ref, Ref]:
     """O (N, Dv) and lse (N,). A query that sees no key has O = 0 and lse = −∞."""
     rules, block_q, block_k = checked_blocks(machine, q, k, block_q, block_k, block_mask, **options)
-    return online_fold(rules, q, v, block_q, block_k, lambda _, cols: (machine.load(k, cols), machine.load(v, cols)))
+    return online_fold(
+        rules, q, v.shape[-1], block_q, block_k, lambda _, cols: (machine.load(k, cols), machine.load(v, cols))
+    )
 
 
 def online_fold(
-    rules: Program, q: Ref, v: Ref, block_q: int, block_k: int, read: Callable[[slice, slice], tuple[OnChip, OnChip]]
+    rules: Program, q: Ref, dv: int, block_q: int, block_k: int, read: Callable[[slice, slice], tuple[OnChip, OnChip]]
 ) -> tuple[Ref, Ref]:
     """The forward, O and lse; ``read`` loads K_j and V_j for rows and columns of a tile, wherever they lie."""
-    machine, n, dv = rules.machine, q.shape[0], v.shape[-1]
+    machine, n = rules.machine, q.shape[0]
     o, lse = machine.empty("O", (n, dv), q.dtype), machine.empty("lse", (n,), q.dtype)
     for rows in blocks(n, block_q):
         with machine.scope():

@@ -37,4 +37,4 @@ def paged_forward(
         part = page, slice(0, cols.stop - cols.start)
         return machine.load(k, part), machine.load(v, part)
 
-    return online_fold(rules, q, v, block_q, size, read)
+    return online_fold(rules, q, v.shape[-1], block_q, size, read)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attnlab import costs, rotary
-from attnlab.cache import RollingCache
+from attnlab.cache import KVCache, RollingCache, quantize
 from attnlab.geometry import blocks
 from attnlab.machine import Machine, decoding_forward, rolling_forward, split_forward
 from tests.support import oracle
@@ -49,6 +49,37 @@ def test_a_step_counts_its_closed_form(heads, kv_heads, m, d, dv, block_k):
     cost = costs.decoding(m, d, dv, heads=heads, kv_heads=kv_heads, block_k=block_k, itemsize=4)
     check(on, found, arrays, m, cost, scale=0.7)
     assert on.elements == kv_heads * m * (d + dv) + heads * (d + dv + 1)
+
+
+@pytest.mark.parametrize(("heads", "kv_heads"), HEADS)
+@pytest.mark.parametrize(("m", "d", "dv"), [(11, 5, 3), (1, 4, 4)])
+def test_a_latent_is_read_once(heads, kv_heads, m, d, dv):
+    arrays, on = draw(heads, kv_heads, m, d, dv, tail=3), Machine(itemsize=4)
+    arrays["V"] = arrays["K"][..., :dv]
+    refs = [on.put(name, arrays[name]) for name in "QK"]
+    found = decoding_forward(on, *refs, dv, m, block_k=4)
+    check(on, found, arrays, m, costs.decoding(m, d, dv, heads=heads, kv_heads=kv_heads, block_k=4, latent=True,
+                                               itemsize=4))
+    assert on.elements == kv_heads * m * d + heads * (d + dv + 1)
+    split = costs.decoding(m, d, dv, heads=heads, kv_heads=kv_heads, parts=3, latent=True)
+    assert split.reads["K"] == kv_heads * m * d
+    assert "V" not in split.reads
+
+
+@pytest.mark.parametrize(("bits", "window"), [(16, None), (16, 40), (4, None), (4, 64), (2, 32)])
+@pytest.mark.parametrize("n", [1, 31, 32, 95, 127])
+def test_what_a_cut_leaves_of_a_cache(n, bits, window):
+    """The arrays' own bytes, where the group that is open has all but one of its tokens: 31, 95 and 127 of n."""
+    key, value = np.ones((2, 3, n, 64), np.float16)
+    if bits == 16:
+        held = KVCache.empty(key, value, capacity=min(n, window or n)).nbytes
+    else:
+        complete, full = n // 32 * 32, n % 32
+        kept = slice(max(0, complete - (window or n)), complete)
+        few = [quantize(x[:, kept], bits, axis=axis, group=32).nbytes for x, axis in ((key, -2), (value, -1))]
+        held = sum(few) + 2 * 2 * 3 * 64 * full
+    most = costs.cache_bytes(n, 2 * 3 * 64, window=window, bits=bits)
+    assert most == held if bits == 16 or n % 32 == 31 else most >= held
 
 
 @pytest.mark.parametrize("size", [1, 4, 99])
