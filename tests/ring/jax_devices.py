@@ -3,6 +3,7 @@
 import faulthandler
 import re
 from functools import partial
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as Spec
 
 import attnlab
+from attnlab.kernels import cudnn
 from attnlab.ring import positions, ring_attention, shard, tree_attention, unshard
 from attnlab.ring.heads import by_heads
 from attnlab.tiled.numpy import tiled_attention, tiled_attention_backward
@@ -114,6 +116,27 @@ def tree(devices, form, dtype="float64"):
     }  # fmt: skip
 
 
+def cores(half="bfloat16"):
+    """On a GPU with cuDNN, traced: inputs of every core with whether cuDNN takes it, and dtypes of what travels."""
+    asked = []
+
+    def serves(rules, sizes, x):
+        asked.append(([y.dtype.name for y in x[:3]], cudnn_serves(rules, sizes, x)))
+        return False  # without a GPU cuDNN can't be traced
+
+    cudnn_serves, q = cudnn.serves, jax.ShapeDtypeStruct((2, 4, 32, 8), half)  # a shape that nothing else has traced
+    with mock.patch.object(jax, "default_backend", return_value="gpu"), \
+         mock.patch.object(cudnn, "has_fused_attention", return_value=True), \
+         mock.patch.object(cudnn, "serves", serves):
+        step = partial(gradient, ring(2, layout="striped", causal=True))
+        text = str(jax.make_jaxpr(step)(q, q, q, q, jax.ShapeDtypeStruct(q.shape[:-1], "float32")))
+        split = jax.shard_map(partial(tree_attention, axis_name="ranks"), mesh=mesh(2), in_specs=(Spec(), SPLIT, SPLIT),
+                              out_specs=Spec())  # fmt: skip
+        jax.make_jaxpr(split)(q, q, q)
+        jax.make_jaxpr(attnlab.tiled_attention)(q, q, q)
+    return asked, re.findall(r":(\w+)\[[^]]*\](?:\{[^}]*\})? = ppermute", text)
+
+
 def algorithm(method):
     """Batch sharded, query replicated: the largest difference to a call that is not sharded, of out and gradients."""
     jax.config.update("jax_disable_most_optimizations", True)
@@ -156,5 +179,6 @@ def heads(devices):
 
 def case(name, **options):
     """One task of the process."""
-    tasks = {"equal": equal, "program": program, "tree": tree, "algorithm": algorithm, "heads": heads}
+    tasks = {"equal": equal, "program": program, "tree": tree, "algorithm": algorithm, "heads": heads,
+             "cores": cores}  # fmt: skip
     return tasks[name](**options)

@@ -30,6 +30,7 @@ def found():
     """Results of all tasks, by the words of a task."""
     tasks = [{"name": "equal", **x} for x in EQUAL] + [{"name": "program", **x} for x in PROGRAMS]
     tasks += [{"name": "tree", **x} for x in TREES] + [{"name": "algorithm", "method": x} for x in ALGORITHMS]
+    tasks += [{"name": "cores"}]
     with pytest.MonkeyPatch.context() as here:
         here.setenv("XLA_FLAGS", QUICK_XLA)
         results = list(in_fresh_process("tests.ring.jax_devices:case", tasks))
@@ -74,6 +75,20 @@ def test_tree_attention_is_one_call_over_all_keys(found, case):
         assert (result["all-reduce"], result["collective-permute"]) == (2, 0)
     else:  # to the partner of rank 4, at distances 1 and 2, and back: out and lse
         assert (result["all-reduce"], result["collective-permute"]) == (0, 8)
+
+
+def test_which_core_runs_in_half_precision(found):
+    """The loops, also where a call on one device goes to cuDNN: that hands out no lse that could be merged.
+
+    They get keys and values in half precision, and a wide query, because they write what they read. Likewise what
+    travels: blocks in half precision, and on the way back sums in float32.
+    """
+    asked, travels = of(found, "cores")
+    *parts, alone = asked
+    assert alone == [["bfloat16"] * 3, True]
+    assert len(parts) > 1
+    assert all(part == [["float32", "bfloat16", "bfloat16"], False] for part in parts)
+    assert sorted(travels) == ["bf16"] * 4 + ["f32"] * 4
 
 
 @pytest.mark.parametrize("method", ALGORITHMS)
