@@ -39,6 +39,32 @@ def grid(heads: int, blocks: int, sms: int) -> Figure:
     return figure
 
 
+def stairs(n: int, m: int, block_q: int, block_k: int, program: int) -> Figure:
+    """Causal attention in tiles, one row of them for each program: full, with a mask, or hidden; one row is framed."""
+    rows, columns = -(-n // block_q), -(-m // block_k)
+    figure, axes = canvas(0.72 * columns + 1.6, 0.4 * rows + 1.2)
+    counted = {"full": 0, "mask": 0, "hidden": 0}
+    for i in range(rows):
+        full = (i * block_q + m - n + 1) // block_k
+        loaded = -(-min((i + 1) * block_q + m - n, m) // block_k)
+        kinds = ["full"] * full + ["mask"] * (loaded - full) + ["hidden"] * (columns - loaded)
+        for j, kind in enumerate(kinds):
+            counted[kind] += 1
+            color = {"full": GROUPS[0], "mask": GROUPS[1], "hidden": PALE}[kind]
+            box(axes, j, i, "" if kind == "hidden" else kind, color)
+    axes.add_patch(Rectangle((-0.5, program - 0.48), columns, 0.96, fill=False, edgecolor=INK, linewidth=1.5))
+    axes.set(xticks=range(columns), yticks=range(rows), xlabel=f"tile of {block_k} keys", xlim=(-0.6, columns - 0.4),
+             ylabel=f"program: {block_q} queries", ylim=(rows - 0.4, -0.6))
+    axes.grid(False)
+    axes.tick_params(length=0)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_visible(False)
+    figure.set_label(f"A staircase of {rows} by {columns} tiles: {counted['full']} full ones below the diagonal, "
+                     f"{counted['mask']} on it with a mask, {counted['hidden']} hidden ones above. "
+                     f"Program {program} is framed.")
+    return figure
+
+
 def box(axes: Axes, x: float, y: float, label: str, color: str, ink: str = INK, width: float = 0.92) -> None:
     """A rectangle around (x, y) with a label."""
     left = (x - width / 2, y - 0.4)

@@ -46,7 +46,7 @@ def logged() -> Iterator[io.StringIO]:
 def figures(kernel: Any, log: str) -> dict[str, Any]:
     """What a program needs, and what its loops do: see :func:`of_loop`.
 
-    Registers of a thread; bytes spilled; bytes of shared memory; kinds of matrix instructions.
+    Registers of a thread; bytes spilled; bytes of shared memory; kinds of matrix instructions; the text in TTGIR.
     """
     text = kernel.asm["ttgir"]
     warps = dict(re.findall(r"(#mma\d*) = #ttg.nvidia_mma<.*?warpsPerCTA = (\[[\d, ]+\])", text))
@@ -57,6 +57,7 @@ def figures(kernel: Any, log: str) -> dict[str, Any]:
         "shared": kernel.metadata.shared,
         "products": [kind for kind in ("mma.sync", "wgmma") if kind in kernel.asm["ptx"]],
         "loops": [loop for loop in counted if loop["products"]],
+        "ttgir": text,
     }
 
 
