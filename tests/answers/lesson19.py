@@ -336,8 +336,8 @@ RIGHT = [
     ("waste", waste_in_numpy),
     ("reused_tokens", reused_by_a_manager),
     ("reused_tokens", reused_from_the_end),
-    ("mended_append", append_by_token),
-    ("mended_append", append_in_numpy),
+    ("fixed_append", append_by_token),
+    ("fixed_append", append_in_numpy),
     ("block_manager", manager_of_the_package),
     ("block_manager", manager_without_counts),
 ]
@@ -391,7 +391,7 @@ manager_with_slots_once = edited(
     "range(length, count)], copies",
 )
 append_that_asks_the_first_block = edited(
-    "mended_append",
+    "fixed_append",
     "references[table[-1]] > 1:",
     "references[table[0]] > 1:",
 )
@@ -402,7 +402,7 @@ REFUSED = [
     ("best_block", block_as_an_index, "expected one of the sizes"),
     ("waste", waste_of_the_last, "lengths [15, 16, 17, 32, 33, 100]"),
     ("reused_tokens", reused_of_the_first_text, "the first block is one text"),
-    ("mended_append", append_in_place, "changes its inputs"),
+    ("fixed_append", append_in_place, "changes its inputs"),
     ("block_manager", manager_that_leaks, "CONSERVE: free_blocks is 4, not 3"),
     ("block_manager", manager_that_shares_nothing, "SIBLING"),
     ("block_manager", manager_that_is_not_served, "return what serve(manager) returns"),
@@ -429,5 +429,5 @@ REFUSED = [
     ("block_manager", manager_of_last_blocks, "a fork of a fork"),
     ("block_manager", manager_short_of_blocks_first, "no free block"),
     ("block_manager", manager_with_slots_once, "have no slot"),
-    ("mended_append", append_that_asks_the_first_block, "written in place"),
+    ("fixed_append", append_that_asks_the_first_block, "written in place"),
 ]

@@ -310,8 +310,8 @@ EQUAL = {
         ("scan_states", "i >= step", "i > step"),
     ],
     "A block that was free has no references yet.": [
-        ("mended_append", "references[own] += 1", "references[own] = 1"),
-        ("mended_append", "references[table[-1]] += 1", "references[table[-1]] = 1"),
+        ("fixed_append", "references[own] += 1", "references[own] = 1"),
+        ("fixed_append", "references[table[-1]] += 1", "references[table[-1]] = 1"),
     ],
     "Every prefix is looked up either way; a set is only faster.": [
         ("reused_tokens", "set(holds.values())", "holds.values()"),

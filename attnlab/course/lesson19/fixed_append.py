@@ -1,9 +1,9 @@
-"""Lesson 19, ★★: an append that writes into a block of its sibling, mended."""
+"""Lesson 19, ★★: an append that writes into a block of its sibling, fixed."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
-def mended_append(
+def fixed_append(
     table: list[int], length: int, references: list[int], free: list[int], count: int, size: int
 ) -> tuple[list[int], list[tuple[int, int]], list[int], list[int]]:
     """(slots, copies, table, references): room for ``count`` more tokens of a sequence of ``length`` tokens.
@@ -86,7 +86,7 @@ GROW = """    while len(table) * size < length + count:
 """
 
 EXERCISE = Exercise(
-    lesson="19", stars=2, reference=mended_append, cases=cases,
+    lesson="19", stars=2, reference=fixed_append, cases=cases,
     hints=(
         "Fork a sequence of 3 tokens in blocks of 4, then let both append one token. In which slot does each of them "
         "write?",
