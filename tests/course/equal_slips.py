@@ -35,6 +35,8 @@ EQUAL = {
             "int(np.searchsorted(np.cumsum(p), u, side='right'))",
             "np.searchsorted(np.cumsum(p), u, side='right')",
         ),
+        ("decay_weights", "np.tri(C, k=-1, dtype=bool)", "np.tri(C, k=-1)"),
+        ("decay_weights", "np.tri(C, dtype=bool)", "np.tri(C)"),
     ],
     "Nothing is shifted here, and e^(−1000) is 0 as e^(−∞) is: where scores are lower still, all weights are 0/0.": [
         (
@@ -229,6 +231,7 @@ EQUAL = {
         ("choose", "batch / seconds > best * (1 + 1e-09)", "batch / seconds >= best * (1 + 1e-09)"),
         ("choose", "best * (1 + 1e-09)", "best", "best / (1 + 1e-09)"),
         ("choose", "1 + 1e-09", "1", "1 - 1e-09", "1 + 0.0"),
+        ("best_block", "running / seconds > best", "running / seconds >= best"),
     ],
     "One number in place of an array of equal ones broadcasts.": [
         ("stats_in_chunks", "np.full(len(x), -np.inf)", "-np.inf"),
@@ -338,5 +341,99 @@ EQUAL = {
     ],
     "A cache is larger than a byte.": [
         ("sequences", "max(memory - weights, 0)", "max(memory - weights, 1)"),
+    ],
+    "The first size replaces it, whose rate is at least 0; where nobody fits, any size is right.": [
+        ("best_block", "(-1.0, sizes[0])", "(-0.0, sizes[0])"),
+        ("best_block", "sizes[0]", "sizes", "sizes[1]", "sizes[-1]"),
+    ],
+    "A part of a block serves nobody: what is needed is a whole number.": [
+        ("best_block", "slots // size", "slots / size"),
+        ("plan_step", "-(held + wanted) // size", "-(held + wanted) / size"),
+    ],
+    "Every rate twice: the best one stays the best.": [
+        ("best_block", "running + 1", "running + 2"),
+    ],
+    "All plans have the same n and D, and visits are compared only where programs are equal.": [
+        (
+            "tile_choice",
+            "programs * n * (d + dv)",
+            "programs * n",
+            "programs * n / (d + dv)",
+            "programs * n * d",
+            "programs * n * dv",
+        ),
+        ("tile_choice", "programs * n", "programs", "programs / n"),
+        ("tile_choice", "programs * -(-n // b_c)", "-(-n // b_c)"),
+    ],
+    "Half the memory still takes longest, and then this remedy is the best one either way: the others take twice as long.": [
+        ("next_remedy", "max((products + exponentials) / busy, memory / 2)", "(products + exponentials) / busy"),
+        ("next_remedy", "memory / 2", "memory / 3"),
+    ],
+    "Nobody overtakes, so texts that decode are older than prompts, and the order by age is the same.": [
+        (
+            "plan_step",
+            "sorted(range(len(texts)), key=lambda i: texts[i][0] > 1)",
+            "range(len(texts))",
+            "sorted(range(len(texts)))",
+        ),
+        ("plan_step", "texts[i][0] > 1", "texts[i][0] >= 1", "texts[i][0] < 1", "texts[i][0] > 2", "texts[i][0] > 0"),
+    ],
+    "Those behind get nothing in this step, or a little later: the waits are within what the judge accepts.": [
+        ("plan_step", "fed[i] < 0 or count == 0", "fed[i] < 0"),
+        ("plan_step", "count == 0", "count == -1"),
+        ("plan_step", "continue", "break"),
+        ("plan_step", "count if held else missing", "count", "missing"),
+    ],
+    "A text without blocks, or one that is fed nothing, has nothing to lose: only the youngest hold less than they need.": [
+        ("plan_step", "need > free and held and blocks[j] and (fed[j] == 0)", "need > free"),
+        ("plan_step", "blocks[j]", "blocks"),
+        ("plan_step", "free += blocks[j]", "free = blocks[j]"),
+    ],
+    "A group divides the devices, and no number above them does.": [
+        ("split_plan", "devices // group", "devices / group"),
+        ("split_plan", "devices + 1", "devices + 2"),
+    ],
+    "Any plan within the budget is right, and 64 keys are enough for each of these.": [
+        ("thrifty", "64 if budget < 0.3 else 128", "64"),
+        ("thrifty", "budget < 0.3", "budget <= 0.3", "budget < 1.0"),
+        ("thrifty", "window // 2", "window / 2"),
+    ],
+    "One text begins with an empty state: there is nothing to clear.": [
+        ("gates", "(1.0, 1.0, 0.2)", "(0.0, 1.0, 0.2)"),
+        ("gates", "(1.0, 1.0, 0.6)", "(0.0, 1.0, 0.6)"),
+    ],
+    "A draw that meets a cut exactly has no chance, so the law is the same.": [
+        ("accept", "draws[j] * q[x] >= p[x]", "draws[j] * q[x] > p[x]"),
+        ("accept", "rest < 0", "rest <= 0"),
+    ],
+    "One more token is drawn in a round, by any number that has accepted nothing.": [
+        ("accept", "draws[2 * k]", "draws[k]", "draws[1 * k]"),
+        ("accept", "draws[k + j]", "draws[k]"),
+    ],
+    "Fractions have no rounding errors, so the loop finds the token.": [
+        (
+            "accept",
+            "len(weights) - 1",
+            "len(weights)",
+            "1",
+            "len(weights) + 1",
+            "1 - len(weights)",
+            "len(weights) - 2",
+            "len(weights) - 0",
+        ),
+    ],
+    "No guess is a speedup of 1, which doesn't exceed 1.": [
+        ("best_plan", "range(1, most + 1)", "range(0, most + 1)"),
+    ],
+    "It differs only where arithmetic takes the time, and there no plan exceeds 1.": [
+        ("best_plan", "seconds(1)", "seconds(0)"),
+    ],
+    "A suffix as long as the text has no earlier place.": [
+        ("prompt_lookup", "min(most, len(tokens) - 1)", "most"),
+        ("prompt_lookup", "len(tokens) - 1", "len(tokens)", "len(tokens) + 1", "len(tokens) - 0"),
+        ("prompt_lookup", "range(len(tokens) - size - 1, -1, -1)", "range(len(tokens) - size - 1, -2, -1)"),
+    ],
+    "The loop has ended before: behind the last guess there is none.": [
+        ("speculate", "len(guess) + 1", "len(guess) + 2"),
     ],
 }

@@ -60,17 +60,9 @@ reason. All of them:
 {all}"""
 
 
-NOT_YET = (
-    "absorb", "accept", "best_block", "best_plan", "cut_back", "decay_weights", "delta_chunk", "delta_step",
-    "expected_tokens", "gates", "mla_numbers", "next_remedy", "page_bound", "parity", "plan_step", "prompt_lookup",
-    "quantized_attend", "speculate", "split_plan", "thrifty", "tile_choice", "unroll",
-)  # fmt: skip
-"""New exercises, of which nobody has gone through the slips that pass: ``make test-all`` alone tries them."""
-
-
 def exercises():
     """The names of all; the slips of a kernel take minutes in Triton's interpreter."""
-    slow = [name for name in check.names() if name in NOT_YET or check.find(name).needs == "triton"]
+    slow = [name for name in check.names() if check.find(name).needs == "triton"]
     return [pytest.param(name, marks=pytest.mark.full if name in slow else ()) for name in check.names()]
 
 

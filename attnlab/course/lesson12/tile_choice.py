@@ -44,6 +44,8 @@ def cases() -> list[Case]:
         ("A100, D = 64, 1,000 queries", (1000, 64, 64, *a100, both)),
         ("a chip with 48 KiB, D = 128", (4096, 128, 128, 160, 48 * 1024, both)),
         ("a chip with 48 KiB, D = 64, 16 warps allowed", (4096, 64, 64, 160, 48 * 1024, (4, 8, 16))),
+        ("65 registers for results, all of them taken", (4096, 64, 64, 65, 163 * 1024, both)),
+        ("81 registers for results: m and l are one too many", (4096, 64, 64, 81, 163 * 1024, both)),
         ("100 registers for results, D = 64", (4096, 64, 64, 100, 163 * 1024, both)),
     ]
     return [Case(label, args) for label, args in calls]

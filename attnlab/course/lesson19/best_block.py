@@ -70,6 +70,7 @@ def cases() -> list[Case]:
         ("short texts, the same", (short, 4000, powers, 13e-3, 1e-6, 4e-7)),
         ("short texts, blocks that cost 50 microseconds each", (short, 4000, powers, 13e-3, 5e-5, 4e-7)),
         ("small weights, so that reading decides", (short, 4000, powers, 1e-4, 3e-6, 4e-7)),
+        ("two requests are only just better than one", ([4, 4], 8, [4, 8], 0.1, 1.0, 0.0)),
         ("nobody fits", ([100], 64, [8, 16], 1.0, 0.0, 0.0)),
     ]
     return [Case(label, args) for label, args in calls]

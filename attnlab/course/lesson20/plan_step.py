@@ -134,15 +134,18 @@ def load(count: int, rate: float, seed: int) -> list[tuple[float, int, int]]:
 
 
 def cases() -> list[Case]:
-    """One text; prompts and a budget; two that don't fit together; loads with much and with little memory."""
+    """One text; prompts and a budget; texts that only just fit, and that don't; loads with much and with little memory."""
     calls = [
         ("one text of a prompt and three tokens", [(0.0, 5, 3)], 8, 8, 4),
+        ("one text that needs the whole pool", [(0.0, 5, 3)], 8, 2, 4),
         ("a prompt longer than the budget", [(0.0, 300, 3)], 128, 64, 16),
         ("somebody decodes, and a long prompt comes", [(0.0, 1, 60), (0.05, 2048, 5)], 128, 256, 16),
         ("five decode, the budget is four", [(0.0, 1, 9)] * 5, 4, 64, 4),
         ("two texts that grow out of the pool", [(0.0, 8, 20), (0.0, 8, 20)], 16, 8, 4),
         ("three that grow out of it, one with a long prompt", [(0.0, 8, 30), (0.01, 4, 30), (0.02, 30, 6)], 8, 12, 4),
         ("a text that fills the pool to its last block, and another one", [(0.0, 20, 13), (0.0, 3, 9)], 8, 8, 4),
+        ("two texts that only just fit", [(0.0, 2, 9), (0.0, 4, 13)], 8, 6, 4),
+        ("three texts, of which the youngest has to wait", [(0.0, 2, 6), (0.0, 4, 6), (0.01, 4, 9)], 4, 4, 4),
         ("60 texts, memory enough", load(60, 12, 0), 128, 1024, 16),
         ("60 texts, little memory", load(60, 12, 1), 128, 64, 16),
     ]

@@ -37,6 +37,7 @@ def cases() -> list[Case]:
         ("64 H100, 8 key heads for 8 query heads, 512 tokens on each", (32_768, 64, 8, 8, *h100)),
         ("64 H100, 8 key heads for 8 query heads, 1,024 tokens on each", (65_536, 64, 8, 8, *h100)),
         ("8 A100, 2 key heads for 4 query heads, 64 tokens on each", (512, 8, 4, 2, *a100)),
+        ("4 devices with links of 100 GB/s, 400 tokens on each", (1600, 4, 16, 8, 312e12, 100e9)),
         ("12 devices, 6 key heads", (1200, 12, 6, 6, *a100)),
         ("8 devices, 12 key heads: 3 divides the heads and not the devices", (1600, 8, 12, 12, *a100)),
         ("8 A100 by InfiniBand, 8,192 tokens on each", (65_536, 8, 32, 32, 312e12, 12.5e9)),

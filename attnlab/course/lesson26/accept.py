@@ -79,6 +79,7 @@ def cases() -> list[Case]:
         "one guess; a token that the draft never says": ([(1, 1, 2), left, even, right], [(2, 2, 0)], 1),
         "one guess; the draft is sure": ([left, right, even, left], [sure], 1),
         "two guesses, two models": ([left, right, even, sure, left], [right, left, even], 2),
+        "two guesses; the draft is sure of the second": ([left], [right, sure, sure, sure], 2),
     }
     return [Case(label, (histories(p, k), histories(q, k), k)) for label, (p, q, k) in calls.items()]
 

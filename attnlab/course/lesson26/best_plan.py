@@ -38,6 +38,8 @@ def cases() -> list[Case]:
         Case("a batch of 128 with long caches", (three, 128, 0.02, 295.0, 8)),
         Case("a batch of 59: the last that is free for five tokens", ([small], 59, 0.0, 295.0, 8)),
         Case("a batch of 74", ([small], 74, 0.0, 295.0, 8)),
+        Case("a batch of 250: one guess and no more", ([(0.8, 0.1)], 250, 0.0, 295.0, 8)),
+        Case("guesses that are free and always wrong: no gain", ([(0.0, 0.0)], 1, 0.0, 295.0, 8)),
         Case("a draft as dear as the model", ([(0.9, 1.0)], 1, 0.0, 295.0, 8)),
         Case("a draft that's seldom right", ([(0.1, 0.2)], 1, 0.0, 295.0, 8)),
         Case("two drafts, the better one dearer", ([(0.7, 0.02), (0.9, 0.25)], 1, 0.0, 295.0, 8)),

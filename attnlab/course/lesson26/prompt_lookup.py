@@ -30,6 +30,7 @@ def cases() -> list[Case]:
         "a text of period two": ([1, 2, 1, 2, 1, 2], 4, 8, 2),
         "a single token isn't enough": ([1, 2, 3, 1], 2, 8, 2),
         "a single token is enough": ([1, 2, 3, 1], 2, 8, 1),
+        "two equal tokens": ([4, 4], 2, 8, 1),
         "nothing was there before": ([1, 2, 3, 4], 2, 8, 1),
         "one token": ([1], 2, 8, 1),
         "an empty text": ([], 2, 8, 1),
