@@ -2,9 +2,21 @@
 
 import argparse
 import os
+from collections.abc import Callable
 
+from attnlab import model
 from attnlab.measure import honest_xla
 from attnlab.course.ring_demo import __doc__ as description
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """The type of an option: whole numbers from ``least`` on."""
+    def whole(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text} is not a whole number of at least {least}")
+        return int(text)
+
+    return whole
 
 
 def main() -> None:
@@ -12,11 +24,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         "attnlab.course.ring_demo", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--jax", type=int, metavar="DEVICES", help="JAX on so many CPU devices, instead of torchrun")
-    parser.add_argument("--length", type=int, default=1023, help="tokens, padded where they do not divide (1023)")
+    parser.add_argument("--jax", type=at_least(1), metavar="DEVICES", help="JAX on so many CPU devices, not torchrun")
+    parser.add_argument("--length", type=at_least(2), default=1023, help="tokens, padded if need be (1023)")
     parser.add_argument("--layout", default="zigzag", choices=["contiguous", "striped", "zigzag"])
     parser.add_argument("--timeout", type=float, default=60, help="seconds of silence after which a rank is lost (60)")
     options = parser.parse_args()
+    if options.length > (most := len(model.excerpt())):
+        parser.error(f"argument --length: the text has {most:,} tokens")
     if options.jax is not None:
         honest_xla()  # before JAX is imported, or its account of memory is not whole
         from attnlab.course.ring_demo.jax import step
