@@ -35,6 +35,8 @@ EQUAL = {
             "int(np.searchsorted(np.cumsum(p), u, side='right'))",
             "np.searchsorted(np.cumsum(p), u, side='right')",
         ),
+        ("generate", "np.array(new)", "new"),
+        ("generate", "int(logits[-1].argmax())", "logits[-1].argmax()"),
         ("decay_weights", "np.tri(C, k=-1, dtype=bool)", "np.tri(C, k=-1)"),
         ("decay_weights", "np.tri(C, dtype=bool)", "np.tri(C)"),
     ],
@@ -99,7 +101,6 @@ EQUAL = {
         ("tile_step", "O_new.astype(O.dtype)", "O_new"),
         ("tile_step", "l_new.astype(l.dtype)", "l_new"),
         ("tile_step", "m_new.astype(m.dtype)", "m_new"),
-        ("causal_kernel", "p.to(v_j.dtype)", "p"),
         (
             "exp2_polynomial",
             "(c[0] + x * (c[1] + x * (c[2] + x * c[3]))).astype(np.float32)",
@@ -246,6 +247,7 @@ EQUAL = {
         ("grid_program", "np.zeros(block)", "block"),
         ("grid_program", "np.zeros((block, d))", "(block, d)"),
         ("causal_kernel", "tl.full([BLOCK_Q], -float('inf'), tl.float32)", "-float('inf')"),
+        ("fold_kernel", "tl.full([BLOCK_Q], -float('inf'), tl.float32)", "-float('inf')"),
         ("fold_exp2", "np.full(len(s), -np.inf)", "-np.inf"),
         ("fold_exp2", "np.zeros(len(s))", "len(s)"),
         ("lazy_rescale", "np.full(len(s), -np.inf)", "-np.inf"),
@@ -288,10 +290,38 @@ EQUAL = {
         ("keep_mask", "round(p * 2 ** 32)", "p * 2 ** 32"),
     ],
     "Masked rows and keys are neither stored nor seen, whatever is loaded there.": [
-        ("causal_kernel", "tl.load(q + own, mask=inside, other=0.0)", "tl.load(q + own, mask=inside)"),
-        ("causal_kernel", "tl.load(k + theirs, mask=there, other=0.0)", "tl.load(k + theirs, mask=there)"),
         (
             "causal_kernel",
+            "tl.load(q + own, mask=inside, other=0.0)",
+            "tl.load(q + own, mask=inside)",
+            "tl.load(q + own, mask=inside, other=1.0)",
+        ),
+        (
+            "causal_kernel",
+            "tl.load(k + theirs, mask=there, other=0.0)",
+            "tl.load(k + theirs, mask=there)",
+            "tl.load(k + theirs, mask=there, other=1.0)",
+        ),
+        (
+            "causal_kernel",
+            "tl.load(v + theirs, mask=there, other=0.0)",
+            "tl.load(v + theirs, mask=there)",
+            "tl.load(v + theirs, mask=there, other=1.0)",
+        ),
+        (
+            "fold_kernel",
+            "tl.load(q + own, mask=inside, other=0.0)",
+            "tl.load(q + own, mask=inside)",
+            "tl.load(q + own, mask=inside, other=1.0)",
+        ),
+        (
+            "fold_kernel",
+            "tl.load(k + theirs, mask=there, other=0.0)",
+            "tl.load(k + theirs, mask=there)",
+            "tl.load(k + theirs, mask=there, other=1.0)",
+        ),
+        (
+            "fold_kernel",
             "tl.load(v + theirs, mask=there, other=0.0)",
             "tl.load(v + theirs, mask=there)",
             "tl.load(v + theirs, mask=there, other=1.0)",
@@ -365,7 +395,7 @@ EQUAL = {
         ("tile_choice", "programs * n", "programs", "programs / n"),
         ("tile_choice", "programs * -(-n // b_c)", "-(-n // b_c)"),
     ],
-    "Half the memory still takes longest, and then this remedy is the best one either way: the others take twice as long.": [
+    "Half the memory still takes longest, and then this remedy is the best: the others take twice as long.": [
         ("next_remedy", "max((products + exponentials) / busy, memory / 2)", "(products + exponentials) / busy"),
         ("next_remedy", "memory / 2", "memory / 3"),
     ],
@@ -384,7 +414,7 @@ EQUAL = {
         ("plan_step", "continue", "break"),
         ("plan_step", "count if held else missing", "count", "missing"),
     ],
-    "A text without blocks, or one that is fed nothing, has nothing to lose: only the youngest hold less than they need.": [
+    "A text without blocks, or that is fed nothing, loses nothing: only the youngest hold less than they need.": [
         ("plan_step", "need > free and held and blocks[j] and (fed[j] == 0)", "need > free"),
         ("plan_step", "blocks[j]", "blocks"),
         ("plan_step", "free += blocks[j]", "free = blocks[j]"),

@@ -54,6 +54,25 @@ def run(kernel):
     return found, function.counts
 
 
+def mixed(q, k, out, BLOCK: "tl.constexpr"):
+    at = tl.arange(0, BLOCK)[:, None] * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.dot(tl.load(q + at), tl.load(k + at)))
+
+
+def test_half_precision_is_half_precision():
+    """tl.dot refuses two dtypes, as the compiler does, and results are stored in the output's."""
+    from attnlab.kernels.triton.interpreted import interpreted
+
+    function = interpreted(mixed, grid=lambda *_: (1,), out=2)
+    full = np.arange(5, dtype=np.float32)  # an odd number of halves
+    half, out = full.astype(np.float16), np.full(5, np.nan, np.float16)
+    found = function(half, half, out, 2)
+    assert found.dtype == np.float16
+    assert found[:4].tolist() == [2, 3, 6, 11]  # the square of ((0, 1), (2, 3))
+    with pytest.raises(AssertionError, match="same dtype"):
+        function(half, full, out, 2)
+
+
 def test_a_kernel_runs_and_is_counted():
     found, counts = run(add)
     assert found.tolist() == [10, 10, 8, 4, 0, 0]

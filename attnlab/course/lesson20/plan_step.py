@@ -134,7 +134,7 @@ def load(count: int, rate: float, seed: int) -> list[tuple[float, int, int]]:
 
 
 def cases() -> list[Case]:
-    """One text; prompts and a budget; texts that only just fit, and that don't; loads with much and with little memory."""
+    """One text; prompts and a budget; texts that just fit, and that don't; loads with much and with little memory."""
     calls = [
         ("one text of a prompt and three tokens", [(0.0, 5, 3)], 8, 8, 4),
         ("one text that needs the whole pool", [(0.0, 5, 3)], 8, 2, 4),

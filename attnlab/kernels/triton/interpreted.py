@@ -26,10 +26,11 @@ def interpreted(kernel: Function, *, grid: Callable[..., tuple[int, ...]], out: 
     """A function that runs ``kernel`` for each program of ``grid(*arguments)`` and returns argument number ``out``.
 
     ``kernel`` may come with ``@triton.jit`` or without. The function takes the kernel's arguments, its arrays as
-    NumPy's, which are stored in float32 and not changed. Its ``counts`` are of its last call: numbers loaded and
-    stored, and how many of them outside of its arrays; loads under a mask, products (``tl.dot``), choices
-    (``tl.where``) and divisions, one for each tile. Raises IndexError if the kernel writes anywhere but in its output,
-    or reads far outside of its arrays, TypeError if it is no function; its own errors are raised as they are.
+    NumPy's, which are not changed; they are stored in float16 if that is what they are, else in float32. Its ``counts``
+    are of its last call: numbers loaded and stored, and how many of them outside of its arrays; loads under a mask,
+    products (``tl.dot``), choices (``tl.where``) and divisions, one for each tile. Raises IndexError if the kernel
+    writes anywhere but in its output, or reads far outside of its arrays, TypeError if it is no function; its own
+    errors are raised as they are.
     """
     kernel = getattr(kernel, "fn", kernel)
 
@@ -40,7 +41,7 @@ def interpreted(kernel: Function, *, grid: Callable[..., tuple[int, ...]], out: 
         kernel.__globals__.setdefault("tl", tl)  # so that a file of kernels can be read where there is no Triton
         memory, places = _laid_out(args)
         before = memory.clone()
-        views = [memory[places[i]].view(x.shape) if i in places else x for i, x in enumerate(args)]
+        views = [_view(memory[places[i]], x) if i in places else x for i, x in enumerate(args)]
         inside = np.zeros(len(memory), bool)
         for place in places.values():
             inside[place] = True
@@ -64,10 +65,23 @@ def _laid_out(args: tuple) -> tuple[torch.Tensor, dict[int, slice]]:
     parts, places, end = [np.full(GUARD, np.nan, np.float32)], {}, GUARD
     for i, x in enumerate(args):
         if isinstance(x, np.ndarray):
-            places[i] = slice(end, end + x.size)
-            parts += [x.ravel().astype(np.float32), parts[0]]
-            end += x.size + GUARD
+            numbers = x.ravel().astype(_stored(x))
+            if numbers.nbytes % 4:
+                numbers = np.append(numbers, np.float16(np.nan))
+            parts += [numbers.view(np.float32), parts[0]]
+            places[i] = slice(end, end + len(parts[-2]))
+            end += len(parts[-2]) + GUARD
     return torch.asarray(np.concatenate(parts)), places
+
+
+def _stored(x: np.ndarray) -> type:
+    """The dtype in which an array lies in memory."""
+    return np.float16 if x.dtype == np.float16 else np.float32
+
+
+def _view(place: torch.Tensor, x: np.ndarray) -> torch.Tensor:
+    """A place in memory in the dtype and the shape of the array that lies there."""
+    return place.view(torch.float16 if _stored(x) is np.float16 else torch.float32)[: x.size].view(x.shape)
 
 
 def _executor(kernel: Function, grid: tuple[int, ...]) -> Any:
