@@ -149,13 +149,13 @@ def chunk_in_place(q, k, v, keys, values, length, window, sinks):
     return cache.attend(q[None], k[None], v[None])[0][0], keys, values
 
 
-def mended_by_package(q, k, v, keys, values, window):
+def fixed_by_package(q, k, v, keys, values, window):
     keys, values = np.concatenate([keys, k]), np.concatenate([values, v])
     out = attnlab.tiled_attention(q, keys, values, causal=True, window=(window - 1, 0))
     return out, keys[-window:], values[-window:]
 
 
-def mended_token_by_token(q, k, v, keys, values, window):
+def fixed_token_by_token(q, k, v, keys, values, window):
     out = []
     for n in range(len(q)):
         keys, values = (np.concatenate([x, y[n : n + 1]])[-window:] for x, y in ((keys, k), (values, v)))
@@ -163,14 +163,14 @@ def mended_token_by_token(q, k, v, keys, values, window):
     return np.array(out), keys, values
 
 
-def mended_in_torch(q, k, v, keys, values, window):
+def fixed_in_torch(q, k, v, keys, values, window):
     keys, values = torch.cat([keys, k]), torch.cat([values, v])
     n, m = len(q), len(keys)
     band = torch.ones(n, m, dtype=torch.bool).tril(m - n).triu(m - n - window + 1)
     return torch.nn.functional.scaled_dot_product_attention(q, keys, values, band), keys[-window:], values[-window:]
 
 
-def mended_for_one_token(q, k, v, keys, values, window):
+def fixed_for_one_token(q, k, v, keys, values, window):
     """Right for chunks of one token only."""
     keys, values = (np.concatenate([x[len(x) - min(len(x), window - 1) :], y]) for x, y in ((keys, k), (values, v)))
     return attnlab.naive_attention(q, keys, values), keys, values
@@ -185,7 +185,7 @@ def attend_after_the_maximum(keys, values, positions, q, position, window, sinks
     return p @ values / (p.sum() or 1)
 
 
-def mended_after_the_maximum(q, k, v, keys, values, window):
+def fixed_after_the_maximum(q, k, v, keys, values, window):
     """The maximum is over keys that come later in the chunk, too."""
     keys, values = np.concatenate([keys, k]), np.concatenate([values, v])
     apart = np.arange(len(keys) - len(q), len(keys))[:, None] - np.arange(len(keys))
@@ -246,9 +246,9 @@ RIGHT = [
     ("rolling_chunk", chunk_token_by_token),
     ("rolling_chunk", chunk_by_package),
     ("rolling_chunk", chunk_in_torch),
-    ("mended_step", mended_by_package),
-    ("mended_step", mended_token_by_token),
-    ("mended_step", mended_in_torch),
+    ("fixed_step", fixed_by_package),
+    ("fixed_step", fixed_token_by_token),
+    ("fixed_step", fixed_in_torch),
 ]
 
 
@@ -265,9 +265,9 @@ REFUSED = [
     ("rolling_attend", attend_times_mask, "NaN in the empty ones"),
     ("rolling_chunk", chunk_in_order, "part 2 of 3"),
     ("rolling_chunk", chunk_in_place, "changes its inputs"),
-    ("mended_step", mended_for_one_token, "3 tokens after 4"),
+    ("fixed_step", fixed_for_one_token, "3 tokens after 4"),
     ("rolling_attend", attend_after_the_maximum, "FUTURE"),
-    ("mended_step", mended_after_the_maximum, "FUTURE"),
+    ("fixed_step", fixed_after_the_maximum, "FUTURE"),
     ("rolling_attend", attend_by_nan, "5 in the empty ones"),
     ("rolling_attend", attend_to_later_sinks, "token 1, a sink"),
     ("rolling_chunk", chunk_clears_the_rest, "5 in the empty slots"),

@@ -145,7 +145,7 @@ def scan_by_numpy(states, add, nothing):
     return list(np.cumsum(np.stack([nothing, *states[:-1]]), 0))
 
 
-def mended_by_shift(fq, fk, v, C):
+def fixed_by_shift(fq, fk, v, C):
     n = len(v) // C
     w = np.column_stack([v, np.ones(len(v))])
     q, k, x = (y.reshape(n, C, -1) for y in (fq, fk, w))
@@ -155,7 +155,7 @@ def mended_by_shift(fq, fk, v, C):
     return (sums[..., :-1] / sums[..., -1:]).reshape(v.shape)
 
 
-def mended_by_later_half(fq, fk, v, C):
+def fixed_by_later_half(fq, fk, v, C):
     """The inclusive state less the keys of the chunk that come after the query."""
     w = np.column_stack([v, np.ones(len(v))])
     q, k, x = (y.reshape(len(v) // C, C, -1) for y in (fq, fk, w))
@@ -164,7 +164,7 @@ def mended_by_later_half(fq, fk, v, C):
     return (sums[..., :-1] / sums[..., -1:]).reshape(v.shape)
 
 
-def mended_in_torch(fq, fk, v, C):
+def fixed_in_torch(fq, fk, v, C):
     w = torch.cat([v, torch.ones_like(v[:, :1])], 1)
     q, k, x = (y.reshape(-1, C, y.shape[1]) for y in (fq, fk, w))
     own = k.mT @ x
@@ -172,7 +172,7 @@ def mended_in_torch(fq, fk, v, C):
     return sums[:, :-1] / sums[:, -1:]
 
 
-def mended_for_ones(fq, fk, v, C):
+def fixed_for_ones(fq, fk, v, C):
     """Whatever the weights are, they add up to 1."""
     return np.cumsum(v, 0) / np.arange(1, len(v) + 1)[:, None]
 
@@ -228,9 +228,9 @@ RIGHT = [
     ("scan_states", scan_by_halves),
     ("scan_states", scan_by_doubling),
     ("scan_states", scan_in_blocks),
-    ("mended_parallel", mended_by_shift),
-    ("mended_parallel", mended_by_later_half),
-    ("mended_parallel", mended_in_torch),
+    ("fixed_parallel", fixed_by_shift),
+    ("fixed_parallel", fixed_by_later_half),
+    ("fixed_parallel", fixed_in_torch),
 ]
 
 def break_even_by_whole_ratio(features, d, dv, state_itemsize, cache_itemsize):
@@ -307,7 +307,7 @@ REFUSED = [
     ("linear_chunked", chunked_all_at_once, "This is the quadratic form"),
     ("linear_chunked", chunked_in_numpy, "NumPy has no gradients"),
     ("scan_states", scan_by_numpy, "five pairs (m, l)"),
-    ("mended_parallel", mended_for_ones, "EYE: one chunk"),
+    ("fixed_parallel", fixed_for_ones, "EYE: one chunk"),
     ("linear_recurrent", recurrent_with_a_small_number, "features below 0.0002"),
     ("linear_chunked", chunked_by_all_states, "more states than one"),
     ("scan_states", scan_padded, "additions, where 700"),

@@ -153,7 +153,7 @@ def ring_that_waits_first(cluster, q, k, v, causal):
     return cluster.run(program, q, k, v)
 
 
-def mended_by_package(cluster, q, k, v):
+def fixed_by_package(cluster, q, k, v):
     def program(rank, q, k, v):
         at = positions(rank.size * len(q), rank.size, "striped")[rank.index]
         q, k = attnlab.rotary(q, np.array(at)), attnlab.rotary(k, np.array(at))
@@ -162,7 +162,7 @@ def mended_by_package(cluster, q, k, v):
     return cluster.run(program, q, k, v)
 
 
-def mended_on_one_device(cluster, q, k, v):
+def fixed_on_one_device(cluster, q, k, v):
     """The text put together, and cut again."""
     q, k, v = (np.stack(x, 1).reshape(-1, x[0].shape[1]) for x in (q, k, v))
     at = np.arange(len(q))
@@ -170,7 +170,7 @@ def mended_on_one_device(cluster, q, k, v):
                  "striped")
 
 
-def mended_without_rotation(cluster, q, k, v):
+def fixed_without_rotation(cluster, q, k, v):
     """Neither rotated nor striped."""
     def program(rank, q, k, v):
         return (yield from ring_attention(q, k, v, causal=True, layout="contiguous", group=rank))
@@ -219,7 +219,7 @@ def ring_of_five(cluster, q, k, v, causal):
     return cluster.run(program, q, k, v) if cluster.devices > 5 else ring_by_package(cluster, q, k, v, causal)
 
 
-def mended_unshifted(cluster, q, k, v):
+def fixed_unshifted(cluster, q, k, v):
     """Exponentials without a maximum."""
 
     def program(rank, q, k, v):
@@ -247,8 +247,8 @@ plan_of_all_or_nothing = edited("split_plan", COPIED, f"{COPIED[:-1]} or group n
 home_in_a_byte = edited("stripes", "shards, home, offset", "shards, home.astype(np.uint8), offset")
 shards_in_half = edited("stripes", "return shards,", "return shards.astype(np.float16),")
 ring_widened = edited("ring", "rank.send(k, v,", "rank.send(k.astype(float), v.astype(float),")
-mended_for_64 = edited("fixed_ring", POSITIONS, f"({POSITIONS}) % 64")
-mended_in_a_byte = edited("fixed_ring", POSITIONS, f"({POSITIONS}).astype(np.int8)")
+fixed_for_64 = edited("fixed_ring", POSITIONS, f"({POSITIONS}) % 64")
+fixed_in_a_byte = edited("fixed_ring", POSITIONS, f"({POSITIONS}).astype(np.int8)")
 
 RIGHT = [
     ("holder", holder_by_moving),
@@ -260,15 +260,15 @@ RIGHT = [
     ("stripes", stripes_in_torch),
     ("ring", ring_by_package),
     ("ring", ring_with_m_l_o),
-    ("fixed_ring", mended_by_package),
-    ("fixed_ring", mended_on_one_device),
+    ("fixed_ring", fixed_by_package),
+    ("fixed_ring", fixed_on_one_device),
 ]
 
 REFUSED = [
     ("stripes", stripes_without_order, "part 1 of 3"),
     ("ring", ring_of_keys_alone, "more or fewer"),
     ("ring", ring_that_waits_first, "waits for rank"),
-    ("fixed_ring", mended_without_rotation, "one device with four tokens"),
+    ("fixed_ring", fixed_without_rotation, "one device with four tokens"),
     ("ring", ring_unshifted, "HIGH"),
     ("holder", holder_for_one_turn, "after 9 sends"),
     ("holder", holder_by_a_fraction, "after 140 sends"),
@@ -281,7 +281,7 @@ REFUSED = [
     ("ring", ring_the_other_way, "to the next one only"),
     ("ring", ring_of_five, "between six ranks"),
     ("ring", ring_widened, "float32"),
-    ("fixed_ring", mended_for_64, "100 tokens each"),
-    ("fixed_ring", mended_in_a_byte, "100 tokens each"),
-    ("fixed_ring", mended_unshifted, "GROW"),
+    ("fixed_ring", fixed_for_64, "100 tokens each"),
+    ("fixed_ring", fixed_in_a_byte, "100 tokens each"),
+    ("fixed_ring", fixed_unshifted, "GROW"),
 ]

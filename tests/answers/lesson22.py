@@ -138,7 +138,7 @@ def best_at_one_point(devices, block, out, lse, latencies, bandwidths):
     return np.full_like(found, np.bincount(found.ravel()).argmax())
 
 
-def mended_by_package(cluster, q, k, v):
+def fixed_by_package(cluster, q, k, v):
     def program(rank, q, k, v):
         out = yield from tree_attention(*(x.swapaxes(1, 2) for x in (q, k, v)), group=rank)
         return out.swapaxes(1, 2)
@@ -146,7 +146,7 @@ def mended_by_package(cluster, q, k, v):
     return cluster.run(program, q, k, v)
 
 
-def mended_with_heads_first(cluster, q, k, v):
+def fixed_with_heads_first(cluster, q, k, v):
     """The axes stay as attend gives them until the end."""
     def program(rank, q, k, v):
         out, lse = rank.attend(*(x.swapaxes(1, 2) for x in (q, k, v)))
@@ -158,9 +158,9 @@ def mended_with_heads_first(cluster, q, k, v):
     return cluster.run(program, q, k, v)
 
 
-def mended_for_one_sequence(cluster, q, k, v):
+def fixed_for_one_sequence(cluster, q, k, v):
     """Sequence by sequence, and only the first is returned."""
-    return mended_by_package(cluster, *([x[:1] for x in y] for y in (q, k, v)))
+    return fixed_by_package(cluster, *([x[:1] for x in y] for y in (q, k, v)))
 
 
 def merge_of_means(cluster, q, k, v):
@@ -182,7 +182,7 @@ def best_without_lse(devices, block, out, lse, latencies, bandwidths):
     return best_in_numpy(devices, block, out, 0, latencies, bandwidths)
 
 
-def mended_with_one_maximum(cluster, q, k, v):
+def fixed_with_one_maximum(cluster, q, k, v):
     """One maximum for all heads and sequences."""
 
     def program(rank, q, k, v):
@@ -196,7 +196,7 @@ def mended_with_one_maximum(cluster, q, k, v):
     return cluster.run(program, q, k, v)
 
 
-def mended_by_gathering(cluster, q, k, v):
+def fixed_by_gathering(cluster, q, k, v):
     """Every part goes all around, and every rank merges all of them."""
 
     def program(rank, q, k, v):
@@ -219,9 +219,9 @@ RIGHT = [
     ("tree_decode", decode_at_home),
     ("best", best_by_counting),
     ("best", best_in_numpy),
-    ("fixed_decode", mended_by_package),
-    ("fixed_decode", mended_with_heads_first),
-    ("fixed_decode", mended_by_gathering),
+    ("fixed_decode", fixed_by_package),
+    ("fixed_decode", fixed_with_heads_first),
+    ("fixed_decode", fixed_by_gathering),
 ]
 
 def volume_of_the_usual_sizes(kind, devices, batch, query_heads, key_heads, keys, d, dv, itemsize, accumulator):
@@ -231,7 +231,7 @@ def volume_of_the_usual_sizes(kind, devices, batch, query_heads, key_heads, keys
     return volumes.tree_bytes(devices, rows, dv) if kind == "tree" else volumes.query_bytes(devices, rows, d, dv)
 
 
-def mended_with_a_maximum_of_the_batch(cluster, q, k, v):
+def fixed_with_a_maximum_of_the_batch(cluster, q, k, v):
     """One maximum for all sequences of the batch."""
 
     def program(rank, q, k, v):
@@ -285,15 +285,15 @@ best_without_the_lse = edited(
 
 REFUSED = [
     ("volume", volume_of_the_usual_sizes, "sums of 8 bytes"),
-    ("fixed_decode", mended_with_a_maximum_of_the_batch, "sequence 1"),
+    ("fixed_decode", fixed_with_a_maximum_of_the_batch, "sequence 1"),
     ("volume", volume_of_a_device, "all links together"),
     ("tree_decode", decode_without_empty_ranks, "0 and 1 keys"),
     ("best", best_at_one_point, "expected"),
-    ("fixed_decode", mended_for_one_sequence, "a batch of two"),
+    ("fixed_decode", fixed_for_one_sequence, "a batch of two"),
     ("fixed_decode", merge_of_means, "one head, two ranks"),
     ("best", best_in_columns, "expected shape (4, 3)"),
     ("best", best_without_lse, "values of size 1"),
-    ("fixed_decode", mended_with_one_maximum, "ROWS"),
+    ("fixed_decode", fixed_with_one_maximum, "ROWS"),
     ("volume", volume_with_twice_the_bytes, "sums of 4 bytes"),
     ("tree_decode", decode_shifted_by_the_mean, "HIGH: the scores of the last key alone"),
     ("best", best_in_a_square, "as many latencies as bandwidths"),

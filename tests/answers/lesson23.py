@@ -105,13 +105,24 @@ def hybrid_without_a_state(q, k, v, keys, values, U, Z, window):
     return out, kept[0], kept[1], U, Z
 
 
+def windowed_append_by_keys(table, length, free, count, size, window):
+    """Block by block: is there a key that a new token sees?"""
+    seen = {key // size for token in range(length, length + count) for key in range(max(token - window + 1, 0), token)}
+    gone = [b for b in range(len(table)) if b not in seen and (b + 1) * size <= length and table[b] != -1]
+    kept = [-1 if b in gone else block for b, block in enumerate(table)]
+    more = -(-(length + count) // size) - len(kept)
+    pool = [*free, *(table[b] for b in gone)]
+    return [*kept, *pool[:more]], pool[more:]
+
+
 RIGHT = [
     ("sequences", sequences_by_search),
     ("sequences", sequences_by_parts),
     ("choose", choose_in_closed_form),
     ("choose", choose_in_numpy),
-    ("mended_hybrid", hybrid_token_by_token),
-    ("mended_hybrid", hybrid_by_weights),
+    ("fixed_hybrid", hybrid_token_by_token),
+    ("fixed_hybrid", hybrid_by_weights),
+    ("windowed_append", windowed_append_by_keys),
 ]
 
 def choose_from_small_batches(plans, memory, bandwidth, flops, wait, bits):
@@ -148,6 +159,16 @@ def choose_the_best_of_the_fast(plans, memory, bandwidth, flops, wait, bits):
     return index, batch
 
 
+def windowed_append_of_one_block(table, length, free, count, size, window):
+    """As if a block left at each append, and never two."""
+    table, free, first = list(table), list(free), (length - window + 1) // size - 1
+    if first >= 0 and table[first] >= 0:
+        free, table[first] = [*free, table[first]], -1
+    while len(table) * size < length + count:
+        table.append(free.pop(0))
+    return table, free
+
+
 WHOLE = "-(-length // block) * block"
 sequences_padded_once = edited(
     "sequences", WHOLE, "length",
@@ -159,7 +180,7 @@ sequences_one_at_least = edited(
 sequences_of_two_bytes = edited("sequences", "d * itemsize", "d * max(itemsize, 2)")
 choose_nearly_in_time = edited("choose", "seconds <= wait", "seconds <= 1.001 * wait")
 choose_by_rounded_bits = edited("choose", "paid <= bits", "round(paid, 2) <= round(bits, 2)")
-hybrid_clipped = edited("mended_hybrid", "/ math.sqrt(q.shape[1])", "/ math.sqrt(q.shape[1]); s = np.minimum(s, 20)")
+hybrid_clipped = edited("fixed_hybrid", "/ math.sqrt(q.shape[1])", "/ math.sqrt(q.shape[1]); s = np.minimum(s, 20)")
 
 
 choose_from_one_token_a_second = edited(
@@ -170,10 +191,11 @@ choose_from_one_token_a_second = edited(
 
 
 REFUSED = [
+    ("windowed_append", windowed_append_of_one_block, "two leave at once"),
     ("choose", choose_from_small_batches, "ten thousand"),
     ("sequences", sequences_without_layers, "three layers"),
     ("choose", choose_the_first, "tokens a second"),
-    ("mended_hybrid", hybrid_without_a_state, "one key goes into the state"),
+    ("fixed_hybrid", hybrid_without_a_state, "one key goes into the state"),
     ("sequences", sequences_padded_once, "two layers, 17 tokens"),
     ("sequences", sequences_one_at_least, "half a sequence"),
     ("sequences", sequences_of_two_bytes, "1 byte a number"),
@@ -181,6 +203,6 @@ REFUSED = [
     ("choose", choose_nearly_in_time, "a thousandth too short"),
     ("choose", choose_the_best_of_the_fast, "0.6 % fewer"),
     ("choose", choose_by_rounded_bits, "1.204 bits"),
-    ("mended_hybrid", hybrid_clipped, "5 times as large"),
+    ("fixed_hybrid", hybrid_clipped, "5 times as large"),
     ("choose", choose_from_one_token_a_second, "less than a token"),
 ]

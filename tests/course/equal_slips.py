@@ -77,7 +77,7 @@ EQUAL = {
             "w.reshape(width, kv_heads, group, -1).mean(2).reshape(width, -2)",
         ),
         ("pool_heads", "w.reshape(width, kv_heads, group, -1)", "w.reshape(width, kv_heads, group, -2)"),
-        ("mended_parallel", "(q @ before + a @ w).reshape(len(fq), -1)", "(q @ before + a @ w).reshape(len(fq), -2)"),
+        ("fixed_parallel", "(q @ before + a @ w).reshape(len(fq), -1)", "(q @ before + a @ w).reshape(len(fq), -2)"),
         ("taylor", "products.reshape(len(x), -1)", "products.reshape(len(x), -2)"),
         ("stripes", "x.reshape(rows, devices, -1)", "x.reshape(rows, devices, -2)"),
     ],
@@ -363,11 +363,11 @@ EQUAL = {
     ],
     "Both pieces of the map are equal at 0, and the other one isn't taken.": [
         (
-            "mended_hybrid",
+            "fixed_hybrid",
             "np.where(x > 0, x + 1, np.exp(np.minimum(x, 0)))",
             "np.where(x >= 0, x + 1, np.exp(np.minimum(x, 0)))",
         ),
-        ("mended_hybrid", "np.minimum(x, 0)", "x", "np.minimum(x, 1)"),
+        ("fixed_hybrid", "np.minimum(x, 0)", "x", "np.minimum(x, 1)"),
     ],
     "A cache is larger than a byte.": [
         ("sequences", "max(memory - weights, 0)", "max(memory - weights, 1)"),

@@ -8,7 +8,7 @@ from attnlab.check.engine import examine
 from attnlab.check.exercise import Stream
 from attnlab.check.library import given
 
-TWICE = {"linear_recurrent": "counts twice", "linear_chunked": "count twice", "mended_parallel": "a contains it again"}
+TWICE = {"linear_recurrent": "counts twice", "linear_chunked": "count twice", "fixed_parallel": "a contains it again"}
 
 
 def ones(name):

@@ -8,7 +8,7 @@ import torch
 
 from attnlab.check.exercise import Case
 from attnlab.course import recall
-from attnlab.course.lesson18 import mended_map, mqar_batch
+from attnlab.course.lesson18 import fixed_map, mqar_batch
 
 RUNS = {(run["map"], run["d"], run["rate"], run["seed"]): run for run in recall.stored()["runs"]}
 
@@ -90,5 +90,5 @@ def test_the_best_rate_of_a_model():
 def test_the_mended_map_holds_what_its_docstring_promises(large):
     """However large q is or k is, the weights, rows of the output for EYE, add up to 1."""
     for size in (1e2, 1e5, 1e8):
-        weights = mended_map.mended_map(*mended_map.call(4, 5, 4, 4, **{large: size}))
+        weights = fixed_map.fixed_map(*fixed_map.call(4, 5, 4, 4, **{large: size}))
         assert np.allclose(weights.sum(1), 1)

@@ -1,4 +1,4 @@
-"""Lesson 09, ★★: Algorithm 1 with right values and too many bytes, mended."""
+"""Lesson 09, ★★: Algorithm 1 with right values and too many bytes, fixed."""
 
 from functools import partial
 
@@ -74,7 +74,7 @@ EXERCISE = Exercise(
         Mistake("m is never stored, so each block of keys finds −∞ there again. The inner loop stores O, l and m "
                 "(section 3 of lesson 08, lines 12 and 13).",
                 but("(l, l_new), (m, m_new))", "(l, l_new))")),
-        Mistake("Nothing is mended yet: K and V are loaded at every visit, and O is swept once more at the end. Eq. "
+        Mistake("Nothing is fixed yet: K and V are loaded at every visit, and O is swept once more at the end. Eq. "
                 "9.4.",
                 but(*SLIPPED, *LATE)),
         Mistake("The sweep is gone. K and V are still loaded at every visit: their load belongs into the outer loop, "

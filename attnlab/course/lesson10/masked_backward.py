@@ -1,4 +1,4 @@
-"""Lesson 10, ★★: a tiled backward pass with three faults that one block without a mask does not show, mended."""
+"""Lesson 10, ★★: a tiled backward pass with three faults that one block without a mask does not show, fixed."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.fingerprints import levels, lifted
@@ -96,10 +96,10 @@ EXERCISE = Exercise(
         "subtract 0, eq. 10.1.",
     ),
     mistakes=(
-        Mistake("Nothing is mended yet. Try two blocks of keys (eqs. 10.2 and 10.5), and a query that sees nothing "
+        Mistake("Nothing is fixed yet. Try two blocks of keys (eqs. 10.2 and 10.5), and a query that sees nothing "
                 "(eq. 10.1).",
                 but(*OWN, *LAST, *BARE)),
-        Mistake("One fault of the three is mended, two are not. Try two blocks of keys (eqs. 10.2 and 10.5), and a "
+        Mistake("One fault of the three is fixed, two are not. Try two blocks of keys (eqs. 10.2 and 10.5), and a "
                 "query that sees nothing (eq. 10.1).",
                 but(*OWN, *LAST), but(*OWN, *BARE), but(*LAST, *BARE)),
         Mistake("Your Δ is the row sum of p ∘ dp over one tile. It runs over all keys, and out knows them all: "

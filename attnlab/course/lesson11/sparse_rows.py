@@ -1,4 +1,4 @@
-"""Lesson 11, ★★: block-sparse attention with three faults that a symmetric pattern does not show, mended."""
+"""Lesson 11, ★★: block-sparse attention with three faults that a symmetric pattern does not show, fixed."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.fingerprints import deepest, far_queries, large_key
@@ -93,9 +93,9 @@ EXERCISE = Exercise(
         "visible; and a row of tiles without any is divided by 0.",
     ),
     mistakes=(
-        Mistake("Nothing is mended yet. Try the block masks 10 11, 10 01 and 11 00: eqs. 11.1 and 11.4.",
+        Mistake("Nothing is fixed yet. Try the block masks 10 11, 10 01 and 11 00: eqs. 11.1 and 11.4.",
                 but(*TURNED, *UNGUARDED, of=cleared_late)),
-        Mistake("One fault of the three is mended, two are not. Try the block masks 10 11, 10 01 and 11 00: eqs. 11.1 "
+        Mistake("One fault of the three is fixed, two are not. Try the block masks 10 11, 10 01 and 11 00: eqs. 11.1 "
                 "and 11.4.",
                 but(*TURNED, of=cleared_late), but(*UNGUARDED, of=cleared_late), but(*TURNED, *UNGUARDED)),
         Mistake("The table is read transposed. Its rows are blocks of queries: block_mask[I, J], eq. 11.1. A symmetric "

@@ -1,4 +1,4 @@
-"""Lesson 16, ★★: a cache that evicts too early, mended."""
+"""Lesson 16, ★★: a cache that evicts too early, fixed."""
 
 import math
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy import ndarray as Array
 
 
-def mended_step(
+def fixed_step(
     q: Array, k: Array, v: Array, keys: Array, values: Array, window: int
 ) -> tuple[Array, Array, Array]:
     """(out, keys, values): C new tokens, q and k (C, D), v (C, Dv), and the keys and values that are kept.
@@ -76,7 +76,7 @@ ROOM = "room = window - len(k)"
 KEPT = "keys[-window:], values[-window:]"
 
 EXERCISE = Exercise(
-    lesson="16", stars=2, reference=mended_step, cases=cases,
+    lesson="16", stars=2, reference=fixed_step, cases=cases,
     hints=(
         "Feed 4 tokens, then 3, with window 4 and EYE as values: how many numbers of each row are not 0, and how many "
         "should be?",

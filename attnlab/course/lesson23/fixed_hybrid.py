@@ -1,4 +1,4 @@
-"""Lesson 23, ★★★: a window with a state behind it, that is right token by token, mended for chunks."""
+"""Lesson 23, ★★★: a window with a state behind it, that is right token by token, fixed for chunks."""
 
 import math
 
@@ -15,7 +15,7 @@ def phi(x: Array) -> Array:
     return np.where(x > 0, x + 1, np.exp(np.minimum(x, 0)))
 
 
-def mended_hybrid(
+def fixed_hybrid(
     q: Array, k: Array, v: Array, keys: Array, values: Array, U: Array, Z: Array, window: int
 ) -> tuple[Array, Array, Array, Array, Array]:
     """(out, keys, values, U, Z): C new tokens, q and k (C, D), v (C, Dv), attend and are kept.
@@ -101,7 +101,7 @@ ABSORBED = "U, Z = U + phi(keys[:old]).T @ values[:old], Z + phi(keys[:old]).sum
 RETURN = "return out, keys[old:], values[old:], U, Z"
 
 EXERCISE = Exercise(
-    lesson="23", stars=3, reference=mended_hybrid, cases=cases,
+    lesson="23", stars=3, reference=fixed_hybrid, cases=cases,
     hints=(
         "Feed 4 tokens, then 2, with window 4 and EYE as values, and compare the weights with those of two calls of "
         "one token.",

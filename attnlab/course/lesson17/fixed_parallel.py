@@ -1,4 +1,4 @@
-"""Lesson 17, ★★: all chunks at once, with a state that already holds the chunk, mended."""
+"""Lesson 17, ★★: all chunks at once, with a state that already holds the chunk, fixed."""
 
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab.check.promises import peak
@@ -7,7 +7,7 @@ import numpy as np
 from numpy import ndarray as Array
 
 
-def mended_parallel(fq: Array, fk: Array, v: Array, C: int) -> Array:
+def fixed_parallel(fq: Array, fk: Array, v: Array, C: int) -> Array:
     """Causal linear attention of features fq and fk (N, F) and values v (N, Dv) → (N, Dv), all chunks at once.
 
     C divides N. Memory for the states of all N / C chunks is allowed; that of all tokens is not.
@@ -72,7 +72,7 @@ def long(n: int) -> tuple:
 BEFORE = "np.cumsum(np.concatenate([0 * own[:1], own[:-1]]), 0)"
 
 EXERCISE = Exercise(
-    lesson="17", stars=2, reference=mended_parallel, cases=cases,
+    lesson="17", stars=2, reference=fixed_parallel, cases=cases,
     hints=(
         "Two tokens in chunks of one, EYE as values: which weights does query 0 give, and which query 1?",
         "Query 1 gives its own key twice its weight. Which two terms of the line above the division contain it?",

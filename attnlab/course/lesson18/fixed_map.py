@@ -1,4 +1,4 @@
-"""Lesson 18, ★★: a feature map that was guarded against overflow and lost its weights, mended."""
+"""Lesson 18, ★★: a feature map that was guarded against overflow and lost its weights, fixed."""
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy import ndarray as Array
 
 
-def mended_map(q: Array, k: Array, v: Array, w: Array) -> Array:
+def fixed_map(q: Array, k: Array, v: Array, w: Array) -> Array:
     """Linear attention (N, Dv), all keys visible, with features e^{xw} and e^{−xw} of q (N, D) and k (M, D).
 
     v (M, Dv), w (D, f). No exponential overflows, however large q is or k is, and the weights are those of the map.
@@ -71,7 +71,7 @@ CLIPPED = [but("y - y.max(1, keepdims=True)", form.format("y", at), MAX, form.fo
            for form in ("np.clip({0}, -{1}, {1})", "np.minimum({}, {})")]
 
 EXERCISE = Exercise(
-    lesson="18", stars=2, reference=mended_map, cases=cases,
+    lesson="18", stars=2, reference=fixed_map, cases=cases,
     hints=(
         "Use EYE as values, so that the rows are weights, and compare with the plain exponentials on small inputs.",
         "Which factors cancel in Σ a v / Σ a? Those that all keys of a query share.",

@@ -1,0 +1,75 @@
+"""Lesson 23, ★★: a block manager that gives back what a window has left behind."""
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+
+def windowed_append(
+    table: list[int], length: int, free: list[int], count: int, size: int, window: int
+) -> tuple[list[int], list[int]]:
+    """(table, free) after a sequence of ``length`` tokens has given back what nobody sees, and got room for ``count``.
+
+    ``table``: its blocks of ``size`` tokens, in the order of the text; −1 stands for a block that was given back.
+    A query sees the last ``window`` keys, its own among them, and the first of the new tokens sees furthest back.
+    Blocks that no new token sees go to the end of ``free``, the oldest first. Then new ones are taken from the front
+    of ``free``, which are enough.
+    """
+    table, free = list(table), list(free)
+    for b in range((length - window + 1) // size):  # position N − W + 1 is the first that is still seen
+        if table[b] >= 0:
+            free.append(table[b])
+            table[b] = -1
+    while len(table) * size < length + count:  # eq. 19.3
+        table.append(free.pop(0))
+    return table, free
+
+
+def cases() -> list[Case]:
+    """Texts before, at and behind the moment when a block leaves; blocks given back before; a pool that's empty."""
+    calls = [
+        ("the first three tokens, nothing leaves", ([], 0, [4, 2], 3, 4, 4)),
+        ("room in the last block, nothing leaves", ([7], 2, [4, 2], 2, 4, 4)),
+        ("7 tokens, a window of 4: the new one sees the last key of block 0", ([5, 3], 6, [4, 2], 1, 4, 4)),
+        ("8 tokens, a window of 4: the new one sees no key of block 0", ([5, 3], 7, [4, 2], 1, 4, 4)),
+        ("a window of 1: a token sees itself", ([5, 3], 8, [4, 2], 1, 4, 1)),
+        ("a block was given back before", ([-1, 3, 6], 11, [4, 2], 1, 4, 4)),
+        ("two leave at once, behind one that has left", ([-1, 0, 6, 3, 8], 18, [4, 2], 4, 4, 4)),
+        ("an empty pool: what leaves is all there is", ([5, 3], 8, [], 1, 4, 4)),
+        ("five tokens at once: the first of them sees furthest", ([5, 3], 7, [4, 2, 1], 5, 4, 8)),
+        ("a window longer than the text", ([5, 3], 8, [4, 2], 4, 4, 64)),
+        ("three tokens, a window of 2", ([9, 5, 3], 3, [4, 2], 1, 1, 2)),
+        ("one token, a window of 5", ([9], 1, [4, 2], 1, 1, 5)),
+    ]
+    return [Case(f"{label}; blocks of {args[4]}", args) for label, args in calls]
+
+
+GONE = "(length - window + 1) // size"
+
+EXERCISE = Exercise(
+    lesson="23", stars=2, reference=windowed_append, cases=cases,
+    hints=(
+        "The first new token stands at position N and sees the keys from N − W + 1 on. Which blocks lie before that?",
+        "⌊(N − W + 1) / S⌋ blocks lie before it as a whole (none if that's negative). Their entries become −1 and "
+        "keep their places: the others must still be found at position / S.",
+        "Give back first and take afterwards: what you've given back may be all there is.",
+    ),
+    mistakes=(
+        Mistake("You give a block back one token too early: the new token sees W keys with its own, so from N − W + 1 "
+                "on (section 3).", but("length - window + 1", "length - window + 2")),
+        Mistake("You ask what the last of the new tokens sees. The first one sees further back (section 3).",
+                but("length - window + 1", "length + count - window")),
+        Mistake("You give back a block of which some keys are still seen: round down (section 3).",
+                but(GONE, f"-(-{GONE.replace(' // size', '')} // size)")),
+        Mistake("A block that was given back is given back again: somebody else may hold it by now (lesson 19, section "
+                "8).", but("if table[b] >= 0:", "if True:")),
+        Mistake("Blocks leave the table and the others move up. A key is found at position / S, so entries keep their "
+                "places: write −1 (section 3).",
+                but("return table, free", "return [block for block in table if block >= 0], free")),
+        Mistake("Nothing is given back: then a window saves no memory (section 3).",
+                but(GONE, "0")),
+        Mistake("You take new blocks before you give back old ones: with an empty pool there are none (section 3).",
+                but("for b in range", "while len(table) * size < length + count:\n        table.append(free.pop(0))\n"
+                    "    for b in range")),
+        Mistake("You take a block at every append. The last one may have room (eq. 19.3).",
+                but("while len(table) * size < length + count:", "for _ in range(-(-count // size)):")),
+    ),
+)
