@@ -109,7 +109,8 @@ class KVCache:
         Raises ValueError, before anything is written, where the tokens do not fit; in JAX under jit, where length is
         traced, rows that do not fit are NaN, old keys stay, and length counts on, so that every later row is NaN too;
         so are the rows of a traced entry of lengths that is out of range.
-        One compiled program serves all lengths; with the cache donated it is written in place.
+        One compiled program serves all lengths; with the cache donated it's written in place (with ``lengths`` from JAX
+        0.10 on).
         Extra memory: the tiles of ``tiled_attention``, whose sizes know of one query.
         """
         return attend(self, "extend", query, key, value, scale, return_lse, mask, lengths)

@@ -106,6 +106,7 @@ def test_a_step_writes_in_place_and_reads_tile_by_tile(kind):
     assert large[1] >= 16384 * HEADS * 2 * SIZE * 4
 
 
+@pytest.mark.skipif(jax.__version__.startswith("0.9."), reason="XLA of JAX 0.9 copies the cache here")
 def test_rows_of_unequal_lengths_are_written_in_place_too():
     lengths = jnp.array([5, 9])
     plain, own = (memory("all", 4096, batch=(2,), **options) for options in ({}, {"lengths": lengths}))
