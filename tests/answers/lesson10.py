@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 import attnlab
+from attnlab.course.lesson10.which_fault import gradients
 from tests.answers import edited
 
 
@@ -242,7 +243,39 @@ def masked_without_scale(q, k, v, *rest):
     return dq * q.shape[1] ** 0.5, dk, dv
 
 
+def fault_by_symptoms(backward):
+    """What is wrong with which gradient."""
+    q, k, v, dout = np.random.default_rng(3).normal(size=(4, 5, 2))
+    dq, dk, dv = backward(q, k, v, dout)
+    visible = np.tri(5, dtype=bool)
+    e = np.where(visible, np.exp(q @ k.T / 2**0.5), 0)
+    p = e / e.sum(1, keepdims=True)
+    ds = p * (dout @ v.T - (dout * (p @ v)).sum(1, keepdims=True))
+    right = np.allclose(dq, ds @ k / 2**0.5), np.allclose(dk, ds.T @ q / 2**0.5), np.allclose(dv, p.T @ dout)
+    if right[1]:
+        return 5 if not right[2] else 0 if right[0] else 1
+    if right[2]:
+        return 2
+    return 4 if not dv[4].any() else 3
+
+
+def fault_by_two_calls(backward):
+    """A second look, to be sure."""
+    fault_by_symptoms(backward)
+    return fault_by_symptoms(backward)
+
+
+def fault_by_distance(backward):
+    """The nearest of all, on another input."""
+    given = np.random.default_rng(5).normal(size=(4, 7, 4))
+    found = backward(*given)
+    far = [max(abs(x - y).max() for x, y in zip(found, gradients(*given, fault))) for fault in range(6)]
+    return int(np.argmin(far))
+
+
 RIGHT = [
+    ("which_fault", fault_by_distance),
+    ("which_fault", fault_by_symptoms),
     ("delta", delta_by_einsum),
     ("delta", delta_by_product),
     ("delta", delta_by_loop),
@@ -332,6 +365,7 @@ backward_without_small_tiles = edited("tiled_backward", "dp = ", "p *= p.max() >
 
 
 REFUSED = [
+    ("which_fault", fault_by_two_calls, "2 calls; one is enough"),
     ("delta", delta_of_flat_heads, "a batch of two"),
     ("recompute_weights", weights_of_clipped_scores, "−2·10⁹"),
     ("tiled_backward", backward_without_dropped_tiles, "all is dropped"),

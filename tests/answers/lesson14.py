@@ -379,7 +379,22 @@ text_of_bytes = edited("generate", "logits[-1].argmax())", "logits[-1].argmax())
 text_of_one_at_least = edited("generate", "range(count)", "range(max(count, 1))")
 
 
+def capacity_by_a_float(length):
+    return int(1.48 * length) + 1 if length > 20 else length + 8
+
+
+def capacity_by_two_fifths(length):
+    """A little too little."""
+    return max(int(1.4 * length), length + 1)
+
+
+def capacity_rounded_up(length):
+    return -(-3 * length // 2)
+
+
 RIGHT = [
+    ("next_capacity", capacity_rounded_up),
+    ("next_capacity", capacity_by_a_float),
     ("cache_bytes", bytes_by_product),
     ("cache_bytes", bytes_by_arrays),
     ("decode_step", step_by_package),
@@ -406,6 +421,7 @@ RIGHT = [
 ]
 
 REFUSED = [
+    ("next_capacity", capacity_by_two_fifths, "rows per token"),
     ("cache_bytes", bytes_as_text, "not an array of numbers"),
     ("cache_bytes", bytes_in_thousands, "ONE"),
     ("decode_step", step_that_clears, "part 2 of 3"),

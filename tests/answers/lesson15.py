@@ -262,7 +262,37 @@ def decode_beside(machine, q, k, v, block_k):
             machine.store(o, rows, machine.keep("O", p @ values / p.sum(1, keepdims=True)))
     return machine.fetch(o)
 
+def parts_by_arrays(batch, kv_heads, keys, sms, share, merge):
+    """All numbers of parts at once."""
+    parts = np.arange(1, 513)
+    full, rest = np.divmod(batch * kv_heads * parts, sms)
+    a_part = np.ceil(keys / parts) / 100
+    waves = full * (1 + a_part * max(1, sms / share)) + (rest > 0) * (1 + a_part * np.maximum(1, rest / share))
+    return parts[(waves + merge * parts).argmin()]
+
+
+def parts_by_powers_of_two(batch, kv_heads, keys, sms, share, merge):
+    """As many as fill the chip, rounded down to a power of two."""
+    return 2 ** int(np.log2(max(sms / (batch * kv_heads), 1)))
+
+
+def parts_in_a_loop(batch, kv_heads, keys, sms, share, merge):
+    """Wave by wave."""
+    best, least = 1, float("inf")
+    for parts in range(1, 513):
+        seconds, left = parts * merge, batch * kv_heads * parts
+        while left > 0:
+            running = min(left, sms)
+            seconds += 1 + (keys + parts - 1) // parts * max(running / share, 1) / 100
+            left -= running
+        if seconds < least:
+            best, least = parts, seconds
+    return best
+
+
 RIGHT = [
+    ("best_parts", parts_in_a_loop),
+    ("best_parts", parts_by_arrays),
     ("decode_seconds", seconds_by_parts),
     ("decode_seconds", seconds_in_torch),
     ("pool_heads", pool_by_loops),
@@ -282,6 +312,7 @@ RIGHT = [
 ]
 
 REFUSED = [
+    ("best_parts", parts_by_powers_of_two, "a step takes"),
     ("decode_seconds", seconds_rounded, "expected 1.5"),
     ("pool_heads", pool_to_one, "expected shape"),
     ("split_attention", split_not_at_all, "expected shape"),

@@ -1,5 +1,7 @@
 """Answers to the exercises of lesson 16: right ones, written in other ways, and ones to refuse."""
 
+import bisect
+
 import jax.numpy as jnp
 import numpy as np
 import torch
@@ -232,7 +234,37 @@ chunk_that_keeps_its_end = edited(
     "for n, j in list(enumerate(range(length, length + len(q))))[-window - sinks :]:",
 )
 
+def window_by_bisect(bits, longest, allowed):
+    """The library's bisection."""
+    sizes = [x for x in range(1, longest + 1) if bin(x).count("1") == 1 or (x % 3 == 0 and bin(x // 3).count("1") == 1)]
+    tried = []
+    for sinks in (4, 2, 1, 0):
+        window = sizes[bisect.bisect_left(sizes, True, key=lambda size: bits(size, sinks) <= allowed)]
+        tried.append((window + sinks, window, sinks))
+    return np.array(min(tried)[1:])
+
+
+def window_by_all(bits, longest, allowed):
+    """Every size with every number of sinks."""
+    sizes = sorted(x for p in range(longest.bit_length()) for x in (2**p, 3 * 2**p) if x <= longest)
+    good = [(size + sinks, size, sinks) for size in sizes for sinks in (0, 1, 2, 4) if bits(size, sinks) <= allowed]
+    return min(good)[1:]
+
+
+def window_downhill(bits, longest, allowed):
+    """More sinks never want a longer window, so go on from the last one."""
+    sizes = sorted(x for p in range(longest.bit_length()) for x in (2**p, 3 * 2**p) if x <= longest)
+    at, best = len(sizes) - 1, (longest, 0)
+    for sinks in (0, 1, 2, 4):
+        while at and bits(sizes[at - 1], sinks) <= allowed:
+            at -= 1
+        best = min(best, (sizes[at], sinks), key=sum)
+    return best
+
+
 RIGHT = [
+    ("cheapest_window", window_downhill),
+    ("cheapest_window", window_by_bisect),
     ("slot", slot_by_walking),
     ("slot", slot_by_table),
     ("reach_and_scores", numbers_by_search),
@@ -260,6 +292,7 @@ attend_with_a_value_for_each_slot = edited(
 
 
 REFUSED = [
+    ("cheapest_window", window_by_all, "you measured"),
     ("slot", slot_at_the_end, "4 sinks"),
     ("reach_and_scores", numbers_without_a_sum, "part 2 of 2"),
     ("rolling_attend", attend_times_mask, "NaN in the empty ones"),

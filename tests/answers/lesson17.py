@@ -216,7 +216,31 @@ def scan_from_the_back(states, add, nothing):
             add(states[i - 1], before[i // 2]) if odd and i == len(states) - 2 else add(before[i // 2], states[i - 1])
             for i in range(len(states))]  # fmt: skip
 
+def chunk_by_search(n, F, Dv, rate, start, memory):
+    """All chunks that fit."""
+    C = np.arange(1, n + 1)
+    seconds = 2 * C * (F + Dv) / rate + start / C
+    return C[np.where(C * (C + 2 * F) + F * (Dv + 1) <= memory, seconds, np.inf).argmin()]
+
+
+def chunk_by_powers_of_two(n, F, Dv, rate, start, memory):
+    """The best power of two."""
+    sizes = [2**p for p in range(n.bit_length()) if 4**p + 2 * 2**p * F + F * (Dv + 1) <= memory]
+    return min(sizes, key=lambda C: 2 * C * (F + Dv) / rate + start / C)
+
+
+def chunk_beside_the_root(n, F, Dv, rate, start, memory):
+    """Both neighbors of the root, and the largest that fits."""
+    root, most = int((start * rate / 2 / (F + Dv)) ** 0.5), n
+    while most * most + 2 * most * F + F * (Dv + 1) > memory:
+        most -= 1
+    near = {min(max(root + step, 1), most) for step in (0, 1)}
+    return min(near, key=lambda C: 2 * C * (F + Dv) / rate + start / C)
+
+
 RIGHT = [
+    ("chunk_for", chunk_beside_the_root),
+    ("chunk_for", chunk_by_search),
     ("state_and_break_even", numbers_by_search),
     ("state_and_break_even", numbers_in_numpy),
     ("linear_recurrent", recurrent_in_place),
@@ -293,6 +317,7 @@ def scan_in_long_blocks(states, add, nothing):
     return before
 
 REFUSED = [
+    ("chunk_for", chunk_by_powers_of_two, "and they fit"),
     ("state_and_break_even", break_even_by_whole_ratio, "2 bytes in the state"),
     ("state_and_break_even", break_even_below_4096, "8,385"),
     ("linear_recurrent", recurrent_nearly_empty, "10⁻⁸"),

@@ -298,7 +298,54 @@ batch_without_the_last_pair = batch_with(
 )
 
 
+def map_by_order(q, k, maps, allowed):
+    """From few features to many; the first that is near."""
+    s = q @ k.T / q.shape[1] ** 0.5
+    log_p = s - s.max(1, keepdims=True)
+    log_p = log_p - np.log(np.exp(log_p).sum(1, keepdims=True))
+    for number in sorted(range(len(maps)), key=lambda n: maps[n](k[:1]).shape[1]):
+        a = np.einsum("if, jf -> ij", maps[number](q), maps[number](k))
+        if a.min() > 0:
+            kl = np.exp(log_p) * (log_p - np.log(a) + np.log(a.sum(1, keepdims=True)))
+            if kl.sum(1).mean() <= allowed:
+                return number
+    return -1
+
+
+def map_by_distance(q, k, maps, allowed):
+    """Near by the largest difference of a weight."""
+    p = np.exp(q @ k.T / q.shape[1] ** 0.5)
+    p, best = p / p.sum(1, keepdims=True), -1
+    for number, phi in enumerate(maps):
+        a = phi(q) @ phi(k).T
+        near = a.min() > 0 and abs(p - a / a.sum(1, keepdims=True)).max() <= allowed
+        if near and (best < 0 or phi(k).shape[1] < maps[best](k).shape[1]):
+            best = number
+    return best
+
+
+def map_query_by_query(q, k, maps, allowed):
+    """A loop over queries."""
+    near = []
+    for number, phi in enumerate(maps):
+        total = 0.0
+        for x in q:
+            s = k @ x / len(x) ** 0.5
+            p = np.exp(s - s.max()) / np.exp(s - s.max()).sum()
+            a = phi(k) @ phi(x[None])[0]
+            if a.min() <= 0:
+                total = np.inf
+                break
+            a = a / a.sum()
+            total += p[p > 0] @ np.log(p[p > 0] / a[p > 0])
+        if total / len(q) <= allowed:
+            near.append((phi(k).shape[1], number))
+    return min(near)[1] if near else -1
+
+
 RIGHT = [
+    ("pick_map", map_query_by_query),
+    ("pick_map", map_by_order),
     ("taylor", taylor_unique),
     ("taylor", taylor_by_kron),
     ("taylor", taylor_in_torch),
@@ -365,6 +412,7 @@ batch_with_questions_of_one_seed = edited(
 
 
 REFUSED = [
+    ("pick_map", map_by_distance, "expected"),
     ("taylor", taylor_of_third_order, "are enough"),
     ("hedgehog_loss", loss_with_nan, "two tokens"),
     ("is_monotone", monotone_by_correlation, "it is not monotone"),

@@ -466,4 +466,32 @@ EQUAL = {
     "The loop has ended before: behind the last guess there is none.": [
         ("speculate", "len(guess) + 1", "len(guess) + 2"),
     ],
+    "Any input on which no two faults give the same will do, and every suspect has one of the six.": [
+        ("which_fault", "return -1", "return 1", "return -2", "return -0"),
+        ("which_fault", "np.random.default_rng(0)", "np.random", "np.random.default_rng()", "np.random.default_rng(1)"),
+        ("which_fault", "(4, 6, 3)", "(4, 7, 3)", "(4, 5, 3)", "(4, 6, 4)", "(4, 6, 2)"),
+        ("which_fault", "len(k) // 4 * 4", "4"),
+        ("which_fault", "len(k) // 4", "len(k) // 5"),
+        ("which_fault", "np.tri(len(q), dtype=bool)", "np.tri(len(q))"),
+    ],
+    "Within the 2 % that are allowed.": [
+        ("chunk_for", "2 * (F + Dv)", "3 * (F + Dv)"),
+        ("best_parts", "-(-keys // parts) / 100", "-(-keys // parts) / 101", "-(-keys // parts) / 99"),
+        ("best_parts", "-keys // parts", "-keys / parts"),
+    ],
+    "No case is best with so many parts.": [
+        ("best_parts", "MOST + 1", "MOST", "MOST - 1", "MOST + 2", "MOST + 0"),
+    ],
+    "The longest window always does, so it's never asked for.": [
+        ("cheapest_window", "len(sizes) - 1", "len(sizes)", "len(sizes) + 1", "len(sizes) - 0"),
+    ],
+    "The logarithm of 0 is infinite, and infinity times 0 is NaN: neither is at most what's allowed.": [
+        ("pick_map", "(a > 0).all", "(a >= 0).all"),
+    ],
+    "Sizes above the longest are left out.": [
+        ("cheapest_window", "longest.bit_length()", "longest"),
+    ],
+    "Times 0.": [
+        ("pick_map", "np.where(p > 0, p, 1)", "np.where(p > 0, p, 2)"),
+    ],
 }

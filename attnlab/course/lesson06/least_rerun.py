@@ -1,0 +1,98 @@
+"""Lesson 06, ★★: what to recompute, and in which chunks, for a given memory."""
+
+from typing import Any
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+import numpy as np
+
+NOTHING, SUMMARIES, QUERY_CHUNKS = WAYS = range(3)
+
+
+def least_rerun(n: int, D: int, budget: int) -> tuple[int, int, int]:
+    """(checkpointed, Cq, Ck) of a training step that holds at most ``budget`` numbers and reruns as little as it can.
+
+    ``checkpointed`` is 0 for nothing, 1 for the summaries, which run again, 2 for query chunks, where both run again.
+    Cq and Ck are powers of two from 16 to n, itself one. n queries, n keys, Dv = D. Beyond q, k and v a step holds
+
+    - what is kept between forward and backward: for 0 n² weights; for 0 and 1 the factors, l and o of all queries,
+      n ⌈n / Ck⌉ + n + n D;
+    - for 2 those of the query chunk that runs again, Cq ⌈n / Ck⌉ + Cq + Cq D;
+    - three tiles of Cq × Ck.
+    """
+    sizes = [2**p for p in range(4, n.bit_length())]
+    for way in WAYS:
+        for Cq in sizes:
+            for Ck in sizes:
+                if held(n, D, way, Cq, Ck) <= budget:
+                    return way, Cq, Ck
+    return NOTHING, 0, 0
+
+
+def held(n: int, D: int, way: int, Cq: int, Ck: int) -> int:
+    """Numbers of a step."""
+    rows = Cq if way == QUERY_CHUNKS else n
+    weights = n * n if way == NOTHING else 0
+    return weights + rows * (-(-n // Ck) + 1 + D) + 3 * Cq * Ck
+
+
+def judge(case: Case, got: Any) -> str | None:
+    """None if it fits, and nothing that reruns less would."""
+    n, D, budget = case.args
+    if len(got) != 3 or any(np.shape(x) for x in got) or got[0] not in WAYS:
+        return f"expected (checkpointed, Cq, Ck), checkpointed 0, 1 or 2; got {got}"
+    way, *sizes = (int(x) for x in got)
+    if any(size not in [2**p for p in range(4, n.bit_length())] for size in sizes):
+        return f"chunk sizes are powers of two from 16 to {n}; got {sizes}"
+    best, found = least_rerun(n, D, budget), held(n, D, way, *sizes)
+    if found > budget:
+        return f"{way} with chunks of {sizes[0]} queries and {sizes[1]} keys holds {found:,} numbers of {budget:,}."
+    if way > best[0]:
+        return f"it fits, but so does {best[0]} with chunks of {best[1]} and {best[2]}, which reruns less."
+    return None
+
+
+def cases() -> list[Case]:
+    """Memory for everything, for the rows, for one chunk of them; just enough, and a number too little."""
+    rows = 1024 * (1024 // 512 + 1 + 64) + 3 * 16 * 512  # the least with summaries rerun
+    all_kept = 1024**2 + rows
+    calls = [
+        ("memory for all weights", (64, 8, 10**6)),
+        ("n = 1024: just enough to keep everything", (1024, 64, all_kept)),
+        ("n = 1024: a number less", (1024, 64, all_kept - 1)),
+        ("n = 1024: just enough for all rows", (1024, 64, rows)),
+        ("n = 1024: a number less than for all rows", (1024, 64, rows - 1)),
+        ("n = 4096, D = 128: a million numbers", (4096, 128, 10**6)),
+        ("n = 4096, D = 128: 100,000 numbers", (4096, 128, 10**5)),
+        ("n = 65,536: ten million", (65_536, 64, 10**7)),
+        ("n = 65,536: 20,000 numbers, which small chunks of keys don't fit", (65_536, 64, 20_000)),
+        ("n = 16", (16, 1, 16 * 16 + 16 * 3 + 3 * 256)),
+    ]
+    return [Case(label, args) for label, args in calls]
+
+
+EXERCISE = Exercise(
+    lesson="06", stars=2, reference=least_rerun, cases=cases, judge=judge,
+    hints=(
+        "Try the ways in the order of what they rerun, and for each all pairs of sizes. The first that fits is right.",
+        "Large chunks of keys mean few factors and large tiles; small ones the other way around. So search, and don't "
+        "fix one of them.",
+        "held = n² if nothing is checkpointed, + rows · (⌈n / Ck⌉ + 1 + D), where rows is Cq with query chunks "
+        "checkpointed and else n, + 3 Cq Ck.",
+    ),
+    mistakes=(
+        Mistake("You always rerun everything. It fits most often, and costs time where memory is there (section 5).",
+                but("for way in WAYS", "for way in WAYS[2:]")),
+        Mistake("You never rerun the query chunks: for long texts the factors and the rows alone are too much (eq. "
+                "6.8).", but("for way in WAYS", "for way in WAYS[:2]")),
+        Mistake("One size of chunks for all lengths: with small chunks of keys the factors n ⌈n / Ck⌉ grow as n² does "
+                "(eq. 6.8).", but("for Ck in sizes", "for Ck in sizes[:1]")),
+        Mistake("Your chunks of keys are as long as the text. Then a tile is as wide, and three of them may not fit "
+                "(section 4).", but("for Ck in sizes", "for Ck in sizes[-1:]")),
+        Mistake("You forget the weights, which autodiff keeps if nothing is checkpointed (section 3).",
+                but("held(n, D, way, Cq, Ck) <= budget",
+                    "held(n, D, way, Cq, Ck) - n * n * (way == NOTHING) <= budget")),
+        Mistake("You forget the tiles at hand (section 4).",
+                but("held(n, D, way, Cq, Ck) <= budget", "held(n, D, way, Cq, Ck) - 3 * Cq * Ck <= budget")),
+    ),
+)

@@ -1,0 +1,91 @@
+"""Lesson 15, ★★: the number of parts for a batch and a GPU, where each part has to be merged."""
+
+from typing import Any
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+import numpy as np
+
+MOST, WITHIN = 512, 1.02
+
+
+def best_parts(batch: int, kv_heads: int, keys: int, sms: int, share: int, merge: float) -> int:
+    """In how many parts to cut the keys, from 1 to 512, so that a step of decoding ends first, or within 2 % of that.
+
+    There's a program for every sequence, key head and part, and ``sms`` multiprocessors take one each, wave after wave.
+    A program takes a microsecond, and for each 100 of its keys one more; where more than ``share`` run in a wave, HBM
+    is saturated, and they take longer by their number divided by ``share`` (the first microsecond doesn't). Then the
+    merge takes ``merge`` microseconds for each part.
+    """
+    def microseconds(parts: int) -> float:
+        full, rest = divmod(batch * kv_heads * parts, sms)
+        reading = -(-keys // parts) / 100
+        waves = [sms] * full + [rest] * (rest > 0)
+        return sum(1 + reading * max(1, running / share) for running in waves) + merge * parts  # eq. 15.9
+
+    return min(range(1, MOST + 1), key=microseconds)
+
+
+def time_of(batch: int, kv_heads: int, keys: int, sms: int, share: int, merge: float, parts: int) -> float:
+    """Microseconds of a step."""
+    full, rest = divmod(batch * kv_heads * parts, sms)
+    reading = -(-keys // parts) / 100
+    first, last = 1 + reading * max(1, sms / share), 1 + reading * max(1, rest / share)
+    return full * first + (rest > 0) * last + merge * parts
+
+
+def judge(case: Case, got: Any) -> str | None:
+    """None if a step ends within 2 % of the first."""
+    if np.shape(got) or got != got or int(got) != got or not 1 <= got <= MOST:
+        return f"expected a whole number from 1 to {MOST}, got {got}"
+    parts, best = int(got), best_parts(*case.args)
+    found, least = time_of(*case.args, parts), time_of(*case.args, best)
+    if found <= WITHIN * least:
+        return None
+    return f"with {parts} parts a step takes {found:.1f} µs, with {best} it takes {least:.1f} µs."
+
+
+def cases() -> list[Case]:
+    """One short text, one long one, several, a full GPU; merges that cost nothing, and that cost much."""
+    calls = [
+        ("one program fills the chip: nothing to split", (1, 1, 1000, 1, 1, 0.0)),
+        ("one sequence, 8 key heads, 32,768 keys, an H100; the merge costs nothing", (1, 8, 32_768, 132, 52, 0.0)),
+        ("the same, and the merge takes half a microsecond per part", (1, 8, 32_768, 132, 52, 0.5)),
+        ("the same, and HBM is never saturated", (1, 8, 32_768, 132, 132, 0.1)),
+        ("one key head, 1,000,000 keys", (1, 1, 1_000_000, 108, 40, 0.5)),
+        ("128 keys: the merge costs more than it brings", (1, 8, 128, 132, 52, 1.0)),
+        ("13 sequences, 8 key heads: a second wave", (13, 8, 8192, 132, 132, 0.05)),
+        ("17 sequences, 8 key heads: 136 programs and 132 multiprocessors", (17, 8, 8192, 132, 132, 0.05)),
+        ("64 sequences, 8 key heads: the chip is full", (64, 8, 8192, 132, 52, 0.5)),
+        ("the same key head, and the merge takes 20 microseconds per part", (1, 1, 1_000_000, 108, 40, 20.0)),
+        ("a chip with 7 multiprocessors, 5 key heads, short parts", (1, 5, 1500, 7, 7, 0.0)),
+        ("a chip with 7 multiprocessors, 2 key heads", (1, 2, 999, 7, 7, 0.2)),
+    ]
+    return [Case(label, args) for label, args in calls]
+
+
+EXERCISE = Exercise(
+    lesson="15", stars=2, reference=best_parts, cases=cases, judge=judge,
+    hints=(
+        "Write the time of a step as a function of the number of parts, and try all numbers.",
+        "The waves of n programs: n // sms full ones, and one with the rest if there's a rest.",
+        "A program of a part reads ⌈keys / parts⌉ keys. A wave of r programs takes 1 + ⌈keys / parts⌉ / 100 · "
+        "max(1, r / share) microseconds.",
+    ),
+    mistakes=(
+        Mistake("You leave out the merge. It's cheap for one part and not for a hundred (section 5).",
+                but(" + merge * parts", "")),
+        Mistake("You fill one wave, whatever it brings. Once HBM is saturated, more programs only share it: eq. 15.9.",
+                but("return min(range(1, MOST + 1), key=microseconds)",
+                    "return min(max(sms // (batch * kv_heads), 1), MOST)")),
+        Mistake("You count one wave. Programs beyond the multiprocessors wait for a second one: eq. 15.9.",
+                but("sum(1 + reading * max(1, running / share) for running in waves)",
+                    "1 + reading * max(1, batch * kv_heads * parts / share)")),
+        Mistake("HBM has no limit in your time: a wave whose programs saturate it takes longer, the second term of "
+                "(eq. 15.9.", but("reading * max(1, running / share)", "reading")),
+        Mistake("A fixed number of parts suits one batch and one length (section 6).",
+                but("return min(range(1, MOST + 1), key=microseconds)", "return 8")),
+        Mistake("You forget that all sequences have programs of their own (section 6).",
+                but("batch * kv_heads * parts, sms", "kv_heads * parts, sms")),
+    ),
+)

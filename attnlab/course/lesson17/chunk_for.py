@@ -1,0 +1,88 @@
+"""Lesson 17, ★★: the chunk for a machine and a memory."""
+
+import math
+from typing import Any
+
+from attnlab.check.exercise import Case, Exercise, Mistake, but
+
+import numpy as np
+
+WITHIN = 1.02
+
+
+def chunk_for(n: int, F: int, Dv: int, rate: float, start: float, memory: int) -> int:
+    """The chunk of C tokens, from 1 to n, with which n tokens take the least time, or within 2 % of that.
+
+    Beyond inputs and output at most ``memory`` numbers may be held (17.9), which some C keeps to. The time: (17.7)
+    operations at ``rate`` a second, and ``start`` seconds for each chunk, n / C of them (a part of a chunk counts as a
+    part).
+    """
+    best = math.sqrt(start * rate / (2 * (F + Dv)))  # where 2 C (F + Dv) / rate = start / C
+    most = math.isqrt(F * F + memory - F * (Dv + 1)) - F  # C² + 2 C F ≤ the rest
+    return min(max(round(best), 1), most, n)
+
+
+def seconds(n: int, F: int, Dv: int, rate: float, start: float, C: int) -> float:
+    """For all tokens."""
+    return n * ((2 * C * (F + Dv) + 2 * F * (2 * Dv + 1)) / rate + start / C)
+
+
+def held(F: int, Dv: int, C: int) -> int:
+    """Numbers, (17.9)."""
+    return C * C + 2 * C * F + F * (Dv + 1)
+
+
+def judge(case: Case, got: Any) -> str | None:
+    """None if it fits and is nearly the fastest that does."""
+    n, F, Dv, rate, start, memory = case.args
+    if np.shape(got) or got != got or int(got) != got or not 1 <= got <= n:
+        return f"a chunk is a whole number from 1 to {n}; got {got}"
+    C, best = int(got), chunk_for(*case.args)
+    if held(F, Dv, C) > memory:
+        return f"chunks of {C} hold {held(F, Dv, C):,} numbers; {memory:,} are allowed."
+    found, least = (1e6 * seconds(n, F, Dv, rate, start, c) for c in (C, best))
+    if found <= WITHIN * least:
+        return None
+    return f"chunks of {C} take {found:,.1f} µs, chunks of {best} take {least:,.1f} µs, and they fit."
+
+
+def cases() -> list[Case]:
+    """Slow and fast machines, costly and cheap starts, much memory and little; one token."""
+    much = 10**9
+    calls = [
+        ("F = Dv = 64, 10 GFLOP/s, 10 µs for a chunk", (4096, 64, 64, 1e10, 1e-5, much)),
+        ("the same machine, Dv = 512", (4096, 64, 512, 1e10, 1e-5, much)),
+        ("F = 2,145 features", (65_536, 2145, 64, 1e10, 1e-5, much)),
+        ("100 GFLOP/s", (65_536, 64, 64, 1e11, 1e-5, much)),
+        ("a chunk starts for nothing: one token at a time", (4096, 64, 64, 1e10, 1e-12, much)),
+        ("a chunk costs a millisecond, and the text is short: all at once", (200, 64, 64, 1e10, 1e-3, much)),
+        ("memory for chunks of 10", (4096, 64, 64, 1e10, 1e-5, 10 * 10 + 2 * 10 * 64 + 64 * 65)),
+        ("a number less than for chunks of 11", (4096, 64, 64, 1e10, 1e-5, 11 * 11 + 2 * 11 * 64 + 64 * 65 - 1)),
+        ("little memory, few features", (4096, 4, 8, 1e10, 1e-5, 100)),
+        ("one feature: two tokens at a time would take longer than one", (100, 1, 1, 1e10, 1e-12, much)),
+        ("one token", (1, 8, 8, 1e10, 1e-5, much)),
+    ]
+    return [Case(label, args) for label, args in calls]
+
+
+EXERCISE = Exercise(
+    lesson="17", stars=2, reference=chunk_for, cases=cases, judge=judge,
+    hints=(
+        "Per token there are two terms that depend on C: 2 C (F + Dv) / rate grows, start / C falls.",
+        "Where their sum is least, they're equal: C² = start · rate / (2 (F + Dv)).",
+        "(17.9) is a limit from above: C² + 2 C F + F (Dv + 1) ≤ memory, so C ≤ √(F² + memory − F (Dv + 1)) − F. "
+        "Trying all C works, too.",
+    ),
+    mistakes=(
+        Mistake("A chunk of 128 is a good habit for one machine. Compare the start of a chunk with its products "
+                "(eq. 17.7).", but("min(max(round(best), 1), most, n)", "min(128, most, n)")),
+        Mistake("As large as fits: then the products within the chunk take most of the time (eq. 17.7).",
+                but("min(max(round(best), 1), most, n)", "min(most, n)")),
+        Mistake("You don't look at the memory: eq. 17.9).", but("most, n)", "n)")),
+        Mistake("√N would be the chunk if a state cost as much as a token. N isn't in (eq. 17.7) beside the factor in "
+                "front.", but("min(max(round(best), 1), most, n)", "min(max(math.isqrt(n), 1), most, n)")),
+        Mistake("You balance the chunk's products with the state's, 2 F (2 Dv + 1). Those don't depend on C; the "
+                "starts do (eq. 17.7).",
+                but("start * rate / (2 * (F + Dv))", "(F * (2 * Dv + 1) / (F + Dv)) ** 2")),
+    ),
+)
