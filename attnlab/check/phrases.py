@@ -144,12 +144,29 @@ offset_turned = Phrase(
 )
 window_long = Phrase("Your window is one key too long. The query's own key belongs to it: i − j < window ({where}).")
 window_short = Phrase("Your window is one key too short: the oldest key leaves a step early. i − j < window ({where}).")
+window_turned = Phrase(
+    "You take the window the wrong way round. Its first number counts keys before the query, its second those after it "
+    "({where})."
+)
+zero_as_none = Phrase(
+    "You take a 0 in the window for no limit. It hides all keys beyond the query's own position; only None hides "
+    "nothing: ask for `is None` ({where})."
+)
+mask_transposed = Phrase(
+    "You read the block mask transposed. Its rows are blocks of queries, block_mask[I, J], and a symmetric pattern "
+    "doesn't show it ({where})."
+)
+hidden_in_l = Phrase("Hidden tiles stay in your denominator, so rows add up to 1 − η. They leave l as well ({where}).")
 
 # Folds and parts
 
 rescales_nothing = Phrase(
     "Nothing is rescaled when the maximum moves. {sums} relative to the old one: multiply by {factor}, computed before "
     "the maximum is overwritten ({where})."
+)
+rescales_partly = Phrase(
+    "{sums} isn't rescaled when the maximum moves. Both are relative to the old one: multiply both by {factor} "
+    "({where})."
 )
 rescales_one = Phrase(
     "You rescale {one} and not {other}. Both are sums of the same exponentials, relative to the same maximum, so both "
@@ -195,9 +212,24 @@ divided_already = Phrase(
 m_unstored = Phrase(
     "m is never stored, so each block of keys finds −∞ there again. The inner loop stores O, l and m ({where})."
 )
+returns_lse = Phrase("Your {which} result is m + log l, the lse. {asked} itself is asked for ({where}).")
+new_unscaled = Phrase(
+    "P̃ is measured from the tile's own maximum. Before it's added it takes the factor e^(m̃ − m') ({where})."
+)
+sram_full = Phrase(
+    "SRAM runs over, because you hold more than the blocks at hand. Release them: open with machine.scope() in each of "
+    "the two loops, or call machine.free ({where})."
+)
+breaks_off = Phrase(
+    "You end the loop at the first hidden tile, although later ones can be visible: continue, don't break ({where})."
+)
 loads_inside = Phrase(
     "You load keys and values in the inner loop, once for every block of queries. Load them in the outer loop, and "
     "they stay on chip ({where})."
+)
+queries_again = Phrase(
+    "You load the queries again for every block of keys. They stay on chip while keys pass by: load them before that "
+    "loop ({where})."
 )
 queries_outside = Phrase(
     "Your loops are the other way round, queries outside, as in FlashAttention-2. {algorithm} loads each block of keys "
@@ -217,24 +249,32 @@ last_one = Phrase(
     "{what} after the last whole {block} are left out. The last {block} is shorter: round the number of {block}s up "
     "({where})."
 )
-rounds_down = Phrase(
-    "You round the number of {what} down, or to the nearest. What's left over needs one of its own, however little it "
-    "is: round up ({where})."
+not_rounded_up = Phrase(
+    "Your number of {what} isn't rounded up. What's left over needs one of its own, however little it is ({where})."
 )
 adds_one = Phrase(
     "You add one always. Where nothing is left over, that's one {what} too many: -(-a // b) rounds up ({where})."
 )
-fraction = Phrase("Your number of {what} is a fraction. {whole} ({where}).")
 kernel_size = Phrase("You round to a size that kernels like. {asked} is asked for, whatever it is ({where}).")
 floating = Phrase(
     "You divide in floating point, which is too coarse for large numbers: stay with integers, // ({where})."
 )
+exact_fit = Phrase("An exact fit fits: compare with ≤, not with < ({where}).")
+negative = Phrase("Your result is negative where the weights don't fit. Nothing else fits then: 0 ({where}).")
 
 # Gradients
 
 l_constant = Phrase(
     "The gradient stops at l, as if dS were P ∘ dP. Every weight depends on every score of its row through l. Only the "
     "maximum may be a constant, because it cancels ({where})."
+)
+stops_at_p = Phrase(
+    "dS isn't P ∘ dP: that treats the sum l as a constant. A shift of a row's scores changes nothing, so each row of "
+    "dS adds up to 0: subtract rowsum(P ∘ dP) from dP first ({where})."
+)
+no_gradient = Phrase(
+    "{what} get no gradient. What's recomputed sees only the tensors it's given: pass each as an argument, not "
+    "detached, and not through a closure ({where})."
 )
 scale_in_gradient = Phrase(
     "The factor 1/√D is missing in {what}. The score is q·k/√D, so the factor returns in its derivative ({where})."
@@ -271,7 +311,8 @@ weights_in_base_two = Phrase(
 bare_lse = Phrase(
     "Your weights are bare exponentials of lse, and they overflow. Subtract the largest lse first ({where})."
 )
-elements = Phrase("You count numbers, not bytes. Each number takes {itemsize} bytes ({where}).")
+elements = Phrase("You count numbers, not bytes: {what} ({where}).")
+two_bytes = Phrase("You count 2 bytes for each number, whatever its type: it takes itemsize bytes ({where}).")
 bits = Phrase("You count bits. {what} is in bytes already ({where}).")
 half_cache = Phrase("You count keys or values. Every key comes with its value, and both are kept ({where}).")
 one_layer = Phrase("You count one layer. Every layer has keys and values of its own ({where}).")
@@ -303,7 +344,7 @@ weights_each = Phrase(
 weights_unread = Phrase(
     "Every step reads the weights, too, once for the whole batch. Without them a small batch looks fast ({where})."
 )
-caches_unread = Phrase("A step reads the caches, too: the new query meets every key ({where}).")
+caches_unread = Phrase("A step reads the whole caches, too: the new query meets every key ({where}).")
 weights_in_memory = Phrase("The weights are in memory, too. Only what they leave holds caches ({where}).")
 adds_times = Phrase("You add the two times. They overlap, so the longer one is what you wait for ({where}).")
 shorter_time = Phrase("You take the shorter time. Both have to end: a step takes the longer of the two ({where}).")
@@ -323,7 +364,24 @@ store_unmasked = Phrase(
     "The store has no mask: the last block writes over what comes next, or past the array ({where})."
 )
 load_unmasked = Phrase("The load has no mask: past the end is the next array, or nothing of yours ({where}).")
+one_beyond = Phrase(
+    "Your mask lets one too many through. Counting starts at 0, so the comparison is <, not ≤ ({where})."
+)
+advanced_twice = Phrase(
+    "The pointer is advanced twice: it has moved on, and the offset counts from the beginning again. Do one or the "
+    "other ({where})."
+)
 positions_restart = Phrase("Your positions begin at 0 in every call. They're those of the text, {rule} ({where}).")
+one_position = Phrase(
+    "All tokens of a call are rotated by one position, t. They're at t, t + 1, …, t + N − 1 ({where})."
+)
+nothing_rotated = Phrase(
+    "Nothing is rotated. The model has learned distances: rotate queries and keys by their positions in the text "
+    "({where})."
+)
+keys_unrotated = Phrase(
+    "Queries are rotated and keys aren't. A key is rotated by its own position before it's kept ({where})."
+)
 rotated_again = Phrase(
     "A key is rotated again at every {step}. It's rotated once, by its own position, before {then} ({where})."
 )

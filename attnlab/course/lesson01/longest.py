@@ -44,7 +44,7 @@ EXERCISE = Exercise(
         Mistake("You leave out the batch or the heads. Every sequence, and every query head, has scores of its own "
                 "(eq. 1.11).",
                 but("batch * ", ""), but("heads * ", "")),
-        Mistake(phrases.elements("eq. 1.11", itemsize="itemsize"), but("itemsize * ", "")),
+        Mistake(phrases.elements("eq. 1.11", what="each score takes itemsize bytes"), but("itemsize * ", "")),
         Mistake("You leave out the copies. An implementation holds several matrices a head at once; eq. 1.11 is for "
                 "one.",
                 but(" * copies", "")),

@@ -94,7 +94,7 @@ EXERCISE = Exercise(
                 "whose m is the maximum: leave l as it is.",
                 but("return m, l", "return m + np.log(l), np.ones_like(l)"),
                 but("return m, l", "return m + np.log(l), np.where(l == 0, 0.0, 1.0)")),
-        Mistake("Your second part is m + log l, the lse. The exercise asks for l itself (eq. 3.3).",
+        Mistake(phrases.returns_lse("eq. 3.3", which="second", asked="l"),
                 but("return m, l", "return m, m + np.log(l)")),
     ),
 )
