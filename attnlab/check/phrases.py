@@ -391,6 +391,10 @@ slot_for_position = Phrase(
     "({where})."
 )
 sinks_left_out = Phrase("You leave the sinks out. Every later query sees them, however old they are ({where}).")
+empty_slots = Phrase(
+    "An empty slot has a vote: its key is 0, so its score is 0, and its weight isn't. Ask for positions ≥ 0 first "
+    "({where})."
+)
 nothing_dropped = Phrase(
     "Nothing is dropped, so the window grows with the text. Keep the last `window` keys ({where})."
 )

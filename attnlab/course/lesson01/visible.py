@@ -56,18 +56,14 @@ EXERCISE = Exercise(
                 "the query's own, i + (m − n) as in eq. 1.10, to b after it, a + b + 1 keys in all.",
                 but("j >= i - left", "j > i - left", "j <= i + right", "j < i + right"),
                 but("j <= i + right", "j < i + right"), but("j >= i - left", "j > i - left")),
-        Mistake("You take the window (a, b) the wrong way round: a counts positions before the query's own, b those "
-                "after it. The query's own is i + (m − n), as in eq. 1.8.",
-                but("left, right = window", "right, left = window")),
+        Mistake(phrases.window_turned("eq. 1.8"), but("left, right = window", "right, left = window")),
         Mistake("Where there is a window you forget causality (eq. 1.10). Both rules hold together: combine them with "
                 "&.",
                 but("seen &= (j", "seen = (j")),
         Mistake("You show a key if one of the rules allows it. Rules hold together: a key must pass eq. 1.10 and the "
                 "window (&, not |).",
                 but("seen &= (j", "seen = seen & causal | (j")),
-        Mistake("You take a 0 in the window for no limit. A window (0, 3) reaches no key before the query's own "
-                "position, i + (m − n) as in eq. 1.10, and (0, 0) that position alone; only None says that there is no "
-                "window.",
+        Mistake(phrases.zero_as_none("eq. 1.10"),
                 but("- left", "- (left or 99)", "+ right", "+ (right or 99)"),
                 but("if window is not None", "if window is not None and any(window)")),
     ),

@@ -116,9 +116,7 @@ EXERCISE = Exercise(
                 "is over: nothing but K_j and V_j is loaded there, and nothing is stored (eq. 9.10).",
                 but(*QUERIES_OUTSIDE, *NORMALIZED, of=keys_outside), but(*QUERIES_OUTSIDE, of=keys_outside),
                 but("# eq. 4.11", "; machine.store(o, rows, machine.keep('O', o_i))")),
-        Mistake("You load Q_i again for every block of keys. It stays on the chip for the whole pass: load it in the "
-                "outer loop (eq. 9.10 has Q once).",
-                but("s = q_i", "machine.load(q, rows); s = q_i"), but(*Q_INSIDE)),
+        Mistake(phrases.queries_again("eq. 9.10"), but("s = q_i", "machine.load(q, rows); s = q_i"), but(*Q_INSIDE)),
         Mistake(phrases.sram_full("eq. 8.7"),
                 but("                with machine.scope():", "                if True:"),
                 but("load(k, cols), machine.load(v, cols)", "load(k)[cols], machine.load(v)[cols]"),
