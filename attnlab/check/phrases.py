@@ -40,6 +40,10 @@ scaled_by_d = Phrase(
 )
 other_scale = Phrase("Your scores have another scale than 1/√D, with D the size of a query and of a key ({where}).")
 undivided = Phrase("You don't divide by the sum of the exponentials, so a row's weights don't add up to 1 ({where}).")
+divides_by_number = Phrase(
+    "You divide by the number of {keys}. The weights add up to another sum, that of the exponentials: divide by it "
+    "({where})."
+)
 wrong_axis = Phrase(
     "You normalize along the wrong axis. A row holds the weights of one query, and they add up to 1: take maximum and "
     "sum along the last axis ({where})."
@@ -239,6 +243,7 @@ keeps_all = Phrase(
     "You keep something of every {item}. Constant memory means forgetting each one as soon as {sums} hold its share "
     "({where})."
 )
+block_ignored = Phrase("`block` is ignored: as many keys are to be read at a time ({where}).")
 all_scores = Phrase(
     "You hold all N × M scores at once. Compute those of one {piece}, use them and forget them ({where})."
 )
@@ -319,7 +324,6 @@ one_layer = Phrase("You count one layer. Every layer has keys and values of its 
 query_heads = Phrase(
     "You count keys and values for every query head. Query heads that share a key head share its keys ({where})."
 )
-half_work = Phrase("You count a multiplication and an addition as one operation. They're two ({where}).")
 loads_alone = Phrase("You count loads alone. Results are stored, and stores move bytes, too ({where}).")
 scores_too_seldom = Phrase(
     "You count S and P too seldom. Each is written by one kernel and read by the next, 4N² in all. What they hold is "

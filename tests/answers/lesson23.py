@@ -115,6 +115,14 @@ def windowed_append_by_keys(table, length, free, count, size, window):
     return [*kept, *pool[:more]], pool[more:]
 
 
+def windowed_append_in_pieces(table, length, free, count, size, window):
+    """What has left, what stays, what is new."""
+    left = max(length - window + 1, 0) // size
+    pool = free + [block for block in table[:left] if block >= 0]
+    more = max(-(-(length + count) // size) - len(table), 0)
+    return [-1] * left + table[left:] + pool[:more], pool[more:]
+
+
 RIGHT = [
     ("sequences", sequences_by_search),
     ("sequences", sequences_by_parts),
@@ -123,6 +131,7 @@ RIGHT = [
     ("fixed_hybrid", hybrid_token_by_token),
     ("fixed_hybrid", hybrid_by_weights),
     ("windowed_append", windowed_append_by_keys),
+    ("windowed_append", windowed_append_in_pieces),
 ]
 
 def choose_from_small_batches(plans, memory, bandwidth, flops, wait, bits):

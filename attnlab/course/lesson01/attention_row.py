@@ -45,9 +45,7 @@ EXERCISE = Exercise(
                 "of products in it, D (eq. 1.4).",
                 but("len(q)", "len(keys)")),
         Mistake(phrases.undivided("eq. 1.2"), but(" / e.sum()", "")),
-        Mistake("You divide by the number of keys. The weights add up to 1 only if you divide by the sum of the "
-                "exponentials (eq. 1.2).",
-                but("e.sum()", "len(e)")),
+        Mistake(phrases.divides_by_number("eq. 1.2", keys="keys"), but("e.sum()", "len(e)")),
         Mistake("You use the scores as weights, without the exponential. Scores can be negative, and weights can't "
                 "(eq. 1.2).",
                 but("np.exp", "")),

@@ -65,8 +65,7 @@ EXERCISE = Exercise(
         Mistake("You divide by l in the loop and once more after it. In eq. 4.2 o is a sum of undivided terms; divide "
                 "it once.",
                 but("o += e * v", "o = (o + e * v) / l"), but("o += e * v", "o += e / l * v")),
-        Mistake("You divide by the number of pairs. The weights e^s add up to l, not to their number: divide by l "
-                "(eq. 4.2).",
+        Mistake(phrases.divides_by_number("eq. 4.2", keys="pairs"),
                 but("k, v in pairs", "n, (k, v) in enumerate(pairs, 1)", "o / l", "o / n")),
         Mistake(phrases.never_divided("eq. 4.1", o="o", l="l"), but("o / l", "o")),
         Mistake(phrases.unscaled("lesson 01, eq. 1.1"), but(" / len(q) ** 0.5", "")),

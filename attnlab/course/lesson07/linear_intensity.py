@@ -36,7 +36,8 @@ EXERCISE = Exercise(
         "2·B·d_in·d_out over itemsize times the three sizes added (eq. 7.5).",
     ),
     mistakes=(
-        Mistake(phrases.half_work("eq. 7.5"), but("2 * B", "B")),
+        Mistake("You count a multiplication and an addition as one operation. They're two: 2·B·d_in·d_out (eq. 7.5).",
+                but("2 * B", "B")),
         Mistake("You count d_in − 1 additions for a sum of d_in terms. That is so, but the field rounds it to 2·d_in "
                 "operations for each result, and so does eq. 7.5.",
                 but("2 * B * d_in * d_out", "B * d_out * (2 * d_in - 1)")),

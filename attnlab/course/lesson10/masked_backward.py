@@ -126,5 +126,7 @@ EXERCISE = Exercise(
                 but("q.shape[1] ** -0.5", "1.0")),
         Mistake(phrases.hidden_zero("eq. 10.1", what="Hidden positions"),
                 but("tau * q[rows] @ k[cols].T, -np.inf", "tau * q[rows] @ k[cols].T, 0.0")),
+        Mistake(phrases.hides_with_number("eq. 10.1"),
+                but("tau * q[rows] @ k[cols].T, -np.inf", "tau * q[rows] @ k[cols].T, -1e9")),
     ),
 )

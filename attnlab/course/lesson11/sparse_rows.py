@@ -127,5 +127,7 @@ EXERCISE = Exercise(
         Mistake(phrases.mask_turned("eq. 11.1"),
                 but("if block_mask[i, j]:", "if not block_mask[i, j]:", "block_mask[i].any()",
                     "(~block_mask[i]).any()")),
+        Mistake(phrases.starts_at_number("eq. 4.10"),
+                but("np.full((len(q[rows]), 1), -np.inf)", "np.full((len(q[rows]), 1), -1e9)")),
     ),
 )

@@ -121,6 +121,7 @@ EXERCISE = Exercise(
         Mistake(phrases.load_unmasked("section 1"),
                 but("load(k + theirs, there)", "load(k + theirs)"), but("load(q + own, inside)", "load(q + own)"),
                 but("load(k + theirs, there)", "load(k + theirs)", "load(q + own, inside)", "load(q + own)")),
+        Mistake(phrases.number_for_infinity("eqs. 1.9 and 4.10"), but("-np.inf", "-1e9")),
     ),
     costs=(
         Cost(loaded, 1, "It loads {found:.2f} times the numbers of its tiles."),

@@ -126,7 +126,7 @@ EXERCISE = Exercise(
         Mistake("Right values, in base e: np.exp and np.log. A GPU has a unit for powers of two, and with np.exp2 the "
                 "factor log₂ e is multiplied in once, with the scale (eq. 12.3).",
                 but("np.log2(np.e) * ", "", "np.exp2", "np.exp", LSE, "m + np.log(total)")),
-        Mistake("Right values, but `block` is ignored: the fold is to read as many keys at a time (eq. 12.4).",
+        Mistake(phrases.block_ignored("eq. 12.4"),
                 but("m, l, o = np", "block = s.shape[1]; m, l, o = np"),
                 but("m, l, o = np", "block = 16; m, l, o = np")),
         Mistake(phrases.divides_early("eq. 12.4", o="o", l="l"), but(*DIVIDED)),

@@ -117,6 +117,7 @@ EXERCISE = Exercise(
                 but("np.where(new == -np.inf, 0, new)", "new", "np.where(l == 0, 1, l)", "l")),
         Mistake(phrases.divides_each("eq. 12.4", o="o"),
                 but(*DIVIDED, "o / total[:, None]", "o", "a[:, None] * o", "(a * l)[:, None] * o")),
+        Mistake(phrases.starts_at_number("eq. 4.10"), but("np.full(len(s), -np.inf)", "np.full(len(s), -1e9)")),
     ),
     costs=tuple(replace(cost, measure=fold(cost.measure)) for cost in COSTS[:2]),
 )

@@ -67,6 +67,5 @@ EXERCISE = Exercise(
                     "(products + exponentials) / busy + memory / 2")),
         Mistake("You leave memory out, and then half the bytes buy nothing (lesson 07).",
                 but("(products + exponentials) / busy, memory / 2", "(products + exponentials) / busy, memory")),
-        Mistake("You take the slowest: section 3.", but("index(min", "index(max")),
     ),
 )

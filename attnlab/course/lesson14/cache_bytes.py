@@ -39,8 +39,6 @@ EXERCISE = Exercise(
         Mistake("You take d as the width of the model. It is the size of one head here, and there are kv_heads of "
                 "them: eq. 7.11.",
                 but(" * kv_heads", "")),
-        Mistake("You count one token. A cache of L tokens is L times what one token leaves: eq. 7.11 times L.",
-                but(" * length", "")),
         Mistake("This is the matrix of scores, length × length. A cache holds no scores, and grows with the length "
                 "only: eq. 7.11.",
                 but("* d *", "* length *"), but("2 * layers * kv_heads * d * length", "layers * kv_heads * length**2")),

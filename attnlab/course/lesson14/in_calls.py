@@ -97,5 +97,6 @@ EXERCISE = Exercise(
         Mistake(phrases.own_tokens("eq. 14.2", chunk="call"),
                 but("keys[: t + n]", "keys[new]", "values[: t + n]", "values[new]", "np.arange(t + n)",
                     "np.arange(t, t + n)")),
+        Mistake(phrases.hides_with_number("eq. 1.9"), but("s, -np.inf", "s, -1e9")),
     ),
 )

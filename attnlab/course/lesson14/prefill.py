@@ -101,6 +101,7 @@ EXERCISE = Exercise(
         Mistake(phrases.all_scores("eq. 14.5", piece="chunk of queries"), at_once),
         Mistake(phrases.unscaled("eq. 14.2"), but(" / q.shape[1] ** 0.5", "")),
         Mistake(phrases.unshifted("lesson 02, section 2"), but(" - s.max(1, keepdims=True)", "")),
+        Mistake(phrases.hides_with_number("eq. 1.9"), but("s, -np.inf", "s, -1e9")),
     ),
     costs=(
         Cost(exponentials_at_once(lambda: call(500, 8, 15, 8), 15 * 500), 1.05, "with L = 500 and C = 15 its largest "
