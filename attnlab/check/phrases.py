@@ -41,8 +41,7 @@ scaled_by_d = Phrase(
 other_scale = Phrase("Your scores have another scale than 1/√D, with D the size of a query and of a key ({where}).")
 undivided = Phrase("You don't divide by the sum of the exponentials, so a row's weights don't add up to 1 ({where}).")
 divides_by_number = Phrase(
-    "You divide by the number of {keys}. The weights add up to another sum, that of the exponentials: divide by it "
-    "({where})."
+    "You divide by the number of {keys}. The exponentials add up to something else: divide by their sum ({where})."
 )
 wrong_axis = Phrase(
     "You normalize along the wrong axis. A row holds the weights of one query, and they add up to 1: take maximum and "
@@ -319,7 +318,7 @@ bare_lse = Phrase(
 elements = Phrase("You count numbers, not bytes: {what} ({where}).")
 two_bytes = Phrase("You count 2 bytes for each number, whatever its type: it takes itemsize bytes ({where}).")
 bits = Phrase("You count bits. {what} is in bytes already ({where}).")
-half_cache = Phrase("You count keys or values. Every key comes with its value, and both are kept ({where}).")
+half_cache = Phrase("You count keys or values. Every key comes with its value: count both ({where}).")
 one_layer = Phrase("You count one layer. Every layer has keys and values of its own ({where}).")
 query_heads = Phrase(
     "You count keys and values for every query head. Query heads that share a key head share its keys ({where})."
