@@ -319,11 +319,6 @@ vjp_into_a_copy = edited(
 )
 
 
-backward_by_the_smallest_score = edited(
-    "attention_backward",
-    "s - s.max(-1",
-    "s - s.min(-1",
-)
 visible_with_half_of_d = edited(
     "visible_loss",
     "query.shape[1] ** 0.5",
@@ -355,6 +350,5 @@ REFUSED = [
     ("visible_loss", visible_limited, "float32"),
     ("visible_loss", visible_stopped_if_many, "131 queries"),
     ("softmax_vjp", vjp_into_a_copy, "views of arrays"),
-    ("attention_backward", backward_by_the_smallest_score, "last key alone"),
     ("visible_loss", visible_with_half_of_d, "D = 7"),
 ]

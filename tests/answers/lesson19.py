@@ -385,11 +385,6 @@ manager_short_of_blocks_first = edited("block_manager", "            table, leng
             table, length = self""")
 
 
-manager_with_slots_once = edited(
-    "block_manager",
-    "range(length, length + count)], copies",
-    "range(length, count)], copies",
-)
 append_that_asks_the_first_block = edited(
     "fixed_append",
     "references[table[-1]] > 1:",
@@ -428,6 +423,5 @@ REFUSED = [
     ("block_manager", manager_that_stops, "freed: a block that the parent shares"),
     ("block_manager", manager_of_last_blocks, "a fork of a fork"),
     ("block_manager", manager_short_of_blocks_first, "no free block"),
-    ("block_manager", manager_with_slots_once, "have no slot"),
     ("fixed_append", append_that_asks_the_first_block, "written in place"),
 ]

@@ -192,13 +192,6 @@ choose_by_rounded_bits = edited("choose", "paid <= bits", "round(paid, 2) <= rou
 hybrid_clipped = edited("fixed_hybrid", "/ math.sqrt(q.shape[1])", "/ math.sqrt(q.shape[1]); s = np.minimum(s, 20)")
 
 
-choose_from_one_token_a_second = edited(
-    "choose",
-    "best, found = 0.0,",
-    "best, found = 1.0,",
-)
-
-
 REFUSED = [
     ("windowed_append", windowed_append_of_one_block, "two leave at once"),
     ("choose", choose_from_small_batches, "ten thousand"),
@@ -213,5 +206,4 @@ REFUSED = [
     ("choose", choose_the_best_of_the_fast, "0.6 % fewer"),
     ("choose", choose_by_rounded_bits, "1.204 bits"),
     ("fixed_hybrid", hybrid_clipped, "5 times as large"),
-    ("choose", choose_from_one_token_a_second, "less than a token"),
 ]
