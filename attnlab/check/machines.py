@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Mistake, but
 from attnlab.check.fingerprints import DEEP, levels, lifted
 from attnlab.machine import Machine, Ref
@@ -122,20 +123,14 @@ def tiled_mistakes() -> tuple[Mistake, ...]:
     keys, rows = "blocks(k.shape[0], ", "blocks(n, "
     whole_keys = keys, "blocks(k.shape[0] // block_k * block_k, "
     return (
-        Mistake("Your scores are not scaled by 1/√D: eq. 8.1.", but(" / d**0.5", "")),
-        Mistake("You scale by 1/√Dv. The scores are sums of D products: 1/√D, eq. 8.1.",
-                but("d**0.5", "v.shape[1] ** 0.5")),
-        Mistake("Your maximum starts at a number. That is a score that no key has, and if all true scores lie far "
-                "below it, every exponential is 0. m starts at −∞ (eq. 4.10).",
+        Mistake(phrases.unscaled("eq. 8.1"), but(" / d**0.5", "")),
+        Mistake(phrases.scaled_by_values("eq. 8.1"), but("d**0.5", "v.shape[1] ** 0.5")),
+        Mistake(phrases.starts_at_number("eq. 4.10"),
                 *(but("-np.inf", start) for start in ("0.0", "-1e3", "-1e4", "-1e9"))),
-        Mistake("You use one maximum for all queries of a block. Each row has its own: the maximum along the keys only "
-                "(eq. 8.1).",
-                but("s.max(1)", "s.max()")),
-        Mistake("You take as many keys as there are queries: N for M. K and V have M rows (eq. 8.1).", but(keys, rows)),
-        Mistake("The last block of queries is left out if it is shorter. Round the number of blocks up: ⌈N / B_r⌉ "
-                "(eq. 9.1).",
+        Mistake(phrases.one_maximum("eq. 8.1"), but("s.max(1)", "s.max()")),
+        Mistake(phrases.keys_for_queries("eq. 8.1"), but(keys, rows)),
+        Mistake(phrases.last_one("eq. 9.1", what="The queries", block="block"),
                 but(rows, "blocks(n // block_q * block_q, ")),
-        Mistake("The last block of keys is left out if it is shorter. Round the number of blocks up: ⌈M / B_c⌉ "
-                "(eq. 9.1).",
+        Mistake(phrases.last_one("eq. 9.1", what="The keys", block="block"),
                 but(*whole_keys), but(*whole_keys, rows, "blocks(n // block_q * block_q, ")),
     )

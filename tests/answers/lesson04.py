@@ -410,13 +410,6 @@ blockwise_of_64_keys = edited(
 )
 
 
-blockwise_by_the_newest_block = edited(
-    "blockwise_attention",
-    "np.maximum(m, s.max(axis=1, keepdims=True))",
-    "s.max(axis=1, keepdims=True)",
-)
-
-
 REFUSED = [
     ("lazy_row", lazy_reads_twice, "reads the stream a second time"),
     ("lazy_row", lazy_keeps_values, "should not grow"),
@@ -442,5 +435,4 @@ REFUSED = [
     ("masked_online", masked_without_small_moves, "two hundred scores"),
     ("blockwise_attention", blockwise_that_copies_ragged_keys, "should not grow"),
     ("blockwise_attention", blockwise_of_64_keys, "16 exponentials"),
-    ("blockwise_attention", blockwise_by_the_newest_block, "key 0 alone"),
 ]

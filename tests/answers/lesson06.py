@@ -352,11 +352,6 @@ vjp_into_a_copy = edited(
 )
 
 
-backward_by_the_smallest_score = edited(
-    "attention_backward",
-    "s - s.max(-1",
-    "s - s.min(-1",
-)
 visible_with_half_of_d = edited(
     "visible_loss",
     "query.shape[1] ** 0.5",
@@ -374,12 +369,12 @@ REFUSED = [
     ("chunked_loss", loss_by_rows_of_standard, "each chunk of queries meets all keys at once"),
     ("chunked_loss", loss_of_standard_in_jax, "the memory of value and gradient grew"),
     ("chunked_loss", loss_of_standard_checkpointed_in_jax, "the memory of value and gradient grew"),
-    ("chunked_loss", loss_stopped_in_jax, "no gradient arrives"),
+    ("chunked_loss", loss_stopped_in_jax, "The inputs get no gradient"),
     ("chunked_loss", loss_as_a_number, "gradient"),
-    ("chunked_loss", loss_through_a_closure, "key and value get no gradient"),
+    ("chunked_loss", loss_through_a_closure, "Key and value get no gradient"),
     ("visible_loss", visible_mean, "two queries"),
     ("visible_loss", visible_clamped, "key 1 has the value 10³⁰"),
-    ("visible_loss", visible_scaled_by_value, "You scale by 1/√Dv"),
+    ("visible_loss", visible_scaled_by_value, "You divide the scores by √Dv"),
     ("softmax_vjp", vjp_up_to_three_axes, "four axes"),
     ("attention_backward", backward_cut_off, "131 queries"),
     ("attention_backward", backward_whole_blocks, "131 queries"),
@@ -389,6 +384,5 @@ REFUSED = [
     ("visible_loss", visible_limited, "float32"),
     ("visible_loss", visible_stopped_if_many, "131 queries"),
     ("softmax_vjp", vjp_into_a_copy, "views of arrays"),
-    ("attention_backward", backward_by_the_smallest_score, "last key alone"),
     ("visible_loss", visible_with_half_of_d, "D = 7"),
 ]

@@ -188,7 +188,7 @@ REFUSED = [
     ("roofline_time", time_of_one_flop, "no arithmetic"),
     ("roofline_time", time_by_whole_balance, "just below the balance"),
     ("attention_intensity", intensity_of_flash2, "expected"),
-    ("attention_intensity", intensity_to_the_nearest, "to the nearest"),
+    ("attention_intensity", intensity_to_the_nearest, "isn't rounded up"),
     ("attention_intensity", intensity_of_one, "expected a tuple of 2"),
     ("longest_context", context_without_bytes, "expected a tuple of 2"),
     ("longest_context", context_with_activations, "expected"),

@@ -254,7 +254,6 @@ def block_in_64_bits(N, D, itemsize, budget):
 
 traffic_of_1024_keys = edited("traffic", "-(-N // Bc)", "-(-N // min(Bc, 1024))")
 bytes_if_it_fits = edited("bytes_moved", "4 * N * N +", "(4 * N * N if N * N + 4 * N * D > M_sram else 0) +")
-lean_by_tile_maximum = edited("lean_forward", "np.maximum(m_i, s.max(1))", "s.max(1)")
 outer_skips_low = edited(
     "flash_forward_q_outer",
     "                    m_new =",
@@ -294,6 +293,5 @@ REFUSED = [
     ("traffic", traffic_of_1024_keys, "1001 passes"),
     ("bytes_moved", bytes_if_it_fits, "all scores would fit"),
     ("block_for_budget", block_in_64_bits, "no 64-bit integer the budget"),
-    ("lean_forward", lean_by_tile_maximum, "in the thousands"),
     ("flash_forward_q_outer", outer_skips_low, "up to 12 apart"),
 ]

@@ -281,14 +281,8 @@ crossing_of_the_larger = edited(
 )
 crossing_at_least_one = edited("crossover_length", "return (b + root) / (2 * a)", "return max((b + root) / (2 * a), 1)")
 rows_by_the_first = edited("sparse_rows", "m_new = ", "m_new = m if np.isfinite(m).all() else ")
-rows_by_each_tile = edited("sparse_rows", "np.maximum(m, s.max(1, keepdims=True))", "s.max(1, keepdims=True)")
 
 
-rows_with_a_value_for_each_key = edited(
-    "sparse_rows",
-    "np.zeros((len(q), v.shape[1]))",
-    "np.zeros((len(q), v.shape[0]))",
-)
 crossover_where_b_is_nearly_0 = edited(
     "crossover_length",
     "root = math.sqrt(b * b",
@@ -318,7 +312,5 @@ REFUSED = [
     ("crossover_length", crossing_at_least_one, "N = 0.5"),
     ("crossover_length", crossing_by_reciprocal, "b² is much larger"),
     ("sparse_rows", rows_by_the_first, "key 2 alone"),
-    ("sparse_rows", rows_by_each_tile, "key 2 alone"),
-    ("sparse_rows", rows_with_a_value_for_each_key, "Dv = 2"),
     ("crossover_length", crossover_where_b_is_nearly_0, "not 0"),
 ]

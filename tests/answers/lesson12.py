@@ -277,7 +277,6 @@ load_by_a_count = edited(
     "    return", "    live = live & (offsets < memory.size)\n    return",
 )
 load_in_16_bits = edited("tile_load", OFFSETS, f"({OFFSETS}).astype(np.int16)")
-load_the_last_number = edited("tile_load", "offsets, 0)", "offsets, -1)")
 softmax_stores_beyond = edited(  # into the next row, whose own program comes later and stores over it
     "softmax_kernel", "axis=0), mask=there)", f"axis=0), mask=row * n + cols < {ALL_OF_OUT})",
 )
@@ -323,16 +322,6 @@ RIGHT = [
 ]
 
 
-program_of_the_first_array = edited(
-    "grid_program",
-    "memory.load(q + own",
-    "memory.load(own",
-)
-program_by_the_newest_block = edited(
-    "grid_program",
-    "np.maximum(top, s.max(1))",
-    "s.max(1)",
-)
 program_that_hides_zeros = edited(
     "grid_program",
     "np.where(there.T, q_i @ memory.load(k + theirs, there).T, -np.inf)",
@@ -356,7 +345,6 @@ REFUSED = [
     ("causal_kernel", causal_adds_its_mask, "as many tiles under a mask"),
     ("tile_load", load_by_a_count, "the next array follows"),
     ("tile_load", load_in_16_bits, "70,000 numbers"),
-    ("tile_load", load_the_last_number, "rows that do not exist"),
     ("softmax_kernel", softmax_stores_beyond, "times the numbers of its output"),
     ("softmax_kernel", softmax_reads_on, "of other rows than their own"),
     ("softmax_kernel", softmax_clipped, "9 and more apart"),
@@ -364,7 +352,5 @@ REFUSED = [
     ("fold_kernel", fold_reads_the_next_head, "of other heads than their own"),
     ("causal_kernel", causal_maximum_of_all, "FUTURE"),
     ("causal_kernel", causal_rounds_the_end, "times the products"),
-    ("grid_program", program_of_the_first_array, "offset 5"),
-    ("grid_program", program_by_the_newest_block, "key 0 alone"),
     ("grid_program", program_that_hides_zeros, "a query of zeros"),
 ]

@@ -269,13 +269,6 @@ RIGHT = [
 ]
 
 
-fold_by_the_newest_block = edited(
-    "fold_exp2",
-    "np.maximum(m, t.max(1))",
-    "t.max(1)",
-)
-
-
 REFUSED = [
     ("next_remedy", remedy_for_the_worst, "small heads: exponentials twice the products"),
     ("exp2_polynomial", bits_of_one_and_more, "another cubic"),
@@ -293,5 +286,4 @@ REFUSED = [
     ("grid_waves", waves_almost_rounded_up, "a last block of one query"),
     ("fold_exp2", exp2_in_single, "near −100000"),
     ("lazy_rescale", lazy_after_the_block, "0, 1, 1000, 999"),
-    ("fold_exp2", fold_by_the_newest_block, "a score of 100000, then"),
 ]

@@ -284,13 +284,6 @@ RIGHT = [
 ]
 
 
-attend_with_a_value_for_each_slot = edited(
-    "rolling_attend",
-    "np.zeros(values.shape[1])",
-    "np.zeros(values.shape[0])",
-)
-
-
 REFUSED = [
     ("cheapest_window", window_by_all, "you measured"),
     ("slot", slot_at_the_end, "4 sinks"),
@@ -309,5 +302,4 @@ REFUSED = [
     ("rolling_attend", attend_to_the_first_empty, "between two tokens"),
     ("rolling_attend", attend_to_anything, "only tokens that are to come"),
     ("rolling_chunk", chunk_that_keeps_its_end, "a first chunk of 9"),
-    ("rolling_attend", attend_with_a_value_for_each_slot, "values of size 3"),
 ]

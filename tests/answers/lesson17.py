@@ -329,7 +329,7 @@ REFUSED = [
     ("scan_states", scan_in_long_blocks, "waited for one another"),
     ("state_and_break_even", numbers_as_fractions, "part 2 of 2"),
     ("linear_recurrent", recurrent_in_place_of_the_state, "changes its inputs"),
-    ("linear_chunked", chunked_all_at_once, "This is the quadratic form"),
+    ("linear_chunked", chunked_all_at_once, "You hold all N × M scores at once"),
     ("linear_chunked", chunked_in_numpy, "NumPy has no gradients"),
     ("scan_states", scan_by_numpy, "five pairs (m, l)"),
     ("fixed_parallel", fixed_for_ones, "EYE: one chunk"),

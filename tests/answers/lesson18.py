@@ -424,7 +424,7 @@ REFUSED = [
     ("mqar_batch", batch_of_different_values, "has a value twice"),
     ("mqar_batch", batch_asked_equally, "equally often"),
     ("is_monotone", monotone_by_a_product, "as small as 10^−170"),
-    ("is_monotone", monotone_in_square_tables, "j and r run over M keys"),
+    ("is_monotone", monotone_in_square_tables, "There are M keys"),
     ("mqar_batch", batch_from_a_copy, "gives the same batch"),
     ("mqar_batch", batch_in_bytes, "int8 ends at 127"),
     ("mqar_batch", batch_of_parities, "each key has only some of the values"),

@@ -385,11 +385,6 @@ manager_short_of_blocks_first = edited("block_manager", "            table, leng
             table, length = self""")
 
 
-manager_with_slots_once = edited(
-    "block_manager",
-    "range(length, length + count)], copies",
-    "range(length, count)], copies",
-)
 append_that_asks_the_first_block = edited(
     "fixed_append",
     "references[table[-1]] > 1:",
@@ -411,11 +406,11 @@ REFUSED = [
     ("reused_tokens", reused_by_sums, "that other tokens share"),
     ("reused_tokens", reused_by_digits, "that other tokens share"),
     ("reused_tokens", reused_by_sets, "that other tokens share"),
-    ("reused_tokens", reused_by_two_blocks, "a block and the one before it"),
-    ("reused_tokens", reused_of_full_texts, "being filled again"),
+    ("reused_tokens", reused_by_two_blocks, "or of it and the one before"),
+    ("reused_tokens", reused_of_full_texts, "forgotten as soon as the first token"),
     ("reused_tokens", reused_by_an_index, "as long as one of them holds it"),
     ("reused_tokens", reused_by_the_first_index, "as long as one of them holds it"),
-    ("reused_tokens", reused_without_followers, "forget the blocks behind it"),
+    ("reused_tokens", reused_without_followers, "the blocks behind it are still of use"),
     ("block_manager", manager_that_remembers, "freed, and then named again"),
     ("block_manager", manager_of_twins, "three samples of 3 tokens"),
     ("waste", waste_by_logarithms, "lengths 2²⁹"),
@@ -428,6 +423,5 @@ REFUSED = [
     ("block_manager", manager_that_stops, "freed: a block that the parent shares"),
     ("block_manager", manager_of_last_blocks, "a fork of a fork"),
     ("block_manager", manager_short_of_blocks_first, "no free block"),
-    ("block_manager", manager_with_slots_once, "have no slot"),
     ("fixed_append", append_that_asks_the_first_block, "written in place"),
 ]

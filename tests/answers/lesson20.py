@@ -234,7 +234,7 @@ REFUSED = [
     ("beam_search", search_everything, "expected"),
     ("beam_search", search_texts_only, "tuple of 2"),
     ("beam_search", search_by_rank, "equally good"),
-    ("next_tokens", draw_at_least, "it must exceed u"),
+    ("next_tokens", draw_at_least, "a u of exactly 0"),
     ("steps_needed", steps_at_least, "You give a bound"),
     ("steps_needed", steps_in_int16, "lengths [40000, 2, 3]"),
     ("next_tokens", draw_of_the_likely, "2,000 tokens"),

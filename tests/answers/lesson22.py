@@ -276,11 +276,6 @@ best_with_a_step_more = edited(
     "2 * math.log2(P) * latency",
     "(2 * math.log2(P) + 1) * latency",
 )
-best_without_the_lse = edited(
-    "best",
-    "latency + (P - 1) * (out + lse)",
-    "latency + (P - 1) * out",
-)
 
 
 REFUSED = [
@@ -299,5 +294,4 @@ REFUSED = [
     ("best", best_in_a_square, "as many latencies as bandwidths"),
     ("best", best_in_32_bits, "2,097,152 keys"),
     ("best", best_with_a_step_more, "wherever it is wrong"),
-    ("best", best_without_the_lse, "61 latencies"),
 ]

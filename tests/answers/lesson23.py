@@ -115,6 +115,14 @@ def windowed_append_by_keys(table, length, free, count, size, window):
     return [*kept, *pool[:more]], pool[more:]
 
 
+def windowed_append_in_pieces(table, length, free, count, size, window):
+    """What has left, what stays, what is new."""
+    left = max(length - window + 1, 0) // size
+    pool = free + [block for block in table[:left] if block >= 0]
+    more = max(-(-(length + count) // size) - len(table), 0)
+    return [-1] * left + table[left:] + pool[:more], pool[more:]
+
+
 RIGHT = [
     ("sequences", sequences_by_search),
     ("sequences", sequences_by_parts),
@@ -123,6 +131,7 @@ RIGHT = [
     ("fixed_hybrid", hybrid_token_by_token),
     ("fixed_hybrid", hybrid_by_weights),
     ("windowed_append", windowed_append_by_keys),
+    ("windowed_append", windowed_append_in_pieces),
 ]
 
 def choose_from_small_batches(plans, memory, bandwidth, flops, wait, bits):
@@ -183,13 +192,6 @@ choose_by_rounded_bits = edited("choose", "paid <= bits", "round(paid, 2) <= rou
 hybrid_clipped = edited("fixed_hybrid", "/ math.sqrt(q.shape[1])", "/ math.sqrt(q.shape[1]); s = np.minimum(s, 20)")
 
 
-choose_from_one_token_a_second = edited(
-    "choose",
-    "best, found = 0.0,",
-    "best, found = 1.0,",
-)
-
-
 REFUSED = [
     ("windowed_append", windowed_append_of_one_block, "two leave at once"),
     ("choose", choose_from_small_batches, "ten thousand"),
@@ -204,5 +206,4 @@ REFUSED = [
     ("choose", choose_the_best_of_the_fast, "0.6 % fewer"),
     ("choose", choose_by_rounded_bits, "1.204 bits"),
     ("fixed_hybrid", hybrid_clipped, "5 times as large"),
-    ("choose", choose_from_one_token_a_second, "less than a token"),
 ]

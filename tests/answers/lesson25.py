@@ -166,7 +166,6 @@ RIGHT = [
 REFUSED = [
     ("delta_step", step_with_a_gate_on_the_write, "decays by half"),
     ("decay_weights", edited("decay_weights", "np.where(below, g[", "np.where(below, np.maximum(g, -8)["), "RESET"),
-    ("delta_chunk", edited("delta_chunk", "b * G * (k @ k.T)", "G * (k @ k.T)"), "two tokens"),
     ("delta_chunk", edited("delta_chunk", "v - since * (k @ S)", "v - np.exp(g)[:, None] * (k @ S)"), "SPLIT"),
     ("parity", parity_of_zero_and_one, "the state is"),
     ("unroll", edited("unroll", ").T * b", ").T * b[::-1]"), "two tokens"),

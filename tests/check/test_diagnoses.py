@@ -382,7 +382,7 @@ def test_what_a_block_manager_does_wrong_is_told(edit, words):
 def test_numbers_are_not_called_rounded_down_that_are_rounded_to_the_nearest():
     exercise = check.find("grid_waves")
     verdict = examine(exercise, but("-(-n // block_q)", "round(n / block_q)").apply(exercise.reference))
-    assert verdict.diagnosis.startswith("You round to the nearest whole number.")
+    assert verdict.diagnosis.startswith("Your number of programs, or of waves, isn't rounded up.")
 
 
 def test_one_slot_for_all_is_not_called_the_last_free_one():

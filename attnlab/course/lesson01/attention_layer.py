@@ -1,5 +1,6 @@
 """Lesson 01, ★★: a layer that is right for one head or one token only, and repaired."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
@@ -50,6 +51,8 @@ SPLIT = "reshape(n, heads, d // heads).swapaxes(0, 1)", "reshape(heads, n, d // 
 SCALE = "np.sqrt(d // heads)", "np.sqrt(d)"
 JOIN = "o.swapaxes(0, 1).reshape(n, d)", "o.reshape(n, d)"
 
+TRY = "two heads and three tokens, and ask which axis of each line counts heads"
+
 EXERCISE = Exercise(
     lesson="01", stars=2, reference=attention_layer, cases=cases,
     hints=(
@@ -62,12 +65,8 @@ EXERCISE = Exercise(
         "To split, reshape(n, heads, D) and swap the first two axes; to join, swap them back and reshape to (n, d).",
     ),
     mistakes=(
-        Mistake("Nothing is fixed yet: three lines are right only for one head or one token. Ask of each line which "
-                "axis counts heads and which counts tokens: eq. 1.7.",
-                but(*SPLIT, *SCALE, *JOIN)),
-        Mistake("One of the three lines is fixed, two aren't. Ask of each line which axis counts heads, and what "
-                "the size of one query is: eq. 1.7.",
-                but(*SPLIT, *SCALE), but(*SPLIT, *JOIN), but(*SCALE, *JOIN)),
+        Mistake(phrases.nothing_fixed("eq. 1.7", inputs=TRY), but(*SPLIT, *SCALE, *JOIN)),
+        Mistake(phrases.one_fixed("eq. 1.7", inputs=TRY), but(*SPLIT, *SCALE), but(*SPLIT, *JOIN), but(*SCALE, *JOIN)),
         Mistake("Joining and scale are right, but the heads aren't split as they should be. reshape(heads, n, D) "
                 "deals out whole rows, so a head gets other tokens instead of its columns of eq. 1.6.",
                 but(*SPLIT)),
@@ -84,16 +83,10 @@ EXERCISE = Exercise(
         Mistake("You deal the columns of the heads out in turn when you join them. The columns of one head stand side "
                 "by side (eq. 1.7): swap the axes of heads and tokens, and no others.",
                 but(JOIN[0], "o.transpose(1, 2, 0).reshape(n, d)")),
-        Mistake("Your mask shows the later tokens and hides the earlier ones: eq. 1.8.",
-                but("np.tri(n, dtype=bool)", "np.tri(n, dtype=bool).T")),
-        Mistake("The last projection W_O is missing: eq. 1.7.", but(" @ w_o", "")),
-        Mistake("There's no causal mask. A token can't see later ones: eq. 1.8.",
-                but("np.where(np.tri(n, dtype=bool), s, -np.inf)", "s")),
-        Mistake("You don't divide by the sum of the exponentials: the weights of a query must add up to 1 (eq. 1.5).",
-                but(" / e.sum(-1, keepdims=True)", "")),
-        Mistake("You normalize along the queries. The weights of each query add up to 1 along the keys, the last axis: "
-                "eq. 1.5.",
-                but("e.sum(-1, keepdims=True)", "e.sum(-2, keepdims=True)")),
+        Mistake(phrases.future_alone("eq. 1.8", rule="j ≤ i"), but("np.tri(n, dtype=bool)", "np.tri(n, dtype=bool).T")),
+        Mistake(phrases.sees_future("eq. 1.8"), but("np.where(np.tri(n, dtype=bool), s, -np.inf)", "s")),
+        Mistake(phrases.undivided("eq. 1.5"), but(" / e.sum(-1, keepdims=True)", "")),
+        Mistake(phrases.wrong_axis("eq. 1.5"), but("e.sum(-1, keepdims=True)", "e.sum(-2, keepdims=True)")),
         Mistake("The projections are transposed. Tokens are rows, so it's x @ w: eq. 1.6.",
                 but("x @ w)", "x @ w.T)")),
     ),

@@ -1,5 +1,6 @@
 """Lesson 01, ★: attention of one query."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
@@ -38,23 +39,13 @@ EXERCISE = Exercise(
         "The last line is the average of lesson 00, with weights e^score.",
     ),
     mistakes=(
-        Mistake("You don't scale the scores. A sum of D products of unit variance has variance D: divide by √D "
-                "(eq. 1.1, and 1.4 for why).",
-                but(" / np.sqrt(len(q))", "")),
-        Mistake("You divide the scores by D, or by √D twice. The variance of q·k is D (eq. 1.4), so its size is √D: "
-                "divide by √D, once (eq. 1.1).",
-                but("np.sqrt(len(q))", "len(q)")),
+        Mistake(phrases.unscaled("eq. 1.1, and eq. 1.4 for why"), but(" / np.sqrt(len(q))", "")),
+        Mistake(phrases.scaled_by_d("eqs. 1.1 and 1.4"), but("np.sqrt(len(q))", "len(q)")),
         Mistake("You divide the scores by √M, the root of the number of keys. What makes a score large is the number "
                 "of products in it, D (eq. 1.4).",
                 but("len(q)", "len(keys)")),
-        Mistake("You multiply the scores by √D. The product q·k is too large by √D, not too small (eq. 1.1).",
-                but("/ np.sqrt", "* np.sqrt")),
-        Mistake("You don't divide by the sum of the exponentials: with values 1 your result is that sum instead of 1 "
-                "(eq. 1.2).",
-                but(" / e.sum()", "")),
-        Mistake("You divide by the number of keys. The weights add up to 1 only if you divide by the sum of the "
-                "exponentials (eq. 1.2).",
-                but("e.sum()", "len(e)")),
+        Mistake(phrases.undivided("eq. 1.2"), but(" / e.sum()", "")),
+        Mistake(phrases.divides_by_number("eq. 1.2", keys="keys"), but("e.sum()", "len(e)")),
         Mistake("You use the scores as weights, without the exponential. Scores can be negative, and weights can't "
                 "(eq. 1.2).",
                 but("np.exp", "")),

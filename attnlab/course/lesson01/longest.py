@@ -2,6 +2,7 @@
 
 import math
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
@@ -40,12 +41,10 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake("You divide and take no root: that is N², the number of scores: N rows and N columns (eq. 1.11).",
                 but(ROOT, "free_bytes // each")),
-        Mistake("You leave out the batch. Every sequence of it has its own scores (eq. 1.11).",
-                but("batch * ", "")),
-        Mistake("You leave out the heads. Every query head has its own scores (eq. 1.11).",
-                but("heads * ", "")),
-        Mistake("You leave out the size of a number. free_bytes counts bytes, and a score takes itemsize (eq. 1.11).",
-                but("itemsize * ", "")),
+        Mistake("You leave out the batch or the heads. Every sequence, and every query head, has scores of its own "
+                "(eq. 1.11).",
+                but("batch * ", ""), but("heads * ", "")),
+        Mistake(phrases.elements("eq. 1.11", what="each score takes itemsize bytes"), but("itemsize * ", "")),
         Mistake("You leave out the copies. An implementation holds several matrices a head at once; eq. 1.11 is for "
                 "one.",
                 but(" * copies", "")),
@@ -53,7 +52,7 @@ EXERCISE = Exercise(
                 "· N² (eq. 1.11): divide first, and take the root of everything at the end.",
                 but(ROOT, "math.isqrt(free_bytes) // each"), but(" * copies", "", ROOT, f"{ROOT} // copies"),
                 but("itemsize * ", "", ROOT, "math.isqrt(free_bytes // itemsize) // each")),
-        Mistake("You count bits. free_bytes and itemsize are both in bytes already (eq. 1.11).",
+        Mistake(phrases.bits("eq. 1.11", what="free_bytes, like itemsize,"),
                 but("* copies", "* copies * 8"), but(ROOT, "math.isqrt(8 * free_bytes // each)")),
         Mistake("You round up, so the matrices of eq. 1.11 don't quite fit. The largest N that fits is rounded down.",
                 but(ROOT, "math.ceil(math.sqrt(free_bytes / each))"), but(ROOT, "round(math.sqrt(free_bytes / each))")),

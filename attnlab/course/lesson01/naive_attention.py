@@ -2,6 +2,7 @@
 
 from math import sqrt
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab.check.promises import peak
 
@@ -71,50 +72,27 @@ EXERCISE = Exercise(
         "Flatten the two head axes again at the end: reshape(Hq, N, Dv).",
     ),
     mistakes=(
-        Mistake("You normalize along the queries: your columns add up to 1. Each query spreads one unit over the keys, "
-                "so divide by the sum along the last axis, keepdims=True (eq. 1.5).",
-                but("sum(-1, ", "sum(-2, ")),
-        Mistake("You divide by the sum of a whole matrix. Every query is its own softmax: sum along the last "
-                "axis, the keys (eq. 1.5).",
+        Mistake(phrases.wrong_axis("eq. 1.5"), but("sum(-1, ", "sum(-2, ")),
+        Mistake(phrases.over_everything("eq. 1.5"),
                 but("sum(-1, ", "sum((-2, -1), "), but("sum(-1, keepdims=True)", "sum()")),
-        Mistake("You don't divide by the sum of the exponentials: with values 1 your result is that sum instead of 1 "
-                "(eq. 1.5).",
-                but("p.sum(-1, keepdims=True)", "1")),
-        Mistake("You don't scale the scores. A sum of D products of unit variance has variance D (eq. 1.4): divide by "
-                "√D (eq. 1.5).",
-                but(" / sqrt(d)", "")),
-        Mistake("You divide the scores by D, or by √D twice. The variance of a score is D, so its size is √D "
-                "(eq. 1.4): divide by √D, once (eq. 1.5).",
-                but("sqrt(d)", "d")),
+        Mistake(phrases.undivided("eq. 1.5"), but("p.sum(-1, keepdims=True)", "1")),
+        Mistake(phrases.unscaled("eq. 1.5, and eq. 1.4 for why"), but(" / sqrt(d)", "")),
+        Mistake(phrases.scaled_by_d("eqs. 1.4 and 1.5"), but("sqrt(d)", "d")),
         Mistake("You divide by the root of the model's size, Hq · D. A score is a sum of D products, the size of one "
                 "head (eq. 1.4): divide by √D.",
                 but("sqrt(d)", "sqrt(d * hq)")),
-        Mistake("You hide after normalizing, so the rest of a row adds up to less than 1. Set hidden scores to −∞ "
-                "before the softmax (eq. 1.9).",
+        Mistake(phrases.hides_late("eq. 1.9"),
                 but("np.where(visible, s, -np.inf)", "s", "p @ value", "p * visible @ value")),
-        Mistake("You give hidden keys the score 0. e⁰ = 1 is a vote: a hidden key must have the score −∞ (eq. 1.9).",
-                but("-np.inf", "0")),
-        Mistake("You align causality to the start. The queries are the last N of M positions: j ≤ i + (M − N), as with "
-                "np.tri(N, M, M − N) (eq. 1.10).",
-                but(" + m - n", "")),
-        Mistake("You shift the queries the wrong way, by N − M. The last query lines up with the last key: j ≤ i + "
-                "(M − N) (eq. 1.10).",
-                but("+ m - n", "+ n - m")),
-        Mistake("You hide what should be seen and show what should be hidden. True means attend: np.where(visible, s, "
-                "-np.inf) (eq. 1.9).",
-                but("<= np", "> np")),
-        Mistake("You hide a query's own position. The comparison in eq. 1.10 is ≤: a token sees itself.",
-                but("<= np", "< np")),
-        Mistake("You show the keys from the query's own position on, which is the future. A query sees key j if j ≤ i "
-                "+ (M − N) (eq. 1.10).",
-                but("<= np", ">= np")),
-        Mistake("You ignore causal=True: every query sees every key (eq. 1.10).",
-                but("if causal", "if False")),
-        Mistake("Your query head h reads key head h % Hk. Consecutive query heads share a key head: h // (Hq / Hk), as "
-                "in eq. 1.6. The group is the inner axis of the two: (Hk, Hq // Hk, N, D).",
+        Mistake(phrases.hidden_zero("eq. 1.9", what="Hidden keys"), but("-np.inf", "0")),
+        Mistake(phrases.top_left("eq. 1.10", rule="j ≤ i + (M − N), as in np.tri(N, M, M − N)"), but(" + m - n", "")),
+        Mistake(phrases.offset_turned("eq. 1.10", rule="j ≤ i + (M − N)"), but("+ m - n", "+ n - m")),
+        Mistake(phrases.mask_turned("eq. 1.9"), but("<= np", "> np")),
+        Mistake(phrases.not_itself("eq. 1.10", rule="j ≤ i + (M − N)"), but("<= np", "< np")),
+        Mistake(phrases.future_alone("eq. 1.10", rule="j ≤ i + (M − N)"), but("<= np", ">= np")),
+        Mistake(phrases.sees_future("eq. 1.10"), but("if causal", "if False")),
+        Mistake(phrases.shared_modulo("eq. 1.6"),
                 but("hk, hq // hk, n, d", "hq // hk, hk, n, d", "key[:, None]", "key", "value[:, None]", "value")),
-        Mistake("You repeat keys and values for every query head, which holds Hq / Hk times the cache that grouped "
-                "heads save. Reshape the query by eq. 1.8 and let @ broadcast the keys.",
+        Mistake(phrases.repeats_keys("eq. 1.8"),
                 but("q = query.reshape(hk, hq // hk, n, d)",
                     "q, key, value = query[:, None], np.repeat(key, hq // hk, 0), np.repeat(value, hq // hk, 0)"),
                 but("key[:, None]", "np.repeat(key[:, None], hq // hk, 1)",

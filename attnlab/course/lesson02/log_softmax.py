@@ -1,5 +1,6 @@
 """Lesson 02, ★★: the logarithm of the weights, without the weights."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Edit, Exercise, Mistake, but
 from attnlab.check.fingerprints import ALONE, far_scores
 
@@ -70,20 +71,15 @@ EXERCISE = Exercise(
                 "the small number; -200 comes out as about -20. No epsilon is needed (eq. 2.5).",
                 *(edit for epsilon in ("1e-6", "1e-7", "1e-8", "1e-9", "1e-10", "1e-12", "1e-20")
                   for edit in both(LOG, f"np.log(np.exp(x - m) / l + x.dtype.type({epsilon}))"))),
-        Mistake("You take the sum of the bare exponentials, which overflows above 88 and vanishes below -103 in "
-                "float32. Shift by the maximum inside the sum and put it back outside: lse = m + log l (eq. 2.5).",
+        Mistake(phrases.unshifted("eq. 2.5"),
                 but(LOG, "x - np.log(np.exp(x).sum(-1, keepdims=True))"),
                 but(LOG, "np.log(np.exp(x) / np.exp(x).sum(-1, keepdims=True))")),
-        Mistake("You forget the maximum: the sum was taken of shifted scores, so its logarithm is too small by m. lse "
-                "= m + log l (eq. 2.5).",
-                *both(LOG, "x - np.log(l)")),
+        Mistake(phrases.lse_without_maximum("eq. 2.5"), *both(LOG, "x - np.log(l)")),
         Mistake("You subtract the maximum twice: lse = m + log l contains it already. Either x - lse or x - m - log l "
                 "(eq. 2.5).",
                 *both(LOG, "x - m - (m + np.log(l))")),
-        Mistake("You subtract the sum instead of its logarithm: dividing by l subtracts log l (eq. 2.5).",
-                *both(LOG, "x - m - l"), *both(LOG, "(x - m) / l")),
-        Mistake("You add log l. Dividing by l subtracts its logarithm (eq. 2.5).",
-                *both(LOG, "x - m + np.log(l)")),
+        Mistake("You subtract l, or add its logarithm. Dividing by l subtracts log l (eq. 2.5).",
+                *both(LOG, "x - m - l"), *both(LOG, "(x - m) / l"), *both(LOG, "x - m + np.log(l)")),
         Mistake("Your logarithm has another base. log is the natural one, as e^x is what was summed (eq. 2.5).",
                 *both("np.log(l)", "np.log10(l)"), *both("np.log(l)", "np.log2(l)")),
         Mistake("You add 1 to the sum: log1p(l) is log(1 + l). After the shift no such care is needed (eq. 2.4).",
@@ -91,20 +87,12 @@ EXERCISE = Exercise(
         Mistake("You leave out the sum: x - m is the logarithm of the exponential, not of the weight. Subtract log l "
                 "(eq. 2.5).",
                 *both(LOG, "x - m")),
-        Mistake("You subtract the maximum of the whole array; far below it a row's sum vanishes. The shift belongs to "
-                "a row (eq. 2.2).",
-                *both("x.max(-1, keepdims=True)", "x.max()")),
-        Mistake("You add in half precision, or round the sum to it: the sum of 65,520 ones is no float16. Hold it in "
-                "float32, and round at the end (section 5, eq. 2.6).",
-                but(*HALF)),
-        Mistake("Your empty row is NaN: its maximum is -inf, and -inf - (-inf) is undefined. Use 0 for that maximum "
-                "(eq. 2.7); then x - 0 - log 1 is -inf, as it should be.",
-                but(*UNGUARDED), but(*UNGUARDED, *HALF)),
+        Mistake(phrases.one_maximum("eq. 2.2"), *both("x.max(-1, keepdims=True)", "x.max()")),
+        Mistake(phrases.half_precision("section 5, eq. 2.6"), but(*HALF)),
+        Mistake(phrases.empty_row("eq. 2.7"), but(*UNGUARDED), but(*UNGUARDED, *HALF)),
         Mistake("Your empty row is 0. Its weights are 0, and so their logarithms are -inf: shift by 0 where the "
                 "maximum is -inf (eq. 2.7), and x - 0 - log 1 is -inf without a where.",
                 but(*UNGUARDED, LOG, f"np.where(np.isnan({LOG}), 0, {LOG})")),
-        Mistake("You sum along another axis, or over the whole array. The weights of each row add up to 1: maximum and "
-                "sum run along the last axis (eq. 2.3).",
-                *both("(-1, ", "(0, "), *both("(-1, keepdims", "(keepdims")),
+        Mistake(phrases.wrong_axis("eq. 2.3"), *both("(-1, ", "(0, "), *both("(-1, keepdims", "(keepdims")),
     ),
 )

@@ -1,5 +1,6 @@
 """Lesson 02, ★★: a sum of exponentials with three silent mistakes, repaired."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.fingerprints import far_scores
 
@@ -38,6 +39,8 @@ SUM = ", dtype=np.promote_types(x.dtype, np.float32)", ""
 EPSILON = "np.log(l)", "np.log(l + 1e-9)"
 LSE = "(m + np.log(l))[..., 0]"
 
+TRY = "scores of −1000, an empty row, and a row of 65,520 zeros in float16"
+
 EXERCISE = Exercise(
     lesson="02", stars=2, reference=log_sum_exp, cases=cases, dtype=np.float32,
     hints=(
@@ -48,37 +51,30 @@ EXERCISE = Exercise(
         "In half precision add in float32: x.sum(..., dtype=np.float32), section 5.",
     ),
     mistakes=(
-        Mistake("Nothing is fixed yet: each of the three lines has a mistake. Try scores of −1000, an empty row, "
-                "and a row of 65,520 zeros in float16: eq. 2.5.",
-                but(*GUARD, *SUM, *EPSILON)),
-        Mistake("One of the three lines is fixed, two aren't. Try scores of −1000, an empty row, and a row of "
-                "65,520 zeros in float16: eq. 2.5.",
+        Mistake(phrases.nothing_fixed("eq. 2.5", inputs=TRY), but(*GUARD, *SUM, *EPSILON)),
+        Mistake(phrases.one_fixed("eq. 2.5", inputs=TRY),
                 but(*GUARD, *SUM), but(*GUARD, *EPSILON), but(*SUM, *EPSILON)),
         Mistake("Your shift is never below 0. In a row of very negative scores all exponentials are then 0. Use 0 only "
                 "in place of −∞, and m in every other row: eq. 2.7.",
                 but(*GUARD)),
-        Mistake("You add a small number before the logarithm. An empty row then gives about −20 instead of −∞. After "
-                "the shift every other l is at least 1 (eq. 2.4), so no epsilon is needed.",
+        Mistake(phrases.epsilon("eq. 2.4",
+                                instead="after the shift the sum is at least 1, and that of an empty row is 0, whose "
+                                        "logarithm is −∞"),
                 *(but("np.log(l)", f"np.log(l + {small})") for small in ("1e-9", "1e-8", "1e-10", "1e-12", "1e-6"))),
-        Mistake("You add in half precision, or round the sum to it. The sum of 65,520 ones is no float16: hold it in "
-                "float32 (section 5, eq. 2.6).",
-                but(*SUM)),
-        Mistake("An empty row gives NaN: its maximum is −∞, and −∞ − (−∞) is undefined. Subtract 0 there: eq. 2.7.",
-                but(GUARD[0], "m")),
+        Mistake(phrases.half_precision("section 5, eq. 2.6"), but(*SUM)),
+        Mistake(phrases.nothing_yet("eq. 2.7"), but(GUARD[0], "m")),
         Mistake("You replace the sum 0 of an empty row by 1, so that its lse is 0. The logarithm of an empty sum is "
                 "−∞: eq. 2.5, without the second replacement of eq. 2.7.",
                 but("np.log(l)", "np.log(np.where(l == 0, 1, l))")),
-        Mistake("A NaN among the scores comes out as −∞, and a bug upstream would go unnoticed: nan_to_num takes it "
-                "for an empty row. Ask for m == −∞, as eq. 2.7 does; then there is no NaN to remove.",
+        Mistake(phrases.nan_hidden("eq. 2.7"),
                 but(LSE, f"np.nan_to_num({LSE}, nan=-np.inf, neginf=-np.inf)"),
                 but(LSE, f"np.nan_to_num({LSE}, nan=-np.inf)", GUARD[0], "m")),
         Mistake("You compute float64 scores in float32. The result has the dtype of x, and at least float32: "
                 "np.promote_types(x.dtype, np.float32), section 5.",
                 but("m = x", "x = x.astype(np.float32); m = x")),
-        Mistake("You forget to add the maximum again: lse = m + log l, eq. 2.5.", but("m + np.log(l)", "np.log(l)")),
-        Mistake("You don't shift. The bare exponential overflows or is 0: eq. 2.3.",
-                but(GUARD[0], "np.zeros_like(m)")),
-        Mistake("You shift by the maximum of the whole array. Each row has its own shift: eq. 2.2.",
+        Mistake(phrases.lse_without_maximum("eq. 2.5"), but("m + np.log(l)", "np.log(l)")),
+        Mistake(phrases.unshifted("eq. 2.3"), but(GUARD[0], "np.zeros_like(m)")),
+        Mistake(phrases.one_maximum("eq. 2.2"),
                 but("x.max(-1, keepdims=True)", "np.full((*x.shape[:-1], 1), x.max())")),
     ),
 )

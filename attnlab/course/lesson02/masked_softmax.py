@@ -3,6 +3,7 @@
 from math import inf
 from typing import TYPE_CHECKING
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.fingerprints import ALONE, far_scores
 
@@ -63,9 +64,7 @@ EXERCISE = Exercise(
         "The maximum may be detached: by eq. 2.2 the result doesn't depend on it.",
     ),
     mistakes=(
-        Mistake("Your empty row is NaN: its maximum is -inf, and -inf - (-inf) is undefined. Shift by 0 and divide by "
-                "1 in that row (eq. 2.7).",
-                by_library, but(HIDDEN, ADDED, of=by_library)),
+        Mistake(phrases.empty_row("eq. 2.7"), by_library, but(HIDDEN, ADDED, of=by_library)),
         Mistake("Forward is right, but the gradient of the empty row is NaN. A where that comes after the NaN sends a "
                 "gradient of 0 back into it, and 0 times NaN is NaN (eq. 2.8). Make maximum and sum harmless first "
                 "(eq. 2.7), and hide scores by where, not by adding -inf or multiplying by the mask.",
@@ -73,41 +72,29 @@ EXERCISE = Exercise(
                 but(HIDDEN, ADDED, "return p", "return p.nan_to_num()", of=by_library),
                 but("exp(s -", "exp(x -", "m))", "m)) * mask",
                     "e / torch.where(l == 0, 1, l)", "torch.where(l > 0, e / l, 0.0)")),
-        Mistake("A visible NaN comes out as 0, and the bug that it comes from would go unnoticed. nan_to_num does "
-                "that, and so does a guard m > -inf, which is false for NaN. Define the empty row by eq. 2.7; then "
-                "there is no NaN to remove.",
+        Mistake(phrases.nan_hidden("eq. 2.7"),
                 but("return p", "return p.nan_to_num()", of=by_library),
                 but("torch.exp(s - torch.where(m == -inf, 0, m))", "torch.exp(torch.where(mask, x, 0.0) - m) * mask",
                     "e / torch.where(l == 0, 1, l)", "torch.where((e / l).isnan(), 0.0, e / l)")),
-        Mistake("You put a large negative number in the place of hidden scores. In an empty row, and where the visible "
-                "scores are as small, that is a score like any other, and the hidden entries take weight. A finite "
-                "number is never a mask: use -inf and eq. 2.7.",
+        Mistake(phrases.hides_with_number("eq. 2.7"),
                 *(edit for number in ("-20.0", "-80.0", "-1e3", "-1e4", "-1e9", "-1e30") for edit in (
                     but("-inf", number, of=by_library),
                     but("-inf", number, "return p", "return p * mask", of=by_library),
-                )),
-        ),
-        Mistake("In your empty row all weights are equal: the number there in the place of -inf is a score "
-                "like any other, and e⁰ = 1 is a vote. Keep -inf; shift by 0 and divide by 1 in that row (eq. 2.7).",
+                ))),
+        Mistake(phrases.empty_equal("eq. 2.7"),
                 but("-inf", "torch.finfo(x.dtype).min", of=by_library),
                 but(HIDDEN, f"torch.where(mask.any(-1, keepdim=True), {HIDDEN}, 0.0)", of=by_library)),
-        Mistake("You hide after normalizing: what's left of a row no longer adds up to 1. Hide before the sum is "
-                "taken (lesson 01, eq. 1.9).",
+        Mistake(phrases.hides_late("lesson 01, eq. 1.9"),
                 but(HIDDEN, "x", "return p", "return p * mask", of=by_library),
                 but(HIDDEN, "x", "return p", "return torch.where(mask, p, 0.0)", of=by_library)),
-        Mistake("You multiply the scores by the mask. A score of 0 is a vote of e^0 = 1; an invisible one is -inf "
-                "(lesson 01, eq. 1.9).",
+        Mistake(phrases.hidden_zero("lesson 01, eq. 1.9", what="Hidden keys"),
                 but(HIDDEN, "x * mask", of=by_library), but("-inf", "0.0", of=by_library)),
-        Mistake("Your maximum runs over hidden entries, too. A hidden score of 1000, or a hidden NaN, then wipes out "
-                "the visible ones: hide first, then take the maximum (eq. 2.3).",
+        Mistake(phrases.maximum_over_hidden("eq. 2.3"),
                 but("s.detach()", "x.detach()"), but("s.detach()", "x.detach()", "torch.where(l == 0, 1, l)", "l")),
         Mistake("The values are right, the gradient isn't: you stop it at the sum. Every weight depends on every "
                 "score of its row through the sum. Only the maximum may be detached, because by eq. 2.2 it cancels.",
                 but("e.sum(-1, keepdim=True)", "e.sum(-1, keepdim=True).detach()")),
-        Mistake("You normalize along the first axis. The weights of one row add up to 1: maximum and sum run along the "
-                "last axis (eq. 2.3).",
-                but("(-1, ", "(0, "), but("-1)", "0)", of=by_library)),
-        Mistake("Your mask is the other way round: True means attend (lesson 00, and lesson 01, eq. 1.9).",
-                but("mask, x, -inf", "mask, -inf, x")),
+        Mistake(phrases.wrong_axis("eq. 2.3"), but("(-1, ", "(0, "), but("-1)", "0)", of=by_library)),
+        Mistake(phrases.mask_turned("lesson 01, eq. 1.9"), but("mask, x, -inf", "mask, -inf, x")),
     ),
 )

@@ -1,5 +1,6 @@
 """Lesson 02, ★: softmax with the shift, over rows of any size."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Edit, Exercise, Mistake, but
 from attnlab.check.fingerprints import ALONE, far_scores
 
@@ -64,47 +65,26 @@ EXERCISE = Exercise(
         "Give the sum at least float32 (a dtype= for sum), and the result the dtype of x (astype).",
     ),
     mistakes=(
-        Mistake("You subtract the maximum of the whole array. Far below it all exponentials of a row vanish, and 0/0 "
-                "is NaN. The free shift of eq. 2.2 belongs to a row: take the maximum along the last axis, with "
-                "keepdims=True.",
-                *any_care(MAX, "x.max()"), seen="ROWS"),
+        Mistake(phrases.one_maximum("eq. 2.2"), *any_care(MAX, "x.max()"), seen="ROWS"),
         Mistake("You subtract less than the maximum of the row, such as its mean, its minimum or its first score. Some "
                 "exponents stay positive then, and e^u overflows; only the maximum makes all of them at most 0 (eq. "
                 "2.4).",
                 *any_care(MAX, "x.mean(-1, keepdims=True)")),
-        Mistake("You don't shift: this is the naive softmax, which overflows above 88 and divides 0 by 0 below -103 "
-                "in float32. Subtract the maximum of the row (eq. 2.3).",
-                *any_care("x - m", "x")),
-        Mistake("You clip the scores. That changes the function: 90 and 100 become equal. A shift moves all scores of "
-                "a row by the same amount, which changes nothing (eq. 2.2).",
+        Mistake(phrases.unshifted("eq. 2.3"), *any_care("x - m", "x")),
+        Mistake(phrases.clipped("eq. 2.2"),
                 *any_care("x - m", "np.clip(x, -88, 88)"),
                 *any_care("np.exp(x - m)", "np.where(x == -np.inf, x.dtype.type(0), np.exp(np.clip(x, -88, 88)))")),
-        Mistake("You add a small number to the sum. It doesn't prevent underflow, it hides it: the weights of two "
-                "scores of -50 come out near 0. After the shift the sum is at least 1, and no epsilon is needed "
-                "(eq. 2.4).",
+        Mistake(phrases.epsilon("eq. 2.4", instead="after the shift the sum is at least 1"),
                 *both("x - m", "x", SUM, f"{SUM} + 1e-9")),
-        Mistake("Your empty row is NaN: its maximum is -inf, and -inf - (-inf) is undefined. Shift by 0 where the "
-                "maximum is -inf, and divide by 1 where the sum is 0 (eq. 2.7).",
+        Mistake(phrases.empty_row("eq. 2.7"),
                 but(*UNGUARDED), but("np.where(l == 0, 1, l)", "l"), but(*UNGUARDED, *HALF)),
-        Mistake("A NaN among the scores comes out as 0, and a bug upstream would go unnoticed. nan_to_num does that, "
-                "and so does a guard m > -inf, which is false for NaN. Ask for m == -inf, as eq. 2.7 does; then there "
-                "is no NaN to remove.",
-                *any_care("(e / l)", "np.nan_to_num(e / l)")),
-        Mistake("In your empty row every hidden key has the same weight. A number in the place of -inf, large and "
-                "negative or not, is a score like any other: it's subtracted, and e⁰ = 1 is a vote. Keep -inf and use "
-                "eq. 2.7.",
-                but("m = x", "x = np.where(x == -np.inf, x.dtype.type(-1e4), x); m = x"),
-                but(*UNIFORM), but(*UNIFORM, *HALF)),
-        Mistake("Your sum is kept in float16: from 2048 on, adding 1 changes nothing, and all weights come out too "
-                "large. Accumulate in float32 (eq. 2.6).",
-                *both(SUM, "np.cumsum(e, -1, dtype=e.dtype)[..., -1:]")),
-        Mistake("You normalize along the first axis. The weights of one row add up to 1: take maximum and sum along "
-                "the last axis (eq. 2.3).",
-                *any_care("(-1, ", "(0, "), *any_care("e.sum(-1, ", "e.sum(0, ")),
-        Mistake("You divide by the sum over the whole array. Each row is its own softmax and adds up to 1: sum "
-                "along the last axis, with keepdims=True (eq. 2.3).",
-                *both(MAX, "x.max()", SUM, "e.sum()"), *both(SUM, "e.sum()")),
-        Mistake("You don't divide by the sum of the exponentials (eq. 2.3).",
-                *both("(e / l)", "e")),
+        Mistake(phrases.nan_hidden("eq. 2.7"), *any_care("(e / l)", "np.nan_to_num(e / l)")),
+        Mistake(phrases.empty_equal("eq. 2.7"),
+                but("m = x", "x = np.where(x == -np.inf, x.dtype.type(-1e4), x); m = x"), but(*UNIFORM),
+                but(*UNIFORM, *HALF)),
+        Mistake(phrases.half_precision("eq. 2.6"), *both(SUM, "np.cumsum(e, -1, dtype=e.dtype)[..., -1:]")),
+        Mistake(phrases.wrong_axis("eq. 2.3"), *any_care("(-1, ", "(0, "), *any_care("e.sum(-1, ", "e.sum(0, ")),
+        Mistake(phrases.over_everything("eq. 2.3"), *both(MAX, "x.max()", SUM, "e.sum()"), *both(SUM, "e.sum()")),
+        Mistake(phrases.undivided("eq. 2.3"), *both("(e / l)", "e")),
     ),
 )

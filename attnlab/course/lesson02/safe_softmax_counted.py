@@ -2,6 +2,7 @@
 
 from math import exp
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.check.fingerprints import ALONE
 from attnlab.check.promises import growth, loads_per_element, stores_per_element
@@ -83,12 +84,8 @@ EXERCISE = Exercise(
         "Start the maximum at -math.inf and the sum at 0.",
     ),
     mistakes=(
-        Mistake("You don't shift the exponents: e^1000 overflows, and with scores of -2000 the sum is 0. Find the "
-                "maximum in a first pass (eq. 2.3).",
-                but("v - m", "v")),
-        Mistake("Your maximum is no score of this row if all scores are far below 0: does it start at 0 or at another "
-                "number? Then every exponential vanishes. Start at -math.inf or at the first score (eq. 2.3).",
-                but("max(x)", "max(0.0, max(x))")),
+        Mistake(phrases.unshifted("eq. 2.3"), but("v - m", "v")),
+        Mistake(phrases.starts_at_number("eq. 2.3"), but("max(x)", "max(0.0, max(x))")),
         Mistake("Your sum has one term too many: it starts with a term and then runs over all elements. Start it at 0 "
                 "(eq. 2.3).",
                 but("l = sum", "l = exp(x[0] - m) + sum"), but("l = sum", "l = 1.0 + sum")),
@@ -98,8 +95,7 @@ EXERCISE = Exercise(
         Mistake("You find the maximum and the sum in one pass, but terms added before a new maximum are shifted by the "
                 "old one. Finish the maximum first (eq. 2.3); how to do both in one pass is lesson 03.",
                 but("max(x)", "x[0]", SUM, "sum(exp(v - (m := max(m, v))) for v in x)")),
-        Mistake("You write the exponentials without dividing them by their sum (eq. 2.3).",
-                but(" / l", "")),
+        Mistake(phrases.undivided("eq. 2.3"), but(" / l", "")),
         Mistake("You load an element twice in one pass, for instance to compare it and again to keep it. Put it in a "
                 "variable: variables are fast memory (section 7).",
                 but("m = max(x)", "m = x[0]\n    for i in range(1, len(x)):\n        m = x[i] if x[i] > m else m")),

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Edit, Exercise, Mistake, Stream, but
 from attnlab.check.fingerprints import ALONE
 from attnlab.check.promises import growth
@@ -70,18 +71,13 @@ EXERCISE = Exercise(
         "While m' is still −∞, skip the element: its exponential is 0, and −∞ − (−∞) would be NaN.",
     ),
     mistakes=(
-        Mistake("Your l isn't rescaled when the maximum moves: terms that were shifted by an old maximum m stay too "
-                "large, each by the factor e^(m' − m). For 0, then 2, the old term is 1 where it should be e^(0 − 2) = "
-                "0.135: it's e^2 = 7.39 times too large, and l is 2 instead of 1.135. Multiply l by e^(m − m'), and "
-                "compute that factor before you overwrite m (eq. 3.2).",
+        Mistake(phrases.rescales_nothing("eq. 3.2", sums="l is", factor="e^(m − m')"),
                 *both("l * np.exp(m - m_next)", "l"), *both("m_next = max", "m = m_next = max"),
                 *both(STEP, "l + np.exp(x - m_next) if m > -math.inf else 1.0")),
-        Mistake("Your factor is upside down. Old terms were shifted by a smaller maximum, so they must shrink: the "
-                "factor is e^(old − new), at most 1, and 0 at the very first element (eq. 3.2).",
+        Mistake(phrases.upside_down("eq. 3.2", factor="e^(m − m')"),
                 *both("m - m_next", "m_next - m"),
                 *both(STEP, "l * np.exp(m_next - m) + np.exp(x - m_next) if m > -math.inf else 1.0")),
-        Mistake("You start at m = 0, or at another number. That invents a score that the stream never had: with all "
-                "scores below it, m is wrong and l sinks towards 0. What is the largest of no numbers? (eq. 3.2)",
+        Mistake(phrases.starts_at_number("eq. 3.2"),
                 *both(START, "0.0, 0.0"), *both(START, "0.0, 1.0"),
                 *(but(START, f"{start}, 0.0", "return m, l", returned) for start in ("0.0", "-1e9", "-1e30")
                   for returned in ("return m, l", "return (m, l) if l else (-math.inf, 0.0)"))),
@@ -93,9 +89,7 @@ EXERCISE = Exercise(
         Mistake("You start with l = 1. The first factor, e^(−∞) = 0, wipes that out, so it shows only where nothing is "
                 "read: the sum over no elements is 0, and the identity of ⊕ is (−∞, 0) (eq. 3.5).",
                 *both(START, "-math.inf, 1.0")),
-        Mistake("While only −∞ has been read, the exponent is −∞ − (−∞), which is NaN. Nothing ⊕ nothing is nothing: "
-                "leave such an element out (lesson 03, section 3).",
-                but(*UNGUARDED)),
+        Mistake(phrases.nothing_yet("section 3"), but(*UNGUARDED)),
         Mistake("Terms far below the maximum are left out, or the sum so far where the maximum moves far. Each is "
                 "small, but many of them may add up to a sum that counts: leave out nothing but −∞ (eq. 3.2).",
                 *(but("l * np.exp(m - m_next)", f"(l * np.exp(m - m_next) if m_next - m < {far} else 0.0)")
@@ -109,8 +103,7 @@ EXERCISE = Exercise(
         Mistake("Your l is the sum of e^x, without any shift. It should be the sum of e^(x − m), whose largest term is "
                 "1 (eq. 3.1).",
                 but(STEP, "l + np.exp(x)"), but(STEP, "l + math.exp(x)")),
-        Mistake("You collect the stream before you summarize it. One pass in constant memory means forgetting each "
-                "element as soon as (m, l) holds its share (eq. 3.2).",
+        Mistake(phrases.keeps_all("eq. 3.2", item="element", sums="m and l"),
                 but("in stream", "in np.array(list(stream))"), but("in stream", "in list(stream)")),
     ),
 )

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Edit, Exercise, Mistake, but
 from attnlab.check.fingerprints import ALONE
 
@@ -78,31 +79,22 @@ EXERCISE = Exercise(
         "shift = np.where(m == -np.inf, 0, m), and subtract shift instead of m. Return m, not shift.",
     ),
     mistakes=(
-        Mistake("Only one side is rescaled. Either side may hold the smaller maximum, so both sums need a factor, and "
-                "then a ⊕ b and b ⊕ a agree (eq. 3.3).",
-                *both(" * np.exp(m_a - shift)", ""), *both(" * np.exp(m_b - shift)", "")),
-        Mistake("The sums are added as they are, though each is shifted by its own maximum. Bring both to the "
-                "common maximum m' first: multiply each by e^(its m − m') (eq. 3.3).",
+        Mistake(phrases.one_side("eq. 3.3"), *both(" * np.exp(m_a - shift)", ""), *both(" * np.exp(m_b - shift)", "")),
+        Mistake(phrases.different_maxima("eq. 3.3"),
                 but(SUM, "l_a + l_b"), *both("m_a - shift", "m_a - m_a", "m_b - shift", "m_b - m_b")),
-        Mistake("Your factors are upside down: each sum shrinks to the larger maximum, so each factor is e^(its own m "
-                "− m'), at most 1 (eq. 3.3).",
+        Mistake(phrases.upside_down("eq. 3.3", factor="e^(its own m − m')"),
                 *both("m_a - shift", "shift - m_a", "m_b - shift", "shift - m_b")),
         Mistake("You undo the shift: e^m alone overflows beyond m = 709 (88 in float32) and vanishes far below 0. Only "
                 "differences to the larger maximum may be exponentiated (eq. 3.3).",
                 *both(SUM, f"{BARE} * np.exp(-shift)"), *both(SUM, f"{BARE} / np.exp(shift)"),
                 *both(SUM, f"np.exp(np.log{BARE} - shift)")),
-        Mistake("Two empty parts give NaN, because −∞ − (−∞) is undefined. By eq. 3.5 nothing ⊕ nothing is nothing: "
-                "shift by 0 in the entries where the maximum is −∞.",
-                but(*UNGUARDED)),
-        Mistake("The guard has found its way into the result: where both parts are empty you return m = 0, a score "
-                "that nobody had and that later negative scores can't undo. Shift by 0 there, and return −∞ "
-                "(section 7).",
-                but("return m,", "return shift,")),
+        Mistake(phrases.nothing_yet("eq. 3.5"), but(*UNGUARDED)),
+        Mistake(phrases.guard_written("section 7", m="m"), but("return m,", "return shift,")),
         Mistake("You return m + log l and 1. It means the same sum (eq. 3.4), but the exercise asks for the pair "
                 "whose m is the maximum: leave l as it is.",
                 but("return m, l", "return m + np.log(l), np.ones_like(l)"),
                 but("return m, l", "return m + np.log(l), np.where(l == 0, 0.0, 1.0)")),
-        Mistake("Your second part is m + log l, the lse. The exercise asks for l itself (eq. 3.3).",
+        Mistake(phrases.returns_lse("eq. 3.3", which="second", asked="l"),
                 but("return m, l", "return m, m + np.log(l)")),
     ),
 )

@@ -3,6 +3,7 @@
 import heapq
 import math
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab.check.fingerprints import ALONE
 from attnlab.check.promises import growth, loads_per_element
@@ -96,20 +97,17 @@ EXERCISE = Exercise(
                 "end (eq. 3.8).",
                 but("(score, i)", "(score, i, np.exp(score - m))", "for _, i in kept", "for _, i, _ in kept",
                     "float(np.exp(score - m) / l) for score, _ in", "float(e / l) for *_, e in")),
-        Mistake("Your l isn't rescaled when the maximum moves: for (0, 1, 2) it's 3 instead of 1.503. Multiply it by "
-                "e^(m − m') before you add the new term (eq. 3.2).",
+        Mistake(phrases.rescales_nothing("eq. 3.2", sums="l is", factor="e^(m − m')"),
                 but("l * np.exp(m - m_next)", "l")),
         Mistake("The k probabilities of eq. 3.8 are right, in the wrong order: the largest comes first.",
                 but("reverse=True", "")),
-        Mistake("You exponentiate unshifted scores, which overflow or vanish. Keep the running maximum and subtract it "
-                "(eq. 3.2).",
+        Mistake(phrases.unshifted("eq. 3.2"),
                 but(STEP, "l + np.exp(score)", "score - m)", "score)"),
                 but(STEP, "l + np.exp(score)", "score - m)", "score)", "np.exp", "math.exp")),
         Mistake("You start with zeros among the k largest. A 0 is a score that nobody had: scores below it never get "
                 "in. Start with nothing, or with −∞ (section 1).",
                 but(START, "-math.inf, 0.0, k * [(0.0, 0)]")),
-        Mistake("You start at m = 0, or at another number that x never had: where all scores are far below it, l is 0. "
-                "Start at (−∞, 0) (eq. 3.2).",
+        Mistake(phrases.starts_at_number("eq. 3.2"),
                 but(START, "0.0, 0.0, []"), but(START, "0.0, 1.0, []"),
                 but(START, "0.0, 0.0, []", "np.exp", "math.exp")),
         Mistake("Each element is to be loaded once. Either you pass over x several times, for maximum, sum and top-k, "

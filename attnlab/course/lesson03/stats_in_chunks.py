@@ -1,5 +1,6 @@
 """Lesson 03, ★★: a fold over chunks that is right for rising, positive scores only, and repaired."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.fingerprints import ALONE
 
@@ -54,6 +55,8 @@ FACTOR = "e * np.exp(c - shift(m_next))", "e"
 GUARD = "shift(c)", "c", "shift(m_next)", "m_next"
 BARE = "e * np.exp(c - m_next)", "e"  # the second factor, where the guards are gone already
 
+TRY = "falling scores, scores of −1000, and a chunk of −∞"
+
 EXERCISE = Exercise(
     lesson="03", stars=2, reference=stats_in_chunks, cases=cases,
     hints=(
@@ -64,32 +67,22 @@ EXERCISE = Exercise(
         "Where a maximum is −∞, shift by 0 instead, and leave m as it is (section 3).",
     ),
     mistakes=(
-        Mistake("Nothing is fixed yet: three lines are wrong. Try falling scores, scores of −1000, and a chunk of "
-                "−∞: eq. 3.3.",
-                but(*START, *FACTOR, *GUARD)),
-        Mistake("One of the three lines is fixed, two aren't. Try falling scores, scores of −1000, and a chunk of "
-                "−∞: eq. 3.3.",
+        Mistake(phrases.nothing_fixed("eq. 3.3", inputs=TRY), but(*START, *FACTOR, *GUARD)),
+        Mistake(phrases.one_fixed("eq. 3.3", inputs=TRY),
                 but(*START, *FACTOR), but(*START, *GUARD), but(*GUARD, *BARE)),
-        Mistake("You start at m = 0, or at another number, a score that nobody has read: a row of scores far below it "
-                "loses all its weights. Start at (−∞, 0): eq. 3.2.",
-                but(*START), but("-np.inf)", "-1e9)"), but("-np.inf)", "-1e30)")),
-        Mistake("The sum of the chunk isn't rescaled. It was shifted by the maximum of the chunk, which may be the "
-                "smaller one: both sums get a factor, eq. 3.3.",
-                but(*FACTOR)),
-        Mistake("A chunk of −∞ gives NaN: −∞ − (−∞) is undefined. Shift by 0 where a maximum is −∞ (section 3); ∅ ⊕ a "
-                "= a, eq. 3.5.",
+        Mistake(phrases.starts_at_number("eq. 3.2"), but(*START), but("-np.inf)", "-1e9)"), but("-np.inf)", "-1e30)")),
+        Mistake(phrases.one_side("eq. 3.3"), but(*FACTOR)),
+        Mistake(phrases.nothing_yet("section 3, eq. 3.5"),
                 but(*GUARD), but("shift(c)", "c"), but("shift(m_next)", "m_next")),
-        Mistake("You write the 0 into m. It may only be the shift: m of nothing is −∞, or later scores below 0 can "
-                "never lower it (eq. 3.2).",
+        Mistake(phrases.guard_written("eq. 3.2", m="m"),
                 but("m = m_next\n", "m = shift(m_next)\n"),
                 but("m = m_next\n", "m = shift(m_next)\n", "return m,", "return np.where(l == 0, -np.inf, m),")),
-        Mistake("The old sum isn't rescaled when the maximum moves: eq. 3.3.",
+        Mistake(phrases.rescales_nothing("eq. 3.3", sums="l is", factor="e^(m − m')"),
                 but("l * np.exp(m - shift(m_next))", "l")),
-        Mistake("The factor of the old sum is inverse. It's e^(m − m'), at most 1: eq. 3.2.",
+        Mistake(phrases.upside_down("eq. 3.2", factor="e^(m − m')"),
                 but("l * np.exp(m - shift(m_next))", "l * np.exp(np.where(l > 0, shift(m_next) - m, 0))")),
-        Mistake("The last, shorter chunk is left out. Its length doesn't matter to ⊕: eq. 3.3.",
+        Mistake(phrases.last_one("eq. 3.3", what="The scores", block="chunk"),
                 but("range(0, x.shape[1], size)", "range(0, x.shape[1] // size * size, size)")),
-        Mistake("All rows share one maximum. Each row has an m of its own, chunk.max(1): eq. 3.1.",
-                but("chunk.max(1)", "np.full(len(x), chunk.max())")),
+        Mistake(phrases.one_maximum("eq. 3.1"), but("chunk.max(1)", "np.full(len(x), chunk.max())")),
     ),
 )

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Edit, Exercise, Function, Mistake, but
 from attnlab.check.fingerprints import ALONE
 from attnlab.check.library import given, precise
@@ -149,8 +150,7 @@ EXERCISE = Exercise(
         Mistake("With an odd number of summaries the last one is joined with itself, so its elements count twice. ⊕ is "
                 "not idempotent: let it wait for the next round, or join it with (−∞, 0) (eq. 3.5).",
                 *both("alone\n", "[oplus(a, a) for a in alone]\n")),
-        Mistake("A pair whose m is 0 takes part where no number is 0: you fill up with it, or a maximum starts there. "
-                "It isn't the identity of ⊕ but a score that nobody had; the identity is (−∞, 0) (eq. 3.5).",
+        Mistake(phrases.starts_at_number("eq. 3.5"),
                 *both("alone\n", "[oplus(a, (0.0, 0.0)) for a in alone]\n"),
                 *both("alone\n", "[oplus(a, (0.0, 1.0)) for a in alone]\n"),
                 but("summary(chunk)", "(summary(chunk) if len(chunk) else (0.0, 0.0))")),

@@ -1,5 +1,6 @@
 """Lesson 04, ★★★: online attention, a block of keys at a time."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab.check.fingerprints import deepest, far_queries, large_key, last_key
 from attnlab.check.operations import exponentials_at_once
@@ -90,58 +91,34 @@ EXERCISE = Exercise(
         "p = np.exp(s - m_new) is added to l as its row sums and to o as p @ v.",
     ),
     mistakes=(
-        Mistake("You rescale l but not o. o is a sum of the same exponentials, so it takes the same factor e^{m − m'}: "
-                "eq. 4.11.",
-                but("o * factor", "o")),
-        Mistake("You rescale o but not l. The sum so far is relative to the old maximum; multiply it by e^{m − m'} "
-                "before you add the block: eq. 4.11.",
-                but("l * factor", "l")),
-        Mistake("Neither l nor o is rescaled when the maximum moves. Multiply both by e^{m − m'}: eq. 4.11. If you do, "
-                "look whether m is overwritten before the factor is computed; then the factor is e^0 = 1.",
+        Mistake(phrases.rescales_one("eq. 4.11", one="l", other="o"), but("o * factor", "o")),
+        Mistake(phrases.rescales_one("eq. 4.11", one="o", other="l"), but("l * factor", "l")),
+        Mistake(phrases.rescales_nothing("eq. 4.11", sums="l and o are", factor="e^(m − m')"),
                 but("l * factor", "l", "o * factor", "o")),
-        Mistake("This is the update of l that the essay prints, eq. 4.12: the factor is added where it should "
-                "multiply, and the block's own sum is missing. Compare eq. 4.11.",
-                but(f"l * factor + {SUM}", "l + factor")),
-        Mistake("You use one maximum for all queries. Each query has its own fold: where one row is near 0 and another "
-                "near 1000, every weight of the first vanishes. Take the maximum along the keys only (section 6).",
-                but(MAX, "s.max()")),
-        Mistake("The new block is left relative to its own maximum. If the maximum so far is larger, the block must "
-                "shrink too, by e^{m̃ − m'}: the second term of eq. 4.11.",
-                but("np.exp(s - m_new)", f"np.exp(s - {MAX})")),
-        Mistake("You add blocks that are measured from different maxima. Bring both sides to m' = max(m, m̃) first: "
-                "eq. 4.11.",
+        Mistake(phrases.printed_update("eq. 4.11"), but(f"l * factor + {SUM}", "l + factor")),
+        Mistake(phrases.one_maximum("section 6"), but(MAX, "s.max()")),
+        Mistake(phrases.one_side("eq. 4.11"), but("np.exp(s - m_new)", f"np.exp(s - {MAX})")),
+        Mistake(phrases.different_maxima("eq. 4.11"),
                 but(f"np.maximum(m, {MAX})", MAX, "l * factor", "l", "o * factor", "o")),
-        Mistake("You compute e^s · e^−m'. For a large score that is ∞ · 0 = NaN. Subtract inside the exponential: "
-                "eq. 4.8.",
-                but("np.exp(s - m_new)", "np.exp(s) * np.exp(-m_new)")),
-        Mistake("You divide o by l after each block, and the next block adds undivided terms to it. Divide once, after "
-                "the loop (eq. 4.10), or multiply by the old l first.",
+        Mistake(phrases.apart("eq. 4.8", shift="m'"), but("np.exp(s - m_new)", "np.exp(s) * np.exp(-m_new)")),
+        Mistake(phrases.divides_early("eq. 4.10", o="o", l="l"),
                 but("o * factor + p @ v", f"(o * factor + p @ v) / (l * factor + {SUM})", "return o / l", "return o"),
                 but("o * factor + p @ v", f"(o * factor + p @ v) / (l * factor + {SUM})")),
-        Mistake("The division by l after the loop is missing: eq. 4.10.",
-                but("return o / l", "return o")),
-        Mistake("Your exponentials are not shifted: this is lazy attention in blocks. Measure them relative to the "
-                "running maximum: eq. 4.11.",
-                but("np.exp(m - m_new), np.exp(s - m_new)", "1.0, np.exp(s)")),
-        Mistake("You average the outputs of the blocks. A block weighs as much as its l, relative to the common "
-                "maximum: eq. 4.11.",
+        Mistake(phrases.never_divided("eq. 4.10", o="o", l="l"), but("return o / l", "return o")),
+        Mistake(phrases.unshifted("eq. 4.11"), but("np.exp(m - m_new), np.exp(s - m_new)", "1.0, np.exp(s)")),
+        Mistake(phrases.averages("eq. 4.11"),
                 but(f"np.maximum(m, {MAX})", MAX, f"l * factor + {SUM}", "l + 1",
                     "o * factor + p @ v", f"o + p @ v / {SUM}")),
-        Mistake("The keys after the last whole block are left out. The sums run over all keys (eq. 4.1): round the "
-                "number of blocks up; the last one is shorter.",
+        Mistake(phrases.last_one("eq. 4.1", what="The keys", block="block"),
                 but(*TAIL), but(*TAIL, "0.0, 0.0", "0.0, np.zeros((len(query), value.shape[1]))"),
                 but("len(key)", "max(len(key) // block, 1) * block")),
-        Mistake("Your maximum starts at a number, or is never below one. That is a score that no key has, and if all "
-                "true scores lie far below it, every exponential is 0. The maximum of nothing is −∞: eq. 4.10.",
+        Mistake(phrases.starts_at_number("eq. 4.10"),
                 but("-np.inf", "0.0"), but("-np.inf", "-1e3"), but("-np.inf", "-1e4")),
-        Mistake("Your scores are not scaled. They are q·k / √D, as in lesson 01.",
-                but(" / query.shape[1] ** 0.5", "")),
-        Mistake("You hold the scores of all keys at once, as naive and safe attention do. Fold each block into (m, l, "
-                "o) and forget it: eq. 4.11.",
+        Mistake(phrases.unscaled("lesson 01, eq. 1.1"), but(" / query.shape[1] ** 0.5", "")),
+        Mistake(phrases.all_scores("eq. 4.11", piece="block"),
                 but("m, l, o = np", "block = len(key); m, l, o = np"),
                 but("m, l, o = np", "kept = []; m, l, o = np", "m_new = np", "kept.append(s); m_new = np")),
-        Mistake("`block` is ignored: as many keys are to be read at a time (section 6).",
-                but("m, l, o = np", "block = 16; m, l, o = np")),
+        Mistake(phrases.block_ignored("section 6"), but("m, l, o = np", "block = 16; m, l, o = np")),
         Mistake("You keep the summary of every block until the end. That is chunked attention, the next lesson; here, "
                 "combine each block with what you have and forget it: eq. 4.11.",
                 but("m, l, o = np", "kept = []; m, l, o = np", "m_new = np", "kept.append((m, l, o)); m_new = np")),

@@ -1,5 +1,6 @@
 """Lesson 04, ★: lazy attention for one query, over a stream of pairs."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab.check.promises import growth
 from attnlab.check.streams import Pairs, random_row, scored, stream
@@ -58,21 +59,16 @@ EXERCISE = Exercise(
         "Divide once, after the loop. Nothing of a pair is needed after its turn.",
     ),
     mistakes=(
-        Mistake("You divide inside the loop, by a sum that is not complete yet. In eq. 4.2 l is known only after the "
-                "last pair; add up undivided terms and divide once, after the loop.",
+        Mistake(phrases.divides_early("eq. 4.2", o="o", l="l"),
                 but("o += e * v", "o = (o + e * v) / l", "return o / l", "return o"),
                 but("o += e * v", "o += e / l * v", "return o / l", "return o")),
         Mistake("You divide by l in the loop and once more after it. In eq. 4.2 o is a sum of undivided terms; divide "
                 "it once.",
                 but("o += e * v", "o = (o + e * v) / l"), but("o += e * v", "o += e / l * v")),
-        Mistake("You divide by the number of pairs. The weights e^s add up to l, not to their number: divide by l "
-                "(eq. 4.2).",
+        Mistake(phrases.divides_by_number("eq. 4.2", keys="pairs"),
                 but("k, v in pairs", "n, (k, v) in enumerate(pairs, 1)", "o / l", "o / n")),
-        Mistake("The division at the end is missing. The distributive law moves it out of the sum (eq. 4.1); it still "
-                "has to be done, once.",
-                but("o / l", "o")),
-        Mistake("Your scores are not scaled. They are q·k / √D, as in lesson 01, with D = len(q).",
-                but(" / len(q) ** 0.5", "")),
+        Mistake(phrases.never_divided("eq. 4.1", o="o", l="l"), but("o / l", "o")),
+        Mistake(phrases.unscaled("lesson 01, eq. 1.1"), but(" / len(q) ** 0.5", "")),
         Mistake("You weigh the values with the scores themselves. The weights are their exponentials, in both sums "
                 "(eq. 4.2).",
                 but("np.exp", "")),
@@ -82,12 +78,11 @@ EXERCISE = Exercise(
         Mistake("Your l starts at 1. That is the exponential of an invented score 0, which no key has; an empty sum is "
                 "0 (eq. 4.2).",
                 but("l = o = 0.0", "l, o = 1.0, 0.0")),
-        Mistake("You add a small number to l. Where all scores are far below 0 every e^s is far smaller than that "
-                "number, and the result is almost 0: l is the sum of the exponentials and nothing else (eq. 4.2).",
+        Mistake(phrases.epsilon("eq. 4.2", instead="l is the sum of the exponentials and nothing else"),
                 *(but("o / l", f"o / (l + {small})") for small in ("1e-6", "1e-8", "1e-9", "1e-10", "1e-12"))),
-        Mistake("You keep something of every pair in a list. Constant memory means forgetting: once e^s and e^s·v are "
-                "added to the two sums (eq. 4.2), neither the score nor the pair is needed again.",
-                keeps_all, but("zip(*pairs)", "zip(*((k @ q, v) for k, v in pairs))", "keys @ q", "keys", of=keeps_all),
+        Mistake(phrases.keeps_all("eq. 4.2", item="pair", sums="l and o"),
+                keeps_all,
+                but("zip(*pairs)", "zip(*((k @ q, v) for k, v in pairs))", "keys @ q", "keys", of=keeps_all),
                 but("l = o = 0.0", "l, o, kept = 0.0, 0.0, []", "l += e", "l += e; kept.append(e)")),
     ),
 )

@@ -1,5 +1,6 @@
 """Lesson 04, ★★: online attention with a mask, right for one query and falling scores only, and repaired."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.fingerprints import ALONE
 
@@ -57,6 +58,8 @@ MAXIMUM = "np.maximum(m, s)", "np.maximum(m, s.max())"
 RESCALE = "o * factor[:, None]", "o"
 GUARD = "np.where(m_new == -np.inf, 0, m_new)", "m_new"
 
+TRY = "rising scores, a hidden first key, and two queries of very different scores"
+
 EXERCISE = Exercise(
     lesson="04", stars=2, reference=masked_online, cases=cases,
     hints=(
@@ -67,34 +70,24 @@ EXERCISE = Exercise(
         "the same factor as l (eq. 4.9).",
     ),
     mistakes=(
-        Mistake("Nothing is repaired yet: three lines are wrong. Try rising scores, a hidden first key, and two "
-                "queries of very different scores: eqs. 4.7 to 4.9.",
-                but(*MAXIMUM, *RESCALE, *GUARD)),
-        Mistake("One of the three lines is repaired, two are not. Try rising scores, a hidden first key, and two "
-                "queries of very different scores: eqs. 4.7 to 4.9.",
+        Mistake(phrases.nothing_fixed("eqs. 4.7 to 4.9", inputs=TRY), but(*MAXIMUM, *RESCALE, *GUARD)),
+        Mistake(phrases.one_fixed("eqs. 4.7 to 4.9", inputs=TRY),
                 but(*MAXIMUM, *RESCALE), but(*MAXIMUM, *GUARD), but(*RESCALE, *GUARD)),
-        Mistake("All queries share one maximum. A query whose scores are far below it has weights 0 and no output: "
-                "each query has an m of its own, eq. 4.7.",
-                but(*MAXIMUM)),
-        Mistake("o is not rescaled when the maximum moves. It takes the same factor as l: eq. 4.9.", but(*RESCALE)),
-        Mistake("A key that is hidden while nothing was seen yet gives NaN: −∞ − (−∞) is undefined. Subtract 0 where "
-                "the maximum is still −∞ (eq. 4.10 and section 9).",
-                but(*GUARD)),
+        Mistake(phrases.one_maximum("eq. 4.7"), but(*MAXIMUM)),
+        Mistake(phrases.rescales_one("eq. 4.9", one="l", other="o"), but(*RESCALE)),
+        Mistake(phrases.nothing_yet("section 9, eq. 4.10"), but(*GUARD)),
         Mistake("Your maximum is larger than every score that the query sees: the 0 of the guard is written into m, a "
                 "hidden score counts, or m starts at a number. m of nothing is −∞: from a larger one later scores far "
                 "below it can never lower m (eq. 4.10).",
                 but("m = m_new", "m = shift")),
-        Mistake("l is not rescaled when the maximum moves: eq. 4.8.", but("l * factor", "l")),
-        Mistake("The mask is the other way round: True means that the query sees the key (lesson 00, eq. 1.9).",
+        Mistake(phrases.rescales_one("eq. 4.8", one="o", other="l"), but("l * factor", "l")),
+        Mistake(phrases.mask_turned("lesson 01, eq. 1.9"),
                 but("np.where(seen, query @ k / d**0.5, -np.inf)", "np.where(seen, -np.inf, query @ k / d**0.5)")),
-        Mistake("A hidden key gets the score 0, and e⁰ is not 0: its score is −∞ (eq. 1.9).",
+        Mistake(phrases.hidden_zero("lesson 01, eq. 1.9", what="Hidden keys"),
                 but("query @ k / d**0.5, -np.inf", "query @ k / d**0.5, 0")),
-        Mistake("A finite number is never a mask: a visible score may lie lower still. A hidden score is −∞ (eq. 1.9).",
+        Mistake(phrases.hides_with_number("lesson 01, eq. 1.9"),
                 *(but("query @ k / d**0.5, -np.inf", f"query @ k / d**0.5, {fill}", "return o", f"return {o}")
                   for fill in ("-1e4", "-1e9") for o in ("o", "mask.any(1)[:, None] * o"))),
-        Mistake("You use no mask: a hidden key must have the weight 0 (eq. 1.9).",
-                but("np.where(seen, query @ k / d**0.5, -np.inf)", "query @ k / d**0.5")),
-        Mistake("A query that sees no key gives NaN: 0/0. Divide by 1 where l is 0 (eq. 4.10; the output is 0).",
-                but("np.where(l == 0, 1, l)", "l")),
+        Mistake(phrases.no_weights("eq. 4.10"), but("np.where(l == 0, 1, l)", "l")),
     ),
 )

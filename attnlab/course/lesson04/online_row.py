@@ -1,5 +1,6 @@
 """Lesson 04, ★★: online attention for one query, over a stream of pairs, with its lse."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Edit, Exercise, Mistake, but
 from attnlab.check.promises import growth
 from attnlab.check.streams import Pairs, random_row, scored, stream
@@ -77,54 +78,33 @@ EXERCISE = Exercise(
         "l = 0 means that no key was visible.",
     ),
     mistakes=(
-        Mistake("You rescale l but not o. o is a sum of the same exponentials, relative to the same maximum, so it "
-                "takes the same factor e^{m − m'}: eq. 4.9.",
-                *both("o * factor", "o")),
-        Mistake("You rescale o but not l. The terms in l were computed relative to the old maximum; multiply l by "
-                "e^{m − m'} before you add the new term: eq. 4.8.",
-                *both("l * factor", "l")),
-        Mistake("Neither l nor o is rescaled when the maximum moves. Multiply both by e^{m − m'}: eqs. 4.8 and 4.9. If "
-                "you do, look whether m is overwritten before the factor is computed; then the factor is e^0 = 1.",
+        Mistake(phrases.rescales_one("eq. 4.9", one="l", other="o"), *both("o * factor", "o")),
+        Mistake(phrases.rescales_one("eq. 4.8", one="o", other="l"), *both("l * factor", "l")),
+        Mistake(phrases.rescales_nothing("eqs. 4.8 and 4.9", sums="l and o are", factor="e^(m − m')"),
                 *both("l * factor", "l", "o * factor", "o")),
-        Mistake("This is the update of l as the essay prints it, eq. 4.12: the factor is added where it should "
-                "multiply, and the new term is missing. Compare eq. 4.8.",
+        Mistake(phrases.printed_update("eq. 4.8"),
                 *both("l * factor + new", "l + factor"),
                 but("l * factor + new", "l + factor", "(o, -np.inf)", "(0 * o, -np.inf)")),
-        Mistake("You divide o by l after each pair, and the next step adds undivided terms to it. Divide once, at the "
-                "end (eq. 4.10), or multiply by the old l first.",
+        Mistake(phrases.divides_early("eq. 4.10", o="o", l="l"),
                 *both("o * factor + new * v", "(o * factor + new * v) / (l * factor + new)", "(o / l, m", "(o, m"),
                 *both("o * factor + new * v", "(o * factor + new * v) / (l * factor + new)")),
-        Mistake("You compute e^s · e^−m'. For a large score that is ∞ · 0 = NaN. Subtract inside the exponential, "
-                "e^{s − m'}: eq. 4.8.",
+        Mistake(phrases.apart("eq. 4.8", shift="m'"),
                 *both("np.exp(s - shift)", "np.exp(s) * np.exp(-shift)"),
                 *both("np.exp(s - shift)", "np.exp(s) * np.exp(-shift)",
                       "np.exp(m - shift)", "np.exp(m) * np.exp(-shift)")),
-        Mistake("Your factor is the inverse of the right one. Measured from a larger maximum the old terms become "
-                "smaller: e^{m − m'} ≤ 1, old minus new, eq. 4.8.",
+        Mistake(phrases.upside_down("eq. 4.8", factor="e^(m − m')"),
                 *both("m - shift", "shift - m if m > -np.inf else m")),
-        Mistake("Your sums are not shifted: this is lazy attention, which overflows (and underflows). Measure every "
-                "exponential relative to the running maximum: eqs. 4.7 to 4.9.",
+        Mistake(phrases.unshifted("eqs. 4.7 to 4.9"),
                 *both("np.exp(m - shift), np.exp(s - shift)", "1.0, np.exp(s)", "m + np.log(l)", "np.log(l)"),
                 *both("np.exp(m - shift), np.exp(s - shift)", "1.0, np.exp(s)")),
-        Mistake("Your lse is log l. l is measured relative to m, so lse = m + log l: eq. 4.10.",
-                *both("m + np.log(l)", "np.log(l)")),
-        Mistake("The output is not divided by l at the end: eq. 4.10.",
-                *both("(o / l, m", "(o, m")),
-        Mistake("Your maximum starts at a number, or is never below one. That is a score that no key has, and if all "
-                "true scores lie far below it, every exponential is 0. The maximum of nothing is −∞: eq. 4.10.",
+        Mistake(phrases.lse_without_maximum("eq. 4.10"), *both("m + np.log(l)", "np.log(l)")),
+        Mistake(phrases.never_divided("eq. 4.10", o="o", l="l"), *both("(o / l, m", "(o, m")),
+        Mistake(phrases.starts_at_number("eq. 4.10"),
                 *both("m, l, o = -np.inf", "m, l, o = 0.0"), *both("m, l, o = -np.inf", "m, l, o = -1e4"),
                 *both("m, l, o = -np.inf", "m, l, o = -5e4")),
-        Mistake("As long as every key was hidden, m' is −∞ and both exponents are −∞ − (−∞) = NaN. Subtract 0 there, "
-                "not m' (section 9); all exponentials are then e^−∞ = 0, as they should be.",
-                but(*UNGUARDED)),
-        Mistake("What you subtract while every key was hidden is written into m. Scores far below 0 that come "
-                "later cannot lower it, and every exponential is 0: m stays −∞ until a key is visible (eq. 4.10, "
-                "section 9).",
-                but("m, l, o = m_new, ", "m, l, o = shift, ")),
-        Mistake("Your scores are not scaled. They are q·k / √D, as in lesson 01, with D = len(q).",
-                *both(" / len(q) ** 0.5", "")),
-        Mistake("You keep something of every pair in a list. Constant memory means forgetting: m, l and o are all that "
-                "the next step needs, eqs. 4.7 to 4.9.",
-                keeps_all),
+        Mistake(phrases.nothing_yet("section 9, eq. 4.10"), but(*UNGUARDED)),
+        Mistake(phrases.guard_written("section 9, eq. 4.10", m="m"), but("m, l, o = m_new, ", "m, l, o = shift, ")),
+        Mistake(phrases.unscaled("lesson 01, eq. 1.1"), *both(" / len(q) ** 0.5", "")),
+        Mistake(phrases.keeps_all("eqs. 4.7 to 4.9", item="pair", sums="m, l and o"), keeps_all),
     ),
 )

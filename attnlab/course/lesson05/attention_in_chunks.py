@@ -3,6 +3,7 @@
 from functools import partial
 
 import attnlab
+from attnlab.check import phrases
 from attnlab.check.operations import exponentials_at_once
 from attnlab.check.promises import peak
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
@@ -172,27 +173,18 @@ EXERCISE = Exercise(
         Mistake("Your last chunk begins earlier so that it is full: keys that the chunk before has read are read again "
                 "and count twice. The last chunk must be shorter, or its surplus masked; see eq. 5.1 and section 8.",
                 but(KEYS, f"[min(c, max(len(key) - Ck, 0)) for c in {KEYS}]")),
-        Mistake("M // Ck rounds down, so the keys after the last full chunk are never read. There are ⌈M / Ck⌉ chunks, "
-                "the last one shorter (eq. 5.1).",
+        Mistake(phrases.last_one("eq. 5.1", what="The keys", block="chunk"),
                 but(KEYS, "range(0, len(key) // Ck * Ck, Ck)"), but(KEYS, "range(0, max(len(key) // Ck, 1) * Ck, Ck)")),
-        Mistake("You fill the last chunk up with zeros. A key of zeros has score 0 and weight e⁰. Make the last chunk "
-                "shorter, or give its surplus the score −∞ (eq. 5.1).",
+        Mistake(phrases.hidden_zero("eq. 5.1", what="The keys of zeros that fill the last chunk up"),
                 but("out =", "key, value = (np.pad(x, ((0, -len(x) % Ck), (0, 0))) for x in (key, value)); out =")),
-        Mistake("You average the outputs of the chunks as if all weighed the same. A chunk weighs as much as its share "
-                "of the sum of exponentials, e^(m_c − m) l_c (eq. 5.5).",
+        Mistake(phrases.averages("eq. 5.5"),
                 but("o / l[:, None]", "np.mean([o / l[:, None] for _, l, o in chunks], axis=0)")),
-        Mistake("You add sums that were taken relative to different maxima. Bring all chunks to one maximum first: "
-                "multiply o_c and l_c by e^(m_c − m) (eq. 5.4).",
+        Mistake(phrases.different_maxima("eq. 5.4"),
                 but("np.exp(m - top) * l", "l", "np.exp(m - top)[:, None] * o", "o")),
-        Mistake("You rescale o and not l. Both are sums of the same exponentials: the same factor (eq. 5.4).",
-                but("np.exp(m - top) * l", "l")),
-        Mistake("Your factor is upside down: e^(m_c − m) is at most 1, as m is the largest of the m_c (eq. 5.4).",
-                but("m - top", "top - m")),
-        Mistake("You take one maximum for all queries of a chunk. A query whose scores lie far below it has only "
-                "weights that underflow, and becomes 0/0. The common maximum is taken over the chunks, for each query "
-                "(eq. 5.3).",
-                but("axis=0", "axis=None")),
-        Mistake("The queries after the last full chunk get no result. There are ⌈N / Cq⌉ chunks of queries (eq. 5.1).",
+        Mistake(phrases.rescales_one("eq. 5.4", one="o", other="l"), but("np.exp(m - top) * l", "l")),
+        Mistake(phrases.upside_down("eq. 5.4", factor="e^(m_c − m)"), but("m - top", "top - m")),
+        Mistake(phrases.one_maximum("eq. 5.3"), but("axis=0", "axis=None")),
+        Mistake(phrases.last_one("eq. 5.1", what="The queries", block="chunk"),
                 but("np.empty", "np.zeros", QUERIES, "range(0, len(query) // Cq * Cq, Cq)")),
         Mistake("Only the queries are chunked: Cq rows of all M scores are alive, which doubles with the number of "
                 "keys. Chunk the keys, too (eq. 5.7).",
@@ -201,14 +193,13 @@ EXERCISE = Exercise(
         Mistake("Only the keys are chunked: the summaries of all N queries are alive. Loop over chunks of queries, and "
                 "write each result to its place before the next begins (eq. 5.7).",
                 but("out = np", "Cq = len(query); out = np")),
-        Mistake("Your maximum starts at a number, or is never below one. That is a score that no key has, and if all "
-                "true scores lie far below it, every exponential is 0. The maximum of nothing is −∞ (eq. 5.2).",
+        Mistake(phrases.starts_at_number("eq. 5.2"),
                 *(but("np.max([m for", f"np.max([0 * chunks[0][0] + {start}] + [m for")
                   for start in ("0", "-1e3", "-1e4"))),
         Mistake("You have exchanged Cq and Ck: queries are cut into chunks of Cq, keys of Ck (eq. 5.1). The "
                 "values are right, and the memory is that of the other sizes (eq. 5.7).",
                 but("out = np", "Cq, Ck = Ck, Cq; out = np"), exchanged),
-        Mistake("This is the standard formula: all N·M scores are alive. Chunk queries and keys (eq. 5.7).",
+        Mistake(phrases.all_scores("eq. 5.7", piece="chunk of queries and one of keys"),
                 but("out = np", "Cq = len(query); out = np", "attend(query[a : a + Cq])", "safe(query, key, value)")),
         Mistake("vmap does all query chunks at the same time, so the summaries of all of them are alive. Go through "
                 "them one after the other, for example by jax.lax.map (eq. 5.7).",

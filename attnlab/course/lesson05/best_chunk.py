@@ -90,9 +90,7 @@ EXERCISE = Exercise(
                 but("round(root)", "math.floor(root)"), but("round(root)", "math.ceil(root)")),
         Mistake("√(M/(Dv + 2)) is the best *number* of chunks, M / Ck; their size is asked for. See eq. 5.8.",
                 but("M * (Dv + 2)", "M / (Dv + 2)", "round(root)", "max(round(root), 1)")),
-        Mistake("A summary holds m, l and the output o, which is a whole value: Dv + 2 numbers, not 2. See eq. 5.6.",
-                but("Dv + 2", "2")),
-        Mistake("A summary holds m and l beside the Dv numbers of o: Dv + 2 numbers. See eq. 5.6.",
-                but("Dv + 2", "Dv"), but("Dv + 2", "Dv + 1")),
+        Mistake("A summary holds m, l and the output o, which is a whole value: Dv + 2 numbers (eq. 5.6).",
+                but("Dv + 2", "2"), but("Dv + 2", "Dv"), but("Dv + 2", "Dv + 1")),
     ),
 )

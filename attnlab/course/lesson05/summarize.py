@@ -1,5 +1,6 @@
 """Lesson 05, ★: the summary of one chunk of keys."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.fingerprints import far_queries
 
@@ -52,25 +53,17 @@ EXERCISE = Exercise(
                 "the chunk has forgotten how much it weighs. Divide once, after all chunks are combined (eq. 5.4).",
                 but("p @ v", "p @ v / np.where(p.sum(1) == 0, 1, p.sum(1))[:, None]"),
                 but("p @ v", "p @ v / p.sum(1)[:, None]")),
-        Mistake("Your exponentials are not shifted by the maximum that you return: o and l must hold e^(s − m), see "
-                "eq. 5.2. Bare exponentials overflow from a score of 89 on in float32, 710 in float64.",
-                but("s - m[:, None]", "s")),
-        Mistake("You take one maximum for all queries. Then a query whose scores are far smaller than another's "
-                "underflows to l = 0. In eq. 5.2 each query, a row of the scores, has its own m.",
+        Mistake(phrases.unshifted("eq. 5.2"), but("s - m[:, None]", "s")),
+        Mistake(phrases.one_maximum("eq. 5.2"),
                 but("s.max(1, initial=-np.inf)", "np.full(len(q), s.max(initial=-np.inf))")),
-        Mistake("Your maximum begins at a number, which is a score that no key has: where all scores lie far below it, "
-                "every exponential is 0. Begin at −∞, the identity of max (eq. 5.2).",
+        Mistake(phrases.starts_at_number("eq. 5.2"),
                 but("initial=-np.inf", "initial=0"), but("initial=-np.inf", "initial=-1e4")),
-        Mistake("You compute e^s · e^−m. For a large score that is ∞ · 0 = NaN. Subtract inside the exponential (eq. "
-                "5.2).",
-                but("np.exp(s - m[:, None])", "np.exp(s) * np.exp(-m)[:, None]")),
+        Mistake(phrases.apart("eq. 5.2", shift="m"), but("np.exp(s - m[:, None])", "np.exp(s) * np.exp(-m)[:, None]")),
         Mistake("The maximum over no keys is undefined unless you say where to begin. An empty chunk is the identity "
                 "of ⊕, (m, l, o) = (−∞, 0, 0), see eq. 5.2: begin the maximum at −∞.",
                 but(", initial=-np.inf", "")),
-        Mistake("Your scores lack the factor 1/√D of eq. 5.2.", but(" / np.sqrt(q.shape[1])", "")),
+        Mistake(phrases.unscaled("eq. 5.2"), but(" / np.sqrt(q.shape[1])", "")),
         Mistake("l and m have one number a query, shape (n,); yours keep an axis of size 1. See eq. 5.2.",
                 but("return m, p.sum(1)", "return m[:, None], p.sum(1)[:, None]")),
-        Mistake("The order asked for is (m, l, o), that of eq. 5.2; yours is (o, l, m).",
-                but("m, p.sum(1), p @ v", "p @ v, p.sum(1), m")),
     ),
 )

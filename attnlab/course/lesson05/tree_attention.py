@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from attnlab.check import phrases
 from attnlab.check.depth import lost
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab.check.fingerprints import far_queries, last_key
@@ -146,11 +147,9 @@ EXERCISE = Exercise(
         Mistake("This is a fold: one summary is alive, and each step waits for the one before, M/Ck in a row. In the "
                 "tree log₂(M/Ck) steps follow from one another (eq. 5.10).",
                 but(" and live[-1][0] == size", "")),
-        Mistake("Your maximum starts at a number, or is never below one. That is a score that no key has, and if all "
-                "true scores lie far below it, every exponential is 0. The maximum of nothing is −∞ (eq. 5.2).",
+        Mistake(phrases.starts_at_number("eq. 5.2"),
                 *(but("m = s.max(1)", f"m = np.maximum(s.max(1), {start})") for start in ("0", "-1e3", "-1e4"))),
-        Mistake("This is the plain formula: the scores of all keys are alive at once. Cut the keys into chunks of Ck "
-                "(eq. 5.1), and combine their summaries (eq. 5.10).",
+        Mistake(phrases.all_scores("eqs. 5.1 and 5.10", piece="chunk of keys"),
                 but("live = []", "Ck = len(key); live = []")),
         Mistake("Only the first 1, 2, 4 … chunks reach your result: a summary without a partner gets lost (zip stops "
                 "at the shorter list), or of those alive at the end only the largest is used. Combine them all "
@@ -160,21 +159,17 @@ EXERCISE = Exercise(
         Mistake("After the last chunk several summaries are alive, one for each binary one in M/Ck. You use only the "
                 "last of them: combine them all (eq. 5.10).",
                 but("while live:", "while False:")),
-        Mistake("You add o and l that are relative to different maxima. Multiply each side by e^(its m − the common m) "
-                "first (eq. 5.4).",
+        Mistake(phrases.different_maxima("eq. 5.4"),
                 but("np.exp(m_a - m), np.exp(m_b - m)", "np.ones_like(m), np.ones_like(m)")),
-        Mistake("You rescale l and not o. Both are sums of the same exponentials: the same factors (eq. 5.4).",
+        Mistake(phrases.rescales_one("eq. 5.4", one="l", other="o"),
                 but("alpha[:, None] * o_a + beta[:, None] * o_b", "o_a + o_b")),
         Mistake("The two factors are exchanged. Each side takes e^(its own m − the common m) (eq. 5.4).",
                 but("np.exp(m_a - m), np.exp(m_b - m)", "np.exp(m_b - m), np.exp(m_a - m)")),
-        Mistake("You rescale the older side only. Either side may have the smaller maximum, so both need a factor "
-                "(eq. 5.4).",
-                but("np.exp(m_b - m)", "np.ones_like(m)")),
-        Mistake("You divide each chunk and average the outputs. A chunk weighs as much as its sum of exponentials; "
-                "divide once, at the end (eq. 5.5).",
+        Mistake(phrases.one_side("eq. 5.4"), but("np.exp(m_b - m)", "np.ones_like(m)")),
+        Mistake(phrases.averages("eq. 5.5"),
                 but("alpha * l_a + beta * l_b, alpha[:, None] * o_a + beta[:, None] * o_b",
                     "np.ones_like(m), (o_a / l_a[:, None] + o_b / l_b[:, None]) / 2")),
-        Mistake("The keys after the last full chunk are never read: there are ⌈M / Ck⌉ chunks (eq. 5.1).",
+        Mistake(phrases.last_one("eq. 5.1", what="The keys", block="chunk"),
                 but("range(0, len(key), Ck)", "range(0, max(len(key) // Ck, 1) * Ck, Ck)")),
     ),
 )

@@ -1,5 +1,6 @@
 """Lesson 05, ★★: chunked attention over the visible keys, three faults that random inputs do not show, repaired."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.fingerprints import ALONE, FAR
 
@@ -71,6 +72,8 @@ ROUNDED = "range(0, len(key), Ck)", "range(0, len(key) // Ck * Ck, Ck)"
 UNGUARDED = "zero_if_empty(m)", "m"
 COMMON = "axis=0", "axis=None"
 
+TRY = "10 keys in chunks of 4, a chunk whose keys are all hidden, and two queries whose scores lie 1000 apart"
+
 EXERCISE = Exercise(
     lesson="05", stars=2, reference=visible_chunks, cases=cases,
     hints=(
@@ -82,37 +85,23 @@ EXERCISE = Exercise(
         "common maximum, which is one number for each query (eq. 5.3).",
     ),
     mistakes=(
-        Mistake("Nothing is repaired yet. Try 10 keys in chunks of 4 (eq. 5.1), a chunk whose keys are all hidden, and "
-                "two queries whose scores lie 1000 apart (eq. 5.3).",
-                but(*ROUNDED, *UNGUARDED, *COMMON)),
-        Mistake("One fault of the three is repaired, two are not. Which inputs did you try: a ragged last chunk (eq. "
-                "5.1), a hidden chunk, queries with scores far apart (eq. 5.3)?",
+        Mistake(phrases.nothing_fixed("eqs. 5.1 and 5.3", inputs=TRY), but(*ROUNDED, *UNGUARDED, *COMMON)),
+        Mistake(phrases.one_fixed("eqs. 5.1 and 5.3", inputs=TRY),
                 but(*ROUNDED, *UNGUARDED), but(*ROUNDED, *COMMON), but(*UNGUARDED, *COMMON)),
-        Mistake("The keys after the last full chunk are not read. There are ⌈M / Ck⌉ chunks, and the last one is "
-                "shorter (eq. 5.1).",
-                but(*ROUNDED)),
-        Mistake("A chunk whose keys are all hidden has the maximum −∞, and −∞ − (−∞) is NaN. Its summary is "
-                "(−∞, 0, 0): subtract 0 instead (lesson 02, section 6).",
-                but(*UNGUARDED)),
-        Mistake("You take one maximum for all queries. A query whose scores lie far below it has only weights that "
-                "underflow, and becomes 0/0. The common maximum is taken over the chunks, for each query (eq. 5.3).",
-                but(*COMMON)),
-        Mistake("You write the 0 of the guard into m. The summary of a hidden chunk then claims a score of 0, and "
-                "scores far below it underflow. Guard the shift only: m stays −∞ (lesson 02, section 6).",
+        Mistake(phrases.last_one("eq. 5.1", what="The keys", block="chunk"), but(*ROUNDED)),
+        Mistake(phrases.nothing_yet("lesson 02, section 6"), but(*UNGUARDED)),
+        Mistake(phrases.one_maximum("eq. 5.3"), but(*COMMON)),
+        Mistake(phrases.guard_written("lesson 02, section 6", m="m"),
                 but("m = s.max(1)", "m = zero_if_empty(s.max(1))")),
-        Mistake("A hidden chunk turns the output to NaN, and you turn the NaN to 0. The other chunks are lost with it: "
-                "repair the summary of the hidden chunk, which is (−∞, 0, 0) (section 1).",
+        Mistake(phrases.nan_too_late("section 1", what="the maximum"),
                 but(*UNGUARDED, "o / l[:, None]", "np.nan_to_num(o / l[:, None])")),
-        Mistake("Hidden keys have score 0 in your chunks, and so a weight; a hidden score is −∞ (lesson 01, eq. 1.9).",
-                but("s, -np.inf", "s, 0.0")),
-        Mistake("A finite number is never a mask: visible scores may lie lower still. A hidden score is −∞ (lesson 01, "
-                "eq. 1.9).",
+        Mistake(phrases.hidden_zero("lesson 01, eq. 1.9", what="Hidden keys"), but("s, -np.inf", "s, 0.0")),
+        Mistake(phrases.hides_with_number("lesson 01, eq. 1.9"),
                 *(but("s, -np.inf", f"s, {fill}") for fill in ("-20.0", "-1e4", "-1e9"))),
-        Mistake("Your maximum is taken over hidden keys as well. Where a hidden score is far larger, every visible "
-                "weight underflows, and 0/0 is NaN. Hide the scores first, with −∞ (lesson 01, eq. 1.9).",
+        Mistake(phrases.maximum_over_hidden("lesson 01, eq. 1.9"),
                 but("np.where(visible[c : c + Ck], s, -np.inf)", "s",
                     "np.exp(s - zero_if_empty(m)[:, None])", "np.exp(s - m[:, None]) * visible[c : c + Ck]")),
-        Mistake("The factor e^(m_c − m) is missing: the chunks' sums are relative to different maxima (eq. 5.4).",
+        Mistake(phrases.different_maxima("eq. 5.4"),
                 but("np.exp(m_c - m) * l_c", "l_c", "np.exp(m_c - m)[..., None] * o_c", "o_c")),
     ),
 )

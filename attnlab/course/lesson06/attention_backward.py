@@ -1,5 +1,6 @@
 """Lesson 06, ★★: the gradient of attention by hand."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.fingerprints import far_queries, last_key, lifted
 
@@ -61,50 +62,27 @@ EXERCISE = Exercise(
         "The score is scale · q·k, so the scale 1/√D stands in dq and in dk: scale * ds @ k and scale * ds.T @ q.",
     ),
     mistakes=(
-        Mistake("dS is not P ∘ dP: that treats the sum l as a constant. A shift of all scores of a query changes "
-                "nothing, so each row of dS adds up to 0; subtract rowsum(P ∘ dP) from dP first (eq. 6.5).",
-                but(f"(dp - {AVERAGE})", "dp")),
-        Mistake("The sum in dS runs over the queries. A softmax couples the keys of one query: sum over the last axis "
-                "(eq. 6.5).",
-                but(AVERAGE, "(p * dp).sum(0, keepdims=True)")),
-        Mistake("The sum in dS runs over all queries and keys; each query has a sum of its own (eq. 6.5).",
-                but(AVERAGE, "(p * dp).sum()")),
-        Mistake("The factor 1/√D is missing in dq: the score is scale · q·k, so the scale returns in its "
-                "derivative with respect to q (eq. 6.6).",
-                but("scale * ds @ k", "ds @ k")),
-        Mistake("The factor 1/√D is missing in dk: the score is scale · q·k, so the scale returns in its "
-                "derivative with respect to k (eq. 6.7).",
-                but("scale * ds.T @ q", "ds.T @ q")),
-        Mistake("The factor 1/√D is missing in dq and in dk: the score is scale · q·k, so the scale returns in both "
-                "(eq. 6.6, 6.7).",
-                but("scale * ds", "ds")),
-        Mistake("The scores have no scale at all: they are q·k / √D, and the factor returns in dq and dk (eq. 1.1, "
-                "6.6, 6.7).",
-                but("q.shape[-1] ** -0.5", "1")),
-        Mistake("Your scale is 1/√Dv. D is the size of a query and of a key (eq. 1.1).",
-                but("q.shape[-1] ** -0.5", "v.shape[-1] ** -0.5")),
-        Mistake("dk multiplies dS as it stands. A key is used by every query, so dk sums over queries: dS transposed "
-                "(eq. 6.7).",
-                but("ds.T", "ds")),
-        Mistake("dv multiplies P as it stands. A value is used by every query, so dv sums over queries: P transposed "
-                "(eq. 6.3).",
-                but("p.T", "p")),
+        Mistake(phrases.stops_at_p("eq. 6.5"), but(f"(dp - {AVERAGE})", "dp")),
+        Mistake(phrases.over_queries("eq. 6.5"), but(AVERAGE, "(p * dp).sum(0, keepdims=True)")),
+        Mistake(phrases.over_everything("eq. 6.5"), but(AVERAGE, "(p * dp).sum()")),
+        Mistake(phrases.scale_in_gradient("eq. 6.6", what="dq"), but("scale * ds @ k", "ds @ k")),
+        Mistake(phrases.scale_in_gradient("eq. 6.7", what="dk"), but("scale * ds.T @ q", "ds.T @ q")),
+        Mistake(phrases.scale_in_gradient("eqs. 6.6 and 6.7", what="dq and in dk"), but("scale * ds", "ds")),
+        Mistake(phrases.unscaled("eq. 1.1; the factor returns in eqs. 6.6 and 6.7"), but("q.shape[-1] ** -0.5", "1")),
+        Mistake(phrases.scaled_by_values("eq. 1.1"), but("q.shape[-1] ** -0.5", "v.shape[-1] ** -0.5")),
+        Mistake("A transpose is missing. A key and a value are used by every query, so dk and dv sum over the "
+                "queries: dS and P transposed (eqs. 6.3 and 6.7).",
+                but("ds.T", "ds"), but("p.T", "p")),
         Mistake("dq multiplies dS transposed. A query's gradient sums over the keys, which are the columns of dS "
                 "(eq. 6.6).",
                 but("ds @ k", "ds.T @ k")),
-        Mistake("Your softmax is the bare one. In float64 e^s overflows above 709, and if all scores of a row are "
-                "below −745, every e^s is 0 and their quotient is 0/0. Subtract each row's maximum (lesson 02).",
+        Mistake(phrases.unshifted("lesson 02, section 2"),
                 but("s - s.max(-1, keepdims=True)", "s"),
                 but("s - s.max(-1, keepdims=True)", "s - np.log(np.exp(s).sum(-1, keepdims=True))", *ONCE),
                 seen="HIGH"),
-        Mistake("You clip the scores. Those beyond the limit all become equal, and so do their weights. Subtract each "
-                "row's maximum instead (lesson 02, eq. 2.3).",
-                but("s - s.max(-1, keepdims=True)", "np.clip(s, -700, 700)")),
-        Mistake("You subtract one maximum for all queries. Where another query's scores are far larger, every "
-                "exponential of a row is 0, and 0/0 is NaN. Each row has a maximum of its own (lesson 02, eq. 2.3).",
-                but("s.max(-1, keepdims=True)", "s.max()")),
-        Mistake("Your maximum is never below 0. In a row of very negative scores every exponential is then 0, and 0/0 "
-                "is NaN: subtract the row's own maximum (lesson 02, eq. 2.3).",
+        Mistake(phrases.clipped("lesson 02, eq. 2.3"), but("s - s.max(-1, keepdims=True)", "np.clip(s, -700, 700)")),
+        Mistake(phrases.one_maximum("lesson 02, eq. 2.3"), but("s.max(-1, keepdims=True)", "s.max()")),
+        Mistake(phrases.starts_at_number("lesson 02, eq. 2.3"),
                 but("s.max(-1, keepdims=True)", "np.maximum(s.max(-1, keepdims=True), 0)")),
         Mistake("You return dP where dS is needed: the gradient stops at the weights. It must go through the softmax "
                 "(eq. 6.5).",

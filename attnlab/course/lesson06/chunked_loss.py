@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from attnlab.check import phrases
 from attnlab.check.operations import exponentials_at_once
 from attnlab.check.promises import growth
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
@@ -126,37 +127,24 @@ EXERCISE = Exercise(
                 "also keeps the state of the random generator, 5 KB, and there is a call for each tile. Nothing here "
                 "is random: say preserve_rng_state=False (section 9).",
                 but(*RANDOM), but(*RANDOM, ROWS, "attend(q, key, value)")),
-        Mistake("The value is right, but no gradient arrives: the inputs were detached, or are reached in a way that "
-                "autodiff does not see. Pass the tensors themselves as arguments of the checkpointed function "
-                "(section 9).",
+        Mistake(phrases.no_gradient("section 9", what="The inputs"),
                 but(ROWS, "again(attend, q.detach(), key.detach(), value.detach())")),
-        Mistake("The value is right, but key and value get no gradient: a checkpointed function sees only the tensors "
-                "it is given. Pass key and value as arguments, not detached, not through a closure (section 9).",
+        Mistake(phrases.no_gradient("section 9", what="Key and value"),
                 but(ROWS, "again(attend, q, key.detach(), value.detach())")),
-        Mistake("The value is right, but the query gets no gradient. Pass it as an argument, not detached, not through "
-                "a closure (section 9).",
-                but(ROWS, "again(attend, q.detach(), key, value)")),
-        Mistake("The value is right, the gradient is not: it stops at l, as if dS were P ∘ dP. Only the maximum may be "
-                "a constant, because the result does not depend on it; it does depend on l (eq. 6.5, 6.9).",
-                but("o / l[:, None]", "o / l.detach()[:, None]")),
+        Mistake(phrases.no_gradient("section 9", what="Queries"), but(ROWS, "again(attend, q.detach(), key, value)")),
+        Mistake(phrases.l_constant("eqs. 6.5 and 6.9"), but("o / l[:, None]", "o / l.detach()[:, None]")),
         Mistake("The value is right, the gradient is not: the maxima inside the summaries are differentiated, the "
                 "factors e^(m_c − m) are not. The terms through m_c cancel only if both are, or neither (eq. 6.9).",
                 but("torch.exp(m_c - m)", "torch.exp(m_c - m).detach()", "s.detach()", "s")),
-        Mistake("You average the outputs of the chunks. A chunk weighs as much as its l: add the o and the l of all "
-                "chunks, then divide (lesson 05).",
+        Mistake(phrases.averages("lesson 05, eq. 5.5"),
                 but("(o / l[:, None]).sum()", "sum((o / l[:, None]).sum() for _, l, o in parts) / len(parts)")),
-        Mistake("You add summaries that have maxima of their own. Bring them to one maximum first: multiply each l and "
-                "o by e^(m_c − m) (lesson 05).",
-                but("torch.exp(m_c - m)", "torch.ones_like(m)")),
-        Mistake("The scores lack their scale 1/√D (eq. 1.1).", but("q.shape[-1] ** -0.5 * q", "q")),
-        Mistake("Your softmax is the bare one and overflows for large scores. Subtract the maximum of each row, chunk "
-                "by chunk (lesson 02).",
+        Mistake(phrases.different_maxima("lesson 05, eq. 5.4"), but("torch.exp(m_c - m)", "torch.ones_like(m)")),
+        Mistake(phrases.unscaled("eq. 1.1"), but("q.shape[-1] ** -0.5 * q", "q")),
+        Mistake(phrases.unshifted("lesson 02, section 2"),
                 but("m = s.detach().amax(-1)", "m = torch.zeros_like(s[:, 0])")),
-        Mistake("You subtract one maximum for a whole chunk of queries. Where another query's scores are far larger, "
-                "every exponential of a row is 0, and 0/0 is NaN. Each row has a maximum of its own (lesson 02).",
+        Mistake(phrases.one_maximum("lesson 02, eq. 2.3"),
                 but("s.detach().amax(-1)", "s.detach().amax().expand(len(q))")),
-        Mistake("Your maximum is never below 0. In a row of very negative scores every exponential is then 0, and 0/0 "
-                "is NaN: subtract the row's own maximum (lesson 02).",
+        Mistake(phrases.starts_at_number("lesson 02, eq. 2.3"),
                 but("s.detach().amax(-1)", "s.detach().amax(-1).clamp(min=0)")),
     ),
 )

@@ -1,5 +1,6 @@
 """Lesson 06, ★★: what autodiff keeps of chunked attention, counted."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
@@ -48,49 +49,33 @@ EXERCISE = Exercise(
         "everything but the inputs.",
     ),
     mistakes=(
-        Mistake("You count one tile. That is what the forward pass holds at one time; autodiff keeps every tile until "
-                "the backward pass, and together they are n × n (section 3).",
-                but("n * n if", "Cq * Ck if")),
-        Mistake("You count the tiles of one query chunk, Cq · n. Autodiff keeps those of every query chunk: n × n "
-                "(section 3).",
-                but("n * n if", "Cq * n if")),
+        Mistake("You count a single tile, or those of one query chunk. That's what the forward pass holds at one "
+                "time; autodiff keeps every tile until the backward pass, and together they are n × n (section 3).",
+                but("n * n if", "Cq * Ck if"), but("n * n if", "Cq * n if")),
         Mistake("You round the last chunk up to a full one. A shorter chunk keeps a smaller tile: all tiles together "
                 "are exactly n × n (section 3).",
                 but("n * n if", "-(-n // Cq) * Cq * -(-n // Ck) * Ck if")),
-        Mistake("You forgot the factors e^(m_c − m), one for each query and each chunk of keys (eq. 6.8). They are "
-                "used outside the summaries, so checkpointing the summaries keeps them.",
-                but("n * -(-n // Ck)", "0")),
-        Mistake("You count the factors with ⌊n/Ck⌋ chunks. If Ck does not divide n, the last, shorter chunk has "
-                "factors too: round up (eq. 6.8).",
-                but("n * -(-n // Ck)", "n * (n // Ck)")),
-        Mistake("You count m_c beside the factors e^(m_c − m). It is a constant, and the factors are all that autodiff "
-                "needs of it (the list of shapes in section 3).",
-                but("+ factors", "+ 2 * factors")),
+        Mistake("You leave out factors e^(m_c − m). There's one for each query and each chunk of keys, because every "
+                "query has its own maximum. They're used outside the summaries, so checkpointing the summaries keeps "
+                "them (eq. 6.8).",
+                but("n * -(-n // Ck)", "0"), but("n * -(-n // Ck)", "-(-n // Cq) * -(-n // Ck)")),
+        Mistake(phrases.not_rounded_up("eq. 6.8", what="chunks"), but("n * -(-n // Ck)", "n * (n // Ck)")),
+        Mistake("You count m, l or o of every summary. m_c is a constant, and l_c and o_c are only multiplied by "
+                "constant factors, so autodiff keeps the factors and not them (the list of shapes in section 3).",
+                but("+ factors", "+ 2 * factors"), but("tiles + factors + rows", "tiles + factors * (D + 2)"),
+                but("+ rows", "+ rows + factors * (D + 1)"),
+                but("tiles + factors + rows", "tiles + factors * (D + 1)")),
         Mistake("With nothing checkpointed you count the tiles alone. The factors, l and o are used outside the "
                 "summaries, and are kept as well (section 3).",
                 but("tiles + factors + rows", "tiles or factors + rows")),
-        Mistake("You count l and o of every summary, D + 1 numbers a query and chunk, or D + 2 with m. They exist in "
-                "the forward pass, but l_c and o_c are only multiplied by constant factors, so autodiff keeps the "
-                "factors and not them (the list of shapes in section 3).",
-                but("tiles + factors + rows", "tiles + factors * (D + 2)"), but("+ rows", "+ rows + factors * (D + 1)"),
-                but("tiles + factors + rows", "tiles + factors * (D + 1)")),
-        Mistake("You count one factor for each pair of chunks. Every query has its own maximum, so there are Cq "
-                "factors in each pair (eq. 6.8).",
-                but("n * -(-n // Ck)", "-(-n // Cq) * -(-n // Ck)")),
-        Mistake("You forgot l and o, which the division at the end needs: 1 + D numbers for each query (section 3).",
-                but("n + n * D", "0")),
-        Mistake("You count l but not o: the derivative of o / l needs both, 1 + D numbers for each query (section 3).",
-                but("n + n * D", "n")),
-        Mistake("You count o but not l: the derivative of o / l needs both, 1 + D numbers for each query (section 3).",
-                but("n + n * D", "n * D")),
-        Mistake("You count l and o of one query chunk. Autodiff keeps those of all: n · (1 + D) (section 3).",
+        Mistake("You leave out l or o, or count them for one query chunk. The derivative of o / l needs both, for "
+                "every query: n · (1 + D) (section 3).",
+                but("n + n * D", "0"), but("n + n * D", "n"), but("n + n * D", "n * D"),
                 but("n + n * D", "min(Cq, n) * (1 + D)")),
-        Mistake("You count the inputs. With query chunks checkpointed they are all that is kept, and the count is of "
-                "what is kept beyond them: 0 (section 4).",
-                but("return 0", "return 3 * n * D")),
-        Mistake("With query chunks checkpointed, nothing from inside them is kept, not even l and o: they are computed "
-                "again (section 4).",
-                but("return 0", "return n + n * D"), but("return 0", "return n * D")),
+        Mistake("With query chunks checkpointed, nothing from inside them is kept, not even l and o, and the inputs "
+                "aren't counted: 0 (section 4).",
+                but("return 0", "return 3 * n * D"), but("return 0", "return n + n * D"),
+                but("return 0", "return n * D")),
         Mistake("You count the scores and P. The exponential keeps its result, which is also what the value product "
                 "needs: one array a tile, not two (the list of shapes in section 3).",
                 but("n * n if", "2 * n * n if")),

@@ -1,5 +1,6 @@
 """Lesson 06, ★: the gradient of a softmax without its Jacobian."""
 
+from attnlab.check import phrases
 from attnlab.check.promises import growth
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 
@@ -68,15 +69,9 @@ EXERCISE = Exercise(
         "(p * dp).sum(-1, keepdims=True) has one number a row and broadcasts back over the keys.",
     ),
     mistakes=(
-        Mistake("You multiply by p and stop: that treats the denominator l as a constant. A shift of all scores "
-                "changes nothing, so each row of ds must add up to 0; subtract the average of dp first (eq. 6.2).",
-                but(f"(dp - {AVERAGE})", "dp")),
-        Mistake("You add up over the queries. A softmax couples the keys of one query: the sum runs over the last axis "
-                "(eq. 6.2), and each row of ds adds up to 0.",
-                but("sum(-1", "sum(0"), but("sum(-1", "sum(0 if p.ndim == 1 else -2")),
-        Mistake("You add up over the whole array, so that one query's gradient moves another's scores. The sum in "
-                "eq. 6.2 is one number for each row: .sum(-1, keepdims=True).",
-                but(AVERAGE, "(p * dp).sum()")),
+        Mistake(phrases.stops_at_p("eq. 6.2"), but(f"(dp - {AVERAGE})", "dp")),
+        Mistake(phrases.over_queries("eq. 6.2"), but("sum(-1", "sum(0"), but("sum(-1", "sum(0 if p.ndim == 1 else -2")),
+        Mistake(phrases.over_everything("eq. 6.2"), but(AVERAGE, "(p * dp).sum()")),
         Mistake("You subtract the plain sum of dp. Eq. 6.2 subtracts its average with the weights of the row, Σ p dp.",
                 but("(p * dp).sum", "dp.sum")),
         Mistake("You subtract the plain mean of dp, in which all keys count alike. In eq. 6.2 each key counts with its "

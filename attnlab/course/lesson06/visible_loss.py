@@ -1,5 +1,6 @@
 """Lesson 06, ★★: a loss whose value is right and whose gradient has three faults, repaired."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.fingerprints import ALONE, FAR, lifted
 
@@ -69,6 +70,8 @@ LATE = ("torch.where(visible, query @ key.T / query.shape[1] ** 0.5, -torch.inf)
 STOPPED = "e.sum(1, keepdim=True)", "e.sum(1, keepdim=True).detach()"
 OUTSIDE = "e @ value", "e @ value.detach()"
 
+TRY = "each of dq, dk and dv, with and without a hidden key"
+
 EXERCISE = Exercise(
     lesson="06", stars=2, reference=visible_loss, cases=cases, gradients=(0, 1, 2), library="torch",
     hints=(
@@ -80,31 +83,21 @@ EXERCISE = Exercise(
         "recomputed.",
     ),
     mistakes=(
-        Mistake("Nothing is repaired yet: three lines keep the value and spoil the gradient. Section 9 shows two of "
-                "them; for the third, ask which of m and l the result depends on (eq. 6.9).",
-                but(*LATE, *STOPPED, *OUTSIDE)),
-        Mistake("One fault of the three is repaired, two are not. Look at dq, dk and dv one by one, with and without a "
-                "hidden key (section 9, eq. 6.9).",
+        Mistake(phrases.nothing_fixed("section 9, eq. 6.9", inputs=TRY), but(*LATE, *STOPPED, *OUTSIDE)),
+        Mistake(phrases.one_fixed("section 9, eq. 6.9", inputs=TRY),
                 but(*LATE, *STOPPED), but(*LATE, *OUTSIDE), but(*STOPPED, *OUTSIDE)),
         Mistake("A hidden key with a large score makes the gradient NaN: the exponential overflows before where puts a "
                 "0 in its place. Hide the score, then take the exponential (section 9, lesson 02, eq. 2.8).",
                 but(*LATE)),
-        Mistake("The gradient stops at l, as if dS were P ∘ dP. The result does not depend on m, but it depends on l "
-                "(eq. 6.5, 6.9).",
-                but(*STOPPED)),
-        Mistake("The values get no gradient: what is recomputed must be given every tensor as an argument (section 9).",
-                but(*OUTSIDE)),
+        Mistake(phrases.l_constant("eqs. 6.5 and 6.9"), but(*STOPPED)),
+        Mistake(phrases.no_gradient("section 9", what="Values"), but(*OUTSIDE)),
         Mistake("The whole softmax is a constant in your version: queries and keys get no gradient (section 9).",
                 but("(e @ value / l)", "((e / l).detach() @ value)")),
-        Mistake("You scale by 1/√Dv. The scores are sums of D products: 1/√D (lesson 01, eq. 1.1).",
-                but("query.shape[1] ** 0.5", "value.shape[1] ** 0.5")),
-        Mistake("A hidden key gets weight in your version. Hidden scores are −∞ (lesson 01, eq. 1.9).",
-                but(", -torch.inf", ", 0.0")),
-        Mistake("A finite number is never a mask: visible scores may lie lower still. A hidden score is −∞ (lesson 01, "
-                "eq. 1.9).",
+        Mistake(phrases.scaled_by_values("lesson 01, eq. 1.1"), but("query.shape[1] ** 0.5", "value.shape[1] ** 0.5")),
+        Mistake(phrases.hidden_zero("lesson 01, eq. 1.9", what="Hidden keys"), but(", -torch.inf", ", 0.0")),
+        Mistake(phrases.hides_with_number("lesson 01, eq. 1.9"),
                 but(", -torch.inf", ", -1e4"), but(", -torch.inf", ", -1e9")),
-        Mistake("Your maximum is taken over hidden keys as well. Where a hidden score is far larger, every visible "
-                "weight underflows, and 0/0 is NaN. Hide the scores first, with −∞ (lesson 01, eq. 1.9).",
+        Mistake(phrases.maximum_over_hidden("lesson 01, eq. 1.9"),
                 but(*LATE[:2], "torch.exp(s - m)", "torch.exp(s - m) * visible")),
         Mistake("You limit s − m to 0, and the largest key stands at the limit: there the derivative of minimum is "
                 "1/2, that of relu 0. Hide the score of a hidden key before the exponential instead (section 9, lesson "
@@ -117,8 +110,6 @@ EXERCISE = Exercise(
                 but("l = e.sum(1, keepdim=True)",
                     "l = e.sum(1, keepdim=True)\n    e = torch.exp(s - s.amax(1, keepdim=True))"),
                 but("l = e.sum(1, keepdim=True)", "l = torch.exp(s - s.amax(1, keepdim=True)).sum(1, keepdim=True)")),
-        Mistake("You no longer subtract the maximum, and large scores overflow. A maximum that is a constant does no "
-                "harm to the gradient (eq. 6.9).",
-                but("s - m", "s")),
+        Mistake(phrases.unshifted("eq. 6.9"), but("s - m", "s")),
     ),
 )

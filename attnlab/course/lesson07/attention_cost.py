@@ -1,5 +1,6 @@
 """Lesson 07, ★: a count that is right for plain self-attention in half precision only, repaired."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
@@ -30,6 +31,8 @@ SQUARE = "4 * H * N * M * D", "4 * H * N * N * D"
 PER_QUERY_HEAD = "2 * Hk * M * D", "2 * H * M * D"
 HALF = "itemsize * (", "2 * ("
 
+TRY = "one query and many keys, shared key heads, and another itemsize"
+
 EXERCISE = Exercise(
     lesson="07", stars=1, reference=attention_cost, cases=cases,
     hints=(
@@ -39,19 +42,13 @@ EXERCISE = Exercise(
         "flops has N · M; keys and values have Hk heads; a number has itemsize bytes.",
     ),
     mistakes=(
-        Mistake("Nothing is repaired yet. Try one query and many keys, shared key heads, and another itemsize (eq. "
-                "7.10, 7.7).",
-                but(*SQUARE, *PER_QUERY_HEAD, *HALF)),
-        Mistake("One line of the three is repaired, two are not. Try N ≠ M, Hk ≠ H and itemsize ≠ 2, one at a time "
-                "(eq. 7.10, 7.7).",
+        Mistake(phrases.nothing_fixed("eqs. 7.7 and 7.10", inputs=TRY), but(*SQUARE, *PER_QUERY_HEAD, *HALF)),
+        Mistake(phrases.one_fixed("eqs. 7.7 and 7.10", inputs=TRY),
                 but(*SQUARE, *PER_QUERY_HEAD), but(*SQUARE, *HALF), but(*PER_QUERY_HEAD, *HALF)),
         Mistake("Your operations have N · N. Each of the N queries meets M keys (eq. 7.10).",
                 but(*SQUARE)),
-        Mistake("You load keys and values once for each query head. Query heads that share a key head share its keys: "
-                "2 · Hk · M · D (eq. 7.10).",
-                but(*PER_QUERY_HEAD)),
-        Mistake("You count 2 bytes for every number, whatever its type: itemsize (eq. 7.7).",
-                but(*HALF)),
+        Mistake(phrases.query_heads("eq. 7.10"), but(*PER_QUERY_HEAD)),
+        Mistake(phrases.two_bytes("eq. 7.7"), but(*HALF)),
         Mistake("Scores and weights belong to query heads: every query head has scores of its own, also if it shares "
                 "its key head (eq. 7.10).",
                 but("4 * H * N * M\n", "4 * Hk * N * M\n")),

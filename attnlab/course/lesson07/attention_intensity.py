@@ -1,5 +1,6 @@
 """Lesson 07, ★★: the arithmetic intensity of attention, unfused and tiled."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
@@ -38,56 +39,41 @@ EXERCISE = Exercise(
         "products / (itemsize · (4N² + 4ND)) and products / (itemsize · (2ND + ⌈N/Bc⌉(3ND + 4N))).",
     ),
     mistakes=(
-        Mistake("You find half of the operations: multiply and add are two, and there are two products, Q Kᵀ and P V, "
-                "of 2·N·N·D each (eq. 7.7).",
-                but("4 * N * N * D", "2 * N * N * D")),
-        Mistake("You find a quarter of the operations: one product instead of two, and a multiplication and an "
-                "addition counted as one. Q Kᵀ and P V are 2·N·N·D each (eq. 7.7).",
-                but("4 * N * N * D", "N * N * D")),
+        Mistake("You find half of the operations, or a quarter. Multiply and add are two, and there are two products, "
+                "Q Kᵀ and P V, of 2·N·N·D each (eq. 7.7).",
+                but("4 * N * N * D", "2 * N * N * D"), but("4 * N * N * D", "N * N * D")),
         Mistake("You count exponentials or other work of the softmax as well. Here only the two matrix products count, "
                 "4·N·N·D (eq. 7.7).",
                 *(but("4 * N * N * D", f"(4 * D + {n}) * N * N") for n in range(1, 7))),
         Mistake("You fill up the last block of keys and count its products whole. Keys that are not there have no "
                 "products: 2·N·N·D each, whatever the blocks are (eq. 7.8).",
                 but("flops / (itemsize * tiled)", "4 * N * -(-N // Bc) * Bc * D / (itemsize * tiled)")),
-        Mistake("You count elements. Intensity is per byte (eq. 7.3): itemsize of them an element.",
+        Mistake(phrases.elements("eq. 7.3", what="each element takes itemsize bytes"),
                 but("itemsize * unfused", "unfused", "itemsize * tiled", "tiled")),
-        Mistake("You count S and P too seldom. Each is written by one kernel and read by the next, 4N² in all "
-                "(eq. 7.7). What they hold is 2N²; footprint is not traffic.",
-                but(U, "2 * N * N + 4 * N * D"), but(U, "N * N + 4 * N * D")),
+        Mistake(phrases.scores_too_seldom("eq. 7.7"), but(U, "2 * N * N + 4 * N * D"), but(U, "N * N + 4 * N * D")),
         Mistake("Your unfused attention moves its inputs and output only. Then its intensity would grow with N for "
                 "ever; but S and P cross as well and grow as fast as the work, so it saturates at D/itemsize "
                 "(eq. 7.7).",
                 but(U, "4 * N * D")),
-        Mistake("You count loads only. S, P and O are stored, and stores move bytes too (eq. 7.7).",
+        Mistake(phrases.loads_alone("eq. 7.7"),
                 but(U, "2 * N * N + 3 * N * D"),
                 but(U, "2 * N * N + 3 * N * D", "(3 * N * D + 4 * N)", "(2 * N * D + 2 * N)")),
-        Mistake("You leave out Q, K, V and O of the unfused form. Each crosses once: 4ND (eq. 7.7).",
-                but(U, "4 * N * N"), but(U, "4 * N * N + 3 * N * D")),
+        Mistake(phrases.inputs_left_out("eq. 7.7"), but(U, "4 * N * N"), but(U, "4 * N * N + 3 * N * D")),
         Mistake("You let the tiled form move each of Q, K, V and O once. On chip is one block of keys; Q, and O with "
                 "its statistics, pass it once for every block (eq. 7.8).",
                 but(T, "4 * N * D")),
-        Mistake("You let O be written only once. In the tiled form with keys outside O comes back in each pass and "
-                "goes out again: 3ND a pass, not 2ND or ND (eq. 7.8).",
+        Mistake(phrases.pass_too_cheap("eq. 7.8"),
                 but("(3 * N * D + 4 * N)", "(2 * N * D + 4 * N)"), but(T, "3 * N * D + -(-N // Bc) * (N * D + 4 * N)"),
-                but(T, "3 * N * D + -(-N // Bc) * N * D"), but("(3 * N * D + 4 * N)", "(2 * N * D + 2 * N)")),
-        Mistake("You leave out statistics of the rows. There are two a row, and they come in and go out in each pass: "
-                "4N (eq. 7.8).",
+                but(T, "3 * N * D + -(-N // Bc) * N * D"), but("(3 * N * D + 4 * N)", "(2 * N * D + 2 * N)"),
                 but("(3 * N * D + 4 * N)", "3 * N * D"), but("(3 * N * D + 4 * N)", "(3 * N * D + 2 * N)")),
-        Mistake("You let K and V cross in every pass. A pass is one block of them; all passes together are K and V "
-                "once (eq. 7.8).",
-                but(T, "-(-N // Bc) * (5 * N * D + 4 * N)")),
-        Mistake("Your number of passes is a fraction, or rounded down or to the nearest. The keys that are left over "
-                "need a pass of their own, however few: ⌈N/Bc⌉ (eq. 7.8).",
+        Mistake(phrases.keys_in_every_pass("eq. 7.8"), but(T, "-(-N // Bc) * (5 * N * D + 4 * N)")),
+        Mistake(phrases.not_rounded_up("eq. 7.8", what="passes"),
                 but("-(-N // Bc)", "N / Bc"), but("-(-N // Bc)", "N // Bc"), but("-(-N // Bc)", "max(1, N // Bc)"),
                 but("-(-N // Bc)", "round(N / Bc)")),
-        Mistake("Where Bc divides N your passes are one too many: no keys are left over then. ⌈N/Bc⌉ (eq. 7.8).",
-                but("-(-N // Bc)", "(N // Bc + 1)")),
+        Mistake(phrases.adds_one("eq. 7.8", what="pass"), but("-(-N // Bc)", "(N // Bc + 1)")),
         Mistake("Those are the limits for long sequences. For a finite N eq. 7.7 has ND/(N + D), and eq. 7.8 whole "
                 "passes and the 4N of the statistics.",
                 but(BOTH, "D / itemsize, 4 * Bc / (3 * itemsize)"),
                 but("flops / (itemsize * tiled)", "4 * Bc / (3 * itemsize)")),
-        Mistake("You return the two in the other order: first unfused (eq. 7.7), then tiled (eq. 7.8).",
-                but(BOTH, "flops / (itemsize * tiled), flops / (itemsize * unfused)")),
     ),
 )

@@ -1,5 +1,6 @@
 """Lesson 07, ★: the arithmetic intensity of a linear layer."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
@@ -35,27 +36,23 @@ EXERCISE = Exercise(
         "2·B·d_in·d_out over itemsize times the three sizes added (eq. 7.5).",
     ),
     mistakes=(
-        Mistake("You count a multiplication and an addition as one. Multiply and add are two operations: "
-                "2·B·d_in·d_out (eq. 7.5).",
+        Mistake("You count a multiplication and an addition as one operation. They're two: 2·B·d_in·d_out (eq. 7.5).",
                 but("2 * B", "B")),
         Mistake("You count d_in − 1 additions for a sum of d_in terms. That is so, but the field rounds it to 2·d_in "
                 "operations for each result, and so does eq. 7.5.",
                 but("2 * B * d_in * d_out", "B * d_out * (2 * d_in - 1)")),
-        Mistake("You count elements. Intensity is per byte: each element is itemsize bytes (eq. 7.3).",
+        Mistake(phrases.elements("eq. 7.3", what="each element takes itemsize bytes"),
                 but("(itemsize * elements)", "elements")),
-        Mistake("You count what is loaded only. The result is stored, and stores move bytes too (eq. 7.4).",
-                but(" + B * d_out", "")),
+        Mistake(phrases.loads_alone("eq. 7.4"), but(" + B * d_out", "")),
         Mistake("You count the weights only, and so find 2B/itemsize for every width. x and the result move too: at B "
                 "= d they are two thirds of the bytes (eq. 7.5).",
                 but("B * d_in + d_in * d_out + B * d_out", "d_in * d_out"), but(RESULT, "float(B)")),
         Mistake("You count a bias of d_out numbers. x W has none (eq. 7.5).",
                 but(" + B * d_out", " + B * d_out + d_out"),
                 but(" + B * d_out", " + B * d_out + d_out; flops += B * d_out")),
-        Mistake("You leave out the weights. They cross as well, once for the whole batch (eq. 7.5).",
-                but(" + d_in * d_out", "")),
-        Mistake("You let the weights cross for every row. They are loaded once and serve the whole batch; that is what "
-                "a batch is good for (eq. 7.5).",
-                but(" + d_in * d_out", " + B * d_in * d_out")),
+        Mistake("You leave the weights out, or let them cross for every row. They're loaded once and serve the whole "
+                "batch; that's what a batch is good for (eq. 7.5).",
+                but(" + d_in * d_out", ""), but(" + d_in * d_out", " + B * d_in * d_out")),
         Mistake("You divide bytes by operations. Intensity is FLOP per byte (eq. 7.3).",
                 but(RESULT, "itemsize * elements / flops")),
     ),

@@ -1,5 +1,6 @@
 """Lesson 07, ★★★: the longest context that fits beside the weights, and what a step of decoding reads."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
@@ -55,30 +56,21 @@ EXERCISE = Exercise(
         "A step reads all weights once and the whole cache of each sequence once (eq. 7.12).",
     ),
     mistakes=(
-        Mistake("You cache keys or values. Both are needed: the 2 of eq. 7.11.",
-                but('["itemsize"] * 2 *', '["itemsize"] *')),
-        Mistake("You cache one layer. Each layer has keys and values of its own (eq. 7.11).",
-                but('model["layers"] * Hk', "Hk")),
-        Mistake("You cache keys and values for every *query* head. Grouped heads share them: Hk, not heads (eq. 7.11).",
-                but("* Hk *", '* model["heads"] *')),
+        Mistake(phrases.half_cache("eq. 7.11"), but('["itemsize"] * 2 *', '["itemsize"] *')),
+        Mistake(phrases.one_layer("eq. 7.11"), but('model["layers"] * Hk', "Hk")),
+        Mistake(phrases.query_heads("eq. 7.11"), but("* Hk *", '* model["heads"] *')),
         Mistake("You divide the cache by Hk. With fewer key heads it is smaller: proportional to Hk (eq. 7.11).",
                 but('Hk * model["head_size"]', 'model["heads"] * model["head_size"] // Hk')),
-        Mistake("You count the cache in elements. Memory is counted in bytes: itemsize of them a number (eq. 7.11).",
+        Mistake(phrases.elements("eq. 7.11", what="each number of the cache takes itemsize bytes"),
                 but('model["itemsize"] * 2', "2")),
-        Mistake("You count 2 bytes for each number of the cache, whatever its type: itemsize (eq. 7.11).",
-                but('model["itemsize"] * 2', "2 * 2")),
-        Mistake("You count the weights in elements: each parameter is itemsize bytes (eq. 7.12).",
+        Mistake(phrases.two_bytes("eq. 7.11"), but('model["itemsize"] * 2', "2 * 2")),
+        Mistake(phrases.elements("eq. 7.12", what="each parameter takes itemsize bytes"),
                 but("gpu_bytes - weights", 'gpu_bytes - model["parameters"]')),
-        Mistake("You give the whole memory to the caches. The weights lie there as well (section 7).",
-                but("(gpu_bytes - weights)", "gpu_bytes")),
-        Mistake("You let the batch share one cache. Weights are shared by a batch, caches are not: each sequence has "
-                "its own keys and values, which is why batching does not lift the intensity of attention in decoding "
-                "(eq. 7.12).",
+        Mistake(phrases.weights_in_memory("section 7"), but("(gpu_bytes - weights)", "gpu_bytes")),
+        Mistake(phrases.cache_shared("eq. 7.12"),
                 but('model["batch"] * ', ""), but('model["batch"] * tokens', "tokens")),
-        Mistake("You let every sequence of the batch read the weights for itself. Weights are shared by a batch, "
-                "caches are not (eq. 7.12).",
-                but("tokens, weights", 'tokens, model["batch"] * weights')),
-        Mistake("A step reads the weights too, not only the caches (eq. 7.12).", but("tokens, weights + ", "tokens, ")),
+        Mistake(phrases.weights_each("eq. 7.12"), but("tokens, weights", 'tokens, model["batch"] * weights')),
+        Mistake(phrases.weights_unread("eq. 7.12"), but("tokens, weights + ", "tokens, ")),
         Mistake("You let a step read the whole memory. It reads the weights and the tokens that are cached; room that "
                 "is left over is not read (eq. 7.12).",
                 but('weights + model["batch"] * tokens * token', "gpu_bytes"),
@@ -86,20 +78,14 @@ EXERCISE = Exercise(
         Mistake("Your bytes are computed before the tokens are set to 0: where the weights do not fit, they are less "
                 "than the weights (eq. 7.12).",
                 but('* tokens * token', f"* ({ROOM}) * token")),
-        Mistake("A step reads the caches too, not only the weights: the new query meets every key (eq. 7.12).",
-                but(' + model["batch"] * tokens * token', "")),
-        Mistake("A step reads the whole cache, not only the newest token: the new query meets every key (eq. 7.12).",
-                but("tokens * token", "token")),
-        Mistake("Your context is negative where the weights do not fit. Return 0 tokens then (section 7).",
-                but(f"max(0, {ROOM})", ROOM)),
-        Mistake("You divide in floating point, which is too coarse for large memories; use // on whole numbers "
-                "(eq. 7.11).",
-                but(ROOM, f"int({ROOM})", "//", "/")),
+        Mistake(phrases.caches_unread("eq. 7.12"),
+                but(' + model["batch"] * tokens * token', ""), but("tokens * token", "token")),
+        Mistake(phrases.negative("section 7"), but(f"max(0, {ROOM})", ROOM)),
+        Mistake(phrases.floating("eq. 7.11"), but(ROOM, f"int({ROOM})", "//", "/")),
         Mistake("You round up, or to the nearest: a token that fits in part does not fit (eq. 7.11).",
                 but(ROOM, '-((weights - gpu_bytes) // (model["batch"] * token))'),
                 but(ROOM, f"round({ROOM})", "//", "/")),
-        Mistake("You round the tokens down to whole blocks. The largest number that fits is asked for, whatever it is "
-                "(eq. 7.11).",
+        Mistake(phrases.kernel_size("eq. 7.11", asked="The largest number that fits"),
                 but(ROOM, f"{ROOM} // 8 * 8"), but(ROOM, f"{ROOM} // 16 * 16")),
     ),
 )

@@ -1,5 +1,6 @@
 """Lesson 07, ★: the least time of a program on a machine of two numbers."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
@@ -42,17 +43,11 @@ EXERCISE = Exercise(
                 *(but(LONGER, f"flops / peak if not bytes or {comparison} else bytes / bandwidth")
                   for comparison in ("flops / bytes >= peak // bandwidth", "flops // bytes >= peak / bandwidth",
                                      "flops / bytes >= round(peak / bandwidth)"))),
-        Mistake("You add the two times. While one tile is computed the next is on its way: they overlap, and the "
-                "longer one is what you wait for (eq. 7.1). The sum is up to twice as long.",
-                but(LONGER, "flops / peak + bytes / bandwidth")),
-        Mistake("You take the shorter time. Both have to end: the program waits for the longer (eq. 7.1).",
-                but("max", "min")),
-        Mistake("You take the time of the arithmetic, whatever the bytes. Below the balance point the memory decides "
-                "(eq. 7.1).",
-                but(LONGER, "flops / peak")),
-        Mistake("You take the time of the bytes, whatever the arithmetic. Above the balance point the arithmetic "
-                "decides (eq. 7.1).",
-                but(LONGER, "bytes / bandwidth")),
+        Mistake(phrases.adds_times("eq. 7.1"), but(LONGER, "flops / peak + bytes / bandwidth")),
+        Mistake(phrases.shorter_time("eq. 7.1"), but("max", "min")),
+        Mistake("You always take the same one of the two times. Below the balance point the memory decides, above it "
+                "the arithmetic (eq. 7.1).",
+                but(LONGER, "flops / peak"), but(LONGER, "bytes / bandwidth")),
         Mistake("You choose one of the two times by another comparison. Compare the times themselves, in seconds: FLOP "
                 "and bytes are different units (eq. 7.1).",
                 but(LONGER, "flops / peak if flops > bytes else bytes / bandwidth"),

@@ -1,6 +1,7 @@
 """Lesson 08, ★★: Algorithm 1 with a causal mask, right for square tiles and N = M only, repaired."""
 
 import attnlab
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.check.fingerprints import DEEP, far_queries
 from attnlab.check.operations import done
@@ -88,6 +89,8 @@ SKIP, MASK = "J.start > I.stop - 1 + M - N", "np.arange(M)[J] > np.arange(N)[I][
 CORNER = "[:, None] + M - N", "[:, None]"
 UNGUARDED = "zero_if_empty(m_tile)", "m_tile", "zero_if_empty(m_new)", "m_new", "one_if_empty(l_new)", "l_new"
 
+TRY = "tiles of 2 × 1, then 2 queries with 4 keys, then 3 queries with 2 keys"
+
 EXERCISE = Exercise(
     lesson="08", stars=2, reference=causal_tiles, cases=cases,
     costs=(
@@ -103,75 +106,52 @@ EXERCISE = Exercise(
         "A row of a tile may be hidden as a whole: its maximum is −∞. Subtract 0 there, and divide by 1 where l is 0.",
     ),
     mistakes=(
-        Mistake("Nothing is repaired yet. Try tiles of 2 × 1, then 2 queries with 4 keys, then 3 queries with 2 keys "
-                "(eq. 8.10).",
-                but(*NUMBERS, *CORNER, *UNGUARDED)),
-        Mistake("One fault of the three is repaired, two are not. Try tiles that are not square, more keys than "
-                "queries, and rows that see nothing of a tile (eq. 8.10, section 7).",
+        Mistake(phrases.nothing_fixed("section 7, eq. 8.10", inputs=TRY), but(*NUMBERS, *CORNER, *UNGUARDED)),
+        Mistake(phrases.one_fixed("section 7, eq. 8.10", inputs=TRY),
                 but(*NUMBERS, *CORNER), but(*NUMBERS, *UNGUARDED), but(*CORNER, *UNGUARDED)),
         Mistake("You skip tiles by their block numbers. That is right only if tiles are square and N = M: compare "
                 "positions (eq. 8.10).",
                 but(*NUMBERS)),
-        Mistake("Your mask begins in the top left corner. Query i sees key j if j ≤ i + M − N (eq. 8.10).",
-                but(*CORNER), top_left),
-        Mistake("A row that sees nothing of a tile becomes NaN: its maximum is −∞, and −∞ − (−∞) is undefined. "
-                "Subtract 0 there, and divide by 1 where l is 0 (section 7).",
-                but(*UNGUARDED)),
-        Mistake("You set NaN to 0 at the end. Then a row that a tile hides loses what it saw in other tiles. Do not "
-                "let NaN arise: subtract 0 where the maximum is −∞, and divide by 1 where l is 0 (section 7).",
+        Mistake(phrases.top_left("eq. 8.10", rule="query i sees key j if j ≤ i + M − N"), but(*CORNER), top_left),
+        Mistake(phrases.empty_row("section 7"), but(*UNGUARDED)),
+        Mistake(phrases.nan_too_late("section 7", what="the maximum"),
                 but(*UNGUARDED, "return O", "return np.nan_to_num(O)")),
-        Mistake("Rows that have seen nothing are divided by 0. Where l is 0, divide by 1: the output is 0 (section 7).",
-                but("one_if_empty(l_new)", "l_new")),
-        Mistake("You skip a tile if its first query cannot see its first key. Its last query may see it: the tile is "
-                "hidden only if j₀ > i₁ + M − N (eq. 8.10).",
-                but("I.stop - 1 + M", "I.start + M")),
-        Mistake("You skip tiles by positions, but without the offset: a tile is hidden only if j₀ > i₁ + M − N (eq. "
-                "8.10).",
-                but(SKIP, "J.start > I.stop - 1")),
-        Mistake("You skip a tile of which the last query sees the first key: at j₀ = i₁ + M − N it is visible (eq. "
-                "8.10).",
+        Mistake(phrases.no_weights("section 7"), but("one_if_empty(l_new)", "l_new")),
+        Mistake("You skip a tile that somebody sees. A tile is hidden only if its last query can't see its first key: "
+                "j₀ > i₁ + M − N (eq. 8.10).",
+                but("I.stop - 1 + M", "I.start + M"), but(SKIP, "J.start > I.stop - 1"),
                 but(SKIP, "J.start >= I.stop - 1 + M - N")),
-        Mistake("Once a block of queries sees nothing of a block of keys, you leave out all that follow, although "
-                "later queries see more: continue, do not break (eq. 8.10).",
-                but("continue", "break")),
+        Mistake(phrases.breaks_off("eq. 8.10"), but("continue", "break")),
         Mistake("You compare positions within the tile. Masks are about positions in the sequence: those of the tile's "
                 "first query and first key are added (eq. 8.10).",
                 but(MASK, "np.arange(S.shape[1]) > np.arange(S.shape[0])[:, None]")),
-        Mistake("You take a tile as full if its last query sees all of its keys. All of its queries must, and the "
-                "first one sees fewest: j₁ ≤ i₀ + M − N (eq. 8.10).",
-                but(f"S[{MASK}] = -INF", f"S[{MASK} if J.stop > I.stop + M - N else []] = -INF")),
-        Mistake("You take a tile as full although its first query does not see its last key. Full is "
-                "j₁ ≤ i₀ + M − N, and J.stop is j₁ + 1 (eq. 8.10).",
+        Mistake("You take a tile as full although one of its queries doesn't see all of its keys. The first query "
+                "sees fewest: full is j₁ ≤ i₀ + M − N, and J.stop is j₁ + 1 (eq. 8.10).",
+                but(f"S[{MASK}] = -INF", f"S[{MASK} if J.stop > I.stop + M - N else []] = -INF"),
                 but(f"S[{MASK}] = -INF", f"S[{MASK} if J.stop > I.start + 2 + M - N else []] = -INF")),
         Mistake("Your mask is one key off. Query i sees key j if j ≤ i + M − N, itself included where N = M (eq. "
                 "8.10).",
                 but("M)[J] >", "M)[J] >="), but("M - N] = -INF", "M - N + 1] = -INF")),
-        Mistake("You scale by 1/√Dv. The scores are sums of D products: 1/√D (eq. 8.1).",
-                but(" / Q.shape[1] ** 0.5", " / V.shape[1] ** 0.5")),
-        Mistake("Your scores are not scaled by 1/√D (eq. 8.1).", but(" / Q.shape[1] ** 0.5", "")),
-        Mistake("Your maximum starts at a number, or a finite number stands for −∞. That is a score that no key has; "
-                "if all true scores lie far below it, it takes all the weight, or every exponential is 0 (section 3, "
-                "line 2).",
+        Mistake(phrases.scaled_by_values("eq. 8.1"), but(" / Q.shape[1] ** 0.5", " / V.shape[1] ** 0.5")),
+        Mistake(phrases.unscaled("eq. 8.1"), but(" / Q.shape[1] ** 0.5", "")),
+        Mistake(phrases.number_for_infinity("section 3, line 2"),
                 *(but("np.full(N, -INF)", f"np.full(N, {start})") for start in (0.0, -1e4, -1e9)),
                 but("np.maximum(m[I], m_tile)", "np.maximum(m[I], zero_if_empty(m_tile))"),
                 but("np.maximum(m[I], m_tile)", "np.maximum(m[I], zero_if_empty(m_tile))", "continue", "pass"),
                 *(but("] = -INF", f"] = {fill}") for fill in (-1e4, -1e9)),
                 *(but("] = -INF", f"] = {fill}", "continue", "pass") for fill in (-1e4, -1e9))),
-        Mistake("A finite number stands for −∞, so a query that sees no key gives all keys the same weight. Hide by "
-                "−∞: the output of such a query is 0 (section 7).",
+        Mistake(phrases.empty_equal("section 7"),
                 but("] = -INF", "] = -1e30"), but("] = -INF", "] = -1e30", "continue", "pass")),
-        Mistake("The last block of keys is left out if it is shorter. Round the number of blocks up (section 3, line "
-                "3).",
+        Mistake(phrases.last_one("section 3, line 3", what="The keys", block="block"),
                 but("blocks(M, ", "blocks(M // Bc * Bc, ")),
-        Mistake("The offset has the wrong sign: the last query sees all keys, so query i sees j ≤ i + M − N "
-                "(eq. 8.10).",
+        Mistake(phrases.offset_turned("eq. 8.10", rule="query i sees key j if j ≤ i + M − N"),
                 but("+ M - N", "+ N - M")),
         Mistake("You cut the offset off at 0. With fewer keys than queries it is negative: the last query sees all "
                 "keys, and the first ones see none (eq. 8.10).",
                 but("+ M - N", "+ max(M - N, 0)")),
-        Mistake("No tile is masked: queries see the future within their block (eq. 8.10).",
+        Mistake(phrases.sees_future("eq. 8.10"),
                 but("S[np.arange(M)[J] > np.arange(N)[I][:, None] + M - N] = -INF", "pass")),
-        Mistake("Hidden scores are 0 in your tiles, so they get a weight; a hidden score is −∞ (lesson 01, eq. 1.9).",
+        Mistake(phrases.hidden_zero("lesson 01, eq. 1.9", what="Hidden keys"),
                 but("= -INF\n            m_tile", "= 0\n            m_tile")),
     ),
 )

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from attnlab import costs
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.check.machines import tiled_call, tiled_cases, tiled_mistakes
 from attnlab.check.promises import Measure
@@ -140,37 +141,28 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         *tiled_mistakes(),
-        Mistake("m is never stored, so each block of keys finds −∞ there again. The inner loop stores O, l and m "
-                "(section 3 of lesson 08, lines 12 and 13).",
+        Mistake(phrases.m_unstored("section 3 of lesson 08, lines 12 and 13"),
                 but("(l, l_new), (m, m_new))", "(l, l_new))")),
         Mistake("The m that you store is that of the tile alone. O and l are relative to m' = max(m, m̃), and the next "
                 "block of keys needs it (eq. 8.2; section 3 of lesson 08, line 13).",
                 but("(m, m_new))", "(m, s.max(1)))")),
-        Mistake("Your second result is lse = m + log l. Algorithm 1 returns the sum l' itself (eq. 8.2).",
+        Mistake(phrases.returns_lse("eq. 8.2", which="second", asked="The sum l'"),
                 but("machine.fetch(l)", "machine.fetch(m) + np.log(machine.fetch(l))")),
         Mistake("O, l and m lie in HBM in a type of fewer digits than the inputs have: give them q.dtype (section 3 "
                 "of lesson 08, line 2).",
                 but("q.dtype", "np.float16"), but("q.dtype", "np.float32")),
-        Mistake("O is stored divided by l, and you add to it as if it were not. One block of keys is right, from the "
-                "second on it is too small: multiply by the old l first, eq. 8.4.",
-                but("(a * l_i)[:, None]", "a[:, None]")),
-        Mistake("P̃ is measured from the tile's own maximum and is added without e^{m̃ − m'}: eq. 8.2 and eq. 8.4.",
-                but("p @ v_j", f"{OWN} @ v_j"), but(P, OWN)),
-        Mistake("Your factor is the inverse, as eq. 8.12 prints it; at the first block of keys it is 1/0. Old terms "
-                "are multiplied by e^{m − m'}: eq. 8.4.",
+        Mistake(phrases.divided_already("eq. 8.4"), but("(a * l_i)[:, None]", "a[:, None]")),
+        Mistake(phrases.new_unscaled("eqs. 8.2 and 8.4"), but("p @ v_j", f"{OWN} @ v_j"), but(P, OWN)),
+        Mistake(phrases.upside_down("eq. 8.4, and not as eq. 8.12 prints it", factor="e^(m − m')"),
                 but("(a * l_i)[:, None]", "(l_i / a)[:, None]"), but(O_NEW, "o_i / a[:, None] + p @ v_j")),
-        Mistake("Nothing is rescaled when the maximum moves. O and l are multiplied by e^{m − m'}: eqs. 8.2 and 8.4.",
+        Mistake(phrases.rescales_nothing("eqs. 8.2 and 8.4", sums="O and l are", factor="e^(m − m')"),
                 but("a * l_i", "l_i")),
         Mistake("O is never divided by l. Algorithm 1 keeps it normalized at every visit: eq. 8.4.",
                 but(O_NEW, "a[:, None] * o_i + p @ v_j")),
-        Mistake("O, l and m begin anew at each block of keys, so that only the last block counts. They live in HBM "
-                "across the outer loop: load them at each visit (section 3, line 8) and fold (eq. 8.4).",
+        Mistake(phrases.begins_anew("section 3, line 8, and eq. 8.4", state="O, l and m"),
                 but("s = q_i", "o_i, l_i, m_i = 0 * o_i, 0 * l_i, np.full_like(m_i, -np.inf); s = q_i")),
-        Mistake("SRAM runs over, because you hold more than one visit needs (eq. 8.7). Load only the block at hand, "
-                "and release it: open with machine.scope() in each of the two loops, or call machine.free.",
-                but(*HELD), but(*KEYS_INSIDE, *HELD)),
-        Mistake("You load K_j and V_j, or one of them, in the inner loop, once for every block of queries. They are "
-                "loaded in the outer loop and stay on chip (section 3, line 6): keys and values cross once.",
+        Mistake(phrases.sram_full("eq. 8.7"), but(*HELD), but(*KEYS_INSIDE, *HELD)),
+        Mistake(phrases.loads_inside("section 3, line 6"),
                 but(*KEYS_INSIDE),
                 but(", v_j = machine.load(k, cols), machine.load(v, cols)", " = machine.load(k, cols)",
                     "q_i, o_i", "v_j = machine.load(v, cols); q_i, o_i"),
@@ -179,9 +171,7 @@ EXERCISE = Exercise(
         Mistake("Your blocks of keys are half as large as block_k says, so there are twice as many passes over Q, O, l "
                 "and m (section 4).",
                 but("block_k):", "-(-block_k // 2)):")),
-        Mistake("Your loops are the other way round: queries outside, keys inside. That is FlashAttention-2's order, "
-                "the subject of lesson 09; Algorithm 1 loads each block of keys once (section 3, line 5).",
-                queries_outside),
+        Mistake(phrases.queries_outside("section 3, line 5", algorithm="Algorithm 1"), queries_outside),
         Mistake("You keep O un-normalized and divide in a pass of its own. That is one more load and store of O; "
                 "eq. 8.4 needs none.",
                 but(O_NEW, "a[:, None] * o_i + p @ v_j", "return", "divide(machine, o, l, block_q)\n    return")),

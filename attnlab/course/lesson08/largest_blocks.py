@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
@@ -68,40 +69,26 @@ EXERCISE = Exercise(
         Mistake("The backward gets the forward's blocks, or half of them. It also holds dK, dV, dO, dQ and a second "
                 "tile of scores, and other vectors: solve eq. 8.9 by itself.",
                 but("largest(backward)", "largest(forward)"), but("largest(backward)", "largest(forward) // 2")),
-        Mistake("The vectors are missing. l, m, those of the tile and the new ones are 6 B_r elements forward "
-                "(eq. 8.7), l, m and Δ are 3 B_r backward (eq. 8.9).",
-                but(" + 6 * r", "", " + 3 * r", "")),
-        Mistake("You count a vector's length as B_c. l, m and Δ have one entry a query: 6 B_r forward (eq. 8.7), 3 B_r "
-                "backward (eq. 8.9).",
-                but(" + 6 * r", " + 6 * c", " + 3 * r", " + 3 * c")),
-        Mistake("You count the forward's six vectors in the backward as well. There it holds three, l, m and Δ: "
-                "eq. 8.9.",
+        Mistake("You count other vectors than there are. Forward, l, m, those of the tile and the new ones are 6 B_r "
+                "elements (eq. 8.7); backward, l, m and Δ are 3 B_r (eq. 8.9): one entry per query each.",
+                but(" + 6 * r", "", " + 3 * r", ""), but(" + 6 * r", " + 6 * c", " + 3 * r", " + 3 * c"),
                 but(" + 3 * r", " + 6 * r")),
-        Mistake("The tile of scores is missing. S stays on chip while it becomes P (eq. 8.7); the backward holds P and "
-                "dP (eq. 8.9).",
-                but("2 * r * c + ", "", "r * c + ", "")),
-        Mistake("In the backward you count one tile of scores. P and dP are alive together: eq. 8.9.",
-                but("2 * r * c", "r * c")),
-        Mistake("You count K_j and V_j alone, or Q_i and O_i alone. All four are on chip when the tile is computed: "
-                "eq. 8.7.",
-                but("(r + c)", "c"), but("(r + c)", "r")),
-        Mistake("You count two of the four blocks: K_j, V_j, Q_i and O_i are D wide, each of them, and their "
-                "gradients as well (eqs. 8.7 and 8.9).",
+        Mistake("A tile of scores is missing. S stays on chip while it becomes P (eq. 8.7), and in the backward P and "
+                "dP are alive together (eq. 8.9).",
+                but("2 * r * c + ", "", "r * c + ", ""), but("2 * r * c", "r * c")),
+        Mistake("You leave out some of the blocks. K_j, V_j, Q_i and O_i are on chip together, each of them D wide, "
+                "and in the backward their gradients are as well (eqs. 8.7 and 8.9).",
+                but("(r + c)", "c"), but("(r + c)", "r"),
                 but("2 * (r + c) * D", "(r + c) * D", "4 * (r + c) * D", "2 * (r + c) * D")),
-        Mistake("You round B_c to a size that kernels like. The largest that fits is asked for, whatever it is (eq. "
-                "8.7).",
+        Mistake(phrases.kernel_size("eq. 8.7", asked="The largest block that fits"),
                 but("return fits", "return fits // 8 * 8"), but("return fits", "return fits // 16 * 16"),
                 but("return fits", "return 1 << fits.bit_length() - 1 if fits else 0")),
         Mistake("Where nothing fits you return something else than 0: not even B_c = 1 keeps to eq. 8.7 or eq. 8.9.",
                 but("return fits", "return max(fits, 1)"),
                 but("return fits", "return fits or -1")),
-        Mistake("An exact fit fits: compare with ≤ M_sram, not with < M_sram (eq. 8.7).", but("<= M_sram", "< M_sram")),
-        Mistake("You return the first B_c that does not fit; the one before it is the largest that does (eq. 8.7).",
-                but("return fits", "return too_large")),
-        Mistake("You take B_r = D always. The rule is B_r = min(B_c, D), eq. 8.6: with little SRAM the blocks are "
-                "square and more keys fit.",
-                but("min(c, D)", "D")),
-        Mistake("You take B_r = B_c always. The rule stops B_r at D (eq. 8.6), which leaves more room for keys.",
-                but("min(c, D)", "c")),
+        Mistake(phrases.exact_fit("eq. 8.7"), but("<= M_sram", "< M_sram")),
+        Mistake("You take B_r = D always, or B_r = B_c. The rule is the smaller of the two, eq. 8.6: with little SRAM "
+                "the blocks are square, and with much of it there's more room for keys.",
+                but("min(c, D)", "D"), but("min(c, D)", "c")),
     ),
 )

@@ -1,5 +1,6 @@
 """Lesson 08, ★★: one visit of a tile, O stored normalized."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.fingerprints import DEEP, far_scores
 
@@ -99,27 +100,20 @@ EXERCISE = Exercise(
         "O' = ((factor * l)[:, None] * O + p @ v) / l'[:, None]; factor, l and m are vectors, one entry a row.",
     ),
     mistakes=(
-        Mistake("O is stored divided by l, and you add to it as if it were not: multiply it by the old l first, "
-                "eq. 8.4. With the values 1 the result falls below 1 from the second tile on.",
-                but("(alpha * l)[:, None] * O", "alpha[:, None] * O")),
-        Mistake("P̃ was measured from the tile's own maximum. Before it is added it needs the factor e^{m̃ − m'}: "
-                "eq. 8.2 and eq. 8.4. It is missing in P̃ V, in l̃, or in both.",
+        Mistake(phrases.divided_already("eq. 8.4"), but("(alpha * l)[:, None] * O", "alpha[:, None] * O")),
+        Mistake(phrases.new_unscaled("eqs. 8.2 and 8.4"),
                 but("p @ v", "own(s) @ v"), but("p @ v", "own(s) @ v", "p.sum(1)", "own(s).sum(1)"),
                 but("p.sum(1)", "own(s).sum(1)")),
-        Mistake("Your factor is the inverse, e^{m' − m}, as eq. 8.12 prints it. Old terms shrink when the maximum "
-                "grows: the factor is e^{m − m'} ≤ 1, eq. 8.2, and at the first tile it is 0, not 1/0.",
+        Mistake(phrases.upside_down("eq. 8.2, and not as eq. 8.12 prints it", factor="e^(m − m')"),
                 but("(alpha * l)[:, None]", "(l / alpha)[:, None]"), but("alpha * l", "l / alpha"),
                 but("((alpha * l)[:, None] * O + p @ v) / one_if_empty(l_new)[:, None]", "O / alpha[:, None] + p @ v")),
         Mistake("You multiply the old O by the new l'. It was stored divided by the old l, so that is what undoes the "
                 "division: eq. 8.4.",
                 but("(alpha * l)[:, None]", "(alpha * l_new)[:, None]"), but("(alpha * l)[:, None]", "l_new[:, None]")),
-        Mistake("The old terms are not rescaled when the maximum moves. Multiply both l and O by e^{m − m'} (eqs. 8.2 "
-                "and 8.4), computed before m is overwritten.",
+        Mistake(phrases.rescales_nothing("eqs. 8.2 and 8.4", sums="O and l are", factor="e^(m − m')"),
                 but("alpha * l", "l")),
-        Mistake("You rescale l and not O. O · l is a sum of the same exponentials and takes the same factor: eq. 8.4.",
-                but("(alpha * l)[:, None]", "l[:, None]")),
-        Mistake("You rescale O and not l. The sum so far is relative to the old maximum as well: eq. 8.2.",
-                but("l_new = alpha * l", "l_new = l")),
+        Mistake(phrases.rescales_one("eq. 8.4", one="l", other="O"), but("(alpha * l)[:, None]", "l[:, None]")),
+        Mistake(phrases.rescales_one("eq. 8.2", one="O", other="l"), but("l_new = alpha * l", "l_new = l")),
         Mistake("What you return is un-normalized. That is the other form, eq. 8.3; here the state holds O divided by "
                 "l, so undo the division, add, and divide by l' (eq. 8.4).",
                 but("(alpha * l)[:, None] * O", "alpha[:, None] * O", " / one_if_empty(l_new)[:, None]", ""),
@@ -128,17 +122,14 @@ EXERCISE = Exercise(
                 "l': eq. 8.4.",
                 but("one_if_empty(l_new)", "one_if_empty(l)"),
                 but("one_if_empty(l_new)", "one_if_empty(own(s).sum(1))")),
-        Mistake("A row that sees nothing gives NaN: −∞ − (−∞) in the exponent, or 0/0 in the division. Subtract 0 "
-                "where m' is −∞ and divide by 1 where l' is 0 (section 7); such a row keeps O = 0, l = 0, m = −∞.",
+        Mistake(phrases.empty_row("section 7"),
                 but(*UNGUARDED), but("one_if_empty(l_new)", "l_new"),
                 but("np.exp(s - zero_if_empty(m_new)[:, None])",
                     "np.exp(s - s.max(1)[:, None]) * np.exp(s.max(1) - m_new)[:, None]", *UNGUARDED)),
-        Mistake("You use one maximum for all queries. Each row of the tile has its own fold; take the maximum along "
-                "the keys only: eq. 8.1.",
+        Mistake(phrases.one_maximum("eq. 8.1"),
                 but("s.max(1)", "s.max()"), but("np.maximum(m, s.max(1))", "np.full_like(m, max(m.max(), s.max()))"),
                 but("m_new = np.maximum(m, s.max(1))", "m = np.full_like(m, m.max()); m_new = np.maximum(m, s.max())")),
-        Mistake("Your maximum starts at a number, or a finite number stands for −∞. That is a score that no key has; "
-                "if all true scores lie far below it, every exponential is 0 (section 3, line 2).",
+        Mistake(phrases.number_for_infinity("section 3, line 2"),
                 *(but("s.max(1)", f"s.max(1, initial={start})") for start in (0, -1e3, -1e4, -1e9))),
         Mistake("You forget what came before this tile. O, l and m live across the outer loop: fold the tile into "
                 "them, eq. 8.2 and eq. 8.4.",
@@ -146,7 +137,7 @@ EXERCISE = Exercise(
         Mistake("Your new maximum is that of the tile alone. It is max(m, m̃), eq. 8.2; otherwise a tile of small "
                 "scores lets the old terms overflow.",
                 but("np.maximum(m, s.max(1))", "s.max(1)")),
-        Mistake("Your third result is lse = m + log l. Algorithm 1 stores the maximum m' itself (eq. 8.2).",
+        Mistake(phrases.returns_lse("eq. 8.2", which="third", asked="The maximum m'"),
                 but("m_new.astype", "(m_new + np.log(l_new)).astype")),
     ),
 )

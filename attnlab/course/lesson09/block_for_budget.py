@@ -1,5 +1,6 @@
 """Lesson 09, ★★: the smallest block of keys that keeps to a budget of bytes."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
@@ -56,25 +57,19 @@ EXERCISE = Exercise(
         Mistake("You round the block down, or to the nearest. With N // T keys the keys that are left over need one "
                 "pass more than the budget pays for: ⌈N/Bc⌉ ≤ T asks for Bc ≥ N/T, rounded up (eq. 9.1).",
                 but(BLOCK, "N // passes"), but(BLOCK, "max(N // passes, 1)"), but(BLOCK, "round(N / passes)")),
-        Mistake("You compare bytes with elements. Eq. 9.4 counts elements; the budget pays for budget // itemsize of "
-                "them.",
-                but("budget // itemsize", "budget"), but("budget // itemsize", "budget * itemsize")),
-        Mistake("You pay for a number with a part of its bytes. The budget pays for budget // itemsize numbers, "
-                "rounded down (eq. 9.4).",
+        Mistake("The budget counts bytes, and eq. 9.4 counts elements. It pays for budget // itemsize of them, "
+                "rounded down.",
+                but("budget // itemsize", "budget"), but("budget // itemsize", "budget * itemsize"),
                 but("budget // itemsize", "-(-budget // itemsize)")),
-        Mistake("You forget K and V. 2ND is paid once, before the first pass (eq. 9.4).", but(" - 2 * N * D", "")),
-        Mistake("You let K and V cross in every pass. One block of them does in each pass, all of them once (eq. 9.4).",
-                but(" - 2 * N * D", "", PASS, "5 * N * D + 4 * N")),
-        Mistake("Your passes are cheaper than they are: each moves Q, and O in and out, and l and m in and out, 3ND + "
-                "4N (eq. 9.3).",
+        Mistake(phrases.keys_left_out("eq. 9.4"), but(" - 2 * N * D", "")),
+        Mistake(phrases.keys_in_every_pass("eq. 9.4"), but(" - 2 * N * D", "", PASS, "5 * N * D + 4 * N")),
+        Mistake(phrases.pass_too_cheap("eq. 9.3"),
                 but(PASS, "3 * N * D"), but(PASS, "2 * N * D"), but(PASS, "2 * N * D + 4 * N"),
                 but(PASS, "3 * N * D + 2 * N")),
-        Mistake("You solve eq. 9.4 with N/Bc passes, a fraction. Passes are whole (eq. 9.1): if the budget pays for "
-                "3.9, only 3 are possible. Round the number of passes down first, then the block up.",
+        Mistake("Passes are whole, and what the budget leaves for them is rounded down: if it pays for 3.9, only 3 "
+                "are possible. Then round the block up (eqs. 9.1 and 9.4).",
                 but(BLOCK, f"-(-N * ({PASS}) // left)"),
-                but("passes = left", f"return -(-N * ({PASS}) // left) if left > 0 else 0; passes = left")),
-        Mistake("You round the number of passes up and spend more than the budget. What eq. 9.4 leaves for passes is "
-                "divided rounding down.",
+                but("passes = left", f"return -(-N * ({PASS}) // left) if left > 0 else 0; passes = left"),
                 but(f"left // ({PASS})", f"-(-left // ({PASS}))"), but(f"({PASS})", f"({PASS}) + 1")),
         Mistake("There may be no such block. Even one pass moves 5ND + 4N elements (eq. 9.4 with T_c = 1); if the "
                 "budget is smaller, return 0, before you divide by a number of passes that is 0 or negative.",
@@ -85,10 +80,9 @@ EXERCISE = Exercise(
         Mistake("You return the largest block, all keys in one pass. It always keeps to the budget if any does; the "
                 "smallest is asked for, as SRAM is scarce (eq. 8.7).",
                 but(BLOCK, "N")),
-        Mistake("You divide in floating point, which rounds whole numbers from 2⁵³ on. Stay with integers: -(-a // b) "
-                "is ⌈a / b⌉, exactly (eq. 9.1).",
+        Mistake(phrases.floating("eq. 9.1"),
                 but(BLOCK, "int(-(-(N / passes) // 1))"), but(f"left // ({PASS})", f"int(left / ({PASS}))")),
-        Mistake("You round to a power of two. Kernels like that, but a smaller block keeps to the budget (eq. 9.1).",
+        Mistake(phrases.kernel_size("eq. 9.1", asked="The smallest block that keeps to the budget"),
                 but(BLOCK, f"1 << ({BLOCK} - 1).bit_length()")),
     ),
 )

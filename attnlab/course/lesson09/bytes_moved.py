@@ -1,5 +1,6 @@
 """Lesson 09, ★: standard attention and FlashAttention on one chip."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
@@ -46,46 +47,35 @@ EXERCISE = Exercise(
         "end.",
     ),
     mistakes=(
-        Mistake("You compute the block from bytes. M_sram in ⌈M_sram/4D⌉ counts elements (eq. 9.5): divide sram_bytes "
-                "by itemsize first, or the blocks do not fit the chip and eq. 9.4 gives too few passes.",
-                but(" // itemsize", "")),
-        Mistake("Your M_sram is a fraction. It counts elements that fit, a whole number: round it down, and only then "
-                "⌈M_sram/4D⌉ up (eq. 9.5).",
+        Mistake("M_sram in ⌈M_sram/4D⌉ counts whole elements (eq. 9.5): divide sram_bytes by itemsize first, and "
+                "round down, or the blocks don't fit the chip.",
+                but(" // itemsize", ""),
                 but("sram_bytes // itemsize", "sram_bytes / itemsize", BLOCK, f"int({BLOCK})")),
         Mistake("You let the SRAM help standard attention. Its S and P are written to HBM and read back whole, in "
                 "small pieces or in large ones: eq. 9.7 has no M_sram.",
                 but(STANDARD, f"({STANDARD}) // M_sram"), but(STANDARD, "4 * N * D + 4 * N * N * D // M_sram"),
                 but(STANDARD, "4 * N * D + 4 * N * N // M_sram"), but(STANDARD, "4 * N * D * passes"),
                 but(STANDARD, "4 * N * N * D * D // M_sram")),
-        Mistake("You count S and P once each. They are written and read again: 4N² in all (eq. 9.7). What they *hold* "
-                "is 2N²; footprint is not traffic.",
+        Mistake(phrases.scores_too_seldom("eq. 9.7"),
                 but(STANDARD, "2 * N * N + 4 * N * D"), but(STANDARD, "N * N + 4 * N * D")),
-        Mistake("You leave out Q, K, V and O of standard attention, or some of them. Each crosses once: 4ND (eq. 9.7).",
-                but(STANDARD, "4 * N * N"), but(STANDARD, "4 * N * N + 3 * N * D")),
+        Mistake(phrases.inputs_left_out("eq. 9.7"), but(STANDARD, "4 * N * N"), but(STANDARD, "4 * N * N + 3 * N * D")),
         Mistake("You leave out the 4: a block of M_sram/D keys and its values alone are twice the SRAM. FA's rule is "
                 "⌈M_sram/4D⌉ (eq. 9.5; what has to fit is eq. 8.7).",
                 but(BLOCK, "-(-M_sram // D)")),
         Mistake("You use the block of queries, min(⌈M_sram/4D⌉, D), for the keys. Bc = ⌈M_sram/4D⌉ without the minimum "
                 "(eq. 9.5); B_r does not occur in eq. 9.4.",
                 but(BLOCK, f"min({BLOCK}, D)")),
-        Mistake("You round Bc down. FA's rule is ⌈M_sram/4D⌉, rounded up (eq. 9.5).",
-                but(BLOCK, "M_sram // (4 * D)"), but(BLOCK, "max(M_sram // (4 * D), 1)")),
-        Mistake("Your Bc is a fraction: you divide N by M_sram/4D, or multiply N by 4D/M_sram. A block has whole keys: "
-                "⌈M_sram/4D⌉, rounded up before anything is divided by it (eq. 9.5).",
+        Mistake("A block has whole keys: FA's rule is ⌈M_sram/4D⌉, rounded up before anything is divided by it (eq. "
+                "9.5).",
+                but(BLOCK, "M_sram // (4 * D)"), but(BLOCK, "max(M_sram // (4 * D), 1)"),
                 but("-(-N // Bc)", "-(-4 * N * D // M_sram)"), but("-(-N // Bc)", "4 * N * D / M_sram")),
-        Mistake("You round the number of passes down. The keys that are left over need a pass of their own (eq. 9.1).",
-                but("-(-N // Bc)", "N // Bc")),
-        Mistake("You count tiles: T_r·T_c. Each brings only B_r rows, and T_r blocks of B_r rows are N rows (eq. 9.2): "
-                "the traffic is T_c passes of 3ND + 4N.",
-                but("passes *", "passes**2 *")),
+        Mistake(phrases.not_rounded_up("eq. 9.1", what="passes"), but("-(-N // Bc)", "N // Bc")),
+        Mistake(phrases.counts_tiles("eq. 9.2"), but("passes *", "passes**2 *")),
         Mistake("You use the theorem's leading term (eq. 9.6) instead of eq. 9.4. It is a limit; the exact count has "
                 "whole passes, 2ND for K and V, and 4N a pass for l and m.",
                 but(FLASH, "12 * N * N * D * D // M_sram"), but(FLASH, "N * N * D * D // M_sram"),
                 but(FLASH, "2 * N * D + passes * 3 * N * D")),
-        Mistake("You return elements. Bytes are asked for: multiply both results of eq. 9.4 and eq. 9.7 by itemsize.",
+        Mistake(phrases.elements("eqs. 9.4 and 9.7", what="multiply both results by itemsize"),
                 but(BYTES, "standard, flash")),
-        Mistake("You return the two in the other order. First standard attention (eq. 9.7), then FlashAttention "
-                "(eq. 9.4).",
-                but(BYTES, "itemsize * flash, itemsize * standard")),
     ),
 )

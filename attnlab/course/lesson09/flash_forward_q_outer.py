@@ -3,6 +3,7 @@
 from functools import partial
 
 from attnlab import costs
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.machines import tiled_call, tiled_cases, tiled_mistakes
 from attnlab.check.traffic import machine_costs
@@ -111,44 +112,27 @@ EXERCISE = Exercise(
         Mistake("Your keys are outside, as in algorithm 1: Q, O, l and m come by in every pass. Let a block of queries "
                 "and its state stay, and the keys come by (eq. 9.10).",
                 but(*NORMALIZED, of=keys_outside), keys_outside),
-        Mistake("O, l and m travel between HBM and the chip in the inner loop. With the queries outside they can stay: "
-                "nothing but K_j and V_j is loaded there, and nothing is stored (eq. 9.10).",
-                but(*QUERIES_OUTSIDE, *NORMALIZED, of=keys_outside), but(*QUERIES_OUTSIDE, of=keys_outside)),
-        Mistake("You load Q_i again for every block of keys. It stays on the chip for the whole pass: load it in the "
-                "outer loop (eq. 9.10 has Q once).",
-                but("s = q_i", "machine.load(q, rows); s = q_i"), but(*Q_INSIDE)),
-        Mistake("You store O at every visit. It stays on the chip until its pass is over, and is stored once (section "
-                "7, above eq. 9.10).",
+        Mistake("O, l and m travel in the inner loop. With the queries outside they stay on the chip until their pass "
+                "is over: nothing but K_j and V_j is loaded there, and nothing is stored (eq. 9.10).",
+                but(*QUERIES_OUTSIDE, *NORMALIZED, of=keys_outside), but(*QUERIES_OUTSIDE, of=keys_outside),
                 but("# eq. 4.11", "; machine.store(o, rows, machine.keep('O', o_i))")),
-        Mistake("SRAM runs over, because K_j and V_j, or whole K and V, stay on the chip. Load the block at hand, and "
-                "release it in the inner loop, by machine.scope or machine.free (what must fit is eq. 8.7).",
+        Mistake(phrases.queries_again("eq. 9.10"), but("s = q_i", "machine.load(q, rows); s = q_i"), but(*Q_INSIDE)),
+        Mistake(phrases.sram_full("eq. 8.7"),
                 but("                with machine.scope():", "                if True:"),
-                but("load(k, cols), machine.load(v, cols)", "load(k)[cols], machine.load(v)[cols]")),
-        Mistake("You release nothing, so SRAM runs over, and fetch refuses while tiles are held. Open with "
-                "machine.scope() in each of the two loops (section 5; what must fit is in eq. 8.7).",
+                but("load(k, cols), machine.load(v, cols)", "load(k)[cols], machine.load(v)[cols]"),
                 but("with machine.scope():", "if True:")),
-        Mistake("You rescale l but not O. Both are sums relative to the maximum so far: the same factor e^{m − m'} "
-                "(eq. 4.11).",
-                but("a[:, None] * o_i", "o_i")),
-        Mistake("You rescale O but not l. Both are sums relative to the maximum so far: the same factor e^{m − m'} "
-                "(eq. 4.11).",
-                but("a * l_i", "l_i")),
-        Mistake("Nothing is rescaled when the maximum moves. O and l are multiplied by e^{m − m'} (eq. 4.11).",
+        Mistake(phrases.rescales_one("eq. 4.11", one="l", other="O"), but("a[:, None] * o_i", "o_i")),
+        Mistake(phrases.rescales_one("eq. 4.11", one="O", other="l"), but("a * l_i", "l_i")),
+        Mistake(phrases.rescales_nothing("eq. 4.11", sums="O and l are", factor="e^(m − m')"),
                 but("a[:, None] * o_i", "o_i", "a * l_i", "l_i")),
-        Mistake("Your factor is the inverse. Old terms shrink when the maximum grows: multiply by e^{m − m'}, which is "
-                "0 at the first block (eq. 4.11).",
-                but("a[:, None] * o_i", "o_i / a[:, None]")),
-        Mistake("You divide O by l after each block of keys and go on adding to it. Divide once, after the last block "
-                "(section 5, above eq. 9.10).",
+        Mistake(phrases.upside_down("eq. 4.11", factor="e^(m − m')"), but("a[:, None] * o_i", "o_i / a[:, None]")),
+        Mistake(phrases.divides_early("section 5, above eq. 9.10", o="O", l="l"),
                 but("p.sum(1), m_new", "p.sum(1), m_new; o_i = o_i / l_i[:, None]",
                     "o_i / l_i[:, None]))", "o_i))"),
                 but("p.sum(1), m_new", "p.sum(1), m_new; o_i = o_i / l_i[:, None]")),
-        Mistake("You never divide by l. O is a sum until its pass is over; divide it then, once (section 5, above "
-                "eq. 9.10).",
-                but("o_i / l_i[:, None]", "o_i")),
-        Mistake("Your lse lacks the maximum: lse = m + log l (eq. 2.5).", but("m_i + np.log(l_i)", "np.log(l_i)")),
-        Mistake("O, l and m begin anew at each block of keys, so that only the last one counts. They begin once for "
-                "each block of *queries* (section 5, above eq. 9.10).",
+        Mistake(phrases.never_divided("section 5, above eq. 9.10", o="O", l="l"), but("o_i / l_i[:, None]", "o_i")),
+        Mistake(phrases.lse_without_maximum("eq. 2.5"), but("m_i + np.log(l_i)", "np.log(l_i)")),
+        Mistake(phrases.begins_anew("section 5, above eq. 9.10", state="O, l and m"),
                 but("s = q_i", "o_i, l_i, m_i = 0 * o_i, 0 * l_i, np.full(len(q_i), -np.inf); s = q_i")),
     ),
     costs=machine_costs(

@@ -3,6 +3,7 @@
 from functools import partial
 
 from attnlab import costs
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.machines import tiled_call, tiled_cases, tiled_mistakes
 from attnlab.check.traffic import machine_costs
@@ -71,8 +72,7 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         *tiled_mistakes(),
-        Mistake("m is never stored, so each block of keys finds −∞ there again. The inner loop stores O, l and m "
-                "(section 3 of lesson 08, lines 12 and 13).",
+        Mistake(phrases.m_unstored("section 3 of lesson 08, lines 12 and 13"),
                 but("(l, l_new), (m, m_new))", "(l, l_new))")),
         Mistake("Nothing is fixed yet: K and V are loaded at every visit, and O is swept once more at the end. Eq. "
                 "9.4.",
@@ -86,11 +86,8 @@ EXERCISE = Exercise(
         Mistake("The sweep is gone, and with it the division. O comes in divided by the old l, so multiply it by that "
                 "l, and divide by the new one: eq. 8.4.",
                 but("(a * l_i)[:, None]", "a[:, None]", " / l_new[:, None]", "")),
-        Mistake("You divide at every visit, but do not undo the last division: multiply the old O by the old l, "
-                "eq. 8.4.",
-                but("(a * l_i)[:, None]", "a[:, None]")),
-        Mistake("The old O is not brought to the new maximum: it takes the factor e^(m − m'), eq. 8.4.",
-                but("(a * l_i)[:, None]", "l_i[:, None]")),
+        Mistake(phrases.divided_already("eq. 8.4"), but("(a * l_i)[:, None]", "a[:, None]")),
+        Mistake(phrases.rescales_one("eq. 8.4", one="l", other="O"), but("(a * l_i)[:, None]", "l_i[:, None]")),
     ),
     costs=machine_costs(
         partial(tiled_call, 30, 30, 8, 6, 4, 10),

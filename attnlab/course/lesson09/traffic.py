@@ -1,5 +1,6 @@
 """Lesson 09, ★: the traffic of FlashAttention's forward."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
@@ -36,18 +37,11 @@ EXERCISE = Exercise(
         "The number of passes is N / Bc, rounded up: -(-N // Bc) is that in integers.",
     ),
     mistakes=(
-        Mistake("You count tiles: a factor T_r·T_c. Each tile brings only B_r rows, and T_r blocks of B_r rows are N "
-                "rows (eq. 9.2), so a pass moves 3ND + 4N however the queries are cut.",
-                but("passes *", "passes**2 *")),
-        Mistake("You round the number of passes down, or to the nearest whole number. The keys that are left over at "
-                "the end need a pass of their own (eq. 9.1).",
-                but(PASSES, "N // Bc"), but(PASSES, "max(N // Bc, 1)"), but(PASSES, "round(N / Bc)")),
-        Mistake("You divide N by Bc without rounding. A pass with a few keys moves as much of Q and O as any other: "
-                "the number of passes is a whole number, rounded up (eq. 9.1).",
+        Mistake(phrases.counts_tiles("eq. 9.2"), but("passes *", "passes**2 *")),
+        Mistake(phrases.not_rounded_up("eq. 9.1", what="passes"),
+                but(PASSES, "N // Bc"), but(PASSES, "max(N // Bc, 1)"), but(PASSES, "round(N / Bc)"),
                 but(PASSES, "N / Bc"), but("passes * (3 * N * D + 4 * N)", "int(N / Bc * (3 * N * D + 4 * N))")),
-        Mistake("You always add a pass: where Bc divides N, N // Bc + 1 is one too many. -(-N // Bc) rounds up "
-                "(eq. 9.1).",
-                but(PASSES, "N // Bc + 1")),
+        Mistake(phrases.adds_one("eq. 9.1", what="pass"), but(PASSES, "N // Bc + 1")),
         Mistake("You take Bc for the number of passes. Bc is how many keys a block has; there are ⌈N/Bc⌉ blocks "
                 "(eq. 9.1).",
                 but(PASSES, "Bc")),
@@ -55,18 +49,12 @@ EXERCISE = Exercise(
                 "every pass (eq. 9.4).",
                 but(ALL, "4 * N * D"), but(ALL, "5 * N * D + 4 * N"), but(ALL, "4 * N * D + 2 * N"),
                 but(ALL, "4 * N * D + 4 * N")),
-        Mistake("You count O once in a pass. It comes to the chip and goes back, so with Q there are three arrays of "
-                "N·D (eq. 9.3).",
+        Mistake(phrases.pass_too_cheap("eq. 9.3"),
                 but(PASS, "2 * N * D + 4 * N"), but(PASS, "2 * N * D + 3 * N"), but(PASS, "2 * N * D + 2 * N"),
-                but(PASS, "2 * N * D")),
-        Mistake("You leave out l and m, or count them in one direction only. Each has N numbers, read and written in "
-                "every pass: 4N (eq. 9.3).",
-                but(PASS, "3 * N * D"), but(PASS, "3 * N * D + 2 * N"), but(PASS, "3 * N * D + 3 * N")),
-        Mistake("You let K and V cross in every pass. A pass is made with *one* block of keys; all blocks together are "
-                "K and V once (eq. 9.4).",
-                but(ONCE, "", PASS, "5 * N * D + 4 * N")),
-        Mistake("You forget K and V, or one of them. Each crosses once: 2ND (eq. 9.4).",
-                but(ONCE, ""), but(ONCE, "N * D +")),
+                but(PASS, "2 * N * D"), but(PASS, "3 * N * D"), but(PASS, "3 * N * D + 2 * N"),
+                but(PASS, "3 * N * D + 3 * N")),
+        Mistake(phrases.keys_in_every_pass("eq. 9.4"), but(ONCE, "", PASS, "5 * N * D + 4 * N")),
+        Mistake(phrases.keys_left_out("eq. 9.4"), but(ONCE, ""), but(ONCE, "N * D +")),
         Mistake("You count Q and O as in the loop with the queries outside, where they cross once and K and V in every "
                 "pass (eq. 9.10). Here the keys are outside: eq. 9.4.",
                 but(ONCE, "2 * N * D + N +", PASS, "2 * N * D")),

@@ -1,5 +1,6 @@
 """Lesson 10, ★: one number a query that stands for a row of weights and their gradients."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab.check.promises import growth
 
@@ -43,19 +44,14 @@ EXERCISE = Exercise(
         "return (out * dout).sum(-1)",
     ),
     mistakes=(
-        Mistake("Your sum runs over queries. Each query has a Δ of its own, the dot product of two of its own rows: "
-                "sum over the last axis (eq. 10.2).",
-                but("-1", "-2"), but("-1", "0")),
-        Mistake("You return one number for all queries. Δ is one number for each query: sum over the last axis only "
-                "(eq. 10.2).",
-                but("-1", "")),
+        Mistake(phrases.over_queries("eq. 10.2"), but("-1", "-2"), but("-1", "0")),
+        Mistake(phrases.over_everything("eq. 10.2"), but("-1", "")),
         Mistake("You take the mean over Dv. Δ is a dot product, a sum: it stands for the sum of p·dp over the keys, "
                 "which knows nothing of Dv (eq. 10.2).",
                 but("sum", "mean")),
         Mistake("The values are right, but the summed axis is still there: Δ has shape (..., N). Leave keepdims out "
                 "here (eq. 10.2).",
                 but("-1", "-1, keepdims=True")),
-        Mistake("You multiply out and dout, but the sum over the last axis is missing: eq. 10.2.", but(".sum(-1)", "")),
         Mistake("You sum dout alone. That is right only where every out is 1; weigh each entry with out (eq. 10.2).",
                 but("out * dout", "dout")),
         Mistake("You multiply every row of dout with every row of out and use the diagonal alone: an N × N matrix, in "

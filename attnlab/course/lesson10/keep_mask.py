@@ -84,12 +84,16 @@ EXERCISE = Exercise(
                 but(*DRAWN, "rng(seed)", "rng([seed, head, i[0], j[0]])"),
                 but(*DRAWN, "rng(seed)", "rng([seed, i[0], j[0]])"),
                 but(*DRAWN, "rng(seed)", "rng(seed + i[0] + j[0])")),
-        Mistake("You count positions from the corner of the tile. Every tile then drops the same pattern; the counter "
-                "is the position in the whole matrix (eq. 10.9).",
+        Mistake("You number the positions within the tile, so another tiling drops other weights. The counter is a "
+                "pair, the query and the key, counted in the whole matrix (eq. 10.9).",
                 but("(i)", "(range(len(i)))", "(j)", "(range(len(j)))"),
-                but("(i)", "(i - i.min())", "(j)", "(j - j.min())")),
-        Mistake("The counter is (query, key), in this order; yours is (key, query): eq. 10.9.",
-                but("rows, cols)", "cols[:, None], rows[:, 0]).T")),
+                but("(i)", "(i - i.min())", "(j)", "(j - j.min())"),
+                but("rows, cols)", "np.uint32([[0]]), rows * np.uint32(len(j)) + cols)"),
+                but("rows, cols)", "rows * np.uint32(len(j)) + cols, np.uint32([[0]]))")),
+        Mistake("Two numbers are exchanged. The counter is (query, key) and the key is (seed, head), in this order "
+                "(eq. 10.9).",
+                but("rows, cols)", "cols[:, None], rows[:, 0]).T"),
+                but("np.uint32(seed), np.uint32([[head]])", "np.uint32(head), np.uint32([[seed]])")),
         Mistake("You return the weights that are dropped. True means kept: where the word is at least p·2³² "
                 "(eq. 10.9).",
                 but(">=", "<")),
@@ -99,26 +103,15 @@ EXERCISE = Exercise(
         Mistake("You keep the right fraction, but the words below (1 − p)·2³², where the contract keeps those from "
                 "p·2³² on. Both are dropout; only one agrees with the forward pass (eq. 10.9).",
                 but(">=", "<", "round(p", "round((1 - p)")),
-        Mistake("The head does not enter: all heads drop the same positions. The key is (seed, head): eq. 10.9.",
-                but("[[head]]", "[[0]]")),
-        Mistake("You exchange seed and head: the key is (seed, head), in this order (eq. 10.9).",
-                but("np.uint32(seed), np.uint32([[head]])", "np.uint32(head), np.uint32([[seed]])")),
-        Mistake("Your threshold is a 32-bit number, and p = 1 needs 2³², which is one too many. Compare with a 64-bit "
-                "number: then no word reaches it, and everything is dropped (eq. 10.9).",
-                but("uint64", "uint32"), but("uint64(round(p * 2**32))", "uint64(round(p * 2**32) % 2**32)")),
-        Mistake("With p = 1 you keep the word 2³² − 1, the largest there is: your threshold is that word. It must be "
-                "one more, 2³² (eq. 10.9).",
-                but("round(p * 2**32)", "min(round(p * 2**32), 2**32 - 1)")),
-        Mistake("You number the positions of a tile one after another, so that a number depends on the width of the "
-                "tile. The counter is a pair, the query and the key (eq. 10.9).",
-                but("rows, cols)", "np.uint32([[0]]), rows * np.uint32(len(j)) + cols)"),
-                but("rows, cols)", "rows * np.uint32(len(j)) + cols, np.uint32([[0]]))")),
-        Mistake("You make one number of seed and head, and then head 6 with seed 7 drops what head 7 with seed 6 does. "
-                "The key is a pair (eq. 10.9).",
+        Mistake("The key is the pair (seed, head). Without the head all heads drop the same positions, and if you "
+                "make one number of the two, head 6 with seed 7 drops what head 7 with seed 6 does (eq. 10.9).",
+                but("[[head]]", "[[0]]"),
                 but("np.uint32(seed), np.uint32([[head]])", "np.uint32(seed ^ head), np.uint32([[0]])"),
                 but("np.uint32(seed), np.uint32([[head]])", "np.uint32((seed + head) % 2**32), np.uint32([[0]])")),
-        Mistake("You drop a word that is equal to p·2³². Words at least as large are kept: ≥ (eq. 10.9).",
-                but(">=", ">")),
+        Mistake("With p = 1 the threshold is 2³², one more than the largest 32-bit number. Compare with a 64-bit "
+                "number: then no word reaches it, and everything is dropped (eq. 10.9).",
+                but("uint64", "uint32"), but("uint64(round(p * 2**32))", "uint64(round(p * 2**32) % 2**32)"),
+                but("round(p * 2**32)", "min(round(p * 2**32), 2**32 - 1)")),
     ),
     costs=(
         Cost(stored, 0.5, "After the calls for eight tiles it holds {found:.1f} bytes for each of their weights. "

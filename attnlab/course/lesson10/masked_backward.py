@@ -1,5 +1,6 @@
 """Lesson 10, ★★: a tiled backward pass with three faults that one block without a mask does not show, fixed."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.fingerprints import levels, lifted
 from attnlab.geometry import blocks
@@ -85,6 +86,8 @@ OWN, LAST, BARE = (
 
 VISIT = "s = np.where"
 
+TRY = "two blocks of keys, and a query that sees nothing"
+
 EXERCISE = Exercise(
     lesson="10", stars=2, reference=masked_backward, cases=cases,
     hints=(
@@ -96,44 +99,34 @@ EXERCISE = Exercise(
         "subtract 0, eq. 10.1.",
     ),
     mistakes=(
-        Mistake("Nothing is fixed yet. Try two blocks of keys (eqs. 10.2 and 10.5), and a query that sees nothing "
-                "(eq. 10.1).",
-                but(*OWN, *LAST, *BARE)),
-        Mistake("One fault of the three is fixed, two are not. Try two blocks of keys (eqs. 10.2 and 10.5), and a "
-                "query that sees nothing (eq. 10.1).",
+        Mistake(phrases.nothing_fixed("eqs. 10.1, 10.2 and 10.5", inputs=TRY), but(*OWN, *LAST, *BARE)),
+        Mistake(phrases.one_fixed("eqs. 10.1, 10.2 and 10.5", inputs=TRY),
                 but(*OWN, *LAST), but(*OWN, *BARE), but(*LAST, *BARE)),
-        Mistake("Your Δ is the row sum of p ∘ dp over one tile. It runs over all keys, and out knows them all: "
-                "Δ = rowsum(dO ∘ O), eq. 10.2.",
-                but(*OWN)),
-        Mistake("dq holds the part of the last block of keys only. It is a sum over all of them: add, eq. 10.5.",
-                but(*LAST)),
-        Mistake("A query that sees no key has lse = −∞, and −∞ − (−∞) is NaN. Where lse is −∞ subtract 0: then "
-                "e^(−∞) is the 0 that is wanted, eq. 10.1.",
-                but(*BARE)),
-        Mistake("You turn NaN to 0 in the results. Then dk and dv lose what the other queries of the block add to "
-                "them. Guard the exponent: where lse is −∞ subtract 0, eq. 10.1.",
+        Mistake(phrases.delta_of_tile("eq. 10.2"), but(*OWN)),
+        Mistake(phrases.overwritten("eq. 10.5", what="The rows of dq", block="block of keys"), but(*LAST)),
+        Mistake(phrases.empty_lse("eq. 10.1"), but(*BARE)),
+        Mistake(phrases.nan_too_late("eq. 10.1", what="lse"),
                 but(*BARE, "return dq, dk, dv", "return tuple(map(np.nan_to_num, (dq, dk, dv)))")),
-        Mistake("The mask does not enter: p is not 0 where visible is False. A hidden score is −∞, eq. 10.1.",
-                but("np.where(visible[rows, cols], tau * q[rows] @ k[cols].T, -np.inf)", "tau * q[rows] @ k[cols].T")),
         Mistake("You leave out tiles of which a part is visible. Only a tile without any visible position may be left "
                 "out (eq. 10.5).",
                 but(VISIT, f"if not visible[rows, cols].all():\n                continue\n            {VISIT}"),
                 but(VISIT, f"if not visible[rows, cols][0, 0]:\n                continue\n            {VISIT}")),
-        Mistake("You end the loop at the first hidden tile. Beyond it there may be visible ones: go on with the next "
-                "(eq. 10.5).",
+        Mistake(phrases.breaks_off("eq. 10.5"),
                 but(VISIT, f"if not visible[rows, cols].any():\n                break\n            {VISIT}")),
-        Mistake("Positions after the last whole block are left out. The last block is shorter, and counts (eq. 10.5).",
+        Mistake(phrases.last_one("eq. 10.5", what="Positions", block="block"),
                 but("len(k), block", "len(k) // block * block, block"),
                 but("len(q), block", "len(q) // block * block, block"),
                 but("len(k), block", "len(k) // block * block, block", "len(q), block",
                     "len(q) // block * block, block")),
-        Mistake("dk or dv holds the part of the last block of queries only: a sum over all of them, eq. 10.5.",
+        Mistake(phrases.overwritten("eq. 10.5", what="The rows of dk or dv", block="block of queries"),
                 but("dk[cols] +=", "dk[cols] ="), but("dv[cols] +=", "dv[cols] ="),
                 but("dk[cols] +=", "dk[cols] =", "dv[cols] +=", "dv[cols] =")),
-        Mistake("Your scale is not that of the scores: τ = 1/√D, D the size of a query and a key (eq. 10.5).",
+        Mistake(phrases.other_scale("eq. 10.5"),
                 but("q.shape[1] **", "v.shape[1] **"), but("q.shape[1] **", "len(q) **"),
                 but("q.shape[1] ** -0.5", "1.0")),
-        Mistake("Your hidden positions have the score 0, and e^(0 − lse) is not 0. A hidden score is −∞, eq. 10.1.",
+        Mistake(phrases.hidden_zero("eq. 10.1", what="Hidden positions"),
                 but("tau * q[rows] @ k[cols].T, -np.inf", "tau * q[rows] @ k[cols].T, 0.0")),
+        Mistake(phrases.hides_with_number("eq. 10.1"),
+                but("tau * q[rows] @ k[cols].T, -np.inf", "tau * q[rows] @ k[cols].T, -1e9")),
     ),
 )

@@ -1,5 +1,6 @@
 """Lesson 10, ★: the weights of a tile from its scores and the lse of its queries."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.fingerprints import far_scores
 
@@ -60,29 +61,21 @@ EXERCISE = Exercise(
         "shift = np.where(lse == -np.inf, 0.0, lse); return np.exp(s - shift[:, None])",
     ),
     mistakes=(
-        Mistake("Your weights are relative to the tile's maximum and never divided: each row is too large by a factor, "
-                "its l. Subtract lse, which holds both the maximum and log l (eq. 10.1).",
-                but(P, "own(s)")),
-        Mistake("You normalize within the tile. A tile has some of the keys; its weights add up to its share of the "
-                "row, not to 1. Use lse, which knows the whole row (eq. 10.1).",
+        Mistake(phrases.tile_maximum("eq. 10.1"), but(P, "own(s)")),
+        Mistake(phrases.within_tile("eq. 10.1"),
                 but(P, "own(s) / np.maximum(own(s).sum(-1, keepdims=True), 1)"),
                 but(P, "own(s) / own(s).sum(-1, keepdims=True)"), but(P, f"{P} / {P}.sum(-1, keepdims=True)")),
-        Mistake("You divide twice: lse contains log l, so e^{s − lse} is divided by l already (eq. 10.1).",
+        Mistake(phrases.divides_twice("eq. 10.1"),
                 but(P, f"{P} / np.exp(shift)[:, None]"), but(SHIFT, "lse", P, f"{P} / np.exp(shift)[:, None]"),
                 but(P, f"{P} / np.maximum(own(s).sum(-1, keepdims=True), 1)")),
-        Mistake("An empty row has s = −∞ and lse = −∞, and −∞ − (−∞) is NaN. Subtract 0 in place of an lse of −∞: the "
-                "weights of such a row are 0 (section 1).",
-                but(SHIFT, "lse")),
-        Mistake("You take the exponential of s and of lse and divide or multiply. Each of them overflows near 709, or "
-                "vanishes; subtract inside the exponential (eq. 10.1).",
+        Mistake(phrases.empty_lse("section 1"), but(SHIFT, "lse")),
+        Mistake(phrases.apart("eq. 10.1", shift="lse"),
                 but(SHIFT, "lse", P, "np.exp(s) / np.exp(shift)[:, None]"),
                 but(P, "np.exp(s) / np.exp(shift)[:, None]"), but(P, "np.exp(s) * np.exp(-shift)[:, None]")),
         Mistake("You lay lse along the keys. It belongs to the queries: one number for each row, lse[:, None] "
                 "(eq. 10.1).",
                 but(SHIFT, "lse", "[:, None]", ""), but("[:, None]", "")),
-        Mistake("You turn every NaN into 0. That gives empty rows their 0 and hides a NaN of the input as well; avoid "
-                "the NaN by subtracting 0 where lse is −∞ (section 1).",
-                but(SHIFT, "lse", P, f"np.nan_to_num({P})")),
+        Mistake(phrases.nan_hidden("section 1"), but(SHIFT, "lse", P, f"np.nan_to_num({P})")),
         Mistake("You return log p. The weight is its exponential (eq. 10.1).", but(P, "s - shift[:, None]")),
     ),
 )

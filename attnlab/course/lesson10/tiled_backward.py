@@ -1,5 +1,6 @@
 """Lesson 10, ★★★: the gradient of attention, a tile at a time."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab.check.fingerprints import far_queries, lifted
 from attnlab.check.promises import growth, inverse, peak
@@ -93,33 +94,23 @@ EXERCISE = Exercise(
         "three add up, and slices may reach beyond the end.",
     ),
     mistakes=(
-        Mistake("Your Δ is the row sum of p ∘ dp over the tile. The row runs over all keys; out and dout know them "
-                "all: Δ = rowsum(dO ∘ O) (eq. 10.2). With one block the two agree, so a small test does not show it.",
+        Mistake(phrases.delta_of_tile("eq. 10.2"),
                 but("row[rows, None]", "((p * z_ij * dp).sum(-1) - dlse[rows])[:, None]"),
                 but("row[rows, None]", "((p * dp).sum(-1) - dlse[rows])[:, None]")),
-        Mistake("Your weights are relative to the tile's maximum and never divided: rows are scaled by l. Subtract "
-                "lse, which holds both (eq. 10.1).",
-                but(P, OWN)),
-        Mistake("You normalize within the tile. lse knows the whole row: p = e^{s − lse} (eq. 10.1).",
-                but(P, f"{OWN} / {OWN}.sum(-1, keepdims=True)")),
-        Mistake("You divide twice: lse contains log l, so e^{s − lse} is divided already (eq. 10.1).",
+        Mistake(phrases.tile_maximum("eq. 10.1"), but(P, OWN)),
+        Mistake(phrases.within_tile("eq. 10.1"), but(P, f"{OWN} / {OWN}.sum(-1, keepdims=True)")),
+        Mistake(phrases.divides_twice("eq. 10.1"),
                 but(P, f"{P} / {OWN}.sum(-1, keepdims=True)"), but(P, f"{P} / np.exp(lse[rows, None])")),
-        Mistake("You multiply e^s by e^−lse, or divide them: both overflow or vanish near scores of 709. Subtract "
-                "inside the exponential (eq. 10.1).",
+        Mistake(phrases.apart("eq. 10.1", shift="lse"),
                 but(P, "np.exp(s) * np.exp(-lse[rows, None])"), but(P, "np.exp(s) / np.exp(lse[rows, None])")),
-        Mistake("dq holds the part of the last block of keys only: you assign where you should add. A query meets "
-                "every block (eq. 10.5).",
+        Mistake(phrases.overwritten("eq. 10.5", what="The rows of dq", block="block of keys"),
                 but("dq[rows] +=", "dq[rows] =")),
-        Mistake("dk and dv hold the part of the last block of queries only: you assign where you should add. A key "
-                "meets every block (eq. 10.5).",
+        Mistake(phrases.overwritten("eq. 10.5", what="The rows of dk and dv", block="block of queries"),
                 but("dk[cols] +=", "dk[cols] =", "dv[cols] +=", "dv[cols] =")),
-        Mistake("dq, dk and dv hold the part of the last tile only: all three are sums over tiles, so add (eq. 10.5).",
-                but("+=", "=")),
-        Mistake("The gradient through lse is missing: for a loss on lse alone you return 0. ∂lse/∂s = p, so Δ becomes "
-                "Δ − dlse (eq. 10.4).",
-                but(" - dlse", "")),
-        Mistake("dlse has the wrong sign. dS = P ∘ (dP − (Δ − dlse)): it adds p·dlse to dS (eq. 10.4).",
-                but("- dlse", "+ dlse")),
+        Mistake(phrases.overwritten("eq. 10.5", what="dq, dk and dv", block="tile"), but("+=", "=")),
+        Mistake("The gradient through lse is missing, or has the wrong sign. ∂lse/∂s = p, so Δ becomes Δ − dlse, "
+                "which adds p·dlse to dS (eq. 10.4).",
+                but(" - dlse", ""), but("- dlse", "+ dlse")),
         Mistake("Δ is missing: dS is not P ∘ dP. Each row of dS adds up to dlse, 0 without one; subtract Δ (eq. 10.3).",
                 but(ROW, "row = -dlse"), but(ROW, "row = 0 * dlse")),
         Mistake("Your Δ belongs to an output without dropout. Δ is the dot product of dout with the out that was "
@@ -128,25 +119,15 @@ EXERCISE = Exercise(
         Mistake("z acts on dP, and P stays whole: dS = P ∘ (z ∘ dP − Δ). You drop P in front of the bracket "
                 "(eq. 10.8).",
                 but("p * (z_ij * dp", "p * z_ij * (dp"), but("p * (z_ij * dp", "p * z_ij * (z_ij * dp")),
-        Mistake("z is missing at dP: what a dropped weight would have contributed must not reach its score. dS = P ∘ "
-                "(z ∘ dP − Δ) (eq. 10.8).",
-                but("z_ij * dp", "dp")),
-        Mistake("z is missing in dv: the output was made with p·z, so dv is (P ∘ Z)ᵀ dO (eq. 10.8).",
-                but("(p * z_ij).T", "p.T")),
-        Mistake("z does not enter at all: these are gradients of attention without dropout. It belongs to dv and to dP "
-                "(eq. 10.8).",
-                but("z_ij * dp", "dp", "(p * z_ij).T", "p.T")),
-        Mistake("The factor 1/√D is missing in dq: the score is τ·q·k, so τ returns (eq. 10.5).",
-                but("tau * ds @", "ds @")),
-        Mistake("The factor 1/√D is missing in dk: the score is τ·q·k, so τ returns (eq. 10.5).",
-                but("tau * ds.T", "ds.T")),
-        Mistake("The factor 1/√D is missing in dq and in dk: the score is τ·q·k, so τ returns in both (eq. 10.5).",
-                but("tau * ds", "ds")),
-        Mistake("Positions after the last whole block are left out. Round the number of blocks up; the last one is "
-                "shorter (eq. 10.5).",
+        Mistake("z is missing in dv, at dP, or in both. The output was made with p·z, so dv is (P ∘ Z)ᵀ dO, and what "
+                "a dropped weight would have contributed can't reach its score: dS = P ∘ (z ∘ dP − Δ) (eq. 10.8).",
+                but("z_ij * dp", "dp"), but("(p * z_ij).T", "p.T"), but("z_ij * dp", "dp", "(p * z_ij).T", "p.T")),
+        Mistake(phrases.scale_in_gradient("eq. 10.5", what="dq"), but("tau * ds @", "ds @")),
+        Mistake(phrases.scale_in_gradient("eq. 10.5", what="dk"), but("tau * ds.T", "ds.T")),
+        Mistake(phrases.scale_in_gradient("eq. 10.5", what="dq and in dk"), but("tau * ds", "ds")),
+        Mistake(phrases.last_one("eq. 10.5", what="Positions", block="block"),
                 but("blocks(m,", "blocks(m // block * block,", "blocks(n,", "blocks(n // block * block,")),
-        Mistake("The gradient is right, but you hold all N × M weights at once. Recompute the weights of a tile, use "
-                "them and forget them (section 3).",
+        Mistake(phrases.all_scores("section 3", piece="tile"),
                 but("blocks(m, block)", "blocks(m, m)", "blocks(n, block)", "blocks(n, n)")),
         Mistake("The gradient is right, but you hold a strip of the matrix: one side of your tile is as long as the "
                 "sequence. Cut queries and keys (eq. 10.5).",

@@ -46,20 +46,16 @@ EXERCISE = Exercise(
         Mistake("A block does not see itself in your pattern. 0 is in the set of eq. 11.9; without it, an even number "
                 "of layers cannot reach what is one step away.",
                 but(PATTERN, f"({PATTERN}) & (i != j)")),
-        Mistake("You take blocks whose numbers *differ by* a power of two. The butterfly flips one binary digit: i xor "
-                "j, not i − j (eq. 11.9). 1 and 2 are neighbors and differ in two digits.",
-                but("i ^ j", "abs(i - j)")),
-        Mistake("You build a band. The butterfly's partners stand at distances 1, 2, 4, …: exclusive or, eq. 11.9.",
-                but(PATTERN, "abs(i - j) <= (n.bit_length() - 1) // 2")),
+        Mistake("You build a band, or take blocks whose numbers *differ by* a power of two. The butterfly flips one "
+                "binary digit: i xor j, not i − j (eq. 11.9). 1 and 2 are neighbors and differ in two digits.",
+                but("i ^ j", "abs(i - j)"), but(PATTERN, "abs(i - j) <= (n.bit_length() - 1) // 2")),
         Mistake("Your reach does not grow with the layers. An entry by entry product, or power, of 0 and 1 changes "
                 "nothing; a path goes over another block, which is a product of matrices: eq. 11.10.",
                 but("pattern, reached\n", "pattern, pattern if layers else np.ones_like(pattern)\n"),
                 but("pattern, reached\n", "pattern, pattern\n")),
-        Mistake("You compose one layer too many. After L layers a path has L steps: Z to the power L, eq. 11.10. With "
-                "no layer a block knows itself.",
-                but("range(layers)", "range(layers + 1)")),
-        Mistake("You compose one layer too few. The power in eq. 11.10 is the number of layers.",
-                but("range(layers)", "range(layers - 1)")),
+        Mistake("Your number of layers is one off. After L layers a path has L steps: Z to the power L, and with no "
+                "layer a block knows itself (eq. 11.10).",
+                but("range(layers)", "range(layers + 1)"), but("range(layers)", "range(layers - 1)")),
         Mistake("You return the number of paths. Whether there is one, > 0, is what is asked: eq. 11.10.",
                 but("dtype=bool", "dtype=int")),
         Mistake("Your numbers of paths overflow: there are about (1 + log₂ n)^L / n of them, and an integer that "

@@ -1,6 +1,7 @@
 """Lesson 11, ★: hidden, partial and full tiles of a window."""
 
 from attnlab import measure
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.check.promises import SMALL, growth
 
@@ -100,57 +101,36 @@ EXERCISE = Exercise(
                 "positions if block_q and block_k, or n and m, differ, and a window may end inside a tile. Compare "
                 "positions: eq. 11.3.",
                 but(*NUMBERS)),
-        Mistake("You align the first query with the first key. The last query stands under the last key: p = m − n is "
-                "added to the position of a query, eq. 11.3.",
-                but("m - n", "0")),
-        Mistake("The sign of p is wrong: the last query, n − 1, stands at key m − 1, so p = m − n, eq. 11.3.",
-                but("m - n", "n - m")),
-        Mistake("Every tile that is not hidden counts as full. A tile that the border cuts is partial and needs a mask "
-                "inside; taken as full, it sees the future: eq. 11.3.",
-                but("2, 1", "2, 2")),
-        Mistake("Every tile that is not full counts as hidden. A partial tile has visible positions and must be "
-                "computed: eq. 11.3.",
-                but("2, 1", "2, 0")),
-        Mistake("No tile of yours is full. Full ones are right as partial, but pay for a mask they do not need: the "
-                "second half of eq. 11.3.",
-                but("2, 1", "1, 1")),
-        Mistake("You decide by one corner whether a tile is hidden. Its last query may see the first key although the "
-                "first query does not: eq. 11.3 takes j₀ with i₁, and j₁ with i₀.",
-                but("> i1", "> i0", "(j1 < i0", "(j0 < i0")),
-        Mistake("You look at the four corners of a tile. A band may pass between them, and then a tile with four "
-                "hidden corners is partial. Eq. 11.3 compares j₀ with i₁, and j₁ with i₀, each with one border.",
+        Mistake(phrases.top_left("eq. 11.3", rule="query i is at i + (m − n)"), but("m - n", "0")),
+        Mistake(phrases.offset_turned("eq. 11.3", rule="query i is at i + (m − n)"), but("m - n", "n - m")),
+        Mistake("You leave out one of the three kinds. A tile that the border cuts is partial: taken as full it sees "
+                "the future, taken as hidden it loses visible positions. And a full one taken as partial pays for a "
+                "mask that it doesn't need (eq. 11.3).",
+                but("2, 1", "2, 2"), but("2, 1", "2, 0"), but("2, 1", "1, 1")),
+        Mistake("You decide by one corner of a tile, or look at all four. The last query may see what the first "
+                "doesn't, and a band may pass between four hidden corners: eq. 11.3 takes j₀ with i₁, and j₁ with i₀, "
+                "each with one border.",
+                but("> i1", "> i0", "(j1 < i0", "(j0 < i0"),
                 but("(j0 > i1 + p + right) | (j1 < i0 + p - left)",
                     "~sum((j >= i + p - left) & (j <= i + p + right) for i in (i0, i1) for j in (j0, j1)).astype(bool)",
                     )),
-        Mistake("Your last query and key are one too many. Both ends are included in eq. 11.3: the last one is start + "
-                "size − 1.",
-                but(") - 1", ")")),
+        Mistake("Your tiles reach too far. The last query and key of a tile are start + size − 1, and in the last "
+                "block the last ones there are (eq. 11.3).",
+                but(") - 1", ")"),
+                but("np.minimum(i0 + block_q, n)", "i0 + block_q", "np.minimum(j0 + block_k, m)", "j0 + block_k"),
+                but("np.minimum(i0 + block_q, n)", "i0 + block_q"), but("np.minimum(j0 + block_k, m)", "j0 + block_k")),
         Mistake("The borders themselves are seen: a query at p sees the keys p + right and p − left. Hidden asks for > "
                 "and <, full for ≤ and ≥: eq. 11.3.",
                 but("j0 > ", "j0 >= "), but("j1 < ", "j1 <= "), but("j0 > ", "j0 >= ", "j1 < ", "j1 <= "),
                 but("j1 <= ", "j1 < "), but("j0 >= ", "j0 > "), but("j1 <= ", "j1 < ", "j0 >= ", "j0 > ")),
-        Mistake("Your last block reaches beyond the end. It is shorter if the block size does not divide the length, "
-                "and eq. 11.3 asks for the last query and key there are.",
-                but("np.minimum(i0 + block_q, n)", "i0 + block_q", "np.minimum(j0 + block_k, m)", "j0 + block_k"),
-                but("np.minimum(i0 + block_q, n)", "i0 + block_q"), but("np.minimum(j0 + block_k, m)", "j0 + block_k")),
-        Mistake("The two sides are exchanged. A window (left, right) reaches `left` keys back and `right` keys ahead: "
-                "eq. 11.3.",
-                but("in window", "in window[::-1]")),
-        Mistake("You take None as 0. None on a side means that nothing is hidden there: leave that comparison of "
-                "eq. 11.3 out.",
-                but("n + m if", "0 if")),
-        Mistake("You take 0 as None. A side of 0 hides every key beyond the query's own position; ask for `is None` "
-                "(eq. 11.3).",
-                but("side is None", "not side")),
-        Mistake("You put a number in the place of None that is too small for some lengths. n + m never hides anything, "
-                "nor does infinity (eq. 11.3).",
-                *(but("n + m if", f"{number} if") for number in ("n", "m", "100", "1000"))),
-        Mistake("The left side of the window is ignored. Keys more than a positions back are hidden as well: the "
-                "second comparison of each half of eq. 11.3.",
-                but("in window", "in (None, window[1])")),
-        Mistake("The right side of the window is ignored. Keys more than b positions ahead are hidden as well: the "
-                "first comparison of each half of eq. 11.3.",
-                but("in window", "in (window[0], None)")),
+        Mistake(phrases.window_turned("eq. 11.3"), but("in window", "in window[::-1]")),
+        Mistake("None on a side hides nothing there. It isn't 0, nor a number that's too small for some lengths, as n "
+                "+ m or infinity are not: leave that comparison of eq. 11.3 out.",
+                but("n + m if", "0 if"), *(but("n + m if", f"{number} if") for number in ("n", "m", "100", "1000"))),
+        Mistake(phrases.zero_as_none("eq. 11.3"), but("side is None", "not side")),
+        Mistake("You ignore one side of the window. Keys more than a positions back are hidden, and so are those more "
+                "than b ahead: each half of eq. 11.3 has two comparisons.",
+                but("in window", "in (None, window[1])"), but("in window", "in (window[0], None)")),
         Mistake("You build the mask of all n·m positions to look at its tiles. Two corners decide (eq. 11.3); this is "
                 "why a window costs no memory.",
                 by_mask),

@@ -55,20 +55,15 @@ EXERCISE = Exercise(
         Mistake("You add the crossings with b·N and with c. The root of a sum is not the sum of the roots: solve the "
                 "quadratic equation, eq. 11.7.",
                 but(N, "b / a + math.sqrt(c / a)")),
-        Mistake("This is the other root, which is negative or 0. A length is positive: eq. 11.7 with +.",
-                but("b + root", "b - root")),
-        Mistake("The sign of b is wrong: you solve a·N² + b·N = c. The term b·N is on the other side: eq. 11.7.",
-                but("(b +", "(-b +")),
-        Mistake("The sign of c is wrong. In a·N² − b·N − c = 0 the last coefficient is −c, so that b² − 4a(−c) = b² + "
-                "4ac: eq. 11.7.",
-                but("b + 4", "b - 4"), but(ROOT, "(b * b - 4 * a * c) ** 0.5"),
+        Mistake("A sign is wrong. In a·N² − b·N − c = 0 both b and c are on the other side, so the root is b² + 4ac, "
+                "and a length is positive: eq. 11.7 with +.",
+                but("b + root", "b - root"), but("(b +", "(-b +"), but("b + 4", "b - 4"),
+                but(ROOT, "(b * b - 4 * a * c) ** 0.5"),
                 but(ROOT, "math.sqrt(b * b - 4 * a * c) if b * b >= 4 * a * c else math.nan")),
-        Mistake("The root has 4·a·c in it, and b squared: b² + 4ac, eq. 11.7.",
-                but("4 * ", ""), but("4 * ", "2 * "), but("b * b", "b"), but("b * b", "2 * b")),
-        Mistake("Only the root is divided by 2a; b is as well: put brackets around b + √…, eq. 11.7.",
-                but("(b + root)", "b + root")),
-        Mistake("/ 2 * a divides by 2 and multiplies by a. Write / (2 * a): eq. 11.7.", but("/ (2 * a)", "/ 2 * a")),
-        Mistake("A factor 2 is missing in the denominator: eq. 11.7.", but("/ (2 * a)", "/ a")),
+        Mistake("Your formula isn't quite eq. 11.7: the root has b² + 4·a·c in it, b + √… is divided as a whole, and "
+                "by (2 * a), because / 2 * a would multiply by a.",
+                but("4 * ", ""), but("4 * ", "2 * "), but("b * b", "b"), but("b * b", "2 * b"),
+                but("(b + root)", "b + root"), but("/ (2 * a)", "/ 2 * a"), but("/ (2 * a)", "/ a")),
         Mistake("Your search ends too early. N may be of any size: double the upper end until the sparse method is "
                 "faster, or solve eq. 11.7.",
                 *(but(N, f"min({N}, {end})") for end in ("1e5", "1e6", "2**20", "1e7"))),

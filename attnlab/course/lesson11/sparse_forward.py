@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 from attnlab import costs
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.fingerprints import levels, lifted
 from attnlab.check.machines import bench, tiled_capacity
@@ -150,48 +151,35 @@ EXERCISE = Exercise(
                 "in unread blocks does to you.",
                 but(*EVERY_TILE, *HIDDEN, *GUARDED), but(*EVERY_TILE, *HIDDEN, *GUARDED, *CLEAN),
                 but(*EVERY_TILE, *HIDDEN)),
-        Mistake("You multiply scores by the mask. A score of 0 is a vote, e^0: hidden tiles are left out of the fold, "
-                "eq. 11.4.",
+        Mistake(phrases.hidden_zero("eq. 11.4", what="Hidden tiles"),
                 but(*EVERY_TILE, "d**0.5", "d**0.5 * block_mask[i, j]"),
                 but(*EVERY_TILE, "s = q_i @ k_j.T", "s = block_mask[i, j] * np.nan_to_num(q_i @ k_j.T)", *CLEAN)),
-        Mistake("Your l (and m) contains the hidden tiles. They leave the denominator, too: the fold of eq. 11.4 runs "
-                "over the visible tiles alone; what you return is too small by 1 − η, eq. 11.8.",
+        Mistake(phrases.hidden_in_l("eq. 11.8"),
                 but(*EVERY_TILE, "@ v_j", "@ (block_mask[i, j] * np.nan_to_num(v_j))")),
         Mistake("A block of queries that sees nothing keeps what was there before, NaN or another block's result. Its "
                 "O is 0, its l is 0, its m is −∞: fill them at the start, the empty fold of eq. 11.4.",
                 but("o_i, l_i, m_i = np", "if i == 0 or block_mask[i, 0]: o_i, l_i, m_i = np", of=queries_outside),
                 but("0.0, q.dtype", "np.nan, q.dtype", "-np.inf, q.dtype", "np.nan, q.dtype", "blocks(n, block_q)):",
                     "blocks(n, block_q)):\n        if not block_mask[i].any(): continue", of=queries_outside)),
-        Mistake("You use the block mask transposed. Its rows are blocks of queries: block_mask[I, J], eq. 11.1.",
-                but("block_mask[", "block_mask.T[")),
-        Mistake("You skip where the block mask is True. True means visible: eq. 11.1.",
-                but("block_mask[", "(~block_mask)[")),
-        Mistake("O is stored divided by l: multiply it by the old l before you add to it, eq. 8.4.",
-                but("(a * l_i)[:, None]", "a[:, None]")),
-        Mistake("Nothing is rescaled when the maximum moves: both old terms take the factor e^{m − m'}, eq. 8.4.",
-                but("a * l_i", "l_i")),
-        Mistake("Your maximum starts at a number, or is never below one. That is a score that no key has, and if all "
-                "true scores lie far below it, every exponential is 0. The maximum of nothing is −∞ (eq. 4.10).",
+        Mistake(phrases.mask_transposed("eq. 11.1"), but("block_mask[", "block_mask.T[")),
+        Mistake(phrases.mask_turned("eq. 11.1"), but("block_mask[", "(~block_mask)[")),
+        Mistake(phrases.divided_already("eq. 8.4"), but("(a * l_i)[:, None]", "a[:, None]")),
+        Mistake(phrases.rescales_nothing("eq. 8.4", sums="O and l are", factor="e^(m − m')"), but("a * l_i", "l_i")),
+        Mistake(phrases.starts_at_number("eq. 4.10"),
                 *(but("s.max(1)", f"np.maximum(s.max(1), {start})") for start in ("0", "-1e3", "-1e4")),
                 *(but("-np.inf, q", f"{start}, q") for start in ("0.0", "-1e3", "-1e4", "-1e9", "-1e30"))),
-        Mistake("Your exponentials are not shifted: large scores overflow. Measure them from the maximum so far "
-                "(eq. 8.2).",
+        Mistake(phrases.unshifted("eq. 8.2"),
                 but("np.exp(m_i - m_new), np.exp(s - m_new[:, None])", "np.ones_like(m_i), np.exp(s)",
                     "machine.fetch(l), ", "machine.fetch(l) * np.exp(-np.maximum(machine.fetch(m), -700)), ")),
-        Mistake("Your scores are not scaled by 1/√D: eq. 8.1.", but(" / d**0.5", "")),
-        Mistake("You scale by the size of a value. A score is a product of a query and a key: 1/√D, eq. 8.1.",
-                but("d**0.5", "dv**0.5")),
-        Mistake("The last block of keys is left out if it is shorter. There are ⌈M / B_c⌉ of them: eq. 11.1.",
+        Mistake(phrases.unscaled("eq. 8.1"), but(" / d**0.5", "")),
+        Mistake(phrases.scaled_by_values("eq. 8.1"), but("d**0.5", "dv**0.5")),
+        Mistake(phrases.last_one("eq. 11.1", what="The keys", block="block"),
                 but("blocks(k.shape[0], ", "blocks(k.shape[0] // block_k * block_k, ")),
         Mistake("You load a block of keys and values before you ask whether any query sees it. That is how the paper "
                 "prints Algorithm 5, but M_Z in eq. 11.5 counts only keys that somebody sees.",
                 but("if block_mask[:, j].any():", "if True:")),
-        Mistake("You load K_J and V_J at every visit. They are loaded once, in the outer loop, and stay on chip: the "
-                "first term of eq. 11.5.",
-                but(LOADS, "pass", "s = q_i", f"{LOADS}; s = q_i")),
-        Mistake("Your loops are the other way round, queries outside, as in FlashAttention-2 and in tiled_attention. "
-                "Algorithm 5 loads each block of keys once: the first term of eq. 11.5.",
-                queries_outside),
+        Mistake(phrases.loads_inside("eq. 11.5"), but(LOADS, "pass", "s = q_i", f"{LOADS}; s = q_i")),
+        Mistake(phrases.queries_outside("eq. 11.5", algorithm="Algorithm 5"), queries_outside),
     ),
     costs=machine_costs(
         partial(call, *SIZES, SEEN, True), needed(), "Algorithm 5",

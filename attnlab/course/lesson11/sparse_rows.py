@@ -1,5 +1,6 @@
 """Lesson 11, ★★: block-sparse attention with three faults that a symmetric pattern does not show, fixed."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.fingerprints import deepest, far_queries, large_key
 from attnlab.geometry import blocks
@@ -82,6 +83,8 @@ def cases() -> list[Case]:
 TURNED = "block_mask[i, j]", "block_mask[j, i]"
 UNGUARDED = "o / l if block_mask[i].any() else 0", "np.divide(o, l)"
 
+TRY = "the block masks 10 11, 10 01 and 11 00"
+
 EXERCISE = Exercise(
     lesson="11", stars=2, reference=sparse_rows, cases=cases,
     hints=(
@@ -93,41 +96,38 @@ EXERCISE = Exercise(
         "visible; and a row of tiles without any is divided by 0.",
     ),
     mistakes=(
-        Mistake("Nothing is fixed yet. Try the block masks 10 11, 10 01 and 11 00: eqs. 11.1 and 11.4.",
-                but(*TURNED, *UNGUARDED, of=cleared_late)),
-        Mistake("One fault of the three is fixed, two are not. Try the block masks 10 11, 10 01 and 11 00: eqs. 11.1 "
-                "and 11.4.",
+        Mistake(phrases.nothing_fixed("eqs. 11.1 and 11.4", inputs=TRY), but(*TURNED, *UNGUARDED, of=cleared_late)),
+        Mistake(phrases.one_fixed("eqs. 11.1 and 11.4", inputs=TRY),
                 but(*TURNED, of=cleared_late), but(*UNGUARDED, of=cleared_late), but(*TURNED, *UNGUARDED)),
-        Mistake("The table is read transposed. Its rows are blocks of queries: block_mask[I, J], eq. 11.1. A symmetric "
-                "pattern does not show it.",
+        Mistake(phrases.mask_transposed("eq. 11.1"),
                 but(*TURNED), but(*TURNED, "block_mask[i].any()", "block_mask[:, i].any()"),
                 but("    out =", "    block_mask = block_mask.T\n    out =")),
         Mistake("Nothing is skipped: every tile enters the fold, whatever the block mask says. A tile is visited where "
                 "block_mask[I, J] is True: eq. 11.4.",
                 but("if block_mask[i, j]:", "if True:"), but("if block_mask[i, j]:", "if True:", *UNGUARDED),
                 but("if block_mask[i, j]:", "if True:", " if block_mask[i].any() else 0", "")),
-        Mistake("You multiply scores by the mask. A score of 0 is a vote, e^0; a hidden tile is left out (section 7).",
+        Mistake(phrases.hidden_zero("section 7", what="Hidden tiles"),
                 but("if block_mask[i, j]:", "if True:", "** 0.5", "** 0.5 * block_mask[i, j]"),
                 but("if block_mask[i, j]:", "if True:", "** 0.5", "** 0.5 * block_mask[i, j]",
                     " if block_mask[i].any() else 0", "")),
-        Mistake("Hidden tiles stay in your denominator: rows add up to 1 − η. They leave l as well (section 7).",
+        Mistake(phrases.hidden_in_l("section 7"),
                 but("if block_mask[i, j]:", "if True:", "p @ v[cols]", "p @ v[cols] * block_mask[i, j]"),
                 but("if block_mask[i, j]:", "if True:", "p @ v[cols]", "p @ v[cols] * block_mask[i, j]",
                     " if block_mask[i].any() else 0", "")),
-        Mistake("What came before is not rescaled when the maximum moves: l and o take the factor a = e^{m − m'} "
-                "(eq. 8.2).",
+        Mistake(phrases.rescales_partly("eq. 8.2", sums="l or o", factor="e^(m − m')"),
                 but("a * l", "l"), but("a * o", "o"), but("a * l", "l", "a * o", "o")),
-        Mistake("The output is not divided by l at the end of a row of tiles (eq. 8.3).", but("o / l if", "o if")),
+        Mistake(phrases.never_divided("eq. 8.3", o="o", l="l"), but("o / l if", "o if")),
         Mistake("The fold of a block of queries begins with the state of the one before, unless block 0 of the keys is "
                 "visible. Clear m, l and o before the loop over keys: eq. 11.4.",
                 cleared_late),
-        Mistake("A block of queries that sees nothing becomes 0/0. Its output is 0, the empty fold of eq. 11.4.",
-                but(*UNGUARDED)),
+        Mistake(phrases.no_weights("eq. 11.4"), but(*UNGUARDED)),
         Mistake("A block of queries that sees nothing gets the mean of the values: you replaced the weights of an "
                 "empty row by equal ones. Its output is 0, the empty fold of eq. 11.4.",
                 but("block_mask[i].any() else 0", "block_mask[i].any() else v.mean(0)")),
-        Mistake("You skip where the block mask is True. True means visible: eq. 11.1.",
+        Mistake(phrases.mask_turned("eq. 11.1"),
                 but("if block_mask[i, j]:", "if not block_mask[i, j]:", "block_mask[i].any()",
                     "(~block_mask[i]).any()")),
+        Mistake(phrases.starts_at_number("eq. 4.10"),
+                but("np.full((len(q[rows]), 1), -np.inf)", "np.full((len(q[rows]), 1), -1e9)")),
     ),
 )

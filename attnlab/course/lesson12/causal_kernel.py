@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.check.fingerprints import far_queries, large_key
 from attnlab.check.promises import Measure
@@ -127,8 +128,7 @@ EXERCISE = Exercise(
         "by tl.where(keys <= rows[:, None] + M − N, …, −∞). top, l and acc go on from the first loop.",
     ),
     mistakes=(
-        Mistake("Your rule is aligned to the top left. The last query sees the last key: j ≤ i + (M − N) (eq. 1.10).",
-                but(" + m - n", "")),
+        Mistake(phrases.top_left("eq. 1.10", rule="j ≤ i + (M − N)"), but(" + m - n", "")),
         Mistake("You take the tiles on the diagonal as full: their scores need the mask of (1.10), query by query "
                 "(section 1 of lesson 08).",
                 but(SEEN, "keys < m"), but(SEEN, "keys >= 0")),
@@ -139,26 +139,21 @@ EXERCISE = Exercise(
         Mistake("The second loop ends too early: the *last* row of the block sees keys up to begin + BLOCK_Q − 1 + M − "
                 "N, that one included (section 3).",
                 but(END, "tl.minimum(begin + 1 + m - n, m)"), but(END, "tl.minimum(begin + BLOCK_Q - 1 + m - n, m)")),
-        Mistake("The causal rule is missing (eq. 1.10).", but(END, "m", SEEN, "keys < m")),
+        Mistake(phrases.sees_future("eq. 1.10"), but(END, "m", SEEN, "keys < m")),
         Mistake("The second loop begins anew: the tiles of the first loop are counted twice. It goes on where the "
                 "first one has ended (section 3).",
                 but(f"range(full, {END}", f"range(0, {END}")),
         Mistake("The second loop forgets what the first one has found: top, l and acc go on (section 3).",
                 but("    for first in range(full", "    top, l, acc = top - float('inf'), l * 0.0, acc * 0.0\n"
                     "    for first in range(full")),
-        Mistake("The store has no mask: the last block writes behind the array (section 1).",
-                but("acc / l[:, None], mask=inside)", "acc / l[:, None])")),
-        Mistake("acc is not rescaled when the maximum moves: times a = 2^(top − new) (eq. 12.4).",
-                but("a[:, None] * acc", "acc")),
-        Mistake("exp2 without log₂ e: 2ˢ is attention at another temperature. Multiply the scale by 1.4427 (eq. 12.3).",
-                but(" * 1.4426950408889634", "")),
-        Mistake("Your maximum starts at a number, or a finite one stands for −∞ in the mask. That is a score that no "
-                "key has, and if all true scores lie far below it, they weigh nothing (eqs. 1.9 and 4.10).",
+        Mistake(phrases.store_unmasked("section 1"), but("acc / l[:, None], mask=inside)", "acc / l[:, None])")),
+        Mistake(phrases.rescales_one("eq. 12.4", one="l", other="acc"), but("a[:, None] * acc", "acc")),
+        Mistake(phrases.missing_log2e("eq. 12.3"), but(" * 1.4426950408889634", "")),
+        Mistake(phrases.number_for_infinity("eqs. 1.9 and 4.10"),
                 but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], 0.0"),
                 but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], -1e4"),
                 but('tl.trans(k_j)) * factor, -float("inf")', "tl.trans(k_j)) * factor, -1e4")),
-        Mistake("You store acc undivided. Divide by l once, after the loops (eq. 12.4).",
-                but("acc / l[:, None]", "acc")),
+        Mistake(phrases.never_divided("eq. 12.4", o="acc", l="l"), but("acc / l[:, None]", "acc")),
         Mistake("Right values, but hidden tiles are multiplied, too. The last row of the block sees keys up to begin + "
                 "BLOCK_Q − 1 + M − N: there the loop may end (section 3).",
                 but(END, "m")),

@@ -3,6 +3,7 @@
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.check.fingerprints import far_queries
 from attnlab.check.promises import Measure
@@ -145,51 +146,38 @@ EXERCISE = Exercise(
                 "% blocks (eq. 12.1).",
                 but(NUMBER, "0, tl.program_id(0) % blocks"), but(NUMBER, "0, tl.program_id(0)"),
                 but(NUMBER, "tl.program_id(0) % blocks, tl.program_id(0) // blocks")),
-        Mistake("You round N / BLOCK_Q down. A short last block is a program of its own: tl.cdiv(n, BLOCK_Q) "
-                "(eq. 12.1).",
+        Mistake(phrases.not_rounded_up("eq. 12.1", what="blocks of queries"),
                 but("tl.cdiv(n, BLOCK_Q)", "tl.maximum(n // BLOCK_Q, 1)")),
-        Mistake("The heads of keys and values are M rows apart, not N, and not 0 (eq. 12.2).",
-                but("head * m * D", "head * n * D"), but("head * m * D", "0")),
-        Mistake("The load of the keys or of the values has no mask: behind the last key stands the next head, or "
-                "nothing (section 1).",
+        Mistake(phrases.heads_apart("eq. 12.2"), but("head * m * D", "head * n * D"), but("head * m * D", "0")),
+        Mistake(phrases.load_unmasked("section 1"),
                 but("tl.load(k + theirs, mask=there, other=0.0)", "tl.load(k + theirs)",
                     "tl.load(v + theirs, mask=there, other=0.0)", "tl.load(v + theirs)"),
                 but("tl.load(v + theirs, mask=there, other=0.0)", "tl.load(v + theirs)")),
-        Mistake("Keys that do not exist are loaded as 0, and then they have a vote: e⁰ = 1. Their scores must be −∞ "
-                "(section 1).",
+        Mistake(phrases.hidden_zero("section 1", what="Keys that don't exist"),
                 but("tl.where(keys < m, tl.dot(q_i, tl.trans(k_j)) * factor, -float(\"inf\"))",
                     "tl.dot(q_i, tl.trans(k_j)) * factor")),
-        Mistake("The store has no mask: the last block writes over the next head, or behind the array (section 1).",
-                but("acc / l[:, None], mask=inside)", "acc / l[:, None])")),
-        Mistake("The pointer to the keys is advanced twice, by the loop and by the counter: every other block is left "
-                "out, and the mask hides that you run past the end (section 7).",
-                but("keys = first +", "keys = 2 * first +")),
-        Mistake("exp2 without log₂ e: 2ˢ is attention at another temperature. Multiply the scale by 1.4427 (eq. 12.3).",
-                but(" * 1.4426950408889634", "")),
-        Mistake("The scale 1/√D is missing (section 1).", but("scale * 1.4426950408889634", "1.4426950408889634")),
-        Mistake("acc or l is not rescaled when the maximum moves: both times a = 2^(top − new) (eq. 12.4).",
+        Mistake(phrases.store_unmasked("section 1"), but("acc / l[:, None], mask=inside)", "acc / l[:, None])")),
+        Mistake(phrases.advanced_twice("section 7"), but("keys = first +", "keys = 2 * first +")),
+        Mistake(phrases.missing_log2e("eq. 12.3"), but(" * 1.4426950408889634", "")),
+        Mistake(phrases.unscaled("section 1"), but("scale * 1.4426950408889634", "1.4426950408889634")),
+        Mistake(phrases.rescales_partly("eq. 12.4", sums="acc or l", factor="2^(top − new)"),
                 but(RESCALED, "acc + tl.dot(p.to(v_j.dtype), v_j)"), but("l = a * l", "l = l"),
                 but(RESCALED, "acc + tl.dot(p.to(v_j.dtype), v_j)", "l = a * l", "l = l")),
-        Mistake("No maximum is subtracted: large scores overflow (lesson 04, section 3).",
+        Mistake(phrases.unshifted("lesson 04, section 3"),
                 but("tl.exp2(t - new[:, None])", "tl.exp2(t)", "tl.exp2(top - new)", "tl.exp2(0.0 * l)"),
                 but("new = tl.maximum(top, tl.max(t, 1))", "new = tl.zeros([BLOCK_Q], tl.float32)",
                     "tl.exp2(top - new)", "tl.exp2(new)")),
-        Mistake("Your maximum starts at a number, or a finite one stands for −∞ in the mask. That is a score that no "
-                "key has, and if all true scores lie far below it, they weigh nothing (eqs. 1.9 and 4.10).",
+        Mistake(phrases.number_for_infinity("eqs. 1.9 and 4.10"),
                 but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], 0.0"),
                 but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], -1e3"),
                 but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], -1e4"),
                 but('tl.trans(k_j)) * factor, -float("inf")', "tl.trans(k_j)) * factor, -1e4")),
-        Mistake("You subtract one maximum for all queries: where another query's scores are far larger, every "
-                "exponential of a row is 0. Each row has a fold of its own (eq. 12.4).",
-                but("tl.max(t, 1)", "tl.max(t)")),
-        Mistake("You store acc undivided. Divide by l once, after the loop (eq. 12.4).",
-                but("acc / l[:, None]", "acc")),
-        Mistake("Right values, but you divide in the loop, at every visit, where once after it is enough (eq. 12.4).",
+        Mistake(phrases.one_maximum("eq. 12.4"), but("tl.max(t, 1)", "tl.max(t)")),
+        Mistake(phrases.never_divided("eq. 12.4", o="acc", l="l"), but("acc / l[:, None]", "acc")),
+        Mistake(phrases.divides_each("eq. 12.4", o="acc"),
                 but(RESCALED, "(acc * (a * old)[:, None] + tl.dot(p.to(v_j.dtype), v_j)) / l[:, None]",
                     "l = a", "old = l; l = a", "acc / l[:, None]", "acc")),
-        Mistake("Right values, but you load the block of queries again for each block of keys. It is the operand that "
-                "stays: load it before the loop (section 1).",
+        Mistake(phrases.queries_again("section 1"),
                 but(f"q_i, factor = {QUERIES}", "pass", "keys = first",
                     f"q_i, factor = {QUERIES}; keys = first")),
     ),

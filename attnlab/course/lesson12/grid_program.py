@@ -1,5 +1,6 @@
 """Lesson 12, ★★: a program of the grid with three faults that blocks which fit do not show, fixed."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.check.fingerprints import deepest, large_key, levels, lifted
 from attnlab.check.machines import FlatMemory
@@ -88,6 +89,8 @@ NUMBER = "divmod(pid, -(-n // block))", "divmod(pid, max(n // block, 1))"
 STRIDE = "theirs, there = head * m", "theirs, there = head * n"
 VOTES = "np.where(there.T, q_i @ memory.load(k + theirs, there).T, -np.inf)", "q_i @ memory.load(k + theirs, there).T"
 
+TRY = "two heads with N ≠ M, keys that don't fill the last block, and queries that don't"
+
 EXERCISE = Exercise(
     lesson="12", stars=2, reference=grid_program, cases=cases,
     hints=(
@@ -99,35 +102,26 @@ EXERCISE = Exercise(
         "that does not exist is loaded as 0, and its score must be −∞.",
     ),
     mistakes=(
-        Mistake("Nothing is fixed yet. Try two heads with N ≠ M, keys that do not fill the last block, and queries "
-                "that do not: eqs. 12.1 and 12.2.",
-                but(*NUMBER, *STRIDE, *VOTES)),
-        Mistake("One fault of the three is fixed, two are not. Try two heads with N ≠ M, keys that do not fill the "
-                "last block, and queries that do not: eqs. 12.1 and 12.2.",
+        Mistake(phrases.nothing_fixed("eqs. 12.1 and 12.2", inputs=TRY), but(*NUMBER, *STRIDE, *VOTES)),
+        Mistake(phrases.one_fixed("eqs. 12.1 and 12.2", inputs=TRY),
                 but(*NUMBER, *STRIDE), but(*NUMBER, *VOTES), but(*STRIDE, *VOTES)),
-        Mistake("You round N / block down when you take pid apart. A short last block of queries has a program of its "
-                "own, so every head has ⌈N / block⌉ of them: eq. 12.1.",
-                but(*NUMBER)),
-        Mistake("The heads of keys and values lie N rows apart in your offsets. They have M rows: eq. 12.2. With N = M "
-                "nobody notices.",
-                but(*STRIDE)),
-        Mistake("Keys beyond M are loaded as 0, and then they vote, because a score of 0 weighs e⁰. Their scores must "
-                "be −∞ (section 1).",
-                but(*VOTES)),
+        Mistake(phrases.not_rounded_up("eq. 12.1", what="blocks of queries"), but(*NUMBER)),
+        Mistake(phrases.heads_apart("eq. 12.2"), but(*STRIDE)),
+        Mistake(phrases.hidden_zero("section 1", what="Keys that don't exist"), but(*VOTES)),
         Mistake("The mask of the rows is gone: the last block loads and stores rows of the next head, or of nobody. "
                 "Another program writes there (section 2).",
                 but(", inside)", ")")),
-        Mistake("The output is not divided by l: eq. 12.4.", but(" / l[:, None]", "")),
-        Mistake("The scale 1/√D is missing (section 1).", but(" / d**0.5", "")),
-        Mistake("acc or l is not rescaled when the maximum moves: both times a = e^{top − new} (section 1).",
+        Mistake(phrases.never_divided("eq. 12.4", o="acc", l="l"), but(" / l[:, None]", "")),
+        Mistake(phrases.unscaled("section 1"), but(" / d**0.5", "")),
+        Mistake(phrases.rescales_partly("section 1", sums="acc or l", factor="e^(top − new)"),
                 but("a * l", "l"), but("a[:, None] * acc", "acc"), but("a * l", "l", "a[:, None] * acc", "acc")),
-        Mistake("Your loop over the keys ends with the number of queries. There are M keys (eq. 12.2).",
+        Mistake(phrases.keys_for_queries("eq. 12.2"),
                 but("range(0, m, block)", "range(0, n, block)"),
                 but("range(0, m, block)", "range(0, n, block)", "keys < m", "keys < n")),
-        Mistake("Right values, but a load has no mask: the last block reads rows that the array does not have. Another "
-                "array's numbers stand there (section 1).",
+        Mistake(phrases.load_unmasked("section 1"),
                 but("load(k + theirs, there)", "load(k + theirs)"), but("load(q + own, inside)", "load(q + own)"),
                 but("load(k + theirs, there)", "load(k + theirs)", "load(q + own, inside)", "load(q + own)")),
+        Mistake(phrases.number_for_infinity("eqs. 1.9 and 4.10"), but("-np.inf", "-1e9")),
     ),
     costs=(
         Cost(loaded, 1, "It loads {found:.2f} times the numbers of its tiles."),

@@ -3,6 +3,7 @@
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.check.fingerprints import far_scores
 
@@ -87,27 +88,20 @@ EXERCISE = Exercise(
         "take tl.exp, divide by tl.sum, with axis=0.",
     ),
     mistakes=(
-        Mistake("The load has no mask: beyond the end of the row stands the next one, or nothing of yours (section 1).",
-                but(LOAD, "tl.load(x + row * n + cols)")),
-        Mistake("Masked numbers are 0 in your sum, and 0 is a score: e⁰ = 1. Load them as −∞ (section 1).",
+        Mistake(phrases.load_unmasked("section 1"), but(LOAD, "tl.load(x + row * n + cols)")),
+        Mistake(phrases.hidden_zero("section 1", what="The numbers that the mask leaves out"),
                 but('-float("inf")', "0.0"), but(', other=-float("inf")', "")),
-        Mistake("The store has no mask: the program writes into the next row, which belongs to another program, or "
-                "behind the array (section 2).",
-                but("axis=0), mask=there)", "axis=0))")),
-        Mistake("No maximum is subtracted: scores near 100 overflow, and for scores near −110 the sum is 0 "
-                "(lesson 02, section 2).",
-                but(" - tl.max(s, axis=0)", "")),
+        Mistake(phrases.store_unmasked("section 2"), but("axis=0), mask=there)", "axis=0))")),
+        Mistake(phrases.unshifted("lesson 02, section 2"), but(" - tl.max(s, axis=0)", "")),
         Mistake("Every program works on row 0: the row is tl.program_id(0), and begins n numbers further on for each "
                 "(eq. 12.2).",
                 but(ROW, "0"), but(ROW, "0 * n")),
         Mistake("Rows are n numbers apart, not BLOCK, which is only the next power of two (eq. 12.2).",
                 but(ROW, "row * BLOCK")),
         Mistake("Rows are n numbers apart, and yours are one apart (eq. 12.2).", but(ROW, "row")),
-        Mistake("2ˢ is not eˢ: with exp2 the scores have to be multiplied by log₂ e first (eq. 12.3).",
-                but("tl.exp(", "tl.exp2(")),
-        Mistake("You store the exponentials; divide them by their sum (eq. 2.3).", but(" / tl.sum(e, axis=0)", "")),
-        Mistake("One number too many: columns count from 0, so the mask is cols < n (section 1).",
-                but("cols < n", "cols <= n")),
+        Mistake(phrases.missing_log2e("eq. 12.3"), but("tl.exp(", "tl.exp2(")),
+        Mistake(phrases.undivided("eq. 2.3"), but(" / tl.sum(e, axis=0)", "")),
+        Mistake(phrases.one_beyond("section 1"), but("cols < n", "cols <= n")),
         Mistake("You read beyond the end of the row and hide the scores afterwards. Nothing of yours need be there: "
                 "the load itself takes the mask (section 1).",
                 but(LOAD, 'tl.where(there, tl.load(x + row * n + cols), -float("inf"))')),

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 
 import numpy as np
@@ -84,14 +85,12 @@ EXERCISE = Exercise(
         "Put offset 0 in the place of those: np.where(live, offsets, 0); read; and put 0 over what came back.",
     ),
     mistakes=(
-        Mistake("You read rows that the array does not have. In flat memory something else follows there, the next "
-                "head or nothing at all: mask the rows from length on (eq. 12.2 and section 1).",
+        Mistake(phrases.load_unmasked("eq. 12.2 and section 1"),
                 but(READ, "memory[offsets]"), but(READ, "memory[np.minimum(offsets, memory.size - 1)]")),
-        Mistake("You read first and mask afterwards. At the end of memory the reading alone fails, and 0 · NaN is NaN: "
-                "a masked element must not be read at all (section 1). Give it an offset that exists, then put 0.",
-                but(READ, "np.where(live, memory[offsets], 0.0)"), but(READ, "memory[offsets] * live")),
-        Mistake("You read rows that the array does not have, and put 0 over them. Another array's numbers are there: "
-                "give what is masked an offset that exists in any case, such as 0 (section 1).",
+        Mistake("You read rows that the array doesn't have, and mask afterwards. At the end of memory the reading "
+                "alone fails, and 0 · NaN is NaN: give what's masked an offset that exists, such as 0, and then put 0 "
+                "(section 1).",
+                but(READ, "np.where(live, memory[offsets], 0.0)"), but(READ, "memory[offsets] * live"),
                 but(READ, "np.where(live, memory[np.minimum(offsets, memory.size - 1)], 0.0)"),
                 but(READ, 'np.where(live, np.take(memory, offsets, mode="wrap"), 0.0)')),
         Mistake("Rows beyond the end repeat the last row, as a clamped slice does (lesson 05). They would be counted "
@@ -106,19 +105,14 @@ EXERCISE = Exercise(
         Mistake("You take the array as contiguous, with steps of width and 1. Where it is a head among others, or "
                 "transposed, its strides say otherwise: eq. 12.2.",
                 but("rows * strides[0] + cols * strides[1]", "rows * width + cols")),
-        Mistake("The base is missing: the array begins at memory[base] (eq. 12.2).", but("base + rows", "rows")),
-        Mistake("You take start for the number of a block. It is the first row already (eq. 12.2).",
-                but("start + np", "start * block + np")),
-        Mistake("The pointer is advanced twice: base has moved on by start rows, and the rows are counted from start "
-                "again. Do one or the other (eq. 12.2 and section 7).",
-                but("rows * strides", "(rows + start) * strides")),
-        Mistake("The tile always begins at row 0: the first row is start (eq. 12.2).", but("start + np", "np")),
+        Mistake("Your tile begins somewhere else. The array begins at memory[base], and the tile's first row is "
+                "start, which counts rows and not blocks (eq. 12.2).",
+                but("base + rows", "rows"), but("start + np", "start * block + np"), but("start + np", "np")),
+        Mistake(phrases.advanced_twice("eq. 12.2 and section 7"), but("rows * strides", "(rows + start) * strides")),
         Mistake("Your mask counts rows from the beginning of the block. Compare the row in the array, start included, "
                 "with length (section 1).",
                 but("rows < length", "rows - start < length")),
-        Mistake("One row too many: rows are counted from 0, so the last one is length − 1 and the mask is rows < "
-                "length (section 1).",
-                but("rows < length", "rows <= length")),
+        Mistake(phrases.one_beyond("section 1"), but("rows < length", "rows <= length")),
     ),
     costs=(Cost(strange, 0, "it reads {found:.0f} numbers of rows that do not exist."),),
 )

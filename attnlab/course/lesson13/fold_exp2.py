@@ -1,5 +1,6 @@
 """Lesson 13, ★★: the fold in powers of two, divided once."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.check.fingerprints import far_scores
 from attnlab.check.operations import done
@@ -94,8 +95,7 @@ EXERCISE = Exercise(
         "A row with m = −∞: subtract 0 in its place, and divide by 1 where l = 0. Its output is 0, its lse −∞.",
     ),
     mistakes=(
-        Mistake("The factor log₂ e is missing: 2^s is not e^s. You computed attention at another temperature, with all "
-                "scores multiplied by ln 2 = 0.69 (eq. 12.3).",
+        Mistake(phrases.missing_log2e("eq. 12.3"),
                 but("np.log2(np.e) * ", ""), but("np.log2(np.e) * ", "", LSE, "m + np.log2(total)"),
                 but("np.log2(np.e) * ", "", LSE, "m + np.log(total)"),
                 but("np.log2(np.e) * ", "", "* np.log(2)", "/ np.log(2)")),
@@ -105,43 +105,32 @@ EXERCISE = Exercise(
         Mistake("The factor log₂ e is in twice, in the scores and again in the exponential: eq. 12.3.",
                 but("np.log2(np.e)", "np.log2(np.e) ** 2"), but("np.exp2(", "np.exp("),
                 but("np.log2(np.e)", "np.log2(np.e) ** 2", "np.log(2)", "np.log(2) ** 2")),
-        Mistake("Your lse is in base two, too large by 1/ln 2 = 1.44. Who merges parts or runs the backward pass "
-                "expects natural logarithms: multiply by ln 2 (eq. 12.4).",
-                but(" * np.log(2)", "")),
-        Mistake("Your lse adds two units: the m of the loop is in base two, ln l is natural. Convert both: (m + log₂ "
-                "l) · ln 2, eq. 12.4.",
+        Mistake(phrases.lse_in_base_two("eq. 12.4"), but(" * np.log(2)", "")),
+        Mistake("Your lse mixes units. m is in base two, and so is log₂ l; both are converted by multiplying: (m + "
+                "log₂ l) · ln 2, eq. 12.4.",
                 but(LSE, "m + np.log(total)"), but(LSE, "m * np.log(2) + np.log2(total)"),
-                but("np.log2(total)", "np.log(total)")),
-        Mistake("Your lse is converted in the wrong direction: multiply by ln 2, do not divide (eq. 12.4).",
-                but("* np.log(2)", "/ np.log(2)")),
-        Mistake("Your lse lacks one of its terms; it is (m + log₂ l) · ln 2, eq. 12.4.",
-                but(LSE, "m * np.log(2)"), but(LSE, "np.log(total)"), but(LSE, "np.log2(total)")),
+                but("np.log2(total)", "np.log(total)"), but("* np.log(2)", "/ np.log(2)"), but(LSE, "m * np.log(2)"),
+                but(LSE, "np.log(total)"), but(LSE, "np.log2(total)")),
         Mistake("Weights and factor are in different bases: one is np.exp2, the other np.exp of the same differences. "
                 "Both take np.exp2 (eq. 12.3).",
                 but("np.exp2(m", "np.exp(m"), but("np.exp2(t", "np.exp(t")),
-        Mistake("l and o are not rescaled when the maximum moves. The factor is exp2(m − m') now: eq. 12.4.",
+        Mistake(phrases.rescales_nothing("eq. 12.4", sums="l and o are", factor="2^(m − m')"),
                 but("np.exp2(m - shift)", "np.ones_like(m)")),
-        Mistake("Your maximum starts at a number. That is a score that no key has, and if all true scores lie far "
-                "below it, every exponential is 0. The maximum of nothing is −∞ (eq. 4.10).",
+        Mistake(phrases.starts_at_number("eq. 4.10"),
                 *(but("np.full(len(s), -np.inf)", f"np.full(len(s), {start})") for start in ("0.0", "-1e3", "-1e4"))),
-        Mistake("What you subtract while a query has seen nothing is written into m. Scores far below it that come "
-                "later cannot lower it: m stays −∞ until a key is seen (eq. 4.10).",
+        Mistake(phrases.guard_written("eq. 4.10", m="m"),
                 but("m, l, o = m_new", "m, l, o = shift"),
                 but("m, l, o = m_new", "m, l, o = shift", LSE, f"np.where(l == 0, -np.inf, {LSE})")),
-        Mistake("A query that sees nothing, or nothing so far, gives NaN: −∞ − (−∞). Subtract 0 where m' is −∞ and "
-                "divide by 1 where l is 0 (section 7 of lesson 08).",
+        Mistake(phrases.empty_row("section 7 of lesson 08"),
                 but("np.where(m_new == -np.inf, 0, m_new)", "m_new", "np.where(l == 0, 1, l)", "l")),
         Mistake("Right values, in base e: np.exp and np.log. A GPU has a unit for powers of two, and with np.exp2 the "
                 "factor log₂ e is multiplied in once, with the scale (eq. 12.3).",
                 but("np.log2(np.e) * ", "", "np.exp2", "np.exp", LSE, "m + np.log(total)")),
-        Mistake("Right values, but `block` is ignored: the fold is to read as many keys at a time (eq. 12.4).",
+        Mistake(phrases.block_ignored("eq. 12.4"),
                 but("m, l, o = np", "block = s.shape[1]; m, l, o = np"),
                 but("m, l, o = np", "block = 16; m, l, o = np")),
-        Mistake("You divide o by l at each block and add to the quotient at the next as if it were undivided. Divide "
-                "once, after the loop: eq. 12.4.",
-                but(*DIVIDED)),
-        Mistake("Right values, but you divide at each block. Divisions are slow, and a GPU does everything that is no "
-                "matrix product at a sixteenth of the rate: keep o undivided and divide once, eq. 12.4.",
+        Mistake(phrases.divides_early("eq. 12.4", o="o", l="l"), but(*DIVIDED)),
+        Mistake(phrases.divides_each("eq. 12.4", o="o"),
                 but(*DIVIDED, "a[:, None] * o", "(a * l)[:, None] * o"),
                 but("v[first : first + block]",
                     "v[first : first + block]; inverse = 1 / np.where(l == 0, 1, l); o = inverse[:, None] * o",

@@ -1,5 +1,6 @@
 """Lesson 13, ★★: how many programs a grid has, and how well they fill the multiprocessors."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
@@ -40,28 +41,23 @@ EXERCISE = Exercise(
         "waves · sms slots are offered, programs of them are used.",
     ),
     mistakes=(
-        Mistake("You round n / block_q down. The last, shorter block of queries needs a program as well: eq. 13.2.",
+        Mistake(phrases.not_rounded_up("eq. 13.2", what="blocks"),
                 but(BLOCKS, "(n // block_q)"), but(BLOCKS, "max(n // block_q, 1)")),
-        Mistake("Your grid has one program for each head of each sequence, as in the first FlashAttention. The blocks "
-                "of queries are programs, too: eq. 13.2.",
-                but(f" * {BLOCKS}", "")),
-        Mistake("You leave the heads out, or the batch: each pair of sequence and head has its own programs "
+        Mistake("You leave out programs. Each pair of sequence and head has its own, one for each block of queries "
                 "(eq. 13.2).",
-                but("batch * heads", "batch"), but("batch * heads", "heads"), but("batch * heads * ", "")),
+                but(f" * {BLOCKS}", ""), but("batch * heads", "batch"), but("batch * heads", "heads"),
+                but("batch * heads * ", "")),
         Mistake("You cut all queries of all heads as if they were one sequence. A block belongs to one head, so each "
                 "head has a short block of its own: round up first, multiply then (eq. 13.2).",
                 but(f"batch * heads * {BLOCKS}", "-(-batch * heads * n // block_q)")),
-        Mistake("You round the waves down. A wave that is not full takes as long as a full one: eq. 13.2.",
+        Mistake(phrases.not_rounded_up("eq. 13.2", what="waves"),
                 but(WAVES, "programs // sms"), but(WAVES, "programs // sms", IDLE, "programs % sms"),
                 but(WAVES, "programs // sms", IDLE, "-programs % sms"), but(WAVES, "max(programs // sms, 1)")),
-        Mistake("You round to the nearest whole number. A short block is a program, however short, and a wave takes "
-                "its time, however empty: round up (eq. 13.2).",
+        Mistake(phrases.not_rounded_up("eq. 13.2", what="programs, or of waves,"),
                 but(BLOCKS, "round(n / block_q)"), but(WAVES, "round(programs / sms)"),
                 but(WAVES, "max(round(programs / sms), 1)"),
                 but(BLOCKS, "round(n / block_q)", WAVES, "round(programs / sms)")),
-        Mistake("You add a wave to the quotient always. Where sms divides the programs the last wave is full and no "
-                "other follows: round up instead (eq. 13.2).",
-                but(WAVES, "programs // sms + 1")),
+        Mistake(phrases.adds_one("eq. 13.2", what="wave"), but(WAVES, "programs // sms + 1")),
         Mistake("Your idle slots are those that are busy in the last wave, programs mod sms. Idle are the others: "
                 "waves · sms − programs (eq. 13.2).",
                 but(IDLE, "programs % sms")),

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.fingerprints import DEEP, far_scores
 from attnlab.check.promises import Measure
@@ -87,14 +88,9 @@ EXERCISE = Exercise(
                 but(START, f"{START[:-1]}, np.full(len(s), -np.inf)".replace("np.zeros(len(s), ", "np.zeros(len(s)), "),
                     "r, l, o, rescalings", "r, l, seen, o, rescalings", MOVED,
                     "top > seen + threshold; seen = np.maximum(seen, top)")),
-        Mistake("r moves at every new maximum: that is the fold as it was. Move it only when the maximum exceeds r by "
-                "more than the threshold (eq. 13.7).",
-                but(MOVED, "top > r")),
-        Mistake("r never moves after the first block, so 2^(t − r) overflows. Move it when the maximum exceeds r by "
-                "more than the threshold (eq. 13.7).",
-                but(MOVED, "r == -np.inf"), but(MOVED, "(r == -np.inf) & (top > r)")),
-        Mistake("A maximum that exceeds r by the threshold itself does not move it: > and not ≥ (eq. 13.7).",
-                but(MOVED, "(top >= r + threshold) & (top > -np.inf)")),
+        Mistake("r moves at every new maximum, or never after the first block, and then 2^(t − r) overflows. Move it "
+                "when the maximum exceeds r by more than the threshold (eq. 13.7).",
+                but(MOVED, "top > r"), but(MOVED, "r == -np.inf"), but(MOVED, "(r == -np.inf) & (top > r)")),
         Mistake("Your threshold is in natural units: it is one of exponents of two, like t = s log₂ e (eq. 12.3 and "
                 "13.7).",
                 but(MOVED, "top > r + threshold * np.log2(np.e)"), but(MOVED, "top > r + threshold * np.log(2)")),
@@ -103,32 +99,25 @@ EXERCISE = Exercise(
         Mistake("One row that moves makes all rows move. A warp of a GPU does so; here each row is decided, and "
                 "counted, alone (eq. 13.7).",
                 but(MOVED, "(top > r + threshold).any() & (top > r)")),
-        Mistake("You count the first block. Before the first score r is −∞, l and o are 0: nothing is rescaled "
-                "(section 4).",
-                but(" & (r > -np.inf)", "")),
-        Mistake("You count blocks and not rows (section 4).",
-                but("(moved & (r > -np.inf)).sum()", "(moved & (r > -np.inf)).any()")),
-        Mistake("The new weights refer to the block's maximum, the old sums to r. Both must refer to the same r (eq. "
-                "13.6).",
-                but("np.exp2(t - shift[:, None])", "np.exp2(t - np.where(top == -np.inf, 0, top)[:, None])")),
-        Mistake("r moves, and l and o stay: where it moves both are multiplied by 2^(r − r') (eq. 13.6).",
-                but("np.exp2(r - shift)", "np.ones_like(r)")),
-        Mistake("You rescale only one of l and o where r moves (eq. 13.6).",
-                but("a * l +", "l +"), but("a[:, None] * o", "o")),
+        Mistake("You count too much. Counted are rows that are rescaled, not blocks, and not the first block: before "
+                "the first score r is −∞, and l and o are 0 (section 4).",
+                but(" & (r > -np.inf)", ""), but("(moved & (r > -np.inf)).sum()", "(moved & (r > -np.inf)).any()")),
+        Mistake("Weights and sums must refer to the same r. Where it moves, multiply both l and o by 2^(r − r'), and "
+                "measure the new weights from r' (eq. 13.6).",
+                but("np.exp2(t - shift[:, None])", "np.exp2(t - np.where(top == -np.inf, 0, top)[:, None])"),
+                but("np.exp2(r - shift)", "np.ones_like(r)"), but("a * l +", "l +"), but("a[:, None] * o", "o")),
         Mistake("Your lse takes the maximum. l refers to r: lse = (r + log₂ l) ln 2 (eq. 13.6).",
                 but(LSE, "(np.log2(np.e) * s.max(1) + np.log2(total)) * np.log(2)")),
-        Mistake("Your lse is in base two: multiply by ln 2 (eq. 12.4).", but(" * np.log(2), resc", ", resc")),
-        Mistake("The factor log₂ e is missing: 2^s is not e^s (eq. 12.3).", but("np.log2(np.e) * ", "")),
-        Mistake("What you subtract while a query has seen nothing is written into r. Scores far below it that come "
-                "later cannot move it: r stays −∞ until a key is seen (eq. 4.10).",
+        Mistake(phrases.lse_in_base_two("eq. 12.4"), but(" * np.log(2), resc", ", resc")),
+        Mistake(phrases.missing_log2e("eq. 12.3"), but("np.log2(np.e) * ", "")),
+        Mistake(phrases.guard_written("eq. 4.10", m="r"),
                 but("r, l, o = new", "r, l, o = shift"),
                 but("r, l, o = new", "r, l, o = shift", LSE, f"np.where(l == 0, -np.inf, {LSE})")),
-        Mistake("A query that sees nothing so far gives NaN: −∞ − (−∞). Subtract 0 where r is −∞ and divide by 1 where "
-                "l is 0 (section 7 of lesson 08).",
+        Mistake(phrases.empty_row("section 7 of lesson 08"),
                 but("np.where(new == -np.inf, 0, new)", "new", "np.where(l == 0, 1, l)", "l")),
-        Mistake("Right values, but you divide at each block. Keep o undivided and divide once, after the loop (eq. "
-                "12.4).",
+        Mistake(phrases.divides_each("eq. 12.4", o="o"),
                 but(*DIVIDED, "o / total[:, None]", "o", "a[:, None] * o", "(a * l)[:, None] * o")),
+        Mistake(phrases.starts_at_number("eq. 4.10"), but("np.full(len(s), -np.inf)", "np.full(len(s), -1e9)")),
     ),
     costs=tuple(replace(cost, measure=fold(cost.measure)) for cost in COSTS[:2]),
 )

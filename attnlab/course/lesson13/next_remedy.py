@@ -1,5 +1,6 @@
 """Lesson 13, ★★: what a kernel waits for, and which remedy buys most."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
@@ -61,11 +62,10 @@ EXERCISE = Exercise(
                 but("max(products, exponentials) / busy", "min(products, exponentials) / busy")),
         Mistake("With half of the exponentials as polynomials the other half is still there: section 4.",
                 but("exponentials / 2", "0.0 * exponentials")),
-        Mistake("Memory goes on beside the rest: the longer of both counts, not the sum (lesson 07).",
+        Mistake(phrases.adds_times("lesson 07"),
                 but("max((products + exponentials) / busy, memory / 2)",
                     "(products + exponentials) / busy + memory / 2")),
         Mistake("You leave memory out, and then half the bytes buy nothing (lesson 07).",
                 but("(products + exponentials) / busy, memory / 2", "(products + exponentials) / busy, memory")),
-        Mistake("You take the slowest: section 3.", but("index(min", "index(max")),
     ),
 )

@@ -1,5 +1,6 @@
 """Lesson 14, ★: how many bytes a cache takes."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
@@ -31,17 +32,13 @@ EXERCISE = Exercise(
         "Times the layers, the tokens and the bytes of a number.",
     ),
     mistakes=(
-        Mistake("You count the keys and leave the values out, or the other way round. Both are kept: the factor 2 of "
-                "eq. 7.11.",
-                but("2 * layers", "layers")),
-        Mistake("You count numbers. Each of them has itemsize bytes: eq. 7.11.", but(" * itemsize", "")),
-        Mistake("You count bits. itemsize is in bytes: eq. 7.11.", but("* itemsize", "* 8 * itemsize")),
-        Mistake("You count one layer. Every layer has keys and values of its own: eq. 7.11.", but(" * layers", "")),
+        Mistake(phrases.half_cache("eq. 7.11"), but("2 * layers", "layers")),
+        Mistake(phrases.elements("eq. 7.11", what="each of them takes itemsize bytes"), but(" * itemsize", "")),
+        Mistake(phrases.bits("eq. 7.11", what="itemsize"), but("* itemsize", "* 8 * itemsize")),
+        Mistake(phrases.one_layer("eq. 7.11"), but(" * layers", "")),
         Mistake("You take d as the width of the model. It is the size of one head here, and there are kv_heads of "
                 "them: eq. 7.11.",
                 but(" * kv_heads", "")),
-        Mistake("You count one token. A cache of L tokens is L times what one token leaves: eq. 7.11 times L.",
-                but(" * length", "")),
         Mistake("This is the matrix of scores, length × length. A cache holds no scores, and grows with the length "
                 "only: eq. 7.11.",
                 but("* d *", "* length *"), but("2 * layers * kv_heads * d * length", "layers * kv_heads * length**2")),

@@ -1,5 +1,6 @@
 """Lesson 14, ★★: one token of decoding with a preallocated cache."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.check.fingerprints import far_queries, large_key
 from attnlab.check.library import back, given, precise
@@ -84,42 +85,35 @@ EXERCISE = Exercise(
         "Return the output and the two arrays that you were given. In JAX: keys.at[t].set(k).",
     ),
     mistakes=(
-        Mistake("The new token does not see itself. Its key and value are appended first, and query t sees j ≤ t: "
-                "eq. 14.2.",
+        Mistake(phrases.not_itself("eq. 14.2", rule="query t sees j ≤ t, appended first"),
                 but(SEEN, "[:t]"), but(SEEN, "[: max(t, 1)]")),
         Mistake("You read slots that are not filled. A preallocated cache has capacity slots, of which 0 … t are "
                 "filled; NaN in the others shows that they are read: eq. 14.2.",
                 but(SEEN, ""), but("@ values[: t + 1]", "@ values", "s = keys[: t + 1] @ q / q.size**0.5",
                                    "s = np.where(np.arange(len(keys)) <= t, keys @ q / q.size**0.5, -np.inf)")),
-        Mistake("Slots that are not filled take part as zeros. A score of 0 is a vote, e^0: they must be left out, "
-                "eq. 14.2.",
+        Mistake(phrases.hidden_zero("eq. 14.2", what="Slots that aren't filled"),
                 but("keys[: t + 1] @ q", "np.nan_to_num(keys) @ q", "@ values[: t + 1]", "@ np.nan_to_num(values)"),
                 but("keys[: t + 1] @ q", "np.where(np.arange(len(keys)) <= t, np.nan_to_num(keys) @ q, 0)",
                     "@ values[: t + 1]", "@ np.nan_to_num(values)")),
-        Mistake("The query sees the first key only: you align it to the top left, as is_causal of PyTorch does. The "
-                "newest query stands at the end: eq. 14.3.",
-                but(SEEN, "[:1]")),
-        Mistake("You write into the slot after the free one. Tokens are counted from 0, so t tokens fill slots 0 … t − "
-                "1, and the new one goes to slot t: eq. 14.2.",
-                but(WRITE, "keys[(t + 1) % len(keys)], values[(t + 1) % len(keys)] = k, v")),
-        Mistake("You overwrite the newest old token. It is in slot t − 1; the new one goes to slot t: eq. 14.2.",
+        Mistake(phrases.top_left("eq. 14.3", rule="the newest one sees all that's filled"), but(SEEN, "[:1]")),
+        Mistake("You write into another slot than the free one. Tokens are counted from 0, so t tokens fill slots 0 … "
+                "t − 1, and the new one goes to slot t: eq. 14.2.",
+                but(WRITE, "keys[(t + 1) % len(keys)], values[(t + 1) % len(keys)] = k, v"),
                 but(WRITE, "keys[t - 1], values[t - 1] = k, v"),
                 but(WRITE, "keys[max(t - 1, 0)], values[max(t - 1, 0)] = k, v")),
-        Mistake("You use the new key and do not keep it: the cache that you return lacks token t, and the next query "
-                "will miss it. Eq. 14.2.",
+        Mistake("You don't keep what's new: the cache that you return lacks token t's key, its value, or both, and "
+                "the next query will miss it (eq. 14.2).",
                 but(WRITE, "old, olds = keys.copy(), values.copy(); keys[t], values[t] = k, v", "keys, values\n",
-                    "old, olds\n")),
+                    "old, olds\n"),
+                but(WRITE, "keys[t] = k"), but(WRITE, "values[t] = v")),
         Mistake("Your cache grows by concatenation: it has t + 1 rows, and every step copies all that was there, "
                 "section 6. Write into slot t of the arrays that you were given: eq. 14.2.",
                 but(WRITE, GROWN)),
         Mistake("You copy the cache and write into the copy. That moves all slots at every step, where "
                 "one is new: section 6. Write into the arrays that you were given.",
                 but(WRITE, "keys, values = keys.copy(), values.copy(); keys[t], values[t] = k, v")),
-        Mistake("You keep the key and forget the value, or the other way round: eq. 14.2.",
-                but(WRITE, "keys[t] = k"), but(WRITE, "values[t] = v")),
-        Mistake("Your scores are not scaled by 1/√D: eq. 14.2.", but(" / q.size**0.5", "")),
-        Mistake("You do not subtract the largest score. exp overflows from 89 or 710 on (lesson 02).",
-                but(" - s.max()", "")),
+        Mistake(phrases.unscaled("eq. 14.2"), but(" / q.size**0.5", "")),
+        Mistake(phrases.unshifted("lesson 02, section 2"), but(" - s.max()", "")),
     ),
     costs=(
         Cost(copies, 0, "of the two arrays that come back, {found:.0f} are others than those that were given: the "

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import attnlab
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 
 import numpy as np
@@ -121,50 +122,41 @@ EXERCISE = Exercise(
         "The next token is logits[-1].argmax(). It is the only new token of the next call.",
     ),
     mistakes=(
-        Mistake("Your query is aligned to the top left: a single new query sees key 0 only. It stands at the end: "
-                "eq. 14.3.",
+        Mistake(phrases.top_left("eq. 14.3", rule="query i of a call sees j ≤ t + i"),
                 but("causal=True", "mask=np.tri(len(at), t + len(at), dtype=bool)")),
-        Mistake("You have no causal mask. It makes no difference for one query, but the tokens of the prompt come "
-                "together and must not see later ones: eq. 14.3.",
-                but("causal=True", "causal=False")),
-        Mistake("Positions begin at 0 in every call. A token is rotated by its position in the text, t + i in a call "
-                "that begins at t: section 3 and eq. 14.3.",
+        Mistake(phrases.sees_future("eq. 14.3"), but("causal=True", "causal=False")),
+        Mistake(phrases.positions_restart("section 3 and eq. 14.3", rule="t + i in a call that begins at t"),
                 but("attnlab.rotary(k, at)", "attnlab.rotary(k)", "attnlab.rotary(q, at)", "attnlab.rotary(q)"),
                 but("attnlab.rotary(k, at)", "attnlab.rotary(k)"), but("attnlab.rotary(q, at)", "attnlab.rotary(q)")),
-        Mistake("All tokens of a call are rotated by one position, t. They stand at t, t + 1, …, t + N − 1: section 3.",
+        Mistake(phrases.one_position("section 3"),
                 but("attnlab.rotary(k, at)", "attnlab.rotary(k, t)", "attnlab.rotary(q, at)", "attnlab.rotary(q, t)")),
-        Mistake("Nothing is rotated. The model hands queries and keys over as they are, and has learned them with "
-                "attnlab.rotary: section 3.",
-                but("attnlab.rotary(k, at)", "k", "attnlab.rotary(q, at)", "q")),
-        Mistake("The query is rotated and the keys are not. A key is rotated by its own position before it is "
-                "appended: section 3.",
-                but("attnlab.rotary(k, at)", "k")),
+        Mistake(phrases.nothing_rotated("section 3"), but("attnlab.rotary(k, at)", "k", "attnlab.rotary(q, at)", "q")),
+        Mistake(phrases.keys_unrotated("section 3"), but("attnlab.rotary(k, at)", "k")),
         Mistake("Your query stands at another position than its own key: both are at t + i in a call that begins at t, "
                 "eq. 14.3.",
                 but("attnlab.rotary(q, at)", "attnlab.rotary(q, at + 1)")),
         Mistake("Values are rotated, too. A rotation gives a score its distance, and values have no score: section 3.",
                 but("attnlab.rotary(k, at), v", "attnlab.rotary(k, at), attnlab.rotary(v, at)")),
-        Mistake("Keys are rotated twice: before they are kept, and again at every step. Do one of the two: section 3.",
+        Mistake(phrases.rotated_again("section 3", step="step", then="it's kept"),
                 but("keys[layer][:, seen], values", "attnlab.rotary(keys[layer][:, seen]), values")),
         Mistake("All layers share one cache. Keys of layer 0 and of layer 1 are different numbers: a cache for each, "
                 "section 3.",
                 but("keys[layer]", "keys[0]", "values[layer]", "values[0]")),
-        Mistake("The length moves inside of attend, once a layer, and so the layers disagree on where a call begins. "
-                "Move it once, after the call: section 8.",
+        Mistake("t counts tokens, and it moves once per call. Moved once per layer, the layers disagree on where a "
+                "call begins; counted in calls, it forgets that the first one takes the prompt (section 8 and eq. "
+                "14.3).",
                 but(*SLOTS, "at = t +", "nonlocal t\n        at = t +", *GREW, "causal=True)",
                     "causal=True)\n        t += q.shape[-2]\n        return out", "        t += len(new)\n", ""),
                 but(*SLOTS, "at = t +", "nonlocal t\n        at = t +", *GREW, "causal=True)",
                     "causal=True)\n        t += q.shape[-2] * (layer == 0)\n        return out",
-                    "        t += len(new)\n", "")),
-        Mistake("t counts calls in your program. It counts tokens, and the first call takes the prompt: eq. 14.3.",
+                    "        t += len(new)\n", ""),
                 but("t += len(new)", "t += 1")),
-        Mistake("A query does not see its own key, which is the last one of the cache: j ≤ i, eq. 14.3.",
+        Mistake(phrases.not_itself("eq. 14.3", rule="j ≤ i"),
                 but("slice(0, t + q.shape[-2])", "slice(0, max(t + q.shape[-2] - 1, 1))")),
-        Mistake("Query head h reads another key head than ⌊h / (H_q / H_k)⌋: the heads of a group are "
-                "neighbors, as in eq. 1.6.",
+        Mistake(phrases.shared_modulo("eq. 1.6"),
                 but(ROTATED, "attnlab.rotary(q[[0, 2, 1, 3]], at), keys", *GREW, "causal=True)",
                     "causal=True)\n        return out[[0, 2, 1, 3]]")),
-        Mistake("Your scores have another scale than 1/√D: eq. 14.3.",
+        Mistake(phrases.other_scale("eq. 14.3"),
                 but("causal=True", "causal=True, scale=1.0"), but("causal=True", "causal=True, scale=0.25")),
         Mistake("You take the logits of the first row. The token that follows the text belongs to the last row: "
                 "section 3.",

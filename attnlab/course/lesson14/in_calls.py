@@ -1,6 +1,7 @@
 """Lesson 14, ★★: a cache that is right for one token at a time only, and repaired."""
 
 import attnlab
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.fingerprints import deepest
 
@@ -55,6 +56,8 @@ POSITION, MASK, LENGTH = (
 )
 UNMASKED = ("np.arange(t, t + n)", "np.full(n, t)", *MASK)
 
+TRY = "a call of several tokens, and look at its second one"
+
 EXERCISE = Exercise(
     lesson="14", stars=2, reference=in_calls, cases=cases,
     hints=(
@@ -64,46 +67,36 @@ EXERCISE = Exercise(
         "Three lines are wrong: positions t … t + n − 1, a mask j ≤ t + i (eq. 14.3), and a length that grows by n.",
     ),
     mistakes=(
-        Mistake("Nothing is repaired yet: three lines are right for calls of one token only. What do they do to the "
-                "second token of a call? Eq. 14.3.",
-                but(*UNMASKED, *LENGTH)),
-        Mistake("One of the three lines is repaired, two are not. What do the others do to the second token of a call? "
-                "Eq. 14.3.",
+        Mistake(phrases.nothing_fixed("eq. 14.3", inputs=TRY), but(*UNMASKED, *LENGTH)),
+        Mistake(phrases.one_fixed("eq. 14.3", inputs=TRY),
                 but(*UNMASKED), but(*MASK, *LENGTH), but(*POSITION, *LENGTH)),
-        Mistake("The mask and the length are right; still all tokens of a call are rotated by one position, t. They "
-                "stand at t, t + 1, …, t + n − 1: section 3.",
-                but(*POSITION)),
+        Mistake(phrases.one_position("section 3"), but(*POSITION)),
         Mistake("Positions and length are right; a token still sees the later ones of its call. With one query nothing "
                 "needs a mask, with n of them the last n columns are a triangle: eq. 14.3.",
                 but(*MASK)),
         Mistake("Positions and mask are right; the length still grows by one a call. It counts tokens, not calls: "
                 "eq. 14.2.",
                 but(*LENGTH)),
-        Mistake("Your mask is aligned to the top left, j ≤ i with i counted in the call. Query i of a call sees "
-                "j ≤ t + i: eq. 14.3.",
+        Mistake(phrases.top_left("eq. 14.3", rule="query i of a call sees j ≤ t + i"),
                 but("<= at[:, None]", "<= at[:, None] - t")),
-        Mistake("Positions begin at 0 in every call. They are those of the text, t + i: section 3.",
+        Mistake(phrases.positions_restart("section 3", rule="t + i"),
                 but("np.arange(t, t + n)", "np.arange(n)", "<= at[:, None]", "<= at[:, None] + t")),
         Mistake("The positions of your keys begin at 0 in every call, those of your queries do not, or the other way "
                 "round. Both are positions in the text, t + i: section 3.",
                 but("rotary(k[new], at)", "rotary(k[new], at - t)"),
                 but("rotary(q[new], at)", "rotary(q[new], at - t)")),
-        Mistake("You rotate the keys of the cache again at every call. They were rotated by their positions when they "
-                "were written: section 3.",
+        Mistake(phrases.rotated_again("section 3", step="call", then="it's kept"),
                 but("keys[new], values[new] =",
                     "keys[:t] = attnlab.rotary(keys[:t], np.arange(t)); keys[new], values[new] =")),
-        Mistake("Your scores lack the factor 1/√D (eq. 14.2).", but(" / k.shape[1] ** 0.5", "")),
-        Mistake("Nothing is rotated: a token of the past would be as near as the last one (section 3).",
+        Mistake(phrases.unscaled("eq. 14.2"), but(" / k.shape[1] ** 0.5", "")),
+        Mistake(phrases.nothing_rotated("section 3"),
                 but("attnlab.rotary(k[new], at)", "k[new]", "attnlab.rotary(q[new], at)", "q[new]")),
-        Mistake("Your exponentials are not shifted by the largest score of their row, and overflow (eq. 14.2).",
-                but("s - s.max(1, keepdims=True)", "s")),
-        Mistake("Keys are kept as they came, and only queries are rotated. A key is rotated by its own position: "
-                "section 3.",
-                but("attnlab.rotary(k[new], at)", "k[new]")),
-        Mistake("A token does not see itself: the mask is j ≤ t + i, not <. Eq. 14.3.",
-                but("<= at[:, None]", "< at[:, None]")),
-        Mistake("A call sees its own tokens only, so nothing of the cache is used: eq. 14.2.",
+        Mistake(phrases.unshifted("eq. 14.2"), but("s - s.max(1, keepdims=True)", "s")),
+        Mistake(phrases.keys_unrotated("section 3"), but("attnlab.rotary(k[new], at)", "k[new]")),
+        Mistake(phrases.not_itself("eq. 14.3", rule="j ≤ t + i"), but("<= at[:, None]", "< at[:, None]")),
+        Mistake(phrases.own_tokens("eq. 14.2", chunk="call"),
                 but("keys[: t + n]", "keys[new]", "values[: t + n]", "values[new]", "np.arange(t + n)",
                     "np.arange(t, t + n)")),
+        Mistake(phrases.hides_with_number("eq. 1.9"), but("s, -np.inf", "s, -1e9")),
     ),
 )

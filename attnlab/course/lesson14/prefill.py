@@ -1,5 +1,6 @@
 """Lesson 14, ★★: a prompt in chunks."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab.check.fingerprints import deepest, far_queries, large_key
 from attnlab.check.operations import exponentials_at_once
@@ -81,30 +82,26 @@ EXERCISE = Exercise(
         "attnlab's own functions align so: tiled_attention(q[start:stop], k[:stop], v[:stop], causal=True).",
     ),
     mistakes=(
-        Mistake("You align each chunk to the top left: its first query sees key 0 only. Query 0 of a chunk stands at "
-                "position start, so the mask is j ≤ start + i: eq. 14.3.",
+        Mistake(phrases.top_left("eq. 14.3", rule="query i of a chunk sees j ≤ start + i"),
                 but("np.arange(start, stop)", "np.arange(stop - start)")),
         Mistake("The first chunk has a mask and the others have none, so that a token sees later ones of its own "
                 "chunk. Whether N = M does not matter: every chunk has its triangle, eq. 14.3.",
                 but("j <= i,", "(j <= i) | (start > 0),")),
-        Mistake("You have no causal mask. The tokens of a chunk come together and must still not see later ones: "
-                "eq. 14.3.",
-                but(MASK, "s")),
-        Mistake("Each chunk sees its own tokens only. Keys and values of all earlier tokens take part: eq. 14.3.",
+        Mistake(phrases.sees_future("eq. 14.3"), but(MASK, "s")),
+        Mistake(phrases.own_tokens("eq. 14.3", chunk="chunk"),
                 but("k[:stop]", "k[start:stop]", "v[:stop]", "v[start:stop]", "np.arange(stop)",
                     "np.arange(start, stop)")),
-        Mistake("A query does not see its own key. The mask is j ≤ i, not j < i: eq. 14.3.", but("j <= i", "j < i")),
-        Mistake("The last chunk is left out if it is shorter: there are ⌈L / C⌉ of them, eq. 14.5.",
+        Mistake(phrases.not_itself("eq. 14.3", rule="j ≤ i"), but("j <= i", "j < i")),
+        Mistake(phrases.last_one("eq. 14.5", what="The tokens", block="chunk"),
                 but("range(0, len(q), C)", "range(0, len(q) // C * C, C)")),
         Mistake("You compute scores with keys that have not come yet, and mask them. Keys 0 … start + C − 1 are "
                 "enough for a chunk, C × (start + C) scores: eq. 14.5. While a chunk is read the others do "
                 "not exist.",
                 but("k[:stop]", "k", "v[:stop]", "v", "np.arange(stop)", "np.arange(len(k))")),
-        Mistake("Your matrix of scores is L × L. Take C queries at a time, so that the largest has C × L: eq. 14.5.",
-                at_once),
-        Mistake("Your scores are not scaled by 1/√D: eq. 14.2.", but(" / q.shape[1] ** 0.5", "")),
-        Mistake("You do not subtract the largest score of a row. exp overflows from 89 or 710 on (lesson 02).",
-                but(" - s.max(1, keepdims=True)", "")),
+        Mistake(phrases.all_scores("eq. 14.5", piece="chunk of queries"), at_once),
+        Mistake(phrases.unscaled("eq. 14.2"), but(" / q.shape[1] ** 0.5", "")),
+        Mistake(phrases.unshifted("lesson 02, section 2"), but(" - s.max(1, keepdims=True)", "")),
+        Mistake(phrases.hides_with_number("eq. 1.9"), but("s, -np.inf", "s, -1e9")),
     ),
     costs=(
         Cost(exponentials_at_once(lambda: call(500, 8, 15, 8), 15 * 500), 1.05, "with L = 500 and C = 15 its largest "

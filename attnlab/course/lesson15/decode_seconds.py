@@ -1,5 +1,6 @@
 """Lesson 15, ★: how long a step of decoding takes at the least."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
@@ -35,12 +36,8 @@ EXERCISE = Exercise(
         "weights_bytes + B * cache_bytes, divided by the bandwidth.",
     ),
     mistakes=(
-        Mistake("You read the weights once for each sequence. They are read once a step, and every sequence of the "
-                "batch uses them: that is what batching is for (eq. 15.4).",
-                but(READ, "B * (weights_bytes + cache_bytes)")),
-        Mistake("You let the batch share one cache. Each sequence has keys and values of its own: B caches are read "
-                "(eq. 15.4).",
-                but("B * ", "")),
+        Mistake(phrases.weights_each("eq. 15.4"), but(READ, "B * (weights_bytes + cache_bytes)")),
+        Mistake(phrases.cache_shared("eq. 15.4"), but("B * ", "")),
         Mistake("You divide by B: that is the time for each token, and the step is asked for. All its sequences wait "
                 "for the whole step (eq. 15.4).",
                 but("/ bandwidth", "/ bandwidth / B")),
@@ -48,10 +45,8 @@ EXERCISE = Exercise(
                 but(READ, "(B * weights_bytes + cache_bytes)")),
         Mistake("`cache_bytes` are all bytes of a sequence's cache, keys and values: they are read once (eq. 15.4).",
                 but("B * cache_bytes", "2 * B * cache_bytes")),
-        Mistake("The weights are missing. A step reads all of them, however short the text is (eq. 15.4).",
-                but("weights_bytes + ", "")),
-        Mistake("The caches are missing. A step reads every key and value of every sequence (eq. 15.4).",
-                but(" + B * cache_bytes", "")),
+        Mistake(phrases.weights_unread("eq. 15.4"), but("weights_bytes + ", "")),
+        Mistake(phrases.caches_unread("eq. 15.4"), but(" + B * cache_bytes", "")),
         Mistake("You take the longer of the two times. Both come through the same memory, one after the other: their "
                 "bytes add up. (What overlaps is arithmetic and memory, lesson 07.) See eq. 15.4.",
                 but(READ, "max(weights_bytes, B * cache_bytes)")),

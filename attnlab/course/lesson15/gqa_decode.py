@@ -1,6 +1,7 @@
 """Lesson 15, ★★★: a step of decoding on the machine, in which every key is loaded once for its group of heads."""
 
 from attnlab import costs
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.check.fingerprints import deepest, levels, lifted
 from attnlab.check.machines import bench
@@ -129,39 +130,29 @@ EXERCISE = Exercise(
         Mistake("Every query head loads the keys of its group for itself: G times the bytes, as if nothing were "
                 "shared. Load a block once and multiply it with the queries of the whole group (eq. 15.2).",
                 head_by_head),
-        Mistake("You copy the keys for each query head first. The copies are as large as the cache that grouping made "
-                "smaller, and they are written as well as read. Compute with the shared keys in place (eq. 15.2).",
-                repeated),
-        Mistake("You give query head h the key head h mod H_k. Consecutive query heads share: key head h // G "
-                "(eq. 15.1).",
+        Mistake(phrases.repeats_keys("eq. 15.2"), repeated),
+        Mistake(phrases.shared_modulo("eq. 15.1"),
                 but("slice(g * group, (g + 1) * group)", "slice(g, None, kv_heads)")),
-        Mistake("Nothing is rescaled when the maximum moves: l and o of earlier blocks take the factor e^(m − m′) "
-                "(eq. 4.8).",
+        Mistake(phrases.rescales_nothing("eq. 4.8", sums="l and o are", factor="e^(m − m')"),
                 but("a * l", "l", "a[:, None] * acc", "acc")),
-        Mistake("You rescale l and not o: both are sums of the same exponentials (eq. 4.8).",
-                but("a[:, None] * acc", "acc")),
-        Mistake("You take one maximum for the group. Each query head has its own scores and so its own maximum "
-                "(eq. 4.8).",
-                but("s.max(1)", "np.full(group, s.max())")),
-        Mistake("The exponentials are not shifted by the maximum, and overflow (eq. 4.8).",
-                but("s.max(1))", "0)", "np.maximum(top, 0)", "np.zeros(group)")),
-        Mistake("Your scores lack the factor 1/√D (eq. 15.1).", but(" / d**0.5", "")),
-        Mistake("The last block of keys is left out if it is shorter. There are ⌈M / block_k⌉ of them (section 2).",
+        Mistake(phrases.rescales_one("eq. 4.8", one="l", other="o"), but("a[:, None] * acc", "acc")),
+        Mistake(phrases.one_maximum("eq. 4.8"), but("s.max(1)", "np.full(group, s.max())")),
+        Mistake(phrases.unshifted("eq. 4.8"), but("s.max(1))", "0)", "np.maximum(top, 0)", "np.zeros(group)")),
+        Mistake(phrases.unscaled("eq. 15.1"), but(" / d**0.5", "")),
+        Mistake(phrases.last_one("section 2", what="The keys", block="block"),
                 but("blocks(m, ", "blocks(m // block_k * block_k or m, ")),
-        Mistake("Only the last block of keys counts: m, l and o begin anew at every block. They live over all keys of "
-                "the group (eq. 4.8).",
-                but(LOADED, f"{LOADED}; top, l, acc = np.full(group, -np.inf), np.zeros(group), np.zeros((group, dv))"),
-                ),
-        Mistake("You do not divide by l at the end (eq. 4.8).", but("acc / l[:, None]", "acc")),
-        Mistake("You load the queries of a group again for every block of keys. They stay on chip while its keys pass "
-                "by (eq. 15.2).",
-                but(LOADED, f"{LOADED}; q_g = machine.load(q, rows)")),
+        Mistake(phrases.begins_anew("eq. 4.8", state="m, l and o"),
+                but(LOADED, f"{LOADED}; top, l, acc = np.full(group, -np.inf), np.zeros(group), "
+                            "np.zeros((group, dv))")),
+        Mistake(phrases.never_divided("eq. 4.8", o="o", l="l"), but("acc / l[:, None]", "acc")),
+        Mistake(phrases.queries_again("eq. 15.2"), but(LOADED, f"{LOADED}; q_g = machine.load(q, rows)")),
         Mistake("You load every block of keys twice, once for the scores and once more for the values. One visit does "
                 "both (eq. 15.2).",
                 but(LOADED, f"machine.free(machine.load(k, (g, keys))); {LOADED}")),
         Mistake("You load all keys and values of a head at once. SRAM holds two blocks: the cache of a long text does "
                 "not fit (section 2).",
                 but("blocks(m, block_k)", "blocks(m, m)")),
+        Mistake(phrases.starts_at_number("eq. 4.10"), but("np.full(group, -np.inf)", "np.full(group, -1e9)")),
     ),
     costs=(
         Cost(share, 1, "It moves {found:.2f} times the elements of eq. 15.2, with 24 query heads on 3 key heads and 30 "

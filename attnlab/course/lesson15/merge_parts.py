@@ -1,5 +1,6 @@
 """Lesson 15, ★★, debugging: a merge of parts that three faults have crept into."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
@@ -79,8 +80,7 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake("This is the broken function, with all its faults. EYE with lses 0 and 2 shows the first (eq. 15.8).",
                 but(*SKIPS, *BASE, *ROUNDED, of=pairwise)),
-        Mistake("The weights are still powers of two, and lse is a natural logarithm: e^(lse − e), not 2^(lse − e) "
-                "(eq. 15.8). Any weights that add up to 1 pass ONES, so look with EYE.",
+        Mistake(phrases.weights_in_base_two("eq. 15.8"),
                 but(*BASE, of=pairwise), but(*BASE, *SKIPS, of=pairwise), but(*BASE, *ROUNDED, of=pairwise),
                 but(WEIGHTS, "w = np.exp2(lses - top)")),
         Mistake("The lse is still rounded to 8 bits: 13.80 and 13.83 both become 13.8125, and two parts that differ by "
@@ -92,13 +92,10 @@ EXERCISE = Exercise(
         Mistake("Two empty parts still give NaN, because −∞ − (−∞) is not a number. An empty part is the identity of "
                 "⊕: skip it, and where all are empty return output 0 and lse −∞ (eq. 15.8).",
                 but(*SKIPS, of=pairwise), but("if top == -np.inf:", "if False:")),
-        Mistake("Your lse is in base two now. The weights are right; the result is a natural logarithm like what came "
-                "in: log of the sum of e^lse (eq. 15.8).",
-                but(*SUM, of=pairwise), but("np.log(", "np.log2(")),
-        Mistake("You average the parts as if all weighed the same. A part weighs e^lse (eq. 15.8).",
+        Mistake(phrases.lse_in_base_two("eq. 15.8"), but(*SUM, of=pairwise), but("np.log(", "np.log2(")),
+        Mistake(phrases.averages("eq. 15.8"),
                 but("w @ outs / w.sum()", "outs.mean(0)"), but(WEIGHTS, "w = np.ones(len(lses))")),
-        Mistake("Your weights are bare exponentials of lse: they overflow at 1000 and vanish at −1000. Subtract the "
-                "largest lse first (eq. 15.8).",
+        Mistake(phrases.bare_lse("eq. 15.8"),
                 but(WEIGHTS, "w = np.exp(lses)", "top + np.log", "np.log"),
                 but(WEIGHTS, "w = np.exp(lses)", "top + np.log", "np.log", "if top == -np.inf:", "if False:")),
         Mistake("The share of the new part is upside down: it grows with its own lse, 1/(1 + e^(lse − e)) (eq. 15.8).",

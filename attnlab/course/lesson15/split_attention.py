@@ -1,5 +1,6 @@
 """Lesson 15, ★★: one query, its keys in parts that know nothing of each other."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.fingerprints import far_queries
 from attnlab.course.lesson15.merge_parts import brain  # noqa: F401, edits below call it
@@ -95,20 +96,15 @@ EXERCISE = Exercise(
         "w = np.exp(lses - lses.max()); the output is the mean of the parts' outputs with these weights (eq. 15.8).",
     ),
     mistakes=(
-        Mistake("You average the outputs of the parts as if all weighed the same. A part weighs e^lse, its share of "
-                "the sum of exponentials (eq. 15.8).",
-                but("w @ outs / w.sum()", "outs.mean(0)")),
+        Mistake(phrases.averages("eq. 15.8"), but("w @ outs / w.sum()", "outs.mean(0)")),
         Mistake("You weigh the parts by their number of keys. A part weighs e^lse, however many keys it has "
                 "(eq. 15.8).",
                 but(WEIGHTS, "np.array([len(k[i * size : (i + 1) * size]) for i in range(splits)])")),
-        Mistake("Your lse is in base two. A kernel that computes 2^x keeps m and log₂ l in units of ln 2; outside of "
-                "it lse is a natural logarithm (eq. 15.7 and lesson 12).",
+        Mistake(phrases.lse_in_base_two("eq. 15.7 and lesson 12"),
                 but("m + np.log(", "m / np.log(2) + np.log2("),
                 but("m + np.log(", "m / np.log(2) + np.log2(", "np.exp(lses", "np.exp2(lses"),
                 but("m + np.log(", "m + np.log2(")),
-        Mistake("You read a natural lse as one in base two: the weights are e^(lse − top), not 2^(lse − top) "
-                "(eq. 15.8). ONES cannot show it, because any weights that add up to 1 give 1.",
-                but(WEIGHTS, "np.exp2(lses - top)")),
+        Mistake(phrases.weights_in_base_two("eq. 15.8"), but(WEIGHTS, "np.exp2(lses - top)")),
         Mistake("You keep lse in half precision. It stands in an exponent: at 60 two neighbors in float16 are .03 "
                 "apart, in bfloat16 .25, and that is the relative error of the weights. Keep it in float32, whatever "
                 "keys and values are in (eq. 15.8).",
@@ -117,42 +113,30 @@ EXERCISE = Exercise(
                 but(WEIGHTS, "np.exp(np.float16(lses) - np.float16(top))"),
                 but("top = ", "lses = brain(lses); top = "),
                 but(WEIGHTS, "np.exp(brain(lses) - brain(top))")),
-        Mistake("The keys after the last full part are lost. Parts have ⌈M / splits⌉ keys, rounded up; the last one "
-                "may be shorter (eq. 15.6).",
+        Mistake("Each part has ⌈M / splits⌉ keys, only the last ones fewer (eq. 15.6). Rounded down, the keys after "
+                "the last full part are lost; cut as equal as possible, the output is right, but a program can't find "
+                "its keys from its number.",
                 but("-(-len(k) // splits)", "len(k) // splits"),
-                but("-(-len(k) // splits)", "max(len(k) // splits, 1)")),
-        Mistake("You read `splits` as the number of keys in a part. It is the number of parts, ⌈M / splits⌉ keys each "
-                "(eq. 15.6).",
-                but("-(-len(k) // splits)", "splits")),
-        Mistake("Two parts share a key, which then counts twice: part i ends before (i + 1) · ⌈M / splits⌉ (eq. 15.6).",
-                but("(i + 1) * size)", "(i + 1) * size + 1)")),
-        Mistake("You cut the keys into parts as equal as possible. The output is right; but the parts of eq. 15.6 have "
-                "⌈M / splits⌉ keys each, only the last ones fewer, so that a program finds its keys from its number.",
-                cut_evenly),
-        Mistake("A part without keys spoils the result: its maximum is −∞, or does not exist, and −∞ − (−∞) is NaN. "
-                "Its output is 0 and its lse −∞ (eq. 15.7), and two of them merge into another one.",
-                but(*PART), but(PART[0], PART[1]), neighbors),
-        Mistake("A part without keys has lse −∞, the identity of ⊕. With lse 0 it weighs as much as a key with score 0 "
-                "(eq. 15.7).",
-                but(KEPT, "np.zeros(splits)")),
-        Mistake("Your scores lack the factor 1/√D (eq. 15.7).", but(" / np.sqrt(len(q))", "")),
-        Mistake("Your weights are bare exponentials of lse and overflow. Subtract the largest lse first (eq. 15.8).",
-                but(WEIGHTS, "np.exp(lses)")),
-        Mistake("Your lse has the mean of the exponentials in the place of their sum: m + log l, l = Σ e^(s − m) "
-                "(eq. 15.7).",
-                but("np.log(p.sum())", "np.log(p.mean())")),
-        Mistake("Your lse lacks the factor 1/√D that your weights have: it is the lse of the scores s = q·k/√D "
-                "(eq. 15.7).",
-                but("m + np.log(p.sum())", "(m + np.log(p.sum())) * np.sqrt(len(q))")),
-        Mistake("Your lse lacks log l: it is the maximum of the part. Two parts with the same maximum then weigh the "
-                "same, whatever else is in them (eq. 15.7).",
-                but("m + np.log(p.sum())", "m")),
+                but("-(-len(k) // splits)", "max(len(k) // splits, 1)"), cut_evenly),
+        Mistake("You cut the keys in other places. `splits` is the number of parts, each has ⌈M / splits⌉ keys, and "
+                "part i ends before (i + 1) · ⌈M / splits⌉, so that no key counts twice (eq. 15.6).",
+                but("-(-len(k) // splits)", "splits"), but("(i + 1) * size)", "(i + 1) * size + 1)")),
+        Mistake("A part without keys spoils the result. Its maximum is −∞, or doesn't exist, and −∞ − (−∞) is NaN. "
+                "Its output is 0 and its lse −∞, the identity of ⊕; with lse 0 it would weigh as much as a key with "
+                "score 0 (eq. 15.7).",
+                but(*PART), but(PART[0], PART[1]), neighbors, but(KEPT, "np.zeros(splits)")),
+        Mistake(phrases.unscaled("eq. 15.7"), but(" / np.sqrt(len(q))", "")),
+        Mistake(phrases.bare_lse("eq. 15.8"), but(WEIGHTS, "np.exp(lses)")),
+        Mistake("Your lse isn't m + log l of the scaled scores. l is a sum and not a mean, the factor 1/√D is in the "
+                "lse as it is in the weights, and without log l two parts with the same maximum weigh the same, "
+                "whatever else is in them (eq. 15.7).",
+                but("np.log(p.sum())", "np.log(p.mean())"),
+                but("m + np.log(p.sum())", "(m + np.log(p.sum())) * np.sqrt(len(q))"), but("m + np.log(p.sum())", "m")),
         Mistake("Your weights are e^lse, which contains l already, and the outputs of the parts are not divided by l: "
                 "l counts twice (eq. 15.8).",
                 but("p @ v[part] / p.sum()", "p @ v[part]")),
-        Mistake("You return the lse of all keys. One lse for each part is asked for, shape (splits,) (eq. 15.7).",
-                but(RETURNED, "w.sum(), top + np.log(w.sum())")),
-        Mistake("You return the weights of the parts. Their lses are asked for (eq. 15.7).",
-                but(RETURNED, "w.sum(), w / w.sum()")),
+        Mistake("One lse for each part is asked for, shape (splits,): not the lse of all keys, and not the parts' "
+                "weights (eq. 15.7).",
+                but(RETURNED, "w.sum(), top + np.log(w.sum())"), but(RETURNED, "w.sum(), w / w.sum()")),
     ),
 )

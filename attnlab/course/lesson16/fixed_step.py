@@ -2,6 +2,7 @@
 
 import math
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.fingerprints import deepest, far_queries, large_key
 
@@ -95,20 +96,17 @@ EXERCISE = Exercise(
                 "more, but what is asked for are the keys of the last `window` tokens, as in eq. 16.3.",
                 but("keys[-window:]", "keys[len(keys) - min(len(keys), window - 1):]",
                     "values[-window:]", "values[len(values) - min(len(values), window - 1):]")),
-        Mistake("The oldest key is dropped one step early: your queries see window − 1 keys. Count the numbers of a "
-                "row that are not 0. i − j < window: eq. 16.1.",
-                but("i - j < window", "i - j < window - 1"),
-                but("i - j < window", "i - j < max(window - 1, 1)")),
-        Mistake("Your queries see window + 1 keys: i − j < window, eq. 16.1.",
-                but("i - j < window", "i - j <= window")),
+        Mistake(phrases.window_short("eq. 16.1"),
+                but("i - j < window", "i - j < window - 1"), but("i - j < window", "i - j < max(window - 1, 1)")),
+        Mistake(phrases.window_long("eq. 16.1"), but("i - j < window", "i - j <= window")),
         Mistake("Without the mask of the window the chunk's later queries see keys that have left it; with old and new "
                 "keys side by side it is needed: eq. 16.1.",
                 but(" & (i - j < window)", "")),
-        Mistake("The queries of the chunk see each other's future: j ≤ i, eq. 16.1.", but("(j <= i) & ", "")),
-        Mistake("Nothing is dropped: the cache grows with the text. Keep the last `window` keys, eq. 16.3.",
-                but(KEPT, "keys, values")),
+        Mistake(phrases.sees_future("eq. 16.1"), but("(j <= i) & ", "")),
+        Mistake(phrases.nothing_dropped("eq. 16.3"), but(KEPT, "keys, values")),
         Mistake("You keep the chunk alone. If it is shorter than the window, older keys are still needed: the last "
                 "`window` of all, eq. 16.3.",
                 but(KEPT, "k[-window:], v[-window:]")),
+        Mistake(phrases.hides_with_number("eq. 1.9"), but("-np.inf", "-1e9")),
     ),
 )

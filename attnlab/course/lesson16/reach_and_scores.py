@@ -48,41 +48,31 @@ EXERCISE = Exercise(
         "window + 1, 0) to stop.",
     ),
     mistakes=(
-        Mistake("You multiply layers by window. The window counts the token itself, so each layer adds window − 1 "
-                "positions only: eq. 16.2, 131,041 and not 131,072 for Mistral 7B.",
-                but(REACH, "layers * window")),
-        Mistake("Your window is one key too long: `window` keys include the token itself, so window − 1 stand before "
-                "it: eq. 16.2.",
+        Mistake("Your reach counts the token itself too often, or not at all. `window` keys include it, so each layer "
+                "adds window − 1 positions, and it's counted once, + 1: eq. 16.2, 131,041 and not 131,072 for Mistral "
+                "7B.",
+                but(REACH, "layers * window"),
                 but(REACH, "layers * window + 1", KEYS, "(stop - max(start - window, 0))"),
-                but(REACH, "layers * window + 1")),
-        Mistake("Your reach leaves the token itself out: + 1 in eq. 16.2.", but(REACH, "layers * (window - 1)")),
-        Mistake("Your reach does not grow with the layers. What the oldest key in the window has read one layer below "
-                "arrives, too: eq. 16.2.",
-                but(REACH, "window")),
-        Mistake("Your reach grows as a power of the layers. Windows are laid end to end, not multiplied: eq. 16.2.",
-                but(REACH, "window**layers")),
-        Mistake("You compute chunk × window scores. That is right for one query: the windows of the chunk's queries "
-                "are shifted against each other, and together they cover chunk + window − 1 keys, eq. 16.4.",
-                but(KEYS, "min(stop, window)"), but(KEYS, "window"), but(KEYS, "min(window, length)")),
+                but(REACH, "layers * window + 1"), but(REACH, "layers * (window - 1)")),
+        Mistake("Your reach doesn't grow with the layers, or as a power of them. What the oldest key in the window "
+                "has read one layer below arrives, too, and windows are laid end to end, not multiplied (eq. 16.2).",
+                but(REACH, "window"), but(REACH, "window**layers")),
+        Mistake("A chunk sees chunk + window − 1 keys. The windows of its queries are shifted against each other and "
+                "reach window − 1 keys back from its first one, which is a key of its own and counts once (eq. 16.4).",
+                but(KEYS, "min(stop, window)"), but(KEYS, "window"), but(KEYS, "min(window, length)"),
+                but(KEYS, "(stop - max(start - window, 0))"), but(KEYS, ROWS)),
         Mistake("You count only the scores that the band shows. Asked is what a chunk computes, a rectangle of its "
                 "queries by all keys that any of them sees: eq. 16.4.",
                 but(f"{ROWS} * {KEYS}", "sum(min(i + 1, window) for i in range(start, stop))")),
-        Mistake("You count a key twice: the last key of the window is the chunk's own first one. chunk + window − 1, "
-                "eq. 16.4.",
-                but(KEYS, "(stop - max(start - window, 0))")),
-        Mistake("You take chunk × chunk scores. A chunk also sees the window − 1 keys before it: eq. 16.4.",
-                but(KEYS, ROWS)),
         Mistake("You compute all keys so far for each chunk, as without a window. Keys older than the window of the "
                 "chunk's first query are seen by no query of the chunk: eq. 16.4.",
                 but(KEYS, "stop")),
         Mistake("Your first chunks see keys before the beginning of the text. There are none: eq. 16.4 holds from the "
                 "window on.",
                 but("max(start - window + 1, 0)", "(start - window + 1)")),
-        Mistake("Your last chunk is as long as the others, although the prompt ends before: min(start + chunk, "
-                "length), for its queries in eq. 16.4 and for its keys.",
-                but(STOP, "start + chunk")),
-        Mistake("You leave the last, shorter chunk out. Its queries need scores as well: eq. 16.4.",
-                but("range(0, length, chunk)", "range(0, length - chunk + 1, chunk)")),
+        Mistake("Your last chunk is left out, or as long as the others. It ends with the prompt, min(start + chunk, "
+                "length), for its queries in eq. 16.4 and for its keys, and its queries need scores as well.",
+                but(STOP, "start + chunk"), but("range(0, length, chunk)", "range(0, length - chunk + 1, chunk)")),
         Mistake("This is the largest chunk, or one chunk. Asked is the sum over all chunks, each by eq. 16.4.",
                 but("scores += ", "scores = max(scores, 0) * 0 + "),
                 but(f"scores += {ROWS} * {KEYS}", f"scores = max(scores, {ROWS} * {KEYS})"),

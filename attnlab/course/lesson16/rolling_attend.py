@@ -2,6 +2,7 @@
 
 import math
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.fingerprints import far_queries, large_key
 
@@ -93,41 +94,26 @@ EXERCISE = Exercise(
         "If nothing is seen, the output is 0; the maximum of no scores does not exist.",
     ),
     mistakes=(
-        Mistake("You take the number of a slot for the position of its token. That holds only until the ring has gone "
-                "around once. Visibility follows from `positions`: eq. 16.6.",
-                but("    seen = (", f"    positions = {NUMBERS}\n    seen = (")),
-        Mistake("Every filled slot is visible to you. A slot may hold a token that has left the window, or one of a "
-                "later query of the same chunk: eq. 16.6.",
-                but(YOUNG, "", RULE, "seen")),
-        Mistake("You do not apply the window: tokens that have left it stay visible until they are overwritten: "
-                "eq. 16.6.",
-                but(RULE, "seen")),
-        Mistake("A query sees younger keys. While a chunk is worked on, its later tokens may be in their slots "
-                "already: j ≤ i in eq. 16.6.",
-                but(YOUNG, "")),
-        Mistake("Your window holds one key more, window + 1 with the query's own. i − j < window: eq. 16.1.",
-                but("< window", "<= window")),
-        Mistake("Your window holds one key less, window − 1 with the query's own. i − j < window: eq. 16.1.",
-                but("< window", "< window - 1")),
-        Mistake("You leave the sinks out once they are older than the window. They are visible to every later query: "
-                "eq. 16.6.",
-                but(" | (positions < sinks)", "")),
+        Mistake(phrases.slot_for_position("eq. 16.6"), but("    seen = (", f"    positions = {NUMBERS}\n    seen = (")),
+        Mistake("Filled slots are visible to you that aren't. A slot may hold a token that has left the window and "
+                "isn't overwritten yet, or one of a later query of the same chunk (eq. 16.6).",
+                but(YOUNG, "", RULE, "seen"), but(RULE, "seen")),
+        Mistake(phrases.sees_future("eq. 16.6"), but(YOUNG, "")),
+        Mistake(phrases.window_long("eq. 16.1"), but("< window", "<= window")),
+        Mistake(phrases.window_short("eq. 16.1"), but("< window", "< window - 1")),
+        Mistake(phrases.sinks_left_out("eq. 16.6"), but(" | (positions < sinks)", "")),
         Mistake("You take one sink too many or too few. Positions begin at 0, so sinks are the positions below "
                 "`sinks`: eq. 16.6.",
                 but("positions < sinks", "positions <= sinks"), but("positions < sinks", "positions < sinks - 1")),
         Mistake("A sink that is in the window as well counts twice. The two sets of eq. 16.6 are united, not added.",
                 but("    s =", f"    seen = np.concatenate([np.flatnonzero(x) for x in ({TWICE})])\n    s =")),
-        Mistake("An empty slot has a vote. Position −1 is below every number of sinks and older than any query: ask "
-                "for positions ≥ 0 first, eq. 16.6.",
-                but(FILLED, "")),
+        Mistake(phrases.empty_slots("eq. 16.6"), but(FILLED, "")),
         Mistake("What is hidden has weight 0, and 0 · NaN is NaN. Leave the values out, too: keys[seen] and "
                 "values[seen] (eq. 16.6).",
                 but("p @ values[seen]", "(seen * 1.0) * 0 @ values + p @ values[seen]")),
-        Mistake("A query that sees nothing must give 0. The maximum of no scores does not exist, and 0/0 is NaN: "
-                "lesson 02, section 5.",
+        Mistake(phrases.no_weights("lesson 02, section 5"),
                 but(*GUARD), but(*GUARD, "p = np.exp(s - s.max())", "p = np.exp(s - s.max(initial=-np.inf))")),
-        Mistake("Your scores are not divided by √D: lesson 01, section 1.", but(" / math.sqrt(len(q))", "")),
-        Mistake("Your softmax does not subtract the maximum and overflows: lesson 02, section 2.",
-                but("s - s.max()", "s")),
+        Mistake(phrases.unscaled("lesson 01, section 1"), but(" / math.sqrt(len(q))", "")),
+        Mistake(phrases.unshifted("lesson 02, section 2"), but("s - s.max()", "s")),
     ),
 )

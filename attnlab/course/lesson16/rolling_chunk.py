@@ -3,6 +3,7 @@
 import math
 
 from attnlab.cache.slots import slot, written
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab.check.fingerprints import deepest, far_queries, large_key
 from attnlab.check.promises import growth
@@ -114,36 +115,27 @@ EXERCISE = Exercise(
         Mistake("Your queries see only what the cache held before, and not the chunk: not even themselves. Query i "
                 "sees j ≤ i: eq. 16.6.",
                 but(" & (at <= i[:, None])", " & (at < length)")),
-        Mistake("The queries of the chunk see each other's future: j ≤ i in eq. 16.6.",
-                but(" & (at <= i[:, None])", "")),
+        Mistake(phrases.sees_future("eq. 16.6"), but(" & (at <= i[:, None])", "")),
         Mistake("Your chunk ignores the window. Its later queries do not see the oldest keys of the ring any more, "
                 "nor, in a long chunk, its own first tokens: eq. 16.6.",
                 but(SEEN, "True")),
-        Mistake("Your queries see window + 1 keys of the ring: i − j < window, eq. 16.1.",
-                but("at < window", "at <= window")),
-        Mistake("Your queries see window − 1 keys: the oldest one is dropped a step too early. i − j < window, "
-                "eq. 16.1.",
-                but("at < window", "at < window - 1")),
-        Mistake("You leave the sinks out of what is seen. They are visible to every query after them: eq. 16.6.",
-                but(" | (at < sinks)", "")),
+        Mistake(phrases.window_long("eq. 16.1"), but("at < window", "at <= window")),
+        Mistake(phrases.window_short("eq. 16.1"), but("at < window", "at < window - 1")),
+        Mistake(phrases.sinks_left_out("eq. 16.6"), but(" | (at < sinks)", "")),
         Mistake("Your pointer wraps to slot 0 and overwrites the sinks: eq. 16.5.",
                 but(f"keys[{SLOT}], values[{SLOT}]", f"keys[{WRAP}], values[{WRAP}]")),
-        Mistake("You take the number of a slot for the position of its token. After the first turn of the ring the two "
-                "differ: eq. 16.5 turned around.",
-                but("= j\n", f"= {SLOT}\n")),
-        Mistake("An empty slot has a vote: its key is 0, so its score is 0 and its weight is not. Leave position −1 "
-                "out: eq. 16.6.",
-                but("(at >= 0) & ", "")),
+        Mistake(phrases.slot_for_position("eq. 16.5"), but("= j\n", f"= {SLOT}\n")),
+        Mistake(phrases.empty_slots("eq. 16.6"), but("(at >= 0) & ", "")),
         Mistake("You do not write the chunk's sinks into their slots, or not all of them: the first `sinks` tokens of "
                 "the text may come in any chunk, eq. 16.5.",
                 but("    for n, j in", "    for n, j in ((n, j) for n, j in", "len(q))):", "len(q))) if j >= sinks):")),
-        Mistake("You count positions from the beginning of the chunk. The first query of the chunk stands at `length`: "
-                "eq. 16.6.",
+        Mistake(phrases.positions_restart("eq. 16.6", rule="and a chunk's first query is at `length`"),
                 but("i = length + np.arange", "i = np.arange")),
-        Mistake("Your scores are not divided by √D: lesson 01, section 1.", but(" / math.sqrt(q.shape[1])", "")),
+        Mistake(phrases.unscaled("lesson 01, section 1"), but(" / math.sqrt(q.shape[1])", "")),
         Mistake("You hold a list of all tokens so far. Only the first `sinks` and the last `window` can be in a slot; "
                 "a rolling cache is made so that nothing grows with the text, eq. 16.5.",
                 but(KEPT, "[*range(length)]")),
+        Mistake(phrases.hides_with_number("eq. 1.9"), but("-np.inf", "-1e9")),
     ),
     costs=(
         Cost(growth(late, 2**14, 2**15), 1.1, "its memory grew {found:.1f}× when twice as many tokens "

@@ -1,5 +1,6 @@
 """Lesson 17, ★★: all chunks at once, with a state that already holds the chunk, fixed."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab.check.promises import peak
 
@@ -96,23 +97,18 @@ EXERCISE = Exercise(
                 "the weights no longer add up to 1. U and Z are one state, eq. 17.6.",
                 but(BEFORE, "np.cumsum(own, 0); before[..., :-1] -= own[..., :-1]"),
                 but(BEFORE, "np.cumsum(own, 0); before[..., -1] -= own[..., -1]")),
-        Mistake("You shift by two chunks: the one just before is missing. The state before a chunk holds all earlier "
-                "ones, eq. 17.6.",
-                but(BEFORE, "np.cumsum(own, 0) - own; before = np.concatenate([0 * own[:1], before[:-1]])")),
-        Mistake("Your shift goes around: the first chunk reads the state after the last one. Nothing comes before it, "
-                "a state of zeros, eq. 17.6.",
+        Mistake("Your shift isn't by one chunk. The state before a chunk holds all earlier ones, the one just before "
+                "included, and nothing comes before the first: a state of zeros (eq. 17.6).",
+                but(BEFORE, "np.cumsum(own, 0) - own; before = np.concatenate([0 * own[:1], before[:-1]])"),
                 but(BEFORE, "np.roll(np.cumsum(own, 0), 1, 0)")),
         Mistake("Your cumulative sum runs along another axis: over features or values instead of chunks. The first "
                 "axis counts the chunks, eq. 17.6.",
                 but(BEFORE, "np.cumsum(own, 1) - own"), but(BEFORE, "np.cumsum(own, 2) - own")),
         Mistake("Each chunk reads the chunk before it alone. Add up all earlier ones, eq. 17.6.",
                 but(BEFORE, "np.concatenate([0 * own[:1], own[:-1]])")),
-        Mistake("The chunks see nothing of one another: without a state only a is left, eq. 17.5.",
-                but(BEFORE, "0 * own")),
-        Mistake("All N × N weights are held, of which only those within a chunk are needed: the other keys are in the "
-                "state, eq. 17.5.", quadratic),
-        Mistake("You hold the state after every token. Those before the chunks are enough, N / C of them: eq. 17.6.",
-                every_state),
+        Mistake(phrases.own_tokens("eq. 17.5", chunk="chunk"), but(BEFORE, "0 * own")),
+        Mistake(phrases.all_scores("eq. 17.5", piece="chunk"), quadratic),
+        Mistake(phrases.state_each_token("eq. 17.6"), every_state),
     ),
     costs=(
         Cost(peak(long, 1024, 1024 * 16), 20, "It holds {found:.0f} arrays of N × F numbers, N = 1024, F = Dv = 16 and "

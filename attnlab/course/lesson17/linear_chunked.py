@@ -1,5 +1,6 @@
 """Lesson 17, ★★★: causal linear attention in chunks, with its gradient, in memory that does not grow."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab.check.promises import growth, peak
 
@@ -109,41 +110,31 @@ EXERCISE = Exercise(
                 "still add up to 1.",
                 but(ABSORB, "pass", "q @ U", "q @ (U := U + k.T @ w)", "q @ Z", "q @ (Z := Z + k.sum(0))",
                     "if start > 0", "if True")),
-        Mistake("Within a chunk a query does not see its own key. The triangle of j ≤ i has its diagonal: eq. 17.5. "
-                "(The first query of all then sees nothing.)",
-                but(".tril()", ".tril(-1)")),
-        Mistake("The queries of a chunk see each other's future. The weights within a chunk have their triangle: "
-                "eq. 17.5.",
-                but(".tril()", "")),
+        Mistake(phrases.not_itself("eq. 17.5", rule="j ≤ i"), but(".tril()", ".tril(-1)")),
+        Mistake(phrases.sees_future("eq. 17.5"), but(".tril()", "")),
         Mistake("This is φ(Q) (φ(K)ᵀ V): every query sees all keys. The brackets may be moved only where nothing "
                 "stands between them, and the causal mask does: section 2, eq. 17.4.",
                 but("    U, Z, out", "    C = len(fq)\n    U, Z, out", ".tril()", "")),
-        Mistake("Each chunk sees its own tokens only. What came before is in the state: eq. 17.5.",
-                but("start > 0", "start < 0")),
+        Mistake(phrases.own_tokens("eq. 17.5", chunk="chunk"), but("start > 0", "start < 0")),
         Mistake("Your state is that of the previous chunk, not of all earlier ones. Add: eq. 17.6.",
                 but(ABSORB, "U, Z = k.T @ w, k.sum(0)")),
-        Mistake("Your normalizer counts the keys of the chunk alone; the keys of the state have weights as well: "
-                "φ(q)·Z, eq. 17.5.",
-                but("below + q @ Z", "below")),
-        Mistake("Your normalizer is that of the state alone, and leaves out the chunk's own weights: eq. 17.5.",
-                but(ABOVE, "above, below = above + q @ U, q @ Z")),
+        Mistake("Your normalizer leaves out the keys of the state, or the chunk's own weights. It sums both: φ(q)·Z "
+                "beside the row sum of a (eq. 17.5).",
+                but("below + q @ Z", "below"), but(ABOVE, "above, below = above + q @ U, q @ Z")),
         Mistake("You divide the two parts by themselves and add. Both are sums of the same row: add above and below "
                 "the line, then divide once, eq. 17.5.",
                 but(ABOVE, "above, below = above / below[:, None] + (q @ U) / (q @ Z)[:, None], 0 * below + 1")),
-        Mistake("The last chunk is left out if it is shorter. There are ⌈N / C⌉ chunks, eq. 17.5.",
+        Mistake(phrases.last_one("eq. 17.5", what="The tokens", block="chunk"),
                 but("torch.cat(out)", "torch.cat([*out, 0 * v[WHOLE:]])", PARTS, "range(0, WHOLE, C)", "WHOLE", WHOLE),
                 but("torch.cat(out)", "torch.cat([*out, v[:0]])", PARTS, "range(0, WHOLE, C)", "WHOLE", WHOLE)),
-        Mistake("A row without weights is 0/0. Its output is 0: guard the division, eq. 17.11.",
-                but(GUARDED, "above / below[:, None]")),
-        Mistake("The values are right and the gradient is NaN: the division by 0 was made and thrown away, and its "
-                "derivative was not. Let the division see a 1 where the sum is 0: eq. 17.11.",
+        Mistake(phrases.no_weights("eq. 17.11"), but(GUARDED, "above / below[:, None]")),
+        Mistake("The values are right, and the gradient of a row without weights isn't. A division by 0 that was made "
+                "and thrown away still has a derivative, which is NaN, and a numerator of 0 that's divided by 1 leaks "
+                "one: let the division see a 1, and put 0 in its place as well (eq. 17.11).",
                 but(GUARDED, "torch.where(empty[:, None], 0, above / below[:, None])"),
-                but(GUARDED, "(above / below[:, None]).nan_to_num()")),
-        Mistake("The values are right, and a gradient leaks: you divide an empty row by 1, and its numerator is 0 but "
-                "has a derivative. Such a row passes none: put 0 in its place as well, eq. 17.11.",
+                but(GUARDED, "(above / below[:, None]).nan_to_num()"),
                 but(GUARDED, "above / torch.where(empty, 1, below)[:, None]")),
-        Mistake("You add a small number to the normalizer. That changes every row, by as much as its weights are "
-                "small, and an empty row still has a gradient. Use a condition: eq. 17.11.",
+        Mistake(phrases.epsilon("eq. 17.11", instead="a condition does for rows without weights"),
                 but(GUARDED, "above / (below + 1e-4)[:, None]"), but(GUARDED, "above / (below + 1e-5)[:, None]"),
                 but(GUARDED, "above / below.clamp(min=1e-6)[:, None]"),
                 but(GUARDED, "above / (below + 1e-10)[:, None]")),
@@ -153,10 +144,8 @@ EXERCISE = Exercise(
         Mistake("The normalizer passes no gradient to the keys: values are right, dq and dv as well, and dk is not. Z "
                 "is a sum of φ(k), and below the line k has a derivative as above it: eq. 17.5.",
                 but("a.sum(1)", "(q @ k.detach().T).tril().sum(1)", "k.sum(0)", "k.sum(0).detach()")),
-        Mistake("This is the quadratic form: all N × N weights are held. Go chunk by chunk, eq. 17.5.", quadratic),
-        Mistake("You hold the state after every token, N · F · Dv numbers, which is more than all weights unless the "
-                "text is longer than F · Dv tokens (section 2). One state is enough: eq. 17.6.",
-                summed),
+        Mistake(phrases.all_scores("eq. 17.5", piece="chunk"), quadratic),
+        Mistake(phrases.state_each_token("section 2, eq. 17.6"), summed),
     ),
     costs=(
         Cost(growth(long, 512, 1024), 1.3, "Its memory beside the result grew {found:.1f}× with twice as many tokens."),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Mistake, Stream, but
 from attnlab.check.promises import growth
 
@@ -101,22 +102,16 @@ EXERCISE = Exercise(
         Mistake("You add keys and values from the query's features. What a token leaves behind is of its key: "
                 "φ(k) vᵀ, eq. 17.4.",
                 but("np.outer(fk, v)", "np.outer(fq, v)", "Z + fk", "Z + fq")),
-        Mistake("You do not divide. The output is a mean of values, with weights that add up to 1: φ(q)·Z below, "
-                "eq. 17.2.",
-                but(OUT, "fq @ U")),
-        Mistake("You divide by the sum of Z. The normalizer belongs to a query: φ(q)·Z, eq. 17.2.",
-                but("fq @ Z", "Z.sum()"), but("fq @ Z", "Z.sum()", OUT, "fq @ U / total")),
-        Mistake("You divide by the number of tokens. The weights of a query add up to φ(q)·Z, eq. 17.2.",
+        Mistake("You don't divide by the query's own normalizer. The weights of a query add up to φ(q)·Z, and not to "
+                "1, to the sum of Z or to the number of tokens (eq. 17.2).",
+                but(OUT, "fq @ U"), but("fq @ Z", "Z.sum()"), but("fq @ Z", "Z.sum()", OUT, "fq @ U / total"),
                 but(FIRST, "    n = 0\n" + FIRST, "total = fq @ Z", "n += 1", OUT, "fq @ U / n")),
         Mistake("Your state fades, or is a mean: each token counts as much as any other, whenever it came. Add, "
                 "eq. 17.4.",
                 but("U + np", "0.9 * U + np", "Z + fk", "0.9 * Z + fk"),
                 but("U + np.outer(fk, v), Z + fk", "(U + np.outer(fk, v)) / 2, (Z + fk) / 2")),
-        Mistake("A query without any weight gives 0/0, which is NaN. Its output is 0, as that of an empty row is "
-                "(eq. 17.11).",
-                but(OUT, "fq @ U / total")),
-        Mistake("You add a small number to the normalizer. That gives 0 where all weights are 0, and changes every "
-                "other row, by as much as its weights are small (eq. 17.11).",
+        Mistake(phrases.no_weights("eq. 17.11"), but(OUT, "fq @ U / total")),
+        Mistake(phrases.epsilon("eq. 17.11", instead="a condition does for a query without weights"),
                 but(OUT, "fq @ U / (total + 1e-3)"), but(OUT, "fq @ U / (total + 1e-4)"),
                 but(OUT, "fq @ U / (total + 1e-5)")),
         Mistake("You hold the keys and values of the stream. Only their sums are needed: F · (Dv + 1) numbers, however "

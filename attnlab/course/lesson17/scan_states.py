@@ -124,11 +124,9 @@ EXERCISE = Exercise(
         "add(found[i - step], found[i]) for i ≥ step, in this order: what came earlier is the first argument.",
     ),
     mistakes=(
-        Mistake("Your result i contains chunk i. Asked are the states *before* the chunks, which their queries read: "
-                "eq. 17.5. Shift by one, and begin with nothing.",
-                but(FIRST, "list(states)")),
-        Mistake("You return one state more than there are chunks: the last is the state after all of them (eq. 17.6).",
-                but(FIRST, "[nothing, *states]")),
+        Mistake("You return other states than asked for: the ones *before* the chunks, which their queries read. "
+                "Begin with nothing, shift by one, and leave out the state after all of them (eqs. 17.5 and 17.6).",
+                but(FIRST, "list(states)"), but(FIRST, "[nothing, *states]")),
         Mistake("You change the list in the middle of a round: later places read sums of the same round, and chunks "
                 "count several times. Build a new list in each round (section 4).",
                 but(f"found = {ROUND}", "[found.__setitem__(i, add(found[i - step], found[i])) "
@@ -136,10 +134,9 @@ EXERCISE = Exercise(
         Mistake("You make one round. It reaches one chunk back; double the step until it passes the beginning "
                 "(section 4).",
                 but("while step < len(found)", "if step < len(found)")),
-        Mistake("Your step grows by one. After round r each place holds 2^r chunks, so the next partner stands 2^r "
-                "back: double the step, or chunks count twice (section 4).",
-                but("step *= 2", "step += 1")),
-        Mistake("Your step stays 1, so that chunks count several times. Double it (section 4).",
+        Mistake("Your step stays 1, or grows by one, so chunks count several times. After round r each place holds "
+                "2^r chunks, and the next partner is 2^r back: double the step (section 4).",
+                but("step *= 2", "step += 1"),
                 but("step *= 2", "done += 1", "step = 1\n", "step = done = 1\n", "while step", "while done")),
         Mistake("Your arguments are in the wrong order: what came earlier is the first. Sums of states do not mind, "
                 "eq. 17.8; an operator that is associative and not commutative does.",

@@ -1,5 +1,6 @@
 """Lesson 17, ★: how many bytes a state takes, and from which length on a cache takes more."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
@@ -47,28 +48,22 @@ EXERCISE = Exercise(
                 "reason why it is not.",
                 but(STATE, "d * d * state_itemsize"), but(STATE, "(d * d + d) * state_itemsize"),
                 but(STATE, "d * (dv + 1) * state_itemsize"), but(STATE, "d * dv * state_itemsize")),
-        Mistake("You leave Z out. Without it the weights of a row cannot be made to add up to 1: the state is (U, Z), "
-                "F · (Dv + 1) numbers, eq. 17.2.",
-                but("(dv + 1)", "dv")),
-        Mistake("You give Z one number. It has one for each feature, because each query weighs the features in its own "
-                "way: eq. 17.2.",
-                but("features * (dv + 1)", "(features * dv + 1)")),
-        Mistake("You count numbers and not bytes. Each number of the state has state_itemsize bytes (section 6).",
+        Mistake("You leave Z out, or give it one number. Without it the weights of a row can't be made to add up to "
+                "1, and it has a number for each feature, because each query weighs them in its own way: F · (Dv + 1) "
+                "numbers (eq. 17.2).",
+                but("(dv + 1)", "dv"), but("features * (dv + 1)", "(features * dv + 1)")),
+        Mistake(phrases.elements("section 6", what="each number of the state takes state_itemsize bytes"),
                 but(" * state_itemsize", "", " * cache_itemsize", ""), but(" * state_itemsize", "")),
         Mistake("You take the state and the cache in one precision. A sum over a long text is kept in float32, while "
                 "keys may be in half precision: then the break-even is twice eq. 17.10.",
                 but("* cache_itemsize", "* state_itemsize"),
                 but(BREAK, "features * (dv + 1) // (d + dv) + 1")),
-        Mistake("You count the keys and leave the values out of the cache. A token leaves D + Dv numbers: eq. 17.10.",
-                but("(d + dv)", "d")),
+        Mistake(phrases.half_cache("eq. 17.10"), but("(d + dv)", "d")),
         Mistake("You count a cache of keys and values with D numbers each. A value has Dv: eq. 17.10.",
                 but("(d + dv)", "(2 * d)")),
-        Mistake("At that length the cache takes at most as many bytes as the state. Asked is the first length at which "
-                "it takes more: one token later (eq. 17.10 as a whole number).",
-                but(" + 1  # eq", "  # eq")),
-        Mistake("You round up. Where eq. 17.10 is a whole number, cache and state are equal there, and the first "
-                "length with more is one token later.",
-                but(BREAK, "-(-state // ((d + dv) * cache_itemsize))")),
+        Mistake("You return the length before, or round up. Asked is the first length at which the cache takes *more* "
+                "bytes than the state; where eq. 17.10 is a whole number the two are equal, and it's one token later.",
+                but(" + 1  # eq", "  # eq"), but(BREAK, "-(-state // ((d + dv) * cache_itemsize))")),
         Mistake("You compare with the matrix of weights, L × L numbers. A cache holds no weights; it grows with L "
                 "(eq. 17.10).",
                 but(BREAK, "int((state / cache_itemsize) ** 0.5) + 1")),

@@ -1,5 +1,6 @@
 """Lesson 18, ★★: a feature map that was guarded against overflow and lost its weights, fixed."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
@@ -82,29 +83,22 @@ EXERCISE = Exercise(
         Mistake("This is still the broken map: each key is divided by its own largest feature. Large keys lose the "
                 "weight that their size gave them: section 7.",
                 broken_map),
-        Mistake("You take the two halves apart: each has its own maximum. Within one query the halves are added, so "
-                "they must share one factor (eq. 18.5).",
+        Mistake("The two halves of your features have a maximum each. They're added, so they must share one factor "
+                "(eq. 18.5).",
                 but("y - y.max(1, keepdims=True)",
                     "y - np.maximum(y.reshape(len(y), 2, -1).max(2, keepdims=True), 0 * y.reshape(len(y), 2, -1))"
                     ".reshape(y.shape)"),
                 but("y - y.max(1, keepdims=True)",
-                    "(y.reshape(len(y), 2, -1) - y.reshape(len(y), 2, -1).max(2, keepdims=True)).reshape(y.shape)")),
-        Mistake("The two halves of your keys have a maximum each. They are added, so they must share one factor "
-                "(eq. 18.5).",
+                    "(y.reshape(len(y), 2, -1) - y.reshape(len(y), 2, -1).max(2, keepdims=True)).reshape(y.shape)"),
                 but(MAX, "z - z.reshape(len(z), 2, -1).max((0, 2)).repeat(w.shape[1])")),
         Mistake("Your guard looks at xw and not at −xw, whose exponentials overflow where xw is far below 0. The "
                 "maximum is over both halves: section 7.",
                 but(*FIRST_Q), but(*FIRST_K), but(*FIRST_Q, *FIRST_K)),
-        Mistake("Exponentials of large keys overflow, and inf/inf is NaN: some of them are not guarded (section 7).",
-                but(MAX, "z")),
-        Mistake("Exponentials of large queries overflow, and inf/inf is NaN: some of them are not guarded "
-                "(section 7).",
-                but("y - y.max(1, keepdims=True)", "y")),
-        Mistake("One maximum for all queries: beside a large query the features of a small one are all 0, and 0/0 is "
-                "NaN. Each query can have its own, which cancels: section 7.",
-                but("y - y.max(1, keepdims=True)", "y - y.max()")),
-        Mistake("Nothing guards the exponentials at all: large inputs give NaN (section 7).",
+        Mistake("Exponentials of large queries or keys overflow, and inf/inf is NaN: some of them, or all, aren't "
+                "guarded (section 7).",
+                but(MAX, "z"), but("y - y.max(1, keepdims=True)", "y"),
                 but("y - y.max(1, keepdims=True)", "y", MAX, "z")),
+        Mistake(phrases.one_maximum("section 7"), but("y - y.max(1, keepdims=True)", "y - y.max()")),
         Mistake("You subtract a maximum for each feature, over the keys. The query's feature does not know that "
                 "factor, and the sum over features is another one: eq. 18.5.",
                 but(MAX, "z - z.max(0)")),
@@ -116,7 +110,7 @@ EXERCISE = Exercise(
         Mistake("You clip large exponents. Every weight beyond the border becomes the same, and the order of the keys "
                 "is lost: section 2.",
                 *CLIPPED),
-        Mistake("Your map has e^{xw} only. This one has both signs, e^{xw} and e^{−xw}: eq. 18.5.",
+        Mistake(phrases.positive_half("eq. 18.5"),
                 but("np.concatenate([q @ w, -q @ w], 1), np.concatenate([k @ w, -k @ w], 1)", "q @ w, k @ w")),
         Mistake("Your queries see only the keys up to their own place. Here all keys are visible, and there may be "
                 "more of them than queries: section 7.",

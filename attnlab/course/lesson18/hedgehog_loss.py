@@ -2,6 +2,7 @@
 
 import math
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.fingerprints import deepest, far_queries
 
@@ -73,48 +74,38 @@ EXERCISE = Exercise(
         Mistake("You exchanged p and a: −Σ a log p. The softmax is the teacher, so p stands before the logarithm: "
                 "eq. 18.6.",
                 but("p[seen] * np.log(a[seen])", "a[seen] * np.log(p[seen])")),
-        Mistake("You compute the divergence Σ p log(p/a), which is the cross-entropy less the entropy of p. Its "
-                "gradient is the same; its value is not what eq. 18.6 says.",
-                but("np.log(a[seen])", "np.log(a[seen] / p[seen])")),
-        Mistake("Your queries see their future: no causal mask. In eq. 18.6 both p and a are over the keys j ≤ i.",
+        Mistake("The gradient is right up to a factor, and the value is another one. Σ p log(p/a) is the "
+                "cross-entropy less the entropy of p, and a logarithm to base 2 gives bits where eq. 18.6 is in nats.",
+                but("np.log(a[seen])", "np.log(a[seen] / p[seen])"), but("np.log(", "np.log2(")),
+        Mistake(phrases.sees_future("eq. 18.6"),
                 but("np.tril(np.ones((len(q), len(k)), bool))", "np.ones((len(q), len(k)), bool)")),
-        Mistake("You mask p after the division, or not at all: its row sums hold the future. In eq. 18.6 p is divided "
-                "by its sum over the keys j ≤ i.",
+        Mistake("The future is in a denominator, that of p or that of a. Both are divided by their sums over the keys "
+                "j ≤ i alone: mask first, then divide (eq. 18.6).",
                 but(SCORES, "q @ k.T / math.sqrt(q.shape[1])"),
-                but(SCORES, "q @ k.T / math.sqrt(q.shape[1])", "np.exp(s - s.max(1, keepdims=True))", "np.exp(s)")),
-        Mistake("You mask p and not a: the map's weights are divided by a sum over the future, too (eq. 18.6).",
+                but(SCORES, "q @ k.T / math.sqrt(q.shape[1])", "np.exp(s - s.max(1, keepdims=True))", "np.exp(s)"),
                 but("np.where(seen, both_signs(q @ w_q) @ both_signs(k @ w_k).T, 0)",
                     "both_signs(q @ w_q) @ both_signs(k @ w_k).T")),
         Mistake("Your a is not divided by its row sums. Features can be as large as they like, and the loss would fall "
                 "without end: eq. 18.6 compares weights that sum to 1.",
                 but(NORM, "")),
-        Mistake("You take the mean over all entries of the matrix. Eq. 18.6 sums over keys and takes the mean over "
-                "queries.",
-                but("/ len(q)", "/ p.size"), but("/ len(q)", "/ seen.sum()")),
-        Mistake("You sum over the queries; eq. 18.6 is their mean.", but(" / len(q)", "")),
-        Mistake("You divide by N − 1. The first query counts as well, though its loss is 0: eq. 18.6 is the mean over "
-                "N queries.",
+        Mistake("You take another mean. Eq. 18.6 sums over keys and takes the mean over queries, all N of them: the "
+                "first one counts as well, though its loss is 0.",
+                but("/ len(q)", "/ p.size"), but("/ len(q)", "/ seen.sum()"), but(" / len(q)", ""),
                 but("/ len(q)", "/ max(1, len(q) - 1)")),
-        Mistake("Your map has e^{xW} only. Hedgehog has both signs, e^{xW} and e^{−xW}: eq. 18.5.",
-                but("both_signs", "np.exp")),
-        Mistake("The features of your keys come in the other order: e^{xW} of a query meets e^{−xW} of a key. In "
-                "eq. 18.5 both have e^{xW} first.",
-                but("both_signs(k @ w_k)", "both_signs(-k @ w_k)")),
-        Mistake("You divide the features of each key by the largest of them. A factor of one key does not cancel in "
-                "a: eq. 18.5, and section 7.",
-                but("both_signs(k @ w_k)", "(both_signs(k @ w_k) / np.exp(abs(k @ w_k).max(1, keepdims=True)))")),
-        Mistake("You use one matrix for queries and keys. Each has its own: eq. 18.5.",
-                but("k @ w_k", "k @ w_q"), but("q @ w_q", "q @ w_k")),
-        Mistake("The scores of the softmax are not divided by √D, so your teacher is spikier than the model's "
-                "attention (lesson 01, section 1).",
-                but(" / math.sqrt(q.shape[1])", "")),
-        Mistake("You divide by √D before the map as well, in the queries or half of it in queries and keys. The scale "
-                "belongs to the softmax; the map learns its own, eq. 18.5.",
+        Mistake(phrases.positive_half("eq. 18.5"), but("both_signs", "np.exp")),
+        Mistake("Queries and keys don't fit together. Each has a matrix of its own, and the features of both come in "
+                "the same order, e^{xW} first (eq. 18.5).",
+                but("both_signs(k @ w_k)", "both_signs(-k @ w_k)"), but("k @ w_k", "k @ w_q"),
+                but("q @ w_q", "q @ w_k")),
+        Mistake("There's a factor in your map that isn't in eq. 18.5. Dividing a key's features by the largest of "
+                "them doesn't cancel in a (section 7), and 1/√D belongs to the softmax: the map learns its own scale.",
+                but("both_signs(k @ w_k)", "(both_signs(k @ w_k) / np.exp(abs(k @ w_k).max(1, keepdims=True)))"),
                 but("q @ w_q", "q / math.sqrt(q.shape[1]) @ w_q"),
                 but("q @ w_q", "q / q.shape[1] ** 0.25 @ w_q", "k @ w_k", "k / k.shape[1] ** 0.25 @ w_k")),
-        Mistake("Your logarithm is to base 2: bits. Eq. 18.6 is in nats, as losses are.", but("np.log(", "np.log2(")),
+        Mistake(phrases.unscaled("lesson 01, section 1"), but(" / math.sqrt(q.shape[1])", "")),
         Mistake("You compare the weights by their squared difference. A weight of 0.001 where there should be 0.1 "
                 "costs it next to nothing; eq. 18.6 compares logarithms.",
                 but(LOSS, "np.sum((p - a) ** 2) / len(q)"), but(LOSS, "np.mean((p[seen] - a[seen]) ** 2)")),
+        Mistake(phrases.hides_with_number("eq. 1.9"), but("-np.inf", "-1e9")),
     ),
 )

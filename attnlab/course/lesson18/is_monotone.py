@@ -3,6 +3,7 @@
 import itertools
 from typing import Any
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
@@ -158,23 +159,21 @@ EXERCISE = Exercise(
                 by_neighbors, but("np.lexsort((weight, score))", "np.argsort(score, kind='stable')",
                                   "for n in np.flatnonzero(weight[:-1] > weight[1:])",
                                   "for n in np.flatnonzero((weight[:-1] > weight[1:]) & (score[:-1] < score[1:]))")),
-        Mistake("Two keys of the same score with different weights are no counterexample: monotone asks about a "
-                "smaller and a larger score (before eq. 18.5).",
+        Mistake("That's no counterexample: keys of equal scores may differ in weight, and keys of equal weights in "
+                "score. The weight must not *fall* as the score rises (before eq. 18.5).",
                 but("s[i, j] < s[i, r]", "s[i, j] <= s[i, r]", of=by_pairs),
-                but("np.lexsort((weight, score))", "np.argsort(score, kind='stable')")),
-        Mistake("Your keys are exchanged: in (i, j, r) key j has the smaller score and more weight (section 2).",
-                but(RETURN, "return i, r, j", of=by_pairs),
-                but("int(order[n]), int(order[n + 1])", "int(order[n + 1]), int(order[n])")),
-        Mistake("Equal weights for different scores are allowed: the weight must not *fall* as the score rises "
-                "(before eq. 18.5).",
+                but("np.lexsort((weight, score))", "np.argsort(score, kind='stable')"),
                 but("a[i, j] > a[i, r]", "a[i, j] >= a[i, r]", of=by_pairs),
                 but("weight[:-1] > weight[1:]", "weight[:-1] >= weight[1:]")),
-        Mistake("You compare keys in the order in which they stand. Sort them by score first: section 2 asks about "
-                "scores.",
+        Mistake("Your triple isn't (i, j, r) as asked: key j has the smaller score and more weight, and j and r are "
+                "numbers of keys, order[n], not places in the sorted order (section 2).",
+                but(RETURN, "return i, r, j", of=by_pairs),
+                but("int(order[n]), int(order[n + 1])", "int(order[n + 1]), int(order[n])"),
+                but("int(order[n]), int(order[n + 1])", "int(n), int(n) + 1"), but("    n, m", SORTED, of=by_pairs)),
+        Mistake("You compare keys in the order in which they stand, or each with those behind it alone. The smaller "
+                "score may stand anywhere: try all pairs, or sort by score (section 2).",
                 but("    for j in range(m):", "    for j in range(m - 1):", "for r in range(m):", "for r in (j + 1,):",
-                    of=by_pairs)),
-        Mistake("You compare each key only with those that stand behind it. The smaller score may stand there, too: "
-                "try all pairs, or sort by score (section 2).",
+                    of=by_pairs),
                 but("for r in range(m):", "for r in range(j + 1, m):", of=by_pairs)),
         Mistake("You compare keys of different queries. Each query has a scale of its own, which the division by the "
                 "sum of its weights takes away: section 2.",
@@ -182,15 +181,10 @@ EXERCISE = Exercise(
         Mistake("You compare the key of the largest score with that of the largest weight, and no others. Two other "
                 "keys of a query can be a counterexample: section 2.",
                 by_the_largest),
-        Mistake("You count keys as if there were as many as queries: s is (N, M), and j and r run over M keys "
-                "(section 2).",
-                but("for r in range(m):", "for r in range(n):", of=by_pairs),
-                but("range(m)", "range(n)", of=by_pairs)),
+        Mistake(phrases.keys_for_queries("section 2"),
+                but("for r in range(m):", "for r in range(n):", of=by_pairs), but("range(m)", "range(n)", of=by_pairs)),
         Mistake("You look at the first query only. A map is monotone if all queries agree: section 2.",
                 but("range(n)", "range(1)", of=by_pairs), but("zip(s, a)", "zip(s[:1], a[:1])")),
-        Mistake("You return numbers of the sorted order, not of the keys: order[n] is the key (section 2).",
-                but("int(order[n]), int(order[n + 1])", "int(n), int(n) + 1"),
-                but("    n, m", SORTED, of=by_pairs)),
         Mistake("You return False without a counterexample. What you found is what convinces, as in section 2: (i, "
                 "j, r).",
                 but(RETURN, "return False", of=by_pairs), but("return i, int", "return False  # ")),

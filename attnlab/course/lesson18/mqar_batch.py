@@ -227,12 +227,10 @@ EXERCISE = Exercise(
         Mistake("A key's value is always the same, key + half. Then the answer stands in the question, and nothing "
                 "must be recalled (section 4).",
                 but(VALUES, "keys + half")),
-        Mistake("Your targets are shifted by one token, as for the next token of a text. Here the answer is asked for "
-                "at the question itself (section 4).",
+        Mistake("Your targets are in other places. The answer is asked for at the question itself, not one token "
+                "before, and in the pairs the model has seen nothing that it could recall: −1 (section 4).",
                 but("return tokens, targets", "return tokens, np.roll(targets, 1, 1)"),
-                but("return tokens, targets", "return tokens, np.roll(targets, -1, 1)")),
-        Mistake("You give targets in the pairs, too. There the model has seen nothing that it could recall: −1 "
-                "(section 4).",
+                but("return tokens, targets", "return tokens, np.roll(targets, -1, 1)"),
                 but("    return", "    targets[:, 0 : 2 * pairs : 2] = values\n    return"),
                 but("    return", "    targets[:, 1 : 2 * pairs : 2] = values\n    return"),
                 but("targets = tokens.copy()", "targets = np.zeros_like(tokens)")),
@@ -240,11 +238,10 @@ EXERCISE = Exercise(
                 "need be compared (section 4).",
                 but("rng.integers(pairs, size=(size, length - 2 * pairs))",
                     "np.tile(np.arange(length - 2 * pairs) % pairs, (size, 1))")),
-        Mistake("Your targets are numbers of pairs, or values counted from 0. The target is the token of the value "
-                "(section 4).",
+        Mistake("You mix up keys and values. A question is a key, and its target is the token of the value: not a "
+                "pair's number, and not a value counted from 0 (section 4).",
                 but(TARGETS, "targets[:, 2 * pairs :] = keys[row, asked], asked"),
-                but(TARGETS, "targets[:, 2 * pairs :] = keys[row, asked], values[row, asked] - half")),
-        Mistake("You ask with values and want keys. A question is a key (section 4).",
+                but(TARGETS, "targets[:, 2 * pairs :] = keys[row, asked], values[row, asked] - half"),
                 but("= keys[row, asked], values[row, asked]", "= values[row, asked], keys[row, asked]")),
         Mistake("All keys stand before all values. In this task pairs are neighbors: key, value, key, value "
                 "(section 4).",

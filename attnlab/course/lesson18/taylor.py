@@ -81,14 +81,13 @@ EXERCISE = Exercise(
         Mistake("Only squares, no mixed products: Σ q_i² k_i² is not (q·k)². The features of eq. 18.3 are x_i x_j for "
                 "all pairs.",
                 but("x[:, :, None] * x[:, None, :]", "x**2")),
-        Mistake("The constant feature is missing. It gives the 1 of 1 + s + s²/2, and without it weights can be "
-                "negative: eq. 18.2.",
-                but("[ones, x, ", "[x, "), but("np.ones((len(x), 1)), x", "x", of=unique)),
+        Mistake("Features are missing. The constant one gives the 1 of 1 + s + s²/2, without which weights can be "
+                "negative, and the features x themselves give the s (eqs. 18.2 and 18.3).",
+                but("[ones, x, ", "[x, "), but("np.ones((len(x), 1)), x", "x", of=unique),
+                but("[ones, x, ", "[ones, ")),
         Mistake("Only products of different numbers; the squares are missing. (q·k)² has the terms q_i² k_i² as well: "
                 "eq. 18.3.",
                 but("triu_indices(x.shape[1])", "triu_indices(x.shape[1], 1)", of=unique)),
-        Mistake("The features x themselves are missing. They give the s of 1 + s + s²/2: eq. 18.3.",
-                but("[ones, x, ", "[ones, ")),
         Mistake("You scale x by D^−¼ here. The lesson does that before the map, so that the map itself gives eq. 18.2 "
                 "in q·k as it comes.",
                 but("    ones", "    x = x / x.shape[1] ** 0.25\n    ones"),

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
@@ -100,18 +101,15 @@ EXERCISE = Exercise(
         Mistake("You count tokens where blocks are held: the rest of each last block is lost, eq. 19.3.",
                 but("if blocks > free:\n                break\n            free, running = free - blocks",
                     "if n > free * size:\n                break\n            free, running = free - n / size")),
-        Mistake("Every step reads the weights, too, once for all: without them a small batch looks as good as a large "
-                "one (section 7).", but("running, seconds = slots // size, 0, weights",
+        Mistake(phrases.weights_unread("section 7"),
+                but("running, seconds = slots // size, 0, weights",
                                         "running, seconds = slots // size, 0, 1e-30")),
         Mistake("You skip a request that doesn't fit and admit those behind it. Requests are admitted in order: nobody "
                 "overtakes (section 7).", but("                break\n", "                continue\n")),
-        Mistake("You round the blocks of a request down. Its last tokens need one, too: eq. 19.3.",
-                but("-(-n // size)", "n // size")),
-        Mistake("A request that fills the pool to its last block fits: eq. 19.2.",
-                but("blocks > free", "blocks >= free")),
-        Mistake("You always take the smallest block. It wastes least, and costs the most pages: section 7.",
-                but("return found", "return min(sizes)")),
-        Mistake("You always take the largest block. It costs the fewest pages, and wastes the most: section 7.",
-                but("return found", "return max(sizes)")),
+        Mistake(phrases.not_rounded_up("eq. 19.3", what="blocks"), but("-(-n // size)", "n // size")),
+        Mistake(phrases.exact_fit("eq. 19.2"), but("blocks > free", "blocks >= free")),
+        Mistake("You always take the smallest block, or always the largest. The smallest wastes least and costs the "
+                "most pages, and the largest does the opposite (section 7).",
+                but("return found", "return min(sizes)"), but("return found", "return max(sizes)")),
     ),
 )

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.paged import OutOfBlocks
 
@@ -262,11 +263,9 @@ EXERCISE = Exercise(
         Mistake("Parent and child have one table between them, so what one of them appends the other one has, too. "
                 "fork copies the *table*, section 5.",
                 but("list(self.tables[name])", "self.tables[name]")),
-        Mistake("fork does not count the child's references: nobody knows that the blocks are shared, so they are "
-                "written by both and freed by the first: section 5.",
-                but("self.references[block] += 1", "pass")),
-        Mistake("After a fork you count two tables for each block. There may be more of them: one more than before, "
-                "section 5.",
+        Mistake("fork counts references wrong. Each block has one more than before, however many there were: "
+                "uncounted, it's written by both and freed by the first (section 5).",
+                but("self.references[block] += 1", "pass"),
                 but("self.references[block] += 1", "self.references[block] = 2")),
         Mistake("free gives back blocks that other tables hold. They will be taken and written by strangers: a block "
                 "is free when its last reference is gone, section 5.",
@@ -274,13 +273,11 @@ EXERCISE = Exercise(
                     "                self.unused.append(block)",
                     "            self.references[block] -= 1\n            self.unused.append(block)",
                     "self.release(table[-1])", "self.references[table[-1]] -= 1")),
-        Mistake("A sequence can be freed twice, and its blocks are given back twice: then two sequences get the same "
-                "block. A name that was freed is unknown: KeyError, section 8.",
+        Mistake("A sequence can be freed twice. Its blocks would be given back twice, so that two sequences get the "
+                "same one, and whoever frees twice has lost count and must hear of it: KeyError, section 8.",
                 but("self.tables.pop(name)", "self.tables[name]",
                     "            if self.references[block] == 0:", "            if self.references[block] <= 0:"),
-                but("self.tables.pop(name)", "self.tables[name]")),
-        Mistake("A second free passes without an error. Whoever frees twice has lost count, and must hear of it: "
-                "KeyError, section 8.",
+                but("self.tables.pop(name)", "self.tables[name]"),
                 but("self.tables.pop(name)", "self.tables.pop(name, [])")),
         Mistake("Your append takes blocks one by one and raises OutOfBlocks in the middle. What it has taken is lost "
                 "or half written: count first, then take, section 5.",
@@ -293,15 +290,10 @@ EXERCISE = Exercise(
         Mistake("You take a block as soon as the last one is full. If no token follows, it stays empty: "
                 "⌈(length + count) / size⌉ blocks, eq. 19.3.",
                 but("-(-(length + count) // size)", "((length + count) // size + 1)")),
-        Mistake("You copy a shared block that is full. Nobody writes into it again; it stays shared: eq. 19.6.",
-                but(" and length % size > 0", " and length > 0")),
-        Mistake("You copy a block that is yours alone. The last sharer writes in place: eq. 19.6.",
-                but(" and self.references[table[-1]] > 1", "")),
-        Mistake("You copy although nothing is appended: copy on *write*, section 5.",
-                but("count > 0 and ", "")),
-        Mistake("After a copy the old block keeps your reference, so it never becomes free: CONSERVE, section 5.",
-                but("                self.release(table[-1])\n", "")),
-        Mistake("You copy the block and go on writing into the shared one: put the copy into the table, eq. 19.2.",
-                but("                table[-1] = copies[0][1]\n", "")),
+        Mistake(phrases.copies_full("eq. 19.6"), but(" and length % size > 0", " and length > 0")),
+        Mistake(phrases.copies_own("eq. 19.6"), but(" and self.references[table[-1]] > 1", "")),
+        Mistake(phrases.copies_idly("section 5"), but("count > 0 and ", "")),
+        Mistake(phrases.old_reference("section 5"), but("                self.release(table[-1])\n", "")),
+        Mistake(phrases.writes_shared("eq. 19.2"), but("                table[-1] = copies[0][1]\n", "")),
     ),
 )

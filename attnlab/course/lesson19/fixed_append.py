@@ -1,5 +1,6 @@
 """Lesson 19, ★★: an append that writes into a block of its sibling, fixed."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
@@ -101,21 +102,14 @@ EXERCISE = Exercise(
                 "key that is not its own. A shared block that is partly filled is copied first: eq. 19.6.",
                 broken_append,
                 but(OWN + GROW, GROW + OWN.replace("count and", "count and len(table) * size <= length and"))),
-        Mistake("You copy a last block that is full. Nobody writes into it any more, so it can stay shared for good: "
-                "0 copies for a prompt of 16 tokens in blocks of 16, eq. 19.6.",
-                but("count and length % size", "count and length")),
-        Mistake("You copy a block that nobody else holds. The last sharer writes in place: eq. 19.6.",
-                but(f" and {SHARED}", "")),
-        Mistake("You copy although nothing is to be written: copy on *write*, section 5.",
-                but("if count and length", "if length")),
-        Mistake("The old block keeps a reference that no table has any more. It will never become free: blocks in "
-                "tables + free blocks = blocks, section 5.",
-                but("        references[shared] -= 1\n", "")),
-        Mistake("The copy has no reference, so it counts as free while your table holds it. The next request will take "
-                "it: section 5.",
-                but("        references[own] += 1\n", "")),
-        Mistake("You copy, and then write into the shared block all the same: the table must name the copy, eq. 19.2.",
-                but("        table[-1] = own\n", "")),
+        Mistake(phrases.copies_full("eq. 19.6"), but("count and length % size", "count and length")),
+        Mistake(phrases.copies_own("eq. 19.6"), but(f" and {SHARED}", "")),
+        Mistake(phrases.copies_idly("section 5"), but("if count and length", "if length")),
+        Mistake(phrases.old_reference("section 5"), but("        references[shared] -= 1\n", "")),
+        Mistake("A block in your table has no reference, the copy or those of further tokens. It counts as free while "
+                "your table holds it, and the next request will take it (section 5).",
+                but("        references[own] += 1\n", ""), but("        references[table[-1]] += 1\n", "")),
+        Mistake(phrases.writes_shared("eq. 19.2"), but("        table[-1] = own\n", "")),
         Mistake("You copy the empty block over the full one: (from, to), section 5.",
                 but("(shared, own)", "(own, shared)")),
         Mistake("You copy every block that is shared. Full ones are never written again; only the last one can be "
@@ -135,11 +129,9 @@ EXERCISE = Exercise(
                 but(SHARED, SHARED.replace("> 1", "== 2"))),
         Mistake("You put the copy behind the shared block. It takes its place in the table: eq. 19.2.",
                 but("        table[-1] = own\n", "        table.append(own)\n")),
-        Mistake("You take blocks from the end of the list; asked was the first one first (section 5).",
-                but("free.pop(0)", "free.pop()")),
-        Mistake("You count references of the copy, and not of the blocks of further tokens: section 5.",
-                but("        references[table[-1]] += 1\n", "")),
-        Mistake("Your new tokens take their blocks before the copy does; asked was the other order, section 5.",
+        Mistake("You take blocks in another order: from the front of the list, and the copy's before those of the new "
+                "tokens (section 5).",
+                but("free.pop(0)", "free.pop()"),
                 but(OWN + GROW, """    shared = count and length % size and references[table[-1]] > 1
     at = len(table) - 1
 """

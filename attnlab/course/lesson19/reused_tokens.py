@@ -116,18 +116,25 @@ EXERCISE = Exercise(
         "count + size < len(prompt), eq. 19.8.",
     ),
     mistakes=(
-        Mistake("A prompt that is there as a whole leaves you nothing to compute, and then there is no query for the "
-                "next token. The block of the last token is never taken: eq. 19.8.",
-                but("count + size < len(prompt)", "count + size <= len(prompt)")),
-        Mistake("You take every full block of the prompt, whether a block holds it or not: section 6.",
-                but(" and " + FOUND, "")),
-        Mistake("You find texts that are no longer there: their block was written again. What a block held before is "
-                "forgotten when it is taken: section 6.",
-                but(KNOWN, "{tuple(text) for _, text in written}")),
-        Mistake("You compare the tokens of a block and not what came before them. Keys depend on all earlier tokens "
-                "(eq. 14.1), so the same tokens after others have other keys: section 6.",
+        Mistake("You leave out the wrong block. The block of the last token is never taken, because a prompt that's "
+                "there as a whole would leave no query for the next token; it's left out as a whole, and only if it's "
+                "the prompt's last (eq. 19.8).",
+                but("count + size < len(prompt)", "count + size <= len(prompt)"),
+                but("count + size < len(prompt)", "count + size <= len(prompt)",
+                    "return count", "return max(0, min(count, len(prompt) - 1))"),
+                but("count + size < len(prompt)", "count + size <= len(prompt)",
+                    "return count", "return max(0, count - size)")),
+        Mistake("You find texts that are no longer there. What a block held is forgotten as soon as the first token "
+                "is written into it again (section 6).",
+                but(KNOWN, "{tuple(text) for _, text in written}"),
+                but("    for block, text in written:\n",
+                    "    for block, text in written:\n        if len(text) % size:\n            continue\n")),
+        Mistake("You compare the tokens of a block, or of it and the one before. Keys depend on all earlier tokens "
+                "(eq. 14.1), so the same tokens after others have other keys: compare the whole prefix, section 6.",
                 but(KNOWN, "{text[-size:] for text in holds.values()}",
-                    FOUND, "tuple(prompt[count : count + size]) in known")),
+                    FOUND, "tuple(prompt[count : count + size]) in known"),
+                but(KNOWN, "{(len(x), x[-2 * size :]) for x in holds.values()}",
+                    FOUND, "(count + size, tuple(prompt[: count + size][-2 * size :])) in known")),
         Mistake("You compare something that other tokens share, such as their sum, their set, their digits in a row: "
                 "the tokens must be the same, in the same order (section 6).",
                 but(KNOWN, "{(len(x), sum(x)) for x in holds.values()}",
@@ -138,34 +145,14 @@ EXERCISE = Exercise(
                     FOUND, "(count + size, tuple(prompt[:count]), frozenset(prompt[count : count + size])) in known"),
                 but(KNOWN, "{(len(x), ''.join(map(str, x))) for x in holds.values()}",
                     FOUND, "(count + size, ''.join(map(str, prompt[: count + size]))) in known")),
-        Mistake("You compare a block and the one before it. Keys depend on all earlier tokens (eq. 14.1): compare the "
-                "whole prefix, section 6.",
-                but(KNOWN, "{(len(x), x[-2 * size :]) for x in holds.values()}",
-                    FOUND, "(count + size, tuple(prompt[: count + size][-2 * size :])) in known")),
-        Mistake("A block that is being filled again counts with its older text. What it held is gone with the first "
-                "token that is written: section 6.",
-                but("    for block, text in written:\n",
-                    "    for block, text in written:\n        if len(text) % size:\n            continue\n")),
-        Mistake("Two blocks can hold the same text. It is there as long as one of them holds it: section 6.",
-                by_index, by_first_block),
-        Mistake("With a block that is written again you forget the blocks behind it. They are still there, and of use "
-                "as soon as another block holds that text: section 6.",
-                without_followers),
-        Mistake("You take all tokens but the last one. Whole blocks are found, so the block of the last token is left "
-                "as a whole: eq. 19.8.",
-                but("count + size < len(prompt)", "count + size <= len(prompt)",
-                    "return count", "return max(0, min(count, len(prompt) - 1))")),
-        Mistake("You always leave out the last block that is there. It can be used if a token of the prompt is behind "
-                "it: eq. 19.8.",
-                but("count + size < len(prompt)", "count + size <= len(prompt)",
-                    "return count", "return max(0, count - size)")),
-        Mistake("You go on behind a block that is not there. What follows it was computed from other tokens: a prefix "
-                "ends where it first differs, section 6.",
+        Mistake("Two blocks can hold the same text. It's there as long as one of them holds it, and so the blocks "
+                "behind it are still of use (section 6).",
+                by_index, by_first_block, without_followers),
+        Mistake("You go on behind a block that isn't there, or was written again. What follows it was computed from "
+                "other tokens: a prefix ends where it first differs (section 6).",
                 but("while count + size < len(prompt) and " + FOUND + ":\n        count += size",
                     "for stop in range(size, len(prompt), size):\n        "
-                    "count += size * (tuple(prompt[stop - size : stop]) in {t[-size:] for t in known})")),
-        Mistake("You take the longest text that fits, although a block before its end may have been written again. "
-                "Every block of the prefix must be there: section 6.",
+                    "count += size * (tuple(prompt[stop - size : stop]) in {t[-size:] for t in known})"),
                 by_longest_text),
         Mistake("You use part of a block. A partly filled block is still being written by its owner, and only full "
                 "blocks are found: eq. 19.8.",

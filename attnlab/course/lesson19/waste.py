@@ -2,6 +2,7 @@
 
 import math
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
@@ -56,26 +57,19 @@ EXERCISE = Exercise(
         "The next power of two from n on is 1 << (n − 1).bit_length(): 8 for 8, and 16 for 9.",
     ),
     mistakes=(
-        Mistake("You give a request one block more than its full ones. If its length is a multiple of the block, that "
-                "block is empty, and nobody needs it yet: ⌈n / block⌉, eq. 19.3.",
-                but(PAGES, "(n // block + 1) * block")),
-        Mistake("You round to the nearest number of blocks. A block that has one token is held as a whole: "
-                "⌈n / block⌉, eq. 19.3.",
+        Mistake(phrases.adds_one("eq. 19.3", what="block"), but(PAGES, "(n // block + 1) * block")),
+        Mistake(phrases.not_rounded_up("eq. 19.3", what="blocks"),
                 but(PAGES, "max(round(n / block) * block, n)"), but(PAGES, "max(n // block * block, n)")),
-        Mistake("You give every request the blocks of the longest one. Pages are taken as tokens come, each request by "
-                "itself: eq. 19.3.",
-                but(PAGES, "-(-max(lengths) // block) * block")),
+        Mistake("You give every request as much as the longest one. Each has blocks, or a power of two, of its own: "
+                "pages are taken as tokens come (section 1, eq. 19.3).",
+                but(PAGES, "-(-max(lengths) // block) * block"), but(POWER, "1 << (max(lengths) - 1).bit_length()")),
         Mistake("You put the requests into blocks together. A block belongs to one sequence; its empty slots are "
                 "nobody else's: eq. 19.3.",
                 but("return held - sum(lengths)", "filled = sum(lengths)\n"
                     "    return held - filled if policy != 'pages' else -(-filled // block) * block - filled")),
-        Mistake("For a length that is a power of two you take the next one, twice as many slots: 8 tokens fit into 8, "
-                "section 1.",
-                but(POWER, "1 << n.bit_length()")),
-        Mistake("Your power of two is the one below, or the nearest, so that a request may not fit: section 1.",
-                but(POWER, "1 << (n.bit_length() - 1)"), but(POWER, "nearest(n)")),
-        Mistake("You give every request the power of two above the longest one. Each has its own: section 1.",
-                but(POWER, "1 << (max(lengths) - 1).bit_length()")),
+        Mistake("Your power of two isn't the smallest that holds the request. 8 tokens fit into 8, and the power "
+                "below, or the nearest, may hold too few (section 1).",
+                but(POWER, "1 << n.bit_length()"), but(POWER, "1 << (n.bit_length() - 1)"), but(POWER, "nearest(n)")),
         Mistake("Your powers of two begin at a whole block. A request of one token holds 1 slot, of two tokens 2: "
                 "section 1.",
                 but(POWER, "max(block, 1 << (n - 1).bit_length())")),
@@ -87,9 +81,7 @@ EXERCISE = Exercise(
         Mistake("You round up with bits, which is right if the block is a power of two. Here it may have any size: "
                 "⌈n / block⌉, eq. 19.3.",
                 but(PAGES, "n + block - 1 & -block")),
-        Mistake("You return what is held, the tokens included. Waste is the other part: section 1.",
-                but("held - sum(lengths)", "held")),
-        Mistake("You return a share; asked is the number of slots, section 1.",
-                but("held - sum(lengths)", "(held - sum(lengths)) / held")),
+        Mistake("Asked is the number of empty slots: not what's held, tokens included, and not a share (section 1).",
+                but("held - sum(lengths)", "held"), but("held - sum(lengths)", "(held - sum(lengths)) / held")),
     ),
 )

@@ -68,32 +68,28 @@ EXERCISE = Exercise(
         Mistake("You make a generator for each request, but anew at each call: every token of a text is drawn with the "
                 "same number. The position belongs into the draw (eq. 20.4).",
                 but(DRAW, "u = np.random.default_rng(seed).random()"), but(DRAW, "u = uniform(seed, 0, 0)")),
-        Mistake("The seed is missing: all requests draw the same numbers (eq. 20.4).",
-                but(DRAW, "u = uniform(0, 0, position)"), but(DRAW, "u = uniform(seeds[0], 0, position)")),
-        Mistake("The place in the batch is in your draw, and it changes when another request leaves (eq. 20.4).",
+        Mistake("u is uniform(seed, 0, position), in this order. Without the seed all requests draw the same numbers, "
+                "and with the place in the batch a text changes when another request leaves (eq. 20.4).",
+                but(DRAW, "u = uniform(0, 0, position)"), but(DRAW, "u = uniform(seeds[0], 0, position)"),
                 but(DRAW, "u = uniform(seed, len(tokens), position)"),
-                but(DRAW, "u = uniform(len(tokens), 0, position)")),
-        Mistake("u is uniform(seed, 0, position), in this order: each request draws one sample, number 0 (eq. 20.4).",
-                but(DRAW, "u = uniform(seed, position, 0)"), but(DRAW, "u = uniform(seed, 1, position)"),
-                but(DRAW, "u = uniform(seed + position, 0, 0)")),
+                but(DRAW, "u = uniform(len(tokens), 0, position)"), but(DRAW, "u = uniform(seed, position, 0)"),
+                but(DRAW, "u = uniform(seed, 1, position)"), but(DRAW, "u = uniform(seed + position, 0, 0)")),
         Mistake("You draw with another generator. u is uniform(seed, 0, position), which needs no state, in every "
                 "library (eq. 20.4).",
                 but(DRAW, "u = np.random.default_rng([seed, position]).random()"),
                 but(DRAW, "u = np.random.default_rng(seed + position).random()"),
                 but(DRAW, "u = np.random.default_rng(seed).random(position + 1)[-1]")),
-        Mistake("You add up the chances from the last token on, or compare them with 1 − u (eq. 20.4).",
-                but("np.cumsum(p)", "np.cumsum(p[::-1])"), but(DRAW, "u = 1 - uniform(seed, 0, position)")),
+        Mistake("You compare u with the chances themselves, or with sums from the last token on. Compare it with "
+                "their sums from the first token on (eq. 20.4).",
+                but("np.cumsum(p)", "np.cumsum(p[::-1])"), but(DRAW, "u = 1 - uniform(seed, 0, position)"),
+                but("np.cumsum(p)", "np.sort(p)"), but(INVERSE, "np.argmax(p > u)")),
         Mistake("Your sums run on from row to row: each begins at its own row's first token (eq. 20.4).",
                 but("np.cumsum(p)", "np.cumsum(chances)[len(p) * len(tokens) :][: len(p)]")),
         Mistake("You take the likeliest token. That is greedy decoding; here tokens are drawn by their chances "
                 "(eq. 20.4).",
                 but(INVERSE, "p.argmax()")),
-        Mistake("You compare u with the chances themselves, not with their sums from the first token on (eq. 20.4).",
-                but("np.cumsum(p)", "np.sort(p)"), but(INVERSE, "np.argmax(p > u)")),
-        Mistake("You are one token too far: the token is the *number* of sums that do not exceed u (eq. 20.4).",
-                but(INVERSE, f"{INVERSE} + 1")),
-        Mistake("You take the first sum that is at least u; it must exceed u. A u of exactly 0 would draw a token of "
-                "chance 0 (eq. 20.4).",
-                but('side="right"', 'side="left"')),
+        Mistake("The token is the *number* of sums that don't exceed u: not one more, and not the first sum that's at "
+                "least u, because a u of exactly 0 would draw a token of chance 0 (eq. 20.4).",
+                but(INVERSE, f"{INVERSE} + 1"), but('side="right"', 'side="left"')),
     ),
 )

@@ -170,19 +170,18 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake("Prompts come first in your plan, and everybody who decodes waits for them: decoding first (section "
                 "3).", but(ORDER, "sorted(range(len(texts)), key=lambda i: texts[i][0] == 1)")),
-        Mistake("Your budget isn't used up by what you feed: subtract each chunk (section 3).",
-                but("        budget -= count\n", "")),
+        Mistake("You give out more than there is: subtract each chunk from the budget, and new blocks from `free`, or "
+                "several texts take the same ones (section 3, section 4).",
+                but("        budget -= count\n", ""),
+                but("        free -= -(-(held + count) // size) - blocks[i]\n", "")),
         Mistake("A prompt that's larger than what's left of the budget gets nothing, and one that's larger than the "
                 "budget never begins: feed it in chunks (section 3).",
                 but("count = min(missing, budget)", "count = missing if missing <= budget else 0")),
         Mistake("When the pool is full, your plan feeds nobody. Take blocks from the youngest (section 4).",
                 but("if need > free and held", "if False and held")),
-        Mistake("You take blocks away from a text that you feed in the same step: its new keys have nowhere to go "
-                "(section 4).", but(" and fed[j] == 0:", ":", "fed[i] < 0 or ", "")),
-        Mistake("You take the blocks of the oldest. It has waited longest, and may never end: take those of the "
-                "youngest (section 4).", but(VICTIMS, "range(len(texts))")),
-        Mistake("New blocks aren't subtracted from `free`, so that several texts take the same ones (section 4).",
-                but("        free -= -(-(held + count) // size) - blocks[i]\n", "")),
+        Mistake("You take blocks from the wrong text: one that you feed in the same step has nowhere to put its new "
+                "keys, and the oldest has waited longest. Take those of the youngest (section 4).",
+                but(" and fed[j] == 0:", ":", "fed[i] < 0 or ", ""), but(VICTIMS, "range(len(texts))")),
         Mistake("You count a new block for each chunk. The last block of a text may have room: ⌈(h + c)/S⌉ − ⌈h/S⌉ "
                 "(section 4).",
                 but("-(-(held + wanted) // size) - blocks[i]", "-(-wanted // size) + 0 * blocks[i]",

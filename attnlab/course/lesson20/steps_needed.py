@@ -49,17 +49,17 @@ EXERCISE = Exercise(
         Mistake("You give a bound, the larger of the average work and the longest request. Follow the requests in "
                 "their order, each to the slot that is free first (eq. 20.3).",
                 but("max(free)", "max(-(-sum(lengths) // slots), max(lengths))")),
-        Mistake("You count the longest request of all for every batch: each batch ends with its own longest, eq. 20.2.",
-                but(STATIC, "-(-len(lengths) // slots) * max(lengths)")),
+        Mistake("The requests of a batch run beside each other, and each batch takes as many steps as its own "
+                "longest: not the longest of all, not their sum, and not the shortest (eq. 20.2).",
+                but(STATIC, "-(-len(lengths) // slots) * max(lengths)"), but("sum(max(", "sum(sum("),
+                but("sum(max(", "sum(min(")),
         Mistake("Your static batches begin as soon as a slot is free. A static batch begins when the whole one before "
                 "it is done: eq. 20.2.",
                 but("if not continuous", "if False")),
-        Mistake("Your continuous batches wait for each other. A request takes the first slot that is free: eq. 20.3.",
-                but("if not continuous", "if True")),
-        Mistake("You deal the requests out in turn. A request goes to the slot that is free *first*: eq. 20.3.",
-                but(NEXT, "free.append(free.pop(0) + length)")),
-        Mistake("Your continuous result is the sum of all lengths, as if one slot did all the work. A request goes to "
-                "the slot that is free first: eq. 20.3.",
+        Mistake("In continuous batches a request goes to the slot that's free *first*. It waits for no other slot and "
+                "isn't dealt out in turn, and if one slot did all the work, your result is the sum of all lengths "
+                "(eq. 20.3).",
+                but("if not continuous", "if True"), but(NEXT, "free.append(free.pop(0) + length)"),
                 but("max(free)", "sum(lengths)")),
         Mistake("You sort the requests by length. They are served in the order in which they came "
                 "(section 2).",
@@ -69,9 +69,6 @@ EXERCISE = Exercise(
                 but(STATIC, STATIC.replace("lengths[", "sorted(lengths)[::-1]["))),
         Mistake("The last batch is missing: it may have fewer requests than slots (eq. 20.2).",
                 but("len(lengths), slots", "len(lengths) - slots + 1, slots")),
-        Mistake("The requests of a batch run beside each other: it takes as many steps as its longest, not their "
-                "sum, and is not done with its shortest (eq. 20.2).",
-                but("sum(max(", "sum(sum("), but("sum(max(", "sum(min(")),
         Mistake("You return the step at which the first slot is free for good; all requests are done when the last one "
                 "is: eq. 20.3.",
                 but("max(free)", "min(free)")),

@@ -1,6 +1,7 @@
 """Lesson 21, ★★: a striped ring that is right on one device only, fixed."""
 
 import attnlab
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.check.fingerprints import deepest
 from attnlab.ring import Cluster
@@ -64,6 +65,8 @@ POSITION = ("rank.index + rank.size * np.arange(len(q))", "np.arange(len(q))")
 HOLDER = ("(rank.index - step)", "(rank.index + step)")
 OFFSET = ("offset=0 if holder <= rank.index else -1", "offset=rank.index - holder")
 
+TRY = "two devices with two tokens each and EYE, then three devices"
+
 EXERCISE = Exercise(
     lesson="21", stars=2, reference=fixed_ring, cases=cases, writes=(0,),
     hints=(
@@ -74,11 +77,8 @@ EXERCISE = Exercise(
         "Which tokens does this rank have, which block is here (eq. 21.1), and is its diagonal visible (eq. 21.7)?",
     ),
     mistakes=(
-        Mistake("Nothing is fixed yet. Three lines are wrong: begin with two devices, two tokens each, and EYE. "
-                "Eq. 21.7.",
-                but(*POSITION, *HOLDER, *OFFSET)),
-        Mistake("One line is fixed and two are wrong: positions of the text (section 5), the holder (eq. 21.1) and "
-                "the diagonal (eq. 21.7) all matter.",
+        Mistake(phrases.nothing_fixed("section 5, eqs. 21.1 and 21.7", inputs=TRY), but(*POSITION, *HOLDER, *OFFSET)),
+        Mistake(phrases.one_fixed("section 5, eqs. 21.1 and 21.7", inputs=TRY),
                 but(*POSITION, *HOLDER), but(*POSITION, *OFFSET), but(*HOLDER, *OFFSET)),
         Mistake("Holder and diagonal are right. Queries and keys are still rotated by their row in the shard; a model "
                 "was trained on distances in the text: row a of rank r is token a · P + r, section 5.",
@@ -89,11 +89,8 @@ EXERCISE = Exercise(
         Mistake("Positions and holder are right. The offset still counts ranks, so that a query sees later tokens: one "
                 "row of a stripe is P tokens of the text. Offset 0 or −1, eq. 21.7.",
                 but(*OFFSET)),
-        Mistake("The diagonal is visible in every block. Query a of rank r is token a · P + r, and key a of a later "
-                "rank comes after it: offset −1 there, eq. 21.7.",
-                but(OFFSET[0], "offset=0"), but(OFFSET[0], "offset=0", *HOLDER)),
-        Mistake("Now the diagonal is hidden in every block, so that no token sees itself, and token 0 sees nothing: "
-                "offset 0 for holder ≤ rank, eq. 21.7.",
+        Mistake(phrases.offset_zero("eq. 21.7"), but(OFFSET[0], "offset=0"), but(OFFSET[0], "offset=0", *HOLDER)),
+        Mistake(phrases.offset_one_back("eq. 21.7"),
                 but(OFFSET[0], "offset=-1"), but("holder <= rank.index", "holder < rank.index")),
         Mistake("Your diagonal is hidden on the wrong side: it is visible if the keys' rank is not above the queries', "
                 "eq. 21.7.",
@@ -105,8 +102,8 @@ EXERCISE = Exercise(
                     "np.inf)\n            part = part")),
         Mistake("These are positions of contiguous pieces. Row a of rank r is token a · P + r: section 5.",
                 but(POSITION[0], "rank.index * len(q) + np.arange(len(q))")),
-        Mistake("A key is rotated again at every rank that it comes to. It is rotated once, by its own position, "
-                "before it travels: lesson 16, section 4.",
+        Mistake(phrases.rotated_again("lesson 16, section 4", step="rank that it comes to", then="it travels"),
                 but("part = rank.attend(q, k, v", "part = rank.attend(q, attnlab.rotary(k, at) if step else k, v")),
+        Mistake(phrases.starts_at_number("eq. 4.10"), but("-np.inf", "-1e9")),
     ),
 )

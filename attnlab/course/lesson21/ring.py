@@ -1,6 +1,7 @@
 """Lesson 21, ★★★: ring attention, exact and with as few bytes as possible."""
 
 import attnlab
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.check.fingerprints import deepest
 from attnlab.ring import Cluster
@@ -153,13 +154,10 @@ EXERCISE = Exercise(
         Mistake("You take the block of the rank after this one for the one that is here: what arrives comes from "
                 "behind, eq. 21.1. On two ranks, and without a mask, this does not show.",
                 but(HOLDER, "(rank.index + step) % rank.size")),
-        Mistake("You mask every block like the first one, as if its keys stood beside the queries. The keys of an "
-                "earlier rank are all visible: offset = (rank − holder) · C, section 2.",
-                but(OFFSET, "offset=0")),
-        Mistake("Your offset counts ranks and not tokens: each rank further back lies C tokens further back, section "
-                "2.",
-                but(OFFSET, "offset=rank.index - holder")),
-        Mistake("You ignore `causal`: queries see later tokens, section 2.",
+        Mistake("Your offset isn't (rank − holder) · C. Keys of an earlier rank aren't beside the queries but all "
+                "visible, and each rank further back is C tokens further back, not one (section 2).",
+                but(OFFSET, "offset=0"), but(OFFSET, "offset=rank.index - holder")),
+        Mistake(phrases.sees_future("section 2"),
                 but(BLOCKS, "rank.size", "causal=causal, offset", "causal=False, offset",
                     "rank.index < rank.size - 1 if causal else ", "")),
         Mistake("Your loop has one step too few, and the last block is never attended to: rank.size steps, one send "
@@ -168,13 +166,10 @@ EXERCISE = Exercise(
                     "step < rank.size - 1", "step < rank.size - 2", of=all_around)),
         Mistake("You attend to your own block at every step: what arrives has to take the place of k and v, eq. 21.1.",
                 but(RECEIVE, "_ = yield rank.receive((rank.index - 1) % rank.size)")),
-        Mistake("You average the outputs of the blocks. Each has a denominator of its own: weigh them by lse, with "
-                "attnlab.merge, section 2 and eq. 5.5.",
-                but(MERGE, "out = out + part[0] / blocks")),
+        Mistake(phrases.averages("section 2 and eq. 5.5"), but(MERGE, "out = out + part[0] / blocks")),
         Mistake("You keep the last block's output and throw the others away: add each to (out, lse) by ⊕, section 2.",
                 but(MERGE, "out, lse = part")),
-        Mistake("You round on the way: each part, or out after each step. These errors stay, and those of out grow "
-                "with the number of ranks. Keep (out, lse) in the accumulation dtype and round once, section 9.",
+        Mistake(phrases.rounds_on_the_way("section 9"),
                 but(MERGE, f"out, lse = attnlab.merge(out, lse, *{NARROW})"),
                 but(MERGE, f"{MERGE}; out = out.astype(np.float16).astype(out.dtype)")),
         Mistake("Your last step sends as well: the blocks come home, where nobody needs them. devices − 1 sends "
@@ -188,9 +183,8 @@ EXERCISE = Exercise(
         Mistake("Each rank sends its block to all others. The bytes are the same, but a ring has one link from each "
                 "rank, to the next one: section 1.",
                 to_all),
-        Mistake("No keys travel, so this is not a ring: some rank has seen all of them. Each rank gets its own shards "
-                "from cluster.run, and others by messages: section 2.",
-                but("cluster.run(program, q, k, v)", ONE_DEVICE)),
+        Mistake(phrases.no_messages("section 2"), but("cluster.run(program, q, k, v)", ONE_DEVICE)),
+        Mistake(phrases.starts_at_number("eq. 4.10"), but("-np.inf", "-1e9")),
     ),
     costs=(
         Cost(blocks_off, 0, "on three ranks without a mask 6 blocks of keys and values have to travel, eq. 21.2; yours "

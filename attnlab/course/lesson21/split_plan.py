@@ -73,6 +73,5 @@ EXERCISE = Exercise(
         Mistake("Your ring has as many transfers as devices; after the trade it goes through devices / g groups "
                 "(section 6).",
                 but("(ring - 1)", "(devices - 1)")),
-        Mistake("You take the plan that waits longest: section 6.", but("min(waits", "max(waits")),
     ),
 )

@@ -1,5 +1,6 @@
 """Lesson 21, ★★: a text in stripes, the way back, and what is visible between two stripes."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
@@ -58,12 +59,8 @@ EXERCISE = Exercise(
         Mistake("Your `home` leaves the rows as they are. In shards.reshape(N, D) the tokens stand device by device: "
                 "section 5.",
                 but(HOME, "p")),
-        Mistake("Your offset is 0 everywhere. Between stripes of r < c the diagonal is hidden: query a is token a · P "
-                "+ r and key a is a later one, token a · P + c. Eq. 21.7.",
-                but(OFFSET, "np.zeros((devices, devices), int)")),
-        Mistake("Your offset is −1 everywhere, so that no token sees itself. The diagonal is hidden for r < c only: "
-                "eq. 21.7.",
-                but(OFFSET, "np.full((devices, devices), -1)")),
+        Mistake(phrases.offset_zero("eq. 21.7"), but(OFFSET, "np.zeros((devices, devices), int)")),
+        Mistake(phrases.offset_one_back("eq. 21.7"), but(OFFSET, "np.full((devices, devices), -1)")),
         Mistake("Your diagonal is hidden for r ≤ c, and so the tokens of a device do not see themselves: offset 0 for "
                 "r = c, eq. 21.7.",
                 but("r[:, None] >= r", "r[:, None] > r")),

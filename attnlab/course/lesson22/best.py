@@ -75,42 +75,32 @@ EXERCISE = Exercise(
         "np.argmin of the four times, for each latency and bandwidth.",
     ),
     mistakes=(
-        Mistake("You compare bytes alone. A message takes its latency, however short it is; for one query that is "
-                "nearly all of it: eq. 22.6 to 22.9.",
+        Mistake("You compare bytes alone, or latencies alone. A message takes its latency, however short it is, and "
+                "its bytes take time as well, n / W (eqs. 22.6 to 22.9).",
                 but("latency, bandwidth = latencies[at[0]], bandwidths[at[1]]",
-                    "latency, bandwidth = 0.0, bandwidths[at[1]]")),
-        Mistake("You compare latencies alone. Bytes take time as well: n / W in eq. 22.6 to 22.9.",
+                    "latency, bandwidth = 0.0, bandwidths[at[1]]"),
                 but("bandwidths[at[1]]", "math.inf")),
-        Mistake("In one shot each device's messages go through its one port: P − 1 of them share its bandwidth, "
-                "eq. 22.9.",
-                but(ONE_SHOT, "latency + (out + lse) / bandwidth")),
-        Mistake("Your one shot pays a latency for each of the other devices. Messages are on their way side by side, "
-                "and only their bytes wait for the port: one latency, eq. 22.9.",
+        Mistake("In one shot each device's messages go through its one port, so P − 1 of them share its bandwidth. "
+                "But they're on their way side by side: one latency (eq. 22.9).",
+                but(ONE_SHOT, "latency + (out + lse) / bandwidth"),
                 but(ONE_SHOT, "(P - 1) * (latency + (out + lse) / bandwidth)")),
         Mistake("Your one shot goes there and back. Every device has the query already, and all that travels is "
                 "(out, lse), once: eq. 22.9.",
                 but(ONE_SHOT, "2 * latency + (P - 1) * (out + lse) / bandwidth"),
                 but(ONE_SHOT, "2 * latency + 2 * (P - 1) * (out + lse) / bandwidth")),
-        Mistake("Your doubling has P − 1 steps, or P. With distances 1, 2, 4, … log₂ P steps reach everybody: "
-                "eq. 22.7.",
+        Mistake("Doubling takes log₂ P steps, with distances 1, 2, 4, …, to reach everybody, and each of them sends "
+                "the whole of (out, lse): eq. 22.7.",
                 but(DOUBLING, "(P - 1) * (latency + (out + lse) / bandwidth)"),
-                but(DOUBLING, "P * (latency + (out + lse) / bandwidth)")),
-        Mistake("Your doubling sends pieces. Each of its steps sends the whole of (out, lse): eq. 22.7.",
+                but(DOUBLING, "P * (latency + (out + lse) / bandwidth)"),
                 but(DOUBLING, "math.log2(P) * (latency + (out + lse) / P / bandwidth)")),
-        Mistake("Your halving ends when everything is reduced. Each device has a P-th of the result then; log₂ P more "
-                "steps spread it: eq. 22.8.",
-                but(HALVING, "math.log2(P) * latency + (P - 1) / P * (out + lse) / bandwidth")),
-        Mistake("Your halving has as many steps as a ring, 2 (P − 1). With distances P/2, …, 2, 1 and back there are "
-                "2 log₂ P: eq. 22.8.",
-                but("2 * math.log2(P) * latency", "2 * (P - 1) * latency")),
-        Mistake("Your halving sends the whole array at every step. It sends a half, a quarter, …: (P − 1) / P of the "
-                "array in all, there and back, eq. 22.8.",
+        Mistake("Halving takes 2 log₂ P steps, with distances P/2, …, 2, 1 to reduce and back to spread the result. "
+                "It sends a half, a quarter, …: (P − 1) / P of the array each way (eq. 22.8).",
+                but(HALVING, "math.log2(P) * latency + (P - 1) / P * (out + lse) / bandwidth"),
+                but("2 * math.log2(P) * latency", "2 * (P - 1) * latency"),
                 but("2 * (P - 1) / P * (out", "2 * math.log2(P) * (out")),
-        Mistake("You count the blocks of all devices for each link. Side by side every device sends one block at a "
-                "time: P − 1 blocks in all, eq. 22.6.",
-                but(KEYS, "(P - 1) * (latency + P * block / bandwidth)")),
-        Mistake("Your keys travel once. They have to pass all devices: P − 1 steps, eq. 22.6.",
-                but(KEYS, "latency + block / bandwidth")),
+        Mistake("The keys have to pass all devices, P − 1 steps. Side by side every device sends one block at a time, "
+                "so a link carries P − 1 blocks in all (eq. 22.6).",
+                but(KEYS, "(P - 1) * (latency + P * block / bandwidth)"), but(KEYS, "latency + block / bandwidth")),
         Mistake("You leave the keys out. For a cache that is shorter than what is asked of it they are the least to "
                 "move: eq. 22.6.",
                 but(KEYS, "math.inf")),

@@ -1,5 +1,6 @@
 """Lesson 22, ★★: tree attention that is right for a batch of one, fixed."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.check.fingerprints import levels, lifted
 from attnlab.ring import Cluster
@@ -102,7 +103,7 @@ EXERCISE = Exercise(
                 "computes B² outputs. Give the weight its axes, section 7.",
                 but(*BROKEN, "top / below",
                     "np.array([(top / below)[b, b] for b in range(len(lse))])[:, None]")),
-        Mistake("You do not divide by the sum of the weights: eq. 22.1.", but("top / below", "top")),
+        Mistake(phrases.undivided("eq. 22.1"), but("top / below", "top")),
     ),
     costs=(
         Cost(volume, 2, "on four ranks and a batch of four, {found:.1f} times the bytes of (m, l, o) travel."),

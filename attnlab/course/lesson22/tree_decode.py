@@ -1,6 +1,7 @@
 """Lesson 22, ★★: one query, and keys on all devices."""
 
 import attnlab
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.check.fingerprints import large_key, levels, lifted
 from attnlab.ring import Cluster
@@ -124,17 +125,14 @@ EXERCISE = Exercise(
         "there, and divide by 1.",
     ),
     mistakes=(
-        Mistake("You add up before the maximum is known. e^lse overflows for large scores, and inf / inf is NaN; with "
-                "small scores nothing shows. First the maximum, then the sums: eq. 22.1.",
-                but(WEIGHT, "np.exp(lse)[..., None]")),
+        Mistake(phrases.bare_lse("eq. 22.1"), but(WEIGHT, "np.exp(lse)[..., None]")),
         Mistake("Each rank subtracts a maximum of its own. Then the sums have different units: all must subtract the "
                 "same m, and it takes an all-reduce to know it, eq. 22.1.",
                 but(TOP, "m = lse"), but(TOP, "yield from all_reduce(rank, lse, np.maximum)\n        m = lse")),
         Mistake("You add up the outputs, or their mean. Each has a denominator of its own: weigh it by e^(lse − m), "
                 "eq. 22.1.",
                 but("weight * out", "out / rank.size", LAST, "1"), but("weight * out", "out", LAST, "1")),
-        Mistake("You weigh the outputs and do not divide by the sum of the weights, the second sum of eq. 22.1.",
-                but(LAST, "1")),
+        Mistake(phrases.undivided("eq. 22.1"), but(LAST, "1")),
         Mistake("You divide by this rank's weight. The denominator is a sum over the ranks, as the numerator is: "
                 "eq. 22.1.",
                 but(LAST, "np.where(weight > 0, weight, 1)")),
@@ -147,8 +145,7 @@ EXERCISE = Exercise(
                 but(WEIGHT, "np.exp(lse - m)[..., None]", LAST, "both[..., -1:]")),
         Mistake("Your result is that of one rank's keys. What the others have must be merged in: eq. 22.1.",
                 but(f"yield from all_reduce(rank, {BOTH}, np.add)", BOTH)),
-        Mistake("You round on the way: what travels is in half precision. Keep it wide, and round once: lesson 15, "
-                "section 7.",
+        Mistake(phrases.rounds_on_the_way("lesson 15, section 7"),
                 but("out, lse = rank.attend(q, k, v)",
                     "out, lse = (x.astype(np.float16).astype(x.dtype) for x in rank.attend(q, k, v))"),
                 but(BOTH, f"{BOTH}.astype(np.float16)")),
@@ -158,9 +155,7 @@ EXERCISE = Exercise(
         Mistake("Every rank sends its part to all others. Nothing grows with the keys, but all-gather moves P (P − 1) "
                 "parts; doubling moves P log₂ P, and a ring 2 (P − 1), section 3.",
                 gathered),
-        Mistake("No message is sent, so some rank has seen all keys. Each rank gets its own from cluster.run, and what "
-                "others know comes by messages: eq. 22.1.",
-                but("cluster.run(program, q, k, v)", ONE_DEVICE)),
+        Mistake(phrases.no_messages("eq. 22.1"), but("cluster.run(program, q, k, v)", ONE_DEVICE)),
     ),
     costs=(
         Cost(lambda answer, library: travels(answer, [2] * 4) == 0, 0, "no bytes have traveled between four ranks."),

@@ -1,5 +1,6 @@
 """Lesson 22, ★: how many bytes a step of decoding moves between devices."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
@@ -35,7 +36,6 @@ def cases() -> list[Case]:
     return [Case(f"{kind}: {label}", (kind, *args)) for label, args in calls for kind in kinds]
 
 
-KEYS = "batch * key_heads * keys * (d + dv) * itemsize"
 TREE, BACK = "(dv + 2) * accumulator", "(d * itemsize + (dv + 1) * accumulator)"
 
 EXERCISE = Exercise(
@@ -50,22 +50,20 @@ EXERCISE = Exercise(
         Mistake("You count P sends where P − 1 are made. What a device has need not come home, and one device sends "
                 "nothing: eq. 22.2 to 22.4.",
                 but("(devices - 1)", "devices")),
-        Mistake("Your ring of keys counts the query heads. What travels are the keys, and a group of query heads "
-                "shares one head of keys: eq. 22.2.",
-                but("key_heads * keys", "query_heads * keys")),
+        Mistake(phrases.query_heads("eq. 22.2"), but("key_heads * keys", "query_heads * keys")),
         Mistake("Your tree and your query count the key heads. Each query head has a result of its own, m, l and o: "
                 "eq. 22.3.",
                 but("query_heads * (", "key_heads * (")),
         Mistake("You leave the batch out: every sequence has keys, queries and results of its own. Eq. 22.2 to 22.4.",
                 but("batch * ", "")),
-        Mistake("These are the bytes of one device, or of one link. Asked are all links together: eq. 22.2.",
-                but("(devices - 1)", "(devices - 1) / devices"),
-                but("(devices - 1)", "(devices > 1)")),
-        Mistake("You count numbers, not bytes: b of the inputs in eq. 22.2, a of the accumulator in eq. 22.3.",
-                but(" * itemsize", "", " * accumulator", "")),
-        Mistake("You send the keys of one device. All keys travel, each of them P − 1 times: eq. 22.2.",
+        Mistake("Asked are the bytes of all links together, not those of one device, one link or one device's keys: "
+                "all keys travel, each of them P − 1 times (eq. 22.2).",
+                but("(devices - 1)", "(devices - 1) / devices"), but("(devices - 1)", "(devices > 1)"),
                 but("keys * (d + dv)", "(keys // devices) * (d + dv)")),
-        Mistake("You send keys or values, not both: D + Dv numbers for each key, eq. 22.2.",
+        Mistake(phrases.elements("eqs. 22.2 and 22.3",
+                                 what="b bytes for each of the inputs, a for each of the accumulator"),
+                but(" * itemsize", "", " * accumulator", "")),
+        Mistake(phrases.half_cache("eq. 22.2"),
                 but("keys * (d + dv)", "keys * d"), but("keys * (d + dv)", "keys * dv")),
         Mistake("Your tree moves the array once. To reduce takes P − 1 steps, and to spread the result P − 1 more: "
                 "eq. 22.3.",
@@ -75,10 +73,9 @@ EXERCISE = Exercise(
         Mistake("Your parts travel in the dtype of the inputs. They are rounded once, after they have been merged: the "
                 "accumulation dtype in eq. 22.3 and 22.4.",
                 but(TREE, "(dv + 2) * itemsize", BACK, "(d + dv + 1) * itemsize")),
-        Mistake("Your query never goes out, or nothing comes back: D numbers one way, out and lse the other way, "
-                "eq. 22.4.",
-                but(BACK, "(dv + 1) * accumulator"), but(BACK, "d * itemsize")),
-        Mistake("What comes back needs its lse, or home cannot weigh it: Dv + 1 numbers, eq. 22.4.",
+        Mistake("The query goes out, D numbers, and out comes back with its lse, Dv + 1 numbers, or home can't weigh "
+                "it (eq. 22.4).",
+                but(BACK, "(dv + 1) * accumulator"), but(BACK, "d * itemsize"),
                 but("(dv + 1) * accumulator", "dv * accumulator")),
     ),
 )

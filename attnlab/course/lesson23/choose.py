@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 Plan = tuple[float, float, float]
@@ -107,33 +108,31 @@ EXERCISE = Exercise(
         "plans with too many bits, and return (−1, 0) if nothing is left.",
     ),
     mistakes=(
-        Mistake("The weights lie in the memory, beside the caches: eq. 23.2.", but(FITS, "batch * cache <= memory")),
+        Mistake(phrases.weights_in_memory("eq. 23.2"), but(FITS, "batch * cache <= memory")),
         Mistake("The caches lie in the memory, beside the weights: eq. 23.2.",
                 but(FITS, "weights <= memory and batch < 10_000")),
-        Mistake("A memory that is filled to the last byte is enough: ≤, eq. 23.2.",
-                but(FITS, "weights + batch * cache < memory")),
-        Mistake("Every step reads the weights, once for all sequences: eq. 23.3. Without them small batches look "
-                "fast.",
+        Mistake(phrases.exact_fit("eq. 23.2"), but(FITS, "weights + batch * cache < memory")),
+        Mistake(phrases.weights_unread("eq. 23.3"),
                 but("(weights + batch * cache) / bandwidth", "batch * cache / bandwidth")),
-        Mistake("All sequences share one reading of the weights, but each has a cache of its own: eq. 23.3.",
+        Mistake(phrases.cache_shared("eq. 23.3"),
                 but("(weights + batch * cache) / bandwidth", "(weights + cache) / bandwidth")),
-        Mistake("The arithmetic of a step grows with the batch, because every sequence multiplies with all weights. "
-                "With many sequences it takes longer than the reading: the second time of eq. 23.3.",
+        Mistake("A step has two times. Reading is what most steps wait for, and arithmetic grows with the batch, "
+                "because every sequence multiplies with all weights: with many of them it takes longer (eq. 23.3).",
                 but(SECONDS, "(weights + batch * cache) / bandwidth"),
-                but("batch * weights / flops", "weights / flops")),
+                but("batch * weights / flops", "weights / flops"), but(SECONDS, "batch * weights / flops")),
         Mistake("You count two operations for each byte. It is one: a weight of two bytes is multiplied and added "
                 "(eq. 23.3).",
                 but("batch * weights / flops", "2 * batch * weights / flops")),
-        Mistake("A step takes the longer of the two times, not the shorter: eq. 23.3.", but("max(", "min(")),
+        Mistake(phrases.shorter_time("eq. 23.3"), but("max(", "min(")),
         Mistake("You stop at the first plan that can be served. Asked for are the most tokens a second of all plans "
                 "(section 3).",
                 but("        batch = 1\n", "        batch = 1\n        if found[1]:\n            break\n")),
-        Mistake("You try the largest batch of a plan only, and drop the plan if that waits too long. A smaller batch "
-                "may be allowed (section 3).",
-                but("        batch = 1\n", "        batch = max(int((memory - weights) // cache), 1)\n")),
-        Mistake("You leave the reading out, which is what most steps wait for: the first time of eq. 23.3.",
-                but(SECONDS, "batch * weights / flops")),
-        Mistake("Reading and computing overlap: a step takes the longer of the two, not their sum (eq. 23.3).",
+        Mistake("You try the largest batch alone. Where that waits too long a smaller one may be allowed, and a plan "
+                "with a smaller batch and less to read can bring more tokens per second (section 3, eq. 23.3).",
+                but("        batch = 1\n", "        batch = max(int((memory - weights) // cache), 1)\n"),
+                but("batch / seconds > best * (1 + 1e-9)", "batch > best", "best, found = batch / seconds",
+                    "best, found = batch")),
+        Mistake(phrases.adds_times("eq. 23.3"),
                 but(SECONDS, "(weights + batch * cache) / bandwidth + batch * weights / flops")),
         Mistake("Readers wait in your plan: a step may not take longer than `wait`. Only smaller batches are allowed "
                 "then (section 3).",
@@ -143,16 +142,12 @@ EXERCISE = Exercise(
                 but("(weights + batch * cache) / bandwidth", "batch * (weights + cache) / bandwidth"),
                 but("batch / seconds > best * (1 + 1e-9)", "1 / seconds > best",
                     "batch / seconds, (", "1 / seconds, (")),
-        Mistake("You take the largest batch. A plan with a smaller batch and less to read can bring more tokens a "
-                "second: eq. 23.3.",
-                but("batch / seconds > best * (1 + 1e-9)", "batch > best", "best, found = batch / seconds",
-                    "best, found = batch")),
-        Mistake("A plan that is not good enough is fast for nothing: its bits may not exceed `bits` (section 2).",
-                but("paid <= bits and ", "")),
-        Mistake("You take the best text, not the most tokens a second among those that are good enough (section 3).",
+        Mistake("Asked are the most tokens per second among the plans that are good enough: bits may not exceed "
+                "`bits`, and the best text isn't asked for (section 2, section 3).",
+                but("paid <= bits and ", ""),
                 but("batch / seconds > best * (1 + 1e-9)", "(9 - paid, batch) > (best or (0, 0))",
                     "best, found = batch / seconds", "best, found = (9 - paid, batch)", "best, found = 0.0, (-1, 0)",
                     "best, found = None, (-1, 0)")),
-        Mistake("Bits equal to the bound are allowed: at most, ≤ (section 2).", but("paid <= bits", "paid < bits")),
+        Mistake(phrases.exact_fit("section 2"), but("paid <= bits", "paid < bits")),
     ),
 )

@@ -2,12 +2,11 @@
 
 import math
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 
 import numpy as np
 from numpy import ndarray as Array
-
-Kept = tuple[Array, Array, Array, Array]
 
 
 def phi(x: Array) -> Array:
@@ -130,36 +129,29 @@ EXERCISE = Exercise(
         Mistake("All keys that a query sees have the weight e^s in your rows, also those that have left its window: "
                 "i − j < window, eq. 18.7.",
                 but("(j <= i) & (i - j < window)", "j <= i")),
-        Mistake("Your window has one key more: i − j < window, with the query's own key among them (eq. 16.1).",
-                but("i - j < window", "i - j <= window")),
-        Mistake("Your window has one key less: i − j < window (eq. 16.1).",
+        Mistake(phrases.window_long("eq. 16.1"), but("i - j < window", "i - j <= window")),
+        Mistake(phrases.window_short("eq. 16.1"),
                 but("i - j < window)", "i - j < window - 1)", "i - j >= window", "i - j >= window - 1")),
-        Mistake("The queries of the chunk see each other's future: j ≤ i (eq. 14.3).",
-                but("(j <= i) & (i - j < window)", "abs(i - j) < window")),
-        Mistake("Your window and your state are two attentions, each with a sum of its own, and you add or average "
-                "them. Both parts share one denominator: eq. 18.7.",
+        Mistake(phrases.sees_future("eq. 14.3"), but("(j <= i) & (i - j < window)", "abs(i - j) < window")),
+        Mistake("Window and state share one denominator. They aren't two attentions to add or average, and what's in "
+                "the state counts below the line as well, φ(q)·Z (eqs. 17.2 and 18.7).",
                 but("(a @ values + phi(q) @ U) / (a.sum(1) + phi(q) @ Z)[:, None]",
                     "a @ values / a.sum(1)[:, None] + phi(q) @ U / np.maximum(phi(q) @ Z, 1e-9)[:, None]"),
                 but("(a @ values + phi(q) @ U) / (a.sum(1) + phi(q) @ Z)[:, None]",
-                    "(a @ values / a.sum(1)[:, None] + phi(q) @ U / np.maximum(phi(q) @ Z, 1e-9)[:, None]) / 2")),
-        Mistake("What is in the state is missing in your denominator: φ(q)·Z, eq. 17.2.",
+                    "(a @ values / a.sum(1)[:, None] + phi(q) @ U / np.maximum(phi(q) @ Z, 1e-9)[:, None]) / 2"),
                 but("(a.sum(1) + phi(q) @ Z)", "a.sum(1)")),
         Mistake("Your state never gets a key: what leaves the window must be absorbed, eq. 17.6.",
                 but(ABSORBED, "pass")),
         Mistake("You absorb all keys, and keep some of them in the window as well. The next call would count those "
                 "twice: only what leaves the window, eq. 17.6.",
                 but(ABSORBED, ABSORBED.replace("[:old]", ""))),
-        Mistake("You absorb the newest keys and keep the oldest. The window holds the last ones: eq. 16.3.",
+        Mistake("You keep other keys than the last `window`: the oldest, or one too few, and then the state must hold "
+                "one more than is said (eq. 16.3).",
                 but(ABSORBED, ABSORBED.replace("[:old]", "[window:]"), RETURN,
-                    "return out, keys[:window], values[:window], U, Z")),
-        Mistake("Nothing is dropped: the window grows with the text, and what is absorbed counts twice from the next "
-                "call on. Keep the last `window` keys (eq. 16.3).",
-                but(RETURN, "return out, keys, values, U, Z")),
-        Mistake("You keep window − 1 keys. The state must then hold one more than is said: the last `window` keys "
-                "stay (eq. 16.3).",
+                    "return out, keys[:window], values[:window], U, Z"),
                 but("old = max(len(keys) - window, 0)", "old = max(len(keys) - window + 1, 0)")),
-        Mistake("The scores have no scale: s = q·k/√D in e^s (eq. 18.7); the features take q and k as they are.",
-                but(" / math.sqrt(q.shape[1])", "")),
+        Mistake(phrases.nothing_dropped("eq. 16.3"), but(RETURN, "return out, keys, values, U, Z")),
+        Mistake(phrases.unscaled("eq. 18.7"), but(" / math.sqrt(q.shape[1])", "")),
     ),
     costs=(
         Cost(kept_numbers, 1, "what is kept grows with the text: {found:.1f} times as much for ten times the text."),

@@ -1,5 +1,6 @@
 """Lesson 23, ★: how many sequences fit into a memory."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
@@ -53,11 +54,9 @@ EXERCISE = Exercise(
         "memory first, eq. 23.2, and a part of a sequence is none.",
     ),
     mistakes=(
-        Mistake("The weights are in the memory, too: only what is left holds caches, eq. 23.2.",
-                but("memory - weights", "memory")),
-        Mistake("If the weights do not fit, nothing does: 0, and not a negative number (eq. 23.2).",
-                but(LAST, "(memory - weights) // each")),
-        Mistake("You count keys or values. A slot has both: the 2 of eq. 23.1.", but("2 * kv_heads", "kv_heads")),
+        Mistake(phrases.weights_in_memory("eq. 23.2"), but("memory - weights", "memory")),
+        Mistake(phrases.negative("eq. 23.2"), but(LAST, "(memory - weights) // each")),
+        Mistake(phrases.half_cache("eq. 23.1"), but("2 * kv_heads", "kv_heads")),
         Mistake("All layers have a window in your count, or none has. Each has its own number of slots: the sum in "
                 "eq. 23.1.",
                 but(f"{WHOLE} if window is None else {WINDOWED}", WHOLE),
@@ -67,12 +66,9 @@ EXERCISE = Exercise(
                     "if window is None")),
         Mistake("A text that is shorter than a window does not fill it: min(N, W) in eq. 23.1.",
                 but(WINDOWED, "window")),
-        Mistake("Blocks are taken whole: the last one of a sequence may be empty but for one token. Round up "
-                "(eq. 19.3).",
+        Mistake(phrases.not_rounded_up("eq. 19.3", what="blocks"),
                 but(WHOLE, "length"), but(WHOLE, "length // block * block")),
-        Mistake("You add a block always. Where the length is a multiple of the block, the last block is full and no "
-                "other follows: round up (eq. 19.3).",
-                but(WHOLE, "(length // block + 1) * block")),
+        Mistake(phrases.adds_one("eq. 19.3", what="block"), but(WHOLE, "(length // block + 1) * block")),
         Mistake("You count blocks. A block holds ``block`` tokens, and each takes a slot (eq. 19.3).",
                 but(WHOLE, "-(-length // block)")),
         Mistake("You round the sum of all layers up. Each layer without a window has blocks of its own (eq. 19.3).",
@@ -80,11 +76,10 @@ EXERCISE = Exercise(
         Mistake("`weights` is in bytes already (eq. 23.2).", but("memory - weights", "memory - itemsize * weights")),
         Mistake("A layer with a window keeps its slots to itself and has no blocks: min(N, W), not rounded (eq. 23.1).",
                 but(WINDOWED, "-(-min(window, length) // block) * block")),
-        Mistake("You count the layers once. Every layer has keys of its own: the sum in eq. 23.1.",
-                but("slots +=", "slots =")),
+        Mistake(phrases.one_layer("eq. 23.1"), but("slots +=", "slots =")),
         Mistake("You leave the key heads out, or count them twice: H_k in eq. 23.1.",
                 but("2 * kv_heads * d", "2 * d"), but("2 * kv_heads * d", "2 * kv_heads**2 * d")),
-        Mistake("You count numbers, not bytes: b in eq. 23.1.", but(" * itemsize", "")),
+        Mistake(phrases.elements("eq. 23.1", what="each of them takes b bytes"), but(" * itemsize", "")),
         Mistake("A part of a sequence cannot be served: round down (eq. 23.2).",
                 but(LAST, "-(-max(memory - weights, 0) // each)"), but(LAST, "max(memory - weights, 0) / each")),
     ),

@@ -1,5 +1,6 @@
 """Lesson 24, ★: how many numbers a token leaves in the cache, four ways."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
@@ -38,15 +39,14 @@ EXERCISE = Exercise(
         "MLA keeps one latent and one rotary key a layer, whatever the number of heads: eq. 24.2.",
     ),
     mistakes=(
-        Mistake("A key head keeps a key and a value: 2 · d numbers, eq. 24.1. You count one of them.",
-                but("pair = 2 * d", "pair = d")),
+        Mistake(phrases.half_cache("eq. 24.1"), but("pair = 2 * d", "pair = d")),
         Mistake("The latent serves as key and as value, but it's in memory once: eq. 24.2. You count it twice.",
                 but(MLA, "layers * (2 * latent + rope)"), but(MLA, "2 * layers * (latent + rope)")),
         Mistake("The rotary key stands apart from the latent and is kept beside it: eq. 24.2.",
                 but(MLA, "layers * latent")),
         Mistake("All heads share one rotary key and one latent. You give each head its own: eq. 24.2.",
                 but(MLA, "layers * (latent + heads * rope)"), but(MLA, "layers * heads * (latent + rope)")),
-        Mistake("Every layer has a cache of its own: times the number of layers, eq. 24.1.",
+        Mistake(phrases.one_layer("eq. 24.1"),
                 but("layers * heads * pair, layers * kv_heads * pair, layers * pair, layers * (latent + rope)",
                     "heads * pair, kv_heads * pair, pair, latent + rope")),
         Mistake("MQA has a single key head, whatever GQA has: eq. 24.1 with one head.",

@@ -57,12 +57,9 @@ EXERCISE = Exercise(
         "Where q_c is positive the best corner takes the greatest number, where it's negative the least: eq. 24.7.",
     ),
     mistakes=(
-        Mistake("You take the greatest number in every channel. Where the query is negative the least one gives more: "
-                "eq. 24.7.",
-                but(BOX, "(q * high)")),
-        Mistake("You take the least number in every channel. Where the query is positive the greatest one gives more: "
-                "eq. 24.7.",
-                but(BOX, "(q * low)")),
+        Mistake("You take the greatest number in every channel, or the least. Where the query is positive the "
+                "greatest gives more, and where it's negative the least does (eq. 24.7).",
+                but(BOX, "(q * high)"), but(BOX, "(q * low)")),
         Mistake("That's the largest score itself. It takes all keys of the page to know it, and a box has two vectors: "
                 "eq. 24.7.",
                 but(BEST, "(pages[p, :count] @ q).max()")),

@@ -3,6 +3,7 @@
 import math
 
 from attnlab.cache import dequantize, quantize
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
@@ -97,5 +98,6 @@ EXERCISE = Exercise(
                     "1e-300)")),
         Mistake("You only read the newest tokens or only the complete groups. A query sees both: eq. 24.6.",
                 but("np.where(j <= i, s", "np.where((j <= i) & ~complete | ((i + 1) % group == 0) & complete, s")),
+        Mistake(phrases.hides_with_number("eq. 1.9"), but("-np.inf", "-1e9")),
     ),
 )

@@ -1,5 +1,6 @@
 """Lesson 25, ★★: how much of what one token wrote is left at another, from logarithms of gates."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
@@ -86,9 +87,7 @@ EXERCISE = Exercise(
                     of=by_difference)),
         Mistake("You mask by multiplying with 0, and 0 · (−∞) is NaN at every reset. Choose with np.where (section 5).",
                 by_product),
-        Mistake("Your G_ij has a_j in it: what token j writes would fade before it is read. The product begins with "
-                "a_{j+1}, and the diagonal is 1: eq. 25.3.",
-                from_own),
+        Mistake(phrases.own_gate("eq. 25.3"), from_own),
         Mistake("Your G_ij goes from a_j to a_{i−1}, one token early. What token j wrote has seen the gates of tokens "
                 "j + 1 to i: eq. 25.3.",
                 one_early),

@@ -1,5 +1,6 @@
 """Lesson 25, ★★★: a chunk of the gated delta rule by one triangular system, with a state that comes in and goes out."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.course.lesson25.decay_weights import decay_weights, from_own
 
@@ -74,9 +75,7 @@ EXERCISE = Exercise(
         "G is decay_weights(g), your own; γ = np.exp(np.cumsum(g)). np.linalg.solve is allowed.",
     ),
     mistakes=(
-        Mistake("Your A has its diagonal: every token corrects its own write, and keys of length 1 lose a part of it. "
-                "Only earlier tokens, j < i: eq. 25.4.",
-                but("(k @ k.T), -1)", "(k @ k.T))")),
+        Mistake(phrases.own_correction("eq. 25.4"), but("(k @ k.T), -1)", "(k @ k.T))")),
         Mistake("The state that comes in does not decay on its way to the error: b (V − K S), without γ. A chunk that "
                 "begins with a state of 0 cannot show it: eq. 25.4.",
                 but("v - since * (k @ S)", "v - k @ S")),
@@ -86,8 +85,7 @@ EXERCISE = Exercise(
         Mistake("You multiply the inverse as a product of powers of A. It is exact on paper; with ONE KEY the powers "
                 "hold numbers above 10¹⁷ that should cancel. Solve the system: eq. 25.4 and section 5.",
                 but(SOLVE, "neumann(A) @ (b * (v - since * (k @ S)))")),
-        Mistake("Your G has a_j in it, so that what a token writes has faded before anybody reads: eq. 25.3.",
-                but("decay_weights(g)", "from_own(g)")),
+        Mistake(phrases.own_gate("eq. 25.3"), but("decay_weights(g)", "from_own(g)")),
         Mistake("Your outputs use V where the errors W belong. That is lesson 17's chunk with decay; what is added is "
                 "what was wrong: eq. 25.5.",
                 but("(q @ k.T)) @ W", "(q @ k.T)) @ (b * v)"), but("k).T @ W", "k).T @ (b * v)"),

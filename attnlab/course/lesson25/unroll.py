@@ -1,5 +1,6 @@
 """Lesson 25, ★★: the delta rule's weights, all N × N of them, as if it were attention."""
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.course.lesson25.decay_weights import decay_weights, from_own
 
@@ -66,8 +67,7 @@ EXERCISE = Exercise(
                 "np.eye(len(q)) + A)")),
         Mistake("You leave out b behind the inverse. Eq. 25.4 has it on both sides: in A and before V.",
                 but(").T * b", ").T")),
-        Mistake("Your A has its diagonal. A token does not correct itself: j < i, eq. 25.4.",
-                but("(k @ k.T), -1)", "(k @ k.T))")),
+        Mistake(phrases.own_correction("eq. 25.4"), but("(k @ k.T), -1)", "(k @ k.T))")),
         Mistake("The inverse stands on the wrong side. First the errors, then the weights: (G ∘ QKᵀ) (I + A)⁻¹, "
                 "eq. 25.5.",
                 but(SOLVED, "np.linalg.solve(np.eye(len(q)) + A, G * (q @ k.T)) * b")),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
@@ -119,8 +120,7 @@ EXERCISE = Exercise(
         Mistake("One number does two things: what accepts a guess can't choose its replacement as well, as it's large "
                 "wherever a guess was refused (section 2).",
                 but("draws[k + j]", "draws[j]")),
-        Mistake("You go on after a refused guess. The guesses behind it were made after a token that isn't there "
-                "(section 2).",
+        Mistake(phrases.after_wrong_guess("section 2"),
                 but(f"return [*draft[:j], {REST}]", f"draft = [*draft[:j], {REST}, *draft[j + 1 :]]")),
     ),
 )

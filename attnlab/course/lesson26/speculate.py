@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from attnlab.check import phrases
 from attnlab.check.exercise import Case, Exercise, Mistake, but
 from attnlab.serve import choose, uniform
 
@@ -90,9 +91,7 @@ EXERCISE = Exercise(
                 "(section 1).",
                 but(DRAW, "text.append(draw(rows[n - 1 + j], calls))"),
                 but(DRAW, "text.append(draw(rows[n - 1 + j], n))")),
-        Mistake("You go on after a wrong guess. The rows behind it were computed after a token that isn't in the text "
-                "(section 1).",
-                but(STOP, "if j == len(guess):")),
+        Mistake(phrases.after_wrong_guess("section 1"), but(STOP, "if j == len(guess):")),
         Mistake("The token after the last right guess is missing: a call with k right guesses gives k + 1 (section 1).",
                 but("range(len(guess) + 1)", "range(len(guess) or 1)",
                     STOP, "if not guess or text[-1] != guess[j]:")),

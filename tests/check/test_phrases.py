@@ -1,0 +1,78 @@
+"""The catalogue holds what a slip can't say: few mistakes of an exercise's own, and one wording for what recurs."""
+
+import re
+from collections import Counter
+
+import pytest
+
+from attnlab import check
+from attnlab.check import phrases
+from attnlab.check.phrases import Phrase, Said
+from attnlab.check.slips import slips
+from tests.course.equal_slips import EQUAL
+
+MOST = 8  # mistakes that are an exercise's own
+ALIKE = 0.6  # two sentences are nearly the same if they share this part of their words
+EXERCISES = {name: check.find(name) for name in check.names()}
+BOOK = {name: phrase for name, phrase in vars(phrases).items() if isinstance(phrase, Phrase)}
+RESULTS = ("split_attention", "page_bound")  # there −∞ is a result, of a part or page without keys
+NUMBERS = (phrases.starts_at_number, phrases.hides_with_number, phrases.number_for_infinity)
+
+
+def phrases_of(exercise):
+    """The phrases that an exercise uses."""
+    return [m.say.phrase for m in exercise.mistakes if isinstance(m.say, Said)]
+
+
+def own(exercise):
+    """The sentences that an exercise has for itself."""
+    return [m.say for m in exercise.mistakes if not isinstance(m.say, Said)]
+
+
+def words(text):
+    """The words of a sentence, without numbers and what it refers to."""
+    return set(re.findall(r"[^\W\d_]+", re.sub(r"(eqs?\.|section|lesson|\{where\})", "", text.lower())))
+
+
+def alike(a, b):
+    """The part of their words that two sentences share."""
+    return len(a & b) / len(a | b)
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_an_exercise_has_few_mistakes_of_its_own(name):
+    assert len(own(EXERCISES[name])) <= MOST, "merge some, say them by a phrase, or leave them to slips"
+
+
+def test_each_phrase_recurs():
+    used = Counter(phrase for exercise in EXERCISES.values() for phrase in phrases_of(exercise))
+    assert [name for name, phrase in BOOK.items() if used[phrase] < 2] == []
+
+
+def test_what_recurs_is_a_phrase():
+    rows = [(name, words(say), say) for name, exercise in EXERCISES.items() for say in own(exercise)]
+    pairs = [(a, b) for i, a in enumerate(rows) for b in rows[:i] if a[0] != b[0]]
+    book = {name: words(phrase.text) for name, phrase in BOOK.items()}
+    assert [(a[2], b[2]) for a, b in pairs if alike(a[1], b[1]) >= ALIKE] == []
+    assert [(say, name) for _, said, say in rows for name, phrase in book.items() if alike(said, phrase) >= ALIKE] == []
+
+
+def test_nearly_the_same_is_found():
+    first = "Right values, but `block` is ignored: the fold is to read as many keys at a time (eq. 12.4)."
+    assert alike(words(first), words(phrases.block_ignored("section 6"))) >= ALIKE
+    assert alike(words(phrases.unscaled.text), words(phrases.scaled_by_d.text)) < ALIKE
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_a_number_for_minus_infinity_is_one_mistake_everywhere(name):
+    equal = {(old, new) for rows in EQUAL.values() for of, old, *news in rows if of == name for new in news}
+    found = [slip for slip in slips(EXERCISES[name].reference) if "-1000000000.0" in slip.new and "==" not in slip.new]
+    if name not in RESULTS and any((slip.old, slip.new) not in equal for slip in found):
+        assert set(NUMBERS) & set(phrases_of(EXERCISES[name])), f"{found[0].new} has no phrase"
+
+
+def test_a_phrase_needs_its_names():
+    said = phrases.rescales_one("eq. 4.11", one="l", other="o")
+    assert re.fullmatch(r"You rescale l and not o\. .* \(eq\. 4\.11\)\.", said)
+    with pytest.raises(KeyError, match="other"):
+        phrases.rescales_one("eq. 4.11", one="l")
