@@ -321,6 +321,7 @@ def least_rerun_by_the_best_chunk(n, D, budget):
             numbers = (Cq if way == 2 else n) * (-(-n // sizes) + 1 + D) + 3 * Cq * sizes + n * n * (way < 1)
             if numbers.min() <= budget:
                 return way, Cq, sizes[numbers.argmin()]
+    raise ValueError("nothing fits")
 
 
 RIGHT = [
