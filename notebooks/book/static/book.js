@@ -44,10 +44,10 @@ function onEquations() {
   });
 }
 
-/* A heading's or figure's sign copies its address. */
+/* A heading's, a figure's or an erratum's sign copies its address. */
 function onAddresses() {
   document.addEventListener("click", event => {
-    const sign = event.target.closest?.("a.headerlink, figcaption a.number");
+    const sign = event.target.closest?.("a.headerlink, figcaption a.number, [id^=erratum] > strong > a");
     if (!sign || !navigator.clipboard) return;
     navigator.clipboard.writeText(sign.href).then(() => {
       sign.classList.add("copied");
@@ -128,6 +128,8 @@ function filter(words, entries) {
       const text = parts.map(part => part.dataset.said ?? part.textContent).join(" ").toLowerCase();
       const has = wanted.every(word => text.includes(word));
       parts.forEach(part => { part.hidden = !has; });
+      const folded = parts[0].closest("details");
+      if (folded && has && field.value) folded.open = true;
     }
     document.querySelectorAll("article section").forEach(section => {
       const found = section.querySelectorAll(":scope > dl dt");
@@ -155,6 +157,13 @@ function onReproductions() {
   filter("Filter: lesson 08, vLLM, refuted, …", entries);
 }
 
+/* The names in Recipes: what is called differently elsewhere. */
+function onRecipes() {
+  const named = table => table.querySelector("thead th").textContent === "elsewhere";
+  const tables = [...document.querySelectorAll("article table")].filter(named);
+  filter("Filter the names: softmax_scale, GQA, …", tables.flatMap(table => [...table.tBodies[0].rows].map(row => [row])));
+}
+
 document.addEventListener("DOMContentLoaded", () => {
   onEquations();
   onAddresses();
@@ -163,4 +172,5 @@ document.addEventListener("DOMContentLoaded", () => {
   if (location.pathname.includes("/questions/")) onQuestions();
   if (location.pathname.endsWith("/glossary.html")) onGlossary();
   if (location.pathname.endsWith("/reproductions.html")) onReproductions();
+  if (location.pathname.endsWith("/recipes.html")) onRecipes();
 });
