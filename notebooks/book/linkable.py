@@ -5,7 +5,7 @@ On every page, once its HTML is made,
 - an equation with a tag gets the anchor ``eq-8-4``, and "(8.4)" in prose, on any page, becomes a link to it that
   carries the formula, which book.js shows on hover or tap;
 - a figure gets a number, the anchor ``fig-8-2`` and a caption: the words in italics below it, or else the first
-  sentence of its alternative text; the code that draws it folds into the caption;
+  sentence of its alternative text; the code that draws it folds into the caption (a drawing: see pictures.py);
 - the neighbors stand at the top, too;
 - "erratum 3" becomes a link to it, "lesson 05" does on the page of errata, and so does in a lesson the first use of
   each word that the glossary explains (terms.py).
@@ -19,6 +19,7 @@ from typing import Any
 import nbformat
 from bs4 import BeautifulSoup, NavigableString, Tag
 from docutils import nodes
+from pictures import SHADES, inline
 from sphinx.application import Sphinx
 from terms import Terms, address
 
@@ -132,6 +133,9 @@ def number_figures(body: BeautifulSoup, chapter: str) -> None:
         link = body.new_tag("a", href=f"#{figure['id']}", attrs={"class": "number"})
         link.string = f"Figure {label}"
         caption.extend([link, " ", *words(image)])
+        if SHADES.search(f"{image['alt']} {caption.text}"):
+            figure["class"] = "as-drawn"
+        inline(image, figure["id"])
         if code := folded(figure):
             caption.extend([" ", code])
 
@@ -142,7 +146,7 @@ def words(image: Tag) -> list[Any]:
     after = cell.find_next_sibling()
     first = next(iter(after.contents), None) if isinstance(after, Tag) and after.name == "p" else None
     if not isinstance(first, Tag) or first.name != "em":
-        return [SENTENCE.match(image["alt"] + ".")[1]]
+        return [SENTENCE.match(image["alt"].rstrip(".") + ".")[1]]
     said = list(first.extract().contents)
     if not after.get_text(strip=True):
         after.decompose()
