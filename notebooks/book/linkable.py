@@ -2,6 +2,7 @@
 
 On every page, once its HTML is made,
 
+- a formula in a line stays with the comma after it;
 - an equation with a tag gets the anchor ``eq-8-4``, and "(8.4)" in prose, on any page, becomes a link to it that
   carries the formula, which book.js shows on hover or tap;
 - a figure gets a number, the anchor ``fig-8-2`` and a caption: the words in italics below it, or else the first
@@ -30,6 +31,7 @@ LEAVE_ALONE = ["a", "code", "pre", "script", "style", "svg", "h1", "h2", "h3", "
 FIGURES = re.compile(r"(\d\d)_|(reproductions)$")
 ERRATUM = re.compile(r"[Ee]rratum (\d+)")
 LESSON = re.compile(r"[Ll]esson (\d\d)")
+OPENING, CLOSING = re.compile(r"[(\[“]*$"), re.compile(r"[,.;:!?)\]”’]*")
 SENTENCE = re.compile(r"(.+?\.)(?:\s|$)", re.DOTALL)
 
 
@@ -51,6 +53,7 @@ def rework(app: Sphinx, name: str, template: str, context: dict[str, Any], page:
     if page is None:
         return
     body = BeautifulSoup(context["body"], "html.parser")
+    keep_together(body)
     anchor_equations(body)
     if found := FIGURES.match(name):
         number_figures(body, str(int(found[1])) if found[1] else "R")
@@ -69,6 +72,22 @@ def anchor_equations(body: BeautifulSoup) -> None:
         if not formula.find("div"):
             for tag in reversed(TAG.findall(formula.text)):
                 formula.insert(0, body.new_tag("span", id=f"eq-{tag.replace('.', '-')}"))
+
+
+def keep_together(body: BeautifulSoup) -> None:
+    """A formula in a line stays with the sign before and the sign after it."""
+    for formula in body.select("span.math"):
+        before, after = formula.previous_sibling, formula.next_sibling
+        left = OPENING.search(before)[0] if isinstance(before, NavigableString) else ""
+        right = CLOSING.match(after)[0] if isinstance(after, NavigableString) else ""
+        if left or right:
+            kept = formula.wrap(body.new_tag("span", attrs={"class": "kept"}))
+            kept.insert(0, left)
+            kept.append(right)
+            if left:
+                before.replace_with(before.removesuffix(left))
+            if right:
+                after.replace_with(after.removeprefix(right))
 
 
 def relink(body: BeautifulSoup, pattern: re.Pattern[str], link: Callable[[re.Match[str]], Tag | None]) -> None:
@@ -133,7 +152,8 @@ def number_figures(body: BeautifulSoup, chapter: str) -> None:
         link = body.new_tag("a", href=f"#{figure['id']}", attrs={"class": "number"})
         link.string = f"Figure {label}"
         caption.extend([link, " ", *words(image)])
-        if SHADES.search(f"{image['alt']} {caption.text}"):
+        before = figure.find_parent(class_="cell").find_previous_sibling("p")
+        if SHADES.search(f"{image['alt']} {caption.text} {before and before.text}"):
             figure["class"] = "as-drawn"
         inline(image, figure["id"])
         if code := folded(figure):

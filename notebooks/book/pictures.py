@@ -8,7 +8,7 @@ from bs4 import BeautifulSoup, Tag
 DRAWN = "data:image/svg+xml;base64,"
 MATPLOTLIB = '<g id="figure_1">'
 REFERRED = re.compile(r'(href="#|url\(#)([\w-]+)')
-SHADES = re.compile(r"\b(?:dark|white|black)")
+SHADES = re.compile(r"\b(?:dark|darker|white|black)\b")
 """Words for shades, which hold in the light only: a figure that is described by them looks the same in the dark."""
 
 

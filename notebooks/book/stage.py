@@ -27,6 +27,7 @@ LISTING = re.compile(
     r"<details(?: open)?><summary><b>(\w+)</b> &nbsp; `(\S+)`</summary>\n\n```python\n(.*?)\n```\n\n</details>",
     re.DOTALL,
 )
+PATH = re.compile(r"(<summary>.*?)`(\S+)`(</summary>)")
 MARKER = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n", re.MULTILINE)
 TABS = "`````{{tab-set}}\n:sync-group: library\n\n{}\n`````"
 TAB = "````{{tab-item}} {0}\n:sync: {0}\n\n```{{code-block}} python\n:caption: {1}\n\n{2}\n```\n````"
@@ -107,6 +108,8 @@ def tabs(cell: NotebookNode) -> list[str]:
         if len(listings) > 1:
             made.append(TABS.format("\n\n".join(TAB.format(*listing) for listing in listings)))
         else:
+            if listings:
+                output.data["text/markdown"] = PATH.sub(r"\1<code>\2</code>\3", output.data["text/markdown"])
             kept.append(output)
     cell.outputs = kept
     return made

@@ -85,3 +85,36 @@ def test_skip_link_leads_to_the_text(page, address):
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     assert page.locator("article :focus").count() == 1
+
+
+LETTERS = """() => {
+    const lines = [];
+    for (const text of document.querySelectorAll("article p")) {
+        if (text.textContent.length < 250 || text.querySelector(".math") || !text.offsetParent) continue;
+        lines.push(text.textContent.length / (text.offsetHeight / parseFloat(getComputedStyle(text).lineHeight)));
+    }
+    return lines.sort((one, other) => one - other)[lines.length >> 1];
+}"""
+
+
+def test_lines_have_a_length_for_reading(page, address):
+    page.goto(f"{address}/19_paged_attention.html")
+    assert 60 < page.evaluate(LETTERS) < 72  # the last line of a paragraph is counted as a whole one
+    code = page.locator(".cell_input pre").first
+    assert code.evaluate("element => getComputedStyle(element).fontSize") == "13.5px"
+
+
+def test_a_formula_and_its_comma_stay_together(phone, address):
+    phone.goto(f"{address}/08_tiled_attention.html", wait_until="load")
+    alone = """all => all.filter(formula => /^[,.;:)]/.test(formula.nextSibling?.textContent ?? "")
+        && !formula.parentElement.matches(".kept")).length"""
+    assert phone.locator("article span.math").evaluate_all(alone) == 0
+    assert phone.locator("article span.kept").count() > 20
+
+
+def test_a_wide_formula_becomes_smaller_on_a_phone(phone, address):
+    phone.goto(f"{address}/08_tiled_attention.html", wait_until="load")
+    sizes = "all => all.map(formula => formula.style.fontSize).filter(size => size)"
+    phone.wait_for_function("document.querySelector('div.math[style]')")
+    found = {int(size.removesuffix("%")) for size in phone.locator("div.math").evaluate_all(sizes)}
+    assert 80 in found <= {*range(80, 100)}

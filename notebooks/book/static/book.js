@@ -44,6 +44,20 @@ function onEquations() {
   });
 }
 
+/* A displayed formula that is too wide becomes smaller, down to 80%; beyond that it scrolls. */
+async function onNarrow() {
+  await globalThis.MathJax?.startup?.promise;
+  const formulas = [...document.querySelectorAll("div.math")];
+  const fit = () => {
+    formulas.forEach(formula => { formula.style.fontSize = ""; });
+    const parts = formulas.map(formula => formula.clientWidth / formula.scrollWidth || 1);
+    formulas.forEach((formula, at) => { if (parts[at] < 1) formula.style.fontSize = `${Math.max(80, Math.floor(100 * parts[at]))}%`; });
+  };
+  fit();
+  addEventListener("resize", fit);
+  document.addEventListener("toggle", fit, true);
+}
+
 /* A heading's, a figure's or an erratum's sign copies its address. */
 function onAddresses() {
   document.addEventListener("click", event => {
@@ -168,6 +182,7 @@ document.addEventListener("DOMContentLoaded", () => {
   onEquations();
   onAddresses();
   onProgress();
+  onNarrow();
   document.querySelectorAll(".scale").forEach(onScale);
   if (location.pathname.includes("/questions/")) onQuestions();
   if (location.pathname.endsWith("/glossary.html")) onGlossary();
