@@ -7,7 +7,7 @@ On every page, once its HTML is made,
   carries the formula, which book.js shows on hover or tap;
 - a figure gets a number, the anchor ``fig-8-2`` and a caption: the words in italics below it, or else the first
   sentence of its alternative text; the code that draws it folds into the caption (a drawing: see pictures.py);
-- the neighbors stand at the top, too;
+- the neighbors stand at the top, too, and what isn't text says what it is;
 - "erratum 3" becomes a link to it, "lesson 05" does on the page of errata, and so does in a lesson the first use of
   each word that the glossary explains (terms.py).
 """
@@ -32,6 +32,7 @@ FIGURES = re.compile(r"(\d\d)_|(reproductions)$")
 ERRATUM = re.compile(r"[Ee]rratum (\d+)")
 LESSON = re.compile(r"[Ll]esson (\d\d)")
 OPENING, CLOSING = re.compile(r"[(\[“]*$"), re.compile(r"[,.;:!?)\]”’]*")
+SIGN = '<span aria-hidden="true">&lt;/&gt;</span><span class="only-said">{}</span>'
 SENTENCE = re.compile(r"(.+?\.)(?:\s|$)", re.DOTALL)
 
 
@@ -53,6 +54,7 @@ def rework(app: Sphinx, name: str, template: str, context: dict[str, Any], page:
     if page is None:
         return
     body = BeautifulSoup(context["body"], "html.parser")
+    say_what_it_is(body)
     keep_together(body)
     anchor_equations(body)
     if found := FIGURES.match(name):
@@ -60,10 +62,13 @@ def rework(app: Sphinx, name: str, template: str, context: dict[str, Any], page:
     link_citations(body, app, name)
     if name == "glossary":
         for term in body.select("dt:not(:has(.math))"):
-            term["id"] = address(term.text)
+            if re.search(r"\w", term.text):
+                term["id"] = address(term.text)
     if name != "index" and (at_top := neighbors(body, context)):
         body.insert(0, at_top)
     context["body"] = str(body)
+    menu = context["furo_navigation_tree"]
+    context["furo_navigation_tree"] = menu.replace('role="heading"', 'role="heading" aria-level="2"')
 
 
 def anchor_equations(body: BeautifulSoup) -> None:
@@ -72,6 +77,20 @@ def anchor_equations(body: BeautifulSoup) -> None:
         if not formula.find("div"):
             for tag in reversed(TAG.findall(formula.text)):
                 formula.insert(0, body.new_tag("span", id=f"eq-{tag.replace('.', '-')}"))
+
+
+def say_what_it_is(body: BeautifulSoup) -> None:
+    """For a screen reader: an empty head is no head, a fold has its own name, a moving figure its line of words."""
+    for head in body.select("th"):
+        if not head.get_text(strip=True):
+            head.name = "td"
+    for caption in body.select("[role=heading]"):
+        caption["aria-level"] = "2"
+    for summary in body.select("summary[aria-label]"):
+        del summary["aria-label"]
+    for drawing in body.select(".attnlab-moving svg"):
+        del drawing["role"]
+        drawing["aria-hidden"] = "true"
 
 
 def keep_together(body: BeautifulSoup) -> None:
@@ -180,8 +199,8 @@ def folded(figure: Tag) -> Tag | None:
         code["class"] = ["hide", "code-of-figure"]
         summary = code.find("summary")
         summary.clear()
-        summary.string = "</>"
-        summary["title"] = summary["aria-label"] = "the code that draws this figure"
+        summary["title"] = said = "the code that draws this figure"
+        summary.append(BeautifulSoup(SIGN.format(said), "html.parser"))
         code.extract()
     return code
 
@@ -210,5 +229,5 @@ def sides(context: dict[str, Any]) -> Iterator[tuple[str, dict[str, str], str]]:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the extension."""
     app.connect("builder-inited", collect)
-    app.connect("html-page-context", rework)
+    app.connect("html-page-context", rework, priority=900)  # after the theme, which makes the sidebar
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -56,7 +56,7 @@ def errata(page: NotebookNode) -> NotebookNode:
     cells = page.cells[slice(*section(page.cells, "Errata"))]
     _, said, first = cells[0].source.split("\n\n", 2)
     titles = [(number, " ".join(title.split()).rstrip(".")) for number, title in ERRATUM.findall(text(cells))]
-    contents = "\n".join(f"1. [{title}](#erratum-{number})" for number, title in titles)
+    contents = "\n".join(f"- [Erratum {number}](#erratum-{number}): {title}" for number, title in titles)
     cells[0].source = ERRATA.format(said, f"{contents}\n\n{first}")
     for cell in cells:
         if cell.cell_type == "markdown":

@@ -104,12 +104,13 @@ def tabs(cell: NotebookNode) -> list[str]:
     """Take the listings in several libraries out of a cell's outputs, and make them tabs."""
     made, kept = [], []
     for output in cell.outputs:
-        listings = LISTING.findall(output.get("data", {}).get("text/markdown", ""))
+        text = output.get("data", {}).get("text/markdown", "")
+        listings = LISTING.findall(text)
         if len(listings) > 1:
             made.append(TABS.format("\n\n".join(TAB.format(*listing) for listing in listings)))
-        else:
-            if listings:
-                output.data["text/markdown"] = PATH.sub(r"\1<code>\2</code>\3", output.data["text/markdown"])
-            kept.append(output)
+            continue
+        if text:
+            output.data["text/markdown"] = PATH.sub(r"\1<code>\2</code>\3", text)
+        kept.append(output)
     cell.outputs = kept
     return made

@@ -43,7 +43,7 @@ def pattern(name: str) -> str:
 
 def address(term: str) -> str:
     """The anchor of an entry of the glossary."""
-    return "term-" + re.sub(r"\W+", "-", term).strip("-").lower()
+    return "term-" + re.sub(r"\W+", "-", term).strip("-")
 
 
 def plain(text: str) -> str:

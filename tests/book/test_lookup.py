@@ -26,7 +26,7 @@ def test_every_erratum_of_reproductions_has_an_address(soup):
     page, left = soup("errata"), soup("reproductions")
     assert [found["id"] for found in page.select("p[id^=erratum-]")] == [f"erratum-{n}" for n in written]
     assert len(written) > 15
-    assert [link["href"] for link in page.select("article ol a")] == [f"#erratum-{n}" for n in written]
+    assert [link["href"] for link in page.select("article li a")] == [f"#erratum-{n}" for n in written]
     assert not left.select("p[id^=erratum-]")
     assert f"The {len(written)} places" in left.text
     assert page.select(".cell_output")

@@ -118,3 +118,33 @@ def test_a_wide_formula_becomes_smaller_on_a_phone(phone, address):
     phone.wait_for_function("document.querySelector('div.math[style]')")
     found = {int(size.removesuffix("%")) for size in phone.locator("div.math").evaluate_all(sizes)}
     assert 80 in found <= {*range(80, 100)}
+
+
+NAMELESS = """() => ({
+    heads: document.querySelectorAll("th:empty, th > p:only-child:empty").length,
+    levels: document.querySelectorAll("[role=heading]:not([aria-level])").length,
+    asides: document.querySelectorAll("aside:not([aria-label])").length,
+    pictures: document.querySelectorAll("svg[role=img]:not([aria-label], mjx-container svg)").length,
+    renamed: document.querySelectorAll("summary[aria-label]").length,
+    twice: (all => all.length - new Set(all.map(element => element.id)).size)(
+        [...document.querySelectorAll("[id]")].filter(element => !element.closest("mjx-container"))),
+})"""
+
+
+@pytest.mark.parametrize("name", ["index", "08_tiled_attention", "recipes", "glossary"])
+def test_everything_has_a_name_for_those_who_hear_the_page(page, address, name):
+    page.goto(f"{address}/{name}.html", wait_until="load")
+    assert {*page.evaluate(NAMELESS).values()} == {0}, page.evaluate(NAMELESS)
+
+
+def test_an_option_is_chosen_by_keyboard(page, address):
+    page.goto(f"{address}/questions/08.html")
+    options = page.get_by_role("radiogroup").first.get_by_role("radio")
+    options.nth(1).focus()
+    page.keyboard.press("Enter")
+    assert [options.nth(at).is_checked() for at in range(options.count())] == [False, True, False, False]
+
+
+def test_the_path_of_a_folded_listing_is_code(site):
+    page = (site / "08_tiled_attention.html").read_text(encoding="utf-8")
+    assert "<code>attnlab/machine/flash.py</code></summary>" in page

@@ -111,18 +111,24 @@ function onQuestions() {
     const options = answer.previousElementSibling;
     if (answer.querySelector("summary")?.textContent.trim() !== "Answer" || options?.tagName !== "UL") continue;
     options.classList.add("options");
+    options.setAttribute("role", "radiogroup");
+    options.setAttribute("aria-label", "answers to choose from");
     const said = [...answer.querySelectorAll(":scope > p, li")];
     for (const option of options.children) {
       const letter = option.querySelector("strong").textContent.trim();
       const right = said.some(text => text.tagName === "P" && text.textContent.startsWith(`${letter}.`));
       const choose = () => {
-        [...options.children].forEach(other => other.classList.remove("right", "wrong"));
+        for (const other of options.children) {
+          other.classList.remove("right", "wrong");
+          other.setAttribute("aria-checked", other === option);
+        }
         option.classList.add(right ? "right" : "wrong");
         answer.open = true;
         said.forEach(text => text.classList.toggle("chosen", !right && new RegExp(`^If you chose [^:]*${letter}`).test(text.textContent)));
       };
       option.tabIndex = 0;
-      option.setAttribute("role", "button");
+      option.setAttribute("role", "radio");
+      option.setAttribute("aria-checked", "false");
       option.addEventListener("click", choose);
       option.addEventListener("keydown", event => {
         if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(); }
@@ -179,6 +185,8 @@ function onRecipes() {
 }
 
 document.addEventListener("DOMContentLoaded", () => {
+  for (const [side, label] of [["sidebar", "pages of the course"], ["toc", "contents of this page"]])
+    document.querySelector(`aside.${side}-drawer`)?.setAttribute("aria-label", label);
   onEquations();
   onAddresses();
   onProgress();
