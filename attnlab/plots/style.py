@@ -36,6 +36,7 @@ STYLE = {
     "legend.frameon": False,
     "svg.hashsalt": "attnlab",
 }
+SANS = "'DejaVu Sans', Verdana, sans-serif"
 
 
 def canvas(width: float, height: float, **grid: Any) -> tuple[Figure, Any]:
@@ -55,15 +56,24 @@ def show(figure: Figure, alt: str = "", clock: Any = None) -> None:
 
     if not (alt := alt or figure.get_label()):
         raise ValueError("a figure needs a text for those who can't see it: figure.set_label(text), or alt=")
-    buffer = io.BytesIO()
-    with matplotlib.rc_context(STYLE):
-        figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
-    png, width = base64.b64encode(buffer.getvalue()).decode(), round(figure.get_figwidth() * 100)
+    width = round(figure.get_figwidth() * 100)
     # JupyterLab and nbconvert keep no alternative text for an image output; in HTML they do.
     said = html.escape(alt.replace("$", ""))  # a label's formula is drawn, and read aloud as it stands
-    shown = f'<img alt="{said}" width="{width}" src="data:image/png;base64,{png}">'
+    shown = f'<img alt="{said}" width="{width}" src="data:{picture(figure)}">'
     data = {"text/plain": "<IPython.core.display.HTML object>", "text/html": shown + (remarks(clock) if clock else "")}
     display(data, raw=True, metadata=clock.metadata() if clock else {})
+
+
+def picture(figure: Figure) -> str:
+    """A figure as the content of a data URI: drawn in lines and words, unless its many points take more bytes so."""
+    nobody = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    svg, png = io.StringIO(), io.BytesIO()
+    with matplotlib.rc_context({**STYLE, "svg.fonttype": "none"}):
+        figure.savefig(svg, format="svg", metadata=nobody)
+        figure.savefig(png, format="png", dpi=150, metadata={"Software": None})
+    drawn = svg.getvalue()[svg.getvalue().index("<svg") :].replace("'DejaVu Sans'", SANS).encode()
+    kind, content = ("svg+xml", drawn) if len(drawn) < len(png.getvalue()) else ("png", png.getvalue())
+    return f"image/{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def band(axes: Any, clock: Any, name: str, color: str, scale: float = 1e3, **line: Any) -> None:

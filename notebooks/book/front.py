@@ -22,7 +22,7 @@ BAND = """
 <div class="scale" data-sizes='{sizes}'>
 <label>N = <output>32,768</output> tokens, one head
 <input type="range" min="0" max="{last}" value="5" aria-label="number of tokens"></label>
-<table><thead><tr><th></th><th>holds</th><th>moves</th></tr></thead><tbody>
+<table><thead><tr><th><span class="only-said">algorithm</span></th><th>holds</th><th>moves</th></tr></thead><tbody>
 <tr><th>naive</th>{naive}</tr><tr><th>tiled</th>{tiled}</tr></tbody></table>
 </div>
 </div>

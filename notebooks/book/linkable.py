@@ -2,35 +2,46 @@
 
 On every page, once its HTML is made,
 
+- a formula in a line stays with the comma after it;
 - an equation with a tag gets the anchor ``eq-8-4``, and "(8.4)" in prose, on any page, becomes a link to it that
   carries the formula, which book.js shows on hover or tap;
 - a figure gets a number, the anchor ``fig-8-2`` and a caption: the words in italics below it, or else the first
-  sentence of its alternative text; the code that draws it folds into the caption;
-- the neighbors stand at the top, too.
+  sentence of its alternative text; the code that draws it folds into the caption (a drawing: see pictures.py);
+- the neighbors stand at the top, too, and what isn't text says what it is;
+- "erratum 3" becomes a link to it, "lesson 05" does on the page of errata, and so does in a lesson the first use of
+  each word that the glossary explains (terms.py).
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import nbformat
 from bs4 import BeautifulSoup, NavigableString, Tag
 from docutils import nodes
+from pictures import SHADES, inline
 from sphinx.application import Sphinx
+from terms import Terms, address
 
 TAG = re.compile(r"\\tag\{([\w.]+)\}")
 DISPLAYED = re.compile(r"\$\$(.+?)\$\$|(\\begin\{(align\*?)\}.+?\\end\{\3\})", re.DOTALL)
 CITED = re.compile(r"\(((?:\d{1,2}|R)\.\d{1,2})\)")
 LEAVE_ALONE = ["a", "code", "pre", "script", "style", "svg", "h1", "h2", "h3", "summary"]
 FIGURES = re.compile(r"(\d\d)_|(reproductions)$")
+ERRATUM = re.compile(r"[Ee]rratum (\d+)")
+LESSON = re.compile(r"[Ll]esson (\d\d)")
+OPENING, CLOSING = re.compile(r"[(\[“]*$"), re.compile(r"[,.;:!?)\]”’]*")
+SIGN = '<span aria-hidden="true">&lt;/&gt;</span><span class="only-said">{}</span>'
 SENTENCE = re.compile(r"(.+?\.)(?:\s|$)", re.DOTALL)
 
 
 def collect(app: Sphinx) -> None:
-    """Note for each tag of an equation its page and its TeX."""
-    app.equations = {}
+    """Note for each tag of an equation its page and its TeX; the lessons by number; the words of the glossary."""
+    app.equations, app.lessons = {}, {}
+    app.terms = Terms(Path(app.srcdir) / "glossary.md")
     for path in sorted(Path(app.srcdir).glob("*.ipynb")):
+        app.lessons[path.stem[:2]] = path.stem
         for cell in nbformat.read(path, as_version=4).cells:
             if cell.cell_type == "markdown":
                 for formula in DISPLAYED.finditer(cell.source):
@@ -43,13 +54,21 @@ def rework(app: Sphinx, name: str, template: str, context: dict[str, Any], page:
     if page is None:
         return
     body = BeautifulSoup(context["body"], "html.parser")
+    say_what_it_is(body)
+    keep_together(body)
     anchor_equations(body)
     if found := FIGURES.match(name):
         number_figures(body, str(int(found[1])) if found[1] else "R")
-    link_equations(body, app, name)
+    link_citations(body, app, name)
+    if name == "glossary":
+        for term in body.select("dt:not(:has(.math))"):
+            if re.search(r"\w", term.text):
+                term["id"] = address(term.text)
     if name != "index" and (at_top := neighbors(body, context)):
         body.insert(0, at_top)
     context["body"] = str(body)
+    menu = context["furo_navigation_tree"]
+    context["furo_navigation_tree"] = menu.replace('role="heading"', 'role="heading" aria-level="2"')
 
 
 def anchor_equations(body: BeautifulSoup) -> None:
@@ -60,26 +79,84 @@ def anchor_equations(body: BeautifulSoup) -> None:
                 formula.insert(0, body.new_tag("span", id=f"eq-{tag.replace('.', '-')}"))
 
 
-def link_equations(body: BeautifulSoup, app: Sphinx, name: str) -> None:
-    """Make links of the equations that prose cites."""
-    for text in body.find_all(string=CITED):
+def say_what_it_is(body: BeautifulSoup) -> None:
+    """For a screen reader: an empty head is no head, a fold has its own name, a moving figure its line of words."""
+    for head in body.select("th"):
+        if not head.get_text(strip=True):
+            head.name = "td"
+    for caption in body.select("[role=heading]"):
+        caption["aria-level"] = "2"
+    for summary in body.select("summary[aria-label]"):
+        del summary["aria-label"]
+    for drawing in body.select(".attnlab-moving svg"):
+        del drawing["role"]
+        drawing["aria-hidden"] = "true"
+
+
+def keep_together(body: BeautifulSoup) -> None:
+    """A formula in a line stays with the sign before and the sign after it."""
+    for formula in body.select("span.math"):
+        before, after = formula.previous_sibling, formula.next_sibling
+        left = OPENING.search(before)[0] if isinstance(before, NavigableString) else ""
+        right = CLOSING.match(after)[0] if isinstance(after, NavigableString) else ""
+        if left or right:
+            kept = formula.wrap(body.new_tag("span", attrs={"class": "kept"}))
+            kept.insert(0, left)
+            kept.append(right)
+            if left:
+                before.replace_with(before.removesuffix(left))
+            if right:
+                after.replace_with(after.removeprefix(right))
+
+
+def relink(body: BeautifulSoup, pattern: re.Pattern[str], link: Callable[[re.Match[str]], Tag | None]) -> None:
+    """Put in the place of what is found in prose the link that is made of it, if one is."""
+    for text in body.find_all(string=pattern):
         if text.find_parent(LEAVE_ALONE) or text.find_parent(class_="math"):
             continue
-        parts = CITED.split(text)
-        if not any(tag in app.equations for tag in parts[1::2]):
-            continue
-        made = [NavigableString(parts[0])]
-        for tag, after in zip(parts[1::2], parts[2::2]):
-            if tag in app.equations:
-                page, tex = app.equations[tag]
-                to = "" if page == name else app.builder.get_relative_uri(name, page)
-                to += f"#eq-{tag.replace('.', '-')}"
-                link = body.new_tag("a", href=to, attrs={"class": "eq", "data-tex": tex})
-                link.string = f"({tag})"
-                made += [link, NavigableString(after)]
-            else:
-                made.append(NavigableString(f"({tag}){after}"))
-        text.replace_with(*made)
+        made, at = [], 0
+        for found in pattern.finditer(text):
+            if new := link(found):
+                new.string = found[0]
+                made += [NavigableString(text[at : found.start()]), new]
+                at = found.end()
+        if made:
+            text.replace_with(*made, NavigableString(text[at:]))
+
+
+def link_citations(body: BeautifulSoup, app: Sphinx, name: str) -> None:
+    """Make links of the equations and errata that prose cites; where nothing else is read, of lessons as well."""
+
+    def to(page: str, anchor: str = "", **attributes: str) -> Tag:
+        address = "" if page == name else app.builder.get_relative_uri(name, page)
+        return body.new_tag("a", href=f"{address}#{anchor}" if anchor else address, attrs=attributes)
+
+    def equation(found: re.Match[str]) -> Tag | None:
+        page, tex = app.equations.get(found[1], (None, ""))
+        return to(page, f"eq-{found[1].replace('.', '-')}", **{"class": "eq", "data-tex": tex}) if page else None
+
+    relink(body, CITED, equation)
+    relink(body, ERRATUM, lambda found: to("errata", f"erratum-{found[1]}"))
+    if name == "errata":
+        relink(body, LESSON, lambda found: to(app.lessons[found[1]]))
+    if name[:2].isdigit():
+        link_terms(body, app.terms, lambda term: to("glossary", app.terms.home[term], **{"class": "term"}))
+
+
+def link_terms(body: BeautifulSoup, terms: Terms, to: Callable[[str], Tag]) -> None:
+    """Make a link of each word of the glossary where the page uses it first."""
+    seen = set()
+
+    def first(found: re.Match[str]) -> Tag | None:
+        if (term := terms.name(found[0])) in seen:
+            return None
+        seen.add(term)
+        link = to(term)
+        if terms.said[term]:
+            link["title"] = terms.said[term]
+        return link
+
+    relink(body, terms.pattern, first)
 
 
 def number_figures(body: BeautifulSoup, chapter: str) -> None:
@@ -94,6 +171,10 @@ def number_figures(body: BeautifulSoup, chapter: str) -> None:
         link = body.new_tag("a", href=f"#{figure['id']}", attrs={"class": "number"})
         link.string = f"Figure {label}"
         caption.extend([link, " ", *words(image)])
+        before = figure.find_parent(class_="cell").find_previous_sibling("p")
+        if SHADES.search(f"{image['alt']} {caption.text} {before and before.text}"):
+            figure["class"] = "as-drawn"
+        inline(image, figure["id"])
         if code := folded(figure):
             caption.extend([" ", code])
 
@@ -104,7 +185,7 @@ def words(image: Tag) -> list[Any]:
     after = cell.find_next_sibling()
     first = next(iter(after.contents), None) if isinstance(after, Tag) and after.name == "p" else None
     if not isinstance(first, Tag) or first.name != "em":
-        return [SENTENCE.match(image["alt"] + ".")[1]]
+        return [SENTENCE.match(image["alt"].rstrip(".") + ".")[1]]
     said = list(first.extract().contents)
     if not after.get_text(strip=True):
         after.decompose()
@@ -118,8 +199,8 @@ def folded(figure: Tag) -> Tag | None:
         code["class"] = ["hide", "code-of-figure"]
         summary = code.find("summary")
         summary.clear()
-        summary.string = "</>"
-        summary["title"] = summary["aria-label"] = "the code that draws this figure"
+        summary["title"] = said = "the code that draws this figure"
+        summary.append(BeautifulSoup(SIGN.format(said), "html.parser"))
         code.extract()
     return code
 
@@ -148,5 +229,5 @@ def sides(context: dict[str, Any]) -> Iterator[tuple[str, dict[str, str], str]]:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the extension."""
     app.connect("builder-inited", collect)
-    app.connect("html-page-context", rework)
+    app.connect("html-page-context", rework, priority=900)  # after the theme, which makes the sidebar
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -5,7 +5,7 @@ The page of a lesson is the learner's notebook as it was run. In it
 - an exercise is followed by its solution, closed, with what the checker says of it, from the solved notebook;
 - the answer to a prediction is folded, from the solved notebook;
 - the source of one thing in several libraries becomes tabs;
-- the page of reproductions begins with the table of its verdicts;
+- the pages on which something is looked up answer first (lookup.py);
 - what moves in JupyterLab, and so has no output, is folded, with a line that says so;
 - at the end stands a link to the lesson's concept questions.
 
@@ -20,12 +20,14 @@ from pathlib import Path
 
 import nbformat
 from cards import first_page
+from lookup import errata, recipes, reproductions
 from nbformat import NotebookNode
 
 LISTING = re.compile(
     r"<details(?: open)?><summary><b>(\w+)</b> &nbsp; `(\S+)`</summary>\n\n```python\n(.*?)\n```\n\n</details>",
     re.DOTALL,
 )
+PATH = re.compile(r"(<summary>.*?)`(\S+)`(</summary>)")
 MARKER = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n", re.MULTILINE)
 TABS = "`````{{tab-set}}\n:sync-group: library\n\n{}\n`````"
 TAB = "````{{tab-item}} {0}\n:sync: {0}\n\n```{{code-block}} python\n:caption: {1}\n\n{2}\n```\n````"
@@ -38,7 +40,7 @@ QUESTIONS = "Have you understood it? [The concept questions of this lesson](/que
 def stage(notebooks: Path, sources: Path) -> None:
     """Fill the folder ``sources`` with the pages of the site."""
     book = notebooks / "book"
-    shutil.copytree(book, sources, ignore=shutil.ignore_patterns("*.py", "__pycache__", "static"))
+    shutil.copytree(book, sources, ignore=shutil.ignore_patterns("*.py", "__pycache__", "static", "names.md"))
     shutil.copytree(notebooks / "figures", sources / "figures")
     first = sources / "index.md"
     first.write_text(first_page(first.read_text(encoding="utf-8"), notebooks), encoding="utf-8")
@@ -46,6 +48,8 @@ def stage(notebooks: Path, sources: Path) -> None:
         page.write_text(from_root(page.read_text(encoding="utf-8")), encoding="utf-8")
     for path in notebooks.glob("*.ipynb"):
         nbformat.write(lesson(path, book), sources / path.name)
+    page = nbformat.read(notebooks / "reproductions.ipynb", as_version=4)
+    nbformat.write(errata(page), sources / "errata.ipynb")
 
 
 def from_root(text: str) -> str:
@@ -61,15 +65,12 @@ def lesson(path: Path, book: Path) -> NotebookNode:
     cells = [made for cell in notebook.cells for made in page_cells(cell, answers[at[cell.id] :])]
     if (book / "questions" / f"{path.name[:2]}.md").exists():
         cells.append(nbformat.v4.new_markdown_cell(QUESTIONS.format(path.name[:2]), id="questions"))
-    notebook.cells = glance_first(cells) if path.stem == "reproductions" else cells
+    if path.stem == "reproductions":
+        cells = reproductions(cells)
+    elif path.stem == "recipes":
+        cells = recipes(cells, book / "names.md")
+    notebook.cells = cells
     return notebook
-
-
-def glance_first(cells: list[NotebookNode]) -> list[NotebookNode]:
-    """The reproductions with the section that shows everything at a glance, which is computed last, in front."""
-    at = next(index for index, cell in enumerate(cells) if "Everything at a glance" in cell.source)
-    cells[at].source = re.sub(r"^## \d+\. ", "## ", cells[at].source)
-    return [cells[0], *cells[at:], *cells[1:at]]
 
 
 def page_cells(cell: NotebookNode, answers: list[NotebookNode]) -> Iterator[NotebookNode]:
@@ -103,10 +104,13 @@ def tabs(cell: NotebookNode) -> list[str]:
     """Take the listings in several libraries out of a cell's outputs, and make them tabs."""
     made, kept = [], []
     for output in cell.outputs:
-        listings = LISTING.findall(output.get("data", {}).get("text/markdown", ""))
+        text = output.get("data", {}).get("text/markdown", "")
+        listings = LISTING.findall(text)
         if len(listings) > 1:
             made.append(TABS.format("\n\n".join(TAB.format(*listing) for listing in listings)))
-        else:
-            kept.append(output)
+            continue
+        if text:
+            output.data["text/markdown"] = PATH.sub(r"\1<code>\2</code>\3", text)
+        kept.append(output)
     cell.outputs = kept
     return made

@@ -55,8 +55,9 @@ def test_every_figure_has_a_number_and_a_caption(soups, name):
     captions = [figure.select_one("figcaption") for figure in soup.select("article figure")]
     labels = [caption.select_one("a.number").text for caption in captions]
     assert labels == [f"Figure {chapter}.{n}" for n in range(1, len(labels) + 1)]
-    assert len(labels) == len(soup.select(".cell_output img"))
-    assert all(len(caption.text) > len(label) + 20 for caption, label in zip(captions, labels))
+    assert len(labels) == len(soup.select(".cell_output :is(img, svg.drawn)"))
+    assert all(len(caption.text) > len(label) + 20 and ".." not in caption.text.replace("...", "")
+               for caption, label in zip(captions, labels))
 
 
 @pytest.mark.parametrize("name", LESSONS)

@@ -91,7 +91,7 @@ def test_a_dead_link_is_noticed(tmp_path, html, wrong):
 
 def test_every_page_of_the_course_is_there(site):
     contents = (site / "index.html").read_text(encoding="utf-8")
-    for name in [*LESSONS, "recipes", "reproductions", "reference/index"]:
+    for name in [*LESSONS, "recipes", "reproductions", "errata", "reference/index"]:
         assert (site / f"{name}.html").is_file()
         assert f'href="{name}.html"' in contents
 
@@ -111,9 +111,10 @@ def test_a_lesson_has_its_solutions_its_listings_and_its_figures(site, name):
     assert page.count('<span class="sd-summary-text">Solution</span>') == exercises
     assert page.count("not attempted yet") >= exercises <= page.count(": right, on ")
     solved = {cell.id: cell for cell in nbformat.read(ROOT / f"notebooks/solutions/{name}.ipynb", as_version=4).cells}
-    shown = [solved[cell.id] if "predict" in cell.metadata.get("tags", []) else cell for cell in cells]
-    outputs = [output.get("data", {}) for cell in shown for output in cell.get("outputs", [])]
-    assert page.count("<img alt=") == sum("<img alt=" in data.get("text/html", "") for data in outputs)
+    cells = [solved[cell.id] if "predict" in cell.metadata.get("tags", []) else cell for cell in cells]
+    outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
+    shown = len(re.findall(r'<img alt=|<svg [^>]*class="drawn"', page))
+    assert shown == sum("<img alt=" in data.get("text/html", "") for data in outputs)
     listings = sum(data.get("text/markdown", "").count("<summary><b>JAX</b> &nbsp; `") for data in outputs)
     assert len(re.findall(r'class="sd-tab-label"[^>]*>\s*JAX', page)) == listings
     assert "SOLUTION" not in page

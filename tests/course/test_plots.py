@@ -1,5 +1,6 @@
 """Figures: the committed one is current, colors are one per algorithm, every figure draws."""
 
+import base64
 
 import matplotlib
 import numpy as np
@@ -10,6 +11,7 @@ from attnlab.course.lesson01 import figures
 from attnlab.hardware import MULTIPROCESSORS
 from attnlab.measure import binary
 from attnlab.plots import ladder_costs
+from attnlab.plots.style import picture
 from tests.support import ROOT
 
 
@@ -76,3 +78,15 @@ def test_blocks_drawn_on_the_roofline_of_a_gpu_fit_it(d):
     words = " ".join(texts(ladder_costs.place(8192, d)))
     assert "128 × 64" in words
     assert f"D = {d}" in words
+
+
+def test_a_figure_is_stored_as_a_drawing_unless_it_has_many_points():
+    stored = picture(plots.ladders())
+    kind, _, content = stored.partition(";base64,")
+    drawing = base64.b64decode(content).decode()
+    assert kind == "image/svg+xml"
+    assert all(f">{name}</text>" in drawing for name in METHODS)
+    assert stored == picture(plots.ladders())
+    figure, axes = plots.canvas(4.0, 3.0)
+    axes.plot(np.random.default_rng(0).normal(size=20_000))
+    assert picture(figure).startswith("image/png;")

@@ -44,10 +44,24 @@ function onEquations() {
   });
 }
 
-/* A heading's or figure's sign copies its address. */
+/* A displayed formula that is too wide becomes smaller, down to 80%; beyond that it scrolls. */
+async function onNarrow() {
+  await globalThis.MathJax?.startup?.promise;
+  const formulas = [...document.querySelectorAll("div.math")];
+  const fit = () => {
+    formulas.forEach(formula => { formula.style.fontSize = ""; });
+    const parts = formulas.map(formula => formula.clientWidth / formula.scrollWidth || 1);
+    formulas.forEach((formula, at) => { if (parts[at] < 1) formula.style.fontSize = `${Math.max(80, Math.floor(100 * parts[at]))}%`; });
+  };
+  fit();
+  addEventListener("resize", fit);
+  document.addEventListener("toggle", fit, true);
+}
+
+/* A heading's, a figure's or an erratum's sign copies its address. */
 function onAddresses() {
   document.addEventListener("click", event => {
-    const sign = event.target.closest?.("a.headerlink, figcaption a.number");
+    const sign = event.target.closest?.("a.headerlink, figcaption a.number, [id^=erratum] > strong > a");
     if (!sign || !navigator.clipboard) return;
     navigator.clipboard.writeText(sign.href).then(() => {
       sign.classList.add("copied");
@@ -97,18 +111,24 @@ function onQuestions() {
     const options = answer.previousElementSibling;
     if (answer.querySelector("summary")?.textContent.trim() !== "Answer" || options?.tagName !== "UL") continue;
     options.classList.add("options");
+    options.setAttribute("role", "radiogroup");
+    options.setAttribute("aria-label", "answers to choose from");
     const said = [...answer.querySelectorAll(":scope > p, li")];
     for (const option of options.children) {
       const letter = option.querySelector("strong").textContent.trim();
       const right = said.some(text => text.tagName === "P" && text.textContent.startsWith(`${letter}.`));
       const choose = () => {
-        [...options.children].forEach(other => other.classList.remove("right", "wrong"));
+        for (const other of options.children) {
+          other.classList.remove("right", "wrong");
+          other.setAttribute("aria-checked", other === option);
+        }
         option.classList.add(right ? "right" : "wrong");
         answer.open = true;
         said.forEach(text => text.classList.toggle("chosen", !right && new RegExp(`^If you chose [^:]*${letter}`).test(text.textContent)));
       };
       option.tabIndex = 0;
-      option.setAttribute("role", "button");
+      option.setAttribute("role", "radio");
+      option.setAttribute("aria-checked", "false");
       option.addEventListener("click", choose);
       option.addEventListener("keydown", event => {
         if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(); }
@@ -128,6 +148,8 @@ function filter(words, entries) {
       const text = parts.map(part => part.dataset.said ?? part.textContent).join(" ").toLowerCase();
       const has = wanted.every(word => text.includes(word));
       parts.forEach(part => { part.hidden = !has; });
+      const folded = parts[0].closest("details");
+      if (folded && has && field.value) folded.open = true;
     }
     document.querySelectorAll("article section").forEach(section => {
       const found = section.querySelectorAll(":scope > dl dt");
@@ -155,12 +177,23 @@ function onReproductions() {
   filter("Filter: lesson 08, vLLM, refuted, …", entries);
 }
 
+/* The names in Recipes: what is called differently elsewhere. */
+function onRecipes() {
+  const named = table => table.querySelector("thead th").textContent === "elsewhere";
+  const tables = [...document.querySelectorAll("article table")].filter(named);
+  filter("Filter the names: softmax_scale, GQA, …", tables.flatMap(table => [...table.tBodies[0].rows].map(row => [row])));
+}
+
 document.addEventListener("DOMContentLoaded", () => {
+  for (const [side, label] of [["sidebar", "pages of the course"], ["toc", "contents of this page"]])
+    document.querySelector(`aside.${side}-drawer`)?.setAttribute("aria-label", label);
   onEquations();
   onAddresses();
   onProgress();
+  onNarrow();
   document.querySelectorAll(".scale").forEach(onScale);
   if (location.pathname.includes("/questions/")) onQuestions();
   if (location.pathname.endsWith("/glossary.html")) onGlossary();
   if (location.pathname.endsWith("/reproductions.html")) onReproductions();
+  if (location.pathname.endsWith("/recipes.html")) onRecipes();
 });
