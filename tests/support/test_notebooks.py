@@ -38,7 +38,7 @@ def test_a_difference_before_the_first_exercise_is_refused():
 
 
 def test_pictures_and_ignored_outputs_may_differ():
-    one, other = (new_output("display_data", {"text/html": f'<img src="base64,{x}">'}) for x in ("AA", "BB"))
+    one, other = (new_output("display_data", {"text/html": f'<img src="data:image/{x}">'}) for x in ("png;base64,AA", "svg+xml;base64,BB"))
     assert stored(new_code_cell("plot()", outputs=[one])) == stored(new_code_cell("plot()", outputs=[other]))
     one, other = (cell("a", "time()", said, "nbval-ignore-output") for said in "12")
     assert stored(one) == stored(other)
