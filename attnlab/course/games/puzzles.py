@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from attnlab import check
+from attnlab.check.engine import examine
 from attnlab.check.exercise import Function
 from attnlab.check.results import parameters
+from attnlab.check.verdict import show
 from attnlab.plots.style import GRAY, INK, canvas
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 BUDGET = 5
 PUZZLES = {
@@ -42,10 +45,12 @@ def lines(function: Function) -> int:
 
 def solve(function: Function) -> None:
     """Check an answer as its exercise does, and show how much of the budget it uses."""
-    check.answer(function)
-    used = lines(function)
-    over = f": {used - BUDGET} over the budget" if used > BUDGET else ""
-    print(f"{'■' * used}{'□' * (BUDGET - used)}  {used} of {BUDGET} lines{over}")
+    verdict = examine(check.find(function.__name__), function)
+    show(verdict.text, verdict.html())
+    if verdict.state != "not attempted":
+        used = lines(function)
+        over = f": {used - BUDGET} over the budget" if used > BUDGET else ""
+        print(f"{'■' * used}{'□' * (BUDGET - used)}  {used} of {BUDGET} lines{over}")
 
 
 def picture(name: str) -> Figure:
@@ -93,6 +98,7 @@ def grid(ax: Any, name: str, x: np.ndarray) -> None:
     """One array, a number in each cell, the larger the darker."""
     shade = np.where(np.isfinite(x), np.abs(x), 0)
     ax.imshow(shade, cmap="Blues", vmin=0, vmax=3 * max(shade.max(), 1e-9), aspect="equal")
+    ax.add_patch(Rectangle((-0.5, -0.5), x.shape[1], x.shape[0], fill=False, edgecolor=GRAY, linewidth=1))
     ax.set_title(name, size=9, loc="center")
     for (row, column), number in np.ndenumerate(x):
         text = f"{number:.3g}".replace("-", "−").replace("inf", "∞")
