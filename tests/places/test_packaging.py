@@ -25,7 +25,7 @@ PROJECT, COURSE = (
 )
 EXTRAS = PROJECT["optional-dependencies"] | {"the course": COURSE["dependencies"]}
 DEPENDENCIES = {Requirement(text).name for text in PROJECT["dependencies"]}
-LESSONS = [*ROOT.glob("notebooks/solutions/*.ipynb"), *ROOT.glob("notebooks/re*.ipynb")]
+LESSONS = [*ROOT.glob("notebooks/solutions/*.ipynb"), *ROOT.glob("notebooks/[a-z]*.ipynb")]
 OPTIONAL = {"jaxtyping"}  # checks shapes in tests; attnlab.typing does without
 DATA = ("attnlab/course/lesson*/*.json", "attnlab/course/lesson*/*.npz", "attnlab/course/published/*.toml",
         "attnlab/course/measured/*.md", "attnlab/course/moving/*.js", "attnlab/course/moving/*.css",

@@ -1,0 +1,1 @@
+"""Three games beside the lessons: guess the bug, attention puzzles and memory golf."""
