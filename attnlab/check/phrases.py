@@ -227,8 +227,8 @@ breaks_off = Phrase(
     "You end the loop at the first hidden tile, although later ones can be visible: continue, don't break ({where})."
 )
 loads_inside = Phrase(
-    "You load keys and values in the inner loop, once for every block of queries. Load them in the outer loop, and "
-    "they stay on chip ({where})."
+    "You load keys or values in the inner loop, once for every block of queries. Load them in the outer loop, and they "
+    "stay on chip ({where})."
 )
 queries_again = Phrase(
     "You load the queries again for every block of keys. They stay on chip while keys pass by: load them before that "

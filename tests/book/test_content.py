@@ -296,7 +296,7 @@ def test_code_on_the_instructors_page_is_the_projects() -> None:
 def test_the_checkers_words_are_quoted_as_it_says_them() -> None:
     best, chunks = check.find("best_chunk"), check.find("attention_in_chunks")
     page = " ".join(INSTRUCTORS.split())
-    for exercise, words in ((best, "√M would be right if a summary cost one number a query"),
+    for exercise, words in ((best, "√M would be right if a summary cost one number per query"),
                             (chunks, "The keys after the last whole chunk are left out")):
         assert f'"{words}"' in page
         assert any(words in mistake.say for mistake in exercise.mistakes)

@@ -57,7 +57,7 @@ EXERCISE = Exercise(
                 but("j >= i - left", "j > i - left", "j <= i + right", "j < i + right"),
                 but("j <= i + right", "j < i + right"), but("j >= i - left", "j > i - left")),
         Mistake(phrases.window_turned("eq. 1.8"), but("left, right = window", "right, left = window")),
-        Mistake("Where there is a window you forget causality (eq. 1.10). Both rules hold together: combine them with "
+        Mistake("Where there's a window you forget causality (eq. 1.10). Both rules hold together: combine them with "
                 "&.",
                 but("seen &= (j", "seen = (j")),
         Mistake("You show a key if one of the rules allows it. Rules hold together: a key must pass eq. 1.10 and the "

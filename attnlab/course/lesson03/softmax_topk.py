@@ -89,7 +89,7 @@ EXERCISE = Exercise(
         "At the end p = e^(score − m) / l for each score kept (eq. 3.8); sort them, largest first.",
     ),
     mistakes=(
-        Mistake("Your k probabilities add up to 1: they are divided by their own sum. The denominator of a softmax "
+        Mistake("Your k probabilities add up to 1: they're divided by their own sum. The denominator of a softmax "
                 "runs over *all* elements, which is the l of the pass (eq. 3.8).",
                 but("/ l)", "/ sum(np.exp(other - m) for other, _ in kept))")),
         Mistake("You keep e^(x − m) with the maximum as it was when the element arrived. Early elements saw another "

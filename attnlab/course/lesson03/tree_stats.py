@@ -147,8 +147,8 @@ EXERCISE = Exercise(
         Mistake("With an odd number of summaries the last one is lost: zip stops at the shorter list. It has no "
                 "partner in this round and must wait for the next (section 4).",
                 *both(" + alone", "")),
-        Mistake("With an odd number of summaries the last one is joined with itself, so its elements count twice. ⊕ is "
-                "not idempotent: let it wait for the next round, or join it with (−∞, 0) (eq. 3.5).",
+        Mistake("With an odd number of summaries the last one is joined with itself, so its elements count twice. ⊕ "
+                "isn't idempotent: let it wait for the next round, or join it with (−∞, 0) (eq. 3.5).",
                 *both("alone\n", "[oplus(a, a) for a in alone]\n")),
         Mistake(phrases.starts_at_number("eq. 3.5"),
                 *both("alone\n", "[oplus(a, (0.0, 0.0)) for a in alone]\n"),
@@ -160,7 +160,7 @@ EXERCISE = Exercise(
         Mistake("A chunk without elements has no largest element, and .max() raises. Its summary is the identity "
                 "(−∞, 0), or you leave the chunk out (eq. 3.5).",
                 but(*EMPTY), but(*EMPTY, NONE, "")),
-        Mistake("Without any chunk there is nothing to join: the answer is the identity (−∞, 0) (eq. 3.5).",
+        Mistake("Without any chunk there's nothing to join: the answer is the identity (−∞, 0) (eq. 3.5).",
                 *both(NONE, ""), recursive_without_end),
         Mistake("The values are right, but each oplus waits for the one before: this is a fold, of depth C − 1. Join "
                 "neighbors first, then neighbors of those (eq. 3.6).",

@@ -119,7 +119,7 @@ EXERCISE = Exercise(
                 but("m, l, o = np", "block = len(key); m, l, o = np"),
                 but("m, l, o = np", "kept = []; m, l, o = np", "m_new = np", "kept.append(s); m_new = np")),
         Mistake(phrases.block_ignored("section 6"), but("m, l, o = np", "block = 16; m, l, o = np")),
-        Mistake("You keep the summary of every block until the end. That is chunked attention, the next lesson; here, "
+        Mistake("You keep the summary of every block until the end. That's chunked attention, the next lesson; here, "
                 "combine each block with what you have and forget it: eq. 4.11.",
                 but("m, l, o = np", "kept = []; m, l, o = np", "m_new = np", "kept.append((m, l, o)); m_new = np")),
     ),

@@ -75,7 +75,7 @@ EXERCISE = Exercise(
         Mistake("Your sum of values has no exponentials in it. In eq. 4.2 the value v is added to o with the weight "
                 "e^s, the same that is added to l.",
                 but("e * v", "v")),
-        Mistake("Your l starts at 1. That is the exponential of an invented score 0, which no key has; an empty sum is "
+        Mistake("Your l starts at 1. That's the exponential of an invented score 0, which no key has; an empty sum is "
                 "0 (eq. 4.2).",
                 but("l = o = 0.0", "l, o = 1.0, 0.0")),
         Mistake(phrases.epsilon("eq. 4.2", instead="l is the sum of the exponentials and nothing else"),

@@ -127,7 +127,7 @@ EXERCISE = Exercise(
                 "in eq. 4.6 may reach the number of keys) needs three.",
                 but("(1, 2, 3)", "(1, 2)")),
         Mistake("You return one list for every suspect. UP exposes a missing factor (eq. 4.8), but not every wrong "
-                "line; test the suspect that you are given.",
+                "line; test the suspect that you're given.",
                 *(but("for length", f"return {scores}\n    for length")
                   for scores in ("[0.0, 1.0]", "[0.0, 2.0]", "[0.0, 1.0, 2.0]", "[0.0, 0.0]", "[0.0]"))),
     ),

@@ -170,7 +170,7 @@ EXERCISE = Exercise(
         "Add o_c to a running sum in a loop: np.stack(list_of_o) is a copy of all summaries, beside the list.",
     ),
     mistakes=(
-        Mistake("Your last chunk begins earlier so that it is full: keys that the chunk before has read are read again "
+        Mistake("Your last chunk begins earlier so that it's full: keys that the chunk before has read are read again "
                 "and count twice. The last chunk must be shorter, or its surplus masked; see eq. 5.1 and section 8.",
                 but(KEYS, f"[min(c, max(len(key) - Ck, 0)) for c in {KEYS}]")),
         Mistake(phrases.last_one("eq. 5.1", what="The keys", block="chunk"),
@@ -196,8 +196,8 @@ EXERCISE = Exercise(
         Mistake(phrases.starts_at_number("eq. 5.2"),
                 *(but("np.max([m for", f"np.max([0 * chunks[0][0] + {start}] + [m for")
                   for start in ("0", "-1e3", "-1e4"))),
-        Mistake("You have exchanged Cq and Ck: queries are cut into chunks of Cq, keys of Ck (eq. 5.1). The "
-                "values are right, and the memory is that of the other sizes (eq. 5.7).",
+        Mistake("You've exchanged Cq and Ck: queries are cut into chunks of Cq, keys of Ck (eq. 5.1). The values are "
+                "right, and the memory is that of the other sizes (eq. 5.7).",
                 but("out = np", "Cq, Ck = Ck, Cq; out = np"), exchanged),
         Mistake(phrases.all_scores("eq. 5.7", piece="chunk of queries and one of keys"),
                 but("out = np", "Cq = len(query); out = np", "attend(query[a : a + Cq])", "safe(query, key, value)")),

@@ -73,8 +73,8 @@ EXERCISE = Exercise(
         "With few keys the root is larger than M; one chunk cannot hold more keys than there are: min(…, M).",
     ),
     mistakes=(
-        Mistake("√M would be right if a summary cost one number a query. It costs Dv + 2: the output has Dv of them, "
-                "and there are m and l. See eq. 5.8; at M = 2²⁰ and Dv = 64, √M holds 4.1 times the minimum.",
+        Mistake("√M would be right if a summary cost one number per query. It costs Dv + 2: the output has Dv of "
+                "them, and there are m and l. See eq. 5.8; at M = 2²⁰ and Dv = 64, √M holds 4.1 times the minimum.",
                 but("M * (Dv + 2)", "M"), but("M * (Dv + 2)", "M", "round", "int")),
         Mistake("A fixed chunk is best at one length only (4096 at about 2¹⁸ keys of Dv = 64). The optimum grows with "
                 "the root of M (eq. 5.8).",
@@ -82,8 +82,8 @@ EXERCISE = Exercise(
         Mistake("You round to a power of two, which the package does as well, as it makes round tile sizes. It can "
                 "cost up to 6 % of the minimum; here 1 % is asked for. See eq. 5.8.",
                 but("round(root)", "2 ** round(math.log2(root))")),
-        Mistake("With few keys √(M(Dv + 2)) is larger than M: a chunk cannot hold more keys than there are. See "
-                "eq. 5.8, which is meant for 1 ≤ Ck ≤ M.",
+        Mistake("With few keys √(M(Dv + 2)) is larger than M: a chunk can't hold more keys than there are. See eq. "
+                "5.8, which is meant for 1 ≤ Ck ≤ M.",
                 but("min(round(root), M)", "round(root)")),
         Mistake("You round the root always down, or always up. With few keys the whole number on its other side can "
                 "hold over 1 % less: round to the nearest (eq. 5.8).",

@@ -63,7 +63,7 @@ EXERCISE = Exercise(
                 "of ⊕, (m, l, o) = (−∞, 0, 0), see eq. 5.2: begin the maximum at −∞.",
                 but(", initial=-np.inf", "")),
         Mistake(phrases.unscaled("eq. 5.2"), but(" / np.sqrt(q.shape[1])", "")),
-        Mistake("l and m have one number a query, shape (n,); yours keep an axis of size 1. See eq. 5.2.",
+        Mistake("l and m have one number per query, shape (n,); yours keep an axis of size 1. See eq. 5.2.",
                 but("return m, p.sum(1)", "return m[:, None], p.sum(1)[:, None]")),
     ),
 )

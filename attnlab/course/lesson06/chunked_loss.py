@@ -124,7 +124,7 @@ EXERCISE = Exercise(
                 "chunked, too (section 5).",
                 rows_alone),
         Mistake("Value and gradient are right and the tiles are recomputed, but every call of torch.utils.checkpoint "
-                "also keeps the state of the random generator, 5 KB, and there is a call for each tile. Nothing here "
+                "also keeps the state of the random generator, 5 KB, and there's a call for each tile. Nothing here "
                 "is random: say preserve_rng_state=False (section 9).",
                 but(*RANDOM), but(*RANDOM, ROWS, "attend(q, key, value)")),
         Mistake(phrases.no_gradient("section 9", what="The inputs"),
@@ -133,8 +133,8 @@ EXERCISE = Exercise(
                 but(ROWS, "again(attend, q, key.detach(), value.detach())")),
         Mistake(phrases.no_gradient("section 9", what="Queries"), but(ROWS, "again(attend, q.detach(), key, value)")),
         Mistake(phrases.l_constant("eqs. 6.5 and 6.9"), but("o / l[:, None]", "o / l.detach()[:, None]")),
-        Mistake("The value is right, the gradient is not: the maxima inside the summaries are differentiated, the "
-                "factors e^(m_c − m) are not. The terms through m_c cancel only if both are, or neither (eq. 6.9).",
+        Mistake("The value is right, the gradient isn't: the maxima inside the summaries are differentiated, the "
+                "factors e^(m_c − m) aren't. The terms through m_c cancel only if both are, or neither (eq. 6.9).",
                 but("torch.exp(m_c - m)", "torch.exp(m_c - m).detach()", "s.detach()", "s")),
         Mistake(phrases.averages("lesson 05, eq. 5.5"),
                 but("(o / l[:, None]).sum()", "sum((o / l[:, None]).sum() for _, l, o in parts) / len(parts)")),

@@ -50,7 +50,7 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake("You count a single tile, or those of one query chunk. That's what the forward pass holds at one "
-                "time; autodiff keeps every tile until the backward pass, and together they are n × n (section 3).",
+                "time; autodiff keeps every tile until the backward pass, and together they're n × n (section 3).",
                 but("n * n if", "Cq * Ck if"), but("n * n if", "Cq * n if")),
         Mistake("You round the last chunk up to a full one. A shorter chunk keeps a smaller tile: all tiles together "
                 "are exactly n × n (section 3).",
@@ -77,7 +77,7 @@ EXERCISE = Exercise(
                 but("return 0", "return 3 * n * D"), but("return 0", "return n + n * D"),
                 but("return 0", "return n * D")),
         Mistake("You count the scores and P. The exponential keeps its result, which is also what the value product "
-                "needs: one array a tile, not two (the list of shapes in section 3).",
+                "needs: one array per tile, not two (the list of shapes in section 3).",
                 but("n * n if", "2 * n * n if")),
     ),
 )

@@ -45,15 +45,15 @@ EXERCISE = Exercise(
         Mistake("You count exponentials or other work of the softmax as well. Here only the two matrix products count, "
                 "4·N·N·D (eq. 7.7).",
                 *(but("4 * N * N * D", f"(4 * D + {n}) * N * N") for n in range(1, 7))),
-        Mistake("You fill up the last block of keys and count its products whole. Keys that are not there have no "
+        Mistake("You pad the last block of keys and count its products whole. Keys that aren't there have no "
                 "products: 2·N·N·D each, whatever the blocks are (eq. 7.8).",
                 but("flops / (itemsize * tiled)", "4 * N * -(-N // Bc) * Bc * D / (itemsize * tiled)")),
         Mistake(phrases.elements("eq. 7.3", what="each element takes itemsize bytes"),
                 but("itemsize * unfused", "unfused", "itemsize * tiled", "tiled")),
         Mistake(phrases.scores_too_seldom("eq. 7.7"), but(U, "2 * N * N + 4 * N * D"), but(U, "N * N + 4 * N * D")),
-        Mistake("Your unfused attention moves its inputs and output only. Then its intensity would grow with N for "
-                "ever; but S and P cross as well and grow as fast as the work, so it saturates at D/itemsize "
-                "(eq. 7.7).",
+        Mistake("Your unfused attention moves its inputs and output only. Then its intensity would grow with N "
+                "forever; but S and P cross as well and grow as fast as the work, so it saturates at D/itemsize (eq. "
+                "7.7).",
                 but(U, "4 * N * D")),
         Mistake(phrases.loads_alone("eq. 7.7"),
                 but(U, "2 * N * N + 3 * N * D"),

@@ -38,14 +38,14 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake("You count a multiplication and an addition as one operation. They're two: 2·B·d_in·d_out (eq. 7.5).",
                 but("2 * B", "B")),
-        Mistake("You count d_in − 1 additions for a sum of d_in terms. That is so, but the field rounds it to 2·d_in "
+        Mistake("You count d_in − 1 additions for a sum of d_in terms. That's so, but the field rounds it to 2·d_in "
                 "operations for each result, and so does eq. 7.5.",
                 but("2 * B * d_in * d_out", "B * d_out * (2 * d_in - 1)")),
         Mistake(phrases.elements("eq. 7.3", what="each element takes itemsize bytes"),
                 but("(itemsize * elements)", "elements")),
         Mistake(phrases.loads_alone("eq. 7.4"), but(" + B * d_out", "")),
         Mistake("You count the weights only, and so find 2B/itemsize for every width. x and the result move too: at B "
-                "= d they are two thirds of the bytes (eq. 7.5).",
+                "= d they're two thirds of the bytes (eq. 7.5).",
                 but("B * d_in + d_in * d_out + B * d_out", "d_in * d_out"), but(RESULT, "float(B)")),
         Mistake("You count a bias of d_out numbers. x W has none (eq. 7.5).",
                 but(" + B * d_out", " + B * d_out + d_out"),

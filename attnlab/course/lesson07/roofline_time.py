@@ -58,11 +58,11 @@ EXERCISE = Exercise(
         Mistake("You divide FLOP by B/s, or bytes by FLOP/s. Look at the units: FLOP over FLOP/s are seconds "
                 "(eq. 7.1).",
                 but(LONGER, "max(flops / bandwidth, bytes / peak)")),
-        Mistake("That is the attainable rate, in FLOP/s (eq. 7.2). The time is the FLOP divided by it, which is "
-                "eq. 7.1.",
+        Mistake("That's the attainable rate, in FLOP/s (eq. 7.2). The time is the FLOP divided by it, which is eq. "
+                "7.1.",
                 but(LONGER, "min(peak, bandwidth * flops / bytes) if bytes else peak"),
                 but(LONGER, "min(peak, bandwidth * flops / bytes)")),
-        Mistake("You divide the FLOP by the attainable rate of eq. 7.2, which is right until there is no arithmetic or "
+        Mistake("You divide the FLOP by the attainable rate of eq. 7.2, which is right until there's no arithmetic or "
                 "nothing to move: a copy takes time without a single FLOP. Eq. 7.1 needs no intensity.",
                 but(LONGER, "flops / min(peak, bandwidth * flops / bytes)")),
     ),

@@ -109,7 +109,7 @@ EXERCISE = Exercise(
         Mistake(phrases.nothing_fixed("section 7, eq. 8.10", inputs=TRY), but(*NUMBERS, *CORNER, *UNGUARDED)),
         Mistake(phrases.one_fixed("section 7, eq. 8.10", inputs=TRY),
                 but(*NUMBERS, *CORNER), but(*NUMBERS, *UNGUARDED), but(*CORNER, *UNGUARDED)),
-        Mistake("You skip tiles by their block numbers. That is right only if tiles are square and N = M: compare "
+        Mistake("You skip tiles by their block numbers. That's right only if tiles are square and N = M: compare "
                 "positions (eq. 8.10).",
                 but(*NUMBERS)),
         Mistake(phrases.top_left("eq. 8.10", rule="query i sees key j if j ≤ i + M − N"), but(*CORNER), top_left),
@@ -146,7 +146,7 @@ EXERCISE = Exercise(
                 but("blocks(M, ", "blocks(M // Bc * Bc, ")),
         Mistake(phrases.offset_turned("eq. 8.10", rule="query i sees key j if j ≤ i + M − N"),
                 but("+ M - N", "+ N - M")),
-        Mistake("You cut the offset off at 0. With fewer keys than queries it is negative: the last query sees all "
+        Mistake("You cut the offset off at 0. With fewer keys than queries it's negative: the last query sees all "
                 "keys, and the first ones see none (eq. 8.10).",
                 but("+ M - N", "+ max(M - N, 0)")),
         Mistake(phrases.sees_future("eq. 8.10"),

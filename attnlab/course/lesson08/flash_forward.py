@@ -172,8 +172,8 @@ EXERCISE = Exercise(
                 "and m (section 4).",
                 but("block_k):", "-(-block_k // 2)):")),
         Mistake(phrases.queries_outside("section 3, line 5", algorithm="Algorithm 1"), queries_outside),
-        Mistake("You keep O un-normalized and divide in a pass of its own. That is one more load and store of O; "
-                "eq. 8.4 needs none.",
+        Mistake("You keep O un-normalized and divide in a pass of its own. That's one more load and store of O; eq. "
+                "8.4 needs none.",
                 but(O_NEW, "a[:, None] * o_i + p @ v_j", "return", "divide(machine, o, l, block_q)\n    return")),
         Mistake("Scores cross the border of SRAM: you store S and load it again, N·M elements each way. A tile of "
                 "scores is used at once and forgotten (section 3, lines 9 to 12).",

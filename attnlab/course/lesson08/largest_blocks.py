@@ -58,7 +58,7 @@ EXERCISE = Exercise(
         "vectors. An exact fit fits.",
     ),
     mistakes=(
-        Mistake("M_sram / 4D is the paper's rule, eq. 8.6. Strictly, it does not leave room for all that is held at "
+        Mistake("M_sram / 4D is the paper's rule, eq. 8.6. Strictly, it doesn't leave room for all that is held at "
                 "once: count S, both pairs of rows and the vectors (eq. 8.7), and more in the backward (eq. 8.9).",
                 but(BOTH, "-(-M_sram // (4 * D)), -(-M_sram // (4 * D))"),
                 but(BOTH, "-(-M_sram // (4 * D)), -(-M_sram // (8 * D))"),

@@ -114,11 +114,11 @@ EXERCISE = Exercise(
                 but("alpha * l", "l")),
         Mistake(phrases.rescales_one("eq. 8.4", one="l", other="O"), but("(alpha * l)[:, None]", "l[:, None]")),
         Mistake(phrases.rescales_one("eq. 8.2", one="O", other="l"), but("l_new = alpha * l", "l_new = l")),
-        Mistake("What you return is un-normalized. That is the other form, eq. 8.3; here the state holds O divided by "
+        Mistake("What you return is un-normalized. That's the other form, eq. 8.3; here the state holds O divided by "
                 "l, so undo the division, add, and divide by l' (eq. 8.4).",
                 but("(alpha * l)[:, None] * O", "alpha[:, None] * O", " / one_if_empty(l_new)[:, None]", ""),
                 but(" / one_if_empty(l_new)[:, None]", "")),
-        Mistake("You divide by the wrong sum. The new O belongs to all keys read so far, so it is divided by the new "
+        Mistake("You divide by the wrong sum. The new O belongs to all keys read so far, so it's divided by the new "
                 "l': eq. 8.4.",
                 but("one_if_empty(l_new)", "one_if_empty(l)"),
                 but("one_if_empty(l_new)", "one_if_empty(own(s).sum(1))")),
@@ -134,7 +134,7 @@ EXERCISE = Exercise(
         Mistake("You forget what came before this tile. O, l and m live across the outer loop: fold the tile into "
                 "them, eq. 8.2 and eq. 8.4.",
                 but("m_new = np", "O, l, m = 0 * O, 0 * l, np.full_like(m, -INF); m_new = np")),
-        Mistake("Your new maximum is that of the tile alone. It is max(m, m̃), eq. 8.2; otherwise a tile of small "
+        Mistake("Your new maximum is that of the tile alone. It's max(m, m̃), eq. 8.2; otherwise a tile of small "
                 "scores lets the old terms overflow.",
                 but("np.maximum(m, s.max(1))", "s.max(1)")),
         Mistake(phrases.returns_lse("eq. 8.2", which="third", asked="The maximum m'"),

@@ -62,8 +62,8 @@ EXERCISE = Exercise(
         Mistake("You leave out the 4: a block of M_sram/D keys and its values alone are twice the SRAM. FA's rule is "
                 "⌈M_sram/4D⌉ (eq. 9.5; what has to fit is eq. 8.7).",
                 but(BLOCK, "-(-M_sram // D)")),
-        Mistake("You use the block of queries, min(⌈M_sram/4D⌉, D), for the keys. Bc = ⌈M_sram/4D⌉ without the minimum "
-                "(eq. 9.5); B_r does not occur in eq. 9.4.",
+        Mistake("You use the block of queries, min(⌈M_sram/4D⌉, D), for the keys. Bc = ⌈M_sram/4D⌉ without the "
+                "minimum (eq. 9.5); B_r doesn't occur in eq. 9.4.",
                 but(BLOCK, f"min({BLOCK}, D)")),
         Mistake("A block has whole keys: FA's rule is ⌈M_sram/4D⌉, rounded up before anything is divided by it (eq. "
                 "9.5).",
@@ -71,8 +71,8 @@ EXERCISE = Exercise(
                 but("-(-N // Bc)", "-(-4 * N * D // M_sram)"), but("-(-N // Bc)", "4 * N * D / M_sram")),
         Mistake(phrases.not_rounded_up("eq. 9.1", what="passes"), but("-(-N // Bc)", "N // Bc")),
         Mistake(phrases.counts_tiles("eq. 9.2"), but("passes *", "passes**2 *")),
-        Mistake("You use the theorem's leading term (eq. 9.6) instead of eq. 9.4. It is a limit; the exact count has "
-                "whole passes, 2ND for K and V, and 4N a pass for l and m.",
+        Mistake("You use the theorem's leading term (eq. 9.6) instead of eq. 9.4. It's a limit; the exact count has "
+                "whole passes, 2ND for K and V, and 4N per pass for l and m.",
                 but(FLASH, "12 * N * N * D * D // M_sram"), but(FLASH, "N * N * D * D // M_sram"),
                 but(FLASH, "2 * N * D + passes * 3 * N * D")),
         Mistake(phrases.elements("eqs. 9.4 and 9.7", what="multiply both results by itemsize"),

@@ -45,7 +45,7 @@ EXERCISE = Exercise(
         Mistake("You take Bc for the number of passes. Bc is how many keys a block has; there are ⌈N/Bc⌉ blocks "
                 "(eq. 9.1).",
                 but(PASSES, "Bc")),
-        Mistake("You count every array once. That is what the arrays hold, not what crosses: Q, O, l and m come by in "
+        Mistake("You count every array once. That's what the arrays hold, not what crosses: Q, O, l and m come by in "
                 "every pass (eq. 9.4).",
                 but(ALL, "4 * N * D"), but(ALL, "5 * N * D + 4 * N"), but(ALL, "4 * N * D + 2 * N"),
                 but(ALL, "4 * N * D + 4 * N")),
@@ -58,7 +58,7 @@ EXERCISE = Exercise(
         Mistake("You count Q and O as in the loop with the queries outside, where they cross once and K and V in every "
                 "pass (eq. 9.10). Here the keys are outside: eq. 9.4.",
                 but(ONCE, "2 * N * D + N +", PASS, "2 * N * D")),
-        Mistake("You include the fills of O, l and m. They are counted apart (section 2); eq. 9.4 has loads and stores "
+        Mistake("You include the fills of O, l and m. They're counted apart (section 2); eq. 9.4 has loads and stores "
                 "only.",
                 but(ONCE, "3 * N * D + 2 * N +")),
         Mistake("You return bytes. Elements are asked for: eq. 9.4 as it stands.",

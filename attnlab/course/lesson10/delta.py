@@ -52,7 +52,7 @@ EXERCISE = Exercise(
         Mistake("The values are right, but the summed axis is still there: Δ has shape (..., N). Leave keepdims out "
                 "here (eq. 10.2).",
                 but("-1", "-1, keepdims=True")),
-        Mistake("You sum dout alone. That is right only where every out is 1; weigh each entry with out (eq. 10.2).",
+        Mistake("You sum dout alone. That's right only where every out is 1; weigh each entry with out (eq. 10.2).",
                 but("out * dout", "dout")),
         Mistake("You multiply every row of dout with every row of out and use the diagonal alone: an N × N matrix, in "
                 "the function that is there to avoid one. Multiply entry by entry, then sum (eq. 10.2).",

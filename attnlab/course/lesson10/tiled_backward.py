@@ -111,7 +111,7 @@ EXERCISE = Exercise(
         Mistake("The gradient through lse is missing, or has the wrong sign. ∂lse/∂s = p, so Δ becomes Δ − dlse, "
                 "which adds p·dlse to dS (eq. 10.4).",
                 but(" - dlse", ""), but("- dlse", "+ dlse")),
-        Mistake("Δ is missing: dS is not P ∘ dP. Each row of dS adds up to dlse, 0 without one; subtract Δ (eq. 10.3).",
+        Mistake("Δ is missing: dS isn't P ∘ dP. Each row of dS adds up to dlse, 0 without one; subtract Δ (eq. 10.3).",
                 but(ROW, "row = -dlse"), but(ROW, "row = 0 * dlse")),
         Mistake("Your Δ belongs to an output without dropout. Δ is the dot product of dout with the out that was "
                 "returned, dropout included: both sides carry z (eq. 10.8).",

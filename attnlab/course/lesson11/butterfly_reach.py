@@ -43,20 +43,20 @@ EXERCISE = Exercise(
         Mistake("Your pattern shows all pairs. One layer of the butterfly shows 1 + log₂ n blocks in each row "
                 "(eq. 11.9); everything is reached only by several layers, eq. 11.10.",
                 but(PATTERN, "flipped >= 0")),
-        Mistake("A block does not see itself in your pattern. 0 is in the set of eq. 11.9; without it, an even number "
-                "of layers cannot reach what is one step away.",
+        Mistake("A block doesn't see itself in your pattern. 0 is in the set of eq. 11.9; without it, an even number "
+                "of layers can't reach what's one step away.",
                 but(PATTERN, f"({PATTERN}) & (i != j)")),
         Mistake("You build a band, or take blocks whose numbers *differ by* a power of two. The butterfly flips one "
                 "binary digit: i xor j, not i − j (eq. 11.9). 1 and 2 are neighbors and differ in two digits.",
                 but("i ^ j", "abs(i - j)"), but(PATTERN, "abs(i - j) <= (n.bit_length() - 1) // 2")),
-        Mistake("Your reach does not grow with the layers. An entry by entry product, or power, of 0 and 1 changes "
+        Mistake("Your reach doesn't grow with the layers. An elementwise product, or power, of 0 and 1 changes "
                 "nothing; a path goes over another block, which is a product of matrices: eq. 11.10.",
                 but("pattern, reached\n", "pattern, pattern if layers else np.ones_like(pattern)\n"),
                 but("pattern, reached\n", "pattern, pattern\n")),
         Mistake("Your number of layers is one off. After L layers a path has L steps: Z to the power L, and with no "
                 "layer a block knows itself (eq. 11.10).",
                 but("range(layers)", "range(layers + 1)"), but("range(layers)", "range(layers - 1)")),
-        Mistake("You return the number of paths. Whether there is one, > 0, is what is asked: eq. 11.10.",
+        Mistake("You return the number of paths. Whether there's one, > 0, is what's asked: eq. 11.10.",
                 but("dtype=bool", "dtype=int")),
         Mistake("Your numbers of paths overflow: there are about (1 + log₂ n)^L / n of them, and an integer that "
                 "overflows to 0, or below, looks like no path (eq. 11.10). Of booleans @ is boolean.",

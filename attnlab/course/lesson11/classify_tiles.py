@@ -124,8 +124,8 @@ EXERCISE = Exercise(
                 but("j0 > ", "j0 >= "), but("j1 < ", "j1 <= "), but("j0 > ", "j0 >= ", "j1 < ", "j1 <= "),
                 but("j1 <= ", "j1 < "), but("j0 >= ", "j0 > "), but("j1 <= ", "j1 < ", "j0 >= ", "j0 > ")),
         Mistake(phrases.window_turned("eq. 11.3"), but("in window", "in window[::-1]")),
-        Mistake("None on a side hides nothing there. It isn't 0, nor a number that's too small for some lengths, as n "
-                "+ m or infinity are not: leave that comparison of eq. 11.3 out.",
+        Mistake("None on a side hides nothing there: leave that comparison of eq. 11.3 out. A 0 in its place hides "
+                "nearly everything, and a number is too small for some lengths, unless it's n + m or infinity.",
                 but("n + m if", "0 if"), *(but("n + m if", f"{number} if") for number in ("n", "m", "100", "1000"))),
         Mistake(phrases.zero_as_none("eq. 11.3"), but("side is None", "not side")),
         Mistake("You ignore one side of the window. Keys more than a positions back are hidden, and so are those more "

@@ -45,14 +45,14 @@ EXERCISE = Exercise(
         "Mind the brackets: / (2 * a).",
     ),
     mistakes=(
-        Mistake("You leave the fixed cost c out: time = s · dense. That is right for long sequences only; where the "
+        Mistake("You leave the fixed cost c out: time = s · dense. That's right for long sequences only; where the "
                 "lines cross, c is most of the sparse time. Eq. 11.7.",
                 but(N, "b / a")),
         Mistake("You leave b out. The sparse time grows with N as well: eq. 11.7.", but(N, "math.sqrt(c / a)")),
-        Mistake("You take the larger of b·N and c, as Table 20 suggests for a GPU (section 5). Asked is their sum: "
+        Mistake("You take the larger of b·N and c, as Table 20 suggests for a GPU (section 5). We ask for their sum: "
                 "eq. 11.7.",
                 but(N, "max(b / a, math.sqrt(c / a))")),
-        Mistake("You add the crossings with b·N and with c. The root of a sum is not the sum of the roots: solve the "
+        Mistake("You add the crossings with b·N and with c. The root of a sum isn't the sum of the roots: solve the "
                 "quadratic equation, eq. 11.7.",
                 but(N, "b / a + math.sqrt(c / a)")),
         Mistake("A sign is wrong. In a·N² − b·N − c = 0 both b and c are on the other side, so the root is b² + 4ac, "

@@ -147,7 +147,7 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake("You compute hidden tiles and mask them. The values may be right, but every key, value and query has "
-                "been loaded, and the count does not depend on s: eq. 11.5. Skipping means not loading; see what NaN "
+                "been loaded, and the count doesn't depend on s: eq. 11.5. Skipping means not loading; see what NaN "
                 "in unread blocks does to you.",
                 but(*EVERY_TILE, *HIDDEN, *GUARDED), but(*EVERY_TILE, *HIDDEN, *GUARDED, *CLEAN),
                 but(*EVERY_TILE, *HIDDEN)),
@@ -175,7 +175,7 @@ EXERCISE = Exercise(
         Mistake(phrases.scaled_by_values("eq. 8.1"), but("d**0.5", "dv**0.5")),
         Mistake(phrases.last_one("eq. 11.1", what="The keys", block="block"),
                 but("blocks(k.shape[0], ", "blocks(k.shape[0] // block_k * block_k, ")),
-        Mistake("You load a block of keys and values before you ask whether any query sees it. That is how the paper "
+        Mistake("You load a block of keys and values before you ask whether any query sees it. That's how the paper "
                 "prints Algorithm 5, but M_Z in eq. 11.5 counts only keys that somebody sees.",
                 but("if block_mask[:, j].any():", "if True:")),
         Mistake(phrases.loads_inside("eq. 11.5"), but(LOADS, "pass", "s = q_i", f"{LOADS}; s = q_i")),

@@ -96,13 +96,13 @@ EXERCISE = Exercise(
         Mistake("Rows beyond the end repeat the last row, as a clamped slice does (lesson 05). They would be counted "
                 "twice; they must be 0 here and hidden later (section 1).",
                 but(ROWS, "np.minimum(start + np.arange(block), length - 1)")),
-        Mistake("You leave the rows out that do not exist. A block has the same shape for every program; what is "
+        Mistake("You leave the rows out that don't exist. A block has the same shape for every program; what's "
                 "missing is 0 (section 1).",
                 but(ROWS, "np.arange(start, max(start, min(start + block, length)))")),
         Mistake("The strides are exchanged: strides[0] is the step from row to row, strides[1] that from column to "
                 "column (eq. 12.2).",
                 but("rows * strides[0] + cols * strides[1]", "rows * strides[1] + cols * strides[0]")),
-        Mistake("You take the array as contiguous, with steps of width and 1. Where it is a head among others, or "
+        Mistake("You take the array as contiguous, with steps of width and 1. Where it's a head among others, or "
                 "transposed, its strides say otherwise: eq. 12.2.",
                 but("rows * strides[0] + cols * strides[1]", "rows * width + cols")),
         Mistake("Your tile begins somewhere else. The array begins at memory[base], and the tile's first row is "

@@ -51,12 +51,12 @@ EXERCISE = Exercise(
                 "from 0 to 1, where the cubic is good (eq. 13.4).",
                 but("np.floor(t)", "np.trunc(t)"), but("np.floor(t)", "np.ceil(t)"), but("np.floor(t)", "np.rint(t)"),
                 but("np.floor(t)", "np.floor(t + 0.5)")),
-        Mistake("Below −126 there is no exponent left: what you add runs over into the sign, and a weight of almost "
-                "0 becomes a large or negative number. There the result is 0 (section 4).",
+        Mistake("Below −126 there's no exponent left: what you add runs over into the sign, and a weight of almost 0 "
+                "becomes a large or negative number. There the result is 0 (section 4).",
                 but("t >= -126", "t > -np.inf"), but("t >= -126", "t >= -254"), but("t >= -126", "t >= -1022")),
         Mistake("Hidden keys have t = −∞, and −∞ − (−∞) is NaN: their weight is 0 (section 4).",
                 but("t >= -126", "(t >= -126) | (t == -np.inf)")),
-        Mistake("You give 0 where float32 has numbers still: down to −126 there is an exponent (section 4).",
+        Mistake("You give 0 where float32 has numbers still: down to −126 there's an exponent (section 4).",
                 but("t >= -126", "t >= -125"), but("t >= -126", "t > -126"), but("t >= -126", "t >= -24")),
         Mistake("Your coefficients are in the wrong order: c[0] is the constant (eq. 13.4).",
                 but("c[0] + x * (c[1] + x * (c[2] + x * c[3]))", "c[3] + x * (c[2] + x * (c[1] + x * c[0]))")),

@@ -91,7 +91,7 @@ EXERCISE = Exercise(
         Mistake("r moves at every new maximum, or never after the first block, and then 2^(t − r) overflows. Move it "
                 "when the maximum exceeds r by more than the threshold (eq. 13.7).",
                 but(MOVED, "top > r"), but(MOVED, "r == -np.inf"), but(MOVED, "(r == -np.inf) & (top > r)")),
-        Mistake("Your threshold is in natural units: it is one of exponents of two, like t = s log₂ e (eq. 12.3 and "
+        Mistake("Your threshold is in natural units: it's one of exponents of two, like t = s log₂ e (eq. 12.3 and "
                 "13.7).",
                 but(MOVED, "top > r + threshold * np.log2(np.e)"), but(MOVED, "top > r + threshold * np.log(2)")),
         Mistake("Where r moves, it moves to the block's maximum, not by the threshold (eq. 13.7).",

@@ -36,13 +36,13 @@ EXERCISE = Exercise(
         Mistake(phrases.elements("eq. 7.11", what="each of them takes itemsize bytes"), but(" * itemsize", "")),
         Mistake(phrases.bits("eq. 7.11", what="itemsize"), but("* itemsize", "* 8 * itemsize")),
         Mistake(phrases.one_layer("eq. 7.11"), but(" * layers", "")),
-        Mistake("You take d as the width of the model. It is the size of one head here, and there are kv_heads of "
+        Mistake("You take d as the width of the model. It's the size of one head here, and there are kv_heads of "
                 "them: eq. 7.11.",
                 but(" * kv_heads", "")),
         Mistake("This is the matrix of scores, length × length. A cache holds no scores, and grows with the length "
                 "only: eq. 7.11.",
                 but("* d *", "* length *"), but("2 * layers * kv_heads * d * length", "layers * kv_heads * length**2")),
-        Mistake("You return GiB. Asked are bytes, which are whole numbers: eq. 7.11.",
+        Mistake("You return GiB. We ask for bytes, which are whole numbers: eq. 7.11.",
                 but("length * itemsize", "length * itemsize / 2**30")),
     ),
 )

@@ -87,9 +87,10 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake(phrases.not_itself("eq. 14.2", rule="query t sees j ≤ t, appended first"),
                 but(SEEN, "[:t]"), but(SEEN, "[: max(t, 1)]")),
-        Mistake("You read slots that are not filled. A preallocated cache has capacity slots, of which 0 … t are "
-                "filled; NaN in the others shows that they are read: eq. 14.2.",
-                but(SEEN, ""), but("@ values[: t + 1]", "@ values", "s = keys[: t + 1] @ q / q.size**0.5",
+        Mistake("You read slots that aren't filled. A preallocated cache has capacity slots, of which 0 … t are "
+                "filled; NaN in the others shows that they're read: eq. 14.2.",
+                but(SEEN, ""),
+                but("@ values[: t + 1]", "@ values", "s = keys[: t + 1] @ q / q.size**0.5",
                                    "s = np.where(np.arange(len(keys)) <= t, keys @ q / q.size**0.5, -np.inf)")),
         Mistake(phrases.hidden_zero("eq. 14.2", what="Slots that aren't filled"),
                 but("keys[: t + 1] @ q", "np.nan_to_num(keys) @ q", "@ values[: t + 1]", "@ np.nan_to_num(values)"),

@@ -165,7 +165,7 @@ EXERCISE = Exercise(
                 "in the cache twice, and have two votes: eq. 14.2.",
                 but(*SLOTS, "new = [int(logits[-1].argmax())]\n        text += new",
                     "new = [new[-1], int(logits[-1].argmax())]\n        text += new[1:]")),
-        Mistake("You return the prompt as well. Asked are the new tokens: section 9.",
+        Mistake("You return the prompt as well. We ask for the new tokens: section 9.",
                 but("return text", "return list(prompt) + text")),
         Mistake("You feed the whole text at every step: all its keys are computed again. Keep them, and feed the new "
                 "token only: eq. 14.4.",

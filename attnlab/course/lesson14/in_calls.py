@@ -74,14 +74,14 @@ EXERCISE = Exercise(
         Mistake("Positions and length are right; a token still sees the later ones of its call. With one query nothing "
                 "needs a mask, with n of them the last n columns are a triangle: eq. 14.3.",
                 but(*MASK)),
-        Mistake("Positions and mask are right; the length still grows by one a call. It counts tokens, not calls: "
+        Mistake("Positions and mask are right; the length still grows by one per call. It counts tokens, not calls: "
                 "eq. 14.2.",
                 but(*LENGTH)),
         Mistake(phrases.top_left("eq. 14.3", rule="query i of a call sees j ≤ t + i"),
                 but("<= at[:, None]", "<= at[:, None] - t")),
         Mistake(phrases.positions_restart("section 3", rule="t + i"),
                 but("np.arange(t, t + n)", "np.arange(n)", "<= at[:, None]", "<= at[:, None] + t")),
-        Mistake("The positions of your keys begin at 0 in every call, those of your queries do not, or the other way "
+        Mistake("The positions of your keys begin at 0 in every call, those of your queries don't, or the other way "
                 "round. Both are positions in the text, t + i: section 3.",
                 but("rotary(k[new], at)", "rotary(k[new], at - t)"),
                 but("rotary(q[new], at)", "rotary(q[new], at - t)")),

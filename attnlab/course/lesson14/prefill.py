@@ -85,7 +85,7 @@ EXERCISE = Exercise(
         Mistake(phrases.top_left("eq. 14.3", rule="query i of a chunk sees j ≤ start + i"),
                 but("np.arange(start, stop)", "np.arange(stop - start)")),
         Mistake("The first chunk has a mask and the others have none, so that a token sees later ones of its own "
-                "chunk. Whether N = M does not matter: every chunk has its triangle, eq. 14.3.",
+                "chunk. Whether N = M doesn't matter: every chunk has its triangle, eq. 14.3.",
                 but("j <= i,", "(j <= i) | (start > 0),")),
         Mistake(phrases.sees_future("eq. 14.3"), but(MASK, "s")),
         Mistake(phrases.own_tokens("eq. 14.3", chunk="chunk"),
@@ -94,9 +94,8 @@ EXERCISE = Exercise(
         Mistake(phrases.not_itself("eq. 14.3", rule="j ≤ i"), but("j <= i", "j < i")),
         Mistake(phrases.last_one("eq. 14.5", what="The tokens", block="chunk"),
                 but("range(0, len(q), C)", "range(0, len(q) // C * C, C)")),
-        Mistake("You compute scores with keys that have not come yet, and mask them. Keys 0 … start + C − 1 are "
-                "enough for a chunk, C × (start + C) scores: eq. 14.5. While a chunk is read the others do "
-                "not exist.",
+        Mistake("You compute scores with keys that haven't come yet, and mask them. Keys 0 … start + C − 1 are enough "
+                "for a chunk, C × (start + C) scores: eq. 14.5. While a chunk is read the others don't exist.",
                 but("k[:stop]", "k", "v[:stop]", "v", "np.arange(stop)", "np.arange(len(k))")),
         Mistake(phrases.all_scores("eq. 14.5", piece="chunk of queries"), at_once),
         Mistake(phrases.unscaled("eq. 14.2"), but(" / q.shape[1] ** 0.5", "")),

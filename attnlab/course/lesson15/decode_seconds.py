@@ -41,9 +41,9 @@ EXERCISE = Exercise(
         Mistake("You divide by B: that is the time for each token, and the step is asked for. All its sequences wait "
                 "for the whole step (eq. 15.4).",
                 but("/ bandwidth", "/ bandwidth / B")),
-        Mistake("You read the weights B times and one cache; it is the other way round (eq. 15.4).",
+        Mistake("You read the weights B times and one cache; it's the other way round (eq. 15.4).",
                 but(READ, "(B * weights_bytes + cache_bytes)")),
-        Mistake("`cache_bytes` are all bytes of a sequence's cache, keys and values: they are read once (eq. 15.4).",
+        Mistake("`cache_bytes` are all bytes of a sequence's cache, keys and values: they're read once (eq. 15.4).",
                 but("B * cache_bytes", "2 * B * cache_bytes")),
         Mistake(phrases.weights_unread("eq. 15.4"), but("weights_bytes + ", "")),
         Mistake(phrases.caches_unread("eq. 15.4"), but(" + B * cache_bytes", "")),

@@ -149,8 +149,8 @@ EXERCISE = Exercise(
         Mistake("You load every block of keys twice, once for the scores and once more for the values. One visit does "
                 "both (eq. 15.2).",
                 but(LOADED, f"machine.free(machine.load(k, (g, keys))); {LOADED}")),
-        Mistake("You load all keys and values of a head at once. SRAM holds two blocks: the cache of a long text does "
-                "not fit (section 2).",
+        Mistake("You load all keys and values of a head at once. SRAM holds two blocks: the cache of a long text "
+                "doesn't fit (section 2).",
                 but("blocks(m, block_k)", "blocks(m, m)")),
         Mistake(phrases.starts_at_number("eq. 4.10"), but("np.full(group, -np.inf)", "np.full(group, -1e9)")),
     ),

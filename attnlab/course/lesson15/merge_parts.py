@@ -89,7 +89,7 @@ EXERCISE = Exercise(
                 but("top = lses", "lses = brain(lses); top = lses"),
                 but("top = lses", "lses = np.float16(lses).astype(float); top = lses"),
                 but("if top == -np.inf:", "if False:", "top = lses", "lses = brain(lses); top = lses")),
-        Mistake("Two empty parts still give NaN, because −∞ − (−∞) is not a number. An empty part is the identity of "
+        Mistake("Two empty parts still give NaN, because −∞ − (−∞) isn't a number. An empty part is the identity of "
                 "⊕: skip it, and where all are empty return output 0 and lse −∞ (eq. 15.8).",
                 but(*SKIPS, of=pairwise), but("if top == -np.inf:", "if False:")),
         Mistake(phrases.lse_in_base_two("eq. 15.8"), but(*SUM, of=pairwise), but("np.log(", "np.log2(")),

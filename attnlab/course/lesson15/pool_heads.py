@@ -50,10 +50,10 @@ EXERCISE = Exercise(
                 "0 to G − 1 are pooled into the first one (eq. 15.5). Any other grouping gives a query the keys of "
                 "heads that it has never met.",
                 but(POOLED, "w.reshape(width, group, kv_heads, -1).mean(1)")),
-        Mistake("You add the heads and do not divide by their number: scores and values become G times too large "
-                "(eq. 15.5).",
+        Mistake("You add the heads and don't divide by their number: scores and values become G times too large (eq. "
+                "15.5).",
                 but(AXIS, ".sum(2)")),
-        Mistake("You keep the first head of each group. That is another way to begin, and the lesson compares it; here "
+        Mistake("You keep the first head of each group. That's another way to begin, and the lesson compares it; here "
                 "the mean is asked for (eq. 15.5).",
                 but(AXIS, "[:, :, 0]")),
         Mistake("You restore the norm that averaging takes away, a factor of √G. The mean of eq. 15.5 has none: heads "

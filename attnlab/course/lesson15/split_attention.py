@@ -132,7 +132,7 @@ EXERCISE = Exercise(
                 "whatever else is in them (eq. 15.7).",
                 but("np.log(p.sum())", "np.log(p.mean())"),
                 but("m + np.log(p.sum())", "(m + np.log(p.sum())) * np.sqrt(len(q))"), but("m + np.log(p.sum())", "m")),
-        Mistake("Your weights are e^lse, which contains l already, and the outputs of the parts are not divided by l: "
+        Mistake("Your weights are e^lse, which contains l already, and the outputs of the parts aren't divided by l: "
                 "l counts twice (eq. 15.8).",
                 but("p @ v[part] / p.sum()", "p @ v[part]")),
         Mistake("One lse for each part is asked for, shape (splits,): not the lse of all keys, and not the parts' "

@@ -93,18 +93,18 @@ EXERCISE = Exercise(
                 but("keys[-room:]", "keys[len(keys) - min(len(keys), max(room, 0)):]",
                     "values[-room:]", "values[len(values) - min(len(values), max(room, 0)):]", of=broken_step)),
         Mistake("You drop afterwards, but one key too many: window − 1 are left. The query of the next token needs no "
-                "more, but what is asked for are the keys of the last `window` tokens, as in eq. 16.3.",
+                "more, but what's asked for are the keys of the last `window` tokens, as in eq. 16.3.",
                 but("keys[-window:]", "keys[len(keys) - min(len(keys), window - 1):]",
                     "values[-window:]", "values[len(values) - min(len(values), window - 1):]")),
         Mistake(phrases.window_short("eq. 16.1"),
                 but("i - j < window", "i - j < window - 1"), but("i - j < window", "i - j < max(window - 1, 1)")),
         Mistake(phrases.window_long("eq. 16.1"), but("i - j < window", "i - j <= window")),
-        Mistake("Without the mask of the window the chunk's later queries see keys that have left it; with old and new "
-                "keys side by side it is needed: eq. 16.1.",
+        Mistake("Without the mask of the window the chunk's later queries see keys that have left it; with old and "
+                "new keys side by side it's needed: eq. 16.1.",
                 but(" & (i - j < window)", "")),
         Mistake(phrases.sees_future("eq. 16.1"), but("(j <= i) & ", "")),
         Mistake(phrases.nothing_dropped("eq. 16.3"), but(KEPT, "keys, values")),
-        Mistake("You keep the chunk alone. If it is shorter than the window, older keys are still needed: the last "
+        Mistake("You keep the chunk alone. If it's shorter than the window, older keys are still needed: the last "
                 "`window` of all, eq. 16.3.",
                 but(KEPT, "k[-window:], v[-window:]")),
         Mistake(phrases.hides_with_number("eq. 1.9"), but("-np.inf", "-1e9")),

@@ -61,7 +61,7 @@ EXERCISE = Exercise(
                 "reach window − 1 keys back from its first one, which is a key of its own and counts once (eq. 16.4).",
                 but(KEYS, "min(stop, window)"), but(KEYS, "window"), but(KEYS, "min(window, length)"),
                 but(KEYS, "(stop - max(start - window, 0))"), but(KEYS, ROWS)),
-        Mistake("You count only the scores that the band shows. Asked is what a chunk computes, a rectangle of its "
+        Mistake("You count only the scores that the band shows. We ask for what a chunk computes, a rectangle of its "
                 "queries by all keys that any of them sees: eq. 16.4.",
                 but(f"{ROWS} * {KEYS}", "sum(min(i + 1, window) for i in range(start, stop))")),
         Mistake("You compute all keys so far for each chunk, as without a window. Keys older than the window of the "
@@ -73,7 +73,7 @@ EXERCISE = Exercise(
         Mistake("Your last chunk is left out, or as long as the others. It ends with the prompt, min(start + chunk, "
                 "length), for its queries in eq. 16.4 and for its keys, and its queries need scores as well.",
                 but(STOP, "start + chunk"), but("range(0, length, chunk)", "range(0, length - chunk + 1, chunk)")),
-        Mistake("This is the largest chunk, or one chunk. Asked is the sum over all chunks, each by eq. 16.4.",
+        Mistake("This is the largest chunk, or one chunk. We ask for the sum over all chunks, each by eq. 16.4.",
                 but("scores += ", "scores = max(scores, 0) * 0 + "),
                 but(f"scores += {ROWS} * {KEYS}", f"scores = max(scores, {ROWS} * {KEYS})"),
                 but(f"scores += {ROWS} * {KEYS}", "scores = chunk * (chunk + window - 1)")),

@@ -116,7 +116,7 @@ EXERCISE = Exercise(
                 "sees j ≤ i: eq. 16.6.",
                 but(" & (at <= i[:, None])", " & (at < length)")),
         Mistake(phrases.sees_future("eq. 16.6"), but(" & (at <= i[:, None])", "")),
-        Mistake("Your chunk ignores the window. Its later queries do not see the oldest keys of the ring any more, "
+        Mistake("Your chunk ignores the window. Its later queries don't see the oldest keys of the ring any more, "
                 "nor, in a long chunk, its own first tokens: eq. 16.6.",
                 but(SEEN, "True")),
         Mistake(phrases.window_long("eq. 16.1"), but("at < window", "at <= window")),
@@ -126,7 +126,7 @@ EXERCISE = Exercise(
                 but(f"keys[{SLOT}], values[{SLOT}]", f"keys[{WRAP}], values[{WRAP}]")),
         Mistake(phrases.slot_for_position("eq. 16.5"), but("= j\n", f"= {SLOT}\n")),
         Mistake(phrases.empty_slots("eq. 16.6"), but("(at >= 0) & ", "")),
-        Mistake("You do not write the chunk's sinks into their slots, or not all of them: the first `sinks` tokens of "
+        Mistake("You don't write the chunk's sinks into their slots, or not all of them: the first `sinks` tokens of "
                 "the text may come in any chunk, eq. 16.5.",
                 but("    for n, j in", "    for n, j in ((n, j) for n, j in", "len(q))):", "len(q))) if j >= sinks):")),
         Mistake(phrases.positions_restart("eq. 16.6", rule="and a chunk's first query is at `length`"),

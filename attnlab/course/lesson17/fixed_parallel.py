@@ -90,10 +90,10 @@ EXERCISE = Exercise(
                 "instead of the state's, or the triangle. Keep a with its triangle, and take the chunk out of the "
                 "state: eq. 17.5.",
                 but(BEFORE, "np.cumsum(own, 0)", "q @ before + a @ w", "q @ before"), but("np.tril(", "(")),
-        Mistake("You have taken the diagonal away. Then a query's own key is counted once, but the earlier keys of its "
+        Mistake("You've taken the diagonal away. Then a query's own key is counted once, but the earlier keys of its "
                 "chunk twice, and the later ones through the state. Take the chunk out of the state: eq. 17.5.",
                 but(BEFORE, "np.cumsum(own, 0)", "np.tril(q @ k.swapaxes(1, 2))", "np.tril(q @ k.swapaxes(1, 2), -1)")),
-        Mistake("You have taken the chunk out of the numerator and left it in the normalizer, or the other way round: "
+        Mistake("You've taken the chunk out of the numerator and left it in the normalizer, or the other way round: "
                 "the weights no longer add up to 1. U and Z are one state, eq. 17.6.",
                 but(BEFORE, "np.cumsum(own, 0); before[..., :-1] -= own[..., :-1]"),
                 but(BEFORE, "np.cumsum(own, 0); before[..., -1] -= own[..., -1]")),

@@ -105,9 +105,9 @@ EXERCISE = Exercise(
         "For rows of zeros guard both sides: torch.where(empty, 0, above / torch.where(empty, 1, below)), eq. 17.11.",
     ),
     mistakes=(
-        Mistake("Your chunk is in the state before its queries read: its own keys count twice. They are in a "
-                "already; read first, eq. 17.5, then move the state on, eq. 17.6. ONES cannot show it: the weights "
-                "still add up to 1.",
+        Mistake("Your chunk is in the state before its queries read: its own keys count twice. They're in a already; "
+                "read first, eq. 17.5, then move the state on, eq. 17.6. ONES can't show it: the weights still add up "
+                "to 1.",
                 but(ABSORB, "pass", "q @ U", "q @ (U := U + k.T @ w)", "q @ Z", "q @ (Z := Z + k.sum(0))",
                     "if start > 0", "if True")),
         Mistake(phrases.not_itself("eq. 17.5", rule="j ≤ i"), but(".tril()", ".tril(-1)")),
@@ -138,10 +138,10 @@ EXERCISE = Exercise(
                 but(GUARDED, "above / (below + 1e-4)[:, None]"), but(GUARDED, "above / (below + 1e-5)[:, None]"),
                 but(GUARDED, "above / below.clamp(min=1e-6)[:, None]"),
                 but(GUARDED, "above / (below + 1e-10)[:, None]")),
-        Mistake("No gradient reaches the keys and values of earlier chunks: the state is detached. It is a sum like "
+        Mistake("No gradient reaches the keys and values of earlier chunks: the state is detached. It's a sum like "
                 "any other, and the gradient goes through it: eq. 17.6.",
                 but("k.T @ w", "(k.T @ w).detach()", "k.sum(0)", "k.sum(0).detach()")),
-        Mistake("The normalizer passes no gradient to the keys: values are right, dq and dv as well, and dk is not. Z "
+        Mistake("The normalizer passes no gradient to the keys: values are right, dq and dv as well, and dk isn't. Z "
                 "is a sum of φ(k), and below the line k has a derivative as above it: eq. 17.5.",
                 but("a.sum(1)", "(q @ k.detach().T).tril().sum(1)", "k.sum(0)", "k.sum(0).detach()")),
         Mistake(phrases.all_scores("eq. 17.5", piece="chunk"), quadratic),

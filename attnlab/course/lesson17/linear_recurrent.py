@@ -89,8 +89,8 @@ EXERCISE = Exercise(
         Mistake("Your query reads the state before its own key is in it. j ≤ i: move the state on first, eq. 17.4. For "
                 "the first token of all the sums are empty.",
                 but(*PAST, "fq @ U /", "fq @ past[0] /"), but(*PAST, OUT, "fq @ past[0] / total")),
-        Mistake("Your own key counts twice: it is in the state, and you add it once more. ONES cannot show it, "
-                "because the weights still add up to 1. Eq. 17.4.",
+        Mistake("Your own key counts twice: it's in the state, and you add it once more. ONES can't show it, because "
+                "the weights still add up to 1. Eq. 17.4.",
                 but("fq @ Z", "fq @ (Z + fk)", "fq @ U", "fq @ (U + np.outer(fk, v))")),
         Mistake("You forget the state that comes in: the weights are those of this stream alone. Begin with the U and "
                 "Z that are given, eq. 17.4.",

@@ -138,7 +138,7 @@ EXERCISE = Exercise(
                 "2^r chunks, and the next partner is 2^r back: double the step (section 4).",
                 but("step *= 2", "step += 1"),
                 but("step *= 2", "done += 1", "step = 1\n", "step = done = 1\n", "while step", "while done")),
-        Mistake("Your arguments are in the wrong order: what came earlier is the first. Sums of states do not mind, "
+        Mistake("Your arguments are in the wrong order: what came earlier is the first. Sums of states don't mind, "
                 "eq. 17.8; an operator that is associative and not commutative does.",
                 but("add(found[i - step], s)", "add(s, found[i - step])")),
         Mistake("You return the state before each *token*'s neighbor, not all that came before: each result holds one "

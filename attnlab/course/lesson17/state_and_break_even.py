@@ -45,7 +45,7 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake("Your state has d × d numbers. It has a row for each feature and a column for each number of a value: "
                 "F × Dv, and Z: eq. 17.2. With F = D = Dv that looks like d², and a map with more features is the "
-                "reason why it is not.",
+                "reason why it isn't.",
                 but(STATE, "d * d * state_itemsize"), but(STATE, "(d * d + d) * state_itemsize"),
                 but(STATE, "d * (dv + 1) * state_itemsize"), but(STATE, "d * dv * state_itemsize")),
         Mistake("You leave Z out, or give it one number. Without it the weights of a row can't be made to add up to "
@@ -61,8 +61,9 @@ EXERCISE = Exercise(
         Mistake(phrases.half_cache("eq. 17.10"), but("(d + dv)", "d")),
         Mistake("You count a cache of keys and values with D numbers each. A value has Dv: eq. 17.10.",
                 but("(d + dv)", "(2 * d)")),
-        Mistake("You return the length before, or round up. Asked is the first length at which the cache takes *more* "
-                "bytes than the state; where eq. 17.10 is a whole number the two are equal, and it's one token later.",
+        Mistake("You return the length before, or round up. We ask for the first length at which the cache takes "
+                "*more* bytes than the state; where eq. 17.10 is a whole number the two are equal, and it's one token "
+                "later.",
                 but(" + 1  # eq", "  # eq"), but(BREAK, "-(-state // ((d + dv) * cache_itemsize))")),
         Mistake("You compare with the matrix of weights, L × L numbers. A cache holds no weights; it grows with L "
                 "(eq. 17.10).",

@@ -99,11 +99,11 @@ EXERCISE = Exercise(
                 but(MAX, "z"), but("y - y.max(1, keepdims=True)", "y"),
                 but("y - y.max(1, keepdims=True)", "y", MAX, "z")),
         Mistake(phrases.one_maximum("section 7"), but("y - y.max(1, keepdims=True)", "y - y.max()")),
-        Mistake("You subtract a maximum for each feature, over the keys. The query's feature does not know that "
+        Mistake("You subtract a maximum for each feature, over the keys. The query's feature doesn't know that "
                 "factor, and the sum over features is another one: eq. 18.5.",
                 but(MAX, "z - z.max(0)")),
-        Mistake("You normalize the features themselves to sum to 1, for keys, too. That is a factor of each key again, "
-                "and it does not cancel: section 7.",
+        Mistake("You normalize the features themselves to sum to 1, for keys, too. That's a factor of each key again, "
+                "and it doesn't cancel: section 7.",
                 but("    a = phi_q", "    phi_k = phi_k / phi_k.sum(1, keepdims=True)\n    a = phi_q"),
                 but(MAX, "z - np.log(np.exp(z - z.max(1, keepdims=True)).sum(1, keepdims=True)) "
                          "- z.max(1, keepdims=True)")),

@@ -85,7 +85,7 @@ EXERCISE = Exercise(
                 but(SCORES, "q @ k.T / math.sqrt(q.shape[1])", "np.exp(s - s.max(1, keepdims=True))", "np.exp(s)"),
                 but("np.where(seen, both_signs(q @ w_q) @ both_signs(k @ w_k).T, 0)",
                     "both_signs(q @ w_q) @ both_signs(k @ w_k).T")),
-        Mistake("Your a is not divided by its row sums. Features can be as large as they like, and the loss would fall "
+        Mistake("Your a isn't divided by its row sums. Features can be as large as they like, and the loss would fall "
                 "without end: eq. 18.6 compares weights that sum to 1.",
                 but(NORM, "")),
         Mistake("You take another mean. Eq. 18.6 sums over keys and takes the mean over queries, all N of them: the "

@@ -78,7 +78,7 @@ EXERCISE = Exercise(
         Mistake("You count each mixed product once without a factor of its own. x_i x_j with i < j stands for two "
                 "terms of the sum, so its feature is √2 times that of eq. 18.3.",
                 but("np.where(i == j, math.sqrt(0.5), 1)", "math.sqrt(0.5)", of=unique)),
-        Mistake("Only squares, no mixed products: Σ q_i² k_i² is not (q·k)². The features of eq. 18.3 are x_i x_j for "
+        Mistake("Only squares, no mixed products: Σ q_i² k_i² isn't (q·k)². The features of eq. 18.3 are x_i x_j for "
                 "all pairs.",
                 but("x[:, :, None] * x[:, None, :]", "x**2")),
         Mistake("Features are missing. The constant one gives the 1 of 1 + s + s²/2, without which weights can be "

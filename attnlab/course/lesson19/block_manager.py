@@ -258,7 +258,7 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake("You write into a block that a sibling holds: after a fork, whoever comes first needs a copy of the "
-                "last block if it is partly filled. eq. 19.6.",
+                "last block if it's partly filled. eq. 19.6.",
                 but(SHARED, "False")),
         Mistake("Parent and child have one table between them, so what one of them appends the other one has, too. "
                 "fork copies the *table*, section 5.",
@@ -284,7 +284,7 @@ EXERCISE = Exercise(
                 but(CHECKED, "", "block = self.unused.pop()",
                     "if not self.unused:\n                raise OutOfBlocks\n            block = self.unused.pop()",
                     GROWN, "for _ in range(more):\n                table.append(self.take())")),
-        Mistake("You have not counted the block of the copy. With the last free block gone, the copy finds none: one "
+        Mistake("You haven't counted the block of the copy. With the last free block gone, the copy finds none: one "
                 "more than the new blocks, section 5.",
                 but("more + shared > len", "more > len")),
         Mistake("You take a block as soon as the last one is full. If no token follows, it stays empty: "

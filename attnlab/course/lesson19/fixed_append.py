@@ -98,8 +98,8 @@ EXERCISE = Exercise(
         "The loop stays as it is. It comes afterwards, because then the last entry of the table is a new block.",
     ),
     mistakes=(
-        Mistake("This is still the broken append: it writes into a block that a sibling holds, and the sibling reads a "
-                "key that is not its own. A shared block that is partly filled is copied first: eq. 19.6.",
+        Mistake("This is still the broken append: it writes into a block that a sibling holds, and the sibling reads "
+                "a key that isn't its own. A shared block that is partly filled is copied first: eq. 19.6.",
                 broken_append,
                 but(OWN + GROW, GROW + OWN.replace("count and", "count and len(table) * size <= length and"))),
         Mistake(phrases.copies_full("eq. 19.6"), but("count and length % size", "count and length")),
@@ -125,7 +125,7 @@ EXERCISE = Exercise(
         Mistake("You copy only if the new tokens fit into the last block. The first one of them is written there all "
                 "the same: eq. 19.6.",
                 but("if count and length", "if length + count <= len(table) * size and count and length")),
-        Mistake("You copy if two tables hold the block. It may be more, and after each copy it is one less: eq. 19.6.",
+        Mistake("You copy if two tables hold the block. It may be more, and after each copy it's one less: eq. 19.6.",
                 but(SHARED, SHARED.replace("> 1", "== 2"))),
         Mistake("You put the copy behind the shared block. It takes its place in the table: eq. 19.2.",
                 but("        table[-1] = own\n", "        table.append(own)\n")),

@@ -157,7 +157,7 @@ EXERCISE = Exercise(
         Mistake("You use part of a block. A partly filled block is still being written by its owner, and only full "
                 "blocks are found: eq. 19.8.",
                 token_by_token),
-        Mistake("You return blocks; asked are tokens, `size` of them a block: eq. 19.8.",
+        Mistake("You return blocks; we ask for tokens, `size` of them per block: eq. 19.8.",
                 but("return count", "return count // size")),
     ),
 )

@@ -81,7 +81,7 @@ EXERCISE = Exercise(
         Mistake("You round up with bits, which is right if the block is a power of two. Here it may have any size: "
                 "⌈n / block⌉, eq. 19.3.",
                 but(PAGES, "n + block - 1 & -block")),
-        Mistake("Asked is the number of empty slots: not what's held, tokens included, and not a share (section 1).",
+        Mistake("We ask for the number of empty slots: not what's held, tokens included, and not a share (section 1).",
                 but("held - sum(lengths)", "held"), but("held - sum(lengths)", "(held - sum(lengths)) / held")),
     ),
 )

@@ -108,7 +108,7 @@ EXERCISE = Exercise(
                     "key=lambda one: (-one[0], one[1]))[:beams]", "range(length)", "range(length - 1)")),
         Mistake("You forget the score so far: each turn keeps what the *last* token makes likely (eq. 20.5).",
                 but("score + float(p)", "float(p)")),
-        Mistake("You multiply logarithms. They are added, as chances are multiplied (eq. 20.5).",
+        Mistake("You multiply logarithms. They're added, as chances are multiplied (eq. 20.5).",
                 but("score + float(p)", "score * float(p)", "(0.0, ())", "(-1.0, ())"),
                 but("score + float(p)", "-abs(score * float(p))", "(0.0, ())", "(1.0, ())")),
         Mistake("You keep the worst texts: sort with the largest score first (eq. 20.5).",
@@ -118,7 +118,7 @@ EXERCISE = Exercise(
                 but("[:beams]", "[:1]")),
         Mistake("You return chances; the scores are their logarithms (eq. 20.5).",
                 but("np.array([score for", "np.exp([score for")),
-        Mistake("You divide the scores by the length. Here they are plain sums (eq. 20.5).",
+        Mistake("You divide the scores by the length. Here they're plain sums (eq. 20.5).",
                 but("np.array([score for score, _ in found])", "np.array([score / length for score, _ in found])")),
         Mistake("Right values, but you try all texts: the number of calls grows with a power of the vocabulary. Keep "
                 "`beams` texts after each token (eq. 20.5).",

@@ -85,8 +85,8 @@ EXERCISE = Exercise(
                 but("np.cumsum(p)", "np.sort(p)"), but(INVERSE, "np.argmax(p > u)")),
         Mistake("Your sums run on from row to row: each begins at its own row's first token (eq. 20.4).",
                 but("np.cumsum(p)", "np.cumsum(chances)[len(p) * len(tokens) :][: len(p)]")),
-        Mistake("You take the likeliest token. That is greedy decoding; here tokens are drawn by their chances "
-                "(eq. 20.4).",
+        Mistake("You take the likeliest token. That's greedy decoding; here tokens are drawn by their chances (eq. "
+                "20.4).",
                 but(INVERSE, "p.argmax()")),
         Mistake("The token is the *number* of sums that don't exceed u: not one more, and not the first sum that's at "
                 "least u, because a u of exactly 0 would draw a token of chance 0 (eq. 20.4).",

@@ -41,7 +41,7 @@ EXERCISE = Exercise(
         "It is free again `length` steps later. At the end, the latest of all slots counts: eq. 20.3.",
     ),
     mistakes=(
-        Mistake("You give the average work, tokens over slots. Slots that wait are not counted then: eq. 20.2 takes "
+        Mistake("You give the average work, tokens over slots. Slots that wait aren't counted then: eq. 20.2 takes "
                 "the longest of each batch.",
                 but(STATIC, "-(-sum(lengths) // slots)"),
                 but(STATIC, "-(-sum(lengths) // slots)", "max(free)", "-(-sum(lengths) // slots)"),
@@ -61,8 +61,7 @@ EXERCISE = Exercise(
                 "(eq. 20.3).",
                 but("if not continuous", "if True"), but(NEXT, "free.append(free.pop(0) + length)"),
                 but("max(free)", "sum(lengths)")),
-        Mistake("You sort the requests by length. They are served in the order in which they came "
-                "(section 2).",
+        Mistake("You sort the requests by length. They're served in the order in which they came (section 2).",
                 but("free = [0]", "lengths = sorted(lengths); free = [0]"),
                 but("free = [0]", "lengths = sorted(lengths)[::-1]; free = [0]"),
                 but("if not continuous", "lengths = sorted(lengths)\n    if not continuous"),

@@ -84,7 +84,7 @@ EXERCISE = Exercise(
                 "was trained on distances in the text: row a of rank r is token a · P + r, section 5.",
                 but(*POSITION)),
         Mistake("Positions and diagonal are right. The block that is here still is another one than you think: it "
-                "comes from behind, eq. 21.1. Two devices cannot tell.",
+                "comes from behind, eq. 21.1. Two devices can't tell.",
                 but(*HOLDER)),
         Mistake("Positions and holder are right. The offset still counts ranks, so that a query sees later tokens: one "
                 "row of a stripe is P tokens of the text. Offset 0 or −1, eq. 21.7.",
@@ -92,7 +92,7 @@ EXERCISE = Exercise(
         Mistake(phrases.offset_zero("eq. 21.7"), but(OFFSET[0], "offset=0"), but(OFFSET[0], "offset=0", *HOLDER)),
         Mistake(phrases.offset_one_back("eq. 21.7"),
                 but(OFFSET[0], "offset=-1"), but("holder <= rank.index", "holder < rank.index")),
-        Mistake("Your diagonal is hidden on the wrong side: it is visible if the keys' rank is not above the queries', "
+        Mistake("Your diagonal is hidden on the wrong side: it's visible if the keys' rank isn't above the queries', "
                 "eq. 21.7.",
                 but("holder <= rank.index", "holder >= rank.index"),
                 but("holder <= rank.index", "holder > rank.index")),

@@ -29,7 +29,7 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake("You count forward. If all send to the next device, what arrives comes from the one before: device − "
-                "step, eq. 21.1. The sum is right for two devices, which is why a test with two cannot tell.",
+                "step, eq. 21.1. The sum is right for two devices, which is why a test with two can't tell.",
                 but(RING, "(device + step) % devices")),
         Mistake("Your number leaves the ring: before device 0 comes the last one. Take the remainder by the number of "
                 "devices, eq. 21.1.",
@@ -39,7 +39,7 @@ EXERCISE = Exercise(
                 but(RING, "abs(device - step) % devices"), but(RING, "abs(device - step)")),
         Mistake("You move the blocks one time too often: after 0 sends every device holds its own block, eq. 21.1.",
                 but(RING, "(device - step - 1) % devices")),
-        Mistake("This is the device to which the keys go next, or from which they come. Asked is where the block "
+        Mistake("This is the device to which the keys go next, or from which they come. We ask for where the block "
                 "began, step devices back: eq. 21.1.",
                 but(RING, "(device + 1) % devices"), but(RING, "(device - 1) % devices")),
         Mistake("Nothing travels here. Queries stay, and keys move on at every step: eq. 21.1.", but(RING, "device")),

@@ -152,7 +152,7 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake("You take the block of the rank after this one for the one that is here: what arrives comes from "
-                "behind, eq. 21.1. On two ranks, and without a mask, this does not show.",
+                "behind, eq. 21.1. On two ranks, and without a mask, this doesn't show.",
                 but(HOLDER, "(rank.index + step) % rank.size")),
         Mistake("Your offset isn't (rank − holder) · C. Keys of an earlier rank aren't beside the queries but all "
                 "visible, and each rank further back is C tokens further back, not one (section 2).",

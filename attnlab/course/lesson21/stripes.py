@@ -53,15 +53,15 @@ EXERCISE = Exercise(
                 "has the same remainder: section 5.",
                 but(SHARDS, BLOCKS), but(SHARDS, BLOCKS, HOME, "p"),
                 but(SHARDS, BLOCKS, HOME, "p", OFFSET, "np.where(r[:, None] >= r, 0, -1) * rows")),
-        Mistake("Your `home` is the way out and not the way back: it says which token each row holds. Asked is the row "
-                "that holds each token, the inverse permutation: section 5.",
+        Mistake("Your `home` is the way out and not the way back: it says which token each row holds. We ask for the "
+                "row that holds each token, the inverse permutation: section 5.",
                 but(HOME, "p % rows * devices + p // rows")),
         Mistake("Your `home` leaves the rows as they are. In shards.reshape(N, D) the tokens stand device by device: "
                 "section 5.",
                 but(HOME, "p")),
         Mistake(phrases.offset_zero("eq. 21.7"), but(OFFSET, "np.zeros((devices, devices), int)")),
         Mistake(phrases.offset_one_back("eq. 21.7"), but(OFFSET, "np.full((devices, devices), -1)")),
-        Mistake("Your diagonal is hidden for r ≤ c, and so the tokens of a device do not see themselves: offset 0 for "
+        Mistake("Your diagonal is hidden for r ≤ c, and so the tokens of a device don't see themselves: offset 0 for "
                 "r = c, eq. 21.7.",
                 but("r[:, None] >= r", "r[:, None] > r")),
         Mistake("Your offset is transposed: rows are devices of queries, columns devices of keys, and the diagonal is "

@@ -101,7 +101,7 @@ EXERCISE = Exercise(
         Mistake("The keys have to pass all devices, P − 1 steps. Side by side every device sends one block at a time, "
                 "so a link carries P − 1 blocks in all (eq. 22.6).",
                 but(KEYS, "(P - 1) * (latency + P * block / bandwidth)"), but(KEYS, "latency + block / bandwidth")),
-        Mistake("You leave the keys out. For a cache that is shorter than what is asked of it they are the least to "
+        Mistake("You leave the keys out. For a cache that is shorter than what's asked of it they're the least to "
                 "move: eq. 22.6.",
                 but(KEYS, "math.inf")),
         Mistake("You take the slowest way: np.argmin, section 5.", but("np.argmin", "np.argmax")),

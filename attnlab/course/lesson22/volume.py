@@ -56,7 +56,7 @@ EXERCISE = Exercise(
                 but("query_heads * (", "key_heads * (")),
         Mistake("You leave the batch out: every sequence has keys, queries and results of its own. Eq. 22.2 to 22.4.",
                 but("batch * ", "")),
-        Mistake("Asked are the bytes of all links together, not those of one device, one link or one device's keys: "
+        Mistake("We ask for the bytes of all links together, not those of one device, one link or one device's keys: "
                 "all keys travel, each of them P − 1 times (eq. 22.2).",
                 but("(devices - 1)", "(devices - 1) / devices"), but("(devices - 1)", "(devices > 1)"),
                 but("keys * (d + dv)", "(keys // devices) * (d + dv)")),
@@ -70,7 +70,7 @@ EXERCISE = Exercise(
                 but("2 * (devices - 1)", "(devices - 1)")),
         Mistake("For each query and head the tree moves Dv + 2 numbers: o, l and the maximum. Eq. 22.3.",
                 but(TREE, "dv * accumulator"), but(TREE, "(dv + 1) * accumulator")),
-        Mistake("Your parts travel in the dtype of the inputs. They are rounded once, after they have been merged: the "
+        Mistake("Your parts travel in the dtype of the inputs. They're rounded once, after they have been merged: the "
                 "accumulation dtype in eq. 22.3 and 22.4.",
                 but(TREE, "(dv + 2) * itemsize", BACK, "(d + dv + 1) * itemsize")),
         Mistake("The query goes out, D numbers, and out comes back with its lse, Dv + 1 numbers, or home can't weigh "

@@ -120,11 +120,11 @@ EXERCISE = Exercise(
                 "because every sequence multiplies with all weights: with many of them it takes longer (eq. 23.3).",
                 but(SECONDS, "(weights + batch * cache) / bandwidth"),
                 but("batch * weights / flops", "weights / flops"), but(SECONDS, "batch * weights / flops")),
-        Mistake("You count two operations for each byte. It is one: a weight of two bytes is multiplied and added "
-                "(eq. 23.3).",
+        Mistake("You count two operations for each byte. It's one: a weight of two bytes is multiplied and added (eq. "
+                "23.3).",
                 but("batch * weights / flops", "2 * batch * weights / flops")),
         Mistake(phrases.shorter_time("eq. 23.3"), but("max(", "min(")),
-        Mistake("You stop at the first plan that can be served. Asked for are the most tokens a second of all plans "
+        Mistake("You stop at the first plan that can be served. Asked for are the most tokens per second of all plans "
                 "(section 3).",
                 but("        batch = 1\n", "        batch = 1\n        if found[1]:\n            break\n")),
         Mistake("You try the largest batch alone. Where that waits too long a smaller one may be allowed, and a plan "
@@ -138,11 +138,11 @@ EXERCISE = Exercise(
                 "then (section 3).",
                 but("seconds <= wait and ", "")),
         Mistake("You serve one sequence at a time, as if each read the weights for itself, or as if the shortest step "
-                "were asked for. A batch shares one reading; asked for are tokens a second: eq. 23.3.",
+                "were asked for. A batch shares one reading; asked for are tokens per second: eq. 23.3.",
                 but("(weights + batch * cache) / bandwidth", "batch * (weights + cache) / bandwidth"),
                 but("batch / seconds > best * (1 + 1e-9)", "1 / seconds > best",
                     "batch / seconds, (", "1 / seconds, (")),
-        Mistake("Asked are the most tokens per second among the plans that are good enough: bits may not exceed "
+        Mistake("We ask for the most tokens per second among the plans that are good enough: bits may not exceed "
                 "`bits`, and the best text isn't asked for (section 2, section 3).",
                 but("paid <= bits and ", ""),
                 but("batch / seconds > best * (1 + 1e-9)", "(9 - paid, batch) > (best or (0, 0))",

@@ -119,7 +119,7 @@ EXERCISE = Exercise(
                 broken_hybrid,
                 but("np.where(j <= i,", "np.where((j <= i) & (i - j < window),", of=broken_hybrid)),
         Mistake("Keys of this call that are before a query's window, and not in the state yet, have no weight in your "
-                "rows. They are old for this query: φ(q)·φ(k), eq. 18.7.",
+                "rows. They're old for this query: φ(q)·φ(k), eq. 18.7.",
                 but(FAR, "0")),
         Mistake("You absorb first, and give the same keys a weight of their own as well: they count twice "
                 "(eq. 17.6 comes after eq. 17.5).",

@@ -64,7 +64,7 @@ EXERCISE = Exercise(
                 but("for window in windows:", "for window in windows[:1] * len(windows):"),
                 but("-(-length // block) * block if window is None", "min(length, *(w for w in windows if w), 10**9) "
                     "if window is None")),
-        Mistake("A text that is shorter than a window does not fill it: min(N, W) in eq. 23.1.",
+        Mistake("A text that is shorter than a window doesn't fill it: min(N, W) in eq. 23.1.",
                 but(WINDOWED, "window")),
         Mistake(phrases.not_rounded_up("eq. 19.3", what="blocks"),
                 but(WHOLE, "length"), but(WHOLE, "length // block * block")),
@@ -80,7 +80,7 @@ EXERCISE = Exercise(
         Mistake("You leave the key heads out, or count them twice: H_k in eq. 23.1.",
                 but("2 * kv_heads * d", "2 * d"), but("2 * kv_heads * d", "2 * kv_heads**2 * d")),
         Mistake(phrases.elements("eq. 23.1", what="each of them takes b bytes"), but(" * itemsize", "")),
-        Mistake("A part of a sequence cannot be served: round down (eq. 23.2).",
+        Mistake("A part of a sequence can't be served: round down (eq. 23.2).",
                 but(LAST, "-(-max(memory - weights, 0) // each)"), but(LAST, "max(memory - weights, 0) / each")),
     ),
 )

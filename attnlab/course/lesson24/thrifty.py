@@ -89,7 +89,7 @@ EXERCISE = Exercise(
         "plan with `cuts.price(lm, cuts.planned(plan))`.",
     ),
     mistakes=(
-        Mistake("Four bits everywhere: the text doesn't notice, but that's a third of the bytes, as 31 keys a layer "
+        Mistake("Four bits everywhere: the text doesn't notice, but that's a third of the bytes, as 31 keys per layer "
                 "stay in full and each group has its step: eq. 24.5. Fewer keys have to come on top.",
                 everything),
         Mistake("Two bits everywhere. It's small enough only for the loosest budget, and recall suffers first: "

@@ -91,7 +91,7 @@ EXERCISE = Exercise(
         Mistake("Your G_ij goes from a_j to a_{i−1}, one token early. What token j wrote has seen the gates of tokens "
                 "j + 1 to i: eq. 25.3.",
                 one_early),
-        Mistake("Above the diagonal your weights are not 0: a token would see its future. Eq. 25.3 is for j ≤ i.",
+        Mistake("Above the diagonal your weights aren't 0: a token would see its future. Eq. 25.3 is for j ≤ i.",
                 but("np.where(np.tri(C, dtype=bool), np.exp(sums), 0)", "np.exp(sums)")),
         Mistake("Your diagonal is 0. A token writes and then reads, so all of it is there: G_ii = 1, the empty product "
                 "of eq. 25.3.",

@@ -76,17 +76,17 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake(phrases.own_correction("eq. 25.4"), but("(k @ k.T), -1)", "(k @ k.T))")),
-        Mistake("The state that comes in does not decay on its way to the error: b (V − K S), without γ. A chunk that "
-                "begins with a state of 0 cannot show it: eq. 25.4.",
+        Mistake("The state that comes in doesn't decay on its way to the error: b (V − K S), without γ. A chunk that "
+                "begins with a state of 0 can't show it: eq. 25.4.",
                 but("v - since * (k @ S)", "v - k @ S")),
         Mistake("You leave the state that comes in out of the error. What it holds under a key must be corrected as "
                 "well: V − γ K S in eq. 25.4.",
                 but("b * (v - since * (k @ S))", "b * v")),
-        Mistake("You multiply the inverse as a product of powers of A. It is exact on paper; with ONE KEY the powers "
+        Mistake("You multiply the inverse as a product of powers of A. It's exact on paper; with ONE KEY the powers "
                 "hold numbers above 10¹⁷ that should cancel. Solve the system: eq. 25.4 and section 5.",
                 but(SOLVE, "neumann(A) @ (b * (v - since * (k @ S)))")),
         Mistake(phrases.own_gate("eq. 25.3"), but("decay_weights(g)", "from_own(g)")),
-        Mistake("Your outputs use V where the errors W belong. That is lesson 17's chunk with decay; what is added is "
+        Mistake("Your outputs use V where the errors W belong. That's lesson 17's chunk with decay; what's added is "
                 "what was wrong: eq. 25.5.",
                 but("(q @ k.T)) @ W", "(q @ k.T)) @ (b * v)"), but("k).T @ W", "k).T @ (b * v)"),
                 but("(q @ k.T)) @ W", "(q @ k.T)) @ (b * v)", "k).T @ W", "k).T @ (b * v)")),

@@ -54,21 +54,21 @@ EXERCISE = Exercise(
         Mistake("Your state decays after the write: what was just written is less than the value. First the decay, "
                 "then the write: eq. 25.2. Where a = 1 nobody can tell.",
                 but("    S = a * S\n", "", WRITE, "S = a * (S + np.outer(k, b * (v - k @ S)))")),
-        Mistake("Your error is taken before the decay: what you subtract is more than what is stored. Look up in the "
+        Mistake("Your error is taken before the decay: what you subtract is more than what's stored. Look up in the "
                 "decayed state: eq. 25.2.",
                 but("    S = a * S\n", "", WRITE, "S = a * S + np.outer(k, b * (v - k @ S))")),
         Mistake("Your query reads before its own token has written. Write, then read: eq. 25.2.",
                 but("S = a * S\n", "S = a * S\n    out = q @ S\n", "return q @ S", "return out"),
                 but("S = a * S\n", "out = q @ S\n    S = a * S\n", "return q @ S", "return out")),
-        Mistake("You only add: the old value stays under the key. Write the difference to what is stored there: "
-                "eq. 25.2.",
+        Mistake("You only add: the old value stays under the key. Write the difference to what's stored there: eq. "
+                "25.2.",
                 but("(v - k @ S)", "v")),
         Mistake("You erase all that is stored under the key and write b times the value. Erase b times, too: the same "
                 "b stands before both terms of eq. 25.1.",
                 but("b * (v - k @ S)", "(b * v - k @ S)")),
         Mistake("You look up with the query. What has to be corrected is stored under the key: k @ S in eq. 25.2.",
                 but("v - k @ S", "v - q @ S")),
-        Mistake("You divide by k·k. Eq. 25.2 does not; that is why its keys are given length 1 beforehand.",
+        Mistake("You divide by k·k. Eq. 25.2 doesn't; that's why its keys are given length 1 beforehand.",
                 but("b * (v - k @ S)", "b * (v - k @ S) / max(k @ k, 1e-9)")),
         Mistake("You write the sum of old and new. An error is a difference, v − k S: eq. 25.2.",
                 but("v - k @ S", "v + k @ S")),

@@ -67,7 +67,7 @@ EXERCISE = Exercise(
                 "values: section 2.",
                 but(RIGHT, "(0.0 if task == 'documents' else 1.0, 1.0, 0.2)"), but(RIGHT, "(0.0, 1.0, 0.1)")),
         Mistake("A gate of 0.9 lets old values fade, and the other keys' values with them. To take back one value, "
-                "erase what is under its key: section 2.",
+                "erase what's under its key: section 2.",
                 but('"rebind": (1.0, 1.0, 0.6)', '"rebind": (1.0, 0.9, 0.1)')),
         Mistake("Nothing is forgotten between documents: 48 keys of other texts are in the state. A gate of 0 at the "
                 "first token clears it: section 1.",

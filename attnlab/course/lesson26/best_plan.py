@@ -67,7 +67,7 @@ EXERCISE = Exercise(
         Mistake("More tokens in a call take no longer in your model, at any batch. Beyond the balance arithmetic takes "
                 "the time (eq. 26.6).",
                 but(TIME, "1 + batch * ratio")),
-        Mistake("You forget the caches: they are read once per call, guesses or not, so long texts make guesses "
+        Mistake("You forget the caches: they're read once per call, guesses or not, so long texts make guesses "
                 "cheaper (eq. 26.6).",
                 but(TIME, "max(1, batch * tokens / balance)")),
         Mistake("The token of the call itself is missing: it feeds k + 1 tokens of each sequence, and gives one beside "

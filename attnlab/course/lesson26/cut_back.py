@@ -58,7 +58,7 @@ EXERCISE = Exercise(
         Mistake("Cut at the end of a block, the next token goes to a new one, and no old block is overwritten "
                 "(section 5).",
                 but(STALE, "len(kept) > 0 and references[kept[-1]] == 1")),
-        Mistake("The block of the cut can still be found by tokens that it is about to lose. Whoever found it later "
+        Mistake("The block of the cut can still be found by tokens that it's about to lose. Whoever found it later "
                 "would read somebody else's keys: it's stale (section 5).",
                 but(STALE, "False")),
         Mistake("The first block of the tail is given back first, and so reused first. Give the last one back first: a "
