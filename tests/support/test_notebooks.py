@@ -38,7 +38,8 @@ def test_a_difference_before_the_first_exercise_is_refused():
 
 
 def test_pictures_and_ignored_outputs_may_differ():
-    one, other = (new_output("display_data", {"text/html": f'<img src="data:image/{x}">'}) for x in ("png;base64,AA", "svg+xml;base64,BB"))
+    pictures = (f'<img src="data:image/{x}">' for x in ("png;base64,AA", "svg+xml;base64,BB"))
+    one, other = (new_output("display_data", {"text/html": picture}) for picture in pictures)
     assert stored(new_code_cell("plot()", outputs=[one])) == stored(new_code_cell("plot()", outputs=[other]))
     one, other = (cell("a", "time()", said, "nbval-ignore-output") for said in "12")
     assert stored(one) == stored(other)
