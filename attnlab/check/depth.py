@@ -1,7 +1,7 @@
 """Whether numbers are added one after another or in a tree, told by what rounding loses."""
 
 from attnlab.check.exercise import Function
-from attnlab.check.library import back, given, precise
+from attnlab.check.library import precise, to_library, to_numpy
 
 import numpy as np
 
@@ -18,6 +18,6 @@ def lost(answer: Function, library: str) -> float:
     key, value = np.full((chunks, 1), np.log(WEIGHT)), np.zeros((chunks, 1))
     key[chunks // 2], value[chunks // 2] = 0.0, 1.0
     with precise(library):
-        found = back(answer(*given((np.ones((1, 1)), key, value, 1), library)))
+        found = to_numpy(answer(*to_library((np.ones((1, 1)), key, value, 1), library)))
     small = (chunks - 1) * WEIGHT
     return float((np.reshape(found, ()) - 1 / (1 + small)) / small)

@@ -9,11 +9,11 @@ from attnlab.check.compare import arguments, difference
 from attnlab.check.diagnosis import by_costs, by_outcomes, by_slips
 from attnlab.check.exercise import Case, Exercise
 from attnlab.check.jaxprs import asks_for_values
-from attnlab.check.library import given, named_library, precise
+from attnlab.check.library import named_library, precise, to_library
 from attnlab.check.loops import endless
 from attnlab.check.outcome import SECONDS, NotAttempted, Outcome, outcome
 from attnlab.check.own import borrowed
-from attnlab.check.probes import true_of
+from attnlab.check.probes import observations
 from attnlab.check.sandbox import Watch, call
 from attnlab.check.verdict import Verdict
 from attnlab.check.words import BUSY, explain
@@ -28,15 +28,15 @@ def examine(exercise: Exercise, answer: Callable, own: bool = False) -> Verdict:
         stopped = endless(exercise, answer)
         if stopped is not None:
             return stopped
-        library, first, watch = _begin(exercise, answer, cases[0])
-        wrong = _of_values(exercise, answer, library, cases, first, watch)
-        verdict = wrong or _of_costs(exercise, answer, library)
-        return verdict if verdict.state != "right" else _of_calls(exercise, answer, library, verdict, own)
+        library, first, watch = _library_and_first(exercise, answer, cases[0])
+        wrong = _judge_values(exercise, answer, library, cases, first, watch)
+        verdict = wrong or _judge_costs(exercise, answer, library)
+        return verdict if verdict.state != "right" else _judge_borrowing(exercise, answer, library, verdict, own)
     except NotAttempted:
         return Verdict("not attempted", f"{exercise.name}: not attempted yet.")
 
 
-def _begin(exercise: Exercise, answer: Callable, case: Case) -> tuple[str, Outcome, Watch]:
+def _library_and_first(exercise: Exercise, answer: Callable, case: Case) -> tuple[str, Outcome, Watch]:
     """The library that an answer names, what the answer makes of the first case, and a watch on the time it took.
 
     If it names none and its arrays have not the method or keyword it uses, it is in the library in which it runs; so is
@@ -45,7 +45,7 @@ def _begin(exercise: Exercise, answer: Callable, case: Case) -> tuple[str, Outco
     named = None if exercise.run else named_library(answer)
     library = named or exercise.library
     with precise(library):
-        given(case.args, library)  # the first use of a library starts it, which is not the answer's doing
+        to_library(case.args, library)  # the first use of a library starts it, which is not the answer's doing
     watch = Watch()
     found = outcome(exercise, answer, case, SECONDS[library], library, watch)
     if found.kind in ("AttributeError", "TypeError") and not exercise.run:
@@ -58,7 +58,7 @@ def _begin(exercise: Exercise, answer: Callable, case: Case) -> tuple[str, Outco
     return library, found, watch
 
 
-def _of_values(
+def _judge_values(
     exercise: Exercise, answer: Callable, library: str, cases: list[Case], first: Outcome, watch: Watch
 ) -> Verdict | None:
     """The verdict on an answer that is wrong in some case; None if there is none."""
@@ -71,9 +71,9 @@ def _of_values(
     if any(found.starved for found in outcomes):
         return Verdict("not checked", f"{exercise.name}: not checked. {BUSY}")
     if not any(problems):
-        return _of_another_call(exercise, answer, library, cases)
+        return _judge_again(exercise, answer, library, cases)
     known = by_outcomes(exercise, cases, outcomes, judge)
-    told = known.say if known else _true_of(exercise, cases, outcomes, problems)
+    told = known.say if known else _observed(exercise, cases, outcomes, problems)
     i = _telling(cases, problems, known.seen if known else "", bool(told))
     first = not known and not any(problems[:i])
     seen = f"{'Smallest input that fails' if first else 'Seen on'}: {cases[i].label}"
@@ -94,7 +94,7 @@ def _telling(cases: list[Case], problems: list[str | None], seen: str, told: boo
     return (named or ("expected dtype" in problems[failing[0]] and values) or failing)[0]
 
 
-def _of_another_call(exercise: Exercise, answer: Callable, library: str, cases: list[Case]) -> Verdict | None:
+def _judge_again(exercise: Exercise, answer: Callable, library: str, cases: list[Case]) -> Verdict | None:
     """The verdict on an answer that is right on all inputs, and wrong on one that has the shapes of one of them."""
     case = redrawn(exercise, cases)
     found = Outcome() if case is None else outcome(exercise, answer, case, SECONDS[library], library)
@@ -105,14 +105,14 @@ def _of_another_call(exercise: Exercise, answer: Callable, library: str, cases: 
     return Verdict("wrong", f"{exercise.name}: not right yet.", KEPT, evidence) if problem else None
 
 
-def _true_of(exercise: Exercise, cases: list[Case], outcomes: list[Outcome], problems: list[str | None]) -> str:
+def _observed(exercise: Exercise, cases: list[Case], outcomes: list[Outcome], problems: list[str | None]) -> str:
     """What holds of a wrong answer's results, if it had time for all inputs."""
     if len(outcomes) < len(cases):
         return ""
     wanted = [Outcome() if exercise.judge else outcome(exercise, exercise.reference, case) for case in cases]
     rows = list(zip(cases, outcomes, wanted, (not problem for problem in problems)))
     failing_first = sorted(rows, key=lambda row: row[3])
-    return true_of(exercise, rows, lambda: by_slips(exercise, [row[:2] for row in failing_first]))
+    return observations(exercise, rows, lambda: by_slips(exercise, [row[:2] for row in failing_first]))
 
 
 def judge(exercise: Exercise, found: Outcome, case: Case) -> str | None:
@@ -131,7 +131,7 @@ def judge(exercise: Exercise, found: Outcome, case: Case) -> str | None:
     return problem
 
 
-def _of_costs(exercise: Exercise, answer: Callable, library: str) -> Verdict:
+def _judge_costs(exercise: Exercise, answer: Callable, library: str) -> Verdict:
     """The verdict on an answer whose values are right."""
     name, seconds = exercise.name, SECONDS[library]
     numbers: list[float | None] = []
@@ -169,7 +169,7 @@ def _kept(numbers: list[float | None], library: str) -> str:
     return f", and within what it may cost{measured}"
 
 
-def _of_calls(exercise: Exercise, answer: Callable, library: str, right: Verdict, own: bool) -> Verdict:
+def _judge_borrowing(exercise: Exercise, answer: Callable, library: str, right: Verdict, own: bool) -> Verdict:
     """The verdict on a right answer, ``right`` unless a library does its task."""
     names = borrowed(exercise, answer, library, own)
     if not names:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnlab.check.exercise import Function
-from attnlab.check.library import given, precise
+from attnlab.check.library import precise, to_library
 from attnlab.check.outcome import evaluate_on
 
 VIEWS = ("reshape", "squeeze", "expand_dims", "transpose", "slice", "dynamic_slice", "stop_gradient")
@@ -35,7 +35,7 @@ def traced(answer: Function, args: tuple, gradients: tuple[int, ...] = ()) -> An
     import jax
 
     with precise("jax"):
-        fresh = given(args, "jax")
+        fresh = to_library(args, "jax")
         arrays = [i for i, x in enumerate(fresh) if isinstance(x, jax.Array)]
 
         def program(*chosen: Any) -> Any:

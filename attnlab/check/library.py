@@ -91,20 +91,20 @@ def _root(thing: Any) -> str:
     return str(name).split(".")[0].replace("jaxlib", "jax")
 
 
-def given(args: Any, library: str) -> Any:
+def to_library(args: Any, library: str) -> Any:
     """Fresh copies of a case's arguments, arrays in ``library``; for JAX, call it inside :func:`precise`."""
     if isinstance(args, Stream):
         stream = Stream(lambda: _handed(args, library, stream.handed))
         return stream
     if isinstance(args, tuple | list):
-        return type(args)(given(x, library) for x in args)
+        return type(args)(to_library(x, library) for x in args)
     return _array(args, library) if isinstance(args, np.ndarray) else copy.deepcopy(args)
 
 
 def _handed(stream: Stream, library: str, handed: list) -> Iterator[Any]:
     """Fresh items of a stream, each of which ``handed`` receives as well."""
     for item in stream.make():
-        handed.append(given(item, library))
+        handed.append(to_library(item, library))
         yield handed[-1]
 
 
@@ -157,7 +157,7 @@ def _array(x: np.ndarray, library: str) -> Any:
     return x.copy(order="K")
 
 
-def back(x: Any) -> Any:
+def to_numpy(x: Any) -> Any:
     """An array of any library as NumPy's, without its history; anything else as it is."""
     if type(x).__module__.split(".")[0] == "torch" and hasattr(x, "detach"):
         x = x.detach().cpu()

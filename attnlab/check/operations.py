@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from attnlab.check.exercise import Function
 from attnlab.check.jaxprs import is_variable, operations, traced
-from attnlab.check.library import given
+from attnlab.check.library import to_library
 from attnlab.check.promises import Measure
 
 import numpy as np
@@ -31,7 +31,7 @@ def done(answer: Function, args: tuple, library: str) -> list[Operation] | None:
         except ValueError:  # a while loop
             return None
     if library == "torch":
-        return in_torch(answer, given(args, "torch"))
+        return in_torch(answer, to_library(args, "torch"))
     seen: list[Operation] = []
     with new_arrays_watched(seen):
         answer(*(watched(x.copy(), seen) if isinstance(x, np.ndarray) else x for x in args))

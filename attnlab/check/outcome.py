@@ -6,7 +6,7 @@ from typing import Any
 
 from attnlab.check.exercise import Case, Exercise, Stream
 from attnlab.check.sandbox import Watch, call
-from attnlab.check.library import given, library_of, precise
+from attnlab.check.library import library_of, precise, to_library
 from attnlab.check.results import read
 from attnlab.check.words import explain
 
@@ -73,7 +73,7 @@ def _evaluate(
     Gradients are those of Σ weight · result by the arguments that the exercise names.
     """
     with precise(library):
-        handed += given(args, library)
+        handed += to_library(args, library)
         result, found = evaluate_on(function, tuple(handed), gradients, library)
         if library == "jax":
             import jax

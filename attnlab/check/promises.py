@@ -15,7 +15,7 @@ from typing import Any
 from attnlab import measure
 from attnlab.check.exercise import Function, Stream
 from attnlab.check.jaxprs import held_bytes, traced
-from attnlab.check.library import given, python_function
+from attnlab.check.library import python_function, to_library
 from attnlab.check.outcome import evaluate_on
 from attnlab.machine import CountingVector
 
@@ -79,8 +79,8 @@ def _held_bytes(answer: Function, library: str, args: tuple, gradients: tuple[in
     (PyTorch), or, in JAX, read from the program, which is not run."""
     if library == "jax" and any(isinstance(x, np.ndarray) for x in args):
         return held_bytes(traced(answer, args, gradients))
-    evaluate_on(answer, given(args, library), gradients, library)  # a first call also allocates what is kept for good
-    fresh = tuple(_read_ahead(x) for x in given(args, library))
+    evaluate_on(answer, to_library(args, library), gradients, library)  # a first call allocates what is kept as well
+    fresh = tuple(_read_ahead(x) for x in to_library(args, library))
 
     def run(*_: Any) -> Any:
         result, _ = evaluate_on(answer, fresh, gradients, library)
@@ -115,7 +115,7 @@ def line_of_peak(answer: Function, args: tuple) -> str:
     with traced_memory():
         sys.settrace(look)
         try:
-            answer(*given(args, "numpy"))
+            answer(*to_library(args, "numpy"))
         finally:
             sys.settrace(None)
     if not peaks:

@@ -7,7 +7,7 @@ from numbers import Rational
 from typing import Any
 
 from attnlab.check.exercise import Case, Exercise, Stream
-from attnlab.check.library import back
+from attnlab.check.library import to_numpy
 from attnlab.machine import CountingVector
 
 import numpy as np
@@ -53,7 +53,7 @@ def _as_array(x: Any) -> np.ndarray:
         x.close()
         raise TypeError("your function is async; leave the async out.")
     try:
-        found = np.asarray([back(item) for item in x] if isinstance(x, list) else back(x))
+        found = np.asarray([to_numpy(item) for item in x] if isinstance(x, list) else to_numpy(x))
         if found.dtype == object and found.size and all(isinstance(n, Rational | Decimal) for n in found.flat):
             found = found.astype(float)  # exact numbers
     except Exception:
@@ -71,7 +71,7 @@ def _as_array(x: Any) -> np.ndarray:
 def _named_gradients(exercise: Exercise, gradients: tuple) -> dict[str, np.ndarray]:
     """The gradients by argument name."""
     names = parameters(exercise)
-    return {f"gradient of {names[i]}": np.asarray(back(g)) for i, g in zip(exercise.gradients, gradients)}
+    return {f"gradient of {names[i]}": np.asarray(to_numpy(g)) for i, g in zip(exercise.gradients, gradients)}
 
 
 def _unchanged(a: Any, b: Any) -> bool:
@@ -82,5 +82,5 @@ def _unchanged(a: Any, b: Any) -> bool:
         return all(map(_unchanged, a.handed, b.make()))
     if isinstance(b, tuple | list):
         return len(a) == len(b) and all(map(_unchanged, a, b))
-    a = np.asarray(back(a))
+    a = np.asarray(to_numpy(a))
     return np.array_equal(a, b, equal_nan=a.dtype.kind == "f")

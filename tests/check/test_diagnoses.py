@@ -257,9 +257,9 @@ def test_every_tuple_of_the_course_has_parts():
 
 
 def exercise_args(exercise):
-    from attnlab.check.library import given
+    from attnlab.check.library import to_library
 
-    return given(exercise.cases()[0].args, exercise.library)
+    return to_library(exercise.cases()[0].args, exercise.library)
 
 
 def test_what_is_written_has_a_name_and_what_is_returned_is_told():

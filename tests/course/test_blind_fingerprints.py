@@ -6,7 +6,7 @@ import pytest
 from attnlab import check
 from attnlab.check.engine import examine
 from attnlab.check.exercise import Stream
-from attnlab.check.library import given
+from attnlab.check.library import to_library
 
 TWICE = {"linear_recurrent": "counts twice", "linear_chunked": "count twice", "fixed_parallel": "a contains it again"}
 
@@ -25,6 +25,6 @@ def test_ones_cannot_see_a_key_that_counts_twice(name):
     exercise = check.find(name)
     (mistake,) = (m for m in exercise.mistakes if TWICE[name] in m.say and "ONES" in m.say)
     for wrong in mistake.wrong:
-        found = wrong(*given(ones(name), exercise.library))
+        found = wrong(*to_library(ones(name), exercise.library))
         assert np.allclose(found[0] if isinstance(found, tuple) else found, 1)
         assert mistake.say in examine(exercise, wrong).diagnosis

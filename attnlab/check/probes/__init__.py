@@ -25,7 +25,7 @@ Seen = list[tuple[Case, Outcome, Outcome, bool]]
 """For each input: the case, what was found, what is wanted, and whether it is right."""
 
 
-def true_of(exercise: Exercise, seen: Seen, slip: Callable[[], str]) -> str:
+def observations(exercise: Exercise, seen: Seen, slip: Callable[[], str]) -> str:
     """What holds of the wrong results, or nothing. ``slip`` finds the sentence of the slip that does the same."""
     said = _of_inputs(seen)
     place = region(exercise, [(case, right) for case, *_, right in seen]) or _of_kinds(seen)

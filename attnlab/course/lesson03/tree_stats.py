@@ -7,7 +7,7 @@ from typing import Any
 from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Edit, Exercise, Function, Mistake, but
 from attnlab.check.fingerprints import ALONE
-from attnlab.check.library import given, precise
+from attnlab.check.library import precise, to_library
 
 import numpy as np
 
@@ -99,7 +99,7 @@ def recorded(answer: Function, library: str, count: int) -> tuple[Recorder, int]
     """The recorder after one call with ``count`` chunks, and the depth of the result."""
     recorder = Recorder(count)
     with precise(library):
-        _, l = answer(given(recorder.chunks, library), recorder.oplus)
+        _, l = answer(to_library(recorder.chunks, library), recorder.oplus)
     return recorder, recorder.depth.get(round(float(l), 6), 0)
 
 

@@ -3,7 +3,7 @@
 from attnlab.check import phrases
 from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.check.fingerprints import far_queries, large_key
-from attnlab.check.library import back, given, precise
+from attnlab.check.library import precise, to_library, to_numpy
 from attnlab.check.promises import Measure, growth, peak
 
 import numpy as np
@@ -62,9 +62,9 @@ def copies(answer: Function, library: str) -> float | None:
     with precise(library):
         found = 0
         for dtype in (np.float64, np.float32):
-            args = given((*(x.astype(dtype) for x in call(5, 64, 4, 3)[:5]), 5), library)
+            args = to_library((*(x.astype(dtype) for x in call(5, 64, 4, 3)[:5]), 5), library)
             _, *kept = answer(*args)
-            found = max(found, sum(not np.shares_memory(back(x), back(y)) for x, y in zip(kept, args[3:5])))
+            found = max(found, sum(not np.shares_memory(to_numpy(x), to_numpy(y)) for x, y in zip(kept, args[3:5])))
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.library import back
+from attnlab.check.library import to_numpy
 
 import numpy as np
 from numpy import ndarray as Array
@@ -36,7 +36,7 @@ def judge(case: Case, got: Any) -> str | None:
     _, size, pairs, length, half = case.args
     try:
         got, *again = got if size in AGAIN else (got,)
-        tokens, targets = (np.asarray(back(x)) for x in got)
+        tokens, targets = (np.asarray(to_numpy(x)) for x in got)
     except (TypeError, ValueError):
         return "expected two arrays, (tokens, targets)."
     for name, x in (("tokens", tokens), ("targets", targets)):
@@ -49,7 +49,7 @@ def judge(case: Case, got: Any) -> str | None:
     wrong = pairs_wrong(keys, values, half) or questions_wrong(keys, values, questions, targets)
     if wrong or not again:
         return wrong or guess(keys, values, questions, half)
-    same, other, later = (shared(tokens, np.asarray(back(batch[0])), pairs) for batch in again)
+    same, other, later = (shared(tokens, np.asarray(to_numpy(batch[0])), pairs) for batch in again)
     if not all(same):
         return "a generator in the same state gives another batch: draw all from rng."
     repeated = {"a generator with another seed": other, "the next call with the same generator": later}

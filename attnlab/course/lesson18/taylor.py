@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.library import back
+from attnlab.check.library import to_numpy
 
 import numpy as np
 from numpy import ndarray as Array
@@ -22,7 +22,7 @@ def judge(case: Case, got: Any) -> str | None:
     (x,) = case.args
     n, d = x.shape
     try:
-        phi = np.asarray(back(got), dtype=float)
+        phi = np.asarray(to_numpy(got), dtype=float)
     except (TypeError, ValueError):
         return "expected an array of features, (N, F)."
     if phi.ndim != 2 or len(phi) != n:
