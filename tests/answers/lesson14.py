@@ -87,66 +87,6 @@ def step_copies_in_torch(q, k, v, keys, values, t):
     return step_in_torch(q, k, v, keys.clone(), values.clone(), t)
 
 
-def prefill_by_cache(q, k, v, C):
-    cache, rows = KVCache.empty(k[None], v[None], capacity=len(k)), []
-    for start in range(0, len(q), C):
-        new = (x[None, start : start + C] for x in (q, k, v))
-        out, cache = cache.attend(*new)
-        rows.append(out[0])
-    return np.concatenate(rows)
-
-
-def prefill_by_merge(q, k, v, C):
-    """Old keys without a mask, new keys with the triangle, merged."""
-    rows = []
-    for start in range(0, len(q), C):
-        new = slice(start, start + C)
-        part = attnlab.safe_attention(q[new], k[new], v[new], causal=True, return_lse=True)
-        if start:
-            old = attnlab.safe_attention(q[new], k[:start], v[:start], return_lse=True)
-            part = attnlab.merge(*old, *part)
-        rows.append(part[0])
-    return np.concatenate(rows)
-
-
-def prefill_in_torch(q, k, v, C):
-    rows = []
-    for part in torch.arange(len(q)).split(C):
-        stop = int(part[-1]) + 1
-        s = q[part] @ k[:stop].T / q.shape[1] ** 0.5
-        s = s.masked_fill(torch.arange(stop) > part[:, None], -torch.inf)
-        rows.append(torch.softmax(s, 1) @ v[:stop])
-    return torch.cat(rows)
-
-
-def prefill_in_jax(q, k, v, C):
-    """One program for each size of a chunk: the cache has the same slots in every call."""
-    cache, rows = KVCache.empty(k[None], v[None], capacity=len(k)), []
-    for start in range(0, len(q), C):
-        out, cache = cache.attend(*(x[None, start : start + C] for x in (q, k, v)))
-        rows.append(out[0])
-    return jnp.concatenate(rows)
-
-
-def prefill_one_at_a_time(q, k, v, C):
-    """Smaller chunks than asked for are right as well."""
-    return prefill_by_cache(q, k, v, 1)
-
-
-def prefill_by_sdpa(q, k, v, C):
-    """PyTorch's flag, which means the top left."""
-    rows = []
-    for start in range(0, len(q), C):
-        new, stop = slice(start, start + C), min(start + C, len(q))
-        rows.append(torch.nn.functional.scaled_dot_product_attention(
-            q[None, new], k[None, :stop], v[None, :stop], is_causal=True)[0])
-    return torch.cat(rows)
-
-
-def prefill_with_keys(q, k, v, C):
-    return prefill_by_cache(q, k, v, C), k, v
-
-
 class Caches:
     """One of the package's caches for each layer."""
 
@@ -272,16 +212,6 @@ def calls_list_of_parts(q, k, v, sizes):
     return tuple(np.split(out, np.cumsum(sizes)[:-1]))
 
 
-def prefill_by_later_keys(q, k, v, C):
-    """The maximum is over keys that come later in the chunk, too."""
-    out = []
-    for t in range(0, len(q), C):
-        s = q[t : t + C] @ k[: t + C].T / q.shape[1] ** 0.5
-        p = np.exp(s - s.max(1, keepdims=True)) * np.tri(*s.shape, t)
-        out.append(p @ v[: t + C] / p.sum(1, keepdims=True))
-    return np.concatenate(out)
-
-
 def calls_unshifted(q, k, v, sizes):
     """Exponentials without a maximum."""
     at = np.arange(len(q))
@@ -331,27 +261,9 @@ def text_remembered(model, prompt, count):
     return REMEMBERED[lengths]
 
 
-prefill_in_small_chunks = edited("prefill", "stop = min(start + C, len(q))", "stop = min(start + min(C, 16), len(q))")
 text_of_a_window = edited(
     "generate", "seen = slice(0, t + q.shape[-2])", "seen = slice(max(0, t - 31), t + q.shape[-2])",
 )
-
-
-def prefill_by_recursion(q, k, v, C):
-    """No block is large, and all are kept until the end."""
-    def rows(start):
-        new = q[start : start + C]
-        stop = start + len(new)
-        if not len(new):
-            return []
-        s = new @ k[:stop].T / q.shape[1] ** 0.5
-        s[np.triu_indices(len(new), start + 1, stop)] = -np.inf
-        s -= s.max(1, keepdims=True)
-        np.exp(s, out=s)
-        s /= s.sum(1, keepdims=True)
-        return [s @ v[:stop], *rows(stop)]
-
-    return np.concatenate(rows(0))
 
 
 bytes_of_a_window = edited("cache_bytes", "* length", "* min(length, 131_072)")
@@ -361,9 +273,6 @@ step_in_double = edited(
 )
 step_by_the_old_maximum = edited("decode_step", "s.max()", "s[: max(t, 1)].max()")
 step_without_small = edited("decode_step", "    return p", "    p[p < 1e-3] = 0\n    return p")
-prefill_joins_the_last = edited(
-    "prefill", "min(start + C, len(q))", "start + C if start + 1.5 * C <= len(q) else len(q)",
-)
 calls_of_a_window = edited(
     "in_calls", "<= at[:, None],", "<= np.where(np.arange(t + n) < t - 64, -1, at[:, None]),",
 )
@@ -403,11 +312,6 @@ RIGHT = [
     ("decode_step", step_in_torch),
     ("decode_step", step_in_jax),
     ("decode_step", step_by_shared_memory),
-    ("prefill", prefill_by_cache),
-    ("prefill", prefill_by_merge),
-    ("prefill", prefill_in_torch),
-    ("prefill", prefill_in_jax),
-    ("prefill", prefill_one_at_a_time),
     ("generate", text_by_caches),
     ("generate", text_token_by_token),
     ("generate", text_in_torch),
@@ -417,7 +321,6 @@ RIGHT = [
     ("in_calls", calls_by_cache),
     ("in_calls", calls_in_torch),
     ("in_calls", calls_in_jax),
-    ("prefill", prefill_by_recursion),
 ]
 
 REFUSED = [
@@ -430,23 +333,18 @@ REFUSED = [
     ("decode_step", step_copies_in_torch, "copied at every step"),
     ("decode_step", step_joins, "old ones are copied"),
     ("decode_step", step_reads_all_slots, "reads slots that are not filled"),
-    ("prefill", prefill_by_sdpa, "top left"),
-    ("prefill", prefill_in_small_chunks, "C = 130"),
     ("generate", text_remembered, "a third prompt"),
     ("generate", text_of_a_window, "sixty-four new tokens"),
-    ("prefill", prefill_with_keys, "one result"),
     ("generate", text_least_likely, "ONE"),
     ("generate", text_with_a_second_look, "for each token and layer"),
     ("in_calls", calls_not_rotated, "four tokens"),
     ("in_calls", calls_list_of_parts, "one result"),
-    ("prefill", prefill_by_later_keys, "FUTURE"),
     ("in_calls", calls_unshifted, "HIGH"),
     ("in_calls", calls_hidden_by_a_number, "LOW"),
     ("cache_bytes", bytes_of_a_window, "10,000,019"),
     ("decode_step", step_in_double, "copied at every step"),
     ("decode_step", step_by_the_old_maximum, "the new key alone"),
     ("decode_step", step_without_small, "one old key"),
-    ("prefill", prefill_joins_the_last, "its largest block"),
     ("in_calls", calls_of_a_window, "331 tokens"),
     ("generate", text_reads_one_twice, "not the next ones"),
     ("generate", text_sees_its_chunk, "150 tokens"),

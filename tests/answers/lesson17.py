@@ -1,14 +1,12 @@
 """Answers to the exercises of lesson 17: right ones, written in other ways, and ones to refuse."""
 
 import itertools
-import math
 
 import jax.numpy as jnp
 import numpy as np
 import torch
 
 from attnlab.linear import linear_attention
-from tests.answers import edited
 
 
 def numbers_by_search(features, d, dv, state_itemsize, cache_itemsize):
@@ -106,45 +104,6 @@ def chunked_in_numpy(fq, fk, v, C):
     return np.tril(fq @ fk.T) @ v
 
 
-def scan_by_halves(states, add, nothing):
-    """Recursively: pairs first, the states before the pairs, and then those in between."""
-    if len(states) < 2:
-        return [nothing] * len(states)
-    pairs = [add(a, b) for a, b in zip(states[::2], states[1::2])]
-    found = []
-    for i, before in enumerate(scan_by_halves(pairs + states[2 * len(pairs) :], add, nothing)):
-        found.append(before)
-        if 2 * i + 1 < len(states):
-            found.append(add(before, states[2 * i]))
-    return found[: len(states)]
-
-
-def scan_by_doubling(states, add, nothing):
-    """Rounds from the right, in place: what is read was not yet changed in this round."""
-    found = [nothing, *states[: len(states) - 1]]
-    step = 1
-    while step < len(found):
-        for i in reversed(range(step, len(found))):
-            found[i] = add(found[i - step], found[i])
-        step *= 2
-    return found
-
-
-def scan_in_blocks(states, add, nothing):
-    """The lower half by itself, the upper half by itself, and the lower's sum before all of the upper."""
-    if len(states) == 1:
-        return [nothing]
-    half = (len(states) + 1) // 2
-    low, high = scan_in_blocks(states[:half], add, nothing), scan_in_blocks(states[half:], add, nothing)
-    total = add(low[-1], states[half - 1])
-    return low + [add(total, x) for x in high]
-
-
-def scan_by_numpy(states, add, nothing):
-    """Adds arrays, whatever the operator is."""
-    return list(np.cumsum(np.stack([nothing, *states[:-1]]), 0))
-
-
 def fixed_by_shift(fq, fk, v, C):
     n = len(v) // C
     w = np.column_stack([v, np.ones(len(v))])
@@ -194,28 +153,6 @@ def chunked_by_all_states(fq, fk, v, C):
         out.append(torch.where(below == 0, 0, (q @ U + a @ w) / torch.where(below == 0, 1, below)))
     return torch.cat(out)
 
-scan_padded = edited(
-    "scan_states",
-    "if i >= step else s for",
-    "if i >= step else add(nothing, s) for",
-    "[nothing, *states[:-1]][: len(states)]",
-    "[nothing, *states]",
-    "return found",
-    "return found[:-1]",
-)
-
-
-def scan_from_the_back(states, add, nothing):
-    """By pairs; of an odd number the last but one is added on the wrong side."""
-    if len(states) < 2:
-        return [nothing] * len(states)
-    before = scan_from_the_back([add(*states[i : i + 2]) if i + 1 < len(states) else states[i]
-                                 for i in range(0, len(states), 2)], add, nothing)  # fmt: skip
-    odd = len(states) % 2
-    return [before[i // 2] if i % 2 == 0 else states[0] if i == 1 else
-            add(states[i - 1], before[i // 2]) if odd and i == len(states) - 2 else add(before[i // 2], states[i - 1])
-            for i in range(len(states))]  # fmt: skip
-
 def chunk_by_search(n, F, Dv, rate, start, memory):
     """All chunks that fit."""
     C = np.arange(1, n + 1)
@@ -249,9 +186,6 @@ RIGHT = [
     ("linear_recurrent", recurrent_in_jax),
     ("linear_chunked", chunked_by_package),
     ("linear_chunked", chunked_with_a_column_of_ones),
-    ("scan_states", scan_by_halves),
-    ("scan_states", scan_by_doubling),
-    ("scan_states", scan_in_blocks),
     ("fixed_parallel", fixed_by_shift),
     ("fixed_parallel", fixed_by_later_half),
     ("fixed_parallel", fixed_in_torch),
@@ -307,15 +241,6 @@ chunked_nearly_empty = chunked_with(lambda a, above, below: below.abs() < 1e-12)
 chunked_empty_by_chunk = chunked_with(lambda a, above, below: a.sum(1, keepdim=True) == 0)
 
 
-def scan_in_long_blocks(states, add, nothing):
-    """Blocks of √n, a fold in each and one of the blocks."""
-    size, before, total = max(1, math.isqrt(len(states))), [], nothing
-    for start in range(0, len(states), size):
-        block = list(itertools.accumulate(states[start : start + size], add))
-        before += [total, *(add(total, s) for s in block[:-1])]
-        total = add(total, block[-1])
-    return before
-
 REFUSED = [
     ("chunk_for", chunk_by_powers_of_two, "and they fit"),
     ("state_and_break_even", break_even_by_whole_ratio, "2 bytes in the state"),
@@ -326,15 +251,11 @@ REFUSED = [
     ("linear_chunked", chunked_empty_by_values, "add up to 0"),
     ("linear_chunked", chunked_nearly_empty, "10⁻⁸"),
     ("linear_chunked", chunked_empty_by_chunk, "chunk before"),
-    ("scan_states", scan_in_long_blocks, "waited for one another"),
     ("state_and_break_even", numbers_as_fractions, "part 2 of 2"),
     ("linear_recurrent", recurrent_in_place_of_the_state, "changes its inputs"),
     ("linear_chunked", chunked_all_at_once, "You hold all N × M scores at once"),
     ("linear_chunked", chunked_in_numpy, "NumPy has no gradients"),
-    ("scan_states", scan_by_numpy, "five pairs (m, l)"),
     ("fixed_parallel", fixed_for_ones, "EYE: one chunk"),
     ("linear_recurrent", recurrent_with_a_small_number, "features below 0.0002"),
     ("linear_chunked", chunked_by_all_states, "more states than one"),
-    ("scan_states", scan_padded, "additions, where 700"),
-    ("scan_states", scan_from_the_back, "seven functions"),
 ]

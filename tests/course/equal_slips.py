@@ -85,7 +85,6 @@ EQUAL = {
         ("visible", "seen &= j <= i", "seen = j <= i"),
         ("in_calls", "np.zeros_like(v)", "v"),
         ("rolling_chunk", "max(sinks, length - window)", "length - window"),
-        ("scan_states", "states[:-1]", "states"),
         ("is_monotone", "score[order]", "score"),
         ("block_manager", "[0] * blocks", "[1] * blocks", "[-1] * blocks"),
     ],
@@ -332,15 +331,6 @@ EQUAL = {
     ],
     "Both formulas have the same slot there.": [
         ("slot", "position < sinks", "position <= sinks"),
-    ],
-    "The statement rules out the input that could tell: there is a chunk.": [
-        ("scan_states", "[nothing, *states[:-1]][:len(states)]", "[nothing, *states[:-1]]"),
-    ],
-    "One round more, in which nobody adds.": [
-        ("scan_states", "step < len(found)", "step <= len(found)"),
-    ],
-    "It adds the identity, or leaves it out.": [
-        ("scan_states", "i >= step", "i > step"),
     ],
     "A block that was free has no references yet.": [
         ("fixed_append", "references[own] += 1", "references[own] = 1"),
