@@ -20,7 +20,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from tests.support import ROOT
 
 NOTEBOOKS = ROOT / "notebooks"
-PICTURE = re.compile("(?:image/[a-z+]+;)?base64,[A-Za-z0-9+/=]+")
+PICTURE = re.compile("image/[a-z+]+;base64,[A-Za-z0-9+/=]+")
 
 
 def code(path):
