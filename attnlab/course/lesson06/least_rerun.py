@@ -26,7 +26,7 @@ def least_rerun(n: int, D: int, budget: int) -> tuple[int, int, int]:
             for Ck in sizes:
                 if held(n, D, way, Cq, Ck) <= budget:
                     return way, Cq, Ck
-    return NOTHING, 0, 0
+    raise ValueError("nothing fits")
 
 
 def held(n: int, D: int, way: int, Cq: int, Ck: int) -> int:
@@ -54,14 +54,16 @@ def judge(case: Case, got: Any) -> str | None:
 
 def cases() -> list[Case]:
     """Memory for everything, for the rows, for one chunk of them; just enough, and a number too little."""
-    rows = 1024 * (1024 // 512 + 1 + 64) + 3 * 16 * 512  # the least with summaries rerun
-    all_kept = 1024**2 + rows
+    sizes = [2**p for p in range(4, 10)]
+    rows, chunk = (min(held(1000, 64, way, 16, Ck) for Ck in sizes) for way in (SUMMARIES, QUERY_CHUNKS))
+    all_kept = 1000**2 + rows
     calls = [
         ("memory for all weights", (64, 8, 10**6)),
-        ("n = 1024: just enough to keep everything", (1024, 64, all_kept)),
-        ("n = 1024: a number less", (1024, 64, all_kept - 1)),
-        ("n = 1024: just enough for all rows", (1024, 64, rows)),
-        ("n = 1024: a number less than for all rows", (1024, 64, rows - 1)),
+        ("n = 1000: just enough to keep everything", (1000, 64, all_kept)),
+        ("n = 1000: a number less", (1000, 64, all_kept - 1)),
+        ("n = 1000: just enough for all rows", (1000, 64, rows)),
+        ("n = 1000: a number less than for all rows", (1000, 64, rows - 1)),
+        ("n = 1000: just enough for a chunk", (1000, 64, chunk)),
         ("n = 4096, D = 128: a million numbers", (4096, 128, 10**6)),
         ("n = 4096, D = 128: 100,000 numbers", (4096, 128, 10**5)),
         ("n = 65,536: ten million", (65_536, 64, 10**7)),
