@@ -87,7 +87,7 @@ def but(*edits: str, of: Function | None = None) -> Edit:
 class Mistake:
     """A misconception: what to say of it, and the wrong implementations that have it.
 
-    Wrong implementations of which the same is to be said share one mistake. One that returns right values
+    Wrong implementations that call for the same words share one mistake. One that returns right values
     and costs too much is a mistake as well. ``seen``: how the label of the case begins that shows it, where the first
     one that fails would contradict ``say``. Most differ from the reference by a few characters and are written so,
     by :func:`but`; what has another structure is a function. What many exercises say is a phrase,

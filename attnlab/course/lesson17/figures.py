@@ -125,7 +125,7 @@ def sizes(lengths: Sequence[int], states: Mapping[str, tuple[int, int, float]]) 
     axes.set_yscale("log", base=2)
     for token, line in zip(sorted({token for token, *_ in states.values()}, reverse=True), ("-", "--")):
         axes.plot(lengths, [token * n for n in lengths], line, color=FORMS["softmax"])
-        at, shift, side = (lengths[8], (6, -14), "left") if line == "--" else (lengths[5], (-8, 4), "right")
+        at, shift, side = (lengths[6], (6, -14), "left") if line == "--" else (lengths[5], (-8, 4), "right")
         axes.annotate(f"a cache, {token} numbers per token", (at, token * at), shift, textcoords="offset points",
                       ha=side, fontsize=9, color=darker(FORMS["softmax"]))
     said = []
