@@ -12,8 +12,9 @@ its times contradict what the text says of them or scatter too much, and isn't s
 attnlab/course/clock.py); --draft stores it all the same, for a look at a lesson on a busy machine: the tests refuse it.
 
 A notebook is built again when its cells differ from the lesson's or when a module of attnlab that it imported has
-changed. --check looks at the cells and at the presence of outputs; whether the text is still what the package prints
-is for nbval to say. Pictures are compared by nobody: after a change elsewhere that alters them, use --force.
+changed. When only its prose differs, it keeps its outputs and nothing runs. --check looks at the cells and at the
+presence of outputs; whether the text is still what the package prints is for nbval to say. Pictures are compared by
+nobody: after a change elsewhere that alters them, use --force.
 """
 
 import argparse
@@ -108,6 +109,21 @@ def texts(output: NotebookNode) -> list[str]:
     return [value for kind, value in output.data.items() if isinstance(value, str) and kind[:6] != "image/"]
 
 
+def reworded(job: Job) -> bool:
+    """Take the outputs of the stored notebook if it differs in prose alone; whether it does."""
+    if not job.path.exists() or package_changed(job):
+        return False
+    old = nbformat.read(job.path, as_version=4)
+    theirs, ours = ([cell for cell in book.cells if cell.cell_type == "code"] for book in (old, job.notebook))
+    same = [(cell.source, cell.metadata) for cell in theirs] == [(cell.source, cell.metadata) for cell in ours]
+    if not same or any(cell.execution_count is None for cell in theirs) or not any(cell.outputs for cell in theirs):
+        return False
+    for cell, stored in zip(ours, theirs):
+        cell.update(outputs=stored.outputs, execution_count=stored.execution_count)
+    job.notebook.metadata.attnlab.update({key: old.metadata.attnlab[key] for key in ("imports", "package")})
+    return True
+
+
 async def execute(job: Job, bar: tqdm, attempts: int) -> None:
     """Run a notebook in a new kernel, keep its outputs, and note which modules of attnlab it imported."""
     cells = job.notebook.cells
@@ -160,14 +176,18 @@ def complaint(job: Job, index: int, error: Exception) -> str:
     return f"{job.where(index, int(line[1]) if line else 1)}: {error.ename}: {error.evalue}"
 
 
-async def build(jobs: list[Job], at_once: int, attempts: int) -> list[str]:
-    """Run all notebooks, ``at_once`` at a time, and store those without a fault; return the faults."""
+async def build(jobs: list[Job], at_once: int, attempts: int, force: bool) -> list[str]:
+    """Run all notebooks, ``at_once`` at a time, and store those without a fault; return the faults.
+
+    Unless forced, those that differ in prose alone keep their outputs.
+    """
     turns = asyncio.Semaphore(at_once)
 
     async def one(job: Job) -> list[str]:
         async with turns:
             try:
-                await execute(job, bar, attempts)
+                if force or not reworded(job):
+                    await execute(job, bar, attempts)
             except LessonError as error:
                 return [str(error)]
         found = list(faults(job))
@@ -217,7 +237,7 @@ def main() -> None:
             sys.exit("\n".join([*wrong, "`make notebooks` builds them."]) if wrong else 0)
         todo = [job for job in jobs if options.force or outdated(job) or package_changed(job)]
         attempts = 0 if options.draft else ATTEMPTS
-        wrong = asyncio.run(build(todo, 1 if options.alone else AT_ONCE, attempts))
+        wrong = asyncio.run(build(todo, 1 if options.alone else AT_ONCE, attempts, options.force))
     except LessonError as error:
         wrong, todo, jobs = [str(error)], [], []
     if wrong:

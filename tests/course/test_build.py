@@ -193,6 +193,22 @@ def test_building_again(course: Path) -> None:
     assert "2 notebooks built" in build(course)[1]
 
 
+def test_new_prose_keeps_the_outputs_and_runs_nothing(tmp_path: Path) -> None:
+    course = make_course(tmp_path, lesson(":tags: [nbval-ignore-output]\n\nimport time\ntime.time_ns()"))
+    source, book = course / "notebooks/lessons/01_toy.md", course / "notebooks/01_toy.ipynb"
+    assert build(course)[0] == 0
+    first = json.loads(book.read_text())["cells"]
+    source.write_text(source.read_text().replace("end.", "last word."))
+    assert "2 notebooks built" in build(course)[1]
+    second = json.loads(book.read_text())["cells"]
+    assert second[1] == first[1]
+    assert second[2]["source"] == ["The $e^x$ last word."]
+    assert build(course, "--check") == (0, "")
+    source.write_text(source.read_text().replace("time_ns()", "time_ns() + 1"))
+    assert "2 notebooks built" in build(course)[1]
+    assert json.loads(book.read_text())["cells"][1]["outputs"] != first[1]["outputs"]
+
+
 @pytest.mark.parametrize(
     ("edit", "complaint"),
     [
