@@ -72,7 +72,11 @@ def _compile_quickly():
 
 
 def pytest_collection_modifyitems(items):
-    """nbval waits five seconds for an output: too few on a busy machine."""
+    """Whatever builds the site goes first, as two of pytest-xdist's workers would else wait for it.
+
+    And nbval waits five seconds for an output: too few on a busy machine.
+    """
+    items.sort(key=lambda item: item.path.name != "test_pages.py")
     for item in items:
         if hasattr(item, "output_timeout"):
             item.output_timeout = 120
