@@ -19,6 +19,7 @@ from attnlab.check.outcome import outcome
 from attnlab.check.results import parameters
 from tests.support import ROOT
 
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # stopped in a callback
 LESSONS = ROOT / "notebooks" / "lessons"
 EXERCISES = {name: check.find(name) for name in check.names()}
 NUMBERS = [number for number, found in check.lessons().items() if found]

@@ -48,7 +48,7 @@ def judge(case: Case, got: Any) -> str | None:
 
 def cases() -> list[Case]:
     """Texts that begin with 16, 100 and 1,000 slots, and end where an array has just been moved."""
-    calls = [(16, 17), (16, 100), (100, 101), (100, 5000), (1000, 1001), (1000, 100_000), (1001, 10_000_000)]
+    calls = [(16, 17), (16, 100), (100, 101), (100, 5000), (1000, 1001), (1000, 100_000), (1001, 1_000_000)]
     return [Case(f"{start:,} slots in the beginning, {tokens:,} tokens", (start, tokens)) for start, tokens in calls]
 
 
