@@ -196,7 +196,7 @@ REFUSED = [
     ("windowed_append", windowed_append_of_one_block, "two leave at once"),
     ("choose", choose_from_small_batches, "ten thousand"),
     ("sequences", sequences_without_layers, "three layers"),
-    ("choose", choose_the_first, "tokens a second"),
+    ("choose", choose_the_first, "tokens per second"),
     ("fixed_hybrid", hybrid_without_a_state, "one key goes into the state"),
     ("sequences", sequences_padded_once, "two layers, 17 tokens"),
     ("sequences", sequences_one_at_least, "half a sequence"),

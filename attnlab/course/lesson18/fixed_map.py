@@ -76,43 +76,43 @@ EXERCISE = Exercise(
     hints=(
         "Use EYE as values, so that the rows are weights, and compare with the plain exponentials on small inputs.",
         "Which factors cancel in Σ a v / Σ a? Those that all keys of a query share.",
-        "A factor of one query is shared by all of its keys. A factor of one key is not.",
+        "All keys of a query share that query's factor. They don't share a factor that belongs to one key.",
         "One number for all keys: z.max() without an axis.",
     ),
     mistakes=(
         Mistake("This is still the broken map: each key is divided by its own largest feature. Large keys lose the "
                 "weight that their size gave them: section 7.",
                 broken_map),
-        Mistake("The two halves of your features have a maximum each. They're added, so they must share one factor "
-                "(eq. 18.5).",
+        Mistake("Each half of your features has its own maximum. The halves get added, so they have to share one "
+                "factor (eq. 18.5).",
                 but("y - y.max(1, keepdims=True)",
                     "y - np.maximum(y.reshape(len(y), 2, -1).max(2, keepdims=True), 0 * y.reshape(len(y), 2, -1))"
                     ".reshape(y.shape)"),
                 but("y - y.max(1, keepdims=True)",
                     "(y.reshape(len(y), 2, -1) - y.reshape(len(y), 2, -1).max(2, keepdims=True)).reshape(y.shape)"),
                 but(MAX, "z - z.reshape(len(z), 2, -1).max((0, 2)).repeat(w.shape[1])")),
-        Mistake("Your guard looks at xw and not at −xw, whose exponentials overflow where xw is far below 0. The "
-                "maximum is over both halves: section 7.",
+        Mistake("Your guard looks at xw and not at −xw, whose exponentials overflow where xw is far below 0. Take the "
+                "maximum over both halves: section 7.",
                 but(*FIRST_Q), but(*FIRST_K), but(*FIRST_Q, *FIRST_K)),
         Mistake("Exponentials of large queries or keys overflow, and inf/inf is NaN: some of them, or all, aren't "
                 "guarded (section 7).",
                 but(MAX, "z"), but("y - y.max(1, keepdims=True)", "y"),
                 but("y - y.max(1, keepdims=True)", "y", MAX, "z")),
         Mistake(phrases.one_maximum("section 7"), but("y - y.max(1, keepdims=True)", "y - y.max()")),
-        Mistake("You subtract a maximum for each feature, over the keys. The query's feature doesn't know that "
-                "factor, and the sum over features is another one: eq. 18.5.",
+        Mistake("You subtract one maximum per feature, over the keys. The query's features don't have that factor, so "
+                "the sum over features becomes a different one: eq. 18.5.",
                 but(MAX, "z - z.max(0)")),
-        Mistake("You normalize the features themselves to sum to 1, for keys, too. That's a factor of each key again, "
+        Mistake("You normalize the features themselves to sum to 1, the keys' too. That's one factor per key again, "
                 "and it doesn't cancel: section 7.",
                 but("    a = phi_q", "    phi_k = phi_k / phi_k.sum(1, keepdims=True)\n    a = phi_q"),
                 but(MAX, "z - np.log(np.exp(z - z.max(1, keepdims=True)).sum(1, keepdims=True)) "
                          "- z.max(1, keepdims=True)")),
-        Mistake("You clip large exponents. Every weight beyond the border becomes the same, and the order of the keys "
-                "is lost: section 2.",
+        Mistake("You clip large exponents. All weights beyond the limit become equal, and the order of the keys is "
+                "lost: section 2.",
                 *CLIPPED),
         Mistake(phrases.positive_half("eq. 18.5"),
                 but("np.concatenate([q @ w, -q @ w], 1), np.concatenate([k @ w, -k @ w], 1)", "q @ w, k @ w")),
-        Mistake("Your queries see only the keys up to their own place. Here all keys are visible, and there may be "
+        Mistake("Your queries see only the keys up to their own position. Here all keys are visible, and there may be "
                 "more of them than queries: section 7.",
                 but("phi_q @ phi_k.T", "np.tril(phi_q @ phi_k.T)")),
     ),

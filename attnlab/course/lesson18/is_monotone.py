@@ -48,8 +48,8 @@ def judge(case: Case, got: Any) -> str | None:
     if found:
         return None
     scores, weights = (" and ".join(apart(x[i, j], x[i, r])) for x in (s, a))
-    return (f"({i}, {j}, {r}) is no counterexample: s = {scores}, a = {weights}; the smaller score must come first and "
-            "have more weight.")
+    return (f"({i}, {j}, {r}) isn't a counterexample: s = {scores}, a = {weights}; the smaller score must come first "
+            "and have more weight.")
 
 
 def apart(x: float, y: float) -> tuple[str, str]:
@@ -146,21 +146,22 @@ SORTED = "    s, a = (np.take_along_axis(x, s.argsort(1), 1) for x in (s, a))\n 
 EXERCISE = Exercise(
     lesson="18", stars=2, reference=is_monotone, cases=cases, judge=judge,
     hints=(
-        "One query at a time: other queries have other scales, and their weights cannot be compared.",
-        "Try all pairs of keys first: M² comparisons a query. Then sort the keys by score; what must the weights do?",
-        "In the order of the scores the weights must never fall. Equal scores need care: sort those by weight.",
+        "One query at a time: different queries have different scales, so you can't compare their weights.",
+        "Try all pairs of keys first: M² comparisons per query. Then sort the keys by score; what do the weights have "
+        "to do?",
+        "In order of score, the weights can never fall. Careful with equal scores: sort those by weight.",
         "np.lexsort((weight, score)) sorts by score and equal scores by weight. Then a falling neighbor is a "
         "counterexample.",
     ),
     mistakes=(
-        Mistake("You compare neighbors in the order of the scores, and leave equal scores out. Between equal scores "
-                "the weight may rise and fall, and a counterexample hides behind them: sort equal scores by weight. "
-                "See the definition before eq. 18.5.",
+        Mistake("You compare neighbors in order of score, and leave equal scores out. Among equal scores the weight "
+                "may rise and fall, and a counterexample can hide behind them: sort equal scores by weight. See the "
+                "definition before eq. 18.5.",
                 by_neighbors, but("np.lexsort((weight, score))", "np.argsort(score, kind='stable')",
                                   "for n in np.flatnonzero(weight[:-1] > weight[1:])",
                                   "for n in np.flatnonzero((weight[:-1] > weight[1:]) & (score[:-1] < score[1:]))")),
-        Mistake("That's no counterexample: keys of equal scores may differ in weight, and keys of equal weights in "
-                "score. The weight must not *fall* as the score rises (before eq. 18.5).",
+        Mistake("That isn't a counterexample: keys with equal scores may differ in weight, and keys with equal "
+                "weights in score. The weight can't *fall* as the score rises (before eq. 18.5).",
                 but("s[i, j] < s[i, r]", "s[i, j] <= s[i, r]", of=by_pairs),
                 but("np.lexsort((weight, score))", "np.argsort(score, kind='stable')"),
                 but("a[i, j] > a[i, r]", "a[i, j] >= a[i, r]", of=by_pairs),
@@ -170,13 +171,13 @@ EXERCISE = Exercise(
                 but(RETURN, "return i, r, j", of=by_pairs),
                 but("int(order[n]), int(order[n + 1])", "int(order[n + 1]), int(order[n])"),
                 but("int(order[n]), int(order[n + 1])", "int(n), int(n) + 1"), but("    n, m", SORTED, of=by_pairs)),
-        Mistake("You compare keys in the order in which they stand, or each with those behind it alone. The smaller "
-                "score may stand anywhere: try all pairs, or sort by score (section 2).",
+        Mistake("You compare keys in the order they come in, or each one only with those behind it. The smaller score "
+                "can be anywhere: try all pairs, or sort by score (section 2).",
                 but("    for j in range(m):", "    for j in range(m - 1):", "for r in range(m):", "for r in (j + 1,):",
                     of=by_pairs),
                 but("for r in range(m):", "for r in range(j + 1, m):", of=by_pairs)),
-        Mistake("You compare keys of different queries. Each query has a scale of its own, which the division by the "
-                "sum of its weights takes away: section 2.",
+        Mistake("You compare keys of different queries. Each query has its own scale, which only goes away when we "
+                "divide by the sum of its weights: section 2.",
                 among_all),
         Mistake("You compare the key of the largest score with that of the largest weight, and no others. Two other "
                 "keys of a query can be a counterexample: section 2.",
@@ -185,8 +186,8 @@ EXERCISE = Exercise(
                 but("for r in range(m):", "for r in range(n):", of=by_pairs), but("range(m)", "range(n)", of=by_pairs)),
         Mistake("You look at the first query only. A map is monotone if all queries agree: section 2.",
                 but("range(n)", "range(1)", of=by_pairs), but("zip(s, a)", "zip(s[:1], a[:1])")),
-        Mistake("You return False without a counterexample. What you found is what convinces, as in section 2: (i, "
-                "j, r).",
+        Mistake("You return False without a counterexample. The counterexample is what convinces, as in section 2: "
+                "(i, j, r).",
                 but(RETURN, "return False", of=by_pairs), but("return i, int", "return False  # ")),
     ),
 )

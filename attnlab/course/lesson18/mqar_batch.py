@@ -51,12 +51,12 @@ def judge(case: Case, got: Any) -> str | None:
         return wrong or guess(keys, values, questions, half)
     same, other, later = (shared(tokens, np.asarray(to_numpy(batch[0])), pairs) for batch in again)
     if not all(same):
-        return "a generator in the same state gives another batch: draw all from rng."
+        return "a generator in the same state gives a different batch: draw it all from rng."
     repeated = {"a generator with another seed": other, "the next call with the same generator": later}
     for who, parts in repeated.items():
         if all(parts):
-            return f"{who} gives the same batch: draw all from rng, and from no copy of it."
-    rules = [f"{who} gives {what_of(parts)}: draw all from rng." for who, parts in repeated.items() if any(parts)]
+            return f"{who} gives the same batch: draw it all from rng, and not from a copy of it."
+    rules = [f"{who} gives {what_of(parts)}: draw it all from rng." for who, parts in repeated.items() if any(parts)]
     return guess(keys, values, questions, half) or (rules[0] if rules else None)
 
 
@@ -111,9 +111,9 @@ def questions_wrong(keys: Array, values: Array, questions: Array, targets: Array
     right = (same * values[:, None, :]).sum(-1)
     wanted = np.hstack([np.full((len(keys), count), -1), right])
     if np.array_equal(targets[:, :-1], wanted[:, 1:]) or np.array_equal(targets[:, 1:], wanted[:, :-1]):
-        return "all targets stand one place beside their questions: the answer is asked for at the question itself."
+        return "all targets are one place off: the answer is asked for at the question itself."
     if (targets[:, :count] != -1).any():
-        return "in the pairs nothing is asked: their targets must be −1."
+        return "nothing is asked in the pairs, so their targets must be −1."
     if (right != targets[:, count:]).any():
         n, place = np.argwhere(right != targets[:, count:])[0]
         return (f"row {n} asks for key {questions[n, place]}, whose value is {right[n, place]}; the target is "
@@ -131,7 +131,7 @@ def guess(keys: Array, values: Array, questions: Array, half: int) -> str | None
         return "all rows have the same values."
     known = {(int(k), int(v)) for k, v in zip(keys.flat, values.flat)}
     if len(known) == len({k for k, _ in known}):
-        return "a key has the same value in all rows: a model can learn the values by heart and need not look."
+        return "a key has the same value in all rows: a model can learn the values by heart and doesn't have to look."
     place = (questions[:, :, None] == keys[:, None, :]).argmax(-1)
     pairs, fixed = keys.shape[1], (place == place[:1]).all(0)
     if fixed.all() and len(set(place[0])) > 1:
@@ -151,30 +151,30 @@ def too_regular(keys: Array, values: Array, place: Array, half: int) -> str | No
         if left_out:
             return f"token {max(left_out)} is never drawn; {first} … {first + half - 1} are all possible there."
     if all(len(set(row)) == len(row) for row in values.tolist()):
-        return "no row has a value twice: each value is drawn by itself, whatever the others are."
+        return "no row has a value twice: draw each value independently of the others."
     if (values == values[:, :1]).all():
-        return "every row has one value for all of its keys: no key need be looked at."
+        return "every row has one value for all of its keys: a model doesn't have to look at the key."
     if rare(half * values[:, 0] + values[:, 1], half**2):
-        return "the values of a row depend on each other: each value is drawn by itself."
+        return "the values of a row depend on each other: draw each value independently."
     if rare(2 * half * keys + values, half**2):
-        return "each key has only some of the values: each value is drawn by itself, whatever its key is."
+        return "each key has only some of the values: draw each value independently of its key."
     if rare(np.sort(keys[:, :2]) @ [half, 1], half * (half - 1) // 2):
-        return "the keys of a row depend on each other: keys are drawn at random."
+        return "the keys of a row depend on each other: draw keys at random."
     if any((step > 0).all() for step in (np.diff(keys), -np.diff(keys))):
-        return "in every row the keys are sorted: keys are drawn at random."
+        return "the keys are sorted in every row: draw keys at random."
     asked = (place[:, :, None] == np.arange(keys.shape[1])).sum(1)
     if asked.sum(0).max() > 1.4 * asked.sum(0).min():
-        return f"the pairs are asked for {shown(asked.sum(0))} times: each is as likely as any other."
+        return f"the pairs are asked for {shown(asked.sum(0))} times: each should be as likely as any other."
     if (asked == asked[:1]).all():
-        return "every row asks for its pairs equally often: who counts knows the last question."
+        return "every row asks for its pairs equally often: by counting, a model knows the last question."
     alike = (place[:, :, None] == place[:, None, :]).mean(0)
     np.fill_diagonal(alike, 0.5)
     for share, about in ((1, "the same pair"), (0, "different pairs")):
         if (alike == share).any():
             n, other = np.argwhere(alike == share)[0] + 1
-            return f"questions {n} and {other} are about {about} in every row: each question is drawn by itself."
+            return f"questions {n} and {other} are about {about} in every row: draw each question independently."
     if rare(place @ keys.shape[1] ** np.arange(place.shape[1]), keys.shape[1] ** place.shape[1]):
-        return "the questions of different rows depend on each other: each question is drawn by itself."
+        return "the questions of different rows depend on each other: draw each question independently."
     return None
 
 
@@ -217,37 +217,37 @@ EXERCISE = Exercise(
         "tokens[:, 0 : 2 * pairs : 2] = keys; tokens[:, 1 : 2 * pairs : 2] = values; the rest are the questions.",
     ),
     mistakes=(
-        Mistake("Your keys are drawn independently, so that a row can have one key twice, with two values. No model "
-                "can be right then: draw without replacement (section 4).",
+        Mistake("You draw the keys independently, so a row can have a key twice, with two values, and then no model "
+                "can be right: draw without replacement (section 4).",
                 but(KEYS, "rng.integers(half, size=(size, pairs))")),
-        Mistake("You draw one row of pairs for the whole batch. A model can learn it by heart; recall means that every "
-                "row is new (section 4).",
+        Mistake("You draw one row of pairs for the whole batch. A model can learn that by heart; for recall, every "
+                "row has to be new (section 4).",
                 but(KEYS, "np.tile(rng.permutation(half)[:pairs], (size, 1))",
                     VALUES, "np.tile(rng.integers(half, 2 * half, size=pairs), (size, 1))")),
-        Mistake("A key's value is always the same, key + half. Then the answer stands in the question, and nothing "
-                "must be recalled (section 4).",
+        Mistake("A key's value is always the same, key + half. Then the question gives away the answer, and there's "
+                "nothing to recall (section 4).",
                 but(VALUES, "keys + half")),
-        Mistake("Your targets are in other places. The answer is asked for at the question itself, not one token "
-                "before, and in the pairs the model has seen nothing that it could recall: −1 (section 4).",
+        Mistake("Your targets are in the wrong places. We ask for the answer at the question itself, not one token "
+                "before, and in the pairs the model has nothing to recall yet: −1 (section 4).",
                 but("return tokens, targets", "return tokens, np.roll(targets, 1, 1)"),
                 but("return tokens, targets", "return tokens, np.roll(targets, -1, 1)"),
                 but("    return", "    targets[:, 0 : 2 * pairs : 2] = values\n    return"),
                 but("    return", "    targets[:, 1 : 2 * pairs : 2] = values\n    return"),
                 but("targets = tokens.copy()", "targets = np.zeros_like(tokens)")),
-        Mistake("Your questions come in the order of the pairs, in every row: the place tells the answer, and no key "
-                "need be compared (section 4).",
+        Mistake("Your questions come in the order of the pairs, in every row: the place gives away the answer, and no "
+                "key needs comparing (section 4).",
                 but("rng.integers(pairs, size=(size, length - 2 * pairs))",
                     "np.tile(np.arange(length - 2 * pairs) % pairs, (size, 1))")),
-        Mistake("You mix up keys and values. A question is a key, and its target is the token of the value: not a "
-                "pair's number, and not a value counted from 0 (section 4).",
+        Mistake("You mix up keys and values. A question is a key, and its target is the value's token: not the number "
+                "of a pair, and not a value counted from 0 (section 4).",
                 but(TARGETS, "targets[:, 2 * pairs :] = keys[row, asked], asked"),
                 but(TARGETS, "targets[:, 2 * pairs :] = keys[row, asked], values[row, asked] - half"),
                 but("= keys[row, asked], values[row, asked]", "= values[row, asked], keys[row, asked]")),
-        Mistake("All keys stand before all values. In this task pairs are neighbors: key, value, key, value "
+        Mistake("You put all keys before all values. In this task pairs are neighbors: key, value, key, value "
                 "(section 4).",
                 but("tokens[:, 0 : 2 * pairs : 2], tokens[:, 1 : 2 * pairs : 2]",
                     "tokens[:, :pairs], tokens[:, pairs : 2 * pairs]")),
-        Mistake("You take keys[asked], which picks rows. Each row has questions of its own: keys[row, asked] with a "
+        Mistake("You take keys[asked], which picks rows. Each row has its own questions: keys[row, asked] with a "
                 "column of row numbers (section 4).",
                 but("keys[row, asked], values[row, asked]", "keys[0][asked], values[0][asked]")),
     ),

@@ -84,23 +84,26 @@ def cases() -> list[Case]:
 EXERCISE = Exercise(
     lesson="18", stars=2, reference=pick_map, cases=cases,
     hints=(
-        "For each map: a = φ(q) φ(k)ᵀ, each row divided by its sum. Then KL(p ‖ a) = Σ p log(p / a), and its mean.",
-        "Where p is 0 its term is 0, and log must not see it. Where a isn't positive the map is out.",
-        "Keep the number and the features of the best so far, and replace it only by fewer features.",
+        "For each map: a = φ(q) φ(k)ᵀ, each row divided by its sum. Then take the mean over rows of KL(p ‖ a) = Σ p "
+        "log(p / a).",
+        "Where p is 0 its term is 0, so keep log away from it. If any a isn't positive, the map is out.",
+        "Remember the best map so far and how many features it has, and replace it only by one with fewer.",
     ),
     mistakes=(
-        Mistake("You take the nearest map. The cheapest that's near enough is asked for: its features are the state "
-                "(section 1).", but("fk.shape[1] < fewest", "True", "<= allowed:", "<= allowed and number == 0:")),
-        Mistake("KL the wrong way around: what softmax gives much weight to must not be missed, so p stands in front "
-                "(eq. 18.6).",
+        Mistake("You take the nearest map. We want the cheapest that's near enough, because its features are the "
+                "state (section 1).",
+                but("fk.shape[1] < fewest", "True", "<= allowed:", "<= allowed and number == 0:")),
+        Mistake("Your KL is the wrong way around. The map can't miss what softmax gives much weight to, so p goes in "
+                "front (eq. 18.6).",
                 but("(p * np.log(np.where(p > 0, p, 1) / a))", "(a * np.log(a / np.where(p > 0, p, 1e-300)))")),
         Mistake("The map's weights aren't divided by their sum (eq. 18.6).",
                 but("            a = a / a.sum(1, keepdims=True)\n", "")),
-        Mistake("The scores lack 1/√D: then softmax is another one than the head's (eq. 18.1).",
+        Mistake("Your scores lack 1/√D, so this isn't the softmax of the head (eq. 18.1).",
                 but(" / np.sqrt(q.shape[1])", "")),
-        Mistake("You compare by the worst query. The mean is asked for (eq. 18.6).",
+        Mistake("You go by the worst query. We ask for the mean over queries (eq. 18.6).",
                 but(".sum(1).mean()", ".sum(1).max()")),
-        Mistake("A negative weight is no weight: its logarithm is NaN, and a comparison with NaN is False, or the "
-                "absolute value hides it (section 7).", but("(a > 0).all() and ", "", "/ a)).sum", "/ abs(a))).sum")),
+        Mistake("You let negative weights pass. Their logarithm is NaN, and a comparison with NaN is False, or else "
+                "the absolute value hides them (section 7).",
+                but("(a > 0).all() and ", "", "/ a)).sum", "/ abs(a))).sum")),
     ),
 )

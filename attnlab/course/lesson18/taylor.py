@@ -69,24 +69,24 @@ EXERCISE = Exercise(
         "x[:, :, None] * x[:, None, :] / np.sqrt(2), reshaped to (N, D²).",
     ),
     mistakes=(
-        Mistake("The factor 1/√2 is missing: your weight is 1 + s + s², another parabola, monotone from −1/2 on. Query "
-                "and key share the half of eq. 18.2, so each feature takes its root.",
+        Mistake("The factor 1/√2 is missing: your weight is 1 + s + s², another parabola, monotone from −1/2 on. "
+                "Query and key share the half in eq. 18.2, so each feature gets its square root.",
                 but(HALF, ""), but("math.sqrt(0.5)", "1", of=unique), but("factor * ", "", of=unique)),
-        Mistake("You divide each product by 2, and query and key both do: your last term is s²/4. Each takes the root, "
-                "1/√2: eq. 18.3.",
+        Mistake("You divide each product by 2, in the query and in the key, so your last term is s²/4. Each gets the "
+                "square root, 1/√2: eq. 18.3.",
                 but(HALF, " / 2"), but("math.sqrt(0.5)", "0.5", of=unique)),
-        Mistake("You count each mixed product once without a factor of its own. x_i x_j with i < j stands for two "
-                "terms of the sum, so its feature is √2 times that of eq. 18.3.",
+        Mistake("You take each mixed product once, but without its factor. x_i x_j with i < j stands in for two terms "
+                "of the sum, so its feature is √2 times that of eq. 18.3.",
                 but("np.where(i == j, math.sqrt(0.5), 1)", "math.sqrt(0.5)", of=unique)),
-        Mistake("Only squares, no mixed products: Σ q_i² k_i² isn't (q·k)². The features of eq. 18.3 are x_i x_j for "
-                "all pairs.",
+        Mistake("You have the squares but no mixed products: Σ q_i² k_i² isn't (q·k)². The features of eq. 18.3 are "
+                "x_i x_j for all pairs.",
                 but("x[:, :, None] * x[:, None, :]", "x**2")),
-        Mistake("Features are missing. The constant one gives the 1 of 1 + s + s²/2, without which weights can be "
+        Mistake("You're missing features. The constant gives the 1 of 1 + s + s²/2, without which weights can be "
                 "negative, and the features x themselves give the s (eqs. 18.2 and 18.3).",
                 but("[ones, x, ", "[x, "), but("np.ones((len(x), 1)), x", "x", of=unique),
                 but("[ones, x, ", "[ones, ")),
-        Mistake("Only products of different numbers; the squares are missing. (q·k)² has the terms q_i² k_i² as well: "
-                "eq. 18.3.",
+        Mistake("You only multiply different numbers, so the squares are missing. (q·k)² has the terms q_i² k_i², "
+                "too: eq. 18.3.",
                 but("triu_indices(x.shape[1])", "triu_indices(x.shape[1], 1)", of=unique)),
         Mistake("You scale x by D^−¼ here. The lesson does that before the map, so that the map itself gives eq. 18.2 "
                 "in q·k as it comes.",

@@ -58,9 +58,9 @@ def judge(case: Case, got: Any) -> str | None:
     if needed > memory:
         return f"plan {index} with {batch} sequences needs {needed:g} bytes; there are {memory:g}."
     if seconds > wait * (1 + 1e-9):
-        return f"plan {index} with {batch} sequences takes {seconds:g} s a step; {wait:g} s are allowed."
+        return f"plan {index} with {batch} sequences takes {seconds:g} s per step; {wait:g} s are allowed."
     if rate(case, index, batch) < rate(case, *right) * (1 - 1e-6):
-        return (f"plan {index} with {batch} sequences gives {rate(case, index, batch):.1f} tokens a second; "
+        return (f"plan {index} with {batch} sequences gives {rate(case, index, batch):.1f} tokens per second; "
                 f"plan {right[0]} with {right[1]} gives {rate(case, *right):.1f}.")
     return None
 
@@ -104,46 +104,47 @@ EXERCISE = Exercise(
         "For one plan: which batches are allowed at all? Memory bounds them, and so does the wait.",
         "A step with B sequences takes max((weights + B · cache) / bandwidth, B · weights / flops) seconds and brings "
         "B tokens: eq. 23.3.",
-        "B / seconds never falls when B grows, but a loop over all allowed batches of all plans is as good. Leave out "
+        "B / seconds never falls when B grows, but looping over all allowed batches of all plans is fine, too. Skip "
         "plans with too many bits, and return (−1, 0) if nothing is left.",
     ),
     mistakes=(
         Mistake(phrases.weights_in_memory("eq. 23.2"), but(FITS, "batch * cache <= memory")),
-        Mistake("The caches lie in the memory, beside the weights: eq. 23.2.",
+        Mistake("You don't count the caches. They're in memory, too, next to the weights: eq. 23.2.",
                 but(FITS, "weights <= memory and batch < 10_000")),
         Mistake(phrases.exact_fit("eq. 23.2"), but(FITS, "weights + batch * cache < memory")),
         Mistake(phrases.weights_unread("eq. 23.3"),
                 but("(weights + batch * cache) / bandwidth", "batch * cache / bandwidth")),
         Mistake(phrases.cache_shared("eq. 23.3"),
                 but("(weights + batch * cache) / bandwidth", "(weights + cache) / bandwidth")),
-        Mistake("A step has two times. Reading is what most steps wait for, and arithmetic grows with the batch, "
-                "because every sequence multiplies with all weights: with many of them it takes longer (eq. 23.3).",
+        Mistake("You leave out one of a step's two times. Most steps wait for reading, but arithmetic grows with the "
+                "batch, because every sequence multiplies with all weights, so with many sequences it takes longer "
+                "(eq. 23.3).",
                 but(SECONDS, "(weights + batch * cache) / bandwidth"),
                 but("batch * weights / flops", "weights / flops"), but(SECONDS, "batch * weights / flops")),
         Mistake("You count two operations for each byte. It's one: a weight of two bytes is multiplied and added (eq. "
                 "23.3).",
                 but("batch * weights / flops", "2 * batch * weights / flops")),
         Mistake(phrases.shorter_time("eq. 23.3"), but("max(", "min(")),
-        Mistake("You stop at the first plan that can be served. Asked for are the most tokens per second of all plans "
+        Mistake("You stop at the first plan that can be served. We want the most tokens per second of all plans "
                 "(section 3).",
                 but("        batch = 1\n", "        batch = 1\n        if found[1]:\n            break\n")),
-        Mistake("You try the largest batch alone. Where that waits too long a smaller one may be allowed, and a plan "
-                "with a smaller batch and less to read can bring more tokens per second (section 3, eq. 23.3).",
+        Mistake("You only try the largest batch. Where its step takes too long, a smaller one may be allowed, and a "
+                "plan with a smaller batch and less to read can bring more tokens per second (section 3, eq. 23.3).",
                 but("        batch = 1\n", "        batch = max(int((memory - weights) // cache), 1)\n"),
                 but("batch / seconds > best * (1 + 1e-9)", "batch > best", "best, found = batch / seconds",
                     "best, found = batch")),
         Mistake(phrases.adds_times("eq. 23.3"),
                 but(SECONDS, "(weights + batch * cache) / bandwidth + batch * weights / flops")),
-        Mistake("Readers wait in your plan: a step may not take longer than `wait`. Only smaller batches are allowed "
-                "then (section 3).",
+        Mistake("Your plan keeps readers waiting: a step can't take longer than `wait`, so only smaller batches are "
+                "allowed (section 3).",
                 but("seconds <= wait and ", "")),
-        Mistake("You serve one sequence at a time, as if each read the weights for itself, or as if the shortest step "
-                "were asked for. A batch shares one reading; asked for are tokens per second: eq. 23.3.",
+        Mistake("You serve one sequence at a time, as if each read the weights for itself, or you look for the "
+                "shortest step. A batch reads the weights once, and we want tokens per second: eq. 23.3.",
                 but("(weights + batch * cache) / bandwidth", "batch * (weights + cache) / bandwidth"),
                 but("batch / seconds > best * (1 + 1e-9)", "1 / seconds > best",
                     "batch / seconds, (", "1 / seconds, (")),
-        Mistake("We ask for the most tokens per second among the plans that are good enough: bits may not exceed "
-                "`bits`, and the best text isn't asked for (section 2, section 3).",
+        Mistake("We want the most tokens per second among the plans that are good enough: at most `bits`, and the "
+                "best text gets no bonus (section 2, section 3).",
                 but("paid <= bits and ", ""),
                 but("batch / seconds > best * (1 + 1e-9)", "(9 - paid, batch) > (best or (0, 0))",
                     "best, found = batch / seconds", "best, found = (9 - paid, batch)", "best, found = 0.0, (-1, 0)",

@@ -104,11 +104,10 @@ EXERCISE = Exercise(
     hints=(
         "Feed 4 tokens, then 2, with window 4 and EYE as values, and compare the weights with those of two calls of "
         "one token.",
-        "Which key has left the window of the last query of the chunk, and not that of the first? Where is it when the "
+        "Which key has left the window of the chunk's last query, but not the first query's? Where is it when the "
         "first query looks?",
-        "Let the chunk look before anything goes into the state. Of the keys that lie side by side, old and new, a "
-        "query has some in its window; those before its window have the weight φ(q)·φ(k), and they are not in U and Z "
-        "yet.",
+        "Let the chunk look before anything goes into the state. Of the keys at hand, old and new, some are in a "
+        "query's window; those before its window have the weight φ(q)·φ(k), and they aren't in U and Z yet.",
         "a = np.where(near, np.exp(s), np.where(i - j >= window, phi(q) @ phi(keys).T, 0)); then the first "
         "len(keys) − window keys go into U and Z.",
     ),
@@ -118,35 +117,35 @@ EXERCISE = Exercise(
                 "eq. 17.6.",
                 broken_hybrid,
                 but("np.where(j <= i,", "np.where((j <= i) & (i - j < window),", of=broken_hybrid)),
-        Mistake("Keys of this call that are before a query's window, and not in the state yet, have no weight in your "
-                "rows. They're old for this query: φ(q)·φ(k), eq. 18.7.",
+        Mistake("Keys of this call that come before a query's window, and aren't in the state yet, get no weight in "
+                "your rows. For this query they're old: φ(q)·φ(k), eq. 18.7.",
                 but(FAR, "0")),
-        Mistake("You absorb first, and give the same keys a weight of their own as well: they count twice "
-                "(eq. 17.6 comes after eq. 17.5).",
+        Mistake("You absorb first, and then give the same keys a weight in the window, too: they count twice (eq. "
+                "17.6 comes after eq. 17.5).",
                 but("j = np.arange(len(keys))",
                     f"old = max(len(keys) - window, 0); {ABSORBED}; j = np.arange(len(keys))",
                     f"    old = max(len(keys) - window, 0)\n    {ABSORBED}", "    pass")),
-        Mistake("All keys that a query sees have the weight e^s in your rows, also those that have left its window: "
-                "i − j < window, eq. 18.7.",
+        Mistake("Your rows give e^s to all keys that a query sees, even to those that have left its window: i − j < "
+                "window, eq. 18.7.",
                 but("(j <= i) & (i - j < window)", "j <= i")),
         Mistake(phrases.window_long("eq. 16.1"), but("i - j < window", "i - j <= window")),
         Mistake(phrases.window_short("eq. 16.1"),
                 but("i - j < window)", "i - j < window - 1)", "i - j >= window", "i - j >= window - 1")),
         Mistake(phrases.sees_future("eq. 14.3"), but("(j <= i) & (i - j < window)", "abs(i - j) < window")),
         Mistake("Window and state share one denominator. They aren't two attentions to add or average, and what's in "
-                "the state counts below the line as well, φ(q)·Z (eqs. 17.2 and 18.7).",
+                "the state counts below the line, too, φ(q)·Z (eqs. 17.2 and 18.7).",
                 but("(a @ values + phi(q) @ U) / (a.sum(1) + phi(q) @ Z)[:, None]",
                     "a @ values / a.sum(1)[:, None] + phi(q) @ U / np.maximum(phi(q) @ Z, 1e-9)[:, None]"),
                 but("(a @ values + phi(q) @ U) / (a.sum(1) + phi(q) @ Z)[:, None]",
                     "(a @ values / a.sum(1)[:, None] + phi(q) @ U / np.maximum(phi(q) @ Z, 1e-9)[:, None]) / 2"),
                 but("(a.sum(1) + phi(q) @ Z)", "a.sum(1)")),
-        Mistake("Your state never gets a key: what leaves the window must be absorbed, eq. 17.6.",
+        Mistake("Your state never gets a key. What leaves the window has to be absorbed, eq. 17.6.",
                 but(ABSORBED, "pass")),
-        Mistake("You absorb all keys, and keep some of them in the window as well. The next call would count those "
-                "twice: only what leaves the window, eq. 17.6.",
+        Mistake("You absorb all keys, even those you keep in the window, so the next call counts them twice: absorb "
+                "only what leaves the window, eq. 17.6.",
                 but(ABSORBED, ABSORBED.replace("[:old]", ""))),
-        Mistake("You keep other keys than the last `window`: the oldest, or one too few, and then the state must hold "
-                "one more than is said (eq. 16.3).",
+        Mistake("You don't keep the last `window` keys: you keep the oldest, or one too few, which the state then has "
+                "to make up for (eq. 16.3).",
                 but(ABSORBED, ABSORBED.replace("[:old]", "[window:]"), RETURN,
                     "return out, keys[:window], values[:window], U, Z"),
                 but("old = max(len(keys) - window, 0)", "old = max(len(keys) - window + 1, 0)")),

@@ -50,37 +50,37 @@ EXERCISE = Exercise(
     hints=(
         "Count the slots that a sequence needs in each layer, and add them up.",
         "A layer with a window keeps min(window, length) keys; one without ⌈length / block⌉ blocks of ``block`` slots.",
-        "A slot has a key and a value of each key head: 2 · kv_heads · d numbers, eq. 23.1. The weights come off the "
-        "memory first, eq. 23.2, and a part of a sequence is none.",
+        "A slot has a key and a value for each key head: 2 · kv_heads · d numbers, eq. 23.1. Take the weights off the "
+        "memory first, eq. 23.2, and part of a sequence doesn't count.",
     ),
     mistakes=(
         Mistake(phrases.weights_in_memory("eq. 23.2"), but("memory - weights", "memory")),
         Mistake(phrases.negative("eq. 23.2"), but(LAST, "(memory - weights) // each")),
         Mistake(phrases.half_cache("eq. 23.1"), but("2 * kv_heads", "kv_heads")),
-        Mistake("All layers have a window in your count, or none has. Each has its own number of slots: the sum in "
-                "eq. 23.1.",
+        Mistake("In your count all layers have a window, or none has. Each layer has its own number of slots: the sum "
+                "in eq. 23.1.",
                 but(f"{WHOLE} if window is None else {WINDOWED}", WHOLE),
                 but("if window is None else", "if None in windows else"),
                 but("for window in windows:", "for window in windows[:1] * len(windows):"),
                 but("-(-length // block) * block if window is None", "min(length, *(w for w in windows if w), 10**9) "
                     "if window is None")),
-        Mistake("A text that is shorter than a window doesn't fill it: min(N, W) in eq. 23.1.",
+        Mistake("A text shorter than the window doesn't fill it: min(N, W) in eq. 23.1.",
                 but(WINDOWED, "window")),
         Mistake(phrases.not_rounded_up("eq. 19.3", what="blocks"),
                 but(WHOLE, "length"), but(WHOLE, "length // block * block")),
         Mistake(phrases.adds_one("eq. 19.3", what="block"), but(WHOLE, "(length // block + 1) * block")),
         Mistake("You count blocks. A block holds ``block`` tokens, and each takes a slot (eq. 19.3).",
                 but(WHOLE, "-(-length // block)")),
-        Mistake("You round the sum of all layers up. Each layer without a window has blocks of its own (eq. 19.3).",
+        Mistake("You round up the sum over all layers. Each layer without a window has its own blocks (eq. 19.3).",
                 but(WHOLE, "length", EACH, EACH.replace("slots", "-(-slots // block) * block"))),
         Mistake("`weights` is in bytes already (eq. 23.2).", but("memory - weights", "memory - itemsize * weights")),
-        Mistake("A layer with a window keeps its slots to itself and has no blocks: min(N, W), not rounded (eq. 23.1).",
+        Mistake("A layer with a window has its own slots and no blocks: min(N, W), not rounded (eq. 23.1).",
                 but(WINDOWED, "-(-min(window, length) // block) * block")),
         Mistake(phrases.one_layer("eq. 23.1"), but("slots +=", "slots =")),
         Mistake("You leave the key heads out, or count them twice: H_k in eq. 23.1.",
                 but("2 * kv_heads * d", "2 * d"), but("2 * kv_heads * d", "2 * kv_heads**2 * d")),
         Mistake(phrases.elements("eq. 23.1", what="each of them takes b bytes"), but(" * itemsize", "")),
-        Mistake("A part of a sequence can't be served: round down (eq. 23.2).",
+        Mistake("You can't serve part of a sequence: round down (eq. 23.2).",
                 but(LAST, "-(-max(memory - weights, 0) // each)"), but(LAST, "max(memory - weights, 0) / each")),
     ),
 )

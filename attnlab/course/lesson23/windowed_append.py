@@ -47,24 +47,25 @@ GONE = "(length - window + 1) // size"
 EXERCISE = Exercise(
     lesson="23", stars=2, reference=windowed_append, cases=cases,
     hints=(
-        "The first new token stands at position N and sees the keys from N − W + 1 on. Which blocks lie before that?",
-        "⌊(N − W + 1) / S⌋ blocks lie before it as a whole (none if that's negative). Their entries become −1 and "
-        "keep their places: the others must still be found at position / S.",
-        "Give back first and take afterwards: what you've given back may be all there is.",
+        "The first new token is at position N and sees the keys from N − W + 1 on. Which blocks are entirely before "
+        "that?",
+        "⌊(N − W + 1) / S⌋ whole blocks are before it (none if that's negative). Their entries become −1 and stay in "
+        "place: the others must still be found at position / S.",
+        "Give blocks back first and take new ones afterwards: what you've given back may be all there is.",
     ),
     mistakes=(
-        Mistake("You give a block back one token too early: the new token sees W keys with its own, so from N − W + 1 "
-                "on (section 3).", but("length - window + 1", "length - window + 2")),
+        Mistake("You give a block back one token too early: the new token sees W keys including its own, so from N − "
+                "W + 1 on (section 3).", but("length - window + 1", "length - window + 2")),
         Mistake("You ask what the last of the new tokens sees. The first one sees further back (section 3).",
                 but("length - window + 1", "length + count - window")),
-        Mistake("You give back a block of which some keys are still seen: round down (section 3).",
+        Mistake("You give back a block while some of its keys are still seen: round down (section 3).",
                 but(GONE, f"-(-{GONE.replace(' // size', '')} // size)")),
-        Mistake("A block that was given back is given back again: somebody else may hold it by now (lesson 19, section "
-                "8).", but("if table[b] >= 0:", "if True:")),
-        Mistake("Blocks leave the table and the others move up. A key is found at position / S, so entries keep their "
-                "places: write −1 (section 3).",
+        Mistake("You give the same block back twice: someone else may have it by now (lesson 19, section 8).",
+                but("if table[b] >= 0:", "if True:")),
+        Mistake("Your blocks leave the table, and the others move up. We find a key at position / S, so entries have "
+                "to stay in place: write −1 (section 3).",
                 but("return table, free", "return [block for block in table if block >= 0], free")),
-        Mistake("Nothing is given back: then a window saves no memory (section 3).",
+        Mistake("You give nothing back, so the window saves no memory (section 3).",
                 but(GONE, "0")),
         Mistake("You take new blocks before you give back old ones: with an empty pool there are none (section 3).",
                 but("for b in range", "while len(table) * size < length + count:\n        table.append(free.pop(0))\n"
