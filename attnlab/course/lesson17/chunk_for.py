@@ -36,7 +36,7 @@ def judge(case: Case, got: Any) -> str | None:
     """None if it fits and is nearly the fastest that does."""
     n, F, Dv, rate, start, memory = case.args
     if np.shape(got) or got != got or int(got) != got or not 1 <= got <= n:
-        return f"a chunk is a whole number from 1 to {n}; got {got}"
+        return f"a chunk is an integer from 1 to {n}; got {got}"
     C, best = int(got), chunk_for(*case.args)
     if held(F, Dv, C) > memory:
         return f"chunks of {C} hold {held(F, Dv, C):,} numbers; {memory:,} are allowed."
@@ -70,17 +70,19 @@ EXERCISE = Exercise(
     hints=(
         "Per token there are two terms that depend on C: 2 C (F + Dv) / rate grows, start / C falls.",
         "Where their sum is least, they're equal: C² = start · rate / (2 (F + Dv)).",
-        "(17.9) is a limit from above: C² + 2 C F + F (Dv + 1) ≤ memory, so C ≤ √(F² + memory − F (Dv + 1)) − F. "
+        "(17.9) sets the upper limit: C² + 2 C F + F (Dv + 1) ≤ memory, so C ≤ √(F² + memory − F (Dv + 1)) − F. "
         "Trying all C works, too.",
     ),
     mistakes=(
-        Mistake("A chunk of 128 is a good habit for one machine. Compare the start of a chunk with its products "
-                "(eq. 17.7).", but("min(max(round(best), 1), most, n)", "min(128, most, n)")),
-        Mistake("As large as fits: then the products within the chunk take most of the time (eq. 17.7).",
+        Mistake("A chunk of 128 is a good habit for one machine. Here, weigh the start of a chunk against its "
+                "products (eq. 17.7).", but("min(max(round(best), 1), most, n)", "min(128, most, n)")),
+        Mistake("You take the largest chunk that fits. Then the products within the chunk take most of the time (eq. "
+                "17.7).",
                 but("min(max(round(best), 1), most, n)", "min(most, n)")),
-        Mistake("You don't look at the memory: eq. 17.9).", but("most, n)", "n)")),
-        Mistake("√N would be the chunk if a state cost as much as a token. N isn't in (eq. 17.7) beside the factor in "
-                "front.", but("min(max(round(best), 1), most, n)", "min(max(math.isqrt(n), 1), most, n)")),
+        Mistake("You ignore the memory (eq. 17.9).", but("most, n)", "n)")),
+        Mistake("√N would be the best chunk if a state cost as much as a token. Apart from the factor in front, "
+                "there's no N in eq. 17.7.",
+                but("min(max(round(best), 1), most, n)", "min(max(math.isqrt(n), 1), most, n)")),
         Mistake("You balance the chunk's products with the state's, 2 F (2 Dv + 1). Those don't depend on C; the "
                 "starts do (eq. 17.7).",
                 but("start * rate / (2 * (F + Dv))", "(F * (2 * Dv + 1) / (F + Dv)) ** 2")),

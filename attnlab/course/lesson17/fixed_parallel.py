@@ -82,19 +82,19 @@ EXERCISE = Exercise(
         "(Subtracting a chunk's own would leave its rounding errors behind.)",
     ),
     mistakes=(
-        Mistake("This is still the broken program: the cumulative sum at a chunk contains the chunk, and a contains it "
-                "again. A chunk reads the state before it, eq. 17.5. Numerator and normalizer are wrong alike, so that "
-                "the weights add up to 1 and ONES sees nothing.",
+        Mistake("This is still the broken program: the cumulative sum at a chunk contains the chunk, and a contains "
+                "it again. A chunk reads the state before it, eq. 17.5. Numerator and normalizer are wrong in the "
+                "same way, so the weights still add up to 1 and ONES sees nothing.",
                 broken_parallel, but(BEFORE, "np.cumsum(own, 0)")),
-        Mistake("A query sees its whole chunk, its future included: you have taken the chunk's own weights away, a, "
-                "instead of the state's, or the triangle. Keep a with its triangle, and take the chunk out of the "
+        Mistake("A query sees its whole chunk, its future included: you've removed a, the chunk's own weights, or its "
+                "triangle, when it's the state that's wrong. Keep a with its triangle, and take the chunk out of the "
                 "state: eq. 17.5.",
                 but(BEFORE, "np.cumsum(own, 0)", "q @ before + a @ w", "q @ before"), but("np.tril(", "(")),
-        Mistake("You've taken the diagonal away. Then a query's own key is counted once, but the earlier keys of its "
-                "chunk twice, and the later ones through the state. Take the chunk out of the state: eq. 17.5.",
+        Mistake("You've taken the diagonal away. Now a query's own key counts once, but the earlier keys of its chunk "
+                "count twice, and the later ones are still in the state. Take the chunk out of the state: eq. 17.5.",
                 but(BEFORE, "np.cumsum(own, 0)", "np.tril(q @ k.swapaxes(1, 2))", "np.tril(q @ k.swapaxes(1, 2), -1)")),
-        Mistake("You've taken the chunk out of the numerator and left it in the normalizer, or the other way round: "
-                "the weights no longer add up to 1. U and Z are one state, eq. 17.6.",
+        Mistake("You've taken the chunk out of the numerator and left it in the normalizer, or the other way around, "
+                "so the weights no longer add up to 1. U and Z are one state, eq. 17.6.",
                 but(BEFORE, "np.cumsum(own, 0); before[..., :-1] -= own[..., :-1]"),
                 but(BEFORE, "np.cumsum(own, 0); before[..., -1] -= own[..., -1]")),
         Mistake("Your shift isn't by one chunk. The state before a chunk holds all earlier ones, the one just before "
@@ -104,7 +104,7 @@ EXERCISE = Exercise(
         Mistake("Your cumulative sum runs along another axis: over features or values instead of chunks. The first "
                 "axis counts the chunks, eq. 17.6.",
                 but(BEFORE, "np.cumsum(own, 1) - own"), but(BEFORE, "np.cumsum(own, 2) - own")),
-        Mistake("Each chunk reads the chunk before it alone. Add up all earlier ones, eq. 17.6.",
+        Mistake("Each chunk reads only the chunk just before it. Add up all earlier ones, eq. 17.6.",
                 but(BEFORE, "np.concatenate([0 * own[:1], own[:-1]])")),
         Mistake(phrases.own_tokens("eq. 17.5", chunk="chunk"), but(BEFORE, "0 * own")),
         Mistake(phrases.all_scores("eq. 17.5", piece="chunk"), quadratic),

@@ -74,7 +74,7 @@ def cases() -> list[Case]:
     return [
         *cases,
         Case("EMPTY: the first three queries have features, and share none with the keys", (fq, fk, v, C)),
-        Case("all weights lie in the chunk before, chunks of 2", late),
+        Case("all weights are in the chunk before, chunks of 2", late),
         Case("equal weights, values that add up to 0, and values of 0: their gradients are not 0", balanced),
         Case("features below 2 · 10⁻⁸: no row is empty", (1e-8 * fq[3:], 1e-8 * fk[3:], v[3:], C)),
     ]
@@ -105,32 +105,32 @@ EXERCISE = Exercise(
         "For rows of zeros guard both sides: torch.where(empty, 0, above / torch.where(empty, 1, below)), eq. 17.11.",
     ),
     mistakes=(
-        Mistake("Your chunk is in the state before its queries read: its own keys count twice. They're in a already; "
-                "read first, eq. 17.5, then move the state on, eq. 17.6. ONES can't show it: the weights still add up "
-                "to 1.",
+        Mistake("Your chunk is in the state before its queries read it, so its own keys count twice. They're in a "
+                "already: read first, eq. 17.5, then update the state, eq. 17.6. ONES can't show it, because the "
+                "weights still add up to 1.",
                 but(ABSORB, "pass", "q @ U", "q @ (U := U + k.T @ w)", "q @ Z", "q @ (Z := Z + k.sum(0))",
                     "if start > 0", "if True")),
         Mistake(phrases.not_itself("eq. 17.5", rule="j ≤ i"), but(".tril()", ".tril(-1)")),
         Mistake(phrases.sees_future("eq. 17.5"), but(".tril()", "")),
-        Mistake("This is φ(Q) (φ(K)ᵀ V): every query sees all keys. The brackets may be moved only where nothing "
-                "stands between them, and the causal mask does: section 2, eq. 17.4.",
+        Mistake("This is φ(Q) (φ(K)ᵀ V): every query sees all keys. You can only move the parentheses if there's "
+                "nothing between the two products, and the causal mask is: section 2, eq. 17.4.",
                 but("    U, Z, out", "    C = len(fq)\n    U, Z, out", ".tril()", "")),
         Mistake(phrases.own_tokens("eq. 17.5", chunk="chunk"), but("start > 0", "start < 0")),
-        Mistake("Your state is that of the previous chunk, not of all earlier ones. Add: eq. 17.6.",
+        Mistake("Your state only has the previous chunk, not all earlier ones. Add: eq. 17.6.",
                 but(ABSORB, "U, Z = k.T @ w, k.sum(0)")),
-        Mistake("Your normalizer leaves out the keys of the state, or the chunk's own weights. It sums both: φ(q)·Z "
-                "beside the row sum of a (eq. 17.5).",
+        Mistake("Your normalizer leaves out the keys of the state, or the chunk's own weights. It's the sum of both: "
+                "φ(q)·Z plus the row sum of a (eq. 17.5).",
                 but("below + q @ Z", "below"), but(ABOVE, "above, below = above + q @ U, q @ Z")),
-        Mistake("You divide the two parts by themselves and add. Both are sums of the same row: add above and below "
+        Mistake("You divide the two parts separately, then add. Both are sums over the same row: add above and below "
                 "the line, then divide once, eq. 17.5.",
                 but(ABOVE, "above, below = above / below[:, None] + (q @ U) / (q @ Z)[:, None], 0 * below + 1")),
         Mistake(phrases.last_one("eq. 17.5", what="The tokens", block="chunk"),
                 but("torch.cat(out)", "torch.cat([*out, 0 * v[WHOLE:]])", PARTS, "range(0, WHOLE, C)", "WHOLE", WHOLE),
                 but("torch.cat(out)", "torch.cat([*out, v[:0]])", PARTS, "range(0, WHOLE, C)", "WHOLE", WHOLE)),
         Mistake(phrases.no_weights("eq. 17.11"), but(GUARDED, "above / below[:, None]")),
-        Mistake("The values are right, and the gradient of a row without weights isn't. A division by 0 that was made "
-                "and thrown away still has a derivative, which is NaN, and a numerator of 0 that's divided by 1 leaks "
-                "one: let the division see a 1, and put 0 in its place as well (eq. 17.11).",
+        Mistake("The values are right, but the gradient of a row without weights isn't. If you divide by 0 and throw "
+                "the result away, its derivative is still NaN, and a numerator of 0 divided by 1 still leaks one. "
+                "Divide by 1 there, *and* put 0 in place of the result (eq. 17.11).",
                 but(GUARDED, "torch.where(empty[:, None], 0, above / below[:, None])"),
                 but(GUARDED, "(above / below[:, None]).nan_to_num()"),
                 but(GUARDED, "above / torch.where(empty, 1, below)[:, None]")),
@@ -138,18 +138,18 @@ EXERCISE = Exercise(
                 but(GUARDED, "above / (below + 1e-4)[:, None]"), but(GUARDED, "above / (below + 1e-5)[:, None]"),
                 but(GUARDED, "above / below.clamp(min=1e-6)[:, None]"),
                 but(GUARDED, "above / (below + 1e-10)[:, None]")),
-        Mistake("No gradient reaches the keys and values of earlier chunks: the state is detached. It's a sum like "
-                "any other, and the gradient goes through it: eq. 17.6.",
+        Mistake("No gradient reaches the keys and values of earlier chunks, because the state is detached. It's a sum "
+                "like any other, and the gradient goes through it: eq. 17.6.",
                 but("k.T @ w", "(k.T @ w).detach()", "k.sum(0)", "k.sum(0).detach()")),
-        Mistake("The normalizer passes no gradient to the keys: values are right, dq and dv as well, and dk isn't. Z "
-                "is a sum of φ(k), and below the line k has a derivative as above it: eq. 17.5.",
+        Mistake("Your normalizer passes no gradient to the keys: the values are right, and so are dq and dv, but dk "
+                "isn't. Z is a sum of φ(k), so k has a derivative below the line, too: eq. 17.5.",
                 but("a.sum(1)", "(q @ k.detach().T).tril().sum(1)", "k.sum(0)", "k.sum(0).detach()")),
         Mistake(phrases.all_scores("eq. 17.5", piece="chunk"), quadratic),
         Mistake(phrases.state_each_token("section 2, eq. 17.6"), summed),
     ),
     costs=(
-        Cost(growth(long, 512, 1024), 1.3, "Its memory beside the result grew {found:.1f}× with twice as many tokens."),
-        Cost(peak(small_chunks, 1024, 1024), 5, "Beside the result it holds {found:.0f} numbers a token, with 64 "
+        Cost(growth(long, 512, 1024), 1.3, "Its memory beyond the result grew {found:.1f}× with twice as many tokens."),
+        Cost(peak(small_chunks, 1024, 1024), 5, "Beyond the result it holds {found:.0f} numbers per token, with 64 "
              "features and chunks of 8: more states than one (eq. 17.6)."),
     ),
 )

@@ -81,46 +81,46 @@ EXERCISE = Exercise(
     lesson="17", stars=2, reference=linear_recurrent, cases=cases,
     hints=(
         "Each token adds to the state: its key's features times its value to U, its key's features to Z.",
-        "np.outer(fk, v) has the shape of U. A query sees its own key, so the state is moved on first: eq. 17.4.",
-        "The output of a token is fq @ U / (fq @ Z). Only that of the last one is asked for.",
+        "np.outer(fk, v) has the shape of U. A query sees its own key, so update the state first: eq. 17.4.",
+        "The output of a token is fq @ U / (fq @ Z). You only return the last one.",
         "If fq @ Z is 0, no key has a weight, and the output is 0 (eq. 17.11).",
     ),
     mistakes=(
-        Mistake("Your query reads the state before its own key is in it. j ≤ i: move the state on first, eq. 17.4. For "
-                "the first token of all the sums are empty.",
+        Mistake("Your query reads the state before its own key is in it. A query sees j ≤ i, so update the state "
+                "first, eq. 17.4. (For the very first token, your sums are empty.)",
                 but(*PAST, "fq @ U /", "fq @ past[0] /"), but(*PAST, OUT, "fq @ past[0] / total")),
         Mistake("Your own key counts twice: it's in the state, and you add it once more. ONES can't show it, because "
                 "the weights still add up to 1. Eq. 17.4.",
                 but("fq @ Z", "fq @ (Z + fk)", "fq @ U", "fq @ (U + np.outer(fk, v))")),
-        Mistake("You forget the state that comes in: the weights are those of this stream alone. Begin with the U and "
-                "Z that are given, eq. 17.4.",
+        Mistake("You ignore the state that comes in, so only the tokens of this stream get weights. Start from the U "
+                "and Z you're given, eq. 17.4.",
                 but(FIRST, "    U, Z = 0 * U, 0 * Z\n" + FIRST)),
-        Mistake("Your normalizer begins anew with every stream while U goes on: the weights add up to more than 1. U "
-                "and Z are one state, eq. 17.4.",
+        Mistake("Your normalizer starts over with every stream, but U goes on, so the weights add up to more than 1. "
+                "U and Z are one state, eq. 17.4.",
                 but(FIRST, "    Z = 0 * Z\n" + FIRST),
                 but(FIRST, "    Z, before = 0 * Z, Z\n" + FIRST, "return out, U, Z", "return out, U, Z + before")),
-        Mistake("You add keys and values from the query's features. What a token leaves behind is of its key: "
-                "φ(k) vᵀ, eq. 17.4.",
+        Mistake("You build the state from the query's features. What a token leaves behind comes from its key: φ(k) "
+                "vᵀ, eq. 17.4.",
                 but("np.outer(fk, v)", "np.outer(fq, v)", "Z + fk", "Z + fq")),
         Mistake("You don't divide by the query's own normalizer. The weights of a query add up to φ(q)·Z, and not to "
                 "1, to the sum of Z or to the number of tokens (eq. 17.2).",
                 but(OUT, "fq @ U"), but("fq @ Z", "Z.sum()"), but("fq @ Z", "Z.sum()", OUT, "fq @ U / total"),
                 but(FIRST, "    n = 0\n" + FIRST, "total = fq @ Z", "n += 1", OUT, "fq @ U / n")),
-        Mistake("Your state fades, or is a mean: each token counts as much as any other, whenever it came. Add, "
-                "eq. 17.4.",
+        Mistake("Your state fades, or it's a mean. Each token counts as much as any other, whenever it came: just "
+                "add, eq. 17.4.",
                 but("U + np", "0.9 * U + np", "Z + fk", "0.9 * Z + fk"),
                 but("U + np.outer(fk, v), Z + fk", "(U + np.outer(fk, v)) / 2, (Z + fk) / 2")),
         Mistake(phrases.no_weights("eq. 17.11"), but(OUT, "fq @ U / total")),
         Mistake(phrases.epsilon("eq. 17.11", instead="a condition does for a query without weights"),
                 but(OUT, "fq @ U / (total + 1e-3)"), but(OUT, "fq @ U / (total + 1e-4)"),
                 but(OUT, "fq @ U / (total + 1e-5)")),
-        Mistake("You hold the keys and values of the stream. Only their sums are needed: F · (Dv + 1) numbers, however "
-                "long the text, eq. 17.4.",
+        Mistake("You hold the keys and values of the stream. All you need is their sums: F · (Dv + 1) numbers, "
+                "however long the text, eq. 17.4.",
                 keeps_all, but(FIRST, "    tokens = list(tokens)\n" + FIRST),
                 but(FIRST, "    kept = []\n" + FIRST, "total =", "kept.append(U); total =")),
     ),
     costs=(
         Cost(growth(long, 200, 400), 1.1, "Its memory grew {found:.1f}× when the stream was twice as long; a state "
-             "does not grow."),
+             "doesn't grow."),
     ),
 )

@@ -38,24 +38,23 @@ EXERCISE = Exercise(
     lesson="17", stars=1, reference=state_and_break_even, cases=cases,
     hints=(
         "U has a row for each feature and a column for each number of a value; Z has one number for each feature.",
-        "A token leaves D + Dv numbers in a cache, for each key head.",
-        "The cache is larger from the first whole number of tokens above eq. 17.10, times the ratio of the itemsizes.",
-        "state // token is the largest number of tokens that take at most as much; one more takes more.",
+        "A token leaves D + Dv numbers in a cache, per key head.",
+        "The cache is larger from the first integer above eq. 17.10 times the ratio of the itemsizes.",
+        "state // token is the largest number of tokens whose cache isn't larger than the state; one more, and it is.",
     ),
     mistakes=(
-        Mistake("Your state has d × d numbers. It has a row for each feature and a column for each number of a value: "
-                "F × Dv, and Z: eq. 17.2. With F = D = Dv that looks like d², and a map with more features is the "
-                "reason why it isn't.",
+        Mistake("Your state has d × d numbers. It has a row for each feature and a column for each number of a value, "
+                "F × Dv, plus Z: eq. 17.2. With F = D = Dv that looks like d², but with more features it doesn't.",
                 but(STATE, "d * d * state_itemsize"), but(STATE, "(d * d + d) * state_itemsize"),
                 but(STATE, "d * (dv + 1) * state_itemsize"), but(STATE, "d * dv * state_itemsize")),
-        Mistake("You leave Z out, or give it one number. Without it the weights of a row can't be made to add up to "
-                "1, and it has a number for each feature, because each query weighs them in its own way: F · (Dv + 1) "
-                "numbers (eq. 17.2).",
+        Mistake("You leave Z out, or give it a single number. It takes Z to make the weights of a row add up to 1, "
+                "and each query weighs the features in its own way, so Z has a number for each: F · (Dv + 1) numbers "
+                "in all (eq. 17.2).",
                 but("(dv + 1)", "dv"), but("features * (dv + 1)", "(features * dv + 1)")),
         Mistake(phrases.elements("section 6", what="each number of the state takes state_itemsize bytes"),
                 but(" * state_itemsize", "", " * cache_itemsize", ""), but(" * state_itemsize", "")),
-        Mistake("You take the state and the cache in one precision. A sum over a long text is kept in float32, while "
-                "keys may be in half precision: then the break-even is twice eq. 17.10.",
+        Mistake("You use one precision for state and cache. A sum over a long text is kept in float32, but keys can "
+                "be in half precision, and then the break-even is twice eq. 17.10.",
                 but("* cache_itemsize", "* state_itemsize"),
                 but(BREAK, "features * (dv + 1) // (d + dv) + 1")),
         Mistake(phrases.half_cache("eq. 17.10"), but("(d + dv)", "d")),
@@ -65,7 +64,7 @@ EXERCISE = Exercise(
                 "*more* bytes than the state; where eq. 17.10 is a whole number the two are equal, and it's one token "
                 "later.",
                 but(" + 1  # eq", "  # eq"), but(BREAK, "-(-state // ((d + dv) * cache_itemsize))")),
-        Mistake("You compare with the matrix of weights, L × L numbers. A cache holds no weights; it grows with L "
+        Mistake("You compare with the matrix of weights, L × L numbers. A cache doesn't hold weights; it grows with L "
                 "(eq. 17.10).",
                 but(BREAK, "int((state / cache_itemsize) ** 0.5) + 1")),
     ),
