@@ -2,9 +2,10 @@
 
 import pytest
 
-from attnlab import costs, machine
+from attnlab import costs, machine, model
 from attnlab.course import moving
 from attnlab.measure import binary
+from attnlab.serve import Engine
 
 
 def last_words(walked):
@@ -33,6 +34,40 @@ def test_the_walk_of_lesson_08_ends_at_the_counts(page, address):
     page.wait_for_function("element => !element.textContent.startsWith('visit 1 ')", arg=words.element_handle())
     assert tile.bounding_box() != before
     figure.get_by_role("button").click()
+
+
+def test_the_pool_of_lesson_20_ends_at_the_counts_of_the_engine(page, address):
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.goto(f"{address}/20_serving.html", wait_until="load")
+    figure = page.locator(".attnlab-moving")
+    words, slider, waiting = figure.locator(".words"), figure.locator("input"), figure.get_by_text("waits")
+    assert words.inner_text().startswith("step 1 of 78 · 8 of 8 blocks held")
+    assert waiting.count() == 2
+    slider.focus()
+    page.keyboard.press("End")
+    engine = Engine(model.load(), 8, 8, 64)
+    prompts = "def __init__(self", "import ", "    return ", "class Error(", "for i in range(", '"""Return '
+    requests = [engine.submit(prompt, 24) for prompt in prompts]
+    engine.run()
+    *_, last = engine.trace
+    fed, found = (sum(getattr(record, name) for record in engine.trace) for name in ("tokens", "reused"))
+    empty = 8 * last.blocks - last.filled
+    assert words.inner_text() == (
+        f"step {engine.steps} of {engine.steps} · {last.blocks} of 8 blocks held, {empty} slots in them empty · "
+        f"{fed} tokens fed, {sum(len(request.texts[0]) for request in requests)} made · "
+        f"texts stopped: {sum(request.preemptions for request in requests)} · tokens found again: {found}"
+    )
+    assert waiting.count() == 0
+    page.keyboard.press("Home")
+    assert waiting.count() == 2
+    figure.locator("select").select_option("four samples of one prompt")
+    assert words.inner_text().startswith("step 1 of 6 ")
+    figure.get_by_role("button").click()
+    page.wait_for_function("element => element.textContent.startsWith('step 2 ')", arg=words.element_handle())
+    assert figure.get_by_text("0, 1, 2, 3").count() == 1
+    assert errors == []
 
 
 @pytest.mark.parametrize("motion", ["no-preference", "reduce"])

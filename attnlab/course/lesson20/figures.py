@@ -72,23 +72,6 @@ def steps(policies: Mapping[str, Sequence[tuple[int, bool]]]) -> Figure:
     return figure
 
 
-def pool(held: Mapping[str, Sequence[int]], blocks: int) -> Figure:
-    """Blocks in use, step by step; a line for each size of the pool."""
-    figure, axes = canvas(9.6, 3.2)
-    for (name, values), color in zip(held.items(), (COLORS["tiled"], COLORS["naive"])):
-        axes.step(range(len(values)), values, color=color, where="post")
-        axes.annotate(name, (len(values) - 1, values[-1]), (6, 4), textcoords="offset points", va="bottom",
-                      color=darker(color), fontsize=10)
-    axes.axhline(blocks, color=GRAY, linestyle="--", linewidth=1)
-    last = max(map(len, held.values()))
-    axes.annotate(f"the small pool: {blocks}", (last, blocks), (0, 3), textcoords="offset points", color=GRAY,
-                  fontsize=9, ha="right")
-    axes.set(xlabel="step", ylabel="blocks in use", xlim=(0, 1.12 * last), ylim=(0, None))
-    said = "; ".join(f"{name}: at most {max(values)} in use, {len(values)} steps" for name, values in held.items())
-    figure.set_label(f"Blocks in use, step by step. With {said}.")
-    return figure
-
-
 def load(rates: Sequence[float], waits: Mapping[str, Mapping[str, Sequence[float]]],
          steady: Mapping[str, Sequence[bool]]) -> Figure:
     """Waits in seconds against requests per second, a line for each policy; hollow where the queue keeps growing.

@@ -1,0 +1,49 @@
+"""A figure that Python draws step by step: what's played is what was drawn, and what was drawn is what was counted."""
+
+import pytest
+
+from attnlab import model
+from attnlab.course.moving import pages
+from attnlab.course.moving.drawn import Film, box, changes, word
+from attnlab.serve import Engine
+
+PROMPTS = ["def f(x):", "import ", "    return ", "class A(", "for i in "]
+
+
+def test_what_is_played_is_what_was_drawn():
+    drawn = [[box(0, 0, wide, 5, fill=fill), word(0, 9, fill)] for wide, fill in ((1, "a"), (2, "a"), (2, "b"))]
+    found = changes([[mark.attributes for mark in marks] for marks in drawn])
+    assert found == [
+        {(0, "width"): 1, (0, "fill"): "a", (1, "text"): "a"}, {(0, "width"): 2}, {(0, "fill"): "b", (1, "text"): "b"},
+    ]  # fmt: skip
+    film = Film(10, 10, "{}", [([step], marks) for step, marks in enumerate(drawn)])
+    names = ["fill", "text", "width"]
+    assert film.trace() == ["{}", names, [[0], [2, 1, 0, "a", 4, "a"]], [[1], [2, 2]], [[2], [0, "b", 4, "b"]]]
+    assert film.frame().count("<rect") == film.frame().count("<text") == 1
+
+
+@pytest.mark.parametrize(("samples", "blocks"), [(1, 6), (3, 12)])
+def test_the_blocks_of_a_pool_are_those_that_the_engine_counts(samples, blocks):
+    lm, options = model.load(), {"samples": samples, "temperature": 1.0}
+    served = pages.serve(lm, PROMPTS, 9, blocks=blocks, block_size=4, budget=16, **options)
+    engine = Engine(lm, blocks, 4, 16)
+    requests = [engine.submit(prompt, 9, **options) for prompt in PROMPTS]
+    engine.run()
+    assert [step.record._replace(seconds=0) for step in served.steps] == [
+        record._replace(seconds=0) for record in engine.trace
+    ]
+    for step in served.steps:
+        held = step.blocks.values()
+        assert len(held) == step.record.blocks
+        assert sum(block.filled for block in held) == step.record.filled
+        assert sum(row.fed for row in step.rows) == step.record.tokens
+        assert sum(row.said == "stopped" for row in step.rows) == step.record.preempted
+    assert sum(step.record.preempted for step in served.steps) > 0
+    assert served.steps[-1].made == sum(len(text) for request in requests for text in request.texts)
+    assert any(len(block.texts) > 1 for step in served.steps for block in step.blocks.values()) == (samples > 1)
+
+
+def test_a_figure_is_small_and_needs_nothing():
+    page = pages.figure({"one": pages.serve(model.load(), PROMPTS, 9, blocks=6, block_size=4, budget=16)}).page()
+    assert len(page) < 20_000
+    assert "http" not in page
