@@ -4,6 +4,7 @@ import pytest
 
 from attnlab import costs, machine, model
 from attnlab.course import moving
+from attnlab.course.moving import ring
 from attnlab.measure import binary
 from attnlab.serve import Engine
 
@@ -36,10 +37,18 @@ def test_the_walk_of_lesson_08_ends_at_the_counts(page, address):
     figure.get_by_role("button").click()
 
 
+@pytest.fixture
+def errors(page):
+    """What the page complains about: nothing, when a test is over."""
+    found = []
+    page.on("pageerror", lambda error: found.append(str(error)))
+    page.on("console", lambda message: found.append(message.text) if message.type == "error" else None)
+    yield found
+    assert found == []
+
+
+@pytest.mark.usefixtures("errors")
 def test_the_pool_of_lesson_20_ends_at_the_counts_of_the_engine(page, address):
-    errors = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     page.goto(f"{address}/20_serving.html", wait_until="load")
     figure = page.locator(".attnlab-moving")
     words, slider, waiting = figure.locator(".words"), figure.locator("input"), figure.get_by_text("waits")
@@ -67,7 +76,28 @@ def test_the_pool_of_lesson_20_ends_at_the_counts_of_the_engine(page, address):
     figure.get_by_role("button").click()
     page.wait_for_function("element => element.textContent.startsWith('step 2 ')", arg=words.element_handle())
     assert figure.get_by_text("0, 1, 2, 3").count() == 1
-    assert errors == []
+
+
+@pytest.mark.usefixtures("errors")
+@pytest.mark.parametrize("layout", ["contiguous", "striped", "zigzag"])
+def test_the_ring_of_lesson_21_ends_at_the_counts_of_the_cluster(page, address, layout):
+    page.goto(f"{address}/21_ring_and_striped_attention.html", wait_until="load")
+    figure = page.locator(".attnlab-moving")
+    words, slider = figure.locator(".words"), figure.locator("input")
+    figure.locator("select").select_option(layout)
+    shown = figure.locator(".frame:visible")
+    assert words.inner_text().startswith("step 1 of 4 · 0 numbers sent")
+    idle, block = shown.get_by_text("idle"), shown.locator(".hop").first
+    assert idle.count() == 0
+    before = block.bounding_box()
+    slider.focus()
+    page.keyboard.press("End")
+    step, sent, scores, more = ring.numbers(ring.turn(8, layout))[-1]
+    counted = f"{sent:,} numbers sent · {scores} scores computed · idle: time enough for {more} more"
+    assert words.inner_text() == f"step {step} of {step} · {counted}"
+    assert idle.count() == (3 if layout == "contiguous" else 0)
+    moved = "([before, block]) => block.getBoundingClientRect().x < before.x"
+    page.wait_for_function(moved, arg=[before, block.element_handle()])
 
 
 @pytest.mark.parametrize("motion", ["no-preference", "reduce"])

@@ -1,10 +1,14 @@
 """A figure that Python draws step by step: what's played is what was drawn, and what was drawn is what was counted."""
 
+import re
+
+import numpy as np
 import pytest
 
 from attnlab import model
-from attnlab.course.moving import pages
+from attnlab.course.moving import pages, ring
 from attnlab.course.moving.drawn import Film, box, changes, word
+from attnlab.ring import Cluster, positions, ring_attention, shard
 from attnlab.serve import Engine
 
 PROMPTS = ["def f(x):", "import ", "    return ", "class A(", "for i in "]
@@ -43,7 +47,42 @@ def test_the_blocks_of_a_pool_are_those_that_the_engine_counts(samples, blocks):
     assert any(len(block.texts) > 1 for step in served.steps for block in step.blocks.values()) == (samples > 1)
 
 
+def area(path):
+    """Squares inside the rectangles of a path, and the places of all their corners."""
+    found = [list(map(int, re.findall(r"-?\d+", part))) for part in path.split("M")[1:]]
+    return [(x, y, wide, tall) for x, y, wide, tall, _ in found]
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "striped", "zigzag"])
+def test_the_squares_of_a_ring_show_what_is_visible_and_counted(layout):
+    turned = ring.turn(8, layout)
+    held = positions(32, 4, layout)
+    for step in range(4):
+        for device in range(4):
+            holder = turned.ring.holder(device, step)
+            shown = np.zeros((8, 8), int)
+            for x, y, wide, tall in area(ring.visible(turned.ring.parts(device, holder), 0, 0, 1)):
+                shown[y : y + tall, x : x + wide] += 1
+            assert (shown == (np.array(held[device])[:, None] >= held[holder])).all()
+            done = [each.pairs for each in turned.cluster.work if (each.rank, each.step) == (device, step)]
+            assert shown.sum() == sum(done)
+            assert turned.holders[step][holder] == (device if done else None)
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "striped", "zigzag"])
+def test_a_turn_ends_at_the_counts_of_the_cluster(layout):
+    def program(rank, *x):
+        return (yield from ring_attention(*x, group=rank, causal=True, layout=layout))
+
+    plain, size = Cluster(4, rate=4.0 * ring.SIZE), ring.SIZE
+    plain.run(program, *(shard(x, 4, layout) for x in np.zeros((3, 32, size))))
+    pairs = sum(work.pairs for work in plain.work)
+    assert ring.numbers(ring.turn(8, layout))[-1] == [4, plain.bytes // 8, pairs, 4 * plain.time - pairs]
+
+
 def test_a_figure_is_small_and_needs_nothing():
-    page = pages.figure({"one": pages.serve(model.load(), PROMPTS, 9, blocks=6, block_size=4, budget=16)}).page()
+    served = pages.figure({"one": pages.serve(model.load(), PROMPTS, 9, blocks=6, block_size=4, budget=16)})
+    turned = ring.turns({layout: ring.turn(8, layout) for layout in ("contiguous", "striped", "zigzag")})
+    page = max(served.page(), turned.page(), key=len)
     assert len(page) < 20_000
     assert "http" not in page

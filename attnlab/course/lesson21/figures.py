@@ -75,34 +75,6 @@ def layouts(owners: Mapping[str, Sequence[int]]) -> Figure:
     return figure
 
 
-def work(shares: Mapping[str, np.ndarray]) -> Figure:
-    """Visible scores by step and device, as shares of C²; the largest of each step, which all wait for, has an edge."""
-    figure, grid = canvas(10.4, 3.5, ncols=len(shares))
-    for axes, (name, share) in zip(grid, shares.items()):
-        steps, devices = share.shape
-        for step, r in np.ndindex(share.shape):
-            axes.add_patch(Rectangle((r, step), 0.94, 0.94, facecolor=COLORS["tiled"], alpha=float(share[step, r]),
-                                     linewidth=0))
-            slowest = np.isclose(share[step, r], share[step].max())
-            axes.add_patch(Rectangle((r, step), 0.94, 0.94, fill=False, edgecolor=INK if slowest else GRAY,
-                                     linewidth=1.8 if slowest else 0.6))
-            text, ink = f"{share[step, r]:.2f}", "white" if share[step, r] > 0.7 else INK
-            axes.text(r + 0.47, step + 0.49, text, ha="center", va="center", fontsize=10, color=ink)
-        axes.set(xlim=(-1.5, devices + 0.1), ylim=(steps + 0.1, -0.6))
-        for r in range(devices):
-            axes.text(r + 0.47, -0.25, f"device {r}", ha="center", va="center", fontsize=8, color=GRAY)
-        for step in range(steps):
-            axes.text(-0.2, step + 0.49, f"step {step}", ha="right", va="center", fontsize=8, color=GRAY)
-        axes.set_title(f"{name}: {share.max(1).sum():.2f} $C^2$ to wait for", fontsize=10.5)
-        bare(axes)
-    said = "; ".join(
-        f"{name}: {', '.join(sorted({f'{x:.2f}' for x in share.flat}))}, in all {share.max(1).sum():.2f} to wait for"
-        for name, share in shares.items()
-    )
-    figure.set_label(f"Visible scores of each step and device as shares of C², a table for each layout. {said}.")
-    return figure
-
-
 def covered(
     chunks: Sequence[int], work: Sequence[float], links: Mapping[str, Sequence[float]], meets: Mapping[str, int]
 ) -> Figure:

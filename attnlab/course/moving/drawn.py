@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from attnlab.course.moving import Moving
 
-INSIDE = "text"  # what a mark calls its text, beside its attributes
+INSIDE = "text"  # what a mark calls its text, beside its attributes; or marks as text, which no step changes
 
 
 class Mark(NamedTuple):
@@ -22,7 +22,8 @@ class Mark(NamedTuple):
     def svg(self) -> str:
         """The element."""
         given = "".join(f' {name}="{value}"' for name, value in self.attributes.items() if name != INSIDE)
-        return f"<{self.tag}{given}>{self.attributes.get(INSIDE, '')}</{self.tag}>"
+        inside = self.attributes.get(INSIDE)
+        return f"<{self.tag}{given}/>" if inside is None else f"<{self.tag}{given}>{inside}</{self.tag}>"
 
 
 class Film(NamedTuple):
@@ -36,7 +37,7 @@ class Film(NamedTuple):
     def frame(self) -> str:
         """The picture of the first step."""
         marks = "".join(mark.svg() for mark in self.steps[0][1])
-        size = f'viewBox="0 0 {self.width} {self.height}" width="{self.width}"'
+        size = f'viewBox="-1 0 {self.width + 2} {self.height}" width="{self.width + 2}"'
         return f'<svg {size} role="img">{marks}</svg>'
 
     def trace(self) -> list:
@@ -71,6 +72,11 @@ def drawn(films: Mapping[str, Film], text: str) -> Moving:
 def box(x: float, y: float, width: float, height: float, **attributes: Any) -> Mark:
     """A rectangle."""
     return Mark("rect", {"x": round(x), "y": round(y), "width": round(width), "height": round(height), **attributes})
+
+
+def outline(x: int, y: int, width: int, height: int) -> str:
+    """A rectangle as a part of a path."""
+    return f"M{x} {y}h{width}v{height}h-{width}z"
 
 
 def word(x: float, y: float, text: str | int, **attributes: Any) -> Mark:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from attnlab.course.lesson20.figures import SHADES
 from attnlab.course.moving import Moving
-from attnlab.course.moving.drawn import Film, Mark, box, drawn, word
+from attnlab.course.moving.drawn import Film, Mark, box, drawn, outline, word
 from attnlab.paged import BlockManager
 from attnlab.serve import Engine
 from attnlab.serve.request import Sequence as Text
@@ -172,7 +172,7 @@ def pool(served: Served, step: Step, last: Mapping[int, tuple[list[int], int]]) 
     """The blocks: full color for who holds one, pale for what was given back and is still there."""
     wide = served.size * SLOT
     corners = [(place % ACROSS * (wide + APART), 38 + place // ACROSS * 36) for place in range(served.blocks)]
-    edges = "".join(f"M{x} {y}h{wide}v14h-{wide}z" for x, y in corners)
+    edges = "".join(outline(x, y, wide, 14) for x, y in corners)
     marks = [
         word(0, 12, f"the pool: {served.blocks} blocks of {served.size} tokens; (0): given back"),
         Mark("path", {**OUTLINE, "d": edges}),
