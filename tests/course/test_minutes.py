@@ -28,7 +28,7 @@ assert True
 
 ```{{code-cell}}
 :tags: [hide-input]
-plots.show(hidden)
+moving.show(hidden)
 ```
 
 ```{{code-cell}}

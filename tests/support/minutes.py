@@ -45,7 +45,7 @@ def content(text: str) -> dict[str, int]:
         "words": sum(bool(re.search(r"\w", word)) for word in words),
         "lines": len(lines),
         "equations": len(EQUATION.findall(prose)),
-        "figures": sum(len(re.findall(r"\bplots\.show\(|\binteract\(", cell)) for cell in cells),
+        "figures": sum(len(re.findall(r"\b(?:plots|moving)\.show\(|\binteract\(", cell)) for cell in cells),
         "tables": len(TABLE.findall(text)),
         "listings": sum(cell.count("listing.") for cell in cells),
         "cells": len(shown),
