@@ -47,8 +47,8 @@ def test_the_blocks_of_a_pool_are_those_that_the_engine_counts(samples, blocks):
     assert any(len(block.texts) > 1 for step in served.steps for block in step.blocks.values()) == (samples > 1)
 
 
-def area(path):
-    """Squares inside the rectangles of a path, and the places of all their corners."""
+def rectangles(path):
+    """The rectangles of a path: where, and how wide and tall."""
     found = [list(map(int, re.findall(r"-?\d+", part))) for part in path.split("M")[1:]]
     return [(x, y, wide, tall) for x, y, wide, tall, _ in found]
 
@@ -61,7 +61,7 @@ def test_the_squares_of_a_ring_show_what_is_visible_and_counted(layout):
         for device in range(4):
             holder = turned.ring.holder(device, step)
             shown = np.zeros((8, 8), int)
-            for x, y, wide, tall in area(ring.visible(turned.ring.parts(device, holder), 0, 0, 1)):
+            for x, y, wide, tall in rectangles(ring.visible(turned.ring.parts(device, holder), 0, 0, 1)):
                 shown[y : y + tall, x : x + wide] += 1
             assert (shown == (np.array(held[device])[:, None] >= held[holder])).all()
             done = [each.pairs for each in turned.cluster.work if (each.rank, each.step) == (device, step)]

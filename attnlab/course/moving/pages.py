@@ -142,7 +142,7 @@ def figure(runs: Mapping[str, Served]) -> Moving:
 
 
 def numbers(served: Served) -> list[list[int]]:
-    """Of each step: its number, tokens fed so far, blocks held, their empty slots, tokens made, stops, found again."""
+    """Of each step: its number, blocks held, their empty slots; so far: tokens fed and made, stops, tokens found."""
     found, fed, lost, again = [], 0, 0, 0
     for step in served.steps:
         record = step.record
