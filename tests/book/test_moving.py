@@ -154,3 +154,30 @@ def test_reproductions_begin_with_their_table_and_are_filtered(page, address):
     page.locator("input.filter").fill("lesson 16 refuted")
     found = [row for row in rows.all_inner_texts() if "refuted" in row]
     assert 0 < len(found) < count / 5
+
+
+def test_the_masks_of_lesson_11_end_at_the_counts(page, address):
+    errors = []
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(f"{address}/11_block_sparse_attention.html", wait_until="load")
+    figure = page.locator(".attnlab-moving").first
+    words, slider = figure.locator("output"), figure.locator("input")
+    first, second = moving.mask.visits(moving.mask.masks()["causal"], 4)[:2]
+    assert words.inner_text() == f"visit 1 of 36, a partial tile · moved: {first.bytes:,} bytes"
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    assert words.inner_text() == f"visit 2 of 36, a whole tile · moved: {second.bytes:,} bytes"
+    for name, mask in moving.mask.masks().items():
+        figure.get_by_label("mask", exact=True).select_option(name)
+        for size in (2, 4, 8):
+            figure.get_by_label("size of the tiles").select_option(f"tiles of {size} by {size}")
+            slider.focus()
+            page.keyboard.press("End")
+            visits, dense = moving.mask.visits(mask, size), (32 // size) ** 2
+            count = len(visits)
+            assert words.inner_text().startswith(f"visit {count} of {count}, ")
+            assert words.inner_text().endswith(f"moved: {visits[-1].bytes:,} bytes")
+            assert f"{dense - count} of {dense} tiles skipped" in figure.locator(".total").inner_text()
+            assert figure.locator(".parts .done").count() == count
+    assert errors == []

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from attnlab import machine
+from attnlab import costs, machine
 from attnlab.course import moving
+from attnlab.course.moving import mask
 from attnlab.course.moving.walk import SIZE
 
 PROGRAMS = {"keys outside": machine.flash_forward, "queries outside": machine.flash2_forward}
@@ -42,3 +43,29 @@ def test_a_figure_is_small_and_needs_nothing():
     assert len(page) < 20_000
     assert "http" not in page
     assert 'aria-label="A small tile walks over the square of 7 by 10 scores in 12 visits.' in page
+
+
+@pytest.mark.parametrize("size", [2, 4, 8])
+@pytest.mark.parametrize("name", mask.masks())
+def test_the_visits_to_a_mask_are_the_tiles_that_see_something(name, size):
+    seen, visits, block = mask.masks()[name], mask.visits(mask.masks()[name], size), range(mask.N // size)
+    cut = seen.reshape(len(block), size, len(block), size)
+    tiles = {(row, col): cut[row, :, col] for row in block for col in block}
+    kinds = {at: mask.WHOLE if tile.all() else mask.PARTIAL for at, tile in tiles.items() if tile.any()}
+    assert {(visit.row, visit.col): visit.kind for visit in visits} == kinds
+    table = np.array([[(row, col) in kinds for col in block] for row in block])
+    lengths = (mask.N, mask.N, mask.SIZE, mask.SIZE)
+    form = costs.forward("flash", *lengths, block_q=size, block_k=size, block_mask=table)
+    assert (visits[-1].products, visits[-1].bytes) == (form.products, form.bytes)
+
+
+@pytest.mark.parametrize(("name", "rule"), [("causal", {"causal": True}), ("a window of 6", {"window": (5, 0)})])
+def test_a_rule_costs_what_its_tiles_cost(name, rule):
+    form = costs.forward("flash", mask.N, mask.N, mask.SIZE, mask.SIZE, block_q=4, block_k=4, **rule)
+    assert mask.visits(mask.masks()[name], 4)[-1].bytes == form.bytes
+
+
+def test_the_masks_are_small_and_need_nothing():
+    page = moving.mask_in_blocks().page()
+    assert len(page) < 20_000
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")

@@ -1,8 +1,9 @@
 """Figures that move, in JupyterLab and on the site: Python counts, a script plays.
 
-A figure is a static picture, the trace of a run as JSON, and a script of its own kind (walk.js beside walk.py). The
-script only moves what Python drew and shows numbers that Python counted, so nothing is computed in two languages. It
-needs no kernel and no network. Without a script the picture stays: the first frame.
+A figure is a static picture, the trace of a run as JSON, and a script of its own kind (walk.js beside walk.py), with
+styles of its own where it needs some. The script only moves what Python drew and shows numbers that Python counted, so
+nothing is computed in two languages. It needs no kernel and no network. Without a script the picture stays: the first
+frame.
 """
 
 import html
@@ -10,9 +11,10 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from attnlab.course.moving.mask import mask_in_blocks
 from attnlab.course.moving.walk import run, walk
 
-__all__ = ["Moving", "run", "show", "walk"]
+__all__ = ["Moving", "mask_in_blocks", "run", "show", "walk"]
 
 HERE = Path(__file__).parent
 
@@ -32,7 +34,9 @@ class Moving:
 
     def page(self) -> str:
         """The HTML."""
-        style, script = (HERE / "moving.css").read_text(), (HERE / f"{self.kind}.js").read_text()
+        sheets = (HERE / "moving.css", HERE / f"{self.kind}.css")
+        style = "".join(sheet.read_text() for sheet in sheets if sheet.exists())
+        script = (HERE / f"{self.kind}.js").read_text()
         trace = json.dumps(self.trace, separators=(",", ":"))
         shown = "".join(
             f'<div class="frame" data-choice="{html.escape(name)}"{" hidden" if number else ""}>{svg}</div>'
