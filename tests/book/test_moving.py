@@ -4,7 +4,7 @@ import pytest
 
 from attnlab import costs, machine, model
 from attnlab.course import moving
-from attnlab.course.moving import ring
+from attnlab.course.moving import ring, roof
 from attnlab.measure import binary
 from attnlab.serve import Engine
 
@@ -156,10 +156,16 @@ def test_reproductions_begin_with_their_table_and_are_filtered(page, address):
     assert 0 < len(found) < count / 5
 
 
+def complaints(page):
+    """What a page complains of from now on."""
+    found = []
+    page.on("console", lambda message: found.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: found.append(str(error)))
+    return found
+
+
 def test_the_masks_of_lesson_11_end_at_the_counts(page, address):
-    errors = []
-    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: errors.append(str(error)))
+    errors = complaints(page)
     page.goto(f"{address}/11_block_sparse_attention.html", wait_until="load")
     figure = page.locator(".attnlab-moving").first
     words, slider = figure.locator("output"), figure.locator("input")
@@ -180,4 +186,28 @@ def test_the_masks_of_lesson_11_end_at_the_counts(page, address):
             assert words.inner_text().endswith(f"moved: {visits[-1].bytes:,} bytes")
             assert f"{dense - count} of {dense} tiles skipped" in figure.locator(".total").inner_text()
             assert figure.locator(".parts .done").count() == count
+    assert errors == []
+
+
+def test_the_points_of_lesson_07_are_those_of_the_costs(page, address):
+    errors = complaints(page)
+    page.goto(f"{address}/07_memory_hierarchy_and_intensity.html", wait_until="load")
+    figure = page.locator(".attnlab-moving").first
+    words, slider, point = figure.locator("output"), figure.locator("input"), figure.locator(".point.hbm")
+    assert words.inner_text() == "Compute-bound: arithmetic 110 µs, L2 37.8 µs, HBM 5.39 µs"
+    bounds = ("Compute-bound", "Bound by L2", "Bound by HBM")
+    for name in roof.METHODS:
+        figure.get_by_label("algorithm").select_option(name)
+        for d in roof.HEADS:
+            figure.get_by_label("head size").select_option(f"D = {d}")
+            for rows in roof.tiled(name):
+                if rows:
+                    figure.get_by_label("tile").select_option(f"{rows} stay, 64 pass")
+                slider.focus()
+                for key, n in (("Home", roof.LENGTHS[0]), ("End", roof.LENGTHS[-1])):
+                    page.keyboard.press(key)
+                    place = roof.place(name, n, d, rows)
+                    assert words.inner_text().startswith(bounds[place.bound])
+                    assert point.get_attribute("cx") == str(roof.points(place)[0])
+                    assert slider.get_attribute("aria-valuetext") == f"{n:,} tokens"
     assert errors == []

@@ -5,7 +5,7 @@ import pytest
 
 from attnlab import costs, machine
 from attnlab.course import moving
-from attnlab.course.moving import mask
+from attnlab.course.moving import mask, roof
 from attnlab.course.moving.walk import SIZE
 
 PROGRAMS = {"keys outside": machine.flash_forward, "queries outside": machine.flash2_forward}
@@ -69,3 +69,33 @@ def test_the_masks_are_small_and_need_nothing():
     page = moving.mask_in_blocks().page()
     assert len(page) < 20_000
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
+
+
+@pytest.mark.parametrize("n", roof.LENGTHS[:3])
+def test_a_place_on_the_roofline_is_what_the_machine_counts(n):
+    counted = machine.Machine(itemsize=2)
+    arrays = [counted.put(name, np.ones((n, 64))) for name in "QKV"]
+    machine.flash2_forward(counted, *arrays, block_q=128, block_k=64)
+    place = roof.place("tiled, queries stay", n, 64, 128)
+    assert place.l2 == counted.work.products / counted.bytes
+    assert place.hbm == counted.work.products / (2 * 4 * n * 64)
+
+
+def test_the_roofline_names_the_longest_of_three_times():
+    places = {name: roof.place(name, 8192, 128, 128) for name in roof.METHODS}
+    assert {name: place.bound for name, place in places.items()} == {
+        "tiled, queries stay": 0, "tiled, keys stay": 0, "unfused": 2, "decoding, one query": 2,
+    }
+    small, large = (roof.place("unfused", n, 128, 0) for n in (2048, 4096))
+    assert small.hbm > small.l2
+    assert large.hbm == large.l2
+    for place in places.values():
+        x, y, x2, y2 = roof.points(place)
+        assert 0 <= min(x, x2) <= max(x, x2) <= roof.WIDE
+        assert 0 < min(y, y2) <= max(y, y2) <= roof.TALL
+
+
+def test_the_roofline_is_small_and_needs_nothing():
+    page = moving.roofline().page()
+    assert len(page) < 20_000
+    assert "http" not in page

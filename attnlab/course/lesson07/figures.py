@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from attnlab.measure import binary
 from attnlab.course.clock import Clock
-from attnlab.hardware import ACCELERATORS, MULTIPROCESSORS, Accelerator
+from attnlab.hardware import ACCELERATORS, MULTIPROCESSORS
 from attnlab.plots.style import COLORS, GRAY, INK, canvas, darker
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -36,35 +35,6 @@ def hierarchy(chip: str = "A100", machine: str = "A100 40 GB") -> Figure:
     rates = [f", {rate / 1e12:.2g} TB/s; " for rate in (sram, parts.l2_bandwidth, whole.bandwidth)]
     row = "".join(text + rate for text, rate in zip(said, [*rates, "."]))
     figure.set_label(f"Four boxes in a row, joined by bars as high as the bandwidth between them: {row}")
-    return figure
-
-
-def levels(machine: Accelerator, l2: float, points: Mapping[str, tuple[float, str, str]]) -> Figure:
-    """Two roofs with one top, the slopes of HBM and of an L2 cache of ``l2`` B/s; label → (intensity, level, color)."""
-    figure, axes = canvas(8.8, 4.4)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    bandwidths = {"HBM": machine.bandwidth, "L2": l2}
-    xs = np.geomspace(8, 16384, 200)
-    for level, bandwidth in bandwidths.items():
-        axes.plot(xs, np.minimum(machine.flops, bandwidth * xs), color=INK if level == "HBM" else COLORS["chunked"],
-                  linewidth=2.2)
-        axes.annotate(f"{level}: balance {machine.flops / bandwidth:.0f}", (12, 12 * bandwidth), (0, 10), fontsize=10,
-                      textcoords="offset points", rotation=38, rotation_mode="anchor",
-                      color=INK if level == "HBM" else darker(COLORS["chunked"]))
-    for label, (intensity, level, color) in points.items():
-        rate = min(machine.flops, bandwidths[level] * intensity)
-        axes.plot(intensity, rate, "o", color=COLORS[color], markersize=9)
-        top = rate == machine.flops
-        axes.annotate(f"{label}: {intensity:,.0f}", (intensity, rate), (0, 9) if top else (9, -12), fontsize=10,
-                      textcoords="offset points", ha="center" if top else "left", color=darker(COLORS[color]))
-    axes.set(xlabel="intensity (FLOP per byte of that level)", ylabel="FLOP/s", xlim=(8, 16384), ylim=(1e13, 6e14))
-    slopes = " and ".join(f"of {level} ends at {machine.flops / rate:.0f}" for level, rate in bandwidths.items())
-    places = "; ".join(
-        f"{label} at {x:,.0f}, on {'the flat top' if bandwidths[level] * x > machine.flops else 'a slope'}"
-        for label, (x, level, _) in points.items()
-    )
-    figure.set_label(f"Two rooflines with one flat top; the slope {slopes} FLOP per byte. {places}.")
     return figure
 
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attnlab.course.moving.mask import mask_in_blocks
+from attnlab.course.moving.roof import roofline
 from attnlab.course.moving.walk import run, walk
 
-__all__ = ["Moving", "mask_in_blocks", "run", "show", "walk"]
+__all__ = ["Moving", "mask_in_blocks", "roofline", "run", "show", "walk"]
 
 HERE = Path(__file__).parent
 
