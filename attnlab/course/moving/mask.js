@@ -49,7 +49,7 @@
     }));
     const [skipped, tiles, whole, partial, products, share, positions] = found;
     total.textContent = `At the end: ${skipped} of ${tiles} tiles skipped, ${whole} whole, ${partial} partial. ` +
-      `${products} of dense attention's products and ${share} of its bytes, where ${positions} of the positions are visible.`;
+      `${products} of dense attention’s products and ${share} of its bytes, where ${positions} of the positions are visible.`;
     slider.max = visits.length;
     slider.value = 1;
     draw();
