@@ -12,9 +12,10 @@ its times contradict what the text says of them or scatter too much, and isn't s
 attnlab/course/clock.py); --draft stores it all the same, for a look at a lesson on a busy machine: the tests refuse it.
 
 A notebook is built again when its cells differ from the lesson's or when a module of attnlab that it imported has
-changed. When only its prose differs, it keeps its outputs and nothing runs. --check looks at the cells and at the
-presence of outputs; whether the text is still what the package prints is for nbval to say. Pictures are compared by
-nobody: after a change elsewhere that alters them, use --force.
+changed. When only its prose differs, it keeps its outputs and nothing runs; with --prose even if the package has
+changed, too, and a later build runs it. --check looks at the cells and at the presence of outputs; whether the text is
+still what the package prints is for nbval to say. Pictures are compared by nobody: after a change elsewhere that alters
+them, use --force.
 """
 
 import argparse
@@ -109,9 +110,12 @@ def texts(output: NotebookNode) -> list[str]:
     return [value for kind, value in output.data.items() if isinstance(value, str) and kind[:6] != "image/"]
 
 
-def reworded(job: Job) -> bool:
-    """Take the outputs of the stored notebook if it differs in prose alone; whether it does."""
-    if not job.path.exists() or package_changed(job):
+def reworded(job: Job, prose: bool) -> bool:
+    """Take the outputs of the stored notebook if it differs in prose alone; whether it does.
+
+    ``prose``: even if the package has changed.
+    """
+    if not job.path.exists() or (package_changed(job) and not prose):
         return False
     old = nbformat.read(job.path, as_version=4)
     theirs, ours = ([cell for cell in book.cells if cell.cell_type == "code"] for book in (old, job.notebook))
@@ -176,7 +180,7 @@ def complaint(job: Job, index: int, error: Exception) -> str:
     return f"{job.where(index, int(line[1]) if line else 1)}: {error.ename}: {error.evalue}"
 
 
-async def build(jobs: list[Job], at_once: int, attempts: int, force: bool) -> list[str]:
+async def build(jobs: list[Job], at_once: int, attempts: int, force: bool, prose: bool) -> list[str]:
     """Run all notebooks, ``at_once`` at a time, and store those without a fault; return the faults.
 
     Unless forced, those that differ in prose alone keep their outputs.
@@ -186,7 +190,7 @@ async def build(jobs: list[Job], at_once: int, attempts: int, force: bool) -> li
     async def one(job: Job) -> list[str]:
         async with turns:
             try:
-                if force or not reworded(job):
+                if force or not reworded(job, prose):
                     await execute(job, bar, attempts)
             except LessonError as error:
                 return [str(error)]
@@ -223,6 +227,7 @@ def main() -> None:
     parser.add_argument("lessons", nargs="*", metavar="NN", help="lessons by number, pages by name; default: all")
     parser.add_argument("--check", action="store_true", help="build nothing; fail if something is to be built")
     parser.add_argument("--force", action="store_true", help="build what is up to date, too")
+    parser.add_argument("--prose", action="store_true", help="keep outputs where only prose differs from the lesson")
     parser.add_argument("--alone", action="store_true", help="one at a time: none disturbs what another one times")
     parser.add_argument("--draft", action="store_true", help="store clocks that contradict the text or didn't settle")
     parser.add_argument("--folder", type=Path, default=Path(__file__).parent, help=argparse.SUPPRESS)
@@ -237,7 +242,7 @@ def main() -> None:
             sys.exit("\n".join([*wrong, "`make notebooks` builds them."]) if wrong else 0)
         todo = [job for job in jobs if options.force or outdated(job) or package_changed(job)]
         attempts = 0 if options.draft else ATTEMPTS
-        wrong = asyncio.run(build(todo, 1 if options.alone else AT_ONCE, attempts, options.force))
+        wrong = asyncio.run(build(todo, 1 if options.alone else AT_ONCE, attempts, options.force, options.prose))
     except LessonError as error:
         wrong, todo, jobs = [str(error)], [], []
     if wrong:

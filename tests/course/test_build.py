@@ -204,8 +204,13 @@ def test_new_prose_keeps_the_outputs_and_runs_nothing(tmp_path: Path) -> None:
     assert second[1] == first[1]
     assert second[2]["source"] == ["The $e^x$ last word."]
     assert build(course, "--check") == (0, "")
+    (course / "attnlab").mkdir()
+    (course / "attnlab/call.py").write_text("version = 2\n")
+    source.write_text(source.read_text().replace("last word.", "very last word."))
+    assert "2 notebooks built" in build(course, "--prose")[1]
+    assert json.loads(book.read_text())["cells"][1] == first[1]
     source.write_text(source.read_text().replace("time_ns()", "time_ns() + 1"))
-    assert "2 notebooks built" in build(course)[1]
+    assert "2 notebooks built" in build(course, "--prose")[1]
     assert json.loads(book.read_text())["cells"][1]["outputs"] != first[1]["outputs"]
 
 
