@@ -97,6 +97,16 @@ LETTERS = """() => {
 }"""
 
 
+def test_text_and_drawings_have_the_font_that_the_site_brings(page, address):
+    page.goto(f"{address}/06_gradients_and_checkpointing.html", wait_until="load")
+    page.evaluate("document.fonts.ready.then(() => 0)")
+    loaded = "[...document.fonts].filter(font => font.status == 'loaded').map(font => font.family)"
+    assert {"Source Sans 3", "Source Code Pro"} <= {name.strip('"') for name in page.evaluate(loaded)}
+    for seen in ("article p", "svg.drawn text"):
+        style = page.locator(seen).first.evaluate("shown => getComputedStyle(shown).fontFamily")
+        assert style.startswith('"Source Sans 3"')
+
+
 def test_lines_have_a_length_for_reading(page, address):
     page.goto(f"{address}/19_paged_attention.html")
     assert 60 < page.evaluate(LETTERS) < 72  # the last line of a paragraph is counted as a whole one
