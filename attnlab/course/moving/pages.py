@@ -21,7 +21,7 @@ PALE = "59"  # of a color: opaque to a third
 OUTLINE, NEW = {"class": "bar"}, {"class": "new"}
 
 
-class Block(NamedTuple):
+class Owned(NamedTuple):
     """A block that somebody holds: the texts, its slots with keys, and how many of these were written in this step."""
 
     texts: list[int]
@@ -29,7 +29,7 @@ class Block(NamedTuple):
     fresh: int
 
 
-class Row(NamedTuple):
+class Progress(NamedTuple):
     """A text: its tokens so far, those with keys in the pool, those fed in this step, and what happens to it."""
 
     tokens: int
@@ -38,12 +38,12 @@ class Row(NamedTuple):
     said: str
 
 
-class Step(NamedTuple):
+class Look(NamedTuple):
     """A step of the engine as its model was run: the engine's own record, the blocks held, the texts, tokens made."""
 
     record: Record
-    blocks: dict[int, Block]
-    rows: list[Row]
+    blocks: dict[int, Owned]
+    rows: list[Progress]
     made: int
 
 
@@ -53,7 +53,7 @@ class Served(NamedTuple):
     blocks: int
     size: int
     prompts: list[int]
-    steps: list[Step]
+    steps: list[Look]
 
 
 class Seen(NamedTuple):
@@ -99,23 +99,23 @@ def serve(
     steps = []
     for record, seen in zip(engine.trace, found):
         made = sum(seen.tokens[text] - asked[i] for i, text in enumerate(texts) if text in seen.tokens)
-        steps.append(Step(record, held_blocks(seen, texts, block_size), [row(seen, text) for text in texts], made))
+        steps.append(Look(record, held_blocks(seen, texts, block_size), [row(seen, text) for text in texts], made))
     return Served(blocks, block_size, asked, steps)
 
 
-def held_blocks(seen: Seen, texts: list[Text], size: int) -> dict[int, Block]:
+def held_blocks(seen: Seen, texts: list[Text], size: int) -> dict[int, Owned]:
     """Whose each block is, and how full."""
-    found: dict[int, Block] = {}
+    found: dict[int, Owned] = {}
     for number, text in enumerate(texts):
         end, fed = seen.cached.get(text, 0), seen.fed.get(text, 0)
         for place, block in enumerate(seen.tables.get(text, ())):
             filled = min(size, end - place * size)
             others = found[block].texts if block in found else []
-            found[block] = Block([*others, number], filled, min(filled, max(place * size + filled - (end - fed), 0)))
+            found[block] = Owned([*others, number], filled, min(filled, max(place * size + filled - (end - fed), 0)))
     return found
 
 
-def row(seen: Seen, text: Text) -> Row:
+def row(seen: Seen, text: Text) -> Progress:
     """A text after the step."""
     fed = seen.fed.get(text, 0)
     if text not in seen.ended:
@@ -126,7 +126,7 @@ def row(seen: Seen, text: Text) -> Row:
         said = "stopped"
     else:
         said = f"{fed} fed" if fed else "waits"
-    return Row(seen.tokens.get(text, 0), seen.cached.get(text, 0), fed, said)
+    return Progress(seen.tokens.get(text, 0), seen.cached.get(text, 0), fed, said)
 
 
 def figure(runs: Mapping[str, Served]) -> Moving:
@@ -168,7 +168,7 @@ def film(served: Served) -> Film:
     return Film(WIDTH, height, words, list(zip(numbers(served), pictures)))
 
 
-def pool(served: Served, step: Step, last: Mapping[int, tuple[list[int], int]]) -> list[Mark]:
+def pool(served: Served, step: Look, last: Mapping[int, tuple[list[int], int]]) -> list[Mark]:
     """The blocks: full color for who holds one, pale for what was given back and is still there."""
     wide = served.size * SLOT
     corners = [(place % ACROSS * (wide + APART), 38 + place // ACROSS * 36) for place in range(served.blocks)]
@@ -179,7 +179,7 @@ def pool(served: Served, step: Step, last: Mapping[int, tuple[list[int], int]]) 
     ]
     for place, (x, y) in enumerate(corners):
         whose, filled = last.get(place, ([], 0))
-        held = step.blocks.get(place, Block([], 0, 0))
+        held = step.blocks.get(place, Owned([], 0, 0))
         label = ", ".join(map(str, whose))
         marks += [
             box(x, y, filled * SLOT, 14, fill=color(whose) if held.texts or not whose else color(whose) + PALE),
@@ -189,7 +189,7 @@ def pool(served: Served, step: Step, last: Mapping[int, tuple[list[int], int]]) 
     return marks
 
 
-def texts(served: Served, step: Step, top: int) -> list[Mark]:
+def texts(served: Served, step: Look, top: int) -> list[Mark]:
     """The texts: a bar for the tokens so far, filled as far as their keys are in the pool."""
     unit = (WIDTH - FIRST - LAST) // max(row.tokens for row in served.steps[-1].rows)
     marks = [word(0, top, "the texts: prompt | made; filled: keys in the pool")]
