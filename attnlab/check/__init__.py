@@ -50,6 +50,14 @@ def find(name: str) -> Exercise:
     raise ValueError(f"no exercise is called {name!r}; the nearest names are {like}")
 
 
+def _installed(name: str) -> Exercise | None:
+    """The exercise, or None where the library that it is about is missing."""
+    try:
+        return find(name)
+    except ModuleNotFoundError:
+        return None
+
+
 def _asked(function: Callable, name: str | None) -> Exercise:
     """The exercise that a call is about: the one called ``name``, or else like the function."""
     if not callable(function):
@@ -97,7 +105,7 @@ def progress(number: str | None = None) -> None:
     if number is not None and number not in lessons():
         raise ValueError(f"there is no lesson {number!r} with exercises; there are {', '.join(lessons())}")
     shown = {number} if number is not None else begun
-    exercises = [find(name) for n, found in lessons().items() if n in shown for name in found]
+    exercises = [e for n, found in lessons().items() if n in shown for e in map(_installed, found) if e]
     rows = [
         (e.lesson, e.name, "★" * e.stars, _verdicts[e.name].state if e.name in _verdicts else "not checked")
         for e in sorted(exercises, key=lambda e: (e.lesson, e.stars, e.name))

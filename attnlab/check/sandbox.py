@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+thread_time = getattr(time, "thread_time", time.process_time)  # a browser's Python has one thread, and no clock for it
+
 AGAIN = 0.05  # seconds after which the watch is looked at again
 PATIENCE = 6  # how much longer a function may take on a busy machine, where it computes only part of the time
 
@@ -32,7 +34,7 @@ class Watch:
     """
 
     def __init__(self) -> None:
-        self.wall, self.cpu = time.perf_counter(), time.thread_time()
+        self.wall, self.cpu = time.perf_counter(), thread_time()
 
     def seconds(self) -> float:
         """The seconds so far."""
@@ -40,7 +42,7 @@ class Watch:
 
     def computed(self) -> float:
         """The seconds that were computed."""
-        return min(time.perf_counter() - self.wall, time.thread_time() - self.cpu)
+        return min(time.perf_counter() - self.wall, thread_time() - self.cpu)
 
 
 @dataclass

@@ -4,7 +4,8 @@
     python notebooks/book/build.py --to PATH   build elsewhere
 
 Nothing is run and nothing is fetched. First the pages are laid out in a folder of sources (see stage.py), then Sphinx
-reads them. Both folders are made anew each time: it takes seconds, and nothing of an older build can stay.
+reads them, then they get what lets them run in a browser (see live.py). Both folders are made anew each time: it takes
+seconds, and nothing of an older build can stay.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from live import pack
 from sphinx.cmd.build import main as sphinx
 from stage import stage
 
@@ -31,6 +33,7 @@ def main() -> None:
     options = ["-q", "--fail-on-warning", "-c", str(BOOK), "-d", str(work / "cache")]
     if status := sphinx([*options, str(work / "sources"), str(site)]):
         sys.exit(status)
+    pack(BOOK.parents[1] / "attnlab", site)
     print(f"Open {site.as_uri()}/index.html")
 
 

@@ -7,6 +7,7 @@ The page of a lesson is the learner's notebook as it was run. In it
 - the source of one thing in several libraries becomes tabs;
 - the pages on which something is looked up answer first (lookup.py);
 - what moves in JupyterLab, and so has no output, is folded, with a line that says so;
+- below the title stands the button that runs the lesson in the browser (live.py);
 - at the end stands a link to the lesson's concept questions.
 
 The first page gets its band (front.py), its cards and the sidebar's contents (cards.py). All other pages are copied.
@@ -20,8 +21,11 @@ from pathlib import Path
 
 import nbformat
 from cards import first_page
+from live import bar
 from lookup import errata, recipes, reproductions
 from nbformat import NotebookNode
+
+from attnlab.course.clock import KEY
 
 LISTING = re.compile(
     r"<details(?: open)?><summary><b>(\w+)</b> &nbsp; `(\S+)`</summary>\n\n```python\n(.*?)\n```\n\n</details>",
@@ -32,8 +36,10 @@ MARKER = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n", re.MULTILINE)
 TABS = "`````{{tab-set}}\n:sync-group: library\n\n{}\n`````"
 TAB = "````{{tab-item}} {0}\n:sync: {0}\n\n```{{code-block}} python\n:caption: {1}\n\n{2}\n```\n````"
 SOLUTION = "````{{dropdown}} Solution\n:class-container: solution\n\n```{{code-block}} python\n{}\n```\n{}````"
+LIVE = "```{{raw}} html\n{}\n```"
 VERDICT = "\n```{{raw}} html\n{}\n```\n"
 MOVES = "*In JupyterLab this cell has something to move; the static pictures of this page say the same.*"
+LOOKED_UP = ("reproductions", "recipes")
 QUESTIONS = "Have you understood it? [The concept questions of this lesson](/questions/{}.md)"
 
 
@@ -62,7 +68,10 @@ def lesson(path: Path, book: Path) -> NotebookNode:
     notebook, solved = nbformat.read(path, as_version=4), path.parent / "solutions" / path.name
     answers = nbformat.read(solved, as_version=4).cells if solved.exists() else notebook.cells
     at = {answer.id: index for index, answer in enumerate(answers)}
+    runs = bar(notebook) if path.stem not in LOOKED_UP else ""
     cells = [made for cell in notebook.cells for made in page_cells(cell, answers[at[cell.id] :])]
+    if runs:
+        cells.insert(1, nbformat.v4.new_markdown_cell(LIVE.format(runs), id="live"))
     if (book / "questions" / f"{path.name[:2]}.md").exists():
         cells.append(nbformat.v4.new_markdown_cell(QUESTIONS.format(path.name[:2]), id="questions"))
     if path.stem == "reproductions":
@@ -77,6 +86,8 @@ def page_cells(cell: NotebookNode, answers: list[NotebookNode]) -> Iterator[Note
     """What becomes of one cell; the same cell of the solved notebook and those after it have the answers."""
     added = []
     tags = cell.metadata.setdefault("tags", [])
+    if any(KEY in output.get("metadata", {}) for output in cell.get("outputs", [])):
+        tags.append("timed")
     if "predict" in tags:
         cell.outputs = answers[0].outputs
         tags.append("hide-output")

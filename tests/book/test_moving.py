@@ -4,7 +4,7 @@ import pytest
 
 from attnlab import costs, machine, model
 from attnlab.course import moving
-from attnlab.course.moving import ring, roof
+from attnlab.course.moving import ring, roof, waves
 from attnlab.measure import binary
 from attnlab.serve import Engine
 
@@ -154,6 +154,31 @@ def test_reproductions_begin_with_their_table_and_are_filtered(page, address):
     page.locator("input.filter").fill("lesson 16 refuted")
     found = [row for row in rows.all_inner_texts() if "refuted" in row]
     assert 0 < len(found) < count / 5
+
+
+@pytest.mark.usefixtures("errors")
+@pytest.mark.parametrize("name", waves.orders(waves.HEADS, waves.TILES))
+def test_the_waves_of_lesson_09_end_at_the_counts(page, address, name):
+    page.goto(f"{address}/09_counting_bytes.html", wait_until="load")
+    figure = page.locator(".attnlab-moving")
+    figure.locator("select").select_option(name)
+    figure.locator("input").focus()
+    page.keyboard.press("End")
+    last = waves.play(waves.orders(waves.HEADS, waves.TILES)[name], waves.KEYS, waves.AT_ONCE, waves.ROOM)[-1]
+    counted = f"blocks from L2: {last.asked} · from HBM: {sum(last.crossed.values())}"
+    assert figure.locator(".words").inner_text().endswith(counted)
+
+
+@pytest.mark.usefixtures("errors")
+def test_the_plans_of_lesson_13_end_with_their_shares(page, address):
+    page.goto(f"{address}/13_fast_kernels.html", wait_until="load")
+    figure = page.locator(".attnlab-moving")
+    busy = figure.get_by_text("tensor cores busy")
+    assert all(text.endswith("0 of 4 tiles, tensor cores busy 0%") for text in busy.all_inner_texts())
+    figure.locator("input").focus()
+    page.keyboard.press("End")
+    shares = [text.split(": ")[1] for text in busy.all_inner_texts()]
+    assert shares == [f"4 of 4 tiles, tensor cores busy {share}" for share in ("67%", "100%", "100%")]
 
 
 def complaints(page):

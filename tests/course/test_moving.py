@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from attnlab import costs, machine
+from attnlab import costs, hardware, machine
 from attnlab.course import moving
-from attnlab.course.moving import mask, roof
+from attnlab.course.moving import mask, roof, timeline, waves
 from attnlab.course.moving.walk import SIZE
 
 PROGRAMS = {"keys outside": machine.flash_forward, "queries outside": machine.flash2_forward}
@@ -99,3 +99,30 @@ def test_the_roofline_is_small_and_needs_nothing():
     page = moving.roofline().page()
     assert len(page) < 20_000
     assert "http" not in page
+
+
+@pytest.mark.parametrize(("name", "times"), [("head by head", 1), ("heads in turn", 10)])
+def test_l2_serves_the_programs_of_an_a100(name, times):
+    order, keys = waves.orders(16, 64)[name], 8192 // 64
+    last = waves.play(order, keys, 108, hardware.MULTIPROCESSORS["A100"].l2 // (2 * 2 * 64 * 128))[-1]
+    assert last.asked == len(order) * keys
+    assert sum(last.crossed.values()) == times * 16 * keys
+
+
+def test_the_waves_are_small_and_need_nothing():
+    page = waves.programs().page()
+    assert len(page) < 20_000
+    assert "http" not in page
+
+
+PLAN = [("products", 0, "S0", 0.0, 0.5), ("exp", 0, "P0", 0.5, 1.0), ("products", 0, "O0", 1.0, 1.5)]
+
+
+@pytest.mark.parametrize(("now", "shown"), [(0.0, (0, 1, 0)), (0.5, (0, 1, 1)), (1.25, (0, 1, 0.6)), (9, (1, 1, 2 / 3))])
+def test_a_plan_at_a_time(now, shown):
+    assert timeline.state(PLAN, now) == pytest.approx(shown)
+
+
+def test_the_timeline_stops_at_every_beginning_and_end():
+    (film,) = timeline.timeline({"one": PLAN}).trace.values()
+    assert [step[0] for step in film[2:]] == [[0.0], [0.5], [1.0], [1.5]]

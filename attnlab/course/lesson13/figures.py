@@ -3,16 +3,10 @@
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from attnlab.course.lesson12.figures import GROUPS, box
 from attnlab.plots.style import COLORS, GRAY, INK, canvas, darker
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
-
-UNITS = {"products": "tensor cores", "exp": "exponentials"}
-
-Step = tuple[str, int, str, float, float]
-"""What a plan consists of: unit, group of warps, label, start, end."""
 
 
 def staircase(steps: Mapping[str, Sequence[float]], peak: float) -> Figure:
@@ -50,31 +44,6 @@ def occupancy(lengths: Sequence[int], shares: Mapping[str, Sequence[float]]) -> 
     said = "; ".join(f"{' '.join(name.split())}: from {line[0]:.1%} to {line[-1]:.1%}" for name, line in shares.items())
     figure.set_label(f"Busy share of the multiprocessors against the sequence length, from {lengths[0]} to "
                      f"{lengths[-1]}, at the same number of tokens in all. {said}.")
-    return figure
-
-
-def schedule(plans: Mapping[str, Sequence[Step]]) -> Figure:
-    """Plans under one another: what the tensor cores and the exponential units do, over time, by group of warps."""
-    end = max(step[4] for plan in plans.values() for step in plan)
-    figure, axes_of = canvas(10.0, 1.22 * len(plans) + 0.8, nrows=len(plans), sharex=True, squeeze=False)
-    for axes, (name, plan) in zip(axes_of[:, 0], plans.items()):
-        for unit, group, label, start, stop in plan:
-            box(axes, (start + stop) / 2, list(UNITS).index(unit), label, GROUPS[group], width=stop - start)
-        last = max(stop for *_, stop in plan)
-        axes.axvline(last, color=INK, linewidth=1.2, linestyle=":")
-        axes.set_title(name, fontsize=10, loc="left")
-        axes.set_yticks(range(len(UNITS)), list(UNITS.values()))
-        axes.set(ylim=(1.5, -0.5), xlim=(0, end * 1.01))
-        axes.tick_params(axis="y", length=0, labelcolor=INK)
-        axes.grid(False, axis="y")
-        axes.set_axisbelow(True)
-    axes_of[-1, 0].set_xlabel("time, in units of the products of one tile, $QK^T$ and $PV$ together")
-    said = "; ".join(
-        f"{name}: {sum(step[0] == 'exp' for step in plan)} tiles take {max(step[4] for step in plan):.3g}"
-        for name, plan in plans.items()
-    )
-    figure.set_label("Schedules over time, two rows each, tensor cores and exponentials. In units of the products of "
-                     f"a tile, {said}.")
     return figure
 
 

@@ -1,0 +1,179 @@
+/* "Run this lesson here": the page's cells can be changed and run, by Python in the reader's browser (worker.js). */
+
+"use strict";
+
+class Live {
+  constructor(bar) {
+    this.bar = bar;
+    this.button = bar.querySelector("button");
+    this.said = bar.querySelector("[role=status]");
+    this.stop = Object.assign(document.createElement("button"), { type: "button", textContent: "Stop", hidden: true });
+    this.button.after(" ", this.stop);
+    this.cells = [...document.querySelectorAll("article div.cell")].filter(cell => cell.querySelector(".cell_input pre")).map((root, at) => new Cell(root, at, this));
+    this.button.addEventListener("click", () => this.run(bar.classList.contains("on") ? this.cells : []));
+    this.stop.addEventListener("click", () => this.end("Stopped, and what was computed is gone: the next run starts at the top."));
+    bar.hidden = false;
+  }
+
+  /* The worker, once Python is ready in it. */
+  start() {
+    const here = new URL("_static/live/", location.href).href;
+    this.worker = new Worker(`${here}worker.js`);
+    this.ready = new Promise((resolve, reject) => {
+      this.worker.onerror = event => reject(new Error(event.message || "a browser runs Python only on pages from a server"));
+      this.worker.onmessage = ({ data }) => {
+        if (data.loading) this.said.textContent = `Loading ${data.loading} …`;
+        if (data.ready) resolve();
+        if (data.failed) this.finish ? this.finish({ failed: data.failed }) : reject(new Error(data.failed));
+        if (data.kind) this.current?.show(data.kind, data.text);
+        if ("done" in data) this.finish(data);
+      };
+      this.worker.postMessage({ start: {
+        runtime: new URL(this.bar.dataset.runtime, location.href).href, folder: here, archives: this.bar.dataset.archives.split(" "),
+      } });
+    });
+  }
+
+  /* Run cells, one after the other; those that measure time, only if they are asked for, as the last. */
+  async run(cells) {
+    if (this.busy) return;
+    this.busy = true;
+    this.button.disabled = true;
+    this.stop.hidden = false;
+    const began = performance.now();
+    try {
+      if (!this.worker) this.start();
+      await this.ready;
+      if (!this.bar.classList.contains("on")) {
+        this.bar.classList.add("on");
+        this.bar.dataset.seconds = ((performance.now() - began) / 1000).toFixed(1);
+        this.cells.forEach(cell => cell.open());
+        this.button.textContent = "Run all cells";
+      }
+      for (const cell of cells) {
+        if (cell.timed && cells.length > 1 && cell !== cells.at(-1)) {
+          this.worker.postMessage({ skip: cell.code });
+          continue;
+        }
+        this.said.textContent = `Running cell ${cell.number} …`;
+        this.current = cell;
+        cell.begin();
+        const { done, failed } = await new Promise(resolve => {
+          this.finish = resolve;
+          this.worker.postMessage({ number: cell.number, code: cell.code });
+        });
+        if (failed) cell.show("error", failed);
+        cell.finish(done);
+      }
+      this.said.textContent = "Ready. Every cell can be changed and run: Shift+Enter. Reload the page to get its code back.";
+      this.idle();
+    } catch (error) {
+      this.end(`Python could not start: ${error.message}.`);
+    }
+  }
+
+  idle() {
+    this.busy = false;
+    this.current = this.finish = null;
+    this.button.disabled = false;
+    this.stop.hidden = true;
+  }
+
+  /* End Python, whatever it is doing. */
+  end(said) {
+    this.worker?.terminate();
+    this.worker = null;
+    this.cells.forEach(cell => cell.forget());
+    this.said.textContent = said;
+    this.idle();
+  }
+
+  /* Run one cell, and before it those above it that have not run; what checks answers waits until it is asked. */
+  runOne(cell) {
+    const before = this.cells.slice(0, cell.number - 1).filter(other => !other.ran && !other.checks);
+    this.run([...before, cell]);
+  }
+}
+
+class Cell {
+  constructor(root, at, live) {
+    Object.assign(this, { root, live, number: at + 1, ran: false, stored: false });
+    this.checks = root.classList.contains("tag_check");
+    this.timed = root.classList.contains("tag_timed");
+    this.pre = root.querySelector(".cell_input pre");
+    /* the code of a figure is folded into its caption, and stays */
+    const drawn = this.pre.closest("figcaption") ? ".cell_output figure > :not(figcaption)" : ":scope > .cell_output, :scope > details.below-input";
+    this.old = [...root.querySelectorAll(drawn)];
+  }
+
+  get code() { return this.pre.textContent; }
+
+  /* Editable, with a button. */
+  open() {
+    this.pre.contentEditable = "plaintext-only";
+    this.pre.spellcheck = false;
+    Object.entries({ role: "textbox", "aria-multiline": true, "aria-label": `code of cell ${this.number}` }).forEach(entry => this.pre.setAttribute(...entry));
+    this.pre.addEventListener("keydown", event => this.key(event));
+    this.button = Object.assign(document.createElement("button"), { type: "button", className: "run", textContent: "▸ Run" });
+    this.button.setAttribute("aria-label", `run cell ${this.number}`);
+    this.button.addEventListener("click", () => this.live.runOne(this));
+    this.output = Object.assign(document.createElement("div"), { className: "cell_output live-output" });
+    this.output.setAttribute("aria-live", "polite");
+    const input = [...this.root.children].find(part => part.contains(this.pre));
+    input.after(this.button, this.output);
+  }
+
+  /* Shift+Enter runs; Enter keeps the indentation, and a colon before it adds to it. */
+  key(event) {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    if (event.shiftKey) return this.live.runOne(this);
+    const range = getSelection().getRangeAt(0).cloneRange();
+    range.setStart(this.pre, 0);
+    const line = range.toString().split("\n").pop();
+    document.execCommand("insertText", false, `\n${line.match(/^ */)[0]}${line.trimEnd().endsWith(":") ? "    " : ""}`);
+  }
+
+  begin() {
+    this.output.replaceChildren();
+    this.stored = false;
+    this.root.classList.add("running");
+    this.root.classList.remove("needs-installed");
+    this.old.forEach(part => { part.hidden = true; });
+  }
+
+  /* One piece of output: see cells.py for the kinds. */
+  show(kind, text) {
+    if (kind === "stored") {
+      this.stored = true;
+    } else if (kind === "html") {
+      const part = Object.assign(document.createElement("div"), { className: "output text_html", innerHTML: text });
+      this.output.append(part);
+      /* a script that is set as text does not run: what moves is started by one */
+      for (const old of part.querySelectorAll("script:not([type])")) old.replaceWith(Object.assign(document.createElement("script"), { textContent: old.textContent }));
+    } else if (kind === "needs") {
+      this.root.classList.add("needs-installed");
+      this.output.append(Object.assign(document.createElement("p"), { className: "needs", textContent: `This cell needs ${text}.` }));
+    } else {
+      const name = kind === "error" ? "output stderr traceback" : "output stream";
+      let part = this.output.lastElementChild;
+      if (part?.className !== name) this.output.append(part = Object.assign(document.createElement("pre"), { className: name }));
+      part.append(text);
+    }
+  }
+
+  finish(done) {
+    this.ran = Boolean(done);
+    this.root.classList.remove("running");
+    /* what only the installed course makes, and what is as it was stored, stays to be seen */
+    const keep = this.stored || this.root.classList.contains("needs-installed");
+    this.old.forEach(part => { part.hidden = !keep; });
+  }
+
+  forget() {
+    this.ran = false;
+    this.root.classList.remove("running");
+  }
+}
+
+document.addEventListener("DOMContentLoaded", () => document.querySelectorAll(".live").forEach(bar => new Live(bar)));

@@ -1,0 +1,172 @@
+"""A lesson runs where it is read: in the browser, on Pyodide, where the site has a copy of it."""
+
+import os
+import runpy
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from tests.support import ROOT
+
+LIVE = ROOT / "notebooks/book/static/live"
+LESSON = "03_online_softmax"
+PYODIDE = os.environ.get("ATTNLAB_PYODIDE", "")
+needs_pyodide = pytest.mark.skipif(
+    not Path(PYODIDE or "nowhere").is_dir(),
+    reason="needs ATTNLAB_PYODIDE=folder with the files of a Pyodide release, whose NumPy is in no package registry",
+)
+SOLUTION = """def online_stats(stream):
+    m, l = float("-inf"), 0.0
+    for x in stream:
+        m_next = max(m, x)
+        if m_next > float("-inf"):
+            l = l * math.exp(m - m_next) + math.exp(x - m_next)
+            m = m_next
+    return m, l"""
+
+
+class Told(list):
+    """What a page is sent."""
+
+    def __call__(self, kind, text):
+        self.append((kind, text))
+
+    def of(self, kind):
+        return "".join(text for said, text in self if said == kind)
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """A page's cells, in this Python, and what it is sent."""
+    for name in ("IPython", "IPython.display"):
+        monkeypatch.setitem(sys.modules, name, sys.modules.get(name))
+    told = Told()
+    told.page = runpy.run_path(str(LIVE / "cells.py"))["Page"](told)
+    return told
+
+
+def test_a_cell_prints_and_shows_its_last_value(told):
+    assert told.page.run(1, "x = 20\nprint('twice')\nx + x")
+    assert told.of("text") == "twice\n40\n"
+    assert told.page.run(2, "x")
+    assert told.of("text").endswith("40\n20\n")
+    assert told.page.run(3, "from attnlab import plots\nplots.table(['n'], [[1]])")
+    assert told.of("html").startswith("<table")
+
+
+def test_an_error_shows_the_cells_own_lines(told):
+    assert not told.page.run(1, "def f(n):\n    return 1 / n\n\nf(0)")
+    said = told.of("error")
+    assert "return 1 / n" in said
+    assert said.count("File ") == 2
+    assert said.endswith("ZeroDivisionError: division by zero\n")
+    assert not told.page.run(2, "1 +")
+    assert "SyntaxError" in told.of("error")
+
+
+def test_what_a_browser_lacks_is_named_also_by_those_who_depend_on_it(told, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert told.page.run(0, "import torch\nfrom torch.nn import functional as F")
+    assert not told.page.run(1, "filled = torch.ones(3)")
+    assert not told.page.run(2, "print(filled)")
+    assert not told.page.run(3, "raise OSError(138, 'emscripten does not support processes.')")
+    assert not told.page.run(4, "F(3)")
+    needs = [text.removeprefix("the installed course: ") for kind, text in told if kind == "needs"]
+    assert needs == ["PyTorch", "PyTorch", "other processes or threads", "PyTorch"]
+    assert not told.page.run(5, "unheard_of")
+    assert "NameError" in told.of("error")
+
+
+def test_what_a_skipped_cell_defines_is_asked_for(told):
+    told.page.skip("times = timed({})")
+    assert not told.page.run(1, "print(times)")
+    assert told.of("needs") == "a cell above that measures time: run that one first"
+
+
+def test_the_checker_answers_in_html(told):
+    assert told.page.run(1, f"import math\nfrom attnlab import check\n{SOLUTION}\ncheck.answer(online_stats)")
+    assert "online_stats: right" in told.of("html")
+
+
+def test_progress_lists_what_is_installed(monkeypatch, capsys):
+    from attnlab import check
+
+    absent = "attnlab.course.lesson06.visible_loss"
+    monkeypatch.setitem(sys.modules, absent, None)
+    check.progress("06")
+    assert "chunked_loss" in (said := capsys.readouterr().out)
+    assert "visible_loss" not in said
+
+
+def test_lessons_of_numpy_have_the_button(site):
+    have = {page.stem[:2] for page in site.glob("[0-9]*.html") if 'class="live"' in page.read_text(encoding="utf-8")}
+    assert {f"{number:02}" for number in range(27)} - have == {"06", "12"}
+
+
+def test_without_its_python_the_page_says_so(page, address):
+    page.route("**/pyodide.js", lambda route: route.abort())
+    page.goto(f"{address}/{LESSON}.html")
+    page.get_by_role("button", name="Run this lesson here").click()
+    page.get_by_text("Python could not start").wait_for()
+    assert page.get_by_role("button", name="Run this lesson here").is_enabled()
+
+
+@pytest.fixture
+def live(page, address):
+    """Lesson 03, with Python."""
+    page.goto(f"{address}/{LESSON}.html")
+    page.get_by_role("button", name="Run this lesson here").click()
+    page.get_by_text("Ready.").wait_for()
+    return page
+
+
+def cells():
+    """The code cells that the page shows."""
+    notebook = nbformat.read(ROOT / f"notebooks/{LESSON}.ipynb", as_version=4)
+    code = (cell for cell in notebook.cells if cell.cell_type == "code")
+    return [cell for cell in code if "remove-cell" not in cell.metadata.get("tags", [])]
+
+
+@needs_pyodide
+def test_lesson_03_prints_in_the_browser_what_is_stored(live):
+    live.get_by_role("button", name="Run all cells").click()
+    live.get_by_text("Ready.").wait_for()
+    now = [output.inner_text() for output in live.locator(".live-output").all()]
+    assert len(now) == len(cells())
+    same = 0
+    for cell, text in zip(cells(), now):
+        stored = "".join(output.text for output in cell.outputs if output.output_type == "stream")
+        if stored and "needs the installed course" not in text:
+            assert text.strip() == stored.strip()
+            same += 1
+    assert same > 15
+    assert live.get_by_text("needs the installed course: JAX").count() == 2
+    assert live.locator(".traceback").count() == 0
+
+
+@needs_pyodide
+def test_an_answer_is_checked_and_an_endless_one_stopped(live):
+    answer, check = (live.locator(f".cell.tag_{tag}").first for tag in ("exercise", "check"))
+    check.get_by_role("button", name="run cell").click()
+    check.locator(".live-output").get_by_text("online_stats: not attempted").wait_for()
+    answer.locator("pre").first.fill("def online_stats(stream):\n    while True:\n        pass")
+    check.get_by_role("button", name="run cell").click()
+    live.get_by_text("Running cell").wait_for()
+    live.get_by_role("button", name="Stop").click()
+    live.get_by_text("Stopped, and what was computed is gone").wait_for()
+    answer.locator("pre").first.fill(SOLUTION)
+    check.get_by_role("button", name="run cell").click()
+    check.get_by_text("online_stats: right").wait_for()
+
+
+@needs_pyodide
+def test_keys_edit_and_run(live):
+    code = live.locator(".cell_input pre").nth(1)
+    code.fill("for k in range(2):")
+    code.press("End")
+    code.press("Enter")
+    code.type("print(k + 41)")
+    code.press("Shift+Enter")
+    live.locator(".cell", has=code).locator(".live-output").get_by_text("42").wait_for()
