@@ -118,7 +118,7 @@ def test_the_waves_are_small_and_need_nothing():
 PLAN = [("products", 0, "S0", 0.0, 0.5), ("exp", 0, "P0", 0.5, 1.0), ("products", 0, "O0", 1.0, 1.5)]
 
 
-@pytest.mark.parametrize(("now", "shown"), [(0.0, (0, 1, 0)), (0.5, (0, 1, 1)), (1.25, (0, 1, 0.6)), (9, (1, 1, 2 / 3))])
+@pytest.mark.parametrize(("now", "shown"), [(0, (0, 1, 0)), (0.5, (0, 1, 1)), (1.25, (0, 1, 0.6)), (9, (1, 1, 2 / 3))])
 def test_a_plan_at_a_time(now, shown):
     assert timeline.state(PLAN, now) == pytest.approx(shown)
 
