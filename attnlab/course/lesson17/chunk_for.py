@@ -11,10 +11,10 @@ WITHIN = 1.02
 
 
 def chunk_for(n: int, F: int, Dv: int, rate: float, start: float, memory: int) -> int:
-    """The chunk of C tokens, from 1 to n, with which n tokens take the least time, or within 2 % of that.
+    """The chunk size C, from 1 to n, that takes n tokens the least time; within 2% of the least is fine.
 
-    Beyond inputs and output at most ``memory`` numbers may be held (17.9), which some C keeps to. The time: (17.7)
-    operations at ``rate`` a second, and ``start`` seconds for each chunk, n / C of them (a part of a chunk counts as a
+    Besides inputs and output you can hold at most ``memory`` numbers (17.9), and some C fits. The time: the operations
+    of (17.7) at ``rate`` per second, plus ``start`` seconds for each of the n / C chunks (part of a chunk counts as a
     part).
     """
     best = math.sqrt(start * rate / (2 * (F + Dv)))  # where 2 C (F + Dv) / rate = start / C

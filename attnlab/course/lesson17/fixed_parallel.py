@@ -11,7 +11,7 @@ from numpy import ndarray as Array
 def fixed_parallel(fq: Array, fk: Array, v: Array, C: int) -> Array:
     """Causal linear attention of features fq and fk (N, F) and values v (N, Dv) → (N, Dv), all chunks at once.
 
-    C divides N. Memory for the states of all N / C chunks is allowed; that of all tokens is not.
+    C divides N. You can hold the states of all N / C chunks, but not those of all tokens.
     """
     w = np.concatenate([v, np.ones((len(v), 1))], 1)
     q, k, w = (x.reshape(len(x) // C, C, x.shape[1]) for x in (fq, fk, w))

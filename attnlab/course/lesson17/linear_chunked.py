@@ -12,8 +12,8 @@ from torch import Tensor
 def linear_chunked(fq: Tensor, fk: Tensor, v: Tensor, C: int) -> Tensor:
     """Causal linear attention in chunks of C tokens: features fq and fk (N, F), v (N, Dv) → (N, Dv), in PyTorch.
 
-    0, and no gradient, where the weights of a query add up to 0. Never more than a chunk's C × C weights, and one
-    state (a list of the outputs may be kept).
+    If a query's weights add up to 0, its output is 0 and has no gradient. Hold at most one chunk's C × C weights and
+    one state at a time (a list of outputs is fine).
     """
     U, Z, out = 0.0, 0.0, []
     for start in range(0, len(fq), C):

@@ -13,10 +13,10 @@ Tokens = Iterable[tuple[Array, Array, Array]]
 
 
 def linear_recurrent(tokens: Tokens, U: Array, Z: Array) -> tuple[Array, Array, Array]:
-    """(out, U, Z): the output (Dv,) of the last token of a stream, and the state after it.
+    """(out, U, Z): the output (Dv,) of the stream's last token, and the state after it.
 
-    ``tokens``: triples (fq (F,), fk (F,), v (Dv,)), features of a query, features of its key, and its value; at least
-    one. ``U`` (F, Dv) and ``Z`` (F,): the state of all earlier tokens. 0 where the weights of the query are all 0.
+    ``tokens``: at least one triple (fq (F,), fk (F,), v (Dv,)): query features, key features, value. ``U`` (F, Dv) and
+    ``Z`` (F,): the state that all earlier tokens left. If all of a query's weights are 0, its output is 0.
     """
     for fq, fk, v in tokens:
         U, Z = U + np.outer(fk, v), Z + fk  # eq. 17.4

@@ -5,9 +5,9 @@ from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
 def state_and_break_even(features: int, d: int, dv: int, state_itemsize: int, cache_itemsize: int) -> tuple[int, int]:
-    """(bytes of the state (U, Z) of a head; the smallest number of tokens whose keys and values take more bytes).
+    """(bytes of one head's state (U, Z); the fewest tokens whose keys and values take more bytes than that).
 
-    ``features`` F of a key of size ``d``, values of size ``dv``; bytes of a number of the state, and of the cache.
+    A key has ``d`` numbers and ``features`` features, a value ``dv`` numbers. The item sizes are in bytes.
     """
     state = features * (dv + 1) * state_itemsize
     return state, state // ((d + dv) * cache_itemsize) + 1  # eq. 17.10

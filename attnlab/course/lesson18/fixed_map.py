@@ -10,8 +10,8 @@ from numpy import ndarray as Array
 def fixed_map(q: Array, k: Array, v: Array, w: Array) -> Array:
     """Linear attention (N, Dv), all keys visible, with features e^{xw} and e^{−xw} of q (N, D) and k (M, D).
 
-    v (M, Dv), w (D, f). No exponential overflows, however large q is or k is, and the weights are those of the map.
-    Nothing is asked where both are so large that all weights of a query vanish.
+    v (M, Dv), w (D, f). No exponential overflows, even if q or k is huge, and the weights are still the map's. If both
+    are so large that all of a query's weights underflow, any output will do.
     """
     y, z = np.concatenate([q @ w, -q @ w], 1), np.concatenate([k @ w, -k @ w], 1)
     phi_q = np.exp(y - y.max(1, keepdims=True))  # a factor a query: it cancels in the division

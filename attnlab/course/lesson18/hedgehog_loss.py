@@ -11,10 +11,10 @@ from numpy import ndarray as Array
 
 
 def hedgehog_loss(q: Array, k: Array, w_q: Array, w_k: Array) -> float:
-    """The mean cross-entropy, in nats, of one causal head: softmax's weights p against those of a Hedgehog map, a.
+    """Mean cross-entropy of one causal head, in nats: softmax's weights p against the weights a of a Hedgehog map.
 
-    q and k (N, D); w_q and w_k (D, f): the features are e^{xW} and e^{−xW}, 2f of them. Mean over the N queries of
-    −Σ_j p_ij log a_ij, where p (scores q·k / √D) and a are both divided by their sums over the keys j ≤ i.
+    q and k (N, D); w_q and w_k (D, f). The 2f features are e^{xW} and e^{−xW}. Return the mean over the N queries of
+    −Σ_j p_ij log a_ij, where p (from scores q·k / √D) and a are both normalized over the keys j ≤ i.
     """
     seen = np.tril(np.ones((len(q), len(k)), bool))
     s = np.where(seen, q @ k.T / math.sqrt(q.shape[1]), -np.inf)

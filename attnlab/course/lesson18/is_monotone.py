@@ -11,10 +11,10 @@ from numpy import ndarray as Array
 
 
 def is_monotone(s: Array, a: Array) -> tuple[int, int, int] | bool:
-    """True if no query gives a key with a smaller score more weight; otherwise one counterexample, (i, j, r).
+    """True if no query gives more weight to a key with a smaller score; otherwise one counterexample, (i, j, r).
 
-    s (N, M): scores; a (N, M): weights. In (i, j, r) query i has s[i, j] < s[i, r] and a[i, j] > a[i, r]. Two keys of
-    the same score may have any weights.
+    s (N, M): scores; a (N, M): weights. A counterexample has s[i, j] < s[i, r] but a[i, j] > a[i, r]. Keys with equal
+    scores can have any weights.
     """
     for i, (score, weight) in enumerate(zip(s, a)):
         order = np.lexsort((weight, score))  # by score; equal scores by weight

@@ -13,7 +13,7 @@ from numpy import ndarray as Array
 
 
 def mqar_batch(rng: np.random.Generator, size: int, pairs: int, length: int, half: int) -> tuple[Array, Array]:
-    """(tokens, targets), integers, both (size, length): in each row pairs, and then questions about them.
+    """(tokens, targets), integers, both (size, length): each row lists pairs and then asks for them.
 
     Tokens 0 … 2·pairs − 1 are key, value, key, value, …; all others are keys of that row, drawn at random. Keys are
     tokens 0 … half − 1, drawn at random, all different in a row; values are half … 2·half − 1, each drawn by itself.

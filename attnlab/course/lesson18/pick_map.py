@@ -9,12 +9,12 @@ from numpy import ndarray as Array
 
 
 def pick_map(q: Array, k: Array, maps: list[Callable], allowed: float) -> int:
-    """Number of the map with the fewest features among those that are near softmax on this head; −1 if none is.
+    """Index of the map with the fewest features that's near softmax on this head; −1 if none is.
 
-    q (N, D), k (M, D), all keys visible, scale 1/√D. ``maps``: functions of vectors (N, D) that give features (N, F).
-    Near: the mean over queries of KL(p ‖ a) is at most ``allowed`` nats, where p is softmax's row and a the map's,
-    divided by its sum. A map with a weight that isn't positive isn't near. Of maps with equally many features the
-    first.
+    q (N, D), k (M, D), all keys visible, scale 1/√D. ``maps``: functions from vectors (N, D) to features (N, F). A map
+    is near if KL(p ‖ a), averaged over the queries, is at most ``allowed`` nats; p is softmax's row, and a is the
+    map's, normalized. A map with a weight that isn't positive is never near. If two maps have equally many features,
+    the first one wins.
     """
     s = q @ k.T / np.sqrt(q.shape[1])
     p = np.exp(s - s.max(1, keepdims=True))

@@ -11,7 +11,7 @@ from numpy import ndarray as Array
 
 
 def taylor(x: Array) -> Array:
-    """Features (N, F) of vectors x (N, D), φ(q)·φ(k) = 1 + q·k + (q·k)²/2; a state must hold F ≤ 1 + D + D²."""
+    """Features (N, F) of vectors x (N, D) with φ(q)·φ(k) = 1 + q·k + (q·k)²/2 and F ≤ 1 + D + D²."""
     ones = np.ones((len(x), 1))
     products = x[:, :, None] * x[:, None, :] / math.sqrt(2)  # eq. 18.3
     return np.concatenate([ones, x, products.reshape(len(x), -1)], 1)

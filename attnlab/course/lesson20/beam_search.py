@@ -1,4 +1,4 @@
-"""Lesson 20, ★★★: beam search, the likeliest continuations a token at a time."""
+"""Lesson 20, ★★★: beam search, the likeliest continuations, one token at a time."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ Model = Callable[[tuple[int, ...]], np.ndarray]
 
 
 def beam_search(model: Model, beams: int, length: int) -> tuple[list[list[int]], np.ndarray]:
-    """The ``beams`` likeliest texts of ``length`` tokens that the search finds, best first, and their log-chances.
+    """The ``beams`` likeliest texts of ``length`` tokens that the search finds, best first, with log probabilities.
 
     ``model(tokens)`` gives the logarithms of the chances (V,) of the token that follows a tuple of tokens.
     """

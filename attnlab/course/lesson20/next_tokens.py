@@ -10,7 +10,7 @@ from numpy import ndarray as Array
 
 
 def next_tokens(chances: Array, seeds: list[int], positions: list[int]) -> list[int]:
-    """One token for each row of chances (B, V), which sum to 1: request b draws with uniform(seed, 0, position)."""
+    """One token for each row of ``chances`` (B, V), which sum to 1; request b draws with uniform(seed, 0, position)."""
     tokens = []
     for p, seed, position in zip(chances, seeds, positions):
         u = uniform(seed, 0, position)

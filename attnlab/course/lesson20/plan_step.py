@@ -14,13 +14,13 @@ FINE, ENTRIES, OVER_BUDGET, TOO_MANY, NO_ROOM, NOBODY, ENDLESS = range(7)
 
 
 def plan_step(texts: list[tuple[int, int]], budget: int, free: int, size: int) -> list[int]:
-    """Tokens that each text is fed in this step, in the order of ``texts``; −1 takes all its blocks away.
+    """How many tokens to feed each text in this step, in the order of ``texts``; −1 takes away all its blocks.
 
-    ``texts``: (missing, held) of those that have arrived and are not done, the oldest first. ``missing`` tokens must
-    be fed before the next one can be sampled: 1 while a text decodes, more for a prompt, or for a text that has lost
-    its blocks. ``held`` tokens are in the pool, in blocks of ``size``. At most ``budget`` tokens are fed, and no more
-    new blocks taken than are ``free`` or taken away in this step. Texts must all end, users must not wait: we judge
-    the median time to first token and the 99th percentile of the time between tokens.
+    ``texts``: (missing, held) for each text that has arrived and isn't done, oldest first. ``missing`` tokens have to
+    be fed before the next one can be sampled: 1 while a text decodes, more for a prompt or a text that has lost its
+    blocks. ``held`` tokens are in the pool, in blocks of ``size``. Feed at most ``budget`` tokens, and take no more new
+    blocks than are ``free`` or taken away in this step. Every text has to end. We judge the median time to first token
+    and the 99th percentile of the time between tokens.
     """
     fed = [0] * len(texts)
     blocks = [-(-held // size) for _, held in texts]

@@ -6,7 +6,7 @@ from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
 def steps_needed(lengths: list[int], slots: int, continuous: bool) -> int:
-    """Steps until all requests, taken in order, have their ``lengths`` tokens; a request gets one token a step."""
+    """Steps until all requests, taken in order, have their ``lengths`` tokens; a request gets one token per step."""
     if not continuous:
         return sum(max(lengths[i : i + slots]) for i in range(0, len(lengths), slots))  # eq. 20.2
     free = [0] * slots  # when each slot is free again

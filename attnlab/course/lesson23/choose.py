@@ -11,13 +11,13 @@ Plan = tuple[float, float, float]
 def choose(
     plans: list[Plan], memory: float, bandwidth: float, flops: float, wait: float, bits: float
 ) -> tuple[int, int]:
-    """(index of the plan, sequences in a batch) with the most tokens a second; (−1, 0) if no plan can be served.
+    """(index of the plan, batch size) with the most tokens per second; (−1, 0) if no plan can be served.
 
-    Each plan: (bytes of its weights, bytes of the cache of one sequence, bits per byte of text). Weights and caches
-    fit into ``memory``; a step takes at most ``wait`` seconds; the plan has at most ``bits``. A step brings each
-    sequence a token. It takes the longer of two times: to read weights and caches at ``bandwidth`` bytes a second, and
-    to compute, at ``flops``, one operation for each byte of the weights and each sequence (two for each weight of two
-    bytes; those of attention are left out).
+    A plan is (bytes of its weights, bytes of one sequence's cache, bits per byte of text). Weights and caches have to
+    fit into ``memory``, a step can take ``wait`` seconds, and the text can cost ``bits``. A step gives each sequence
+    one token. It takes the longer of two times: reading weights and caches at ``bandwidth`` bytes per second, or
+    computing, at ``flops``, one operation per byte of weights and sequence (two per weight of two bytes; we leave out
+    those of attention).
     """
     best, found = 0.0, (-1, 0)
     for index, (weights, cache, paid) in enumerate(plans):

@@ -17,12 +17,12 @@ def phi(x: Array) -> Array:
 def fixed_hybrid(
     q: Array, k: Array, v: Array, keys: Array, values: Array, U: Array, Z: Array, window: int
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """(out, keys, values, U, Z): C new tokens, q and k (C, D), v (C, Dv), attend and are kept.
+    """(out, keys, values, U, Z) after C new tokens, q and k (C, D), v (C, Dv), have attended and joined the cache.
 
-    A query gives weight e^s, s = q·k/√D, to the last ``window`` keys, its own among them, and φ(q)·φ(k) to all before
-    them, φ = elu + 1; the weights are divided by their sum. ``keys`` and ``values``: those of the last ``window``
-    tokens before the call, or of all if there are fewer, in the order of the text. ``U`` (D, Dv), ``Z`` (D,): the sums
-    of φ(k) vᵀ and of φ(k) over all tokens before those. What is returned is the same after the call.
+    The last ``window`` keys, including the query's own, get weight e^s, s = q·k/√D. All keys before them get
+    φ(q)·φ(k), φ = elu + 1. The weights are normalized. ``keys`` and ``values``: those of the last ``window`` tokens
+    before the call (all of them if there are fewer), in text order. ``U`` (D, Dv), ``Z`` (D,): the sums of φ(k) vᵀ and
+    of φ(k) over all tokens before those. Return the same four for the state after the call.
     """
     keys, values = np.concatenate([keys, k]), np.concatenate([values, v])
     j = np.arange(len(keys))

@@ -7,11 +7,11 @@ from attnlab.check.exercise import Case, Exercise, Mistake, but
 def sequences(
     memory: int, weights: int, windows: list[int | None], length: int, kv_heads: int, d: int, itemsize: int, block: int
 ) -> int:
-    """How many sequences of ``length`` tokens a memory holds beside the weights; all sizes in bytes.
+    """How many sequences of ``length`` tokens fit into memory beside the weights; all sizes in bytes.
 
-    ``windows``: the keys that a token sees in each layer, None for all. A layer with a window keeps the last keys of a
-    sequence, never more than its window; one without has them in whole blocks of ``block`` tokens. ``kv_heads`` heads
-    of ``d`` numbers for a key and as many for a value, ``itemsize`` bytes each. 0 if not even the weights fit.
+    ``windows``: how many keys a token sees in each layer, None for all of them. A layer with a window keeps only the
+    last ``window`` keys of a sequence; a layer without keeps all, in whole blocks of ``block`` tokens. Each of the
+    ``kv_heads`` heads has keys and values of ``d`` numbers, ``itemsize`` bytes each. 0 if the weights alone don't fit.
     """
     slots = 0
     for window in windows:

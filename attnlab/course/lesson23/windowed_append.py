@@ -6,12 +6,12 @@ from attnlab.check.exercise import Case, Exercise, Mistake, but
 def windowed_append(
     table: list[int], length: int, free: list[int], count: int, size: int, window: int
 ) -> tuple[list[int], list[int]]:
-    """(table, free) after a sequence of ``length`` tokens has given back what nobody sees, and got room for ``count``.
+    """(table, free) after a sequence of ``length`` tokens freed the blocks it can't see and got room for ``count``.
 
-    ``table``: its blocks of ``size`` tokens, in the order of the text; −1 stands for a block that was given back.
-    A query sees the last ``window`` keys, its own among them, and the first of the new tokens sees furthest back.
-    Blocks that no new token sees go to the end of ``free``, the oldest first. Then new ones are taken from the front
-    of ``free``, which are enough.
+    ``table``: the sequence's blocks of ``size`` tokens, in text order, with −1 for a block it already gave back. A
+    query sees the last ``window`` keys, including its own, so the first new token sees furthest back. Blocks that no
+    new token sees go to the end of ``free``, oldest first. After that, take new blocks from the front of ``free``;
+    there are enough.
     """
     table, free = list(table), list(free)
     for b in range((length - window + 1) // size):  # position N − W + 1 is the first that is still seen

@@ -1,4 +1,4 @@
-"""Lesson 26, ★★: keep a guess or replace it, so that what comes out has the law of the model; checked as a law."""
+"""Lesson 26, ★★: keep a guess or replace it, so that the output has the model's distribution; checked exactly."""
 
 import itertools
 import math
@@ -15,12 +15,12 @@ Rows = Sequence[Sequence[Any]]
 
 
 def accept(draft: list[int], draft_chances: Rows, chances: Rows, draws: Sequence[Any]) -> list[int]:
-    """The kept guesses and one token more, 1 to k + 1 tokens that have the law of the model.
+    """The kept guesses and one more token: 1 to k + 1 tokens with the model's own distribution.
 
-    ``draft``: k guesses, guess j drawn from draft_chances[j], a list of V chances. ``chances``: k + 1 lists, the
+    ``draft``: k guesses, guess j drawn from draft_chances[j], a list of V probabilities. ``chances``: k + 1 lists, the
     model's, where list j comes after the first j guesses. Chances are Fractions. ``draws``: 2k + 1 independent numbers
     in [0, 1): draws[j] accepts guess j, draws[k + j] replaces it, draws[2k] draws the token after k kept guesses. What
-    comes out is checked as a law, over all drafts and all draws.
+    comes out is checked as a distribution, over all drafts and all draws.
     """
     k = len(draft)
     for j, x in enumerate(draft):
@@ -44,7 +44,7 @@ GRID = [Fraction(2 * i + 1, 8) for i in range(4)]  # every cut of the rule is a 
 
 
 def law(answer: Callable) -> Callable:
-    """The law of a round as a function of two models: the chance of each text of 1, 2, … k + 1 tokens, in order.
+    """The distribution of a round, from two models: the probability of each text of 1, 2, … k + 1 tokens, in order.
 
     Of the draws that replace a guess or come last, one is used: they may all be the same number.
     """
@@ -70,7 +70,7 @@ def histories(rows: Sequence[tuple[int, int, int]], k: int) -> dict[tuple, list[
 
 
 def cases() -> list[Case]:
-    """No guess, one, two; a draft that is the model, chances of 0 on either side."""
+    """No guess, one, two; a draft that is the model, probabilities of 0 on either side."""
     left, right, even, sure = (2, 1, 1), (1, 1, 2), (1, 2, 1), (4, 0, 0)
     calls = {
         "no guess": ([left], [right], 0),
@@ -92,10 +92,10 @@ BONUS = "[*draft, drawn(chances[k], draws[2 * k])]"
 EXERCISE = Exercise(
     lesson="26", stars=2, reference=accept, cases=cases, run=law,
     hints=(
-        "Keep guess x with chance min(1, p(x) / q(x)); a number u in [0, 1) does that: keep it if u·q(x) < p(x).",
+        "Keep guess x with probability min(1, p(x) / q(x)); a number u in [0, 1) does that: keep it if u·q(x) < p(x).",
         "Where a guess is refused, its token comes from what the kept guesses have left over, (p − q)₊, and the round "
         "ends there.",
-        "After k kept guesses there is one list of chances left, chances[k]: draw from it (eq. 26.2).",
+        "After k kept guesses there is one list left, chances[k]: draw from it (eq. 26.2).",
     ),
     mistakes=(
         Mistake("After a refusal you draw from p. The tokens that the draft liked too little have to be made up for: "
@@ -107,14 +107,14 @@ EXERCISE = Exercise(
         Mistake("Your leftover is |p − q|, which has the tokens in it that the draft likes too much. Cut at 0: "
                 "(p − q)₊ (eq. 26.2).",
                 but("max(a - b, 0)", "abs(a - b)")),
-        Mistake("You keep a guess only if p(x) ≥ q(x). The others must be kept sometimes, with chance p(x)/q(x) "
+        Mistake("You keep a guess only if p(x) ≥ q(x). The others must be kept sometimes, with probability p(x)/q(x) "
                 "(eq. 26.2).",
                 but(TEST, "p[x] < q[x]")),
         Mistake("The leftover is that of the next place. The refused guess is replaced at its own place, by its own p "
                 "and q (eq. 26.2).",
                 but(REST, "drawn([max(a - b, 0) for a, b in zip(chances[j + 1], draft_chances[min(j + 1, k - 1)])], "
                           "draws[k + j])")),
-        Mistake("Nothing comes after k kept guesses. The law is right, but the last row of the call is thrown away "
+        Mistake("Nothing comes after k kept guesses. The distribution is right, but the last row of the call is wasted "
                 "(eq. 26.2).",
                 but(BONUS, "draft or [drawn(chances[k], draws[2 * k])]")),
         Mistake("One number does two things: what accepts a guess can't choose its replacement as well, as it's large "

@@ -7,9 +7,9 @@ def best_plan(drafts: list[tuple[float, float]], batch: int, ratio: float, balan
               most: int) -> tuple[int, int]:
     """(index of the draft, guesses k) with the largest speedup over plain decoding, (−1, 0) if none exceeds 1.
 
-    drafts: (alpha, c), the chance that a guess is kept, and what a guess costs, in plain steps of the model. batch:
-    sequences that are served together. ratio: bytes of a sequence's cache over bytes of the weights. balance: of the
-    machine, FLOP per byte; a token takes as many FLOP as the weights have bytes. Guesses: 1 ≤ k ≤ most.
+    drafts: pairs (alpha, c): the probability that a guess is kept, and what it costs, in plain steps of the model.
+    batch: sequences served together. ratio: bytes of one sequence's cache over bytes of the weights. balance: the
+    machine's, in FLOP per byte; a token takes as many FLOP as the weights have bytes. Guesses: 1 ≤ k ≤ most.
     """
     def seconds(tokens: int) -> float:  # of a call with so many tokens of each sequence, in readings of the weights
         return max(1 + batch * ratio, batch * tokens / balance)

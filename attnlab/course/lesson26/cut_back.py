@@ -6,10 +6,10 @@ from attnlab.check.exercise import Case, Exercise, Mistake, but
 def cut_back(table: list[int], references: dict[int, int], length: int, size: int) -> tuple[list[int], list[int], bool]:
     """(kept, freed, stale): what happens to the blocks of a sequence that forgets its tokens from ``length`` on.
 
-    table: the sequence's blocks of ``size`` slots, in order, all full so far; references[block]: how many sequences
-    hold a block, this one included. kept: its blocks afterwards. freed: those that nobody holds any more, the last
-    block first. stale: whether the next token that it writes overwrites a slot of a block which others could find by
-    its old tokens; a block that others hold is copied before, so it stays as it is.
+    table: the sequence's blocks of ``size`` slots, in order, all full; references[block]: how many sequences hold a
+    block, including this one. kept: its blocks afterwards. freed: blocks that no sequence holds now, last block first.
+    stale: whether its next token overwrites a slot of a block that others could still find by its old tokens. (A block
+    that others hold is copied first, so it isn't touched.)
     """
     count = -(-length // size)
     kept, left = table[:count], table[count:]

@@ -1,4 +1,4 @@
-"""Lesson 26, ★: tokens per call, if every guess is kept with the same chance."""
+"""Lesson 26, ★: tokens per call, if every guess is kept with the same probability."""
 
 from fractions import Fraction
 from typing import Any
@@ -7,10 +7,10 @@ from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
 def expected_tokens(alpha: Any, k: int) -> Any:
-    """Tokens that a call with ``k`` guesses gives on average, if each guess is kept with chance ``alpha`` in [0, 1].
+    """Average number of tokens from a call with ``k`` guesses, each kept with probability ``alpha`` in [0, 1].
 
-    The first guess that isn't kept is replaced, and after k kept ones a token comes of itself. alpha may be a Fraction,
-    and then the result is exact.
+    The first rejected guess is replaced, and k kept guesses are followed by one more token. If alpha is a Fraction,
+    the result is exact.
     """
     return sum(alpha**j for j in range(k + 1))
 
@@ -36,8 +36,8 @@ ALL = "sum(alpha**j for j in range(k + 1))"
 EXERCISE = Exercise(
     lesson="26", stars=1, reference=expected_tokens, cases=cases,
     hints=(
-        "The call gives at least one token. It gives at least two if the first guess is kept, which has chance alpha.",
-        "The mean of a count is the sum over j of the chance that it exceeds j: j guesses kept in a row.",
+        "The call gives at least one token. It gives at least two with probability alpha.",
+        "The mean of a count is the sum over j of the probability that it exceeds j: j guesses kept in a row.",
         "Eq. 26.4: a geometric sum of k + 1 terms. Summed term by term, alpha = 1 needs no care.",
     ),
     mistakes=(
@@ -48,7 +48,7 @@ EXERCISE = Exercise(
                 "every call gives one more (eq. 26.4).",
                 but(ALL, "sum(alpha**j for j in range(1, k + 1))")),
         Mistake("You count guesses behind a wrong one. A guess is read after all the guesses before it, so it's of use "
-                "only if those were kept: chance alpha to the j, not alpha (eq. 26.4).",
+                "only if those were kept: probability alpha to the j, not alpha (eq. 26.4).",
                 but(ALL, "1 + k * alpha")),
         Mistake("Either all guesses are kept in your sum or none. A call that keeps the first two of four gives three "
                 "tokens (eq. 26.4).",

@@ -27,7 +27,7 @@ def overlap(p: np.ndarray, q: np.ndarray, shown: int = 12) -> Figure:
     axes.bar(at, (q[best] - both), bottom=both, color="white", edgecolor=DRAFT, hatch="////",
              label="(q − p)₊: refused")  # fmt: skip
     axes.set_xticks(at, [name(x) for x in best])
-    axes.set(xlabel="next byte", ylabel="chance")
+    axes.set(xlabel="next byte", ylabel="probability")
     axes.set_axisbelow(True)
     axes.legend()
     first = best[0]
@@ -85,12 +85,12 @@ def couplings(p: Sequence[float], q: Sequence[float], agree: Mapping[str, float]
     left.grid(False)
     bars = right.barh([*agree], [*agree.values()], color=[GRAY, OWN, KEPT, PALE], edgecolor=GRAY)
     right.bar_label(bars, fmt="%.2f", padding=3)
-    right.set(xlim=(0, 1.1), xlabel="chance that both draw the same")
+    right.set(xlim=(0, 1.1), xlabel="probability that both draw the same")
     right.invert_yaxis()
     right.set_axisbelow(True)
     said = ", ".join(f"{key} {value:.2f}" for key, value in agree.items())
     figure.set_label(f"Left: model {list(p)} and draft {list(q)} cut the unit interval; where the same token lies "
-                     f"above and below, one number gives both the same. Right, chance of agreement: {said}.")
+                     f"above and below, one number gives both the same. Right, probability of agreement: {said}.")
     return figure
 
 

@@ -4,7 +4,7 @@ from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
 def prompt_lookup(tokens: list[int], k: int, most: int, least: int) -> list[int]:
-    """What followed the last tokens when they were there before: at most ``k`` tokens, [] if they're new.
+    """What followed the last tokens the last time they occurred: at most ``k`` tokens, [] if they never did.
 
     Of the suffixes of ``most`` to ``least`` tokens that occur earlier in ``tokens``, the longest counts, and its latest
     earlier occurrence, which may overlap the suffix itself.

@@ -14,9 +14,9 @@ def speculate(logits: Callable, draft: Callable, draw: Callable, prompt: list[in
               k: int) -> tuple[list[int], int]:
     """(new, calls): the ``count`` tokens after ``prompt``, the same as without guesses, and how often the model ran.
 
-    logits(tokens) -> (N, V): a call of the model; row i is for the token after tokens[: i + 1]. draft(tokens, k): at
-    most k guesses of what follows. draw(row, position) -> token: the token at a position (the prompt's first is at 0)
-    by the number that is keyed by it. Each call takes all tokens and at most k guesses, and all that it tells is used.
+    logits(tokens) -> (N, V): one call of the model; row i is about the token after tokens[: i + 1]. draft(tokens, k):
+    at most k guesses of what follows. draw(row, position) -> token, with the random number of that position (the
+    prompt's first token has position 0). Each call takes all tokens and at most k guesses; use every row it returns.
     """
     text, calls = list(prompt), 0
     while len(text) < len(prompt) + count:
