@@ -73,7 +73,7 @@ def rework(app: Sphinx, name: str, template: str, context: dict[str, Any], page:
 
 def anchor_equations(body: BeautifulSoup) -> None:
     """An id for each tag of a displayed formula; several formulas in one have several tags."""
-    for formula in body.select("div.math"):
+    for formula in body.find_all("div", class_="math"):
         if not formula.find("div"):
             for tag in reversed(TAG.findall(formula.text)):
                 formula.insert(0, body.new_tag("span", id=f"eq-{tag.replace('.', '-')}"))
@@ -81,21 +81,22 @@ def anchor_equations(body: BeautifulSoup) -> None:
 
 def say_what_it_is(body: BeautifulSoup) -> None:
     """For a screen reader: an empty head is no head, a fold has its own name, a moving figure its line of words."""
-    for head in body.select("th"):
+    for head in body.find_all("th"):
         if not head.get_text(strip=True):
             head.name = "td"
-    for caption in body.select("[role=heading]"):
+    for caption in body.find_all(role="heading"):
         caption["aria-level"] = "2"
-    for summary in body.select("summary[aria-label]"):
+    for summary in body.find_all("summary"):
         del summary["aria-label"]
-    for drawing in body.select(".attnlab-moving svg"):
-        del drawing["role"]
-        drawing["aria-hidden"] = "true"
+    for moving in body.find_all(class_="attnlab-moving"):
+        for drawing in moving.find_all("svg"):
+            del drawing["role"]
+            drawing["aria-hidden"] = "true"
 
 
 def keep_together(body: BeautifulSoup) -> None:
     """A formula in a line stays with the sign before and the sign after it."""
-    for formula in body.select("span.math"):
+    for formula in body.find_all("span", class_="math"):
         before, after = formula.previous_sibling, formula.next_sibling
         left = OPENING.search(before)[0] if isinstance(before, NavigableString) else ""
         right = CLOSING.match(after)[0] if isinstance(after, NavigableString) else ""

@@ -57,9 +57,9 @@ def chains(errors: Mapping[str, float]) -> Figure:
 
 
 def bits(prices: Mapping[str, Mapping[float, tuple[float, float]]], whole: tuple[float, float]) -> Figure:
-    """Bits per byte, and of a text that returns, against bits per number: one line for each of what is cut."""
+    """Bits per byte, and of repeated text, against bits per number: one line for each of what is cut."""
     figure, pair = canvas(10.2, 3.7, ncols=2)
-    for axes, at, name in zip(pair, (0, 1), ("bits per byte", "bits per byte, a text that returns")):
+    for axes, at, name in zip(pair, (0, 1), ("bits per byte", "bits per byte, repeated text")):
         for (what, row), color in zip(prices.items(), (INK, KEPT, MARK)):
             x = sorted(row)
             axes.plot(x, [row[b][at] for b in x], "o-", color=color)
@@ -74,7 +74,7 @@ def bits(prices: Mapping[str, Mapping[float, tuple[float, float]]], whole: tuple
     said = "; ".join(f"{what}: " + ", ".join(f"{b:g} bits {row[b][0]:.2f} and {row[b][1]:.2f}" for b in sorted(row))
                      for what, row in prices.items())  # fmt: skip
     figure.set_label(
-        f"Bits per byte of text, and of a text that returns, against the bits of a number. In full {whole[0]:.2f} and "
+        f"Bits per byte of text, and of repeated text, against the bits of a number. In full {whole[0]:.2f} and "
         f"{whole[1]:.2f}. {said}.")
     return figure
 
@@ -109,9 +109,9 @@ def page(keys: np.ndarray, q: np.ndarray) -> Figure:
 
 
 def subsets(prices: Mapping[str, tuple[float, float, float]]) -> Figure:
-    """Each choice of layers with all keys: share of the cache against bits, and against a text that returns."""
+    """Each choice of layers with all keys: share of the cache against bits, and against repeated text."""
     figure, pair = canvas(10.2, 4.0, ncols=2)
-    for axes, at, name in zip(pair, (1, 2), ("bits per byte", "bits per byte, a text that returns")):
+    for axes, at, name in zip(pair, (1, 2), ("bits per byte", "bits per byte, repeated text")):
         for layers, row in prices.items():
             color = KEPT if "3" in layers else LOST
             axes.plot(row[0], row[at], "o", color=color, markersize=8)
@@ -125,5 +125,5 @@ def subsets(prices: Mapping[str, tuple[float, float, float]]) -> Figure:
     figure.set_label(
         "Which layers keep all keys, as points in two clouds: those with layer 3 are low, those without it high. "
         "Share of "
-        f"the cache, bits per byte, bits of a text that returns: {said}.")
+        f"the cache, bits per byte, bits of repeated text: {said}.")
     return figure

@@ -18,7 +18,7 @@ def thrifty(budget: float, extra: float) -> list[tuple[int, int]]:
 
     ``bits`` of each number of the cache: 2, 4, 8, or 16 for in full; ``window``: how many keys the layer keeps, a
     multiple of 32, 512 for all. Up to 512 tokens the cache may hold at most ``budget`` of the bytes of the whole one,
-    (24.9), at most ``extra`` bits per byte more may be paid, and at most .75 for a text that returns. We evaluate it on
+    (24.9), at most ``extra`` bits per byte more may be paid, and at most .75 for repeated text. We evaluate it on
     other parts of the excerpt than the lesson does.
     """
     window = 64 if budget < 0.3 else 128
@@ -27,7 +27,7 @@ def thrifty(budget: float, extra: float) -> list[tuple[int, int]]:
 
 @functools.cache
 def paid(plan: tuple[tuple[int, int], ...]) -> tuple[float, float]:
-    """Bits per byte, of text and of a text that returns."""
+    """Bits per byte, of text and of repeated text."""
     with threadpool_limits(1):  # on a busy machine threads wait for one another
         found = price(model.load(), planned(plan), FIRST, ROWS)
     return found["bits"], found["again"]
@@ -59,7 +59,7 @@ def judge(case: Case, got: Any) -> str | None:
     bits, again = paid(plan)
     beyond = bits - paid(((LENGTH, 16),) * LAYERS)[0]
     if again > AGAIN:
-        return f"a text that returns costs {again:.2f} bits per byte, where {AGAIN} are allowed."
+        return f"repeated text costs {again:.2f} bits per byte, where {AGAIN} are allowed."
     if beyond > extra:
         return f"it costs {beyond:.3f} bits per byte more, where {extra} are allowed."
     return None
@@ -98,7 +98,7 @@ EXERCISE = Exercise(
         Mistake("Windows of 32 in all three layers: recall holds, and the text pays more than it may. With layer 3 "
                 "at 4 bits there's room for longer windows in two of them: count with eq. 24.9.",
                 but(PLAN, "[(32, 4), (32, 4), (32, 4), (512, 4)]")),
-        Mistake("A window in every layer: no layer can find a text that returns (section 5). One of them must keep all "
+        Mistake("A window in every layer: no layer can find repeated text (section 5). One of them must keep all "
                 "its keys.",
                 but(PLAN, "[(64, 16)] * 4"), but(PLAN, "[(32, 4)] * 4")),
         Mistake("You keep all keys in the first layer. In this model it's the last one that finds what returns: "
