@@ -12,13 +12,14 @@ its times contradict what the text says of them or scatter too much, and isn't s
 attnlab/course/clock.py); --draft stores it all the same, for a look at a lesson on a busy machine: the tests refuse it.
 
 A notebook is built again when its cells differ from the lesson's or when a module of attnlab that it imported has
-changed. When only its prose differs, it keeps its outputs and nothing runs; with --prose even if the package has
-changed, too, and a later build runs it. --check looks at the cells and at the presence of outputs; whether the text is
-still what the package prints is for nbval to say. Pictures are compared by nobody: after a change elsewhere that alters
-them, use --force.
+changed. When only its prose differs, docstrings and comments among it, it keeps its outputs and nothing runs; with
+--prose even if the package has changed, too, and a later build runs it. --check looks at the cells and at the presence
+of outputs; whether the text is still what the package prints is for nbval to say. Pictures are compared by nobody:
+after a change elsewhere that alters them, use --force.
 """
 
 import argparse
+import ast
 import asyncio
 import hashlib
 import os
@@ -119,13 +120,25 @@ def reworded(job: Job, prose: bool) -> bool:
         return False
     old = nbformat.read(job.path, as_version=4)
     theirs, ours = ([cell for cell in book.cells if cell.cell_type == "code"] for book in (old, job.notebook))
-    same = [(cell.source, cell.metadata) for cell in theirs] == [(cell.source, cell.metadata) for cell in ours]
+    same = [(meaning(cell), cell.metadata) for cell in theirs] == [(meaning(cell), cell.metadata) for cell in ours]
     if not same or any(cell.execution_count is None for cell in theirs) or not any(cell.outputs for cell in theirs):
         return False
     for cell, stored in zip(ours, theirs):
         cell.update(outputs=stored.outputs, execution_count=stored.execution_count)
     job.notebook.metadata.attnlab.update({key: old.metadata.attnlab[key] for key in ("imports", "package")})
     return True
+
+
+def meaning(cell: NotebookNode) -> str:
+    """What a cell does: its code without comments and without the docstrings of its functions, which are prose."""
+    try:
+        tree = ast.parse(cell.source)
+    except SyntaxError:
+        return cell.source
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) and len(node.body) > 1:
+            del node.body[0]
+    return ast.dump(tree)
 
 
 async def execute(job: Job, bar: tqdm, attempts: int) -> None:

@@ -198,7 +198,8 @@ def fixed_after_the_maximum(q, k, v, keys, values, window):
 
 def numbers_by_a_band(layers, window, length, chunk):
     """The whole mask, and which of its columns a chunk has."""
-    i, j = np.arange(length)[:, None], np.arange(length)
+    j = np.arange(length, dtype=np.int16)
+    i = j[:, None]
     seen = (i >= j) & (i - j < window)
     scores = sum(len(rows) * int(rows.any(0).sum()) for rows in np.split(seen, range(chunk, length, chunk)))
     return 1 + layers * (window - 1), scores

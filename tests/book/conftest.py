@@ -10,6 +10,7 @@ import threading
 from importlib.util import find_spec
 
 import pytest
+from bs4 import BeautifulSoup
 from filelock import FileLock
 
 from tests.support import ROOT
@@ -39,6 +40,17 @@ def build(folder):
 def site(tmp_path_factory):
     """The folder of the built site."""
     return once(tmp_path_factory, "site", build) / "book"
+
+
+@pytest.fixture(scope="session")
+def soup(site):
+    """A function that reads a page, once for all tests; none of them changes it."""
+
+    @functools.cache
+    def read(name):
+        return BeautifulSoup((site / f"{name}.html").read_text(encoding="utf-8"), "html.parser")
+
+    return read
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

@@ -5,19 +5,12 @@ import re
 
 import nbformat
 import pytest
-from bs4 import BeautifulSoup
 
 from attnlab.misnamed import NAMES, OF_ROOMS
 from tests.support import ROOT
 
 LESSONS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
 NEVER = ["code", "pre", "svg", "h1", "h2", "h3", "summary", "script", "style"]
-
-
-@pytest.fixture(scope="module")
-def soup(site):
-    """A function that reads a page."""
-    return lambda name: BeautifulSoup((site / f"{name}.html").read_text(encoding="utf-8"), "html.parser")
 
 
 def test_every_erratum_of_reproductions_has_an_address(soup):

@@ -40,6 +40,7 @@ def test_compilers(failures, check):
 
 @pytest.mark.skipif(torch.__version__.startswith("2.6."), reason="PyTorch 2.6 cannot trace the call")
 @pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a C++ compiler")
+@pytest.mark.full
 def test_inductor():
     program("inductor")
 

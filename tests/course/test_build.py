@@ -194,7 +194,8 @@ def test_building_again(course: Path) -> None:
 
 
 def test_new_prose_keeps_the_outputs_and_runs_nothing(tmp_path: Path) -> None:
-    course = make_course(tmp_path, lesson(":tags: [nbval-ignore-output]\n\nimport time\ntime.time_ns()"))
+    code = 'import time\n\n\ndef now():\n    """A clock."""\n    return time.time_ns()\n\n\nnow()'
+    course = make_course(tmp_path, lesson(f":tags: [nbval-ignore-output]\n\n{code}"))
     source, book = course / "notebooks/lessons/01_toy.md", course / "notebooks/01_toy.ipynb"
     assert build(course)[0] == 0
     first = json.loads(book.read_text())["cells"]
@@ -209,6 +210,10 @@ def test_new_prose_keeps_the_outputs_and_runs_nothing(tmp_path: Path) -> None:
     source.write_text(source.read_text().replace("last word.", "very last word."))
     assert "2 notebooks built" in build(course, "--prose")[1]
     assert json.loads(book.read_text())["cells"][1] == first[1]
+    source.write_text(source.read_text().replace("A clock.", "The time.  # now"))
+    assert "2 notebooks built" in build(course, "--prose")[1]
+    assert json.loads(book.read_text())["cells"][1]["outputs"] == first[1]["outputs"]
+    assert "The time." in book.read_text()
     source.write_text(source.read_text().replace("time_ns()", "time_ns() + 1"))
     assert "2 notebooks built" in build(course, "--prose")[1]
     assert json.loads(book.read_text())["cells"][1]["outputs"] != first[1]["outputs"]

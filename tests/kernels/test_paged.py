@@ -132,7 +132,7 @@ for d, kind, tokens in ((128, torch.float16, False), (128, torch.bfloat16, True)
 """
 
 
-@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize("capability", [pytest.param(80, marks=pytest.mark.full), 90])
 def test_the_kernel_compiles(capability, tmp_path):
     """For GPUs that are not there: nothing spills, and pages come in pieces of 16 bytes, some of them ahead."""
     clean = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
