@@ -16,8 +16,8 @@ from nbformat import NotebookNode
 CDN = "https://cdn.jsdelivr.net/pyodide/v0.28.3/full/"
 SOURCE = os.environ.get("ATTNLAB_PYODIDE", CDN)
 WEIGHTS = "model/weights"  # an archive of its own, for the lessons that compute with the model
-NEEDS = re.compile(r"^\s*(?:import|from) (?:torch|jax|triton)\b", re.MULTILINE)  # what no browser has
-MOST = 1 / 4  # of a lesson's cells may need it
+NEEDS = re.compile(r"\b(?:torch|jax|jnp|triton|tl)\b")  # what no browser has
+MOST = 1 / 6  # of a lesson's cells may name it
 BAR = """<div class="live" data-runtime="{runtime}" data-archives="{archives}" hidden>
 <button type="button">Run this lesson here</button>
 <span role="status">Python comes into your browser, about {megabytes} MB, once. Nothing you write leaves it.</span>

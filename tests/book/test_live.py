@@ -73,8 +73,9 @@ def test_what_a_browser_lacks_is_named_also_by_those_who_depend_on_it(told, monk
     assert not told.page.run(2, "print(filled)")
     assert not told.page.run(3, "raise OSError(138, 'emscripten does not support processes.')")
     assert not told.page.run(4, "F(3)")
+    assert not told.page.run(6, "import numpy\nnumpy.zeros(3, torch)")
     needs = [text.removeprefix("the installed course: ") for kind, text in told if kind == "needs"]
-    assert needs == ["PyTorch", "PyTorch", "other processes or threads", "PyTorch"]
+    assert needs == ["PyTorch", "PyTorch", "other processes or threads", "PyTorch", "PyTorch"]
     assert not told.page.run(5, "unheard_of")
     assert "NameError" in told.of("error")
 
@@ -106,8 +107,8 @@ def test_lessons_of_numpy_have_the_button(site):
 
 
 def test_without_its_python_the_page_says_so(page, address):
-    page.route("**/pyodide.js", lambda route: route.abort())
     page.goto(f"{address}/{LESSON}.html")
+    page.locator(".live").evaluate("bar => { bar.dataset.runtime = 'nowhere/'; }")
     page.get_by_role("button", name="Run this lesson here").click()
     page.get_by_text("Python could not start").wait_for()
     assert page.get_by_role("button", name="Run this lesson here").is_enabled()
@@ -141,7 +142,7 @@ def test_lesson_03_prints_in_the_browser_what_is_stored(live):
         if stored and "needs the installed course" not in text:
             assert text.strip() == stored.strip()
             same += 1
-    assert same > 15
+    assert same > 10
     assert live.get_by_text("needs the installed course: JAX").count() == 2
     assert live.locator(".traceback").count() == 0
 
@@ -169,4 +170,4 @@ def test_keys_edit_and_run(live):
     code.press("Enter")
     code.type("print(k + 41)")
     code.press("Shift+Enter")
-    live.locator(".cell", has=code).locator(".live-output").get_by_text("42").wait_for()
+    live.locator(".live-output").nth(1).get_by_text("42").wait_for()

@@ -18,7 +18,7 @@ Program = tuple[int, int]
 """A head, and the number of its block of queries."""
 
 
-class Moment(NamedTuple):
+class Asked(NamedTuple):
     """The programs of a wave have asked for one block of keys and values each."""
 
     first: int  # of the order, which began with this wave
@@ -29,7 +29,7 @@ class Moment(NamedTuple):
     slots: list[Program | None]  # what L2 holds
 
 
-def play(order: Sequence[Program], keys: int, at_once: int, room: int) -> list[Moment]:
+def play(order: Sequence[Program], keys: int, at_once: int, room: int) -> list[Asked]:
     """Run programs in this order, ``at_once`` at a time, over ``keys`` blocks; L2 keeps the ``room`` used last."""
     slots: list[Program | None] = [None] * room
     used: dict[Program, int] = {}  # what L2 holds → its slot, the one used last at the end
@@ -48,7 +48,7 @@ def play(order: Sequence[Program], keys: int, at_once: int, room: int) -> list[M
                 used[head, j] = used.pop((head, j))
             crossed.update(fresh)
             asked += len(wave)
-            moments.append(Moment(first, j, asked, dict(crossed), fresh, [*slots]))
+            moments.append(Asked(first, j, asked, dict(crossed), fresh, [*slots]))
     return moments
 
 
@@ -72,7 +72,7 @@ def programs() -> Moving:
     return drawn({name: film(orders(HEADS, TILES)[name], run) for name, run in runs.items()}, text)
 
 
-def film(order: Sequence[Program], run: Sequence[Moment]) -> Film:
+def film(order: Sequence[Program], run: Sequence[Asked]) -> Film:
     """Programs at the left; at the right L2, and below it what crossed HBM how often."""
     words = f"wave {{}} of {-(-len(order) // AT_ONCE)}, keys {{}} of {KEYS} · blocks from L2: {{}} · from HBM: {{}}"
     steps = []
@@ -89,7 +89,7 @@ def squares(cells: Iterable[Program], left: int, top: int, **attributes: object)
     return Mark("path", {"stroke-width": SIDE, **attributes, "d": path})
 
 
-def grid(order: Sequence[Program], moment: Moment) -> list[Mark]:
+def grid(order: Sequence[Program], moment: Asked) -> list[Mark]:
     """The programs, a row for each head: pale before their turn, dark while they run, half when done."""
     wave = order[moment.first : moment.first + AT_ONCE]
     marks = [word(0, 12, "programs: a head in each row")]
@@ -100,7 +100,7 @@ def grid(order: Sequence[Program], moment: Moment) -> list[Mark]:
     return marks
 
 
-def cache(moment: Moment) -> list[Mark]:
+def cache(moment: Asked) -> list[Mark]:
     """L2: a slot for each block that it has room for."""
     marks = [word(SECOND, 12, "L2: color of the head, number of the block")]
     for slot, block in enumerate(moment.slots):
@@ -110,7 +110,7 @@ def cache(moment: Moment) -> list[Mark]:
     return marks
 
 
-def memory(moment: Moment) -> list[Mark]:
+def memory(moment: Asked) -> list[Mark]:
     """The keys and values in HBM, a row for each head: how often each block crossed; those of this moment outlined."""
     top = 84
     marks = [word(SECOND, top - 10, "HBM: how often each block crossed")]

@@ -11,6 +11,7 @@ import importlib.abc
 import importlib.util
 import io
 import linecache
+import re
 import sys
 import traceback
 import types
@@ -49,7 +50,8 @@ class Page:
             try:
                 self._execute(ast.parse(code, file), file)
             except BaseException as error:
-                return self._failed(error, code, file)
+                self._failed(error, code)
+                return False
         return True
 
     def skip(self, code: str) -> None:
@@ -60,30 +62,38 @@ class Page:
         """Run the statements; show the value of the last one if it is an expression."""
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         for statement in tree.body:
-            try:
+            with self._lacking(statement):
                 exec(compile(ast.Module([statement], []), file, "exec"), self.names)
-            except ImportError as error:
-                if not isinstance(statement, ast.Import | ast.ImportFrom) or not (need := self.need(error)):
-                    raise
-                self.names |= dict.fromkeys(defined(statement), Absent(need))
         if last is not None:
-            value = eval(compile(ast.Expression(last.value), file, "eval"), self.names)
-            if value is not None:
-                self.send(*shown(value))
+            with self._lacking(last):
+                value = eval(compile(ast.Expression(last.value), file, "eval"), self.names)
+                if value is not None:
+                    self.send(*shown(value))
 
-    def _failed(self, error: BaseException, code: str, file: str) -> bool:
-        """Say why; True if all that is missing is a picture."""
+    @contextlib.contextmanager
+    def _lacking(self, statement: ast.stmt) -> Iterator[None]:
+        """Go on where a statement only imports what is missing, or draws without matplotlib."""
+        try:
+            yield
+        except Exception as error:
+            need = self.need(error)
+            imports = isinstance(statement, ast.Import | ast.ImportFrom)
+            if need and imports:
+                self.names |= dict.fromkeys(defined(statement), Absent(need))
+            elif not (need or imports or self.pictures) and draws(error):
+                self.send("stored", "")
+            else:
+                raise
+
+    def _failed(self, error: BaseException, code: str) -> None:
+        """Say why it did not come to its end."""
         if need := self.need(error):
             self.missing |= dict.fromkeys(set(defined(ast.parse(code))) - self.names.keys(), need)
             self.send("needs", need)
-            return False
+            return
         told = traceback.TracebackException.from_exception(error)
-        if not self.pictures and any(part in frame.filename for frame in told.stack for part in DRAWING):
-            self.send("stored", "")
-            return True
         told.stack[:] = [frame for frame in told.stack if frame.filename.startswith("<cell")]
         self.send("error", "".join(told.format(chain=False)))
-        return False
 
     def need(self, error: BaseException | None) -> str:
         """What an error says is missing: a library, processes, or a name that another cell would have defined."""
@@ -96,6 +106,8 @@ class Page:
                     return INSTALLED.format(ELSEWHERE.get(library, PROCESSES))
             if isinstance(error, NameError) and error.name in self.missing:
                 return self.missing[error.name]
+            if found := re.search("<absent: (.*?)>", str(error)):
+                return found[1]
             if "support processes" in str(error) or "start new thread" in str(error):
                 return INSTALLED.format(PROCESSES)
             error = error.__cause__ or error.__context__
@@ -117,6 +129,14 @@ class Absent:
 
     def __call__(self, *_: Any, **__: Any) -> Any:
         raise Missing(self._need)
+
+    def __repr__(self) -> str:
+        return f"<absent: {self._need}>"  # where a library refuses it, it says so: see Page.need
+
+
+def draws(error: BaseException) -> bool:
+    """Whether the error comes from a file that draws."""
+    return any(part in frame.filename for frame in traceback.extract_tb(error.__traceback__) for part in DRAWING)
 
 
 def defined(tree: ast.AST) -> Iterator[str]:

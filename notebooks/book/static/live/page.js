@@ -68,7 +68,7 @@ class Live {
       this.said.textContent = "Ready. Every cell can be changed and run: Shift+Enter. Reload the page to get its code back.";
       this.idle();
     } catch (error) {
-      this.end(`Python could not start: ${error.message}.`);
+      this.end(`Python could not start: ${error.message.replace(/\.$/, "")}.`);
     }
   }
 
@@ -106,7 +106,7 @@ class Cell {
     this.old = [...root.querySelectorAll(drawn)];
   }
 
-  get code() { return this.pre.textContent; }
+  get code() { return this.edited ?? this.pre.textContent; }
 
   /* Editable, with a button. */
   open() {
@@ -114,6 +114,10 @@ class Cell {
     this.pre.spellcheck = false;
     Object.entries({ role: "textbox", "aria-multiline": true, "aria-label": `code of cell ${this.number}` }).forEach(entry => this.pre.setAttribute(...entry));
     this.pre.addEventListener("keydown", event => this.key(event));
+    this.pre.addEventListener("input", () => {
+      this.edited = this.pre.innerText;  /* as it is seen: what was pasted has elements for its line ends */
+      this.ran = false;
+    });
     this.button = Object.assign(document.createElement("button"), { type: "button", className: "run", textContent: "▸ Run" });
     this.button.setAttribute("aria-label", `run cell ${this.number}`);
     this.button.addEventListener("click", () => this.live.runOne(this));

@@ -29,7 +29,7 @@ async function start({ runtime, folder, archives }) {
 onmessage = async ({ data }) => {
   try {
     if (data.start) await start(data.start);
-    else if (data.skip) cells.skip(data.skip);
+    else if ("skip" in data) cells.skip(data.skip);
     else postMessage({ done: cells.run(data.number, data.code) });
   } catch (error) {
     postMessage({ failed: String(error.message ?? error).trim().split("\n").pop() });
