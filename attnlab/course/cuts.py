@@ -18,7 +18,6 @@ import attnlab
 from attnlab import model
 from attnlab.cache import dequantize, quantize
 from attnlab.costs import cache_bytes
-from attnlab.course.conversion import again
 from attnlab.model import Model
 from attnlab.paged import page_bounds
 
@@ -34,6 +33,8 @@ LAYERS, SEEDS = range(4), (0, 1, 2)
 
 def price(lm: Model, attend: Callable | None, first: int = 0, rows: int = ROWS) -> dict[str, float]:
     """What a cut costs: bits per byte of ``rows`` stretches of held-out text, from byte ``first`` on, and again."""
+    from attnlab.course.conversion import again  # which needs PyTorch; what is stored doesn't
+
     data, starts = model.excerpt(), range(first, first + rows * APART, APART)
     tokens = np.stack([model.tokens(data[start : start + LENGTH - 1]) for start in starts])
     found = {"bits": model.bits(lm.logits(tokens, attend), tokens).mean(), "again": again(lm, attend)}

@@ -4,7 +4,7 @@ import pytest
 
 from attnlab import costs, machine, model
 from attnlab.course import moving
-from attnlab.course.moving import ring, roof, waves
+from attnlab.course.moving import ring, roof, scales, waves
 from attnlab.measure import binary
 from attnlab.serve import Engine
 
@@ -157,10 +157,23 @@ def test_reproductions_begin_with_their_table_and_are_filtered(page, address):
 
 
 @pytest.mark.usefixtures("errors")
+def test_the_scales_of_lesson_03_end_at_the_sum_unless_the_factor_is_forgotten(page, address):
+    page.goto(f"{address}/03_online_softmax.html", wait_until="load")
+    figure = page.locator(".attnlab-moving")
+    ends = {"fold": scales.fold(), "tree": scales.tree(), "a fold that forgets the factor": scales.fold(forget=True)}
+    for name, states in ends.items():
+        figure.locator("select").select_option(name)
+        figure.locator("input").focus()
+        page.keyboard.press("End")
+        assert figure.locator(".words").inner_text() == f"step {len(states)} of {len(states)} · parts: 1"
+        assert figure.locator(".frame:visible").get_by_text(f"m 3, l {states[-1][0].total:.2f}").count() == 1
+
+
+@pytest.mark.usefixtures("errors")
 @pytest.mark.parametrize("name", waves.orders(waves.HEADS, waves.TILES))
 def test_the_waves_of_lesson_09_end_at_the_counts(page, address, name):
     page.goto(f"{address}/09_counting_bytes.html", wait_until="load")
-    figure = page.locator(".attnlab-moving")
+    figure = page.locator(".attnlab-moving").last
     figure.locator("select").select_option(name)
     figure.locator("input").focus()
     page.keyboard.press("End")

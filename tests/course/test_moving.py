@@ -5,7 +5,7 @@ import pytest
 
 from attnlab import costs, hardware, machine
 from attnlab.course import moving
-from attnlab.course.moving import mask, roof, timeline, waves
+from attnlab.course.moving import mask, roof, scales, timeline, waves
 from attnlab.course.moving.walk import SIZE
 
 PROGRAMS = {"keys outside": machine.flash_forward, "queries outside": machine.flash2_forward}
@@ -126,3 +126,19 @@ def test_a_plan_at_a_time(now, shown):
 def test_the_timeline_stops_at_every_beginning_and_end():
     (film,) = timeline.timeline({"one": PLAN}).trace.values()
     assert [step[0] for step in film[2:]] == [[0.0], [0.5], [1.0], [1.5]]
+
+
+def test_the_scales_weigh_what_the_row_does():
+    row = np.array(scales.ROW)
+    for count, (part,) in enumerate(scales.fold(), 1):
+        seen = row[:count]
+        assert (part.m, part.total) == pytest.approx((seen.max(), np.exp(seen - seen.max()).sum()))
+    for parts in scales.tree():
+        assert sum(part.total * np.exp(part.m) for part in parts) == pytest.approx(np.exp(row).sum())
+    assert scales.fold(forget=True)[-1][0].total > 1.5 * scales.fold()[-1][0].total
+
+
+def test_the_scales_are_small_and_need_nothing():
+    page = scales.scales().page()
+    assert len(page) < 20_000
+    assert "http" not in page

@@ -22,7 +22,8 @@ from unittest.mock import MagicMock
 
 import numpy as np
 
-ELSEWHERE = {"torch": "PyTorch", "jax": "JAX", "triton": "Triton", "ml_dtypes": "JAX", "ipywidgets": "JupyterLab"}
+ELSEWHERE = {"torch": "PyTorch", "jax": "JAX", "triton": "Triton", "ml_dtypes": "JAX", "ipywidgets": "JupyterLab",
+             "pydoc_data": "all of Python's library"}
 PROCESSES = "other processes or threads"
 INSTALLED = "the installed course: {}"
 TIMES = "a cell above that measures time: run that one first"
@@ -125,6 +126,8 @@ class Absent:
         self._need = need
 
     def __getattr__(self, name: str) -> Any:
+        if name == "set_num_threads":  # all that the first cell of a lesson does with PyTorch
+            return lambda count: None
         raise Missing(self._need)
 
     def __call__(self, *_: Any, **__: Any) -> Any:

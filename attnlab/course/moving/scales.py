@@ -1,0 +1,90 @@
+"""⊕ as scales: every part of a row has its own maximum as the unit, and a merge brings two parts to one scale."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from attnlab.course.moving import Moving
+from attnlab.course.moving.drawn import Film, Mark, drawn, word
+
+ROW = (0, -1, 1.5, 0.5, 1, 3, 1, 2.5)  # the row of eight
+WIDE, TALL, APART = 44, 120, 48  # of a bar and of e⁰; from bar to bar
+TOP = 34  # where e⁰ ends
+COLORS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#009E73", "#CC79A7")
+
+
+class Part(NamedTuple):
+    """Elements first … last of the row, their maximum m, and what each counts for in the sum l."""
+
+    first: int
+    last: int
+    m: float
+    shares: tuple[float, ...]
+
+    @property
+    def total(self) -> float:
+        """The sum l."""
+        return sum(self.shares)
+
+
+def alone(j: int) -> Part:
+    """One element: e⁰."""
+    return Part(j, j, ROW[j], (1.0,))
+
+
+def merge(a: Part, b: Part, forget: bool = False) -> Part:
+    """a ⊕ b, eq. 3.3; ``forget``: without the factors."""
+    m = max(a.m, b.m)
+    down = (1.0, math.exp(b.m - m)) if forget else (math.exp(a.m - m), math.exp(b.m - m))
+    return Part(a.first, b.last, m, tuple(down[part is b] * x for part in (a, b) for x in part.shares))
+
+
+def fold(forget: bool = False) -> list[list[Part]]:
+    """The parts after each step of a fold."""
+    states = [[alone(0)]]
+    for j in range(1, len(ROW)):
+        states.append([merge(states[-1][0], alone(j), forget)])
+    return states
+
+
+def tree() -> list[list[Part]]:
+    """The parts after each level of a tree."""
+    states = [[alone(j) for j in range(len(ROW))]]
+    while len(states[-1]) > 1:
+        parts = states[-1]
+        states.append([merge(a, b) for a, b in zip(parts[::2], parts[1::2])])
+    return states
+
+
+def scales() -> Moving:
+    """A fold, a tree, and a fold that forgets the factor."""
+    runs = {"fold": fold(), "tree": tree(), "a fold that forgets the factor": fold(forget=True)}
+    said = "; ".join(f"{name}: m = {run[-1][0].m:g}, l = {run[-1][0].total:.4f}" for name, run in runs.items())
+    text = (
+        f"Eight bars, one for each score. A part of the row measures its exponentials relative to its own maximum; "
+        f"when two parts merge, the one with the smaller maximum shrinks by one factor. At the end, {said}."
+    )
+    return drawn({name: film(run) for name, run in runs.items()}, text)
+
+
+def film(states: Sequence[Sequence[Part]]) -> Film:
+    """The bars of each element, stacked to its part's sum; below them the scores, above them m and l of each part."""
+    steps = [((number, len(parts)), marks(parts)) for number, parts in enumerate(states, 1)]
+    return Film(APART * len(ROW), TOP + TALL + 44, f"step {{}} of {len(states)} · parts: {{}}", steps)
+
+
+def marks(parts: Sequence[Part]) -> list[Mark]:
+    """One state."""
+    found = {j: (part, part.shares[j - part.first]) for part in parts for j in range(part.first, part.last + 1)}
+    bars, floor = [word(0, 12, "e to the score, relative to the maximum of its part")], TOP + TALL
+    for j, score in enumerate(ROW):
+        part, share = found.get(j, (None, 0.0))
+        tall = min(TALL, TALL * share)
+        bars.append(Mark("rect", {"class": "grows", "x": APART * j, "width": WIDE, "y": round(floor - tall, 1),
+                                  "height": round(tall, 1), "fill": COLORS[parts.index(part)] if part else "none"}))
+        bars.append(word(APART * j + 4, floor + 15, f"{score:g}"))
+    for j in range(len(ROW)):
+        part = next((part for part in parts if part.first == j), None)
+        said = f"m {part.m:g}, l {part.total:.2f}" if part and part.last > j else ""
+        bars.append(word(APART * j, floor + 34, said))
+    return bars
