@@ -16,10 +16,13 @@ from typing import Any
 
 import numpy as np
 
-thread_time = getattr(time, "thread_time", time.process_time)  # a browser's Python has one thread, and no clock for it
-
 AGAIN = 0.05  # seconds after which the watch is looked at again
 PATIENCE = 6  # how much longer a function may take on a busy machine, where it computes only part of the time
+
+
+def _thread_time() -> float:
+    """The seconds that this thread has computed; Python in a browser has one thread, and no clock for it."""
+    return (getattr(time, "thread_time", None) or time.process_time)()
 
 
 class TimeUp(BaseException):
@@ -34,7 +37,7 @@ class Watch:
     """
 
     def __init__(self) -> None:
-        self.wall, self.cpu = time.perf_counter(), thread_time()
+        self.wall, self.cpu = time.perf_counter(), _thread_time()
 
     def seconds(self) -> float:
         """The seconds so far."""
@@ -42,7 +45,7 @@ class Watch:
 
     def computed(self) -> float:
         """The seconds that were computed."""
-        return min(time.perf_counter() - self.wall, thread_time() - self.cpu)
+        return min(time.perf_counter() - self.wall, _thread_time() - self.cpu)
 
 
 @dataclass

@@ -17,7 +17,8 @@ CDN = "https://cdn.jsdelivr.net/pyodide/v0.28.3/full/"
 SOURCE = os.environ.get("ATTNLAB_PYODIDE", CDN)
 WEIGHTS = "model/weights"  # an archive of its own, for the lessons that compute with the model
 NEEDS = re.compile(r"\b(?:torch|jax|jnp|triton|tl)\b")  # what no browser has
-MOST = 1 / 6  # of a lesson's cells may name it
+MOST = 1 / 4  # of a lesson's cells may name it, and none may write a kernel
+KERNEL = "triton.language"
 BAR = """<div class="live" data-runtime="{runtime}" data-archives="{archives}" hidden>
 <button type="button">Run this lesson here</button>
 <span role="status">Python comes into your browser, about {megabytes} MB, once. Nothing you write leaves it.</span>
@@ -27,7 +28,7 @@ BAR = """<div class="live" data-runtime="{runtime}" data-archives="{archives}" h
 def bar(notebook: NotebookNode) -> str:
     """The button for a page, as HTML; nothing for one of which the browser could run too little."""
     codes = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
-    if sum(bool(NEEDS.search(code)) for code in codes) > MOST * len(codes):
+    if sum(bool(NEEDS.search(code)) for code in codes) > MOST * len(codes) or any(KERNEL in code for code in codes):
         return ""
     model = any(re.search(r"\bmodel\b", code) for code in codes)
     runtime = "_static/pyodide/" if Path(SOURCE).is_dir() else SOURCE

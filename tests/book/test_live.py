@@ -68,7 +68,7 @@ def test_an_error_shows_the_cells_own_lines(told):
 
 def test_what_a_browser_lacks_is_named_also_by_those_who_depend_on_it(told, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    assert told.page.run(0, "import torch\nfrom torch.nn import functional as F")
+    assert told.page.run(0, "import torch\nfrom torch import nn as F")
     assert not told.page.run(1, "filled = torch.ones(3)")
     assert not told.page.run(2, "print(filled)")
     assert not told.page.run(3, "raise OSError(138, 'emscripten does not support processes.')")

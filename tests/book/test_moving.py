@@ -187,10 +187,10 @@ def test_the_plans_of_lesson_13_end_with_their_shares(page, address):
     page.goto(f"{address}/13_fast_kernels.html", wait_until="load")
     figure = page.locator(".attnlab-moving")
     busy = figure.get_by_text("tensor cores busy")
-    assert all(text.endswith("0 of 4 tiles, tensor cores busy 0%") for text in busy.all_inner_texts())
+    assert all(text.endswith("0 of 4 tiles, tensor cores busy 0%") for text in busy.all_text_contents())
     figure.locator("input").focus()
     page.keyboard.press("End")
-    shares = [text.split(": ")[1] for text in busy.all_inner_texts()]
+    shares = [text.split(": ")[1] for text in busy.all_text_contents()]
     assert shares == [f"4 of 4 tiles, tensor cores busy {share}" for share in ("67%", "100%", "100%")]
 
 
