@@ -13,7 +13,7 @@ TOP = 34  # where e⁰ ends
 COLORS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#009E73", "#CC79A7")
 
 
-class Part(NamedTuple):
+class Weighed(NamedTuple):
     """Elements first … last of the row, their maximum m, and what each counts for in the sum l."""
 
     first: int
@@ -27,19 +27,19 @@ class Part(NamedTuple):
         return sum(self.shares)
 
 
-def alone(j: int) -> Part:
+def alone(j: int) -> Weighed:
     """One element: e⁰."""
-    return Part(j, j, ROW[j], (1.0,))
+    return Weighed(j, j, ROW[j], (1.0,))
 
 
-def merge(a: Part, b: Part, forget: bool = False) -> Part:
+def merge(a: Weighed, b: Weighed, forget: bool = False) -> Weighed:
     """a ⊕ b, eq. 3.3; ``forget``: without the factors."""
     m = max(a.m, b.m)
     down = (1.0, math.exp(b.m - m)) if forget else (math.exp(a.m - m), math.exp(b.m - m))
-    return Part(a.first, b.last, m, tuple(down[part is b] * x for part in (a, b) for x in part.shares))
+    return Weighed(a.first, b.last, m, tuple(down[part is b] * x for part in (a, b) for x in part.shares))
 
 
-def fold(forget: bool = False) -> list[list[Part]]:
+def fold(forget: bool = False) -> list[list[Weighed]]:
     """The parts after each step of a fold."""
     states = [[alone(0)]]
     for j in range(1, len(ROW)):
@@ -47,7 +47,7 @@ def fold(forget: bool = False) -> list[list[Part]]:
     return states
 
 
-def tree() -> list[list[Part]]:
+def tree() -> list[list[Weighed]]:
     """The parts after each level of a tree."""
     states = [[alone(j) for j in range(len(ROW))]]
     while len(states[-1]) > 1:
@@ -67,13 +67,13 @@ def scales() -> Moving:
     return drawn({name: film(run) for name, run in runs.items()}, text)
 
 
-def film(states: Sequence[Sequence[Part]]) -> Film:
+def film(states: Sequence[Sequence[Weighed]]) -> Film:
     """The bars of each element, stacked to its part's sum; below them the scores, above them m and l of each part."""
     steps = [((number, len(parts)), marks(parts)) for number, parts in enumerate(states, 1)]
     return Film(APART * len(ROW), TOP + TALL + 44, f"step {{}} of {len(states)} · parts: {{}}", steps)
 
 
-def marks(parts: Sequence[Part]) -> list[Mark]:
+def marks(parts: Sequence[Weighed]) -> list[Mark]:
     """One state."""
     found = {j: (part, part.shares[j - part.first]) for part in parts for j in range(part.first, part.last + 1)}
     bars, floor = [word(0, 12, "e to the score, relative to the maximum of its part")], TOP + TALL
