@@ -20,7 +20,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 QUICK_XLA = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"  # compiles in half the time
 
 FIXED = dict(deadline=None, derandomize=True, database=None)
-hypothesis.settings.register_profile("fixed", **FIXED, max_examples=10)
+hypothesis.settings.register_profile("fixed", **FIXED, max_examples=7)
 hypothesis.settings.register_profile("full", **FIXED, max_examples=200)
 
 COMPILES = {"seen": 0, "cleared": 0}
