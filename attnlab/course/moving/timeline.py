@@ -44,10 +44,11 @@ def timeline(plans: Mapping[str, Sequence[Step]]) -> Moving:
             marks += [word(0, top + 20 + ROW * row + 16, said) for row, said in enumerate(UNITS.values())]
             for kind, group, label, start, stop in plan:
                 x, y = LEFT + unit * start, top + 20 + ROW * list(UNITS).index(kind)
-                seen = {"opacity": 1 if start < now else PALE}
+                begun = start < now
+                seen = {"opacity": 1 if begun else PALE}
                 marks.append(box(x, y, unit * (stop - start) - 1, ROW - 3, fill=GROUPS[group], **seen))
-                center = {"text-anchor": "middle"}
-                marks.append(word(x + unit * (stop - start) / 2, y + 15, label, **center))
+                inside = {"text-anchor": "middle", "style": "fill:#222" if begun else ""}
+                marks.append(word(x + unit * (stop - start) / 2, y + 15, label, **inside))
         clock = "".join(f"M{LEFT + unit * now:.0f} {PLAN * at + 18}v{2 * ROW}" for at in range(len(plans)))
         marks.append(Mark("path", {"class": "new", "d": clock}))
         steps.append(((round(now, 2),), marks))
