@@ -14,7 +14,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from nbformat import NotebookNode
 
 CDN = "https://cdn.jsdelivr.net/pyodide/v0.28.3/full/"
-SOURCE = os.environ.get("ATTNLAB_PYODIDE", CDN)
+SOURCE = os.environ.get("ATTNLAB_PYODIDE") or CDN
 WEIGHTS = "model/weights"  # an archive of its own, for the lessons that compute with the model
 NEEDS = re.compile(r"\b(?:torch|jax|jnp|triton|tl)\b")  # what no browser has
 MOST = 1 / 4  # of a lesson's cells may name it, and none may write a kernel
@@ -31,7 +31,7 @@ def bar(notebook: NotebookNode) -> str:
     if sum(bool(NEEDS.search(code)) for code in codes) > MOST * len(codes) or any(KERNEL in code for code in codes):
         return ""
     model = any(re.search(r"\bmodel\b", code) for code in codes)
-    runtime = "_static/pyodide/" if Path(SOURCE).is_dir() else SOURCE
+    runtime = "_static/pyodide/" if Path(SOURCE).is_dir() else SOURCE.rstrip("/") + "/"
     archives = "attnlab.zip weights.zip" if model else "attnlab.zip"
     return BAR.format(runtime=runtime, archives=archives, megabytes=23 if model else 20)
 

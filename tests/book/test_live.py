@@ -101,6 +101,14 @@ def test_progress_lists_what_is_installed(monkeypatch, capsys):
     assert "visible_loss" not in said
 
 
+@pytest.mark.parametrize(("setting", "runtime"), [("", ""), ("https://x.org/p", "https://x.org/p/")])
+def test_where_pyodide_comes_from(setting, runtime, monkeypatch):
+    monkeypatch.setenv("ATTNLAB_PYODIDE", setting)
+    live = runpy.run_path(str(ROOT / "notebooks/book/live.py"))
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1")])
+    assert f'data-runtime="{runtime or live["CDN"]}"' in live["bar"](notebook)
+
+
 def test_lessons_of_numpy_have_the_button(site):
     have = {page.stem[:2] for page in site.glob("[0-9]*.html") if 'class="live"' in page.read_text(encoding="utf-8")}
     assert {f"{number:02}" for number in range(27)} - have == {"06", "12"}

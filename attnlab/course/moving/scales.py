@@ -10,7 +10,7 @@ from attnlab.course.moving.drawn import Film, Mark, drawn, word
 ROW = (0, -1, 1.5, 0.5, 1, 3, 1, 2.5)  # the row of eight
 WIDE, TALL, APART = 44, 120, 48  # of a bar and of e⁰; from bar to bar
 TOP = 34  # where e⁰ ends
-COLORS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#009E73", "#CC79A7")
+COLORS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7")  # of the parts, in turn
 
 
 class Weighed(NamedTuple):
@@ -68,7 +68,7 @@ def scales() -> Moving:
 
 
 def film(states: Sequence[Sequence[Weighed]]) -> Film:
-    """The bars of each element, stacked to its part's sum; below them the scores, above them m and l of each part."""
+    """A bar for each element that has been read; below the bars the scores, and m and l of each part."""
     steps = [((number, len(parts)), marks(parts)) for number, parts in enumerate(states, 1)]
     return Film(APART * len(ROW), TOP + TALL + 44, f"step {{}} of {len(states)} · parts: {{}}", steps)
 
@@ -80,8 +80,9 @@ def marks(parts: Sequence[Weighed]) -> list[Mark]:
     for j, score in enumerate(ROW):
         part, share = found.get(j, (None, 0.0))
         tall = min(TALL, TALL * share)
-        bars.append(Mark("rect", {"class": "grows", "x": APART * j, "width": WIDE, "y": round(floor - tall, 1),
-                                  "height": round(tall, 1), "fill": COLORS[parts.index(part)] if part else "none"}))
+        fill = COLORS[parts.index(part) % len(COLORS)] if part else "none"
+        place = {"x": APART * j, "width": WIDE, "y": round(floor - tall, 1), "height": round(tall, 1)}
+        bars.append(Mark("rect", {**place, "fill": fill}))
         bars.append(word(APART * j + 4, floor + 15, f"{score:g}"))
     for j in range(len(ROW)):
         part = next((part for part in parts if part.first == j), None)
