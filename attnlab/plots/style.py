@@ -65,15 +65,23 @@ def show(figure: Figure, alt: str = "", clock: Any = None) -> None:
 
 
 def picture(figure: Figure) -> str:
-    """A figure as the content of a data URI: drawn in lines and words, unless its many points take more bytes so."""
-    nobody = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    svg, png = io.StringIO(), io.BytesIO()
+    """A figure as the content of a data URI: an SVG whose words are text, with points as pixels where they are many."""
+    svg, pixels = drawn(figure, "svg"), drawn(figure, "png")
+    if len(svg) > len(pixels):
+        for axes in figure.axes:
+            for part in (*axes.lines, *axes.collections, *axes.images, *axes.patches):
+                part.set_rasterized(True)
+        svg = drawn(figure, "svg")
+    words = svg[svg.index(b"<svg") :].replace(b"'DejaVu Sans'", SANS.encode())
+    return f"image/svg+xml;base64,{base64.b64encode(words).decode()}"
+
+
+def drawn(figure: Figure, kind: str) -> bytes:
+    """A figure as a file, without the names and dates that Matplotlib writes into it."""
+    file, nobody = io.BytesIO(), ("Software",) if kind == "png" else ("Creator", "Date", "Format", "Type")
     with matplotlib.rc_context({**STYLE, "svg.fonttype": "none"}):
-        figure.savefig(svg, format="svg", metadata=nobody)
-        figure.savefig(png, format="png", dpi=150, metadata={"Software": None})
-    drawn = svg.getvalue()[svg.getvalue().index("<svg") :].replace("'DejaVu Sans'", SANS).encode()
-    kind, content = ("svg+xml", drawn) if len(drawn) < len(png.getvalue()) else ("png", png.getvalue())
-    return f"image/{kind};base64,{base64.b64encode(content).decode()}"
+        figure.savefig(file, format=kind, dpi=150, metadata=dict.fromkeys(nobody))
+    return file.getvalue()
 
 
 def band(axes: Any, clock: Any, name: str, color: str, scale: float = 1e3, **line: Any) -> None:
