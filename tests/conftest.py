@@ -4,6 +4,9 @@ import gc
 import importlib.metadata
 import os
 import platform
+from collections import defaultdict
+from math import ceil
+from zlib import crc32
 
 import hypothesis
 import jaxtyping
@@ -71,15 +74,24 @@ def _compile_quickly():
     jax.monitoring.register_event_duration_secs_listener(count)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Whatever builds the site goes first, as two of pytest-xdist's workers would else wait for it.
 
-    And nbval waits five seconds for an output: too few on a busy machine.
+    Of a test marked thin(n), all cases but one in n are left to ``make test-all``. And nbval waits five seconds for an
+    output: too few on a busy machine.
     """
     items.sort(key=lambda item: item.path.name != "test_pages.py")
+    many = defaultdict(list)
     for item in items:
         if hasattr(item, "output_timeout"):
             item.output_timeout = 120
+        if item.get_closest_marker("thin") and not item.get_closest_marker("full"):
+            many[item.nodeid.partition("[")[0]].append(item)
+    for cases in many.values():
+        cases.sort(key=lambda item: crc32(item.nodeid.encode()))  # in no order of their parameters
+        for item in cases[ceil(len(cases) / cases[0].get_closest_marker("thin").args[0]) :]:
+            item.add_marker("full")
 
 
 @pytest.fixture(autouse=True)

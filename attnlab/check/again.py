@@ -10,8 +10,8 @@ from attnlab.check.exercise import Case, Exercise
 import numpy as np
 
 KEPT = (
-    "Your function is right on every input, and wrong when it is called again with other numbers in arrays of the same "
-    "shapes. Is anything kept from one call to the next?"
+    "Your function is right on every input, but wrong when it's called again with different numbers in arrays of the "
+    "same shapes. Is anything kept from one call to the next?"
 )
 
 

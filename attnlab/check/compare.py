@@ -49,7 +49,7 @@ def difference(found: Outcome, wanted: Outcome, case: Case, exercise: Exercise) 
         problem = _array_difference(found.arrays[name], want, tolerance(case), exercise.dtype)
         if problem:
             if name.startswith("gradient") and not found.arrays[name].any():
-                problem += "\n  No gradient arrives: is something detached, or computed outside of the library?"
+                problem += "\n  No gradient arrives: is something detached, or computed outside the library?"
             if name and not exercise.returns and found.result is not None:
                 problem += f"\n  What your function returns is not looked at: the result belongs in {name}."
             return f"{title(name, exercise)}:\n  {problem}" if name else problem

@@ -8,7 +8,7 @@ from attnlab.check.outcome import SECONDS, outcome
 from attnlab.check.verdict import Verdict
 from attnlab.check.words import BUSY
 
-STOPPED = "It was stopped after {:.0f} seconds. Is there a loop that does not end?"
+STOPPED = "It was stopped after {:.0f} seconds. Is there a loop that doesn't end?"
 
 
 def endless(exercise: Exercise, answer: Callable) -> Verdict | None:

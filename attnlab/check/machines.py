@@ -69,7 +69,7 @@ class FlatMemory:
         """Refuse what is outside; a negative offset does not count from the end."""
         outside = offsets[(offsets < 0) | (offsets >= self.numbers.size)]
         if outside.size:
-            raise IndexError(f"offset {outside[0]} is outside of the memory of {self.numbers.size} numbers")
+            raise IndexError(f"offset {outside[0]} is outside the memory of {self.numbers.size} numbers")
 
     def __deepcopy__(self, memo: Any) -> "FlatMemory":
         return FlatMemory(self.inputs)

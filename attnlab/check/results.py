@@ -48,7 +48,7 @@ def _as_array(x: Any) -> np.ndarray:
     if x is None:
         raise TypeError("your function returned None; is a return missing?")
     if isinstance(x, types.GeneratorType | types.AsyncGeneratorType):
-        raise TypeError("your function returned a generator (by a yield, or by round brackets); return the numbers.")
+        raise TypeError("your function returned a generator (through a yield, or parentheses); return the numbers.")
     if isinstance(x, types.CoroutineType):
         x.close()
         raise TypeError("your function is async; leave the async out.")

@@ -109,9 +109,9 @@ def machine_costs(
              "that it moves. It computes with numbers that it did not load, returns some that it did not store, or "
              "leaves a visit out."),
         Cost(beside(large), FREE, "It held {found:.1f} times the size of SRAM in plain arrays, beside the machine. "
-             "What a program keeps must fit into SRAM (eq. 8.7), and there it is released."),
+             "What a program keeps has to fit into SRAM (eq. 8.7) and be released there."),
         Cost(loaded_blocks(make), 1, "The largest of its blocks of queries or of keys is {found:.1f} times as large or "
              "as small as block_q and block_k say."),
-        Cost(after_fetch(make), 0, "{found:.0f} % of the numbers that it returns lie nowhere in HBM: they are "
-             "computed after machine.fetch, where nothing is counted."),
+        Cost(after_fetch(make), 0, "{found:.0f}% of the numbers that it returns are nowhere in HBM: they're computed "
+             "after machine.fetch, where nothing is counted."),
     )

@@ -9,8 +9,8 @@ from attnlab.check.sandbox import TimeUp
 from attnlab.check.library import codes_of, own_functions, python_function
 
 BUSY = (
-    "The machine is busy with other work, or your function waits for something: the time was up before it had "
-    "computed for as long as it may. That says nothing about your answer. Run it again when less is going on."
+    "The machine is busy with other work, or your function waits for something: time ran out before it had computed "
+    "for as long as it's allowed to. That says nothing about your answer. Run it again when less is going on."
 )
 
 
@@ -36,12 +36,12 @@ def explain(error: BaseException, function: Callable, seconds: float) -> str:
 def _message(error: BaseException, function: Callable, seconds: float) -> str:
     """What went wrong."""
     if isinstance(error, TimeUp):
-        question = " Is there a loop that does not end, or one of very many steps?" if _loops(function) else ""
+        question = " Is there a loop that doesn't end, or one with very many steps?" if _loops(function) else ""
         return f"it was stopped after {seconds:.0f} seconds.{question}"
     if isinstance(error, SystemExit):
         return "it ends the program (SystemExit); return a result instead."
     if isinstance(error, RecursionError):
-        return "RecursionError: it calls itself too many times within one another. Where does that end?"
+        return "RecursionError: its calls to itself are nested too deeply. Where does that end?"
     return f"{type(error).__name__}: {_words_of(error)[:500]}"
 
 

@@ -33,6 +33,7 @@ def layers(**options):
     return [kind(HEADS, SIZE, key=jax.random.key(1), **options) for kind in kinds]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("case", CASES)
 def test_output_and_gradients(case):
     @equinox.filter_jit

@@ -40,6 +40,7 @@ def trained(kind, function, dtype=jnp.float32, **given):
     return [np.asarray(x, np.float32) for x in (run(weights, X), *jax.tree.leaves(grads))]
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(("kind", "mask"), [
     pytest.param(kind, mask, marks=() if (i + j) % 2 else pytest.mark.full)
     for i, kind in enumerate(OWN) for j, mask in enumerate(MASKS)

@@ -66,6 +66,7 @@ def test_any_tiling_gives_the_same_gradient(library, algorithm, seed, n, m, size
     assert_same(grads(library, algorithm, sizes), grads("torch", "safe", (None, None)))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @given(seed=SEED, n=LENGTH, m=LENGTH)
@@ -77,6 +78,7 @@ def test_the_order_of_the_keys_does_not_matter(algorithm, library, seed, n, m):
     assert_same(result(library, algorithm, moved), result(library, algorithm, x))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @given(seed=SEED, n=LENGTH, m=LENGTH, shift=st.floats(-50, 50))
@@ -97,6 +99,7 @@ def test_a_large_shift_harms_no_safe_algorithm(algorithm, library, seed, n, m, s
     np.testing.assert_allclose(moved_lse, lse + shift, atol=1e-8)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @given(seed=SEED, n=LENGTH, m=LENGTH, causal=st.booleans())

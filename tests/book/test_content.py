@@ -333,6 +333,7 @@ def test_a_term_is_first_used_where_the_glossary_says(term: str) -> None:
     """Words with one meaning only; others, such as block or weight, are words of everyday language as well."""
     home = {name: number for name, _, number, _ in ENTRY.findall(GLOSSARY)}[term]
     stem = term if term.isupper() else term.removesuffix("s")
-    says = re.compile(rf"(?<![\w-]){re.escape(stem)}(?:s|es|ed|led)?(?!\w)", 0 if term.isupper() else re.IGNORECASE)
+    words = re.escape(stem).replace(r"\ ", r"\s+")  # a term may be broken between two lines
+    says = re.compile(rf"(?<![\w-]){words}(?:s|es|ed|led)?(?!\w)", 0 if term.isupper() else re.IGNORECASE)
     prose = {number: re.sub(r"```.*?```", "", text, flags=re.DOTALL) for number, text in sorted(TEXTS.items())}
     assert next(number for number, text in prose.items() if says.search(text)) == home

@@ -82,6 +82,7 @@ def splits(library):
     return JAX_SPLITS if library == "jax" else SPLITS
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("library", "kind"), [
     pytest.param(library, kind, marks=pytest.mark.full if library == "jax" and kind not in FEW else ())
     for library in LIBRARIES for kind in KINDS if library != "jax" or kind not in ("window", "narrow")

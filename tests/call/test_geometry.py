@@ -46,6 +46,7 @@ def test_blocks_that_meet_a_range(length, size):
         assert list(blocks(length, size, first, last)) == wanted
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("causal", "window"), MASKS)
 def test_every_tile_is_classified_right(causal, window):
     """Over all small N, M and block sizes: visited iff it shows something, full iff it shows all."""
@@ -54,6 +55,7 @@ def test_every_tile_is_classified_right(causal, window):
         classify(Band.of(n, m, causal, window), matrix(n, m, causal, window), rows_size, cols_size)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("causal", "window"), MASKS)
 def test_every_tile_is_classified_right_wherever_the_queries_stand(causal, window):
     sizes = itertools.product((1, 2, 5), (1, 3, 6), (1, 2), (1, 3))

@@ -101,7 +101,7 @@ def prose_of(text: str) -> str:
     text = re.sub(r"^\*About .*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"\\(?:text|mathrm|operatorname)\{[^}]*\}", "", text)
     text = re.sub(r"<[^>]+>", "", text)
-    text = re.sub(r"(?<=\S)\n(?=\S)", " ", text)  # a reference may be broken between two lines
+    text = re.sub(r"(?<=\S)\n *(?=\S)", " ", text)  # a reference may be broken between two lines
     return FREE.sub("", f"{text}\n\n{spoken}")
 
 

@@ -23,6 +23,7 @@ from tests.course.equal_slips import EQUAL
 
 TENTH = 10
 SECONDS = 1.0  # for a slip on an input; the slowest reference takes a tenth of it
+PATIENT = 10.0  # for one of the table, which is right; a collection of garbage in a large process can take a second
 
 
 def key(slip):
@@ -30,10 +31,10 @@ def key(slip):
     return slip.old, slip.new
 
 
-def passes(exercise, slip, cases, wanted):
+def passes(exercise, slip, cases, wanted, seconds):
     """Whether an answer with this slip is right, costs included; None if the machine was too busy to tell."""
     for case, want in zip(cases, wanted):
-        found = outcome(exercise, slip.function, case, SECONDS, exercise.library)
+        found = outcome(exercise, slip.function, case, seconds, exercise.library)
         want = replace(want, arrays=dict(want.arrays))
         if found.starved:
             return None
@@ -76,7 +77,10 @@ def test_every_slip_is_refused_or_decided(name, request):
     cases = exercise.cases()
     wanted = [outcome(exercise, exercise.reference, case) for case in cases]
     found = [slip for slip in slips(exercise.reference) if slip.function]
-    tried = [(slip, passes(exercise, slip, cases, wanted)) for slip in chosen(found, equal, request)]
+    tried = [
+        (slip, passes(exercise, slip, cases, wanted, PATIENT if key(slip) in equal else SECONDS))
+        for slip in chosen(found, equal, request)
+    ]
     holes = [slip for slip, right in tried if right and key(slip) not in equal]
     if holes:
         rows = "\n".join(f"    ({name!r}, {slip.old!r}, {slip.new!r})," for slip in holes)

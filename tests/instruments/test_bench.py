@@ -76,6 +76,7 @@ def test_every_contestant_has_its_turn():
         assert few == all_of_them >= {"torch sdpa", "jax nn", "numpy tiled", "jax chunked"}
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("name", "gradient"), CALLS)
 def test_every_contestant_computes_the_same(name, gradient, request):
     setting, contestants = in_turn(name, gradient, whole=not request.config.option.markexpr)

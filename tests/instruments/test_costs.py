@@ -353,6 +353,7 @@ def test_arithmetic_as_xla_counts_it():
     assert abs(flops - cost.products - cost.rest) <= n
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("library", ["torch", "jax"])
 @pytest.mark.parametrize("method", ["naive", "safe", "chunked", "tiled"])
 def test_extra_memory_of_the_gradient_is_that_order(method, library):
@@ -374,6 +375,7 @@ def test_numpy_holds_what_the_formula_says(method):
     assert found - buffer == pytest.approx(formula, rel=0.12 if buffer else 0.05)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("library", ["numpy", "torch", "jax"])
 @pytest.mark.parametrize("blocks", [(512, 512), (512, 2048), (256, 1024)])
 def test_tiled_holds_one_tile_and_its_rows(library, blocks):

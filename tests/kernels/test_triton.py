@@ -94,12 +94,14 @@ SMOOTH = [name for name in COMPILED if name in SERVED] + LAYOUTS + [
 ]  # fmt: skip
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", [row for row in in_turn(SERVED, 0) if row.values[0] not in SMOOTH])
 def test_agreement(name):
     case = SERVED[name]
     assert_agrees(case, *attend(case.arrays("torch"), **case.options, block_q=16, block_k=16))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", in_turn(SMOOTH, 0))
 def test_agreement_and_gradients(name):
     check(SERVED[name], block_q=16, block_k=16)
@@ -156,6 +158,7 @@ LARGE = {
 }
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("name", "sizes"), [
     *(pytest.param(*row.values, (16, 32), marks=row.marks) for row in in_turn(LARGE, 0)),
     *(pytest.param(*row.values, (None, None), marks=row.marks) for row in in_turn(LARGE, 1)),
@@ -165,6 +168,7 @@ def test_several_tiles(name, sizes):
     assert_agrees(case, *attend(case.arrays("torch"), **case.options, block_q=block_q, block_k=block_k))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("sizes", [(64, 32), pytest.param((32, 16), marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", in_turn(LARGE, 0))
 def test_several_tiles_and_gradients(name, sizes):
@@ -489,6 +493,7 @@ FEW = {80: ["every rule, D = 64"], 90: ["half, D = 128, causal", "half, D = 72"]
 """A call of each kind; ``make test-all`` compiles all of them for both."""
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("capability", "calls"), [
     *FEW.items(),
     *(pytest.param(capability, [], marks=pytest.mark.full) for capability in SHARED),

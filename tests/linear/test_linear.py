@@ -248,6 +248,7 @@ def closing(library, w):
     return lambda x: (jnp if library == "jax" else torch).exp(x @ w)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("form", "shape", "features"), parameters(
     itertools.product(FORMS, ["grouped", "more keys", "more queries"], ["elu", "taylor", "hedgehog", "function"])))
 def test_gradients_in_jax_are_those_of_pytorch(form, shape, features):

@@ -46,6 +46,7 @@ def check(name, library, x):
         np.testing.assert_allclose(back(p), softmax(wide), atol=limit, rtol=0)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("inputs", INPUTS)

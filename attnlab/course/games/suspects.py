@@ -90,7 +90,7 @@ SUSPECTS = {
                         but(" + M - N", "")),
     "window too wide": Mistake("The window has one key too many: ≤ where < was meant.",
                                but("back < window", "back <= window")),
-    "heads dealt out": Mistake("Query heads take the key heads in turn, 0 1 0 1, where neighbors share: 0 0 1 1.",
+    "heads dealt out": Mistake("Query heads take the key heads in turn, 0 1 0 1, but neighbors should share: 0 0 1 1.",
                                but("np.repeat(x, H // len(x), axis=0)", "np.tile(x, (H // len(x), 1, 1))")),
     "zero by zero": Mistake("A row without visible keys is divided by its sum, 0.",
                             but(HIDDEN, "m_new", "np.where(l == 0, 1, l)", "l")),

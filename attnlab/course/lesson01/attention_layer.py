@@ -58,8 +58,8 @@ EXERCISE = Exercise(
     hints=(
         "Call `broken` with two tokens, two heads and d = 2, with zeros for w_q and the identity for the other three. "
         "Every visible token then has the same weight, and you can say what must come out.",
-        "x @ w has a row for each token, and in the row one head next to the other. What does reshape(heads, n, …) do "
-        "to the rows? Print it for an array of 0, 1, 2, …",
+        "x @ w has a row for each token, with the heads side by side in it. What does reshape(heads, n, …) do to the "
+        "rows? Print it for an array of 0, 1, 2, …",
         "Three lines are wrong: the one that splits the heads, the one with the scale (eq. 1.1: the size of a query), "
         "and the one that puts the heads side by side (eq. 1.7).",
         "To split, reshape(n, heads, D) and swap the first two axes; to join, swap them back and reshape to (n, d).",
@@ -67,27 +67,27 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake(phrases.nothing_fixed("eq. 1.7", inputs=TRY), but(*SPLIT, *SCALE, *JOIN)),
         Mistake(phrases.one_fixed("eq. 1.7", inputs=TRY), but(*SPLIT, *SCALE), but(*SPLIT, *JOIN), but(*SCALE, *JOIN)),
-        Mistake("Joining and scale are right, but the heads aren't split as they should be. reshape(heads, n, D) "
-                "deals out whole rows, so a head gets other tokens instead of its columns of eq. 1.6.",
+        Mistake("Joining and scaling are right, but the splitting isn't. reshape(heads, n, D) deals out whole rows, so "
+                "a head gets other tokens instead of its own columns (eq. 1.6).",
                 but(*SPLIT)),
-        Mistake("Splitting and joining are right, but the scores are divided by √d. A query of one head has D = d / "
+        Mistake("Splitting and joining are right, but you divide the scores by √d. A query of one head has D = d / "
                 "heads components: divide by √D (eq. 1.1, and 1.4 for why).",
                 but(*SCALE), but(SCALE[0], "d // heads")),
-        Mistake("Splitting and scale are right, but the outputs aren't joined as they should be: swap the axes of "
-                "heads and tokens before you reshape to (n, d), so that the heads of one token are side by side (eq. "
-                "1.7).",
+        Mistake("Splitting and scaling are right, but the joining isn't: swap the axes of heads and tokens before you "
+                "reshape to (n, d), so that the heads of one token are side by side (eq. 1.7).",
                 but(*JOIN)),
         Mistake("You deal the columns out to the heads in turn. The columns of one head are side by side: "
                 "reshape(n, heads, D), not reshape(n, D, heads) (eq. 1.7).",
                 but(*DEALT)),
-        Mistake("You deal the columns of the heads out in turn when you join them. The columns of one head stand side "
-                "by side (eq. 1.7): swap the axes of heads and tokens, and no others.",
+        Mistake("When you join the heads, you deal out their columns in turn. The columns of one head are side by side "
+                "(eq. 1.7): swap the axes of heads and tokens, and no others.",
                 but(JOIN[0], "o.transpose(1, 2, 0).reshape(n, d)")),
-        Mistake(phrases.future_alone("eq. 1.8", rule="j ≤ i"), but("np.tri(n, dtype=bool)", "np.tri(n, dtype=bool).T")),
-        Mistake(phrases.sees_future("eq. 1.8"), but("np.where(np.tri(n, dtype=bool), s, -np.inf)", "s")),
+        Mistake(phrases.future_alone("eq. 1.10", rule="j ≤ i"),
+                but("np.tri(n, dtype=bool)", "np.tri(n, dtype=bool).T")),
+        Mistake(phrases.sees_future("eq. 1.10"), but("np.where(np.tri(n, dtype=bool), s, -np.inf)", "s")),
         Mistake(phrases.undivided("eq. 1.5"), but(" / e.sum(-1, keepdims=True)", "")),
         Mistake(phrases.wrong_axis("eq. 1.5"), but("e.sum(-1, keepdims=True)", "e.sum(-2, keepdims=True)")),
-        Mistake("The projections are transposed. Tokens are rows, so it's x @ w: eq. 1.6.",
+        Mistake("Your projections are transposed. Tokens are rows, so it's x @ w: eq. 1.6.",
                 but("x @ w)", "x @ w.T)")),
     ),
 )

@@ -49,7 +49,7 @@ EXERCISE = Exercise(
         Mistake("You use the scores as weights, without the exponential. Scores can be negative, and weights can't "
                 "(eq. 1.2).",
                 but("np.exp", "")),
-        Mistake("You return the value of the best key alone. Attention is an average in which every key has a share "
+        Mistake("You return only the value of the best key. Attention is an average in which every key has a share "
                 "(eq. 1.3).",
                 but("e / e.sum() @ values", "values[e.argmax()]")),
     ),

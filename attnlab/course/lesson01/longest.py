@@ -39,25 +39,25 @@ EXERCISE = Exercise(
         "int(math.sqrt(x)) rounds down, and math.isqrt is the integer square root.",
     ),
     mistakes=(
-        Mistake("You divide and take no root: that is N², the number of scores: N rows and N columns (eq. 1.11).",
+        Mistake("You divide, but take no root: that's N², the number of scores: N rows and N columns (eq. 1.11).",
                 but(ROOT, "free_bytes // each")),
-        Mistake("You leave out the batch or the heads. Every sequence, and every query head, has scores of its own "
-                "(eq. 1.11).",
+        Mistake("You leave out the batch or the heads. Every sequence, and every query head, has its own scores (eq. "
+                "1.11).",
                 but("batch * ", ""), but("heads * ", "")),
         Mistake(phrases.elements("eq. 1.11", what="each score takes itemsize bytes"), but("itemsize * ", "")),
-        Mistake("You leave out the copies. An implementation holds several matrices a head at once; eq. 1.11 is for "
+        Mistake("You leave out the copies. An implementation holds several matrices per head at once; eq. 1.11 is for "
                 "one.",
                 but(" * copies", "")),
-        Mistake("You divide the length where the memory is to be divided. Bytes are batch · heads · itemsize · copies "
-                "· N² (eq. 1.11): divide first, and take the root of everything at the end.",
+        Mistake("You divide the length instead of the memory. The bytes are batch · heads · itemsize · copies · N² "
+                "(eq. 1.11): divide first, and take the root of everything at the end.",
                 but(ROOT, "math.isqrt(free_bytes) // each"), but(" * copies", "", ROOT, f"{ROOT} // copies"),
                 but("itemsize * ", "", ROOT, "math.isqrt(free_bytes // itemsize) // each")),
         Mistake(phrases.bits("eq. 1.11", what="free_bytes, like itemsize,"),
                 but("* copies", "* copies * 8"), but(ROOT, "math.isqrt(8 * free_bytes // each)")),
         Mistake("You round up, so the matrices of eq. 1.11 don't quite fit. The largest N that fits is rounded down.",
                 but(ROOT, "math.ceil(math.sqrt(free_bytes / each))"), but(ROOT, "round(math.sqrt(free_bytes / each))")),
-        Mistake("You return a length with a fraction. N counts tokens: the largest whole number that fits (eq. 1.11): "
-                "round down.",
+        Mistake("You return a length with a fraction. N counts tokens, so round down to the largest whole number that "
+                "fits (eq. 1.11).",
                 but(ROOT, "math.sqrt(free_bytes / each)")),
     ),
 )

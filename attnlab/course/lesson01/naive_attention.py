@@ -90,7 +90,7 @@ EXERCISE = Exercise(
         Mistake(phrases.not_itself("eq. 1.10", rule="j ≤ i + (M − N)"), but("<= np", "< np")),
         Mistake(phrases.future_alone("eq. 1.10", rule="j ≤ i + (M − N)"), but("<= np", ">= np")),
         Mistake(phrases.sees_future("eq. 1.10"), but("if causal", "if False")),
-        Mistake(phrases.shared_modulo("eq. 1.6"),
+        Mistake(phrases.shared_modulo("eq. 1.8"),
                 but("hk, hq // hk, n, d", "hq // hk, hk, n, d", "key[:, None]", "key", "value[:, None]", "value")),
         Mistake(phrases.repeats_keys("eq. 1.8"),
                 but("q = query.reshape(hk, hq // hk, n, d)",

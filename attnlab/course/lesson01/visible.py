@@ -52,16 +52,16 @@ EXERCISE = Exercise(
         Mistake(phrases.mask_turned("eq. 1.9"), but("return seen", "return ~seen")),
         Mistake(phrases.future_alone("eq. 1.10", rule="j ≤ i + (m − n)"), but("&= j <= i", "&= j >= i")),
         Mistake(phrases.not_itself("eq. 1.10", rule="j ≤ i + (m − n)"), but("&= j <= i", "&= j < i")),
-        Mistake("An end of your window is missing. Both belong to it: a window (a, b) reaches from a positions before "
-                "the query's own, i + (m − n) as in eq. 1.10, to b after it, a + b + 1 keys in all.",
+        Mistake("Your window is missing an end. Both ends belong to it: a window (a, b) reaches from a positions "
+                "before the query's own, i + (m − n) as in eq. 1.10, to b after it, a + b + 1 keys in all.",
                 but("j >= i - left", "j > i - left", "j <= i + right", "j < i + right"),
                 but("j <= i + right", "j < i + right"), but("j >= i - left", "j > i - left")),
-        Mistake(phrases.window_turned("eq. 1.8"), but("left, right = window", "right, left = window")),
-        Mistake("Where there's a window you forget causality (eq. 1.10). Both rules hold together: combine them with "
+        Mistake(phrases.window_turned("section 5"), but("left, right = window", "right, left = window")),
+        Mistake("When there's a window, you forget causality (eq. 1.10). Both rules apply together: combine them with "
                 "&.",
                 but("seen &= (j", "seen = (j")),
-        Mistake("You show a key if one of the rules allows it. Rules hold together: a key must pass eq. 1.10 and the "
-                "window (&, not |).",
+        Mistake("You show a key if either rule allows it. Both rules apply: a key has to pass eq. 1.10 and the window "
+                "(&, not |).",
                 but("seen &= (j", "seen = seen & causal | (j")),
         Mistake(phrases.zero_as_none("eq. 1.10"),
                 but("- left", "- (left or 99)", "+ right", "+ (right or 99)"),

@@ -59,12 +59,13 @@ EXERCISE = Exercise(
     hints=(
         "log(a / b) = log a - log b, and the logarithm of e^(x - m) is x - m: no weight is needed.",
         "log p = (x - m) - log l, with m and l along the last axis (eq. 2.5).",
-        "For an empty row use 0 instead of a maximum of -inf, and 1 instead of a sum of 0 (eq. 2.7): x - 0 - log 1.",
+        "For an empty row, use 0 instead of a maximum of -inf, and 1 instead of a sum of 0 (eq. 2.7): x - 0 - log 1.",
         "Give the sum at least float32 (a dtype= for sum), and the result the dtype of x (astype).",
     ),
     mistakes=(
         Mistake("You take the logarithm of the weight. A weight below about e^-103 is 0 in float32, and its logarithm "
-                "-inf, although x - m is known exactly. Don't exponentiate what you take the logarithm of (eq. 2.5).",
+                "-inf, although x - m is known exactly. Don't exponentiate what you'll take the logarithm of (eq. "
+                "2.5).",
                 *both(LOG, "np.log(np.exp(x - m) / l)"),
                 *both(LOG, "np.log(np.exp((x - m).astype(np.float64)) / l).astype(x.dtype)")),
         Mistake("You add a small number before taking the logarithm. Then no weight can have a logarithm below that of "
@@ -75,14 +76,14 @@ EXERCISE = Exercise(
                 but(LOG, "x - np.log(np.exp(x).sum(-1, keepdims=True))"),
                 but(LOG, "np.log(np.exp(x) / np.exp(x).sum(-1, keepdims=True))")),
         Mistake(phrases.lse_without_maximum("eq. 2.5"), *both(LOG, "x - np.log(l)")),
-        Mistake("You subtract the maximum twice: lse = m + log l contains it already. Either x - lse or x - m - log l "
-                "(eq. 2.5).",
+        Mistake("You subtract the maximum twice: lse = m + log l already contains it. Use either x - lse or x - m - "
+                "log l (eq. 2.5).",
                 *both(LOG, "x - m - (m + np.log(l))")),
         Mistake("You subtract l, or add its logarithm. Dividing by l subtracts log l (eq. 2.5).",
                 *both(LOG, "x - m - l"), *both(LOG, "(x - m) / l"), *both(LOG, "x - m + np.log(l)")),
-        Mistake("Your logarithm has another base. log is the natural one, as e^x is what was summed (eq. 2.5).",
+        Mistake("Your logarithm has the wrong base. log is the natural one, because e^x is what was summed (eq. 2.5).",
                 *both("np.log(l)", "np.log10(l)"), *both("np.log(l)", "np.log2(l)")),
-        Mistake("You add 1 to the sum: log1p(l) is log(1 + l). After the shift no such care is needed (eq. 2.4).",
+        Mistake("You add 1 to the sum: log1p(l) is log(1 + l). After the shift, no such care is needed (eq. 2.4).",
                 *both("np.log(l)", "np.log1p(l)")),
         Mistake("You leave out the sum: x - m is the logarithm of the exponential, not of the weight. Subtract log l "
                 "(eq. 2.5).",
@@ -90,8 +91,8 @@ EXERCISE = Exercise(
         Mistake(phrases.one_maximum("eq. 2.2"), *both("x.max(-1, keepdims=True)", "x.max()")),
         Mistake(phrases.half_precision("section 5, eq. 2.6"), but(*HALF)),
         Mistake(phrases.empty_row("eq. 2.7"), but(*UNGUARDED), but(*UNGUARDED, *HALF)),
-        Mistake("Your empty row is 0. Its weights are 0, and so their logarithms are -inf: shift by 0 where the "
-                "maximum is -inf (eq. 2.7), and x - 0 - log 1 is -inf without a where.",
+        Mistake("Your empty row is 0. Its weights are 0, so their logarithms are -inf: shift by 0 where the maximum is "
+                "-inf (eq. 2.7), and x - 0 - log 1 is -inf without a where.",
                 but(*UNGUARDED, LOG, f"np.where(np.isnan({LOG}), 0, {LOG})")),
         Mistake(phrases.wrong_axis("eq. 2.3"), *both("(-1, ", "(0, "), *both("(-1, keepdims", "(keepdims")),
     ),

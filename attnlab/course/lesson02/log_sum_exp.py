@@ -44,27 +44,27 @@ TRY = "scores of −1000, an empty row, and a row of 65,520 zeros in float16"
 EXERCISE = Exercise(
     lesson="02", stars=2, reference=log_sum_exp, cases=cases, dtype=np.float32,
     hints=(
-        "Call `broken` with a row of −1000 and a row of −∞. What should come out, and which line gives the number that "
-        "you see?",
+        "Call `broken` with a row of −1000 and a row of −∞. What should come out, and which line produces the number "
+        "that you see?",
         "np.maximum(m, 0) was meant for m = −∞ only. For which other rows does it change m? Eq. 2.7.",
-        "After the shift l is at least 1, or 0 in an empty row: log 0 = −∞ is right there, and no epsilon is needed.",
-        "In half precision add in float32: x.sum(..., dtype=np.float32), section 5.",
+        "After the shift, l is at least 1, or 0 in an empty row: log 0 = −∞ is right there, and no epsilon is needed.",
+        "In half precision, add in float32: x.sum(..., dtype=np.float32), section 5.",
     ),
     mistakes=(
         Mistake(phrases.nothing_fixed("eq. 2.5", inputs=TRY), but(*GUARD, *SUM, *EPSILON)),
         Mistake(phrases.one_fixed("eq. 2.5", inputs=TRY),
                 but(*GUARD, *SUM), but(*GUARD, *EPSILON), but(*SUM, *EPSILON)),
-        Mistake("Your shift is never below 0. In a row of very negative scores all exponentials are then 0. Use 0 only "
+        Mistake("Your shift is never below 0, so in a row of very negative scores, all exponentials are 0. Use 0 only "
                 "in place of −∞, and m in every other row: eq. 2.7.",
                 but(*GUARD)),
         Mistake(phrases.epsilon("eq. 2.4",
-                                instead="after the shift the sum is at least 1, and that of an empty row is 0, whose "
+                                instead="after the shift, the sum is at least 1, and that of an empty row is 0, whose "
                                         "logarithm is −∞"),
                 *(but("np.log(l)", f"np.log(l + {small})") for small in ("1e-9", "1e-8", "1e-10", "1e-12", "1e-6"))),
         Mistake(phrases.half_precision("section 5, eq. 2.6"), but(*SUM)),
         Mistake(phrases.nothing_yet("eq. 2.7"), but(GUARD[0], "m")),
-        Mistake("You replace the sum 0 of an empty row by 1, so that its lse is 0. The logarithm of an empty sum is "
-                "−∞: eq. 2.5, without the second replacement of eq. 2.7.",
+        Mistake("You replace an empty row's sum of 0 with 1, so its lse is 0. The logarithm of an empty sum is −∞: eq. "
+                "2.5, without the second replacement of eq. 2.7.",
                 but("np.log(l)", "np.log(np.where(l == 0, 1, l))")),
         Mistake(phrases.nan_hidden("eq. 2.7"),
                 but(LSE, f"np.nan_to_num({LSE}, nan=-np.inf, neginf=-np.inf)"),

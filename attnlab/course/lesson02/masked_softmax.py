@@ -59,15 +59,15 @@ EXERCISE = Exercise(
     lesson="02", stars=3, reference=masked_softmax, cases=cases, gradients=(0,), library="torch",
     hints=(
         "Hide by selecting: where(mask, x, -inf). Adding -inf lets a NaN through, forward and backward.",
-        "The maximum of an empty row is -inf; replace it by 0 before you subtract (eq. 2.7).",
-        "The sum of an empty row is 0; replace it by 1 before you divide. Then no NaN arises, and none flows back.",
-        "The maximum may be detached: by eq. 2.2 the result doesn't depend on it.",
+        "The maximum of an empty row is -inf; replace it with 0 before you subtract (eq. 2.7).",
+        "The sum of an empty row is 0; replace it with 1 before you divide. Then no NaN arises, and none flows back.",
+        "You can detach the maximum: by eq. 2.2, the result doesn't depend on it.",
     ),
     mistakes=(
         Mistake(phrases.empty_row("eq. 2.7"), by_library, but(HIDDEN, ADDED, of=by_library)),
-        Mistake("Forward is right, but the gradient of the empty row is NaN. A where that comes after the NaN sends a "
-                "gradient of 0 back into it, and 0 times NaN is NaN (eq. 2.8). Make maximum and sum harmless first "
-                "(eq. 2.7), and hide scores by where, not by adding -inf or multiplying by the mask.",
+        Mistake("The forward pass is right, but the gradient of the empty row is NaN. A where that comes after the NaN "
+                "sends a gradient of 0 back into it, and 0 times NaN is NaN (eq. 2.8). Make maximum and sum harmless "
+                "first (eq. 2.7), and hide scores with where, not by adding -inf or multiplying by the mask.",
                 but(HIDDEN, ADDED, "return p", "return torch.where(mask, p, 0.0)", of=by_library),
                 but(HIDDEN, ADDED, "return p", "return p.nan_to_num()", of=by_library),
                 but("exp(s -", "exp(x -", "m))", "m)) * mask",
@@ -91,8 +91,8 @@ EXERCISE = Exercise(
                 but(HIDDEN, "x * mask", of=by_library), but("-inf", "0.0", of=by_library)),
         Mistake(phrases.maximum_over_hidden("eq. 2.3"),
                 but("s.detach()", "x.detach()"), but("s.detach()", "x.detach()", "torch.where(l == 0, 1, l)", "l")),
-        Mistake("The values are right, the gradient isn't: you stop it at the sum. Every weight depends on every "
-                "score of its row through the sum. Only the maximum may be detached, because by eq. 2.2 it cancels.",
+        Mistake("The values are right, but the gradient isn't: you stop it at the sum. Every weight depends on every "
+                "score of its row through the sum. Only the maximum can be detached, because by eq. 2.2 it cancels.",
                 but("e.sum(-1, keepdim=True)", "e.sum(-1, keepdim=True).detach()")),
         Mistake(phrases.wrong_axis("eq. 2.3"), but("(-1, ", "(0, "), but("-1)", "0)", of=by_library)),
         Mistake(phrases.mask_turned("lesson 01, eq. 1.9"), but("mask, x, -inf", "mask, -inf, x")),

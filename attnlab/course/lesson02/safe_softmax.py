@@ -61,20 +61,20 @@ EXERCISE = Exercise(
     hints=(
         "Three steps, all along the last axis: the maximum, the exponentials of x minus it, the division by their sum.",
         "keepdims=True lets the maximum and the sum of each row broadcast against x.",
-        "In a row of -inf the maximum is -inf: subtract 0 there, and divide by 1 where the sum is 0 (eq. 2.7).",
+        "In a row of -inf, the maximum is -inf: subtract 0 there, and divide by 1 where the sum is 0 (eq. 2.7).",
         "Give the sum at least float32 (a dtype= for sum), and the result the dtype of x (astype).",
     ),
     mistakes=(
         Mistake(phrases.one_maximum("eq. 2.2"), *any_care(MAX, "x.max()"), seen="ROWS"),
-        Mistake("You subtract less than the maximum of the row, such as its mean, its minimum or its first score. Some "
-                "exponents stay positive then, and e^u overflows; only the maximum makes all of them at most 0 (eq. "
+        Mistake("You subtract less than the maximum of the row, such as its mean, its minimum or its first score. Then "
+                "some exponents stay positive, and e^u overflows; only the maximum makes all of them at most 0 (eq. "
                 "2.4).",
                 *any_care(MAX, "x.mean(-1, keepdims=True)")),
         Mistake(phrases.unshifted("eq. 2.3"), *any_care("x - m", "x")),
         Mistake(phrases.clipped("eq. 2.2"),
                 *any_care("x - m", "np.clip(x, -88, 88)"),
                 *any_care("np.exp(x - m)", "np.where(x == -np.inf, x.dtype.type(0), np.exp(np.clip(x, -88, 88)))")),
-        Mistake(phrases.epsilon("eq. 2.4", instead="after the shift the sum is at least 1"),
+        Mistake(phrases.epsilon("eq. 2.4", instead="after the shift, the sum is at least 1"),
                 *both("x - m", "x", SUM, f"{SUM} + 1e-9")),
         Mistake(phrases.empty_row("eq. 2.7"),
                 but(*UNGUARDED), but("np.where(l == 0, 1, l)", "l"), but(*UNGUARDED, *HALF)),

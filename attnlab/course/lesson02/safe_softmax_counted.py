@@ -78,7 +78,7 @@ EXERCISE = Exercise(
              "Its memory grew {found:.1f}× when the row became eight times as long: it keeps more, the longer a row."),
     ),
     hints=(
-        "What must be known before the first exponential, and what before the first weight? Each takes a loop over x.",
+        "What must you know before the first exponential, and what before the first weight? Each takes a loop over x.",
         "Compute the exponential again in the third loop instead of storing it in the second.",
         "In a loop, read x[i] once: keep it in a variable if you need it twice.",
         "Start the maximum at -math.inf and the sum at 0.",
@@ -89,26 +89,26 @@ EXERCISE = Exercise(
         Mistake("Your sum has one term too many: it starts with a term and then runs over all elements. Start it at 0 "
                 "(eq. 2.3).",
                 but("l = sum", "l = exp(x[0] - m) + sum"), but("l = sum", "l = 1.0 + sum")),
-        Mistake("Your sum is of bare exponentials and your weights of shifted ones. The factor e^(-m) cancels only if "
+        Mistake("Your sum uses bare exponentials, and your weights use shifted ones. The factor e^(-m) cancels only if "
                 "it's in both (eq. 2.2).",
                 but(SUM, "sum(exp(v) for v in x)")),
         Mistake("You find the maximum and the sum in one pass, but terms added before a new maximum are shifted by the "
-                "old one. Finish the maximum first (eq. 2.3); how to do both in one pass is lesson 03.",
+                "old one. Finish the maximum first (eq. 2.3); lesson 03 does both in one pass.",
                 but("max(x)", "x[0]", SUM, "sum(exp(v - (m := max(m, v))) for v in x)")),
         Mistake(phrases.undivided("eq. 2.3"), but(" / l", "")),
-        Mistake("You load an element twice in one pass, for instance to compare it and again to keep it. Put it in a "
-                "variable: variables are fast memory (section 7).",
+        Mistake("You load an element twice in one pass, for instance once to compare it and again to keep it. Put it "
+                "in a variable: variables are fast memory (section 7).",
                 but("m = max(x)", "m = x[0]\n    for i in range(1, len(x)):\n        m = x[i] if x[i] > m else m")),
-        Mistake("You store two numbers for each element. If the first is the exponential, that is the tally 3 + 2, or "
-                "4 + 2 if the sum is its own pass. '3 + 1' computes the exponential a second time and stores the "
-                "weight alone (section 7).",
+        Mistake("You store two numbers for each element. If the first is the exponential, that's the tally 3 + 2, or 4 "
+                "+ 2 if the sum is its own pass. '3 + 1' computes the exponential a second time and stores only the "
+                "weight (section 7).",
                 but("m = max(x)", "m, l = max(x), 0.0", "    l = sum(out)\n", "",
                     "out[i] = exp(v - m)", "out[i] = e = exp(v - m)\n        l += e", of=stored), stored),
         Mistake("You keep a number for every element in fast memory. That's the tally 'row on chip', which works only "
                 "while a row fits; here the memory can't depend on its length (section 7).",
                 but("m = max(x)", "x = list(x)\n    m = max(x)"),
                 but(f"l = {SUM}", "x = [exp(v - m) for v in x]\n    l = sum(x)", "exp(v - m) / l", "v / l")),
-        Mistake("You compute the maximum or the sum again for every element. It's the same for the whole row: one "
+        Mistake("You compute the maximum or the sum again for every element. It's the same for the whole row: take one "
                 "pass, then keep it in a variable (eq. 2.3).",
                 but(f"    l = {SUM}\n", "", "/ l", "/ sum(exp(w - m) for w in x)")),
     ),

@@ -66,7 +66,7 @@ EXERCISE = Exercise(
     costs=(Cost(growth(stream_of, 500, 1000), 1.1, "its memory grew {found:.1f}× when the stream doubled"),),
     hints=(
         "Two variables are enough: m and l of what has been read so far. What are they before anything is read?",
-        "Eq. 3.2: when x arrives, the new maximum is max(m, x); what was summed so far is multiplied by e^(m − m').",
+        "Eq. 3.2: when x arrives, the new maximum is max(m, x); multiply what was summed so far by e^(m − m').",
         "Compute the factor before you overwrite m. The new element adds e^(x − m').",
         "While m' is still −∞, skip the element: its exponential is 0, and −∞ − (−∞) would be NaN.",
     ),
@@ -81,23 +81,23 @@ EXERCISE = Exercise(
                 *both(START, "0.0, 0.0"), *both(START, "0.0, 1.0"),
                 *(but(START, f"{start}, 0.0", "return m, l", returned) for start in ("0.0", "-1e9", "-1e30")
                   for returned in ("return m, l", "return (m, l) if l else (-math.inf, 0.0)"))),
-        Mistake("The first element is counted twice: once in the start (x, 1), once in the loop. Start with (−∞, 0) "
-                "and let the loop count it, or begin the loop at the second element (eq. 3.2).",
+        Mistake("You count the first element twice: once in the start (x, 1), once in the loop. Start with (−∞, 0) and "
+                "let the loop count it, or begin the loop at the second element (eq. 3.2).",
                 *both(f"m, l = {START}", "stream = list(stream)\n    m, l = stream[0], 1.0"),
                 *both(f"m, l = {START}",
                       f"stream = list(stream)\n    m, l = (stream[0], 1.0) if stream else ({START})")),
-        Mistake("You start with l = 1. The first factor, e^(−∞) = 0, wipes that out, so it shows only where nothing is "
+        Mistake("You start with l = 1. The first factor, e^(−∞) = 0, wipes that out, so it shows only if nothing is "
                 "read: the sum over no elements is 0, and the identity of ⊕ is (−∞, 0) (eq. 3.5).",
                 *both(START, "-math.inf, 1.0")),
         Mistake(phrases.nothing_yet("section 3"), but(*UNGUARDED)),
-        Mistake("Terms far below the maximum are left out, or the sum so far where the maximum moves far. Each is "
-                "small, but many of them may add up to a sum that counts: leave out nothing but −∞ (eq. 3.2).",
+        Mistake("You leave out terms far below the maximum, or the sum so far when the maximum moves far. Each is "
+                "small, but many can add up to a sum that counts: leave out nothing but −∞ (eq. 3.2).",
                 *(but("l * np.exp(m - m_next)", f"(l * np.exp(m - m_next) if m_next - m < {far} else 0.0)")
                   for far in (8, 10, 12, 15)),
                 *(but("np.exp(x - m_next)", f"(np.exp(x - m_next) if x - m_next > -{far} else 0.0)")
                   for far in (8, 10, 12, 15))),
-        Mistake("You sum e^x unshifted and repair it at the end. That overflows for large scores and vanishes for "
-                "small ones before the repair comes; keep l shifted by the maximum so far at every step (eq. 3.2).",
+        Mistake("You sum e^x unshifted and fix it at the end. That overflows for large scores and vanishes for small "
+                "ones before the fix comes; keep l shifted by the maximum so far at every step (eq. 3.2).",
                 but(STEP, "l + np.exp(x)", "return m, l", "return m, l * np.exp(-m) if l else 0.0"),
                 but(STEP, "l + math.exp(x)", "return m, l", "return m, l * math.exp(-m) if l else 0.0")),
         Mistake("Your l is the sum of e^x, without any shift. It should be the sum of e^(x − m), whose largest term is "

@@ -74,8 +74,8 @@ EXERCISE = Exercise(
     lesson="03", stars=2, reference=oplus_arrays, cases=cases,
     hints=(
         "Two lines: the common maximum, and both sums brought to it (eq. 3.3). np.maximum compares elementwise.",
-        "Each side has its own factor, e^(own maximum − common maximum); where a side holds the larger, it's 1.",
-        "Where both sides are empty the exponent would be −∞ − (−∞). An `if` can't decide that for each entry.",
+        "Each side has its own factor, e^(own maximum − common maximum); on the side with the larger, it's 1.",
+        "If both sides are empty, the exponent would be −∞ − (−∞). An `if` can't decide that for each entry.",
         "shift = np.where(m == -np.inf, 0, m), and subtract shift instead of m. Return m, not shift.",
     ),
     mistakes=(
@@ -84,13 +84,13 @@ EXERCISE = Exercise(
                 but(SUM, "l_a + l_b"), *both("m_a - shift", "m_a - m_a", "m_b - shift", "m_b - m_b")),
         Mistake(phrases.upside_down("eq. 3.3", factor="e^(its own m − m')"),
                 *both("m_a - shift", "shift - m_a", "m_b - shift", "shift - m_b")),
-        Mistake("You undo the shift: e^m alone overflows beyond m = 709 (88 in float32) and vanishes far below 0. Only "
-                "differences to the larger maximum may be exponentiated (eq. 3.3).",
+        Mistake("You undo the shift: e^m alone overflows beyond m = 709 (88 in float32) and vanishes far below 0. "
+                "Exponentiate only differences from the larger maximum (eq. 3.3).",
                 *both(SUM, f"{BARE} * np.exp(-shift)"), *both(SUM, f"{BARE} / np.exp(shift)"),
                 *both(SUM, f"np.exp(np.log{BARE} - shift)")),
         Mistake(phrases.nothing_yet("eq. 3.5"), but(*UNGUARDED)),
         Mistake(phrases.guard_written("section 7", m="m"), but("return m,", "return shift,")),
-        Mistake("You return m + log l and 1. It means the same sum (eq. 3.4), but the exercise asks for the pair "
+        Mistake("You return m + log l and 1. That means the same sum (eq. 3.4), but the exercise asks for the pair "
                 "whose m is the maximum: leave l as it is.",
                 but("return m, l", "return m + np.log(l), np.ones_like(l)"),
                 but("return m, l", "return m + np.log(l), np.where(l == 0, 0.0, 1.0)")),

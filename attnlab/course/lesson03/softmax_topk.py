@@ -83,39 +83,40 @@ EXERCISE = Exercise(
              "larger than all before it: what's no longer among the k largest is forgotten"),
     ),
     hints=(
-        "One loop over enumerate(x). Beside m and l of eq. 3.2, keep the k largest scores so far with their indices.",
+        "One loop over enumerate(x). Along with m and l of eq. 3.2, keep the k largest scores so far with their "
+        "indices.",
         "Keep scores, not exponentials: an exponential would have to be rescaled whenever m moves.",
         "heapq keeps the smallest of the kept scores on top, where a new one can replace it: heappush, heapreplace.",
-        "At the end p = e^(score − m) / l for each score kept (eq. 3.8); sort them, largest first.",
+        "At the end, p = e^(score − m) / l for each score kept (eq. 3.8); sort them, largest first.",
     ),
     mistakes=(
         Mistake("Your k probabilities add up to 1: they're divided by their own sum. The denominator of a softmax "
                 "runs over *all* elements, which is the l of the pass (eq. 3.8).",
                 but("/ l)", "/ sum(np.exp(other - m) for other, _ in kept))")),
-        Mistake("You keep e^(x − m) with the maximum as it was when the element arrived. Early elements saw another "
-                "maximum, and what you kept wasn't rescaled with l. Keep the score, and take the exponential at the "
-                "end (eq. 3.8).",
+        Mistake("You keep e^(x − m) with the maximum as it was when the element arrived. Early elements saw a "
+                "different maximum, and what you kept wasn't rescaled along with l. Keep the score, and take the "
+                "exponential at the end (eq. 3.8).",
                 but("(score, i)", "(score, i, np.exp(score - m))", "for _, i in kept", "for _, i, _ in kept",
                     "float(np.exp(score - m) / l) for score, _ in", "float(e / l) for *_, e in")),
         Mistake(phrases.rescales_nothing("eq. 3.2", sums="l is", factor="e^(m − m')"),
                 but("l * np.exp(m - m_next)", "l")),
-        Mistake("The k probabilities of eq. 3.8 are right, in the wrong order: the largest comes first.",
+        Mistake("The k probabilities of eq. 3.8 are right, but in the wrong order: the largest comes first.",
                 but("reverse=True", "")),
         Mistake(phrases.unshifted("eq. 3.2"),
                 but(STEP, "l + np.exp(score)", "score - m)", "score)"),
                 but(STEP, "l + np.exp(score)", "score - m)", "score)", "np.exp", "math.exp")),
-        Mistake("You start with zeros among the k largest. A 0 is a score that nobody had: scores below it never get "
-                "in. Start with nothing, or with −∞ (section 1).",
+        Mistake("You start with zeros among the k largest. A 0 is an invented score: real ones below it never get in. "
+                "Start with nothing, or with −∞ (section 1).",
                 but(START, "-math.inf, 0.0, k * [(0.0, 0)]")),
         Mistake(phrases.starts_at_number("eq. 3.2"),
                 but(START, "0.0, 0.0, []"), but(START, "0.0, 1.0, []"),
                 but(START, "0.0, 0.0, []", "np.exp", "math.exp")),
-        Mistake("Each element is to be loaded once. Either you pass over x several times, for maximum, sum and top-k, "
-                "or you write x[i] several times in one pass: load it into a variable (section 6).",
+        Mistake("Load each element only once. Either you pass over x several times, for maximum, sum and top-k, or you "
+                "write x[i] several times in one pass: load it into a variable (section 6).",
                 but(*AGAIN), but(START, "max(x), 0.0, []", *AGAIN),
                 but(START, "max(x), 0.0, []", *AGAIN, "np.exp(score - m_next)", "np.exp(x[i] - m_next)")),
-        Mistake("You copy all of x into memory of your own. One pass with 2k + 2 numbers means forgetting every "
-                "element that isn't among the k largest (section 6).",
+        Mistake("You copy all of x into your own memory. One pass with 2k + 2 numbers means forgetting every element "
+                "that isn't among the k largest (section 6).",
                 but("enumerate(x)", "enumerate(list(x))"), collected),
     ),
 )

@@ -62,8 +62,8 @@ EXERCISE = Exercise(
     hints=(
         "Compare `broken` with statistics(row) for [[2, 1]], [[-1000, -1000]] and [[-inf, 1]], one column at a time.",
         "Which pair is the sum of nothing? m = 0 claims that a score of 0 was read (section 1).",
-        "In (3.3) both sums get a factor. e was shifted by c: it's right for a shift by m_next only after "
-        "multiplication by exp(c − m_next).",
+        "In (3.3) both sums get a factor. e was shifted by c, so it's right for a shift by m_next only after you "
+        "multiply it by exp(c − m_next).",
         "Where a maximum is −∞, shift by 0 instead, and leave m as it is (section 3).",
     ),
     mistakes=(

@@ -140,30 +140,30 @@ EXERCISE = Exercise(
     hints=(
         "First a list of pairs: each chunk's own maximum, and the sum of e^(x − that maximum).",
         "Then rounds: join neighbors, which halves the list. pairs[::2] are the left partners, pairs[1::2] the right.",
-        "With an odd number one pair has no partner: it waits, unchanged, for the next round.",
-        "Mind the two empty inputs: a chunk without elements is (−∞, 0) or may be left out; no chunk gives (−∞, 0).",
+        "With an odd number, one pair has no partner: it waits, unchanged, for the next round.",
+        "Mind the two empty inputs: a chunk without elements is (−∞, 0) or can be left out; no chunks give (−∞, 0).",
     ),
     mistakes=(
-        Mistake("With an odd number of summaries the last one is lost: zip stops at the shorter list. It has no "
-                "partner in this round and must wait for the next (section 4).",
+        Mistake("With an odd number of summaries, you lose the last one: zip stops at the shorter list. It has no "
+                "partner in this round and has to wait for the next (section 4).",
                 *both(" + alone", "")),
-        Mistake("With an odd number of summaries the last one is joined with itself, so its elements count twice. ⊕ "
+        Mistake("With an odd number of summaries, you join the last one with itself, so its elements count twice. ⊕ "
                 "isn't idempotent: let it wait for the next round, or join it with (−∞, 0) (eq. 3.5).",
                 *both("alone\n", "[oplus(a, a) for a in alone]\n")),
         Mistake(phrases.starts_at_number("eq. 3.5"),
                 *both("alone\n", "[oplus(a, (0.0, 0.0)) for a in alone]\n"),
                 *both("alone\n", "[oplus(a, (0.0, 1.0)) for a in alone]\n"),
                 but("summary(chunk)", "(summary(chunk) if len(chunk) else (0.0, 0.0))")),
-        Mistake("Each chunk's sum must be shifted by that chunk's own maximum, as oplus expects it (eq. 3.1): the sum "
+        Mistake("Each chunk's sum has to be shifted by that chunk's own maximum, as oplus expects (eq. 3.1): the sum "
                 "of e^(x − m), not of e^x.",
                 but("summary(chunk)", "(summary(chunk)[0], np.exp(chunk).sum())")),
-        Mistake("A chunk without elements has no largest element, and .max() raises. Its summary is the identity "
-                "(−∞, 0), or you leave the chunk out (eq. 3.5).",
+        Mistake("A chunk without elements has no largest element, so .max() raises. Its summary is the identity (−∞, "
+                "0), or you leave the chunk out (eq. 3.5).",
                 but(*EMPTY), but(*EMPTY, NONE, "")),
-        Mistake("Without any chunk there's nothing to join: the answer is the identity (−∞, 0) (eq. 3.5).",
+        Mistake("Without any chunks, there's nothing to join: the answer is the identity (−∞, 0) (eq. 3.5).",
                 *both(NONE, ""), recursive_without_end),
         Mistake("The values are right, but each oplus waits for the one before: this is a fold, of depth C − 1. Join "
-                "neighbors first, then neighbors of those (eq. 3.6).",
+                "neighbors first, then neighbors among the results (eq. 3.6).",
                 but(ROUND, "[oplus(*pairs[:2]), *pairs[2:]]"),
                 but(ROUND, "[oplus(*pairs[:2]), *pairs[2:]]",
                     "pairs = [summary", "pairs = [(-math.inf, 0.0)] + [summary")),

@@ -85,7 +85,7 @@ EXERCISE = Exercise(
     hints=(
         "The loop of section 6, with a block of keys in place of one key: range(0, len(key), block).",
         "A slice may reach beyond the end: key[start : start + block] is shorter in the last block, and nothing else "
-        "need change.",
+        "changes.",
         "Keep m and l as columns (N, 1), with keepdims=True, so that they multiply the rows of o.",
         "m_new = np.maximum(m, s.max(axis=1, keepdims=True)); one factor np.exp(m - m_new) for l and for o; "
         "p = np.exp(s - m_new) is added to l as its row sums and to o as p @ v.",

@@ -55,25 +55,25 @@ EXERCISE = Exercise(
     hints=(
         "Before the loop, set two sums to 0: one of the exponentials, one of the exponentials times the values.",
         "A sum that starts at the number 0.0 takes the shape of the first value that is added to it.",
-        "In the loop: e = np.exp(k @ q / len(q) ** 0.5), then add e to the one and e * v to the other.",
-        "Divide once, after the loop. Nothing of a pair is needed after its turn.",
+        "In the loop: e = np.exp(k @ q / len(q) ** 0.5), then add e to one and e * v to the other.",
+        "Divide once, after the loop. After a pair's turn, you need nothing from it.",
     ),
     mistakes=(
         Mistake(phrases.divides_early("eq. 4.2", o="o", l="l"),
                 but("o += e * v", "o = (o + e * v) / l", "return o / l", "return o"),
                 but("o += e * v", "o += e / l * v", "return o / l", "return o")),
-        Mistake("You divide by l in the loop and once more after it. In eq. 4.2 o is a sum of undivided terms; divide "
+        Mistake("You divide by l in the loop and once more after it. In eq. 4.2, o is a sum of undivided terms; divide "
                 "it once.",
                 but("o += e * v", "o = (o + e * v) / l"), but("o += e * v", "o += e / l * v")),
         Mistake(phrases.divides_by_number("eq. 4.2", keys="pairs"),
                 but("k, v in pairs", "n, (k, v) in enumerate(pairs, 1)", "o / l", "o / n")),
         Mistake(phrases.never_divided("eq. 4.1", o="o", l="l"), but("o / l", "o")),
         Mistake(phrases.unscaled("lesson 01, eq. 1.1"), but(" / len(q) ** 0.5", "")),
-        Mistake("You weigh the values with the scores themselves. The weights are their exponentials, in both sums "
-                "(eq. 4.2).",
+        Mistake("You weight the values by the scores themselves. The weights are their exponentials, in both sums (eq. "
+                "4.2).",
                 but("np.exp", "")),
-        Mistake("Your sum of values has no exponentials in it. In eq. 4.2 the value v is added to o with the weight "
-                "e^s, the same that is added to l.",
+        Mistake("Your sum of values has no exponentials in it. In eq. 4.2, you add the value v to o with the weight "
+                "e^s, the same one that you add to l.",
                 but("e * v", "v")),
         Mistake("Your l starts at 1. That's the exponential of an invented score 0, which no key has; an empty sum is "
                 "0 (eq. 4.2).",

@@ -66,8 +66,8 @@ EXERCISE = Exercise(
         "Call `broken` with D = 1, one query and np.eye as values, so that the output is the row of weights, and "
         "compare it with attnlab.safe_attention(query, key, value, mask=mask).",
         "Ask of each line how many numbers it holds for each query, and what it does when a score is −∞.",
-        "Three lines: the maximum belongs to each query (section 6), the shift needs a guard (section 9), and o takes "
-        "the same factor as l (eq. 4.9).",
+        "Three lines: each query has its own maximum (section 6), the shift needs a guard (section 9), and o takes the "
+        "same factor as l (eq. 4.9).",
     ),
     mistakes=(
         Mistake(phrases.nothing_fixed("eqs. 4.7 to 4.9", inputs=TRY), but(*MAXIMUM, *RESCALE, *GUARD)),
@@ -76,9 +76,9 @@ EXERCISE = Exercise(
         Mistake(phrases.one_maximum("eq. 4.7"), but(*MAXIMUM)),
         Mistake(phrases.rescales_one("eq. 4.9", one="l", other="o"), but(*RESCALE)),
         Mistake(phrases.nothing_yet("section 9, eq. 4.10"), but(*GUARD)),
-        Mistake("Your maximum is larger than every score that the query sees: the 0 of the guard is written into m, a "
-                "hidden score counts, or m starts at a number. m of nothing is −∞: from a larger one later scores far "
-                "below it can never lower m (eq. 4.10).",
+        Mistake("Your maximum is larger than every score that the query sees: the guard's 0 ends up in m, a hidden "
+                "score counts, or m starts at a finite number. m of nothing is −∞: if m is larger, later scores far "
+                "below it can never lower it (eq. 4.10).",
                 but("m = m_new", "m = shift")),
         Mistake(phrases.rescales_one("eq. 4.8", one="o", other="l"), but("l * factor", "l")),
         Mistake(phrases.mask_turned("lesson 01, eq. 1.9"),

@@ -74,8 +74,8 @@ EXERCISE = Exercise(
         "Start from (−∞, 0, 0), as in eq. 4.10. In the loop: score, new maximum, then l and o by eqs. 4.8 and 4.9.",
         "Keep the old maximum until the factor is computed: m_new = np.maximum(m, s), factor = np.exp(m - m_new).",
         "l and o take the same factor and the same new term np.exp(s - m_new), which o multiplies by v.",
-        "While every score was −∞, m_new is −∞ and m - m_new is NaN: subtract 0 instead of m_new there. At the end, "
-        "l = 0 means that no key was visible.",
+        "While every score is −∞, m_new is −∞ and m - m_new is NaN: subtract 0 instead of m_new there. At the end, l = "
+        "0 means that no key was visible.",
     ),
     mistakes=(
         Mistake(phrases.rescales_one("eq. 4.9", one="l", other="o"), *both("o * factor", "o")),

@@ -167,15 +167,15 @@ EXERCISE = Exercise(
         "Two loops. Outer: a slice of Cq queries. Inner: a list with the summary of each slice of Ck keys.",
         "range(0, M, Ck) gives the starts, and slices end by themselves: key[c : c + Ck] is shorter at the end.",
         "The common maximum is np.max([m for …], axis=0). Multiply each o and l by e^(m_c − m) (eq. 5.4).",
-        "Add o_c to a running sum in a loop: np.stack(list_of_o) is a copy of all summaries, beside the list.",
+        "Add o_c to a running sum in a loop: np.stack(list_of_o) is a copy of all summaries, on top of the list.",
     ),
     mistakes=(
-        Mistake("Your last chunk begins earlier so that it's full: keys that the chunk before has read are read again "
-                "and count twice. The last chunk must be shorter, or its surplus masked; see eq. 5.1 and section 8.",
+        Mistake("Your last chunk begins earlier to be full, so keys from the chunk before are read again and count "
+                "twice. The last chunk must be shorter, or its surplus masked; see eq. 5.1 and section 8.",
                 but(KEYS, f"[min(c, max(len(key) - Ck, 0)) for c in {KEYS}]")),
         Mistake(phrases.last_one("eq. 5.1", what="The keys", block="chunk"),
                 but(KEYS, "range(0, len(key) // Ck * Ck, Ck)"), but(KEYS, "range(0, max(len(key) // Ck, 1) * Ck, Ck)")),
-        Mistake(phrases.hidden_zero("eq. 5.1", what="The keys of zeros that fill the last chunk up"),
+        Mistake(phrases.hidden_zero("eq. 5.1", what="The keys of zeros that pad the last chunk"),
                 but("out =", "key, value = (np.pad(x, ((0, -len(x) % Ck), (0, 0))) for x in (key, value)); out =")),
         Mistake(phrases.averages("eq. 5.5"),
                 but("o / l[:, None]", "np.mean([o / l[:, None] for _, l, o in chunks], axis=0)")),
@@ -186,23 +186,23 @@ EXERCISE = Exercise(
         Mistake(phrases.one_maximum("eq. 5.3"), but("axis=0", "axis=None")),
         Mistake(phrases.last_one("eq. 5.1", what="The queries", block="chunk"),
                 but("np.empty", "np.zeros", QUERIES, "range(0, len(query) // Cq * Cq, Cq)")),
-        Mistake("Only the queries are chunked: Cq rows of all M scores are alive, which doubles with the number of "
+        Mistake("You chunk only the queries: Cq rows of all M scores are alive, and they double with the number of "
                 "keys. Chunk the keys, too (eq. 5.7).",
                 but("out = np", "Ck = len(key); out = np"),
                 but("attend(query[a : a + Cq])", "safe(query[a : a + Cq], key, value)")),
-        Mistake("Only the keys are chunked: the summaries of all N queries are alive. Loop over chunks of queries, and "
+        Mistake("You chunk only the keys: the summaries of all N queries are alive. Loop over chunks of queries, and "
                 "write each result to its place before the next begins (eq. 5.7).",
                 but("out = np", "Cq = len(query); out = np")),
         Mistake(phrases.starts_at_number("eq. 5.2"),
                 *(but("np.max([m for", f"np.max([0 * chunks[0][0] + {start}] + [m for")
                   for start in ("0", "-1e3", "-1e4"))),
-        Mistake("You've exchanged Cq and Ck: queries are cut into chunks of Cq, keys of Ck (eq. 5.1). The values are "
-                "right, and the memory is that of the other sizes (eq. 5.7).",
+        Mistake("You've swapped Cq and Ck: queries are cut into chunks of Cq, keys of Ck (eq. 5.1). The values are "
+                "right, but the memory is that of the swapped sizes (eq. 5.7).",
                 but("out = np", "Cq, Ck = Ck, Cq; out = np"), exchanged),
         Mistake(phrases.all_scores("eq. 5.7", piece="chunk of queries and one of keys"),
                 but("out = np", "Cq = len(query); out = np", "attend(query[a : a + Cq])", "safe(query, key, value)")),
-        Mistake("vmap does all query chunks at the same time, so the summaries of all of them are alive. Go through "
-                "them one after the other, for example by jax.lax.map (eq. 5.7).",
+        Mistake("vmap processes all query chunks at the same time, so the summaries of all of them are alive. Go "
+                "through them one at a time, for example with jax.lax.map (eq. 5.7).",
                 together),
         Mistake("np.stack copies the summaries while the list still holds them, so they're held twice, and their "
                 "rescaled copies once more. Add them up in a loop (eq. 5.4).",

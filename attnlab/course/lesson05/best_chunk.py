@@ -67,28 +67,28 @@ def cases() -> list[Case]:
 EXERCISE = Exercise(
     lesson="05", stars=2, reference=best_chunk, cases=cases, judge=judge,
     hints=(
-        "Two terms: one grows with Ck, the other falls. Where the sum is least, its derivative by Ck is 0.",
+        "Two terms: one grows with Ck, the other falls. At the minimum, the derivative with respect to Ck is 0.",
         "The derivative is 1 − M(Dv + 2) / Ck². At the minimum both terms are equal (eq. 5.8).",
-        "Round to a whole number with round(…), not to a power of two: that alone can cost 6 %.",
-        "With few keys the root is larger than M; one chunk cannot hold more keys than there are: min(…, M).",
+        "Round to a whole number with round(…), not to a power of two: that alone can cost 6%.",
+        "With few keys, the root is larger than M; one chunk can't hold more keys than there are: min(…, M).",
     ),
     mistakes=(
-        Mistake("√M would be right if a summary cost one number per query. It costs Dv + 2: the output has Dv of "
-                "them, and there are m and l. See eq. 5.8; at M = 2²⁰ and Dv = 64, √M holds 4.1 times the minimum.",
+        Mistake("√M would be right if a summary cost one number per query. It costs Dv + 2: the output has Dv of them, "
+                "plus m and l. See eq. 5.8; at M = 2²⁰ and Dv = 64, √M holds 4.1 times the minimum.",
                 but("M * (Dv + 2)", "M"), but("M * (Dv + 2)", "M", "round", "int")),
-        Mistake("A fixed chunk is best at one length only (4096 at about 2¹⁸ keys of Dv = 64). The optimum grows with "
+        Mistake("A fixed chunk is best at only one length (4096 at about 2¹⁸ keys of Dv = 64). The optimum grows with "
                 "the root of M (eq. 5.8).",
                 but("min(round(root), M)", "4096"), but("round(root)", "4096")),
-        Mistake("You round to a power of two, which the package does as well, as it makes round tile sizes. It can "
-                "cost up to 6 % of the minimum; here 1 % is asked for. See eq. 5.8.",
+        Mistake("You round to a power of two, as the package does, because that makes round tile sizes. It can cost up "
+                "to 6% of the minimum; here we ask for 1%. See eq. 5.8.",
                 but("round(root)", "2 ** round(math.log2(root))")),
-        Mistake("With few keys √(M(Dv + 2)) is larger than M: a chunk can't hold more keys than there are. See eq. "
+        Mistake("With few keys, √(M(Dv + 2)) is larger than M: a chunk can't hold more keys than there are. See eq. "
                 "5.8, which is meant for 1 ≤ Ck ≤ M.",
                 but("min(round(root), M)", "round(root)")),
-        Mistake("You round the root always down, or always up. With few keys the whole number on its other side can "
-                "hold over 1 % less: round to the nearest (eq. 5.8).",
+        Mistake("You always round the root down, or always up. With few keys, the whole number on its other side can "
+                "hold over 1% less: round to the nearest (eq. 5.8).",
                 but("round(root)", "math.floor(root)"), but("round(root)", "math.ceil(root)")),
-        Mistake("√(M/(Dv + 2)) is the best *number* of chunks, M / Ck; their size is asked for. See eq. 5.8.",
+        Mistake("√(M/(Dv + 2)) is the best *number* of chunks, M / Ck; we ask for their size. See eq. 5.8.",
                 but("M * (Dv + 2)", "M / (Dv + 2)", "round(root)", "max(round(root), 1)")),
         Mistake("A summary holds m, l and the output o, which is a whole value: Dv + 2 numbers (eq. 5.6).",
                 but("Dv + 2", "2"), but("Dv + 2", "Dv"), but("Dv + 2", "Dv + 1")),

@@ -44,9 +44,9 @@ EXERCISE = Exercise(
     lesson="05", stars=1, reference=summarize, cases=cases,
     hints=(
         "Four lines: the scores s, their maximum m in each row, p = e^(s − m), and the three results.",
-        "m has one entry a query. To subtract it from the rows of s, give it a second axis: m[:, None].",
+        "m has one entry per query. To subtract it from the rows of s, give it a second axis: m[:, None].",
         "No division here: a summary holds sums, which can be added to those of other chunks later (eq. 5.2).",
-        "For a chunk without keys, max needs to be told where to begin: s.max(1, initial=-np.inf).",
+        "For a chunk without keys, tell max where to start: s.max(1, initial=-np.inf).",
     ),
     mistakes=(
         Mistake("You divide o by l inside the chunk. A summary holds plain sums, so that ⊕ can add them; once divided, "
@@ -59,11 +59,11 @@ EXERCISE = Exercise(
         Mistake(phrases.starts_at_number("eq. 5.2"),
                 but("initial=-np.inf", "initial=0"), but("initial=-np.inf", "initial=-1e4")),
         Mistake(phrases.apart("eq. 5.2", shift="m"), but("np.exp(s - m[:, None])", "np.exp(s) * np.exp(-m)[:, None]")),
-        Mistake("The maximum over no keys is undefined unless you say where to begin. An empty chunk is the identity "
-                "of ⊕, (m, l, o) = (−∞, 0, 0), see eq. 5.2: begin the maximum at −∞.",
+        Mistake("The maximum over no keys is undefined unless you say where to start. An empty chunk is the identity "
+                "of ⊕, (m, l, o) = (−∞, 0, 0), see eq. 5.2: start the maximum at −∞.",
                 but(", initial=-np.inf", "")),
         Mistake(phrases.unscaled("eq. 5.2"), but(" / np.sqrt(q.shape[1])", "")),
-        Mistake("l and m have one number per query, shape (n,); yours keep an axis of size 1. See eq. 5.2.",
+        Mistake("l and m have one number per query, shape (n,); yours keep an extra axis of size 1. See eq. 5.2.",
                 but("return m, p.sum(1)", "return m[:, None], p.sum(1)[:, None]")),
     ),
 )

@@ -133,37 +133,37 @@ EXERCISE = Exercise(
         ),
     ),
     hints=(
-        "Write down what is alive after 1, 2, 3, 4 … chunks if two summaries of the same number of chunks are combined "
+        "Write down what's alive after 1, 2, 3, 4 … chunks if you combine two summaries of the same number of chunks "
         "at once: 1; 2; 2 1; 4; 4 1; 4 2; 4 2 1; 8. These are the ones of a binary counter.",
         "Keep a list `live` of pairs (number of chunks, summary). A new chunk counts as 1.",
         "while live and live[-1][0] == size: take the last one off, combine, double the size. Then append.",
-        "At the end combine what is left in `live`, from the smallest to the largest, and divide once.",
+        "At the end, combine what's left in `live`, from the smallest to the largest, and divide once.",
     ),
     mistakes=(
-        Mistake("You make all M/Ck summaries first and combine them afterwards, so all leaves are alive at once. "
-                "Combine as they come, as a binary counter carries: then log₂(M/Ck) + 1 are alive (eq. 5.10).",
+        Mistake("You make all M/Ck summaries first and combine them afterward, so all leaves are alive at once. "
+                "Combine them as they come, as a binary counter carries: then log₂(M/Ck) + 1 are alive (eq. 5.10).",
                 but(*LEAVES_FIRST, LEVELS.format(f"{PAIRS} + live[len(live) // 2 * 2 :]")),
                 but(*LEAVES_FIRST, "live = [(0, halves([x for _, x in live], oplus))]; total = live")),
         Mistake("This is a fold: one summary is alive, and each step waits for the one before, M/Ck in a row. In the "
-                "tree log₂(M/Ck) steps follow from one another (eq. 5.10).",
+                "tree, log₂(M/Ck) steps wait for one another (eq. 5.10).",
                 but(" and live[-1][0] == size", "")),
         Mistake(phrases.starts_at_number("eq. 5.2"),
                 *(but("m = s.max(1)", f"m = np.maximum(s.max(1), {start})") for start in ("0", "-1e3", "-1e4"))),
         Mistake(phrases.all_scores("eqs. 5.1 and 5.10", piece="chunk of keys"),
                 but("live = []", "Ck = len(key); live = []")),
         Mistake("Only the first 1, 2, 4 … chunks reach your result: a summary without a partner gets lost (zip stops "
-                "at the shorter list), or of those alive at the end only the largest is used. Combine them all "
-                "(eq. 5.10).",
+                "at the shorter list), or you use only the largest of those alive at the end. Combine them all (eq. "
+                "5.10).",
                 but(*LEAVES_FIRST, LEVELS.format(PAIRS)),
                 but("live.pop()[1]\n    while live:", "live[0][1]\n    while False:")),
-        Mistake("After the last chunk several summaries are alive, one for each binary one in M/Ck. You use only the "
+        Mistake("After the last chunk, several summaries are alive, one for each binary 1 in M/Ck. You use only the "
                 "last of them: combine them all (eq. 5.10).",
                 but("while live:", "while False:")),
         Mistake(phrases.different_maxima("eq. 5.4"),
                 but("np.exp(m_a - m), np.exp(m_b - m)", "np.ones_like(m), np.ones_like(m)")),
         Mistake(phrases.rescales_one("eq. 5.4", one="l", other="o"),
                 but("alpha[:, None] * o_a + beta[:, None] * o_b", "o_a + o_b")),
-        Mistake("The two factors are exchanged. Each side takes e^(its own m − the common m) (eq. 5.4).",
+        Mistake("You've swapped the two factors. Each side takes e^(its own m − the common m) (eq. 5.4).",
                 but("np.exp(m_a - m), np.exp(m_b - m)", "np.exp(m_b - m), np.exp(m_a - m)")),
         Mistake(phrases.one_side("eq. 5.4"), but("np.exp(m_b - m)", "np.ones_like(m)")),
         Mistake(phrases.averages("eq. 5.5"),

@@ -72,17 +72,17 @@ ROUNDED = "range(0, len(key), Ck)", "range(0, len(key) // Ck * Ck, Ck)"
 UNGUARDED = "zero_if_empty(m)", "m"
 COMMON = "axis=0", "axis=None"
 
-TRY = "10 keys in chunks of 4, a chunk whose keys are all hidden, and two queries whose scores lie 1000 apart"
+TRY = "10 keys in chunks of 4, a chunk whose keys are all hidden, and two queries whose scores are 1000 apart"
 
 EXERCISE = Exercise(
     lesson="05", stars=2, reference=visible_chunks, cases=cases,
     hints=(
         "Compare `broken` with attnlab.naive_attention(query, key, value, mask=visible). Change one thing at a time: "
         "the number of keys, the keys that are hidden, the size of the scores.",
-        "Three inputs show a fault: 10 keys in chunks of 4; a chunk in which every key is hidden; two queries whose "
-        "scores lie 1000 apart.",
+        "Three inputs each show a fault: 10 keys in chunks of 4; a chunk in which every key is hidden; two queries "
+        "whose scores are 1000 apart.",
         "The three lines: the range of the chunks (eq. 5.1), the exponential of a chunk whose maximum is −∞, and the "
-        "common maximum, which is one number for each query (eq. 5.3).",
+        "common maximum, which is one number per query (eq. 5.3).",
     ),
     mistakes=(
         Mistake(phrases.nothing_fixed("eqs. 5.1 and 5.3", inputs=TRY), but(*ROUNDED, *UNGUARDED, *COMMON)),

@@ -56,10 +56,10 @@ AVERAGE = "(p * dp).sum(-1, keepdims=True)"
 EXERCISE = Exercise(
     lesson="06", stars=2, reference=attention_backward, cases=cases,
     hints=(
-        "Compute P first, with a safe softmax; then equations 6.3 to 6.7 in that order, a line each.",
+        "Compute P first, with a safe softmax; then equations 6.3 to 6.7 in that order, one line each.",
         "dv sums over queries (p.T @ dout); dp = dout @ v.T has the shape of P.",
         "ds = p * (dp - (p * dp).sum(-1, keepdims=True)), one sum for each query.",
-        "The score is scale · q·k, so the scale 1/√D stands in dq and in dk: scale * ds @ k and scale * ds.T @ q.",
+        "The score is scale · q·k, so the scale 1/√D appears in both dq and dk: scale * ds @ k and scale * ds.T @ q.",
     ),
     mistakes=(
         Mistake(phrases.stops_at_p("eq. 6.5"), but(f"(dp - {AVERAGE})", "dp")),
@@ -67,14 +67,14 @@ EXERCISE = Exercise(
         Mistake(phrases.over_everything("eq. 6.5"), but(AVERAGE, "(p * dp).sum()")),
         Mistake(phrases.scale_in_gradient("eq. 6.6", what="dq"), but("scale * ds @ k", "ds @ k")),
         Mistake(phrases.scale_in_gradient("eq. 6.7", what="dk"), but("scale * ds.T @ q", "ds.T @ q")),
-        Mistake(phrases.scale_in_gradient("eqs. 6.6 and 6.7", what="dq and in dk"), but("scale * ds", "ds")),
+        Mistake(phrases.scale_in_gradient("eqs. 6.6 and 6.7", what="dq and dk"), but("scale * ds", "ds")),
         Mistake(phrases.unscaled("eq. 1.1; the factor returns in eqs. 6.6 and 6.7"), but("q.shape[-1] ** -0.5", "1")),
         Mistake(phrases.scaled_by_values("eq. 1.1"), but("q.shape[-1] ** -0.5", "v.shape[-1] ** -0.5")),
-        Mistake("A transpose is missing. A key and a value are used by every query, so dk and dv sum over the "
-                "queries: dS and P transposed (eqs. 6.3 and 6.7).",
+        Mistake("A transpose is missing. Every query uses each key and value, so dk and dv sum over the queries: "
+                "transpose dS and P (eqs. 6.3 and 6.7).",
                 but("ds.T", "ds"), but("p.T", "p")),
-        Mistake("dq multiplies dS transposed. A query's gradient sums over the keys, which are the columns of dS "
-                "(eq. 6.6).",
+        Mistake("Your dq uses dS transposed. A query's gradient sums over the keys, which are the columns of dS (eq. "
+                "6.6).",
                 but("ds @ k", "ds.T @ k")),
         Mistake(phrases.unshifted("lesson 02, section 2"),
                 but("s - s.max(-1, keepdims=True)", "s"),
@@ -84,7 +84,7 @@ EXERCISE = Exercise(
         Mistake(phrases.one_maximum("lesson 02, eq. 2.3"), but("s.max(-1, keepdims=True)", "s.max()")),
         Mistake(phrases.starts_at_number("lesson 02, eq. 2.3"),
                 but("s.max(-1, keepdims=True)", "np.maximum(s.max(-1, keepdims=True), 0)")),
-        Mistake("You return dP where dS is needed: the gradient stops at the weights. It must go through the softmax "
+        Mistake("You return dP where dS is needed: the gradient stops at the weights. It has to go through the softmax "
                 "(eq. 6.5).",
                 but(f"p * (dp - {AVERAGE})", "dp")),
     ),

@@ -106,26 +106,27 @@ EXERCISE = Exercise(
         ),
     ),
     hints=(
-        "Start from the forward pass of lesson 05: a loop over query chunks, in it summaries of key chunks, combined.",
+        "Start from the forward pass of lesson 05: a loop over query chunks, and in it, summaries of key chunks, "
+        "combined.",
         "Wrap the summary of one chunk in a checkpoint, with q, k and v of the chunk as arguments.",
-        "Then wrap the work of one query chunk as well: nothing but inputs and one number a chunk is kept.",
-        "In JAX: jax.checkpoint on the function given to lax.map, and on that given to lax.scan. In PyTorch: "
+        "Then wrap the work of one query chunk as well: then only inputs and one number per chunk are kept.",
+        "In JAX: jax.checkpoint on the function given to lax.map, and on the one given to lax.scan. In PyTorch: "
         "torch.utils.checkpoint.checkpoint(f, q, k, v, use_reentrant=False, preserve_rng_state=False).",
     ),
     mistakes=(
-        Mistake("Value and gradient are right, but an n × n matrix is held at once. Either a checkpoint stands around "
-                "all of attention: recomputing then rebuilds the matrix in the backward pass. Or nothing is "
-                "recomputed, and autodiff keeps the matrix, whole or tile by tile (section 5). Checkpoint the piece: "
-                "the summary of a chunk of keys, and the work of a chunk of queries.",
+        Mistake("Value and gradient are right, but you hold an n × n matrix at once. Either a checkpoint wraps all of "
+                "attention, and recomputing rebuilds the matrix in the backward pass; or nothing is recomputed, and "
+                "autodiff keeps the matrix, whole or tile by tile (section 5). Checkpoint the pieces: the summary of a "
+                "chunk of keys, and the work of a chunk of queries.",
                 recomputed, but("(whole,", "(whole_by_hand,", of=recomputed), but(*KEPT), but(*KEPT, "s.detach()", "s"),
                 whole, whole_by_hand),
         Mistake("Value and gradient are right, and their memory grows with n alone, but each chunk of queries meets "
-                "all keys at once: Cq · M numbers (eq. 5.9). For short texts that's enough; here the keys are "
-                "chunked, too (section 5).",
+                "all keys at once: Cq · M numbers (eq. 5.9). For short texts, that's enough; here, chunk the keys, too "
+                "(section 5).",
                 rows_alone),
-        Mistake("Value and gradient are right and the tiles are recomputed, but every call of torch.utils.checkpoint "
-                "also keeps the state of the random generator, 5 KB, and there's a call for each tile. Nothing here "
-                "is random: say preserve_rng_state=False (section 9).",
+        Mistake("Value and gradient are right and the tiles are recomputed, but every call to torch.utils.checkpoint "
+                "also keeps the state of the random generator, 5 KB, and there's a call for each tile. Nothing here is "
+                "random: pass preserve_rng_state=False (section 9).",
                 but(*RANDOM), but(*RANDOM, ROWS, "attend(q, key, value)")),
         Mistake(phrases.no_gradient("section 9", what="The inputs"),
                 but(ROWS, "again(attend, q.detach(), key.detach(), value.detach())")),
@@ -133,8 +134,8 @@ EXERCISE = Exercise(
                 but(ROWS, "again(attend, q, key.detach(), value.detach())")),
         Mistake(phrases.no_gradient("section 9", what="Queries"), but(ROWS, "again(attend, q.detach(), key, value)")),
         Mistake(phrases.l_constant("eqs. 6.5 and 6.9"), but("o / l[:, None]", "o / l.detach()[:, None]")),
-        Mistake("The value is right, the gradient isn't: the maxima inside the summaries are differentiated, the "
-                "factors e^(m_c − m) aren't. The terms through m_c cancel only if both are, or neither (eq. 6.9).",
+        Mistake("The value is right, but the gradient isn't: you differentiate the maxima inside the summaries, but "
+                "not the factors e^(m_c − m). The terms through m_c cancel only if both are, or neither (eq. 6.9).",
                 but("torch.exp(m_c - m)", "torch.exp(m_c - m).detach()", "s.detach()", "s")),
         Mistake(phrases.averages("lesson 05, eq. 5.5"),
                 but("(o / l[:, None]).sum()", "sum((o / l[:, None]).sum() for _, l, o in parts) / len(parts)")),

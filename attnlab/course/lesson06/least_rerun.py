@@ -76,21 +76,22 @@ def cases() -> list[Case]:
 EXERCISE = Exercise(
     lesson="06", stars=2, reference=least_rerun, cases=cases, judge=judge,
     hints=(
-        "Try the ways in the order of what they rerun, and for each all pairs of sizes. The first that fits is right.",
+        "Try the ways in order of what they rerun, and for each, all pairs of sizes. The first that fits is right.",
         "Large chunks of keys mean few factors and large tiles; small ones the other way around. So search, and don't "
         "fix one of them.",
         "held = n² if nothing is checkpointed, + rows · (⌈n / Ck⌉ + 1 + D), where rows is Cq with query chunks "
-        "checkpointed and else n, + 3 Cq Ck.",
+        "checkpointed and n otherwise, + 3 Cq Ck.",
     ),
     mistakes=(
-        Mistake("You always rerun everything. It fits most often, and costs time where memory is there (section 5).",
+        Mistake("You always rerun everything. That fits most often, but costs time where there's enough memory "
+                "(section 5).",
                 but("for way in WAYS", "for way in WAYS[2:]")),
-        Mistake("You never rerun the query chunks: for long texts the factors and the rows alone are too much (eq. "
+        Mistake("You never rerun the query chunks: for long texts, the factors and the rows alone are too much (eq. "
                 "6.8).", but("for way in WAYS", "for way in WAYS[:2]")),
-        Mistake("One size of chunks for all lengths: with small chunks of keys the factors n ⌈n / Ck⌉ grow as n² does "
-                "(eq. 6.8).", but("for Ck in sizes", "for Ck in sizes[:1]")),
-        Mistake("Your chunks of keys are as long as the text. Then a tile is as wide, and three of them may not fit "
-                "(section 4).", but("for Ck in sizes", "for Ck in sizes[-1:]")),
+        Mistake("You use one chunk size for all lengths: with small chunks of keys, the factors n ⌈n / Ck⌉ grow like "
+                "n² (eq. 6.8).", but("for Ck in sizes", "for Ck in sizes[:1]")),
+        Mistake("Your chunks of keys are as long as the text. Then a tile is just as wide, and three of them may not "
+                "fit (section 4).", but("for Ck in sizes", "for Ck in sizes[-1:]")),
         Mistake("You forget the weights, which autodiff keeps if nothing is checkpointed (section 3).",
                 but("held(n, D, way, Cq, Ck) <= budget",
                     "held(n, D, way, Cq, Ck) - n * n * (way == NOTHING) <= budget")),

@@ -43,13 +43,14 @@ EXERCISE = Exercise(
     lesson="06", stars=2, reference=saved_elements, cases=cases,
     hints=(
         "Go through the list of shapes in section 3: which array is which, and how many of each are there?",
-        "The tiles: ⌈n/Cq⌉ · ⌈n/Ck⌉ of them, and together they are a matrix you know, also where chunks are cut short.",
-        "The factors are eq. 6.8. l has one number a query, o has D.",
-        "Checkpointing the summaries removes what is inside them, the tiles. Checkpointing the query chunks removes "
+        "The tiles: there are ⌈n/Cq⌉ · ⌈n/Ck⌉, and together they're a matrix you know, even where chunks are cut "
+        "short.",
+        "The factors are eq. 6.8. l has one number per query, o has D.",
+        "Checkpointing the summaries removes what's inside them, the tiles. Checkpointing the query chunks removes "
         "everything but the inputs.",
     ),
     mistakes=(
-        Mistake("You count a single tile, or those of one query chunk. That's what the forward pass holds at one "
+        Mistake("You count a single tile, or those of one query chunk. That's what the forward pass holds at any one "
                 "time; autodiff keeps every tile until the backward pass, and together they're n × n (section 3).",
                 but("n * n if", "Cq * Ck if"), but("n * n if", "Cq * n if")),
         Mistake("You round the last chunk up to a full one. A shorter chunk keeps a smaller tile: all tiles together "
@@ -61,14 +62,14 @@ EXERCISE = Exercise(
                 but("n * -(-n // Ck)", "0"), but("n * -(-n // Ck)", "-(-n // Cq) * -(-n // Ck)")),
         Mistake(phrases.not_rounded_up("eq. 6.8", what="chunks"), but("n * -(-n // Ck)", "n * (n // Ck)")),
         Mistake("You count m, l or o of every summary. m_c is a constant, and l_c and o_c are only multiplied by "
-                "constant factors, so autodiff keeps the factors and not them (the list of shapes in section 3).",
+                "constant factors, so autodiff keeps the factors, not the summaries (the list of shapes in section 3).",
                 but("+ factors", "+ 2 * factors"), but("tiles + factors + rows", "tiles + factors * (D + 2)"),
                 but("+ rows", "+ rows + factors * (D + 1)"),
                 but("tiles + factors + rows", "tiles + factors * (D + 1)")),
-        Mistake("With nothing checkpointed you count the tiles alone. The factors, l and o are used outside the "
+        Mistake("With nothing checkpointed, you count only the tiles. The factors, l and o are used outside the "
                 "summaries, and are kept as well (section 3).",
                 but("tiles + factors + rows", "tiles or factors + rows")),
-        Mistake("You leave out l or o, or count them for one query chunk. The derivative of o / l needs both, for "
+        Mistake("You leave out l or o, or count them for only one query chunk. The derivative of o / l needs both, for "
                 "every query: n · (1 + D) (section 3).",
                 but("n + n * D", "0"), but("n + n * D", "n"), but("n + n * D", "n * D"),
                 but("n + n * D", "min(Cq, n) * (1 + D)")),

@@ -64,9 +64,9 @@ EXERCISE = Exercise(
         ),
     ),
     hints=(
-        "Equation 6.2 has one sum for each row: of what is it the average, and over which axis does it run?",
-        "The average of dp in a row is taken with the weights of that row: Σ p dp.",
-        "(p * dp).sum(-1, keepdims=True) has one number a row and broadcasts back over the keys.",
+        "Equation 6.2 has one sum for each row: what is it the average of, and over which axis does it run?",
+        "The average of dp in a row is weighted by that row's weights: Σ p dp.",
+        "(p * dp).sum(-1, keepdims=True) has one number per row and broadcasts back over the keys.",
     ),
     mistakes=(
         Mistake(phrases.stops_at_p("eq. 6.2"), but(f"(dp - {AVERAGE})", "dp")),
@@ -74,15 +74,15 @@ EXERCISE = Exercise(
         Mistake(phrases.over_everything("eq. 6.2"), but(AVERAGE, "(p * dp).sum()")),
         Mistake("You subtract the plain sum of dp. Eq. 6.2 subtracts its average with the weights of the row, Σ p dp.",
                 but("(p * dp).sum", "dp.sum")),
-        Mistake("You subtract the plain mean of dp, in which all keys count alike. In eq. 6.2 each key counts with its "
-                "weight: Σ p dp.",
+        Mistake("You subtract the plain mean of dp, in which all keys count equally. In eq. 6.2, each key counts by "
+                "its weight: Σ p dp.",
                 but("(p * dp).sum", "dp.mean")),
-        Mistake("You forgot the factor p in front: a key of weight 0 must get no gradient (eq. 6.2).",
+        Mistake("You forgot the factor p in front: a key of weight 0 gets no gradient (eq. 6.2).",
                 but("p * (dp -", "(dp -")),
-        Mistake("You return the derivative of each weight by its own score, p (1 − p) dp. A score moves the weights of "
-                "the other keys too, through l: the Jacobian (eq. 6.1) has entries off its diagonal.",
+        Mistake("You return the derivative of each weight with respect to its own score, p (1 − p) dp. A score moves "
+                "the other keys' weights, too, through l: the Jacobian (eq. 6.1) has off-diagonal entries.",
                 but(f"(dp - {AVERAGE})", "(1 - p) * dp")),
-        Mistake("The sign is turned round: a key whose dp lies above the average gets a positive ds (eq. 6.2).",
+        Mistake("The sign is flipped: a key whose dp is above the average gets a positive ds (eq. 6.2).",
                 but(f"dp - {AVERAGE}", f"{AVERAGE} - dp")),
         Mistake("The values are right, but you form the Jacobian, M × M numbers for each row. Its product with dp "
                 "needs one sum and two products (eq. 6.2).",

@@ -79,19 +79,19 @@ EXERCISE = Exercise(
         "input with nothing hidden shows two faults; the third needs a hidden key with a score in the thousands.",
         "Which array does each line treat as a constant, and does the result depend on it (eq. 6.9)? Which tensors are "
         "arguments of the recomputed function, and which does it reach by name (section 9)?",
-        "The three lines: where stands after the exponential; l is detached; value is no argument of what is "
+        "The three lines: `where` comes after the exponential; l is detached; value isn't an argument of what's "
         "recomputed.",
     ),
     mistakes=(
         Mistake(phrases.nothing_fixed("section 9, eq. 6.9", inputs=TRY), but(*LATE, *STOPPED, *OUTSIDE)),
         Mistake(phrases.one_fixed("section 9, eq. 6.9", inputs=TRY),
                 but(*LATE, *STOPPED), but(*LATE, *OUTSIDE), but(*STOPPED, *OUTSIDE)),
-        Mistake("A hidden key with a large score makes the gradient NaN: the exponential overflows before where puts a "
-                "0 in its place. Hide the score, then take the exponential (section 9, lesson 02, eq. 2.8).",
+        Mistake("A hidden key with a large score makes the gradient NaN: the exponential overflows before `where` puts "
+                "a 0 in its place. Hide the score, then take the exponential (section 9, lesson 02, eq. 2.8).",
                 but(*LATE)),
         Mistake(phrases.l_constant("eqs. 6.5 and 6.9"), but(*STOPPED)),
         Mistake(phrases.no_gradient("section 9", what="Values"), but(*OUTSIDE)),
-        Mistake("The whole softmax is a constant in your version: queries and keys get no gradient (section 9).",
+        Mistake("The whole softmax is a constant in your version, so queries and keys get no gradient (section 9).",
                 but("(e @ value / l)", "((e / l).detach() @ value)")),
         Mistake(phrases.scaled_by_values("lesson 01, eq. 1.1"), but("query.shape[1] ** 0.5", "value.shape[1] ** 0.5")),
         Mistake(phrases.hidden_zero("lesson 01, eq. 1.9", what="Hidden keys"), but(", -torch.inf", ", 0.0")),
@@ -99,14 +99,14 @@ EXERCISE = Exercise(
                 but(", -torch.inf", ", -1e4"), but(", -torch.inf", ", -1e9")),
         Mistake(phrases.maximum_over_hidden("lesson 01, eq. 1.9"),
                 but(*LATE[:2], "torch.exp(s - m)", "torch.exp(s - m) * visible")),
-        Mistake("You limit s − m to 0, and the largest key stands at the limit: there the derivative of minimum is "
-                "1/2, that of relu 0. Hide the score of a hidden key before the exponential instead (section 9, lesson "
-                "02, eq. 2.8).",
+        Mistake("You cap s − m at 0, and the largest key is at the cap: there, the derivative of minimum is 1/2, that "
+                "of relu 0. Instead, hide the score of a hidden key before the exponential (section 9, lesson 02, eq. "
+                "2.8).",
                 but(*LATE[:4], "torch.exp(s - m)",
                     "torch.where(visible, torch.exp(torch.minimum(s - m, torch.zeros_like(s))), 0)"),
                 but(*LATE[:4], "torch.exp(s - m)", "torch.where(visible, torch.exp(-torch.relu(m - s)), 0)")),
-        Mistake("The maximum is differentiated in o and a constant in l, or the other way round. Its terms cancel only "
-                "if both are the same (eq. 6.9).",
+        Mistake("You differentiate the maximum in o and treat it as constant in l, or the other way around. Its terms "
+                "cancel only if both treat it alike (eq. 6.9).",
                 but("l = e.sum(1, keepdim=True)",
                     "l = e.sum(1, keepdim=True)\n    e = torch.exp(s - s.amax(1, keepdim=True))"),
                 but("l = e.sum(1, keepdim=True)", "l = torch.exp(s - s.amax(1, keepdim=True)).sum(1, keepdim=True)")),

@@ -31,7 +31,7 @@ SQUARE = "4 * H * N * M * D", "4 * H * N * N * D"
 PER_QUERY_HEAD = "2 * Hk * M * D", "2 * H * M * D"
 HALF = "itemsize * (", "2 * ("
 
-TRY = "one query and many keys, shared key heads, and another itemsize"
+TRY = "one query and many keys, shared key heads, and a different itemsize"
 
 EXERCISE = Exercise(
     lesson="07", stars=1, reference=attention_cost, cases=cases,
@@ -49,17 +49,17 @@ EXERCISE = Exercise(
                 but(*SQUARE)),
         Mistake(phrases.query_heads("eq. 7.10"), but(*PER_QUERY_HEAD)),
         Mistake(phrases.two_bytes("eq. 7.7"), but(*HALF)),
-        Mistake("Scores and weights belong to query heads: every query head has scores of its own, also if it shares "
-                "its key head (eq. 7.10).",
+        Mistake("Scores and weights belong to query heads: every query head has its own scores, even if it shares its "
+                "key head (eq. 7.10).",
                 but("4 * H * N * M\n", "4 * Hk * N * M\n")),
         Mistake("Your queries and outputs have Hk heads. Q and O have H heads, K and V have Hk (eq. 7.10).",
                 but("2 * H * N * D", "2 * Hk * N * D"),
                 but("2 * H * N * D + 2 * Hk * M * D", "2 * Hk * N * D + 2 * H * M * D")),
-        Mistake("The products are computed for every query head, not once for each key head (eq. 7.10).",
+        Mistake("The products are computed for every query head, not once per key head (eq. 7.10).",
                 but("4 * H * N * M * D", "4 * Hk * N * M * D")),
-        Mistake("S and P cross twice each, written by one kernel and read by the next: 4 · H · N · M (eq. 7.7).",
+        Mistake("S and P each cross twice, written by one kernel and read by the next: 4 · H · N · M (eq. 7.7).",
                 but("4 * H * N * M\n", "2 * H * N * M\n")),
-        Mistake("You let scores and weights be square. A head has N rows of M scores: 4 · H · N · M (eq. 7.7).",
+        Mistake("Your scores and weights are square. A head has N rows of M scores: 4 · H · N · M (eq. 7.7).",
                 but("4 * H * N * M\n", "4 * H * N * N\n"), but("4 * H * N * M\n", "4 * H * M * M\n")),
     ),
 )

@@ -34,24 +34,24 @@ EXERCISE = Exercise(
     lesson="07", stars=2, reference=attention_intensity, cases=cases,
     hints=(
         "The work is the same for both: two products of 2·N·N·D operations each.",
-        "Unfused: which of Q, K, V, S, P, O is loaded, which is stored, which both? S and P are N × N.",
+        "Unfused: which of Q, K, V, S, P, O are loaded, which are stored, which both? S and P are N × N.",
         "Tiled (eq. 7.8): K and V once, 2ND. In each of the ⌈N/Bc⌉ passes 3ND + 4N.",
         "products / (itemsize · (4N² + 4ND)) and products / (itemsize · (2ND + ⌈N/Bc⌉(3ND + 4N))).",
     ),
     mistakes=(
-        Mistake("You find half of the operations, or a quarter. Multiply and add are two, and there are two products, "
-                "Q Kᵀ and P V, of 2·N·N·D each (eq. 7.7).",
+        Mistake("You find half the operations, or a quarter. Multiply and add are two, and there are two products, Q "
+                "Kᵀ and P V, of 2·N·N·D each (eq. 7.7).",
                 but("4 * N * N * D", "2 * N * N * D"), but("4 * N * N * D", "N * N * D")),
-        Mistake("You count exponentials or other work of the softmax as well. Here only the two matrix products count, "
+        Mistake("You count exponentials or other softmax work as well. Here, only the two matrix products count, "
                 "4·N·N·D (eq. 7.7).",
                 *(but("4 * N * N * D", f"(4 * D + {n}) * N * N") for n in range(1, 7))),
-        Mistake("You pad the last block of keys and count its products whole. Keys that aren't there have no "
+        Mistake("You pad the last block of keys and count its products in full. Keys that aren't there have no "
                 "products: 2·N·N·D each, whatever the blocks are (eq. 7.8).",
                 but("flops / (itemsize * tiled)", "4 * N * -(-N // Bc) * Bc * D / (itemsize * tiled)")),
         Mistake(phrases.elements("eq. 7.3", what="each element takes itemsize bytes"),
                 but("itemsize * unfused", "unfused", "itemsize * tiled", "tiled")),
         Mistake(phrases.scores_too_seldom("eq. 7.7"), but(U, "2 * N * N + 4 * N * D"), but(U, "N * N + 4 * N * D")),
-        Mistake("Your unfused attention moves its inputs and output only. Then its intensity would grow with N "
+        Mistake("Your unfused attention moves only its inputs and output. Then its intensity would grow with N "
                 "forever; but S and P cross as well and grow as fast as the work, so it saturates at D/itemsize (eq. "
                 "7.7).",
                 but(U, "4 * N * D")),
@@ -59,7 +59,7 @@ EXERCISE = Exercise(
                 but(U, "2 * N * N + 3 * N * D"),
                 but(U, "2 * N * N + 3 * N * D", "(3 * N * D + 4 * N)", "(2 * N * D + 2 * N)")),
         Mistake(phrases.inputs_left_out("eq. 7.7"), but(U, "4 * N * N"), but(U, "4 * N * N + 3 * N * D")),
-        Mistake("You let the tiled form move each of Q, K, V and O once. On chip is one block of keys; Q, and O with "
+        Mistake("You let the tiled form move each of Q, K, V and O once. One block of keys is on chip; Q, and O with "
                 "its statistics, pass it once for every block (eq. 7.8).",
                 but(T, "4 * N * D")),
         Mistake(phrases.pass_too_cheap("eq. 7.8"),
@@ -71,8 +71,8 @@ EXERCISE = Exercise(
                 but("-(-N // Bc)", "N / Bc"), but("-(-N // Bc)", "N // Bc"), but("-(-N // Bc)", "max(1, N // Bc)"),
                 but("-(-N // Bc)", "round(N / Bc)")),
         Mistake(phrases.adds_one("eq. 7.8", what="pass"), but("-(-N // Bc)", "(N // Bc + 1)")),
-        Mistake("Those are the limits for long sequences. For a finite N eq. 7.7 has ND/(N + D), and eq. 7.8 whole "
-                "passes and the 4N of the statistics.",
+        Mistake("You return the limits for long sequences. For finite N, eq. 7.7 has ND/(N + D), and eq. 7.8 whole "
+                "passes and the statistics' 4N.",
                 but(BOTH, "D / itemsize, 4 * Bc / (3 * itemsize)"),
                 but("flops / (itemsize * tiled)", "4 * Bc / (3 * itemsize)")),
     ),

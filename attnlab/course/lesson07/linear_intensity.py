@@ -31,26 +31,26 @@ RESULT = "flops / (itemsize * elements)"
 EXERCISE = Exercise(
     lesson="07", stars=1, reference=linear_intensity, cases=cases,
     hints=(
-        "Above: operations. How many products has one number of the result, and how many additions?",
-        "Below: bytes. Three matrices cross: which shapes have they?",
-        "2·B·d_in·d_out over itemsize times the three sizes added (eq. 7.5).",
+        "Numerator: operations. How many products does one number of the result take, and how many additions?",
+        "Denominator: bytes. Three matrices cross: what are their shapes?",
+        "2·B·d_in·d_out over itemsize times the sum of the three sizes (eq. 7.5).",
     ),
     mistakes=(
         Mistake("You count a multiplication and an addition as one operation. They're two: 2·B·d_in·d_out (eq. 7.5).",
                 but("2 * B", "B")),
-        Mistake("You count d_in − 1 additions for a sum of d_in terms. That's so, but the field rounds it to 2·d_in "
-                "operations for each result, and so does eq. 7.5.",
+        Mistake("You count d_in − 1 additions for a sum of d_in terms. That's true, but the field rounds to 2·d_in "
+                "operations per result, and so does eq. 7.5.",
                 but("2 * B * d_in * d_out", "B * d_out * (2 * d_in - 1)")),
         Mistake(phrases.elements("eq. 7.3", what="each element takes itemsize bytes"),
                 but("(itemsize * elements)", "elements")),
         Mistake(phrases.loads_alone("eq. 7.4"), but(" + B * d_out", "")),
-        Mistake("You count the weights only, and so find 2B/itemsize for every width. x and the result move too: at B "
+        Mistake("You count only the weights, so you find 2B/itemsize for every width. x and the result move, too: at B "
                 "= d they're two thirds of the bytes (eq. 7.5).",
                 but("B * d_in + d_in * d_out + B * d_out", "d_in * d_out"), but(RESULT, "float(B)")),
         Mistake("You count a bias of d_out numbers. x W has none (eq. 7.5).",
                 but(" + B * d_out", " + B * d_out + d_out"),
                 but(" + B * d_out", " + B * d_out + d_out; flops += B * d_out")),
-        Mistake("You leave the weights out, or let them cross for every row. They're loaded once and serve the whole "
+        Mistake("You leave out the weights, or let them cross for every row. They're loaded once and serve the whole "
                 "batch; that's what a batch is good for (eq. 7.5).",
                 but(" + d_in * d_out", ""), but(" + d_in * d_out", " + B * d_in * d_out")),
         Mistake("You divide bytes by operations. Intensity is FLOP per byte (eq. 7.3).",

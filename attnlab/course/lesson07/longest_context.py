@@ -49,17 +49,16 @@ ROOM = '(gpu_bytes - weights) // (model["batch"] * token)'
 EXERCISE = Exercise(
     lesson="07", stars=3, reference=longest_context, cases=cases,
     hints=(
-        "What does one token leave in the cache? In each layer a key and a value for each *key* head (eq. 7.11).",
-        "What is left for caches: gpu_bytes − itemsize · parameters. Every sequence of the batch has a cache of its "
-        "own.",
-        "tokens = what is left // (batch · bytes of a token), and not below 0.",
+        "What does one token leave in the cache? In each layer, a key and a value for each *key* head (eq. 7.11).",
+        "What's left for caches: gpu_bytes − itemsize · parameters. Every sequence in the batch has its own cache.",
+        "tokens = what's left // (batch · bytes of a token), and not below 0.",
         "A step reads all weights once and the whole cache of each sequence once (eq. 7.12).",
     ),
     mistakes=(
         Mistake(phrases.half_cache("eq. 7.11"), but('["itemsize"] * 2 *', '["itemsize"] *')),
         Mistake(phrases.one_layer("eq. 7.11"), but('model["layers"] * Hk', "Hk")),
         Mistake(phrases.query_heads("eq. 7.11"), but("* Hk *", '* model["heads"] *')),
-        Mistake("You divide the cache by Hk. With fewer key heads it's smaller: proportional to Hk (eq. 7.11).",
+        Mistake("You divide the cache by Hk. With fewer key heads, it's smaller: proportional to Hk (eq. 7.11).",
                 but('Hk * model["head_size"]', 'model["heads"] * model["head_size"] // Hk')),
         Mistake(phrases.elements("eq. 7.11", what="each number of the cache takes itemsize bytes"),
                 but('model["itemsize"] * 2', "2")),
@@ -71,18 +70,18 @@ EXERCISE = Exercise(
                 but('model["batch"] * ', ""), but('model["batch"] * tokens', "tokens")),
         Mistake(phrases.weights_each("eq. 7.12"), but("tokens, weights", 'tokens, model["batch"] * weights')),
         Mistake(phrases.weights_unread("eq. 7.12"), but("tokens, weights + ", "tokens, ")),
-        Mistake("You let a step read the whole memory. It reads the weights and the tokens that are cached; room that "
-                "is left over isn't read (eq. 7.12).",
+        Mistake("You let a step read the whole memory. It reads the weights and the cached tokens; leftover room isn't "
+                "read (eq. 7.12).",
                 but('weights + model["batch"] * tokens * token', "gpu_bytes"),
                 but('weights + model["batch"] * tokens * token', "max(gpu_bytes, weights)")),
-        Mistake("Your bytes are computed before the tokens are set to 0: where the weights don't fit, they're less "
+        Mistake("You compute the bytes before you set the tokens to 0: if the weights don't fit, the bytes are less "
                 "than the weights (eq. 7.12).",
                 but('* tokens * token', f"* ({ROOM}) * token")),
         Mistake(phrases.caches_unread("eq. 7.12"),
                 but(' + model["batch"] * tokens * token', ""), but("tokens * token", "token")),
         Mistake(phrases.negative("section 7"), but(f"max(0, {ROOM})", ROOM)),
         Mistake(phrases.floating("eq. 7.11"), but(ROOM, f"int({ROOM})", "//", "/")),
-        Mistake("You round up, or to the nearest: a token that fits in part doesn't fit (eq. 7.11).",
+        Mistake("You round up, or to the nearest: a token that fits only partly doesn't fit (eq. 7.11).",
                 but(ROOM, '-((weights - gpu_bytes) // (model["batch"] * token))'),
                 but(ROOM, f"round({ROOM})", "//", "/")),
         Mistake(phrases.kernel_size("eq. 7.11", asked="The largest number that fits"),

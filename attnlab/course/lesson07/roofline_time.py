@@ -38,31 +38,31 @@ EXERCISE = Exercise(
         "flops / peak, bytes / bandwidth, and the longer of the two.",
     ),
     mistakes=(
-        Mistake("You round the balance, or the intensity, to a whole number, and choose by that. Near the balance this "
-                "chooses the wrong time: compare the two times themselves (eq. 7.1).",
+        Mistake("You round the balance, or the intensity, to a whole number, and choose by that. Near the balance, "
+                "this chooses the wrong time: compare the two times themselves (eq. 7.1).",
                 *(but(LONGER, f"flops / peak if not bytes or {comparison} else bytes / bandwidth")
                   for comparison in ("flops / bytes >= peak // bandwidth", "flops // bytes >= peak / bandwidth",
                                      "flops / bytes >= round(peak / bandwidth)"))),
         Mistake(phrases.adds_times("eq. 7.1"), but(LONGER, "flops / peak + bytes / bandwidth")),
         Mistake(phrases.shorter_time("eq. 7.1"), but("max", "min")),
-        Mistake("You always take the same one of the two times. Below the balance point the memory decides, above it "
+        Mistake("You always take the same one of the two times. Below the balance point, the memory decides; above it, "
                 "the arithmetic (eq. 7.1).",
                 but(LONGER, "flops / peak"), but(LONGER, "bytes / bandwidth")),
-        Mistake("You choose one of the two times by another comparison. Compare the times themselves, in seconds: FLOP "
-                "and bytes are different units (eq. 7.1).",
+        Mistake("You choose between the two times by the wrong comparison. Compare the times themselves, in seconds: "
+                "FLOP and bytes are different units (eq. 7.1).",
                 but(LONGER, "flops / peak if flops > bytes else bytes / bandwidth"),
                 but(LONGER, "flops / peak if flops * peak > bytes * bandwidth else bytes / bandwidth")),
-        Mistake("You take the root of the sum of two squares. That lies above both times, up to 1.41 times; the longer "
-                "one alone decides (eq. 7.1).",
+        Mistake("You take the root of the sum of two squares. That's above both times, up to 1.41 times; only the "
+                "longer one decides (eq. 7.1).",
                 but(LONGER, "((flops / peak) ** 2 + (bytes / bandwidth) ** 2) ** 0.5")),
-        Mistake("You divide FLOP by B/s, or bytes by FLOP/s. Look at the units: FLOP over FLOP/s are seconds "
-                "(eq. 7.1).",
+        Mistake("You divide FLOP by B/s, or bytes by FLOP/s. Look at the units: FLOP over FLOP/s gives seconds (eq. "
+                "7.1).",
                 but(LONGER, "max(flops / bandwidth, bytes / peak)")),
-        Mistake("That's the attainable rate, in FLOP/s (eq. 7.2). The time is the FLOP divided by it, which is eq. "
+        Mistake("You return the attainable rate, in FLOP/s (eq. 7.2). The time is the FLOP divided by it, which is eq. "
                 "7.1.",
                 but(LONGER, "min(peak, bandwidth * flops / bytes) if bytes else peak"),
                 but(LONGER, "min(peak, bandwidth * flops / bytes)")),
-        Mistake("You divide the FLOP by the attainable rate of eq. 7.2, which is right until there's no arithmetic or "
+        Mistake("You divide the FLOP by the attainable rate of eq. 7.2, which is right unless there's no arithmetic or "
                 "nothing to move: a copy takes time without a single FLOP. Eq. 7.1 needs no intensity.",
                 but(LONGER, "flops / min(peak, bandwidth * flops / bytes)")),
     ),

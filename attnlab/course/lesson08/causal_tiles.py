@@ -100,10 +100,10 @@ EXERCISE = Exercise(
     ),
     hints=(
         "Compare `broken` with attnlab.safe_attention(Q, K, V, causal=True). Change one thing at a time: tiles that "
-        "are not square, more keys than queries, more queries than keys.",
-        "Which tiles may be skipped depends on positions, not on block numbers (eq. 8.10). Where does the mask begin "
-        "if there are more keys than queries?",
-        "A row of a tile may be hidden as a whole: its maximum is −∞. Subtract 0 there, and divide by 1 where l is 0.",
+        "aren't square, more keys than queries, more queries than keys.",
+        "Which tiles you can skip depends on positions, not on block numbers (eq. 8.10). Where does the mask begin if "
+        "there are more keys than queries?",
+        "A row of a tile can be hidden entirely: its maximum is −∞. Subtract 0 there, and divide by 1 where l is 0.",
     ),
     mistakes=(
         Mistake(phrases.nothing_fixed("section 7, eq. 8.10", inputs=TRY), but(*NUMBERS, *CORNER, *UNGUARDED)),
@@ -117,16 +117,16 @@ EXERCISE = Exercise(
         Mistake(phrases.nan_too_late("section 7", what="the maximum"),
                 but(*UNGUARDED, "return O", "return np.nan_to_num(O)")),
         Mistake(phrases.no_weights("section 7"), but("one_if_empty(l_new)", "l_new")),
-        Mistake("You skip a tile that somebody sees. A tile is hidden only if its last query can't see its first key: "
-                "j₀ > i₁ + M − N (eq. 8.10).",
+        Mistake("You skip a tile that some query sees. A tile is hidden only if its last query can't see its first "
+                "key: j₀ > i₁ + M − N (eq. 8.10).",
                 but("I.stop - 1 + M", "I.start + M"), but(SKIP, "J.start > I.stop - 1"),
                 but(SKIP, "J.start >= I.stop - 1 + M - N")),
         Mistake(phrases.breaks_off("eq. 8.10"), but("continue", "break")),
-        Mistake("You compare positions within the tile. Masks are about positions in the sequence: those of the tile's "
-                "first query and first key are added (eq. 8.10).",
+        Mistake("You compare positions within the tile. Masks are about positions in the sequence: add those of the "
+                "tile's first query and first key (eq. 8.10).",
                 but(MASK, "np.arange(S.shape[1]) > np.arange(S.shape[0])[:, None]")),
-        Mistake("You take a tile as full although one of its queries doesn't see all of its keys. The first query "
-                "sees fewest: full is j₁ ≤ i₀ + M − N, and J.stop is j₁ + 1 (eq. 8.10).",
+        Mistake("You treat a tile as full although one of its queries doesn't see all of its keys. The first query "
+                "sees the fewest: full means j₁ ≤ i₀ + M − N, and J.stop is j₁ + 1 (eq. 8.10).",
                 but(f"S[{MASK}] = -INF", f"S[{MASK} if J.stop > I.stop + M - N else []] = -INF"),
                 but(f"S[{MASK}] = -INF", f"S[{MASK} if J.stop > I.start + 2 + M - N else []] = -INF")),
         Mistake("Your mask is one key off. Query i sees key j if j ≤ i + M − N, itself included where N = M (eq. "
@@ -146,8 +146,8 @@ EXERCISE = Exercise(
                 but("blocks(M, ", "blocks(M // Bc * Bc, ")),
         Mistake(phrases.offset_turned("eq. 8.10", rule="query i sees key j if j ≤ i + M − N"),
                 but("+ M - N", "+ N - M")),
-        Mistake("You cut the offset off at 0. With fewer keys than queries it's negative: the last query sees all "
-                "keys, and the first ones see none (eq. 8.10).",
+        Mistake("You clamp the offset at 0. With fewer keys than queries, it's negative: the last query sees all keys, "
+                "and the first ones see none (eq. 8.10).",
                 but("+ M - N", "+ max(M - N, 0)")),
         Mistake(phrases.sees_future("eq. 8.10"),
                 but("S[np.arange(M)[J] > np.arange(N)[I][:, None] + M - N] = -INF", "pass")),

@@ -131,24 +131,24 @@ EXERCISE = Exercise(
     lesson="08", stars=3, reference=flash_forward, cases=cases,
     costs=own_costs(),
     hints=(
-        "machine.full(\"O\", shape, 0.0, q.dtype) begins; then two loops of blocks(length, size): keys outside, "
+        "Start with machine.full(\"O\", shape, 0.0, q.dtype); then two loops over blocks(length, size): keys outside, "
         "queries inside.",
-        "Open with machine.scope() in each loop: what is loaded inside is released at its end. K_j and V_j belong to "
+        "Use `with machine.scope()` in each loop: what's loaded inside is released at its end. K_j and V_j belong to "
         "the outer loop, everything else to the inner one.",
         "Inside: load Q_i, O_i, l_i and m_i, compute as in tile_step with scores q_i @ k_j.T / √D, and store.",
-        "A result must be on chip before it is stored: machine.store(o, rows, machine.keep(\"O\", o_new)). Return "
+        "A result has to be on chip before it's stored: machine.store(o, rows, machine.keep(\"O\", o_new)). Return "
         "machine.fetch(o), machine.fetch(l), machine.fetch(m) after the loops.",
     ),
     mistakes=(
         *tiled_mistakes(),
         Mistake(phrases.m_unstored("section 3 of lesson 08, lines 12 and 13"),
                 but("(l, l_new), (m, m_new))", "(l, l_new))")),
-        Mistake("The m that you store is that of the tile alone. O and l are relative to m' = max(m, m̃), and the next "
-                "block of keys needs it (eq. 8.2; section 3 of lesson 08, line 13).",
+        Mistake("You store the m of the tile alone. O and l are relative to m' = max(m, m̃), and the next block of "
+                "keys needs it (eq. 8.2; section 3 of lesson 08, line 13).",
                 but("(m, m_new))", "(m, s.max(1)))")),
         Mistake(phrases.returns_lse("eq. 8.2", which="second", asked="The sum l'"),
                 but("machine.fetch(l)", "machine.fetch(m) + np.log(machine.fetch(l))")),
-        Mistake("O, l and m lie in HBM in a type of fewer digits than the inputs have: give them q.dtype (section 3 "
+        Mistake("Your O, l and m are in HBM in a type with fewer digits than the inputs: give them q.dtype (section 3 "
                 "of lesson 08, line 2).",
                 but("q.dtype", "np.float16"), but("q.dtype", "np.float32")),
         Mistake(phrases.divided_already("eq. 8.4"), but("(a * l_i)[:, None]", "a[:, None]")),
@@ -157,7 +157,7 @@ EXERCISE = Exercise(
                 but("(a * l_i)[:, None]", "(l_i / a)[:, None]"), but(O_NEW, "o_i / a[:, None] + p @ v_j")),
         Mistake(phrases.rescales_nothing("eqs. 8.2 and 8.4", sums="O and l are", factor="e^(m − m')"),
                 but("a * l_i", "l_i")),
-        Mistake("O is never divided by l. Algorithm 1 keeps it normalized at every visit: eq. 8.4.",
+        Mistake("You never divide O by l. Algorithm 1 keeps it normalized at every visit: eq. 8.4.",
                 but(O_NEW, "a[:, None] * o_i + p @ v_j")),
         Mistake(phrases.begins_anew("section 3, line 8, and eq. 8.4", state="O, l and m"),
                 but("s = q_i", "o_i, l_i, m_i = 0 * o_i, 0 * l_i, np.full_like(m_i, -np.inf); s = q_i")),
@@ -172,11 +172,11 @@ EXERCISE = Exercise(
                 "and m (section 4).",
                 but("block_k):", "-(-block_k // 2)):")),
         Mistake(phrases.queries_outside("section 3, line 5", algorithm="Algorithm 1"), queries_outside),
-        Mistake("You keep O un-normalized and divide in a pass of its own. That's one more load and store of O; eq. "
-                "8.4 needs none.",
+        Mistake("You keep O un-normalized and divide in a separate pass. That's one more load and store of O; eq. 8.4 "
+                "needs none.",
                 but(O_NEW, "a[:, None] * o_i + p @ v_j", "return", "divide(machine, o, l, block_q)\n    return")),
-        Mistake("Scores cross the border of SRAM: you store S and load it again, N·M elements each way. A tile of "
-                "scores is used at once and forgotten (section 3, lines 9 to 12).",
+        Mistake("Your scores leave SRAM: you store S and load it again, N·M elements each way. Use a tile of scores at "
+                "once and forget it (section 3, lines 9 to 12).",
                 but(*SCORES_OUT)),
     ),
 )

@@ -58,37 +58,37 @@ EXERCISE = Exercise(
         "vectors. An exact fit fits.",
     ),
     mistakes=(
-        Mistake("M_sram / 4D is the paper's rule, eq. 8.6. Strictly, it doesn't leave room for all that is held at "
-                "once: count S, both pairs of rows and the vectors (eq. 8.7), and more in the backward (eq. 8.9).",
+        Mistake("M_sram / 4D is the paper's rule, eq. 8.6. Strictly, it doesn't leave room for everything held at "
+                "once: count S, both pairs of rows and the vectors (eq. 8.7), and more in the backward pass (eq. 8.9).",
                 but(BOTH, "-(-M_sram // (4 * D)), -(-M_sram // (4 * D))"),
                 but(BOTH, "-(-M_sram // (4 * D)), -(-M_sram // (8 * D))"),
                 but(BOTH, "M_sram // (4 * D), M_sram // (4 * D)"), but(BOTH, "M_sram // (4 * D), M_sram // (8 * D)")),
-        Mistake("You divide M_sram by the bytes of a number. It already counts elements (eq. 8.6); taking it for bytes "
+        Mistake("You divide M_sram by the bytes of a number. It already counts elements (eq. 8.6); reading it as bytes "
                 "halves the blocks and doubles the passes.",
                 but(f"return {BOTH}", f"M_sram //= 2; return {BOTH}")),
-        Mistake("The backward gets the forward's blocks, or half of them. It also holds dK, dV, dO, dQ and a second "
-                "tile of scores, and other vectors: solve eq. 8.9 by itself.",
+        Mistake("You give the backward pass the forward's blocks, or half of them. It also holds dK, dV, dO, dQ and a "
+                "second tile of scores, and different vectors: solve eq. 8.9 separately.",
                 but("largest(backward)", "largest(forward)"), but("largest(backward)", "largest(forward) // 2")),
-        Mistake("You count other vectors than there are. Forward, l, m, those of the tile and the new ones are 6 B_r "
-                "elements (eq. 8.7); backward, l, m and Δ are 3 B_r (eq. 8.9): one entry per query each.",
+        Mistake("You count the wrong vectors. Forward, l, m, those of the tile and the new ones are 6 B_r elements "
+                "(eq. 8.7); backward, l, m and Δ are 3 B_r (eq. 8.9): one entry per query each.",
                 but(" + 6 * r", "", " + 3 * r", ""), but(" + 6 * r", " + 6 * c", " + 3 * r", " + 3 * c"),
                 but(" + 3 * r", " + 6 * r")),
-        Mistake("A tile of scores is missing. S stays on chip while it becomes P (eq. 8.7), and in the backward P and "
-                "dP are alive together (eq. 8.9).",
+        Mistake("A tile of scores is missing. S stays on chip while it becomes P (eq. 8.7), and in the backward pass, "
+                "P and dP are alive together (eq. 8.9).",
                 but("2 * r * c + ", "", "r * c + ", ""), but("2 * r * c", "r * c")),
         Mistake("You leave out some of the blocks. K_j, V_j, Q_i and O_i are on chip together, each of them D wide, "
-                "and in the backward their gradients are as well (eqs. 8.7 and 8.9).",
+                "and in the backward pass, so are their gradients (eqs. 8.7 and 8.9).",
                 but("(r + c)", "c"), but("(r + c)", "r"),
                 but("2 * (r + c) * D", "(r + c) * D", "4 * (r + c) * D", "2 * (r + c) * D")),
         Mistake(phrases.kernel_size("eq. 8.7", asked="The largest block that fits"),
                 but("return fits", "return fits // 8 * 8"), but("return fits", "return fits // 16 * 16"),
                 but("return fits", "return 1 << fits.bit_length() - 1 if fits else 0")),
-        Mistake("Where nothing fits you return something else than 0: not even B_c = 1 keeps to eq. 8.7 or eq. 8.9.",
+        Mistake("Where nothing fits, you return something other than 0: not even B_c = 1 satisfies eq. 8.7 or eq. 8.9.",
                 but("return fits", "return max(fits, 1)"),
                 but("return fits", "return fits or -1")),
         Mistake(phrases.exact_fit("eq. 8.7"), but("<= M_sram", "< M_sram")),
-        Mistake("You take B_r = D always, or B_r = B_c. The rule is the smaller of the two, eq. 8.6: with little SRAM "
-                "the blocks are square, and with much of it there's more room for keys.",
+        Mistake("You always take B_r = D, or B_r = B_c. The rule is the smaller of the two, eq. 8.6: with little SRAM, "
+                "the blocks are square, and with a lot, there's more room for keys.",
                 but("min(c, D)", "D"), but("min(c, D)", "c")),
     ),
 )

@@ -93,11 +93,10 @@ UNGUARDED = "zero_if_empty(m_new)", "m_new", "one_if_empty(l_new)", "l_new"
 EXERCISE = Exercise(
     lesson="08", stars=2, reference=tile_step, cases=cases,
     hints=(
-        "First m' = max(m, row maxima of s); then one factor e^{m − m'} a row, and the weights e^{s − m'} (eq. 8.5).",
+        "First m' = max(m, row maxima of s); then one factor e^{m − m'} per row, and the weights e^{s − m'} (eq. 8.5).",
         "The state holds O divided by l. Multiply it by l and by the factor, add p @ v, divide by the new l: eq. 8.4.",
-        "A row that has seen nothing has m' = −∞. Where that is so, subtract 0 instead; and divide by 1 where the new "
-        "l is 0.",
-        "O' = ((factor * l)[:, None] * O + p @ v) / l'[:, None]; factor, l and m are vectors, one entry a row.",
+        "A row that has seen nothing has m' = −∞. Subtract 0 there instead, and divide by 1 where the new l is 0.",
+        "O' = ((factor * l)[:, None] * O + p @ v) / l'[:, None]; factor, l and m are vectors, one entry per row.",
     ),
     mistakes=(
         Mistake(phrases.divided_already("eq. 8.4"), but("(alpha * l)[:, None] * O", "alpha[:, None] * O")),
@@ -107,19 +106,19 @@ EXERCISE = Exercise(
         Mistake(phrases.upside_down("eq. 8.2, and not as eq. 8.12 prints it", factor="e^(m − m')"),
                 but("(alpha * l)[:, None]", "(l / alpha)[:, None]"), but("alpha * l", "l / alpha"),
                 but("((alpha * l)[:, None] * O + p @ v) / one_if_empty(l_new)[:, None]", "O / alpha[:, None] + p @ v")),
-        Mistake("You multiply the old O by the new l'. It was stored divided by the old l, so that is what undoes the "
+        Mistake("You multiply the old O by the new l'. It was stored divided by the old l, so that's what undoes the "
                 "division: eq. 8.4.",
                 but("(alpha * l)[:, None]", "(alpha * l_new)[:, None]"), but("(alpha * l)[:, None]", "l_new[:, None]")),
         Mistake(phrases.rescales_nothing("eqs. 8.2 and 8.4", sums="O and l are", factor="e^(m − m')"),
                 but("alpha * l", "l")),
         Mistake(phrases.rescales_one("eq. 8.4", one="l", other="O"), but("(alpha * l)[:, None]", "l[:, None]")),
         Mistake(phrases.rescales_one("eq. 8.2", one="O", other="l"), but("l_new = alpha * l", "l_new = l")),
-        Mistake("What you return is un-normalized. That's the other form, eq. 8.3; here the state holds O divided by "
-                "l, so undo the division, add, and divide by l' (eq. 8.4).",
+        Mistake("You return O un-normalized. That's the other form, eq. 8.3; here the state holds O divided by l, so "
+                "undo the division, add, and divide by l' (eq. 8.4).",
                 but("(alpha * l)[:, None] * O", "alpha[:, None] * O", " / one_if_empty(l_new)[:, None]", ""),
                 but(" / one_if_empty(l_new)[:, None]", "")),
-        Mistake("You divide by the wrong sum. The new O belongs to all keys read so far, so it's divided by the new "
-                "l': eq. 8.4.",
+        Mistake("You divide by the wrong sum. The new O belongs to all keys read so far, so divide it by the new l': "
+                "eq. 8.4.",
                 but("one_if_empty(l_new)", "one_if_empty(l)"),
                 but("one_if_empty(l_new)", "one_if_empty(own(s).sum(1))")),
         Mistake(phrases.empty_row("section 7"),
@@ -134,8 +133,8 @@ EXERCISE = Exercise(
         Mistake("You forget what came before this tile. O, l and m live across the outer loop: fold the tile into "
                 "them, eq. 8.2 and eq. 8.4.",
                 but("m_new = np", "O, l, m = 0 * O, 0 * l, np.full_like(m, -INF); m_new = np")),
-        Mistake("Your new maximum is that of the tile alone. It's max(m, m̃), eq. 8.2; otherwise a tile of small "
-                "scores lets the old terms overflow.",
+        Mistake("Your new maximum is the tile's alone. It's max(m, m̃), eq. 8.2; otherwise a tile of small scores lets "
+                "the old terms overflow.",
                 but("np.maximum(m, s.max(1))", "s.max(1)")),
         Mistake(phrases.returns_lse("eq. 8.2", which="third", asked="The maximum m'"),
                 but("m_new.astype", "(m_new + np.log(l_new)).astype")),

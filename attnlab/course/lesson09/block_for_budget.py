@@ -48,17 +48,17 @@ BLOCK, PASS = "-(-N // passes)", "3 * N * D + 4 * N"
 EXERCISE = Exercise(
     lesson="09", stars=2, reference=block_for_budget, cases=cases,
     hints=(
-        "Turn it around: how many passes can the budget pay for? Then: which is the smallest block with so few passes?",
-        "In elements: budget // itemsize. Take away what is paid once, 2ND; each pass costs 3ND + 4N (eq. 9.4).",
+        "Turn it around: how many passes can the budget pay for? Then: what's the smallest block with so few passes?",
+        "In elements: budget // itemsize. Take away what's paid once, 2ND; each pass costs 3ND + 4N (eq. 9.4).",
         "Passes are whole numbers: round down what you can pay for. ⌈N/Bc⌉ ≤ T is the same as Bc ≥ N/T: round Bc up.",
         "If not a single pass can be paid for, return 0.",
     ),
     mistakes=(
-        Mistake("You round the block down, or to the nearest. With N // T keys the keys that are left over need one "
-                "pass more than the budget pays for: ⌈N/Bc⌉ ≤ T asks for Bc ≥ N/T, rounded up (eq. 9.1).",
+        Mistake("You round the block down, or to the nearest. With N // T keys, the leftover keys need one pass more "
+                "than the budget pays for: ⌈N/Bc⌉ ≤ T asks for Bc ≥ N/T, rounded up (eq. 9.1).",
                 but(BLOCK, "N // passes"), but(BLOCK, "max(N // passes, 1)"), but(BLOCK, "round(N / passes)")),
-        Mistake("The budget counts bytes, and eq. 9.4 counts elements. It pays for budget // itemsize of them, "
-                "rounded down.",
+        Mistake("The budget is in bytes, and eq. 9.4 counts elements. It pays for budget // itemsize of them, rounded "
+                "down.",
                 but("budget // itemsize", "budget"), but("budget // itemsize", "budget * itemsize"),
                 but("budget // itemsize", "-(-budget // itemsize)")),
         Mistake(phrases.keys_left_out("eq. 9.4"), but(" - 2 * N * D", "")),
@@ -66,8 +66,8 @@ EXERCISE = Exercise(
         Mistake(phrases.pass_too_cheap("eq. 9.3"),
                 but(PASS, "3 * N * D"), but(PASS, "2 * N * D"), but(PASS, "2 * N * D + 4 * N"),
                 but(PASS, "3 * N * D + 2 * N")),
-        Mistake("Passes are whole, and what the budget leaves for them is rounded down: if it pays for 3.9, only 3 "
-                "are possible. Then round the block up (eqs. 9.1 and 9.4).",
+        Mistake("Passes are whole, so round down what the budget leaves for them: if it pays for 3.9, only 3 are "
+                "possible. Then round the block up (eqs. 9.1 and 9.4).",
                 but(BLOCK, f"-(-N * ({PASS}) // left)"),
                 but("passes = left", f"return -(-N * ({PASS}) // left) if left > 0 else 0; passes = left"),
                 but(f"left // ({PASS})", f"-(-left // ({PASS}))"), but(f"({PASS})", f"({PASS}) + 1")),
@@ -75,10 +75,10 @@ EXERCISE = Exercise(
                 "budget is smaller, return 0, before you divide by a number of passes that is 0 or negative.",
                 but("else 0", "else N"), but("else 0", "else -1"), but("else 0", "else 1"),
                 but(" if passes > 0 else 0", ""), but("passes > 0", "passes != 0")),
-        Mistake("You return the number of passes. The block is asked for, N / T rounded up (eq. 9.1).",
+        Mistake("You return the number of passes. We ask for the block, N / T rounded up (eq. 9.1).",
                 but(BLOCK, "passes"), but(BLOCK, "min(passes, N)")),
-        Mistake("You return the largest block, all keys in one pass. It always keeps to the budget if any does; the "
-                "smallest is asked for, as SRAM is scarce (eq. 8.7).",
+        Mistake("You return the largest block, all keys in one pass. It always keeps to the budget if any does, but we "
+                "ask for the smallest, because SRAM is scarce (eq. 8.7).",
                 but(BLOCK, "N")),
         Mistake(phrases.floating("eq. 9.1"),
                 but(BLOCK, "int(-(-(N / passes) // 1))"), but(f"left // ({PASS})", f"int(left / ({PASS}))")),

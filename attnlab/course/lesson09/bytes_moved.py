@@ -65,7 +65,7 @@ EXERCISE = Exercise(
         Mistake("You use the block of queries, min(⌈M_sram/4D⌉, D), for the keys. Bc = ⌈M_sram/4D⌉ without the "
                 "minimum (eq. 9.5); B_r doesn't occur in eq. 9.4.",
                 but(BLOCK, f"min({BLOCK}, D)")),
-        Mistake("A block has whole keys: FA's rule is ⌈M_sram/4D⌉, rounded up before anything is divided by it (eq. "
+        Mistake("A block holds whole keys: FA's rule is ⌈M_sram/4D⌉, rounded up before anything is divided by it (eq. "
                 "9.5).",
                 but(BLOCK, "M_sram // (4 * D)"), but(BLOCK, "max(M_sram // (4 * D), 1)"),
                 but("-(-N // Bc)", "-(-4 * N * D // M_sram)"), but("-(-N // Bc)", "4 * N * D / M_sram")),

@@ -98,22 +98,22 @@ Q_INSIDE = (
 EXERCISE = Exercise(
     lesson="09", stars=3, reference=flash_forward_q_outer, cases=cases,
     hints=(
-        "Two loops of blocks(length, size), or of range(0, length, size): queries outside, keys inside. Load Q_i in "
-        "the outer loop, K_j and V_j in the inner one.",
-        "O_i, l_i and m_i start at 0, 0 and −∞ for each block of queries and stay on the chip while the keys come "
-        "by: no loads, no stores of them in the inner loop.",
-        "Open with machine.scope() in each of the two loops, so that K_j and V_j are released after each step, and the "
-        "block of queries at the end of its pass.",
+        "Two loops over blocks(length, size), or over range(0, length, size): queries outside, keys inside. Load Q_i "
+        "in the outer loop, K_j and V_j in the inner one.",
+        "O_i, l_i and m_i start at 0, 0 and −∞ for each block of queries and stay on the chip while the keys pass by: "
+        "don't load or store them in the inner loop.",
+        "Use `with machine.scope()` in each of the two loops, so that K_j and V_j are released after each step, and "
+        "the block of queries at the end of its pass.",
         "After the inner loop: machine.store(o, rows, machine.keep(\"O\", o_i / l_i[:, None])), the same for lse = m + "
         "log l, and at the very end return machine.fetch(o), machine.fetch(lse).",
     ),
     mistakes=(
         *tiled_mistakes(),
-        Mistake("Your keys are outside, as in algorithm 1: Q, O, l and m come by in every pass. Let a block of queries "
-                "and its state stay, and the keys come by (eq. 9.10).",
+        Mistake("Your keys are outside, as in Algorithm 1: Q, O, l and m cross in every pass. Let a block of queries "
+                "and its state stay while the keys pass by (eq. 9.10).",
                 but(*NORMALIZED, of=keys_outside), keys_outside),
-        Mistake("O, l and m travel in the inner loop. With the queries outside they stay on the chip until their pass "
-                "is over: nothing but K_j and V_j is loaded there, and nothing is stored (eq. 9.10).",
+        Mistake("Your O, l and m travel in the inner loop. With the queries outside, they stay on the chip until their "
+                "pass is over: nothing but K_j and V_j is loaded there, and nothing is stored (eq. 9.10).",
                 but(*QUERIES_OUTSIDE, *NORMALIZED, of=keys_outside), but(*QUERIES_OUTSIDE, of=keys_outside),
                 but("# eq. 4.11", "; machine.store(o, rows, machine.keep('O', o_i))")),
         Mistake(phrases.queries_again("eq. 9.10"), but("s = q_i", "machine.load(q, rows); s = q_i"), but(*Q_INSIDE)),

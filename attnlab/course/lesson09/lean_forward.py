@@ -68,7 +68,7 @@ EXERCISE = Exercise(
         "By (9.4) K and V cross once, Q crosses T_c times, O comes in T_c times and goes out T_c times. `broken` loads "
         "K and V at every visit, and O and l once more at the end.",
         "Move the load of K and V one loop further out. Then divide at every visit, eq. 8.4: O comes in divided by the "
-        "old l and goes out divided by the new one, and the sweep at the end is not needed.",
+        "old l and goes out divided by the new one, so you don't need the sweep at the end.",
     ),
     mistakes=(
         *tiled_mistakes(),
@@ -77,10 +77,10 @@ EXERCISE = Exercise(
         Mistake("Nothing is fixed yet: K and V are loaded at every visit, and O is swept once more at the end. Eq. "
                 "9.4.",
                 but(*SLIPPED, *LATE)),
-        Mistake("The sweep is gone. K and V are still loaded at every visit: their load belongs into the outer loop, "
+        Mistake("The sweep is gone, but K and V are still loaded at every visit: their load belongs in the outer loop, "
                 "once for each block of keys. Eq. 9.4.",
                 but(*SLIPPED)),
-        Mistake("K and V cross once. O and l are still loaded once more at the end, and O is stored once more: divide "
+        Mistake("K and V cross once, but O and l are still loaded once more at the end, and O is stored again: divide "
                 "at every visit, eq. 8.4.",
                 but(*LATE)),
         Mistake("The sweep is gone, and with it the division. O comes in divided by the old l, so multiply it by that "

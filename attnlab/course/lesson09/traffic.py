@@ -32,9 +32,9 @@ PASSES, ONCE, PASS, ALL = "-(-N // Bc)", "2 * N * D +", "3 * N * D + 4 * N", "2 
 EXERCISE = Exercise(
     lesson="09", stars=1, reference=traffic, cases=cases,
     hints=(
-        "How often does each array cross? K and V stay on the chip for a whole pass, Q, O, l and m come by in each.",
+        "How often does each array cross? K and V stay on the chip for a whole pass; Q, O, l and m cross in each.",
         "A pass reads Q, O, l, m and writes O, l, m (eq. 9.3).",
-        "The number of passes is N / Bc, rounded up: -(-N // Bc) is that in integers.",
+        "The number of passes is N / Bc, rounded up: -(-N // Bc) does that in integers.",
     ),
     mistakes=(
         Mistake(phrases.counts_tiles("eq. 9.2"), but("passes *", "passes**2 *")),
@@ -42,10 +42,10 @@ EXERCISE = Exercise(
                 but(PASSES, "N // Bc"), but(PASSES, "max(N // Bc, 1)"), but(PASSES, "round(N / Bc)"),
                 but(PASSES, "N / Bc"), but("passes * (3 * N * D + 4 * N)", "int(N / Bc * (3 * N * D + 4 * N))")),
         Mistake(phrases.adds_one("eq. 9.1", what="pass"), but(PASSES, "N // Bc + 1")),
-        Mistake("You take Bc for the number of passes. Bc is how many keys a block has; there are ⌈N/Bc⌉ blocks "
+        Mistake("You mistake Bc for the number of passes. Bc is how many keys a block has; there are ⌈N/Bc⌉ blocks "
                 "(eq. 9.1).",
                 but(PASSES, "Bc")),
-        Mistake("You count every array once. That's what the arrays hold, not what crosses: Q, O, l and m come by in "
+        Mistake("You count every array once. That's what the arrays hold, not what crosses: Q, O, l and m cross in "
                 "every pass (eq. 9.4).",
                 but(ALL, "4 * N * D"), but(ALL, "5 * N * D + 4 * N"), but(ALL, "4 * N * D + 2 * N"),
                 but(ALL, "4 * N * D + 4 * N")),
@@ -58,10 +58,10 @@ EXERCISE = Exercise(
         Mistake("You count Q and O as in the loop with the queries outside, where they cross once and K and V in every "
                 "pass (eq. 9.10). Here the keys are outside: eq. 9.4.",
                 but(ONCE, "2 * N * D + N +", PASS, "2 * N * D")),
-        Mistake("You include the fills of O, l and m. They're counted apart (section 2); eq. 9.4 has loads and stores "
-                "only.",
+        Mistake("You include the fills of O, l and m. They're counted separately (section 2); eq. 9.4 has only loads "
+                "and stores.",
                 but(ONCE, "3 * N * D + 2 * N +")),
-        Mistake("You return bytes. Elements are asked for: eq. 9.4 as it stands.",
+        Mistake("You return bytes. We ask for elements: eq. 9.4 as it stands.",
                 but(ALL, f"2 * ({ALL})"), but(ALL, f"4 * ({ALL})")),
     ),
 )

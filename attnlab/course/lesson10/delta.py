@@ -38,9 +38,9 @@ DELTA = "(out * dout).sum(-1)"
 EXERCISE = Exercise(
     lesson="10", stars=1, reference=delta, cases=cases,
     hints=(
-        "The sum over keys of p·dp: which array that the forward pass returned has this sum already in it?",
+        "The sum over keys of p·dp: which array returned by the forward pass already contains this sum?",
         "Eq. 10.2: Δ of a query is the dot product of its own row of dout with its own row of out.",
-        "Multiply the two arrays entry by entry and sum over the last axis, which has Dv entries.",
+        "Multiply the two arrays elementwise and sum over the last axis, which has Dv entries.",
         "return (out * dout).sum(-1)",
     ),
     mistakes=(
@@ -52,10 +52,10 @@ EXERCISE = Exercise(
         Mistake("The values are right, but the summed axis is still there: Δ has shape (..., N). Leave keepdims out "
                 "here (eq. 10.2).",
                 but("-1", "-1, keepdims=True")),
-        Mistake("You sum dout alone. That's right only where every out is 1; weigh each entry with out (eq. 10.2).",
+        Mistake("You sum dout alone. That's right only where every out is 1; weight each entry by out (eq. 10.2).",
                 but("out * dout", "dout")),
-        Mistake("You multiply every row of dout with every row of out and use the diagonal alone: an N × N matrix, in "
-                "the function that is there to avoid one. Multiply entry by entry, then sum (eq. 10.2).",
+        Mistake("You multiply every row of dout by every row of out and use only the diagonal: an N × N matrix, in the "
+                "function that's there to avoid one. Multiply elementwise, then sum (eq. 10.2).",
                 but(DELTA, "np.diagonal(dout @ out.swapaxes(-1, -2), axis1=-2, axis2=-1).copy()"),
                 but(DELTA, 'np.einsum("...ii->...i", np.einsum("...ic,...jc->...ij", dout, out)).copy()')),
     ),

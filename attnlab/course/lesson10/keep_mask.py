@@ -72,26 +72,26 @@ EXERCISE = Exercise(
     hints=(
         "Eq. 10.9: a weight is kept where its word is at least p·2³². threefry of section 5 computes the words.",
         "threefry(seed, head, i, j) broadcasts: give it the queries as a column, i[:, None].",
-        "i and j are positions in the whole matrix already; that is what makes the mask the same for every tiling.",
-        "p = 1 needs the threshold 2³², which no uint32 can be: compare with np.uint64(round(p * 2**32)).",
+        "i and j are already positions in the whole matrix; that's what makes the mask the same for every tiling.",
+        "p = 1 needs the threshold 2³², which no uint32 can hold: compare with np.uint64(round(p * 2**32)).",
     ),
     mistakes=(
-        Mistake("You draw from a generator that is seeded for the tile, so a position's fate depends on the tile that "
-                "it lies in, and another tiling drops other weights. Compute each from its own position (i, j): "
-                "eq. 10.9.",
+        Mistake("You draw from a generator that's seeded per tile, so a position's fate depends on the tile that it's "
+                "in, and a different tiling drops different weights. Compute each from its own position (i, j): eq. "
+                "10.9.",
                 but(*DRAWN), but(*DRAWN, "rng(seed)", "rng(seed + head)"),
                 but(*DRAWN, "rng(seed)", "rng([seed, head])"),
                 but(*DRAWN, "rng(seed)", "rng([seed, head, i[0], j[0]])"),
                 but(*DRAWN, "rng(seed)", "rng([seed, i[0], j[0]])"),
                 but(*DRAWN, "rng(seed)", "rng(seed + i[0] + j[0])")),
-        Mistake("You number the positions within the tile, so another tiling drops other weights. The counter is a "
-                "pair, the query and the key, counted in the whole matrix (eq. 10.9).",
+        Mistake("You number the positions within the tile, so a different tiling drops different weights. The counter "
+                "is a pair, the query and the key, counted in the whole matrix (eq. 10.9).",
                 but("(i)", "(range(len(i)))", "(j)", "(range(len(j)))"),
                 but("(i)", "(i - i.min())", "(j)", "(j - j.min())"),
                 but("rows, cols)", "np.uint32([[0]]), rows * np.uint32(len(j)) + cols)"),
                 but("rows, cols)", "rows * np.uint32(len(j)) + cols, np.uint32([[0]]))")),
-        Mistake("Two numbers are exchanged. The counter is (query, key) and the key is (seed, head), in this order "
-                "(eq. 10.9).",
+        Mistake("Two numbers are swapped. The counter is (query, key) and the key is (seed, head), in this order (eq. "
+                "10.9).",
                 but("rows, cols)", "cols[:, None], rows[:, 0]).T"),
                 but("np.uint32(seed), np.uint32([[head]])", "np.uint32(head), np.uint32([[seed]])")),
         Mistake("You return the weights that are dropped. True means kept: where the word is at least p·2³² "
@@ -100,16 +100,16 @@ EXERCISE = Exercise(
         Mistake("You keep a fraction p. p is the fraction that is dropped: a weight is kept where its word is at least "
                 "p·2³² (eq. 10.9).",
                 but("round(p", "round((1 - p)")),
-        Mistake("You keep the right fraction, but the words below (1 − p)·2³², where the contract keeps those from "
-                "p·2³² on. Both are dropout; only one agrees with the forward pass (eq. 10.9).",
+        Mistake("You keep the right fraction, but the words below (1 − p)·2³², where the contract keeps those at or "
+                "above p·2³². Both are dropout; only one agrees with the forward pass (eq. 10.9).",
                 but(">=", "<", "round(p", "round((1 - p)")),
-        Mistake("The key is the pair (seed, head). Without the head all heads drop the same positions, and if you "
-                "make one number of the two, head 6 with seed 7 drops what head 7 with seed 6 does (eq. 10.9).",
+        Mistake("The key is the pair (seed, head). Without the head, all heads drop the same positions, and if you "
+                "turn the two into one number, head 6 with seed 7 drops what head 7 with seed 6 does (eq. 10.9).",
                 but("[[head]]", "[[0]]"),
                 but("np.uint32(seed), np.uint32([[head]])", "np.uint32(seed ^ head), np.uint32([[0]])"),
                 but("np.uint32(seed), np.uint32([[head]])", "np.uint32((seed + head) % 2**32), np.uint32([[0]])")),
-        Mistake("With p = 1 the threshold is 2³², one more than the largest 32-bit number. Compare with a 64-bit "
-                "number: then no word reaches it, and everything is dropped (eq. 10.9).",
+        Mistake("With p = 1, the threshold is 2³², one more than the largest 32-bit number. Compare with a 64-bit "
+                "number; then no word reaches it, and everything is dropped (eq. 10.9).",
                 but("uint64", "uint32"), but("uint64(round(p * 2**32))", "uint64(round(p * 2**32) % 2**32)"),
                 but("round(p * 2**32)", "min(round(p * 2**32), 2**32 - 1)")),
     ),

@@ -91,10 +91,10 @@ TRY = "two blocks of keys, and a query that sees nothing"
 EXERCISE = Exercise(
     lesson="10", stars=2, reference=masked_backward, cases=cases,
     hints=(
-        "Call `broken` with a block as long as the sequences and nothing hidden: it is right. Change one thing at a "
+        "Call `broken` with a block as long as the sequences and nothing hidden: it's right. Change one thing at a "
         "time, the block first, then the mask. `backward` of section 3 is right where nothing is hidden.",
-        "Two inputs show all faults: two blocks of keys, and a query that sees no key. Which line of a tile may not "
-        "use its own keys alone? Which results are sums over tiles?",
+        "Two inputs show all faults: two blocks of keys, and a query that sees no key. Which line of a tile can't use "
+        "only its own keys? Which results are sums over tiles?",
         "Three lines: Δ is (dout * out).sum(1), eq. 10.2. dq is a sum over blocks of keys, eq. 10.5. Where lse is −∞, "
         "subtract 0, eq. 10.1.",
     ),
@@ -107,8 +107,8 @@ EXERCISE = Exercise(
         Mistake(phrases.empty_lse("eq. 10.1"), but(*BARE)),
         Mistake(phrases.nan_too_late("eq. 10.1", what="lse"),
                 but(*BARE, "return dq, dk, dv", "return tuple(map(np.nan_to_num, (dq, dk, dv)))")),
-        Mistake("You leave out tiles of which a part is visible. Only a tile without any visible position may be left "
-                "out (eq. 10.5).",
+        Mistake("You leave out tiles that are partly visible. You can leave out only a tile without any visible "
+                "position (eq. 10.5).",
                 but(VISIT, f"if not visible[rows, cols].all():\n                continue\n            {VISIT}"),
                 but(VISIT, f"if not visible[rows, cols][0, 0]:\n                continue\n            {VISIT}")),
         Mistake(phrases.breaks_off("eq. 10.5"),

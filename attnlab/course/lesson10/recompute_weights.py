@@ -72,8 +72,8 @@ EXERCISE = Exercise(
         Mistake(phrases.apart("eq. 10.1", shift="lse"),
                 but(SHIFT, "lse", P, "np.exp(s) / np.exp(shift)[:, None]"),
                 but(P, "np.exp(s) / np.exp(shift)[:, None]"), but(P, "np.exp(s) * np.exp(-shift)[:, None]")),
-        Mistake("You lay lse along the keys. It belongs to the queries: one number for each row, lse[:, None] "
-                "(eq. 10.1).",
+        Mistake("You line up lse with the keys. It belongs to the queries: one number for each row, lse[:, None] (eq. "
+                "10.1).",
                 but(SHIFT, "lse", "[:, None]", ""), but("[:, None]", "")),
         Mistake(phrases.nan_hidden("section 1"), but(SHIFT, "lse", P, f"np.nan_to_num({P})")),
         Mistake("You return log p. The weight is its exponential (eq. 10.1).", but(P, "s - shift[:, None]")),

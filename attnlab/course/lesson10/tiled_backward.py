@@ -86,12 +86,12 @@ OWN = "np.exp(s - s.max(-1, keepdims=True))"  # the exponentials relative to the
 EXERCISE = Exercise(
     lesson="10", stars=3, reference=tiled_backward, cases=cases,
     hints=(
-        "Take the function of section 3. Two things are new: Δ becomes Δ − dlse (eq. 10.4), and z enters (eq. 10.8).",
+        "Start from the function of section 3. Two things are new: Δ becomes Δ − dlse (eq. 10.4), and z enters (eq. "
+        "10.8).",
         "Δ of all queries needs no tile: (out * dout).sum(-1) - dlse, once, before the loops.",
-        "In a tile: p = exp(τ·q kᵀ − lse), dp = dout vᵀ, ds = p ∘ (z ∘ dp − Δ). z stands beside dp, and beside p in dv "
-        "only.",
+        "In a tile: p = exp(τ·q kᵀ − lse), dp = dout vᵀ, ds = p ∘ (z ∘ dp − Δ). z goes with dp, and with p only in dv.",
         "dv[cols] += (p * z).T @ dout[rows]; dk[cols] += tau * ds.T @ q[rows]; dq[rows] += tau * ds @ k[cols]. All "
-        "three add up, and slices may reach beyond the end.",
+        "three accumulate, and slices may reach beyond the end.",
     ),
     mistakes=(
         Mistake(phrases.delta_of_tile("eq. 10.2"),
@@ -113,24 +113,24 @@ EXERCISE = Exercise(
                 but(" - dlse", ""), but("- dlse", "+ dlse")),
         Mistake("Δ is missing: dS isn't P ∘ dP. Each row of dS adds up to dlse, 0 without one; subtract Δ (eq. 10.3).",
                 but(ROW, "row = -dlse"), but(ROW, "row = 0 * dlse")),
-        Mistake("Your Δ belongs to an output without dropout. Δ is the dot product of dout with the out that was "
+        Mistake("Your Δ belongs to an output without dropout. Δ is the dot product of dout and the out that was "
                 "returned, dropout included: both sides carry z (eq. 10.8).",
                 but("(out *", "(forward(q, k, v, 1.0)[0] *")),
-        Mistake("z acts on dP, and P stays whole: dS = P ∘ (z ∘ dP − Δ). You drop P in front of the bracket "
-                "(eq. 10.8).",
+        Mistake("z acts on dP, and P stays whole: dS = P ∘ (z ∘ dP − Δ). You drop P in front of the parenthesis (eq. "
+                "10.8).",
                 but("p * (z_ij * dp", "p * z_ij * (dp"), but("p * (z_ij * dp", "p * z_ij * (z_ij * dp")),
-        Mistake("z is missing in dv, at dP, or in both. The output was made with p·z, so dv is (P ∘ Z)ᵀ dO, and what "
-                "a dropped weight would have contributed can't reach its score: dS = P ∘ (z ∘ dP − Δ) (eq. 10.8).",
+        Mistake("z is missing from dv, from dP, or from both. The output was made with p·z, so dv is (P ∘ Z)ᵀ dO, and "
+                "what a dropped weight would have contributed can't reach its score: dS = P ∘ (z ∘ dP − Δ) (eq. 10.8).",
                 but("z_ij * dp", "dp"), but("(p * z_ij).T", "p.T"), but("z_ij * dp", "dp", "(p * z_ij).T", "p.T")),
         Mistake(phrases.scale_in_gradient("eq. 10.5", what="dq"), but("tau * ds @", "ds @")),
         Mistake(phrases.scale_in_gradient("eq. 10.5", what="dk"), but("tau * ds.T", "ds.T")),
-        Mistake(phrases.scale_in_gradient("eq. 10.5", what="dq and in dk"), but("tau * ds", "ds")),
+        Mistake(phrases.scale_in_gradient("eq. 10.5", what="dq and dk"), but("tau * ds", "ds")),
         Mistake(phrases.last_one("eq. 10.5", what="Positions", block="block"),
                 but("blocks(m,", "blocks(m // block * block,", "blocks(n,", "blocks(n // block * block,")),
         Mistake(phrases.all_scores("section 3", piece="tile"),
                 but("blocks(m, block)", "blocks(m, m)", "blocks(n, block)", "blocks(n, n)")),
         Mistake("The gradient is right, but you hold a strip of the matrix: one side of your tile is as long as the "
-                "sequence. Cut queries and keys (eq. 10.5).",
+                "sequence. Split queries and keys (eq. 10.5).",
                 but("blocks(n, block)", "blocks(n, n)"), but("blocks(m, block)", "blocks(m, m)")),
     ),
     costs=(

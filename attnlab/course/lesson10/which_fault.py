@@ -83,20 +83,20 @@ EXERCISE = Exercise(
     lesson="10", stars=2, reference=which_fault, cases=cases, judge=judge, run=run,
     hints=(
         "Write the right backward pass for a small input, with a switch for each fault, and compare.",
-        "Choose inputs on which no two faults give the same: a length that four doesn't divide (fault 4), a first row "
-        "that must not see the others (fault 5), no zeros, no equal rows.",
+        "Choose inputs on which no two faults give the same: a length not divisible by four (fault 4), a first row "
+        "that can't see the others (fault 5), no zeros, no equal rows.",
         "q, k, v, dout = rng.normal(size=(4, 6, 3)) is such an input: 6 = 4 + 2 keys, D = 3.",
     ),
     mistakes=(
-        Mistake("Your length is a multiple of four, and on such a one leaving out the short block changes nothing "
-                "(section 8).", but("size=(4, 6, 3)", "size=(4, 8, 3)")),
+        Mistake("Your length is a multiple of four, so leaving out the short block changes nothing (section "
+                "8).", but("size=(4, 6, 3)", "size=(4, 8, 3)")),
         Mistake("One token has one weight, 1, and one key. Most faults don't show there (section 8).",
                 but("size=(4, 6, 3)", "size=(4, 1, 3)")),
-        Mistake("On your input nobody misses the scale: with D = 1 it's 1, and with equal values dP is Δ, so dS is 0 "
+        Mistake("Your input can't show a missing scale: with D = 1 it's 1, and with equal values dP is Δ, so dS is 0 "
                 "(eqs. 10.3 and 10.5).",
                 but("size=(4, 6, 3)", "size=(4, 6, 1)"),
                 but("found = backward", "v = np.ones((6, 3)); found = backward")),
-        Mistake("With a gradient of 0 all gradients are 0 (eq. 10.3).",
+        Mistake("With a gradient of 0, all gradients are 0 (eq. 10.3).",
                 but("found = backward", "dout = 0 * dout; found = backward")),
         Mistake("You call it once for each fault. Compare one result with all of them (section 8).",
                 but("if all(np.allclose(x, y) for x, y in zip(found, expected))",

@@ -97,41 +97,41 @@ EXERCISE = Exercise(
         "np.where(hidden, 0, np.where(full, 2, 1))",
     ),
     mistakes=(
-        Mistake("You compare the numbers of the tiles. Tile 3 of queries and tile 3 of keys stand at different "
-                "positions if block_q and block_k, or n and m, differ, and a window may end inside a tile. Compare "
-                "positions: eq. 11.3.",
+        Mistake("You compare the numbers of the tiles. Tile 3 of queries and tile 3 of keys are at different positions "
+                "if block_q and block_k, or n and m, differ, and a window may end inside a tile. Compare positions: "
+                "eq. 11.3.",
                 but(*NUMBERS)),
         Mistake(phrases.top_left("eq. 11.3", rule="query i is at i + (m − n)"), but("m - n", "0")),
         Mistake(phrases.offset_turned("eq. 11.3", rule="query i is at i + (m − n)"), but("m - n", "n - m")),
-        Mistake("You leave out one of the three kinds. A tile that the border cuts is partial: taken as full it sees "
-                "the future, taken as hidden it loses visible positions. And a full one taken as partial pays for a "
-                "mask that it doesn't need (eq. 11.3).",
+        Mistake("You leave out one of the three kinds. A tile that the border cuts is partial: treated as full, it "
+                "sees the future; treated as hidden, it loses visible positions. And a full one treated as partial "
+                "pays for a mask that it doesn't need (eq. 11.3).",
                 but("2, 1", "2, 2"), but("2, 1", "2, 0"), but("2, 1", "1, 1")),
         Mistake("You decide by one corner of a tile, or look at all four. The last query may see what the first "
-                "doesn't, and a band may pass between four hidden corners: eq. 11.3 takes j₀ with i₁, and j₁ with i₀, "
-                "each with one border.",
+                "doesn't, and a band may pass between four hidden corners: eq. 11.3 compares j₀ with i₁, and j₁ with "
+                "i₀, each at one border.",
                 but("> i1", "> i0", "(j1 < i0", "(j0 < i0"),
                 but("(j0 > i1 + p + right) | (j1 < i0 + p - left)",
                     "~sum((j >= i + p - left) & (j <= i + p + right) for i in (i0, i1) for j in (j0, j1)).astype(bool)",
                     )),
-        Mistake("Your tiles reach too far. The last query and key of a tile are start + size − 1, and in the last "
-                "block the last ones there are (eq. 11.3).",
+        Mistake("Your tiles reach too far. The last query and key of a tile are start + size − 1, or, in the last "
+                "block, the last ones there are (eq. 11.3).",
                 but(") - 1", ")"),
                 but("np.minimum(i0 + block_q, n)", "i0 + block_q", "np.minimum(j0 + block_k, m)", "j0 + block_k"),
                 but("np.minimum(i0 + block_q, n)", "i0 + block_q"), but("np.minimum(j0 + block_k, m)", "j0 + block_k")),
-        Mistake("The borders themselves are seen: a query at p sees the keys p + right and p − left. Hidden asks for > "
-                "and <, full for ≤ and ≥: eq. 11.3.",
+        Mistake("The borders themselves are visible: a query at p sees the keys p + right and p − left. Hidden needs > "
+                "and <, full needs ≤ and ≥: eq. 11.3.",
                 but("j0 > ", "j0 >= "), but("j1 < ", "j1 <= "), but("j0 > ", "j0 >= ", "j1 < ", "j1 <= "),
                 but("j1 <= ", "j1 < "), but("j0 >= ", "j0 > "), but("j1 <= ", "j1 < ", "j0 >= ", "j0 > ")),
         Mistake(phrases.window_turned("eq. 11.3"), but("in window", "in window[::-1]")),
-        Mistake("None on a side hides nothing there: leave that comparison of eq. 11.3 out. A 0 in its place hides "
+        Mistake("None on a side hides nothing there: leave out that comparison of eq. 11.3. A 0 in its place hides "
                 "nearly everything, and a number is too small for some lengths, unless it's n + m or infinity.",
                 but("n + m if", "0 if"), *(but("n + m if", f"{number} if") for number in ("n", "m", "100", "1000"))),
         Mistake(phrases.zero_as_none("eq. 11.3"), but("side is None", "not side")),
         Mistake("You ignore one side of the window. Keys more than a positions back are hidden, and so are those more "
                 "than b ahead: each half of eq. 11.3 has two comparisons.",
                 but("in window", "in (None, window[1])"), but("in window", "in (window[0], None)")),
-        Mistake("You build the mask of all n·m positions to look at its tiles. Two corners decide (eq. 11.3); this is "
+        Mistake("You build the mask of all n·m positions to look at its tiles. Two corners decide (eq. 11.3); that's "
                 "why a window costs no memory.",
                 by_mask),
     ),

@@ -39,24 +39,24 @@ ROOT, N = "math.sqrt(b * b + 4 * a * c)", "(b + root) / (2 * a)"
 EXERCISE = Exercise(
     lesson="11", stars=2, reference=crossover_length, cases=cases,
     hints=(
-        "Where do the two times cross? There they are equal: which kind of equation in N is that?",
+        "Where do the two times cross? There, they're equal: what kind of equation in N is that?",
         "Bring everything to one side: a·N² − b·N − c = 0, a quadratic equation in N.",
         "Its roots are (b ± √(b² + 4ac)) / 2a. One of them is negative.",
-        "Mind the brackets: / (2 * a).",
+        "Mind the parentheses: / (2 * a).",
     ),
     mistakes=(
-        Mistake("You leave the fixed cost c out: time = s · dense. That's right for long sequences only; where the "
-                "lines cross, c is most of the sparse time. Eq. 11.7.",
+        Mistake("You leave out the fixed cost c: time = s · dense. That's right only for long sequences; where the "
+                "lines cross, c counts. Eq. 11.7.",
                 but(N, "b / a")),
-        Mistake("You leave b out. The sparse time grows with N as well: eq. 11.7.", but(N, "math.sqrt(c / a)")),
+        Mistake("You leave out b. The sparse time grows with N as well: eq. 11.7.", but(N, "math.sqrt(c / a)")),
         Mistake("You take the larger of b·N and c, as Table 20 suggests for a GPU (section 5). We ask for their sum: "
                 "eq. 11.7.",
                 but(N, "max(b / a, math.sqrt(c / a))")),
         Mistake("You add the crossings with b·N and with c. The root of a sum isn't the sum of the roots: solve the "
                 "quadratic equation, eq. 11.7.",
                 but(N, "b / a + math.sqrt(c / a)")),
-        Mistake("A sign is wrong. In a·N² − b·N − c = 0 both b and c are on the other side, so the root is b² + 4ac, "
-                "and a length is positive: eq. 11.7 with +.",
+        Mistake("A sign is wrong. In a·N² − b·N − c = 0 both b and c are on the other side, so the root is that of b² "
+                "+ 4ac, and a length is positive: eq. 11.7 with +.",
                 but("b + root", "b - root"), but("(b +", "(-b +"), but("b + 4", "b - 4"),
                 but(ROOT, "(b * b - 4 * a * c) ** 0.5"),
                 but(ROOT, "math.sqrt(b * b - 4 * a * c) if b * b >= 4 * a * c else math.nan")),
@@ -64,11 +64,11 @@ EXERCISE = Exercise(
                 "by (2 * a), because / 2 * a would multiply by a.",
                 but("4 * ", ""), but("4 * ", "2 * "), but("b * b", "b"), but("b * b", "2 * b"),
                 but("(b + root)", "b + root"), but("/ (2 * a)", "/ 2 * a"), but("/ (2 * a)", "/ a")),
-        Mistake("Your search ends too early. N may be of any size: double the upper end until the sparse method is "
+        Mistake("Your search ends too early. N can be any size: double the upper end until the sparse method is "
                 "faster, or solve eq. 11.7.",
                 *(but(N, f"min({N}, {end})") for end in ("1e5", "1e6", "2**20", "1e7"))),
-        Mistake("You round. Return the N at which both times of eq. 11.7 are equal, which is no whole number in "
-                "general.",
+        Mistake("You round. Return the N at which both times of eq. 11.7 are equal, which in general isn't a whole "
+                "number.",
                 but(N, f"math.ceil({N})"), but(N, f"round({N})"), but(N, f"int({N})"),
                 but(N, f"2.0 ** math.ceil(math.log2({N}))")),
     ),

@@ -137,13 +137,13 @@ LOADS = "k_j, v_j = machine.load(k, cols), machine.load(v, cols)"
 EXERCISE = Exercise(
     lesson="11", stars=3, reference=sparse_forward, cases=cases,
     hints=(
-        "It is the program of lesson 08 with two questions: before a block of keys is loaded, whether any query sees "
-        "it, block_mask[:, J].any(); before a block of queries is loaded, block_mask[I, J].",
-        "for J, cols in enumerate(blocks(k.shape[0], block_k)) gives number and slice. with machine.scope() in both "
+        "It's the program of lesson 08 with two questions: before you load a block of keys, whether any query sees it, "
+        "block_mask[:, J].any(); before you load a block of queries, block_mask[I, J].",
+        "for J, cols in enumerate(blocks(k.shape[0], block_k)) gives number and slice. `with machine.scope()` in both "
         "loops releases what was loaded.",
-        "Start with machine.full for O = 0, l = 0 and m = −∞: a query that sees nothing is then right without a visit.",
+        "Start with machine.full for O = 0, l = 0 and m = −∞: then a query that sees nothing is right without a visit.",
         "Inside: load Q_i, O_i, l_i, m_i; one step of eq. 8.4; machine.store(o, rows, machine.keep(\"O\", o_new)), and "
-        "so for l and m. After the loops return the three machine.fetch.",
+        "the same for l and m. After the loops, return the three machine.fetch.",
     ),
     mistakes=(
         Mistake("You compute hidden tiles and mask them. The values may be right, but every key, value and query has "
@@ -157,7 +157,7 @@ EXERCISE = Exercise(
         Mistake(phrases.hidden_in_l("eq. 11.8"),
                 but(*EVERY_TILE, "@ v_j", "@ (block_mask[i, j] * np.nan_to_num(v_j))")),
         Mistake("A block of queries that sees nothing keeps what was there before, NaN or another block's result. Its "
-                "O is 0, its l is 0, its m is −∞: fill them at the start, the empty fold of eq. 11.4.",
+                "O is 0, its l is 0, its m is −∞: fill them in at the start, the empty fold of eq. 11.4.",
                 but("o_i, l_i, m_i = np", "if i == 0 or block_mask[i, 0]: o_i, l_i, m_i = np", of=queries_outside),
                 but("0.0, q.dtype", "np.nan, q.dtype", "-np.inf, q.dtype", "np.nan, q.dtype", "blocks(n, block_q)):",
                     "blocks(n, block_q)):\n        if not block_mask[i].any(): continue", of=queries_outside)),
@@ -176,7 +176,7 @@ EXERCISE = Exercise(
         Mistake(phrases.last_one("eq. 11.1", what="The keys", block="block"),
                 but("blocks(k.shape[0], ", "blocks(k.shape[0] // block_k * block_k, ")),
         Mistake("You load a block of keys and values before you ask whether any query sees it. That's how the paper "
-                "prints Algorithm 5, but M_Z in eq. 11.5 counts only keys that somebody sees.",
+                "prints Algorithm 5, but M_Z in eq. 11.5 counts only keys that some query sees.",
                 but("if block_mask[:, j].any():", "if True:")),
         Mistake(phrases.loads_inside("eq. 11.5"), but(LOADS, "pass", "s = q_i", f"{LOADS}; s = q_i")),
         Mistake(phrases.queries_outside("eq. 11.5", algorithm="Algorithm 5"), queries_outside),

@@ -93,7 +93,7 @@ EXERCISE = Exercise(
         "With values np.eye the output is the weights, so you see which keys a query has met. Do they belong to row I "
         "of the table? Do they include keys that an earlier block of queries has met?",
         "Three lines: the table is read as block_mask[j, i]; m, l and o are cleared only if block 0 of the keys is "
-        "visible; and a row of tiles without any is divided by 0.",
+        "visible; and a row without visible tiles is divided by 0.",
     ),
     mistakes=(
         Mistake(phrases.nothing_fixed("eqs. 11.1 and 11.4", inputs=TRY), but(*TURNED, *UNGUARDED, of=cleared_late)),
@@ -102,7 +102,7 @@ EXERCISE = Exercise(
         Mistake(phrases.mask_transposed("eq. 11.1"),
                 but(*TURNED), but(*TURNED, "block_mask[i].any()", "block_mask[:, i].any()"),
                 but("    out =", "    block_mask = block_mask.T\n    out =")),
-        Mistake("Nothing is skipped: every tile enters the fold, whatever the block mask says. A tile is visited where "
+        Mistake("You skip nothing: every tile enters the fold, whatever the block mask says. Visit a tile where "
                 "block_mask[I, J] is True: eq. 11.4.",
                 but("if block_mask[i, j]:", "if True:"), but("if block_mask[i, j]:", "if True:", *UNGUARDED),
                 but("if block_mask[i, j]:", "if True:", " if block_mask[i].any() else 0", "")),
@@ -117,12 +117,12 @@ EXERCISE = Exercise(
         Mistake(phrases.rescales_partly("eq. 8.2", sums="l or o", factor="e^(m − m')"),
                 but("a * l", "l"), but("a * o", "o"), but("a * l", "l", "a * o", "o")),
         Mistake(phrases.never_divided("eq. 8.3", o="o", l="l"), but("o / l if", "o if")),
-        Mistake("The fold of a block of queries begins with the state of the one before, unless block 0 of the keys is "
+        Mistake("Your fold for a block of queries begins with the previous one's state, unless block 0 of the keys is "
                 "visible. Clear m, l and o before the loop over keys: eq. 11.4.",
                 cleared_late),
         Mistake(phrases.no_weights("eq. 11.4"), but(*UNGUARDED)),
         Mistake("A block of queries that sees nothing gets the mean of the values: you replaced the weights of an "
-                "empty row by equal ones. Its output is 0, the empty fold of eq. 11.4.",
+                "empty row with equal ones. Its output is 0, the empty fold of eq. 11.4.",
                 but("block_mask[i].any() else 0", "block_mask[i].any() else v.mean(0)")),
         Mistake(phrases.mask_turned("eq. 11.1"),
                 but("if block_mask[i, j]:", "if not block_mask[i, j]:", "block_mask[i].any()",

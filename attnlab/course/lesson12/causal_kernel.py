@@ -122,28 +122,29 @@ EXERCISE = Exercise(
     hints=(
         "The first row of the block, begin = pid · BLOCK_Q, sees the fewest keys: begin + M − N + 1 of them. As many "
         "whole tiles as fit into that are full.",
-        "Full tiles: range(0, full, BLOCK_K), with full a multiple of BLOCK_K; neither a mask for the loads nor a "
-        "tl.where. The last row of the block sees keys up to begin + BLOCK_Q − 1 + M − N: there the second loop ends.",
-        "In the second loop keys may lie behind the end: min(begin + BLOCK_Q + M − N, M), loads under keys < M, scores "
-        "by tl.where(keys <= rows[:, None] + M − N, …, −∞). top, l and acc go on from the first loop.",
+        "Full tiles: range(0, full, BLOCK_K), with full a multiple of BLOCK_K, and neither a mask for the loads nor a "
+        "tl.where. The last row of the block sees keys up to begin + BLOCK_Q − 1 + M − N: that's where the second loop "
+        "ends.",
+        "In the second loop, keys can be past the end: min(begin + BLOCK_Q + M − N, M), loads masked by keys < M, "
+        "scores through tl.where(keys <= rows[:, None] + M − N, …, −∞). top, l and acc carry over from the first loop.",
     ),
     mistakes=(
         Mistake(phrases.top_left("eq. 1.10", rule="j ≤ i + (M − N)"), but(" + m - n", "")),
-        Mistake("You take the tiles on the diagonal as full: their scores need the mask of (1.10), query by query "
+        Mistake("You treat the tiles on the diagonal as full: their scores need the mask of (1.10), query by query "
                 "(section 1 of lesson 08).",
                 but(SEEN, "keys < m"), but(SEEN, "keys >= 0")),
-        Mistake("The loop without masks goes too far: its tiles must be seen by the *first* row of the block, which "
-                "sees the fewest keys, begin + M − N + 1 (section 3).",
+        Mistake("Your loop without masks goes too far: its tiles have to be visible to the *first* row of the block, "
+                "which sees the fewest keys, begin + M − N + 1 (section 3).",
                 but(FULL, "(begin + BLOCK_Q + m - n) // BLOCK_K * BLOCK_K"),
                 but(FULL, "tl.cdiv(begin + m - n + 1, BLOCK_K) * BLOCK_K")),
-        Mistake("The second loop ends too early: the *last* row of the block sees keys up to begin + BLOCK_Q − 1 + M − "
-                "N, that one included (section 3).",
+        Mistake("Your second loop ends too early: the *last* row of the block sees keys up to begin + BLOCK_Q − 1 + M "
+                "− N, that one included (section 3).",
                 but(END, "tl.minimum(begin + 1 + m - n, m)"), but(END, "tl.minimum(begin + BLOCK_Q - 1 + m - n, m)")),
         Mistake(phrases.sees_future("eq. 1.10"), but(END, "m", SEEN, "keys < m")),
-        Mistake("The second loop begins anew: the tiles of the first loop are counted twice. It goes on where the "
-                "first one has ended (section 3).",
+        Mistake("Your second loop starts over, so the tiles of the first loop are counted twice. Start where the first "
+                "one ended (section 3).",
                 but(f"range(full, {END}", f"range(0, {END}")),
-        Mistake("The second loop forgets what the first one has found: top, l and acc go on (section 3).",
+        Mistake("Your second loop forgets what the first one found: top, l and acc carry over (section 3).",
                 but("    for first in range(full", "    top, l, acc = top - float('inf'), l * 0.0, acc * 0.0\n"
                     "    for first in range(full")),
         Mistake(phrases.store_unmasked("section 1"), but("acc / l[:, None], mask=inside)", "acc / l[:, None])")),
@@ -154,11 +155,11 @@ EXERCISE = Exercise(
                 but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], -1e4"),
                 but('tl.trans(k_j)) * factor, -float("inf")', "tl.trans(k_j)) * factor, -1e4")),
         Mistake(phrases.never_divided("eq. 12.4", o="acc", l="l"), but("acc / l[:, None]", "acc")),
-        Mistake("Right values, but hidden tiles are multiplied, too. The last row of the block sees keys up to begin + "
-                "BLOCK_Q − 1 + M − N: there the loop may end (section 3).",
+        Mistake("The values are right, but you multiply hidden tiles, too. The last row of the block sees keys up to "
+                "begin + BLOCK_Q − 1 + M − N: the loop can end there (section 3).",
                 but(END, "m")),
-        Mistake("Right values, but full tiles go through tl.where as well. Take as many whole tiles as fit into the "
-                "begin + M − N + 1 keys of the first row in a loop of their own (section 3).",
+        Mistake("The values are right, but full tiles go through tl.where as well. Put as many whole tiles as fit into "
+                "the first row's begin + M − N + 1 keys in a loop of their own (section 3).",
                 but(FULL, "begin * 0"), but(FULL, "(begin + m - n) // BLOCK_K * BLOCK_K")),
     ),
     costs=(

@@ -133,13 +133,13 @@ RESCALED = "a[:, None] * acc + tl.dot(p.to(v_j.dtype), v_j)"
 EXERCISE = Exercise(
     lesson="12", stars=3, reference=fold_kernel, cases=cases, run=run, needs="triton",
     hints=(
-        "Begin with the kernel of section 3. New is the head: pid // blocks and pid % blocks, where blocks = "
+        "Start with the kernel of section 3. What's new is the head: pid // blocks and pid % blocks, where blocks = "
         "tl.cdiv(n, BLOCK_Q); the tile of q begins at q + head · n · D, those of k and v at head · m · D.",
         "Two masks: rows < n where q is loaded and out is stored, keys < m where k and v are loaded. Scores of keys "
-        "that do not exist are −∞, by tl.where, because a score of 0 has weight 1.",
-        "Multiply the scores by scale · log₂ e: they are float32, where q may be half precision; and tl.dot wants both "
-        "factors in one dtype, p.to(v_j.dtype). In the loop: tl.exp2, and l and acc times a = 2^(top − new). "
-        "Once after the loop: acc / l.",
+        "that don't exist are −∞, through tl.where, because a score of 0 has weight 1.",
+        "Multiply the scores by scale · log₂ e: they're float32, while q may be half precision; and tl.dot wants both "
+        "factors in one dtype, p.to(v_j.dtype). In the loop: tl.exp2, and l and acc times a = 2^(top − new). Once "
+        "after the loop: acc / l.",
     ),
     mistakes=(
         Mistake("You ignore the head, or take it from the wrong digit of the number: head = pid // blocks and i = pid "

@@ -96,10 +96,10 @@ EXERCISE = Exercise(
     hints=(
         "Launch the whole grid of `broken` on a Memory of section 1 and compare with attnlab.safe_attention. N = M = "
         "32 in blocks of 16 is right. Change one length at a time.",
-        "Three settings show the three faults: keys that do not fill the last block; two heads with N ≠ M; queries "
-        "that do not fill the last block, with two heads.",
-        "The three lines: pid is taken apart by ⌈N / block⌉, eq. 12.1; heads of keys lie M rows apart, eq. 12.2; a key "
-        "that does not exist is loaded as 0, and its score must be −∞.",
+        "Three settings show the three faults: keys that don't fill the last block; two heads with N ≠ M; queries that "
+        "don't fill the last block, with two heads.",
+        "The three lines: pid is split by ⌈N / block⌉, eq. 12.1; heads of keys are M rows apart, eq. 12.2; a key that "
+        "doesn't exist is loaded as 0, and its score has to be −∞.",
     ),
     mistakes=(
         Mistake(phrases.nothing_fixed("eqs. 12.1 and 12.2", inputs=TRY), but(*NUMBER, *STRIDE, *VOTES)),
@@ -108,8 +108,8 @@ EXERCISE = Exercise(
         Mistake(phrases.not_rounded_up("eq. 12.1", what="blocks of queries"), but(*NUMBER)),
         Mistake(phrases.heads_apart("eq. 12.2"), but(*STRIDE)),
         Mistake(phrases.hidden_zero("section 1", what="Keys that don't exist"), but(*VOTES)),
-        Mistake("The mask of the rows is gone: the last block loads and stores rows of the next head, or of nobody. "
-                "Another program writes there (section 2).",
+        Mistake("You've dropped the mask of the rows: the last block loads and stores rows of the next head, or ones "
+                "that don't exist. Another program writes there (section 2).",
                 but(", inside)", ")")),
         Mistake(phrases.never_divided("eq. 12.4", o="acc", l="l"), but(" / l[:, None]", "")),
         Mistake(phrases.unscaled("section 1"), but(" / d**0.5", "")),

@@ -82,9 +82,9 @@ LOAD, ROW = 'tl.load(x + row * n + cols, mask=there, other=-float("inf"))', "row
 EXERCISE = Exercise(
     lesson="12", stars=2, reference=softmax_kernel, cases=cases, run=run, needs="triton",
     hints=(
-        "The number of the program, tl.program_id(0), is the row. Its numbers: x + row · n + tl.arange(0, BLOCK).",
+        "The program's number, tl.program_id(0), is the row. The row's numbers: x + row · n + tl.arange(0, BLOCK).",
         "Only the first n of the BLOCK numbers belong to the row: a mask for the load and the same for the store.",
-        "What is masked must not count in the sum: e⁰ is 1. Load it as −∞, other=-float('inf'). Then subtract tl.max, "
+        "What's masked can't count in the sum, but e⁰ is 1. Load it as −∞, other=-float('inf'). Then subtract tl.max, "
         "take tl.exp, divide by tl.sum, with axis=0.",
     ),
     mistakes=(
@@ -93,7 +93,7 @@ EXERCISE = Exercise(
                 but('-float("inf")', "0.0"), but(', other=-float("inf")', "")),
         Mistake(phrases.store_unmasked("section 2"), but("axis=0), mask=there)", "axis=0))")),
         Mistake(phrases.unshifted("lesson 02, section 2"), but(" - tl.max(s, axis=0)", "")),
-        Mistake("Every program works on row 0: the row is tl.program_id(0), and begins n numbers further on for each "
+        Mistake("All your programs work on row 0: the row is tl.program_id(0), and each begins n numbers further on "
                 "(eq. 12.2).",
                 but(ROW, "0"), but(ROW, "0 * n")),
         Mistake("Rows are n numbers apart, not BLOCK, which is only the next power of two (eq. 12.2).",
@@ -102,8 +102,8 @@ EXERCISE = Exercise(
         Mistake(phrases.missing_log2e("eq. 12.3"), but("tl.exp(", "tl.exp2(")),
         Mistake(phrases.undivided("eq. 2.3"), but(" / tl.sum(e, axis=0)", "")),
         Mistake(phrases.one_beyond("section 1"), but("cols < n", "cols <= n")),
-        Mistake("You read beyond the end of the row and hide the scores afterwards. Nothing of yours need be there: "
-                "the load itself takes the mask (section 1).",
+        Mistake("You read beyond the end of the row and hide the scores afterward. That memory may not be yours: mask "
+                "the load itself (section 1).",
                 but(LOAD, 'tl.where(there, tl.load(x + row * n + cols), -float("inf"))')),
     ),
     costs=(

@@ -80,33 +80,33 @@ EXERCISE = Exercise(
     hints=(
         "Rows as a column, start + np.arange(block)[:, None]; columns as a row, np.arange(width). Eq. 12.2 then gives "
         "the offset of every number of the tile at once.",
-        "A row is live if it is smaller than length. Where it is not, no offset may be used: not even to throw the "
-        "number away afterwards.",
-        "Put offset 0 in the place of those: np.where(live, offsets, 0); read; and put 0 over what came back.",
+        "A row is live if it's smaller than length. Where it isn't, don't use its offset, not even to throw the number "
+        "away afterward.",
+        "Put offset 0 in their place: np.where(live, offsets, 0); read; and put 0 over what came back.",
     ),
     mistakes=(
         Mistake(phrases.load_unmasked("eq. 12.2 and section 1"),
                 but(READ, "memory[offsets]"), but(READ, "memory[np.minimum(offsets, memory.size - 1)]")),
-        Mistake("You read rows that the array doesn't have, and mask afterwards. At the end of memory the reading "
-                "alone fails, and 0 · NaN is NaN: give what's masked an offset that exists, such as 0, and then put 0 "
+        Mistake("You read rows that the array doesn't have, and mask afterward. At the end of memory, the read itself "
+                "fails, and 0 · NaN is NaN: give what's masked an offset that exists, such as 0, and then put 0 "
                 "(section 1).",
                 but(READ, "np.where(live, memory[offsets], 0.0)"), but(READ, "memory[offsets] * live"),
                 but(READ, "np.where(live, memory[np.minimum(offsets, memory.size - 1)], 0.0)"),
                 but(READ, 'np.where(live, np.take(memory, offsets, mode="wrap"), 0.0)')),
-        Mistake("Rows beyond the end repeat the last row, as a clamped slice does (lesson 05). They would be counted "
-                "twice; they must be 0 here and hidden later (section 1).",
+        Mistake("Your rows beyond the end repeat the last row, as in a clamped slice (lesson 05). They'd be counted "
+                "twice; they have to be 0 here and hidden later (section 1).",
                 but(ROWS, "np.minimum(start + np.arange(block), length - 1)")),
-        Mistake("You leave the rows out that don't exist. A block has the same shape for every program; what's "
-                "missing is 0 (section 1).",
+        Mistake("You leave out the rows that don't exist. A block has the same shape for every program; what's missing "
+                "is 0 (section 1).",
                 but(ROWS, "np.arange(start, max(start, min(start + block, length)))")),
-        Mistake("The strides are exchanged: strides[0] is the step from row to row, strides[1] that from column to "
+        Mistake("Your strides are swapped: strides[0] is the step from row to row, strides[1] the one from column to "
                 "column (eq. 12.2).",
                 but("rows * strides[0] + cols * strides[1]", "rows * strides[1] + cols * strides[0]")),
-        Mistake("You take the array as contiguous, with steps of width and 1. Where it's a head among others, or "
+        Mistake("You treat the array as contiguous, with steps of width and 1. If it's a head among others, or "
                 "transposed, its strides say otherwise: eq. 12.2.",
                 but("rows * strides[0] + cols * strides[1]", "rows * width + cols")),
-        Mistake("Your tile begins somewhere else. The array begins at memory[base], and the tile's first row is "
-                "start, which counts rows and not blocks (eq. 12.2).",
+        Mistake("Your tile begins in the wrong place. The array begins at memory[base], and the tile's first row is "
+                "start, which counts rows, not blocks (eq. 12.2).",
                 but("base + rows", "rows"), but("start + np", "start * block + np"), but("start + np", "np")),
         Mistake(phrases.advanced_twice("eq. 12.2 and section 7"), but("rows * strides", "(rows + start) * strides")),
         Mistake("Your mask counts rows from the beginning of the block. Compare the row in the array, start included, "

@@ -42,31 +42,31 @@ EXERCISE = Exercise(
     lesson="13", stars=2, reference=exp2_polynomial, cases=cases,
     hints=(
         "Try t = −0.5 and t = −130, and print n, x and the result. Which x is the cubic good for?",
-        "astype rounds towards zero, so that x = −0.5 for t = −0.5. (13.4) needs ⌊t⌋, which is np.floor.",
-        "A float32 has 8 bits for the exponent, from 2^−126 on. What is added beyond that runs into the sign. Replace "
-        "t by 0 where t < −126, and the result by 0 at the end; −∞ is among these.",
+        "astype rounds toward zero, so x = −0.5 for t = −0.5. (13.4) needs ⌊t⌋, which is np.floor.",
+        "A float32 has 8 bits for the exponent, for powers from 2^−126 up. Whatever you add beyond that runs into the "
+        "sign. Replace t with 0 where t < −126, and the result with 0 at the end; that includes −∞.",
     ),
     mistakes=(
-        Mistake("You round toward zero, or to the nearest whole number. ⌊t⌋ is the next one *below*, so that x runs "
-                "from 0 to 1, where the cubic is good (eq. 13.4).",
+        Mistake("You round toward zero, or to the nearest integer. ⌊t⌋ rounds *down*, so x runs from 0 to 1, where the "
+                "cubic is good (eq. 13.4).",
                 but("np.floor(t)", "np.trunc(t)"), but("np.floor(t)", "np.ceil(t)"), but("np.floor(t)", "np.rint(t)"),
                 but("np.floor(t)", "np.floor(t + 0.5)")),
-        Mistake("Below −126 there's no exponent left: what you add runs over into the sign, and a weight of almost 0 "
-                "becomes a large or negative number. There the result is 0 (section 4).",
+        Mistake("Below −126 there's no exponent left: what you add spills into the sign, and a weight of almost 0 "
+                "becomes a large or negative number. The result there is 0 (section 4).",
                 but("t >= -126", "t > -np.inf"), but("t >= -126", "t >= -254"), but("t >= -126", "t >= -1022")),
-        Mistake("Hidden keys have t = −∞, and −∞ − (−∞) is NaN: their weight is 0 (section 4).",
+        Mistake("Hidden keys have t = −∞, and −∞ − (−∞) is NaN, but their weight is 0 (section 4).",
                 but("t >= -126", "(t >= -126) | (t == -np.inf)")),
-        Mistake("You give 0 where float32 has numbers still: down to −126 there's an exponent (section 4).",
+        Mistake("You return 0 where float32 still has numbers: the exponent goes down to −126 (section 4).",
                 but("t >= -126", "t >= -125"), but("t >= -126", "t > -126"), but("t >= -126", "t >= -24")),
         Mistake("Your coefficients are in the wrong order: c[0] is the constant (eq. 13.4).",
                 but("c[0] + x * (c[1] + x * (c[2] + x * c[3]))", "c[3] + x * (c[2] + x * (c[1] + x * c[0]))")),
-        Mistake("The cubic alone lies between 1 and 2: multiply it by 2^⌊t⌋. As ⌊t⌋ is negative already, it's added "
-                "to the exponent, not subtracted (eq. 13.4).",
+        Mistake("The cubic alone is between 1 and 2: multiply it by 2^⌊t⌋. Since ⌊t⌋ is already negative, add it to "
+                "the exponent, don't subtract it (eq. 13.4).",
                 but(" + (n.astype(np.int32) << 23)", ""), but(" + (n.", " - (n.")),
-        Mistake("The exponent of a float32 begins at bit 23: 23 bits of fraction lie below it (section 4).",
+        Mistake("The exponent of a float32 starts at bit 23, above 23 bits of fraction (section 4).",
                 but("<< 23", "<< 22"), but("<< 23", "<< 24"), but("<< 23", "<< 20")),
-        Mistake("You return the exact power. The polynomial's value is asked for, which differs in the fifth digit "
-                "(eq. 13.4).",
+        Mistake("You return the exact power. We want the polynomial's value, which differs in the fifth digit (eq. "
+                "13.4).",
                 but("bits.view(np.float32), 0)", "np.exp2(t), 0)")),
     ),
 )

@@ -36,19 +36,19 @@ EXERCISE = Exercise(
     lesson="13", stars=2, reference=grid_waves, cases=cases,
     hints=(
         "One program for each block of queries of each head of each sequence, eq. 13.2.",
-        "Round both quotients up: a short block is a program, and a wave that is not full takes its time. In integers, "
-        "−(−a // b).",
-        "waves · sms slots are offered, programs of them are used.",
+        "Round both quotients up: a short block needs a program, and a wave that isn't full still takes its time. In "
+        "integers: −(−a // b).",
+        "There are waves · sms slots, and each program uses one.",
     ),
     mistakes=(
         Mistake(phrases.not_rounded_up("eq. 13.2", what="blocks"),
                 but(BLOCKS, "(n // block_q)"), but(BLOCKS, "max(n // block_q, 1)")),
-        Mistake("You leave out programs. Each pair of sequence and head has its own, one for each block of queries "
-                "(eq. 13.2).",
+        Mistake("You leave out programs. Each head of each sequence has its own, one for each block of queries (eq. "
+                "13.2).",
                 but(f" * {BLOCKS}", ""), but("batch * heads", "batch"), but("batch * heads", "heads"),
                 but("batch * heads * ", "")),
-        Mistake("You cut all queries of all heads as if they were one sequence. A block belongs to one head, so each "
-                "head has a short block of its own: round up first, multiply then (eq. 13.2).",
+        Mistake("You split the queries of all heads as if they were one sequence. A block belongs to one head, so each "
+                "head has a short block of its own: round up first, then multiply (eq. 13.2).",
                 but(f"batch * heads * {BLOCKS}", "-(-batch * heads * n // block_q)")),
         Mistake(phrases.not_rounded_up("eq. 13.2", what="waves"),
                 but(WAVES, "programs // sms"), but(WAVES, "programs // sms", IDLE, "programs % sms"),
@@ -58,13 +58,13 @@ EXERCISE = Exercise(
                 but(WAVES, "max(round(programs / sms), 1)"),
                 but(BLOCKS, "round(n / block_q)", WAVES, "round(programs / sms)")),
         Mistake(phrases.adds_one("eq. 13.2", what="wave"), but(WAVES, "programs // sms + 1")),
-        Mistake("Your idle slots are those that are busy in the last wave, programs mod sms. Idle are the others: "
+        Mistake("You count the slots that are busy in the last wave, programs mod sms. The idle ones are the others: "
                 "waves · sms − programs (eq. 13.2).",
                 but(IDLE, "programs % sms")),
-        Mistake("You call a whole wave idle where the last one is full: sms − programs mod sms is sms there. waves · "
-                "sms − programs is 0 (eq. 13.2).",
+        Mistake("Where the last wave is full, you call a whole wave idle: sms − programs mod sms is sms there, but "
+                "waves · sms − programs is 0 (eq. 13.2).",
                 but(IDLE, "sms - programs % sms")),
-        Mistake("Idle is asked as a number of slots, an integer; you return a share (eq. 13.2).",
+        Mistake("We want idle as a number of slots, an integer, but you return a fraction (eq. 13.2).",
                 but(IDLE, "1 - programs / (waves * sms)"), but(IDLE, "programs / (waves * sms)")),
     ),
 )

@@ -74,39 +74,39 @@ DIVIDED = "v[first : first + block]", "v[first : first + block]; o = o / np.wher
 EXERCISE = Exercise(
     lesson="13", stars=3, reference=lazy_rescale, cases=cases,
     hints=(
-        "Begin with fold_exp2. What is subtracted from the scores need not be their maximum: any r does, if l and o "
-        "refer to the same r (eq. 13.6).",
+        "Start from fold_exp2. What you subtract from the scores needn't be their maximum: any r will do, as long as l "
+        "and o refer to the same r (eq. 13.6).",
         "moved = (the block's maximum > r + threshold); r' is that maximum where moved, else r. With r = −∞ at the "
-        "start the first scores move it.",
-        "a = 2^(r − r') is 1 where r stays, so the update of l and o is that of fold_exp2. Count moved where r was "
+        "start, the first scores move it.",
+        "a = 2^(r − r') is 1 where r stays, so l and o are updated as in fold_exp2. Count moved only where r was "
         "finite.",
         "lse = (r + log₂ l) ln 2, with the last r, whatever the maximum is.",
     ),
     mistakes=(
-        Mistake("You compare with the maximum so far and not with r. Scores that rise slowly then never move r, and "
-                "2^(t − r) overflows. Compare with what the weights refer to: r (eq. 13.7).",
+        Mistake("You compare with the maximum so far instead of r. Then slowly rising scores never move r, and 2^(t − "
+                "r) overflows. Compare with what the weights refer to: r (eq. 13.7).",
                 but(START, f"{START[:-1]}, np.full(len(s), -np.inf)".replace("np.zeros(len(s), ", "np.zeros(len(s)), "),
                     "r, l, o, rescalings", "r, l, seen, o, rescalings", MOVED,
                     "top > seen + threshold; seen = np.maximum(seen, top)")),
-        Mistake("r moves at every new maximum, or never after the first block, and then 2^(t − r) overflows. Move it "
-                "when the maximum exceeds r by more than the threshold (eq. 13.7).",
+        Mistake("Your r moves at every new maximum, or never after the first block, in which case 2^(t − r) overflows. "
+                "Move it when the maximum exceeds r by more than the threshold (eq. 13.7).",
                 but(MOVED, "top > r"), but(MOVED, "r == -np.inf"), but(MOVED, "(r == -np.inf) & (top > r)")),
-        Mistake("Your threshold is in natural units: it's one of exponents of two, like t = s log₂ e (eq. 12.3 and "
-                "13.7).",
+        Mistake("Your threshold is in natural units, but it applies to exponents of two, like t = s log₂ e (eqs. 12.3 "
+                "and 13.7).",
                 but(MOVED, "top > r + threshold * np.log2(np.e)"), but(MOVED, "top > r + threshold * np.log(2)")),
         Mistake("Where r moves, it moves to the block's maximum, not by the threshold (eq. 13.7).",
                 but("np.where(moved, top, r)", "np.where(r == -np.inf, top, r + moved * threshold)")),
-        Mistake("One row that moves makes all rows move. A warp of a GPU does so; here each row is decided, and "
-                "counted, alone (eq. 13.7).",
+        Mistake("When one row moves, all your rows move. A GPU warp does that; here each row is decided, and counted, "
+                "separately (eq. 13.7).",
                 but(MOVED, "(top > r + threshold).any() & (top > r)")),
-        Mistake("You count too much. Counted are rows that are rescaled, not blocks, and not the first block: before "
-                "the first score r is −∞, and l and o are 0 (section 4).",
+        Mistake("You count too much. Count rows that are rescaled, not blocks, and not the first block: before the "
+                "first score, r is −∞, and l and o are 0 (section 4).",
                 but(" & (r > -np.inf)", ""), but("(moved & (r > -np.inf)).sum()", "(moved & (r > -np.inf)).any()")),
         Mistake("Weights and sums must refer to the same r. Where it moves, multiply both l and o by 2^(r − r'), and "
                 "measure the new weights from r' (eq. 13.6).",
                 but("np.exp2(t - shift[:, None])", "np.exp2(t - np.where(top == -np.inf, 0, top)[:, None])"),
                 but("np.exp2(r - shift)", "np.ones_like(r)"), but("a * l +", "l +"), but("a[:, None] * o", "o")),
-        Mistake("Your lse takes the maximum. l refers to r: lse = (r + log₂ l) ln 2 (eq. 13.6).",
+        Mistake("Your lse uses the maximum, but l refers to r: lse = (r + log₂ l) ln 2 (eq. 13.6).",
                 but(LSE, "(np.log2(np.e) * s.max(1) + np.log2(total)) * np.log(2)")),
         Mistake(phrases.lse_in_base_two("eq. 12.4"), but(" * np.log(2), resc", ", resc")),
         Mistake(phrases.missing_log2e("eq. 12.3"), but("np.log2(np.e) * ", "")),

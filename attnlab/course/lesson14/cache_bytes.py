@@ -5,7 +5,7 @@ from attnlab.check.exercise import Case, Exercise, Mistake, but
 
 
 def cache_bytes(layers: int, kv_heads: int, d: int, length: int, itemsize: int) -> int:
-    """Bytes of the cache of ``length`` tokens: kv_heads heads of size d in each layer, itemsize bytes a number."""
+    """Bytes of the cache of ``length`` tokens: kv_heads heads of size d in each layer, itemsize bytes per number."""
     return 2 * layers * kv_heads * d * length * itemsize
 
 
@@ -29,18 +29,18 @@ EXERCISE = Exercise(
     hints=(
         "How many numbers does one token leave in one layer? Eq. 7.11 has them.",
         "d numbers of a key and d of a value, for each key head.",
-        "Times the layers, the tokens and the bytes of a number.",
+        "Multiply by the layers, the tokens and the bytes per number.",
     ),
     mistakes=(
         Mistake(phrases.half_cache("eq. 7.11"), but("2 * layers", "layers")),
         Mistake(phrases.elements("eq. 7.11", what="each of them takes itemsize bytes"), but(" * itemsize", "")),
         Mistake(phrases.bits("eq. 7.11", what="itemsize"), but("* itemsize", "* 8 * itemsize")),
         Mistake(phrases.one_layer("eq. 7.11"), but(" * layers", "")),
-        Mistake("You take d as the width of the model. It's the size of one head here, and there are kv_heads of "
+        Mistake("You take d for the width of the model. Here it's the size of one head, and there are kv_heads of "
                 "them: eq. 7.11.",
                 but(" * kv_heads", "")),
-        Mistake("This is the matrix of scores, length × length. A cache holds no scores, and grows with the length "
-                "only: eq. 7.11.",
+        Mistake("That's the matrix of scores, length × length. A cache holds no scores, and grows only with the "
+                "length: eq. 7.11.",
                 but("* d *", "* length *"), but("2 * layers * kv_heads * d * length", "layers * kv_heads * length**2")),
         Mistake("You return GiB. We ask for bytes, which are whole numbers: eq. 7.11.",
                 but("length * itemsize", "length * itemsize / 2**30")),

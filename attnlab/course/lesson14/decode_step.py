@@ -79,16 +79,16 @@ GROWN = "keys, values = np.concatenate([keys[:t], k[None]]), np.concatenate([val
 EXERCISE = Exercise(
     lesson="14", stars=2, reference=decode_step, cases=cases, writes=(3, 4),
     hints=(
-        "Two things happen: the new key and value go to slot t, and then the query meets the slots that are filled.",
-        "Write first. Filled are slots 0 … t, so keys[: t + 1]; what lies behind may be anything: eq. 14.2.",
+        "Two things happen: the new key and value go to slot t, and then the query meets the filled slots.",
+        "Write first. Now slots 0 … t are filled, so use keys[: t + 1]; what comes after can be anything: eq. 14.2.",
         "The rest is one row of safe attention, scale 1/√D.",
-        "Return the output and the two arrays that you were given. In JAX: keys.at[t].set(k).",
+        "Return the output and the two arrays you were given. In JAX: keys.at[t].set(k).",
     ),
     mistakes=(
         Mistake(phrases.not_itself("eq. 14.2", rule="query t sees j ≤ t, appended first"),
                 but(SEEN, "[:t]"), but(SEEN, "[: max(t, 1)]")),
         Mistake("You read slots that aren't filled. A preallocated cache has capacity slots, of which 0 … t are "
-                "filled; NaN in the others shows that they're read: eq. 14.2.",
+                "filled; NaN in the others shows that you read them: eq. 14.2.",
                 but(SEEN, ""),
                 but("@ values[: t + 1]", "@ values", "s = keys[: t + 1] @ q / q.size**0.5",
                                    "s = np.where(np.arange(len(keys)) <= t, keys @ q / q.size**0.5, -np.inf)")),
@@ -97,21 +97,21 @@ EXERCISE = Exercise(
                 but("keys[: t + 1] @ q", "np.where(np.arange(len(keys)) <= t, np.nan_to_num(keys) @ q, 0)",
                     "@ values[: t + 1]", "@ np.nan_to_num(values)")),
         Mistake(phrases.top_left("eq. 14.3", rule="the newest one sees all that's filled"), but(SEEN, "[:1]")),
-        Mistake("You write into another slot than the free one. Tokens are counted from 0, so t tokens fill slots 0 … "
-                "t − 1, and the new one goes to slot t: eq. 14.2.",
+        Mistake("You write into the wrong slot. Tokens are counted from 0, so t tokens fill slots 0 … t − 1, and the "
+                "new one goes to slot t: eq. 14.2.",
                 but(WRITE, "keys[(t + 1) % len(keys)], values[(t + 1) % len(keys)] = k, v"),
                 but(WRITE, "keys[t - 1], values[t - 1] = k, v"),
                 but(WRITE, "keys[max(t - 1, 0)], values[max(t - 1, 0)] = k, v")),
-        Mistake("You don't keep what's new: the cache that you return lacks token t's key, its value, or both, and "
-                "the next query will miss it (eq. 14.2).",
+        Mistake("You don't keep what's new: the cache you return lacks token t's key, its value, or both, and the next "
+                "query will miss it (eq. 14.2).",
                 but(WRITE, "old, olds = keys.copy(), values.copy(); keys[t], values[t] = k, v", "keys, values\n",
                     "old, olds\n"),
                 but(WRITE, "keys[t] = k"), but(WRITE, "values[t] = v")),
-        Mistake("Your cache grows by concatenation: it has t + 1 rows, and every step copies all that was there, "
-                "section 6. Write into slot t of the arrays that you were given: eq. 14.2.",
+        Mistake("Your cache grows by concatenation: it has t + 1 rows, and every step copies everything that was there "
+                "(section 6). Write into slot t of the arrays you were given: eq. 14.2.",
                 but(WRITE, GROWN)),
-        Mistake("You copy the cache and write into the copy. That moves all slots at every step, where "
-                "one is new: section 6. Write into the arrays that you were given.",
+        Mistake("You copy the cache and write into the copy. That moves all slots at every step, although only one is "
+                "new: section 6. Write into the arrays you were given.",
                 but(WRITE, "keys, values = keys.copy(), values.copy(); keys[t], values[t] = k, v")),
         Mistake(phrases.unscaled("eq. 14.2"), but(" / q.size**0.5", "")),
         Mistake(phrases.unshifted("lesson 02, section 2"), but(" - s.max()", "")),

@@ -113,13 +113,13 @@ ROTATED = "attnlab.rotary(q, at), keys"
 EXERCISE = Exercise(
     lesson="14", stars=3, reference=generate, cases=cases,
     hints=(
-        "model.logits(tokens, attend) takes the *new* tokens only: the prompt at the first call, one token after that. "
-        "What it knows of the others comes from your attend.",
-        "attend(layer, q, k, v) gets arrays (heads, N, D) that are not rotated yet. Their positions are t … t + N − 1, "
-        "where t tokens were taken before: attnlab.rotary(q, at), attnlab.rotary(k, at).",
-        "Every layer has a cache of its own, attnlab.cache.KVCache or two arrays; all layers of a call begin at the "
-        "same t, so t moves after the call, not inside attend.",
-        "The next token is logits[-1].argmax(). It is the only new token of the next call.",
+        "model.logits(tokens, attend) takes only the *new* tokens: the prompt in the first call, one token after that. "
+        "What it knows about the others comes from your attend.",
+        "attend(layer, q, k, v) gets arrays (heads, N, D) that aren't rotated yet. Their positions are t … t + N − 1 "
+        "if t tokens came before: attnlab.rotary(q, at), attnlab.rotary(k, at).",
+        "Every layer has its own cache, attnlab.cache.KVCache or two arrays; all layers of a call begin at the same t, "
+        "so t moves after the call, not inside attend.",
+        "The next token is logits[-1].argmax(). It's the only new token of the next call.",
     ),
     mistakes=(
         Mistake(phrases.top_left("eq. 14.3", rule="query i of a call sees j ≤ t + i"),
@@ -132,18 +132,19 @@ EXERCISE = Exercise(
                 but("attnlab.rotary(k, at)", "attnlab.rotary(k, t)", "attnlab.rotary(q, at)", "attnlab.rotary(q, t)")),
         Mistake(phrases.nothing_rotated("section 3"), but("attnlab.rotary(k, at)", "k", "attnlab.rotary(q, at)", "q")),
         Mistake(phrases.keys_unrotated("section 3"), but("attnlab.rotary(k, at)", "k")),
-        Mistake("Your query stands at another position than its own key: both are at t + i in a call that begins at t, "
-                "eq. 14.3.",
+        Mistake("Your query isn't at the position of its own key: both are at t + i in a call that begins at t, eq. "
+                "14.3.",
                 but("attnlab.rotary(q, at)", "attnlab.rotary(q, at + 1)")),
-        Mistake("Values are rotated, too. A rotation gives a score its distance, and values have no score: section 3.",
+        Mistake("You rotate the values, too. A rotation gives a score its distance, and values have no score: section "
+                "3.",
                 but("attnlab.rotary(k, at), v", "attnlab.rotary(k, at), attnlab.rotary(v, at)")),
         Mistake(phrases.rotated_again("section 3", step="step", then="it's kept"),
                 but("keys[layer][:, seen], values", "attnlab.rotary(keys[layer][:, seen]), values")),
-        Mistake("All layers share one cache. Keys of layer 0 and of layer 1 are different numbers: a cache for each, "
-                "section 3.",
+        Mistake("Your layers share one cache, but the keys of layer 0 and of layer 1 are different numbers: give each "
+                "layer its own (section 3).",
                 but("keys[layer]", "keys[0]", "values[layer]", "values[0]")),
-        Mistake("t counts tokens, and it moves once per call. Moved once per layer, the layers disagree on where a "
-                "call begins; counted in calls, it forgets that the first one takes the prompt (section 8 and eq. "
+        Mistake("t counts tokens, and it moves once per call. If it moves once per layer, the layers disagree on where "
+                "a call begins; if it counts calls, it forgets that the first one takes the prompt (section 8 and eq. "
                 "14.3).",
                 but(*SLOTS, "at = t +", "nonlocal t\n        at = t +", *GREW, "causal=True)",
                     "causal=True)\n        t += q.shape[-2]\n        return out", "        t += len(new)\n", ""),
@@ -161,14 +162,14 @@ EXERCISE = Exercise(
         Mistake("You take the logits of the first row. The token that follows the text belongs to the last row: "
                 "section 3.",
                 but("logits[-1]", "logits[0]")),
-        Mistake("Every token is fed twice: at the end of one call and at the beginning of the next. Its keys are then "
-                "in the cache twice, and have two votes: eq. 14.2.",
+        Mistake("You feed every token twice: at the end of one call and at the beginning of the next. Then its keys "
+                "are in the cache twice, and get two votes: eq. 14.2.",
                 but(*SLOTS, "new = [int(logits[-1].argmax())]\n        text += new",
                     "new = [new[-1], int(logits[-1].argmax())]\n        text += new[1:]")),
-        Mistake("You return the prompt as well. We ask for the new tokens: section 9.",
+        Mistake("You return the prompt as well. We want only the new tokens: section 9.",
                 but("return text", "return list(prompt) + text")),
-        Mistake("You feed the whole text at every step: all its keys are computed again. Keep them, and feed the new "
-                "token only: eq. 14.4.",
+        Mistake("You feed the whole text at every step, so all its keys are computed again. Keep them, and feed only "
+                "the new token: eq. 14.4.",
                 but("t += len(new)", "t = 0", "new = [int(logits[-1].argmax())]\n        text += new",
                     "text.append(int(logits[-1].argmax()))\n        new = [*prompt, *text]")),
     ),

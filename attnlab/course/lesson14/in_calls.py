@@ -64,25 +64,26 @@ EXERCISE = Exercise(
         "Call `broken` with sizes of your own and compare with one call of attnlab.tiled_attention on rotated arrays; "
         "[2] is the smallest input that fails. With values np.eye(L) the result is the weights.",
         "Ask of each line what it does to the *second* token of a call: which position, which keys, which slot next?",
-        "Three lines are wrong: positions t … t + n − 1, a mask j ≤ t + i (eq. 14.3), and a length that grows by n.",
+        "Three lines are wrong. They need positions t … t + n − 1, a mask j ≤ t + i (eq. 14.3), and a length that "
+        "grows by n.",
     ),
     mistakes=(
         Mistake(phrases.nothing_fixed("eq. 14.3", inputs=TRY), but(*UNMASKED, *LENGTH)),
         Mistake(phrases.one_fixed("eq. 14.3", inputs=TRY),
                 but(*UNMASKED), but(*MASK, *LENGTH), but(*POSITION, *LENGTH)),
         Mistake(phrases.one_position("section 3"), but(*POSITION)),
-        Mistake("Positions and length are right; a token still sees the later ones of its call. With one query nothing "
-                "needs a mask, with n of them the last n columns are a triangle: eq. 14.3.",
+        Mistake("Positions and length are right, but a token still sees the later ones of its call. One query needs no "
+                "mask; with n of them, the last n columns are a triangle: eq. 14.3.",
                 but(*MASK)),
-        Mistake("Positions and mask are right; the length still grows by one per call. It counts tokens, not calls: "
-                "eq. 14.2.",
+        Mistake("Positions and mask are right, but the length still grows by one per call. It counts tokens, not "
+                "calls: eq. 14.2.",
                 but(*LENGTH)),
         Mistake(phrases.top_left("eq. 14.3", rule="query i of a call sees j ≤ t + i"),
                 but("<= at[:, None]", "<= at[:, None] - t")),
         Mistake(phrases.positions_restart("section 3", rule="t + i"),
                 but("np.arange(t, t + n)", "np.arange(n)", "<= at[:, None]", "<= at[:, None] + t")),
-        Mistake("The positions of your keys begin at 0 in every call, those of your queries don't, or the other way "
-                "round. Both are positions in the text, t + i: section 3.",
+        Mistake("Your keys' positions begin at 0 in every call and your queries' don't, or the other way around. Both "
+                "are positions in the text, t + i: section 3.",
                 but("rotary(k[new], at)", "rotary(k[new], at - t)"),
                 but("rotary(q[new], at)", "rotary(q[new], at - t)")),
         Mistake(phrases.rotated_again("section 3", step="call", then="it's kept"),

@@ -55,22 +55,22 @@ def cases() -> list[Case]:
 EXERCISE = Exercise(
     lesson="14", stars=2, reference=next_capacity, cases=cases, judge=judge, run=run,
     hints=(
-        "Growing by a fixed number of slots moves everything ever again: the copies per token grow with the text. "
-        "Grow by a fixed *share*.",
+        "Growing by a fixed number of slots moves everything again and again: the copies per token grow with the text. "
+        "Grow by a fixed *fraction*.",
         "With a factor g, all arrays before the last one add up to 1 + 1/g + 1/g² + … = g / (g − 1) times the last one "
         "that was copied.",
-        "Right after a move g slots are held per token, so g is at most 1.5. And g / (g − 1) ≤ 3.2 wants at least "
+        "Right after a move, you hold g slots per token, so g is at most 1.5. And g / (g − 1) ≤ 3.2 requires at least "
         "1.4546.",
     ),
     mistakes=(
-        Mistake("One slot more at each token is what `concatenate` does: all rows are copied for every token (section "
-                "6).", but("length // 2", "1")),
-        Mistake("A fixed number of slots more: a text that's ten times as long copies ten times as many rows per "
-                "token. Grow by a share (section 6).", but("length // 2", "256"), but("length // 2", "4096")),
-        Mistake("Doubling copies two rows per token, which is less than you may, and holds two slots per token, which "
+        Mistake("Adding one slot per token is what `concatenate` does: it copies all rows for every token (section 6).",
+                but("length // 2", "1")),
+        Mistake("You grow by a fixed number of slots: a text that's ten times as long copies ten times as many rows "
+                "per token. Grow by a fraction (section 6).", but("length // 2", "256"), but("length // 2", "4096")),
+        Mistake("Doubling copies two rows per token, which is less than allowed, and holds two slots per token, which "
                 "is more (section 6).", but("length // 2", "length")),
-        Mistake("An eighth or a quarter more holds little and copies too often: g / (g − 1) rows per token (section "
-                "6).", but("length // 2", "length // 8"), but("length // 2", "length // 4")),
+        Mistake("Growing by an eighth or a quarter holds little but copies too often: g / (g − 1) rows per token "
+                "(section 6).", but("length // 2", "length // 8"), but("length // 2", "length // 4")),
         Mistake("A power of two is up to twice the text (section 6).",
                 but("length + length // 2", "2 ** length.bit_length()")),
     ),

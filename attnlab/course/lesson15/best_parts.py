@@ -10,7 +10,7 @@ MOST, WITHIN = 512, 1.02
 
 
 def best_parts(batch: int, kv_heads: int, keys: int, sms: int, share: int, merge: float) -> int:
-    """In how many parts to cut the keys, from 1 to 512, so that a step of decoding ends first, or within 2 % of that.
+    """How many parts to cut the keys into, from 1 to 512, so that a decoding step ends first, or within 2% of that.
 
     There's a program for every sequence, key head and part, and ``sms`` multiprocessors take one each, wave after wave.
     A program takes a microsecond, and for each 100 of its keys one more; where more than ``share`` run in a wave, HBM
@@ -35,7 +35,7 @@ def time_of(batch: int, kv_heads: int, keys: int, sms: int, share: int, merge: f
 
 
 def judge(case: Case, got: Any) -> str | None:
-    """None if a step ends within 2 % of the first."""
+    """None if a step ends within 2% of the first."""
     if np.shape(got) or got != got or int(got) != got or not 1 <= got <= MOST:
         return f"expected a whole number from 1 to {MOST}, got {got}"
     parts, best = int(got), best_parts(*case.args)
@@ -67,25 +67,25 @@ def cases() -> list[Case]:
 EXERCISE = Exercise(
     lesson="15", stars=2, reference=best_parts, cases=cases, judge=judge,
     hints=(
-        "Write the time of a step as a function of the number of parts, and try all numbers.",
-        "The waves of n programs: n // sms full ones, and one with the rest if there's a rest.",
-        "A program of a part reads ⌈keys / parts⌉ keys. A wave of r programs takes 1 + ⌈keys / parts⌉ / 100 · "
-        "max(1, r / share) microseconds.",
+        "Write the time of a step as a function of the number of parts, and try every number.",
+        "n programs take n // sms full waves, and one more for the rest if there is one.",
+        "A part's program reads ⌈keys / parts⌉ keys. A wave of r programs takes 1 + ⌈keys / parts⌉ / 100 · max(1, r / "
+        "share) microseconds.",
     ),
     mistakes=(
-        Mistake("You leave out the merge. It's cheap for one part and not for a hundred (section 5).",
+        Mistake("You leave out the merge. It's cheap for one part, but not for a hundred (section 5).",
                 but(" + merge * parts", "")),
-        Mistake("You fill one wave, whatever it brings. Once HBM is saturated, more programs only share it: eq. 15.9.",
+        Mistake("You fill one wave, whatever that buys. Once HBM is saturated, more programs only share it: eq. 15.9.",
                 but("return min(range(1, MOST + 1), key=microseconds)",
                     "return min(max(sms // (batch * kv_heads), 1), MOST)")),
         Mistake("You count one wave. Programs beyond the multiprocessors wait for a second one: eq. 15.9.",
                 but("sum(1 + reading * max(1, running / share) for running in waves)",
                     "1 + reading * max(1, batch * kv_heads * parts / share)")),
-        Mistake("HBM has no limit in your time: a wave whose programs saturate it takes longer, the second term of "
-                "(eq. 15.9.", but("reading * max(1, running / share)", "reading")),
+        Mistake("Your time has no limit for HBM. A wave whose programs saturate it takes longer: the second term of "
+                "eq. 15.9.", but("reading * max(1, running / share)", "reading")),
         Mistake("A fixed number of parts suits one batch and one length (section 6).",
                 but("return min(range(1, MOST + 1), key=microseconds)", "return 8")),
-        Mistake("You forget that all sequences have programs of their own (section 6).",
+        Mistake("You forget that every sequence has its own programs (section 6).",
                 but("batch * kv_heads * parts, sms", "kv_heads * parts, sms")),
     ),
 )

@@ -32,23 +32,24 @@ EXERCISE = Exercise(
     lesson="15", stars=1, reference=decode_seconds, cases=cases,
     hints=(
         "Seconds are bytes over bytes per second. Which bytes does a step read?",
-        "All sequences go through the same weights; each of them has keys and values of its own (eq. 15.4).",
+        "All sequences go through the same weights, but each has its own keys and values (eq. 15.4).",
         "weights_bytes + B * cache_bytes, divided by the bandwidth.",
     ),
     mistakes=(
         Mistake(phrases.weights_each("eq. 15.4"), but(READ, "B * (weights_bytes + cache_bytes)")),
         Mistake(phrases.cache_shared("eq. 15.4"), but("B * ", "")),
-        Mistake("You divide by B: that is the time for each token, and the step is asked for. All its sequences wait "
+        Mistake("You divide by B, which gives the time per token. We want the time per step: all its sequences wait "
                 "for the whole step (eq. 15.4).",
                 but("/ bandwidth", "/ bandwidth / B")),
-        Mistake("You read the weights B times and one cache; it's the other way round (eq. 15.4).",
+        Mistake("You read the weights B times and one cache; it's the other way around (eq. 15.4).",
                 but(READ, "(B * weights_bytes + cache_bytes)")),
-        Mistake("`cache_bytes` are all bytes of a sequence's cache, keys and values: they're read once (eq. 15.4).",
+        Mistake("`cache_bytes` already counts all of a sequence's cache, keys and values, and it's read once (eq. "
+                "15.4).",
                 but("B * cache_bytes", "2 * B * cache_bytes")),
         Mistake(phrases.weights_unread("eq. 15.4"), but("weights_bytes + ", "")),
         Mistake(phrases.caches_unread("eq. 15.4"), but(" + B * cache_bytes", "")),
-        Mistake("You take the longer of the two times. Both come through the same memory, one after the other: their "
-                "bytes add up. (What overlaps is arithmetic and memory, lesson 07.) See eq. 15.4.",
+        Mistake("You take the longer of the two times. Weights and caches come through the same memory in turn, so "
+                "their bytes add up. (Arithmetic and memory overlap: lesson 07.) See eq. 15.4.",
                 but(READ, "max(weights_bytes, B * cache_bytes)")),
         Mistake("You multiply by the bandwidth. Look at the units: bytes over bytes per second are seconds (eq. 15.4).",
                 but("/ bandwidth", "* bandwidth")),

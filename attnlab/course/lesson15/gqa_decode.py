@@ -16,7 +16,7 @@ Array = np.ndarray
 
 
 def gqa_decode(machine: Machine, q: Ref, k: Ref, v: Ref, block_k: int) -> Array:
-    """One query a head, q (Hq, D), against k (Hk, M, D) and v (Hk, M, Dv), block_k keys at a time → fetch of O."""
+    """One query per head, q (Hq, D), against k (Hk, M, D) and v (Hk, M, Dv), block_k keys at a time → fetch of O."""
     (heads, d), (kv_heads, m, dv) = q.shape, v.shape
     o, group = machine.empty("O", (heads, dv), q.dtype), heads // kv_heads
     for g in range(kv_heads):
@@ -120,15 +120,16 @@ LOADED = "k_j, v_j = machine.load(k, (g, keys)), machine.load(v, (g, keys))"
 EXERCISE = Exercise(
     lesson="15", stars=3, reference=gqa_decode, cases=cases,
     hints=(
-        "The loop that matters is the outer one: over the key heads. Its G query heads are the rows of one tile.",
+        "The loop that matters is the outer one, over the key heads. A key head's G query heads are the rows of one "
+        "tile.",
         "rows = slice(g * G, (g + 1) * G) are the query heads of key head g; machine.load(k, (g, keys)) is a block of "
         "its keys.",
         "Inside it is the fold of lesson 08 with queries outside: m, l and o of G rows, kept over all blocks of keys.",
-        "In the end machine.store(o, rows, machine.keep(\"O\", acc / l[:, None])), and return machine.fetch(o).",
+        "At the end, machine.store(o, rows, machine.keep(\"O\", acc / l[:, None])), and return machine.fetch(o).",
     ),
     mistakes=(
-        Mistake("Every query head loads the keys of its group for itself: G times the bytes, as if nothing were "
-                "shared. Load a block once and multiply it with the queries of the whole group (eq. 15.2).",
+        Mistake("Every query head loads its group's keys for itself: G times the bytes, as if nothing were shared. "
+                "Load a block once and multiply it by the queries of the whole group (eq. 15.2).",
                 head_by_head),
         Mistake(phrases.repeats_keys("eq. 15.2"), repeated),
         Mistake(phrases.shared_modulo("eq. 15.1"),

@@ -70,10 +70,10 @@ WEIGHTS = "w = np.exp(lses - top)"
 EXERCISE = Exercise(
     lesson="15", stars=2, reference=merge_parts, cases=cases,
     hints=(
-        "Do not read the code first: look for inputs. Which parts have you not tried: equal ones, unequal ones, empty "
+        "Don't read the code first; look for inputs. Which parts haven't you tried: equal ones, unequal ones, empty "
         "ones, very close ones?",
         "With two parts, EYE and lses 0 and 2, the output should be 1/(1 + e²) = .119 and .881. What comes out?",
-        "Two empty parts: −∞ − (−∞) is NaN. Two parts with lse 13.80 and 13.83 should not weigh exactly the same.",
+        "Two empty parts: −∞ − (−∞) is NaN. Two parts with lse 13.80 and 13.83 shouldn't weigh exactly the same.",
         "w = np.exp(lses − lses.max()) in the precision of lses, w @ outs / w.sum(), and lses.max() + log(w.sum()); "
         "before that, the case in which every lse is −∞ (eq. 15.8).",
     ),
@@ -84,7 +84,7 @@ EXERCISE = Exercise(
                 but(*BASE, of=pairwise), but(*BASE, *SKIPS, of=pairwise), but(*BASE, *ROUNDED, of=pairwise),
                 but(WEIGHTS, "w = np.exp2(lses - top)")),
         Mistake("The lse is still rounded to 8 bits: 13.80 and 13.83 both become 13.8125, and two parts that differ by "
-                "3 % weigh the same. Whatever values are stored in, lse stays in float32 or better (eq. 15.8).",
+                "3% weigh the same. Whatever the values are stored in, lse stays in float32 or better (eq. 15.8).",
                 but(*ROUNDED, of=pairwise), but(*ROUNDED, *SKIPS, of=pairwise),
                 but("top = lses", "lses = brain(lses); top = lses"),
                 but("top = lses", "lses = np.float16(lses).astype(float); top = lses"),
@@ -98,9 +98,10 @@ EXERCISE = Exercise(
         Mistake(phrases.bare_lse("eq. 15.8"),
                 but(WEIGHTS, "w = np.exp(lses)", "top + np.log", "np.log"),
                 but(WEIGHTS, "w = np.exp(lses)", "top + np.log", "np.log", "if top == -np.inf:", "if False:")),
-        Mistake("The share of the new part is upside down: it grows with its own lse, 1/(1 + e^(lse − e)) (eq. 15.8).",
+        Mistake("The new part's share is upside down. It should grow with the part's own lse, 1/(1 + e^(lse − e)) (eq. "
+                "15.8).",
                 but("np.exp(lse - e)", "np.exp(e - lse)", of=pairwise)),
-        Mistake("You return the largest lse. The lse of all keys is larger: log of the sum of e^lse (eq. 15.8).",
+        Mistake("You return the largest lse. The lse of all keys is larger: the log of the sum of e^lse (eq. 15.8).",
                 but(" + np.log(w.sum())", ""), but("np.logaddexp(", "max(", of=pairwise)),
     ),
 )

@@ -86,22 +86,22 @@ def cases() -> list[Case]:
 EXERCISE = Exercise(
     lesson="16", stars=2, reference=cheapest_window, cases=cases, judge=judge, run=run,
     hints=(
-        "More keys never make it worse, so for a given number of sinks the windows that do begin somewhere: bisect.",
+        "More keys never make it worse, so for a given number of sinks, windows from some size up will do: bisect.",
         "There are about 25 windows up to 4,096, and 4 numbers of sinks: 5 measurements each.",
         "Compare window + sinks at the end: a sink costs one key and may save a hundred.",
     ),
     mistakes=(
-        Mistake("You measure every window. Bits only fall as a window grows, so half of what's left is decided by one "
-                "measurement (section 7).",
+        Mistake("You measure every window. Bits only fall as a window grows, so one measurement decides half of what's "
+                "left (section 7).",
                 but("low, high = 0, len(sizes) - 1",
                     "low = high = next(i for i, size in enumerate(sizes) if bits(size, sinks) <= allowed)")),
         Mistake("You never try sinks. A model that leans on the first token breaks without them at any short window "
                 "(section 5).", but("for sinks in SINKS", "for sinks in (0,)")),
-        Mistake("You always take four sinks, and a model that needs none pays for four keys (section 6).",
+        Mistake("You always take four sinks, so a model that needs none pays for four keys (section 6).",
                 but("for sinks in SINKS", "for sinks in (4,)")),
         Mistake("You compare windows and leave the sinks out of the count (section 3).",
                 but("(sizes[low] + sinks, sizes[low], sinks)", "(sizes[low], sizes[low], sinks)")),
-        Mistake("Only powers of two: three times one may be enough (section 7).",
+        Mistake("You try only powers of two, but three times one may be enough (section 7).",
                 but("(2**p, 3 * 2**p)", "(2**p,)")),
     ),
 )

@@ -42,38 +42,38 @@ EXERCISE = Exercise(
         "One layer: a token sees itself and window − 1 tokens before it. What does the oldest of those see, one layer "
         "below?",
         "Each layer adds window − 1 positions, and the token itself counts once: eq. 16.2.",
-        "The first query of a chunk sees window − 1 keys before the chunk, if there are as many, and the last query "
+        "The first query of a chunk sees window − 1 keys before the chunk, if there are that many, and the last query "
         "sees itself. How many keys is that from first to last? Eq. 16.4.",
         "for start in range(0, length, chunk): stop = min(start + chunk, length), and the keys go from max(start − "
         "window + 1, 0) to stop.",
     ),
     mistakes=(
-        Mistake("Your reach counts the token itself too often, or not at all. `window` keys include it, so each layer "
-                "adds window − 1 positions, and it's counted once, + 1: eq. 16.2, 131,041 and not 131,072 for Mistral "
-                "7B.",
+        Mistake("Your reach counts the token itself too often, or not at all. The `window` keys include it, so each "
+                "layer adds window − 1 positions, and it counts once, + 1: eq. 16.2, which is 131,041 and not 131,072 "
+                "for Mistral 7B.",
                 but(REACH, "layers * window"),
                 but(REACH, "layers * window + 1", KEYS, "(stop - max(start - window, 0))"),
                 but(REACH, "layers * window + 1"), but(REACH, "layers * (window - 1)")),
-        Mistake("Your reach doesn't grow with the layers, or as a power of them. What the oldest key in the window "
-                "has read one layer below arrives, too, and windows are laid end to end, not multiplied (eq. 16.2).",
+        Mistake("Your reach doesn't grow with the layers, or grows exponentially. What the oldest key in the window "
+                "read one layer below arrives, too, and windows are laid end to end, not multiplied (eq. 16.2).",
                 but(REACH, "window"), but(REACH, "window**layers")),
-        Mistake("A chunk sees chunk + window − 1 keys. The windows of its queries are shifted against each other and "
-                "reach window − 1 keys back from its first one, which is a key of its own and counts once (eq. 16.4).",
+        Mistake("A chunk sees chunk + window − 1 keys. Its queries' windows are shifted relative to one another and "
+                "reach window − 1 keys back from its first query, whose own key counts once (eq. 16.4).",
                 but(KEYS, "min(stop, window)"), but(KEYS, "window"), but(KEYS, "min(window, length)"),
                 but(KEYS, "(stop - max(start - window, 0))"), but(KEYS, ROWS)),
-        Mistake("You count only the scores that the band shows. We ask for what a chunk computes, a rectangle of its "
+        Mistake("You count only the scores that the band shows. We want what a chunk computes: a rectangle of its "
                 "queries by all keys that any of them sees: eq. 16.4.",
                 but(f"{ROWS} * {KEYS}", "sum(min(i + 1, window) for i in range(start, stop))")),
-        Mistake("You compute all keys so far for each chunk, as without a window. Keys older than the window of the "
-                "chunk's first query are seen by no query of the chunk: eq. 16.4.",
+        Mistake("You use all keys so far for each chunk, as if there were no window. No query of the chunk sees keys "
+                "older than the window of its first query: eq. 16.4.",
                 but(KEYS, "stop")),
-        Mistake("Your first chunks see keys before the beginning of the text. There are none: eq. 16.4 holds from the "
-                "window on.",
+        Mistake("Your first chunks see keys before the beginning of the text. There are none: eq. 16.4 holds once "
+                "there's a full window.",
                 but("max(start - window + 1, 0)", "(start - window + 1)")),
-        Mistake("Your last chunk is left out, or as long as the others. It ends with the prompt, min(start + chunk, "
-                "length), for its queries in eq. 16.4 and for its keys, and its queries need scores as well.",
+        Mistake("You leave out the last chunk, or make it as long as the others. It ends with the prompt, at min(start "
+                "+ chunk, length), for its queries in eq. 16.4 and for its keys, and its queries need scores, too.",
                 but(STOP, "start + chunk"), but("range(0, length, chunk)", "range(0, length - chunk + 1, chunk)")),
-        Mistake("This is the largest chunk, or one chunk. We ask for the sum over all chunks, each by eq. 16.4.",
+        Mistake("You return the largest chunk, or one chunk. We want the sum over all chunks, each by eq. 16.4.",
                 but("scores += ", "scores = max(scores, 0) * 0 + "),
                 but(f"scores += {ROWS} * {KEYS}", f"scores = max(scores, {ROWS} * {KEYS})"),
                 but(f"scores += {ROWS} * {KEYS}", "scores = chunk * (chunk + window - 1)")),

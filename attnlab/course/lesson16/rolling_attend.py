@@ -87,28 +87,29 @@ GUARD = "if not seen.any():", "if False:"
 EXERCISE = Exercise(
     lesson="16", stars=2, reference=rolling_attend, cases=cases,
     hints=(
-        "Which slots take part? Write a boolean vector from `positions` alone; the number of a slot says nothing.",
-        "Three conditions of eq. 16.6: the slot is filled; its token is not younger than the query; and it is in the "
+        "Which slots take part? Write a boolean vector from `positions` alone; the number of a slot tells you nothing.",
+        "Three conditions of eq. 16.6: the slot is filled; its token isn't younger than the query; and it's in the "
         "window, position − positions < window, or a sink, positions < sinks.",
-        "keys[seen] and values[seen] leave the NaN of empty slots out. Multiplying by 0 would not.",
-        "If nothing is seen, the output is 0; the maximum of no scores does not exist.",
+        "keys[seen] and values[seen] leave the NaN of empty slots out. Multiplying by 0 wouldn't.",
+        "If nothing is seen, the output is 0; the maximum of no scores doesn't exist.",
     ),
     mistakes=(
         Mistake(phrases.slot_for_position("eq. 16.6"), but("    seen = (", f"    positions = {NUMBERS}\n    seen = (")),
-        Mistake("Filled slots are visible to you that aren't. A slot may hold a token that has left the window and "
+        Mistake("You see filled slots that should be hidden. A slot may hold a token that has left the window but "
                 "isn't overwritten yet, or one of a later query of the same chunk (eq. 16.6).",
                 but(YOUNG, "", RULE, "seen"), but(RULE, "seen")),
         Mistake(phrases.sees_future("eq. 16.6"), but(YOUNG, "")),
         Mistake(phrases.window_long("eq. 16.1"), but("< window", "<= window")),
         Mistake(phrases.window_short("eq. 16.1"), but("< window", "< window - 1")),
         Mistake(phrases.sinks_left_out("eq. 16.6"), but(" | (positions < sinks)", "")),
-        Mistake("You take one sink too many or too few. Positions begin at 0, so sinks are the positions below "
+        Mistake("You take one sink too many or too few. Positions begin at 0, so the sinks are the positions below "
                 "`sinks`: eq. 16.6.",
                 but("positions < sinks", "positions <= sinks"), but("positions < sinks", "positions < sinks - 1")),
-        Mistake("A sink that is in the window as well counts twice. The two sets of eq. 16.6 are united, not added.",
+        Mistake("A sink that's also in the window counts twice. Take the union of the two sets of eq. 16.6, not their "
+                "sum.",
                 but("    s =", f"    seen = np.concatenate([np.flatnonzero(x) for x in ({TWICE})])\n    s =")),
         Mistake(phrases.empty_slots("eq. 16.6"), but(FILLED, "")),
-        Mistake("What is hidden has weight 0, and 0 · NaN is NaN. Leave the values out, too: keys[seen] and "
+        Mistake("What's hidden has weight 0, but 0 · NaN is NaN. Leave the values out, too: keys[seen] and "
                 "values[seen] (eq. 16.6).",
                 but("p @ values[seen]", "(seen * 1.0) * 0 @ values + p @ values[seen]")),
         Mistake(phrases.no_weights("lesson 02, section 5"),

@@ -98,26 +98,26 @@ WRITTEN_FIRST = (
 EXERCISE = Exercise(
     lesson="16", stars=3, reference=rolling_chunk, cases=cases,
     hints=(
-        "Three steps, in this order: which token does each slot hold; attend to the old keys and to the chunk's own "
+        "Three steps, in this order: find which token each slot holds; attend to the old keys and the chunk's own, "
         "side by side; write the chunk.",
         "Only the first `sinks` tokens and the last `window` can be in a slot. Put their positions into an array of "
-        "window + sinks numbers that begins with −1.",
+        "window + sinks numbers that starts out as −1.",
         "With at = the slots' positions followed by length … length + C − 1, eq. 16.6 is one boolean matrix (C, "
         "window + sinks + C). np.where(seen, scores, −inf), and a safe softmax.",
-        "Copy keys and values, then write token after token. If the chunk is longer than the window, later tokens "
+        "Copy keys and values, then write token by token. If the chunk is longer than the window, later tokens "
         "overwrite earlier ones, as they should.",
     ),
     mistakes=(
-        Mistake("You write the chunk first and attend afterwards. Its last tokens have then overwritten keys that its "
-                "first queries still need; a chunk longer than the window loses keys of its own. For one token "
-                "both orders agree. Attend to old and new keys side by side, eq. 16.4, then write.",
+        Mistake("You write the chunk first and attend afterwards. By then its last tokens have overwritten keys that "
+                "its first queries still need, and a chunk longer than the window loses keys of its own. For one "
+                "token, both orders agree. Attend to old and new keys side by side, eq. 16.4, then write.",
                 but(*WRITTEN_FIRST)),
-        Mistake("Your queries see only what the cache held before, and not the chunk: not even themselves. Query i "
-                "sees j ≤ i: eq. 16.6.",
+        Mistake("Your queries see only what the cache held before, not the chunk: not even themselves. Query i sees j "
+                "≤ i: eq. 16.6.",
                 but(" & (at <= i[:, None])", " & (at < length)")),
         Mistake(phrases.sees_future("eq. 16.6"), but(" & (at <= i[:, None])", "")),
-        Mistake("Your chunk ignores the window. Its later queries don't see the oldest keys of the ring any more, "
-                "nor, in a long chunk, its own first tokens: eq. 16.6.",
+        Mistake("Your chunk ignores the window. Its later queries no longer see the oldest keys of the ring, nor, in a "
+                "long chunk, its own first tokens: eq. 16.6.",
                 but(SEEN, "True")),
         Mistake(phrases.window_long("eq. 16.1"), but("at < window", "at <= window")),
         Mistake(phrases.window_short("eq. 16.1"), but("at < window", "at < window - 1")),
@@ -133,7 +133,7 @@ EXERCISE = Exercise(
                 but("i = length + np.arange", "i = np.arange")),
         Mistake(phrases.unscaled("lesson 01, section 1"), but(" / math.sqrt(q.shape[1])", "")),
         Mistake("You hold a list of all tokens so far. Only the first `sinks` and the last `window` can be in a slot; "
-                "a rolling cache is made so that nothing grows with the text, eq. 16.5.",
+                "the point of a rolling cache is that nothing grows with the text, eq. 16.5.",
                 but(KEPT, "[*range(length)]")),
         Mistake(phrases.hides_with_number("eq. 1.9"), but("-np.inf", "-1e9")),
     ),

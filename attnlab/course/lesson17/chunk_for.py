@@ -11,7 +11,7 @@ WITHIN = 1.02
 
 
 def chunk_for(n: int, F: int, Dv: int, rate: float, start: float, memory: int) -> int:
-    """The chunk size C, from 1 to n, that takes n tokens the least time; within 2% of the least is fine.
+    """The chunk size C, from 1 to n, that takes n tokens the shortest time; within 2% of that is fine.
 
     Besides inputs and output you can hold at most ``memory`` numbers (17.9), and some C fits. The time: the operations
     of (17.7) at ``rate`` per second, plus ``start`` seconds for each of the n / C chunks (part of a chunk counts as a
@@ -69,7 +69,7 @@ EXERCISE = Exercise(
     lesson="17", stars=2, reference=chunk_for, cases=cases, judge=judge,
     hints=(
         "Per token there are two terms that depend on C: 2 C (F + Dv) / rate grows, start / C falls.",
-        "Where their sum is least, they're equal: C² = start · rate / (2 (F + Dv)).",
+        "Where their sum is smallest, they're equal: C² = start · rate / (2 (F + Dv)).",
         "(17.9) sets the upper limit: C² + 2 C F + F (Dv + 1) ≤ memory, so C ≤ √(F² + memory − F (Dv + 1)) − F. "
         "Trying all C works, too.",
     ),

@@ -100,9 +100,9 @@ EXERCISE = Exercise(
     hints=(
         "A loop over slices of C tokens. In each: the weights within the chunk, a = (q @ k.T).tril(), and what the "
         "state (U, Z) of all earlier chunks adds: eq. 17.5.",
-        "Above the line q @ U + a @ w, below it q @ Z + a.sum(1). Only then the chunk joins the state: eq. 17.6.",
-        "The last chunk may be shorter; slices end by themselves. tril() of a square matrix is right for it, too.",
-        "For rows of zeros guard both sides: torch.where(empty, 0, above / torch.where(empty, 1, below)), eq. 17.11.",
+        "Above the line q @ U + a @ w, below it q @ Z + a.sum(1). Only then does the chunk join the state: eq. 17.6.",
+        "The last chunk may be shorter; slices stop at the end. tril() of a square matrix is right for it, too.",
+        "For rows of zeros, guard both sides: torch.where(empty, 0, above / torch.where(empty, 1, below)), eq. 17.11.",
     ),
     mistakes=(
         Mistake("Your chunk is in the state before its queries read it, so its own keys count twice. They're in a "

@@ -171,7 +171,7 @@ EXERCISE = Exercise(
                 but(RETURN, "return i, r, j", of=by_pairs),
                 but("int(order[n]), int(order[n + 1])", "int(order[n + 1]), int(order[n])"),
                 but("int(order[n]), int(order[n + 1])", "int(n), int(n) + 1"), but("    n, m", SORTED, of=by_pairs)),
-        Mistake("You compare keys in the order they come in, or each one only with those behind it. The smaller score "
+        Mistake("You compare keys in the order they come in, or each one only with those after it. The smaller score "
                 "can be anywhere: try all pairs, or sort by score (section 2).",
                 but("    for j in range(m):", "    for j in range(m - 1):", "for r in range(m):", "for r in (j + 1,):",
                     of=by_pairs),
@@ -184,7 +184,7 @@ EXERCISE = Exercise(
                 by_the_largest),
         Mistake(phrases.keys_for_queries("section 2"),
                 but("for r in range(m):", "for r in range(n):", of=by_pairs), but("range(m)", "range(n)", of=by_pairs)),
-        Mistake("You look at the first query only. A map is monotone if all queries agree: section 2.",
+        Mistake("You look only at the first query. A map is monotone if all queries agree: section 2.",
                 but("range(n)", "range(1)", of=by_pairs), but("zip(s, a)", "zip(s[:1], a[:1])")),
         Mistake("You return False without a counterexample. The counterexample is what convinces, as in section 2: "
                 "(i, j, r).",

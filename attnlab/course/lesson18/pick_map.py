@@ -93,8 +93,8 @@ EXERCISE = Exercise(
         Mistake("You take the nearest map. We want the cheapest that's near enough, because its features are the "
                 "state (section 1).",
                 but("fk.shape[1] < fewest", "True", "<= allowed:", "<= allowed and number == 0:")),
-        Mistake("Your KL is the wrong way around. The map can't miss what softmax gives much weight to, so p goes in "
-                "front (eq. 18.6).",
+        Mistake("Your KL is the wrong way around. The map can't miss what softmax weights heavily, so p goes in front "
+                "(eq. 18.6).",
                 but("(p * np.log(np.where(p > 0, p, 1) / a))", "(a * np.log(a / np.where(p > 0, p, 1e-300)))")),
         Mistake("The map's weights aren't divided by their sum (eq. 18.6).",
                 but("            a = a / a.sum(1, keepdims=True)\n", "")),

@@ -69,8 +69,8 @@ EXERCISE = Exercise(
         "x[:, :, None] * x[:, None, :] / np.sqrt(2), reshaped to (N, D²).",
     ),
     mistakes=(
-        Mistake("The factor 1/√2 is missing: your weight is 1 + s + s², another parabola, monotone from −1/2 on. "
-                "Query and key share the half in eq. 18.2, so each feature gets its square root.",
+        Mistake("The factor 1/√2 is missing: your weight is 1 + s + s², a different parabola, monotone only above "
+                "−1/2. Query and key share the half in eq. 18.2, so each feature gets its square root.",
                 but(HALF, ""), but("math.sqrt(0.5)", "1", of=unique), but("factor * ", "", of=unique)),
         Mistake("You divide each product by 2, in the query and in the key, so your last term is s²/4. Each gets the "
                 "square root, 1/√2: eq. 18.3.",

@@ -82,30 +82,30 @@ BETTER = "running / seconds > best"
 EXERCISE = Exercise(
     lesson="19", stars=2, reference=best_block, cases=cases, judge=judge,
     hints=(
-        "For one size: how many requests are admitted, and how long does a step take? Tokens per second are the one "
-        "over the other.",
+        "For one size: how many requests are admitted, and how long does a step take? Tokens per second are their "
+        "quotient.",
         "There are slots // size blocks, and a request takes ⌈n / size⌉ of them: eq. 19.3. Stop at the first request "
         "that doesn't fit.",
-        "A step takes weights + Σ (blocks · page + n · token) over the admitted requests. Take the size whose quotient "
-        "is largest.",
+        "A step takes weights + Σ (blocks · page + n · token) over the admitted requests. Take the size with the "
+        "largest quotient.",
     ),
     mistakes=(
-        Mistake("You choose by memory alone, the size that holds the most requests. A small block costs time at every "
-                "step: section 7.",
+        Mistake("You choose by memory alone, the size that holds the most requests. But small blocks cost time at "
+                "every step: section 7.",
                 but(BETTER, "running > best", "best, found = running / seconds", "best, found = running")),
         Mistake("You choose the fastest step. What counts is tokens per second, and a step that serves one request is "
                 "fast: section 7.",
                 but(BETTER, "running and 1 / seconds > best", "running / seconds, size", "1 / seconds, size")),
         Mistake("The table isn't free in this exercise: a step spends `page` seconds on each block (section 4).",
                 but("blocks * page + n * token", "n * token")),
-        Mistake("You count tokens where blocks are held: the rest of each last block is lost, eq. 19.3.",
+        Mistake("You count tokens, but requests hold blocks: the rest of each last block is lost, eq. 19.3.",
                 but("if blocks > free:\n                break\n            free, running = free - blocks",
                     "if n > free * size:\n                break\n            free, running = free - n / size")),
         Mistake(phrases.weights_unread("section 7"),
                 but("running, seconds = slots // size, 0, weights",
                                         "running, seconds = slots // size, 0, 1e-30")),
-        Mistake("You skip a request that doesn't fit and admit those behind it. Requests are admitted in order: nobody "
-                "overtakes (section 7).", but("                break\n", "                continue\n")),
+        Mistake("You skip a request that doesn't fit and admit those behind it. Requests are admitted in order, "
+                "without overtaking (section 7).", but("                break\n", "                continue\n")),
         Mistake(phrases.not_rounded_up("eq. 19.3", what="blocks"), but("-(-n // size)", "n // size")),
         Mistake(phrases.exact_fit("eq. 19.2"), but("blocks > free", "blocks >= free")),
         Mistake("You always take the smallest block, or always the largest. The smallest wastes least and costs the "

@@ -251,41 +251,41 @@ EXERCISE = Exercise(
         "block how many tables hold it. Write a class inside the function, and return serve(Manager()).",
         "append needs ⌈(length + count) / size⌉ − len(table) new blocks, and one more if the last block is partly "
         "filled, shared, and about to be written (eq. 19.6). Compare with the free blocks *before* you take one.",
-        "A copy: take a block, move one reference from the old block to it, exchange the last entry of the table, "
+        "To copy, take a block, move one reference from the old block to it, replace the last entry of the table, and "
         "return the pair. The slots follow from the new table, eq. 19.2.",
-        "fork copies the table, not the blocks, and counts one reference more for each. free counts one less, and a "
+        "fork copies the table, not the blocks, and counts one more reference for each. free counts one fewer, and a "
         "block is free when none is left.",
     ),
     mistakes=(
-        Mistake("You write into a block that a sibling holds: after a fork, whoever comes first needs a copy of the "
-                "last block if it's partly filled. eq. 19.6.",
+        Mistake("You write into a block that a sibling holds: after a fork, whoever writes first needs a copy of the "
+                "last block if it's partly filled (eq. 19.6).",
                 but(SHARED, "False")),
-        Mistake("Parent and child have one table between them, so what one of them appends the other one has, too. "
-                "fork copies the *table*, section 5.",
+        Mistake("Your parent and child share one table, so whatever one appends, the other has, too. fork copies the "
+                "*table* (section 5).",
                 but("list(self.tables[name])", "self.tables[name]")),
-        Mistake("fork counts references wrong. Each block has one more than before, however many there were: "
+        Mistake("Your fork miscounts references. Each block has one more than before, however many there were; "
                 "uncounted, it's written by both and freed by the first (section 5).",
                 but("self.references[block] += 1", "pass"),
                 but("self.references[block] += 1", "self.references[block] = 2")),
-        Mistake("free gives back blocks that other tables hold. They will be taken and written by strangers: a block "
-                "is free when its last reference is gone, section 5.",
+        Mistake("Your free gives back blocks that other tables hold, so strangers will take them and write into them. "
+                "A block is free when its last reference is gone (section 5).",
                 but("            self.references[block] -= 1\n            if self.references[block] == 0:\n"
                     "                self.unused.append(block)",
                     "            self.references[block] -= 1\n            self.unused.append(block)",
                     "self.release(table[-1])", "self.references[table[-1]] -= 1")),
-        Mistake("A sequence can be freed twice. Its blocks would be given back twice, so that two sequences get the "
-                "same one, and whoever frees twice has lost count and must hear of it: KeyError, section 8.",
+        Mistake("You let a sequence be freed twice. Its blocks would be given back twice, so two sequences would get "
+                "the same one, and whoever frees twice has lost count and should hear about it: KeyError (section 8).",
                 but("self.tables.pop(name)", "self.tables[name]",
                     "            if self.references[block] == 0:", "            if self.references[block] <= 0:"),
                 but("self.tables.pop(name)", "self.tables[name]"),
                 but("self.tables.pop(name)", "self.tables.pop(name, [])")),
         Mistake("Your append takes blocks one by one and raises OutOfBlocks in the middle. What it has taken is lost "
-                "or half written: count first, then take, section 5.",
+                "or half written: count first, then take (section 5).",
                 but(CHECKED, "", "block = self.unused.pop()",
                     "if not self.unused:\n                raise OutOfBlocks\n            block = self.unused.pop()",
                     GROWN, "for _ in range(more):\n                table.append(self.take())")),
-        Mistake("You haven't counted the block of the copy. With the last free block gone, the copy finds none: one "
-                "more than the new blocks, section 5.",
+        Mistake("You don't count the block for the copy. With the last free block gone, the copy finds none: count one "
+                "more than the new blocks (section 5).",
                 but("more + shared > len", "more > len")),
         Mistake("You take a block as soon as the last one is full. If no token follows, it stays empty: "
                 "⌈(length + count) / size⌉ blocks, eq. 19.3.",

@@ -89,31 +89,31 @@ GROW = """    while len(table) * size < length + count:
 EXERCISE = Exercise(
     lesson="19", stars=2, reference=fixed_append, cases=cases,
     hints=(
-        "Fork a sequence of 3 tokens in blocks of 4, then let both append one token. In which slot does each of them "
+        "Fork a sequence of 3 tokens in blocks of 4, then let both append one token. Into which slot does each of them "
         "write?",
-        "Both write into place 3 of the same block: the second one overwrites the first one's key. When may a sequence "
-        "write into its last block, and when not?",
-        "Before the loop: if something is to be written, the last block is partly filled, and more than one table "
-        "holds it, take a free block for a copy, note the pair, exchange the entry of the table, move one reference.",
+        "Both write into place 3 of the same block, so the second overwrites the first one's key. When can a sequence "
+        "write into its last block, and when can't it?",
+        "Before the loop: if there's something to write, the last block is partly filled, and more than one table "
+        "holds it, take a free block for a copy, note the pair, replace the table's entry, and move one reference.",
         "The loop stays as it is. It comes afterwards, because then the last entry of the table is a new block.",
     ),
     mistakes=(
-        Mistake("This is still the broken append: it writes into a block that a sibling holds, and the sibling reads "
-                "a key that isn't its own. A shared block that is partly filled is copied first: eq. 19.6.",
+        Mistake("This is still the broken append: it writes into a block that a sibling holds, and the sibling reads a "
+                "key that isn't its own. Copy a shared, partly filled block first: eq. 19.6.",
                 broken_append,
                 but(OWN + GROW, GROW + OWN.replace("count and", "count and len(table) * size <= length and"))),
         Mistake(phrases.copies_full("eq. 19.6"), but("count and length % size", "count and length")),
         Mistake(phrases.copies_own("eq. 19.6"), but(f" and {SHARED}", "")),
         Mistake(phrases.copies_idly("section 5"), but("if count and length", "if length")),
         Mistake(phrases.old_reference("section 5"), but("        references[shared] -= 1\n", "")),
-        Mistake("A block in your table has no reference, the copy or those of further tokens. It counts as free while "
-                "your table holds it, and the next request will take it (section 5).",
+        Mistake("A block in your table has no reference: the copy, or those of later tokens. It counts as free while "
+                "your table holds it, so the next request will take it (section 5).",
                 but("        references[own] += 1\n", ""), but("        references[table[-1]] += 1\n", "")),
         Mistake(phrases.writes_shared("eq. 19.2"), but("        table[-1] = own\n", "")),
         Mistake("You copy the empty block over the full one: (from, to), section 5.",
                 but("(shared, own)", "(own, shared)")),
-        Mistake("You copy every block that is shared. Full ones are never written again; only the last one can be "
-                "partly filled: eq. 19.6.",
+        Mistake("You copy every shared block. Full ones are never written again; only the last one can be partly "
+                "filled: eq. 19.6.",
                 but(OWN, """    for at in range(len(table)):
         if count and length % size and references[table[at]] > 1:
             shared, own = table[at], free.pop(0)
@@ -122,15 +122,16 @@ EXERCISE = Exercise(
             table[at] = own
             copies.append((shared, own))
 """)),
-        Mistake("You copy only if the new tokens fit into the last block. The first one of them is written there all "
-                "the same: eq. 19.6.",
+        Mistake("You copy only if the new tokens fit into the last block. The first of them is written there anyway: "
+                "eq. 19.6.",
                 but("if count and length", "if length + count <= len(table) * size and count and length")),
-        Mistake("You copy if two tables hold the block. It may be more, and after each copy it's one less: eq. 19.6.",
+        Mistake("You copy only if two tables hold the block. There may be more, and one fewer after each copy: eq. "
+                "19.6.",
                 but(SHARED, SHARED.replace("> 1", "== 2"))),
-        Mistake("You put the copy behind the shared block. It takes its place in the table: eq. 19.2.",
+        Mistake("You put the copy after the shared block. It should take that block's place in the table: eq. 19.2.",
                 but("        table[-1] = own\n", "        table.append(own)\n")),
-        Mistake("You take blocks in another order: from the front of the list, and the copy's before those of the new "
-                "tokens (section 5).",
+        Mistake("You take blocks in a different order. Take them from the front of the list, and the copy's before "
+                "those of the new tokens (section 5).",
                 but("free.pop(0)", "free.pop()"),
                 but(OWN + GROW, """    shared = count and length % size and references[table[-1]] > 1
     at = len(table) - 1

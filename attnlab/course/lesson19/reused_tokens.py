@@ -110,15 +110,15 @@ EXERCISE = Exercise(
     lesson="19", stars=2, reference=reused_tokens, cases=cases,
     hints=(
         "First find out what each block holds now: the later text replaces the earlier one.",
-        "Go through the prompt block by block. A block may be used if some block holds the same tokens *after the same "
+        "Go through the prompt block by block. A block can be used if some block holds the same tokens *after the same "
         "tokens*: compare the whole prefix up to its end.",
-        "Stop at the first block that is not there, and before the block that has the prompt's last token: "
-        "count + size < len(prompt), eq. 19.8.",
+        "Stop at the first block that isn't there, and before the block with the prompt's last token: count + size < "
+        "len(prompt), eq. 19.8.",
     ),
     mistakes=(
-        Mistake("You leave out the wrong block. The block of the last token is never taken, because a prompt that's "
-                "there as a whole would leave no query for the next token; it's left out as a whole, and only if it's "
-                "the prompt's last (eq. 19.8).",
+        Mistake("You leave out the wrong block. The block with the prompt's last token is never reused, because a "
+                "prompt that's there in full would leave no query for the next token. Leave out that block as a whole, "
+                "and no other (eq. 19.8).",
                 but("count + size < len(prompt)", "count + size <= len(prompt)"),
                 but("count + size < len(prompt)", "count + size <= len(prompt)",
                     "return count", "return max(0, min(count, len(prompt) - 1))"),
@@ -130,13 +130,14 @@ EXERCISE = Exercise(
                 but("    for block, text in written:\n",
                     "    for block, text in written:\n        if len(text) % size:\n            continue\n")),
         Mistake("You compare the tokens of a block, or of it and the one before. Keys depend on all earlier tokens "
-                "(eq. 14.1), so the same tokens after others have other keys: compare the whole prefix, section 6.",
+                "(eq. 14.1), so the same tokens after different ones have different keys: compare the whole prefix, "
+                "section 6.",
                 but(KNOWN, "{text[-size:] for text in holds.values()}",
                     FOUND, "tuple(prompt[count : count + size]) in known"),
                 but(KNOWN, "{(len(x), x[-2 * size :]) for x in holds.values()}",
                     FOUND, "(count + size, tuple(prompt[: count + size][-2 * size :])) in known")),
-        Mistake("You compare something that other tokens share, such as their sum, their set, their digits in a row: "
-                "the tokens must be the same, in the same order (section 6).",
+        Mistake("You compare something that other tokens share, such as their sum, their set, or their concatenated "
+                "digits: the tokens must be the same, in the same order (section 6).",
                 but(KNOWN, "{(len(x), sum(x)) for x in holds.values()}",
                     FOUND, "(count + size, sum(prompt[: count + size])) in known"),
                 but(KNOWN, "{(len(x), *sorted(x)) for x in holds.values()}",
@@ -145,19 +146,19 @@ EXERCISE = Exercise(
                     FOUND, "(count + size, tuple(prompt[:count]), frozenset(prompt[count : count + size])) in known"),
                 but(KNOWN, "{(len(x), ''.join(map(str, x))) for x in holds.values()}",
                     FOUND, "(count + size, ''.join(map(str, prompt[: count + size]))) in known")),
-        Mistake("Two blocks can hold the same text. It's there as long as one of them holds it, and so the blocks "
-                "behind it are still of use (section 6).",
+        Mistake("Two blocks can hold the same text. It's there as long as one of them holds it, so the blocks behind "
+                "it are still of use (section 6).",
                 by_index, by_first_block, without_followers),
-        Mistake("You go on behind a block that isn't there, or was written again. What follows it was computed from "
-                "other tokens: a prefix ends where it first differs (section 6).",
+        Mistake("You go on past a block that isn't there, or was written again. What follows it was computed from "
+                "different tokens: a prefix ends where it first differs (section 6).",
                 but("while count + size < len(prompt) and " + FOUND + ":\n        count += size",
                     "for stop in range(size, len(prompt), size):\n        "
                     "count += size * (tuple(prompt[stop - size : stop]) in {t[-size:] for t in known})"),
                 by_longest_text),
-        Mistake("You use part of a block. A partly filled block is still being written by its owner, and only full "
+        Mistake("You use part of a block. A partly filled block is still being written by its owner, so only full "
                 "blocks are found: eq. 19.8.",
                 token_by_token),
-        Mistake("You return blocks; we ask for tokens, `size` of them per block: eq. 19.8.",
+        Mistake("You return blocks; we want tokens, `size` of them per block: eq. 19.8.",
                 but("return count", "return count // size")),
     ),
 )

@@ -52,36 +52,37 @@ POWER = "1 << (n - 1).bit_length()"
 EXERCISE = Exercise(
     lesson="19", stars=1, reference=waste, cases=cases,
     hints=(
-        "Waste is what is held minus what is filled. What is filled is the sum of the lengths under every policy.",
+        "Waste is what's held minus what's filled, and what's filled is the sum of the lengths under every policy.",
         "A request of n tokens has ⌈n / block⌉ blocks: −(−n // block) in Python, eq. 19.3.",
-        "The next power of two from n on is 1 << (n − 1).bit_length(): 8 for 8, and 16 for 9.",
+        "The smallest power of two not below n is 1 << (n − 1).bit_length(): 8 for 8, and 16 for 9.",
     ),
     mistakes=(
         Mistake(phrases.adds_one("eq. 19.3", what="block"), but(PAGES, "(n // block + 1) * block")),
         Mistake(phrases.not_rounded_up("eq. 19.3", what="blocks"),
                 but(PAGES, "max(round(n / block) * block, n)"), but(PAGES, "max(n // block * block, n)")),
-        Mistake("You give every request as much as the longest one. Each has blocks, or a power of two, of its own: "
+        Mistake("You give every request as much as the longest one. Each has its own blocks, or its own power of two: "
                 "pages are taken as tokens come (section 1, eq. 19.3).",
                 but(PAGES, "-(-max(lengths) // block) * block"), but(POWER, "1 << (max(lengths) - 1).bit_length()")),
-        Mistake("You put the requests into blocks together. A block belongs to one sequence; its empty slots are "
-                "nobody else's: eq. 19.3.",
+        Mistake("You pack the requests into blocks together. A block belongs to one sequence, and no other can use its "
+                "empty slots: eq. 19.3.",
                 but("return held - sum(lengths)", "filled = sum(lengths)\n"
                     "    return held - filled if policy != 'pages' else -(-filled // block) * block - filled")),
         Mistake("Your power of two isn't the smallest that holds the request. 8 tokens fit into 8, and the power "
                 "below, or the nearest, may hold too few (section 1).",
                 but(POWER, "1 << n.bit_length()"), but(POWER, "1 << (n.bit_length() - 1)"), but(POWER, "nearest(n)")),
-        Mistake("Your powers of two begin at a whole block. A request of one token holds 1 slot, of two tokens 2: "
+        Mistake("Your powers of two start at a whole block. A request of one token holds 1 slot, of two tokens 2: "
                 "section 1.",
                 but(POWER, "max(block, 1 << (n - 1).bit_length())")),
-        Mistake("Your (block − 1) / 2 is what lengths at random leave empty in the mean. These lengths are known: "
-                "⌈n / block⌉ blocks each, eq. 19.3.",
+        Mistake("Your (block − 1) / 2 is what random lengths leave empty on average. These lengths are known: ⌈n / "
+                "block⌉ blocks each, eq. 19.3.",
                 but(PAGES, "n + (block - 1) / 2")),
         Mistake("You count a length once, though several requests have it. Each of them has its own slots: section 1.",
                 but("for n in lengths", "for n in set(lengths)", "sum(lengths)", "sum(set(lengths))")),
-        Mistake("You round up with bits, which is right if the block is a power of two. Here it may have any size: "
-                "⌈n / block⌉, eq. 19.3.",
+        Mistake("You round up with bits, which is right if the block is a power of two. Here it can have any size: ⌈n "
+                "/ block⌉, eq. 19.3.",
                 but(PAGES, "n + block - 1 & -block")),
-        Mistake("We ask for the number of empty slots: not what's held, tokens included, and not a share (section 1).",
+        Mistake("We ask for the number of empty slots: not what's held, tokens included, and not a fraction (section "
+                "1).",
                 but("held - sum(lengths)", "held"), but("held - sum(lengths)", "(held - sum(lengths)) / held")),
     ),
 )

@@ -94,13 +94,13 @@ SORT = "sorted(longer, key=lambda one: (-one[0], one[1]))[:beams]"
 EXERCISE = Exercise(
     lesson="20", stars=3, reference=beam_search, cases=cases,
     hints=(
-        "Begin with one text, the empty one, whose score is 0. In each turn every text that is kept gets every token.",
+        "Start with one text, the empty one, whose score is 0. In each turn, extend every kept text by every token.",
         "The score of a longer text is the sum of the logarithms; keep the `beams` best of *all* longer texts, "
         "whichever text they continue (eq. 20.5).",
-        "Sort by score, the largest first; with equal scores the text that is smaller as a list comes first.",
+        "Sort by score, the largest first; among equal scores, the text that's smaller as a list comes first.",
     ),
     mistakes=(
-        Mistake("Each beam keeps its own best continuation. The best of *all* continuations are kept, and two of them "
+        Mistake("Each of your beams keeps its own best continuation. Keep the best of *all* continuations; two of them "
                 "may come from one beam (eq. 20.5).",
                 but(SORT, "sorted((max(longer[i : i + len(model(()))], key=lambda x: x[0]) for i in range(0, "
                     "len(longer), len(model(())))), key=lambda one: (-one[0], one[1]))[:beams]",
@@ -108,20 +108,20 @@ EXERCISE = Exercise(
                     "key=lambda one: (-one[0], one[1]))[:beams]", "range(length)", "range(length - 1)")),
         Mistake("You forget the score so far: each turn keeps what the *last* token makes likely (eq. 20.5).",
                 but("score + float(p)", "float(p)")),
-        Mistake("You multiply logarithms. They're added, as chances are multiplied (eq. 20.5).",
+        Mistake("You multiply logarithms. They're added, because probabilities are multiplied (eq. 20.5).",
                 but("score + float(p)", "score * float(p)", "(0.0, ())", "(-1.0, ())"),
                 but("score + float(p)", "-abs(score * float(p))", "(0.0, ())", "(1.0, ())")),
         Mistake("You keep the worst texts: sort with the largest score first (eq. 20.5).",
                 but("-one[0]", "one[0]")),
-        Mistake("Your search is greedy: one text is kept in each turn, whatever `beams` says, or only the likeliest "
-                "token is tried (eq. 20.5).",
+        Mistake("Your search is greedy: it keeps one text in each turn, whatever `beams` says, or tries only the "
+                "likeliest token (eq. 20.5).",
                 but("[:beams]", "[:1]")),
-        Mistake("You return chances; the scores are their logarithms (eq. 20.5).",
+        Mistake("You return probabilities; the scores are their logarithms (eq. 20.5).",
                 but("np.array([score for", "np.exp([score for")),
         Mistake("You divide the scores by the length. Here they're plain sums (eq. 20.5).",
                 but("np.array([score for score, _ in found])", "np.array([score / length for score, _ in found])")),
-        Mistake("Right values, but you try all texts: the number of calls grows with a power of the vocabulary. Keep "
-                "`beams` texts after each token (eq. 20.5).",
+        Mistake("Right values, but you try all texts, so the number of calls grows with a power of the vocabulary. "
+                "Keep `beams` texts after each token (eq. 20.5).",
                 but("[:beams]", "[: beams * 1000]", "return [", "found = found[:beams]; return [")),
     ),
     costs=(Cost(calls, 1.0, "it calls the model {found:.1f} times as often as a search with three beams has to."),),

@@ -57,39 +57,39 @@ EXERCISE = Exercise(
     hints=(
         "Run `broken` on one request, and on the same request with another one before it: which line makes the "
         "difference?",
-        "Nothing may be remembered between draws. uniform(seed, 0, position) is a function of the request alone.",
-        "The token is the first one at which the sum of the chances exceeds u: np.searchsorted(np.cumsum(p), u, "
+        "Don't remember anything between draws. uniform(seed, 0, position) is a function of the request alone.",
+        "The token is the first one at which the sum of the probabilities exceeds u: np.searchsorted(np.cumsum(p), u, "
         "side=\"right\"), eq. 20.4.",
     ),
     mistakes=(
-        Mistake("One generator serves the batch: who comes first takes the first number, so a text depends on who else "
-                "is there (eq. 20.4).",
+        Mistake("One generator serves the batch: whoever comes first takes the first number, so a text depends on who "
+                "else is there (eq. 20.4).",
                 but("tokens = []", ONE, DRAW, "u = rng.random()")),
-        Mistake("You make a generator for each request, but anew at each call: every token of a text is drawn with the "
-                "same number. The position belongs into the draw (eq. 20.4).",
+        Mistake("You make a generator for each request, but a new one at each call, so every token of a text is drawn "
+                "with the same number. The position belongs in the draw (eq. 20.4).",
                 but(DRAW, "u = np.random.default_rng(seed).random()"), but(DRAW, "u = uniform(seed, 0, 0)")),
-        Mistake("u is uniform(seed, 0, position), in this order. Without the seed all requests draw the same numbers, "
-                "and with the place in the batch a text changes when another request leaves (eq. 20.4).",
+        Mistake("u is uniform(seed, 0, position), in this order. Without the seed, all requests draw the same numbers; "
+                "with the place in the batch, a text changes when another request leaves (eq. 20.4).",
                 but(DRAW, "u = uniform(0, 0, position)"), but(DRAW, "u = uniform(seeds[0], 0, position)"),
                 but(DRAW, "u = uniform(seed, len(tokens), position)"),
                 but(DRAW, "u = uniform(len(tokens), 0, position)"), but(DRAW, "u = uniform(seed, position, 0)"),
                 but(DRAW, "u = uniform(seed, 1, position)"), but(DRAW, "u = uniform(seed + position, 0, 0)")),
-        Mistake("You draw with another generator. u is uniform(seed, 0, position), which needs no state, in every "
+        Mistake("You draw with a different generator. u is uniform(seed, 0, position), which needs no state, in every "
                 "library (eq. 20.4).",
                 but(DRAW, "u = np.random.default_rng([seed, position]).random()"),
                 but(DRAW, "u = np.random.default_rng(seed + position).random()"),
                 but(DRAW, "u = np.random.default_rng(seed).random(position + 1)[-1]")),
-        Mistake("You compare u with the chances themselves, or with sums from the last token on. Compare it with "
-                "their sums from the first token on (eq. 20.4).",
+        Mistake("You compare u with the probabilities themselves, or with sums that start at the last token. Compare "
+                "it with sums that start at the first (eq. 20.4).",
                 but("np.cumsum(p)", "np.cumsum(p[::-1])"), but(DRAW, "u = 1 - uniform(seed, 0, position)"),
                 but("np.cumsum(p)", "np.sort(p)"), but(INVERSE, "np.argmax(p > u)")),
         Mistake("Your sums run on from row to row: each begins at its own row's first token (eq. 20.4).",
                 but("np.cumsum(p)", "np.cumsum(chances)[len(p) * len(tokens) :][: len(p)]")),
-        Mistake("You take the likeliest token. That's greedy decoding; here tokens are drawn by their chances (eq. "
-                "20.4).",
+        Mistake("You take the likeliest token. That's greedy decoding; here tokens are drawn by their probabilities "
+                "(eq. 20.4).",
                 but(INVERSE, "p.argmax()")),
         Mistake("The token is the *number* of sums that don't exceed u: not one more, and not the first sum that's at "
-                "least u, because a u of exactly 0 would draw a token of chance 0 (eq. 20.4).",
+                "least u, because a u of exactly 0 would draw a token of probability 0 (eq. 20.4).",
                 but(INVERSE, f"{INVERSE} + 1"), but('side="right"', 'side="left"')),
     ),
 )

@@ -36,32 +36,32 @@ EXERCISE = Exercise(
     lesson="20", stars=1, reference=steps_needed, cases=cases,
     hints=(
         "Static: cut the list into batches of `slots` requests. A batch takes as many steps as its longest request.",
-        "Continuous: keep a list with the step at which each slot is free. The next request goes to the slot that is "
+        "Continuous: keep a list with the step at which each slot is free. The next request goes to the slot that's "
         "free first.",
-        "It is free again `length` steps later. At the end, the latest of all slots counts: eq. 20.3.",
+        "That slot is free again `length` steps later. At the end, the latest of all slots counts: eq. 20.3.",
     ),
     mistakes=(
-        Mistake("You give the average work, tokens over slots. Slots that wait aren't counted then: eq. 20.2 takes "
-                "the longest of each batch.",
+        Mistake("You give the average work, tokens over slots, which doesn't count waiting slots: eq. 20.2 takes the "
+                "longest of each batch.",
                 but(STATIC, "-(-sum(lengths) // slots)"),
                 but(STATIC, "-(-sum(lengths) // slots)", "max(free)", "-(-sum(lengths) // slots)"),
                 but("max(free)", "-(-sum(lengths) // slots)")),
         Mistake("You give a bound, the larger of the average work and the longest request. Follow the requests in "
-                "their order, each to the slot that is free first (eq. 20.3).",
+                "order, each to the slot that's free first (eq. 20.3).",
                 but("max(free)", "max(-(-sum(lengths) // slots), max(lengths))")),
-        Mistake("The requests of a batch run beside each other, and each batch takes as many steps as its own "
-                "longest: not the longest of all, not their sum, and not the shortest (eq. 20.2).",
+        Mistake("The requests of a batch run side by side, and each batch takes as many steps as its own longest: not "
+                "the longest of all, not their sum, and not the shortest (eq. 20.2).",
                 but(STATIC, "-(-len(lengths) // slots) * max(lengths)"), but("sum(max(", "sum(sum("),
                 but("sum(max(", "sum(min(")),
-        Mistake("Your static batches begin as soon as a slot is free. A static batch begins when the whole one before "
-                "it is done: eq. 20.2.",
+        Mistake("Your static batches begin as soon as a slot is free. A static batch begins when the whole batch "
+                "before it is done: eq. 20.2.",
                 but("if not continuous", "if False")),
         Mistake("In continuous batches a request goes to the slot that's free *first*. It waits for no other slot and "
-                "isn't dealt out in turn, and if one slot did all the work, your result is the sum of all lengths "
-                "(eq. 20.3).",
+                "isn't dealt out in turn, and if your result is the sum of all lengths, one slot did all the work (eq. "
+                "20.3).",
                 but("if not continuous", "if True"), but(NEXT, "free.append(free.pop(0) + length)"),
                 but("max(free)", "sum(lengths)")),
-        Mistake("You sort the requests by length. They're served in the order in which they came (section 2).",
+        Mistake("You sort the requests by length. They're served in the order they came (section 2).",
                 but("free = [0]", "lengths = sorted(lengths); free = [0]"),
                 but("free = [0]", "lengths = sorted(lengths)[::-1]; free = [0]"),
                 but("if not continuous", "lengths = sorted(lengths)\n    if not continuous"),

@@ -72,22 +72,22 @@ EXERCISE = Exercise(
     hints=(
         "Give `broken_ring` np.eye(N)[r::devices] as values: a row of the result is then the weights that a token "
         "gives to all tokens. What does token 1 see on two devices with two tokens each?",
-        "Three lines are wrong. One mistake shows on two devices, one on three and more only, and one in the weights: "
-        "the right tokens are visible, at wrong distances.",
+        "Three lines are wrong. One mistake shows on two devices, one only on three or more, and one in the weights: "
+        "the right tokens are visible, but at the wrong distances.",
         "Which tokens does this rank have, which block is here (eq. 21.1), and is its diagonal visible (eq. 21.7)?",
     ),
     mistakes=(
         Mistake(phrases.nothing_fixed("section 5, eqs. 21.1 and 21.7", inputs=TRY), but(*POSITION, *HOLDER, *OFFSET)),
         Mistake(phrases.one_fixed("section 5, eqs. 21.1 and 21.7", inputs=TRY),
                 but(*POSITION, *HOLDER), but(*POSITION, *OFFSET), but(*HOLDER, *OFFSET)),
-        Mistake("Holder and diagonal are right. Queries and keys are still rotated by their row in the shard; a model "
-                "was trained on distances in the text: row a of rank r is token a · P + r, section 5.",
+        Mistake("Holder and diagonal are right, but queries and keys are still rotated by their row in the shard. A "
+                "model is trained on distances in the text: row a of rank r is token a · P + r (section 5).",
                 but(*POSITION)),
-        Mistake("Positions and diagonal are right. The block that is here still is another one than you think: it "
-                "comes from behind, eq. 21.1. Two devices can't tell.",
+        Mistake("Positions and diagonal are right, but the block that's here still isn't the one you think: it comes "
+                "from behind (eq. 21.1). Two devices can't tell.",
                 but(*HOLDER)),
-        Mistake("Positions and holder are right. The offset still counts ranks, so that a query sees later tokens: one "
-                "row of a stripe is P tokens of the text. Offset 0 or −1, eq. 21.7.",
+        Mistake("Positions and holder are right, but the offset still counts ranks, so a query sees later tokens. One "
+                "row of a stripe is P tokens of the text: offset 0 or −1 (eq. 21.7).",
                 but(*OFFSET)),
         Mistake(phrases.offset_zero("eq. 21.7"), but(OFFSET[0], "offset=0"), but(OFFSET[0], "offset=0", *HOLDER)),
         Mistake(phrases.offset_one_back("eq. 21.7"),
@@ -96,11 +96,11 @@ EXERCISE = Exercise(
                 "eq. 21.7.",
                 but("holder <= rank.index", "holder >= rank.index"),
                 but("holder <= rank.index", "holder > rank.index")),
-        Mistake("Later ranks' blocks are left out, as in contiguous pieces. In stripes every block has tokens that are "
-                "visible: eq. 21.7.",
+        Mistake("You leave out later ranks' blocks, as in contiguous pieces. In stripes, every block has visible "
+                "tokens: eq. 21.7.",
                 but("part = rank.attend", "part = rank.attend if holder <= rank.index else lambda *x, **y: (out, lse - "
                     "np.inf)\n            part = part")),
-        Mistake("These are positions of contiguous pieces. Row a of rank r is token a · P + r: section 5.",
+        Mistake("These are the positions of contiguous pieces. Row a of rank r is token a · P + r: section 5.",
                 but(POSITION[0], "rank.index * len(q) + np.arange(len(q))")),
         Mistake(phrases.rotated_again("lesson 16, section 4", step="rank that it comes to", then="it travels"),
                 but("part = rank.attend(q, k, v", "part = rank.attend(q, attnlab.rotary(k, at) if step else k, v")),

@@ -23,27 +23,27 @@ EXERCISE = Exercise(
     lesson="21", stars=1, reference=holder, cases=cases,
     hints=(
         "At step 0 every device holds its own block. What does device 2 receive first, and from whom?",
-        "A block moves one device forward at each send. So the block that is here now began as many devices back as "
+        "A block moves one device forward at each send. So the block that's here now began as many devices back as "
         "there were sends.",
         "Count back from device 0 and you arrive at the last device: % does it in Python.",
     ),
     mistakes=(
-        Mistake("You count forward. If all send to the next device, what arrives comes from the one before: device − "
-                "step, eq. 21.1. The sum is right for two devices, which is why a test with two can't tell.",
+        Mistake("You count forward. If every device sends to the next, what arrives comes from the one before: device "
+                "− step, eq. 21.1. The sum is right for two devices, which is why a test with two can't tell.",
                 but(RING, "(device + step) % devices")),
-        Mistake("Your number leaves the ring: before device 0 comes the last one. Take the remainder by the number of "
+        Mistake("Your number leaves the ring: before device 0 comes the last one. Take it modulo the number of "
                 "devices, eq. 21.1.",
                 but(RING, "device - step")),
-        Mistake("Your number comes back as a positive one, from the wrong side: −1 is the last device and not device "
-                "1. Use %, not abs: eq. 21.1.",
+        Mistake("Your number comes back positive, on the wrong side: −1 is the last device, not device 1. Use %, not "
+                "abs: eq. 21.1.",
                 but(RING, "abs(device - step) % devices"), but(RING, "abs(device - step)")),
-        Mistake("You move the blocks one time too often: after 0 sends every device holds its own block, eq. 21.1.",
+        Mistake("You move the blocks once too often: after 0 sends every device holds its own block, eq. 21.1.",
                 but(RING, "(device - step - 1) % devices")),
-        Mistake("This is the device to which the keys go next, or from which they come. We ask for where the block "
-                "began, step devices back: eq. 21.1.",
+        Mistake("That's the device the keys go to next, or come from. We want the one where the block began, step "
+                "devices back: eq. 21.1.",
                 but(RING, "(device + 1) % devices"), but(RING, "(device - 1) % devices")),
         Mistake("Nothing travels here. Queries stay, and keys move on at every step: eq. 21.1.", but(RING, "device")),
-        Mistake("All devices would hold the same block. At every step each device holds another one, eq. 21.1.",
+        Mistake("All devices would hold the same block. At every step, each device holds a different one, eq. 21.1.",
                 but(RING, "step % devices"), but(RING, "-step % devices"), but(RING, "step")),
     ),
 )

@@ -141,44 +141,44 @@ ONE_DEVICE = "np.split(attnlab.safe_attention(*map(np.concatenate, (q, k, v)), c
 EXERCISE = Exercise(
     lesson="21", stars=3, reference=ring, cases=cases, writes=(0,),
     hints=(
-        "First without a mask: attend to what is here, add it to (out, lse) by attnlab.merge, send k and v to the next "
-        "rank, receive from the one before. A rank waits by k, v = yield rank.receive(source).",
-        "The start is out = 0 and lse = −inf. A generator returns its result by `return out`, and cluster.run collects "
+        "First without a mask: attend to what's here, add it to (out, lse) with attnlab.merge, send k and v to the "
+        "next rank, and receive from the one before. A rank waits with k, v = yield rank.receive(source).",
+        "Start with out = 0 and lse = −inf. A generator returns its result with `return out`, and cluster.run collects "
         "the results.",
-        "Causal: which block is here? Eq. 21.1. Its keys begin (rank − holder) · C tokens before the queries: that is "
-        "the offset. Later blocks are skipped.",
-        "Unmasked, rank.size blocks are seen and the last one is not sent on: eq. 21.2. Causal, rank r sees r + 1 "
-        "blocks; who needs them further on, and on which rank does nobody?",
+        "Causal: which block is here? Eq. 21.1. Its keys begin (rank − holder) · C tokens before the queries: that's "
+        "the offset. Skip later blocks.",
+        "Unmasked, each rank sees rank.size blocks and doesn't send the last one on: eq. 21.2. Causal, rank r sees r + "
+        "1 blocks; who needs them next, and at which rank does no one?",
     ),
     mistakes=(
-        Mistake("You take the block of the rank after this one for the one that is here: what arrives comes from "
-                "behind, eq. 21.1. On two ranks, and without a mask, this doesn't show.",
+        Mistake("You think the next rank's block is the one that's here, but what arrives comes from behind (eq. "
+                "21.1). On two ranks, or without a mask, this doesn't show.",
                 but(HOLDER, "(rank.index + step) % rank.size")),
-        Mistake("Your offset isn't (rank − holder) · C. Keys of an earlier rank aren't beside the queries but all "
-                "visible, and each rank further back is C tokens further back, not one (section 2).",
+        Mistake("Your offset isn't (rank − holder) · C. Keys of an earlier rank don't line up with the queries: "
+                "they're all visible, and each rank further back is C tokens further back, not one (section 2).",
                 but(OFFSET, "offset=0"), but(OFFSET, "offset=rank.index - holder")),
         Mistake(phrases.sees_future("section 2"),
                 but(BLOCKS, "rank.size", "causal=causal, offset", "causal=False, offset",
                     "rank.index < rank.size - 1 if causal else ", "")),
-        Mistake("Your loop has one step too few, and the last block is never attended to: rank.size steps, one send "
-                "less (eq. 21.2). The loop that Liu et al. print does the same.",
+        Mistake("Your loop has one step too few, so the last block is never attended to: it takes rank.size steps, and "
+                "one send fewer (eq. 21.2). The loop that Liu et al. print does the same.",
                 but("for step in range(rank.size)", "for step in range(max(rank.size - 1, 1))",
                     "step < rank.size - 1", "step < rank.size - 2", of=all_around)),
-        Mistake("You attend to your own block at every step: what arrives has to take the place of k and v, eq. 21.1.",
+        Mistake("You attend to your own block at every step: what arrives has to replace k and v, eq. 21.1.",
                 but(RECEIVE, "_ = yield rank.receive((rank.index - 1) % rank.size)")),
         Mistake(phrases.averages("section 2 and eq. 5.5"), but(MERGE, "out = out + part[0] / blocks")),
-        Mistake("You keep the last block's output and throw the others away: add each to (out, lse) by ⊕, section 2.",
+        Mistake("You keep the last block's output and throw the others away: add each to (out, lse) with ⊕, section 2.",
                 but(MERGE, "out, lse = part")),
         Mistake(phrases.rounds_on_the_way("section 9"),
                 but(MERGE, f"out, lse = attnlab.merge(out, lse, *{NARROW})"),
                 but(MERGE, f"{MERGE}; out = out.astype(np.float16).astype(out.dtype)")),
-        Mistake("Your last step sends as well: the blocks come home, where nobody needs them. devices − 1 sends "
+        Mistake("Your last step sends as well, so the blocks come home, where no one needs them. devices − 1 sends "
                 "suffice, eq. 21.2.",
                 but("if causal else step < rank.size - 1", "if causal else rank.size > 1",
                     "if step < blocks - 1", "if step < blocks - 1 or (not causal and rank.size > 1)"),
                 but("if step < rank.size - 1:", "if rank.size > 1:", of=all_around)),
-        Mistake("With a causal mask you send every block all around. The block of rank c is of use to the ranks after "
-                "c only, so that rank r has r + 1 blocks to pass on, and the last one none: section 2.",
+        Mistake("With a causal mask, you send every block all the way around. The block of rank c is useful only to "
+                "the ranks after c, so rank r has r + 1 blocks to pass on, and the last rank none: section 2.",
                 all_around),
         Mistake("Each rank sends its block to all others. The bytes are the same, but a ring has one link from each "
                 "rank, to the next one: section 1.",

@@ -50,11 +50,10 @@ def cases() -> list[Case]:
 EXERCISE = Exercise(
     lesson="21", stars=2, reference=split_plan, cases=cases,
     hints=(
-        "Which numbers of devices are possible at all? Then two waits for each: the trades, and what the ring doesn't "
-        "hide.",
+        "Which numbers of devices are possible at all? Each has two waits: the trades, and what the ring doesn't hide.",
         "In a group of g, a device sends (g − 1) / g of its queries, keys, values and outputs. After the trade it has "
-        "g times the tokens, of a g-th of the heads.",
-        "So a block of the ring has as many bytes as before, and g times the products: a trade makes the ring's chunk "
+        "g times the tokens, for a g-th of the heads.",
+        "So a block of the ring has as many bytes as before, but g times the products: a trade makes the ring's chunk "
         "larger. The ring has devices / g − 1 transfers; each waits max(transfer − products, 0).",
     ),
     mistakes=(
@@ -63,14 +62,14 @@ EXERCISE = Exercise(
                 but("4 * (chunk * group) ** 2 * (query_heads / group)", "4 * chunk ** 2 * query_heads")),
         Mistake("Your ring hides nothing. Its messages travel while the block at hand is computed: section 3.",
                 but("max(block - products, 0)", "block")),
-        Mistake("Your all-to-all is free. Attention waits for it, before and after: section 6.",
+        Mistake("Your all-to-all is free, but attention waits for it, before and after: section 6.",
                 but("waits[group] = traded + ", "waits[group] = ")),
-        Mistake("You trade keys and values only. Queries go there, too, and outputs come back: eq. 21.9.",
+        Mistake("You trade only keys and values. Queries go there, too, and outputs come back: eq. 21.9.",
                 but("(query_heads + key_heads)", "key_heads")),
         Mistake("Key heads must be shared out evenly, and so must devices: a group divides both (section 6).",
                 but("if devices % group or key_heads % group:", "if devices % group or query_heads % group:"),
                 but("if devices % group or key_heads % group:", "if devices % group:")),
-        Mistake("Your ring has as many transfers as devices; after the trade it goes through devices / g groups "
+        Mistake("Your ring has as many transfers as devices, but after the trade it goes through devices / g groups "
                 "(section 6).",
                 but("(ring - 1)", "(devices - 1)")),
     ),

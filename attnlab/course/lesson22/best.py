@@ -68,7 +68,8 @@ ONE_SHOT = "latency + (P - 1) * (out + lse) / bandwidth"
 EXERCISE = Exercise(
     lesson="22", stars=3, reference=best, cases=cases,
     hints=(
-        "Write four times first: how many messages wait for one another, and how many bytes pass one port meanwhile?",
+        "First write down the four times: how many messages wait for one another, and how many bytes pass through one "
+        "port meanwhile?",
         "Halving: log₂ P steps to reduce and log₂ P to spread. A half, a quarter, … of the array travels, "
         "(P − 1) / P of it in all, there and back: eq. 22.8.",
         "Doubling: log₂ P steps, each with everything. One shot: one latency, and P − 1 messages share a port.",
@@ -80,16 +81,16 @@ EXERCISE = Exercise(
                 but("latency, bandwidth = latencies[at[0]], bandwidths[at[1]]",
                     "latency, bandwidth = 0.0, bandwidths[at[1]]"),
                 but("bandwidths[at[1]]", "math.inf")),
-        Mistake("In one shot each device's messages go through its one port, so P − 1 of them share its bandwidth. "
-                "But they're on their way side by side: one latency (eq. 22.9).",
+        Mistake("In one shot, each device's messages go through its one port, so P − 1 of them share its bandwidth. "
+                "But they travel side by side: one latency (eq. 22.9).",
                 but(ONE_SHOT, "latency + (out + lse) / bandwidth"),
                 but(ONE_SHOT, "(P - 1) * (latency + (out + lse) / bandwidth)")),
-        Mistake("Your one shot goes there and back. Every device has the query already, and all that travels is "
-                "(out, lse), once: eq. 22.9.",
+        Mistake("Your one shot goes there and back. Every device already has the query, and all that travels is (out, "
+                "lse), once: eq. 22.9.",
                 but(ONE_SHOT, "2 * latency + (P - 1) * (out + lse) / bandwidth"),
                 but(ONE_SHOT, "2 * latency + 2 * (P - 1) * (out + lse) / bandwidth")),
-        Mistake("Doubling takes log₂ P steps, with distances 1, 2, 4, …, to reach everybody, and each of them sends "
-                "the whole of (out, lse): eq. 22.7.",
+        Mistake("Doubling takes log₂ P steps, with distances 1, 2, 4, …, to reach everyone, and each step sends all of "
+                "(out, lse): eq. 22.7.",
                 but(DOUBLING, "(P - 1) * (latency + (out + lse) / bandwidth)"),
                 but(DOUBLING, "P * (latency + (out + lse) / bandwidth)"),
                 but(DOUBLING, "math.log2(P) * (latency + (out + lse) / P / bandwidth)")),
@@ -98,12 +99,12 @@ EXERCISE = Exercise(
                 but(HALVING, "math.log2(P) * latency + (P - 1) / P * (out + lse) / bandwidth"),
                 but("2 * math.log2(P) * latency", "2 * (P - 1) * latency"),
                 but("2 * (P - 1) / P * (out", "2 * math.log2(P) * (out")),
-        Mistake("The keys have to pass all devices, P − 1 steps. Side by side every device sends one block at a time, "
-                "so a link carries P − 1 blocks in all (eq. 22.6).",
+        Mistake("The keys have to visit all devices, in P − 1 steps. Side by side, every device sends one block at a "
+                "time, so a link carries P − 1 blocks in all (eq. 22.6).",
                 but(KEYS, "(P - 1) * (latency + P * block / bandwidth)"), but(KEYS, "latency + block / bandwidth")),
-        Mistake("You leave the keys out. For a cache that is shorter than what's asked of it they're the least to "
-                "move: eq. 22.6.",
+        Mistake("You leave the keys out. For a cache that's shorter than what's asked of it, they're the smallest "
+                "thing to move: eq. 22.6.",
                 but(KEYS, "math.inf")),
-        Mistake("You take the slowest way: np.argmin, section 5.", but("np.argmin", "np.argmax")),
+        Mistake("You choose the slowest way: np.argmin, section 5.", but("np.argmin", "np.argmax")),
     ),
 )

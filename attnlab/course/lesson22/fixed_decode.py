@@ -73,18 +73,16 @@ BROKEN = (WEIGHT, "np.exp(lse - m)")
 EXERCISE = Exercise(
     lesson="22", stars=2, reference=fixed_decode, cases=cases, writes=(0,),
     hints=(
-        "Print the shapes of weight, out and weight * out for a batch of one, and for a batch of two. Which should the "
-        "product have?",
-        "NumPy aligns shapes at their ends. In (B, H, 1) beside (B, 1, H, Dv) the batch stands below the one of the "
-        "tokens.",
+        "Print the shapes of weight, out and weight * out for a batch of one, and for a batch of two. Which shape "
+        "should the product have?",
+        "NumPy aligns shapes at their ends. With (B, H, 1) below (B, 1, H, Dv), the batch ends up under the tokens' 1.",
         "The weight of a head must be (B, 1, H, 1): tokens before heads, and an axis for Dv.",
     ),
     mistakes=(
-        Mistake("The result has a batch too many, (B, B, H, Dv): NumPy aligns (B, H, 1) with (B, 1, H, Dv) at their "
-                "ends, so that every output is weighed by every sequence's weight. For B = 1 that is right. See "
-                "section 7.",
+        Mistake("The result has one batch too many, (B, B, H, Dv): NumPy aligns (B, H, 1) with (B, 1, H, Dv) at their "
+                "ends, so every output is weighted by every sequence's weight. For B = 1 that's right. See section 7.",
                 but(*BROKEN)),
-        Mistake("The shape is right now, and the first sequence's weights are used for all. Each sequence has its own: "
+        Mistake("The shape is right now, but you use the first sequence's weights for all. Each sequence has its own: "
                 "eq. 22.1.",
                 but(WEIGHT, f"{WEIGHT}[:1]"), but(*BROKEN, "top / below", "(top / below)[:, :1]")),
         Mistake("You take one output for all sequences, with the weights of each: eq. 22.1 holds for each sequence by "
@@ -96,10 +94,10 @@ EXERCISE = Exercise(
         Mistake("Your weights are averaged over the heads, or those of the first head serve all: each head has weights "
                 "of its own, eq. 22.1.",
                 but(WEIGHT, f"{WEIGHT}.mean(2, keepdims=True)"), but(WEIGHT, f"{WEIGHT}[:, :, :1]")),
-        Mistake("Your axis for Dv is right, and tokens and heads have changed places: the result is (B, H, H, Dv), "
+        Mistake("Your axis for Dv is right, but tokens and heads have traded places: the result is (B, H, H, Dv), "
                 "section 7.",
                 but(WEIGHT, "np.exp(lse - m)[..., None]")),
-        Mistake("You take the diagonal of the (B, B, H, Dv) results. The values are right, and a batch of B moves and "
+        Mistake("You take the diagonal of the (B, B, H, Dv) results. The values are right, but a batch of B moves and "
                 "computes B² outputs. Give the weight its axes, section 7.",
                 but(*BROKEN, "top / below",
                     "np.array([(top / below)[b, b] for b in range(len(lse))])[:, None]")),

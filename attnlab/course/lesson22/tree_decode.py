@@ -121,36 +121,36 @@ EXERCISE = Exercise(
         "m = yield from all_reduce(rank, lse, np.maximum), and every rank has the maximum. Multiply by e^(lse − m) "
         "before you add.",
         "One all_reduce can add e^(lse − m) · out and e^(lse − m) side by side: concatenate them along the last axis.",
-        "A rank without keys has lse = −inf, so that its weight is 0. If all are −inf, lse − m is NaN: take 0 for m "
-        "there, and divide by 1.",
+        "A rank without keys has lse = −inf, so its weight is 0. If all are −inf, lse − m is NaN: use 0 for m there, "
+        "and divide by 1.",
     ),
     mistakes=(
         Mistake(phrases.bare_lse("eq. 22.1"), but(WEIGHT, "np.exp(lse)[..., None]")),
-        Mistake("Each rank subtracts a maximum of its own. Then the sums have different units: all must subtract the "
+        Mistake("Each of your ranks subtracts its own maximum, so the sums have different units. All must subtract the "
                 "same m, and it takes an all-reduce to know it, eq. 22.1.",
                 but(TOP, "m = lse"), but(TOP, "yield from all_reduce(rank, lse, np.maximum)\n        m = lse")),
-        Mistake("You add up the outputs, or their mean. Each has a denominator of its own: weigh it by e^(lse − m), "
-                "eq. 22.1.",
+        Mistake("You add up the outputs, or average them. Each has its own denominator: weight it by e^(lse − m), eq. "
+                "22.1.",
                 but("weight * out", "out / rank.size", LAST, "1"), but("weight * out", "out", LAST, "1")),
         Mistake(phrases.undivided("eq. 22.1"), but(LAST, "1")),
         Mistake("You divide by this rank's weight. The denominator is a sum over the ranks, as the numerator is: "
                 "eq. 22.1.",
                 but(LAST, "np.where(weight > 0, weight, 1)")),
-        Mistake("You weigh by lse and not by e^(lse − m): lse is a logarithm. Eq. 22.1.",
+        Mistake("You weight by lse and not by e^(lse − m), but lse is a logarithm: eq. 22.1.",
                 but(WEIGHT, "np.where(np.isfinite(lse), lse, 0)[..., None]", LAST, "np.where(both[..., -1:] != 0, "
                     "both[..., -1:], 1)")),
-        Mistake("Ranks without keys: if no rank has one, the maximum is −inf, and −inf − (−inf) is NaN. Take 0 for m "
-                "there, and let 0 be divided by 1: section 1.",
+        Mistake("If no rank has any keys, the maximum is −inf, and −inf − (−inf) is NaN. Use 0 for m there, and divide "
+                "0 by 1: section 1.",
                 but(WEIGHT, "np.exp(lse - m)[..., None]"), but(LAST, "both[..., -1:]"),
                 but(WEIGHT, "np.exp(lse - m)[..., None]", LAST, "both[..., -1:]")),
-        Mistake("Your result is that of one rank's keys. What the others have must be merged in: eq. 22.1.",
+        Mistake("Your result covers one rank's keys. Merge in what the others have: eq. 22.1.",
                 but(f"yield from all_reduce(rank, {BOTH}, np.add)", BOTH)),
         Mistake(phrases.rounds_on_the_way("lesson 15, section 7"),
                 but("out, lse = rank.attend(q, k, v)",
                     "out, lse = (x.astype(np.float16).astype(x.dtype) for x in rank.attend(q, k, v))"),
                 but(BOTH, f"{BOTH}.astype(np.float16)")),
-        Mistake("Your keys travel, as in lesson 21. The result is right, and the bytes grow with the cache: only (out, "
-                "lse) have to, eq. 22.3.",
+        Mistake("Your keys travel, as in lesson 21. The result is right, but the bytes grow with the cache: only (out, "
+                "lse) has to travel, eq. 22.3.",
                 keys_around),
         Mistake("Every rank sends its part to all others. Nothing grows with the keys, but all-gather moves P (P − 1) "
                 "parts; doubling moves P log₂ P, and a ring 2 (P − 1), section 3.",

@@ -41,23 +41,23 @@ TREE, BACK = "(dv + 2) * accumulator", "(d * itemsize + (dv + 1) * accumulator)"
 EXERCISE = Exercise(
     lesson="22", stars=1, reference=volume, cases=cases,
     hints=(
-        "Keys and values: what a device has goes to all others. Into how many copies, and over how many links?",
+        "Keys and values: what a device has goes to all others. How many copies does that make, over how many links?",
         "Tree: for each query and head one maximum, one l and Dv numbers of o. A ring of P devices moves 2 (P − 1) "
         "times the array, all links together: eq. 22.3.",
         "Query: D numbers of the inputs go out; out and lse come back in the accumulation dtype, from P − 1 devices.",
     ),
     mistakes=(
-        Mistake("You count P sends where P − 1 are made. What a device has need not come home, and one device sends "
-                "nothing: eq. 22.2 to 22.4.",
+        Mistake("You count P sends where P − 1 are made. What a device has doesn't need to come home, and one device "
+                "sends nothing: eqs. 22.2 to 22.4.",
                 but("(devices - 1)", "devices")),
         Mistake(phrases.query_heads("eq. 22.2"), but("key_heads * keys", "query_heads * keys")),
-        Mistake("Your tree and your query count the key heads. Each query head has a result of its own, m, l and o: "
-                "eq. 22.3.",
+        Mistake("Your tree and your query count the key heads. Each query head has its own result, m, l and o: eq. "
+                "22.3.",
                 but("query_heads * (", "key_heads * (")),
-        Mistake("You leave the batch out: every sequence has keys, queries and results of its own. Eq. 22.2 to 22.4.",
+        Mistake("You leave the batch out: every sequence has its own keys, queries and results: eqs. 22.2 to 22.4.",
                 but("batch * ", "")),
-        Mistake("We ask for the bytes of all links together, not those of one device, one link or one device's keys: "
-                "all keys travel, each of them P − 1 times (eq. 22.2).",
+        Mistake("We want the bytes of all links together, not those of one device, one link or one device's keys: all "
+                "keys travel, each of them P − 1 times (eq. 22.2).",
                 but("(devices - 1)", "(devices - 1) / devices"), but("(devices - 1)", "(devices > 1)"),
                 but("keys * (d + dv)", "(keys // devices) * (d + dv)")),
         Mistake(phrases.elements("eqs. 22.2 and 22.3",
@@ -65,15 +65,15 @@ EXERCISE = Exercise(
                 but(" * itemsize", "", " * accumulator", "")),
         Mistake(phrases.half_cache("eq. 22.2"),
                 but("keys * (d + dv)", "keys * d"), but("keys * (d + dv)", "keys * dv")),
-        Mistake("Your tree moves the array once. To reduce takes P − 1 steps, and to spread the result P − 1 more: "
-                "eq. 22.3.",
+        Mistake("Your tree moves the array once. Reducing takes P − 1 steps, and spreading the result P − 1 more: eq. "
+                "22.3.",
                 but("2 * (devices - 1)", "(devices - 1)")),
         Mistake("For each query and head the tree moves Dv + 2 numbers: o, l and the maximum. Eq. 22.3.",
                 but(TREE, "dv * accumulator"), but(TREE, "(dv + 1) * accumulator")),
-        Mistake("Your parts travel in the dtype of the inputs. They're rounded once, after they have been merged: the "
-                "accumulation dtype in eq. 22.3 and 22.4.",
+        Mistake("Your parts travel in the dtype of the inputs. They're rounded once, after merging, so use the "
+                "accumulation dtype: eqs. 22.3 and 22.4.",
                 but(TREE, "(dv + 2) * itemsize", BACK, "(d + dv + 1) * itemsize")),
-        Mistake("The query goes out, D numbers, and out comes back with its lse, Dv + 1 numbers, or home can't weigh "
+        Mistake("The query goes out, D numbers, and out comes back with its lse, Dv + 1 numbers, or home can't weight "
                 "it (eq. 22.4).",
                 but(BACK, "(dv + 1) * accumulator"), but(BACK, "d * itemsize"),
                 but("(dv + 1) * accumulator", "dv * accumulator")),

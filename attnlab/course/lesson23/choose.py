@@ -102,7 +102,7 @@ EXERCISE = Exercise(
     lesson="23", stars=2, reference=choose, cases=cases, judge=judge,
     hints=(
         "For one plan: which batches are allowed at all? Memory bounds them, and so does the wait.",
-        "A step with B sequences takes max((weights + B · cache) / bandwidth, B · weights / flops) seconds and brings "
+        "A step with B sequences takes max((weights + B · cache) / bandwidth, B · weights / flops) seconds and yields "
         "B tokens: eq. 23.3.",
         "B / seconds never falls when B grows, but looping over all allowed batches of all plans is fine, too. Skip "
         "plans with too many bits, and return (−1, 0) if nothing is left.",
@@ -117,7 +117,7 @@ EXERCISE = Exercise(
         Mistake(phrases.cache_shared("eq. 23.3"),
                 but("(weights + batch * cache) / bandwidth", "(weights + cache) / bandwidth")),
         Mistake("You leave out one of a step's two times. Most steps wait for reading, but arithmetic grows with the "
-                "batch, because every sequence multiplies with all weights, so with many sequences it takes longer "
+                "batch, because every sequence is multiplied by all weights, so with many sequences it takes longer "
                 "(eq. 23.3).",
                 but(SECONDS, "(weights + batch * cache) / bandwidth"),
                 but("batch * weights / flops", "weights / flops"), but(SECONDS, "batch * weights / flops")),
@@ -129,7 +129,7 @@ EXERCISE = Exercise(
                 "(section 3).",
                 but("        batch = 1\n", "        batch = 1\n        if found[1]:\n            break\n")),
         Mistake("You only try the largest batch. Where its step takes too long, a smaller one may be allowed, and a "
-                "plan with a smaller batch and less to read can bring more tokens per second (section 3, eq. 23.3).",
+                "plan with a smaller batch and less to read can yield more tokens per second (section 3, eq. 23.3).",
                 but("        batch = 1\n", "        batch = max(int((memory - weights) // cache), 1)\n"),
                 but("batch / seconds > best * (1 + 1e-9)", "batch > best", "best, found = batch / seconds",
                     "best, found = batch")),

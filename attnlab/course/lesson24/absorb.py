@@ -57,8 +57,8 @@ EXERCISE = Exercise(
     hints=(
         "Move the up projection from the key to the query: q · (c U) = (q Uᵀ) · c, eq. 24.3.",
         "The rotary part stays as it is: it's appended to the absorbed query, eq. 24.4.",
-        "The scale belongs to the scores and not to the form in which you compute them: it still counts the numbers of "
-        "q and q_rope, not of the latent.",
+        "The scale belongs to the scores, not to the form in which you compute them: it still counts the numbers of q "
+        "and q_rope, not of the latent.",
     ),
     mistakes=(
         Mistake("Your scale counts the absorbed query's numbers, d_c + d_r. The scores haven't changed, so neither has "
@@ -72,7 +72,7 @@ EXERCISE = Exercise(
                 but("[q @ up.mT, q_rope]", "[q_rope, q @ up.mT]")),
         Mistake("All your heads use the up projection of the first. Each head has its own, eq. 24.3.",
                 but("up.mT", "up[:1].mT")),
-        Mistake("You rotate the absorbed query. The latents aren't rotated, and R stands between q and Uᵀ: section 2.",
+        Mistake("You rotate the absorbed query. The latents aren't rotated, and R is between q and Uᵀ: section 2.",
                 whole_scores),
         Mistake("You apply the scale to the query and return it as well, so the scores are divided twice: eq. 24.4.",
                 but("return query,", "return query / math.sqrt(q.shape[-1] + q_rope.shape[-1]),")),

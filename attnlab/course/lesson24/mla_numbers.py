@@ -36,13 +36,13 @@ EXERCISE = Exercise(
     lesson="24", stars=1, reference=mla_numbers, cases=cases,
     hints=(
         "MHA, GQA and MQA differ in the number of key heads, and each key head keeps a key and a value: eq. 24.1.",
-        "MLA keeps one latent and one rotary key a layer, whatever the number of heads: eq. 24.2.",
+        "MLA keeps one latent and one rotary key per layer, whatever the number of heads: eq. 24.2.",
     ),
     mistakes=(
         Mistake(phrases.half_cache("eq. 24.1"), but("pair = 2 * d", "pair = d")),
         Mistake("The latent serves as key and as value, but it's in memory once: eq. 24.2. You count it twice.",
                 but(MLA, "layers * (2 * latent + rope)"), but(MLA, "2 * layers * (latent + rope)")),
-        Mistake("The rotary key stands apart from the latent and is kept beside it: eq. 24.2.",
+        Mistake("The rotary key is separate from the latent and is kept next to it: eq. 24.2.",
                 but(MLA, "layers * latent")),
         Mistake("All heads share one rotary key and one latent. You give each head its own: eq. 24.2.",
                 but(MLA, "layers * (latent + heads * rope)"), but(MLA, "layers * heads * (latent + rope)")),

@@ -10,7 +10,7 @@ def page_bound(q: Array, pages: Array, counts: Array) -> Array:
     """(P,): for each page the most that a key inside its box could score against q (D,), unscaled: (24.7).
 
     ``pages`` (P, S, D); the first ``counts[p]`` slots of page p hold keys, others may hold anything, NaN as well. The
-    box is what a server keeps of a page: two vectors, the least and the greatest number of its keys per channel.
+    box is what a server keeps of a page: two vectors, the smallest and the largest number of its keys per channel.
     −∞ for a page without keys.
     """
     bound = np.full(len(pages), -np.inf)
@@ -53,20 +53,20 @@ BEST = "np.maximum(q * low, q * high).sum()"
 EXERCISE = Exercise(
     lesson="24", stars=2, reference=page_bound, cases=cases,
     hints=(
-        "First the box: least and greatest number of the page's keys in each channel, of filled slots only.",
-        "Where q_c is positive the best corner takes the greatest number, where it's negative the least: eq. 24.7.",
+        "First the box: the smallest and the largest number of the page's keys per channel, of filled slots only.",
+        "Where q_c is positive, the best corner takes the largest number; where it's negative, the smallest: eq. 24.7.",
     ),
     mistakes=(
-        Mistake("You take the greatest number in every channel, or the least. Where the query is positive the "
-                "greatest gives more, and where it's negative the least does (eq. 24.7).",
+        Mistake("You take the largest number in every channel, or the smallest. Where the query is positive, the "
+                "largest gives more; where it's negative, the smallest does (eq. 24.7).",
                 but(BOX, "(q * high)"), but(BOX, "(q * low)")),
         Mistake("That's the largest score itself. It takes all keys of the page to know it, and a box has two vectors: "
                 "eq. 24.7.",
                 but(BEST, "(pages[p, :count] @ q).max()")),
         Mistake("Empty slots enter your box. Only the first `counts[p]` slots of a page hold keys: section 4.",
                 but("pages[p, :count].min(0), pages[p, :count].max(0)", "pages[p].min(0), pages[p].max(0)")),
-        Mistake("That's the least that a key inside the box can score. A bound for choosing is the most: the larger of "
-                "the two products, eq. 24.7.",
+        Mistake("That's the lowest score of a key inside the box. To choose, bound the highest: take the larger of the "
+                "two products, eq. 24.7.",
                 but("np.maximum(", "np.minimum(")),
         Mistake("You compare sums over the channels. Each channel chooses its own side of the box, and then you sum: "
                 "eq. 24.7.",

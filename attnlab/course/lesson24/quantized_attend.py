@@ -73,7 +73,7 @@ EXERCISE = Exercise(
         "they can all be quantized; which of them are read is another question.",
     ),
     mistakes=(
-        Mistake("You quantize the open group, too. Its largest and smallest number aren't known until its last token "
+        Mistake("You quantize the open group, too. Its largest and smallest numbers aren't known until its last token "
                 "has come, so a token's row would depend on what came in the same call: eq. 24.6.",
                 but(COMPLETE, "n", "    rough_v", "    rough_k[whole:] = open_group(k[whole:], bits)\n    rough_v")),
         Mistake("You quantize a group one token late. Token i itself counts: after it, i + 1 tokens are there, eq. "
@@ -96,7 +96,7 @@ EXERCISE = Exercise(
                 but("p = p / p.sum(1, keepdims=True)", "a, b = p * complete, p * ~complete\n    p = "
                     "a / np.maximum(a.sum(1, keepdims=True), 1e-300) + b / np.maximum(b.sum(1, keepdims=True), "
                     "1e-300)")),
-        Mistake("You only read the newest tokens or only the complete groups. A query sees both: eq. 24.6.",
+        Mistake("You read only the newest tokens or only the complete groups. A query sees both: eq. 24.6.",
                 but("np.where(j <= i, s", "np.where((j <= i) & ~complete | ((i + 1) % group == 0) & complete, s")),
         Mistake(phrases.hides_with_number("eq. 1.9"), but("-np.inf", "-1e9")),
     ),

@@ -90,7 +90,7 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake("Four bits everywhere: the text doesn't notice, but that's a third of the bytes, as 31 keys per layer "
-                "stay in full and each group has its step: eq. 24.5. Fewer keys have to come on top.",
+                "stay in full and each group has its step: eq. 24.5. You also need fewer keys.",
                 everything),
         Mistake("Two bits everywhere. It's small enough only for the loosest budget, and recall suffers first: "
                 "section 3.",
@@ -101,8 +101,7 @@ EXERCISE = Exercise(
         Mistake("A window in every layer: no layer can find repeated text (section 5). One of them must keep all "
                 "its keys.",
                 but(PLAN, "[(64, 16)] * 4"), but(PLAN, "[(32, 4)] * 4")),
-        Mistake("You keep all keys in the first layer. In this model it's the last one that finds what returns: "
-                "section 5.",
+        Mistake("You keep all keys in the first layer. In this model, the last one finds what returns: section 5.",
                 but(PLAN, "[(512, 4), (window, 4), (window, 4), (window, 4)]")),
         Mistake("You keep all keys in three layers and cut the one that uses them: more than twice the cache, and "
                 "recall is gone (section 5).",

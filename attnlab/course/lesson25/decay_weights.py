@@ -71,16 +71,16 @@ def cases() -> list[Case]:
 EXERCISE = Exercise(
     lesson="25", stars=2, reference=decay_weights, cases=cases,
     hints=(
-        "In column j: nothing above the diagonal, 1 on it, then one gate more in each row.",
+        "In column j: nothing above the diagonal, 1 on it, then one more gate in each row.",
         "Add logarithms, don't multiply: column j is the exponential of a running sum that begins after row j.",
         "np.where(np.tri(C, k=-1, dtype=bool), g[:, None], 0).cumsum(0). Then the exponential, and 0 above the "
         "diagonal: eq. 25.3.",
     ),
     mistakes=(
-        Mistake("You divide γ_i by γ_j. After a reset, or after a few small gates, that is 0/0. Add logarithms over "
-                "(j, i] alone: eq. 25.3 and section 5.",
+        Mistake("You divide γ_i by γ_j. After a reset, or after a few small gates, that's 0/0. Add logarithms over (j, "
+                "i] alone: eq. 25.3 and section 5.",
                 by_quotient),
-        Mistake("You subtract running sums. At a reset that is −∞ − (−∞), and a very small gate leaves no digits for "
+        Mistake("You subtract running sums. At a reset, that's −∞ − (−∞), and a very small gate leaves no digits for "
                 "the others. Add logarithms over (j, i] alone: eq. 25.3 and section 5.",
                 by_difference, but("np.exp(np.minimum(c[:, None] - c, 0))", "np.exp(c[:, None] - c)", of=by_difference),
                 but("np.exp(np.minimum(c[:, None] - c, 0))", "np.nan_to_num(np.exp(c[:, None] - c))",
@@ -96,7 +96,7 @@ EXERCISE = Exercise(
         Mistake("Your diagonal is 0. A token writes and then reads, so all of it is there: G_ii = 1, the empty product "
                 "of eq. 25.3.",
                 but("np.where(np.tri(C, dtype=bool)", "np.where(np.tri(C, k=-1, dtype=bool)")),
-        Mistake("Rows and columns are exchanged: i, the row, is who reads, j, the column, is who wrote: eq. 25.3.",
+        Mistake("You've swapped rows and columns. The row, i, is the reader; the column, j, is the writer: eq. 25.3.",
                 but("np.where(np.tri(C, dtype=bool), np.exp(sums), 0)",
                     "np.where(np.tri(C, dtype=bool), np.exp(sums), 0).T")),
     ),

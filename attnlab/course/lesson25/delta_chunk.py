@@ -71,18 +71,18 @@ EXERCISE = Exercise(
     hints=(
         "Three steps: G and γ from g; the errors W from one linear system; then the outputs and the state from W.",
         "A = np.tril(b[:, None] * G * (k @ k.T), −1), and the right side is b[:, None] * (V − γ K S): eq. 25.4.",
-        "With W known the chunk is that of lesson 17, W in place of V and G on the weights: eq. 25.5.",
-        "G is decay_weights(g), your own; γ = np.exp(np.cumsum(g)). np.linalg.solve is allowed.",
+        "Once you know W, it's lesson 17's chunk, with W in place of V and G on the weights: eq. 25.5.",
+        "G is decay_weights(g), your own; γ = np.exp(np.cumsum(g)). You can use np.linalg.solve.",
     ),
     mistakes=(
         Mistake(phrases.own_correction("eq. 25.4"), but("(k @ k.T), -1)", "(k @ k.T))")),
-        Mistake("The state that comes in doesn't decay on its way to the error: b (V − K S), without γ. A chunk that "
+        Mistake("Your incoming state doesn't decay on its way to the error: b (V − K S), without γ. A chunk that "
                 "begins with a state of 0 can't show it: eq. 25.4.",
                 but("v - since * (k @ S)", "v - k @ S")),
-        Mistake("You leave the state that comes in out of the error. What it holds under a key must be corrected as "
-                "well: V − γ K S in eq. 25.4.",
+        Mistake("You leave the incoming state out of the error. What it holds under a key must be corrected, too: V − "
+                "γ K S in eq. 25.4.",
                 but("b * (v - since * (k @ S))", "b * v")),
-        Mistake("You multiply the inverse as a product of powers of A. It's exact on paper; with ONE KEY the powers "
+        Mistake("You build the inverse as a product of powers of A. That's exact on paper, but with ONE KEY the powers "
                 "hold numbers above 10¹⁷ that should cancel. Solve the system: eq. 25.4 and section 5.",
                 but(SOLVE, "neumann(A) @ (b * (v - since * (k @ S)))")),
         Mistake(phrases.own_gate("eq. 25.3"), but("decay_weights(g)", "from_own(g)")),
@@ -90,8 +90,8 @@ EXERCISE = Exercise(
                 "what was wrong: eq. 25.5.",
                 but("(q @ k.T)) @ W", "(q @ k.T)) @ (b * v)"), but("k).T @ W", "k).T @ (b * v)"),
                 but("(q @ k.T)) @ W", "(q @ k.T)) @ (b * v)", "k).T @ W", "k).T @ (b * v)")),
-        Mistake("The state that goes out has not decayed: neither γ of the last token nor G's last row is there. "
-                "Eq. 25.5, second line.",
+        Mistake("Your outgoing state hasn't decayed: neither γ of the last token nor G's last row is there. Eq. 25.5, "
+                "second line.",
                 but(AFTER, "S + k.T @ W"), but(AFTER, "S + (G[-1][:, None] * k).T @ W"),
                 but(AFTER, "since[-1] * S + k.T @ W")),
         Mistake("You take one step of the substitution, W ≈ R − A R. Later errors depend on earlier ones, which depend "

@@ -47,12 +47,12 @@ EXERCISE = Exercise(
     lesson="25", stars=1, reference=delta_step, cases=cases,
     hints=(
         "Four lines of eq. 25.2: decay, look up, write, read. Each uses what the one before made of the state.",
-        "What is stored under the key is k @ S, (Dv,), after the decay.",
+        "What's stored under the key is k @ S, (Dv,), after the decay.",
         "np.outer(k, b * error) has the shape of the state.",
     ),
     mistakes=(
         Mistake("Your state decays after the write: what was just written is less than the value. First the decay, "
-                "then the write: eq. 25.2. Where a = 1 nobody can tell.",
+                "then the write: eq. 25.2. With a = 1, you can't tell.",
                 but("    S = a * S\n", "", WRITE, "S = a * (S + np.outer(k, b * (v - k @ S)))")),
         Mistake("Your error is taken before the decay: what you subtract is more than what's stored. Look up in the "
                 "decayed state: eq. 25.2.",
@@ -63,8 +63,8 @@ EXERCISE = Exercise(
         Mistake("You only add: the old value stays under the key. Write the difference to what's stored there: eq. "
                 "25.2.",
                 but("(v - k @ S)", "v")),
-        Mistake("You erase all that is stored under the key and write b times the value. Erase b times, too: the same "
-                "b stands before both terms of eq. 25.1.",
+        Mistake("You erase everything stored under the key and write b times the value. Erase b times, too: the same b "
+                "multiplies both terms of eq. 25.1.",
                 but("b * (v - k @ S)", "(b * v - k @ S)")),
         Mistake("You look up with the query. What has to be corrected is stored under the key: k @ S in eq. 25.2.",
                 but("v - k @ S", "v - q @ S")),

@@ -57,13 +57,13 @@ EXERCISE = Exercise(
     hints=(
         "Measure: recalled(**TASKS[task], first=…, a=…, b=…) for a few rates, with gates of 1 first.",
         "Section 2 has the curves of two of the tasks: near 0 the rule adds, near 1 it overwrites.",
-        "Four documents in a row: at which token must what is held go, and how much of it?",
+        "Four documents in a row: at which token does what's stored have to go, and how much of it?",
     ),
     mistakes=(
-        Mistake("You write the whole error everywhere, b = 1. Where keys come once, that spoils what other keys hold: "
-                "section 2.",
+        Mistake("You write the whole error everywhere, b = 1. Where each key comes once, that spoils what other keys "
+                "hold: section 2.",
                 but(RIGHT, "(0.0 if task == 'documents' else 1.0, 1.0, 1.0)"), but(RIGHT, "(1.0, 1.0, 1.0)")),
-        Mistake("You nearly only add, with a small b everywhere. A key that is bound again then holds a sum of its "
+        Mistake("With a small b everywhere, you do little but add. A key that's bound again then holds a sum of its "
                 "values: section 2.",
                 but(RIGHT, "(0.0 if task == 'documents' else 1.0, 1.0, 0.2)"), but(RIGHT, "(0.0, 1.0, 0.1)")),
         Mistake("A gate of 0.9 lets old values fade, and the other keys' values with them. To take back one value, "
@@ -72,13 +72,13 @@ EXERCISE = Exercise(
         Mistake("Nothing is forgotten between documents: 48 keys of other texts are in the state. A gate of 0 at the "
                 "first token clears it: section 1.",
                 but('"documents": (0.0, 1.0, 0.2)', '"documents": (1.0, 1.0, 0.2)')),
-        Mistake("You forget old documents slowly, with one gate for all tokens. What fades them fades the text that is "
-                "asked about as well; clear the state once, at its first token: section 1.",
+        Mistake("You forget old documents slowly, with one gate for all tokens. What fades them also fades the text "
+                "that's asked about; clear the state once, at its first token: section 1.",
                 but('"documents": (0.0, 1.0, 0.2)', '"documents": (0.95, 0.95, 0.2)')),
         Mistake("Your gate is 0 at every token: only the last pair is left. A reset is for a text's first token alone "
                 "(section 1).",
                 but('"documents": (0.0, 1.0, 0.2)', '"documents": (0.0, 0.0, 0.2)')),
-        Mistake("With b = 2 the old value comes back with its sign turned, and is never erased: section 6.",
+        Mistake("With b = 2 the old value comes back with its sign flipped, and is never erased: section 6.",
                 but(RIGHT, "(0.0 if task == 'documents' else 1.0, 1.0, 2.0)")),
     ),
 )

@@ -54,28 +54,29 @@ EXERCISE = Exercise(
     hints=(
         "From a state of 0: W = (I + A)⁻¹ (b ∘ V) by eq. 25.4, and out = (G ∘ QKᵀ) W by eq. 25.5. Put one into the "
         "other.",
-        "P = (G ∘ QKᵀ) (I + A)⁻¹ diag(b). EYE as values, in lesson 17's way, is P itself.",
-        "To multiply an inverse from the right, solve with the transposed system, or take np.linalg.inv. diag(b) from "
-        "the right scales columns: * b.",
+        "P = (G ∘ QKᵀ) (I + A)⁻¹ diag(b). With EYE as values, as in lesson 17, out is P itself.",
+        "To multiply by an inverse from the right, solve the transposed system, or use np.linalg.inv. diag(b) from the "
+        "right scales columns: * b.",
     ),
     mistakes=(
         Mistake("Without the inverse these are the weights of plain addition with gates. What a token writes is the "
                 "error: eq. 25.4.",
                 but(SOLVED, "G * (q @ k.T) * b")),
-        Mistake("You scale rows by b. The rate belongs to who writes, the column: b ∘ V in eq. 25.4.",
+        Mistake("You scale rows by b. The rate belongs to the writer, the column: b ∘ V in eq. 25.4.",
                 but(").T * b", ").T * b[:, None]"), but(SOLVED, "b[:, None] * (G * (q @ k.T)) @ np.linalg.inv("
                 "np.eye(len(q)) + A)")),
-        Mistake("You leave out b behind the inverse. Eq. 25.4 has it on both sides: in A and before V.",
+        Mistake("You leave out b after the inverse. Eq. 25.4 has it on both sides: in A and before V.",
                 but(").T * b", ").T")),
         Mistake(phrases.own_correction("eq. 25.4"), but("(k @ k.T), -1)", "(k @ k.T))")),
-        Mistake("The inverse stands on the wrong side. First the errors, then the weights: (G ∘ QKᵀ) (I + A)⁻¹, "
-                "eq. 25.5.",
+        Mistake("The inverse is on the wrong side. First the errors, then the weights: (G ∘ QKᵀ) (I + A)⁻¹, eq. 25.5.",
                 but(SOLVED, "np.linalg.solve(np.eye(len(q)) + A, G * (q @ k.T)) * b")),
-        Mistake("A has no gates in it. What is stored under a key has faded by G_ij since it was written: eq. 25.4.",
+        Mistake("Your A has no gates in it. What's stored under a key has faded by G_ij since it was written: eq. "
+                "25.4.",
                 but("b[:, None] * G * (k @ k.T)", "b[:, None] * (k @ k.T)")),
-        Mistake("The scores have no gates. What is read has faded by G_ij since it was written: eq. 25.5.",
+        Mistake("Your scores have no gates. What's read has faded by G_ij since it was written: eq. 25.5.",
                 but("(G * (q @ k.T))", "np.tril(q @ k.T)")),
-        Mistake("A compares keys with queries. What a write has to correct is stored under keys: k_i·k_j in eq. 25.4.",
+        Mistake("Your A compares keys with queries. What a write has to correct is stored under keys: k_i·k_j in eq. "
+                "25.4.",
                 but("G * (k @ k.T)", "G * (q @ k.T)")),
     ),
 )

@@ -93,32 +93,32 @@ EXERCISE = Exercise(
     lesson="26", stars=2, reference=accept, cases=cases, run=law,
     hints=(
         "Keep guess x with probability min(1, p(x) / q(x)); a number u in [0, 1) does that: keep it if u·q(x) < p(x).",
-        "Where a guess is refused, its token comes from what the kept guesses have left over, (p − q)₊, and the round "
+        "Where a guess is rejected, its token comes from what the kept guesses have left over, (p − q)₊, and the round "
         "ends there.",
         "After k kept guesses there is one list left, chances[k]: draw from it (eq. 26.2).",
     ),
     mistakes=(
-        Mistake("After a refusal you draw from p. The tokens that the draft liked too little have to be made up for: "
+        Mistake("After a rejection you draw from p. The tokens that the draft liked too little have to be made up for: "
                 "draw from (p − q)₊ (eq. 26.2).",
                 but(REST, "drawn(p, draws[k + j])")),
-        Mistake("You keep a guess by q/p. It's p/q: a guess that the draft likes too much must be refused sometimes "
+        Mistake("You keep a guess by q/p. It's p/q: a guess that the draft likes too much must be rejected sometimes "
                 "(eq. 26.2).",
                 but(TEST, "draws[j] * p[x] >= q[x]")),
-        Mistake("Your leftover is |p − q|, which has the tokens in it that the draft likes too much. Cut at 0: "
-                "(p − q)₊ (eq. 26.2).",
+        Mistake("Your leftover is |p − q|, which includes the tokens that the draft likes too much. Cut at 0: (p − q)₊ "
+                "(eq. 26.2).",
                 but("max(a - b, 0)", "abs(a - b)")),
         Mistake("You keep a guess only if p(x) ≥ q(x). The others must be kept sometimes, with probability p(x)/q(x) "
                 "(eq. 26.2).",
                 but(TEST, "p[x] < q[x]")),
-        Mistake("The leftover is that of the next place. The refused guess is replaced at its own place, by its own p "
-                "and q (eq. 26.2).",
+        Mistake("Your leftover is that of the next place. The rejected guess is replaced at its own place, with its "
+                "own p and q (eq. 26.2).",
                 but(REST, "drawn([max(a - b, 0) for a, b in zip(chances[j + 1], draft_chances[min(j + 1, k - 1)])], "
                           "draws[k + j])")),
-        Mistake("Nothing comes after k kept guesses. The distribution is right, but the last row of the call is wasted "
-                "(eq. 26.2).",
+        Mistake("You draw nothing after k kept guesses. The distribution is right, but the last row of the call is "
+                "wasted (eq. 26.2).",
                 but(BONUS, "draft or [drawn(chances[k], draws[2 * k])]")),
-        Mistake("One number does two things: what accepts a guess can't choose its replacement as well, as it's large "
-                "wherever a guess was refused (section 2).",
+        Mistake("Your one number does two jobs: what accepts a guess can't also choose its replacement, because it's "
+                "large wherever a guess was rejected (section 2).",
                 but("draws[k + j]", "draws[j]")),
         Mistake(phrases.after_wrong_guess("section 2"),
                 but(f"return [*draft[:j], {REST}]", f"draft = [*draft[:j], {REST}, *draft[j + 1 :]]")),

@@ -54,28 +54,28 @@ COST, WHOLE = "k * c * seconds(1)", "(seconds(k + 1) + k * c * seconds(1))"
 EXERCISE = Exercise(
     lesson="26", stars=3, reference=best_plan, cases=cases,
     hints=(
-        "Seconds of a call: the weights are read once and each sequence's cache once, or the arithmetic takes longer. "
-        "Whichever is more counts.",
-        "A round takes one call with k + 1 tokens of each sequence, and k guesses of the draft (eq. 26.6).",
-        "Its tokens are those of eq. 26.4. Try all drafts and all k, and keep what beats 1.",
+        "Seconds of a call: reading the weights once and each sequence's cache once, or the arithmetic. Whichever "
+        "takes longer counts.",
+        "A round takes one call with k + 1 tokens of each sequence, and k guesses by the draft (eq. 26.6).",
+        "Its tokens are those of eq. 26.5. Try all drafts and all k, and keep what beats 1.",
     ),
     mistakes=(
-        Mistake("You forget what the guesses cost: k of them for each round (eq. 26.6).",
+        Mistake("You forget what the guesses cost: k of them per round (eq. 26.6).",
                 but(WHOLE, "seconds(k + 1)")),
-        Mistake("A guess costs c for each of k places, not once a round (eq. 26.6).",
+        Mistake("A guess costs c for each of k places, not once per round (eq. 26.6).",
                 but(COST, "c * seconds(1)")),
-        Mistake("More tokens in a call take no longer in your model, at any batch. Beyond the balance arithmetic takes "
-                "the time (eq. 26.6).",
+        Mistake("More tokens in a call take no longer in your model, at any batch. Beyond the balance, arithmetic "
+                "takes the time (eq. 26.6).",
                 but(TIME, "1 + batch * ratio")),
         Mistake("You forget the caches: they're read once per call, guesses or not, so long texts make guesses "
                 "cheaper (eq. 26.6).",
                 but(TIME, "max(1, batch * tokens / balance)")),
-        Mistake("The token of the call itself is missing: it feeds k + 1 tokens of each sequence, and gives one beside "
-                "the kept guesses (eqs. 26.4 and 26.6).",
+        Mistake("The token of the call itself is missing: it feeds k + 1 tokens of each sequence, and gives one "
+                "besides the kept guesses (eqs. 26.5 and 26.6).",
                 but(TOKENS, "sum(alpha**j for j in range(1, k + 1))", "seconds(k + 1)", "seconds(k)")),
         Mistake("You always guess. Where no plan beats 1, the best plan is none: (−1, 0) (section 6).",
                 but("best, plan = 1.0, (-1, 0)", "best, plan = 0.0, (-1, 0)")),
-        Mistake("You count 1 + k·alpha tokens. Guesses behind a wrong one are lost (eq. 26.4).",
+        Mistake("You count 1 + k·alpha tokens. Guesses behind a wrong one are lost (eq. 26.5).",
                 but(TOKENS, "1 + k * alpha")),
     ),
 )

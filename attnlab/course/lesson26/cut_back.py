@@ -43,28 +43,28 @@ EXERCISE = Exercise(
     lesson="26", stars=2, reference=cut_back, cases=cases,
     hints=(
         "How many blocks do `length` tokens need? That many stay; the others are given back, the last one first.",
-        "A block is free when nobody holds it: this sequence was one of references[block].",
+        "A block is free when no sequence holds it: this sequence was one of references[block].",
         "A block is stale if it was full, is partly filled now, and is written in place. When is it copied instead?",
     ),
     mistakes=(
         Mistake("A partly filled block stays: the tokens before the cut are in it. Round up (section 5).",
                 but(COUNT, "length // size", STALE, "length % size > 0 and bool(kept) and references[kept[-1]] == 1")),
-        Mistake("You free blocks that others still hold: their keys would be overwritten. Free what nobody holds "
+        Mistake("You free blocks that others still hold: their keys would be overwritten. Free what no one holds "
                 "(section 5).",
                 but("if references[block] == 1", "")),
-        Mistake("A block that another sequence holds, too, is copied before somebody writes into it, so it isn't stale "
+        Mistake("A block that another sequence holds, too, is copied before anyone writes into it, so it isn't stale "
                 "(section 5).",
                 but(STALE, "length % size > 0")),
-        Mistake("Cut at the end of a block, the next token goes to a new one, and no old block is overwritten "
+        Mistake("After a cut at the end of a block, the next token goes to a new one, and no old block is overwritten "
                 "(section 5).",
                 but(STALE, "len(kept) > 0 and references[kept[-1]] == 1")),
         Mistake("The block of the cut can still be found by tokens that it's about to lose. Whoever found it later "
-                "would read somebody else's keys: it's stale (section 5).",
+                "would read someone else's keys: it's stale (section 5).",
                 but(STALE, "False")),
-        Mistake("The first block of the tail is given back first, and so reused first. Give the last one back first: a "
-                "prefix should outlive what followed it (section 5, lesson 19).",
+        Mistake("You give the first block of the tail back first, so it's reused first. Give the last one back first: "
+                "a prefix should outlive what followed it (section 5, lesson 19).",
                 but("reversed(left)", "left")),
-        Mistake("You keep one block more than the tokens need when the cut is at the end of a block (section 5).",
+        Mistake("You keep one block more than the tokens need when the cut is at the end of one (section 5).",
                 but(COUNT, "length // size + 1", STALE,
                     "length % size > 0 and length < size * len(table) and references[kept[-1]] == 1")),
     ),

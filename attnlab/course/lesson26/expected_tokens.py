@@ -38,26 +38,26 @@ EXERCISE = Exercise(
     hints=(
         "The call gives at least one token. It gives at least two with probability alpha.",
         "The mean of a count is the sum over j of the probability that it exceeds j: j guesses kept in a row.",
-        "Eq. 26.4: a geometric sum of k + 1 terms. Summed term by term, alpha = 1 needs no care.",
+        "Eq. 26.5: a geometric sum of k + 1 terms. Sum it term by term, and alpha = 1 needs no care.",
     ),
     mistakes=(
-        Mistake("The last token is missing: after k kept guesses the call still gives one of its own, as its last row "
-                "comes after all of them (eq. 26.4).",
+        Mistake("The last token is missing: after k kept guesses the call still gives one of its own, because its last "
+                "row comes after all of them (eq. 26.5).",
                 but(ALL, "sum(alpha**j for j in range(k))")),
-        Mistake("You count the kept guesses alone. The token that replaces a wrong guess is a right one, too, and so "
-                "every call gives one more (eq. 26.4).",
+        Mistake("You count the kept guesses alone. The token that replaces a wrong guess is a right one, too, so every "
+                "call gives one more (eq. 26.5).",
                 but(ALL, "sum(alpha**j for j in range(1, k + 1))")),
-        Mistake("You count guesses behind a wrong one. A guess is read after all the guesses before it, so it's of use "
-                "only if those were kept: probability alpha to the j, not alpha (eq. 26.4).",
+        Mistake("You count guesses behind a wrong one. A guess is read after all the guesses before it, so it only "
+                "helps if those were kept: probability alpha to the j, not alpha (eq. 26.5).",
                 but(ALL, "1 + k * alpha")),
-        Mistake("Either all guesses are kept in your sum or none. A call that keeps the first two of four gives three "
-                "tokens (eq. 26.4).",
+        Mistake("Your sum keeps either all guesses or none. A call that keeps the first two of four gives three tokens "
+                "(eq. 26.5).",
                 but(ALL, "1 + k * alpha**k")),
         Mistake("A draft that's always right divides by 0 in your formula. There, each call gives k + 1 tokens; the "
-                "sum in eq. 26.4 knows that by itself.",
+                "sum in eq. 26.5 knows that by itself.",
                 but(ALL, "(1 - alpha ** (k + 1)) / (1 - alpha)")),
-        Mistake("With many guesses your number doesn't depend on k any more: 1 / (1 − alpha) is the limit for k → ∞ "
-                "(eq. 26.4).",
+        Mistake("With many guesses your number no longer depends on k: 1 / (1 − alpha) is the limit for k → ∞ (eq. "
+                "26.5).",
                 but(ALL, "1 / (1 - alpha) if alpha < 1 else k + 1")),
     ),
 )

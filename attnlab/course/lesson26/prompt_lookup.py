@@ -44,15 +44,15 @@ SIZES, STARTS = "range(min(most, len(tokens) - 1), least - 1, -1)", "range(len(t
 EXERCISE = Exercise(
     lesson="26", stars=2, reference=prompt_lookup, cases=cases,
     hints=(
-        "Two loops: the size of the suffix, from the longest down, and the place of its occurrence, from the latest "
-        "down.",
+        "Two loops: the size of the suffix, from the longest down, and the place where it occurs, from the latest "
+        "back.",
         "The suffix occurs at its own place, too. The latest start that counts is len(tokens) − size − 1.",
         "What follows begins at start + size; a slice that runs over the end is simply shorter.",
     ),
     mistakes=(
         Mistake("You take the earliest occurrence. What was said last is nearest to what comes now (section 1).",
                 but(STARTS, "range(len(tokens) - size)")),
-        Mistake("You take the shortest suffix first. The longest one that was there before knows most (section 1).",
+        Mistake("You take the shortest suffix first. The longest one that occurred before knows most (section 1).",
                 but(SIZES, "range(least, min(most, len(tokens) - 1) + 1)")),
         Mistake("Your guess begins with the suffix itself: what follows begins size tokens later (section 1).",
                 but("tokens[start + size : start + size + k]", "tokens[start : start + k]")),
@@ -64,7 +64,7 @@ EXERCISE = Exercise(
                 but(STARTS, "range(len(tokens) - 2 * size, -1, -1)")),
         Mistake("You try suffixes of all lengths, down to one token: least says where to stop (section 1).",
                 but("least - 1, -1", "0, -1")),
-        Mistake("You try suffixes of any length: most says with which to begin (section 1).",
+        Mistake("You try suffixes of any length: most says where to begin (section 1).",
                 but("min(most, len(tokens) - 1)", "len(tokens) - 1")),
     ),
 )

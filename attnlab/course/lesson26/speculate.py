@@ -77,17 +77,17 @@ DRAW, STOP = "text.append(draw(rows[n - 1 + j], n + j))", "if j == len(guess) or
 EXERCISE = Exercise(
     lesson="26", stars=3, reference=speculate, cases=cases,
     hints=(
-        "A call has len(text) + len(guess) rows. Which row tells the first new token? The one after the text's last.",
+        "A call has len(text) + len(guess) rows. Which row gives the first new token? The one after the text's last.",
         "Draw from that row at position len(text). If it's the guess, the next row is good, too; if not, the round is "
-        "over, and the token that was drawn is right all the same.",
-        "After the last guess was right one row is left: it gives a token without a guess. Cut what's too much at the "
+        "over, and the token you drew is right all the same.",
+        "If the last guess was right, one row is left: it gives a token without a guess. Cut what's too much at the "
         "end.",
     ),
     mistakes=(
         Mistake("You keep the guess where the draw says something else: what was drawn is the text (section 1).",
                 but(STOP, "if j < len(guess) and text[-1] != guess[j]: text[-1] = guess[j]; break\n            "
                           "if j == len(guess):")),
-        Mistake("The number is keyed by the call and not by the position: with other guesses the text changes "
+        Mistake("Your number is keyed by the call, not by the position, so with different guesses the text changes "
                 "(section 1).",
                 but(DRAW, "text.append(draw(rows[n - 1 + j], calls))"),
                 but(DRAW, "text.append(draw(rows[n - 1 + j], n))")),

@@ -19,17 +19,17 @@
   let frame, m, held, visits, unit, timer = 0;
   const number = x => x.toLocaleString("en-US");
   const put = (name, box) => {
-    const part = frame.querySelector(name);
-    for (const [key, value] of Object.entries(box)) part.setAttribute(key, value * unit);
+    for (const part of frame.querySelectorAll(name))
+      for (const [key, value] of Object.entries(box)) part.setAttribute(key, value * unit);
   };
 
   function draw() {
     const at = slider.value - 1, [row, rows, col, cols, loaded, stored, keys, queries] = visits[at];
-    for (const name of [".k", ".v"]) put(name, { x: col, width: cols });
-    for (const name of [".q", ".o"]) put(name, { y: row, height: rows });
-    put(".s", { x: col, width: cols, y: row, height: rows });
-    for (const name of [".k", ".v"]) frame.querySelector(name).classList.toggle("fresh", !!keys);
-    frame.querySelector(".q").classList.toggle("fresh", !!queries);
+    put(".x", { x: col, width: cols });
+    put(".y", { y: row, height: rows });
+    put(".scores", { x: col, width: cols, y: row, height: rows });
+    for (const [name, fresh] of [[".keys", keys], [".queries", queries]])
+      frame.querySelectorAll(name).forEach(part => part.classList.toggle("fresh", !!fresh));
     frame.querySelectorAll(".tile").forEach((tile, index) => tile.classList.toggle("done", index < at));
     words.textContent = `visit ${at + 1} of ${visits.length} · moved: ${number(loaded)} numbers in, ` +
       `${number(stored)} out · held: at most ${number(held)}`;

@@ -34,10 +34,11 @@ class Walk(NamedTuple):
     m: int
     visits: list[TileVisit]
     held: int  # elements on chip at most
+    gradient: bool
 
 
-def run(program: Callable, n: int, m: int, **options: Any) -> Walk:
-    """Run a forward program of attnlab.machine and note its visits; its counters end at the machine's."""
+def run(program: Callable, n: int, m: int, gradient: bool = False, **options: Any) -> Walk:
+    """Run a forward or backward program of attnlab.machine; the counters of its last visit are the machine's."""
     found: list[TileVisit] = []
     fresh: set[str] = set()
     at = {"Q": slice(0, 0), "K": slice(0, 0)}
@@ -62,10 +63,12 @@ def run(program: Callable, n: int, m: int, **options: Any) -> Walk:
 
     machine = Machine(itemsize=1, watch=watch)
     random = np.random.default_rng(0)
-    arrays = [machine.put(name, random.normal(size=(size, SIZE))) for name, size in zip("QKV", (n, m, m))]
-    program(machine, *arrays, **options)
+    shapes = {"Q": (n, SIZE), "K": (m, SIZE), "V": (m, SIZE)}
+    if gradient:
+        shapes |= {"O": (n, SIZE), "l": (n,), "m": (n,), "dO": (n, SIZE)}
+    program(machine, *(machine.put(name, random.random(shape)) for name, shape in shapes.items()), **options)
     assert (found[-1].loaded, found[-1].stored) == (machine.loads.total(), machine.stores.total())
-    return Walk(n, m, found, machine.peak)
+    return Walk(n, m, found, machine.peak, gradient)
 
 
 def walk(runs: Mapping[str, Walk]) -> "Moving":
@@ -91,15 +94,19 @@ def frame(walked: Walk) -> str:
     x, y, w, h = (unit * z for z in (visit.col, visit.row, visit.cols, visit.rows))
     tiles = {(v.col, v.row, v.cols, v.rows): None for v in walked.visits}
     grid = "".join(box("tile", *(unit * z for z in tile)) for tile in tiles)
-    parts = [
-        box("bar", 0, -50, wide, 14), box("keys k", x, -50, w, 14), label(-8, -39, "K"),
-        box("bar", 0, -28, wide, 14), box("keys v", x, -28, w, 14), label(-8, -17, "V"),
-        box("bar", -34, 0, 14, tall), box("queries q", -34, y, 14, h), label(-22, tall + 18, "Q"),
-        box("bar", wide + 18, 0, 14, tall), box("state o", wide + 18, y, 14, h), label(wide + 30, tall + 18, "O"),
-        box("unseen", 0, 0, wide, tall), grid, box("scores s", x, y, w, h),
-    ]  # fmt: skip
-    view = f"{-60} {-58} {wide + 110:.0f} {tall + 84:.0f}"
-    return f'<svg viewBox="{view}" width="{wide + 110:.0f}" role="img">{"".join(parts)}</svg>'
+    above, left, right = (("K", "V", "dK", "dV"), ("Q", "O", "dO"), ("dQ",)) if walked.gradient else ("KV", "Q", "O")
+    parts = [box("unseen", 0, 0, wide, tall), grid, box("scores", x, y, w, h)]
+    for place, name in enumerate(reversed(above)):
+        kind, top = "state" if name[0] == "d" else "keys", -28 - 22 * place
+        parts += [box("bar", 0, top, wide, 14), box(f"{kind} x", x, top, w, 14), label(-8, top + 11, name)]
+    for kind, names, first in (("queries", left, -34), ("state", right, wide + 18)):
+        for place, name in enumerate(names):
+            start = first - 26 * place
+            parts += [box("bar", start, 0, 14, tall), box(f"{kind} y", start, y, 14, h)]
+            parts.append(label(start + 12, tall + 18, name))
+    edge, top = 34 + 26 * len(left), 14 + 22 * len(above)
+    view = f"{-edge} {-top} {wide + edge + 50:.0f} {tall + top + 26:.0f}"
+    return f'<svg viewBox="{view}" width="{wide + edge + 50:.0f}" role="img">{"".join(parts)}</svg>'
 
 
 def box(name: str, x: float, y: float, width: float, height: float) -> str:
