@@ -11,25 +11,25 @@ from attnlab.cache import RollingCache
 from tests.answers import edited
 
 
-def slot_by_walking(position, window, sinks):
-    """The write pointer, moved token by token from the last turn that ends before the token."""
-    pointer, token = 0, 0
-    while token < position:
-        turns = (position - token - window - sinks) // window
-        token, pointer = (token + turns * window, pointer) if turns > 0 and token >= sinks else (token + 1, pointer + 1)
-        if pointer == window + sinks:
-            pointer = sinks
-    return pointer
+def token_by_writing(slot, length, window, sinks):
+    """The write pointer, moved token by token through the last turns."""
+    skipped = max(length - sinks - 3 * window, 0) // window * window
+    held, pointer = {}, 0
+    for token in range(length - skipped):
+        held[pointer] = token if token < sinks else token + skipped
+        pointer = pointer + 1 if pointer + 1 < window + sinks else sinks
+    return held.get(slot, -1)
 
 
-def slot_by_table(position, window, sinks):
-    first = list(range(sinks + window))
-    return first[position] if position < len(first) else first[sinks:][(position - sinks) % window]
+def token_by_counting_turns(slot, length, window, sinks):
+    if slot >= length:
+        return -1
+    return slot if slot < sinks else slot + (length - 1 - slot) // window * window
 
 
-def slot_at_the_end(position, window, sinks):
-    """The sinks' slots at the end of the buffer: another convention, and not the one asked for."""
-    return window + position if position < sinks else (position - sinks) % window
+def token_at_the_end(slot, length, window, sinks):
+    """The sinks' slots at the end of the buffer: a different convention, and not the one asked for."""
+    return token_by_counting_turns((slot + sinks) % (window + sinks), length, window, sinks)
 
 
 def numbers_by_search(layers, window, length, chunk):
@@ -215,7 +215,11 @@ chunk_clears_the_rest = edited(
     "    free = np.arange(window + sinks) >= length + len(q)\n    keys[free], values[free] = 0, 0\n    return out",
 )
 
-slot_by_float = edited("slot", "(position - sinks) % window", "int((position - sinks) / window % 1 * window + 0.5)")
+token_by_float = edited(
+    "token_in",
+    "(last - (slot - sinks)) % window",
+    "int((last - slot + sinks) / window % 1 * window + 0.5)",
+)
 attend_after_nan = edited(
     "rolling_attend",
     "np.exp(s - s.max())\n    return p @ values[seen]",
@@ -266,8 +270,8 @@ def window_downhill(bits, longest, allowed):
 RIGHT = [
     ("cheapest_window", window_downhill),
     ("cheapest_window", window_by_bisect),
-    ("slot", slot_by_walking),
-    ("slot", slot_by_table),
+    ("token_in", token_by_writing),
+    ("token_in", token_by_counting_turns),
     ("reach_and_scores", numbers_by_search),
     ("reach_and_scores", numbers_in_numpy),
     ("reach_and_scores", numbers_by_a_band),
@@ -287,7 +291,7 @@ RIGHT = [
 
 REFUSED = [
     ("cheapest_window", window_by_all, "you measured"),
-    ("slot", slot_at_the_end, "4 sinks"),
+    ("token_in", token_at_the_end, "4 sinks"),
     ("reach_and_scores", numbers_without_a_sum, "part 2 of 2"),
     ("rolling_attend", attend_times_mask, "NaN in the empty ones"),
     ("rolling_chunk", chunk_in_order, "part 2 of 3"),
@@ -298,7 +302,7 @@ REFUSED = [
     ("rolling_attend", attend_by_nan, "5 in the empty ones"),
     ("rolling_attend", attend_to_later_sinks, "token 1, a sink"),
     ("rolling_chunk", chunk_clears_the_rest, "5 in the empty slots"),
-    ("slot", slot_by_float, "1152921504606846981"),
+    ("token_in", token_by_float, "1152921504606846981"),
     ("rolling_attend", attend_after_nan, "∞ in the empty ones"),
     ("rolling_attend", attend_to_the_first_empty, "between two tokens"),
     ("rolling_attend", attend_to_anything, "only tokens that are to come"),

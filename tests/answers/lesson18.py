@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -13,26 +14,29 @@ from attnlab.linear import Hedgehog, linear_attention
 from tests.answers import edited
 
 
-def taylor_unique(x):
-    """Each product once, in another order."""
-    d = x.shape[1]
-    mixed = [x[:, i] * x[:, j] for i, j in itertools.combinations(range(d), 2)]
-    return np.stack([*(x.T**2 / 2**0.5), *mixed, *x.T, np.ones(len(x))], 1)
+def cubic_unique(x):
+    """Each product once."""
+    groups = [itertools.combinations_with_replacement(range(x.shape[1]), order) for order in range(4)]
+    terms = [term for group in groups for term in group]
+    shares = [math.prod(math.factorial(term.count(r)) for r in set(term)) ** -0.5 for term in terms]
+    return np.stack([share * x[:, list(term)].prod(1) for share, term in zip(shares, terms)], 1)
 
 
-def taylor_by_kron(x):
-    return np.stack([np.concatenate([[1.0], row, np.kron(row, row) / 2**0.5]) for row in x])
+def cubic_by_kron(x):
+    rows = [(row, np.kron(row, row)) for row in x]
+    return np.stack([np.concatenate([[1.0], x, xx / 2**0.5, np.kron(x, xx) / 6**0.5]) for x, xx in rows])
 
 
-def taylor_in_torch(x):
-    return torch.cat([torch.ones(len(x), 1, dtype=x.dtype), x, torch.stack([torch.outer(r, r).flatten() for r in x])
-                      * 0.5**0.5], 1)
+def cubic_in_torch(x):
+    pairs = torch.einsum("nr,nt->nrt", x, x).flatten(1)
+    triples = torch.einsum("nr,ns->nrs", x, pairs).flatten(1)
+    return torch.cat([torch.ones(len(x), 1, dtype=x.dtype), x, pairs * 0.5**0.5, triples * 6**-0.5], 1)
 
 
-def taylor_of_third_order(x):
+def cubic_with_a_fourth_term(x):
     """One term more."""
-    third = np.einsum("ni,nj,nk->nijk", x, x, x).reshape(len(x), -1) / 6**0.5
-    return np.concatenate([taylor_unique(x), third], 1)
+    fourth = np.einsum("ni,nj,nk,nl->nijkl", x, x, x, x).reshape(len(x), -1) / 24**0.5
+    return np.concatenate([cubic_unique(x), fourth], 1)
 
 
 def loss_by_package(q, k, w_q, w_k):
@@ -346,9 +350,9 @@ def map_query_by_query(q, k, maps, allowed):
 RIGHT = [
     ("pick_map", map_query_by_query),
     ("pick_map", map_by_order),
-    ("taylor", taylor_unique),
-    ("taylor", taylor_by_kron),
-    ("taylor", taylor_in_torch),
+    ("cubic", cubic_unique),
+    ("cubic", cubic_by_kron),
+    ("cubic", cubic_in_torch),
     ("hedgehog_loss", loss_by_package),
     ("hedgehog_loss", loss_in_loops),
     ("hedgehog_loss", loss_in_torch),
@@ -365,8 +369,8 @@ RIGHT = [
 ]
 
 
-taylor_clipped = edited(
-    "taylor",
+cubic_clipped = edited(
+    "cubic",
     "    ones =",
     "    x = np.clip(x, -10, 10)\n    ones =",
 )
@@ -413,7 +417,7 @@ batch_with_questions_of_one_seed = edited(
 
 REFUSED = [
     ("pick_map", map_by_distance, "expected"),
-    ("taylor", taylor_of_third_order, "are enough"),
+    ("cubic", cubic_with_a_fourth_term, "are enough"),
     ("hedgehog_loss", loss_with_nan, "two tokens"),
     ("is_monotone", monotone_by_correlation, "it is not monotone"),
     ("mqar_batch", batch_of_next_tokens, "none of its keys"),
@@ -435,7 +439,7 @@ REFUSED = [
     ("fixed_map", map_in_long_double, "NaN wherever it is wrong"),
     ("fixed_map", map_of_smaller_keys, "near 30,000"),
     ("fixed_map", map_in_single_precision, "keys near −150"),
-    ("taylor", taylor_clipped, "numbers near 100"),
+    ("cubic", cubic_clipped, "numbers near 100"),
     ("hedgehog_loss", loss_clipped, "xW"),
     ("is_monotone", monotone_of_positive_weights, "either sign"),
     ("mqar_batch", batch_of_sorted_keys, "sorted"),

@@ -56,6 +56,14 @@ def test_a_cell_prints_and_shows_its_last_value(told):
     assert told.of("html").startswith("<table")
 
 
+def test_a_dictionary_that_was_not_filled_says_what_it_takes(told):
+    told.page.run(1, "import concurrent\nfound = {}\nfor x in 'ab':\n    import triton.absent\n    found[x] = x")
+    assert not told.page.run(2, "found['a']")
+    assert told.of("needs") == 2 * "the installed course: Triton"
+    assert not told.page.run(3, "{}['a']")
+    assert "KeyError" in told.of("error")
+
+
 def test_an_error_shows_the_cells_own_lines(told):
     assert not told.page.run(1, "def f(n):\n    return 1 / n\n\nf(0)")
     said = told.of("error")

@@ -48,6 +48,24 @@ def errors(page):
 
 
 @pytest.mark.usefixtures("errors")
+def test_the_walks_of_lesson_10_end_at_the_counts_of_both_passes(page, address):
+    page.goto(f"{address}/10_tiled_backward.html", wait_until="load")
+    figure = page.locator(".attnlab-moving")
+    n, m, d, passes = 7, 10, 8, 3
+    runs = (
+        ("backward", machine.flash_backward, 4 * m * d + passes * (5 * n * d + 2 * n)),  # (10.6)
+        ("forward", machine.flash_forward, 2 * m * d + passes * (3 * n * d + 4 * n)),  # (9.4)
+    )
+    for name, program, moved in runs:
+        figure.locator("select").select_option(name)
+        figure.locator("input").focus()
+        page.keyboard.press("End")
+        walked = moving.run(program, n, m, gradient=name == "backward", block_q=2, block_k=4)
+        assert figure.locator(".words").inner_text() == last_words(walked)
+        assert walked.visits[-1].loaded + walked.visits[-1].stored == moved
+
+
+@pytest.mark.usefixtures("errors")
 def test_the_pool_of_lesson_20_ends_at_the_counts_of_the_engine(page, address):
     page.goto(f"{address}/20_serving.html", wait_until="load")
     figure = page.locator(".attnlab-moving")

@@ -79,7 +79,6 @@ EQUAL = {
         ),
         ("pool_heads", "w.reshape(width, kv_heads, group, -1)", "w.reshape(width, kv_heads, group, -2)"),
         ("fixed_parallel", "(q @ before + a @ w).reshape(len(fq), -1)", "(q @ before + a @ w).reshape(len(fq), -2)"),
-        ("taylor", "products.reshape(len(x), -1)", "products.reshape(len(x), -2)"),
         ("stripes", "x.reshape(rows, devices, -1)", "x.reshape(rows, devices, -2)"),
     ],
     "What it would change is overwritten or cut off.": [
@@ -329,9 +328,6 @@ EQUAL = {
     ],
     "A place of no token: any negative one.": [
         ("rolling_chunk", "np.full(window + sinks, -1)", "np.full(window + sinks, -2)"),
-    ],
-    "Both formulas have the same slot there.": [
-        ("slot", "position < sinks", "position <= sinks"),
     ],
     "A block that was free has no references yet.": [
         ("fixed_append", "references[own] += 1", "references[own] = 1"),

@@ -38,6 +38,7 @@ class Page:
     def __init__(self, send: Send) -> None:
         self.send, self.names = send, {"__name__": "__main__"}
         self.missing: dict[str, str] = {}  # a name, and what the cell needs that defines it
+        self.begun: dict[str, str] = {}  # the same for names that a cell gave a value before it failed
         self.pictures = importlib.util.find_spec("matplotlib") is not None
         sys.modules["IPython"], sys.modules["IPython.display"] = jupyter(send)
         if not self.pictures:
@@ -88,8 +89,12 @@ class Page:
 
     def _failed(self, error: BaseException, code: str) -> None:
         """Say why it did not come to its end."""
-        if need := self.need(error):
-            self.missing |= dict.fromkeys(set(defined(ast.parse(code))) - self.names.keys(), need)
+        need = self.need(error)
+        if not need and isinstance(error, KeyError):  # in a dictionary that another cell began to fill
+            need = next((self.begun[name] for name in read(ast.parse(code)) if name in self.begun), "")
+        if need:
+            for name in defined(ast.parse(code)):
+                (self.begun if name in self.names else self.missing)[name] = need
             self.send("needs", need)
             return
         told = traceback.TracebackException.from_exception(error)
@@ -152,6 +157,11 @@ def defined(tree: ast.AST) -> Iterator[str]:
                 yield node.name
             case ast.alias():
                 yield node.asname or node.name.partition(".")[0]
+
+
+def read(tree: ast.AST) -> Iterator[str]:
+    """The names that a cell reads."""
+    return (node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
 
 
 class Printer(io.TextIOBase):
