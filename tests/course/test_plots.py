@@ -78,15 +78,3 @@ def test_blocks_drawn_on_the_roofline_of_a_gpu_fit_it(d):
     words = " ".join(texts(ladder_costs.place(8192, d)))
     assert "128 × 64" in words
     assert f"D = {d}" in words
-
-
-def test_a_figure_is_stored_as_a_drawing_unless_it_has_many_points():
-    stored = picture(plots.ladders())
-    kind, _, content = stored.partition(";base64,")
-    drawing = base64.b64decode(content).decode()
-    assert kind == "image/svg+xml"
-    assert all(f">{name}</text>" in drawing for name in METHODS)
-    assert stored == picture(plots.ladders())
-    figure, axes = plots.canvas(4.0, 3.0)
-    axes.plot(np.random.default_rng(0).normal(size=20_000))
-    assert picture(figure).startswith("image/png;")
