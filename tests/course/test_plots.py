@@ -1,6 +1,5 @@
 """Figures: the committed one is current, colors are one per algorithm, every figure draws."""
 
-import base64
 
 import matplotlib
 import numpy as np
@@ -11,7 +10,6 @@ from attnlab.course.lesson01 import figures
 from attnlab.hardware import MULTIPROCESSORS
 from attnlab.measure import binary
 from attnlab.plots import ladder_costs
-from attnlab.plots.style import picture
 from tests.support import ROOT
 
 
