@@ -1,15 +1,13 @@
 """A figure that is stored as a drawing becomes part of its page; any other stays an image."""
 
-import base64
 import importlib.util
 import re
 
-import numpy as np
 import pytest
 from bs4 import BeautifulSoup
 
 from attnlab import plots
-from attnlab.plots.style import canvas, picture
+from attnlab.plots.style import picture
 from tests.support import ROOT
 
 IMAGE = '<img alt="six rungs" width="900" src="data:{}">'
@@ -31,16 +29,6 @@ def test_drawings_share_no_names(inline):
     assert not names[0] & names[1]
     assert {*re.findall(r'(?:href="|url\()#([\w-]+)', one)} == names[0]
     assert "<style" not in one
-
-
-def test_many_points_are_pixels_and_their_words_are_words():
-    figure, axes = canvas(4.0, 3.0)
-    axes.scatter(*np.random.default_rng(0).normal(size=(2, 5000)))
-    axes.set(xlabel="five thousand points")
-    shown = base64.b64decode(picture(figure).removeprefix("data:").partition(",")[2]).decode()
-    assert "five thousand points</text>" in shown
-    assert shown.count("<image") == 1
-    assert len(shown) < 200_000
 
 
 @pytest.mark.parametrize("source", ["image/png;base64,AAAA", "image/svg+xml;base64,PHN2Zy8+"])

@@ -53,12 +53,12 @@ def test_light_and_dark(page, address):
     page.emulate_media(color_scheme="dark")
     page.goto(f"{address}/01_naive_attention.html")
     assert brightness(page, "body") < 50
-    assert page.locator("figure.as-drawn img").first.evaluate(FILTER).startswith("brightness")  # "the darker, the more"
-    assert page.locator("figure:not(.as-drawn) img").first.evaluate(FILTER).startswith("invert")
+    assert page.locator("figure.as-drawn svg.drawn").first.evaluate(FILTER).startswith("brightness")  # "darker means"
+    assert page.locator("figure:not(.as-drawn) svg.drawn").first.evaluate(FILTER).startswith("invert")
     page.get_by_role("button", name=re.compile("color mode|theme", re.IGNORECASE)).first.click()
     assert page.locator("body").get_attribute("data-theme") == "light"
     assert brightness(page, "body") > 200
-    assert {*page.locator("figure img").evaluate_all(f"all => all.map({FILTER})")} == {"none"}
+    assert {*page.locator("figure svg.drawn").evaluate_all(f"all => all.map({FILTER})")} == {"none"}
 
 
 def test_all_links_are_reached_by_the_keyboard(page, address):

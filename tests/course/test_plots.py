@@ -1,5 +1,6 @@
 """Figures: the committed one is current, colors are one per algorithm, every figure draws."""
 
+import base64
 
 import matplotlib
 import numpy as np
@@ -10,6 +11,7 @@ from attnlab.course.lesson01 import figures
 from attnlab.hardware import MULTIPROCESSORS
 from attnlab.measure import binary
 from attnlab.plots import ladder_costs
+from attnlab.plots.style import picture
 from tests.support import ROOT
 
 
@@ -76,3 +78,26 @@ def test_blocks_drawn_on_the_roofline_of_a_gpu_fit_it(d):
     words = " ".join(texts(ladder_costs.place(8192, d)))
     assert "128 × 64" in words
     assert f"D = {d}" in words
+
+
+def drawing(figure) -> str:
+    kind, _, content = picture(figure).partition(";base64,")
+    assert kind == "image/svg+xml"
+    return base64.b64decode(content).decode()
+
+
+def test_a_figure_is_stored_as_a_drawing():
+    drawn = drawing(plots.ladders())
+    assert all(f">{name}</text>" in drawn for name in METHODS)
+    assert drawn == drawing(plots.ladders())
+    assert "<image" not in drawn
+
+
+def test_many_points_are_pixels_and_their_words_are_words():
+    figure, axes = plots.canvas(4.0, 3.0)
+    axes.plot(np.random.default_rng(0).normal(size=20_000))
+    axes.set(xlabel="twenty thousand points")
+    drawn = drawing(figure)
+    assert ">twenty thousand points</text>" in drawn
+    assert drawn.count("<image") == 1
+    assert len(drawn) < 200_000
