@@ -161,7 +161,7 @@ def query_zero_sees() -> str:
 
 def waves() -> str:
     programs, count, idle = check.find("grid_waves").reference(1, 8, 4096, 128, 108)
-    return f"{count} waves, {programs / (programs + idle):.0%}".replace("%", " %")
+    return f"{count} waves, {programs / (programs + idle):.0%}"
 
 
 def small_sram() -> str:

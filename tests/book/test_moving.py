@@ -185,6 +185,12 @@ def test_the_scales_of_lesson_03_end_at_the_sum_unless_the_factor_is_forgotten(p
         page.keyboard.press("End")
         assert figure.locator(".words").inner_text() == f"step {len(states)} of {len(states)} · parts: 1"
         assert figure.locator(".frame:visible").get_by_text(f"m 3, l {states[-1][0].total:.2f}").count() == 1
+    figure.locator("select").select_option("scan")
+    figure.locator("input").focus()
+    page.keyboard.press("End")
+    assert figure.locator(".words").inner_text() == "step 6 of 6 · prefixes: 8"
+    for (prefix,) in scales.fold():
+        assert figure.locator(".frame:visible").get_by_text(f"l {prefix.total:.2f}", exact=True).count() >= 1
 
 
 @pytest.mark.usefixtures("errors")

@@ -135,6 +135,9 @@ def test_the_scales_weigh_what_the_row_does():
         assert (part.m, part.total) == pytest.approx((seen.max(), np.exp(seen - seen.max()).sum()))
     for parts in scales.tree():
         assert sum(part.total * np.exp(part.m) for part in parts) == pytest.approx(np.exp(row).sum())
+    for prefix, (folded,) in zip(scales.scan()[-1], scales.fold(), strict=True):
+        assert (prefix.first, prefix.last, prefix.m) == (folded.first, folded.last, folded.m)
+        assert np.isclose(prefix.total, folded.total)
     assert scales.fold(forget=True)[-1][0].total > 1.5 * scales.fold()[-1][0].total
 
 

@@ -56,21 +56,50 @@ def tree() -> list[list[Weighed]]:
     return states
 
 
+def scan() -> list[list[Weighed]]:
+    """The part that ends at each element, after each level of a scan; in the end, each is a prefix."""
+    states, n = [[alone(j) for j in range(len(ROW))]], len(ROW)
+    up = [(apart, 2 * apart - 1) for apart in (1, 2, 4)]
+    down = [(apart, 3 * apart - 1) for apart in (2, 1)]
+    for apart, begin in up + down:
+        parts = list(states[-1])
+        for j in range(begin, n, 2 * apart):
+            parts[j] = merge(parts[j - apart], parts[j])
+        states.append(parts)
+    return states
+
+
 def scales() -> Moving:
-    """A fold, a tree, and a fold that forgets the factor."""
+    """A fold, a tree, a fold that forgets the factor, and a scan."""
     runs = {"fold": fold(), "tree": tree(), "a fold that forgets the factor": fold(forget=True)}
     said = "; ".join(f"{name}: m = {run[-1][0].m:g}, l = {run[-1][0].total:.4f}" for name, run in runs.items())
     text = (
         f"Eight bars, one for each score. A part of the row measures its exponentials relative to its own maximum; "
-        f"when two parts merge, the one with the smaller maximum shrinks by one factor. At the end, {said}."
+        f"when two parts merge, the one with the smaller maximum shrinks by one factor. At the end, {said}. A scan "
+        f"makes the sum of every prefix in {len(scan()) - 1} steps."
     )
-    return drawn({name: film(run) for name, run in runs.items()}, text)
+    return drawn({**{name: film(run) for name, run in runs.items()}, "scan": film_of_ends(scan())}, text)
 
 
 def film(states: Sequence[Sequence[Weighed]]) -> Film:
     """A bar for each element that has been read; below the bars the scores, and m and l of each part."""
     steps = [((number, len(parts)), marks(parts)) for number, parts in enumerate(states, 1)]
     return Film(APART * len(ROW), TOP + TALL + 44, f"step {{}} of {len(states)} · parts: {{}}", steps)
+
+
+def film_of_ends(states: Sequence[Sequence[Weighed]]) -> Film:
+    """A bar for the part that ends at each element, as tall as its l; prefixes in a color of their own."""
+    steps, floor = [], TOP + TALL
+    for number, parts in enumerate(states, 1):
+        bars = [word(0, 12, "l of the part that ends here; orange: a prefix of the row")]
+        for j, part in enumerate(parts):
+            tall = TALL * part.total / 2.5
+            place = {"x": APART * j, "width": WIDE, "y": round(floor - tall, 1), "height": round(tall, 1)}
+            bars.append(Mark("rect", {**place, "fill": COLORS[0] if part.first == 0 else COLORS[1]}))
+            said = f"{ROW[j]:g}", f"m {part.m:g}", f"l {part.total:.2f}"
+            bars += [word(APART * j + 4, floor + 15 + 17 * row, text) for row, text in enumerate(said)]
+        steps.append(((number, sum(part.first == 0 for part in parts)), bars))
+    return Film(APART * len(ROW), floor + 60, f"step {{}} of {len(states)} · prefixes: {{}}", steps)
 
 
 def marks(parts: Sequence[Weighed]) -> list[Mark]:
