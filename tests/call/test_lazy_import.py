@@ -103,11 +103,21 @@ def test_a_call_does_not_load_the_compiler():
     assert run(code) == "False"
 
 
+def test_measuring_does_not_load_the_compiler():
+    """torch.profiler would, which takes seconds."""
+    code = (
+        "import sys, torch\nfrom attnlab.measure import extra_bytes\nx = torch.ones(256)\n"
+        "assert extra_bytes(lambda x: (x + 1) * 2, x) >= 1024\nprint('torch._inductor' in sys.modules)"
+    )
+    assert run(code) == "False"
+
+
 @pytest.mark.parametrize("blocked", [("jax", "torch"), ("jaxtyping",), ("jax", "torch", "jaxtyping", "ml_dtypes")])
 def test_numpy_alone_is_enough(blocked):
     assert run("import attnlab" + CALL + "print('fine')", *blocked) == "fine"
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("library", ["jax", "torch"])
 @pytest.mark.parametrize("module", [*attnlab.METHODS, *ROOMS])
 def test_a_missing_library_names_its_extra(library, module):
