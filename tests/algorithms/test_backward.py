@@ -34,6 +34,7 @@ def call(name, kind=np.float32):
     return arrays, options, dout.astype(kind), dlse.astype(kind)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("library", "name", "algorithm"), parameters(product(LIBRARIES, CASES, ["tiled", "safe"])))
 def test_it_is_the_gradient_whichever_algorithm_gave_the_result(library, name, algorithm):
     arrays, options, dout, dlse = call(name)

@@ -41,6 +41,7 @@ def gradients(library, arrays, dout, **options):
         return out, *pull(jax.device_put(dout))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("library", "rule", "sizes"), parameters(product(LIBRARIES, OPTIONS, SIZES), ["jax"], str))
 def test_same_as_an_element_mask(library, rule, sizes):
     (arrays, tiles, mask, dout), options = make(*sizes), OPTIONS[rule]

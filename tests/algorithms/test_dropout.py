@@ -68,6 +68,7 @@ def test_heads_queries_keys_and_seeds_differ():
         assert 0.4 < (mask == other).mean() < 0.6
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_the_mask_seen_through_a_call(algorithm, library):
@@ -109,6 +110,7 @@ def test_no_tiling_changes_the_mask(algorithm, library):
 ENDS = {"0": 0.0, "near 0": 1e-12, "1": 1.0, "near 1": 1 - 1e-12}
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("library", "algorithm", "end"), parameters(product(LIBRARIES, ALGORITHMS, ENDS), ["jax"]))
 def test_the_ends(library, algorithm, end):
     """p = 0 is no dropout, p = 1 gives zeros, a p that rounds to neither behaves."""

@@ -5,6 +5,7 @@ import pytest
 from attnlab import METHODS
 from attnlab.measure import in_fresh_process
 from tests.conftest import QUICK_XLA
+from tests.support import selected
 
 LOOPS = ("lazy", "online", "chunked")  # whose length JAX must know to go through them backward
 TASKS = [{"method": method, "gradient": method not in LOOPS} for method in METHODS]
@@ -18,21 +19,25 @@ LINEAR += [{"method": "chunked form", "causal": True, "chunk_size": 4}]
 
 
 @pytest.fixture(scope="module")
-def differences():
-    """Results of all tasks."""
+def differences(request):
+    """Results of the tasks that are tested."""
+    tasks = selected(request, "task")
+    one, both = ([task for task in group if task in tasks] for group in (TASKS, ALIKE + LINEAR))
     with pytest.MonkeyPatch.context() as here:
         here.setenv("XLA_FLAGS", QUICK_XLA)
-        results = list(in_fresh_process("tests.algorithms.jax_exports:case", TASKS))
-        results += in_fresh_process("tests.algorithms.jax_exports:alike", ALIKE + LINEAR)
-    return {str(task): result for task, result in zip(TASKS + ALIKE + LINEAR, results)}
+        results = list(in_fresh_process("tests.algorithms.jax_exports:case", one))
+        results += in_fresh_process("tests.algorithms.jax_exports:alike", both)
+    return {str(task): result for task, result in zip(one + both, results, strict=True)}
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("task", TASKS, ids=str)
 def test_symbolic_shapes(differences, task):
     """Batch, heads, both lengths, also below a tile, with a mask and a window; forward and where possible gradient."""
     assert differences[str(task)] < 1e-5
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("task", ALIKE + LINEAR, ids=str)
 def test_one_symbol_for_both_lengths(differences, task):
     """Self-attention: causal, windows, an offset, segments, and linear attention in chunks."""

@@ -64,6 +64,7 @@ def results(library, options, batch=(BATCH,)):
     return [np.asarray(x) for x in (out, lse, *grads)]
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
 @pytest.mark.parametrize("elements", [1, 2 * G * N * M, HK * G * N * M], ids=["a head", "two heads", "an example"])
 @pytest.mark.parametrize("library", ["numpy", "torch"])

@@ -1,6 +1,7 @@
 """Gradients by query, key, value and bias, through out and lse, are the oracle's and pass numerical checks.
 
-``make test`` runs a part of the table in which any two of library, algorithm and case meet, ``make test-all`` all.
+``make test`` runs a part of the table in which any two of library, algorithm and case meet, and of JAX a third of
+that; ``make test-all`` all.
 """
 
 import numpy as np
@@ -145,6 +146,7 @@ def test_pytorch_gradcheck(algorithm, name, fast):
     assert torch.autograd.gradcheck(function, inputs, fast_mode=fast)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", CHECKABLE)
 @pytest.mark.parametrize("algorithm", [a for a in ALGORITHMS if a != "tiled"])
 def test_pytorch_gradgradcheck(algorithm, name):
@@ -158,6 +160,7 @@ NUMERIC = [pytest.param("numpy", "tiled", name) for name in SMALL] + [  # in JAX
 ]  # fmt: skip
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("library", "algorithm", "name"), NUMERIC)
 def test_gradients_match_finite_differences(library, algorithm, name):
     arrays, options = small(name)

@@ -68,7 +68,7 @@ def arrays():
 CALLS = [(*file, rule) for file in FILES for rule in HIDING if file[1] == "tiled" or rule != "block mask"]
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("library", "algorithm", "rule"), parameters(CALLS, dear=["jax"]))
 def test_hidden_tiles_are_not_visited(visits, library, algorithm, rule):
     """Forward and gradient visit what is visible, once each; the numbers are those of safe attention."""

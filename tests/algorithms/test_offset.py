@@ -71,6 +71,7 @@ def test_the_backward_refuses_the_same(offset):
 # What follows
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_strictly_causal(algorithm, library):
@@ -134,6 +135,7 @@ def each(f, x, offsets):
     return jax.tree.map(lambda *y: np.stack(y), *found)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_one_program_for_all_offsets(algorithm):
     """Traced, as an array, or as a Python integer, whose call compiles nothing the second time."""
@@ -167,6 +169,7 @@ def scanned(f, offsets):
     return lambda *x: jax.lax.scan(functools.partial(add, x), 0.0, offsets)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("algorithm", "transform"), [
     pytest.param(algorithm, transform, marks=() if (i + j) % 2 else pytest.mark.full)
     for i, algorithm in enumerate(ALGORITHMS) for j, transform in enumerate([mapped, scanned])

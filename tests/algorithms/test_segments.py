@@ -33,6 +33,7 @@ def equal(queries, keys):
     return (queries[..., :, None] == keys[..., None, :])[..., None, :, :]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_every_integer_dtype(library, kind):
@@ -61,6 +62,7 @@ def test_documents_attend_as_if_alone(library):
         np.testing.assert_allclose(packed[:, part], alone, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_jax_traces_segments(algorithm):
     """One compiled program serves all segments of a shape; under vmap each example has its own."""

@@ -48,6 +48,7 @@ def assert_same(one, other):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_jit_changes_nothing(algorithm):
     """Options are static arguments."""
@@ -74,6 +75,7 @@ def test_vmap_is_a_batch(algorithm):
     assert_same(vmap(attend(algorithm, window=1))(*x), in_numpy(algorithm, *x, window=1))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_vmap_over_some_of_the_arrays(algorithm):
     """A batch of queries in the last axis and of masks and biases, one key and value for all."""
@@ -89,6 +91,7 @@ def test_vmap_over_some_of_the_arrays(algorithm):
     assert_same(many, jax.tree.map(lambda *x: np.stack(x), *expected))
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_vmap_of_grad_with_dropout(algorithm):
     """Every example has the mask of the single call, forward and backward."""
@@ -102,6 +105,7 @@ def test_vmap_of_grad_with_dropout(algorithm):
     assert not np.allclose(in_numpy(algorithm, *x, **options)[0], out, atol=1e-2)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_grad_of_vmap_with_a_shared_bias(algorithm):
     """The gradient of what all examples share is the sum over the examples."""
@@ -111,6 +115,7 @@ def test_grad_of_vmap_with_a_shared_bias(algorithm):
     assert_same(total(bias), sum(single(bias, *one) for one in zip(*x)))
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_jacrev_gives_the_oracles_gradient(algorithm):
     x, bias = arrays(), jnp.linspace(-1, 1, M)

@@ -158,6 +158,7 @@ def interactive(lesson):
     return kept
 
 
+@pytest.mark.full
 def test_every_slider_draws_anew(page, work, lab):
     from playwright.sync_api import expect
 

@@ -24,6 +24,7 @@ def prose(name):
     return "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", LESSONS)
 def test_every_equation_has_an_anchor(soups, name):
     anchors = Counter(found["id"] for found in soups[name].find_all(id=True))

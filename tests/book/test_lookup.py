@@ -61,6 +61,7 @@ def prose(article):
                 yield " ".join(text.split()), link
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", LESSONS)
 def test_a_word_is_linked_to_the_glossary_where_it_is_used_first(soup, name):
     entries = {term["id"]: term.text.split(", ") for term in soup("glossary").select("dt[id]")}

@@ -66,12 +66,16 @@ def listen(page, address):
     return said
 
 
-def test_every_page(page, site, address):
-    """In one visit, as drawing takes longest; equations and lines of code are cut on no page but the reference's."""
+@pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.full), pytest.param(2, marks=pytest.mark.full)])
+def test_every_page(page, site, address, part):
+    """In one visit, as drawing takes longest; equations and lines of code are cut on no page but the reference's.
+
+    ``make test`` visits every third page.
+    """
     said, wrong = listen(page, address), []
     names = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
     assert "03_online_softmax.html" in names
-    for name in names:
+    for name in names[part::3]:
         wrong += [f"{name}: {fault}" for fault in visit(page, address, name)]
         wrong += [f"{name}: cuts {words}" for _, words in cut(page) if "/" not in name]
         wrong += [f"{name}: {message}" for message in said]
@@ -97,6 +101,7 @@ def test_what_is_cut_is_noticed(page, address, content):
     assert len(cut(page)) == 1
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(
     ("content", "fault"),
     [

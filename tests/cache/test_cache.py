@@ -82,7 +82,7 @@ def splits(library):
     return JAX_SPLITS if library == "jax" else SPLITS
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("library", "kind"), [
     pytest.param(library, kind, marks=pytest.mark.full if library == "jax" and kind not in FEW else ())
     for library in LIBRARIES for kind in KINDS if library != "jax" or kind not in ("window", "narrow")
@@ -119,6 +119,7 @@ def test_a_chunk_of_more_than_a_piece(library):
     np.testing.assert_allclose(out, attnlab.naive_attention(q, k, v, mask=mask), atol=1e-12)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("kind", ["all", "window", "sinks"])
 def test_which_keys_are_seen(library, kind):
@@ -132,6 +133,7 @@ def test_which_keys_are_seen(library, kind):
         np.testing.assert_array_equal(out[0] > 0, (j <= i) & ((i - j < window) | (j < sinks)), err_msg=name)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("kind", ["all", "sinks", "cache positions"])
 def test_empty_slots_may_hold_anything(library, kind):
@@ -161,6 +163,7 @@ def test_a_full_cache_refuses_before_it_writes(library):
     np.testing.assert_allclose(back(out), slow(Q, K, V)[0][..., 3:4, :], atol=1e-6)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("cache", ["all", "sinks"])

@@ -16,6 +16,7 @@ def latent(key):
     return KVCache.empty(key, DV, capacity=14)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("split", SPLITS, ids=["mixed", "all"])
 def test_a_latent_gives_the_rows_of_keys_and_values(library, split):

@@ -44,6 +44,7 @@ def test_truncate_by_a_traced_length():
     assert [int(cut(cache, length).length) for length in (-3, 4, 7, 9)] == [0, 4, 7, 7]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("kind", ["all", "sinks"])
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_select_goes_on_with_those_rows(library, kind):

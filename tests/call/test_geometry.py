@@ -55,7 +55,7 @@ def test_every_tile_is_classified_right(causal, window):
         classify(Band.of(n, m, causal, window), matrix(n, m, causal, window), rows_size, cols_size)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("causal", "window"), MASKS)
 def test_every_tile_is_classified_right_wherever_the_queries_stand(causal, window):
     sizes = itertools.product((1, 2, 5), (1, 3, 6), (1, 2), (1, 3))

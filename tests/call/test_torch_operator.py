@@ -15,7 +15,7 @@ from attnlab.linear import delta_attention, linear_attention
 from attnlab.paged import paged_attention
 from tests.call import torch_programs
 from tests.call.torch_programs import arrays, gradients
-from tests.support import ROOT
+from tests.support import ROOT, selected
 from tests.support.libraries import ALGORITHMS, function
 
 
@@ -28,12 +28,14 @@ def program(*arguments):
 
 
 @pytest.fixture(scope="module")
-def failures():
-    return json.loads(program())
+def failures(request):
+    return json.loads(program(*selected(request, "check")))
 
 
 @pytest.mark.skipif(torch.__version__.startswith("2.6."), reason="PyTorch 2.6 cannot trace the call")
-@pytest.mark.parametrize("check", torch_programs.CHECKS)
+@pytest.mark.parametrize("check", [
+    pytest.param(check, marks=pytest.mark.thin(3) if " " in check else ()) for check in torch_programs.CHECKS
+])  # fmt: skip
 def test_compilers(failures, check):
     assert check not in failures, failures[check]
 

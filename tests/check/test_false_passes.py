@@ -496,7 +496,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("name", "answer", "said"), ROWS)
 def test_refused(name, answer, said):
     exercise = replace(check.find(name), mistakes=())  # the catalog has its own tests

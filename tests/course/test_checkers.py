@@ -94,7 +94,7 @@ def _remember(request, monkeypatch):
         monkeypatch.setattr(diagnosis, "outcome", remembered)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("name", "index"), [
     pytest.param(name, i, id=f"{name}-{i}", marks=pytest.mark.full if i % 2 else ()) for name, i in MISTAKES
 ])  # fmt: skip
@@ -115,7 +115,7 @@ def test_right_answer_passes(name, answer):
     assert verdict.state == "right", verdict.text
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("name", "answer", "words"), forms(REFUSED, others=2))
 def test_other_answer_is_refused(name, answer, words):
     verdict = examine(EXERCISES[name], answer)

@@ -1,7 +1,8 @@
 """The inputs of an exercise refuse every slip of its reference, but for those that stand in a table of decisions.
 
-That is the criterion for inputs: a new one is written for a slip that passes, and for nothing else. ``make test`` tries
-every slip of the table and one in TENTH of the others, ``make test-all`` all of them; for one exercise
+That is the criterion for inputs: a new one is written for a slip that passes, and for nothing else. ``make test`` tries,
+of every second exercise, the slips of the table and one in TENTH of the others, ``make test-all`` all of them; for one
+exercise
 
     python -m pytest -n 0 -m "" tests/course/test_slips.py -k NAME
 """
@@ -67,6 +68,7 @@ def exercises():
     return [pytest.param(name, marks=pytest.mark.full if name in slow else ()) for name in check.names()]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a slip is stopped in a callback
 @pytest.mark.parametrize("name", exercises())
 def test_every_slip_is_refused_or_decided(name, request):

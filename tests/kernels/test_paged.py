@@ -64,7 +64,7 @@ def check(case, kind="float32", arrange=lambda pages: pages, **options):
         assert_close(back(found.cpu()), desired, limit, what)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", CASES)
 def test_agrees_with_each_sequence_by_itself(name, launched):
     check(Paged(**CASES[name]))

@@ -94,14 +94,14 @@ SMOOTH = [name for name in COMPILED if name in SERVED] + LAYOUTS + [
 ]  # fmt: skip
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", [row for row in in_turn(SERVED, 0) if row.values[0] not in SMOOTH])
 def test_agreement(name):
     case = SERVED[name]
     assert_agrees(case, *attend(case.arrays("torch"), **case.options, block_q=16, block_k=16))
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", in_turn(SMOOTH, 0))
 def test_agreement_and_gradients(name):
     check(SERVED[name], block_q=16, block_k=16)
@@ -158,7 +158,7 @@ LARGE = {
 }
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("name", "sizes"), [
     *(pytest.param(*row.values, (16, 32), marks=row.marks) for row in in_turn(LARGE, 0)),
     *(pytest.param(*row.values, (None, None), marks=row.marks) for row in in_turn(LARGE, 1)),
@@ -320,6 +320,7 @@ def with_gradient(function, arrays, **options):
 RULES = {"causal": True, "dropout": 0.3, "seed": 7}
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("sizes", "hk", "options"), [*[(sizes, 1, {}) for sizes in BLOCKS], (BLOCKS[1], 2, RULES)])
 def test_block_mask(sizes, hk, options):
     arrays = list(make(n=70, m=50, hq=2 * hk, hk=hk).arrays("torch").values())

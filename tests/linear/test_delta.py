@@ -52,6 +52,7 @@ def run(library, arrays, **options):
         return tuple(map(back, delta_attention(query, key, value, **options)))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize(
     ("form", "chunk"), [("recurrent", None), ("quadratic", None), ("chunked", 1), ("chunked", 3), ("chunked", 64)]

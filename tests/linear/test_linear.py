@@ -70,6 +70,7 @@ def run(library, arrays, **options):
             (back(found[0]), tuple(map(back, found[1]))) if isinstance(found, tuple) else back(found))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("features", FEATURES)
@@ -105,6 +106,7 @@ def test_masked_keys_may_hold_anything(library, form):
     assert not nothing.any()
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("cuts", [[3, 6], list(range(1, 9))], ids=str)
@@ -201,6 +203,7 @@ def test_hedgehog(library, form):
         np.testing.assert_allclose(back(found), expected, atol=1e-12)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("shape", ["grouped", "more keys", "more queries"])
@@ -223,6 +226,7 @@ def test_distillation_loss_is_a_cross_entropy(library, causal, shape):
         np.testing.assert_allclose(back(found), expected, rtol=1e-12)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("n", "m", "causal"), [(4, 4, True), (2, 4, True), (4, 2, True), (3, 4, False)])
 def test_gradients_in_pytorch(form, n, m, causal):
@@ -248,7 +252,7 @@ def closing(library, w):
     return lambda x: (jnp if library == "jax" else torch).exp(x @ w)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(("form", "shape", "features"), parameters(
     itertools.product(FORMS, ["grouped", "more keys", "more queries"], ["elu", "taylor", "hedgehog", "function"])))
 def test_gradients_in_jax_are_those_of_pytorch(form, shape, features):

@@ -57,7 +57,7 @@ def check(library, case, kind="float32"):
     np.testing.assert_array_equal(back(alone), back(out))
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_agrees_with_each_sequence_by_itself(library, name):
@@ -107,6 +107,7 @@ def test_integers_of_any_dtype(library, kind):
     assert_close(back(out), case.expected()[0], limits(case, "float32")[0], "out")
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("name", ["some queries", "heads in groups", "window", "several tiles", "large blocks"])
 def test_tokens_before_heads(library, name):

@@ -29,6 +29,7 @@ def report(name, *arguments):
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ, timeout=600).stdout
 
 
+@pytest.mark.full
 def test_mypy(tmp_path):
     said = report("mypy", "--strict", "--follow-imports=silent", "--show-column-numbers", "--cache-dir", tmp_path)
     found = {int(number) for number in re.findall(r"typed_use\.py:(\d+):\d+: error", said)}

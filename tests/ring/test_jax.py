@@ -6,6 +6,7 @@ import pytest
 from attnlab.measure import in_fresh_process
 from attnlab.ring import ring_attention
 from tests.conftest import QUICK_XLA
+from tests.support import selected
 
 EQUAL = [
     {"devices": 1, "length": 20, "layout": "striped", "causal": True},
@@ -26,9 +27,10 @@ ALGORITHMS = ["lazy", "online", "chunked", "tiled"]
 
 
 @pytest.fixture(scope="module")
-def found():
-    """Results of all tasks, by the words of a task."""
-    tasks = [{"name": "equal", **x} for x in EQUAL] + [{"name": "program", **x} for x in PROGRAMS]
+def found(request):
+    """Results of the tasks that are tested, by the words of a task."""
+    equal = [x for x in EQUAL if x in selected(request, "case")]
+    tasks = [{"name": "equal", **x} for x in equal] + [{"name": "program", **x} for x in PROGRAMS]
     tasks += [{"name": "tree", **x} for x in TREES] + [{"name": "algorithm", "method": x} for x in ALGORITHMS]
     tasks += [{"name": "cores"}]
     with pytest.MonkeyPatch.context() as here:
@@ -42,6 +44,7 @@ def of(found, name, **options):
     return found[str({"name": name, **options})]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("case", EQUAL, ids=str)
 def test_devices_give_the_numbers_of_one(found, case):
     """Forward and gradient, also through lse; masks, GQA, ragged lengths, NaN in the padding of all that comes in."""

@@ -36,6 +36,7 @@ def run(case, program=forward, *more, cluster=None):
     return (cluster or Cluster(case.devices)).run(program, *case.arrays, *more, **options)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("devices", DEVICES)
 def test_the_numbers_of_one_device(devices, layout):
@@ -48,6 +49,7 @@ def test_the_numbers_of_one_device(devices, layout):
         np.testing.assert_allclose(case.joined(lses, -1), lse, atol=1e-13)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("devices", DEVICES)
 def test_the_gradient_of_one_device(devices, layout):

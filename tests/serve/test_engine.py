@@ -59,6 +59,7 @@ def check_step(server):
             assert new == sum(request is other for other, *_ in events)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("seed", range(24))
 def test_what_a_request_gets_depends_on_itself_alone(seed):
     draw = np.random.default_rng(seed)
@@ -73,6 +74,7 @@ def test_what_a_request_gets_depends_on_itself_alone(seed):
         assert request.done
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("draft", [lookup, oracle, exact.half_right, exact.constant])
 @pytest.mark.parametrize("seed", range(6))
 def test_guesses_change_no_text(seed, draft):

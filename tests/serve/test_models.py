@@ -51,7 +51,7 @@ def test_tokens_do_not_depend_on_library_batch_or_pool(library):
 DRAFTS = {"lookup": lambda lm: serve.lookup, "int4": lambda lm: ModelDraft(serve.in_bits(lm)), "itself": ModelDraft}
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("library", "draft"), [
     pytest.param(*row, marks=pytest.mark.full if row == ("jax", "int4") else ())
     for row in product(LIBRARIES, DRAFTS) if row != ("jax", "itself")

@@ -129,6 +129,7 @@ def test_two_empty_parts_are_empty(library):
     np.testing.assert_array_equal(lse, -np.inf)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_merging_parts_is_attention_over_the_whole(algorithm, library):

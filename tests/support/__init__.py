@@ -3,3 +3,9 @@
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def selected(request, name):
+    """The values of a parameter in those tests of the module that run: what others need is not computed for them."""
+    items = [item for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
+    return [item.callspec.params[name] for item in items if name in item.callspec.params]
