@@ -1,8 +1,7 @@
 """The inputs of an exercise refuse every slip of its reference, but for those that stand in a table of decisions.
 
-That is the criterion for inputs: a new one is written for a slip that passes, and for nothing else. ``make test`` tries,
-of every second exercise, the slips of the table and one in TENTH of the others, ``make test-all`` all of them; for one
-exercise
+That is the criterion for inputs: a new one is written for a slip that passes, and for nothing else. ``make test`` tries
+the slips of the table and one in TENTH of the others, of every second exercise; ``make test-all`` all. For one exercise
 
     python -m pytest -n 0 -m "" tests/course/test_slips.py -k NAME
 """
