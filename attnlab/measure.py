@@ -71,7 +71,7 @@ def torch_bytes(function: Callable, *arrays: Any) -> int:
         result = function(*arrays)
         return torch.cuda.max_memory_allocated() - before - result_bytes(result)
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else the profiler writes to stderr when it starts and stops
-    with torch.autograd.profiler.profile(profile_memory=True) as profile:  # torch.profiler's imports Inductor: 3 s
+    with torch.autograd.profiler.profile(profile_memory=True) as profile:  # torch.profiler's imports Inductor, too
         result = function(*arrays)
     events = [e for e in profile.kineto_results.events() if e.name() == "[memory]"]
     held = peak = 0

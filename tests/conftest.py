@@ -78,19 +78,19 @@ def _compile_quickly():
 def pytest_collection_modifyitems(items):
     """Whatever builds the site goes first, as two of pytest-xdist's workers would else wait for it.
 
-    Of a test marked thin(n), all cases but one in n are left to ``make test-all``. And nbval waits five seconds for an
-    output: too few on a busy machine.
+    Of the cases of a test that are marked thin(n), all but one in n are left to ``make test-all``. And nbval waits five
+    seconds for an output: too few on a busy machine.
     """
     items.sort(key=lambda item: item.path.name != "test_pages.py")
     many = defaultdict(list)
     for item in items:
         if hasattr(item, "output_timeout"):
             item.output_timeout = 120
-        if item.get_closest_marker("thin") and not item.get_closest_marker("full"):
-            many[item.nodeid.partition("[")[0]].append(item)
-    for cases in many.values():
+        if (thin := item.get_closest_marker("thin")) and not item.get_closest_marker("full"):
+            many[item.nodeid.partition("[")[0], thin.args[0]].append(item)
+    for (_, n), cases in many.items():
         cases.sort(key=lambda item: crc32(item.nodeid.encode()))  # in no order of their parameters
-        for item in cases[ceil(len(cases) / cases[0].get_closest_marker("thin").args[0]) :]:
+        for item in cases[ceil(len(cases) / n) :]:
             item.add_marker("full")
 
 

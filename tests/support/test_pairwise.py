@@ -1,4 +1,7 @@
-"""The part of a table that runs every day loses no pair, is small, and is the same in every process."""
+"""The part of a table that is chosen loses no pair, is small, and is the same in every process.
+
+Of its dear rows, one in three runs every day.
+"""
 
 from collections import Counter
 from itertools import product
@@ -49,3 +52,9 @@ def test_what_is_left_out_runs_with_the_full_table():
     marked = [row.values for row in parameters(rows) if row.marks]
     assert len(marked) == len(rows) - len(pairwise(rows)) > 0
     assert [row.id for row in parameters(rows)][:2] == ["a-c-e", "a-c-f"]
+
+
+def test_dear_rows_that_are_kept_are_thinned():
+    marks = {row.values: {mark.name for mark in row.marks} for row in parameters(product("ab", "cd", "ef"), dear="a")}
+    assert {name for row in marks if row[0] == "a" for name in marks[row]} == {"thin", "full"}
+    assert not any("thin" in marks[row] for row in marks if row[0] == "b")
