@@ -72,7 +72,7 @@ def zero_if_empty(m: Array) -> Array:
 
 def one_if_empty(l: Array) -> Array:
     """The sum to divide by: l, or 1 where no weight was seen. After the shift every other l is at least 1."""
-    return l.clamp_min(1)
+    return torch.where(l == 0, 1, l)
 
 
 def exp_(x: Array) -> Array:
