@@ -53,17 +53,17 @@ book: setup ## build the site of the course: build/book/index.html
 	@$(PY) notebooks/book/build.py $(ARGS)
 
 bench: setup ## compare the algorithms side by side
-	@$(PY) -m attnlab.bench $(ARGS)
+	@$(PY) -m attnlab_course.bench $(ARGS)
 
 model: setup ## train the small language model anew, weights into the package: 90 minutes; ARGS="base"
-	@$(PY) -m attnlab.model.train $(ARGS)
-	@$(PY) -m attnlab.course.uptraining
-	@$(PY) -m attnlab.course.sinks
-	@$(PY) -m attnlab.course.recall
-	@$(PY) -m attnlab.course.overwriting
-	@$(PY) -m attnlab.course.longrange
-	@$(PY) -m attnlab.course.conversion
-	@$(PY) -m attnlab.course.cuts
+	@$(PY) -m attnlab_course.model.train $(ARGS)
+	@$(PY) -m attnlab_course.lessons.lesson15.uptraining
+	@$(PY) -m attnlab_course.lessons.lesson16.sinks
+	@$(PY) -m attnlab_course.lessons.lesson18.recall
+	@$(PY) -m attnlab_course.lessons.lesson25.overwriting
+	@$(PY) -m attnlab_course.lessons.lesson23.longrange
+	@$(PY) -m attnlab_course.lessons.lesson18.conversion
+	@$(PY) -m attnlab_course.lessons.lesson24.cuts
 
 clean: ## remove caches; never work/ or .venv
 	@find . \( -path ./.git -o -path ./.venv -o -path ./work \) -prune -o \

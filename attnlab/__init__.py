@@ -10,7 +10,7 @@ import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from attnlab.arguments import kind_of
+from attnlab.core.arguments import kind_of
 from attnlab.chunked import chunked_attention
 from attnlab.lazy import lazy_attention
 from attnlab.methods import METHODS
@@ -18,16 +18,22 @@ from attnlab.naive import naive_attention
 from attnlab.online import online_attention
 from attnlab.rotation import rotary
 from attnlab.safe import safe_attention
-from attnlab.signature import Array, Method, Options
-from attnlab.dropout.numpy import dropout_mask
+from attnlab.core.signature import Array, Method, Options
+from attnlab.core.dropout.numpy import dropout_mask
 from attnlab.softmax import merge, naive_softmax, online_softmax, safe_softmax
 from attnlab.tiled import tiled_attention, tiled_attention_backward
 
 if TYPE_CHECKING:
-    from attnlab import adapters as adapters, bench as bench, cache as cache, check as check
-    from attnlab import compat as compat, costs as costs, course as course, hardware as hardware
-    from attnlab import linear as linear, machine as machine, measure as measure, model as model
-    from attnlab import paged as paged, plots as plots, ring as ring, serve as serve
+    from attnlab import adapters as adapters, cache as cache
+    from attnlab_course import bench as bench, check as check
+    from attnlab import compat as compat, costs as costs
+    from  import attnlab_course as attnlab_course
+    from attnlab_course.instruments import hardware as hardware
+    from attnlab import linear as linear, measure as measure
+    from attnlab_course.instruments import machine as machine
+    from attnlab_course import model as model
+    from attnlab import paged as paged, ring as ring
+    from attnlab_course import plots as plots, serve as serve
 
 __version__ = "0.1.0"
 

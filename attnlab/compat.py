@@ -1,7 +1,7 @@
 """Attention under the signature of PyTorch's own: one import to swap the two."""
 
-from attnlab.arguments import check_kind
-from attnlab.call import missing
+from attnlab.core.arguments import check_kind
+from attnlab.core.dispatch import missing
 from attnlab.tiled import tiled_attention
 
 try:

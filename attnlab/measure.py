@@ -15,7 +15,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from attnlab.arguments import kind_of
+from attnlab.core.arguments import kind_of
 
 import numpy as np
 

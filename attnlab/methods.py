@@ -7,8 +7,8 @@ from attnlab.lazy import lazy_attention
 from attnlab.naive import naive_attention
 from attnlab.online import online_attention
 from attnlab.safe import safe_attention
-from attnlab.signature import Attention
-from attnlab.signature import Method as Name
+from attnlab.core.signature import Attention
+from attnlab.core.signature import Method as Name
 from attnlab.tiled import tiled_attention, tiled_attention_backward
 
 
@@ -19,7 +19,7 @@ class Method(NamedTuple):
     that of the "row", or that of a "part" (read so far, or its own). combines: parts "never", "as they come" or "at the
     end". at_once: the scores that exist at a time, a "matrix", those of a "key", of a "chunk" or of a "tile". blocks:
     the names of its block sizes, queries first. memory: extra memory of the forward, per head, without a scaled copy of
-    Q (attnlab.costs.extra_elements has it). program: what attnlab.machine calls it. color: in every figure (Okabe and
+    Q (attnlab.costs.extra_elements has it). program: what attnlab_course.instruments.machine calls it. color: in every figure (Okabe and
     Ito's palette, safe for color-blind readers).
     """
 

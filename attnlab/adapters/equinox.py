@@ -8,7 +8,7 @@
 
 from collections.abc import Callable
 
-from attnlab.call import missing
+from attnlab.core.dispatch import missing
 from attnlab.tiled import tiled_attention
 
 try:

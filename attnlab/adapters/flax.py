@@ -9,7 +9,7 @@ flax itself is not imported.
 
 from typing import Any
 
-from attnlab.call import missing
+from attnlab.core.dispatch import missing
 from attnlab.tiled import tiled_attention
 
 try:

@@ -10,7 +10,7 @@ Windows, chunks, padding and packed documents come as the mask that transformers
 
 from typing import Any
 
-from attnlab.call import missing
+from attnlab.core.dispatch import missing
 from attnlab.tiled import tiled_attention
 
 try:

@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from attnlab.arguments import FLOATS, check_device, check_float, check_kind, dtype_name, number
-from attnlab.call import Inputs, library_of
+from attnlab.core.arguments import FLOATS, check_device, check_float, check_kind, dtype_name, number
+from attnlab.core.bundle import Inputs
+from attnlab.core.dispatch import library_of
 
 
 def check_kept(key: Any, value: Any, dtype: Any) -> str:

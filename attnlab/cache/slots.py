@@ -9,7 +9,7 @@ never over them. Positions follow from how many tokens were taken, never from th
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from attnlab.geometry import Band
+from attnlab.core.geometry import Band
 
 PIECE = 512
 """Tokens of a chunk that are worked on at once: memory does not grow with the chunk."""

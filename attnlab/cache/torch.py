@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import Any
 
-from attnlab.arrays.torch import Key, Lse, Mask, Out, Query, Value
-from attnlab.arrays.torch import accumulator
+from attnlab.core.arrays.torch import Key, Lse, Mask, Out, Query, Value
+from attnlab.core.arrays.torch import accumulator
 from attnlab.cache import KVCache, RollingCache
-from attnlab.arguments import integer
+from attnlab.core.arguments import integer
 from attnlab.cache.checks import check_known_lengths, check_known_rows, check_length, check_room
 from attnlab.cache.slots import PIECE, held, parts, parts_of_one, written
-from attnlab.call import Inputs, Rules
-from attnlab.geometry import Band, blocks
+from attnlab.core.bundle import Inputs, Rules
+from attnlab.core.geometry import Band, blocks
 from attnlab.rotation import rotary
 from attnlab.softmax.torch import merge
 from attnlab.tiled.torch import tiled_attention

@@ -10,8 +10,8 @@ Extra memory: Cq·Ck + Cq·(M / Ck)·(Dv + 2).
 
 from typing import Any, Unpack
 
-from attnlab.call import Array, call, dispatches
-from attnlab.signature import Options
+from attnlab.core.dispatch import Array, call, dispatches
+from attnlab.core.signature import Options
 
 
 @dispatches("query_chunk_size", "key_chunk_size")

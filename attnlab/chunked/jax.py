@@ -3,15 +3,16 @@
 import functools
 
 from attnlab.chunked import chunked_attention as public
-from attnlab.call import Inputs, Rules, Sizes, implements
-from attnlab.arrays.jax import Lse, Out
-from attnlab.arrays.jax import accumulator, compiled, einsum, matmul, zeros
-from attnlab.dropout.jax import drop
-from attnlab.scores.jax import over_tile, scores, shown, tile, zero_unless
-from attnlab.arrays.jax_blocks import Block, band_at, block, block_range, put_block, take_block
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.dispatch import implements
+from attnlab.core.arrays.jax import Lse, Out
+from attnlab.core.arrays.jax import accumulator, compiled, einsum, matmul, zeros
+from attnlab.core.dropout.jax import drop
+from attnlab.core.scores.jax import over_tile, scores, shown, tile, zero_unless
+from attnlab.core.arrays.jax_blocks import Block, band_at, block, block_range, put_block, take_block
 from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
-from attnlab.geometry import chunk_sizes
-from attnlab.typing import Float
+from attnlab.core.geometry import chunk_sizes
+from attnlab.core.shapes import Float
 
 import jax
 import jax.numpy as jnp

@@ -20,13 +20,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from attnlab.arguments import (
+from attnlab.core.arguments import (
     LIBRARIES, boolean, check_arrays, check_bias, check_block_mask, check_device, check_dropout, check_float,
     check_kind, check_mask, check_offset, check_segments, check_shapes, check_static, integer, kind_of, number,
 )
-from attnlab.misnamed import named_as_here
-from attnlab.signature import Attention, signed
-from attnlab.geometry import TRACED, Band, BlockMask, gradient_tile_sizes, tile_sizes
+from attnlab.core.other_names import named_as_here
+from attnlab.core.signature import Attention, signed
+from attnlab.core.geometry import TRACED, Band, BlockMask, gradient_tile_sizes, tile_sizes
 
 Array = Any  # a NumPy, JAX or PyTorch array: the public functions check their arguments themselves
 Function = TypeVar("Function", bound=Callable)  # so that editors and type checkers see the signature
@@ -72,7 +72,7 @@ ARGUMENTS = """
         These are references first. Where no option is given that your library's own fused call lacks
         (torch.nn.functional.scaled_dot_product_attention, jax.nn.dot_product_attention), and the algorithm is not the
         point, that call gives the same function, and in PyTorch it is faster for short sequences and small calls:
-        ``python -m attnlab.bench --small`` measures by how much.
+        ``python -m attnlab_course.bench --small`` measures by how much.
 
     Returns out (..., Hq, N, Dv) in query's dtype, or (out, lse) with lse (..., Hq, N) in float32 (float64
     for float64 input). Scores and sums are accumulated in that dtype. A query that sees no key gives
@@ -141,7 +141,7 @@ def loaded(home: str) -> Any:
     """The module of that name, imported in a way that torch.compile can follow where it serves PyTorch."""
     if not home.endswith(".torch"):
         return importlib.import_module(home)
-    from attnlab import torch_operator
+    from attnlab.core import torch_operator
 
     return getattr(torch_operator, torch_operator.load(home))
 
@@ -150,7 +150,7 @@ def in_autocast(*arrays: Any) -> tuple[Any, ...]:
     """Under PyTorch's autocast arrays in its dtype, as for scaled_dot_product_attention; elsewhere as they are."""
     if kind_of(arrays[0]) != "torch":
         return arrays
-    from attnlab import torch_operator
+    from attnlab.core import torch_operator
 
     return torch_operator.in_autocast(*arrays)
 
@@ -164,7 +164,7 @@ def untraced(function: Function) -> Function:
     def called(*args: Any, **kwargs: Any) -> Any:
         if "torch" not in [kind_of(x) for x in (*args, *kwargs.values())]:
             return function(*args, **kwargs)
-        from attnlab.torch_operator import apart
+        from attnlab.core.torch_operator import apart
 
         return apart(name, function, *args, **kwargs)
 
@@ -298,7 +298,7 @@ def bound(public: Callable, arrays: tuple, options: dict[str, Any]) -> dict[str,
 def route(kind: str, home: str, public: Callable, arguments: dict[str, Any]) -> Any:
     """One call, in the file ``home``. PyTorch's ways of working are in a file of their own."""
     if kind == "torch":
-        from attnlab.torch_operator import operate, ready, symbolic
+        from attnlab.core.torch_operator import operate, ready, symbolic
 
         arguments = ready(arguments)
         if symbolic(arguments["query"]):
@@ -339,7 +339,7 @@ def implements(public: Function, run: Callable = run_attention) -> Callable[[Cal
         name = core.__module__.rpartition(".")[2].partition("_")[0]
         kind = {"triton": "torch"}.get(name, name)
         if kind == "torch":
-            from attnlab.torch_operator import no_autocast
+            from attnlab.core.torch_operator import no_autocast
 
             core = no_autocast(core)
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from attnlab.arguments import window_sides
+from attnlab.core.arguments import window_sides
 
 TRACED = "traced"
-"""The offset of a band whose place is data: JAX puts it there, by ``attnlab.arrays.jax_blocks.placed``."""
+"""The offset of a band whose place is data: JAX puts it there, by ``attnlab.core.arrays.jax_blocks.placed``."""
 
 
 @dataclass(frozen=True)

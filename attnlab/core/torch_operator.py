@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from attnlab.arguments import check_arrays, check_shapes, window_sides
+from attnlab.core.arguments import check_arrays, check_shapes, window_sides
 
 import torch
 from torch import Tensor as Array

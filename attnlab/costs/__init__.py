@@ -2,7 +2,7 @@
 
 ``forward`` and ``backward``, ``decoding`` for one step with a cache, and ``linear`` for linear attention give a
 :class:`PassCost`: the arithmetic, and the elements that move between HBM and chip, by array. They equal what
-attnlab.machine counts when it runs the algorithm. ``extra_elements`` is the memory held beyond inputs and output,
+attnlab_course.instruments.machine counts when it runs the algorithm. ``extra_elements`` is the memory held beyond inputs and output,
 ``on_chip_elements`` what fast memory must hold, and so are those of ``linear_`` and ``delta_``; ``cache_bytes`` is what
 fewer bits and shorter windows leave of a cache; ``state_elements`` and ``break_even_length`` set the state of linear
 attention against a cache. Used from notebook 07 on.

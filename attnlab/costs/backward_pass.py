@@ -5,7 +5,7 @@ from typing import Any
 from attnlab.costs.cost import PassCost
 from attnlab.costs.forward_pass import check_sizes, given_blocks
 from attnlab.costs.tiling import Tiling, tiling
-from attnlab.geometry import chunk_sizes, gradient_tile_sizes
+from attnlab.core.geometry import chunk_sizes, gradient_tile_sizes
 
 
 def backward(

@@ -6,7 +6,7 @@ from typing import Any
 
 from attnlab.costs.cost import PassCost
 from attnlab.costs.tiling import Tiling, paper_blocks, tiling
-from attnlab.geometry import Band, chunk_sizes, tile_sizes
+from attnlab.core.geometry import Band, chunk_sizes, tile_sizes
 
 
 def forward(

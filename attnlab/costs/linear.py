@@ -1,7 +1,7 @@
 """What linear attention costs, in each of its forms, and what its state holds: F features, a state of F (Dv + 1)."""
 
 from attnlab.costs.cost import PassCost
-from attnlab.geometry import blocks
+from attnlab.core.geometry import blocks
 from attnlab.linear import Features, feature_count
 
 MAPS = {
@@ -53,7 +53,7 @@ def linear_extra_elements(
 
     Weights and features of the tokens at work, and the state. With ``gradient``, beyond the gradients themselves: those
     three times over, as many numbers as query, key and value have, and the state before each chunk or token; of the
-    quadratic form, which has no states, weights and features twice. Measured in tests/linear/test_linear_memory.py.
+    quadratic form, which has no states, weights and features twice. Measured in tests/attnlab/linear/test_linear_memory.py.
     """
     f = feature_count(features, d)
     size = {"quadratic": max(n, m), "recurrent": 1, "chunked": chunk_size}[form]
@@ -70,7 +70,7 @@ def delta_extra_elements(f: int, dv: int, *, chunk_size: int = 64) -> int:
     """Extra memory of the chunked delta rule for a key head with one query head, in elements: what it must hold.
 
     2C² + C (F + 2Dv) + 2F·Dv for chunks of C tokens, however many there are: decays and products of keys; keys with
-    their decay, errors and what is read; the state before and after. Measured in tests/linear/test_delta.py.
+    their decay, errors and what is read; the state before and after. Measured in tests/attnlab/linear/test_delta.py.
     """
     return 2 * chunk_size**2 + chunk_size * (f + 2 * dv) + 2 * f * dv
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from attnlab.geometry import Band, blocks
+from attnlab.core.geometry import Band, blocks
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ what a kernel gets in the place of arrays; gpu, which knows what calls they serv
 ask what is served does not import Triton. ``cudnn.py`` does the same for JAX and cuDNN.
 """
 
-from attnlab.call import Inputs, Sizes
+from attnlab.core.bundle import Inputs, Sizes
 
 LARGEST_HEAD = 256
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attnlab.call import Rules, Sizes
+from attnlab.core.bundle import Rules, Sizes
 
 
 def tile_sizes(

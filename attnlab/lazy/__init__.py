@@ -9,8 +9,8 @@ exponentials are unshifted again. Derived in notebook 04. Extra memory: Dv + 2 a
 
 from typing import Any, Unpack
 
-from attnlab.call import Array, call, dispatches
-from attnlab.signature import Options
+from attnlab.core.dispatch import Array, call, dispatches
+from attnlab.core.signature import Options
 
 
 @dispatches()

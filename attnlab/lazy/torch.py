@@ -2,12 +2,13 @@
 
 import math
 
-from attnlab.call import Inputs, Rules, Sizes, implements
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.dispatch import implements
 from attnlab.lazy import lazy_attention as public
-from attnlab.arrays.torch import Lse, Out
-from attnlab.arrays.torch import accumulator
-from attnlab.dropout.torch import drop
-from attnlab.scores.torch import any_visible, columns, scores, visibility, widened_or_zero, zero_unless
+from attnlab.core.arrays.torch import Lse, Out
+from attnlab.core.arrays.torch import accumulator
+from attnlab.core.dropout.torch import drop
+from attnlab.core.scores.torch import any_visible, columns, scores, visibility, widened_or_zero, zero_unless
 from attnlab.softmax.torch import empty_state
 
 import torch

@@ -12,10 +12,11 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args, overload
 
-from attnlab.arguments import boolean, check_arrays, check_device, check_kind, dtype_name, integer, kind_of, number
-from attnlab.call import backend, group, in_autocast
-from attnlab.misnamed import hinted
-from attnlab.signature import Array
+from attnlab.core.arguments import boolean, check_arrays, check_device, check_kind, dtype_name, integer, kind_of, number
+from attnlab.core.dispatch import backend, in_autocast
+from attnlab.core.bundle import group
+from attnlab.core.other_names import hinted
+from attnlab.core.signature import Array
 from attnlab.linear.delta import delta_attention
 
 __all__ = [

@@ -5,10 +5,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from attnlab.arrays.jax import Key, Keys, Out, Query, Rows, accumulator, einsum
-from attnlab.arrays.jax_blocks import Block, block, put_block, take_block
+from attnlab.core.arrays.jax import Key, Keys, Out, Query, Rows, accumulator, einsum
+from attnlab.core.arrays.jax_blocks import Block, block, put_block, take_block
 from attnlab.linear import Hedgehog, LinearInputs, LinearOptions, spans
-from attnlab.typing import Bool, Float
+from attnlab.core.shapes import Bool, Float
 
 import jax
 import jax.numpy as jnp

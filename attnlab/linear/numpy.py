@@ -6,10 +6,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy import ndarray as Array
 
-from attnlab.arrays.numpy import Key, Keys, Out, Query, Rows, accumulator, matmul, quiet
-from attnlab.geometry import blocks
+from attnlab.core.arrays.numpy import Key, Keys, Out, Query, Rows, accumulator, matmul, quiet
+from attnlab.core.geometry import blocks
 from attnlab.linear import Hedgehog, LinearInputs, LinearOptions, spans
-from attnlab.typing import Bool, Float
+from attnlab.core.shapes import Bool, Float
 
 __all__ = ["FEATURES", "hedgehog_loss", "linear_attention"]
 

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Callable, Iterator
 
-from attnlab.arrays.torch import Key, Keys, Out, Query, Rows, accumulator, matmul
-from attnlab.geometry import blocks
+from attnlab.core.arrays.torch import Key, Keys, Out, Query, Rows, accumulator, matmul
+from attnlab.core.geometry import blocks
 from attnlab.linear import Hedgehog, LinearInputs, LinearOptions, spans
-from attnlab.typing import Bool, Float
+from attnlab.core.shapes import Bool, Float
 
 import torch
 from torch import Tensor as Array

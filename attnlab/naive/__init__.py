@@ -9,8 +9,8 @@ Derived in notebook 01. Extra memory: N·M a head, forward and gradient.
 
 from typing import Any, Unpack
 
-from attnlab.call import Array, call, dispatches
-from attnlab.signature import Options
+from attnlab.core.dispatch import Array, call, dispatches
+from attnlab.core.signature import Options
 
 
 @dispatches()

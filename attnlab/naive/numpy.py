@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from attnlab.call import Inputs, Rules, Sizes, implements
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.dispatch import implements
 from attnlab.naive import naive_attention as public
-from attnlab.arrays.numpy import Lse, Out
-from attnlab.arrays.numpy import accumulator, matmul
-from attnlab.dropout.numpy import drop
-from attnlab.scores.numpy import any_visible, scores, tile
+from attnlab.core.arrays.numpy import Lse, Out
+from attnlab.core.arrays.numpy import accumulator, matmul
+from attnlab.core.dropout.numpy import drop
+from attnlab.core.scores.numpy import any_visible, scores, tile
 
 
 @implements(public)

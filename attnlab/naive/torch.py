@@ -2,12 +2,13 @@
 
 import math
 
-from attnlab.call import Inputs, Rules, Sizes, implements
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.dispatch import implements
 from attnlab.naive import naive_attention as public
-from attnlab.arrays.torch import Lse, Out
-from attnlab.arrays.torch import accumulator, matmul
-from attnlab.dropout.torch import drop
-from attnlab.scores.torch import any_visible, scores, tile, zero_unless
+from attnlab.core.arrays.torch import Lse, Out
+from attnlab.core.arrays.torch import accumulator, matmul
+from attnlab.core.dropout.torch import drop
+from attnlab.core.scores.torch import any_visible, scores, tile, zero_unless
 
 import torch
 

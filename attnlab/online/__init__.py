@@ -8,8 +8,8 @@ Derived in notebook 04. Extra memory: Dv + 2 a query.
 
 from typing import Any, Unpack
 
-from attnlab.call import Array, call, dispatches
-from attnlab.signature import Options
+from attnlab.core.dispatch import Array, call, dispatches
+from attnlab.core.signature import Options
 
 
 @dispatches()

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from attnlab.arguments import check_float, dtype_name, kind_of
-from attnlab.call import backend
+from attnlab.core.arguments import check_float, dtype_name, kind_of
+from attnlab.core.dispatch import backend
 
 import numpy as np
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from numbers import Integral
 from typing import NamedTuple
 
-from attnlab.arguments import integer
+from attnlab.core.arguments import integer
 from attnlab.paged.prefix import Prefix, Prefixes
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
-from attnlab.arrays.numpy import Lse, Out, accumulator, quiet
-from attnlab.geometry import Band, blocks
+from attnlab.core.arrays.numpy import Lse, Out, accumulator, quiet
+from attnlab.core.geometry import Band, blocks
 from attnlab.paged.call import PagedInputs, PagedOptions, visible_keys
-from attnlab.scores.numpy import in_band
+from attnlab.core.scores.numpy import in_band
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
-from attnlab.typing import Float
+from attnlab.core.shapes import Float
 
 import numpy as np
 from numpy import ndarray as Array

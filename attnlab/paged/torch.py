@@ -5,13 +5,13 @@ On a GPU a Triton kernel does the same in one launch; these loops ask for the le
 
 from typing import Any
 
-from attnlab.arrays.torch import Lse, Out, accumulator, uncompiled
-from attnlab.geometry import Band, blocks
+from attnlab.core.arrays.torch import Lse, Out, accumulator, uncompiled
+from attnlab.core.geometry import Band, blocks
 from attnlab.kernels.triton.gpu import paged_on_gpu
 from attnlab.paged.call import PagedInputs, PagedOptions, visible_keys
-from attnlab.scores.torch import in_band
+from attnlab.core.scores.torch import in_band
 from attnlab.softmax.torch import exp_, one_if_empty, zero_if_empty
-from attnlab.typing import Float, Integer
+from attnlab.core.shapes import Float, Integer
 
 import numpy as np
 import torch

@@ -22,10 +22,11 @@ Shyam et al. 2024, "Tree Attention".
 from collections.abc import Generator
 from typing import Any, Literal, TypedDict, Unpack, overload
 
-from attnlab.arguments import boolean, check_static
-from attnlab.call import backend, checked_call, in_autocast, library_of, refuse_gradient, untraced
-from attnlab.misnamed import hinted
-from attnlab.signature import Array, Window
+from attnlab.core.arguments import boolean, check_static
+from attnlab.core.dispatch import backend, in_autocast, library_of, refuse_gradient, untraced
+from attnlab.core.bundle import checked_call
+from attnlab.core.other_names import hinted
+from attnlab.core.signature import Array, Window
 from attnlab.ring.call import Form, check_form, check_place, checked_ring
 from attnlab.ring.cluster import Cluster, Message, Work
 from attnlab.ring.layouts import positions, shard, stripe, unshard, unstripe

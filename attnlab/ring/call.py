@@ -3,8 +3,8 @@
 import math
 from typing import Any, Literal, get_args
 
-from attnlab.arguments import LIBRARIES, boolean, check_static, dtype_name, integer, number, window_sides
-from attnlab.call import Inputs, Rules, group
+from attnlab.core.arguments import LIBRARIES, boolean, check_static, dtype_name, integer, number, window_sides
+from attnlab.core.bundle import Inputs, Rules, group
 from attnlab.ring.schedule import LAYOUTS, Part, Schedule
 
 Form = Literal["allreduce", "doubling"]

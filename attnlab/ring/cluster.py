@@ -22,7 +22,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from attnlab.arguments import integer
+from attnlab.core.arguments import integer
 from attnlab.ring.rank import Rank
 from attnlab.ring.turns import take_turns
 

@@ -6,9 +6,9 @@ half precision, a tile at a time; the query is widened: out has its dtype, and p
 
 from typing import Any
 
-from attnlab.arrays.jax import Lse, Out
-from attnlab.arrays.jax import accumulator, vary_over_same_axes
-from attnlab.call import Inputs, Rules
+from attnlab.core.arrays.jax import Lse, Out
+from attnlab.core.arrays.jax import accumulator, vary_over_same_axes
+from attnlab.core.bundle import Inputs, Rules
 from attnlab.ring.jax_turns import ring_turns
 from attnlab.ring.schedule import Schedule
 from attnlab.softmax.jax import merge, one_if_empty, zero_if_empty

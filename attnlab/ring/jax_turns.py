@@ -8,11 +8,11 @@ of the forward and keep every block, as plain autodiff of the loop does.
 from functools import partial
 from typing import Any
 
-from attnlab.arrays.jax import Array, Key, Lse, Out, Query, Value
-from attnlab.arrays.jax import accumulator
-from attnlab.arrays.jax_blocks import Block, put_block, take_block
-from attnlab.call import Inputs, Rules
-from attnlab.geometry import TRACED, Band
+from attnlab.core.arrays.jax import Array, Key, Lse, Out, Query, Value
+from attnlab.core.arrays.jax import accumulator
+from attnlab.core.arrays.jax_blocks import Block, put_block, take_block
+from attnlab.core.bundle import Inputs, Rules
+from attnlab.core.geometry import TRACED, Band
 from attnlab.ring.schedule import Schedule, band
 from attnlab.softmax.jax import merge
 from attnlab.tiled.jax import tiled_attention

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attnlab.call import backend
+from attnlab.core.dispatch import backend
 from attnlab.ring.call import check_layout
 from attnlab.ring.schedule import Schedule, positions_of
 

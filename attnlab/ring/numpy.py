@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from attnlab.arrays.numpy import Lse, Out, accumulator, quiet
-from attnlab.call import Inputs, Rules
+from attnlab.core.arrays.numpy import Lse, Out, accumulator, quiet
+from attnlab.core.bundle import Inputs, Rules
 from attnlab.ring.call import agreement, part_of_step, tree_agreement
 from attnlab.ring.numpy_grad import ring_attention_backward
 from attnlab.ring.programs import Steps, all_reduce, doubling

@@ -5,10 +5,10 @@ give; their P-th step brings them home. The tile gradient takes the *global* out
 of the whole row's softmax, and the parts of dq, dk and dv add up.
 """
 
-from attnlab.arguments import check_float, check_kind
-from attnlab.arrays.numpy import accumulator
-from attnlab.call import Inputs
-from attnlab.signature import Window
+from attnlab.core.arguments import check_float, check_kind
+from attnlab.core.arrays.numpy import accumulator
+from attnlab.core.bundle import Inputs
+from attnlab.core.signature import Window
 from attnlab.ring.call import agreement, checked_ring, part_of_step
 from attnlab.ring.programs import Steps
 from attnlab.ring.rank import Rank

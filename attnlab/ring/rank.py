@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from attnlab.arrays.numpy import Lse, Out, accumulator
-from attnlab.call import Inputs, Rules, checked_call
-from attnlab.signature import Window
-from attnlab.geometry import Band
+from attnlab.core.arrays.numpy import Lse, Out, accumulator
+from attnlab.core.bundle import Inputs, Rules, checked_call
+from attnlab.core.signature import Window
+from attnlab.core.geometry import Band
 from attnlab.ring.turns import Agree, Receive
 from attnlab.tiled.numpy import tiled_attention
 from attnlab.tiled.numpy_grad import backward

@@ -13,7 +13,7 @@ Every shard is one or two runs of tokens at equal distances, so what a run of qu
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-from attnlab.geometry import Band
+from attnlab.core.geometry import Band
 
 Layout = Literal["contiguous", "striped", "zigzag"]
 LAYOUTS = get_args(Layout)

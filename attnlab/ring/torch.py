@@ -6,8 +6,8 @@ is a RuntimeError on every rank that waits for it.
 
 from typing import Any
 
-from attnlab.arrays.torch import Array, Lse, Out
-from attnlab.call import Inputs, Rules
+from attnlab.core.arrays.torch import Array, Lse, Out
+from attnlab.core.bundle import Inputs, Rules
 from attnlab.ring.call import agreement, tree_agreement
 from attnlab.ring.schedule import Schedule
 from attnlab.ring.torch_links import Link

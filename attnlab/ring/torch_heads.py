@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from attnlab.arrays.torch import Array
+from attnlab.core.arrays.torch import Array
 from attnlab.ring.heads import HEADS, check_heads
 
 import torch

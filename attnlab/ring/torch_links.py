@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from attnlab.arrays.torch import Array
+from attnlab.core.arrays.torch import Array
 from attnlab.ring.turns import check_agreement
 
 import torch

@@ -8,9 +8,9 @@ only the row's *global* out and lse, so nothing of size N is ever on one rank.
 from collections.abc import Callable
 from typing import Any
 
-from attnlab.arrays.torch import Array, Key, Lse, Out, Query, Value
-from attnlab.arrays.torch import accumulator
-from attnlab.call import Inputs
+from attnlab.core.arrays.torch import Array, Key, Lse, Out, Query, Value
+from attnlab.core.arrays.torch import accumulator
+from attnlab.core.bundle import Inputs
 from attnlab.ring.call import part_of_step
 from attnlab.ring.schedule import Schedule
 from attnlab.ring.torch_links import Link

@@ -3,13 +3,13 @@
 The kernels on a GPU read half precision and write float32. The loops, which write what they read, get a wide query.
 """
 
-from attnlab.arrays.torch import Array, Lse, Out
-from attnlab.arrays.torch import accumulator
-from attnlab.call import Inputs, Rules
+from attnlab.core.arrays.torch import Array, Lse, Out
+from attnlab.core.arrays.torch import accumulator
+from attnlab.core.bundle import Inputs, Rules
 from attnlab.kernels.triton.gpu import kernel, kernel_gradient, serves
 from attnlab.tiled.torch import tiled_attention
 from attnlab.tiled.torch_grad import backward
-from attnlab.torch_operator import no_autocast
+from attnlab.core.torch_operator import no_autocast
 
 AUTO = (None, None)  # block sizes
 

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from decimal import Decimal, localcontext
 from typing import Any
 
-from attnlab.arguments import boolean, check_float, check_kind, dtype_name, integer, kind_of, number
-from attnlab.call import library_of, loaded
-from attnlab.misnamed import hinted
-from attnlab.signature import Array
+from attnlab.core.arguments import boolean, check_float, check_kind, dtype_name, integer, kind_of, number
+from attnlab.core.dispatch import library_of, loaded
+from attnlab.core.other_names import hinted
+from attnlab.core.signature import Array
 from attnlab.rotation.scaling import PI, Kind, check_scaling, scaled
 
 __all__ = ["rotary"]

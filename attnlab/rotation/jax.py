@@ -4,10 +4,10 @@ import math
 from functools import partial
 from typing import Any
 
-from attnlab.arrays.jax import accumulator
+from attnlab.core.arrays.jax import accumulator
 from attnlab.rotation import frequencies
 from attnlab.rotation.scaling import Kind, magnitude
-from attnlab.typing import Float, Int32, UInt32
+from attnlab.core.shapes import Float, Int32, UInt32
 
 import jax
 import jax.numpy as jnp

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy import ndarray as Array
 
-from attnlab.arrays.numpy import accumulator
+from attnlab.core.arrays.numpy import accumulator
 from attnlab.rotation import frequencies
 from attnlab.rotation.scaling import Kind, magnitude
-from attnlab.typing import Float
+from attnlab.core.shapes import Float
 
 __all__ = ["rotary"]
 

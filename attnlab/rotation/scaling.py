@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from attnlab.arguments import boolean, number
+from attnlab.core.arguments import boolean, number
 
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582")
 OLD = "original_max_position_embeddings"

@@ -16,9 +16,9 @@ Derived in notebooks 01 (naive), 02 (safe) and 03 (online).
 from collections.abc import Sequence
 from typing import Any, overload
 
-from attnlab.arguments import check_float, check_kind, dtype_name
-from attnlab.call import backend, library_of
-from attnlab.signature import Array
+from attnlab.core.arguments import check_float, check_kind, dtype_name
+from attnlab.core.dispatch import backend, library_of
+from attnlab.core.signature import Array
 
 
 def naive_softmax(x: Array) -> Array:

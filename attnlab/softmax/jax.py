@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from functools import partial, reduce
 
-from attnlab.arrays.jax import accumulator
-from attnlab.typing import Float
+from attnlab.core.arrays.jax import accumulator
+from attnlab.core.shapes import Float
 
 import jax
 import jax.numpy as jnp

@@ -6,8 +6,8 @@ from functools import reduce
 import numpy as np
 from numpy import ndarray as Array
 
-from attnlab.arrays.numpy import accumulator, quiet
-from attnlab.typing import Float
+from attnlab.core.arrays.numpy import accumulator, quiet
+from attnlab.core.shapes import Float
 
 Triple = tuple[Float[Array, "*rows"], Float[Array, "*rows"], Float[Array, "*rows Dv"]]
 

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from functools import reduce
 
-from attnlab.arrays.torch import accumulator, matmul
-from attnlab.call import Inputs
-from attnlab.typing import Float
+from attnlab.core.arrays.torch import accumulator, matmul
+from attnlab.core.bundle import Inputs
+from attnlab.core.shapes import Float
 
 import torch
 from torch import Tensor as Array

@@ -10,8 +10,8 @@ Extra memory: a few tiles, independent of N and M; in the gradient also lse and 
 
 from typing import Any, Unpack
 
-from attnlab.call import Array, call, dispatches, dispatches_gradient
-from attnlab.signature import Array as Kind, Options
+from attnlab.core.dispatch import Array, call, dispatches, dispatches_gradient
+from attnlab.core.signature import Array as Kind, Options
 
 
 @dispatches("block_q", "block_k", "block_mask")

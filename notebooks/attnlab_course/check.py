@@ -19,9 +19,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from attnlab.check.engine import examine
-from attnlab.check.exercise import Exercise
-from attnlab.check.verdict import Verdict, show
+from attnlab_course.checker.engine import examine
+from attnlab_course.checker.exercise import Exercise
+from attnlab_course.checker.verdict import Verdict, show
 
 _verdicts: dict[str, Verdict] = {}
 _hints: dict[str, int] = {}
@@ -45,7 +45,7 @@ def find(name: str) -> Exercise:
     """The exercise called ``name``; ValueError names those that are spelled most like it."""
     for number, found in lessons().items():
         if name in found:
-            return importlib.import_module(f"attnlab.course.lesson{number}.{name}").EXERCISE
+            return importlib.import_module(f"attnlab_course.lesson{number}.{name}").EXERCISE
     like = ", ".join(difflib.get_close_matches(name, names(), n=3, cutoff=0))
     raise ValueError(f"no exercise is called {name!r}; the nearest names are {like}")
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-from attnlab.call import ARGUMENTS
+from attnlab.core.signature import ARGUMENTS
 
 SHARED = inspect.cleandoc(ARGUMENTS)
 SEE = "Arguments, result and errors: those of :func:`tiled_attention`."

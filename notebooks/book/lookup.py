@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from attnlab.misnamed import NAMES, OF_ROOMS
+from attnlab.core.other_names import NAMES, OF_ROOMS
 
 ERRATUM = re.compile(r"^\*\*(\d+)\. (.+?)\*\*", re.MULTILINE | re.DOTALL)
 ERRATA = """\

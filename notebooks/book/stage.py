@@ -25,7 +25,7 @@ from live import bar
 from lookup import errata, recipes, reproductions
 from nbformat import NotebookNode
 
-from attnlab.course.clock import KEY
+from attnlab_course.instruments.clock import KEY
 
 LISTING = re.compile(
     r"<details(?: open)?><summary><b>(\w+)</b> &nbsp; `(\S+)`</summary>\n\n```python\n(.*?)\n```\n\n</details>",

@@ -100,7 +100,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = lesson(call, ":tags: [hide-input]\n\nprint('one')\n6 * 7", EXERCISE, CHECK, CHECK, widget)
     course = make_course(tmp_path_factory.mktemp("course"), text)
     (course / "attnlab").mkdir()
-    (course / "attnlab/call.py").write_text("version = 1\n")
+    (course / "attnlab/core/dispatch.py").write_text("version = 1\n")
     status, said = build_alone(course)
     assert status == 0, said
     return course
@@ -148,7 +148,7 @@ def test_a_prediction_has_no_answer_and_what_the_authors_assert_is_out_of_sight(
 
 CLOCK = """:tags: [nbval-ignore-output]
 
-from attnlab.course.clock import Clock, Slope
+from attnlab_course.instruments.clock import Clock, Slope
 from IPython.display import display
 
 turn = globals().get("turn", 0) + 1
@@ -189,7 +189,7 @@ def test_building_again(course: Path) -> None:
     assert "0 notebooks built, 2 up to date" in build(course)[1]
     assert "2 notebooks built" in build(course, "1", "--force")[1]
     assert [path.read_bytes() for path in files] == before
-    (course / "attnlab/call.py").write_text("version = 2\n")
+    (course / "attnlab/core/dispatch.py").write_text("version = 2\n")
     assert "2 notebooks built" in build(course)[1]
 
 
@@ -206,7 +206,7 @@ def test_new_prose_keeps_the_outputs_and_runs_nothing(tmp_path: Path) -> None:
     assert second[2]["source"] == ["The $e^x$ last word."]
     assert build(course, "--check") == (0, "")
     (course / "attnlab").mkdir()
-    (course / "attnlab/call.py").write_text("version = 2\n")
+    (course / "attnlab/core/dispatch.py").write_text("version = 2\n")
     source.write_text(source.read_text().replace("last word.", "very last word."))
     assert "2 notebooks built" in build(course, "--prose")[1]
     assert json.loads(book.read_text())["cells"][1] == first[1]

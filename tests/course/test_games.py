@@ -5,9 +5,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from attnlab import check
-from attnlab.check.engine import examine
-from attnlab.course.games import golf, guess, puzzles
+from attnlab_course import check
+from attnlab_course.checker.engine import examine
+from attnlab_course.games import golf, guess, puzzles
 from attnlab.measure import extra_bytes
 
 

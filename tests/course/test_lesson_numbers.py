@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from attnlab.course import published
+from attnlab_course import published
 from tests.support import ROOT
 
 PATHS = sorted((ROOT / "notebooks" / "lessons").glob("*.md"))

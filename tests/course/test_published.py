@@ -6,8 +6,8 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from attnlab.course import published
-from attnlab.course.published import compare, effect
+from attnlab_course import published
+from attnlab_course.published import compare, effect
 from tests.support import ROOT
 
 UNITS = {

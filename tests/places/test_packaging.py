@@ -26,13 +26,13 @@ PROJECT, COURSE = (
 EXTRAS = PROJECT["optional-dependencies"] | {"the course": COURSE["dependencies"]}
 DEPENDENCIES = {Requirement(text).name for text in PROJECT["dependencies"]}
 LESSONS = [*ROOT.glob("notebooks/solutions/*.ipynb"), *ROOT.glob("notebooks/[a-z]*.ipynb")]
-OPTIONAL = {"jaxtyping"}  # checks shapes in tests; attnlab.typing does without
-DATA = ("attnlab/course/lesson*/*.json", "attnlab/course/lesson*/*.npz", "attnlab/course/published/*.toml",
-        "attnlab/course/measured/*.md", "attnlab/course/moving/*.js", "attnlab/course/moving/*.css",
-        "attnlab/model/weights/*", "attnlab/py.typed")  # fmt: skip
+OPTIONAL = {"jaxtyping"}  # checks shapes in tests; attnlab.core.shapes does without
+DATA = ("attnlab/course/lesson*/*.json", "attnlab/course/lesson*/*.npz", "notebooks/attnlab_course/published/*.toml",
+        "attnlab/course/measured/*.md", "notebooks/attnlab_course/plots/moving/*.js", "notebooks/attnlab_course/plots/moving/*.css",
+        "notebooks/attnlab_course/model/weights/*", "attnlab/py.typed")  # fmt: skip
 FILES = [path for pattern in ("attnlab/**/*.py", *DATA) for path in ROOT.glob(pattern)]
 TREE = {path.relative_to(ROOT).as_posix() for path in FILES}
-OF_COURSE = {name for name in TREE if name.startswith(("attnlab/check/", "attnlab/course/", "attnlab/model/weights/"))}
+OF_COURSE = {name for name in TREE if name.startswith(("notebooks/attnlab_course/checker/", "attnlab/course/", "notebooks/attnlab_course/model/weights/"))}
 PACKAGE = TREE - OF_COURSE
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_{}(sys.argv[1])"
 SMOKE = """
@@ -54,7 +54,7 @@ expected = weights / weights.sum(-1, keepdims=True) @ value
 for method in attnlab.METHODS:
     np.testing.assert_allclose(attnlab.attention(query, key, value, method), expected, rtol=1e-12, atol=1e-12)
 attnlab.cache.KVCache.empty(key, value, capacity=100).attend(query, key, value)
-for call in (lambda: attnlab.check, lambda: attnlab.course, attnlab.model.load, lambda: attnlab.compat,
+for call in (lambda: attnlab_course.check, lambda: attnlab_course, attnlab_course.model.load, lambda: attnlab.compat,
              lambda: importlib.import_module("attnlab.tiled.jax")):
     try:
         call()
@@ -63,7 +63,7 @@ for call in (lambda: attnlab.check, lambda: attnlab.course, attnlab.model.load, 
 """
 WITH_COURSE = """
 from attnlab import check, model
-from attnlab.course import published
+from attnlab_course import published
 
 assert published.load("rs_table2").rows
 assert len(model.load().generate(model.excerpt()[:50], 5)) == 5

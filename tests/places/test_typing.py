@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import attnlab
-from attnlab.signature import Options
+from attnlab.core.signature import Options
 from tests.support import ROOT
 
 USE = ROOT / "tests/places/typed_use.py"

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 import attnlab
-from attnlab import arguments
+from attnlab.core import arguments
 
 LIBRARIES = tuple(arguments.LIBRARIES)
 ALGORITHMS = tuple(attnlab.METHODS)

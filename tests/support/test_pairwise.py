@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.algorithms import test_agreement, test_gradients
+from tests.attnlab.algorithms import test_agreement, test_gradients
 from tests.support.pairwise import pairs, pairwise, parameters
 
 TABLES = {

@@ -11,8 +11,8 @@ Source: Liu et al. 2024, "KIVI: A Tuning-Free Asymmetric 2bit Quantization for K
 from dataclasses import dataclass
 from typing import Any
 
-from attnlab.arguments import check_float, integer, kind_of
-from attnlab.call import backend
+from attnlab.core.arguments import check_float, integer, kind_of
+from attnlab.core.dispatch import backend
 
 __all__ = ["Quantized", "dequantize", "quantize"]
 

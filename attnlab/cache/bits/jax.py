@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from attnlab.arrays.jax import accumulator
+from attnlab.core.arrays.jax import accumulator
 from attnlab.cache.bits import Quantized
 
 import jax

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attnlab.arrays.numpy import accumulator, quiet
+from attnlab.core.arrays.numpy import accumulator, quiet
 from attnlab.cache.bits import Quantized
 
 import numpy as np

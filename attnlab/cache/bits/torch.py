@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attnlab.arrays.torch import accumulator
+from attnlab.core.arrays.torch import accumulator
 from attnlab.cache.bits import Quantized
 
 import torch

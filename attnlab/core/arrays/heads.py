@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from attnlab.arrays.threads import side_by_side, threads
-from attnlab.call import Array, Inputs, Rules, Sizes
-from attnlab.geometry import blocks
+from attnlab.core.arrays.threads import side_by_side, threads
+from attnlab.core.dispatch import Array
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.geometry import blocks
 
 import numpy as np
 

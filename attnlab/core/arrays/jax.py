@@ -4,8 +4,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from attnlab.call import Inputs, Rules, Sizes, missing
-from attnlab.typing import Bool, Float, Int32, UInt32
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.dispatch import missing
+from attnlab.core.shapes import Bool, Float, Int32, UInt32
 
 try:
     import jax

@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple
 
-from attnlab.call import missing
-from attnlab.geometry import Band, blocks
+from attnlab.core.dispatch import missing
+from attnlab.core.geometry import Band, blocks
 
 try:
     import jax.numpy as jnp

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy import ndarray as Array
 
-from attnlab.call import Inputs
-from attnlab.typing import Bool, Float
+from attnlab.core.bundle import Inputs
+from attnlab.core.shapes import Bool, Float
 
 Query = Float[Array, "*batch Hk G N D"]
 Key = Float[Array, "*batch Hk M D"]

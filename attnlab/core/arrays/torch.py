@@ -6,8 +6,9 @@ from collections.abc import Callable
 from numbers import Integral
 from typing import Any
 
-from attnlab.call import Inputs, missing
-from attnlab.typing import Bool, Float
+from attnlab.core.bundle import Inputs
+from attnlab.core.dispatch import missing
+from attnlab.core.shapes import Bool, Float
 
 try:
     import torch

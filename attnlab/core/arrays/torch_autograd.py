@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from attnlab.call import Inputs, Rules, Sizes
-from attnlab.arrays.torch import uncompiled
-from attnlab.torch_operator import no_autocast
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.arrays.torch import uncompiled
+from attnlab.core.torch_operator import no_autocast
 
 import torch
 from torch import Tensor as Array

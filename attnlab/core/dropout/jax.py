@@ -2,11 +2,11 @@
 
 import math
 
-from attnlab.arrays.jax import Seed, Tile
-from attnlab.arrays.jax_blocks import Block
-from attnlab.call import Rules
-from attnlab.dropout import PARITY, ROTATIONS
-from attnlab.typing import Bool, UInt32
+from attnlab.core.arrays.jax import Seed, Tile
+from attnlab.core.arrays.jax_blocks import Block
+from attnlab.core.bundle import Rules
+from attnlab.core.dropout import PARITY, ROTATIONS
+from attnlab.core.shapes import Bool, UInt32
 
 import jax.numpy as jnp
 from jax import Array

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from numpy import ndarray as Array
 
-from attnlab.arguments import check_probability, check_seed, integer
-from attnlab.arrays.numpy import Seed, Tile
-from attnlab.call import Rules
-from attnlab.dropout import PARITY, ROTATIONS
-from attnlab.geometry import blocks
-from attnlab.typing import Bool, UInt32
+from attnlab.core.arguments import check_probability, check_seed, integer
+from attnlab.core.arrays.numpy import Seed, Tile
+from attnlab.core.bundle import Rules
+from attnlab.core.dropout import PARITY, ROTATIONS
+from attnlab.core.geometry import blocks
+from attnlab.core.shapes import Bool, UInt32
 
 
 def drop(p: Tile, seed: Seed, rules: Rules, rows: slice, cols: slice) -> Tile:

@@ -3,11 +3,11 @@
 import math
 from functools import partial
 
-from attnlab.arrays.torch import Seed, Tile
-from attnlab.call import Rules
-from attnlab.dropout import PARITY, ROTATIONS
-from attnlab.geometry import blocks
-from attnlab.typing import Bool, Int32
+from attnlab.core.arrays.torch import Seed, Tile
+from attnlab.core.bundle import Rules
+from attnlab.core.dropout import PARITY, ROTATIONS
+from attnlab.core.geometry import blocks
+from attnlab.core.shapes import Bool, Int32
 
 import torch
 from torch import Tensor as Array

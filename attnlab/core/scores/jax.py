@@ -2,11 +2,11 @@
 
 import functools
 
-from attnlab.arrays.jax import Keys, Rows, Shift, Tile, Values, Visible
-from attnlab.arrays.jax import accumulator, anywhere, matmul_transposed
-from attnlab.arrays.jax_blocks import Block, band_at, take_block
-from attnlab.call import Inputs, Rules
-from attnlab.typing import Bool
+from attnlab.core.arrays.jax import Keys, Rows, Shift, Tile, Values, Visible
+from attnlab.core.arrays.jax import accumulator, anywhere, matmul_transposed
+from attnlab.core.arrays.jax_blocks import Block, band_at, take_block
+from attnlab.core.bundle import Inputs, Rules
+from attnlab.core.shapes import Bool
 
 import jax.numpy as jnp
 from jax import Array, lax

@@ -5,11 +5,11 @@ import functools
 import numpy as np
 from numpy import ndarray as Array
 
-from attnlab.arrays.numpy import Keys, Rows, Shift, Tile, Values, Visible
-from attnlab.arrays.numpy import accumulator, matmul
-from attnlab.call import Inputs, Rules
-from attnlab.geometry import Band
-from attnlab.typing import Bool
+from attnlab.core.arrays.numpy import Keys, Rows, Shift, Tile, Values, Visible
+from attnlab.core.arrays.numpy import accumulator, matmul
+from attnlab.core.bundle import Inputs, Rules
+from attnlab.core.geometry import Band
+from attnlab.core.shapes import Bool
 
 
 def tile(rules: Rules, x: Inputs, rows: slice, cols: slice) -> tuple[Keys, Values, Shift, Visible]:

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from attnlab.arrays.numpy import Visible
-from attnlab.call import Inputs, Rules
-from attnlab.scores.numpy import over_tile, visibility
+from attnlab.core.arrays.numpy import Visible
+from attnlab.core.bundle import Inputs, Rules
+from attnlab.core.scores.numpy import over_tile, visibility
 
 
 def visible_tiles(rules: Rules, x: Inputs, part: slice, size: int, axis: int = -1) -> Iterator[tuple[slice, Visible]]:

@@ -4,11 +4,11 @@ import functools
 import math
 from collections.abc import Iterator
 
-from attnlab.arrays.torch import Keys, Rows, Shift, Tile, Values, Visible
-from attnlab.arrays.torch import accumulator, anywhere, matmul
-from attnlab.call import Inputs, Rules
-from attnlab.geometry import Band
-from attnlab.typing import Bool
+from attnlab.core.arrays.torch import Keys, Rows, Shift, Tile, Values, Visible
+from attnlab.core.arrays.torch import accumulator, anywhere, matmul
+from attnlab.core.bundle import Inputs, Rules
+from attnlab.core.geometry import Band
+from attnlab.core.shapes import Bool
 
 import torch
 from torch import Tensor as Array

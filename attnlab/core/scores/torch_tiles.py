@@ -7,9 +7,9 @@ import functools
 import math
 from collections.abc import Iterator
 
-from attnlab.arrays.torch import Visible, anywhere
-from attnlab.call import Inputs, Rules
-from attnlab.scores.torch import over_tile, visibility
+from attnlab.core.arrays.torch import Visible, anywhere
+from attnlab.core.bundle import Inputs, Rules
+from attnlab.core.scores.torch import over_tile, visibility
 
 import torch
 

@@ -11,9 +11,9 @@ import functools
 import math
 from typing import Any, NamedTuple
 
-from attnlab import geometry
-from attnlab.arrays.torch import Mask, Query, Seed, Value
-from attnlab.call import Rules, Sizes
+from attnlab.core import geometry
+from attnlab.core.arrays.torch import Mask, Query, Seed, Value
+from attnlab.core.bundle import Rules, Sizes
 from attnlab.kernels.sizes import padded, tile_sizes
 
 import numpy as np

@@ -11,9 +11,9 @@ the lengths stay on the GPU. Derived in notebooks 12 and 19.
 import math
 from typing import Any, NamedTuple
 
-from attnlab.arrays.torch import Array, Lse, Out, Query
-from attnlab.call import Rules
-from attnlab.geometry import Band
+from attnlab.core.arrays.torch import Array, Lse, Out, Query
+from attnlab.core.bundle import Rules
+from attnlab.core.geometry import Band
 from attnlab.kernels.triton.forward import join
 from attnlab.kernels.triton.layout import constants, grouped, parts, vectors
 from attnlab.kernels.triton.tile import (

@@ -1,6 +1,6 @@
 """What the Triton kernels are made of: tiles that a program loads, what is visible of them, what dropout keeps.
 
-The functions have the meaning of those in attnlab.geometry and attnlab.scores, for a tile that begins at
+The functions have the meaning of those in attnlab.core.geometry and attnlab.core.scores, for a tile that begins at
 (first_row, first_col) and has the positions rows × cols. Row r is query r // G of head r % G of its group. What they
 get besides, such as ``Matrices``, is explained in layout.
 """
@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from attnlab import dropout as dropping
+from attnlab.core import dropout as dropping
 from attnlab.kernels.triton.layout import Matrices
 
 import torch

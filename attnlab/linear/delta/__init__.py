@@ -15,10 +15,13 @@ Mamba-2; erasing alone DeltaNet, with a gate Gated DeltaNet.
 
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args, overload
 
-from attnlab.arguments import boolean, check_device, check_float, check_kind, check_mask, dtype_name, integer, kind_of
-from attnlab.call import backend, group, in_autocast
-from attnlab.misnamed import hinted
-from attnlab.signature import Array
+from attnlab.core.arguments import (
+    boolean, check_device, check_float, check_kind, check_mask, dtype_name, integer, kind_of,
+)
+from attnlab.core.dispatch import backend, in_autocast
+from attnlab.core.bundle import group
+from attnlab.core.other_names import hinted
+from attnlab.core.signature import Array
 
 __all__ = ["FORMS", "delta_attention"]
 

@@ -3,10 +3,10 @@
 import functools
 from collections.abc import Callable
 
-from attnlab.arrays.jax import Out, accumulator, einsum
-from attnlab.arrays.jax_blocks import Block, block, put_block, take_block
+from attnlab.core.arrays.jax import Out, accumulator, einsum
+from attnlab.core.arrays.jax_blocks import Block, block, put_block, take_block
 from attnlab.linear.delta import Rule, Tokens
-from attnlab.typing import Bool, Float
+from attnlab.core.shapes import Bool, Float
 
 import jax
 import jax.numpy as jnp

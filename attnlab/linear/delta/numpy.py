@@ -3,10 +3,10 @@
 import numpy as np
 from numpy import ndarray as Array
 
-from attnlab.arrays.numpy import Out, accumulator, matmul, quiet
-from attnlab.geometry import blocks
+from attnlab.core.arrays.numpy import Out, accumulator, matmul, quiet
+from attnlab.core.geometry import blocks
 from attnlab.linear.delta import Rule, Tokens
-from attnlab.typing import Float
+from attnlab.core.shapes import Float
 
 __all__ = ["delta_attention", "positive"]
 

@@ -1,4 +1,4 @@
-"""The command line: ``python -m attnlab.bench --help``.
+"""The command line: ``python -m attnlab_course.bench --help``.
 
 Options are read before the libraries are imported, because threads and devices are settled when those are.
 """
@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from attnlab.arguments import FLOATS, LIBRARIES
-from attnlab.bench.contestants import EVERYONE
+from attnlab.core.arguments import FLOATS, LIBRARIES
+from attnlab_course.bench.contestants import EVERYONE
 
 SDPA = "torch.nn.functional.scaled_dot_product_attention"
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -25,39 +25,39 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser().error(f"--kv-heads {options.kv_heads} does not divide --heads {options.heads}")
     environment(options)
     if options.overhead:
-        from attnlab.bench import overhead
+        from attnlab_course.bench import overhead
 
         overhead.print_overheads(options.rounds, options.seconds)
     elif options.small:
-        from attnlab.bench import small
+        from attnlab_course.bench import small
 
         small.print_table(options.rounds, options.seconds)
     elif options.serve:
-        from attnlab.bench import serve
+        from attnlab_course.bench import serve
 
         serve.print_tables(options.rounds, options.seconds)
     elif options.ring:
-        from attnlab.bench import ring
+        from attnlab_course.bench import ring
 
         ring.print_table(options.rounds, options.seconds)
     elif options.paged:
-        from attnlab.bench import paged
+        from attnlab_course.bench import paged
 
         paged.print_ratios(options.rounds, options.seconds)
     elif options.decode:
-        from attnlab.bench import decode
+        from attnlab_course.bench import decode
 
         decode.print_steps(options.m and [options.m], options.rounds, options.seconds)
     elif options.linear:
-        from attnlab.bench import linear
+        from attnlab_course.bench import linear
 
         linear.print_tables(options.n, options.rounds, options.seconds)
     elif options.targets:
-        from attnlab.bench import targets
+        from attnlab_course.bench import targets
 
         targets.print_verdicts(options.n or [4096, 16384], options.rounds, options.seconds)
     else:
-        from attnlab.bench import compare
+        from attnlab_course.bench import compare
 
         compare.print_tables(list(settings(options)), options)
 
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def parser() -> argparse.ArgumentParser:
     """The options of the command line and what they mean."""
     p = argparse.ArgumentParser(
-        prog="python -m attnlab.bench", formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="python -m attnlab_course.bench", formatter_class=argparse.RawDescriptionHelpFormatter,
         description=f"Every algorithm in every library, side by side; ratios are to\n{SDPA} (sdpa).",
     )  # fmt: skip
     add = p.add_argument
@@ -129,13 +129,13 @@ def environment(options: argparse.Namespace) -> None:
             os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
         wanted = dict.fromkeys(THREADS, str(options.threads))
         if any(os.environ.get(name) != count for name, count in wanted.items()):
-            again = [sys.executable, "-m", "attnlab.bench", *sys.argv[1:]]
+            again = [sys.executable, "-m", "attnlab_course.bench", *sys.argv[1:]]
             sys.exit(subprocess.call(again, env={**os.environ, **wanted}))
 
 
 def settings(options: argparse.Namespace) -> Iterator[object]:
     """Every combination of what was asked for."""
-    from attnlab.bench.setting import Setting
+    from attnlab_course.bench.setting import Setting
 
     causal = {"no": [False], "yes": [True], "both": [False, True]}[options.causal]
     passes = {None: [False, True], "forward": [False], "forward+backward": [True]}[options.only]

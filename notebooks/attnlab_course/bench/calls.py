@@ -6,10 +6,10 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from attnlab import hardware
-from attnlab.bench.contestants import OWN, SDPA, Contestant
-from attnlab.bench.setting import Setting
-from attnlab.bench.timing import ready
+from attnlab_course.instruments import hardware
+from attnlab_course.bench.contestants import OWN, SDPA, Contestant
+from attnlab_course.bench.setting import Setting
+from attnlab_course.instruments.timing import ready
 from attnlab.measure import GRADIENTS
 from attnlab.methods import METHODS
 

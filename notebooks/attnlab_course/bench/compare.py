@@ -3,12 +3,12 @@
 import argparse
 from collections.abc import Sequence
 
-from attnlab.bench import table
-from attnlab.bench.calls import prepare
-from attnlab.bench.contestants import UNIT, Contestant, contestants
-from attnlab.bench.extra_memory import extra_memory
-from attnlab.bench.setting import Setting
-from attnlab.bench.timing import interleave, noise
+from attnlab_course.bench import table
+from attnlab_course.bench.calls import prepare
+from attnlab_course.bench.contestants import UNIT, Contestant, contestants
+from attnlab_course.bench.extra_memory import extra_memory
+from attnlab_course.bench.setting import Setting
+from attnlab_course.instruments.timing import interleave, noise
 
 LONGEST = 4096  # up to here extra memory is measured unasked: it takes two more calls of each contestant
 

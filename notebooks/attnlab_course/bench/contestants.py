@@ -8,9 +8,9 @@ import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attnlab import hardware
-from attnlab.arguments import LIBRARIES
-from attnlab.bench.setting import Setting
+from attnlab_course.instruments import hardware
+from attnlab.core.arguments import LIBRARIES
+from attnlab_course.bench.setting import Setting
 from attnlab.methods import METHODS
 
 ORDER = tuple(reversed(LIBRARIES))  # PyTorch, whose own function is the unit, comes first

@@ -4,17 +4,17 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from attnlab.bench.calls import inputs, timed_call
-from attnlab.bench.contestants import Contestant
-from attnlab.bench.setting import Setting
-from attnlab.bench.timing import tqdm
+from attnlab_course.bench.calls import inputs, timed_call
+from attnlab_course.bench.contestants import Contestant
+from attnlab_course.bench.setting import Setting
+from attnlab_course.instruments.timing import tqdm
 from attnlab.measure import extra_bytes, in_fresh_process, jax_bytes
 
 
 def extra_memory(tasks: Sequence[tuple[Contestant, Setting]]) -> list[int]:
     """Peak bytes of each task beyond its inputs and its result."""
     plain = [{"who": dataclasses.asdict(who), "what": dataclasses.asdict(what)} for who, what in tasks]
-    found = in_fresh_process("attnlab.bench.extra_memory:_measure", plain)
+    found = in_fresh_process("attnlab_course.bench.extra_memory:_measure", plain)
     return list(tqdm(found, "extra memory", total=len(plain), disable=None, leave=False))
 
 

@@ -10,12 +10,13 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from attnlab import costs, hardware
-from attnlab.bench.calls import inputs, prepare
-from attnlab.bench.contestants import ORDER, UNIT, Contestant, available
-from attnlab.bench.setting import Setting
-from attnlab.bench.table import grid, remarks
-from attnlab.bench.timing import interleave, medians, ready
+from attnlab import costs
+from attnlab_course.instruments import hardware
+from attnlab_course.bench.calls import inputs, prepare
+from attnlab_course.bench.contestants import ORDER, UNIT, Contestant, available
+from attnlab_course.bench.setting import Setting
+from attnlab_course.bench.table import grid, remarks
+from attnlab_course.instruments.timing import interleave, medians, ready
 from attnlab.linear import FORMS, linear_attention
 from attnlab.measure import GRADIENTS
 

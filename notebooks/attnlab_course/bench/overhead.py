@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attnlab import tiled_attention
-from attnlab.bench.calls import inputs
-from attnlab.bench.contestants import ORDER, UNIT, Contestant, available
-from attnlab.bench.setting import Setting
-from attnlab.bench.table import grid
-from attnlab.bench.timing import timed
+from attnlab_course.bench.calls import inputs
+from attnlab_course.bench.contestants import ORDER, UNIT, Contestant, available
+from attnlab_course.bench.setting import Setting
+from attnlab_course.bench.table import grid
+from attnlab_course.instruments.timing import timed
 
 SETTINGS = [Setting(n, 64) for n in (64, 1)]
 HEAD = "", "call", "arithmetic", "overhead", "sdpa", "call ÷ sdpa"

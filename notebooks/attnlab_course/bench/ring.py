@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from attnlab.bench.table import describe_machine, describe_versions
+from attnlab_course.bench.table import describe_machine, describe_versions
 
 PROCESSES = 1, 2, 4
 TOKENS, HEADS, SIZE = 4096, 8, 64

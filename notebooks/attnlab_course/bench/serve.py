@@ -8,11 +8,11 @@ engine costs beside the model, with a runner that computes nothing.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from attnlab import model
-from attnlab.bench.table import describe_machine, describe_versions, grid
-from attnlab.bench.timing import interleave, medians
-from attnlab.model import FIRST, Cached, Model
-from attnlab.serve import Engine
+from attnlab_course import model
+from attnlab_course.bench.table import describe_machine, describe_versions, grid
+from attnlab_course.instruments.timing import interleave, medians
+from attnlab_course.model import FIRST, Cached, Model
+from attnlab_course.serve import Engine
 
 import numpy as np
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnlab import costs
-from attnlab.geometry import Band
+from attnlab.core.geometry import Band
 
 import numpy as np
 

@@ -7,11 +7,11 @@ where these give the same function: causal attention of 128 and 1,024 tokens, an
 
 from collections.abc import Mapping, Sequence
 
-from attnlab.bench.calls import prepare, random_arrays
-from attnlab.bench.contestants import ORDER, OWN, Contestant, available
-from attnlab.bench.setting import Setting
-from attnlab.bench.table import describe_machine, describe_versions, grid
-from attnlab.bench.timing import LIMIT, medians, noise, timed
+from attnlab_course.bench.calls import prepare, random_arrays
+from attnlab_course.bench.contestants import ORDER, OWN, Contestant, available
+from attnlab_course.bench.setting import Setting
+from attnlab_course.bench.table import describe_machine, describe_versions, grid
+from attnlab_course.instruments.timing import LIMIT, medians, noise, timed
 
 DTYPES = ("float32", "bfloat16")
 SETTINGS = [

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from attnlab import hardware
-from attnlab.arguments import LIBRARIES
-from attnlab.bench.calls import flops
-from attnlab.bench.contestants import UNIT, Contestant
-from attnlab.bench.setting import Setting
-from attnlab.bench.timing import spread
+from attnlab_course.instruments import hardware
+from attnlab.core.arguments import LIBRARIES
+from attnlab_course.bench.calls import flops
+from attnlab_course.bench.contestants import UNIT, Contestant
+from attnlab_course.bench.setting import Setting
+from attnlab_course.instruments.timing import spread
 from attnlab.measure import binary
 
 
@@ -86,7 +86,7 @@ def remarks(notes: Mapping[str, str]) -> Iterator[str]:
 def write_csv(found: Sequence[Row], path: Path) -> None:
     """One row a contestant and setting, below comments that say when and on what it was measured."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        file.write(f"# python -m attnlab.bench, {datetime.date.today().isoformat()}\n")
+        file.write(f"# python -m attnlab_course.bench, {datetime.date.today().isoformat()}\n")
         file.write(f"# {describe_machine(found[0].setting.device)}\n")
         file.write(f"# {describe_versions()}\n")
         writer = csv.DictWriter(file, list(csv_record(found[0])))

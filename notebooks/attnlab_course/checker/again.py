@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from unittest.mock import patch
 
-from attnlab.check.exercise import Case, Exercise
+from attnlab_course.checker.exercise import Case, Exercise
 
 import numpy as np
 

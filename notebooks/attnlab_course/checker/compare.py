@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from attnlab.check.exercise import Case, Exercise
-from attnlab.check.outcome import Outcome
-from attnlab.check.results import parameters
+from attnlab_course.checker.exercise import Case, Exercise
+from attnlab_course.checker.outcome import Outcome
+from attnlab_course.checker.results import parameters
 
 import numpy as np
 

@@ -1,7 +1,7 @@
 """Whether numbers are added one after another or in a tree, told by what rounding loses."""
 
-from attnlab.check.exercise import Function
-from attnlab.check.library import precise, to_library, to_numpy
+from attnlab_course.checker.exercise import Function
+from attnlab_course.checker.library import precise, to_library, to_numpy
 
 import numpy as np
 

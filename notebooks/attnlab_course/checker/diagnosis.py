@@ -3,12 +3,12 @@
 import math
 from collections.abc import Callable, Iterator
 
-from attnlab.check.compare import agree, tolerance
-from attnlab.check.exercise import Case, Exercise, Mistake
-from attnlab.check.library import library_of
-from attnlab.check.outcome import Outcome, outcome
-from attnlab.check.sandbox import Watch
-from attnlab.check.slips import Slip, slips
+from attnlab_course.checker.compare import agree, tolerance
+from attnlab_course.checker.exercise import Case, Exercise, Mistake
+from attnlab_course.checker.library import library_of
+from attnlab_course.checker.outcome import Outcome, outcome
+from attnlab_course.checker.sandbox import Watch
+from attnlab_course.checker.slips import Slip, slips
 
 import numpy as np
 

@@ -3,20 +3,20 @@
 from collections.abc import Callable
 from importlib.util import find_spec
 
-from attnlab.arguments import LIBRARIES
-from attnlab.check.again import KEPT, redrawn
-from attnlab.check.compare import arguments, difference
-from attnlab.check.diagnosis import by_costs, by_outcomes, by_slips
-from attnlab.check.exercise import Case, Exercise
-from attnlab.check.jaxprs import asks_for_values
-from attnlab.check.library import named_library, precise, to_library
-from attnlab.check.loops import endless
-from attnlab.check.outcome import SECONDS, NotAttempted, Outcome, outcome
-from attnlab.check.own import borrowed
-from attnlab.check.probes import observations
-from attnlab.check.sandbox import Watch, call
-from attnlab.check.verdict import Verdict
-from attnlab.check.words import BUSY, explain
+from attnlab.core.arguments import LIBRARIES
+from attnlab_course.checker.again import KEPT, redrawn
+from attnlab_course.checker.compare import arguments, difference
+from attnlab_course.checker.diagnosis import by_costs, by_outcomes, by_slips
+from attnlab_course.checker.exercise import Case, Exercise
+from attnlab_course.checker.jaxprs import asks_for_values
+from attnlab_course.checker.library import named_library, precise, to_library
+from attnlab_course.checker.loops import endless
+from attnlab_course.checker.outcome import SECONDS, NotAttempted, Outcome, outcome
+from attnlab_course.checker.own import borrowed
+from attnlab_course.checker.probes import observations
+from attnlab_course.checker.sandbox import Watch, call
+from attnlab_course.checker.verdict import Verdict
+from attnlab_course.checker.words import BUSY, explain
 
 
 def examine(exercise: Exercise, answer: Callable, own: bool = False) -> Verdict:

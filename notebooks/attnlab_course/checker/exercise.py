@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from attnlab.check.parts import parts_of, returned
+from attnlab_course.checker.parts import parts_of, returned
 
 Function = Callable[..., Any]
 
@@ -91,7 +91,7 @@ class Mistake:
     and costs too much is a mistake as well. ``seen``: how the label of the case begins that shows it, where the first
     one that fails would contradict ``say``. Most differ from the reference by a few characters and are written so,
     by :func:`but`; what has another structure is a function. What many exercises say is a phrase,
-    see ``attnlab/check/phrases.py``.
+    see ``notebooks/attnlab_course/checker/phrases.py``.
     """
 
     say: str

@@ -7,7 +7,7 @@ leaves sums of 0. FUTURE: so does a maximum over keys that a query may not see.
 
 from collections.abc import Callable
 
-from attnlab.check.exercise import Case
+from attnlab_course.checker.exercise import Case
 
 import numpy as np
 

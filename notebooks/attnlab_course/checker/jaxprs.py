@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from attnlab.check.exercise import Function
-from attnlab.check.library import precise, to_library
-from attnlab.check.outcome import evaluate_on
+from attnlab_course.checker.exercise import Function
+from attnlab_course.checker.library import precise, to_library
+from attnlab_course.checker.outcome import evaluate_on
 
 VIEWS = ("reshape", "squeeze", "expand_dims", "transpose", "slice", "dynamic_slice", "stop_gradient")
 REPEATS = ("broadcast_in_dim", "iota")

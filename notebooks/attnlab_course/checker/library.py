@@ -9,8 +9,8 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from attnlab.arguments import LIBRARIES
-from attnlab.check.exercise import Stream
+from attnlab.core.arguments import LIBRARIES
+from attnlab_course.checker.exercise import Stream
 
 import numpy as np
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from attnlab.check.exercise import Exercise
-from attnlab.check.library import codes_of, library_of, own_functions, unjitted
-from attnlab.check.outcome import SECONDS, outcome
-from attnlab.check.verdict import Verdict
-from attnlab.check.words import BUSY
+from attnlab_course.checker.exercise import Exercise
+from attnlab_course.checker.library import codes_of, library_of, own_functions, unjitted
+from attnlab_course.checker.outcome import SECONDS, outcome
+from attnlab_course.checker.verdict import Verdict
+from attnlab_course.checker.words import BUSY
 
 STOPPED = "It was stopped after {:.0f} seconds. Is there a loop that doesn't end?"
 

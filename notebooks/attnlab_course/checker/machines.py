@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Mistake, but
-from attnlab.check.fingerprints import DEEP, levels, lifted
-from attnlab.machine import Machine, Ref
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Mistake, but
+from attnlab_course.checker.fingerprints import DEEP, levels, lifted
+from attnlab_course.instruments.machine import Machine, Ref
 
 import numpy as np
 

@@ -5,10 +5,10 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from attnlab.check.exercise import Function
-from attnlab.check.jaxprs import is_variable, operations, traced
-from attnlab.check.library import to_library
-from attnlab.check.promises import Measure
+from attnlab_course.checker.exercise import Function
+from attnlab_course.checker.jaxprs import is_variable, operations, traced
+from attnlab_course.checker.library import to_library
+from attnlab_course.checker.promises import Measure
 
 import numpy as np
 

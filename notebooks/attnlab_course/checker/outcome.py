@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from attnlab.check.exercise import Case, Exercise, Stream
-from attnlab.check.sandbox import Watch, call
-from attnlab.check.library import library_of, precise, to_library
-from attnlab.check.results import read
-from attnlab.check.words import explain
+from attnlab_course.checker.exercise import Case, Exercise, Stream
+from attnlab_course.checker.sandbox import Watch, call
+from attnlab_course.checker.library import library_of, precise, to_library
+from attnlab_course.checker.results import read
+from attnlab_course.checker.words import explain
 
 import numpy as np
 
@@ -24,7 +24,7 @@ class NotAttempted(Exception):
 class Outcome:
     """The arrays of a result and its gradients by name, or a ``problem`` and its ``kind``.
 
-    ``again``: a stream was read beyond its end. ``starved``: see :class:`attnlab.check.sandbox.Called`.
+    ``again``: a stream was read beyond its end. ``starved``: see :class:`attnlab_course.checker.sandbox.Called`.
     """
 
     arrays: dict[str, np.ndarray] = field(default_factory=dict)

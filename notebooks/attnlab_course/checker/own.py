@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from attnlab.check.exercise import Exercise
-from attnlab.check.library import codes_of, own_functions, python_function, unjitted
-from attnlab.check.outcome import SECONDS, outcome
+from attnlab_course.checker.exercise import Exercise
+from attnlab_course.checker.library import codes_of, own_functions, python_function, unjitted
+from attnlab_course.checker.outcome import SECONDS, outcome
 
 PACKAGES = ("attnlab", "flax", "jax", "scipy", "torch")
 TOOLS = (
-    "attnlab.check", "attnlab.geometry", "attnlab.machine.machine", "attnlab.machine.sram", "attnlab.machine.vector",
-    "attnlab.machine.work",
+    "attnlab_course.check", "attnlab.core.geometry", "attnlab_course.instruments.machine.machine", "attnlab_course.instruments.machine.sram", "attnlab_course.instruments.machine.vector",
+    "attnlab_course.instruments.machine.work",
 )  # fmt: skip
 """Modules of attnlab that lessons hand to their readers."""
 WORDS = ("backward", "dropout", "forward", "merge", "softmax")

@@ -1,6 +1,6 @@
 """Measures of what an answer costs: memory as the input grows, loads and stores.
 
-Each function returns a measure for :class:`attnlab.check.exercise.Cost`. ``make(n)`` returns the arguments
+Each function returns a measure for :class:`attnlab_course.checker.exercise.Cost`. ``make(n)`` returns the arguments
 of a call of size n, arrays in NumPy.
 """
 
@@ -13,11 +13,11 @@ from types import CodeType, FrameType
 from typing import Any
 
 from attnlab import measure
-from attnlab.check.exercise import Function, Stream
-from attnlab.check.jaxprs import held_bytes, traced
-from attnlab.check.library import python_function, to_library
-from attnlab.check.outcome import evaluate_on
-from attnlab.machine import CountingVector
+from attnlab_course.checker.exercise import Function, Stream
+from attnlab_course.checker.jaxprs import held_bytes, traced
+from attnlab_course.checker.library import python_function, to_library
+from attnlab_course.checker.outcome import evaluate_on
+from attnlab_course.instruments.machine import CountingVector
 
 import numpy as np
 

@@ -6,9 +6,9 @@ from decimal import Decimal
 from numbers import Rational
 from typing import Any
 
-from attnlab.check.exercise import Case, Exercise, Stream
-from attnlab.check.library import to_numpy
-from attnlab.machine import CountingVector
+from attnlab_course.checker.exercise import Case, Exercise, Stream
+from attnlab_course.checker.library import to_numpy
+from attnlab_course.instruments.machine import CountingVector
 
 import numpy as np
 

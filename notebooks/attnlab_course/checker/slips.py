@@ -8,7 +8,7 @@ equation that line cites, so nobody has to write it down:
         slip.function, slip.say          # "… with `alpha` in place of `alpha * l` (eq. 8.4)."
 
 They serve twice. A wrong answer that does what a slip does is told so. And an input that no slip needs is needless,
-while a slip that passes is the same function or a hole in the inputs: see ``tests/course/test_slips.py``.
+while a slip that passes is the same function or a hole in the inputs: see ``tests/course/checker/test_slips.py``.
 """
 
 import ast
@@ -22,8 +22,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from attnlab.check.changes import changes
-from attnlab.check.library import own_functions
+from attnlab_course.checker.changes import changes
+from attnlab_course.checker.library import own_functions
 
 CITED = re.compile(r"#.*?(eqs?\. [\d.]+\w?|lines? \d+|section \d+)")
 

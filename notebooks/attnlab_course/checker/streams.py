@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from attnlab.check.exercise import Stream
+from attnlab_course.checker.exercise import Stream
 
 import numpy as np
 

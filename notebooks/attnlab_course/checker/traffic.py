@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from attnlab.check.exercise import Cost, Function
-from attnlab.check.machines import tiled_call
-from attnlab.check.promises import Measure, inverse, traced_memory
-from attnlab.machine import Machine
+from attnlab_course.checker.exercise import Cost, Function
+from attnlab_course.checker.machines import tiled_call
+from attnlab_course.checker.promises import Measure, inverse, traced_memory
+from attnlab_course.instruments.machine import Machine
 
 import numpy as np
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from attnlab import check
-from attnlab.check.engine import examine
-from attnlab.check.exercise import Function
-from attnlab.check.library import library_of
-from attnlab.check.promises import peak
-from attnlab.check.verdict import show
-from attnlab.plots import table
+from attnlab_course import check
+from attnlab_course.checker.engine import examine
+from attnlab_course.checker.exercise import Function
+from attnlab_course.checker.library import library_of
+from attnlab_course.checker.promises import peak
+from attnlab_course.checker.verdict import show
+from attnlab_course.plots import table
 
 import numpy as np
 

@@ -4,11 +4,11 @@ import functools
 import random
 from typing import Any
 
-from attnlab.check.compare import agree, tolerance
-from attnlab.check.exercise import Function
-from attnlab.check.outcome import Outcome, outcome
-from attnlab.course.games.suspects import EXERCISE, SUSPECTS, cases
-from attnlab.plots import table
+from attnlab_course.checker.compare import agree, tolerance
+from attnlab_course.checker.exercise import Function
+from attnlab_course.checker.outcome import Outcome, outcome
+from attnlab_course.games.suspects import EXERCISE, SUSPECTS, cases
+from attnlab_course.plots import table
 
 import numpy as np
 

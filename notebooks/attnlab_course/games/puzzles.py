@@ -6,12 +6,12 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from attnlab import check
-from attnlab.check.engine import examine
-from attnlab.check.exercise import Function
-from attnlab.check.results import parameters
-from attnlab.check.verdict import show
-from attnlab.plots.style import GRAY, INK, canvas
+from attnlab_course import check
+from attnlab_course.checker.engine import examine
+from attnlab_course.checker.exercise import Function
+from attnlab_course.checker.results import parameters
+from attnlab_course.checker.verdict import show
+from attnlab_course.plots.style import GRAY, INK, canvas
 
 import numpy as np
 from matplotlib.figure import Figure

@@ -1,7 +1,7 @@
 """One attention with everything, thirteen ways to get it wrong, and the fingerprints that tell them apart."""
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import FAR
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.fingerprints import FAR
 
 import numpy as np
 

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from attnlab.bench.timing import ready
+from attnlab_course.instruments.timing import ready
 
 from threadpoolctl import threadpool_limits
 from tqdm.auto import tqdm

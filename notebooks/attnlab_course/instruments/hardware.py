@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from attnlab.arguments import FLOATS
+from attnlab.core.arguments import FLOATS
 
 import numpy as np
 

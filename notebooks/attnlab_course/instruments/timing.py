@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from attnlab.call import missing
+from attnlab.core.dispatch import missing
 
 try:
     from tqdm import tqdm

@@ -9,7 +9,7 @@ from typing import Any
 
 import attnlab
 from attnlab.cache import KVCache
-from attnlab.call import backend
+from attnlab.core.dispatch import backend
 
 
 def dense(method: str = "tiled", **options: Any) -> Callable:
@@ -45,7 +45,7 @@ class Cached:
     def __call__(self, layer: int, query: Any, key: Any, value: Any) -> Any:
         cache = self.caches[layer] if layer in self.caches else self.kind.empty(key, value, **self.options)
         if getattr(cache, "rotary", None) is None:
-            positions = backend("query", query, "attnlab.model").positions(query, cache.length)
+            positions = backend("query", query, "attnlab_course.model").positions(query, cache.length)
             query, key = (attnlab.rotary(x, positions) for x in (query, key))
         out, self.caches[layer] = cache.attend(query, key, value, return_lse=self.return_lse)
         return out

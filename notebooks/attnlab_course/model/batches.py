@@ -6,7 +6,7 @@ copy form from short sequences full of such spans; long ones then teach them to 
 
 from dataclasses import dataclass
 
-from attnlab.model.config import FIRST
+from attnlab_course.model.config import FIRST
 
 import numpy as np
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from attnlab.arrays.jax import Array
-from attnlab.model.config import Config
-from attnlab.typing import Float, Integer
+from attnlab.core.arrays.jax import Array
+from attnlab_course.model.config import Config
+from attnlab.core.shapes import Float, Integer
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ EPSILON = 1e-5
 def logits(
     config: Config, parameters: dict[str, Array], tokens: Integer[Array, "*batch N"], attend: Callable
 ) -> Float[Array, "*batch N vocabulary"]:
-    """See :meth:`attnlab.model.Model.logits`."""
+    """See :meth:`attnlab_course.model.Model.logits`."""
     x = parameters["embedding"][tokens]
     for layer in range(config.layers):
         block = {name.split(".")[-1]: p for name, p in parameters.items() if name.startswith(f"blocks.{layer}.")}

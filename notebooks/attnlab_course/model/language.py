@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from attnlab.arguments import dtype_name, integer, kind_of
-from attnlab.call import library_of
-from attnlab.model.attends import Cached, dense
-from attnlab.model.config import FIRST, Config
+from attnlab.core.arguments import dtype_name, integer, kind_of
+from attnlab.core.dispatch import library_of
+from attnlab_course.model.attends import Cached, dense
+from attnlab_course.model.config import FIRST, Config
 
 import numpy as np
 
@@ -54,7 +54,7 @@ class Model:
     @property
     def _module(self) -> Any:
         library = library_of("the parameters' embedding", self.parameters["embedding"])
-        return importlib.import_module(f"attnlab.model.{library}")
+        return importlib.import_module(f"attnlab_course.model.{library}")
 
     def _integers(self, x: Any) -> Any:
         if kind_of(x) is None or not dtype_name(x).startswith(("int", "uint")):

@@ -3,8 +3,8 @@
 import itertools
 from dataclasses import dataclass, replace
 
-from attnlab.model.batches import Phase
-from attnlab.model.config import Config
+from attnlab_course.model.batches import Phase
+from attnlab_course.model.config import Config
 
 BASE = Config(layers=4, heads=4, kv_heads=4, d=32, width=128, hidden=352)
 TWIN = Config(layers=4, heads=4, kv_heads=4, d=24, width=96, hidden=256)

@@ -5,9 +5,9 @@ import json
 from importlib import resources
 from typing import Any
 
-from attnlab.arguments import LIBRARIES
-from attnlab.model.config import Config
-from attnlab.model.language import Model
+from attnlab.core.arguments import LIBRARIES
+from attnlab_course.model.config import Config
+from attnlab_course.model.language import Model
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def load(name: str = "base", library: str = "numpy", dtype: str = "float32") -> 
     config = Config(**training(name)["config"])
     with (data() / f"{name}.npz").open("rb") as file, np.load(file) as stored:
         arrays = {key: stored[key].astype(dtype) for key in config.shapes}
-    module = importlib.import_module(f"attnlab.model.{library}")
+    module = importlib.import_module(f"attnlab_course.model.{library}")
     return Model(config, {key: module.array(x) for key, x in arrays.items()})
 
 
@@ -47,7 +47,7 @@ def excerpt() -> bytes:
 
 def data() -> Any:
     """The folder of weights, which the course brings: FileNotFoundError without it."""
-    folder = resources.files("attnlab.model") / "weights"
+    folder = resources.files("attnlab_course.model") / "weights"
     if not folder.is_dir():
         raise FileNotFoundError("the trained models come with the course: pip install attnlab-course")
     return folder

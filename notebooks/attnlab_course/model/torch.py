@@ -4,9 +4,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from attnlab.arrays.torch import Array
-from attnlab.model.config import Config
-from attnlab.typing import Float, Integer
+from attnlab.core.arrays.torch import Array
+from attnlab_course.model.config import Config
+from attnlab.core.shapes import Float, Integer
 
 import numpy as np
 import torch
@@ -72,7 +72,7 @@ def normalize(x: Array, gain: Array) -> Array:
 
 
 def logits(config: Config, parameters: dict[str, Array], tokens: Array, attend: Callable) -> Array:
-    """See :meth:`attnlab.model.Model.logits`."""
+    """See :meth:`attnlab_course.model.Model.logits`."""
     return functional_call(skeleton(config), parameters, (tokens, attend))
 
 

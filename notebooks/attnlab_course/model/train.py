@@ -1,4 +1,4 @@
-"""Train the model and its twins, and put their weights into the package: ``python -m attnlab.model.train [name ...]``.
+"""Train the model and its twins, and put their weights into the package: ``python -m attnlab_course.model.train [name ...]``.
 
 A run that was interrupted goes on from its checkpoint under build/model. What a run reads follows from the seed, the
 step and the text; the text is the standard library's, so another Python version gives another model of the same kind.
@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import attnlab
-from attnlab.model.batches import batch
-from attnlab.model.plans import PLANS, TrainingPlan
-from attnlab.model.store import NAMES, training
-from attnlab.model.text import digest, read
-from attnlab.model.torch import Transformer
+from attnlab_course.model.batches import batch
+from attnlab_course.model.plans import PLANS, TrainingPlan
+from attnlab_course.model.store import NAMES, training
+from attnlab_course.model.text import digest, read
+from attnlab_course.model.torch import Transformer
 
 import numpy as np
 import torch

@@ -1,14 +1,14 @@
 """What figures of several lessons share. A function takes computed numbers and returns a figure; ``show`` displays it.
 
-The figures of one lesson are in its own folder, such as attnlab.course.lesson01.figures.
+The figures of one lesson are in its own folder, such as attnlab_course.lessons.lesson01.figures.
 """
 
-from attnlab.arguments import LIBRARIES
-from attnlab.plots.groupings import groupings
-from attnlab.plots.ladders import ladders, square
-from attnlab.plots.roofline import roofline
-from attnlab.plots.style import COLORS, GRAY, INK, MARKERS, PALE, STYLE, band, canvas, darker, show
-from attnlab.plots.tables import table
+from attnlab.core.arguments import LIBRARIES
+from attnlab_course.plots.groupings import groupings
+from attnlab_course.plots.ladders import ladders, square
+from attnlab_course.plots.roofline import roofline
+from attnlab_course.plots.style import COLORS, GRAY, INK, MARKERS, PALE, STYLE, band, canvas, darker, show
+from attnlab_course.plots.tables import table
 
 __all__ = [
     "COLORS", "GRAY", "INK", "LIBRARIES", "MARKERS", "PALE", "STYLE", "band", "canvas", "darker",

@@ -1,12 +1,12 @@
-"""``python -m attnlab.plots FILE.svg`` draws the ladders of the README."""
+"""``python -m attnlab_course.plots FILE.svg`` draws the ladders of the README."""
 
 import argparse
 
-from attnlab.plots import STYLE, ladders
+from attnlab_course.plots import STYLE, ladders
 
 import matplotlib
 
-parser = argparse.ArgumentParser(prog="python -m attnlab.plots", description="Draw the two ladders of the course.")
+parser = argparse.ArgumentParser(prog="python -m attnlab_course.plots", description="Draw the two ladders of the course.")
 parser.add_argument("file", metavar="FILE.svg")
 file = parser.parse_args().file
 with matplotlib.rc_context(STYLE):

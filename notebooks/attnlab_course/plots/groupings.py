@@ -1,6 +1,6 @@
 """The map of decoding: one sum over the keys, bracketed in several ways."""
 
-from attnlab.plots.style import COLORS, GRAY, INK, PALE, canvas
+from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas
 
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle

@@ -1,6 +1,6 @@
 """What the six algorithms cost, one figure a meter: extra memory, bytes moved, place on the roofline, time.
 
-``python -m attnlab.plots.ladder_costs FOLDER`` measures on this machine, in about a minute, and writes memory.svg,
+``python -m attnlab_course.plots.ladder_costs FOLDER`` measures on this machine, in about a minute, and writes memory.svg,
 traffic.svg, roofline.svg and time.svg for the README.
 """
 
@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from attnlab import METHODS, attention, costs
-from attnlab.course.clock import Clock, Ratio, timed
-from attnlab.geometry import chunk_sizes
-from attnlab.hardware import ACCELERATORS, Accelerator, this_machine
-from attnlab.plots.roofline import roofline
+from attnlab_course.instruments.clock import Clock, Ratio, timed
+from attnlab.core.geometry import chunk_sizes
+from attnlab_course.instruments.hardware import ACCELERATORS, Accelerator, this_machine
+from attnlab_course.plots.roofline import roofline
 from attnlab.measure import binary, many_bytes
-from attnlab.plots.style import COLORS, GRAY, STYLE, band, canvas, darker
+from attnlab_course.plots.style import COLORS, GRAY, STYLE, band, canvas, darker
 
 import matplotlib
 import numpy as np
@@ -179,8 +179,8 @@ def _affordable(name: str, lengths: Sequence[int], longest: int) -> list[int]:
 
 def count_traffic(lengths: Sequence[int] = (256, 512, 1024)) -> dict[str, dict[int, int]]:
     """Bytes that the machine counts, float32; what takes a key at a time runs at the first length alone."""
-    from attnlab import machine
-    from attnlab.geometry import tile_sizes
+    from attnlab_course.instruments import machine
+    from attnlab.core.geometry import tile_sizes
 
     counted: dict[str, dict[int, int]] = {}
     for name, method in METHODS.items():
@@ -225,7 +225,7 @@ def one_core() -> Accelerator:
 
 def main() -> None:
     """Measure, draw, write."""
-    parser = argparse.ArgumentParser(prog="python -m attnlab.plots.ladder_costs", description="Draw README's figures.")
+    parser = argparse.ArgumentParser(prog="python -m attnlab_course.plots.ladder_costs", description="Draw README's figures.")
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     folder = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)

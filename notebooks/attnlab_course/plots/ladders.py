@@ -1,7 +1,7 @@
 """The map of the course: the two ladders, and the square of what distinguishes their rungs."""
 
 from attnlab.methods import METHODS
-from attnlab.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
+from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

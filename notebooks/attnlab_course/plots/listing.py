@@ -4,8 +4,8 @@ import ast
 from pathlib import Path
 
 import attnlab
-from attnlab.arguments import LIBRARIES
-from attnlab.course import published
+from attnlab.core.arguments import LIBRARIES
+from attnlab_course import published
 
 __all__ = ["backends", "core", "excerpt", "fold", "functions", "measured", "source", "verdicts"]
 

@@ -1,6 +1,6 @@
 """The six algorithms side by side on one page: what a rung changes is marked, what it holds and moves stands beneath.
 
-``python -m attnlab.course.poster notebooks/lessons/00_start_here.md notebooks/figures/poster.svg`` draws the
+``python -m attnlab_course.plots.poster notebooks/lessons/00_start_here.md notebooks/figures/poster.svg`` draws the
 poster of the README from the code of lesson 00.
 """
 

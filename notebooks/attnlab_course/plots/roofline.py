@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from attnlab.hardware import Accelerator
-from attnlab.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
+from attnlab_course.instruments.hardware import Accelerator
+from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
 
 import numpy as np
 from matplotlib.axes import Axes

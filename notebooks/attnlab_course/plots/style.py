@@ -6,7 +6,7 @@ import io
 from typing import Any
 
 from attnlab.methods import METHODS
-from attnlab.plots.tables import remarks
+from attnlab_course.plots.tables import remarks
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -50,7 +50,7 @@ def show(figure: Figure, alt: str = "", clock: Any = None) -> None:
     """Display a figure in a notebook, with ``alt`` for screen readers.
 
     A function that draws data makes the text from that data and leaves it with ``figure.set_label(text)``; ``alt`` is
-    for figures that show no data. ``clock``: the measurement that is drawn (attnlab.course.clock), stored with it.
+    for figures that show no data. ``clock``: the measurement that is drawn (attnlab_course.instruments.clock), stored with it.
     """
     from IPython.display import display
 

@@ -9,7 +9,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]], clock: Any = None)
     """Show rows below a head in a notebook: as HTML, and as plain text where there is none.
 
     The first column is set to the left, all others to the right. ``clock``: the measurement whose times stand in
-    the table (attnlab.course.clock); its record is stored with it.
+    the table (attnlab_course.instruments.clock); its record is stored with it.
     """
     from IPython.display import display
 

@@ -8,7 +8,7 @@ chunks beside the decoding of others; what two sequences have in common from the
 
     Engine, Request, Sequence     submit, step, run; what became of a request, token by token
     schedule, Plan, Chunk         who is fed in a step, in integers; any function of its signature may take its place
-    Runner                        a plan as one forward pass of attnlab.model, in the library of its parameters
+    Runner                        a plan as one forward pass of attnlab_course.model, in the library of its parameters
     uniform, probabilities, choose, best      draws by (seed, sample, position), and one step of beam search
     Record, Moment                the trace of a step, and the time of a token
     accept, accept_keyed, prompt_lookup, race     guess some tokens, and let one pass say which to keep
@@ -21,15 +21,15 @@ Sources: Yu et al. 2022, "Orca" (continuous batching); Kwon et al. 2023, "PagedA
 Agrawal et al. 2024, "Sarathi-Serve" (chunks of prompts beside decoding).
 """
 
-from attnlab.serve.beam import best
-from attnlab.serve.drafts import ModelDraft, in_bits, lookup
-from attnlab.serve.engine import Engine
-from attnlab.serve.request import Moment, Request, Sequence, blocks_needed
-from attnlab.serve.runner import Runner
-from attnlab.serve.sampling import choose, probabilities, uniform
-from attnlab.serve.scheduler import Chunk, Plan, missing, schedule
-from attnlab.serve.speculative import accept, accept_keyed, prompt_lookup, race
-from attnlab.serve.trace import Record
+from attnlab_course.serve.beam import best
+from attnlab_course.serve.drafts import ModelDraft, in_bits, lookup
+from attnlab_course.serve.engine import Engine
+from attnlab_course.serve.request import Moment, Request, Sequence, blocks_needed
+from attnlab_course.serve.runner import Runner
+from attnlab_course.serve.sampling import choose, probabilities, uniform
+from attnlab_course.serve.scheduler import Chunk, Plan, missing, schedule
+from attnlab_course.serve.speculative import accept, accept_keyed, prompt_lookup, race
+from attnlab_course.serve.trace import Record
 
 __all__ = [
     "Chunk", "Engine", "ModelDraft", "Moment", "Plan", "Record", "Request", "Runner", "Sequence", "accept",

@@ -1,4 +1,4 @@
-"""The command line: ``python -m attnlab.serve --help``.
+"""The command line: ``python -m attnlab_course.serve --help``.
 
 Prompts are the lines of a file, served together, or what is typed, one after the other. Text goes to the standard
 output as it comes, the summary and what was refused to the standard error.
@@ -12,14 +12,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from attnlab.arguments import LIBRARIES
-from attnlab.call import missing
-from attnlab.model import NAMES, Model, load
-from attnlab.serve.drafts import ModelDraft, in_bits, lookup
-from attnlab.serve.engine import Engine
-from attnlab.serve.request import Moment, Request
-from attnlab.serve.summary import summary
-from attnlab.serve.transcript import Transcript, objects
+from attnlab.core.arguments import LIBRARIES
+from attnlab.core.dispatch import missing
+from attnlab_course.model import NAMES, Model, load
+from attnlab_course.serve.drafts import ModelDraft, in_bits, lookup
+from attnlab_course.serve.engine import Engine
+from attnlab_course.serve.request import Moment, Request
+from attnlab_course.serve.summary import summary
+from attnlab_course.serve.transcript import Transcript, objects
 
 import numpy as np
 
@@ -161,7 +161,7 @@ def print_now(text: str, end: str) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """The options of the command line and what they mean."""
-    p = argparse.ArgumentParser(prog="python -m attnlab.serve", description="Serve the small language model.")
+    p = argparse.ArgumentParser(prog="python -m attnlab_course.serve", description="Serve the small language model.")
     add = p.add_argument
     add("file", nargs="?", type=Path, help="prompts, one a line; default: what is typed, or piped")
     add("--max-tokens", type=int, default=64, help="to generate, for each prompt (64)")

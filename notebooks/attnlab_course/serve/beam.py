@@ -3,7 +3,7 @@
 from collections.abc import Sequence as Many
 
 from attnlab.paged import BlockManager
-from attnlab.serve.request import Request, Sequence
+from attnlab_course.serve.request import Request, Sequence
 
 import numpy as np
 

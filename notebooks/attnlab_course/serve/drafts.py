@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from attnlab.cache import KVCache, dequantize, quantize
-from attnlab.model import FIRST, Cached, Model
+from attnlab_course.model import FIRST, Cached, Model
 from attnlab.paged import BlockManager, OutOfBlocks
-from attnlab.serve.request import Sequence
-from attnlab.serve.sampling import choose, uniform
-from attnlab.serve.scheduler import Plan, missing
-from attnlab.serve.speculative import prompt_lookup
+from attnlab_course.serve.request import Sequence
+from attnlab_course.serve.sampling import choose, uniform
+from attnlab_course.serve.scheduler import Plan, missing
+from attnlab_course.serve.speculative import prompt_lookup
 
 import numpy as np
 

@@ -7,16 +7,16 @@ from contextlib import nullcontext
 from itertools import islice
 from typing import Any
 
-from attnlab.arguments import integer
-from attnlab.model import tokens as tokens_of
+from attnlab.core.arguments import integer
+from attnlab_course.model import tokens as tokens_of
 from attnlab.paged import BlockManager
-from attnlab.serve.beam import branch
-from attnlab.serve.drafts import Draft, with_guesses
-from attnlab.serve.request import Moment, Request, Sequence, blocks_needed
-from attnlab.serve.runner import Runner
-from attnlab.serve.sampling import choose, log_softmax, uniform
-from attnlab.serve.scheduler import Chunk, missing, schedule
-from attnlab.serve.trace import Record, record
+from attnlab_course.serve.beam import branch
+from attnlab_course.serve.drafts import Draft, with_guesses
+from attnlab_course.serve.request import Moment, Request, Sequence, blocks_needed
+from attnlab_course.serve.runner import Runner
+from attnlab_course.serve.sampling import choose, log_softmax, uniform
+from attnlab_course.serve.scheduler import Chunk, missing, schedule
+from attnlab_course.serve.trace import Record, record
 
 Event = tuple[Request, int, int]
 
@@ -30,10 +30,10 @@ class Engine:
         request.texts
 
     ``requests``: those not done, in order of arrival. ``steps``: taken so far. ``trace``: a Record of each.
-    ``schedule``: who is fed, see attnlab.serve.schedule. ``runner``: made as runner(model, manager), called as
+    ``schedule``: who is fed, see attnlab_course.serve.schedule. ``runner``: made as runner(model, manager), called as
     runner(plan), gives the logits after each chunk as a NumPy array (chunks, V), and with guesses those after each of
     them, too. ``draft``: who guesses up to ``guesses`` next tokens of a sequence that decodes, see
-    attnlab.serve.drafts; they count in the budget, and the text is the same as without. ``manager``: made as
+    attnlab_course.serve.drafts; they count in the budget, and the text is the same as without. ``manager``: made as
     manager(blocks, block_size); layers with windows take one that gives blocks back, see attnlab.paged.GroupedManager.
     """
 

@@ -9,12 +9,12 @@ import functools
 from typing import Any
 
 import attnlab
-from attnlab.arrays.jax import Array
-from attnlab.model import Config, Model
+from attnlab.core.arrays.jax import Array
+from attnlab_course.model import Config, Model
 from attnlab.paged import PagedCache, paged_attention
 from attnlab.paged.jax import Pages, write
-from attnlab.serve.runner import Batch
-from attnlab.typing import Float, Integer
+from attnlab_course.serve.runner import Batch
+from attnlab.core.shapes import Float, Integer
 
 import jax
 import numpy as np

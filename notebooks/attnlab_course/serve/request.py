@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from attnlab.arguments import integer, number
+from attnlab.core.arguments import integer, number
 
 
 class Moment(NamedTuple):

@@ -3,11 +3,11 @@
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from attnlab.call import backend
-from attnlab.model import FIRST, Model
+from attnlab.core.dispatch import backend
+from attnlab_course.model import FIRST, Model
 from attnlab.paged import BlockManager, PagedCache
-from attnlab.serve.request import Sequence
-from attnlab.serve.scheduler import Plan
+from attnlab_course.serve.request import Sequence
+from attnlab_course.serve.scheduler import Plan
 
 import numpy as np
 
@@ -67,7 +67,7 @@ def flatten_group(x: Any) -> Any:
 
 
 class Runner:
-    """Runs plans: ``model``, an attnlab.model.Model of any library, with a paged cache a layer on one ``manager``.
+    """Runs plans: ``model``, an attnlab_course.model.Model of any library, with a paged cache a layer on one ``manager``.
 
     NumPy and PyTorch feed a batch as it is. JAX compiles for each shape, so there it is filled up to a power of two:
     about log₂(budget) programs, a second or more each, at the first steps that need them.
@@ -79,7 +79,7 @@ class Runner:
         shape = manager.blocks, c.kv_heads, manager.block_size, c.d
         self.model = model
         self.caches = [PagedCache(unwritten(shape, like), unwritten(shape, like), manager) for _ in range(c.layers)]
-        self._module = backend("the parameters' embedding", like, "attnlab.serve")
+        self._module = backend("the parameters' embedding", like, "attnlab_course.serve")
 
     @property
     def nbytes(self) -> int:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attnlab.dropout.numpy import words
+from attnlab.core.dropout.numpy import words
 
 import numpy as np
 

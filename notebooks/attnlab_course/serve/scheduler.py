@@ -10,7 +10,7 @@ from collections.abc import Sequence as Many
 from typing import NamedTuple
 
 from attnlab.paged import Appended, BlockManager, OutOfBlocks
-from attnlab.serve.request import Sequence
+from attnlab_course.serve.request import Sequence
 
 
 class Chunk(NamedTuple):

@@ -14,8 +14,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from attnlab.dropout.numpy import threefry
-from attnlab.serve.sampling import choose, uniform
+from attnlab.core.dropout.numpy import threefry
+from attnlab_course.serve.sampling import choose, uniform
 
 import numpy as np
 

@@ -3,9 +3,9 @@
 import math
 from itertools import pairwise
 
-from attnlab.serve.engine import Engine
-from attnlab.serve.request import Moment, Request
-from attnlab.serve.trace import Record
+from attnlab_course.serve.engine import Engine
+from attnlab_course.serve.request import Moment, Request
+from attnlab_course.serve.trace import Record
 
 
 def summary(engine: Engine, requests: list[Request]) -> str:

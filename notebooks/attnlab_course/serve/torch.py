@@ -3,11 +3,11 @@
 from typing import Any
 
 import attnlab
-from attnlab.arrays.torch import Array
-from attnlab.model import Model
+from attnlab.core.arrays.torch import Array
+from attnlab_course.model import Model
 from attnlab.paged import PagedCache, paged_attention
-from attnlab.serve.runner import Batch, flatten_group, split_group
-from attnlab.typing import Float
+from attnlab_course.serve.runner import Batch, flatten_group, split_group
+from attnlab.core.shapes import Float
 
 import numpy as np
 import torch

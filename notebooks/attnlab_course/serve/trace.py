@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from attnlab.paged import BlockManager
-from attnlab.serve.request import Moment, Sequence
-from attnlab.serve.scheduler import Plan, missing
+from attnlab_course.serve.request import Moment, Sequence
+from attnlab_course.serve.scheduler import Plan, missing
 
 
 class Record(NamedTuple):

@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from attnlab.model import FIRST
-from attnlab.serve.request import Request
+from attnlab_course.model import FIRST
+from attnlab_course.serve.request import Request
 
 
 class Transcript:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from attnlab import safe_attention, tiled_attention
-from attnlab.geometry import Band, BlockMask
+from attnlab.core.geometry import Band, BlockMask
 from attnlab.tiled.numpy import tiled_attention_backward
 from tests.support.libraries import LIBRARIES
 from tests.support.pairwise import parameters

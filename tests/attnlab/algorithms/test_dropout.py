@@ -22,7 +22,7 @@ def scalar(library, x):
 
 def word(library, seed, h, i, j):
     """One word of the library's own generator."""
-    threefry = importlib.import_module(f"attnlab.dropout.{library}").threefry
+    threefry = importlib.import_module(f"attnlab.core.dropout.{library}").threefry
     h, i, j = (scalar(library, x) for x in (np.full((1, 1, 1), h), np.full((1, 1), i), np.full(1, j)))
     seed = {"numpy": np.uint32, "torch": int, "jax": lambda x: scalar("jax", x)}[library](seed)
     return int(back(threefry(seed, h, i, j)).reshape(())) & 0xFFFFFFFF

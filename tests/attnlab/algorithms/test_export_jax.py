@@ -25,8 +25,8 @@ def differences(request):
     one, both = ([task for task in group if task in tasks] for group in (TASKS, ALIKE + LINEAR))
     with pytest.MonkeyPatch.context() as here:
         here.setenv("XLA_FLAGS", QUICK_XLA)
-        results = list(in_fresh_process("tests.algorithms.jax_exports:case", one))
-        results += in_fresh_process("tests.algorithms.jax_exports:alike", both)
+        results = list(in_fresh_process("tests.attnlab.algorithms.jax_exports:case", one))
+        results += in_fresh_process("tests.attnlab.algorithms.jax_exports:alike", both)
     return {str(task): result for task, result in zip(one + both, results, strict=True)}
 
 

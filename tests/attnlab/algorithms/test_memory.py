@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import attnlab
-from attnlab.geometry import chunk_sizes
+from attnlab.core.geometry import chunk_sizes
 from attnlab.measure import attention_bytes, extra_bytes, in_fresh_process
 from attnlab.tiled.numpy import tiled_attention_backward
 from tests.support.libraries import ALGORITHMS, LIBRARIES, function

@@ -18,7 +18,7 @@ def found():
     tasks = [{"method": method, "kind": kind} for method in METHODS for kind in KINDS]
     with pytest.MonkeyPatch.context() as here:
         here.setenv("XLA_FLAGS", QUICK_XLA)
-        results = list(in_fresh_process("tests.algorithms.jax_meshes:case", tasks))
+        results = list(in_fresh_process("tests.attnlab.algorithms.jax_meshes:case", tasks))
     return {tuple(task.values()): result for task, result in zip(tasks, results)}
 
 

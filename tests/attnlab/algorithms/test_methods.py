@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import attnlab
-from attnlab import METHODS, costs, machine
-from attnlab.plots.ladder_costs import alike
+from attnlab import METHODS, costs
+from attnlab_course.instruments import machine
+from attnlab_course.plots.ladder_costs import alike
 from tests.support import ROOT
 
 README = (ROOT / "attnlab/README.md").read_text(encoding="utf-8")

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 import attnlab
-from attnlab.arrays.jax_blocks import diagonal
-from attnlab.geometry import Band
+from attnlab.core.arrays.jax_blocks import diagonal
+from attnlab.core.geometry import Band
 from attnlab.tiled.numpy import tiled_attention_backward
 from tests.conftest import COMPILES
 from tests.support.libraries import ALGORITHMS, LIBRARIES, back, blocks_of, call, function, to

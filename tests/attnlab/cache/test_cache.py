@@ -10,7 +10,7 @@ import torch
 
 import attnlab
 from attnlab.cache import KVCache, RollingCache
-from attnlab.call import Inputs
+from attnlab.core.bundle import Inputs
 from attnlab.kernels import refusal
 from attnlab.measure import extra_bytes
 from tests.support.libraries import EPS, LIBRARIES, back, dtype, dtype_of, precision, to

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from attnlab.cache import KVCache, RollingCache
-from tests.cache.test_cache import K, Q, V, slow
-from tests.cache.test_cache import N as LENGTH
+from tests.attnlab.cache.test_cache import K, Q, V, slow
+from tests.attnlab.cache.test_cache import N as LENGTH
 
 q, k, v = (jnp.asarray(x, jnp.float32) for x in (Q, K, V))
 EXPECTED = slow(Q, K, V)[0]

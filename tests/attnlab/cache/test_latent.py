@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from attnlab.cache import KVCache
-from tests.cache.test_cache import K, Q, slow
+from tests.attnlab.cache.test_cache import K, Q, slow
 from tests.support.libraries import LIBRARIES, back, precision, to
 
 DV = 4

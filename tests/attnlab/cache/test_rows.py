@@ -7,7 +7,7 @@ import pytest
 
 from attnlab import rotary
 from attnlab.cache import KVCache, RollingCache
-from tests.cache.test_cache import K, N, Q, V, empty, feed, slow
+from tests.attnlab.cache.test_cache import K, N, Q, V, empty, feed, slow
 from tests.support.libraries import LIBRARIES, back, precision, to
 
 

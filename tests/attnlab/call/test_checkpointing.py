@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from attnlab import METHODS
 from attnlab.linear import FORMS, linear_attention
-from tests.ring.processes import Ranks
+from tests.attnlab.ring.processes import Ranks
 
 OPTIONS = {
     "plain": {},

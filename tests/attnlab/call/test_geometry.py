@@ -10,9 +10,9 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab import tiled_attention_backward
-from attnlab.call import Inputs, Rules
-from attnlab.geometry import TRACED, Band, blocks, chunk_sizes, gradient_tile_sizes, tile_sizes
-from attnlab.machine.work import Arithmetic, on_chip
+from attnlab.core.bundle import Inputs, Rules
+from attnlab.core.geometry import TRACED, Band, blocks, chunk_sizes, gradient_tile_sizes, tile_sizes
+from attnlab_course.instruments.machine.work import Arithmetic, on_chip
 from tests.support import oracle
 from tests.support.libraries import call, gradients, to
 
@@ -199,7 +199,7 @@ def test_hidden_tiles_are_skipped_in_the_gradient(name, library):
 @pytest.mark.parametrize("axis", [-1, -2], ids=["by queries", "by keys"])
 def test_only_partial_tiles_pay_for_masking(axis, library):
     """A causal call of 4 × 4 tiles has 4 partial ones, on the diagonal; in the others nothing is compared."""
-    tiles = importlib.import_module(f"attnlab.scores.{library}_tiles")
+    tiles = importlib.import_module(f"attnlab.core.scores.{library}_tiles")
     x = Inputs(to(library, np.ones((1, 1, 1, 16, 2), "f4")), *[to(library, np.ones((1, 1, 16, 2), "f4"))] * 2)
     rules = Rules(1.0, Band.of(16, 16, True), (1, 1, 1))
     found = [visible for part in blocks(16, 4) for _, visible in tiles.visible_tiles(rules, x, part, 4, axis)]

@@ -32,7 +32,7 @@ LAYERS = [
 HEIGHT = {room: height for height, rooms in enumerate(LAYERS) for room in rooms}
 
 ALLOWED = {
-    # The checker looks an exercise up by its name, in the lesson's folder; exercises are written with attnlab.check.
+    # The checker looks an exercise up by its name, in the lesson's folder; exercises are written with attnlab_course.check.
     ("check", "course"),
     # The program that draws README's figures times with the lessons' clock.
     ("plots", "course"),
@@ -82,13 +82,13 @@ def test_imports_go_down(file):
 
 
 @pytest.mark.parametrize(("code", "rooms"), [
-    ("from attnlab.plots.style import INK", ["plots"]),
+    ("from attnlab_course.plots.style import INK", ["plots"]),
     ("from attnlab import METHODS, costs", ["methods", "costs"]),
     ("import attnlab", ["methods"]),
-    ("def f():\n    import attnlab.machine.flash", ["machine"]),
+    ("def f():\n    import attnlab_course.instruments.machine.flash", ["machine"]),
     ("importlib.import_module('attnlab.tiled.triton')", ["tiled"]),
     ("importlib.import_module(f'attnlab.{method}.{library}')", ["methods"]),
-    ("import_module(f'attnlab.check.{name}')", ["check"]),
+    ("import_module(f'attnlab_course.check.{name}')", ["check"]),
     ("GRADIENT = 'attnlab.tiled.torch.tiled_attention_backward'", ["tiled"]),
     ('"""attnlab.tiled is a room."""', []),
     ("import numpy\nfrom os import path\nimportlib.import_module('numpy')", []),

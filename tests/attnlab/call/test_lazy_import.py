@@ -38,7 +38,7 @@ for attend in (ring_attention, tree_attention):
 assert len(shard(x, 2)) == 2
 from attnlab import model
 assert model.load().logits(model.tokens("ab")).shape == (3, 257)
-from attnlab.serve import Engine
+from attnlab_course.serve import Engine
 engine = Engine(model.load(), blocks=2, block_size=4, budget=4)
 engine.submit("ab", max_tokens=2)
 assert len(engine.run()[0].outputs[0]) == 2

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import attnlab
-from attnlab.misnamed import NAMES, OF_ROOMS
+from attnlab.core.other_names import NAMES, OF_ROOMS
 
 MISNAMED = {
     "is_causal": "causal=True.*offset=0", "attn_mask": "mask for booleans.*bias", "dropout_p": "dropout and an integer",

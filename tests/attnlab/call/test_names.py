@@ -5,7 +5,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import attnlab
-from attnlab.arguments import LIBRARIES
+from attnlab.core.arguments import LIBRARIES
 
 PACKAGE = Path(attnlab.__file__).parent
 

@@ -13,15 +13,15 @@ import attnlab
 from attnlab.cache import KVCache, RollingCache
 from attnlab.linear import delta_attention, linear_attention
 from attnlab.paged import paged_attention
-from tests.call import torch_programs
-from tests.call.torch_programs import arrays, gradients
+from tests.attnlab.call import torch_programs
+from tests.attnlab.call.torch_programs import arrays, gradients
 from tests.support import ROOT, selected
 from tests.support.libraries import ALGORITHMS, function
 
 
 def program(*arguments):
     """What the programs print."""
-    command = [sys.executable, "-W", "ignore", "-m", "tests.call.torch_programs", *arguments]
+    command = [sys.executable, "-W", "ignore", "-m", "tests.attnlab.call.torch_programs", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -20,7 +20,7 @@ from attnlab.cache import KVCache, RollingCache
 from attnlab.linear import FORMS, linear_attention
 from attnlab.paged import paged_attention
 from attnlab.ring import ring_attention, tree_attention
-from attnlab.torch_operator import says_why
+from attnlab.core.torch_operator import says_why
 
 os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 
@@ -119,7 +119,7 @@ def by_hand(method):
 
 def operator(method):
     """PyTorch's own tests of an operator: schema, shapes, autograd, a compiler."""
-    from attnlab import torch_operator
+    from attnlab.core import torch_operator
 
     given = dict(zip(("query", "key", "value", "mask", "bias"), arrays())) | dict(causal=True, dropout=0.0)
     given = {k: y.requires_grad_() if k in ("query", "key", "value", "bias") else y for k, y in given.items()}

@@ -6,8 +6,9 @@ import types
 import numpy as np
 import pytest
 
-from attnlab import METHODS, costs, machine
-from attnlab.machine import Machine
+from attnlab import METHODS, costs
+from attnlab_course.instruments import machine
+from attnlab_course.instruments.machine import Machine
 from attnlab.measure import attention_bytes
 from tests.support import oracle
 
@@ -140,7 +141,7 @@ def test_the_exercise_of_lesson_09():
 
 
 def test_formulas_of_the_programs():
-    """Those that the docstrings of attnlab.machine give, D = Dv."""
+    """Those that the docstrings of attnlab_course.instruments.machine give, D = Dv."""
     n, m, d, r, c = 100, 130, 8, 16, 24
     t_r, t_c = -(-n // r), -(-m // c)
     blocks = dict(block_q=r, block_k=c)
@@ -274,8 +275,8 @@ def test_two_kernels_by_brute_force(hidden):
 
 def test_a_program_that_loads_keys_in_the_inner_loop_is_found_out():
     """The check of the checks: algorithm 2 with lines 6 and 7 exchanged computes the same, but moves more."""
-    from attnlab.machine.flash import forward_step, start
-    from attnlab.machine.options import checked_program
+    from attnlab_course.instruments.machine.flash import forward_step, start
+    from attnlab_course.instruments.machine.options import checked_program
 
     on, arrays = Machine(), np.random.default_rng(0).normal(size=(3, 12, 2))
     q, k, v = (on.put(name, x) for name, x in zip("QKV", arrays))

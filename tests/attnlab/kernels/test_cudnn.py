@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import attnlab
-from attnlab.call import Inputs, Rules
-from attnlab.geometry import Band
+from attnlab.core.bundle import Inputs, Rules
+from attnlab.core.geometry import Band
 from attnlab.kernels import cudnn
 
 GPU = jax.default_backend() == "gpu"

@@ -101,7 +101,7 @@ IN_TURN = """
 import numpy as np, triton, triton.language as tl
 from attnlab.kernels.triton.compiled import compiled
 from attnlab.kernels.triton.interpreted import interpreted
-from tests.kernels.test_interpreted import add
+from tests.attnlab.kernels.test_interpreted import add
 
 @triton.jit
 def smooth(x, out, BLOCK: tl.constexpr):

@@ -13,8 +13,8 @@ import torch
 from attnlab.kernels import refusal
 from attnlab.kernels.triton import gpu
 from attnlab.paged import paged_attention
-from tests.paged.pages import Paged
-from tests.paged.test_attention import CASES, limits
+from tests.attnlab.paged.pages import Paged
+from tests.attnlab.paged.test_attention import CASES, limits
 from tests.support import ROOT
 from tests.support.comparison import assert_close
 from tests.support.interpreter import GPU, interpreter

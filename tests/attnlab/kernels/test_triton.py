@@ -15,12 +15,12 @@ import pytest
 import torch
 
 import attnlab
-from attnlab.call import Inputs, Rules
-from attnlab.geometry import Band, BlockMask
+from attnlab.core.bundle import Inputs, Rules
+from attnlab.core.geometry import Band, BlockMask
 from attnlab.kernels import refusal
 from attnlab.kernels.triton import gpu
 from attnlab.kernels.triton.gpu import gradient_on_gpu, kernel_on_gpu, serves
-from tests.algorithms.test_gradients import COMPILED
+from tests.attnlab.algorithms.test_gradients import COMPILED
 from tests.support import ROOT
 from tests.support.cases import CASES, Case
 from tests.support.comparison import assert_agrees, assert_gradients_agree

@@ -204,7 +204,7 @@ def peak(library, n):
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_memory_does_not_grow_with_length(library):
     tasks = [{"library": library, "n": n} for n in (16, 1024, 2048)]  # the first call imports
-    _, one, two = in_fresh_process("tests.linear.test_delta:peak", tasks)
+    _, one, two = in_fresh_process("tests.attnlab.linear.test_delta:peak", tasks)
     assert two <= 1.02 * one
     assert two <= 1.5 * delta_extra_elements(SIZE, SIZE)
 

@@ -44,7 +44,7 @@ def measured(library):
     passes = (False,) if library == "numpy" else (False, True)
     tasks = [dict(library=library, form=form, features=features, causal=causal, gradient=gradient, n=n)
              for form, features, causal, n in cases for gradient in passes]  # fmt: skip
-    found = in_fresh_process("tests.linear.test_linear_memory:peak", tasks)
+    found = in_fresh_process("tests.attnlab.linear.test_linear_memory:peak", tasks)
     return {tuple(task.values())[1:]: size for task, size in zip(tasks, found)}
 
 
@@ -68,7 +68,7 @@ def peak_of_heads(n):
 
 
 def test_heads_in_jax_are_constant_in_length_too():
-    one, two = in_fresh_process("tests.linear.test_linear_memory:peak_of_heads", [{"n": n} for n in LENGTHS])
+    one, two = in_fresh_process("tests.attnlab.linear.test_linear_memory:peak_of_heads", [{"n": n} for n in LENGTHS])
     assert two <= 1.02 * one
     assert two <= 2.5 * promised("chunked", "elu", LENGTHS[0], False)
 

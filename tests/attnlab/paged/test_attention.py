@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from attnlab.paged import BlockManager, PagedCache, paged_attention
-from tests.paged.pages import Paged
+from tests.attnlab.paged.pages import Paged
 from tests.support.comparison import assert_close, rounding
 from tests.support.libraries import EPS, LIBRARIES, accumulation, back, dtype_of, precision, to
 

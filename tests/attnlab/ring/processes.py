@@ -67,7 +67,7 @@ def serve(pipe, rank, size, meeting, timeout):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=size, timeout=patience)
     groups = {ranks: dist.new_group(range(ranks), timeout=patience) for ranks in range(1, size + 1)}
-    module = importlib.import_module("tests.ring.torch_ranks")
+    module = importlib.import_module("tests.attnlab.ring.torch_ranks")
     while True:
         try:
             function, ranks, arguments = pipe.recv()

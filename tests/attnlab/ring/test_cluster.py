@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import attnlab
-from attnlab.geometry import Band
+from attnlab.core.geometry import Band
 from attnlab.ring import Cluster, Deadlock
 from attnlab.ring.programs import all_reduce
 from attnlab.ring.rank import visible_pairs

@@ -33,6 +33,6 @@ def test_heads_that_cannot_be_shared():
 def test_jax(monkeypatch):
     """Forward and gradient, causal, in shard_map."""
     monkeypatch.setenv("XLA_FLAGS", QUICK_XLA)
-    (errors,) = in_fresh_process("tests.ring.jax_devices:case", [{"name": "heads", "devices": 3}])
+    (errors,) = in_fresh_process("tests.attnlab.ring.jax_devices:case", [{"name": "heads", "devices": 3}])
     assert len(errors) == 4
     assert max(errors) < 1e-12

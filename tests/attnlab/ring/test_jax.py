@@ -35,7 +35,7 @@ def found(request):
     tasks += [{"name": "cores"}]
     with pytest.MonkeyPatch.context() as here:
         here.setenv("XLA_FLAGS", QUICK_XLA)
-        results = list(in_fresh_process("tests.ring.jax_devices:case", tasks))
+        results = list(in_fresh_process("tests.attnlab.ring.jax_devices:case", tasks))
     return {str(task): result for task, result in zip(tasks, results)}
 
 

@@ -12,7 +12,7 @@ from attnlab.ring import Cluster, positions, ring_attention, shard, stripe, unsh
 from attnlab.ring.call import check_place
 from attnlab.ring.numpy import ring_attention_backward
 from attnlab.ring.schedule import LAYOUTS
-from tests.ring.shards import Sequence
+from tests.attnlab.ring.shards import Sequence
 from tests.support.libraries import back, dtype, to
 
 DEVICES = 1, 2, 3, 4, 5

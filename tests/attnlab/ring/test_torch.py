@@ -9,8 +9,8 @@ from torch.testing import assert_close
 import attnlab
 from attnlab.costs.ring import ring_bytes, ring_gradient_bytes
 from attnlab.ring import Schedule, ring_attention, unshard
-from tests.ring.processes import Ranks
-from tests.ring.torch_ranks import whole, with_gradients
+from tests.attnlab.ring.processes import Ranks
+from tests.attnlab.ring.torch_ranks import whole, with_gradients
 
 LAYOUTS = ("contiguous", "striped", "zigzag")
 OPTIONS = ({}, {"causal": True}, {"window": (5, 3)}, {"causal": True, "window": (2, 0)})

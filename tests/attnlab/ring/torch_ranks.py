@@ -189,7 +189,7 @@ def twice(rank, group):
 
 def checkpointed(rank, group):
     """Activation checkpointing: the same numbers, and saved tensors are unpacked once."""
-    from tests.call.test_checkpointing import leaves, same_when_checkpointed
+    from tests.attnlab.call.test_checkpointing import leaves, same_when_checkpointed
 
     def call(*x):
         return ring_attention(*x, causal=True, return_lse=True, group=group)

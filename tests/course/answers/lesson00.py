@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import torch
 
-from tests.answers import edited
+from tests.course.answers import edited
 
 
 def loop(weights, values):

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 import attnlab
-from tests.answers import edited
+from tests.course.answers import edited
 
 
 def row_by_loop(q, keys, values):

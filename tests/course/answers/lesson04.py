@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 import attnlab
-from tests.answers import edited
+from tests.course.answers import edited
 
 
 def lazy_with_math(q, pairs):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 import attnlab
-from tests.answers import edited
+from tests.course.answers import edited
 
 
 def summary_by_loop(q, k, v):

@@ -9,7 +9,7 @@ import torch
 from jax import lax
 from torch.utils.checkpoint import checkpoint as again
 
-from tests.answers import edited
+from tests.course.answers import edited
 
 # softmax_vjp
 

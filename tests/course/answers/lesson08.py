@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from attnlab.geometry import blocks
-from tests.answers import edited
+from attnlab.core.geometry import blocks
+from tests.course.answers import edited
 
 
 def step_by_rows(O, l, m, s, v):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from attnlab import costs
-from tests.answers import edited
+from tests.course.answers import edited
 
 
 def traffic_by_loop(N, D, Bc):
@@ -152,7 +152,7 @@ def outer_by_lse(machine, q, k, v, block_q, block_k):
 
 
 def outer_by_package(machine, q, k, v, block_q, block_k):
-    from attnlab.machine import flash2_forward
+    from attnlab_course.instruments.machine import flash2_forward
 
     return tuple(machine.fetch(x) for x in flash2_forward(machine, q, k, v, block_q=block_q, block_k=block_k))
 
@@ -195,7 +195,7 @@ def outer_whole_scores(machine, q, k, v, block_q, block_k):
 
 
 def lean_by_package(machine, q, k, v, block_q, block_k):
-    from attnlab.machine import flash_forward
+    from attnlab_course.instruments.machine import flash_forward
 
     return machine.fetch(flash_forward(machine, q, k, v, block_q=block_q, block_k=block_k)[0])
 

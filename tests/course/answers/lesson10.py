@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 import attnlab
-from attnlab.course.lesson10.which_fault import gradients
-from tests.answers import edited
+from attnlab_course.lessons.lesson10.exercises.which_fault import gradients
+from tests.course.answers import edited
 
 
 def delta_by_einsum(out, dout):

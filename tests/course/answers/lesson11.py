@@ -7,9 +7,9 @@ import numpy as np
 import torch
 
 import attnlab
-from attnlab.geometry import Band
-from attnlab.machine import flash_forward
-from tests.answers import edited
+from attnlab.core.geometry import Band
+from attnlab_course.instruments.machine import flash_forward
+from tests.course.answers import edited
 
 
 def classes_by_loops(n, m, block_q, block_k, window):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from tests.answers import edited
+from tests.course.answers import edited
 
 
 def remedy_in_fractions(programs, sms, products, exponentials, memory):

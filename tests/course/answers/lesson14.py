@@ -9,7 +9,7 @@ import torch
 
 import attnlab
 from attnlab.cache import KVCache
-from tests.answers import edited
+from tests.course.answers import edited
 
 
 def bytes_by_product(layers, kv_heads, d, length, itemsize):

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 import attnlab
-from attnlab.machine import decoding_forward
-from tests.answers import edited
+from attnlab_course.instruments.machine import decoding_forward
+from tests.course.answers import edited
 
 
 def seconds_by_parts(weights_bytes, cache_bytes, B, bandwidth):

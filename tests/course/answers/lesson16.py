@@ -8,7 +8,7 @@ import torch
 
 import attnlab
 from attnlab.cache import RollingCache
-from tests.answers import edited
+from tests.course.answers import edited
 
 
 def token_by_writing(slot, length, window, sinks):

@@ -11,7 +11,7 @@ import torch
 
 import attnlab.linear
 from attnlab.linear import Hedgehog, linear_attention
-from tests.answers import edited
+from tests.course.answers import edited
 
 
 def cubic_unique(x):

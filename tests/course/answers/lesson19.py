@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from attnlab.paged import BlockManager, OutOfBlocks
-from tests.answers import edited
+from tests.course.answers import edited
 
 
 def waste_by_growing(lengths, block, policy):

@@ -4,8 +4,8 @@ import itertools
 
 import numpy as np
 
-from attnlab.serve import best, choose, uniform
-from tests.answers import edited
+from attnlab_course.serve import best, choose, uniform
+from tests.course.answers import edited
 
 
 def steps_one_by_one(lengths, slots, continuous):

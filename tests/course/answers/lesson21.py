@@ -8,7 +8,7 @@ import torch
 
 import attnlab
 from attnlab.ring import positions, ring_attention, shard, stripe
-from tests.answers import edited
+from tests.course.answers import edited
 
 
 def holder_by_moving(device, step, devices):

@@ -8,7 +8,7 @@ import attnlab
 from attnlab.costs import ring as volumes
 from attnlab.ring import Cluster, tree_attention
 from attnlab.ring.programs import all_reduce, doubling, move_query
-from tests.answers import edited
+from tests.course.answers import edited
 
 
 def volume_by_package(kind, devices, batch, query_heads, key_heads, keys, d, dv, itemsize, accumulator):

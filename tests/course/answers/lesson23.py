@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.answers import edited
+from tests.course.answers import edited
 
 
 def sequences_by_search(memory, weights, windows, length, kv_heads, d, itemsize, block):

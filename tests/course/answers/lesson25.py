@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from attnlab.linear import delta_attention
-from tests.answers import edited
+from tests.course.answers import edited
 
 
 def step_by_matrices(S, q, k, v, a, b):

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from tests.answers import edited
+from tests.course.answers import edited
 
 
 def tokens_by_powers(alpha, k):

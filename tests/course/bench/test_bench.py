@@ -11,13 +11,15 @@ import jax
 import numpy as np
 import pytest
 
-from attnlab import METHODS, bench, measure
-from attnlab.bench import __main__ as command
-from attnlab.bench import calls, compare, extra_memory, overhead, small, table, targets, timing
-from attnlab.bench import contestants as who
-from attnlab.bench.calls import inputs, prepare
-from attnlab.bench.contestants import Contestant, contestants
-from attnlab.bench.setting import Setting
+from attnlab import METHODS, measure
+from attnlab_course import bench
+from attnlab_course.bench import __main__ as command
+from attnlab_course.bench import calls, compare, extra_memory, overhead, small, table, targets
+from attnlab_course.instruments import timing
+from attnlab_course.bench import contestants as who
+from attnlab_course.bench.calls import inputs, prepare
+from attnlab_course.bench.contestants import Contestant, contestants
+from attnlab_course.bench.setting import Setting
 from tests.support import ROOT, oracle
 from tests.support.libraries import back
 
@@ -441,7 +443,7 @@ def test_overheads_run(capsys, monkeypatch):
 
 
 def test_the_benchmark_does_not_load_matplotlib():
-    code = "import sys; from attnlab.bench import compare, overhead, targets; print('matplotlib' in sys.modules)"
+    code = "import sys; from attnlab_course.bench import compare, overhead, targets; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False"]
 
@@ -483,7 +485,7 @@ def test_a_small_table(capsys, monkeypatch):
     assert capsys.readouterr().out.endswith("\n\nIn 2 of 2 rows a time scattered or drifted by more than 10%.\n")
 
 
-STORED = ROOT / "attnlab/course/measured/small_calls.md"
+STORED = ROOT / "notebooks/attnlab_course/published/measured/small_calls.md"
 
 
 def test_the_stored_table_shows_what_the_page_says():

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from attnlab.bench import __main__ as command
-from attnlab.bench import linear, timing
-from attnlab.bench.contestants import Contestant
-from attnlab.bench.setting import Setting
+from attnlab_course.bench import __main__ as command
+from attnlab_course.bench import linear
+from attnlab_course.instruments import timing
+from attnlab_course.bench.contestants import Contestant
+from attnlab_course.bench.setting import Setting
 from attnlab.linear import FORMS
 from tests.support.libraries import back
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from attnlab.bench import __main__ as command
-from attnlab.bench import paged
-from attnlab.bench.setting import Setting
+from attnlab_course.bench import __main__ as command
+from attnlab_course.bench import paged
+from attnlab_course.bench.setting import Setting
 from tests.support.libraries import back
 
 

@@ -1,7 +1,7 @@
 """The benchmark of the ring: both ways of waiting run, and only one of them computes while messages travel."""
 
-import attnlab.bench.__main__ as command
-from attnlab.bench import ring
+import attnlab_course.bench.__main__ as command
+from attnlab_course.bench import ring
 
 
 def test_a_step_of_two_processes():

@@ -8,8 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from attnlab import check, costs, hardware, naive_softmax, safe_attention
-from attnlab.geometry import Band
+from attnlab_course import check
+from attnlab import costs, naive_softmax, safe_attention
+from attnlab_course.instruments import hardware
+from attnlab.core.geometry import Band
 from tests.support import ROOT, minutes
 
 BOOK = ROOT / "notebooks" / "book"
@@ -290,7 +292,7 @@ def test_code_on_the_instructors_page_is_the_projects() -> None:
     listings = re.findall(r"```python\n(.*?)\n```", INSTRUCTORS, re.DOTALL)
     for listing in listings:
         compile(listing, "instructors.md", "exec")
-    assert (ROOT / "attnlab/course/lesson00/average.py").read_text().strip() in listings
+    assert (ROOT / "notebooks/attnlab_course/lessons/lesson00/exercises/average.py").read_text().strip() in listings
 
 
 def test_the_checkers_words_are_quoted_as_it_says_them() -> None:

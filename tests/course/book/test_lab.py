@@ -15,7 +15,7 @@ import urllib.request
 import nbformat
 import pytest
 
-from tests.book.conftest import SECONDS
+from tests.course.book.conftest import SECONDS
 from tests.support import ROOT
 from tests.support.notebooks import names
 

@@ -100,9 +100,9 @@ def test_the_checker_answers_in_html(told):
 
 
 def test_progress_lists_what_is_installed(monkeypatch, capsys):
-    from attnlab import check
+    from attnlab_course import check
 
-    absent = "attnlab.course.lesson06.visible_loss"
+    absent = "attnlab_course.lessons.lesson06.exercises.visible_loss"
     monkeypatch.setitem(sys.modules, absent, None)
     check.progress("06")
     assert "chunked_loss" in (said := capsys.readouterr().out)

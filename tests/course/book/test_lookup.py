@@ -6,7 +6,7 @@ import re
 import nbformat
 import pytest
 
-from attnlab.misnamed import NAMES, OF_ROOMS
+from attnlab.core.other_names import NAMES, OF_ROOMS
 from tests.support import ROOT
 
 LESSONS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))

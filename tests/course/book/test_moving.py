@@ -2,11 +2,13 @@
 
 import pytest
 
-from attnlab import costs, machine, model
-from attnlab.course import moving
-from attnlab.course.moving import ring, roof, scales, waves
+from attnlab import costs
+from attnlab_course.instruments import machine
+from attnlab_course import model
+from attnlab_course.plots import moving
+from attnlab_course.plots.moving import ring, roof, scales, waves
 from attnlab.measure import binary
-from attnlab.serve import Engine
+from attnlab_course.serve import Engine
 
 
 def last_words(walked):

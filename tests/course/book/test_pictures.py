@@ -6,8 +6,8 @@ import re
 import pytest
 from bs4 import BeautifulSoup
 
-from attnlab import plots
-from attnlab.plots.style import picture
+from attnlab_course import plots
+from attnlab_course.plots.style import picture
 from tests.support import ROOT
 
 IMAGE = '<img alt="six rungs" width="900" src="data:{}">'

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from attnlab import check
-from attnlab.check.engine import examine
-from attnlab.check.exercise import Stream
-from attnlab.check.library import to_library
+from attnlab_course import check
+from attnlab_course.checker.engine import examine
+from attnlab_course.checker.exercise import Stream
+from attnlab_course.checker.library import to_library
 
 TWICE = {"linear_recurrent": "counts twice", "linear_chunked": "count twice", "fixed_parallel": "a contains it again"}
 

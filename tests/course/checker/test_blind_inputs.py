@@ -6,11 +6,11 @@ reduction over devices is right for a batch of one, or for small scores, by mist
 
 import pytest
 
-from attnlab.check.compare import agree
-from attnlab.check.exercise import but
-from attnlab.check.outcome import outcome
-from attnlab.course.lesson21 import fixed_ring, ring
-from attnlab.course.lesson22 import fixed_decode, tree_decode
+from attnlab_course.checker.compare import agree
+from attnlab_course.checker.exercise import but
+from attnlab_course.checker.outcome import outcome
+from attnlab_course.lessons.lesson21.exercises import fixed_ring, ring
+from attnlab_course.lessons.lesson22.exercises import fixed_decode, tree_decode
 
 WRONG_WAY = but("(rank.index - step)", "(rank.index + step)")
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from attnlab import check
-from attnlab.check.exercise import Exercise, Mistake, but
+from attnlab_course import check
+from attnlab_course.checker.exercise import Exercise, Mistake, but
 
 EXERCISE = check.find("average")
 RIGHT = EXERCISE.reference
@@ -79,7 +79,7 @@ def test_in_jupyter_it_is_html_with_the_text_beside(monkeypatch):
 
 
 def test_html_shows_the_learners_signs_as_they_are():
-    from attnlab.check.verdict import Verdict
+    from attnlab_course.checker.verdict import Verdict
 
     page = Verdict("wrong", "f: not right yet.", "a < b", ("got <script>",)).html()
     assert "a &lt; b" in page

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 import torch
 
-from attnlab import check
-from attnlab.check import outcome, sandbox
-from attnlab.check.engine import examine
-from attnlab.check.exercise import Case, Exercise, Stream
+from attnlab_course import check
+from attnlab_course.checker import outcome, sandbox
+from attnlab_course.checker.engine import examine
+from attnlab_course.checker.exercise import Case, Exercise, Stream
 
 AVERAGE = check.find("average")
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 import jupytext
 import pytest
 
-from attnlab import check
-from attnlab.check import diagnosis, engine
-from attnlab.check.engine import examine
-from attnlab.check.library import library_of
-from attnlab.check.outcome import outcome
-from attnlab.check.results import parameters
+from attnlab_course import check
+from attnlab_course.checker import diagnosis, engine
+from attnlab_course.checker.engine import examine
+from attnlab_course.checker.library import library_of
+from attnlab_course.checker.outcome import outcome
+from attnlab_course.checker.results import parameters
 from tests.support import ROOT
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # stopped in a callback
@@ -29,7 +29,7 @@ ABOUT_COST = ("byte", "memory", "fit", "hold", "held", "load", "store", "traffic
 
 def answers(kind):
     """RIGHT or REFUSED of all lessons."""
-    modules = [f"tests.answers.lesson{number}" for number in NUMBERS]
+    modules = [f"tests.course.answers.lesson{number}" for number in NUMBERS]
     found = [importlib.import_module(module) for module in modules if importlib.util.find_spec(module)]
     return [answer for module in found for answer in getattr(module, kind)]
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from attnlab.check import promises
-from attnlab.check.depth import lost
-from attnlab.check.engine import examine
-from attnlab.check.exercise import Case, Cost, Exercise
-from attnlab.check.fingerprints import far_queries
-from attnlab.check.jaxprs import held_bytes, traced
-from attnlab.check.operations import done
+from attnlab_course.checker import promises
+from attnlab_course.checker.depth import lost
+from attnlab_course.checker.engine import examine
+from attnlab_course.checker.exercise import Case, Cost, Exercise
+from attnlab_course.checker.fingerprints import far_queries
+from attnlab_course.checker.jaxprs import held_bytes, traced
+from attnlab_course.checker.operations import done
 
 X = np.arange(1.0, 65.0)
 TILE = X.nbytes

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attnlab import check
-from attnlab.check import diagnosis, outcome, sandbox
-from attnlab.check.engine import examine
-from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
-from attnlab.course.lesson08.flash_forward import flash_forward
+from attnlab_course import check
+from attnlab_course.checker import diagnosis, outcome, sandbox
+from attnlab_course.checker.engine import examine
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab_course.lessons.lesson08.exercises.flash_forward import flash_forward
 
 
 def counted_first(x, out):
@@ -257,7 +257,7 @@ def test_every_tuple_of_the_course_has_parts():
 
 
 def exercise_args(exercise):
-    from attnlab.check.library import to_library
+    from attnlab_course.checker.library import to_library
 
     return to_library(exercise.cases()[0].args, exercise.library)
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from attnlab import check
-from attnlab.check.engine import examine
-from attnlab.check.exercise import Case, Exercise, but
-from attnlab.check.library import named_library
-from attnlab.course.lesson08.flash_forward import flash_forward
-from attnlab.machine import Machine
+from attnlab_course import check
+from attnlab_course.checker.engine import examine
+from attnlab_course.checker.exercise import Case, Exercise, but
+from attnlab_course.checker.library import named_library
+from attnlab_course.lessons.lesson08.exercises.flash_forward import flash_forward
+from attnlab_course.instruments.machine import Machine
 
 # ufunc keywords on machine tiles
 

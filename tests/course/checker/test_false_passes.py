@@ -11,12 +11,12 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from attnlab import check
-from attnlab.check.again import redrawn
-from attnlab.check.engine import examine
-from attnlab.check.exercise import Case, Exercise, but
-from attnlab.dropout.numpy import threefry
-from attnlab.geometry import blocks
+from attnlab_course import check
+from attnlab_course.checker.again import redrawn
+from attnlab_course.checker.engine import examine
+from attnlab_course.checker.exercise import Case, Exercise, but
+from attnlab.core.dropout.numpy import threefry
+from attnlab.core.geometry import blocks
 
 
 def loss_unchecked(query, key, value):

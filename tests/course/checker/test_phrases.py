@@ -5,11 +5,11 @@ from collections import Counter
 
 import pytest
 
-from attnlab import check
-from attnlab.check import phrases
-from attnlab.check.phrases import Phrase, Said
-from attnlab.check.slips import slips
-from tests.course.equal_slips import EQUAL
+from attnlab_course import check
+from attnlab_course.checker import phrases
+from attnlab_course.checker.phrases import Phrase, Said
+from attnlab_course.checker.slips import slips
+from tests.course.checker.equal_slips import EQUAL
 
 MOST = 8  # mistakes that are an exercise's own
 ALIKE = 0.6  # two sentences are nearly the same if they share this part of their words

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attnlab import check
-from attnlab.check.engine import examine
-from attnlab.check.exercise import Case, Exercise
-from attnlab.check.probes.entries import _unwritten
-from attnlab.check.probes.places import _sums
+from attnlab_course import check
+from attnlab_course.checker.engine import examine
+from attnlab_course.checker.exercise import Case, Exercise
+from attnlab_course.checker.probes.entries import _unwritten
+from attnlab_course.checker.probes.places import _sums
 
 
 def weigh(x, y, flag):

@@ -3,7 +3,7 @@
 That is the criterion for inputs: a new one is written for a slip that passes, and for nothing else. ``make test`` tries
 the slips of the table and one in TENTH of the others, of every second exercise; ``make test-all`` all. For one exercise
 
-    python -m pytest -n 0 -m "" tests/course/test_slips.py -k NAME
+    python -m pytest -n 0 -m "" tests/course/checker/test_slips.py -k NAME
 """
 
 from dataclasses import replace
@@ -13,13 +13,13 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from attnlab import check
-from attnlab.check import diagnosis
-from attnlab.check.compare import difference
-from attnlab.check.engine import examine, judge
-from attnlab.check.outcome import outcome
-from attnlab.check.slips import slips
-from tests.course.equal_slips import EQUAL
+from attnlab_course import check
+from attnlab_course.checker import diagnosis
+from attnlab_course.checker.compare import difference
+from attnlab_course.checker.engine import examine, judge
+from attnlab_course.checker.outcome import outcome
+from attnlab_course.checker.slips import slips
+from tests.course.checker.equal_slips import EQUAL
 
 TENTH = 10
 SECONDS = 1.0  # for a slip on an input; the slowest reference takes a tenth of it
@@ -56,7 +56,7 @@ has
 where the reference has
     {old}
 Is that another function? Then add an input to the exercise's cases on which it is wrong (or a cost that it exceeds).
-Is it the same function in all that the exercise promises? Then write it into tests/course/equal_slips.py, under the
+Is it the same function in all that the exercise promises? Then write it into tests/course/checker/equal_slips.py, under the
 reason. All of them:
 {all}"""
 

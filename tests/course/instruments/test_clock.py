@@ -6,9 +6,9 @@ import time
 import nbformat
 import pytest
 
-from attnlab import plots
-from attnlab.course import clock
-from attnlab.course.clock import Clock, Ratio, Slope, from_record, stored_faults, timed
+from attnlab_course import plots
+from attnlab_course.instruments import clock
+from attnlab_course.instruments.clock import Clock, Ratio, Slope, from_record, stored_faults, timed
 from tests.support import ROOT
 
 STORED = sorted(path for path in (ROOT / "notebooks").rglob("*.ipynb"))

@@ -7,9 +7,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from attnlab.machine import CountingVector
-from attnlab.machine.softmaxes import TALLIES, count
-from attnlab.machine.vector import traffic
+from attnlab_course.instruments.machine import CountingVector
+from attnlab_course.instruments.machine.softmaxes import TALLIES, count
+from attnlab_course.instruments.machine.vector import traffic
 
 SOFTMAXES = [(way, name) for way, softmaxes in TALLIES.items() for name in softmaxes]
 

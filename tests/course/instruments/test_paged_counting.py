@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from attnlab import costs
-from attnlab.machine import Machine, flash2_forward, paged_forward
-from tests.paged.pages import Paged
+from attnlab_course.instruments.machine import Machine, flash2_forward, paged_forward
+from tests.attnlab.paged.pages import Paged
 
 CASES = [
     dict(lengths=[11], n=1, size=4),

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from attnlab.course import longrange, recall
-from attnlab.course.longrange import WINDOW, LongRecaller
+from attnlab_course.lessons.lesson23 import longrange
+from attnlab_course.lessons.lesson18 import recall
+from attnlab_course.lessons.lesson23.longrange import WINDOW, LongRecaller
 
 RUNS = longrange.stored()["runs"]
 

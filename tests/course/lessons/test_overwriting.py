@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from attnlab.course import overwriting
-from attnlab.course.recall import VOCABULARY
-from attnlab.course.untrained import newest, pairs, recalled
+from attnlab_course.lessons.lesson25 import overwriting
+from attnlab_course.lessons.lesson18.recall import VOCABULARY
+from attnlab_course.lessons.lesson25.untrained import newest, pairs, recalled
 
 RUNS = {(run["task"], run["rule"], run["rate"], run["seed"]): run for run in overwriting.stored()["runs"]}
 

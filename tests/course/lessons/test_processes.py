@@ -19,7 +19,7 @@ dist.destroy_process_group()
 def test_two_ranks_meet_and_a_failure_is_told(tmp_path):
     file = tmp_path / "program.py"
     file.write_text(PROGRAM, encoding="utf-8")
-    command = [sys.executable, "-m", "attnlab.course.processes", "2", str(file)]
+    command = [sys.executable, "-m", "attnlab_course.lessons.lesson21.processes", "2", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout.split()) == (0, ["2", "3.0"]), done.stderr
     file.write_text("import os\nassert os.environ['RANK'] == '0'", encoding="utf-8")

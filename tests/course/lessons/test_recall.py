@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from attnlab.check.exercise import Case
-from attnlab.course import recall
-from attnlab.course.lesson18 import fixed_map, mqar_batch
+from attnlab_course.checker.exercise import Case
+from attnlab_course.lessons.lesson18 import recall
+from attnlab_course.lessons.lesson18.exercises import fixed_map, mqar_batch
 
 RUNS = {(run["map"], run["d"], run["rate"], run["seed"]): run for run in recall.stored()["runs"]}
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import attnlab
-from attnlab.course.reductions import halving, one_shot
+from attnlab_course.lessons.lesson22.reductions import halving, one_shot
 from attnlab.ring import Cluster
 
 

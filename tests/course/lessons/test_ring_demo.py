@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import QUICK_XLA
 
-DEMO = ["-m", "attnlab.course.ring_demo"]
+DEMO = ["-m", "attnlab_course.lessons.lesson21.ring_demo"]
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
 
 

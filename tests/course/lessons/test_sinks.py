@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnlab.course import sinks
+from attnlab_course.lessons.lesson16 import sinks
 
 RUNS = {(run["kind"], run["seed"], run["step"]): run for run in sinks.stored()["runs"]}
 

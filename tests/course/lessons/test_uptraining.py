@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from attnlab import model
-from attnlab.course import uptraining
-from attnlab.model import text
+from attnlab_course import model
+from attnlab_course.lessons.lesson15 import uptraining
+from attnlab_course.model import text
 
 LM = model.load()
 

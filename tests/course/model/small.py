@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attnlab.model import Config, Model
+from attnlab_course.model import Config, Model
 from tests.support.libraries import to
 
 CONFIG = Config(layers=2, heads=4, kv_heads=2, d=4, width=12, hidden=10, context=32)

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 import attnlab
-from attnlab import model
+from attnlab_course import model
 from attnlab.cache import KVCache, RollingCache
 from attnlab.linear import linear_attention
-from attnlab.model.torch import Transformer
+from attnlab_course.model.torch import Transformer
 from attnlab.paged import PagedCache
-from tests.model.small import CONFIG, TOKENS, definition, small
+from tests.course.model.small import CONFIG, TOKENS, definition, small
 from tests.support.libraries import LIBRARIES, back, precision
 
 SINK = replace(CONFIG, sink=True)

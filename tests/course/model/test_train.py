@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from attnlab.model import FIRST, NAMES, load, train
-from attnlab.model.batches import Phase, batch, repeat
-from attnlab.model.plans import PLANS, TrainingPlan
-from tests.model.small import CONFIG
+from attnlab_course.model import FIRST, NAMES, load, train
+from attnlab_course.model.batches import Phase, batch, repeat
+from attnlab_course.model.plans import PLANS, TrainingPlan
+from tests.course.model.small import CONFIG
 
 TEXT = bytes(np.random.default_rng(0).integers(97, 101, 4000).astype(np.uint8))
 NUMBERS = np.frombuffer(TEXT, np.uint8)

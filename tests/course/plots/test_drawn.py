@@ -5,11 +5,11 @@ import re
 import numpy as np
 import pytest
 
-from attnlab import model
-from attnlab.course.moving import pages, ring
-from attnlab.course.moving.drawn import Film, box, changes, word
+from attnlab_course import model
+from attnlab_course.plots.moving import pages, ring
+from attnlab_course.plots.moving.drawn import Film, box, changes, word
 from attnlab.ring import Cluster, positions, ring_attention, shard
-from attnlab.serve import Engine
+from attnlab_course.serve import Engine
 
 PROMPTS = ["def f(x):", "import ", "    return ", "class A(", "for i in "]
 

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from attnlab import costs, hardware, machine
-from attnlab.course import moving
-from attnlab.course.moving import mask, roof, scales, timeline, waves
-from attnlab.course.moving.walk import SIZE
+from attnlab import costs
+from attnlab_course.instruments import hardware, machine
+from attnlab_course.plots import moving
+from attnlab_course.plots.moving import mask, roof, scales, timeline, waves
+from attnlab_course.plots.moving.walk import SIZE
 
 PROGRAMS = {"keys outside": machine.flash_forward, "queries outside": machine.flash2_forward}
 OPTIONS = [{}, {"causal": True}, {"window": 3}, {"block_mask": np.arange(12).reshape(4, 3) % 3 > 0}]

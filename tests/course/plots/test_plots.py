@@ -6,12 +6,13 @@ import matplotlib
 import numpy as np
 import pytest
 
-from attnlab import METHODS, costs, plots
-from attnlab.course.lesson01 import figures
-from attnlab.hardware import MULTIPROCESSORS
+from attnlab import METHODS, costs
+from attnlab_course import plots
+from attnlab_course.lessons.lesson01 import figures
+from attnlab_course.instruments.hardware import MULTIPROCESSORS
 from attnlab.measure import binary
-from attnlab.plots import ladder_costs
-from attnlab.plots.style import picture
+from attnlab_course.plots import ladder_costs
+from attnlab_course.plots.style import picture
 from tests.support import ROOT
 
 

@@ -1,7 +1,7 @@
 """The poster shows the code of lesson 00 and what the closed forms say."""
 
 from attnlab import costs
-from attnlab.course.poster import D, N, functions, new_places, poster
+from attnlab_course.plots.poster import D, N, functions, new_places, poster
 from attnlab.measure import binary
 from tests.support import ROOT
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from attnlab.serve import Engine, choose, uniform
-from attnlab.serve.sampling import log_softmax
+from attnlab_course.serve import Engine, choose, uniform
+from attnlab_course.serve.sampling import log_softmax
 
 VOCABULARY, START = 5, 0
 MODEL = SimpleNamespace(config=SimpleNamespace(first=False, vocabulary=VOCABULARY))

@@ -1,8 +1,8 @@
 """The server beside the model alone: both write the same texts, and what is printed."""
 
-from attnlab import model
-from attnlab.bench import __main__ as command
-from attnlab.bench import serve
+from attnlab_course import model
+from attnlab_course.bench import __main__ as command
+from attnlab_course.bench import serve
 
 
 def test_both_ways_write_the_same():

@@ -1,4 +1,4 @@
-"""``python -m attnlab.serve``: what it tells, of which prompts, and the sums that it draws."""
+"""``python -m attnlab_course.serve``: what it tells, of which prompts, and the sums that it draws."""
 
 import io
 import json
@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from attnlab import model
-from attnlab.serve import __main__ as command
-from attnlab.serve.engine import Engine
-from attnlab.serve.summary import summary
-from tests.model.small import small
+from attnlab_course import model
+from attnlab_course.serve import __main__ as command
+from attnlab_course.serve.engine import Engine
+from attnlab_course.serve.summary import summary
+from tests.course.model.small import small
 
 SIZES = ["--max-tokens", "6", "--blocks", "12", "--block-size", "4", "--budget", "9"]
 
@@ -176,7 +176,7 @@ def test_an_interrupt_ends_with_what_is_there(steps, done, monkeypatch, capsys, 
 
 def test_an_output_that_nobody_reads_is_no_error():
     """As under ``head``: silence, and success."""
-    code = "from attnlab.serve.__main__ import main; main(['--max-tokens', '40'])"
+    code = "from attnlab_course.serve.__main__ import main; main(['--max-tokens', '40'])"
     done = subprocess.run(f"printf 'a\\nb\\nc\\n' | {sys.executable} -c \"{code}\" | true", shell=True, timeout=300,
                           capture_output=True, text=True, check=False)  # fmt: skip
     assert "Error" not in done.stderr

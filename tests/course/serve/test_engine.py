@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from attnlab.serve import Engine, blocks_needed, lookup, schedule
-from tests.serve import exact
-from tests.serve.exact import MODEL, Exact, alone, check_laws, engine, oracle, random_request
+from attnlab_course.serve import Engine, blocks_needed, lookup, schedule
+from tests.course.serve import exact
+from tests.course.serve.exact import MODEL, Exact, alone, check_laws, engine, oracle, random_request
 
 
 def static(sequences, manager, budget):

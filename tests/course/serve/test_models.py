@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from attnlab import model, serve
+from attnlab_course import model, serve
 from attnlab.paged import BlockManager
-from attnlab.serve import Engine, ModelDraft, Moment, Request, Runner, Sequence, missing, schedule
-from attnlab.serve import jax as compiled
-from tests.model.small import CONFIG, definition, small
-from tests.serve.exact import check_laws
+from attnlab_course.serve import Engine, ModelDraft, Moment, Request, Runner, Sequence, missing, schedule
+from attnlab_course.serve import jax as compiled
+from tests.course.model.small import CONFIG, definition, small
+from tests.course.serve.exact import check_laws
 from tests.support.libraries import LIBRARIES, back, dtype, precision, to
 
 PROMPTS = ["abc", "abcdefghij" * 2, "abcdefghxyz", ""]

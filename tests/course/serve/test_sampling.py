@@ -5,9 +5,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from attnlab.serve import best, choose, probabilities, uniform
-from attnlab.serve.sampling import log_softmax
-from tests.serve.exact import VOCABULARY, after, alone, engine
+from attnlab_course.serve import best, choose, probabilities, uniform
+from attnlab_course.serve.sampling import log_softmax
+from tests.course.serve.exact import VOCABULARY, after, alone, engine
 
 LOGITS = np.log([0.1, 0.4, 0.2, 0.3])
 
@@ -126,7 +126,7 @@ def test_rows_draw_as_each_does_alone():
 def test_a_step_draws_once_for_all_who_share_their_options(temperatures, draws, monkeypatch):
     """Greedy requests need no random number, however many they are."""
     calls = []
-    monkeypatch.setattr("attnlab.serve.engine.uniform", lambda *keys: calls.append(len(keys[0])) or uniform(*keys))
+    monkeypatch.setattr("attnlab_course.serve.engine.uniform", lambda *keys: calls.append(len(keys[0])) or uniform(*keys))
     server = engine(blocks=40, block_size=4, budget=40)
     for seed, temperature in enumerate(temperatures):
         server.submit([1, 2], 3, seed=seed, temperature=temperature)

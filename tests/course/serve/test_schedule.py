@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from attnlab.paged import BlockManager
-from attnlab.serve import Sequence, missing, schedule
+from attnlab_course.serve import Sequence, missing, schedule
 
 
 def sequences(*lengths):

@@ -1,22 +1,22 @@
 """What is true of a wrong result, in any exercise: said where no mistake of the catalog fits.
 
 A probe is said only if it holds in every input that fails and contradicts none that is right. Where none tells how the
-whole result differs, a slip may (:mod:`attnlab.check.slips`), and we say in which places it differs.
+whole result differs, a slip may (:mod:`attnlab_course.checker.slips`), and we say in which places it differs.
 """
 
 import re
 from collections.abc import Callable
 from itertools import permutations
 
-from attnlab.check.probes.averages import of_weights
-from attnlab.check.compare import title
-from attnlab.check.diagnosis import TELLING
-from attnlab.check.probes.entries import ENTRIES
-from attnlab.check.exercise import Case, Exercise
-from attnlab.check.outcome import Outcome
-from attnlab.check.probes.patterns import EXACT, same
-from attnlab.check.probes.places import PLACES
-from attnlab.check.probes.regions import region
+from attnlab_course.checker.probes.averages import of_weights
+from attnlab_course.checker.compare import title
+from attnlab_course.checker.diagnosis import TELLING
+from attnlab_course.checker.probes.entries import ENTRIES
+from attnlab_course.checker.exercise import Case, Exercise
+from attnlab_course.checker.outcome import Outcome
+from attnlab_course.checker.probes.patterns import EXACT, same
+from attnlab_course.checker.probes.places import PLACES
+from attnlab_course.checker.probes.regions import region
 
 import numpy as np
 

@@ -2,8 +2,8 @@
 
 import re
 
-from attnlab.check.probes.patterns import Pair, same
-from attnlab.check.probes.places import are_weights
+from attnlab_course.checker.probes.patterns import Pair, same
+from attnlab_course.checker.probes.places import are_weights
 
 import numpy as np
 

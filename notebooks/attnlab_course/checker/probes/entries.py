@@ -5,8 +5,8 @@ For what neither how nor where it differs tells; other entries may be wrong in a
 
 from collections.abc import Callable
 
-from attnlab.check.probes.patterns import Pair, failing
-from attnlab.check.probes.places import are_weights, unlike
+from attnlab_course.checker.probes.patterns import Pair, failing
+from attnlab_course.checker.probes.places import are_weights, unlike
 
 import numpy as np
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from attnlab.check.compare import close, tolerance
-from attnlab.check.exercise import Case
+from attnlab_course.checker.compare import close, tolerance
+from attnlab_course.checker.exercise import Case
 
 import numpy as np
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from attnlab.check.compare import close, tolerance
-from attnlab.check.exercise import Case
-from attnlab.check.probes.patterns import Pair, failing, same
+from attnlab_course.checker.compare import close, tolerance
+from attnlab_course.checker.exercise import Case
+from attnlab_course.checker.probes.patterns import Pair, failing, same
 
 import numpy as np
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from itertools import combinations, permutations
 
-from attnlab.check.exercise import Case, Exercise
-from attnlab.check.results import parameters
+from attnlab_course.checker.exercise import Case, Exercise
+from attnlab_course.checker.results import parameters
 
 import numpy as np
 

@@ -8,18 +8,20 @@
     decoding, split, rolling  _forward, of one query a head against a cache: whole, in parts, with sinks
 """
 
-from attnlab.machine.chunked import chunked_backward, chunked_forward
-from attnlab.machine.decoding import decoding_forward, rolling_forward, split_forward
-from attnlab.machine.flash import flash_backward, flash_forward
-from attnlab.machine.flash2 import flash2_backward, flash2_forward
-from attnlab.machine.linear import linear_chunked_forward, linear_quadratic_forward, linear_recurrent_forward
-from attnlab.machine.one_key import lazy_forward, online_forward
-from attnlab.machine.machine import Machine, Ref
-from attnlab.machine.paged import paged_forward
-from attnlab.machine.report import report
-from attnlab.machine.sram import OutOfSRAM
-from attnlab.machine.standard import standard_backward, standard_forward
-from attnlab.machine.vector import CountingVector
+from attnlab_course.instruments.machine.chunked import chunked_backward, chunked_forward
+from attnlab_course.instruments.machine.decoding import decoding_forward, rolling_forward, split_forward
+from attnlab_course.instruments.machine.flash import flash_backward, flash_forward
+from attnlab_course.instruments.machine.flash2 import flash2_backward, flash2_forward
+from attnlab_course.instruments.machine.linear import (
+    linear_chunked_forward, linear_quadratic_forward, linear_recurrent_forward,
+)
+from attnlab_course.instruments.machine.one_key import lazy_forward, online_forward
+from attnlab_course.instruments.machine.machine import Machine, Ref
+from attnlab_course.instruments.machine.paged import paged_forward
+from attnlab_course.instruments.machine.report import report
+from attnlab_course.instruments.machine.sram import OutOfSRAM
+from attnlab_course.instruments.machine.standard import standard_backward, standard_forward
+from attnlab_course.instruments.machine.vector import CountingVector
 
 __all__ = [
     "CountingVector", "Machine", "OutOfSRAM", "Ref", "chunked_backward", "chunked_forward", "decoding_forward",

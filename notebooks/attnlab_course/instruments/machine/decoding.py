@@ -15,13 +15,13 @@ Derived in notebooks 15, 16 and 24.
 import math
 from collections.abc import Sequence
 
-from attnlab.arrays.numpy import quiet
-from attnlab.geometry import Band, blocks
-from attnlab.machine.chunked import combine, empty_summaries, summarize
-from attnlab.machine.flash2 import online_fold
-from attnlab.machine.machine import Machine, Ref
-from attnlab.machine.options import Program
-from attnlab.machine.work import OnChip
+from attnlab.core.arrays.numpy import quiet
+from attnlab.core.geometry import Band, blocks
+from attnlab_course.instruments.machine.chunked import combine, empty_summaries, summarize
+from attnlab_course.instruments.machine.flash2 import online_fold
+from attnlab_course.instruments.machine.machine import Machine, Ref
+from attnlab_course.instruments.machine.options import Program
+from attnlab_course.instruments.machine.work import OnChip
 
 
 @quiet

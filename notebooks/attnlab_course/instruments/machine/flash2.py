@@ -9,18 +9,18 @@ D = Dv and every tile visible, in elements:
 
 Against algorithm 2 a pass moves two arrays instead of three: two thirds of the bytes for equally many passes.
 The backward computes Δ = rowsum(dO ∘ O) once, and reads O no more. Tiles hidden by ``causal``, ``window`` or
-``block_mask`` are skipped, as in attnlab.machine.flash.
+``block_mask`` are skipped, as in attnlab_course.instruments.machine.flash.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-from attnlab.machine.machine import Machine, Ref
-from attnlab.machine.options import Program, checked_blocks
-from attnlab.machine.work import OnChip
-from attnlab.arrays.numpy import quiet
+from attnlab_course.instruments.machine.machine import Machine, Ref
+from attnlab_course.instruments.machine.options import Program, checked_blocks
+from attnlab_course.instruments.machine.work import OnChip
+from attnlab.core.arrays.numpy import quiet
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
-from attnlab.geometry import blocks
+from attnlab.core.geometry import blocks
 
 import numpy as np
 

@@ -15,12 +15,12 @@ the weights within it. Source: Katharopoulos et al. 2020, section 3; chunks as i
 import math
 from collections.abc import Callable
 
-from attnlab.arrays.numpy import quiet
-from attnlab.geometry import blocks
+from attnlab.core.arrays.numpy import quiet
+from attnlab.core.geometry import blocks
 from attnlab.linear import feature_count
 from attnlab.linear.numpy import FEATURES
-from attnlab.machine.machine import Machine, Ref
-from attnlab.machine.work import OnChip
+from attnlab_course.instruments.machine.machine import Machine, Ref
+from attnlab_course.instruments.machine.work import OnChip
 from attnlab.softmax.numpy import one_if_empty
 
 import numpy as np

@@ -22,8 +22,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from attnlab.machine.sram import SRAM
-from attnlab.machine.work import OnChip, Arithmetic
+from attnlab_course.instruments.machine.sram import SRAM
+from attnlab_course.instruments.machine.work import OnChip, Arithmetic
 
 import numpy as np
 

@@ -13,13 +13,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from attnlab.arguments import check_block_mask, check_dropout
+from attnlab.core.arguments import check_block_mask, check_dropout
 from attnlab.costs.tiling import paper_blocks, segment_tiles
-from attnlab.machine.machine import Machine, Ref
-from attnlab.machine.work import OnChip
-from attnlab.dropout.numpy import kept
-from attnlab.scores.numpy import in_band
-from attnlab.geometry import Band, BlockMask
+from attnlab_course.instruments.machine.machine import Machine, Ref
+from attnlab_course.instruments.machine.work import OnChip
+from attnlab.core.dropout.numpy import kept
+from attnlab.core.scores.numpy import in_band
+from attnlab.core.geometry import Band, BlockMask
 
 import numpy as np
 

@@ -1,6 +1,6 @@
 """What a machine counted, as a table."""
 
-from attnlab.machine.machine import Machine
+from attnlab_course.instruments.machine.machine import Machine
 
 
 def report(machine: Machine) -> str:

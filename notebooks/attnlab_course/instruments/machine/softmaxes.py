@@ -10,7 +10,7 @@ Each function reads finite scores from ``x`` and writes their softmax to ``out``
 from collections.abc import Callable
 from math import exp, inf
 
-from attnlab.machine.vector import CountingVector, traffic
+from attnlab_course.instruments.machine.vector import CountingVector, traffic
 
 Softmax = Callable[[CountingVector, CountingVector], None]
 

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from attnlab.machine.work import Arithmetic, OnChip, on_chip
+from attnlab_course.instruments.machine.work import Arithmetic, OnChip, on_chip
 
 import numpy as np
 

@@ -9,11 +9,11 @@ operand would cost more.
 
 from typing import Any
 
-from attnlab.machine.machine import Machine, Ref
-from attnlab.machine.options import Program, checked_program
-from attnlab.arrays.numpy import quiet
+from attnlab_course.instruments.machine.machine import Machine, Ref
+from attnlab_course.instruments.machine.options import Program, checked_program
+from attnlab.core.arrays.numpy import quiet
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
-from attnlab.geometry import blocks
+from attnlab.core.geometry import blocks
 
 import numpy as np
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from attnlab.measure import binary
-from attnlab.arguments import LIBRARIES
-from attnlab.plots.style import COLORS, GRAY, INK, MARKERS, canvas, darker
+from attnlab.core.arguments import LIBRARIES
+from attnlab_course.plots.style import COLORS, GRAY, INK, MARKERS, canvas, darker
 
 import numpy as np
 from matplotlib.figure import Figure

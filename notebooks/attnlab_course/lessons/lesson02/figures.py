@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from attnlab.plots.style import COLORS, GRAY, INK, canvas, darker
+from attnlab_course.plots.style import COLORS, GRAY, INK, canvas, darker
 
 import numpy as np
 from matplotlib.figure import Figure

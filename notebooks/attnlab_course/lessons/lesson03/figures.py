@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from attnlab.course.clock import Clock
-from attnlab.plots.style import COLORS, GRAY, INK, PALE, band, canvas, darker
+from attnlab_course.instruments.clock import Clock
+from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, band, canvas, darker
 
 import numpy as np
 from matplotlib.figure import Figure

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from attnlab.arguments import LIBRARIES
-from attnlab.plots.style import COLORS, GRAY, INK, MARKERS, canvas, darker
+from attnlab.core.arguments import LIBRARIES
+from attnlab_course.plots.style import COLORS, GRAY, INK, MARKERS, canvas, darker
 
 import matplotlib
 import numpy as np

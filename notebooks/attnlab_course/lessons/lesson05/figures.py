@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from attnlab.course.clock import Clock
-from attnlab.plots.style import COLORS, GRAY, INK, band, canvas, darker
+from attnlab_course.instruments.clock import Clock
+from attnlab_course.plots.style import COLORS, GRAY, INK, band, canvas, darker
 
 import numpy as np
 from matplotlib.axes import Axes

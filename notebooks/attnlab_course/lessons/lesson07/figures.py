@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from attnlab.measure import binary
-from attnlab.course.clock import Clock
-from attnlab.hardware import ACCELERATORS, MULTIPROCESSORS
-from attnlab.plots.style import COLORS, GRAY, INK, canvas, darker
+from attnlab_course.instruments.clock import Clock
+from attnlab_course.instruments.hardware import ACCELERATORS, MULTIPROCESSORS
+from attnlab_course.plots.style import COLORS, GRAY, INK, canvas, darker
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

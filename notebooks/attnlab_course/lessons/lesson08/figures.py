@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from attnlab.measure import binary
-from attnlab.arguments import LIBRARIES
-from attnlab.plots.style import COLORS, GRAY, INK, MARKERS, canvas, darker
-from attnlab.geometry import Band, blocks
+from attnlab.core.arguments import LIBRARIES
+from attnlab_course.plots.style import COLORS, GRAY, INK, MARKERS, canvas, darker
+from attnlab.core.geometry import Band, blocks
 
 import numpy as np
 from matplotlib.axes import Axes

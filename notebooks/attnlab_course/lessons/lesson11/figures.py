@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from attnlab.measure import binary
-from attnlab.plots.style import COLORS, GRAY, INK, canvas, darker
-from attnlab.course.clock import Clock
-from attnlab.course.published import PublishedTable
+from attnlab_course.plots.style import COLORS, GRAY, INK, canvas, darker
+from attnlab_course.instruments.clock import Clock
+from attnlab_course.published import PublishedTable
 
 import numpy as np
 from matplotlib.axes import Axes

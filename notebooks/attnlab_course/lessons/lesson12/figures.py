@@ -1,6 +1,6 @@
 """The figures of lesson 12, real kernels."""
 
-from attnlab.plots.style import COLORS, GRAY, INK, PALE, canvas
+from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from attnlab.plots.style import COLORS, GRAY, INK, canvas, darker
+from attnlab_course.plots.style import COLORS, GRAY, INK, canvas, darker
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter

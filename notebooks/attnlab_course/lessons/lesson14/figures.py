@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from attnlab.course.clock import Clock
-from attnlab.hardware import Accelerator
-from attnlab.plots.style import COLORS, GRAY, INK, PALE, band, canvas, darker
+from attnlab_course.instruments.clock import Clock
+from attnlab_course.instruments.hardware import Accelerator
+from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, band, canvas, darker
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from attnlab.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
+from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

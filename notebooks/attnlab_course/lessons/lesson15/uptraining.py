@@ -1,6 +1,6 @@
 """Fewer key heads for a model that was trained with many: pool those that will be shared, then train a little longer.
 
-    python -m attnlab.course.uptraining        a part of `make model`; some minutes on two cores
+    python -m attnlab_course.lessons.lesson15.uptraining        a part of `make model`; some minutes on two cores
 
 writes lesson15/uptraining.json, which notebook 15 reads. Source of the method: Ainslie et al. 2023 (GQA), section 2.1.
 """
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from attnlab import model
-from attnlab.model import Model, text
+from attnlab_course import model
+from attnlab_course.model import Model, text
 
 import numpy as np
 

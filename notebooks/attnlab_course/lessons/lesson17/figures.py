@@ -6,8 +6,8 @@ as online, chunks as chunked; softmax itself is tiled.
 
 from collections.abc import Mapping, Sequence
 
-from attnlab.course.clock import Clock
-from attnlab.plots.style import COLORS, GRAY, INK, PALE, band, canvas, darker
+from attnlab_course.instruments.clock import Clock
+from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, band, canvas, darker
 
 import numpy as np
 from matplotlib.axes import Axes

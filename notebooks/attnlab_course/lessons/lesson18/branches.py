@@ -4,9 +4,9 @@ import math
 from collections.abc import Callable
 
 import attnlab
-from attnlab import model
+from attnlab_course import model
 from attnlab.linear import Hedgehog, linear_attention
-from attnlab.model import Model
+from attnlab_course.model import Model
 
 import torch
 from torch import Tensor

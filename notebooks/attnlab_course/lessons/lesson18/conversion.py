@@ -1,6 +1,6 @@
 """Softmax attention replaced in a trained model: Hedgehog maps distilled on its weights, then the whole model tuned.
 
-    python -m attnlab.course.conversion        a part of `make model`; some two minutes on one core
+    python -m attnlab_course.lessons.lesson18.conversion        a part of `make model`; some two minutes on one core
 
 writes lesson18/conversion.json and lesson18/maps.npz, which notebook 18 reads. Source: Zhang et al. 2024,
 "The Hedgehog & the Porcupine", section 4; a window beside the maps as in Zhang et al. 2024, "LoLCATs".
@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import attnlab
-from attnlab import model
-from attnlab.course.branches import attention, begun, log_weights
-from attnlab.model import Model, text
+from attnlab_course import model
+from attnlab_course.lessons.lesson18.branches import attention, begun, log_weights
+from attnlab_course.model import Model, text
 
 import numpy as np
 import torch

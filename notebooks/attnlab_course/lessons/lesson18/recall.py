@@ -1,6 +1,6 @@
 """Multi-query associative recall: sixteen pairs, then questions; small models of one attention layer that learn it.
 
-    python -m attnlab.course.recall        a part of `make model`; some thirty minutes on one core
+    python -m attnlab_course.lessons.lesson18.recall        a part of `make model`; some thirty minutes on one core
 
 writes lesson18/recall.json, which notebook 18 reads: every model at three rates with three seeds, since what one rate
 shows of a map is often how fast it trains. Source of the task: Arora et al. 2023 (Zoology), who sweep rates too.

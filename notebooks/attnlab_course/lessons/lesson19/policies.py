@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from attnlab.course.buddy import Buddy
+from attnlab_course.lessons.lesson19.buddy import Buddy
 from attnlab.paged.manager import BlockManager, OutOfBlocks
 
 

@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterable, Sequence
 
 from attnlab.paged.manager import BlockManager
-from attnlab.course.policies import Lengths
+from attnlab_course.lessons.lesson19.policies import Lengths
 
 
 def samples(prompt: int, outputs: Sequence[int], block_size: int) -> tuple[int, int]:

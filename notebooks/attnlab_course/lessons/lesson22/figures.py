@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from attnlab.plots.style import COLORS, GRAY, INK, PALE, canvas
+from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas
 
 import numpy as np
 from matplotlib.axes import Axes

@@ -1,9 +1,9 @@
 """Recall at lengths that no model was trained on: all keys, a window, features, and a window below each of them.
 
-    python -m attnlab.course.longrange        a part of `make model`; some three minutes on one core
+    python -m attnlab_course.lessons.lesson23.longrange        a part of `make model`; some three minutes on one core
 
 writes lesson23/longrange.json, which notebook 23 reads. The task, the model and the training are those of
-``attnlab.course.recall``: rows of 96 tokens. A row of a test has as many pairs, and up to 4,064 questions.
+``attnlab_course.lessons.lesson18.recall``: rows of 96 tokens. A row of a test has as many pairs, and up to 4,064 questions.
 """
 
 import itertools
@@ -13,7 +13,9 @@ import sys
 from pathlib import Path
 
 from attnlab import naive_attention
-from attnlab.course.recall import ASKED, BATCH, LENGTH, PAIRS, RATE, STEPS, WIDTH, Recaller, batch, train
+from attnlab_course.lessons.lesson18.recall import (
+    ASKED, BATCH, LENGTH, PAIRS, RATE, STEPS, WIDTH, Recaller, batch, train,
+)
 
 import numpy as np
 import torch

@@ -1,6 +1,6 @@
 """What each cut of a cache costs a trained model: fewer bits, fewer keys, fewer layers with all keys.
 
-    python -m attnlab.course.cuts        a part of `make model`; some three minutes on one core
+    python -m attnlab_course.lessons.lesson24.cuts        a part of `make model`; some three minutes on one core
 
 writes lesson24/cuts.json, which notebook 24 reads. A cut is an attention to plug into the model. All queries of a text
 are computed at once, each with the keys that its cache would hold at that time. Sources: Liu et al. 2024, "KIVI"
@@ -15,10 +15,10 @@ from itertools import combinations
 from pathlib import Path
 
 import attnlab
-from attnlab import model
+from attnlab_course import model
 from attnlab.cache import dequantize, quantize
 from attnlab.costs import cache_bytes
-from attnlab.model import Model
+from attnlab_course.model import Model
 from attnlab.paged import page_bounds
 
 import numpy as np
@@ -33,7 +33,7 @@ LAYERS, SEEDS = range(4), (0, 1, 2)
 
 def price(lm: Model, attend: Callable | None, first: int = 0, rows: int = ROWS) -> dict[str, float]:
     """What a cut costs: bits per byte of ``rows`` stretches of held-out text, from byte ``first`` on, and again."""
-    from attnlab.course.conversion import again  # which needs PyTorch; what is stored doesn't
+    from attnlab_course.lessons.lesson18.conversion import again  # which needs PyTorch; what is stored doesn't
 
     data, starts = model.excerpt(), range(first, first + rows * APART, APART)
     tokens = np.stack([model.tokens(data[start : start + LENGTH - 1]) for start in starts])

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from attnlab.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
+from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
 
 import numpy as np
 from matplotlib.figure import Figure

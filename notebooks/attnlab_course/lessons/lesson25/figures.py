@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from attnlab.course.lesson16.figures import named
-from attnlab.plots.style import COLORS, GRAY, INK, canvas, darker
+from attnlab_course.plots.style import named
+from attnlab_course.plots.style import COLORS, GRAY, INK, canvas, darker
 
 import numpy as np
 from matplotlib.axes import Axes

@@ -1,6 +1,6 @@
 """Recall from a state that only adds, fades, overwrites, or both: keys that come once, and keys that are bound again.
 
-    python -m attnlab.course.overwriting        a part of `make model`; some ten minutes on one core
+    python -m attnlab_course.lessons.lesson25.overwriting        a part of `make model`; some ten minutes on one core
 
 writes lesson25/overwriting.json, which notebook 25 reads. The models are lesson 18's with another attention: features
 silu of length 1, no normalizer, a learned rate b and gate a for each token, of which each rule uses its own. Questions
@@ -13,8 +13,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from attnlab.course import recall
-from attnlab.course.recall import BATCH, VOCABULARY, WIDTH
+from attnlab_course.lessons.lesson18 import recall
+from attnlab_course.lessons.lesson18.recall import BATCH, VOCABULARY, WIDTH
 from attnlab.linear import delta_attention
 
 import numpy as np

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from attnlab import model
-from attnlab.model import FIRST, Model
-from attnlab.serve import Engine, prompt_lookup
+from attnlab_course import model
+from attnlab_course.model import FIRST, Model
+from attnlab_course.serve import Engine, prompt_lookup
 
 import numpy as np
 from numpy import ndarray as Array

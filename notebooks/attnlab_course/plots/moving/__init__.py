@@ -11,9 +11,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from attnlab.course.moving.mask import mask_in_blocks
-from attnlab.course.moving.roof import roofline
-from attnlab.course.moving.walk import run, walk
+from attnlab_course.plots.moving.mask import mask_in_blocks
+from attnlab_course.plots.moving.roof import roofline
+from attnlab_course.plots.moving.walk import run, walk
 
 __all__ = ["Moving", "mask_in_blocks", "roofline", "run", "show", "walk"]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from attnlab.course.moving import Moving
+from attnlab_course.plots.moving import Moving
 
 INSIDE = "text"  # what a mark calls its text, beside its attributes; or marks as text, which no step changes
 

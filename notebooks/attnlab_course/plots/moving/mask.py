@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from attnlab.course.moving.walk import UNIT, box
-from attnlab.machine import Machine, flash_forward
+from attnlab_course.plots.moving.walk import UNIT, box
+from attnlab_course.instruments.machine import Machine, flash_forward
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from attnlab.course.moving import Moving
+    from attnlab_course.plots.moving import Moving
 
 N = 32  # tokens
 SIZE = 16  # of one token's query, key or value, in elements
@@ -64,7 +64,7 @@ def visits(mask: np.ndarray, size: int) -> list[MaskVisit]:
 
 def mask_in_blocks(sizes: tuple[int, ...] = (4, 2, 8)) -> "Moving":
     """The figure: all masks, in tiles of each of ``sizes``."""
-    from attnlab.course.moving import Moving
+    from attnlab_course.plots.moving import Moving
 
     trace: dict[str, list] = {}
     for name, mask in masks().items():

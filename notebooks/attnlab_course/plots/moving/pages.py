@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from attnlab.course.lesson20.figures import SHADES
-from attnlab.course.moving import Moving
-from attnlab.course.moving.drawn import Film, Mark, box, drawn, outline, word
+from attnlab_course.plots.style import SHADES
+from attnlab_course.plots.moving import Moving
+from attnlab_course.plots.moving.drawn import Film, Mark, box, drawn, outline, word
 from attnlab.paged import BlockManager
-from attnlab.serve import Engine
-from attnlab.serve.request import Sequence as Text
-from attnlab.serve.runner import Runner
-from attnlab.serve.scheduler import Plan
-from attnlab.serve.trace import Record
+from attnlab_course.serve import Engine
+from attnlab_course.serve.request import Sequence as Text
+from attnlab_course.serve.runner import Runner
+from attnlab_course.serve.scheduler import Plan
+from attnlab_course.serve.trace import Record
 
 WIDTH = 350  # of the picture, in pixels
 SLOT, ACROSS, APART = 9, 4, 16  # of a block: a slot; blocks in a row, and between them

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from attnlab.course.lesson21.figures import DEVICES
-from attnlab.course.moving import Moving
-from attnlab.course.moving.drawn import Film, Mark, drawn, outline, word
+from attnlab_course.plots.style import DEVICES
+from attnlab_course.plots.moving import Moving
+from attnlab_course.plots.moving.drawn import Film, Mark, drawn, outline, word
 from attnlab.ring import Cluster, Schedule, Work, ring_attention, shard
 from attnlab.ring.programs import Steps
 from attnlab.ring.schedule import Part

@@ -4,10 +4,10 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from attnlab import costs
-from attnlab.hardware import ACCELERATORS, MULTIPROCESSORS
+from attnlab_course.instruments.hardware import ACCELERATORS, MULTIPROCESSORS
 
 if TYPE_CHECKING:
-    from attnlab.course.moving import Moving
+    from attnlab_course.plots.moving import Moving
 
 MACHINE, CHIP = ACCELERATORS["A100 40 GB"], MULTIPROCESSORS["A100"]
 ITEMSIZE = 2
@@ -59,7 +59,7 @@ def place(name: str, n: int, d: int, rows: int) -> Place:
 
 def roofline() -> "Moving":
     """The figure: all places, by algorithm, head size and tile, for each length."""
-    from attnlab.course.moving import Moving
+    from attnlab_course.plots.moving import Moving
 
     trace: dict[str, list] = {
         name: [[d, [tile(name, d, rows) for rows in tiled(name)]] for d in HEADS] for name in METHODS

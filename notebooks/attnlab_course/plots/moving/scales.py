@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from attnlab.course.moving import Moving
-from attnlab.course.moving.drawn import Film, Mark, drawn, word
+from attnlab_course.plots.moving import Moving
+from attnlab_course.plots.moving.drawn import Film, Mark, drawn, word
 
 ROW = (0, -1, 1.5, 0.5, 1, 3, 1, 2.5)  # the row of eight
 WIDE, TALL, APART = 44, 120, 48  # of a bar and of e⁰; from bar to bar

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from attnlab.machine import Machine
+from attnlab_course.instruments.machine import Machine
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from attnlab.course.moving import Moving
+    from attnlab_course.plots.moving import Moving
 
 UNIT = 260  # the longer side of the scores, in pixels
 SIZE = 8  # of one token's query, key or value, in elements
@@ -38,7 +38,7 @@ class Walk(NamedTuple):
 
 
 def run(program: Callable, n: int, m: int, gradient: bool = False, **options: Any) -> Walk:
-    """Run a forward or backward program of attnlab.machine; the counters of its last visit are the machine's."""
+    """Run a forward or backward program of attnlab_course.instruments.machine; the counters of its last visit are the machine's."""
     found: list[TileVisit] = []
     fresh: set[str] = set()
     at = {"Q": slice(0, 0), "K": slice(0, 0)}
@@ -73,7 +73,7 @@ def run(program: Callable, n: int, m: int, gradient: bool = False, **options: An
 
 def walk(runs: Mapping[str, Walk]) -> "Moving":
     """The walks of some runs, to be chosen from by name."""
-    from attnlab.course.moving import Moving
+    from attnlab_course.plots.moving import Moving
 
     first = next(iter(runs.values()))
     text = (

@@ -212,7 +212,7 @@ def jupyter(send: Send) -> tuple[types.ModuleType, types.ModuleType]:
 def no_pictures(send: Send) -> None:
     """Where matplotlib is missing, what draws with it does nothing, and the page keeps its stored pictures."""
     sys.meta_path.append(Nothing())
-    from attnlab import plots
+    from attnlab_course import plots
 
     plots.show = plots.style.show = lambda *_, **__: send("stored", "")
 

@@ -1,6 +1,6 @@
 """Lesson 00, ★: the weighted average, to meet the checker."""
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
 

@@ -1,7 +1,7 @@
 """Lesson 01, ★★: a layer that is right for one head or one token only, and repaired."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
 from numpy import ndarray as Array

@@ -2,8 +2,8 @@
 
 import math
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def longest(free_bytes: int, batch: int, heads: int, itemsize: int, copies: int) -> int:

@@ -2,9 +2,9 @@
 
 from math import sqrt
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
-from attnlab.check.promises import peak
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab_course.checker.promises import peak
 
 import numpy as np
 

@@ -1,8 +1,8 @@
 """Lesson 02, ★★: a sum of exponentials with three silent mistakes, repaired."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_scores
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.fingerprints import far_scores
 
 import numpy as np
 

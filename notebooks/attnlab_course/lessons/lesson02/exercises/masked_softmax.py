@@ -3,9 +3,9 @@
 from math import inf
 from typing import TYPE_CHECKING
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import ALONE, far_scores
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.fingerprints import ALONE, far_scores
 
 import numpy as np
 

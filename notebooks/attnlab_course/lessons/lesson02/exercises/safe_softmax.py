@@ -1,8 +1,8 @@
 """Lesson 02, ★: softmax with the shift, over rows of any size."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Edit, Exercise, Mistake, but
-from attnlab.check.fingerprints import ALONE, far_scores
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Edit, Exercise, Mistake, but
+from attnlab_course.checker.fingerprints import ALONE, far_scores
 
 import numpy as np
 

@@ -2,11 +2,11 @@
 
 from math import exp
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
-from attnlab.check.fingerprints import ALONE
-from attnlab.check.promises import growth, loads_per_element, stores_per_element
-from attnlab.machine import CountingVector
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab_course.checker.fingerprints import ALONE
+from attnlab_course.checker.promises import growth, loads_per_element, stores_per_element
+from attnlab_course.instruments.machine import CountingVector
 
 
 def safe_softmax_counted(x: CountingVector, out: CountingVector) -> None:

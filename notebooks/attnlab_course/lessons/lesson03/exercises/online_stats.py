@@ -3,10 +3,10 @@
 import math
 from collections.abc import Iterable
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Cost, Edit, Exercise, Mistake, Stream, but
-from attnlab.check.fingerprints import ALONE
-from attnlab.check.promises import growth
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Cost, Edit, Exercise, Mistake, Stream, but
+from attnlab_course.checker.fingerprints import ALONE
+from attnlab_course.checker.promises import growth
 
 import numpy as np
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Edit, Exercise, Mistake, but
-from attnlab.check.fingerprints import ALONE
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Edit, Exercise, Mistake, but
+from attnlab_course.checker.fingerprints import ALONE
 
 import numpy as np
 

@@ -3,11 +3,11 @@
 import heapq
 import math
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
-from attnlab.check.fingerprints import ALONE
-from attnlab.check.promises import growth, loads_per_element
-from attnlab.machine import CountingVector
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab_course.checker.fingerprints import ALONE
+from attnlab_course.checker.promises import growth, loads_per_element
+from attnlab_course.instruments.machine import CountingVector
 
 import numpy as np
 

@@ -4,10 +4,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Cost, Edit, Exercise, Function, Mistake, but
-from attnlab.check.fingerprints import ALONE
-from attnlab.check.library import precise, to_library
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Cost, Edit, Exercise, Function, Mistake, but
+from attnlab_course.checker.fingerprints import ALONE
+from attnlab_course.checker.library import precise, to_library
 
 import numpy as np
 

@@ -1,10 +1,10 @@
 """Lesson 04, ★★★: online attention, a block of keys at a time."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
-from attnlab.check.fingerprints import deepest, far_queries, large_key, last_key
-from attnlab.check.operations import exponentials_at_once
-from attnlab.check.promises import growth, inverse
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab_course.checker.fingerprints import deepest, far_queries, large_key, last_key
+from attnlab_course.checker.operations import exponentials_at_once
+from attnlab_course.checker.promises import growth, inverse
 
 import numpy as np
 

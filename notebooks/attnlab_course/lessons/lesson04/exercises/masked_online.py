@@ -1,8 +1,8 @@
 """Lesson 04, ★★: online attention with a mask, right for one query and falling scores only, and repaired."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import ALONE
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.fingerprints import ALONE
 
 import numpy as np
 from numpy import ndarray as Array

@@ -1,9 +1,9 @@
 """Lesson 04, ★★: online attention for one query, over a stream of pairs, with its lse."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Cost, Edit, Exercise, Mistake, but
-from attnlab.check.promises import growth
-from attnlab.check.streams import Pairs, random_row, scored, stream
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Cost, Edit, Exercise, Mistake, but
+from attnlab_course.checker.promises import growth
+from attnlab_course.checker.streams import Pairs, random_row, scored, stream
 
 import numpy as np
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
 

@@ -3,11 +3,11 @@
 from functools import partial
 
 import attnlab
-from attnlab.check import phrases
-from attnlab.check.operations import exponentials_at_once
-from attnlab.check.promises import peak
-from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_queries, last_key
+from attnlab_course.checker import phrases
+from attnlab_course.checker.operations import exponentials_at_once
+from attnlab_course.checker.promises import peak
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab_course.checker.fingerprints import far_queries, last_key
 
 import numpy as np
 

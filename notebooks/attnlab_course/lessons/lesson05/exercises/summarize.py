@@ -1,8 +1,8 @@
 """Lesson 05, ★: the summary of one chunk of keys."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_queries
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.fingerprints import far_queries
 
 import numpy as np
 

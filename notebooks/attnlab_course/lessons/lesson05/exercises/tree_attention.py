@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from attnlab.check import phrases
-from attnlab.check.depth import lost
-from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_queries, last_key
-from attnlab.check.operations import exponentials_at_once
-from attnlab.check.promises import growth, inverse, peak
+from attnlab_course.checker import phrases
+from attnlab_course.checker.depth import lost
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab_course.checker.fingerprints import far_queries, last_key
+from attnlab_course.checker.operations import exponentials_at_once
+from attnlab_course.checker.promises import growth, inverse, peak
 
 import numpy as np
 

@@ -1,8 +1,8 @@
 """Lesson 05, ★★: chunked attention over the visible keys, three faults that random inputs do not show, repaired."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import ALONE, FAR
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.fingerprints import ALONE, FAR
 
 import numpy as np
 

@@ -1,8 +1,8 @@
 """Lesson 06, ★★: the gradient of attention by hand."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_queries, last_key, lifted
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.fingerprints import far_queries, last_key, lifted
 
 import numpy as np
 

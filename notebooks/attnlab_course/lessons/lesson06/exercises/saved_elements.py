@@ -1,7 +1,7 @@
 """Lesson 06, ★★: what autodiff keeps of chunked attention, counted."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def saved_elements(n: int, Cq: int, Ck: int, D: int, checkpointed: str) -> int:

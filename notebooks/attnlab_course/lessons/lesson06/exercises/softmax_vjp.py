@@ -1,8 +1,8 @@
 """Lesson 06, ★: the gradient of a softmax without its Jacobian."""
 
-from attnlab.check import phrases
-from attnlab.check.promises import growth
-from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.promises import growth
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
 
 import numpy as np
 

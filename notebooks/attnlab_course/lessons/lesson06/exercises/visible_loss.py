@@ -1,8 +1,8 @@
 """Lesson 06, ★★: a loss whose value is right and whose gradient has three faults, repaired."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import ALONE, FAR, lifted
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.fingerprints import ALONE, FAR, lifted
 
 import numpy as np
 import torch

@@ -1,7 +1,7 @@
 """Lesson 07, ★: a count that is right for plain self-attention in half precision only, repaired."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def attention_cost(N: int, M: int, H: int, Hk: int, D: int, itemsize: int) -> tuple[float, float]:

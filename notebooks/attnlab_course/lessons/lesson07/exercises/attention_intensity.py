@@ -1,7 +1,7 @@
 """Lesson 07, ★★: the arithmetic intensity of attention, unfused and tiled."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def attention_intensity(N: int, D: int, Bc: int, itemsize: int) -> tuple[float, float]:

@@ -1,7 +1,7 @@
 """Lesson 07, ★: the arithmetic intensity of a linear layer."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def linear_intensity(B: int, d_in: int, d_out: int, itemsize: int) -> float:

@@ -1,7 +1,7 @@
 """Lesson 07, ★★★: the longest context that fits beside the weights, and what a step of decoding reads."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def longest_context(gpu_bytes: int, model: dict[str, int], Hk: int) -> tuple[int, int]:

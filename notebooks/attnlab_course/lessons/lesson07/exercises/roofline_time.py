@@ -1,7 +1,7 @@
 """Lesson 07, ★: the least time of a program on a machine of two numbers."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def roofline_time(flops: float, bytes: float, peak: float, bandwidth: float) -> float:

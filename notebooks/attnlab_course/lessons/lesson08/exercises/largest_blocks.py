@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def largest_blocks(D: int, M_sram: int) -> tuple[int, int]:

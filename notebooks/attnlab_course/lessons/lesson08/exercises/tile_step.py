@@ -1,8 +1,8 @@
 """Lesson 08, ★★: one visit of a tile, O stored normalized."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import DEEP, far_scores
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.fingerprints import DEEP, far_scores
 
 import numpy as np
 

@@ -1,7 +1,7 @@
 """Lesson 09, ★★: the smallest block of keys that keeps to a budget of bytes."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def block_for_budget(N: int, D: int, itemsize: int, budget: int) -> int:

@@ -1,7 +1,7 @@
 """Lesson 09, ★: standard attention and FlashAttention on one chip."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def bytes_moved(N: int, D: int, sram_bytes: int, itemsize: int) -> tuple[int, int]:

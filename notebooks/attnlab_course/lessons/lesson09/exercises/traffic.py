@@ -1,7 +1,7 @@
 """Lesson 09, ★: the traffic of FlashAttention's forward."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def traffic(N: int, D: int, Bc: int) -> int:

@@ -1,8 +1,8 @@
 """Lesson 10, ★: one number a query that stands for a row of weights and their gradients."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
-from attnlab.check.promises import growth
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab_course.checker.promises import growth
 
 import numpy as np
 

@@ -1,8 +1,8 @@
 """Lesson 10, ★: the weights of a tile from its scores and the lse of its queries."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_scores
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.fingerprints import far_scores
 
 import numpy as np
 

@@ -1,6 +1,6 @@
 """Lesson 11, ★★: the butterfly pattern, and what several layers of it reach."""
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
 

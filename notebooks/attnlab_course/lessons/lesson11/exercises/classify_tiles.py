@@ -1,9 +1,9 @@
 """Lesson 11, ★: hidden, partial and full tiles of a window."""
 
 from attnlab import measure
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
-from attnlab.check.promises import SMALL, growth
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab_course.checker.promises import SMALL, growth
 
 import numpy as np
 

@@ -2,7 +2,7 @@
 
 import math
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 Number = int | float
 

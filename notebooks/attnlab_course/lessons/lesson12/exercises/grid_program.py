@@ -1,10 +1,10 @@
 """Lesson 12, ★★: a program of the grid with three faults that blocks which fit do not show, fixed."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
-from attnlab.check.fingerprints import deepest, large_key, levels, lifted
-from attnlab.check.machines import FlatMemory
-from attnlab.check.promises import inverse
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab_course.checker.fingerprints import deepest, large_key, levels, lifted
+from attnlab_course.checker.machines import FlatMemory
+from attnlab_course.checker.promises import inverse
 
 import numpy as np
 

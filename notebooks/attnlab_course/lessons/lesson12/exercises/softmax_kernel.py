@@ -3,9 +3,9 @@
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
-from attnlab.check.fingerprints import far_scores
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab_course.checker.fingerprints import far_scores
 
 import numpy as np
 

@@ -1,6 +1,6 @@
 """Lesson 12, ★★: the tile of a kernel that fits a multiprocessor and moves the least."""
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 SIZES = (16, 32, 64, 128, 256)
 

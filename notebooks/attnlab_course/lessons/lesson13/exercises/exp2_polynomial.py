@@ -1,6 +1,6 @@
 """Lesson 13, ★★: fix an exponential made of a polynomial and of bits."""
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
 

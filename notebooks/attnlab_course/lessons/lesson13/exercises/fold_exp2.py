@@ -1,10 +1,10 @@
 """Lesson 13, ★★: the fold in powers of two, divided once."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
-from attnlab.check.fingerprints import far_scores
-from attnlab.check.operations import done
-from attnlab.check.promises import growth, inverse
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab_course.checker.fingerprints import far_scores
+from attnlab_course.checker.operations import done
+from attnlab_course.checker.promises import growth, inverse
 
 import numpy as np
 

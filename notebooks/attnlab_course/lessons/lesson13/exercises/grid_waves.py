@@ -1,7 +1,7 @@
 """Lesson 13, ★★: how many programs a grid has, and how well they fill the multiprocessors."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def grid_waves(batch: int, heads: int, n: int, block_q: int, sms: int) -> tuple[int, int, int]:

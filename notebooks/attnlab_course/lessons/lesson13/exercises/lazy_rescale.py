@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import DEEP, far_scores
-from attnlab.check.promises import Measure
-from attnlab.course.lesson13.fold_exp2 import COSTS
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.fingerprints import DEEP, far_scores
+from attnlab_course.checker.promises import Measure
+from attnlab_course.lessons.lesson13.exercises.fold_exp2 import COSTS
 
 import numpy as np
 

@@ -1,7 +1,7 @@
 """Lesson 13, ★★: what a kernel waits for, and which remedy buys most."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def next_remedy(programs: int, sms: int, products: float, exponentials: float, memory: float) -> int:

@@ -1,7 +1,7 @@
 """Lesson 14, ★: how many bytes a cache takes."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def cache_bytes(layers: int, kv_heads: int, d: int, length: int, itemsize: int) -> int:

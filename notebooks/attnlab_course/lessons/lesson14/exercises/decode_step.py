@@ -1,10 +1,10 @@
 """Lesson 14, ★★: one token of decoding with a preallocated cache."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
-from attnlab.check.fingerprints import far_queries, large_key
-from attnlab.check.library import precise, to_library, to_numpy
-from attnlab.check.promises import Measure, growth, peak
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab_course.checker.fingerprints import far_queries, large_key
+from attnlab_course.checker.library import precise, to_library, to_numpy
+from attnlab_course.checker.promises import Measure, growth, peak
 
 import numpy as np
 from numpy import ndarray as Array

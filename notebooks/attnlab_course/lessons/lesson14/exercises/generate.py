@@ -5,15 +5,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import attnlab
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
 
 import numpy as np
 from numpy import ndarray as Array
 
 
 class Toy:
-    """A transformer with random parameters, to be used like a model of attnlab.model. It counts the keys it makes.
+    """A transformer with random parameters, to be used like a model of attnlab_course.model. It counts the keys it makes.
 
     ``fed``: the tokens that it was given.
     """

@@ -1,9 +1,9 @@
 """Lesson 14, ★★: a cache that is right for one token at a time only, and repaired."""
 
 import attnlab
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import deepest
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.fingerprints import deepest
 
 import numpy as np
 from numpy import ndarray as Array

@@ -1,7 +1,7 @@
 """Lesson 15, ★: how long a step of decoding takes at the least."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def decode_seconds(weights_bytes: float, cache_bytes: float, B: int, bandwidth: float) -> float:

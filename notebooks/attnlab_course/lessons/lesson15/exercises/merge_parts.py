@@ -1,7 +1,7 @@
 """Lesson 15, ★★, debugging: a merge of parts that three faults have crept into."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
 

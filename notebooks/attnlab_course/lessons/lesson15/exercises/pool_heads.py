@@ -1,6 +1,6 @@
 """Lesson 15, ★★: a matrix for fewer key heads, by averaging those that will be shared."""
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
 

@@ -1,9 +1,9 @@
 """Lesson 15, ★★: one query, its keys in parts that know nothing of each other."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_queries
-from attnlab.course.lesson15.merge_parts import brain  # noqa: F401, edits below call it
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.fingerprints import far_queries
+from attnlab_course.lessons.lesson15.exercises.merge_parts import brain  # noqa: F401, edits below call it
 
 import numpy as np
 

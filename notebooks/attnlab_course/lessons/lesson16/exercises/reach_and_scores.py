@@ -1,6 +1,6 @@
 """Lesson 16, ★★: how far a window reaches through the layers, and what a prompt in chunks computes."""
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def reach_and_scores(layers: int, window: int, length: int, chunk: int) -> tuple[int, int]:

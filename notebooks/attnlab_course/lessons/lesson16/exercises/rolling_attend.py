@@ -2,9 +2,9 @@
 
 import math
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import far_queries, large_key
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.fingerprints import far_queries, large_key
 
 import numpy as np
 from numpy import ndarray as Array

@@ -3,10 +3,10 @@
 import math
 
 from attnlab.cache.slots import slot, written
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
-from attnlab.check.fingerprints import deepest, far_queries, large_key
-from attnlab.check.promises import growth
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab_course.checker.fingerprints import deepest, far_queries, large_key
+from attnlab_course.checker.promises import growth
 
 import numpy as np
 from numpy import ndarray as Array

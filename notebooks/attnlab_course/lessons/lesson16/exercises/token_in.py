@@ -1,6 +1,6 @@
 """Lesson 16, ★: which token's key is in a slot of a rolling cache."""
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def token_in(slot: int, length: int, window: int, sinks: int) -> int:

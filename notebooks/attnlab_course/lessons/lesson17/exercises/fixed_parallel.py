@@ -1,8 +1,8 @@
 """Lesson 17, ★★: all chunks at once, with a state that already holds the chunk, fixed."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
-from attnlab.check.promises import peak
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab_course.checker.promises import peak
 
 import numpy as np
 from numpy import ndarray as Array

@@ -1,8 +1,8 @@
 """Lesson 17, ★★★: causal linear attention in chunks, with its gradient, in memory that does not grow."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Cost, Exercise, Mistake, but
-from attnlab.check.promises import growth, peak
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab_course.checker.promises import growth, peak
 
 import numpy as np
 import torch

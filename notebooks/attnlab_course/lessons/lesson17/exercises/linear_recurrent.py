@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Cost, Exercise, Mistake, Stream, but
-from attnlab.check.promises import growth
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, Stream, but
+from attnlab_course.checker.promises import growth
 
 import numpy as np
 from numpy import ndarray as Array

@@ -1,7 +1,7 @@
 """Lesson 17, ★: how many bytes a state takes, and from which length on a cache takes more."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def state_and_break_even(features: int, d: int, dv: int, state_itemsize: int, cache_itemsize: int) -> tuple[int, int]:

@@ -3,8 +3,8 @@
 import math
 from typing import Any
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.library import to_numpy
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.library import to_numpy
 
 import numpy as np
 from numpy import ndarray as Array

@@ -1,7 +1,7 @@
 """Lesson 18, ★★: a feature map that was guarded against overflow and lost its weights, fixed."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
 from numpy import ndarray as Array

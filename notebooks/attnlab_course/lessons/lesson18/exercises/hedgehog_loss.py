@@ -2,9 +2,9 @@
 
 import math
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import deepest, far_queries
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.fingerprints import deepest, far_queries
 
 import numpy as np
 from numpy import ndarray as Array

@@ -3,8 +3,8 @@
 import itertools
 from typing import Any
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
 from numpy import ndarray as Array

@@ -5,8 +5,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.library import to_numpy
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.library import to_numpy
 
 import numpy as np
 from numpy import ndarray as Array

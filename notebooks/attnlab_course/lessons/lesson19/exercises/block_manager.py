@@ -3,8 +3,8 @@
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 from attnlab.paged import OutOfBlocks
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Lesson 19, ★★: an append that writes into a block of its sibling, fixed."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def fixed_append(

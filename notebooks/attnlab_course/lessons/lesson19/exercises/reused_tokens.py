@@ -1,6 +1,6 @@
 """Lesson 19, ★★: how much of a prompt is there already."""
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def reused_tokens(prompt: list[int], written: list[tuple[int, list[int]]], size: int) -> int:

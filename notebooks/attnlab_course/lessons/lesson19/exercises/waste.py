@@ -2,8 +2,8 @@
 
 import math
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def waste(lengths: list[int], block: int, policy: str) -> int:

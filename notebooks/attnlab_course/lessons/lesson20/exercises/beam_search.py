@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
 
 import numpy as np
 

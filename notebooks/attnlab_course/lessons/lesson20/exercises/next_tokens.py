@@ -2,8 +2,8 @@
 
 import itertools
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.serve import uniform
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.serve import uniform
 
 import numpy as np
 from numpy import ndarray as Array

@@ -2,7 +2,7 @@
 
 import heapq
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def steps_needed(lengths: list[int], slots: int, continuous: bool) -> int:

@@ -1,9 +1,9 @@
 """Lesson 21, ★★: a striped ring that is right on one device only, fixed."""
 
 import attnlab
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.check.fingerprints import deepest
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.fingerprints import deepest
 from attnlab.ring import Cluster
 from attnlab.ring.programs import Steps
 from attnlab.ring.rank import Rank

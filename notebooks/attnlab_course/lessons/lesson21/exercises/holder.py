@@ -1,6 +1,6 @@
 """Lesson 21, ★: whose keys a device holds at a step of the ring."""
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def holder(device: int, step: int, devices: int) -> int:

@@ -1,6 +1,6 @@
 """Lesson 21, ★★: over how many devices to trade tokens for heads, and how many to leave to a ring."""
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def split_plan(tokens: int, devices: int, query_heads: int, key_heads: int, flops: float, bandwidth: float) -> int:

@@ -1,7 +1,7 @@
 """Lesson 21, ★★: a text in stripes, the way back, and what is visible between two stripes."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
 from numpy import ndarray as Array

@@ -1,7 +1,7 @@
 """A step of training of the small model, on a sequence that is split over ranks, beside the same step on one device.
 
-    torchrun --standalone --nproc-per-node 4 -m attnlab.course.ring_demo      four processes of torch.distributed
-    python -m attnlab.course.ring_demo --jax 4                                four CPU devices of JAX, in one process
+    torchrun --standalone --nproc-per-node 4 -m attnlab_course.lessons.lesson21.ring_demo      four processes of torch.distributed
+    python -m attnlab_course.lessons.lesson21.ring_demo --jax 4                                four CPU devices of JAX, in one process
 
 All but attention works token by token, so a shard serves as it stands, if three things know of the shards: positions
 are those of the text, the loss is a sum over all ranks, and so is its gradient.
@@ -9,7 +9,7 @@ are those of the text, the loss is a sum over all ranks, and so is its gradient.
 
 from typing import NamedTuple
 
-from attnlab import model
+from attnlab_course import model
 from attnlab.costs.ring import ring_bytes, ring_gradient_bytes
 from attnlab.measure import binary
 from attnlab.ring import Schedule, positions

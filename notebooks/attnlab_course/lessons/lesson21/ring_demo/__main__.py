@@ -4,9 +4,9 @@ import argparse
 import os
 from collections.abc import Callable
 
-from attnlab import model
+from attnlab_course import model
 from attnlab.measure import honest_xla
-from attnlab.course.ring_demo import __doc__ as description
+from attnlab_course.lessons.lesson21.ring_demo import __doc__ as description
 
 
 def at_least(least: int) -> Callable[[str], int]:
@@ -22,7 +22,7 @@ def at_least(least: int) -> Callable[[str], int]:
 def main() -> None:
     """Read the options, and take the step."""
     parser = argparse.ArgumentParser(
-        "attnlab.course.ring_demo", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+        "attnlab_course.lessons.lesson21.ring_demo", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--jax", type=at_least(1), metavar="DEVICES", help="JAX on so many CPU devices, not torchrun")
     parser.add_argument("--length", type=at_least(2), default=1023, help="tokens, padded if need be (1023)")
@@ -33,13 +33,13 @@ def main() -> None:
         parser.error(f"argument --length: the text has {most:,} tokens")
     if options.jax is not None:
         honest_xla()  # before JAX is imported, or its account of memory is not whole
-        from attnlab.course.ring_demo.jax import step
+        from attnlab_course.lessons.lesson21.ring_demo.jax import step
 
         step(options.jax, options.length, options.layout)
     elif "RANK" not in os.environ:
         parser.error("start it by torchrun, which says which rank a process is, or with --jax")
     else:
-        from attnlab.course.ring_demo.torch import rank
+        from attnlab_course.lessons.lesson21.ring_demo.torch import rank
 
         rank(options.length, options.layout, options.timeout)
 

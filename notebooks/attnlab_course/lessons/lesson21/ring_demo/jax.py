@@ -6,10 +6,10 @@ from functools import partial
 from typing import Any
 
 import attnlab
-from attnlab import model
-from attnlab.arrays.jax import Array
+from attnlab_course import model
+from attnlab.core.arrays.jax import Array
 from attnlab.ring import Schedule, ring_attention
-from attnlab.course.ring_demo import Shards, compared, expected, memory, text
+from attnlab_course.lessons.lesson21.ring_demo import Shards, compared, expected, memory, text
 
 import jax
 import jax.numpy as jnp

@@ -5,11 +5,11 @@ from datetime import timedelta
 from functools import partial
 
 import attnlab
-from attnlab import model
-from attnlab.arrays.torch import Array
+from attnlab_course import model
+from attnlab.core.arrays.torch import Array
 from attnlab.measure import torch_bytes
 from attnlab.ring import Schedule, ring_attention
-from attnlab.course.ring_demo import Shards, compared, expected, memory, text
+from attnlab_course.lessons.lesson21.ring_demo import Shards, compared, expected, memory, text
 from attnlab.ring.torch_links import SENT
 
 import torch

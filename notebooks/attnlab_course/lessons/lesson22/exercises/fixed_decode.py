@@ -1,8 +1,8 @@
 """Lesson 22, ★★: tree attention that is right for a batch of one, fixed."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
-from attnlab.check.fingerprints import levels, lifted
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab_course.checker.fingerprints import levels, lifted
 from attnlab.ring import Cluster
 from attnlab.ring.programs import Steps, all_reduce
 from attnlab.ring.rank import Rank

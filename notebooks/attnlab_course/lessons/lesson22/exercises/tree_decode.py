@@ -1,9 +1,9 @@
 """Lesson 22, ★★: one query, and keys on all devices."""
 
 import attnlab
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
-from attnlab.check.fingerprints import large_key, levels, lifted
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab_course.checker.fingerprints import large_key, levels, lifted
 from attnlab.ring import Cluster
 from attnlab.ring.programs import Steps, all_reduce, move_keys
 from attnlab.ring.rank import Rank

@@ -2,8 +2,8 @@
 
 import math
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
 
 import numpy as np
 from numpy import ndarray as Array

@@ -1,7 +1,7 @@
 """Lesson 23, ★: how many sequences fit into a memory."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def sequences(

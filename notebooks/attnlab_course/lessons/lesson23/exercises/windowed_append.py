@@ -1,6 +1,6 @@
 """Lesson 23, ★★: a block manager that gives back what a window has left behind."""
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def windowed_append(

@@ -1,7 +1,7 @@
 """Lesson 24, ★: how many numbers a token leaves in the cache, four ways."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def mla_numbers(

@@ -1,6 +1,6 @@
 """Lesson 24, ★★: the most that any key of a page can score."""
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
 from numpy import ndarray as Array

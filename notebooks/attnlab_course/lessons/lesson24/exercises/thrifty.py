@@ -4,9 +4,9 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from attnlab import model
-from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.course.cuts import GROUP, LENGTH, planned, price, share
+from attnlab_course import model
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.lessons.lesson24.cuts import GROUP, LENGTH, planned, price, share
 
 from threadpoolctl import threadpool_limits
 

@@ -1,6 +1,6 @@
 """Lesson 25, ★: one token of the gated delta rule."""
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
 from numpy import ndarray as Array

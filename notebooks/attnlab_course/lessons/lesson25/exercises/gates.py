@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.course.untrained import recalled
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.lessons.lesson25.untrained import recalled
 
 Choice = tuple[float, float, float]
 TASKS = {

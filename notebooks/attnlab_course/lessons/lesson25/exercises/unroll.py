@@ -1,8 +1,8 @@
 """Lesson 25, ★★: the delta rule's weights, all N × N of them, as if it were attention."""
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.course.lesson25.decay_weights import decay_weights, from_own
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.lessons.lesson25.exercises.decay_weights import decay_weights, from_own
 
 import numpy as np
 from numpy import ndarray as Array

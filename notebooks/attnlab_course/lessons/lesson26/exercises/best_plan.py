@@ -1,6 +1,6 @@
 """Lesson 26, ★★★: which draft, and how many guesses, for a batch on a machine; or none."""
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def best_plan(drafts: list[tuple[float, float]], batch: int, ratio: float, balance: float,

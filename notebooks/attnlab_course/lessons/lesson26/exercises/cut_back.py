@@ -1,6 +1,6 @@
 """Lesson 26, ★★: a sequence in pages forgets its wrong guesses: which blocks go, and which one is stale."""
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def cut_back(table: list[int], references: dict[int, int], length: int, size: int) -> tuple[list[int], list[int], bool]:

@@ -3,7 +3,7 @@
 from fractions import Fraction
 from typing import Any
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def expected_tokens(alpha: Any, k: int) -> Any:

@@ -1,6 +1,6 @@
 """Lesson 26, ★★: guesses that cost nothing, from the text itself."""
 
-from attnlab.check.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
 def prompt_lookup(tokens: list[int], k: int, most: int, least: int) -> list[int]:

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from attnlab.check import phrases
-from attnlab.check.exercise import Case, Exercise, Mistake, but
-from attnlab.serve import choose, uniform
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.serve import choose, uniform
 
 import numpy as np
 from numpy import ndarray as Array
