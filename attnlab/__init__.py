@@ -10,38 +10,34 @@ import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-from attnlab.core.arguments import kind_of
 from attnlab.chunked import chunked_attention
+from attnlab.core.arguments import kind_of
+from attnlab.core.dropout.numpy import dropout_mask
+from attnlab.core.signature import Array, Attention, Method, Options
 from attnlab.lazy import lazy_attention
-from attnlab.methods import METHODS
 from attnlab.naive import naive_attention
 from attnlab.online import online_attention
 from attnlab.rotation import rotary
 from attnlab.safe import safe_attention
-from attnlab.core.signature import Array, Method, Options
-from attnlab.core.dropout.numpy import dropout_mask
 from attnlab.softmax import merge, naive_softmax, online_softmax, safe_softmax
 from attnlab.tiled import tiled_attention, tiled_attention_backward
 
 if TYPE_CHECKING:
-    from attnlab import adapters as adapters, cache as cache
-    from attnlab_course import bench as bench, check as check
-    from attnlab import compat as compat, costs as costs
-    from  import attnlab_course as attnlab_course
-    from attnlab_course.instruments import hardware as hardware
-    from attnlab import linear as linear, measure as measure
-    from attnlab_course.instruments import machine as machine
-    from attnlab_course import model as model
-    from attnlab import paged as paged, ring as ring
-    from attnlab_course import plots as plots, serve as serve
+    from attnlab import adapters as adapters, cache as cache, compat as compat, costs as costs, linear as linear
+    from attnlab import measure as measure, paged as paged, ring as ring
 
 __version__ = "0.1.0"
 
-ROOMS = (
-    "adapters", "bench", "cache", "check", "compat", "costs", "course", "hardware", "linear", "machine", "measure",
-    "model", "paged", "plots", "ring", "serve",
-)  # fmt: skip
+METHODS: dict[Method, Attention] = {
+    "naive": naive_attention, "safe": safe_attention, "lazy": lazy_attention, "online": online_attention,
+    "chunked": chunked_attention, "tiled": tiled_attention,
+}  # fmt: skip
+"""The six functions by name, from the bottom of the ladder to the top."""
+ROOMS = ("adapters", "cache", "compat", "costs", "linear", "measure", "paged", "ring")
 """Packages and modules beside the six functions."""
+OF_COURSE = {"bench": "", "check": "", "hardware": ".instruments", "machine": ".instruments", "model": "", "plots": "",
+             "serve": ""}  # fmt: skip
+"""Where the course's own package has what is looked for here."""
 
 
 @overload
@@ -68,20 +64,25 @@ def attention(query: Any, key: Any, value: Any, method: Method = "tiled", **opti
         raise TypeError("method is an array; masks and other options are given by name: mask=...")
     if method not in METHODS:
         raise ValueError(f"method is {method!r}; it must be one of {', '.join(METHODS)}")
-    return METHODS[method].function(query, key, value, **options)
+    return METHODS[method](query, key, value, **options)
 
 
 if not TYPE_CHECKING:  # a checker would take every name for a module
 
     def __getattr__(name: str) -> ModuleType:
-        """A room, loaded at first use. One whose library is missing is, to hasattr and help, not there."""
+        """A room, loaded at first use. One whose library is missing is, to hasattr and help, not there.
+
+        What the course has is an ImportError: ``from attnlab import check`` would replace the words of another.
+        """
+        if name in OF_COURSE:
+            home = f"attnlab_course{OF_COURSE[name]}"
+            raise ImportError(f"{name} is in attnlab_course: pip install attnlab-course; from {home} import {name}")
         if name not in ROOMS:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         try:
             return importlib.import_module(f"{__name__}.{name}")
         except ModuleNotFoundError as error:
-            absent = f"{error.name} comes with the course: pip install attnlab-course"
-            raise AttributeError(absent if error.name == f"{__name__}.{name}" else str(error)) from error
+            raise AttributeError(str(error)) from error
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *ROOMS})

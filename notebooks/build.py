@@ -9,7 +9,8 @@ lessons/name.md becomes name.ipynb; all run from this folder and are stored with
 not stored: without a kernel they cannot be shown.
 Output to stderr, or one that names a folder or the name of this machine, is an error. A cell with a clock runs again if
 its times contradict what the text says of them or scatter too much, and isn't stored before they do neither (see
-notebooks/attnlab_course/instruments/clock.py); --draft stores it all the same, for a look at a lesson on a busy machine: the tests refuse it.
+attnlab_course/instruments/clock.py); --draft stores it all the same, for a look at a lesson on a busy machine: the
+tests refuse it.
 
 A notebook is built again when its cells differ from the lesson's or when a module of attnlab that it imported has
 changed. When only its prose differs, docstrings and comments among it, it keeps its outputs and nothing runs; with
@@ -32,13 +33,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import nbformat
+from attnlab_course.instruments import clock
 from lesson import Job, LessonError, describe, plan, tags
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from tqdm import tqdm
-
-from attnlab_course.instruments import clock
 
 AT_ONCE = 2
 CELL_SECONDS = 300

@@ -15,11 +15,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
 
-from attnlab.core.arguments import boolean, check_mask, check_static, integer, kind_of, number
 from attnlab.cache.bits import Quantized, dequantize, quantize
 from attnlab.cache.checks import (
     check_kept, check_latent, check_lengths, check_rotation, check_rows, check_tokens, value_of,
 )
+from attnlab.core.arguments import boolean, check_mask, check_static, integer, kind_of, number
 from attnlab.core.bundle import Inputs, group, group_heads
 from attnlab.core.dispatch import backend, in_autocast, refuse_gradient, untraced
 from attnlab.core.other_names import hinted

@@ -8,19 +8,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from attnlab.cache import KVCache, RollingCache
+from attnlab.cache.checks import check_known_lengths, check_known_rows, check_length, check_room
+from attnlab.cache.slots import held
+from attnlab.core.arguments import integer
 from attnlab.core.arrays.jax import Key, Lse, Mask, Out, Query, Value
 from attnlab.core.arrays.jax import accumulator, zeros
 from attnlab.core.arrays.jax_blocks import Block, put_block, rows_of, squeezed
-from attnlab.cache import KVCache, RollingCache
-from attnlab.core.arguments import integer
-from attnlab.cache.checks import check_known_lengths, check_known_rows, check_length, check_room
-from attnlab.cache.slots import held
 from attnlab.core.bundle import Inputs, Rules
 from attnlab.core.geometry import TRACED, Band
+from attnlab.core.shapes import Int32
 from attnlab.rotation import rotary
 from attnlab.softmax.jax import merge
 from attnlab.tiled.jax import LONGEST, tiled_attention
-from attnlab.core.shapes import Int32
 
 import jax
 import jax.numpy as jnp

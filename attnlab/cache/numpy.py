@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy import ndarray as Array
 
-from attnlab.core.arrays.numpy import Key, Lse, Mask, Out, Query, Value
-from attnlab.core.arrays.numpy import accumulator, quiet
 from attnlab.cache import KVCache, RollingCache
-from attnlab.core.arguments import integer
 from attnlab.cache.checks import check_known_lengths, check_known_rows, check_length, check_room
 from attnlab.cache.slots import PIECE, held, parts, parts_of_one, written
+from attnlab.core.arguments import integer
+from attnlab.core.arrays.numpy import Key, Lse, Mask, Out, Query, Value
+from attnlab.core.arrays.numpy import accumulator, quiet
 from attnlab.core.bundle import Inputs, Rules
 from attnlab.core.geometry import Band, blocks
 from attnlab.rotation import rotary

@@ -3,16 +3,16 @@
 import functools
 
 from attnlab.chunked import chunked_attention as public
-from attnlab.core.bundle import Inputs, Rules, Sizes
-from attnlab.core.dispatch import implements
 from attnlab.core.arrays.jax import Lse, Out
 from attnlab.core.arrays.jax import accumulator, compiled, einsum, matmul, zeros
-from attnlab.core.dropout.jax import drop
-from attnlab.core.scores.jax import over_tile, scores, shown, tile, zero_unless
 from attnlab.core.arrays.jax_blocks import Block, band_at, block, block_range, put_block, take_block
-from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.dispatch import implements
+from attnlab.core.dropout.jax import drop
 from attnlab.core.geometry import chunk_sizes
+from attnlab.core.scores.jax import over_tile, scores, shown, tile, zero_unless
 from attnlab.core.shapes import Float
+from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
 
 import jax
 import jax.numpy as jnp

@@ -7,15 +7,15 @@ summary, and each summary is computed once more to carry it on to q, k, v and bi
 from collections.abc import Callable
 from functools import partial
 
-from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.arrays.torch import Keys, Lse, Out, Rows, Shift, Values, Visible
 from attnlab.core.arrays.torch import accumulator
+from attnlab.core.arrays.torch_autograd import custom_gradient
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.geometry import blocks, chunk_sizes
 from attnlab.core.scores.torch import over_tile, read, tile
 from attnlab.core.scores.torch_tiles import visible_tiles
-from attnlab.core.arrays.torch_autograd import custom_gradient
-from attnlab.softmax.torch import Triple
-from attnlab.core.geometry import blocks, chunk_sizes
 from attnlab.core.shapes import Float
+from attnlab.softmax.torch import Triple
 
 import torch
 from torch import Tensor as Array

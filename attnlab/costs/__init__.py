@@ -2,15 +2,16 @@
 
 ``forward`` and ``backward``, ``decoding`` for one step with a cache, and ``linear`` for linear attention give a
 :class:`PassCost`: the arithmetic, and the elements that move between HBM and chip, by array. They equal what
-attnlab_course.instruments.machine counts when it runs the algorithm. ``extra_elements`` is the memory held beyond inputs and output,
+the machine of the course counts when it runs the algorithm. ``extra_elements`` is the memory held beyond inputs and output,
 ``on_chip_elements`` what fast memory must hold, and so are those of ``linear_`` and ``delta_``; ``cache_bytes`` is what
 fewer bits and shorter windows leave of a cache; ``state_elements`` and ``break_even_length`` set the state of linear
 attention against a cache. Used from notebook 07 on.
 """
 
-from attnlab.costs.cost import PassCost
 from attnlab.costs.backward_pass import backward
+from attnlab.costs.cost import PassCost
 from attnlab.costs.decoding import cache_bytes, decoding
+from attnlab.costs.forward_pass import forward
 from attnlab.costs.linear import (
     break_even_length,
     delta_extra_elements,
@@ -20,7 +21,6 @@ from attnlab.costs.linear import (
     state_elements,
 )
 from attnlab.costs.memory import extra_elements, on_chip_elements, training_bytes
-from attnlab.costs.forward_pass import forward
 from attnlab.costs.tiling import Tiling, paper_blocks, segment_tiles, tiling
 
 __all__ = [

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from attnlab.core.geometry import chunk_sizes, gradient_tile_sizes
 from attnlab.costs.cost import PassCost
 from attnlab.costs.forward_pass import check_sizes, given_blocks
 from attnlab.costs.tiling import Tiling, tiling
-from attnlab.core.geometry import chunk_sizes, gradient_tile_sizes
 
 
 def backward(

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from attnlab.core.geometry import Band, chunk_sizes, tile_sizes
 from attnlab.costs.cost import PassCost
 from attnlab.costs.tiling import Tiling, paper_blocks, tiling
-from attnlab.core.geometry import Band, chunk_sizes, tile_sizes
 
 
 def forward(

@@ -1,7 +1,7 @@
 """What linear attention costs, in each of its forms, and what its state holds: F features, a state of F (Dv + 1)."""
 
-from attnlab.costs.cost import PassCost
 from attnlab.core.geometry import blocks
+from attnlab.costs.cost import PassCost
 from attnlab.linear import Features, feature_count
 
 MAPS = {
@@ -53,7 +53,8 @@ def linear_extra_elements(
 
     Weights and features of the tokens at work, and the state. With ``gradient``, beyond the gradients themselves: those
     three times over, as many numbers as query, key and value have, and the state before each chunk or token; of the
-    quadratic form, which has no states, weights and features twice. Measured in tests/attnlab/linear/test_linear_memory.py.
+    quadratic form, which has no states, weights and features twice. Measured in
+    tests/attnlab/linear/test_linear_memory.py.
     """
     f = feature_count(features, d)
     size = {"quadratic": max(n, m), "recurrent": 1, "chunked": chunk_size}[form]

@@ -2,7 +2,7 @@
 
 Extra memory is that of one key head (and its G query heads) worked on at once, by one definition for all six: the
 state that outlives a step, and the largest temporary of a step. A scaled copy of Q counts, views don't, and what
-becomes the output isn't extra. tests/attnlab/costs/test_costs.py and tests/attnlab/algorithms/test_memory.py measure it.
+becomes the output isn't extra. tests/attnlab/costs/test_costs.py and algorithms/test_memory.py measure it.
 """
 
 from functools import partial

@@ -11,9 +11,9 @@ traced, and ``platform_dependent`` keeps the one that serves the device.
 import functools
 from collections.abc import Callable
 
-from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.arrays.jax import Lse, Out
 from attnlab.core.arrays.jax import accumulator
+from attnlab.core.bundle import Inputs, Rules, Sizes
 
 import jax
 import jax.numpy as jnp

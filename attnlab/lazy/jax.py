@@ -1,13 +1,13 @@
 """Lazy attention in JAX: one key at a time, the division at the end."""
 
-from attnlab.core.bundle import Inputs, Rules, Sizes
-from attnlab.core.dispatch import implements
-from attnlab.lazy import lazy_attention as public
 from attnlab.core.arrays.jax import Lse, Out
 from attnlab.core.arrays.jax import accumulator, compiled, zeros
+from attnlab.core.arrays.jax_blocks import Block
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.dispatch import implements
 from attnlab.core.dropout.jax import drop
 from attnlab.core.scores.jax import any_visible, scores, tile, zero_unless
-from attnlab.core.arrays.jax_blocks import Block
+from attnlab.lazy import lazy_attention as public
 
 import jax.numpy as jnp
 from jax import Array

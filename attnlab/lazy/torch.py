@@ -2,13 +2,13 @@
 
 import math
 
-from attnlab.core.bundle import Inputs, Rules, Sizes
-from attnlab.core.dispatch import implements
-from attnlab.lazy import lazy_attention as public
 from attnlab.core.arrays.torch import Lse, Out
 from attnlab.core.arrays.torch import accumulator
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.dispatch import implements
 from attnlab.core.dropout.torch import drop
 from attnlab.core.scores.torch import any_visible, columns, scores, visibility, widened_or_zero, zero_unless
+from attnlab.lazy import lazy_attention as public
 from attnlab.softmax.torch import empty_state
 
 import torch

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args, overload
 
 from attnlab.core.arguments import boolean, check_arrays, check_device, check_kind, dtype_name, integer, kind_of, number
-from attnlab.core.dispatch import backend, in_autocast
 from attnlab.core.bundle import group
+from attnlab.core.dispatch import backend, in_autocast
 from attnlab.core.other_names import hinted
 from attnlab.core.signature import Array
 from attnlab.linear.delta import delta_attention

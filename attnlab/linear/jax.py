@@ -7,8 +7,8 @@ from typing import Any
 
 from attnlab.core.arrays.jax import Key, Keys, Out, Query, Rows, accumulator, einsum
 from attnlab.core.arrays.jax_blocks import Block, block, put_block, take_block
-from attnlab.linear import Hedgehog, LinearInputs, LinearOptions, spans
 from attnlab.core.shapes import Bool, Float
+from attnlab.linear import Hedgehog, LinearInputs, LinearOptions, spans
 
 import jax
 import jax.numpy as jnp

@@ -8,8 +8,8 @@ from numpy import ndarray as Array
 
 from attnlab.core.arrays.numpy import Key, Keys, Out, Query, Rows, accumulator, matmul, quiet
 from attnlab.core.geometry import blocks
-from attnlab.linear import Hedgehog, LinearInputs, LinearOptions, spans
 from attnlab.core.shapes import Bool, Float
+from attnlab.linear import Hedgehog, LinearInputs, LinearOptions, spans
 
 __all__ = ["FEATURES", "hedgehog_loss", "linear_attention"]
 

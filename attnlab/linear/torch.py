@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 
 from attnlab.core.arrays.torch import Key, Keys, Out, Query, Rows, accumulator, matmul
 from attnlab.core.geometry import blocks
-from attnlab.linear import Hedgehog, LinearInputs, LinearOptions, spans
 from attnlab.core.shapes import Bool, Float
+from attnlab.linear import Hedgehog, LinearInputs, LinearOptions, spans
 
 import torch
 from torch import Tensor as Array

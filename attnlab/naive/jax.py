@@ -1,13 +1,13 @@
 """Naive attention in JAX: e^s / Σ e^s, the whole matrix at once."""
 
-from attnlab.core.bundle import Inputs, Rules, Sizes
-from attnlab.core.dispatch import implements
-from attnlab.naive import naive_attention as public
 from attnlab.core.arrays.jax import Lse, Out
 from attnlab.core.arrays.jax import accumulator, compiled, matmul
+from attnlab.core.arrays.jax_blocks import Block
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.dispatch import implements
 from attnlab.core.dropout.jax import drop
 from attnlab.core.scores.jax import any_visible, scores, tile, zero_unless
-from attnlab.core.arrays.jax_blocks import Block
+from attnlab.naive import naive_attention as public
 
 import jax.numpy as jnp
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from attnlab.core.bundle import Inputs, Rules, Sizes
-from attnlab.core.dispatch import implements
-from attnlab.naive import naive_attention as public
 from attnlab.core.arrays.numpy import Lse, Out
 from attnlab.core.arrays.numpy import accumulator, matmul
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.dispatch import implements
 from attnlab.core.dropout.numpy import drop
 from attnlab.core.scores.numpy import any_visible, scores, tile
+from attnlab.naive import naive_attention as public
 
 
 @implements(public)

@@ -2,13 +2,13 @@
 
 import math
 
-from attnlab.core.bundle import Inputs, Rules, Sizes
-from attnlab.core.dispatch import implements
-from attnlab.naive import naive_attention as public
 from attnlab.core.arrays.torch import Lse, Out
 from attnlab.core.arrays.torch import accumulator, matmul
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.dispatch import implements
 from attnlab.core.dropout.torch import drop
 from attnlab.core.scores.torch import any_visible, scores, tile, zero_unless
+from attnlab.naive import naive_attention as public
 
 import torch
 

@@ -1,13 +1,13 @@
 """Online attention in JAX: lazy attention with a running maximum."""
 
-from attnlab.core.bundle import Inputs, Rules, Sizes
-from attnlab.core.dispatch import implements
-from attnlab.online import online_attention as public
 from attnlab.core.arrays.jax import Lse, Out
 from attnlab.core.arrays.jax import accumulator, compiled, zeros
+from attnlab.core.arrays.jax_blocks import Block
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.dispatch import implements
 from attnlab.core.dropout.jax import drop
 from attnlab.core.scores.jax import scores, tile, zero_unless
-from attnlab.core.arrays.jax_blocks import Block
+from attnlab.online import online_attention as public
 from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
 
 import jax.numpy as jnp

@@ -1,12 +1,12 @@
 """Online attention in PyTorch: lazy attention with a running maximum."""
 
-from attnlab.core.bundle import Inputs, Rules, Sizes
-from attnlab.core.dispatch import implements
-from attnlab.online import online_attention as public
 from attnlab.core.arrays.torch import Lse, Out
 from attnlab.core.arrays.torch import accumulator
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.dispatch import implements
 from attnlab.core.dropout.torch import drop
 from attnlab.core.scores.torch import columns, scores, visibility, widened_or_zero, zero_unless
+from attnlab.online import online_attention as public
 from attnlab.softmax.torch import empty_state, one_if_empty, zero_if_empty
 
 import torch

@@ -6,9 +6,9 @@ from typing import Any, Literal, overload
 
 from attnlab.core.arguments import check_device, check_float, check_kind, dtype_name, kind_of
 from attnlab.core.dispatch import backend, refuse_gradient
+from attnlab.core.signature import Array, Window
 from attnlab.paged.call import paged_attention
 from attnlab.paged.manager import BlockManager
-from attnlab.core.signature import Array, Window
 
 import numpy as np
 

@@ -7,9 +7,9 @@ from attnlab.core.arguments import (
     boolean, check_arrays, check_device, check_kind, check_static, dtype_name, integer, kind_of, number, window_sides,
 )
 from attnlab.core.dispatch import backend, in_autocast, library_of, refuse_gradient, untraced
+from attnlab.core.geometry import Band, tile_sizes
 from attnlab.core.other_names import hinted
 from attnlab.core.signature import Array, Window
-from attnlab.core.geometry import Band, tile_sizes
 
 import numpy as np
 

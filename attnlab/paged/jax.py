@@ -5,10 +5,10 @@ from typing import Any
 
 from attnlab.core.arrays.jax import Lse, Out, Query, accumulator, matmul, matmul_transposed
 from attnlab.core.arrays.jax_blocks import Block, block, block_range, put_block, take_block
+from attnlab.core.shapes import Bool, Float, Int32
 from attnlab.paged.cache import PagedCache
 from attnlab.paged.call import TILE, PagedInputs, PagedOptions
 from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
-from attnlab.core.shapes import Bool, Float, Int32
 
 import jax
 import jax.numpy as jnp

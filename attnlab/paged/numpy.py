@@ -5,10 +5,10 @@ from typing import Any
 
 from attnlab.core.arrays.numpy import Lse, Out, accumulator, quiet
 from attnlab.core.geometry import Band, blocks
-from attnlab.paged.call import PagedInputs, PagedOptions, visible_keys
 from attnlab.core.scores.numpy import in_band
-from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 from attnlab.core.shapes import Float
+from attnlab.paged.call import PagedInputs, PagedOptions, visible_keys
+from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 
 import numpy as np
 from numpy import ndarray as Array

@@ -7,11 +7,11 @@ from typing import Any
 
 from attnlab.core.arrays.torch import Lse, Out, accumulator, uncompiled
 from attnlab.core.geometry import Band, blocks
+from attnlab.core.scores.torch import in_band
+from attnlab.core.shapes import Float, Integer
 from attnlab.kernels.triton.gpu import paged_on_gpu
 from attnlab.paged.call import PagedInputs, PagedOptions, visible_keys
-from attnlab.core.scores.torch import in_band
 from attnlab.softmax.torch import exp_, one_if_empty, zero_if_empty
-from attnlab.core.shapes import Float, Integer
 
 import numpy as np
 import torch

@@ -23,8 +23,8 @@ from collections.abc import Generator
 from typing import Any, Literal, TypedDict, Unpack, overload
 
 from attnlab.core.arguments import boolean, check_static
-from attnlab.core.dispatch import backend, in_autocast, library_of, refuse_gradient, untraced
 from attnlab.core.bundle import checked_call
+from attnlab.core.dispatch import backend, in_autocast, library_of, refuse_gradient, untraced
 from attnlab.core.other_names import hinted
 from attnlab.core.signature import Array, Window
 from attnlab.ring.call import Form, check_form, check_place, checked_ring

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from attnlab.core.arrays.numpy import Lse, Out, accumulator
 from attnlab.core.bundle import Inputs, Rules, checked_call
-from attnlab.core.signature import Window
 from attnlab.core.geometry import Band
+from attnlab.core.signature import Window
 from attnlab.ring.turns import Agree, Receive
 from attnlab.tiled.numpy import tiled_attention
 from attnlab.tiled.numpy_grad import backward

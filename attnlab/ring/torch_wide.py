@@ -6,10 +6,10 @@ The kernels on a GPU read half precision and write float32. The loops, which wri
 from attnlab.core.arrays.torch import Array, Lse, Out
 from attnlab.core.arrays.torch import accumulator
 from attnlab.core.bundle import Inputs, Rules
+from attnlab.core.torch_operator import no_autocast
 from attnlab.kernels.triton.gpu import kernel, kernel_gradient, serves
 from attnlab.tiled.torch import tiled_attention
 from attnlab.tiled.torch_grad import backward
-from attnlab.core.torch_operator import no_autocast
 
 AUTO = (None, None)  # block sizes
 

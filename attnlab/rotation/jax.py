@@ -5,9 +5,9 @@ from functools import partial
 from typing import Any
 
 from attnlab.core.arrays.jax import accumulator
+from attnlab.core.shapes import Float, Int32, UInt32
 from attnlab.rotation import frequencies
 from attnlab.rotation.scaling import Kind, magnitude
-from attnlab.core.shapes import Float, Int32, UInt32
 
 import jax
 import jax.numpy as jnp

@@ -7,9 +7,9 @@ import numpy as np
 from numpy import ndarray as Array
 
 from attnlab.core.arrays.numpy import accumulator
+from attnlab.core.shapes import Float
 from attnlab.rotation import frequencies
 from attnlab.rotation.scaling import Kind, magnitude
-from attnlab.core.shapes import Float
 
 __all__ = ["rotary"]
 

@@ -4,10 +4,10 @@ import math
 from typing import Any
 
 from attnlab.core.arrays.torch import accumulator
+from attnlab.core.shapes import Float
+from attnlab.core.torch_operator import constant
 from attnlab.rotation import frequencies
 from attnlab.rotation.scaling import Kind, magnitude
-from attnlab.core.torch_operator import constant
-from attnlab.core.shapes import Float
 
 import torch
 from torch import Tensor as Array

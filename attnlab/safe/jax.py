@@ -1,13 +1,13 @@
 """Safe attention in JAX: naive attention with each row of scores shifted by its maximum."""
 
-from attnlab.core.bundle import Inputs, Rules, Sizes
-from attnlab.core.dispatch import implements
-from attnlab.safe import safe_attention as public
 from attnlab.core.arrays.jax import Lse, Out
 from attnlab.core.arrays.jax import accumulator, compiled, matmul
+from attnlab.core.arrays.jax_blocks import Block
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.dispatch import implements
 from attnlab.core.dropout.jax import drop
 from attnlab.core.scores.jax import scores, tile, zero_unless
-from attnlab.core.arrays.jax_blocks import Block
+from attnlab.safe import safe_attention as public
 from attnlab.softmax.jax import one_if_empty, zero_if_empty
 
 import jax.numpy as jnp

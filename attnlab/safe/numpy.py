@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from attnlab.core.bundle import Inputs, Rules, Sizes
-from attnlab.core.dispatch import implements
-from attnlab.safe import safe_attention as public
 from attnlab.core.arrays.numpy import Lse, Out
 from attnlab.core.arrays.numpy import accumulator, matmul, quiet
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.dispatch import implements
 from attnlab.core.dropout.numpy import drop
 from attnlab.core.scores.numpy import scores, tile
+from attnlab.safe import safe_attention as public
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 
 

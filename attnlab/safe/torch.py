@@ -1,12 +1,12 @@
 """Safe attention in PyTorch: naive attention with each row of scores shifted by its maximum."""
 
-from attnlab.core.bundle import Inputs, Rules, Sizes
-from attnlab.core.dispatch import implements
-from attnlab.safe import safe_attention as public
 from attnlab.core.arrays.torch import Lse, Out
 from attnlab.core.arrays.torch import accumulator, matmul
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.dispatch import implements
 from attnlab.core.dropout.torch import drop
 from attnlab.core.scores.torch import scores, tile, zero_unless
+from attnlab.safe import safe_attention as public
 from attnlab.softmax.torch import highest, one_if_empty, zero_if_empty
 
 import torch

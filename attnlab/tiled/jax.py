@@ -1,13 +1,13 @@
 """Tiled attention in JAX: the online fold, a tile of keys at a time for a tile of queries."""
 
-from attnlab.core.bundle import Inputs, Rules, Sizes
-from attnlab.core.dispatch import implements
 from attnlab.core.arrays.jax import Lse, Out
 from attnlab.core.arrays.jax import accumulator, compiled, matmul, zeros
+from attnlab.core.arrays.jax_blocks import band_at, block, put_block, rows_of, schedule, skip_hidden, squeezed
+from attnlab.core.arrays.jax_once import backward_only
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.dispatch import implements
 from attnlab.core.dropout.jax import drop
 from attnlab.core.scores.jax import scores, shown, tile, zero_unless
-from attnlab.core.arrays.jax_once import backward_only
-from attnlab.core.arrays.jax_blocks import band_at, block, put_block, rows_of, schedule, skip_hidden, squeezed
 from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.jax_grad import flash_gradient, tiled_attention_backward

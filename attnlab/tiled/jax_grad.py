@@ -11,19 +11,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from attnlab.core.bundle import Inputs, Rules, Sizes
-from attnlab.core.dispatch import implements, run_gradient
-from attnlab.tiled import tiled_attention_backward as public
 from attnlab.core.arrays.jax import Bias, Key, Lse, Out, Query, Rows, Tile, Value
 from attnlab.core.arrays.jax import accumulator, as_data, einsum, vary_over_same_axes, zeros
-from attnlab.core.dropout.jax import drop
-from attnlab.core.scores.jax import any_visible, over_tile, scores, shown, tile, zero_unless
 from attnlab.core.arrays.jax_blocks import (
     Block, band_at, block, put_block, rows_of, schedule, skip_hidden, squeezed, take_block,
 )
 from attnlab.core.arrays.jax_once import no_second_derivative
-from attnlab.softmax.jax import zero_if_empty
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.dispatch import implements, run_gradient
+from attnlab.core.dropout.jax import drop
+from attnlab.core.scores.jax import any_visible, over_tile, scores, shown, tile, zero_unless
 from attnlab.kernels.cudnn import gradient_on_gpu, kernel_on_gpu
+from attnlab.softmax.jax import zero_if_empty
+from attnlab.tiled import tiled_attention_backward as public
 
 import jax
 import jax.numpy as jnp

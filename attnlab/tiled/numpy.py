@@ -4,18 +4,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attnlab.core.bundle import Inputs, Rules, Sizes
-from attnlab.core.dispatch import implements
 from attnlab.core.arrays.heads import by_heads_in_cache
 from attnlab.core.arrays.numpy import Lse, Out
 from attnlab.core.arrays.numpy import accumulator, empty, matmul, quiet
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.dispatch import implements
 from attnlab.core.dropout.numpy import drop
+from attnlab.core.geometry import blocks
 from attnlab.core.scores.numpy import read, scores
 from attnlab.core.scores.numpy_tiles import visible_tiles
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.numpy_grad import tiled_attention_backward
-from attnlab.core.geometry import blocks
 
 __all__ = ["tiled_attention", "tiled_attention_backward"]
 

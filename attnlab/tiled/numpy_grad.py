@@ -11,17 +11,17 @@ from collections.abc import Callable
 import numpy as np
 from numpy import ndarray as Array
 
-from attnlab.core.bundle import Inputs, Rules, Sizes
-from attnlab.core.dispatch import implements, run_gradient
-from attnlab.tiled import tiled_attention_backward as public
 from attnlab.core.arrays.heads import by_heads_in_cache
 from attnlab.core.arrays.numpy import Keys, Lse, Out, Rows, Tile
 from attnlab.core.arrays.numpy import accumulator, matmul, quiet
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.dispatch import implements, run_gradient
 from attnlab.core.dropout.numpy import drop
+from attnlab.core.geometry import blocks
 from attnlab.core.scores.numpy import any_visible, over_tile, read, scores, zero_unless
 from attnlab.core.scores.numpy_tiles import visible_tiles
 from attnlab.softmax.numpy import zero_if_empty
-from attnlab.core.geometry import blocks
+from attnlab.tiled import tiled_attention_backward as public
 
 
 @implements(public, run_gradient)

@@ -2,19 +2,19 @@
 
 from collections.abc import Callable
 
-from attnlab.core.bundle import Inputs, Rules, Sizes
-from attnlab.core.dispatch import implements
 from attnlab.core.arrays.heads import by_heads_in_cache
 from attnlab.core.arrays.torch import Lse, Out
 from attnlab.core.arrays.torch import accumulator, add_matmul, empty
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.dispatch import implements
 from attnlab.core.dropout.torch import drop
+from attnlab.core.geometry import blocks
 from attnlab.core.scores.torch import read, scores
 from attnlab.core.scores.torch_tiles import visible_tiles
+from attnlab.kernels.triton.gpu import kernel_on_gpu
 from attnlab.softmax.torch import exp_, one_if_empty, zero_if_empty
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.torch_grad import flash_gradient, tiled_attention_backward
-from attnlab.kernels.triton.gpu import kernel_on_gpu
-from attnlab.core.geometry import blocks
 
 import torch
 

@@ -7,19 +7,19 @@ with Δ = rowsum(do ∘ o) − dlse; derived in notebook 10. With dropout, z = p
 
 from collections.abc import Callable
 
-from attnlab.core.bundle import Inputs, Rules, Sizes
-from attnlab.core.dispatch import implements, run_gradient
-from attnlab.tiled import tiled_attention_backward as public
 from attnlab.core.arrays.heads import by_heads_in_cache
 from attnlab.core.arrays.torch import Lse, Out, Rows, Tile
 from attnlab.core.arrays.torch import accumulator, matmul
+from attnlab.core.arrays.torch_autograd import custom_gradient, explicit_gradient
+from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.dispatch import implements, run_gradient
 from attnlab.core.dropout.torch import drop
+from attnlab.core.geometry import blocks
 from attnlab.core.scores.torch import any_visible, over_tile, read, scores, zero_unless
 from attnlab.core.scores.torch_tiles import visible_tiles
-from attnlab.core.arrays.torch_autograd import custom_gradient, explicit_gradient
 from attnlab.kernels.triton.gpu import gradient_on_gpu
 from attnlab.softmax.torch import exp_, zero_if_empty
-from attnlab.core.geometry import blocks
+from attnlab.tiled import tiled_attention_backward as public
 
 import torch
 from torch import Tensor as Array

@@ -7,47 +7,23 @@
 
 ``check.lesson("01").exercise("attention_row")(f)`` is the long spelling of ``check.answer``, for a
 function of another name. Answers may be written in NumPy, JAX or PyTorch. Nothing is uploaded and nothing
-is hidden: each exercise is one small file in attnlab/course/lessonNN, with its reference solution.
+is hidden: each exercise is one small file in attnlab_course/lessons/lessonNN/exercises, with its reference.
 """
 
-import difflib
 import html
-import importlib
 import os
-import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from attnlab_course.checker.engine import examine
 from attnlab_course.checker.exercise import Exercise
 from attnlab_course.checker.verdict import Verdict, show
+from attnlab_course.lessons import find, lessons, names
+
+__all__ = ["Lesson", "answer", "find", "hint", "lesson", "lessons", "names", "progress", "use"]
 
 _verdicts: dict[str, Verdict] = {}
 _hints: dict[str, int] = {}
-
-
-def lessons() -> dict[str, list[str]]:
-    """The names of the exercises, by the number of their lesson."""
-    root = Path(__file__).parents[1] / "course"
-    return {
-        folder.name[-2:]: [m.name for m in pkgutil.iter_modules([str(folder)]) if m.name != "figures"]
-        for folder in sorted(root.glob("lesson[0-9][0-9]"))
-    }
-
-
-def names() -> list[str]:
-    """All exercises, by name."""
-    return [name for found in lessons().values() for name in found]
-
-
-def find(name: str) -> Exercise:
-    """The exercise called ``name``; ValueError names those that are spelled most like it."""
-    for number, found in lessons().items():
-        if name in found:
-            return importlib.import_module(f"attnlab_course.lesson{number}.{name}").EXERCISE
-    like = ", ".join(difflib.get_close_matches(name, names(), n=3, cutoff=0))
-    raise ValueError(f"no exercise is called {name!r}; the nearest names are {like}")
 
 
 def _installed(name: str) -> Exercise | None:

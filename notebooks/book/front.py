@@ -5,9 +5,10 @@ All of it is computed: the walk by the counting machine, the sizes behind the sl
 
 import json
 
-from attnlab import costs
 from attnlab_course.instruments import machine
 from attnlab_course.plots.moving.walk import run, walk
+
+from attnlab import costs
 from attnlab.measure import binary
 
 D = 64

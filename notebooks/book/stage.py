@@ -20,12 +20,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
+from attnlab_course.instruments.clock import KEY
 from cards import first_page
 from live import bar
 from lookup import errata, recipes, reproductions
 from nbformat import NotebookNode
-
-from attnlab_course.instruments.clock import KEY
 
 LISTING = re.compile(
     r"<details(?: open)?><summary><b>(\w+)</b> &nbsp; `(\S+)`</summary>\n\n```python\n(.*?)\n```\n\n</details>",

@@ -4,10 +4,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-
 from attnlab_course import check
 from attnlab_course.checker.engine import examine
 from attnlab_course.games import golf, guess, puzzles
+
 from attnlab.measure import extra_bytes
 
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 import pytest
-
 from attnlab_course import published
+
 from tests.support import ROOT
 
 PATHS = sorted((ROOT / "notebooks" / "lessons").glob("*.md"))

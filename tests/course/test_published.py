@@ -5,9 +5,9 @@ import re
 from dataclasses import FrozenInstanceError
 
 import pytest
-
 from attnlab_course import published
 from attnlab_course.published import compare, effect
+
 from tests.support import ROOT
 
 UNITS = {

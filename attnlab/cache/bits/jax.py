@@ -3,8 +3,8 @@
 from functools import partial
 from typing import Any
 
-from attnlab.core.arrays.jax import accumulator
 from attnlab.cache.bits import Quantized
+from attnlab.core.arrays.jax import accumulator
 
 import jax
 import jax.numpy as jnp

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from attnlab.core.arrays.numpy import accumulator, quiet
 from attnlab.cache.bits import Quantized
+from attnlab.core.arrays.numpy import accumulator, quiet
 
 import numpy as np
 from numpy import ndarray as Array

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from attnlab.core.arrays.torch import accumulator
 from attnlab.cache.bits import Quantized
+from attnlab.core.arrays.torch import accumulator
 
 import torch
 from torch import Tensor as Array

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from attnlab.core.arrays.threads import side_by_side, threads
-from attnlab.core.dispatch import Array
 from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.dispatch import Array
 from attnlab.core.geometry import blocks
 
 import numpy as np

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.arrays.torch import uncompiled
+from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.torch_operator import no_autocast
 
 import torch

@@ -7,8 +7,8 @@ kernel two programs would have to add to the same rows; in two, every program su
 same order, and p is computed twice: seven products for five.
 """
 
-from attnlab.core.bundle import Rules, Sizes
 from attnlab.core.arrays.torch import Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.core.bundle import Rules, Sizes
 from attnlab.kernels.sizes import padded
 from attnlab.kernels.triton.layout import (
     Segments, constants, grouped, kernel_rules, matrices, vectors,

@@ -8,8 +8,8 @@ Where there are too few tiles of queries for the GPU, as in decoding, several pr
 folds a part of the keys into an (out, lse) of its own, and a second kernel joins them by ⊕.
 """
 
-from attnlab.core.bundle import Rules, Sizes
 from attnlab.core.arrays.torch import Key, Lse, Mask, Out, Query, Seed, Value
+from attnlab.core.bundle import Rules, Sizes
 from attnlab.kernels.sizes import padded
 from attnlab.kernels.triton.layout import (
     Segments, constants, grouped, kernel_rules, matrices, parts, vectors,

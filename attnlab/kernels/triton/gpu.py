@@ -5,8 +5,8 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from attnlab.core.dispatch import Array
 from attnlab.core.bundle import Inputs, Rules, Sizes
+from attnlab.core.dispatch import Array
 from attnlab.kernels import refusal
 
 OLDEST = (3, 7)

@@ -18,8 +18,8 @@ from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args, overlo
 from attnlab.core.arguments import (
     boolean, check_device, check_float, check_kind, check_mask, dtype_name, integer, kind_of,
 )
-from attnlab.core.dispatch import backend, in_autocast
 from attnlab.core.bundle import group
+from attnlab.core.dispatch import backend, in_autocast
 from attnlab.core.other_names import hinted
 from attnlab.core.signature import Array
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from attnlab.core.arrays.jax import Out, accumulator, einsum
 from attnlab.core.arrays.jax_blocks import Block, block, put_block, take_block
-from attnlab.linear.delta import Rule, Tokens
 from attnlab.core.shapes import Bool, Float
+from attnlab.linear.delta import Rule, Tokens
 
 import jax
 import jax.numpy as jnp

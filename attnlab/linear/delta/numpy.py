@@ -5,8 +5,8 @@ from numpy import ndarray as Array
 
 from attnlab.core.arrays.numpy import Out, accumulator, matmul, quiet
 from attnlab.core.geometry import blocks
-from attnlab.linear.delta import Rule, Tokens
 from attnlab.core.shapes import Float
+from attnlab.linear.delta import Rule, Tokens
 
 __all__ = ["delta_attention", "positive"]
 

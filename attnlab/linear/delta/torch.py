@@ -1,9 +1,9 @@
 """The delta rule in PyTorch; the gradient computes each chunk once more, from the state before it."""
 
 from attnlab.core.arrays.torch import Out, accumulator, matmul
-from attnlab.linear.delta import Rule, Tokens
-from attnlab.core.torch_operator import symbolic
 from attnlab.core.shapes import Float
+from attnlab.core.torch_operator import symbolic
+from attnlab.linear.delta import Rule, Tokens
 
 import torch
 from torch import Tensor as Array

@@ -6,12 +6,13 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from attnlab_course.instruments import hardware
+from attnlab import METHODS
+from attnlab.measure import GRADIENTS
 from attnlab_course.bench.contestants import OWN, SDPA, Contestant
 from attnlab_course.bench.setting import Setting
+from attnlab_course.instruments import hardware
 from attnlab_course.instruments.timing import ready
-from attnlab.measure import GRADIENTS
-from attnlab.methods import METHODS
+from attnlab_course.ladder import LADDER
 
 import numpy as np
 
@@ -49,9 +50,9 @@ def attention(contestant: Contestant, setting: Setting) -> functools.partial:
         return functools.partial(_jax_nn, setting)
     if method in (*OWN["torch"], *SDPA):
         return functools.partial(_torch_sdpa, setting, SDPA.get(method))
-    facts = METHODS.get(method, METHODS["tiled"])
+    facts = LADDER.get(method, LADDER["tiled"])
     if method in METHODS:
-        public = facts.function
+        public = METHODS[method]
     else:
         public = importlib.import_module(f"attnlab.tiled.{method}").tiled_attention
     blocks = {"block_q": setting.block_q, "block_k": setting.block_k}

@@ -8,10 +8,10 @@ import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attnlab_course.instruments import hardware
 from attnlab.core.arguments import LIBRARIES
 from attnlab_course.bench.setting import Setting
-from attnlab.methods import METHODS
+from attnlab_course.instruments import hardware
+from attnlab_course.ladder import LADDER
 
 ORDER = tuple(reversed(LIBRARIES))  # PyTorch, whose own function is the unit, comes first
 OWN = {"torch": ("sdpa",), "jax": ("nn",), "numpy": ()}
@@ -23,9 +23,9 @@ SDPA = {
 
 KERNELS = {"torch": ("triton",), "jax": ()}  # tiled as a kernel of ours, on a GPU
 
-SLOW = tuple(name for name, method in METHODS.items() if method.at_once == "key")
-QUADRATIC = (*(name for name, method in METHODS.items() if method.at_once == "matrix"), "nn", "sdpa-math")
-EVERYONE = (*METHODS, *(name for names in OWN.values() for name in names), *SDPA, *KERNELS["torch"])
+SLOW = tuple(name for name, method in LADDER.items() if method.at_once == "key")
+QUADRATIC = (*(name for name, method in LADDER.items() if method.at_once == "matrix"), "nn", "sdpa-math")
+EVERYONE = (*LADDER, *(name for names in OWN.values() for name in names), *SDPA, *KERNELS["torch"])
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ def available(device: str, libraries: Sequence[str]) -> tuple[list[str], dict[st
 def methods_of(library: str, device: str) -> tuple[str, ...]:
     """Methods of a library on a device, its own function first."""
     if device == "cpu":
-        return *OWN[library], *METHODS
-    return *OWN[library], *(SDPA if library == "torch" else ()), *METHODS, *KERNELS[library]
+        return *OWN[library], *LADDER
+    return *OWN[library], *(SDPA if library == "torch" else ()), *LADDER, *KERNELS[library]
 
 
 def too_slow_or_large(method: str, setting: Setting) -> str | None:

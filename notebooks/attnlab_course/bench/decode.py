@@ -9,13 +9,13 @@ as it stays in the processor's own. In JAX steps are compiled and the cache is d
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from attnlab_course.instruments import hardware
+from attnlab.cache import KVCache
 from attnlab_course.bench.calls import inputs, prepare, random_arrays
 from attnlab_course.bench.contestants import ORDER, UNIT, Contestant, available
 from attnlab_course.bench.setting import Setting
 from attnlab_course.bench.table import grid
+from attnlab_course.instruments import hardware
 from attnlab_course.instruments.timing import medians, ready, timed
-from attnlab.cache import KVCache
 
 import numpy as np
 

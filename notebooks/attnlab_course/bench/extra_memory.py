@@ -4,11 +4,11 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from attnlab.measure import extra_bytes, in_fresh_process, jax_bytes
 from attnlab_course.bench.calls import inputs, timed_call
 from attnlab_course.bench.contestants import Contestant
 from attnlab_course.bench.setting import Setting
 from attnlab_course.instruments.timing import tqdm
-from attnlab.measure import extra_bytes, in_fresh_process, jax_bytes
 
 
 def extra_memory(tasks: Sequence[tuple[Contestant, Setting]]) -> list[int]:

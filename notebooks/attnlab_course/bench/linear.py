@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from attnlab import costs
-from attnlab_course.instruments import hardware
+from attnlab.linear import FORMS, linear_attention
+from attnlab.measure import GRADIENTS
 from attnlab_course.bench.calls import inputs, prepare
 from attnlab_course.bench.contestants import ORDER, UNIT, Contestant, available
 from attnlab_course.bench.setting import Setting
 from attnlab_course.bench.table import grid, remarks
+from attnlab_course.instruments import hardware
 from attnlab_course.instruments.timing import interleave, medians, ready
-from attnlab.linear import FORMS, linear_attention
-from attnlab.measure import GRADIENTS
 
 LENGTHS = (256, 1024, 4096, 16384, 65536)
 PASSES = Setting(causal=True), Setting(causal=True, gradient=True)

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attnlab import tiled_attention
+from attnlab.core.dispatch import backend
+from attnlab.paged import paged_attention
 from attnlab_course.bench.calls import inputs
 from attnlab_course.bench.contestants import ORDER, UNIT, Contestant, available
 from attnlab_course.bench.setting import Setting
 from attnlab_course.bench.table import grid
 from attnlab_course.instruments.timing import medians, ready, timed
-from attnlab.core.dispatch import backend
-from attnlab.paged import paged_attention
 
 import numpy as np
 

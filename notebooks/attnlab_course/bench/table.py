@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from attnlab_course.instruments import hardware
 from attnlab.core.arguments import LIBRARIES
+from attnlab.measure import binary
 from attnlab_course.bench.calls import flops
 from attnlab_course.bench.contestants import UNIT, Contestant
 from attnlab_course.bench.setting import Setting
+from attnlab_course.instruments import hardware
 from attnlab_course.instruments.timing import spread
-from attnlab.measure import binary
 
 
 @dataclass(frozen=True)

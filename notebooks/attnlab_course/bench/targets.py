@@ -9,13 +9,13 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from attnlab.core.geometry import tile_sizes
 from attnlab_course.bench.calls import flops, prepare
 from attnlab_course.bench.contestants import ORDER, UNIT, Contestant
 from attnlab_course.bench.extra_memory import extra_memory
 from attnlab_course.bench.setting import Setting
 from attnlab_course.bench.table import grid
 from attnlab_course.instruments.timing import medians, noise, timed
-from attnlab.core.geometry import tile_sizes
 
 LONG = 2**20  # JAX's memory is known without running: at this length too
 VARIANTS = {

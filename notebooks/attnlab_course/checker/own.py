@@ -12,8 +12,7 @@ from attnlab_course.checker.outcome import SECONDS, outcome
 
 PACKAGES = ("attnlab", "flax", "jax", "scipy", "torch")
 TOOLS = (
-    "attnlab_course.check", "attnlab.core.geometry", "attnlab_course.instruments.machine.machine", "attnlab_course.instruments.machine.sram", "attnlab_course.instruments.machine.vector",
-    "attnlab_course.instruments.machine.work",
+    "attnlab.core.geometry", *(f"attnlab_course.instruments.machine.{x}" for x in ("machine", "sram", "vector", "work")),
 )  # fmt: skip
 """Modules of attnlab that lessons hand to their readers."""
 WORDS = ("backward", "dropout", "forward", "merge", "softmax")

@@ -5,8 +5,8 @@ import linecache
 import traceback
 from collections.abc import Callable
 
-from attnlab_course.checker.sandbox import TimeUp
 from attnlab_course.checker.library import codes_of, own_functions, python_function
+from attnlab_course.checker.sandbox import TimeUp
 
 BUSY = (
     "The machine is busy with other work, or your function waits for something: time ran out before it had computed "

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from attnlab.core.arrays.numpy import Array
-from attnlab_course.model.config import Config
 from attnlab.core.shapes import Float, Integer
+from attnlab_course.model.config import Config
 
 import numpy as np
 

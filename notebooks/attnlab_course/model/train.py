@@ -1,4 +1,4 @@
-"""Train the model and its twins, and put their weights into the package: ``python -m attnlab_course.model.train [name ...]``.
+"""Train the model and its twins, and store their weights: ``python -m attnlab_course.model.train [name ...]``.
 
 A run that was interrupted goes on from its checkpoint under build/model. What a run reads follows from the seed, the
 step and the text; the text is the standard library's, so another Python version gives another model of the same kind.

@@ -6,7 +6,7 @@ from attnlab_course.plots import STYLE, ladders
 
 import matplotlib
 
-parser = argparse.ArgumentParser(prog="python -m attnlab_course.plots", description="Draw the two ladders of the course.")
+parser = argparse.ArgumentParser("python -m attnlab_course.plots", description="Draw the two ladders of the course.")
 parser.add_argument("file", metavar="FILE.svg")
 file = parser.parse_args().file
 with matplotlib.rc_context(STYLE):

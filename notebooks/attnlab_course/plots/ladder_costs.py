@@ -1,6 +1,6 @@
 """What the six algorithms cost, one figure a meter: extra memory, bytes moved, place on the roofline, time.
 
-``python -m attnlab_course.plots.ladder_costs FOLDER`` measures on this machine, in about a minute, and writes memory.svg,
+``python -m attnlab_course.plots.ladder_costs FOLDER`` measures on this machine, in a minute, and writes memory.svg,
 traffic.svg, roofline.svg and time.svg for the README.
 """
 
@@ -10,12 +10,13 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from attnlab import METHODS, attention, costs
-from attnlab_course.instruments.clock import Clock, Ratio, timed
+from attnlab import attention, costs
 from attnlab.core.geometry import chunk_sizes
-from attnlab_course.instruments.hardware import ACCELERATORS, Accelerator, this_machine
-from attnlab_course.plots.roofline import roofline
 from attnlab.measure import binary, many_bytes
+from attnlab_course.instruments.clock import Clock, Ratio, timed
+from attnlab_course.instruments.hardware import ACCELERATORS, Accelerator, this_machine
+from attnlab_course.ladder import LADDER
+from attnlab_course.plots.roofline import roofline
 from attnlab_course.plots.style import COLORS, GRAY, STYLE, band, canvas, darker
 
 import matplotlib
@@ -31,7 +32,7 @@ Measured = Mapping[str, Mapping[int, float | int]]
 
 def memory(measured: Measured) -> Figure:
     """Extra memory in bytes against N, float32: closed forms as lines, ``measured`` as points at lengths of LONG."""
-    lines = {name: [4 * costs.extra_elements(name, n, n, D, D) for n in LONG] for name in METHODS}
+    lines = {name: [4 * costs.extra_elements(name, n, n, D, D) for n in LONG] for name in LADDER}
     figure, axes = canvas(7.4, 4.4)
     _draw(axes, lines, measured)
     _bytes_axis(axes, range(10, 48, 5))
@@ -54,7 +55,7 @@ def traffic(counted: Measured) -> Figure:
 
     In the package's blocks, whose scores stay in the cache of a CPU: 512 by 512, and chunks of 256 queries.
     """
-    lines = {name: [costs.forward(name, n, n, D, D, itemsize=4).bytes for n in LONG] for name in METHODS}
+    lines = {name: [costs.forward(name, n, n, D, D, itemsize=4).bytes for n in LONG] for name in LADDER}
     figure, axes = canvas(7.4, 4.4)
     _draw(axes, lines, counted)
     axes.plot(LONG, [16 * n * D for n in LONG], color=GRAY, linewidth=1, linestyle=":")
@@ -81,7 +82,7 @@ def on_gpu(method: str, n: int, d: int, itemsize: int = 2) -> costs.PassCost:
 
 def place(n: int, d: int, name: str = "A100 40 GB", itemsize: int = 2) -> Figure:
     """The six on the roofline of a named accelerator, by closed form, in half precision unless itemsize says other."""
-    forms = {method: on_gpu(method, n, d, itemsize) for method in METHODS}
+    forms = {method: on_gpu(method, n, d, itemsize) for method in LADDER}
     figure = roofline([ACCELERATORS[name]], {method: (form.intensity, None) for method, form in forms.items()})
     blocks = "tiles of 128 × 64; chunks of 1024 × 4096, scores through HBM"
     (axes,) = figure.axes
@@ -130,7 +131,7 @@ def _draw(axes: Axes, lines: Mapping[str, Sequence[float | int]], points: Measur
 def alike() -> dict[str, list[str]]:
     """Algorithms whose lines coincide, by the first of them."""
     groups: dict[str, list[str]] = {}
-    for name, method in METHODS.items():
+    for name, method in LADDER.items():
         groups.setdefault(method.memory, []).append(name)
     return {group[0]: group for group in groups.values()}
 
@@ -168,13 +169,13 @@ def _bytes_axis(axes: Axes, exponents: range) -> None:
 def measure_memory(lengths: Sequence[int] = (512, 1024, 2048, 4096)) -> dict[str, dict[int, int]]:
     """Extra bytes of every algorithm in NumPy, one head."""
     task = {"library": "numpy", "d": D, "gradient": False, "options": {}}
-    tasks = [{**task, "method": name, "lengths": _affordable(name, lengths, 1024)} for name in METHODS]
-    return dict(zip(METHODS, many_bytes(tasks)))
+    tasks = [{**task, "method": name, "lengths": _affordable(name, lengths, 1024)} for name in LADDER]
+    return dict(zip(LADDER, many_bytes(tasks)))
 
 
 def _affordable(name: str, lengths: Sequence[int], longest: int) -> list[int]:
     """The lengths, up to ``longest`` for an algorithm that takes a key at a time."""
-    return [n for n in lengths if METHODS[name].at_once != "key" or n <= longest]
+    return [n for n in lengths if LADDER[name].at_once != "key" or n <= longest]
 
 
 def count_traffic(lengths: Sequence[int] = (256, 512, 1024)) -> dict[str, dict[int, int]]:
@@ -183,7 +184,7 @@ def count_traffic(lengths: Sequence[int] = (256, 512, 1024)) -> dict[str, dict[i
     from attnlab.core.geometry import tile_sizes
 
     counted: dict[str, dict[int, int]] = {}
-    for name, method in METHODS.items():
+    for name, method in LADDER.items():
         program = getattr(machine, f"{method.program}_forward")
         blocks = dict(zip(method.blocks, tile_sizes((1, 1), None, None))) if method.at_once == "tile" else {}
         counted[name] = {}
@@ -205,7 +206,7 @@ def measure_times(lengths: Sequence[int] = (256, 512, 1024, 2048, 4096)) -> Cloc
     arrays = {n: [torch.randn(1, n, D) for _ in range(3)] for n in lengths}
     calls = {
         name: {n: functools.partial(attention, *arrays[n], method=name) for n in _affordable(name, lengths, 1024)}
-        for name in METHODS
+        for name in LADDER
     }
     slow = [Ratio((name, 1024), ("safe", 1024), low=2) for name in ("lazy", "online")]
     fast = [Ratio((name, 4096), ("safe", 4096), high=0.9) for name in ("chunked", "tiled")]
@@ -225,7 +226,7 @@ def one_core() -> Accelerator:
 
 def main() -> None:
     """Measure, draw, write."""
-    parser = argparse.ArgumentParser(prog="python -m attnlab_course.plots.ladder_costs", description="Draw README's figures.")
+    parser = argparse.ArgumentParser("python -m attnlab_course.plots.ladder_costs", description="Draw README's figures.")
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     folder = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """The map of the course: the two ladders, and the square of what distinguishes their rungs."""
 
-from attnlab.methods import METHODS
+from attnlab_course.ladder import LADDER
 from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
 
 from matplotlib.axes import Axes
@@ -12,7 +12,7 @@ SOFTMAX_LADDER = (
     ("safe", "shift by the maximum", "02"),
     ("online", "maximum and sum in one pass", "03"),
 )
-ATTENTION_LADDER = tuple((name, method.idea, method.lesson) for name, method in METHODS.items())
+ATTENTION_LADDER = tuple((name, method.idea, method.lesson) for name, method in LADDER.items())
 MAXIMA = {"none": "no maximum", "row": "the maximum of the row", "part": "the maximum of a part"}
 COMBINES = {"at the end": "parts combined\nat the end", "as they come": "parts combined\nas they come",
             "never": "no parts:\nthe whole row"}
@@ -55,7 +55,7 @@ def _draw_rung(axes: Axes, height: int, rung: str, idea: str, note: str, marked:
 def square(here: str | None = None) -> Figure:
     """Whose maximum is subtracted, against when parts are combined; ``here`` is the algorithm to mark."""
     cells: dict[tuple[int, int], list[str]] = {}
-    for rung, method in METHODS.items():
+    for rung, method in LADDER.items():
         cell = list(MAXIMA).index(method.maximum), list(COMBINES).index(method.combines)
         cells.setdefault(cell, []).append(rung)
     figure, axes = canvas(9.6, 3.0)
@@ -74,6 +74,6 @@ def square(here: str | None = None) -> Figure:
                 x + 0.44 * (i - (len(rungs) - 1) / 2), y, rung, ha="center", va="center", weight="bold",
                 color=darker(COLORS[rung]), bbox={**style, "linewidth": 3},
             )
-    told = (f"{name}: {MAXIMA[x.maximum]}, {COMBINES[x.combines].replace(chr(10), ' ')}" for name, x in METHODS.items())
+    told = (f"{name}: {MAXIMA[x.maximum]}, {COMBINES[x.combines].replace(chr(10), ' ')}" for name, x in LADDER.items())
     figure.set_label(f"A table of what is subtracted, and when parts are combined. {'; '.join(told)}.")
     return figure

@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 import attnlab
+import attnlab_course
 from attnlab.core.arguments import LIBRARIES
 from attnlab_course import published
 
@@ -11,8 +12,9 @@ __all__ = ["backends", "core", "excerpt", "fold", "functions", "measured", "sour
 
 
 def source(path: str) -> str:
-    """The text of a file of the package, such as "naive/numpy.py"."""
-    return (Path(attnlab.__file__).parent / path).read_text(encoding="utf-8").strip()
+    """The text of a file of attnlab, such as "naive/numpy.py", or of the course, "attnlab_course/serve/engine.py"."""
+    package = attnlab_course if path.startswith("attnlab_course/") else attnlab
+    return (Path(package.__file__).parent / path.removeprefix("attnlab_course/")).read_text(encoding="utf-8").strip()
 
 
 def excerpt(path: str, *names: str) -> str:
@@ -51,10 +53,10 @@ def functions(package: str, *names: str, unfold: str = "numpy") -> None:
 
 
 def measured(name: str, command: str) -> None:
-    """Display the table that ``command`` printed, stored as course/measured/NAME.md, or how to get it."""
+    """Display the table that ``command`` printed, stored as bench/NAME.md, or how to get it."""
     from IPython.display import Markdown, display
 
-    path = Path(attnlab.__file__).parent / f"course/measured/{name}.md"
+    path = Path(attnlab_course.__file__).parent / f"bench/{name}.md"
     missing = f"*Nothing is stored yet:* `{command}` *measures this machine in a few minutes.*"
     display(Markdown(path.read_text(encoding="utf-8") if path.exists() else missing))
 
@@ -74,6 +76,7 @@ def fold(listings: dict[str, tuple[str, str]], unfold: str = "") -> None:
     parts = []
     for title, (file, code) in listings.items():
         opened = " open" if title == unfold else ""
-        head = f"<details{opened}><summary><b>{LIBRARIES.get(title, title)}</b> &nbsp; `attnlab/{file}`</summary>"
+        where = file if file.startswith("attnlab_course/") else f"attnlab/{file}"
+        head = f"<details{opened}><summary><b>{LIBRARIES.get(title, title)}</b> &nbsp; `{where}`</summary>"
         parts.append(f"{head}\n\n```python\n{code}\n```\n\n</details>")
     display(Markdown("\n\n".join(parts)))

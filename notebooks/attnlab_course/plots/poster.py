@@ -17,7 +17,7 @@ from pathlib import Path
 
 from attnlab import costs
 from attnlab.measure import binary
-from attnlab.methods import METHODS
+from attnlab_course.ladder import LADDER
 
 BELOW = {"naive": "", "safe": "naive", "lazy": "naive", "online": "lazy", "chunked": "safe", "tiled": "online"}
 """Each algorithm's rung to compare with."""
@@ -51,7 +51,7 @@ def poster(sources: Mapping[str, str]) -> str:
 
 def panel(name: str, sources: Mapping[str, str]) -> str:
     """One algorithm: its code with what is new, and its costs."""
-    method, lines = METHODS[name], code(sources[name]).split("\n")
+    method, lines = LADDER[name], code(sources[name]).split("\n")
     marks = "".join(
         f'<rect class="mark" x="{LETTER * start:.1f}" y="{LINE * row + 11}" '
         f'width="{LETTER * (stop - start):.1f}" height="{LINE - 2}"/>'
@@ -105,7 +105,7 @@ def functions(lesson: str) -> dict[str, str]:
     """The sources of the six in the text of lesson 00."""
     cell = next(cell for cell in re.findall(r"```\{code-cell\}\n(.*?)```", lesson, re.DOTALL) if "def naive(" in cell)
     found = {node.name: node for node in ast.parse(cell).body if isinstance(node, ast.FunctionDef)}
-    return {name: ast.get_source_segment(cell, found[name]) or "" for name in METHODS}
+    return {name: ast.get_source_segment(cell, found[name]) or "" for name in LADDER}
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from attnlab_course.instruments.clock import Clock
 from attnlab.measure import binary
+from attnlab_course.instruments.clock import Clock
 from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
 
 from matplotlib.axes import Axes

@@ -3,16 +3,25 @@
 import base64
 import html
 import io
+from collections.abc import Sequence
 from typing import Any
 
-from attnlab.methods import METHODS
+from attnlab_course.ladder import LADDER
 from attnlab_course.plots.tables import remarks
 
 import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-COLORS = {name: method.color for name, method in METHODS.items()}
+COLORS = {name: rung.color for name, rung in LADDER.items()}
 """One color per algorithm through the whole course."""
+GROUPS = (COLORS["tiled"], "#B59B00", "#4B4B9F", COLORS["chunked"])
+"""Groups of one thing: heads, warps, kinds of tiles."""
+DEVICES = (COLORS["safe"], COLORS["tiled"], COLORS["chunked"], COLORS["online"])
+"""Devices, and blocks by the device they began on."""
+SHADES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
+"""Requests and users."""
 
 INK, GRAY, PALE = "#222222", "#767676", "#F3F3F3"
 MARKERS = {"numpy": "o", "jax": "s", "torch": "^"}
@@ -50,7 +59,7 @@ def show(figure: Figure, alt: str = "", clock: Any = None) -> None:
     """Display a figure in a notebook, with ``alt`` for screen readers.
 
     A function that draws data makes the text from that data and leaves it with ``figure.set_label(text)``; ``alt`` is
-    for figures that show no data. ``clock``: the measurement that is drawn (attnlab_course.instruments.clock), stored with it.
+    for figures that show no data. ``clock``: the measurement that is drawn (instruments.clock), stored with it.
     """
     from IPython.display import display
 
@@ -95,3 +104,12 @@ def band(axes: Any, clock: Any, name: str, color: str, scale: float = 1e3, **lin
 def darker(color: str) -> tuple[float, ...]:
     """The color for text: dark enough to read on white."""
     return tuple(0.72 * c for c in matplotlib.colors.to_rgb(color))
+
+
+def named(axes: Axes, x: float, ends: Sequence[tuple[float, str, str]], apart: float) -> None:
+    """Name lines beside their last points, (height, name, color), at least ``apart`` from each other."""
+    free = -np.inf
+    for height, name, color in sorted(ends):
+        free = max(height, free + apart)
+        axes.annotate(name, (x, free), (10, 0), textcoords="offset points", va="center", fontsize=10,
+                      color=darker(color), bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})

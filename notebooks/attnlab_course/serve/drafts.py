@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from attnlab.cache import KVCache, dequantize, quantize
-from attnlab_course.model import FIRST, Cached, Model
 from attnlab.paged import BlockManager, OutOfBlocks
+from attnlab_course.model import FIRST, Cached, Model
 from attnlab_course.serve.request import Sequence
 from attnlab_course.serve.sampling import choose, uniform
 from attnlab_course.serve.scheduler import Plan, missing

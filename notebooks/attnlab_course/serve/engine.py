@@ -8,8 +8,8 @@ from itertools import islice
 from typing import Any
 
 from attnlab.core.arguments import integer
-from attnlab_course.model import tokens as tokens_of
 from attnlab.paged import BlockManager
+from attnlab_course.model import tokens as tokens_of
 from attnlab_course.serve.beam import branch
 from attnlab_course.serve.drafts import Draft, with_guesses
 from attnlab_course.serve.request import Moment, Request, Sequence, blocks_needed

@@ -10,11 +10,11 @@ from typing import Any
 
 import attnlab
 from attnlab.core.arrays.jax import Array
-from attnlab_course.model import Config, Model
+from attnlab.core.shapes import Float, Integer
 from attnlab.paged import PagedCache, paged_attention
 from attnlab.paged.jax import Pages, write
+from attnlab_course.model import Config, Model
 from attnlab_course.serve.runner import Batch
-from attnlab.core.shapes import Float, Integer
 
 import jax
 import numpy as np

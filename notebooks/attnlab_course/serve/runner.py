@@ -4,8 +4,8 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from attnlab.core.dispatch import backend
-from attnlab_course.model import FIRST, Model
 from attnlab.paged import BlockManager, PagedCache
+from attnlab_course.model import FIRST, Model
 from attnlab_course.serve.request import Sequence
 from attnlab_course.serve.scheduler import Plan
 
@@ -67,7 +67,7 @@ def flatten_group(x: Any) -> Any:
 
 
 class Runner:
-    """Runs plans: ``model``, an attnlab_course.model.Model of any library, with a paged cache a layer on one ``manager``.
+    """Runs plans: ``model``, a model.Model of any library, with a paged cache a layer on one ``manager``.
 
     NumPy and PyTorch feed a batch as it is. JAX compiles for each shape, so there it is filled up to a power of two:
     about log₂(budget) programs, a second or more each, at the first steps that need them.

@@ -4,10 +4,10 @@ from typing import Any
 
 import attnlab
 from attnlab.core.arrays.torch import Array
-from attnlab_course.model import Model
-from attnlab.paged import PagedCache, paged_attention
-from attnlab_course.serve.runner import Batch, flatten_group, split_group
 from attnlab.core.shapes import Float
+from attnlab.paged import PagedCache, paged_attention
+from attnlab_course.model import Model
+from attnlab_course.serve.runner import Batch, flatten_group, split_group
 
 import numpy as np
 import torch

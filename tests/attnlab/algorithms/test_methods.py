@@ -5,11 +5,11 @@ import re
 
 import numpy as np
 import pytest
+from attnlab_course.instruments import machine
+from attnlab_course.plots.ladder_costs import alike
 
 import attnlab
 from attnlab import METHODS, costs
-from attnlab_course.instruments import machine
-from attnlab_course.plots.ladder_costs import alike
 from tests.support import ROOT
 
 README = (ROOT / "attnlab/README.md").read_text(encoding="utf-8")

@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 import torch
+from attnlab_course.instruments.machine.work import Arithmetic, on_chip
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab import tiled_attention_backward
 from attnlab.core.bundle import Inputs, Rules
 from attnlab.core.geometry import TRACED, Band, blocks, chunk_sizes, gradient_tile_sizes, tile_sizes
-from attnlab_course.instruments.machine.work import Arithmetic, on_chip
 from tests.support import oracle
 from tests.support.libraries import call, gradients, to
 

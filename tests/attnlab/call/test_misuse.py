@@ -4,12 +4,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
+from attnlab_course.instruments.machine import Machine, flash2_forward, flash_forward
 
 import attnlab
 from attnlab import costs, measure
 from attnlab.compat import scaled_dot_product_attention as sdpa
 from attnlab.linear import Hedgehog, linear_attention
-from attnlab_course.instruments.machine import Machine, flash2_forward, flash_forward
 from attnlab.paged import PagedCache
 from tests.support.libraries import LIBRARIES, back, to
 

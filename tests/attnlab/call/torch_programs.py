@@ -17,10 +17,10 @@ from torch.export import Dim, export
 import attnlab
 from attnlab import METHODS, tiled_attention_backward
 from attnlab.cache import KVCache, RollingCache
+from attnlab.core.torch_operator import says_why
 from attnlab.linear import FORMS, linear_attention
 from attnlab.paged import paged_attention
 from attnlab.ring import ring_attention, tree_attention
-from attnlab.core.torch_operator import says_why
 
 os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 

@@ -5,10 +5,10 @@ import types
 
 import numpy as np
 import pytest
-
-from attnlab import METHODS, costs
 from attnlab_course.instruments import machine
 from attnlab_course.instruments.machine import Machine
+
+from attnlab import METHODS, costs
 from attnlab.measure import attention_bytes
 from tests.support import oracle
 

@@ -5,5 +5,5 @@ from attnlab_course.checker.exercise import but
 
 
 def edited(exercise, *edits):
-    """The reference of an exercise with old texts replaced by new ones, as in :func:`attnlab_course.checker.exercise.but`."""
+    """The reference of an exercise with old texts replaced by new ones, as in :func:`checker.exercise.but`."""
     return but(*edits).apply(check.find(exercise).reference)

@@ -2,9 +2,9 @@
 
 import numpy as np
 import torch
+from attnlab_course.instruments.hardware import Accelerator
 
 from attnlab import costs
-from attnlab_course.instruments.hardware import Accelerator
 from tests.course.answers import edited
 
 

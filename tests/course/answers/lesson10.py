@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
+from attnlab_course.lessons.lesson10.exercises.which_fault import gradients
 
 import attnlab
-from attnlab_course.lessons.lesson10.exercises.which_fault import gradients
 from tests.course.answers import edited
 
 

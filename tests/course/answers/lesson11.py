@@ -5,10 +5,10 @@ import math
 import jax.numpy as jnp
 import numpy as np
 import torch
+from attnlab_course.instruments.machine import flash_forward
 
 import attnlab
 from attnlab.core.geometry import Band
-from attnlab_course.instruments.machine import flash_forward
 from tests.course.answers import edited
 
 

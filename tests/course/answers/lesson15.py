@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
+from attnlab_course.instruments.machine import decoding_forward
 
 import attnlab
-from attnlab_course.instruments.machine import decoding_forward
 from tests.course.answers import edited
 
 

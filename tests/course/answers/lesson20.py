@@ -3,8 +3,8 @@
 import itertools
 
 import numpy as np
-
 from attnlab_course.serve import best, choose, uniform
+
 from tests.course.answers import edited
 
 

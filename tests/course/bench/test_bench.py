@@ -10,16 +10,16 @@ import sys
 import jax
 import numpy as np
 import pytest
-
-from attnlab import METHODS, measure
 from attnlab_course import bench
 from attnlab_course.bench import __main__ as command
 from attnlab_course.bench import calls, compare, extra_memory, overhead, small, table, targets
-from attnlab_course.instruments import timing
 from attnlab_course.bench import contestants as who
 from attnlab_course.bench.calls import inputs, prepare
 from attnlab_course.bench.contestants import Contestant, contestants
 from attnlab_course.bench.setting import Setting
+from attnlab_course.instruments import timing
+
+from attnlab import METHODS, measure
 from tests.support import ROOT, oracle
 from tests.support.libraries import back
 

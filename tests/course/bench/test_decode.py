@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-
 from attnlab_course.bench import __main__ as command
 from attnlab_course.bench import decode
 from attnlab_course.bench.setting import Setting
+
 from tests.support.libraries import back
 
 SMALL = Setting(1, 32, batch=2, heads=4, kv_heads=2, d=8)

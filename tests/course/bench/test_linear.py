@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-
 from attnlab_course.bench import __main__ as command
 from attnlab_course.bench import linear
-from attnlab_course.instruments import timing
 from attnlab_course.bench.contestants import Contestant
 from attnlab_course.bench.setting import Setting
+from attnlab_course.instruments import timing
+
 from attnlab.linear import FORMS
 from tests.support.libraries import back
 

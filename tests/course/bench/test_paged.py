@@ -1,10 +1,10 @@
 """The comparison of pages with keys in a row: what is timed, and how it is printed."""
 
 import numpy as np
-
 from attnlab_course.bench import __main__ as command
 from attnlab_course.bench import paged
 from attnlab_course.bench.setting import Setting
+
 from tests.support.libraries import back
 
 

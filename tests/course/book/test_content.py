@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-
 from attnlab_course import check
-from attnlab import costs, naive_softmax, safe_attention
 from attnlab_course.instruments import hardware
+
+from attnlab import costs, naive_softmax, safe_attention
 from attnlab.core.geometry import Band
 from tests.support import ROOT, minutes
 

@@ -1,14 +1,14 @@
 """What moves on the pages moves, by mouse and by keyboard, and ends where the machine's counts end."""
 
 import pytest
-
-from attnlab import costs
-from attnlab_course.instruments import machine
 from attnlab_course import model
+from attnlab_course.instruments import machine
 from attnlab_course.plots import moving
 from attnlab_course.plots.moving import ring, roof, scales, waves
-from attnlab.measure import binary
 from attnlab_course.serve import Engine
+
+from attnlab import costs
+from attnlab.measure import binary
 
 
 def last_words(walked):

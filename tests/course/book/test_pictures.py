@@ -4,10 +4,10 @@ import importlib.util
 import re
 
 import pytest
-from bs4 import BeautifulSoup
-
 from attnlab_course import plots
 from attnlab_course.plots.style import picture
+from bs4 import BeautifulSoup
+
 from tests.support import ROOT
 
 IMAGE = '<img alt="six rungs" width="900" src="data:{}">'

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from attnlab_course import check
 from attnlab_course.checker.engine import examine
 from attnlab_course.checker.exercise import Stream

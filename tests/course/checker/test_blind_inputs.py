@@ -5,7 +5,6 @@ reduction over devices is right for a batch of one, or for small scores, by mist
 """
 
 import pytest
-
 from attnlab_course.checker.compare import agree
 from attnlab_course.checker.exercise import but
 from attnlab_course.checker.outcome import outcome

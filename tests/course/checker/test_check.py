@@ -8,7 +8,6 @@ import types
 from dataclasses import replace
 
 import pytest
-
 from attnlab_course import check
 from attnlab_course.checker.exercise import Exercise, Mistake, but
 

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-
 from attnlab_course import check
 from attnlab_course.checker import outcome, sandbox
 from attnlab_course.checker.engine import examine

@@ -10,13 +10,13 @@ from dataclasses import replace
 
 import jupytext
 import pytest
-
 from attnlab_course import check
 from attnlab_course.checker import diagnosis, engine
 from attnlab_course.checker.engine import examine
 from attnlab_course.checker.library import library_of
 from attnlab_course.checker.outcome import outcome
 from attnlab_course.checker.results import parameters
+
 from tests.support import ROOT
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # stopped in a callback

@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-
 from attnlab_course.checker import promises
 from attnlab_course.checker.depth import lost
 from attnlab_course.checker.engine import examine

@@ -9,7 +9,6 @@ from importlib.util import find_spec
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 from attnlab_course import check
 from attnlab_course.checker import diagnosis, outcome, sandbox
 from attnlab_course.checker.engine import examine

@@ -11,13 +11,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-
 from attnlab_course import check
 from attnlab_course.checker.engine import examine
 from attnlab_course.checker.exercise import Case, Exercise, but
 from attnlab_course.checker.library import named_library
-from attnlab_course.lessons.lesson08.exercises.flash_forward import flash_forward
 from attnlab_course.instruments.machine import Machine
+from attnlab_course.lessons.lesson08.exercises.flash_forward import flash_forward
 
 # ufunc keywords on machine tiles
 

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from torch.utils.checkpoint import checkpoint
-
 from attnlab_course import check
 from attnlab_course.checker.again import redrawn
 from attnlab_course.checker.engine import examine
 from attnlab_course.checker.exercise import Case, Exercise, but
+from torch.utils.checkpoint import checkpoint
+
 from attnlab.core.dropout.numpy import threefry
 from attnlab.core.geometry import blocks
 

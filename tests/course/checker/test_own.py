@@ -5,12 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
+from attnlab_course import check
+from attnlab_course.checker.engine import examine
 from scipy import special
 
 import attnlab
-from attnlab_course import check
 from attnlab import naive_attention
-from attnlab_course.checker.engine import examine
 
 
 def by_torch(q, keys, values):

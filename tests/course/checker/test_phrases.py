@@ -4,11 +4,11 @@ import re
 from collections import Counter
 
 import pytest
-
 from attnlab_course import check
 from attnlab_course.checker import phrases
 from attnlab_course.checker.phrases import Phrase, Said
 from attnlab_course.checker.slips import slips
+
 from tests.course.checker.equal_slips import EQUAL
 
 MOST = 8  # mistakes that are an exercise's own

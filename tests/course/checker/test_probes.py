@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
 from attnlab_course import check
 from attnlab_course.checker.engine import examine
 from attnlab_course.checker.exercise import Case, Exercise

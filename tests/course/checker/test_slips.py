@@ -12,13 +12,13 @@ from zlib import crc32
 
 import numpy as np
 import pytest
-
 from attnlab_course import check
 from attnlab_course.checker import diagnosis
 from attnlab_course.checker.compare import difference
 from attnlab_course.checker.engine import examine, judge
 from attnlab_course.checker.outcome import outcome
 from attnlab_course.checker.slips import slips
+
 from tests.course.checker.equal_slips import EQUAL
 
 TENTH = 10

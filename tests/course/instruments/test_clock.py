@@ -5,10 +5,10 @@ import time
 
 import nbformat
 import pytest
-
 from attnlab_course import plots
 from attnlab_course.instruments import clock
 from attnlab_course.instruments.clock import Clock, Ratio, Slope, from_record, stored_faults, timed
+
 from tests.support import ROOT
 
 STORED = sorted(path for path in (ROOT / "notebooks").rglob("*.ipynb"))

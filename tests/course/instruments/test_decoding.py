@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from attnlab_course.instruments.machine import Machine, decoding_forward, rolling_forward, split_forward
 
 from attnlab import costs, rotary
 from attnlab.cache import KVCache, RollingCache, quantize
 from attnlab.core.geometry import blocks
-from attnlab_course.instruments.machine import Machine, decoding_forward, rolling_forward, split_forward
 from tests.support import oracle
 
 HEADS = [(4, 4), (4, 2), (4, 1), (1, 1), (6, 2)]

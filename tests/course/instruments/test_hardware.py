@@ -3,12 +3,12 @@
 from dataclasses import FrozenInstanceError
 
 import pytest
-
-from attnlab import METHODS, costs
 from attnlab_course.instruments import hardware
 from attnlab_course.instruments.clock import Clock
 from attnlab_course.instruments.hardware import ACCELERATORS, Accelerator
 from attnlab_course.plots import ladder_costs
+
+from attnlab import METHODS, costs
 
 TOY = Accelerator("toy", 100.0, 10.0, 1000, 10, "made up")
 

@@ -4,12 +4,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from attnlab_course.instruments.machine import (
+    Machine,
+    linear_chunked_forward,
+    linear_quadratic_forward,
+    linear_recurrent_forward,
+)
 
 from attnlab import costs
 from attnlab.linear import FEATURES, feature_count, linear_attention
-from attnlab_course.instruments.machine import (
-    Machine, linear_chunked_forward, linear_quadratic_forward, linear_recurrent_forward,
-)
 
 SIZES = [(11, 3, 5), (1, 4, 2), (12, 4, 4), (8, 5, 1)]
 

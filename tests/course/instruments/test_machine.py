@@ -6,7 +6,6 @@ import tracemalloc
 
 import numpy as np
 import pytest
-
 from attnlab_course.instruments.machine import CountingVector
 from attnlab_course.instruments.machine.softmaxes import TALLIES, count
 from attnlab_course.instruments.machine.vector import traffic

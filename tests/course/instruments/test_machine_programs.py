@@ -4,10 +4,10 @@ import inspect
 
 import numpy as np
 import pytest
-
-from attnlab import METHODS, costs, dropout_mask
 from attnlab_course.instruments import machine
 from attnlab_course.instruments.machine import Machine, OutOfSRAM
+
+from attnlab import METHODS, costs, dropout_mask
 from tests.support import oracle
 
 TILED = ("flash", "flash2", "sparse flash", "sparse flash2")

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from attnlab_course.instruments.machine import Machine, flash2_forward, paged_forward
 
 from attnlab import costs
-from attnlab_course.instruments.machine import Machine, flash2_forward, paged_forward
 from tests.attnlab.paged.pages import Paged
 
 CASES = [

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-
 from attnlab_course import model
-from attnlab import rotary
 from attnlab_course.lessons.lesson18 import branches, conversion
-from attnlab.linear import Hedgehog, hedgehog_loss
 from attnlab_course.model import text
+
+from attnlab import rotary
+from attnlab.linear import Hedgehog, hedgehog_loss
 
 LM = model.load(library="torch")
 ROWS = torch.from_numpy(np.stack([model.tokens(model.excerpt()[i : i + 99]) for i in (0, 7000)]))

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from attnlab_course import model
+from attnlab_course.lessons.lesson24 import cuts
 
 import attnlab
-from attnlab_course import model
 from attnlab.cache import dequantize, quantize
-from attnlab_course.lessons.lesson24 import cuts
 
 RNG = np.random.default_rng(24)
 Q, K, V = RNG.normal(size=(3, 1, 2, 80, 32)).astype(np.float32)

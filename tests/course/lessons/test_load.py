@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
 from attnlab_course.lessons.lesson20.load import Counter, Text, simulate
-from attnlab.paged import OutOfBlocks
 from attnlab_course.serve import Engine, schedule
+
+from attnlab.paged import OutOfBlocks
 
 PROMPTS, LENGTHS = [30, 1, 200, 17, 64, 90], [5, 40, 3, 20, 1, 12]
 

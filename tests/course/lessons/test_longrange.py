@@ -5,9 +5,8 @@ import itertools
 import numpy as np
 import pytest
 import torch
-
-from attnlab_course.lessons.lesson23 import longrange
 from attnlab_course.lessons.lesson18 import recall
+from attnlab_course.lessons.lesson23 import longrange
 from attnlab_course.lessons.lesson23.longrange import WINDOW, LongRecaller
 
 RUNS = longrange.stored()["runs"]

@@ -5,9 +5,8 @@ import itertools
 import numpy as np
 import pytest
 import torch
-
-from attnlab_course.lessons.lesson25 import overwriting
 from attnlab_course.lessons.lesson18.recall import VOCABULARY
+from attnlab_course.lessons.lesson25 import overwriting
 from attnlab_course.lessons.lesson25.untrained import newest, pairs, recalled
 
 RUNS = {(run["task"], run["rule"], run["rate"], run["seed"]): run for run in overwriting.stored()["runs"]}

@@ -6,11 +6,10 @@ import random
 import statistics
 
 import pytest
-
 from attnlab_course.lessons.lesson19.buddy import Buddy
 from attnlab_course.lessons.lesson19.policies import Lengths, PagedMemory, Reserved, draw, policies, simulate
-from attnlab_course.published import compare
 from attnlab_course.lessons.lesson19.sharing import beams, samples, saving
+from attnlab_course.published import compare
 
 SLOTS = 12 * 2**30 // 819_200  # of OPT-13B beside its weights on 40 GB, as published
 

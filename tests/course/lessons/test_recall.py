@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 import torch
-
 from attnlab_course.checker.exercise import Case
 from attnlab_course.lessons.lesson18 import recall
 from attnlab_course.lessons.lesson18.exercises import fixed_map, mqar_batch

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from attnlab_course.lessons.lesson22.reductions import halving, one_shot
 
 import attnlab
-from attnlab_course.lessons.lesson22.reductions import halving, one_shot
 from attnlab.ring import Cluster
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-
 from attnlab_course.lessons.lesson16 import sinks
 
 RUNS = {(run["kind"], run["seed"], run["step"]): run for run in sinks.stored()["runs"]}

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from attnlab_course import model
 from attnlab_course.lessons.lesson15 import uptraining
 from attnlab_course.model import text

@@ -1,8 +1,8 @@
 """A small model with random parameters, and its definition written out, token by token, in float64."""
 
 import numpy as np
-
 from attnlab_course.model import Config, Model
+
 from tests.support.libraries import to
 
 CONFIG = Config(layers=2, heads=4, kv_heads=2, d=4, width=12, hidden=10, context=32)

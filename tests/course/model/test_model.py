@@ -7,12 +7,12 @@ import jax
 import numpy as np
 import pytest
 import torch
+from attnlab_course import model
+from attnlab_course.model.torch import Transformer
 
 import attnlab
-from attnlab_course import model
 from attnlab.cache import KVCache, RollingCache
 from attnlab.linear import linear_attention
-from attnlab_course.model.torch import Transformer
 from attnlab.paged import PagedCache
 from tests.course.model.small import CONFIG, TOKENS, definition, small
 from tests.support.libraries import LIBRARIES, back, precision

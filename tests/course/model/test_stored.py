@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-
 from attnlab_course import model
 from attnlab_course.model import text
 from attnlab_course.model.store import data
+
 from tests.support.libraries import LIBRARIES, back, dtype_of, precision
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-
 from attnlab_course.model import FIRST, NAMES, load, train
 from attnlab_course.model.batches import Phase, batch, repeat
 from attnlab_course.model.plans import PLANS, TrainingPlan
+
 from tests.course.model.small import CONFIG
 
 TEXT = bytes(np.random.default_rng(0).integers(97, 101, 4000).astype(np.uint8))

@@ -4,12 +4,12 @@ import re
 
 import numpy as np
 import pytest
-
 from attnlab_course import model
 from attnlab_course.plots.moving import pages, ring
 from attnlab_course.plots.moving.drawn import Film, box, changes, word
-from attnlab.ring import Cluster, positions, ring_attention, shard
 from attnlab_course.serve import Engine
+
+from attnlab.ring import Cluster, positions, ring_attention, shard
 
 PROMPTS = ["def f(x):", "import ", "    return ", "class A(", "for i in "]
 

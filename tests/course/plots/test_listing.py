@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
+from attnlab_course.plots import listing
 
 from attnlab.core.arguments import LIBRARIES
-from attnlab_course.plots import listing
 
 LESSONS = (Path(__file__).resolve().parents[2] / "notebooks" / "lessons").glob("*.md")
 TEXT = "\n".join(path.read_text(encoding="utf-8") for path in LESSONS)

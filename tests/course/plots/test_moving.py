@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-
-from attnlab import costs
 from attnlab_course.instruments import hardware, machine
 from attnlab_course.plots import moving
 from attnlab_course.plots.moving import mask, roof, scales, timeline, waves
 from attnlab_course.plots.moving.walk import SIZE
+
+from attnlab import costs
 
 PROGRAMS = {"keys outside": machine.flash_forward, "queries outside": machine.flash2_forward}
 OPTIONS = [{}, {"causal": True}, {"window": 3}, {"block_mask": np.arange(12).reshape(4, 3) % 3 > 0}]

@@ -5,14 +5,14 @@ import base64
 import matplotlib
 import numpy as np
 import pytest
-
-from attnlab import METHODS, costs
 from attnlab_course import plots
-from attnlab_course.lessons.lesson01 import figures
 from attnlab_course.instruments.hardware import MULTIPROCESSORS
-from attnlab.measure import binary
+from attnlab_course.lessons.lesson01 import figures
 from attnlab_course.plots import ladder_costs
 from attnlab_course.plots.style import picture
+
+from attnlab import METHODS, costs
+from attnlab.measure import binary
 from tests.support import ROOT
 
 

@@ -1,7 +1,8 @@
 """The poster shows the code of lesson 00 and what the closed forms say."""
 
-from attnlab import costs
 from attnlab_course.plots.poster import D, N, functions, new_places, poster
+
+from attnlab import costs
 from attnlab.measure import binary
 from tests.support import ROOT
 

@@ -7,7 +7,6 @@ from itertools import accumulate
 from types import SimpleNamespace
 
 import numpy as np
-
 from attnlab_course.serve import Engine, choose, uniform
 from attnlab_course.serve.sampling import log_softmax
 

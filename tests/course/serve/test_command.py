@@ -7,11 +7,11 @@ import subprocess
 import sys
 
 import pytest
-
 from attnlab_course import model
 from attnlab_course.serve import __main__ as command
 from attnlab_course.serve.engine import Engine
 from attnlab_course.serve.summary import summary
+
 from tests.course.model.small import small
 
 SIZES = ["--max-tokens", "6", "--blocks", "12", "--block-size", "4", "--budget", "9"]

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from attnlab_course.serve import Engine, blocks_needed, lookup, schedule
+
 from tests.course.serve import exact
 from tests.course.serve.exact import MODEL, Exact, alone, check_laws, engine, oracle, random_request
 

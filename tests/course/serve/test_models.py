@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
 from attnlab_course import model, serve
-from attnlab.paged import BlockManager
 from attnlab_course.serve import Engine, ModelDraft, Moment, Request, Runner, Sequence, missing, schedule
 from attnlab_course.serve import jax as compiled
+
+from attnlab.paged import BlockManager
 from tests.course.model.small import CONFIG, definition, small
 from tests.course.serve.exact import check_laws
 from tests.support.libraries import LIBRARIES, back, dtype, precision, to

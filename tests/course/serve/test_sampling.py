@@ -4,9 +4,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-
 from attnlab_course.serve import best, choose, probabilities, uniform
 from attnlab_course.serve.sampling import log_softmax
+
 from tests.course.serve.exact import VOCABULARY, after, alone, engine
 
 LOGITS = np.log([0.1, 0.4, 0.2, 0.3])

@@ -3,9 +3,9 @@
 from types import SimpleNamespace
 
 import pytest
+from attnlab_course.serve import Sequence, missing, schedule
 
 from attnlab.paged import BlockManager
-from attnlab_course.serve import Sequence, missing, schedule
 
 
 def sequences(*lengths):

@@ -6,7 +6,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-
 from attnlab_course.serve import accept, accept_keyed, choose, probabilities, prompt_lookup, race, uniform
 
 ROWS = [(Fraction(a, 4), Fraction(b, 4), Fraction(4 - a - b, 4)) for a, b in ((1, 1), (2, 1), (1, 2), (3, 1), (0, 2))]

@@ -8,12 +8,12 @@ import re
 from collections.abc import Callable
 from itertools import permutations
 
-from attnlab_course.checker.probes.averages import of_weights
 from attnlab_course.checker.compare import title
 from attnlab_course.checker.diagnosis import TELLING
-from attnlab_course.checker.probes.entries import ENTRIES
 from attnlab_course.checker.exercise import Case, Exercise
 from attnlab_course.checker.outcome import Outcome
+from attnlab_course.checker.probes.averages import of_weights
+from attnlab_course.checker.probes.entries import ENTRIES
 from attnlab_course.checker.probes.patterns import EXACT, same
 from attnlab_course.checker.probes.places import PLACES
 from attnlab_course.checker.probes.regions import region

@@ -15,8 +15,8 @@ from attnlab_course.instruments.machine.flash2 import flash2_backward, flash2_fo
 from attnlab_course.instruments.machine.linear import (
     linear_chunked_forward, linear_quadratic_forward, linear_recurrent_forward,
 )
-from attnlab_course.instruments.machine.one_key import lazy_forward, online_forward
 from attnlab_course.instruments.machine.machine import Machine, Ref
+from attnlab_course.instruments.machine.one_key import lazy_forward, online_forward
 from attnlab_course.instruments.machine.paged import paged_forward
 from attnlab_course.instruments.machine.report import report
 from attnlab_course.instruments.machine.sram import OutOfSRAM

@@ -15,12 +15,12 @@ FlashAttention has five; dK and dV travel between HBM and chip at every visit. N
 
 from typing import Any
 
+from attnlab.core.arrays.numpy import quiet
+from attnlab.core.geometry import blocks, chunk_sizes
+from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 from attnlab_course.instruments.machine.machine import Machine, Ref
 from attnlab_course.instruments.machine.options import Program, checked_program
 from attnlab_course.instruments.machine.work import OnChip
-from attnlab.core.arrays.numpy import quiet
-from attnlab.softmax.numpy import one_if_empty, zero_if_empty
-from attnlab.core.geometry import blocks, chunk_sizes
 
 import numpy as np
 

@@ -15,12 +15,12 @@ The backward computes Δ = rowsum(dO ∘ O) once, and reads O no more. Tiles hid
 from collections.abc import Callable
 from typing import Any
 
+from attnlab.core.arrays.numpy import quiet
+from attnlab.core.geometry import blocks
+from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 from attnlab_course.instruments.machine.machine import Machine, Ref
 from attnlab_course.instruments.machine.options import Program, checked_blocks
 from attnlab_course.instruments.machine.work import OnChip
-from attnlab.core.arrays.numpy import quiet
-from attnlab.softmax.numpy import one_if_empty, zero_if_empty
-from attnlab.core.geometry import blocks
 
 import numpy as np
 

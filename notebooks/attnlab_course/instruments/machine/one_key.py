@@ -7,12 +7,12 @@ scores: it overflows where e^score does.
 
 from typing import Any
 
+from attnlab.core.arrays.numpy import quiet
+from attnlab.core.geometry import blocks
+from attnlab.softmax.numpy import one_if_empty
 from attnlab_course.instruments.machine.flash2 import flash2_forward
 from attnlab_course.instruments.machine.machine import Machine, Ref
 from attnlab_course.instruments.machine.options import checked_program
-from attnlab.core.arrays.numpy import quiet
-from attnlab.softmax.numpy import one_if_empty
-from attnlab.core.geometry import blocks
 
 import numpy as np
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnlab.core.arguments import check_block_mask, check_dropout
+from attnlab.core.dropout.numpy import kept
+from attnlab.core.geometry import Band, BlockMask
+from attnlab.core.scores.numpy import in_band
 from attnlab.costs.tiling import paper_blocks, segment_tiles
 from attnlab_course.instruments.machine.machine import Machine, Ref
 from attnlab_course.instruments.machine.work import OnChip
-from attnlab.core.dropout.numpy import kept
-from attnlab.core.scores.numpy import in_band
-from attnlab.core.geometry import Band, BlockMask
 
 import numpy as np
 

@@ -11,12 +11,12 @@ Of the last page the tokens that are there are loaded, and no others. Source: Kw
 import math
 from typing import Any
 
+from attnlab.core.arrays.numpy import quiet
+from attnlab.core.geometry import Band
 from attnlab_course.instruments.machine.flash2 import online_fold
 from attnlab_course.instruments.machine.machine import Machine, Ref
 from attnlab_course.instruments.machine.options import Program
 from attnlab_course.instruments.machine.work import OnChip
-from attnlab.core.arrays.numpy import quiet
-from attnlab.core.geometry import Band
 
 
 @quiet

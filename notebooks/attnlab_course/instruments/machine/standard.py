@@ -9,11 +9,11 @@ operand would cost more.
 
 from typing import Any
 
+from attnlab.core.arrays.numpy import quiet
+from attnlab.core.geometry import blocks
+from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 from attnlab_course.instruments.machine.machine import Machine, Ref
 from attnlab_course.instruments.machine.options import Program, checked_program
-from attnlab.core.arrays.numpy import quiet
-from attnlab.softmax.numpy import one_if_empty, zero_if_empty
-from attnlab.core.geometry import blocks
 
 import numpy as np
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from attnlab.measure import binary
 from attnlab.core.arguments import LIBRARIES
+from attnlab.measure import binary
 from attnlab_course.plots.style import COLORS, GRAY, INK, MARKERS, canvas, darker
 
 import numpy as np

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from attnlab.measure import binary
 from attnlab.core.arguments import LIBRARIES
-from attnlab_course.plots.style import COLORS, GRAY, INK, MARKERS, canvas, darker
 from attnlab.core.geometry import Band, blocks
+from attnlab.measure import binary
+from attnlab_course.plots.style import COLORS, GRAY, INK, MARKERS, canvas, darker
 
 import numpy as np
 from matplotlib.axes import Axes

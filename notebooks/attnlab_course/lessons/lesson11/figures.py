@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from attnlab.measure import binary
-from attnlab_course.plots.style import COLORS, GRAY, INK, canvas, darker
 from attnlab_course.instruments.clock import Clock
+from attnlab_course.plots.style import COLORS, GRAY, INK, canvas, darker
 from attnlab_course.published import PublishedTable
 
 import numpy as np

@@ -1,13 +1,10 @@
 """The figures of lesson 12, real kernels."""
 
-from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas
+from attnlab_course.plots.style import GRAY, GROUPS, INK, PALE, canvas
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-
-GROUPS = (COLORS["tiled"], "#B59B00", "#4B4B9F", COLORS["chunked"])
-"""Heads in the grid; groups of warps in the schedules of lesson 13."""
 
 
 def grid(heads: int, blocks: int, sms: int) -> Figure:

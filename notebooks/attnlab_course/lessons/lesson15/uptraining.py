@@ -16,7 +16,7 @@ from attnlab_course.model import Model, text
 
 import numpy as np
 
-STORED = Path(__file__).parent / "lesson15" / "uptraining.json"
+STORED = Path(__file__).parent / "uptraining.json"
 FEWER = (2, 1)
 WAYS = ("mean", "first", "random")
 STEPS, BATCH, RATE = 100, 2, 1e-3

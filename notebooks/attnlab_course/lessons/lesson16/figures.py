@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
+from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas, darker, named
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -73,15 +73,6 @@ def ring(policies: Mapping[str, Mapping[int, Sequence[int]]], sinks: int) -> Fig
         said.append(f"{name}: {rows}.")
     figure.set_label(f"What {width} slots hold. {' '.join(said)}")
     return figure
-
-
-def named(axes: Axes, x: float, ends: Sequence[tuple[float, str, str]], apart: float) -> None:
-    """Name lines beside their last points, (height, name, color), at least ``apart`` from each other."""
-    free = -np.inf
-    for height, name, color in sorted(ends):
-        free = max(height, free + apart)
-        axes.annotate(name, (x, free), (10, 0), textcoords="offset points", va="center", fontsize=10,
-                      color=darker(color), bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
 
 
 def policies(curves: Mapping[str, Sequence[float]], block: int, trained: int, window: int) -> Figure:

@@ -19,7 +19,7 @@ import torch
 from numpy import ndarray as Array
 from torch.nn import Parameter
 
-STORED = Path(__file__).parent / "lesson16" / "sinks.json"
+STORED = Path(__file__).parent / "sinks.json"
 VOCABULARY, TRIGGERS, LENGTH, WIDTH, HIDDEN = 24, 3, 48, 32, 128
 BOS = VOCABULARY
 STEPS, BATCH, RATE = 900, 32, 3e-3

@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable
 
 import attnlab
-from attnlab_course import model
 from attnlab.linear import Hedgehog, linear_attention
+from attnlab_course import model
 from attnlab_course.model import Model
 
 import torch

@@ -20,7 +20,7 @@ import torch
 from numpy import ndarray as Array
 from torch.nn import Parameter
 
-STORED = Path(__file__).parent / "lesson18" / "recall.json"
+STORED = Path(__file__).parent / "recall.json"
 PAIRS, LENGTH, VOCABULARY, WIDTH = 16, 96, 128, 64
 ASKED = slice(2 * PAIRS, None)
 STEPS, BATCH, RATE = 400, 32, 1e-2

@@ -17,8 +17,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from attnlab_course.lessons.lesson19.buddy import Buddy
 from attnlab.paged.manager import BlockManager, OutOfBlocks
+from attnlab_course.lessons.lesson19.buddy import Buddy
 
 
 class Lengths(NamedTuple):

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
+from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, SHADES, canvas, darker
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
-SHADES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 POLICIES = (COLORS["naive"], GRAY, COLORS["online"], COLORS["tiled"])
 
 Bar = tuple[int, int, int, int]  # slot, first step, steps, number of the request

@@ -78,7 +78,7 @@ def simulate(
 ) -> list[tuple[int, set[int]]]:
     """Serve ``texts``, which come in order of arrival; fills in their ``times``.
 
-    ``policy``: plans a step, as attnlab_course.serve.schedule does. ``seconds``: of a step, given the tokens that are fed and
+    ``policy``: plans a step, as serve.schedule does. ``seconds``: of a step, given the tokens that are fed and
     all tokens whose keys are read. Returns each step's tokens, and the indices of the texts among them.
     """
     pool, live, steps, clock = Counter(blocks, block_size), list[Text](), [], 0.0

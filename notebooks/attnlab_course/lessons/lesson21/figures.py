@@ -2,15 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
+from attnlab_course.plots.style import COLORS, DEVICES, GRAY, INK, PALE, canvas, darker
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-
-DEVICES = (COLORS["safe"], COLORS["tiled"], COLORS["chunked"], COLORS["online"])
-"""One color a device, and the block of keys that it had at first."""
 
 
 def cell(axes: Axes, x: float, y: float, color: str, text: str = "", size: float = 0.94, dotted: bool = False) -> None:

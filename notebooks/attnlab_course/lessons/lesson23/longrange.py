@@ -3,7 +3,7 @@
     python -m attnlab_course.lessons.lesson23.longrange        a part of `make model`; some three minutes on one core
 
 writes lesson23/longrange.json, which notebook 23 reads. The task, the model and the training are those of
-``attnlab_course.lessons.lesson18.recall``: rows of 96 tokens. A row of a test has as many pairs, and up to 4,064 questions.
+lesson18/recall.py: rows of 96 tokens. A row of a test has as many pairs, and up to 4,064 questions.
 """
 
 import itertools
@@ -23,7 +23,7 @@ from numpy import ndarray as Array
 from torch import Tensor
 from torch.nn import Parameter, ParameterList
 
-STORED = Path(__file__).parent / "lesson23" / "longrange.json"
+STORED = Path(__file__).parent / "longrange.json"
 WINDOW, HEAD = 64, 16
 SEEDS = (0, 1)
 TESTS = {LENGTH: 256, 384: 32, 1024: 16, 4096: 4}

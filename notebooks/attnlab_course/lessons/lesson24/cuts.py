@@ -15,16 +15,16 @@ from itertools import combinations
 from pathlib import Path
 
 import attnlab
-from attnlab_course import model
 from attnlab.cache import dequantize, quantize
 from attnlab.costs import cache_bytes
-from attnlab_course.model import Model
 from attnlab.paged import page_bounds
+from attnlab_course import model
+from attnlab_course.model import Model
 
 import numpy as np
 from numpy import ndarray as Array
 
-STORED = Path(__file__).parent / "lesson24" / "cuts.json"
+STORED = Path(__file__).parent / "cuts.json"
 GROUP = 32
 LENGTH, ROWS, APART = 512, 8, 14_000
 WINDOW, BUDGETS, PAGE, SINKS = 64, (32, 64, 128), 16, 4

@@ -13,9 +13,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from attnlab.linear import delta_attention
 from attnlab_course.lessons.lesson18 import recall
 from attnlab_course.lessons.lesson18.recall import BATCH, VOCABULARY, WIDTH
-from attnlab.linear import delta_attention
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from numpy import ndarray as Array
 from torch.nn import Parameter
 from torch.nn.functional import logsigmoid, normalize, silu
 
-STORED = Path(__file__).parent / "lesson25" / "overwriting.json"
+STORED = Path(__file__).parent / "overwriting.json"
 RULES = {"add": (False, False), "decay": (False, True), "delta": (True, False), "gated delta": (True, True)}
 """Each rule: whether it erases, and whether it decays."""
 TASKS = {"fresh": (16, 1), "rebind": (8, 3)}

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from attnlab_course.plots.moving.walk import UNIT, box
 from attnlab_course.instruments.machine import Machine, flash_forward
+from attnlab_course.plots.moving.walk import UNIT, box
 
 import numpy as np
 

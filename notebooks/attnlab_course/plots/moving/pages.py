@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from attnlab_course.plots.style import SHADES
+from attnlab.paged import BlockManager
 from attnlab_course.plots.moving import Moving
 from attnlab_course.plots.moving.drawn import Film, Mark, box, drawn, outline, word
-from attnlab.paged import BlockManager
+from attnlab_course.plots.style import SHADES
 from attnlab_course.serve import Engine
 from attnlab_course.serve.request import Sequence as Text
 from attnlab_course.serve.runner import Runner

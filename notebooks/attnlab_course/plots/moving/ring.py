@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from attnlab_course.plots.style import DEVICES
-from attnlab_course.plots.moving import Moving
-from attnlab_course.plots.moving.drawn import Film, Mark, drawn, outline, word
 from attnlab.ring import Cluster, Schedule, Work, ring_attention, shard
 from attnlab.ring.programs import Steps
 from attnlab.ring.schedule import Part
+from attnlab_course.plots.moving import Moving
+from attnlab_course.plots.moving.drawn import Film, Mark, drawn, outline, word
+from attnlab_course.plots.style import DEVICES
 
 import numpy as np
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from attnlab_course.plots.style import GROUPS
 from attnlab_course.plots.moving import Moving
 from attnlab_course.plots.moving.drawn import Film, Mark, box, drawn, word
+from attnlab_course.plots.style import GROUPS
 
 UNITS = {"products": "tensor cores", "exp": "exponentials"}
 

@@ -38,7 +38,7 @@ class Walk(NamedTuple):
 
 
 def run(program: Callable, n: int, m: int, gradient: bool = False, **options: Any) -> Walk:
-    """Run a forward or backward program of attnlab_course.instruments.machine; the counters of its last visit are the machine's."""
+    """Run a forward or backward program of the machine; the counters of its last visit are the machine's."""
     found: list[TileVisit] = []
     fresh: set[str] = set()
     at = {"Q": slice(0, 0), "K": slice(0, 0)}

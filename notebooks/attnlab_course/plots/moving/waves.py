@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from attnlab_course.plots.style import DEVICES
 from attnlab_course.plots.moving import Moving
 from attnlab_course.plots.moving.drawn import Film, Mark, box, drawn, outline, word
+from attnlab_course.plots.style import DEVICES
 
 HEADS, TILES, KEYS, AT_ONCE, ROOM = 4, 6, 5, 6, 6  # what the figure shows
 COLORS = (*DEVICES[:3], "#56B4E9")  # of the heads, light enough for dark numbers

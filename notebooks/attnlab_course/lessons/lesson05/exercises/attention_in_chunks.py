@@ -4,10 +4,10 @@ from functools import partial
 
 import attnlab
 from attnlab_course.checker import phrases
-from attnlab_course.checker.operations import exponentials_at_once
-from attnlab_course.checker.promises import peak
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab_course.checker.fingerprints import far_queries, last_key
+from attnlab_course.checker.operations import exponentials_at_once
+from attnlab_course.checker.promises import peak
 
 import numpy as np
 

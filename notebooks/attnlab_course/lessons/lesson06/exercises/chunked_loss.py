@@ -3,10 +3,10 @@
 from functools import partial
 
 from attnlab_course.checker import phrases
-from attnlab_course.checker.operations import exponentials_at_once
-from attnlab_course.checker.promises import growth
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab_course.checker.fingerprints import far_queries
+from attnlab_course.checker.operations import exponentials_at_once
+from attnlab_course.checker.promises import growth
 
 import numpy as np
 import torch

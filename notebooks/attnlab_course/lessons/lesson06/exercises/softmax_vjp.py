@@ -1,8 +1,8 @@
 """Lesson 06, ★: the gradient of a softmax without its Jacobian."""
 
 from attnlab_course.checker import phrases
-from attnlab_course.checker.promises import growth
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab_course.checker.promises import growth
 
 import numpy as np
 

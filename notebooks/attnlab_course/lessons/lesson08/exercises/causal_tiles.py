@@ -1,11 +1,11 @@
 """Lesson 08, ★★: Algorithm 1 with a causal mask, right for square tiles and N = M only, repaired."""
 
 import attnlab
+from attnlab.core.geometry import blocks
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab_course.checker.fingerprints import DEEP, far_queries
 from attnlab_course.checker.operations import done
-from attnlab.core.geometry import blocks
 
 import numpy as np
 

@@ -3,8 +3,8 @@
 import gc
 import tracemalloc
 
-from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab.core.dropout.numpy import threefry
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
 
 import numpy as np
 

@@ -1,9 +1,9 @@
 """Lesson 10, ★★: a tiled backward pass with three faults that one block without a mask does not show, fixed."""
 
+from attnlab.core.geometry import blocks
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 from attnlab_course.checker.fingerprints import levels, lifted
-from attnlab.core.geometry import blocks
 
 import numpy as np
 

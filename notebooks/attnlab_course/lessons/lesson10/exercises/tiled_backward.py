@@ -1,10 +1,10 @@
 """Lesson 10, ★★★: the gradient of attention, a tile at a time."""
 
+from attnlab.core.geometry import blocks
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab_course.checker.fingerprints import far_queries, lifted
 from attnlab_course.checker.promises import growth, inverse, peak
-from attnlab.core.geometry import blocks
 
 import numpy as np
 

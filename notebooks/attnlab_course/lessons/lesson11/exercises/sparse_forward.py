@@ -4,12 +4,12 @@ from functools import partial
 from typing import Any
 
 from attnlab import costs
+from attnlab.core.geometry import blocks
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 from attnlab_course.checker.fingerprints import levels, lifted
 from attnlab_course.checker.machines import bench, tiled_capacity
 from attnlab_course.checker.traffic import machine_costs
-from attnlab.core.geometry import blocks
 from attnlab_course.instruments.machine import Machine, Ref
 
 import numpy as np

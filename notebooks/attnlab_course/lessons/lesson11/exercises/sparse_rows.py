@@ -1,9 +1,9 @@
 """Lesson 11, ★★: block-sparse attention with three faults that a symmetric pattern does not show, fixed."""
 
+from attnlab.core.geometry import blocks
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 from attnlab_course.checker.fingerprints import deepest, far_queries, large_key
-from attnlab.core.geometry import blocks
 
 import numpy as np
 

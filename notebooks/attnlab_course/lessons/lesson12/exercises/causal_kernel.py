@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
+from attnlab.core.geometry import Band, blocks
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab_course.checker.fingerprints import far_queries, large_key
 from attnlab_course.checker.promises import Measure
-from attnlab.core.geometry import Band, blocks
 
 import numpy as np
 

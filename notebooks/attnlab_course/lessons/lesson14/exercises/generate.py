@@ -13,7 +13,7 @@ from numpy import ndarray as Array
 
 
 class Toy:
-    """A transformer with random parameters, to be used like a model of attnlab_course.model. It counts the keys it makes.
+    """A transformer with random parameters, used like a model of attnlab_course.model. It counts the keys it makes.
 
     ``fed``: the tokens that it was given.
     """

@@ -1,13 +1,13 @@
 """Lesson 15, ★★★: a step of decoding on the machine, in which every key is loaded once for its group of heads."""
 
 from attnlab import costs
+from attnlab.core.geometry import blocks
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab_course.checker.fingerprints import deepest, levels, lifted
 from attnlab_course.checker.machines import bench
 from attnlab_course.checker.promises import inverse
 from attnlab_course.checker.traffic import FREE, beside, largest_loads
-from attnlab.core.geometry import blocks
 from attnlab_course.instruments.machine import Machine, Ref
 
 import numpy as np

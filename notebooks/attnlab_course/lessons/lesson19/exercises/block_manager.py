@@ -3,9 +3,9 @@
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from attnlab.paged import OutOfBlocks
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
-from attnlab.paged import OutOfBlocks
 
 import numpy as np
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from attnlab_course.instruments import hardware
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.instruments import hardware
 
 import numpy as np
 

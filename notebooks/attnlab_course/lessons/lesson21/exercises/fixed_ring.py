@@ -1,12 +1,12 @@
 """Lesson 21, ★★: a striped ring that is right on one device only, fixed."""
 
 import attnlab
-from attnlab_course.checker import phrases
-from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
-from attnlab_course.checker.fingerprints import deepest
 from attnlab.ring import Cluster
 from attnlab.ring.programs import Steps
 from attnlab.ring.rank import Rank
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.fingerprints import deepest
 
 import numpy as np
 from numpy import ndarray as Array

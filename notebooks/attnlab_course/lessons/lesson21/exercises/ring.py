@@ -1,12 +1,12 @@
 """Lesson 21, ★★★: ring attention, exact and with as few bytes as possible."""
 
 import attnlab
-from attnlab_course.checker import phrases
-from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
-from attnlab_course.checker.fingerprints import deepest
 from attnlab.ring import Cluster
 from attnlab.ring.programs import Steps
 from attnlab.ring.rank import Rank
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab_course.checker.fingerprints import deepest
 
 import numpy as np
 from numpy import ndarray as Array

@@ -1,7 +1,9 @@
 """A step of training of the small model, on a sequence that is split over ranks, beside the same step on one device.
 
-    torchrun --standalone --nproc-per-node 4 -m attnlab_course.lessons.lesson21.ring_demo      four processes of torch.distributed
-    python -m attnlab_course.lessons.lesson21.ring_demo --jax 4                                four CPU devices of JAX, in one process
+    torchrun --standalone --nproc-per-node 4 -m attnlab_course.lessons.lesson21.ring_demo
+    python -m attnlab_course.lessons.lesson21.ring_demo --jax 4
+
+Four processes of torch.distributed; four CPU devices of JAX, in one process.
 
 All but attention works token by token, so a shard serves as it stands, if three things know of the shards: positions
 are those of the text, the loss is a sum over all ranks, and so is its gradient.
@@ -9,10 +11,10 @@ are those of the text, the loss is a sum over all ranks, and so is its gradient.
 
 from typing import NamedTuple
 
-from attnlab_course import model
 from attnlab.costs.ring import ring_bytes, ring_gradient_bytes
 from attnlab.measure import binary
 from attnlab.ring import Schedule, positions
+from attnlab_course import model
 
 import numpy as np
 

@@ -4,8 +4,8 @@ import argparse
 import os
 from collections.abc import Callable
 
-from attnlab_course import model
 from attnlab.measure import honest_xla
+from attnlab_course import model
 from attnlab_course.lessons.lesson21.ring_demo import __doc__ as description
 
 
@@ -22,7 +22,8 @@ def at_least(least: int) -> Callable[[str], int]:
 def main() -> None:
     """Read the options, and take the step."""
     parser = argparse.ArgumentParser(
-        "attnlab_course.lessons.lesson21.ring_demo", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+        "attnlab_course.lessons.lesson21.ring_demo", description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--jax", type=at_least(1), metavar="DEVICES", help="JAX on so many CPU devices, not torchrun")
     parser.add_argument("--length", type=at_least(2), default=1023, help="tokens, padded if need be (1023)")

@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any
 
 import attnlab
-from attnlab_course import model
 from attnlab.core.arrays.jax import Array
 from attnlab.ring import Schedule, ring_attention
+from attnlab_course import model
 from attnlab_course.lessons.lesson21.ring_demo import Shards, compared, expected, memory, text
 
 import jax

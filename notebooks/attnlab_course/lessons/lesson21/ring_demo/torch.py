@@ -5,12 +5,12 @@ from datetime import timedelta
 from functools import partial
 
 import attnlab
-from attnlab_course import model
 from attnlab.core.arrays.torch import Array
 from attnlab.measure import torch_bytes
 from attnlab.ring import Schedule, ring_attention
-from attnlab_course.lessons.lesson21.ring_demo import Shards, compared, expected, memory, text
 from attnlab.ring.torch_links import SENT
+from attnlab_course import model
+from attnlab_course.lessons.lesson21.ring_demo import Shards, compared, expected, memory, text
 
 import torch
 import torch.distributed as dist

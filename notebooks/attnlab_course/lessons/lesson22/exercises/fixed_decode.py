@@ -1,11 +1,11 @@
 """Lesson 22, ★★: tree attention that is right for a batch of one, fixed."""
 
-from attnlab_course.checker import phrases
-from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
-from attnlab_course.checker.fingerprints import levels, lifted
 from attnlab.ring import Cluster
 from attnlab.ring.programs import Steps, all_reduce
 from attnlab.ring.rank import Rank
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab_course.checker.fingerprints import levels, lifted
 
 import numpy as np
 from numpy import ndarray as Array

@@ -1,13 +1,13 @@
 """Lesson 22, ★★: one query, and keys on all devices."""
 
 import attnlab
-from attnlab_course.checker import phrases
-from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
-from attnlab_course.checker.fingerprints import large_key, levels, lifted
+from attnlab.costs.ring import doubling_bytes
 from attnlab.ring import Cluster
 from attnlab.ring.programs import Steps, all_reduce, move_keys
 from attnlab.ring.rank import Rank
-from attnlab.costs.ring import doubling_bytes
+from attnlab_course.checker import phrases
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
+from attnlab_course.checker.fingerprints import large_key, levels, lifted
 
 import numpy as np
 from numpy import ndarray as Array

@@ -1,0 +1,1 @@
+"""The bench: what it times, what it prints, what it refuses."""
