@@ -68,4 +68,4 @@ model: setup ## train the small language model anew, weights into the package: 9
 clean: ## remove caches; never work/ or .venv
 	@find . \( -path ./.git -o -path ./.venv -o -path ./work \) -prune -o \
 	  \( -name __pycache__ -o -name .ipynb_checkpoints -o -name '*.egg-info' \) -prune -exec rm -rf {} +
-	@rm -rf .pytest_cache .ruff_cache .hypothesis build course/build dist
+	@rm -rf .pytest_cache .ruff_cache .hypothesis build notebooks/build dist

@@ -12,11 +12,11 @@ its times contradict what the text says of them or scatter too much, and isn't s
 attnlab_course/instruments/clock.py); --draft stores it all the same, for a look at a lesson on a busy machine: the
 tests refuse it.
 
-A notebook is built again when its cells differ from the lesson's or when a module of attnlab that it imported has
-changed. When only its prose differs, docstrings and comments among it, it keeps its outputs and nothing runs; with
---prose even if the package has changed, too, and a later build runs it. --check looks at the cells and at the presence
-of outputs; whether the text is still what the package prints is for nbval to say. Pictures are compared by nobody:
-after a change elsewhere that alters them, use --force.
+A notebook is built again when its cells differ from the lesson's or when a module of attnlab or attnlab_course that it
+imported has changed. When only its prose differs, docstrings and comments among it, it keeps its outputs and nothing
+runs; with --prose even if the packages have changed, too, and a later build runs it. --check looks at the cells and at
+the presence of outputs; whether the text is still what the packages print is for nbval to say. Pictures are compared by
+nobody: after a change elsewhere that alters them, use --force.
 """
 
 import argparse
@@ -44,7 +44,9 @@ AT_ONCE = 2
 CELL_SECONDS = 300
 ATTEMPTS = 4  # at a clock that contradicts the text
 WIDGET = "application/vnd.jupyter.widget-view+json"
-PROBE = "print(*sorted(name for name in __import__('sys').modules if name.split('.')[0] == 'attnlab'))"
+PROBE = """
+print(*sorted(name for name in __import__("sys").modules if name.split(".")[0] in ("attnlab", "attnlab_course")))
+"""
 
 
 def outdated(job: Job) -> str:
@@ -71,7 +73,7 @@ def outdated(job: Job) -> str:
 
 
 def package_changed(job: Job) -> bool:
-    """Whether a module of attnlab that the stored notebook imported is no longer the same."""
+    """Whether a module of ours that the stored notebook imported is no longer the same."""
     record = nbformat.read(job.path, as_version=4).metadata.attnlab
     return record.get("package") != fingerprint(job, record.get("imports", ""))
 
@@ -80,7 +82,8 @@ def fingerprint(job: Job, modules: str) -> str:
     """A digest of the source of these modules."""
     digest = hashlib.sha256()
     for name in modules.split():
-        path = job.lesson.parents[2].joinpath(*name.split("."))
+        root = job.lesson.parents[1 if name.startswith("attnlab_course") else 2]
+        path = root.joinpath(*name.split("."))
         path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
         digest.update(path.read_bytes() if path.exists() else b"")
     return digest.hexdigest()[:16]
@@ -142,7 +145,7 @@ def meaning(cell: NotebookNode) -> str:
 
 
 async def execute(job: Job, bar: tqdm, attempts: int) -> None:
-    """Run a notebook in a new kernel, keep its outputs, and note which modules of attnlab it imported."""
+    """Run a notebook in a new kernel, keep its outputs, and note which modules of ours it imported."""
     cells = job.notebook.cells
     client = NotebookClient(
         job.notebook,

@@ -53,7 +53,7 @@ if "google.colab" in sys.modules:
     %pip install --quiet {what}"""
 UPLOAD = "upload the two wheels of {name} (README, Other places), then run this cell"
 WHEELS = '"$(ls {name}-*.whl)" "$(ls {name}_course-*.whl)"'
-SOURCES = '"{name} @ git+{source}" "{name}-course @ git+{source}#subdirectory=course"'
+SOURCES = '"{name} @ git+{source}" "{name}-course @ git+{source}#subdirectory=notebooks"'
 
 
 class LessonError(Exception):

@@ -33,7 +33,7 @@ def main() -> None:
     options = ["-q", "--fail-on-warning", "-c", str(BOOK), "-d", str(work / "cache")]
     if status := sphinx([*options, str(work / "sources"), str(site)]):
         sys.exit(status)
-    pack(BOOK.parents[1] / "attnlab", site)
+    pack((BOOK.parents[1] / "attnlab", BOOK.parent / "attnlab_course"), site)
     print(f"Open {site.as_uri()}/index.html")
 
 

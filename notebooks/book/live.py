@@ -1,4 +1,4 @@
-"""What lets a page run: Python for the browser, and the package in archives that it unpacks there.
+"""What lets a page run: Python for the browser, and our packages in archives that it unpacks there.
 
 The files that run it are in static/live. Pyodide is loaded when a reader asks for it, by default from its public CDN:
 the site without it is complete, and needs no network. ATTNLAB_PYODIDE names another address, or a folder with the files
@@ -8,6 +8,7 @@ of a release, which then becomes part of the site.
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
@@ -15,7 +16,7 @@ from nbformat import NotebookNode
 
 CDN = "https://cdn.jsdelivr.net/pyodide/v0.28.3/full/"
 SOURCE = os.environ.get("ATTNLAB_PYODIDE") or CDN
-WEIGHTS = "model/weights"  # an archive of its own, for the lessons that compute with the model
+WEIGHTS = "attnlab_course/model/weights/"  # an archive of its own, for the lessons that compute with the model
 NEEDS = re.compile(r"\b(?:torch|jax|jnp|triton|tl)\b")  # what no browser has
 MOST = 1 / 4  # of a lesson's cells may name it, and none may write a kernel
 KERNEL = "triton.language"
@@ -36,14 +37,15 @@ def bar(notebook: NotebookNode) -> str:
     return BAR.format(runtime=runtime, archives=archives, megabytes=23 if model else 20)
 
 
-def pack(package: Path, site: Path) -> None:
-    """Put the package into the site, in two archives, and Pyodide if it is a folder."""
-    files = [path for path in sorted(package.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
+def pack(packages: Sequence[Path], site: Path) -> None:
+    """Put the packages into the site, in two archives, and Pyodide if it is a folder."""
+    files = [(package, path) for package in packages for path in sorted(package.rglob("*"))]
+    files = [(package, path) for package, path in files if path.is_file() and "__pycache__" not in path.parts]
     for name, weights in (("attnlab.zip", False), ("weights.zip", True)):
         with ZipFile(site / "_static/live" / name, "w", ZIP_DEFLATED) as archive:
-            for path in files:
+            for package, path in files:
                 inside = path.relative_to(package.parent).as_posix()
-                if inside.startswith(f"{package.name}/{WEIGHTS}/") == weights:
+                if inside.startswith(WEIGHTS) == weights:
                     archive.write(path, inside)
     if Path(SOURCE).is_dir():
         shutil.copytree(SOURCE, site / "_static/pyodide")

@@ -9,8 +9,12 @@ import jaxtyping
 import pytest
 from beartype import beartype
 
-PACKAGE = Path(__file__).parents[2] / "attnlab"
-WITHOUT_SHAPES = {"__init__", "check", "course", "machine", "torch_operator"}  # and the tests call some a million times
+ROOT = Path(__file__).parents[2]
+PACKAGES = ROOT / "attnlab", ROOT / "notebooks" / "attnlab_course"
+WITHOUT_SHAPES = {
+    "attnlab.core.torch_operator",
+    *(f"attnlab_course.{room}" for room in ("check", "checker", "games", "instruments.machine", "lessons")),
+}  # and the tests call some a million times
 PUBLIC = {"adapters", "cache", "compat", "linear", "model", "paged", "ring", "serve"}
 """Rooms whose public functions check what they are given: there only the files of one library each are checked."""
 GRADIENTS = {"tiled_attention_backward", "ring_attention_backward"}
@@ -19,11 +23,13 @@ GRADIENTS = {"tiled_attention_backward", "ring_attention_backward"}
 def modules() -> list[str]:
     """The modules whose annotations are checked."""
     found = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        room, *_ = parts = path.relative_to(PACKAGE).with_suffix("").parts
-        of_one_library = path.stem.partition("_")[0] in ("numpy", "jax", "torch")
-        if room not in WITHOUT_SHAPES and (of_one_library or room not in PUBLIC):
-            found.append(".".join(("attnlab", *parts)).removesuffix(".__init__"))
+    for package in PACKAGES:
+        for path in sorted(package.rglob("*.py")):
+            name = ".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__")
+            above = {name, *(name[:at] for at, letter in enumerate(name) if letter == ".")}
+            of_one_library = path.stem.partition("_")[0] in ("numpy", "jax", "torch")
+            if "." in name and not above & WITHOUT_SHAPES and (of_one_library or name.split(".")[1] not in PUBLIC):
+                found.append(name)
     return found
 
 
