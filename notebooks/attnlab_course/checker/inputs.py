@@ -1,7 +1,7 @@
 """Inputs that many exercises share: tables of numbers, rows of scores, (q, k, v) and masks of tiles.
 
-Scores far from 0 are in :mod:`attnlab_course.checker.fingerprints`, streams in :mod:`attnlab_course.checker.streams`, counting machines
-with tiles in :mod:`attnlab_course.checker.machines`.
+Scores far from 0 are in :mod:`attnlab_course.checker.fingerprints`, streams in :mod:`attnlab_course.checker.streams`,
+counting machines with tiles in :mod:`attnlab_course.checker.machines`.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """The inputs that exercises share are what their labels say, and new ones for each answer."""
 
 import numpy as np
-from attnlab_course.check.inputs import SCORES, qkv, score_rows, table, tiles
+from attnlab_course.checker.inputs import SCORES, qkv, score_rows, table, tiles
 
 
 def test_a_table_becomes_cases():

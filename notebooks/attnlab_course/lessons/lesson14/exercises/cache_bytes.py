@@ -1,6 +1,6 @@
 """Lesson 14, ★: how many bytes a cache takes."""
 
-from attnlab_course.check.inputs import table
+from attnlab_course.checker.inputs import table
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Exercise, Mistake, but
 
