@@ -14,7 +14,7 @@ from attnlab.core import arguments
 
 LIBRARIES = tuple(arguments.LIBRARIES)
 ALGORITHMS = tuple(attnlab.METHODS)
-SAFE = ("safe", "online", "chunked", "tiled")  # tests/course/test_ladder.py sees that large scores are theirs alone
+SAFE = ("safe", "online", "chunked", "tiled")  # any finite scores are served
 BLOCKS = {name: tuple(x for x in public.defaults if x in ("block_q", "block_k") or "chunk" in x)
           for name, public in attnlab.METHODS.items()}  # fmt: skip
 ARRAYS = ("mask", "bias", "query_segments", "key_segments")
