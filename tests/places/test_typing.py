@@ -18,7 +18,7 @@ WRONG = {number for number, line in enumerate(USE.read_text().splitlines(), 1) i
 
 
 def test_the_options_are_those_of_the_functions():
-    named = [set(inspect.signature(method.function).parameters) for method in attnlab.METHODS.values()]
+    named = [set(inspect.signature(method).parameters) for method in attnlab.METHODS.values()]
     assert set.union(*named) == {"query", "key", "value", "return_lse"} | set(Options.__annotations__)
 
 

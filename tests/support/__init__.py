@@ -1,8 +1,10 @@
 """What tests share: the oracle, the calls that all must answer alike, comparisons, libraries, deliberate mistakes."""
 
+import os
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+PYTHONPATH = os.pathsep.join(map(str, (ROOT, ROOT / "notebooks")))  # of processes that tests start
 
 
 def selected(request, name):
