@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import attnlab
-from tests.support import typechecker
+from tests.support import needs, typechecker
 from tests.support.libraries import ALGORITHMS, LIBRARIES, blocks_of, to
 
 OPTIONS = {
@@ -126,7 +126,7 @@ NEEDS = dict.fromkeys(TRITON, "triton") | {f"attnlab.adapters.{name}": name for 
 @pytest.mark.parametrize("name", modules())
 def test_modules_and_public_functions_have_docstrings(name):
     if name in NEEDS:
-        pytest.importorskip(NEEDS[name], reason=f"needs {NEEDS[name]} (CI installs it)")
+        needs(NEEDS[name])
     module = importlib.import_module(name)
     assert module.__doc__, name
     for item in vars(module).values():

@@ -17,7 +17,7 @@ from attnlab.check.engine import examine
 from attnlab.check.library import library_of
 from attnlab.check.outcome import outcome
 from attnlab.check.results import parameters
-from tests.support import ROOT
+from tests.support import ROOT, needs
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # stopped in a callback
 LESSONS = ROOT / "notebooks" / "lessons"
@@ -72,6 +72,13 @@ def remembered(exercise, function, case, *limits):
     return replace(OUTCOMES[key], arrays=dict(OUTCOMES[key].arrays))
 
 
+def here(name):
+    """An exercise that can be checked here, as what it needs is installed; else the test is skipped."""
+    __tracebackhide__ = True
+    needs(*EXERCISES[name].needs.split())
+    return EXERCISES[name]
+
+
 @functools.cache
 def remembering(name):
     """An exercise whose costs are measured once for a function and a library."""
@@ -99,7 +106,7 @@ def _remember(request, monkeypatch):
     pytest.param(name, i, id=f"{name}-{i}", marks=pytest.mark.full if i % 2 else ()) for name, i in MISTAKES
 ])  # fmt: skip
 def test_mistake_is_diagnosed_as_itself(name, index):
-    exercise = EXERCISES[name]
+    exercise = here(name)
     mistake = exercise.mistakes[index]
     assert mistake.wrong, "a mistake needs a wrong implementation"
     for function in mistake.wrong:
@@ -111,14 +118,14 @@ def test_mistake_is_diagnosed_as_itself(name, index):
 @pytest.mark.thin(2)
 @pytest.mark.parametrize(("name", "answer"), forms(RIGHT))
 def test_right_answer_passes(name, answer):
-    verdict = examine(EXERCISES[name], answer)
+    verdict = examine(here(name), answer)
     assert verdict.state == "right", verdict.text
 
 
 @pytest.mark.thin(4)
 @pytest.mark.parametrize(("name", "answer", "words"), forms(REFUSED, others=2))
 def test_other_answer_is_refused(name, answer, words):
-    verdict = examine(EXERCISES[name], answer)
+    verdict = examine(here(name), answer)
     assert verdict.state == "wrong"
     assert words in " ".join(verdict.text.split())
 
@@ -136,7 +143,7 @@ def test_answers_are_to_exercises():
 
 @pytest.mark.parametrize("name", EXERCISES)
 def test_reference_is_right(name):
-    exercise = EXERCISES[name]
+    exercise = here(name)
     verdict = examine(exercise, exercise.reference)
     assert verdict.state == "right", verdict.text
     assert f"on {len(exercise.cases())} inputs" in verdict.headline
@@ -144,10 +151,11 @@ def test_reference_is_right(name):
 
 @pytest.mark.parametrize("name", EXERCISES)
 def test_stub_is_not_attempted(name):
-    arguments = ", ".join(parameters(EXERCISES[name]))
+    exercise = here(name)
+    arguments = ", ".join(parameters(exercise))
     scope = {}
     exec(f"def stub({arguments}):\n    raise NotImplementedError()", scope)
-    assert examine(EXERCISES[name], scope["stub"]).state == "not attempted"
+    assert examine(exercise, scope["stub"]).state == "not attempted"
 
 
 @pytest.mark.parametrize("name", EXERCISES)
