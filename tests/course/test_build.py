@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, needs
 
 EXERCISE = ''':tags: [exercise]
 
@@ -263,7 +263,7 @@ def test_build_refuses(tmp_path: Path, code: str, complaint: str) -> None:
 
 
 def test_nbgrader_agrees(built: Path, tmp_path: Path) -> None:
-    pytest.importorskip("nbgrader", reason="nbgrader is not among the requirements; CI installs it")
+    needs("nbgrader")
     (tmp_path / "source/toy").mkdir(parents=True)
     shutil.copy(built / "notebooks/solutions/01_toy.ipynb", tmp_path / "source/toy")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # where nbgrader looks for alembic

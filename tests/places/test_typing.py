@@ -11,7 +11,7 @@ import pytest
 
 import attnlab
 from attnlab.core.signature import Options
-from tests.support import ROOT
+from tests.support import ROOT, needs
 
 USE = ROOT / "tests/places/typed_use.py"
 WRONG = {number for number, line in enumerate(USE.read_text().splitlines(), 1) if line.endswith("# wrong")}
@@ -24,7 +24,7 @@ def test_the_options_are_those_of_the_functions():
 
 def report(name, *arguments):
     """What a checker prints about the file."""
-    pytest.importorskip(name, reason=f"needs {name} (CI installs it)")
+    needs(name)
     command = [sys.executable, "-m", name, *map(str, arguments), str(USE)]
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ, timeout=600).stdout
 

@@ -280,6 +280,7 @@ def test_numbers_of_numpy_are_of_the_call_alone():
 
 GROWTH = """
 import resource
+import sys
 import torch, numpy as np
 from attnlab import chunked_attention
 from attnlab.measure import torch_bytes
@@ -287,7 +288,8 @@ rng = np.random.default_rng(0)
 arrays = [torch.asarray(rng.standard_normal((1, n, 64), dtype=np.float32)) for n in (1024, 2**18, 2**18)]
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 torch_bytes(lambda *x: chunked_attention(*x, query_chunk_size=1024, key_chunk_size=4096), *arrays)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+unit = 1 if sys.platform == "darwin" else 1024  # bytes in macOS, KiB in Linux
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit // 2**20)
 """
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import attnlab
-from tests.support import typechecker
+from tests.support import needs, typechecker
 from tests.support.libraries import ALGORITHMS, LIBRARIES, blocks_of, to
 
 OPTIONS = {
@@ -125,7 +125,7 @@ NEEDS = dict.fromkeys(TRITON, "triton") | {f"attnlab.adapters.{name}": name for 
 @pytest.mark.parametrize("name", modules(attnlab))
 def test_modules_and_public_functions_have_docstrings(name):
     if name in NEEDS:
-        pytest.importorskip(NEEDS[name], reason=f"needs {NEEDS[name]} (CI installs it)")
+        needs(NEEDS[name])
     assert importlib.import_module(name).__doc__
     assert undocumented(name) == []
 
