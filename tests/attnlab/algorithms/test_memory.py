@@ -12,7 +12,7 @@ import pytest
 
 import attnlab
 from attnlab.core.geometry import chunk_sizes
-from attnlab.measure import attention_bytes, extra_bytes, in_fresh_process
+from attnlab.measure import attention_bytes, extra_bytes, in_fresh_process, known_flags
 from attnlab.tiled.numpy import tiled_attention_backward
 from tests.support.libraries import ALGORITHMS, LIBRARIES, function
 
@@ -96,7 +96,7 @@ def measured(library):
     """Peak bytes of every task of a library."""
     todo = tasks(library)
     with pytest.MonkeyPatch.context() as here:
-        here.setenv("XLA_FLAGS", QUICK_CODE, prepend=" ")
+        here.setenv("XLA_FLAGS", known_flags(QUICK_CODE), prepend=" ")
         found = list(in_fresh_process("attnlab.measure:peak_bytes", list(todo.values())))
     return dict(zip(todo, found, strict=True))
 
