@@ -44,6 +44,34 @@ def changes(node: ast.AST) -> Iterator[ast.AST]:
         yield ast.Pass()
 
 
+def left_out(node: ast.AST, new: ast.AST) -> tuple[str, ...]:
+    """The texts that ``new`` leaves out of ``node``: terms, factors, arguments, a call, a condition or a statement.
+
+    A call is left out if one of its arguments stands in its place; the other arguments are left out, too. Of a
+    statement with a body the text is its first line.
+    """
+    if isinstance(new, ast.Pass):
+        return (_first_line(node),)
+    if isinstance(node, (ast.If, ast.While)):
+        always = isinstance(new.test, ast.Constant) and new.test.value
+        return (ast.unparse(node.test) if always else _first_line(node),)
+    parts = {ast.BinOp: ("left", "right"), ast.IfExp: ("body", "orelse")}.get(type(node), ())
+    sides = [getattr(node, part) for part in parts] or getattr(node, "values", [])
+    if len(sides) == 2 and new in sides:
+        return (ast.unparse(sides[new is sides[0]]),)
+    if isinstance(node, ast.Call) and isinstance(new, ast.Call) and new.func is node.func:
+        return tuple(ast.unparse(x) for x in (*node.args, *node.keywords) if x not in (*new.args, *new.keywords))
+    if isinstance(node, ast.Call) and new in node.args:
+        return (ast.unparse(node), *(ast.unparse(x) for x in node.args if x is not new))
+    whole = node.func if isinstance(node, ast.Call) else node
+    return (ast.unparse(node),) if new in (getattr(whole, name, None) for name in ("operand", "value")) else ()
+
+
+def _first_line(node: ast.AST) -> str:
+    """The first line of a statement."""
+    return ast.unparse(node).splitlines()[0]
+
+
 def _is_transpose(node: ast.AST) -> bool:
     """Whether a node is the transpose of something."""
     return isinstance(node, ast.Attribute) and node.attr in ("T", "mT")

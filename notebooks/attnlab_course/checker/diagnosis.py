@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from attnlab_course.checker.compare import agree, tolerance
 from attnlab_course.checker.exercise import Case, Exercise, Mistake
@@ -15,17 +16,32 @@ import numpy as np
 ALIKE = 0.02  # two costs are the same if they differ by less than this fraction
 SECONDS = 20.0  # for how long the catalogue is searched
 SLIPS = 5.0  # for how many seconds slips are
+ROW = 5.0  # for how many a slip of the catalogue may run on one input
 TELLING = ("stream", "inputs", "type", "library")  # kinds of problem that say what an answer does
 
 
-def _catalogue(exercise: Exercise) -> Iterator[tuple[Mistake, Callable]]:
-    """Mistakes and their wrong functions, until the time is over."""
+def rows(exercise: Exercise) -> list[tuple[Mistake, list[Slip]]]:
+    """The words for what is left out, and the slips that leave it out. ValueError if no slip does."""
+    found: dict[str, list[Slip]] = {}
+    for text, say in exercise.without.items():
+        gone = [slip for slip in slips(exercise.reference) if text in slip.gone and slip.function]
+        if not gone:
+            known = sorted({text for slip in slips(exercise.reference) for text in slip.gone})
+            raise ValueError(f"no slip of {exercise.name} leaves out {text!r}; what slips leave out: {known}")
+        found.setdefault(say, []).extend(gone)
+    return [(Mistake(say), gone) for say, gone in found.items()]
+
+
+def _catalogue(exercise: Exercise) -> Iterator[tuple[Mistake, Callable, Callable[[Case], Outcome]]]:
+    """Mistakes, then rows: each with a wrong function and what that makes of a case, until the time is over."""
     watch = Watch()
-    for mistake in exercise.mistakes:
-        for function in mistake.wrong:
-            if watch.seconds() > SECONDS:
-                return
-            yield mistake, function
+    found = [(mistake, f, partial(outcome, exercise, f)) for mistake in exercise.mistakes for f in mistake.wrong]
+    of_rows = [(row, slip) for row, gone in rows(exercise) for slip in gone]
+    found += [(row, slip.function, partial(did, exercise, slip, seconds=ROW)) for row, slip in of_rows]
+    for one in found:
+        if watch.seconds() > SECONDS:
+            return
+        yield one
 
 
 def by_outcomes(exercise: Exercise, cases: list[Case], outcomes: list[Outcome], judge: Callable) -> Mistake | None:
@@ -36,9 +52,9 @@ def by_outcomes(exercise: Exercise, cases: list[Case], outcomes: list[Outcome], 
     exactly = not any(map(_telling, outcomes))
     if len(outcomes) < len(cases) or (exactly and not all(found.problem for found in outcomes)):
         return None
-    for mistake, function in _catalogue(exercise):
-        same = all(_same(exercise, function, case, found, judge, exactly) for case, found in zip(cases, outcomes))
-        if same and not _right(exercise, function, judge):
+    for mistake, _, run in _catalogue(exercise):
+        same = all(_same(exercise, run(case), case, found, judge, exactly) for case, found in zip(cases, outcomes))
+        if same and not _right(exercise, run, judge):
             return mistake
     return None
 
@@ -55,18 +71,18 @@ def by_slips(exercise: Exercise, rows: list[tuple[Case, Outcome]]) -> str:
         if watch.seconds() > SLIPS:
             return ""
         if slip.function and all(agree(found, did(exercise, slip, case), tolerance(case)) for case, found in rows):
-            return slip.say
+            return slip.say(exercise.where)
     return ""
 
 
-def did(exercise: Exercise, slip: Slip, case: Case) -> Outcome:
+def did(exercise: Exercise, slip: Slip, case: Case, seconds: float = 1.0) -> Outcome:
     """What a slip makes of a case, if it ends soon."""
-    return outcome(exercise, slip.function, case, 1.0)
+    return outcome(exercise, slip.function, case, seconds)
 
 
-def _right(exercise: Exercise, function: Callable, judge: Callable) -> bool:
-    """Whether a function's values are right in all cases."""
-    return not any(judge(exercise, outcome(exercise, function, case), case) for case in exercise.cases())
+def _right(exercise: Exercise, run: Callable[[Case], Outcome], judge: Callable) -> bool:
+    """Whether the values that a function makes of the cases are all right."""
+    return not any(judge(exercise, run(case), case) for case in exercise.cases())
 
 
 def _telling(found: Outcome) -> bool:
@@ -75,11 +91,8 @@ def _telling(found: Outcome) -> bool:
     return found.kind in TELLING or any(np.isfinite(x).any() for x in begins)
 
 
-def _same(
-    exercise: Exercise, function: Callable, case: Case, found: Outcome, judge: Callable, exactly: bool
-) -> bool:
-    """Whether ``function`` has this outcome in a case; ``exactly``: with the same words."""
-    own = outcome(exercise, function, case)
+def _same(exercise: Exercise, own: Outcome, case: Case, found: Outcome, judge: Callable, exactly: bool) -> bool:
+    """Whether a mistake's ``own`` outcome is the one found in a case; ``exactly``: with the same words."""
     if own.again:
         judge(exercise, own, case)  # which tells whether it mattered
     words = found.problem.split("\n")[0], own.problem.split("\n")[0]
@@ -93,8 +106,8 @@ def by_costs(exercise: Exercise, numbers: list[float | None], library: str, judg
     """
     if not all(number is None or math.isfinite(number) for number in numbers):
         return None
-    for mistake, function in _catalogue(exercise):
-        if library_of(function, exercise.library) == library and _right(exercise, function, judge):
+    for mistake, function, run in _catalogue(exercise):
+        if library_of(function, exercise.library) == library and _right(exercise, run, judge):
             own = (cost.measure(function, library) for cost in exercise.costs)
             if all(_alike(a, b, c.limit) for a, b, c in zip(numbers, own, exercise.costs)):
                 return mistake

@@ -6,7 +6,7 @@ import linecache
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from attnlab_course.checker.parts import parts_of, returned
@@ -133,9 +133,9 @@ class Exercise:
 
     ``reference``   the right answer; its name is the exercise's, its docstring the statement
     ``cases``       makes the inputs, smallest first
-    ``mistakes``    the catalogue of misconceptions
+    ``mistakes``    the catalogue of misconceptions, at most five: those that say why
     ``costs``       what the answer may cost
-    ``hints``       graded, from a nudge to nearly the solution
+    ``hints``       two or three, graded, from a nudge to nearly the solution
     ``gradients``   positions of the arguments by which derivatives are compared, too
     ``library``     of an answer that names none; with gradients it is "torch" or "jax"
     ``dtype``       whether the result's dtype must be the reference's; a dtype: or at least as wide as that
@@ -143,6 +143,9 @@ class Exercise:
     ``judge``       for an exercise with many right answers: judge(case, got) says what is wrong, or None
     ``run``         for an answer that is no plain function: run(answer) is one that takes the arguments of a case
     ``needs``       a package that not everybody has; without it nothing is checked
+    ``without``     what to say of an answer that leaves something out, by the text of a term, factor, argument, call or
+                    statement of the reference, as ast.unparse prints it
+    ``where``       the equation or section to look at, as in "eq. 7.11", where a line of the reference cites none
     """
 
     lesson: str
@@ -159,6 +162,8 @@ class Exercise:
     judge: Callable[[Case, Any], str | None] | None = None
     run: Callable[[Function], Function] | None = None
     needs: str = ""
+    without: dict[str, str] = field(default_factory=dict)
+    where: str = ""
 
     def __post_init__(self) -> None:
         """Edits become functions."""

@@ -5,7 +5,7 @@ left out; an axis or a number off by one; a number for −∞; two results excha
 equation that line cites, so nobody has to write it down:
 
     for slip in slips(exercise.reference):
-        slip.function, slip.say          # "… with `alpha` in place of `alpha * l` (eq. 8.4)."
+        slip.function, slip.say()        # "… with `alpha` in place of `alpha * l` (eq. 8.4)."
 
 They serve twice. A wrong answer that does what a slip does is told so. And an input that no slip needs is needless,
 while a slip that passes is the same function or a hole in the inputs: see ``tests/course/checker/test_slips.py``.
@@ -22,7 +22,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from attnlab_course.checker.changes import changes
+from attnlab_course.checker import phrases
+from attnlab_course.checker.changes import changes, left_out
 from attnlab_course.checker.library import own_functions
 
 CITED = re.compile(r"#.*?(eqs?\. [\d.]+\w?|lines? \d+|section \d+)")
@@ -30,13 +31,19 @@ CITED = re.compile(r"#.*?(eqs?\. [\d.]+\w?|lines? \d+|section \d+)")
 
 @dataclass(frozen=True)
 class Slip:
-    """A changed reference: the text that was there, the one that is there now, the changed line, and its source."""
+    """A changed reference: the text that was there, the one that is there now, the changed line, and its source.
+
+    ``gone``: the texts that are left out; see :func:`attnlab_course.checker.changes.left_out`. ``number``: whether a finite
+    number stands for −∞.
+    """
 
     reference: Callable
     old: str
     new: str
     line: str
     source: str
+    gone: tuple[str, ...]
+    number: bool
 
     @functools.cached_property
     def function(self) -> Callable | None:
@@ -51,12 +58,14 @@ class Slip:
         linecache.cache[file] = len(self.source), None, self.source.splitlines(keepends=True), file
         return scope[self.reference.__name__]
 
-    @property
-    def say(self) -> str:
-        """What was changed, and the equation that the line cites."""
+    def say(self, where: str = "") -> str:
+        """What was changed, and the equation that the line cites, or else ``where``."""
         cited = CITED.search(self.line)
+        place = cited[1] if cited else where
+        if self.number:
+            return phrases.number_for_infinity(place)
         how = f"with `{self.new}` in place of `{self.old}`" if self.new else f"without `{self.old}`"
-        return f"Your result is what our solution gives {how}{f' ({cited[1]})' if cited else ''}."
+        return f"Your result is what our solution gives {how}{f' ({place})' if place else ''}."
 
 
 @functools.cache
@@ -82,7 +91,8 @@ def _of(name: str, sources: dict[str, str], reference: Callable) -> Iterator[Sli
             if changed not in seen:
                 seen.add(changed)
                 source = "\n\n".join((sources | {name: changed}).values()) + "\n"
-                yield Slip(reference, old, now, lines[node.lineno - 1].strip(), source)
+                line, gone = lines[node.lineno - 1].strip(), left_out(node, new)
+                yield Slip(reference, old, now, line, source, gone, isinstance(node, ast.UnaryOp) and not gone)
 
 
 def _shown(node: ast.AST, above: dict[int, ast.AST]) -> ast.AST:

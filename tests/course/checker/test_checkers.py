@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import inspect
 import re
+import textwrap
 from dataclasses import replace
 
 import jupytext
@@ -16,6 +17,7 @@ from attnlab_course.checker.engine import examine
 from attnlab_course.checker.library import library_of
 from attnlab_course.checker.outcome import outcome
 from attnlab_course.checker.results import parameters
+from attnlab_course.checker.slips import slips
 
 from tests.support import ROOT
 
@@ -23,7 +25,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 LESSONS = ROOT / "notebooks" / "lessons"
 EXERCISES = {name: check.find(name) for name in check.names()}
 NUMBERS = [number for number, found in check.lessons().items() if found]
+DONE = {"00"}  # lessons whose exercises have five mistakes and three hints at most, and words for slips
 MISTAKES = [(name, i) for name, exercise in EXERCISES.items() for i in range(len(exercise.mistakes))]
+ROWS = [(name, text) for name, exercise in EXERCISES.items() for text in exercise.without]
 ABOUT_COST = ("byte", "memory", "fit", "hold", "held", "load", "store", "traffic", "pass", "intensity")
 
 
@@ -54,7 +58,14 @@ def forms(rows, others=1):
 RIGHT, REFUSED = answers("RIGHT"), answers("REFUSED")
 FIRST = functools.cache(lambda name: EXERCISES[name].cases()[0].label)
 WRITTEN_IN = functools.cache(lambda name, function: library_of(function, EXERCISES[name].library))
+WRONG = functools.cache(lambda name: {f for mistake, functions in reasons(name) for f in functions})
 OUTCOMES = {}
+
+
+def reasons(name):
+    """What the catalogue of an exercise says, for mistakes and for what is left out, and wrong functions of each."""
+    mistakes = [(mistake.say, mistake.wrong) for mistake in EXERCISES[name].mistakes]
+    return mistakes + [(row.say, [slip.function for slip in gone]) for row, gone in diagnosis.rows(EXERCISES[name])]
 
 
 def remembered(exercise, function, case, *limits):
@@ -62,13 +73,14 @@ def remembered(exercise, function, case, *limits):
 
     A wrong function that is the answer runs anew on the first case, and makes of the others what it did before.
     """
-    name, wrong = exercise.name, any(function in mistake.wrong for mistake in exercise.mistakes)
-    if limits and (not wrong or case.label == FIRST(name)):
+    name, wrong = exercise.name, function in WRONG(exercise.name)
+    answers = len(limits) > 1
+    if answers and (not wrong or case.label == FIRST(name)):
         return outcome(exercise, function, case, *limits)
-    library = limits[1] if limits else exercise.library if exercise.run else WRITTEN_IN(name, function)
+    library = limits[1] if answers else exercise.library if exercise.run else WRITTEN_IN(name, function)
     key = name, function, case.label, library
     if key not in OUTCOMES:
-        OUTCOMES[key] = outcome(exercise, function, case, library=library)
+        OUTCOMES[key] = outcome(exercise, function, case, *limits[:1], library=library)
     return replace(OUTCOMES[key], arrays=dict(OUTCOMES[key].arrays))
 
 
@@ -106,6 +118,24 @@ def test_mistake_is_diagnosed_as_itself(name, index):
         verdict = examine(exercise, function)
         assert verdict.state == "wrong"
         assert [m.say for m in exercise.mistakes if m.say in verdict.diagnosis] == [mistake.say], verdict.text
+
+
+@pytest.mark.parametrize(("name", "text"), ROWS)
+def test_what_is_left_out_is_told(name, text):
+    """By its row, and by no other; a slip that is right has nothing to tell."""
+    exercise = EXERCISES[name]
+    gone = [slip for _, gone in diagnosis.rows(exercise) for slip in gone if text in slip.gone]
+    said = [examine(exercise, slip.function) for slip in gone]
+    wrong = [verdict for verdict in said if verdict.state != "right"]
+    assert wrong
+    for verdict in wrong:
+        assert [say for say, _ in reasons(name) if say in verdict.diagnosis] == [exercise.without[text]], verdict.text
+
+
+def test_a_row_for_what_no_slip_leaves_out_is_an_error():
+    exercise = replace(EXERCISES["cache_bytes"], without={"layers * 3": "You forget the three."})
+    with pytest.raises(ValueError, match=r"leaves out 'layers \* 3'; what slips leave out: .*'d'"):
+        diagnosis.rows(exercise)
 
 
 @pytest.mark.thin(2)
@@ -156,21 +186,44 @@ def test_exercise_is_whole(name):
     assert exercise.name == name
     assert name in check.lessons()[exercise.lesson], "an exercise lies in the folder of its lesson"
     assert 1 <= exercise.stars <= 3
-    assert 2 <= len(exercise.hints) <= 4
-    assert len(exercise.mistakes) >= (2 if exercise.lesson == "00" else 3)
+    done = exercise.lesson in DONE
+    assert 2 <= len(exercise.hints) <= (3 if done else 4)
+    assert len(exercise.mistakes) <= 5 or not done
+    assert len(reasons(name)) >= (2 if exercise.lesson == "00" else 3)
     assert len(exercise.cases()) >= 3
     assert exercise.reference.__doc__, "the docstring is the statement"
-    texts = [*exercise.hints, *(m.say for m in exercise.mistakes), *(c.label for c in exercise.cases())]
+    texts = [*exercise.hints, *(say for say, _ in reasons(name)), *(c.label for c in exercise.cases())]
     assert len(set(texts)) == len(texts), "a text stands twice"
     assert all(text == text.strip() and "  " not in text for text in texts)
     assert all(any(c.label.startswith(m.seen) for c in exercise.cases()) for m in exercise.mistakes)
     assert all(cost.say.format(found=1.0, limit=cost.limit) for cost in exercise.costs)
 
 
+def tree(source, name):
+    """The syntax tree of the function ``name``, without docstring and annotations, as text."""
+    found = next(node for node in ast.parse(textwrap.dedent(source)).body if getattr(node, "name", "") == name)
+    for node in ast.walk(found):
+        if isinstance(node, ast.FunctionDef):
+            node.returns, node.body = None, node.body[ast.get_docstring(node) is not None :]
+        if isinstance(node, ast.arg):
+            node.annotation = None
+    return ast.dump(found)
+
+
+@pytest.mark.parametrize("name", [name for name, exercise in EXERCISES.items() if exercise.lesson in DONE])
+def test_a_mistake_is_more_than_slips(name):
+    """One that is a slip to the letter is told without a catalogue; its reason is a row of ``without``."""
+    exercise = EXERCISES[name]
+    known = {tree(slip.source, name) for slip in slips(exercise.reference)}
+    same = {m.say: [f.__name__ == name and tree(inspect.getsource(f), name) in known for f in m.wrong]
+            for m in exercise.mistakes}
+    assert [say for say, found in same.items() if all(found)] == []
+
+
 @pytest.mark.parametrize("name", EXERCISES)
 def test_mistakes_name_an_equation(name):
     exercise = EXERCISES[name]
-    said = [m.say for m in exercise.mistakes]
+    said = [say for say, _ in reasons(name)]
     if exercise.lesson != "00":
         assert [say for say in said if not re.search(r"[Ee]qs?\. \d|section \d|lesson \d\d", say)] == []
     tags = {number: set(re.findall(r"\\tag\{([\d.]+\w?)\}", text)) for number, text in lessons().items()}
@@ -183,7 +236,7 @@ def test_mistakes_name_an_equation(name):
 def test_lesson_has_its_exercises(number):
     found = [EXERCISES[name] for name in check.lessons()[number]]
     assert len(found) in ((1,) if number == "00" else (2, 3, 4, 5, 6))
-    spoken = [f"{e.reference.__doc__} {' '.join(e.hints)} {' '.join(m.say for m in e.mistakes)}" for e in found]
+    spoken = [f"{e.reference.__doc__} {' '.join(e.hints)} {reasons(e.name)}" for e in found]
     about = [e for e, text in zip(found, spoken) if e.costs or any(word in text for word in ABOUT_COST)]
     assert about or number == "00", "no exercise is about memory or traffic"
 

@@ -6,6 +6,7 @@ the slips of the table and one in TENTH of the others, of every second exercise;
     python -m pytest -n 0 -m "" tests/course/checker/test_slips.py -k NAME
 """
 
+import ast
 from dataclasses import replace
 from importlib.util import find_spec
 from zlib import crc32
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from attnlab_course import check
 from attnlab_course.checker import diagnosis
+from attnlab_course.checker.changes import changes, left_out
 from attnlab_course.checker.compare import difference
 from attnlab_course.checker.engine import examine, judge
 from attnlab_course.checker.outcome import outcome
@@ -94,6 +96,31 @@ def test_every_slip_is_refused_or_decided(name, request):
 
 def test_the_table_names_exercises():
     assert {name for rows in EQUAL.values() for name, *_ in rows} <= set(check.names())
+
+
+@pytest.mark.parametrize(("text", "gone"), {
+    "a * b": {"a": ["b"], "b": ["a"]},
+    "a - b": {"a": ["b"], "b": ["a"]},
+    "a / b.size ** 0.5": {"a": ["b.size ** 0.5"]},
+    "a and b": {"a": ["b"], "b": ["a"]},
+    "a if c else b": {"a": ["b"], "b": ["a"]},
+    "f(a)": {"a": ["f(a)"]},
+    "f(a, b)": {"a": ["f(a, b)", "b"], "b": ["f(a, b)", "a"]},
+    "f(a, k=1)": {"a": ["f(a, k=1)"], "f(a)": ["k=1"]},
+    "x.sum(1)": {"x": ["x.sum(1)"], "x.sum()": ["1"]},
+    "x[:t + 1]": {"x": ["x[:t + 1]"]},
+    "k.T": {"k": ["k.T"]},
+    "-x": {"x": ["-x"]},
+    "t += n": {"pass": ["t += n"]},
+    "x.append(a)": {"pass": ["x.append(a)"]},
+    "if c:\n    f()": {"if False:\n    f()": ["if c:"], "if True:\n    f()": ["c"]},
+    "a < b": {},
+    "return (a, b)": {},
+}.items())
+def test_what_a_slip_leaves_out(text, gone):
+    (node,) = ast.parse(text).body
+    node = node.value if isinstance(node, ast.Expr) and text != "x.append(a)" else node
+    assert {ast.unparse(new): list(left_out(node, new)) for new in changes(node) if left_out(node, new)} == gone
 
 
 def unscaled(q, keys, values):

@@ -33,10 +33,11 @@ EXERCISE = Exercise(
         "The numerator of the formula is weights @ values.",
         "Divide by weights.sum().",
     ),
+    without={
+        "weights.sum()": "You add up the weighted values and don't divide by the sum of the weights. Weights 1 and 2 "
+                         "make 3 of an average of ones.",
+    },
     mistakes=(
-        Mistake("You add up the weighted values and don't divide by the sum of the weights. Weights 1 and 2 make 3 of "
-                "an average of ones.",
-                but(" / weights.sum()", "")),
         Mistake("You divide by the number of values. The denominator of the formula is the sum of the weights; the two "
                 "agree only if the weights are 1 on average.",
                 but("weights.sum()", "len(weights)")),
