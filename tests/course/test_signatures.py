@@ -8,8 +8,14 @@ import pytest
 from attnlab_course.ladder import LADDER
 
 from tests.attnlab.call.test_signatures import (
-    CORES, annotating_shapes, check_imports, check_parameters, comments_of, modules, undocumented,
-)  # fmt: skip
+    CORES,
+    annotating_shapes,
+    check_imports,
+    check_parameters,
+    comments_of,
+    modules,
+    undocumented,
+)
 from tests.support import ROOT, typechecker
 from tests.support.libraries import LIBRARIES
 

@@ -1,4 +1,4 @@
-"""Two distributions, a folder each: what each holds, that both work where only their dependencies are, and the extras."""
+"""Two distributions, a folder each: what it holds, that it works where only its dependencies are, and the extras."""
 
 import ast
 import os
@@ -84,7 +84,7 @@ def run(*command: object, cwd: Path) -> str:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Wheels and sdists of both, by folder and kind, built in a copy of the repository: setuptools leaves files where it builds."""
+    """Wheels and sdists of both, by kind and name, built in a copy: setuptools leaves files where it builds."""
     copy, dist = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("dist")
     litter = shutil.ignore_patterns("__pycache__", "*.ipynb", "*.egg-info")
     for name in ("attnlab", "tests", "notebooks", ".ci"):
