@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tests.support import ROOT
+from tests.support import PYTHONPATH, ROOT
 
 EXERCISE = ''':tags: [exercise]
 
@@ -68,7 +68,8 @@ def build(course: Path, *arguments: str) -> tuple[int, str]:
 
 def build_alone(course: Path, *arguments: str) -> tuple[int, str]:
     """The same in a process of its own, as ``make`` runs it."""
-    return run(sys.executable, ROOT / "notebooks/build.py", "--folder", course / "notebooks", *arguments, cwd=course)
+    command = (sys.executable, ROOT / "notebooks/build.py", "--folder", course / "notebooks", *arguments)
+    return run(*command, cwd=course, PYTHONPATH=PYTHONPATH)
 
 
 def make_course(path: Path, text: str) -> Path:
