@@ -58,8 +58,8 @@ has
 where the reference has
     {old}
 Is that another function? Then add an input to the exercise's cases on which it is wrong (or a cost that it exceeds).
-Is it the same function in all that the exercise promises? Then write it into tests/course/checker/equal_slips.py, under the
-reason. All of them:
+Is it the same function in all that the exercise promises? Then write it into tests/course/checker/equal_slips.py, under
+the reason. All of them:
 {all}"""
 
 
