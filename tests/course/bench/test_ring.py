@@ -3,8 +3,11 @@
 import attnlab_course.bench.__main__ as command
 from attnlab_course.bench import ring
 
+from tests.support import needs
+
 
 def test_a_step_of_two_processes():
+    needs("torch")
     assert all(0 < seconds < 60 for seconds in ring.step_times(2, 64, 1))
 
 
