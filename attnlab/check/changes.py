@@ -145,10 +145,11 @@ def _of_call(node: ast.Call) -> Iterator[Change]:
         yield Change(node.func.value, f"{what} is left out", (node,))
     elif name not in NEEDED:
         how = f"{what} is left out" + ", and one of its arguments stands alone" * (len(node.args) > 1)
+        whole = node.args[name == "where" and len(node.args) == 3 :][:1]
         for x in node.args:
             others = [y for y in node.args if y is not x]
             if not isinstance(x, ast.Starred):
-                yield Change(x, how, (node, *others[: len(others) == 1]))
+                yield Change(x, how, (*[node] * (x in whole), *others[: len(others) == 1]))
     for sister in SISTERS.get(name, ()):
         func = copy.copy(node.func)
         setattr(func, "attr" if isinstance(func, ast.Attribute) else "id", sister)
