@@ -5,18 +5,17 @@
     standard, lazy, online, chunked, flash, flash2    _forward, and _backward where there is one
     paged                     _forward, of a sequence whose keys lie in pages
     linear_quadratic, linear_recurrent, linear_chunked    _forward, of linear attention
-    decoding, split, rolling  _forward, of one query a head against a cache: whole, in parts, with sinks
+    decoding, split           _forward, of one query a head against a cache: whole, in parts
 """
 
 from attnlab.machine.chunked import chunked_backward, chunked_forward
-from attnlab.machine.decoding import decoding_forward, rolling_forward, split_forward
+from attnlab.machine.decoding import decoding_forward, split_forward
 from attnlab.machine.flash import flash_backward, flash_forward
 from attnlab.machine.flash2 import flash2_backward, flash2_forward
 from attnlab.machine.linear import linear_chunked_forward, linear_quadratic_forward, linear_recurrent_forward
 from attnlab.machine.one_key import lazy_forward, online_forward
 from attnlab.machine.machine import Machine, Ref
 from attnlab.machine.paged import paged_forward
-from attnlab.machine.report import report
 from attnlab.machine.sram import OutOfSRAM
 from attnlab.machine.standard import standard_backward, standard_forward
 from attnlab.machine.vector import CountingVector
@@ -24,6 +23,6 @@ from attnlab.machine.vector import CountingVector
 __all__ = [
     "CountingVector", "Machine", "OutOfSRAM", "Ref", "chunked_backward", "chunked_forward", "decoding_forward",
     "flash2_backward", "flash2_forward", "flash_backward", "flash_forward", "lazy_forward", "linear_chunked_forward",
-    "linear_quadratic_forward", "linear_recurrent_forward", "online_forward", "paged_forward", "report",
-    "rolling_forward", "split_forward", "standard_backward", "standard_forward",
+    "linear_quadratic_forward", "linear_recurrent_forward", "online_forward", "paged_forward", "split_forward",
+    "standard_backward", "standard_forward",
 ]  # fmt: skip
