@@ -52,10 +52,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from attnlab.bench import linear
 
         linear.print_tables(options.n, options.rounds, options.seconds)
-    elif options.targets:
-        from attnlab.bench import targets
-
-        targets.print_verdicts(options.n or [4096, 16384], options.rounds, options.seconds)
     else:
         from attnlab.bench import compare
 
@@ -90,8 +86,6 @@ def parser() -> argparse.ArgumentParser:
     add("--seconds", type=float, default=12, help="for the rounds of one table, about (12)")
     add("--memory", action=argparse.BooleanOptionalAction, help="measure extra memory; default: up to N = 4096")
     add("--csv", type=Path, metavar="FILE", help="write the numbers")
-    add("--targets", action="store_true",
-        help="judge the project's own targets on a CPU; heeds --n, --rounds, --seconds and --threads only")
     add("--overhead", action="store_true",
         help="of a small call: its time beyond the arithmetic; heeds --rounds, --seconds and --threads only")
     add("--small", action="store_true",

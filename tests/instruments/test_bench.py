@@ -13,7 +13,7 @@ import pytest
 
 from attnlab import METHODS, bench, measure
 from attnlab.bench import __main__ as command
-from attnlab.bench import calls, compare, extra_memory, overhead, small, table, targets, timing
+from attnlab.bench import calls, compare, extra_memory, overhead, small, table, timing
 from attnlab.bench import contestants as who
 from attnlab.bench.calls import inputs, prepare
 from attnlab.bench.contestants import Contestant, contestants
@@ -362,56 +362,6 @@ def test_the_whole_command(tmp_path, capsys, monkeypatch):
     assert len((tmp_path / "x.csv").read_text().splitlines()) == 4 + 2 * 10 + 2 * 9
 
 
-def test_targets_name_calls_that_there_are():
-    for gradient in (False, True):
-        there = targets.timed_calls(16, gradient)
-        wanted = {name for t in targets.TARGETS for name in (t.what, t.unit) if t.gradient == gradient and not t.at}
-        assert set(there) == wanted | {f"{library} products" for library in who.ORDER}
-        libraries = [name.split(" ")[0] for name in there]
-        assert libraries == sorted(libraries, key=who.ORDER.index)
-    assert not any("window" in name for name in targets.timed_calls(16, False))
-
-
-def test_targets_are_judged_by_ratio():
-    names = {name for t in targets.TARGETS for name in (t.what, t.unit)}
-    times = dict.fromkeys(names | {f"{library} products" for library in who.ORDER}, 1.0)
-    times |= {"jax tiled": 0.55, "torch tiled": 1.11, "jax tiled, causal": 0.4}
-    times |= {f"{x} tiled, window of 512 keys": 0.04 for x in who.ORDER}
-    found = {verdict.what: verdict for verdict in targets.judge(times, 16384, False)}
-    assert found["jax tiled ÷ torch sdpa"] == targets.TargetResult("jax tiled ÷ torch sdpa", "≤ 0.55", "0.550", True)
-    assert not found["torch tiled ÷ torch sdpa"].met
-    assert found["jax tiled, causal ÷ jax tiled"].reached == "0.727"
-    assert found["jax tiled, window of 512 keys ÷ jax tiled"].met
-    assert not found["numpy tiled, causal ÷ numpy tiled"].met
-    work = Setting(16384).flops / (2 * 32**3)
-    assert found["goal: torch tiled, of its products"].reached == f"{work / 1.11:.1%}"
-    assert len(found) == 3 + 5 * 3 + 3
-    assert len(targets.judge(times, 4096, False)) == 3 + 4 * 3 + 3
-    assert [v.met for v in targets.judge(times, 4096, True)] == [True, False]
-
-
-def test_memory_may_grow_by_lse_alone():
-    heads, unit = 8, 2**20
-    level = {4096: unit, 16384: unit}
-    assert targets.equal_memory("x", level, False).met
-    assert targets.equal_memory("x", {4096: unit, 16384: unit + 4 * heads * 12288}, False).met
-    assert not targets.equal_memory("x", {4096: unit, 16384: unit + 2 * 4 * heads * 12288}, False).met
-    assert targets.equal_memory("x", {4096: unit, 16384: unit + 2 * 4 * heads * 12288}, True).met
-    assert not targets.equal_memory("x", {4096: unit, 16384: 4 * unit}, True).met
-
-
-def test_targets_run(capsys, monkeypatch):
-    asked = []
-    monkeypatch.setattr(targets, "extra_memory", lambda tasks: asked.extend(tasks) or [1] * len(tasks))
-    targets.print_verdicts([32], 1, 1)
-    text = capsys.readouterr().out
-    assert text.count("÷") == 3 + 4 * 3 + 2
-    judged = [cells(line)[-1] for line in text.splitlines() if "÷" in line or "goal" in line]
-    assert set(judged) <= {"met", "MISSED"}
-    assert [x.n for c, x in asked if c.library == "jax" and not x.gradient] == [16, 32, 2**20]
-    assert "equal" in text
-
-
 def test_small_calls_compute_the_same():
     """What an overhead is taken of, and the arithmetic that is taken off."""
     for setting in overhead.SETTINGS:
@@ -441,7 +391,7 @@ def test_overheads_run(capsys, monkeypatch):
 
 
 def test_the_benchmark_does_not_load_matplotlib():
-    code = "import sys; from attnlab.bench import compare, overhead, targets; print('matplotlib' in sys.modules)"
+    code = "import sys; from attnlab.bench import compare, overhead; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False"]
 
