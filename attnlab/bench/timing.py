@@ -28,27 +28,6 @@ def ready(x: object) -> object:
     return x if jax is None else jax.block_until_ready(x)
 
 
-def measure(calls: Mapping[str, Call], rounds: int) -> dict[str, float]:
-    """Median seconds of each call over interleaved rounds, after one round that compiles and warms up."""
-    seconds, failed = interleave(calls, rounds, settle=False)
-    if failed:
-        raise RuntimeError(f"these calls failed: {failed}")
-    return medians(seconds)
-
-
-def timed(calls: Mapping[str, Call], rounds: int | None, seconds: float | int) -> dict[str, list[float]]:
-    """Seconds of calls none of which may fail, by interleaved rounds."""
-    taken, failed = interleave(calls, rounds, seconds)
-    if failed:
-        raise RuntimeError(f"these calls failed: {failed}")
-    return taken
-
-
-def medians(taken: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """The median of each call."""
-    return {name: statistics.median(values) for name, values in taken.items()}
-
-
 def interleave(
     calls: Mapping[str, Call], rounds: int | None = None, seconds: float | int = 12, settle: bool = True
 ) -> tuple[dict[str, list[float]], dict[str, str]]:
@@ -122,16 +101,3 @@ def drift(values: Sequence[float]) -> float:
         return 0.0
     half = len(values) // 2
     return statistics.median(values[-half:]) / statistics.median(values[:half]) - 1
-
-
-def noise(seconds: Mapping[str, Sequence[float]], yardsticks: Sequence[str], limit: float = LIMIT) -> str | None:
-    """A sentence if the yardsticks, on which all ratios and fractions rest, scattered or drifted; else None."""
-    found = []
-    for name in yardsticks:
-        if spread(seconds[name]) > limit:
-            found.append(f"{name} scattered by {spread(seconds[name]):.0%}")
-        if abs(drift(seconds[name])) > limit:
-            found.append(f"{name} drifted by {drift(seconds[name]):+.0%}")
-    if not found:
-        return None
-    return f"The machine was too noisy: {', '.join(found)} (limit {limit:.0%}). Repeat when it is idle."
