@@ -13,7 +13,7 @@ from typing import Any
 from attnlab import hardware
 from attnlab.arguments import LIBRARIES
 from attnlab.bench.calls import random_arrays
-from attnlab.bench.timing import LIMIT, Call, drift, interleave, spread
+from attnlab.bench.timing import SETTLE, WITHIN, Call, interleave, settled
 
 Times = Mapping[str, float]  # median seconds of each call; one that failed is not there
 
@@ -37,12 +37,13 @@ def print_answer(question: Question, rounds: int | None, seconds: float | int) -
     """Measure and print; below the table stands who took no part, what failed and which times are not to be trusted."""
     rows, notes = [], dict(question.notes)
     for setting in question.settings:
-        taken, failed = interleave(question.calls(setting), rounds, seconds)
+        failed: dict[str, str] = {}
+        taken = interleave(question.calls(setting), rounds, seconds, settle=SETTLE, failed=failed)
         random_arrays.cache_clear()  # they are large, and a call may have given those of JAX away
         rows += question.rows(setting, {name: statistics.median(values) for name, values in taken.items()})
         notes |= {name: f"failed: {why}" for name, why in failed.items()}
-        restless = [name for name, x in taken.items() if max(spread(x), abs(drift(x))) > LIMIT]
-        notes |= dict.fromkeys(restless, f"scattered or drifted by more than {LIMIT:.0%}; repeat on an idle machine")
+        restless = [name for name, values in taken.items() if not settled(values)]
+        notes |= dict.fromkeys(restless, f"scattered by more than {WITHIN:.0%}; repeat on an idle machine")
     print(question.title, *grid(question.head, rows), *remarks(notes), "", sep="\n", flush=True)
 
 

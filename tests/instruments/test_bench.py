@@ -1,6 +1,7 @@
 """The benchmark: its contestants compute one function, its arithmetic is right, its output is complete. No timings."""
 
 import dataclasses
+import functools
 import itertools
 import os
 import subprocess
@@ -39,8 +40,8 @@ GRADIENTS = ("fewer queries than keys", "causal window of grouped heads", "causa
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr(timing, "SETTLE", 0)
-    monkeypatch.setattr(timing, "SHORT", 0)
+    monkeypatch.setattr(question, "SETTLE", 0)
+    monkeypatch.setattr(timing, "SAMPLE", 0)
     monkeypatch.setitem(calls.PRODUCT, "cpu", 32)
 
 
@@ -180,36 +181,41 @@ def clock(monkeypatch):
     return clock
 
 
-def test_rounds_are_interleaved_and_the_first_is_not_counted(clock):
+@pytest.fixture
+def now(clock):
+    return {"now": clock.perf_counter}
+
+
+def test_rounds_are_interleaved_and_the_first_is_not_counted(clock, now):
     given = {"a": clock.call("a", 100.0, 1.0, 2.0, 9.0), "b": clock.call("b", 5.0)}
-    assert timing.interleave(given, 3, settle=False) == ({"a": [1.0, 2.0, 9.0], "b": [5.0] * 3}, {})
+    assert timing.interleave(given, 3, **now) == {"a": [1.0, 2.0, 9.0], "b": [5.0] * 3}
     assert clock.log == ["a", "b"] * 4
 
 
-@pytest.mark.parametrize(("each", "rounds"), [(10.0, 3), (1.0, 6), (0.001, 31)])
-def test_rounds_fill_the_time(clock, each, rounds):
-    taken, failed = timing.interleave({"a x": clock.call("a", each), "b x": clock.call("b", each)}, None, 12, False)
-    assert [len(values) for values in taken.values()] == [rounds, rounds]
-    assert not failed
+@pytest.mark.parametrize(("each", "seconds", "rounds"), [([10.0], 12, 3), ([1.0], 12, 7), ([0.001], 12, 10),
+                                                          ([1.0, 5.0], 100, 17)])
+def test_rounds_go_on_until_they_settle_or_it_is_late(clock, now, each, seconds, rounds):
+    given = {"a x": clock.call("a", *each), "b x": clock.call("b", *each)}
+    assert [len(values) for values in timing.interleave(given, None, seconds, **now).values()] == [rounds, rounds]
 
 
-def test_a_library_settles_and_short_calls_are_repeated(clock, monkeypatch):
-    monkeypatch.setattr(timing, "SETTLE", 3)
-    monkeypatch.setattr(timing, "SHORT", 2)
-    other = clock.call("bx", 1.0, 1.0, 1.0, 1.0, 4.0)
+def test_a_library_settles_and_short_calls_are_repeated(clock, now, monkeypatch):
+    monkeypatch.setattr(timing, "SAMPLE", 2)
+    other = clock.call("bx", 4.0, 4.0, 1.0, 4.0, 1.0)
     given = {"a x": clock.call("ax", 1.0), "a y": clock.call("ay", 9.0), "b x": other}
-    taken, _ = timing.interleave(given, 1)
-    assert taken == {"a x": [1.0], "a y": [9.0], "b x": [4.0]}
-    assert clock.log == ["ax", "ay", "bx", *["ax"] * 3, *["ax"] * 2, "ay", *["bx"] * 3, "bx"]
+    assert timing.interleave(given, 1, settle=3, **now) == {"a x": [1.0], "a y": [9.0], "b x": [2.5]}
+    assert clock.log == ["ax", "ay", "bx", *["ax"] * 3, *["ax"] * 3, "ay", "bx", *["bx"] * 3]
 
 
-def test_what_fails_is_left_out_and_named(clock):
+def test_what_fails_is_left_out_and_named(clock, now):
     def fail():
         raise NotImplementedError("no such kernel\nand more")
 
-    taken, failed = timing.interleave({"a x": fail, "b x": clock.call("b", 1.0)}, 2)
-    assert taken == {"b x": [1.0, 1.0]}
+    failed = {}
+    assert timing.interleave({"a x": fail, "b x": clock.call("b", 1.0)}, 2, failed=failed, **now) == {"b x": [1.0, 1.0]}
     assert failed == {"a x": "no such kernel"}
+    with pytest.raises(NotImplementedError, match="no such kernel"):
+        timing.interleave({"a x": fail}, 1)
 
 
 def test_ready_returns_what_it_waits_for():
@@ -217,10 +223,13 @@ def test_ready_returns_what_it_waits_for():
         assert timing.ready(x) is x
 
 
-def test_spread_and_drift():
-    assert timing.spread([1.0, 1.3, 0.8, 1.0, 1.3, 0.8]) == pytest.approx(0.375)
-    assert timing.drift([1.0, 1.0, 1.0, 1.2, 1.2, 1.2]) == pytest.approx(0.2)
-    assert timing.spread([2.0]) == timing.drift([1.0, 2.0]) == 0
+def test_times_settle_or_scatter():
+    """The middle half within a tenth: of the rounds, or from ten rounds on of the medians of three each."""
+    assert timing.settled([1.0, 1.02, 0.99, 1.01])
+    assert not timing.settled([1.0, 1.3, 0.8, 1.0, 1.3, 0.8])
+    assert timing.settled([1.0, 1.0, 9.0] * 4)
+    assert not timing.settled([1.0] * 6 + [1.3] * 6)
+    assert timing.settled([2.0])
 
 
 def test_rows(monkeypatch):
@@ -262,7 +271,9 @@ def test_times_and_ratios_are_short():
     assert [question.ratio(*x) for x in ((1, 4), (None, 4), (1, None))] == ["0.25", "–", "–"]
 
 
-def test_an_answer_says_what_failed_and_what_scattered(clock, capsys):
+def test_an_answer_says_what_failed_and_what_scattered(clock, now, capsys, monkeypatch):
+    monkeypatch.setattr(question, "interleave", functools.partial(timing.interleave, **now))
+
     def fail():
         raise MemoryError("no room")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnlab.bench import __main__ as command
-from attnlab.bench import linear, timing
+from attnlab.bench import linear, question, timing
 from attnlab.bench.setting import Setting
 from attnlab.linear import FORMS
 from tests.support.libraries import back
@@ -16,8 +16,8 @@ SMALL = Setting(24, heads=2, kv_heads=2, d=4, causal=True)
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr(timing, "SETTLE", 0)
-    monkeypatch.setattr(timing, "SHORT", 0)
+    monkeypatch.setattr(question, "SETTLE", 0)
+    monkeypatch.setattr(timing, "SAMPLE", 0)
 
 
 @pytest.mark.parametrize("gradient", [False, True])
