@@ -1,14 +1,8 @@
-"""What the six algorithms cost, one figure a meter: extra memory, bytes moved, place on the roofline, time.
+"""What the six algorithms cost, one figure a meter: extra memory, bytes moved, place on the roofline, time."""
 
-``python -m attnlab.plots.ladder_costs FOLDER`` measures on this machine, in about a minute, and writes memory.svg,
-traffic.svg, roofline.svg and time.svg for the README.
-"""
-
-import argparse
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from attnlab import METHODS, attention, costs
 from attnlab.course.clock import Clock, Ratio, timed
@@ -16,9 +10,8 @@ from attnlab.geometry import chunk_sizes
 from attnlab.hardware import ACCELERATORS, Accelerator, this_machine
 from attnlab.plots.roofline import roofline
 from attnlab.measure import binary, many_bytes
-from attnlab.plots.style import COLORS, GRAY, STYLE, band, canvas, darker
+from attnlab.plots.style import COLORS, GRAY, band, canvas, darker
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -221,26 +214,3 @@ def one_core() -> Accelerator:
     machine = this_machine("torch")
     torch.set_num_threads(threads)
     return machine
-
-
-def main() -> None:
-    """Measure, draw, write."""
-    parser = argparse.ArgumentParser(prog="python -m attnlab.plots.ladder_costs", description="Draw README's figures.")
-    parser.add_argument("folder", type=Path, metavar="FOLDER")
-    folder = parser.parse_args().folder
-    folder.mkdir(parents=True, exist_ok=True)
-    figures = {
-        "memory": memory(measure_memory()),
-        "traffic": traffic(count_traffic()),
-        "roofline": place(8192, D),
-        "time": times(clock := measure_times(), one_core()),
-    }
-    if faults := clock.faults():
-        raise SystemExit(f"the times contradict README: {'; '.join(faults)}")
-    for name, figure in figures.items():
-        with matplotlib.rc_context(STYLE):
-            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
-
-
-if __name__ == "__main__":
-    main()
