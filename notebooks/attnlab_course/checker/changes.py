@@ -1,4 +1,4 @@
-"""What may stand in the place of one node of a syntax tree, in words: the grammar of :mod:`attnlab_course.checker.slips`."""
+"""What may stand in the place of one node of a syntax tree, in words: the grammar of :mod:`checker.slips`."""
 
 import ast
 import copy
