@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from attnlab_course.check.slip_words import Words, listed
+from attnlab_course.checker.slip_words import Words, listed
 from attnlab_course.checker import phrases
 from attnlab_course.checker.changes import NUMBER, changes
 from attnlab_course.checker.library import own_functions
