@@ -171,7 +171,7 @@ def fold(scores, scale):
     ("l = np.exp(m - new) + np", "in `l`: the factor `l` is left out (eq. 4.6)."),
     ("np.exp(new - m)", "in `l`, inside an exponential: the sides of a difference are exchanged (eq. 4.6)."),
     ("max(m, s)", "in a loop, inside a maximum: the factor `scale` is left out (section 3)."),
-    ("new = min(", "in a loop: a minimum is taken in place of a maximum (section 3)."),
+    ("new = min(", "in a loop: a minimum is taken, where a maximum should be (section 3)."),
     ("(-np.inf, 1.0)", "in `l`: 1 stands in the place of another number (section 3)."),
     ("return (l, m)", "in the result: two results are exchanged (section 3)."),
 ])
