@@ -51,7 +51,7 @@ CALLS = {
     "argmax": "the place of a maximum", "argmin": "the place of a minimum", "where": "a choice by a mask",
     "arange": "a range", "tuple": "a conversion",
     "tril": "a triangle", "tri": "a triangle", "sort": "an order", "sorted": "an order", "reversed": "an order",
-    "round": "a rounding", "floor": "a rounding", "int": "a rounding", "float": "a conversion",
+    "round": "a rounding", "floor": "a rounding", "int": "a conversion", "float": "a conversion",
     "astype": "a conversion", "to": "a conversion", "type": "a conversion", "abs": "an absolute value",
     "reshape": "a new shape", "swapaxes": "an exchange of axes", "trans": "a transpose", "copy": "a copy",
     "concatenate": "a concatenation", "append": "an append", "load": "a load", "fetch": "a load", "store": "a store",
@@ -153,7 +153,7 @@ def _of_call(node: ast.Call) -> Iterator[Change]:
     for sister in SISTERS.get(name, ()):
         func = copy.copy(node.func)
         setattr(func, "attr" if isinstance(func, ast.Attribute) else "id", sister)
-        yield Change(ast.Call(func, node.args, node.keywords), f"{CALLS[sister]} is taken in place of {what}")
+        yield Change(ast.Call(func, node.args, node.keywords), f"{CALLS[sister]} is taken, where {what} should be")
     over_all = f"{what} runs over all axes, not over one"
     for i, option in enumerate(node.keywords):
         how = over_all if option.arg in ("axis", "dim") else f"{{an option}} of {what} is left out"

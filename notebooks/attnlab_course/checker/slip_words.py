@@ -19,19 +19,11 @@ class Words:
     def __init__(self, tree: ast.Module, reference: Callable | None) -> None:
         self.tree = tree
         self.above = {id(child): node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+        self.loops = [x for x in ast.walk(tree) if isinstance(x, (ast.For, ast.While))]
         self.parameters = set(inspect.signature(reference).parameters) if reference else set()
         self.parts = parts_of(reference) if reference else ()
         self.names = self.parameters | set(filter(None, self.parts))
         self.is_reference = reference is not None
-        self.used = self.parameters & self.read()
-
-    def read(self) -> set[str]:
-        """The names that are read anywhere in the function."""
-        return {x.id for x in ast.walk(self.tree) if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Load)}
-
-    def free(self) -> tuple[str, ...]:
-        """The parameters that the function no longer reads."""
-        return tuple(sorted(self.used - self.read()))
 
     def known(self, node: ast.AST) -> list[str]:
         """The names in a part of the function that the learner knows."""
@@ -83,8 +75,9 @@ class Words:
                 return "in a condition"
             if isinstance(node, (ast.For, ast.comprehension)) and inner is node.iter:
                 return "in the range of a loop"
-            if isinstance(node, ast.Call) and name_of(node) in CALLS and inner is not node.func:
-                return f"inside {in_words(node)}"
+            said = isinstance(node, ast.Call) and inner is not node.func and CALLS.get(name_of(node), "a conversion")
+            if said and said != "a conversion":
+                return f"inside {said}"
         return ""
 
     def result(self, node: ast.AST) -> str:
@@ -113,7 +106,7 @@ class Words:
     def loop(self, node: ast.AST) -> str:
         """Whether a node is in a loop, before the first one or after the last one of its function."""
         around = self.up(node, ast.FunctionDef)
-        loops = [x for x in ast.walk(around[-1]) if isinstance(x, (ast.For, ast.While))]
+        loops = [x for x in self.loops if self.up(x, ast.FunctionDef)[-1] is around[-1]]
         if not loops or any(x in loops for x in around[1:]):
             return "in a loop" if loops else ""
         if node.lineno < min(x.lineno for x in loops):
@@ -128,7 +121,13 @@ class Words:
         return found
 
 
-def listed(names: list[str] | tuple[str, ...]) -> str:
+def read(name: str, source: str) -> set[str]:
+    """The names that the function ``name`` of a program reads."""
+    function = next(x for x in ast.parse(source).body if getattr(x, "name", "") == name)
+    return {x.id for x in ast.walk(function) if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Load)}
+
+
+def listed(names: list[str]) -> str:
     """Names in a row."""
     *first, last = (f"`{name}`" for name in names)
     return f"{', '.join(first)} and {last}" if first else last

@@ -22,10 +22,10 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from attnlab_course.checker.slip_words import Words, listed
 from attnlab_course.checker import phrases
 from attnlab_course.checker.changes import NUMBER, changes
 from attnlab_course.checker.library import own_functions
+from attnlab_course.checker.slip_words import Words, listed, read
 
 CITED = re.compile(r"#.*?(eqs?\. [\d.]+\w?|lines? \d+|section \d+)")
 
@@ -34,8 +34,7 @@ CITED = re.compile(r"#.*?(eqs?\. [\d.]+\w?|lines? \d+|section \d+)")
 class Slip:
     """A changed reference: the text that was there, the one that is there now, the changed line, and its source.
 
-    ``gone``: the texts that are left out. ``how``: where it was changed, and what, in words. ``free``: the parameters
-    of the reference that it no longer reads.
+    ``gone``: the texts that are left out. ``how``: where it was changed, and what, in words.
     """
 
     reference: Callable
@@ -45,7 +44,6 @@ class Slip:
     source: str
     gone: tuple[str, ...]
     how: str
-    free: tuple[str, ...]
 
     @functools.cached_property
     def function(self) -> Callable | None:
@@ -66,7 +64,9 @@ class Slip:
         place = cited[1] if cited else where
         if NUMBER in self.how:
             return phrases.number_for_infinity(place or "the maximum of nothing is −∞")
-        free = f" Then it doesn't depend on {listed(self.free)}." if self.free else ""
+        name, original = self.reference.__name__, textwrap.dedent(inspect.getsource(self.reference))
+        unread = (read(name, original) - read(name, self.source)) & inspect.signature(self.reference).parameters.keys()
+        free = f" Then it doesn't depend on {listed(sorted(unread))}." if unread else ""
         said = f"Your result is what our solution gives with one change{self.how} ({place}).{free}"
         return said if place else said.replace(" ()", "")
 
@@ -90,13 +90,12 @@ def _of(name: str, sources: dict[str, str], reference: Callable) -> Iterator[Sli
             old, how = _text(shown), words.of(node, change)
             put(change.new)
             changed, now = ast.unparse(tree), _text(change.new if shown is node else shown)
-            free = words.free()
             put(node)
             if changed not in seen:
                 seen.add(changed)
                 source = "\n\n".join((sources | {name: changed}).values()) + "\n"
                 gone = tuple(map(_text, change.gone))
-                yield Slip(reference, old, now, lines[node.lineno - 1].strip(), source, gone, how, free)
+                yield Slip(reference, old, now, lines[node.lineno - 1].strip(), source, gone, how)
 
 
 def _shown(node: ast.AST, above: dict[int, ast.AST]) -> ast.AST:

@@ -1,7 +1,9 @@
-"""The inputs of an exercise refuse every slip of its reference, but for those that stand in a table of decisions.
+"""The inputs of an exercise refuse every slip of its reference, but for those that stand in a table of decisions; and
+what is said of a slip quotes nothing of the reference.
 
-That is the criterion for inputs: a new one is written for a slip that passes, and for nothing else. ``make test`` tries
-the slips of the table and one in TENTH of the others, of every second exercise; ``make test-all`` all. For one exercise
+The first is the criterion for inputs: a new one is written for a slip that passes, and for nothing else. ``make test``
+tries the slips of the table and one in TENTH of the others, of every second exercise; ``make test-all`` all. For one
+exercise
 
     python -m pytest -n 0 -m "" tests/course/checker/test_slips.py -k NAME
 """
@@ -12,6 +14,7 @@ import inspect
 import re
 import textwrap
 from dataclasses import replace
+from importlib.util import find_spec
 from zlib import crc32
 
 import numpy as np
@@ -25,10 +28,9 @@ from attnlab_course.checker.library import own_functions
 from attnlab_course.checker.outcome import outcome
 from attnlab_course.checker.parts import parts_of
 from attnlab_course.checker.results import parameters
-from attnlab_course.checker.slips import CITED, _text, slips
+from attnlab_course.checker.slips import _text, slips
 
 from tests.course.checker.equal_slips import EQUAL
-from tests.support import needs
 
 TENTH = 10
 SECONDS = 1.0  # for a slip on an input; the slowest reference takes a tenth of it
@@ -81,7 +83,8 @@ def exercises():
 @pytest.mark.parametrize("name", exercises())
 def test_every_slip_is_refused_or_decided(name, request):
     exercise = check.find(name)
-    needs(*exercise.needs.split())
+    if exercise.needs and find_spec(exercise.needs) is None:
+        pytest.skip(f"{exercise.needs} is not installed")
     equal = {(old, new) for rows in EQUAL.values() for of, old, *news in rows if of == name for new in news}
     cases = exercise.cases()
     wanted = [outcome(exercise, exercise.reference, case) for case in cases]
@@ -170,7 +173,7 @@ def fold(scores, scale):
     ("l = np.exp(m - new) + np", "in `l`: the factor `l` is left out (eq. 4.6)."),
     ("np.exp(new - m)", "in `l`, inside an exponential: the sides of a difference are exchanged (eq. 4.6)."),
     ("max(m, s)", "in a loop, inside a maximum: the factor `scale` is left out (section 3)."),
-    ("new = min(", "in a loop: a minimum is taken in place of a maximum (section 3)."),
+    ("new = min(", "in a loop: a minimum is taken, where a maximum should be (section 3)."),
     ("(-np.inf, 1.0)", "in `l`: 1 stands in the place of another number (section 3)."),
     ("return (l, m)", "in the result: two results are exchanged (section 3)."),
 ])
@@ -185,13 +188,8 @@ WORD = re.compile(r"\w+|[^\w\s]")
 def runs(text):
     """What is longer than a name: two words in a row, or two with a sign between them."""
     tokens = WORD.findall(text)
-    kinds = "".join("w" if re.match(r"\w", token) else "." for token in tokens)
-    return {tuple(tokens[i : i + len(kind)]) for kind in ("ww", "w.w") for i in starts(kinds, kind)}
-
-
-def starts(text, part):
-    """Where a part begins in a text, overlapping ones, too."""
-    return [i for i in range(len(text)) if text.startswith(part, i)]
+    found = [tokens[i : i + n] for n in (2, 3) for i in range(len(tokens) - n + 1)]
+    return {tuple(run) for run in found if [bool(re.match(r"\w", x)) for x in run] in ([True] * 2, [True, False, True])}
 
 
 @functools.cache
@@ -207,7 +205,6 @@ def program(reference):
 
 def quoted(exercise, said):
     """What a sentence has of the reference: what is longer than a name, and names that the learner doesn't have."""
-    said = re.sub(rf"\\((?={CITED.pattern[4:]})[^()]*\\)", "", said)
     names = set(re.findall("`(.*?)`", said)) - {*parameters(exercise), *parts_of(exercise.reference)}
     return runs(said) & program(exercise.reference) | {(name,) for name in names}
 
@@ -218,15 +215,6 @@ def test_no_slip_quotes_the_reference(name):
     exercise = check.find(name)
     said = {slip.say(exercise.where) for slip in slips(exercise.reference)}
     assert {sentence: found for sentence in said if (found := quoted(exercise, sentence))} == {}
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", [name for name in check.names() if not check.find(name).needs])
-def test_no_diagnosis_of_a_slip_quotes_the_reference(name):
-    exercise = replace(check.find(name), mistakes=(), without={})
-    found = [slip for slip in slips(exercise.reference) if slip.function]
-    slip = min(found, key=lambda slip: crc32(slip.source.encode()))
-    assert quoted(exercise, examine(exercise, slip.function).diagnosis) == set()
 
 
 def test_quotes_are_found():

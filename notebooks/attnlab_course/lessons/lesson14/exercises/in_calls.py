@@ -79,7 +79,9 @@ EXERCISE = Exercise(
         Mistake(phrases.nothing_fixed("eq. 14.3", inputs=TRY), but(*UNMASKED, *LENGTH)),
         Mistake(phrases.one_fixed("eq. 14.3", inputs=TRY),
                 but(*UNMASKED), but(*MASK, *LENGTH), but(*POSITION, *LENGTH)),
-        Mistake(phrases.one_position("section 3"), but(*POSITION)),
+        Mistake("You rotate all tokens of a call by the same position, t. They're at t, t + 1, …, t + n − 1: section "
+                "3.",
+                but(*POSITION)),
         Mistake("Positions and mask are right, but the length still grows by one per call. It counts tokens, not "
                 "calls: eq. 14.2.",
                 but(*LENGTH)),
