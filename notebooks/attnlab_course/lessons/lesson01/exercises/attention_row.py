@@ -32,23 +32,23 @@ def cases() -> list[Case]:
 
 
 EXERCISE = Exercise(
-    lesson="01", stars=1, reference=attention_row, cases=cases,
+    lesson="01", stars=1, reference=attention_row, cases=cases, where="eqs. 1.1 to 1.3",
     hints=(
         "Three lines: the M scores, their exponentials, the weighted average of the values.",
         "keys @ q gives all M products at once; divide by the square root of the size of q.",
         "The last line is the average of lesson 00, with weights e^score.",
     ),
+    without={
+        "np.sqrt(len(q))": phrases.other_scale("eq. 1.1, and eq. 1.4 for why"),
+        "np.exp(keys @ q / np.sqrt(len(q)))": "You use the scores as weights, without the exponential. Scores can be "
+                                              "negative, and weights can't (eq. 1.2).",
+        "e.sum()": phrases.undivided("eq. 1.2"),
+    },
     mistakes=(
-        Mistake(phrases.unscaled("eq. 1.1, and eq. 1.4 for why"), but(" / np.sqrt(len(q))", "")),
-        Mistake(phrases.scaled_by_d("eqs. 1.1 and 1.4"), but("np.sqrt(len(q))", "len(q)")),
         Mistake("You divide the scores by √M, the root of the number of keys. What makes a score large is the number "
                 "of products in it, D (eq. 1.4).",
                 but("len(q)", "len(keys)")),
-        Mistake(phrases.undivided("eq. 1.2"), but(" / e.sum()", "")),
         Mistake(phrases.divides_by_number("eq. 1.2", keys="keys"), but("e.sum()", "len(e)")),
-        Mistake("You use the scores as weights, without the exponential. Scores can be negative, and weights can't "
-                "(eq. 1.2).",
-                but("np.exp", "")),
         Mistake("You return only the value of the best key. Attention is an average in which every key has a share "
                 "(eq. 1.3).",
                 but("e / e.sum() @ values", "values[e.argmax()]")),
