@@ -85,7 +85,8 @@ EXERCISE = Exercise(
         Mistake(phrases.guard_written("section 7", m="m"), but("return m,", "return shift,")),
         Mistake("Your pair holds m + log l. That means the same sum (eq. 3.4), but we ask for m and l themselves: m is "
                 "the maximum, and l the sum relative to it.",
-                *(but("return m, l", f"return {pair}") for pair in (
-                    "m, m + np.log(l)", "m + np.log(l), np.ones_like(l)", "m + np.log(l), np.where(l == 0, 0.0, 1.0)"))),
+                but("return m, l", "return m, m + np.log(l)"),
+                *(but("return m, l", f"return m + np.log(l), {one}")
+                  for one in ("np.ones_like(l)", "np.where(l == 0, 0.0, 1.0)"))),
     ),
 )
