@@ -13,15 +13,14 @@ def attention_row(q: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.nda
 
 
 def cases() -> list[Case]:
-    """Three fingerprints, two orders of one input, scores of either sign, a size whose root is no whole number."""
+    """Three fingerprints, scores of either sign, a size whose root is no whole number."""
     rng = np.random.default_rng(1)
-    q, keys, values = rng.normal(size=4), rng.normal(size=(3, 4)), rng.normal(size=(3, 2))
+    q, keys = rng.normal(size=4), rng.normal(size=(3, 4))
     return [
         Case("ONE: with a single key the result is its value", (np.ones(1), np.ones((1, 1)), np.full((1, 1), 3.0))),
         Case("ONES: three keys, every value is 1, so the result must be 1", (q, keys, np.ones((3, 1)))),
         Case("EYE: values are the identity, so the result is the row of P; D = 4, scale 1/2", (q, keys, np.eye(3))),
-        Case("random values of size 2", (q, keys, values)),
-        Case("PERM: the same keys and values in another order", (q, keys[[2, 0, 1]], values[[2, 0, 1]])),
+        Case("random values of size 2", (q, keys, rng.normal(size=(3, 2)))),
         Case("D = 7, whose root is no whole number",
              (rng.normal(size=7), rng.normal(size=(6, 7)), rng.normal(size=(6, 5)))),
         Case("as many keys as their size: D = M = 3, values the identity", (q[:3], keys[:, :3], np.eye(3))),

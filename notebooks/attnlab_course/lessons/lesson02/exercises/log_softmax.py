@@ -23,15 +23,12 @@ def cases() -> list[Case]:
     rng = np.random.default_rng(2)
     single = np.float32
     return [
-        Case("CONST: two scores of 3 in float32, each weight is 1/2", (np.array([3, 3], single),)),
         Case("(0, -200) in float32: the weight is 0 there, its logarithm -200", (np.array([0, -200], single),)),
         Case("LOW: two scores of -200 in float32", (np.array([-200, -200], single),)),
         Case("HIGH: (99, 100) in float32", (np.array([99, 100], single),)),
         Case("two scores of 0 in float32", (np.zeros(2, single),)),
         Case("the score 10 and 9999 scores of 0, which add a third to the sum", (np.eye(1, 10_000)[0] * 10,)),
         *far_scores(lambda x: (x,), np.array([[0.0, 1.0], [2.0, 0.0]]), ", in float64"),
-        Case("(0, -1000) and (0, -100000) in float64: weights of 0, whose logarithms are finite",
-             (np.array([[0.0, -1000], [0, -100000]]),)),
         Case("(0, 0, -200) and (0, 0, -102.2) in float32: a sum of 2, beside weights of 0 or nearly so",
              (np.array([[0, 0, -200], [0, 0, -102.2]], single),)),
         Case("LOW: one visible score, -1e300, in float64; its logarithm is 0; and (0, -1e300)",
@@ -39,7 +36,6 @@ def cases() -> list[Case]:
         Case("EMPTY: row 1 is -inf alone and must give -inf", (np.array([[1000, -np.inf], [-np.inf, -np.inf]]),)),
         Case("4096 scores of 0 in bfloat16: added in bfloat16 they are 256", (np.zeros(4096, bfloat16),)),
         Case("65,520 scores of 0 in float16: their sum is no float16", (np.zeros(65_520, np.float16),)),
-        Case("random, two axes", (rng.normal(size=(3, 5)),)),
         Case("random, three axes, float32", ((3 * rng.normal(size=(2, 3, 4))).astype(single),)),
     ]
 

@@ -4,7 +4,7 @@ from math import exp
 
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
-from attnlab_course.checker.fingerprints import ALONE
+from attnlab_course.checker.inputs import score_rows
 from attnlab_course.checker.promises import growth, loads_per_element, stores_per_element
 from attnlab_course.instruments.machine import CountingVector
 
@@ -19,19 +19,16 @@ def safe_softmax_counted(x: CountingVector, out: CountingVector) -> None:
 
 def cases() -> list[Case]:
     """Finite scores: short vectors, a longer one, and one with an ``out`` that is not empty."""
-    scores = {
-        "ONE: the score 3": [3.0],
-        "UP: the scores 0, 1, 2": [0.0, 1.0, 2.0],
-        "DOWN: the scores 2, 1, 0": [2.0, 1.0, 0.0],
-        "HIGH: the scores 1000, 1001": [1000.0, 1001.0],
-        "LOW: the scores -100000, -100001": [-100000.0, -100001.0],
-        "LOW: the score -1e300": [ALONE],
-        "RANDOM: seven scores": [-0.3, 1.2, 0.0, 2.5, -1.7, 2.4, 0.6],
-        "300 scores of 0, then 14: together the 300 weigh 0.00025": [0.0] * 300 + [14.0],
-    }
-    found = [Case(label, (CountingVector(row), CountingVector.empty(len(row)))) for label, row in scores.items()]
-    used = CountingVector([0.0, -1000.0]), CountingVector([7.0, 7.0])
-    return [*found, Case("the scores 0, -1000, and an out that holds other numbers", used)]
+
+    def row(scores: list[float]) -> tuple[CountingVector, CountingVector]:
+        return CountingVector(scores), CountingVector.empty(len(scores))
+
+    return [
+        *score_rows(row, "ONE", "UP", "DOWN", "HIGH", "LOW"),
+        Case("300 scores of 0, then 14: together the 300 weigh 0.00025", row([0.0] * 300 + [14.0])),
+        Case("the scores 0, -1000, and an out that holds other numbers",
+             (CountingVector([0.0, -1000.0]), CountingVector([7.0, 7.0]))),
+    ]
 
 
 def rising(n: int) -> tuple[CountingVector, CountingVector]:

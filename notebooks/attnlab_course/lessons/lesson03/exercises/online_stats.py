@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Cost, Edit, Exercise, Mistake, Stream, but
-from attnlab_course.checker.fingerprints import ALONE
+from attnlab_course.checker.inputs import score_rows
 from attnlab_course.checker.promises import growth
 
 import numpy as np
@@ -25,22 +25,17 @@ def online_stats(stream: Iterable[float]) -> tuple[float, float]:
 def cases() -> list[Case]:
     """Where the maximum moves and where it stays; far from 0; nothing, and nothing but −∞."""
     rng = np.random.default_rng(3)
-    streams = {
-        "EMPTY: no element at all; nothing is (−∞, 0)": [],
-        "ONE: the single element 5": [5.0],
-        "UP: 0, then 2; the maximum moves, and l is e^(0 − 2) + 1": [0.0, 2.0],
-        "DOWN: 2, then 0; the maximum stays": [2.0, 0.0],
-        "CONST: 1, 1, 1": [1.0, 1.0, 1.0],
-        "LOW: −100000, −100000, −99999": [-1e5, -1e5, 1 - 1e5],
-        "LOW: the single element −1e300": [ALONE],
-        "HIGH: 1000, 1001, 1000": [1000.0, 1001.0, 1000.0],
-        "−∞, −∞: two masked scores and nothing else": [-math.inf, -math.inf],
-        "−∞, 3, −∞, 4": [-math.inf, 3.0, -math.inf, 4.0],
-        "500 zeros, then 18, then 500 zeros: terms e^(0 − 18) are small, but they are 1000":
-            [0.0] * 500 + [18.0] + [0.0] * 500,
-        "sixty random elements": rng.normal(0, 3, 60).tolist(),
-    }
-    return [Case(label, (Stream(lambda items=items: items),)) for label, items in streams.items()]
+
+    def flowing(items: list[float]) -> tuple[Stream]:
+        return (Stream(lambda: items),)
+
+    return [
+        Case("EMPTY: no element at all; nothing is (−∞, 0)", flowing([])),
+        *score_rows(flowing, "ONE", "CONST", "UP", "DOWN", "HIGH", "LOW", "EMPTY"),
+        Case("500 zeros, then 18, then 500 zeros: terms e^(0 − 18) are small, but they are 1000",
+             flowing([0.0] * 500 + [18.0] + [0.0] * 500)),
+        Case("sixty random elements", flowing(rng.normal(0, 3, 60).tolist())),
+    ]
 
 
 def stream_of(n: int) -> tuple[Stream]:

@@ -3,6 +3,7 @@
 import heapq
 import math
 from collections.abc import Callable
+from functools import partial
 
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
@@ -44,14 +45,9 @@ def cases() -> list[Case]:
     ]
 
 
-def vector_of(n: int) -> tuple[CountingVector, int]:
-    """``n`` random elements, of which five are asked for."""
-    return CountingVector(np.random.default_rng(n).normal(size=n)), 5
-
-
-def hundred_of(n: int) -> tuple[CountingVector, int]:
-    """``n`` random elements, of which a hundred are asked for."""
-    return vector_of(n)[0], 100
+def vector_of(n: int, k: int = 5) -> tuple[CountingVector, int]:
+    """``n`` random elements, of which ``k`` are asked for."""
+    return CountingVector(np.random.default_rng(n).normal(size=n)), k
 
 
 def rising(n: int) -> tuple[CountingVector, int]:
@@ -67,8 +63,8 @@ EXERCISE = Exercise(
     costs=(
         Cost(loads_per_element(vector_of, 1000), 1, "it loads each element {found:.1f} times"),
         Cost(growth(vector_of, 1000, 2000), 1.3, "its memory grew {found:.1f}× when x doubled, with k the same"),
-        Cost(growth(hundred_of, 100, 2000), 3, "with k = 100 it held {found:.1f} times as much for 2000 elements as "
-             "for 100: more than the k largest"),
+        Cost(growth(partial(vector_of, k=100), 100, 2000), 3,
+             "with k = 100 it held {found:.1f} times as much for 2000 elements as for 100: more than the k largest"),
         Cost(growth(rising, 300, 600), 1.3, "its memory grew {found:.1f}× when x doubled, where each element is "
              "larger than all before it: what's no longer among the k largest is forgotten"),
     ),

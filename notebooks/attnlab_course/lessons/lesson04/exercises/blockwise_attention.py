@@ -40,25 +40,9 @@ def cases() -> list[Case]:
         Case(f"LOW: scores −10¹² to −4·10¹²{two}", (*deepest(2, 4, 4), eye, 2)),
         Case("BLOCK: N = 4, M = 8, D = 4, blocks of 4", (query, key, value, 4)),
         Case("RAGGED: the same in blocks of 3: the last block has 2 keys", (query, key, value, 3)),
-        Case("BLOCK: the same in one block that is longer than M", (query, key, value, 100)),
         Case("a score of 0, then 399 of −7, 40 keys a block: together they weigh 0.36",
              (one, np.array([[0.0], *[[-7.0]] * 399]), np.array([[1.0], *[[0.0]] * 399]), 40)),
     ]
-
-
-def long(m: int) -> tuple:
-    """64 queries, ``m`` keys, many blocks of 24."""
-    return *qkv(64, m, 16, 16), 24
-
-
-def in_blocks(block: int) -> tuple:
-    """64 queries, 2048 keys in blocks."""
-    return *qkv(64, 2048, 4, 4), block
-
-
-def one_query() -> tuple:
-    """One query, 256 keys in blocks of 16."""
-    return *qkv(1, 256, 4, 4), 16
 
 
 MAX, SUM = "s.max(axis=1, keepdims=True)", "p.sum(axis=1, keepdims=True)"
@@ -67,12 +51,15 @@ BOTH = f"np.maximum(m, {MAX})", MAX
 EXERCISE = Exercise(
     lesson="04", stars=3, reference=blockwise_attention, cases=cases, where="eq. 4.11",
     costs=(
-        Cost(growth(long, 2048, 4096), 1.1, "Its memory grew {found:.1f}× when there were twice as many keys; it "
-             "should not grow, neither by scores nor by a copy of the keys."),
-        Cost(inverse(growth(in_blocks, 16, 1024)), 0.5, "With blocks of 16 keys it held {found:.2f} times what it held "
-             "with blocks of 1024: does it read `block` keys at a time?"),
-        Cost(exponentials_at_once(one_query, 16), 1.5, "For one query and blocks of 16 keys it computed {found:.1f} × "
-             "16 exponentials at once: does it read `block` keys at a time?"),
+        Cost(growth(lambda m: (*qkv(64, m, 16, 16), 24), 2048, 4096), 1.1,
+             "Its memory grew {found:.1f}× when there were twice as many keys; it should not grow, neither by scores "
+             "nor by a copy of the keys."),
+        Cost(inverse(growth(lambda block: (*qkv(64, 2048, 4, 4), block), 16, 1024)), 0.5,
+             "With blocks of 16 keys it held {found:.2f} times what it held with blocks of 1024: does it read `block` "
+             "keys at a time?"),
+        Cost(exponentials_at_once(lambda: (*qkv(1, 256, 4, 4), 16), 16), 1.5,
+             "For one query and blocks of 16 keys it computed {found:.1f} × 16 exponentials at once: does it read "
+             "`block` keys at a time?"),
     ),
     hints=(
         "The loop of section 6, with a block of keys in place of one key: range(0, len(key), block). A slice may reach "

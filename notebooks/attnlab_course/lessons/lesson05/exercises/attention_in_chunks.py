@@ -76,11 +76,6 @@ def held(n: int, ck: int = CK) -> Function:
     return peak(partial(many, ck=ck), n, CQ * (ck + -(-M // ck) * (D + 2)))
 
 
-def single() -> tuple:
-    """Arguments of a call with two queries, one at a time, and 1024 keys in chunks of 64."""
-    return *qkv(2, 1024, D, D), 1, 64
-
-
 KEYS = "range(0, len(key), Ck)"
 STACKED = (
     "top = np.max([m for m, _, _ in chunks], axis=0)",
@@ -92,28 +87,20 @@ STACKED = (
 EXERCISE = Exercise(
     lesson="05", stars=2, reference=attention_in_chunks, cases=cases, where="eq. 5.4",
     costs=(
-        Cost(
-            held(CQ), 1.7,
-            "With a single chunk of 32 queries and 32 chunks of 128 keys, Dv = 32, it held {found:.1f} times what "
-            "eq. 5.7 gives; the limit is {limit} times. Most of it is summaries: don't copy them (np.stack does).",
-        ),
-        Cost(
-            held(CQ, BEST), 2.1,
-            "With a single chunk of 32 queries and chunks of 373 keys, the best size by eq. 5.8, it held {found:.1f} "
-            "times what eq. 5.7 gives; the limit is {limit} times. More than three arrays as large as a "
-            "tile are alive: a loop keeps those of the last round until it overwrites them.",
-        ),
-        Cost(
-            held(N), 2.5,
-            "With 8 chunks of 32 queries and 32 chunks of 128 keys, Dv = 32, it held {found:.1f} times what eq. 5.7 "
-            "gives for one chunk of queries; the limit is {limit} times. Drop the "
-            "summaries of one chunk of queries before you make those of the next.",
-        ),
-        Cost(
-            exponentials_at_once(single, 64), 1.5,
-            "With chunks of one query and of 64 keys it computed {found:.1f} × 64 exponentials at once: does it read "
-            "Cq queries and Ck keys at a time?",
-        ),
+        Cost(held(CQ), 1.7,
+             "With a single chunk of 32 queries and 32 chunks of 128 keys, Dv = 32, it held {found:.1f} times what eq. "
+             "5.7 gives; the limit is {limit} times. Most of it is summaries: don't copy them (np.stack does)."),
+        Cost(held(CQ, BEST), 2.1,
+             "With a single chunk of 32 queries and chunks of 373 keys, the best size by eq. 5.8, it held {found:.1f} "
+             "times what eq. 5.7 gives; the limit is {limit} times. More than three arrays as large as a tile are "
+             "alive: a loop keeps those of the last round until it overwrites them."),
+        Cost(held(N), 2.5,
+             "With 8 chunks of 32 queries and 32 chunks of 128 keys, Dv = 32, it held {found:.1f} times what eq. 5.7 "
+             "gives for one chunk of queries; the limit is {limit} times. Drop the summaries of one chunk of queries "
+             "before you make those of the next."),
+        Cost(exponentials_at_once(lambda: (*qkv(2, 1024, D, D), 1, 64), 64), 1.5,
+             "With chunks of one query and of 64 keys it computed {found:.1f} × 64 exponentials at once: does it read "
+             "Cq queries and Ck keys at a time?"),
     ),
     hints=(
         "Two loops. Outer: a slice of Cq queries. Inner: a list with the summary of each slice of Ck keys. range(0, M, "

@@ -1,11 +1,10 @@
 """Lesson 05, ★★★: summaries combined as a binary counter carries."""
 
-from collections.abc import Callable
-
 from attnlab_course.checker import phrases
 from attnlab_course.checker.depth import lost
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab_course.checker.fingerprints import far_queries, last_key
+from attnlab_course.checker.inputs import qkv
 from attnlab_course.checker.operations import exponentials_at_once
 from attnlab_course.checker.promises import growth, inverse, peak
 
@@ -59,36 +58,6 @@ def cases() -> list[Case]:
 
 
 N, DV, CHUNKS = 8, 1024, 64
-
-
-def misrounded(answer: Callable, library: str) -> float:
-    """The part of small weights that rounding loses or, where pairs of them are added one after another, makes up."""
-    return abs(lost(answer, library))
-
-
-def long(chunks: int) -> tuple:
-    """Arguments of a call in which scores are small beside summaries: chunks of two keys."""
-    rng = np.random.default_rng(chunks)
-    return rng.normal(size=(N, 2)), rng.normal(size=(2 * chunks, 2)), rng.normal(size=(2 * chunks, DV)), 2
-
-
-def wide(ck: int) -> tuple:
-    """Arguments of a call in which summaries are small beside the scores of a chunk: 32 chunks, values of size 2."""
-    rng = np.random.default_rng(ck)
-    return rng.normal(size=(N, 2)), rng.normal(size=(32 * ck, 2)), rng.normal(size=(32 * ck, 2)), ck
-
-
-def in_chunks(ck: int) -> tuple:
-    """Arguments of a call with 2048 keys in chunks, and values of size 2."""
-    return (*wide(64)[:3], ck)
-
-
-def one_query() -> tuple:
-    """Arguments of a call with one query and 16 chunks of 64 keys."""
-    query, key, value, _ = wide(32)
-    return query[:1], key, value, 64
-
-
 EVEN = "live = [(0, oplus(a, b)) for (_, a), (_, b) in zip(live[::2], live[1::2])]"
 LEAVES_FIRST = (
     "while live and live[-1][0] == size:", "while False:",
@@ -99,32 +68,22 @@ LEAVES_FIRST = (
 EXERCISE = Exercise(
     lesson="05", stars=3, reference=tree_attention, cases=cases, where="eq. 5.10",
     costs=(
-        Cost(
-            peak(long, CHUNKS, N * (DV + 2)), 16,
-            "with 64 chunks it held {found:.0f} times the size of a summary; log₂ 64 + 1 = 7 and some room to combine "
-            "two make {limit}. Do two of equal size ever wait?",
-        ),
-        Cost(
-            peak(wide, 256, N * 256), 8,
-            "with 32 chunks of 256 keys and values of size 2 it held {found:.1f} times the scores of a chunk; {limit} "
-            "is enough for one chunk at a time and some summaries.",
-        ),
-        Cost(
-            inverse(growth(in_chunks, 64, 1024)), 0.5,
-            "with chunks of 64 keys it held {found:.2f} times what it held with chunks of 1024: does it read `Ck` keys "
-            "at a time?",
-        ),
-        Cost(
-            exponentials_at_once(one_query, 64), 1.5,
-            "for one query and chunks of 64 keys it computed {found:.1f} × 64 exponentials at once: does it read `Ck` "
-            "keys at a time?",
-        ),
-        Cost(
-            misrounded, 0.04,
-            "255 weights of 2⁻⁵³ stood beside a weight of 1, and the part {found:.2f} of them was lost in "
-            "rounding, or made up by it: they, or sums of a few of them, were added one after another. In a tree small "
-            "sums meet first, and the part is below {limit}.",
-        ),
+        Cost(peak(lambda chunks: (*qkv(N, 2 * chunks, 2, DV), 2), CHUNKS, N * (DV + 2)), 16,
+             "with 64 chunks it held {found:.0f} times the size of a summary; log₂ 64 + 1 = 7 and some room to combine "
+             "two make {limit}. Do two of equal size ever wait?"),
+        Cost(peak(lambda ck: (*qkv(N, 32 * ck, 2, 2), ck), 256, N * 256), 8,
+             "with 32 chunks of 256 keys and values of size 2 it held {found:.1f} times the scores of a chunk; {limit} "
+             "is enough for one chunk at a time and some summaries."),
+        Cost(inverse(growth(lambda ck: (*qkv(N, 2048, 2, 2), ck), 64, 1024)), 0.5,
+             "with chunks of 64 keys it held {found:.2f} times what it held with chunks of 1024: does it read `Ck` "
+             "keys at a time?"),
+        Cost(exponentials_at_once(lambda: (*qkv(1, 1024, 2, 2), 64), 64), 1.5,
+             "for one query and chunks of 64 keys it computed {found:.1f} × 64 exponentials at once: does it read `Ck` "
+             "keys at a time?"),
+        Cost(lambda answer, library: abs(lost(answer, library)), 0.04,  # below 0: rounding has made weights up
+             "255 weights of 2⁻⁵³ stood beside a weight of 1, and the part {found:.2f} of them was lost in rounding, "
+             "or made up by it: they, or sums of a few of them, were added one after another. In a tree small sums "
+             "meet first, and the part is below {limit}."),
     ),
     hints=(
         "Write down what's alive after 1, 2, 3, 4 … chunks if you combine two summaries of the same number of chunks "
