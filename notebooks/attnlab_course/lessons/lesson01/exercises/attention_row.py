@@ -13,7 +13,7 @@ def attention_row(q: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.nda
 
 
 def cases() -> list[Case]:
-    """Three fingerprints, scores of either sign, a size whose root is no whole number."""
+    """Three fingerprints, very negative scores, a size whose root is no whole number."""
     rng = np.random.default_rng(1)
     q, keys = rng.normal(size=4), rng.normal(size=(3, 4))
     return [
@@ -26,7 +26,6 @@ def cases() -> list[Case]:
         Case("as many keys as their size: D = M = 3, values the identity", (q[:3], keys[:, :3], np.eye(3))),
         Case("200 keys", (rng.normal(size=3), rng.normal(size=(200, 3)), rng.normal(size=(200, 2)))),
         Case("scores −50, −49 and −48", (np.full(1, 1.0), np.array([[-50.0], [-49], [-48]]), np.eye(3))),
-        Case("scores 48, 49 and 50", (np.full(1, 1.0), np.array([[48.0], [49], [50]]), np.eye(3))),
     ]
 
 
