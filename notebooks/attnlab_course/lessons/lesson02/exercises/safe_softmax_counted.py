@@ -24,7 +24,7 @@ def cases() -> list[Case]:
         return CountingVector(scores), CountingVector.empty(len(scores))
 
     return [
-        *score_rows(row, "ONE", "UP", "DOWN", "HIGH", "LOW"),
+        *score_rows(row, "ONE", "CONST", "UP", "DOWN", "HIGH", "LOW"),
         Case("300 scores of 0, then 14: together the 300 weigh 0.00025", row([0.0] * 300 + [14.0])),
         Case("the scores 0, -1000, and an out that holds other numbers",
              (CountingVector([0.0, -1000.0]), CountingVector([7.0, 7.0]))),

@@ -32,6 +32,7 @@ def cases() -> list[Case]:
     return [
         Case("EMPTY: no element at all; nothing is (−∞, 0)", flowing([])),
         *score_rows(flowing, "ONE", "CONST", "UP", "DOWN", "HIGH", "LOW", "EMPTY"),
+        Case("UP: 0, then 0.0009", flowing([0.0, 0.0009])),
         Case("500 zeros, then 18, then 500 zeros: terms e^(0 − 18) are small, but they are 1000",
              flowing([0.0] * 500 + [18.0] + [0.0] * 500)),
         Case("sixty random elements", flowing(rng.normal(0, 3, 60).tolist())),

@@ -46,12 +46,13 @@ def cases() -> list[Case]:
             ([-inf, 1, -inf, 2, 3], [0, 2, 0, 1, 4], [1, -inf, -inf, 3, 2], [3, 0, 0, 1, 2]),
     }
     whole = (np.array([0.0]), np.array([1])), (np.array([2.0]), np.array([1]))
+    nothing = np.full(4, -inf), np.zeros(4)
     column, row = ((rng.normal(0, 3, shape), rng.uniform(1, 5, shape)) for shape in ((3, 1), (4,)))
     return [
         *(Case(label, pairs(*numbers)) for label, numbers in small.items()),
         Case("UP: single elements, l of whole numbers, (0, 1) ⊕ (2, 1)", whole),
-        Case("EMPTY: shapes (3, 1) and (4,), the second empty; they broadcast to (3, 4)",
-             (column, (np.full(4, -inf), np.zeros(4)))),
+        Case("EMPTY: shapes (3, 1) and (4,), the second empty; they broadcast to (3, 4)", (column, nothing)),
+        Case("EMPTY: shapes (4,) and (3, 1), the first empty; they broadcast to (3, 4)", (nothing, column)),
         Case("shapes (3, 1) and (4,): they broadcast to (3, 4)", (column, row)),
     ]
 

@@ -40,6 +40,7 @@ def cases() -> list[Case]:
         "HIGH, ROWS: one row near 0, one near 100000": ([[0, 2, 1, 1], [1e5, 1e5 + 1, 1e5 - 1, 1e5]], 2),
         "a chunk longer than the row: 1, 2, 3 in chunks of 8": ([[1, 2, 3]], 8),
         "0 and 0, then 1000 and 1000: the first two no longer count": ([[0, 0, 1000, 1000]], 2),
+        "0, then 1,000 scores of −9 in chunks of 100: together they weigh 0.12": ([[0] + [-9] * 1000], 100),
     }
     random = np.random.default_rng(35).normal(0, 3, size=(4, 11))
     small = [Case(label, (np.array(x, float), size)) for label, (x, size) in rows.items()]

@@ -48,6 +48,7 @@ def call(
 
 def cases() -> list[Case]:
     """Whole chunks first, which the broken program gets right; then each of its faults, and two together."""
+    q, k, v, visible, ck = call(3, 64, 16, [5, 20, 40])
     return [
         Case("ONE: one query, one visible key", call(1, 1, 1, [], eye=True)),
         Case("EYE: four keys in chunks of two, key 1 hidden, values the identity", call(2, 4, 2, [1], eye=True)),
@@ -61,6 +62,7 @@ def cases() -> list[Case]:
         Case("LOW: all scores −1e300, and key 1 alone is visible", call(1, 4, 2, [0, 2, 3], eye=True, low=-ALONE)),
         Case("HIGH: the scores of key 1, which is hidden, lie near 100000", call(2, 4, 2, [1], True, 1, high=FAR)),
         Case("8 keys in chunks of 4: of the second one only the middle is visible", call(1, 8, 4, [4, 7], eye=True)),
+        Case("64 keys in chunks of 16, three hidden, D = 3", (*(x[:, :3] for x in (q, k, v)), visible, ck)),
         Case("50 keys in chunks of 16, the second chunk hidden", call(3, 50, 16, [*range(16, 32)], far=1000)),
     ]
 
