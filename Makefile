@@ -7,6 +7,7 @@ ARGS ?=
 LESSON ?=
 MARKS :=
 NOTEBOOKS := build/notebooks
+TESTS = $(NOTEBOOKS) tests
 NBVAL := --nbval --nbval-cell-timeout 600 --nbval-kernel-startup-timeout 300 --nbval-sanitize-with notebooks/nbval.cfg
 PY := .venv/bin/python
 AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
@@ -39,7 +40,7 @@ test: setup ## check everything: lint, tests, notebooks
 	$(PY) notebooks/build.py --check
 	$(PY) -m tests.support.notebooks build/notebooks
 	$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 20 $(MARKS) $(NBVAL) \
-	  $(NOTEBOOKS) tests $(ARGS)
+	  $(TESTS) $(ARGS)
 
 test-all: MARKS := -m ""
 test-all: NOTEBOOKS := notebooks

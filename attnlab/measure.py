@@ -12,7 +12,9 @@ import subprocess
 import sys
 import tempfile
 import tracemalloc
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from attnlab.core.arguments import kind_of
@@ -21,9 +23,31 @@ import numpy as np
 
 HONEST_XLA = "--xla_cpu_experimental_ynn_fusion_type="
 """Without this flag XLA's account for a CPU leaves out the scratch memory of some fusions. Times must be
-measured without it."""
+measured without it. Where an XLA doesn't have it, memory is measured without it, after a warning."""
 QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 """What XLA is told where a program is not run: on a CPU it plans the memory before it makes machine code."""
+
+
+@functools.cache
+def known_flags(flags: str) -> str:
+    """Those of ``flags`` that XLA has; all, if there is no JAX.
+
+    XLA ends a process that sets another, so a child process tries them, for a second: all at once, then one by one.
+    """
+    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-c", "import jax; jax.devices()"]
+    if find_spec("jax") is None or subprocess.run(command, env=environment, capture_output=True).returncode == 0:
+        return flags
+    names = flags.split()
+    return " ".join(filter(None, map(known_flags, names))) if len(names) > 1 else ""
+
+
+def _honest_flag() -> str:
+    """``HONEST_XLA``, or nothing, after a warning, where XLA doesn't have it."""
+    if not (flag := known_flags(HONEST_XLA)):
+        words = f"this XLA has no flag {HONEST_XLA}, so memory is measured without it, and some scratch may be left out"
+        warnings.warn(words, stacklevel=3)
+    return flag
 
 
 def honest_xla() -> None:
@@ -35,14 +59,14 @@ def honest_xla() -> None:
     if HONEST_XLA not in flags:
         if "jax" in sys.modules:
             raise RuntimeError("jax is imported already; call honest_xla() first")
-        os.environ["XLA_FLAGS"] = " ".join([*flags, HONEST_XLA])
+        os.environ["XLA_FLAGS"] = " ".join([*flags, _honest_flag()]).strip()
 
 
 def extra_bytes(function: Callable, *arrays: Any) -> int:
     """Peak memory of ``function(*arrays)`` in bytes, beyond ``arrays`` and beyond what it returns.
 
     The library of the first array chooses the instrument. For JAX, ``function`` is compiled, not run, and
-    RuntimeError is raised on a CPU unless ``XLA_FLAGS`` held ``HONEST_XLA`` before jax was imported.
+    RuntimeError is raised on a CPU unless ``XLA_FLAGS`` held ``HONEST_XLA``, if XLA has it, before jax was imported.
     """
     kind = kind_of(arrays[0]) if arrays else None
     if kind is None:
@@ -86,9 +110,13 @@ def jax_bytes(function: Callable, *arrays: Any) -> int:
     import jax
 
     on_cpu = jax.default_backend() == "cpu"
-    if on_cpu and HONEST_XLA not in os.environ.get("XLA_FLAGS", "").split():
+    if on_cpu and HONEST_XLA not in os.environ.get("XLA_FLAGS", "").split() and _honest_flag():
         raise RuntimeError(f"set XLA_FLAGS={HONEST_XLA} before jax is imported: without it XLA hides memory")
-    program = jax.jit(function).lower(*arrays).compile(compiler_options=QUICKLY if on_cpu else None)
+    program = jax.jit(function).lower(*arrays)
+    try:
+        program = program.compile(compiler_options=QUICKLY if on_cpu else None)
+    except jax.errors.JaxRuntimeError:  # an option that XLA doesn't have
+        program = program.compile()
     return program.memory_analysis().temp_size_in_bytes
 
 
@@ -184,10 +212,10 @@ def _ones(library: str, shape: tuple[int, ...], dtype: str, heads_last: bool) ->
 def in_fresh_process(function: str, tasks: Sequence[dict[str, Any]]) -> Iterator[Any]:
     """Call ``function``, such as "package.module:name", with each task's arguments in one new process; yield results.
 
-    There JAX's account is honest, as after :func:`honest_xla`. Arguments and results must be JSON. Raises RuntimeError
-    with what the process said if it fails.
+    There JAX's account is honest, as after :func:`honest_xla`, which says where it can't be. Arguments and results must
+    be JSON. Raises RuntimeError with what the process said if it fails.
     """
-    flags = f"{os.environ.get('XLA_FLAGS', '')} {HONEST_XLA}".strip()
+    flags = f"{os.environ.get('XLA_FLAGS', '')} {_honest_flag()}".strip()
     environment = {**os.environ, "XLA_FLAGS": flags, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-m", "attnlab.measure", function]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}

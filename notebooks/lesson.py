@@ -1,23 +1,24 @@
 """Read a lesson and make its two notebooks, not yet run: what an author writes, and what becomes of it.
 
-A lesson is written once, solutions included, in lessons/NN_name.md: a MyST Markdown notebook. A page such as
-lessons/reproductions.md is written in the same way; it has no exercises and becomes one notebook. An exercise, and
-the cell that checks it:
+A lesson is written once, in lessons/NN_name.md: a MyST Markdown notebook. A page such as lessons/reproductions.md is
+written in the same way; it has no exercises and becomes one notebook. An exercise, and the cell that checks it:
 
     ```{code-cell}                            ```{code-cell}
     :tags: [exercise]                         :tags: [check, points-2]
 
-    def double(x):                            check.lesson("01").exercise("double")(double)
+    def double(x):                            check.answer(double)
         "Twice x."                            ```
-        ### BEGIN SOLUTION
-        return 2 * x
-        ### END SOLUTION
+        ### SOLUTION double
     ```
 
-The learner's notebook has a stub where the markers are, the solved one is as written, and both are ready for
-nbgrader. An exercise is named by the first function in it (grade_id 01-double), its check by the exercise before it
-(01-double-check; one point unless a tag says otherwise). The tags hide-input, hide-output and hide-cell also fold the
-cell in JupyterLab; nbval-ignore-output, nbval-skip and raises-exception mean what nbval says. Two tags are our own:
+The solution is written once, too: as the reference in notebooks/attnlab_course/lessons/lesson01/double.py. The solved notebook has its
+body there, without annotations, between ### BEGIN SOLUTION and ### END SOLUTION; the learner's has a stub, and both are
+ready for nbgrader. Where a lesson wants a text of its own on purpose, or the reference needs what the notebook doesn't
+have, the lesson has the solution between these two lines, and the first says why: ### BEGIN SOLUTION ours: a loop shows
+the order. Only authors see the reason. An exercise is named by the first function in it (grade_id 01-double), its check
+by the exercise before it (01-double-check; one point unless a tag says otherwise). The tags hide-input, hide-output and
+hide-cell also fold the cell in JupyterLab; nbval-ignore-output, nbval-skip and raises-exception mean what nbval says.
+Two tags are our own:
 
 - predict: the cell that answers a *Predict, then run*. The learner's notebook stores no output of it.
 - authors: what the authors assert so that the text stays true. It's in the solved notebook alone, folded; a page, which
@@ -27,6 +28,7 @@ After the title every notebook gets one more cell, folded and not on the site, w
 Colab: from the address in pyproject.toml, [project.urls] Source, or from uploaded wheels if none is given there.
 """
 
+import ast
 import hashlib
 import json
 import re
@@ -71,9 +73,9 @@ class Job:
     solved: bool = True
 
     def where(self, index: int, line: int = 1) -> str:
-        """Name a line of a cell as an author finds it in the lesson; a stub has moved the lines of its cell."""
+        """Name a line of a cell as an author finds it in the lesson; in an exercise the first: solutions move lines."""
         cell = self.notebook.cells[index]
-        line = self.lines[index] + (0 if STUB[0] in cell.source else line - 1)
+        line = self.lines[index] + (0 if "exercise" in tags(cell) else line - 1)
         return f"{self.lesson.name}, line {line} (cell {cell.id} of {self.path.parent.name}/{self.path.name})"
 
 
@@ -116,6 +118,8 @@ def read(lesson: Path) -> tuple[NotebookNode, list[int]]:
         cell.id = f"{short(lesson)}-{number:03}"
         first = cell.source.split("\n")[0]
         lines.append(next((row for row in range(start, len(rows)) if rows[row] == first), start) + 1)
+        if cell.cell_type == "code":
+            cell.source = solve(cell.source, lesson, f"{lesson.name}, line {lines[-1]}")
         if "authors" in tags(cell):
             cell.metadata.tags = [*tags(cell), "remove-cell"]
         hidden = [part for tag in tags(cell) for part in FOLDS.get(tag, [])]
@@ -129,6 +133,41 @@ def read(lesson: Path) -> tuple[NotebookNode, list[int]]:
     record = {"lesson": lesson.name, "source": digest[:16]}
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL, "language_info": PYTHON, "attnlab": record})
     return notebook, lines
+
+
+def solve(source: str, lesson: Path, where: str) -> str:
+    """Put in the bodies of the references that a cell names; where a solution is the lesson's own, drop the reason."""
+    rows = []
+    for row in source.split("\n"):
+        before, marker, name = row.partition("### SOLUTION")
+        begin, _, reason = row.partition(" ours: ")
+        if marker and before != "    ":
+            raise LessonError(f"{where}: ### SOLUTION stands in a function, by itself.")
+        if marker:
+            rows += ["    ### BEGIN SOLUTION", *reference(lesson, name.strip(), where), "    ### END SOLUTION"]
+        elif "BEGIN SOLUTION" in row and not reason:
+            raise LessonError(f"{where}: a solution of the lesson's own says why: ### BEGIN SOLUTION ours: a reason.")
+        else:
+            rows.append(begin if "BEGIN SOLUTION" in row else row)
+    return "\n".join(rows)
+
+
+def reference(lesson: Path, name: str, where: str) -> list[str]:
+    """The body of an exercise's reference as a lesson writes code: without annotations."""
+    file = f"attnlab_course/lessons/lesson{short(lesson)}/exercises/{name}.py"
+    path = lesson.parents[1] / file
+    source = path.read_text(encoding="utf-8") if path.exists() else ""
+    found = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name == name]
+    if not found:
+        raise LessonError(f"{where}: there is no exercise {name}; it would be a function in {file}.")
+    docstring, *body = found[0].body
+    inner, rows = [node for statement in body for node in ast.walk(statement)], source.encode().split(b"\n")
+    notes = [(node.annotation, ": ") for node in inner if isinstance(node, ast.arg) and node.annotation]
+    notes += [(node.returns, " -> ") for node in inner if isinstance(node, ast.FunctionDef) and node.returns]
+    for note, sign in sorted(notes, key=lambda pair: -pair[0].col_offset):  # from right to left: offsets stay true
+        row = rows[note.lineno - 1]
+        rows[note.lineno - 1] = row[: note.col_offset - len(sign)] + row[note.end_col_offset :]
+    return b"\n".join(rows[docstring.end_lineno : found[0].end_lineno]).decode().lstrip("\n").split("\n")
 
 
 def colab(pyproject: Path, cell_id: str) -> NotebookNode:
@@ -181,7 +220,7 @@ def function_of(cell: NotebookNode, where: str) -> str:
     name = re.search(r"^(?:async )?(?:def|class) (\w+)", cell.source, re.MULTILINE)
     if not name or "exercise" not in tags(cell) or "BEGIN SOLUTION" not in cell.source:
         raise LessonError(
-            f"{where}: the tag `exercise` is for a cell that defines a function with ### BEGIN SOLUTION in it,"
+            f"{where}: the tag `exercise` is for a cell that defines a function with ### SOLUTION in it,"
             " and each such cell has it."
         )
     return name[1]

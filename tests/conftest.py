@@ -6,12 +6,14 @@ import os
 import platform
 from collections import defaultdict
 from math import ceil
+from pathlib import Path
 from zlib import crc32
 
 import hypothesis
 import jaxtyping
 import pytest
 
+from tests.support import MISSING
 from tests.support.typechecker import modules
 
 # Before anything of attnlab is imported: under pytest annotated shapes, dtypes and types are checked; at run time none.
@@ -20,7 +22,7 @@ jaxtyping.install_import_hook(modules(), "tests.support.typechecker.check")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read by every library when it is first imported
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-QUICK_XLA = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"  # compiles in half the time
+QUICK_XLA = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 
 FIXED = dict(deadline=None, derandomize=True, database=None)
 hypothesis.settings.register_profile("fixed", **FIXED, max_examples=7)
@@ -29,6 +31,13 @@ hypothesis.settings.register_profile("full", **FIXED, max_examples=200)
 COMPILES = {"seen": 0, "cleared": 0}
 
 VERSIONS = ("numpy", "jax", "jaxlib", "ml_dtypes", "torch", "triton", "transformers", "flax", "equinox")
+
+
+def quick_xla():
+    """XLA's flags with which it compiles in half the time, as far as it has them: the first is gone from JAX 0.12."""
+    from attnlab.measure import known_flags
+
+    return known_flags(QUICK_XLA)
 
 
 def pytest_configure(config):
@@ -41,6 +50,13 @@ def pytest_report_header():
     installed = {one.name.lower(): one.version for one in importlib.metadata.distributions()}
     found = [f"{name} {installed.get(name, 'not installed')}" for name in VERSIONS]
     return f"versions: Python {platform.python_version()}, {', '.join(found)}"
+
+
+def pytest_terminal_summary(terminalreporter):
+    """The file that ATTNLAB_SKIPPED names, for .ci/run, lists what was skipped for want of something, a name a line."""
+    if file := os.environ.get("ATTNLAB_SKIPPED"):
+        skipped = {x.nodeid for x in terminalreporter.stats.get("skipped", ()) if MISSING in str(x.longrepr)}
+        Path(file).write_text("".join(f"{name}\n" for name in sorted(skipped)))
 
 
 def pytest_collectstart():
@@ -68,25 +84,27 @@ def _compile_quickly():
     import jax
 
     with pytest.MonkeyPatch.context() as here:
-        here.setenv("XLA_FLAGS", QUICK_XLA, prepend=" ")
+        here.setenv("XLA_FLAGS", quick_xla(), prepend=" ")
         jax.devices()
     jax.config.update("jax_disable_most_optimizations", True)
     jax.monitoring.register_event_duration_secs_listener(count)
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Whatever builds the site goes first, as two of pytest-xdist's workers would else wait for it.
 
-    Of the cases of a test that are marked thin(n), all but one in n are left to ``make test-all``. And nbval waits five
-    seconds for an output: too few on a busy machine.
+    Of the cases of a test that are marked thin(n), all but one in n are left to ``make test-all``, unless the command
+    names them. And nbval waits five seconds for an output: too few on a busy machine.
     """
+    named = set(config.args)
     items.sort(key=lambda item: item.path.name != "test_pages.py")
     many = defaultdict(list)
     for item in items:
         if hasattr(item, "output_timeout"):
             item.output_timeout = 120
-        if (thin := item.get_closest_marker("thin")) and not item.get_closest_marker("full"):
+        thin = item.get_closest_marker("thin")
+        if thin and item.nodeid not in named and not item.get_closest_marker("full"):
             many[item.nodeid.partition("[")[0], thin.args[0]].append(item)
     for (_, n), cases in many.items():
         cases.sort(key=lambda item: crc32(item.nodeid.encode()))  # in no order of their parameters

@@ -44,10 +44,10 @@ ARGUMENTS = """
         other options are Python values. A given offset is data even as a Python integer: one compiled program
         serves all. Under jax.vmap the examples share one dropout mask unless seed is mapped, and in jax.shard_map
         the devices do. Arrays may be sharded over a mesh by batch and heads, under jit (Auto axes, or from JAX 0.10 on
-        Explicit ones) or in shard_map: nothing is gathered. In jax.export batch, heads, N and M may be symbols; the
-        gradient of lazy and online needs a known M, that of chunked a known N, as their loops must be known to go
-        backward. JAX on a CPU takes subnormal numbers (below 2e-308 in float64), scores too, for 0; NumPy and PyTorch
-        keep them.
+        Explicit ones, under jax.set_mesh: 0.12 needs it for gradients) or in shard_map: nothing is gathered. In
+        jax.export batch, heads, N and M may be symbols; the gradient of lazy and online needs a known M, that of
+        chunked a known N, as their loops must be known to go backward. JAX on a CPU takes subnormal numbers (below
+        2e-308 in float64), scores too, for 0; NumPy and PyTorch keep them.
         In PyTorch autocast casts query, key and value as it does for scaled_dot_product_attention (float64
         stays), and nothing else. torch.compile and torch.export see one operator, attnlab::attention, and so
         do meta and fake tensors; its gradient is that of tiled attention, from out and lse, for every algorithm. The

@@ -1,8 +1,8 @@
 """Closed forms of what each algorithm costs, in integers and without arrays.
 
 ``forward`` and ``backward``, ``decoding`` for one step with a cache, and ``linear`` for linear attention give a
-:class:`PassCost`: the arithmetic, and the elements that move between HBM and chip, by array. They equal what
-the machine of the course counts when it runs the algorithm. ``extra_elements`` is the memory held beyond inputs and output,
+:class:`PassCost`: the arithmetic, and the elements that move between HBM and chip, by array. They equal what the machine
+of the course counts when it runs the algorithm. ``extra_elements`` is the memory held beyond inputs and output,
 ``on_chip_elements`` what fast memory must hold, and so are those of ``linear_`` and ``delta_``; ``cache_bytes`` is what
 fewer bits and shorter windows leave of a cache; ``state_elements`` and ``break_even_length`` set the state of linear
 attention against a cache. Used from notebook 07 on.

@@ -14,16 +14,40 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, needs
 
 EXERCISE = ''':tags: [exercise]
 
 def double(x):
     """Twice x."""
-    ### BEGIN SOLUTION
-    return 2 * x
-    ### END SOLUTION
+    ### SOLUTION double
 '''
+OWN = EXERCISE.replace("### SOLUTION double", """### BEGIN SOLUTION ours: a sum is simpler
+    return x + x
+    ### END SOLUTION""")
+EXERCISES = "attnlab_course/lessons/lesson01/exercises"
+REFERENCE = '''from numbers import Number
+
+
+def double(x: Number) -> Number:
+    """2x."""
+
+    def times(two: "Number", x: Number) -> Number:  # 2 · x
+        return two * x
+
+    return times(2, x)
+
+
+EXERCISE = double
+'''
+SOLVED = '''def double(x):
+    """Twice x."""
+    ### BEGIN SOLUTION
+    def times(two, x):  # 2 · x
+        return two * x
+
+    return times(2, x)
+    ### END SOLUTION'''
 CHECK = """:tags: [check, points-2]
 
 try:
@@ -72,9 +96,11 @@ def build_alone(course: Path, *arguments: str) -> tuple[int, str]:
 
 
 def make_course(path: Path, text: str) -> Path:
-    """A course whose only lesson, 01_toy.md, has this text."""
+    """A course whose only lesson, 01_toy.md, has this text, and the reference of its exercise."""
     (path / "notebooks/lessons").mkdir(parents=True)
     (path / "notebooks/lessons/01_toy.md").write_text(text)
+    (path / "notebooks" / EXERCISES).mkdir(parents=True)
+    (path / "notebooks" / EXERCISES / "double.py").write_text(REFERENCE)
     return path
 
 
@@ -83,6 +109,13 @@ def change(path: Path, edit: object) -> None:
     notebook = json.loads(path.read_text())
     edit(notebook)
     path.write_text(json.dumps(notebook))
+
+
+def renumber(notebooks: Path) -> None:
+    """Make lesson 01 lesson 02, with its exercise."""
+    (notebooks / "lessons/01_toy.md").rename(notebooks / "lessons/02_toy.md")
+    lesson = (notebooks / EXERCISES).parent
+    lesson.rename(lesson.with_name("lesson02"))
 
 
 def clear(notebook: dict) -> None:
@@ -99,7 +132,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     call = "from attnlab import call"
     text = lesson(call, ":tags: [hide-input]\n\nprint('one')\n6 * 7", EXERCISE, CHECK, CHECK, widget)
     course = make_course(tmp_path_factory.mktemp("course"), text)
-    (course / "attnlab").mkdir()
     (course / "attnlab/core/dispatch.py").write_text("version = 1\n")
     status, said = build_alone(course)
     assert status == 0, said
@@ -118,7 +150,7 @@ def test_two_notebooks(built: Path) -> None:
     assert [cell["id"] for cell in learner["cells"]] == [f"01-{n:03}" for n in range(1, 9)]
     stub, code = ("".join(notebook["cells"][3]["source"]) for notebook in (learner, solved))
     assert stub == 'def double(x):\n    """Twice x."""\n    # YOUR CODE HERE\n    raise NotImplementedError()'
-    assert code == EXERCISE.split("\n\n", 1)[1].strip()
+    assert code == SOLVED
     said = ["".join(notebook["cells"][4]["outputs"][0]["text"]) for notebook in (learner, solved)]
     assert said == ["not attempted\n", "right\n"]
     folded, exercise, check, again, widget = (learner["cells"][n] for n in range(2, 7))
@@ -129,6 +161,13 @@ def test_two_notebooks(built: Path) -> None:
     assert [(grade["solution"], grade["grade"]) for grade in grades] == [(True, False), (False, True), (False, True)]
     assert widget["outputs"] == []
     assert learner["metadata"].keys() == {"attnlab", "kernelspec", "language_info"}
+
+
+def test_a_solution_of_the_lessons_own_keeps_its_reason_to_itself(tmp_path: Path) -> None:
+    course = make_course(tmp_path, lesson(OWN))
+    assert build(course)[0] == 0
+    solved = nbformat.read(course / "notebooks/solutions/01_toy.ipynb", as_version=4)
+    assert solved.cells[1].source == OWN.split("\n\n", 1)[1].strip().replace(" ours: a sum is simpler", "")
 
 
 def test_a_prediction_has_no_answer_and_what_the_authors_assert_is_out_of_sight(tmp_path: Path) -> None:
@@ -178,7 +217,7 @@ def test_a_page_is_one_notebook_without_exercises(tmp_path: Path) -> None:
     page = json.loads((course / "notebooks/tables.ipynb").read_text())
     assert page["cells"][1]["id"] == "tables-002"
     assert not [*course.glob("notebooks/solutions/*")]
-    (course / "notebooks/lessons/tables.md").write_text(lesson(EXERCISE))
+    (course / "notebooks/lessons/tables.md").write_text(lesson(OWN))
     assert "exercises belong in a lesson" in build(course)[1]
 
 
@@ -205,7 +244,6 @@ def test_new_prose_keeps_the_outputs_and_runs_nothing(tmp_path: Path) -> None:
     assert second[1] == first[1]
     assert second[2]["source"] == ["The $e^x$ last word."]
     assert build(course, "--check") == (0, "")
-    (course / "attnlab").mkdir()
     (course / "attnlab/core/dispatch.py").write_text("version = 2\n")
     source.write_text(source.read_text().replace("last word.", "very last word."))
     assert "2 notebooks built" in build(course, "--prose")[1]
@@ -224,10 +262,12 @@ def test_new_prose_keeps_the_outputs_and_runs_nothing(tmp_path: Path) -> None:
     [
         (lambda c: (c / "lessons/01_toy.md").write_text(lesson("1 + 1")), "notebooks/01_toy.ipynb: stale"),
         (lambda c: (c / "solutions/01_toy.ipynb").unlink(), "notebooks/solutions/01_toy.ipynb: missing"),
-        (lambda c: (c / "lessons/01_toy.md").rename(c / "lessons/02_toy.md"), "notebooks/01_toy.ipynb: extra"),
+        (renumber, "notebooks/01_toy.ipynb: extra"),
         (lambda c: change(c / "01_toy.ipynb", lambda n: n["cells"][1].update(source="2")), "cell 01-002 differs"),
         (lambda c: change(c / "01_toy.ipynb", lambda n: n["cells"][1].update(execution_count=None)), "not run"),
         (lambda c: change(c / "01_toy.ipynb", clear), "no outputs"),
+        (lambda c: (c / EXERCISES / "double.py").write_text(REFERENCE.replace("2,", "2.0,")),
+         "notebooks/solutions/01_toy.ipynb: stale"),
         (lambda c: (c / "01_toy.ipynb").write_text("<<<<<<<"), "01_toy.ipynb: not a notebook"),
     ],
 )
@@ -248,8 +288,12 @@ def test_check_finds(course: Path, edit: object, complaint: str) -> None:
         ("import os\nprint(os.getcwd())", "line 4 (cell 01-002 of notebooks/01_toy.ipynb): the output names this"),
         (":tags: [exercise]\n\ndef f():\n    return 1", "01_toy.md, line 6: the tag `exercise` is for"),
         (EXERCISE.replace(":tags: [exercise]\n\n", ""), "01_toy.md, line 4: the tag `exercise` is for"),
-        (EXERCISE.replace("    ### END SOLUTION", ""), "01_toy.md, line 6: ### END SOLUTION is missing"),
-        (EXERCISE.replace("    ### BEGIN", "### BEGIN"), "01_toy.md, line 6: a solution begins and ends once, inside"),
+        (EXERCISE.replace("SOLUTION double", "SOLUTION dubble"),
+         f"line 6: there is no exercise dubble; it would be a function in {EXERCISES}/dubble.py."),
+        (EXERCISE.replace("    ###", "###"), "01_toy.md, line 6: ### SOLUTION stands in a function, by itself"),
+        (OWN.replace(" ours: a sum is simpler", ""), "01_toy.md, line 6: a solution of the lesson's own says why"),
+        (OWN.replace("    ### END SOLUTION", ""), "01_toy.md, line 6: ### END SOLUTION is missing"),
+        (OWN.replace("    ### BEGIN", "### BEGIN"), "01_toy.md, line 6: a solution begins and ends once, inside"),
         (CHECK, "01_toy.md, line 6: there is no exercise before this check"),
     ],
 )
@@ -263,7 +307,7 @@ def test_build_refuses(tmp_path: Path, code: str, complaint: str) -> None:
 
 
 def test_nbgrader_agrees(built: Path, tmp_path: Path) -> None:
-    pytest.importorskip("nbgrader", reason="nbgrader is not among the requirements; CI installs it")
+    needs("nbgrader")
     (tmp_path / "source/toy").mkdir(parents=True)
     shutil.copy(built / "notebooks/solutions/01_toy.ipynb", tmp_path / "source/toy")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # where nbgrader looks for alembic

@@ -11,20 +11,20 @@ import pytest
 
 import attnlab
 from attnlab.core.signature import Options
-from tests.support import ROOT
+from tests.support import ROOT, needs
 
 USE = ROOT / "tests/places/typed_use.py"
 WRONG = {number for number, line in enumerate(USE.read_text().splitlines(), 1) if line.endswith("# wrong")}
 
 
 def test_the_options_are_those_of_the_functions():
-    named = [set(inspect.signature(method.function).parameters) for method in attnlab.METHODS.values()]
+    named = [set(inspect.signature(method).parameters) for method in attnlab.METHODS.values()]
     assert set.union(*named) == {"query", "key", "value", "return_lse"} | set(Options.__annotations__)
 
 
 def report(name, *arguments):
     """What a checker prints about the file."""
-    pytest.importorskip(name, reason=f"needs {name} (CI installs it)")
+    needs(name)
     command = [sys.executable, "-m", name, *map(str, arguments), str(USE)]
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ, timeout=600).stdout
 

@@ -87,7 +87,7 @@ def in_numpy(q: Floats, k: Floats) -> Floats:
     segments = np.arange(3), np.arange(4)
     out = attnlab.naive_attention(q, k, k, scale=1, segments=segments, bias=q)
     kept = attnlab.dropout_mask(3, out.shape, 0.5)
-    print(attnlab.__version__.split("."), kept.sum(), [method.function.__name__ for method in attnlab.METHODS.values()])
+    print(attnlab.__version__.split("."), kept.sum(), [method.__name__ for method in attnlab.METHODS.values()])
     return out.astype(np.float32)
 
 

@@ -1,8 +1,21 @@
 """What tests share: the oracle, the calls that all must answer alike, comparisons, libraries, deliberate mistakes."""
 
+import os
+from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
+PYTHONPATH = os.pathsep.join(map(str, (ROOT, ROOT / "notebooks")))  # of processes that tests start
+MISSING = "not installed here"  # how the reason ends; tests/conftest.py lists these
+
+
+def needs(*names):
+    """Skip the test, or the module that calls this before its first test, unless those packages are installed."""
+    __tracebackhide__ = True
+    if missing := [name for name in names if find_spec(name) is None]:
+        pytest.skip(f"needs {' and '.join(missing)}, {MISSING}", allow_module_level=True)
 
 
 def selected(request, name):

@@ -14,7 +14,9 @@ from attnlab.core import arguments
 
 LIBRARIES = tuple(arguments.LIBRARIES)
 ALGORITHMS = tuple(attnlab.METHODS)
-SAFE = tuple(name for name, method in attnlab.METHODS.items() if method.safe)
+SAFE = ("safe", "online", "chunked", "tiled")  # any finite scores are served
+BLOCKS = {name: tuple(x for x in public.defaults if x in ("block_q", "block_k") or "chunk" in x)
+          for name, public in attnlab.METHODS.items()}  # fmt: skip
 ARRAYS = ("mask", "bias", "query_segments", "key_segments")
 EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 
@@ -94,7 +96,7 @@ def precision(library, *arrays):
 
 def blocks_of(algorithm, sizes):
     """Block sizes under the names that the algorithm gives them."""
-    return dict(zip(attnlab.METHODS[algorithm].blocks, sizes))
+    return dict(zip(BLOCKS[algorithm], sizes))
 
 
 def function(algorithm):

@@ -109,5 +109,6 @@ def bias_in(bias: Array, dtype: jnp.dtype) -> Array:
     """The bias in the accumulation dtype; a finite number too large for it stays finite, a shift."""
     if bias.dtype == jnp.float64 and dtype != jnp.float64:
         largest = float(jnp.finfo(dtype).max)
-        bias = jnp.where(jnp.isfinite(bias), jnp.clip(bias, -largest, largest), bias)
+        beyond = jnp.isfinite(bias) & (jnp.abs(bias) > largest)  # not clip: at a bound its derivative is 1/2
+        bias = jnp.where(beyond, jnp.sign(bias) * largest, bias)
     return bias.astype(dtype)

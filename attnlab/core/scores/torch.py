@@ -104,5 +104,6 @@ def bias_in(bias: Array, dtype: torch.dtype) -> Array:
     """The bias in the accumulation dtype; a finite number too large for it stays finite, a shift."""
     if bias.dtype == torch.float64 and dtype != torch.float64:
         largest = torch.finfo(dtype).max
-        bias = torch.where(bias.isfinite(), bias.clamp(-largest, largest), bias)
+        beyond = bias.isfinite() & (bias.abs() > largest)  # not clamp: at a bound its derivative has been 1 and 0
+        bias = torch.where(beyond, bias.sign() * largest, bias)
     return bias.to(dtype)

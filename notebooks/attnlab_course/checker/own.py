@@ -10,11 +10,12 @@ from attnlab_course.checker.exercise import Exercise
 from attnlab_course.checker.library import codes_of, own_functions, python_function, unjitted
 from attnlab_course.checker.outcome import SECONDS, outcome
 
-PACKAGES = ("attnlab", "flax", "jax", "scipy", "torch")
+PACKAGES = ("attnlab", "attnlab_course", "flax", "jax", "scipy", "torch")
 TOOLS = (
-    "attnlab.core.geometry", *(f"attnlab_course.instruments.machine.{x}" for x in ("machine", "sram", "vector", "work")),
-)  # fmt: skip
-"""Modules of attnlab that lessons hand to their readers."""
+    "attnlab.core.geometry", "attnlab_course.check",
+    *(f"attnlab_course.instruments.machine.{name}" for name in ("machine", "sram", "vector", "work")),
+)
+"""Modules of ours that lessons hand to their readers, and the checker itself."""
 WORDS = ("backward", "dropout", "forward", "merge", "softmax")
 """Tasks, beside attention, that a function's name tells: a function that shares one with the exercise does its task."""
 AUTODIFF = ("grad", "value_and_grad", "vjp")

@@ -33,8 +33,8 @@ CITED = re.compile(r"#.*?(eqs?\. [\d.]+\w?|lines? \d+|section \d+)")
 class Slip:
     """A changed reference: the text that was there, the one that is there now, the changed line, and its source.
 
-    ``gone``: the texts that are left out; see :func:`attnlab_course.checker.changes.left_out`. ``number``: whether a finite
-    number stands for −∞.
+    ``gone``: the texts that are left out; see :func:`checker.changes.left_out`. ``number``: whether a finite number
+    stands for −∞.
     """
 
     reference: Callable

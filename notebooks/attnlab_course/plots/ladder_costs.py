@@ -226,7 +226,7 @@ def one_core() -> Accelerator:
 
 def main() -> None:
     """Measure, draw, write."""
-    parser = argparse.ArgumentParser("python -m attnlab_course.plots.ladder_costs", description="Draw README's figures.")
+    parser = argparse.ArgumentParser("python -m attnlab_course.plots.ladder_costs", description="Draw the plots.")
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     folder = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-equinox = pytest.importorskip("equinox", reason="needs equinox (CI installs it)")
+from tests.support import needs
+
+needs("equinox")
+
+import equinox  # noqa: E402
 
 from attnlab.adapters.equinox import MultiheadAttention  # noqa: E402
 

@@ -5,7 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-flax = pytest.importorskip("flax", reason="needs flax (CI installs it)")
+from tests.support import needs
+
+needs("flax")
 
 from flax import linen, nnx  # noqa: E402
 

@@ -4,7 +4,7 @@ import pytest
 
 from attnlab import METHODS
 from attnlab.measure import in_fresh_process
-from tests.conftest import QUICK_XLA
+from tests.conftest import quick_xla
 from tests.support import selected
 
 LOOPS = ("lazy", "online", "chunked")  # whose length JAX must know to go through them backward
@@ -24,7 +24,7 @@ def differences(request):
     tasks = selected(request, "task")
     one, both = ([task for task in group if task in tasks] for group in (TASKS, ALIKE + LINEAR))
     with pytest.MonkeyPatch.context() as here:
-        here.setenv("XLA_FLAGS", QUICK_XLA)
+        here.setenv("XLA_FLAGS", quick_xla())
         results = list(in_fresh_process("tests.attnlab.algorithms.jax_exports:case", one))
         results += in_fresh_process("tests.attnlab.algorithms.jax_exports:alike", both)
     return {str(task): result for task, result in zip(one + both, results, strict=True)}

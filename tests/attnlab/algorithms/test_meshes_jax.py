@@ -4,7 +4,7 @@ import jax
 import pytest
 
 from attnlab.measure import in_fresh_process
-from tests.conftest import QUICK_XLA
+from tests.conftest import quick_xla
 
 METHODS = ["naive", "safe", "lazy", "online", "chunked", "tiled"]
 KINDS = ["Auto", "shard_map", "Explicit"]
@@ -17,7 +17,7 @@ def found():
     """Results of all tasks."""
     tasks = [{"method": method, "kind": kind} for method in METHODS for kind in KINDS]
     with pytest.MonkeyPatch.context() as here:
-        here.setenv("XLA_FLAGS", QUICK_XLA)
+        here.setenv("XLA_FLAGS", quick_xla())
         results = list(in_fresh_process("tests.attnlab.algorithms.jax_meshes:case", tasks))
     return {tuple(task.values()): result for task, result in zip(tasks, results)}
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from attnlab import rotary
+from tests.support import needs
 from tests.support.libraries import LIBRARIES, back, precision, to
 
 LLAMA = {
@@ -108,8 +109,9 @@ def test_errors(library):
 
 def test_equal_to_transformers():
     """Their cosines and sines, of float32 angles: equal to their rounding at small positions, ours are exact."""
-    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    needs("transformers")
     import torch
+    import transformers
     from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
     for scaling, base, d in SCALINGS.values():

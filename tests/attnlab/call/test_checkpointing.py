@@ -58,7 +58,7 @@ def same_when_checkpointed(call, x):
 @pytest.mark.parametrize("method", METHODS)
 def test_checkpointed_attention(method, option):
     def call(query, key, value, bias=None):
-        return METHODS[method].function(query, key, value, causal=True, bias=bias, **OPTIONS[option])
+        return METHODS[method](query, key, value, causal=True, bias=bias, **OPTIONS[option])
 
     shapes = (2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 3), (4, 1, 7)
     same_when_checkpointed(call, leaves(*shapes[: 4 if option == "bias" else 3]))

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from attnlab_course.instruments.machine.work import Arithmetic, on_chip
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab import tiled_attention_backward
@@ -146,16 +145,12 @@ CALLS = {
 }
 
 
-def flops_of(library, function, *arrays):
-    """Operations of the matrix products of a call: on chip as the counting machine sees it, or as PyTorch counts."""
-    if library == "torch":
-        in_place = {torch.ops.aten.baddbmm_: lambda sums, a, b, **_: 2 * math.prod(a) * b[-1]}
-        with FlopCounterMode(display=False, custom_mapping=in_place) as counter:
-            function(*(to(library, x) for x in arrays))
-        return counter.get_total_flops()
-    work = Arithmetic()
-    function(*(on_chip(x, work) for x in arrays))
-    return work.products
+def flops_of(function, *arrays):
+    """Operations of the matrix products of a call, as PyTorch counts them."""
+    in_place = {torch.ops.aten.baddbmm_: lambda sums, a, b, **_: 2 * math.prod(a) * b[-1]}
+    with FlopCounterMode(display=False, custom_mapping=in_place) as counter:
+        function(*(to("torch", x) for x in arrays))
+    return counter.get_total_flops()
 
 
 def shown(n, m, options, rows_size, cols_size):
@@ -165,34 +160,37 @@ def shown(n, m, options, rows_size, cols_size):
     return sum(seen[tile].size for tile in tiles if seen[tile].any())
 
 
-@pytest.mark.parametrize("library", ["numpy", "torch"])
-@pytest.mark.parametrize("algorithm", ["chunked", "tiled"])
-@pytest.mark.parametrize("name", CALLS)
-def test_hidden_tiles_are_skipped(name, algorithm, library):
-    """Two products of a tile: by 2 columns of k and by 2 of v."""
+def skips_hidden_tiles(count, library, name, algorithm):
+    """Two products of a tile: by 2 columns of k and by 2 of v. ``count``: the operations of a call on arrays."""
     n, m, sizes = 40, 50, (4, 8)
     x = [np.ones((1, length, 2), np.float32) for length in (n, m, m)]
-    found = flops_of(library, lambda *x: call(library, algorithm, *x, sizes=sizes, **CALLS[name]), *x)
+    found = count(lambda *x: call(library, algorithm, *x, sizes=sizes, **CALLS[name]), *x)
     assert found == 2 * (2 + 2) * shown(n, m, CALLS[name], *sizes)
     assert found < 0.8 * 2 * (2 + 2) * n * m
 
 
-@pytest.mark.parametrize("library", ["numpy", "torch"])
-@pytest.mark.parametrize("name", CALLS)
-def test_hidden_tiles_are_skipped_in_the_gradient(name, library):
-    """Five products of a tile, after two of the forward. In NumPy what shows something is a block mask: where a tile is
-    partial, np.where takes it off the machine."""
+def skips_hidden_tiles_in_the_gradient(count, library, name, hidden):
+    """Five products of a tile, after two of the forward. ``hidden``: the options that hide what those of CALLS do."""
     n, m, sizes = 40, 50, (4, 8)
-    seen = matrix(n, m, CALLS[name].get("causal", False), CALLS[name].get("window"))
-    tiles = np.array([[seen[tile].any() for tile in itertools.product([rows], blocks(m, 8))] for rows in blocks(n, 4)])
-    hidden = CALLS[name] if library == "torch" else {"block_mask": tiles}
     x = [np.ones((1, length, 2), np.float32) for length in (n, m, m, n)]
 
     def both(query, key, value, dout):
         out, lse = call(library, "tiled", query, key, value, sizes=sizes, **hidden)
         tiled_attention_backward(query, key, value, out, lse, dout, block_q=4, block_k=8, **hidden)
 
-    assert flops_of(library, both, *x) == 2 * 7 * 2 * shown(n, m, CALLS[name], *sizes)
+    assert count(both, *x) == 2 * 7 * 2 * shown(n, m, CALLS[name], *sizes)
+
+
+@pytest.mark.parametrize("algorithm", ["chunked", "tiled"])
+@pytest.mark.parametrize("name", CALLS)
+def test_hidden_tiles_are_skipped(name, algorithm):
+    """In PyTorch; tests/course/instruments/test_hidden_tiles.py counts with the machine what NumPy does."""
+    skips_hidden_tiles(flops_of, "torch", name, algorithm)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_hidden_tiles_are_skipped_in_the_gradient(name):
+    skips_hidden_tiles_in_the_gradient(flops_of, "torch", name, CALLS[name])
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])

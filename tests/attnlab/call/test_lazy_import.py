@@ -7,9 +7,9 @@ import sys
 import pytest
 
 import attnlab
-from tests.support import ROOT
+from tests.support import PYTHONPATH
 
-ROOMS = ["softmax", "dropout", "scores", "rotation", "cache", "paged", "linear", "model", "serve"]
+ROOMS = ["softmax", "dropout", "scores", "rotation", "cache", "paged", "linear"]
 CALL = """
 import numpy as np
 x = np.eye(3, dtype=np.float32)
@@ -36,19 +36,13 @@ for attend in (ring_attention, tree_attention):
     outs = cluster.run(lambda rank, x: attend(x, x, x, group=rank), [x, x])
     assert [out.shape for out in outs] == [(3, 3)] * 2
 assert len(shard(x, 2)) == 2
-from attnlab import model
-assert model.load().logits(model.tokens("ab")).shape == (3, 257)
-from attnlab_course.serve import Engine
-engine = Engine(model.load(), blocks=2, block_size=4, budget=4)
-engine.submit("ab", max_tokens=2)
-assert len(engine.run()[0].outputs[0]) == 2
 """
 
 
 def run(code, *blocked):
     """Standard output of Python code in a fresh process in which some modules cannot be imported."""
     block = f"import sys\nsys.modules.update(dict.fromkeys({blocked!r}))\n"
-    environment = {**os.environ, "PYTHONPATH": ROOT}
+    environment = {**os.environ, "PYTHONPATH": PYTHONPATH}
     command = [sys.executable, "-W", "error", "-c", block + code]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -78,6 +72,24 @@ def test_every_room_is_one():
     for room in attnlab.ROOMS:
         assert getattr(attnlab, room).__name__ == f"attnlab.{room}"
     assert not set(attnlab.ROOMS) & set(attnlab.__all__)
+
+
+def test_dir_lists_the_functions_and_the_rooms():
+    assert set(dir(attnlab)) >= {*attnlab.__all__, *attnlab.ROOMS}
+    assert not set(dir(attnlab)) & set(attnlab.OF_COURSE)
+
+
+@pytest.mark.parametrize("name", attnlab.OF_COURSE)
+def test_what_the_course_has_is_refused_in_one_sentence(name):
+    """However it is asked for; tests/course/test_lazy_import.py does what the sentence says."""
+    for ask in (f"from attnlab import {name}", f"attnlab.{name}"):
+        with pytest.raises(ImportError, match=f"^{sentence(name)}$"):
+            exec(ask, {"attnlab": attnlab})
+
+
+def sentence(name):
+    """The words, with the import as a group."""
+    return rf"{name} is in attnlab_course: pip install attnlab-course; (from attnlab_course[.\w]* import {name})"
 
 
 def test_a_numpy_call_loads_no_other_library():

@@ -4,7 +4,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from attnlab_course.instruments.machine import Machine, flash2_forward, flash_forward
 
 import attnlab
 from attnlab import costs, measure
@@ -69,11 +68,6 @@ MISUSES = {
         lambda: costs.backward("foo", 4, 4, 2, 2), KeyError, "method is 'foo'; it must be one of"),
     "no arrays": (lambda: measure.extra_bytes(np.sum), TypeError, "there are no arrays; extra_bytes"),
     "a list": (lambda: measure.extra_bytes(np.sum, [1]), TypeError, "the first of arrays is of type list"),
-    "an array that is not in HBM": (
-        lambda: flash_forward(Machine(), X[0, 0], X[0, 0], X[0, 0], block_q=2, block_k=2), TypeError,
-        r"ndarray is no array in HBM; machine.put\(name, array\)"),
-    "one that is not in HBM, for another program": (
-        lambda: flash2_forward(Machine(), X[0, 0], X[0, 0], X[0, 0], block_q=2, block_k=2), TypeError, "is no array"),
     "a mask of integers": (
         lambda: sdpa(T, T, T, torch.ones(3, 3, dtype=torch.int)), TypeError, "attn_mask has dtype torch.int32"),
     "NumPy for PyTorch's": (lambda: sdpa(X, X, X), TypeError, "query is a NumPy array"),

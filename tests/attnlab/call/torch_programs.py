@@ -64,7 +64,8 @@ def same(function, other, x, **tolerance):
 
 
 def fullgraph(method, backend="aot_eager"):
-    layer = Layer(method.function, **OPTIONS, **dict.fromkeys(method.blocks, 2))
+    sizes = dict.fromkeys((x for x in method.defaults if x in ("block_q", "block_k") or "chunk" in x), 2)
+    layer = Layer(method, **OPTIONS, **sizes)
     same(torch.compile(layer, fullgraph=True, backend=backend), layer, arrays())
 
 
@@ -73,7 +74,7 @@ def dynamic(method):
     def call(*x):
         query, key, value, mask, bias, offset, seed = x
         options = dict(mask=mask, bias=bias, offset=offset, dropout=0.5, seed=seed)
-        return method.function(query, key, value, causal=True, return_lse=True, **options)
+        return method(query, key, value, causal=True, return_lse=True, **options)
 
     compiled = torch.compile(call, fullgraph=True, backend="aot_eager", dynamic=True)
     same(compiled, call, (*arrays(), 11, 13))
@@ -83,7 +84,7 @@ def dynamic(method):
 
 
 def exported(method, strict=False):
-    layer, x = Layer(method.function, **OPTIONS), arrays()
+    layer, x = Layer(method, **OPTIONS), arrays()
     lengths = ({2: Dim("N")}, {2: Dim("M")}, {2: Dim("M")}, {0: Dim("M")}, {2: Dim("M")})
     program = export(layer, x, strict=strict, dynamic_shapes=lengths).module()
     torch.testing.assert_close(program(*x), layer(*x))
@@ -99,7 +100,7 @@ def autocast(method):
     def call(*x):
         with torch.autocast("cpu", torch.bfloat16):
             query, key, value, mask, bias = x
-            return method.function(query, key, value, mask=mask, bias=bias, return_lse=True)
+            return method(query, key, value, mask=mask, bias=bias, return_lse=True)
 
     x = arrays(dtype=torch.float32)
     assert call(*x)[0].dtype == torch.bfloat16
@@ -111,7 +112,7 @@ def by_hand(method):
     """The gradient as a call of its own."""
     def call(*x):
         query, key, value, mask, bias = x
-        out, lse = method.function(query, key, value, mask=mask, bias=bias, return_lse=True)
+        out, lse = method(query, key, value, mask=mask, bias=bias, return_lse=True)
         return tiled_attention_backward(query, key, value, out, lse, out.cos(), mask=mask, bias=bias)
 
     torch.testing.assert_close(torch.compile(call, fullgraph=True, backend="eager")(*arrays()), call(*arrays()))
@@ -123,7 +124,7 @@ def operator(method):
 
     given = dict(zip(("query", "key", "value", "mask", "bias"), arrays())) | dict(causal=True, dropout=0.0)
     given = {k: y.requires_grad_() if k in ("query", "key", "value", "bias") else y for k, y in given.items()}
-    given["function"] = f"{method.function.__module__}.torch.{method.function.__name__}"
+    given["function"] = f"{method.__module__}.torch.{method.__name__}"
     given["gradient"] = f"{given['function']}_backward"
     torch.library.opcheck(torch_operator.attention, tuple(given.get(name) for name in torch_operator.CALL))
 
@@ -132,8 +133,8 @@ def transformed(method):
     """A transform in a compiled function: there the graph breaks. (tiled: Dynamo fails on what follows the break.)"""
     def call(*x):
         query, key, value, *_ = x
-        one = torch.func.grad(lambda q: method.function(q, key, value, causal=True).sin().sum())(query)
-        return one, torch.func.vmap(method.function)(query, key, value)
+        one = torch.func.grad(lambda q: method(q, key, value, causal=True).sin().sum())(query)
+        return one, torch.func.vmap(method)(query, key, value)
 
     torch.testing.assert_close(torch.compile(call, backend="eager")(*arrays()), call(*arrays()))
 

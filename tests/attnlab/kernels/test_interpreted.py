@@ -3,19 +3,17 @@
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, needs
 
 if TYPE_CHECKING:
     import triton.language as tl  # kernels name it without importing it
 
-if find_spec("triton") is None:
-    pytest.skip("needs Triton: pip install triton", allow_module_level=True)
+needs("triton")
 
 
 def add(x, y, out, n, BLOCK: "tl.constexpr"):

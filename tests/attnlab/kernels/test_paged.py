@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -15,13 +14,12 @@ from attnlab.kernels.triton import gpu
 from attnlab.paged import paged_attention
 from tests.attnlab.paged.pages import Paged
 from tests.attnlab.paged.test_attention import CASES, limits
-from tests.support import ROOT
+from tests.support import ROOT, needs
 from tests.support.comparison import assert_close
 from tests.support.interpreter import GPU, interpreter
 from tests.support.libraries import back, dtype_of, to
 
-if find_spec("triton") is None:
-    pytest.skip("needs Triton: pip install triton", allow_module_level=True)
+needs("triton")
 
 pytestmark = pytest.mark.usefixtures("patched_once")
 DEVICE = "cuda" if GPU else "cpu"

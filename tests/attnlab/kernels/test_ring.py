@@ -1,6 +1,5 @@
 """Ring and tree attention reach the kernels in half precision as it is, and get parts that are not yet rounded."""
 
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -10,10 +9,10 @@ import torch.distributed as dist
 import attnlab
 from attnlab.kernels import refusal
 from attnlab.ring import ring_attention, shard, tree_attention, unshard
+from tests.support import needs
 from tests.support.interpreter import GPU, interpreter
 
-if find_spec("triton") is None:
-    pytest.skip("needs Triton: pip install triton", allow_module_level=True)
+needs("triton")
 
 pytestmark = pytest.mark.usefixtures("patched_once")
 DEVICE = "cuda" if GPU else "cpu"

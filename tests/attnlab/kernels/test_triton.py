@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import types
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -21,15 +20,14 @@ from attnlab.kernels import refusal
 from attnlab.kernels.triton import gpu
 from attnlab.kernels.triton.gpu import gradient_on_gpu, kernel_on_gpu, serves
 from tests.attnlab.algorithms.test_gradients import COMPILED
-from tests.support import ROOT
+from tests.support import ROOT, needs
 from tests.support.cases import CASES, Case
 from tests.support.comparison import assert_agrees, assert_gradients_agree
 from tests.support.interpreter import GPU, interpreter
 from tests.support.libraries import arguments_of, dtype, to
 from tests.support.pairwise import in_turn
 
-if find_spec("triton") is None:
-    pytest.skip("needs Triton: pip install triton", allow_module_level=True)
+needs("triton")
 
 pytestmark = pytest.mark.usefixtures("patched_once")
 DEVICE = "cuda" if GPU else "cpu"

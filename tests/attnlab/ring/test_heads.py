@@ -8,7 +8,7 @@ from attnlab.costs.ring import heads_bytes
 from attnlab.measure import in_fresh_process
 from attnlab.ring import Cluster
 from attnlab.ring.programs import by_heads
-from tests.conftest import QUICK_XLA
+from tests.conftest import quick_xla
 
 
 @pytest.mark.parametrize("devices", [1, 2, 3, 6])
@@ -32,7 +32,7 @@ def test_heads_that_cannot_be_shared():
 
 def test_jax(monkeypatch):
     """Forward and gradient, causal, in shard_map."""
-    monkeypatch.setenv("XLA_FLAGS", QUICK_XLA)
+    monkeypatch.setenv("XLA_FLAGS", quick_xla())
     (errors,) = in_fresh_process("tests.attnlab.ring.jax_devices:case", [{"name": "heads", "devices": 3}])
     assert len(errors) == 4
     assert max(errors) < 1e-12

@@ -5,7 +5,7 @@ import pytest
 
 from attnlab.measure import in_fresh_process
 from attnlab.ring import ring_attention
-from tests.conftest import QUICK_XLA
+from tests.conftest import quick_xla
 from tests.support import selected
 
 EQUAL = [
@@ -34,7 +34,7 @@ def found(request):
     tasks += [{"name": "tree", **x} for x in TREES] + [{"name": "algorithm", "method": x} for x in ALGORITHMS]
     tasks += [{"name": "cores"}]
     with pytest.MonkeyPatch.context() as here:
-        here.setenv("XLA_FLAGS", QUICK_XLA)
+        here.setenv("XLA_FLAGS", quick_xla())
         results = list(in_fresh_process("tests.attnlab.ring.jax_devices:case", tasks))
     return {str(task): result for task, result in zip(tasks, results)}
 

@@ -345,7 +345,7 @@ def test_extra_memory_of_each_library():
 def test_a_plan_of_memory_is_that_of_the_program_which_runs(method, monkeypatch):
     """JAX's memory is read from a program that was compiled quickly."""
     monkeypatch.setenv("XLA_FLAGS", measure.HONEST_XLA)  # as if it had been there in time
-    function = jax.grad(lambda x: METHODS[method].function(x, x, x).sum())
+    function = jax.grad(lambda x: METHODS[method](x, x, x).sum())
     shape, whole = jax.ShapeDtypeStruct((1, 128, 8), "float32"), dict(zip(measure.QUICKLY, (3, False)))
     plan = jax.jit(function).lower(shape).compile(compiler_options=whole).memory_analysis()
     assert measure.jax_bytes(function, shape) == plan.temp_size_in_bytes > 0

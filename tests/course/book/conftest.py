@@ -13,7 +13,7 @@ import pytest
 from bs4 import BeautifulSoup
 from filelock import FileLock
 
-from tests.support import ROOT
+from tests.support import MISSING, ROOT
 
 SECONDS = 300  # that a busy machine may take for anything
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -75,7 +75,7 @@ def browser():
     """Chromium without a window: the one that CHROMIUM names, or the first that is installed."""
     path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if "CHROMIUM" not in os.environ and not (path and find_spec("playwright")):
-        pytest.skip("needs Chromium and playwright, which CI installs")
+        pytest.skip(f"needs Chromium and playwright, {MISSING}")
     from playwright.sync_api import expect, sync_playwright
 
     expect.set_options(timeout=1000 * SECONDS)

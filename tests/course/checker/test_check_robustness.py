@@ -21,6 +21,8 @@ from attnlab_course.checker import outcome, sandbox
 from attnlab_course.checker.engine import examine
 from attnlab_course.checker.exercise import Case, Exercise, Stream
 
+from tests.support import needs
+
 AVERAGE = check.find("average")
 
 
@@ -568,7 +570,7 @@ def test_wrong_callable_is_told(verdict_on, answer):
 
 @pytest.mark.parametrize("wrap", [functools.partial, functools.lru_cache])
 def test_a_kernel_that_is_no_function_is_told(wrap):
-    pytest.importorskip("triton", reason="Triton is not installed")
+    needs("triton")
     exercise = check.find("softmax_kernel")
     assert "a kernel is a function" in examine(exercise, wrap(exercise.reference)).text
 

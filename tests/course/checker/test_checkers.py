@@ -19,7 +19,7 @@ from attnlab_course.checker.outcome import outcome
 from attnlab_course.checker.results import parameters
 from attnlab_course.checker.slips import slips
 
-from tests.support import ROOT
+from tests.support import ROOT, needs
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # stopped in a callback
 LESSONS = ROOT / "notebooks" / "lessons"
@@ -84,6 +84,13 @@ def remembered(exercise, function, case, *limits):
     return replace(OUTCOMES[key], arrays=dict(OUTCOMES[key].arrays))
 
 
+def here(name):
+    """An exercise that can be checked here, as what it needs is installed; else the test is skipped."""
+    __tracebackhide__ = True
+    needs(*EXERCISES[name].needs.split())
+    return EXERCISES[name]
+
+
 @functools.cache
 def remembering(name):
     """An exercise whose costs are measured once for a function and a library."""
@@ -111,7 +118,7 @@ def _remember(request, monkeypatch):
     pytest.param(name, i, id=f"{name}-{i}", marks=pytest.mark.full if i % 2 else ()) for name, i in MISTAKES
 ])  # fmt: skip
 def test_mistake_is_diagnosed_as_itself(name, index):
-    exercise = EXERCISES[name]
+    exercise = here(name)
     mistake = exercise.mistakes[index]
     assert mistake.wrong, "a mistake needs a wrong implementation"
     for function in mistake.wrong:
@@ -141,14 +148,14 @@ def test_a_row_for_what_no_slip_leaves_out_is_an_error():
 @pytest.mark.thin(2)
 @pytest.mark.parametrize(("name", "answer"), forms(RIGHT))
 def test_right_answer_passes(name, answer):
-    verdict = examine(EXERCISES[name], answer)
+    verdict = examine(here(name), answer)
     assert verdict.state == "right", verdict.text
 
 
 @pytest.mark.thin(4)
 @pytest.mark.parametrize(("name", "answer", "words"), forms(REFUSED, others=2))
 def test_other_answer_is_refused(name, answer, words):
-    verdict = examine(EXERCISES[name], answer)
+    verdict = examine(here(name), answer)
     assert verdict.state == "wrong"
     assert words in " ".join(verdict.text.split())
 
@@ -166,7 +173,7 @@ def test_answers_are_to_exercises():
 
 @pytest.mark.parametrize("name", EXERCISES)
 def test_reference_is_right(name):
-    exercise = EXERCISES[name]
+    exercise = here(name)
     verdict = examine(exercise, exercise.reference)
     assert verdict.state == "right", verdict.text
     assert f"on {len(exercise.cases())} inputs" in verdict.headline
@@ -174,10 +181,11 @@ def test_reference_is_right(name):
 
 @pytest.mark.parametrize("name", EXERCISES)
 def test_stub_is_not_attempted(name):
-    arguments = ", ".join(parameters(EXERCISES[name]))
+    exercise = here(name)
+    arguments = ", ".join(parameters(exercise))
     scope = {}
     exec(f"def stub({arguments}):\n    raise NotImplementedError()", scope)
-    assert examine(EXERCISES[name], scope["stub"]).state == "not attempted"
+    assert examine(exercise, scope["stub"]).state == "not attempted"
 
 
 @pytest.mark.parametrize("name", EXERCISES)

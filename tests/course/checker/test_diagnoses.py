@@ -4,7 +4,6 @@ import heapq
 import math
 import time
 import types
-from importlib.util import find_spec
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +13,8 @@ from attnlab_course.checker import diagnosis, outcome, sandbox
 from attnlab_course.checker.engine import examine
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab_course.lessons.lesson08.exercises.flash_forward import flash_forward
+
+from tests.support import needs
 
 
 def counted_first(x, out):
@@ -340,8 +341,8 @@ def test_one_fault_is_not_called_two():
     assert "two are not" not in examine(exercise, turned).diagnosis
 
 
-@pytest.mark.skipif(find_spec("triton") is None, reason="no Triton")
 def test_a_kernel_is_not_asked_what_it_returns():
+    needs("triton")
     exercise = check.find("softmax_kernel")
     twice = but("e / tl.sum(e, axis=0)", "e * tl.sum(e, axis=0)").apply(exercise.reference)
     assert "is not looked at" not in examine(exercise, twice).text

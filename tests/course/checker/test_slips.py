@@ -8,7 +8,6 @@ the slips of the table and one in TENTH of the others, of every second exercise;
 
 import ast
 from dataclasses import replace
-from importlib.util import find_spec
 from zlib import crc32
 
 import numpy as np
@@ -22,6 +21,7 @@ from attnlab_course.checker.outcome import outcome
 from attnlab_course.checker.slips import slips
 
 from tests.course.checker.equal_slips import EQUAL
+from tests.support import needs
 
 TENTH = 10
 SECONDS = 1.0  # for a slip on an input; the slowest reference takes a tenth of it
@@ -74,8 +74,7 @@ def exercises():
 @pytest.mark.parametrize("name", exercises())
 def test_every_slip_is_refused_or_decided(name, request):
     exercise = check.find(name)
-    if exercise.needs and find_spec(exercise.needs) is None:
-        pytest.skip(f"{exercise.needs} is not installed")
+    needs(*exercise.needs.split())
     equal = {(old, new) for rows in EQUAL.values() for of, old, *news in rows if of == name for new in news}
     cases = exercise.cases()
     wanted = [outcome(exercise, exercise.reference, case) for case in cases]

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from attnlab_course.instruments import machine
 from attnlab_course.instruments.machine import Machine, OutOfSRAM
+from attnlab_course.ladder import LADDER
 
-from attnlab import METHODS, costs, dropout_mask
+from attnlab import costs, dropout_mask
 from tests.support import oracle
 
 TILED = ("flash", "flash2", "sparse flash", "sparse flash2")
-FORWARD = tuple(dict.fromkeys([*[method.program for method in METHODS.values()], *TILED]))
+FORWARD = tuple(dict.fromkeys([*[rung.program for rung in LADDER.values()], *TILED]))
 BACKWARD = [name for name in FORWARD if hasattr(machine, f"{name.removeprefix('sparse ')}_backward")]
 SHAPES = [(7, 10, 5, 3), (8, 5, 2, 6), (1, 9, 3, 3), (6, 1, 1, 1)]
 OPTIONS = {
@@ -293,6 +294,13 @@ def test_a_program_that_forgets_a_load_fails():
     with pytest.raises(TypeError, match=r"^Q lies in HBM; a program gets at its numbers by machine\.load$"):
         scores(on, q, k, load_q=False)
     assert on.sram.held == 0
+
+
+@pytest.mark.parametrize("program", [machine.flash_forward, machine.flash2_forward])
+def test_an_array_that_is_not_in_hbm_is_refused(program):
+    x = np.ones((3, 4), np.float32)
+    with pytest.raises(TypeError, match=r"ndarray is no array in HBM; machine.put\(name, array\)"):
+        program(Machine(), x, x, x, block_q=2, block_k=2)
 
 
 def test_a_copy_goes_in_and_out():

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.conftest import QUICK_XLA
+from tests.conftest import quick_xla
 
 DEMO = ["-m", "attnlab_course.lessons.lesson21.ring_demo"]
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
@@ -15,7 +15,7 @@ TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "
 
 def said_by(*arguments):
     """What a command of Python prints; it ends, and its processes with it."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "XLA_FLAGS": QUICK_XLA}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "XLA_FLAGS": quick_xla()}
     environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # its programs run once
     with subprocess.Popen(
         [sys.executable, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -15,7 +15,7 @@ def online_row(q: np.ndarray, pairs: Pairs) -> tuple[np.ndarray, float]:
     for k, v in pairs:
         s = k @ q / len(q) ** 0.5
         m_new = np.maximum(m, s)
-        shift = m_new if m_new > -np.inf else 0.0
+        shift = m_new if m_new > -np.inf else 0.0  # −∞ − (−∞) is NaN
         factor, new = np.exp(m - shift), np.exp(s - shift)
         m, l, o = m_new, l * factor + new, o * factor + new * v  # eqs. 4.7 to 4.9
     return (o / l, m + np.log(l)) if l > 0 else (o, -np.inf)  # eq. 4.10

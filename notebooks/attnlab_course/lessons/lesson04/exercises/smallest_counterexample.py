@@ -14,6 +14,7 @@ Update = Callable[[Real, Real, Real], tuple[Real, Real]]
 
 def smallest_counterexample(update: Update) -> list[Real]:
     """Shortest list of finite scores on which ``update(m, l, s) -> (m, l)``, from (−∞, 0) on, gives a wrong lse."""
+    # these scores make a tie, a small and a large step, overflow and underflow
     for length in (1, 2, 3):
         for scores in product((0.0, 0.5, 3.0, 1000.0, -1000.0), repeat=length):
             if exposes(update, scores):

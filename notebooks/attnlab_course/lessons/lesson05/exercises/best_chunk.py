@@ -13,7 +13,7 @@ WITHIN = 1.01
 
 def best_chunk(M: int, Dv: int) -> int:
     """The chunk size Ck, from 1 to M, at which Ck + (M / Ck)(Dv + 2) is least, or within 1 % of it."""
-    root = math.sqrt(M * (Dv + 2))  # eq. 5.8
+    root = (M * (Dv + 2)) ** 0.5  # eq. 5.8
     return min(round(root), M)
 
 

@@ -14,9 +14,9 @@ def sparse_rows(q: Array, k: Array, v: Array, block_mask: Array, block: int) -> 
     """Attention of q (N, D), k (M, D), v (M, Dv) over the visible tiles of block by block; 0 for an empty row."""
     out = np.zeros((len(q), v.shape[1]))
     for i, rows in enumerate(blocks(len(q), block)):
-        m, l, o = np.full((len(q[rows]), 1), -np.inf), 0.0, 0.0
+        m, l, o = np.full((len(q[rows]), 1), -np.inf), 0.0, 0.0  # anew for every block of queries, even an empty one
         for j, cols in enumerate(blocks(len(k), block)):
-            if block_mask[i, j]:
+            if block_mask[i, j]:  # the mask's rows are blocks of queries
                 s = q[rows] @ k[cols].T / q.shape[1] ** 0.5
                 m_new = np.maximum(m, s.max(1, keepdims=True))
                 a, p = np.exp(m - m_new), np.exp(s - m_new)

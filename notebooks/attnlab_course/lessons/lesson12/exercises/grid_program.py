@@ -16,15 +16,15 @@ def grid_program(
 ) -> Array:
     """Program pid of attention; (H, N, D) begins at q, o and (H, M, D) at k, v; shape (H, N, M, D) → memory.fetch."""
     heads, n, m, d = shape
-    head, i = divmod(pid, -(-n // block))  # eq. 12.1
+    head, i = divmod(pid, -(-n // block))  # eq. 12.1: a short last block needs a program, too
     rows, cols = i * block + np.arange(block), np.arange(d)
     own, inside = head * n * d + rows[:, None] * d + cols, (rows < n)[:, None]  # eq. 12.2
     q_i = memory.load(q + own, inside) / d**0.5
     top, l, acc = np.full(block, -np.inf), np.zeros(block), np.zeros((block, d))
     for first in range(0, m, block):
         keys = first + np.arange(block)
-        theirs, there = head * m * d + keys[:, None] * d + cols, (keys < m)[:, None]
-        s = np.where(there.T, q_i @ memory.load(k + theirs, there).T, -np.inf)
+        theirs, there = head * m * d + keys[:, None] * d + cols, (keys < m)[:, None]  # a head of keys has m rows
+        s = np.where(there.T, q_i @ memory.load(k + theirs, there).T, -np.inf)  # 0 is a score
         new = np.maximum(top, s.max(1))
         a, p = np.exp(top - new), np.exp(s - new[:, None])
         top, l, acc = new, a * l + p.sum(1), a[:, None] * acc + p @ memory.load(v + theirs, there)

@@ -2,9 +2,6 @@
 
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
-SIZES = (16, 32, 64, 128, 256)
-
-
 def tile_choice(n: int, d: int, dv: int, registers: int, shared: int, warps: tuple[int, ...]) -> tuple[int, int, int]:
     """(B_r, B_c, warps) of a kernel for n queries and as many keys of one head, in half precision.
 
@@ -12,18 +9,16 @@ def tile_choice(n: int, d: int, dv: int, registers: int, shared: int, warps: tup
     each thread, and tiles ``shared`` bytes. Among those that fit: the fewest numbers read; then the fewest visits of a
     tile; then the fewest warps.
     """
-    best = None
-    for b_r in SIZES:
-        for b_c in SIZES:
+    sizes, plans = (16, 32, 64, 128, 256), []
+    for b_r in sizes:
+        for b_c in sizes:
             for w in warps:
                 each = (b_r * b_c + b_r * dv + 2 * b_r) / (32 * w)
-                if each > registers or 2 * (b_r * d + 2 * b_c * (d + dv)) > shared:
-                    continue
-                programs = -(-n // b_r)
-                cost = programs * n * (d + dv), programs * -(-n // b_c), w
-                if best is None or cost < best[0]:
-                    best = cost, (b_r, b_c, w)
-    b_r, b_c, w = best[1]
+                if each <= registers and 2 * (b_r * d + 2 * b_c * (d + dv)) <= shared:
+                    programs = -(-n // b_r)
+                    cost = programs * n * (d + dv), programs * -(-n // b_c), w
+                    plans.append((cost, (b_r, b_c, w)))
+    _, (b_r, b_c, w) = min(plans)
     return b_r, b_c, w
 
 

@@ -9,9 +9,9 @@ COEFFICIENTS = (1.0, 0.6951, 0.2276, 0.0771)
 
 def exp2_polynomial(t: np.ndarray, c: tuple[float, float, float, float]) -> np.ndarray:
     """2^t for float32 t ≤ 0, −∞ included: a cubic of t − ⌊t⌋ with coefficients c, times 2^⌊t⌋; 0 where t < −126."""
-    live = t >= -126
+    live = t >= -126  # below −126 we run out of exponents
     t = np.where(live, t, 0)
-    n = np.floor(t)
+    n = np.floor(t)  # astype rounds toward zero
     x = t - n  # in [0, 1): eq. 13.4
     p = (c[0] + x * (c[1] + x * (c[2] + x * c[3]))).astype(np.float32)
     bits = p.view(np.int32) + (n.astype(np.int32) << 23)  # n is added to the exponent of p

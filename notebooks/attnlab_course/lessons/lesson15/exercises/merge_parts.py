@@ -12,7 +12,7 @@ def merge_parts(outs: Array, lses: Array) -> tuple[Array, float]:
     """(out (Dv,), lse) of parts with outputs outs (S, Dv) and natural lses (S,); no keys: output 0, lse −∞."""
     top = lses.max()
     if top == -np.inf:
-        return np.zeros(outs.shape[1]), top
+        return np.zeros(outs.shape[1]), top  # a kernel may have left anything in outs
     w = np.exp(lses - top)
     return w @ outs / w.sum(), top + np.log(w.sum())  # eq. 15.8
 

@@ -18,7 +18,7 @@ def fixed_step(
     ``keys`` and ``values``: those of the last ``window`` tokens, or of all if there are fewer, in the order of the
     text; so is what is returned. A query sees ``window`` keys, its own among them.
     """
-    keys, values = np.concatenate([keys, k]), np.concatenate([values, v])
+    keys, values = np.concatenate([keys, k]), np.concatenate([values, v])  # keep all until the queries have looked
     j = np.arange(len(keys))
     i = j[len(keys) - len(q) :, None]
     s = np.where((j <= i) & (i - j < window), q @ keys.T / math.sqrt(q.shape[1]), -np.inf)

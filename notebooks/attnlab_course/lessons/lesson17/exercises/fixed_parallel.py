@@ -16,7 +16,7 @@ def fixed_parallel(fq: Array, fk: Array, v: Array, C: int) -> Array:
     w = np.concatenate([v, np.ones((len(v), 1))], 1)
     q, k, w = (x.reshape(len(x) // C, C, x.shape[1]) for x in (fq, fk, w))
     own = k.swapaxes(1, 2) @ w
-    before = np.cumsum(np.concatenate([0 * own[:1], own[:-1]]), 0)
+    before = np.cumsum(np.concatenate([0 * own[:1], own[:-1]]), 0)  # the state before each chunk, excluding it
     a = np.tril(q @ k.swapaxes(1, 2))
     sums = (q @ before + a @ w).reshape(len(fq), -1)
     return sums[:, :-1] / sums[:, -1:]

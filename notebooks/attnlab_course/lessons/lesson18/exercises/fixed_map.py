@@ -14,7 +14,7 @@ def fixed_map(q: Array, k: Array, v: Array, w: Array) -> Array:
     are so large that all of a query's weights underflow, any output will do.
     """
     y, z = np.concatenate([q @ w, -q @ w], 1), np.concatenate([k @ w, -k @ w], 1)
-    phi_q = np.exp(y - y.max(1, keepdims=True))  # a factor a query: it cancels in the division
+    phi_q = np.exp(y - y.max(1, keepdims=True))  # a factor for each query: it cancels in the division
     phi_k = np.exp(z - z.max())  # one factor for all keys: it cancels as well
     a = phi_q @ phi_k.T
     return a @ v / a.sum(1, keepdims=True)

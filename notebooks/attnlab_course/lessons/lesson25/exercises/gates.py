@@ -20,6 +20,7 @@ def gates(task: str) -> Choice:
     "documents": four texts of 16 keys each, one after the other in one state; the last one is asked about. Keys have 16
     numbers; ``recalled(**TASKS[task], first=first, a=a, b=b)`` measures. Each task must reach 93% on other draws.
     """
+    # a gate of 0 clears the state once, at a text's first token
     return {"fresh": (1.0, 1.0, 0.2), "rebind": (1.0, 1.0, 0.6), "documents": (0.0, 1.0, 0.2)}[task]
 
 
