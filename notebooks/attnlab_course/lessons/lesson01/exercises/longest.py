@@ -15,6 +15,7 @@ def longest(free_bytes: int, batch: int, heads: int, itemsize: int, copies: int)
 
 EXACT = 2 * 8 * 4 * 3 * 1000**2
 ROOT = "math.isqrt(free_bytes // each)"
+EACH = "You leave out the batch or the heads. Every sequence, and every query head, has its own scores (eq. 1.11)."
 
 EXERCISE = Exercise(
     lesson="01", stars=2, reference=longest, where="eq. 1.11",
@@ -35,8 +36,8 @@ EXERCISE = Exercise(
     ),
     without={
         ROOT: "You divide, but take no root: that's N², the number of scores: N rows and N columns (eq. 1.11).",
-        "batch": "You leave out the batch. Every sequence has its own scores (eq. 1.11).",
-        "heads": "You leave out the heads. Every query head has its own scores (eq. 1.11).",
+        "batch": EACH,
+        "heads": EACH,
         "itemsize": phrases.elements("eq. 1.11", what="each score takes itemsize bytes"),
         "copies": "You leave out the copies. An implementation holds several matrices per head at once; eq. 1.11 is "
                   "for one.",

@@ -62,7 +62,7 @@ EXERCISE = Exercise(
         "Where a maximum is −∞, shift by 0 instead, and leave m as it is (section 3).",
     ),
     without={
-        "np.exp(c - shift(m_next))": phrases.one_side("eq. 3.3"),
+        "np.exp(c - shift(m_next))": phrases.different_maxima("eq. 3.3"),
         "np.exp(m - shift(m_next))": phrases.rescales_nothing("eq. 3.3", sums="l is", factor="e^(m − m')"),
     },
     mistakes=(
