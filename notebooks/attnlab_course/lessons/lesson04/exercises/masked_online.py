@@ -66,10 +66,6 @@ EXERCISE = Exercise(
         "Three lines: each query has its own maximum (section 6), the shift needs a guard (section 9), and o takes the "
         "same factor as l (eq. 4.9).",
     ),
-    without={
-        "factor[:, None]": phrases.rescales_one("eq. 4.9", one="l", other="o"),
-        "factor": phrases.rescales_one("eq. 4.8", one="o", other="l"),
-    },
     mistakes=(
         Mistake(phrases.nothing_fixed("eqs. 4.7 to 4.9", inputs=TRY), but(*MAXIMUM, *RESCALE, *GUARD)),
         Mistake(phrases.one_fixed("eqs. 4.7 to 4.9", inputs=TRY),
@@ -77,9 +73,7 @@ EXERCISE = Exercise(
         Mistake(phrases.one_maximum("eq. 4.7"), but(*MAXIMUM)),
         Mistake(phrases.nothing_yet("section 9, eq. 4.10"),
                 but(*GUARD), but(GUARD[0], "np.where((m_new == -np.inf).all(), 0, m_new)")),
-        Mistake("Your maximum is larger than every score that the query sees: the guard's 0 ends up in m, a hidden "
-                "score counts, or m starts at a finite number. m of nothing is −∞: if m is larger, later scores far "
-                "below it can never lower it (eq. 4.10).",
-                but("m = m_new", "m = shift")),
+        Mistake(phrases.rescales_partly("eqs. 4.8 and 4.9", sums="l or o", factor="e^(m − m')"),
+                but(*RESCALE), but("l * factor", "l"), but("l * factor", "l", *RESCALE)),
     ),
 )

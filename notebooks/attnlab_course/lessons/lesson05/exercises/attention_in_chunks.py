@@ -77,12 +77,6 @@ def held(n: int, ck: int = CK) -> Function:
 
 
 KEYS = "range(0, len(key), Ck)"
-STACKED = (
-    "top = np.max([m for m, _, _ in chunks], axis=0)",
-    "m, l, o = (np.stack(x) for x in zip(*chunks)); factor = np.exp(m - m.max(0))",
-    "sum(np.exp(m - top) * l for m, l, _ in chunks)", "(factor * l).sum(0)",
-    "sum(np.exp(m - top)[:, None] * o for m, _, o in chunks)",
-)
 
 EXERCISE = Exercise(
     lesson="05", stars=2, reference=attention_in_chunks, cases=cases, where="eq. 5.4",
@@ -120,8 +114,5 @@ EXERCISE = Exercise(
                 "chunks of queries, the summaries of all N. Two loops, and each result is written to its place before "
                 "the next chunk of queries begins (eq. 5.7).",
                 but("out = np", "Ck = len(key); out = np"), but("out = np", "Cq = len(query); out = np")),
-        Mistake("np.stack copies the summaries while the list still holds them, so they're held twice, and their "
-                "rescaled copies once more. Add them up in a loop (eq. 5.4).",
-                but(*STACKED, "(factor[..., None] * o).sum(0)"), but(*STACKED, "np.einsum('cn,cnd->nd', factor, o)")),
     ),
 )

@@ -17,16 +17,6 @@ def best_chunk(M: int, Dv: int) -> int:
     return min(round(root), M)
 
 
-def held(m: int, dv: int, ck: int) -> float:
-    """Numbers a query: one chunk of scores and a summary of each chunk, M / Ck of them."""
-    return ck + m / ck * (dv + 2)
-
-
-def held_whole(m: int, dv: int, ck: int) -> int:
-    """The same with the number of chunks rounded up."""
-    return ck + -(-m // ck) * (dv + 2)
-
-
 def judge(case: Case, got: Any) -> str | None:
     """None if the chunk size is as good as the best, by the plain formula or with whole chunks."""
     m, dv = case.args
@@ -36,15 +26,19 @@ def judge(case: Case, got: Any) -> str | None:
         ck = None
     if ck is None or not 1 <= ck <= m:
         return f"a chunk size is a whole number from 1 to M = {m}; got {got}"
-    best = best_chunk(m, dv)
-    exact = range(1, m + 1) if m <= 5000 else [-(-m // c) for c in range(1, math.isqrt(m))]
-    whole = min(exact, key=lambda c: held_whole(m, dv, c))
-    if held(m, dv, ck) <= WITHIN * held(m, dv, best) or held_whole(m, dv, ck) <= WITHIN * held_whole(m, dv, whole):
+
+    def held(chunk: int, whole: bool) -> float:
+        """Numbers per query: a chunk of scores, and the summaries of M / Ck chunks, rounded up if they're whole."""
+        return chunk + (-(-m // chunk) if whole else m / chunk) * (dv + 2)
+
+    sizes = range(1, m + 1) if m <= 5000 else [-(-m // c) for c in range(1, math.isqrt(m))]
+    best, best_whole = best_chunk(m, dv), min(sizes, key=lambda size: held(size, True))
+    if held(ck, False) <= WITHIN * held(best, False) or held(ck, True) <= WITHIN * held(best_whole, True):
         return None
-    number, digits = held(m, dv, ck), 2 if m < 100 else 0
-    return (f"Ck = {ck} holds {number:.{digits}f} numbers a query: {ck} scores, and {number - ck:.{digits}f} in "
-            f"summaries. Too {'few' if ck < best else 'many'} keys a chunk: {best} would hold "
-            f"{held(m, dv, best):.{digits}f}.")
+    number, digits = held(ck, False), 2 if m < 100 else 0
+    return (f"Ck = {ck} holds {number:.{digits}f} numbers per query: {ck} scores, and {number - ck:.{digits}f} in "
+            f"summaries. Too {'few' if ck < best else 'many'} keys per chunk: {best} would hold "
+            f"{held(best, False):.{digits}f}.")
 
 
 EXERCISE = Exercise(
