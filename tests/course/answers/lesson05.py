@@ -53,11 +53,6 @@ def summary_without_ties(q, k, v):
     return m, (m > -np.inf) + np.where(s < m[:, None], np.exp(s - m[:, None]), 0).sum(1), o
 
 
-def bare_summary(q, k, v):
-    p = np.exp(q @ k.T / q.shape[1] ** 0.5)
-    return np.zeros(len(q)), p.sum(1), p @ v
-
-
 def chunk_by_search(M, Dv):
     return min(range(1, M + 1), key=lambda ck: ck + M / ck * (Dv + 2))
 
@@ -75,47 +70,6 @@ def chunk_rounded_down(M, Dv):
 def chunk_rounded_up(M, Dv):
     """6 keys in chunks of 5, which hold over 1 % more than chunks of 4."""
     return int(min(M, np.ceil(np.sqrt(M * Dv + 2 * M))))
-
-
-def all_keys(M, Dv):
-    return M
-
-
-def running(query, key, value, Cq, Ck):
-    n, dv = len(query), value.shape[1]
-    out = np.zeros((n, dv))
-    for a in range(0, n, Cq):
-        q = query[a : a + Cq] / np.sqrt(query.shape[1])
-        o, l, m = 0.0, 0.0, np.full(len(q), -np.inf)
-        for c in range(0, len(key), Ck):
-            s = q @ key[c : c + Ck].T
-            top = np.maximum(m, s.max(1))
-            s -= top[:, None]
-            np.exp(s, out=s)
-            o = o * np.exp(m - top)[:, None] + s @ value[c : c + Ck]
-            l = l * np.exp(m - top) + s.sum(1)
-            m = top
-            del s
-        out[a : a + Cq] = o / l[:, None]
-    return out
-
-
-def prepared(query, key, value, Cq, Ck):
-    out = []
-    starts = range(0, len(key), Ck)
-    for rows in (query[a : a + Cq] for a in range(0, len(query), Cq)):
-        lse, o = np.empty((len(starts), len(rows))), np.empty((len(starts), len(rows), value.shape[1]))
-        for i, c in enumerate(starts):
-            s = rows / np.sqrt(key.shape[1]) @ key[c : c + Ck].T
-            top = s.max(1)
-            np.subtract(s, top[:, None], out=s)
-            np.exp(s, out=s)
-            lse[i] = top + np.log(s.sum(1))
-            np.matmul(s, value[c : c + Ck], out=o[i])
-            o[i] /= s.sum(1)[:, None]
-        weight = np.exp(lse - lse.max(0))
-        out.append(np.einsum("cn,cnd->nd", weight / weight.sum(0), o))
-    return np.vstack(out)
 
 
 def running_with_room(query, key, value, Cq, Ck):
@@ -192,24 +146,6 @@ def standard_in_torch(query, key, value, Cq, Ck):
 
 def standard_in_jax(query, key, value, Cq, Ck):
     return jax.nn.softmax(query @ key.T / query.shape[1] ** 0.5) @ value
-
-
-def tree_by_recursion(query, key, value, Ck):
-    def total(first, last):
-        if last - first <= Ck:
-            s = query @ key[first:last].T / np.sqrt(query.shape[1])
-            m = s.max(1)
-            p = np.exp(s - m[:, None])
-            return m, p.sum(1), p @ value[first:last]
-        chunks = -(-(last - first) // Ck)
-        middle = first + Ck * (chunks // 2)
-        (m_a, l_a, o_a), (m_b, l_b, o_b) = total(first, middle), total(middle, last)
-        m = np.maximum(m_a, m_b)
-        a, b = np.exp(m_a - m), np.exp(m_b - m)
-        return m, a * l_a + b * l_b, a[:, None] * o_a + b[:, None] * o_b
-
-    _, l, o = total(0, len(key))
-    return o / l[:, None]
 
 
 def tree_by_levels(query, key, value, Ck):
@@ -319,19 +255,6 @@ def one_pass(q, key, value):
     return p @ value / p.sum(1, keepdims=True)
 
 
-def visible_skipping(query, key, value, visible, Ck):
-    """A fold; a hidden chunk is not even read."""
-    m, l, o = -np.inf, 0, 0
-    for c in range(0, len(key), Ck):
-        seen = visible[c : c + Ck]
-        if seen.any():
-            s = query @ key[c : c + Ck][seen].T / np.sqrt(query.shape[1])
-            new = np.maximum(m, s.max(1))
-            p, old = np.exp(s - new[:, None]), np.exp(m - new)
-            m, l, o = new, old * l + p.sum(1), old[:, None] * o + p @ value[c : c + Ck][seen]
-    return o / l[:, None]
-
-
 def visible_in_torch(query, key, value, visible, Ck):
     parts = []
     for k, v, seen in zip(key.split(Ck), value.split(Ck), visible.split(Ck)):
@@ -367,53 +290,29 @@ def visible_but_the_rest(query, key, value, visible, Ck):
 
 
 RIGHT = [
-    ("summarize", summary_by_loop),
-    ("summarize", summary_in_torch),
-    ("summarize", summary_in_jax),
-    ("best_chunk", chunk_by_search),
-    ("best_chunk", chunk_by_whole_chunks),
-    ("attention_in_chunks", running),
-    ("attention_in_chunks", prepared),
-    ("attention_in_chunks", chunks_in_jax),
-    ("attention_in_chunks", chunks_in_torch),
-    ("attention_in_chunks", chunks_out_of_place),
-    ("attention_in_chunks", running_with_room),
-    ("tree_attention", tree_by_recursion),
-    ("tree_attention", tree_by_levels),
-    ("tree_attention", tree_in_torch),
-    ("tree_attention", tree_in_jax),
-    ("visible_chunks", visible_by_selection),
-    ("visible_chunks", visible_skipping),
-    ("visible_chunks", visible_in_torch),
-    ("visible_chunks", visible_by_package),
+    *(("summarize", answer) for answer in (summary_by_loop, summary_in_torch, summary_in_jax)),
+    *(("best_chunk", answer) for answer in (chunk_by_search, chunk_by_whole_chunks)),
+    *(("attention_in_chunks", answer)
+      for answer in (chunks_in_jax, chunks_in_torch, chunks_out_of_place, running_with_room)),
+    *(("tree_attention", answer) for answer in (tree_by_levels, tree_in_torch, tree_in_jax)),
+    *(("visible_chunks", answer) for answer in (visible_by_selection, visible_in_torch, visible_by_package)),
 ]
 
-
 summary_but_small = edited(
-    "summarize",
-    "p = np.exp(s - m[:, None])",
-    "p = np.exp(s - m[:, None])\n    p = np.where(p < 1e-3, 0, p)",
+    "summarize", "p = np.exp(s - m[:, None])", "p = np.exp(s - m[:, None])\n    p = np.where(p < 1e-3, 0, p)"
 )
-chunk_of_sixteens = edited(
-    "best_chunk",
-    "round(root)",
-    "-(-round(root) // 16) * 16",
-)
+chunk_of_sixteens = edited("best_chunk", "round(root)", "-(-round(root) // 16) * 16")
 visible_by_both_ends = edited(
-    "visible_chunks",
-    "    for c in range(0, len(key), Ck):\n",
+    "visible_chunks", "    for c in range(0, len(key), Ck):\n",
     "    for c in range(0, len(key), Ck):\n        end = min(c + Ck, len(key)) - 1\n"
     "        if summaries and not (visible[c] or visible[end]):\n            continue\n",
 )
 
-
 REFUSED = [
-    ("summarize", bare_summary, "part 1"),
     ("summarize", clipped_summary, "scores 0 and 1000"),
     ("summarize", summary_without_ties, "equal scores"),
     ("best_chunk", chunk_rounded_down, "round to the nearest"),
     ("best_chunk", chunk_rounded_up, "round to the nearest"),
-    ("best_chunk", all_keys, "numbers a query"),
     ("attention_in_chunks", standard_in_torch, "eq. 5.7"),
     ("attention_in_chunks", standard_in_jax, "eq. 5.7"),
     ("tree_attention", tree_of_everything, "times the size of a summary"),

@@ -36,33 +36,21 @@ def case(n: int, m: int, causal: bool, window: tuple[int, int] | None) -> Case:
 
 
 EXERCISE = Exercise(
-    lesson="01", stars=1, reference=visible, cases=cases,
+    lesson="01", stars=1, reference=visible, cases=cases, where="eq. 1.10",
     hints=(
         "np.arange(n)[:, None] is a column of query positions, np.arange(m) a row of key positions: compare them.",
         "The last query lines up with the last key: query i is at position i + (m − n).",
         "Each rule is one comparison; combine them with &.",
     ),
     mistakes=(
-        Mistake(phrases.top_left("eq. 1.10", rule="query i is at i + (m − n), for causality and for the window"),
-                but(" + m - n", ""), but("&= j <= i", "&= j <= i - m + n"),
+        Mistake("You align the first query with the first key, or shift the queries the wrong way. The last query "
+                "lines up with the last key: query i is at i + (m − n), for causality and for the window (eq. 1.10).",
+                but(" + m - n", ""), but("&= j <= i", "&= j <= i - m + n"), but("+ m - n", "+ n - m"),
                 but("left, right = window", "(left, right), i = window, i - m + n")),
-        Mistake(phrases.offset_turned("eq. 1.10", rule="query i is at i + (m − n)"),
-                but("+ m - n", "+ n - m"), but("&= j <= i", "&= j <= i + 2 * (n - m)"),
-                but("left, right = window", "(left, right), i = window, i + 2 * (n - m)")),
         Mistake(phrases.mask_turned("eq. 1.9"), but("return seen", "return ~seen")),
-        Mistake(phrases.future_alone("eq. 1.10", rule="j ≤ i + (m − n)"), but("&= j <= i", "&= j >= i")),
-        Mistake(phrases.not_itself("eq. 1.10", rule="j ≤ i + (m − n)"), but("&= j <= i", "&= j < i")),
-        Mistake("Your window is missing an end. Both ends belong to it: a window (a, b) reaches from a positions "
-                "before the query's own, i + (m − n) as in eq. 1.10, to b after it, a + b + 1 keys in all.",
-                but("j >= i - left", "j > i - left", "j <= i + right", "j < i + right"),
-                but("j <= i + right", "j < i + right"), but("j >= i - left", "j > i - left")),
+        Mistake("You don't combine the two rules. Both apply: a key has to pass eq. 1.10 and the window (&, not |).",
+                but("seen &= (j", "seen = (j"), but("seen &= (j", "seen = seen & causal | (j")),
         Mistake(phrases.window_turned("section 5"), but("left, right = window", "right, left = window")),
-        Mistake("When there's a window, you forget causality (eq. 1.10). Both rules apply together: combine them with "
-                "&.",
-                but("seen &= (j", "seen = (j")),
-        Mistake("You show a key if either rule allows it. Both rules apply: a key has to pass eq. 1.10 and the window "
-                "(&, not |).",
-                but("seen &= (j", "seen = seen & causal | (j")),
         Mistake(phrases.zero_as_none("eq. 1.10"),
                 but("- left", "- (left or 99)", "+ right", "+ (right or 99)"),
                 but("if window is not None", "if window is not None and any(window)")),

@@ -23,68 +23,45 @@ def cases() -> list[Case]:
     single = np.float32
     return [
         Case("HIGH: (90, 100) in float32", (np.array([90, 100], single),)),
-        Case("LOW: two scores of -50 in float32", (np.array([-50, -50], single),)),
         Case("LOW: two scores of -200 in float32", (np.array([-200, -200], single),)),
-        Case("SPIKE: (0, 100000) in float32", (np.array([0, 100000], single),)),
         Case("HIGH: two scores of 100,000,000 in float32, each weight is 1/2", (np.array([1e8, 1e8], single),)),
         Case("a NaN in the scores is an error upstream and must stay visible", (np.array([0, np.nan], single),)),
         Case("a row of NaN alone is not empty: they must stay visible", (np.array([np.nan, np.nan], single),)),
         Case("EMPTY: row 1 is -inf alone and must give 0", (np.array([[1000, -np.inf], [-np.inf, -np.inf]]),)),
         *far_scores(lambda x: (x,), np.array([[0.0, 1.0], [2.0, 0.0]]), ", in float64"),
         Case("LOW: one visible score, -1e300, in float64; its weight is 1", (np.array([ALONE, -np.inf]),)),
-        Case("random, two axes", (rng.normal(size=(3, 5)),)),
         Case("random, three axes, float16", (rng.normal(size=(2, 3, 4)).astype(np.float16),)),
         Case("CONST: 4096 equal scores in float16, each weight is 1/4096", (np.full(4096, 2, np.float16),)),
     ]
 
 
 UNGUARDED = ("np.where(m == -np.inf, x.dtype.type(0), m)", "m", "np.where(l == 0, 1, l)", "l")
-UNIFORM = "m = x", "x = np.where((x == -np.inf).all(-1, keepdims=True), x.dtype.type(0), x); m = x"
-MAX, SUM = "x.max(-1, keepdims=True)", "e.sum(-1, keepdims=True, dtype=np.promote_types(x.dtype, np.float32))"
-
-
 HALF = (", dtype=np.promote_types(x.dtype, np.float32)", "")
-
-
-def both(*edits: str) -> tuple[Edit, Edit]:
-    """An edit made with care for empty rows, and without."""
-    return but(*edits), but(*edits, *UNGUARDED)
 
 
 def any_care(*edits: str) -> tuple[Edit, ...]:
     """An edit made with care for empty rows or without, and with care for half precision or without."""
-    return *both(*edits), *both(*edits, *HALF)
+    return tuple(but(*edits, *more) for more in ((), UNGUARDED, HALF, (*UNGUARDED, *HALF)))
 
 
 EXERCISE = Exercise(
-    lesson="02", stars=1, reference=safe_softmax, cases=cases, dtype=True,
+    lesson="02", stars=1, reference=safe_softmax, cases=cases, dtype=True, where="eq. 2.3",
     hints=(
-        "Three steps, all along the last axis: the maximum, the exponentials of x minus it, the division by their sum.",
+        "Three steps, all along the last axis: the maximum, the exponentials of x minus it, the division by their sum. "
         "keepdims=True lets the maximum and the sum of each row broadcast against x.",
         "In a row of -inf, the maximum is -inf: subtract 0 there, and divide by 1 where the sum is 0 (eq. 2.7).",
         "Give the sum at least float32 (a dtype= for sum), and the result the dtype of x (astype).",
     ),
+    without={"l": phrases.undivided("eq. 2.3")},
     mistakes=(
-        Mistake(phrases.one_maximum("eq. 2.2"), *any_care(MAX, "x.max()"), seen="ROWS"),
+        Mistake(phrases.one_maximum("eq. 2.2"), *any_care("x.max(-1, keepdims=True)", "x.max()"), seen="ROWS"),
         Mistake("You subtract less than the maximum of the row, such as its mean, its minimum or its first score. Then "
                 "some exponents stay positive, and e^u overflows; only the maximum makes all of them at most 0 (eq. "
                 "2.4).",
-                *any_care(MAX, "x.mean(-1, keepdims=True)")),
+                *any_care("x.max(-1, keepdims=True)", "x.mean(-1, keepdims=True)")),
         Mistake(phrases.unshifted("eq. 2.3"), *any_care("x - m", "x")),
-        Mistake(phrases.clipped("eq. 2.2"),
-                *any_care("x - m", "np.clip(x, -88, 88)"),
-                *any_care("np.exp(x - m)", "np.where(x == -np.inf, x.dtype.type(0), np.exp(np.clip(x, -88, 88)))")),
-        Mistake(phrases.epsilon("eq. 2.4", instead="after the shift, the sum is at least 1"),
-                *both("x - m", "x", SUM, f"{SUM} + 1e-9")),
         Mistake(phrases.empty_row("eq. 2.7"),
                 but(*UNGUARDED), but("np.where(l == 0, 1, l)", "l"), but(*UNGUARDED, *HALF)),
         Mistake(phrases.nan_hidden("eq. 2.7"), *any_care("(e / l)", "np.nan_to_num(e / l)")),
-        Mistake(phrases.empty_equal("eq. 2.7"),
-                but("m = x", "x = np.where(x == -np.inf, x.dtype.type(-1e4), x); m = x"), but(*UNIFORM),
-                but(*UNIFORM, *HALF)),
-        Mistake(phrases.half_precision("eq. 2.6"), *both(SUM, "np.cumsum(e, -1, dtype=e.dtype)[..., -1:]")),
-        Mistake(phrases.wrong_axis("eq. 2.3"), *any_care("(-1, ", "(0, "), *any_care("e.sum(-1, ", "e.sum(0, ")),
-        Mistake(phrases.over_everything("eq. 2.3"), *both(MAX, "x.max()", SUM, "e.sum()"), *both(SUM, "e.sum()")),
-        Mistake(phrases.undivided("eq. 2.3"), *both("(e / l)", "e")),
     ),
 )

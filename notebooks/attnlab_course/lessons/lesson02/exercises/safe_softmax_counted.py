@@ -4,7 +4,7 @@ from math import exp
 
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
-from attnlab_course.checker.fingerprints import ALONE
+from attnlab_course.checker.inputs import score_rows
 from attnlab_course.checker.promises import growth, loads_per_element, stores_per_element
 from attnlab_course.instruments.machine import CountingVector
 
@@ -19,21 +19,16 @@ def safe_softmax_counted(x: CountingVector, out: CountingVector) -> None:
 
 def cases() -> list[Case]:
     """Finite scores: short vectors, a longer one, and one with an ``out`` that is not empty."""
-    scores = {
-        "ONE: the score 3": [3.0],
-        "CONST: three scores of 5": [5.0, 5.0, 5.0],
-        "UP: the scores 0, 1, 2": [0.0, 1.0, 2.0],
-        "DOWN: the scores 2, 1, 0": [2.0, 1.0, 0.0],
-        "HIGH: the scores 1000, 1001": [1000.0, 1001.0],
-        "LOW: three scores of -100000": [-100000.0] * 3,
-        "LOW: the scores -100000, -100001": [-100000.0, -100001.0],
-        "LOW: the score -1e300": [ALONE],
-        "RANDOM: seven scores": [-0.3, 1.2, 0.0, 2.5, -1.7, 2.4, 0.6],
-        "300 scores of 0, then 14: together the 300 weigh 0.00025": [0.0] * 300 + [14.0],
-    }
-    found = [Case(label, (CountingVector(row), CountingVector.empty(len(row)))) for label, row in scores.items()]
-    used = CountingVector([0.0, -1000.0]), CountingVector([7.0, 7.0])
-    return [*found, Case("the scores 0, -1000, and an out that holds other numbers", used)]
+
+    def row(scores: list[float]) -> tuple[CountingVector, CountingVector]:
+        return CountingVector(scores), CountingVector.empty(len(scores))
+
+    return [
+        *score_rows(row, "ONE", "CONST", "UP", "DOWN", "HIGH", "LOW"),
+        Case("300 scores of 0, then 14: together the 300 weigh 0.00025", row([0.0] * 300 + [14.0])),
+        Case("the scores 0, -1000, and an out that holds other numbers",
+             (CountingVector([0.0, -1000.0]), CountingVector([7.0, 7.0]))),
+    ]
 
 
 def rising(n: int) -> tuple[CountingVector, CountingVector]:
@@ -55,20 +50,11 @@ def memory(answer: Function, library: str) -> float | None:
     return growth(looked_at, 1_000, 8_000)(answer, library) if frugal else None
 
 
-def stored(x: CountingVector, out: CountingVector) -> None:
-    """The exponentials are stored, loaded to be added, and loaded again to be divided."""
-    m = max(x)
-    for i, v in enumerate(x):
-        out[i] = exp(v - m)
-    l = sum(out)
-    for i, e in enumerate(out):
-        out[i] = e / l
-
-
 SUM = "sum(exp(v - m) for v in x)"
+STORED = "out[i] = exp(v - m) / l", "out[i] = exp(v - m)\n    for i, e in enumerate(out):\n        out[i] = e / l"
 
 EXERCISE = Exercise(
-    lesson="02", stars=2, reference=safe_softmax_counted, cases=cases,
+    lesson="02", stars=2, reference=safe_softmax_counted, cases=cases, where="eq. 2.3",
     costs=(
         Cost(stores_per_element(rising, 50), 1.0,
              "It stores {found:.1f} times per element; only the weight itself must be stored (section 7)."),
@@ -80,36 +66,29 @@ EXERCISE = Exercise(
     hints=(
         "What must you know before the first exponential, and what before the first weight? Each takes a loop over x.",
         "Compute the exponential again in the third loop instead of storing it in the second.",
-        "In a loop, read x[i] once: keep it in a variable if you need it twice.",
-        "Start the maximum at -math.inf and the sum at 0.",
+        "Start the maximum at -math.inf and the sum at 0. In a loop, read x[i] once: keep it in a variable if you need "
+        "it twice.",
     ),
+    without={
+        "m": "Your sum and your weights aren't shifted alike: one subtracts the maximum, the other doesn't. The factor "
+             "e^(-m) cancels only if it's in both (eq. 2.2).",
+        "l": phrases.undivided("eq. 2.3"),
+    },
     mistakes=(
         Mistake(phrases.unshifted("eq. 2.3"), but("v - m", "v")),
-        Mistake(phrases.starts_at_number("eq. 2.3"), but("max(x)", "max(0.0, max(x))")),
-        Mistake("Your sum has one term too many: it starts with a term and then runs over all elements. Start it at 0 "
-                "(eq. 2.3).",
-                but("l = sum", "l = exp(x[0] - m) + sum"), but("l = sum", "l = 1.0 + sum")),
-        Mistake("Your sum uses bare exponentials, and your weights use shifted ones. The factor e^(-m) cancels only if "
-                "it's in both (eq. 2.2).",
-                but(SUM, "sum(exp(v) for v in x)")),
         Mistake("You find the maximum and the sum in one pass, but terms added before a new maximum are shifted by the "
                 "old one. Finish the maximum first (eq. 2.3); lesson 03 does both in one pass.",
                 but("max(x)", "x[0]", SUM, "sum(exp(v - (m := max(m, v))) for v in x)")),
-        Mistake(phrases.undivided("eq. 2.3"), but(" / l", "")),
         Mistake("You load an element twice in one pass, for instance once to compare it and again to keep it. Put it "
                 "in a variable: variables are fast memory (section 7).",
                 but("m = max(x)", "m = x[0]\n    for i in range(1, len(x)):\n        m = x[i] if x[i] > m else m")),
         Mistake("You store two numbers for each element. If the first is the exponential, that's the tally 3 + 2, or 4 "
                 "+ 2 if the sum is its own pass. '3 + 1' computes the exponential a second time and stores only the "
                 "weight (section 7).",
-                but("m = max(x)", "m, l = max(x), 0.0", "    l = sum(out)\n", "",
-                    "out[i] = exp(v - m)", "out[i] = e = exp(v - m)\n        l += e", of=stored), stored),
+                but(*STORED), but(SUM, "0", *STORED, "= exp(v - m)\n", "= e = exp(v - m)\n        l += e\n")),
         Mistake("You keep a number for every element in fast memory. That's the tally 'row on chip', which works only "
                 "while a row fits; here the memory can't depend on its length (section 7).",
                 but("m = max(x)", "x = list(x)\n    m = max(x)"),
                 but(f"l = {SUM}", "x = [exp(v - m) for v in x]\n    l = sum(x)", "exp(v - m) / l", "v / l")),
-        Mistake("You compute the maximum or the sum again for every element. It's the same for the whole row: take one "
-                "pass, then keep it in a variable (eq. 2.3).",
-                but(f"    l = {SUM}\n", "", "/ l", "/ sum(exp(w - m) for w in x)")),
     ),
 )

@@ -23,13 +23,12 @@ def cases() -> list[Case]:
     q, k, v = rng.normal(size=(2, 4)), rng.normal(size=(3, 4)), rng.normal(size=(3, 2))
     one = np.array([[1.0]])
     far, values = np.array([[0.0], [1000.0]]), np.array([[1e30], [1.0]])
-    ones, different = np.ones((3, 1)), np.array([[1.0], [2.0], [4.0]])
+    different = np.array([[1.0], [2.0], [4.0]])
     return [
         Case("ONE: one query, one key with score 2: its own maximum, so l = 1", (2 * one, one, 3 * one)),
         Case("two keys with scores 0 and 1: l = 1 + 1/e", (one, np.array([[0.0], [1.0]]), np.array([[0.0], [1.0]]))),
-        Case("CONST: three keys with equal scores: each counts, l = 3", (one, ones, different)),
+        Case("CONST: three keys with equal scores: each counts, l = 3", (one, np.ones((3, 1)), different)),
         Case("two keys with scores 0 and 1000, values 10³⁰ and 1: only the second has a weight", (one, far, values)),
-        Case("ONES: every value is 1, so o = l", (q, k, ones)),
         Case("EYE: the values are the identity, so the rows of o are e^(s − m)", (q, k, np.eye(3))),
         *far_queries(lambda q, k: (q, k, v), q, k),
         Case("EMPTY: a chunk without keys; its summary is the identity of ⊕: m = −∞, l = 0, o = 0", (q, k[:0], v[:0])),
@@ -41,29 +40,27 @@ def cases() -> list[Case]:
 
 
 EXERCISE = Exercise(
-    lesson="05", stars=1, reference=summarize, cases=cases,
+    lesson="05", stars=1, reference=summarize, cases=cases, where="eq. 5.2",
     hints=(
-        "Four lines: the scores s, their maximum m in each row, p = e^(s − m), and the three results.",
+        "Four lines: the scores s, their maximum m in each row, p = e^(s − m), and the three results. No division: a "
+        "summary holds sums, which can be added to those of other chunks later (eq. 5.2).",
         "m has one entry per query. To subtract it from the rows of s, give it a second axis: m[:, None].",
-        "No division here: a summary holds sums, which can be added to those of other chunks later (eq. 5.2).",
         "For a chunk without keys, tell max where to start: s.max(1, initial=-np.inf).",
     ),
+    without={
+        "initial=-np.inf": "The maximum over no keys is undefined unless you say where to start. An empty chunk is the "
+                           "identity of ⊕, (m, l, o) = (−∞, 0, 0), see eq. 5.2: start the maximum at −∞.",
+        "np.sqrt(q.shape[1])": phrases.other_scale("eq. 5.2"),
+    },
     mistakes=(
         Mistake("You divide o by l inside the chunk. A summary holds plain sums, so that ⊕ can add them; once divided, "
                 "the chunk has forgotten how much it weighs. Divide once, after all chunks are combined (eq. 5.4).",
                 but("p @ v", "p @ v / np.where(p.sum(1) == 0, 1, p.sum(1))[:, None]"),
                 but("p @ v", "p @ v / p.sum(1)[:, None]")),
-        Mistake(phrases.unshifted("eq. 5.2"), but("s - m[:, None]", "s")),
+        Mistake(phrases.unshifted("eq. 5.2"),
+                but("s - m[:, None]", "s"), but("s - m[:, None]", "s", "return m", "return np.zeros(len(q))")),
         Mistake(phrases.one_maximum("eq. 5.2"),
                 but("s.max(1, initial=-np.inf)", "np.full(len(q), s.max(initial=-np.inf))")),
-        Mistake(phrases.starts_at_number("eq. 5.2"),
-                but("initial=-np.inf", "initial=0"), but("initial=-np.inf", "initial=-1e4")),
         Mistake(phrases.apart("eq. 5.2", shift="m"), but("np.exp(s - m[:, None])", "np.exp(s) * np.exp(-m)[:, None]")),
-        Mistake("The maximum over no keys is undefined unless you say where to start. An empty chunk is the identity "
-                "of ⊕, (m, l, o) = (−∞, 0, 0), see eq. 5.2: start the maximum at −∞.",
-                but(", initial=-np.inf", "")),
-        Mistake(phrases.unscaled("eq. 5.2"), but(" / np.sqrt(q.shape[1])", "")),
-        Mistake("l and m have one number per query, shape (n,); yours keep an extra axis of size 1. See eq. 5.2.",
-                but("return m, p.sum(1)", "return m[:, None], p.sum(1)[:, None]")),
     ),
 )
