@@ -31,7 +31,7 @@ EXERCISE = Exercise(
     without={
         "2": "You count a multiplication and an addition as one operation. They're two: 2·B·d_in·d_out (eq. 7.5).",
         "itemsize": phrases.elements("eq. 7.3", what="each element takes itemsize bytes"),
-        "B * d_out": "The result is stored, and that moves bytes, too: three matrices cross (eq. 7.4).",
+        "B * d_out": "The result is stored, and that moves bytes, too: three matrices cross (eq. 7.5).",
         "d_in * d_out": "You leave out the weights, which are most of what a small batch moves (eq. 7.5).",
     },
     mistakes=(

@@ -117,7 +117,9 @@ EXERCISE = Exercise(
                 but(*KEYS_INSIDE),
                 but(", v_j = machine.load(k, cols), machine.load(v, cols)", " = machine.load(k, cols)",
                     "q_i, o_i", "v_j = machine.load(v, cols); q_i, o_i")),
-        Mistake(phrases.queries_outside("section 3, line 5", algorithm="Algorithm 1"), queries_outside),
+        Mistake("You have the queries in the outer loop, which is FlashAttention-2. In Algorithm 1, a block of keys is "
+                "loaded once, and meets all queries before the next one comes (section 3, line 5).",
+                queries_outside),
         Mistake(phrases.m_unstored("section 3 of lesson 08, lines 12 and 13"),
                 but("(l, l_new), (m, m_new))", "(l, l_new))")),
         Mistake(phrases.new_unscaled("eqs. 8.2 and 8.4"),

@@ -84,7 +84,7 @@ def cases() -> list[Case]:
 
 
 EXERCISE = Exercise(
-    lesson="08", stars=2, reference=tile_step, where="section 7", cases=cases,
+    lesson="08", stars=2, reference=tile_step, where="eq. 8.2", cases=cases,
     hints=(
         "First m' = max(m, row maxima of s); then one factor e^{m − m'} per row, and the weights e^{s − m'} (eq. 8.5).",
         "The state holds O divided by l. Multiply it by l and by the factor, add p @ v, divide by the new l: eq. 8.4.",

@@ -38,11 +38,7 @@ EXERCISE = Exercise(
         "Standard attention is eq. 9.7, whatever the SRAM; FlashAttention is eq. 9.4. M_sram counts elements.",
         "Round up twice, for Bc = ⌈M_sram / 4D⌉ and for the passes: -(-a // b). Multiply by itemsize at the end.",
     ),
-    without={
-        "itemsize": "A number takes itemsize bytes: the SRAM holds sram_bytes // itemsize of them (eq. 9.5), and what "
-                    "eqs. 9.4 and 9.7 count is multiplied by it.",
-        "4 * N * D": phrases.inputs_left_out("eq. 9.7"),
-    },
+    without={"4 * N * D": phrases.inputs_left_out("eq. 9.7")},
     mistakes=(
         Mistake("You let the SRAM help standard attention. Its S and P are written to HBM and read back whole, in "
                 "small pieces or in large ones: eq. 9.7 has no M_sram.",
@@ -50,15 +46,17 @@ EXERCISE = Exercise(
                 but(STANDARD, "4 * N * D + 4 * N * N // M_sram"), but(STANDARD, "4 * N * D * passes")),
         Mistake(phrases.scores_too_seldom("eq. 9.7"),
                 but(STANDARD, "2 * N * N + 4 * N * D"), but(STANDARD, "N * N + 4 * N * D")),
-        Mistake("You use the block of queries, min(⌈M_sram/4D⌉, D), for the keys. Bc = ⌈M_sram/4D⌉ without the "
-                "minimum (eq. 9.5); B_r doesn't occur in eq. 9.4.",
-                but(BLOCK, f"min({BLOCK}, D)")),
-        Mistake("A block holds whole keys: ⌈M_sram/4D⌉ is rounded up before anything is divided by it (eq. 9.5).",
-                but(BLOCK, "M_sram // (4 * D)"), but(BLOCK, "max(M_sram // (4 * D), 1)"),
+        Mistake("Your block of keys isn't ⌈M_sram/4D⌉. It holds whole keys, rounded up before anything is divided by "
+                "it, and the minimum with D belongs to the block of queries (eq. 9.5).",
+                *(but(BLOCK, x) for x in (f"min({BLOCK}, D)", "M_sram // (4 * D)", "max(M_sram // (4 * D), 1)")),
                 but("-(-N // Bc)", "-(-4 * N * D // M_sram)"), but("-(-N // Bc)", "4 * N * D / M_sram")),
         Mistake("You use the theorem's leading term (eq. 9.6) instead of eq. 9.4. It's a limit; the exact count has "
                 "whole passes, 2ND for K and V, and 4N per pass for l and m.",
                 but(FLASH, "12 * N * N * D * D // M_sram"), but(FLASH, "N * N * D * D // M_sram"),
                 but(FLASH, "2 * N * D + passes * 3 * N * D")),
+        Mistake("A number takes itemsize bytes: the SRAM holds sram_bytes // itemsize numbers (eq. 9.5), and what's "
+                "counted by eqs. 9.4 and 9.7 is multiplied by it.",
+                but(" // itemsize", ""), but("sram_bytes // itemsize", "sram_bytes / itemsize", BLOCK, f"int({BLOCK})"),
+                but("itemsize * standard, itemsize * flash", "standard, flash")),
     ),
 )

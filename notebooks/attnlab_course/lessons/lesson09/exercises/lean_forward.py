@@ -61,7 +61,7 @@ LATE = (
 )  # fmt: skip
 
 EXERCISE = Exercise(
-    lesson="09", stars=2, reference=lean_forward, where="eq. 8.4", cases=cases,
+    lesson="09", stars=2, reference=lean_forward, where="section 3 of lesson 08", cases=cases,
     hints=(
         "Every value is right. Print machine.loads and machine.stores: what crosses more often than (9.4) says?",
         "`broken` loads K and V at every visit, and O and l once more at the end.",

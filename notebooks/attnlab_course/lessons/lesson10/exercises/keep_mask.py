@@ -68,7 +68,7 @@ EXERCISE = Exercise(
     lesson="10", stars=2, reference=keep_mask, where="eq. 10.9", cases=cases,
     hints=(
         "Eq. 10.9: a weight is kept where its word is at least p·2³². threefry of section 5 computes the words.",
-        "threefry(seed, head, i, j) broadcasts: give it the queries as a column, i[:, None]; i and j are positions.",
+        "threefry(seed, head, i, j) broadcasts: give it i[:, None]. i and j count in the whole matrix.",
         "p = 1 needs the threshold 2³², which no uint32 can hold: compare with np.uint64(round(p * 2**32)).",
     ),
     mistakes=(

@@ -75,7 +75,7 @@ EXERCISE = Exercise(
     ),
     hints=(
         "Eq. 11.3 compares four vectors: the first and last query, or key, of each block. p = m − n.",
-        "i0 = np.arange(0, n, block_q)[:, None], a column, and np.minimum(i0 + block_q, n) - 1; keys as a row.",
+        "i0 = np.arange(0, n, block_q)[:, None], i1 = np.minimum(i0 + block_q, n) - 1; the same for keys, as a row.",
         "A side that is None never hides anything: put n + m in its place. np.where(hidden, 0, np.where(full, 2, 1)).",
     ),
     mistakes=(
