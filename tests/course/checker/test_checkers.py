@@ -25,17 +25,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 LESSONS = ROOT / "notebooks" / "lessons"
 EXERCISES = {name: check.find(name) for name in check.names()}
 NUMBERS = [number for number, found in check.lessons().items() if found]
-<<<<<<< /tmp/tmpna4zyswr/o
-<<<<<<< /tmp/tmpz4fv80lb/o
-DONE = {"00", "14"}  # lessons whose exercises have five mistakes and three hints at most, and words for slips
-=======
 # lessons whose exercises have five mistakes and three hints at most, and words for slips
-DONE = {"00", "01", "02", "03", "04", "05"}
->>>>>>> /tmp/tmpz4fv80lb/t
-=======
-# lessons whose exercises have five mistakes and three hints at most, and words for slips
-DONE = {"00", "06", "07", "08", "09", "10", "11"}
->>>>>>> /tmp/tmpna4zyswr/t
+DONE = {"00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "14"}
 MISTAKES = [(name, i) for name, exercise in EXERCISES.items() for i in range(len(exercise.mistakes))]
 ROWS = [(name, text) for name, exercise in EXERCISES.items() for text in exercise.without]
 ABOUT_COST = ("byte", "memory", "fit", "hold", "held", "load", "store", "traffic", "pass", "intensity")
