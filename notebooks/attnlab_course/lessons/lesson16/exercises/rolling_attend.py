@@ -78,43 +78,35 @@ def cases() -> list[Case]:
     return [*[Case(label, call(*args)) for label, args in calls], *narrow, *far, future]
 
 
-FILLED, YOUNG = "(positions >= 0) & ", " & (positions <= position)"
 RULE = "seen & ((position - positions < window) | (positions < sinks))"
 TWICE = "seen & (positions < sinks), seen & (position - positions < window)"
 NUMBERS = "np.where(positions < 0, -1, np.arange(len(positions)))"
-GUARD = "if not seen.any():", "if False:"
 
 EXERCISE = Exercise(
-    lesson="16", stars=2, reference=rolling_attend, cases=cases,
+    lesson="16", stars=2, reference=rolling_attend, where="eq. 16.6", cases=cases,
     hints=(
         "Which slots take part? Write a boolean vector from `positions` alone; the number of a slot tells you nothing.",
         "Three conditions of eq. 16.6: the slot is filled; its token isn't younger than the query; and it's in the "
         "window, position − positions < window, or a sink, positions < sinks.",
         "keys[seen] and values[seen] leave the NaN of empty slots out. Multiplying by 0 wouldn't.",
-        "If nothing is seen, the output is 0; the maximum of no scores doesn't exist.",
     ),
+    without={
+        "positions <= position": phrases.sees_future("eq. 16.6"),
+        "positions < sinks": phrases.sinks_left_out("eq. 16.6"),
+        "positions >= 0": phrases.empty_slots("eq. 16.6"),
+        "if not seen.any():": phrases.no_weights("lesson 02, section 5"),
+        "math.sqrt(len(q))": phrases.unscaled("lesson 01, section 1"),
+    },
     mistakes=(
         Mistake(phrases.slot_for_position("eq. 16.6"), but("    seen = (", f"    positions = {NUMBERS}\n    seen = (")),
         Mistake("You see filled slots that should be hidden. A slot may hold a token that has left the window but "
                 "isn't overwritten yet, or one of a later query of the same chunk (eq. 16.6).",
-                but(YOUNG, "", RULE, "seen"), but(RULE, "seen")),
-        Mistake(phrases.sees_future("eq. 16.6"), but(YOUNG, "")),
-        Mistake(phrases.window_long("eq. 16.1"), but("< window", "<= window")),
-        Mistake(phrases.window_short("eq. 16.1"), but("< window", "< window - 1")),
-        Mistake(phrases.sinks_left_out("eq. 16.6"), but(" | (positions < sinks)", "")),
-        Mistake("You take one sink too many or too few. Positions begin at 0, so the sinks are the positions below "
-                "`sinks`: eq. 16.6.",
-                but("positions < sinks", "positions <= sinks"), but("positions < sinks", "positions < sinks - 1")),
+                but(" & (positions <= position)", "", RULE, "seen"), but(RULE, "seen")),
         Mistake("A sink that's also in the window counts twice. Take the union of the two sets of eq. 16.6, not their "
                 "sum.",
                 but("    s =", f"    seen = np.concatenate([np.flatnonzero(x) for x in ({TWICE})])\n    s =")),
-        Mistake(phrases.empty_slots("eq. 16.6"), but(FILLED, "")),
         Mistake("What's hidden has weight 0, but 0 · NaN is NaN. Leave the values out, too: keys[seen] and "
                 "values[seen] (eq. 16.6).",
                 but("p @ values[seen]", "(seen * 1.0) * 0 @ values + p @ values[seen]")),
-        Mistake(phrases.no_weights("lesson 02, section 5"),
-                but(*GUARD), but(*GUARD, "p = np.exp(s - s.max())", "p = np.exp(s - s.max(initial=-np.inf))")),
-        Mistake(phrases.unscaled("lesson 01, section 1"), but(" / math.sqrt(len(q))", "")),
-        Mistake(phrases.unshifted("lesson 02, section 2"), but("s - s.max()", "s")),
     ),
 )
