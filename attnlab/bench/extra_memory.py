@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from attnlab.bench.calls import inputs, timed_call
+from attnlab.bench.calls import make_inputs, make_timed_call
 from attnlab.bench.contestants import Contestant
 from attnlab.bench.setting import Setting
 from attnlab.bench.timing import tqdm
@@ -23,10 +23,10 @@ def _measure(who: dict[str, Any], what: dict[str, Any]) -> int:
     contestant, setting = Contestant(**who), Setting(**what)
     if setting.window:
         setting = dataclasses.replace(setting, window=tuple(setting.window))  # JSON has no tuples
-    run = timed_call(contestant, setting)
+    run = make_timed_call(contestant, setting)
     if contestant.library == "jax":
-        return jax_bytes(run, *inputs(contestant, setting, shapes_only=True))
+        return jax_bytes(run, *make_inputs(contestant, setting, shapes_only=True))
     if contestant.library == "torch":
         small = dataclasses.replace(setting, n=16, m=None)  # a first call also allocates what is kept for good
-        timed_call(contestant, small)(*inputs(contestant, small))
-    return extra_bytes(run, *inputs(contestant, setting))
+        make_timed_call(contestant, small)(*make_inputs(contestant, small))
+    return extra_bytes(run, *make_inputs(contestant, setting))
