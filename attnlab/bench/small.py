@@ -38,7 +38,7 @@ def compare_with(what: str, rivals: Mapping[str, Sequence[str]], settings: Seque
         return {contestant.name: prepare(contestant, setting) for contestant in everyone}
 
     def make_row(setting: Setting, times: Times) -> Iterator[list[str]]:
-        cells = [f"{setting.lengths}, {setting.work}, {setting.sizes}"]
+        cells = [str(setting)]
         for library, others in rivals.items():
             ours, *theirs = (times.get(f"{library} {x}") for x in ("tiled", *others))
             cells.append(format_ms(ours))
