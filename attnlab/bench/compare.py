@@ -51,7 +51,7 @@ def make_rows(setting: Setting, found: Sequence[Contestant], times: Times, memor
     scale = 1e12 if setting.device == "cuda" else 1e9
     rates = {c: count_flops(c, setting) / times[c.name] for c in found}
     measured = [c for c in found if memory and c.method != "products"]
-    extra = dict(zip(measured, extra_memory([(c, setting) for c in measured])))
+    extra = dict(zip(measured, extra_memory([(c, setting) for c in measured]))) if measured else {}
     for c in found:
         products = Contestant(c.library, "products")
         unit, peak = (None, None) if c == products else (times.get(UNIT.name), rates.get(products))
