@@ -408,7 +408,7 @@ def test_small_tables(capsys, monkeypatch):
     assert cells(other.split("\n")[0])[-3:] == ["numpy tiled", "numpy formula", "ratio"]
 
 
-STORED = ROOT / "notebooks/attnlab_course/published/measured/small_calls.md"
+STORED = ROOT / "notebooks/attnlab_course/bench/small_calls.md"
 
 
 def test_the_stored_table_shows_what_the_page_says():

@@ -65,7 +65,7 @@ def gradient_by_jax(q, k, v, dout):
 BORROWED = [
     ("attention_row", by_torch, "torch's scaled_dot_product_attention"),
     ("attention_row", by_attnlab, "attnlab's naive_attention"),
-    ("attention_row", by_reference, "attnlab's attention_row"),
+    ("attention_row", by_reference, "attnlab_course's attention_row"),
     ("safe_softmax", softmax_by_torch, "torch's softmax"),
     ("safe_softmax", softmax_by_softmin, "torch's softmin"),
     ("safe_softmax", softmax_by_jax, "jax's softmax"),
