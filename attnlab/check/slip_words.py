@@ -5,7 +5,7 @@ import inspect
 import re
 from collections.abc import Callable
 
-from attnlab.check.changes import CALLS, REDUCE, Change, in_words, is_module, name_of
+from attnlab.check.changes import CALLS, NUMBER, REDUCE, Change, in_words, is_module, name_of
 from attnlab.check.parts import parts_of
 
 AXIS = "in the axis of "
@@ -37,6 +37,8 @@ class Words:
         about = change.about or (change.gone and change.gone[0])
         how = re.sub(r"\{(.*?)\}", lambda found: self.described(found[1], about), change.how)
         within, result = self.within(node), self.result(node)
+        if how == NUMBER and within == "in a comparison":
+            how = "a finite number is compared, where −∞ is meant"
         if within.startswith(AXIS) and isinstance(node, ast.Constant):
             how, within = f"{within[len(AXIS) :]} takes another axis", ""
         if within != "in the range of a loop":

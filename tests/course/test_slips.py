@@ -187,6 +187,11 @@ def test_place_and_effect_are_told_in_words(new, said):
     assert f"Your result is what our solution gives with one change {said}" in found
 
 
+def test_a_number_that_is_compared_is_no_score():
+    said = [slip.say() for slip in slips(check.find("log_softmax").reference)]
+    assert any("a finite number is compared, where −∞ is meant (eq. 2.7)." in sentence for sentence in said)
+
+
 WORD = re.compile(r"\w+|[^\w\s]")
 
 
