@@ -11,14 +11,14 @@ written in the same way; it has no exercises and becomes one notebook. An exerci
         ### SOLUTION double
     ```
 
-The solution is written once, too: as the reference in notebooks/attnlab_course/lessons/lesson01/double.py. The solved notebook has its
-body there, without annotations, between ### BEGIN SOLUTION and ### END SOLUTION; the learner's has a stub, and both are
-ready for nbgrader. Where a lesson wants a text of its own on purpose, or the reference needs what the notebook doesn't
-have, the lesson has the solution between these two lines, and the first says why: ### BEGIN SOLUTION ours: a loop shows
-the order. Only authors see the reason. An exercise is named by the first function in it (grade_id 01-double), its check
-by the exercise before it (01-double-check; one point unless a tag says otherwise). The tags hide-input, hide-output and
-hide-cell also fold the cell in JupyterLab; nbval-ignore-output, nbval-skip and raises-exception mean what nbval says.
-Two tags are our own:
+The solution is written once, too: as the reference in attnlab_course/lessons/lesson01/exercises/double.py. The solved
+notebook has its body there, without annotations, between ### BEGIN SOLUTION and ### END SOLUTION; the learner's has a
+stub, and both are ready for nbgrader. Where a lesson wants a text of its own on purpose, or the reference needs what
+the notebook doesn't have, the lesson has the solution between these two lines, and the first says why: ### BEGIN
+SOLUTION ours: a loop shows the order. Only authors see the reason. An exercise is named by the first function in it
+(grade_id 01-double), its check by the exercise before it (01-double-check; one point unless a tag says otherwise). The
+tags hide-input, hide-output and hide-cell also fold the cell in JupyterLab; nbval-ignore-output, nbval-skip and
+raises-exception mean what nbval says. Two tags are our own:
 
 - predict: the cell that answers a *Predict, then run*. The learner's notebook stores no output of it.
 - authors: what the authors assert so that the text stays true. It's in the solved notebook alone, folded; a page, which

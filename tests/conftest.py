@@ -13,7 +13,7 @@ import hypothesis
 import jaxtyping
 import pytest
 
-from tests.support import MISSING
+from tests.support import MISSING, absent
 from tests.support.typechecker import modules
 
 # Before anything of attnlab is imported: under pytest annotated shapes, dtypes and types are checked; at run time none.
@@ -59,6 +59,14 @@ def pytest_terminal_summary(terminalreporter):
         Path(file).write_text("".join(f"{name}\n" for name in sorted(skipped)))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(call):
+    """A test that finds no PyTorch, where there is none, is skipped."""
+    error = call.excinfo and call.excinfo.value
+    if absent.ABSENT and isinstance(error, ModuleNotFoundError) and error.name == "torch":
+        call.excinfo = pytest.CallInfo.from_call(absent.skip, call.when).excinfo
+
+
 def pytest_collectstart():
     """What is imported stays."""
     gc.disable()
@@ -68,6 +76,7 @@ def pytest_collection_finish():
     """To look through the libraries again and again for garbage takes a sixth of the time of many tests."""
     gc.freeze()
     gc.enable()
+    absent.remove()
 
 
 def count(event, duration, **details):

@@ -38,11 +38,6 @@ class PassCost:
         return self.itemsize * (self.elements - mask) + mask
 
     @property
-    def fill_bytes(self) -> int:
-        """Bytes of the fills."""
-        return self.itemsize * sum(self.fills.values())
-
-    @property
     def intensity(self) -> float:
         """Arithmetic intensity: operations of matrix products for each byte moved, fills not counted."""
         return self.products / self.bytes

@@ -76,16 +76,6 @@ def delta_extra_elements(f: int, dv: int, *, chunk_size: int = 64) -> int:
     return 2 * chunk_size**2 + chunk_size * (f + 2 * dv) + 2 * f * dv
 
 
-def linear_on_chip_elements(form: str, d: int, dv: int, *, features: str = "elu", chunk_size: int = 128) -> int:
-    """Elements that fast memory must hold for the recurrent or the chunked form: the state and one chunk.
-
-    A chunk of C tokens: φ(Q) and φ(K); Q or K while its features are made, then V, O, the weights A and their sums.
-    """
-    f = feature_count(features, d)
-    size, weights = {"recurrent": (1, 0), "chunked": (chunk_size, chunk_size)}[form]
-    return state_elements(f, dv) + size * (2 * f + max(d, 2 * dv + weights + 1))
-
-
 def state_elements(f: int, dv: int) -> int:
     """Elements of the state of a key head with f features, F (Dv + 1): U (F, Dv) and Z (F,)."""
     return f * (dv + 1)

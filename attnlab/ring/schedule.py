@@ -95,10 +95,6 @@ class Schedule:
         """Whether ``rank`` gets, at the end of ``step``, the block of the next one from rank − 1."""
         return self.sends((rank - 1) % self.devices, step)
 
-    def blocks_sent(self, rank: int) -> int:
-        """Blocks of keys and values that ``rank`` sends in a turn: P − 1; contiguous, causal: r + 1, the last none."""
-        return sum(self.sends(rank, step) for step in range(self.devices - 1))
-
 
 def band(rows: Run, cols: Run, left: int | None, right: int | None) -> Band | None:
     """What a run of queries sees of a run of keys of the same stride; None if nothing is visible.

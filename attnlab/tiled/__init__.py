@@ -34,7 +34,7 @@ def tiled_attention(query: Array, key: Array, value: Array, **options: Unpack[Op
     take as many steps as the longest.
     In NumPy each thread of a large call works on some of the heads; meanwhile every product of NumPy's in this process
     uses one thread, and as many as before afterwards.
-    On a GPU a kernel runs in place of the loops. PyTorch: ours, if Triton 3.7 or newer is there, but for a bias,
+    On a GPU a kernel runs in place of the loops. PyTorch: ours, if Triton 3.6 or newer is there, but for a bias,
     float64, head sizes above 256 and block sizes that are no multiples of 16; its tiles are then no larger
     than the block sizes. JAX: cuDNN's, for half precision, N = M, D = Dv ≤ 128, a multiple of 8, causal or
     not, and no other option. No forward-mode derivative and no second one: use safe_attention for these.

@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tests.support import ROOT, needs
+from tests.support import PYTHONPATH, ROOT, needs
 
 EXERCISE = ''':tags: [exercise]
 
@@ -92,7 +92,8 @@ def build(course: Path, *arguments: str) -> tuple[int, str]:
 
 def build_alone(course: Path, *arguments: str) -> tuple[int, str]:
     """The same in a process of its own, as ``make`` runs it."""
-    return run(sys.executable, ROOT / "notebooks/build.py", "--folder", course / "notebooks", *arguments, cwd=course)
+    command = (sys.executable, ROOT / "notebooks/build.py", "--folder", course / "notebooks", *arguments)
+    return run(*command, cwd=course, PYTHONPATH=PYTHONPATH)
 
 
 def make_course(path: Path, text: str) -> Path:
@@ -125,14 +126,20 @@ def clear(notebook: dict) -> None:
             cell["outputs"] = []
 
 
+IMPORTED = "attnlab/core/dispatch.py", "notebooks/attnlab_course/ladder.py"
+"""What its notebooks import, of both packages."""
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A course that has been built once."""
     widget = ":tags: [nbval-ignore-output]\n\nfrom ipywidgets import IntSlider\nIntSlider()"
-    call = "from attnlab import call"
+    call = "from attnlab.core import dispatch\nfrom attnlab_course import ladder"
     text = lesson(call, ":tags: [hide-input]\n\nprint('one')\n6 * 7", EXERCISE, CHECK, CHECK, widget)
     course = make_course(tmp_path_factory.mktemp("course"), text)
-    (course / "attnlab/core/dispatch.py").write_text("version = 1\n")
+    for file in IMPORTED:
+        (course / file).parent.mkdir(parents=True)
+        (course / file).write_text("version = 1\n")
     status, said = build_alone(course)
     assert status == 0, said
     return course
@@ -228,8 +235,9 @@ def test_building_again(course: Path) -> None:
     assert "0 notebooks built, 2 up to date" in build(course)[1]
     assert "2 notebooks built" in build(course, "1", "--force")[1]
     assert [path.read_bytes() for path in files] == before
-    (course / "attnlab/core/dispatch.py").write_text("version = 2\n")
-    assert "2 notebooks built" in build(course)[1]
+    for file in IMPORTED:
+        (course / file).write_text("version = 2\n")
+        assert "2 notebooks built" in build(course)[1]
 
 
 def test_new_prose_keeps_the_outputs_and_runs_nothing(tmp_path: Path) -> None:
@@ -244,6 +252,7 @@ def test_new_prose_keeps_the_outputs_and_runs_nothing(tmp_path: Path) -> None:
     assert second[1] == first[1]
     assert second[2]["source"] == ["The $e^x$ last word."]
     assert build(course, "--check") == (0, "")
+    (course / "attnlab/core").mkdir(parents=True)
     (course / "attnlab/core/dispatch.py").write_text("version = 2\n")
     source.write_text(source.read_text().replace("last word.", "very last word."))
     assert "2 notebooks built" in build(course, "--prose")[1]

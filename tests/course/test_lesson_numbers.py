@@ -150,7 +150,7 @@ def test_what_is_listed_is_needed(lesson):
     assert {*LISTED[lesson]} <= {*unbacked(text)}
     for number, reason in LISTED[lesson].items():
         if reason.startswith(LIMIT):
-            file = ROOT / f"attnlab/course/lesson{lesson}/{reason.removeprefix(LIMIT)}.py"
+            file = ROOT / f"notebooks/attnlab_course/lessons/lesson{lesson}/exercises/{reason.removeprefix(LIMIT)}.py"
             limits = (constant(node) for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
             assert float(number) in limits, file
         if reason.startswith(PRINTED):

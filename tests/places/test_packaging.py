@@ -1,4 +1,4 @@
-"""Two distributions of one tree: what each holds, that both work where only their dependencies are, and the extras."""
+"""Two distributions, a folder each: what it holds, that it works where only its dependencies are, and the extras."""
 
 import ast
 import os
@@ -12,6 +12,7 @@ import venv
 import zipfile
 from pathlib import Path
 
+import attnlab_course
 import nbformat
 import numpy as np
 import pytest
@@ -21,21 +22,20 @@ import attnlab
 from tests.support import ROOT, needs
 
 PROJECT, COURSE = (
-    tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"] for folder in (".", "course")
+    tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"] for folder in (".", "notebooks")
 )
 EXTRAS = PROJECT["optional-dependencies"] | {"the course": COURSE["dependencies"]}
 DEPENDENCIES = {Requirement(text).name for text in PROJECT["dependencies"]}
 LESSONS = [*ROOT.glob("notebooks/solutions/*.ipynb"), *ROOT.glob("notebooks/[a-z]*.ipynb")]
 OPTIONAL = {"jaxtyping"}  # checks shapes in tests; attnlab.core.shapes does without
-DATA = ("attnlab/course/lesson*/*.json", "attnlab/course/lesson*/*.npz", "notebooks/attnlab_course/published/*.toml",
-        "attnlab/course/measured/*.md", "notebooks/attnlab_course/plots/moving/*.js", "notebooks/attnlab_course/plots/moving/*.css",
-        "notebooks/attnlab_course/model/weights/*", "attnlab/py.typed")  # fmt: skip
-FILES = [path for pattern in ("attnlab/**/*.py", *DATA) for path in ROOT.glob(pattern)]
-TREE = {path.relative_to(ROOT).as_posix() for path in FILES}
-OF_COURSE = {name for name in TREE if name.startswith(("notebooks/attnlab_course/checker/", "attnlab/course/", "notebooks/attnlab_course/model/weights/"))}
-PACKAGE = TREE - OF_COURSE
+PACKAGE, OF_COURSE = (
+    {x.relative_to(package.parent).as_posix() for x in package.rglob("*") if x.is_file() and x.suffix != ".pyc"}
+    for package in (ROOT / "attnlab", ROOT / "notebooks" / "attnlab_course")
+)
+PACKAGE -= {PROJECT["readme"]}  # in the metadata
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_{}(sys.argv[1])"
 SMOKE = """
+import importlib
 import importlib.metadata
 import importlib.util
 import sys
@@ -45,7 +45,8 @@ import numpy as np
 import attnlab
 
 assert attnlab.__file__.startswith(sys.prefix), attnlab.__file__
-assert not any(map(importlib.util.find_spec, ("jax", "torch", "triton", "matplotlib", "jaxtyping", "tests", "tqdm")))
+others = "jax", "torch", "triton", "matplotlib", "jaxtyping", "tests", "tqdm", "notebooks", "attnlab_course"
+assert not any(map(importlib.util.find_spec, others))
 assert importlib.metadata.version("attnlab") == attnlab.__version__
 query, key, value = np.random.default_rng(0).normal(size=(3, 8, 100, 16))
 scores = query @ key.mT / 4
@@ -54,22 +55,23 @@ expected = weights / weights.sum(-1, keepdims=True) @ value
 for method in attnlab.METHODS:
     np.testing.assert_allclose(attnlab.attention(query, key, value, method), expected, rtol=1e-12, atol=1e-12)
 attnlab.cache.KVCache.empty(key, value, capacity=100).attend(query, key, value)
-for call in (lambda: attnlab_course.check, lambda: attnlab_course, attnlab_course.model.load, lambda: attnlab.compat,
-             lambda: importlib.import_module("attnlab.tiled.jax")):
+assert attnlab.measure.extra_bytes(attnlab.tiled_attention, query, key, value) > 0
+assert [room for room in attnlab.ROOMS if not hasattr(attnlab, room)] == ["compat"]  # PyTorch's own call
+CALLS = (lambda: attnlab.check, lambda: attnlab.compat, lambda: importlib.import_module("attnlab.tiled.jax"))
+for call in CALLS:
     try:
         call()
-    except (AttributeError, FileNotFoundError, ModuleNotFoundError) as error:
+    except (AttributeError, ImportError) as error:
         print(error)
 """
 WITH_COURSE = """
-from attnlab import check, model
-from attnlab_course import published
+from attnlab_course import check, model, published
 
 assert published.load("rs_table2").rows
 assert len(model.load().generate(model.excerpt()[:50], 5)) == 5
 assert check.find("online_stats").hints
 """
-PATTERN = r"pip install '?([\w\[\]-]+)'?$"
+PATTERN = r"pip install '?([\w\[\]-]+)'?(?:; |$)"
 
 
 def run(*command: object, cwd: Path) -> str:
@@ -82,24 +84,27 @@ def run(*command: object, cwd: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
-    """Wheels of both and the sdist, built in a copy of the repository: setuptools leaves files where it builds."""
+def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Wheels and sdists of both, by kind and name, built in a copy: setuptools leaves files where it builds."""
     copy, dist = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("dist")
     litter = shutil.ignore_patterns("__pycache__", "*.ipynb", "*.egg-info")
-    for name in ("attnlab", "course", "tests", "notebooks", ".ci"):
+    for name in ("attnlab", "tests", "notebooks", ".ci"):
         shutil.copytree(ROOT / name, copy / name, ignore=litter)
     for name in ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "Makefile", "requirements.txt"):
         shutil.copy(ROOT / name, copy)
-    for kind, folder in (("wheel", "."), ("sdist", "."), ("wheel", "course")):
-        run(sys.executable, "-c", BUILD.format(kind), dist, cwd=copy / folder)
-    return next(dist.glob("attnlab-*.whl")), next(dist.glob("*.tar.gz")), next(dist.glob("attnlab_course-*.whl"))
+    for folder in (".", "notebooks"):
+        for kind in ("wheel", "sdist"):
+            run(sys.executable, "-c", BUILD.format(kind), dist, cwd=copy / folder)
+    kinds = {".whl": "wheel", ".gz": "sdist"}
+    return {f"{kinds[path.suffix]} of {path.name.partition('-')[0]}": path for path in dist.iterdir()}
 
 
 @pytest.mark.parametrize(("which", "files", "licenses", "license"), [
-    (0, PACKAGE, ["LICENSE"], "MIT"), (2, OF_COURSE, ["LICENSE", "LICENSE.excerpt"], "MIT AND PSF-2.0"),
+    ("attnlab", PACKAGE, ["LICENSE"], "MIT"),
+    ("attnlab_course", OF_COURSE, ["LICENSE", "LICENSE.excerpt"], "MIT AND PSF-2.0"),
 ])  # fmt: skip
 def test_a_wheel_holds_its_part_and_nothing_else(built, which, files, licenses, license):
-    archive = zipfile.ZipFile(built[which])
+    archive = zipfile.ZipFile(built[f"wheel of {which}"])
     names = archive.namelist()
     assert {name for name in names if ".dist-info/" not in name} == files
     assert sorted(name.partition("/licenses/")[2] for name in names if "/licenses/" in name) == licenses
@@ -110,7 +115,7 @@ def test_a_wheel_holds_its_part_and_nothing_else(built, which, files, licenses, 
 
 def test_the_functions_without_the_course_are_a_tenth(built):
     """The weights and the exercises are nearly all of the tree's bytes."""
-    functions, course = (built[which].stat().st_size for which in (0, 2))
+    functions, course = (built[f"wheel of {which}"].stat().st_size for which in ("attnlab", "attnlab_course"))
     assert functions < (functions + course) / 10
 
 
@@ -125,25 +130,30 @@ def test_the_page_of_the_package_stands_alone():
 
 def test_one_version():
     """The course wants the functions of its own version; citation and changelog name it."""
+    assert attnlab_course.__version__ == attnlab.__version__
     wanted = next(Requirement(text) for text in COURSE["dependencies"] if text.startswith("attnlab"))
     assert str(wanted.specifier) == f"=={attnlab.__version__}"
     assert f"\nversion: {attnlab.__version__}\n" in (ROOT / "CITATION.cff").read_text()
     assert f"\n## {attnlab.__version__}, " in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_the_sdist_holds_what_the_wheel_is_built_from(built):
-    with tarfile.open(built[1]) as archive:
+@pytest.mark.parametrize(("which", "files"), [
+    ("attnlab", {*PACKAGE, "pyproject.toml", "MANIFEST.in", "README.md", "attnlab/README.md", "LICENSE"}),
+    ("attnlab_course", {*OF_COURSE, "pyproject.toml", "README.md", "LICENSE", "LICENSE.excerpt"}),
+])  # fmt: skip
+def test_an_sdist_holds_what_the_wheel_is_built_from(built, which, files):
+    with tarfile.open(built[f"sdist of {which}"]) as archive:
         names = {entry.name.partition("/")[2] for entry in archive if entry.isfile()}
-    made = {name for name in names if name in ("PKG-INFO", "setup.cfg") or name.startswith("attnlab.egg-info/")}
-    assert names - made == {*PACKAGE, "pyproject.toml", "MANIFEST.in", "README.md", "attnlab/README.md", "LICENSE"}
+    made = {name for name in names if name in ("PKG-INFO", "setup.cfg") or name.startswith(f"{which}.egg-info/")}
+    assert names - made == files
 
 
 def test_the_wheel_of_the_sdist_works_where_only_its_dependencies_are(built, tmp_path):
-    with tarfile.open(built[1]) as archive:
+    with tarfile.open(built["sdist of attnlab"]) as archive:
         archive.extractall(tmp_path, filter="data")
     run(sys.executable, "-c", BUILD.format("wheel"), tmp_path, cwd=next(tmp_path.glob("attnlab-*")))
-    wheel = tmp_path / built[0].name
-    assert contents(wheel) == contents(built[0])
+    wheel = tmp_path / built["wheel of attnlab"].name
+    assert contents(wheel) == contents(built["wheel of attnlab"])
 
     venv.create(tmp_path / "venv")
     python = tmp_path / "venv/bin/python"
@@ -154,9 +164,9 @@ def test_the_wheel_of_the_sdist_works_where_only_its_dependencies_are(built, tmp
     pip = (sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check")
     run(*pip, "install", "--no-index", wheel, cwd=tmp_path)
     missing = run(python, "-I", "-W", "error", "-c", SMOKE, cwd=tmp_path).splitlines()
-    course, torch, jax = "attnlab-course", "attnlab[torch]", "attnlab[jax]"
-    assert [re.search(PATTERN, line)[1] for line in missing] == [course, course, course, torch, jax]
-    run(*pip, "install", "--no-index", "--no-deps", built[2], cwd=tmp_path)
+    wanted = ["attnlab-course", "attnlab[torch]", "attnlab[jax]"]
+    assert [re.search(PATTERN, line)[1] for line in missing] == wanted
+    run(*pip, "install", "--no-index", "--no-deps", built["wheel of attnlab_course"], cwd=tmp_path)
     run(python, "-I", "-W", "error", "-c", WITH_COURSE, cwd=tmp_path)
 
 
@@ -178,14 +188,21 @@ def test_the_pins_satisfy_an_extra(extra):
             assert requirement.specifier.contains(pins[canonical(requirement.name)]), requirement
 
 
+def test_the_extras_are_what_the_package_imports():
+    imported = {name for path in ROOT.glob("attnlab/**/*.py") for name in imports(path.read_text())}
+    extras = {Requirement(text).name for texts in PROJECT["optional-dependencies"].values() for text in texts}
+    extras -= {"ml_dtypes"}  # JAX does, for bfloat16
+    assert imported - sys.stdlib_module_names == {*DEPENDENCIES, *extras, *OPTIONAL, "attnlab"}
+
+
 def test_the_extras_name_what_the_course_imports():
     cells = [cell.source for path in LESSONS for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
     code = [re.sub(r"(?m)^( *)%", r"\1pass  #", cell) for cell in cells]  # %pip is no Python
-    code += [path.read_text() for path in ROOT.glob("attnlab/**/*.py")]
+    code += [path.read_text() for path in ROOT.glob("notebooks/attnlab_course/**/*.py")]
     imported = {name for text in code for name in imports(text)}
     named = {canonical(Requirement(text).name) for extra in EXTRAS for text in EXTRAS[extra]}
-    named |= DEPENDENCIES | {"attnlab"}
-    assert {canonical(name) for name in imported - sys.stdlib_module_names} - named == OPTIONAL
+    named |= DEPENDENCIES | {"attnlab", "attnlab-course"}
+    assert {canonical(name) for name in imported - sys.stdlib_module_names} <= named
 
 
 def imports(code: str) -> set[str]:
@@ -211,7 +228,8 @@ def packages(extra: str) -> set[str]:
 def test_pip_finds_an_extra(built, tmp_path, extra):
     needs(*sorted(packages(extra) - packages("the course")))  # which requirements.txt has
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
-    what = [built[0], built[2]] if extra == "the course" else [f"{built[0]}[{extra}]"]
+    ours, course = built["wheel of attnlab"], built["wheel of attnlab_course"]
+    what = [ours, course] if extra == "the course" else [f"{ours}[{extra}]"]
     said = run(*pip, "install", "--dry-run", "--no-index", *what, cwd=tmp_path)
     assert "does not provide the extra" not in said
     found = ["attnlab", "attnlab-course"][: len(what)]

@@ -18,7 +18,7 @@ TEXT = "# Toy\n\n```{code-cell}\n6 * 7\n```\n\nThe end.\n"
 URLS = '[project.urls]\nSource = "https://example.org/attnlab"\n'
 WHEELS = "attnlab-1.2.3-py3-none-any.whl", "attnlab_course-1.2.3-py3-none-any.whl"
 SOURCE = "git+https://example.org/attnlab"
-FROM_WHEEL, FROM_SOURCE = " ".join(WHEELS), f"attnlab @ {SOURCE} attnlab-course @ {SOURCE}#subdirectory=course"
+FROM_WHEEL, FROM_SOURCE = " ".join(WHEELS), f"attnlab @ {SOURCE} attnlab-course @ {SOURCE}#subdirectory=notebooks"
 IN_A_SHELL = """
 import os
 import sys
@@ -97,7 +97,8 @@ def test_binder_fills_work(tmp_path):
     (tmp_path / "notebooks/work.py").write_bytes((ROOT / "notebooks/work.py").read_bytes())
     (tmp_path / "notebooks/01_toy.ipynb").write_text('{"cells": []}')
     said = run(ROOT / ".binder/postBuild", cwd=tmp_path, PATH=f"{fake.parent}:{os.environ['PATH']}").splitlines()
-    assert said == ["-m pip install --no-cache-dir --no-deps --no-build-isolation -e .", "New in work/: 01_toy.ipynb"]
+    install = "-m pip install --no-cache-dir --no-deps --no-build-isolation -e . -e ./notebooks"
+    assert said == [install, "New in work/: 01_toy.ipynb"]
     assert json.loads((tmp_path / "work/01_toy.ipynb").read_text()) == {"cells": []}
 
 

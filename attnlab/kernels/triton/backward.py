@@ -14,7 +14,7 @@ from attnlab.kernels.triton.layout import (
     Segments, constants, grouped, kernel_rules, matrices, vectors,
 )
 from attnlab.kernels.triton.tile import (
-    LN2, LOG2E, dot, drop, jit, launch, load, load_vector, seeing, seen_by, store, store_vector, visible,
+    LN2, LOG2E, dot, drop, jit, launch, load, load_vector, seeing, seen_by, signed, store, store_vector, visible,
     visited, visits, within, zero_if_empty,
 )
 
@@ -66,9 +66,7 @@ def query_gradient(
         tile = tiles - 1 - tile  # the last tiles see the most keys: what takes longest begins first
     first_row = tile * BLOCK_Q
     rows, d, dv = first_row + tl.arange(0, BLOCK_Q), tl.arange(0, D), tl.arange(0, DV)
-    q, do = load(query, head, rows, d, rows < rules.rows), load(dout, head, rows, dv, rows < rules.rows)
-    if rules.sign is not None:
-        q = (q * rules.sign).to(q.dtype)
+    q, do = signed(load(query, head, rows, d, rows < rules.rows), rules), load(dout, head, rows, dv, rows < rules.rows)
     o = load(out, head, rows, dv, rows < rules.rows)
     delta_i = tl.sum(do.to(tl.float32) * o.to(tl.float32), 1) - load_vector(dlse, head, rows)
     store_vector(delta, head, rows, delta_i)
@@ -140,9 +138,7 @@ def add_queries(
     if PARTIAL:
         sees = visible(rules, head, across, cols)
         near = within(rules, rows, seen, sees, 0)
-    q, do = load(query, head, rows, d, near), load(dout, head, rows, dv, near)
-    if rules.sign is not None:
-        q = (q * rules.sign).to(q.dtype)
+    q, do = signed(load(query, head, rows, d, near), rules), load(dout, head, rows, dv, near)
     shift, delta_i = zero_if_empty(load_vector(lse, head, rows)) * LOG2E, load_vector(delta, head, rows)
     p = tl.exp2(rules.scale * dot(k, q.T) - shift[None, :])
     z = drop(p, rules, head, across, cols)

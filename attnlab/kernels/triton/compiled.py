@@ -28,7 +28,8 @@ def compiled(
     function.fn.__globals__.setdefault("tl", triton.language)
     signature = {name: types.get(name, "constexpr") for name in function.arg_names}
     aligned = {(i,): [["tt.divisibility", 16]] for i, kind in enumerate(signature.values()) if kind.startswith("*")}
-    target, options = GPUTarget("cuda", capability, 32), {"num_warps": warps, "num_stages": stages}
+    target = GPUTarget("cuda", capability, 32)
+    options = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}  # as the package launches its own
     with logged() as log:
         made = triton.compile(ASTSource(function, signature, dict(constants), aligned), target=target, options=options)
     return figures(made, log.getvalue())
@@ -46,7 +47,8 @@ def logged() -> Iterator[io.StringIO]:
 def figures(kernel: Any, log: str) -> dict[str, Any]:
     """What a program needs, and what its loops do: see :func:`of_loop`.
 
-    Registers of a thread; bytes spilled; bytes of shared memory; kinds of matrix instructions; the text in TTGIR.
+    Registers of a thread; bytes spilled; bytes of shared memory; kinds of matrix instructions; products and sums in one
+    instruction; the text in TTGIR.
     """
     text = kernel.asm["ttgir"]
     warps = dict(re.findall(r"(#mma\d*) = #ttg.nvidia_mma<.*?warpsPerCTA = (\[[\d, ]+\])", text))
@@ -56,6 +58,7 @@ def figures(kernel: Any, log: str) -> dict[str, Any]:
         "spilled": sum(int(x) for x in re.findall(r"(\d+) bytes spill", log)),
         "shared": kernel.metadata.shared,
         "products": [kind for kind in ("mma.sync", "wgmma") if kind in kernel.asm["ptx"]],
+        "fused": kernel.asm["ptx"].count("fma.rn"),
         "loops": [loop for loop in counted if loop["products"]],
         "ttgir": text,
     }

@@ -15,7 +15,7 @@ from attnlab.kernels.triton.layout import (
     Segments, constants, grouped, kernel_rules, matrices, parts, vectors,
 )
 from attnlab.kernels.triton.tile import (
-    INFINITY, LN2, dot, drop, jit, launch, load, load_vector, one_if_empty, seen_by, store, store_vector,
+    INFINITY, LN2, dot, drop, jit, launch, load, load_vector, one_if_empty, seen_by, signed, store, store_vector,
     visible, visited, visits, within, zero_if_empty,
 )
 
@@ -68,9 +68,7 @@ def fold(
         tile = tiles - 1 - tile  # the last tiles see the most keys: what takes longest begins first
     first_row = tile * BLOCK_Q
     rows, d, dv = first_row + tl.arange(0, BLOCK_Q), tl.arange(0, D), tl.arange(0, DV)
-    q = load(query, head, rows, d, rows < rules.rows)  # read once, stays on chip
-    if rules.sign is not None:
-        q = (q * rules.sign).to(q.dtype)
+    q = signed(load(query, head, rows, d, rows < rules.rows), rules)  # read once, stays on chip
     m, l = tl.full([BLOCK_Q], -INFINITY, tl.float32), tl.zeros([BLOCK_Q], tl.float32)
     o = tl.zeros([BLOCK_Q, DV], tl.float32)
 

@@ -9,7 +9,9 @@ from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import Array
 from attnlab.kernels import refusal
 
-OLDEST = (3, 7)
+import numpy as np
+
+OLDEST = (3, 6)
 """The Triton that pyproject.toml asks for."""
 
 
@@ -25,7 +27,20 @@ def installed() -> bool:
         triton = importlib.import_module("triton")
     except ModuleNotFoundError:
         return False
-    return tuple(int(part) for part in triton.__version__.split(".")[:2]) >= OLDEST
+    return version(triton) >= OLDEST
+
+
+def version(module: Any) -> tuple[int, ...]:
+    """The first two numbers of a module's version."""
+    return tuple(int(part) for part in module.__version__.split(".")[:2])
+
+
+def check_interpreter() -> None:
+    """Refuse Triton's interpreter where it can't run: below 3.7 it asks of NumPy what NumPy refuses from 2.4 on."""
+    triton = importlib.import_module("triton")
+    if version(triton) < (3, 7) and version(np) >= (2, 4):
+        theirs = f"the interpreter of Triton {triton.__version__} doesn't run with NumPy {np.__version__}"
+        raise NotImplementedError(f"{theirs}: install Triton 3.7 or newer, or NumPy 2.3")
 
 
 def check_served(x: Inputs, sizes: Sizes, interpreted: bool) -> None:
@@ -36,6 +51,8 @@ def check_served(x: Inputs, sizes: Sizes, interpreted: bool) -> None:
         reason += "TRITON_INTERPRET=1 is set before triton is imported"
     if reason is not None:
         raise NotImplementedError(f"{reason}; else use attnlab.tiled.torch")
+    if not x.query.is_cuda:
+        check_interpreter()
 
 
 def kernel_on_gpu(loops: Callable) -> Callable:

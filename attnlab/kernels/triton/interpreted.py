@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
 
+from attnlab.kernels.triton.gpu import check_interpreter
+
 import numpy as np
 import torch
 import triton
@@ -19,6 +21,7 @@ from triton.runtime import interpreter
 from triton.runtime.jit import JITFunction
 
 GUARD = 256  # numbers before and after each array
+BFLOAT16 = "Triton's interpreter takes the bits of bfloat16 for integers when it computes: widen it to float32 first"
 Function = Callable[..., Any]
 
 
@@ -29,9 +32,11 @@ def interpreted(kernel: Function, *, grid: Callable[..., tuple[int, ...]], out: 
     NumPy's, which are not changed; they are stored in float16 if that is what they are, else in float32. Its ``counts``
     are of its last call: numbers loaded and stored, and how many of them outside of its arrays; loads under a mask,
     products (``tl.dot``), choices (``tl.where``) and divisions, one for each tile. Raises IndexError if the kernel
-    writes anywhere but in its output, or reads far outside of its arrays, TypeError if it is no function; its own
+    writes anywhere but in its output, or reads far outside of its arrays, TypeError if it is no function or computes in
+    bfloat16, which the interpreter can't, NotImplementedError where this Triton doesn't run with this NumPy; its own
     errors are raised as they are.
     """
+    check_interpreter()
     kernel = getattr(kernel, "fn", kernel)
 
     @functools.wraps(kernel)
@@ -129,6 +134,17 @@ def _watched(memory: torch.Tensor, inside: np.ndarray) -> Iterator[Counter]:
 
         return of
 
+    def widened(function: Function) -> Function:
+        def of(*args: Any) -> Any:
+            if any(isinstance(x, interpreter.TensorHandle) and x.dtype.scalar == tl.bfloat16 for x in args):
+                raise TypeError(BFLOAT16)
+            return function(*args)
+
+        return of
+
+    def no_number(x: float) -> Any:
+        raise TypeError(BFLOAT16)
+
     def without_a_mask(function: Function) -> Function:
         def of(*args: Any) -> Any:
             counts["masked"] -= 1  # it goes on to create_masked_load
@@ -140,9 +156,13 @@ def _watched(memory: torch.Tensor, inside: np.ndarray) -> Iterator[Counter]:
         "create_load": without_a_mask(builder.create_load),
         "create_masked_load": pointers("loads", 0, builder.create_masked_load),
         "create_masked_store": pointers("stores", 1, builder.create_masked_store),
-        "create_dot": once_more("products", builder.create_dot),
+        "create_dot": widened(once_more("products", builder.create_dot)),
         "create_select": once_more("choices", builder.create_select),
         "create_fdiv": once_more("divisions", builder.create_fdiv),
+        "create_fma": widened(builder.create_fma),
+        "binary_op": widened(builder.binary_op),
+        "unary_op": widened(builder.unary_op),
+        "get_bf16": getattr(builder, "get_bf16", no_number),  # until 3.8 it has no constants either
     }
     call, elsewhere = JITFunction.__call__, interpreter._patch_lang(tl.cdiv.fn)
     vars(builder).update(watched)

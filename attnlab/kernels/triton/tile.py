@@ -28,10 +28,13 @@ def jit(function: Callable) -> Callable:
 
 
 def launch(kernel: Any, programs: int, query: Matrices, *args: Any, **constants: int) -> None:
-    """Run that many programs of a kernel on the device of the query."""
+    """Run that many programs of a kernel on the device of the query.
+
+    s · scale − m · scale is one operation only where the compiler may fuse the two: from Triton 3.10 on if it is asked.
+    """
     if programs:
         with torch.cuda.device_of(query.data):
-            kernel[(programs,)](query, *args, **constants)
+            kernel[(programs,)](query, *args, enable_fp_fusion=True, **constants)
 
 
 @jit
@@ -92,6 +95,15 @@ def store_vector(x, head, rows, part):
     """Write a part of a vector, up to its end."""
     at = start(x, head) + x.unit * down(x, rows)
     tl.store(at, part, mask=rows < x.rows)
+
+
+@jit
+def signed(q, rules):
+    """The queries with the sign of the scale, by way of float32: the interpreter multiplies bfloat16 as integers."""
+    if rules.sign is None:
+        return q
+    else:
+        return (q.to(tl.float32) * rules.sign).to(q.dtype)
 
 
 @jit

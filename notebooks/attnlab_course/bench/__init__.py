@@ -2,14 +2,7 @@
 
 All contestants are called in turn, round after round, and medians are taken, so that the machine's moods fall on all
 alike. Times are given as ratios to PyTorch's scaled_dot_product_attention, and as fractions of the rate at which the
-contestant's own library multiplies large matrices. ``--targets`` judges the project's own promises about speed,
-``--overhead`` measures what a small call costs beyond its arithmetic, ``--decode`` and ``--paged`` steps of decoding,
-``--serve`` the server beside the model alone, ``--linear`` the forms of linear attention against softmax.
+contestant's own library multiplies large matrices. ``--small`` sets small calls beside each library's own and beside
+the bare formula, ``--decode`` and ``--paged`` measure steps of decoding, ``--linear`` the forms of linear attention,
+``--ring`` several processes, ``--serve`` the server beside the model alone. Each is a module with ``questions``.
 """
-
-from attnlab_course.bench.calls import prepare
-from attnlab_course.bench.contestants import Contestant
-from attnlab_course.bench.setting import Setting
-from attnlab_course.instruments.timing import interleave, measure, noise, ready
-
-__all__ = ["Contestant", "Setting", "interleave", "measure", "noise", "prepare", "ready"]

@@ -4,17 +4,24 @@ Options are read before the libraries are imported, because threads and devices 
 """
 
 import argparse
-import itertools
+import importlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from attnlab.core.arguments import FLOATS, LIBRARIES
 from attnlab_course.bench.contestants import EVERYONE
 
 SDPA = "torch.nn.functional.scaled_dot_product_attention"
+QUESTIONS = {
+    "small": "small calls, beside each library's own fused call and beside the bare formula",
+    "decode": "a decoding step with a cache of 16 to 65,536 keys, or of --m",
+    "paged": "a decoding step through pages, beside keys in a row",
+    "linear": "linear attention beside softmax, from N = 256 on, or for each of --n",
+    "ring": "ring attention on 1, 2 and 4 processes, beside one device",
+    "serve": "tokens per second of the server, beside the model alone",
+}
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -24,42 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.heads % (options.kv_heads or options.heads):
         parser().error(f"--kv-heads {options.kv_heads} does not divide --heads {options.heads}")
     environment(options)
-    if options.overhead:
-        from attnlab_course.bench import overhead
+    from attnlab_course.bench.question import describe_machine, print_answer
 
-        overhead.print_overheads(options.rounds, options.seconds)
-    elif options.small:
-        from attnlab_course.bench import small
-
-        small.print_table(options.rounds, options.seconds)
-    elif options.serve:
-        from attnlab_course.bench import serve
-
-        serve.print_tables(options.rounds, options.seconds)
-    elif options.ring:
-        from attnlab_course.bench import ring
-
-        ring.print_table(options.rounds, options.seconds)
-    elif options.paged:
-        from attnlab_course.bench import paged
-
-        paged.print_ratios(options.rounds, options.seconds)
-    elif options.decode:
-        from attnlab_course.bench import decode
-
-        decode.print_steps(options.m and [options.m], options.rounds, options.seconds)
-    elif options.linear:
-        from attnlab_course.bench import linear
-
-        linear.print_tables(options.n, options.rounds, options.seconds)
-    elif options.targets:
-        from attnlab_course.bench import targets
-
-        targets.print_verdicts(options.n or [4096, 16384], options.rounds, options.seconds)
-    else:
-        from attnlab_course.bench import compare
-
-        compare.print_tables(list(settings(options)), options)
+    print(f"{describe_machine(options.device)}. Medians of interleaved rounds.\n")
+    for question in importlib.import_module(f"attnlab_course.bench.{options.question}").questions(options):
+        print_answer(question, options.rounds, options.seconds)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -89,23 +65,10 @@ def parser() -> argparse.ArgumentParser:
     add("--rounds", type=_positive_integer, help="calls of each contestant; default: 3 to 31, as --seconds allow")
     add("--seconds", type=float, default=12, help="for the rounds of one table, about (12)")
     add("--memory", action=argparse.BooleanOptionalAction, help="measure extra memory; default: up to N = 4096")
-    add("--csv", type=Path, metavar="FILE", help="write the numbers")
-    add("--targets", action="store_true",
-        help="judge the project's own targets on a CPU; heeds --n, --rounds, --seconds and --threads only")
-    add("--overhead", action="store_true",
-        help="of a small call: its time beyond the arithmetic; heeds --rounds, --seconds and --threads only")
-    add("--small", action="store_true",
-        help="small calls beside each library's own fused call; heeds --rounds, --seconds and --threads only")
-    add("--serve", action="store_true",
-        help="tokens per second of the server beside the model alone; heeds --rounds, --seconds and --threads only")
-    add("--ring", action="store_true",
-        help="ring attention on 1, 2, 4 processes beside one device; heeds --rounds and --seconds only")
-    add("--paged", action="store_true",
-        help="a decoding step through pages beside keys in a row; heeds --rounds, --seconds and --threads only")
-    add("--decode", action="store_true",
-        help="a decoding step with a cache of 16 to 65,536 keys; heeds --m, --rounds, --seconds and --threads only")
-    add("--linear", action="store_true",
-        help="linear attention beside softmax from N = 256 on; heeds --n, --rounds, --seconds and --threads only")
+    others = p.add_argument_group("other questions", "They heed --rounds, --seconds, --threads, and what they name.")
+    one = others.add_mutually_exclusive_group()
+    for name, text in QUESTIONS.items():
+        one.add_argument(f"--{name}", action="store_const", dest="question", const=name, default="compare", help=text)
     return p
 
 
@@ -131,22 +94,6 @@ def environment(options: argparse.Namespace) -> None:
         if any(os.environ.get(name) != count for name, count in wanted.items()):
             again = [sys.executable, "-m", "attnlab_course.bench", *sys.argv[1:]]
             sys.exit(subprocess.call(again, env={**os.environ, **wanted}))
-
-
-def settings(options: argparse.Namespace) -> Iterator[object]:
-    """Every combination of what was asked for."""
-    from attnlab_course.bench.setting import Setting
-
-    causal = {"no": [False], "yes": [True], "both": [False, True]}[options.causal]
-    passes = {None: [False, True], "forward": [False], "forward+backward": [True]}[options.only]
-    for dtype, d, hide, gradient, n in itertools.product(
-        options.dtype, options.d, causal, passes, options.n or [2048]
-    ):
-        yield Setting(
-            n, options.m, options.batch, options.heads, options.kv_heads or options.heads, d, hide,
-            options.window and tuple(options.window), options.padding, dtype, options.device, gradient,
-            options.block_q, options.block_k,
-        )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -11,24 +11,31 @@ from attnlab.measure import GRADIENTS
 from attnlab_course.bench.contestants import OWN, SDPA, Contestant
 from attnlab_course.bench.setting import Setting
 from attnlab_course.instruments import hardware
-from attnlab_course.instruments.timing import ready
+from attnlab_course.instruments.timing import Call, ready
 from attnlab_course.ladder import LADDER
 
 import numpy as np
 
+NAMESPACES = {"numpy": "numpy", "jax": "jax.numpy", "torch": "torch"}
 PRODUCT = {"cpu": 2048, "cuda": 8192}  # rows and columns of the matrices whose product is the yardstick
 
 
-def prepare(contestant: Contestant, setting: Setting) -> Callable[[], object]:
+def prepare(contestant: Contestant, setting: Setting) -> Call:
     """The call to time, on arrays of its own; it ends when the result is there."""
     if contestant.method == "products":
         return _products(contestant.library, setting)
-    run, arrays = timed_call(contestant, setting), inputs(contestant, setting)
-    if contestant.library == "jax":
+    return bind(contestant.library, timed_call(contestant, setting), *inputs(contestant, setting))
+
+
+def bind(library: str, function: Callable, *arrays: Any) -> Call:
+    """A call without arguments, compiled in JAX, which ends when the result is there."""
+    if library == "jax":
         import jax
 
-        run = jax.jit(run)
-    return lambda: ready(run(*arrays))
+        function = jax.jit(function)
+    elif library == "numpy" or arrays[0].device.type == "cpu":
+        return functools.partial(function, *arrays)  # nothing to wait for, which takes microseconds
+    return lambda: ready(function(*arrays))
 
 
 def timed_call(contestant: Contestant, setting: Setting) -> Callable:
@@ -50,6 +57,8 @@ def attention(contestant: Contestant, setting: Setting) -> functools.partial:
         return functools.partial(_jax_nn, setting)
     if method in (*OWN["torch"], *SDPA):
         return functools.partial(_torch_sdpa, setting, SDPA.get(method))
+    if method == "formula":
+        return functools.partial(_formula, importlib.import_module(NAMESPACES[contestant.library]))
     facts = LADDER.get(method, LADDER["tiled"])
     if method in METHODS:
         public = METHODS[method]
@@ -82,6 +91,13 @@ def _jax_nn(setting: Setting, query: Any, key: Any, value: Any, mask: Any = None
     return jax.nn.dot_product_attention(
         query, key, value, mask=mask, is_causal=setting.causal, local_window_size=window
     )
+
+
+def _formula(xp: Any, query: Any, key: Any, value: Any) -> Any:
+    """Safe attention written out in six operations of a library, without options."""
+    s = query @ key.mT * query.shape[-1] ** -0.5
+    p = xp.exp(s - xp.amax(s, axis=-1, keepdims=True))
+    return p / xp.sum(p, axis=-1, keepdims=True) @ value
 
 
 def inputs(contestant: Contestant, setting: Setting, shapes_only: bool = False) -> list:
@@ -127,7 +143,7 @@ def _from_numpy(library: str, x: np.ndarray, dtype: str, device: str) -> Any:
     return x.astype(dtype)
 
 
-def _products(library: str, setting: Setting) -> Callable[[], object]:
+def _products(library: str, setting: Setting) -> Call:
     """One square matrix product; NumPy, which computes attention on half precision in float32, takes that."""
     dtype = "float32" if library == "numpy" and setting.dtype != "float64" else setting.dtype
     matmul, _ = hardware.operations(library, dtype)

@@ -1,47 +1,59 @@
-"""The run: a table for each setting, then on request a CSV of all."""
+"""The question that is asked where no option names another: every algorithm in every library, in each setting."""
 
 import argparse
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
-from attnlab_course.bench import table
-from attnlab_course.bench.calls import prepare
+from attnlab.measure import binary
+from attnlab_course.bench.calls import flops, prepare
 from attnlab_course.bench.contestants import UNIT, Contestant, contestants
 from attnlab_course.bench.extra_memory import extra_memory
+from attnlab_course.bench.question import Question, Times, ms, ratio
 from attnlab_course.bench.setting import Setting
-from attnlab_course.instruments.timing import interleave, noise
 
 LONGEST = 4096  # up to here extra memory is measured unasked: it takes two more calls of each contestant
 
 
-def print_tables(settings: Sequence[Setting], options: argparse.Namespace) -> None:
-    """Measure and print every setting; then write the numbers if asked."""
-    print(f"{table.describe_machine(options.device)}\n{table.describe_versions()}\n")
-    found = [row for setting in settings for row in _measure_setting(setting, options)]
-    if options.csv:
-        table.write_csv(found, options.csv)
+def questions(options: argparse.Namespace) -> Iterator[Question]:
+    """A table for each setting that was asked for."""
+    return (_question(setting, options) for setting in settings(options))
 
 
-def _measure_setting(setting: Setting, options: argparse.Namespace) -> list[table.Row]:
-    """Measure one setting and print its table, notes below it."""
+def settings(options: argparse.Namespace) -> Iterator[Setting]:
+    """Every combination of what was asked for."""
+    causal = {"no": [False], "yes": [True], "both": [False, True]}[options.causal]
+    passes = {None: [False, True], "forward": [False], "forward+backward": [True]}[options.only]
+    for dtype, d, hide, gradient, n in itertools.product(
+        options.dtype, options.d, causal, passes, options.n or [2048]
+    ):
+        yield Setting(
+            n, options.m, options.batch, options.heads, options.kv_heads or options.heads, d, hide,
+            options.window and tuple(options.window), options.padding, dtype, options.device, gradient,
+            options.block_q, options.block_k,
+        )  # fmt: skip
+
+
+def _question(setting: Setting, options: argparse.Namespace) -> Question:
     found, notes = contestants(setting, options.libraries, options.methods)
-    calls = {c.name: prepare(c, setting) for c in found}
-    taken, failed = interleave(calls, options.rounds, options.seconds)
-    notes |= {name: f"failed: {why}" for name, why in failed.items()}
-    found = [c for c in found if c.name in taken]
-    wanted = setting.keys <= LONGEST if options.memory is None else options.memory
-    notes |= {} if wanted else {"extra memory": f"not measured beyond M = {LONGEST} unless --memory asks for it"}
-    rows = table.make_rows(setting, found, taken, _measure_memory(setting, found) if wanted else {})
-    loud = noise(taken, _yardsticks(found))
-    print("\n".join([*table.format_rows(rows), *table.remarks(notes), *([loud] if loud else []), ""]), flush=True)
-    return rows
+    memory = setting.keys <= LONGEST if options.memory is None else options.memory
+    if not memory:
+        notes["extra memory"] = f"not measured beyond M = {LONGEST} unless --memory asks for it"
+    unit = "TFLOP/s" if setting.device == "cuda" else "GFLOP/s"
+    return Question(
+        str(setting), ("", "ms", "÷ sdpa", unit, "of products", "extra memory"), [setting],
+        lambda setting: {c.name: prepare(c, setting) for c in found},
+        lambda setting, times: rows(setting, [c for c in found if c.name in times], times, memory), notes,
+    )  # fmt: skip
 
 
-def _measure_memory(setting: Setting, found: Sequence[Contestant]) -> dict[str, int]:
-    """Extra bytes of each contestant by its name; the products need none."""
-    measured = [c for c in found if c.method != "products"]
-    return dict(zip([c.name for c in measured], extra_memory([(c, setting) for c in measured])))
-
-
-def _yardsticks(found: Sequence[Contestant]) -> list[str]:
-    """Names of the contestants with which the others are compared."""
-    return [c.name for c in found if c == UNIT or c.method == "products"]
+def rows(setting: Setting, found: Sequence[Contestant], times: Times, memory: bool) -> Iterator[list[str]]:
+    """A row a contestant: its time, its rate beside that of the products and, if asked, its extra memory."""
+    scale = 1e12 if setting.device == "cuda" else 1e9
+    rates = {c: flops(c, setting) / times[c.name] for c in found}
+    measured = [c for c in found if memory and c.method != "products"]
+    extra = dict(zip(measured, extra_memory([(c, setting) for c in measured])))
+    for c in found:
+        products = Contestant(c.library, "products")
+        unit, peak = (None, None) if c == products else (times.get(UNIT.name), rates.get(products))
+        yield [c.name, ms(times[c.name]), ratio(times[c.name], unit), f"{rates[c] / scale:.1f}", ratio(rates[c], peak),
+               binary(extra[c]) if c in extra else "–"]  # fmt: skip

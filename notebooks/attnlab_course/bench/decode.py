@@ -6,16 +6,18 @@ time, is compared with that at which NumPy copies 128 MiB, bytes copied over tim
 as it stays in the processor's own. In JAX steps are compiled and the cache is donated.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import argparse
+import functools
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from attnlab.cache import KVCache
-from attnlab_course.bench.calls import inputs, prepare, random_arrays
+from attnlab_course.bench.calls import inputs, prepare
 from attnlab_course.bench.contestants import ORDER, UNIT, Contestant, available
+from attnlab_course.bench.question import Question, Times, ms, ratio
 from attnlab_course.bench.setting import Setting
-from attnlab_course.bench.table import grid
 from attnlab_course.instruments import hardware
-from attnlab_course.instruments.timing import medians, ready, timed
+from attnlab_course.instruments.timing import Call, ready
 
 import numpy as np
 
@@ -27,44 +29,35 @@ FAMILIES = [
 COPY, COPIED = "numpy copy", 2**27  # bytes of its array
 
 
-def print_steps(lengths: Sequence[int] | None, rounds: int | None, seconds: float | int) -> None:
-    """Measure every library that is installed, and print a table for each dtype, batch and number of key heads."""
+def questions(options: argparse.Namespace) -> Iterator[Question]:
+    """A table for each dtype, batch and number of key heads, a row for each length of the cache."""
     libraries, _ = available("cpu", ORDER)
+    head = ["keys", "sdpa", *(name for library in libraries for name in (library, "÷ sdpa", "÷ copy"))]
     for family in FAMILIES:
-        rows, large = [], []
-        for m in lengths or LENGTHS:
-            setting = replace(family, m=m)
-            if cache_bytes(setting) > hardware.memory_size() / 16:  # it is there once for every library
-                large.append(f"{m:,} keys left out: their cache is {cache_bytes(setting) / 2**30:.1f} GiB")
-            else:
-                rows.append(line(setting, libraries, medians(timed(steps(libraries, setting), rounds, seconds))))
-        print(title(family), *grid(head(libraries), rows), *large, "", sep="\n", flush=True)
+        settings = [replace(family, m=m) for m in ([options.m] if options.m else LENGTHS)]
+        fitting = [x for x in settings if cache_bytes(x) <= hardware.memory_size() / 16]  # each library has one
+        large = {f"{x.keys:,} keys": "left out, as the cache is too large" for x in settings if x not in fitting}
+        yield Question(f"One query, {family.sizes}; ms", head, fitting, functools.partial(steps, libraries),
+                       functools.partial(row, libraries), large)  # fmt: skip
 
 
-def steps(libraries: Sequence[str], setting: Setting) -> dict[str, Callable[[], object]]:
+def steps(libraries: Sequence[str], setting: Setting) -> dict[str, Call]:
     """PyTorch's own attention, the copy, and in each library a step, which returns what its query sees."""
-    found = {}
+    found: dict[str, Call] = {}
     for library in libraries:
         if library == UNIT.library:
             found[UNIT.name] = prepare(UNIT, setting)
         if library == "numpy":
-            found[COPY] = _copy()
+            found[COPY] = functools.partial(np.copyto, *np.ones((2, COPIED), np.uint8))
         query, key, value, *_ = inputs(Contestant(library, "step"), setting)
         new = query, key[..., -1:, :], value[..., -1:, :]
         cache = KVCache.empty(*new[1:], capacity=setting.m)
         cache = replace(cache, keys=key, values=value, length=cache.length + setting.m)
         found[f"{library} step"] = (_compiled if library == "jax" else _in_place)(cache, new)
-    random_arrays.cache_clear()  # they are large, and those of JAX are given away
     return found
 
 
-def _copy() -> Callable[[], object]:
-    """Copies one array to another."""
-    source, target = np.ones(COPIED, np.uint8), np.ones(COPIED, np.uint8)
-    return lambda: np.copyto(target, source)
-
-
-def _in_place(cache: KVCache, new: tuple) -> Callable[[], object]:
+def _in_place(cache: KVCache, new: tuple) -> Call:
     """A step that takes the place of the newest token, again and again."""
 
     def step() -> object:
@@ -74,7 +67,7 @@ def _in_place(cache: KVCache, new: tuple) -> Callable[[], object]:
     return step
 
 
-def _compiled(cache: KVCache, new: tuple) -> Callable[[], object]:
+def _compiled(cache: KVCache, new: tuple) -> Call:
     """The same in JAX; the cache of one call is donated to the next."""
     import jax
 
@@ -97,25 +90,10 @@ def cache_bytes(setting: Setting) -> int:
     return 2 * setting.batch * setting.kv_heads * setting.keys * setting.d * size
 
 
-def title(family: Setting) -> str:
-    """What a table is about."""
-    batch = f"batch {family.batch}, " * (family.batch > 1)
-    heads = f"{family.heads} heads" if family.heads == family.kv_heads else f"{family.heads} heads on {family.kv_heads}"
-    return f"one query, {batch}{heads} of size {family.d}, {family.dtype}; times in µs"
-
-
-def head(libraries: Sequence[str]) -> list[str]:
-    """The columns: the time of sdpa, and three numbers a library."""
-    return ["keys", "sdpa", *(name for library in libraries for name in (library, "÷ sdpa", "÷ copy"))]
-
-
-def line(setting: Setting, libraries: Sequence[str], middle: Mapping[str, float]) -> list[str]:
-    """A row: medians in µs, ratios to PyTorch's function, and of the rates at which bytes pass."""
-    unit, copy = middle.get(UNIT.name), middle.get(COPY)
-    cells = [f"{setting.keys:,}", "–" if unit is None else f"{1e6 * unit:,.0f}"]
+def row(libraries: Sequence[str], setting: Setting, times: Times) -> Iterator[list[str]]:
+    """For each library a time, its ratio to PyTorch's function, and that of the rates at which bytes pass."""
+    cells, unit, copy = [f"{setting.keys:,}", ms(times.get(UNIT.name))], times.get(UNIT.name), times.get(COPY)
     for library in libraries:
-        step = middle[f"{library} step"]
-        beside = "–" if unit is None else f"{step / unit:.2f}"
-        rate = "–" if copy is None else f"{cache_bytes(setting) / step / (COPIED / copy):.2f}"
-        cells += [f"{1e6 * step:,.0f}", beside, rate]
-    return cells
+        step = times.get(f"{library} step")
+        cells += [ms(step), ratio(step, unit), ratio(copy and copy * cache_bytes(setting) / COPIED, step)]
+    yield cells

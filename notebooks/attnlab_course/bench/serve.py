@@ -1,16 +1,17 @@
-"""The server beside the model alone (``--serve``), as two tables in Markdown.
+"""The server beside the model alone (``--serve``), in NumPy.
 
-The first one: tokens per second of the engine, and of the same texts written in one batch by calls of the model with a
-contiguous cache, which need texts of equal lengths that come and go together. The second one: what a step of the
+The first table: tokens per second of the engine, and of the same texts written in one batch by calls of the model with
+a contiguous cache, which need texts of equal lengths that come and go together. The second one: what a step of the
 engine costs beside the model, with a runner that computes nothing.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import argparse
+from collections.abc import Iterator
 from typing import Any
 
 from attnlab_course import model
-from attnlab_course.bench.table import describe_machine, describe_versions, grid
-from attnlab_course.instruments.timing import interleave, medians
+from attnlab_course.bench.question import Question, Times, ms, ratio
+from attnlab_course.instruments.timing import Call
 from attnlab_course.model import FIRST, Cached, Model
 from attnlab_course.serve import Engine
 
@@ -34,23 +35,17 @@ class Nothing:
         return self.rows[: len(plan.chunks)]
 
 
-def print_tables(rounds: int | None, seconds: float | int) -> None:
-    """Measure in NumPy, and print."""
-    print(f"{describe_machine('cpu')}; {describe_versions()}. Medians.\n")
-    taken = {}
-    for batch in BATCHES:
-        found, _ = interleave(texts(model.load(), batch), rounds, seconds, settle=False)
-        taken |= {(batch, who): seconds for who, seconds in medians(found).items()}
-    head = "texts", "engine, tokens/s", "model alone, tokens/s", "engine ÷ model alone"
-    print(*grid(head, throughput(taken)), "", sep="\n", flush=True)
-    calls = {(count, how): step(count, temperature) for count in REQUESTS
-             for how, temperature in (("greedy", 0.0), ("drawn", 1.0))}  # fmt: skip
-    found, _ = interleave({f"{count} {how}": call for (count, how), call in calls.items()}, rounds, seconds)
-    steps = dict(zip(calls, medians(found).values()))
-    print(*grid(("requests", "a step without a model, greedy", "drawn"), overhead(steps)), sep="\n")
+def questions(options: argparse.Namespace) -> Iterator[Question]:
+    """Tokens per second, and the step without a model."""
+    lm = model.load()
+    yield Question("Tokens per second of the server, and of the model alone in one batch",
+                   ("texts", "engine", "model alone", "ratio"), BATCHES, lambda batch: texts(lm, batch), throughput)
+    yield Question("A step of the server without a model, ms",
+                   ("requests", "greedy", "drawn"), REQUESTS, steps,
+                   lambda count, times: [[f"{count}", *map(ms, times.values())]])  # fmt: skip
 
 
-def texts(lm: Model, batch: int) -> dict[str, Callable[[], object]]:
+def texts(lm: Model, batch: int) -> dict[str, Call]:
     """Two ways to continue ``batch`` different prompts by NEW bytes, greedily; both return the texts."""
     excerpt = model.excerpt()
     prompts = [excerpt[97 * i : 97 * i + PROMPT] for i in range(batch)]
@@ -70,11 +65,21 @@ def texts(lm: Model, batch: int) -> dict[str, Callable[[], object]]:
             found.append(new)
         return [bytes(row.tolist()) for row in np.concatenate(found, 1)]
 
-    return {"engine": engine, "model alone": alone}
+    return {"numpy engine": engine, "numpy alone": alone}
 
 
-def step(count: int, temperature: float) -> Callable[[], object]:
-    """A step of an engine without a model in which ``count`` requests get a token each."""
+def throughput(batch: int, times: Times) -> Iterator[list[str]]:
+    """Rates of both, and their ratio."""
+    engine, alone = times.values()
+    yield [f"{batch}", f"{batch * NEW / engine:,.0f}", f"{batch * NEW / alone:,.0f}", ratio(alone, engine)]
+
+
+def steps(count: int) -> dict[str, Call]:
+    """Steps of an engine without a model in which ``count`` requests get a token each, the likeliest or a drawn one."""
+    return {"numpy greedy": _step(count, 0.0), "numpy drawn": _step(count, 1.0)}
+
+
+def _step(count: int, temperature: float) -> Call:
     server = Engine(model.load(), 8 * count, 16, count, runner=Nothing)
 
     def call() -> object:
@@ -84,16 +89,3 @@ def step(count: int, temperature: float) -> Callable[[], object]:
         return server.step()
 
     return call
-
-
-def throughput(taken: Mapping[tuple[int, str], float]) -> Iterator[list[str]]:
-    """Rows of the first table."""
-    for batch in sorted({batch for batch, _ in taken}):
-        ours, alone = (batch * NEW / taken[batch, who] for who in ("engine", "model alone"))
-        yield [f"{batch}", f"{ours:,.0f}", f"{alone:,.0f}", f"{ours / alone:.2f}"]
-
-
-def overhead(taken: Mapping[tuple[int, str], float]) -> Iterator[list[str]]:
-    """Rows of the second table."""
-    for count in sorted({count for count, _ in taken}):
-        yield [f"{count}", *(f"{1e3 * taken[count, how]:.2f} ms" for how in ("greedy", "drawn"))]

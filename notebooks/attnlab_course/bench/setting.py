@@ -84,8 +84,12 @@ class Setting:
             mask = mask & (j >= i - left) & (j <= i + right)
         return mask[None, None]
 
-    def __str__(self) -> str:
+    @property
+    def sizes(self) -> str:
+        """Batch, heads and dtype, to print."""
         heads = f"{self.heads} heads" if self.heads == self.kv_heads else f"{self.heads} heads on {self.kv_heads}"
+        return f"batch {self.batch}, " * (self.batch > 1) + f"{heads} of size {self.d}, {self.dtype}"
+
+    def __str__(self) -> str:
         rules = ["causal"] * self.causal + [f"window {self.window}"] * bool(self.window) + ["padding"] * self.padding
-        batch = f"batch {self.batch}, " * (self.batch > 1)
-        return ", ".join([self.work, self.lengths, f"{batch}{heads} of size {self.d}", self.dtype, *rules])
+        return ", ".join([self.work, self.lengths, self.sizes, *rules])

@@ -124,7 +124,7 @@ def judge(exercise: Exercise, found: Outcome, case: Case) -> str | None:
     else:
         judged = call(exercise.judge, (case, found.result), SECONDS["numpy"])
         found.starved = judged.starved
-        problem = judged.result if judged.error is None else explain(judged.error, exercise.judge, SECONDS["numpy"])
+        problem = judged.result if judged.error is None else explain(judged.error, None, SECONDS["numpy"])
     if problem and found.again and found.kind != "TimeUp":
         found.kind = "stream"
         problem = "your function reads the stream a second time, when nothing is left: it flows by only once."

@@ -27,7 +27,7 @@ def named_library(function: Callable) -> str | None:
     """
     found = {_root(kind) for kind in type(function).__mro__}  # a compiled function, a Module
     for f in own_functions(function):
-        found |= {_root(thing) for thing in (*_named(f), *f.__annotations__.values())}
+        found |= {_root(thing) for thing in (*_named(f), *_annotations(f))}
     found &= LIBRARIES.keys()
     found = found - {"numpy"} or found
     return found.pop() if len(found) == 1 else None
@@ -81,6 +81,14 @@ def _named(f: types.FunctionType) -> Iterator[Any]:
         for step in dis.get_instructions(code):
             if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME"):
                 yield f.__globals__.get(step.argval, step.argval)
+
+
+def _annotations(f: types.FunctionType) -> list[Any]:
+    """What a function is annotated with, or nothing if that can't be told: Python 3.14 looks names up only now."""
+    try:
+        return list(f.__annotations__.values())
+    except Exception:  # whatever an expression of theirs may raise
+        return []
 
 
 def _root(thing: Any) -> str:

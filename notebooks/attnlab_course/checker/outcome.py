@@ -46,11 +46,11 @@ def outcome(
     """
     watch = watch or Watch()
     library = library or (exercise.library if exercise.run else library_of(function, exercise.library))
-    function = exercise.run(function) if exercise.run else function
+    whole = exercise.run(function) if exercise.run else function
     if exercise.gradients and library == "numpy":
         return Outcome(problem="NumPy has no gradients: write this answer in PyTorch or JAX.", kind="library")
     args: list = []  # what is handed over, to be looked at afterwards
-    done = call(_evaluate, (function, case.args, exercise.gradients, library, args), seconds, watch)
+    done = call(_evaluate, (whole, case.args, exercise.gradients, library, args), seconds, watch)
     if isinstance(done.error, NotAttempted) or (isinstance(done.error, NotImplementedError) and not done.error.args):
         raise NotAttempted  # a stub says nothing; a library says what it has not implemented
     found = Outcome(printed=done.printed)

@@ -377,13 +377,6 @@ advanced_twice = Phrase(
     "other ({where})."
 )
 positions_restart = Phrase("Your positions begin at 0 in every call. They're positions in the text, {rule} ({where}).")
-one_position = Phrase(
-    "You rotate all tokens of a call by the same position, t. They're at t, t + 1, …, t + N − 1 ({where})."
-)
-nothing_rotated = Phrase(
-    "You don't rotate anything. The model has learned distances: rotate queries and keys by their positions in the "
-    "text ({where})."
-)
 keys_unrotated = Phrase(
     "You rotate the queries, but not the keys. A key is rotated by its own position before it's kept ({where})."
 )

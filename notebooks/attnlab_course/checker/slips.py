@@ -1,11 +1,11 @@
 """Slips: every answer that differs from a reference in one place, made by rule and told in one sentence.
 
 A slip is one change of the syntax tree: a comparison turned or made strict; a term, factor, call, index or statement
-left out; an axis or a number off by one; a number for −∞; two results exchanged. It says what was changed and which
-equation that line cites, so nobody has to write it down:
+left out; an axis or a number off by one; a number for −∞; two results exchanged. It says what was changed, for which
+result, and which equation that line cites, so nobody has to write it down; it doesn't quote the reference:
 
     for slip in slips(exercise.reference):
-        slip.function, slip.say()        # "… with `alpha` in place of `alpha * l` (eq. 8.4)."
+        slip.function, slip.say()        # "… with one change in `l`: a factor is left out (eq. 8.4)."
 
 They serve twice. A wrong answer that does what a slip does is told so. And an input that no slip needs is needless,
 while a slip that passes is the same function or a hole in the inputs: see ``tests/course/checker/test_slips.py``.
@@ -23,8 +23,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from attnlab_course.checker import phrases
-from attnlab_course.checker.changes import changes, left_out
+from attnlab_course.checker.changes import NUMBER, changes
 from attnlab_course.checker.library import own_functions
+from attnlab_course.checker.slip_words import Words, listed, read
 
 CITED = re.compile(r"#.*?(eqs?\. [\d.]+\w?|lines? \d+|section \d+)")
 
@@ -33,8 +34,7 @@ CITED = re.compile(r"#.*?(eqs?\. [\d.]+\w?|lines? \d+|section \d+)")
 class Slip:
     """A changed reference: the text that was there, the one that is there now, the changed line, and its source.
 
-    ``gone``: the texts that are left out; see :func:`checker.changes.left_out`. ``number``: whether a finite number
-    stands for −∞.
+    ``gone``: the texts that are left out. ``how``: where it was changed, and what, in words.
     """
 
     reference: Callable
@@ -43,7 +43,7 @@ class Slip:
     line: str
     source: str
     gone: tuple[str, ...]
-    number: bool
+    how: str
 
     @functools.cached_property
     def function(self) -> Callable | None:
@@ -59,13 +59,16 @@ class Slip:
         return scope[self.reference.__name__]
 
     def say(self, where: str = "") -> str:
-        """What was changed, and the equation that the line cites, or else ``where``."""
+        """What was changed, and the equation that the line cites, or else ``where``, without the reference's text."""
         cited = CITED.search(self.line)
         place = cited[1] if cited else where
-        if self.number:
-            return phrases.number_for_infinity(place)
-        how = f"with `{self.new}` in place of `{self.old}`" if self.new else f"without `{self.old}`"
-        return f"Your result is what our solution gives {how}{f' ({place})' if place else ''}."
+        if NUMBER in self.how:
+            return phrases.number_for_infinity(place or "the maximum of nothing is −∞")
+        name, original = self.reference.__name__, textwrap.dedent(inspect.getsource(self.reference))
+        unread = (read(name, original) - read(name, self.source)) & inspect.signature(self.reference).parameters.keys()
+        free = f" Then it doesn't depend on {listed(sorted(unread))}." if unread else ""
+        said = f"Your result is what our solution gives with one change{self.how} ({place}).{free}"
+        return said if place else said.replace(" ()", "")
 
 
 @functools.cache
@@ -80,19 +83,19 @@ def _of(name: str, sources: dict[str, str], reference: Callable) -> Iterator[Sli
     """The slips of the function ``name``, one of ``sources``."""
     tree, lines = ast.parse(sources[name]), sources[name].splitlines()
     seen, silent = {ast.unparse(tree)}, _never_run(tree)
-    above = {id(child): parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
+    words = Words(tree, reference if name == reference.__name__ else None)
     for node, put in list(_places(tree)):
-        for new in changes(node) if id(node) not in silent else ():
-            shown = _shown(node, above)
-            old = _text(shown)
-            put(new)
-            changed, now = ast.unparse(tree), _text(new if shown is node else shown)
+        for change in changes(node) if id(node) not in silent else ():
+            shown = _shown(node, words.above)
+            old, how = _text(shown), words.of(node, change)
+            put(change.new)
+            changed, now = ast.unparse(tree), _text(change.new if shown is node else shown)
             put(node)
             if changed not in seen:
                 seen.add(changed)
                 source = "\n\n".join((sources | {name: changed}).values()) + "\n"
-                line, gone = lines[node.lineno - 1].strip(), left_out(node, new)
-                yield Slip(reference, old, now, line, source, gone, isinstance(node, ast.UnaryOp) and not gone)
+                gone = tuple(map(_text, change.gone))
+                yield Slip(reference, old, now, lines[node.lineno - 1].strip(), source, gone, how)
 
 
 def _shown(node: ast.AST, above: dict[int, ast.AST]) -> ast.AST:

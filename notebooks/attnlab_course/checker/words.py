@@ -14,10 +14,10 @@ BUSY = (
 )
 
 
-def explain(error: BaseException, function: Callable, seconds: float) -> str:
-    """What went wrong, and where."""
+def explain(error: BaseException, function: Callable | None, seconds: float) -> str:
+    """What went wrong, and where in the answer, ``function``; None if it was ours that failed: it isn't shown."""
     message = _message(error, function, seconds)
-    own = python_function(function)
+    own = function and python_function(function)
     if own is None:
         return message
     frames = [
@@ -33,7 +33,7 @@ def explain(error: BaseException, function: Callable, seconds: float) -> str:
     return f"{message}\n  in {whose} {line - code.co_firstlineno + 1}: {source}"
 
 
-def _message(error: BaseException, function: Callable, seconds: float) -> str:
+def _message(error: BaseException, function: Callable | None, seconds: float) -> str:
     """What went wrong."""
     if isinstance(error, TimeUp):
         question = " Is there a loop that doesn't end, or one with very many steps?" if _loops(function) else ""
@@ -45,9 +45,9 @@ def _message(error: BaseException, function: Callable, seconds: float) -> str:
     return f"{type(error).__name__}: {_words_of(error)[:500]}"
 
 
-def _loops(function: Callable) -> bool:
+def _loops(function: Callable | None) -> bool:
     """Whether an answer goes back to an earlier line of its own."""
-    codes = [code for f in own_functions(function) for code in codes_of(f)]
+    codes = [code for f in own_functions(function) for code in codes_of(f)] if function else []
     return any(step.opname.startswith("JUMP_BACKWARD") for code in codes for step in dis.get_instructions(code))
 
 

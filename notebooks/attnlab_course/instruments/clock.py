@@ -9,23 +9,18 @@ figure says where that machine disagrees with the text.
 """
 
 import contextlib
-import gc
 import math
 import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from attnlab_course.instruments.timing import ready
+from attnlab_course.instruments.timing import FEWEST, Call, interleave, quartiles, ready, settled
 
 from threadpoolctl import threadpool_limits
-from tqdm.auto import tqdm
 
-FEWEST = 10  # rounds
-THREE, WITHIN = 3, 0.10  # settled: of the medians of three rounds each, the middle half lies within a tenth
-SAMPLE = 0.02  # seconds: shorter calls are repeated, after an untimed one that meets what others left in the caches
 KEY = "attnlab_clock"  # where the record stands in the metadata of an output
 
 Point = tuple[str, float]  # a name and a size
@@ -134,7 +129,7 @@ def _finite(record: dict) -> dict:
 
 
 def timed(
-    calls: Mapping[str, Mapping[float, Callable[[], object]]],
+    calls: Mapping[str, Mapping[float, Call]],
     claims: Sequence[Claim] = (),
     seconds: float | int = 20,
     threads: int = 1,
@@ -146,54 +141,17 @@ def timed(
     above 1 counts seconds on the wall. The environment variable ATTNLAB_ROUNDS fixes the number of rounds (the tests
     run each call once, and look at no clock).
     """
-    points = [(name, size, call) for name, sizes in calls.items() for size, call in sizes.items()]
-    taken: dict[tuple[str, float], list[float]] = {(name, size): [] for name, size, _ in points}
-    fixed = int(os.environ.get("ATTNLAB_ROUNDS", 0))
+    points = {(name, size): _waited_for(call) for name, sizes in calls.items() for size, call in sizes.items()}
+    rounds = int(os.environ.get("ATTNLAB_ROUNDS", 0)) or None
     with one_thread() if threads == 1 else contextlib.nullcontext():
         now = time.process_time if threads == 1 else time.perf_counter
-        repeats = [_repeats(call, now) for _, _, call in tqdm(points, desc="warming up", leave=False, disable=None)]
-        start = time.perf_counter()
-        while True:
-            for (name, size, call), times in zip(points, repeats, strict=True):
-                taken[name, size].append(_once(call, now, times))
-            rounds, late = len(taken[points[0][:2]]), time.perf_counter() - start > seconds
-            settled = all(map(_narrow, taken.values()))
-            if rounds >= fixed if fixed else rounds >= FEWEST and (settled or late):
-                break
-    found = {name: {size: _quartiles(taken[name, size]) for size in sizes} for name, sizes in calls.items()}
-    return Clock(found, claims, rounds, settled, threads)
+        taken = interleave(points, rounds, seconds, least=FEWEST, now=now)
+    found = {name: {size: quartiles(taken[name, size]) for size in sizes} for name, sizes in calls.items()}
+    return Clock(found, claims, min(map(len, taken.values())), all(map(settled, taken.values())), threads)
 
 
-def _repeats(call: Callable[[], object], now: Callable[[], float]) -> int:
-    """Call twice, and say how many calls make a sample that is long enough to time."""
-    _once(call, now, 1)
-    return max(1, math.ceil(SAMPLE / max(_once(call, now, 1), 1e-7)))
-
-
-def _once(call: Callable[[], object], now: Callable[[], float], times: int) -> float:
-    """Seconds per call, of as many as a sample takes."""
-    if times > 1:
-        ready(call())
-    gc.collect(0)
-    gc.disable()
-    start = now()
-    for _ in range(times):
-        ready(call())
-    taken = (now() - start) / times
-    gc.enable()
-    return taken
-
-
-def _quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """Lower quartile, median, upper quartile."""
-    return tuple(statistics.quantiles(values, method="inclusive")) if len(values) > 1 else (values[0],) * 3
-
-
-def _narrow(values: Sequence[float]) -> bool:
-    """Whether the middle half of the medians of three rounds each lies within a tenth of their median."""
-    medians = [statistics.median(values[i : i + THREE]) for i in range(0, len(values) - THREE + 1, THREE)] or values
-    low, middle, high = _quartiles(medians)
-    return high - low <= WITHIN * middle
+def _waited_for(call: Call) -> Call:
+    return lambda: ready(call())
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
 """Machines as two numbers: arithmetic per second and bytes per second.
 
 ``ACCELERATORS`` are named ones, from their datasheets; ``this_machine()`` measures the reader's in a few seconds and
-returns the same type of object; ``bandwidth_by_size()`` shows its caches. Taught in notebook 07. What three of the
-named ones consist of, ``MULTIPROCESSORS``, their L2 caches included, is for notebooks 07, 12 and 13.
+returns the same type of object. Taught in notebook 07. What three of the named ones consist of, ``MULTIPROCESSORS``,
+their L2 caches included, is for notebooks 07, 12 and 13.
 """
 
 import os
@@ -149,45 +149,29 @@ def this_machine(library: str = "numpy", dtype: str = "float32", *, seconds: flo
     )
 
 
-def bandwidth_by_size(
-    library: str = "numpy", sizes: Sequence[int] | None = None, *, seconds: float | int = 0.1
-) -> dict[int, float]:
-    """B/s of reading and writing an array of each of ``sizes`` bytes in place, again and again.
-
-    An array that fits into a cache stays there, so the values fall in steps. ``sizes`` None: 64 KiB to 256 MiB, two
-    a doubling. About ``seconds`` are spent on a size; a progress bar shows if that is more than two in all.
-    """
-    from tqdm.auto import tqdm
-
-    _, add = operations(library, "float32")
-    sizes = sizes or [round(2 ** (e / 2) / 64) * 64 for e in range(32, 57)]
-    bar = tqdm(sizes, desc="array sizes", disable=seconds * len(sizes) <= 2)
-    return {size: stream_rate(add, size, seconds) for size in bar}
-
-
 def product_rate(matmul: Callable[[int], Callable], seconds: float | int) -> float:
     """FLOP/s of the fastest n×n product; n doubles until a single one takes a good part of ``seconds``."""
     rates, n, taken = [], 64, 0.0
     while taken < seconds / 8 and n <= 16384:
         run = matmul(n)
         run()
-        taken = best(run, seconds / 16)
+        taken = fastest(run, seconds / 16)
         rates.append((2 * n**3 / taken, n, run))
         n *= 2
     rate, n, run = max(rates, key=lambda found: found[0])
-    return max(rate, 2 * n**3 / best(run, seconds))
+    return max(rate, 2 * n**3 / fastest(run, seconds))
 
 
 def stream_rate(add: Callable[[int], Callable], size: int, seconds: float | int) -> float:
     """B/s of x += 1 on an array of ``size`` bytes: each byte is read once and written once."""
     run = add(size)
     run()
-    once = max(best(run, 0), 1e-7)
+    once = max(fastest(run, 0), 1e-7)
     calls = max(1, int(1e-3 / once))  # small arrays: time many calls together
-    return 2 * size * calls / best(run, seconds, calls)
+    return 2 * size * calls / fastest(run, seconds, calls)
 
 
-def best(run: Callable[[], Any], seconds: float | int, calls: int = 1) -> float:
+def fastest(run: Callable[[], Any], seconds: float | int, calls: int = 1) -> float:
     """The shortest time of ``calls`` calls, over rounds that last ``seconds`` together; three at least."""
     shortest, end, rounds = float("inf"), time.perf_counter() + seconds, 0
     while rounds < 3 or time.perf_counter() < end:

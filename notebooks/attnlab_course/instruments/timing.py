@@ -1,23 +1,27 @@
-"""Times that can be compared: interleaved rounds, and whether the machine was quiet enough to believe them."""
+"""A stopwatch: calls are timed in turns, round after round, so that the machine's moods fall on all alike."""
 
+import gc
+import math
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TypeVar
 
 from attnlab.core.dispatch import missing
 
 try:
-    from tqdm import tqdm
+    from tqdm.auto import tqdm
 except ModuleNotFoundError as error:
     raise missing("tqdm", "bench") from error
 
 Call = Callable[[], object]
+Name = TypeVar("Name", bound=Hashable)
 
-FEWEST, MOST = 3, 31  # rounds, unless they are asked for
-LIMIT = 0.10  # spread or drift of a yardstick above which the machine counts as noisy
+FEWEST = 10  # rounds, where there is time for them
+THREE, WITHIN = 3, 0.10  # settled: of the medians of three rounds each, the middle half lies within a tenth
+SAMPLE = 0.02  # seconds: a shorter call is repeated so long, after an untimed one that meets what others left in caches
 SETTLE = 0.15  # seconds in which the threads of the last library stop spinning and those of the next wake up
-SHORT = 0.02  # seconds: a shorter call is repeated so long, and the median taken
 
 
 def ready(x: object) -> object:
@@ -28,110 +32,83 @@ def ready(x: object) -> object:
     return x if jax is None else jax.block_until_ready(x)
 
 
-def measure(calls: Mapping[str, Call], rounds: int) -> dict[str, float]:
-    """Median seconds of each call over interleaved rounds, after one round that compiles and warms up."""
-    seconds, failed = interleave(calls, rounds, settle=False)
-    if failed:
-        raise RuntimeError(f"these calls failed: {failed}")
-    return medians(seconds)
+def interleave(
+    calls: Mapping[Name, Call], rounds: int | None = None, seconds: float | int = 12, *, least: int = 3,
+    settle: float | int = 0.0, now: Callable[[], float] = time.perf_counter, failed: dict[Name, str] | None = None,
+) -> dict[Name, list[float]]:
+    """Seconds of each call in every round, after one round that compiles and warms up.
 
-
-def timed(calls: Mapping[str, Call], rounds: int | None, seconds: float | int) -> dict[str, list[float]]:
-    """Seconds of calls none of which may fail, by interleaved rounds."""
-    taken, failed = interleave(calls, rounds, seconds)
-    if failed:
-        raise RuntimeError(f"these calls failed: {failed}")
+    ``rounds`` None: ten, and more until all have settled; after ``seconds`` it stops anyway, once there are ``least``.
+    ``now``: the clock. ``settle``: for so long a call runs untimed where the library, the first word of its name,
+    changes. Else one library's threads, still spinning, slow the next one down: seen to cost 25 ms after NumPy, half
+    of a call at N = 2048. ``failed``: where given, a call that raises RuntimeError or MemoryError in the first round
+    is left out, and noted there.
+    """
+    with tqdm(unit="call", disable=None, leave=False) as bar:
+        taken: dict[Name, list[float]] = {}
+        for name, call in calls.items():
+            bar.set_description(f"{name}, warming up")
+            try:
+                call()
+                taken[name] = []
+            except (RuntimeError, MemoryError) as error:
+                if failed is None:
+                    raise
+                failed[name] = (str(error).splitlines() or [type(error).__name__])[0]
+        turn, start, library = 0, time.perf_counter(), ""
+        while not _enough(taken, turn, rounds, least, time.perf_counter() - start > seconds):
+            for name, values in taken.items():
+                bar.set_description(f"{name}")
+                last, library = library, str(name).partition(" ")[0]
+                if settle and library != last:
+                    _run_for(calls[name], settle)
+                values.append(_sample(calls[name], now))
+                bar.update()
+            turn += 1
     return taken
 
 
-def medians(taken: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """The median of each call."""
-    return {name: statistics.median(values) for name, values in taken.items()}
+def _enough(taken: Mapping[Name, list[float]], turn: int, rounds: int | None, least: int, late: bool) -> bool:
+    """Whether this was the last round."""
+    if rounds is not None:
+        return turn >= rounds
+    return turn >= (least if late else FEWEST) and (late or all(map(settled, taken.values())))
 
 
-def interleave(
-    calls: Mapping[str, Call], rounds: int | None = None, seconds: float | int = 12, settle: bool = True
-) -> tuple[dict[str, list[float]], dict[str, str]]:
-    """Seconds of each call, round after round, after one round that compiles and warms up; and why others failed.
-
-    ``rounds`` None: as many as ``seconds`` allow, 3 at the least and 31 at the most. A call that raises
-    RuntimeError or MemoryError in the first round is left out of the others. ``settle``: where the library,
-    the first word of a name, changes, call untimed for a while, and repeat short calls. Else one library's threads,
-    still spinning, slow the next one down: seen to cost 25 ms after NumPy, half of a call at N = 2048.
-    """
-    with tqdm(total=(1 + (rounds or FEWEST)) * len(calls), disable=None, leave=False) as bar:
-        failed = _warm_up(calls, bar)
-        calls = {name: call for name, call in calls.items() if name not in failed}
-        taken: dict[str, list[float]] = {name: [] for name in calls}
-        turn, wanted, start = 0, rounds, time.perf_counter()
-        while turn < (wanted or 1):
-            _one_round(calls, taken, bar, settle)
-            turn += 1
-            if wanted is None:
-                wanted = min(max(round(seconds / (time.perf_counter() - start)), FEWEST), MOST)
-                bar.total = bar.n + (wanted - 1) * len(calls)
-    return taken, failed
-
-
-def _warm_up(calls: Mapping[str, Call], bar: tqdm) -> dict[str, str]:
-    """Call everything once; the first line of what was raised, by name."""
-    failed = {}
-    for name, call in calls.items():
-        bar.set_description(f"{name}, warming up")
-        try:
-            call()
-        except (RuntimeError, MemoryError) as error:
-            failed[name] = (str(error).splitlines() or [type(error).__name__])[0]
-        bar.update()
-    return failed
-
-
-def _one_round(calls: Mapping[str, Call], taken: dict[str, list[float]], bar: tqdm, settle: bool) -> None:
-    """Time each call once."""
-    library = ""
-    for name, call in calls.items():
-        bar.set_description(name)
-        if settle and name.partition(" ")[0] != library:
-            library = name.partition(" ")[0]
-            _seconds_of(call, SETTLE)
-        taken[name].append(_seconds_of(call, SHORT if settle else 0))
-        bar.update()
-
-
-def _seconds_of(call: Call, least: float | int) -> float:
-    """Seconds of a call; the median if several fit into ``least``."""
-    taken, begin = [], time.perf_counter()
-    while not taken or time.perf_counter() - begin < least:
-        start = time.perf_counter()
+def _run_for(call: Call, seconds: float | int) -> None:
+    start = time.perf_counter()
+    while time.perf_counter() - start < seconds:
         call()
-        taken.append(time.perf_counter() - start)
-    return statistics.median(taken)
 
 
-def spread(values: Sequence[float]) -> float:
-    """Interquartile range over median; 0 for a single value."""
-    if len(values) < 2:
-        return 0.0
-    low, middle, high = statistics.quantiles(values, method="inclusive")
-    return (high - low) / middle
+def _sample(call: Call, now: Callable[[], float]) -> float:
+    """Seconds of one call; of a short one, the mean of as many as fill a sample."""
+    taken = _seconds(call, now, 1)
+    return taken if taken >= SAMPLE else _seconds(call, now, math.ceil(SAMPLE / max(taken, 1e-7)))
 
 
-def drift(values: Sequence[float]) -> float:
-    """How much the second half took longer than the first, by medians; 0 for fewer than four values."""
-    if len(values) < 4:
-        return 0.0
-    half = len(values) // 2
-    return statistics.median(values[-half:]) / statistics.median(values[:half]) - 1
+def _seconds(call: Call, now: Callable[[], float], times: int) -> float:
+    gc.collect(0)
+    gc.disable()
+    start = now()
+    for _ in range(times):
+        call()
+    taken = (now() - start) / times
+    gc.enable()
+    return taken
 
 
-def noise(seconds: Mapping[str, Sequence[float]], yardsticks: Sequence[str], limit: float = LIMIT) -> str | None:
-    """A sentence if the yardsticks, on which all ratios and fractions rest, scattered or drifted; else None."""
-    found = []
-    for name in yardsticks:
-        if spread(seconds[name]) > limit:
-            found.append(f"{name} scattered by {spread(seconds[name]):.0%}")
-        if abs(drift(seconds[name])) > limit:
-            found.append(f"{name} drifted by {drift(seconds[name]):+.0%}")
-    if not found:
-        return None
-    return f"The machine was too noisy: {', '.join(found)} (limit {limit:.0%}). Repeat when it is idle."
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """Lower quartile, median, upper quartile."""
+    return tuple(statistics.quantiles(values, method="inclusive")) if len(values) > 1 else (values[0],) * 3
+
+
+def settled(values: Sequence[float]) -> bool:
+    """Whether the middle half of the medians of three rounds each lies within a tenth of their median.
+
+    Fewer than ten rounds are taken as they are.
+    """
+    if len(values) >= FEWEST:
+        values = [statistics.median(values[i : i + THREE]) for i in range(0, len(values) - THREE + 1, THREE)]
+    low, middle, high = quartiles(values)
+    return high - low <= WITHIN * middle

@@ -1,14 +1,8 @@
-"""What the six algorithms cost, one figure a meter: extra memory, bytes moved, place on the roofline, time.
+"""What the six algorithms cost, one figure a meter: extra memory, bytes moved, place on the roofline, time."""
 
-``python -m attnlab_course.plots.ladder_costs FOLDER`` measures on this machine, in a minute, and writes memory.svg,
-traffic.svg, roofline.svg and time.svg for the README.
-"""
-
-import argparse
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from attnlab import attention, costs
 from attnlab.core.geometry import chunk_sizes
@@ -17,9 +11,8 @@ from attnlab_course.instruments.clock import Clock, Ratio, timed
 from attnlab_course.instruments.hardware import ACCELERATORS, Accelerator, this_machine
 from attnlab_course.ladder import LADDER
 from attnlab_course.plots.roofline import roofline
-from attnlab_course.plots.style import COLORS, GRAY, STYLE, band, canvas, darker
+from attnlab_course.plots.style import COLORS, GRAY, band, canvas, darker
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -222,26 +215,3 @@ def one_core() -> Accelerator:
     machine = this_machine("torch")
     torch.set_num_threads(threads)
     return machine
-
-
-def main() -> None:
-    """Measure, draw, write."""
-    parser = argparse.ArgumentParser("python -m attnlab_course.plots.ladder_costs", description="Draw the plots.")
-    parser.add_argument("folder", type=Path, metavar="FOLDER")
-    folder = parser.parse_args().folder
-    folder.mkdir(parents=True, exist_ok=True)
-    figures = {
-        "memory": memory(measure_memory()),
-        "traffic": traffic(count_traffic()),
-        "roofline": place(8192, D),
-        "time": times(clock := measure_times(), one_core()),
-    }
-    if faults := clock.faults():
-        raise SystemExit(f"the times contradict README: {'; '.join(faults)}")
-    for name, figure in figures.items():
-        with matplotlib.rc_context(STYLE):
-            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
-
-
-if __name__ == "__main__":
-    main()

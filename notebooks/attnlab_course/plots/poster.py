@@ -1,19 +1,13 @@
-"""The six algorithms side by side on one page: what a rung changes is marked, what it holds and moves stands beneath.
-
-``python -m attnlab_course.plots.poster notebooks/lessons/00_start_here.md notebooks/figures/poster.svg`` draws the
-poster of the README from the code of lesson 00.
-"""
+"""The six algorithms side by side on one page: what a rung changes is marked, what it costs stands beneath."""
 
 import ast
 import base64
 import html
 import io
 import re
-import sys
 import tokenize
 from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
-from pathlib import Path
 
 from attnlab import costs
 from attnlab.measure import binary
@@ -106,7 +100,3 @@ def functions(lesson: str) -> dict[str, str]:
     cell = next(cell for cell in re.findall(r"```\{code-cell\}\n(.*?)```", lesson, re.DOTALL) if "def naive(" in cell)
     found = {node.name: node for node in ast.parse(cell).body if isinstance(node, ast.FunctionDef)}
     return {name: ast.get_source_segment(cell, found[name]) or "" for name in LADDER}
-
-
-if __name__ == "__main__":
-    Path(sys.argv[2]).write_text(poster(functions(Path(sys.argv[1]).read_text(encoding="utf-8"))), encoding="utf-8")

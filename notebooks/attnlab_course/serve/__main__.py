@@ -1,25 +1,21 @@
 """The command line: ``python -m attnlab_course.serve --help``.
 
-Prompts are the lines of a file, served together, or what is typed, one after the other. Text goes to the standard
-output as it comes, the summary and what was refused to the standard error.
+Prompts are the lines of a file, served together, or what is typed, one after the other. A text goes to the standard
+output when its request is done, what was refused and the summary to the standard error.
 """
 
 import argparse
-import codecs
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from attnlab.core.arguments import LIBRARIES
-from attnlab.core.dispatch import missing
-from attnlab_course.model import NAMES, Model, load
+from attnlab_course.model import FIRST, NAMES, Model, load
 from attnlab_course.serve.drafts import ModelDraft, in_bits, lookup
 from attnlab_course.serve.engine import Engine
 from attnlab_course.serve.request import Moment, Request
 from attnlab_course.serve.summary import summary
-from attnlab_course.serve.transcript import Transcript, objects
 
 import numpy as np
 
@@ -44,30 +40,28 @@ def run(options: argparse.Namespace) -> None:
     """Serve what is typed, or the lines of the file."""
     engine = start(options)
     if options.file is None and sys.stdin.isatty():
-        for number, prompt in enumerate(typed(), 1):
-            if not serve(engine, submit(engine, {number: prompt}, options), options, live=True):
+        for number, prompt in enumerate(ask(), 1):
+            if not serve(engine, submit(engine, {number: prompt}, options)):
                 engine = start(options)  # the answer has ended; the next prompt finds an empty pool
         return
-    prompts = dict(enumerate(read(options.file), 1))
-    for number in [number for number, prompt in prompts.items() if not prompt]:
-        print(f"line {number} is empty and is left out", file=sys.stderr)
-        del prompts[number]
-    requests = submit(engine, prompts, options)
+    requests = submit(engine, dict(enumerate(read(options.file), 1)), options)
     if not requests:
-        parser().exit(2, f"nothing was served: {options.file or 'the standard input'} has {len(prompts)} prompts\n")
-    if not serve(engine, requests, options, live=False):
+        parser().exit(2, f"nothing was served: {options.file or 'the standard input'} has no prompt to serve\n")
+    if not serve(engine, requests):
         sys.exit(130)
 
 
 def start(options: argparse.Namespace) -> Engine:
     """The engine that the options ask for; wrong ones end the command, in one line that names the option."""
+    if options.temperature is None:
+        options.temperature = 0.0 if options.beams else 0.8
     try:
         model = load(options.model, options.library)
         for name in ("blocks", "block_size"):
             if getattr(options, name) < 1:
                 raise ValueError(f"{name} is {getattr(options, name)}; it must be at least 1")
         Request(0, [0], arrival=Moment(0, 0.0), **{name: getattr(options, name) for name in OPTIONS})
-        pool(model, options)
+        check_memory(model, options)
         draft = DRAFTS[options.draft](model) if options.draft else None
         return Engine(
             model, options.blocks, options.block_size, options.budget, draft=draft, guesses=options.guesses
@@ -77,7 +71,7 @@ def start(options: argparse.Namespace) -> Engine:
         parser().error(f"argument --{name.replace('_', '-')}: {error}" if name in vars(options) else str(error))
 
 
-def pool(model: Model, options: argparse.Namespace) -> None:
+def check_memory(model: Model, options: argparse.Namespace) -> None:
     """Ask for the memory of the pool as a whole: seconds, and gigabytes, before the engine would find out."""
     c = model.config
     count = 2 * c.layers * c.kv_heads * c.d * options.blocks * options.block_size
@@ -97,14 +91,11 @@ def read(path: Path | None) -> list[bytes]:
     return [line.removesuffix(b"\r") for line in text.removesuffix(b"\n").split(b"\n")] if text else []
 
 
-def typed() -> Iterator[bytes]:
-    """Lines from the terminal, until its input ends or Ctrl-C; an empty one is asked for again."""
+def ask() -> Iterator[bytes]:
+    """Lines from the terminal, until its input ends or Ctrl-C."""
     while True:
         try:
-            if line := input("prompt> "):
-                yield line.encode("utf-8", "surrogateescape")
-            else:
-                print("an empty prompt says nothing; Ctrl-D ends", file=sys.stderr)
+            yield input("prompt> ").encode("utf-8", "surrogateescape")
         except (EOFError, KeyboardInterrupt):
             print()
             return
@@ -114,6 +105,9 @@ def submit(engine: Engine, prompts: dict[int, bytes], options: argparse.Namespac
     """The requests that the engine takes, by line; of the others, why not."""
     taken = {}
     for number, prompt in prompts.items():
+        if not prompt:
+            print(f"line {number} is empty and is left out", file=sys.stderr)
+            continue
         try:
             taken[number] = engine.submit(prompt, **{name: getattr(options, name) for name in OPTIONS})
         except ValueError as error:
@@ -121,64 +115,56 @@ def submit(engine: Engine, prompts: dict[int, bytes], options: argparse.Namespac
     return taken
 
 
-def serve(engine: Engine, requests: dict[int, Request], options: argparse.Namespace, live: bool) -> bool:
-    """Serve requests and tell their texts, ``live`` byte by byte, else whole lines above a progress bar.
+def serve(engine: Engine, requests: dict[int, Request]) -> bool:
+    """Serve requests, print each when it is done, then the summary; returns whether all were served.
 
-    Ctrl-C ends it with what is there, and the summary; returns whether all were served.
+    Ctrl-C ends it with what is there.
     """
+    left = dict(requests)
     try:
-        from tqdm import tqdm  # here, so that --help needs nothing
-    except ModuleNotFoundError:
-        sys.exit(str(missing("tqdm", "serve")))
-    told, decode, ended = Transcript(requests), codecs.getincrementaldecoder("utf-8")("replace").decode, True
-    tell = print_now if live else tqdm.write
-    total, text = sum(one.max_tokens * one.samples for one in requests.values()), ""
-    with tqdm(total=total, unit="token", disable=live) as bar:
-        try:
-            while engine.requests:
-                bar.update(len(engine.step()))
-                text += "" if options.json else decode(told.more())
-                end = len(text) if live else text.rfind("\n") + 1
-                if end:
-                    tell(text[:end], end="")
-                text = text[end:]
-        except KeyboardInterrupt:
-            ended = False
-            tell("" if options.json else text + decode(told.rest()), end="")
-    for line in objects(requests) if options.json else ():
-        print(json.dumps(line))
+        while engine.requests:
+            engine.step()
+            for number in [number for number, request in left.items() if request.done]:
+                print_texts(number, left.pop(number))
+    except KeyboardInterrupt:
+        for number, request in left.items():
+            print_texts(number, request)
+        print(f"interrupted: {len(requests) - len(left)} of {len(requests)} requests are done", file=sys.stderr)
     if requests:
-        done = sum(one.done for one in requests.values())
-        print("" if ended else f"interrupted: {done} of {len(requests)} requests are done\n", end="", file=sys.stderr)
         print(summary(engine, [*requests.values()]), file=sys.stderr)
-    return ended
+    return not left
 
 
-def print_now(text: str, end: str) -> None:
-    """Print without waiting for the end of the line."""
-    print(text, end=end, flush=True)
+def print_texts(line: int, request: Request) -> None:
+    """[line.sample], the prompt and what follows it, of each sample or beam."""
+    prompt = bytes(token for token in request.prompt if token != FIRST)
+    for sample, text in enumerate(request.texts):
+        print(f"[{line}.{sample}] {(prompt + text).decode('utf-8', 'replace')}", flush=True)
 
 
 def parser() -> argparse.ArgumentParser:
     """The options of the command line and what they mean."""
-    p = argparse.ArgumentParser(prog="python -m attnlab_course.serve", description="Serve the small language model.")
+    p = argparse.ArgumentParser(
+        prog="python -m attnlab_course.serve",
+        description="Continue texts with a small language model that was trained on Python sources. Type a prompt such "
+        "as 'def f(x):', or give a file with one prompt a line: all its prompts are then served at once.",
+    )
     add = p.add_argument
-    add("file", nargs="?", type=Path, help="prompts, one a line; default: what is typed, or piped")
-    add("--max-tokens", type=int, default=64, help="to generate, for each prompt (64)")
-    add("--samples", type=int, default=1, help="texts of each prompt (1)")
-    add("--temperature", type=float, default=0.0, help="0 takes the likeliest byte (0)")
-    add("--top-k", type=int, help="draw from the likeliest so many bytes")
-    add("--top-p", type=float, default=1.0, help="draw from the fewest bytes of this share (1)")
-    add("--seed", type=int, default=0, help="of the draws of each request (0)")
-    add("--beams", type=int, help="beam search instead of draws")
-    add("--blocks", type=int, default=256, help="in the pool (256)")
-    add("--block-size", type=int, default=16, help="tokens of a block (16)")
-    add("--budget", type=int, default=64, help="tokens that a step may feed (64)")
-    add("--json", action="store_true", help="tell each text as an object, a line each, when all are done")
-    add("--draft", choices=[*DRAFTS], help="guess tokens: by lookup in the text, or by the model in 4 bits")
-    add("--guesses", type=int, default=4, help="for a sequence and step, with --draft (4)")
-    add("--model", choices=NAMES, default="base", help="which weights (base)")
-    add("--library", choices=[*LIBRARIES], default="numpy", help="that computes (numpy)")
+    add("file", nargs="?", type=Path, help="The file of prompts; without it they are typed, or piped.")
+    add("--max-tokens", type=int, default=64, help="How many bytes to generate for each prompt (64).")
+    add("--samples", type=int, default=1, help="How many texts to draw for each prompt (1).")
+    add("--temperature", type=float, help="How freely to draw; 0 takes the likeliest byte (0.8, and 0 for --beams).")
+    add("--top-k", type=int, help="Draw from so many of the likeliest bytes only.")
+    add("--top-p", type=float, default=0.9, help="Draw from the fewest bytes of this probability together (0.9).")
+    add("--seed", type=int, default=0, help="Another seed draws another text (0).")
+    add("--beams", type=int, help="Search for the likeliest texts with so many beams, and draw nothing.")
+    add("--blocks", type=int, default=256, help="How many blocks the pool of keys and values has (256).")
+    add("--block-size", type=int, default=16, help="How many tokens a block holds (16).")
+    add("--budget", type=int, default=64, help="How many tokens a step may feed (64).")
+    add("--draft", choices=[*DRAFTS], help="Guess tokens: look them up in the text, or ask the model in 4 bits.")
+    add("--guesses", type=int, default=4, help="How many tokens --draft guesses for a sequence and step (4).")
+    add("--model", choices=NAMES, default="base", help="Which weights to load (base).")
+    add("--library", choices=[*LIBRARIES], default="numpy", help="Which library computes (numpy).")
     return p
 
 

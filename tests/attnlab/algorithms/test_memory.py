@@ -14,6 +14,7 @@ import attnlab
 from attnlab.core.geometry import chunk_sizes
 from attnlab.measure import attention_bytes, extra_bytes, in_fresh_process, known_flags
 from attnlab.tiled.numpy import tiled_attention_backward
+from tests.support import needs
 from tests.support.libraries import ALGORITHMS, LIBRARIES, function
 
 D = 64
@@ -94,6 +95,7 @@ def tasks(library):
 @functools.cache
 def measured(library):
     """Peak bytes of every task of a library."""
+    needs(library)
     todo = tasks(library)
     with pytest.MonkeyPatch.context() as here:
         here.setenv("XLA_FLAGS", known_flags(QUICK_CODE), prepend=" ")

@@ -31,7 +31,7 @@ MISUSES = {
     "NumPy beside JAX": (
         lambda: attnlab.tiled_attention(jnp.asarray(X), X, X), TypeError, "key is a NumPy array.*jax.numpy.asarray"),
     "NumPy beside PyTorch": (
-        lambda: attnlab.tiled_attention(T, X, T), TypeError, "key is a NumPy array.*torch.as_tensor converts it"),
+        lambda: attnlab.tiled_attention(-T, X, T), TypeError, "key is a NumPy array.*torch.as_tensor converts it"),
     "a sparse tensor": (
         lambda: attnlab.tiled_attention(T, T.to_sparse(), T), TypeError, "key is of layout torch.sparse_coo.*to_dense"),
     "features in a tuple": (
@@ -71,7 +71,7 @@ MISUSES = {
     "a mask of integers": (
         lambda: sdpa(T, T, T, torch.ones(3, 3, dtype=torch.int)), TypeError, "attn_mask has dtype torch.int32"),
     "NumPy for PyTorch's": (lambda: sdpa(X, X, X), TypeError, "query is a NumPy array"),
-    "a mask of NumPy": (lambda: sdpa(T, T, T, X[0, 0] > 0), TypeError, "attn_mask is a NumPy array"),
+    "a mask of NumPy": (lambda: sdpa(-T, T, T, X[0, 0] > 0), TypeError, "attn_mask is a NumPy array"),
     "one axis": (lambda: sdpa(T[0, 0, 0], T, T), ValueError, r"query has shape \(4,\).*at least 2 axes"),
     "fewer key heads": (
         lambda: sdpa(torch.ones(1, 4, 3, 4), T, T), ValueError, "key has 2 heads, query has 4; enable_gqa=True groups"),

@@ -15,12 +15,13 @@ from attnlab.linear import delta_attention, linear_attention
 from attnlab.paged import paged_attention
 from tests.attnlab.call import torch_programs
 from tests.attnlab.call.torch_programs import arrays, gradients
-from tests.support import ROOT, selected
+from tests.support import ROOT, needs, selected
 from tests.support.libraries import ALGORITHMS, function
 
 
 def program(*arguments):
     """What the programs print."""
+    needs("torch")
     command = [sys.executable, "-W", "ignore", "-m", "tests.attnlab.call.torch_programs", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,6 @@
 """A kernel can be run, counted and compiled without a GPU, in one process, and no misuse of memory goes unseen."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -71,6 +72,46 @@ def test_half_precision_is_half_precision():
         function(half, full, out, 2)
 
 
+def in_bfloat16(x, y, out, n, BLOCK: "tl.constexpr"):
+    at = tl.arange(0, BLOCK)
+    rough = tl.load(x + at).to(tl.bfloat16)
+    tl.store(out + at, (rough + rough).to(tl.float32))
+
+
+def twice_in_bfloat16(x, y, out, n, BLOCK: "tl.constexpr"):
+    at = tl.arange(0, BLOCK)
+    tl.store(out + at, (tl.load(x + at).to(tl.bfloat16) * 2.0).to(tl.float32))
+
+
+def through_bfloat16(x, y, out, n, BLOCK: "tl.constexpr"):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, 2.0 * tl.load(x + at, mask=at < n).to(tl.bfloat16).to(tl.float32), mask=at < n)
+
+
+@pytest.mark.parametrize("kernel", [in_bfloat16, twice_in_bfloat16])
+def test_sums_of_bfloat16_are_refused(kernel):
+    """The interpreter adds their bits: 1 + 1 = 1.7e38."""
+    with pytest.raises(TypeError, match="takes the bits of bfloat16 for integers when it computes: widen it"):
+        run(kernel)
+
+
+def test_bfloat16_that_is_widened_is_computed_with():
+    assert run(through_bfloat16)[0].tolist() == [0, 2, 4, 6, 8, 10]
+
+
+def test_a_numpy_that_triton_does_not_know(monkeypatch):
+    """Triton 3.6 serves a GPU, but its interpreter ends with a TypeError."""
+    import triton
+
+    from attnlab.kernels.triton import gpu
+
+    for ours, theirs, runs in (("3.6.0", "2.4.0", False), ("3.6.0", "2.3.5", True), ("3.10.0", "2.5.0", True)):
+        monkeypatch.setattr(triton, "__version__", ours)
+        monkeypatch.setattr(gpu.np, "__version__", theirs)
+        with contextlib.nullcontext() if runs else pytest.raises(NotImplementedError, match="doesn't run with NumPy 2"):
+            run(add)
+
+
 def test_a_kernel_runs_and_is_counted():
     found, counts = run(add)
     assert found.tolist() == [10, 10, 8, 4, 0, 0]
@@ -106,17 +147,24 @@ def smooth(x, out, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     tl.store(out + at, tl.softmax(tl.load(x + at)))
 
+@triton.jit
+def scaled_sum(x, y, out, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out + at, 3 * tl.load(x + at) + tl.load(y + at))
+
 types = dict(x="*fp32", y="*fp32", out="*fp32", n="i32")
 first = compiled(add, types, dict(BLOCK=256))
 out = interpreted(smooth, grid=lambda *_: (1,), out=1)(np.zeros(4), np.zeros(4), 4)  # Triton's own functions, too
 assert out.tolist() == [0.25] * 4
 assert compiled(add, types, dict(BLOCK=256)) == first and 8 <= first["registers"] <= 64 and not first["spilled"], first
+assert compiled(scaled_sum, types, dict(BLOCK=256))["fused"] > 0 == first["fused"]
 """
 
 
 def test_compiled_and_interpreted_in_turn(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TRITON_CACHE_DIR": str(tmp_path)}
     environment.pop("TRITON_INTERPRET", None)
+    environment["TRITON_DEFAULT_FP_FUSION"] = "0"  # as will be from Triton 3.10 on
     script = tmp_path / "in_turn.py"
     script.write_text(IN_TURN)
     subprocess.run([sys.executable, script], env=environment, check=True, timeout=300)

@@ -12,6 +12,7 @@ from attnlab.linear import delta_attention
 from attnlab.linear.delta import FORMS
 from attnlab.linear.delta import numpy as specification
 from attnlab.measure import extra_bytes, in_fresh_process
+from tests.support import needs
 from tests.support.libraries import LIBRARIES, back, dtype, precision, to
 
 RNG = np.random.default_rng(0)
@@ -203,6 +204,7 @@ def peak(library, n):
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_memory_does_not_grow_with_length(library):
+    needs(library)
     tasks = [{"library": library, "n": n} for n in (16, 1024, 2048)]  # the first call imports
     _, one, two = in_fresh_process("tests.attnlab.linear.test_delta:peak", tasks)
     assert two <= 1.02 * one

@@ -10,6 +10,7 @@ import torch
 from attnlab import costs
 from attnlab.linear import linear_attention
 from attnlab.measure import extra_bytes, in_fresh_process, jax_bytes
+from tests.support import needs
 from tests.support.libraries import LIBRARIES
 
 D = 32
@@ -39,6 +40,7 @@ def peak(library, n, form, features, causal, gradient):
 @functools.cache
 def measured(library):
     """All measurements of a library, in one process; those of the other forms short, as single tokens take long."""
+    needs(library)
     cases = [("chunked", *case, n) for case in CASES for n in LENGTHS]
     cases += [(form, "elu", True, SHORT) for form in ("recurrent", "quadratic")]
     passes = (False,) if library == "numpy" else (False, True)

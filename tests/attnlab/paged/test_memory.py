@@ -30,8 +30,7 @@ def peaks(library):
     """All measurements of a library; those of JAX in a process whose compiler tells all."""
     tasks = [{"library": library, "length": length} for length in LENGTHS]
     tasks += [{"library": library, "length": LENGTHS[0], **more} for more in ({"n": 300}, {"kind": "float16"})]
-    run = in_fresh_process("tests.attnlab.paged.test_memory:peak", tasks) if library == "jax" else [peak(**x) for x in tasks]
-    return list(run)
+    return list(in_fresh_process(f"{__name__}:peak", tasks) if library == "jax" else [peak(**x) for x in tasks])
 
 
 def tile(n=1, itemsize=4):

@@ -7,6 +7,8 @@ import tempfile
 import time
 from datetime import timedelta
 
+from tests.support import needs
+
 PATIENCE = 90  # seconds for a call, on a busy machine
 
 
@@ -14,6 +16,7 @@ class Ranks:
     """``size`` processes of a gloo group, which gives a silent one up after ``timeout`` seconds."""
 
     def __init__(self, size, timeout):
+        needs("torch")
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["torch.distributed", "torch._dynamo"])  # what takes seconds
         self.folder = tempfile.TemporaryDirectory()

@@ -102,7 +102,7 @@ def test_sends_in_closed_form(devices):
         full = [devices - 1] * devices
         causal = [*range(1, devices), 0]
         expected = causal if layout == "contiguous" and right == 0 else full
-        assert [ring.blocks_sent(rank) for rank in range(devices)] == expected
+        assert [sum(ring.sends(rank, step) for step in range(devices - 1)) for rank in range(devices)] == expected
 
 
 def test_bytes_in_closed_form():

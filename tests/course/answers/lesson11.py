@@ -2,7 +2,6 @@
 
 import math
 
-import jax.numpy as jnp
 import numpy as np
 import torch
 from attnlab_course.instruments.machine import flash_forward
@@ -59,11 +58,6 @@ def classes_by_strips(n, m, block_q, block_k, window):
     return np.array(table)
 
 
-def classes_as_words(n, m, block_q, block_k, window):
-    names = np.array(["hidden", "partial", "full"])
-    return names[classes_by_band(n, m, block_q, block_k, window)]
-
-
 def reach_by_digits(n, layers):
     """As many digits as layers may differ."""
     differ = np.array([[(i ^ j).bit_count() for j in range(n)] for i in range(n)])
@@ -86,17 +80,6 @@ def reach_in_torch(n, layers):
     return pattern, torch.linalg.matrix_power(pattern.double(), layers) > 0
 
 
-def reach_in_jax(n, layers):
-    i = jnp.arange(n)
-    x = i[:, None] ^ i
-    pattern = (x & (x - 1)) == 0
-    return pattern, jnp.linalg.matrix_power(pattern.astype(float), layers) > 0
-
-
-def reach_pattern_only(n, layers):
-    return reach_by_digits(n, layers)[0]
-
-
 def reach_at_least_one_layer(n, layers):
     return reach_by_digits(n, max(layers, 1))
 
@@ -117,30 +100,6 @@ def crossing_by_reciprocal(a, b, c):
     if c == 0:
         return b / a
     return 2 * c / (math.hypot(b, 2 * math.sqrt(a * c)) - b)
-
-
-def crossing_by_hypot(a, b, c):
-    half = b / a / 2
-    return half + math.hypot(half, math.sqrt(c / a))
-
-
-def crossing_in_torch(a, b, c):
-    a, b, c = (torch.tensor(float(x), dtype=torch.float64) for x in (a, b, c))
-    half = b / (2 * a)
-    return half + torch.sqrt(half * half + c / a)
-
-
-def crossing_both(a, b, c):
-    root = math.sqrt(b * b + 4 * a * c)
-    return (b - root) / (2 * a), (b + root) / (2 * a)
-
-
-def crossing_in_the_table(a, b, c):
-    """The first power of two at which sparse is faster."""
-    n = 1
-    while a * n * n < b * n + c:
-        n *= 2
-    return n
 
 
 def sparse_by_package(machine, q, k, v, block_mask, block_q, block_k):
@@ -183,18 +142,6 @@ def sparse_loads_queries_early(machine, q, k, v, block_mask, block_q, block_k):
     return sparse_by_package(machine, q, k, v, block_mask, block_q, block_k)
 
 
-def sparse_dense(machine, q, k, v, block_mask, block_q, block_k):
-    """Ignores the mask."""
-    return sparse_by_package(machine, q, k, v, np.ones_like(block_mask), block_q, block_k)
-
-
-def sparse_all_keys(machine, q, k, v, block_mask, block_q, block_k):
-    with machine.scope():
-        machine.load(k)
-        machine.load(v)
-    return sparse_by_package(machine, q, k, v, block_mask, block_q, block_k)
-
-
 def sparse_at_once(q, k, v, block_mask, block):
     rows, cols = np.arange(len(q)) // block, np.arange(len(k)) // block
     s = np.where(block_mask[rows[:, None], cols], q @ k.T / q.shape[1] ** 0.5, -np.inf)
@@ -206,10 +153,6 @@ def sparse_rows_by_package(q, k, v, block_mask, block):
     return attnlab.tiled_attention(q, k, v, block_q=block, block_k=block, block_mask=block_mask)
 
 
-def sparse_unscaled(q, k, v, block_mask, block):
-    return sparse_at_once(q * q.shape[1] ** 0.5, k, v, block_mask, block)
-
-
 RIGHT = [
     ("classify_tiles", classes_by_loops),
     ("classify_tiles", classes_by_band),
@@ -217,11 +160,8 @@ RIGHT = [
     ("butterfly_reach", reach_by_digits),
     ("butterfly_reach", reach_recursive),
     ("butterfly_reach", reach_in_torch),
-    ("butterfly_reach", reach_in_jax),
     ("crossover_length", crossing_by_roots),
     ("crossover_length", crossing_by_newton),
-    ("crossover_length", crossing_by_hypot),
-    ("crossover_length", crossing_in_torch),
     ("sparse_forward", sparse_by_package),
     ("sparse_forward", sparse_by_pairs),
     ("sparse_rows", sparse_at_once),
@@ -238,18 +178,6 @@ def classes_by_samples(n, m, block_q, block_k, window):
         points = [(i, j) for i in (i0, i1) for j in (j0, j1)]
         seen = [-left <= j - i - m + n <= right for i, j in [*points, ((i0 + i1) // 2, (j0 + j1) // 2)]]
         tiles[at] = all(seen[:4]) + any(seen)
-    return tiles
-
-
-def classes_by_tiles(n, m, block_q, block_k, window):
-    """Right but for its memory: the positions of one tile at a time."""
-    left, right = (n + m if side is None else side for side in window)
-    tiles = np.zeros((-(-n // block_q), -(-m // block_k)), int)
-    for at in np.ndindex(tiles.shape):
-        i = np.arange(at[0] * block_q, min((at[0] + 1) * block_q, n))[:, None] + m - n
-        j = np.arange(at[1] * block_k, min((at[1] + 1) * block_k, m))
-        seen = (j >= i - left) & (j <= i + right)
-        tiles[at] = int(seen.any()) + int(seen.all())
     return tiles
 
 
@@ -281,8 +209,6 @@ crossing_of_the_larger = edited(
 )
 crossing_at_least_one = edited("crossover_length", "return (b + root) / (2 * a)", "return max((b + root) / (2 * a), 1)")
 rows_by_the_first = edited("sparse_rows", "m_new = ", "m_new = m if np.isfinite(m).all() else ")
-
-
 crossover_where_b_is_nearly_0 = edited(
     "crossover_length",
     "root = math.sqrt(b * b",
@@ -291,18 +217,10 @@ crossover_where_b_is_nearly_0 = edited(
 
 
 REFUSED = [
-    ("classify_tiles", classes_as_words, "not an array of numbers"),
     ("classify_tiles", classes_by_strips, "when n and m doubled"),
-    ("butterfly_reach", reach_pattern_only, "tuple of 2"),
     ("butterfly_reach", reach_at_least_one_layer, "0 layers"),
-    ("crossover_length", crossing_both, "expected one result"),
-    ("crossover_length", crossing_in_the_table, "N = 2.5"),
     ("sparse_forward", sparse_loads_queries_early, "times the elements"),
-    ("sparse_forward", sparse_dense, "hidden"),
-    ("sparse_forward", sparse_all_keys, "OutOfSRAM"),
-    ("sparse_rows", sparse_unscaled, "all visible"),
     ("classify_tiles", classes_by_samples, "between the corners and the center"),
-    ("classify_tiles", classes_by_tiles, "2 × 2 tiles"),
     ("classify_tiles", classes_by_mask_in_torch, "2 × 2 tiles"),
     ("classify_tiles", classes_left_of_zero, "window (0, 4)"),
     ("classify_tiles", classes_up_to_65536, "M = 3000000"),

@@ -27,26 +27,25 @@ def test_a_small_run(capsys, monkeypatch):
     monkeypatch.setattr(decode, "COPIED", 2**16)
     monkeypatch.setattr(decode, "available", lambda device, libraries: (["torch", "numpy"], {}))
     command.main(["--decode", "--m", "48", "--rounds", "1"])
-    title, columns, _, row, end = capsys.readouterr().out.split("\n", 4)
-    assert title == "one query, batch 2, 4 heads on 2 of size 8, float32; times in µs"
+    _, title, table, *_ = capsys.readouterr().out.split("\n\n")
+    columns, _, row = table.split("\n")
+    assert title == "One query, batch 2, 4 heads on 2 of size 8, float32; ms"
     head, cells = ([cell.strip() for cell in line.strip("|").split("|")] for line in (columns, row))
     assert head == ["keys", "sdpa", "torch", "÷ sdpa", "÷ copy", "numpy", "÷ sdpa", "÷ copy"]
     assert cells[0] == "48"
     assert len(cells) == 2 + 2 * 3
     assert len(row) == len(columns)
-    assert end == "\n"
 
 
 def test_a_cache_that_does_not_fit_is_left_out(capsys, monkeypatch):
     monkeypatch.setattr(decode, "FAMILIES", [SMALL])
-    monkeypatch.setattr(decode, "steps", lambda libraries, setting: {})
     monkeypatch.setattr(decode.hardware, "memory_size", lambda: 16 * 2**30)
-    decode.print_steps([2**23], 1, 1)
-    assert "8,388,608 keys left out: their cache is 2.0 GiB" in capsys.readouterr().out
+    command.main(["--decode", "--m", str(2**23)])
+    assert "8,388,608 keys: left out, as the cache is too large" in capsys.readouterr().out
 
 
 def test_ratios_and_rates():
     """64 keys and values of 8 heads, 256 KiB, in 2 ms; 512 times as many bytes are copied in 0.256 s."""
-    middle = {"torch sdpa": 1e-3, "torch step": 2e-3, "numpy copy": 0.256}
-    assert decode.line(Setting(1, 64), ["torch"], middle) == ["64", "1,000", "2,000", "2.00", "0.25"]
-    assert decode.line(Setting(1, 64), ["jax"], {"jax step": 2e-3}) == ["64", "–", "2,000", "–", "–"]
+    times = {"torch sdpa": 1e-3, "torch step": 2e-3, "numpy copy": 0.256}
+    assert [*decode.row(["torch"], Setting(1, 64), times)] == [["64", "1", "2", "2.00", "0.25"]]
+    assert [*decode.row(["jax"], Setting(1, 64), {"jax step": 2e-3})] == [["64", "–", "2", "–", "–"]]

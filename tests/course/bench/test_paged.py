@@ -19,18 +19,18 @@ def test_steps_attend_to_the_same_keys(monkeypatch):
         assert out.shape == (1, 2, 1, 8)
 
 
-def test_ratios_are_printed(capsys, monkeypatch):
+def test_a_small_run(capsys, monkeypatch):
     monkeypatch.setattr(paged, "SETTINGS", [Setting(1, 128, batch=2, heads=1, kv_heads=1, d=4)])
     monkeypatch.setattr(paged, "available", lambda device, libraries: (["torch", "numpy"], {}))
     command.main(["--paged", "--rounds", "1"])
-    lines = capsys.readouterr().out.splitlines()
-    assert "N = 1, M = 128, batch 2" in lines[0]
-    assert [line.split()[1:3] for line in lines[3:6]] == [["torch", "sdpa"], ["torch", "in"], ["torch", "pages"]]
+    rows = [line.split("|")[1:3] for line in capsys.readouterr().out.splitlines() if line.startswith("| 128")]
+    assert [[cell.strip() for cell in row] for row in rows] == [
+        ["128 keys, batch 2, 1 heads of size 4, float32", library] for library in ("torch", "numpy")
+    ]  # fmt: skip
 
 
-def test_ratios_are_to_both():
-    sdpa, row, pages = paged.ratios({"torch sdpa": 2e-3, "torch in a row": 3e-3, "torch pages of 16": 6e-3})
-    assert sdpa[1:] == ["2.00 ms", "1.00", ""]
-    assert row[1:] == ["3.00 ms", "1.50", "1.00"]
-    assert pages[1:] == ["6.00 ms", "3.00", "2.00"]
-    assert next(paged.ratios({"jax in a row": 1e-3})) == ["jax in a row", "1.00 ms", "", "1.00"]
+def test_ratios_are_to_keys_in_a_row():
+    times = {"torch sdpa": 2e-3, "torch in a row": 3e-3, "torch pages of 16": 6e-3, "jax in a row": 1e-3}
+    torch, jax = paged.rows(["torch", "jax"], Setting(1, 4096), times)
+    assert torch == ["4,096 keys, 8 heads of size 64, float32", "torch", "3", "1.50", "2.00", "–", "–"]
+    assert jax[1:4] == ["jax", "1", "0.50"]

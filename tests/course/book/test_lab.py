@@ -16,7 +16,7 @@ import nbformat
 import pytest
 
 from tests.course.book.conftest import SECONDS
-from tests.support import ROOT
+from tests.support import PYTHONPATH, ROOT
 from tests.support.notebooks import names
 
 LESSON = "00_start_here.ipynb"
@@ -47,7 +47,7 @@ def lab(work, browser):
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}", "work"]
     command += ["--ServerApp.port_retries=0", "--IdentityProvider.token=", "--Application.log_level=WARN"]
-    env = {"HOME": str(work), "JUPYTER_PREFER_ENV_PATH": "1", "PYTHONPATH": str(ROOT)}
+    env = {"HOME": str(work), "JUPYTER_PREFER_ENV_PATH": "1", "PYTHONPATH": PYTHONPATH}
     with open(work / "log", "wb") as log:
         server = subprocess.Popen(command, cwd=work, env={**os.environ, **env}, stdout=log, stderr=log)
     try:

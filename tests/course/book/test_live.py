@@ -52,7 +52,7 @@ def test_a_cell_prints_and_shows_its_last_value(told):
     assert told.of("text") == "twice\n40\n"
     assert told.page.run(2, "x")
     assert told.of("text").endswith("40\n20\n")
-    assert told.page.run(3, "from attnlab import plots\nplots.table(['n'], [[1]])")
+    assert told.page.run(3, "from attnlab_course import plots\nplots.table(['n'], [[1]])")
     assert told.of("html").startswith("<table")
 
 
@@ -95,7 +95,7 @@ def test_what_a_skipped_cell_defines_is_asked_for(told):
 
 
 def test_the_checker_answers_in_html(told):
-    assert told.page.run(1, f"import math\nfrom attnlab import check\n{SOLUTION}\ncheck.answer(online_stats)")
+    assert told.page.run(1, f"import math\nfrom attnlab_course import check\n{SOLUTION}\ncheck.answer(online_stats)")
     assert "online_stats: right" in told.of("html")
 
 

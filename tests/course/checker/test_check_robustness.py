@@ -10,6 +10,7 @@ import time
 import tracemalloc
 import types
 import warnings
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -255,6 +256,30 @@ def test_error_in_some_case_only(verdict_on):
     assert "ValueError: five" in verdict.text
     assert "five random rows" in verdict.text
     assert "in your line 3: raise ValueError" in verdict.text
+
+
+def test_error_in_an_answer_that_ours_calls():
+    """The answer is called from a function of the exercise: the learner's line is shown, not that."""
+
+    def next_capacity(length):
+        raise ValueError("no idea")
+
+    verdict = examine(check.find("next_capacity"), next_capacity)
+    assert "ValueError: no idea" in verdict.text
+    assert "in your line 2: raise ValueError" in verdict.text
+    assert "answer(" not in verdict.text
+
+
+def test_error_in_what_judges_shows_none_of_our_lines():
+    def judge(case, got):
+        return secret(got)
+
+    def secret(got):
+        return got["secret"]
+
+    verdict = examine(replace(AVERAGE, judge=judge), right)
+    assert "IndexError" in verdict.text
+    assert "secret" not in verdict.text
 
 
 def test_error_in_a_function_of_the_learners(verdict_on):

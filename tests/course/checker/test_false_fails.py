@@ -194,6 +194,22 @@ def test_library_of_what_is_no_plain_function(answer):
     assert named_library(answer) == "torch"
 
 
+def test_annotations_that_name_what_there_is_not():
+    """Python 3.14 looks their names up when somebody asks, where it did so at the def."""
+
+    class Unknown(dict):
+        def values(self):
+            raise NameError("name 'Tensor' is not defined")
+
+    def online_stats(stream):
+        x = torch.stack([torch.as_tensor(x) for x in stream] or [torch.tensor(-torch.inf)])
+        return float(x.max()), float(torch.exp(x - x.max()).nan_to_num(0.0).sum())
+
+    online_stats.__annotations__ = Unknown()
+    assert named_library(online_stats) == "torch"
+    assert "NameError" not in examine(check.find("online_stats"), online_stats).text
+
+
 def double(x):
     """Twice x."""
     return 2 * x

@@ -6,7 +6,7 @@ import time
 import nbformat
 import pytest
 from attnlab_course import plots
-from attnlab_course.instruments import clock
+from attnlab_course.instruments import clock, timing
 from attnlab_course.instruments.clock import Clock, Ratio, Slope, from_record, stored_faults, timed
 
 from tests.support import ROOT
@@ -51,8 +51,8 @@ def test_what_is_stored_is_looked_at_again():
 
 def test_rounds_go_on_until_the_times_settle(monkeypatch):
     monkeypatch.delenv("ATTNLAB_ROUNDS", raising=False)
-    monkeypatch.setattr(clock, "SAMPLE", 0)
-    taken = [1, 1, *[1, 5] * 5, *[1] * 50]  # two calls to warm up, ten restless rounds, then quiet ones
+    monkeypatch.setattr(timing, "SAMPLE", 0)
+    taken = [*[1, 5] * 5, *[1] * 50]  # ten restless rounds, then quiet ones
     marks = iter([mark for start, wait in enumerate(taken) for mark in (100 * start, 100 * start + wait)])
     monkeypatch.setattr(time, "process_time", lambda: next(marks))
     measured = timed({"a": {1: int}})

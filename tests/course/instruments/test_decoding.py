@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from attnlab_course.instruments.machine import Machine, decoding_forward, rolling_forward, split_forward
+from attnlab_course.instruments.machine import Machine, decoding_forward, split_forward
 
-from attnlab import costs, rotary
-from attnlab.cache import KVCache, RollingCache, quantize
+from attnlab import costs
+from attnlab.cache import KVCache, quantize
 from attnlab.core.geometry import blocks
 from tests.support import oracle
 
@@ -101,27 +101,6 @@ def test_parts_in_a_row_are_chunked_attention_but_for_the_query():
     split = costs.decoding(12, 3, 5, heads=4, kv_heads=2, parts=3)
     assert split.elements - one.elements == (3 - 1) * 4 * 3
     assert (split.products, split.exponentials, split.rest) == (one.products, one.exponentials, one.rest)
-
-
-@pytest.mark.parametrize("length", [1, 3, 4, 9, 30])
-def test_a_step_of_a_rolling_cache(length):
-    """Sinks and ring in two parts, each met by a rotation of the query: what the cache itself returns."""
-    window, sinks, heads, kv_heads, d, dv = 7, 3, 4, 2, 6, 5
-    random = np.random.default_rng(length)
-    new = [random.normal(size=(count, length, size)) for count, size in ((heads, d), (kv_heads, d), (kv_heads, dv))]
-    cache = RollingCache.empty(*new[1:], window=window, sinks=sinks, rotary=100.0, sink_positions="cache")
-    out, cache = cache.attend(*new)
-    on, query, last = Machine(), new[0][:, -1], length - 1
-    rotated = [rotary(query, np.array(position), base=100.0) for position in (min(last, window + sinks - 1), last)]
-    q = [on.put(name, x) for name, x in zip(("Q of sinks", "Q"), rotated, strict=True)]
-    found, _ = rolling_forward(on, *q, on.put("K", cache.keys), on.put("V", cache.values), length, sinks=sinks)
-    np.testing.assert_allclose(on.fetch(found), out[:, -1], atol=1e-13)
-    parts = 2 if length > sinks else 1
-    cost = costs.decoding(min(length, 10), d, dv, heads=heads, kv_heads=kv_heads, parts=parts)
-    loads = dict(on.loads)
-    loads["Q"] = loads.get("Q", 0) + loads.pop("Q of sinks")
-    assert (loads, on.stores, on.bytes) == (cost.reads, cost.writes, cost.bytes)
-    assert (on.work.products, on.work.exponentials, on.work.rest) == (cost.products, cost.exponentials, cost.rest)
 
 
 def test_keys_are_read_once_a_group():

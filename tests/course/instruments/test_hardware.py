@@ -108,13 +108,6 @@ def test_other_precisions(library, dtype):
     assert hardware.product_rate(hardware.operations(library, dtype)[0], 0.01) > 1e6
 
 
-def test_bandwidth_by_size(capsys):
-    found = hardware.bandwidth_by_size("numpy", [2**14, 2**20], seconds=0.01)
-    assert list(found) == [2**14, 2**20]
-    assert all(x > 1e7 for x in found.values())
-    assert capsys.readouterr().err == ""  # no bar for what is quick
-
-
 def test_what_is_unknown_is_refused():
     with pytest.raises(ValueError, match="library is 'cupy'; it must be one of numpy, jax, torch"):
         hardware.this_machine("cupy")

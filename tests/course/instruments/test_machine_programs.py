@@ -362,11 +362,10 @@ def test_a_strict_capacity_says_what_is_held():
     assert (on.loads["x"], on.peak) == (15, 40)
 
 
-def test_a_nominal_capacity_is_reported():
+def test_a_nominal_capacity_may_be_exceeded():
     on = Machine(capacity=40)
     on.keep("S", np.ones((5, 5)))
     assert on.peak == 50
-    assert "at most 50 bytes of 40 (nominal)" in machine.report(on)
 
 
 def test_names_are_unique_and_shapes_agree():
@@ -388,13 +387,6 @@ def test_work_is_counted():
     c[c < 0] = 0
     assert (on.work.exponentials, on.work.rest) == (10, 20)
     assert on.work.products == 60
-
-
-def test_a_report_lists_every_array():
-    _, on = run("flash", draw(7, 10, 5, 3), {})
-    text = machine.report(on)
-    assert all(f"\n{name} " in text for name in ("Q", "K", "V", "O", "l", "m", "all"))
-    assert f"{on.bytes:,} bytes loaded and stored" in text
 
 
 # The paper's blocks

@@ -2,14 +2,14 @@
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
 from attnlab_course.plots import listing
 
 from attnlab.core.arguments import LIBRARIES
+from tests.support import ROOT
 
-LESSONS = (Path(__file__).resolve().parents[2] / "notebooks" / "lessons").glob("*.md")
+LESSONS = (ROOT / "notebooks" / "lessons").glob("*.md")
 TEXT = "\n".join(path.read_text(encoding="utf-8") for path in LESSONS)
 CORES = [(f"{name}/{library}.py", [f"{name}_attention"], lambda name=name, library=library: listing.core(name, library))
          for name in sorted(set(re.findall(r'listing\.backends\("(\w+)"', TEXT))) for library in LIBRARIES]

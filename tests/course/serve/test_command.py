@@ -1,7 +1,6 @@
 """``python -m attnlab_course.serve``: what it tells, of which prompts, and the sums that it draws."""
 
 import io
-import json
 import re
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from attnlab_course.serve.summary import summary
 
 from tests.course.model.small import small
 
-SIZES = ["--max-tokens", "6", "--blocks", "12", "--block-size", "4", "--budget", "9"]
+SIZES = ["--max-tokens", "6", "--blocks", "12", "--block-size", "4", "--budget", "9", "--temperature", "0"]
 
 
 @pytest.fixture(autouse=True)
@@ -46,19 +45,33 @@ def test_the_lines_of_a_file_are_served_together(tmp_path, capsys):
     command.main([str(path), *SIZES])
     out, err = capsys.readouterr()
     served = {1: "ab", 2: "c", 5: "αβ", 6: "ä".encode("latin-1")}  # bytes, UTF-8 or not
-    assert out == "".join(f"[{i}.0] {expected(prompt)}\n" for i, prompt in served.items())
+    for i, prompt in served.items():
+        assert f"[{i}.0] {expected(prompt)}\n" in out
+    assert len(out) == sum(len(f"[{i}.0] {expected(prompt)}\n") for i, prompt in served.items())
     assert "line 3 is empty and is left out" in err
     assert f"refused line 4, {b'x' * 40!r}: a prompt of 61 tokens" in err
-    assert "24/24" in err
     assert "24 new tokens" in err
 
 
-def test_what_is_typed_is_answered_at_once(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", Terminal("ab\nab\n"))
+def test_a_text_is_printed_when_its_request_is_done(tmp_path, monkeypatch, capsys):
+    """Twelve requests of three blocks each, of which the pool holds twelve: the first are done long before the last."""
+    happened, step = [], Engine.step
+    monkeypatch.setattr(Engine, "step", lambda engine: happened.append("step") or step(engine))
+    monkeypatch.setattr(command, "print_texts", lambda line, request: happened.append(line))
+    path = tmp_path / "prompts"
+    path.write_text("abc\n" * 12)
+    command.main([str(path), *SIZES])
+    assert [x for x in happened if x != "step"] == [*range(1, 13)]
+    assert "step" in happened[happened.index(1) : happened.index(12)]
+
+
+def test_what_is_typed_is_answered(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", Terminal("ab\n\nab\n"))
     command.main(SIZES)
     out, err = capsys.readouterr()
     assert [*re.findall(r"prompt> \[\d\.0\] (.*?)\n(?=prompt)", out, re.DOTALL)] == [expected("ab")] * 2
     assert out.endswith("prompt> \n")
+    assert "line 2 is empty" in err
     assert err.count("6 new tokens in") == 2
 
 
@@ -68,16 +81,24 @@ def test_what_is_piped_is_a_file(monkeypatch, capsys):
     assert capsys.readouterr().out == f"[1.0] {expected('ab')}\n[1.1] {expected('ab')}\n"
 
 
-def test_beams_are_told_when_the_best_is_known(monkeypatch, capsys):
-    told = []
-    monkeypatch.setattr(sys, "stdin", Terminal("ab\n"))
-    monkeypatch.setattr(command, "print_now", lambda text, end: told.append(text))
-    command.main([*SIZES, "--beams", "2"])
+def test_beams_need_no_temperature(tmp_path, capsys):
+    path = tmp_path / "prompts"
+    path.write_text("ab")
+    command.main([str(path), *SIZES[:-2], "--beams", "2"])
     engine = Engine(small("numpy"), 99, 4, 99)
     request = engine.submit("ab", 6, beams=2)
     engine.run()
     texts = ["ab" + text.decode("utf-8", "replace") for text in request.texts]
-    assert told == [f"[1.0] {texts[0]}\n[1.1] {texts[1]}\n"]
+    assert capsys.readouterr().out == f"[1.0] {texts[0]}\n[1.1] {texts[1]}\n"
+
+
+def test_without_options_it_writes_something_readable(monkeypatch, capsys):
+    """Greedily, the model writes blanks; drawn, it writes Python."""
+    monkeypatch.setattr(command, "load", model.load)
+    monkeypatch.setattr(sys, "stdin", pipe(b"def f(x):"))
+    command.main([])
+    text = capsys.readouterr().out.removeprefix("[1.0] def f(x):")
+    assert len(re.findall(r"[a-z]{2,}", text)) >= 4
 
 
 REFUSED = {
@@ -106,7 +127,9 @@ def test_a_command_that_cannot_be_done(name, tmp_path, capsys):
     assert capsys.readouterr().err.count(message) == 1
 
 
-@pytest.mark.parametrize(("text", "said"), [("", "has 0 prompts"), ("\n\n", "line 2 is empty"), ("x" * 60, "refused")])
+@pytest.mark.parametrize(
+    ("text", "said"), [("", "no prompt to serve"), ("\n\n", "line 2 is empty"), ("x" * 60, "refused")]
+)
 def test_where_nothing_is_served_the_status_says_so(text, said, tmp_path, capsys):
     path = tmp_path / "prompts"
     path.write_text(text)
@@ -116,28 +139,6 @@ def test_where_nothing_is_served_the_status_says_so(text, said, tmp_path, capsys
     assert error.value.code == 2
     assert said in err
     assert "nothing was served" in err
-
-
-def test_an_empty_line_is_asked_for_again(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", Terminal("\nab\n"))
-    command.main(SIZES)
-    out, err = capsys.readouterr()
-    assert "an empty prompt says nothing" in err
-    assert f"[1.0] {expected('ab')}\n" in out
-
-
-def test_objects_for_other_programs(tmp_path, capsys):
-    """A line each, whatever the texts contain; what is no UTF-8 comes back."""
-    path, prompts = tmp_path / "prompts", {1: b"ab", 3: "ä".encode("latin-1")}
-    path.write_bytes(prompts[1] + b"\n\n" + prompts[3])
-    command.main([str(path), *SIZES, "--json", "--samples", "2"])
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(one["line"], one["sample"], one["done"]) for one in found] == [
-        (line, sample, True) for line in prompts for sample in (0, 1)
-    ]
-    for one in found:
-        prompt, text = (one[name].encode("utf-8", "surrogateescape") for name in ("prompt", "text"))
-        assert (prompt, text) == (prompts[one["line"]], small("numpy").generate(prompts[one["line"]], 6))
 
 
 def test_only_ends_of_lines_part_prompts(tmp_path, capsys):
@@ -168,7 +169,8 @@ def test_an_interrupt_ends_with_what_is_there(steps, done, monkeypatch, capsys, 
     assert f"interrupted: {done} of 2 requests are done" in err
     assert ("new tokens in" if steps else "no token was made") in err
     new = len(small("numpy").generate("ab", min(steps, 6)))
-    assert out.startswith(f"[1.0] {expected('ab', new)}\n[2.0] cccccccccc")
+    assert f"[1.0] {expected('ab', new)}\n" in out
+    assert "[2.0] cccccccccc" in out
     monkeypatch.setattr(sys, "stdin", Terminal("ab\nab\n"))
     command.main(SIZES)
     assert capsys.readouterr().out.count("prompt> ") == 3
@@ -191,20 +193,8 @@ def test_a_draft_changes_no_text(draft, tmp_path, capsys):
         command.main([str(path), *SIZES, *options])
         told.append(capsys.readouterr())
     assert told[0].out == told[1].out
-    assert "guesses              none" in told[0].err
-    assert re.search(r"guesses .* \d+ of \d+ accepted \(\d+%\): \d\.\d\d tokens per call of a sequence", told[1].err)
-
-
-def test_without_tqdm(monkeypatch, capsys, tmp_path):
-    """--help is there; serving says what is missing."""
-    monkeypatch.setitem(sys.modules, "tqdm", None)
-    with pytest.raises(SystemExit):
-        command.main(["--help"])
-    assert "--max-tokens" in capsys.readouterr().out
-    path = tmp_path / "prompts"
-    path.write_text("ab")
-    with pytest.raises(SystemExit, match=r"pip install 'attnlab\[serve\]'"):
-        command.main([str(path), *SIZES])
+    assert "guesses" not in told[0].err
+    assert re.search(r"\d+ of \d+ guesses accepted \(\d+%\); \d\.\d\d tokens per call of a sequence", told[1].err)
 
 
 def test_the_summary_counts():
@@ -218,10 +208,8 @@ def test_the_summary_counts():
         (1, 4, 6), (2 + 1, 5 + 3, 12), (2 + 1, 6 + 4, 12), (2, 5, 6), (2, 6, 6),
     ]  # fmt: skip
     found = summary(engine, requests)
-    for text in ("6 new tokens", "5 steps", "12 tokens fed, 0 found in the cache, 0 preemptions", "at most 3 of 8"):
-        assert text in found
-    assert re.search(r"first token  median .* \(steps: 1\), 95% within .* \(steps: 3\)", found)
-    assert re.search(r"between tokens  median .* \(steps: 1\), 95% within .* \(steps: 1\)", found)
-    assert f"{33 / 44:.0%} in use" in found
-    assert f"{42 / 44:.1f} times as many" in found
+    assert "6 new tokens in" in found
+    assert "5 steps; " in found
+    assert re.search(r"the first token after \S+ ms, then one every \S+ ms \(medians\); at most 3 of 8 blocks", found)
+    assert found.endswith("; 0 preemptions")
     assert engine.runner.nbytes == 2 * 2 * (8 * 2 * 4 * 4) * 8  # layers, keys and values, pages, bytes

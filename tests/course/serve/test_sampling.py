@@ -126,7 +126,8 @@ def test_rows_draw_as_each_does_alone():
 def test_a_step_draws_once_for_all_who_share_their_options(temperatures, draws, monkeypatch):
     """Greedy requests need no random number, however many they are."""
     calls = []
-    monkeypatch.setattr("attnlab_course.serve.engine.uniform", lambda *keys: calls.append(len(keys[0])) or uniform(*keys))
+    counted = lambda *keys: calls.append(len(keys[0])) or uniform(*keys)  # noqa: E731
+    monkeypatch.setattr("attnlab_course.serve.engine.uniform", counted)
     server = engine(blocks=40, block_size=4, budget=40)
     for seed, temperature in enumerate(temperatures):
         server.submit([1, 2], 3, seed=seed, temperature=temperature)

@@ -5,11 +5,11 @@
     standard, lazy, online, chunked, flash, flash2    _forward, and _backward where there is one
     paged                     _forward, of a sequence whose keys lie in pages
     linear_quadratic, linear_recurrent, linear_chunked    _forward, of linear attention
-    decoding, split, rolling  _forward, of one query a head against a cache: whole, in parts, with sinks
+    decoding, split           _forward, of one query a head against a cache: whole, in parts
 """
 
 from attnlab_course.instruments.machine.chunked import chunked_backward, chunked_forward
-from attnlab_course.instruments.machine.decoding import decoding_forward, rolling_forward, split_forward
+from attnlab_course.instruments.machine.decoding import decoding_forward, split_forward
 from attnlab_course.instruments.machine.flash import flash_backward, flash_forward
 from attnlab_course.instruments.machine.flash2 import flash2_backward, flash2_forward
 from attnlab_course.instruments.machine.linear import (
@@ -18,7 +18,6 @@ from attnlab_course.instruments.machine.linear import (
 from attnlab_course.instruments.machine.machine import Machine, Ref
 from attnlab_course.instruments.machine.one_key import lazy_forward, online_forward
 from attnlab_course.instruments.machine.paged import paged_forward
-from attnlab_course.instruments.machine.report import report
 from attnlab_course.instruments.machine.sram import OutOfSRAM
 from attnlab_course.instruments.machine.standard import standard_backward, standard_forward
 from attnlab_course.instruments.machine.vector import CountingVector
@@ -26,6 +25,6 @@ from attnlab_course.instruments.machine.vector import CountingVector
 __all__ = [
     "CountingVector", "Machine", "OutOfSRAM", "Ref", "chunked_backward", "chunked_forward", "decoding_forward",
     "flash2_backward", "flash2_forward", "flash_backward", "flash_forward", "lazy_forward", "linear_chunked_forward",
-    "linear_quadratic_forward", "linear_recurrent_forward", "online_forward", "paged_forward", "report",
-    "rolling_forward", "split_forward", "standard_backward", "standard_forward",
+    "linear_quadratic_forward", "linear_recurrent_forward", "online_forward", "paged_forward", "split_forward",
+    "standard_backward", "standard_forward",
 ]  # fmt: skip

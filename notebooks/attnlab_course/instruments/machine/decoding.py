@@ -47,36 +47,15 @@ def decoding_forward(
 def split_forward(
     machine: Machine, q: Ref, k: Ref, v: Ref, parts: Sequence[slice], *, scale: float | int | None = None
 ) -> tuple[Ref, Ref]:
-    """The same, each of ``parts`` of the cache by itself; then their summaries are added."""
-    return _merged(machine, [(q, cols) for cols in parts], k, v, scale)
-
-
-@quiet
-def rolling_forward(
-    machine: Machine, to_sinks: Ref, to_ring: Ref, k: Ref, v: Ref, length: int, *, sinks: int,
-    scale: float | int | None = None,
-) -> tuple[Ref, Ref]:
-    """The same of a rolling cache after ``length`` tokens, sinks and ring apart, each met by a query of its own.
-
-    ``to_sinks`` and ``to_ring`` (Hq, D): the query, as rotated for either. ``k`` and ``v`` hold sinks + window slots.
-    """
-    filled = min(length, k.shape[1])
-    parts = [(to_sinks, slice(0, min(filled, sinks))), (to_ring, slice(sinks, filled))]
-    return _merged(machine, [(q, cols) for q, cols in parts if cols.start < cols.stop], k, v, scale)
-
-
-def _merged(
-    machine: Machine, parts: Sequence[tuple[Ref, slice]], k: Ref, v: Ref, scale: float | int | None
-) -> tuple[Ref, Ref]:
-    """Summaries of the parts, each met by its query, group after group; then their sums."""
-    q, dv = parts[0][0], v.shape[2]
+    """The same, each of ``parts`` of the cache by itself; then their summaries are added, group after group."""
+    (heads, _), dv = q.shape, v.shape[2]
     rules, group = _rules(machine, q, k, k.shape[1], scale)
-    o, lse = machine.empty("O", (q.shape[0], dv), q.dtype), machine.empty("lse", q.shape[:1], q.dtype)
+    o, lse = machine.empty("O", (heads, dv), q.dtype), machine.empty("lse", (heads,), q.dtype)
     summaries = empty_summaries(machine, len(parts), group, dv, q.dtype)
-    for head, rows in enumerate(blocks(q.shape[0], group)):
-        for c, (q_c, cols) in enumerate(parts):
+    for head, rows in enumerate(blocks(heads, group)):
+        for c, cols in enumerate(parts):
             with machine.scope():  # a program of its own: it shares nothing on chip with the others
-                q_i, k_j, v_j = machine.load(q_c, rows), machine.load(k, (head, cols)), machine.load(v, (head, cols))
+                q_i, k_j, v_j = machine.load(q, rows), machine.load(k, (head, cols)), machine.load(v, (head, cols))
                 summarize(rules, summaries, c, q_i, k_j, v_j, rows, cols)
         combine(machine, summaries, len(parts), o, lse, rows)
     return o, lse

@@ -3,6 +3,7 @@
 from typing import Any
 
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.inputs import table
 
 import numpy as np
 
@@ -52,50 +53,36 @@ def judge(case: Case, got: Any) -> str | None:
     return None
 
 
-def cases() -> list[Case]:
-    """Memory for everything, for the rows, for one chunk of them; just enough, and a number too little."""
-    sizes = [2**p for p in range(4, 10)]
-    rows, chunk = (min(held(1000, 64, way, 16, Ck) for Ck in sizes) for way in (SUMMARIES, QUERY_CHUNKS))
-    all_kept = 1000**2 + rows
-    calls = [
-        ("memory for all weights", (64, 8, 10**6)),
-        ("n = 1000: just enough to keep everything", (1000, 64, all_kept)),
-        ("n = 1000: a number less", (1000, 64, all_kept - 1)),
-        ("n = 1000: just enough for all rows", (1000, 64, rows)),
-        ("n = 1000: a number less than for all rows", (1000, 64, rows - 1)),
-        ("n = 1000: just enough for a chunk", (1000, 64, chunk)),
-        ("n = 4096, D = 128: a million numbers", (4096, 128, 10**6)),
-        ("n = 4096, D = 128: 100,000 numbers", (4096, 128, 10**5)),
-        ("n = 65,536: ten million", (65_536, 64, 10**7)),
-        ("n = 65,536: 20,000 numbers, which small chunks of keys don't fit", (65_536, 64, 20_000)),
-        ("n = 16", (16, 1, 16 * 16 + 16 * 3 + 3 * 256)),
-    ]
-    return [Case(label, args) for label, args in calls]
-
+SMALLEST, CHUNK = (min(held(1000, 64, way, 16, 2**p) for p in range(4, 10)) for way in (SUMMARIES, QUERY_CHUNKS))
 
 EXERCISE = Exercise(
-    lesson="06", stars=2, reference=least_rerun, cases=cases, judge=judge,
+    lesson="06", stars=2, reference=least_rerun, judge=judge, where="eq. 6.8",
+    cases=table(
+        ("n = 1000: just enough to keep everything", 1000, 64, 1000**2 + SMALLEST),
+        ("n = 1000: a number less", 1000, 64, 1000**2 + SMALLEST - 1),
+        ("n = 1000: just enough for all rows", 1000, 64, SMALLEST),
+        ("n = 1000: a number less than for all rows", 1000, 64, SMALLEST - 1),
+        ("n = 1000: just enough for a chunk", 1000, 64, CHUNK),
+        ("n = 4096, D = 128: 100,000 numbers", 4096, 128, 10**5),
+        ("n = 65,536: ten million", 65_536, 64, 10**7),
+        ("n = 65,536: 20,000 numbers, which small chunks of keys don't fit", 65_536, 64, 20_000),
+        ("n = 16", 16, 1, 16 * 16 + 16 * 3 + 3 * 256),
+    ),
     hints=(
         "Try the ways in order of what they rerun, and for each, all pairs of sizes. The first that fits is right.",
-        "Large chunks of keys mean few factors and large tiles; small ones the other way around. So search, and don't "
-        "fix one of them.",
-        "held = n² if nothing is checkpointed, + rows · (⌈n / Ck⌉ + 1 + D), where rows is Cq with query chunks "
-        "checkpointed and n otherwise, + 3 Cq Ck.",
+        "held = n² for 0, + rows · (⌈n / Ck⌉ + 1 + D) + 3 Cq Ck, where rows is Cq for 2 and n otherwise.",
     ),
+    without={
+        "weights": "You forget the weights, which autodiff keeps if nothing is checkpointed (section 3).",
+        "3 * Cq * Ck": "You forget the tiles at hand (section 4).",
+    },
     mistakes=(
-        Mistake("You always rerun everything. That fits most often, but costs time where there's enough memory "
-                "(section 5).",
+        Mistake("You always rerun everything, which costs time where there's enough memory (section 5).",
                 but("for way in WAYS", "for way in WAYS[2:]")),
-        Mistake("You never rerun the query chunks: for long texts, the factors and the rows alone are too much (eq. "
-                "6.8).", but("for way in WAYS", "for way in WAYS[:2]")),
-        Mistake("You use one chunk size for all lengths: with small chunks of keys, the factors n ⌈n / Ck⌉ grow like "
-                "n² (eq. 6.8).", but("for Ck in sizes", "for Ck in sizes[:1]")),
-        Mistake("Your chunks of keys are as long as the text. Then a tile is just as wide, and three of them may not "
-                "fit (section 4).", but("for Ck in sizes", "for Ck in sizes[-1:]")),
-        Mistake("You forget the weights, which autodiff keeps if nothing is checkpointed (section 3).",
-                but("held(n, D, way, Cq, Ck) <= budget",
-                    "held(n, D, way, Cq, Ck) - n * n * (way == NOTHING) <= budget")),
-        Mistake("You forget the tiles at hand (section 4).",
-                but("held(n, D, way, Cq, Ck) <= budget", "held(n, D, way, Cq, Ck) - 3 * Cq * Ck <= budget")),
+        Mistake("You never rerun the query chunks: the factors and rows of long texts are too much (eq. 6.8).",
+                but("for way in WAYS", "for way in WAYS[:2]")),
+        Mistake("You use one rule for the chunks of keys. If they're small, the factors n ⌈n / Ck⌉ grow like n²; if "
+                "they're as long as the text, a tile is just as wide, and three of them may not fit (eq. 6.8).",
+                but("for Ck in sizes", "for Ck in sizes[:1]"), but("for Ck in sizes", "for Ck in sizes[-1:]")),
     ),
 )

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from attnlab_course.checker import phrases
-from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Exercise, Mistake, but
+from attnlab_course.checker.inputs import table
 
 
 def largest_blocks(D: int, M_sram: int) -> tuple[int, int]:
@@ -25,70 +25,49 @@ def largest_blocks(D: int, M_sram: int) -> tuple[int, int]:
     return largest(forward), largest(backward)
 
 
-def cases() -> list[Case]:
-    """Exact fits and one element less, for wide and for narrow tiles; the sizes of an A100."""
-    calls = [
-        ("D = 1, M_sram = 11: one query, one key just fit forward", (1, 11)),
-        ("D = 1, M_sram = 10: nothing fits", (1, 10)),
-        ("D = 4, M_sram = 75: B_r = B_c = 3 is an exact fit forward", (4, 75)),
-        ("one element less: D = 4, M_sram = 74", (4, 74)),
-        ("D = 4, M_sram = 164: B_r = 4, B_c = 9 is an exact fit forward", (4, 164)),
-        ("one element less: D = 4, M_sram = 163", (4, 163)),
-        ("D = 4, M_sram = 220: B_c = 6 is an exact fit backward", (4, 220)),
-        ("one element less: D = 4, M_sram = 219", (4, 219)),
-        ("D = 64, 192 KiB of 2 bytes a number: an A100", (64, 96 * 1024)),
-        ("D = 128, the same SRAM", (128, 96 * 1024)),
-        ("D = 64, 64 KiB of 2 bytes a number: a T4", (64, 32 * 1024)),
-        ("D = 16, 227 KiB of 2 bytes a number: an H100", (16, 227 * 512)),
-        ("D = 1000, M_sram = 100,000: fewer keys than D", (1000, 100_000)),
-        ("D = 1, M_sram = 100,000: tens of thousands of keys fit", (1, 100_000)),
-    ]
-    return [Case(label, args) for label, args in calls]
-
-
 BOTH = "largest(forward), largest(backward)"
-
 EXERCISE = Exercise(
-    lesson="08", stars=2, reference=largest_blocks, cases=cases,
+    lesson="08", stars=2, reference=largest_blocks, where="eqs. 8.7 and 8.9",
+    cases=table(
+        ("D = 1, M_sram = 11: one query, one key just fit forward", 1, 11),
+        ("D = 1, M_sram = 10: nothing fits", 1, 10),
+        ("D = 4, M_sram = 75: B_r = B_c = 3 is an exact fit forward", 4, 75),
+        ("one element less: D = 4, M_sram = 74", 4, 74),
+        ("D = 4, M_sram = 164: B_r = 4, B_c = 9 is an exact fit forward", 4, 164),
+        ("one element less: D = 4, M_sram = 163", 4, 163),
+        ("D = 4, M_sram = 220: B_c = 6 is an exact fit backward", 4, 220),
+        ("one element less: D = 4, M_sram = 219", 4, 219),
+        ("D = 64, 192 KiB of 2 bytes a number: an A100", 64, 96 * 1024),
+        ("D = 16, 227 KiB of 2 bytes a number: an H100", 16, 227 * 512),
+        ("D = 1000, M_sram = 100,000: fewer keys than D", 1000, 100_000),
+        ("D = 1, M_sram = 100,000: tens of thousands of keys fit", 1, 100_000),
+    ),
     hints=(
         "Write two functions held(B_c): eq. 8.7 and eq. 8.9 with Dv = D and B_r = min(B_c, D).",
-        "Both grow with B_c, so a loop that counts B_c up while held(B_c + 1) ≤ M_sram is right. (Bisection is "
-        "quicker.)",
-        "Forward: B_r·B_c + 2·D·(B_r + B_c) + 6·B_r ≤ M_sram. Backward: twice the tiles, twice the rows of size D, 3 "
-        "vectors. An exact fit fits.",
+        "Both grow with B_c, so count B_c up while held(B_c + 1) ≤ M_sram. An exact fit fits. (Bisection is quicker.)",
+        "Forward: B_r·B_c + 2·D·(B_r + B_c) + 6·B_r. Backward: twice the tiles, twice the rows of size D, 3 vectors.",
     ),
+    without={
+        **dict.fromkeys(("6 * r", "3 * r"), "The vectors are missing. Forward, l, m, those of the tile and the new "
+                        "ones are 6 B_r elements (eq. 8.7); backward, l, m and Δ are 3 B_r (eq. 8.9)."),
+        **dict.fromkeys(("r * c", "2 * r * c"), "A tile of scores is missing. S stays on chip while it becomes P (eq. "
+                        "8.7), and in the backward pass, P and dP are alive together (eq. 8.9)."),
+        **dict.fromkeys(("2 * (r + c) * D", "4 * (r + c) * D"), "You leave out the blocks. K_j, V_j, Q_i and O_i are "
+                        "on chip together, each D wide, and in the backward pass, so are their gradients (eqs. 8.7 and "
+                        "8.9)."),
+        "min(c, D)": "You always take B_r = D, or B_r = B_c. The rule is the smaller of the two, eq. 8.6: with little "
+                     "SRAM, the blocks are square, and with a lot, there's more room for keys.",
+    },
     mistakes=(
         Mistake("M_sram / 4D is the paper's rule, eq. 8.6. Strictly, it doesn't leave room for everything held at "
                 "once: count S, both pairs of rows and the vectors (eq. 8.7), and more in the backward pass (eq. 8.9).",
-                but(BOTH, "-(-M_sram // (4 * D)), -(-M_sram // (4 * D))"),
-                but(BOTH, "-(-M_sram // (4 * D)), -(-M_sram // (8 * D))"),
-                but(BOTH, "M_sram // (4 * D), M_sram // (4 * D)"), but(BOTH, "M_sram // (4 * D), M_sram // (8 * D)")),
+                *(but(BOTH, f"{up}M_sram // (4 * D){end}, {up}M_sram // ({d} * D){end}")
+                  for up, end in (("-(-", ")"), ("", "")) for d in (4, 8))),
         Mistake("You divide M_sram by the bytes of a number. It already counts elements (eq. 8.6); reading it as bytes "
                 "halves the blocks and doubles the passes.",
                 but(f"return {BOTH}", f"M_sram //= 2; return {BOTH}")),
         Mistake("You give the backward pass the forward's blocks, or half of them. It also holds dK, dV, dO, dQ and a "
                 "second tile of scores, and different vectors: solve eq. 8.9 separately.",
                 but("largest(backward)", "largest(forward)"), but("largest(backward)", "largest(forward) // 2")),
-        Mistake("You count the wrong vectors. Forward, l, m, those of the tile and the new ones are 6 B_r elements "
-                "(eq. 8.7); backward, l, m and Δ are 3 B_r (eq. 8.9): one entry per query each.",
-                but(" + 6 * r", "", " + 3 * r", ""), but(" + 6 * r", " + 6 * c", " + 3 * r", " + 3 * c"),
-                but(" + 3 * r", " + 6 * r")),
-        Mistake("A tile of scores is missing. S stays on chip while it becomes P (eq. 8.7), and in the backward pass, "
-                "P and dP are alive together (eq. 8.9).",
-                but("2 * r * c + ", "", "r * c + ", ""), but("2 * r * c", "r * c")),
-        Mistake("You leave out some of the blocks. K_j, V_j, Q_i and O_i are on chip together, each of them D wide, "
-                "and in the backward pass, so are their gradients (eqs. 8.7 and 8.9).",
-                but("(r + c)", "c"), but("(r + c)", "r"),
-                but("2 * (r + c) * D", "(r + c) * D", "4 * (r + c) * D", "2 * (r + c) * D")),
-        Mistake(phrases.kernel_size("eq. 8.7", asked="The largest block that fits"),
-                but("return fits", "return fits // 8 * 8"), but("return fits", "return fits // 16 * 16"),
-                but("return fits", "return 1 << fits.bit_length() - 1 if fits else 0")),
-        Mistake("Where nothing fits, you return something other than 0: not even B_c = 1 satisfies eq. 8.7 or eq. 8.9.",
-                but("return fits", "return max(fits, 1)"),
-                but("return fits", "return fits or -1")),
-        Mistake(phrases.exact_fit("eq. 8.7"), but("<= M_sram", "< M_sram")),
-        Mistake("You always take B_r = D, or B_r = B_c. The rule is the smaller of the two, eq. 8.6: with little SRAM, "
-                "the blocks are square, and with a lot, there's more room for keys.",
-                but("min(c, D)", "D"), but("min(c, D)", "c")),
     ),
 )

@@ -1,7 +1,8 @@
 """Lesson 09, ★: standard attention and FlashAttention on one chip."""
 
 from attnlab_course.checker import phrases
-from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Exercise, Mistake, but
+from attnlab_course.checker.inputs import table
 
 
 def bytes_moved(N: int, D: int, sram_bytes: int, itemsize: int) -> tuple[int, int]:
@@ -14,68 +15,48 @@ def bytes_moved(N: int, D: int, sram_bytes: int, itemsize: int) -> tuple[int, in
     return itemsize * standard, itemsize * flash
 
 
-def cases() -> list[Case]:
-    """From a toy chip to Figure 2's; SRAM a multiple of 4D and not, N a multiple of the block and not."""
-    calls = [
-        ("N = 4, D = 1, 8 bytes of SRAM, 1 byte a number: M_sram = 8, two keys in a block", (4, 1, 8, 1)),
-        ("the same in 2-byte numbers: M_sram = 4, one key in a block", (4, 1, 8, 2)),
-        ("RAGGED: N = 7, D = 2, M_sram = 24: three keys in a block", (7, 2, 48, 2)),
-        ("M_sram = 25, 4D = 8: the block is rounded up, to four keys", (12, 2, 25, 1)),
-        ("51 bytes of 2-byte numbers: M_sram = 25", (12, 2, 51, 2)),
-        ("17 bytes of 2-byte numbers: M_sram = 8, two keys in a block", (8, 1, 17, 2)),
-        ("19 bytes of 4-byte numbers: M_sram = 4, one key in a block", (8, 1, 19, 4)),
-        ("M_sram = 20, 4D = 8: three keys in a block, seven passes", (20, 2, 20, 1)),
-        ("a small SRAM: N = 256, D = 16, M_sram = 128: FlashAttention moves more", (256, 16, 512, 4)),
-        ("a large SRAM: N = 8, D = 2, M_sram = 400: all scores would fit, and cross all the same", (8, 2, 400, 1)),
-        ("one head of Figure 2: 192 KB, half precision", (1024, 64, 192 * 1024, 2)),
-        ("the same with twice the SRAM", (1024, 64, 384 * 1024, 2)),
-        ("N = 32,000, D = 128, 192 KB, half precision", (32_000, 128, 192 * 1024, 2)),
-    ]
-    return [Case(label, args) for label, args in calls]
-
-
 BLOCK, STANDARD, FLASH = "-(-M_sram // (4 * D))", "4 * N * N + 4 * N * D", "2 * N * D + passes * (3 * N * D + 4 * N)"
-BYTES = "itemsize * standard, itemsize * flash"
 
 EXERCISE = Exercise(
-    lesson="09", stars=1, reference=bytes_moved, cases=cases,
+    lesson="09", stars=1, reference=bytes_moved, where="eqs. 9.4 and 9.7",
+    cases=table(
+        ("N = 4, D = 1, 8 bytes of SRAM, 1 byte a number: M_sram = 8, two keys in a block", 4, 1, 8, 1),
+        ("the same in 2-byte numbers: M_sram = 4, one key in a block", 4, 1, 8, 2),
+        ("RAGGED: N = 7, D = 2, M_sram = 24: three keys in a block", 7, 2, 48, 2),
+        ("M_sram = 25, 4D = 8: the block is rounded up, to four keys", 12, 2, 25, 1),
+        ("51 bytes of 2-byte numbers: M_sram = 25", 12, 2, 51, 2),
+        ("17 bytes of 2-byte numbers: M_sram = 8, two keys in a block", 8, 1, 17, 2),
+        ("19 bytes of 4-byte numbers: M_sram = 4, one key in a block", 8, 1, 19, 4),
+        ("M_sram = 20, 4D = 8: three keys in a block, seven passes", 20, 2, 20, 1),
+        ("a small SRAM: N = 256, D = 16, M_sram = 128: FlashAttention moves more", 256, 16, 512, 4),
+        ("a large SRAM: N = 8, D = 2, M_sram = 400: all scores would fit, and cross all the same", 8, 2, 400, 1),
+        ("one head of Figure 2: 192 KB, half precision", 1024, 64, 192 * 1024, 2),
+        ("N = 32,000, D = 128, 192 KB, half precision", 32_000, 128, 192 * 1024, 2),
+    ),
     hints=(
         "Which of the two laws of this lesson knows the size of SRAM, and through which quantity?",
-        "Standard attention is eq. 9.7, whatever the SRAM; FlashAttention is eq. 9.4.",
-        "M_sram counts elements: sram_bytes // itemsize. Then Bc = ⌈M_sram / 4D⌉.",
-        "Round up twice, for Bc and for the passes: -(-a // b). Both laws count elements; multiply by itemsize at the "
-        "end.",
+        "Standard attention is eq. 9.7, whatever the SRAM; FlashAttention is eq. 9.4. M_sram counts elements.",
+        "Round up twice, for Bc = ⌈M_sram / 4D⌉ and for the passes: -(-a // b). Multiply by itemsize at the end.",
     ),
+    without={"4 * N * D": phrases.inputs_left_out("eq. 9.7")},
     mistakes=(
-        Mistake("M_sram in ⌈M_sram/4D⌉ counts whole elements (eq. 9.5): divide sram_bytes by itemsize first, and "
-                "round down, or the blocks don't fit the chip.",
-                but(" // itemsize", ""),
-                but("sram_bytes // itemsize", "sram_bytes / itemsize", BLOCK, f"int({BLOCK})")),
         Mistake("You let the SRAM help standard attention. Its S and P are written to HBM and read back whole, in "
                 "small pieces or in large ones: eq. 9.7 has no M_sram.",
                 but(STANDARD, f"({STANDARD}) // M_sram"), but(STANDARD, "4 * N * D + 4 * N * N * D // M_sram"),
-                but(STANDARD, "4 * N * D + 4 * N * N // M_sram"), but(STANDARD, "4 * N * D * passes"),
-                but(STANDARD, "4 * N * N * D * D // M_sram")),
+                but(STANDARD, "4 * N * D + 4 * N * N // M_sram"), but(STANDARD, "4 * N * D * passes")),
         Mistake(phrases.scores_too_seldom("eq. 9.7"),
                 but(STANDARD, "2 * N * N + 4 * N * D"), but(STANDARD, "N * N + 4 * N * D")),
-        Mistake(phrases.inputs_left_out("eq. 9.7"), but(STANDARD, "4 * N * N"), but(STANDARD, "4 * N * N + 3 * N * D")),
-        Mistake("You leave out the 4: a block of M_sram/D keys and its values alone are twice the SRAM. FA's rule is "
-                "⌈M_sram/4D⌉ (eq. 9.5; what has to fit is eq. 8.7).",
-                but(BLOCK, "-(-M_sram // D)")),
-        Mistake("You use the block of queries, min(⌈M_sram/4D⌉, D), for the keys. Bc = ⌈M_sram/4D⌉ without the "
-                "minimum (eq. 9.5); B_r doesn't occur in eq. 9.4.",
-                but(BLOCK, f"min({BLOCK}, D)")),
-        Mistake("A block holds whole keys: FA's rule is ⌈M_sram/4D⌉, rounded up before anything is divided by it (eq. "
-                "9.5).",
-                but(BLOCK, "M_sram // (4 * D)"), but(BLOCK, "max(M_sram // (4 * D), 1)"),
+        Mistake("Your block of keys isn't ⌈M_sram/4D⌉. It holds whole keys, rounded up before anything is divided by "
+                "it, and the minimum with D belongs to the block of queries (eq. 9.5).",
+                *(but(BLOCK, x) for x in (f"min({BLOCK}, D)", "M_sram // (4 * D)", "max(M_sram // (4 * D), 1)")),
                 but("-(-N // Bc)", "-(-4 * N * D // M_sram)"), but("-(-N // Bc)", "4 * N * D / M_sram")),
-        Mistake(phrases.not_rounded_up("eq. 9.1", what="passes"), but("-(-N // Bc)", "N // Bc")),
-        Mistake(phrases.counts_tiles("eq. 9.2"), but("passes *", "passes**2 *")),
         Mistake("You use the theorem's leading term (eq. 9.6) instead of eq. 9.4. It's a limit; the exact count has "
                 "whole passes, 2ND for K and V, and 4N per pass for l and m.",
                 but(FLASH, "12 * N * N * D * D // M_sram"), but(FLASH, "N * N * D * D // M_sram"),
                 but(FLASH, "2 * N * D + passes * 3 * N * D")),
-        Mistake(phrases.elements("eqs. 9.4 and 9.7", what="multiply both results by itemsize"),
-                but(BYTES, "standard, flash")),
+        Mistake("A number takes itemsize bytes: the SRAM holds sram_bytes // itemsize numbers (eq. 9.5), and what's "
+                "counted by eqs. 9.4 and 9.7 is multiplied by it.",
+                but(" // itemsize", ""), but("sram_bytes // itemsize", "sram_bytes / itemsize", BLOCK, f"int({BLOCK})"),
+                but("itemsize * standard, itemsize * flash", "standard, flash")),
     ),
 )

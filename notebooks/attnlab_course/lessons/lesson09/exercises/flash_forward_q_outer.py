@@ -6,9 +6,9 @@ from attnlab import costs
 from attnlab.core.geometry import blocks
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
-from attnlab_course.checker.machines import tiled_call, tiled_cases, tiled_mistakes
+from attnlab_course.checker.machines import tiled_call, tiled_cases
 from attnlab_course.checker.traffic import machine_costs
-from attnlab_course.instruments.machine import Machine, Ref
+from attnlab_course.instruments.machine import Machine, Ref, flash_forward
 
 import numpy as np
 
@@ -36,43 +36,13 @@ def flash_forward_q_outer(machine: Machine, q: Ref, k: Ref, v: Ref, block_q: int
 
 
 def keys_outside(machine: Machine, q: Ref, k: Ref, v: Ref, block_q: int, block_k: int) -> Results:
-    """Algorithm 1's order; O is divided in a pass at the end."""
-    (n, d), dv = q.shape, v.shape[1]
-    o, lse = machine.full("O", (n, dv), 0.0, q.dtype), machine.empty("lse", (n,), q.dtype)
-    l, top = machine.full("l", (n,), 0.0, q.dtype), machine.full("m", (n,), -np.inf, q.dtype)
-    for cols in blocks(k.shape[0], block_k):
+    """Algorithm 1's order; lse comes in a pass at the end."""
+    o, l, m = flash_forward(machine, q, k, v, block_q=block_q, block_k=block_k)
+    lse = machine.empty("lse", l.shape, q.dtype)
+    for rows in blocks(q.shape[0], block_q):
         with machine.scope():
-            k_j, v_j = machine.load(k, cols), machine.load(v, cols)
-            for rows in blocks(n, block_q):
-                with machine.scope():
-                    q_i = machine.load(q, rows)
-                    o_i, l_i, m_i = (machine.load(x, rows) for x in (o, l, top))
-                    s = q_i @ k_j.T / d**0.5
-                    m_new = np.maximum(m_i, s.max(1))
-                    a, p = np.exp(m_i - m_new), np.exp(s - m_new[:, None])
-                    l_new = a * l_i + p.sum(1)
-                    o_new = a[:, None] * o_i + p @ v_j
-                    for ref, x in ((o, o_new), (l, l_new), (top, m_new)):
-                        machine.store(ref, rows, machine.keep(ref.name, x))
-    for rows in blocks(n, block_q):
-        with machine.scope():
-            l_i, m_i = machine.load(l, rows), machine.load(top, rows)
-            machine.store(lse, rows, machine.keep("lse", m_i + np.log(l_i)))
-            machine.store(o, rows, machine.keep("O", machine.load(o, rows) / l_i[:, None]))
+            machine.store(lse, rows, machine.keep("lse", machine.load(m, rows) + np.log(machine.load(l, rows))))
     return machine.fetch(o), machine.fetch(lse)
-
-
-QUERIES_OUTSIDE = (  # of keys_outside: its loops exchanged, O, l and m still in HBM
-    "    for cols in blocks(k.shape[0], block_k):", "    for rows in blocks(n, block_q):",
-    "            k_j, v_j = machine.load(k, cols), machine.load(v, cols)", "            q_i = machine.load(q, rows)",
-    "            for rows in blocks(n, block_q):", "            for cols in blocks(k.shape[0], block_k):",
-    "                    q_i = machine.load(q, rows)",
-    "                    k_j, v_j = machine.load(k, cols), machine.load(v, cols)",
-)
-NORMALIZED = (  # of keys_outside: O divided all along
-    "o_new = a[:, None] * o_i + p @ v_j", "o_new = ((a * l_i)[:, None] * o_i + p @ v_j) / l_new[:, None]",
-    'machine.store(o, rows, machine.keep("O", machine.load(o, rows) / l_i[:, None]))', "pass",
-)
 
 
 def cases() -> list[Case]:
@@ -90,50 +60,34 @@ def cases() -> list[Case]:
     ]
 
 
-Q_INSIDE = (
-    "q_i = machine.load(q, rows)\n            o_i", "q_i = np.empty((rows.stop - rows.start, d))\n            o_i",
-    "s = q_i", "q_i = machine.load(q, rows); s = q_i",
-)
-
 EXERCISE = Exercise(
-    lesson="09", stars=3, reference=flash_forward_q_outer, cases=cases,
+    lesson="09", stars=3, reference=flash_forward_q_outer, where="section 5", cases=cases,
     hints=(
-        "Two loops over blocks(length, size), or over range(0, length, size): queries outside, keys inside. Load Q_i "
-        "in the outer loop, K_j and V_j in the inner one.",
-        "O_i, l_i and m_i start at 0, 0 and −∞ for each block of queries and stay on the chip while the keys pass by: "
-        "don't load or store them in the inner loop.",
-        "Use `with machine.scope()` in each of the two loops, so that K_j and V_j are released after each step, and "
-        "the block of queries at the end of its pass.",
+        "Two loops over blocks(length, size), each `with machine.scope()`: load Q_i in the outer, K_j and V_j in the "
+        "inner one. O_i, l_i and m_i start at 0, 0 and −∞ for each block of queries and stay on the chip.",
         "After the inner loop: machine.store(o, rows, machine.keep(\"O\", o_i / l_i[:, None])), the same for lse = m + "
         "log l, and at the very end return machine.fetch(o), machine.fetch(lse).",
     ),
+    without={
+        "a": phrases.rescales_one("eq. 4.11", one="O", other="l"),
+        "d ** 0.5": phrases.unscaled("eq. 8.1"),
+    },
     mistakes=(
-        *tiled_mistakes(),
         Mistake("Your keys are outside, as in Algorithm 1: Q, O, l and m cross in every pass. Let a block of queries "
                 "and its state stay while the keys pass by (eq. 9.10).",
-                but(*NORMALIZED, of=keys_outside), keys_outside),
-        Mistake("Your O, l and m travel in the inner loop. With the queries outside, they stay on the chip until their "
+                keys_outside),
+        Mistake("Your O travels in the inner loop. With the queries outside, O, l and m stay on the chip until their "
                 "pass is over: nothing but K_j and V_j is loaded there, and nothing is stored (eq. 9.10).",
-                but(*QUERIES_OUTSIDE, *NORMALIZED, of=keys_outside), but(*QUERIES_OUTSIDE, of=keys_outside),
                 but("# eq. 4.11", "; machine.store(o, rows, machine.keep('O', o_i))")),
-        Mistake(phrases.queries_again("eq. 9.10"), but("s = q_i", "machine.load(q, rows); s = q_i"), but(*Q_INSIDE)),
+        Mistake(phrases.queries_again("eq. 9.10"), but("s = q_i", "machine.load(q, rows); s = q_i")),
         Mistake(phrases.sram_full("eq. 8.7"),
                 but("                with machine.scope():", "                if True:"),
                 but("load(k, cols), machine.load(v, cols)", "load(k)[cols], machine.load(v)[cols]"),
                 but("with machine.scope():", "if True:")),
-        Mistake(phrases.rescales_one("eq. 4.11", one="l", other="O"), but("a[:, None] * o_i", "o_i")),
-        Mistake(phrases.rescales_one("eq. 4.11", one="O", other="l"), but("a * l_i", "l_i")),
-        Mistake(phrases.rescales_nothing("eq. 4.11", sums="O and l are", factor="e^(m − m')"),
-                but("a[:, None] * o_i", "o_i", "a * l_i", "l_i")),
-        Mistake(phrases.upside_down("eq. 4.11", factor="e^(m − m')"), but("a[:, None] * o_i", "o_i / a[:, None]")),
         Mistake(phrases.divides_early("section 5, above eq. 9.10", o="O", l="l"),
                 but("p.sum(1), m_new", "p.sum(1), m_new; o_i = o_i / l_i[:, None]",
                     "o_i / l_i[:, None]))", "o_i))"),
                 but("p.sum(1), m_new", "p.sum(1), m_new; o_i = o_i / l_i[:, None]")),
-        Mistake(phrases.never_divided("section 5, above eq. 9.10", o="O", l="l"), but("o_i / l_i[:, None]", "o_i")),
-        Mistake(phrases.lse_without_maximum("eq. 2.5"), but("m_i + np.log(l_i)", "np.log(l_i)")),
-        Mistake(phrases.begins_anew("section 5, above eq. 9.10", state="O, l and m"),
-                but("s = q_i", "o_i, l_i, m_i = 0 * o_i, 0 * l_i, np.full(len(q_i), -np.inf); s = q_i")),
     ),
     costs=machine_costs(
         partial(tiled_call, 26, 30, 8, 6, 13, 3),

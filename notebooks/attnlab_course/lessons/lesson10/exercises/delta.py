@@ -20,44 +20,37 @@ def arrays(*shape: int) -> tuple[np.ndarray, np.ndarray]:
 
 def cases() -> list[Case]:
     """One query, a square, a rectangle, heads."""
-    out, dout = arrays(2, 3)
     return [
         Case("ONE: one query, one output", (np.array([[3.0]]), np.array([[-2.0]]))),
-        Case("ONES: every dout is 1, so Δ is the row sum of out", (out, np.ones((2, 3)))),
-        Case("two queries, Dv = 3", (out, dout)),
+        Case("ONES: every dout is 1, so Δ is the row sum of out", (arrays(2, 3)[0], np.ones((2, 3)))),
+        Case("two queries, Dv = 3", arrays(2, 3)),
         Case("square: N = Dv = 4", arrays(4, 4)),
-        Case("two heads of four queries, Dv = 3", arrays(2, 4, 3)),
         Case("heads of one query each, as in decoding", arrays(3, 1, 2)),
         Case("a batch of two, three heads of 70 queries, Dv = 2", arrays(2, 3, 70, 2)),
         Case("three leading axes, (2, 1, 3): six times two queries, Dv = 130", arrays(2, 1, 3, 2, 130)),
     ]
 
 
-DELTA = "(out * dout).sum(-1)"
-
 EXERCISE = Exercise(
-    lesson="10", stars=1, reference=delta, cases=cases,
+    lesson="10", stars=1, reference=delta, where="eq. 10.2", cases=cases,
     hints=(
         "The sum over keys of p·dp: which array returned by the forward pass already contains this sum?",
         "Eq. 10.2: Δ of a query is the dot product of its own row of dout with its own row of out.",
         "Multiply the two arrays elementwise and sum over the last axis, which has Dv entries.",
-        "return (out * dout).sum(-1)",
     ),
+    without={
+        "-1": "Δ has one number for each query: sum over the last axis, and over no other (eq. 10.2).",
+        **dict.fromkeys(("out", "dout"), "You sum one array alone. Δ weights each entry of dout by the same entry of "
+                        "out (eq. 10.2)."),
+    },
     mistakes=(
         Mistake(phrases.over_queries("eq. 10.2"), but("-1", "-2"), but("-1", "0")),
-        Mistake(phrases.over_everything("eq. 10.2"), but("-1", "")),
-        Mistake("You take the mean over Dv. Δ is a dot product, a sum: it stands for the sum of p·dp over the keys, "
-                "which knows nothing of Dv (eq. 10.2).",
-                but("sum", "mean")),
         Mistake("The values are right, but the summed axis is still there: Δ has shape (..., N). Leave keepdims out "
                 "here (eq. 10.2).",
                 but("-1", "-1, keepdims=True")),
-        Mistake("You sum dout alone. That's right only where every out is 1; weight each entry by out (eq. 10.2).",
-                but("out * dout", "dout")),
         Mistake("You multiply every row of dout by every row of out and use only the diagonal: an N × N matrix, in the "
                 "function that's there to avoid one. Multiply elementwise, then sum (eq. 10.2).",
-                but(DELTA, "np.diagonal(dout @ out.swapaxes(-1, -2), axis1=-2, axis2=-1).copy()"),
-                but(DELTA, 'np.einsum("...ii->...i", np.einsum("...ic,...jc->...ij", dout, out)).copy()')),
+                but("(out * dout).sum(-1)", "np.diagonal(dout @ out.swapaxes(-1, -2), axis1=-2, axis2=-1).copy()")),
     ),
     costs=(
         Cost(growth(lambda n: arrays(n, 16), 256, 512), 3,

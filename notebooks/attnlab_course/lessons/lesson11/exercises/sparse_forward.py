@@ -8,6 +8,7 @@ from attnlab.core.geometry import blocks
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 from attnlab_course.checker.fingerprints import levels, lifted
+from attnlab_course.checker.inputs import qkv, tiles
 from attnlab_course.checker.machines import bench, tiled_capacity
 from attnlab_course.checker.traffic import machine_costs
 from attnlab_course.instruments.machine import Machine, Ref
@@ -43,46 +44,18 @@ def sparse_forward(
     return machine.fetch(o), machine.fetch(l), machine.fetch(m)
 
 
-def queries_outside(
-    machine: Machine, q: Ref, k: Ref, v: Ref, block_mask: Array, block_q: int, block_k: int
-) -> Results:
-    """FlashAttention-2's order."""
-    (n, d), dv = q.shape, v.shape[1]
-    o, l = machine.full("O", (n, dv), 0.0, q.dtype), machine.full("l", (n,), 0.0, q.dtype)
-    m = machine.full("m", (n,), -np.inf, q.dtype)
-    for i, rows in enumerate(blocks(n, block_q)):
-        with machine.scope():
-            q_i = machine.load(q, rows)
-            o_i, l_i, m_i = np.zeros((len(q_i), dv)), np.zeros(len(q_i)), np.full(len(q_i), -np.inf)
-            for j, cols in enumerate(blocks(k.shape[0], block_k)):
-                if block_mask[i, j]:
-                    with machine.scope():
-                        k_j, v_j = machine.load(k, cols), machine.load(v, cols)
-                        s = q_i @ k_j.T / d**0.5
-                        m_new = np.maximum(m_i, s.max(1))
-                        a, p = np.exp(m_i - m_new) * l_i, np.exp(s - m_new[:, None])
-                        l_i, m_i = a + p.sum(1), m_new
-                        o_i = (a[:, None] * o_i + p @ v_j) / l_i[:, None]
-            for ref, x in ((o, o_i), (l, l_i), (m, m_i)):
-                machine.store(ref, rows, machine.keep(ref.name, x))
-    return machine.fetch(o), machine.fetch(l), machine.fetch(m)
-
-
 def call(
     n: int, m: int, d: int, dv: int, block_q: int, block_k: int, rows: str, poison: bool = False, level: Any = None
 ) -> tuple:
     """Arguments of a call. ``rows``: the block mask, such as "110 011"; ``poison``: NaN where nobody looks; ``level``:
     where the scores of each query lie."""
-    rng = np.random.default_rng(n + 100 * m)
-    tiles = np.array([[x == "1" for x in row] for row in rows.split()])
-    inputs = {name: rng.normal(size=shape) for name, shape in (("Q", (n, d)), ("K", (m, d)), ("V", (m, dv)))}
+    (q, k, v), seen = qkv(n, m, d, dv), tiles(rows)
     if level is not None:
-        inputs["Q"], inputs["K"] = lifted(inputs["Q"], inputs["K"], level)
+        q, k = lifted(q, k, level)
     if poison:
-        rows_seen, keys_seen = np.repeat(tiles.any(1), block_q)[:n], np.repeat(tiles.any(0), block_k)[:m]
-        for name, seen in (("Q", rows_seen), ("K", keys_seen), ("V", keys_seen)):
-            inputs[name][~seen] = np.nan
-    return *bench(inputs, tiled_capacity(d + dv, block_q, block_k)), tiles, block_q, block_k
+        keys = np.repeat(seen.any(0), block_k)[:m]
+        q[~np.repeat(seen.any(1), block_q)[:n]] = k[~keys] = v[~keys] = np.nan
+    return *bench({"Q": q, "K": k, "V": v}, tiled_capacity(d + dv, block_q, block_k)), seen, block_q, block_k
 
 
 def cases() -> list[Case]:
@@ -106,84 +79,42 @@ def cases() -> list[Case]:
     return [Case(label, call(*args)) for label, args in [*calls, *far.items()]]
 
 
-SIZES, SEEN = (26, 28, 8, 8, 4, 10), "101 100 000 101 100 100 101"  # the second block of keys is hidden
-
-
-def needed() -> int:
-    """Elements that Algorithm 5 moves there."""
-    (n, m, d, dv, block_q, block_k), (*_, tiles, _, _) = SIZES, call(*SIZES, SEEN)
-    return costs.forward("flash", n, m, d, dv, block_q=block_q, block_k=block_k, block_mask=tiles).elements
-
-
-def large_call() -> tuple:
-    """A call with many keys: K is four times as large as SRAM, and all scores are eight times."""
-    return call(32, 512, 16, 16, 8, 32, " ".join(["1" * 16, "10" * 8, "1" * 16, "01" * 8]))
-
-
-def zero_if_empty(m: Array) -> Array:
-    """0 for −∞."""
-    return np.where(m == -np.inf, 0.0, m)
-
-
-EVERY_TILE = "if block_mask[:, j].any():", "if True:", "if block_mask[i, j]:", "if True:"
-HIDDEN = "s = q_i @ k_j.T / d**0.5", "s = np.where(block_mask[i, j], q_i @ k_j.T / d**0.5, -np.inf)"
-GUARDED = (  # for a tile of which nothing is seen
-    "m_i - m_new", "m_i - zero_if_empty(m_new)", "s - m_new", "s - zero_if_empty(m_new)",
-    "/ l_new", "/ np.where(l_new == 0, 1, l_new)",
+SEEN = "101 100 000 101 100 100 101"  # the second block of keys is hidden
+MANY_KEYS = " ".join(["1" * 16, "10" * 8, "1" * 16, "01" * 8])  # K is four times as large as SRAM
+TOP = "np.where(m_new == -np.inf, 0, m_new)"
+MASKED = (  # all tiles are computed, and the hidden ones masked
+    "if block_mask[:, j].any():", "if True:", "if block_mask[i, j]:", "if True:",
+    "s = q_i @ k_j.T / d**0.5", "s = np.where(block_mask[i, j], q_i @ k_j.T / d**0.5, -np.inf)",
+    "m_i - m_new", f"m_i - {TOP}", "s - m_new", f"s - {TOP}", "/ l_new", "/ np.where(l_new == 0, 1, l_new)",
 )
-CLEAN = "@ v_j", "@ np.nan_to_num(v_j)"
 LOADS = "k_j, v_j = machine.load(k, cols), machine.load(v, cols)"
 
 EXERCISE = Exercise(
-    lesson="11", stars=3, reference=sparse_forward, cases=cases,
+    lesson="11", stars=3, reference=sparse_forward, where="eq. 11.4", cases=cases,
     hints=(
         "It's the program of lesson 08 with two questions: before you load a block of keys, whether any query sees it, "
         "block_mask[:, J].any(); before you load a block of queries, block_mask[I, J].",
-        "for J, cols in enumerate(blocks(k.shape[0], block_k)) gives number and slice. `with machine.scope()` in both "
-        "loops releases what was loaded.",
         "Start with machine.full for O = 0, l = 0 and m = −∞: then a query that sees nothing is right without a visit.",
-        "Inside: load Q_i, O_i, l_i, m_i; one step of eq. 8.4; machine.store(o, rows, machine.keep(\"O\", o_new)), and "
-        "the same for l and m. After the loops, return the three machine.fetch.",
+        "for J, cols in enumerate(blocks(k.shape[0], block_k)) gives number and slice; inside, one step of eq. 8.4.",
     ),
     mistakes=(
         Mistake("You compute hidden tiles and mask them. The values may be right, but every key, value and query has "
                 "been loaded, and the count doesn't depend on s: eq. 11.5. Skipping means not loading; see what NaN "
                 "in unread blocks does to you.",
-                but(*EVERY_TILE, *HIDDEN, *GUARDED), but(*EVERY_TILE, *HIDDEN, *GUARDED, *CLEAN),
-                but(*EVERY_TILE, *HIDDEN)),
-        Mistake(phrases.hidden_zero("eq. 11.4", what="Hidden tiles"),
-                but(*EVERY_TILE, "d**0.5", "d**0.5 * block_mask[i, j]"),
-                but(*EVERY_TILE, "s = q_i @ k_j.T", "s = block_mask[i, j] * np.nan_to_num(q_i @ k_j.T)", *CLEAN)),
-        Mistake(phrases.hidden_in_l("eq. 11.8"),
-                but(*EVERY_TILE, "@ v_j", "@ (block_mask[i, j] * np.nan_to_num(v_j))")),
-        Mistake("A block of queries that sees nothing keeps what was there before, NaN or another block's result. Its "
-                "O is 0, its l is 0, its m is −∞: fill them in at the start, the empty fold of eq. 11.4.",
-                but("o_i, l_i, m_i = np", "if i == 0 or block_mask[i, 0]: o_i, l_i, m_i = np", of=queries_outside),
-                but("0.0, q.dtype", "np.nan, q.dtype", "-np.inf, q.dtype", "np.nan, q.dtype", "blocks(n, block_q)):",
-                    "blocks(n, block_q)):\n        if not block_mask[i].any(): continue", of=queries_outside)),
+                but(*MASKED), but(*MASKED, "@ v_j", "@ np.nan_to_num(v_j)")),
+        Mistake("Your hidden tiles still count in l, so the weights of a row add up to less than 1: leave such a tile "
+                "out of both sums (eq. 11.8).",
+                but(*MASKED[:4], "@ v_j", "@ (block_mask[i, j] * np.nan_to_num(v_j))")),
         Mistake(phrases.mask_transposed("eq. 11.1"), but("block_mask[", "block_mask.T[")),
-        Mistake(phrases.mask_turned("eq. 11.1"), but("block_mask[", "(~block_mask)[")),
-        Mistake(phrases.divided_already("eq. 8.4"), but("(a * l_i)[:, None]", "a[:, None]")),
-        Mistake(phrases.rescales_nothing("eq. 8.4", sums="O and l are", factor="e^(m − m')"), but("a * l_i", "l_i")),
-        Mistake(phrases.starts_at_number("eq. 4.10"),
-                *(but("s.max(1)", f"np.maximum(s.max(1), {start})") for start in ("0", "-1e3", "-1e4")),
-                *(but("-np.inf, q", f"{start}, q") for start in ("0.0", "-1e3", "-1e4", "-1e9", "-1e30"))),
-        Mistake(phrases.unshifted("eq. 8.2"),
-                but("np.exp(m_i - m_new), np.exp(s - m_new[:, None])", "np.ones_like(m_i), np.exp(s)",
-                    "machine.fetch(l), ", "machine.fetch(l) * np.exp(-np.maximum(machine.fetch(m), -700)), ")),
-        Mistake(phrases.unscaled("eq. 8.1"), but(" / d**0.5", "")),
-        Mistake(phrases.scaled_by_values("eq. 8.1"), but("d**0.5", "dv**0.5")),
-        Mistake(phrases.last_one("eq. 11.1", what="The keys", block="block"),
-                but("blocks(k.shape[0], ", "blocks(k.shape[0] // block_k * block_k, ")),
         Mistake("You load a block of keys and values before you ask whether any query sees it. That's how the paper "
                 "prints Algorithm 5, but M_Z in eq. 11.5 counts only keys that some query sees.",
-                but("if block_mask[:, j].any():", "if True:")),
+                but("block_mask[:, j].any()", "True"), but("block_mask[:, j].any()", "block_mask.any()")),
         Mistake(phrases.loads_inside("eq. 11.5"), but(LOADS, "pass", "s = q_i", f"{LOADS}; s = q_i")),
-        Mistake(phrases.queries_outside("eq. 11.5", algorithm="Algorithm 5"), queries_outside),
     ),
     costs=machine_costs(
-        partial(call, *SIZES, SEEN, True), needed(), "Algorithm 5",
+        partial(call, 26, 28, 8, 8, 4, 10, SEEN, True),
+        costs.forward("flash", 26, 28, 8, 8, block_q=4, block_k=10, block_mask=tiles(SEEN)).elements, "Algorithm 5",
         'with N = 26, M = 28 and tiles of 4 by 10, 9 of 21 visible; costs.forward("flash", …, block_mask=…) gives the '
-        "count", large_call,
+        "count", partial(call, 32, 512, 16, 16, 8, 32, MANY_KEYS),
     ),
 )

@@ -4,6 +4,7 @@ from attnlab.core.geometry import blocks
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 from attnlab_course.checker.fingerprints import deepest, far_queries, large_key
+from attnlab_course.checker.inputs import qkv, tiles
 
 import numpy as np
 
@@ -43,23 +44,14 @@ def cleared_late(q: Array, k: Array, v: Array, block_mask: Array, block: int) ->
 
 
 def call(length: int, block: int, rows: str, keys: int = 0) -> tuple:
-    """Random q (``length``, 4) and k; ``rows``: the block mask, such as "110 011"; values EYE, one for each key.
-
-    There are as many keys as queries, or ``keys``.
-    """
-    rng = np.random.default_rng(length + 100 * block)
-    tiles = np.array([[x == "1" for x in row] for row in rows.split()])
-    m = keys or length
-    q, k = rng.normal(size=(length, 4)), rng.normal(size=(m, 4))
-    return q, k, np.eye(m), tiles, block
+    """Random q and k, as many keys as queries or ``keys``, values EYE; ``rows``: the block mask, such as "110 011"."""
+    return *qkv(length, keys or length, dv=0), tiles(rows), block
 
 
 def cases() -> list[Case]:
     """Symmetric patterns with a full first column first, which the broken program gets right."""
     q, k, *rest = call(4, 2, "10 11")
     q_six, k_six, *rest_six = call(6, 2, "110 011 111")
-    q_five, k_seven, values, *rest_five = call(5, 2, "1011 0100 1101", 7)
-    wide = q_five[:, :3], k_seven[:, :3], values[:, :2] - 1.0, *rest_five
     return [
         Case("EYE: four tokens, tiles of two by two, all visible", call(4, 2, "11 11")),
         Case("EYE: a symmetric pattern, 111 110 101", call(6, 2, "111 110 101")),
@@ -75,25 +67,23 @@ def cases() -> list[Case]:
         Case("EYE, EMPTY, RAGGED: seven tokens in blocks of three, 101 000 011", call(7, 3, "101 000 011")),
         Case("RECT, EYE: four queries, seven keys, tiles of two by two, 1011 0100", call(4, 2, "1011 0100", 7)),
         Case("RECT, EYE: five queries, two keys, tiles of two by two, 1 0 1", call(5, 2, "1 0 1", 2)),
-        Case("RECT: five queries, seven keys, tiles of two by two, 1011 0100 1101; D = 3, Dv = 2", wide),
+        Case("RECT: five queries, seven keys, tiles of two by two, 1011 0100 1101; D = 3, Dv = 2",
+             (*qkv(5, 7, 3, 2), tiles("1011 0100 1101"), 2)),
         Case("EYE: a pattern by hand, 0110 1001 0010 1100", call(8, 2, "0110 1001 0010 1100")),
     ]
 
 
 TURNED = "block_mask[i, j]", "block_mask[j, i]"
 UNGUARDED = "o / l if block_mask[i].any() else 0", "np.divide(o, l)"
-
 TRY = "the block masks 10 11, 10 01 and 11 00"
 
 EXERCISE = Exercise(
-    lesson="11", stars=2, reference=sparse_rows, cases=cases,
+    lesson="11", stars=2, reference=sparse_rows, where="eq. 11.4", cases=cases,
     hints=(
-        "`element_mask` and attnlab.safe_attention(…, mask=…) give the right result for any block mask. Begin with the "
-        "smallest tables, two by two, and tiles of one by one: 10 11, then 10 01, then 11 00.",
-        "With values np.eye the output is the weights, so you see which keys a query has met. Do they belong to row I "
-        "of the table? Do they include keys that an earlier block of queries has met?",
-        "Three lines: the table is read as block_mask[j, i]; m, l and o are cleared only if block 0 of the keys is "
-        "visible; and a row without visible tiles is divided by 0.",
+        "Compare with attnlab.safe_attention(…, mask=element_mask(…)) on tiles of one by one: 10 11, 10 01, 11 00.",
+        "With values np.eye the output is the weights: which keys has a query met, and are they those of its row?",
+        "The table is read as block_mask[j, i]; m, l and o are cleared only if block 0 of the keys is visible; and a "
+        "row without visible tiles is divided by 0.",
     ),
     mistakes=(
         Mistake(phrases.nothing_fixed("eqs. 11.1 and 11.4", inputs=TRY), but(*TURNED, *UNGUARDED, of=cleared_late)),
@@ -102,32 +92,9 @@ EXERCISE = Exercise(
         Mistake(phrases.mask_transposed("eq. 11.1"),
                 but(*TURNED), but(*TURNED, "block_mask[i].any()", "block_mask[:, i].any()"),
                 but("    out =", "    block_mask = block_mask.T\n    out =")),
-        Mistake("You skip nothing: every tile enters the fold, whatever the block mask says. Visit a tile where "
-                "block_mask[I, J] is True: eq. 11.4.",
-                but("if block_mask[i, j]:", "if True:"), but("if block_mask[i, j]:", "if True:", *UNGUARDED),
-                but("if block_mask[i, j]:", "if True:", " if block_mask[i].any() else 0", "")),
-        Mistake(phrases.hidden_zero("section 7", what="Hidden tiles"),
-                but("if block_mask[i, j]:", "if True:", "** 0.5", "** 0.5 * block_mask[i, j]"),
-                but("if block_mask[i, j]:", "if True:", "** 0.5", "** 0.5 * block_mask[i, j]",
-                    " if block_mask[i].any() else 0", "")),
-        Mistake(phrases.hidden_in_l("section 7"),
-                but("if block_mask[i, j]:", "if True:", "p @ v[cols]", "p @ v[cols] * block_mask[i, j]"),
-                but("if block_mask[i, j]:", "if True:", "p @ v[cols]", "p @ v[cols] * block_mask[i, j]",
-                    " if block_mask[i].any() else 0", "")),
-        Mistake(phrases.rescales_partly("eq. 8.2", sums="l or o", factor="e^(m − m')"),
-                but("a * l", "l"), but("a * o", "o"), but("a * l", "l", "a * o", "o")),
-        Mistake(phrases.never_divided("eq. 8.3", o="o", l="l"), but("o / l if", "o if")),
         Mistake("Your fold for a block of queries begins with the previous one's state, unless block 0 of the keys is "
                 "visible. Clear m, l and o before the loop over keys: eq. 11.4.",
                 cleared_late),
         Mistake(phrases.no_weights("eq. 11.4"), but(*UNGUARDED)),
-        Mistake("A block of queries that sees nothing gets the mean of the values: you replaced the weights of an "
-                "empty row with equal ones. Its output is 0, the empty fold of eq. 11.4.",
-                but("block_mask[i].any() else 0", "block_mask[i].any() else v.mean(0)")),
-        Mistake(phrases.mask_turned("eq. 11.1"),
-                but("if block_mask[i, j]:", "if not block_mask[i, j]:", "block_mask[i].any()",
-                    "(~block_mask[i]).any()")),
-        Mistake(phrases.starts_at_number("eq. 4.10"),
-                but("np.full((len(q[rows]), 1), -np.inf)", "np.full((len(q[rows]), 1), -1e9)")),
     ),
 )

@@ -74,16 +74,16 @@ def beside(measure: Measure) -> Measure:
 
 
 WRITE, SEEN = "keys[t], values[t] = k, v", "[: t + 1]"
-GROWN = "keys, values = np.concatenate([keys[:t], k[None]]), np.concatenate([values[:t], v[None]])"
 
 EXERCISE = Exercise(
-    lesson="14", stars=2, reference=decode_step, cases=cases, writes=(3, 4),
+    lesson="14", stars=2, reference=decode_step, where="eq. 14.2", cases=cases, writes=(3, 4),
     hints=(
         "Two things happen: the new key and value go to slot t, and then the query meets the filled slots.",
         "Write first. Now slots 0 … t are filled, so use keys[: t + 1]; what comes after can be anything: eq. 14.2.",
-        "The rest is one row of safe attention, scale 1/√D.",
-        "Return the output and the two arrays you were given. In JAX: keys.at[t].set(k).",
+        "The rest is one row of safe attention, scale 1/√D. Return the output and the two arrays you were given. In "
+        "JAX: keys.at[t].set(k).",
     ),
+    without={"q.size ** 0.5": phrases.unscaled("eq. 14.2"), "s.max()": phrases.unshifted("lesson 02, section 2")},
     mistakes=(
         Mistake(phrases.not_itself("eq. 14.2", rule="query t sees j ≤ t, appended first"),
                 but(SEEN, "[:t]"), but(SEEN, "[: max(t, 1)]")),
@@ -91,12 +91,7 @@ EXERCISE = Exercise(
                 "filled; NaN in the others shows that you read them: eq. 14.2.",
                 but(SEEN, ""),
                 but("@ values[: t + 1]", "@ values", "s = keys[: t + 1] @ q / q.size**0.5",
-                                   "s = np.where(np.arange(len(keys)) <= t, keys @ q / q.size**0.5, -np.inf)")),
-        Mistake(phrases.hidden_zero("eq. 14.2", what="Slots that aren't filled"),
-                but("keys[: t + 1] @ q", "np.nan_to_num(keys) @ q", "@ values[: t + 1]", "@ np.nan_to_num(values)"),
-                but("keys[: t + 1] @ q", "np.where(np.arange(len(keys)) <= t, np.nan_to_num(keys) @ q, 0)",
-                    "@ values[: t + 1]", "@ np.nan_to_num(values)")),
-        Mistake(phrases.top_left("eq. 14.3", rule="the newest one sees all that's filled"), but(SEEN, "[:1]")),
+                    "s = np.where(np.arange(len(keys)) <= t, keys @ q / q.size**0.5, -np.inf)")),
         Mistake("You write into the wrong slot. Tokens are counted from 0, so t tokens fill slots 0 … t − 1, and the "
                 "new one goes to slot t: eq. 14.2.",
                 but(WRITE, "keys[(t + 1) % len(keys)], values[(t + 1) % len(keys)] = k, v"),
@@ -107,14 +102,10 @@ EXERCISE = Exercise(
                 but(WRITE, "old, olds = keys.copy(), values.copy(); keys[t], values[t] = k, v", "keys, values\n",
                     "old, olds\n"),
                 but(WRITE, "keys[t] = k"), but(WRITE, "values[t] = v")),
-        Mistake("Your cache grows by concatenation: it has t + 1 rows, and every step copies everything that was there "
-                "(section 6). Write into slot t of the arrays you were given: eq. 14.2.",
-                but(WRITE, GROWN)),
-        Mistake("You copy the cache and write into the copy. That moves all slots at every step, although only one is "
-                "new: section 6. Write into the arrays you were given.",
+        Mistake("You make a new cache at every step, by concatenation or by a copy. That moves all that was there, "
+                "although only one slot is new (section 6): write into slot t of the arrays you were given, eq. 14.2.",
+                but(WRITE, "keys, values = np.concatenate([keys[:t], k[None]]), np.concatenate([values[:t], v[None]])"),
                 but(WRITE, "keys, values = keys.copy(), values.copy(); keys[t], values[t] = k, v")),
-        Mistake(phrases.unscaled("eq. 14.2"), but(" / q.size**0.5", "")),
-        Mistake(phrases.unshifted("lesson 02, section 2"), but(" - s.max()", "")),
     ),
     costs=(
         Cost(copies, 0, "of the two arrays that come back, {found:.0f} are others than those that were given: the "

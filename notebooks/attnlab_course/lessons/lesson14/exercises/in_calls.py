@@ -59,7 +59,7 @@ UNMASKED = ("np.arange(t, t + n)", "np.full(n, t)", *MASK)
 TRY = "a call of several tokens, and look at its second one"
 
 EXERCISE = Exercise(
-    lesson="14", stars=2, reference=in_calls, cases=cases,
+    lesson="14", stars=2, reference=in_calls, where="eq. 14.3", cases=cases,
     hints=(
         "Call `broken` with sizes of your own and compare with one call of attnlab.tiled_attention on rotated arrays; "
         "[2] is the smallest input that fails. With values np.eye(L) the result is the weights.",
@@ -67,37 +67,28 @@ EXERCISE = Exercise(
         "Three lines are wrong. They need positions t … t + n − 1, a mask j ≤ t + i (eq. 14.3), and a length that "
         "grows by n.",
     ),
+    without={
+        "np.where(np.arange(t + n) <= at[:, None], s, -np.inf)":
+            "Positions and length are right, but a token still sees the later ones of its call. One query needs no "
+            "mask; with n of them, the last n columns are a triangle: eq. 14.3.",
+        "attnlab.rotary(k[new], at)": phrases.keys_unrotated("section 3"),
+        "k.shape[1] ** 0.5": phrases.unscaled("eq. 14.2"),
+        "s.max(1, keepdims=True)": phrases.unshifted("eq. 14.2"),
+    },
     mistakes=(
         Mistake(phrases.nothing_fixed("eq. 14.3", inputs=TRY), but(*UNMASKED, *LENGTH)),
         Mistake(phrases.one_fixed("eq. 14.3", inputs=TRY),
                 but(*UNMASKED), but(*MASK, *LENGTH), but(*POSITION, *LENGTH)),
-        Mistake(phrases.one_position("section 3"), but(*POSITION)),
-        Mistake("Positions and length are right, but a token still sees the later ones of its call. One query needs no "
-                "mask; with n of them, the last n columns are a triangle: eq. 14.3.",
-                but(*MASK)),
+        Mistake("You rotate all tokens of a call by the same position, t. They're at t, t + 1, …, t + n − 1: section "
+                "3.",
+                but(*POSITION)),
         Mistake("Positions and mask are right, but the length still grows by one per call. It counts tokens, not "
                 "calls: eq. 14.2.",
                 but(*LENGTH)),
-        Mistake(phrases.top_left("eq. 14.3", rule="query i of a call sees j ≤ t + i"),
-                but("<= at[:, None]", "<= at[:, None] - t")),
-        Mistake(phrases.positions_restart("section 3", rule="t + i"),
-                but("np.arange(t, t + n)", "np.arange(n)", "<= at[:, None]", "<= at[:, None] + t")),
-        Mistake("Your keys' positions begin at 0 in every call and your queries' don't, or the other way around. Both "
-                "are positions in the text, t + i: section 3.",
+        Mistake("Your positions begin at 0 in every call, of keys, of queries or of both. They're positions in the "
+                "text, t + i: section 3.",
+                but("np.arange(t, t + n)", "np.arange(n)", "<= at[:, None]", "<= at[:, None] + t"),
                 but("rotary(k[new], at)", "rotary(k[new], at - t)"),
                 but("rotary(q[new], at)", "rotary(q[new], at - t)")),
-        Mistake(phrases.rotated_again("section 3", step="call", then="it's kept"),
-                but("keys[new], values[new] =",
-                    "keys[:t] = attnlab.rotary(keys[:t], np.arange(t)); keys[new], values[new] =")),
-        Mistake(phrases.unscaled("eq. 14.2"), but(" / k.shape[1] ** 0.5", "")),
-        Mistake(phrases.nothing_rotated("section 3"),
-                but("attnlab.rotary(k[new], at)", "k[new]", "attnlab.rotary(q[new], at)", "q[new]")),
-        Mistake(phrases.unshifted("eq. 14.2"), but("s - s.max(1, keepdims=True)", "s")),
-        Mistake(phrases.keys_unrotated("section 3"), but("attnlab.rotary(k[new], at)", "k[new]")),
-        Mistake(phrases.not_itself("eq. 14.3", rule="j ≤ t + i"), but("<= at[:, None]", "< at[:, None]")),
-        Mistake(phrases.own_tokens("eq. 14.2", chunk="call"),
-                but("keys[: t + n]", "keys[new]", "values[: t + n]", "values[new]", "np.arange(t + n)",
-                    "np.arange(t, t + n)")),
-        Mistake(phrases.hides_with_number("eq. 1.9"), but("s, -np.inf", "s, -1e9")),
     ),
 )

@@ -53,7 +53,7 @@ def cases() -> list[Case]:
 
 
 EXERCISE = Exercise(
-    lesson="14", stars=2, reference=next_capacity, cases=cases, judge=judge, run=run,
+    lesson="14", stars=2, reference=next_capacity, where="section 6", cases=cases, judge=judge, run=run,
     hints=(
         "Growing by a fixed number of slots moves everything again and again: the copies per token grow with the text. "
         "Grow by a fixed *fraction*.",
@@ -62,13 +62,15 @@ EXERCISE = Exercise(
         "Right after a move, you hold g slots per token, so g is at most 1.5. And g / (g − 1) ≤ 3.2 requires at least "
         "1.4546.",
     ),
+    without={
+        "2": "Doubling copies two rows per token, which is less than allowed, and holds two slots per token, which is "
+             "more (section 6).",
+    },
     mistakes=(
         Mistake("Adding one slot per token is what `concatenate` does: it copies all rows for every token (section 6).",
                 but("length // 2", "1")),
         Mistake("You grow by a fixed number of slots: a text that's ten times as long copies ten times as many rows "
                 "per token. Grow by a fraction (section 6).", but("length // 2", "256"), but("length // 2", "4096")),
-        Mistake("Doubling copies two rows per token, which is less than allowed, and holds two slots per token, which "
-                "is more (section 6).", but("length // 2", "length")),
         Mistake("Growing by an eighth or a quarter holds little but copies too often: g / (g − 1) rows per token "
                 "(section 6).", but("length // 2", "length // 8"), but("length // 2", "length // 4")),
         Mistake("A power of two is up to twice the text (section 6).",
