@@ -138,7 +138,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = lesson(call, ":tags: [hide-input]\n\nprint('one')\n6 * 7", EXERCISE, CHECK, CHECK, widget)
     course = make_course(tmp_path_factory.mktemp("course"), text)
     for file in IMPORTED:
-        (course / file).parent.mkdir(parents=True)
+        (course / file).parent.mkdir(parents=True, exist_ok=True)
         (course / file).write_text("version = 1\n")
     status, said = build_alone(course)
     assert status == 0, said
@@ -342,7 +342,8 @@ esac
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """The project's set-up, and a Python that only notes what it was to install."""
-    for name in (".ci/setup", "Makefile", "requirements.txt", "pyproject.toml", "notebooks/work.py"):
+    projects = "pyproject.toml", "notebooks/pyproject.toml"
+    for name in (".ci/setup", "Makefile", "requirements.txt", *projects, "notebooks/work.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "fake").write_text(FAKE)
