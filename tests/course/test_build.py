@@ -390,7 +390,7 @@ def test_set_up_once(project: Path) -> None:
     assert [call.split("--progress-bar off ")[1] for call in calls] == [
         "--extra-index-url http://x torch==2.13.0",
         "--extra-index-url http://x -r requirements.txt",
-        "--no-deps --no-build-isolation -e .",
+        "--no-deps --no-build-isolation -e . -e ./notebooks",
     ]
     assert set_up(project) == (0, "")
     (project / "requirements.txt").write_text("torch==2.14.0\n")
