@@ -111,15 +111,12 @@ def softmax(s):
     return torch.exp(s - s.max()) / torch.exp(s - s.max()).sum()
 
 
-@pytest.mark.parametrize(
-    ("name", "answer"),
-    [
-        ("attention_row", lambda q, keys, values: torch.softmax(keys @ q / len(q) ** 0.5, 0) @ values),
-        ("attention_row", lambda q, keys, values: softmax(keys @ q / len(q) ** 0.5) @ values),
-        ("chunked_loss", check.find("chunked_loss").reference),
-        ("flash_forward", check.find("flash_forward").reference),
-    ],
-)
+@pytest.mark.parametrize(("name", "answer"), [
+    ("attention_row", lambda q, keys, values: torch.softmax(keys @ q / len(q) ** 0.5, 0) @ values),
+    ("attention_row", lambda q, keys, values: softmax(keys @ q / len(q) ** 0.5) @ values),
+    ("chunked_loss", check.find("chunked_loss").reference),
+    ("flash_forward", check.find("flash_forward").reference),
+])
 def test_what_the_exercise_does_not_ask_for_may_be_called(name, answer):
     """Softmax in an exercise on attention, a function of one's own, the counting machine."""
     assert examine(check.find(name), answer, own=True).state == "right"
