@@ -57,10 +57,10 @@ class KVCache:
         """
         capacity = integer("capacity", capacity, 1)
         if not isinstance(value, (int, np.integer)):
-            return cls(*storage(key, value, capacity, dtype))
+            return cls(*make_slots(key, value, capacity, dtype))
         check_latent(key, latent := integer("value", value, 1))
-        keys, _, length = storage(key, key[..., :0], capacity, dtype)
-        return cls(keys, backend("key", key, __name__).front(keys, latent), length, latent)
+        keys, _, length = make_slots(key, key[..., :0], capacity, dtype)
+        return cls(keys, backend("key", key, __name__).values_of_latent(keys, latent), length, latent)
 
     @property
     def capacity(self) -> int:
@@ -122,7 +122,7 @@ class KVCache:
         0 ≤ length ≤ the tokens taken so far, else ValueError; in JAX it may be traced, and is then held in that range.
         Takes no time: in NumPy and PyTorch the same cache, in JAX a new one of the same arrays.
         """
-        return backend("keys", self.keys, __name__).truncated(self, length)
+        return backend("keys", self.keys, __name__).cut_to(self, length)
 
     def select(self, rows: Any) -> "KVCache":
         """A new cache with these rows of the first batch axis, in this order: beams, or what is not finished yet.
@@ -131,7 +131,7 @@ class KVCache:
         not at all. The cache itself stays, and shares no memory with the new one: all rows make a copy to branch off.
         Raises TypeError or ValueError (no batch axis in front of the heads, a row that is none).
         """
-        return selected(self, rows)
+        return select(self, rows)
 
 
 @dataclass
@@ -166,7 +166,7 @@ class RollingCache:
         """
         window, sinks = integer("window", window, 1), integer("sinks", sinks, 0)
         check_rotation(key, rotary, sink_positions)
-        return cls(*storage(key, value, window + sinks, dtype), window, sinks, rotary, sink_positions)
+        return cls(*make_slots(key, value, window + sinks, dtype), window, sinks, rotary, sink_positions)
 
     @property
     def capacity(self) -> int:
@@ -213,22 +213,23 @@ class RollingCache:
 
         There is no ``truncate``: the ring has overwritten keys that would be visible again.
         """
-        return selected(self, rows)
+        return select(self, rows)
 
 
-def storage(key: Any, value: Any, capacity: int, dtype: Any) -> tuple[Any, Any, Any]:
+def make_slots(key: Any, value: Any, capacity: int, dtype: Any) -> tuple[Any, Any, Any]:
     """Keys and values of ``capacity`` slots, and the length 0; one head where key has no axis for heads."""
     name = check_kept(key, value, dtype)
     heads = tuple(key.shape[:-2]) or (1,)
-    return backend("key", key, __name__).storage(key, name, *((*heads, capacity, x.shape[-1]) for x in (key, value)))
+    shapes = ((*heads, capacity, x.shape[-1]) for x in (key, value))
+    return backend("key", key, __name__).empty_slots(key, name, *shapes)
 
 
-def selected(cache: Any, rows: Any) -> Any:
+def select(cache: Any, rows: Any) -> Any:
     """A cache of the same kind with some rows of the first batch axis."""
     check_rows(cache.keys, rows := rows if kind_of(rows) else np.array(rows))
     module, latent = backend("keys", cache.keys, __name__), getattr(cache, "latent", None)
-    keys = module.take(cache.keys, rows)
-    values = module.take(cache.values, rows) if latent is None else module.front(keys, latent)
+    keys = module.select_rows(cache.keys, rows)
+    values = module.select_rows(cache.values, rows) if latent is None else module.values_of_latent(keys, latent)
     return replace(cache, keys=keys, values=values)
 
 
