@@ -22,7 +22,7 @@ from attnlab.cache.checks import (
 from attnlab.core.arguments import boolean, check_mask, check_static, integer, kind_of, number
 from attnlab.core.bundle import Inputs, group, group_heads
 from attnlab.core.dispatch import backend, in_autocast, refuse_gradient, untraced
-from attnlab.core.other_names import hinted
+from attnlab.core.other_names import suggests_our_names
 from attnlab.core.signature import Array
 
 import numpy as np
@@ -87,7 +87,7 @@ class KVCache:
         self, query: Array, key: Array, value: Array | None, *, lengths: Any = None, mask: Array | None = None,
         scale: float | None = None, return_lse: Literal[True],
     ) -> tuple[tuple[Array, Array], "KVCache"]: ...
-    @hinted
+    @suggests_our_names
     @untraced
     def attend(
         self, query: Any, key: Any, value: Any, *, lengths: Any = None, mask: Any = None,
@@ -191,7 +191,7 @@ class RollingCache:
     def attend(
         self, query: Array, key: Array, value: Array, *, scale: float | None = None, return_lse: Literal[True]
     ) -> tuple[tuple[Array, Array], "RollingCache"]: ...
-    @hinted
+    @suggests_our_names
     @untraced
     def attend(
         self, query: Any, key: Any, value: Any, *, scale: float | None = None, return_lse: bool = False

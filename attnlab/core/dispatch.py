@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from attnlab.core.arguments import LIBRARIES, boolean, check_device, check_float, check_kind, check_static, kind_of
 from attnlab.core.bundle import checked_call
-from attnlab.core.other_names import named_as_here
+from attnlab.core.other_names import with_our_name
 from attnlab.core.signature import ARGUMENTS, Attention, signed
 
 Array = Any  # a NumPy, JAX or PyTorch array: the public functions check their arguments themselves
@@ -129,7 +129,7 @@ def bound(public: Callable, arrays: tuple, options: dict[str, Any]) -> dict[str,
     try:  # arrays by name, or a mistake: some 20 µs more
         given = public.__signature__.bind(*arrays, **options)
     except TypeError as error:
-        raise named_as_here(TypeError(f"{public.__name__}() {error}"), options) from None
+        raise with_our_name(TypeError(f"{public.__name__}() {error}"), options) from None
     given.apply_defaults()
     return given.arguments
 

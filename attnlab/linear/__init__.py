@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args, overlo
 from attnlab.core.arguments import boolean, check_arrays, check_device, check_kind, dtype_name, integer, kind_of, number
 from attnlab.core.bundle import group
 from attnlab.core.dispatch import backend, in_autocast
-from attnlab.core.other_names import hinted
+from attnlab.core.other_names import suggests_our_names
 from attnlab.core.signature import Array
 from attnlab.linear.delta import delta_attention
 
@@ -94,7 +94,7 @@ def linear_attention(
 def linear_attention(
     query: Array, key: Array, value: Array, *, return_state: Literal[True], **options: Unpack[_LinearKeywords]
 ) -> tuple[Array, tuple[Array, Array]]: ...
-@hinted
+@suggests_our_names
 def linear_attention(
     query: Any, key: Any, value: Any, *, features: Features = "elu", causal: bool = False, mask: Any = None,
     scale: float | None = None, form: Form = "chunked", chunk_size: int | None = None,

@@ -15,14 +15,14 @@ from typing import Any
 
 from attnlab.core.arguments import boolean, check_float, check_kind, dtype_name, integer, kind_of, number
 from attnlab.core.dispatch import library_of, loaded
-from attnlab.core.other_names import hinted
+from attnlab.core.other_names import suggests_our_names
 from attnlab.core.signature import Array
 from attnlab.rotation.scaling import PI, Kind, check_scaling, scaled
 
 __all__ = ["rotary"]
 
 
-@hinted
+@suggests_our_names
 def rotary(
     x: Array, positions: Any = None, *, base: float = 10000.0, scaling: Mapping[str, Any] | None = None,
     size: int | None = None, interleaved: bool = False,
