@@ -22,9 +22,9 @@ DRAWN = {
 CONVERTS = {"numpy": "numpy.asarray", "jax": "jax.numpy.asarray", "torch": "torch.as_tensor"}
 
 
-KNOWN = {np.ndarray: "numpy"} | dict.fromkeys((type(None), bool, int, float, str, tuple, list))
-"""Types whose library is known, so that nobody looks twice: one call asks some sixteen times. JAX decides for each of
-its tracers."""
+SCALARS = {type(None), bool, int, float, str}
+KNOWN = {np.ndarray: "numpy"} | dict.fromkeys((*SCALARS, tuple, list))
+"""Types whose library is known, so that nobody looks twice. JAX decides for each of its tracers."""
 
 
 def kind_of(x: Any) -> str | None:
@@ -64,21 +64,24 @@ def check_kind(name: str, x: Any, kind: str) -> None:
         raise TypeError(f"{name} is {what}; this call takes {LIBRARIES[kind]} arrays only{way}")
 
 
-def check_float(name: str, x: Any) -> None:
-    """Refuse integer, boolean, complex and exotic float arrays."""
-    if dtype_name(x) not in FLOATS:
-        raise TypeError(f"{name} has dtype {dtype_name(x)}; supported are {', '.join(FLOATS)}")
+def check_float(name: str, x: Any) -> str:
+    """Refuse integer, boolean, complex and exotic float arrays; returns the dtype's name."""
+    dtype = dtype_name(x)
+    if dtype not in FLOATS:
+        raise TypeError(f"{name} has dtype {dtype}; supported are {', '.join(FLOATS)}")
+    return dtype
 
 
 def check_arrays(kind: str, **arrays: Any) -> None:
     """Query, key, value: one library, one supported dtype, one device."""
-    query = arrays["query"]
+    dtypes = dict[str, str]()
     for name, x in arrays.items():
         check_kind(name, x, kind)
-        check_float(name, x)
-        if dtype_name(x) != dtype_name(query):
-            raise TypeError(f"{name} has dtype {dtype_name(x)}, query has {dtype_name(query)}; they must be equal")
-        check_device(name, x, query)
+        dtypes[name] = check_float(name, x)
+        if dtypes[name] != dtypes["query"]:
+            raise TypeError(f"{name} has dtype {dtypes[name]}, query has {dtypes['query']}; they must be equal")
+        if kind == "torch":
+            check_device(name, x, arrays["query"])
 
 
 def check_device(name: str, x: Any, query: Any) -> None:
@@ -182,6 +185,8 @@ def boolean(name: str, x: Any) -> bool:
 
 def check_static(**options: Any) -> None:
     """Options are Python values: an array (under ``jax.jit``, a traced one) is refused by name."""
+    if {type(x) for x in options.values()} <= SCALARS:
+        return
     for name, x in options.items():
         kind = kind_of(x) or (next(filter(None, map(kind_of, x)), None) if isinstance(x, tuple | list) else None)
         if kind:
