@@ -14,7 +14,7 @@ from decimal import Decimal, localcontext
 from typing import Any
 
 from attnlab.core.arguments import boolean, check_float, check_kind, dtype_name, integer, kind_of, number
-from attnlab.core.dispatch import library_of, loaded
+from attnlab.core.dispatch import library_of, import_for_compiler
 from attnlab.core.other_names import suggests_our_names
 from attnlab.core.signature import Array
 from attnlab.rotation.scaling import PI, Kind, check_scaling, scaled
@@ -60,7 +60,7 @@ def rotary(
     if positions is not None:
         _check_positions(positions, x)
     kind = Kind(base, check_scaling(scaling), size, interleaved)
-    return loaded(f"{__name__}.{library}").rotary(x, positions, kind)
+    return import_for_compiler(f"{__name__}.{library}").rotary(x, positions, kind)
 
 
 def _check_positions(positions: Any, x: Any) -> None:

@@ -34,7 +34,7 @@ def tiled_attention_backward(
 
 
 def empty_gradients(x: Inputs, *_: Array) -> tuple[Array, ...]:
-    """Room for dq, dk, dv and, where there is a bias, dbias."""
+    """dq, dk, dv, not yet written, and, where there is a bias, dbias."""
     return tuple(np.empty(y.shape, y.dtype) for y in (x.query, x.key, x.value, x.bias) if y is not None)
 
 

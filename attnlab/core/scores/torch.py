@@ -88,10 +88,10 @@ def zero_unless(seen: Bool[Array, "*#batch #Hk #G #R"] | bool, x: Rows) -> Rows:
     return x if seen is True else torch.where(seen[..., None], x, 0)
 
 
-def scores(q: Rows, k: Keys, bias: Shift, visible: Visible, room: Array | None = None) -> Tile:
+def scores(q: Rows, k: Keys, bias: Shift, visible: Visible, buffer: Array | None = None) -> Tile:
     """s = q kᵀ + bias of one tile, −∞ where invisible; q (or k) comes already scaled, the bias already cut."""
-    s = matmul(zero_unless(any_visible(visible), q), k.mT, room)
-    out = s if s is room else None
+    s = matmul(zero_unless(any_visible(visible), q), k.mT, buffer)
+    out = s if s is buffer else None
     if bias is not None:
         s = torch.add(s, bias, out=out)
     if visible is None:
