@@ -12,7 +12,7 @@ FORMS = get_args(Form)
 
 
 def check_layout(length: Any, devices: Any, layout: Any) -> Schedule:
-    """The ring of some tokens on some devices, everything visible."""
+    """Check the layout. Returns the schedule of ``length`` tokens on ``devices`` devices, without a mask."""
     if layout not in LAYOUTS:
         raise ValueError(f"layout is {layout!r}; it must be one of {', '.join(LAYOUTS)}")
     return Schedule(integer("length", length, 0), integer("devices", devices, 1), layout)
