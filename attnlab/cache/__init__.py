@@ -13,7 +13,7 @@ notebooks 14 and 16.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal, overload
+from typing import Any, Literal, Self, overload
 
 from attnlab.cache.bits import Quantized, dequantize, quantize
 from attnlab.cache.checks import (
@@ -33,7 +33,35 @@ SinkPositions = Literal["text", "cache"]
 
 
 @dataclass
-class KVCache:
+class Cache:
+    """What both caches have: the slots of keys and values, and how many tokens were taken so far."""
+
+    keys: Any
+    values: Any
+    length: Any
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of keys and values; values that are part of the keys, as in a latent, take none."""
+        shared = self.values is None or getattr(self, "latent", None) is not None
+        return self.keys.nbytes + (0 if shared else self.values.nbytes)
+
+    def select(self, rows: Any) -> Self:
+        """A new cache with these rows of the first batch axis, in this order: beams, or what is not finished yet.
+
+        ``rows``: integers, in a list or an array of the cache's library, in JAX also traced; a row may come twice or
+        not at all. The cache itself stays, and shares no memory with the new one: all rows make a copy to branch off.
+        Raises TypeError or ValueError (no batch axis in front of the heads, a row that is none).
+        """
+        check_rows(self.keys, rows := rows if kind_of(rows) else np.array(rows))
+        library, latent = backend("keys", self.keys, __name__), getattr(self, "latent", None)
+        keys = library.select_rows(self.keys, rows)
+        values = library.select_rows(self.values, rows) if latent is None else library.values_of_latent(keys, latent)
+        return replace(self, keys=keys, values=values)
+
+
+@dataclass
+class KVCache(Cache):
     """All keys and values so far, in ``capacity`` slots: token p is in slot p.
 
     ``keys``: (..., Hk, capacity, D), ``values``: (..., Hk, capacity, Dv). ``length``: tokens taken so far, in JAX an
@@ -41,9 +69,6 @@ class KVCache:
     ``values`` is then a view, and in JAX, which has none, None. Made by ``empty``.
     """
 
-    keys: Any
-    values: Any
-    length: Any
     latent: int | None = None
 
     @classmethod
@@ -71,11 +96,6 @@ class KVCache:
     def positions(self) -> Any:
         """The position that each slot holds, −1 where it is empty: (capacity,) integers."""
         return backend("keys", self.keys, __name__).positions(self, 1, self.capacity)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of keys and values, of a latent once."""
-        return self.keys.nbytes + (self.values.nbytes if self.latent is None else 0)
 
     @overload
     def attend(
@@ -124,28 +144,16 @@ class KVCache:
         """
         return backend("keys", self.keys, __name__).cut_to(self, length)
 
-    def select(self, rows: Any) -> "KVCache":
-        """A new cache with these rows of the first batch axis, in this order: beams, or what is not finished yet.
-
-        ``rows``: integers, in a list or an array of the cache's library, in JAX also traced; a row may come twice or
-        not at all. The cache itself stays, and shares no memory with the new one: all rows make a copy to branch off.
-        Raises TypeError or ValueError (no batch axis in front of the heads, a row that is none).
-        """
-        return select(self, rows)
-
 
 @dataclass
-class RollingCache:
+class RollingCache(Cache):
     """The keys and values of the last ``window`` tokens and of the first ``sinks``.
 
     Token p is in slot p if p < sinks, else in sinks + (p − sinks) mod window. ``keys``: (..., Hk, window + sinks, D),
     ``values``: (..., Hk, window + sinks, Dv). ``length``: tokens taken so far, in JAX an int32 scalar. Made by
-    ``empty``.
+    ``empty``. There is no ``truncate``: the ring has overwritten keys that would be visible again.
     """
 
-    keys: Any
-    values: Any
-    length: Any
     window: int
     sinks: int = 0
     rotary: float | None = None
@@ -178,11 +186,6 @@ class RollingCache:
         """The position that each slot holds, −1 where it is empty: (capacity,) integers."""
         return backend("keys", self.keys, __name__).positions(self, self.window, self.sinks)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of keys and values."""
-        return self.keys.nbytes + self.values.nbytes
-
     @overload
     def attend(
         self, query: Array, key: Array, value: Array, *, scale: float | None = None, return_lse: Literal[False] = False
@@ -208,13 +211,6 @@ class RollingCache:
         """
         return attend(self, "roll", query, key, value, scale, return_lse)
 
-    def select(self, rows: Any) -> "RollingCache":
-        """A new cache with these rows of the first batch axis, as ``KVCache.select``.
-
-        There is no ``truncate``: the ring has overwritten keys that would be visible again.
-        """
-        return select(self, rows)
-
 
 def make_slots(key: Any, value: Any, capacity: int, dtype: Any) -> tuple[Any, Any, Any]:
     """Keys and values of ``capacity`` slots, and the length 0; one head where key has no axis for heads."""
@@ -222,15 +218,6 @@ def make_slots(key: Any, value: Any, capacity: int, dtype: Any) -> tuple[Any, An
     heads = tuple(key.shape[:-2]) or (1,)
     shapes = ((*heads, capacity, x.shape[-1]) for x in (key, value))
     return backend("key", key, __name__).empty_slots(key, name, *shapes)
-
-
-def select(cache: Any, rows: Any) -> Any:
-    """A cache of the same kind with some rows of the first batch axis."""
-    check_rows(cache.keys, rows := rows if kind_of(rows) else np.array(rows))
-    module, latent = backend("keys", cache.keys, __name__), getattr(cache, "latent", None)
-    keys = module.select_rows(cache.keys, rows)
-    values = module.select_rows(cache.values, rows) if latent is None else module.values_of_latent(keys, latent)
-    return replace(cache, keys=keys, values=values)
 
 
 def attend(

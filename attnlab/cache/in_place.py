@@ -8,9 +8,7 @@ from typing import Any
 
 from attnlab.cache import KVCache, RollingCache
 from attnlab.cache.checks import check_known_lengths, check_length, check_room
-from attnlab.cache.slots import (
-    PIECE, position_in_slot, ranges_after_write, ranges_before_write, slots_written,
-)
+from attnlab.cache.slots import PIECE, position_in_slot, ranges_after_write, ranges_before_write, slots_written
 from attnlab.core.arguments import dtype_name, integer
 from attnlab.core.bundle import Inputs, Rules
 from attnlab.core.dispatch import Array
@@ -60,9 +58,7 @@ class InPlace:
         seen = Inputs(x.query, cache.keys[..., filled, :], cache.values[..., filled, :], mask)
         return *self.attend(seen, Band.of(count, cache.length, causal=True), scale), cache
 
-    def extend_rows(
-        self, cache: KVCache, x: Inputs, scale: float, lengths: list[int]
-    ) -> tuple[Array, Array, KVCache]:
+    def extend_rows(self, cache: KVCache, x: Inputs, scale: float, lengths: list[int]) -> tuple[Array, Array, KVCache]:
         """The step of each row of the batch, which is a cache of its own length: a view of the whole one."""
         count = x.key.shape[-2]
         check_known_lengths(lengths, cache.length, count, cache.capacity)
@@ -83,9 +79,7 @@ class InPlace:
             out[..., rows, :], lse[..., rows] = reduce(self.merge_two, self.roll_piece(cache, *piece, scale))
         return out, lse, cache
 
-    def roll_piece(
-        self, cache: RollingCache, query: Array, key: Array, value: Array, scale: float
-    ) -> Iterator[Result]:
+    def roll_piece(self, cache: RollingCache, query: Array, key: Array, value: Array, scale: float) -> Iterator[Result]:
         """What the tokens see, range by range. One token is written first; more evict keys, so they're written last."""
         t, count, ring = cache.length, key.shape[-2], (cache.window, cache.sinks)
         to_ring, to_sinks, key = self.rotate(cache, query, key)

@@ -6,6 +6,7 @@ Array-free: arrays are asked for shape, dtype and device only, so one file serve
 import functools
 import math
 import sys
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
@@ -74,7 +75,7 @@ def check_float(name: str, x: Any) -> str:
 
 def check_arrays(kind: str, **arrays: Any) -> None:
     """Query, key, value: one library, one supported dtype, one device."""
-    dtypes = dict[str, str]()
+    dtypes: dict[str, str] = {}
     for name, x in arrays.items():
         check_kind(name, x, kind)
         dtypes[name] = check_float(name, x)
@@ -106,14 +107,10 @@ def check_shapes(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int,
     if value[:-2] != key[:-2]:
         raise ValueError(f"value has {value[-3]} heads, key has {key[-3]}; they must be equal")
     if len(query) > 2 and query[-3] and (key[-3] == 0 or query[-3] % key[-3]):
-        raise ValueError(
-            f"key has {key[-3]} heads, which does not divide query's {query[-3]} (GQA needs Hq % Hk == 0)"
-        )
+        raise ValueError(f"key has {key[-3]} heads, which does not divide query's {query[-3]} (GQA needs Hq % Hk == 0)")
 
 
-def check_broadcast(
-    name: str, shape: tuple[int, ...], target: tuple[int, ...], axes: str = "(..., Hq, N, M)"
-) -> None:
+def check_broadcast(name: str, shape: tuple[int, ...], target: tuple[int, ...], axes: str = "(..., Hq, N, M)") -> None:
     """A mask or bias broadcasts to the scores, segments to the positions, and none enlarges them."""
     sizes = zip(shape[::-1], target[::-1], strict=False)
     if len(shape) > len(target) or any(size not in (1, full) for size, full in sizes):
@@ -181,6 +178,13 @@ def boolean(name: str, x: Any) -> bool:
     if not isinstance(x, (bool, np.bool_)):
         raise TypeError(f"{name} is {x!r}; it must be True or False")
     return bool(x)
+
+
+def check_choice(name: str, x: Any, choices: Iterable[Any]) -> Any:
+    """One of ``choices``."""
+    if x not in choices:
+        raise ValueError(f"{name} is {x!r}; it must be one of {', '.join(map(str, choices))}")
+    return x
 
 
 def check_static(**options: Any) -> None:
