@@ -18,8 +18,7 @@ from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements, run_gradient
 from attnlab.core.dropout.numpy import drop
 from attnlab.core.geometry import blocks
-from attnlab.core.scores.numpy import any_visible, over_tile, read, scores, zero_unless
-from attnlab.core.scores.numpy_tiles import visible_tiles
+from attnlab.core.scores.numpy import any_visible, over_tile, read, scores, visible_tiles, zero_unless
 from attnlab.softmax.numpy import zero_if_empty
 from attnlab.tiled import tiled_attention_backward as public
 

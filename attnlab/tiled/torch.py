@@ -9,8 +9,7 @@ from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements
 from attnlab.core.dropout.torch import drop
 from attnlab.core.geometry import blocks
-from attnlab.core.scores.torch import read, scores
-from attnlab.core.scores.torch_tiles import visible_tiles
+from attnlab.core.scores.torch import read, scores, visible_tiles
 from attnlab.kernels.triton.gpu import kernel_on_gpu
 from attnlab.softmax.torch import exp_, one_if_empty, zero_if_empty
 from attnlab.tiled import tiled_attention as public

@@ -15,8 +15,7 @@ from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements, run_gradient
 from attnlab.core.dropout.torch import drop
 from attnlab.core.geometry import blocks
-from attnlab.core.scores.torch import any_visible, over_tile, read, scores, zero_unless
-from attnlab.core.scores.torch_tiles import visible_tiles
+from attnlab.core.scores.torch import any_visible, over_tile, read, scores, visible_tiles, zero_unless
 from attnlab.kernels.triton.gpu import gradient_on_gpu
 from attnlab.softmax.torch import exp_, zero_if_empty
 from attnlab.tiled import tiled_attention_backward as public
