@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TypeVar
 
-from attnlab.core.dispatch import missing
+from attnlab.core.dispatch import library_missing
 
 try:
     from tqdm.auto import tqdm
 except ModuleNotFoundError as error:
-    raise missing("tqdm", "bench") from error
+    raise library_missing("tqdm", "bench") from error
 
 Call = Callable[[], object]
 Name = TypeVar("Name", bound=Hashable)
