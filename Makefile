@@ -46,8 +46,7 @@ test-all: MARKS := -m ""
 test-all: NOTEBOOKS := notebooks
 test-all: test ## the same with all combinations of options, and every notebook whole
 
-notebooks: setup ## count the minutes, rebuild the notebooks of changed lessons; LESSON=01, ARGS=--force
-	@$(PY) -m tests.support.minutes
+notebooks: setup ## rebuild the notebooks of changed lessons; LESSON=01, ARGS=--force
 	@$(PY) notebooks/build.py $(LESSON) $(ARGS)
 
 book: setup ## build the site of the course: build/book/index.html

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from attnlab.chunked import chunked_attention
-from attnlab.core.arguments import kind_of
+from attnlab.core.arguments import check_choice, kind_of
 from attnlab.core.dropout.numpy import dropout_mask
 from attnlab.core.signature import Array, Attention, Method, Options
 from attnlab.lazy import lazy_attention
@@ -62,9 +62,7 @@ def attention(query: Any, key: Any, value: Any, method: Method = "tiled", **opti
     """
     if kind_of(method):
         raise TypeError("method is an array; masks and other options are given by name: mask=...")
-    if method not in METHODS:
-        raise ValueError(f"method is {method!r}; it must be one of {', '.join(METHODS)}")
-    return METHODS[method](query, key, value, **options)
+    return METHODS[check_choice("method", method, METHODS)](query, key, value, **options)
 
 
 if not TYPE_CHECKING:  # a checker would take every name for a module

@@ -1,14 +1,14 @@
 """Attention under the signature of PyTorch's own: one import to swap the two."""
 
 from attnlab.core.arguments import check_kind
-from attnlab.core.dispatch import missing
+from attnlab.core.dispatch import library_missing
 from attnlab.tiled import tiled_attention
 
 try:
     import torch
     from torch import Tensor as Array
 except ModuleNotFoundError as error:
-    raise missing("torch") from error
+    raise library_missing("torch") from error
 
 __all__ = ["scaled_dot_product_attention"]
 

@@ -8,7 +8,7 @@
 
 from collections.abc import Callable
 
-from attnlab.core.dispatch import missing
+from attnlab.core.dispatch import library_missing
 from attnlab.tiled import tiled_attention
 
 try:
@@ -16,11 +16,11 @@ try:
     import jax.numpy as jnp
     from jax import Array
 except ModuleNotFoundError as error:
-    raise missing("jax") from error
+    raise library_missing("jax") from error
 try:
     import equinox
 except ModuleNotFoundError as error:
-    raise missing("equinox") from error
+    raise library_missing("equinox") from error
 
 __all__ = ["MultiheadAttention"]
 

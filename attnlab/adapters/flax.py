@@ -9,7 +9,7 @@ flax itself is not imported.
 
 from typing import Any
 
-from attnlab.core.dispatch import missing
+from attnlab.core.dispatch import library_missing
 from attnlab.tiled import tiled_attention
 
 try:
@@ -17,7 +17,7 @@ try:
     import jax.numpy as jnp
     from jax import Array
 except ModuleNotFoundError as error:
-    raise missing("jax") from error
+    raise library_missing("jax") from error
 
 __all__ = ["dot_product_attention"]
 

@@ -10,19 +10,19 @@ Windows, chunks, padding and packed documents come as the mask that transformers
 
 from typing import Any
 
-from attnlab.core.dispatch import missing
+from attnlab.core.dispatch import library_missing
 from attnlab.tiled import tiled_attention
 
 try:
     import torch
     from torch import Tensor as Array
 except ModuleNotFoundError as error:
-    raise missing("torch") from error
+    raise library_missing("torch") from error
 try:
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 except ModuleNotFoundError as error:
-    raise missing("transformers") from error
+    raise library_missing("transformers") from error
 
 __all__ = ["HARMLESS", "attention", "register"]
 

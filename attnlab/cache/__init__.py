@@ -13,7 +13,7 @@ notebooks 14 and 16.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal, overload
+from typing import Any, Literal, Self, overload
 
 from attnlab.cache.bits import Quantized, dequantize, quantize
 from attnlab.cache.checks import (
@@ -22,7 +22,7 @@ from attnlab.cache.checks import (
 from attnlab.core.arguments import boolean, check_mask, check_static, integer, kind_of, number
 from attnlab.core.bundle import Inputs, group, group_heads
 from attnlab.core.dispatch import backend, in_autocast, refuse_gradient, untraced
-from attnlab.core.other_names import hinted
+from attnlab.core.other_names import suggests_our_names
 from attnlab.core.signature import Array
 
 import numpy as np
@@ -33,7 +33,35 @@ SinkPositions = Literal["text", "cache"]
 
 
 @dataclass
-class KVCache:
+class Cache:
+    """What both caches have: the slots of keys and values, and how many tokens were taken so far."""
+
+    keys: Any
+    values: Any
+    length: Any
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of keys and values; values that are part of the keys, as in a latent, take none."""
+        shared = self.values is None or getattr(self, "latent", None) is not None
+        return self.keys.nbytes + (0 if shared else self.values.nbytes)
+
+    def select(self, rows: Any) -> Self:
+        """A new cache with these rows of the first batch axis, in this order: beams, or what is not finished yet.
+
+        ``rows``: integers, in a list or an array of the cache's library, in JAX also traced; a row may come twice or
+        not at all. The cache itself stays, and shares no memory with the new one: all rows make a copy to branch off.
+        Raises TypeError or ValueError (no batch axis in front of the heads, a row that is none).
+        """
+        check_rows(self.keys, rows := rows if kind_of(rows) else np.array(rows))
+        library, latent = backend("keys", self.keys, __name__), getattr(self, "latent", None)
+        keys = library.select_rows(self.keys, rows)
+        values = library.select_rows(self.values, rows) if latent is None else library.values_of_latent(keys, latent)
+        return replace(self, keys=keys, values=values)
+
+
+@dataclass
+class KVCache(Cache):
     """All keys and values so far, in ``capacity`` slots: token p is in slot p.
 
     ``keys``: (..., Hk, capacity, D), ``values``: (..., Hk, capacity, Dv). ``length``: tokens taken so far, in JAX an
@@ -41,9 +69,6 @@ class KVCache:
     ``values`` is then a view, and in JAX, which has none, None. Made by ``empty``.
     """
 
-    keys: Any
-    values: Any
-    length: Any
     latent: int | None = None
 
     @classmethod
@@ -57,10 +82,10 @@ class KVCache:
         """
         capacity = integer("capacity", capacity, 1)
         if not isinstance(value, (int, np.integer)):
-            return cls(*storage(key, value, capacity, dtype))
+            return cls(*make_slots(key, value, capacity, dtype))
         check_latent(key, latent := integer("value", value, 1))
-        keys, _, length = storage(key, key[..., :0], capacity, dtype)
-        return cls(keys, backend("key", key, __name__).front(keys, latent), length, latent)
+        keys, _, length = make_slots(key, key[..., :0], capacity, dtype)
+        return cls(keys, backend("key", key, __name__).values_of_latent(keys, latent), length, latent)
 
     @property
     def capacity(self) -> int:
@@ -72,11 +97,6 @@ class KVCache:
         """The position that each slot holds, −1 where it is empty: (capacity,) integers."""
         return backend("keys", self.keys, __name__).positions(self, 1, self.capacity)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of keys and values, of a latent once."""
-        return self.keys.nbytes + (self.values.nbytes if self.latent is None else 0)
-
     @overload
     def attend(
         self, query: Array, key: Array, value: Array | None, *, lengths: Any = None, mask: Array | None = None,
@@ -87,7 +107,7 @@ class KVCache:
         self, query: Array, key: Array, value: Array | None, *, lengths: Any = None, mask: Array | None = None,
         scale: float | None = None, return_lse: Literal[True],
     ) -> tuple[tuple[Array, Array], "KVCache"]: ...
-    @hinted
+    @suggests_our_names
     @untraced
     def attend(
         self, query: Any, key: Any, value: Any, *, lengths: Any = None, mask: Any = None,
@@ -122,30 +142,18 @@ class KVCache:
         0 ≤ length ≤ the tokens taken so far, else ValueError; in JAX it may be traced, and is then held in that range.
         Takes no time: in NumPy and PyTorch the same cache, in JAX a new one of the same arrays.
         """
-        return backend("keys", self.keys, __name__).truncated(self, length)
-
-    def select(self, rows: Any) -> "KVCache":
-        """A new cache with these rows of the first batch axis, in this order: beams, or what is not finished yet.
-
-        ``rows``: integers, in a list or an array of the cache's library, in JAX also traced; a row may come twice or
-        not at all. The cache itself stays, and shares no memory with the new one: all rows make a copy to branch off.
-        Raises TypeError or ValueError (no batch axis in front of the heads, a row that is none).
-        """
-        return selected(self, rows)
+        return backend("keys", self.keys, __name__).cut_to(self, length)
 
 
 @dataclass
-class RollingCache:
+class RollingCache(Cache):
     """The keys and values of the last ``window`` tokens and of the first ``sinks``.
 
     Token p is in slot p if p < sinks, else in sinks + (p − sinks) mod window. ``keys``: (..., Hk, window + sinks, D),
     ``values``: (..., Hk, window + sinks, Dv). ``length``: tokens taken so far, in JAX an int32 scalar. Made by
-    ``empty``.
+    ``empty``. There is no ``truncate``: the ring has overwritten keys that would be visible again.
     """
 
-    keys: Any
-    values: Any
-    length: Any
     window: int
     sinks: int = 0
     rotary: float | None = None
@@ -166,7 +174,7 @@ class RollingCache:
         """
         window, sinks = integer("window", window, 1), integer("sinks", sinks, 0)
         check_rotation(key, rotary, sink_positions)
-        return cls(*storage(key, value, window + sinks, dtype), window, sinks, rotary, sink_positions)
+        return cls(*make_slots(key, value, window + sinks, dtype), window, sinks, rotary, sink_positions)
 
     @property
     def capacity(self) -> int:
@@ -178,11 +186,6 @@ class RollingCache:
         """The position that each slot holds, −1 where it is empty: (capacity,) integers."""
         return backend("keys", self.keys, __name__).positions(self, self.window, self.sinks)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of keys and values."""
-        return self.keys.nbytes + self.values.nbytes
-
     @overload
     def attend(
         self, query: Array, key: Array, value: Array, *, scale: float | None = None, return_lse: Literal[False] = False
@@ -191,7 +194,7 @@ class RollingCache:
     def attend(
         self, query: Array, key: Array, value: Array, *, scale: float | None = None, return_lse: Literal[True]
     ) -> tuple[tuple[Array, Array], "RollingCache"]: ...
-    @hinted
+    @suggests_our_names
     @untraced
     def attend(
         self, query: Any, key: Any, value: Any, *, scale: float | None = None, return_lse: bool = False
@@ -208,28 +211,13 @@ class RollingCache:
         """
         return attend(self, "roll", query, key, value, scale, return_lse)
 
-    def select(self, rows: Any) -> "RollingCache":
-        """A new cache with these rows of the first batch axis, as ``KVCache.select``.
 
-        There is no ``truncate``: the ring has overwritten keys that would be visible again.
-        """
-        return selected(self, rows)
-
-
-def storage(key: Any, value: Any, capacity: int, dtype: Any) -> tuple[Any, Any, Any]:
+def make_slots(key: Any, value: Any, capacity: int, dtype: Any) -> tuple[Any, Any, Any]:
     """Keys and values of ``capacity`` slots, and the length 0; one head where key has no axis for heads."""
     name = check_kept(key, value, dtype)
     heads = tuple(key.shape[:-2]) or (1,)
-    return backend("key", key, __name__).storage(key, name, *((*heads, capacity, x.shape[-1]) for x in (key, value)))
-
-
-def selected(cache: Any, rows: Any) -> Any:
-    """A cache of the same kind with some rows of the first batch axis."""
-    check_rows(cache.keys, rows := rows if kind_of(rows) else np.array(rows))
-    module, latent = backend("keys", cache.keys, __name__), getattr(cache, "latent", None)
-    keys = module.take(cache.keys, rows)
-    values = module.take(cache.values, rows) if latent is None else module.front(keys, latent)
-    return replace(cache, keys=keys, values=values)
+    shapes = ((*heads, capacity, x.shape[-1]) for x in (key, value))
+    return backend("key", key, __name__).empty_slots(key, name, *shapes)
 
 
 def attend(

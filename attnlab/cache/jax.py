@@ -10,7 +10,7 @@ from typing import Any
 
 from attnlab.cache import KVCache, RollingCache
 from attnlab.cache.checks import check_known_lengths, check_known_rows, check_length, check_room
-from attnlab.cache.slots import held
+from attnlab.cache.slots import position_in_slot
 from attnlab.core.arguments import integer
 from attnlab.core.arrays.jax import Key, Lse, Mask, Out, Query, Value
 from attnlab.core.arrays.jax import accumulator, zeros
@@ -34,29 +34,29 @@ jax.tree_util.register_dataclass(
 )
 
 
-def storage(like: Array, dtype: str, keys: tuple[int, ...], values: tuple[int, ...]) -> tuple[Array, Array, Array]:
+def empty_slots(like: Array, dtype: str, keys: tuple[int, ...], values: tuple[int, ...]) -> tuple[Array, Array, Array]:
     """Empty slots of these shapes, each in a buffer of its own, so that it can be donated, and the length 0."""
     return jnp.zeros(keys, dtype), jnp.zeros(values, dtype), jnp.zeros((), jnp.int32)
 
 
-def front(keys: Array, size: int) -> None:
-    """There are no views: the step reads the values in the keys."""
+def values_of_latent(keys: Array, size: int) -> None:
+    """None: JAX has no views, so the step reads the values from the keys."""
 
 
 def positions(cache: KVCache | RollingCache, window: int, sinks: int) -> Int32[Array, " slots"]:
     """The position that each slot holds, −1 where it is empty."""
-    return held(jnp.arange(cache.capacity, dtype=jnp.int32), cache.length, window, sinks)
+    return position_in_slot(jnp.arange(cache.capacity, dtype=jnp.int32), cache.length, window, sinks)
 
 
-def truncated(cache: KVCache, length: Any) -> KVCache:
-    """The cache, cut to a length; a traced one is held in its range."""
+def cut_to(cache: KVCache, length: Any) -> KVCache:
+    """The cache, cut to a length; a traced one is position_in_slot in its range."""
     if not any(isinstance(x, jax.core.Tracer) for x in (length, cache.length)):
         check_length(integer("length", int(length), 0), int(cache.length))
     return replace(cache, length=jnp.clip(jnp.asarray(length, jnp.int32), 0, cache.length))
 
 
-def take(x: Array, rows: Any) -> Array:
-    """Some rows of the first axis; where they are traced one that is none gives NaN."""
+def select_rows(x: Array, rows: Any) -> Array:
+    """Rows of the first axis, copied. A traced index out of range can't raise, so it gives NaN."""
     if not isinstance(rows, jax.core.Tracer):
         check_known_rows(rows.tolist(), len(x))
     return x.at[jnp.asarray(rows, jnp.int32)].get(mode="fill", fill_value=jnp.nan)

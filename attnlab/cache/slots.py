@@ -20,7 +20,7 @@ def slot(position: int, window: int, sinks: int) -> int:
     return position if position < sinks else sinks + (position - sinks) % window
 
 
-def held(slot: Any, length: Any, window: int, sinks: int) -> Any:
+def position_in_slot(slot: Any, length: Any, window: int, sinks: int) -> Any:
     """The position that ``slot`` holds after ``length`` tokens, −1 if it is empty. Integers, or arrays of them."""
     last = length - sinks - 1  # the newest token of the ring, counted from its first
     ringed = last - (last - (slot - sinks)) % window  # the newest one that fell on this slot; negative if none did
@@ -28,7 +28,7 @@ def held(slot: Any, length: Any, window: int, sinks: int) -> Any:
     return first * (slot + 1) + (slot >= sinks) * (ringed >= 0) * (ringed + sinks + 1) - 1
 
 
-def written(length: int, count: int, window: int, sinks: int) -> tuple[list[int], list[int]]:
+def slots_written(length: int, count: int, window: int, sinks: int) -> tuple[list[int], list[int]]:
     """Which of ``count`` new tokens outlive the chunk, and their slots: those of the sinks, and the last ``window``."""
     kept = [i for i in range(count) if length + i < sinks or i >= count - window]
     return kept, [slot(length + i, window, sinks) for i in kept]
@@ -54,7 +54,7 @@ class KeyRange(NamedTuple):
         return Band.of(count, self.rows.stop - self.rows.start, self.causal, sides, self.offset)
 
 
-def parts(length: int, count: int, window: int, sinks: int) -> Iterator[KeyRange]:
+def ranges_before_write(length: int, count: int, window: int, sinks: int) -> Iterator[KeyRange]:
     """The parts that ``count`` tokens meet which follow ``length`` others, before they are written: at most four.
 
     Disjoint, and together what the tokens see: the cached sinks; the older and the newer stretch of the ring, each of
@@ -75,7 +75,7 @@ def parts(length: int, count: int, window: int, sinks: int) -> Iterator[KeyRange
         yield KeyRange(False, False, slice(begin, count), -begin, causal=True, window=window)
 
 
-def parts_of_one(length: int, window: int, sinks: int, apart: bool) -> Iterator[KeyRange]:
+def ranges_after_write(length: int, window: int, sinks: int, apart: bool) -> Iterator[KeyRange]:
     """The parts that one token meets once it is written: every filled slot, ``apart`` the sinks and the ring."""
     filled = min(length + 1, window + sinks)
     border = min(filled, sinks) if apart else 0

@@ -10,7 +10,7 @@ Extra memory: Cq·Ck + Cq·(M / Ck)·(Dv + 2).
 
 from typing import Any, Unpack
 
-from attnlab.core.dispatch import Array, call, dispatches
+from attnlab.core.dispatch import Array, dispatch, dispatches
 from attnlab.core.signature import Options
 
 
@@ -24,4 +24,4 @@ def chunked_attention(query: Array, key: Array, value: Array, **options: Unpack[
     sqrt(M (Dv + 2)) to a power of two, where that sum is least. In NumPy each thread of a large call works on some of
     the heads, as in tiled_attention.
     """
-    return call(chunked_attention, (query, key, value), options)
+    return dispatch(chunked_attention, (query, key, value), options)

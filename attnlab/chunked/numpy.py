@@ -13,8 +13,7 @@ from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements
 from attnlab.core.dropout.numpy import drop
 from attnlab.core.geometry import blocks, chunk_sizes
-from attnlab.core.scores.numpy import read, scores
-from attnlab.core.scores.numpy_tiles import visible_tiles
+from attnlab.core.scores.numpy import read, scores, visible_tiles
 from attnlab.core.shapes import Float
 from attnlab.softmax.numpy import Triple, one_if_empty, zero_if_empty
 

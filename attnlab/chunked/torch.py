@@ -8,8 +8,7 @@ from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements
 from attnlab.core.dropout.torch import drop
 from attnlab.core.geometry import blocks, chunk_sizes
-from attnlab.core.scores.torch import read, scores, zero_unless
-from attnlab.core.scores.torch_tiles import visible_tiles
+from attnlab.core.scores.torch import read, scores, visible_tiles, zero_unless
 from attnlab.core.shapes import Float
 from attnlab.softmax.torch import Triple, exp_, highest, one_if_empty, zero_if_empty
 

@@ -12,8 +12,7 @@ from attnlab.core.arrays.torch import accumulator
 from attnlab.core.arrays.torch_autograd import custom_gradient
 from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.geometry import blocks, chunk_sizes
-from attnlab.core.scores.torch import over_tile, read, tile
-from attnlab.core.scores.torch_tiles import visible_tiles
+from attnlab.core.scores.torch import over_tile, read, tile, visible_tiles
 from attnlab.core.shapes import Float
 from attnlab.softmax.torch import Triple
 

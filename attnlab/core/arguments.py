@@ -6,6 +6,7 @@ Array-free: arrays are asked for shape, dtype and device only, so one file serve
 import functools
 import math
 import sys
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
@@ -22,9 +23,9 @@ DRAWN = {
 CONVERTS = {"numpy": "numpy.asarray", "jax": "jax.numpy.asarray", "torch": "torch.as_tensor"}
 
 
-KNOWN = {np.ndarray: "numpy"} | dict.fromkeys((type(None), bool, int, float, str, tuple, list))
-"""Types whose library is known, so that nobody looks twice: one call asks some sixteen times. JAX decides for each of
-its tracers."""
+SCALARS = {type(None), bool, int, float, str}
+KNOWN = {np.ndarray: "numpy"} | dict.fromkeys((*SCALARS, tuple, list))
+"""Types whose library is known, so that nobody looks twice. JAX decides for each of its tracers."""
 
 
 def kind_of(x: Any) -> str | None:
@@ -64,21 +65,24 @@ def check_kind(name: str, x: Any, kind: str) -> None:
         raise TypeError(f"{name} is {what}; this call takes {LIBRARIES[kind]} arrays only{way}")
 
 
-def check_float(name: str, x: Any) -> None:
-    """Refuse integer, boolean, complex and exotic float arrays."""
-    if dtype_name(x) not in FLOATS:
-        raise TypeError(f"{name} has dtype {dtype_name(x)}; supported are {', '.join(FLOATS)}")
+def check_float(name: str, x: Any) -> str:
+    """Refuse integer, boolean, complex and exotic float arrays; returns the dtype's name."""
+    dtype = dtype_name(x)
+    if dtype not in FLOATS:
+        raise TypeError(f"{name} has dtype {dtype}; supported are {', '.join(FLOATS)}")
+    return dtype
 
 
 def check_arrays(kind: str, **arrays: Any) -> None:
     """Query, key, value: one library, one supported dtype, one device."""
-    query = arrays["query"]
+    dtypes: dict[str, str] = {}
     for name, x in arrays.items():
         check_kind(name, x, kind)
-        check_float(name, x)
-        if dtype_name(x) != dtype_name(query):
-            raise TypeError(f"{name} has dtype {dtype_name(x)}, query has {dtype_name(query)}; they must be equal")
-        check_device(name, x, query)
+        dtypes[name] = check_float(name, x)
+        if dtypes[name] != dtypes["query"]:
+            raise TypeError(f"{name} has dtype {dtypes[name]}, query has {dtypes['query']}; they must be equal")
+        if kind == "torch":
+            check_device(name, x, arrays["query"])
 
 
 def check_device(name: str, x: Any, query: Any) -> None:
@@ -103,14 +107,10 @@ def check_shapes(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int,
     if value[:-2] != key[:-2]:
         raise ValueError(f"value has {value[-3]} heads, key has {key[-3]}; they must be equal")
     if len(query) > 2 and query[-3] and (key[-3] == 0 or query[-3] % key[-3]):
-        raise ValueError(
-            f"key has {key[-3]} heads, which does not divide query's {query[-3]} (GQA needs Hq % Hk == 0)"
-        )
+        raise ValueError(f"key has {key[-3]} heads, which does not divide query's {query[-3]} (GQA needs Hq % Hk == 0)")
 
 
-def check_broadcast(
-    name: str, shape: tuple[int, ...], target: tuple[int, ...], axes: str = "(..., Hq, N, M)"
-) -> None:
+def check_broadcast(name: str, shape: tuple[int, ...], target: tuple[int, ...], axes: str = "(..., Hq, N, M)") -> None:
     """A mask or bias broadcasts to the scores, segments to the positions, and none enlarges them."""
     sizes = zip(shape[::-1], target[::-1], strict=False)
     if len(shape) > len(target) or any(size not in (1, full) for size, full in sizes):
@@ -180,8 +180,17 @@ def boolean(name: str, x: Any) -> bool:
     return bool(x)
 
 
+def check_choice(name: str, x: Any, choices: Iterable[Any]) -> Any:
+    """One of ``choices``."""
+    if x not in choices:
+        raise ValueError(f"{name} is {x!r}; it must be one of {', '.join(map(str, choices))}")
+    return x
+
+
 def check_static(**options: Any) -> None:
     """Options are Python values: an array (under ``jax.jit``, a traced one) is refused by name."""
+    if {type(x) for x in options.values()} <= SCALARS:
+        return
     for name, x in options.items():
         kind = kind_of(x) or (next(filter(None, map(kind_of, x)), None) if isinstance(x, tuple | list) else None)
         if kind:

@@ -1,4 +1,4 @@
-"""One call of a public attention: its arguments are bound once, and a core in the file of its library is run.
+"""One call of a public attention: bind its arguments, then run the core in the file of its library.
 
 How they are checked and bundled is in bundle.py. PyTorch's ways of working are in torch_operator.py.
 """
@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from attnlab.core.arguments import LIBRARIES, boolean, check_device, check_float, check_kind, check_static, kind_of
 from attnlab.core.bundle import checked_call
-from attnlab.core.other_names import named_as_here
-from attnlab.core.signature import ARGUMENTS, Attention, signed
+from attnlab.core.other_names import with_our_name
+from attnlab.core.signature import ARGUMENTS, Attention, give_signature
 
 Array = Any  # a NumPy, JAX or PyTorch array: the public functions check their arguments themselves
 Function = TypeVar("Function", bound=Callable)  # so that editors and type checkers see the signature
@@ -33,11 +33,11 @@ def library_of(name: str, x: Any) -> str:
 
 def backend(name: str, x: Any, package: str) -> Any:
     """The module of ``package`` (such as 'attnlab.softmax') that serves arrays like ``x``, the argument ``name``."""
-    return loaded(f"{package}.{library_of(name, x)}")
+    return import_for_compiler(f"{package}.{library_of(name, x)}")
 
 
-def loaded(home: str) -> Any:
-    """The module of that name, imported in a way that torch.compile can follow where it serves PyTorch."""
+def import_for_compiler(home: str) -> Any:
+    """Import a module by name. If it serves PyTorch, torch.compile can follow the import."""
     if not home.endswith(".torch"):
         return importlib.import_module(home)
     from attnlab.core import torch_operator
@@ -46,7 +46,7 @@ def loaded(home: str) -> Any:
 
 
 def in_autocast(*arrays: Any) -> tuple[Any, ...]:
-    """Under PyTorch's autocast arrays in its dtype, as for scaled_dot_product_attention; elsewhere as they are."""
+    """Cast arrays as PyTorch's autocast would for scaled_dot_product_attention; without it they stay as they are."""
     if kind_of(arrays[0]) != "torch":
         return arrays
     from attnlab.core import torch_operator
@@ -55,23 +55,22 @@ def in_autocast(*arrays: Any) -> tuple[Any, ...]:
 
 
 def untraced(function: Function) -> Function:
-    """Decorator of a public function that torch.compile leaves alone: as far as PyTorch is there."""
-
+    """Decorator: torch.compile doesn't trace this public function. Without PyTorch it does nothing."""
     name = function.__qualname__
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         if "torch" not in [kind_of(x) for x in (*args, *kwargs.values())]:
             return function(*args, **kwargs)
-        from attnlab.core.torch_operator import apart
+        from attnlab.core.torch_operator import run_outside_graph
 
-        return apart(name, function, *args, **kwargs)
+        return run_outside_graph(name, function, *args, **kwargs)
 
     return called
 
 
 def refuse_gradient(name: str, instead: str, **arrays: Any) -> None:
-    """In PyTorch a gradient that a function does not have is an error, and not a silent 0."""
+    """Raise NotImplementedError if PyTorch asks ``name`` for a gradient, which it doesn't have: no silent 0."""
     learning = [argument for argument, x in arrays.items() if kind_of(x) == "torch" and x.requires_grad]
     if learning and sys.modules["torch"].is_grad_enabled():
         raise NotImplementedError(
@@ -79,8 +78,8 @@ def refuse_gradient(name: str, instead: str, **arrays: Any) -> None:
         )
 
 
-def missing(library: str, extra: str | None = None) -> ModuleNotFoundError:
-    """The error for a part whose library is not installed; ``extra`` brings it, by default the one of its name."""
+def library_missing(library: str, extra: str | None = None) -> ModuleNotFoundError:
+    """The error for a library that isn't installed. ``extra`` brings it; by default that has the library's name."""
     name = LIBRARIES.get(library, library)
     return ModuleNotFoundError(
         f"this part of attnlab needs {name}: pip install 'attnlab[{extra or library}]'", name=library
@@ -88,7 +87,7 @@ def missing(library: str, extra: str | None = None) -> ModuleNotFoundError:
 
 
 def run_attention(kind: str, core: Callable, *, return_lse: Any, **arguments: Any) -> Any:
-    """One call: check it, run the core, give the results the shape of the query."""
+    """Check one call, run the core, and give the results the shape of the query."""
     check_static(return_lse=return_lse)
     return_lse = boolean("return_lse", return_lse)
     out, lse = core(*checked_call(kind, lse=return_lse, **arguments))
@@ -98,7 +97,7 @@ def run_attention(kind: str, core: Callable, *, return_lse: Any, **arguments: An
 
 
 def run_gradient(kind: str, core: Callable, *, out: Any, lse: Any, dout: Any, dlse: Any, **arguments: Any) -> tuple:
-    """One gradient: check it, run the core, give each result the shape of the array that it belongs to."""
+    """Check one call, run the gradient's core, and give each gradient the shape of its array."""
     rules, sizes, x = checked_call(kind, **arguments)
     inputs = [y for name in ("query", "key", "value", "bias") if (y := arguments[name]) is not None]
     rows, dv = tuple(inputs[0].shape[:-1]), inputs[2].shape[-1]
@@ -116,41 +115,45 @@ def run_gradient(kind: str, core: Callable, *, out: Any, lse: Any, dout: Any, dl
     return tuple(grad.reshape(tuple(y.shape)) for grad, y in zip(core(rules, sizes, x, *results), inputs))
 
 
-def call(public: Callable, arrays: tuple, options: dict[str, Any]) -> Any:
-    """One call of a public function, served by the function of its name in the file of the query's library."""
+def dispatch(public: Callable, arrays: tuple, options: dict[str, Any]) -> Any:
+    """Send a call of a public function to the function of its name in the file of the query's library."""
     kind = library_of("query", arrays[0])
-    return route(kind, f"{public.__module__}.{kind}", public, bound(public, arrays, options))
+    return route_to_library(kind, f"{public.__module__}.{kind}", public, bind(public, arrays, options))
 
 
-def bound(public: Callable, arrays: tuple, options: dict[str, Any]) -> dict[str, Any]:
-    """The arguments by name, in the order of the signature; an unknown name that another library has is told ours."""
+def bind(public: Callable, arrays: tuple, options: dict[str, Any]) -> dict[str, Any]:
+    """All arguments by name, defaults filled in.
+
+    If an unknown keyword is another library's, the TypeError says what we call it.
+    """
     if len(arrays) == len(public.arrays) and options.keys() <= public.defaults.keys():
         return dict(zip(public.arrays, arrays)) | public.defaults | options
     try:  # arrays by name, or a mistake: some 20 µs more
         given = public.__signature__.bind(*arrays, **options)
     except TypeError as error:
-        raise named_as_here(TypeError(f"{public.__name__}() {error}"), options) from None
+        raise with_our_name(TypeError(f"{public.__name__}() {error}"), options) from None
     given.apply_defaults()
     return given.arguments
 
 
-def route(kind: str, home: str, public: Callable, arguments: dict[str, Any]) -> Any:
-    """One call, in the file ``home``. PyTorch's ways of working are in a file of their own."""
+def route_to_library(kind: str, home: str, public: Callable, arguments: dict[str, Any]) -> Any:
+    """Run one call in the module ``home``. PyTorch tensors without values go to the operator of torch_operator.py."""
     if kind == "torch":
-        from attnlab.core.torch_operator import operate, ready, symbolic
+        from attnlab.core.torch_operator import autocast_arguments, call_operator, has_no_values
 
-        arguments = ready(arguments)
-        if symbolic(arguments["query"]):
+        arguments = autocast_arguments(arguments)
+        if has_no_values(arguments["query"]):
             (gradient,) = GRADIENTS
-            return operate(f"{home}.{public.__name__}", f"{gradient.__module__}.torch.{gradient.__name__}", arguments)
-    return getattr(importlib.import_module(home), public.__name__).plain(**arguments)
+            names = f"{home}.{public.__name__}", f"{gradient.__module__}.torch.{gradient.__name__}"
+            return call_operator(*names, arguments)
+    return getattr(importlib.import_module(home), public.__name__).checked(**arguments)
 
 
 def dispatches(*sizes: str) -> Callable[[Callable], Attention]:
-    """Decorator of a public attention: gives it all arguments, block sizes beside them, and what they mean."""
+    """Decorator of a public attention: its signature and docstring get all arguments, the block sizes ``sizes`` too."""
 
     def decorate(public: Callable) -> Callable:
-        signed(public, sizes)
+        give_signature(public, sizes)
         public.__doc__ = inspect.cleandoc(public.__doc__) + "\n\n" + inspect.cleandoc(ARGUMENTS)
         return public
 
@@ -158,10 +161,10 @@ def dispatches(*sizes: str) -> Callable[[Callable], Attention]:
 
 
 def dispatches_gradient(*sizes: str) -> Callable[[Function], Function]:
-    """Decorator of a public gradient, likewise; it also takes the results of the forward and their gradients."""
+    """Decorator of the public gradient: its signature also gets the forward's results and their gradients."""
 
     def decorate(public: Function) -> Function:
-        signed(public, sizes, ("out", "lse", "dout"))
+        give_signature(public, sizes, ("out", "lse", "dout"))
         GRADIENTS.append(public)
         return public
 
@@ -169,10 +172,11 @@ def dispatches_gradient(*sizes: str) -> Callable[[Function], Function]:
 
 
 def implements(public: Function, run: Callable = run_attention) -> Callable[[Callable], Function]:
-    """Decorator of a core: names it as one of ``public``, and gives it that signature, for calls by its own file.
+    """Decorator of a core: turns core(rules, sizes, x) into a function with the name and signature of ``public``.
 
-    The core is called as core(rules, sizes, x) and returns (out, lse) with grouped heads; which library it
-    serves is the name of its file. ``run`` is what one call does. In PyTorch autocast is off in a core.
+    The file's name says which library the core serves. The core returns (out, lse) with grouped heads; ``run`` checks
+    one call and runs it. In PyTorch autocast is off in a core. Beside the function lie ``core`` itself and ``checked``,
+    which takes all arguments by name.
     """
 
     def decorate(core: Callable) -> Callable:
@@ -185,12 +189,12 @@ def implements(public: Function, run: Callable = run_attention) -> Callable[[Cal
 
         @functools.wraps(public)
         def function(*arrays: Any, **options: Any) -> Any:
-            arguments = bound(public, arrays, options)
+            arguments = bind(public, arrays, options)
             check_kind("query", arguments["query"], kind)
-            return route(kind, core.__module__, public, arguments)
+            return route_to_library(kind, core.__module__, public, arguments)
 
         function.__module__, function.core = core.__module__, core
-        function.plain = functools.partial(run, kind, core)
+        function.checked = functools.partial(run, kind, core)
         return function
 
     return decorate

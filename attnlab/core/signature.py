@@ -1,4 +1,4 @@
-"""How an attention function is called: its arguments, once for Python and help(), once for type checkers and editors.
+"""The arguments of an attention function: once for Python and help(), once for type checkers and editors.
 
 ``arguments`` is what all six take; block sizes, and the arrays of a gradient, are added where a function is defined.
 ``Options`` says the same to type checkers; a test holds both lists together.
@@ -94,7 +94,7 @@ class Options(TypedDict, total=False):
     block_mask: Any
 
 
-def signed(public: Callable, sizes: tuple[str, ...], results: tuple[str, ...] = ()) -> None:
+def give_signature(public: Callable, sizes: tuple[str, ...], results: tuple[str, ...] = ()) -> None:
     """Give a public function its signature: ``arguments`` and block sizes; with ``results`` it is that of a gradient.
 
     ``arrays`` and ``defaults`` are the same, as a call needs it: the names of the arrays, and {option: default}.

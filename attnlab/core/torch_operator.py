@@ -1,4 +1,4 @@
-"""One operator of PyTorch in the place of a call whose tensors have no values: torch.compile, torch.export, meta, fake.
+"""One PyTorch operator stands for a call whose tensors have no values: torch.compile, torch.export, meta, fake.
 
 The cores look at masks, count tiles and write into buffers, which no compiler can trace. So it sees one operator,
 ``attnlab::attention``: told the shapes of the results, it takes any lengths, and at run time makes the plain call.
@@ -39,17 +39,17 @@ def constant(function: Callable) -> Callable:
 
 @constant
 def load(home: str) -> str:
-    """Import a module; returns the name of the attribute of this one that it is now, where a compiler finds it."""
+    """Import a module and keep it as an attribute of this one, where torch.compile can find it. Returns that name."""
     name = home.replace(".", "_")
     globals()[name] = importlib.import_module(home)
     return name
 
 
-def apart(name: str, function: Callable, *args: Any, **kwargs: Any) -> Any:
-    """One call, which torch.compile leaves alone: there the graph breaks, and with fullgraph=True that is an error."""
+def run_outside_graph(name: str, function: Callable, *args: Any, **kwargs: Any) -> Any:
+    """Run one call outside torch.compile's graph, which breaks there; with fullgraph=True that's an error."""
     if not torch.compiler.is_compiling():
         return function(*args, **kwargs)
-    if says_why():
+    if break_takes_message():
         torch._dynamo.graph_break(msg=f"attnlab: {name} cannot be traced; compile without fullgraph=True, or around it")
     else:
         torch._dynamo.graph_break()
@@ -57,8 +57,8 @@ def apart(name: str, function: Callable, *args: Any, **kwargs: Any) -> Any:
 
 
 @constant
-def says_why() -> bool:
-    """Whether a break of the graph takes a message: in PyTorch 2.6 it does not."""
+def break_takes_message() -> bool:
+    """Whether graph_break takes a message. In PyTorch 2.6 it doesn't."""
     return "msg" in inspect.signature(torch._dynamo.graph_break).parameters
 
 
@@ -76,8 +76,8 @@ def no_autocast(core: Callable) -> Callable:
     return wrapped
 
 
-def ready(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Under autocast query, key and value in its dtype, as for scaled_dot_product_attention: float64 stays."""
+def autocast_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Cast query, key and value as autocast would, float64 excepted; refuse nested, sparse and distributed tensors."""
     for name in ("query", "key", "value"):
         if getattr(arguments[name], "is_nested", False):
             raise TypeError(f"{name} is a nested tensor; attnlab takes plain ones: pad, and hide the padding by a mask")
@@ -90,17 +90,17 @@ def ready(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def in_autocast(*arrays: Any) -> tuple[Any, ...]:
-    """Arrays as autocast has them; as they are where it is off."""
+    """Cast arrays as autocast would; where it is off they stay as they are."""
     device = arrays[0].device.type
-    if not (autocasts(device) and torch.is_autocast_enabled(device)):
+    if not (can_autocast(device) and torch.is_autocast_enabled(device)):
         return arrays
     dtype = torch.get_autocast_dtype(device)
     return tuple(cast(x, dtype) for x in arrays)
 
 
 @constant
-def autocasts(device: str) -> bool:
-    """Whether that kind of device has autocast: PyTorch 2.6 cannot trace the question."""
+def can_autocast(device: str) -> bool:
+    """Whether a kind of device has autocast. PyTorch 2.6 can't trace the question, so the answer is a constant."""
     return torch.amp.is_autocast_available(device)
 
 
@@ -110,17 +110,17 @@ def cast(x: Any, dtype: torch.dtype) -> Any:
     return x.to(dtype) if single else x
 
 
-def symbolic(x: Array) -> bool:
-    """Whether x is a meta or fake tensor, or is being traced by a compiler.
+def has_no_values(x: Array) -> bool:
+    """Whether x is a meta or fake tensor, or is being traced by torch.compile.
 
-    torch.func's transforms do not go through an operator: where one is compiled, the compiler leaves the call alone.
+    Under torch.func's transforms the answer is no: they don't go through an operator, so the compiler breaks the graph.
     """
     compiling = torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active()
     return compiling or x.is_meta or isinstance(x, FakeTensor)
 
 
-def operate(function: str, gradient: str, arguments: dict[str, Any]) -> Any:
-    """The operator's results for a call of ``function``, an attention with that ``gradient``, or a gradient."""
+def call_operator(function: str, gradient: str, arguments: dict[str, Any]) -> Any:
+    """Call the operator in place of ``function``, an attention with that ``gradient``, or a gradient itself."""
     left, right = window_sides(arguments["window"])
     segments, block_mask = arguments["segments"], arguments.get("block_mask")
     pair = segments if isinstance(segments, tuple | list) else (segments, segments)
@@ -134,34 +134,34 @@ def operate(function: str, gradient: str, arguments: dict[str, Any]) -> Any:
     return (out, lse) if arguments["return_lse"] else out
 
 
-def plain(
+def call_eagerly(
     function: str, left: int | None, right: int | None, query_segments: Array | None, key_segments: Array | None,
     **arguments: Any,
 ) -> Any:  # fmt: skip
-    """The call that the operator stands for, with the arguments that the function has."""
+    """Make the call that the operator stands for, with the arguments that the function has."""
     home, _, name = function.rpartition(".")
     function = getattr(importlib.import_module(home), name)
     segments = None if query_segments is None else (query_segments, key_segments)
     arguments |= {"window": (left, right), "segments": segments}
     names = inspect.signature(function).parameters
-    return function.plain(**{name: x for name, x in arguments.items() if name in names})
+    return function.checked(**{name: x for name, x in arguments.items() if name in names})
 
 
 def run(*arguments: Any) -> tuple[Array, Array]:
     """(out, lse) of real tensors."""
-    out, lse = plain(**dict(zip(CALL, arguments)), return_lse=True)
+    out, lse = call_eagerly(**dict(zip(CALL, arguments)), return_lse=True)
     return out.contiguous(), lse.contiguous()
 
 
 def run_backward(*arguments: Any) -> tuple[Array, ...]:
-    """dq, dk, dv and dbias of real tensors; dbias of nothing where there is no bias."""
+    """dq, dk, dv and dbias of real tensors; dbias is empty where there is no bias."""
     given = dict(zip(RESULTS | CALL, arguments))
-    grads = [grad.contiguous() for grad in plain(**given)]
+    grads = [grad.contiguous() for grad in call_eagerly(**given)]
     return tuple(grads) if given["bias"] is not None else (*grads, grads[0].new_empty(0))
 
 
 def schema(parameters: dict[str, str], results: int) -> str:
-    """What PyTorch calls the signature of an operator."""
+    """The signature of an operator, as PyTorch writes it."""
     typed = ", ".join(f"{kind} {name}" for name, kind in parameters.items())
     return f"({typed}) -> ({', '.join(['Tensor'] * results)})"
 
@@ -173,7 +173,7 @@ attention_backward = torch.library.custom_op(
 
 
 @attention.register_fake
-def shapes(query: Array, key: Array, value: Array, *rest: Any) -> tuple[Array, Array]:
+def fake_results(query: Array, key: Array, value: Array, *rest: Any) -> tuple[Array, Array]:
     """Results without values."""
     check_arrays("torch", query=query, key=key, value=value)
     check_shapes(tuple(query.shape), tuple(key.shape), tuple(value.shape))
@@ -182,7 +182,7 @@ def shapes(query: Array, key: Array, value: Array, *rest: Any) -> tuple[Array, A
 
 
 @attention_backward.register_fake
-def shapes_of_gradient(*arguments: Any) -> tuple[Array, ...]:
+def fake_gradients(*arguments: Any) -> tuple[Array, ...]:
     """Gradients without values."""
     given = dict(zip(RESULTS | CALL, arguments))
     inputs = [given[name] for name in ("query", "key", "value", "bias")]

@@ -9,7 +9,7 @@ exponentials are unshifted again. Derived in notebook 04. Extra memory: Dv + 2 a
 
 from typing import Any, Unpack
 
-from attnlab.core.dispatch import Array, call, dispatches
+from attnlab.core.dispatch import Array, dispatch, dispatches
 from attnlab.core.signature import Options
 
 
@@ -22,4 +22,4 @@ def lazy_attention(query: Array, key: Array, value: Array, **options: Unpack[Opt
     et al. 2019. Extra memory: Dv + 2 elements a query in the forward. Plain automatic differentiation
     keeps every step of the loop: up to N·M·(Dv + 2) elements.
     """
-    return call(lazy_attention, (query, key, value), options)
+    return dispatch(lazy_attention, (query, key, value), options)

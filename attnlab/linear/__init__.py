@@ -10,21 +10,23 @@ state for what came before). Derived in notebooks 17 and 18.
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args, overload
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
-from attnlab.core.arguments import boolean, check_arrays, check_device, check_kind, dtype_name, integer, kind_of, number
+from attnlab.core.arguments import (
+    boolean, check_arrays, check_broadcast, check_choice, check_device, check_kind, dtype_name, integer, kind_of,
+    number,
+)
 from attnlab.core.bundle import group
 from attnlab.core.dispatch import backend, in_autocast
-from attnlab.core.other_names import hinted
+from attnlab.core.other_names import suggests_our_names
 from attnlab.core.signature import Array
-from attnlab.linear.delta import delta_attention
+from attnlab.linear.delta import FORMS, Form, delta_attention
 
 __all__ = [
     "FEATURES", "FORMS", "Hedgehog", "delta_attention", "feature_count", "hedgehog_loss", "linear_attention",
 ]
 
 Name = Literal["elu", "relu", "taylor", "exp"]
-Form = Literal["chunked", "recurrent", "quadratic"]
 FEATURES: dict[Name, Callable[[int], int]] = {
     "elu": lambda d: d,
     "relu": lambda d: d,
@@ -36,8 +38,6 @@ FEATURES: dict[Name, Callable[[int], int]] = {
 elu: elu(x) + 1. relu: max(x, 0). taylor: 1, x and the products x_i x_j, i ≤ j, so that the weight is 1 + s + s²/2 with
 s = scale · q·k. exp: e^x. Each acts on queries and keys alike.
 """
-
-FORMS = get_args(Form)
 
 
 class Hedgehog(NamedTuple):
@@ -94,7 +94,7 @@ def linear_attention(
 def linear_attention(
     query: Array, key: Array, value: Array, *, return_state: Literal[True], **options: Unpack[_LinearKeywords]
 ) -> tuple[Array, tuple[Array, Array]]: ...
-@hinted
+@suggests_our_names
 def linear_attention(
     query: Any, key: Any, value: Any, *, features: Features = "elu", causal: bool = False, mask: Any = None,
     scale: float | None = None, form: Form = "chunked", chunk_size: int | None = None,
@@ -129,7 +129,9 @@ def linear_attention(
     q, k, v = group(query, key, value)
     (*batch, hk, _, _, d), (m, dv) = q.shape, v.shape[-2:]
     name, hedgehog = _features(features, q, query)
-    options = LinearOptions(_form(form), boolean("causal", causal), _scale(scale, name, d), _chunk(chunk_size), name)
+    chunk = 128 if chunk_size is None else integer("chunk_size", chunk_size, 1)
+    check_choice("form", form, FORMS)
+    options = LinearOptions(form, boolean("causal", causal), _scale(scale, name, d), chunk, name)
     mask = mask if mask is None else _grouped_mask(mask, query, (*batch, hk, 1, m))
     front = tuple(value.shape[:-2])
     if state is not None:
@@ -195,16 +197,6 @@ def _features(features: Any, grouped: Any, query: Any) -> tuple[Any, Hedgehog | 
     return pair, None
 
 
-def _form(form: Any) -> str:
-    if form not in FORMS:
-        raise ValueError(f"form is {form!r}; it must be one of {', '.join(FORMS)}")
-    return form
-
-
-def _chunk(chunk_size: Any) -> int:
-    return 128 if chunk_size is None else integer("chunk_size", chunk_size, 1)
-
-
 def _scale(scale: Any, features: Any, d: int) -> float:
     if features == "taylor":
         return 1 / math.sqrt(max(d, 1)) if scale is None else number("scale", scale)
@@ -219,8 +211,7 @@ def _grouped_mask(mask: Any, query: Any, target: tuple[int, ...]) -> Any:
         raise TypeError(f"mask has dtype {dtype_name(mask)}; it must be boolean (True = the key takes part)")
     check_device("mask", mask, query)
     shape = tuple(mask.shape)
-    if len(shape) > len(target) or any(size not in (1, full) for size, full in zip(shape[::-1], target[::-1])):
-        raise ValueError(f"mask has shape {shape}, which does not broadcast to (..., Hk, 1, M) = {target}")
+    check_broadcast("mask", shape, target, "(..., Hk, 1, M)")
     shape = (1,) * (len(target) - len(shape)) + shape
     return mask.reshape((*shape[:-2], shape[-1]))
 

@@ -9,7 +9,7 @@ Derived in notebook 01. Extra memory: N·M a head, forward and gradient.
 
 from typing import Any, Unpack
 
-from attnlab.core.dispatch import Array, call, dispatches
+from attnlab.core.dispatch import Array, dispatch, dispatches
 from attnlab.core.signature import Options
 
 
@@ -21,4 +21,4 @@ def naive_attention(query: Array, key: Array, value: Array, **options: Unpack[Op
     float32) nor vanishes (largest score above -87). Outside it returns what the formula gives: 0, inf or
     NaN. Source: Rabe & Staats 2021, section 2. Extra memory: N·M elements a head.
     """
-    return call(naive_attention, (query, key, value), options)
+    return dispatch(naive_attention, (query, key, value), options)

@@ -8,7 +8,7 @@ Derived in notebook 04. Extra memory: Dv + 2 a query.
 
 from typing import Any, Unpack
 
-from attnlab.core.dispatch import Array, call, dispatches
+from attnlab.core.dispatch import Array, dispatch, dispatches
 from attnlab.core.signature import Options
 
 
@@ -20,4 +20,4 @@ def online_attention(query: Array, key: Array, value: Array, **options: Unpack[O
     Dv + 2 elements a query in the forward. Plain automatic differentiation keeps every step of the loop:
     up to N·M·(Dv + 2) elements.
     """
-    return call(online_attention, (query, key, value), options)
+    return dispatch(online_attention, (query, key, value), options)

@@ -5,7 +5,7 @@ from attnlab.core.arrays.torch import accumulator
 from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements
 from attnlab.core.dropout.torch import drop
-from attnlab.core.scores.torch import columns, scores, visibility, widened_or_zero, zero_unless
+from attnlab.core.scores.torch import columns, scores, visibility, widen_or_zero, zero_unless
 from attnlab.online import online_attention as public
 from attnlab.softmax.torch import empty_state, one_if_empty, zero_if_empty
 
@@ -20,7 +20,7 @@ def online_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
 
     for cols, k, v, b in columns(x):
         visible = visibility(rules, x, rows, cols)
-        k, v = widened_or_zero(k, visible), widened_or_zero(v, visible)
+        k, v = widen_or_zero(k, visible), widen_or_zero(v, visible)
         s = scores(q, rules.scale * k, b, visible)  # (..., Hk, G, N, 1): one key
         m_next = torch.maximum(m, s[..., 0].detach())  # (4.7)
         shift = zero_if_empty(m_next)

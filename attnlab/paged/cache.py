@@ -59,8 +59,8 @@ class PagedCache:
         """Copy pages, by pairs (from, to), as an append asks: after all earlier writes and before its own."""
         if not len(copies):
             return self
-        source, to = np.array(copies, np.int32).T
-        return self._with(*(self._module.copy(pages, source, to) for pages in (self.key_pages, self.value_pages)))
+        source, to, copy = *np.array(copies, np.int32).T, self._library.copy
+        return self._with(copy(self.key_pages, source, to), copy(self.value_pages, source, to))
 
     def write(self, slots: Any, key: Any, value: Any) -> "PagedCache":
         """Store the keys and values of new tokens at their slots.
@@ -70,16 +70,20 @@ class PagedCache:
         ValueError (shapes, a slot that is none), naming the argument.
         """
         refuse_gradient("PagedCache.write", "tiled_attention over keys that are not cached", key=key, value=value)
-        slots = slots if kind_of(slots) else np.array(slots, np.int32)
-        self._check_slots(slots)
-        written = (("key", key, self.key_pages), ("value", value, self.value_pages))
-        return self._with(*(self._written(slots, *each) for each in written))
+        slots, library = slots if kind_of(slots) else np.array(slots, np.int32), self._library
+        _check_slots(slots, library.numpy_if_known(slots), self.manager.blocks * self.manager.block_size)
+        keys, values = (
+            _rows_of_slots(name, x, pages, slots)
+            for name, x, pages in (("key", key, self.key_pages), ("value", value, self.value_pages))
+        )
+        slots = slots.reshape(-1)
+        return self._with(library.write(self.key_pages, slots, keys), library.write(self.value_pages, slots, values))
 
     def tables(self, names: Sequence[Hashable]) -> tuple[Any, Any]:
         """Block table (B, T) and lengths (B,) of some sequences, int32 arrays of the pages' library.
 
-        T is a power of two, so that JAX, which compiles for each shape, sees few of them; what is beyond a sequence's
-        blocks, or has left the manager's window, is 0.
+        T is rounded up to a power of two: JAX compiles once per shape, and this way there are few. Entries beyond a
+        sequence's blocks are 0, and so are those that have left the manager's window.
         """
         if isinstance(names, str):
             raise TypeError(f"names is {names!r}; give a list of names, [{names!r}] for one sequence")
@@ -89,7 +93,8 @@ class PagedCache:
         for row, table in zip(block_table, tables):
             row[: len(table)] = np.maximum(table, 0)  # no window reaches what has left it
         lengths = np.array([self.manager.length(name) for name in names], np.int32)
-        return tuple(self._module.integers(x, self.key_pages) for x in (block_table, lengths))
+        integers = self._library.integers
+        return integers(block_table, self.key_pages), integers(lengths, self.key_pages)
 
     @overload
     def attend(
@@ -116,37 +121,40 @@ class PagedCache:
         return paged_attention(query, self.key_pages, self.value_pages, *self.tables(names), **options)
 
     @property
-    def _module(self) -> Any:
+    def _library(self) -> Any:
         return backend("key_pages", self.key_pages, "attnlab.paged")
 
     def _with(self, key_pages: Any, value_pages: Any) -> "PagedCache":
         return self if key_pages is self.key_pages else replace(self, key_pages=key_pages, value_pages=value_pages)
 
-    def _written(self, slots: Any, name: str, x: Any, pages: Any) -> Any:
-        _check_like(name, x, "the pages have", pages)
-        *batch, count = slots.shape
-        _, heads, _, width = pages.shape
-        if tuple(x.shape) != (*batch, heads, count, width):
-            raise ValueError(
-                f"{name} has shape {tuple(x.shape)}; with slots {tuple(slots.shape)} it must be "
-                f"{(*batch, heads, count, width)}"
-            )
-        return self._module.write(pages, slots.reshape(-1), x.swapaxes(-3, -2).reshape((-1, heads, width)))
 
-    def _check_slots(self, slots: Any) -> None:
-        known, capacity = self._module.numpy_if_known(slots), self.manager.blocks * self.manager.block_size
-        if slots.ndim < 1 or not dtype_name(slots).startswith(("int", "uint")):
-            raise TypeError(f"slots is of dtype {dtype_name(slots)} with {slots.ndim} axes; it must be (C,) integers")
-        if known is not None and known.size and not 0 <= known.min() <= known.max() < capacity:
-            raise ValueError(f"slots reach from {known.min()} to {known.max()}; they must lie in 0 … {capacity - 1}")
-        again = 0 if known is None else known.size - np.unique(known).size
-        if again:
-            raise ValueError(f"slots has {again} slots twice; each token has one of its own")
+def _rows_of_slots(name: str, x: Any, pages: Any, slots: Any) -> Any:
+    """Keys or values (..., Hk, C, X) of new tokens as one row a slot, (slots, Hk, X)."""
+    _check_like(name, x, "the pages have", pages)
+    *batch, count = slots.shape
+    _, heads, _, width = pages.shape
+    expected = (*batch, heads, count, width)
+    if tuple(x.shape) != expected:
+        raise ValueError(f"{name} has shape {tuple(x.shape)}; with slots {tuple(slots.shape)} it must be {expected}")
+    return x.swapaxes(-3, -2).reshape((-1, heads, width))
+
+
+def _check_slots(slots: Any, known: np.ndarray | None, capacity: int) -> None:
+    """Integers, where they are known below ``capacity`` and none of them twice."""
+    if slots.ndim < 1 or not dtype_name(slots).startswith(("int", "uint")):
+        raise TypeError(f"slots is of dtype {dtype_name(slots)} with {slots.ndim} axes; it must be (C,) integers")
+    if known is None:
+        return
+    if known.size and not 0 <= known.min() <= known.max() < capacity:
+        raise ValueError(f"slots reach from {known.min()} to {known.max()}; they must lie in 0 … {capacity - 1}")
+    if again := known.size - np.unique(known).size:
+        raise ValueError(f"slots has {again} slots twice; each token has one of its own")
 
 
 def _check_like(name: str, x: Any, whose: str, like: Any) -> None:
     """An array of the library, dtype and device of another."""
     check_kind(name, x, kind_of(like))
-    if dtype_name(x) != dtype_name(like):
-        raise TypeError(f"{name} has dtype {dtype_name(x)}, {whose} {dtype_name(like)}; they must be equal")
+    given, wanted = dtype_name(x), dtype_name(like)
+    if given != wanted:
+        raise TypeError(f"{name} has dtype {given}, {whose} {wanted}; they must be equal")
     check_device(name, x, like)

@@ -4,11 +4,12 @@ import math
 from typing import Any, Literal, NamedTuple, overload
 
 from attnlab.core.arguments import (
-    boolean, check_arrays, check_device, check_kind, check_static, dtype_name, integer, kind_of, number, window_sides,
+    boolean, check_arrays, check_choice, check_device, check_kind, check_static, dtype_name, integer, kind_of, number,
+    window_sides,
 )
 from attnlab.core.dispatch import backend, in_autocast, library_of, refuse_gradient, untraced
 from attnlab.core.geometry import Band, tile_sizes
-from attnlab.core.other_names import hinted
+from attnlab.core.other_names import suggests_our_names
 from attnlab.core.signature import Array, Window
 
 import numpy as np
@@ -63,7 +64,7 @@ def paged_attention(
     query: Array, key_pages: Array, value_pages: Array, block_table: Any, lengths: Any, *, layout: Layout = "heads",
     window: Window = None, scale: float | None = None, return_lse: Literal[True],
 ) -> tuple[Array, Array]: ...
-@hinted
+@suggests_our_names
 @untraced
 def paged_attention(
     query: Any, key_pages: Any, value_pages: Any, block_table: Any, lengths: Any, *, layout: Layout = "heads",
@@ -95,8 +96,7 @@ def paged_attention(
     arrays = {"query": query, "key_pages": key_pages, "value_pages": value_pages}
     refuse_gradient("paged_attention", "tiled_attention over keys that are gathered", **arrays)
     query, key_pages, value_pages = in_autocast(*arrays.values())
-    if layout not in LAYOUTS:
-        raise ValueError(f"layout is {layout!r}; it must be one of {', '.join(LAYOUTS)}")
+    check_choice("layout", layout, LAYOUTS)
     check_static(window=window, scale=scale, return_lse=return_lse)
     return_lse = boolean("return_lse", return_lse)
     check_arrays(kind, query=query, key_pages=key_pages, value_pages=value_pages)
@@ -149,9 +149,7 @@ def _check_shapes(
     if key_pages[-1] != query[-1]:
         raise ValueError(f"key_pages has size {key_pages[-1]}, query has {query[-1]}; the last axis of both is D")
     if not key_pages[1] or query[1] % key_pages[1]:
-        raise ValueError(
-            f"key_pages has {key_pages[1]} heads, which does not divide query's {query[1]}; {LAYOUTS[layout]}"
-        )
+        raise ValueError(f"key_pages has {key_pages[1]} heads, which must divide query's {query[1]}; {LAYOUTS[layout]}")
     integer("S, the tokens of a page,", key_pages[2], 1)
     if len(block_table) != 2 or block_table[0] != query[0]:
         raise ValueError(f"block_table has shape {block_table}; with {query[0]} sequences it must be ({query[0]}, T)")
@@ -159,17 +157,13 @@ def _check_shapes(
         raise ValueError(f"lengths has shape {lengths}; with {query[0]} sequences it must be ({query[0]},)")
 
 
-def _check_values(
-    layout: str, table: np.ndarray | None, lengths: np.ndarray | None, pages: int, size: int
-) -> None:
+def _check_values(layout: str, table: np.ndarray | None, lengths: np.ndarray | None, pages: int, size: int) -> None:
     """Lengths between 0 and T · S, entries that are used between 0 and P − 1, wherever they are known."""
     if lengths is None or table is None:
         return
     capacity = table.shape[1] * size
     for b in np.flatnonzero((lengths < 0) | (lengths > capacity))[:1]:
-        raise ValueError(
-            f"lengths[{b}] is {lengths[b]}; it must be between 0 and T · S = {capacity}; {LAYOUTS[layout]}"
-        )
+        raise ValueError(f"lengths[{b}] is {lengths[b]}; it must be in 0 … T · S = {capacity}; {LAYOUTS[layout]}")
     wrong = (table < 0) | (table >= pages)
     if wrong.any():  # entries that no sequence uses may be
         wrong &= np.arange(table.shape[1]) * size < lengths[:, None]

@@ -36,7 +36,7 @@ class GroupedManager:
     def add(self, name: Hashable, tokens: Iterable[int] = ()) -> int:
         """Begin a sequence in all groups; returns how many of its first ``tokens`` all of them have."""
         tokens = list(tokens)
-        found = min(group.found(tokens) for group in self.groups)
+        found = min(group.num_cached_tokens(tokens) for group in self.groups)
         for group in self.groups:
             group.add(name, tokens[: found + 1])
         return found

@@ -10,7 +10,7 @@ Source: Kwon et al. 2023, "PagedAttention", sections 4.3 and 4.4.
 import operator
 from collections import deque
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import NamedTuple
 
@@ -34,13 +34,17 @@ class Appended(NamedTuple):
 
 @dataclass
 class Holding:
-    """Blocks and length; of its tokens the full blocks as a chain, and the others, None once some are not known."""
+    """What a sequence holds: its blocks, its length, its last full block, and the tokens after it.
+
+    The last full block knows the ones before. The tokens are None once an id is unknown. The first ``num_evicted``
+    blocks have left the window.
+    """
 
     table: list[int] = field(default_factory=list)
     length: int = 0
-    full: Prefix | None = None
-    rest: list[int] | None = field(default_factory=list)
-    gone: int = 0  # blocks that have left the window, from the first one on
+    last_full_block: Prefix | None = None
+    open_tokens: list[int] | None = field(default_factory=list)
+    num_evicted: int = 0
 
 
 class BlockManager:
@@ -95,13 +99,13 @@ class BlockManager:
         must be written before anybody reads.
         """
         self._check_new(name)
-        table, full = self._prefixes.find(_ids(tokens), self.block_size)
+        table, last = self._prefixes.find(_ids(tokens), self.block_size)
         for block in table:
             self._findable.pop(block, None)
-        self._share(name, Holding(table, len(table) * self.block_size, full))
+        self._share(name, Holding(table, len(table) * self.block_size, last))
         return len(table) * self.block_size
 
-    def found(self, tokens: Iterable[int]) -> int:
+    def num_cached_tokens(self, tokens: Iterable[int]) -> int:
         """How many of the first ``tokens`` ``add`` would find."""
         return len(self._prefixes.find(_ids(tokens), self.block_size)[0]) * self.block_size
 
@@ -109,8 +113,8 @@ class BlockManager:
         """Begin ``child`` with all that ``name`` has; they share every block."""
         parent = self._sequence(name)
         self._check_new(child)
-        rest = None if parent.rest is None else list(parent.rest)
-        self._share(child, Holding(list(parent.table), parent.length, parent.full, rest, parent.gone))
+        tokens = None if parent.open_tokens is None else list(parent.open_tokens)
+        self._share(child, replace(parent, table=list(parent.table), open_tokens=tokens))
 
     def free(self, name: Hashable) -> None:
         """End a sequence; blocks that nobody else holds become free, and can be found until they are reused."""
@@ -121,7 +125,7 @@ class BlockManager:
 
     def fits(self, name: Hashable, count: int) -> bool:
         """Whether there is room for ``count`` more tokens of a sequence."""
-        return self._needed(self._sequence(name), count) <= self.free_blocks
+        return self._num_needed(self._sequence(name), count) <= self.free_blocks
 
     def append(self, name: Hashable, tokens: int | Iterable[int]) -> Appended:
         """Make room for more tokens of a sequence: their number, or their ids, by which full blocks can be found.
@@ -132,16 +136,16 @@ class BlockManager:
         sequence = self._sequence(name)
         ids = None if isinstance(tokens, Integral) else _ids(tokens)
         count = integer("tokens", tokens, 0) if ids is None else len(ids)
-        needed = self._needed(sequence, count)
+        needed = self._num_needed(sequence, count)
         if needed > self.free_blocks:
             raise OutOfBlocks(
                 f"{count} more tokens of {name!r} need {needed} blocks; {self.free_blocks} of {self.blocks} are free"
             )
-        for index in self._leaving(sequence, count):
+        for index in self._outside_window(sequence, count):
             self._release(sequence.table[index])
-            sequence.table[index], sequence.gone = GONE, index + 1
+            sequence.table[index], sequence.num_evicted = GONE, index + 1
         written = sequence.table[-1] if count and sequence.length % self.block_size else None
-        copies = [self._own_last(sequence)] if self._copies(sequence, count) else []
+        copies = [self._own_last(sequence)] if self._must_copy(sequence, count) else []
         if not copies and written in self._prefixes:  # it was full before a truncate, and now gets other tokens
             self._prefixes.forget(written)
         more = -(-(sequence.length + count) // self.block_size) - len(sequence.table)
@@ -149,7 +153,7 @@ class BlockManager:
         places = [divmod(sequence.length + k, self.block_size) for k in range(count)]
         sequence.length += count
         if count:
-            self._note(sequence, ids)
+            self._remember_tokens(sequence, ids)
         return Appended([sequence.table[index] * self.block_size + place for index, place in places], copies)
 
     def truncate(self, name: Hashable, length: int) -> None:
@@ -162,14 +166,15 @@ class BlockManager:
         sequence = self._sequence(name)
         if integer("length", length, 0) > sequence.length:
             raise ValueError(f"length is {length}; {name!r} has {sequence.length} tokens")
-        if sequence.gone * self.block_size > max(length - (self.window or length) + 1, 0):
+        if sequence.num_evicted * self.block_size > max(length - (self.window or length) + 1, 0):
             raise ValueError(f"length is {length}; keys that {name!r} needs there have left the window")
-        if sequence.rest is not None:
-            start = sequence.length - len(sequence.rest)
-            while start > length and sequence.full:
-                sequence.rest, sequence.full = list(sequence.full.tokens), sequence.full.parent
+        if sequence.open_tokens is not None:
+            start = sequence.length - len(sequence.open_tokens)
+            while start > length and sequence.last_full_block:
+                full = sequence.last_full_block
+                sequence.open_tokens, sequence.last_full_block = list(full.tokens), full.parent
                 start -= self.block_size
-            sequence.rest = sequence.rest[: length - start]
+            sequence.open_tokens = sequence.open_tokens[: length - start]
         sequence.length, kept = length, -(-length // self.block_size)
         leaving, sequence.table = sequence.table[kept:], sequence.table[:kept]
         for block in reversed(leaving):
@@ -180,19 +185,19 @@ class BlockManager:
             raise KeyError(f"there is no sequence {name!r}: it was never added, or it was freed")
         return self._sequences[name]
 
-    def _needed(self, sequence: Holding, count: int) -> int:
-        """Blocks that an append takes from the free ones, beyond those that it gives back."""
+    def _num_needed(self, sequence: Holding, count: int) -> int:
+        """How many free blocks an append takes, less those that it gives back."""
         more = -(-(sequence.length + count) // self.block_size) - len(sequence.table)
-        back = sum(self._references[sequence.table[index]] == 1 for index in self._leaving(sequence, count))
-        return more + self._copies(sequence, count) - back
+        back = sum(self._references[sequence.table[index]] == 1 for index in self._outside_window(sequence, count))
+        return more + self._must_copy(sequence, count) - back
 
-    def _leaving(self, sequence: Holding, count: int) -> range:
-        """Blocks of the table that no query from the next one on sees."""
+    def _outside_window(self, sequence: Holding, count: int) -> range:
+        """Which blocks of the table no query sees from the next one on."""
         if self.window is None or count == 0:
             return range(0)
-        return range(sequence.gone, max(sequence.length - self.window + 1, 0) // self.block_size)
+        return range(sequence.num_evicted, max(sequence.length - self.window + 1, 0) // self.block_size)
 
-    def _copies(self, sequence: Holding, count: int) -> bool:
+    def _must_copy(self, sequence: Holding, count: int) -> bool:
         """Whether an append writes into a block that somebody else holds, too."""
         partly = count > 0 and sequence.length % self.block_size > 0
         return partly and self._references[sequence.table[-1]] > 1
@@ -202,7 +207,7 @@ class BlockManager:
             raise ValueError(f"there is a sequence {name!r} already")
 
     def _share(self, name: Hashable, sequence: Holding) -> None:
-        for block in sequence.table[sequence.gone :]:
+        for block in sequence.table[sequence.num_evicted :]:
             self._references[block] += 1
         self._sequences[name] = sequence
 
@@ -232,17 +237,17 @@ class BlockManager:
         sequence.table[-1] = own
         return shared, own
 
-    def _note(self, sequence: Holding, ids: list[int] | None) -> None:
+    def _remember_tokens(self, sequence: Holding, ids: list[int] | None) -> None:
         """Remember the tokens of a sequence, by full blocks, as long as all are known."""
-        if sequence.rest is None or ids is None:
-            sequence.rest = None
+        if sequence.open_tokens is None or ids is None:
+            sequence.open_tokens = None
             return
-        size, rest = self.block_size, sequence.rest + ids
-        first = (sequence.length - len(rest)) // size
-        for index in range(len(rest) // size):
-            longer = Prefix(sequence.full, tuple(rest[index * size : (index + 1) * size]))
-            sequence.full = self._prefixes.record(sequence.table[first + index], longer)
-        sequence.rest = rest[len(rest) // size * size :]
+        size, tokens = self.block_size, sequence.open_tokens + ids
+        first = (sequence.length - len(tokens)) // size
+        for index in range(len(tokens) // size):
+            longer = Prefix(sequence.last_full_block, tuple(tokens[index * size : (index + 1) * size]))
+            sequence.last_full_block = self._prefixes.record(sequence.table[first + index], longer)
+        sequence.open_tokens = tokens[len(tokens) // size * size :]
 
 
 def _ids(tokens: Iterable[int]) -> list[int]:

@@ -49,11 +49,11 @@ def fold(
     _, hk, size, dv = value_pages.shape
     m, l = np.full(q.shape[:-1], -np.inf, q.dtype), np.zeros(q.shape[:-1], q.dtype)
     o = np.zeros((*q.shape[:-1], dv), q.dtype)
-    # keys and values take turns in one room, as memory that has not been touched before is slow
-    room = np.empty(hk * options.pages * size * max(q.shape[-1], dv), value_pages.dtype)
+    # keys and values take turns in one buffer, because memory that has not been touched before is slow
+    buffer = np.empty(hk * options.pages * size * max(q.shape[-1], dv), value_pages.dtype)
     for cols in band.key_blocks(rows, options.keys):
         cols = visible_keys(band, rows, cols)
-        parts = [q @ k.swapaxes(-1, -2) for _, k in key_parts(options, cols, key_pages, found, room)]
+        parts = [q @ k.swapaxes(-1, -2) for _, k in key_parts(options, cols, key_pages, found, buffer)]
         s = parts[0] if len(parts) == 1 else np.concatenate(parts, -1)
         visible = in_band(band, rows, cols)
         if visible is not None:
@@ -64,7 +64,7 @@ def fold(
         alpha, p = np.exp(m - shift), np.exp(s, out=s)
         l = alpha * l + np.einsum("...k->...", p)
         o *= alpha[..., None]
-        for part, v in key_parts(options, cols, value_pages, found, room):
+        for part, v in key_parts(options, cols, value_pages, found, buffer):
             o += p[..., part] @ v
         m = m_next
         del parts, s, p, v  # before the next tile is made
@@ -84,28 +84,28 @@ def by_tokens(pages: Pages) -> bool:
 
 
 def key_parts(
-    options: PagedOptions, cols: slice, pages: Pages, found: Groups, room: Array
+    options: PagedOptions, cols: slice, pages: Pages, found: Groups, buffer: Array
 ) -> Iterator[tuple[slice, Keys]]:
     """The keys (or values) of a tile, a group of pages at a time, in the accumulation dtype: where in it, and they."""
     size = options.pages * pages.shape[2]
     for part in blocks(cols.stop, size, cols.start):
-        x, first = gather(pages, found[part.start // size], room), max(part.start, cols.start)
+        x, first = gather(pages, found[part.start // size], buffer), max(part.start, cols.start)
         x = x[:, first - part.start : part.stop - part.start].astype(accumulator(x), copy=False)
         yield slice(first - cols.start, part.stop - cols.start), x
 
 
-def gather(pages: Pages, ids: Array | int, room: Array) -> Keys:
-    """One page where it lies, or several, copied to ``room`` head by head, or token by token as they lie."""
+def gather(pages: Pages, ids: Array | int, buffer: Array) -> Keys:
+    """One page as a view, or several copied into ``buffer``, in the order in which the pages store them."""
     _, heads, size, width = pages.shape
     if isinstance(ids, int):
         return pages[ids]
-    room = room[: ids.size * heads * size * width]
+    buffer = buffer[: ids.size * heads * size * width]
     if by_tokens(pages):
-        tile = room.reshape((ids.size, size, heads, width))
+        tile = buffer.reshape((ids.size, size, heads, width))
         np.take(pages.swapaxes(1, 2), ids, axis=0, out=tile, mode="clip")  # by default it would copy twice
         return tile.reshape((-1, heads, width)).swapaxes(0, 1)
     runs = heads * ids + np.arange(heads)[:, None]
-    tile = room.reshape((*runs.shape, size, width))
+    tile = buffer.reshape((*runs.shape, size, width))
     np.take(pages.reshape((-1, size, width)), runs, axis=0, out=tile, mode="clip")
     return tile.reshape((heads, -1, width))
 

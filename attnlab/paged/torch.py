@@ -57,12 +57,12 @@ def fold(
     _, hk, size, dv = value_pages.shape
     m, l = q.new_full(q.shape[:-1], -torch.inf), q.new_zeros(q.shape[:-1])
     o = q.new_zeros((*q.shape[:-1], dv))
-    # keys and values take turns in one room, as memory that has not been touched before is slow
-    room = value_pages.new_empty(hk * options.pages * size * max(q.shape[-1], dv))
+    # keys and values take turns in one buffer, because memory that has not been touched before is slow
+    buffer = value_pages.new_empty(hk * options.pages * size * max(q.shape[-1], dv))
     for tile in band.key_blocks(rows, options.keys):
         ids, cols = found[tile.start // options.keys], visible_keys(band, rows, tile)
         part = slice(cols.start - tile.start, cols.stop - tile.start)
-        s = torch.bmm(q, gather(key_pages, ids, room)[:, part].to(q.dtype).mT)
+        s = torch.bmm(q, gather(key_pages, ids, buffer)[:, part].to(q.dtype).mT)
         visible = in_band(band, rows, cols, q.device)
         if visible is not None:
             s.view((hk, -1, *visible.shape[-2:])).masked_fill_(~visible, -torch.inf)
@@ -70,7 +70,7 @@ def fold(
         shift = zero_if_empty(m_next)
         alpha, p = exp_(m.sub_(shift)), exp_(s.sub_(shift[..., None]))
         l.mul_(alpha).add_(p.sum(-1))
-        o.mul_(alpha[..., None]).baddbmm_(p, gather(value_pages, ids, room)[:, part].to(q.dtype))
+        o.mul_(alpha[..., None]).baddbmm_(p, gather(value_pages, ids, buffer)[:, part].to(q.dtype))
         m = m_next
         del s, p  # before the next tile is made
     return o.div_(one_if_empty(l)[..., None]), m + torch.log(one_if_empty(l))
@@ -88,17 +88,17 @@ def by_tokens(pages: Pages) -> bool:
     return not pages.is_contiguous() and pages.transpose(1, 2).is_contiguous()
 
 
-def gather(pages: Pages, ids: Ids, room: Array) -> Keys:
-    """A page where it lies, or several, copied to ``room`` head by head, or token by token as they lie."""
+def gather(pages: Pages, ids: Ids, buffer: Array) -> Keys:
+    """One page as a view, or several copied into ``buffer``, in the order in which the pages store them."""
     _, heads, size, width = pages.shape
     if isinstance(ids, int):
         return pages[ids]
     count = len(ids) * heads * size * width
     if by_tokens(pages):
-        tile = room[:count].view((-1, size, heads, width))
+        tile = buffer[:count].view((-1, size, heads, width))
         torch.index_select(pages.transpose(1, 2), 0, ids, out=tile)
         return tile.view((-1, heads, width)).transpose(0, 1)
-    tile = room[:count].view((-1, size, width))
+    tile = buffer[:count].view((-1, size, width))
     runs = (heads * ids + torch.arange(heads, device=ids.device)[:, None]).view(-1)
     torch.index_select(pages.view((-1, size, width)), 0, runs, out=tile)
     return tile.view((heads, -1, width))

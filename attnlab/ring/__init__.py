@@ -22,12 +22,12 @@ Shyam et al. 2024, "Tree Attention".
 from collections.abc import Generator
 from typing import Any, Literal, TypedDict, Unpack, overload
 
-from attnlab.core.arguments import boolean, check_static
+from attnlab.core.arguments import boolean, check_choice, check_static
 from attnlab.core.bundle import checked_call
 from attnlab.core.dispatch import backend, in_autocast, library_of, refuse_gradient, untraced
-from attnlab.core.other_names import hinted
+from attnlab.core.other_names import suggests_our_names
 from attnlab.core.signature import Array, Window
-from attnlab.ring.call import Form, check_form, check_place, checked_ring
+from attnlab.ring.call import FORMS, Form, check_place, checked_ring
 from attnlab.ring.cluster import Cluster, Message, Work
 from attnlab.ring.layouts import positions, shard, stripe, unshard, unstripe
 from attnlab.ring.schedule import Layout, Schedule
@@ -71,7 +71,7 @@ def ring_attention(
 def ring_attention(
     query: Array, key: Array, value: Array, *, return_lse: Literal[True], **options: Unpack[_Ring]
 ) -> tuple[Array, Array]: ...
-@hinted
+@suggests_our_names
 @untraced
 def ring_attention(
     query: Any, key: Any, value: Any, *, length: int | None = None, causal: bool = False, layout: Layout = "contiguous",
@@ -126,7 +126,7 @@ def tree_attention(
 def tree_attention(
     query: Array, key: Array, value: Array, *, return_lse: Literal[True], **options: Unpack[_Tree]
 ) -> tuple[Array, Array]: ...
-@hinted
+@suggests_our_names
 @untraced
 def tree_attention(
     query: Any, key: Any, value: Any, *, mask: Any = None, scale: float | None = None, form: Form = "allreduce",
@@ -153,7 +153,7 @@ def tree_attention(
     try:
         refuse_gradient("tree_attention", "ring_attention", query=query, key=key, value=value)
         check_static(return_lse=return_lse, form=form)
-        return_lse, form = boolean("return_lse", return_lse), check_form(form)
+        return_lse, form = boolean("return_lse", return_lse), check_choice("form", form, FORMS)
         rules, _, x = checked_call(kind, query, key, value, mask=mask, scale=scale)
     except (NotImplementedError, TypeError, ValueError) as error:
         module.refused(str(error), place)

@@ -3,7 +3,9 @@
 import math
 from typing import Any, Literal, get_args
 
-from attnlab.core.arguments import LIBRARIES, boolean, check_static, dtype_name, integer, number, window_sides
+from attnlab.core.arguments import (
+    LIBRARIES, boolean, check_choice, check_static, dtype_name, integer, number, window_sides,
+)
 from attnlab.core.bundle import Inputs, Rules, group
 from attnlab.ring.schedule import LAYOUTS, Part, Schedule
 
@@ -12,9 +14,8 @@ FORMS = get_args(Form)
 
 
 def check_layout(length: Any, devices: Any, layout: Any) -> Schedule:
-    """The ring of some tokens on some devices, everything visible."""
-    if layout not in LAYOUTS:
-        raise ValueError(f"layout is {layout!r}; it must be one of {', '.join(LAYOUTS)}")
+    """Check the layout. Returns the schedule of ``length`` tokens on ``devices`` devices, without a mask."""
+    check_choice("layout", layout, LAYOUTS)
     return Schedule(integer("length", length, 0), integer("devices", devices, 1), layout)
 
 
@@ -37,13 +38,6 @@ def checked_ring(
         right = 0 if right is None else min(right, 0)
     scale = 1 / math.sqrt(max(d, 1)) if scale is None else number("scale", scale)
     return Schedule(ring.length, devices, layout, left, right), scale, x
-
-
-def check_form(form: Any) -> str:
-    """How tree attention reduces."""
-    if form not in FORMS:
-        raise ValueError(f"form is {form!r}; it must be one of {', '.join(FORMS)}")
-    return form
 
 
 def check_place(kind: str, group: Any, axis_name: Any) -> Any:

@@ -13,16 +13,18 @@ from collections.abc import Mapping
 from decimal import Decimal, localcontext
 from typing import Any
 
-from attnlab.core.arguments import boolean, check_float, check_kind, dtype_name, integer, kind_of, number
-from attnlab.core.dispatch import library_of, loaded
-from attnlab.core.other_names import hinted
+from attnlab.core.arguments import (
+    boolean, check_broadcast, check_float, check_kind, dtype_name, integer, kind_of, number,
+)
+from attnlab.core.dispatch import library_of, import_for_compiler
+from attnlab.core.other_names import suggests_our_names
 from attnlab.core.signature import Array
 from attnlab.rotation.scaling import PI, Kind, check_scaling, scaled
 
 __all__ = ["rotary"]
 
 
-@hinted
+@suggests_our_names
 def rotary(
     x: Array, positions: Any = None, *, base: float = 10000.0, scaling: Mapping[str, Any] | None = None,
     size: int | None = None, interleaved: bool = False,
@@ -60,7 +62,7 @@ def rotary(
     if positions is not None:
         _check_positions(positions, x)
     kind = Kind(base, check_scaling(scaling), size, interleaved)
-    return loaded(f"{__name__}.{library}").rotary(x, positions, kind)
+    return import_for_compiler(f"{__name__}.{library}").rotary(x, positions, kind)
 
 
 def _check_positions(positions: Any, x: Any) -> None:
@@ -77,8 +79,7 @@ def _check_positions(positions: Any, x: Any) -> None:
             f"positions has shape {shape}; with x of shape {tuple(x.shape)} it must have one axis or "
             f"{len(rows)}: for a batch (B, 1, N), the same for all heads"
         )
-    if len(shape) > len(rows) or any(size not in (1, full) for size, full in zip(shape[::-1], rows[::-1])):
-        raise ValueError(f"positions has shape {shape}, which does not broadcast to (..., N) = {rows}")
+    check_broadcast("positions", shape, rows, "(..., N)")
 
 
 @functools.lru_cache

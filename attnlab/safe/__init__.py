@@ -9,7 +9,7 @@ Derived in notebook 02. Extra memory: N·M a head, forward and gradient.
 
 from typing import Any, Unpack
 
-from attnlab.core.dispatch import Array, call, dispatches
+from attnlab.core.dispatch import Array, dispatch, dispatches
 from attnlab.core.signature import Options
 
 
@@ -20,4 +20,4 @@ def safe_attention(query: Array, key: Array, value: Array, **options: Unpack[Opt
     The standard implementation. Source: Rabe & Staats 2021, section 3; FlashAttention (Dao et al. 2022),
     algorithm 0. Extra memory: N·M elements a head.
     """
-    return call(safe_attention, (query, key, value), options)
+    return dispatch(safe_attention, (query, key, value), options)

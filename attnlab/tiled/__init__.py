@@ -10,7 +10,7 @@ Extra memory: a few tiles, independent of N and M; in the gradient also lse and 
 
 from typing import Any, Unpack
 
-from attnlab.core.dispatch import Array, call, dispatches, dispatches_gradient
+from attnlab.core.dispatch import Array, dispatch, dispatches, dispatches_gradient
 from attnlab.core.signature import Array as Kind, Options
 
 
@@ -42,7 +42,7 @@ def tiled_attention(query: Array, key: Array, value: Array, **options: Unpack[Op
     relative error of about 6e-8 times the magnitude of the row's largest score. Where a bias of -1e6 or
     below covers a whole row, hide the row by a mask or use safe_attention.
     """
-    return call(tiled_attention, (query, key, value), options)
+    return dispatch(tiled_attention, (query, key, value), options)
 
 
 @dispatches_gradient("block_q", "block_k", "block_mask")
@@ -59,4 +59,4 @@ def tiled_attention_backward(
     Source: FlashAttention (Dao et al. 2022), algorithm 4. Extra memory: two numbers a query and a few
     tiles; in half precision also dq in float32. Raises as :func:`tiled_attention`.
     """
-    return call(tiled_attention_backward, (query, key, value, out, lse, dout), {"dlse": dlse, **options})
+    return dispatch(tiled_attention_backward, (query, key, value, out, lse, dout), {"dlse": dlse, **options})

@@ -11,8 +11,7 @@ from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements
 from attnlab.core.dropout.numpy import drop
 from attnlab.core.geometry import blocks
-from attnlab.core.scores.numpy import read, scores
-from attnlab.core.scores.numpy_tiles import visible_tiles
+from attnlab.core.scores.numpy import read, scores, visible_tiles
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.numpy_grad import tiled_attention_backward

@@ -18,8 +18,7 @@ from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements, run_gradient
 from attnlab.core.dropout.numpy import drop
 from attnlab.core.geometry import blocks
-from attnlab.core.scores.numpy import any_visible, over_tile, read, scores, zero_unless
-from attnlab.core.scores.numpy_tiles import visible_tiles
+from attnlab.core.scores.numpy import any_visible, over_tile, read, scores, visible_tiles, zero_unless
 from attnlab.softmax.numpy import zero_if_empty
 from attnlab.tiled import tiled_attention_backward as public
 
@@ -34,7 +33,7 @@ def tiled_attention_backward(
 
 
 def empty_gradients(x: Inputs, *_: Array) -> tuple[Array, ...]:
-    """Room for dq, dk, dv and, where there is a bias, dbias."""
+    """dq, dk, dv, not yet written, and, where there is a bias, dbias."""
     return tuple(np.empty(y.shape, y.dtype) for y in (x.query, x.key, x.value, x.bias) if y is not None)
 
 

@@ -9,8 +9,7 @@ from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements
 from attnlab.core.dropout.torch import drop
 from attnlab.core.geometry import blocks
-from attnlab.core.scores.torch import read, scores
-from attnlab.core.scores.torch_tiles import visible_tiles
+from attnlab.core.scores.torch import read, scores, visible_tiles
 from attnlab.kernels.triton.gpu import kernel_on_gpu
 from attnlab.softmax.torch import exp_, one_if_empty, zero_if_empty
 from attnlab.tiled import tiled_attention as public
@@ -30,7 +29,7 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs, empty: Callable = emp
     block_q, block_k = rules.tile_sizes(sizes, x.key.dtype.itemsize)
     (*heads, _), dtype, dv = x.query.shape[:-1], accumulator(x.query), x.value.shape[-1]
     out, lse = empty(x)
-    room = x.query.new_empty((*heads, min(block_q, rules.band.n), min(block_k, rules.band.m)), dtype=dtype)
+    buffer = x.query.new_empty((*heads, min(block_q, rules.band.n), min(block_k, rules.band.m)), dtype=dtype)
 
     for rows in blocks(rules.band.n, block_q):
         q = rules.scale * x.query[..., rows, :].to(dtype)  # (..., Hk, G, Bq, D), read once
@@ -38,7 +37,7 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs, empty: Callable = emp
         o = q.new_zeros((*q.shape[:-1], dv))
         for cols, visible in visible_tiles(rules, x, rows, block_k):
             k, v, b = read(x, rows, cols, visible)
-            s = scores(q, k, b, visible, room)  # (8.1), (..., Hk, G, Bq, Bk): a tile, on chip
+            s = scores(q, k, b, visible, buffer)  # (8.1), (..., Hk, G, Bq, Bk): a tile, on chip
             m_next = torch.maximum(m, s.amax(-1))  # (8.2)
             shift = zero_if_empty(m_next)
             alpha, p = exp_(m.sub_(shift)), exp_(s.sub_(shift[..., None]))  # (8.5); alpha ≤ 1: old sums shrink

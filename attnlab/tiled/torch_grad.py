@@ -15,8 +15,7 @@ from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements, run_gradient
 from attnlab.core.dropout.torch import drop
 from attnlab.core.geometry import blocks
-from attnlab.core.scores.torch import any_visible, over_tile, read, scores, zero_unless
-from attnlab.core.scores.torch_tiles import visible_tiles
+from attnlab.core.scores.torch import any_visible, over_tile, read, scores, visible_tiles, zero_unless
 from attnlab.kernels.triton.gpu import gradient_on_gpu
 from attnlab.softmax.torch import exp_, zero_if_empty
 from attnlab.tiled import tiled_attention_backward as public
@@ -26,7 +25,7 @@ from torch import Tensor as Array
 
 
 def empty_gradients(x: Inputs, *rest: Array | bool) -> tuple[Array, ...]:
-    """Room for dq, dk, dv and, where wanted, dbias."""
+    """dq, dk, dv, not yet written, and, where wanted, dbias."""
     *_, wants_bias = rest
     return tuple(torch.empty_like(y) for y in (x.query, x.key, x.value, *([x.bias] if wants_bias else [])))
 
@@ -51,7 +50,7 @@ def backward(
     dq_sums, dbias_sums = zeros(dq, dtype), [zeros(y, dtype) for y in dbias]
 
     shape = (*x.query.shape[:-2], min(block_q, rules.band.n), min(block_k, rules.band.m))
-    room, more_room = x.query.new_empty(shape, dtype=dtype), x.query.new_empty(shape, dtype=dtype)
+    buffer, second_buffer = x.query.new_empty(shape, dtype=dtype), x.query.new_empty(shape, dtype=dtype)
 
     for cols in blocks(rules.band.m, block_k):
         dk_j, dv_j = (y.new_zeros(y[..., cols, :].mT.shape, dtype=dtype) for y in (x.key, x.value))
@@ -59,17 +58,18 @@ def backward(
             k, v, b = read(x, rows, cols, visible)
             q = zero_unless(any_visible(visible), rules.scale * x.query[..., rows, :].to(dtype))
             do = zero_unless(any_visible(visible), dout[..., rows, :].to(dtype))
-            p = exp_(scores(q, k, b, visible, room).sub_(zero_if_empty(lse[..., rows])[..., None]))  # (10.1)
+            p = exp_(scores(q, k, b, visible, buffer).sub_(zero_if_empty(lse[..., rows])[..., None]))  # (10.1)
             z = drop(p, x.seed, rules, rows, cols)
             add_rows(dv_j, do, z)  # (10.8)
-            ds = matmul(do, v.mT, more_room).mul_(z).addcmul_(p, delta[..., rows, None], value=-1)  # (10.8) and (10.3)
+            dz = matmul(do, v.mT, second_buffer).mul_(z)  # (10.8)
+            ds = dz.addcmul_(p, delta[..., rows, None], value=-1)  # (10.3)
             ds = ds if visible is None else ds.masked_fill_(~visible, 0)
             add_rows(dk_j, q, ds)  # (10.5)
             dq_sums[..., rows, :].add_(matmul(ds, k), alpha=rules.scale)  # (10.5)
             for sums in dbias_sums:
                 part = over_tile(sums, rows, cols)
                 part += ds.sum_to_size(part.shape)
-            del p, z, ds  # before the next tile is made
+            del p, z, dz, ds  # before the next tile is made
         dk[..., cols, :], dv[..., cols, :] = dk_j.mT, dv_j.mT
     dq.copy_(dq_sums)
     for y, sums in zip(dbias, dbias_sums):

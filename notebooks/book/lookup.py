@@ -1,8 +1,8 @@
 """Pages on which something is looked up, and which therefore answer first.
 
 Reproductions begin with the table of all verdicts, and their errata get a page of their own. Recipes begin with names:
-those of the literature (names.md), those of arguments (what the package's errors say, misnamed.py), and the tables of
-what other libraries do.
+those of the literature (names.md), those of arguments (what the package's errors say, other_names.py), and the tables
+of what other libraries do.
 """
 
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from attnlab.core.other_names import NAMES, OF_ROOMS
+from attnlab.core.other_names import BEYOND_THE_SIX, BY_FUNCTION, OF_THE_SIX, ONLY_THE_SIX, Rows
 
 ERRATUM = re.compile(r"^\*\*(\d+)\. (.+?)\*\*", re.MULTILINE | re.DOTALL)
 ERRATA = """\
@@ -74,16 +74,16 @@ def recipes(cells: list[NotebookNode], names: Path) -> list[NotebookNode]:
 
 def arguments() -> str:
     """The table of what arguments are called elsewhere and here: all functions first, then those that differ."""
-    rows = by_hint(NAMES, "{}")
-    for room, names in OF_ROOMS.items():
-        rows += by_hint(names, f"`{room}`: {{}}")
+    rows = table(OF_THE_SIX, "{}")
+    for function, names in BY_FUNCTION.items():
+        rows += table(names, f"`{function}`: {{}}")
+    rows += table(BEYOND_THE_SIX + ONLY_THE_SIX, "beyond the six: {}")
     return ARGUMENTS.format("\n".join(f"| {there} | {here} |" for there, here in rows))
 
 
-def by_hint(names: dict[str, str], where: str) -> list[tuple[str, str]]:
-    """All names with the same meaning in one row."""
-    hints = dict.fromkeys(names.values())
-    return [(", ".join(f"`{name}`" for name in names if names[name] == hint), where.format(hint)) for hint in hints]
+def table(rows: Rows, where: str) -> list[tuple[str, str]]:
+    """The rows of a table: names elsewhere, and the one here."""
+    return [(", ".join(f"`{name}`" for name in names.split()), where.format(hint)) for names, hint in rows]
 
 
 def section(cells: list[NotebookNode], title: str) -> tuple[int, int]:

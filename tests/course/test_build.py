@@ -138,7 +138,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = lesson(call, ":tags: [hide-input]\n\nprint('one')\n6 * 7", EXERCISE, CHECK, CHECK, widget)
     course = make_course(tmp_path_factory.mktemp("course"), text)
     for file in IMPORTED:
-        (course / file).parent.mkdir(parents=True)
+        (course / file).parent.mkdir(parents=True, exist_ok=True)
         (course / file).write_text("version = 1\n")
     status, said = build_alone(course)
     assert status == 0, said
@@ -266,20 +266,17 @@ def test_new_prose_keeps_the_outputs_and_runs_nothing(tmp_path: Path) -> None:
     assert json.loads(book.read_text())["cells"][1]["outputs"] != first[1]["outputs"]
 
 
-@pytest.mark.parametrize(
-    ("edit", "complaint"),
-    [
-        (lambda c: (c / "lessons/01_toy.md").write_text(lesson("1 + 1")), "notebooks/01_toy.ipynb: stale"),
-        (lambda c: (c / "solutions/01_toy.ipynb").unlink(), "notebooks/solutions/01_toy.ipynb: missing"),
-        (renumber, "notebooks/01_toy.ipynb: extra"),
-        (lambda c: change(c / "01_toy.ipynb", lambda n: n["cells"][1].update(source="2")), "cell 01-002 differs"),
-        (lambda c: change(c / "01_toy.ipynb", lambda n: n["cells"][1].update(execution_count=None)), "not run"),
-        (lambda c: change(c / "01_toy.ipynb", clear), "no outputs"),
-        (lambda c: (c / EXERCISES / "double.py").write_text(REFERENCE.replace("2,", "2.0,")),
-         "notebooks/solutions/01_toy.ipynb: stale"),
-        (lambda c: (c / "01_toy.ipynb").write_text("<<<<<<<"), "01_toy.ipynb: not a notebook"),
-    ],
-)
+@pytest.mark.parametrize(("edit", "complaint"), [
+    (lambda c: (c / "lessons/01_toy.md").write_text(lesson("1 + 1")), "notebooks/01_toy.ipynb: stale"),
+    (lambda c: (c / "solutions/01_toy.ipynb").unlink(), "notebooks/solutions/01_toy.ipynb: missing"),
+    (renumber, "notebooks/01_toy.ipynb: extra"),
+    (lambda c: change(c / "01_toy.ipynb", lambda n: n["cells"][1].update(source="2")), "cell 01-002 differs"),
+    (lambda c: change(c / "01_toy.ipynb", lambda n: n["cells"][1].update(execution_count=None)), "not run"),
+    (lambda c: change(c / "01_toy.ipynb", clear), "no outputs"),
+    (lambda c: (c / EXERCISES / "double.py").write_text(REFERENCE.replace("2,", "2.0,")),
+     "notebooks/solutions/01_toy.ipynb: stale"),
+    (lambda c: (c / "01_toy.ipynb").write_text("<<<<<<<"), "01_toy.ipynb: not a notebook"),
+])
 def test_check_finds(course: Path, edit: object, complaint: str) -> None:
     edit(course / "notebooks")
     status, said = build(course, "--check")
@@ -288,24 +285,21 @@ def test_check_finds(course: Path, edit: object, complaint: str) -> None:
     assert "Traceback" not in said
 
 
-@pytest.mark.parametrize(
-    ("code", "complaint"),
-    [
-        ("x = 1\nx / 0", "01_toy.md, line 5 (cell 01-002 of notebooks/01_toy.ipynb): ZeroDivisionError: division by"),
-        ("x = 1\ndef (", "01_toy.md, line 5 (cell 01-002 of solutions/01_toy.ipynb): SyntaxError"),
-        ("import warnings\nwarnings.warn('old')", "line 4 (cell 01-002 of notebooks/01_toy.ipynb): writes to stderr"),
-        ("import os\nprint(os.getcwd())", "line 4 (cell 01-002 of notebooks/01_toy.ipynb): the output names this"),
-        (":tags: [exercise]\n\ndef f():\n    return 1", "01_toy.md, line 6: the tag `exercise` is for"),
-        (EXERCISE.replace(":tags: [exercise]\n\n", ""), "01_toy.md, line 4: the tag `exercise` is for"),
-        (EXERCISE.replace("SOLUTION double", "SOLUTION dubble"),
-         f"line 6: there is no exercise dubble; it would be a function in {EXERCISES}/dubble.py."),
-        (EXERCISE.replace("    ###", "###"), "01_toy.md, line 6: ### SOLUTION stands in a function, by itself"),
-        (OWN.replace(" ours: a sum is simpler", ""), "01_toy.md, line 6: a solution of the lesson's own says why"),
-        (OWN.replace("    ### END SOLUTION", ""), "01_toy.md, line 6: ### END SOLUTION is missing"),
-        (OWN.replace("    ### BEGIN", "### BEGIN"), "01_toy.md, line 6: a solution begins and ends once, inside"),
-        (CHECK, "01_toy.md, line 6: there is no exercise before this check"),
-    ],
-)
+@pytest.mark.parametrize(("code", "complaint"), [
+    ("x = 1\nx / 0", "01_toy.md, line 5 (cell 01-002 of notebooks/01_toy.ipynb): ZeroDivisionError: division by"),
+    ("x = 1\ndef (", "01_toy.md, line 5 (cell 01-002 of solutions/01_toy.ipynb): SyntaxError"),
+    ("import warnings\nwarnings.warn('old')", "line 4 (cell 01-002 of notebooks/01_toy.ipynb): writes to stderr"),
+    ("import os\nprint(os.getcwd())", "line 4 (cell 01-002 of notebooks/01_toy.ipynb): the output names this"),
+    (":tags: [exercise]\n\ndef f():\n    return 1", "01_toy.md, line 6: the tag `exercise` is for"),
+    (EXERCISE.replace(":tags: [exercise]\n\n", ""), "01_toy.md, line 4: the tag `exercise` is for"),
+    (EXERCISE.replace("SOLUTION double", "SOLUTION dubble"),
+     f"line 6: there is no exercise dubble; it would be a function in {EXERCISES}/dubble.py."),
+    (EXERCISE.replace("    ###", "###"), "01_toy.md, line 6: ### SOLUTION stands in a function, by itself"),
+    (OWN.replace(" ours: a sum is simpler", ""), "01_toy.md, line 6: a solution of the lesson's own says why"),
+    (OWN.replace("    ### END SOLUTION", ""), "01_toy.md, line 6: ### END SOLUTION is missing"),
+    (OWN.replace("    ### BEGIN", "### BEGIN"), "01_toy.md, line 6: a solution begins and ends once, inside"),
+    (CHECK, "01_toy.md, line 6: there is no exercise before this check"),
+])
 def test_build_refuses(tmp_path: Path, code: str, complaint: str) -> None:
     course = make_course(tmp_path, lesson(code))
     status, said = build(course)
@@ -342,7 +336,8 @@ esac
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """The project's set-up, and a Python that only notes what it was to install."""
-    for name in (".ci/setup", "Makefile", "requirements.txt", "pyproject.toml", "notebooks/work.py"):
+    projects = "pyproject.toml", "notebooks/pyproject.toml"
+    for name in (".ci/setup", "Makefile", "requirements.txt", *projects, "notebooks/work.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "fake").write_text(FAKE)
@@ -355,18 +350,15 @@ def set_up(project: Path, **env: object) -> tuple[int, str]:
     return run("bash", ".ci/setup", cwd=project, **{"PYTHON": project / "fake", "VERSION": "3.11.9", **env})
 
 
-@pytest.mark.parametrize(
-    ("env", "sentence"),
-    [
-        ({"VERSION": "3.9.6"}, "Python 3.11 or newer is needed, and "),
-        ({"PYTHON": "/nowhere/python3"}, "and /nowhere/python3 was not found"),
-        ({"NO_VENV": 1}, "sudo apt install python3.11-venv"),
-        ({"NEED_MB": 10**9}, "The set-up needs 1000000000 MB of disk space"),
-        ({"FAILS": "OSError: [Errno 28] No space left on device"}, "The disk is full"),
-        ({"FAILS": "ERROR: No matching distribution found for torch==2.13.0"}, "There is no torch==2.13.0 for Python"),
-        ({"FAILS": "error: something else"}, "the end of .venv/setup.log says why"),
-    ],
-)
+@pytest.mark.parametrize(("env", "sentence"), [
+    ({"VERSION": "3.9.6"}, "Python 3.11 or newer is needed, and "),
+    ({"PYTHON": "/nowhere/python3"}, "and /nowhere/python3 was not found"),
+    ({"NO_VENV": 1}, "sudo apt install python3.11-venv"),
+    ({"NEED_MB": 10**9}, "The set-up needs 1000000000 MB of disk space"),
+    ({"FAILS": "OSError: [Errno 28] No space left on device"}, "The disk is full"),
+    ({"FAILS": "ERROR: No matching distribution found for torch==2.13.0"}, "There is no torch==2.13.0 for Python"),
+    ({"FAILS": "error: something else"}, "the end of .venv/setup.log says why"),
+])
 def test_set_up_says_what_to_do(project: Path, env: dict[str, object], sentence: str) -> None:
     status, said = set_up(project, **env)
     complaints = [line for line in said.splitlines() if line.startswith("attnlab: ")]
@@ -389,7 +381,7 @@ def test_set_up_once(project: Path) -> None:
     assert [call.split("--progress-bar off ")[1] for call in calls] == [
         "--extra-index-url http://x torch==2.13.0",
         "--extra-index-url http://x -r requirements.txt",
-        "--no-deps --no-build-isolation -e .",
+        "--no-deps --no-build-isolation -e . -e ./notebooks",
     ]
     assert set_up(project) == (0, "")
     (project / "requirements.txt").write_text("torch==2.14.0\n")

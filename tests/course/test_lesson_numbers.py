@@ -160,20 +160,17 @@ def test_what_is_listed_is_needed(lesson):
 CELL = "```{code-cell}\n:tags: [hide-input]\n\n%s\n```\n"
 
 
-@pytest.mark.parametrize(
-    ("prose", "code", "found"),
-    [
-        ("It holds 16.3 MiB.", "print(held)", ["16.3"]),
-        ("It holds 16.3 MiB.", "assert round(held, 1) == 16.3", []),
-        ("It holds 16.3 MiB.", "print(held)  # 16.3", ["16.3"]),
-        ("With 4,096 keys and $2^{20}$ or 2²⁰ queries", "n, m = 4096, 2**20", []),
-        ("about $2 · 10^{-6}$ or 1.2 · 10⁻⁷", "assert close(x, 2e-6)", ["1.2 · 10⁻⁷"]),
-        ("a share of 53.1 %, 312 TFLOP/s", "assert share == 0.531 and peak == 312e12", []),
-        ("Seven of 12, lesson 04, sections 15 and 16, issue 991, (5.17), Table 20, Dao 2022, version 2.1", "", []),
-        ("A float32 of an A100; `x[512]`; $$ 99 $$", "", []),
-        ("", 'show(figure, alt="up to 88.7")', ["88.7"]),
-        ("", 'listing.verdicts("13")', ["16", "128", "2.6", "8.8 · 10^{-5}"]),
-    ],
-)
+@pytest.mark.parametrize(("prose", "code", "found"), [
+    ("It holds 16.3 MiB.", "print(held)", ["16.3"]),
+    ("It holds 16.3 MiB.", "assert round(held, 1) == 16.3", []),
+    ("It holds 16.3 MiB.", "print(held)  # 16.3", ["16.3"]),
+    ("With 4,096 keys and $2^{20}$ or 2²⁰ queries", "n, m = 4096, 2**20", []),
+    ("about $2 · 10^{-6}$ or 1.2 · 10⁻⁷", "assert close(x, 2e-6)", ["1.2 · 10⁻⁷"]),
+    ("a share of 53.1 %, 312 TFLOP/s", "assert share == 0.531 and peak == 312e12", []),
+    ("Seven of 12, lesson 04, sections 15 and 16, issue 991, (5.17), Table 20, Dao 2022, version 2.1", "", []),
+    ("A float32 of an A100; `x[512]`; $$ 99 $$", "", []),
+    ("", 'show(figure, alt="up to 88.7")', ["88.7"]),
+    ("", 'listing.verdicts("13")', ["16", "128", "2.6", "8.8 · 10^{-5}"]),
+])
 def test_what_is_found(prose, code, found):
     assert unbacked(f"{prose}\n\n{CELL % code}") == found

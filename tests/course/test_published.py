@@ -101,45 +101,39 @@ def test_a_record_cannot_be_changed():
         published.load("rs_table2").title = "mine"
 
 
-@pytest.mark.parametrize(
-    ("theirs", "ours", "verdict"),
-    [
-        ([1, 2, 4], [1, 2, 4], "reproduced"),
-        ([1, 2, 4], [1.05, 2 / 1.05, 4], "reproduced"),
-        ([1, 2, 4], [1, 2, 5], "differs"),
-        ([1, 2, 4, 8], [2, 4, 8, 16], "reproduced in ratio"),
-        ([1, 2, 4, 8], [2, 4, 8, 16.3], "reproduced in ratio"),
-        ([1, 2, 4, 8], [1.05, 2, 4.3, 8], "reproduced in ratio"),
-        ([1, 2, 4, 8], [5, 10, 20, 40], "differs"),  # too large a factor
-        ([1, 2, 4, 8], [2, 4, 8, 20], "differs"),  # too much scatter
-        ([1, 2, 4], [2, 4, 8], "differs"),  # too few numbers
-        ([1, 1.05, 1.1, 1.15], [2, 2, 2, 2], "differs"),  # what is claimed is less than the scatter that is allowed
-        ([1, math.nan, 4], [1, 7, 4], "reproduced"),
-        ([1, math.nan, 4], [1, math.nan, 4], "reproduced"),
-        ([4], [4.1], "reproduced"),
-        ([4], [8], "differs"),
-        ([4, math.nan], [8, 16], "differs"),
-    ],
-)
+@pytest.mark.parametrize(("theirs", "ours", "verdict"), [
+    ([1, 2, 4], [1, 2, 4], "reproduced"),
+    ([1, 2, 4], [1.05, 2 / 1.05, 4], "reproduced"),
+    ([1, 2, 4], [1, 2, 5], "differs"),
+    ([1, 2, 4, 8], [2, 4, 8, 16], "reproduced in ratio"),
+    ([1, 2, 4, 8], [2, 4, 8, 16.3], "reproduced in ratio"),
+    ([1, 2, 4, 8], [1.05, 2, 4.3, 8], "reproduced in ratio"),
+    ([1, 2, 4, 8], [5, 10, 20, 40], "differs"),  # too large a factor
+    ([1, 2, 4, 8], [2, 4, 8, 20], "differs"),  # too much scatter
+    ([1, 2, 4], [2, 4, 8], "differs"),  # too few numbers
+    ([1, 1.05, 1.1, 1.15], [2, 2, 2, 2], "differs"),  # what is claimed is less than the scatter that is allowed
+    ([1, math.nan, 4], [1, 7, 4], "reproduced"),
+    ([1, math.nan, 4], [1, math.nan, 4], "reproduced"),
+    ([4], [4.1], "reproduced"),
+    ([4], [8], "differs"),
+    ([4, math.nan], [8, 16], "differs"),
+])
 def test_verdicts(theirs, ours, verdict):
     assert compare(theirs, ours, 0.05).verdict == str(compare(theirs, ours, 0.05)) == verdict
     if not any(map(math.isnan, theirs)):
         assert compare(ours, theirs, 0.05).verdict == verdict
 
 
-@pytest.mark.parametrize(
-    ("theirs", "ours"),
-    [
-        ([66.6, 75.2], [7, 6]),
-        ([66.6, 75.2], [75.2, 66.6]),
-        ([66.6, 75.2], [1, 1]),
-        ([1, 1.1], [1.1, 1]),
-        ([1, 1.1, 1.2, 1.3], [1.3, 1.2, 1.1, 1]),
-        ([1, 1.1, 1.2, 1.3], [2.6, 2.4, 2.2, 2]),
-        ([100, 200, 300, 330], [200, 400, 660, 600]),
-        ([1, 2, 4, 8], [8, 4, 2, 1]),
-    ],
-)
+@pytest.mark.parametrize(("theirs", "ours"), [
+    ([66.6, 75.2], [7, 6]),
+    ([66.6, 75.2], [75.2, 66.6]),
+    ([66.6, 75.2], [1, 1]),
+    ([1, 1.1], [1.1, 1]),
+    ([1, 1.1, 1.2, 1.3], [1.3, 1.2, 1.1, 1]),
+    ([1, 1.1, 1.2, 1.3], [2.6, 2.4, 2.2, 2]),
+    ([100, 200, 300, 330], [200, 400, 660, 600]),
+    ([1, 2, 4, 8], [8, 4, 2, 1]),
+])
 def test_the_opposite_claim_is_not_reproduced(theirs, ours):
     assert compare(theirs, ours).verdict == compare(ours, theirs).verdict == "differs"
 
@@ -168,17 +162,14 @@ def test_ratios_are_ours_over_published():
     assert found.ratios == pytest.approx([0.5, math.nan, 1.5], nan_ok=True)
 
 
-@pytest.mark.parametrize(
-    ("theirs", "ours", "complaint"),
-    [
-        ([1, 2], [1], "2 published numbers, 1 of ours"),
-        ([math.nan], [1], "nothing was published"),
-        ([1, 2], [1, math.nan], "finite and positive"),
-        ([1, 2], [1, 0], "finite and positive"),
-        ([1, 2], [1, -2], "finite and positive"),
-        ([1, 0], [1, 2], "finite and positive"),
-    ],
-)
+@pytest.mark.parametrize(("theirs", "ours", "complaint"), [
+    ([1, 2], [1], "2 published numbers, 1 of ours"),
+    ([math.nan], [1], "nothing was published"),
+    ([1, 2], [1, math.nan], "finite and positive"),
+    ([1, 2], [1, 0], "finite and positive"),
+    ([1, 2], [1, -2], "finite and positive"),
+    ([1, 0], [1, 2], "finite and positive"),
+])
 def test_what_cannot_be_compared_is_refused(theirs, ours, complaint):
     with pytest.raises(ValueError, match=complaint):
         compare(theirs, ours, 0.1)

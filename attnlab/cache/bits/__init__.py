@@ -11,7 +11,7 @@ Source: Liu et al. 2024, "KIVI: A Tuning-Free Asymmetric 2bit Quantization for K
 from dataclasses import dataclass
 from typing import Any
 
-from attnlab.core.arguments import check_float, integer, kind_of
+from attnlab.core.arguments import check_choice, check_float, integer, kind_of
 from attnlab.core.dispatch import backend
 
 __all__ = ["Quantized", "dequantize", "quantize"]
@@ -48,8 +48,7 @@ def quantize(x: Any, bits: int, *, axis: int, group: int = 32) -> Quantized:
     """
     module = backend("x", x, __name__)
     check_float("x", x)
-    if integer("bits", bits) not in BITS:
-        raise ValueError(f"bits is {bits}; it must be one of {', '.join(map(str, BITS))}")
+    check_choice("bits", integer("bits", bits), BITS)
     if integer("axis", axis) not in (-1, -2):
         raise ValueError(f"axis is {axis}; it must be -2 (groups of tokens) or -1 (groups of channels)")
     if x.ndim < 2:

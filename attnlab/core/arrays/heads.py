@@ -1,4 +1,4 @@
-"""A few heads at a time: on a CPU the tiles of all heads that are worked on together shall stay in a cache."""
+"""Work on a few heads at a time, so that their tiles of scores fit into a CPU's shared cache."""
 
 import functools
 import inspect

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from attnlab.core.bundle import Inputs, Rules, Sizes
-from attnlab.core.dispatch import missing
+from attnlab.core.dispatch import library_missing
 from attnlab.core.shapes import Bool, Float, Int32, UInt32
 
 try:
@@ -13,7 +13,7 @@ try:
     import jax.numpy as jnp
     from jax import Array
 except ModuleNotFoundError as error:
-    raise missing("jax") from error
+    raise library_missing("jax") from error
 
 Query = Float[Array, "*batch Hk G N D"]
 Key = Float[Array, "*batch Hk M D"]
@@ -95,8 +95,8 @@ def vary_over_same_axes(x: Any) -> Any:
     axes = frozenset().union(*map(varying, jax.tree.leaves(x)))
 
     def cast(leaf: Array) -> Array:
-        missing = tuple(axes - varying(leaf))
-        return jax.lax.pcast(leaf, missing, to="varying") if missing else leaf
+        not_varying = tuple(axes - varying(leaf))
+        return jax.lax.pcast(leaf, not_varying, to="varying") if not_varying else leaf
 
     return jax.tree.map(cast, x)
 

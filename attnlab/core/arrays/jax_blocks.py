@@ -4,14 +4,14 @@ import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple
 
-from attnlab.core.dispatch import missing
+from attnlab.core.dispatch import library_missing
 from attnlab.core.geometry import Band, blocks
 
 try:
     import jax.numpy as jnp
     from jax import Array, lax
 except ModuleNotFoundError as error:
-    raise missing("jax") from error
+    raise library_missing("jax") from error
 
 
 Schedule = tuple[int | Array, int | Array, Callable[[Array], Array]]
@@ -107,9 +107,9 @@ def skip_hidden(found: Schedule, seen: Array | None) -> Schedule:
 
 
 def squeezed(x: Array, heads: tuple[int, ...]) -> Array:
-    """x (*heads, ...) without heads of size 1: an axis of size 1, new to x, makes XLA copy it when it enters a loop.
+    """x without its head axes of size 1. With one that x didn't have before, XLA would copy x when a loop starts.
 
-    A constraint on its layout would prevent that, too, but gather what is sharded over several devices.
+    A constraint on the layout would prevent that, too, but gather what is sharded over several devices.
     """
     return x.reshape((*(size for size in heads if size != 1), *x.shape[len(heads):]))
 

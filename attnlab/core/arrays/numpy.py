@@ -31,7 +31,7 @@ def accumulator(x: Array) -> type:
 
 
 def empty(x: Inputs) -> tuple[Out, Lse]:
-    """Room for the results."""
+    """out and lse, not yet written."""
     shape = x.query.shape[:-1]
     return np.empty((*shape, x.value.shape[-1]), x.query.dtype), np.empty(shape, accumulator(x.query))
 

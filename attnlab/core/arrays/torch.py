@@ -7,14 +7,14 @@ from numbers import Integral
 from typing import Any
 
 from attnlab.core.bundle import Inputs
-from attnlab.core.dispatch import missing
+from attnlab.core.dispatch import library_missing
 from attnlab.core.shapes import Bool, Float
 
 try:
     import torch
     from torch import Tensor as Array
 except ModuleNotFoundError as error:
-    raise missing("torch") from error
+    raise library_missing("torch") from error
 
 Query = Float[Array, "*batch Hk G N D"]
 Key = Float[Array, "*batch Hk M D"]
@@ -51,7 +51,7 @@ def accumulator(x: Array) -> torch.dtype:
 
 
 def empty(x: Inputs) -> tuple[Out, Lse]:
-    """Room for the results."""
+    """out and lse, not yet written."""
     shape = x.query.shape[:-1]
     return x.query.new_empty((*shape, x.value.shape[-1])), x.query.new_empty(shape, dtype=accumulator(x.query))
 
@@ -65,18 +65,18 @@ def anywhere(x: Bool[Array, "..."], axes: int | tuple[int, ...] = ()) -> Bool[Ar
 
 
 def matmul(
-    a: Float[Array, "*batch Hk G R X"], b: Float[Array, "*batch Hk X Y"], room: Array | None = None
+    a: Float[Array, "*batch Hk G R X"], b: Float[Array, "*batch Hk X Y"], buffer: Array | None = None
 ) -> Float[Array, "*batch Hk G R Y"]:
     """a @ b for every query head: the G heads of a group are rows of one product, so K is never repeated.
 
-    Written to ``room`` if it has the shape: memory that a CPU has not touched before is slow.
+    If ``buffer`` has the shape, the product is written into it: memory that a CPU hasn't touched before is slow.
     """
     *heads, g, r, x = a.shape
-    if room is None or room.shape != (*heads, g, r, b.shape[-1]):
+    if buffer is None or buffer.shape != (*heads, g, r, b.shape[-1]):
         return (a.reshape((*heads, g * r, x)) @ b).reshape((*heads, g, r, b.shape[-1]))
     n = math.prod(heads)
-    torch.bmm(a.reshape((n, g * r, x)), b.reshape((n, x, b.shape[-1])), out=room.view((n, g * r, b.shape[-1])))
-    return room
+    torch.bmm(a.reshape((n, g * r, x)), b.reshape((n, x, b.shape[-1])), out=buffer.view((n, g * r, b.shape[-1])))
+    return buffer
 
 
 def add_matmul(x: Rows, a: Tile, b: Keys) -> None:

@@ -15,7 +15,7 @@ from jax import Array, lax
 def tile(rules: Rules, x: Inputs, rows: Block, cols: Block) -> tuple[Keys, Values, Shift, Visible]:
     """What one tile reads from memory besides its queries: k, v and bias, and what is visible."""
     visible = visibility(rules, x, rows, cols)
-    k, v = (widened_or_zero(take_block(y, cols, -2), visible) for y in (x.key, x.value))
+    k, v = (widen_or_zero(take_block(y, cols, -2), visible) for y in (x.key, x.value))
     return k, v, None if x.bias is None else bias_in(over_tile(x.bias, rows, cols), k.dtype), visible
 
 
@@ -79,7 +79,7 @@ def over_tile(x: Array, rows: Block, cols: Block) -> Array:
     return take_block(x, cols, -1) if x.shape[-1] != 1 else x
 
 
-def widened_or_zero(x: Keys, visible: Visible) -> Keys:
+def widen_or_zero(x: Keys, visible: Visible) -> Keys:
     """A tile of K or V in the accumulation dtype; keys that no query of the tile sees become 0.
 
     A hidden key may hold NaN, and 0 · NaN is NaN: a weight of 0 alone would not keep it out.

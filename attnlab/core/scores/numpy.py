@@ -1,6 +1,7 @@
-"""One tile of scores, in NumPy."""
+"""One tile of scores, and which tiles to visit, in NumPy."""
 
 import functools
+from collections.abc import Iterator
 
 import numpy as np
 from numpy import ndarray as Array
@@ -20,7 +21,7 @@ def tile(rules: Rules, x: Inputs, rows: slice, cols: slice) -> tuple[Keys, Value
 
 def read(x: Inputs, rows: slice, cols: slice, visible: Visible) -> tuple[Keys, Values, Shift]:
     """k, v and bias of a tile of which that much is visible."""
-    k, v = widened_or_zero(x.key[..., cols, :], visible), widened_or_zero(x.value[..., cols, :], visible)
+    k, v = widen_or_zero(x.key[..., cols, :], visible), widen_or_zero(x.value[..., cols, :], visible)
     return k, v, None if x.bias is None else bias_in(over_tile(x.bias, rows, cols), k.dtype)
 
 
@@ -55,7 +56,7 @@ def over_tile(x: Array, rows: slice, cols: slice) -> Array:
     return x[..., rows if x.shape[-2] > 1 else slice(None), cols if x.shape[-1] > 1 else slice(None)]
 
 
-def widened_or_zero(x: Keys, visible: Visible) -> Keys:
+def widen_or_zero(x: Keys, visible: Visible) -> Keys:
     """A tile of K or V in the accumulation dtype; keys that no query of the tile sees become 0.
 
     A hidden key may hold NaN, and 0 · NaN is NaN: a weight of 0 alone would not keep it out.
@@ -92,3 +93,41 @@ def bias_in(bias: Array, dtype: np.dtype) -> Array:
         largest = np.finfo(dtype).max
         bias = np.where(np.isfinite(bias), np.clip(bias, -largest, largest), bias)
     return bias.astype(dtype, copy=False)
+
+
+def visible_tiles(rules: Rules, x: Inputs, part: slice, size: int, axis: int = -1) -> Iterator[tuple[slice, Visible]]:
+    """The tiles of keys (axis −1) that a part of the queries sees, or of queries (−2) that see a part of the keys.
+
+    Each begins and ends with a key (a query) that the arrays given may show, and comes with what is visible, None for
+    all of it: then nothing in it is masked.
+    """
+    tiles = rules.band.key_blocks if axis == -1 else rules.band.query_blocks
+    for found in tiles(part, size, shown_positions(x, part, axis)):
+        visible = visibility(rules, x, *((part, found) if axis == -1 else (found, part)))
+        if visible is None or visible.all():
+            yield found, None
+        elif visible.any():
+            yield found, visible
+
+
+def shown_positions(x: Inputs, part: slice, axis: int) -> bytes | None:
+    """A 1 for every key (axis −1) that the arrays given may show to a part of the queries, else 0; or for queries (−2).
+
+    None where no array is given. The arrays are read once. Segments are compared with the range of the part's alone.
+    """
+    length = (x.key if axis == -1 else x.query).shape[-2]
+    others = tuple(a for a in range(x.query.ndim) if a != x.query.ndim + axis)
+    rows, cols = (part, slice(None)) if axis == -1 else (slice(None), part)
+    found = []
+    if x.mask is not None:
+        found.append(over_tile(x.mask, rows, cols).any(others))
+    if x.bias is not None:
+        found.append(over_tile(x.bias, rows, cols).max(others, initial=-np.inf) != -np.inf)
+    if x.query_segments is not None:
+        segments = [over_tile(s, rows, cols) for s in (x.query_segments, x.key_segments)]
+        ours, theirs = segments if axis == -1 else segments[::-1]
+        low, high = ours.min((-2, -1), keepdims=True), ours.max((-2, -1), keepdims=True)
+        found.append(((low <= theirs) & (theirs <= high)).any(others))
+    if not found:
+        return None
+    return np.broadcast_to(functools.reduce(np.logical_and, found), length).tobytes()

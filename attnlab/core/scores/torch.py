@@ -1,4 +1,4 @@
-"""One tile of scores, in PyTorch."""
+"""One tile of scores, and which tiles to visit, in PyTorch."""
 
 import functools
 import math
@@ -22,7 +22,7 @@ def tile(rules: Rules, x: Inputs, rows: slice, cols: slice) -> tuple[Keys, Value
 
 def read(x: Inputs, rows: slice, cols: slice, visible: Visible) -> tuple[Keys, Values, Shift]:
     """k, v and bias of a tile of which that much is visible."""
-    k, v = widened_or_zero(x.key[..., cols, :], visible), widened_or_zero(x.value[..., cols, :], visible)
+    k, v = widen_or_zero(x.key[..., cols, :], visible), widen_or_zero(x.value[..., cols, :], visible)
     return k, v, None if x.bias is None else bias_in(over_tile(x.bias, rows, cols), k.dtype)
 
 
@@ -69,7 +69,7 @@ def over_tile(x: Array, rows: slice, cols: slice) -> Array:
     return x[..., rows if x.shape[-2] > 1 else slice(None), cols if x.shape[-1] > 1 else slice(None)]
 
 
-def widened_or_zero(x: Keys, visible: Visible) -> Keys:
+def widen_or_zero(x: Keys, visible: Visible) -> Keys:
     """A tile of K or V in the accumulation dtype; keys that no query of the tile sees become 0.
 
     A hidden key may hold NaN, and 0 · NaN is NaN: a weight of 0 alone would not keep it out.
@@ -88,10 +88,10 @@ def zero_unless(seen: Bool[Array, "*#batch #Hk #G #R"] | bool, x: Rows) -> Rows:
     return x if seen is True else torch.where(seen[..., None], x, 0)
 
 
-def scores(q: Rows, k: Keys, bias: Shift, visible: Visible, room: Array | None = None) -> Tile:
+def scores(q: Rows, k: Keys, bias: Shift, visible: Visible, buffer: Array | None = None) -> Tile:
     """s = q kᵀ + bias of one tile, −∞ where invisible; q (or k) comes already scaled, the bias already cut."""
-    s = matmul(zero_unless(any_visible(visible), q), k.mT, room)
-    out = s if s is room else None
+    s = matmul(zero_unless(any_visible(visible), q), k.mT, buffer)
+    out = s if s is buffer else None
     if bias is not None:
         s = torch.add(s, bias, out=out)
     if visible is None:
@@ -107,3 +107,45 @@ def bias_in(bias: Array, dtype: torch.dtype) -> Array:
         beyond = bias.isfinite() & (bias.abs() > largest)  # not clamp: at a bound its derivative has been 1 and 0
         bias = torch.where(beyond, bias.sign() * largest, bias)
     return bias.to(dtype)
+
+
+def visible_tiles(rules: Rules, x: Inputs, part: slice, size: int, axis: int = -1) -> Iterator[tuple[slice, Visible]]:
+    """The tiles of keys (axis −1) that a part of the queries sees, or of queries (−2) that see a part of the keys.
+
+    Each begins and ends with a key (a query) that the arrays given may show, and comes with what is visible, None for
+    all of it: then nothing in it is masked. It looks at the values of a mask, which torch.func.vmap does not tell: for
+    cores that bring their own gradient.
+    """
+    tiles = rules.band.key_blocks if axis == -1 else rules.band.query_blocks
+    for found in tiles(part, size, shown_positions(x, part, axis)):
+        visible = visibility(rules, x, *((part, found) if axis == -1 else (found, part)))
+        if visible is None or visible.numel() == 0 or not anywhere(~visible):
+            yield found, None
+        elif anywhere(visible):
+            yield found, visible
+
+
+def shown_positions(x: Inputs, part: slice, axis: int) -> bytes | None:
+    """A 1 for every key (axis −1) that the arrays given may show to a part of the queries, else 0; or for queries (−2).
+
+    None where no array is given. The arrays are read once. Segments are compared with the range of the part's alone.
+    """
+    length = (x.key if axis == -1 else x.query).shape[-2]
+    others = tuple(a for a in range(x.query.ndim) if a != x.query.ndim + axis)
+    rows, cols = (part, slice(None)) if axis == -1 else (slice(None), part)
+    found = []
+    if 0 in x.query.shape[:-2]:  # no head, and amax of nothing raises
+        return None
+    if x.mask is not None:
+        found.append(over_tile(x.mask, rows, cols).view(torch.uint8).amax(others).bool())
+    if x.bias is not None:
+        found.append(over_tile(x.bias, rows, cols).amax(others) != -math.inf)
+    if x.query_segments is not None:
+        # unsigned integers have no amin
+        segments = [over_tile(s, rows, cols).long() for s in (x.query_segments, x.key_segments)]
+        ours, theirs = segments if axis == -1 else segments[::-1]
+        low, high = ours.amin((-2, -1), keepdim=True), ours.amax((-2, -1), keepdim=True)
+        found.append(((low <= theirs) & (theirs <= high)).any(others))
+    if not found:
+        return None
+    return functools.reduce(torch.logical_and, found).expand(length).numpy(force=True).tobytes()

@@ -16,11 +16,11 @@ Mamba-2; erasing alone DeltaNet, with a gate Gated DeltaNet.
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args, overload
 
 from attnlab.core.arguments import (
-    boolean, check_device, check_float, check_kind, check_mask, dtype_name, integer, kind_of,
+    boolean, check_choice, check_device, check_float, check_kind, check_mask, dtype_name, integer, kind_of,
 )
 from attnlab.core.bundle import group
 from attnlab.core.dispatch import backend, in_autocast
-from attnlab.core.other_names import hinted
+from attnlab.core.other_names import suggests_our_names
 from attnlab.core.signature import Array
 
 __all__ = ["FORMS", "delta_attention"]
@@ -75,7 +75,7 @@ def delta_attention(
 def delta_attention(
     query: Array, key: Array, value: Array, *, return_state: Literal[True], **options: Unpack[_DeltaKeywords]
 ) -> tuple[Array, Array]: ...
-@hinted
+@suggests_our_names
 def delta_attention(
     query: Any, key: Any, value: Any, *, beta: Any = None, log_decay: Any = None, erase: bool = True, mask: Any = None,
     form: Form = "chunked", chunk_size: int | None = None, state: Any = None, return_state: bool = False,
@@ -118,16 +118,10 @@ def delta_attention(
         mask = mask.reshape((1,) * (len(heads) + 2 - mask.ndim) + tuple(mask.shape))[..., 0, :]
     state = state if state is None else _grouped(state, query, front, heads, (f, dv))
     chunk = CHUNK if chunk_size is None else integer("chunk_size", chunk_size, 1)
-    rule = Rule(_form(form), boolean("erase", erase), chunk)
+    rule = Rule(check_choice("form", form, FORMS), boolean("erase", erase), chunk)
     out, state = module.delta_attention(rule, Tokens(q, k, v, beta, log_decay, mask), state)
     out = out.reshape((*query.shape[:-1], dv))
     return (out, state.reshape((*front, f, dv))) if return_state else out
-
-
-def _form(form: Any) -> str:
-    if form not in FORMS:
-        raise ValueError(f"form is {form!r}; it must be one of {', '.join(FORMS)}")
-    return form
 
 
 def _per_token(name: str, x: Any, query: Any, front: tuple[int, ...], heads: tuple[int, ...], n: int) -> Any:

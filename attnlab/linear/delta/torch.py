@@ -2,7 +2,7 @@
 
 from attnlab.core.arrays.torch import Out, accumulator, matmul
 from attnlab.core.shapes import Float
-from attnlab.core.torch_operator import symbolic
+from attnlab.core.torch_operator import has_no_values
 from attnlab.linear.delta import Rule, Tokens
 
 import torch
@@ -107,5 +107,5 @@ def wide(x: Tokens) -> tuple[Queries, Keys, Values, Each, Each]:
 
 def positive(log_decay: Float[Array, "*batch Hk N"]) -> bool:
     """Whether a decay would grow; unknown, and so no, where tensors hold no numbers to look at."""
-    unknown = symbolic(log_decay) or torch._C._are_functorch_transforms_active()
+    unknown = has_no_values(log_decay) or torch._C._are_functorch_transforms_active()
     return not unknown and bool((log_decay > 0).any())

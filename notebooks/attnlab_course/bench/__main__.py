@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from attnlab_course.bench.question import describe_machine, print_answer
 
     print(f"{describe_machine(options.device)}. Medians of interleaved rounds.\n")
-    for question in importlib.import_module(f"attnlab_course.bench.{options.question}").questions(options):
+    for question in importlib.import_module(f"attnlab_course.bench.{options.question}").make_questions(options):
         print_answer(question, options.rounds, options.seconds)
 
 

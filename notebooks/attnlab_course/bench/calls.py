@@ -11,7 +11,7 @@ from attnlab.measure import GRADIENTS
 from attnlab_course.bench.contestants import OWN, SDPA, Contestant
 from attnlab_course.bench.setting import Setting
 from attnlab_course.instruments import hardware
-from attnlab_course.instruments.timing import Call, ready
+from attnlab_course.instruments.timing import Call, wait_for
 from attnlab_course.ladder import LADDER
 
 import numpy as np
@@ -24,7 +24,7 @@ def prepare(contestant: Contestant, setting: Setting) -> Call:
     """The call to time, on arrays of its own; it ends when the result is there."""
     if contestant.method == "products":
         return _products(contestant.library, setting)
-    return bind(contestant.library, timed_call(contestant, setting), *inputs(contestant, setting))
+    return bind(contestant.library, make_timed_call(contestant, setting), *make_inputs(contestant, setting))
 
 
 def bind(library: str, function: Callable, *arrays: Any) -> Call:
@@ -35,12 +35,12 @@ def bind(library: str, function: Callable, *arrays: Any) -> Call:
         function = jax.jit(function)
     elif library == "numpy" or arrays[0].device.type == "cpu":
         return functools.partial(function, *arrays)  # nothing to wait for, which takes microseconds
-    return lambda: ready(function(*arrays))
+    return lambda: wait_for(function(*arrays))
 
 
-def timed_call(contestant: Contestant, setting: Setting) -> Callable:
-    """The function to time: attention, or attention and its gradients, of the arrays that :func:`inputs` makes."""
-    forward = attention(contestant, setting)
+def make_timed_call(contestant: Contestant, setting: Setting) -> Callable:
+    """The function to time: attention, or attention and its gradients, of the arrays that :func:`make_inputs` makes."""
+    forward = bind_options(contestant, setting)
 
     def run(*arrays: Any) -> Any:
         *arrays, mask = arrays
@@ -50,7 +50,7 @@ def timed_call(contestant: Contestant, setting: Setting) -> Callable:
     return run
 
 
-def attention(contestant: Contestant, setting: Setting) -> functools.partial:
+def bind_options(contestant: Contestant, setting: Setting) -> functools.partial:
     """Bind the setting's options to an attention function of (query, key, value, mask=None)."""
     method = contestant.method
     if method == "nn":
@@ -100,7 +100,7 @@ def _formula(xp: Any, query: Any, key: Any, value: Any) -> Any:
     return p / xp.sum(p, axis=-1, keepdims=True) @ value
 
 
-def inputs(contestant: Contestant, setting: Setting, shapes_only: bool = False) -> list:
+def make_inputs(contestant: Contestant, setting: Setting, shapes_only: bool = False) -> list:
     """Query, key, value, with the gradient dout, and the mask or None; for JAX perhaps only their shapes."""
     swapped = contestant.method == "nn"
     heads = [setting.heads, setting.kv_heads, setting.kv_heads] + [setting.heads] * setting.gradient
@@ -115,11 +115,11 @@ def inputs(contestant: Contestant, setting: Setting, shapes_only: bool = False) 
         arrays = [jax.ShapeDtypeStruct(size, setting.dtype) for size in sizes]
         return [*arrays, None if mask is None else jax.ShapeDtypeStruct(mask.shape, bool)]
     mask = None if mask is None else _from_numpy(contestant.library, mask, "bool", setting.device)
-    return [*random_arrays(contestant.library, sizes, swapped, setting.dtype, setting.device), mask]
+    return [*make_arrays(contestant.library, sizes, swapped, setting.dtype, setting.device), mask]
 
 
 @functools.lru_cache(maxsize=8)  # the contestants of a library share their arrays
-def random_arrays(library: str, sizes: tuple, swapped: bool, dtype: str, device: str) -> list:
+def make_arrays(library: str, sizes: tuple, swapped: bool, dtype: str, device: str) -> list:
     """Standard normal arrays of the library, the same in each; ``swapped``: (batch, length, heads, size)."""
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(size, dtype=np.float32) for size in sizes]
@@ -154,9 +154,9 @@ def _products(library: str, setting: Setting) -> Call:
         place = torch.device(setting.device)
     with place:
         run = matmul(PRODUCT[setting.device])
-    return lambda: ready(run())
+    return lambda: wait_for(run())
 
 
-def flops(contestant: Contestant, setting: Setting) -> int:
+def count_flops(contestant: Contestant, setting: Setting) -> int:
     """Operations of the matrix products that a contestant computes."""
     return 2 * PRODUCT[setting.device] ** 3 if contestant.method == "products" else setting.flops

@@ -5,21 +5,21 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from attnlab.measure import binary
-from attnlab_course.bench.calls import flops, prepare
-from attnlab_course.bench.contestants import UNIT, Contestant, contestants
+from attnlab_course.bench.calls import count_flops, prepare
+from attnlab_course.bench.contestants import UNIT, Contestant, choose_contestants
 from attnlab_course.bench.extra_memory import extra_memory
-from attnlab_course.bench.question import Question, Times, ms, ratio
+from attnlab_course.bench.question import Question, Times, format_ms, format_ratio
 from attnlab_course.bench.setting import Setting
 
 LONGEST = 4096  # up to here extra memory is measured unasked: it takes two more calls of each contestant
 
 
-def questions(options: argparse.Namespace) -> Iterator[Question]:
+def make_questions(options: argparse.Namespace) -> Iterator[Question]:
     """A table for each setting that was asked for."""
-    return (_question(setting, options) for setting in settings(options))
+    return (_question(setting, options) for setting in list_settings(options))
 
 
-def settings(options: argparse.Namespace) -> Iterator[Setting]:
+def list_settings(options: argparse.Namespace) -> Iterator[Setting]:
     """Every combination of what was asked for."""
     causal = {"no": [False], "yes": [True], "both": [False, True]}[options.causal]
     passes = {None: [False, True], "forward": [False], "forward+backward": [True]}[options.only]
@@ -34,7 +34,7 @@ def settings(options: argparse.Namespace) -> Iterator[Setting]:
 
 
 def _question(setting: Setting, options: argparse.Namespace) -> Question:
-    found, notes = contestants(setting, options.libraries, options.methods)
+    found, notes = choose_contestants(setting, options.libraries, options.methods)
     memory = setting.keys <= LONGEST if options.memory is None else options.memory
     if not memory:
         notes["extra memory"] = f"not measured beyond M = {LONGEST} unless --memory asks for it"
@@ -42,18 +42,20 @@ def _question(setting: Setting, options: argparse.Namespace) -> Question:
     return Question(
         str(setting), ("", "ms", "÷ sdpa", unit, "of products", "extra memory"), [setting],
         lambda setting: {c.name: prepare(c, setting) for c in found},
-        lambda setting, times: rows(setting, [c for c in found if c.name in times], times, memory), notes,
+        lambda setting, times: make_rows(setting, [c for c in found if c.name in times], times, memory), notes,
     )  # fmt: skip
 
 
-def rows(setting: Setting, found: Sequence[Contestant], times: Times, memory: bool) -> Iterator[list[str]]:
+def make_rows(setting: Setting, found: Sequence[Contestant], times: Times, memory: bool) -> Iterator[list[str]]:
     """A row a contestant: its time, its rate beside that of the products and, if asked, its extra memory."""
     scale = 1e12 if setting.device == "cuda" else 1e9
-    rates = {c: flops(c, setting) / times[c.name] for c in found}
+    rates = {c: count_flops(c, setting) / times[c.name] for c in found}
     measured = [c for c in found if memory and c.method != "products"]
-    extra = dict(zip(measured, extra_memory([(c, setting) for c in measured])))
+    extra = dict(zip(measured, extra_memory([(c, setting) for c in measured]))) if measured else {}
     for c in found:
         products = Contestant(c.library, "products")
         unit, peak = (None, None) if c == products else (times.get(UNIT.name), rates.get(products))
-        yield [c.name, ms(times[c.name]), ratio(times[c.name], unit), f"{rates[c] / scale:.1f}", ratio(rates[c], peak),
-               binary(extra[c]) if c in extra else "–"]  # fmt: skip
+        yield [
+            c.name, format_ms(times[c.name]), format_ratio(times[c.name], unit), f"{rates[c] / scale:.1f}",
+            format_ratio(rates[c], peak), binary(extra[c]) if c in extra else "–",
+        ]  # fmt: skip

@@ -44,7 +44,7 @@ class Contestant:
 UNIT = Contestant("torch", "sdpa")
 
 
-def contestants(
+def choose_contestants(
     setting: Setting, libraries: Sequence[str] | None = None, methods: Sequence[str] | None = None
 ) -> tuple[list[Contestant], dict[str, str]]:
     """Those who take part, the unit and the products always among them; and why others do not, by name.
@@ -52,22 +52,22 @@ def contestants(
     Products come first: their first call warms up the library's threads, whatever the length. What takes very long
     or does not fit into memory takes part only where ``methods`` names it.
     """
-    present, notes = available(setting.device, libraries or ORDER)
+    present, notes = find_libraries(setting.device, libraries or ORDER)
     found = [UNIT] if "torch" not in present and importlib.util.find_spec("torch") else []
     for library in present:
         found.append(Contestant(library, "products"))
-        everyone = methods_of(library, setting.device)
+        everyone = list_methods(library, setting.device)
         for method in everyone:
             contestant = Contestant(library, method)
             if contestant == UNIT or method in (methods or everyone):
-                reason = None if methods else too_slow_or_large(method, setting)
-                reason = reason or _no_gradient(contestant, setting)
+                reason = None if methods else explain_absence(method, setting)
+                reason = reason or _explain_no_gradient(contestant, setting)
                 notes |= {contestant.name: reason} if reason else {}
                 found += [] if reason else [contestant]
     return found, notes
 
 
-def available(device: str, libraries: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+def find_libraries(device: str, libraries: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """The libraries that can run on the device, and why others cannot."""
     missing = [name for name in libraries if not importlib.util.find_spec(name)]
     notes = dict.fromkeys(missing, "not installed")
@@ -81,14 +81,14 @@ def available(device: str, libraries: Sequence[str]) -> tuple[list[str], dict[st
     return present, notes
 
 
-def methods_of(library: str, device: str) -> tuple[str, ...]:
+def list_methods(library: str, device: str) -> tuple[str, ...]:
     """Methods of a library on a device, its own function first."""
     if device == "cpu":
         return *OWN[library], *LADDER
     return *OWN[library], *(SDPA if library == "torch" else ()), *LADDER, *KERNELS[library]
 
 
-def too_slow_or_large(method: str, setting: Setting) -> str | None:
+def explain_absence(method: str, setting: Setting) -> str | None:
     """Why a method is not worth its time or memory in this setting, if it is not."""
     longest = 256 if setting.gradient else 1024
     if method in SLOW and setting.keys > longest:
@@ -99,7 +99,7 @@ def too_slow_or_large(method: str, setting: Setting) -> str | None:
     return None
 
 
-def _no_gradient(contestant: Contestant, setting: Setting) -> str | None:
+def _explain_no_gradient(contestant: Contestant, setting: Setting) -> str | None:
     """NumPy has no automatic differentiation: tiled alone has a backward pass."""
     if setting.gradient and contestant.library == "numpy" and contestant.method != "tiled":
         return "no gradient in NumPy"

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from attnlab.cache import KVCache
-from attnlab_course.bench.calls import inputs, prepare
-from attnlab_course.bench.contestants import ORDER, UNIT, Contestant, available
-from attnlab_course.bench.question import Question, Times, ms, ratio
+from attnlab_course.bench.calls import make_inputs, prepare
+from attnlab_course.bench.contestants import ORDER, UNIT, Contestant, find_libraries
+from attnlab_course.bench.question import Question, Times, format_ms, format_ratio
 from attnlab_course.bench.setting import Setting
 from attnlab_course.instruments import hardware
-from attnlab_course.instruments.timing import Call, ready
+from attnlab_course.instruments.timing import Call, wait_for
 
 import numpy as np
 
@@ -29,19 +29,19 @@ FAMILIES = [
 COPY, COPIED = "numpy copy", 2**27  # bytes of its array
 
 
-def questions(options: argparse.Namespace) -> Iterator[Question]:
+def make_questions(options: argparse.Namespace) -> Iterator[Question]:
     """A table for each dtype, batch and number of key heads, a row for each length of the cache."""
-    libraries, _ = available("cpu", ORDER)
+    libraries, _ = find_libraries("cpu", ORDER)
     head = ["keys", "sdpa", *(name for library in libraries for name in (library, "÷ sdpa", "÷ copy"))]
     for family in FAMILIES:
         settings = [replace(family, m=m) for m in ([options.m] if options.m else LENGTHS)]
         fitting = [x for x in settings if cache_bytes(x) <= hardware.memory_size() / 16]  # each library has one
         large = {f"{x.keys:,} keys": "left out, as the cache is too large" for x in settings if x not in fitting}
-        yield Question(f"One query, {family.sizes}; ms", head, fitting, functools.partial(steps, libraries),
-                       functools.partial(row, libraries), large)  # fmt: skip
+        yield Question(f"One query, {family.sizes}; ms", head, fitting, functools.partial(prepare_steps, libraries),
+                       functools.partial(make_row, libraries), large)  # fmt: skip
 
 
-def steps(libraries: Sequence[str], setting: Setting) -> dict[str, Call]:
+def prepare_steps(libraries: Sequence[str], setting: Setting) -> dict[str, Call]:
     """PyTorch's own attention, the copy, and in each library a step, which returns what its query sees."""
     found: dict[str, Call] = {}
     for library in libraries:
@@ -49,7 +49,7 @@ def steps(libraries: Sequence[str], setting: Setting) -> dict[str, Call]:
             found[UNIT.name] = prepare(UNIT, setting)
         if library == "numpy":
             found[COPY] = functools.partial(np.copyto, *np.ones((2, COPIED), np.uint8))
-        query, key, value, *_ = inputs(Contestant(library, "step"), setting)
+        query, key, value, *_ = make_inputs(Contestant(library, "step"), setting)
         new = query, key[..., -1:, :], value[..., -1:, :]
         cache = KVCache.empty(*new[1:], capacity=setting.m)
         cache = replace(cache, keys=key, values=value, length=cache.length + setting.m)
@@ -79,7 +79,7 @@ def _compiled(cache: KVCache, new: tuple) -> Call:
 
     def step() -> object:
         out, held[0] = attend(held[0], *new)
-        return ready(out)
+        return wait_for(out)
 
     return step
 
@@ -90,10 +90,11 @@ def cache_bytes(setting: Setting) -> int:
     return 2 * setting.batch * setting.kv_heads * setting.keys * setting.d * size
 
 
-def row(libraries: Sequence[str], setting: Setting, times: Times) -> Iterator[list[str]]:
+def make_row(libraries: Sequence[str], setting: Setting, times: Times) -> Iterator[list[str]]:
     """For each library a time, its ratio to PyTorch's function, and that of the rates at which bytes pass."""
-    cells, unit, copy = [f"{setting.keys:,}", ms(times.get(UNIT.name))], times.get(UNIT.name), times.get(COPY)
+    cells, unit, copy = [f"{setting.keys:,}", format_ms(times.get(UNIT.name))], times.get(UNIT.name), times.get(COPY)
     for library in libraries:
         step = times.get(f"{library} step")
-        cells += [ms(step), ratio(step, unit), ratio(copy and copy * cache_bytes(setting) / COPIED, step)]
+        copied = copy and copy * cache_bytes(setting) / COPIED  # what it takes to copy as many bytes
+        cells += [format_ms(step), format_ratio(step, unit), format_ratio(copied, step)]
     yield cells

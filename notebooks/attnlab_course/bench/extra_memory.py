@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from attnlab.measure import extra_bytes, in_fresh_process, jax_bytes
-from attnlab_course.bench.calls import inputs, timed_call
+from attnlab_course.bench.calls import make_inputs, make_timed_call
 from attnlab_course.bench.contestants import Contestant
 from attnlab_course.bench.setting import Setting
 from attnlab_course.instruments.timing import tqdm
@@ -23,10 +23,10 @@ def _measure(who: dict[str, Any], what: dict[str, Any]) -> int:
     contestant, setting = Contestant(**who), Setting(**what)
     if setting.window:
         setting = dataclasses.replace(setting, window=tuple(setting.window))  # JSON has no tuples
-    run = timed_call(contestant, setting)
+    run = make_timed_call(contestant, setting)
     if contestant.library == "jax":
-        return jax_bytes(run, *inputs(contestant, setting, shapes_only=True))
+        return jax_bytes(run, *make_inputs(contestant, setting, shapes_only=True))
     if contestant.library == "torch":
         small = dataclasses.replace(setting, n=16, m=None)  # a first call also allocates what is kept for good
-        timed_call(contestant, small)(*inputs(contestant, small))
-    return extra_bytes(run, *inputs(contestant, setting))
+        make_timed_call(contestant, small)(*make_inputs(contestant, small))
+    return extra_bytes(run, *make_inputs(contestant, setting))

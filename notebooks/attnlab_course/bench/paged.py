@@ -11,9 +11,9 @@ from typing import Any
 
 from attnlab.core.dispatch import backend
 from attnlab.paged import paged_attention
-from attnlab_course.bench.calls import bind, inputs, prepare
-from attnlab_course.bench.contestants import ORDER, UNIT, Contestant, available
-from attnlab_course.bench.question import Question, Times, ms, ratio
+from attnlab_course.bench.calls import bind, make_inputs, prepare
+from attnlab_course.bench.contestants import ORDER, UNIT, Contestant, find_libraries
+from attnlab_course.bench.question import Question, Times, format_ms, format_ratio
 from attnlab_course.bench.setting import Setting
 from attnlab_course.instruments.timing import Call
 
@@ -23,22 +23,22 @@ SETTINGS = [Setting(1, m, batch=batch) for m in (4096, 16384) for batch in (1, 8
 BLOCKS = (16, 64, 128)
 
 
-def questions(options: argparse.Namespace) -> Iterator[Question]:
+def make_questions(options: argparse.Namespace) -> Iterator[Question]:
     """A table, a row for each number of keys and sequences and each library."""
-    libraries, _ = available("cpu", ORDER)
+    libraries, _ = find_libraries("cpu", ORDER)
     head = "", "", "in a row, ms", "÷ sdpa", *(f"pages of {size}" for size in BLOCKS)
     yield Question("One query a sequence; pages as ratios to the same keys in a row", head, SETTINGS,
-                   functools.partial(steps, libraries), functools.partial(rows, libraries))  # fmt: skip
+                   functools.partial(prepare_steps, libraries), functools.partial(make_rows, libraries))  # fmt: skip
 
 
-def steps(libraries: Sequence[str], setting: Setting) -> dict[str, Call]:
+def prepare_steps(libraries: Sequence[str], setting: Setting) -> dict[str, Call]:
     """PyTorch's own attention; in each library a step over keys in a row, and over pages of each size."""
     found: dict[str, Call] = {}
     for library in libraries:
         if library == UNIT.library:
             found[UNIT.name] = prepare(UNIT, setting)
         tiled = Contestant(library, "tiled")
-        query, key, value, *_ = inputs(tiled, setting)
+        query, key, value, *_ = make_inputs(tiled, setting)
         found[f"{library} in a row"] = prepare(tiled, setting)
         for size in BLOCKS:
             found[f"{library} pages of {size}"] = bind(library, paged_attention, query, *_paged(key, value, size))
@@ -54,10 +54,10 @@ def _paged(key: Any, value: Any, size: int) -> tuple[Any, ...]:
     return *pages, integers(table, key), integers(np.full(batch, length, np.int32), key)
 
 
-def rows(libraries: Sequence[str], setting: Setting, times: Times) -> Iterator[list[str]]:
+def make_rows(libraries: Sequence[str], setting: Setting, times: Times) -> Iterator[list[str]]:
     """For each library the time of keys in a row, its ratio to PyTorch's function, and those of pages to it."""
     for library in libraries:
         contiguous = times.get(f"{library} in a row")
-        paged = (ratio(times.get(f"{library} pages of {size}"), contiguous) for size in BLOCKS)
-        yield [f"{setting.keys:,} keys, {setting.sizes}", library, ms(contiguous),
-               ratio(contiguous, times.get(UNIT.name)), *paged]  # fmt: skip
+        paged = (format_ratio(times.get(f"{library} pages of {size}"), contiguous) for size in BLOCKS)
+        yield [f"{setting.keys:,} keys, {setting.sizes}", library, format_ms(contiguous),
+               format_ratio(contiguous, times.get(UNIT.name)), *paged]  # fmt: skip

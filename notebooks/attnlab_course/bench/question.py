@@ -11,25 +11,26 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.core.arguments import LIBRARIES
-from attnlab_course.bench.calls import random_arrays
+from attnlab_course.bench.calls import make_arrays
 from attnlab_course.instruments import hardware
-from attnlab_course.instruments.timing import SETTLE, WITHIN, Call, interleave, settled
+from attnlab_course.instruments.timing import SETTLE, WITHIN, Call, has_settled, interleave
 
 Times = Mapping[str, float]  # median seconds of each call; one that failed is not there
 
 
 @dataclass(frozen=True)
 class Question:
-    """A table. The ``calls`` of each setting are timed in turns, and their medians become ``rows`` of it.
+    """A table. For each of ``settings``, the calls that ``prepare`` returns are timed in turns.
 
-    The first word of a call's name is its library. notes: what to say below the table, name → reason.
+    Their medians become one row or several by ``make_rows``. The first word of a call's name is its library. notes:
+    what to say below the table, name → reason.
     """
 
     title: str
     head: Sequence[str]
     settings: Sequence[Any]
-    calls: Callable[[Any], Mapping[str, Call]]
-    rows: Callable[[Any, Times], Iterable[Sequence[str]]]
+    prepare: Callable[[Any], Mapping[str, Call]]
+    make_rows: Callable[[Any, Times], Iterable[Sequence[str]]]
     notes: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -38,16 +39,16 @@ def print_answer(question: Question, rounds: int | None, seconds: float | int) -
     rows, notes = [], dict(question.notes)
     for setting in question.settings:
         failed: dict[str, str] = {}
-        taken = interleave(question.calls(setting), rounds, seconds, settle=SETTLE, failed=failed)
-        random_arrays.cache_clear()  # they are large, and a call may have given those of JAX away
-        rows += question.rows(setting, {name: statistics.median(values) for name, values in taken.items()})
+        taken = interleave(question.prepare(setting), rounds, seconds, settle=SETTLE, failed=failed)
+        make_arrays.cache_clear()  # they are large, and a call may have given those of JAX away
+        rows += question.make_rows(setting, {name: statistics.median(values) for name, values in taken.items()})
         notes |= {name: f"failed: {why}" for name, why in failed.items()}
-        restless = [name for name, values in taken.items() if not settled(values)]
+        restless = [name for name, values in taken.items() if not has_settled(values)]
         notes |= dict.fromkeys(restless, f"scattered by more than {WITHIN:.0%}; repeat on an idle machine")
-    print(question.title, *grid(question.head, rows), *remarks(notes), "", sep="\n", flush=True)
+    print(question.title, *format_table(question.head, rows), *group_notes(notes), "", sep="\n", flush=True)
 
 
-def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """Lines of a table in Markdown, its columns aligned; the first one is text."""
     lines = [head, *rows]
     first, *widths = [max(3, *map(len, column)) for column in zip(*lines)]
@@ -57,19 +58,19 @@ def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
         yield f"| {' | '.join([text.ljust(first), *(x.rjust(width) for x, width in zip(numbers, widths))])} |"
 
 
-def remarks(notes: Mapping[str, str]) -> Iterator[str]:
+def group_notes(notes: Mapping[str, str]) -> Iterator[str]:
     """Lines below a table, those with the same reason together."""
     for reason in dict.fromkeys(notes.values()):
         yield ""
         yield from textwrap.wrap(f"{', '.join(x for x in notes if notes[x] == reason)}: {reason}", 100)
 
 
-def ms(seconds: float | None) -> str:
+def format_ms(seconds: float | None) -> str:
     """A time in milliseconds, or – where there is none."""
     return "–" if seconds is None else f"{1e3 * seconds:,.0f}" if seconds >= 0.1 else f"{1e3 * seconds:.3g}"
 
 
-def ratio(a: float | None, b: float | None) -> str:
+def format_ratio(a: float | None, b: float | None) -> str:
     """A ratio, or – where one of the two is missing."""
     return "–" if a is None or b is None else f"{a / b:.2f}"
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any
 
-from attnlab_course.bench.question import Question, Times, ms, ratio
+from attnlab_course.bench.question import Question, Times, format_ms, format_ratio
 from attnlab_course.instruments.timing import Call
 
 PROCESSES = 1, 2, 4
@@ -22,16 +22,16 @@ TOKENS, HEADS, SIZE = 4096, 8, 64
 STEPS = "beside", "before", "alone"
 
 
-def questions(options: argparse.Namespace) -> Iterator[Question]:
+def make_questions(options: argparse.Namespace) -> Iterator[Question]:
     """A table, a row for each number of processes."""
     head = "processes", "messages beside the arithmetic", "before it", "one device", "ratio", "a P-th"
     cores = os.cpu_count() or 1
     crowded = {f"more than {cores} processes": "take turns on as many cores"} if PROCESSES[-1] > cores else {}
     yield Question(f"Ring attention, {TOKENS:,} tokens, {HEADS} heads of size {SIZE}, forward+backward, causal; ms",
-                   head, PROCESSES, steps, row, crowded)  # fmt: skip
+                   head, PROCESSES, start_processes, make_row, crowded)  # fmt: skip
 
 
-def steps(count: int, tokens: int = TOKENS) -> dict[str, Call]:
+def start_processes(count: int, tokens: int = TOKENS) -> dict[str, Call]:
     """The three kinds of a step, in ``count`` processes that end when nobody holds their pipes any more."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["attnlab.ring.torch"])
@@ -75,7 +75,7 @@ def _rank(index: int, count: int, meeting: str, tokens: int, pipe: Connection) -
         if kind == "alone" and index == 0:  # the others leave it the machine
             attnlab.tiled_attention(*leaves, causal=True).sum().backward()
         if kind in ("beside", "before"):
-            torch_turns.travel = travel if kind == "beside" else waiting(travel)
+            torch_turns.travel = travel if kind == "beside" else without_overlap(travel)
             ring_attention(*shards, causal=True, layout="striped").sum().backward()
         pipe.send(kind)
         try:
@@ -84,7 +84,7 @@ def _rank(index: int, count: int, meeting: str, tokens: int, pipe: Connection) -
             return dist.destroy_process_group()
 
 
-def waiting(travel: Callable) -> Callable:
+def without_overlap(travel: Callable) -> Callable:
     """The ring's ``travel`` without overlap: what arrives is waited for before anything is computed."""
 
     def begin(*args: Any) -> Callable:
@@ -94,7 +94,7 @@ def waiting(travel: Callable) -> Callable:
     return begin
 
 
-def row(count: int, times: Times) -> Iterator[list[str]]:
+def make_row(count: int, times: Times) -> Iterator[list[str]]:
     """Three times, the ratio of the first to the last, and what it would be without any waiting."""
-    beside, before, alone = times.values()
-    yield [f"{count}", ms(beside), ms(before), ms(alone), ratio(beside, alone), f"{1 / count:.2f}"]
+    beside, _, alone = times.values()
+    yield [f"{count}", *map(format_ms, times.values()), format_ratio(beside, alone), f"{1 / count:.2f}"]

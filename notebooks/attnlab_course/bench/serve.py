@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from attnlab_course import model
-from attnlab_course.bench.question import Question, Times, ms, ratio
+from attnlab_course.bench.question import Question, Times, format_ms, format_ratio
 from attnlab_course.instruments.timing import Call
 from attnlab_course.model import FIRST, Cached, Model
 from attnlab_course.serve import Engine
@@ -35,17 +35,18 @@ class Nothing:
         return self.rows[: len(plan.chunks)]
 
 
-def questions(options: argparse.Namespace) -> Iterator[Question]:
+def make_questions(options: argparse.Namespace) -> Iterator[Question]:
     """Tokens per second, and the step without a model."""
     lm = model.load()
     yield Question("Tokens per second of the server, and of the model alone in one batch",
-                   ("texts", "engine", "model alone", "ratio"), BATCHES, lambda batch: texts(lm, batch), throughput)
+                   ("texts", "engine", "model alone", "ratio"), BATCHES,
+                   lambda batch: prepare_texts(lm, batch), make_rates)  # fmt: skip
     yield Question("A step of the server without a model, ms",
-                   ("requests", "greedy", "drawn"), REQUESTS, steps,
-                   lambda count, times: [[f"{count}", *map(ms, times.values())]])  # fmt: skip
+                   ("requests", "greedy", "drawn"), REQUESTS, prepare_steps,
+                   lambda count, times: [[f"{count}", *map(format_ms, times.values())]])  # fmt: skip
 
 
-def texts(lm: Model, batch: int) -> dict[str, Call]:
+def prepare_texts(lm: Model, batch: int) -> dict[str, Call]:
     """Two ways to continue ``batch`` different prompts by NEW bytes, greedily; both return the texts."""
     excerpt = model.excerpt()
     prompts = [excerpt[97 * i : 97 * i + PROMPT] for i in range(batch)]
@@ -68,18 +69,18 @@ def texts(lm: Model, batch: int) -> dict[str, Call]:
     return {"numpy engine": engine, "numpy alone": alone}
 
 
-def throughput(batch: int, times: Times) -> Iterator[list[str]]:
+def make_rates(batch: int, times: Times) -> Iterator[list[str]]:
     """Rates of both, and their ratio."""
     engine, alone = times.values()
-    yield [f"{batch}", f"{batch * NEW / engine:,.0f}", f"{batch * NEW / alone:,.0f}", ratio(alone, engine)]
+    yield [f"{batch}", f"{batch * NEW / engine:,.0f}", f"{batch * NEW / alone:,.0f}", format_ratio(alone, engine)]
 
 
-def steps(count: int) -> dict[str, Call]:
+def prepare_steps(count: int) -> dict[str, Call]:
     """Steps of an engine without a model in which ``count`` requests get a token each, the likeliest or a drawn one."""
-    return {"numpy greedy": _step(count, 0.0), "numpy drawn": _step(count, 1.0)}
+    return {"numpy greedy": _prepare_step(count, 0.0), "numpy drawn": _prepare_step(count, 1.0)}
 
 
-def _step(count: int, temperature: float) -> Call:
+def _prepare_step(count: int, temperature: float) -> Call:
     server = Engine(model.load(), 8 * count, 16, count, runner=Nothing)
 
     def call() -> object:

@@ -9,8 +9,8 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 
 from attnlab_course.bench.calls import prepare
-from attnlab_course.bench.contestants import ORDER, OWN, Contestant, available
-from attnlab_course.bench.question import Question, Times, ms, ratio
+from attnlab_course.bench.contestants import ORDER, OWN, Contestant, find_libraries
+from attnlab_course.bench.question import Question, Times, format_ms, format_ratio
 from attnlab_course.bench.setting import Setting
 from attnlab_course.instruments.timing import Call
 
@@ -23,29 +23,31 @@ FUSED = [
 BARE = [Setting(n, 64) for n in (64, 1)]
 
 
-def questions(options: argparse.Namespace) -> Iterator[Question]:
+def make_questions(options: argparse.Namespace) -> Iterator[Question]:
     """Ours beside each library's own, and beside the formula."""
-    libraries, _ = available("cpu", ORDER)
-    yield beside("its library's own fused call", {x: OWN[x] for x in libraries if OWN[x]}, FUSED)
-    yield beside("the bare formula", dict.fromkeys(libraries, ("formula",)), BARE)
+    libraries, _ = find_libraries("cpu", ORDER)
+    yield compare_with("its library's own fused call", {x: OWN[x] for x in libraries if OWN[x]}, FUSED)
+    yield compare_with("the bare formula", dict.fromkeys(libraries, ("formula",)), BARE)
 
 
-def beside(what: str, rivals: Mapping[str, Sequence[str]], settings: Sequence[Setting]) -> Question:
+def compare_with(what: str, rivals: Mapping[str, Sequence[str]], settings: Sequence[Setting]) -> Question:
     """Tiled attention beside the ``rivals`` of each library."""
 
-    def calls(setting: Setting) -> dict[str, Call]:
+    def prepare_all(setting: Setting) -> dict[str, Call]:
         everyone = [Contestant(library, x) for library, others in rivals.items() for x in ("tiled", *others)]
         return {contestant.name: prepare(contestant, setting) for contestant in everyone}
 
-    def row(setting: Setting, times: Times) -> Iterator[list[str]]:
-        cells = [f"{setting.lengths}, {setting.work}, {setting.sizes}"]
+    def make_row(setting: Setting, times: Times) -> Iterator[list[str]]:
+        cells = [str(setting)]
         for library, others in rivals.items():
             ours, *theirs = (times.get(f"{library} {x}") for x in ("tiled", *others))
-            cells += [ms(ours), *(cell for other in theirs for cell in (ms(other), ratio(ours, other)))]
+            cells.append(format_ms(ours))
+            for other in theirs:
+                cells += [format_ms(other), format_ratio(ours, other)]
         yield cells
 
     head = [""]
     for library, others in rivals.items():
         head += [f"{library} tiled", *(name for x in others for name in (f"{library} {x}", "ratio"))]
     title = f"Tiled attention beside {what}; ms, and ratios, which are below 1 where ours is faster"
-    return Question(title, head, settings, calls, row)
+    return Question(title, head, settings, prepare_all, make_row)

@@ -9,12 +9,13 @@ from typing import NamedTuple
 class Change(NamedTuple):
     """A node that stands in the place of another, and ``how`` that differs, in words.
 
-    ``gone``: what is left out. The words say {a factor} where that is a factor.
+    ``gone``: what is left out. ``about``: what the words mean by {a factor}, if that isn't the first that is gone.
     """
 
     new: ast.AST
     how: str
     gone: tuple[ast.AST, ...] = ()
+    about: ast.AST | None = None
 
 
 TURNED = {
@@ -28,11 +29,11 @@ STRICT = {
     (ast.GtE, ast.Gt): "a comparison is strict, where it should let equality pass",
 }
 OTHER = {
-    ast.Add: (ast.Sub, "a term is subtracted, where it should be added"),
-    ast.Sub: (ast.Add, "a term is added, where it should be subtracted"),
-    ast.Mult: (ast.Div, "it divides, where it should multiply"),
-    ast.Div: (ast.Mult, "it multiplies, where it should divide"),
-    ast.FloorDiv: (ast.Div, "a quotient isn't rounded down"),
+    ast.Add: (ast.Sub, "{a term} is subtracted, where it should be added"),
+    ast.Sub: (ast.Add, "{a term} is added, where it should be subtracted"),
+    ast.Mult: (ast.Div, "{a factor} divides, where it should multiply"),
+    ast.Div: (ast.Mult, "{a divisor} multiplies, where it should divide"),
+    ast.FloorDiv: (ast.Div, "{a quotient} isn't rounded down"),
     ast.BitAnd: (ast.BitOr, "one of two conditions is enough, where both must hold"),
     ast.BitOr: (ast.BitAnd, "two conditions must hold, where one is enough"),
 }
@@ -56,7 +57,7 @@ CALLS = {
     "reshape": "a new shape", "swapaxes": "an exchange of axes", "trans": "a transpose", "copy": "a copy",
     "concatenate": "a concatenation", "append": "an append", "load": "a load", "fetch": "a load", "store": "a store",
     "release": "a release", "rotary": "a rotation", "send": "a message", "receive": "a message",
-    "all_reduce": "a reduction over devices", "keep": "dropout", "zero_if_empty": "a guard against −∞ − (−∞)",
+    "all_reduce": "a reduction over devices", "keep": "a hold in SRAM", "zero_if_empty": "a guard against −∞ − (−∞)",
     "one_if_empty": "a guard against a division by 0",
 }  # fmt: skip
 """Functions in words; others are "a call"."""
@@ -83,11 +84,10 @@ def changes(node: ast.AST) -> Iterator[Change]:
     if type(node) in by_type:
         yield from by_type[type(node)](node)
     elif isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
-        yield Change(node.value, "a transpose is left out", (node,))
+        yield Change(node.value, "{a transpose} is left out", (node,))
     elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
         new_axis = any(isinstance(x, ast.Constant) and x.value is None for x in ast.walk(node.slice))
-        how = "a new axis" if new_axis else "an index"
-        yield Change(node.value, f"{how} is left out", (node,))
+        yield Change(node.value, f"{{{'a new axis' if new_axis else 'an index'}}} is left out", (node,))
     elif isinstance(node, ast.Continue):
         yield Change(ast.Break(), "a loop is left, where it should go on with the next round")
         yield Change(ast.Pass(), "the rest of a round isn't skipped", (node,))
@@ -123,10 +123,12 @@ def _of_operation(node: ast.BinOp) -> Iterator[Change]:
         yield Change(node.right, f"{{{left}}} is left out", (node.left,))
     if type(node.op) in OTHER:
         op, how = OTHER[type(node.op)]
-        yield Change(ast.BinOp(node.left, op(), node.right), how)
+        about = node if isinstance(node.op, ast.FloorDiv) else node.right
+        yield Change(ast.BinOp(node.left, op(), node.right), how, (), about)
     if isinstance(node.op, (ast.Sub, ast.Div)):
-        how = "a quotient is upside down" if isinstance(node.op, ast.Div) else "the sides of a difference are exchanged"
-        yield Change(ast.BinOp(node.right, node.op, node.left), how)
+        divides = isinstance(node.op, ast.Div)
+        how = "{a quotient} is upside down" if divides else "the sides of {a difference} are exchanged"
+        yield Change(ast.BinOp(node.right, node.op, node.left), how, (), node)
 
 
 def _of_sign(node: ast.UnaryOp) -> Iterator[Change]:
@@ -142,25 +144,28 @@ def _of_call(node: ast.Call) -> Iterator[Change]:
     name, what = name_of(node), in_words(node)
     method = isinstance(node.func, ast.Attribute) and not is_module(node.func.value)
     if method:
-        yield Change(node.func.value, f"{what} is left out", (node,))
+        yield Change(node.func.value, f"{{{what}}} is left out", (node,))
     elif name not in NEEDED:
-        how = f"{what} is left out" + ", and one of its arguments stands alone" * (len(node.args) > 1)
+        how = f"{{{what}}} is left out" + ", and one of its arguments stands alone" * (len(node.args) > 1)
         whole = node.args[name == "where" and len(node.args) == 3 :][:1]
         for x in node.args:
             others = [y for y in node.args if y is not x]
             if not isinstance(x, ast.Starred):
-                yield Change(x, how, (*[node] * (x in whole), *others[: len(others) == 1]))
+                yield Change(x, how, (*[node] * (x in whole), *others[: len(others) == 1]), node)
     for sister in SISTERS.get(name, ()):
         func = copy.copy(node.func)
         setattr(func, "attr" if isinstance(func, ast.Attribute) else "id", sister)
-        yield Change(ast.Call(func, node.args, node.keywords), f"{CALLS[sister]} is taken, where {what} should be")
-    over_all = f"{what} runs over all axes, not over one"
+        how = f"{CALLS[sister]} is taken, where {{{what}}} should be"
+        yield Change(ast.Call(func, node.args, node.keywords), how, (), node)
+    over_all = f"{{{what}}} runs over all axes, not over one"
     for i, option in enumerate(node.keywords):
         how = over_all if option.arg in ("axis", "dim") else f"{{an option}} of {what} is left out"
-        yield Change(ast.Call(node.func, node.args, node.keywords[:i] + node.keywords[i + 1 :]), how, (option,))
+        about = node if how == over_all else option
+        yield Change(ast.Call(node.func, node.args, node.keywords[:i] + node.keywords[i + 1 :]), how, (option,), about)
     if method and len(node.args) == 1:
         how = over_all if name in REDUCE else f"{{an argument}} of {what} is left out"
-        yield Change(ast.Call(node.func, [], node.keywords), how, (node.args[0],))
+        about = node if how == over_all else node.args[0]
+        yield Change(ast.Call(node.func, [], node.keywords), how, (node.args[0],), about)
 
 
 def is_module(node: ast.AST) -> bool:

@@ -132,13 +132,17 @@ def in_torch(answer: Function, args: tuple) -> list[Operation]:
 
 
 def in_jax(jaxpr: Any) -> list[Operation]:
-    """What a jaxpr computes. A base that is not e costs JAX natural logarithms, which do not count."""
+    """What a jaxpr computes. JAX before 0.12 writes log2(x) as log(x) / log(2), of which nothing counts."""
     seen: list[Operation] = []
-    for equation, times in operations(jaxpr):
+    equations = list(operations(jaxpr))
+    constants = [x.outvars[0] for x, _ in equations if x.primitive.name == "log" and not is_variable(x.invars[0])]
+    in_log2 = [x.invars[0] for x, _ in equations if x.primitive.name == "div" and x.invars[1] in constants]
+    for equation, times in equations:
         name, size = equation.primitive.name, equation.outvars[0].aval.size if equation.outvars else 0
         last = equation.invars[-1] if equation.invars else None
-        kind = "natural" if name in NATURAL and name != "log" else "other"
-        if name == "div" and is_variable(last) and last not in jaxpr.constvars:
+        counts = name in NATURAL and equation.outvars[0] not in constants + in_log2
+        kind = "natural" if counts else "other"
+        if name == "div" and is_variable(last) and last not in [*jaxpr.constvars, *constants]:
             kind = "division"
         if name in ("pow", "integer_pow") and equation.params.get("y", getattr(last, "val", 0)) < 0:
             kind = "division"

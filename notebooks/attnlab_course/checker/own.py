@@ -12,7 +12,7 @@ from attnlab_course.checker.outcome import SECONDS, outcome
 
 PACKAGES = ("attnlab", "attnlab_course", "flax", "jax", "scipy", "torch")
 TOOLS = (
-    "attnlab.core.geometry", "attnlab_course.check",
+    "attnlab.core.geometry", __package__,
     *(f"attnlab_course.instruments.machine.{name}" for name in ("machine", "sram", "vector", "work")),
 )
 """Modules of ours that lessons hand to their readers, and the checker itself."""

@@ -5,8 +5,10 @@ import inspect
 import re
 from collections.abc import Callable
 
-from attnlab_course.checker.changes import CALLS, REDUCE, Change, in_words, is_module, name_of
+from attnlab_course.checker.changes import CALLS, NUMBER, REDUCE, Change, in_words, is_module, name_of
 from attnlab_course.checker.parts import parts_of
+
+AXIS = "in the axis of "
 
 
 class Words:
@@ -32,10 +34,13 @@ class Words:
 
     def of(self, node: ast.AST, change: Change) -> str:
         """Where it was changed, and what."""
-        how = re.sub(r"\{(.*)\}", lambda found: self.described(found[1], change.gone[0]), change.how)
+        about = change.about or (change.gone and change.gone[0])
+        how = re.sub(r"\{(.*?)\}", lambda found: self.described(found[1], about), change.how)
         within, result = self.within(node), self.result(node)
-        if within == "in an axis" and isinstance(node, ast.Constant):
-            how, within = "another axis is taken", ""
+        if how == NUMBER and within == "in a comparison":
+            how = "a finite number is compared, where −∞ is meant"
+        if within.startswith(AXIS) and isinstance(node, ast.Constant):
+            how, within = f"{within[len(AXIS) :]} takes another axis", ""
         if within != "in the range of a loop":
             result = result or self.loop(node)
         where = ", ".join(filter(None, [result, within]))
@@ -45,16 +50,19 @@ class Words:
         """A ``noun`` such as "a term that is subtracted" with what can be said of the one that is ``gone``."""
         article, head, *rest = noun.split(" ", 2)
         rest = "".join(f" {x}" for x in rest)
-        known = self.known(gone)
+        of = f" with {listed(known)} in it" if 0 < len(known := self.known(gone)) < 3 else ""
         name = gone.arg if isinstance(gone, ast.keyword) else getattr(gone, "id", "")
-        if name in self.names:
+        if name in self.names and noun != in_words(gone):
             return f"the {head} `{name}`{rest}"
         if head in ("argument", "option"):
             return noun
         if isinstance(gone, ast.Constant):
             return f"a constant {head}{rest}"
+        if isinstance(gone, ast.Subscript) and head in ("index", "new"):
+            return f"{noun} of `{gone.value.id}`" if getattr(gone.value, "id", "") in self.names else noun
+        if noun == in_words(gone):
+            return noun + of
         what = f" ({in_words(gone)})" if name_of(gone) in CALLS else ""
-        of = f" with {listed(known)} in it" if 0 < len(known) < 3 else ""
         return f"{article} {head}{what}{of}{rest}"
 
     def within(self, node: ast.AST) -> str:
@@ -64,9 +72,9 @@ class Words:
             if isinstance(node, ast.Subscript) and inner is node.slice:
                 return "in an index"
             if isinstance(node, ast.keyword) and node.arg in ("axis", "dim"):
-                return "in an axis"
+                return AXIS + in_words(self.above[id(node)])
             if isinstance(node, ast.Call) and name_of(node) in REDUCE and inner in node.args[-1:]:
-                return "in an axis" if isinstance(inner, (ast.Constant, ast.UnaryOp)) else f"inside {in_words(node)}"
+                return (AXIS if isinstance(inner, (ast.Constant, ast.UnaryOp)) else "inside ") + in_words(node)
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and inner is node.right:
                 return "in an exponent"
             if isinstance(node, ast.Compare):

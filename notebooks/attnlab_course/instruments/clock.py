@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from attnlab_course.instruments.timing import FEWEST, Call, interleave, quartiles, ready, settled
+from attnlab_course.instruments.timing import FEWEST, Call, has_settled, interleave, quartiles, wait_for
 
 from threadpoolctl import threadpool_limits
 
@@ -147,11 +147,11 @@ def timed(
         now = time.process_time if threads == 1 else time.perf_counter
         taken = interleave(points, rounds, seconds, least=FEWEST, now=now)
     found = {name: {size: quartiles(taken[name, size]) for size in sizes} for name, sizes in calls.items()}
-    return Clock(found, claims, min(map(len, taken.values())), all(map(settled, taken.values())), threads)
+    return Clock(found, claims, min(map(len, taken.values())), all(map(has_settled, taken.values())), threads)
 
 
 def _waited_for(call: Call) -> Call:
-    return lambda: ready(call())
+    return lambda: wait_for(call())
 
 
 @contextlib.contextmanager

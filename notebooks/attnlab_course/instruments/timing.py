@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TypeVar
 
-from attnlab.core.dispatch import missing
+from attnlab.core.dispatch import library_missing
 
 try:
     from tqdm.auto import tqdm
 except ModuleNotFoundError as error:
-    raise missing("tqdm", "bench") from error
+    raise library_missing("tqdm", "bench") from error
 
 Call = Callable[[], object]
 Name = TypeVar("Name", bound=Hashable)
@@ -24,7 +24,7 @@ SAMPLE = 0.02  # seconds: a shorter call is repeated so long, after an untimed o
 SETTLE = 0.15  # seconds in which the threads of the last library stop spinning and those of the next wake up
 
 
-def ready(x: object) -> object:
+def wait_for(x: object) -> object:
     """Wait for what returns before it has computed: JAX, and PyTorch on a GPU."""
     jax, torch = sys.modules.get("jax"), sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
@@ -72,7 +72,7 @@ def _enough(taken: Mapping[Name, list[float]], turn: int, rounds: int | None, le
     """Whether this was the last round."""
     if rounds is not None:
         return turn >= rounds
-    return turn >= (least if late else FEWEST) and (late or all(map(settled, taken.values())))
+    return turn >= (least if late else FEWEST) and (late or all(map(has_settled, taken.values())))
 
 
 def _run_for(call: Call, seconds: float | int) -> None:
@@ -103,7 +103,7 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
     return tuple(statistics.quantiles(values, method="inclusive")) if len(values) > 1 else (values[0],) * 3
 
 
-def settled(values: Sequence[float]) -> bool:
+def has_settled(values: Sequence[float]) -> bool:
     """Whether the middle half of the medians of three rounds each lies within a tenth of their median.
 
     Fewer than ten rounds are taken as they are.

@@ -14,7 +14,7 @@ from attnlab.core.arguments import LIBRARIES
 from attnlab_course.model import FIRST, NAMES, Model, load
 from attnlab_course.serve.drafts import ModelDraft, in_bits, lookup
 from attnlab_course.serve.engine import Engine
-from attnlab_course.serve.request import Moment, Request
+from attnlab_course.serve.request import Request, Timestamp
 from attnlab_course.serve.summary import summary
 
 import numpy as np
@@ -60,7 +60,7 @@ def start(options: argparse.Namespace) -> Engine:
         for name in ("blocks", "block_size"):
             if getattr(options, name) < 1:
                 raise ValueError(f"{name} is {getattr(options, name)}; it must be at least 1")
-        Request(0, [0], arrival=Moment(0, 0.0), **{name: getattr(options, name) for name in OPTIONS})
+        Request(0, [0], arrival=Timestamp(0, 0.0), **{name: getattr(options, name) for name in OPTIONS})
         check_memory(model, options)
         draft = DRAFTS[options.draft](model) if options.draft else None
         return Engine(

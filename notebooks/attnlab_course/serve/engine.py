@@ -12,11 +12,11 @@ from attnlab.paged import BlockManager
 from attnlab_course.model import tokens as tokens_of
 from attnlab_course.serve.beam import branch
 from attnlab_course.serve.drafts import Draft, with_guesses
-from attnlab_course.serve.request import Moment, Request, Sequence, blocks_needed
+from attnlab_course.serve.request import Request, Sequence, Timestamp, blocks_needed
 from attnlab_course.serve.runner import Runner
 from attnlab_course.serve.sampling import choose, log_softmax, uniform
 from attnlab_course.serve.scheduler import Chunk, missing, schedule
-from attnlab_course.serve.trace import Record, record
+from attnlab_course.serve.trace import StepRecord, record_step
 
 Event = tuple[Request, int, int]
 
@@ -29,7 +29,7 @@ class Engine:
         engine.run()
         request.texts
 
-    ``requests``: those not done, in order of arrival. ``steps``: taken so far. ``trace``: a Record of each.
+    ``requests``: those not done, in order of arrival. ``steps``: taken so far. ``trace``: a StepRecord of each.
     ``schedule``: who is fed, see attnlab_course.serve.schedule. ``runner``: made as runner(model, manager), called as
     runner(plan), gives the logits after each chunk as a NumPy array (chunks, V), and with guesses those after each of
     them, too. ``draft``: who guesses up to ``guesses`` next tokens of a sequence that decodes, see
@@ -45,7 +45,7 @@ class Engine:
         self.draft, self.guesses = draft, integer("guesses", guesses, 1)
         self._make_runner, self._make_manager = runner, manager
         self._start, self._submitted = time.perf_counter(), 0
-        self.requests, self.trace, self.steps = list[Request](), list[Record](), 0
+        self.requests, self.trace, self.steps = list[Request](), list[StepRecord](), 0
         self._clear(blocks, block_size)
 
     def _clear(self, blocks: int, block_size: int) -> None:
@@ -91,7 +91,7 @@ class Engine:
         self.steps += 1
         for sequence in plan.preempted:
             sequence.request.preemptions += 1
-        made = record(self._now(), plan, live, held, self.manager)
+        made = record_step(self._now(), plan, live, held, self.manager)
         events = self._advance([(chunk, [*islice(rows, len(chunk.guess) + 1)]) for chunk in plan.chunks])
         fed = [(c, c.start + len(c.tokens) - len(c.guess)) for c in plan.chunks if c.guess]
         self.trace.append(made._replace(accepted=sum(len(c.sequence.tokens) - end - 1 for c, end in fed)))
@@ -179,8 +179,8 @@ class Engine:
             if sequence in self.manager:
                 self.manager.free(sequence)
 
-    def _now(self) -> Moment:
-        return Moment(self.steps, time.perf_counter() - self._start)
+    def _now(self) -> Timestamp:
+        return Timestamp(self.steps, time.perf_counter() - self._start)
 
     def _ids(self, prompt: str | bytes | Iterable[int]) -> list[int]:
         """The token ids of a prompt, all of which the model knows."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from attnlab.core.arguments import integer, number
 
 
-class Moment(NamedTuple):
+class Timestamp(NamedTuple):
     """When something happened: after how many steps of the engine, and how many seconds after it was made."""
 
     step: int
@@ -25,7 +25,7 @@ class Request:
     index: int
     prompt: list[int]
     max_tokens: int
-    arrival: Moment
+    arrival: Timestamp
     seed: int = 0
     temperature: float = 0.0
     top_k: int | None = None
@@ -76,7 +76,7 @@ class Request:
         return [sequence.score for sequence in self.sequences]
 
     @property
-    def first_token(self) -> Moment | None:
+    def first_token(self) -> Timestamp | None:
         """When its first token came, None before."""
         return next(iter(self.sequences[0].moments), None)
 
@@ -92,7 +92,7 @@ class Sequence:
     request: Request = field(repr=False)
     sample: int
     tokens: list[int] = field(repr=False)
-    moments: list[Moment] = field(default_factory=list, repr=False)
+    moments: list[Timestamp] = field(default_factory=list, repr=False)
     score: float = 0.0
     done: bool = False
     row: object = field(default=None, repr=False)

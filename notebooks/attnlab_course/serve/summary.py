@@ -5,7 +5,7 @@ from statistics import median
 
 from attnlab_course.serve.engine import Engine
 from attnlab_course.serve.request import Request
-from attnlab_course.serve.trace import Record
+from attnlab_course.serve.trace import StepRecord
 
 
 def summary(engine: Engine, requests: list[Request]) -> str:
@@ -15,7 +15,7 @@ def summary(engine: Engine, requests: list[Request]) -> str:
         return "no token was made"
     start, end = min(one.arrival for one in requests), max(one.moments[-1] for one in sequences)
     trace, seconds = engine.trace[start.step : end.step], end.seconds - start.seconds
-    sums, new = Record(*map(sum, zip(*trace))), sum(len(one.moments) for one in sequences)
+    sums, new = StepRecord(*map(sum, zip(*trace))), sum(len(one.moments) for one in sequences)
     first = median(one.first_token.seconds - one.arrival.seconds for one in requests if one.first_token)
     said = [
         f"throughput {new / seconds:,.0f} tokens/s: {new:,} new tokens in {seconds:.2f} s, {len(trace):,} steps",

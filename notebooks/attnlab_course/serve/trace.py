@@ -1,13 +1,13 @@
-"""Record of a step. Array-free."""
+"""StepRecord of a step. Array-free."""
 
 from typing import NamedTuple
 
 from attnlab.paged import BlockManager
-from attnlab_course.serve.request import Moment, Sequence
+from attnlab_course.serve.request import Sequence, Timestamp
 from attnlab_course.serve.scheduler import Plan, missing
 
 
-class Record(NamedTuple):
+class StepRecord(NamedTuple):
     """A step, as it stood when its batch was fed: before samples parted, and before those that were done left.
 
     tokens: fed; decoded: sequences of which no token is missing now. running, waiting: sequences with and without
@@ -33,7 +33,9 @@ class Record(NamedTuple):
     accepted: int = 0
 
 
-def record(now: Moment, plan: Plan, live: list[Sequence], held: set[Sequence], manager: BlockManager) -> Record:
+def record_step(
+    now: Timestamp, plan: Plan, live: list[Sequence], held: set[Sequence], manager: BlockManager
+) -> StepRecord:
     """The record of a step that has fed ``plan``; ``held``: those that had blocks before it."""
     running = [sequence for sequence in live if sequence in manager]
     fill: dict[int, int] = {}  # block -> slots that hold a key
@@ -41,7 +43,7 @@ def record(now: Moment, plan: Plan, live: list[Sequence], held: set[Sequence], m
         length, size, table = manager.length(sequence), manager.block_size, manager.table(sequence)
         fill.update((block, min(size, length - i * size)) for i, block in enumerate(table) if block >= 0)
     reserved = sum(len(sequence.request.prompt) + sequence.request.max_tokens - 1 for sequence in running)
-    return Record(
+    return StepRecord(
         *now, sum(len(chunk.tokens) for chunk in plan.chunks),
         sum(missing(chunk.sequence, manager) <= 0 for chunk in plan.chunks), len(running), len(live) - len(running),
         len(fill), sum(fill.values()), reserved, len(plan.preempted),

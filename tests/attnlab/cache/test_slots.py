@@ -1,11 +1,11 @@
-"""Slots of a rolling cache, and the parts that a chunk meets, against lists that are filled token by token."""
+"""Slots of a rolling cache, and the ranges of keys that a chunk meets, against lists that are filled token by token."""
 
 import itertools
 
 import numpy as np
 import pytest
 
-from attnlab.cache.slots import held, parts, parts_of_one, slot, written
+from attnlab.cache.slots import position_in_slot, ranges_after_write, ranges_before_write, slot, slots_written
 
 RINGS = [(window, sinks) for window in (1, 2, 4) for sinks in (0, 1, 3)]
 
@@ -20,24 +20,24 @@ def filled(length, window, sinks):
 
 
 @pytest.mark.parametrize(("window", "sinks"), RINGS)
-def test_held_is_what_writing_leaves(window, sinks):
+def test_slots_hold_what_writing_leaves(window, sinks):
     for length in range(3 * window + sinks + 2):
         expected = filled(length, window, sinks)
-        assert [held(s, length, window, sinks) for s in range(window + sinks)] == expected
-        np.testing.assert_array_equal(held(np.arange(window + sinks), length, window, sinks), expected)
+        assert [position_in_slot(s, length, window, sinks) for s in range(window + sinks)] == expected
+        np.testing.assert_array_equal(position_in_slot(np.arange(window + sinks), length, window, sinks), expected)
         for position in set(expected) - {-1}:
             assert expected[slot(position, window, sinks)] == position
 
 
 def test_sinks_are_never_overwritten():
     """After 20 tokens in 8 slots with 4 sinks; a pointer back to slot 0 would keep 12 to 19."""
-    assert [held(s, 20, 4, 4) for s in range(8)] == [0, 1, 2, 3, 16, 17, 18, 19]
+    assert [position_in_slot(s, 20, 4, 4) for s in range(8)] == [0, 1, 2, 3, 16, 17, 18, 19]
 
 
 @pytest.mark.parametrize(("window", "sinks"), RINGS)
 def test_written_brings_one_state_to_the_next(window, sinks):
     for length, count in itertools.product(range(2 * window + sinks + 2), range(1, 2 * window + sinks + 2)):
-        kept, slots = written(length, count, window, sinks)
+        kept, slots = slots_written(length, count, window, sinks)
         ring = filled(length, window, sinks)
         for i, s in zip(kept, slots, strict=True):
             ring[s] = length + i
@@ -55,9 +55,9 @@ def seen(part, ring, length, count):
 
 
 @pytest.mark.parametrize(("window", "sinks"), RINGS)
-def test_parts_are_disjoint_and_all_that_is_visible(window, sinks):
+def test_ranges_are_disjoint_and_all_that_is_visible(window, sinks):
     for length, count in itertools.product(range(2 * window + sinks + 2), range(1, 2 * window + sinks + 2)):
-        met = list(parts(length, count, window, sinks))
+        met = list(ranges_before_write(length, count, window, sinks))
         assert len(met) <= 4
         pairs = [pair for part in met for pair in seen(part, filled(length, window, sinks), length, count)]
         queries = range(length, length + count)
@@ -70,7 +70,7 @@ def test_parts_are_disjoint_and_all_that_is_visible(window, sinks):
 @pytest.mark.parametrize("apart", [True, False])
 def test_one_token_meets_every_filled_slot(window, sinks, apart):
     for length in range(2 * window + sinks + 2):
-        ring, met = filled(length + 1, window, sinks), list(parts_of_one(length, window, sinks, apart))
+        ring, met = filled(length + 1, window, sinks), list(ranges_after_write(length, window, sinks, apart))
         assert sorted(j for part in met for j in ring[part.rows]) == sorted(set(ring) - {-1})
         assert all(part.band(1).full(slice(0, 1), slice(0, part.rows.stop - part.rows.start)) for part in met)
         assert not apart or all({j < sinks for j in ring[part.rows]} == {part.sinks} for part in met)

@@ -51,9 +51,7 @@ def launched(monkeypatch):
 
 def check(case, kind="float32", arrange=lambda pages: pages, **options):
     query, *pages, table, lengths = (to("torch", x).to(DEVICE) for x in case.arrays)
-    out, lse = paged_attention(
-        query, *map(arrange, pages), table, lengths, return_lse=True, **case.options, **options
-    )
+    out, lse = paged_attention(query, *map(arrange, pages), table, lengths, return_lse=True, **case.options, **options)
     assert dtype_of(out) == kind
     bounds = limits(case, kind)
     if kind != "float32":  # the kernel rounds weights, too, before it multiplies them with values

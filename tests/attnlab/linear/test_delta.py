@@ -212,22 +212,19 @@ def test_memory_does_not_grow_with_length(library):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize(
-    ("change", "error", "words"),
-    [
-        ({"log_decay": np.full((4, N), 0.1)}, ValueError, "log_decay has a value above 0"),
-        ({"beta": np.ones((2, N))}, ValueError, r"beta has shape \(2, 11\); it must be"),
-        ({"beta": np.ones((4, N), int)}, TypeError, "beta has dtype int64"),
-        ({"key": np.ones((4, 9, F)), "value": np.ones((4, 9, DV))}, ValueError, "key has length 9, query has 11"),
-        ({"state": np.ones((4, F, DV), np.float32)}, TypeError, "state has dtype float32; with this query it must be"),
-        ({"state": np.ones((4, F + 1, DV))}, ValueError, r"state has shape \(4, 5, 3\)"),
-        ({"mask": np.ones((4, 1, N))}, TypeError, "mask has dtype float64"),
-        ({"mask": np.ones((3, 1, N), bool)}, ValueError, "does not broadcast"),
-        ({"form": "parallel"}, ValueError, "form is 'parallel'; it must be one of chunked, recurrent, quadratic"),
-        ({"chunk_size": 0}, ValueError, "chunk_size is 0; it must be at least 1"),
-        ({"erase": 1}, TypeError, "erase is 1"),
-    ],
-)
+@pytest.mark.parametrize(("change", "error", "words"), [
+    ({"log_decay": np.full((4, N), 0.1)}, ValueError, "log_decay has a value above 0"),
+    ({"beta": np.ones((2, N))}, ValueError, r"beta has shape \(2, 11\); it must be"),
+    ({"beta": np.ones((4, N), int)}, TypeError, "beta has dtype int64"),
+    ({"key": np.ones((4, 9, F)), "value": np.ones((4, 9, DV))}, ValueError, "key has length 9, query has 11"),
+    ({"state": np.ones((4, F, DV), np.float32)}, TypeError, "state has dtype float32; with this query it must be"),
+    ({"state": np.ones((4, F + 1, DV))}, ValueError, r"state has shape \(4, 5, 3\)"),
+    ({"mask": np.ones((4, 1, N))}, TypeError, "mask has dtype float64"),
+    ({"mask": np.ones((3, 1, N), bool)}, ValueError, "does not broadcast"),
+    ({"form": "parallel"}, ValueError, "form is 'parallel'; it must be one of chunked, recurrent, quadratic"),
+    ({"chunk_size": 0}, ValueError, "chunk_size is 0; it must be at least 1"),
+    ({"erase": 1}, TypeError, "erase is 1"),
+])
 def test_errors(library, change, error, words):
     q, k, v, b, g, state = inputs((4,), 1)
     given = {"query": q, "key": k, "value": v, "beta": b, "log_decay": g, "state": state, **change}

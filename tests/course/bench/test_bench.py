@@ -13,8 +13,8 @@ import pytest
 from attnlab_course.bench import __main__ as command
 from attnlab_course.bench import calls, compare, extra_memory, question, small
 from attnlab_course.bench import contestants as who
-from attnlab_course.bench.calls import inputs, prepare
-from attnlab_course.bench.contestants import Contestant, contestants
+from attnlab_course.bench.calls import make_inputs, prepare
+from attnlab_course.bench.contestants import Contestant, choose_contestants
 from attnlab_course.bench.question import Question
 from attnlab_course.bench.setting import Setting
 from attnlab_course.instruments import timing
@@ -47,13 +47,13 @@ def _quick(monkeypatch):
 
 
 def everyone(setting):
-    found, _ = contestants(setting)
+    found, _ = choose_contestants(setting)
     return [contestant for contestant in found if contestant.method != "products"]
 
 
 def expected(setting):
     """out, or (out, dq, dk, dv), by the oracle."""
-    query, key, value, *rest = inputs(Contestant("numpy", "tiled"), setting)
+    query, key, value, *rest = make_inputs(Contestant("numpy", "tiled"), setting)
     options = {"causal": setting.causal, "window": setting.window, "mask": rest.pop()}
     out = oracle.attention(query, key, value, **options).out
     grads = oracle.gradients(query, key, value, rest[0], **options)[:3] if setting.gradient else ()
@@ -97,14 +97,14 @@ def test_half_precision(dtype):
     setting = dataclasses.replace(TINY, dtype=dtype)
     right = expected(dataclasses.replace(setting, dtype="float32"))[0]
     for contestant in [Contestant(x, "tiled") for x in who.ORDER] + [who.UNIT]:
-        assert dtype in str(inputs(contestant, setting)[0].dtype)
+        assert dtype in str(make_inputs(contestant, setting)[0].dtype)
         np.testing.assert_allclose(back(prepare(contestant, setting)()), right, atol=0.03)
     assert len(everyone(setting)) == 20
 
 
 def test_blocks_reach_tiled_alone():
     for method in METHODS:
-        options = calls.attention(Contestant("numpy", method), TINY).keywords
+        options = calls.bind_options(Contestant("numpy", method), TINY).keywords
         assert ({"block_q": 4, "block_k": 3}.items() <= options.items()) == (method == "tiled")
 
 
@@ -123,34 +123,34 @@ def test_flops():
     assert dataclasses.replace(plain, causal=True).flops == 4 * (100 * 101 // 2) * 64 * 24
     assert dataclasses.replace(plain, window=(9, 0)).flops == 4 * (100 * 10 - 45) * 64 * 24
     assert dataclasses.replace(plain, n=1, m=100, causal=True).flops == 4 * 100 * 64 * 24
-    assert calls.flops(Contestant("jax", "products"), plain) == 2 * 32**3
+    assert calls.count_flops(Contestant("jax", "products"), plain) == 2 * 32**3
 
 
 def test_who_takes_part():
-    found, notes = contestants(Setting(n=1025))
+    found, notes = choose_contestants(Setting(n=1025))
     names = [contestant.name for contestant in found]
     assert names[0] == "torch products"
     assert len(set(names)) == len(names) == 3 * 5 + 2
     assert set(notes) == {f"{library} {method}" for library in who.ORDER for method in ("lazy", "online")}
-    found, notes = contestants(Setting(n=1025), ["jax"], ["online"])
+    found, notes = choose_contestants(Setting(n=1025), ["jax"], ["online"])
     assert [x.name for x in found] == ["torch sdpa", "jax products", "jax online"]
     assert not notes
-    found, notes = contestants(Setting(gradient=True), ["numpy"])
+    found, notes = choose_contestants(Setting(gradient=True), ["numpy"])
     assert [x.name for x in found] == ["torch sdpa", "numpy products", "numpy tiled"]
     assert notes["numpy chunked"] == "no gradient in NumPy"
 
 
 def test_who_does_not_fit(monkeypatch):
     monkeypatch.setattr(who.hardware, "memory_size", lambda: 8 * 4 * 8 * 1024**2)
-    assert "naive" in who.methods_of("numpy", "cpu")
-    assert who.too_slow_or_large("naive", Setting(n=1024)) is None
-    assert "all scores are" in who.too_slow_or_large("naive", Setting(n=1025))
-    assert who.too_slow_or_large("tiled", Setting(n=1025)) is None
+    assert "naive" in who.list_methods("numpy", "cpu")
+    assert who.explain_absence("naive", Setting(n=1024)) is None
+    assert "all scores are" in who.explain_absence("naive", Setting(n=1025))
+    assert who.explain_absence("tiled", Setting(n=1025)) is None
 
 
 def test_a_library_that_is_missing_is_named(monkeypatch):
     monkeypatch.setattr(who.importlib.util, "find_spec", lambda name: name != "jax")
-    found, notes = contestants(TINY)
+    found, notes = choose_contestants(TINY)
     assert notes["jax"] == "not installed"
     assert {contestant.library for contestant in found} == {"torch", "numpy"}
 
@@ -220,17 +220,17 @@ def test_what_fails_is_left_out_and_named(clock, now):
 
 
 def test_ready_returns_what_it_waits_for():
-    for x in (np.ones(3), inputs(Contestant("jax", "tiled"), TINY)[0], inputs(who.UNIT, TINY)[0]):
-        assert timing.ready(x) is x
+    for x in (np.ones(3), make_inputs(Contestant("jax", "tiled"), TINY)[0], make_inputs(who.UNIT, TINY)[0]):
+        assert timing.wait_for(x) is x
 
 
 def test_times_settle_or_scatter():
     """The middle half within a tenth: of the rounds, or from ten rounds on of the medians of three each."""
-    assert timing.settled([1.0, 1.02, 0.99, 1.01])
-    assert not timing.settled([1.0, 1.3, 0.8, 1.0, 1.3, 0.8])
-    assert timing.settled([1.0, 1.0, 9.0] * 4)
-    assert not timing.settled([1.0] * 6 + [1.3] * 6)
-    assert timing.settled([2.0])
+    assert timing.has_settled([1.0, 1.02, 0.99, 1.01])
+    assert not timing.has_settled([1.0, 1.3, 0.8, 1.0, 1.3, 0.8])
+    assert timing.has_settled([1.0, 1.0, 9.0] * 4)
+    assert not timing.has_settled([1.0] * 6 + [1.3] * 6)
+    assert timing.has_settled([2.0])
 
 
 def test_rows(monkeypatch):
@@ -238,13 +238,13 @@ def test_rows(monkeypatch):
     setting = Setting(n=256, window=(9, 0))
     found = [Contestant("torch", "products"), who.UNIT, Contestant("torch", "tiled"), Contestant("jax", "tiled")]
     times = {"torch products": 1e-3, "torch sdpa": 0.2, "torch tiled": 0.05, "jax tiled": 0.4}
-    product, unit, tiled, other = compare.rows(setting, found, times, memory=True)
+    product, unit, tiled, other = compare.make_rows(setting, found, times, memory=True)
     assert product == ["torch products", "1", "–", f"{2 * 32**3 / 1e-3 / 1e9:.1f}", "–", "–"]
     assert unit[:3] == ["torch sdpa", "200", "1.00"]
     share = setting.flops / 0.05 / (2 * 32**3 / 1e-3)
     assert tiled == ["torch tiled", "50", "0.25", f"{setting.flops / 0.05 / 1e9:.1f}", f"{share:.2f}", "3 MiB"]
     assert (other[2], other[4]) == ("2.00", "–")  # JAX's products were not timed
-    assert [row[-1] for row in compare.rows(setting, found, times, memory=False)] == ["–"] * 4
+    assert [row[-1] for row in compare.make_rows(setting, found, times, memory=False)] == ["–"] * 4
 
 
 def cells(line):
@@ -254,7 +254,7 @@ def cells(line):
 
 def test_a_table_is_markdown():
     """A rule below the head, the first column to the left, numbers to the right, all columns aligned."""
-    empty, *table = question.grid(["", "time", "÷ sdpa"], [["torch sdpa", "400.00", "1.00"], ["x", "1", "–"]])
+    empty, *table = question.format_table(["", "time", "÷ sdpa"], [["torch sdpa", "400.00", "1.00"], ["x", "1", "–"]])
     assert empty == ""
     assert [cells(line) for line in table] == [
         ["", "time", "÷ sdpa"], ["-" * 10, "-" * 5 + ":", "-" * 5 + ":"], ["torch sdpa", "400.00", "1.00"],
@@ -264,12 +264,12 @@ def test_a_table_is_markdown():
 
 
 def test_remarks_put_the_same_reason_together():
-    assert list(question.remarks({"a": "slow", "b": "large", "c": "slow"})) == ["", "a, c: slow", "", "b: large"]
+    assert list(question.group_notes({"a": "slow", "b": "large", "c": "slow"})) == ["", "a, c: slow", "", "b: large"]
 
 
 def test_times_and_ratios_are_short():
-    assert [question.ms(x) for x in (None, 1.23456e-5, 0.0123456, 1.23456)] == ["–", "0.0123", "12.3", "1,235"]
-    assert [question.ratio(*x) for x in ((1, 4), (None, 4), (1, None))] == ["0.25", "–", "–"]
+    assert [question.format_ms(x) for x in (None, 1.23456e-5, 0.0123456, 1.23456)] == ["–", "0.0123", "12.3", "1,235"]
+    assert [question.format_ratio(*x) for x in ((1, 4), (None, 4), (1, None))] == ["0.25", "–", "–"]
 
 
 def test_an_answer_says_what_failed_and_what_scattered(clock, now, capsys, monkeypatch):
@@ -279,8 +279,10 @@ def test_an_answer_says_what_failed_and_what_scattered(clock, now, capsys, monke
         raise MemoryError("no room")
 
     given = {"a x": clock.call("x", 1.0, 1.0, 2.0, 4.0), "a y": clock.call("y", 1.0), "a z": fail}
-    asked = Question("What?", ["", "ms"], ["one"], lambda _: given,
-                     lambda setting, times: [[f"{setting} {x}", question.ms(times[x])] for x in times], {"a w": "slow"})
+    def make_rows(setting, times):
+        return [[f"{setting} {name}", question.format_ms(time)] for name, time in times.items()]
+
+    asked = Question("What?", ["", "ms"], ["one"], lambda _: given, make_rows, {"a w": "slow"})
     question.print_answer(asked, 3, 1)
     title, _, *table, _, slow, _, failed, _, restless, end, _ = capsys.readouterr().out.split("\n")
     assert (title, slow, failed, end) == ("What?", "a w: slow", "a z: failed: no room", "")
@@ -293,15 +295,15 @@ def options(*words):
 
 
 def test_options_become_settings():
-    found = list(compare.settings(options()))
+    found = list(compare.list_settings(options()))
     assert found == [Setting(), Setting(gradient=True)]
-    assert {(x.n, x.m) for x in compare.settings(options("--n", "1", "--m", "64"))} == {(1, 64)}
+    assert {(x.n, x.m) for x in compare.list_settings(options("--n", "1", "--m", "64"))} == {(1, 64)}
     words = "--n 8 16 --d 64 128 --dtype float16 --causal both --only forward --heads 4 --kv-heads 2 --window 3 -1"
-    found = list(compare.settings(options(*words.split())))
+    found = list(compare.list_settings(options(*words.split())))
     assert len(found) == len(set(found)) == 8
     assert {x.window for x in found} == {(3, -1)}
     assert {(x.heads, x.kv_heads, x.dtype, x.gradient) for x in found} == {(4, 2, "float16", False)}
-    assert {x.causal for x in compare.settings(options("--causal"))} == {True}
+    assert {x.causal for x in compare.list_settings(options("--causal"))} == {True}
 
 
 @pytest.mark.parametrize("words", ["--methods fast", "--only backward", "--device tpu", "--window 3", "--kv-heads 3"])
@@ -401,12 +403,12 @@ def test_small_tables(capsys, monkeypatch):
     head, rule, *rows = head.split("\n")
     assert cells(head) == ["", "torch tiled", "torch sdpa", "ratio", "jax tiled", "jax nn", "ratio"]
     assert {line.count("|") for line in (head, rule, *rows)} == {8}
-    assert [cells(line)[0].partition(", forward")[0] for line in rows] == ["N = M = 8", "N = 1, M = 16"]
+    assert [cells(line)[0] for line in rows] == [str(setting) for setting in small.FUSED]
     assert "formula" in bare
     assert cells(other.split("\n")[0])[-3:] == ["numpy tiled", "numpy formula", "ratio"]
 
 
-STORED = ROOT / "notebooks/attnlab_course/published/measured/small_calls.md"
+STORED = ROOT / "notebooks/attnlab_course/bench/small_calls.md"
 
 
 def test_the_stored_table_shows_what_the_page_says():
@@ -421,8 +423,8 @@ def test_the_stored_table_shows_what_the_page_says():
 
 
 def test_a_small_row():
-    asked = small.beside("x", {"torch": ["sdpa", "grouped"]}, [])
+    asked = small.compare_with("x", {"torch": ["sdpa", "grouped"]}, [])
     times = {"torch tiled": 2e-3, "torch sdpa": 1e-3, "torch grouped": 4e-3}
-    (row,) = asked.rows(Setting(1, 4096, heads=32, kv_heads=8), times)
-    assert row == ["N = 1, M = 4096, forward, 32 heads on 8 of size 64, float32", "2", "1", "2.00", "4", "0.50"]
+    (row,) = asked.make_rows(Setting(1, 4096, heads=32, kv_heads=8), times)
+    assert row == ["forward, N = 1, M = 4096, 32 heads on 8 of size 64, float32", "2", "1", "2.00", "4", "0.50"]
     assert asked.head == ["", "torch tiled", "torch sdpa", "ratio", "torch grouped", "ratio"]

@@ -13,7 +13,7 @@ SMALL = Setting(1, 32, batch=2, heads=4, kv_heads=2, d=8)
 
 @pytest.mark.parametrize("kind", ["float32", "bfloat16"])
 def test_steps_attend_to_the_same_keys_again_and_again(kind):
-    found = decode.steps(["torch", "jax", "numpy"], decode.replace(SMALL, dtype=kind))
+    found = decode.prepare_steps(["torch", "jax", "numpy"], decode.replace(SMALL, dtype=kind))
     right = back(found.pop("torch sdpa")())
     found.pop("numpy copy")
     assert list(found) == ["torch step", "jax step", "numpy step"]
@@ -25,7 +25,7 @@ def test_steps_attend_to_the_same_keys_again_and_again(kind):
 def test_a_small_run(capsys, monkeypatch):
     monkeypatch.setattr(decode, "FAMILIES", [SMALL])
     monkeypatch.setattr(decode, "COPIED", 2**16)
-    monkeypatch.setattr(decode, "available", lambda device, libraries: (["torch", "numpy"], {}))
+    monkeypatch.setattr(decode, "find_libraries", lambda device, libraries: (["torch", "numpy"], {}))
     command.main(["--decode", "--m", "48", "--rounds", "1"])
     _, title, table, *_ = capsys.readouterr().out.split("\n\n")
     columns, _, row = table.split("\n")
@@ -47,5 +47,5 @@ def test_a_cache_that_does_not_fit_is_left_out(capsys, monkeypatch):
 def test_ratios_and_rates():
     """64 keys and values of 8 heads, 256 KiB, in 2 ms; 512 times as many bytes are copied in 0.256 s."""
     times = {"torch sdpa": 1e-3, "torch step": 2e-3, "numpy copy": 0.256}
-    assert [*decode.row(["torch"], Setting(1, 64), times)] == [["64", "1", "2", "2.00", "0.25"]]
-    assert [*decode.row(["jax"], Setting(1, 64), {"jax step": 2e-3})] == [["64", "–", "2", "–", "–"]]
+    assert [*decode.make_row(["torch"], Setting(1, 64), times)] == [["64", "1", "2", "2.00", "0.25"]]
+    assert [*decode.make_row(["jax"], Setting(1, 64), {"jax step": 2e-3})] == [["64", "–", "2", "–", "–"]]

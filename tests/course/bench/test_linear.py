@@ -24,7 +24,7 @@ def _quick(monkeypatch):
 @pytest.mark.parametrize("gradient", [False, True])
 def test_everyone_computes_the_same(gradient):
     setting = dataclasses.replace(SMALL, gradient=gradient)
-    found = linear.calls(["torch", "jax"] if gradient else ["torch", "jax", "numpy"], setting)
+    found = linear.prepare_calls(["torch", "jax"] if gradient else ["torch", "jax", "numpy"], setting)
     assert len(found) == (1 + 2 * 4 if gradient else 1 + 3 * 4)
     right = {}
     for name, call in found.items():
@@ -36,7 +36,7 @@ def test_everyone_computes_the_same(gradient):
 
 
 def test_a_small_run(capsys, monkeypatch):
-    monkeypatch.setattr(linear, "available", lambda device, libraries: (["torch", "numpy"], {}))
+    monkeypatch.setattr(linear, "find_libraries", lambda device, libraries: (["torch", "numpy"], {}))
     command.main(["--linear", "--n", "16", "48", "--rounds", "1"])
     titles, rows = [], []
     for line in capsys.readouterr().out.splitlines():
@@ -49,15 +49,15 @@ def test_a_small_run(capsys, monkeypatch):
 
 def test_what_does_not_fit_is_left_out(monkeypatch):
     monkeypatch.setattr(linear.hardware, "memory_size", lambda: 2**34)
-    assert [n for n in (4096, 2**16) if linear.fits("quadratic", Setting(n))] == [4096]
-    assert not linear.fits("recurrent", Setting(2**16, gradient=True))
-    assert linear.fits("chunked", Setting(2**20))
+    assert [n for n in (4096, 2**16) if linear.fits_memory("quadratic", Setting(n))] == [4096]
+    assert not linear.fits_memory("recurrent", Setting(2**16, gradient=True))
+    assert linear.fits_memory("chunked", Setting(2**20))
     monkeypatch.setattr(linear.hardware, "memory_size", lambda: 1)
-    assert [*linear.calls(["numpy"], SMALL)] == ["numpy tiled"]
+    assert [*linear.prepare_calls(["numpy"], SMALL)] == ["numpy tiled"]
 
 
 def test_rows():
     times = {"torch sdpa": 1.0, "torch chunked": 0.25, "jax tiled": 2.0}
-    row, other = linear.rows(["torch", "jax"], Setting(2048), times)
+    row, other = linear.make_rows(["torch", "jax"], Setting(2048), times)
     assert row == ["2,048", "torch", "1,000", "–", "–", "–", "250", "0.25", "chunked"]
     assert other == ["2,048", "jax", "1,000", "2,000", "–", "–", "–", "–", "sdpa"]

@@ -12,11 +12,13 @@ from attnlab_course.instruments import hardware
 
 from attnlab import costs, naive_softmax, safe_attention
 from attnlab.core.geometry import Band
-from tests.support import ROOT, minutes
+from tests.support import ROOT
 
 BOOK = ROOT / "notebooks" / "book"
 LESSONS = {path.stem[:2]: path for path in sorted((ROOT / "notebooks" / "lessons").glob("[0-9]*.md"))}
 TEXTS = {number: path.read_text(encoding="utf-8") for number, path in LESSONS.items()}
+HEAD = re.compile(r"^\*About (\d+) minutes to read, (\d+) for the exercises\. ", re.MULTILINE)
+MINUTES = {number: [int(minutes) for minutes in HEAD.search(text).groups()] for number, text in TEXTS.items()}
 INSTRUCTORS = (BOOK / "instructors.md").read_text(encoding="utf-8")
 GLOSSARY = (BOOK / "glossary.md").read_text(encoding="utf-8")
 QUESTIONS = {n: p.read_text(encoding="utf-8") for n, p in ((p.stem, p) for p in BOOK.glob("questions/[0-9]*.md"))}
@@ -253,8 +255,10 @@ def test_minutes_needs_exercises_and_points() -> None:
         title = re.search(r"^# (.+)$", text, re.MULTILINE)[1]
         before = re.search(r"^\*About .*Before: lessons? (.+)\.\*$", text, re.MULTILINE)
         stars = sorted(check.find(name).stars for name in check.lessons()[number])
+        assert MINUTES[number][0] <= 60 or "two sittings" in re.search(r"^\*About .*", text, re.MULTILINE)[0]
+        assert MINUTES[number][1] == sum((5, 10, 20)[n - 1] for n in stars)
         expected[f"[{title}](../{LESSONS[number].stem}.ipynb)"] = [
-            str(minutes.total(text)),
+            str(sum(MINUTES[number])),
             before[1] if before else "–",
             ", ".join("★" * n for n in stars),
             str(sum(stars)),
@@ -263,12 +267,13 @@ def test_minutes_needs_exercises_and_points() -> None:
 
 
 def test_plans_add_up() -> None:
-    assert minutes.plans(INSTRUCTORS, TEXTS) == INSTRUCTORS, "make notebooks writes the minutes"
+    days = re.findall(r"^\| \w+ \| (\d\d.*?) \| (\d+) \|$", INSTRUCTORS, re.MULTILINE)
+    assert [sum(MINUTES[number][0] for number in re.findall(r"\d\d", lessons)) for lessons, _ in days] == [
+        int(total) for _, total in days
+    ]
     meetings = re.findall(r"^\| \d+ \| (\d\d.*?) \| (\d+) \|$", INSTRUCTORS, re.MULTILINE)
     planned = [re.findall(r"\d\d", lessons) for lessons, _ in meetings]
     assert [number for group in planned for number in group] == [*LESSONS]
-    sums = [sum(minutes.reading(TEXTS[number]) for number in group) for group in planned]
-    assert sums == [int(total) for _, total in meetings]
     hour = re.search(r"\*\*90 minutes, one idea\.\*\*(.*?)\n\n", INSTRUCTORS, re.DOTALL)[1]
     assert sum(map(int, re.findall(r"\((\d+)(?: minutes)?\)", hour))) == 90
 

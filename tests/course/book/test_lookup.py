@@ -6,7 +6,7 @@ import re
 import nbformat
 import pytest
 
-from attnlab.core.other_names import NAMES, OF_ROOMS
+from attnlab.core.other_names import BY_FUNCTION, OF_THE_SIX
 from tests.support import ROOT
 
 LESSONS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
@@ -41,7 +41,8 @@ def test_recipes_begin_with_names(soup):
         module, _, what = name.rpartition(".")
         assert callable(getattr(importlib.import_module(module), what)), name
     table = first.find_next("table").text
-    assert all(name in table for names in (NAMES, *OF_ROOMS.values()) for name in names)
+    rows = [row for rows in (OF_THE_SIX, *BY_FUNCTION.values()) for row in rows]
+    assert all(name in table for names, _ in rows for name in names.split())
 
 
 def test_a_name_is_found(page, address):

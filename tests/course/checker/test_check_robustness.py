@@ -106,16 +106,7 @@ def endless_with_numpy(weights, values):
         x = np.sort(x)
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        endless,
-        slow_to_end,
-        prints_without_end,
-        endless_generator,
-        endless_with_numpy,
-    ],
-)
+@pytest.mark.parametrize("answer", [endless, slow_to_end, prints_without_end, endless_generator, endless_with_numpy])
 def test_stopped(verdict_on, answer):
     verdict = verdict_on(answer)
     assert verdict.state == "wrong"
@@ -209,31 +200,28 @@ def raising(error):
     return average
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        # Hypothesis has a callback of the garbage collector, for which the stack may be too full as well
-        pytest.param(recursion, "RecursionError", marks=pytest.mark.filterwarnings("ignore:Exception ignored in")),
-        (exits, "SystemExit"),
-        (exits_by_quit, "SystemExit"),
-        (raising(Base("mine")), "Base: mine"),
-        (raising(GeneratorExit()), "GeneratorExit"),
-        (raising(StopIteration(3)), "StopIteration: 3"),
-        (raising(asyncio.CancelledError()), "CancelledError"),
-        (raising(Silent()), "Silent"),
-        (raising(Wordy()), "Wordy: word word"),
-        (raising(ExceptionGroup("two", [ValueError("a"), KeyError("b")])), "two (2 sub-exceptions)"),
-        (raising(MemoryError()), "MemoryError"),
-        (raising(KeyError("<b>")), "KeyError: '<b>'"),
-        (lambda weights, values: weights.missing, "AttributeError: 'numpy.ndarray' object has no attribute 'missing'"),
-        (lambda weights, values: undefined, "NameError: name 'undefined' is not defined"),  # noqa: F821
-        (lambda weights, values: np.ones(10**15), "Unable to allocate"),
-        (lambda weights: weights, "takes 1 positional argument but 2 were given"),
-        (lambda: 1, "takes 0 positional arguments but 2 were given"),
-        (lambda weights, values, more: 1, "missing 1 required positional argument: 'more'"),
-        (lambda *, weights, values: 1, "takes 0 positional arguments but 2 were given"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "words"), [
+    # Hypothesis has a callback of the garbage collector, for which the stack may be too full as well
+    pytest.param(recursion, "RecursionError", marks=pytest.mark.filterwarnings("ignore:Exception ignored in")),
+    (exits, "SystemExit"),
+    (exits_by_quit, "SystemExit"),
+    (raising(Base("mine")), "Base: mine"),
+    (raising(GeneratorExit()), "GeneratorExit"),
+    (raising(StopIteration(3)), "StopIteration: 3"),
+    (raising(asyncio.CancelledError()), "CancelledError"),
+    (raising(Silent()), "Silent"),
+    (raising(Wordy()), "Wordy: word word"),
+    (raising(ExceptionGroup("two", [ValueError("a"), KeyError("b")])), "two (2 sub-exceptions)"),
+    (raising(MemoryError()), "MemoryError"),
+    (raising(KeyError("<b>")), "KeyError: '<b>'"),
+    (lambda weights, values: weights.missing, "AttributeError: 'numpy.ndarray' object has no attribute 'missing'"),
+    (lambda weights, values: undefined, "NameError: name 'undefined' is not defined"),  # noqa: F821
+    (lambda weights, values: np.ones(10**15), "Unable to allocate"),
+    (lambda weights: weights, "takes 1 positional argument but 2 were given"),
+    (lambda: 1, "takes 0 positional arguments but 2 were given"),
+    (lambda weights, values, more: 1, "missing 1 required positional argument: 'more'"),
+    (lambda *, weights, values: 1, "takes 0 positional arguments but 2 were given"),
+])
 def test_error_is_told(verdict_on, answer, words):
     verdict = verdict_on(answer)
     assert verdict.state == "wrong"
@@ -347,43 +335,40 @@ NESTED = []
 NESTED.append(NESTED)
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (returning(None), "returned None; is a return missing?"),
-        (lambda weights, values: print("hello"), "returned None; is a return missing? It printed: hello"),
-        (returning("1.0"), "a str that is not an array of numbers"),
-        (returning(b"1"), "a bytes that is not an array of numbers"),
-        (returning({"a": 1}), "a dict that is not an array of numbers"),
-        (returning({1.0}), "a set that is not an array of numbers"),
-        (returning([[1.0], [1.0, 2.0]]), "a list that is not an array of numbers"),
-        (returning([None, 1.0]), "a list that is not an array of numbers"),
-        (returning(NESTED), "a list that is not an array of numbers"),
-        (returning(right), "a function that is not an array of numbers"),
-        (returning(np.ndarray), "a type that is not an array of numbers"),
-        (returning(np), "a module that is not an array of numbers"),
-        (returning(Poisonous()), "a Poisonous that is not an array of numbers"),
-        (returning(10**400), "an int that is not an array of numbers"),
-        (returning(1j), "returned complex numbers"),
-        (returning(NotImplemented), "a NotImplementedType that is not an array of numbers"),
-        (returning(np.array([None])), "that is not an array of numbers"),
-        (returning(x for x in [1.0]), "a generator"),
-        (returning(range(2)), "expected shape (1,), got (2,)"),
-        (returning(True), "expected shape (1,), got ()"),
-        (returning(np.ones((1, 1))), "expected shape (1,), got (1, 1)"),
-        (returning([]), "expected shape (1,), got (0,)"),
-        (returning(()), "expected one result, got a tuple of 0"),
-        (returning((1.0, 2.0)), "expected one result, got a tuple of 2"),
-        (returning(np.array([np.nan])), "got [nan]"),
-        (returning([np.inf]), "got [inf]"),
-        (returning(np.ma.masked_all(1)), "average: not right yet."),
-        (generator, "a generator"),
-        (coroutine, "is async"),
-        (asynchronous_generator, "a generator"),
-        (lambda weights, values: np.zeros((30_000, 30_000)), "expected shape (1,), got (30000, 30000)"),
-        (lambda weights, values: [0.0] * 50_000, "expected shape (1,), got (50000,)"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "words"), [
+    (returning(None), "returned None; is a return missing?"),
+    (lambda weights, values: print("hello"), "returned None; is a return missing? It printed: hello"),
+    (returning("1.0"), "a str that is not an array of numbers"),
+    (returning(b"1"), "a bytes that is not an array of numbers"),
+    (returning({"a": 1}), "a dict that is not an array of numbers"),
+    (returning({1.0}), "a set that is not an array of numbers"),
+    (returning([[1.0], [1.0, 2.0]]), "a list that is not an array of numbers"),
+    (returning([None, 1.0]), "a list that is not an array of numbers"),
+    (returning(NESTED), "a list that is not an array of numbers"),
+    (returning(right), "a function that is not an array of numbers"),
+    (returning(np.ndarray), "a type that is not an array of numbers"),
+    (returning(np), "a module that is not an array of numbers"),
+    (returning(Poisonous()), "a Poisonous that is not an array of numbers"),
+    (returning(10**400), "an int that is not an array of numbers"),
+    (returning(1j), "returned complex numbers"),
+    (returning(NotImplemented), "a NotImplementedType that is not an array of numbers"),
+    (returning(np.array([None])), "that is not an array of numbers"),
+    (returning(x for x in [1.0]), "a generator"),
+    (returning(range(2)), "expected shape (1,), got (2,)"),
+    (returning(True), "expected shape (1,), got ()"),
+    (returning(np.ones((1, 1))), "expected shape (1,), got (1, 1)"),
+    (returning([]), "expected shape (1,), got (0,)"),
+    (returning(()), "expected one result, got a tuple of 0"),
+    (returning((1.0, 2.0)), "expected one result, got a tuple of 2"),
+    (returning(np.array([np.nan])), "got [nan]"),
+    (returning([np.inf]), "got [inf]"),
+    (returning(np.ma.masked_all(1)), "average: not right yet."),
+    (generator, "a generator"),
+    (coroutine, "is async"),
+    (asynchronous_generator, "a generator"),
+    (lambda weights, values: np.zeros((30_000, 30_000)), "expected shape (1,), got (30000, 30000)"),
+    (lambda weights, values: [0.0] * 50_000, "expected shape (1,), got (50000,)"),
+])
 def test_result_is_named(verdict_on, answer, words):
     verdict = verdict_on(answer)
     assert verdict.state == "wrong"
@@ -562,24 +547,21 @@ def with_hole():
     return average
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        functools.partial(lambda extra, weights, values: right(weights, values), None),
-        functools.partial(functools.partial(right)),
-        Callable(),
-        Callable().method,
-        Callable.static,
-        Callable.of_class,
-        Array,
-        NoFunction(),
-        decorated(right),
-        wraps_itself,
-        with_hole(),
-        lambda *args: right(*args),
-        lambda weights, values, *, axis=0: right(weights, values),
-    ],
-)
+@pytest.mark.parametrize("answer", [
+    functools.partial(lambda extra, weights, values: right(weights, values), None),
+    functools.partial(functools.partial(right)),
+    Callable(),
+    Callable().method,
+    Callable.static,
+    Callable.of_class,
+    Array,
+    NoFunction(),
+    decorated(right),
+    wraps_itself,
+    with_hole(),
+    lambda *args: right(*args),
+    lambda weights, values, *, axis=0: right(weights, values),
+])
 def test_any_callable(verdict_on, answer):
     verdict = verdict_on(answer)
     assert verdict.state == "right", verdict.text
@@ -620,14 +602,11 @@ def loop():
         pass
 
 
-@pytest.mark.parametrize(
-    ("what", "words"),
-    [
-        (loop, "Its cost could not be measured: it was stopped after"),
-        (lambda: 1 / 0, "Its cost could not be measured: ZeroDivisionError: division by zero in <lambda>, line 1: "),
-        (lambda: np.ones(2_000_000), "too expensive"),
-    ],
-)
+@pytest.mark.parametrize(("what", "words"), [
+    (loop, "Its cost could not be measured: it was stopped after"),
+    (lambda: 1 / 0, "Its cost could not be measured: ZeroDivisionError: division by zero in <lambda>, line 1: "),
+    (lambda: np.ones(2_000_000), "too expensive"),
+])
 def test_trouble_at_large_sizes_only(capfd, monkeypatch, what, words):
     monkeypatch.setitem(outcome.SECONDS, "numpy", 1.0)
     computes_however_busy(monkeypatch)
@@ -671,18 +650,15 @@ STREAM = Exercise(
 )
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (lambda stream: sum(list(stream)), "right"),
-        (lambda stream: sum(stream) + 0 * sum(stream), "right"),
-        (lambda stream: sum(stream) / sum(1 for _ in stream), "reads the stream a second time"),
-        (lambda stream: sum(next(stream) for _ in range(3)), "right"),
-        (lambda stream: sum(stream[i] for i in range(3)), "TypeError: 'Stream' object is not subscriptable"),
-        (lambda stream: sum(next(stream) for _ in range(2)), "expected 6"),
-        (lambda stream: sum(next(stream) for _ in range(4)), "RuntimeError: generator raised StopIteration"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "words"), [
+    (lambda stream: sum(list(stream)), "right"),
+    (lambda stream: sum(stream) + 0 * sum(stream), "right"),
+    (lambda stream: sum(stream) / sum(1 for _ in stream), "reads the stream a second time"),
+    (lambda stream: sum(next(stream) for _ in range(3)), "right"),
+    (lambda stream: sum(stream[i] for i in range(3)), "TypeError: 'Stream' object is not subscriptable"),
+    (lambda stream: sum(next(stream) for _ in range(2)), "expected 6"),
+    (lambda stream: sum(next(stream) for _ in range(4)), "RuntimeError: generator raised StopIteration"),
+])
 def test_stream(capfd, answer, words):
     assert words in " ".join(examine(STREAM, answer).text.split())
     assert examine(STREAM, total).state == "right"
@@ -701,23 +677,20 @@ def squares():
 SQUARE = Exercise(lesson="00", stars=1, reference=square, cases=squares, hints=("x",), gradients=(0,), library="torch")
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (lambda x: x * x, "right, on 2 inputs."),
-        (lambda x: jnp.square(x), "right, on 2 inputs (JAX)."),
-        (lambda x: torch.square(x).detach(), "gradient of x: expected 0.7544 got 0. No gradient arrives"),
-        (lambda x: jax.lax.stop_gradient(x) ** 2, "gradient of x: expected 0.7544 got 0. No gradient arrives"),
-        (lambda x: np.square(x), "NumPy has no gradients: write this answer in PyTorch or JAX."),
-        (lambda x: torch.tensor(x.tolist()) ** 2, "gradient of x: expected 0.7544 got 0. No gradient arrives"),
-        (lambda x: (x * x).tolist(), "gradient of x: expected 0.7544 got 0. No gradient arrives"),
-        (lambda x: x.add_(1) * x, "a leaf Variable that requires grad"),
-        (lambda x: jnp.float64(float(x)) ** 2, "ConcretizationTypeError"),
-        (lambda x: torch.square(x).sum() / 0 * 0, "expected 9. got nan"),
-        (lambda x: None, "returned None"),
-        (lambda x: torch.linalg.missing(x), "AttributeError: module 'torch.linalg' has no attribute 'missing'"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "words"), [
+    (lambda x: x * x, "right, on 2 inputs."),
+    (lambda x: jnp.square(x), "right, on 2 inputs (JAX)."),
+    (lambda x: torch.square(x).detach(), "gradient of x: expected 0.7544 got 0. No gradient arrives"),
+    (lambda x: jax.lax.stop_gradient(x) ** 2, "gradient of x: expected 0.7544 got 0. No gradient arrives"),
+    (lambda x: np.square(x), "NumPy has no gradients: write this answer in PyTorch or JAX."),
+    (lambda x: torch.tensor(x.tolist()) ** 2, "gradient of x: expected 0.7544 got 0. No gradient arrives"),
+    (lambda x: (x * x).tolist(), "gradient of x: expected 0.7544 got 0. No gradient arrives"),
+    (lambda x: x.add_(1) * x, "a leaf Variable that requires grad"),
+    (lambda x: jnp.float64(float(x)) ** 2, "ConcretizationTypeError"),
+    (lambda x: torch.square(x).sum() / 0 * 0, "expected 9. got nan"),
+    (lambda x: None, "returned None"),
+    (lambda x: torch.linalg.missing(x), "AttributeError: module 'torch.linalg' has no attribute 'missing'"),
+])
 def test_gradients(capfd, answer, words):
     assert words in " ".join(examine(SQUARE, answer).text.split())
     assert capfd.readouterr() == ("", "")

@@ -1,5 +1,7 @@
 """The instruments of the checkers: what a JAX program holds, which operations are done, what rounding loses."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -97,6 +99,21 @@ def test_divisions_by_computed_numbers_are_seen(library):
 @pytest.mark.parametrize(("library", "exp"), [("numpy", np.exp), ("torch", torch.exp), ("jax", jnp.exp)])
 def test_exponentials_in_base_e_are_seen(library, exp):
     assert any(x.kind == "natural" for x in done(lambda x: exp(x / 99) + 2.0**x, (X,), library))
+
+
+@pytest.mark.parametrize(("library", "module"), [("numpy", np), ("torch", torch), ("jax", jnp)])
+def test_a_logarithm_in_base_two_is_no_natural_one(library, module):
+    """In JAX, log2 is a primitive since 0.12; before, it is two natural logarithms and a division."""
+
+    def kinds(answer):
+        return {x.kind for x in done(answer, (X,), library)}
+
+    assert kinds(lambda x: module.log2(x) * math.log(2)) == {"other"}
+    assert "natural" in kinds(lambda x: module.log(x) / math.log(2) + module.log2(x))
+
+
+def test_a_natural_logarithm_of_a_constant_costs_nothing():
+    assert {x.kind for x in done(lambda x: x * jnp.log(2), (X,), "jax")} == {"other"}
 
 
 def test_loops_count_as_often_as_they_run():

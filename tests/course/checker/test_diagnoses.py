@@ -75,19 +75,16 @@ def row_from_plus_infinity(q, pairs):
     return o / l, m + np.log(l)
 
 
-@pytest.mark.parametrize(
-    ("name", "answer"),
-    [
-        ("safe_softmax", lambda x: check.find("safe_softmax").reference(x).astype(float)),
-        ("safe_softmax_counted", counted_first),
-        ("softmax_topk", topk_loads_again),
-        ("flash_forward", flash_exchanged),
-        ("flash_forward_q_outer", queries_outer_loads_nothing),
-        ("blockwise_attention", copy_of_the_keys),
-        ("online_row", row_from_plus_infinity),
-        ("online_row", lambda q, pairs: (np.full(len(next(iter(pairs))[1]), np.nan), np.nan)),
-    ],
-)
+@pytest.mark.parametrize(("name", "answer"), [
+    ("safe_softmax", lambda x: check.find("safe_softmax").reference(x).astype(float)),
+    ("safe_softmax_counted", counted_first),
+    ("softmax_topk", topk_loads_again),
+    ("flash_forward", flash_exchanged),
+    ("flash_forward_q_outer", queries_outer_loads_nothing),
+    ("blockwise_attention", copy_of_the_keys),
+    ("online_row", row_from_plus_infinity),
+    ("online_row", lambda q, pairs: (np.full(len(next(iter(pairs))[1]), np.nan), np.nan)),
+])
 def test_no_mistake_is_named_that_was_not_made(name, answer):
     exercise = check.find(name)
     verdict = examine(exercise, answer)
@@ -123,34 +120,28 @@ def costing(table, limit=1, second=None, say="It costs {found:.1f}."):
     return Exercise("00", 1, one, lambda: [Case("ONE: one", (np.zeros(1),))], ("x",), (mistake,), tuple(costs))
 
 
-@pytest.mark.parametrize(
-    ("exercise", "answer", "named"),
-    [
-        (costing({"thrice": 2.01, "twice": 2.0}), thrice, True),
-        (costing({"thrice": 2.1, "twice": 2.0}), thrice, False),
-        (costing({"thrice": 1.01, "twice": 1.0}), thrice, False),
-        (costing({"thrice": math.inf, "twice": math.inf}), thrice, False),
-        (costing({"jaxs": 2.0, "twice": 2.0}), jaxs, False),
-        (costing({"thrice": 2, "twice": 2}, second={"thrice": 1, "twice": 1}), thrice, True),
-        (costing({"thrice": 2, "twice": 2}, second={"thrice": 1, "twice": 3}), thrice, False),
-        (costing({"thrice": 2, "twice": 2}, second={"thrice": None, "twice": None}), thrice, True),
-    ],
-)
+@pytest.mark.parametrize(("exercise", "answer", "named"), [
+    (costing({"thrice": 2.01, "twice": 2.0}), thrice, True),
+    (costing({"thrice": 2.1, "twice": 2.0}), thrice, False),
+    (costing({"thrice": 1.01, "twice": 1.0}), thrice, False),
+    (costing({"thrice": math.inf, "twice": math.inf}), thrice, False),
+    (costing({"jaxs": 2.0, "twice": 2.0}), jaxs, False),
+    (costing({"thrice": 2, "twice": 2}, second={"thrice": 1, "twice": 1}), thrice, True),
+    (costing({"thrice": 2, "twice": 2}, second={"thrice": 1, "twice": 3}), thrice, False),
+    (costing({"thrice": 2, "twice": 2}, second={"thrice": None, "twice": None}), thrice, True),
+])
 def test_a_mistake_of_cost_is_named_only_if_it_was_measured(exercise, answer, named):
     verdict = examine(exercise, answer)
     assert verdict.state == "wrong"
     assert ("You do it twice." in verdict.text) is named
 
 
-@pytest.mark.parametrize(
-    ("exercise", "words"),
-    [
-        (costing({"thrice": 1.004}), "It costs 1.004. The limit is 1."),
-        (costing({"thrice": 2.5}), "It costs 2.5. The limit is 1."),
-        (costing({"thrice": 2.5}, say="it costs {found:.1f}"), "it costs 2.5; the limit is 1"),
-        (costing({"thrice": 2.5}, say="It costs {found:.0f} for {limit}."), "It costs 2 for 1."),
-    ],
-)
+@pytest.mark.parametrize(("exercise", "words"), [
+    (costing({"thrice": 1.004}), "It costs 1.004. The limit is 1."),
+    (costing({"thrice": 2.5}), "It costs 2.5. The limit is 1."),
+    (costing({"thrice": 2.5}, say="it costs {found:.1f}"), "it costs 2.5; the limit is 1"),
+    (costing({"thrice": 2.5}, say="It costs {found:.0f} for {limit}."), "It costs 2 for 1."),
+])
 def test_the_limit_is_named_and_never_printed_like_the_number(exercise, words):
     exercise = Exercise("00", 1, one, exercise.cases, ("x",), (), exercise.costs)
     assert examine(exercise, thrice).diagnosis == words
@@ -193,14 +184,11 @@ def zero_for_an_empty_row(x):
     return np.where(x.max(-1, keepdims=True) == -np.inf, 0, check.find("log_softmax").reference(x)).astype(x.dtype)
 
 
-@pytest.mark.parametrize(
-    ("name", "answer", "words"),
-    [
-        ("safe_softmax_counted", cleared_first, "You store two numbers for each element. If the first is"),
-        ("safe_softmax", smallest_subtracted, "You subtract less than the maximum of the row"),
-        ("log_softmax", zero_for_an_empty_row, "Your empty row is 0."),
-    ],
-)
+@pytest.mark.parametrize(("name", "answer", "words"), [
+    ("safe_softmax_counted", cleared_first, "You store two numbers for each element. If the first is"),
+    ("safe_softmax", smallest_subtracted, "You subtract less than the maximum of the row"),
+    ("log_softmax", zero_for_an_empty_row, "Your empty row is 0."),
+])
 def test_what_is_said_of_a_mistake_is_true_of_all_that_look_like_it(name, answer, words):
     assert words in examine(check.find(name), answer).diagnosis
 
@@ -360,18 +348,15 @@ def test_recursion_is_not_called_endless():
     assert "without end" not in text
 
 
-@pytest.mark.parametrize(
-    ("edit", "words"),
-    [
-        (but("size * table[t // size]", "table[t // size]"), "do slots, table and copies agree?"),
-        (but("list(self.tables[name]), self.lengths[name]", "[*self.tables.get(name, ())], self.lengths.get(name, 0)"),
-         "without an error; right is: it raises KeyError"),
-        (but("self.tables[name], self.lengths[name]\n            more", "self.tables.setdefault(name, []), "
-             "self.lengths.setdefault(name, 0)\n            more"), "without an error; right is: it raises KeyError"),
-        (but("range(length, length + count)], copies", "range(length, length + count)]"), "returns two things"),
-        (but("        @property\n", ""), "asked for as an attribute or a property"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("edit", "words"), [
+    (but("size * table[t // size]", "table[t // size]"), "do slots, table and copies agree?"),
+    (but("list(self.tables[name]), self.lengths[name]", "[*self.tables.get(name, ())], self.lengths.get(name, 0)"),
+     "without an error; right is: it raises KeyError"),
+    (but("self.tables[name], self.lengths[name]\n            more", "self.tables.setdefault(name, []), "
+         "self.lengths.setdefault(name, 0)\n            more"), "without an error; right is: it raises KeyError"),
+    (but("range(length, length + count)], copies", "range(length, length + count)]"), "returns two things"),
+    (but("        @property\n", ""), "asked for as an attribute or a property"),
+])  # fmt: skip
 def test_what_a_block_manager_does_wrong_is_told(edit, words):
     exercise = check.find("block_manager")
     verdict = examine(exercise, edit.apply(exercise.reference))
@@ -391,16 +376,13 @@ def test_one_slot_for_all_is_not_called_the_last_free_one():
     assert "is the sum of all lengths" in verdict.diagnosis
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new", "label"),
-    [
-        ("safe_softmax", ("m = np.where(m == -np.inf, x.dtype.type(0), m)", "x.max(-1, keepdims=True)"),
-         ("", "x.max()"), "ROWS"),
-        ("attention_backward", ("s - s.max(-1, keepdims=True)",), ("s",), "HIGH"),
-        ("longest_context", ("return tokens, weights + model[\"batch\"] * tokens * token",),
-         ("return tokens, (weights + model[\"batch\"] * tokens * token) / model[\"batch\"]",), "a batch of 3"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "old", "new", "label"), [
+    ("safe_softmax", ("m = np.where(m == -np.inf, x.dtype.type(0), m)", "x.max(-1, keepdims=True)"),
+     ("", "x.max()"), "ROWS"),
+    ("attention_backward", ("s - s.max(-1, keepdims=True)",), ("s",), "HIGH"),
+    ("longest_context", ("return tokens, weights + model[\"batch\"] * tokens * token",),
+     ("return tokens, (weights + model[\"batch\"] * tokens * token) / model[\"batch\"]",), "a batch of 3"),
+])  # fmt: skip
 def test_what_is_said_can_be_seen_on_the_input_that_is_shown(name, old, new, label):
     exercise = check.find(name)
     pairs = [text for pair in zip(old, new) for text in pair]

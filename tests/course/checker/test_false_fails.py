@@ -137,28 +137,25 @@ def scripted(function):
         return torch.jit.script(function)
 
 
-@pytest.mark.parametrize(
-    ("name", "answer"),
-    [
-        ("flash_forward", flash_with_guard),
-        ("online_stats", stats_by_next),
-        ("lazy_row", row_by_islice),
-        ("tile_step", step_as_list),
-        ("attention_backward", backward_as_list),
-        ("visible", visible_by_lists),
-        ("visible", visible_by_array),
-        ("safe_softmax_counted", counted_and_returned),
-        ("linear_intensity", exactly),
-        ("linear_intensity", in_decimals),
-        ("attention_row", row_by_methods),
-        ("attention_row", row_by_methods_and_numpy),
-        ("attention_row", row_without_gradients),
-        ("attention_row", row_annotated),
-        ("attention_row", functools.partial(row_without_gradients)),
-        ("safe_softmax", softmax_by_methods),
-        ("attention_row", scripted(row_scripted)),
-    ],
-)
+@pytest.mark.parametrize(("name", "answer"), [
+    ("flash_forward", flash_with_guard),
+    ("online_stats", stats_by_next),
+    ("lazy_row", row_by_islice),
+    ("tile_step", step_as_list),
+    ("attention_backward", backward_as_list),
+    ("visible", visible_by_lists),
+    ("visible", visible_by_array),
+    ("safe_softmax_counted", counted_and_returned),
+    ("linear_intensity", exactly),
+    ("linear_intensity", in_decimals),
+    ("attention_row", row_by_methods),
+    ("attention_row", row_by_methods_and_numpy),
+    ("attention_row", row_without_gradients),
+    ("attention_row", row_annotated),
+    ("attention_row", functools.partial(row_without_gradients)),
+    ("safe_softmax", softmax_by_methods),
+    ("attention_row", scripted(row_scripted)),
+])
 def test_right_in_another_style(name, answer):
     verdict = examine(check.find(name), answer)
     assert verdict.state == "right", verdict.text

@@ -65,7 +65,7 @@ def gradient_by_jax(q, k, v, dout):
 BORROWED = [
     ("attention_row", by_torch, "torch's scaled_dot_product_attention"),
     ("attention_row", by_attnlab, "attnlab's naive_attention"),
-    ("attention_row", by_reference, "attnlab's attention_row"),
+    ("attention_row", by_reference, "attnlab_course's attention_row"),
     ("safe_softmax", softmax_by_torch, "torch's softmax"),
     ("safe_softmax", softmax_by_softmin, "torch's softmin"),
     ("safe_softmax", softmax_by_jax, "jax's softmax"),
@@ -111,15 +111,12 @@ def softmax(s):
     return torch.exp(s - s.max()) / torch.exp(s - s.max()).sum()
 
 
-@pytest.mark.parametrize(
-    ("name", "answer"),
-    [
-        ("attention_row", lambda q, keys, values: torch.softmax(keys @ q / len(q) ** 0.5, 0) @ values),
-        ("attention_row", lambda q, keys, values: softmax(keys @ q / len(q) ** 0.5) @ values),
-        ("chunked_loss", check.find("chunked_loss").reference),
-        ("flash_forward", check.find("flash_forward").reference),
-    ],
-)
+@pytest.mark.parametrize(("name", "answer"), [
+    ("attention_row", lambda q, keys, values: torch.softmax(keys @ q / len(q) ** 0.5, 0) @ values),
+    ("attention_row", lambda q, keys, values: softmax(keys @ q / len(q) ** 0.5) @ values),
+    ("chunked_loss", check.find("chunked_loss").reference),
+    ("flash_forward", check.find("flash_forward").reference),
+])
 def test_what_the_exercise_does_not_ask_for_may_be_called(name, answer):
     """Softmax in an exercise on attention, a function of one's own, the counting machine."""
     assert examine(check.find(name), answer, own=True).state == "right"

@@ -97,44 +97,38 @@ def parts(change):
     return lambda x: change(*split(x))
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (lambda x, y, flag: weigh(x[::-1], y, flag), "is right, in the reverse order."),
-        (lambda x, y, flag: weigh(x, y, flag).T, "right after transposing."),
-        (lambda x, y, flag: -weigh(x, y, flag), "has the wrong sign."),
-        (lambda x, y, flag: weigh(x, y, flag) - 0.25, "too small by 0.25 wherever it is wrong."),
-        (lambda x, y, flag: np.round(weigh(x, y, flag)), "the right one rounded."),
-        (lambda x, y, flag: weigh(x, y, flag) * (1 + 1e-4 * HARD.uniform(size=(len(x), 1))), "right to 4 digits"),
-        (lambda x, y, flag: np.full((len(x), len(x)), np.nan), "is NaN in every input"),
-        (last_rows, "Your result is wrong in its last rows only."),
-        (first_row, "wrong in its first rows only."),
-        (middle_row, "right in some of its rows; in the first input that fails, those at index 1 are wrong."),
-        (lambda x, y, flag: np.maximum(weigh(x, y, flag), 0.45), "Your result is 0.45 wherever it is wrong."),
-        (lambda x, y, flag: weigh(x, y, flag) + 0.01 * HARD.uniform(1, 2), "is too large wherever it is wrong."),
-        (but_rect, "It is right on all inputs but RECT."),
-        (on_the_diagonal, "is wrong on the diagonal only."),
-        (last_column, "is wrong in its last columns only."),
-        (one_hidden, "is 0 where it should not be, first at [0, 2]."),
-        (raises_in_rect, "Where it returns something: your result is right after transposing."),
-        (lambda x, y, flag: weigh(y, x, flag) + 0.01 * len(x), "rows that add up to 1.09 instead of 1."),
-    ],
-)
+@pytest.mark.parametrize(("answer", "words"), [
+    (lambda x, y, flag: weigh(x[::-1], y, flag), "is right, in the reverse order."),
+    (lambda x, y, flag: weigh(x, y, flag).T, "right after transposing."),
+    (lambda x, y, flag: -weigh(x, y, flag), "has the wrong sign."),
+    (lambda x, y, flag: weigh(x, y, flag) - 0.25, "too small by 0.25 wherever it is wrong."),
+    (lambda x, y, flag: np.round(weigh(x, y, flag)), "the right one rounded."),
+    (lambda x, y, flag: weigh(x, y, flag) * (1 + 1e-4 * HARD.uniform(size=(len(x), 1))), "right to 4 digits"),
+    (lambda x, y, flag: np.full((len(x), len(x)), np.nan), "is NaN in every input"),
+    (last_rows, "Your result is wrong in its last rows only."),
+    (first_row, "wrong in its first rows only."),
+    (middle_row, "right in some of its rows; in the first input that fails, those at index 1 are wrong."),
+    (lambda x, y, flag: np.maximum(weigh(x, y, flag), 0.45), "Your result is 0.45 wherever it is wrong."),
+    (lambda x, y, flag: weigh(x, y, flag) + 0.01 * HARD.uniform(1, 2), "is too large wherever it is wrong."),
+    (but_rect, "It is right on all inputs but RECT."),
+    (on_the_diagonal, "is wrong on the diagonal only."),
+    (last_column, "is wrong in its last columns only."),
+    (one_hidden, "is 0 where it should not be, first at [0, 2]."),
+    (raises_in_rect, "Where it returns something: your result is right after transposing."),
+    (lambda x, y, flag: weigh(y, x, flag) + 0.01 * len(x), "rows that add up to 1.09 instead of 1."),
+])
 def test_said_where_it_is_true(answer, words):
     verdict = examine(WEIGH, answer)
     assert verdict.state == "wrong"
     assert words in verdict.diagnosis
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda low, high, count: (high, low, count), "in the order (high, low, count)"),
-        (lambda low, high, count: (low, 2 * high, count), "high (part 2 of 3) is twice the right one."),
-        (lambda low, high, count: (low, high**3, count), "Right in all inputs: low (part 1 of 3), count (part 3"),
-        (lambda low, high, count: (low, high, count - 1), "count (part 3 of 3) is too small by 1 wherever"),
-    ],
-)
+@pytest.mark.parametrize(("change", "words"), [
+    (lambda low, high, count: (high, low, count), "in the order (high, low, count)"),
+    (lambda low, high, count: (low, 2 * high, count), "high (part 2 of 3) is twice the right one."),
+    (lambda low, high, count: (low, high**3, count), "Right in all inputs: low (part 1 of 3), count (part 3"),
+    (lambda low, high, count: (low, high, count - 1), "count (part 3 of 3) is too small by 1 wherever"),
+])
 def test_parts_have_names(change, words):
     assert words in examine(SPLIT, parts(change)).diagnosis
 
@@ -174,14 +168,11 @@ def keyed_cases():
 KEYED = Exercise("00", 1, keyed, keyed_cases, ("A hint.",))
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (lambda q, k, v, seen: keyed(q, np.maximum(k, 0), v, seen), "an average of the values, as the weights add up"),
-        (lambda q, k, v, seen: keyed(q, np.maximum(k, 0), v, seen | True), "A value that should have no weight has 0."),
-        (lambda q, k, v, seen: keyed(q, np.maximum(k, 0), v, seen) ** 2 + 0.1, "add up to"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "words"), [
+    (lambda q, k, v, seen: keyed(q, np.maximum(k, 0), v, seen), "an average of the values, as the weights add up"),
+    (lambda q, k, v, seen: keyed(q, np.maximum(k, 0), v, seen | True), "A value that should have no weight has 0."),
+    (lambda q, k, v, seen: keyed(q, np.maximum(k, 0), v, seen) ** 2 + 0.1, "add up to"),
+])
 def test_other_keys_and_weights(answer, words):
     verdict = examine(KEYED, answer)
     assert verdict.state == "wrong"
@@ -271,10 +262,7 @@ def test_opposite():
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        lambda x, y, flag: weigh(x + 0.01, y**3, flag),
-        lambda x, y, flag: weigh(x, y, flag)[:, :1],
-    ],
+    [lambda x, y, flag: weigh(x + 0.01, y**3, flag), lambda x, y, flag: weigh(x, y, flag)[:, :1]],
 )
 def test_nothing_is_said_where_nothing_holds(answer):
     assert examine(WEIGH, answer).diagnosis == ""
@@ -379,14 +367,11 @@ def blocks_cases():
 BLOCKS = Exercise("00", 1, blocks, blocks_cases, ("A hint.",))
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        (lambda kind, n, block: kind == "all", "only those fail where kind is 'all'."),
-        (lambda kind, n, block: n % block > 0, "only those fail where n is not a multiple of block."),
-        (lambda kind, n, block: block == 1, "only those fail where block is 1."),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "words"), [
+    (lambda kind, n, block: kind == "all", "only those fail where kind is 'all'."),
+    (lambda kind, n, block: n % block > 0, "only those fail where n is not a multiple of block."),
+    (lambda kind, n, block: block == 1, "only those fail where block is 1."),
+])
 def test_where_it_is_wrong(wrong, words):
     verdict = examine(BLOCKS, lambda *args: blocks(*args) ** (1 + wrong(*args[:3])))
     assert words in verdict.diagnosis

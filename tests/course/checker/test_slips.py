@@ -159,9 +159,9 @@ def test_a_slip_that_does_not_end_is_none(monkeypatch):
 
 
 def fold(scores, scale):
-    """The next (m, l) of scores."""
+    """The (m, l) of rows of scores."""
     m, l = -np.inf, 0.0
-    for s in scores:
+    for s in scores.max(0):
         new = max(m, scale * s)
         l = l * np.exp(m - new) + np.exp(scale * s - new)  # eq. 4.6
         m = new
@@ -171,15 +171,25 @@ def fold(scores, scale):
 @pytest.mark.parametrize(("new", "said"), [
     ("l = l + np.exp(", "in `l`: a factor (an exponential) with `m` in it is left out (eq. 4.6)."),
     ("l = np.exp(m - new) + np", "in `l`: the factor `l` is left out (eq. 4.6)."),
-    ("np.exp(new - m)", "in `l`, inside an exponential: the sides of a difference are exchanged (eq. 4.6)."),
+    ("np.exp(new - m)",
+     "in `l`, inside an exponential: the sides of a difference with `m` in it are exchanged (eq. 4.6)."),
     ("max(m, s)", "in a loop, inside a maximum: the factor `scale` is left out (section 3)."),
-    ("new = min(", "in a loop: a minimum is taken, where a maximum should be (section 3)."),
+    ("new = min(", "in a loop: a minimum is taken, where a maximum with `m` and `scale` in it should be (section 3)."),
     ("(-np.inf, 1.0)", "in `l`: 1 stands in the place of another number (section 3)."),
+    ("scores.max(1)", "in a loop: a maximum takes another axis (section 3)."),
+    ("in scores:", "in the range of a loop: a maximum with `scores` in it is left out (section 3)."),
+    ("l = l * np.exp(m - new) - np",
+     "in `l`: a term (an exponential) with `scale` in it is subtracted, where it should be added (eq. 4.6)."),
     ("return (l, m)", "in the result: two results are exchanged (section 3)."),
 ])
 def test_place_and_effect_are_told_in_words(new, said):
     found = [slip.say("section 3") for slip in slips(fold) if new in slip.source]
     assert f"Your result is what our solution gives with one change {said}" in found
+
+
+def test_a_number_that_is_compared_is_no_score():
+    said = [slip.say() for slip in slips(check.find("log_softmax").reference)]
+    assert any("a finite number is compared, where −∞ is meant (eq. 2.7)." in sentence for sentence in said)
 
 
 WORD = re.compile(r"\w+|[^\w\s]")

@@ -21,17 +21,14 @@ def test_stored_times_say_what_the_text_says(path):
     assert not [(cell.id, said) for cell in cells for shown in cell.get("outputs", []) for said in stored_faults(shown)]
 
 
-@pytest.mark.parametrize(
-    ("claim", "fault"),
-    [
-        (Slope("a", 1.9, 2.1), ""),
-        (Slope("a", 0.9, 1.1), "the time of a grows as size to the 2.00; the text says 0.9 to 1.1"),
-        (Slope("a", 1.9, 2.1, start=2, stop=4), ""),
-        (Ratio(("a", 4), ("b", 4), 1.9, 2.1), ""),
-        (Ratio(("a", 4), ("b", 4), 3), "a at 4 takes 2.00 times as long as b at 4; the text says at least 3"),
-        (Ratio(("a", 2), ("a", 1), 0, 3), "a at 2 takes 4.00 times as long as a at 1; the text says 0 to 3"),
-    ],
-)
+@pytest.mark.parametrize(("claim", "fault"), [
+    (Slope("a", 1.9, 2.1), ""),
+    (Slope("a", 0.9, 1.1), "the time of a grows as size to the 2.00; the text says 0.9 to 1.1"),
+    (Slope("a", 1.9, 2.1, start=2, stop=4), ""),
+    (Ratio(("a", 4), ("b", 4), 1.9, 2.1), ""),
+    (Ratio(("a", 4), ("b", 4), 3), "a at 4 takes 2.00 times as long as b at 4; the text says at least 3"),
+    (Ratio(("a", 2), ("a", 1), 0, 3), "a at 2 takes 4.00 times as long as a at 1; the text says 0 to 3"),
+])
 def test_a_claim_is_contradicted(claim, fault):
     measured = Clock(SQUARE, [claim])
     assert measured.faults() == ([fault] if fault else [])

@@ -48,15 +48,12 @@ def test_without_ranks():
     assert "torchrun" in errors
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--jax", "0"], "argument --jax: 0 is not a whole number of at least 1"),
-        (["--jax", "two"], "argument --jax: two is not a whole number of at least 1"),
-        (["--jax", "2", "--length", "1"], "argument --length: 1 is not a whole number of at least 2"),
-        (["--jax", "2", "--length", "1000000"], "argument --length: the text has 112,328 tokens"),
-    ],
-)
+@pytest.mark.parametrize(("options", "words"), [
+    (["--jax", "0"], "argument --jax: 0 is not a whole number of at least 1"),
+    (["--jax", "two"], "argument --jax: two is not a whole number of at least 1"),
+    (["--jax", "2", "--length", "1"], "argument --length: 1 is not a whole number of at least 2"),
+    (["--jax", "2", "--length", "1000000"], "argument --length: the text has 112,328 tokens"),
+])
 def test_options_that_are_none(options, words):
     """One line, in argparse's words."""
     code, _, errors = said_by(*DEMO, *options)

@@ -7,7 +7,7 @@ from attnlab_course.bench import serve
 
 def test_both_ways_write_the_same():
     """In float64, where nothing ties."""
-    calls = serve.texts(model.load(dtype="float64"), 3)
+    calls = serve.prepare_texts(model.load(dtype="float64"), 3)
     found = [call() for call in calls.values()]
     assert found[0] == found[1]
     assert {len(text) for text in found[0]} == {serve.NEW}
@@ -24,4 +24,4 @@ def test_tables(capsys, monkeypatch):
 
 
 def test_every_request_of_a_step_gets_a_token():
-    assert [len(step()) for step in serve.steps(7).values()] == [7, 7]
+    assert [len(step()) for step in serve.prepare_steps(7).values()] == [7, 7]

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from attnlab_course import model, serve
-from attnlab_course.serve import Engine, ModelDraft, Moment, Request, Runner, Sequence, missing, schedule
+from attnlab_course.serve import Engine, ModelDraft, Request, Runner, Sequence, Timestamp, missing, schedule
 from attnlab_course.serve import jax as compiled
 
 from attnlab.paged import BlockManager
@@ -75,7 +75,7 @@ def test_guesses_change_no_text(library, draft):
 def test_a_drafts_cache_is_cut_back_to_what_was_kept():
     """Tokens stay right without it, and acceptance falls: here a model meets its own text, changed at one place."""
     lm = small("numpy")
-    draft, request = ModelDraft(lm), Request(0, model.tokens("abcd").tolist(), 20, Moment(0, 0.0))
+    draft, request = ModelDraft(lm), Request(0, model.tokens("abcd").tolist(), 20, Timestamp(0, 0.0))
     sequence = request.sequences[0]
     draft(sequence, 4)
     sequence.tokens += [7, 8]
@@ -83,7 +83,7 @@ def test_a_drafts_cache_is_cut_back_to_what_was_kept():
     (_, cached) = draft._fed[sequence]
     assert cached.caches[0].length == len(sequence.tokens) + 3
     sequence.done = True
-    draft(Request(1, [1], 9, Moment(0, 0.0)).sequences[0], 1)
+    draft(Request(1, [1], 9, Timestamp(0, 0.0)).sequences[0], 1)
     assert sequence not in draft._fed
 
 

@@ -11,7 +11,7 @@ from attnlab_course.serve import Engine
 from attnlab_course.serve.request import Sequence as Text
 from attnlab_course.serve.runner import Runner
 from attnlab_course.serve.scheduler import Plan
-from attnlab_course.serve.trace import Record
+from attnlab_course.serve.trace import StepRecord
 
 WIDTH = 350  # of the picture, in pixels
 SLOT, ACROSS, APART = 9, 4, 16  # of a block: a slot; blocks in a row, and between them
@@ -41,7 +41,7 @@ class Progress(NamedTuple):
 class Look(NamedTuple):
     """A step of the engine as its model was run: the engine's own record, the blocks held, the texts, tokens made."""
 
-    record: Record
+    record: StepRecord
     blocks: dict[int, Owned]
     rows: list[Progress]
     made: int

@@ -28,6 +28,7 @@ EXERCISE = Exercise(
         ("16 GiB, 96 heads, 2 bytes", 16 * 2**30, 1, 96, 2, 1),
         ("2 copies in 1 byte: exactly N = 3", 18, 1, 1, 1, 2),
         ("4 TB, 1 head, 1 byte: two million tokens", 4 * 10**12, 1, 1, 1, 1),
+        ("4 copies in 1 byte, one byte less than a million tokens need", 4 * 10**12 - 1, 1, 1, 1, 4),
     ),
     hints=(
         "Write the bytes of all matrices as a multiple of N²: (1.11) times the copies.",

@@ -28,6 +28,8 @@ def cases() -> list[Case]:
         Case("HIGH: (99, 100) in float32", (np.array([99, 100], single),)),
         Case("the score 10 and 9999 scores of 0, which add a third to the sum", (np.eye(1, 10_000)[0] * 10,)),
         *far_scores(lambda x: (x,), np.array([[0.0, 1.0], [2.0, 0.0]]), ", in float64"),
+        Case("(0, -1000) and (0, -100000) in float64: weights of 0, whose logarithms are finite",
+             (np.array([[0.0, -1000], [0, -100000]]),)),
         Case("(0, 0, -200) and (0, 0, -102.2) in float32: a sum of 2, beside weights of 0 or nearly so",
              (np.array([[0, 0, -200], [0, 0, -102.2]], single),)),
         Case("LOW: one visible score, -1e300, in float64; its logarithm is 0; and (0, -1e300)",

@@ -23,6 +23,7 @@ def cases() -> list[Case]:
         Case("three scores near 0", (np.array([[0.5, 1.0, -1.0]]),)),
         Case("LOW: two scores of -1000; the lse is -1000 + log 2", (np.array([[-1000.0, -1000.0]]),)),
         *far_scores(lambda x: (x,), np.array([[0.0, 1.0], [2.0, 0.0]])),
+        Case("SPIKE: (0, 100000)", (np.array([[0.0, 100000]]),)),
         Case("EMPTY: row 1 is -inf alone and must give -inf", (np.array([[1000, -np.inf], [-np.inf, -np.inf]]),)),
         Case("two scores of -0.6875 in float16: lse is small, and m + log 2 in float16 is 4% off",
              (np.full((1, 2), -0.6875, np.float16),)),

@@ -24,6 +24,7 @@ def cases() -> list[Case]:
     return [
         Case("HIGH: (90, 100) in float32", (np.array([90, 100], single),)),
         Case("LOW: two scores of -200 in float32", (np.array([-200, -200], single),)),
+        Case("SPIKE: (0, 100000) in float32", (np.array([0, 100000], single),)),
         Case("HIGH: two scores of 100,000,000 in float32, each weight is 1/2", (np.array([1e8, 1e8], single),)),
         Case("a NaN in the scores is an error upstream and must stay visible", (np.array([0, np.nan], single),)),
         Case("a row of NaN alone is not empty: they must stay visible", (np.array([np.nan, np.nan], single),)),

@@ -52,9 +52,6 @@ EXERCISE = Exercise(
                         "ones are 6 B_r elements (eq. 8.7); backward, l, m and Δ are 3 B_r (eq. 8.9)."),
         **dict.fromkeys(("r * c", "2 * r * c"), "A tile of scores is missing. S stays on chip while it becomes P (eq. "
                         "8.7), and in the backward pass, P and dP are alive together (eq. 8.9)."),
-        **dict.fromkeys(("2 * (r + c) * D", "4 * (r + c) * D"), "You leave out the blocks. K_j, V_j, Q_i and O_i are "
-                        "on chip together, each D wide, and in the backward pass, so are their gradients (eqs. 8.7 and "
-                        "8.9)."),
         "min(c, D)": "You always take B_r = D, or B_r = B_c. The rule is the smaller of the two, eq. 8.6: with little "
                      "SRAM, the blocks are square, and with a lot, there's more room for keys.",
     },

@@ -80,7 +80,7 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake("You compare the numbers of the tiles. If block_q and block_k, or n and m, differ, tile 3 of queries "
-                "and tile 3 of keys are elsewhere, and a window may end inside a tile. Compare positions (eq. 11.3).",
+                "isn't where tile 3 of keys is, and a window may end inside a tile. Compare positions (eq. 11.3).",
                 but(*NUMBERS)),
         Mistake(phrases.top_left("eq. 11.3", rule="query i is at i + (m − n)"), but("m - n", "0")),
         Mistake("You decide by one corner of a tile, or look at all four. The last query may see what the first "

@@ -108,7 +108,9 @@ EXERCISE = Exercise(
         Mistake(phrases.mask_transposed("eq. 11.1"), but("block_mask[", "block_mask.T[")),
         Mistake("You load a block of keys and values before you ask whether any query sees it. That's how the paper "
                 "prints Algorithm 5, but M_Z in eq. 11.5 counts only keys that some query sees.",
-                but("block_mask[:, j].any()", "True"), but("block_mask[:, j].any()", "block_mask.any()")),
+                but("block_mask[:, j].any()", "True"),
+                but(f"if block_mask[:, j].any():\n            with machine.scope():\n                {LOADS}",
+                    f"with machine.scope():\n            {LOADS}\n            if block_mask[:, j].any():")),
         Mistake(phrases.loads_inside("eq. 11.5"), but(LOADS, "pass", "s = q_i", f"{LOADS}; s = q_i")),
     ),
     costs=machine_costs(

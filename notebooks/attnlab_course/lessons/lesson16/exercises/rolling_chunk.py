@@ -2,7 +2,7 @@
 
 import math
 
-from attnlab.cache.slots import slot, written
+from attnlab.cache.slots import slot, slots_written
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab_course.checker.fingerprints import deepest, far_queries, large_key
@@ -45,7 +45,7 @@ def call(length: int, count: int, window: int, sinks: int, empty: float = 0.0) -
     q, k = rng.normal(size=(2, total, d))
     v = np.stack([np.arange(total), rng.normal(size=total)], 1)
     keys, values = np.full((window + sinks, d), empty), np.full((window + sinks, 2), empty)
-    kept, slots = written(0, length, window, sinks)
+    kept, slots = slots_written(0, length, window, sinks)
     keys[slots], values[slots] = k[kept], v[kept]
     return q[length:], k[length:], v[length:], keys, values, length, window, sinks
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import attnlab
-from attnlab.core.other_names import NAMES, OF_ROOMS
+from attnlab.core.other_names import BEYOND_THE_SIX, BY_FUNCTION, OF_THE_SIX, ONLY_THE_SIX, hints
 
 MISNAMED = {
     "is_causal": "causal=True.*offset=0", "attn_mask": "mask for booleans.*bias", "dropout_p": "dropout and an integer",
@@ -38,8 +38,8 @@ def test_other_unknown_names_and_errors_stay_as_they_are():
 def test_what_we_call_it_exists():
     """A hint names an argument of ours, and no name that needs a hint is one."""
     ours = set(inspect.signature(attnlab.tiled_attention).parameters)
-    assert not ours & set(NAMES)
-    for hint in NAMES.values():
+    for names, hint in OF_THE_SIX:
+        assert not ours & {*names.split()}
         assert ours & set(re.findall(r"\w+", hint)), hint
 
 
@@ -60,7 +60,7 @@ IN_ROOMS = [
     ("linear_attention", "is_causal", "causal=True, aligned to the bottom right$"), ("linear_attention", "q", "query"),
     ("delta_attention", "g", "log_decay, the logarithm"), ("delta_attention", "initial_state", "state"),
     ("linear_attention", "initial_state", "state"), ("linear_attention", "cu_seqlens", "no such option: call it for"),
-    ("ring_attention", "mask", "no such option in a ring"), ("ring_attention", "segments", "no such option: call it"),
+    ("ring_attention", "mask", "no such option here"), ("ring_attention", "segments", "no such option: call it"),
     ("ring_attention", "causal_", None), ("ring_attention", "process_group", "group"),
     ("tree_attention", "causal", "no such switch"), ("tree_attention", "attn_mask", "mask, boolean"),
 ]  # fmt: skip
@@ -78,7 +78,10 @@ def test_a_name_that_a_room_lacks(room, name, hint):
 def test_what_a_room_calls_it_exists(room):
     """A hint for a name of another library names an argument or says that there is none; no name is an argument."""
     ours = set(inspect.signature(ROOMS[room]).parameters)
-    assert not ours & set(OF_ROOMS[room])
-    for hint in OF_ROOMS[room].values():
+    assert not any(ours & {*names.split()} for names, _ in BY_FUNCTION[room])
+    known = hints(ours, BY_FUNCTION[room], BEYOND_THE_SIX, OF_THE_SIX, ONLY_THE_SIX)
+    assert {hint for _, hint in BY_FUNCTION[room]} <= {*known.values()}
+    assert not ours & known.keys()
+    for hint in known.values():
         first = re.findall(r"\w+", hint)[0]
         assert first in ours | {"no", "cache", "RollingCache"}, hint
