@@ -95,13 +95,6 @@ def chunk_by_package(q, k, v, keys, values, length, window, sinks):
     return out[0], cache.keys[0], cache.values[0]
 
 
-def chunk_in_order(q, k, v, keys, values, length, window, sinks):
-    """Right rows, but the ring is kept in the order of the text, by shifting it."""
-    out, *new = chunk_by_package(q, k, v, keys, values, length, window, sinks)
-    turns = max(length + len(q) - sinks, 0) % window
-    return out, *(np.concatenate([x[:sinks], np.roll(x[sinks:], -turns, 0)]) for x in new)
-
-
 def chunk_in_place(q, k, v, keys, values, length, window, sinks):
     cache = RollingCache(keys[None], values[None], length, window, sinks)
     return cache.attend(q[None], k[None], v[None])[0][0], keys, values
@@ -207,7 +200,6 @@ RIGHT = [
 
 REFUSED = [
     ("cheapest_window", window_by_all, "you measured"),
-    ("rolling_chunk", chunk_in_order, "part 2 of 3"),
     ("rolling_chunk", chunk_in_place, "changes its inputs"),
     ("rolling_attend", attend_after_the_maximum, "FUTURE"),
     ("rolling_attend", attend_by_nan, "5 in the empty ones"),

@@ -85,8 +85,8 @@ EXERCISE = Exercise(
         "Put offset 0 in their place: np.where(live, offsets, 0); read; and put 0 over what came back.",
     ),
     without=dict.fromkeys(
-        ("base", "start"), "Your tile begins in the wrong place: the array begins at memory[base], the tile at row start "
-        "(eq. 12.2).",
+        ("base", "start"),
+        "Your tile begins in the wrong place: the array begins at memory[base], the tile at row start (eq. 12.2).",
     ),
     mistakes=(
         Mistake(phrases.load_unmasked("eq. 12.2 and section 1"),

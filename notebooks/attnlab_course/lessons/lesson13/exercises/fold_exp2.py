@@ -37,8 +37,6 @@ def cases() -> list[Case]:
         Case("CONST: four scores of 0: lse is ln 4", (np.zeros((1, 4)), ones, 2)),
         Case("EYE: scores 0 and 1 in one block; the output is P", (np.array([[0.0, 1.0]]), np.eye(2), 2)),
         Case("UP: scores 1, 2, 3, 4 in blocks of two", (rise, eye, 2)),
-        Case("DOWN: scores 4, 3, 2, 1 in blocks of one", (rise[:, ::-1].copy(), eye, 1)),
-        Case("RAGGED: four keys in blocks of three", (rise, eye, 3)),
         *far_scores(lambda s: (s, eye, 2), near),
         Case("HIGH, DOWN: a score of 100000, then 1, 2, 0 in blocks of two", (np.array([[1e5, 1, 2, 0]]), eye, 2)),
         Case("EMPTY: query 1 sees nothing; query 0 not key 1", (hidden, eye, 2)),

@@ -18,13 +18,10 @@ EXERCISE = Exercise(
         ("10 B of weights, 2 B of cache, one sequence, 4 B/s: 12 bytes", 10.0, 2.0, 1, 4.0),
         ("the same with three sequences: the weights are shared, the caches are not", 10.0, 2.0, 3, 4.0),
         ("no weights: attention alone", 0.0, 2.0, 3, 4.0),
-        ("no cache: the first token", 10.0, 0.0, 3, 4.0),
-        ("GPT-3, 4096 tokens, one sequence", 350e9, 19_327_352_832.0, 1, 2.039e12),
         ("GPT-3, 4096 tokens, 64 sequences", 350e9, 19_327_352_832.0, 64, 2.039e12),
         ("whole numbers: 3 B of weights, 2 B of cache, one sequence, 2 B/s", 3, 2, 1, 2),
         ("GPT-3 and caches of a megabyte, 1000 sequences: its products would take longer, the bytes do not",
          350e9, 1e6, 1000, 2.039e12),
-        ("the same with one key head", 350e9, 201_326_592.0, 64, 2.039e12),
     ),
     hints=(
         "Seconds are bytes over bytes per second. Which bytes does a step read?",

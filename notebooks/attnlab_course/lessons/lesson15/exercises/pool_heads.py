@@ -26,12 +26,10 @@ def cases() -> list[Case]:
         Case("ROWS: two heads, 1 and 2, of one column, to one: 1.5", (constants(1, 2, 1), 2, 1)),
         Case("ROWS: four heads, 1 to 4, of two columns, to two: 1.5 and 3.5", (constants(2, 4, 2), 4, 2)),
         Case("the same to one head: 2.5", (constants(2, 4, 2), 4, 1)),
-        Case("the same to four heads: nothing is pooled", (constants(2, 4, 2), 4, 4)),
         Case("one head whose columns are 1, 2, 3: they stay apart", (np.array([[1.0, 2.0, 3.0]]), 1, 1)),
         Case("a head of zeros counts: 0 and 2 to one head: 1", (np.array([[0.0, 2.0]]), 2, 1)),
         Case("random: width 3, six heads of two columns to three", (w, 6, 3)),
         Case("random: the same to two", (w, 6, 2)),
-        Case("random: six rows and columns, three heads to one", (rng.normal(size=(6, 6)), 3, 1)),
     ]
 
 

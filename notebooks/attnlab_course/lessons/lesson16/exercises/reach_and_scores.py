@@ -24,13 +24,11 @@ EXERCISE = Exercise(
     lesson="16", stars=2, reference=reach_and_scores, where="eq. 16.4",
     cases=table(
         ("one layer, window 4, 12 tokens in chunks of 1: decoding", 1, 4, 12, 1),
-        ("two layers, window 2, 12 tokens in chunks of 3", 2, 2, 12, 3),
         ("three layers, window 4, 12 tokens in chunks of 4", 3, 4, 12, 4),
         ("a window of 1: every token sees itself alone", 5, 1, 12, 4),
         ("a chunk longer than the window: window 4, chunk 16", 2, 4, 48, 16),
         ("RAGGED: 14 tokens in chunks of 4, window 4", 2, 4, 14, 4),
         ("a prompt of one chunk and less: 6 tokens, window 4, chunk 16", 2, 4, 6, 16),
-        ("a window longer than the prompt: 9 tokens, window 16, chunks of 4", 1, 16, 9, 4),
         ("Mistral 7B: 32 layers, window 4096, 12,000 tokens in chunks of 4096", 32, 4096, 12_000, 4096),
     ),
     hints=(

@@ -54,19 +54,13 @@ def cases() -> list[Case]:
     """SPLIT: one token or many, into an empty cache, a filling one, a full one."""
     calls = [
         ("ONE: the first token of all, window 4, no sinks", (0, 1, 4, 0)),
-        ("a first chunk of 3, window 4, no sinks", (0, 3, 4, 0)),
-        ("token 6, window 4, no sinks: the ring is full", (6, 1, 4, 0)),
         ("a first chunk of 2, window 4, no sinks; 5 in the empty slots, from another text", (0, 2, 4, 0, 5.0)),
-        ("a first chunk of 5 = window + 1, no sinks", (0, 5, 4, 0)),
         ("SPLIT: 3 tokens after 6, window 4, no sinks", (6, 3, 4, 0)),
         ("SPLIT: 9 = 2 · window + 1 tokens after 6, window 4, no sinks", (6, 9, 4, 0)),
         ("token 20, window 4, 4 sinks", (20, 1, 4, 4)),
-        ("a first chunk of 5 into window 4 and 2 sinks", (0, 5, 4, 2)),
         ("a first chunk of 9, longer than the cache, window 4 and 2 sinks", (0, 9, 4, 2)),
         ("a chunk of 4 that brings the second sink: after 1 token, window 3, 2 sinks", (1, 4, 3, 2)),
         ("SPLIT: 3 tokens after 10, window 4, 2 sinks", (10, 3, 4, 2)),
-        ("SPLIT: 11 tokens after 7, window 4, 2 sinks", (7, 11, 4, 2)),
-        ("a window of 1 and 3 sinks: 4 tokens after 5", (5, 4, 1, 3)),
     ]
     q, k, v, keys, *rest = call(10, 3, 4, 2)
     far = far_queries(lambda q, k: (q, k[6:], v, k[:6], *rest), q, np.concatenate([keys, k]), "; 3 tokens after 10")

@@ -45,7 +45,6 @@ def cases() -> list[Case]:
         Case("ONE: the number 2; 1 + 4 + 8 + 64/6", (np.array([[2.0]]),)),
         Case("D = 1: numbers 1, −1, 0 and 3", (np.array([[1.0], [-1.0], [0.0], [3.0]]),)),
         Case("D = 2: (1, 2) and (3, −1)", (np.array([[1.0, 2.0], [3.0, -1.0]]),)),
-        Case("D = 4, six vectors", (rng.normal(size=(6, 4)),)),
         Case("D = 8, three vectors", (rng.normal(size=(3, 8)),)),
         Case("D = 2, numbers near 100", (100 * rng.normal(size=(4, 2)),)),
     ]

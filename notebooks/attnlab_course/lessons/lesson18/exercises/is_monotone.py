@@ -68,10 +68,8 @@ def cases() -> list[Case]:
         "Taylor with scores below −1": 1 + 3 * s + 9 * s**2 / 2,
     }
     small = np.clip(s, -1, None)
-    exchanged = [*range(70), 71, 70, *range(72, 200)]
     return [
         Case("one key: monotone", (table([[1.0]]), table([[5.0]]))),
-        Case("two keys in order", (table([[1.0, 2.0]]), table([[3.0, 4.0]]))),
         Case("two keys, the smaller score has more weight", (table([[1.0, 2.0]]), table([[4.0, 3.0]]))),
         Case("the same, the larger score first", (table([[2.0, 1.0]]), table([[3.0, 4.0]]))),
         Case("equal scores may have any weights: monotone", (table([[1.0, 1.0]]), table([[4.0, 3.0]]))),
@@ -85,14 +83,11 @@ def cases() -> list[Case]:
              (table([[1.0, 1 + 1e-9]]), table([[3 + 1e-9, 3.0]]))),
         Case("two keys whose scores and weights are as small as 10^−170", (table([[1e-170, 2e-170]]),
                                                                          table([[2e-170, 1e-170]]))),
-        Case("the largest score has the most weight: scores 1, 2, 3 with weights 2, 1, 5",
-             (table([[1.0, 2, 3]]), table([[2.0, 1, 5]]))),
         Case("the second of three queries only",
              (table([[1.0, 2], [1, 2], [1, 2]]), table([[1.0, 2], [2, 1], [1, 2]]))),
         Case("weights of either sign: scores 1, 2 with weights 0, −1", (table([[1.0, 2]]), table([[0.0, -1]]))),
         Case("query 18 of 20 only",
              (np.tile([1.0, 2], (20, 1)), np.where(np.arange(20)[:, None] == 18, [2.0, 1], [1, 2]))),
-        Case("200 keys in order, but for 70 and 71", (np.arange(200.0)[None], np.argsort(exchanged)[None] + 1.0)),
         *(Case(label, (small if "only" in label else s, 1 + small + small**2 / 2 if "only" in label else a))
           for label, a in weights.items()),
     ]
