@@ -27,11 +27,6 @@ def token_by_counting_turns(slot, length, window, sinks):
     return slot if slot < sinks else slot + (length - 1 - slot) // window * window
 
 
-def token_at_the_end(slot, length, window, sinks):
-    """The sinks' slots at the end of the buffer: a different convention, and not the one asked for."""
-    return token_by_counting_turns((slot + sinks) % (window + sinks), length, window, sinks)
-
-
 def numbers_by_search(layers, window, length, chunk):
     """What each layer adds, position by position, and the mask of every chunk."""
     last = first = layers * window + 1
@@ -49,11 +44,6 @@ def numbers_in_numpy(layers, window, length, chunk):
     start = np.arange(0, length, chunk)
     rows = np.minimum(chunk, length - start)
     return np.array([1 + layers * window - layers, rows @ np.minimum(start + rows, rows + window - 1)])
-
-
-def numbers_without_a_sum(layers, window, length, chunk):
-    """Rows and keys of the chunks, not multiplied."""
-    return numbers_by_search(layers, window, length, chunk)[0], length
 
 
 def attend_in_loops(keys, values, positions, q, position, window, sinks):
@@ -74,15 +64,6 @@ def attend_by_package(keys, values, positions, q, position, window, sinks):
     return attnlab.safe_attention(q[None], keys, values, mask=mask[None])[0]
 
 
-def attend_in_two_parts(keys, values, positions, q, position, window, sinks):
-    """Sinks and window by themselves, and merged."""
-    inside = (positions >= 0) & (positions <= position)
-    ring = inside & (position - positions < window)
-    parts = [attnlab.safe_attention(q[None], keys[rows], values[rows], return_lse=True)
-             for rows in (ring, inside & (positions < sinks) & ~ring)]
-    return attnlab.merge(*parts[0], *parts[1])[0][0]
-
-
 def attend_in_torch(keys, values, positions, q, position, window, sinks):
     seen = (positions >= 0) & (positions <= position) & ((positions > position - window) | (positions < sinks))
     return torch.softmax(keys[seen] @ q / len(q) ** 0.5, 0) @ values[seen]
@@ -94,14 +75,6 @@ def attend_in_jax(keys, values, positions, q, position, window, sinks):
     s = jnp.where(seen, jnp.where(seen[:, None], keys, 0) @ q / len(q) ** 0.5, -jnp.inf)
     p = jnp.where(seen, jnp.exp(s - jnp.where(seen.any(), s.max(), 0)), 0)
     return p @ jnp.where(seen[:, None], values, 0) / jnp.where(seen.any(), p.sum(), 1)
-
-
-def attend_times_mask(keys, values, positions, q, position, window, sinks):
-    """Multiplies what is not seen by 0, NaN included."""
-    old = position - positions
-    seen = (positions >= 0) & (old >= 0) & ((old < window) | (positions < sinks))
-    p = np.exp(keys @ q / len(q) ** 0.5) * seen
-    return p @ values / p.sum()
 
 
 def chunk_token_by_token(q, k, v, keys, values, length, window, sinks):
@@ -120,30 +93,6 @@ def chunk_by_package(q, k, v, keys, values, length, window, sinks):
     cache = RollingCache(keys[None].copy(), values[None].copy(), length, window, sinks)
     out, cache = cache.attend(q[None], k[None], v[None])
     return out[0], cache.keys[0], cache.values[0]
-
-
-def chunk_in_torch(q, k, v, keys, values, length, window, sinks):
-    """The positions of the slots by arithmetic, visibility as a matrix."""
-    slots = torch.arange(window + sinks)
-    last = length - sinks - 1
-    turn = last - (last - (slots - sinks)) % window
-    held = torch.where(slots < sinks, torch.where(slots < length, slots, -1), torch.where(turn >= 0, turn + sinks, -1))
-    new = length + torch.arange(len(q))
-    at = torch.cat([held, new])
-    seen = (at >= 0) & (at <= new[:, None]) & ((new[:, None] - at < window) | (at < sinks))
-    out = attnlab.tiled_attention(q, torch.cat([keys, k]), torch.cat([values, v]), mask=seen)
-    for n, j in enumerate(new.tolist()):
-        place = j if j < sinks else sinks + (j - sinks) % window
-        keys = torch.cat([keys[:place], k[n : n + 1], keys[place + 1 :]])
-        values = torch.cat([values[:place], v[n : n + 1], values[place + 1 :]])
-    return out, keys, values
-
-
-def chunk_in_order(q, k, v, keys, values, length, window, sinks):
-    """Right rows, but the ring is kept in the order of the text, by shifting it."""
-    out, *new = chunk_by_package(q, k, v, keys, values, length, window, sinks)
-    turns = max(length + len(q) - sinks, 0) % window
-    return out, *(np.concatenate([x[:sinks], np.roll(x[sinks:], -turns, 0)]) for x in new)
 
 
 def chunk_in_place(q, k, v, keys, values, length, window, sinks):
@@ -165,19 +114,6 @@ def fixed_token_by_token(q, k, v, keys, values, window):
     return np.array(out), keys, values
 
 
-def fixed_in_torch(q, k, v, keys, values, window):
-    keys, values = torch.cat([keys, k]), torch.cat([values, v])
-    n, m = len(q), len(keys)
-    band = torch.ones(n, m, dtype=torch.bool).tril(m - n).triu(m - n - window + 1)
-    return torch.nn.functional.scaled_dot_product_attention(q, keys, values, band), keys[-window:], values[-window:]
-
-
-def fixed_for_one_token(q, k, v, keys, values, window):
-    """Right for chunks of one token only."""
-    keys, values = (np.concatenate([x[len(x) - min(len(x), window - 1) :], y]) for x, y in ((keys, k), (values, v)))
-    return attnlab.naive_attention(q, keys, values), keys, values
-
-
 def attend_after_the_maximum(keys, values, positions, q, position, window, sinks):
     """The maximum is over all filled slots, and hidden ones are taken out after it."""
     keys, values = (np.where((positions >= 0)[:, None], x, 0) for x in (keys, values))
@@ -185,24 +121,6 @@ def attend_after_the_maximum(keys, values, positions, q, position, window, sinks
     s = keys @ q / np.sqrt(len(q))
     p = np.exp(s - s.max()) * seen
     return p @ values / (p.sum() or 1)
-
-
-def fixed_after_the_maximum(q, k, v, keys, values, window):
-    """The maximum is over keys that come later in the chunk, too."""
-    keys, values = np.concatenate([keys, k]), np.concatenate([values, v])
-    apart = np.arange(len(keys) - len(q), len(keys))[:, None] - np.arange(len(keys))
-    s = q @ keys.T / np.sqrt(q.shape[1])
-    p = np.exp(s - s.max(1, keepdims=True)) * ((apart >= 0) & (apart < window))
-    return p @ values / p.sum(1, keepdims=True), keys[-window:], values[-window:]
-
-
-def numbers_by_a_band(layers, window, length, chunk):
-    """The whole mask, and which of its columns a chunk has."""
-    j = np.arange(length, dtype=np.int16)
-    i = j[:, None]
-    seen = (i >= j) & (i - j < window)
-    scores = sum(len(rows) * int(rows.any(0).sum()) for rows in np.split(seen, range(chunk, length, chunk)))
-    return 1 + layers * (window - 1), scores
 
 
 attend_by_nan = edited("rolling_attend", "(positions >= 0)", "~np.isnan(keys[:, 0])")
@@ -216,27 +134,22 @@ chunk_clears_the_rest = edited(
 )
 
 token_by_float = edited(
-    "token_in",
-    "(last - (slot - sinks)) % window",
-    "int((last - slot + sinks) / window % 1 * window + 0.5)",
+    "token_in", "(last - (slot - sinks)) % window", "int((last - slot + sinks) / window % 1 * window + 0.5)"
 )
 attend_after_nan = edited(
-    "rolling_attend",
-    "np.exp(s - s.max())\n    return p @ values[seen]",
-    "np.zeros(len(keys))\n    p[seen] = np.exp(s - s.max())\n    return p @ np.where(np.isnan(values), 0, values)",
+    "rolling_attend", "np.exp(s - s.max())\n    return p @ values[seen]",
+    "np.zeros(len(keys))\n    p[seen] = np.exp(s - s.max())\n    return p @ np.where(np.isnan(values), 0, values)"
 )
 attend_to_the_first_empty = edited(
     "rolling_attend", "seen = (positions >= 0)", "seen = np.cumprod(positions >= 0, dtype=bool)"
 )
 attend_to_anything = edited(
-    "rolling_attend",
-    "if not seen.any():\n        return np.zeros(values.shape[1])",
-    "if not seen.any():\n        return values[positions >= 0].sum(0) / max((positions >= 0).sum(), 1)",
+    "rolling_attend", "if not seen.any():\n        return np.zeros(values.shape[1])",
+    "if not seen.any():\n        return values[positions >= 0].sum(0) / max((positions >= 0).sum(), 1)"
 )
 chunk_that_keeps_its_end = edited(
-    "rolling_chunk",
-    "for n, j in enumerate(range(length, length + len(q))):",
-    "for n, j in list(enumerate(range(length, length + len(q))))[-window - sinks :]:",
+    "rolling_chunk", "for n, j in enumerate(range(length, length + len(q))):",
+    "for n, j in list(enumerate(range(length, length + len(q))))[-window - sinks :]:"
 )
 
 def window_by_bisect(bits, longest, allowed):
@@ -274,31 +187,21 @@ RIGHT = [
     ("token_in", token_by_counting_turns),
     ("reach_and_scores", numbers_by_search),
     ("reach_and_scores", numbers_in_numpy),
-    ("reach_and_scores", numbers_by_a_band),
     ("rolling_attend", attend_in_loops),
     ("rolling_attend", attend_by_package),
-    ("rolling_attend", attend_in_two_parts),
     ("rolling_attend", attend_in_torch),
     ("rolling_attend", attend_in_jax),
     ("rolling_chunk", chunk_token_by_token),
     ("rolling_chunk", chunk_by_package),
-    ("rolling_chunk", chunk_in_torch),
     ("fixed_step", fixed_by_package),
     ("fixed_step", fixed_token_by_token),
-    ("fixed_step", fixed_in_torch),
 ]
 
 
 REFUSED = [
     ("cheapest_window", window_by_all, "you measured"),
-    ("token_in", token_at_the_end, "4 sinks"),
-    ("reach_and_scores", numbers_without_a_sum, "part 2 of 2"),
-    ("rolling_attend", attend_times_mask, "NaN in the empty ones"),
-    ("rolling_chunk", chunk_in_order, "part 2 of 3"),
     ("rolling_chunk", chunk_in_place, "changes its inputs"),
-    ("fixed_step", fixed_for_one_token, "3 tokens after 4"),
     ("rolling_attend", attend_after_the_maximum, "FUTURE"),
-    ("fixed_step", fixed_after_the_maximum, "FUTURE"),
     ("rolling_attend", attend_by_nan, "5 in the empty ones"),
     ("rolling_attend", attend_to_later_sinks, "token 1, a sink"),
     ("rolling_chunk", chunk_clears_the_rest, "5 in the empty slots"),

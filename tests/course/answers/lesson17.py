@@ -2,7 +2,6 @@
 
 import itertools
 
-import jax.numpy as jnp
 import numpy as np
 import torch
 
@@ -18,12 +17,6 @@ def numbers_by_search(features, d, dv, state_itemsize, cache_itemsize):
 def numbers_in_numpy(features, d, dv, state_itemsize, cache_itemsize):
     state = np.empty((features, dv + 1), f"V{state_itemsize}").nbytes
     return np.array([state, np.floor_divide(state, (d + dv) * cache_itemsize) + 1])
-
-
-def numbers_as_fractions(features, d, dv, state_itemsize, cache_itemsize):
-    """The length at which both are equal, not rounded."""
-    state = features * (dv + 1) * state_itemsize
-    return state, state / ((d + dv) * cache_itemsize)
 
 
 def recurrent_in_place(tokens, U, Z):
@@ -52,22 +45,6 @@ def recurrent_in_torch(tokens, U, Z):
     return torch.where(below == 0, 0, fq @ U / below), U, Z
 
 
-def recurrent_in_jax(tokens, U, Z):
-    for fq, fk, v in tokens:
-        U, Z = U + jnp.outer(fk, v), Z + fk
-        below = fq @ Z
-    return jnp.where(below == 0, 0, fq @ U / jnp.where(below == 0, 1, below)), U, Z
-
-
-def recurrent_in_place_of_the_state(tokens, U, Z):
-    """Writes to what it was given."""
-    for fq, fk, v in tokens:
-        U += np.outer(fk, v)
-        Z += fk
-        out = np.nan_to_num(fq @ U / (fq @ Z))
-    return out, U, Z
-
-
 def same(x):
     return x
 
@@ -89,21 +66,6 @@ def chunked_with_a_column_of_ones(fq, fk, v, C):
     return torch.cat(rows)
 
 
-def chunked_all_at_once(fq, fk, v, C):
-    """Right values, and the weights of all chunks are held together."""
-    a = (fq @ fk.T).tril()
-    blocks = [a[s : s + C] for s in range(0, len(v), C)]
-    rows = []
-    for block in blocks:
-        below = block.sum(1, keepdim=True)
-        rows.append(torch.where(below == 0, 0, block @ v / torch.where(below == 0, 1, below)))
-    return torch.cat(rows)
-
-
-def chunked_in_numpy(fq, fk, v, C):
-    return np.tril(fq @ fk.T) @ v
-
-
 def fixed_by_shift(fq, fk, v, C):
     n = len(v) // C
     w = np.column_stack([v, np.ones(len(v))])
@@ -121,19 +83,6 @@ def fixed_by_later_half(fq, fk, v, C):
     after = np.triu(q @ k.swapaxes(1, 2), 1)
     sums = q @ np.cumsum(k.swapaxes(1, 2) @ x, 0) - after @ x
     return (sums[..., :-1] / sums[..., -1:]).reshape(v.shape)
-
-
-def fixed_in_torch(fq, fk, v, C):
-    w = torch.cat([v, torch.ones_like(v[:, :1])], 1)
-    q, k, x = (y.reshape(-1, C, y.shape[1]) for y in (fq, fk, w))
-    own = k.mT @ x
-    sums = (q @ (own.cumsum(0) - own) + (q @ k.mT).tril() @ x).flatten(0, 1)
-    return sums[:, :-1] / sums[:, -1:]
-
-
-def fixed_for_ones(fq, fk, v, C):
-    """Whatever the weights are, they add up to 1."""
-    return np.cumsum(v, 0) / np.arange(1, len(v) + 1)[:, None]
 
 
 def recurrent_with_a_small_number(tokens, U, Z):
@@ -183,22 +132,15 @@ RIGHT = [
     ("linear_recurrent", recurrent_in_place),
     ("linear_recurrent", recurrent_with_one_array),
     ("linear_recurrent", recurrent_in_torch),
-    ("linear_recurrent", recurrent_in_jax),
     ("linear_chunked", chunked_by_package),
     ("linear_chunked", chunked_with_a_column_of_ones),
     ("fixed_parallel", fixed_by_shift),
     ("fixed_parallel", fixed_by_later_half),
-    ("fixed_parallel", fixed_in_torch),
 ]
 
 def break_even_by_whole_ratio(features, d, dv, state_itemsize, cache_itemsize):
     size = features * (dv + 1) * state_itemsize
     return size, features * (dv + 1) * (state_itemsize // cache_itemsize) // (d + dv) + 1
-
-
-def break_even_below_4096(features, d, dv, state_itemsize, cache_itemsize):
-    size = features * (dv + 1) * state_itemsize
-    return size, next((n for n in range(1, 4096) if n * (d + dv) * cache_itemsize > size), 4096)
 
 
 def recurrent_with(guarded):
@@ -244,18 +186,12 @@ chunked_empty_by_chunk = chunked_with(lambda a, above, below: a.sum(1, keepdim=T
 REFUSED = [
     ("chunk_for", chunk_by_powers_of_two, "and they fit"),
     ("state_and_break_even", break_even_by_whole_ratio, "2 bytes in the state"),
-    ("state_and_break_even", break_even_below_4096, "8,385"),
     ("linear_recurrent", recurrent_nearly_empty, "10⁻⁸"),
     ("linear_recurrent", recurrent_without_features, "shares none"),
     ("linear_recurrent", recurrent_once_empty, "the last one has"),
     ("linear_chunked", chunked_empty_by_values, "add up to 0"),
     ("linear_chunked", chunked_nearly_empty, "10⁻⁸"),
     ("linear_chunked", chunked_empty_by_chunk, "chunk before"),
-    ("state_and_break_even", numbers_as_fractions, "part 2 of 2"),
-    ("linear_recurrent", recurrent_in_place_of_the_state, "changes its inputs"),
-    ("linear_chunked", chunked_all_at_once, "You hold all N × M scores at once"),
-    ("linear_chunked", chunked_in_numpy, "NumPy has no gradients"),
-    ("fixed_parallel", fixed_for_ones, "EYE: one chunk"),
     ("linear_recurrent", recurrent_with_a_small_number, "features below 0.0002"),
     ("linear_chunked", chunked_by_all_states, "more states than one"),
 ]

@@ -127,11 +127,10 @@ def strange(answer: Function, library: str) -> float:
 
 
 NUMBER = "tl.program_id(0) // blocks, tl.program_id(0) % blocks"
-QUERIES = "tl.load(q + own, mask=inside, other=0.0), scale * 1.4426950408889634"
 RESCALED = "a[:, None] * acc + tl.dot(p.to(v_j.dtype), v_j)"
 
 EXERCISE = Exercise(
-    lesson="12", stars=3, reference=fold_kernel, cases=cases, run=run, needs="triton",
+    lesson="12", stars=3, reference=fold_kernel, where="eq. 12.4", cases=cases, run=run, needs="triton",
     hints=(
         "Start with the kernel of section 3. What's new is the head: pid // blocks and pid % blocks, where blocks = "
         "tl.cdiv(n, BLOCK_Q); the tile of q begins at q + head · n · D, those of k and v at head · m · D.",
@@ -141,6 +140,12 @@ EXERCISE = Exercise(
         "factors in one dtype, p.to(v_j.dtype). In the loop: tl.exp2, and l and acc times a = 2^(top − new). Once "
         "after the loop: acc / l.",
     ),
+    without={
+        "tl.where(keys < m, tl.dot(q_i, tl.trans(k_j)) * factor, -float('inf'))":
+            phrases.hidden_zero("section 1", what="Keys that don't exist"),
+        "1.4426950408889634": phrases.missing_log2e("eq. 12.3"),
+        "scale": phrases.unscaled("section 1"),
+    },
     mistakes=(
         Mistake("You ignore the head, or take it from the wrong digit of the number: head = pid // blocks and i = pid "
                 "% blocks (eq. 12.1).",
@@ -149,37 +154,10 @@ EXERCISE = Exercise(
         Mistake(phrases.not_rounded_up("eq. 12.1", what="blocks of queries"),
                 but("tl.cdiv(n, BLOCK_Q)", "tl.maximum(n // BLOCK_Q, 1)")),
         Mistake(phrases.heads_apart("eq. 12.2"), but("head * m * D", "head * n * D"), but("head * m * D", "0")),
-        Mistake(phrases.load_unmasked("section 1"),
-                but("tl.load(k + theirs, mask=there, other=0.0)", "tl.load(k + theirs)",
-                    "tl.load(v + theirs, mask=there, other=0.0)", "tl.load(v + theirs)"),
-                but("tl.load(v + theirs, mask=there, other=0.0)", "tl.load(v + theirs)")),
-        Mistake(phrases.hidden_zero("section 1", what="Keys that don't exist"),
-                but("tl.where(keys < m, tl.dot(q_i, tl.trans(k_j)) * factor, -float(\"inf\"))",
-                    "tl.dot(q_i, tl.trans(k_j)) * factor")),
-        Mistake(phrases.store_unmasked("section 1"), but("acc / l[:, None], mask=inside)", "acc / l[:, None])")),
-        Mistake(phrases.advanced_twice("section 7"), but("keys = first +", "keys = 2 * first +")),
-        Mistake(phrases.missing_log2e("eq. 12.3"), but(" * 1.4426950408889634", "")),
-        Mistake(phrases.unscaled("section 1"), but("scale * 1.4426950408889634", "1.4426950408889634")),
         Mistake(phrases.rescales_partly("eq. 12.4", sums="acc or l", factor="2^(top − new)"),
                 but(RESCALED, "acc + tl.dot(p.to(v_j.dtype), v_j)"), but("l = a * l", "l = l"),
                 but(RESCALED, "acc + tl.dot(p.to(v_j.dtype), v_j)", "l = a * l", "l = l")),
-        Mistake(phrases.unshifted("lesson 04, section 3"),
-                but("tl.exp2(t - new[:, None])", "tl.exp2(t)", "tl.exp2(top - new)", "tl.exp2(0.0 * l)"),
-                but("new = tl.maximum(top, tl.max(t, 1))", "new = tl.zeros([BLOCK_Q], tl.float32)",
-                    "tl.exp2(top - new)", "tl.exp2(new)")),
-        Mistake(phrases.number_for_infinity("eqs. 1.9 and 4.10"),
-                but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], 0.0"),
-                but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], -1e3"),
-                but('tl.full([BLOCK_Q], -float("inf")', "tl.full([BLOCK_Q], -1e4"),
-                but('tl.trans(k_j)) * factor, -float("inf")', "tl.trans(k_j)) * factor, -1e4")),
         Mistake(phrases.one_maximum("eq. 12.4"), but("tl.max(t, 1)", "tl.max(t)")),
-        Mistake(phrases.never_divided("eq. 12.4", o="acc", l="l"), but("acc / l[:, None]", "acc")),
-        Mistake(phrases.divides_each("eq. 12.4", o="acc"),
-                but(RESCALED, "(acc * (a * old)[:, None] + tl.dot(p.to(v_j.dtype), v_j)) / l[:, None]",
-                    "l = a", "old = l; l = a", "acc / l[:, None]", "acc")),
-        Mistake(phrases.queries_again("section 1"),
-                but(f"q_i, factor = {QUERIES}", "pass", "keys = first",
-                    f"q_i, factor = {QUERIES}; keys = first")),
     ),
     costs=(
         Cost(counted("loads"), 1.0, "the grid loads {found:.2f} times the numbers that its tiles hold."),

@@ -50,7 +50,7 @@ RULE, SHARED = "(b_r * b_c + b_r * dv + 2 * b_r) / (32 * w)", "2 * (b_r * d + 2 
 COST = "programs * n * (d + dv), programs * -(-n // b_c), w"
 
 EXERCISE = Exercise(
-    lesson="12", stars=2, reference=tile_choice, cases=cases,
+    lesson="12", stars=2, reference=tile_choice, where="eq. 12.5", cases=cases,
     hints=(
         "There are 25 pairs of blocks and a few numbers of warps: try them all.",
         "Each program reads all keys and values once, so a larger B_r reads less: ⌈n / B_r⌉ programs.",
@@ -60,15 +60,11 @@ EXERCISE = Exercise(
         Mistake("Your plan needs more registers than a thread has: S, o, m and l are in float32, one register each, "
                 "over 32 · warps threads (eq. 12.5).",
                 but(RULE, "(b_r * b_c) / (32 * w)"), but(RULE, "(b_r * dv + 2 * b_r) / (32 * w)")),
-        Mistake("Your plan needs more shared memory than there is: two tiles of keys and of values, eq. 12.5.",
-                but(SHARED, "2 * (b_r * d + b_c * (d + dv))")),
         Mistake("You count 4 bytes per number in shared memory. Tiles there are in half precision: eq. 12.5.",
                 but(SHARED, "4 * (b_r * d + 2 * b_c * (d + dv))")),
         Mistake("Your plan reads more than it has to: each program reads all keys, so take the largest B_r that fits, "
                 "and only then the largest B_c (lesson 09).",
                 but(COST, "programs * -(-n // b_c), programs * n * (d + dv), w")),
-        Mistake("Fewer warps would do. What's left over is for another program: occupancy, section 2.",
-                but("-(-n // b_c), w", "-(-n // b_c), -w")),
         Mistake("Rows beyond the last query save no reads and cost registers: compare ⌈n / B_r⌉ (eq. 12.1).",
                 but("-(-n // b_r)", "n / b_r")),
     ),

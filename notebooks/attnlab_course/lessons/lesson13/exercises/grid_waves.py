@@ -1,7 +1,8 @@
 """Lesson 13, ★★: how many programs a grid has, and how well they fill the multiprocessors."""
 
 from attnlab_course.checker import phrases
-from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Exercise, Mistake, but
+from attnlab_course.checker.inputs import table
 
 
 def grid_waves(batch: int, heads: int, n: int, block_q: int, sms: int) -> tuple[int, int, int]:
@@ -11,52 +12,37 @@ def grid_waves(batch: int, heads: int, n: int, block_q: int, sms: int) -> tuple[
     return programs, waves, waves * sms - programs
 
 
-def cases() -> list[Case]:
-    """Even and uneven divisions, and the sizes of section 2."""
-    calls = [
-        ("ONE: one program, one multiprocessor", (1, 1, 4, 4, 1)),
-        ("two blocks of queries on two multiprocessors", (1, 1, 8, 4, 2)),
-        ("RAGGED: 9 queries in blocks of 4", (1, 1, 9, 4, 3)),
-        ("RAGGED: 11 queries in blocks of 4", (1, 1, 11, 4, 3)),
-        ("RAGGED: a last block of one query, the others have 1,048,576", (1, 1, 2**20 + 1, 2**20, 3)),
-        ("two heads, three sequences, blocks of 4 for 12 queries, on 5 multiprocessors", (3, 2, 12, 4, 5)),
-        ("six programs on five multiprocessors", (1, 2, 12, 4, 5)),
-        ("fewer programs than multiprocessors", (2, 3, 16, 16, 108)),
-        ("one query, as in decoding: 32 heads", (1, 32, 1, 128, 108)),
-        ("exactly two waves", (1, 27, 1024, 128, 108)),
-        ("an A100, batch 1, 16 heads of 16384 queries", (1, 16, 16384, 128, 108)),
-        ("an H100, batch 4, 16 heads of 4000 queries, ragged", (4, 16, 4000, 128, 132)),
-    ]
-    return [Case(label, args) for label, args in calls]
-
-
 BLOCKS, WAVES, IDLE = "-(-n // block_q)", "-(-programs // sms)", "waves * sms - programs"
 
 EXERCISE = Exercise(
-    lesson="13", stars=2, reference=grid_waves, cases=cases,
+    lesson="13", stars=2, reference=grid_waves, where="eq. 13.2",
+    cases=table(
+        ("ONE: one program, one multiprocessor", 1, 1, 4, 4, 1),
+        ("RAGGED: 11 queries in blocks of 4", 1, 1, 11, 4, 3),
+        ("RAGGED: a last block of one query, the others have 1,048,576", 1, 1, 2**20 + 1, 2**20, 3),
+        ("six programs on five multiprocessors", 1, 2, 12, 4, 5),
+        ("fewer programs than multiprocessors", 2, 3, 16, 16, 108),
+        ("exactly two waves", 1, 27, 1024, 128, 108),
+        ("an A100, batch 1, 16 heads of 16384 queries", 1, 16, 16384, 128, 108),
+        ("an H100, batch 4, 16 heads of 4000 queries, ragged", 4, 16, 4000, 128, 132),
+    ),
     hints=(
         "One program for each block of queries of each head of each sequence, eq. 13.2.",
         "Round both quotients up: a short block needs a program, and a wave that isn't full still takes its time. In "
         "integers: −(−a // b).",
         "There are waves · sms slots, and each program uses one.",
     ),
+    without=dict.fromkeys(
+        ("batch", "heads", "batch * heads", "-(-n // block_q)"),
+        "You leave out programs. Each head of each sequence has its own, one for each block of queries (eq. 13.2).",
+    ),
     mistakes=(
-        Mistake(phrases.not_rounded_up("eq. 13.2", what="blocks"),
-                but(BLOCKS, "(n // block_q)"), but(BLOCKS, "max(n // block_q, 1)")),
-        Mistake("You leave out programs. Each head of each sequence has its own, one for each block of queries (eq. "
-                "13.2).",
-                but(f" * {BLOCKS}", ""), but("batch * heads", "batch"), but("batch * heads", "heads"),
-                but("batch * heads * ", "")),
         Mistake("You split the queries of all heads as if they were one sequence. A block belongs to one head, so each "
                 "head has a short block of its own: round up first, then multiply (eq. 13.2).",
                 but(f"batch * heads * {BLOCKS}", "-(-batch * heads * n // block_q)")),
-        Mistake(phrases.not_rounded_up("eq. 13.2", what="waves"),
-                but(WAVES, "programs // sms"), but(WAVES, "programs // sms", IDLE, "programs % sms"),
-                but(WAVES, "programs // sms", IDLE, "-programs % sms"), but(WAVES, "max(programs // sms, 1)")),
         Mistake(phrases.not_rounded_up("eq. 13.2", what="programs, or of waves,"),
-                but(BLOCKS, "round(n / block_q)"), but(WAVES, "round(programs / sms)"),
-                but(WAVES, "max(round(programs / sms), 1)"),
-                but(BLOCKS, "round(n / block_q)", WAVES, "round(programs / sms)")),
+                *(but(BLOCKS, number) for number in ("(n // block_q)", "max(n // block_q, 1)", "round(n / block_q)")),
+                but(WAVES, "programs // sms"), but(WAVES, "programs // sms", IDLE, "-programs % sms")),
         Mistake(phrases.adds_one("eq. 13.2", what="wave"), but(WAVES, "programs // sms + 1")),
         Mistake("You count the slots that are busy in the last wave, programs mod sms. The idle ones are the others: "
                 "waves · sms − programs (eq. 13.2).",
@@ -64,7 +50,5 @@ EXERCISE = Exercise(
         Mistake("Where the last wave is full, you call a whole wave idle: sms − programs mod sms is sms there, but "
                 "waves · sms − programs is 0 (eq. 13.2).",
                 but(IDLE, "sms - programs % sms")),
-        Mistake("We want idle as a number of slots, an integer, but you return a fraction (eq. 13.2).",
-                but(IDLE, "1 - programs / (waves * sms)"), but(IDLE, "programs / (waves * sms)")),
     ),
 )

@@ -3,6 +3,7 @@
 from typing import Any
 
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.inputs import table
 
 import numpy as np
 
@@ -45,47 +46,43 @@ def judge(case: Case, got: Any) -> str | None:
     return f"with {parts} parts a step takes {found:.1f} µs, with {best} it takes {least:.1f} µs."
 
 
-def cases() -> list[Case]:
-    """One short text, one long one, several, a full GPU; merges that cost nothing, and that cost much."""
-    calls = [
-        ("one program fills the chip: nothing to split", (1, 1, 1000, 1, 1, 0.0)),
-        ("one sequence, 8 key heads, 32,768 keys, an H100; the merge costs nothing", (1, 8, 32_768, 132, 52, 0.0)),
-        ("the same, and the merge takes half a microsecond per part", (1, 8, 32_768, 132, 52, 0.5)),
-        ("the same, and HBM is never saturated", (1, 8, 32_768, 132, 132, 0.1)),
-        ("one key head, 1,000,000 keys", (1, 1, 1_000_000, 108, 40, 0.5)),
-        ("128 keys: the merge costs more than it brings", (1, 8, 128, 132, 52, 1.0)),
-        ("13 sequences, 8 key heads: a second wave", (13, 8, 8192, 132, 132, 0.05)),
-        ("17 sequences, 8 key heads: 136 programs and 132 multiprocessors", (17, 8, 8192, 132, 132, 0.05)),
-        ("64 sequences, 8 key heads: the chip is full", (64, 8, 8192, 132, 52, 0.5)),
-        ("the same key head, and the merge takes 20 microseconds per part", (1, 1, 1_000_000, 108, 40, 20.0)),
-        ("a chip with 7 multiprocessors, 5 key heads, short parts", (1, 5, 1500, 7, 7, 0.0)),
-        ("a chip with 7 multiprocessors, 2 key heads", (1, 2, 999, 7, 7, 0.2)),
-    ]
-    return [Case(label, args) for label, args in calls]
-
-
 EXERCISE = Exercise(
-    lesson="15", stars=2, reference=best_parts, cases=cases, judge=judge,
+    lesson="15", stars=2, reference=best_parts, where="eq. 15.9", judge=judge,
+    cases=table(
+        ("one program fills the chip: nothing to split", 1, 1, 1000, 1, 1, 0.0),
+        ("one sequence, 8 key heads, 32,768 keys, an H100; the merge costs nothing", 1, 8, 32_768, 132, 52, 0.0),
+        ("the same, and the merge takes half a microsecond per part", 1, 8, 32_768, 132, 52, 0.5),
+        ("the same, and HBM is never saturated", 1, 8, 32_768, 132, 132, 0.1),
+        ("one key head, 1,000,000 keys", 1, 1, 1_000_000, 108, 40, 0.5),
+        ("128 keys: the merge costs more than it brings", 1, 8, 128, 132, 52, 1.0),
+        ("13 sequences, 8 key heads: a second wave", 13, 8, 8192, 132, 132, 0.05),
+        ("17 sequences, 8 key heads: 136 programs and 132 multiprocessors", 17, 8, 8192, 132, 132, 0.05),
+        ("64 sequences, 8 key heads: the chip is full", 64, 8, 8192, 132, 52, 0.5),
+        ("the same key head, and the merge takes 20 microseconds per part", 1, 1, 1_000_000, 108, 40, 20.0),
+        ("a chip with 7 multiprocessors, 5 key heads, short parts", 1, 5, 1500, 7, 7, 0.0),
+        ("a chip with 7 multiprocessors, 2 key heads", 1, 2, 999, 7, 7, 0.2),
+    ),
     hints=(
         "Write the time of a step as a function of the number of parts, and try every number.",
         "n programs take n // sms full waves, and one more for the rest if there is one.",
         "A part's program reads ⌈keys / parts⌉ keys. A wave of r programs takes 1 + ⌈keys / parts⌉ / 100 · max(1, r / "
         "share) microseconds.",
     ),
+    without={
+        "merge * parts": "You leave out the merge. It's cheap for one part, but not for a hundred (section 5).",
+        "max(1, running / share)":
+            "Your time has no limit for HBM. A wave whose programs saturate it takes longer: the second term of eq. "
+            "15.9.",
+        "batch": "You forget that every sequence has its own programs (section 6).",
+    },
     mistakes=(
-        Mistake("You leave out the merge. It's cheap for one part, but not for a hundred (section 5).",
-                but(" + merge * parts", "")),
         Mistake("You fill one wave, whatever that buys. Once HBM is saturated, more programs only share it: eq. 15.9.",
                 but("return min(range(1, MOST + 1), key=microseconds)",
                     "return min(max(sms // (batch * kv_heads), 1), MOST)")),
         Mistake("You count one wave. Programs beyond the multiprocessors wait for a second one: eq. 15.9.",
                 but("sum(1 + reading * max(1, running / share) for running in waves)",
                     "1 + reading * max(1, batch * kv_heads * parts / share)")),
-        Mistake("Your time has no limit for HBM. A wave whose programs saturate it takes longer: the second term of "
-                "eq. 15.9.", but("reading * max(1, running / share)", "reading")),
         Mistake("A fixed number of parts suits one batch and one length (section 6).",
                 but("return min(range(1, MOST + 1), key=microseconds)", "return 8")),
-        Mistake("You forget that every sequence has its own programs (section 6).",
-                but("batch * kv_heads * parts, sms", "kv_heads * parts, sms")),
     ),
 )

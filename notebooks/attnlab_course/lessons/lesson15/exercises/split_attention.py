@@ -56,60 +56,31 @@ def cases() -> list[Case]:
     ]  # fmt: skip
 
 
-def cut_evenly(q: Array, k: Array, v: Array, splits: int) -> tuple[Array, Array]:
-    """Parts as equal as possible, as np.array_split cuts them."""
-    outs, lses = np.zeros((splits, v.shape[1])), np.full(splits, -np.inf)
-    for i, part in enumerate(np.array_split(np.arange(len(k)), splits)):
-        s = k[part] @ q / np.sqrt(len(q))
-        if len(s) > 0:
-            p = np.exp(s - s.max())
-            outs[i], lses[i] = p @ v[part] / p.sum(), s.max() + np.log(p.sum())
-    w = np.exp(lses - lses.max())
-    return w @ outs / w.sum(), lses
-
-
-def neighbors(q: Array, k: Array, v: Array, splits: int) -> tuple[Array, Array]:
-    """Merged as a tree, pair by pair, without a guard for a pair of empty parts."""
-    _, lses = split_attention(q, k, v, splits)
-    size = -(-len(k) // splits)
-    parts = [(k[i * size : (i + 1) * size], v[i * size : (i + 1) * size]) for i in range(splits)]
-    level = [(split_attention(q, *part, 1)[0] if len(part[0]) else np.zeros(v.shape[1]), lse)
-             for part, lse in zip(parts, lses)]  # fmt: skip
-    while len(level) > 1:
-        pairs = list(zip(level[::2], level[1::2]))
-        merged = [((1 - (w := 1 / (1 + np.exp(a - b)))) * x + w * y, np.logaddexp(a, b)) for (x, a), (y, b) in pairs]
-        level = merged + level[2 * len(pairs) :]
-    return level[0][0], lses
-
-
 KEPT = "np.full(splits, -np.inf)"
 WEIGHTS = "np.exp(lses - top)"
-RETURNED = "w.sum(), lses"
 PART = "if len(s) > 0:", "if True:", "s.max()", "s.max(initial=-np.inf)"
 
 EXERCISE = Exercise(
-    lesson="15", stars=2, reference=split_attention, cases=cases,
+    lesson="15", stars=2, reference=split_attention, where="eq. 15.7", cases=cases,
     hints=(
         "Two steps. First compute every part by itself: its output, divided, and its lse (eq. 15.7). Then merge them.",
         "Part i has keys i·c to (i + 1)·c with c = ⌈M / splits⌉ = -(-len(k) // splits); slices stop at the end.",
-        "A part without keys has output 0 and lse −∞: start with np.zeros and np.full(…, -np.inf) and skip it.",
         "w = np.exp(lses - lses.max()); the output is the mean of the parts' outputs with these weights (eq. 15.8).",
     ),
+    without={
+        "np.sqrt(len(q))": phrases.unscaled("eq. 15.7"),
+        "np.log(p.sum())": "Your lse isn't m + log l, and parts are weighed by it (eq. 15.7).",
+    },
     mistakes=(
         Mistake(phrases.averages("eq. 15.8"), but("w @ outs / w.sum()", "outs.mean(0)")),
-        Mistake("You weight the parts by their number of keys. A part weighs e^lse, however many keys it has (eq. "
-                "15.8).",
-                but(WEIGHTS, "np.array([len(k[i * size : (i + 1) * size]) for i in range(splits)])")),
         Mistake(phrases.lse_in_base_two("eq. 15.7 and lesson 12"),
                 but("m + np.log(", "m / np.log(2) + np.log2("),
                 but("m + np.log(", "m / np.log(2) + np.log2(", "np.exp(lses", "np.exp2(lses"),
                 but("m + np.log(", "m + np.log2(")),
-        Mistake(phrases.weights_in_base_two("eq. 15.8"), but(WEIGHTS, "np.exp2(lses - top)")),
         Mistake("You keep lse in half precision. It's in an exponent: at 60, two neighbors in float16 are .03 apart, "
                 "in bfloat16 .25, and that's the relative error of the weights. Keep it in float32, whatever the keys "
                 "and values are in (eq. 15.8).",
                 but(KEPT, "np.full(splits, -np.inf, np.float16)"),
-                but(KEPT + "\n", KEPT + "\n", "top = ", "lses = np.float16(lses).astype(float); top = "),
                 but(WEIGHTS, "np.exp(np.float16(lses) - np.float16(top))"),
                 but("top = ", "lses = brain(lses); top = "),
                 but(WEIGHTS, "np.exp(brain(lses) - brain(top))")),
@@ -117,26 +88,11 @@ EXERCISE = Exercise(
                 "keys after the last full part are lost; if you cut as equally as possible, the output is right, but a "
                 "program can't find its keys from its number.",
                 but("-(-len(k) // splits)", "len(k) // splits"),
-                but("-(-len(k) // splits)", "max(len(k) // splits, 1)"), cut_evenly),
-        Mistake("You cut the keys in the wrong places. `splits` is the number of parts, each has ⌈M / splits⌉ keys, "
-                "and part i ends before (i + 1) · ⌈M / splits⌉, so no key counts twice (eq. 15.6).",
-                but("-(-len(k) // splits)", "splits"), but("(i + 1) * size)", "(i + 1) * size + 1)")),
+                but("-(-len(k) // splits)", "max(len(k) // splits, 1)"),
+                but("slice(i * size, (i + 1) * size)", "np.array_split(np.arange(len(k)), splits)[i]")),
         Mistake("A part without keys spoils the result. Its maximum is −∞, or doesn't exist, and −∞ − (−∞) is NaN. "
                 "Its output is 0 and its lse −∞, the identity of ⊕; with lse 0 it would weigh as much as a key with "
                 "score 0 (eq. 15.7).",
-                but(*PART), but(PART[0], PART[1]), neighbors, but(KEPT, "np.zeros(splits)")),
-        Mistake(phrases.unscaled("eq. 15.7"), but(" / np.sqrt(len(q))", "")),
-        Mistake(phrases.bare_lse("eq. 15.8"), but(WEIGHTS, "np.exp(lses)")),
-        Mistake("Your lse isn't m + log l of the scaled scores. l is a sum, not a mean; the factor 1/√D is in the lse "
-                "as it is in the weights; and without log l, two parts with the same maximum weigh the same, whatever "
-                "else is in them (eq. 15.7).",
-                but("np.log(p.sum())", "np.log(p.mean())"),
-                but("m + np.log(p.sum())", "(m + np.log(p.sum())) * np.sqrt(len(q))"), but("m + np.log(p.sum())", "m")),
-        Mistake("Your weights are e^lse, which already contains l, but you don't divide the parts' outputs by l, so l "
-                "counts twice (eq. 15.8).",
-                but("p @ v[part] / p.sum()", "p @ v[part]")),
-        Mistake("We want one lse per part, shape (splits,): not the lse of all keys, and not the parts' weights (eq. "
-                "15.7).",
-                but(RETURNED, "w.sum(), top + np.log(w.sum())"), but(RETURNED, "w.sum(), w / w.sum()")),
+                but(*PART), but(PART[0], PART[1]), but(KEPT, "np.zeros(splits)")),
     ),
 )

@@ -42,10 +42,7 @@ def cases() -> list[Case]:
         ("EYE, ONE: the first token", (0, 1, 4)),
         ("EYE: token 3, window 4: the cache fills", (3, 1, 4)),
         ("EYE: token 4, window 4: one key has to go", (4, 1, 4)),
-        ("EYE: token 9, window 4", (9, 1, 4)),
         ("EYE: 3 tokens after 4, window 4: query 4 sees keys 1 to 4", (4, 3, 4)),
-        ("EYE: 3 tokens into an empty cache, window 4", (0, 3, 4)),
-        ("EYE: 4 = window tokens after 6", (6, 4, 4)),
         ("EYE: 5 = window + 1 tokens after 6", (6, 5, 4)),
         ("EYE: 9 = 2 · window + 1 tokens into an empty cache", (0, 9, 4)),
         ("EYE: a window of 1, 3 tokens after 2", (2, 3, 1)),
@@ -60,53 +57,38 @@ def cases() -> list[Case]:
     return [*[Case(label, call(*args)) for label, args in calls], *far, low, future]
 
 
-def broken_step(
-    q: Array, k: Array, v: Array, keys: Array, values: Array, window: int
-) -> tuple[Array, Array, Array]:
-    """As the lesson prints it: room is made before anybody has looked."""
-    room = window - len(k)
-    keys, values = np.concatenate([keys[-room:], k]), np.concatenate([values[-room:], v])
-    j = np.arange(len(keys))
-    i = j[len(keys) - len(q) :, None]
-    s = np.where((j <= i) & (i - j < window), q @ keys.T / math.sqrt(q.shape[1]), -np.inf)
-    p = np.exp(s - s.max(1, keepdims=True))
-    return p @ values / p.sum(1, keepdims=True), keys, values
-
-
-ROOM = "room = window - len(k)"
 KEPT = "keys[-window:], values[-window:]"
 
 EXERCISE = Exercise(
-    lesson="16", stars=2, reference=fixed_step, cases=cases,
+    lesson="16", stars=2, reference=fixed_step, where="eq. 16.1", cases=cases,
     hints=(
         "Feed 4 tokens, then 3, with window 4 and EYE as values: how many numbers of each row are not 0, and how many "
         "should be?",
-        "Query 4 sees keys 3 and 4 only. Which line has thrown keys 1 and 2 away, and had query 4 been there before?",
         "First put old and new keys together, then attend with the mask, then drop: eq. 16.4 says how many keys the "
         "chunk needs.",
         "keys[-window:] of all keys, at the end. (keys[-0:] is all of them: that's the second trap in the line.)",
     ),
+    without={
+        "i - j < window":
+            "Without the window's mask, the chunk's later queries see keys that have left the window; with old and "
+            "new keys side by side, you need the mask: eq. 16.1.",
+        "j <= i": phrases.sees_future("eq. 16.1"),
+    },
     mistakes=(
         Mistake("This is still the broken step: it makes room before the chunk's first queries have read. They need "
                 "window − 1 keys before the chunk, whatever its length: eq. 16.4. Drop afterwards.",
-                broken_step, but(ROOM, "room = max(window - len(k), 1)", of=broken_step),
-                but("keys[-room:]", "keys[len(keys) - min(len(keys), max(room, 0)):]",
-                    "values[-room:]", "values[len(values) - min(len(values), max(room, 0)):]", of=broken_step)),
+                *(but("[keys, k]", f"[keys[{kept}:], k]", "[values, v]", f"[values[{kept}:], v]", KEPT, "keys, values")
+                  for kept in ("len(k) - window", "-max(window - len(k), 1)",
+                               "max(len(keys) - max(window - len(k), 0), 0)"))),
         Mistake("You drop afterwards, but one key too many: window − 1 are left. The query of the next token needs no "
                 "more, but we want the keys of the last `window` tokens, as in eq. 16.3.",
                 but("keys[-window:]", "keys[len(keys) - min(len(keys), window - 1):]",
                     "values[-window:]", "values[len(values) - min(len(values), window - 1):]")),
         Mistake(phrases.window_short("eq. 16.1"),
                 but("i - j < window", "i - j < window - 1"), but("i - j < window", "i - j < max(window - 1, 1)")),
-        Mistake(phrases.window_long("eq. 16.1"), but("i - j < window", "i - j <= window")),
-        Mistake("Without the window's mask, the chunk's later queries see keys that have left the window; with old and "
-                "new keys side by side, you need the mask: eq. 16.1.",
-                but(" & (i - j < window)", "")),
-        Mistake(phrases.sees_future("eq. 16.1"), but("(j <= i) & ", "")),
         Mistake(phrases.nothing_dropped("eq. 16.3"), but(KEPT, "keys, values")),
         Mistake("You keep only the chunk. If it's shorter than the window, older keys are still needed: the last "
                 "`window` of all, eq. 16.3.",
                 but(KEPT, "k[-window:], v[-window:]")),
-        Mistake(phrases.hides_with_number("eq. 1.9"), but("-np.inf", "-1e9")),
     ),
 )

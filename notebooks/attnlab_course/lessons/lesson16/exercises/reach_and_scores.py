@@ -1,6 +1,7 @@
 """Lesson 16, ★★: how far a window reaches through the layers, and what a prompt in chunks computes."""
 
-from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Exercise, Mistake, but
+from attnlab_course.checker.inputs import table
 
 
 def reach_and_scores(layers: int, window: int, length: int, chunk: int) -> tuple[int, int]:
@@ -17,43 +18,39 @@ def reach_and_scores(layers: int, window: int, length: int, chunk: int) -> tuple
     return reach, scores
 
 
-def cases() -> list[Case]:
-    """Small ones, a chunk longer than the window, ragged ends, Mistral 7B."""
-    calls = [
-        ("one layer, window 4, 12 tokens in chunks of 1: decoding", (1, 4, 12, 1)),
-        ("two layers, window 2, 12 tokens in chunks of 3", (2, 2, 12, 3)),
-        ("three layers, window 4, 12 tokens in chunks of 4", (3, 4, 12, 4)),
-        ("a window of 1: every token sees itself alone", (5, 1, 12, 4)),
-        ("a chunk longer than the window: window 4, chunk 16", (2, 4, 48, 16)),
-        ("RAGGED: 14 tokens in chunks of 4, window 4", (2, 4, 14, 4)),
-        ("a prompt of one chunk and less: 6 tokens, window 4, chunk 16", (2, 4, 6, 16)),
-        ("a window longer than the prompt: 9 tokens, window 16, chunks of 4", (1, 16, 9, 4)),
-        ("Mistral 7B: 32 layers, window 4096, 12,000 tokens in chunks of 4096", (32, 4096, 12_000, 4096)),
-    ]
-    return [Case(label, args) for label, args in calls]
-
-
 REACH, KEYS, ROWS = "layers * (window - 1) + 1", "(stop - max(start - window + 1, 0))", "(stop - start)"
-STOP = "min(start + chunk, length)"
 
 EXERCISE = Exercise(
-    lesson="16", stars=2, reference=reach_and_scores, cases=cases,
+    lesson="16", stars=2, reference=reach_and_scores, where="eq. 16.4",
+    cases=table(
+        ("one layer, window 4, 12 tokens in chunks of 1: decoding", 1, 4, 12, 1),
+        ("three layers, window 4, 12 tokens in chunks of 4", 3, 4, 12, 4),
+        ("a window of 1: every token sees itself alone", 5, 1, 12, 4),
+        ("a chunk longer than the window: window 4, chunk 16", 2, 4, 48, 16),
+        ("RAGGED: 14 tokens in chunks of 4, window 4", 2, 4, 14, 4),
+        ("a prompt of one chunk and less: 6 tokens, window 4, chunk 16", 2, 4, 6, 16),
+        ("Mistral 7B: 32 layers, window 4096, 12,000 tokens in chunks of 4096", 32, 4096, 12_000, 4096),
+    ),
     hints=(
         "One layer: a token sees itself and window − 1 tokens before it. What does the oldest of those see, one layer "
         "below?",
         "Each layer adds window − 1 positions, and the token itself counts once: eq. 16.2.",
         "The first query of a chunk sees window − 1 keys before the chunk, if there are that many, and the last query "
         "sees itself. How many keys is that from first to last? Eq. 16.4.",
-        "for start in range(0, length, chunk): stop = min(start + chunk, length), and the keys go from max(start − "
-        "window + 1, 0) to stop.",
     ),
+    without={
+        "0":
+            "Your first chunks see keys before the beginning of the text. There are none: eq. 16.4 holds once there's "
+            "a full window.",
+        "length":
+            "Your last chunk is as long as the others. It ends with the prompt: min(start + chunk, length) is the end "
+            "of its queries and of its keys (eq. 16.4).",
+    },
     mistakes=(
         Mistake("Your reach counts the token itself too often, or not at all. The `window` keys include it, so each "
                 "layer adds window − 1 positions, and it counts once, + 1: eq. 16.2, which is 131,041 and not 131,072 "
                 "for Mistral 7B.",
-                but(REACH, "layers * window"),
-                but(REACH, "layers * window + 1", KEYS, "(stop - max(start - window, 0))"),
-                but(REACH, "layers * window + 1"), but(REACH, "layers * (window - 1)")),
+                but(REACH, "layers * window"), but(REACH, "layers * window + 1"), but(REACH, "layers * (window - 1)")),
         Mistake("Your reach doesn't grow with the layers, or grows exponentially. What the oldest key in the window "
                 "read one layer below arrives, too, and windows are laid end to end, not multiplied (eq. 16.2).",
                 but(REACH, "window"), but(REACH, "window**layers")),
@@ -64,18 +61,5 @@ EXERCISE = Exercise(
         Mistake("You count only the scores that the band shows. We want what a chunk computes: a rectangle of its "
                 "queries by all keys that any of them sees: eq. 16.4.",
                 but(f"{ROWS} * {KEYS}", "sum(min(i + 1, window) for i in range(start, stop))")),
-        Mistake("You use all keys so far for each chunk, as if there were no window. No query of the chunk sees keys "
-                "older than the window of its first query: eq. 16.4.",
-                but(KEYS, "stop")),
-        Mistake("Your first chunks see keys before the beginning of the text. There are none: eq. 16.4 holds once "
-                "there's a full window.",
-                but("max(start - window + 1, 0)", "(start - window + 1)")),
-        Mistake("You leave out the last chunk, or make it as long as the others. It ends with the prompt, at min(start "
-                "+ chunk, length), for its queries in eq. 16.4 and for its keys, and its queries need scores, too.",
-                but(STOP, "start + chunk"), but("range(0, length, chunk)", "range(0, length - chunk + 1, chunk)")),
-        Mistake("You return the largest chunk, or one chunk. We want the sum over all chunks, each by eq. 16.4.",
-                but("scores += ", "scores = max(scores, 0) * 0 + "),
-                but(f"scores += {ROWS} * {KEYS}", f"scores = max(scores, {ROWS} * {KEYS})"),
-                but(f"scores += {ROWS} * {KEYS}", "scores = chunk * (chunk + window - 1)")),
     ),
 )

@@ -29,7 +29,7 @@ RING = "last - (last - (slot - sinks)) % window"
 FULL = "sinks + rolled if rolled >= 0 else -1"
 
 EXERCISE = Exercise(
-    lesson="16", stars=1, reference=token_in, cases=cases,
+    lesson="16", stars=1, reference=token_in, where="eq. 16.5", cases=cases,
     hints=(
         "Two kinds of slots: the first `sinks` of them, and the ring. A sink's slot holds the token of its own number.",
         "In the ring, number the tokens and the slots from the first that isn't a sink. By eq. 16.5, slot r then holds "
@@ -37,6 +37,7 @@ EXERCISE = Exercise(
         "Which of them is the last that has come? Go back from the last token, by less than `window` steps, until the "
         "remainder is right. If that leads to before the beginning, the slot is empty.",
     ),
+    without={"1": "After `length` tokens the last one has the position length − 1: you count one too many (eq. 16.5)."},
     mistakes=(
         Mistake("You return the first token that came to the slot. Later ones have overwritten it: the last one with "
                 "the right remainder counts (eq. 16.5).",
@@ -45,12 +46,6 @@ EXERCISE = Exercise(
                 "the sinks (eq. 16.6).",
                 but(FULL, "sinks + rolled"), but("slot if slot < length else -1", "slot"),
                 but(FULL, "sinks + rolled", "slot if slot < length else -1", "slot")),
-        Mistake("After `length` tokens the last one has the position length − 1: you count one too many "
-                "(eq. 16.5).",
-                but(LAST, "last = length - sinks")),
-        Mistake("You don't come back from counting in the ring: its token 0 is token `sinks` of the text "
-                "(eq. 16.5).",
-                but(FULL, "rolled if rolled >= 0 else -1")),
         Mistake("Your ring has window + sinks slots. It has `window`, and the first `sinks` slots keep their tokens "
                 "for good (eq. 16.5).",
                 but("slot < sinks", "slot < 0", LAST, "sinks, window = 0, window + sinks; last = length - 1"),

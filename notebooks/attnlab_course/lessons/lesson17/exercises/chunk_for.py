@@ -66,7 +66,7 @@ def cases() -> list[Case]:
 
 
 EXERCISE = Exercise(
-    lesson="17", stars=2, reference=chunk_for, cases=cases, judge=judge,
+    lesson="17", stars=2, reference=chunk_for, where="eq. 17.7", cases=cases, judge=judge,
     hints=(
         "Per token there are two terms that depend on C: 2 C (F + Dv) / rate grows, start / C falls.",
         "Where their sum is smallest, they're equal: C² = start · rate / (2 (F + Dv)).",
@@ -80,9 +80,6 @@ EXERCISE = Exercise(
                 "17.7).",
                 but("min(max(round(best), 1), most, n)", "min(most, n)")),
         Mistake("You ignore the memory (eq. 17.9).", but("most, n)", "n)")),
-        Mistake("√N would be the best chunk if a state cost as much as a token. Apart from the factor in front, "
-                "there's no N in eq. 17.7.",
-                but("min(max(round(best), 1), most, n)", "min(max(math.isqrt(n), 1), most, n)")),
         Mistake("You balance the chunk's products with the state's, 2 F (2 Dv + 1). Those don't depend on C; the "
                 "starts do (eq. 17.7).",
                 but("start * rate / (2 * (F + Dv))", "(F * (2 * Dv + 1) / (F + Dv)) ** 2")),

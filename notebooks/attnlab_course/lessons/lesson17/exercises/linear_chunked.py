@@ -29,21 +29,6 @@ def linear_chunked(fq: Tensor, fk: Tensor, v: Tensor, C: int) -> Tensor:
     return torch.cat(out)
 
 
-def quadratic(fq: Tensor, fk: Tensor, v: Tensor, C: int) -> Tensor:
-    """All weights at once."""
-    a = (fq @ fk.T).tril()
-    empty = a.sum(1) == 0
-    return torch.where(empty[:, None], 0, a @ v / torch.where(empty, 1, a.sum(1))[:, None])
-
-
-def summed(fq: Tensor, fk: Tensor, v: Tensor, C: int) -> Tensor:
-    """The state after every token, by a cumulative sum."""
-    U, Z = (fk[:, :, None] * v[:, None]).cumsum(0), fk.cumsum(0)
-    above, below = torch.einsum("nf,nfd->nd", fq, U), (fq * Z).sum(1)
-    empty = below == 0
-    return torch.where(empty[:, None], 0, above / torch.where(empty, 1, below)[:, None])
-
-
 def call(n: int, f: int, dv: int, C: int, zeros: tuple[int, ...] = ()) -> tuple:
     """``n`` tokens, values EYE if dv is 0; the queries ``zeros`` have no feature that is not 0."""
     rng = np.random.default_rng(n + 100 * f)
@@ -93,59 +78,43 @@ def small_chunks(n: int) -> tuple:
 ABOVE = "above, below = above + q @ U, below + q @ Z"
 ABSORB = "U, Z = U + k.T @ w, Z + k.sum(0)"
 GUARDED = "torch.where(empty[:, None], 0, above / torch.where(empty, 1, below)[:, None])"
-PARTS, WHOLE = "range(0, len(fq), C)", "len(fq) // C * C"
 
 EXERCISE = Exercise(
-    lesson="17", stars=3, reference=linear_chunked, cases=cases, gradients=(0, 1, 2), library="torch",
+    lesson="17", stars=3, reference=linear_chunked, where="eq. 17.5", cases=cases, gradients=(0, 1, 2), library="torch",
     hints=(
         "A loop over slices of C tokens. In each: the weights within the chunk, a = (q @ k.T).tril(), and what the "
         "state (U, Z) of all earlier chunks adds: eq. 17.5.",
         "Above the line q @ U + a @ w, below it q @ Z + a.sum(1). Only then does the chunk join the state: eq. 17.6.",
-        "The last chunk may be shorter; slices stop at the end. tril() of a square matrix is right for it, too.",
         "For rows of zeros, guard both sides: torch.where(empty, 0, above / torch.where(empty, 1, below)), eq. 17.11.",
     ),
+    without={
+        "(q @ k.T).tril()": phrases.sees_future("eq. 17.5"),
+        "if start > 0:": phrases.own_tokens("eq. 17.5", chunk="chunk"),
+        "q @ Z":
+            "Your normalizer leaves out the keys of the state. It's the sum of both: φ(q)·Z plus the row sum of a "
+            "(eq. 17.5).",
+    },
     mistakes=(
         Mistake("Your chunk is in the state before its queries read it, so its own keys count twice. They're in a "
                 "already: read first, eq. 17.5, then update the state, eq. 17.6. ONES can't show it, because the "
                 "weights still add up to 1.",
                 but(ABSORB, "pass", "q @ U", "q @ (U := U + k.T @ w)", "q @ Z", "q @ (Z := Z + k.sum(0))",
                     "if start > 0", "if True")),
-        Mistake(phrases.not_itself("eq. 17.5", rule="j ≤ i"), but(".tril()", ".tril(-1)")),
-        Mistake(phrases.sees_future("eq. 17.5"), but(".tril()", "")),
         Mistake("This is φ(Q) (φ(K)ᵀ V): every query sees all keys. You can only move the parentheses if there's "
                 "nothing between the two products, and the causal mask is: section 2, eq. 17.4.",
                 but("    U, Z, out", "    C = len(fq)\n    U, Z, out", ".tril()", "")),
-        Mistake(phrases.own_tokens("eq. 17.5", chunk="chunk"), but("start > 0", "start < 0")),
-        Mistake("Your state only has the previous chunk, not all earlier ones. Add: eq. 17.6.",
-                but(ABSORB, "U, Z = k.T @ w, k.sum(0)")),
-        Mistake("Your normalizer leaves out the keys of the state, or the chunk's own weights. It's the sum of both: "
-                "φ(q)·Z plus the row sum of a (eq. 17.5).",
-                but("below + q @ Z", "below"), but(ABOVE, "above, below = above + q @ U, q @ Z")),
         Mistake("You divide the two parts separately, then add. Both are sums over the same row: add above and below "
                 "the line, then divide once, eq. 17.5.",
                 but(ABOVE, "above, below = above / below[:, None] + (q @ U) / (q @ Z)[:, None], 0 * below + 1")),
-        Mistake(phrases.last_one("eq. 17.5", what="The tokens", block="chunk"),
-                but("torch.cat(out)", "torch.cat([*out, 0 * v[WHOLE:]])", PARTS, "range(0, WHOLE, C)", "WHOLE", WHOLE),
-                but("torch.cat(out)", "torch.cat([*out, v[:0]])", PARTS, "range(0, WHOLE, C)", "WHOLE", WHOLE)),
-        Mistake(phrases.no_weights("eq. 17.11"), but(GUARDED, "above / below[:, None]")),
         Mistake("The values are right, but the gradient of a row without weights isn't. If you divide by 0 and throw "
                 "the result away, its derivative is still NaN, and a numerator of 0 divided by 1 still leaks one. "
                 "Divide by 1 there, *and* put 0 in place of the result (eq. 17.11).",
                 but(GUARDED, "torch.where(empty[:, None], 0, above / below[:, None])"),
                 but(GUARDED, "(above / below[:, None]).nan_to_num()"),
                 but(GUARDED, "above / torch.where(empty, 1, below)[:, None]")),
-        Mistake(phrases.epsilon("eq. 17.11", instead="a condition does for rows without weights"),
-                but(GUARDED, "above / (below + 1e-4)[:, None]"), but(GUARDED, "above / (below + 1e-5)[:, None]"),
-                but(GUARDED, "above / below.clamp(min=1e-6)[:, None]"),
-                but(GUARDED, "above / (below + 1e-10)[:, None]")),
         Mistake("No gradient reaches the keys and values of earlier chunks, because the state is detached. It's a sum "
                 "like any other, and the gradient goes through it: eq. 17.6.",
                 but("k.T @ w", "(k.T @ w).detach()", "k.sum(0)", "k.sum(0).detach()")),
-        Mistake("Your normalizer passes no gradient to the keys: the values are right, and so are dq and dv, but dk "
-                "isn't. Z is a sum of φ(k), so k has a derivative below the line, too: eq. 17.5.",
-                but("a.sum(1)", "(q @ k.detach().T).tril().sum(1)", "k.sum(0)", "k.sum(0).detach()")),
-        Mistake(phrases.all_scores("eq. 17.5", piece="chunk"), quadratic),
-        Mistake(phrases.state_each_token("section 2, eq. 17.6"), summed),
     ),
     costs=(
         Cost(growth(long, 512, 1024), 1.3, "Its memory beyond the result grew {found:.1f}× with twice as many tokens."),

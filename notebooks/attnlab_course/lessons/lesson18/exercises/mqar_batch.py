@@ -203,10 +203,9 @@ def cases() -> list[Case]:
 
 KEYS = "rng.permuted(np.tile(np.arange(half), (size, 1)), axis=1)[:, :pairs]"
 VALUES = "rng.integers(half, 2 * half, size=(size, pairs))"
-TARGETS = "targets[:, 2 * pairs :] = keys[row, asked], values[row, asked]"
 
 EXERCISE = Exercise(
-    lesson="18", stars=3, reference=mqar_batch, cases=cases, judge=judge, run=again, writes=(0,),
+    lesson="18", stars=3, reference=mqar_batch, where="section 4", cases=cases, judge=judge, run=again, writes=(0,),
     hints=(
         "Draw three things for each row: its keys, their values, and which pair each question is about, a number from "
         "0 to pairs − 1.",
@@ -214,7 +213,6 @@ EXERCISE = Exercise(
         "axis=1 shuffles each row by itself.",
         "keys[row, asked] with row = np.arange(size)[:, None] picks the keys of the questions, values[row, asked] the "
         "targets.",
-        "tokens[:, 0 : 2 * pairs : 2] = keys; tokens[:, 1 : 2 * pairs : 2] = values; the rest are the questions.",
     ),
     mistakes=(
         Mistake("You draw the keys independently, so a row can have a key twice, with two values, and then no model "
@@ -229,26 +227,12 @@ EXERCISE = Exercise(
                 but(VALUES, "keys + half")),
         Mistake("Your targets are in the wrong places. We ask for the answer at the question itself, not one token "
                 "before, and in the pairs the model has nothing to recall yet: −1 (section 4).",
-                but("return tokens, targets", "return tokens, np.roll(targets, 1, 1)"),
                 but("return tokens, targets", "return tokens, np.roll(targets, -1, 1)"),
-                but("    return", "    targets[:, 0 : 2 * pairs : 2] = values\n    return"),
                 but("    return", "    targets[:, 1 : 2 * pairs : 2] = values\n    return"),
                 but("targets = tokens.copy()", "targets = np.zeros_like(tokens)")),
         Mistake("Your questions come in the order of the pairs, in every row: the place gives away the answer, and no "
                 "key needs comparing (section 4).",
                 but("rng.integers(pairs, size=(size, length - 2 * pairs))",
                     "np.tile(np.arange(length - 2 * pairs) % pairs, (size, 1))")),
-        Mistake("You mix up keys and values. A question is a key, and its target is the value's token: not the number "
-                "of a pair, and not a value counted from 0 (section 4).",
-                but(TARGETS, "targets[:, 2 * pairs :] = keys[row, asked], asked"),
-                but(TARGETS, "targets[:, 2 * pairs :] = keys[row, asked], values[row, asked] - half"),
-                but("= keys[row, asked], values[row, asked]", "= values[row, asked], keys[row, asked]")),
-        Mistake("You put all keys before all values. In this task pairs are neighbors: key, value, key, value "
-                "(section 4).",
-                but("tokens[:, 0 : 2 * pairs : 2], tokens[:, 1 : 2 * pairs : 2]",
-                    "tokens[:, :pairs], tokens[:, pairs : 2 * pairs]")),
-        Mistake("You take keys[asked], which picks rows. Each row has its own questions: keys[row, asked] with a "
-                "column of row numbers (section 4).",
-                but("keys[row, asked], values[row, asked]", "keys[0][asked], values[0][asked]")),
     ),
 )
