@@ -60,16 +60,15 @@ EXERCISE = Exercise(
         "The scale belongs to the scores, not to the form in which you compute them: it still counts the numbers of q "
         "and q_rope, not of the latent.",
     ),
+    without={
+        "q_rope.shape[-1]": "Your scale leaves the rotary part out. A score sums d + d_r products: eq. 24.4.",
+    },
     mistakes=(
         Mistake("Your scale counts the absorbed query's numbers, d_c + d_r. The scores haven't changed, so neither has "
                 "their scale, 1/√(d + d_r): eq. 24.4.",
                 but(SCALE, "math.sqrt(query.shape[-1])")),
-        Mistake("Your scale leaves the rotary part out. A score sums d + d_r products: eq. 24.4.",
-                but(SCALE, "math.sqrt(q.shape[-1])")),
         Mistake("You multiply by U and not by its transpose. q · (c U) = (q Uᵀ) · c: eq. 24.3.",
                 but("q @ up.mT", "q @ up if up.shape[1] == up.shape[2] else q @ np.linalg.pinv(up)")),
-        Mistake("The rotary part comes second, behind the latent's: that's the order of the keys, eq. 24.4.",
-                but("[q @ up.mT, q_rope]", "[q_rope, q @ up.mT]")),
         Mistake("All your heads use the up projection of the first. Each head has its own, eq. 24.3.",
                 but("up.mT", "up[:1].mT")),
         Mistake("You rotate the absorbed query. The latents aren't rotated, and R is between q and Uᵀ: section 2.",

@@ -47,27 +47,26 @@ def cases() -> list[Case]:
     return [Case(label, args) for label, args in calls]
 
 
-BOX = "np.maximum(q * low, q * high)"
 BEST = "np.maximum(q * low, q * high).sum()"
 
 EXERCISE = Exercise(
-    lesson="24", stars=2, reference=page_bound, cases=cases,
+    lesson="24", stars=2, reference=page_bound, where="eq. 24.7", cases=cases,
     hints=(
         "First the box: the smallest and the largest number of the page's keys per channel, of filled slots only.",
         "Where q_c is positive, the best corner takes the largest number; where it's negative, the smallest: eq. 24.7.",
     ),
+    without={
+        "q * low": "You take the largest number in every channel. Where the query is negative, the smallest gives "
+                   "more (eq. 24.7).",
+        "q * high": "You take the smallest number in every channel. Where the query is positive, the largest gives "
+                    "more (eq. 24.7).",
+    },
     mistakes=(
-        Mistake("You take the largest number in every channel, or the smallest. Where the query is positive, the "
-                "largest gives more; where it's negative, the smallest does (eq. 24.7).",
-                but(BOX, "(q * high)"), but(BOX, "(q * low)")),
         Mistake("That's the largest score itself. It takes all keys of the page to know it, and a box has two vectors: "
                 "eq. 24.7.",
                 but(BEST, "(pages[p, :count] @ q).max()")),
         Mistake("Empty slots enter your box. Only the first `counts[p]` slots of a page hold keys: section 4.",
                 but("pages[p, :count].min(0), pages[p, :count].max(0)", "pages[p].min(0), pages[p].max(0)")),
-        Mistake("That's the lowest score of a key inside the box. To choose, bound the highest: take the larger of the "
-                "two products, eq. 24.7.",
-                but("np.maximum(", "np.minimum(")),
         Mistake("You compare sums over the channels. Each channel chooses its own side of the box, and then you sum: "
                 "eq. 24.7.",
                 but(BEST, "max((q * low).sum(), (q * high).sum())")),
