@@ -83,10 +83,8 @@ EXERCISE = Exercise(
         "A step takes weights + Σ (blocks · page + n · token) over the admitted requests. Take the size with the "
         "largest quotient.",
     ),
-    without={
-        "blocks * page": "The table isn't free in this exercise: a step spends `page` seconds on each block (section "
-                         "4).",
-    },
+    without={"blocks * page": "The table isn't free in this exercise: a step spends `page` seconds on each block "
+                              "(section 4)."},
     mistakes=(
         Mistake("You choose by memory alone, the size that holds the most requests. But small blocks cost time at "
                 "every step: section 7.",

@@ -207,25 +207,9 @@ def cases() -> list[Case]:
          [a, ("append", "a", 4), fork, ("append", "b", 4), ("free", "b"), ("append", "a", 4)]),
         ("a fork of a fork outlives both", 4, 4, [a, ("append", "a", 8), fork, ("fork", "b", "c"), ("free", "a"),
                                                   ("free", "b"), ("add", "d"), ("append", "d", 8)]),
-        ("random operations", 7, 3, random_operations()),
     ]
     return [Case(f"{label}; {blocks} blocks of {size}", (blocks, size, Driver(size, *operations)))
             for label, blocks, size, operations in calls]
-
-
-def random_operations() -> list[tuple]:
-    """40 operations on up to four sequences, all of which exist when they are named."""
-    rng, names, operations = np.random.default_rng(0), list[str](), list[tuple]()
-    for step in range(40):
-        kind = rng.choice(["append", "append", "fork", "free", "add"]) if names else "add"
-        if kind == "append":
-            operations.append(("append", str(rng.choice(names)), int(rng.integers(5))))
-        elif kind == "free":
-            operations.append(("free", names.pop(rng.integers(len(names)))))
-        elif len(names) < 4:
-            operations.append(("add", str(step)) if kind == "add" else ("fork", str(rng.choice(names)), str(step)))
-            names.append(str(step))
-    return operations
 
 
 SHARED = "count > 0 and length % size > 0 and self.references[table[-1]] > 1"

@@ -90,16 +90,6 @@ EXERCISE = Exercise(
                 "key that isn't its own. Copy a shared, partly filled block first: eq. 19.6.",
                 but(OWN, ""),
                 but(OWN + GROW, GROW + OWN.replace("count and", "count and len(table) * size <= length and"))),
-        Mistake("You copy every shared block. Full ones are never written again; only the last one can be partly "
-                "filled: eq. 19.6.",
-                but(OWN, """    for at in range(len(table)):
-        if count and length % size and references[table[at]] > 1:
-            shared, own = table[at], free.pop(0)
-            references[shared] -= 1
-            references[own] += 1
-            table[at] = own
-            copies.append((shared, own))
-""")),
         Mistake("You copy only if the new tokens fit into the last block. The first of them is written there anyway: "
                 "eq. 19.6.",
                 but("if count and length", "if length + count <= len(table) * size and count and length")),
@@ -108,16 +98,6 @@ EXERCISE = Exercise(
                 but(SHARED, SHARED.replace("> 1", "== 2"))),
         Mistake("You take blocks in a different order. Take them from the front of the list, and the copy's before "
                 "those of the new tokens (section 5).",
-                but("free.pop(0)", "free.pop()"),
-                but(OWN + GROW, """    shared = count and length % size and references[table[-1]] > 1
-    at = len(table) - 1
-"""
-                    + GROW + """    if shared:
-        own = free.pop(0)
-        references[table[at]] -= 1
-        references[own] += 1
-        copies.append((table[at], own))
-        table[at] = own
-""")),
+                but("free.pop(0)", "free.pop()")),
     ),
 )

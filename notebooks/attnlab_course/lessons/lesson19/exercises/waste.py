@@ -48,9 +48,8 @@ EXERCISE = Exercise(
         "A request of n tokens has ⌈n / block⌉ blocks: −(−n // block) in Python, eq. 19.3.",
         "The smallest power of two not below n is 1 << (n − 1).bit_length(): 8 for 8, and 16 for 9.",
     ),
-    without={
-        "sum(lengths)": "You return what's held, tokens included. We ask for the slots that are empty (section 1).",
-    },
+    without={"sum(lengths)": "You return what's held, tokens included. We ask for the slots that are empty (section "
+                             "1)."},
     mistakes=(
         Mistake(phrases.adds_one("eq. 19.3", what="block"), but(PAGES, "(n // block + 1) * block")),
         Mistake("You give every request as much as the longest one. Each has its own blocks, or its own power of two: "

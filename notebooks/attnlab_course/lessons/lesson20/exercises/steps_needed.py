@@ -40,10 +40,8 @@ EXERCISE = Exercise(
         "free first.",
         "That slot is free again `length` steps later. At the end, the latest of all slots counts: eq. 20.3.",
     ),
-    without={
-        "if not continuous:": "Your static batches begin as soon as a slot is free. A static batch begins when the "
-                              "whole batch before it is done: eq. 20.2.",
-    },
+    without={"if not continuous:": "Your static batches begin as soon as a slot is free. A static batch begins when "
+                                   "the whole batch before it is done: eq. 20.2."},
     mistakes=(
         Mistake("You give the average work, tokens over slots, which doesn't count waiting slots: eq. 20.2 takes the "
                 "longest of each batch.",

@@ -27,10 +27,8 @@ EXERCISE = Exercise(
         "there were sends.",
         "Count back from device 0 and you arrive at the last device: % does it in Python.",
     ),
-    without={
-        "devices": "Your number leaves the ring: before device 0 comes the last one. Take it modulo the number of "
-                   "devices, eq. 21.1.",
-    },
+    without={"devices": "Your number leaves the ring: before device 0 comes the last one. Take it modulo the number "
+                        "of devices, eq. 21.1."},
     mistakes=(
         Mistake("Your number comes back positive, on the wrong side: −1 is the last device, not device 1. Use %, not "
                 "abs: eq. 21.1.",

@@ -90,31 +90,6 @@ def used(answer: Function, causal: bool, devices: int = 3, dtype: type = np.floa
     return cluster.bytes / (4 * (2 + 6) * np.dtype(dtype).itemsize), others
 
 
-def blocks_off(answer: Function, library: str) -> float:
-    """By how many blocks of an unmasked ring of three the answer misses the six that must travel."""
-    return abs(used(answer, False)[0] - 6)
-
-
-def astray(answer: Function, library: str) -> float:
-    """How many links of three ranks lead to another one than the next, with a mask or without."""
-    return max(used(answer, causal)[1] for causal in (False, True))
-
-
-def blocks_causal(answer: Function, library: str) -> float:
-    """Blocks that travel in a causal ring of three."""
-    return used(answer, True)[0]
-
-
-def blocks_of_six(answer: Function, library: str) -> float:
-    """Blocks that travel between six ranks in a causal ring."""
-    return used(answer, True, 6)[0]
-
-
-def narrow_blocks(answer: Function, library: str) -> float:
-    """Blocks in float32 that travel between six ranks without a mask."""
-    return used(answer, False, 6, np.float32)[0]
-
-
 OFFSET = "offset=(rank.index - holder) * len(k)"
 ONE_DEVICE = "np.split(attnlab.safe_attention(*map(np.concatenate, (q, k, v)), causal=causal), len(q))"
 
@@ -128,9 +103,7 @@ EXERCISE = Exercise(
         "Unmasked, each rank sees rank.size blocks and doesn't send the last one on: eq. 21.2. Causal, rank r sees r "
         "+ 1 blocks; who needs them next, and at which rank does no one?",
     ),
-    without={
-        "causal=causal": phrases.sees_future("section 2"),
-    },
+    without={"causal=causal": phrases.sees_future("section 2")},
     mistakes=(
         Mistake("Your offset isn't (rank − holder) · C. Keys of an earlier rank don't line up with the queries: "
                 "they're all visible, and each rank further back is C tokens further back, not one (section 2).",
@@ -150,15 +123,15 @@ EXERCISE = Exercise(
         Mistake(phrases.no_messages("section 2"), but("cluster.run(program, q, k, v)", ONE_DEVICE)),
     ),
     costs=(
-        Cost(blocks_off, 0, "on three ranks without a mask 6 blocks of keys and values have to travel, eq. 21.2; yours "
-             "are {found:.0f} more or fewer."),
-        Cost(astray, 0, "each of three ranks sends to the next one only, and your program uses {found:.0f} "
-             "other links."),
-        Cost(blocks_causal, 3, "with a causal mask 3 blocks have to travel between three ranks, and yours are "
-             "{found:.0f}."),
-        Cost(blocks_of_six, 15, "with a causal mask 15 blocks have to travel between six ranks, and yours are "
-             "{found:.0f}."),
-        Cost(narrow_blocks, 30, "without a mask 30 blocks have to travel between six ranks; with shards in float32 "
-             "yours have the bytes of {found:.0f}."),
+        Cost(lambda answer, _: abs(used(answer, False)[0] - 6), 0, "on three ranks without a mask 6 blocks of keys and "
+             "values have to travel, eq. 21.2; yours are {found:.0f} more or fewer."),
+        Cost(lambda answer, _: max(used(answer, causal)[1] for causal in (False, True)), 0, "each of three ranks sends "
+             "to the next one only, and your program uses {found:.0f} other links."),
+        Cost(lambda answer, _: used(answer, True)[0], 3, "with a causal mask 3 blocks have to travel between three "
+             "ranks, and yours are {found:.0f}."),
+        Cost(lambda answer, _: used(answer, True, 6)[0], 15, "with a causal mask 15 blocks have to travel between six "
+             "ranks, and yours are {found:.0f}."),
+        Cost(lambda answer, _: used(answer, False, 6, np.float32)[0], 30, "without a mask 30 blocks have to travel "
+             "between six ranks; with shards in float32 yours have the bytes of {found:.0f}."),
     ),
 )

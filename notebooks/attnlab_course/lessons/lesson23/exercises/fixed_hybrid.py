@@ -36,21 +36,6 @@ def fixed_hybrid(
     return out, keys[old:], values[old:], U, Z
 
 
-def broken_hybrid(
-    q: Array, k: Array, v: Array, keys: Array, values: Array, U: Array, Z: Array, window: int
-) -> tuple[Array, Array, Array, Array, Array]:
-    """As the lesson prints it: keys go into the state before the chunk's first queries have looked."""
-    keys, values = np.concatenate([keys, k]), np.concatenate([values, v])
-    old = max(len(keys) - window, 0)
-    U, Z = U + phi(keys[:old]).T @ values[:old], Z + phi(keys[:old]).sum(0)
-    keys, values = keys[old:], values[old:]
-    j = np.arange(len(keys))
-    i = np.arange(len(keys) - len(q), len(keys))[:, None]
-    a = np.where(j <= i, np.exp(q @ keys.T / math.sqrt(q.shape[1])), 0)
-    out = (a @ values + phi(q) @ U) / (a.sum(1) + phi(q) @ Z)[:, None]
-    return out, keys, values, U, Z
-
-
 def call(length: int, count: int, window: int, times: float = 1.0) -> tuple:
     """EYE: token j has value row j of 1, so that a row of the output is the weights of all tokens.
 
@@ -94,6 +79,7 @@ def kept_numbers(answer: Function, library: str) -> float:
 
 
 ABSORBED = "U, Z = U + phi(keys[:old]).T @ values[:old], Z + phi(keys[:old]).sum(0)"
+FIRST, TOKENS = f"old = max(len(keys) - window, 0); {ABSORBED}", "j = np.arange(len(keys))"
 RETURN = "return out, keys[old:], values[old:], U, Z"
 
 EXERCISE = Exercise(
@@ -115,13 +101,11 @@ EXERCISE = Exercise(
         Mistake("This is still the broken step: keys go into the state before the chunk's first queries have looked. "
                 "In their windows those keys have the weight e^s: attend first, then absorb, eq. 16.4 and "
                 "eq. 17.6.",
-                broken_hybrid,
-                but("np.where(j <= i,", "np.where((j <= i) & (i - j < window),", of=broken_hybrid)),
+                but(TOKENS, f"{FIRST}; keys, values = keys[old:], values[old:]; {TOKENS}",
+                    "j[len(keys) - len(q) :, None]", "np.arange(len(keys) - len(q), len(keys))[:, None]")),
         Mistake("You absorb first, and then give the same keys a weight in the window, too: they count twice (eq. "
                 "17.6 comes after eq. 17.5).",
-                but("j = np.arange(len(keys))",
-                    f"old = max(len(keys) - window, 0); {ABSORBED}; j = np.arange(len(keys))",
-                    f"    old = max(len(keys) - window, 0)\n    {ABSORBED}", "    pass")),
+                but(TOKENS, f"{FIRST}; {TOKENS}", f"    old = max(len(keys) - window, 0)\n    {ABSORBED}", "    pass")),
         Mistake("Window and state share one denominator. They aren't two attentions to add or average, and what's in "
                 "the state counts below the line, too, φ(q)·Z (eqs. 17.2 and 18.7).",
                 but("(a @ values + phi(q) @ U) / (a.sum(1) + phi(q) @ Z)[:, None]",

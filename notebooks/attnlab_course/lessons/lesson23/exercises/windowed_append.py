@@ -49,9 +49,8 @@ EXERCISE = Exercise(
         "place: the others must still be found at position / S.",
         "Give blocks back first and take new ones afterwards: what you've given back may be all there is.",
     ),
-    without={
-        "table[b] >= 0": "You give the same block back twice: someone else may have it by now (lesson 19, section 8).",
-    },
+    without={"table[b] >= 0": "You give the same block back twice: someone else may have it by now (lesson 19, "
+                              "section 8)."},
     mistakes=(
         Mistake("You ask what the last of the new tokens sees. The first one sees further back (section 3).",
                 but("length - window + 1", "length + count - window")),

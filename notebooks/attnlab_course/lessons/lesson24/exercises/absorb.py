@@ -60,9 +60,7 @@ EXERCISE = Exercise(
         "The scale belongs to the scores, not to the form in which you compute them: it still counts the numbers of q "
         "and q_rope, not of the latent.",
     ),
-    without={
-        "q_rope.shape[-1]": "Your scale leaves the rotary part out. A score sums d + d_r products: eq. 24.4.",
-    },
+    without={"q_rope.shape[-1]": "Your scale leaves the rotary part out. A score sums d + d_r products: eq. 24.4."},
     mistakes=(
         Mistake("Your scale counts the absorbed query's numbers, d_c + d_r. The scores haven't changed, so neither has "
                 "their scale, 1/√(d + d_r): eq. 24.4.",

@@ -72,10 +72,8 @@ EXERCISE = Exercise(
         "A = np.tril(b[:, None] * G * (k @ k.T), −1), and the right side is b[:, None] * (V − γ K S): eq. 25.4.",
         "Once you know W, it's lesson 17's chunk, with W in place of V and G on the weights: eq. 25.5.",
     ),
-    without={
-        "since * (k @ S)": "You leave the incoming state out of the error. What it holds under a key must be "
-                           "corrected, too: V − γ K S in eq. 25.4.",
-    },
+    without={"since * (k @ S)": "You leave the incoming state out of the error. What it holds under a key must be "
+                                "corrected, too: V − γ K S in eq. 25.4."},
     mistakes=(
         Mistake(phrases.own_correction("eq. 25.4"), but("(k @ k.T), -1)", "(k @ k.T))")),
         Mistake("You build the inverse as a product of powers of A. That's exact on paper, but with ONE KEY the powers "

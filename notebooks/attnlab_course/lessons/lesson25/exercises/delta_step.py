@@ -50,10 +50,8 @@ EXERCISE = Exercise(
         "What's stored under the key is k @ S, (Dv,), after the decay.",
         "np.outer(k, b * error) has the shape of the state.",
     ),
-    without={
-        "k @ S": "You only add: the old value stays under the key. Write the difference to what's stored there: eq. "
-                 "25.2.",
-    },
+    without={"k @ S": "You only add: the old value stays under the key. Write the difference to what's stored there: "
+                      "eq. 25.2."},
     mistakes=(
         Mistake("Your state decays after the write: what was just written is less than the value. First the decay, "
                 "then the write: eq. 25.2. With a = 1, you can't tell.",

@@ -67,9 +67,7 @@ EXERCISE = Exercise(
         "With a value of 0 a token multiplies the state by a (1 − b k²): eq. 25.7. When is that 1, and when −1?",
         "a = 1 and k = 1; the rate is twice the bit.",
     ),
-    without={
-        "bit": "Every token flips the sign, whatever its bit: that counts tokens. A 0 has b = 0 (eq. 25.7).",
-    },
+    without={"bit": "Every token flips the sign, whatever its bit: that counts tokens. A 0 has b = 0 (eq. 25.7)."},
     mistakes=(
         Mistake("With b k² = 1 a one erases the state: 1 − b k² is 0, not −1. Flipping the sign takes b = 2 for a key "
                 "of length 1: eq. 25.7.",

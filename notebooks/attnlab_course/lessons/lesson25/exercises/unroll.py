@@ -56,9 +56,7 @@ EXERCISE = Exercise(
         "To multiply by an inverse from the right, solve the transposed system, or use np.linalg.inv. diag(b) from the "
         "right scales columns: * b.",
     ),
-    without={
-        "b": "You leave out b after the inverse. Eq. 25.4 has it on both sides: in A and before V.",
-    },
+    without={"b": "You leave out b after the inverse. Eq. 25.4 has it on both sides: in A and before V."},
     mistakes=(
         Mistake("Without the inverse these are the weights of plain addition with gates. What a token writes is the "
                 "error: eq. 25.4.",

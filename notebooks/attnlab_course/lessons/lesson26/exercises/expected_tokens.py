@@ -36,10 +36,8 @@ EXERCISE = Exercise(
         "The mean of a count is the sum over j of the probability that it exceeds j: j guesses kept in a row.",
         "Eq. 26.5: a geometric sum of k + 1 terms. Sum it term by term, and alpha = 1 needs no care.",
     ),
-    without={
-        "1": "The last token is missing: after k kept guesses the call still gives one of its own, because its last "
-             "row comes after all of them (eq. 26.5).",
-    },
+    without={"1": "The last token is missing: after k kept guesses the call still gives one of its own, because its "
+                  "last row comes after all of them (eq. 26.5)."},
     mistakes=(
         Mistake("You count the kept guesses alone. The token that replaces a wrong guess is a right one, too, so every "
                 "call gives one more (eq. 26.5).",

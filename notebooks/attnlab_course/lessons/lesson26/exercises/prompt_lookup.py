@@ -45,9 +45,7 @@ EXERCISE = Exercise(
         "The suffix occurs at its own place, too. The latest start that counts is len(tokens) − size − 1.",
         "What follows begins at start + size; a slice that runs over the end is simply shorter.",
     ),
-    without={
-        "most": "You try suffixes of any length: most says where to begin (section 1).",
-    },
+    without={"most": "You try suffixes of any length: most says where to begin (section 1)."},
     mistakes=(
         Mistake("You take the earliest occurrence. What was said last is nearest to what comes now (section 1).",
                 but(STARTS, "range(len(tokens) - size)")),
