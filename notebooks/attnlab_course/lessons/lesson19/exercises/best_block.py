@@ -68,7 +68,6 @@ EXERCISE = Exercise(
         ("a pool that isn't a multiple of the larger size", [8] * 9, 63, [7, 16], 1.0, 0.0, 0.0),
         ("a long request stops those behind it", [4, 100, 4, 4], 64, [2, 4], 1.0, 0.01, 0.0),
         ("the last slot is filled exactly", [16] * 4 + [1], 64, [3, 16], 1.0, 0.0, 0.0),
-        ("long texts, a cheap table", LONG, 16_000, POWERS, 13e-3, 1e-7, 4e-7),
         ("long texts, blocks that cost a microsecond each", LONG, 16_000, POWERS, 13e-3, 1e-6, 4e-7),
         ("short texts, the same", SHORT, 4000, POWERS, 13e-3, 1e-6, 4e-7),
         ("small weights, so that reading decides", SHORT, 4000, POWERS, 1e-4, 3e-6, 4e-7),

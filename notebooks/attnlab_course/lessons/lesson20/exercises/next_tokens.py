@@ -33,13 +33,10 @@ def cases() -> list[Case]:
     edge = np.array([(u, 1 - u) for u in (uniform(9, 0, 2), uniform(9, 0, 3))])
     return [
         Case("one request", call(1, 4, [0], [9])),
-        Case("the same request, one token later", call(1, 4, [0], [10])),
         Case("two requests, one seed, positions 5 and 6", call(2, 8, [3, 3], [5, 6])),
-        Case("two requests, two seeds, one position", call(2, 8, [3, 4], [5, 5])),
         Case("eight requests of 50 tokens", call(8, 50, list(range(8)), list(range(20, 28)))),
         Case("EDGE: the first chance is u itself: the sum must exceed u", (edge, [9, 9], [2, 3])),
         Case("EDGE: the first chance is u + 10⁻⁹, which exceeds u", (edge + np.array([1e-9, -1e-9]), [9, 9], [2, 3])),
-        Case("two requests of one seed at one position, with other chances", call(2, 50, [3, 3], [5, 5])),
         Case("seeds that are 65,536 apart", call(3, 50, [4464, 70_000, 135_536], [5, 5, 5])),
         Case("positions that are 1,024 apart", call(3, 50, [3, 3, 3], [7, 1031, 2055])),
         Case("2,000 tokens of chance 0.0005", (np.full((2, 2000), 1 / 2000), [1, 2], [3, 3])),

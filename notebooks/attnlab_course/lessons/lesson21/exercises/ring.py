@@ -7,6 +7,7 @@ from attnlab.ring.rank import Rank
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab_course.checker.fingerprints import deepest
+from attnlab_course.checker.inputs import qkv
 
 import numpy as np
 from numpy import ndarray as Array
@@ -57,10 +58,7 @@ def all_around(cluster: Cluster, q: list[Array], k: list[Array], v: list[Array],
 
 def call(devices: int, rows: int, d: int, dv: int, causal: bool, times: float = 1.0) -> tuple:
     """A fresh cluster and a random text in ``devices`` pieces, EYE values if dv is 0; keys are multiplied by times."""
-    rng = np.random.default_rng(devices + 10 * rows)
-    total = devices * rows
-    q, k = rng.normal(size=(2, total, d))
-    v = rng.normal(size=(total, dv)) if dv else np.eye(total)
+    q, k, v = qkv(devices * rows, devices * rows, d, dv)
     return Cluster(devices), *(np.split(x, devices) for x in (q, times * k, v)), causal
 
 
@@ -71,10 +69,8 @@ def cases() -> list[Case]:
         Case("ONE: one rank with one token", call(1, 1, 1, 1, False)),
         Case("EYE: two ranks with two tokens each, no mask", call(2, 2, 2, 0, False)),
         Case("EYE: three ranks with two tokens each, no mask", call(3, 2, 2, 0, False)),
-        Case("EYE: one rank with four tokens, causal", call(1, 4, 2, 0, True)),
         Case("EYE: two ranks with two tokens each, causal", call(2, 2, 2, 0, True)),
         Case("EYE: three ranks with two tokens each, causal", call(3, 2, 2, 0, True)),
-        Case("GROW: three ranks, keys 100 times as large, causal", call(3, 3, 4, 2, True, 100.0)),
         Case("HIGH: three ranks, keys 100000 times as large, no mask", call(3, 3, 4, 2, False, 1e5)),
         Case("HIGH: the same, causal", call(3, 3, 4, 2, True, 1e5)),
         Case("EYE, LOW: three ranks with two tokens each, scores −10¹² to −6·10¹², causal", low),

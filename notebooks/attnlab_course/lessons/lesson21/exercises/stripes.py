@@ -60,8 +60,5 @@ EXERCISE = Exercise(
         Mistake("You shift by whole devices. One step in a stripe is P tokens of the text, so offsets are 0 or −1: eq. "
                 "21.7.",
                 but(OFFSET, "r[:, None] - r"), but(OFFSET, "np.minimum(r[:, None] - r, 0)")),
-        Mistake("Your offset is +1 for r > c. Key a + 1 of device c is token (a + 1) · P + c, which is later than "
-                "query a of device r: the floor of (r − c) / P is 0, eq. 21.7.",
-                but(OFFSET, "np.sign(r[:, None] - r)")),
     ),
 )

@@ -31,30 +31,25 @@ def best(
     return table
 
 
+ALPHAS, BETAS, MANY = (1e-7, 1e-6, 1e-5, 1e-4), (1e9, 3e10, 1e12), tuple(np.geomspace(1e-8, 1e-2, 61).tolist())
+
+
+def call(devices: int, keys: int, heads: int, alphas: Sequence[float] = ALPHAS) -> tuple:
+    """Keys on each device, 512 bytes with their values; of each query head 512 bytes of out and 4 of lse."""
+    return devices, 512 * keys, 512 * heads, 4 * heads, alphas, BETAS
+
+
 def cases() -> list[Case]:
-    """From two devices to 64, from a short cache to a long one, from one sequence to a large batch."""
-    alphas, betas = (1e-7, 1e-6, 1e-5, 1e-4), (1e9, 3e10, 1e12)
-    many = tuple(np.geomspace(1e-8, 1e-2, 61).tolist())
-    row = {"out": 512, "lse": 4}  # bytes of one query head of 128, half precision
-
-    def call(devices: int, block: int, rows: int, alphas: Sequence[float] = alphas) -> tuple:
-        return devices, block, *(rows * size for size in row.values()), alphas, betas
-
+    """From two devices to 16, from a short cache to a long one, from one sequence to a large batch."""
     return [
-        Case("two devices, one head, 4096 keys on each", call(2, 4096 * 512, 1)),
-        Case("two devices, 64 heads, 1 key on each", call(2, 512, 64)),
-        Case("four devices, 16 heads, 8 keys on each", call(4, 8 * 512, 16)),
-        Case("eight devices, one head, 1 key on each", call(8, 512, 1)),
-        Case("eight devices, 256 heads, 65,536 keys on each", call(8, 65_536 * 512, 256)),
-        Case("16 devices, 8192 heads, 65,536 keys on each", call(16, 65_536 * 512, 8192)),
-        Case("four devices, 256 heads, 2,097,152 keys on each", call(4, 2_097_152 * 512, 256)),
-        Case("as many latencies as bandwidths: eight devices, 256 heads, 65,536 keys on each",
-             call(8, 65_536 * 512, 256, alphas[:3])),
-        Case("eight devices, 256 heads, 65,536 keys on each, 61 latencies", call(8, 65_536 * 512, 256, many)),
-        Case("eight devices, values of size 1, 61 latencies",
-             (8, 131_072, 32_768, 32_768, many, betas)),
-        Case("eight devices, values of size 1, so that an lse is as large as an output",
-             (8, 131_072, 32_768, 32_768, alphas, betas)),
+        Case("two devices, one head, 4096 keys on each", call(2, 4096, 1)),
+        Case("two devices, 64 heads, 1 key on each", call(2, 1, 64)),
+        Case("four devices, 16 heads, 8 keys on each", call(4, 8, 16)),
+        Case("eight devices, one head, 1 key on each", call(8, 1, 1)),
+        Case("16 devices, 8192 heads, 65,536 keys on each", call(16, 65_536, 8192)),
+        Case("four devices, 256 heads, 2,097,152 keys on each", call(4, 2_097_152, 256)),
+        Case("eight devices, 256 heads, 65,536 keys on each, 61 latencies", call(8, 65_536, 256, MANY)),
+        Case("eight devices, values of size 1, 61 latencies", (8, 131_072, 32_768, 32_768, MANY, BETAS)),
     ]
 
 

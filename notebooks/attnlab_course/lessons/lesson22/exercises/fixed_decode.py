@@ -46,7 +46,6 @@ def cases() -> list[Case]:
     """A batch of one, which is blind; then two and three."""
     return [
         Case("EYE: a batch of one, one head, two ranks", call([2, 2], 1, 1)),
-        Case("EYE: a batch of one, three heads, three ranks", call([2, 1, 2], 1, 3)),
         Case("EYE: a batch of two, one head, two ranks", call([1, 2], 2, 1)),
         Case("EYE: a batch of two, two heads, two ranks", call([2, 2], 2, 2)),
         Case("EYE, EMPTY: a batch of two, three heads, ranks with 2, 0 and 1 keys", call([2, 0, 1], 2, 3)),
@@ -90,10 +89,6 @@ EXERCISE = Exercise(
         Mistake("The shape is right now, but you use the first sequence's weights for all. Each sequence has its own: "
                 "eq. 22.1.",
                 but(WEIGHT, f"{WEIGHT}[:1]"), but(*BROKEN, "top / below", "(top / below)[:, :1]")),
-        Mistake("You take one output for all sequences, with the weights of each: eq. 22.1 holds for each sequence by "
-                "itself.",
-                but(*BROKEN, "top / below", "(top / below)[:1].swapaxes(0, 1)"),
-                but(WEIGHT, f"{WEIGHT}; out = out[:1].repeat(len(out), 0)")),
         Mistake("Your weights are averaged over the batch or over the heads, or those of the first head serve all. "
                 "Each sequence and each head has its own: eq. 22.1.",
                 but(WEIGHT, f"{WEIGHT}.mean(0)"), but(WEIGHT, f"{WEIGHT}.mean(2, keepdims=True)"),

@@ -25,10 +25,8 @@ EXERCISE = Exercise(
         ("one layer, one head of size 1", 1, 1, 1, 1, 1, 1),
         ("one layer, two heads of size 3", 1, 2, 2, 3, 4, 2),
         ("without a rotary key", 2, 4, 2, 8, 12, 0),
-        ("a latent longer than two heads", 3, 8, 2, 4, 32, 2),
         ("the course's model, latent of 40", 4, 4, 4, 32, 40, 16),
         ("DeepSeek-V2's sizes, 16 key heads for GQA", 60, 128, 16, 128, 512, 64),
-        ("27 layers of 16 heads", 27, 16, 4, 128, 512, 64),
     ),
     hints=(
         "MHA, GQA and MQA differ in the number of key heads, and each key head keeps a key and a value: eq. 24.1.",
@@ -46,9 +44,9 @@ EXERCISE = Exercise(
         Mistake(phrases.one_layer("eq. 24.1"),
                 but("layers * heads * pair, layers * kv_heads * pair, layers * pair, layers * (latent + rope)",
                     "heads * pair, kv_heads * pair, pair, latent + rope")),
-        Mistake("MQA has a single key head, whatever GQA has: eq. 24.1 with one head.",
-                but(" layers * pair,", " layers * heads // kv_heads * pair,")),
-        Mistake("GQA keeps as many keys as it has key heads; query heads don't count: eq. 24.1.",
+        Mistake("The number of query heads doesn't count: GQA keeps as many keys as it has key heads, and MQA has a "
+                "single one (eq. 24.1).",
+                but(" layers * pair,", " layers * heads // kv_heads * pair,"),
                 but("layers * kv_heads * pair", "layers * heads // kv_heads * pair")),
     ),
 )

@@ -31,11 +31,9 @@ def cases() -> list[Case]:
     bound = np.array([[1.0], [2.0]]), x, x, np.array([5.0]), 1.0, 1.0
     return [
         Case("ONE: x is 1, and is bound to 5", bound),
-        Case("the same, half of the error", (*bound[:5], 0.5)),
         Case("the same, and all else decays by half", (*bound[:4], 0.5, 1.0)),
         Case("the first token of all, F = 3, Dv = 2", call(3, 2, 1.0, 1.0, True)),
         Case("F = 3, Dv = 2, a key that is not of length 1", call(3, 2, 1.0, 0.25)),
-        Case("F = 4, Dv = 3, gate 1/4, rate 3/4", call(4, 3, 0.25, 0.75)),
         Case("F = 4, Dv = 2, RESET: the gate is 0", call(4, 2, 0.0, 0.5)),
         Case("F = 2, Dv = 5, the rate is 0: it only decays", call(2, 5, 0.5, 0.0)),
     ]

@@ -36,7 +36,6 @@ def cases() -> list[Case]:
         Case("ONE: one token", call(1, 2)),
         Case("two tokens without gates", call(2, 2, False)),
         Case("EYE: orthogonal keys, rates 1, without gates", (eye, eye, np.ones(5), np.zeros(5))),
-        Case("5 tokens, F = 3, without gates", call(5, 3, False)),
         Case("8 tokens, F = 4, with gates", call(8, 4)),
         Case("RESET: 8 tokens, F = 3, gate 3 is 0", call(8, 3, reset=3)),
         Case("ONE KEY: six writes under the same key, rate 1: each read sees the last", (

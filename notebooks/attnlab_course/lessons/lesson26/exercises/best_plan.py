@@ -39,14 +39,11 @@ EXERCISE = Exercise(
         ("a batch of 300: arithmetic is used up", THREE, 300, 0.0, 295.0, 8),
         ("a batch of 128 with long caches", THREE, 128, 0.02, 295.0, 8),
         ("a batch of 59: the last that is free for five tokens", [SMALL], 59, 0.0, 295.0, 8),
-        ("a batch of 74", [SMALL], 74, 0.0, 295.0, 8),
         ("a batch of 250: one guess and no more", [(0.8, 0.1)], 250, 0.0, 295.0, 8),
         ("guesses that are free and always wrong: no gain", [(0.0, 0.0)], 1, 0.0, 295.0, 8),
-        ("a draft as dear as the model", [(0.9, 1.0)], 1, 0.0, 295.0, 8),
         ("a draft that's seldom right", [(0.1, 0.2)], 1, 0.0, 295.0, 8),
         ("two drafts, the better one dearer", [(0.7, 0.02), (0.9, 0.25)], 1, 0.0, 295.0, 8),
         ("at most two guesses", [SMALL, FEW_BITS], 1, 0.0, 295.0, 2),
-        ("a machine of balance 20, batch 8", THREE, 8, 0.01, 20.0, 8),
     ),
     hints=(
         "Seconds of a call: reading the weights once and each sequence's cache once, or the arithmetic. Whichever "
