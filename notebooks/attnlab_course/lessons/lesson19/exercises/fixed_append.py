@@ -46,6 +46,7 @@ def cases() -> list[Case]:
         ("3 tokens, its own block, 1 more: it is written in place", (3, 1, 1)),
         ("4 tokens, a full block shared by two, 1 more: nothing is copied", (4, 2, 1)),
         ("3 tokens, a block shared by two, 1 more", (3, 2, 1)),
+        ("3 tokens, a block shared by three, 1 more", (3, 3, 1)),
         ("5 tokens, two blocks shared by two, 1 more: the last one is copied", (5, 2, 1)),
         ("3 tokens, a block shared by three, 6 more: a copy and two blocks", (3, 3, 6)),
         ("7 tokens, a block shared by two, then its own: 1 more is written in place", (7, 2, 1, 1)),

@@ -168,10 +168,10 @@ EXERCISE = Exercise(
     ),
     without={
         "budget -= count": "You give out more tokens than there are: subtract each chunk from the budget (section 3).",
-        "free -= -(-(held + count) // size) - blocks[i]": "Several texts take the same new blocks: subtract what you "
-                                                          "give from `free` (section 4).",
-        "if need > free and held and blocks[j] and (fed[j] == 0):": "When the pool is full, your plan feeds no text. "
-                                                                    "Take blocks from the youngest (section 4).",
+        "free -= -(-(held + count) // size) - blocks[i]":
+            "Several texts take the same new blocks: subtract what you give from `free` (section 4).",
+        "if need > free and held and blocks[j] and (fed[j] == 0):":
+            "When the pool is full, your plan feeds no text. Take blocks from the youngest (section 4).",
     },
     mistakes=(
         Mistake("Prompts come first in your plan, so every text that decodes waits for them: decoding first (section "

@@ -78,8 +78,8 @@ EXERCISE = Exercise(
         "The weight of a head must be (B, 1, H, 1): tokens before heads, and an axis for Dv.",
     ),
     without={
-        "np.exp(lse - m).swapaxes(1, 2)": "Your axis for Dv is right, but tokens and heads have traded places: the "
-                                          "result is (B, H, H, Dv), section 7.",
+        "np.exp(lse - m).swapaxes(1, 2)":
+            "Your axis for Dv is right, but tokens and heads have traded places: it's (B, H, H, Dv), section 7.",
         "below": phrases.undivided("eq. 22.1"),
     },
     mistakes=(

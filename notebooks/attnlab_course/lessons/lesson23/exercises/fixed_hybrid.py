@@ -55,6 +55,7 @@ def cases() -> list[Case]:
         ("EYE: token 3, window 4: the window fills", (3, 1, 4)),
         ("EYE: token 4, window 4: one key goes into the state", (4, 1, 4)),
         ("EYE: 2 tokens after 4, window 4: query 4 still sees key 1 in its window", (4, 2, 4)),
+        ("EYE: 3 tokens at the beginning, window 4", (0, 3, 4)),
         ("EYE: 4 = window tokens after 6", (6, 4, 4)),
         ("EYE: 5 = window + 1 tokens after 6", (6, 5, 4)),
         ("EYE: a window of 1, 3 tokens after 2", (2, 3, 1)),

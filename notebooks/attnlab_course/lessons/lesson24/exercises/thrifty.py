@@ -5,6 +5,7 @@ from typing import Any
 
 from attnlab_course import model
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.inputs import table
 from attnlab_course.lessons.lesson24.cuts import GROUP, LENGTH, planned, price, share
 
 from threadpoolctl import threadpool_limits
@@ -64,18 +65,15 @@ def judge(case: Case, got: Any) -> str | None:
     return None
 
 
-def cases() -> list[Case]:
-    """A seventh, a third, half of the cache."""
-    calls = [("half of the bytes", (0.5, 0.02)), ("36% of the bytes, half the bits", (0.36, 0.01)),
-             ("16% of the bytes", (0.16, 0.02))]
-    return [Case(label, args) for label, args in calls]
-
-
 PLAN = "[(window // 2, 4), (window, 4), (window, 4), (512, 4)]"
 
-
 EXERCISE = Exercise(
-    lesson="24", stars=3, reference=thrifty, cases=cases, judge=judge,
+    lesson="24", stars=3, reference=thrifty, judge=judge,
+    cases=table(
+        ("half of the bytes", 0.5, 0.02),
+        ("36% of the bytes, half the bits", 0.36, 0.01),
+        ("16% of the bytes", 0.16, 0.02),
+    ),
     hints=(
         "Count first: `cuts.share(plan)`. Four bits alone leave 35% of the cache, windows of 64 alone 13%.",
         "Which layer must keep all its keys? Section 5 measured every subset.",

@@ -51,8 +51,8 @@ EXERCISE = Exercise(
     ),
     without={
         "k=-1": phrases.own_gate("eq. 25.3"),
-        "np.where(np.tri(C, dtype=bool), np.exp(sums), 0)": "Above the diagonal your weights aren't 0: a token would "
-                                                            "see its future. Eq. 25.3 is for j ≤ i.",
+        "np.where(np.tri(C, dtype=bool), np.exp(sums), 0)":
+            "Above the diagonal your weights aren't 0: a token would see its future. Eq. 25.3 is for j ≤ i.",
     },
     mistakes=(
         Mistake("You divide γ_i by γ_j. After a reset, or after a few small gates, that's 0/0. Add logarithms over (j, "
