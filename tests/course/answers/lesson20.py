@@ -29,11 +29,6 @@ def steps_by_argmin(lengths, slots, continuous):
     return free.max()
 
 
-def steps_of_a_slot(lengths, slots, continuous):
-    """Of each slot, not of all."""
-    return [steps_one_by_one(lengths[i::slots], 1, continuous) for i in range(slots)]
-
-
 def plan_in_two_passes(texts, budget, free, size):
     """Decoding, then prompts; blocks are counted in a list."""
     fed, held = [0] * len(texts), [-(-have // size) for _, have in texts]
@@ -65,11 +60,6 @@ def plan_as_a_tuple(texts, budget, free, size):
     return tuple(map(float, plan_in_two_passes(texts, budget, free, size)))
 
 
-def plan_one_at_a_time(texts, budget, free, size):
-    """The oldest alone, and nobody else."""
-    return [min(texts[0][0], budget)] + [0] * (len(texts) - 1)
-
-
 def plan_without_chunks(texts, budget, free, size):
     """What fits as a whole."""
     whole = [(missing, have) if missing <= budget else (0, have) for missing, have in texts]
@@ -88,15 +78,6 @@ def draw_in_columns(chances, seeds, positions):
     return (np.cumsum(chances, 1) <= u[:, None]).sum(1)
 
 
-def draw_sorted(chances, seeds, positions):
-    """The likeliest tokens first: the right chances, other tokens."""
-    tokens = []
-    for p, seed, position in zip(chances, seeds, positions):
-        order = np.argsort(-p, kind="stable")
-        tokens.append(int(order[np.searchsorted(np.cumsum(p[order]), uniform(seed, 0, position), side="right")]))
-    return tokens
-
-
 def search_by_the_engine(model, beams, length):
     """By the engine's step, which prefers the earlier beam: beams are kept in the order of their texts."""
     found = [((), 0.0)]
@@ -105,15 +86,6 @@ def search_by_the_engine(model, beams, length):
         steps = best(list(scores), np.stack([model(text) for text in texts]), beams)
         found = [((*texts[beam], token), score) for beam, token, score in steps]
     return [list(text) for text, _ in found], np.array([score for _, score in found])
-
-
-def search_by_rank(model, beams, length):
-    """Of equally good texts that of the better beam first."""
-    found = [(0.0, ())]
-    for _ in range(length):
-        longer = [(score + p, (*text, token)) for score, text in found for token, p in enumerate(model(text))]
-        found = sorted(longer, key=lambda one: -one[0])[:beams]
-    return [list(text) for _, text in found], np.array([score for score, _ in found])
 
 
 def search_in_arrays(model, beams, length):
@@ -126,33 +98,6 @@ def search_in_arrays(model, beams, length):
         order = np.lexsort([*longer.T[::-1], -sums.ravel()])[:beams]
         texts, scores = longer[order], sums.ravel()[order]
     return texts.tolist(), scores
-
-
-def draw_at_least(chances, seeds, positions):
-    """The first sum that is at least u."""
-    draws = [uniform(seed, 0, position) for seed, position in zip(seeds, positions)]
-    return [int(np.searchsorted(np.cumsum(p), u)) for p, u in zip(chances, draws)]
-
-
-def steps_at_least(lengths, slots, continuous):
-    """A bound for continuous batches."""
-    if continuous:
-        return max(-(-sum(lengths) // slots), max(lengths))
-    return sum(max(lengths[i : i + slots]) for i in range(0, len(lengths), slots))
-
-
-def search_everything(model, beams, length):
-    """The best of all texts: better than a beam search, and not one."""
-    size = len(model(()))
-    texts = sorted(
-        (-sum(float(model(text[:i])[token]) for i, token in enumerate(text)), text)
-        for text in itertools.product(range(size), repeat=length)
-    )[:beams]
-    return [list(text) for _, text in texts], np.array([-cost for cost, _ in texts])
-
-
-def search_texts_only(model, beams, length):
-    return search_by_the_engine(model, beams, length)[0]
 
 
 RIGHT = [
@@ -195,7 +140,6 @@ def same(s):
 
 beams_by_products = beams_with(1.0, lambda s, x: s * np.exp(x), same, lambda s: np.log(s) if s else -np.inf)
 beams_in_float32 = beams_with(np.float32(0), lambda s, x: np.float32(s + x), same, float)
-beams_ranked_roughly = beams_with(0.0, lambda s, x: s + x, lambda s: round(s, 6), same)
 beams_of_two = beams_with(0.0, lambda s, x: s + x, same, same, 2)
 
 DRAWN = "uniform(seed, 0, position)"
@@ -207,12 +151,6 @@ draw_by_short_seeds = edited("next_tokens", DRAWN, "uniform(seed % 2**16, 0, pos
 draw_in_a_window = edited("next_tokens", DRAWN, "uniform(seed, 0, position % 1024)")
 
 
-def draw_once(chances, seeds, positions):
-    """One token for each pair of a seed and a position."""
-    keys = list(zip(seeds, positions))
-    return [draw_in_columns(chances[i : i + 1], *([x] for x in key))[0] for key in keys for i in [keys.index(key)]]
-
-
 beams_by_the_last_token = edited(
     "beam_search",
     "model(tokens))]  #",
@@ -221,26 +159,16 @@ beams_by_the_last_token = edited(
 
 
 REFUSED = [
-    ("plan_step", plan_one_at_a_time, "are possible"),
     ("plan_step", plan_without_chunks, "nobody is fed"),
     ("plan_step", plan_of_short_chunks, "are possible"),
     ("next_tokens", draw_in_float32, "u + 10⁻⁹"),
     ("beam_search", beams_by_products, "10⁻³⁰⁰"),
     ("beam_search", beams_in_float32, "4 · 10⁻⁹"),
-    ("beam_search", beams_ranked_roughly, "4 · 10⁻⁹"),
     ("beam_search", beams_of_two, "expected"),
-    ("steps_needed", steps_of_a_slot, "expected shape"),
-    ("next_tokens", draw_sorted, "expected"),
-    ("beam_search", search_everything, "expected"),
-    ("beam_search", search_texts_only, "tuple of 2"),
-    ("beam_search", search_by_rank, "equally good"),
-    ("next_tokens", draw_at_least, "a u of exactly 0"),
-    ("steps_needed", steps_at_least, "You give a bound"),
     ("steps_needed", steps_in_int16, "lengths [40000, 2, 3]"),
     ("next_tokens", draw_of_the_likely, "2,000 tokens"),
     ("next_tokens", draw_but_sure, "a token of chance 0.995"),
     ("next_tokens", draw_by_short_seeds, "65,536 apart"),
     ("next_tokens", draw_in_a_window, "1,024 apart"),
-    ("next_tokens", draw_once, "with other chances"),
     ("beam_search", beams_by_the_last_token, "all tokens of a text"),
 ]

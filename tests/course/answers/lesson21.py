@@ -73,12 +73,6 @@ def stripes_in_torch(x, devices):
     return torch.stack([x[i::devices] for i in range(devices)]), home, -(r[:, None] < r).int()
 
 
-def stripes_without_order(x, devices):
-    """Right stripes, each from its end to its beginning."""
-    shards, home, offset = stripes_by_sorting(x, devices)
-    return shards[:, ::-1], home, offset
-
-
 def ring_by_package(cluster, q, k, v, causal):
     def program(rank, q, k, v):
         return (yield from ring_attention(q, k, v, causal=causal, group=rank))
@@ -125,23 +119,6 @@ def ring_with_m_l_o(cluster, q, k, v, causal):
     return cluster.run(program, q, k, v)
 
 
-def ring_of_keys_alone(cluster, q, k, v, causal):
-    """Keys travel; the values are taken from the arguments, as if every rank could see them."""
-    def program(rank, q, k, _):
-        out, lse = np.zeros((len(q), v[0].shape[1])), np.full(len(q), -np.inf)
-        for step in range(rank.size):
-            rank.send(k, to=(rank.index + 1) % rank.size) if rank.size > 1 else None
-            holder = (rank.index - step) % rank.size
-            if holder <= rank.index or not causal:
-                part = rank.attend(q, k, v[holder], causal=causal, offset=(rank.index - holder) * len(k))
-                out, lse = attnlab.merge(out, lse, *part)
-            if rank.size > 1:
-                (k,) = yield rank.receive((rank.index - 1) % rank.size)
-        return out
-
-    return cluster.run(program, q, k, v)
-
-
 def ring_that_waits_first(cluster, q, k, v, causal):
     """Receives before it sends, on every rank."""
     def program(rank, q, k, v):
@@ -170,14 +147,6 @@ def fixed_on_one_device(cluster, q, k, v):
                  "striped")
 
 
-def fixed_without_rotation(cluster, q, k, v):
-    """Neither rotated nor striped."""
-    def program(rank, q, k, v):
-        return (yield from ring_attention(q, k, v, causal=True, layout="contiguous", group=rank))
-
-    return cluster.run(program, q, k, v)
-
-
 def ring_unshifted(cluster, q, k, v, causal):
     """Exponentials without a maximum."""
 
@@ -197,13 +166,6 @@ def ring_unshifted(cluster, q, k, v, causal):
     return cluster.run(program, q, k, v)
 
 
-def stripes_by_the_first_number(x, devices):
-    """Tokens are looked for by the number that they begin with."""
-    shards, _, offset = stripes_by_sorting(x, devices)
-    first = shards.reshape(x.shape)[:, 0]
-    return shards, np.array([np.argmax(first == token[0]) for token in x]), offset
-
-
 def ring_of_five(cluster, q, k, v, causal):
     """On more than five ranks every block goes all around, masked or not."""
 
@@ -219,35 +181,14 @@ def ring_of_five(cluster, q, k, v, causal):
     return cluster.run(program, q, k, v) if cluster.devices > 5 else ring_by_package(cluster, q, k, v, causal)
 
 
-def fixed_unshifted(cluster, q, k, v):
-    """Exponentials without a maximum."""
-
-    def program(rank, q, k, v):
-        at = rank.index + rank.size * np.arange(len(q))
-        q, k = attnlab.rotary(q, at), attnlab.rotary(k, at)
-        above = below = 0.0
-        for step in range(rank.size):
-            holder = (rank.index - step) % rank.size
-            p = np.exp(q @ k.T / q.shape[1] ** 0.5) * (at[:, None] >= holder + rank.size * np.arange(len(k)))
-            above, below = above + p @ v, below + p.sum(1, keepdims=True)
-            if step < rank.size - 1:
-                rank.send(k, v, to=(rank.index + 1) % rank.size)
-                k, v = yield rank.receive((rank.index - 1) % rank.size)
-        return above / below
-
-    return cluster.run(program, q, k, v)
-
-
 STEPS, COPIED = "(device - step) % devices", "if devices % group or key_heads % group:"
 POSITIONS = "rank.index + rank.size * np.arange(len(q))"
-holder_by_a_fraction = edited("holder", STEPS, "int((device - step) / devices % 1.0 * devices)")
 holder_in_a_byte = edited("holder", STEPS, "((device - step + 128) % 256 - 128) % devices")
 plan_of_powers = edited("split_plan", COPIED, f"{COPIED[:-1]} or group & (group - 1):")
 plan_of_all_or_nothing = edited("split_plan", COPIED, f"{COPIED[:-1]} or group not in (1, devices):")
 home_in_a_byte = edited("stripes", "shards, home, offset", "shards, home.astype(np.uint8), offset")
 shards_in_half = edited("stripes", "return shards,", "return shards.astype(np.float16),")
 ring_widened = edited("ring", "rank.send(k, v,", "rank.send(k.astype(float), v.astype(float),")
-fixed_for_64 = edited("fixed_ring", POSITIONS, f"({POSITIONS}) % 64")
 fixed_in_a_byte = edited("fixed_ring", POSITIONS, f"({POSITIONS}).astype(np.int8)")
 
 RIGHT = [
@@ -265,23 +206,16 @@ RIGHT = [
 ]
 
 REFUSED = [
-    ("stripes", stripes_without_order, "part 1 of 3"),
-    ("ring", ring_of_keys_alone, "more or fewer"),
     ("ring", ring_that_waits_first, "waits for rank"),
-    ("fixed_ring", fixed_without_rotation, "one device with four tokens"),
     ("ring", ring_unshifted, "HIGH"),
     ("holder", holder_for_one_turn, "after 9 sends"),
-    ("holder", holder_by_a_fraction, "after 140 sends"),
     ("holder", holder_in_a_byte, "after 140 sends"),
     ("split_plan", plan_of_powers, "12 devices, 6 key heads"),
     ("split_plan", plan_of_all_or_nothing, "8 A100, 32 heads, 256 tokens on each"),
-    ("stripes", stripes_by_the_first_number, "the same first number"),
     ("stripes", home_in_a_byte, "300 tokens"),
     ("stripes", shards_in_half, "300 tokens"),
     ("ring", ring_the_other_way, "to the next one only"),
     ("ring", ring_of_five, "between six ranks"),
     ("ring", ring_widened, "float32"),
-    ("fixed_ring", fixed_for_64, "100 tokens each"),
     ("fixed_ring", fixed_in_a_byte, "100 tokens each"),
-    ("fixed_ring", fixed_unshifted, "GROW"),
 ]

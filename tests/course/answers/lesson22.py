@@ -46,19 +46,6 @@ def decode_by_doubling(cluster, q, k, v):
     return cluster.run(program, q, k, v)
 
 
-def decode_in_three_reductions(cluster, q, k, v):
-    """m, l and o by themselves, from scores."""
-    def program(rank, q, k, v):
-        s = q @ k.swapaxes(1, 2) / q.shape[2] ** 0.5
-        m = yield from all_reduce(rank, s.max(2, keepdims=True, initial=-np.inf), np.maximum)
-        p = np.exp(s - np.maximum(m, -1e300))
-        l = yield from all_reduce(rank, p.sum(2, keepdims=True), np.add)
-        o = yield from all_reduce(rank, p @ v, np.add)
-        return o / np.maximum(l, 1e-300)
-
-    return cluster.run(program, q, k, v)
-
-
 def decode_at_home(cluster, q, k, v):
     """The query goes out, parts come back, and home tells the others what came out."""
     def program(rank, q, k, v):
@@ -66,18 +53,6 @@ def decode_at_home(cluster, q, k, v):
         for other in range(1, rank.size if rank.index == 0 else 0):
             rank.send(found[0], to=other)
         return found[0] if found else (yield rank.receive(0))[0]
-
-    return cluster.run(program, q, k, v)
-
-
-def decode_without_empty_ranks(cluster, q, k, v):
-    """Right only if every rank has a key."""
-    def program(rank, q, k, v):
-        s = q @ k.swapaxes(1, 2) / q.shape[2] ** 0.5
-        m = yield from all_reduce(rank, s.max(2, keepdims=True), np.maximum)
-        p = np.exp(s - m)
-        l = yield from all_reduce(rank, p.sum(2, keepdims=True), np.add)
-        return (yield from all_reduce(rank, p @ v, np.add)) / l
 
     return cluster.run(program, q, k, v)
 
@@ -132,12 +107,6 @@ def best_in_numpy(devices, block, out, lse, latencies, bandwidths):
     return np.stack([keys, halves, pairs, a + others * (out + lse) / w]).argmin(0)
 
 
-def best_at_one_point(devices, block, out, lse, latencies, bandwidths):
-    """One way for the whole grid."""
-    found = best_in_numpy(devices, block, out, lse, latencies, bandwidths)
-    return np.full_like(found, np.bincount(found.ravel()).argmax())
-
-
 def fixed_by_package(cluster, q, k, v):
     def program(rank, q, k, v):
         out = yield from tree_attention(*(x.swapaxes(1, 2) for x in (q, k, v)), group=rank)
@@ -156,25 +125,6 @@ def fixed_with_heads_first(cluster, q, k, v):
         return np.einsum("bhnd->bnhd", sums[..., :-1] / sums[..., -1:])
 
     return cluster.run(program, q, k, v)
-
-
-def fixed_for_one_sequence(cluster, q, k, v):
-    """Sequence by sequence, and only the first is returned."""
-    return fixed_by_package(cluster, *([x[:1] for x in y] for y in (q, k, v)))
-
-
-def merge_of_means(cluster, q, k, v):
-    """The mean of the ranks' outputs."""
-    def program(rank, q, k, v):
-        out = attnlab.safe_attention(*(x.swapaxes(1, 2) for x in (q, k, v))) if k.shape[1] else 0 * q[..., :1]
-        return (yield from all_reduce(rank, out / rank.size, np.add)).swapaxes(1, 2)
-
-    return cluster.run(program, q, k, v)
-
-
-def best_in_columns(devices, block, out, lse, latencies, bandwidths):
-    """Rows and columns exchanged."""
-    return best_in_numpy(devices, block, out, lse, latencies, bandwidths).T
 
 
 def best_without_lse(devices, block, out, lse, latencies, bandwidths):
@@ -215,7 +165,6 @@ RIGHT = [
     ("volume", volume_by_table),
     ("tree_decode", decode_by_package),
     ("tree_decode", decode_by_doubling),
-    ("tree_decode", decode_in_three_reductions),
     ("tree_decode", decode_at_home),
     ("best", best_by_counting),
     ("best", best_in_numpy),
@@ -223,26 +172,6 @@ RIGHT = [
     ("fixed_decode", fixed_with_heads_first),
     ("fixed_decode", fixed_by_gathering),
 ]
-
-def volume_of_the_usual_sizes(kind, devices, batch, query_heads, key_heads, keys, d, dv, itemsize, accumulator):
-    rows = batch * query_heads
-    if kind == "keys":
-        return volumes.keys_bytes(devices, keys, batch * key_heads, d, dv)
-    return volumes.tree_bytes(devices, rows, dv) if kind == "tree" else volumes.query_bytes(devices, rows, d, dv)
-
-
-def fixed_with_a_maximum_of_the_batch(cluster, q, k, v):
-    """One maximum for all sequences of the batch."""
-
-    def program(rank, q, k, v):
-        out, lse = rank.attend(*(x.swapaxes(1, 2) for x in (q, k, v)))
-        m = yield from all_reduce(rank, lse.max(0, keepdims=True), np.maximum)
-        weight = np.exp(lse - m)[:, None]
-        above = yield from all_reduce(rank, weight * out.swapaxes(1, 2), np.add)
-        below = yield from all_reduce(rank, weight, np.add)
-        return above / below
-
-    return cluster.run(program, q, k, v)
 
 
 def decode_shifted_by_the_mean(cluster, q, k, v):
@@ -260,12 +189,6 @@ def decode_shifted_by_the_mean(cluster, q, k, v):
     return cluster.run(program, q, k, v)
 
 
-def best_in_a_square(devices, block, out, lse, latencies, bandwidths):
-    """Exchanges rows and columns where the shape does not tell."""
-    found = best_in_numpy(devices, block, out, lse, latencies, bandwidths)
-    return found.T if len(latencies) == len(bandwidths) else found
-
-
 volume_with_twice_the_bytes = edited("volume", "* accumulator", "* 2 * itemsize")
 best_in_32_bits = edited("best", "(P - 1) * (latency + block / bandwidth)",
                          "(P - 1) * latency + int(np.int64((P - 1) * block).astype(np.int32)) / bandwidth")
@@ -279,19 +202,11 @@ best_with_a_step_more = edited(
 
 
 REFUSED = [
-    ("volume", volume_of_the_usual_sizes, "sums of 8 bytes"),
-    ("fixed_decode", fixed_with_a_maximum_of_the_batch, "sequence 1"),
     ("volume", volume_of_a_device, "all links together"),
-    ("tree_decode", decode_without_empty_ranks, "0 and 1 keys"),
-    ("best", best_at_one_point, "expected"),
-    ("fixed_decode", fixed_for_one_sequence, "a batch of two"),
-    ("fixed_decode", merge_of_means, "one head, two ranks"),
-    ("best", best_in_columns, "expected shape (4, 3)"),
     ("best", best_without_lse, "values of size 1"),
     ("fixed_decode", fixed_with_one_maximum, "ROWS"),
     ("volume", volume_with_twice_the_bytes, "sums of 4 bytes"),
     ("tree_decode", decode_shifted_by_the_mean, "HIGH: the scores of the last key alone"),
-    ("best", best_in_a_square, "as many latencies as bandwidths"),
     ("best", best_in_32_bits, "2,097,152 keys"),
     ("best", best_with_a_step_more, "wherever it is wrong"),
 ]

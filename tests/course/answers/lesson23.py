@@ -26,11 +26,6 @@ def sequences_by_parts(memory, weights, windows, length, kv_heads, d, itemsize, 
     return max(0, int((memory - weights) // (token * (near + far))))
 
 
-def sequences_without_layers(memory, weights, windows, length, kv_heads, d, itemsize, block):
-    """As if all layers were the first."""
-    return sequences_by_parts(memory, weights, windows[:1] * len(windows), length, kv_heads, d, itemsize, block)
-
-
 def largest_batch(plan, memory, bandwidth, flops, wait):
     """The largest batch that is allowed, in closed form."""
     weights, cache, _ = plan
@@ -56,15 +51,6 @@ def choose_in_numpy(plans, memory, bandwidth, flops, wait, bits):
     rate = np.where(allowed, batch / seconds, 0)
     index, at = np.unravel_index(rate.argmax(), rate.shape)
     return (int(index), int(batch[at])) if allowed.any() else (-1, 0)
-
-
-def choose_the_first(plans, memory, bandwidth, flops, wait, bits):
-    """The first plan that can be served."""
-    for index, plan in enumerate(plans):
-        batch = largest_batch(plan, memory, bandwidth, flops, wait)
-        if plan[2] <= bits and batch > 0:
-            return index, batch
-    return -1, 0
 
 
 def phi(x):
@@ -99,12 +85,6 @@ def hybrid_by_weights(q, k, v, keys, values, U, Z, window):
     return out, both[leave:], all_values[leave:], U, Z
 
 
-def hybrid_without_a_state(q, k, v, keys, values, U, Z, window):
-    """The window alone."""
-    out, *kept = hybrid_token_by_token(q, k, v, keys, values, 0 * U, 0 * Z, window)
-    return out, kept[0], kept[1], U, Z
-
-
 def windowed_append_by_keys(table, length, free, count, size, window):
     """Block by block: is there a key that a new token sees?"""
     seen = {key // size for token in range(length, length + count) for key in range(max(token - window + 1, 0), token)}
@@ -134,39 +114,6 @@ RIGHT = [
     ("windowed_append", windowed_append_in_pieces),
 ]
 
-def choose_from_small_batches(plans, memory, bandwidth, flops, wait, bits):
-    """No more than 1024 sequences."""
-    best, found = 0.0, (-1, 0)
-    for index, (weights, cache, paid) in enumerate(plans):
-        for batch in range(1, 1025):
-            seconds = max((weights + batch * cache) / bandwidth, batch * weights / flops)
-            fits = weights + batch * cache <= memory and seconds <= wait and paid <= bits
-            if fits and batch / seconds > best:
-                best, found = batch / seconds, (index, batch)
-    return found
-
-
-def choose_by_the_full_memory(plans, memory, bandwidth, flops, wait, bits):
-    """The fastest plan when nobody waits, and then as many sequences of it as the wait allows."""
-    served = []
-    for index, plan in enumerate(plans):
-        batch, now = (largest_batch(plan, memory, bandwidth, flops, seconds) for seconds in (1e9, wait))
-        if plan[2] <= bits and now > 0:
-            served.append((batch / max((plan[0] + batch * plan[1]) / bandwidth, batch * plan[0] / flops), index, now))
-    return max(served)[1:] if served else (-1, 0)
-
-
-def choose_the_best_of_the_fast(plans, memory, bandwidth, flops, wait, bits):
-    """Better text for up to one percent fewer tokens a second."""
-    index, batch = choose_in_closed_form(plans, memory, bandwidth, flops, wait, bits)
-    for other, plan in enumerate(plans):
-        count = largest_batch(plan, memory, bandwidth, flops, wait)
-        if index >= 0 and plan[2] < plans[index][2] and count > 0:
-            rates = [n / max((w + n * c) / bandwidth, n * w / flops)
-                     for n, (w, c, _) in ((count, plan), (batch, plans[index]))]
-            index, batch = (other, count) if rates[0] > 0.99 * rates[1] else (index, batch)
-    return index, batch
-
 
 def windowed_append_of_one_block(table, length, free, count, size, window):
     """As if a block left at each append, and never two."""
@@ -178,11 +125,6 @@ def windowed_append_of_one_block(table, length, free, count, size, window):
     return table, free
 
 
-WHOLE = "-(-length // block) * block"
-sequences_padded_once = edited(
-    "sequences", WHOLE, "length",
-    "    each", "    slots += -windows.count(None) * length % block\n    each",
-)
 sequences_one_at_least = edited(
     "sequences", "max(memory - weights, 0) // each", "max((memory - weights) // each, int(memory >= weights))"
 )
@@ -194,16 +136,9 @@ hybrid_clipped = edited("fixed_hybrid", "/ math.sqrt(q.shape[1])", "/ math.sqrt(
 
 REFUSED = [
     ("windowed_append", windowed_append_of_one_block, "two leave at once"),
-    ("choose", choose_from_small_batches, "ten thousand"),
-    ("sequences", sequences_without_layers, "three layers"),
-    ("choose", choose_the_first, "tokens per second"),
-    ("fixed_hybrid", hybrid_without_a_state, "one key goes into the state"),
-    ("sequences", sequences_padded_once, "two layers, 17 tokens"),
     ("sequences", sequences_one_at_least, "half a sequence"),
     ("sequences", sequences_of_two_bytes, "1 byte a number"),
-    ("choose", choose_by_the_full_memory, "the faster plan of a long wait"),
     ("choose", choose_nearly_in_time, "a thousandth too short"),
-    ("choose", choose_the_best_of_the_fast, "0.6 % fewer"),
     ("choose", choose_by_rounded_bits, "1.204 bits"),
     ("fixed_hybrid", hybrid_clipped, "5 times as large"),
 ]

@@ -21,13 +21,6 @@ def step_in_torch(S, q, k, v, a, b):
     return q @ S, S
 
 
-def step_by_package(S, q, k, v, a, b):
-    with np.errstate(divide="ignore"):
-        gate = np.log([a])
-    out, S = delta_attention(q[None], k[None], v[None], beta=np.array([b]), log_decay=gate, state=S, return_state=True)
-    return out[0], S
-
-
 def step_with_a_gate_on_the_write(S, q, k, v, a, b):
     """Decay of the old alone in the second term, and of the new in the first."""
     S = a * S + np.outer(k, a * b * v - b * (k @ (a * S)))
@@ -43,25 +36,9 @@ def weights_in_loops(g):
     return G
 
 
-def weights_by_products(g):
-    """Gates themselves: nothing is divided, so nothing is lost."""
-    below = np.tri(len(g), k=-1, dtype=bool)
-    return np.tril(np.where(below, np.exp(g)[:, None], 1).cumprod(0))
-
-
 def weights_in_jax(g):
     below = jnp.tri(len(g), k=-1, dtype=bool)
     return jnp.tril(jnp.exp(jnp.where(below, g[:, None], 0).cumsum(0)))
-
-
-def weights_row_by_row(g):
-    """Row i is row i − 1 times a_i, and a 1."""
-    rows, row = [], np.zeros(len(g))
-    for i, x in enumerate(g):
-        row = row * np.exp(x)
-        row[i] = 1
-        rows.append(row.copy())
-    return np.stack(rows)
 
 
 def chunk_by_steps(q, k, v, b, g, S):
@@ -120,18 +97,6 @@ def unroll_by_inverse(q, k, b, g):
     return (G * (q @ k.T)) @ np.linalg.inv(np.eye(len(q)) + np.tril(b[:, None] * G * (k @ k.T), -1)) @ np.diag(b)
 
 
-def unroll_column_by_column(q, k, b, g):
-    columns = []
-    for j in range(len(q)):
-        out, S = [], np.zeros((k.shape[1], 1))
-        for t in range(len(q)):
-            S = np.exp(g[t]) * S
-            S = S + np.outer(k[t], b[t] * (float(t == j) - k[t] @ S))
-            out.append((q[t] @ S)[0])
-        columns.append(out)
-    return np.array(columns).T
-
-
 def gates_by_name(task):
     return {"fresh": (1, 1, 0.1), "rebind": (0.5, 1, 0.55), "documents": (0.0, 1, 0.1)}[task]
 
@@ -145,11 +110,8 @@ def gates_that_nearly_forget(task):
 RIGHT = [
     ("delta_step", step_by_matrices),
     ("delta_step", step_in_torch),
-    ("delta_step", step_by_package),
     ("decay_weights", weights_in_loops),
-    ("decay_weights", weights_by_products),
     ("decay_weights", weights_in_jax),
-    ("decay_weights", weights_row_by_row),
     ("delta_chunk", chunk_by_substitution),
     ("delta_chunk", chunk_by_steps),
     ("delta_chunk", chunk_in_torch),
@@ -158,7 +120,6 @@ RIGHT = [
     ("parity", parity_by_cases),
     ("unroll", unroll_by_eye),
     ("unroll", unroll_by_inverse),
-    ("unroll", unroll_column_by_column),
     ("gates", gates_by_name),
     ("gates", gates_that_nearly_forget),
 ]

@@ -77,14 +77,6 @@ def lookup_by_ends(tokens, k, most, least):
     return found
 
 
-def lookup_at_its_own_place(tokens, k, most, least):
-    for size in range(min(most, len(tokens) - 1), least - 1, -1):
-        for start in range(len(tokens) - size, -1, -1):
-            if tokens[start : start + size] == tokens[-size:]:
-                return tokens[start + size : start + size + k]
-    return []
-
-
 def cut_one_by_one(table, references, length, size):
     """Block by block, from the end."""
     kept, freed = list(table), []
@@ -173,7 +165,6 @@ RIGHT = [
 REFUSED = [
     ("expected_tokens", lambda alpha, k: (k + 1) * alpha, "no guess"),
     ("accept", accept_the_first_only, "two guesses"),
-    ("prompt_lookup", lookup_at_its_own_place, "the last two tokens, seen once"),
     ("prompt_lookup", edited("prompt_lookup", "return []", "return tokens[-k:]"), "a single token isn't enough"),
     ("cut_back", edited("cut_back", "kept, left = table[:count]", "kept, left = table[: max(count, 1)]"), "forgotten"),
     ("speculate", speculate_plainly, "always right"),

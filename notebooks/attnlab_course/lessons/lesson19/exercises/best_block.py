@@ -4,6 +4,7 @@ from typing import Any
 
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.inputs import table
 
 import numpy as np
 
@@ -54,41 +55,35 @@ def judge(case: Case, got: Any) -> str | None:
     return None
 
 
-def cases() -> list[Case]:
-    """Where memory decides, where pages do, where both; requests that don't fit, and equal sizes."""
-    powers, mixed = [1, 2, 4, 8, 16, 32, 64, 128, 256], np.random.default_rng(0).integers(20, 900, 80).tolist()
-    short = np.random.default_rng(1).integers(1, 60, 200).tolist()
-    calls = [
-        ("one request, no cost per block: all are as good", ([5], 64, [1, 4, 16], 1.0, 0.0, 0.0)),
-        ("one request, blocks cost: the largest that fits", ([5], 64, [1, 4, 16, 128], 1.0, 1.0, 0.0)),
-        ("blocks cost nothing: the smallest holds the most requests", ([5] * 20, 64, [4, 8, 16], 1.0, 0.0, 0.0)),
-        ("sizes in another order", ([5] * 20, 64, [16, 4, 8], 1.0, 0.0, 0.0)),
-        ("a pool that isn't a multiple of the larger size", ([8] * 9, 63, [7, 16], 1.0, 0.0, 0.0)),
-        ("a long request stops those behind it", ([4, 100, 4, 4], 64, [2, 4], 1.0, 0.01, 0.0)),
-        ("the last slot is filled exactly", ([16] * 4 + [1], 64, [3, 16], 1.0, 0.0, 0.0)),
-        ("long texts, a cheap table", (mixed, 16_000, powers, 13e-3, 1e-7, 4e-7)),
-        ("long texts, blocks that cost a microsecond each", (mixed, 16_000, powers, 13e-3, 1e-6, 4e-7)),
-        ("short texts, the same", (short, 4000, powers, 13e-3, 1e-6, 4e-7)),
-        ("short texts, blocks that cost 50 microseconds each", (short, 4000, powers, 13e-3, 5e-5, 4e-7)),
-        ("small weights, so that reading decides", (short, 4000, powers, 1e-4, 3e-6, 4e-7)),
-        ("two requests are only just better than one", ([4, 4], 8, [4, 8], 0.1, 1.0, 0.0)),
-        ("nobody fits", ([100], 64, [8, 16], 1.0, 0.0, 0.0)),
-    ]
-    return [Case(label, args) for label, args in calls]
-
-
+POWERS, LONG = [1, 2, 4, 8, 16, 32, 64, 128, 256], np.random.default_rng(0).integers(20, 900, 80).tolist()
+SHORT = np.random.default_rng(1).integers(1, 60, 200).tolist()
 BETTER = "running / seconds > best"
 
 EXERCISE = Exercise(
-    lesson="19", stars=2, reference=best_block, cases=cases, judge=judge,
+    lesson="19", stars=2, reference=best_block, where="eq. 19.3", judge=judge,
+    cases=table(
+        ("one request, no cost per block: all are as good", [5], 64, [1, 4, 16], 1.0, 0.0, 0.0),
+        ("one request, blocks cost: the largest that fits", [5], 64, [1, 4, 16, 128], 1.0, 1.0, 0.0),
+        ("blocks cost nothing: the smallest holds the most requests", [5] * 20, 64, [4, 8, 16], 1.0, 0.0, 0.0),
+        ("a pool that isn't a multiple of the larger size", [8] * 9, 63, [7, 16], 1.0, 0.0, 0.0),
+        ("a long request stops those behind it", [4, 100, 4, 4], 64, [2, 4], 1.0, 0.01, 0.0),
+        ("the last slot is filled exactly", [16] * 4 + [1], 64, [3, 16], 1.0, 0.0, 0.0),
+        ("long texts, blocks that cost a microsecond each", LONG, 16_000, POWERS, 13e-3, 1e-6, 4e-7),
+        ("short texts, the same", SHORT, 4000, POWERS, 13e-3, 1e-6, 4e-7),
+        ("small weights, so that reading decides", SHORT, 4000, POWERS, 1e-4, 3e-6, 4e-7),
+        ("two requests are only just better than one", [4, 4], 8, [4, 8], 0.1, 1.0, 0.0),
+        ("nobody fits", [100], 64, [8, 16], 1.0, 0.0, 0.0),
+    ),
     hints=(
-        "For one size: how many requests are admitted, and how long does a step take? Tokens per second are their "
-        "quotient.",
+        "For one size: how many requests are admitted, and how long does a step take? The quotient is tokens per "
+        "second.",
         "There are slots // size blocks, and a request takes ⌈n / size⌉ of them: eq. 19.3. Stop at the first request "
         "that doesn't fit.",
         "A step takes weights + Σ (blocks · page + n · token) over the admitted requests. Take the size with the "
         "largest quotient.",
     ),
+    without={"blocks * page": "The table isn't free in this exercise: a step spends `page` seconds on each block "
+                              "(section 4)."},
     mistakes=(
         Mistake("You choose by memory alone, the size that holds the most requests. But small blocks cost time at "
                 "every step: section 7.",
@@ -96,20 +91,15 @@ EXERCISE = Exercise(
         Mistake("You choose the fastest step. What counts is tokens per second, and a step that serves one request is "
                 "fast: section 7.",
                 but(BETTER, "running and 1 / seconds > best", "running / seconds, size", "1 / seconds, size")),
-        Mistake("The table isn't free in this exercise: a step spends `page` seconds on each block (section 4).",
-                but("blocks * page + n * token", "n * token")),
-        Mistake("You count tokens, but requests hold blocks: the rest of each last block is lost, eq. 19.3.",
+        Mistake("A request holds ⌈n / size⌉ whole blocks. The rest of its last block is lost, so neither its tokens "
+                "nor the full blocks alone say what's free (eq. 19.3).",
                 but("if blocks > free:\n                break\n            free, running = free - blocks",
-                    "if n > free * size:\n                break\n            free, running = free - n / size")),
+                    "if n > free * size:\n                break\n            free, running = free - n / size"),
+                but("-(-n // size)", "n // size")),
         Mistake(phrases.weights_unread("section 7"),
                 but("running, seconds = slots // size, 0, weights",
                                         "running, seconds = slots // size, 0, 1e-30")),
         Mistake("You skip a request that doesn't fit and admit those behind it. Requests are admitted in order, "
                 "without overtaking (section 7).", but("                break\n", "                continue\n")),
-        Mistake(phrases.not_rounded_up("eq. 19.3", what="blocks"), but("-(-n // size)", "n // size")),
-        Mistake(phrases.exact_fit("eq. 19.2"), but("blocks > free", "blocks >= free")),
-        Mistake("You always take the smallest block, or always the largest. The smallest wastes least and costs the "
-                "most pages, and the largest does the opposite (section 7).",
-                but("return found", "return min(sizes)"), but("return found", "return max(sizes)")),
     ),
 )

@@ -157,28 +157,28 @@ ORDER = "sorted(range(len(texts)), key=lambda i: texts[i][0] > 1)"
 VICTIMS = "range(len(texts) - 1, i, -1)"
 
 EXERCISE = Exercise(
-    lesson="20", stars=3, reference=plan_step, cases=cases, judge=judge, run=run,
+    lesson="20", stars=3, reference=plan_step, where="section 4", cases=cases, judge=judge, run=run,
     hints=(
         "First the texts that decode, in order of age, one token each. What's left of the budget goes to prompts, in "
-        "chunks, in order of age.",
-        "A text that holds h tokens and is fed c needs ⌈(h + c)/S⌉ − ⌈h/S⌉ new blocks. If they aren't free, take away "
-        "the blocks of the youngest text that's younger than this one, holds some, and isn't fed in this step.",
-        "Don't begin a prompt whose tokens don't all fit: it would take blocks from those that decode. And let no text "
-        "overtake it.",
-        "Keep `free` and `budget` up to date within the step; a text whose blocks you took gets −1 and no tokens.",
+        "chunks, in order of age. Keep `free` and `budget` up to date.",
+        "A text that holds h tokens and is fed c needs ⌈(h + c)/S⌉ − ⌈h/S⌉ new blocks. If they aren't free, give −1 "
+        "to the youngest text that's younger than this one, holds some, and isn't fed in this step.",
+        "Don't begin a prompt whose tokens don't all fit: it would take blocks from those that decode. And let no "
+        "text overtake it.",
     ),
+    without={
+        "budget -= count": "You give out more tokens than there are: subtract each chunk from the budget (section 3).",
+        "free -= -(-(held + count) // size) - blocks[i]":
+            "Several texts take the same new blocks: subtract what you give from `free` (section 4).",
+        "if need > free and held and blocks[j] and (fed[j] == 0):":
+            "When the pool is full, your plan feeds no text. Take blocks from the youngest (section 4).",
+    },
     mistakes=(
         Mistake("Prompts come first in your plan, so every text that decodes waits for them: decoding first (section "
                 "3).", but(ORDER, "sorted(range(len(texts)), key=lambda i: texts[i][0] == 1)")),
-        Mistake("You give out more than there is: subtract each chunk from the budget, and new blocks from `free`, or "
-                "several texts take the same ones (section 3, section 4).",
-                but("        budget -= count\n", ""),
-                but("        free -= -(-(held + count) // size) - blocks[i]\n", "")),
         Mistake("A prompt that's larger than what's left of the budget gets nothing, and one that's larger than the "
                 "budget never begins: feed it in chunks (section 3).",
                 but("count = min(missing, budget)", "count = missing if missing <= budget else 0")),
-        Mistake("When the pool is full, your plan feeds no text. Take blocks from the youngest (section 4).",
-                but("if need > free and held", "if False and held")),
         Mistake("You take blocks from the wrong text: one that you feed in the same step has nowhere to put its new "
                 "keys, and the oldest has waited longest. Take those of the youngest (section 4).",
                 but(" and fed[j] == 0:", ":", "fed[i] < 0 or ", ""), but(VICTIMS, "range(len(texts))")),
@@ -186,9 +186,6 @@ EXERCISE = Exercise(
                 "(section 4).",
                 but("-(-(held + wanted) // size) - blocks[i]", "-(-wanted // size) + 0 * blocks[i]",
                     "free -= -(-(held + count) // size) - blocks[i]", "free -= -(-count // size)")),
-        Mistake("You admit as many texts as fit at their shortest, all at once, and feed one token of each, but chunks "
-                "should be as large as the budget allows (section 3).",
-                but("count = min(missing, budget)", "count = min(missing, budget, 1)")),
         Mistake("You serve one text at a time. A step reads the weights once for all, so fill it (section 1).",
                 but("        budget -= count\n", "        break\n")),
     ),

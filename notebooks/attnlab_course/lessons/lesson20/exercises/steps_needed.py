@@ -33,13 +33,15 @@ STATIC = "sum(max(lengths[i : i + slots]) for i in range(0, len(lengths), slots)
 NEXT = "heapq.heapreplace(free, free[0] + length)"
 
 EXERCISE = Exercise(
-    lesson="20", stars=1, reference=steps_needed, cases=cases,
+    lesson="20", stars=1, reference=steps_needed, where="eq. 20.3", cases=cases,
     hints=(
         "Static: cut the list into batches of `slots` requests. A batch takes as many steps as its longest request.",
         "Continuous: keep a list with the step at which each slot is free. The next request goes to the slot that's "
         "free first.",
         "That slot is free again `length` steps later. At the end, the latest of all slots counts: eq. 20.3.",
     ),
+    without={"if not continuous:": "Your static batches begin as soon as a slot is free. A static batch begins when "
+                                   "the whole batch before it is done: eq. 20.2."},
     mistakes=(
         Mistake("You give the average work, tokens over slots, which doesn't count waiting slots: eq. 20.2 takes the "
                 "longest of each batch.",
@@ -53,9 +55,6 @@ EXERCISE = Exercise(
                 "the longest of all, not their sum, and not the shortest (eq. 20.2).",
                 but(STATIC, "-(-len(lengths) // slots) * max(lengths)"), but("sum(max(", "sum(sum("),
                 but("sum(max(", "sum(min(")),
-        Mistake("Your static batches begin as soon as a slot is free. A static batch begins when the whole batch "
-                "before it is done: eq. 20.2.",
-                but("if not continuous", "if False")),
         Mistake("In continuous batches a request goes to the slot that's free *first*. It waits for no other slot and "
                 "isn't dealt out in turn, and if your result is the sum of all lengths, one slot did all the work (eq. "
                 "20.3).",
@@ -66,10 +65,5 @@ EXERCISE = Exercise(
                 but("free = [0]", "lengths = sorted(lengths)[::-1]; free = [0]"),
                 but("if not continuous", "lengths = sorted(lengths)\n    if not continuous"),
                 but(STATIC, STATIC.replace("lengths[", "sorted(lengths)[::-1]["))),
-        Mistake("The last batch is missing: it may have fewer requests than slots (eq. 20.2).",
-                but("len(lengths), slots", "len(lengths) - slots + 1, slots")),
-        Mistake("You return the step at which the first slot is free for good; all requests are done when the last one "
-                "is: eq. 20.3.",
-                but("max(free)", "min(free)")),
     ),
 )

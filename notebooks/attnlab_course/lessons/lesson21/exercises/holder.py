@@ -27,13 +27,9 @@ EXERCISE = Exercise(
         "there were sends.",
         "Count back from device 0 and you arrive at the last device: % does it in Python.",
     ),
+    without={"devices": "Your number leaves the ring: before device 0 comes the last one. Take it modulo the number "
+                        "of devices, eq. 21.1."},
     mistakes=(
-        Mistake("You count forward. If every device sends to the next, what arrives comes from the one before: device "
-                "− step, eq. 21.1. The sum is right for two devices, which is why a test with two can't tell.",
-                but(RING, "(device + step) % devices")),
-        Mistake("Your number leaves the ring: before device 0 comes the last one. Take it modulo the number of "
-                "devices, eq. 21.1.",
-                but(RING, "device - step")),
         Mistake("Your number comes back positive, on the wrong side: −1 is the last device, not device 1. Use %, not "
                 "abs: eq. 21.1.",
                 but(RING, "abs(device - step) % devices"), but(RING, "abs(device - step)")),
@@ -42,7 +38,6 @@ EXERCISE = Exercise(
         Mistake("That's the device the keys go to next, or come from. We want the one where the block began, step "
                 "devices back: eq. 21.1.",
                 but(RING, "(device + 1) % devices"), but(RING, "(device - 1) % devices")),
-        Mistake("Nothing travels here. Queries stay, and keys move on at every step: eq. 21.1.", but(RING, "device")),
         Mistake("All devices would hold the same block. At every step, each device holds a different one, eq. 21.1.",
                 but(RING, "step % devices"), but(RING, "-step % devices"), but(RING, "step")),
     ),

@@ -4,6 +4,7 @@ from typing import Any
 
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.inputs import table
 
 Plan = tuple[float, float, float]
 
@@ -65,41 +66,28 @@ def judge(case: Case, got: Any) -> str | None:
     return None
 
 
-def cases() -> list[Case]:
-    """Small numbers: what binds is the memory, the wait, the arithmetic, the quality, and nothing can be served."""
-    whole, shared, narrow = (100.0, 10.0, 1.2), (100.0, 5.0, 1.5), (100.0, 1.0, 2.5)
-    small = (40.0, 8.0, 1.4)
-    calls = [
-        ("one plan, the memory binds", ([whole], 165, 1e3, 1e6, 10.0, 9.0)),
-        ("one plan that fills the memory exactly", ([whole], 160, 1e3, 1e6, 10.0, 9.0)),
-        ("one plan, the wait binds", ([whole], 1e4, 1e3, 1e6, 0.25, 9.0)),
-        ("one plan, the arithmetic binds the wait", ([whole], 1e4, 1e6, 1e3, 0.55, 9.0)),
-        ("the arithmetic of one sequence fits into the wait, of two not", ([whole], 1e4, 1e6, 1e3, 0.15, 9.0)),
-        ("weights alone are larger than the memory", ([whole], 90, 1e3, 1e6, 10.0, 9.0)),
-        ("one sequence takes longer than the wait", ([whole], 1e4, 1e3, 1e6, 0.1, 9.0)),
-        ("three plans, all good enough", ([whole, shared, narrow], 200, 1e3, 1e6, 10.0, 9.0)),
-        ("three plans, the smallest is not good enough", ([whole, shared, narrow], 200, 1e3, 1e6, 10.0, 2.0)),
-        ("only the largest is good enough", ([narrow, shared, whole], 200, 1e3, 1e6, 10.0, 1.2)),
-        ("nothing is good enough", ([narrow, shared], 200, 1e3, 1e6, 10.0, 1.0)),
-        ("fewer weights with a larger cache, much memory", ([shared, small], 1500, 1e3, 1e6, 10.0, 9.0)),
-        ("the same, little memory", ([shared, small], 150, 1e3, 1e6, 10.0, 9.0)),
-        ("fewer weights pay where the arithmetic binds", ([narrow, small], 2000, 1e6, 1e3, 1e3, 9.0)),
-        ("a batch of ten thousand", ([whole, (100.0, 0.01, 1.2)], 200, 1e3, 1e6, 10.0, 9.0)),
-        ("a slow memory: less than a token a second", ([whole], 200, 10, 1e6, 100.0, 9.0)),
-        ("a short wait", ([narrow, small], 2000, 1e3, 1e6, 0.06, 9.0)),
-        ("the faster plan of a long wait is not that of this one", ([narrow, small], 2000, 1e3, 1e6, 0.1055, 9.0)),
-        ("the wait is a thousandth too short for 16 sequences", ([whole], 1e4, 1e3, 1e6, 0.25985, 9.0)),
-        ("better text for 0.6 % fewer tokens a second", ([shared, (101.0, 5.0, 1.2)], 166, 1e3, 1e6, 10.0, 9.0)),
-        ("1.204 bits per byte where 1.2 are allowed", ([whole, (100.0, 5.0, 1.204)], 200, 1e3, 1e6, 10.0, 1.2)),
-    ]
-    return [Case(label, args) for label, args in calls]
-
-
-FITS = "weights + batch * cache <= memory"
+WHOLE, SHARED, NARROW, SMALL = (100.0, 10.0, 1.2), (100.0, 5.0, 1.5), (100.0, 1.0, 2.5), (40.0, 8.0, 1.4)
 SECONDS = "max((weights + batch * cache) / bandwidth, batch * weights / flops)"
 
 EXERCISE = Exercise(
-    lesson="23", stars=2, reference=choose, cases=cases, judge=judge,
+    lesson="23", stars=2, reference=choose, where="eq. 23.3", judge=judge,
+    cases=table(
+        ("one plan, the memory binds", [WHOLE], 165, 1e3, 1e6, 10.0, 9.0),
+        ("one plan that fills the memory exactly", [WHOLE], 160, 1e3, 1e6, 10.0, 9.0),
+        ("one plan, the wait binds", [WHOLE], 1e4, 1e3, 1e6, 0.25, 9.0),
+        ("one plan, the arithmetic binds the wait", [WHOLE], 1e4, 1e6, 1e3, 0.55, 9.0),
+        ("the arithmetic of one sequence fits into the wait, of two not", [WHOLE], 1e4, 1e6, 1e3, 0.15, 9.0),
+        ("weights alone are larger than the memory", [WHOLE], 90, 1e3, 1e6, 10.0, 9.0),
+        ("one sequence takes longer than the wait", [WHOLE], 1e4, 1e3, 1e6, 0.1, 9.0),
+        ("three plans, all good enough", [WHOLE, SHARED, NARROW], 200, 1e3, 1e6, 10.0, 9.0),
+        ("three plans, the smallest is not good enough", [WHOLE, SHARED, NARROW], 200, 1e3, 1e6, 10.0, 2.0),
+        ("nothing is good enough", [NARROW, SHARED], 200, 1e3, 1e6, 10.0, 1.0),
+        ("fewer weights with a larger cache, much memory", [SHARED, SMALL], 1500, 1e3, 1e6, 10.0, 9.0),
+        ("fewer weights pay where the arithmetic binds", [NARROW, SMALL], 2000, 1e6, 1e3, 1e3, 9.0),
+        ("a short wait", [NARROW, SMALL], 2000, 1e3, 1e6, 0.06, 9.0),
+        ("the wait is a thousandth too short for 16 sequences", [WHOLE], 1e4, 1e3, 1e6, 0.25985, 9.0),
+        ("1.204 bits per byte where 1.2 are allowed", [WHOLE, (100.0, 5.0, 1.204)], 200, 1e3, 1e6, 10.0, 1.2),
+    ),
     hints=(
         "For one plan: which batches are allowed at all? Memory bounds them, and so does the wait.",
         "A step with B sequences takes max((weights + B · cache) / bandwidth, B · weights / flops) seconds and yields "
@@ -107,27 +95,16 @@ EXERCISE = Exercise(
         "B / seconds never falls when B grows, but looping over all allowed batches of all plans is fine, too. Skip "
         "plans with too many bits, and return (−1, 0) if nothing is left.",
     ),
+    without={
+        "batch * weights / flops": "You leave out one of a step's two times. Arithmetic grows with the batch, because "
+                                   "every sequence is multiplied by all weights, so with many sequences it takes "
+                                   "longer than reading (eq. 23.3).",
+        "paid <= bits": "We want the most tokens per second among the plans that are good enough: at most `bits` "
+                        "(section 2, section 3).",
+        "seconds <= wait": "Your plan keeps readers waiting: a step can't take longer than `wait`, so only smaller "
+                           "batches are allowed (section 3).",
+    },
     mistakes=(
-        Mistake(phrases.weights_in_memory("eq. 23.2"), but(FITS, "batch * cache <= memory")),
-        Mistake("You don't count the caches. They're in memory, too, next to the weights: eq. 23.2.",
-                but(FITS, "weights <= memory and batch < 10_000")),
-        Mistake(phrases.exact_fit("eq. 23.2"), but(FITS, "weights + batch * cache < memory")),
-        Mistake(phrases.weights_unread("eq. 23.3"),
-                but("(weights + batch * cache) / bandwidth", "batch * cache / bandwidth")),
-        Mistake(phrases.cache_shared("eq. 23.3"),
-                but("(weights + batch * cache) / bandwidth", "(weights + cache) / bandwidth")),
-        Mistake("You leave out one of a step's two times. Most steps wait for reading, but arithmetic grows with the "
-                "batch, because every sequence is multiplied by all weights, so with many sequences it takes longer "
-                "(eq. 23.3).",
-                but(SECONDS, "(weights + batch * cache) / bandwidth"),
-                but("batch * weights / flops", "weights / flops"), but(SECONDS, "batch * weights / flops")),
-        Mistake("You count two operations for each byte. It's one: a weight of two bytes is multiplied and added (eq. "
-                "23.3).",
-                but("batch * weights / flops", "2 * batch * weights / flops")),
-        Mistake(phrases.shorter_time("eq. 23.3"), but("max(", "min(")),
-        Mistake("You stop at the first plan that can be served. We want the most tokens per second of all plans "
-                "(section 3).",
-                but("        batch = 1\n", "        batch = 1\n        if found[1]:\n            break\n")),
         Mistake("You only try the largest batch. Where its step takes too long, a smaller one may be allowed, and a "
                 "plan with a smaller batch and less to read can yield more tokens per second (section 3, eq. 23.3).",
                 but("        batch = 1\n", "        batch = max(int((memory - weights) // cache), 1)\n"),
@@ -135,20 +112,10 @@ EXERCISE = Exercise(
                     "best, found = batch")),
         Mistake(phrases.adds_times("eq. 23.3"),
                 but(SECONDS, "(weights + batch * cache) / bandwidth + batch * weights / flops")),
-        Mistake("Your plan keeps readers waiting: a step can't take longer than `wait`, so only smaller batches are "
-                "allowed (section 3).",
-                but("seconds <= wait and ", "")),
         Mistake("You serve one sequence at a time, as if each read the weights for itself, or you look for the "
                 "shortest step. A batch reads the weights once, and we want tokens per second: eq. 23.3.",
                 but("(weights + batch * cache) / bandwidth", "batch * (weights + cache) / bandwidth"),
                 but("batch / seconds > best * (1 + 1e-9)", "1 / seconds > best",
                     "batch / seconds, (", "1 / seconds, (")),
-        Mistake("We want the most tokens per second among the plans that are good enough: at most `bits`, and the "
-                "best text gets no bonus (section 2, section 3).",
-                but("paid <= bits and ", ""),
-                but("batch / seconds > best * (1 + 1e-9)", "(9 - paid, batch) > (best or (0, 0))",
-                    "best, found = batch / seconds", "best, found = (9 - paid, batch)", "best, found = 0.0, (-1, 0)",
-                    "best, found = None, (-1, 0)")),
-        Mistake(phrases.exact_fit("section 2"), but("paid <= bits", "paid < bits")),
     ),
 )

@@ -1,7 +1,8 @@
 """Lesson 23, ★: how many sequences fit into a memory."""
 
 from attnlab_course.checker import phrases
-from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Exercise, Mistake, but
+from attnlab_course.checker.inputs import table
 
 
 def sequences(
@@ -20,43 +21,38 @@ def sequences(
     return max(memory - weights, 0) // each  # eq. 23.2
 
 
-def cases() -> list[Case]:
-    """One layer, blocks that are full and that are not, windows shorter and longer than the text; real sizes."""
-    calls = [
-        ("one layer, 16 tokens, blocks of 16", (10_000, 0, [None], 16, 1, 4, 2, 16)),
-        ("one layer, 17 tokens, blocks of 16", (10_000, 0, [None], 17, 1, 4, 2, 16)),
-        ("one layer, a window of 5 for 17 tokens", (10_000, 0, [5], 17, 1, 4, 2, 16)),
-        ("one layer, a window of 50 for 17 tokens", (10_000, 0, [50], 17, 1, 4, 2, 16)),
-        ("weights of 7,000 of 10,000 bytes", (10_000, 7_000, [None], 16, 1, 4, 2, 16)),
-        ("one byte less than three sequences of a million tokens", (10**9 + 3 * 2**27 * 10**3 - 1, 10**9, [None],
-                                                                    2**20, 1, 1000, 64, 16)),
-        ("memory for the weights and for half a sequence", (10_000, 9_872, [None], 16, 1, 4, 2, 16)),
-        ("weights that do not fit", (10_000, 10_500, [None], 16, 1, 4, 2, 16)),
-        ("two layers, 17 tokens, blocks of 16, 1 byte a number", (10_000, 0, [None, None], 17, 1, 4, 1, 16)),
-        ("two key heads, three layers with and without a window", (100_000, 100, [5, None, 20], 30, 2, 4, 4, 8)),
-        ("an A100 of 80 GiB: 32 layers, 8 key heads, 32,768 tokens", (80 * 2**30, 16 * 10**9, [None] * 32, 32_768, 8,
-                                                                     128, 2, 16)),
-        ("the same, a window of 4,096 in 24 of the layers", (80 * 2**30, 16 * 10**9, ([4096] * 3 + [None]) * 8, 32_768,
-                                                            8, 128, 2, 16)),
-    ]  # fmt: skip
-    return [Case(label, args) for label, args in calls]
-
-
 WHOLE, WINDOWED, EACH = "-(-length // block) * block", "min(window, length)", "2 * kv_heads * d * itemsize * slots"
-LAST = "max(memory - weights, 0) // each"
 
 EXERCISE = Exercise(
-    lesson="23", stars=1, reference=sequences, cases=cases,
+    lesson="23", stars=1, reference=sequences, where="eq. 23.1",
+    cases=table(
+        ("one layer, 16 tokens, blocks of 16", 10_000, 0, [None], 16, 1, 4, 2, 16),
+        ("one layer, 17 tokens, blocks of 16", 10_000, 0, [None], 17, 1, 4, 2, 16),
+        ("one layer, a window of 50 for 17 tokens", 10_000, 0, [50], 17, 1, 4, 2, 16),
+        ("weights of 7,000 of 10,000 bytes", 10_000, 7_000, [None], 16, 1, 4, 2, 16),
+        ("one byte less than three sequences of a million tokens", 10**9 + 3 * 2**27 * 10**3 - 1, 10**9, [None], 2**20,
+         1, 1000, 64, 16),
+        ("memory for the weights and for half a sequence", 10_000, 9_872, [None], 16, 1, 4, 2, 16),
+        ("weights that do not fit", 10_000, 10_500, [None], 16, 1, 4, 2, 16),
+        ("two layers, 17 tokens, blocks of 16, 1 byte a number", 10_000, 0, [None, None], 17, 1, 4, 1, 16),
+        ("two key heads, three layers with and without a window", 100_000, 100, [5, None, 20], 30, 2, 4, 4, 8),
+        ("an A100 of 80 GiB: 32 layers, a window of 4,096 in 24 of them", 80 * 2**30, 16 * 10**9,
+         ([4096] * 3 + [None]) * 8, 32_768, 8, 128, 2, 16),
+    ),
     hints=(
         "Count the slots that a sequence needs in each layer, and add them up.",
         "A layer with a window keeps min(window, length) keys; one without ⌈length / block⌉ blocks of ``block`` slots.",
         "A slot has a key and a value for each key head: 2 · kv_heads · d numbers, eq. 23.1. Take the weights off the "
         "memory first, eq. 23.2, and part of a sequence doesn't count.",
     ),
+    without={
+        "weights": phrases.weights_in_memory("eq. 23.2"),
+        "max(memory - weights, 0)": phrases.negative("eq. 23.2"),
+        "2": phrases.half_cache("eq. 23.1"),
+        "itemsize": phrases.elements("eq. 23.1", what="each of them takes b bytes"),
+        "kv_heads": "You leave the key heads out: H_k in eq. 23.1.",
+    },
     mistakes=(
-        Mistake(phrases.weights_in_memory("eq. 23.2"), but("memory - weights", "memory")),
-        Mistake(phrases.negative("eq. 23.2"), but(LAST, "(memory - weights) // each")),
-        Mistake(phrases.half_cache("eq. 23.1"), but("2 * kv_heads", "kv_heads")),
         Mistake("In your count all layers have a window, or none has. Each layer has its own number of slots: the sum "
                 "in eq. 23.1.",
                 but(f"{WHOLE} if window is None else {WINDOWED}", WHOLE),
@@ -64,23 +60,12 @@ EXERCISE = Exercise(
                 but("for window in windows:", "for window in windows[:1] * len(windows):"),
                 but("-(-length // block) * block if window is None", "min(length, *(w for w in windows if w), 10**9) "
                     "if window is None")),
-        Mistake("A text shorter than the window doesn't fill it: min(N, W) in eq. 23.1.",
-                but(WINDOWED, "window")),
         Mistake(phrases.not_rounded_up("eq. 19.3", what="blocks"),
                 but(WHOLE, "length"), but(WHOLE, "length // block * block")),
         Mistake(phrases.adds_one("eq. 19.3", what="block"), but(WHOLE, "(length // block + 1) * block")),
-        Mistake("You count blocks. A block holds ``block`` tokens, and each takes a slot (eq. 19.3).",
-                but(WHOLE, "-(-length // block)")),
         Mistake("You round up the sum over all layers. Each layer without a window has its own blocks (eq. 19.3).",
                 but(WHOLE, "length", EACH, EACH.replace("slots", "-(-slots // block) * block"))),
-        Mistake("`weights` is in bytes already (eq. 23.2).", but("memory - weights", "memory - itemsize * weights")),
         Mistake("A layer with a window has its own slots and no blocks: min(N, W), not rounded (eq. 23.1).",
                 but(WINDOWED, "-(-min(window, length) // block) * block")),
-        Mistake(phrases.one_layer("eq. 23.1"), but("slots +=", "slots =")),
-        Mistake("You leave the key heads out, or count them twice: H_k in eq. 23.1.",
-                but("2 * kv_heads * d", "2 * d"), but("2 * kv_heads * d", "2 * kv_heads**2 * d")),
-        Mistake(phrases.elements("eq. 23.1", what="each of them takes b bytes"), but(" * itemsize", "")),
-        Mistake("You can't serve part of a sequence: round down (eq. 23.2).",
-                but(LAST, "-(-max(memory - weights, 0) // each)"), but(LAST, "max(memory - weights, 0) / each")),
     ),
 )

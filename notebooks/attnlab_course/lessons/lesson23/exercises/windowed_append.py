@@ -1,6 +1,7 @@
 """Lesson 23, ★★: a block manager that gives back what a window has left behind."""
 
-from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Exercise, Mistake, but
+from attnlab_course.checker.inputs import table
 
 
 def windowed_append(
@@ -23,29 +24,21 @@ def windowed_append(
     return table, free
 
 
-def cases() -> list[Case]:
-    """Texts before, at and behind the moment when a block leaves; blocks given back before; a pool that's empty."""
-    calls = [
-        ("the first three tokens, nothing leaves", ([], 0, [4, 2], 3, 4, 4)),
-        ("room in the last block, nothing leaves", ([7], 2, [4, 2], 2, 4, 4)),
-        ("7 tokens, a window of 4: the new one sees the last key of block 0", ([5, 3], 6, [4, 2], 1, 4, 4)),
-        ("8 tokens, a window of 4: the new one sees no key of block 0", ([5, 3], 7, [4, 2], 1, 4, 4)),
-        ("a window of 1: a token sees itself", ([5, 3], 8, [4, 2], 1, 4, 1)),
-        ("a block was given back before", ([-1, 3, 6], 11, [4, 2], 1, 4, 4)),
-        ("two leave at once, behind one that has left", ([-1, 0, 6, 3, 8], 18, [4, 2], 4, 4, 4)),
-        ("an empty pool: what leaves is all there is", ([5, 3], 8, [], 1, 4, 4)),
-        ("five tokens at once: the first of them sees furthest", ([5, 3], 7, [4, 2, 1], 5, 4, 8)),
-        ("a window longer than the text", ([5, 3], 8, [4, 2], 4, 4, 64)),
-        ("three tokens, a window of 2", ([9, 5, 3], 3, [4, 2], 1, 1, 2)),
-        ("one token, a window of 5", ([9], 1, [4, 2], 1, 1, 5)),
-    ]
-    return [Case(f"{label}; blocks of {args[4]}", args) for label, args in calls]
-
-
 GONE = "(length - window + 1) // size"
 
 EXERCISE = Exercise(
-    lesson="23", stars=2, reference=windowed_append, cases=cases,
+    lesson="23", stars=2, reference=windowed_append, where="section 3",
+    cases=table(
+        ("the first three tokens, nothing leaves", [], 0, [4, 2], 3, 4, 4),
+        ("room in the last block, nothing leaves", [7], 2, [4, 2], 2, 4, 4),
+        ("7 tokens, a window of 4: the new one sees the last key of block 0", [5, 3], 6, [4, 2], 1, 4, 4),
+        ("8 tokens, a window of 4: the new one sees no key of block 0", [5, 3], 7, [4, 2], 1, 4, 4),
+        ("a block was given back before", [-1, 3, 6], 11, [4, 2], 1, 4, 4),
+        ("two leave at once, behind one that has left", [-1, 0, 6, 3, 8], 18, [4, 2], 4, 4, 4),
+        ("an empty pool: what leaves is all there is", [5, 3], 8, [], 1, 4, 4),
+        ("five tokens at once: the first of them sees furthest", [5, 3], 7, [4, 2, 1], 5, 4, 8),
+        ("a window longer than the text", [5, 3], 8, [4, 2], 4, 4, 64),
+    ),
     hints=(
         "The first new token is at position N and sees the keys from N − W + 1 on. Which blocks are entirely before "
         "that?",
@@ -53,24 +46,18 @@ EXERCISE = Exercise(
         "place: the others must still be found at position / S.",
         "Give blocks back first and take new ones afterwards: what you've given back may be all there is.",
     ),
+    without={"table[b] >= 0": "You give the same block back twice: someone else may have it by now (lesson 19, "
+                              "section 8)."},
     mistakes=(
-        Mistake("You give a block back one token too early: the new token sees W keys including its own, so from N − "
-                "W + 1 on (section 3).", but("length - window + 1", "length - window + 2")),
         Mistake("You ask what the last of the new tokens sees. The first one sees further back (section 3).",
                 but("length - window + 1", "length + count - window")),
         Mistake("You give back a block while some of its keys are still seen: round down (section 3).",
                 but(GONE, f"-(-{GONE.replace(' // size', '')} // size)")),
-        Mistake("You give the same block back twice: someone else may have it by now (lesson 19, section 8).",
-                but("if table[b] >= 0:", "if True:")),
         Mistake("Your blocks leave the table, and the others move up. We find a key at position / S, so entries have "
                 "to stay in place: write −1 (section 3).",
                 but("return table, free", "return [block for block in table if block >= 0], free")),
-        Mistake("You give nothing back, so the window saves no memory (section 3).",
-                but(GONE, "0")),
         Mistake("You take new blocks before you give back old ones: with an empty pool there are none (section 3).",
                 but("for b in range", "while len(table) * size < length + count:\n        table.append(free.pop(0))\n"
                     "    for b in range")),
-        Mistake("You take a block at every append. The last one may have room (eq. 19.3).",
-                but("while len(table) * size < length + count:", "for _ in range(-(-count // size)):")),
     ),
 )

@@ -1,11 +1,11 @@
 """Lesson 24, ★★★: measure and decide: a cache of a given size that the model hardly notices."""
 
 import functools
-from collections.abc import Sequence
 from typing import Any
 
 from attnlab_course import model
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.inputs import table
 from attnlab_course.lessons.lesson24.cuts import GROUP, LENGTH, planned, price, share
 
 from threadpoolctl import threadpool_limits
@@ -65,23 +65,15 @@ def judge(case: Case, got: Any) -> str | None:
     return None
 
 
-def cases() -> list[Case]:
-    """A seventh, a third, half of the cache."""
-    calls = [("half of the bytes", (0.5, 0.02)), ("36% of the bytes, half the bits", (0.36, 0.01)),
-             ("16% of the bytes", (0.16, 0.02))]
-    return [Case(label, args) for label, args in calls]
-
-
 PLAN = "[(window // 2, 4), (window, 4), (window, 4), (512, 4)]"
 
-
-def everything(budget: float, extra: float) -> Sequence[tuple[int, int]]:
-    """Fewer bits alone."""
-    return [(512, 4)] * 4
-
-
 EXERCISE = Exercise(
-    lesson="24", stars=3, reference=thrifty, cases=cases, judge=judge,
+    lesson="24", stars=3, reference=thrifty, judge=judge,
+    cases=table(
+        ("half of the bytes", 0.5, 0.02),
+        ("36% of the bytes, half the bits", 0.36, 0.01),
+        ("16% of the bytes", 0.16, 0.02),
+    ),
     hints=(
         "Count first: `cuts.share(plan)`. Four bits alone leave 35% of the cache, windows of 64 alone 13%.",
         "Which layer must keep all its keys? Section 5 measured every subset.",
@@ -91,10 +83,7 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake("Four bits everywhere: the text doesn't notice, but that's a third of the bytes, as 31 keys per layer "
                 "stay in full and each group has its step: eq. 24.5. You also need fewer keys.",
-                everything),
-        Mistake("Two bits everywhere. It's small enough only for the loosest budget, and recall suffers first: "
-                "section 3.",
-                but(PLAN, "[(512, 2)] * 4")),
+                but(PLAN, "[(512, 4)] * 4")),
         Mistake("Windows of 32 in all three layers: recall holds, and the text pays more than it may. With layer 3 "
                 "at 4 bits there's room for longer windows in two of them: count with eq. 24.9.",
                 but(PLAN, "[(32, 4), (32, 4), (32, 4), (512, 4)]")),
@@ -103,9 +92,6 @@ EXERCISE = Exercise(
                 but(PLAN, "[(64, 16)] * 4"), but(PLAN, "[(32, 4)] * 4")),
         Mistake("You keep all keys in the first layer. In this model, the last one finds what returns: section 5.",
                 but(PLAN, "[(512, 4), (window, 4), (window, 4), (window, 4)]")),
-        Mistake("You keep all keys in three layers and cut the one that uses them: more than twice the cache, and "
-                "recall is gone (section 5).",
-                but(PLAN, "[(512, 4), (512, 4), (512, 4), (window, 4)]")),
         Mistake("Two bits in the layer that must find what returns: its keys are the ones that matter, section 3. Save "
                 "on the others.",
                 but(PLAN, "[(window, 4), (window, 4), (window, 4), (512, 2)]")),

@@ -18,35 +18,6 @@ def decay_weights(g: Array) -> Array:
     return np.where(np.tri(C, dtype=bool), np.exp(sums), 0)  # eq. 25.3
 
 
-def by_difference(g: Array) -> Array:
-    """exp of c_i − c_j, running sums."""
-    c = g.cumsum()
-    return np.where(np.tri(len(g), dtype=bool), np.exp(np.minimum(c[:, None] - c, 0)), 0)
-
-
-def by_quotient(g: Array) -> Array:
-    """γ_i / γ_j."""
-    decayed = np.exp(g.cumsum())
-    return np.tril(decayed[:, None] / decayed)
-
-
-def by_product(g: Array) -> Array:
-    """0 · (−∞) above the diagonal."""
-    below = np.tri(len(g), k=-1)
-    return np.tril(np.exp((below * g[:, None]).cumsum(0)))
-
-
-def from_own(g: Array) -> Array:
-    """a_j … a_i."""
-    sums = np.where(np.tri(len(g), dtype=bool), g[:, None], 0).cumsum(0)
-    return np.where(np.tri(len(g), dtype=bool), np.exp(sums), 0)
-
-
-def one_early(g: Array) -> Array:
-    """a_j … a_{i−1}."""
-    return decay_weights(np.concatenate([[0.0], g[:-1]]))
-
-
 def cases() -> list[Case]:
     """Distinct gates; gates of 1; then what quotients and differences do not survive."""
     rng = np.random.default_rng(25)
@@ -68,31 +39,31 @@ def cases() -> list[Case]:
     ]
 
 
+SUMS, APART = "np.where(below, g[:, None], 0).cumsum(0)", "g.cumsum()[:, None] - g.cumsum()"
+
 EXERCISE = Exercise(
-    lesson="25", stars=2, reference=decay_weights, cases=cases,
+    lesson="25", stars=2, reference=decay_weights, where="eq. 25.3", cases=cases,
     hints=(
         "In column j: nothing above the diagonal, 1 on it, then one more gate in each row.",
         "Add logarithms, don't multiply: column j is the exponential of a running sum that begins after row j.",
         "np.where(np.tri(C, k=-1, dtype=bool), g[:, None], 0).cumsum(0). Then the exponential, and 0 above the "
         "diagonal: eq. 25.3.",
     ),
+    without={
+        "k=-1": phrases.own_gate("eq. 25.3"),
+        "np.where(np.tri(C, dtype=bool), np.exp(sums), 0)":
+            "Above the diagonal your weights aren't 0: a token would see its future. Eq. 25.3 is for j ≤ i.",
+    },
     mistakes=(
         Mistake("You divide γ_i by γ_j. After a reset, or after a few small gates, that's 0/0. Add logarithms over (j, "
                 "i] alone: eq. 25.3 and section 5.",
-                by_quotient),
+                but(SUMS, "np.exp(g.cumsum())[:, None] / np.exp(g.cumsum())", "np.exp(sums)", "sums")),
         Mistake("You subtract running sums. At a reset, that's −∞ − (−∞), and a very small gate leaves no digits for "
                 "the others. Add logarithms over (j, i] alone: eq. 25.3 and section 5.",
-                by_difference, but("np.exp(np.minimum(c[:, None] - c, 0))", "np.exp(c[:, None] - c)", of=by_difference),
-                but("np.exp(np.minimum(c[:, None] - c, 0))", "np.nan_to_num(np.exp(c[:, None] - c))",
-                    of=by_difference)),
+                *(but(SUMS, apart) for apart in (f"np.minimum({APART}, 0)", APART)),
+                but(SUMS, APART, "np.exp(sums)", "np.nan_to_num(np.exp(sums))")),
         Mistake("You mask by multiplying with 0, and 0 · (−∞) is NaN at every reset. Choose with np.where (section 5).",
-                by_product),
-        Mistake(phrases.own_gate("eq. 25.3"), from_own),
-        Mistake("Your G_ij goes from a_j to a_{i−1}, one token early. What token j wrote has seen the gates of tokens "
-                "j + 1 to i: eq. 25.3.",
-                one_early),
-        Mistake("Above the diagonal your weights aren't 0: a token would see its future. Eq. 25.3 is for j ≤ i.",
-                but("np.where(np.tri(C, dtype=bool), np.exp(sums), 0)", "np.exp(sums)")),
+                but("np.where(below, g[:, None], 0)", "(below * g[:, None])")),
         Mistake("Your diagonal is 0. A token writes and then reads, so all of it is there: G_ii = 1, the empty product "
                 "of eq. 25.3.",
                 but("np.where(np.tri(C, dtype=bool)", "np.where(np.tri(C, k=-1, dtype=bool)")),

@@ -67,15 +67,14 @@ EXERCISE = Exercise(
         "With a value of 0 a token multiplies the state by a (1 − b k²): eq. 25.7. When is that 1, and when −1?",
         "a = 1 and k = 1; the rate is twice the bit.",
     ),
+    without={"bit": "Every token flips the sign, whatever its bit: that counts tokens. A 0 has b = 0 (eq. 25.7)."},
     mistakes=(
-        Mistake("With b = 1 a one erases the state: 1 − b k² is 0, not −1. Flipping the sign takes b = 2 for a key of "
-                "length 1: eq. 25.7.",
-                but(RIGHT, "return 1.0, 1.0 * bit, 1.0, 0.0")),
+        Mistake("With b k² = 1 a one erases the state: 1 − b k² is 0, not −1. Flipping the sign takes b = 2 for a key "
+                "of length 1: eq. 25.7.",
+                but(RIGHT, "return 1.0, 1.0 * bit, 1.0, 0.0"), but(RIGHT, "return 1.0, 0.25 * bit, 2.0, 0.0")),
         Mistake("Your gate flips the sign. A gate is at least 0; only an erased key can flip it, with b k² = 2: eq. "
                 "25.7.",
                 but(RIGHT, "return 1.0 - 2.0 * bit, 0.0, 1.0, 0.0")),
-        Mistake("Every token flips the sign, whatever its bit: that counts tokens. A 0 has b = 0 (eq. 25.7).",
-                but("2.0 * bit", "2.0")),
         Mistake("You flip the sign at a 0, and count the zeros. b = 2 belongs to a 1 (eq. 25.7).",
                 but("2.0 * bit", "2.0 * (1 - bit)")),
         Mistake("Your token writes its value over the state: that remembers the last bit, not how many ones there "
@@ -83,8 +82,6 @@ EXERCISE = Exercise(
                 but(RIGHT, "return 1.0, 1.0, 1.0, 1.0 - 2.0 * bit"),
                 but(RIGHT, "return 0.0, 1.0, 1.0, 1.0 - 2.0 * bit"),
                 but(RIGHT, "return 1.0, 1.0 * bit, 1.0, -1.0")),
-        Mistake("Besides flipping the sign, your token adds b k v. With v = 0 it adds nothing: eq. 25.7.",
-                but("1.0, 0.0", "1.0, 1.0"), but("1.0, 0.0", "1.0, 1.0 * bit")),
         Mistake("With b = 2 and a key of length 2, 1 − b k² is −7: the state grows. b k² must be 2: eq. 25.7.",
                 but("bit, 1.0, 0.0", "bit, 2.0, 0.0")),
     ),

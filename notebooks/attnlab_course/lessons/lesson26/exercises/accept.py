@@ -87,10 +87,9 @@ def cases() -> list[Case]:
 
 REST = "drawn([max(a - b, 0) for a, b in zip(p, q)], draws[k + j])"
 TEST = "draws[j] * q[x] >= p[x]"
-BONUS = "[*draft, drawn(chances[k], draws[2 * k])]"
 
 EXERCISE = Exercise(
-    lesson="26", stars=2, reference=accept, cases=cases, run=law,
+    lesson="26", stars=2, reference=accept, where="eq. 26.2", cases=cases, run=law,
     hints=(
         "Keep guess x with probability min(1, p(x) / q(x)); a number u in [0, 1) does that: keep it if u·q(x) < p(x).",
         "Where a guess is rejected, its token comes from what the kept guesses have left over, (p − q)₊, and the round "
@@ -104,22 +103,12 @@ EXERCISE = Exercise(
         Mistake("You keep a guess by q/p. It's p/q: a guess that the draft likes too much must be rejected sometimes "
                 "(eq. 26.2).",
                 but(TEST, "draws[j] * p[x] >= q[x]")),
-        Mistake("Your leftover is |p − q|, which includes the tokens that the draft likes too much. Cut at 0: (p − q)₊ "
-                "(eq. 26.2).",
-                but("max(a - b, 0)", "abs(a - b)")),
         Mistake("You keep a guess only if p(x) ≥ q(x). The others must be kept sometimes, with probability p(x)/q(x) "
                 "(eq. 26.2).",
                 but(TEST, "p[x] < q[x]")),
-        Mistake("Your leftover is that of the next place. The rejected guess is replaced at its own place, with its "
-                "own p and q (eq. 26.2).",
-                but(REST, "drawn([max(a - b, 0) for a, b in zip(chances[j + 1], draft_chances[min(j + 1, k - 1)])], "
-                          "draws[k + j])")),
-        Mistake("You draw nothing after k kept guesses. The distribution is right, but the last row of the call is "
-                "wasted (eq. 26.2).",
-                but(BONUS, "draft or [drawn(chances[k], draws[2 * k])]")),
         Mistake("Your one number does two jobs: what accepts a guess can't also choose its replacement, because it's "
                 "large wherever a guess was rejected (section 2).",
-                but("draws[k + j]", "draws[j]")),
+                but("draws[k + j]", "draws[j]"), but("draws[k + j]", "draws[0]")),
         Mistake(phrases.after_wrong_guess("section 2"),
                 but(f"return [*draft[:j], {REST}]", f"draft = [*draft[:j], {REST}, *draft[j + 1 :]]")),
     ),

@@ -75,7 +75,7 @@ def cases() -> list[Case]:
 DRAW, STOP = "text.append(draw(rows[n - 1 + j], n + j))", "if j == len(guess) or text[-1] != guess[j]:"
 
 EXERCISE = Exercise(
-    lesson="26", stars=3, reference=speculate, cases=cases,
+    lesson="26", stars=3, reference=speculate, where="section 1", cases=cases,
     hints=(
         "A call has len(text) + len(guess) rows. Which row gives the first new token? The one after the text's last.",
         "Draw from that row at position len(text). If it's the guess, the next row is good, too; if not, the round is "
@@ -83,6 +83,11 @@ EXERCISE = Exercise(
         "If the last guess was right, one row is left: it gives a token without a guess. Cut what's too much at the "
         "end.",
     ),
+    without={
+        "text[-1] != guess[j]": phrases.after_wrong_guess("section 1"),
+        "text[len(prompt):][:count]": "Your text is longer than what was asked for: the last call can bring too many "
+                                      "(section 7).",
+    },
     mistakes=(
         Mistake("You keep the guess where the draw says something else: what was drawn is the text (section 1).",
                 but(STOP, "if j < len(guess) and text[-1] != guess[j]: text[-1] = guess[j]; break\n            "
@@ -91,15 +96,12 @@ EXERCISE = Exercise(
                 "(section 1).",
                 but(DRAW, "text.append(draw(rows[n - 1 + j], calls))"),
                 but(DRAW, "text.append(draw(rows[n - 1 + j], n))")),
-        Mistake(phrases.after_wrong_guess("section 1"), but(STOP, "if j == len(guess):")),
         Mistake("The token after the last right guess is missing: a call with k right guesses gives k + 1 (section 1).",
                 but("range(len(guess) + 1)", "range(len(guess) or 1)",
                     STOP, "if not guess or text[-1] != guess[j]:")),
         Mistake("Your rows are one place off: row i is for the token *after* token i, so the first new one comes from "
                 "row len(text) − 1 (section 1).",
                 but("rows[n - 1 + j]", "rows[min(n + j, len(rows) - 1)]")),
-        Mistake("Your text is longer than what was asked for: the last call can bring too many (section 7).",
-                but("[len(prompt) :][:count]", "[len(prompt) :]")),
         Mistake("You throw the drawn token away where it differs from the guess. It's the text's next token; without "
                 "it the same place is computed again (section 1).",
                 but(STOP, "if j and j < len(guess) and text[-1] != guess[j]: text.pop(); break\n            " + STOP)),
