@@ -43,7 +43,7 @@ def test_memory_is_measured_without_it(monkeypatch):
     with pytest.warns(UserWarning, match=WORDS):
         assert measure.extra_bytes(lambda x: jnp.sort(x) @ x, x) > 0
     with pytest.warns(UserWarning, match=WORDS):
-        (line,) = measure.in_fresh_process("tests.course.instruments.test_flags:flags", [{}])
+        (line,) = measure.in_fresh_process("tests.attnlab.test_measure_flags:flags", [{}])
     assert UNKNOWN not in line
 
 

@@ -367,6 +367,7 @@ def test_set_up_says_what_to_do(project: Path, env: dict[str, object], sentence:
     assert sentence in said.splitlines()[-1]
 
 
+@pytest.mark.full
 def test_set_up_without_network(project: Path) -> None:
     status, said = set_up(project, PYTHON=sys.executable, PIP_INDEX_URL="http://127.0.0.1:9", PIP_RETRIES=1)
     assert status == 1

@@ -33,13 +33,13 @@ def pairwise(rows, dear=()):
 def parameters(rows, dear=(), name="-".join):
     """``rows`` for pytest.mark.parametrize, called ``name(row)``; what is left out runs in ``make test-all``.
 
-    Of the rows with a value of ``dear`` one in three is kept.
+    Of the rows with a value of ``dear`` one in six is kept.
     """
     rows = list(rows)
     kept = set(pairwise(rows, dear))
 
     def marks(i):
-        few = [pytest.mark.thin(3)] if not set(dear).isdisjoint(rows[i]) else []
+        few = [pytest.mark.thin(6)] if not set(dear).isdisjoint(rows[i]) else []
         return few if i in kept else pytest.mark.full
 
     return [pytest.param(*row, id=name(row), marks=marks(i)) for i, row in enumerate(rows)]

@@ -1,6 +1,6 @@
 """The part of a table that is chosen loses no pair, is small, and is the same in every process.
 
-Of its dear rows, one in three runs every day.
+Of its dear rows, one in six runs every day.
 """
 
 from collections import Counter

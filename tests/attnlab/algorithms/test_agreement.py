@@ -1,6 +1,6 @@
 """Every algorithm of every library gives the oracle's answer on every case.
 
-``make test`` runs a part in which any two of them meet, and of JAX a third of that; ``make test-all`` the whole table.
+``make test`` runs a part in which any two of them meet, and of JAX a sixth of that; ``make test-all`` the whole table.
 """
 
 import jax

@@ -30,14 +30,14 @@ def differences(request):
     return {str(task): result for task, result in zip(one + both, results, strict=True)}
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("task", TASKS, ids=str)
 def test_symbolic_shapes(differences, task):
     """Batch, heads, both lengths, also below a tile, with a mask and a window; forward and where possible gradient."""
     assert differences[str(task)] < 1e-5
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("task", ALIKE + LINEAR, ids=str)
 def test_one_symbol_for_both_lengths(differences, task):
     """Self-attention: causal, windows, an offset, segments, and linear attention in chunks."""

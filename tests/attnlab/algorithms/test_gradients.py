@@ -1,6 +1,6 @@
 """Gradients by query, key, value and bias, through out and lse, are the oracle's and pass numerical checks.
 
-``make test`` runs a part of the table in which any two of library, algorithm and case meet, and of JAX a third of
+``make test`` runs a part of the table in which any two of library, algorithm and case meet, and of JAX a sixth of
 that; ``make test-all`` all.
 """
 

@@ -124,12 +124,13 @@ def test_measuring_does_not_load_the_compiler():
     assert run(code) == "False"
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("blocked", [("jax", "torch"), ("jaxtyping",), ("jax", "torch", "jaxtyping", "ml_dtypes")])
 def test_numpy_alone_is_enough(blocked):
     assert run("import attnlab" + CALL + "print('fine')", *blocked) == "fine"
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("library", ["jax", "torch"])
 @pytest.mark.parametrize("module", [*attnlab.METHODS, *ROOMS])
 def test_a_missing_library_names_its_extra(library, module):
@@ -142,6 +143,7 @@ def test_a_missing_library_names_its_extra(library, module):
     assert f"pip install 'attnlab[{library}]'" in text
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(("adapter", "library"), [
     ("transformers", "torch"), ("transformers", "transformers"), ("flax", "jax"), ("equinox", "jax"),
     ("equinox", "equinox"),

@@ -35,7 +35,7 @@ def failures(request):
 
 @pytest.mark.skipif(torch.__version__.startswith("2.6."), reason="PyTorch 2.6 cannot trace the call")
 @pytest.mark.parametrize("check", [
-    pytest.param(check, marks=pytest.mark.thin(3) if " " in check else ()) for check in torch_programs.CHECKS
+    pytest.param(check, marks=pytest.mark.thin(6) if " " in check else ()) for check in torch_programs.CHECKS
 ])  # fmt: skip
 def test_compilers(failures, check):
     assert check not in failures, failures[check]

@@ -29,10 +29,10 @@ ALGORITHMS = ["lazy", "online", "chunked", "tiled"]
 @pytest.fixture(scope="module")
 def found(request):
     """Results of the tasks that are tested, by the words of a task."""
-    equal = [x for x in EQUAL if x in selected(request, "case")]
-    tasks = [{"name": "equal", **x} for x in equal] + [{"name": "program", **x} for x in PROGRAMS]
-    tasks += [{"name": "tree", **x} for x in TREES] + [{"name": "algorithm", "method": x} for x in ALGORITHMS]
-    tasks += [{"name": "cores"}]
+    cases, every = selected(request, "case"), not request.config.option.markexpr
+    tasks = [{"name": "equal", **x} for x in EQUAL if x in cases] + [{"name": "tree", **x} for x in TREES if x in cases]
+    tasks += [{"name": "algorithm", "method": x} for x in selected(request, "method")]
+    tasks += [*({"name": "program", **x} for x in PROGRAMS), {"name": "cores"}] if every else []
     with pytest.MonkeyPatch.context() as here:
         here.setenv("XLA_FLAGS", quick_xla())
         results = list(in_fresh_process("tests.attnlab.ring.jax_devices:case", tasks))
@@ -44,7 +44,7 @@ def of(found, name, **options):
     return found[str({"name": name, **options})]
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("case", EQUAL, ids=str)
 def test_devices_give_the_numbers_of_one(found, case):
     """Forward and gradient, also through lse; masks, GQA, ragged lengths, NaN in the padding of all that comes in."""
@@ -53,6 +53,7 @@ def test_devices_give_the_numbers_of_one(found, case):
         assert difference < ((2e-6 if name == "lse" else 0.02) if half else 1e-12), name
 
 
+@pytest.mark.full
 def test_permutes_stand_in_a_loop(found):
     """2 in the program, 8 with the gradient, however many the devices; one sends nothing."""
     for options in PROGRAMS:
@@ -60,6 +61,7 @@ def test_permutes_stand_in_a_loop(found):
         assert permutes == ([0, 0] if options["devices"] == 1 else [2, 8])
 
 
+@pytest.mark.full
 def test_memory_of_a_device_depends_on_its_shard_alone(found):
     """O(N / P): the same on 4 and 5 devices with equal shards, and at most double for double shards."""
     some, many, large = ([size for _, size in of(found, "program", **options)] for options in PROGRAMS[1:])
@@ -68,6 +70,7 @@ def test_memory_of_a_device_depends_on_its_shard_alone(found):
         assert large[i] <= 2 * some[i]
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("case", TREES, ids=str)
 def test_tree_attention_is_one_call_over_all_keys(found, case):
     """In two all-reduces, or by doubling, where all devices agree to the last bit."""
@@ -80,6 +83,7 @@ def test_tree_attention_is_one_call_over_all_keys(found, case):
         assert (result["all-reduce"], result["collective-permute"]) == (0, 8)
 
 
+@pytest.mark.full
 def test_which_core_runs_in_half_precision(found):
     """The loops, also where a call on one device goes to cuDNN: that hands out no lse that could be merged.
 
@@ -94,6 +98,7 @@ def test_which_core_runs_in_half_precision(found):
     assert sorted(travels) == ["bf16"] * 4 + ["f32"] * 4
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("method", ALGORITHMS)
 def test_algorithms_work_inside_shard_map(found, method):
     """With its default checks; the gradient of a replicated query is summed over the devices."""

@@ -177,6 +177,7 @@ def test_arguments_that_one_rank_refuses(ranks, what):
         assert str(other) == f"the arguments of rank 1 were refused: {one}"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("gradient", [False, True])
 def test_a_process_that_dies_or_falls_silent(gradient):
     """Those that wait for it stop, at once or after the group's timeout, and say whom they lost."""
@@ -188,6 +189,7 @@ def test_a_process_that_dies_or_falls_silent(gradient):
         assert not any(process.is_alive() for process in ranks.processes)
 
 
+@pytest.mark.full
 def test_a_rank_that_differs_after_all_have_agreed():
     """Nothing is compared any more; the call still ends, and with an error on every rank."""
     with Ranks(3, timeout=2) as ranks:

@@ -19,6 +19,13 @@ SECONDS = 300  # that a busy machine may take for anything
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
+def pytest_collection_modifyitems(items):
+    """``make test`` has no time to build the site, and where there is a browser looks at one page."""
+    for item in items:
+        if {"site", "browser"} & set(getattr(item, "fixturenames", ())) and item.originalname != "test_one_page":
+            item.add_marker(pytest.mark.full)
+
+
 def once(tmp_path_factory, name, make):
     """A folder that the first of pytest-xdist's workers makes and all of them read."""
     base = tmp_path_factory.getbasetemp()

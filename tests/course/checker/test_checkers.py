@@ -43,15 +43,10 @@ def ids(rows):
     return [f"{row[0]}-{getattr(row[1], '__name__', type(row[1]).__name__)}-{i}" for i, row in enumerate(rows)]
 
 
-def forms(rows, others=1):
-    """A row for each answer. Those in JAX compile anew for every input: ``make test`` tries one in five.
-
-    And of all others one in ``others``; ``make test-all`` tries every one.
-    """
+def forms(rows):
+    """A row for each answer. Those in JAX compile anew for every input: ``make test`` tries one in five."""
     in_jax = ["_jax" in getattr(row[1], "__name__", "") for row in rows]
-    turns = [in_jax[:i].count(kind) for i, kind in enumerate(in_jax)]
-    left_out = {i for i, turn in enumerate(turns) if turn % (5 if in_jax[i] else others)}
-    marks = [pytest.mark.full if i in left_out else () for i in range(len(rows))]
+    marks = [pytest.mark.full if kind and sum(in_jax[:i]) % 5 else () for i, kind in enumerate(in_jax)]
     return [pytest.param(*row, id=name, marks=mark) for row, name, mark in zip(rows, ids(rows), marks)]
 
 
@@ -113,10 +108,8 @@ def _remember(request, monkeypatch):
         monkeypatch.setattr(diagnosis, "outcome", remembered)
 
 
-@pytest.mark.thin(4)
-@pytest.mark.parametrize(("name", "index"), [
-    pytest.param(name, i, id=f"{name}-{i}", marks=pytest.mark.full if i % 2 else ()) for name, i in MISTAKES
-])  # fmt: skip
+@pytest.mark.thin(12)
+@pytest.mark.parametrize(("name", "index"), MISTAKES)
 def test_mistake_is_diagnosed_as_itself(name, index):
     exercise = here(name)
     mistake = exercise.mistakes[index]
@@ -145,15 +138,15 @@ def test_a_row_for_what_no_slip_leaves_out_is_an_error():
         diagnosis.rows(exercise)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize(("name", "answer"), forms(RIGHT))
 def test_right_answer_passes(name, answer):
     verdict = examine(here(name), answer)
     assert verdict.state == "right", verdict.text
 
 
-@pytest.mark.thin(4)
-@pytest.mark.parametrize(("name", "answer", "words"), forms(REFUSED, others=2))
+@pytest.mark.thin(10)
+@pytest.mark.parametrize(("name", "answer", "words"), forms(REFUSED))
 def test_other_answer_is_refused(name, answer, words):
     verdict = examine(here(name), answer)
     assert verdict.state == "wrong"

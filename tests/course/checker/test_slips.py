@@ -2,7 +2,7 @@
 what is said of a slip quotes nothing of the reference.
 
 The first is the criterion for inputs: a new one is written for a slip that passes, and for nothing else. ``make test``
-tries the slips of the table and one in TENTH of the others, of every second exercise; ``make test-all`` all. For one
+tries the slips of the table and one in TENTH of the others, of one exercise in five; ``make test-all`` all. For one
 exercise
 
     python -m pytest -n 0 -m "" tests/course/checker/test_slips.py -k NAME
@@ -78,7 +78,7 @@ def exercises():
     return [pytest.param(name, marks=pytest.mark.full if name in slow else ()) for name in check.names()]
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(5)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a slip is stopped in a callback
 @pytest.mark.parametrize("name", exercises())
 def test_every_slip_is_refused_or_decided(name, request):
@@ -219,7 +219,7 @@ def quoted(exercise, said):
     return runs(said) & program(exercise.reference) | {(name,) for name in names}
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("name", check.names())
 def test_no_slip_quotes_the_reference(name):
     exercise = check.find(name)

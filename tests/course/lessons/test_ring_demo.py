@@ -29,6 +29,7 @@ def said_by(*arguments):
     return process.returncode, said, errors
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("start", [[*TORCHRUN, DEMO[1]], [*DEMO, "--jax", "2"]], ids=["torch", "jax"])
 def test_the_ranks_take_the_step_of_one_device(start):
     """The gradient is equal to rounding in float64, and what travels is what the closed form says."""
