@@ -75,9 +75,7 @@ def extend(cache: KVCache, x: Inputs, scale: float, lengths: Any = None) -> tupl
 
 
 @partial(jax.jit, static_argnames="scale")
-def extend_rows(
-    cache: KVCache, x: Inputs, scale: float, lengths: Int32[Array, " B"]
-) -> tuple[Out, Lse, KVCache]:
+def extend_rows(cache: KVCache, x: Inputs, scale: float, lengths: Int32[Array, " B"]) -> tuple[Out, Lse, KVCache]:
     """Each row of the batch takes its own step; one whose length is none has no room, so that it becomes NaN."""
     lengths = jnp.where((lengths >= 0) & (lengths <= cache.length), lengths, cache.capacity)
     one_mask = x.mask is not None and len(x.mask) == 1

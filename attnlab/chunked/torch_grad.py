@@ -78,9 +78,7 @@ def gradient_of_summary(
     return vjp(function, q, k, v, *[bias] * wants_bias)[1](cotangent)
 
 
-def whole(
-    summarize: Callable, combine_all: Callable, rules: Rules, sizes: Sizes, x: Inputs
-) -> tuple[Out, Lse]:
+def whole(summarize: Callable, combine_all: Callable, rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """One chunk of everything, without buffers, for second derivatives: they take N·M memory."""
     rows, cols = slice(0, rules.band.n), slice(0, rules.band.m)
     q = rules.scale * x.query.to(accumulator(x.query))

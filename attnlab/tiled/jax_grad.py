@@ -86,9 +86,7 @@ def backward(
     return dq.astype(x.query.dtype), dk, dv, dbias if wanted is None else dbias.astype(wanted.dtype)
 
 
-def add_tile(
-    rules: Rules, x: Inputs, results: tuple[Array, ...], rows: Block, cols: Block, sums: Sums
-) -> Sums:
+def add_tile(rules: Rules, x: Inputs, results: tuple[Array, ...], rows: Block, cols: Block, sums: Sums) -> Sums:
     """What one tile adds to dq, to dk and dv of its keys, and to dbias."""
     dq, dk_j, dv_j, dbias = sums
     q, out, lse, do, dlse = (rows_of(y, rules.heads, rows, axis) for y, axis in zip(results, (-2, -2, -1, -2, -1)))

@@ -136,9 +136,7 @@ def dropout(seed: Seed, rules: Rules) -> Dropout | None:
 
 
 @functools.lru_cache(maxsize=32)
-def visits(
-    band: geometry.Band, group: int, block_q: int, block_k: int, by_keys: bool, device: torch.device
-) -> Array:
+def visits(band: geometry.Band, group: int, block_q: int, block_k: int, by_keys: bool, device: torch.device) -> Array:
     """The table, made once and kept on the device. A visit in full needs no mask, so these come first."""
     kind = np.zeros((-(-group * band.n // block_q), -(-band.m // block_k)), np.int8)
     for b in range(len(kind)):
