@@ -1,23 +1,31 @@
-"""Work on a few heads at a time, so that their tiles of scores fit into a CPU's shared cache."""
+"""Work on a few heads at a time, so that their tiles of scores fit into a CPU's shared cache.
 
+In NumPy on several threads: its products use them all by themselves, and everything else that it computes uses one.
+"""
+
+import contextvars
 import functools
 import inspect
 import math
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from attnlab.core.arrays.threads import side_by_side, threads
 from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import Array
 from attnlab.core.geometry import blocks
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 CACHE_SCORES = 2**21
 """Scores of the tiles that are worked on together: 8 MiB in float32, for a cache that all threads share."""
 WORTH_THREADS = 2**21
 """A call with at least this many scores is worth starting threads for; that takes about 0.1 ms."""
+THREADS_IN_USE = threading.Lock()
+"""Held while threads are at work: limits of products hold for the whole process, so that calls must not mix them."""
 
 
 def by_heads_in_cache(loops: Callable) -> Callable:
@@ -83,3 +91,32 @@ def heads_of(y: Any, part: tuple[slice, ...]) -> Any:
     """A part of an array along leading axes; an axis of size 1 serves all, and what is no array stays as it is."""
     shape = getattr(y, "shape", ())
     return y[tuple(at if size > 1 else slice(None) for at, size in zip(part, shape))] if shape else y
+
+
+@functools.cache
+def blas() -> ThreadpoolController:
+    """What tells and sets how many threads NumPy's products use."""
+    return ThreadpoolController().select(user_api="blas")
+
+
+def threads() -> int:
+    """How many a product uses: by default one for each core, or as many as OMP_NUM_THREADS and the like allow."""
+    return max((library.num_threads for library in blas().lib_controllers), default=1)
+
+
+def side_by_side(work: Callable[[Any], None], parts: Iterable[Any], workers: int) -> None:
+    """Do ``work`` on each part, on ``workers`` threads, while a product uses one.
+
+    If another call has the threads, or ``workers`` is 1, work on one part after the other here.
+    """
+    if workers == 1 or not THREADS_IN_USE.acquire(blocking=False):
+        for part in parts:
+            work(part)
+        return
+    try:
+        context = contextvars.copy_context()  # how NumPy treats overflow is told there
+        with blas().limit(limits=1), ThreadPoolExecutor(workers) as pool:
+            for _ in pool.map(lambda part: context.copy().run(work, part), parts):
+                pass  # what it raises is raised here
+    finally:
+        THREADS_IN_USE.release()

@@ -9,8 +9,7 @@ same order, and p is computed twice: seven products for five.
 
 from attnlab.core.arrays.torch import Key, Lse, Mask, Out, Query, Seed, Value
 from attnlab.core.bundle import Rules, Sizes
-from attnlab.kernels.sizes import padded
-from attnlab.kernels.triton.layout import (Segments, constants, grouped, kernel_rules, matrices, vectors)
+from attnlab.kernels.triton.layout import Segments, constants, grouped, kernel_rules, matrices, padded, vectors
 from attnlab.kernels.triton.tile import (
     LN2, LOG2E, dot, drop, jit, launch, load, load_vector, seeing, seen_by, signed, store, store_vector, visible,
     visited, visits, within, zero_if_empty,
