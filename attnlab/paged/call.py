@@ -31,10 +31,10 @@ LAYOUTS = {
 
 
 class PagedOptions(NamedTuple):
-    """What a call asks for besides arrays, static in JAX. ``left``: of the window. ``rows``: of a tile.
+    """What a call asks for besides arrays; static in JAX. ``left``: how many keys before its own a query sees.
 
-    ``pages``: how many are gathered at a time; 1 means read in place, without a copy. ``keys``: of a tile, in PyTorch
-    those of the pages.
+    A tile has ``rows`` queries and ``keys`` keys, in PyTorch those of the gathered pages. ``pages``: how many are
+    gathered at a time; 1 reads a page in place, without a copy.
     """
 
     scale: float

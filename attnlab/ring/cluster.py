@@ -62,9 +62,7 @@ class Cluster:
     sum it up; ``time`` is the clock of the slowest rank.
     """
 
-    def __init__(
-        self, devices: int, *, latency: Link = 0.0, bandwidth: Link = math.inf, rate: float = math.inf
-    ) -> None:
+    def __init__(self, devices: int, *, latency: Link = 0, bandwidth: Link = math.inf, rate: float = math.inf) -> None:
         self.devices = integer("devices", devices, 1)
         self.latency, self.bandwidth, self.rate = latency, bandwidth, rate
         self.ranks = [Rank(index, devices, self._carry, self._compute) for index in range(devices)]

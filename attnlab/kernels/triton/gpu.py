@@ -108,5 +108,5 @@ def paged_on_gpu(loops: Callable) -> Callable:
 
 
 def segments(x: Inputs) -> tuple[Array, Array] | None:
-    """Those of queries and keys, if they are given."""
+    """The segments of queries and keys, None if none are given."""
     return None if x.query_segments is None else (x.query_segments, x.key_segments)

@@ -180,7 +180,7 @@ def parts(programs: int, m: int, block_k: int, device: torch.device) -> int:
 
 
 def multiprocessors(device: torch.device) -> int:
-    """Of a GPU; the interpreter, which runs one program after the other, counts as one."""
+    """How many multiprocessors a GPU has. The interpreter, which runs one program after the other, counts as one."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
 
 
