@@ -120,7 +120,7 @@ def roll(cache: RollingCache, x: Inputs, scale: float) -> tuple[Out, Lse, Rollin
 def roll_token(
     cache: RollingCache, query: Query, key: Key, value: Value, scale: float
 ) -> tuple[Out, Lse, RollingCache]:
-    """Write one token and attend to every filled slot. They're a prefix of all slots, so an offset says where it ends."""
+    """Write one token and attend to every filled slot. They're a prefix of all slots: an offset says where it ends."""
     t, window, sinks, last = cache.length, cache.window, cache.sinks, cache.capacity - 1
     key = key if cache.rotary is None else rotary(key, t, base=cache.rotary)
     slot = jnp.where(t < sinks, t, sinks + (t - sinks) % window)
