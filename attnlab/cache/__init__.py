@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, overload
 
-from attnlab.cache.bits import Quantized, dequantize, quantize
+from attnlab.cache.quantized import Quantized, dequantize, quantize
 from attnlab.cache.checks import (
     check_kept, check_latent, check_lengths, check_rotation, check_rows, check_tokens, value_of,
 )
