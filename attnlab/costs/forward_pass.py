@@ -59,7 +59,7 @@ def check_sizes(**sizes: int) -> None:
 def choose_blocks(
     method: str, block_q: int | None, block_k: int | None, sram: int | None, d: int, own: Callable
 ) -> tuple[int, int]:
-    """Block sizes. Those that are None follow from the size of SRAM by FlashAttention's rule; tiled has attnlab's own."""
+    """Block sizes. Those that are None follow from SRAM's size by FlashAttention's rule; tiled has attnlab's own."""
     if method == "tiled" and sram is None:
         return own((1, 1), block_q, block_k)
     if block_q is None or block_k is None:
