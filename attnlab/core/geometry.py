@@ -100,7 +100,7 @@ class Band:
         return trim((cols for cols in tiles if mask is None or mask.shows(rows, cols)), shown)
 
     def query_blocks(self, cols: slice, size: int, shown: bytes | None = None) -> Iterator[slice]:
-        """The blocks of queries that see something of ``cols``, likewise."""
+        """The blocks of queries that see something of ``cols``; ``shown`` says which queries other rules show."""
         tiles = blocks(self.n, size, *self.queries(cols))
         mask = self.block_mask
         return trim((rows for rows in tiles if mask is None or mask.shows(rows, cols)), shown)

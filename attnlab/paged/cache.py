@@ -67,7 +67,7 @@ class PagedCache:
 
         ``slots`` (C,) with ``key`` (Hk, C, D) and ``value`` (Hk, C, Dv), or (B, C) with (B, Hk, C, D) and
         (B, Hk, C, Dv): integers, in a list or an array; in JAX an array of them may be traced. Raises TypeError or
-        ValueError (shapes, a slot that is none), naming the argument.
+        ValueError (shapes, a slot that doesn't exist), naming the argument.
         """
         refuse_gradient("PagedCache.write", "tiled_attention over keys that are not cached", key=key, value=value)
         slots, library = slots if kind_of(slots) else np.array(slots, np.int32), self._library

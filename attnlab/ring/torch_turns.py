@@ -82,7 +82,7 @@ def second_turn(
 
 
 def travel(link: Link, ring: Schedule, step: int, block: list[Array], shard: list[Array]) -> Callable[[], list[Array]]:
-    """Begin to send on the block of ``step``, if a rank further on needs it, and likewise to receive the next one."""
+    """Begin to send on the block of ``step``, if a rank further on needs it, and to receive the next one."""
     sent = block if ring.sends(link.index, step) else []
     return link.pass_on(sent, shard if ring.receives(link.index, step) else [])
 

@@ -126,7 +126,7 @@ def add_to_bias(dbias: Array, ds: Tile, rows: Block, cols: Block) -> Array:
 def tiled_attention_backward(
     rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse | None
 ) -> tuple[Array, ...]:
-    """By the loops of JAX's own gradient, compiled likewise."""
+    """Run the loops of JAX's own gradient, compiled as a core is."""
     dlse = jnp.zeros_like(lse) if dlse is None else dlse
     if 0 in (*lse.shape, x.key.shape[-2]):
         grads = jax.tree.map(jnp.zeros_like, (x.query, x.key, x.value, x.bias))

@@ -114,7 +114,7 @@ def side_by_side(work: Callable[[Any], None], parts: Iterable[Any], workers: int
             work(part)
         return
     try:
-        context = contextvars.copy_context()  # how NumPy treats overflow is told there
+        context = contextvars.copy_context()  # it says how NumPy treats overflow
         with blas().limit(limits=1), ThreadPoolExecutor(workers) as pool:
             for _ in pool.map(lambda part: context.copy().run(work, part), parts):
                 pass  # what it raises is raised here

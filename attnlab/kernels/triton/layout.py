@@ -128,7 +128,7 @@ def kernel_rules(
 
 
 def dropout(seed: Seed, rules: Rules) -> Dropout | None:
-    """What a kernel needs to know of dropout; None where no word can be dropped."""
+    """What a kernel needs to know of dropout. None if dropout drops nothing."""
     dropped = round(rules.dropout * 2**32)
     factor = 0.0 if rules.dropout == 1 else 1 / (1 - rules.dropout)
     return Dropout(int(seed), math.prod(rules.heads), dropped - 1, factor) if dropped else None
@@ -136,7 +136,7 @@ def dropout(seed: Seed, rules: Rules) -> Dropout | None:
 
 @functools.lru_cache(maxsize=32)
 def visits(band: geometry.Band, group: int, block_q: int, block_k: int, by_keys: bool, device: torch.device) -> Array:
-    """The table, made once and kept on the device. A visit in full needs no mask, so these come first."""
+    """The table of visits, made once and kept on the device. Visits in full need no mask and come first."""
     kind = np.zeros((-(-group * band.n // block_q), -(-band.m // block_k)), np.int8)
     for b in range(len(kind)):
         rows = slice(b * block_q // group, min(-(-(b + 1) * block_q // group), band.n))
