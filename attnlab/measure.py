@@ -259,7 +259,7 @@ GRADIENTS = {"numpy": _numpy_gradient, "torch": _torch_gradient, "jax": _jax_gra
 
 
 def _main() -> None:
-    """The other side of :func:`in_fresh_process`."""
+    """Run the tasks that :func:`in_fresh_process` sends, and print each result as a line of JSON."""
     module, _, name = sys.argv[1].partition(":")
     function = getattr(importlib.import_module(module), name)
     for task in json.load(sys.stdin):

@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, overload
 
-from attnlab.cache.bits import Quantized, dequantize, quantize
+from attnlab.cache.quantized import Quantized, dequantize, quantize
 from attnlab.cache.checks import (
     check_kept, check_latent, check_lengths, check_rotation, check_rows, check_tokens, value_of,
 )
@@ -51,7 +51,7 @@ class Cache:
 
         ``rows``: integers, in a list or an array of the cache's library, in JAX also traced; a row may come twice or
         not at all. The cache itself stays, and shares no memory with the new one: all rows make a copy to branch off.
-        Raises TypeError or ValueError (no batch axis in front of the heads, a row that is none).
+        Raises TypeError or ValueError (no batch axis in front of the heads, a row that doesn't exist).
         """
         check_rows(self.keys, rows := rows if kind_of(rows) else np.array(rows))
         library, latent = backend("keys", self.keys, __name__), getattr(self, "latent", None)

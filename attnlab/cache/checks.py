@@ -9,7 +9,7 @@ from attnlab.core.dispatch import library_of
 
 
 def check_kept(key: Any, value: Any, dtype: Any) -> str:
-    """Keys and values that belong together; returns the name of the dtype in which they are kept."""
+    """Refuse keys and values that don't belong together. Returns the name of the dtype in which they're kept."""
     check_kind("value", value, library_of("key", key))
     for name, x in (("key", key), ("value", value)):
         check_float(name, x)
@@ -28,14 +28,14 @@ def check_kept(key: Any, value: Any, dtype: Any) -> str:
 
 
 def check_latent(key: Any, latent: int) -> None:
-    """Values that are the front of the keys."""
+    """Refuse a latent size that no key has."""
     library_of("key", key)
     if key.ndim < 2 or latent > key.shape[-1]:
         raise ValueError(f"value is {latent}, and key has shape {tuple(key.shape)}: no key has so many numbers")
 
 
 def value_of(latent: int | None, key: Any, value: Any) -> Any:
-    """The values of a call: those given, or the front of the keys."""
+    """The values of a call: those given, or in a latent cache the front of the keys."""
     if latent is None:
         return value
     if value is not None:
@@ -45,7 +45,7 @@ def value_of(latent: int | None, key: Any, value: Any) -> Any:
 
 
 def check_rotation(key: Any, rotary: Any, sink_positions: Any) -> None:
-    """A positive base for an even D, and one of two rules of positions; the second needs a base."""
+    """Refuse a base that isn't positive, an odd D, and "cache" positions without a base."""
     if sink_positions not in ("text", "cache"):
         raise ValueError(f"sink_positions is {sink_positions!r}; it must be 'text' or 'cache'")
     if rotary is None and sink_positions == "cache":
@@ -57,7 +57,7 @@ def check_rotation(key: Any, rotary: Any, sink_positions: Any) -> None:
 
 
 def check_tokens(cache: Any, x: Inputs) -> None:
-    """As many queries as keys, at least one, that fit the cache's arrays."""
+    """Refuse tokens unless there are as many queries as keys, at least one, and they fit the cache's arrays."""
     check_kind("the array of the cache's keys", cache.keys, library_of("query", x.query))
     check_device("the cache", cache.keys, x.query)
     values = cache.keys[..., : x.value.shape[-1]] if cache.values is None else cache.values
@@ -76,14 +76,14 @@ def check_tokens(cache: Any, x: Inputs) -> None:
         raise TypeError(f"query has dtype {mine}, the cache {kept}; float64 goes with float64, and with nothing else")
 
 
-def check_room(length: int, count: int, capacity: int) -> None:
-    """Refuse tokens that do not fit."""
+def check_capacity(length: int, count: int, capacity: int) -> None:
+    """Refuse tokens that don't fit."""
     if length + count > capacity:
         raise ValueError(f"the cache is full: it holds {length} of {capacity} tokens, and key brings {count} more")
 
 
 def check_rows(keys: Any, rows: Any, name: str = "rows") -> None:
-    """A row of integers, for keys with a batch axis."""
+    """Refuse rows unless they are one axis of integers, and the keys have a batch axis."""
     if keys.ndim < 4:
         raise ValueError(f"keys has shape {tuple(keys.shape)}; for {name} it needs a batch axis before its heads")
     if rows.ndim != 1 or not (dtype_name(rows).startswith(("int", "uint")) or rows.shape == (0,)):
@@ -91,28 +91,28 @@ def check_rows(keys: Any, rows: Any, name: str = "rows") -> None:
 
 
 def check_lengths(keys: Any, lengths: Any) -> None:
-    """One integer for each row of the first batch axis."""
+    """Refuse lengths unless there is one integer for each row of the first batch axis."""
     check_rows(keys, lengths, "lengths")
     if lengths.shape[0] != keys.shape[0]:
         raise ValueError(f"lengths has {lengths.shape[0]} numbers; the cache has {keys.shape[0]} rows")
 
 
 def check_known_lengths(lengths: Iterable[int], now: int, count: int, capacity: int) -> None:
-    """Rows that are no longer than the cache, and have room; ``lengths`` are known numbers."""
+    """Refuse a row that is longer than the cache, or whose new tokens don't fit; ``lengths`` are known numbers."""
     for b, length in enumerate(lengths):
         if not 0 <= length <= now:
             raise ValueError(f"lengths[{b}] is {length}; the cache holds {now} tokens, so it must be in 0 … {now}")
-        check_room(length, count, capacity)
+        check_capacity(length, count, capacity)
 
 
 def check_known_rows(rows: Any, batch: int) -> None:
-    """Rows that there are; ``rows`` are known numbers."""
+    """Refuse a row that doesn't exist; ``rows`` are known numbers."""
     for row in rows:
         if not 0 <= row < batch:
             raise ValueError(f"rows has {row}; there are {batch} rows, counted from 0")
 
 
 def check_length(length: int, now: int) -> None:
-    """A length to which a cache can be cut."""
+    """Refuse to cut a cache to a length that it doesn't have."""
     if length > now:
         raise ValueError(f"length is {length}; the cache holds {now} tokens, and cannot be cut to more")

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from attnlab.cache import KVCache, RollingCache
-from attnlab.cache.checks import check_known_lengths, check_length, check_room
+from attnlab.cache.checks import check_known_lengths, check_length, check_capacity
 from attnlab.cache.slots import PIECE, position_in_slot, ranges_after_write, ranges_before_write, slots_written
 from attnlab.core.arguments import dtype_name, integer
 from attnlab.core.bundle import Inputs, Rules
@@ -50,7 +50,7 @@ class InPlace:
         if lengths is not None:
             return self.extend_rows(cache, x, scale, lengths.tolist())
         t, count = cache.length, x.key.shape[-2]
-        check_room(t, count, cache.capacity)
+        check_capacity(t, count, cache.capacity)
         cache.keys[..., t : t + count, :], cache.values[..., t : t + count, :] = x.key, x.value
         cache.length = t + count
         filled = slice(0, cache.length)

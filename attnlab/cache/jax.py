@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any
 
 from attnlab.cache import KVCache, RollingCache
-from attnlab.cache.checks import check_known_lengths, check_known_rows, check_length, check_room
+from attnlab.cache.checks import check_known_lengths, check_known_rows, check_length, check_capacity
 from attnlab.cache.slots import position_in_slot
 from attnlab.core.arguments import integer
 from attnlab.core.arrays.jax import Key, Lse, Mask, Out, Query, Value
 from attnlab.core.arrays.jax import accumulator, zeros
-from attnlab.core.arrays.jax_blocks import Block, put_block, rows_of, squeezed
+from attnlab.core.arrays.jax_blocks import Block, put_block, take_rows, squeeze_heads
 from attnlab.core.bundle import Inputs, Rules
 from attnlab.core.geometry import TRACED, Band
 from attnlab.core.shapes import Int32
@@ -67,7 +67,7 @@ def extend(cache: KVCache, x: Inputs, scale: float, lengths: Any = None) -> tupl
     count, traced = x.key.shape[-2], isinstance(cache.length, jax.core.Tracer)
     if lengths is None:
         if not traced:
-            check_room(int(cache.length), count, cache.capacity)
+            check_capacity(int(cache.length), count, cache.capacity)
         return _extend(cache, x, scale)
     if not traced and not isinstance(lengths, jax.core.Tracer):
         check_known_lengths(lengths.tolist(), int(cache.length), count, cache.capacity)
@@ -75,10 +75,8 @@ def extend(cache: KVCache, x: Inputs, scale: float, lengths: Any = None) -> tupl
 
 
 @partial(jax.jit, static_argnames="scale")
-def extend_rows(
-    cache: KVCache, x: Inputs, scale: float, lengths: Int32[Array, " B"]
-) -> tuple[Out, Lse, KVCache]:
-    """Each row of the batch takes its own step; one whose length is none has no room, so that it becomes NaN."""
+def extend_rows(cache: KVCache, x: Inputs, scale: float, lengths: Int32[Array, " B"]) -> tuple[Out, Lse, KVCache]:
+    """Each row of the batch takes its own step. A row whose length is out of range gets no slots, so it becomes NaN."""
     lengths = jnp.where((lengths >= 0) & (lengths <= cache.length), lengths, cache.capacity)
     one_mask = x.mask is not None and len(x.mask) == 1
     x = x._replace(mask=x.mask[0]) if one_mask else x
@@ -92,11 +90,11 @@ def extend_rows(
 def _extend(cache: KVCache, x: Inputs, scale: float) -> tuple[Out, Lse, KVCache]:
     at = cache.length + jnp.arange(x.key.shape[-2], dtype=jnp.int32)
 
-    def written(kept: Array, new: Array) -> Array:  # dynamic_update_slice would move back to fit, over old keys
+    def write(kept: Array, new: Array) -> Array:  # dynamic_update_slice would move back to fit, over old keys
         return kept.at[..., at, :].set(new.astype(kept.dtype), mode="drop", unique_indices=True)
 
-    keys = written(cache.keys, x.key)
-    values = None if cache.values is None else written(cache.values, x.value)
+    keys = write(cache.keys, x.key)
+    values = None if cache.values is None else write(cache.values, x.value)
     whole = keys if values is None else values  # of a latent out is too wide: a slice of the keys would copy them
     out, lse = attend_from(x.query, keys, whole, cache.length, scale, mask=x.mask)
     out = out[..., : x.value.shape[-1]]
@@ -109,11 +107,11 @@ def _extend(cache: KVCache, x: Inputs, scale: float) -> tuple[Out, Lse, KVCache]
 def roll(cache: RollingCache, x: Inputs, scale: float) -> tuple[Out, Lse, RollingCache]:
     """The step of a RollingCache, one token after the other."""
     out, lse = zeros(x.query, x.value.shape[-1]), jnp.zeros_like(x.query[..., 0], accumulator(x.query))
-    new = [(squeezed(y, y.shape[:-2]), y.shape[:-2]) for y in x[:3]]
+    new = [(squeeze_heads(y, y.shape[:-2]), y.shape[:-2]) for y in x[:3]]
 
     def token(i: Array, results: tuple[Out, Lse, RollingCache]) -> tuple[Out, Lse, RollingCache]:
         (out, lse, cache), one = results, Block(i, 1)
-        o, l, cache = roll_token(cache, *(rows_of(y, heads, one) for y, heads in new), scale)
+        o, l, cache = roll_token(cache, *(take_rows(y, heads, one) for y, heads in new), scale)
         return put_block(out, o, one, -2), put_block(lse, l, one, -1), cache
 
     return lax.fori_loop(0, x.key.shape[-2], token, (out, lse, cache))
@@ -122,7 +120,7 @@ def roll(cache: RollingCache, x: Inputs, scale: float) -> tuple[Out, Lse, Rollin
 def roll_token(
     cache: RollingCache, query: Query, key: Key, value: Value, scale: float
 ) -> tuple[Out, Lse, RollingCache]:
-    """Write one token and attend to every filled slot: they are a prefix, so its end is an offset."""
+    """Write one token and attend to every filled slot. They're a prefix of all slots: an offset says where it ends."""
     t, window, sinks, last = cache.length, cache.window, cache.sinks, cache.capacity - 1
     key = key if cache.rotary is None else rotary(key, t, base=cache.rotary)
     slot = jnp.where(t < sinks, t, sinks + (t - sinks) % window)

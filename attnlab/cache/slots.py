@@ -21,7 +21,7 @@ def slot(position: int, window: int, sinks: int) -> int:
 
 
 def position_in_slot(slot: Any, length: Any, window: int, sinks: int) -> Any:
-    """The position that ``slot`` holds after ``length`` tokens, −1 if it is empty. Integers, or arrays of them."""
+    """The position that a slot holds after ``length`` tokens, −1 if it's empty. ``slot``: an integer, or an array."""
     last = length - sinks - 1  # the newest token of the ring, counted from its first
     ringed = last - (last - (slot - sinks)) % window  # the newest one that fell on this slot; negative if none did
     first = (slot < sinks) * (slot < length)
@@ -29,7 +29,7 @@ def position_in_slot(slot: Any, length: Any, window: int, sinks: int) -> Any:
 
 
 def slots_written(length: int, count: int, window: int, sinks: int) -> tuple[list[int], list[int]]:
-    """Which of ``count`` new tokens outlive the chunk, and their slots: those of the sinks, and the last ``window``."""
+    """Which new tokens outlive the chunk, and their slots: the sinks, and the last ``window`` tokens."""
     kept = [i for i in range(count) if length + i < sinks or i >= count - window]
     return kept, [slot(length + i, window, sinks) for i in kept]
 
@@ -55,7 +55,7 @@ class KeyRange(NamedTuple):
 
 
 def ranges_before_write(length: int, count: int, window: int, sinks: int) -> Iterator[KeyRange]:
-    """The parts that ``count`` tokens meet which follow ``length`` others, before they are written: at most four.
+    """The ranges of keys that ``count`` new tokens see before they are written, after ``length`` others: at most four.
 
     Disjoint, and together what the tokens see: the cached sinks; the older and the newer stretch of the ring, each of
     consecutive positions in consecutive slots; and of the chunk itself the sinks and the rest.
@@ -76,7 +76,7 @@ def ranges_before_write(length: int, count: int, window: int, sinks: int) -> Ite
 
 
 def ranges_after_write(length: int, window: int, sinks: int, apart: bool) -> Iterator[KeyRange]:
-    """The parts that one token meets once it is written: every filled slot, ``apart`` the sinks and the ring."""
+    """The ranges that one token sees once it's written: all filled slots. If ``apart``, sinks and ring are two."""
     filled = min(length + 1, window + sinks)
     border = min(filled, sinks) if apart else 0
     if border:

@@ -62,7 +62,7 @@ def backward(
 
 
 def buffers(count: int, q: Rows, dv: int) -> Summaries:
-    """Room for all summaries, each of nothing yet: kept one by one, between tiles, they would scatter over the heap."""
+    """Buffers for all summaries, still empty. Made one by one, between tiles, they'd scatter on the heap."""
     rows = q.shape[:-1]
     return q.new_full((count, *rows), -torch.inf), q.new_zeros((count, *rows)), q.new_zeros((count, *rows, dv))
 
@@ -78,10 +78,8 @@ def gradient_of_summary(
     return vjp(function, q, k, v, *[bias] * wants_bias)[1](cotangent)
 
 
-def whole(
-    summarize: Callable, combine_all: Callable, rules: Rules, sizes: Sizes, x: Inputs
-) -> tuple[Out, Lse]:
-    """One chunk of everything, without buffers, for second derivatives: they take N·M memory."""
+def whole(summarize: Callable, combine_all: Callable, rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
+    """Attention in one chunk, without buffers, for second derivatives. It takes N·M memory."""
     rows, cols = slice(0, rules.band.n), slice(0, rules.band.m)
     q = rules.scale * x.query.to(accumulator(x.query))
     m, l, o = summarize(rules, x.seed, rows, cols, q, *tile(rules, x, rows, cols))

@@ -74,7 +74,7 @@ def check_float(name: str, x: Any) -> str:
 
 
 def check_arrays(kind: str, **arrays: Any) -> None:
-    """Query, key, value: one library, one supported dtype, one device."""
+    """Refuse arrays unless they share the library ``kind``, a supported dtype and a device."""
     dtypes: dict[str, str] = {}
     for name, x in arrays.items():
         check_kind(name, x, kind)
@@ -92,7 +92,7 @@ def check_device(name: str, x: Any, query: Any) -> None:
 
 
 def check_shapes(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...]) -> None:
-    """(..., Hq, N, D), (..., Hk, M, D), (..., Hk, M, Dv)."""
+    """Refuse shapes other than query (..., Hq, N, D), key (..., Hk, M, D) and value (..., Hk, M, Dv)."""
     for name, shape in (("query", query), ("key", key), ("value", value)):
         if len(shape) < 2:
             raise ValueError(f"{name} has shape {shape}; it needs at least 2 axes, (..., heads, length, size)")
@@ -111,14 +111,14 @@ def check_shapes(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int,
 
 
 def check_broadcast(name: str, shape: tuple[int, ...], target: tuple[int, ...], axes: str = "(..., Hq, N, M)") -> None:
-    """A mask or bias broadcasts to the scores, segments to the positions, and none enlarges them."""
+    """Refuse a shape that doesn't broadcast to ``target``, or would enlarge it."""
     sizes = zip(shape[::-1], target[::-1], strict=False)
     if len(shape) > len(target) or any(size not in (1, full) for size, full in sizes):
         raise ValueError(f"{name} has shape {shape}, which does not broadcast to {axes} = {target}")
 
 
 def check_mask(mask: Any, query: Any, target: tuple[int, ...]) -> None:
-    """Boolean, of the same library and device, broadcasting to the scores."""
+    """Refuse a mask unless it is boolean, of query's library and device, and broadcasts to the scores."""
     check_kind("mask", mask, kind_of(query))
     if dtype_name(mask) != "bool":
         what = f"mask has dtype {dtype_name(mask)}; masks are boolean (True = attend)"
@@ -128,7 +128,7 @@ def check_mask(mask: Any, query: Any, target: tuple[int, ...]) -> None:
 
 
 def check_bias(bias: Any, query: Any, target: tuple[int, ...]) -> None:
-    """Any supported float dtype, of the same library and device, broadcasting to the scores."""
+    """Refuse a bias unless it has a float dtype and query's library and device, and broadcasts to the scores."""
     check_kind("bias", bias, kind_of(query))
     check_float("bias", bias)
     check_device("bias", bias, query)
@@ -136,7 +136,7 @@ def check_bias(bias: Any, query: Any, target: tuple[int, ...]) -> None:
 
 
 def check_segments(segments: Any, query: Any, n: int, m: int) -> tuple[Any, Any]:
-    """(query_segments, key_segments): integers of the same library and device, (..., N) and (..., M)."""
+    """Returns (query_segments, key_segments); refuses all but integers of query's library, (..., N) and (..., M)."""
     pair = segments if isinstance(segments, tuple | list) else (segments, segments)
     if len(pair) != 2:
         raise ValueError(f"segments has {len(pair)} parts; it must be (query_segments, key_segments), or one array")
@@ -188,7 +188,7 @@ def check_choice(name: str, x: Any, choices: Iterable[Any]) -> Any:
 
 
 def check_static(**options: Any) -> None:
-    """Options are Python values: an array (under ``jax.jit``, a traced one) is refused by name."""
+    """Refuse an option that is an array (under ``jax.jit``, a traced one): options are Python values."""
     if {type(x) for x in options.values()} <= SCALARS:
         return
     for name, x in options.items():
@@ -204,7 +204,7 @@ def as_python(name: str, kind: str) -> str:
 
 
 def check_block_mask(x: Any, n: int, m: int, block_q: int | None, block_k: int | None) -> tuple[tuple[bool, ...], ...]:
-    """A boolean table of ⌈N / block_q⌉ × ⌈M / block_k⌉ tiles, known before the call is traced."""
+    """Returns the table of ⌈N / block_q⌉ × ⌈M / block_k⌉ booleans, which must be known before the call is traced."""
     if block_q is None or block_k is None:
         raise ValueError("block_mask is given without block_q and block_k; it needs both, as it counts in their blocks")
     try:
@@ -236,7 +236,7 @@ def window_sides(window: Any) -> tuple[int | None, int | None]:
 
 
 def check_offset(offset: Any, kind: str) -> Any:
-    """An integer of any size, or None; in JAX it may be a traced integer scalar."""
+    """Returns the offset: an integer of any size or None, in JAX also a traced integer scalar."""
     found = kind_of(offset)
     if found is None:
         return offset if offset is None else integer("offset", offset)
@@ -248,7 +248,7 @@ def check_offset(offset: Any, kind: str) -> Any:
 
 
 def check_dropout(p: Any, seed: Any, kind: str) -> float:
-    """p in [0, 1], and with p > 0 a seed; in JAX the seed may be a traced integer scalar."""
+    """Returns the dropout, in [0, 1]. Above 0 it needs a seed, in JAX also a traced integer scalar."""
     p = check_probability("dropout", p)
     if seed is not None:
         check_seed(seed, kind)
@@ -268,7 +268,7 @@ def check_probability(name: str, p: Any) -> float:
 
 
 def check_seed(seed: Any, kind: str) -> None:
-    """An integer in [0, 2³²), in JAX also a scalar array of integers; an error says how to draw one."""
+    """Refuse all but an integer in [0, 2³²), in JAX also a scalar array of integers; an error says how to draw one."""
     found = kind_of(seed)
     if kind == found == "jax":
         if seed.shape != () or dtype_name(seed) not in ("uint32", "int32", "int64", "uint64"):

@@ -89,12 +89,12 @@ def group_segments(x: Any, heads: tuple[int, ...]) -> Any:
     return x.reshape((*shape[:-1], 1, 1, shape[-1]))
 
 
-def checked_call(
+def check_call(
     kind: str, query: Any, key: Any, value: Any, *, causal: Any = False, window: Any = None, offset: Any = None,
     mask: Any = None, bias: Any = None, segments: Any = None, scale: Any = None, dropout: Any = 0.0, seed: Any = None,
     block_mask: Any = None, lse: bool = True, **sizes: Any,
 ) -> tuple[Rules, Sizes, Inputs]:
-    """Check one call and turn it into what a core takes."""
+    """Check one call. Returns what a core takes: rules, sizes, arrays with grouped heads."""
     x = Inputs(*group(query, key, value), seed=seed)
     check_static(causal=causal, window=window, scale=scale, dropout=dropout, **sizes)
     (*heads, n, d), m = x.query.shape, key.shape[-2]

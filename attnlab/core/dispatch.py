@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from attnlab.core.arguments import LIBRARIES, boolean, check_device, check_float, check_kind, check_static, kind_of
-from attnlab.core.bundle import checked_call
+from attnlab.core.bundle import check_call
 from attnlab.core.other_names import with_our_name
 from attnlab.core.signature import ARGUMENTS, Attention, give_signature
 
@@ -90,7 +90,7 @@ def run_attention(kind: str, core: Callable, *, return_lse: Any, **arguments: An
     """Check one call, run the core, and give the results the shape of the query."""
     check_static(return_lse=return_lse)
     return_lse = boolean("return_lse", return_lse)
-    out, lse = core(*checked_call(kind, lse=return_lse, **arguments))
+    out, lse = core(*check_call(kind, lse=return_lse, **arguments))
     rows = tuple(arguments["query"].shape[:-1])
     out = out.reshape((*rows, out.shape[-1]))
     return (out, lse.reshape(rows)) if return_lse else out
@@ -98,7 +98,7 @@ def run_attention(kind: str, core: Callable, *, return_lse: Any, **arguments: An
 
 def run_gradient(kind: str, core: Callable, *, out: Any, lse: Any, dout: Any, dlse: Any, **arguments: Any) -> tuple:
     """Check one call, run the gradient's core, and give each gradient the shape of its array."""
-    rules, sizes, x = checked_call(kind, **arguments)
+    rules, sizes, x = check_call(kind, **arguments)
     inputs = [y for name in ("query", "key", "value", "bias") if (y := arguments[name]) is not None]
     rows, dv = tuple(inputs[0].shape[:-1]), inputs[2].shape[-1]
     shapes, results = {"out": (*rows, dv), "lse": rows, "dout": (*rows, dv), "dlse": rows}, []

@@ -97,13 +97,13 @@ class Band:
         """
         tiles = blocks(self.m, size, *self.keys(rows))
         mask = self.block_mask
-        return trimmed((cols for cols in tiles if mask is None or mask.shows(rows, cols)), shown)
+        return trim((cols for cols in tiles if mask is None or mask.shows(rows, cols)), shown)
 
     def query_blocks(self, cols: slice, size: int, shown: bytes | None = None) -> Iterator[slice]:
-        """The blocks of queries that see something of ``cols``, likewise."""
+        """The blocks of queries that see something of ``cols``; ``shown`` says which queries other rules show."""
         tiles = blocks(self.n, size, *self.queries(cols))
         mask = self.block_mask
-        return trimmed((rows for rows in tiles if mask is None or mask.shows(rows, cols)), shown)
+        return trim((rows for rows in tiles if mask is None or mask.shows(rows, cols)), shown)
 
 
 def blocks(length: int, size: int, first: int = 0, last: int | None = None) -> Iterator[slice]:
@@ -114,7 +114,7 @@ def blocks(length: int, size: int, first: int = 0, last: int | None = None) -> I
         yield slice(start, min(start + size, length))
 
 
-def trimmed(parts: Iterator[slice], shown: bytes | None) -> Iterator[slice]:
+def trim(parts: Iterator[slice], shown: bytes | None) -> Iterator[slice]:
     """Trim each part of an axis to the positions that ``shown`` marks with 1; drop parts without any."""
     for part in parts:
         if shown is None:

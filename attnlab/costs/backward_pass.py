@@ -4,7 +4,7 @@ from typing import Any
 
 from attnlab.core.geometry import chunk_sizes, gradient_tile_sizes
 from attnlab.costs.cost import PassCost
-from attnlab.costs.forward_pass import check_sizes, given_blocks
+from attnlab.costs.forward_pass import check_sizes, choose_blocks
 from attnlab.costs.tiling import Tiling, tiling
 
 
@@ -35,7 +35,7 @@ def backward(
     elif form is _chunked:
         t = tiling(n, m, *chunk_sizes(m, dv, block_q, block_k), **hidden)
     else:
-        t = tiling(n, m, *given_blocks(method, block_q, block_k, sram, d, gradient_tile_sizes), **hidden)
+        t = tiling(n, m, *choose_blocks(method, block_q, block_k, sram, d, gradient_tile_sizes), **hidden)
     products, exponentials, rest, reads, writes, fills = form(t, d, dv)
     area = t.area * (2 if form is _two_kernels else 1)  # where P is computed, with mask and dropout
     reads |= {"mask": area} if mask else {}

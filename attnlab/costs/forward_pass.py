@@ -42,7 +42,7 @@ def forward(
         block_q, block_k = chunk_sizes(m, dv, block_q, block_k)
     else:
         own = partial(tile_sizes, band=Band.of(n, m, causal, window, offset), itemsize=itemsize)
-        block_q, block_k = given_blocks(method, block_q, block_k, sram, d, own)
+        block_q, block_k = choose_blocks(method, block_q, block_k, sram, d, own)
     t = tiling(n, m, block_q, block_k, **hidden)
     products, exponentials, rest, reads, writes, fills = FORMS[method](t, d, dv)
     reads |= {"mask": t.area} if mask else {}
@@ -56,10 +56,10 @@ def check_sizes(**sizes: int) -> None:
             raise ValueError(f"{name} is {size}; it must be at least 0")
 
 
-def given_blocks(
+def choose_blocks(
     method: str, block_q: int | None, block_k: int | None, sram: int | None, d: int, own: Callable
 ) -> tuple[int, int]:
-    """Block sizes; those that are None by FlashAttention's rule from the size of SRAM, or for tiled attnlab's own."""
+    """Block sizes. Those that are None follow from SRAM's size by FlashAttention's rule; tiled has attnlab's own."""
     if method == "tiled" and sram is None:
         return own((1, 1), block_q, block_k)
     if block_q is None or block_k is None:

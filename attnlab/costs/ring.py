@@ -18,9 +18,7 @@ def ring_bytes(ring: Schedule, heads: int, d: int, dv: int, *, itemsize: int = 2
     return blocks * heads * ring.size * (d + dv) * itemsize
 
 
-def ring_gradient_bytes(
-    ring: Schedule, heads: int, d: int, dv: int, *, itemsize: int = 2, accumulator: int = 4
-) -> int:
+def ring_gradient_bytes(ring: Schedule, heads: int, d: int, dv: int, *, itemsize: int = 2, accumulator: int = 4) -> int:
     """Its gradient: keys and values as in the forward, and P · P blocks of dk and dv in the accumulation dtype."""
     home = ring.devices**2 if ring.devices > 1 else 0
     return ring_bytes(ring, heads, d, dv, itemsize=itemsize) + home * heads * ring.size * (d + dv) * accumulator

@@ -22,9 +22,7 @@ from attnlab.core.other_names import suggests_our_names
 from attnlab.core.signature import Array
 from attnlab.linear.delta import FORMS, Form, delta_attention
 
-__all__ = [
-    "FEATURES", "FORMS", "Hedgehog", "delta_attention", "feature_count", "hedgehog_loss", "linear_attention",
-]
+__all__ = ["FEATURES", "FORMS", "Hedgehog", "delta_attention", "feature_count", "hedgehog_loss", "linear_attention"]
 
 Name = Literal["elu", "relu", "taylor", "exp"]
 FEATURES: dict[Name, Callable[[int], int]] = {

@@ -39,14 +39,9 @@ def linear_attention(options: LinearOptions, x: LinearInputs) -> tuple[Out, Stat
 @functools.partial(jax.jit, static_argnums=0)
 def _quadratic(options: LinearOptions, x: LinearInputs) -> tuple[Out, State]:
     """All weights at once, N × M of them."""
-    n, m = x.query.shape[-2], x.key.shape[-2]
     q, (k, v) = queries(options, x.hedgehog, x.query), keys(options, x.hedgehog, x.key, x.value, x.mask)
-    a = einsum("...hgqf,...hkf->...hgqk", q, k)
-    a = jnp.tril(a, m - n) if options.causal else a
-    state = start(options, x)
-    numerator, denominator = read(q, state)
-    numerator += einsum("...hgqk,...hkd->...hgqd", a, v)
-    return divide(numerator, denominator + a.sum(-1)).astype(x.query.dtype), absorb(state, k, v)
+    sums, state = chunk(q, k, v, start(options, x), options.causal)
+    return divide(*sums).astype(x.query.dtype), state
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -161,7 +156,7 @@ def moved(part: Block, by: int) -> Block:
 def start(options: LinearOptions, x: LinearInputs) -> State:
     """The state that came in, or that of no keys."""
     none = x.key[..., :0, :], x.value[..., :0, :], None
-    return summed(*keys(options, x.hedgehog, *none)) if x.state is None else x.state
+    return sum_keys(*keys(options, x.hedgehog, *none)) if x.state is None else x.state
 
 
 def token(q: QueryFeatures, k: KeyFeatures, v: Values, state: State) -> tuple[Sums, State]:
@@ -170,9 +165,10 @@ def token(q: QueryFeatures, k: KeyFeatures, v: Values, state: State) -> tuple[Su
     return read(q, state), state
 
 
-def chunk(q: QueryFeatures, k: KeyFeatures, v: Values, state: State) -> tuple[Sums, State]:
-    """The chunked form: weights within the chunk, where j ≤ i, and the state for all that came before it."""
-    a = jnp.tril(einsum("...hgqf,...hkf->...hgqk", q, k))  # (..., Hk, G, C, C)
+def chunk(q: QueryFeatures, k: KeyFeatures, v: Values, state: State, causal: bool = True) -> tuple[Sums, State]:
+    """The chunked form: weights within the chunk, where j ≤ i if causal, and the state for all that came before it."""
+    a = einsum("...hgqf,...hkf->...hgqk", q, k)  # (..., Hk, G, C, C)
+    a = jnp.tril(a, a.shape[-1] - a.shape[-2]) if causal else a
     numerator, denominator = read(q, state)
     return (numerator + einsum("...hgqk,...hkd->...hgqd", a, v), denominator + a.sum(-1)), absorb(state, k, v)
 
@@ -185,11 +181,11 @@ def read(q: QueryFeatures, state: State) -> Sums:
 
 def absorb(state: State, k: KeyFeatures, v: Values) -> State:
     """The state with more keys: a sum, so any order and grouping will do."""
-    (u, z), (more_u, more_z) = state, summed(k, v)
+    (u, z), (more_u, more_z) = state, sum_keys(k, v)
     return u + more_u, z + more_z
 
 
-def summed(k: KeyFeatures, v: Values) -> State:
+def sum_keys(k: KeyFeatures, v: Values) -> State:
     """The state of some keys, U = Σ φ(k) vᵀ and Z = Σ φ(k)."""
     return einsum("...kf,...kd->...fd", k, v), k.sum(-2)
 

@@ -10,15 +10,17 @@ from attnlab.core.arrays.numpy import Key, Keys, Out, Query, Rows, accumulator, 
 from attnlab.core.geometry import blocks
 from attnlab.core.shapes import Bool, Float
 from attnlab.linear import Hedgehog, LinearInputs, LinearOptions, spans
+from attnlab.linear.steps import Steps, absorb, sum_keys
 
 __all__ = ["FEATURES", "hedgehog_loss", "linear_attention"]
 
 State = tuple[Float[Array, "*batch Hk F Dv"], Float[Array, "*batch Hk F"]]
-Sums = tuple[Float[Array, "*batch Hk G R Dv"], Float[Array, "*batch Hk G R"]]
 QueryFeatures = Float[Array, "*batch Hk G R F"]
 KeyFeatures = Float[Array, "*batch Hk C F"]
 Values = Float[Array, "*batch Hk C Dv"]
 KeyMask = Bool[Array, "..."] | None
+
+STEPS = Steps(matmul, np.tril)
 
 
 @quiet
@@ -37,63 +39,23 @@ def linear_attention(options: LinearOptions, x: LinearInputs) -> tuple[Out, Stat
         kept = x.mask if x.mask is None or x.mask.shape[-1] == 1 else x.mask[..., cols]
         return keys(options, x.hedgehog, x.key[..., cols, :], x.value[..., cols, :], kept)
 
-    state = summed(*held(slice(0, 0))) if x.state is None else x.state
+    state = sum_keys(*held(slice(0, 0))) if x.state is None else x.state
     if options.form == "quadratic":
-        sums, state = quadratic(options, x, state)
+        sums, state = STEPS.chunk(seen(slice(None)), *held(slice(None)), state, options.causal)
         out[...] = divide(*sums)
         return out, state
 
-    step, size = (token, 1) if options.form == "recurrent" else (chunk, options.chunk)
+    step, size = (STEPS.token, 1) if options.form == "recurrent" else (STEPS.chunk, options.chunk)
     ahead, alone, aligned = spans(options, n, m)
     for cols in blocks(ahead, size):
         state = absorb(state, *held(cols))
     for rows in blocks(alone, size):
-        out[..., rows, :] = divide(*read(seen(rows), state))
+        out[..., rows, :] = divide(*STEPS.read(seen(rows), state))
     for part in blocks(aligned, size):
         rows, cols = (slice(part.start + first, part.stop + first) for first in (n - aligned, m - aligned))
         sums, state = step(seen(rows), *held(cols), state)
         out[..., rows, :] = divide(*sums)
     return out, state
-
-
-def quadratic(options: LinearOptions, x: LinearInputs, state: State) -> tuple[Sums, State]:
-    """All weights at once, N × M of them."""
-    n, m = x.query.shape[-2], x.key.shape[-2]
-    q, (k, v) = queries(options, x.hedgehog, x.query), keys(options, x.hedgehog, x.key, x.value, x.mask)
-    a = matmul(q, k.swapaxes(-1, -2))  # (..., Hk, G, N, M)
-    a = np.tril(a, m - n) if options.causal else a
-    numerator, denominator = read(q, state)
-    return (numerator + matmul(a, v), denominator + a.sum(-1)), absorb(state, k, v)
-
-
-def token(q: QueryFeatures, k: KeyFeatures, v: Values, state: State) -> tuple[Sums, State]:
-    """The recurrent form, a token at a time: the key joins the state, then the query reads it."""
-    state = absorb(state, k, v)
-    return read(q, state), state
-
-
-def chunk(q: QueryFeatures, k: KeyFeatures, v: Values, state: State) -> tuple[Sums, State]:
-    """The chunked form: weights within the chunk, where j ≤ i, and the state for all that came before it."""
-    a = np.tril(matmul(q, k.swapaxes(-1, -2)))  # (..., Hk, G, C, C)
-    numerator, denominator = read(q, state)
-    return (numerator + matmul(a, v), denominator + a.sum(-1)), absorb(state, k, v)
-
-
-def read(q: QueryFeatures, state: State) -> Sums:
-    """What queries see of a state: φ(q) U and φ(q)·Z."""
-    u, z = state
-    return matmul(q, u), matmul(q, z[..., None])[..., 0]
-
-
-def absorb(state: State, k: KeyFeatures, v: Values) -> State:
-    """The state with more keys: a sum, so any order and grouping will do."""
-    (u, z), (more_u, more_z) = state, summed(k, v)
-    return u + more_u, z + more_z
-
-
-def summed(k: KeyFeatures, v: Values) -> State:
-    """The state of some keys, U = Σ φ(k) vᵀ and Z = Σ φ(k)."""
-    return k.swapaxes(-1, -2) @ v, k.sum(-2)
 
 
 def divide(numerator: Float[Array, "*rows Dv"], denominator: Float[Array, "*rows"]) -> Float[Array, "*rows Dv"]:

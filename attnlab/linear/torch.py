@@ -7,6 +7,7 @@ from attnlab.core.arrays.torch import Key, Keys, Out, Query, Rows, accumulator, 
 from attnlab.core.geometry import blocks
 from attnlab.core.shapes import Bool, Float
 from attnlab.linear import Hedgehog, LinearInputs, LinearOptions, spans
+from attnlab.linear.steps import Steps, absorb, sum_keys
 
 import torch
 from torch import Tensor as Array
@@ -15,11 +16,12 @@ from torch.utils.checkpoint import checkpoint
 __all__ = ["FEATURES", "hedgehog_loss", "linear_attention"]
 
 State = tuple[Float[Array, "*batch Hk F Dv"], Float[Array, "*batch Hk F"]]
-Sums = tuple[Float[Array, "*batch Hk G R Dv"], Float[Array, "*batch Hk G R"]]
 QueryFeatures = Float[Array, "*batch Hk G R F"]
 KeyFeatures = Float[Array, "*batch Hk C F"]
 Values = Float[Array, "*batch Hk C Dv"]
 KeyMask = Bool[Array, "..."] | None
+
+STEPS = Steps(matmul, torch.tril)
 
 
 def linear_attention(options: LinearOptions, x: LinearInputs) -> tuple[Out, State]:
@@ -31,17 +33,19 @@ def linear_attention(options: LinearOptions, x: LinearInputs) -> tuple[Out, Stat
 def _linear_attention(query: Query, options: LinearOptions, x: LinearInputs) -> tuple[Out, State]:
     n, m = query.shape[-2], x.key.shape[-2]
     none = x.key[..., :0, :], x.value[..., :0, :], None
-    state = summed(*keys(options, x.hedgehog, *none)) if x.state is None else x.state
+    state = sum_keys(*keys(options, x.hedgehog, *none)) if x.state is None else x.state
     if options.form == "quadratic":
-        sums, state = quadratic(options, x, state)
+        q, (k, v) = queries(options, x.hedgehog, query), keys(options, x.hedgehog, x.key, x.value, x.mask)
+        sums, state = STEPS.chunk(q, k, v, state, options.causal)
         return divide(*sums).to(query.dtype), state
 
-    step, size = (token, 1) if options.form == "recurrent" else (chunk, options.chunk)
+    step, size = (STEPS.token, 1) if options.form == "recurrent" else (STEPS.chunk, options.chunk)
     ahead, alone, aligned = ([b.stop - b.start for b in blocks(count, size)] for count in spans(options, n, m))
     parts = list(zip(*(cut(y, [*ahead, *aligned]) for y in (x.key, x.value)), masks(x.mask, [*ahead, *aligned])))
     arrays = (query, x.key, x.value, *state, *(x.hedgehog or ()))
     learns = torch.is_grad_enabled() and any(y.requires_grad for y in arrays)
-    again = learns and step is chunk and not torch._C._are_functorch_transforms_active()  # which know no checkpoint
+    again = learns and options.form == "chunked"
+    again = again and not torch._C._are_functorch_transforms_active()  # which know no checkpoint
     for part in parts[: len(ahead)]:
         state = absorb(state, *keys(options, x.hedgehog, *part))
 
@@ -49,7 +53,7 @@ def _linear_attention(query: Query, options: LinearOptions, x: LinearInputs) -> 
         nonlocal state
         rows = cut(query, [*alone, *aligned])
         for q in rows[: len(alone)]:
-            yield divide(*read(queries(options, x.hedgehog, q), state)).to(query.dtype)
+            yield divide(*STEPS.read(queries(options, x.hedgehog, q), state)).to(query.dtype)
         for q, part in zip(rows[len(alone) :], parts[len(ahead) :]):
             call = (step, options, x.hedgehog, q, *part, *state)
             out, *state = checkpoint(see, *call, use_reentrant=False) if again else see(*call)
@@ -71,46 +75,6 @@ def see(
     """One step: the output of some queries, and the state after their keys."""
     sums, state = step(queries(options, hedgehog, q), *keys(options, hedgehog, k, v, kept), state)
     return divide(*sums), *state
-
-
-def quadratic(options: LinearOptions, x: LinearInputs, state: State) -> tuple[Sums, State]:
-    """All weights at once, N × M of them."""
-    n, m = x.query.shape[-2], x.key.shape[-2]
-    q, (k, v) = queries(options, x.hedgehog, x.query), keys(options, x.hedgehog, x.key, x.value, x.mask)
-    a = matmul(q, k.mT)  # (..., Hk, G, N, M)
-    a = a.tril(m - n) if options.causal else a
-    numerator, denominator = read(q, state)
-    return (numerator + matmul(a, v), denominator + a.sum(-1)), absorb(state, k, v)
-
-
-def token(q: QueryFeatures, k: KeyFeatures, v: Values, state: State) -> tuple[Sums, State]:
-    """The recurrent form, a token at a time: the key joins the state, then the query reads it."""
-    state = absorb(state, k, v)
-    return read(q, state), state
-
-
-def chunk(q: QueryFeatures, k: KeyFeatures, v: Values, state: State) -> tuple[Sums, State]:
-    """The chunked form: weights within the chunk, where j ≤ i, and the state for all that came before it."""
-    a = matmul(q, k.mT).tril()  # (..., Hk, G, C, C)
-    numerator, denominator = read(q, state)
-    return (numerator + matmul(a, v), denominator + a.sum(-1)), absorb(state, k, v)
-
-
-def read(q: QueryFeatures, state: State) -> Sums:
-    """What queries see of a state: φ(q) U and φ(q)·Z."""
-    u, z = state
-    return matmul(q, u), matmul(q, z[..., None])[..., 0]
-
-
-def absorb(state: State, k: KeyFeatures, v: Values) -> State:
-    """The state with more keys: a sum, so any order and grouping will do."""
-    (u, z), (more_u, more_z) = state, summed(k, v)
-    return u + more_u, z + more_z
-
-
-def summed(k: KeyFeatures, v: Values) -> State:
-    """The state of some keys, U = Σ φ(k) vᵀ and Z = Σ φ(k)."""
-    return k.mT @ v, k.sum(-2)
 
 
 def divide(numerator: Float[Array, "*rows Dv"], denominator: Float[Array, "*rows"]) -> Float[Array, "*rows Dv"]:

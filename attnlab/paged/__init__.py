@@ -22,6 +22,4 @@ from attnlab.paged.call import paged_attention
 from attnlab.paged.groups import GroupedManager
 from attnlab.paged.manager import Appended, BlockManager, OutOfBlocks
 
-__all__ = [
-    "Appended", "BlockManager", "GroupedManager", "OutOfBlocks", "PagedCache", "page_bounds", "paged_attention",
-]
+__all__ = ["Appended", "BlockManager", "GroupedManager", "OutOfBlocks", "PagedCache", "page_bounds", "paged_attention"]

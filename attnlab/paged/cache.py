@@ -48,7 +48,7 @@ class PagedCache:
                 raise ValueError(f"{name} has shape {tuple(x.shape)}; it must be (..., Hk, C, size), with Hk as in key")
         manager = BlockManager(blocks, block_size)
         front = manager.blocks, key.shape[-3], manager.block_size
-        return cls(*(module.unwritten((*front, x.shape[-1]), x) for x in (key, value)), manager)
+        return cls(*(module.make_pages((*front, x.shape[-1]), x) for x in (key, value)), manager)
 
     @property
     def nbytes(self) -> int:
@@ -67,7 +67,7 @@ class PagedCache:
 
         ``slots`` (C,) with ``key`` (Hk, C, D) and ``value`` (Hk, C, Dv), or (B, C) with (B, Hk, C, D) and
         (B, Hk, C, Dv): integers, in a list or an array; in JAX an array of them may be traced. Raises TypeError or
-        ValueError (shapes, a slot that is none), naming the argument.
+        ValueError (shapes, a slot that doesn't exist), naming the argument.
         """
         refuse_gradient("PagedCache.write", "tiled_attention over keys that are not cached", key=key, value=value)
         slots, library = slots if kind_of(slots) else np.array(slots, np.int32), self._library
@@ -93,8 +93,8 @@ class PagedCache:
         for row, table in zip(block_table, tables):
             row[: len(table)] = np.maximum(table, 0)  # no window reaches what has left it
         lengths = np.array([self.manager.length(name) for name in names], np.int32)
-        integers = self._library.integers
-        return integers(block_table, self.key_pages), integers(lengths, self.key_pages)
+        as_integers = self._library.as_integers
+        return as_integers(block_table, self.key_pages), as_integers(lengths, self.key_pages)
 
     @overload
     def attend(

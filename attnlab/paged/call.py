@@ -15,12 +15,12 @@ from attnlab.core.signature import Array, Window
 import numpy as np
 
 TILE = 512
-"""Keys that are gathered at a time, about: as many whole pages as fit, at least one. Twice as many for one query in
-PyTorch, where each operation waits for all threads."""
+"""About how many keys are gathered at a time: as many whole pages as fit, at least one. For one query in PyTorch it's
+twice as many, because there each operation waits for all threads."""
 LONGEST = 2048
 """Keys of a tile for one query, which has few scores: NumPy gathers them one part after the other."""
 LARGE = 128
-"""Keys of a page from which on one query reads it where it lies in NumPy; for more queries copies cost little."""
+"""In NumPy one query reads a page in place if it has at least so many keys; for more queries copies cost little."""
 
 Layout = Literal["heads", "tokens"]
 LAYOUTS = {
@@ -31,10 +31,10 @@ LAYOUTS = {
 
 
 class PagedOptions(NamedTuple):
-    """What a call asks for besides arrays, static in JAX. ``left``: of the window. ``rows``: of a tile.
+    """What a call asks for besides arrays; static in JAX. ``left``: how many keys before its own a query sees.
 
-    ``pages``: how many are gathered at a time; 1 means read in place, without a copy. ``keys``: of a tile, in PyTorch
-    those of the pages.
+    A tile has ``rows`` queries and ``keys`` keys, in PyTorch those of the gathered pages. ``pages``: how many are
+    gathered at a time; 1 reads a page in place, without a copy.
     """
 
     scale: float
@@ -89,7 +89,7 @@ def paged_attention(
     sequence. For one query NumPy does not copy pages of 128 keys or more. NumPy and PyTorch first copy pages that are
     not contiguous. In PyTorch on a GPU a Triton kernel runs where it serves (float16, bfloat16, float32; heads up to
     256) and copies nothing; only the check of the table's entries waits for the GPU.
-    Raises TypeError (libraries, dtypes) or ValueError (shapes; a length beyond T · S, an entry that is no page),
+    Raises TypeError (libraries, dtypes) or ValueError (shapes; a length beyond T · S, an entry that names no page),
     naming the argument. In JAX, where lengths are traced, the rows of a sequence that is too long are NaN.
     """
     kind = library_of("query", query)
@@ -121,7 +121,7 @@ def paged_attention(
 
 
 def visible_keys(band: Band, rows: slice, cols: slice) -> slice:
-    """The keys of a tile that some query of it sees: the others may hold NaN, and are not read."""
+    """The keys of a tile that any of its queries sees. The others may hold NaN, and aren't read."""
     first, last = band.keys(rows)
     return slice(max(first, cols.start), min(last, cols.stop))
 

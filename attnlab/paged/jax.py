@@ -29,7 +29,7 @@ jax.tree_util.register_dataclass(PagedCache, data_fields=["key_pages", "value_pa
 
 
 def numpy_if_known(x: Array | np.ndarray) -> np.ndarray | None:
-    """The numbers of an array, None where they are not known yet."""
+    """The numbers of an array, None while it is traced."""
     return None if isinstance(x, Tracer) else np.asarray(x)
 
 
@@ -42,13 +42,13 @@ def paged_attention(options: PagedOptions, x: PagedInputs) -> tuple[Out, Lse]:
     else:
         tile = max(TILE // x.key_pages.shape[2], 1)
         table = jnp.pad(x.block_table.astype(jnp.int32), ((0, 0), (0, -count % tile)))  # whole tiles
-        one = functools.partial(sequence, options, x.key_pages, x.value_pages)
+        one = functools.partial(attend_sequence, options, x.key_pages, x.value_pages)
         out, lse = jax.lax.map(lambda each: one(*each), (x.query, table, x.lengths.astype(jnp.int32)))
     fits = (x.lengths <= count * x.key_pages.shape[2]).reshape((-1, 1, 1, 1))
     return jnp.where(fits[..., None], out, jnp.nan), jnp.where(fits, lse, jnp.nan)
 
 
-def sequence(
+def attend_sequence(
     options: PagedOptions, key_pages: KeyPages, value_pages: ValuePages,
     query: Query, table: Table, length: Int32[Array, ""],
 ) -> tuple[Out, Lse]:
@@ -73,12 +73,12 @@ def sequence(
             ids = jnp.where(cols.positions[::size] < length, ids, 0)  # others may be anything
             i, j = rows.positions[:, None], cols.positions
             visible = (j <= i + high) if low is None else (j <= i + high) & (j >= i + low)
-            s = jnp.where(visible, products(q, key_pages, ids, step), -jnp.inf)
+            s = jnp.where(visible, multiply_keys(q, key_pages, ids, step), -jnp.inf)
             m_next = jnp.maximum(m, s.max(-1))
             shift = zero_if_empty(m_next)
             alpha, p = jnp.exp(m - shift), jnp.exp(s - shift[..., None])
             l = alpha * l + p.sum(-1)
-            return m_next, l, weighted(alpha[..., None] * o, p, value_pages, ids, step, visible)
+            return m_next, l, add_weighted(alpha[..., None] * o, p, value_pages, ids, step, visible)
 
         turns = block_range(0 if low is None else rows.start + low, rows.start + rows.size + high, tile, capacity)
         m, l, o = fori_loop(*turns, key_tile, (m, l, o))
@@ -88,7 +88,7 @@ def sequence(
     return fori_loop(0, -(-n // options.rows), query_block, (out, lse))
 
 
-def products(q: Rows, pages: KeyPages, ids: Int32[Array, " W"], step: int) -> Tile:
+def multiply_keys(q: Rows, pages: KeyPages, ids: Int32[Array, " W"], step: int) -> Tile:
     """q kᵀ for the keys of some pages, ``step`` pages at a time."""
     size, s = step * pages.shape[2], jnp.zeros((*q.shape[:-1], len(ids) * pages.shape[2]), q.dtype)
 
@@ -99,8 +99,8 @@ def products(q: Rows, pages: KeyPages, ids: Int32[Array, " W"], step: int) -> Ti
     return fori_loop(0, len(ids) // step, part, s)
 
 
-def weighted(o: Rows, p: Tile, pages: ValuePages, ids: Int32[Array, " W"], step: int, visible: Visible) -> Rows:
-    """o + p v for the values of some pages likewise; those that no query sees, which may be NaN, count as 0."""
+def add_weighted(o: Rows, p: Tile, pages: ValuePages, ids: Int32[Array, " W"], step: int, visible: Visible) -> Rows:
+    """o + p v for the values of some pages, ``step`` pages at a time. Values that no query sees, NaN or not, count as 0."""
     size, seen = step * pages.shape[2], visible.any(0)[:, None]
 
     def part(turn: Array, o: Rows) -> Rows:
@@ -111,7 +111,7 @@ def weighted(o: Rows, p: Tile, pages: ValuePages, ids: Int32[Array, " W"], step:
 
 
 def gather(pages: Pages, ids: Int32[Array, " W"]) -> Float[Array, "Hk C X"]:
-    """One page, or several one after the other: the copy that pages cost. One by one they take XLA half the time."""
+    """One page, or several copied one after the other. Reading pages one by one takes XLA half the time."""
     _, heads, _, width = pages.shape
     if len(ids) == 1:
         return pages[ids[0]]
@@ -119,13 +119,13 @@ def gather(pages: Pages, ids: Int32[Array, " W"]) -> Float[Array, "Hk C X"]:
     return tile.reshape((heads, -1, width))
 
 
-def unwritten(shape: tuple[int, ...], like: Array) -> Pages:
+def make_pages(shape: tuple[int, ...], like: Array) -> Pages:
     """Pages of the dtype of ``like``, NaN: what is read before it is written shows."""
     return jnp.full(shape, jnp.nan, like.dtype)
 
 
-def integers(x: np.ndarray, like: Array) -> Array:
-    """A table or lengths, for pages ``like`` these."""
+def as_integers(x: np.ndarray, like: Array) -> Array:
+    """A block table or lengths as an array of the library and device of ``like``."""
     if isinstance(like, Tracer):
         raise TypeError(
             "key_pages is traced, and names would be looked up at trace time only: make cache.tables(names) outside of "
@@ -136,13 +136,13 @@ def integers(x: np.ndarray, like: Array) -> Array:
 
 @jax.jit
 def copy(pages: Pages, source: Array, to: Array) -> Pages:
-    """Pages, some of them copied to others."""
+    """The pages after some were copied to others."""
     return pages.at[to].set(pages[source])
 
 
 @jax.jit
 def write(pages: Pages, slots: Array, x: Float[Array, "C Hk X"]) -> Pages:
-    """Pages with the rows of some tokens at their slots."""
+    """The pages with the rows of some tokens in their slots."""
     size = pages.shape[2]
     return pages.at[slots // size, :, slots % size].set(x)
 

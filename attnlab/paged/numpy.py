@@ -72,21 +72,21 @@ def fold(
 
 
 def page_groups(options: PagedOptions, table: Array) -> Groups:
-    """What is read at a time: large pages one by one, of small ones as many as a tile has."""
+    """The pages to read at a time: one large page, or as many small ones as a tile has."""
     if options.pages == 1:
         return table.tolist()
     return [table[part].astype(np.int64) for part in blocks(len(table), options.pages)]
 
 
 def by_tokens(pages: Pages) -> bool:
-    """Whether the tokens of a page lie one after the other with all their heads: these are a view of such pages."""
+    """Whether tokens come before heads in memory: the pages are then a view of (P, S, Hk, X)."""
     return not pages.flags.c_contiguous and pages.swapaxes(1, 2).flags.c_contiguous
 
 
 def key_parts(
     options: PagedOptions, cols: slice, pages: Pages, found: Groups, buffer: Array
 ) -> Iterator[tuple[slice, Keys]]:
-    """The keys (or values) of a tile, a group of pages at a time, in the accumulation dtype: where in it, and they."""
+    """Each group of pages in a tile: its place there, and its keys (or values) in the accumulation dtype."""
     size = options.pages * pages.shape[2]
     for part in blocks(cols.stop, size, cols.start):
         x, first = gather(pages, found[part.start // size], buffer), max(part.start, cols.start)
@@ -110,24 +110,24 @@ def gather(pages: Pages, ids: Array | int, buffer: Array) -> Keys:
     return tile.reshape((heads, -1, width))
 
 
-def unwritten(shape: tuple[int, ...], like: Array) -> Pages:
+def make_pages(shape: tuple[int, ...], like: Array) -> Pages:
     """Pages of the dtype of ``like``, NaN: what is read before it is written shows."""
     return np.full(shape, np.nan, like.dtype)
 
 
-def integers(x: np.ndarray, like: Array) -> Array:
-    """A table or lengths, for pages ``like`` these."""
+def as_integers(x: np.ndarray, like: Array) -> Array:
+    """A block table or lengths as an array of the library and device of ``like``."""
     return x
 
 
 def copy(pages: Pages, source: np.ndarray, to: np.ndarray) -> Pages:
-    """Pages, some of them copied to others, in place."""
+    """Copy some pages to others, in place."""
     pages[to] = pages[source]
     return pages
 
 
 def write(pages: Pages, slots: Array, x: Float[Array, "C Hk X"]) -> Pages:
-    """Pages with the rows of some tokens at their slots, in place."""
+    """Write the rows of some tokens into their slots, in place."""
     block, place = np.divmod(slots, pages.shape[2])
     pages[block, :, place] = x
     return pages

@@ -77,14 +77,14 @@ def fold(
 
 
 def tiles(options: PagedOptions, table: Array) -> Tiles:
-    """What is read at a time: a page as long as a tile, or the pages of a tile."""
+    """The pages to read at a time: one page as long as a tile, or as many as a tile has."""
     if options.pages == 1:
         return table.tolist()
     return [table[part].long() for part in blocks(len(table), options.pages)]
 
 
 def by_tokens(pages: Pages) -> bool:
-    """Whether the tokens of a page lie one after the other with all their heads: these are a view of such pages."""
+    """Whether tokens come before heads in memory: the pages are then a view of (P, S, Hk, X)."""
     return not pages.is_contiguous() and pages.transpose(1, 2).is_contiguous()
 
 
@@ -104,19 +104,19 @@ def gather(pages: Pages, ids: Ids, buffer: Array) -> Keys:
     return tile.view((heads, -1, width))
 
 
-def unwritten(shape: tuple[int, ...], like: Array) -> Pages:
+def make_pages(shape: tuple[int, ...], like: Array) -> Pages:
     """Pages of the dtype of ``like``, on its device, NaN: what is read before it is written shows."""
     return like.new_full(shape, torch.nan, requires_grad=False)
 
 
-def integers(x: np.ndarray, like: Array) -> Array:
-    """A table or lengths, for pages ``like`` these."""
+def as_integers(x: np.ndarray, like: Array) -> Array:
+    """A block table or lengths as an array of the library and device of ``like``."""
     return torch.from_numpy(x).to(like.device)
 
 
 @torch.no_grad()
 def copy(pages: Pages, source: np.ndarray, to: np.ndarray) -> Pages:
-    """Pages, some of them copied to others, in place."""
+    """Copy some pages to others, in place."""
     source, to = (torch.from_numpy(x).to(pages.device).long() for x in (source, to))
     pages[to] = pages[source]
     return pages
@@ -124,7 +124,7 @@ def copy(pages: Pages, source: np.ndarray, to: np.ndarray) -> Pages:
 
 @torch.no_grad()
 def write(pages: Pages, slots: Array | np.ndarray, x: Float[Array, "C Hk X"]) -> Pages:
-    """Pages with the rows of some tokens at their slots, in place."""
+    """Write the rows of some tokens into their slots, in place."""
     slots = torch.as_tensor(slots, device=pages.device).long()
     size = pages.shape[2]
     pages[slots // size, :, slots % size] = x

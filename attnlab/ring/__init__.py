@@ -23,11 +23,11 @@ from collections.abc import Generator
 from typing import Any, Literal, TypedDict, Unpack, overload
 
 from attnlab.core.arguments import boolean, check_choice, check_static
-from attnlab.core.bundle import checked_call
+from attnlab.core.bundle import check_call
 from attnlab.core.dispatch import backend, in_autocast, library_of, refuse_gradient, untraced
 from attnlab.core.other_names import suggests_our_names
 from attnlab.core.signature import Array, Window
-from attnlab.ring.call import FORMS, Form, check_place, checked_ring
+from attnlab.ring.call import FORMS, Form, check_place, check_ring
 from attnlab.ring.cluster import Cluster, Message, Work
 from attnlab.ring.layouts import positions, shard, stripe, unshard, unstripe
 from attnlab.ring.schedule import Layout, Schedule
@@ -105,13 +105,13 @@ def ring_attention(
     try:
         check_static(return_lse=return_lse)
         return_lse = boolean("return_lse", return_lse)
-        call = checked_ring(
+        call = check_ring(
             query, key, value, devices=devices, length=length, causal=causal, layout=layout, window=window, scale=scale
         )
     except (TypeError, ValueError) as error:
         module.refused(str(error), place)  # or the other ranks would wait
         raise
-    return _shaped(kind, module.ring_attention(*call, place), query, return_lse)
+    return _reshape(kind, module.ring_attention(*call, place), query, return_lse)
 
 
 @overload
@@ -154,21 +154,21 @@ def tree_attention(
         refuse_gradient("tree_attention", "ring_attention", query=query, key=key, value=value)
         check_static(return_lse=return_lse, form=form)
         return_lse, form = boolean("return_lse", return_lse), check_choice("form", form, FORMS)
-        rules, _, x = checked_call(kind, query, key, value, mask=mask, scale=scale)
+        rules, _, x = check_call(kind, query, key, value, mask=mask, scale=scale)
     except (NotImplementedError, TypeError, ValueError) as error:
         module.refused(str(error), place)
         raise
-    return _shaped(kind, module.tree_attention(form, rules, x, place), query, return_lse)
+    return _reshape(kind, module.tree_attention(form, rules, x, place), query, return_lse)
 
 
-def _shaped(kind: str, found: Any, query: Any, return_lse: bool) -> Any:
-    """The results with the heads of the query; on a Cluster they are still to come."""
+def _reshape(kind: str, found: Any, query: Any, return_lse: bool) -> Any:
+    """Give the results the heads of the query. On a Cluster they're still to come, so this returns a generator."""
     if kind == "numpy":
-        return _later(found, query, return_lse)
+        return _reshape_later(found, query, return_lse)
     out, lse = found
     out, lse = out.reshape((*query.shape[:-1], out.shape[-1])), lse.reshape(query.shape[:-1])
     return (out, lse) if return_lse else out
 
 
-def _later(found: Any, query: Any, return_lse: bool) -> Any:
-    return _shaped("", (yield from found), query, return_lse)
+def _reshape_later(found: Any, query: Any, return_lse: bool) -> Any:
+    return _reshape("", (yield from found), query, return_lse)

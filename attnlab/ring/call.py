@@ -19,10 +19,10 @@ def check_layout(length: Any, devices: Any, layout: Any) -> Schedule:
     return Schedule(integer("length", length, 0), integer("devices", devices, 1), layout)
 
 
-def checked_ring(
+def check_ring(
     query: Any, key: Any, value: Any, *, devices: int, length: Any, causal: Any, layout: Any, window: Any, scale: Any
 ) -> tuple[Schedule, float, Inputs]:
-    """Check one rank's part of a call and turn it into what an engine takes."""
+    """Check one rank's part of a call. Returns the schedule, the scale and the arrays with grouped heads."""
     x = Inputs(*group(query, key, value))
     check_static(length=length, causal=causal, window=window, scale=scale)
     slots, d = x.query.shape[-2:]
@@ -50,7 +50,7 @@ def check_place(kind: str, group: Any, axis_name: Any) -> Any:
 
 
 def part_of_step(part: Part, scale: float, x: Inputs) -> tuple[Rules, Inputs]:
-    """What a part of a step asks for, and its queries, keys and values: views, but in JAX."""
+    """The rules of one part of a step, and its queries, keys and values, which are views except in JAX."""
     x = Inputs(x.query[..., part.rows, :], x.key[..., part.cols, :], x.value[..., part.cols, :])
     return Rules(scale, part.band, tuple(x.query.shape[:-2])), x
 

@@ -62,9 +62,7 @@ class Cluster:
     sum it up; ``time`` is the clock of the slowest rank.
     """
 
-    def __init__(
-        self, devices: int, *, latency: Link = 0.0, bandwidth: Link = math.inf, rate: float = math.inf
-    ) -> None:
+    def __init__(self, devices: int, *, latency: Link = 0, bandwidth: Link = math.inf, rate: float = math.inf) -> None:
         self.devices = integer("devices", devices, 1)
         self.latency, self.bandwidth, self.rate = latency, bandwidth, rate
         self.ranks = [Rank(index, devices, self._carry, self._compute) for index in range(devices)]
@@ -120,7 +118,7 @@ class Cluster:
         return results
 
     def _carry(self, rank: Rank, to: int, arrays: tuple[Array, ...]) -> None:
-        """A message enters its link."""
+        """Put a message on its link, which is busy until it's through."""
         link, size = (rank.index, to), sum(x.nbytes for x in arrays)
         start = max(rank.time, self._free[link])
         self._free[link] = start + size / _at(self.bandwidth, *link)
@@ -138,11 +136,11 @@ class Cluster:
         return arrays
 
     def _compute(self, rank: Rank, pairs: int, flops: float) -> None:
-        """A rank works."""
+        """Note work of a rank, and move its clock on."""
         start, rank.time = rank.time, rank.time + flops / self.rate
         self.work.append(Work(rank.index, rank.step, pairs, flops, start, rank.time))
 
 
 def _at(place: Link, source: int, to: int) -> float:
-    """A property of a link: the same everywhere, or a function of its ends."""
+    """A property of one link: a number for all links, or a function of its ends."""
     return place(source, to) if callable(place) else place

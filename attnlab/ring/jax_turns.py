@@ -92,7 +92,7 @@ ring_turns.defvjp(keep, second_turn)
 
 
 def pass_on(axis: Any, arrays: Any) -> Any:
-    """Every device's arrays, on the next one."""
+    """Send every device's arrays on to the next one."""
     size = lax.axis_size(axis)
     return tuple(lax.ppermute(x, axis, [(rank, (rank + 1) % size) for rank in range(size)]) for x in arrays)
 
@@ -107,11 +107,11 @@ def place(ring: Schedule, i: Array) -> tuple[Block, Block]:
 def part_of_step(
     ring: Schedule, scale: float, axis: Any, step: Array | int, i: Array, arrays: tuple
 ) -> tuple[Rules, Inputs]:
-    """What the i-th part of a step asks for, and its queries, keys and values."""
+    """The rules of the i-th part of a step, and its queries, keys and values."""
     index = lax.axis_index(axis)
     holder, (rows, cols) = (index - step) % ring.devices, place(ring, i)
     x = Inputs(*(take_block(y, part, -2) for y, part in zip(arrays, (rows, cols, cols))))
-    if (shown := filled(ring, holder)) is not None:
+    if (shown := filled_slots(ring, holder)) is not None:
         x = x._replace(mask=take_block(shown, cols, 0).reshape((1,) * (x.query.ndim - 1) + (-1,)))
     seen = Band(rows.size, cols.size)
     if (ring.left, ring.right) != (None, None):
@@ -135,7 +135,7 @@ def diagonals(ring: Schedule) -> Array:
     return jnp.asarray([[[ends(seen) for seen in parts] for parts in row] for row in pairs], jnp.int32)
 
 
-def filled(ring: Schedule, rank: Array) -> Array | None:
+def filled_slots(ring: Schedule, rank: Array) -> Array | None:
     """Which slots of a device hold tokens, None if all of all devices do."""
     counts = [[run.count for run in ring.runs(device)] for device in range(ring.devices)]
     if sum(map(sum, counts)) == ring.devices * ring.size:
@@ -147,5 +147,5 @@ def filled(ring: Schedule, rank: Array) -> Array | None:
 
 def tokens(ring: Schedule, rank: Array, x: Array, padding: float = 0.0) -> Array:
     """x (..., C, D) with its padding replaced: it may hold NaN."""
-    shown = filled(ring, rank)
+    shown = filled_slots(ring, rank)
     return x if shown is None else jnp.where(shown[:, None], x, padding)

@@ -46,7 +46,7 @@ def ring_attention(ring: Schedule, scale: float, x: Inputs, rank: Rank) -> Steps
 
 
 def add(out: Out, lse: Lse, rows: slice, part: tuple[Array, Array]) -> None:
-    """(out, lse) of some rows ⊕ a part, in place: both are in the accumulation dtype."""
+    """Add a part to (out, lse) of some rows by ⊕, in place; both are in the accumulation dtype."""
     double = out.dtype == np.float64
     out[..., rows, :], lse[..., rows] = merge((out[..., rows, :], lse[..., rows]), part, double=double)
 
@@ -63,13 +63,13 @@ def tree_attention(form: str, rules: Rules, x: Inputs, rank: Rank) -> Steps:
 def one_maximum_and_sums(rank: Rank, out: Out, lse: Lse) -> Steps:
     """⊕ over the ranks by two all-reduces: m = max lse, then Σ e^{lse − m} and Σ e^{lse − m} out in one."""
     m = yield from all_reduce(rank, lse, np.maximum)
-    sums = yield from all_reduce(rank, weighted(out, lse, m), np.add)
+    sums = yield from all_reduce(rank, weigh(out, lse, m), np.add)
     l = one_if_empty(sums[..., -1])
     return sums[..., :-1] / l[..., None], m + np.log(l)
 
 
 @quiet
-def weighted(out: Out, lse: Lse, m: Lse) -> Array:
+def weigh(out: Out, lse: Lse, m: Lse) -> Array:
     """e^{lse − m} out, and e^{lse − m} beside it on the last axis."""
     weight = np.exp(lse - zero_if_empty(m))[..., None]
     return np.concatenate([weight * out, weight], -1)

@@ -9,7 +9,7 @@ from attnlab.core.arguments import check_float, check_kind
 from attnlab.core.arrays.numpy import accumulator
 from attnlab.core.bundle import Inputs
 from attnlab.core.signature import Window
-from attnlab.ring.call import agreement, checked_ring, part_of_step
+from attnlab.ring.call import agreement, check_ring, part_of_step
 from attnlab.ring.programs import Steps
 from attnlab.ring.rank import Rank
 from attnlab.ring.schedule import Part, Schedule
@@ -30,7 +30,7 @@ def ring_attention_backward(
     A generator; the arrays have the shapes and dtypes of query, key and value, with 0 for padding. Raises as
     ring_attention.
     """
-    ring, scale, x = checked_ring(
+    ring, scale, x = check_ring(
         query, key, value, devices=group.size, length=length, causal=causal, layout=layout, window=window, scale=scale
     )
     rows = x.query.shape[:-1]
@@ -44,10 +44,10 @@ def ring_attention_backward(
             raise ValueError(f"{name} has shape {given.shape}; with this query and value it must be {shapes[name]}")
     dv = (value.shape[-1],)
     results = [y.reshape(rows + dv if y.ndim == out.ndim else rows) for y in (out, lse, dout, dlse)]
-    return _shaped(backward(ring, scale, x, results, group), (query, key, value))
+    return _reshape(backward(ring, scale, x, results, group), (query, key, value))
 
 
-def _shaped(steps: Steps, like: tuple[Array, ...]) -> Steps:
+def _reshape(steps: Steps, like: tuple[Array, ...]) -> Steps:
     grads = yield from steps
     return tuple(dx.reshape(x.shape).astype(x.dtype) for dx, x in zip(grads, like))
 

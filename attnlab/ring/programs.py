@@ -45,14 +45,14 @@ def doubling(rank: Rank, out: Array, lse: Array) -> Steps:
         rank.send(out, lse, to=rank.index - power)
         return (yield rank.receive(rank.index - power))
     if beyond is not None:
-        out, lse = _merged((out, lse), (yield rank.receive(beyond)))
+        out, lse = _merge((out, lse), (yield rank.receive(beyond)))
     distance = 1
     while distance < power:
         partner = rank.index ^ distance
         rank.send(out, lse, to=partner)
         theirs = yield rank.receive(partner)
         both = [(out, lse), theirs] if rank.index < partner else [theirs, (out, lse)]
-        out, lse = _merged(*both)
+        out, lse = _merge(*both)
         distance *= 2
     if beyond is not None:
         rank.send(out, lse, to=beyond)
@@ -76,7 +76,7 @@ def move_query(
         rank.send(query, to=other)
     out, lse = rank.attend(query, key, value, scale=scale)
     for other in others:
-        out, lse = _merged((out, lse), (yield rank.receive(other)))
+        out, lse = _merge((out, lse), (yield rank.receive(other)))
     return out.astype(query.dtype), lse
 
 
@@ -91,7 +91,7 @@ def move_keys(rank: Rank, query: Array, key: Array, value: Array, *, scale: floa
     for _ in range(rank.size - 1):
         rank.send(key, value, to=(rank.index + 1) % rank.size)
         key, value = yield rank.receive((rank.index - 1) % rank.size)
-        out, lse = _merged((out, lse), rank.attend(query, key, value, scale=scale))
+        out, lse = _merge((out, lse), rank.attend(query, key, value, scale=scale))
     return out.astype(query.dtype), lse
 
 
@@ -120,5 +120,5 @@ def by_heads(rank: Rank, query: Array, key: Array, value: Array, **options: Any)
     return (yield from all_to_all(rank, out.astype(query.dtype), TOKENS, HEADS))
 
 
-def _merged(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
+def _merge(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
     return merge(a, b, double=a[1].dtype == np.float64)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from attnlab.core.arrays.numpy import Lse, Out, accumulator
-from attnlab.core.bundle import Inputs, Rules, checked_call
+from attnlab.core.bundle import Inputs, Rules, check_call
 from attnlab.core.geometry import Band
 from attnlab.core.signature import Window
 from attnlab.ring.turns import Agree, Receive
@@ -48,9 +48,7 @@ class Rank:
         offset: int | None = None, scale: float | None = None,
     ) -> tuple[Array, Array]:
         """tiled_attention on this rank, its work counted: (out, lse), both in the accumulation dtype."""
-        rules, _, x = checked_call(
-            "numpy", query, key, value, causal=causal, window=window, offset=offset, scale=scale
-        )
+        rules, _, x = check_call("numpy", query, key, value, causal=causal, window=window, offset=offset, scale=scale)
         out, lse = self.forward(rules, x)
         return out.reshape((*query.shape[:-1], value.shape[-1])), lse.reshape(query.shape[:-1])
 

@@ -11,8 +11,7 @@ from attnlab.core.bundle import Inputs, Rules
 from attnlab.ring.call import agreement, tree_agreement
 from attnlab.ring.schedule import Schedule
 from attnlab.ring.torch_links import Link
-from attnlab.ring.torch_turns import RingAttention
-from attnlab.ring.torch_wide import attend
+from attnlab.ring.torch_turns import RingAttention, attend
 from attnlab.softmax.torch import merge, one_if_empty, zero_if_empty
 
 import torch

@@ -10,15 +10,20 @@ from typing import Any
 
 from attnlab.core.arrays.torch import Array, Key, Lse, Out, Query, Value
 from attnlab.core.arrays.torch import accumulator
-from attnlab.core.bundle import Inputs
+from attnlab.core.bundle import Inputs, Rules
+from attnlab.core.torch_operator import no_autocast
+from attnlab.kernels.triton.gpu import kernel, kernel_gradient, serves
 from attnlab.ring.call import part_of_step
 from attnlab.ring.schedule import Schedule
 from attnlab.ring.torch_links import Link
-from attnlab.ring.torch_wide import attend, gradient
 from attnlab.softmax.torch import merge
+from attnlab.tiled.torch import tiled_attention
+from attnlab.tiled.torch_grad import backward
 
 import torch
 from torch.autograd import Function
+
+AUTO = (None, None)  # block sizes
 
 
 class RingAttention(Function):
@@ -77,6 +82,26 @@ def second_turn(
 
 
 def travel(link: Link, ring: Schedule, step: int, block: list[Array], shard: list[Array]) -> Callable[[], list[Array]]:
-    """Begin to send on the block of ``step``, if a rank further on needs it, and likewise to receive the next one."""
+    """Begin to send on the block of ``step``, if a rank further on needs it, and to receive the next one."""
     sent = block if ring.sends(link.index, step) else []
     return link.pass_on(sent, shard if ring.receives(link.index, step) else [])
+
+
+def attend(rules: Rules, x: Inputs) -> tuple[Out, Lse]:
+    """(out, lse) of a part of the keys, not yet rounded: parts are added up in the accumulation dtype.
+
+    The kernels on a GPU read half precision and write float32. The loops, which write what they read, get a wide query.
+    """
+    wide = accumulator(x.query)
+    if serves(x, AUTO):
+        return kernel(rules, AUTO, x, wide)
+    return tiled_attention.core(rules, AUTO, x._replace(query=x.query.to(wide)))
+
+
+def gradient(rules: Rules, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse) -> tuple[Array, Array, Array]:
+    """dq, dk and dv of a part in the dtype of lse, the sums' dtype; out and lse are those of all parts."""
+    results = out, lse, dout, dlse
+    if serves(x, AUTO):
+        return kernel_gradient(rules, AUTO, x, *results, wants_bias=False, dtype=lse.dtype)
+    wide = Inputs(*(y.to(lse.dtype) for y in x[:3]))
+    return no_autocast(backward)(rules, AUTO, wide, *results, False)

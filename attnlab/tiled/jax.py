@@ -2,7 +2,7 @@
 
 from attnlab.core.arrays.jax import Lse, Out
 from attnlab.core.arrays.jax import accumulator, compiled, matmul, zeros
-from attnlab.core.arrays.jax_blocks import band_at, block, put_block, rows_of, schedule, skip_hidden, squeezed
+from attnlab.core.arrays.jax_blocks import band_at, block, put_block, take_rows, schedule, skip_hidden, squeeze_heads
 from attnlab.core.arrays.jax_once import backward_only
 from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements
@@ -30,12 +30,12 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""
     block_q, block_k = rules.tile_sizes(sizes, longest=LONGEST)
     block_q, block_k = min_dim(block_q, rules.band.n), min_dim(block_k, rules.band.m)
-    dtype, dv, query = accumulator(x.query), x.value.shape[-1], squeezed(x.query, rules.heads)
+    dtype, dv, query = accumulator(x.query), x.value.shape[-1], squeeze_heads(x.query, rules.heads)
     out, lse = zeros(x.query, dv), jnp.zeros_like(x.query[..., 0], dtype)
 
     def query_block(b: Array, results: tuple[Out, Lse]) -> tuple[Out, Lse]:
         (out, lse), rows = results, block(b, block_q, rules.band.n, once=rules.band.block_mask is not None)
-        q = rules.scale * rows_of(query, rules.heads, rows).astype(dtype)  # (..., Hk, G, Bq, D), read once
+        q = rules.scale * take_rows(query, rules.heads, rows).astype(dtype)  # (..., Hk, G, Bq, D), read once
         m, l = jnp.full_like(q[..., 0], -jnp.inf), jnp.zeros_like(q[..., 0])
         o = zeros(q, dv)
 

@@ -14,7 +14,7 @@ from typing import Any
 from attnlab.core.arrays.jax import Bias, Key, Lse, Out, Query, Rows, Tile, Value
 from attnlab.core.arrays.jax import accumulator, as_data, einsum, vary_over_same_axes, zeros
 from attnlab.core.arrays.jax_blocks import (
-    Block, band_at, block, put_block, rows_of, schedule, skip_hidden, squeezed, take_block,
+    Block, band_at, block, put_block, take_rows, schedule, skip_hidden, squeeze_heads, take_block,
 )
 from attnlab.core.arrays.jax_once import no_second_derivative
 from attnlab.core.bundle import Inputs, Rules, Sizes
@@ -63,7 +63,7 @@ def backward(
     rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse, wanted: Bias
 ) -> tuple[Query, Key, Value, Bias]:
     """For each tile of keys, all tiles of queries that see it: dk and dv stay on chip, dq is added to."""
-    results = tuple(squeezed(y, rules.heads) for y in (x.query, out, lse, dout, dlse))
+    results = tuple(squeeze_heads(y, rules.heads) for y in (x.query, out, lse, dout, dlse))
     block_q, block_k = rules.gradient_tile_sizes(sizes)
     block_q, block_k = min_dim(block_q, rules.band.n), min_dim(block_k, rules.band.m)
     dtype = accumulator(x.query)
@@ -86,12 +86,10 @@ def backward(
     return dq.astype(x.query.dtype), dk, dv, dbias if wanted is None else dbias.astype(wanted.dtype)
 
 
-def add_tile(
-    rules: Rules, x: Inputs, results: tuple[Array, ...], rows: Block, cols: Block, sums: Sums
-) -> Sums:
+def add_tile(rules: Rules, x: Inputs, results: tuple[Array, ...], rows: Block, cols: Block, sums: Sums) -> Sums:
     """What one tile adds to dq, to dk and dv of its keys, and to dbias."""
     dq, dk_j, dv_j, dbias = sums
-    q, out, lse, do, dlse = (rows_of(y, rules.heads, rows, axis) for y, axis in zip(results, (-2, -2, -1, -2, -1)))
+    q, out, lse, do, dlse = (take_rows(y, rules.heads, rows, axis) for y, axis in zip(results, (-2, -2, -1, -2, -1)))
     k, v, b, visible = tile(rules, x, rows, cols)
     q = zero_unless(any_visible(visible), rules.scale * q.astype(dq.dtype))
     do = zero_unless(any_visible(visible), do.astype(dq.dtype))
@@ -128,7 +126,7 @@ def add_to_bias(dbias: Array, ds: Tile, rows: Block, cols: Block) -> Array:
 def tiled_attention_backward(
     rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse | None
 ) -> tuple[Array, ...]:
-    """By the loops of JAX's own gradient, compiled likewise."""
+    """Run the loops of JAX's own gradient, compiled as a core is."""
     dlse = jnp.zeros_like(lse) if dlse is None else dlse
     if 0 in (*lse.shape, x.key.shape[-2]):
         grads = jax.tree.map(jnp.zeros_like, (x.query, x.key, x.value, x.bias))

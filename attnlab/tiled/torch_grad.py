@@ -91,7 +91,7 @@ flash_gradient = custom_gradient(gradient_on_gpu(backward))
 def tiled_attention_backward(
     rules: Rules, sizes: Sizes, x: Inputs, out: Out, lse: Lse, dout: Out, dlse: Lse | None
 ) -> tuple[Array, ...]:
-    """By the same loops or kernels as autograd's."""
+    """Run the loops or kernels that autograd runs."""
     lse = lse.to(accumulator(x.query))
     dlse = lse.new_zeros(()).expand_as(lse) if dlse is None else dlse
     return explicit_gradient(gradient_on_gpu(backward), rules, sizes, x, out, lse, dout, dlse)

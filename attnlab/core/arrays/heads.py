@@ -1,23 +1,31 @@
-"""Work on a few heads at a time, so that their tiles of scores fit into a CPU's shared cache."""
+"""Work on a few heads at a time, so that their tiles of scores fit into a CPU's shared cache.
 
+In NumPy on several threads: its products use them all by themselves, and everything else that it computes uses one.
+"""
+
+import contextvars
 import functools
 import inspect
 import math
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from attnlab.core.arrays.threads import side_by_side, threads
 from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import Array
 from attnlab.core.geometry import blocks
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 CACHE_SCORES = 2**21
 """Scores of the tiles that are worked on together: 8 MiB in float32, for a cache that all threads share."""
 WORTH_THREADS = 2**21
 """A call with at least this many scores is worth starting threads for; that takes about 0.1 ms."""
+THREADS_IN_USE = threading.Lock()
+"""Held while threads are at work: limits of products hold for the whole process, so that calls must not mix them."""
 
 
 def by_heads_in_cache(loops: Callable) -> Callable:
@@ -32,7 +40,7 @@ def by_heads_in_cache(loops: Callable) -> Callable:
 
     @functools.wraps(loops)
     def core(rules: Rules, sizes: Sizes, x: Inputs, *rest: Array | bool) -> tuple[Array, ...]:
-        parts, workers = _parts(rules, x)
+        parts, workers = _parts_and_workers(rules, x)
         if len(parts) == 1:
             return loops(rules, sizes, x, *rest)
         whole = empty(x, *rest)
@@ -47,14 +55,14 @@ def _fill(
     part: tuple[slice, ...],
 ) -> None:
     """Call the loops for some of the heads."""
-    x_part = Inputs(*(heads_of(y, part) for y in x))
+    x_part = Inputs(*(take_heads(y, part) for y in x))
     fewer = replace(rules, heads=tuple(x_part.query.shape[:-2]))
-    place = tuple(heads_of(y, part) for y in whole)
-    loops(fewer, sizes, x_part, *(heads_of(y, part) for y in rest), lambda *_: place)
+    place = tuple(take_heads(y, part) for y in whole)
+    loops(fewer, sizes, x_part, *(take_heads(y, part) for y in rest), lambda *_: place)
 
 
-def _parts(rules: Rules, x: Inputs) -> tuple[list[tuple[slice, ...]], int]:
-    """Which heads are worked on together, and how many parts of them at once."""
+def _parts_and_workers(rules: Rules, x: Inputs) -> tuple[list[tuple[slice, ...]], int]:
+    """Cut the heads into parts that fit the cache, and say on how many threads to work on them."""
     *heads, g = x.query.shape[:-2]  # under vmap one more than in rules
     band, count = rules.band, math.prod(heads)
     if count == 1 or x.bias is not None or x.seed is not None or str(x.query.device) != "cpu":
@@ -64,22 +72,51 @@ def _parts(rules: Rules, x: Inputs) -> tuple[list[tuple[slice, ...]], int]:
     side = 256 if rules.packed else 512  # as in geometry.tile_sizes
     tile = max(min(band.n * g, side) * min(band.m, side), 1)
     most = min(CACHE_SCORES // workers // tile, -(-count // workers))
-    return list(cuts(heads, max(most, 1))), workers
+    return list(cut_heads(heads, max(most, 1))), workers
 
 
-def cuts(heads: Sequence[int], most: int) -> Iterator[tuple[slice, ...]]:
-    """Slices of the leading axes, for parts of at most ``most`` heads and about one size."""
+def cut_heads(heads: Sequence[int], most: int) -> Iterator[tuple[slice, ...]]:
+    """Slices of the leading axes that cut the heads into parts of about equal size, at most ``most`` heads each."""
     if math.prod(heads) <= most:
         yield ()
         return
     axis = next(a for a, size in enumerate(heads) if size > 1)
     step = max(most // math.prod(heads[axis + 1 :]), 1)
     for part in blocks(heads[axis], math.ceil(heads[axis] / math.ceil(heads[axis] / step))):
-        for within in cuts(heads[axis + 1 :], most) if step == 1 else [()]:
+        for within in cut_heads(heads[axis + 1 :], most) if step == 1 else [()]:
             yield *axis * (slice(None),), part, *within
 
 
-def heads_of(y: Any, part: tuple[slice, ...]) -> Any:
-    """A part of an array along leading axes; an axis of size 1 serves all, and what is no array stays as it is."""
+def take_heads(y: Any, part: tuple[slice, ...]) -> Any:
+    """A part of an array along its leading axes. An axis of size 1 stays whole, and so does anything but an array."""
     shape = getattr(y, "shape", ())
     return y[tuple(at if size > 1 else slice(None) for at, size in zip(part, shape))] if shape else y
+
+
+@functools.cache
+def blas() -> ThreadpoolController:
+    """What tells and sets how many threads NumPy's products use."""
+    return ThreadpoolController().select(user_api="blas")
+
+
+def threads() -> int:
+    """How many threads a product uses: one for each core, or as many as OMP_NUM_THREADS and the like allow."""
+    return max((library.num_threads for library in blas().lib_controllers), default=1)
+
+
+def side_by_side(work: Callable[[Any], None], parts: Iterable[Any], workers: int) -> None:
+    """Do ``work`` on each part, on ``workers`` threads, while a product uses one.
+
+    If another call has the threads, or ``workers`` is 1, work on one part after the other here.
+    """
+    if workers == 1 or not THREADS_IN_USE.acquire(blocking=False):
+        for part in parts:
+            work(part)
+        return
+    try:
+        context = contextvars.copy_context()  # it says how NumPy treats overflow
+        with blas().limit(limits=1), ThreadPoolExecutor(workers) as pool:
+            for _ in pool.map(lambda part: context.copy().run(work, part), parts):
+                pass  # what it raises is raised here
+    finally:
+        THREADS_IN_USE.release()

@@ -48,7 +48,7 @@ def matmul(a: Float[Array, "*batch Hk G R X"], b: Float[Array, "*batch Hk X Y"])
 def matmul_transposed(
     a: Float[Array, "*batch Hk G R X"], b: Float[Array, "*batch Hk Y X"]
 ) -> Float[Array, "*batch Hk G R Y"]:
-    """a @ bᵀ likewise: of b.mT XLA would make a copy."""
+    """a @ bᵀ for every query head. Given b.mT instead, XLA would copy it."""
     return _product("...rx,...cx->...rc", a, b, b.shape[-2])
 
 

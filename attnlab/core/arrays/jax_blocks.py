@@ -96,7 +96,7 @@ def schedule(band: Band, b: int | Array, size: int, other: int, by_keys: bool = 
 
 
 def skip_hidden(found: Schedule, seen: Array | None) -> Schedule:
-    """A schedule without the blocks of which nothing is ``seen``: the others come first, in their order."""
+    """The schedule without the blocks of which nothing is ``seen``; the others keep their order."""
     if seen is None:
         return found
     first, last, nth = found
@@ -106,7 +106,7 @@ def skip_hidden(found: Schedule, seen: Array | None) -> Schedule:
     return 0, kept.sum(dtype=jnp.int32), lambda turn: nth(order[turn])
 
 
-def squeezed(x: Array, heads: tuple[int, ...]) -> Array:
+def squeeze_heads(x: Array, heads: tuple[int, ...]) -> Array:
     """x without its head axes of size 1. With one that x didn't have before, XLA would copy x when a loop starts.
 
     A constraint on the layout would prevent that, too, but gather what is sharded over several devices.
@@ -114,8 +114,8 @@ def squeezed(x: Array, heads: tuple[int, ...]) -> Array:
     return x.reshape((*(size for size in heads if size != 1), *x.shape[len(heads):]))
 
 
-def rows_of(x: Array, heads: tuple[int, ...], part: Block, axis: int = -2) -> Array:
-    """A block of the queries' axis of what is squeezed, with all heads."""
+def take_rows(x: Array, heads: tuple[int, ...], part: Block, axis: int = -2) -> Array:
+    """A block of rows of a squeezed array, with all its head axes again."""
     x = take_block(x, part, axis)
     return x.reshape((*heads, *x.shape[axis:]))
 

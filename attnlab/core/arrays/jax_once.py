@@ -27,12 +27,12 @@ def _refuse() -> None:
 
 
 def no_second_derivative(gradients: Any) -> Any:
-    """Gradients, a pytree, that have none of their own in reverse mode; forward mode over them works."""
+    """Give gradients, a pytree, no derivative of their own in reverse mode. Forward mode over them works."""
     return jax.tree.map(no_second_derivative_p.bind, gradients)
 
 
 def backward_only(core: Callable) -> Callable:
-    """Decorator of a core with a gradient of its own, which JAX will not differentiate forward."""
+    """Decorator of a core with a gradient of its own. Forward mode over it is a TypeError that names safe_attention."""
 
     @functools.wraps(core)
     def call(*args: Any) -> Any:

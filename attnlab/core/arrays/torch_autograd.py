@@ -42,7 +42,7 @@ def custom_gradient(backward: Callable, plain: Callable | None = None) -> Callab
         @uncompiled
         @functools.wraps(core)
         def function(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Array, Array]:
-            return WithGradient.apply(algorithm, rules, sizes, *x) if _watched(x) else core(rules, sizes, x)
+            return WithGradient.apply(algorithm, rules, sizes, *x) if _needs_gradient(x) else core(rules, sizes, x)
 
         return function
 
@@ -58,8 +58,8 @@ def explicit_gradient(
     return Gradient.apply(algorithm, rules, sizes, x.bias is not None, out, lse, dout, dlse, *x)
 
 
-def _watched(x: Inputs) -> bool:
-    """Whether autograd or a transform may need more than the result. Going through a Function costs 50 µs."""
+def _needs_gradient(x: Inputs) -> bool:
+    """Whether autograd or a transform may need a gradient. Without need, going through a Function would cost 50 µs."""
     transformed = torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
     return transformed or (torch.is_grad_enabled() and any(isinstance(y, Array) and y.requires_grad for y in x))
 
@@ -79,7 +79,7 @@ class WithGradient(Function):
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Array | None) -> tuple:
-        x, *results = saved(ctx)
+        x, *results = load_saved(ctx)
         _, _, _, *wants = ctx.needs_input_grad
         wants_bias = Inputs(*wants).bias
         cotangents = [  # the loss does not use this result: its gradient is an expanded 0, which takes no memory
@@ -121,7 +121,7 @@ class Gradient(Function):
         if ctx.algorithm.plain is None:
             name = ctx.algorithm.core.__name__
             raise NotImplementedError(f"{name} is not twice differentiable; use safe_attention")
-        x, dout, dlse = saved(ctx)
+        x, dout, dlse = load_saved(ctx)
         arrays = [x.query, x.key, x.value] if x.bias is None else [x.query, x.key, x.value, x.bias]
 
         def plain(*arrays: Array) -> tuple[Array, Array]:
@@ -156,26 +156,26 @@ def save_for_gradient(ctx: Any, x: Inputs, *more: Array) -> None:
     ctx.save_for_backward(*x._replace(seed=None), *more)
 
 
-def saved(ctx: Any) -> tuple:
-    """What ``save_for_gradient`` saved."""
+def load_saved(ctx: Any) -> tuple:
+    """The inputs that ``save_for_gradient`` saved, and the arrays beside them."""
     tensors = ctx.saved_tensors
     arrays, more = tensors[: len(Inputs._fields)], tensors[len(Inputs._fields) :]
     return Inputs(*arrays)._replace(seed=ctx.seed), *more
 
 
 def gradients_by_place(query: Array, key: Array, value: Array, bias: Array | None = None) -> Inputs:
-    """Gradients, or what has gradients, in their places."""
+    """Inputs that hold each gradient in the place of its array."""
     return Inputs(query, key, value, bias=bias)
 
 
 def vmapped_inputs(x: Inputs, dims: Inputs, size: int, bias_size: int) -> Inputs:
-    """The inputs of a vmapped call. What hides keys broadcasts over the new axis; so may a bias, not its gradient."""
+    """The inputs with the vmapped axis in front. Masks broadcast over it; a bias may, its gradient may not."""
     sizes = Inputs(size, size, size, mask=1, bias=bias_size, query_segments=1, key_segments=1)
     return Inputs(*(vmapped_axis_first(y, dim, at_most) for y, dim, at_most in zip(x, dims, sizes)))
 
 
 def vmapped_axis_first(x: Any, dim: int | None, size: int | None) -> Any:
-    """An array with the vmapped axis in front; one that has none gets it without a copy."""
+    """An array with the vmapped axis in front. If it has no such axis, it's expanded without a copy."""
     if not isinstance(x, Array):
         return x
     return x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)

@@ -59,7 +59,7 @@ def shown(x: Inputs, part: Block, size: int, axis: int = -1) -> Bool[Array, " bl
 
 
 def near(x: Inputs, part: Block, size: int, axis: int) -> Bool[Array, " blocks"]:
-    """Which blocks have segments in the range of those of ``part``: the others are hidden, and nothing is compared."""
+    """Which blocks have a segment in the range of the segments of ``part``. The others are hidden."""
     length, across = (x.key if axis == -1 else x.query).shape[-2], -3 - axis
     ours, theirs = (x.query_segments, x.key_segments)[:: -1 if axis == -2 else 1]
     ours = take_block(ours, part, across) if ours.shape[across] != 1 else ours

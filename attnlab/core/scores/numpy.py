@@ -20,7 +20,7 @@ def tile(rules: Rules, x: Inputs, rows: slice, cols: slice) -> tuple[Keys, Value
 
 
 def read(x: Inputs, rows: slice, cols: slice, visible: Visible) -> tuple[Keys, Values, Shift]:
-    """k, v and bias of a tile of which that much is visible."""
+    """k, v and bias of a tile; ``visible`` says what its queries see."""
     k, v = widen_or_zero(x.key[..., cols, :], visible), widen_or_zero(x.value[..., cols, :], visible)
     return k, v, None if x.bias is None else bias_in(over_tile(x.bias, rows, cols), k.dtype)
 

@@ -9,10 +9,7 @@ same order, and p is computed twice: seven products for five.
 
 from attnlab.core.arrays.torch import Key, Lse, Mask, Out, Query, Seed, Value
 from attnlab.core.bundle import Rules, Sizes
-from attnlab.kernels.sizes import padded
-from attnlab.kernels.triton.layout import (
-    Segments, constants, grouped, kernel_rules, matrices, vectors,
-)
+from attnlab.kernels.triton.layout import Segments, constants, grouped, kernel_rules, matrices, padded, vectors
 from attnlab.kernels.triton.tile import (
     LN2, LOG2E, dot, drop, jit, launch, load, load_vector, seeing, seen_by, signed, store, store_vector, visible,
     visited, visits, within, zero_if_empty,
@@ -129,9 +126,7 @@ def add_keys(dq, q, do, shift, delta_i, key, value, rules, seen, head, rows, col
 
 
 @jit
-def add_queries(
-    dk_j, dv_j, k, v, query, dout, lse, delta, rules, seen, head, rows, cols, d, dv, PARTIAL: tl.constexpr
-):
+def add_queries(dk_j, dv_j, k, v, query, dout, lse, delta, rules, seen, head, rows, cols, d, dv, PARTIAL: tl.constexpr):
     """dk and dv after one more tile of queries. The tile stands on its side: as pᵀ and dsᵀ it stays in registers."""
     sees, near = None, None
     cols, across = cols[:, None], rows[None, :]

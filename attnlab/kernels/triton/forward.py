@@ -10,10 +10,7 @@ folds a part of the keys into an (out, lse) of its own, and a second kernel join
 
 from attnlab.core.arrays.torch import Key, Lse, Mask, Out, Query, Seed, Value
 from attnlab.core.bundle import Rules, Sizes
-from attnlab.kernels.sizes import padded
-from attnlab.kernels.triton.layout import (
-    Segments, constants, grouped, kernel_rules, matrices, parts, vectors,
-)
+from attnlab.kernels.triton.layout import Segments, constants, grouped, kernel_rules, matrices, padded, parts, vectors
 from attnlab.kernels.triton.tile import (
     INFINITY, LN2, dot, drop, jit, launch, load, load_vector, one_if_empty, seen_by, signed, store, store_vector,
     visible, visited, visits, within, zero_if_empty,

@@ -1,4 +1,4 @@
-"""The Triton kernels in the place of the loops, for arrays on a GPU. Where there is none, they are not imported."""
+"""The Triton kernels run in place of the loops for arrays on a GPU. Without a GPU they aren't imported."""
 
 import functools
 import importlib
@@ -56,7 +56,7 @@ def check_served(x: Inputs, sizes: Sizes, interpreted: bool) -> None:
 
 
 def kernel_on_gpu(loops: Callable) -> Callable:
-    """Decorator of the tiled core: the forward kernel where it serves the call."""
+    """Decorator of the tiled core: run the forward kernel if it serves the call."""
 
     @functools.wraps(loops)
     def forward(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Array, Array]:
@@ -66,7 +66,7 @@ def kernel_on_gpu(loops: Callable) -> Callable:
 
 
 def gradient_on_gpu(loops: Callable) -> Callable:
-    """Decorator of the tiled core's gradient: the backward kernels where they serve the call."""
+    """Decorator of the tiled core's gradient: run the backward kernels if they serve the call."""
 
     @functools.wraps(loops)
     def backward(rules: Rules, sizes: Sizes, x: Inputs, *rest: Array | bool) -> tuple[Array, ...]:
@@ -93,7 +93,7 @@ def kernel_gradient(
 
 
 def paged_on_gpu(loops: Callable) -> Callable:
-    """Decorator of the core of paged attention: the kernel where it serves the call."""
+    """Decorator of the core of paged attention: run the kernel if it serves the call."""
 
     @functools.wraps(loops)
     def attend(options: Any, x: Any) -> tuple[Array, Array]:
@@ -108,5 +108,5 @@ def paged_on_gpu(loops: Callable) -> Callable:
 
 
 def segments(x: Inputs) -> tuple[Array, Array] | None:
-    """Those of queries and keys, if they are given."""
+    """The segments of queries and keys, None if none are given."""
     return None if x.query_segments is None else (x.query_segments, x.key_segments)

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from attnlab.core import geometry
 from attnlab.core.arrays.torch import Mask, Query, Seed, Value
 from attnlab.core.bundle import Rules, Sizes
-from attnlab.kernels.sizes import padded, tile_sizes
 
 import numpy as np
 import torch
@@ -129,17 +128,15 @@ def kernel_rules(
 
 
 def dropout(seed: Seed, rules: Rules) -> Dropout | None:
-    """What a kernel needs to know of dropout; None where no word can be dropped."""
+    """What a kernel needs to know of dropout. None if dropout drops nothing."""
     dropped = round(rules.dropout * 2**32)
     factor = 0.0 if rules.dropout == 1 else 1 / (1 - rules.dropout)
     return Dropout(int(seed), math.prod(rules.heads), dropped - 1, factor) if dropped else None
 
 
 @functools.lru_cache(maxsize=32)
-def visits(
-    band: geometry.Band, group: int, block_q: int, block_k: int, by_keys: bool, device: torch.device
-) -> Array:
-    """The table, made once and kept on the device. A visit in full needs no mask, so these come first."""
+def visits(band: geometry.Band, group: int, block_q: int, block_k: int, by_keys: bool, device: torch.device) -> Array:
+    """The table of visits, made once and kept on the device. Visits in full need no mask and come first."""
     kind = np.zeros((-(-group * band.n // block_q), -(-band.m // block_k)), np.int8)
     for b in range(len(kind)):
         rows = slice(b * block_q // group, min(-(-(b + 1) * block_q // group), band.n))
@@ -183,5 +180,35 @@ def parts(programs: int, m: int, block_k: int, device: torch.device) -> int:
 
 
 def multiprocessors(device: torch.device) -> int:
-    """Of a GPU; the interpreter, which runs one program after the other, counts as one."""
+    """How many multiprocessors a GPU has. The interpreter, which runs one program after the other, counts as one."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
+
+
+def tile_sizes(
+    query: Any, value: Any, compared: tuple[bool, bool], rules: Rules, sizes: Sizes, most: tuple[int, int],
+    group: int = 1,
+) -> tuple[int, int]:
+    """Queries and keys of a tile, powers of two: ``most`` where registers and 96 KiB of shared memory hold them.
+
+    Heads beyond 128 halve both, float32 takes a quarter of them; a mask or segments that are ``compared``, and
+    dropout, need registers of their own and halve the longer; segments, in 64 bits, leave 32 of the shorter. A tile is
+    no longer than its array needs, with the ``group`` query heads of a key as rows, and divides the caller's block.
+    """
+    block_q, block_k = sizes
+    wide = max(query.shape[-1], value.shape[-1]) > 128
+    shrink = (2 if wide else 1) * (4 if query.dtype.itemsize == 4 else 1)
+    longest = max(most) if not any(compared) and rules.dropout == 0 else max(most) // 2
+    shorter = min(longest, 32) if compared[1] else longest
+    most_q, most_k = (min(size, longest if size == max(most) else shorter) // shrink for size in most)
+    return tile_size(most_q, group * rules.band.n, block_q), tile_size(most_k, rules.band.m, block_k)
+
+
+def tile_size(most: int, length: int, block: int | None) -> int:
+    """A power of two: ``most``, at least 16, but no larger than just holds ``length``, and a divisor of ``block``."""
+    most = max(most, 16)
+    return min(most, padded(length), most if block is None else block & -block)
+
+
+def padded(size: int) -> int:
+    """The power of two, at least 16, that holds ``size``: tiles have such sizes, and tensor cores multiply 16 by 16."""
+    return max(16, 1 << (size - 1).bit_length())

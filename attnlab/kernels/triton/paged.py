@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 from attnlab.core.arrays.torch import Array, Lse, Out, Query
 from attnlab.core.bundle import Rules
 from attnlab.core.geometry import Band
-from attnlab.kernels.sizes import padded
 from attnlab.kernels.triton.forward import join
-from attnlab.kernels.triton.layout import constants, grouped, parts, vectors
+from attnlab.kernels.triton.layout import constants, grouped, padded, parts, vectors
 from attnlab.kernels.triton.tile import (
     INFINITY, LN2, dot, jit, launch, load, one_if_empty, store, store_vector, zero_if_empty,
 )

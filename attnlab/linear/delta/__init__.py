@@ -108,9 +108,8 @@ def delta_attention(
     if k.shape[-2] != n:
         raise ValueError(f"key has length {k.shape[-2]}, query has {n}; they must be equal: a token writes, then reads")
     front = tuple(value.shape[:-2])
-    beta, log_decay = (
-        _per_token(name, x, query, front, heads, n) for name, x in (("beta", beta), ("log_decay", log_decay))
-    )
+    beta = _per_token("beta", beta, query, front, heads, n)
+    log_decay = _per_token("log_decay", log_decay, query, front, heads, n)
     if log_decay is not None and module.positive(log_decay):
         raise ValueError("log_decay has a value above 0; it is the logarithm of a decay in [0, 1]")
     if mask is not None:

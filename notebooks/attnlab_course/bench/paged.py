@@ -50,8 +50,8 @@ def _paged(key: Any, value: Any, size: int) -> tuple[Any, ...]:
     batch, heads, length, _ = key.shape
     pages = [x.reshape((-1, heads, size, x.shape[-1])) for x in (key, value)]
     table = np.random.default_rng(0).permutation(len(pages[0])).astype(np.int32).reshape((batch, -1))
-    integers = backend("key", key, "attnlab.paged").integers
-    return *pages, integers(table, key), integers(np.full(batch, length, np.int32), key)
+    as_integers = backend("key", key, "attnlab.paged").as_integers
+    return *pages, as_integers(table, key), as_integers(np.full(batch, length, np.int32), key)
 
 
 def make_rows(libraries: Sequence[str], setting: Setting, times: Times) -> Iterator[list[str]]:

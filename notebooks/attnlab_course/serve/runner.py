@@ -75,10 +75,10 @@ class Runner:
 
     def __init__(self, model: Model, manager: BlockManager) -> None:
         like, c = model.parameters["embedding"], model.config
-        unwritten = backend("the parameters' embedding", like, "attnlab.paged").unwritten
+        make_pages = backend("the parameters' embedding", like, "attnlab.paged").make_pages
         shape = manager.blocks, c.kv_heads, manager.block_size, c.d
         self.model = model
-        self.caches = [PagedCache(unwritten(shape, like), unwritten(shape, like), manager) for _ in range(c.layers)]
+        self.caches = [PagedCache(make_pages(shape, like), make_pages(shape, like), manager) for _ in range(c.layers)]
         self._module = backend("the parameters' embedding", like, "attnlab_course.serve")
 
     @property

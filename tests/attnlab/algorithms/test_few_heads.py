@@ -10,7 +10,7 @@ import torch
 
 from attnlab import chunked_attention, tiled_attention, tiled_attention_backward
 from attnlab.core.arrays import heads as few
-from attnlab.core.arrays.threads import blas, side_by_side, threads
+from attnlab.core.arrays.heads import blas, side_by_side, threads
 from attnlab.measure import extra_bytes
 
 BATCH, HK, G, N, M, D = 3, 4, 2, 9, 11, 8

@@ -50,7 +50,7 @@ def test_the_package_does_not_know_the_course():
     ("def f():\n    import attnlab.costs.memory", ["costs"]),
     ("importlib.import_module('attnlab.tiled.triton')", ["tiled"]),
     ("importlib.import_module(f'attnlab.{method}.{library}')", [FACE]),
-    ("import_module(f'attnlab.cache.bits.{library}')", ["cache"]),
+    ("import_module(f'attnlab.cache.quantized.{library}')", ["cache"]),
     ("in_fresh_process('attnlab.measure:peak_bytes', tasks)", ["measure"]),
     ("GRADIENT = 'attnlab.tiled.torch.tiled_attention_backward'", ["tiled"]),
     ('"""attnlab.tiled is a room."""', []),

@@ -166,7 +166,7 @@ def test_every_annotated_shape_is_checked():
     assert [name for name in names if not name.startswith(checked)] == []
 
 
-APART = {"device", "room"}  # where an array lies, and memory that is there already: of PyTorch alone
+APART = {"device", "buffer"}  # where an array lies, and memory that is there already: of PyTorch alone
 
 
 def helpers(room, library):

@@ -19,7 +19,7 @@ DEVICE = "cuda" if GPU else "cpu"
 
 with interpreter():
     from attnlab.kernels.triton import backward, forward
-    from attnlab.ring import torch_wide
+    from attnlab.ring import torch_turns
     from attnlab.tiled import triton as kernels
 
 
@@ -42,7 +42,7 @@ def launched(monkeypatch):
     """(kernel, dtype of the query, dtypes of the results) of every launch. Without a GPU the interpreter serves."""
     found = []
     if not GPU:
-        monkeypatch.setattr(torch_wide, "serves", lambda x, sizes: refusal(x, sizes) is None)
+        monkeypatch.setattr(torch_turns, "serves", lambda x, sizes: refusal(x, sizes) is None)
 
     def watching(launch, results):
         def watched(kernel, programs, query, *args, **constants):

@@ -245,7 +245,7 @@ def test_one_signature():
     found = []
     for library in LIBRARIES:
         module = importlib.import_module(f"attnlab.paged.{library}")
-        names = ("paged_attention", "numpy_if_known", "unwritten", "integers", "copy", "write")
+        names = ("paged_attention", "numpy_if_known", "make_pages", "as_integers", "copy", "write")
         found.append({name: list(inspect.signature(getattr(module, name)).parameters) for name in names})
     assert found[0] == found[1] == found[2]
     kinds = [p.kind.name for p in inspect.signature(paged_attention).parameters.values()]

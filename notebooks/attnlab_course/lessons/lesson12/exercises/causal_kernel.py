@@ -46,7 +46,7 @@ def causal_kernel(
 
 def run(answer: Function) -> Function:
     """The answer as a function of a case's arguments, in Triton's interpreter."""
-    from attnlab.kernels.triton.interpreted import interpreted
+    from attnlab_course.instruments.interpreted import interpreted
 
     return interpreted(answer, grid=lambda q, *rest: (-(-len(q) // rest[-2]),), out=3)
 

@@ -41,7 +41,7 @@ def fold_kernel(
 
 def run(answer: Function) -> Function:
     """The answer as a function of a case's arguments, in Triton's interpreter."""
-    from attnlab.kernels.triton.interpreted import interpreted
+    from attnlab_course.instruments.interpreted import interpreted
 
     return interpreted(answer, grid=programs, out=3)
 
@@ -102,7 +102,7 @@ def stored(answer: Function, library: str) -> float:
 
 def elsewhere(answer: Function, library: str) -> float:
     """Numbers that programs 0, 1 and 2 of four leave out: they have both blocks of head 0 and the first of head 1."""
-    from attnlab.kernels.triton.interpreted import interpreted
+    from attnlab_course.instruments.interpreted import interpreted
 
     out = interpreted(answer, grid=lambda *_: (3,), out=3)(*arguments(2, 4, 8, 2, 4))
     return np.isnan(out[0]).sum() + np.isnan(out[1, :2]).sum()
@@ -117,7 +117,7 @@ def outside(answer: Function, library: str) -> float:
 
 def strange(answer: Function, library: str) -> float:
     """Numbers that the programs of two heads read in other heads than their own; only head 0 is there."""
-    from attnlab.kernels.triton.interpreted import interpreted
+    from attnlab_course.instruments.interpreted import interpreted
 
     q, k, v, out, *rest = arguments(1, 5, 7, 4, 4)
     kernel = interpreted(answer, grid=lambda *_: (4,), out=3)

@@ -24,7 +24,7 @@ def softmax_kernel(x: Any, out: Any, n: int, BLOCK: "tl.constexpr") -> None:
 
 def run(answer: Function) -> Function:
     """The answer as a function of a case's arguments, in Triton's interpreter."""
-    from attnlab.kernels.triton.interpreted import interpreted
+    from attnlab_course.instruments.interpreted import interpreted
 
     return interpreted(answer, grid=lambda x, *_: (len(x),), out=1)
 
@@ -69,7 +69,7 @@ def stored(answer: Function, library: str) -> float:
 
 def strange(answer: Function, library: str) -> float:
     """Numbers that the programs of two rows of 5 read in other rows than their own; only row 0 is there."""
-    from attnlab.kernels.triton.interpreted import interpreted
+    from attnlab_course.instruments.interpreted import interpreted
 
     kernel = interpreted(answer, grid=lambda *_: (2,), out=1)
     with warnings.catch_warnings(action="ignore"):  # of NaN, which is where row 1 would be

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from tests.support import ROOT, needs
+from tests.support import PYTHONPATH, needs
 
 if TYPE_CHECKING:
     import triton.language as tl  # kernels name it without importing it
@@ -43,7 +43,7 @@ def gives_up(x, y, out, n, BLOCK: "tl.constexpr"):
 
 def run(kernel):
     """The result for 6 and 6 numbers in blocks of 4, and the counts."""
-    from attnlab.kernels.triton.interpreted import interpreted
+    from attnlab_course.instruments.interpreted import interpreted
 
     function = interpreted(kernel, grid=lambda x, *_: (-(-len(x) // 4),), out=2)
     args = np.arange(6.0), -np.arange(6.0) ** 2 + 10, np.full(6, np.nan), 6, 4
@@ -60,7 +60,7 @@ def mixed(q, k, out, BLOCK: "tl.constexpr"):
 
 def test_half_precision_is_half_precision():
     """tl.dot refuses two dtypes, as the compiler does, and results are stored in the output's."""
-    from attnlab.kernels.triton.interpreted import interpreted
+    from attnlab_course.instruments.interpreted import interpreted
 
     function = interpreted(mixed, grid=lambda *_: (1,), out=2)
     full = np.arange(5, dtype=np.float32)  # an odd number of halves
@@ -139,8 +139,8 @@ def test_errors_come_as_they_are():
 IN_TURN = """
 import numpy as np, triton, triton.language as tl
 from attnlab.kernels.triton.compiled import compiled
-from attnlab.kernels.triton.interpreted import interpreted
-from tests.attnlab.kernels.test_interpreted import add
+from attnlab_course.instruments.interpreted import interpreted
+from tests.course.instruments.test_interpreted import add
 
 @triton.jit
 def smooth(x, out, BLOCK: tl.constexpr):
@@ -162,7 +162,7 @@ assert compiled(scaled_sum, types, dict(BLOCK=256))["fused"] > 0 == first["fused
 
 
 def test_compiled_and_interpreted_in_turn(tmp_path):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TRITON_CACHE_DIR": str(tmp_path)}
+    environment = {**os.environ, "PYTHONPATH": PYTHONPATH, "TRITON_CACHE_DIR": str(tmp_path)}
     environment.pop("TRITON_INTERPRET", None)
     environment["TRITON_DEFAULT_FP_FUSION"] = "0"  # as will be from Triton 3.10 on
     script = tmp_path / "in_turn.py"

@@ -1,8 +1,8 @@
-"""Few bits in PyTorch."""
+"""Quantized keys and values in PyTorch."""
 
 from typing import Any
 
-from attnlab.cache.bits import Quantized
+from attnlab.cache.quantized import Quantized
 from attnlab.core.arrays.torch import accumulator
 
 import torch

@@ -1,8 +1,8 @@
-"""Few bits in NumPy."""
+"""Quantized keys and values in NumPy."""
 
 from typing import Any
 
-from attnlab.cache.bits import Quantized
+from attnlab.cache.quantized import Quantized
 from attnlab.core.arrays.numpy import accumulator, quiet
 
 import numpy as np

@@ -1,9 +1,9 @@
-"""Few bits in JAX."""
+"""Quantized keys and values in JAX."""
 
 from functools import partial
 from typing import Any
 
-from attnlab.cache.bits import Quantized
+from attnlab.cache.quantized import Quantized
 from attnlab.core.arrays.jax import accumulator
 
 import jax

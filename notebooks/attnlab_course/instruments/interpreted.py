@@ -90,7 +90,7 @@ def _view(place: torch.Tensor, x: np.ndarray) -> torch.Tensor:
 
 
 def _executor(kernel: Function, grid: tuple[int, ...]) -> Any:
-    """What runs a kernel. Triton's own does not know constants whose annotation stands in quotation marks."""
+    """What runs a kernel. Triton's own doesn't know constants whose annotation stands in quotation marks."""
     made = interpreter.InterpretedFunction(kernel)
     executor = interpreter.GridExecutor(made.rewrite(), made.arg_names, grid)
     executor.constexprs = [name for name, kind in kernel.__annotations__.items() if "constexpr" in str(kind)]
@@ -98,7 +98,7 @@ def _executor(kernel: Function, grid: tuple[int, ...]) -> Any:
 
 
 def _called(function: JITFunction, *args: Any, **options: Any) -> Any:
-    """What a kernel calls, interpreted."""
+    """Run what a kernel calls in the interpreter."""
     return interpreter.InterpretedFunction(function.fn).rewrite()(*args, **options)
 
 
