@@ -51,7 +51,7 @@ def _linear_attention(query: Query, options: LinearOptions, x: LinearInputs) -> 
         for q in rows[: len(alone)]:
             yield divide(*read(queries(options, x.hedgehog, q), state)).to(query.dtype)
         for q, part in zip(rows[len(alone) :], parts[len(ahead) :]):
-            call = (step, options, x.hedgehog, q, *part, *state)
+            call = (step, options, q, *part, *state, *(x.hedgehog or ()))
             out, *state = checkpoint(see, *call, use_reentrant=False) if again else see(*call)
             yield out.to(query.dtype)
 
@@ -65,10 +65,11 @@ def _linear_attention(query: Query, options: LinearOptions, x: LinearInputs) -> 
 
 
 def see(
-    step: Callable, options: LinearOptions, hedgehog: Hedgehog | None,
-    q: Rows, k: Keys, v: Values, kept: KeyMask, *state: Array,
+    step: Callable, options: LinearOptions,
+    q: Rows, k: Keys, v: Values, kept: KeyMask, u: Array, z: Array, *weights: Array,
 ) -> tuple[Array, Array, Array]:
-    """One step: the output of some queries, and the state after their keys."""
+    """One step: the output of some queries, and the state after their keys. A checkpoint sees bare tensors alone."""
+    hedgehog, state = Hedgehog(*weights) if weights else None, (u, z)
     sums, state = step(queries(options, hedgehog, q), *keys(options, hedgehog, k, v, kept), state)
     return divide(*sums), *state
 
