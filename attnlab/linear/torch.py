@@ -55,7 +55,7 @@ def _linear_attention(query: Query, options: LinearOptions, x: LinearInputs) -> 
         for q in rows[: len(alone)]:
             yield divide(*STEPS.read(queries(options, x.hedgehog, q), state)).to(query.dtype)
         for q, part in zip(rows[len(alone) :], parts[len(ahead) :]):
-            call = (step, options, x.hedgehog, q, *part, *state)
+            call = (step, options, q, *part, *state, *(x.hedgehog or ()))
             out, *state = checkpoint(see, *call, use_reentrant=False) if again else see(*call)
             yield out.to(query.dtype)
 
@@ -69,10 +69,11 @@ def _linear_attention(query: Query, options: LinearOptions, x: LinearInputs) -> 
 
 
 def see(
-    step: Callable, options: LinearOptions, hedgehog: Hedgehog | None,
-    q: Rows, k: Keys, v: Values, kept: KeyMask, *state: Array,
+    step: Callable, options: LinearOptions,
+    q: Rows, k: Keys, v: Values, kept: KeyMask, u: Array, z: Array, *weights: Array,
 ) -> tuple[Array, Array, Array]:
-    """One step: the output of some queries, and the state after their keys."""
+    """One step: the output of some queries, and the state after their keys. A checkpoint sees bare tensors alone."""
+    hedgehog, state = Hedgehog(*weights) if weights else None, (u, z)
     sums, state = step(queries(options, hedgehog, q), *keys(options, hedgehog, k, v, kept), state)
     return divide(*sums), *state
 
@@ -123,7 +124,7 @@ def maps(options: LinearOptions, hedgehog: Hedgehog | None) -> tuple[Callable, C
 
 def elu(x: Float[Array, "*rows D"]) -> Float[Array, "*rows D"]:
     """elu(x) + 1: x + 1 above 0, e^x below."""
-    return torch.nn.functional.elu(x) + 1
+    return torch.where(x > 0, x + 1, torch.where(x > 0, 0, x).exp())  # elu(x) + 1 cancels where e^x is small
 
 
 def taylor(x: Float[Array, "*rows D"]) -> Float[Array, "*rows F"]:

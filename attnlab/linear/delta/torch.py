@@ -35,9 +35,9 @@ def _delta_attention(rule: Rule, x: Tokens, state: State | None) -> tuple[Out, S
     start = 0
     for part in cut(x, rule.steps(n)):
         if again:
-            rows, state = checkpoint(see, step, part, state, rule.erase, use_reentrant=False)
+            rows, state = checkpoint(see, step, rule.erase, state, *part, use_reentrant=False)
         else:
-            rows, state = see(step, part, state, rule.erase)
+            rows, state = see(step, rule.erase, state, *part)
         if learns:
             found.append(rows)
         else:
@@ -48,10 +48,11 @@ def _delta_attention(rule: Rule, x: Tokens, state: State | None) -> tuple[Out, S
     return out, state
 
 
-def see(step: object, part: Tokens, state: State, erase: bool) -> tuple[Out, State]:
-    """The rows of some tokens, in query's dtype, and the state after them."""
-    out, state = step(*wide(part), state, erase)
-    return out.to(part.query.dtype), state
+def see(step: object, erase: bool, state: State, *part: Array | None) -> tuple[Out, State]:
+    """The rows of some tokens, in query's dtype, and the state after them. A checkpoint sees bare tensors alone."""
+    x = Tokens(*part)
+    out, state = step(*wide(x), state, erase)
+    return out.to(x.query.dtype), state
 
 
 def token(q: Queries, k: Keys, v: Values, b: Each, g: Each, state: State, erase: bool) -> tuple[Out, State]:

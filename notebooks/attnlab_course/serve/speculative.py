@@ -39,7 +39,8 @@ def accept(draft: Sequence[int], draft_chances: Any, chances: Any, draws: Sequen
         if q[x] == 0:
             raise ValueError(f"draft[{j}] is {x}, which has chance 0 in draft_chances; it was not drawn from them")
         if draws[j] * q[x] >= p[x]:
-            return [*draft[:j], _drawn([max(a - b, 0) for a, b in zip(p, q)], draws[k + j])]
+            left = [max(a - b, 0) for a, b in zip(p, q)]  # nothing, where p and q are the same but for rounding
+            return [*draft[:j], _drawn(left if any(left) else p, draws[k + j])]
     return [*draft, _drawn(chances[k], draws[2 * k])]
 
 
@@ -87,7 +88,7 @@ def race(chances: Any, seed: int, sample: int, position: int) -> int:
     p = np.asarray(chances, np.float64)
     row, column = np.full((1, 1), position, np.uint32), np.arange(1, len(p) + 1, dtype=np.uint32)
     u = threefry(np.uint32(seed), np.full((1, 1), sample, np.uint32), row, column)[0] / 2**32
-    times = [-math.log(y) / x if x and y else math.inf for x, y in zip(p, u)]
+    times = [-math.log(y or 2**-33) / x if x else math.inf for x, y in zip(p, u)]
     return int(np.argmin(times))
 
 

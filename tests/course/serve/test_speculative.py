@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from attnlab_course.serve import accept, accept_keyed, choose, probabilities, prompt_lookup, race, uniform
+from attnlab_course.serve import accept, accept_keyed, choose, probabilities, prompt_lookup, race, speculative, uniform
 
 ROWS = [(Fraction(a, 4), Fraction(b, 4), Fraction(4 - a - b, 4)) for a, b in ((1, 1), (2, 1), (1, 2), (3, 1), (0, 2))]
 GRID = [Fraction(2 * i + 1, 24) for i in range(12)]  # every cut of the rule is a multiple of 1/12
@@ -147,3 +147,27 @@ def test_no_guess_is_plain_sampling():
     chances = probabilities(logits, 1.0)
     assert {accept([], [], [chances], [u])[0] for u in (0.05, 0.3, 0.6, 0.9, 1 - 2**-53)} == {0, 1, 2, 3}
     assert accept_keyed([], [logits], 1, 0, 7, 1.0) == [choose(logits, uniform(1, 0, 7), 1.0)]
+
+
+def neighbors(row):
+    """The row, and with its first chance rounded up or down."""
+    return [row, *([math.nextafter(row[0], to), *row[1:]] for to in (0, 1))]
+
+
+@pytest.mark.parametrize("row", [[0.5, 0.5], [0.1, 0.2, 0.7], [1 / 3] * 3, [1.0, 0.0], [0.0, 0.3, 0.7], [5e-324, 1.0]])
+def test_chances_that_differ_by_a_rounding_give_a_token(row):
+    ends = 0.0, 0.5, math.nextafter(1, 0)
+    for p, q in product(neighbors(row), repeat=2):
+        for x, draws in product(range(len(row)), product(ends, repeat=3)):
+            if q[x]:
+                assert all(p[token] > 0 for token in accept([x], [q], [p, p], draws))
+        with np.errstate(divide="ignore"):
+            logits = np.log(p)
+        assert all(p[choose(logits, u, 1.0)] > 0 for u in ends)
+
+
+@pytest.mark.parametrize("word", [0, 2**32 - 1])
+def test_the_race_has_a_winner_whatever_the_numbers(monkeypatch, word):
+    monkeypatch.setattr(speculative, "threefry", lambda *key: np.full((1, len(key[3])), word, np.uint32))
+    assert race([0, 1, 0], 1, 2, 3) == 1
+    assert race([0, 0.25, 0.75], 1, 2, 3) == 2
