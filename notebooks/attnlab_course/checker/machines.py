@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from attnlab_course.checker import phrases
-from attnlab_course.checker.exercise import Case, Mistake, but
+from attnlab_course.checker.exercise import Case
 from attnlab_course.checker.fingerprints import DEEP, levels, lifted
 from attnlab_course.instruments.machine import Machine, Ref
 
@@ -116,21 +115,3 @@ def tiled_cases() -> list[Case]:
           for label, level in levels(4).items()],
         Case("LOW: one query, one key, score −10¹²", tiled_call(1, 1, 2, 2, 1, 1, level=DEEP)),
     ]  # fmt: skip
-
-
-def tiled_mistakes() -> tuple[Mistake, ...]:
-    """Of every program that folds tiles: edits of k.shape[0] keys, d, m_new and -np.inf."""
-    keys, rows = "blocks(k.shape[0], ", "blocks(n, "
-    whole_keys = keys, "blocks(k.shape[0] // block_k * block_k, "
-    return (
-        Mistake(phrases.unscaled("eq. 8.1"), but(" / d**0.5", "")),
-        Mistake(phrases.scaled_by_values("eq. 8.1"), but("d**0.5", "v.shape[1] ** 0.5")),
-        Mistake(phrases.starts_at_number("eq. 4.10"),
-                *(but("-np.inf", start) for start in ("0.0", "-1e3", "-1e4", "-1e9"))),
-        Mistake(phrases.one_maximum("eq. 8.1"), but("s.max(1)", "s.max()")),
-        Mistake(phrases.keys_for_queries("eq. 8.1"), but(keys, rows)),
-        Mistake(phrases.last_one("eq. 9.1", what="The queries", block="block"),
-                but(rows, "blocks(n // block_q * block_q, ")),
-        Mistake(phrases.last_one("eq. 9.1", what="The keys", block="block"),
-                but(*whole_keys), but(*whole_keys, rows, "blocks(n // block_q * block_q, ")),
-    )

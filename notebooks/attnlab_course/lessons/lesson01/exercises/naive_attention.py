@@ -74,13 +74,15 @@ EXERCISE = Exercise(
         "np.arange(m) <= np.arange(n)[:, None] + m - n": phrases.sees_future("eq. 1.10"),
     },
     mistakes=(
-        Mistake(phrases.hides_late("eq. 1.9"),
+        Mistake("You hide after normalizing, so what's left of a row adds up to less than 1. Hide before you take the "
+                "sum (eq. 1.9).",
                 but("np.where(visible, s, -np.inf)", "s", "p @ value", "p * visible @ value")),
         Mistake(phrases.hidden_zero("eq. 1.9", what="Hidden keys"), but("-np.inf", "0")),
         Mistake(phrases.top_left("eq. 1.10", rule="j ≤ i + (M − N), as in np.tri(N, M, M − N)"), but(" + m - n", "")),
         Mistake(phrases.shared_modulo("eq. 1.8"),
                 but("hk, hq // hk, n, d", "hq // hk, hk, n, d", "key[:, None]", "key", "value[:, None]", "value")),
-        Mistake(phrases.repeats_keys("eq. 1.8"),
+        Mistake("You repeat keys and values for every query head, which undoes all that grouping has saved. Compute "
+                "with the shared ones in place (eq. 1.8).",
                 but("q = query.reshape(hk, hq // hk, n, d)",
                     "q, key, value = query[:, None], np.repeat(key, hq // hk, 0), np.repeat(value, hq // hk, 0)"),
                 but("key[:, None]", "np.repeat(key[:, None], hq // hk, 1)",

@@ -2,7 +2,6 @@
 
 from itertools import product
 
-from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
@@ -47,11 +46,13 @@ EXERCISE = Exercise(
                 "lines up with the last key: query i is at i + (m − n), for causality and for the window (eq. 1.10).",
                 but(" + m - n", ""), but("&= j <= i", "&= j <= i - m + n"), but("+ m - n", "+ n - m"),
                 but("left, right = window", "(left, right), i = window, i - m + n")),
-        Mistake(phrases.mask_turned("eq. 1.9"), but("return seen", "return ~seen")),
+        Mistake("Your mask is inverted: True means attend (eq. 1.9).", but("return seen", "return ~seen")),
         Mistake("You don't combine the two rules. Both apply: a key has to pass eq. 1.10 and the window (&, not |).",
                 but("seen &= (j", "seen = (j"), but("seen &= (j", "seen = seen & causal | (j")),
-        Mistake(phrases.window_turned("section 5"), but("left, right = window", "right, left = window")),
-        Mistake(phrases.zero_as_none("eq. 1.10"),
+        Mistake("You read the window backward. Its first number counts the keys before the query, its second those "
+                "after it (section 5).", but("left, right = window", "right, left = window")),
+        Mistake("You treat a 0 in the window as no limit. It hides all keys beyond the query's own position; only "
+                "None hides nothing: test for `is None` (eq. 1.10).",
                 but("- left", "- (left or 99)", "+ right", "+ (right or 99)"),
                 but("if window is not None", "if window is not None and any(window)")),
     ),

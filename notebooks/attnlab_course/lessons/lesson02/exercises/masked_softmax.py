@@ -76,7 +76,8 @@ EXERCISE = Exercise(
                 but("return p", "return p.nan_to_num()", of=by_library),
                 but("torch.exp(s - torch.where(m == -inf, 0, m))", "torch.exp(torch.where(mask, x, 0.0) - m) * mask",
                     "e / torch.where(l == 0, 1, l)", "torch.where((e / l).isnan(), 0.0, e / l)")),
-        Mistake(phrases.hides_with_number("eq. 2.7"),
+        Mistake("You hide scores with a finite number. It's a score like any other: if the visible ones are just as "
+                "low, the hidden ones get weight. A hidden score is −∞ (eq. 2.7).",
                 *(but("-inf", number, "return p", returned, of=by_library)
                   for number in ("-20.0", "-80.0", "-1e3", "-1e4", "-1e9", "-1e30")
                   for returned in ("return p", "return p * mask")),

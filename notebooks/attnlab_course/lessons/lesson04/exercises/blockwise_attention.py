@@ -79,7 +79,7 @@ EXERCISE = Exercise(
         Mistake(phrases.last_one("eq. 4.1", what="The keys", block="block"),
                 but("len(key)", "len(key) // block * block", "0.0, 0.0", "0.0, np.zeros((len(query), value.shape[1]))"),
                 but("len(key)", "max(len(key) // block, 1) * block")),
-        Mistake(phrases.all_scores("eq. 4.11", piece="block"),
+        Mistake("You hold all N × M scores at once. Compute those of one block, use them and forget them (eq. 4.11).",
                 but("m, l, o = np", "block = len(key); m, l, o = np"),
                 but("m, l, o = np", "kept = []; m, l, o = np", "m_new = np", "kept.append(s); m_new = np")),
     ),

@@ -49,7 +49,7 @@ EXERCISE = Exercise(
         "Divide once, after the loop. After a pair's turn, you need nothing from it.",
     ),
     without={
-        "l": phrases.never_divided("eq. 4.1", o="o", l="l"),
+        "l": "You never divide o by l. It's a sum until all keys are read: divide it then, once (eq. 4.1).",
         "len(q) ** 0.5": phrases.unscaled("lesson 01, eq. 1.1"),
         "np.exp(k @ q / len(q) ** 0.5)": "You weight the values by the scores themselves. The weights are their "
                                          "exponentials, in both sums (eq. 4.2).",

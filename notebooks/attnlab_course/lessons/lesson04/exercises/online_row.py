@@ -64,7 +64,8 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake(phrases.rescales_partly("eqs. 4.8 and 4.9", sums="l or o", factor="e^(m − m')"),
                 *both("o * factor", "o"), *both("l * factor", "l"), *both("l * factor", "l", "o * factor", "o")),
-        Mistake(phrases.printed_update("eq. 4.8"),
+        Mistake("This is the update of l that the essay prints, eq. 4.12: the factor is added where it should "
+                "multiply, and the new term is missing. Compare eq. 4.8.",
                 *both("l * factor + new", "l + factor"),
                 but("l * factor + new", "l + factor", "(o, -np.inf)", "(0 * o, -np.inf)")),
         Mistake(phrases.divides_early("eq. 4.10", o="o", l="l"),

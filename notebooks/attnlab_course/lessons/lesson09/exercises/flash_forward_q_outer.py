@@ -79,7 +79,8 @@ EXERCISE = Exercise(
         Mistake("Your O travels in the inner loop. With the queries outside, O, l and m stay on the chip until their "
                 "pass is over: nothing but K_j and V_j is loaded there, and nothing is stored (eq. 9.10).",
                 but("# eq. 4.11", "; machine.store(o, rows, machine.keep('O', o_i))")),
-        Mistake(phrases.queries_again("eq. 9.10"), but("s = q_i", "machine.load(q, rows); s = q_i")),
+        Mistake("You load the queries again for every block of keys. They can stay on chip while the keys pass by: "
+                "load them before that loop (eq. 9.10).", but("s = q_i", "machine.load(q, rows); s = q_i")),
         Mistake(phrases.sram_full("eq. 8.7"),
                 but("                with machine.scope():", "                if True:"),
                 but("load(k, cols), machine.load(v, cols)", "load(k)[cols], machine.load(v)[cols]"),

@@ -85,7 +85,8 @@ EXERCISE = Exercise(
     ),
     without={"q.size ** 0.5": phrases.unscaled("eq. 14.2"), "s.max()": phrases.unshifted("lesson 02, section 2")},
     mistakes=(
-        Mistake(phrases.not_itself("eq. 14.2", rule="query t sees j ≤ t, appended first"),
+        Mistake("A query doesn't see its own key. The comparison is ≤, not <: query t sees j ≤ t, appended first (eq. "
+                "14.2).",
                 but(SEEN, "[:t]"), but(SEEN, "[: max(t, 1)]")),
         Mistake("You read slots that aren't filled. A preallocated cache has capacity slots, of which 0 … t are "
                 "filled; NaN in the others shows that you read them: eq. 14.2.",

@@ -127,7 +127,8 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake(phrases.top_left("eq. 14.3", rule="query i of a call sees j ≤ t + i"),
                 but("causal=True", "mask=np.tri(len(at), t + len(at), dtype=bool)")),
-        Mistake(phrases.positions_restart("section 3 and eq. 14.3", rule="t + i in a call that begins at t"),
+        Mistake("Your positions begin at 0 in every call. They're positions in the text, t + i in a call that begins "
+                "at t (section 3 and eq. 14.3).",
                 but("attnlab.rotary(k, at)", "attnlab.rotary(k)", "attnlab.rotary(q, at)", "attnlab.rotary(q)"),
                 but("attnlab.rotary(k, at)", "attnlab.rotary(k)"), but("attnlab.rotary(q, at)", "attnlab.rotary(q)")),
         Mistake("Your layers share one cache, but the keys of layer 0 and of layer 1 are different numbers: give each "

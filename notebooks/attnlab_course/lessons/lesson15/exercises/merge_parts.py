@@ -1,6 +1,5 @@
 """Lesson 15, ★★, debugging: a merge of parts that three faults have crept into."""
 
-from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
@@ -81,7 +80,8 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake("This is the broken function, with all its faults. EYE with lses 0 and 2 shows the first (eq. 15.8).",
                 but(*SKIPS, *BASE, *ROUNDED, of=pairwise)),
-        Mistake(phrases.weights_in_base_two("eq. 15.8"),
+        Mistake("You read a natural lse as one in base two: the weights are powers of e, not of 2. ONES can't show "
+                "it, because any weights that add up to 1 give 1 (eq. 15.8).",
                 but(*BASE, of=pairwise), but(*BASE, *SKIPS, of=pairwise), but(*BASE, *ROUNDED, of=pairwise),
                 but(WEIGHTS, "w = np.exp2(lses - top)")),
         Mistake("The lse is still rounded to 8 bits: 13.80 and 13.83 both become 13.8125, and two parts that differ by "
@@ -93,7 +93,8 @@ EXERCISE = Exercise(
         Mistake("Two empty parts still give NaN, because −∞ − (−∞) isn't a number. An empty part is the identity of "
                 "⊕: skip it, and where all are empty return output 0 and lse −∞ (eq. 15.8).",
                 but(*SKIPS, of=pairwise), but("if top == -np.inf:", "if False:")),
-        Mistake(phrases.bare_lse("eq. 15.8"),
+        Mistake("Your weights are bare exponentials of lse, and they overflow. Subtract the largest lse first (eq. "
+                "15.8).",
                 but(WEIGHTS, "w = np.exp(lses)", "top + np.log", "np.log"),
                 but(WEIGHTS, "w = np.exp(lses)", "top + np.log", "np.log", "if top == -np.inf:", "if False:")),
     ),

@@ -84,7 +84,7 @@ EXERCISE = Exercise(
                 "more, but we want the keys of the last `window` tokens, as in eq. 16.3.",
                 but("keys[-window:]", "keys[len(keys) - min(len(keys), window - 1):]",
                     "values[-window:]", "values[len(values) - min(len(values), window - 1):]")),
-        Mistake(phrases.window_short("eq. 16.1"),
+        Mistake("Your window is one key too short: the oldest key leaves a step early. i − j < window (eq. 16.1).",
                 but("i - j < window", "i - j < window - 1"), but("i - j < window", "i - j < max(window - 1, 1)")),
         Mistake(phrases.nothing_dropped("eq. 16.3"), but(KEPT, "keys, values")),
         Mistake("You keep only the chunk. If it's shorter than the window, older keys are still needed: the last "

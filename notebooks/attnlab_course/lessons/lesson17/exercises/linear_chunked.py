@@ -89,7 +89,8 @@ EXERCISE = Exercise(
     ),
     without={
         "(q @ k.T).tril()": phrases.sees_future("eq. 17.5"),
-        "if start > 0:": phrases.own_tokens("eq. 17.5", chunk="chunk"),
+        "if start > 0:": "Each chunk sees only its own tokens. Everything that came before takes part, too (eq. "
+                         "17.5).",
         "q @ Z":
             "Your normalizer leaves out the keys of the state. It's the sum of both: φ(q)·Z plus the row sum of a "
             "(eq. 17.5).",

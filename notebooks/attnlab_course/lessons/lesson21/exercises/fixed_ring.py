@@ -70,7 +70,7 @@ EXERCISE = Exercise(
         "the right tokens are visible, but at the wrong distances.",
         "Which tokens does this rank have, which block is here (eq. 21.1), and is its diagonal visible (eq. 21.7)?",
     ),
-    without={"0": phrases.offset_one_back("eq. 21.7")},
+    without={"0": "Your offset is −1 everywhere, so no token sees itself: it's 0 where the ranks agree (eq. 21.7)."},
     mistakes=(
         Mistake(phrases.nothing_fixed("section 5, eqs. 21.1 and 21.7", inputs=TRY), but(*POSITION, *HOLDER, *OFFSET)),
         Mistake(phrases.one_fixed("section 5, eqs. 21.1 and 21.7", inputs=TRY),

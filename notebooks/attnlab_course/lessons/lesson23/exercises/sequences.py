@@ -46,7 +46,7 @@ EXERCISE = Exercise(
         "memory first, eq. 23.2, and part of a sequence doesn't count.",
     ),
     without={
-        "weights": phrases.weights_in_memory("eq. 23.2"),
+        "weights": "The weights are in memory, too. Only what they leave holds caches (eq. 23.2).",
         "max(memory - weights, 0)": phrases.negative("eq. 23.2"),
         "2": phrases.half_cache("eq. 23.1"),
         "itemsize": phrases.elements("eq. 23.1", what="each of them takes b bytes"),

@@ -1,6 +1,5 @@
 """Lesson 25, ★★: how much of what one token wrote is left at another, from logarithms of gates."""
 
-from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 import numpy as np
@@ -50,7 +49,7 @@ EXERCISE = Exercise(
         "diagonal: eq. 25.3.",
     ),
     without={
-        "k=-1": phrases.own_gate("eq. 25.3"),
+        "k=-1": "Your G_ij includes a_j, so what token j writes fades before it's read. Begin at j + 1 (eq. 25.3).",
         "np.where(np.tri(C, dtype=bool), np.exp(sums), 0)":
             "Above the diagonal your weights aren't 0: a token would see its future. Eq. 25.3 is for j ≤ i.",
     },
