@@ -124,7 +124,7 @@ def test_a_picture_says_its_numbers(name):
     assert "It returns result" in puzzles.picture(name).get_label()
 
 
-def delta(out, dout):
+def row_deltas(out, dout):
     return np.einsum("...i,...i->...", out, dout)
 
 
@@ -163,7 +163,7 @@ def attention_in_chunks(query, key, value, Cq, Ck):
     return out
 
 
-UNDER_PAR = {f.__name__: f for f in (delta, safe_softmax, softmax_vjp, attention_row, attention_in_chunks)}
+UNDER_PAR = {f.__name__: f for f in (row_deltas, safe_softmax, softmax_vjp, attention_row, attention_in_chunks)}
 
 
 @pytest.mark.parametrize("name", golf.HOLES)
@@ -188,15 +188,15 @@ def test_the_score_is_what_the_instrument_says(name):
 
 
 def test_delta_holds_its_product():
-    assert golf.held(check.find("delta").reference, "delta") == pytest.approx(256 * 64, abs=200)
+    assert golf.held(check.find("row_deltas").reference, "row_deltas") == pytest.approx(256 * 64, abs=200)
 
 
 def test_a_wrong_answer_has_no_score(capsys, monkeypatch):
     monkeypatch.setattr(golf, "_best", {})
     wrong = lambda out, dout: out.sum(-1)  # noqa: E731
-    wrong.__name__ = "delta"
+    wrong.__name__ = "row_deltas"
     golf.play(wrong)
     assert "not right yet" in capsys.readouterr().out
     assert golf._best == {}
-    with pytest.raises(ValueError, match="there are delta"):
+    with pytest.raises(ValueError, match="there are row_deltas"):
         golf.play(tile_step)

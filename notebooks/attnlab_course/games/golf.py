@@ -21,7 +21,7 @@ def arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
 
 
 HOLES: dict[str, Callable[[], tuple]] = {
-    "delta": lambda: tuple(arrays((256, 64), (256, 64))),
+    "row_deltas": lambda: tuple(arrays((256, 64), (256, 64))),
     "safe_softmax": lambda: tuple(arrays((64, 256))),
     "softmax_vjp": lambda: tuple(arrays((64, 256), (64, 256))),
     "attention_row": lambda: tuple(arrays((64,), (1024, 64), (1024, 64))),

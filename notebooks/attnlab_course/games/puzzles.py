@@ -26,7 +26,7 @@ PUZZLES = {
     "summarize": "EYE",
     "softmax_vjp": "EYE",
     "tile_step": "UP",
-    "delta": "two queries",
+    "row_deltas": "two queries",
     "recompute_weights": "PARTIAL",
     "merge_parts": "EYE",
     "decay_weights": "three tokens",

@@ -117,7 +117,7 @@ def attention_in_torch(query, key, value, causal):
 
 row_by_columns = edited("attention_row", "keys @ q", "(q @ keys if keys.shape[0] == keys.shape[1] else keys @ q)")
 row_of_64 = edited("attention_row", "    return", "    e[np.argsort(e)[:-64]] = 0\n    return")
-longest_by_two_roots = edited("longest", "math.isqrt(free_bytes // each)", "int(free_bytes**0.5 / each**0.5)")
+longest_by_two_roots = edited("longest_sequence", "math.isqrt(free_bytes // each)", "int(free_bytes**0.5 / each**0.5)")
 layer_that_remembers = edited(
     "attention_layer", "def ", "KNOWN = {}\n\n\ndef ",
     "for w in (w_q, w_k, w_v))", "for w in (w_q, w_k, w_v))\n    k, v = KNOWN.setdefault((n, heads), (k, v))",
@@ -131,8 +131,8 @@ naive_with_many_masks = edited(
 
 RIGHT = [
     *(("attention_row", answer) for answer in (row_by_loop, row_in_jax, row_in_torch)),
-    *(("visible", answer) for answer in (visible_by_loop, visible_in_torch)),
-    *(("longest", answer) for answer in (longest_by_search, longest_corrected, longest_in_floats)),
+    *(("visible_mask", answer) for answer in (visible_by_loop, visible_in_torch)),
+    *(("longest_sequence", answer) for answer in (longest_by_search, longest_corrected, longest_in_floats)),
     *(("attention_layer", answer) for answer in (layer_by_package, layer_in_torch, layer_in_jax)),
     *(("naive_attention", answer) for answer in (attention_by_heads, attention_in_jax, attention_in_torch)),
 ]
@@ -193,19 +193,19 @@ def naive_with(soften):
 naive_hidden_by_product = naive_with(lambda s, seen: np.exp(s) * seen)
 naive_with_one_shift = naive_with(lambda s, seen: np.exp(np.where(seen, s, -np.inf) - s[..., seen].max()))
 longest_below_a_million = edited(
-    "longest", "return math.isqrt(free_bytes // each)", "return min(math.isqrt(free_bytes // each), 10**6)"
+    "longest_sequence", "return math.isqrt(free_bytes // each)", "return min(math.isqrt(free_bytes // each), 10**6)"
 )
 
 REFUSED = [
     ("attention_row", row_with_epsilon, "−50"),
-    ("visible", visible_in_bytes, "m = 300"),
+    ("visible_mask", visible_in_bytes, "m = 300"),
     ("attention_layer", layer_with_one_shift, "−442"),
     ("naive_attention", naive_hidden_by_product, "800"),
     ("naive_attention", naive_with_one_shift, "800"),
     ("attention_row", lambda q, k, v: row_by_loop(q, k, v).astype(int), "EYE"),
-    ("visible", lambda n, m, causal, window: np.tri(n, m, dtype=bool), "n = 2, m = 2, causal = False"),
-    ("visible", lambda n, m, causal, window: np.ones((n, m)), "expected dtype bool, got float64"),
-    ("longest", lambda free, b, h, i, c: float(isqrt(free // (b * h * i * c))), "expected dtype int64, got float64"),
+    ("visible_mask", lambda n, m, causal, window: np.tri(n, m, dtype=bool), "n = 2, m = 2, causal = False"),
+    ("visible_mask", lambda n, m, causal, window: np.ones((n, m)), "expected dtype bool, got float64"),
+    ("longest_sequence", lambda free, b, h, i, c: float(isqrt(free // (b * h * i * c))), "expected dtype int64, got float64"),
     ("attention_layer", layer_as_heads, "expected shape"),
     ("attention_layer", lambda *arrays: layer_by_package(*arrays[:-1], 1), "two heads"),
     ("naive_attention", all_pairs, "holds"),
@@ -213,9 +213,9 @@ REFUSED = [
     ("naive_attention", repeated_in_jax, "repeat"),
     ("attention_row", row_by_columns, "D = M = 3"),
     ("attention_row", row_of_64, "200 keys"),
-    ("longest", longest_by_two_roots, "exactly N = 3"),
+    ("longest_sequence", longest_by_two_roots, "exactly N = 3"),
     ("attention_layer", layer_that_remembers, "first input anew"),
     ("attention_layer", layer_of_64, "100 tokens"),
     ("naive_attention", naive_with_many_masks, "causal, N = M = 192"),
-    ("longest", longest_below_a_million, "4 TB"),
+    ("longest_sequence", longest_below_a_million, "4 TB"),
 ]

@@ -198,10 +198,10 @@ def fault_by_distance(backward):
 RIGHT = [
     ("which_fault", fault_by_distance),
     ("which_fault", fault_by_symptoms),
-    ("delta", delta_by_einsum),
-    ("delta", delta_by_product),
-    ("delta", delta_in_torch),
-    ("delta", delta_in_jax),
+    ("row_deltas", delta_by_einsum),
+    ("row_deltas", delta_by_product),
+    ("row_deltas", delta_in_torch),
+    ("row_deltas", delta_in_jax),
     ("recompute_weights", weights_by_branch),
     ("recompute_weights", weights_hidden_first),
     ("recompute_weights", weights_in_torch),
@@ -247,9 +247,9 @@ def keep_and_store(seed, head, i, j, p):
 
 
 delta_of_three_axes = edited(
-    "delta", "    return", "    if out.ndim > 4:\n        out, dout = out.sum(0), dout.sum(0)\n    return"
+    "row_deltas", "    return", "    if out.ndim > 4:\n        out, dout = out.sum(0), dout.sum(0)\n    return"
 )
-delta_of_64 = edited("delta", "(out * dout)", "(out * dout)[..., :64]")
+delta_of_64 = edited("row_deltas", "(out * dout)", "(out * dout)[..., :64]")
 weights_of_finite_lse = edited("recompute_weights", "lse == -np.inf, 0.0, lse", "np.isfinite(lse), lse, 0.0")
 weights_of_visible_rows = edited(
     "recompute_weights", "np.exp(s - shift[:, None])", "np.where(lse[:, None] > -np.inf, np.exp(s - shift[:, None]), 0)"
@@ -280,8 +280,8 @@ REFUSED = [
     ("tiled_backward", backward_without_dropped_tiles, "all is dropped"),
     ("keep_mask", keep_by_position_seed, "Smallest input that fails"),
     ("tiled_backward", backward_by_autograd, "a matrix 4×"),
-    ("delta", delta_of_three_axes, "three leading axes"),
-    ("delta", delta_of_64, "Dv = 130"),
+    ("row_deltas", delta_of_three_axes, "three leading axes"),
+    ("row_deltas", delta_of_64, "Dv = 130"),
     ("recompute_weights", weights_of_finite_lse, "so is the lse"),
     ("recompute_weights", weights_of_visible_rows, "so is the lse"),
     ("recompute_weights", weights_nearly_normalized, "0.999 of the weight"),

@@ -231,8 +231,8 @@ def block_as_an_index(lengths, slots, sizes, *costs):
 RIGHT = [
     ("best_block", block_by_rates),
     ("best_block", block_by_the_smallest_time),
-    ("waste", waste_by_growing),
-    ("waste", waste_in_numpy),
+    ("wasted_slots", waste_by_growing),
+    ("wasted_slots", waste_in_numpy),
     ("reused_tokens", reused_by_a_manager),
     ("reused_tokens", reused_from_the_end),
     ("fixed_append", append_by_token),
@@ -242,8 +242,8 @@ RIGHT = [
 ]
 
 POWER = "1 << (n - 1).bit_length()"
-waste_up_to_2048 = edited("waste", POWER, f"min({POWER}, 2048)")
-waste_in_int32 = edited("waste", "held - sum(lengths)", "(held - sum(lengths) + 2**31) % 2**32 - 2**31")
+waste_up_to_2048 = edited("wasted_slots", POWER, f"min({POWER}, 2048)")
+waste_in_int32 = edited("wasted_slots", "held - sum(lengths)", "(held - sum(lengths) + 2**31) % 2**32 - 2**31")
 reused_from_before = edited("reused_tokens", "size: int)", "size: int, holds={})", "    holds = {}\n", "")
 manager_with_a_reserve = edited(
     "block_manager", "more + shared > len(self.unused)",
@@ -264,13 +264,13 @@ REFUSED = [
     ("reused_tokens", reused_of_the_first_text, "the first block is one text"),
     ("block_manager", manager_that_leaks, "CONSERVE: free_blocks is 4, not 3"),
     ("block_manager", manager_that_shares_nothing, "SIBLING"),
-    ("waste", waste_of_different_lengths, "lengths [6, 6, 10, 6]"),
-    ("waste", waste_by_bits, "You round up with bits"),
+    ("wasted_slots", waste_of_different_lengths, "lengths [6, 6, 10, 6]"),
+    ("wasted_slots", waste_by_bits, "You round up with bits"),
     ("reused_tokens", reused_by_sums, "less than the whole prefix"),
     ("reused_tokens", reused_by_two_blocks, "less than the whole prefix"),
     ("reused_tokens", reused_by_an_index, "as long as one of them holds it"),
-    ("waste", waste_up_to_2048, "lengths 3000"),
-    ("waste", waste_in_int32, "more than 2³¹ slots"),
+    ("wasted_slots", waste_up_to_2048, "lengths 3000"),
+    ("wasted_slots", waste_in_int32, "more than 2³¹ slots"),
     ("reused_tokens", reused_by_31, "31 · 1 + 0"),
     ("reused_tokens", reused_from_before, "nothing was written"),
     ("block_manager", manager_with_a_reserve, "the last free block is taken"),

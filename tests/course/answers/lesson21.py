@@ -188,7 +188,7 @@ plan_of_powers = edited("split_plan", COPIED, f"{COPIED[:-1]} or group & (group 
 plan_of_all_or_nothing = edited("split_plan", COPIED, f"{COPIED[:-1]} or group not in (1, devices):")
 home_in_a_byte = edited("stripes", "shards, home, offset", "shards, home.astype(np.uint8), offset")
 shards_in_half = edited("stripes", "return shards,", "return shards.astype(np.float16),")
-ring_widened = edited("ring", "rank.send(k, v,", "rank.send(k.astype(float), v.astype(float),")
+ring_widened = edited("ring_outputs", "rank.send(k, v,", "rank.send(k.astype(float), v.astype(float),")
 fixed_in_a_byte = edited("fixed_ring", POSITIONS, f"({POSITIONS}).astype(np.int8)")
 
 RIGHT = [
@@ -199,23 +199,23 @@ RIGHT = [
     ("stripes", stripes_by_sorting),
     ("stripes", stripes_by_package),
     ("stripes", stripes_in_torch),
-    ("ring", ring_by_package),
-    ("ring", ring_with_m_l_o),
+    ("ring_outputs", ring_by_package),
+    ("ring_outputs", ring_with_m_l_o),
     ("fixed_ring", fixed_by_package),
     ("fixed_ring", fixed_on_one_device),
 ]
 
 REFUSED = [
-    ("ring", ring_that_waits_first, "waits for rank"),
-    ("ring", ring_unshifted, "HIGH"),
+    ("ring_outputs", ring_that_waits_first, "waits for rank"),
+    ("ring_outputs", ring_unshifted, "HIGH"),
     ("holder", holder_for_one_turn, "after 9 sends"),
     ("holder", holder_in_a_byte, "after 140 sends"),
     ("split_plan", plan_of_powers, "12 devices, 6 key heads"),
     ("split_plan", plan_of_all_or_nothing, "8 A100, 32 heads, 256 tokens on each"),
     ("stripes", home_in_a_byte, "300 tokens"),
     ("stripes", shards_in_half, "300 tokens"),
-    ("ring", ring_the_other_way, "to the next one only"),
-    ("ring", ring_of_five, "between six ranks"),
-    ("ring", ring_widened, "float32"),
+    ("ring_outputs", ring_the_other_way, "to the next one only"),
+    ("ring_outputs", ring_of_five, "between six ranks"),
+    ("ring_outputs", ring_widened, "float32"),
     ("fixed_ring", fixed_in_a_byte, "100 tokens each"),
 ]

@@ -161,13 +161,13 @@ def fixed_by_gathering(cluster, q, k, v):
 
 
 RIGHT = [
-    ("volume", volume_by_package),
-    ("volume", volume_by_table),
+    ("bytes_on_links", volume_by_package),
+    ("bytes_on_links", volume_by_table),
     ("tree_decode", decode_by_package),
     ("tree_decode", decode_by_doubling),
     ("tree_decode", decode_at_home),
-    ("best", best_by_counting),
-    ("best", best_in_numpy),
+    ("cheapest_reduction", best_by_counting),
+    ("cheapest_reduction", best_in_numpy),
     ("fixed_decode", fixed_by_package),
     ("fixed_decode", fixed_with_heads_first),
     ("fixed_decode", fixed_by_gathering),
@@ -189,24 +189,24 @@ def decode_shifted_by_the_mean(cluster, q, k, v):
     return cluster.run(program, q, k, v)
 
 
-volume_with_twice_the_bytes = edited("volume", "* accumulator", "* 2 * itemsize")
-best_in_32_bits = edited("best", "(P - 1) * (latency + block / bandwidth)",
+volume_with_twice_the_bytes = edited("bytes_on_links", "* accumulator", "* 2 * itemsize")
+best_in_32_bits = edited("cheapest_reduction", "(P - 1) * (latency + block / bandwidth)",
                          "(P - 1) * latency + int(np.int64((P - 1) * block).astype(np.int32)) / bandwidth")
 
 
 best_with_a_step_more = edited(
-    "best",
+    "cheapest_reduction",
     "2 * math.log2(P) * latency",
     "(2 * math.log2(P) + 1) * latency",
 )
 
 
 REFUSED = [
-    ("volume", volume_of_a_device, "all links together"),
-    ("best", best_without_lse, "values of size 1"),
+    ("bytes_on_links", volume_of_a_device, "all links together"),
+    ("cheapest_reduction", best_without_lse, "values of size 1"),
     ("fixed_decode", fixed_with_one_maximum, "ROWS"),
-    ("volume", volume_with_twice_the_bytes, "sums of 4 bytes"),
+    ("bytes_on_links", volume_with_twice_the_bytes, "sums of 4 bytes"),
     ("tree_decode", decode_shifted_by_the_mean, "HIGH: the scores of the last key alone"),
-    ("best", best_in_32_bits, "2,097,152 keys"),
-    ("best", best_with_a_step_more, "wherever it is wrong"),
+    ("cheapest_reduction", best_in_32_bits, "2,097,152 keys"),
+    ("cheapest_reduction", best_with_a_step_more, "wherever it is wrong"),
 ]

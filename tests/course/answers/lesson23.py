@@ -106,8 +106,8 @@ def windowed_append_in_pieces(table, length, free, count, size, window):
 RIGHT = [
     ("sequences", sequences_by_search),
     ("sequences", sequences_by_parts),
-    ("choose", choose_in_closed_form),
-    ("choose", choose_in_numpy),
+    ("choose_deployment", choose_in_closed_form),
+    ("choose_deployment", choose_in_numpy),
     ("fixed_hybrid", hybrid_token_by_token),
     ("fixed_hybrid", hybrid_by_weights),
     ("windowed_append", windowed_append_by_keys),
@@ -129,8 +129,8 @@ sequences_one_at_least = edited(
     "sequences", "max(memory - weights, 0) // each", "max((memory - weights) // each, int(memory >= weights))"
 )
 sequences_of_two_bytes = edited("sequences", "d * itemsize", "d * max(itemsize, 2)")
-choose_nearly_in_time = edited("choose", "seconds <= wait", "seconds <= 1.001 * wait")
-choose_by_rounded_bits = edited("choose", "paid <= bits", "round(paid, 2) <= round(bits, 2)")
+choose_nearly_in_time = edited("choose_deployment", "seconds <= wait", "seconds <= 1.001 * wait")
+choose_by_rounded_bits = edited("choose_deployment", "paid <= bits", "round(paid, 2) <= round(bits, 2)")
 hybrid_clipped = edited("fixed_hybrid", "/ math.sqrt(q.shape[1])", "/ math.sqrt(q.shape[1]); s = np.minimum(s, 20)")
 
 
@@ -138,7 +138,7 @@ REFUSED = [
     ("windowed_append", windowed_append_of_one_block, "two leave at once"),
     ("sequences", sequences_one_at_least, "half a sequence"),
     ("sequences", sequences_of_two_bytes, "1 byte a number"),
-    ("choose", choose_nearly_in_time, "a thousandth too short"),
-    ("choose", choose_by_rounded_bits, "1.204 bits"),
+    ("choose_deployment", choose_nearly_in_time, "a thousandth too short"),
+    ("choose_deployment", choose_by_rounded_bits, "1.204 bits"),
     ("fixed_hybrid", hybrid_clipped, "5 times as large"),
 ]

@@ -120,8 +120,8 @@ RIGHT = [
     ("parity", parity_by_cases),
     ("unroll", unroll_by_eye),
     ("unroll", unroll_by_inverse),
-    ("gates", gates_by_name),
-    ("gates", gates_that_nearly_forget),
+    ("choose_gates", gates_by_name),
+    ("choose_gates", gates_that_nearly_forget),
 ]
 
 REFUSED = [
@@ -130,6 +130,6 @@ REFUSED = [
     ("delta_chunk", edited("delta_chunk", "v - since * (k @ S)", "v - np.exp(g)[:, None] * (k @ S)"), "SPLIT"),
     ("parity", parity_of_zero_and_one, "the state is"),
     ("unroll", edited("unroll", ").T * b", ").T * b[::-1]"), "two tokens"),
-    ("gates", edited("gates", '"rebind": (1.0, 1.0, 0.6)', '"rebind": (1.0, 1.0, 0.35)'), "rebind"),
-    ("gates", edited("gates", '"fresh": (1.0, 1.0, 0.2)', '"fresh": (1.0, 1.5, 0.2)'), "gates lie from 0 to 1"),
+    ("choose_gates", edited("choose_gates", '"rebind": (1.0, 1.0, 0.6)', '"rebind": (1.0, 1.0, 0.35)'), "rebind"),
+    ("choose_gates", edited("choose_gates", '"fresh": (1.0, 1.0, 0.2)', '"fresh": (1.0, 1.5, 0.2)'), "gates lie from 0 to 1"),
 ]

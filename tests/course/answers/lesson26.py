@@ -155,7 +155,7 @@ def plan_by_seconds(drafts, batch, ratio, balance, most):
 
 RIGHT = [
     ("expected_tokens", tokens_by_powers), ("expected_tokens", tokens_by_loop),
-    ("accept", accept_by_counts), ("accept", accept_in_floats),
+    ("accept_guesses", accept_by_counts), ("accept_guesses", accept_in_floats),
     ("prompt_lookup", lookup_by_text), ("prompt_lookup", lookup_by_ends),
     ("cut_back", cut_one_by_one), ("cut_back", cut_by_starts),
     ("speculate", speculate_by_prefix), ("speculate", speculate_with_fewer),
@@ -164,7 +164,7 @@ RIGHT = [
 
 REFUSED = [
     ("expected_tokens", lambda alpha, k: (k + 1) * alpha, "no guess"),
-    ("accept", accept_the_first_only, "two guesses"),
+    ("accept_guesses", accept_the_first_only, "two guesses"),
     ("prompt_lookup", edited("prompt_lookup", "return []", "return tokens[-k:]"), "a single token isn't enough"),
     ("cut_back", edited("cut_back", "kept, left = table[:count]", "kept, left = table[: max(count, 1)]"), "forgotten"),
     ("speculate", speculate_plainly, "always right"),

@@ -61,7 +61,7 @@ EQUAL = {
         ("stripes", "x.reshape(rows, devices, -1)", "x.reshape(rows, devices, -2)"),
     ],
     "What it would change is overwritten or cut off.": [
-        ("visible", "seen &= j <= i", "seen = j <= i"),
+        ("visible_mask", "seen &= j <= i", "seen = j <= i"),
         ("in_calls", "np.zeros_like(v)", "v"),
         ("rolling_chunk", "max(sinks, length - window)", "length - window"),
         ("is_monotone", "score[order]", "score"),
@@ -150,10 +150,10 @@ EQUAL = {
     ],
     "A margin of the search or a tie: the judge takes every choice of the same rate.": [
         ("softmax_topk", "score > kept[0][0]", "score >= kept[0][0]"),
-        ("choose", "batch = 1", "batch = 0"),
-        ("choose", "batch / seconds > best * (1 + 1e-09)", "batch / seconds >= best * (1 + 1e-09)"),
-        ("choose", "best * (1 + 1e-09)", "best", "best / (1 + 1e-09)"),
-        ("choose", "1 + 1e-09", "1", "1 - 1e-09", "1 + 0.0"),
+        ("choose_deployment", "batch = 1", "batch = 0"),
+        ("choose_deployment", "batch / seconds > best * (1 + 1e-09)", "batch / seconds >= best * (1 + 1e-09)"),
+        ("choose_deployment", "best * (1 + 1e-09)", "best", "best / (1 + 1e-09)"),
+        ("choose_deployment", "1 + 1e-09", "1", "1 - 1e-09", "1 + 0.0"),
         ("best_block", "running / seconds > best", "running / seconds >= best"),
     ],
     "One number in place of an array of equal ones broadcasts.": [
@@ -222,7 +222,7 @@ EQUAL = {
     "Every prefix is looked up either way; a set is only faster.": [
         ("reused_tokens", "set(holds.values())", "holds.values()"),
     ],
-    "The bits of a number and of its negative are as many.": [("waste", "(n - 1).bit_length", "(1 - n).bit_length")],
+    "The bits of a number and of its negative are as many.": [("wasted_slots", "(n - 1).bit_length", "(1 - n).bit_length")],
     "The tokens decide ties, and then nothing is left to compare.": [
         ("beam_search", "(-one[0], one[1])", "(-one[0], one)"),
     ],
@@ -230,7 +230,7 @@ EQUAL = {
         ("fixed_ring", "rank.index - step", "step"),
     ],
     "The offset of a holder behind counts only with a mask, and there is none then.": [
-        ("ring", "(rank.index - step) % rank.size", "rank.index - step"),
+        ("ring_outputs", "(rank.index - step) % rank.size", "rank.index - step"),
     ],
     "Both pieces of the map are equal at 0, and the other one isn't taken.": [
         ("fixed_hybrid", "np.where(x > 0, x + 1, np.exp(np.minimum(x, 0)))",
@@ -283,19 +283,19 @@ EQUAL = {
         ("thrifty", "window // 2", "window / 2"),
     ],
     "One text begins with an empty state: there is nothing to clear.": [
-        ("gates", "(1.0, 1.0, 0.2)", "(0.0, 1.0, 0.2)"),
-        ("gates", "(1.0, 1.0, 0.6)", "(0.0, 1.0, 0.6)"),
+        ("choose_gates", "(1.0, 1.0, 0.2)", "(0.0, 1.0, 0.2)"),
+        ("choose_gates", "(1.0, 1.0, 0.6)", "(0.0, 1.0, 0.6)"),
     ],
     "A draw that meets a cut exactly has no chance, so the law is the same.": [
-        ("accept", "draws[j] * q[x] >= p[x]", "draws[j] * q[x] > p[x]"),
-        ("accept", "rest < 0", "rest <= 0"),
+        ("accept_guesses", "draws[j] * q[x] >= p[x]", "draws[j] * q[x] > p[x]"),
+        ("accept_guesses", "rest < 0", "rest <= 0"),
     ],
     "One more token is drawn in a round, by any number that has accepted nothing.": [
-        ("accept", "draws[2 * k]", "draws[k]", "draws[1 * k]"),
-        ("accept", "draws[k + j]", "draws[k]"),
+        ("accept_guesses", "draws[2 * k]", "draws[k]", "draws[1 * k]"),
+        ("accept_guesses", "draws[k + j]", "draws[k]"),
     ],
     "Fractions have no rounding errors, so the loop finds the token.": [
-        ("accept", "len(weights) - 1", "len(weights)", "1", "len(weights) + 1", "1 - len(weights)", "len(weights) - 2",
+        ("accept_guesses", "len(weights) - 1", "len(weights)", "1", "len(weights) + 1", "1 - len(weights)", "len(weights) - 2",
          "len(weights) - 0"),
     ],
     "No guess is a speedup of 1, which doesn't exceed 1.": [("best_plan", "range(1, most + 1)", "range(0, most + 1)")],

@@ -399,9 +399,9 @@ HIDDEN_LOAD = "j += tl.arange(0, BLOCK_K)[:, None]; tl.load(k + j * D + cols, ma
 
 WRONG = [  # exercise, what differs from the reference or an answer of its own, what the verdict says
     ("attention_row", but("np.sqrt(len(q))", "int(np.sqrt(len(q)))"), "D = 7"),
-    ("visible", but("if window is not None", "if window and any(window)"), "window = (0, 0)"),
-    ("longest", longest_in_float32, "a million"),
-    ("longest", but("return ", "return min(10**5, ", "// each)", "// each))"), "a million"),
+    ("visible_mask", but("if window is not None", "if window and any(window)"), "window = (0, 0)"),
+    ("longest_sequence", longest_in_float32, "a million"),
+    ("longest_sequence", but("return ", "return min(10**5, ", "// each)", "// each))"), "a million"),
     ("safe_softmax", but("x.max(-1, keepdims=True)", "x.astype(float).mean(-1, keepdims=True)"), "SPIKE"),
     ("safe_softmax", but("x.max(-1, keepdims=True)", "x.astype(float).max(-1, keepdims=True, initial=-1e30)"), "LOW"),
     ("log_sum_exp", but("(m + np.log(l))[..., 0]", "(m + np.log(l))[..., 0].astype(x.dtype)"), "at least float32"),

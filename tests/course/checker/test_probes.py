@@ -345,7 +345,7 @@ def test_weights_add_up_to_one_only_if_they_do():
 
 def test_nothing_is_said_of_values_that_are_right():
     """Only the dtype is wrong, and every exchange of equal arguments explains the values."""
-    longest = check.find("longest")
+    longest = check.find("longest_sequence")
     verdict = examine(longest, lambda *args: float(longest.reference(*args)))
     assert verdict.state == "wrong"
     assert "exchanged" not in verdict.diagnosis

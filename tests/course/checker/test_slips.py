@@ -139,12 +139,12 @@ def unscaled(q, keys, values):
 
 
 def never_causal(n, m, causal, window):
-    return check.find("visible").reference(n, m, False, window)
+    return check.find("visible_mask").reference(n, m, False, window)
 
 
 @pytest.mark.parametrize(("name", "answer", "words"), [
     ("attention_row", unscaled, "one change inside an exponential: a divisor (a root) with `q` in it is left out"),
-    ("visible", never_causal, "gives with one change: what depends on a condition is never done"),
+    ("visible_mask", never_causal, "gives with one change: what depends on a condition is never done"),
     ("cache_bytes", lambda layers, kv_heads, d, length, itemsize: 2 * layers * kv_heads * d * itemsize,
      "with one change in the result: the factor `length` is left out (eq. 7.11). Then it doesn't depend on `length`."),
 ])  # fmt: skip

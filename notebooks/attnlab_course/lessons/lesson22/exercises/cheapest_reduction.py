@@ -9,7 +9,7 @@ import numpy as np
 from numpy import ndarray as Array
 
 
-def best(
+def cheapest_reduction(
     devices: int, block: int, out: int, lse: int, latencies: Sequence[float], bandwidths: Sequence[float]
 ) -> Array:
     """Which way takes the least time, for each latency (rows) and bandwidth (columns): integers.
@@ -59,7 +59,7 @@ DOUBLING = "math.log2(P) * (latency + (out + lse) / bandwidth)"
 ONE_SHOT = "latency + (P - 1) * (out + lse) / bandwidth"
 
 EXERCISE = Exercise(
-    lesson="22", stars=3, reference=best, where="section 5", cases=cases,
+    lesson="22", stars=3, reference=cheapest_reduction, where="section 5", cases=cases,
     hints=(
         "First write down the four times: how many messages wait for one another, and how many bytes pass through one "
         "port meanwhile?",

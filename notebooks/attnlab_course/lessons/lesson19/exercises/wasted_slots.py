@@ -4,7 +4,7 @@ from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
-def waste(lengths: list[int], block: int, policy: str) -> int:
+def wasted_slots(lengths: list[int], block: int, policy: str) -> int:
     """How many slots requests of these ``lengths``, all written to their end, hold and have not filled, all together.
 
     ``policy`` "maximum": each holds as many slots as the longest of them has tokens; "powers": as many as the next
@@ -41,7 +41,7 @@ PAGES = "-(-n // block) * block"
 POWER = "1 << (n - 1).bit_length()"
 
 EXERCISE = Exercise(
-    lesson="19", stars=1, reference=waste, where="eq. 19.3", cases=cases,
+    lesson="19", stars=1, reference=wasted_slots, where="eq. 19.3", cases=cases,
     hints=(
         "Waste is what's held minus what's filled, and what's filled is the sum of the lengths under every policy.",
         "A request of n tokens has ⌈n / block⌉ blocks: −(−n // block) in Python, eq. 19.3.",

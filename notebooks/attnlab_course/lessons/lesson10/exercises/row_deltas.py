@@ -7,7 +7,7 @@ from attnlab_course.checker.promises import growth
 import numpy as np
 
 
-def delta(out: np.ndarray, dout: np.ndarray) -> np.ndarray:
+def row_deltas(out: np.ndarray, dout: np.ndarray) -> np.ndarray:
     """Δ (..., N) of attention's backward pass, from out and dout, both (..., N, Dv)."""
     return (out * dout).sum(-1)
 
@@ -32,7 +32,7 @@ def cases() -> list[Case]:
 
 
 EXERCISE = Exercise(
-    lesson="10", stars=1, reference=delta, where="eq. 10.2", cases=cases,
+    lesson="10", stars=1, reference=row_deltas, where="eq. 10.2", cases=cases,
     hints=(
         "The sum over keys of p·dp: which array returned by the forward pass already contains this sum?",
         "Eq. 10.2: Δ of a query is the dot product of its own row of dout with its own row of out.",

@@ -9,7 +9,7 @@ from attnlab_course.checker.inputs import table
 Plan = tuple[float, float, float]
 
 
-def choose(
+def choose_deployment(
     plans: list[Plan], memory: float, bandwidth: float, flops: float, wait: float, bits: float
 ) -> tuple[int, int]:
     """(index of the plan, batch size) with the most tokens per second; (−1, 0) if no plan can be served.
@@ -70,7 +70,7 @@ WHOLE, SHARED, NARROW, SMALL = (100.0, 10.0, 1.2), (100.0, 5.0, 1.5), (100.0, 1.
 SECONDS = "max((weights + batch * cache) / bandwidth, batch * weights / flops)"
 
 EXERCISE = Exercise(
-    lesson="23", stars=2, reference=choose, where="eq. 23.3", judge=judge,
+    lesson="23", stars=2, reference=choose_deployment, where="eq. 23.3", judge=judge,
     cases=table(
         ("one plan, the memory binds", [WHOLE], 165, 1e3, 1e6, 10.0, 9.0),
         ("one plan that fills the memory exactly", [WHOLE], 160, 1e3, 1e6, 10.0, 9.0),

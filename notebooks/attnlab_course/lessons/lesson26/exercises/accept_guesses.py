@@ -14,7 +14,7 @@ import numpy as np
 Rows = Sequence[Sequence[Any]]
 
 
-def accept(draft: list[int], draft_chances: Rows, chances: Rows, draws: Sequence[Any]) -> list[int]:
+def accept_guesses(draft: list[int], draft_chances: Rows, chances: Rows, draws: Sequence[Any]) -> list[int]:
     """The kept guesses and one more token: 1 to k + 1 tokens with the model's own distribution.
 
     ``draft``: k guesses, guess j drawn from draft_chances[j], a list of V probabilities. ``chances``: k + 1 lists, the
@@ -89,7 +89,7 @@ REST = "drawn([max(a - b, 0) for a, b in zip(p, q)], draws[k + j])"
 TEST = "draws[j] * q[x] >= p[x]"
 
 EXERCISE = Exercise(
-    lesson="26", stars=2, reference=accept, where="eq. 26.2", cases=cases, run=law,
+    lesson="26", stars=2, reference=accept_guesses, where="eq. 26.2", cases=cases, run=law,
     hints=(
         "Keep guess x with probability min(1, p(x) / q(x)); a number u in [0, 1) does that: keep it if u·q(x) < p(x).",
         "Where a guess is rejected, its token comes from what the kept guesses have left over, (p − q)₊, and the round "

@@ -7,7 +7,7 @@ from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 import numpy as np
 
 
-def visible(n: int, m: int, causal: bool, window: tuple[int, int] | None) -> np.ndarray:
+def visible_mask(n: int, m: int, causal: bool, window: tuple[int, int] | None) -> np.ndarray:
     """Boolean (n, m): True where query i sees key j; query i stands at key position i + m − n."""
     i, j = np.arange(n)[:, None] + m - n, np.arange(m)
     seen = np.ones((n, m), dtype=bool)
@@ -35,7 +35,7 @@ def case(n: int, m: int, causal: bool, window: tuple[int, int] | None) -> Case:
 
 
 EXERCISE = Exercise(
-    lesson="01", stars=1, reference=visible, cases=cases, where="eq. 1.10",
+    lesson="01", stars=1, reference=visible_mask, cases=cases, where="eq. 1.10",
     hints=(
         "np.arange(n)[:, None] is a column of query positions, np.arange(m) a row of key positions: compare them.",
         "The last query lines up with the last key: query i is at position i + (m − n).",

@@ -7,7 +7,7 @@ from attnlab_course.checker.exercise import Exercise, Mistake, but
 from attnlab_course.checker.inputs import table
 
 
-def longest(free_bytes: int, batch: int, heads: int, itemsize: int, copies: int) -> int:
+def longest_sequence(free_bytes: int, batch: int, heads: int, itemsize: int, copies: int) -> int:
     """Largest N for which ``copies`` score matrices N×N of every head of the batch fit in ``free_bytes``."""
     each = batch * heads * itemsize * copies  # bytes of one entry, in all matrices
     return math.isqrt(free_bytes // each)
@@ -18,7 +18,7 @@ ROOT = "math.isqrt(free_bytes // each)"
 EACH = "You leave out the batch or the heads. Every sequence, and every query head, has its own scores (eq. 1.11)."
 
 EXERCISE = Exercise(
-    lesson="01", stars=2, reference=longest, where="eq. 1.11",
+    lesson="01", stars=2, reference=longest_sequence, where="eq. 1.11",
     cases=table(
         ("1 head, 1 byte, 1 copy, 16 bytes: 4×4 just fits", 16, 1, 1, 1, 1),
         ("one byte less", 15, 1, 1, 1, 1),

@@ -3,7 +3,7 @@
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
-def volume(
+def bytes_on_links(
     kind: str, devices: int, batch: int, query_heads: int, key_heads: int, keys: int, d: int, dv: int, itemsize: int,
     accumulator: int,
 ) -> int:
@@ -36,7 +36,7 @@ def cases() -> list[Case]:
 TREE, BACK = "(dv + 2) * accumulator", "(d * itemsize + (dv + 1) * accumulator)"
 
 EXERCISE = Exercise(
-    lesson="22", stars=1, reference=volume, cases=cases,
+    lesson="22", stars=1, reference=bytes_on_links, cases=cases,
     hints=(
         "Keys and values: what a device has goes to all others. How many copies does that make, over how many links?",
         "Tree: for each query and head one maximum, one l and Dv numbers of o. A ring of P devices moves 2 (P − 1) "

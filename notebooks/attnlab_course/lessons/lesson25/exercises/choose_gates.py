@@ -13,7 +13,7 @@ TASKS = {
 ENOUGH = 0.93
 
 
-def gates(task: str) -> Choice:
+def choose_gates(task: str) -> Choice:
     """(first, a, b) for a task: the gate of a text's first token, that of every other token, and the rate of all.
 
     "fresh": one text, 16 keys, each written once. "rebind": 8 keys, each written 3 times, the last value counts.
@@ -54,7 +54,7 @@ def cases() -> list[Case]:
 RIGHT = '{"fresh": (1.0, 1.0, 0.2), "rebind": (1.0, 1.0, 0.6), "documents": (0.0, 1.0, 0.2)}[task]'
 
 EXERCISE = Exercise(
-    lesson="25", stars=3, reference=gates, where="section 2", cases=cases, judge=judge, run=run,
+    lesson="25", stars=3, reference=choose_gates, where="section 2", cases=cases, judge=judge, run=run,
     hints=(
         "Measure: recalled(**TASKS[task], first=…, a=…, b=…) for a few rates, with gates of 1 first.",
         "Section 2 has the curves of two of the tasks: near 0 the rule adds, near 1 it overwrites.",

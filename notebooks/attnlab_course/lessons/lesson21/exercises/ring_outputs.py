@@ -13,7 +13,7 @@ import numpy as np
 from numpy import ndarray as Array
 
 
-def ring(cluster: Cluster, q: list[Array], k: list[Array], v: list[Array], causal: bool) -> list[Array]:
+def ring_outputs(cluster: Cluster, q: list[Array], k: list[Array], v: list[Array], causal: bool) -> list[Array]:
     """The outputs (C, Dv) of all ranks, a list. ``q``, ``k`` (C, D) and ``v`` (C, Dv): lists, one item a rank.
 
     The ranks have the pieces of one text in its order. Write a program for one rank, program(rank, q, k, v), and let
@@ -90,7 +90,7 @@ OFFSET = "offset=(rank.index - holder) * len(k)"
 ONE_DEVICE = "np.split(attnlab.safe_attention(*map(np.concatenate, (q, k, v)), causal=causal), len(q))"
 
 EXERCISE = Exercise(
-    lesson="21", stars=3, reference=ring, where="eq. 21.1", cases=cases, writes=(0,),
+    lesson="21", stars=3, reference=ring_outputs, where="eq. 21.1", cases=cases, writes=(0,),
     hints=(
         "First without a mask: attend to what's here, add it to (out, lse) with attnlab.merge, beginning with out = 0 "
         "and lse = −inf, send k and v on, and wait with k, v = yield rank.receive(source). End with `return out`.",
