@@ -131,5 +131,6 @@ REFUSED = [
     ("parity", parity_of_zero_and_one, "the state is"),
     ("unroll", edited("unroll", ").T * b", ").T * b[::-1]"), "two tokens"),
     ("choose_gates", edited("choose_gates", '"rebind": (1.0, 1.0, 0.6)', '"rebind": (1.0, 1.0, 0.35)'), "rebind"),
-    ("choose_gates", edited("choose_gates", '"fresh": (1.0, 1.0, 0.2)', '"fresh": (1.0, 1.5, 0.2)'), "gates lie from 0 to 1"),
+    ("choose_gates", edited("choose_gates", '"fresh": (1.0, 1.0, 0.2)', '"fresh": (1.0, 1.5, 0.2)'),
+     "gates lie from 0 to 1"),
 ]

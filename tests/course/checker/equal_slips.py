@@ -222,7 +222,9 @@ EQUAL = {
     "Every prefix is looked up either way; a set is only faster.": [
         ("reused_tokens", "set(holds.values())", "holds.values()"),
     ],
-    "The bits of a number and of its negative are as many.": [("wasted_slots", "(n - 1).bit_length", "(1 - n).bit_length")],
+    "The bits of a number and of its negative are as many.": [
+        ("wasted_slots", "(n - 1).bit_length", "(1 - n).bit_length")
+    ],
     "The tokens decide ties, and then nothing is left to compare.": [
         ("beam_search", "(-one[0], one[1])", "(-one[0], one)"),
     ],
@@ -295,8 +297,8 @@ EQUAL = {
         ("accept_guesses", "draws[k + j]", "draws[k]"),
     ],
     "Fractions have no rounding errors, so the loop finds the token.": [
-        ("accept_guesses", "len(weights) - 1", "len(weights)", "1", "len(weights) + 1", "1 - len(weights)", "len(weights) - 2",
-         "len(weights) - 0"),
+        ("accept_guesses", "len(weights) - 1", "len(weights)", "1", "len(weights) + 1", "1 - len(weights)",
+         "len(weights) - 2", "len(weights) - 0"),
     ],
     "No guess is a speedup of 1, which doesn't exceed 1.": [("best_plan", "range(1, most + 1)", "range(0, most + 1)")],
     "It differs only where arithmetic takes the time, and there no plan exceeds 1.": [

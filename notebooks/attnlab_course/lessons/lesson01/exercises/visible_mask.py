@@ -29,7 +29,7 @@ def cases() -> list[Case]:
 
 def case(n: int, m: int, causal: bool, window: tuple[int, int] | None) -> Case:
     """One input, named after its fingerprint."""
-    empty = not visible(n, m, causal, window).any(1).all()
+    empty = not visible_mask(n, m, causal, window).any(1).all()
     code = "EMPTY: some query sees no key; " if empty else "RECT: " if n != m else ""
     return Case(f"{code}n = {n}, m = {m}, causal = {causal}, window = {window}", (n, m, causal, window))
 

@@ -41,7 +41,7 @@ def rate(case: Case, index: int, batch: int) -> float:
 def judge(case: Case, got: Any) -> str | None:
     """What is wrong with a choice: a limit that it breaks, or that another one is faster."""
     plans, memory, _, _, wait, bits = case.args
-    right = choose(*case.args)
+    right = choose_deployment(*case.args)
     try:
         index, batch = map(int, got)
     except (TypeError, ValueError):
