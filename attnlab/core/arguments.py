@@ -29,7 +29,7 @@ KNOWN = {np.ndarray: "numpy"} | dict.fromkeys((*SCALARS, tuple, list))
 
 
 def kind_of(x: Any) -> str | None:
-    """'numpy', 'jax', 'torch' or None. A library that nobody imported has no arrays, so none is imported."""
+    """x's library: 'numpy', 'jax', 'torch' or None. Imports none: a library that nobody imported has no arrays."""
     if type(x) in KNOWN:
         return KNOWN[type(x)]
     found = _look_up(x)
@@ -46,7 +46,7 @@ def _look_up(x: Any) -> str | None:
 
 
 def dtype_name(x: Any) -> str:
-    """'float32' and so on, whatever the library."""
+    """The name of x's dtype, such as 'float32', whatever the library."""
     dtype = x.dtype
     return _dtype_name(dtype) if hasattr(dtype, "name") else str(dtype).removeprefix("torch.")
 
@@ -86,7 +86,7 @@ def check_arrays(kind: str, **arrays: Any) -> None:
 
 
 def check_device(name: str, x: Any, query: Any) -> None:
-    """PyTorch tensors must share a device (NumPy has none, JAX checks its own)."""
+    """Refuse a PyTorch tensor on another device than query's. NumPy has no devices, JAX checks its own."""
     if kind_of(x) == "torch" and x.device != query.device:
         raise ValueError(f"{name} is on device {x.device}, query is on {query.device}; they must be equal")
 
@@ -156,7 +156,7 @@ def check_segments(segments: Any, query: Any, n: int, m: int) -> tuple[Any, Any]
 
 
 def integer(name: str, x: Any, least: int | None = None) -> int:
-    """A Python (or NumPy) integer of at least ``least``."""
+    """Returns x as an int; refuses all but a Python (or NumPy) integer of at least ``least``."""
     if isinstance(x, bool) or not isinstance(x, Integral):
         raise TypeError(f"{name} is {x!r}; it must be an integer")
     if least is not None and x < least:
@@ -165,7 +165,7 @@ def integer(name: str, x: Any, least: int | None = None) -> int:
 
 
 def number(name: str, x: Any) -> float:
-    """A finite Python (or NumPy) number."""
+    """Returns x as a float; refuses all but a finite Python (or NumPy) number."""
     if isinstance(x, bool) or not isinstance(x, Real):
         raise TypeError(f"{name} is {x!r}; it must be a number")
     if not math.isfinite(x):
@@ -174,14 +174,14 @@ def number(name: str, x: Any) -> float:
 
 
 def boolean(name: str, x: Any) -> bool:
-    """True or False, not something that merely counts as such."""
+    """Returns x as a bool; refuses all but True and False."""
     if not isinstance(x, (bool, np.bool_)):
         raise TypeError(f"{name} is {x!r}; it must be True or False")
     return bool(x)
 
 
 def check_choice(name: str, x: Any, choices: Iterable[Any]) -> Any:
-    """One of ``choices``."""
+    """Returns x; refuses all but one of ``choices``."""
     if x not in choices:
         raise ValueError(f"{name} is {x!r}; it must be one of {', '.join(map(str, choices))}")
     return x
@@ -198,7 +198,7 @@ def check_static(**options: Any) -> None:
 
 
 def as_python(name: str, kind: str) -> str:
-    """What to do about an option that came as an array of the library ``kind``."""
+    """Advice for an option that came as an array of the library ``kind``."""
     advice = f"Under jax.jit, list {name!r} in static_argnames" if kind == "jax" else "Its .tolist() is a Python value"
     return advice + ("; a learned scale: give scale=1 and multiply query by it" if name == "scale" else "")
 
@@ -260,7 +260,7 @@ def check_dropout(p: Any, seed: Any, kind: str) -> float:
 
 
 def check_probability(name: str, p: Any) -> float:
-    """A number in [0, 1]."""
+    """Returns p; refuses all but a number in [0, 1]."""
     p = number(name, p)
     if not 0 <= p <= 1:
         raise ValueError(f"{name} is {p}; it must be between 0 and 1")

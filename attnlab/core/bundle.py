@@ -38,7 +38,7 @@ class Rules:
         return tile_sizes(self.heads, *sizes, band=self.band, itemsize=itemsize, longest=longest, packed=self.packed)
 
     def gradient_tile_sizes(self, sizes: "Sizes") -> tuple[int, int]:
-        """Block sizes of its gradient."""
+        """Block sizes of the tiled gradient."""
         return gradient_tile_sizes(self.heads, *sizes, packed=self.packed)
 
 

@@ -87,7 +87,7 @@ BY_FUNCTION: dict[str, Rows] = {
 
 
 def hints(parameters: set[str], *tables: Rows) -> dict[str, str]:
-    """{their name: what a function with these ``parameters`` has instead}: the first row that is true of it."""
+    """{another library's name: what a function with these ``parameters`` has instead}. The first true row wins."""
     ours, found = parameters | {"no", "cache", "RollingCache"}, dict[str, str]()
     for names, hint in (row for rows in tables for row in rows):
         if set(re.findall(r"\w+", hint)[:1]) <= ours:

@@ -148,7 +148,7 @@ def call_eagerly(
 
 
 def run(*arguments: Any) -> tuple[Array, Array]:
-    """(out, lse) of real tensors."""
+    """Run the call on real tensors: (out, lse)."""
     out, lse = call_eagerly(**dict(zip(CALL, arguments)), return_lse=True)
     return out.contiguous(), lse.contiguous()
 
@@ -174,7 +174,7 @@ attention_backward = torch.library.custom_op(
 
 @attention.register_fake
 def fake_results(query: Array, key: Array, value: Array, *rest: Any) -> tuple[Array, Array]:
-    """Results without values."""
+    """out and lse without values."""
     check_arrays("torch", query=query, key=key, value=value)
     check_shapes(tuple(query.shape), tuple(key.shape), tuple(value.shape))
     dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
@@ -183,7 +183,7 @@ def fake_results(query: Array, key: Array, value: Array, *rest: Any) -> tuple[Ar
 
 @attention_backward.register_fake
 def fake_gradients(*arguments: Any) -> tuple[Array, ...]:
-    """Gradients without values."""
+    """dq, dk, dv and dbias without values."""
     given = dict(zip(RESULTS | CALL, arguments))
     inputs = [given[name] for name in ("query", "key", "value", "bias")]
     return tuple(inputs[0].new_empty(0) if x is None else x.new_empty(x.shape) for x in inputs)

@@ -100,7 +100,7 @@ def multiply_keys(q: Rows, pages: KeyPages, ids: Int32[Array, " W"], step: int) 
 
 
 def add_weighted(o: Rows, p: Tile, pages: ValuePages, ids: Int32[Array, " W"], step: int, visible: Visible) -> Rows:
-    """o + p v for the values of some pages, ``step`` pages at a time. Values that no query sees, NaN or not, count as 0."""
+    """o + p v for the values of some pages, ``step`` pages at a time. Values that no query sees count as 0."""
     size, seen = step * pages.shape[2], visible.any(0)[:, None]
 
     def part(turn: Array, o: Rows) -> Rows:

@@ -30,6 +30,6 @@ def by_heads(
 
 
 def check_heads(heads: int, devices: int) -> None:
-    """ValueError where the heads don't go into equal parts."""
+    """Refuse heads that the devices can't share equally."""
     if heads % devices:
         raise ValueError(f"there are {heads} heads, which {devices} ranks cannot share equally; ring_attention can")

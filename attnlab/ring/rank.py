@@ -27,7 +27,7 @@ class Rank:
         self.step, self.time = 0, 0.0
 
     def send(self, *arrays: Array, to: int) -> None:
-        """Copies of the arrays leave for rank ``to``; this rank goes on at once, as its link works beside it."""
+        """Send copies of the arrays to rank ``to``. This rank goes on at once, because its link works beside it."""
         self._check_other("to", to)
         for x in arrays:
             if not isinstance(x, np.ndarray):
@@ -65,11 +65,11 @@ class Rank:
         return backward(rules, (None, None), wide, *results)
 
     def compute(self, flops: float) -> None:
-        """Other work: the clock moves on by flops / rate."""
+        """Note other work: the clock moves on by flops / rate."""
         self._note(self, 0, flops)
 
     def _work(self, rules: Rules, x: Inputs, sizes: int) -> None:
-        """Two operations for every visible pair, head and number of a product."""
+        """Note two operations for every visible pair, head and number of a product."""
         pairs = visible_pairs(rules.band)
         self._note(self, pairs, 2 * pairs * sizes * int(np.prod(x.query.shape[:-2])))
 

@@ -74,7 +74,7 @@ def compare(waits: dict[int, Receive | Agree], devices: int) -> None:
 
 
 def check_agreement(words: list[str]) -> None:
-    """A ValueError that names the ranks that say something else than rank 0."""
+    """Raise a ValueError that names the ranks whose words differ from rank 0's."""
     for rank, said in enumerate(words):
         if said != words[0]:
             raise ValueError(f"the ranks disagree: rank 0 has {words[0]}; rank {rank} has {said}")

@@ -66,7 +66,7 @@ def rotary(
 
 
 def _check_positions(positions: Any, x: Any) -> None:
-    """One integer, or integers in x's library that broadcast to x's rows."""
+    """Refuse positions other than one integer, or integers of x's library that broadcast to x's rows."""
     if kind_of(positions) is None:
         integer("positions", positions, -(2**31))
         return

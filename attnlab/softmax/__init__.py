@@ -89,7 +89,7 @@ def two(out_a: Any, lse_a: Any, out_b: Any, lse_b: Any) -> tuple[tuple[Any, Any]
 
 
 def check_parts(parts: Sequence[Any], names: Sequence[str]) -> None:
-    """Tuples (out, lse) of one library and of the first one's shapes."""
+    """Refuse parts unless they are tuples (out, lse) of one library and of the first one's shapes."""
     for name, part in zip(names, parts):
         if not isinstance(part, tuple) or len(part) != 2:
             raise TypeError(f"{name.removeprefix(' of ')} is {type(part).__name__}; every part is a tuple (out, lse)")

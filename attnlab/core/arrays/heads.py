@@ -95,7 +95,7 @@ def take_heads(y: Any, part: tuple[slice, ...]) -> Any:
 
 @functools.cache
 def blas() -> ThreadpoolController:
-    """What tells and sets how many threads NumPy's products use."""
+    """The controller that tells and sets how many threads NumPy's products use."""
     return ThreadpoolController().select(user_api="blas")
 
 

@@ -118,5 +118,5 @@ def accumulator(x: Array) -> type:
 
 
 def anywhere(x: Bool[Array, "..."], axes: int | tuple[int, ...] | None = None) -> Bool[Array, "..."]:
-    """x.any(axes): the largest byte, which a CPU finds faster."""
+    """x.any(axes), as a maximum of bytes, which a CPU finds faster."""
     return x.astype(jnp.uint8).max(axes).astype(bool)

@@ -33,7 +33,7 @@ Shift = Float[Array, "*#batch #Hk #G #R #C"] | None
 
 
 def uncompiled(function: Callable) -> Callable:
-    """As a decorator: torch.compile leaves a function alone, as it would unroll its loops.
+    """Decorator: torch.compile doesn't trace this function, whose loops it would unroll.
 
     ``torch.compiler.disable`` alone would import the compiler with the module, which takes more than a second.
     """

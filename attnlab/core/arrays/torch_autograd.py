@@ -53,7 +53,7 @@ def custom_gradient(backward: Callable, plain: Callable | None = None) -> Callab
 def explicit_gradient(
     backward: Callable, rules: Rules, sizes: Sizes, x: Inputs, out: Array, lse: Array, dout: Array, dlse: Array
 ) -> tuple[Array, ...]:
-    """dq, dk, dv and, where there is a bias, dbias: called by hand ``backward`` serves vmap, too."""
+    """dq, dk, dv and, where there is a bias, dbias, of a gradient that is called by hand; vmap serves it, too."""
     algorithm = Algorithm(backward, no_autocast(backward), None)
     return Gradient.apply(algorithm, rules, sizes, x.bias is not None, out, lse, dout, dlse, *x)
 
