@@ -35,6 +35,7 @@ reset: setup ## put one lesson back and keep a backup of yours: LESSON=01
 	@$(PY) notebooks/work.py reset $(LESSON)
 
 test: export ATTNLAB_ROUNDS := 1
+test: export OMP_NUM_THREADS := 1
 test: setup ## check everything: lint, tests, notebooks
 	$(PY) -m ruff check .
 	$(PY) notebooks/build.py --check

@@ -120,6 +120,7 @@ def slope(library, f, x):
     return torch.autograd.grad(f(x.requires_grad_()).sum(), x)[0]
 
 
+@pytest.mark.thin(2)
 @LIBRARIES
 @pytest.mark.parametrize("why", KINKS)
 def test_derivative_at_a_kink(why, library, convention):
@@ -141,6 +142,7 @@ CALLS = {
 }
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize(
     ("library", "algorithm", "convention"),
