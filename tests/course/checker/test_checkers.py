@@ -27,8 +27,8 @@ EXERCISES = {name: check.find(name) for name in check.names()}
 NUMBERS = [number for number, found in check.lessons().items() if found]
 # lessons whose exercises have five mistakes and three hints at most, and words for slips
 DONE = {
-    "00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "14", "19", "20", "21", "22", "23", "24", "25",
-    "26",
+    "00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "14", "19", "20", "21", "22", "23", "24",
+    "25", "26",
 }  # fmt: skip
 MISTAKES = [(name, i) for name, exercise in EXERCISES.items() for i in range(len(exercise.mistakes))]
 ROWS = [(name, text) for name, exercise in EXERCISES.items() for text in exercise.without]
