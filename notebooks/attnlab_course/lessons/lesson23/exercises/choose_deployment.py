@@ -84,6 +84,7 @@ EXERCISE = Exercise(
         ("nothing is good enough", [NARROW, SHARED], 200, 1e3, 1e6, 10.0, 1.0),
         ("fewer weights with a larger cache, much memory", [SHARED, SMALL], 1500, 1e3, 1e6, 10.0, 9.0),
         ("fewer weights pay where the arithmetic binds", [NARROW, SMALL], 2000, 1e6, 1e3, 1e3, 9.0),
+        ("a slow memory: less than a token a second", [WHOLE], 200, 10, 1e6, 100.0, 9.0),
         ("a short wait", [NARROW, SMALL], 2000, 1e3, 1e6, 0.06, 9.0),
         ("the wait is a thousandth too short for 16 sequences", [WHOLE], 1e4, 1e3, 1e6, 0.25985, 9.0),
         ("1.204 bits per byte where 1.2 are allowed", [WHOLE, (100.0, 5.0, 1.204)], 200, 1e3, 1e6, 10.0, 1.2),
