@@ -9,7 +9,7 @@ from functools import partial
 
 from attnlab.core.arrays.torch import Keys, Lse, Out, Rows, Shift, Values, Visible
 from attnlab.core.arrays.torch import accumulator
-from attnlab.core.arrays.torch_autograd import custom_gradient
+from attnlab.core.arrays.torch_autograd import custom_gradient, vjp
 from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.geometry import blocks, chunk_sizes
 from attnlab.core.scores.torch import over_tile, read, tile, visible_tiles
@@ -18,8 +18,6 @@ from attnlab.softmax.torch import Triple
 
 import torch
 from torch import Tensor as Array
-from torch.func import vjp
-
 
 Summaries = tuple[Float[Array, " chunks *rows"], Float[Array, " chunks *rows"], Float[Array, " chunks *rows Dv"]]
 
@@ -46,7 +44,7 @@ def backward(
             k, v, b = read(x, rows, cols, visible)
             for held, new in zip(summaries, summarize(rules, x.seed, rows, cols, q, k, v, b, visible)):
                 held[c] = new
-        dsummaries = vjp(combine_all, summaries)[1]((do, dlse[..., rows]))[0] if chunks else ()
+        dsummaries = vjp(lambda *x: combine_all(x), *summaries)[1]((do, dlse[..., rows])) if chunks else ()
         del summaries  # each is computed again when its turn comes
 
         for (cols, visible), *dsummary in zip(visible_tiles(rules, x, rows, key_chunk), *dsummaries):

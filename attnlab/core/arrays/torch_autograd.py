@@ -17,7 +17,6 @@ from attnlab.core.torch_operator import no_autocast
 import torch
 from torch import Tensor as Array
 from torch.autograd import Function, forward_ad
-from torch.func import vjp
 
 
 @dataclass(frozen=True)
@@ -148,6 +147,25 @@ class Gradient(Function):
         x = vmapped_inputs(Inputs(*inputs), Inputs(*dims), info.batch_size, bias_size=info.batch_size)
         grads = Gradient.apply(algorithm, rules, sizes, wants_bias, *results, *x)
         return grads, (0,) * len(grads)
+
+
+def vjp(function: Callable, *arrays: Array) -> tuple[Any, Callable[[tuple[Array, ...]], tuple[Array, ...]]]:
+    """As ``torch.func.vjp``, which refuses to work under saved-tensor hooks: a whole step may run under them."""
+    if torch._C._are_functorch_transforms_active():
+        return torch.func.vjp(function, *arrays)
+    again = torch.is_grad_enabled()  # derivatives of the gradient are wanted
+    with torch.enable_grad():
+        leaves = [y.view_as(y) if again and y.requires_grad else y.detach().requires_grad_() for y in arrays]
+        results = function(*leaves)
+
+    def pull(cotangents: tuple[Array, ...]) -> tuple[Array, ...]:
+        pairs = [(y, dy) for y, dy in zip(results, cotangents) if y.requires_grad]  # the others are constants
+        if not pairs:
+            return tuple(map(torch.zeros_like, leaves))
+        outputs, dys = zip(*pairs)
+        return torch.autograd.grad(outputs, leaves, dys, create_graph=again, materialize_grads=True)
+
+    return results, pull
 
 
 def save_for_gradient(ctx: Any, x: Inputs, *more: Array) -> None:

@@ -1,16 +1,20 @@
-"""Activation checkpointing in PyTorch, use_reentrant=False: the same numbers, and every saved tensor unpacked once."""
+"""Saved-tensor hooks in PyTorch: the same numbers, be they around a forward or a whole step; each unpacked once.
+
+Activation checkpointing, use_reentrant=False, is made of such hooks.
+"""
 
 import itertools
 from collections import Counter
 
 import pytest
 import torch
-from torch.autograd.graph import saved_tensors_hooks
+from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
 from torch.testing import assert_close
 from torch.utils.checkpoint import checkpoint
 
 from attnlab import METHODS
 from attnlab.linear import FORMS, linear_attention
+from attnlab.linear.delta import delta_attention
 from tests.attnlab.ring.processes import Ranks
 
 OPTIONS = {
@@ -46,11 +50,14 @@ def gradients(call, x):
 
 
 def same_when_checkpointed(call, x):
-    """Checkpointed and not: results and gradients are equal, and no saved tensor is unpacked twice."""
+    """Checkpointed and not, a whole step under hooks: equal results and gradients, no saved tensor unpacked twice."""
     expected, unpacked = gradients(call, x)
     assert unpacked
     assert set(unpacked.values()) == {1}
     found, _ = gradients(lambda *x: checkpoint(call, *x, use_reentrant=False), x)
+    assert_close(found, expected, rtol=0, atol=0)
+    with save_on_cpu():
+        found, _ = gradients(call, x)
     assert_close(found, expected, rtol=0, atol=0)
 
 
@@ -71,6 +78,27 @@ def test_checkpointed_linear_attention(form):
         return out, *state
 
     same_when_checkpointed(call, leaves((2, 4, 5, 8), (2, 2, 5, 8), (2, 2, 5, 3)))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_checkpointed_delta_attention(form):
+    def call(query, key, value, beta):
+        return delta_attention(query, key, value, beta=beta, form=form, chunk_size=2, return_state=True)
+
+    same_when_checkpointed(call, leaves((2, 4, 5, 8), (2, 2, 5, 8), (2, 2, 5, 3), (2, 2, 5)))
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "tiled"])
+def test_second_derivatives_under_hooks(method):
+    x = leaves((2, 5, 8), (2, 7, 8), (2, 7, 3))
+
+    def second():
+        first = torch.autograd.grad(METHODS[method](*x, causal=True).sin().sum(), x, create_graph=True)
+        return torch.autograd.grad(sum(y.sin().sum() for y in first), x)
+
+    expected = second()
+    with save_on_cpu():
+        assert_close(second(), expected, rtol=0, atol=0)
 
 
 def test_checkpointed_ring_attention():
