@@ -55,7 +55,7 @@ EXERCISE = Exercise(
         "An empty row has s = −∞ and lse = −∞, and −∞ − (−∞) is NaN: subtract 0 there; e^−∞ is the 0 you want.",
     ),
     without={
-        "0.0": phrases.empty_lse("section 1"),
+        "np.where(lse == -np.inf, 0.0, lse)": phrases.empty_lse("section 1"),
         "np.exp(s - shift[:, None])": "You return log p. The weight is its exponential (eq. 10.1).",
     },
     mistakes=(
