@@ -149,7 +149,8 @@ def _check_shapes(
     if key_pages[-1] != query[-1]:
         raise ValueError(f"key_pages has size {key_pages[-1]}, query has {query[-1]}; the last axis of both is D")
     if not key_pages[1] or query[1] % key_pages[1]:
-        raise ValueError(f"key_pages has {key_pages[1]} heads, which must divide query's {query[1]}; {LAYOUTS[layout]}")
+        heads = f"key_pages has {key_pages[1]} heads, which does not divide query's {query[1]}"
+        raise ValueError(f"{heads}; {LAYOUTS[layout]}")
     integer("S, the tokens of a page,", key_pages[2], 1)
     if len(block_table) != 2 or block_table[0] != query[0]:
         raise ValueError(f"block_table has shape {block_table}; with {query[0]} sequences it must be ({query[0]}, T)")
@@ -163,7 +164,8 @@ def _check_values(layout: str, table: np.ndarray | None, lengths: np.ndarray | N
         return
     capacity = table.shape[1] * size
     for b in np.flatnonzero((lengths < 0) | (lengths > capacity))[:1]:
-        raise ValueError(f"lengths[{b}] is {lengths[b]}; it must be in 0 … T · S = {capacity}; {LAYOUTS[layout]}")
+        given = f"lengths[{b}] is {lengths[b]}; it must be between 0 and T · S = {capacity}"
+        raise ValueError(f"{given}; {LAYOUTS[layout]}")
     wrong = (table < 0) | (table >= pages)
     if wrong.any():  # entries that no sequence uses may be
         wrong &= np.arange(table.shape[1]) * size < lengths[:, None]

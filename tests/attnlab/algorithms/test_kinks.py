@@ -63,6 +63,9 @@ def merged_lse(softmax, x):
     return softmax.merge(*parts, double=True)[1]
 
 
+SCORES = "core.scores"
+
+
 def e_to_a_score(scores, x):
     """e^s of a query and keys of 0 with the bias x, for keys of which the second half is hidden."""
     q, k = (to_like(x, np.zeros(shape)) for shape in ((1, 1, 1, 1), (1, 4, 1)))
@@ -85,18 +88,15 @@ KINKS = {
         "softmax", lambda m, x: m.part(x[:, None], to_like(x, [-INF, -INF, 0.0]), x.dtype)[2], [0.0, 5.0, 0.0],
         [0, 0, 1]),
     "a key that nobody sees": (
-        "core.scores", lambda m, x: m.widen_or_zero(x[None, :, None], to_like(x, [[[[1, 0]]]]) > 0),
-        [0.0, 0.0], [1, 0]),
+        SCORES, lambda m, x: m.widen_or_zero(x[None, :, None], to_like(x, [[[[1, 0]]]]) > 0), [0.0, 0.0], [1, 0]),
     "a query that sees nothing": (
-        "core.scores", lambda m, x: m.zero_unless(to_like(x, [[[1, 0]]]) > 0, x[None, None, :, None]),
-        [0.0, 0.0], [1, 0]),
+        SCORES, lambda m, x: m.zero_unless(to_like(x, [[[1, 0]]]) > 0, x[None, None, :, None]), [0.0, 0.0], [1, 0]),
     "a hidden score weighs 0, be it −∞ itself": (
-        "core.scores", e_to_a_score, [0.0, -INF, 0.0, -INF], [1, 0, 0, 0]),
+        SCORES, e_to_a_score, [0.0, -INF, 0.0, -INF], [1, 0, 0, 0]),
     "the largest bias of float32 is a bias": (
-        "core.scores", lambda m, x: m.bias_in(x, to_like(x, [0.0], "float32").dtype),
-        [-LARGEST, LARGEST, 0.0], [1, 1, 1]),
+        SCORES, lambda m, x: m.bias_in(x, to_like(x, [0.0], "float32").dtype), [-LARGEST, LARGEST, 0.0], [1, 1, 1]),
     "a bias beyond, cut, is a constant": (
-        "core.scores", lambda m, x: m.bias_in(x, to_like(x, [0.0], "float32").dtype), [-1e300, 1e300], [0, 0]),
+        SCORES, lambda m, x: m.bias_in(x, to_like(x, [0.0], "float32").dtype), [-1e300, 1e300], [0, 0]),
     "e^x and x + 1 meet with one slope": ("linear", lambda m, x: m.elu(x), [-0.0, 0.0, 1.0], [1, 1, 1]),
     "a feature of 0 stays out of the sum, and is left alone": (
         "linear", lambda m, x: m.FEATURES["relu"](x), [-1.0, -0.0, 0.0, 1.0], [0, 0, 0, 1]),
@@ -120,7 +120,6 @@ def slope(library, f, x):
     return torch.autograd.grad(f(x.requires_grad_()).sum(), x)[0]
 
 
-@pytest.mark.thin(2)
 @LIBRARIES
 @pytest.mark.parametrize("why", KINKS)
 def test_derivative_at_a_kink(why, library, convention):
@@ -142,7 +141,6 @@ CALLS = {
 }
 
 
-@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize(
     ("library", "algorithm", "convention"),
