@@ -85,15 +85,18 @@ KINKS = {
         "softmax", lambda m, x: m.part(x[:, None], to_like(x, [-INF, -INF, 0.0]), x.dtype)[2], [0.0, 5.0, 0.0],
         [0, 0, 1]),
     "a key that nobody sees": (
-        "scores", lambda m, x: m.widened_or_zero(x[None, :, None], to_like(x, [[[[1, 0]]]]) > 0), [0.0, 0.0], [1, 0]),
+        "core.scores", lambda m, x: m.widened_or_zero(x[None, :, None], to_like(x, [[[[1, 0]]]]) > 0),
+        [0.0, 0.0], [1, 0]),
     "a query that sees nothing": (
-        "scores", lambda m, x: m.zero_unless(to_like(x, [[[1, 0]]]) > 0, x[None, None, :, None]), [0.0, 0.0], [1, 0]),
+        "core.scores", lambda m, x: m.zero_unless(to_like(x, [[[1, 0]]]) > 0, x[None, None, :, None]),
+        [0.0, 0.0], [1, 0]),
     "a hidden score weighs 0, be it −∞ itself": (
-        "scores", e_to_a_score, [0.0, -INF, 0.0, -INF], [1, 0, 0, 0]),
+        "core.scores", e_to_a_score, [0.0, -INF, 0.0, -INF], [1, 0, 0, 0]),
     "the largest bias of float32 is a bias": (
-        "scores", lambda m, x: m.bias_in(x, to_like(x, [0.0], "float32").dtype), [-LARGEST, LARGEST, 0.0], [1, 1, 1]),
+        "core.scores", lambda m, x: m.bias_in(x, to_like(x, [0.0], "float32").dtype),
+        [-LARGEST, LARGEST, 0.0], [1, 1, 1]),
     "a bias beyond, cut, is a constant": (
-        "scores", lambda m, x: m.bias_in(x, to_like(x, [0.0], "float32").dtype), [-1e300, 1e300], [0, 0]),
+        "core.scores", lambda m, x: m.bias_in(x, to_like(x, [0.0], "float32").dtype), [-1e300, 1e300], [0, 0]),
     "e^x and x + 1 meet with one slope": ("linear", lambda m, x: m.elu(x), [-0.0, 0.0, 1.0], [1, 1, 1]),
     "a feature of 0 stays out of the sum, and is left alone": (
         "linear", lambda m, x: m.FEATURES["relu"](x), [-1.0, -0.0, 0.0, 1.0], [0, 0, 0, 1]),

@@ -9,7 +9,7 @@ import pytest
 import attnlab
 from tests.support import PYTHONPATH
 
-ROOMS = ["softmax", "dropout", "scores", "rotation", "cache", "paged", "linear"]
+ROOMS = ["softmax", "core.dropout", "core.scores", "rotation", "cache", "paged", "linear"]
 CALL = """
 import numpy as np
 x = np.eye(3, dtype=np.float32)
