@@ -126,7 +126,7 @@ def operate(function: str, gradient: str, arguments: dict[str, Any]) -> Any:
     pair = segments if isinstance(segments, tuple | list) else (segments, segments)
     given = arguments | {"function": function, "gradient": gradient, "left": left, "right": right}
     given |= {"query_segments": pair[0], "key_segments": pair[-1]}
-    given["block_mask"] = None if block_mask is None else torch.as_tensor(block_mask)
+    given["block_mask"] = None if block_mask is None else torch.as_tensor(block_mask, device="cpu")
     if "dout" in arguments:
         grads = attention_backward(*(given.get(name) for name in RESULTS | CALL))
         return grads if given["bias"] is not None else grads[:3]
