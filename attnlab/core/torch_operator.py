@@ -9,6 +9,7 @@ import functools
 import importlib
 import inspect
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from attnlab.core.arguments import check_arrays, check_shapes, window_sides
@@ -46,8 +47,13 @@ def load(home: str) -> str:
 
 
 def apart(name: str, function: Callable, *args: Any, **kwargs: Any) -> Any:
-    """One call, which torch.compile leaves alone: there the graph breaks, and with fullgraph=True that is an error."""
+    """One call, which torch.compile leaves alone: there the graph breaks, and with fullgraph=True that is an error.
+
+    Tensors without values are refused.
+    """
     if not torch.compiler.is_compiling():
+        if any(isinstance(x, Array) and symbolic(x) for x in (*args, *kwargs.values())):
+            raise NotImplementedError(f"{name} looks at numbers, and a meta or fake tensor has none")
         return function(*args, **kwargs)
     if says_why():
         torch._dynamo.graph_break(msg=f"attnlab: {name} cannot be traced; compile without fullgraph=True, or around it")
@@ -67,13 +73,17 @@ def no_autocast(core: Callable) -> Callable:
 
     @functools.wraps(core)
     def wrapped(rules: Any, sizes: Any, x: Any, *rest: Any) -> tuple[Array, ...]:
-        device = x.query.device.type
-        if not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
-            return core(rules, sizes, x, *rest)
-        with torch.autocast(device, enabled=False):
+        with without_autocast(x.query):
             return core(rules, sizes, x, *rest)
 
     return wrapped
+
+
+def without_autocast(x: Array) -> AbstractContextManager:
+    """A context in which autocast is off for x's device; there is nothing to do where it has none, as meta."""
+    device = x.device.type
+    on = autocasts(device) and torch.is_autocast_enabled(device)
+    return torch.autocast(device, enabled=False) if on else nullcontext()
 
 
 def ready(arguments: dict[str, Any]) -> dict[str, Any]:
