@@ -75,5 +75,6 @@ def attention(
         seed=int(torch.randint(2**32, (), device="cpu")) if dropout else None, return_lse=True,
     )  # fmt: skip
     if s_aux is not None:  # merge with a part of lse s_aux and value 0
-        out = (out * torch.sigmoid(lse - s_aux[:, None])[..., None]).to(out.dtype)
+        above = torch.where(lse == -torch.inf, lse, lse - s_aux[:, None])  # a sink may be −∞, too
+        out = (out * torch.sigmoid(above)[..., None]).to(out.dtype)
     return out.transpose(1, 2).contiguous(), None
