@@ -50,5 +50,5 @@ def scaled_dot_product_attention(
     return tiled_attention(
         query, key, value, causal=is_causal, offset=0, mask=attn_mask if boolean else None,
         bias=None if boolean else attn_mask, scale=scale, dropout=dropout_p,
-        seed=int(torch.randint(2**32, ())) if dropout_p > 0 else None,
+        seed=int(torch.randint(2**32, (), device="cpu")) if dropout_p > 0 else None,
     )  # fmt: skip

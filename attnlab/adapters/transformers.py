@@ -71,9 +71,10 @@ def attention(
         bias, mask = mask if bias is None else bias + mask, None
     out, lse = tiled_attention(
         query, key, value, causal=query.shape[2] > 1 and attention_mask is None and is_causal, offset=0, mask=mask,
-        bias=bias, scale=scaling, dropout=dropout, seed=int(torch.randint(2**32, ())) if dropout else None,
-        return_lse=True,
+        bias=bias, scale=scaling, dropout=dropout,
+        seed=int(torch.randint(2**32, (), device="cpu")) if dropout else None, return_lse=True,
     )  # fmt: skip
     if s_aux is not None:  # merge with a part of lse s_aux and value 0
-        out = (out * torch.sigmoid(lse - s_aux[:, None])[..., None]).to(out.dtype)
+        above = torch.where(lse == -torch.inf, lse, lse - s_aux[:, None])  # a sink may be −∞, too
+        out = (out * torch.sigmoid(above)[..., None]).to(out.dtype)
     return out.transpose(1, 2).contiguous(), None

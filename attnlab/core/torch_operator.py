@@ -9,6 +9,7 @@ import functools
 import importlib
 import inspect
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from attnlab.core.arguments import check_arrays, check_shapes, window_sides
@@ -45,9 +46,19 @@ def load(home: str) -> str:
     return name
 
 
+<<<<<<< /tmp/tmpl2_i7mlr/o
 def run_outside_graph(name: str, function: Callable, *args: Any, **kwargs: Any) -> Any:
     """Run one call outside torch.compile's graph, which breaks there; with fullgraph=True that's an error."""
+=======
+def apart(name: str, function: Callable, *args: Any, **kwargs: Any) -> Any:
+    """One call, which torch.compile leaves alone: there the graph breaks, and with fullgraph=True that is an error.
+
+    Tensors without values are refused.
+    """
+>>>>>>> /tmp/tmpl2_i7mlr/t
     if not torch.compiler.is_compiling():
+        if any(isinstance(x, Array) and symbolic(x) for x in (*args, *kwargs.values())):
+            raise NotImplementedError(f"{name} looks at numbers, and a meta or fake tensor has none")
         return function(*args, **kwargs)
     if break_takes_message():
         torch._dynamo.graph_break(msg=f"attnlab: {name} cannot be traced; compile without fullgraph=True, or around it")
@@ -67,17 +78,26 @@ def no_autocast(core: Callable) -> Callable:
 
     @functools.wraps(core)
     def wrapped(rules: Any, sizes: Any, x: Any, *rest: Any) -> tuple[Array, ...]:
-        device = x.query.device.type
-        if not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
-            return core(rules, sizes, x, *rest)
-        with torch.autocast(device, enabled=False):
+        with without_autocast(x.query):
             return core(rules, sizes, x, *rest)
 
     return wrapped
 
 
+<<<<<<< /tmp/tmpl2_i7mlr/o
 def autocast_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     """Cast query, key and value as autocast would, float64 excepted; refuse nested, sparse and distributed tensors."""
+=======
+def without_autocast(x: Array) -> AbstractContextManager:
+    """A context in which autocast is off for x's device; there is nothing to do where it has none, as meta."""
+    device = x.device.type
+    on = autocasts(device) and torch.is_autocast_enabled(device)
+    return torch.autocast(device, enabled=False) if on else nullcontext()
+
+
+def ready(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Under autocast query, key and value in its dtype, as for scaled_dot_product_attention: float64 stays."""
+>>>>>>> /tmp/tmpl2_i7mlr/t
     for name in ("query", "key", "value"):
         if getattr(arguments[name], "is_nested", False):
             raise TypeError(f"{name} is a nested tensor; attnlab takes plain ones: pad, and hide the padding by a mask")
@@ -126,7 +146,7 @@ def call_operator(function: str, gradient: str, arguments: dict[str, Any]) -> An
     pair = segments if isinstance(segments, tuple | list) else (segments, segments)
     given = arguments | {"function": function, "gradient": gradient, "left": left, "right": right}
     given |= {"query_segments": pair[0], "key_segments": pair[-1]}
-    given["block_mask"] = None if block_mask is None else torch.as_tensor(block_mask)
+    given["block_mask"] = None if block_mask is None else torch.as_tensor(block_mask, device="cpu")
     if "dout" in arguments:
         grads = attention_backward(*(given.get(name) for name in RESULTS | CALL))
         return grads if given["bias"] is not None else grads[:3]

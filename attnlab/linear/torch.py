@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from attnlab.core.arrays.torch import Key, Keys, Out, Query, Rows, accumulator, matmul
 from attnlab.core.geometry import blocks
 from attnlab.core.shapes import Bool, Float
+from attnlab.core.torch_operator import without_autocast
 from attnlab.linear import Hedgehog, LinearInputs, LinearOptions, spans
 from attnlab.linear.steps import Steps, absorb, sum_keys
 
@@ -26,7 +27,7 @@ STEPS = Steps(matmul, torch.tril)
 
 def linear_attention(options: LinearOptions, x: LinearInputs) -> tuple[Out, State]:
     """See :func:`attnlab.linear.linear_attention`. Autocast is off inside, or sums would be half precision."""
-    with torch.autocast(x.query.device.type, enabled=False):
+    with without_autocast(x.query):
         return _linear_attention(x.query, options, x)
 
 

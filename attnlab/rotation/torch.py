@@ -17,8 +17,9 @@ __all__ = ["rotary"]
 
 def rotary(x: Float[Array, "*rows N D"], positions: Any, kind: Kind) -> Float[Array, "*rows N D"]:
     """See :func:`attnlab.rotary`."""
-    positions = torch.arange(x.shape[-2]) if positions is None else torch.as_tensor(positions)
-    angle, (_, factor) = angles(positions.to(x.device), kind, accumulator(x)), constants(*kind)
+    n, device = x.shape[-2], x.device
+    positions = torch.arange(n, device=device) if positions is None else torch.as_tensor(positions, device=device)
+    angle, (_, factor) = angles(positions, kind, accumulator(x)), constants(*kind)
     cos, sin = (y if factor == 1 else factor * y for y in (angle.cos(), angle.sin()))
     turned, rest = x[..., : kind.size], x[..., kind.size :]
     a, b = (turned[..., ::2], turned[..., 1::2]) if kind.interleaved else turned.chunk(2, -1)

@@ -3,8 +3,9 @@
     code = round((x − low) / step) in 0 … 2^bits − 1,   x̂ = low + step · code
 
 A group is ``group`` tokens of one channel (axis −2, for keys, whose outliers sit in channels) or ``group`` channels of
-one token (axis −1, for values). Step and low are kept in half precision and the codes are computed with the kept ones:
-|x − x̂| ≤ step / 2 plus the rounding of low. A number takes bits + 32 / group bits.
+one token (axis −1, for values). Step and low are kept in half precision, the step rounded up, and the codes are
+computed with the kept ones: |x − x̂| ≤ step / 2 plus the rounding of low, at any size; the least step is 6e-8. A number
+takes bits + 32 / group bits.
 Source: Liu et al. 2024, "KIVI: A Tuning-Free Asymmetric 2bit Quantization for KV Cache".
 """
 
@@ -42,8 +43,8 @@ class Quantized:
 def quantize(x: Any, bits: int, *, axis: int, group: int = 32) -> Quantized:
     """``x`` (..., N, D) in 2, 4 or 8 bits per number; ``axis`` −2: groups of tokens, −1: groups of channels.
 
-    Halves are rounded to even. A group of equal numbers has step 1 and is exact to the rounding of low; a NaN makes its
-    group NaN. Numbers must be within half precision's range, ±65,504. No gradient. Raises TypeError or ValueError,
+    Halves are rounded to even. A group of equal numbers that half precision holds has step 1 and is exact; a NaN makes
+    its group NaN. Numbers must be within half precision's range, ±65,504. No gradient. Raises TypeError or ValueError,
     naming the argument: N or D must be a multiple of ``group``, D also of the numbers in a byte.
     """
     module = backend("x", x, __name__)

@@ -18,13 +18,20 @@ def quantize(x: Array, bits: int, axis: int, group: int) -> tuple[Array, Array, 
     """See :func:`attnlab.cache.quantize`: codes, step, low."""
     y = grouped(jax.lax.stop_gradient(x).astype(accumulator(x)), axis, group)
     lowest, highest = y.min(axis, keepdims=True), y.max(axis, keepdims=True)
-    low, step = lowest.astype(jnp.float16), ((highest - lowest) / (2**bits - 1)).astype(jnp.float16)
-    step = jnp.where(step == 0, 1, step)
+    low = lowest.astype(jnp.float16)
+    step = half_above((highest - low) / (2**bits - 1))
+    step = jnp.where(step <= 0, 1, step)
     codes = jnp.clip(jnp.round((y - low) / step), 0, 2**bits - 1)
     codes = jnp.where(jnp.isnan(codes), 0, codes).astype(jnp.uint8)
     codes = codes.reshape((*x.shape[:-1], x.shape[-1] * bits // 8, 8 // bits))
     packed = (codes << jnp.arange(0, 8, bits, dtype=jnp.uint8)).sum(-1, dtype=jnp.uint8)
     return packed, step.squeeze(axis), low.squeeze(axis)
+
+
+def half_above(x: Array) -> Array:
+    """The least number of half precision that is not below x: rounded down, a step would leave the highest out."""
+    near = x.astype(jnp.float16)
+    return jnp.where(near < x, (near.view(jnp.int16) + 1).view(jnp.float16), near)
 
 
 @partial(jax.jit, static_argnums=1)

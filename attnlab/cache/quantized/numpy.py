@@ -14,13 +14,20 @@ def quantize(x: Array, bits: int, axis: int, group: int) -> tuple[Array, Array, 
     """See :func:`attnlab.cache.quantize`: codes, step, low."""
     y = grouped(x.astype(accumulator(x), copy=False), axis, group)
     lowest, highest = y.min(axis, keepdims=True), y.max(axis, keepdims=True)
-    low, step = lowest.astype(np.float16), ((highest - lowest) / (2**bits - 1)).astype(np.float16)
-    step = np.where(step == 0, np.float16(1), step)
+    low = lowest.astype(np.float16)
+    step = half_above((highest - low) / (2**bits - 1))
+    step = np.where(step <= 0, np.float16(1), step)
     codes = np.clip(np.round((y - low) / step), 0, 2**bits - 1)
     codes = np.where(np.isnan(codes), 0, codes).astype(np.uint8)
     codes = codes.reshape((*x.shape[:-1], x.shape[-1] * bits // 8, 8 // bits))
     packed = np.bitwise_or.reduce(codes << np.arange(0, 8, bits, dtype=np.uint8), -1)
     return packed, step.squeeze(axis), low.squeeze(axis)
+
+
+def half_above(x: Array) -> Array:
+    """The least number of half precision that is not below x: rounded down, a step would leave the highest out."""
+    near = x.astype(np.float16)
+    return np.where(near < x, (near.view(np.int16) + np.int16(1)).view(np.float16), near)
 
 
 def dequantize(q: Quantized, dtype: Any) -> Array:

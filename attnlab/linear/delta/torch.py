@@ -2,7 +2,11 @@
 
 from attnlab.core.arrays.torch import Out, accumulator, matmul
 from attnlab.core.shapes import Float
+<<<<<<< /tmp/tmpnei8pd10/o
 from attnlab.core.torch_operator import has_no_values
+=======
+from attnlab.core.torch_operator import symbolic, without_autocast
+>>>>>>> /tmp/tmpnei8pd10/t
 from attnlab.linear.delta import Rule, Tokens
 
 import torch
@@ -20,7 +24,7 @@ Each = Float[Array, "*batch Hk C"]
 
 def delta_attention(rule: Rule, x: Tokens, state: State | None) -> tuple[Out, State]:
     """See :func:`attnlab.linear.delta_attention`. Autocast is off inside, or sums would be half precision."""
-    with torch.autocast(x.query.device.type, enabled=False):
+    with without_autocast(x.query):
         return _delta_attention(rule, x, state)
 
 

@@ -34,7 +34,7 @@ def load(name: str = "base", library: str = "numpy", dtype: str = "float32") -> 
 def training(name: str = "base") -> dict[str, Any]:
     """How a model was trained: its config, the seed, the text's length and hash, the curve of losses in bits a byte."""
     check_choice("name", name, NAMES)
-    return json.loads((data() / f"{name}.json").read_text())
+    return json.loads((data() / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def excerpt() -> bytes:

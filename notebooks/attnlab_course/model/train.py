@@ -119,7 +119,7 @@ def export(run: Training, text: bytes, name: str, folder: Path = WEIGHTS) -> Non
         **dataclasses.asdict(run.plan), "steps": len(run.curve), "python": platform.python_version(),
         "text_bytes": len(text), "text_sha256": digest(text), "bits_every_20_steps": curve,
     }  # fmt: skip
-    (folder / f"{name}.json").write_text(json.dumps(told) + "\n")
+    (folder / f"{name}.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
 
 
 def main() -> None:

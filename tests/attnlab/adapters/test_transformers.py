@@ -190,3 +190,11 @@ def test_compiled_in_one_graph(name):
     given = dict(input_ids=ids) | (dict(decoder_input_ids=ids) if name == "T5" else {})
     compiled = torch.compile(made, backend="eager", fullgraph=True)
     torch.testing.assert_close(compiled(**given).logits, made(**given).logits)
+
+
+def test_a_row_that_sees_nothing_is_zero_beside_any_sink():
+    x = [torch.ones(1, 2, 3, 4, requires_grad=True) for _ in range(3)]
+    sink = torch.tensor([-torch.inf, 0.5], requires_grad=True)
+    out, _ = adapter.attention(torch.nn.Module(), *x, torch.zeros(1, 1, 3, 3, dtype=torch.bool), s_aux=sink)
+    assert (out == 0).all()
+    assert all((grad == 0).all() for grad in torch.autograd.grad(out.sum(), [*x, sink]))

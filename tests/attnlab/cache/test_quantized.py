@@ -19,14 +19,34 @@ def test_the_error_is_half_a_step(library, bits, axis):
     found = quantize(to(library, x), bits, axis=axis, group=16)
     again = back(dequantize(found))
     step, low = (np.repeat(back(y).astype(np.float64), 16, axis) for y in (found.step, found.low))
-    highest = low + step * (2**bits - 1)
-    inside = (x >= low) & (x <= highest)
-    assert (np.abs(x - again)[inside] <= (step / 2 + 1e-6 * np.abs(x).max())[inside]).all()
-    assert np.abs(x - again).max() <= (step / 2 + np.abs(low) * 2.0**-10 + step * 2.0**-4).max()
+    assert (np.abs(x - again) <= step / 2 + np.maximum(low - x, 0) + 1e-6 * np.abs(x).max()).all()
     assert found.nbytes == x.size * (bits + 32 / 16) / 8
     reference = quantize(x, bits, axis=axis, group=16)
     assert (back(found.codes) == reference.codes).all()
     np.testing.assert_array_equal(back(found.step), reference.step)
+
+
+HALF = np.finfo(np.float16)
+SIZES = [0, *(10.0**e for e in range(-30, 5)), *(float(x) * y for x in (HALF.tiny, HALF.smallest_subnormal) for y in (
+    0.4, 0.5, 0.6, 1, 1.5, 3, 255, 400)), 9.95e-4, 9.95e-4 / 200, float(HALF.max)]  # fmt: skip
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_the_error_is_half_a_step_at_any_size(library, bits):
+    """Of groups of any width, from anywhere: plus the rounding of low, and of float32."""
+    starts = [sign * x for x in (0.0, *SIZES) for sign in (1, -1)]
+    x = np.array([np.linspace(a, a + width, 32) for a in starts for width in SIZES])
+    x = x[np.abs(x).max(-1) <= float(HALF.max)].astype(np.float32)
+    found = quantize(to(library, x), bits, axis=-1, group=32)
+    step, low = (back(y).astype(np.float64) for y in (found.step, found.low))
+    lowest = x.min(-1, keepdims=True).astype(np.float64)
+    assert (np.abs(low - lowest) <= np.maximum(np.abs(lowest) * 2.0**-11, float(HALF.smallest_subnormal) / 2)).all()
+    wide = (x.max(-1, keepdims=True) - low) / (2**bits - 1)
+    least = np.where(wide > 0, wide * (1 + 2.0**-9) + float(HALF.smallest_subnormal), 1)
+    assert (step <= least).all()
+    off = np.abs(back(dequantize(found)).astype(np.float64) - x)
+    assert (off <= step / 2 + np.abs(low - lowest) + 2.0**-22 * np.abs(x).max(-1, keepdims=True)).all()
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -71,7 +71,7 @@ def tune(lm: Model, data: bytes, steps: int = STEPS, seed: int = 1) -> Iterator[
 
 def stored() -> dict:
     """What the script has written: how it was trained, and for each run its curve and its bits before and after."""
-    return json.loads(STORED.read_text())
+    return json.loads(STORED.read_text(encoding="utf-8"))
 
 
 def main() -> None:
@@ -87,7 +87,7 @@ def main() -> None:
         bits = {"before": round(held_out(pooled), 4), "after": round(held_out(steps[-1][1]), 4)}
         runs.append({"kv_heads": many, "how": how, **bits, "curve": [round(loss, 4) for loss, _ in steps]})
     about = {"steps": STEPS, "batch": BATCH, "rate": RATE, "text": text.digest(training)}
-    STORED.write_text(json.dumps({**about, "runs": runs}, indent=1) + "\n")
+    STORED.write_text(json.dumps({**about, "runs": runs}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

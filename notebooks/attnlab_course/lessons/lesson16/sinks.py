@@ -130,7 +130,7 @@ def measured(model: SinkToy, rows: int = 256, first: int = 16) -> dict[str, floa
 
 def stored() -> dict:
     """What the script has written: how the models were trained, and what was measured of each, before and after."""
-    return json.loads(STORED.read_text())
+    return json.loads(STORED.read_text(encoding="utf-8"))
 
 
 def main() -> None:
@@ -146,7 +146,7 @@ def main() -> None:
                     runs.append({"kind": kind, "seed": seed, "step": step, **measured(model)})
     lines = ",\n".join(map(json.dumps, runs))
     about = {"steps": STEPS, "batch": BATCH, "rate": RATE, "length": LENGTH}
-    STORED.write_text(json.dumps(about)[:-1] + f', "runs": [\n{lines}\n]}}\n')
+    STORED.write_text(json.dumps(about)[:-1] + f', "runs": [\n{lines}\n]}}\n', encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ def again(lm: Model, attend: Callable | None, distance: int = 152, length: int =
 
 def stored() -> dict:
     """What the script has written: how it was trained, and for each plan its curves and what was measured of it."""
-    return json.loads(STORED.read_text())
+    return json.loads(STORED.read_text(encoding="utf-8"))
 
 
 def learned_maps(plan: str) -> list[Tensor]:
@@ -155,7 +155,7 @@ def main() -> None:
         about = {"steps": STEPS, "tuning": TUNING, "batch": BATCH, "size": SIZE, "rates": RATES, "window": WINDOW,
                  "text": text.digest(data)}  # fmt: skip
         lines = ",\n".join(f"{json.dumps(plan)}: {json.dumps(run)}" for plan, run in runs.items())
-        STORED.write_text(json.dumps(about)[:-1] + f', "runs": {{\n{lines}\n}}}}\n')
+        STORED.write_text(json.dumps(about)[:-1] + f', "runs": {{\n{lines}\n}}}}\n', encoding="utf-8")
         np.savez_compressed(MAPS, **kept)
 
 

@@ -132,7 +132,7 @@ def measured(model: Recaller, sequences: int = 256, seed: int = 1000) -> dict[st
 
 def stored() -> dict:
     """What the script has written: how it was trained, and for each run its curve and what was measured of it."""
-    return json.loads(STORED.read_text())
+    return json.loads(STORED.read_text(encoding="utf-8"))
 
 
 def best(runs: Sequence[Mapping]) -> dict[tuple[str, int], dict]:
@@ -169,7 +169,7 @@ def main() -> None:
         curve = [round(loss, 3) for loss, _ in steps[::EVERY]]
         runs.append({"map": name, "d": d, "rate": rate, "seed": seed, **measured(steps[-1][1]), "curve": curve})
         lines = ",\n".join(map(json.dumps, runs))
-        STORED.write_text(json.dumps(about)[:-1] + f', "runs": [\n{lines}\n]}}\n')
+        STORED.write_text(json.dumps(about)[:-1] + f', "runs": [\n{lines}\n]}}\n', encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ def at_length(model: Recaller, length: int, rows: int = 1, seed: int = 1000) -> 
 
 def stored() -> dict:
     """What the script has written: how it was trained, and for each run its curve and what each length gave."""
-    return json.loads(STORED.read_text())
+    return json.loads(STORED.read_text(encoding="utf-8"))
 
 
 def run(name: str, d: int, seed: int) -> dict:
@@ -96,7 +96,7 @@ def write(runs: list[dict]) -> None:
     """Store what has been run so far."""
     about = {"pairs": PAIRS, "length": LENGTH, "window": WINDOW, "steps": STEPS, "batch": BATCH, "rate": RATE}
     lines = ",\n".join(map(json.dumps, runs))
-    STORED.write_text(json.dumps(about)[:-1] + f', "runs": [\n{lines}\n]}}\n')
+    STORED.write_text(json.dumps(about)[:-1] + f', "runs": [\n{lines}\n]}}\n', encoding="utf-8")
 
 
 def main() -> None:

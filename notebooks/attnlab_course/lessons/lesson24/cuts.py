@@ -245,7 +245,7 @@ def single_cuts() -> Iterator[tuple[str, str, Callable | None]]:
 
 def stored() -> dict[str, dict[str, dict[str, float]]]:
     """What the script has written: for each table and row bits per byte, and of a text that returns."""
-    return json.loads(STORED.read_text())
+    return json.loads(STORED.read_text(encoding="utf-8"))
 
 
 def main() -> None:
@@ -257,7 +257,8 @@ def main() -> None:
         tables.setdefault(table, {})[row] = price(lm, cut, first)
         lines = {name: ",\n".join(f"{json.dumps(row)}: {json.dumps(found)}" for row, found in rest.items())
                  for name, rest in tables.items()}  # fmt: skip
-        STORED.write_text("{" + ",\n".join(f'"{name}": {{\n{text}\n}}' for name, text in lines.items()) + "}\n")
+        text = ",\n".join(f'"{name}": {{\n{text}\n}}' for name, text in lines.items())
+        STORED.write_text("{" + text + "}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

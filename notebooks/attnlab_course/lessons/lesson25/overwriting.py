@@ -107,7 +107,7 @@ def sweep() -> list[tuple[str, str, float, int]]:
 
 def stored() -> dict:
     """What the script has written: how it was trained, and for each run its curve and the share of right answers."""
-    return json.loads(STORED.read_text())
+    return json.loads(STORED.read_text(encoding="utf-8"))
 
 
 def best(runs: Sequence[Mapping]) -> dict[tuple[str, str], dict]:
@@ -134,7 +134,7 @@ def main() -> None:
         share = right(found[-1][1], task)
         runs.append({"task": task, "rule": rule, "rate": rate, "seed": seed, "right": share, "curve": curve})
         lines = ",\n".join(map(json.dumps, runs))
-        STORED.write_text(json.dumps(about)[:-1] + f', "runs": [\n{lines}\n]}}\n')
+        STORED.write_text(json.dumps(about)[:-1] + f', "runs": [\n{lines}\n]}}\n', encoding="utf-8")
 
 
 if __name__ == "__main__":

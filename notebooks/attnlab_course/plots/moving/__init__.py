@@ -36,8 +36,8 @@ class Moving:
     def page(self) -> str:
         """The HTML."""
         sheets = (HERE / "moving.css", HERE / f"{self.kind}.css")
-        style = "".join(sheet.read_text() for sheet in sheets if sheet.exists())
-        script = (HERE / f"{self.kind}.js").read_text()
+        style = "".join(sheet.read_text(encoding="utf-8") for sheet in sheets if sheet.exists())
+        script = (HERE / f"{self.kind}.js").read_text(encoding="utf-8")
         trace = json.dumps(self.trace, separators=(",", ":"))
         shown = "".join(
             f'<div class="frame" data-choice="{html.escape(name)}"{" hidden" if number else ""}>{svg}</div>'

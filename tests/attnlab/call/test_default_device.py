@@ -1,0 +1,60 @@
+"""PyTorch: the tensors of a call decide on a device, and never the one that new tensors get by default."""
+
+import ast
+import pathlib
+
+import pytest
+import torch
+
+import attnlab
+from attnlab.cache import KVCache, RollingCache, dequantize, quantize
+from attnlab.compat import scaled_dot_product_attention
+from attnlab.linear import FEATURES, FORMS, linear_attention
+from attnlab.linear.delta import delta_attention
+from attnlab.paged import paged_attention
+
+NEW = {"arange", "as_tensor", "empty", "eye", "full", "linspace", "ones", "rand", "randint", "randn", "tensor",
+       "tril_indices", "triu_indices", "zeros"}  # fmt: skip
+ARRAYS = [torch.rand(1, 2, 4, 4, generator=torch.Generator().manual_seed(0)) for _ in range(3)]
+PAGES = torch.zeros(1, 1, dtype=torch.int32), torch.tensor([4])
+LENGTHS = [0]
+
+
+def dropped(*x):
+    torch.manual_seed(3)
+    return scaled_dot_product_attention(*x, dropout_p=0.5)
+
+
+CALLS = {
+    **{name: lambda *x, f=f: f(*x, causal=True, window=2, dropout=0.5, seed=1) for name, f in attnlab.METHODS.items()},
+    "rotary": lambda *x: attnlab.rotary(x[0]),
+    "rotary of one position": lambda *x: attnlab.rotary(x[0], 3),
+    "compat": dropped,
+    "merge": lambda *x: attnlab.merge((x[0], x[0][..., 0]), (x[1], x[1][..., 0]))[0],
+    "cache": lambda *x: KVCache.empty(*x[1:], capacity=5).attend(*x, lengths=LENGTHS)[0],
+    "rolling cache": lambda *x: RollingCache.empty(*x[1:], window=2, sinks=1, rotary=1e4).attend(*x)[0],
+    "its positions": lambda *x: RollingCache.empty(*x[1:], window=2).positions,
+    "few bits": lambda *x: dequantize(quantize(x[0], 4, axis=-1, group=2)),
+    "pages": lambda *x: paged_attention(*x, *PAGES),
+    **{f"linear {name}": lambda *x, name=name: linear_attention(*x, features=name, causal=True) for name in FEATURES},
+    **{f"delta {form}": lambda *x, form=form: delta_attention(*x, form=form) for form in FORMS},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_default_device_changes_nothing(name):
+    expected = CALLS[name](*ARRAYS)
+    with torch.device("meta"):
+        torch.testing.assert_close(CALLS[name](*ARRAYS), expected, rtol=0, atol=0)
+
+
+def test_every_new_tensor_names_a_device():
+    home = pathlib.Path(attnlab.__file__).parent
+    nameless = [
+        f"{path.relative_to(home)}:{node.lineno}"
+        for path in home.rglob("*.py") for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in NEW
+        and isinstance(node.func.value, ast.Name) and node.func.value.id == "torch"
+        and "device" not in {keyword.arg for keyword in node.keywords}
+    ]  # fmt: skip
+    assert not nameless
