@@ -46,16 +46,11 @@ def load(home: str) -> str:
     return name
 
 
-<<<<<<< /tmp/tmpl2_i7mlr/o
 def run_outside_graph(name: str, function: Callable, *args: Any, **kwargs: Any) -> Any:
-    """Run one call outside torch.compile's graph, which breaks there; with fullgraph=True that's an error."""
-=======
-def apart(name: str, function: Callable, *args: Any, **kwargs: Any) -> Any:
-    """One call, which torch.compile leaves alone: there the graph breaks, and with fullgraph=True that is an error.
+    """Run one call outside torch.compile's graph, which breaks there; with fullgraph=True that's an error.
 
     Tensors without values are refused.
     """
->>>>>>> /tmp/tmpl2_i7mlr/t
     if not torch.compiler.is_compiling():
         if any(isinstance(x, Array) and symbolic(x) for x in (*args, *kwargs.values())):
             raise NotImplementedError(f"{name} looks at numbers, and a meta or fake tensor has none")
@@ -84,10 +79,6 @@ def no_autocast(core: Callable) -> Callable:
     return wrapped
 
 
-<<<<<<< /tmp/tmpl2_i7mlr/o
-def autocast_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Cast query, key and value as autocast would, float64 excepted; refuse nested, sparse and distributed tensors."""
-=======
 def without_autocast(x: Array) -> AbstractContextManager:
     """A context in which autocast is off for x's device; there is nothing to do where it has none, as meta."""
     device = x.device.type
@@ -95,9 +86,8 @@ def without_autocast(x: Array) -> AbstractContextManager:
     return torch.autocast(device, enabled=False) if on else nullcontext()
 
 
-def ready(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Under autocast query, key and value in its dtype, as for scaled_dot_product_attention: float64 stays."""
->>>>>>> /tmp/tmpl2_i7mlr/t
+def autocast_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Cast query, key and value as autocast would, float64 excepted; refuse nested, sparse and distributed tensors."""
     for name in ("query", "key", "value"):
         if getattr(arguments[name], "is_nested", False):
             raise TypeError(f"{name} is a nested tensor; attnlab takes plain ones: pad, and hide the padding by a mask")

@@ -2,11 +2,7 @@
 
 from attnlab.core.arrays.torch import Out, accumulator, matmul
 from attnlab.core.shapes import Float
-<<<<<<< /tmp/tmpnei8pd10/o
-from attnlab.core.torch_operator import has_no_values
-=======
-from attnlab.core.torch_operator import symbolic, without_autocast
->>>>>>> /tmp/tmpnei8pd10/t
+from attnlab.core.torch_operator import has_no_values, without_autocast
 from attnlab.linear.delta import Rule, Tokens
 
 import torch
