@@ -52,7 +52,7 @@ def run_outside_graph(name: str, function: Callable, *args: Any, **kwargs: Any) 
     Tensors without values are refused.
     """
     if not torch.compiler.is_compiling():
-        if any(isinstance(x, Array) and symbolic(x) for x in (*args, *kwargs.values())):
+        if any(isinstance(x, Array) and has_no_values(x) for x in (*args, *kwargs.values())):
             raise NotImplementedError(f"{name} looks at numbers, and a meta or fake tensor has none")
         return function(*args, **kwargs)
     if break_takes_message():
@@ -82,7 +82,7 @@ def no_autocast(core: Callable) -> Callable:
 def without_autocast(x: Array) -> AbstractContextManager:
     """A context in which autocast is off for x's device; there is nothing to do where it has none, as meta."""
     device = x.device.type
-    on = autocasts(device) and torch.is_autocast_enabled(device)
+    on = can_autocast(device) and torch.is_autocast_enabled(device)
     return torch.autocast(device, enabled=False) if on else nullcontext()
 
 
