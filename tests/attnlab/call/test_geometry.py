@@ -197,7 +197,7 @@ def test_hidden_tiles_are_skipped_in_the_gradient(name):
 @pytest.mark.parametrize("axis", [-1, -2], ids=["by queries", "by keys"])
 def test_only_partial_tiles_pay_for_masking(axis, library):
     """A causal call of 4 × 4 tiles has 4 partial ones, on the diagonal; in the others nothing is compared."""
-    tiles = importlib.import_module(f"attnlab.core.scores.{library}_tiles")
+    tiles = importlib.import_module(f"attnlab.core.scores.{library}")
     x = Inputs(to(library, np.ones((1, 1, 1, 16, 2), "f4")), *[to(library, np.ones((1, 1, 16, 2), "f4"))] * 2)
     rules = Rules(1.0, Band.of(16, 16, True), (1, 1, 1))
     found = [visible for part in blocks(16, 4) for _, visible in tiles.visible_tiles(rules, x, part, 4, axis)]
