@@ -27,7 +27,8 @@ REFERENCES = "|".join((
     r"(?:Tables?|Figures?|Algorithms?|Theorems?|Propositions?|Lemmas?|Appendix|lines?) \w?[\d.]+"
     r"(?:(?:, \d+)*,? (?:and|to) \d+)?",
     r"(?:[Ii]ssues?|pull requests?|PRs?|#) ?\d+(?:(?:, \d+)*,? (?:and|or) \d+)?", r"\(\d+\.\d+\w?\)", r"eqs?\. [\d.]+",
-    r"arXiv [\d.]+", r"(?:version|since|JAX) \d+[\d.]*", r"\b(?:19[5-9]|20[0-3])\d\b", r"^#+ .*$",
+    r"arXiv [\d.]+", r"(?:version|since|JAX|NumPy|PyTorch|Triton) \d+[\d.]*(?: to \d+\.\d+)?",
+    r"\b(?:19[5-9]|20[0-3])\d\b", r"^#+ .*$",
     r"==[\d.]+", r"\[\d\d ·", r"\b[A-Z]\.\d+(?:\.\d+)?",
 ))
 FREE = re.compile(REFERENCES, re.MULTILINE)
@@ -168,6 +169,7 @@ CELL = "```{code-cell}\n:tags: [hide-input]\n\n%s\n```\n"
     ("about $2 · 10^{-6}$ or 1.2 · 10⁻⁷", "assert close(x, 2e-6)", ["1.2 · 10⁻⁷"]),
     ("a share of 53.1 %, 312 TFLOP/s", "assert share == 0.531 and peak == 312e12", []),
     ("Seven of 12, lesson 04, sections 15 and 16, issue 991, (5.17), Table 20, Dao 2022, version 2.1", "", []),
+    ("In Triton 3.6 to 3.9.", "", []),
     ("A float32 of an A100; `x[512]`; $$ 99 $$", "", []),
     ("", 'show(figure, alt="up to 88.7")', ["88.7"]),
     ("", 'listing.verdicts("13")', ["16", "128", "2.6", "8.8 · 10^{-5}"]),

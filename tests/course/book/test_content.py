@@ -227,7 +227,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "15-2": lambda: floating((14 + 16 * 0.5) / (14 + 16 * 0.5 / 4), 2),
     "15-3": lambda: floating(1 / (1 + math.exp(3 - 1)), 3),
     "15-4": parts,
-    "19-2": lambda: f"{check.find('waste').reference([16, 17, 40, 64], 16, 'pages')}",
+    "19-2": lambda: f"{check.find('wasted_slots').reference([16, 17, 40, 64], 16, 'pages')}",
     "19-6": lambda: f"{24 - 8 * ((24 - 1) // 8)}",
     "24-2": lambda: f"{4 + 32 / 64} bits",
     "24-5": lambda: f"{100 * (8 / 48 + 40 / 48 * 1024 / 65_536):.0f}%",

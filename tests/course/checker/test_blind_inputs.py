@@ -8,7 +8,7 @@ import pytest
 from attnlab_course.checker.compare import agree
 from attnlab_course.checker.exercise import but
 from attnlab_course.checker.outcome import outcome
-from attnlab_course.lessons.lesson21.exercises import fixed_ring, ring
+from attnlab_course.lessons.lesson21.exercises import fixed_ring, ring_outputs
 from attnlab_course.lessons.lesson22.exercises import fixed_decode, tree_decode
 
 WRONG_WAY = but("(rank.index - step)", "(rank.index + step)")
@@ -20,10 +20,10 @@ def same(exercise, case, edit=WRONG_WAY):
     return agree(outcome(exercise, wrong, case), outcome(exercise, exercise.reference, case), 1e-9)
 
 
-@pytest.mark.parametrize("case", ring.cases(), ids=lambda case: case.label)
+@pytest.mark.parametrize("case", ring_outputs.cases(), ids=lambda case: case.label)
 def test_direction_shows_on_three_causal_ranks(case):
     cluster, *_, causal = case.args
-    assert same(ring.EXERCISE, case) == (not causal or cluster.devices < 3)
+    assert same(ring_outputs.EXERCISE, case) == (not causal or cluster.devices < 3)
 
 
 @pytest.mark.parametrize("case", fixed_ring.cases(), ids=lambda case: case.label)
