@@ -1,8 +1,8 @@
 """Tests where PyTorch is not installed: what needs it is skipped, and all the rest of the same file runs.
 
 Files of tests import it at their top. While they are collected, a stand-in takes its place, from which anything can be
-read. Whatever calls something of it in a test skips the test, and so does a part of attnlab that finds no PyTorch. A
-test that measures in another process says so itself: ``needs(library)``.
+read. A test that has something of it as a parameter, or calls something of it, is skipped, and so is one in which a
+part of attnlab finds no PyTorch. A test that starts another process says so itself: ``needs(library)``.
 """
 
 import os
@@ -20,6 +20,12 @@ ABSENT = find_spec("torch") is None
 def skip() -> None:
     """Skip the test that runs."""
     pytest.skip(f"needs PyTorch, {MISSING}")
+
+
+def holds_stand_in(x: object) -> bool:
+    """Whether x is something of the stand-in, or a parameter that holds some."""
+    inside = x.values() if isinstance(x, dict) else x if isinstance(x, tuple | list) else ()
+    return isinstance(x, StandIn) or any(map(holds_stand_in, inside))
 
 
 class StandIn(type):

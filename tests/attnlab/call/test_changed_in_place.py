@@ -9,6 +9,9 @@ import attnlab
 from attnlab.compat import scaled_dot_product_attention
 from attnlab.linear import FORMS, Hedgehog, hedgehog_loss, linear_attention
 from attnlab.linear.delta import delta_attention
+from tests.support import needs
+
+needs("torch")
 
 RANDOM = torch.Generator().manual_seed(3)
 B, HQ, HK, N, D, DV = 2, 4, 2, 5, 4, 3
