@@ -88,16 +88,6 @@ def test_any_number_of_batch_axes(library, batch, monkeypatch):
     assert bool(seen) == (0 not in batch)
 
 
-def test_parts_are_of_one_size(monkeypatch):
-    """Five heads of which two fit make 2, 2 and 1; four of which three fit make 2 and 2."""
-    x = np.zeros((5, 16, 4), "f")
-    for heads, fit, want in [(5, 2, [2, 2, 1]), (4, 3, [2, 2]), (4, 4, [])]:
-        with monkeypatch.context() as patch:
-            seen = watch(patch, fit * 256)
-            tiled_attention(x[:heads], x[:heads], x[:heads])
-        assert [size for size, _ in seen] == want
-
-
 def test_vmap_and_autograd(monkeypatch):
     monkeypatch.setattr(few, "CACHE_SCORES", 1)
     query, key, value, dout = (torch.from_numpy(x).requires_grad_() for x in arrays())

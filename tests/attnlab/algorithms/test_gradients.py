@@ -63,21 +63,15 @@ def test_gradients(library, algorithm, name):
 @pytest.mark.parametrize("wrong", ["query", "key", "value", "bias"])
 @pytest.mark.parametrize("mistake", [lambda g: 1.01 * g, lambda g: g[..., ::-1], np.zeros_like])
 def test_a_wrong_gradient_is_found(wrong, mistake):
+    """Also one that forgets lse."""
     case = CASES["bias (2, 4, 7, 10)"]
     dout, dlse = case.cotangents()
     right = oracle.gradients(**case.arrays("numpy"), dout=dout, dlse=dlse)._asdict()
     grads = {name: grad.astype(np.float32) for name, grad in right.items()}
     assert_gradients_agree(case, grads, dout, dlse)
-    grads[wrong] = mistake(grads[wrong])
     with pytest.raises(AssertionError):
-        assert_gradients_agree(case, grads, dout, dlse)
-
-
-def test_a_gradient_that_forgets_lse_is_found():
-    case = CASES["4-D"]
-    dout, dlse = case.cotangents()
-    grads = oracle.gradients(**case.arrays("numpy"), dout=dout)._asdict()
-    grads = {name: grad.astype(np.float32) for name, grad in grads.items() if grad is not None}
+        assert_gradients_agree(case, grads, dout, dlse + 1)
+    grads[wrong] = mistake(grads[wrong])
     with pytest.raises(AssertionError):
         assert_gradients_agree(case, grads, dout, dlse)
 

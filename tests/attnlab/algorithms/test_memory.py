@@ -277,12 +277,6 @@ def test_jax_programs_do_not_grow_with_the_length(algorithm, gradient):
     assert lines(algorithm, 2048, gradient) == lines(algorithm, 2**16, gradient)
 
 
-def test_the_package_measures_the_same():
-    """attnlab.measure, which the course uses, agrees with what is measured here."""
-    peak = attention_bytes("naive", "jax", [512])[512]
-    assert peak == pytest.approx(measured("jax")["naive", "forward", 512], rel=0.01)
-
-
 def test_numbers_of_numpy_are_of_the_call_alone():
     """What another thread of this process holds, such as those of a notebook's kernel, is not counted."""
     stop = threading.Event()

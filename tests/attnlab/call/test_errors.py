@@ -97,6 +97,15 @@ TYPE_ERRORS = {
     "scale is an array": (dict(scale=Array()), "scale is an array; options are"),
     "dropout is an array": (dict(dropout=Array(), seed=1), "dropout is an array; options are"),
     "return_lse is an array": (dict(return_lse=Array(kind="bool")), "return_lse is an array; options are"),
+    "offset is True": (dict(offset=True), "offset is True; it must be an integer"),
+    "offset is not whole": (dict(offset=1.0), r"offset is 1\.0; it must be"),
+    "offset is a word": (dict(offset="1"), "offset is '1'"),
+    "offset is a number of NumPy's": (dict(offset=np.float32(1)), "offset is"),
+    "offset is a pair": (dict(offset=(1, 2)), "offset is"),
+    "offset is an array of floats": (dict(offset=Array()), "offset is a .* array"),
+    "offset is an array of booleans": (dict(offset=Array(kind="bool")), "offset is a .* array"),
+    "offset is an array of several": (dict(offset=Array(2, kind="int32")), "offset is a .* array"),
+    "offset is an array of another library": (dict(offset=Array(kind="int32", other=True)), "offset is a .* array"),
     "seed is an array of floats": (dict(dropout=0.1, seed=Array()), "seed is a"),
     "seed is an array of several": (dict(dropout=0.1, seed=Array(2, kind="uint32")), "seed is a"),
 }
@@ -179,6 +188,12 @@ def test_advice_about_an_array_is_of_its_library(name, library):
     assert (f"{name!r} in static_argnames" in str(error.value)) == (library == "jax")
     assert (".tolist()" in str(error.value)) == (library != "jax")
     assert ("multiply query by it" in str(error.value)) == (name == "scale")
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_an_offset_is_an_array_in_jax_alone(library):
+    with pytest.raises(TypeError, match=r"offset is a .* array"):
+        attempt(library, "tiled", offset=Array(kind="int32"))
 
 
 DRAWN = {
@@ -299,6 +314,7 @@ ACCEPTED = {
     "a fraction": dict(scale=Fraction(1, 3)),
     "a NumPy seed": dict(dropout=np.float64(0.5), seed=np.uint32(7)),
     "a seed without dropout": dict(seed=3),
+    "an offset of few bits": dict(window=(200, 0), offset=np.int8(2)),
     "the largest seed": dict(dropout=0.5, seed=2**32 - 1),
     "segments": dict(segments=(Array(3, kind="int32"), Array(6, kind="int32"))),
     "segments of each batch": dict(segments=(Array(2, 3, kind="int16"), Array(1, 6, kind="uint8"))),

@@ -127,6 +127,7 @@ def test_backward_options():
     for options, kind, message in (
         (dict(causal=1), TypeError, "causal"),
         (dict(window=-2), ValueError, "window"),
+        (dict(offset=0.5), TypeError, "offset"),
         (dict(dropout=0.5), ValueError, "seed"),
         (dict(mask=array("numpy", 6)), TypeError, "mask"),
         (dict(bias=array("numpy", 5)), ValueError, "bias"),

@@ -13,7 +13,7 @@ from attnlab import tiled_attention_backward
 from attnlab.core.bundle import Inputs, Rules
 from attnlab.core.geometry import TRACED, Band, blocks, chunk_sizes, gradient_tile_sizes, tile_sizes
 from tests.support import oracle
-from tests.support.libraries import call, gradients, to
+from tests.support.libraries import call, to
 
 LENGTHS = range(8)
 MASKS = [
@@ -203,25 +203,3 @@ def test_only_partial_tiles_pay_for_masking(axis, library):
     found = [visible for part in blocks(16, 4) for _, visible in tiles.visible_tiles(rules, x, part, 4, axis)]
     assert len(found) == 10
     assert sum(visible is not None for visible in found) == 4
-
-
-@pytest.mark.parametrize("algorithm", ["chunked", "tiled"])
-def test_jax_skips_hidden_tiles(algorithm):
-    """NaN in a key that only hidden tiles hold reaches no row; a visited tile would compute 0 · NaN."""
-    x = [np.ones((1, 32, 2), np.float32) for _ in range(3)]
-    x[2][0, 16:] = np.nan
-    out, _ = call("jax", algorithm, *(to("jax", t) for t in x), sizes=(8, 8), causal=True)
-    assert np.isfinite(np.asarray(out)[0, :16]).all()
-    assert np.isnan(np.asarray(out)[0, 16:]).all()
-
-
-@pytest.mark.parametrize("algorithm", ["chunked", "tiled"])
-def test_jax_skips_hidden_tiles_in_the_gradient(algorithm):
-    """The gradient by a query is free of the NaN that only hidden tiles of its row hold."""
-    x = dict.fromkeys(("query", "key", "value"), np.ones((1, 32, 2), np.float32))
-    x["value"] = np.where(np.arange(32)[:, None] < 16, x["value"], np.nan)
-    x = {name: to("jax", t) for name, t in x.items()}
-    dlse = to("jax", np.zeros((1, 32), np.float32))
-    grads = gradients("jax", algorithm, x, x["query"], dlse, sizes=(8, 8), causal=True)
-    assert np.isfinite(np.asarray(grads["query"])[0, :16]).all()
-    assert np.isnan(np.asarray(grads["query"])[0, 16:]).all()

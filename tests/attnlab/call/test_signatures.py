@@ -17,12 +17,6 @@ OPTIONS = {
     "causal": False, "window": None, "offset": None, "mask": None, "bias": None, "segments": None, "scale": None,
     "dropout": 0.0, "seed": None, "return_lse": False,
 }  # fmt: skip
-NAMES = [
-    "attention", "tiled_attention_backward", "merge", "dropout_mask", "naive_softmax", "safe_softmax", "online_softmax",
-    *[f"{algorithm}_attention" for algorithm in ALGORITHMS],
-]  # fmt: skip
-
-
 def expected(algorithm):
     """Parameter names and defaults, in order."""
     blocks = blocks_of(algorithm, (None, None)) | ({"block_mask": None} if algorithm == "tiled" else {})
@@ -100,17 +94,6 @@ def test_each_backend_has_the_documentation():
             assert inspect.getdoc(backend(algorithm, library)).startswith(first)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_public_names(name):
-    assert name in attnlab.__all__
-    assert callable(getattr(attnlab, name))
-    assert len(inspect.getdoc(getattr(attnlab, name))) > 80
-
-
-def test_all_lists_what_there_is():
-    assert all(hasattr(attnlab, name) for name in attnlab.__all__)
-
-
 def modules(package):
     """Every module of a package."""
     names = [module.name for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
@@ -177,7 +160,7 @@ def helpers(room, library):
     return {name: [p for p in inspect.signature(f).parameters if p not in APART] for name, f in own.items()}
 
 
-SERVED = ["core.arrays", "core.dropout", "core.scores", "softmax", "linear", "rotation", "cache"]
+SERVED = ["core.arrays", "core.dropout", "core.scores", "softmax", "linear", "rotation", "cache", "paged"]
 
 
 def check_parameters(room):

@@ -72,16 +72,6 @@ def test_a_step_of_decoding_reads_what_its_offset_shows(method):
     assert costs.forward(method, 1, 24, 4, 4, offset=99, **sizes) == costs.forward(method, 1, 24, 4, 4, **sizes)
 
 
-def test_the_exercise_of_lesson_09():
-    """traffic(N, D, B_c) = 2ND + T_c (3ND + 4N)."""
-    for n, d, block_k in ((1024, 64, 384), (100, 7, 33), (5, 5, 5)):
-        t_c = -(-n // block_k)
-        for block_q in (1, 64):
-            cost = costs.forward("flash", n, n, d, d, block_q=block_q, block_k=block_k)
-            assert cost.elements == 2 * n * d + t_c * (3 * n * d + 4 * n)
-            assert sum(cost.fills.values()) == n * d + 2 * n
-
-
 def test_formulas_of_the_programs():
     """Programs with everything visible, D = Dv."""
     n, m, d, r, c = 100, 130, 8, 16, 24

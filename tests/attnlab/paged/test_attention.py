@@ -1,7 +1,5 @@
 """Paged attention: equal to attention over each sequence gathered by hand, in three libraries."""
 
-import importlib
-import inspect
 
 import jax
 import jax.numpy as jnp
@@ -238,15 +236,3 @@ def test_errors(library):
     other = "torch" if library == "jax" else "jax"
     with pytest.raises(TypeError, match=r"block_table is a .* array; this call takes"):
         make(library, block_table=to(other, right.block_table))()
-
-
-def test_one_signature():
-    """The files of the three libraries have the same functions with the same parameters."""
-    found = []
-    for library in LIBRARIES:
-        module = importlib.import_module(f"attnlab.paged.{library}")
-        names = ("paged_attention", "numpy_if_known", "make_pages", "as_integers", "copy", "write")
-        found.append({name: list(inspect.signature(getattr(module, name)).parameters) for name in names})
-    assert found[0] == found[1] == found[2]
-    kinds = [p.kind.name for p in inspect.signature(paged_attention).parameters.values()]
-    assert kinds == ["POSITIONAL_OR_KEYWORD"] * 5 + ["KEYWORD_ONLY"] * 4
