@@ -7,19 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from attnlab.costs import delta_extra_elements
 from attnlab.linear import delta_attention
 from attnlab.linear.delta import FORMS
 from attnlab.linear.delta import numpy as specification
-from attnlab.measure import extra_bytes, in_fresh_process
-from tests.support import needs
 from tests.support.libraries import LIBRARIES, back, dtype, precision, to
 
 RNG = np.random.default_rng(0)
 N, F, DV = 11, 4, 3
-SIZE = 64
-
-
 def inputs(heads=(2, 4), groups=2, n=N, kind="float64", reset=True):
     """query, key (of length 1), value, beta up to 2, log decay with a reset, and a state."""
     *batch, hk = heads
@@ -191,24 +185,6 @@ def test_gradcheck(form):
     call = lambda *x: delta_attention(*x[:3], beta=x[3], log_decay=x[4], state=x[5], return_state=True, form=form,  # noqa: E731
                                       chunk_size=2)
     assert torch.autograd.gradcheck(call, arrays)
-
-
-def peak(library, n):
-    """Numbers per head held by one call for two heads of n tokens, in float32."""
-    def call(q, k, v, b, g):
-        return delta_attention(q, k, v, beta=b, log_decay=g)
-
-    arrays = [np.ones((2, *shape), np.float32) for shape in ((n, SIZE), (n, SIZE), (n, SIZE), (n,))]
-    return extra_bytes(call, *(to(library, x) for x in (*arrays, -arrays[3]))) / 8
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_memory_does_not_grow_with_length(library):
-    needs(library)
-    tasks = [{"library": library, "n": n} for n in (16, 1024, 2048)]  # the first call imports
-    _, one, two = in_fresh_process("tests.attnlab.linear.test_delta:peak", tasks)
-    assert two <= 1.02 * one
-    assert two <= 1.5 * delta_extra_elements(SIZE, SIZE)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
