@@ -22,3 +22,10 @@ def selected(request, name):
     """The values of a parameter in those tests of the module that run: what others need is not computed for them."""
     items = [item for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
     return [item.callspec.params[name] for item in items if name in item.callspec.params]
+
+
+def refused(kind, message, call, /, *arguments, **options):
+    """The call raises an error of this kind whose words match the message."""
+    __tracebackhide__ = True
+    with pytest.raises(kind, match=message):
+        call(*arguments, **options)

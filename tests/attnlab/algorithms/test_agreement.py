@@ -10,7 +10,7 @@ import torch
 from tests.support import mistakes
 from tests.support.cases import CASES
 from tests.support.comparison import assert_agrees
-from tests.support.libraries import ALGORITHMS, LIBRARIES, SAFE, back, call, dtype, gradients, precision, to
+from tests.support.libraries import ALGORITHMS, EVERYWHERE, LIBRARIES, SAFE, back, call, dtype, gradients, precision, to
 from tests.support.pairwise import parameters
 
 
@@ -68,8 +68,7 @@ def test_pytorch_agrees_with_the_oracle(name):
 
 
 @pytest.mark.thin(2)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("library", LIBRARIES)
+@EVERYWHERE
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
 def test_half_precision_accumulates_in_float32(library, algorithm, kind):
     """Equal weights of 1 over values of 1: in half precision the sum sticks at 2048 or 256, and none beyond is odd."""
@@ -81,8 +80,7 @@ def test_half_precision_accumulates_in_float32(library, algorithm, kind):
 
 
 @pytest.mark.parametrize("shape", [(0, 2), (2, 0)])
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@EVERYWHERE
 def test_no_batch_and_no_heads(library, algorithm, shape):
     """A mask and a bias of nothing are looked at, too."""
     x = [to(library, np.ones((*shape, 3, 4), np.float32))] * 3
@@ -91,8 +89,7 @@ def test_no_batch_and_no_heads(library, algorithm, shape):
     assert (*out.shape, *lse.shape) == (*shape, 3, 4, *shape, 3)
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@EVERYWHERE
 def test_heads_of_no_size(library, algorithm):
     """Every score is 0: the mean of the values that a query sees."""
     value = np.arange(12.0).reshape(4, 3)
@@ -102,8 +99,7 @@ def test_heads_of_no_size(library, algorithm):
     np.testing.assert_allclose(back(out), expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("library", LIBRARIES)
+@EVERYWHERE
 def test_values_of_no_size(library, algorithm):
     """There is a sum of weights all the same."""
     shapes = (2, 4, 3, 5), (2, 2, 6, 5), (2, 2, 6, 0)
@@ -117,8 +113,7 @@ def test_values_of_no_size(library, algorithm):
         assert [grad.shape for grad in grads.values()] == list(shapes)
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@EVERYWHERE
 @pytest.mark.parametrize("poisoned", ["key", "value"])
 def test_a_visible_nan_reaches_the_rows_that_see_it(library, algorithm, poisoned):
     random = np.random.default_rng(1)

@@ -1,6 +1,5 @@
 """Block masks: the same as an element mask, forward and backward, and hidden tiles are neither read nor computed."""
 
-import dataclasses
 from itertools import product
 
 import jax
@@ -10,7 +9,6 @@ import pytest
 import torch
 
 from attnlab import safe_attention, tiled_attention
-from attnlab.core.geometry import Band, BlockMask
 from attnlab.tiled.numpy import tiled_attention_backward
 from tests.support.libraries import LIBRARIES
 from tests.support.pairwise import parameters
@@ -77,9 +75,3 @@ def test_errors():
         tiled_attention(*arrays, block_q=4, block_k=4, block_mask=tiles.astype(int))
     with pytest.raises(TypeError, match="block_mask is traced"):
         jax.jit(lambda t: tiled_attention(*map(jnp.asarray, arrays), block_q=4, block_k=4, block_mask=t))(tiles)
-
-
-def test_geometry():
-    band = dataclasses.replace(Band(8, 8), block_mask=BlockMask(4, 4, ((True, False), (True, True))))
-    assert list(band.key_blocks(slice(0, 4), 4)) == [slice(0, 4)]
-    assert list(band.query_blocks(slice(4, 8), 4)) == [slice(4, 8)]

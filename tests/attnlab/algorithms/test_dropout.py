@@ -8,7 +8,7 @@ import pytest
 
 import attnlab
 from tests.support import oracle
-from tests.support.libraries import ALGORITHMS, LIBRARIES, back, call, to
+from tests.support.libraries import ALGORITHMS, EVERYWHERE, LIBRARIES, back, call, to
 from tests.support.pairwise import parameters
 
 VECTOR = dict(seed=7, h=5, i=3, j=9, word=3241440516)
@@ -53,8 +53,7 @@ def test_dropout_mask_of_no_heads_and_of_nothing():
 
 
 @pytest.mark.thin(2)
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@EVERYWHERE
 def test_the_mask_seen_through_a_call(algorithm, library):
     """With equal scores and value = identity, out is the mask over M (1 − p): it can be read off exactly."""
     p, m, seed = 0.25, 8, 2**32 - 5

@@ -1,11 +1,11 @@
-"""Laws that hold for every input: tilings, permutations and shifts of the keys, and what nobody sees."""
+"""A law that holds for every input: no tiling changes an answer or a gradient."""
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.support.libraries import ALGORITHMS, back, call, gradients, to
+from tests.support.libraries import back, call, gradients, to
 
 TOLERANCE = dict(rtol=1e-9, atol=1e-11)
 LENGTH, SEED = st.integers(0, 20), st.integers(0, 2**32 - 1)
@@ -19,16 +19,12 @@ OPTIONS = st.fixed_dictionaries({
 })  # fmt: skip
 
 
-def arrays(seed, n, m, *, mask=True, bias=True):
+def arrays(seed, n, m):
     """query, key, value of 4 heads on 2, a mask that hides some, a bias that hides some."""
     random = np.random.default_rng(seed)
-    x = {"query": random.normal(size=(4, n, 3)), "key": random.normal(size=(2, m, 3))}
-    x["value"] = random.normal(size=(2, m, 2))
-    if mask:
-        x["mask"] = random.random((4, n, m)) < 0.8
-    if bias:
-        x["bias"] = np.where(random.random((1, 1, m)) < 0.1, -np.inf, random.normal(size=(1, 1, m)))
-    return x
+    sizes = {"query": (4, n, 3), "key": (2, m, 3), "value": (2, m, 2)}
+    x = {name: random.normal(size=size) for name, size in sizes.items()} | {"mask": random.random((4, n, m)) < 0.8}
+    return x | {"bias": np.where(random.random((1, 1, m)) < 0.1, -np.inf, random.normal(size=(1, 1, m)))}
 
 
 def result(library, algorithm, x, **options):
@@ -64,42 +60,3 @@ def test_any_tiling_gives_the_same_gradient(library, algorithm, seed, n, m, size
         return [back(found[name]) for name in ("query", "key", "value")]
 
     assert_same(grads(library, algorithm, sizes), grads("torch", "safe", (None, None)))
-
-
-@pytest.mark.thin(2)
-@pytest.mark.parametrize("library", ["numpy", "torch"])
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@given(seed=SEED, n=LENGTH, m=LENGTH)
-def test_the_order_of_the_keys_does_not_matter(algorithm, library, seed, n, m):
-    x = arrays(seed, n, m)
-    order = np.random.default_rng(seed).permutation(m)
-    moved = {"query": x["query"], "key": x["key"][:, order], "value": x["value"][:, order]}
-    moved |= {name: x[name][..., order] for name in ("mask", "bias")}
-    assert_same(result(library, algorithm, moved), result(library, algorithm, x))
-
-
-@pytest.mark.thin(2)
-@pytest.mark.parametrize("library", ["numpy", "torch"])
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@given(seed=SEED, n=LENGTH, m=LENGTH, shift=st.floats(-50, 50))
-def test_a_shift_of_the_scores_moves_lse_alone(algorithm, library, seed, n, m, shift):
-    x = arrays(seed, n, m)
-    out, lse = result(library, algorithm, x)
-    assert_same(result(library, algorithm, x | {"bias": x["bias"] + shift}), (out, lse + shift))
-
-
-@pytest.mark.thin(2)
-@pytest.mark.parametrize("library", ["numpy", "torch"])
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@given(seed=SEED, n=LENGTH, m=LENGTH, causal=st.booleans())
-def test_what_nobody_sees_may_be_anything(algorithm, library, seed, n, m, causal):
-    """NaN in the keys and values that no query sees, and in the queries that see nothing, changes nothing."""
-    x = arrays(seed, n, m, bias=False)
-    x["mask"] = x["mask"][:, :1] & (np.random.default_rng(seed).random((4, n, 1)) < 0.7)
-    band = np.tri(n, m, m - n, bool) if causal else np.ones((n, m), bool)
-    seen = x["mask"] & band
-    expected = result(library, algorithm, x, causal=causal)
-    hidden = ~seen.reshape(2, 2, n, m).any((1, 2))
-    for name, where in (("key", hidden), ("value", hidden), ("query", ~seen.any(-1))):
-        x[name] = np.where(where[..., None], np.nan, x[name])
-    assert_same(result(library, algorithm, x, causal=causal), expected)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import attnlab
-from tests.support.libraries import ALGORITHMS, LIBRARIES, blocks_of, function, to
+from tests.support.libraries import ALGORITHMS, EVERYWHERE, LIBRARIES, blocks_of, function, to
 
 KINDS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 DOCUMENTS = np.array([[0, 0, 1, 1, 1, 3], [5, 5, 5, 5, 2, 2]])
@@ -43,8 +43,7 @@ def test_every_integer_dtype(library, kind):
     np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("library", LIBRARIES)
+@EVERYWHERE
 def test_one_array_is_both(library, algorithm):
     x, segments = arrays(library, 2, 6, 4), to(library, DOCUMENTS[0])
     one = attend(algorithm, *x, segments=segments, causal=True)

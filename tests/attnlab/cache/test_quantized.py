@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from attnlab.cache import Quantized, dequantize, quantize
+from tests.support import refused
 from tests.support.libraries import LIBRARIES, back, dtype, to
 
 RNG = np.random.default_rng(0)
@@ -98,7 +99,5 @@ def test_a_pytree_in_jax():
 ])  # fmt: skip
 def test_errors(library, change, error, words):
     given = {"x": np.ones((4, 8), np.float32), "bits": 4, "axis": -1, "group": 4, **change}
-    with pytest.raises(error, match=words):
-        quantize(to(library, given.pop("x")), given.pop("bits"), **given)
-    with pytest.raises(TypeError, match="it must come from"):
-        dequantize(np.ones(3))
+    refused(error, words, quantize, to(library, given.pop("x")), given.pop("bits"), **given)
+    refused(TypeError, "it must come from", dequantize, np.ones(3))

@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab import tiled_attention_backward
 from attnlab.core.bundle import Inputs, Rules
-from attnlab.core.geometry import TRACED, Band, blocks, chunk_sizes, gradient_tile_sizes, tile_sizes
+from attnlab.core.geometry import TRACED, Band, blocks, tile_sizes
 from tests.support import oracle
 from tests.support.libraries import call, to
 
@@ -31,34 +31,22 @@ def matrix(n, m, causal, window, offset=None):
 
 @pytest.mark.parametrize("size", [1, 2, 3, 8])
 @pytest.mark.parametrize("length", LENGTHS)
-def test_blocks_cut_a_length(length, size):
+def test_blocks(length, size):
+    """They cut a length, in parts of one size but for the last; and those that meet a range can be asked for."""
     cut = list(blocks(length, size))
     assert [k for part in cut for k in range(part.start, part.stop)] == list(range(length))
     assert all(part.stop - part.start == size for part in cut[:-1])
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 8])
-@pytest.mark.parametrize("length", LENGTHS)
-def test_blocks_that_meet_a_range(length, size):
     for first, last in itertools.product(range(-3, 12), repeat=2):
         wanted = [b for b in blocks(length, size) if max(b.start, first) < min(b.stop, last)]
         assert list(blocks(length, size, first, last)) == wanted
 
 
-@pytest.mark.thin(2)
-@pytest.mark.parametrize(("causal", "window"), MASKS)
-def test_every_tile_is_classified_right(causal, window):
-    """Over all small N, M and block sizes: visited iff it shows something, full iff it shows all."""
-    lengths = (0, 1, 2, 3, 5, 7)
-    for n, m, rows_size, cols_size in itertools.product(lengths, lengths, (1, 2, 3), (1, 2, 3)):
-        classify(Band.of(n, m, causal, window), matrix(n, m, causal, window), rows_size, cols_size)
-
-
 @pytest.mark.thin(4)
 @pytest.mark.parametrize(("causal", "window"), MASKS)
-def test_every_tile_is_classified_right_wherever_the_queries_stand(causal, window):
-    sizes = itertools.product((1, 2, 5), (1, 3, 6), (1, 2), (1, 3))
-    for (n, m, rows_size, cols_size), offset in itertools.product(sizes, [*range(-7, 9), 2**40, -(2**40)]):
+def test_every_tile_is_classified_right(causal, window):
+    """Wherever the queries stand: visited iff it shows something, full iff it shows all."""
+    sizes = itertools.product((0, 1, 2, 5), (0, 1, 3, 6), (1, 2, 3), (1, 3))
+    for (n, m, rows_size, cols_size), offset in itertools.product(sizes, [None, *range(-7, 9), 2**40, -(2**40)]):
         band = Band.of(n, m, causal, window, offset)
         classify(band, matrix(n, m, causal, window, offset), rows_size, cols_size)
         assert all(-n <= d <= m for d in (band.low, band.high) if d is not None)
@@ -92,12 +80,6 @@ def test_a_side_that_hides_nothing_is_unbounded():
     assert Band.of(5, 7, True, None, 6) == Band(5, 7, offset=6)
 
 
-def test_strictly_causal():
-    """Offset -1: query i sees j <= i - 1."""
-    band = Band.of(4, 4, True, None, -1)
-    assert [band.keys(slice(i, i + 1))[1] for i in range(4)] == [0, 1, 2, 3]
-
-
 def test_a_band_whose_place_is_data_cannot_be_asked_by_mistake():
     with pytest.raises(TypeError):
         Band.of(4, 4, True, None, TRACED).keys(slice(0, 2))
@@ -113,26 +95,6 @@ def test_one_query_takes_long_tiles():
     assert tile_sizes((8, 1), None, None, band=Band.of(1, 10**5, True, None, TRACED))[1] == 4096
     for n, rules in ((2, dict(causal=True)), (1, dict(window=(99, 0))), (1, dict(window=(9, 0), offset=50))):
         assert tile_sizes((8, 1), None, None, band=Band.of(n, 10**5, **rules))[1] == 512
-
-
-def test_default_sizes():
-    assert tile_sizes((1, 1), None, None) == (512, 512)
-    assert tile_sizes((2, 2, 4), None, None) == (128, 512)
-    assert tile_sizes((1, 1000), None, None)[0] == 1
-    assert [tile_sizes((1, h, 1), None, None)[0] for h in (8, 9, 16, 32, 33, 1000)] == [512, 256, 256, 128, 128, 128]
-    assert tile_sizes((0, 4), None, None) == (128, 512)
-    assert tile_sizes((1, 4), 3, 5) == (3, 5)
-    assert [tile_sizes((1, *heads), None, None, packed=True) for heads in ((8, 1), (32, 1), (8, 4))] == [
-        (256, 256), (128, 256), (64, 256)]  # fmt: skip
-    assert gradient_tile_sizes((8, 1), None, None, packed=True) == (256, 256)
-    assert chunk_sizes(4096, 64, 3, 5) == (3, 5)
-    assert chunk_sizes(0, 64, None, None)[1] >= 1
-
-
-def test_the_default_chunk_is_the_cheapest_power_of_two():
-    for m, dv in itertools.product((1, 10, 1000, 4096, 2**20), (1, 64, 128)):
-        costs = {ck: ck + m / ck * (dv + 2) for ck in (2**k for k in range(24))}
-        assert costs[chunk_sizes(m, dv, None, None)[1]] <= 1.07 * min(costs.values())
 
 
 # Hidden tiles are not computed

@@ -9,6 +9,7 @@ import pytest
 
 import attnlab
 from attnlab.core.other_names import BEYOND_THE_SIX, BY_FUNCTION, OF_THE_SIX, ONLY_THE_SIX, hints
+from tests.support import refused
 
 MISNAMED = {
     "is_causal": "causal=True.*offset=0", "attn_mask": "mask for booleans.*bias", "dropout_p": "dropout and an integer",
@@ -29,10 +30,8 @@ def test_a_name_of_another_library(name):
 
 def test_other_unknown_names_and_errors_stay_as_they_are():
     x = np.zeros((3, 3), np.float32)
-    with pytest.raises(TypeError, match=r"unexpected keyword argument 'casual'$"):
-        attnlab.safe_attention(x, x, x, casual=True)
-    with pytest.raises(TypeError, match=r"missing .* 'value'$"):
-        attnlab.safe_attention(x, x, causal=True)
+    refused(TypeError, r"unexpected keyword argument 'casual'$", attnlab.safe_attention, x, x, x, casual=True)
+    refused(TypeError, r"missing .* 'value'$", attnlab.safe_attention, x, x, causal=True)
 
 
 def test_what_we_call_it_exists():
@@ -70,8 +69,7 @@ IN_ROOMS = [
 def test_a_name_that_a_room_lacks(room, name, hint):
     """As of the six; another unknown name is Python's error."""
     said = f"unexpected keyword argument '{name}'" + (f"; attnlab has {hint}" if hint else r"(\.|$)")
-    with pytest.raises(TypeError, match=said):
-        ROOMS[room](*[np.zeros((3, 3), np.float32)] * 5, **{name: None})
+    refused(TypeError, said, ROOMS[room], *[np.zeros((3, 3), np.float32)] * 5, **{name: None})
 
 
 @pytest.mark.parametrize("room", ROOMS)

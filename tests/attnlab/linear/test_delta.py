@@ -1,6 +1,5 @@
-"""The delta rule: three forms in three libraries are one definition; exact in fractions; states, resets, gradients."""
+"""The delta rule: three forms in three libraries are one definition; states, resets, gradients."""
 
-from fractions import Fraction
 
 import jax
 import numpy as np
@@ -9,7 +8,6 @@ import torch
 
 from attnlab.linear import delta_attention
 from attnlab.linear.delta import FORMS
-from attnlab.linear.delta import numpy as specification
 from tests.support.libraries import LIBRARIES, back, dtype, precision, to
 
 RNG = np.random.default_rng(0)
@@ -58,34 +56,6 @@ def test_every_form_is_the_definition(library, form, chunk, erase):
     found = run(library, arrays, form=form, chunk_size=chunk, erase=erase)
     for ours, right in zip(found, definition(*arrays, erase=erase)):
         np.testing.assert_allclose(ours, right, rtol=1e-12, atol=1e-12)
-
-
-def test_exact_in_fractions():
-    """Integers, gates and rates in quarters, a state that isn't 0: all chunk sizes give the same fractions."""
-    whole = lambda *shape: np.vectorize(Fraction)(RNG.integers(-3, 4, shape))  # noqa: E731
-    quarters = lambda n: np.vectorize(lambda x: Fraction(int(x), 4))(RNG.integers(0, 5, n))  # noqa: E731
-    q, k, v, b, a, start = whole(12, 2), whole(12, 2), whole(12, 3), quarters(12), quarters(12), whole(2, 3)
-
-    def steps():
-        state = start
-        for t in range(12):
-            state = a[t] * (state - b[t] * np.outer(k[t], k[t] @ state)) + b[t] * np.outer(k[t], v[t])
-            yield q[t] @ state
-
-    right = np.array(list(steps()))
-    for size in (1, 3, 5, 12):
-        state, rows = start, []
-        for first in range(0, 12, size):
-            part = slice(first, first + size)
-            qc, kc, vc, bc, ac = q[part], k[part], v[part], b[part, None], a[part]
-            c = len(ac)
-            decay = np.array([[np.prod(ac[j + 1 : i + 1], initial=Fraction(1)) if j <= i else Fraction(0)
-                               for j in range(c)] for i in range(c)], object)
-            since = np.cumprod(ac)[:, None]
-            w = specification.substitute(bc * decay * (kc @ kc.T), bc * (vc - since * (kc @ state)))
-            rows.append(since * (qc @ state) + (decay * (qc @ kc.T)) @ w)
-            state = since[-1] * state + (decay[-1, :, None] * kc).T @ w
-        assert (np.concatenate(rows) == right).all(), size
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

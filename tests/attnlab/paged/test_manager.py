@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from attnlab.paged import BlockManager, OutOfBlocks
 from attnlab.paged.prefix import Prefix
+from tests.support import refused
 
 
 class Pages(list):
@@ -74,8 +75,7 @@ class Machine(RuleBasedStateMachine):
     @rule(name=names, tokens=tokens)
     def add(self, name, tokens):
         if name in self.lists:
-            with pytest.raises(ValueError, match=f"'{name}' already"):
-                self.manager.add(name, tokens)
+            refused(ValueError, f"'{name}' already", self.manager.add, name, tokens)
             return
         reused = self.manager.add(name, tokens)
         assert reused == self.reusable(tokens) == self.manager.length(name)
@@ -92,8 +92,7 @@ class Machine(RuleBasedStateMachine):
     @rule(name=names, child=names)
     def fork(self, name, child):
         if name not in self.lists or child in self.lists:
-            with pytest.raises((KeyError, ValueError), match="sequence"):
-                self.manager.fork(name, child)
+            refused((KeyError, ValueError), "sequence", self.manager.fork, name, child)
             return
         self.manager.fork(name, child)
         self.lists[child], self.known[child] = list(self.lists[name]), self.known[name]
@@ -101,8 +100,7 @@ class Machine(RuleBasedStateMachine):
     @rule(name=names)
     def free(self, name):
         if name not in self.lists:
-            with pytest.raises(KeyError, match=f"'{name}'"):
-                self.manager.free(name)
+            refused(KeyError, f"'{name}'", self.manager.free, name)
             return
         table = self.manager.table(name)
         self.manager.free(name)
@@ -112,8 +110,7 @@ class Machine(RuleBasedStateMachine):
     @rule(name=names, tokens=tokens, named=st.booleans())
     def append(self, name, tokens, named):
         if name not in self.lists:
-            with pytest.raises(KeyError, match=f"'{name}'"):
-                self.manager.append(name, tokens)
+            refused(KeyError, f"'{name}'", self.manager.append, name, tokens)
             return
         table, old = self.manager.table(name), self.lists[name]
         new = [*old, *tokens]
@@ -143,8 +140,7 @@ class Machine(RuleBasedStateMachine):
     @rule(name=names, length=st.integers(0, 12))
     def truncate(self, name, length):
         if name not in self.lists or length > len(self.lists[name]):
-            with pytest.raises((KeyError, ValueError), match=f"'{name}'"):
-                self.manager.truncate(name, length)
+            refused((KeyError, ValueError), f"'{name}'", self.manager.truncate, name, length)
             return
         table = self.manager.table(name)
         self.manager.truncate(name, length)
@@ -245,8 +241,7 @@ def test_truncate_frees_whole_blocks_and_knows_the_tokens_that_stay():
     assert manager.add("b", [1, 2, 3]) == 2
     manager.truncate("a", 0)
     assert (manager.table("a"), manager.references(0)) == ((), 1)
-    with pytest.raises(ValueError, match="length is 1; 'a' has 0 tokens"):
-        manager.truncate("a", 1)
+    refused(ValueError, "length is 1; 'a' has 0 tokens", manager.truncate, "a", 1)
 
 
 def test_what_two_computed_is_found_until_both_are_gone():
@@ -295,27 +290,18 @@ def test_ids_are_any_integers(tokens):
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="blocks is 0; it must be at least 1"):
-        BlockManager(0, 4)
-    with pytest.raises(TypeError, match=r"block_size is 1\.5; it must be an integer"):
-        BlockManager(4, 1.5)
+    refused(ValueError, "blocks is 0; it must be at least 1", BlockManager, 0, 4)
+    refused(TypeError, r"block_size is 1\.5; it must be an integer", BlockManager, 4, 1.5)
     manager = BlockManager(4, 2)
     manager.add("a")
-    with pytest.raises(ValueError, match="there is a sequence 'a' already"):
-        manager.add("a")
-    with pytest.raises(ValueError, match="there is a sequence 'a' already"):
-        manager.fork("a", "a")
+    refused(ValueError, "there is a sequence 'a' already", manager.add, "a")
+    refused(ValueError, "there is a sequence 'a' already", manager.fork, "a", "a")
     for call, *rest in ((manager.table,), (manager.length,), (manager.free,), (manager.append, 1), (manager.fork, "c"),
                         (manager.truncate, 0)):
-        with pytest.raises(KeyError, match="there is no sequence 'b'"):
-            call("b", *rest)
-    with pytest.raises(ValueError, match="tokens is -1; it must be at least 0"):
-        manager.append("a", -1)
+        refused(KeyError, "there is no sequence 'b'", call, "b", *rest)
+    refused(ValueError, "tokens is -1; it must be at least 0", manager.append, "a", -1)
     for tokens in ("abc", [1.0], 2.5, None):
-        with pytest.raises(TypeError, match=r"tokens is .*; it must be a number of tokens or their ids"):
-            manager.append("a", tokens)
-    with pytest.raises(ValueError, match="block is 4; it must be less than 4"):
-        manager.references(4)
-    with pytest.raises(OutOfBlocks, match="9 more tokens of 'a' need 5 blocks; 4 of 4 are free"):
-        manager.append("a", 9)
+        refused(TypeError, r"tokens is .*; it must be a number of tokens or their ids", manager.append, "a", tokens)
+    refused(ValueError, "block is 4; it must be less than 4", manager.references, 4)
+    refused(OutOfBlocks, "9 more tokens of 'a' need 5 blocks; 4 of 4 are free", manager.append, "a", 9)
     assert manager.append("a", 8).slots == list(range(8))

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import attnlab
-from attnlab.core.geometry import Band
 from attnlab.ring import Cluster, Deadlock
 from attnlab.ring.programs import all_reduce
-from attnlab.ring.rank import visible_pairs
+from tests.support import refused
 
 
 def shift(rank, x, times=1):
@@ -165,21 +164,6 @@ def test_work_is_counted_with_its_step():
         np.testing.assert_array_equal(found, wanted)
 
 
-def test_visible_pairs():
-    for n, m, left, right, offset in [(3, 5, None, None, 0), (3, 5, None, 0, 2), (4, 4, 1, 1, -2), (5, 3, -1, 2, 0)]:
-        band = Band(n, m, left, right, offset)
-        seen = [(i, j) for i in range(n) for j in range(m)
-                if (left is None or j >= i + offset - left) and (right is None or j <= i + offset + right)]  # fmt: skip
-        assert visible_pairs(band) == len(seen)
-
-
-def test_partial_results_keep_the_accumulation_dtype():
-    x = np.random.default_rng(0).normal(size=(1, 4, 8)).astype(np.float16)
-    (out, lse), = Cluster(1).run(lambda rank: rank.attend(x, x, x))
-    assert out.dtype == lse.dtype == np.float32
-    np.testing.assert_array_equal(out, attnlab.tiled_attention(*[x.astype(np.float32)] * 3))
-
-
 # What goes wrong
 
 
@@ -217,8 +201,7 @@ def test_a_message_nobody_received():
         rank.send(x, to=(rank.index + 1) % rank.size)
 
     cluster = Cluster(2)
-    with pytest.raises(RuntimeError, match="rank 0 sent rank 1 1 message that it never received"):
-        cluster.run(needless, numbers(2))
+    refused(RuntimeError, "rank 0 sent rank 1 1 message that it never received", cluster.run, needless, numbers(2))
     assert [int(x[0]) for x in cluster.run(shift, numbers(2))] == [1, 0]  # it is gone
 
 
@@ -228,8 +211,7 @@ def test_ranks_that_disagree():
         return (yield from shift(rank, np.ones(1)))
 
     assert len(Cluster(3).run(program, ["a"] * 3)) == 3
-    with pytest.raises(ValueError, match=r"^the ranks disagree: rank 0 has a; rank 2 has b$"):
-        Cluster(3).run(program, ["a", "a", "b"])
+    refused(ValueError, r"^the ranks disagree: rank 0 has a; rank 2 has b$", Cluster(3).run, program, ["a", "a", "b"])
 
 
 def test_an_error_says_whose_it_is():
@@ -250,20 +232,16 @@ def test_an_error_says_whose_it_is():
     (TypeError, lambda rank: rank.send([1.0], to=1), "rank 0 sends a list; it must be a NumPy array"),
 ])  # fmt: skip
 def test_exchanges_that_are_refused(error, act, message):
-    with pytest.raises(error, match=message):
-        act(Cluster(3).ranks[0])
+    refused(error, message, act, Cluster(3).ranks[0])
 
 
 def test_what_a_program_may_yield():
     def program(rank):
         yield np.ones(1)
 
-    with pytest.raises(TypeError, match=r"rank 0 yielded array.*yields rank.receive\(source\) or rank.agree"):
-        Cluster(2).run(program)
+    refused(TypeError, r"rank 0 yielded array.*yields rank.receive\(source\) or rank.agree", Cluster(2).run, program)
 
 
 def test_errors_of_a_run():
-    with pytest.raises(ValueError, match=r"shards\[1\] has 2 items; there are 3 ranks"):
-        Cluster(3).run(shift, numbers(3), numbers(2))
-    with pytest.raises(ValueError, match="devices is 0; it must be at least 1"):
-        Cluster(0)
+    refused(ValueError, r"shards\[1\] has 2 items; there are 3 ranks", Cluster(3).run, shift, numbers(3), numbers(2))
+    refused(ValueError, "devices is 0; it must be at least 1", Cluster, 0)

@@ -13,6 +13,7 @@ from attnlab.ring.call import check_place
 from attnlab.ring.numpy import ring_attention_backward
 from attnlab.ring.schedule import LAYOUTS
 from tests.attnlab.ring.shards import Sequence
+from tests.support import refused
 from tests.support.libraries import back, dtype, to
 
 DEVICES = 1, 2, 3, 4, 5
@@ -95,12 +96,6 @@ def test_gradients_are_rounded_once():
             np.testing.assert_array_equal(dx, wide_dx.astype(np.float16))
 
 
-def test_large_scores():
-    case = Sequence(13, 4, "striped", causal=True, magnitude=300.0)
-    outs, _ = zip(*run(case))
-    np.testing.assert_allclose(case.joined(outs), case.expected()[0], atol=1e-10)
-
-
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_bytes(layout):
     """As the closed forms say, 8 bytes a number; a rank alone sends nothing."""
@@ -113,26 +108,6 @@ def test_bytes(layout):
         gradient = ring_gradient_bytes(case.schedule, 4, 8, 5, itemsize=8, accumulator=8)
         assert cluster.bytes == 2 * ring_bytes(case.schedule, 4, 8, 5, itemsize=8) + gradient
         assert set(cluster.links) <= {(r, (r + 1) % devices) for r in range(devices)}
-
-
-def test_bytes_of_a_causal_ring():
-    """The block of rank 0 goes all the way, that of the last rank nowhere; dk and dv, in float32, go round."""
-    case = Sequence(20, 4, causal=True, kind="float16")
-    forward_only, cluster, block = Cluster(4), Cluster(4), 4 * 5 * 13
-    run(case, cluster=forward_only)
-    assert forward_only.links == {(r, r + 1): (r + 1) * block * 2 for r in range(3)}
-    assert forward_only.steps == {0: 3 * block * 2, 1: 2 * block * 2, 2: block * 2}
-    run(case, both, *case.cotangents, cluster=cluster)
-    assert cluster.links[3, 0] == 4 * block * 4
-    assert cluster.links[2, 3] == 2 * 3 * block * 2 + 4 * block * 4
-
-
-def test_steps_of_the_gradient():
-    """In every step all ranks send a block of dk and dv, and in all but the last one of keys and values."""
-    case, block = Sequence(20, 4), 4 * 5 * 13 * 8
-    cluster = Cluster(4)
-    run(case, both, *case.cotangents, cluster=cluster)
-    assert cluster.steps == {0: 12 * block, 1: 12 * block, 2: 12 * block, 3: 4 * block}
 
 
 def test_the_gradient_travels_behind_the_work():
@@ -222,10 +197,8 @@ def test_stripes(library):
 def test_errors_of_shards():
     with pytest.raises(ValueError, match=r"shards\[1\] has length 3; 10 tokens, contiguous, make 5"):
         unshard([np.ones((5, 1)), np.ones((3, 1))], 10)
-    with pytest.raises(ValueError, match="x has length 12; 9 tokens in 3 stripes fill 9"):
-        unstripe(np.ones((12, 1)), 3, length=9)
-    with pytest.raises(TypeError, match="x is of type list"):
-        shard([1.0], 2)
+    refused(ValueError, "x has length 12; 9 tokens in 3 stripes fill 9", unstripe, np.ones((12, 1)), 3, length=9)
+    refused(TypeError, "x is of type list", shard, [1.0], 2)
 
 
 # What goes wrong
@@ -267,8 +240,7 @@ def test_errors(error, changed, message):
     if message is None:
         call(changed)  # 8 tokens on 3 devices are 4 slots each
         return
-    with pytest.raises(error, match=message):
-        call(changed)
+    refused(error, message, call, changed)
 
 
 def test_ranks_have_a_name_of_their_library():
@@ -283,8 +255,7 @@ def test_errors_of_the_gradient():
     rank = Cluster(1).ranks[0]
     with pytest.raises(ValueError, match=r"lse has shape \(4,\); with this query and value it must be \(1, 4\)"):
         ring_attention_backward(x, x, x, x, lse[0], x, group=rank)
-    with pytest.raises(TypeError, match="dout is of type list"):
-        ring_attention_backward(x, x, x, x, lse, [1.0], group=rank)
+    refused(TypeError, "dout is of type list", ring_attention_backward, x, x, x, x, lse, [1.0], group=rank)
 
 
 def test_ranks_that_disagree_in_the_gradient():

@@ -7,6 +7,7 @@ import pytest
 from attnlab.costs.ring import doubling_bytes, keys_bytes, query_bytes, ring_bytes, ring_gradient_bytes, tree_bytes
 from attnlab.ring import Schedule, positions
 from attnlab.ring.schedule import LAYOUTS
+from tests.support import refused
 
 DEVICES = 1, 2, 3, 4, 5
 LENGTHS = 0, 1, 2, 5, 8, 13, 20
@@ -60,24 +61,6 @@ def test_parts_show_what_positions_say(layout):
                 found += pairs
             slots = itertools.product(range(ring.size), repeat=2)
             assert sorted(found) == [(i, j) for i, j in slots if seen(held[rank][i], held[holder][j], left, right)]
-
-
-def test_offsets_of_a_causal_ring():
-    """Contiguous shards of 4 are apart by 4 a rank; between stripes the diagonal is 0 or −1."""
-    offsets = {
-        layout: [[[part.band.offset for part in ring.parts(r, c)] for c in range(3)] for r in range(3)]
-        for layout in LAYOUTS
-        for ring in [Schedule(12, 3, layout, None, 0)]
-    }
-    assert offsets["contiguous"] == [[[0], [], []], [[4], [0], []], [[8], [4], [0]]]
-    assert offsets["striped"] == [[[0], [-1], [-1]], [[0], [0], [-1]], [[0], [0], [0]]]
-    assert offsets["zigzag"][1] == [[2, 8], [0, 6, 0], [4, 2]]  # pieces of 2: 1 and 4; 0 and 5; 1 and 4; 2 and 3
-
-
-def test_a_window_may_end_before_the_offset():
-    """Stripes 0 and 2 of three: query i at 3i, window (0, 5), sees keys at 3j + 2: i and i + 1, right of offset −1."""
-    (part,) = Schedule(30, 3, "striped", 0, 5).parts(0, 2)
-    assert (part.band.offset, part.band.left, part.band.right) == (-1, -1, 2)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -135,5 +118,4 @@ def test_long_sequences_are_arithmetic():
     (TypeError, (10, 2.0), "devices is 2.0; it must be an integer"),
 ])  # fmt: skip
 def test_errors(error, arguments, message):
-    with pytest.raises(error, match=message):
-        positions(*arguments)
+    refused(error, message, positions, *arguments)

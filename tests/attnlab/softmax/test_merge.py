@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attnlab
-from tests.support.libraries import ALGORITHMS, LIBRARIES, back, call, dtype, dtype_of, precision, to
+from tests.support.libraries import EVERYWHERE, LIBRARIES, back, call, dtype, dtype_of, precision, to
 
 ROWS = 4
 SEED = st.integers(0, 2**32 - 1)
@@ -107,8 +107,7 @@ def test_shift(library, seed, shift):
 
 
 @pytest.mark.thin(2)
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@EVERYWHERE
 def test_merging_parts_is_attention_over_the_whole(algorithm, library):
     """Cut the keys anywhere, also at the ends, and hide some from everybody."""
     random = np.random.default_rng(0)
