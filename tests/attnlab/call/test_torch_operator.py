@@ -1,5 +1,6 @@
 """PyTorch's ways of working: fullgraph, export, meta and fake tensors, autocast, nested tensors."""
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -65,26 +66,18 @@ def assert_alike(results, expected, device):
         assert one.device.type == device
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("device", "dtype"), [
+    ("meta", torch.float32), ("meta", torch.bfloat16), ("cpu", torch.float64)])  # fmt: skip
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_meta_tensors(algorithm, dtype):
+def test_meta_and_fake_tensors(algorithm, device, dtype):
     real = arrays(dtype=dtype)
-    x = [y.to("meta").requires_grad_(y.is_floating_point()) for y in real]
-    results = call(algorithm, *x)
-    assert_alike(results, call(algorithm, *real), "meta")
-    leaves = [y for y in x if y.requires_grad]
-    assert_alike(gradients(results, leaves), leaves, "meta")
-
-
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_fake_tensors(algorithm):
-    expected = call(algorithm, *arrays())
-    with FakeTensorMode():
-        x = [torch.empty_like(y, device="cpu").requires_grad_(y.is_floating_point()) for y in arrays()]
+    expected = call(algorithm, *real)
+    with FakeTensorMode() if device == "cpu" else contextlib.nullcontext():
+        x = [torch.empty_like(y, device=device).requires_grad_(y.is_floating_point()) for y in real]
         results = call(algorithm, *x)
-        assert_alike(results, expected, "cpu")
+        assert_alike(results, expected, device)
         leaves = [y for y in x if y.requires_grad]
-        assert_alike(gradients(results, leaves), leaves, "cpu")
+        assert_alike(gradients(results, leaves), leaves, device)
 
 
 @pytest.mark.parametrize(("name", "shape"), [("key", (2, 3, 7, 8)), ("value", (2, 2, 6, 3))])

@@ -36,12 +36,6 @@ def test_everything_is_an_integer():
     assert {type(x) for counts in (cost.reads, cost.writes, cost.fills) for x in counts.values()} == {int}
 
 
-def test_naive_is_safe_without_the_maximum():
-    safe, naive = (costs.forward(name, 9, 11, 4, 3) for name in ("safe", "naive"))
-    assert safe.rest - naive.rest == 2 * 9 * 11
-    assert (safe.bytes, safe.products) == (naive.bytes, naive.products)
-
-
 def test_visited_tiles_by_brute_force():
     for call in draws(60, "tiling"):
         n, m, block_q, block_k = *call.sizes[:2], call.block_q, call.block_k
@@ -137,17 +131,6 @@ def test_figure_2_left():
     assert costs.paper_blocks(A100, 64) == (64, 384)
     assert round(products / 1e9) == 962
     assert [round(x / 1e9, 2) for x in (moved, moved + first, moved + first + second)] == [4.06, 4.20, 4.34]
-
-
-def test_figure_2_left_with_a_strict_capacity():
-    """The backward fits the SRAM up to B_c = 212: five passes instead of three, 5.4 to 5.7 GB."""
-    held = [costs.on_chip_elements("flash", 64, block_k, 64, 64, gradient=True) for block_k in (212, 213)]
-    assert held[0] <= A100 < held[1]
-    assert costs.on_chip_elements("flash", 64, 384, 64, 64) <= A100
-    there = costs.forward("flash", **FIGURE_2, sram=A100)
-    back = costs.backward("flash", **FIGURE_2, block_q=64, block_k=212)
-    moved = there.bytes + back.bytes
-    assert [round(x / 1e9, 1) for x in (moved, moved + filled(there) + filled(back))] == [5.4, 5.7]
 
 
 def test_figure_2_middle():
