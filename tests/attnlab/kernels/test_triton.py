@@ -47,13 +47,6 @@ for module in (forward, backward):  # a test of another file may import what is 
     assert bool(compiled) is GPU, compiled
 
 
-@pytest.fixture(autouse=True)
-def _interpreter():
-    """The interpreter computes in NumPy, which warns of NaN and overflow in numbers that are then masked."""
-    with interpreter(), np.errstate(all="ignore"):
-        yield
-
-
 def served(case):
     """Whether the kernel takes the case, but for its tiny block sizes."""
     arrays = {name: types.SimpleNamespace(shape=x.shape, dtype=x.dtype) for name, x in case.stored.items()}
