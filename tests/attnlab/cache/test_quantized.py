@@ -15,16 +15,16 @@ RNG = np.random.default_rng(0)
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("axis", [-1, -2])
-def test_the_error_is_half_a_step(library, bits, axis):
+def test_bytes_codes_and_errors(library, bits, axis):
+    """Of numbers: bits and a share of a step and a low; of NumPy: codes; of a step: half."""
     x = (RNG.normal(size=(2, 3, 64, 32)) * np.exp(RNG.normal(size=32))).astype(np.float32)
-    found = quantize(to(library, x), bits, axis=axis, group=16)
-    again = back(dequantize(found))
-    step, low = (np.repeat(back(y).astype(np.float64), 16, axis) for y in (found.step, found.low))
-    assert (np.abs(x - again) <= step / 2 + np.maximum(low - x, 0) + 1e-6 * np.abs(x).max()).all()
+    found, reference = quantize(to(library, x), bits, axis=axis, group=16), quantize(x, bits, axis=axis, group=16)
     assert found.nbytes == x.size * (bits + 32 / 16) / 8
-    reference = quantize(x, bits, axis=axis, group=16)
-    assert (back(found.codes) == reference.codes).all()
-    np.testing.assert_array_equal(back(found.step), reference.step)
+    for one, other in ((found.codes, reference.codes), (found.step, reference.step)):
+        np.testing.assert_array_equal(back(one), other)
+    step, low = (np.repeat(back(y).astype(np.float64), 16, axis) for y in (found.step, found.low))
+    off = np.abs(x - back(dequantize(found)))
+    assert (off <= step / 2 + np.maximum(low - x, 0) + 1e-6 * np.abs(x).max()).all()
 
 
 HALF = np.finfo(np.float16)

@@ -71,8 +71,10 @@ def gradients(arrays, cotangents, **options):
 def check(case, **options):
     """Answer and gradients of a case are the oracle's."""
     dout, dlse = case.cotangents()
-    cotangents = to("torch", dout), to("torch", dlse)
-    results, grads = gradients(case.arrays("torch"), cotangents, **case.options, **options)
+    cotangents, arrays = (to("torch", dout), to("torch", dlse)), case.arrays("torch")
+    results, grads = gradients(arrays, cotangents, **case.options, **options)
+    for name, x in case.arrays("torch").items():
+        assert torch.equal(arrays[name].detach().nan_to_num(7), x.nan_to_num(7)), f"{name} was modified"
     assert_agrees(case, *results)
     assert_gradients_agree(case, grads, dout, dlse)
 
@@ -344,18 +346,6 @@ def test_what_comes_back_to_empty_rows_is_ignored():
     _, grads = gradients(case.arrays("torch"), (to("torch", dout), to("torch", dlse)))
     dout[empty], dlse[empty] = 0, 0
     assert_gradients_agree(case, grads, dout, dlse)
-
-
-def test_inputs_are_not_modified_and_results_repeat():
-    case = LARGE["rows that see nothing"]
-    arrays = case.arrays("torch")
-    before = {name: x.clone() for name, x in arrays.items()}
-    cotangents = [to("torch", x) for x in case.cotangents()]
-    first, second = (gradients(arrays, cotangents, **case.options)[1] for _ in range(2))
-    for name, grad in first.items():
-        assert torch.equal(grad, second[name])
-    for name, x in arrays.items():
-        assert torch.equal(x, before[name])
 
 
 # What is served, and errors
