@@ -10,7 +10,7 @@ import torch
 from tests.support import mistakes
 from tests.support.cases import CASES
 from tests.support.comparison import assert_agrees
-from tests.support.libraries import ALGORITHMS, EVERYWHERE, LIBRARIES, SAFE, back, call, dtype, gradients, precision, to
+from tests.support.libraries import ALGORITHMS, EVERYWHERE, LIBRARIES, SAFE, back, call, dtype, precision, to
 from tests.support.pairwise import parameters
 
 
@@ -77,40 +77,6 @@ def test_half_precision_accumulates_in_float32(library, algorithm, kind):
     out, lse = call(library, algorithm, query, key, value, sizes=(None, None), scale=0.0)
     np.testing.assert_array_equal(back(out), 1)
     np.testing.assert_allclose(back(lse), np.log(m), rtol=1e-6)
-
-
-@pytest.mark.parametrize("shape", [(0, 2), (2, 0)])
-@EVERYWHERE
-def test_no_batch_and_no_heads(library, algorithm, shape):
-    """A mask and a bias of nothing are looked at, too."""
-    x = [to(library, np.ones((*shape, 3, 4), np.float32))] * 3
-    mask, bias = (to(library, np.ones((*shape, 3, 3), kind)) for kind in (bool, np.float32))
-    out, lse = call(library, algorithm, *x, mask=mask, bias=bias)
-    assert (*out.shape, *lse.shape) == (*shape, 3, 4, *shape, 3)
-
-
-@EVERYWHERE
-def test_heads_of_no_size(library, algorithm):
-    """Every score is 0: the mean of the values that a query sees."""
-    value = np.arange(12.0).reshape(4, 3)
-    x = [to(library, np.zeros((n, 0))) for n in (3, 4)]
-    out, _ = call(library, algorithm, *x, to(library, value), causal=True)
-    expected = [value[: i + 2].mean(0) for i in range(3)]
-    np.testing.assert_allclose(back(out), expected, rtol=1e-6)
-
-
-@EVERYWHERE
-def test_values_of_no_size(library, algorithm):
-    """There is a sum of weights all the same."""
-    shapes = (2, 4, 3, 5), (2, 2, 6, 5), (2, 2, 6, 0)
-    query, key, value = (to(library, np.ones(shape, np.float32)) for shape in shapes)
-    out, lse = call(library, algorithm, query, key, value, scale=0.0)
-    assert tuple(out.shape) == (2, 4, 3, 0)
-    np.testing.assert_allclose(back(lse), np.log(6), rtol=1e-6)
-    if library == "torch":
-        dout = torch.ones_like(out)
-        grads = gradients(library, algorithm, {"query": query, "key": key, "value": value}, dout, lse, scale=2.0)
-        assert [grad.shape for grad in grads.values()] == list(shapes)
 
 
 @EVERYWHERE

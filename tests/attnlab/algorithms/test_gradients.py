@@ -92,8 +92,6 @@ def test_what_comes_back_to_empty_rows_is_ignored(library, algorithm, poisoned):
     assert_gradients_agree(case, grads, dout, dlse)
 
 
-# Numerical derivatives, which trust no formula
-
 SMALL = {
     "plain": dict(),
     "bias, dropout, window": dict(bias=np.array([[[0.3, -np.inf, 0.1, 1.0]]]), dropout=0.3, seed=5, window=(2, 1)),

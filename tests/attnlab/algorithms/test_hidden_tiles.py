@@ -107,9 +107,6 @@ def test_hidden_tiles_are_not_visited(visits, library, algorithm, rule):
         assert len(visits) == 2 * tiles
 
 
-# What PyTorch's operations write
-
-
 class Counted(TorchDispatchMode):
     """Counts the numbers of PyTorch's matrix products, and those that operations write to memory of their own."""
 

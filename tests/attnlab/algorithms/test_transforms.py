@@ -127,9 +127,6 @@ def test_jacrev_gives_the_oracles_gradient(library, algorithm):
         np.testing.assert_allclose(np.tensordot(dout, np.asarray(jacobian), 3), right, atol=1e-5)
 
 
-# JAX
-
-
 @pytest.mark.thin(2)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_jit_changes_nothing(algorithm):
@@ -169,9 +166,6 @@ def test_refused_derivatives_say_what_to_use():
     for transform in (lambda f: f, jax.jit):
         with pytest.raises(NotImplementedError, match="no second derivative in reverse mode; use safe_attention"):
             transform(jax.grad(lambda query: jax.grad(f)(query).sum()))(query)
-
-
-# PyTorch
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -94,9 +94,6 @@ def test_every_room_is_one():
     for room in attnlab.ROOMS:
         assert getattr(attnlab, room).__name__ == f"attnlab.{room}"
     assert not set(attnlab.ROOMS) & set(attnlab.__all__)
-
-
-def test_dir_lists_the_functions_and_the_rooms():
     assert set(dir(attnlab)) >= {*attnlab.__all__, *attnlab.ROOMS}
     assert not set(dir(attnlab)) & set(attnlab.OF_COURSE)
 

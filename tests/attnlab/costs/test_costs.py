@@ -105,8 +105,6 @@ def test_what_is_not_known_raises(way):
         costs.backward("online", 4, 4, 2, 2)
 
 
-# Published numbers
-
 FIGURE_2 = dict(n=1024, m=1024, d=64, dv=64, heads=16 * 64)
 A100 = 192 * 1024 // 2  # elements of half precision in the SRAM of one multiprocessor
 
@@ -187,18 +185,6 @@ def test_queries_outside_move_two_thirds():
     assert outside.elements / inside.elements == pytest.approx(2 / 3, abs=0.02)
     for way, block_q in ((costs.forward, 512), (costs.backward, 256)):
         assert way("tiled", 900, 900, 8, 8) == way("flash2", 900, 900, 8, 8, block_q=block_q, block_k=512)
-
-
-def test_intensity():
-    """Half precision: unfused ND / 2(N + D), at most D/2; tiled, at most 2B_c/3."""
-    unfused = costs.forward("safe", 4096, 4096, 128, 128).intensity
-    assert unfused == pytest.approx(4096 * 128 / (2 * (4096 + 128)))
-    tiled = costs.forward("flash", 2**16, 2**16, 128, 128, block_q=64, block_k=192).intensity
-    assert 0.95 * 2 * 192 / 3 < tiled < 2 * 192 / 3
-    assert 0.9 < costs.forward("tiled", 1, 4096, 128, 128).intensity < 1  # one new query against a cache
-
-
-# Other counters
 
 
 def test_products_as_pytorch_counts_them():

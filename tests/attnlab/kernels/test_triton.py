@@ -187,8 +187,6 @@ def test_dropout_mask(p):
     np.testing.assert_array_equal(out != 0, attnlab.dropout_mask(2**32 - 1, (3, 20, 32), p))
 
 
-# Few queries: the keys are split among programs
-
 DECODING = {
     "one query": make(n=1, m=300, hq=2, hk=2),
     "one query, groups": make(n=1, m=300, hq=8, hk=2, kind="bfloat16"),
@@ -273,8 +271,6 @@ def test_visits(group, by_keys):
         assert band.block_mask or (visited_in == wanted).all(), band
 
 
-# Block masks
-
 BLOCKS = [(16, 16), (32, 48), (48, 32), (64, 16)]
 
 
@@ -320,9 +316,6 @@ def test_hidden_tiles_are_not_read():
         np.testing.assert_array_equal(x, y)
 
 
-# Transformations
-
-
 def test_vmap_keeps_the_dropout_mask_of_one_call():
     query, key, value = (torch.randn(3, 2, n, 16, device=DEVICE) for n in (17, 20, 20))
 
@@ -347,8 +340,6 @@ def test_what_comes_back_to_empty_rows_is_ignored():
     dout[empty], dlse[empty] = 0, 0
     assert_gradients_agree(case, grads, dout, dlse)
 
-
-# What is served, and errors
 
 X = torch.zeros(32, 16)
 

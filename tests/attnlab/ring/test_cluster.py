@@ -72,9 +72,6 @@ def test_all_reduce(devices, size):
         assert max(cluster.steps, default=0) <= 2 * (devices - 1)
 
 
-# The clock
-
-
 def test_the_clock_is_that_of_the_model():
     """A message of 1,000 bytes takes 2 + 1,000 / 500 = 4 seconds, and two on a link do not overlap but for latency."""
 
@@ -127,9 +124,6 @@ def test_sending_hides_behind_computing(bandwidth, seconds):
     assert cluster.time == seconds
 
 
-# Work
-
-
 def test_work_is_counted_with_its_step():
     """Visible pairs of one head; two operations for each of D + Dv numbers, pair, head and example."""
     query, key, value = np.ones((2, 4, 3, 8)), np.ones((2, 2, 5, 8)), np.ones((2, 2, 5, 6))
@@ -149,9 +143,6 @@ def test_work_is_counted_with_its_step():
     expected = attnlab.tiled_attention(query, key, value, causal=True, offset=1, return_lse=True)
     for found, wanted in zip(outs[1], expected):
         np.testing.assert_array_equal(found, wanted)
-
-
-# What goes wrong
 
 
 def test_a_deadlock_names_who_waits_for_whom():
