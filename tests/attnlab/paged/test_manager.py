@@ -186,25 +186,6 @@ Machine.TestCase.settings = settings(max_examples=150, stateful_step_count=30)
 TestEveryLaw = Machine.TestCase
 
 
-@pytest.mark.parametrize(("prompt", "copies"), [(15, 3), (16, 0), (17, 3)])
-def test_samples_copy_the_partly_filled_block_only(prompt, copies):
-    """Four samples of a prompt, blocks of 16: the last to write has the block for itself."""
-    manager = BlockManager(64, 16)
-    manager.add(0)
-    pages = Pages([None] * 64 * 16)
-    pages.take(manager.append(0, prompt), ["prompt"] * prompt, 16)
-    for k in (1, 2, 3):
-        manager.fork(0, k)
-    steps = []
-    for k in range(4):
-        steps.append(manager.append(k, 1))
-        pages.take(steps[-1], [k], 16)
-    assert sum(len(step.copies) for step in steps) == copies
-    assert not steps[-1].copies
-    for k in range(4):
-        assert pages.read(manager, k) == ["prompt"] * prompt + [k]
-
-
 def test_a_block_is_found_from_the_append_that_fills_it():
     manager = BlockManager(8, 4)
     manager.add("a")

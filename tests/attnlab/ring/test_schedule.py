@@ -4,7 +4,6 @@ import itertools
 
 import pytest
 
-from attnlab.costs.ring import doubling_bytes, keys_bytes, query_bytes, ring_bytes, ring_gradient_bytes, tree_bytes
 from attnlab.ring import Schedule, positions
 from attnlab.ring.schedule import LAYOUTS
 from tests.support import refused
@@ -86,23 +85,6 @@ def test_sends_in_closed_form(devices):
         causal = [*range(1, devices), 0]
         expected = causal if layout == "contiguous" and right == 0 else full
         assert [sum(ring.sends(rank, step) for step in range(devices - 1)) for rank in range(devices)] == expected
-
-
-def test_bytes_in_closed_form():
-    ring, causal = Schedule(20, 4), Schedule(20, 4, "contiguous", None, 0)
-    block = 6 * 5 * (8 + 4)
-    assert ring_bytes(ring, 6, 8, 4) == 12 * block * 2
-    assert ring_bytes(causal, 6, 8, 4) == 6 * block * 2
-    assert ring_gradient_bytes(ring, 6, 8, 4) == 12 * block * 2 + 16 * block * 4
-    assert keys_bytes(4, 20, 6, 8, 4) == ring_bytes(ring, 6, 8, 4)
-    assert tree_bytes(4, 12, 8) == 2 * 3 * 12 * 10 * 4
-    assert [doubling_bytes(devices, 1, 0, accumulator=1) for devices in range(1, 9)] == [0, 2, 4, 8, 10, 12, 14, 24]
-    assert query_bytes(4, 12, 8, 8) == 3 * 12 * (16 + 36)
-    for price in (tree_bytes, query_bytes, keys_bytes):  # the ratio of any two does not depend on P
-        sizes = (12, 8) if price is tree_bytes else (12, 8, 8) if price is query_bytes else (12, 2, 8, 8)
-        assert [price(devices, *sizes) / price(2, *sizes) for devices in (1, 2, 5)] == [0, 1, 4]
-    one = Schedule(20, 1)
-    assert ring_bytes(one, 6, 8, 4) == ring_gradient_bytes(one, 6, 8, 4) == 0
 
 
 def test_long_sequences_are_arithmetic():
