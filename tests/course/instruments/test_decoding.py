@@ -94,26 +94,3 @@ def test_a_step_in_parts_counts_its_closed_form(heads, kv_heads, m, d, dv, size)
     p = len(parts)
     assert on.elements == kv_heads * m * (d + dv) + heads * (p * d + dv + 1) + 2 * p * heads * (dv + 2)
 
-
-def test_parts_in_a_row_are_chunked_attention_but_for_the_query():
-    """A part reads the query, which chunked attention keeps on chip."""
-    one = costs.forward("chunked", 4, 12, 3, 5, block_q=2, block_k=4)
-    split = costs.decoding(12, 3, 5, heads=4, kv_heads=2, parts=3)
-    assert split.elements - one.elements == (3 - 1) * 4 * 3
-    assert (split.products, split.exponentials, split.rest) == (one.products, one.exponentials, one.rest)
-
-
-def test_keys_are_read_once_a_group():
-    """8 query heads on 2 key heads read a quarter of the keys of 8, with the same arithmetic."""
-    alone, shared = (costs.decoding(4096, 64, 64, heads=8, kv_heads=kv_heads) for kv_heads in (8, 2))
-    assert alone == costs.decoding(4096, 64, 64, heads=8)
-    assert alone.reads["K"] == 4 * shared.reads["K"] == 8 * 4096 * 64
-    assert alone.flops == shared.flops
-    assert alone.intensity < 1
-    assert shared.intensity == pytest.approx(4, rel=2e-3)
-
-
-def test_splitting_costs_little():
-    """8 parts of 4,096 keys, 8 heads of size 64: summaries and queries add 0.3 % to the bytes."""
-    whole, split = (costs.decoding(4096, 64, 64, heads=8, parts=parts) for parts in (None, 8))
-    assert split.bytes / whole.bytes == pytest.approx(1.0029, abs=1e-4)

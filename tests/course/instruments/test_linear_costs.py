@@ -69,17 +69,6 @@ def test_steps_count_their_closed_form(n, d, dv, size, features):
         before = after
 
 
-def test_chunks_buy_large_products_with_weights():
-    """Of 4,096 tokens of size 64, chunks of 128 compute three times what single tokens do, and move as much."""
-    one, many = (costs.linear(form, 4096, 64, 64, chunk_size=128) for form in ("recurrent", "chunked"))
-    assert many.products - one.products == 2 * 4096 * 128 * 128
-    assert many.products / one.products == pytest.approx(2.98, abs=0.01)
-    assert many.bytes == one.bytes
-    softmax = costs.forward("flash2", 4096, 4096, 64, 64, block_q=128, block_k=128, causal=True)
-    assert softmax.products / many.products == pytest.approx(10.97, abs=0.01)
-    assert costs.linear("chunked", 4096, 64, 64, heads=8) == many.times(8)
-
-
 def test_break_even_lengths():
     """Caches as large as a state: published sizes of head and features."""
     based = feature_count("taylor", 16)
@@ -90,19 +79,7 @@ def test_break_even_lengths():
     assert Fraction(costs.state_elements(based, 64), 16 + 64) == Fraction(9945, 80)
 
 
-def test_a_step_reads_and_writes_the_state():
-    """The traffic of a step of decoding is that of a cache at about twice the break-even length."""
-    step = costs.linear("recurrent", 1, 64, 64, state=True)
-    assert step.elements == 2 * costs.state_elements(64, 64) + 2 * (64 + 64)
-    same = [m for m in range(200) if costs.decoding(m, 64, 64, heads=1).elements <= step.elements]
-    assert max(same) == 65 == 2 * costs.break_even_length(64, 64, 64)
-
-
-@pytest.mark.parametrize(
-    ("call", "sizes"),
-    [(costs.linear, 3), (costs.linear_extra_elements, 4)],
-    ids=["linear", "extra"],
-)
+@pytest.mark.parametrize(("call", "sizes"), [(costs.linear, 3), (costs.linear_extra_elements, 4)])
 def test_an_unknown_form_is_refused(call, sizes):
     with pytest.raises(KeyError, match="parallel"):
         call("parallel", *[8] * sizes)

@@ -121,11 +121,11 @@ def test_prompt_lookup():
 
 def test_the_race_has_the_law_and_mostly_agrees():
     p, q = np.array([0.1, 0.4, 0.2, 0.3, 0]), np.array([0.15, 0.35, 0.25, 0.25, 0])
-    ours = np.array([race(p, 1, 2, position) for position in range(4000)])
-    np.testing.assert_allclose(np.bincount(ours, minlength=5) / 4000, p, atol=0.025)
+    ours = np.array([race(p, 1, 2, position) for position in range(1500)])
+    np.testing.assert_allclose(np.bincount(ours, minlength=5) / 1500, p, atol=0.04)
     agree = np.mean([race(q, 1, 2, position) == x for position, x in enumerate(ours)])
     overlap = np.minimum(p, q).sum()
-    assert overlap / (2 - overlap) - 0.02 < agree <= overlap + 0.02
+    assert overlap / (2 - overlap) - 0.03 < agree <= overlap + 0.03
     assert race([0, 0, 1.0], 0, 0, 0) == 2
 
 
