@@ -90,12 +90,6 @@ def build(course: Path, *arguments: str) -> tuple[int, str]:
     return int(bool(end)), said.getvalue().strip()
 
 
-def build_alone(course: Path, *arguments: str) -> tuple[int, str]:
-    """The same in a process of its own, as ``make`` runs it."""
-    command = (sys.executable, ROOT / "notebooks/build.py", "--folder", course / "notebooks", *arguments)
-    return run(*command, cwd=course, PYTHONPATH=PYTHONPATH)
-
-
 def make_course(path: Path, text: str) -> Path:
     """A course whose only lesson, 01_toy.md, has this text, and the reference of its exercise."""
     (path / "notebooks/lessons").mkdir(parents=True)
@@ -140,7 +134,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for file in IMPORTED:
         (course / file).parent.mkdir(parents=True, exist_ok=True)
         (course / file).write_text("version = 1\n")
-    status, said = build_alone(course)
+    status, said = build(course)
     assert status == 0, said
     return course
 
@@ -231,7 +225,8 @@ def test_a_page_is_one_notebook_without_exercises(tmp_path: Path) -> None:
 def test_building_again(course: Path) -> None:
     files = [course / "notebooks/01_toy.ipynb", course / "notebooks/solutions/01_toy.ipynb"]
     before = [path.read_bytes() for path in files]
-    assert build(course, "--check") == build_alone(course, "--check") == (0, "")
+    alone = (sys.executable, ROOT / "notebooks/build.py", "--folder", course / "notebooks", "--check")
+    assert build(course, "--check") == run(*alone, cwd=course, PYTHONPATH=PYTHONPATH) == (0, "")
     assert "0 notebooks built, 2 up to date" in build(course)[1]
     assert "2 notebooks built" in build(course, "1", "--force")[1]
     assert [path.read_bytes() for path in files] == before
