@@ -11,13 +11,11 @@ from scipy import special
 
 import attnlab
 
-
-def by_torch(q, keys, values):
-    return torch.nn.functional.scaled_dot_product_attention(q[None, None], keys[None], values[None])[0, 0]
+ALIASES = [torch.nn.functional.scaled_dot_product_attention]  # which hide nothing
 
 
-def by_reference(q, keys, values):
-    return check.find("attention_row").reference(q, keys, values)
+def by_torch(q: torch.Tensor, keys, values):
+    return ALIASES[0](q[None, None], keys[None], values[None])[0, 0]
 
 
 def softmax_by_torch(x):
@@ -54,7 +52,7 @@ def gradient_by_jax(q, k, v, dout):
 
 BORROWED = [
     ("attention_row", by_torch, "torch's scaled_dot_product_attention"),
-    ("attention_row", by_reference, "attnlab_course's attention_row"),
+    ("attention_row", lambda *args: check.find("attention_row").reference(*args), "attnlab_course's attention_row"),
     ("safe_softmax", softmax_by_torch, "torch's softmax"),
     ("safe_softmax", softmax_by_jax, "jax's softmax"),
     ("safe_softmax", softmax_by_scipy, "scipy's softmax"),
@@ -86,15 +84,6 @@ def test_mentioned_otherwise(name, answer, words):
     verdict = examine(check.find(name), answer)
     assert verdict.state == "right"
     assert verdict.headline.endswith(f"It calls {words}, where you could write your own.")
-
-
-def test_an_alias_does_not_hide_it():
-    aliases = [torch.nn.functional.scaled_dot_product_attention]
-
-    def answer(q: torch.Tensor, keys, values):
-        return aliases[0](q[None, None], keys[None], values[None])[0, 0]
-
-    assert examine(check.find("attention_row"), answer, own=True).state == "wrong"
 
 
 def softmax(s):
