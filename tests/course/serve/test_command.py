@@ -22,16 +22,16 @@ def _small_model(monkeypatch):
     monkeypatch.setattr(command, "load", lambda name, library: small(library))
 
 
+def pipe(text):
+    """Standard input from another program."""
+    return io.TextIOWrapper(io.BytesIO(text))
+
+
 class Terminal(io.StringIO):
     """Standard input that people type into."""
 
     def isatty(self):
         return True
-
-
-def pipe(text):
-    """Standard input from another program."""
-    return io.TextIOWrapper(io.BytesIO(text))
 
 
 def expected(prompt, count=6):
@@ -41,10 +41,10 @@ def expected(prompt, count=6):
 
 def test_the_lines_of_a_file_are_served_together(tmp_path, capsys):
     path = tmp_path / "prompts"
-    path.write_bytes(f"ab\nc\n\n{'x' * 60}\nαβ\n".encode() + "ä\n".encode("latin-1"))
+    path.write_bytes(f"ab\r\nc\x0cd\n\n{'x' * 60}\nαβ\n".encode() + "ä\n".encode("latin-1"))
     command.main([str(path), *SIZES])
     out, err = capsys.readouterr()
-    served = {1: "ab", 2: "c", 5: "αβ", 6: "ä".encode("latin-1")}  # bytes, UTF-8 or not
+    served = {1: "ab", 2: "c\x0cd", 5: "αβ", 6: "ä".encode("latin-1")}  # bytes, UTF-8 or not; only ends of lines part
     for i, prompt in served.items():
         assert f"[{i}.0] {expected(prompt)}\n" in out
     assert len(out) == sum(len(f"[{i}.0] {expected(prompt)}\n") for i, prompt in served.items())
@@ -65,6 +65,23 @@ def test_a_text_is_printed_when_its_request_is_done(tmp_path, monkeypatch, capsy
     assert "step" in happened[happened.index(1) : happened.index(12)]
 
 
+def test_what_is_piped_is_a_file(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", pipe(b"ab\n"))
+    command.main([*SIZES, "--samples", "2", "--library", "torch"])
+    assert capsys.readouterr().out == f"[1.0] {expected('ab')}\n[1.1] {expected('ab')}\n"
+    engine = Engine(small("numpy"), 99, 4, 99)
+    request = engine.submit("ab", 6, beams=2)
+    engine.run()
+    monkeypatch.setattr(sys, "stdin", pipe(b"ab"))
+    command.main([*SIZES[:-2], "--beams", "2"])  # which need no temperature
+    texts = [f"[1.{i}] ab{text.decode('utf-8', 'replace')}\n" for i, text in enumerate(request.texts)]
+    assert capsys.readouterr().out == "".join(texts)
+    monkeypatch.setattr(command, "load", model.load)
+    monkeypatch.setattr(sys, "stdin", pipe(b"def f(x):"))
+    command.main([])  # greedily, the model writes blanks; drawn, it writes Python
+    assert len(re.findall(r"[a-z]{2,}", capsys.readouterr().out.removeprefix("[1.0] def f(x):"))) >= 4
+
+
 def test_what_is_typed_is_answered(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", Terminal("ab\n\nab\n"))
     command.main(SIZES)
@@ -73,32 +90,6 @@ def test_what_is_typed_is_answered(monkeypatch, capsys):
     assert out.endswith("prompt> \n")
     assert "line 2 is empty" in err
     assert err.count("6 new tokens in") == 2
-
-
-def test_what_is_piped_is_a_file(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", pipe(b"ab\n"))
-    command.main([*SIZES, "--samples", "2", "--library", "torch"])
-    assert capsys.readouterr().out == f"[1.0] {expected('ab')}\n[1.1] {expected('ab')}\n"
-
-
-def test_beams_need_no_temperature(tmp_path, capsys):
-    path = tmp_path / "prompts"
-    path.write_text("ab")
-    command.main([str(path), *SIZES[:-2], "--beams", "2"])
-    engine = Engine(small("numpy"), 99, 4, 99)
-    request = engine.submit("ab", 6, beams=2)
-    engine.run()
-    texts = ["ab" + text.decode("utf-8", "replace") for text in request.texts]
-    assert capsys.readouterr().out == f"[1.0] {texts[0]}\n[1.1] {texts[1]}\n"
-
-
-def test_without_options_it_writes_something_readable(monkeypatch, capsys):
-    """Greedily, the model writes blanks; drawn, it writes Python."""
-    monkeypatch.setattr(command, "load", model.load)
-    monkeypatch.setattr(sys, "stdin", pipe(b"def f(x):"))
-    command.main([])
-    text = capsys.readouterr().out.removeprefix("[1.0] def f(x):")
-    assert len(re.findall(r"[a-z]{2,}", text)) >= 4
 
 
 REFUSED = {
@@ -139,14 +130,6 @@ def test_where_nothing_is_served_the_status_says_so(text, said, tmp_path, capsys
     assert error.value.code == 2
     assert said in err
     assert "nothing was served" in err
-
-
-def test_only_ends_of_lines_part_prompts(tmp_path, capsys):
-    """A form feed is a character of a prompt; a file of Windows has the same prompts."""
-    path = tmp_path / "prompts"
-    path.write_bytes(b"a\x0cb\r\nc")
-    command.main([str(path), *SIZES])
-    assert capsys.readouterr().out == f"[1.0] {expected(chr(97) + chr(12) + chr(98))}\n[2.0] {expected('c')}\n"
 
 
 @pytest.mark.parametrize(("steps", "done"), [(0, 0), (5, 0), (6, 1)])
