@@ -197,18 +197,6 @@ def test_interrupt_of_the_user_is_not_caught():
     assert examine(AVERAGE, right).state == "right"
 
 
-def test_error_in_some_case_only(verdict_on):
-    def average(weights, values):
-        if len(weights) == 5:
-            raise ValueError("five")
-        return right(weights, values)
-
-    verdict = verdict_on(average)
-    assert "ValueError: five" in verdict.text
-    assert "five random rows" in verdict.text
-    assert "in your line 3: raise ValueError" in verdict.text
-
-
 def test_error_in_an_answer_that_ours_calls():
     """The answer is called from a function of the exercise: the learner's line is shown, not that."""
 
@@ -235,9 +223,11 @@ def test_error_in_what_judges_shows_none_of_our_lines():
 
 def test_error_in_a_function_of_the_learners(verdict_on):
     def average(weights, values):
-        return helper(weights) @ values
+        return helper(weights) @ values if len(weights) == 5 else right(weights, values)
 
-    assert "ValueError: no in helper, line 2: raise" in " ".join(verdict_on(average).text.split())
+    said = " ".join(verdict_on(average).text.split())
+    assert "ValueError: no in helper, line 2: raise" in said
+    assert "five random rows" in said
 
 
 def helper(weights):
@@ -513,13 +503,8 @@ def total(stream):
     return sum(stream)
 
 
-STREAM = Exercise(
-    lesson="00",
-    stars=1,
-    reference=total,
-    cases=lambda: [Case("three numbers", (Stream(lambda: iter([1.0, 2.0, 3.0])),))],
-    hints=("Add.",),
-)
+THREE = Case("three numbers", (Stream(lambda: iter([1.0, 2.0, 3.0])),))
+STREAM = Exercise("00", 1, total, lambda: [THREE], ("Add.",))
 
 
 @pytest.mark.parametrize(("answer", "words"), [
@@ -572,13 +557,9 @@ def test_callable_without_a_name(capsys):
 
 
 @pytest.mark.parametrize("x", [np.array(3.0), np.arange(4.0)[::-1], np.ones((2, 0)), np.arange(6.0).reshape(2, 3).T])
-@pytest.mark.parametrize("answer", [lambda x: x * x, lambda x: jnp.square(x), lambda x: torch.square(x)])
+@pytest.mark.parametrize("answer", [lambda x: x * x, lambda x: jnp.square(x), square])
 def test_inputs_of_every_layout_arrive(x, answer):
-    case = Case("an array", (x,))
-    plain = Exercise(lesson="00", stars=1, reference=np_square, cases=lambda: [case], hints=("x",))
+    plain = replace(SQUARE, cases=lambda: [Case("an array", (x,))], gradients=(), library="numpy", reference=np.square)
     assert examine(plain, answer).state == "right"
 
 
-def np_square(x):
-    """The square."""
-    return np.square(x)

@@ -291,13 +291,12 @@ def column_means(x):
     return x.mean(0)
 
 
-def random_columns():
-    return [Case(f"n = {n}", (np.random.default_rng(n).normal(size=(n, 2)),)) for n in (1, 2, 5)]
-
-
 def test_what_is_kept_from_call_to_call():
     """Each shape is there once; the last input is given again with other numbers."""
-    kept, exercise = {}, Exercise("00", 1, column_means, random_columns, ("A hint.",))
+    def cases():
+        return [Case(f"n = {n}", (np.random.default_rng(n).normal(size=(n, 2)),)) for n in (1, 2, 5)]
+
+    kept, exercise = {}, Exercise("00", 1, column_means, cases, ("A hint.",))
     verdict = examine(exercise, lambda x: kept.setdefault(x.shape, x.mean(0)))
     assert verdict.state == "wrong"
     assert "Is anything kept from one call to the next?" in " ".join(verdict.text.split())

@@ -186,7 +186,7 @@ def quoted(exercise, said):
     return runs(said) & program(exercise.reference) | {(name,) for name in names}
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(10)
 @pytest.mark.parametrize("name", check.names())
 def test_no_slip_quotes_the_reference(name):
     exercise = check.find(name)

@@ -6,13 +6,10 @@ import numpy as np
 import pytest
 from attnlab_course.instruments import machine
 from attnlab_course.instruments.machine import Machine
-from attnlab_course.instruments.machine.flash import forward_step, start
-from attnlab_course.instruments.machine.options import checked_program
 from attnlab_course.ladder import LADDER
 
 from attnlab import costs
-from tests.attnlab.costs.test_costs import A100, both, draws
-from tests.support import oracle
+from tests.attnlab.costs.test_costs import draws
 
 TILED = ("flash", "flash2", "sparse flash", "sparse flash2")
 FORWARD = (*[name for name in LADDER if name != "naive"], *TILED)  # naive is safe without the maximum
@@ -70,28 +67,3 @@ def test_counted_is_the_closed_form(name, gradient):
         many = closed_form(name, call, gradient, heads=call.heads)
         assert (many.flops, many.bytes) == (call.heads * cost.flops, call.heads * cost.bytes)
 
-
-def test_figure_2_left_on_the_machine():
-    """One head, run: what is counted is a 1024th of the total."""
-    arrays = np.random.default_rng(0).normal(size=(4, 1024, 64)).astype(np.float32)
-    on = Machine(capacity=192 * 1024)
-    q, k, v, do = (on.put(name, x) for name, x in zip(("Q", "K", "V", "dO"), arrays))
-    found = machine.flash_forward(on, q, k, v)
-    machine.flash_backward(on, q, k, v, *found, do)
-    products, moved, *fills = both("flash", sram=A100)
-    assert (1024 * on.work.products, 1024 * on.bytes, 1024 * 2 * on.fills.total()) == (products, moved, sum(fills))
-
-
-def test_a_program_that_loads_keys_in_the_inner_loop_is_found_out():
-    """The check of the checks: algorithm 2 with lines 6 and 7 exchanged computes the same, but moves more."""
-    on, arrays = Machine(), np.random.default_rng(0).normal(size=(3, 12, 2))
-    q, k, v = (on.put(name, x) for name, x in zip("QKV", arrays))
-    rules, results = checked_program(on, q, k), start(on, q, v)
-    for cols in (slice(0, 6), slice(6, 12)):
-        for rows in (slice(0, 4), slice(4, 8), slice(8, 12)):
-            with on.scope():
-                forward_step(rules, (q, *results), on.load(k, cols), on.load(v, cols), rows, cols)
-    np.testing.assert_allclose(on.fetch(results[0]), oracle.attention(*arrays).out, atol=1e-14)
-    cost = costs.forward("flash", 12, 12, 2, 2, block_q=4, block_k=6)
-    assert on.elements - cost.elements == 2 * 2 * 12 * 2
-    assert one_if_empty(cost.reads) != one_if_empty(on.loads)

@@ -92,5 +92,4 @@ def test_extra_memory_of_the_forms():
     assert costs.linear_extra_elements("chunked", n, n, d, d) == tile + state
     assert costs.linear_extra_elements("chunked", n, n, d, d, gradient=True) == 32 * state + 3 * n * d + 3 * tile
     assert costs.linear_extra_elements("chunked", 5, 5, d, d) == 5 * 5 + 2 * 5 * f + state
-    assert costs.linear_extra_elements("recurrent", n, n, d, d) == 2 * f + state
     assert costs.linear_extra_elements("quadratic", n, n, d, d, group=2) == 2 * n * n + 3 * n * f + state

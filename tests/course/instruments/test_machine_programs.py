@@ -314,14 +314,3 @@ def test_what_is_held_is_the_closed_form(name, gradient):
         backward = costs.on_chip_elements(name, block_q, block_k, d, dv, gradient=True)
         assert on.peak == (max(forward, backward) if gradient else forward)
 
-
-def test_strict_capacity_of_the_a100():
-    """192 KiB, D = 64, half precision: the forward fits in the paper's blocks, the backward up to B_c = 212."""
-    kib, d = 192 * 1024, 64
-    assert costs.paper_blocks(kib // 2, d) == (64, 384)
-    arrays = draw(64, 400, d, d)
-    run("flash", arrays, {}, 64, 384, on=Machine(capacity=kib, strict=True))
-    run("flash", arrays, {}, 64, 212, gradient=True, on=Machine(capacity=kib, strict=True))
-    for block_k in (213, 384):
-        with pytest.raises(OutOfSRAM, match=rf"needs .*held are .*K \({block_k}, 64\) {block_k * 128:,}"):
-            run("flash", arrays, {}, 64, block_k, gradient=True, on=Machine(capacity=kib, strict=True))

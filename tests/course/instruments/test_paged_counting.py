@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from attnlab_course.instruments.machine import Machine, flash2_forward, paged_forward
+from attnlab_course.instruments.machine import Machine, paged_forward
 
 from attnlab import costs
 from tests.attnlab.paged.pages import Paged
@@ -41,14 +41,3 @@ def test_counted_is_the_closed_form(case, block_q):
     if sizes[0] == 1:
         assert on.loads["table"] == pages
 
-
-def test_against_keys_in_a_row_only_the_table_is_more():
-    paged = Paged([13], 4, size=4, hq=1, hk=1, kind="float64")
-    query, keys, values, (table,), _ = paged.arrays
-    in_pages, in_a_row = Machine(), Machine()
-    arrays = {"Q": query[0, 0], "K": keys[:, 0], "V": values[:, 0], "table": table}
-    paged_forward(in_pages, *(in_pages.put(name, x) for name, x in arrays.items()), 13, block_q=2)
-    arrays = {"Q": query[0, 0], "K": paged.parts[0][0][0], "V": paged.parts[0][1][0]}
-    flash2_forward(in_a_row, *(in_a_row.put(x, arrays[x]) for x in arrays), block_q=2, block_k=4, causal=True)
-    assert in_pages.elements - in_a_row.elements == in_pages.loads["table"] == 3 + 4
-    assert in_pages.peak == in_a_row.peak + 2  # one entry of the table

@@ -10,9 +10,7 @@ import torch
 from attnlab_course import model
 from attnlab_course.model.torch import Transformer
 
-import attnlab
 from attnlab.cache import KVCache, RollingCache
-from attnlab.linear import linear_attention
 from tests.course.model.small import CONFIG, TOKENS, definition, small
 from tests.support.libraries import LIBRARIES, back, precision
 
@@ -49,38 +47,6 @@ def test_a_window_and_a_rolling_cache_are_the_same(library):
         (model.Cached(RollingCache, window=3), [4, 5]), (model.Cached(RollingCache, window=3, rotary=1e4), [1, 8]),
     ]:  # fmt: skip
         np.testing.assert_allclose(fed(lm, attend, splits)[0], expected, atol=1e-11)
-
-
-def test_sinks_at_text_and_at_cache_positions():
-    """Before anything was evicted both are dense attention; then they part."""
-    lm = small("numpy")
-    text, cache = (
-        fed(lm, model.Cached(RollingCache, window=3, sinks=2, rotary=1e4, sink_positions=rule), [1, 6])
-        for rule in ("text", "cache")
-    )
-    np.testing.assert_allclose(text[:, :5], lm.logits(TOKENS)[:, :5], atol=1e-11)
-    np.testing.assert_allclose(cache[:, :5], text[:, :5], atol=1e-11)
-    assert abs(cache - text)[:, 6:].max() > 1e-3
-    np.testing.assert_allclose(fed(lm, model.Cached(RollingCache, window=3, sinks=2), [7]), text, atol=1e-11)
-
-
-def test_linear_attention_is_plugged_in():
-    lm, states = small("numpy"), {}
-
-    def at_once(layer, query, key, value):
-        return linear_attention(attnlab.rotary(query), attnlab.rotary(key), value, causal=True, features="taylor")
-
-    def token_by_token(layer, query, key, value):
-        start = 0 if layer not in states else states[layer][0]
-        q, k = (attnlab.rotary(x, start + np.arange(x.shape[-2])) for x in (query, key))
-        state = states[layer][1] if start else None
-        out, state = linear_attention(q, k, value, causal=True, features="taylor", state=state, return_state=True)
-        states[layer] = start + query.shape[-2], state
-        return out
-
-    expected = lm.logits(TOKENS, at_once)
-    np.testing.assert_allclose(fed(lm, token_by_token, range(1, 11)), expected, atol=1e-11)
-    assert abs(expected - lm.logits(TOKENS)).max() > 1e-3
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -22,6 +22,19 @@ def _small_model(monkeypatch):
     monkeypatch.setattr(command, "load", lambda name, library: small(library))
 
 
+@pytest.fixture
+def serve(tmp_path, capsys):
+    """A function that serves the prompts of a file: (out, err)."""
+
+    def served(prompts, *options):
+        path = tmp_path / "prompts"
+        path.write_bytes(prompts if isinstance(prompts, bytes) else prompts.encode())
+        command.main([str(path), *SIZES, *options])
+        return capsys.readouterr()
+
+    return served
+
+
 def pipe(text):
     """Standard input from another program."""
     return io.TextIOWrapper(io.BytesIO(text))
@@ -39,11 +52,8 @@ def expected(prompt, count=6):
     return (prompt + small("numpy").generate(prompt, count)).decode("utf-8", "replace")
 
 
-def test_the_lines_of_a_file_are_served_together(tmp_path, capsys):
-    path = tmp_path / "prompts"
-    path.write_bytes(f"ab\r\nc\x0cd\n\n{'x' * 60}\nαβ\n".encode() + "ä\n".encode("latin-1"))
-    command.main([str(path), *SIZES])
-    out, err = capsys.readouterr()
+def test_the_lines_of_a_file_are_served_together(serve):
+    out, err = serve(f"ab\r\nc\x0cd\n\n{'x' * 60}\nαβ\n".encode() + "ä\n".encode("latin-1"))
     served = {1: "ab", 2: "c\x0cd", 5: "αβ", 6: "ä".encode("latin-1")}  # bytes, UTF-8 or not; only ends of lines part
     for i, prompt in served.items():
         assert f"[{i}.0] {expected(prompt)}\n" in out
@@ -53,14 +63,12 @@ def test_the_lines_of_a_file_are_served_together(tmp_path, capsys):
     assert "24 new tokens" in err
 
 
-def test_a_text_is_printed_when_its_request_is_done(tmp_path, monkeypatch, capsys):
+def test_a_text_is_printed_when_its_request_is_done(serve, monkeypatch):
     """Twelve requests of three blocks each, of which the pool holds twelve: the first are done long before the last."""
     happened, step = [], Engine.step
     monkeypatch.setattr(Engine, "step", lambda engine: happened.append("step") or step(engine))
     monkeypatch.setattr(command, "print_texts", lambda line, request: happened.append(line))
-    path = tmp_path / "prompts"
-    path.write_text("abc\n" * 12)
-    command.main([str(path), *SIZES])
+    serve("abc\n" * 12)
     assert [x for x in happened if x != "step"] == [*range(1, 13)]
     assert "step" in happened[happened.index(1) : happened.index(12)]
 
@@ -107,13 +115,11 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_command_that_cannot_be_done(name, tmp_path, capsys):
+def test_a_command_that_cannot_be_done(name, serve, capsys):
     """Once, in one line, with the exit status of a wrong command, before a prompt is read; never a traceback."""
     options, message = REFUSED[name]
-    path = tmp_path / "prompts"
-    path.write_text("ab\ncd\n")
     with pytest.raises(SystemExit) as error:
-        command.main([*([] if name == "no file" else [str(path)]), *SIZES, *options])
+        command.main([*SIZES, *options]) if name == "no file" else serve("ab\ncd\n", *options)
     assert error.value.code == 2
     assert capsys.readouterr().err.count(message) == 1
 
@@ -121,11 +127,9 @@ def test_a_command_that_cannot_be_done(name, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("text", "said"), [("", "no prompt to serve"), ("\n\n", "line 2 is empty"), ("x" * 60, "refused")]
 )
-def test_where_nothing_is_served_the_status_says_so(text, said, tmp_path, capsys):
-    path = tmp_path / "prompts"
-    path.write_text(text)
+def test_where_nothing_is_served_the_status_says_so(text, said, serve, capsys):
     with pytest.raises(SystemExit) as error:
-        command.main([str(path), *SIZES])
+        serve(text)
     err = capsys.readouterr().err
     assert error.value.code == 2
     assert said in err
@@ -133,7 +137,7 @@ def test_where_nothing_is_served_the_status_says_so(text, said, tmp_path, capsys
 
 
 @pytest.mark.parametrize(("steps", "done"), [(0, 0), (5, 0), (6, 1)])
-def test_an_interrupt_ends_with_what_is_there(steps, done, monkeypatch, capsys, tmp_path):
+def test_an_interrupt_ends_with_what_is_there(steps, done, monkeypatch, capsys, serve):
     """A file's texts so far, and the summary, status 130; at the prompt the next question, in an empty pool."""
     step = Engine.step
 
@@ -143,10 +147,8 @@ def test_an_interrupt_ends_with_what_is_there(steps, done, monkeypatch, capsys, 
         return step(self)
 
     monkeypatch.setattr(Engine, "step", interrupted)
-    path = tmp_path / "prompts"
-    path.write_text("ab\n" + 10 * "c")
     with pytest.raises(SystemExit) as error:
-        command.main([str(path), *SIZES])
+        serve("ab\n" + 10 * "c")
     out, err = capsys.readouterr()
     assert error.value.code == 130
     assert f"interrupted: {done} of 2 requests are done" in err
@@ -168,13 +170,8 @@ def test_an_output_that_nobody_reads_is_no_error():
 
 
 @pytest.mark.parametrize("draft", command.DRAFTS)
-def test_a_draft_changes_no_text(draft, tmp_path, capsys):
-    path = tmp_path / "prompts"
-    path.write_text("abcabc\nxyz")
-    told = []
-    for options in ([], ["--draft", draft, "--guesses", "2"]):
-        command.main([str(path), *SIZES, *options])
-        told.append(capsys.readouterr())
+def test_a_draft_changes_no_text(draft, serve):
+    told = [serve("abcabc\nxyz", *options) for options in ([], ["--draft", draft, "--guesses", "2"])]
     assert told[0].out == told[1].out
     assert "guesses" not in told[0].err
     assert re.search(r"\d+ of \d+ guesses accepted \(\d+%\); \d\.\d\d tokens per call of a sequence", told[1].err)
