@@ -1,6 +1,5 @@
 """No mistake is named that was not made, and what is said can be used: digits, names of parts, limits."""
 
-import heapq
 import math
 import time
 import types
@@ -13,72 +12,36 @@ from attnlab_course.checker import diagnosis, outcome, sandbox
 from attnlab_course.checker.engine import examine
 from attnlab_course.checker.exercise import Case, Cost, Edit, Exercise, Mistake, but
 from attnlab_course.checker.library import to_library
-from attnlab_course.lessons.lesson08.exercises.flash_forward import flash_forward
 
 from tests.support import needs
 
 
-def counted_first(x, out):
-    m = x[0]
-    for v in x:
-        m = max(m, v)
-    l = sum(math.exp(v - m) for v in x)
-    for i, v in enumerate(x):
-        out[i] = math.exp(v - m) / l
+def answered(exercise, answer):
+    """The verdict on an answer, or on an edit of the reference; it's wrong."""
+    verdict = examine(exercise, answer.apply(exercise.reference) if isinstance(answer, Edit) else answer)
+    assert verdict.state == "wrong"
+    return verdict
 
 
-def topk_loads_again(x, k):
-    m, l, kept = -math.inf, 0.0, []
-    for i in range(len(x)):
-        v = x[i]
-        new = max(m, v)
-        l, m = l * math.exp(m - new) + math.exp(v - new), new
-        heapq.heappush(kept, (v, i))
-        if len(kept) > k:
-            heapq.heappop(kept)
-    top = [i for _, i in sorted(kept, reverse=True)]
-    return top, [math.exp(x[i] - m) / l for i in top]
-
-
-flash_exchanged = but("    n, d = q.shape\n", "    n, d = q.shape\n    block_q, block_k = block_k, block_q\n").apply(
-    flash_forward
+LOADED_AGAIN = (
+    "    for i, score in enumerate(x):", "    for i in range(len(x)):\n        score = x[i]",
+    "(np.exp(score - m) / l) for score, _ in kept", "(np.exp(x[i] - m) / l) for _, i in kept",
 )
-
-
-def copy_of_the_keys(query, key, value, block):
-    key = key / jnp.sqrt(query.shape[1])
-    m, l, o = jnp.full((len(query), 1), -jnp.inf), 0.0, 0.0
-    for start in range(0, len(key), block):
-        s = query @ key[start : start + block].T
-        n = jnp.maximum(m, s.max(1, keepdims=True))
-        f, p = jnp.exp(m - n), jnp.exp(s - n)
-        l, o, m = l * f + p.sum(1, keepdims=True), o * f + p @ value[start : start + block], n
-    return o / l
-
-
-def row_from_plus_infinity(q, pairs):
-    m, l, o = np.inf, 0.0, 0.0
-    for k, v in pairs:
-        s = k @ q / len(q) ** 0.5
-        m_new = np.maximum(m, s)
-        factor, new = np.exp(m - m_new), np.exp(s - m_new)
-        m, l, o = m_new, l * factor + new, o * factor + new * v
-    return o / l, m + np.log(l)
+COPIED = "    m, l, o =", "    key = key / query.shape[1] ** 0.5\n    m, l, o =", "k.T / query.shape[1] ** 0.5", "k.T"
 
 
 @pytest.mark.parametrize(("name", "answer"), [
-    ("safe_softmax", lambda x: check.find("safe_softmax").reference(x).astype(float)),
-    ("safe_softmax_counted", counted_first),
-    ("softmax_topk", topk_loads_again),
-    ("flash_forward", flash_exchanged),
-    ("blockwise_attention", copy_of_the_keys),
-    ("online_row", row_from_plus_infinity),
+    ("safe_softmax", but(".astype(x.dtype)", ".astype(float)")),
+    ("safe_softmax_counted", but("m = max(x)", "m = max(x[0], max(x))")),
+    ("softmax_topk", but(*LOADED_AGAIN)),
+    ("flash_forward", but("    n, d = q.shape\n", "    n, d = q.shape\n    block_q, block_k = block_k, block_q\n")),
+    ("blockwise_attention", but(*COPIED)),
+    ("online_row", but("m, l, o = -np.inf", "m, l, o = np.inf")),
     ("online_row", lambda q, pairs: (np.full(len(next(iter(pairs))[1]), np.nan), np.nan)),
-])
+])  # fmt: skip
 def test_no_mistake_is_named_that_was_not_made(name, answer):
     exercise = check.find(name)
-    verdict = examine(exercise, answer)
-    assert verdict.state == "wrong"
+    verdict = answered(exercise, answer)
     assert [m.say for m in exercise.mistakes if m.say in verdict.diagnosis] == []
 
 
@@ -158,27 +121,6 @@ def test_the_catalogue_is_searched_for_a_limited_time(monkeypatch):
     assert examine(exercise, wrong).diagnosis != exercise.mistakes[0].say
 
 
-def cleared_first(x, out):
-    """Two stores and three loads for each element; nothing that was stored is loaded."""
-    for i in range(len(x)):
-        out[i] = 0.0
-    m = max(x)
-    l = sum(math.exp(v - m) for v in x)
-    for i, v in enumerate(x):
-        out[i] = math.exp(v - m) / l
-
-
-def smallest_subtracted(x):
-    m = x.min(-1, keepdims=True)
-    e = np.exp(x.astype(float) - np.where(np.isinf(m), 0, m))
-    l = e.sum(-1, keepdims=True)
-    return (e / np.where(l == 0, 1, l)).astype(x.dtype)
-
-
-def zero_for_an_empty_row(x):
-    return np.where(x.max(-1, keepdims=True) == -np.inf, 0, check.find("log_softmax").reference(x)).astype(x.dtype)
-
-
 def recursive(stream):
     def rest(n):
         return rest(n + 1) if next(numbers, None) is not None else n
@@ -194,9 +136,12 @@ def one_more(*args):
 
 @pytest.mark.parametrize(("name", "answer", "said", "unsaid"), [
     # what is said of a mistake is true of all that look like it
-    ("safe_softmax_counted", cleared_first, "You store two numbers for each element. If the first is", ""),
-    ("safe_softmax", smallest_subtracted, "You subtract less than the maximum of the row", ""),
-    ("log_softmax", zero_for_an_empty_row, "Your empty row is 0.", ""),
+    ("safe_softmax_counted", but("    m = max(x)", "    for i in range(len(x)):\n        out[i] = 0.0\n    m = max(x)"),
+     "You store two numbers for each element. If the first is", ""),
+    ("safe_softmax", but("x.max(", "x.min(", "np.exp(x - m)", "np.exp(x.astype(float) - m)"),
+     "You subtract less than the maximum of the row", ""),
+    ("log_softmax", but("(x - m - np.log(l))", "np.where(x.max(-1, keepdims=True) == -np.inf, 0, x - m - np.log(l))"),
+     "Your empty row is 0.", ""),
     ("grid_waves", but("-(-n // block_q)", "round(n / block_q)"),
      "Your number of programs, or of waves, isn't rounded up.", "rounded down"),
     ("steps_needed", but("return max(free)", "return sum(free)"), "is the sum of all lengths", "the last free"),
@@ -226,21 +171,12 @@ def one_more(*args):
 def test_what_is_said(name, answer, said, unsaid):
     exercise = check.find(name)
     needs(*exercise.needs.split())
-    verdict = examine(exercise, answer.apply(exercise.reference) if isinstance(answer, Edit) else answer)
-    text = " ".join(verdict.text.split())
-    assert verdict.state == "wrong"
+    text = " ".join(answered(exercise, answer).text.split())
     assert said in text
     assert not unsaid or unsaid not in text
 
 
 # words
-
-
-def small_number(x):
-    m = x.max(-1, keepdims=True)
-    m = np.where(m == -np.inf, 0, m).astype(x.dtype)
-    e = np.exp(x - m)
-    return (e / (e.sum(-1, keepdims=True, dtype=np.float32) + 1e-5)).astype(x.dtype)
 
 
 def differing(size, at):
@@ -259,7 +195,7 @@ def differing(size, at):
 
 
 def test_expected_and_got_are_never_printed_alike():
-    text = examine(check.find("safe_softmax"), small_number).text
+    text = answered(check.find("safe_softmax"), but("l = np.where(l == 0, 1, l)", "l = l + 1e-5")).text
     expected, got = text.split("expected")[1].split("got")
     assert "".join(expected.split()) != "".join(got.split())
     assert "largest difference at [500]: expected 500, got 500.003" in differing(1000, 500)
@@ -302,24 +238,22 @@ def test_only_what_it_computed_makes_an_answer_slow(monkeypatch, waited):
     assert examine(check.find("average"), average).state == ("right" if waited == 1 else "not checked")
 
 
-@pytest.mark.parametrize(("name", "old", "new", "label"), [
-    ("safe_softmax", ("m = np.where(m == -np.inf, x.dtype.type(0), m)", "x.max(-1, keepdims=True)"),
-     ("", "x.max()"), "ROWS"),
-    ("attention_backward", ("s - s.max(-1, keepdims=True)",), ("s",), "HIGH"),
-    ("longest_context", ("return tokens, weights + model[\"batch\"] * tokens * token",),
-     ("return tokens, (weights + model[\"batch\"] * tokens * token) / model[\"batch\"]",), "a batch of 3"),
+@pytest.mark.parametrize(("name", "edits", "label"), [
+    ("safe_softmax", ("m = np.where(m == -np.inf, x.dtype.type(0), m)", "", "x.max(-1, keepdims=True)", "x.max()"),
+     "ROWS"),
+    ("attention_backward", ("s - s.max(-1, keepdims=True)", "s"), "HIGH"),
+    ("longest_context", ("weights + model[\"batch\"] * tokens * token", "weights / model[\"batch\"] + tokens * token"),
+     "a batch of 3"),
 ])  # fmt: skip
-def test_what_is_said_can_be_seen_on_the_input_that_is_shown(name, old, new, label):
+def test_what_is_said_can_be_seen_on_the_input_that_is_shown(name, edits, label):
     exercise = check.find(name)
-    pairs = [text for pair in zip(old, new) for text in pair]
-    verdict = examine(exercise, but(*pairs).apply(exercise.reference))
+    verdict = answered(exercise, but(*edits))
     assert verdict.diagnosis
     assert verdict.evidence[0].removeprefix("Seen on: ").startswith(label), verdict.text
 
 
 def test_both_sides_of_a_comparison_have_one_format():
-    exercise = check.find("average")
-    verdict = examine(exercise, but("weights @ values", "1e-9 * weights @ values").apply(exercise.reference))
+    verdict = answered(check.find("average"), but("weights @ values", "1e-9 * weights @ values"))
     expected, got = (line.split()[1:] for line in "".join(verdict.evidence[-1:]).split("\n")[-2:])
     assert all("e" in x for x in [*expected, *got]), verdict.text
 

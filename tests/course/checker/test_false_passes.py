@@ -8,12 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import torch
 from attnlab_course import check
 from attnlab_course.checker.again import redrawn
 from attnlab_course.checker.engine import examine
 from attnlab_course.checker.exercise import Case, Exercise, but
-from torch.utils.checkpoint import checkpoint
 
 from tests.support import needs
 
@@ -30,21 +28,6 @@ def loss_of_chunks_of_keys(query, key, value):
         return (o / sum(p.sum(1) for p in p)[:, None]).sum()
 
     return whole(query)
-
-
-def loss_with(top):
-    """In PyTorch, in checkpointed chunks of queries, with the shift that ``top`` makes of the scores."""
-
-    def chunked_loss(query, key, value):
-        def rows(q, key, value):
-            s = q @ key.T / q.shape[-1] ** 0.5
-            p = torch.exp(s - top(s.detach()))
-            return (p @ value / p.sum(-1, keepdim=True)).sum()
-
-        parts = query.split(32)
-        return sum(checkpoint(rows, q, key, value, use_reentrant=False, preserve_rng_state=False) for q in parts)
-
-    return chunked_loss
 
 
 def all_tiles_in_a_list(query, key, value, block):
@@ -106,17 +89,6 @@ def grid_by_the_host(memory, pid, q, k, v, o, shape, block):
     return memory.fetch(o, (heads, n, d))
 
 
-def largest_up_to_512(D, M_sram):
-    def forward(r, c):
-        return r * c + 2 * (r + c) * D + 6 * r
-
-    def backward(r, c):
-        return 2 * r * c + 4 * (r + c) * D + 3 * r
-
-    fits = ([c for c in range(1, 513) if held(min(c, D), c) <= M_sram] for held in (forward, backward))
-    return tuple(max(found, default=0) for found in fits)
-
-
 def bisected(a, b, c):
     low, high = 0.0, 1e4
     for _ in range(60):
@@ -127,13 +99,6 @@ def bisected(a, b, c):
 
 def longest_in_float32(free_bytes, batch, heads, itemsize, copies):
     return int(np.float32((free_bytes // (batch * heads * itemsize * copies)) ** 0.5))
-
-
-def filled_with(number):
-    def masked_softmax(x, mask):
-        return torch.softmax(torch.where(mask, x, number), -1) * mask
-
-    return masked_softmax
 
 
 def tree_of_folds(query, key, value, Ck):
@@ -208,7 +173,7 @@ WRONG = [  # exercise, what differs from the reference or an answer of its own, 
      "EMPTY"),
     ("stats_in_chunks", but(START + "), np", "-1e30), np", "return m, l", "return np.where(l, m, -np.inf), l"), "LOW"),
     ("log_softmax", but("x - m - np.log(l)", "np.log(np.exp((x - m).astype(float)) / l).astype(x.dtype)"), "-1000"),
-    *[("masked_softmax", filled_with(x), "LOW") for x in (-1e9, -20.0)],
+    *[("masked_softmax", but("x, -inf", f"x, {number}", "1, l)", "1, l) * mask"), "LOW") for number in (-1e9, -20.0)],
     ("blockwise_attention", but(IGNORED, f"block = 16; {IGNORED}"), "does it read `block` keys"),
     ("blockwise_attention", but(IGNORED, f"block = 1024; {IGNORED}"), "does it read `block` keys"),
     ("blockwise_attention", all_tiles_in_a_list, "twice as many keys"),
@@ -236,8 +201,8 @@ WRONG = [  # exercise, what differs from the reference or an answer of its own, 
     ("attention_backward", but(CLIPPED[0], "s.max()"), "ROWS"),
     ("attention_backward", but(*CLIPPED), "LOW"),
     ("chunked_loss", loss_of_chunks_of_keys, "grew"),
-    ("chunked_loss", loss_with(lambda s: s.amax(-1, keepdim=True).clamp(min=0)), "LOW"),
-    ("chunked_loss", loss_with(lambda s: s.max()), "ROWS"),
+    ("chunked_loss", but("s.detach().amax(-1)", "s.detach().amax(-1).clamp(min=0)"), "LOW"),
+    ("chunked_loss", but("s.detach().amax(-1)", "s.detach().max().expand(len(s))"), "ROWS"),
     ("flash_forward", flash_by_the_host, "did not load"),
     ("flash_forward", but(*KEPT), "beside the machine"),
     ("block_for_budget", but("-(-N // passes)", "int(-(-N / passes // 1))"), "10¹⁷"),
@@ -247,7 +212,7 @@ WRONG = [  # exercise, what differs from the reference or an answer of its own, 
     ("longest_context", but("(gpu_bytes - weights) // (model['batch'] * token)".replace("'", '"'),
                             "(gpu_bytes // model['batch'] - weights // model['batch']) // token"),
      "one byte less than a token for each"),
-    ("largest_blocks", largest_up_to_512, "an H100"),
+    ("largest_blocks", but("0, M_sram + 1", "0, min(M_sram, 512) + 1"), "an H100"),
     ("tile_step", but("np.exp(s -", "np.exp(np.where(s > -INF, s, (m_new - 40)[:, None]) -"), "HUGE"),
     ("lean_forward", but(*DIVIDED_BY_THE_HOST), "after machine.fetch"),
     ("flash_forward", but("blocks(n, block_q)", "blocks(n, 1)"), "block_q and block_k"),

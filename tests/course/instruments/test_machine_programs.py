@@ -9,6 +9,7 @@ from attnlab_course.instruments.machine import Machine, OutOfSRAM
 from attnlab_course.ladder import LADDER
 
 from attnlab import costs
+from tests.attnlab.costs.test_costs import draws
 from tests.support import oracle
 
 TILED = ("flash", "flash2", "sparse flash", "sparse flash2")
@@ -74,7 +75,7 @@ def run(name, arrays, options, block_q=3, block_k=4, gradient=False, on=None):
     taken = inspect.signature(getattr(machine, f"{program}_forward")).parameters
     options |= {size: sizes[size] for size in sizes if size in taken}
     if name != program:
-        options["block_mask"] = random_tiles(len(arrays["Q"]), len(arrays["K"]), block_q, block_k)
+        options.setdefault("block_mask", random_tiles(len(arrays["Q"]), len(arrays["K"]), block_q, block_k))
     found = getattr(machine, f"{program}_forward")(on, q, k, v, **options)
     if not gradient:
         return found, on
@@ -119,6 +120,37 @@ def test_programs_compute_gradients(name, options):
         expected = oracle.gradients(arrays["Q"], arrays["K"], arrays["V"], arrays["dO"], **wanted)
         for x, y in zip(found, expected):
             np.testing.assert_allclose(on.fetch(x), y, atol=1e-13)
+
+
+METHODS = (*[name for name in LADDER if name != "naive"], *TILED)  # naive is safe without the maximum
+
+
+@pytest.mark.parametrize(("name", "gradient"), [
+    (name, gradient) for name in METHODS for gradient in (False, True)
+    if not gradient or LADDER.get(name, LADDER["tiled"]).at_once != "key"
+])
+def test_counted_is_the_closed_form(name, gradient):
+    method = name.removeprefix("sparse ")
+    for call in draws(24, name):
+        (n, m, d, dv), on = call.sizes, Machine(itemsize=call.itemsize)
+        hidden = call.hidden | ({"block_mask": call.tiles} if name != method else {})
+        options = hidden | (dict(dropout=0.5, seed=1) if call.dropout else {})
+        options |= {"mask": np.ones((n, m), bool)} if call.mask else {}
+        program = LADDER[name].program if name in LADDER else name
+        run(program, draw(n, m, d, dv), options, call.block_q, call.block_k, gradient, on)
+
+        def form(heads, call=call, hidden=hidden):
+            return (costs.backward if gradient else costs.forward)(
+                method, *call.sizes, heads=heads, itemsize=call.itemsize, block_q=call.block_q, block_k=call.block_k,
+                mask=call.mask, dropout=call.dropout, **hidden,
+            )  # fmt: skip
+
+        cost, many, work = form(1), form(call.heads), on.work
+        for counted, wanted in ((on.loads, cost.reads), (on.stores, cost.writes), (on.fills, cost.fills)):
+            assert {x: n for x, n in counted.items() if n} == {x: n for x, n in wanted.items() if n}, call
+        assert (cost.elements, cost.bytes) == (on.elements, on.bytes)
+        assert (cost.products, cost.exponentials, cost.rest) == (work.products, work.exponentials, work.rest), call
+        assert (many.flops, many.bytes) == (call.heads * cost.flops, call.heads * cost.bytes)
 
 
 @pytest.mark.parametrize("name", ["flash", "flash2"])
