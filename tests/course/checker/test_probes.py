@@ -40,22 +40,14 @@ SPLIT = Exercise("00", 1, split, split_cases, ("A hint.",))
 HARD = np.random.default_rng(7)
 
 
-def last_rows(x, y, flag):
-    p = weigh(x, y, flag)
-    p[-2:] += 0.1 * p[-2:] ** 2
-    return p
+def weighed(change):
+    """An answer that changes the weights p, given their rows i: of p, i and its transpose."""
 
+    def answer(x, y, flag):
+        p, i = weigh(x, y, flag), np.arange(len(x))[:, None]
+        return change(p, i, i.T)
 
-def first_row(x, y, flag):
-    p = weigh(x, y, flag)
-    p[0] = np.roll(p[0], 1)
-    return p
-
-
-def middle_row(x, y, flag):
-    p = weigh(x, y, flag)
-    p[1] = p[1] ** 2 + np.roll(p[1], 1) / 9
-    return p
+    return answer
 
 
 def but_rect(x, y, flag):
@@ -66,25 +58,6 @@ def but_rect(x, y, flag):
 def but_some(x, y, flag):
     p = weigh(x, y, flag)
     return p if x.shape[1] != 2 else p - p**2 / 7
-
-
-def on_the_diagonal(x, y, flag):
-    p = weigh(x, y, flag)
-    np.fill_diagonal(p, p.diagonal() ** 2 - 0.1)
-    return p
-
-
-def last_column(x, y, flag):
-    p = weigh(x, y, flag)
-    p[:, -1] *= 1 + 0.3 * (-1) ** np.arange(len(p))
-    return p
-
-
-def one_hidden(x, y, flag):
-    """The last key is hidden from the first query, the first from the last, and all rows are too large."""
-    p = 1.1 * weigh(x, y, flag)
-    p[0, -1] = p[-1, 0] = 0
-    return p
 
 
 def raises_in_rect(x, y, flag):
@@ -105,15 +78,17 @@ def parts(change):
     (lambda x, y, flag: np.round(weigh(x, y, flag)), "the right one rounded."),
     (lambda x, y, flag: weigh(x, y, flag) * (1 + 1e-4 * HARD.uniform(size=(len(x), 1))), "right to 4 digits"),
     (lambda x, y, flag: np.full((len(x), len(x)), np.nan), "is NaN in every input"),
-    (last_rows, "Your result is wrong in its last rows only."),
-    (first_row, "wrong in its first rows only."),
-    (middle_row, "right in some of its rows; in the first input that fails, those at index 1 are wrong."),
+    (weighed(lambda p, i, j: p + 0.1 * p**2 * (i >= len(p) - 2)), "Your result is wrong in its last rows only."),
+    (weighed(lambda p, i, j: np.where(i == 0, np.roll(p, 1, 1), p)), "wrong in its first rows only."),
+    (weighed(lambda p, i, j: np.where(i == 1, p**2 + np.roll(p, 1, 1) / 9, p)),
+     "right in some of its rows; in the first input that fails, those at index 1 are wrong."),
     (lambda x, y, flag: np.maximum(weigh(x, y, flag), 0.45), "Your result is 0.45 wherever it is wrong."),
     (lambda x, y, flag: weigh(x, y, flag) + 0.01 * HARD.uniform(1, 2), "is too large wherever it is wrong."),
     (but_rect, "It is right on all inputs but RECT."),
-    (on_the_diagonal, "is wrong on the diagonal only."),
-    (last_column, "is wrong in its last columns only."),
-    (one_hidden, "is 0 where it should not be, first at [0, 2]."),
+    (weighed(lambda p, i, j: np.where(i == j, p**2 - 0.1, p)), "is wrong on the diagonal only."),
+    (weighed(lambda p, i, j: p * (1 + 0.3 * (-1.0) ** i * (j == len(p) - 1))), "is wrong in its last columns only."),
+    # the last key is hidden from the first query, the first from the last, and all rows are too large
+    (weighed(lambda p, i, j: 1.1 * p * (abs(i - j) < len(p) - 1)), "is 0 where it should not be, first at [0, 2]."),
     (raises_in_rect, "Where it returns something: your result is right after transposing."),
     (lambda x, y, flag: weigh(y, x, flag) + 0.01 * len(x), "rows that add up to 1.09 instead of 1."),
 ])

@@ -79,10 +79,8 @@ def test_traffic_of_the_ladder_is_counted_on_its_closed_forms():
     for name, found in counted.items():
         assert found == {48: costs.forward(name, 48, 48, 64, 64, itemsize=4).bytes}
     assert len(ladder_costs.traffic(counted).axes) == 1
-
-
-def test_ladder_figures_draw():
     points = {name: {256: 1e-3, 512: 2e-3} for name in METHODS}
     clock = Clock({name: {n: (t, t, t) for n, t in row.items()} for name, row in points.items()})
     for figure in (ladder_costs.memory(points), ladder_costs.place(256, 64), ladder_costs.times(clock, TOY)):
         assert figure.axes[0].get_xlabel()
+
