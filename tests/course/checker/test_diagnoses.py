@@ -154,7 +154,7 @@ def one_more(*args):
     ("online_stats", recursive, "RecursionError", "without end"),
     ("attention_backward", one_more, "dv (part 3 of 3):", ""),
     ("safe_softmax_counted", lambda x, out: [1.0 for _ in x],
-     "What your function returns is not looked at: the result belongs in out. Seen on: ONE", ""),
+     "What your function returns is not looked at: the result belongs in out.", ""),
     ("softmax_kernel", but("e / tl.sum(e, axis=0)", "e * tl.sum(e, axis=0)"), "not right yet", "is not looked at"),
     ("average", lambda weights, values: np.array([1j]), "complex numbers", ""),
     ("average", lambda weights, values: np.array([None]), "not an array of numbers (its dtype is object)", ""),

@@ -119,7 +119,7 @@ def test_pages(case, block_q):
     found = machine.paged_forward(on, *refs, int(length), block_q=block_q, **paged.options)
     sizes = query.shape[-2], int(length), query.shape[-1], values.shape[-1]
     options = dict(block_q=block_q, block_k=case["size"], window=case.get("window"), itemsize=4)
-    check(on, found, [x[0, 0] for x in paged.expected()], costs.forward("paged", *sizes, **options))
+    check(on, found, [x[0, 0] for x in paged.expected()[:2]], costs.forward("paged", *sizes, **options))
     pages = -(-int(length) // case["size"])
     assert on.loads["table"] <= pages * -(-sizes[0] // block_q)
     assert sizes[0] > 1 or on.loads["table"] == pages
