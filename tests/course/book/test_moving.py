@@ -130,7 +130,7 @@ def test_a_question_answers_for_the_chosen_option(page, address):
 
 @pytest.mark.parametrize(("name", "rows", "words", "most"), [
     ("glossary", "article dt", "learned sink", 5),
-    ("reproductions", "article .output tbody tr", "lesson 16 refuted", 20),
+    ("reproductions", "article .table-wrapper tbody tr", "lesson 16 refuted", 9),
     ("recipes", "article details tbody tr", "softmax_scale", 2),
 ])
 def test_a_page_is_filtered(page, address, name, rows, words, most):

@@ -120,4 +120,4 @@ def test_everything_has_a_name_for_those_who_hear_the_page(page, address, name):
 
 def test_the_path_of_a_folded_listing_is_code(site):
     page = (site / "08_tiled_attention.html").read_text(encoding="utf-8")
-    assert "<code>notebooks/attnlab_course/instruments/machine/flash.py</code></summary>" in page
+    assert "<code>attnlab_course/instruments/machine/flash.py</code></summary>" in page
