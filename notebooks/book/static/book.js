@@ -168,7 +168,7 @@ function onReproductions() {
   for (const table of document.querySelectorAll("article table")) {
     const head = [...table.querySelectorAll("thead th")].map(cell => cell.textContent.trim());
     if (!head.includes("verdict") || !head.includes("source")) continue;
-    const above = table.closest(".output")?.querySelector("strong")?.textContent ?? "";
+    const above = (table.closest(".table-wrapper") ?? table).previousElementSibling?.textContent ?? "";
     for (const row of table.querySelectorAll("tbody tr")) {
       row.dataset.said = `${above} ${row.textContent}`;
       entries.push([row]);

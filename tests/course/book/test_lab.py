@@ -101,16 +101,15 @@ class Notebook:
         assert cell.locator('[data-mime-type$=".error"], [data-mime-type$=".stderr"]').count() == 0, cell.inner_text()
         return cell.locator(".jp-Cell-outputArea").inner_text()
 
-    def write(self, code):
-        """Replace what is in the active cell."""
+    def answer(self, code):
+        """Answer the exercise two cells above, run it and its check. What the check says."""
+        for _ in range(2):
+            self.page.keyboard.press("ArrowUp")
         self.page.keyboard.press("Enter")
         self.page.keyboard.press("ControlOrMeta+a")
         self.page.keyboard.insert_text(code)
-
-    def up(self, cells):
-        """Move up."""
-        for _ in range(cells):
-            self.page.keyboard.press("ArrowUp")
+        self.run()
+        return self.run()
 
 
 def test_a_lesson_is_worked_through(page, work, lab):
@@ -121,17 +120,10 @@ def test_a_lesson_is_worked_through(page, work, lab):
         notebook.run()
     assert "average: not attempted yet." in notebook.run()
 
-    notebook.up(2)
-    notebook.write(WRONG)
-    notebook.run()
-    said = notebook.run()
+    said = notebook.answer(WRONG)
     assert "average: not right yet." in said
     assert "You divide by the number of values." in said
-
-    notebook.up(2)
-    notebook.write(RIGHT)
-    notebook.run()
-    assert re.match(r"average: right, on \d+ inputs\.", notebook.run())
+    assert re.match(r"average: right, on \d+ inputs\.", notebook.answer(RIGHT))
 
     for _ in cells[at + 2 :]:
         notebook.run()

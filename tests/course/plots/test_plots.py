@@ -16,11 +16,6 @@ from attnlab.measure import binary
 from tests.support import ROOT
 
 
-def test_one_color_per_algorithm():
-    assert list(plots.COLORS) == list(METHODS)
-    assert len(set(plots.COLORS.values())) == len(METHODS)
-
-
 def test_picture_of_the_readme_is_current(tmp_path):
     path = tmp_path / "ladders.svg"
     with matplotlib.rc_context(plots.STYLE):
@@ -32,22 +27,21 @@ def texts(figure) -> set[str]:
     return {text.get_text() for text in figure.findobj(matplotlib.text.Text)}
 
 
-def test_ladders_mark_the_rung():
-    assert "you are here" not in texts(plots.ladders())
+def test_figures_say_their_words():
+    assert list(plots.COLORS) == list(METHODS)
+    assert len({*plots.COLORS.values()}) == len(METHODS)
+    assert "you are here" not in texts(plots.ladders()) | texts(plots.groupings())
     assert "you are here" in texts(plots.ladders("attention lazy"))
-
-
-def test_groupings_mark_the_row():
-    assert "you are here" not in texts(plots.groupings())
     assert {"you are here", "lesson 04"} <= texts(plots.groupings("cache"))
-
-
-def test_square_names_every_algorithm():
     assert set(METHODS) <= texts(plots.square())
-
-
-def test_matrices_write_their_entries():
     assert {"1", "0.25", "·"} <= texts(figures.matrices({"title": np.array([[1, 0.25, 0.0]])}))
+    cliffs = figures.cliffs(np.array([0.0, 1.0]), np.array([1.0, np.nan]), [("cliff", 0.5, "left")])
+    assert [1.0, -0.22] in cliffs.axes[0].get_lines()[1].get_xydata().tolist()  # what is lost
+
+
+def test_binary_units():
+    sizes = [1, 1024, 3 * 2**20, 2**31, 2**50]
+    assert [binary(n) for n in sizes] == ["1 B", "1 KiB", "3 MiB", "2 GiB", "1024 TiB"]
 
 
 def test_memory_draws_points_and_lines():
@@ -57,16 +51,6 @@ def test_memory_draws_points_and_lines():
     lines = [line.get_xydata().tolist() for line in figure.axes[0].get_lines()]
     assert [[2, 16], [4, 64]] in lines
     assert "64 B" in texts(figure)
-
-
-def test_binary_units():
-    sizes = [1, 1024, 3 * 2**20, 2**31, 2**50]
-    assert [binary(n) for n in sizes] == ["1 B", "1 KiB", "3 MiB", "2 GiB", "1024 TiB"]
-
-
-def test_cliffs_shows_what_is_lost():
-    figure = figures.cliffs(np.array([0.0, 1.0]), np.array([1.0, np.nan]), [("cliff", 0.5, "left")])
-    assert [1.0, -0.22] in figure.axes[0].get_lines()[1].get_xydata().tolist()
 
 
 @pytest.mark.parametrize("d", [64, 128])

@@ -2,7 +2,6 @@
 
 from types import SimpleNamespace
 
-import pytest
 from attnlab_course.serve import Sequence, missing, schedule
 
 from attnlab.paged import BlockManager
@@ -98,11 +97,3 @@ def test_a_prefix_that_is_written_in_the_same_step_is_shared():
     assert fed(plan) == [(0, 0, 5), (1, 4, 1)]
     assert manager.table(a)[:2] == manager.table(b)[:2]
 
-
-@pytest.mark.parametrize("budget", [1, 2, 3, 100])
-def test_no_step_feeds_more_than_its_budget(budget):
-    manager, many = BlockManager(30, 3), sequences(*range(1, 9))
-    for _ in range(40):
-        plan = schedule(many, manager, budget)
-        assert sum(length for *_, length in fed(plan)) <= budget
-        grow(*(chunk.sequence for chunk in plan.chunks if not missing(chunk.sequence, manager)))
