@@ -5,7 +5,7 @@ import json
 from importlib import resources
 from typing import Any
 
-from attnlab.core.arguments import LIBRARIES
+from attnlab.core.arguments import LIBRARIES, check_choice
 from attnlab_course.model.config import Config
 from attnlab_course.model.language import Model
 
@@ -22,7 +22,7 @@ def load(name: str = "base", library: str = "numpy", dtype: str = "float32") -> 
 
     ``name``: one of ``NAMES``. ``library``: "numpy", "jax" or "torch". Raises ValueError for an unknown one.
     """
-    check_choice("library", library, tuple(LIBRARIES))
+    check_choice("library", library, LIBRARIES)
     check_choice("dtype", dtype, DTYPES)
     config = Config(**training(name)["config"])
     with (data() / f"{name}.npz").open("rb") as file, np.load(file) as stored:
@@ -51,9 +51,3 @@ def data() -> Any:
     if not folder.is_dir():
         raise FileNotFoundError("the trained models come with the course: pip install attnlab-course")
     return folder
-
-
-def check_choice(argument: str, chosen: Any, choices: tuple[str, ...]) -> None:
-    """Refuse what is not among the choices."""
-    if chosen not in choices:
-        raise ValueError(f"{argument} is {chosen!r}; it must be one of {', '.join(choices)}")

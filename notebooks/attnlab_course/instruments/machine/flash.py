@@ -16,6 +16,7 @@ s of what all would move, plus K, V and their gradients once. Numbers in comment
 the paper. Derived in notebooks 08 to 11.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from attnlab.core.arrays.numpy import quiet
@@ -86,6 +87,14 @@ def flash_backward(
 ) -> tuple[Ref, Ref, Ref]:
     """Algorithm 4: dQ (N, D), dK (M, D) and dV (M, Dv), from what the forward returned and the gradient dO of O."""
     rules, block_q, block_k = checked_blocks(machine, q, k, block_q, block_k, block_mask, **options)
+    return gradients(rules, (q, o, l, m, do), k, v, block_q, block_k, backward_step)
+
+
+def gradients(
+    rules: Program, arrays: tuple[Ref, ...], k: Ref, v: Ref, block_q: int, block_k: int, step: Callable
+) -> tuple[Ref, Ref, Ref]:
+    """dQ, dK and dV: keys outside, whose gradients stay on chip, and a ``step`` for each block of the ``arrays``."""
+    machine, q = rules.machine, arrays[0]
     dq = machine.full("dQ", q.shape, 0.0, q.dtype)
     dk, dv = machine.empty("dK", k.shape, q.dtype), machine.empty("dV", v.shape, q.dtype)
     for cols in blocks(k.shape[0], block_k):
@@ -95,7 +104,7 @@ def flash_backward(
             if seen := list(rules.band.query_blocks(cols, block_q)):
                 k_j, v_j = machine.load(k, cols), machine.load(v, cols)
                 for rows in seen:
-                    backward_step(rules, (q, o, l, m, do, dq), (k_j, v_j, dk_j, dv_j), rows, cols)
+                    step(rules, (*arrays, dq), (k_j, v_j, dk_j, dv_j), rows, cols)
             machine.store(dk, cols, dk_j)
             machine.store(dv, cols, dv_j)
     return dq, dk, dv
