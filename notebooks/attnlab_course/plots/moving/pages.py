@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from attnlab.paged import BlockManager
-from attnlab_course.plots.moving import Moving
+from attnlab_course.plots.moving.figure import Moving
 from attnlab_course.plots.moving.drawn import Film, Mark, box, drawn, outline, word
 from attnlab_course.plots.style import SHADES
 from attnlab_course.serve import Engine
