@@ -4,19 +4,17 @@ from collections.abc import Callable
 from importlib.util import find_spec
 
 from attnlab.core.arguments import LIBRARIES
-from attnlab_course.checker.again import KEPT, redrawn
 from attnlab_course.checker.compare import arguments, difference
 from attnlab_course.checker.diagnosis import by_costs, by_outcomes, by_slips
+from attnlab_course.checker.error_words import BUSY, explain
 from attnlab_course.checker.exercise import Case, Exercise
 from attnlab_course.checker.jaxprs import asks_for_values
 from attnlab_course.checker.library import named_library, precise, to_library
-from attnlab_course.checker.loops import endless
 from attnlab_course.checker.outcome import SECONDS, NotAttempted, Outcome, outcome
-from attnlab_course.checker.own import borrowed
 from attnlab_course.checker.probes import observations
 from attnlab_course.checker.sandbox import Watch, call
+from attnlab_course.checker.suspicions import KEPT, borrowed, endless, redrawn
 from attnlab_course.checker.verdict import Verdict
-from attnlab_course.checker.words import BUSY, explain
 
 
 def examine(exercise: Exercise, answer: Callable, own: bool = False) -> Verdict:

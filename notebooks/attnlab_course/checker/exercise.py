@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from attnlab_course.checker.parts import parts_of, returned
+from attnlab_course.checker.result_names import parts_of, returned
 
 Function = Callable[..., Any]
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from attnlab_course.checker.changes import CALLS, NUMBER, REDUCE, Change, in_words, is_module, name_of
-from attnlab_course.checker.parts import parts_of
+from attnlab_course.checker.result_names import parts_of
 
 AXIS = "in the axis of "
 

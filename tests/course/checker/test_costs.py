@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from attnlab_course.checker import promises
-from attnlab_course.checker.depth import lost
 from attnlab_course.checker.engine import examine
 from attnlab_course.checker.exercise import Case, Cost, Exercise
 from attnlab_course.checker.fingerprints import far_queries
@@ -149,8 +148,8 @@ def test_rounding_tells_a_fold_from_a_tree():
             pairs = [(a[0] + b[0], a[1] + b[1]) for a, b in zip(pairs[::2], pairs[1::2])]
         return (pairs[0][0] / pairs[0][1])[None]
 
-    assert lost(fold, "numpy") > 0.4
-    assert lost(tree, "numpy") < 0.05
+    assert promises.lost_in_rounding(fold, "numpy") > 0.4
+    assert promises.lost_in_rounding(tree, "numpy") < 0.05
 
 
 def test_far_scores_lie_where_they_should():

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 from attnlab_course import check
-from attnlab_course.checker.again import redrawn
 from attnlab_course.checker.engine import examine
 from attnlab_course.checker.exercise import Case, Exercise, but
+from attnlab_course.checker.suspicions import redrawn
 from torch.utils.checkpoint import checkpoint
 
 from attnlab.core.dropout.numpy import threefry
