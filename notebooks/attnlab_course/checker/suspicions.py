@@ -22,8 +22,8 @@ KEPT = (
 )
 PACKAGES = ("attnlab", "attnlab_course", "flax", "jax", "scipy", "torch")
 TOOLS = (
-    "attnlab.core.geometry", __package__,
-    *(f"attnlab_course.instruments.machine.{name}" for name in ("machine", "sram", "vector", "work")),
+    "attnlab.core.geometry", __package__, "attnlab_course.instruments.machine.machine",
+    "attnlab_course.instruments.machine.vector",
 )
 """Modules of ours that lessons hand to their readers, and the checker itself."""
 WORDS = ("backward", "dropout", "forward", "merge", "softmax")

@@ -18,8 +18,7 @@ from attnlab.core.dropout.numpy import kept
 from attnlab.core.geometry import Band, BlockMask
 from attnlab.core.scores.numpy import in_band
 from attnlab.costs.tiling import paper_blocks, segment_tiles
-from attnlab_course.instruments.machine.machine import Machine, Ref
-from attnlab_course.instruments.machine.work import OnChip
+from attnlab_course.instruments.machine.machine import Machine, OnChip, Ref
 
 import numpy as np
 
