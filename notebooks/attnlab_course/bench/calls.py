@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from attnlab import METHODS
@@ -25,6 +25,11 @@ def prepare(contestant: Contestant, setting: Setting) -> Call:
     if contestant.method == "products":
         return _products(contestant.library, setting)
     return bind(contestant.library, make_timed_call(contestant, setting), *make_inputs(contestant, setting))
+
+
+def prepare_all(contestants: Iterable[Contestant], setting: Setting) -> dict[str, Call]:
+    """The calls of several contestants, by name."""
+    return {contestant.name: prepare(contestant, setting) for contestant in contestants}
 
 
 def bind(library: str, function: Callable, *arrays: Any) -> Call:

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import attnlab
-from attnlab_course.model.batches import batch
-from attnlab_course.model.plans import PLANS, TrainingPlan
+from attnlab_course.model.plans import PLANS, TrainingPlan, batch
 from attnlab_course.model.store import NAMES, training
 from attnlab_course.model.text import digest, read
 from attnlab_course.model.torch import Transformer

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 from attnlab_course.bench import __main__ as command
-from attnlab_course.bench import calls, compare, extra_memory, question, small
+from attnlab_course.bench import calls, compare, question, small
 from attnlab_course.bench import contestants as who
 from attnlab_course.bench.calls import make_inputs, prepare
 from attnlab_course.bench.contestants import Contestant, choose_contestants
@@ -236,15 +236,14 @@ def test_times_settle_or_scatter():
 def test_rows(monkeypatch):
     monkeypatch.setattr(compare, "extra_memory", lambda tasks: [3 * 2**20] * len(tasks))
     setting = Setting(n=256, window=(9, 0))
-    found = [Contestant("torch", "products"), who.UNIT, Contestant("torch", "tiled"), Contestant("jax", "tiled")]
     times = {"torch products": 1e-3, "torch sdpa": 0.2, "torch tiled": 0.05, "jax tiled": 0.4}
-    product, unit, tiled, other = compare.make_rows(setting, found, times, memory=True)
+    product, unit, tiled, other = compare.make_rows(setting, times, memory=True)
     assert product == ["torch products", "1", "–", f"{2 * 32**3 / 1e-3 / 1e9:.1f}", "–", "–"]
     assert unit[:3] == ["torch sdpa", "200", "1.00"]
     share = setting.flops / 0.05 / (2 * 32**3 / 1e-3)
     assert tiled == ["torch tiled", "50", "0.25", f"{setting.flops / 0.05 / 1e9:.1f}", f"{share:.2f}", "3 MiB"]
     assert (other[2], other[4]) == ("2.00", "–")  # JAX's products were not timed
-    assert [row[-1] for row in compare.make_rows(setting, found, times, memory=False)] == ["–"] * 4
+    assert [row[-1] for row in compare.make_rows(setting, times, memory=False)] == ["–"] * 4
 
 
 def cells(line):
@@ -334,11 +333,11 @@ def test_extra_memory_of_each_library():
     setting = Setting(n=512, heads=1, kv_heads=1, d=8)
     found = [Contestant(x, "naive") for x in who.ORDER] + [Contestant(x, "tiled") for x in who.ORDER]
     tasks = [(contestant, dataclasses.replace(setting, window=(600, 600))) for contestant in found]
-    sizes = extra_memory.extra_memory([*tasks, (who.UNIT, dataclasses.replace(setting, gradient=True))])
+    sizes = compare.extra_memory([*tasks, (who.UNIT, dataclasses.replace(setting, gradient=True))])
     assert all(4 * 512**2 <= size <= 4 * 4 * 512**2 for size in sizes[:3])
     assert all(size > 0 for size in sizes[3:])
     with pytest.raises(RuntimeError, match="process failed"):
-        extra_memory.extra_memory([(Contestant("numpy", "nothing"), setting)])
+        compare.extra_memory([(Contestant("numpy", "nothing"), setting)])
 
 
 @pytest.mark.parametrize("method", ["naive", "chunked"])

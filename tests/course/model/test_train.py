@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 from attnlab_course.model import FIRST, NAMES, load, train
-from attnlab_course.model.batches import Phase, batch, repeat
-from attnlab_course.model.plans import PLANS, TrainingPlan
+from attnlab_course.model.plans import PLANS, Phase, TrainingPlan, batch, repeat
 
 from tests.course.model.small import CONFIG
 
