@@ -36,8 +36,7 @@ def list_settings(options: argparse.Namespace) -> Iterator[Setting]:
     for dtype, d, hide, gradient, n in itertools.product(options.dtype, options.d, causal, passes, options.n or [2048]):
         yield Setting(
             n, options.m, options.batch, options.heads, options.kv_heads or options.heads, d, hide,
-            options.window and tuple(options.window), options.padding, dtype, options.device, gradient,
-            options.block_q, options.block_k,
+            options.window and tuple(options.window), dtype, options.device, gradient,
         )  # fmt: skip
 
 

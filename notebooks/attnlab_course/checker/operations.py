@@ -1,9 +1,11 @@
 """Which divisions and which natural exponentials and logarithms an answer computes, in any library."""
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 from attnlab_course.checker.exercise import Function
 from attnlab_course.checker.jaxprs import is_variable, operations, traced
@@ -81,18 +83,16 @@ def watched(x: Any, seen: list[Operation]) -> Watched:
 @contextlib.contextmanager
 def new_arrays_watched(seen: list[Operation]) -> Iterator[None]:
     """What np.zeros and its kin return notes, too, as results may be written into it."""
-    makers = {name: getattr(np, name) for name in ("zeros", "ones", "empty", "full")}
-
-    def noting(make: Callable) -> Callable:
-        return lambda *args, **options: watched(make(*args, **options), seen)
-
-    for name, make in makers.items():
-        setattr(np, name, noting(make))
-    try:
+    with contextlib.ExitStack() as stack:
+        for name in ("zeros", "ones", "empty", "full"):
+            noting = functools.partial(_noted_array, getattr(np, name), seen)
+            stack.enter_context(patch.object(np, name, noting))
         yield
-    finally:
-        for name, make in makers.items():
-            setattr(np, name, make)
+
+
+def _noted_array(make: Callable, seen: list[Operation], *args: Any, **options: Any) -> Watched:
+    """What one of NumPy's makers returns, as a view that notes."""
+    return watched(make(*args, **options), seen)
 
 
 def plain(x: Any) -> Any:

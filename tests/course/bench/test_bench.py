@@ -23,7 +23,7 @@ from attnlab import METHODS, measure
 from tests.support import ROOT, oracle
 from tests.support.libraries import back
 
-TINY = Setting(n=11, batch=2, heads=4, kv_heads=4, d=3, block_q=4, block_k=3)
+TINY = Setting(n=11, batch=2, heads=4, kv_heads=4, d=3)
 SETTINGS = {
     "plain": {},
     "causal": {"causal": True},
@@ -32,11 +32,9 @@ SETTINGS = {
     "causal window of grouped heads": {"causal": True, "window": (4, 9), "kv_heads": 1},
     "fewer queries than keys": {"n": 5, "m": 12, "causal": True, "kv_heads": 2},
     "one query in a window": {"n": 1, "m": 13, "window": (4, 0)},
-    "more queries than keys": {"m": 7, "padding": True},
-    "padding": {"padding": True},
-    "causal padding": {"padding": True, "causal": True},
+    "more queries than keys": {"m": 7},
 }
-GRADIENTS = ("fewer queries than keys", "causal window of grouped heads", "causal padding")
+GRADIENTS = ("fewer queries than keys", "causal window of grouped heads", "causal")
 
 
 @pytest.fixture(autouse=True)
@@ -100,12 +98,6 @@ def test_half_precision(dtype):
         assert dtype in str(make_inputs(contestant, setting)[0].dtype)
         np.testing.assert_allclose(back(prepare(contestant, setting)()), right, atol=0.03)
     assert len(everyone(setting)) == 20
-
-
-def test_blocks_reach_tiled_alone():
-    for method in METHODS:
-        options = calls.bind_options(Contestant("numpy", method), TINY).keywords
-        assert ({"block_q": 4, "block_k": 3}.items() <= options.items()) == (method == "tiled")
 
 
 @pytest.mark.parametrize("name", SETTINGS)
