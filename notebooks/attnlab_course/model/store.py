@@ -1,6 +1,5 @@
 """What the package holds of the trained models: weights, how they were trained, and a text to evaluate them on."""
 
-import importlib
 import json
 from importlib import resources
 from typing import Any
@@ -27,8 +26,17 @@ def load(name: str = "base", library: str = "numpy", dtype: str = "float32") -> 
     config = Config(**training(name)["config"])
     with (data() / f"{name}.npz").open("rb") as file, np.load(file) as stored:
         arrays = {key: stored[key].astype(dtype) for key in config.shapes}
-    module = importlib.import_module(f"attnlab_course.model.{library}")
-    return Model(config, {key: module.array(x) for key, x in arrays.items()})
+    if library == "torch":
+        from torch import from_numpy as array
+    elif library == "jax":
+        import jax
+        from jax.numpy import asarray as array
+
+        if dtype == "float64" and not jax.config.jax_enable_x64:
+            raise ValueError("dtype is 'float64'; JAX keeps it only where jax_enable_x64 is set")
+    else:
+        array = np.asarray
+    return Model(config, {key: array(x) for key, x in arrays.items()})
 
 
 def training(name: str = "base") -> dict[str, Any]:
