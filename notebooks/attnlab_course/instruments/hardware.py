@@ -142,9 +142,10 @@ def this_machine(library: str = "numpy", dtype: str = "float32", *, seconds: flo
     ValueError for a library or a dtype that there is not.
     """
     matmul, add = operations(library, dtype)
-    flops = product_rate(matmul, seconds)
-    return Accelerator(
-        f"this machine, {library}, {dtype}", flops, stream_rate(add, 2**27, seconds), memory_size(), None,
+    flops, run = product_rate(matmul, seconds), add(2**27)
+    run()
+    return Accelerator(  # each byte is read once and written once
+        f"this machine, {library}, {dtype}", flops, 2 * 2**27 / fastest(run, seconds), memory_size(), None,
         "measured: the best of repeated matrix products, and of adding 1 in place to an array of 128 MiB",
     )
 
@@ -162,22 +163,12 @@ def product_rate(matmul: Callable[[int], Callable], seconds: float | int) -> flo
     return max(rate, 2 * n**3 / fastest(run, seconds))
 
 
-def stream_rate(add: Callable[[int], Callable], size: int, seconds: float | int) -> float:
-    """B/s of x += 1 on an array of ``size`` bytes: each byte is read once and written once."""
-    run = add(size)
-    run()
-    once = max(fastest(run, 0), 1e-7)
-    calls = max(1, int(1e-3 / once))  # small arrays: time many calls together
-    return 2 * size * calls / fastest(run, seconds, calls)
-
-
-def fastest(run: Callable[[], Any], seconds: float | int, calls: int = 1) -> float:
-    """The shortest time of ``calls`` calls, over rounds that last ``seconds`` together; three at least."""
+def fastest(run: Callable[[], Any], seconds: float | int) -> float:
+    """The shortest time of a call, over rounds that last ``seconds`` together; three at least."""
     shortest, end, rounds = float("inf"), time.perf_counter() + seconds, 0
     while rounds < 3 or time.perf_counter() < end:
         start = time.perf_counter()
-        for _ in range(calls):
-            run()
+        run()
         shortest, rounds = min(shortest, time.perf_counter() - start), rounds + 1
     return shortest
 

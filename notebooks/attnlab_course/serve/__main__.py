@@ -68,7 +68,7 @@ def start(options: argparse.Namespace) -> Engine:
         return Engine(
             model, options.blocks, options.block_size, options.budget, draft=draft, guesses=options.guesses
         )
-    except (ValueError, FileNotFoundError, ModuleNotFoundError) as error:
+    except (ValueError, ModuleNotFoundError) as error:
         name = str(error).partition(" ")[0]
         parser().error(f"argument --{name.replace('_', '-')}: {error}" if name in vars(options) else str(error))
 
