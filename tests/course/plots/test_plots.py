@@ -37,11 +37,6 @@ def test_ladders_mark_the_rung():
     assert "you are here" in texts(plots.ladders("attention lazy"))
 
 
-def test_groupings_mark_the_row():
-    assert "you are here" not in texts(plots.groupings())
-    assert {"you are here", "lesson 04"} <= texts(plots.groupings("cache"))
-
-
 def test_square_names_every_algorithm():
     assert set(METHODS) <= texts(plots.square())
 
