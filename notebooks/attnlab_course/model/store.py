@@ -1,7 +1,7 @@
 """What the package holds of the trained models: weights, how they were trained, and a text to evaluate them on."""
 
 import json
-from importlib import resources
+from importlib import import_module, resources
 from typing import Any
 
 from attnlab.core.arguments import LIBRARIES, check_choice
@@ -26,17 +26,12 @@ def load(name: str = "base", library: str = "numpy", dtype: str = "float32") -> 
     config = Config(**training(name)["config"])
     with (data() / f"{name}.npz").open("rb") as file, np.load(file) as stored:
         arrays = {key: stored[key].astype(dtype) for key in config.shapes}
-    if library == "torch":
-        from torch import from_numpy as array
-    elif library == "jax":
-        import jax
-        from jax.numpy import asarray as array
-
-        if dtype == "float64" and not jax.config.jax_enable_x64:
-            raise ValueError("dtype is 'float64'; JAX keeps it only where jax_enable_x64 is set")
-    else:
-        array = np.asarray
-    return Model(config, {key: array(x) for key, x in arrays.items()})
+    import_module(f"attnlab.core.arrays.{library}")  # an error says how to install what is missing
+    xp = import_module({"jax": "jax.numpy"}.get(library, library))
+    parameters = {key: xp.asarray(x) for key, x in arrays.items()}
+    if dtype not in str(parameters["norm"].dtype):
+        raise ValueError("dtype is 'float64'; JAX keeps it only where jax_enable_x64 is set")
+    return Model(config, parameters)
 
 
 def training(name: str = "base") -> dict[str, Any]:
