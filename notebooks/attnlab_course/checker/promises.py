@@ -14,7 +14,7 @@ from typing import Any
 
 from attnlab import measure
 from attnlab_course.checker.exercise import Function, Stream
-from attnlab_course.checker.jaxprs import held_bytes, traced
+from attnlab_course.checker.jaxprs import held_bytes, trace_program
 from attnlab_course.checker.library import precise, python_function, to_library, to_numpy
 from attnlab_course.checker.outcome import evaluate_on
 from attnlab_course.instruments.machine import CountingVector
@@ -78,7 +78,7 @@ def _held_bytes(answer: Function, library: str, args: tuple, gradients: tuple[in
     """Peak memory of a call beyond arguments and result: traced (NumPy, and whatever is given no array), profiled
     (PyTorch), or, in JAX, read from the program, which is not run."""
     if library == "jax" and any(isinstance(x, np.ndarray) for x in args):
-        return held_bytes(traced(answer, args, gradients))
+        return held_bytes(trace_program(answer, args, gradients))
     evaluate_on(answer, to_library(args, library), gradients, library)  # a first call allocates what is kept as well
     fresh = tuple(_read_ahead(x) for x in to_library(args, library))
 

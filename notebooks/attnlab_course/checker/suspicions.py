@@ -32,7 +32,7 @@ AUTODIFF = ("grad", "value_and_grad", "vjp")
 """Functions of JAX and PyTorch that do the task of an exercise whose name tells of a derivative."""
 
 
-def endless(exercise: Exercise, answer: Callable) -> Verdict | None:
+def judge_loops(exercise: Exercise, answer: Callable) -> Verdict | None:
     """The verdict on an answer whose JAX while_loop isn't seen to end, not compiled, on some input; None on any other.
 
     It runs inside C, where no time limit reaches; here it runs as a loop of Python's first. One under vmap runs
@@ -55,7 +55,7 @@ def _names_in(answer: Callable) -> set[str]:
     return {name for f in own_functions(answer) for code in codes_of(f) for name in code.co_names}
 
 
-def redrawn(exercise: Exercise, cases: list[Case]) -> Case | None:
+def redraw_numbers(exercise: Exercise, cases: list[Case]) -> Case | None:
     """The last of an exercise's inputs that draws numbers at random, with others; None if there is none."""
     make = np.random.default_rng  # draws others than it does, from the same seeds
     with patch.object(np.random, "default_rng", lambda seed=None: make(np.random.SeedSequence(seed, spawn_key=(1,)))):
@@ -68,7 +68,7 @@ def redrawn(exercise: Exercise, cases: list[Case]) -> Case | None:
     return None
 
 
-def borrowed(exercise: Exercise, answer: Callable, library: str, own: bool) -> list[str]:
+def find_borrowed(exercise: Exercise, answer: Callable, library: str, own: bool) -> list[str]:
     """The functions of packages that do the exercise's task in an answer, without those that the reference calls.
 
     For each package it's the first call that does the task: any attention; softmax or autodiff if that is the exercise;

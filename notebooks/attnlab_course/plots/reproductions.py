@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from attnlab.measure import binary
 from attnlab_course.instruments.clock import Clock
-from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas, darker, named
+from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas, darker, name_line_ends
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -80,7 +80,7 @@ def query_chunking(clock: Clock, slow: int, rows: Mapping[int, int]) -> Figure:
     left.set(xlabel="queries in a chunk", ylabel="time ÷ time of dense attention")
     left.set(ylim=(0, 1.4 * max(1, *by_size)), xlim=(sizes[0] / 1.4, sizes[-1] * 7))
     apart = 0.06 * left.get_ylim()[1]
-    named(left, sizes[-1], [(1, "dense", STANDARD), (by_size[-1], "query chunks", QUERIES)], apart)
+    name_line_ends(left, sizes[-1], [(1, "dense", STANDARD), (by_size[-1], "query chunks", QUERIES)], apart)
 
     right.set_xscale("log", base=2)
     right.axhline(1, color=CHUNKED, linestyle="--")
@@ -91,7 +91,7 @@ def query_chunking(clock: Clock, slow: int, rows: Mapping[int, int]) -> Figure:
     right.set(xlabel="sequence length n (tokens); queries in a chunk", ylabel="time ÷ time of chunked attention")
     right.set(ylim=(0, 1.25 * max(1, *times, *others)), xlim=(lengths[0] / 1.3, lengths[-1] * 3))
     names = [(1, "chunked", CHUNKED), (times[-1], "query chunks", QUERIES), (others[-1], "dense", STANDARD)]
-    named(right, lengths[-1], names, 0.06 * right.get_ylim()[1])
+    name_line_ends(right, lengths[-1], names, 0.06 * right.get_ylim()[1])
     figure.set_label(
         "Two plots of times. Left, over dense attention's, against the queries in a chunk: "
         + ", ".join(f"{size} take {y:.2f}" for size, y in zip(sizes, by_size))

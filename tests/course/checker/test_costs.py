@@ -11,7 +11,7 @@ from attnlab_course.checker import promises
 from attnlab_course.checker.engine import examine
 from attnlab_course.checker.exercise import Case, Cost, Exercise
 from attnlab_course.checker.fingerprints import far_queries
-from attnlab_course.checker.jaxprs import held_bytes, traced
+from attnlab_course.checker.jaxprs import held_bytes, trace_program
 from attnlab_course.checker.operations import done
 
 X = np.arange(1.0, 65.0)
@@ -48,11 +48,11 @@ def repeated_for_a_product(x):
     ("program", "tiles"), [(tiles_in_a_list, 8), (tiles_one_by_one, 1), (in_calls, 1), (in_a_loop, 1)]
 )
 def test_an_array_of_jax_lives_until_its_last_use(program, tiles):
-    assert tiles <= held_bytes(traced(program, (X,))) / TILE < tiles + 0.5
+    assert tiles <= held_bytes(trace_program(program, (X,))) / TILE < tiles + 0.5
 
 
 def test_a_repeated_array_is_held_for_a_product():
-    assert held_bytes(traced(repeated_for_a_product, (X,))) >= TILE
+    assert held_bytes(trace_program(repeated_for_a_product, (X,))) >= TILE
 
 
 def test_what_autodiff_keeps_is_held_and_what_is_recomputed_is_not():
@@ -62,7 +62,7 @@ def test_what_autodiff_keeps_is_held_and_what_is_recomputed_is_not():
     def recomputed(x):
         return sum(jax.checkpoint(lambda x, i=i: jnp.sum(jnp.sin(x * i) ** 2))(x) for i in range(8))
 
-    kept, again = (held_bytes(traced(f, (X,), (0,))) / TILE for f in (loss, recomputed))
+    kept, again = (held_bytes(trace_program(f, (X,), (0,))) / TILE for f in (loss, recomputed))
     assert kept > 8
     assert again < 5
 
@@ -77,7 +77,7 @@ def test_what_is_repeated_is_held_no_longer_than_its_repetitions():
                 top = jnp.maximum(top, (x[:, None] * x * i).max(1, keepdims=True))
             return top
 
-        return held_bytes(traced(tiles, (X,)))
+        return held_bytes(trace_program(tiles, (X,)))
 
     assert program(16) == program(4)
 
