@@ -5,22 +5,21 @@
     check.hint("attention_row")        one hint more at each call
     check.progress()                   what is done, in this notebook
 
-``check.lesson("01").exercise("attention_row")(f)`` is the long spelling of ``check.answer``, for a
-function of another name. Answers may be written in NumPy, JAX or PyTorch. Nothing is uploaded and nothing
-is hidden: each exercise is one small file in attnlab_course/lessons/lessonNN/exercises, with its reference.
+A function of another name is checked by ``check.answer(f, "attention_row")``. Answers may be written in NumPy, JAX or
+PyTorch. Nothing is uploaded and nothing is hidden: each exercise is one small file in
+attnlab_course/lessons/lessonNN/exercises, with its reference.
 """
 
 import html
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from attnlab_course.checker.engine import examine
 from attnlab_course.checker.exercise import Exercise
 from attnlab_course.checker.verdict import Verdict, show
 from attnlab_course.lessons import find, lessons, names
 
-__all__ = ["Lesson", "answer", "find", "hint", "lesson", "lessons", "names", "progress", "use"]
+__all__ = ["answer", "find", "hint", "lessons", "names", "progress", "use"]
 
 _verdicts: dict[str, Verdict] = {}
 _hints: dict[str, int] = {}
@@ -91,21 +90,3 @@ def progress(number: str | None = None) -> None:
     cells = ["".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in row) for row in rows]
     head = "".join(f"<th style='text-align:left'>{title}</th>" for title in ("lesson", "exercise", "", "state"))
     show(text, f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>")
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """The exercises of one lesson."""
-
-    number: str
-
-    def exercise(self, name: str) -> Callable[[Callable], None]:
-        """The checker of one exercise: call it with an answer of any name."""
-        if find(name).lesson != self.number:
-            raise ValueError(f"exercise {name!r} belongs to lesson {find(name).lesson}, not {self.number}")
-        return lambda function: answer(function, name)
-
-
-def lesson(number: str) -> Lesson:
-    """The exercises of the lesson with this number, such as "01"."""
-    return Lesson(number)

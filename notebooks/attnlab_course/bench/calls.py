@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from attnlab import METHODS
@@ -12,7 +12,6 @@ from attnlab_course.bench.contestants import OWN, SDPA, Contestant
 from attnlab_course.bench.setting import Setting
 from attnlab_course.instruments import hardware
 from attnlab_course.instruments.timing import Call, wait_for
-from attnlab_course.ladder import LADDER
 
 import numpy as np
 
@@ -25,6 +24,11 @@ def prepare(contestant: Contestant, setting: Setting) -> Call:
     if contestant.method == "products":
         return _products(contestant.library, setting)
     return bind(contestant.library, make_timed_call(contestant, setting), *make_inputs(contestant, setting))
+
+
+def prepare_all(contestants: Iterable[Contestant], setting: Setting) -> dict[str, Call]:
+    """The calls of several contestants, by name."""
+    return {contestant.name: prepare(contestant, setting) for contestant in contestants}
 
 
 def bind(library: str, function: Callable, *arrays: Any) -> Call:
@@ -59,14 +63,8 @@ def bind_options(contestant: Contestant, setting: Setting) -> functools.partial:
         return functools.partial(_torch_sdpa, setting, SDPA.get(method))
     if method == "formula":
         return functools.partial(_formula, importlib.import_module(NAMESPACES[contestant.library]))
-    facts = LADDER.get(method, LADDER["tiled"])
-    if method in METHODS:
-        public = METHODS[method]
-    else:
-        public = importlib.import_module(f"attnlab.tiled.{method}").tiled_attention
-    blocks = {"block_q": setting.block_q, "block_k": setting.block_k}
-    blocks = blocks if facts.blocks == tuple(blocks) else {}
-    return functools.partial(public, causal=setting.causal, window=setting.window, **blocks)
+    kernel = None if method in METHODS else importlib.import_module(f"attnlab.tiled.{method}").tiled_attention
+    return functools.partial(kernel or METHODS[method], causal=setting.causal, window=setting.window)
 
 
 def _torch_sdpa(setting: Setting, kernel: str | None, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
@@ -107,7 +105,7 @@ def make_inputs(contestant: Contestant, setting: Setting, shapes_only: bool = Fa
     lengths = [setting.n, setting.keys, setting.keys, setting.n]
     sizes = tuple((setting.batch, h, length, setting.d) for h, length in zip(heads, lengths))
     spelled = contestant.method in (*OWN["torch"], *SDPA) or (swapped and setting.keys != setting.n)
-    mask = setting.mask(setting.dense and spelled)
+    mask = setting.mask() if setting.dense and spelled else None
     if shapes_only:
         import jax
 

@@ -61,7 +61,8 @@ def choose_contestants(
             contestant = Contestant(library, method)
             if contestant == UNIT or method in (methods or everyone):
                 reason = None if methods else explain_absence(method, setting)
-                reason = reason or _explain_no_gradient(contestant, setting)
+                if setting.gradient and library == "numpy" and method != "tiled":
+                    reason = reason or "no gradient in NumPy"  # tiled alone has a backward pass there
                 notes |= {contestant.name: reason} if reason else {}
                 found += [] if reason else [contestant]
     return found, notes
@@ -96,11 +97,4 @@ def explain_absence(method: str, setting: Setting) -> str | None:
     scores = 4 * setting.batch * setting.heads * setting.n * setting.keys
     if method in QUADRATIC and 4 * scores > hardware.memory_size() / 2:
         return f"left out, because all scores are {scores / 2**30:.0f} GiB; --methods asks for them by name"
-    return None
-
-
-def _explain_no_gradient(contestant: Contestant, setting: Setting) -> str | None:
-    """NumPy has no automatic differentiation: tiled alone has a backward pass."""
-    if setting.gradient and contestant.library == "numpy" and contestant.method != "tiled":
-        return "no gradient in NumPy"
     return None

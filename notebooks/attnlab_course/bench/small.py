@@ -6,13 +6,13 @@ stands safe attention written out in six operations of the library, without chec
 """
 
 import argparse
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 
-from attnlab_course.bench.calls import prepare
+from attnlab_course.bench.calls import prepare_all
 from attnlab_course.bench.contestants import ORDER, OWN, Contestant, find_libraries
 from attnlab_course.bench.question import Question, Times, format_ms, format_ratio
 from attnlab_course.bench.setting import Setting
-from attnlab_course.instruments.timing import Call
 
 DTYPES = ("float32", "bfloat16")
 FUSED = [
@@ -32,10 +32,7 @@ def make_questions(options: argparse.Namespace) -> Iterator[Question]:
 
 def compare_with(what: str, rivals: Mapping[str, Sequence[str]], settings: Sequence[Setting]) -> Question:
     """Tiled attention beside the ``rivals`` of each library."""
-
-    def prepare_all(setting: Setting) -> dict[str, Call]:
-        everyone = [Contestant(library, x) for library, others in rivals.items() for x in ("tiled", *others)]
-        return {contestant.name: prepare(contestant, setting) for contestant in everyone}
+    everyone = [Contestant(library, x) for library, others in rivals.items() for x in ("tiled", *others)]
 
     def make_row(setting: Setting, times: Times) -> Iterator[list[str]]:
         cells = [str(setting)]
@@ -50,4 +47,4 @@ def compare_with(what: str, rivals: Mapping[str, Sequence[str]], settings: Seque
     for library, others in rivals.items():
         head += [f"{library} tiled", *(name for x in others for name in (f"{library} {x}", "ratio"))]
     title = f"Tiled attention beside {what}; ms, and ratios, which are below 1 where ours is faster"
-    return Question(title, head, settings, prepare_all, make_row)
+    return Question(title, head, settings, functools.partial(prepare_all, everyone), make_row)

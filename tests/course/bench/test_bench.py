@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 from attnlab_course.bench import __main__ as command
-from attnlab_course.bench import calls, compare, extra_memory, question, small
+from attnlab_course.bench import calls, compare, question, small
 from attnlab_course.bench import contestants as who
 from attnlab_course.bench.calls import make_inputs, prepare
 from attnlab_course.bench.contestants import Contestant, choose_contestants
@@ -23,7 +23,7 @@ from attnlab import METHODS, measure
 from tests.support import ROOT, oracle
 from tests.support.libraries import back
 
-TINY = Setting(n=11, batch=2, heads=4, kv_heads=4, d=3, block_q=4, block_k=3)
+TINY = Setting(n=11, batch=2, heads=4, kv_heads=4, d=3)
 SETTINGS = {
     "plain": {},
     "causal": {"causal": True},
@@ -32,11 +32,9 @@ SETTINGS = {
     "causal window of grouped heads": {"causal": True, "window": (4, 9), "kv_heads": 1},
     "fewer queries than keys": {"n": 5, "m": 12, "causal": True, "kv_heads": 2},
     "one query in a window": {"n": 1, "m": 13, "window": (4, 0)},
-    "more queries than keys": {"m": 7, "padding": True},
-    "padding": {"padding": True},
-    "causal padding": {"padding": True, "causal": True},
+    "more queries than keys": {"m": 7},
 }
-GRADIENTS = ("fewer queries than keys", "causal window of grouped heads", "causal padding")
+GRADIENTS = ("fewer queries than keys", "causal window of grouped heads", "causal")
 
 
 def everyone(setting):
@@ -216,19 +214,15 @@ def test_times_settle_or_scatter():
 def test_rows(monkeypatch):
     monkeypatch.setattr(compare, "extra_memory", lambda tasks: [3 * 2**20] * len(tasks))
     setting = Setting(n=256, window=(9, 0))
-    found = [Contestant("torch", "products"), who.UNIT, Contestant("torch", "tiled"), Contestant("jax", "tiled")]
     times = {"torch products": 1e-3, "torch sdpa": 0.2, "torch tiled": 0.05, "jax tiled": 0.4}
-    product, unit, tiled, other = compare.make_rows(setting, found, times, memory=True)
+    product, unit, tiled, other = compare.make_rows(setting, times, memory=True)
     assert product == ["torch products", "1", "–", f"{2 * 32**3 / 1e-3 / 1e9:.1f}", "–", "–"]
     assert unit[:3] == ["torch sdpa", "200", "1.00"]
     share = setting.flops / 0.05 / (2 * 32**3 / 1e-3)
     assert tiled == ["torch tiled", "50", "0.25", f"{setting.flops / 0.05 / 1e9:.1f}", f"{share:.2f}", "3 MiB"]
     assert (other[2], other[4]) == ("2.00", "–")  # JAX's products were not timed
-    assert [row[-1] for row in compare.make_rows(setting, found, times, memory=False)] == ["–"] * 4
+    assert [row[-1] for row in compare.make_rows(setting, times, memory=False)] == ["–"] * 4
     assert [question.format_ms(x) for x in (None, 1.23456e-5, 0.0123456, 1.23456)] == ["–", "0.0123", "12.3", "1,235"]
-    for method in METHODS:
-        options = calls.bind_options(Contestant("numpy", method), TINY).keywords
-        assert ({"block_q": 4, "block_k": 3}.items() <= options.items()) == (method == "tiled")
 
 
 def cells(line):
@@ -301,11 +295,11 @@ def test_extra_memory_of_each_library():
     setting = Setting(n=512, heads=1, kv_heads=1, d=8)
     found = [Contestant(x, "naive") for x in who.ORDER] + [Contestant(x, "tiled") for x in who.ORDER]
     tasks = [(contestant, dataclasses.replace(setting, window=(600, 600))) for contestant in found]
-    sizes = extra_memory.extra_memory([*tasks, (who.UNIT, dataclasses.replace(setting, gradient=True))])
+    sizes = compare.extra_memory([*tasks, (who.UNIT, dataclasses.replace(setting, gradient=True))])
     assert all(4 * 512**2 <= size <= 4 * 4 * 512**2 for size in sizes[:3])
     assert all(size > 0 for size in sizes[3:])
     with pytest.raises(RuntimeError, match="process failed"):
-        extra_memory.extra_memory([(Contestant("numpy", "nothing"), setting)])
+        compare.extra_memory([(Contestant("numpy", "nothing"), setting)])
 
 
 @pytest.mark.parametrize("method", ["naive", "chunked"])

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 import torch
 from attnlab_course.checker import promises
-from attnlab_course.checker.depth import lost
 from attnlab_course.checker.engine import examine
 from attnlab_course.checker.exercise import Case, Cost, Exercise
 from attnlab_course.checker.fingerprints import far_queries
-from attnlab_course.checker.jaxprs import held_bytes, traced
+from attnlab_course.checker.jaxprs import held_bytes, trace_program
 from attnlab_course.checker.operations import done
 
 X = np.arange(1.0, 65.0)
@@ -49,7 +48,7 @@ def repeated_for_a_product(x):
     (tiles_in_a_list, 8), (tiles_one_by_one, 1), (in_calls, 1), (in_a_loop, 1), (repeated_for_a_product, 1),
 ])  # fmt: skip
 def test_an_array_of_jax_lives_until_its_last_use(program, tiles):
-    assert tiles <= held_bytes(traced(program, (X,))) / TILE < tiles + 0.5
+    assert tiles <= held_bytes(trace_program(program, (X,))) / TILE < tiles + 0.5
 
 
 def test_what_autodiff_keeps_is_held_and_what_is_recomputed_is_not():
@@ -59,7 +58,7 @@ def test_what_autodiff_keeps_is_held_and_what_is_recomputed_is_not():
     def recomputed(x):
         return sum(jax.checkpoint(lambda x, i=i: jnp.sum(jnp.sin(x * i) ** 2))(x) for i in range(8))
 
-    kept, again = (held_bytes(traced(f, (X,), (0,))) / TILE for f in (loss, recomputed))
+    kept, again = (held_bytes(trace_program(f, (X,), (0,))) / TILE for f in (loss, recomputed))
     assert kept > 8
     assert again < 5
 
@@ -74,7 +73,7 @@ def test_what_is_repeated_is_held_no_longer_than_its_repetitions():
                 top = jnp.maximum(top, (x[:, None] * x * i).max(1, keepdims=True))
             return top
 
-        return held_bytes(traced(tiles, (X,)))
+        return held_bytes(trace_program(tiles, (X,)))
 
     assert program(16) == program(4)
 
@@ -137,8 +136,8 @@ def test_rounding_tells_a_fold_from_a_tree(library, exp):
             pairs = [(a[0] + b[0], a[1] + b[1]) for a, b in zip(pairs[::2], pairs[1::2])]
         return (pairs[0][0] / pairs[0][1])[None]
 
-    assert lost(fold, library) > 0.4
-    assert lost(tree, library) < 0.05
+    assert promises.lost_in_rounding(fold, library) > 0.4
+    assert promises.lost_in_rounding(tree, library) < 0.05
 
 
 def test_far_scores_lie_where_they_should():

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from attnlab_course import check
-from attnlab_course.checker.again import redrawn
 from attnlab_course.checker.engine import examine
 from attnlab_course.checker.exercise import Case, Exercise, but
+from attnlab_course.checker.suspicions import redraw_numbers
 
 from tests.support import needs
 
@@ -271,4 +271,4 @@ def test_what_is_kept_from_call_to_call():
 
 def test_an_exercise_without_random_numbers_is_given_once():
     cases = [Case("ONES", (np.ones((2, 3)),))]
-    assert redrawn(Exercise("00", 1, column_means, lambda: cases, ("A hint.",)), cases) is None
+    assert redraw_numbers(Exercise("00", 1, column_means, lambda: cases, ("A hint.",)), cases) is None

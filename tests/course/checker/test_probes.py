@@ -7,8 +7,7 @@ import pytest
 from attnlab_course import check
 from attnlab_course.checker.engine import examine
 from attnlab_course.checker.exercise import Case, Exercise
-from attnlab_course.checker.probes.entries import _unwritten
-from attnlab_course.checker.probes.places import _sums
+from attnlab_course.checker.probes.differences import _rows, _sums, unlike
 
 
 def weigh(x, y, flag):
@@ -74,10 +73,7 @@ def parts(change):
     (lambda x, y, flag: weigh(x[::-1], y, flag), "is right, in the reverse order."),
     (lambda x, y, flag: weigh(x, y, flag).T, "right after transposing."),
     (lambda x, y, flag: -weigh(x, y, flag), "has the wrong sign."),
-    (lambda x, y, flag: weigh(x, y, flag) - 0.25, "too small by 0.25 wherever it is wrong."),
-    (lambda x, y, flag: np.round(weigh(x, y, flag)), "the right one rounded."),
     (lambda x, y, flag: weigh(x, y, flag) * (1 + 1e-4 * HARD.uniform(size=(len(x), 1))), "right to 4 digits"),
-    (lambda x, y, flag: np.full((len(x), len(x)), np.nan), "is NaN in every input"),
     (weighed(lambda p, i, j: p + 0.1 * p**2 * (i >= len(p) - 2)), "Your result is wrong in its last rows only."),
     (weighed(lambda p, i, j: np.where(i == 0, np.roll(p, 1, 1), p)), "wrong in its first rows only."),
     (weighed(lambda p, i, j: np.where(i == 1, p**2 + np.roll(p, 1, 1) / 9, p)),
@@ -85,12 +81,9 @@ def parts(change):
     (lambda x, y, flag: np.maximum(weigh(x, y, flag), 0.45), "Your result is 0.45 wherever it is wrong."),
     (lambda x, y, flag: weigh(x, y, flag) + 0.01 * HARD.uniform(1, 2), "is too large wherever it is wrong."),
     (but_rect, "It is right on all inputs but RECT."),
-    (weighed(lambda p, i, j: np.where(i == j, p**2 - 0.1, p)), "is wrong on the diagonal only."),
-    (weighed(lambda p, i, j: p * (1 + 0.3 * (-1.0) ** i * (j == len(p) - 1))), "is wrong in its last columns only."),
     # the last key is hidden from the first query, the first from the last, and all rows are too large
     (weighed(lambda p, i, j: 1.1 * p * (abs(i - j) < len(p) - 1)), "is 0 where it should not be, first at [0, 2]."),
     (raises_in_rect, "Where it returns something: your result is right after transposing."),
-    (lambda x, y, flag: weigh(y, x, flag) + 0.01 * len(x), "rows that add up to 1.09 instead of 1."),
 ])
 def test_said_where_it_is_true(answer, words):
     verdict = examine(WEIGH, answer)
@@ -99,10 +92,9 @@ def test_said_where_it_is_true(answer, words):
 
 
 @pytest.mark.parametrize(("change", "words"), [
-    (lambda low, high, count: (high, low, count), "in the order (high, low, count)"),
     (lambda low, high, count: (low, 2 * high, count), "high (part 2 of 3) is twice the right one."),
     (lambda low, high, count: (low, high**3, count), "Right in all inputs: low (part 1 of 3), count (part 3"),
-    (lambda low, high, count: (low, high, count - 1), "count (part 3 of 3) is too small by 1 wherever"),
+    (lambda low, high, count: (low, high, count - 1), "count (part 3 of 3) is too small wherever"),
 ])
 def test_parts_have_names(change, words):
     assert words in examine(SPLIT, parts(change)).diagnosis
@@ -213,32 +205,13 @@ def generated(model, prompt, count):
 @pytest.mark.parametrize(("exercise", "answer", "said", "unsaid"), [
     (ROW, lambda x: soft(x) ** 2, "rows that add up to 0.51", ""),
     (ROW, lambda x: soft(x) ** 2 / (soft(x) ** 2).sum(), "", "add up"),
-    (ROW, lambda x: np.log(soft(x)), "is the logarithm of the right one.", ""),
-    (ROW, lambda x: np.exp(soft(x)), "is e to the power of the right one.", ""),
-    (ROW, lambda x: np.roll(soft(x), 1), "has the right numbers, in another order.", ""),
-    (ROW, lambda x: 1 / soft(x), "is 1 divided by the right one.", ""),
-    (WEIGHTS, lambda x, y, flag: weigh(x, y, flag) / weigh(x, y, flag).sum(0),
-     "has columns that add up to 1, where each row should.", ""),
-    (KEYED, lambda q, k, v, seen: keyed(q, np.maximum(k, 0), v, seen),
-     "an average of the values, as the weights add up", ""),
-    (KEYED, lambda q, k, v, seen: keyed(q, np.maximum(k, 0), v, seen | True),
-     "A value that should have no weight has 0.", ""),
-    (KEYED, lambda q, k, v, seen: keyed(q, np.maximum(k, 0), v, seen) ** 2 + 0.1, "add up to", ""),
-    (check.find("average"), lambda w, v: w @ v / (w.sum() + 1e-3), "Your weights add up to 0.999",
-     "as the weights add up to 1"),
-    (WEIGH, lambda x, y, flag: 0 * weigh(x, y, False), "is 0 in every input", "rounded"),
-    (LOSS, lambda query, key, value, visible: LOSS.reference(query, key, value.detach(), visible),
-     "gradient of value is 0 in every input.", "rounded"),
-    (PAIRS, lambda a, b: a * a + (a > b), "only those fail where a is not b.", ""),
     (KINDS, lambda x, n: first(x, max(n, 2.0)), "right on all inputs but LOW and UP.", ""),
     (SUMS, lambda x: np.cumsum(x) + x**2 * (-1) ** np.arange(len(x)) * (len(x) > 2),
      "It is right on ONE; TWO, and wrong on many; MANY.", ""),
     (WEIGH, but_some, "", "RECT"),  # of which some are right
     (DOUBLES, lambda x: twice(x) + x**2 * (np.arange(len(x)) == len(x) - 1)[:, None], "", "last rows"),  # one row
     (QUOTIENTS, lambda x, y: x / y, "wrong only where 0 is right; there it is nan.", ""),
-    (SIGNS, lambda x: (-sign(x)) % 3, "has 2 where 1 is right, 1 where 2 is right", ""),
     (SIGNS, lambda x: np.minimum(sign(x), 1), "", "is right, and so"),
-    (ABOVE, lambda x: x <= 0, "is the opposite of the right one everywhere.", ""),
     (ABOVE, lambda x: x > -2, "is wrong only where False is right.", ""),
     # it overflows, and the right one does the same in its dtype: no change of places makes that
     (LARGE, lambda a, b: np.int32(a) * np.int32(b), "", "transposing"),
@@ -250,9 +223,6 @@ def generated(model, prompt, count):
     # only the dtype is wrong: every exchange of equal arguments explains the values
     (check.find("longest_sequence"), lambda *args: float(check.find("longest_sequence").reference(*args)), "",
      "exchanged"),
-    (check.find("average"), lambda w, v: (w @ v / w.sum()).astype(int), "rounded toward 0", "reverse order"),
-    (BLOCKS, powered(lambda kind, n, block: kind == "all"), "only those fail where kind is 'all'.", ""),
-    (BLOCKS, powered(lambda kind, n, block: n % block > 0), "only those fail where n is not a multiple of block.", ""),
     (BLOCKS, powered(lambda kind, n, block: block == 1), "only those fail where block is 1.", ""),
     (BLOCKS, powered(lambda kind, n, block: n in (9, 6)), "", "only those fail"),  # in which most is right
     (SOME, powered(lambda kind, n, block: isinstance(n, int)), "", "only those fail"),
@@ -286,6 +256,12 @@ def test_gradients_that_do_not_add_up_to_zero():
 
 
 def test_large_whole_numbers_that_are_one_off_are_wrong():
-    """They are equal within rounding, and so no entry would be found wrong, and none be NaN."""
+    """They are equal within rounding, and so no entry would be found wrong."""
     x = np.array([3, 10**9])
-    assert _unwritten([(Case("large", (x,)), x - [0, 1], x)]) == ""
+    assert unlike(Case("large", (x,)), x - [0, 1], x).tolist() == [False, True]
+
+
+def test_of_many_wrong_entries_the_first_are_named():
+    x = np.arange(60.0)
+    assert "at index 1, " in _rows([(Case("60", (x,)), x + x % 2, x)])
+    assert "at index 40 are wrong" in _rows([(Case("60", (x,)), x + (x == 40), x)])

@@ -25,7 +25,7 @@ from attnlab_course.checker.compare import difference
 from attnlab_course.checker.engine import examine, judge
 from attnlab_course.checker.library import own_functions
 from attnlab_course.checker.outcome import outcome
-from attnlab_course.checker.parts import parts_of
+from attnlab_course.checker.result_names import parts_of
 from attnlab_course.checker.results import parameters
 from attnlab_course.checker.slips import slips
 

@@ -60,17 +60,10 @@ def test_other_precisions(library, dtype):
 def test_what_is_unknown_is_refused():
     with pytest.raises(ValueError, match="library is 'cupy'; it must be one of numpy, jax, torch"):
         hardware.this_machine("cupy")
-    with pytest.raises(ValueError, match="dtype is 'bfloat16'; numpy has float16, float32, float64"):
+    with pytest.raises(ValueError, match="dtype is 'bfloat16'; it must be one of float16, float32, float64"):
         hardware.this_machine("numpy", "bfloat16")
     with pytest.raises(ValueError, match="dtype is 'int8'"):
         hardware.this_machine("torch", "int8")
-
-
-def test_table_has_a_line_for_each():
-    assert [machine.name for machine in ACCELERATORS.values()] == [*ACCELERATORS]
-    lines = list(hardware.table([*ACCELERATORS.values(), TOY]))
-    assert len(lines) == len(ACCELERATORS) + 2
-    assert "–" in next(line for line in lines if line.startswith("B100"))
 
 
 def test_traffic_of_the_ladder_is_counted_on_its_closed_forms():

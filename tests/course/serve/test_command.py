@@ -9,7 +9,6 @@ import pytest
 from attnlab_course import model
 from attnlab_course.serve import __main__ as command
 from attnlab_course.serve.engine import Engine
-from attnlab_course.serve.summary import summary
 
 from tests.course.model.small import small
 
@@ -187,7 +186,7 @@ def test_the_summary_counts():
     assert [(one.blocks, one.filled, one.reserved) for one in trace] == [
         (1, 4, 6), (2 + 1, 5 + 3, 12), (2 + 1, 6 + 4, 12), (2, 5, 6), (2, 6, 6),
     ]  # fmt: skip
-    found = summary(engine, requests)
+    found = command.sum_up(engine, requests)
     assert "6 new tokens in" in found
     assert "5 steps; " in found
     assert re.search(r"the first token after \S+ ms, then one every \S+ ms \(medians\); at most 3 of 8 blocks", found)

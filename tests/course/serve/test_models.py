@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from attnlab_course import model, serve
-from attnlab_course.serve import Engine, ModelDraft, Request, Runner, Sequence, Timestamp, missing, schedule
+from attnlab_course.serve import Engine, ModelDraft, Request, Runner, Sequence, Timestamp, num_unfed_tokens, schedule
 from attnlab_course.serve import jax as compiled
 
 from attnlab.paged import BlockManager
@@ -118,7 +118,7 @@ def test_logits_are_those_of_the_definition(library):
                 end = chunk.start + len(chunk.tokens)
                 np.testing.assert_allclose(row, expected[chunk.sequence.request.index][end - 1], atol=1e-11)
     assert manager.free_blocks == 12 - 3 * 3 + 1
-    assert [missing(one, manager) for one in many] == [0, 0, 0]
+    assert [num_unfed_tokens(one, manager) for one in many] == [0, 0, 0]
 
 
 def test_jax_compiles_a_program_for_each_power_of_two():

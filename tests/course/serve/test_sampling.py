@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from attnlab_course.serve import best, choose, probabilities, uniform
+from attnlab_course.serve import best_continuations, choose, probabilities, uniform
 from attnlab_course.serve.sampling import log_softmax
 
 from tests.course.serve.exact import VOCABULARY, after, alone, engine
@@ -58,8 +58,8 @@ def test_u_is_divided_among_the_tokens_by_their_chances():
 
 def test_the_best_ways_to_go_on():
     rows = [np.array([-1.0, -2, -1]), np.array([-3.0, -0.5, -9])]
-    assert best([-1.0, -1.5], rows, 3) == [(0, 0, -2.0), (0, 2, -2.0), (1, 1, -2.0)]
-    assert best([0.0], rows[:1], 9) == [(0, 0, -1.0), (0, 2, -1.0), (0, 1, -2.0)]
+    assert best_continuations([-1.0, -1.5], rows, 3) == [(0, 0, -2.0), (0, 2, -2.0), (1, 1, -2.0)]
+    assert best_continuations([0.0], rows[:1], 9) == [(0, 0, -1.0), (0, 2, -1.0), (0, 1, -2.0)]
 
 
 def every_text(prompt, count):

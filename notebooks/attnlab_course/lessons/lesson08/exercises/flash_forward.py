@@ -6,8 +6,7 @@ from attnlab import costs
 from attnlab.core.geometry import blocks
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
-from attnlab_course.checker.machines import tiled_call, tiled_cases
-from attnlab_course.checker.traffic import machine_costs
+from attnlab_course.checker.machines import machine_costs, tiled_call, tiled_cases
 from attnlab_course.instruments.machine import Machine, Ref
 
 import numpy as np
