@@ -78,3 +78,9 @@ def part(out: Array, lse: Array, dtype: type) -> Triple:
     """A normalized result as a triple (m, l, o) = (lse, 1, out); an empty part has o = 0."""
     out = jnp.where(lse[..., None] == -jnp.inf, 0, out).astype(dtype)
     return lse.astype(dtype), jnp.ones(lse.shape, dtype), out
+
+
+@jax.jit
+def unmarked(out: Array, lse: Array) -> tuple[Array, Array]:
+    """A part with lse −∞ in rows without keys, where FlashAttention 2 has +∞ beside an out of 0."""
+    return out, jnp.where((lse == jnp.inf) & (out == 0).all(-1), -jnp.inf, lse)
