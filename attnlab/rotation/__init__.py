@@ -45,8 +45,8 @@ def rotary(
     max_position_embeddings / original) or "attention_factor"; or {"rope_type": "dynamic", "factor",
     "original_max_position_embeddings"} (older configurations: their max_position_embeddings). YaRN and LongRoPE also
     multiply the result by an attention factor: 0.1 log factor + 1, sqrt(1 + log factor / log original). The last two
-    follow the length of the text, the highest position + 1; where positions are traced or on a GPU that nobody should
-    wait for, give it as "length", which must be one for queries and the keys they meet.
+    follow the length of the text, the highest position + 1, and must be one for queries and the keys they meet: where
+    keys were rotated before, positions are traced, or lengths change under torch.compile, give it as "length".
 
     Returns x's shape and dtype; differentiable by x. At every position that fits 32 bits an element errs by at most
     2e-6 · max |x| in float32 (times YaRN's factor). In JAX x and positions may be traced. Extra memory: a few arrays of

@@ -72,8 +72,8 @@ def merge(*parts: Any, **flat: Any) -> tuple[Any, Any]:
     also be given flat, as ``merge(out_a, lse_a, out_b, lse_b)``.
     Returns (out, lse): out in the first part's dtype, rounded once; lse in float32 (float64 if anything is float64).
     This is ⊕ on normalized results: associative and commutative; an empty part is its identity, empty parts alone
-    give (0, −∞). A part is empty where lse = −∞, whatever out holds, and where lse = +∞ and out = 0, as FlashAttention 2
-    marks a row without keys (``naive_attention`` gives that, too, where a sum overflows); any other +∞ makes its row NaN.
+    give (0, −∞). A row is empty if its lse is −∞, whatever out holds, or +∞ beside an out of 0: FlashAttention 2 marks
+    a row without keys so (and ``naive_attention`` one whose sum overflowed). Any other +∞ makes the row NaN.
     Differentiable, without NaN for empty parts.
     Raises TypeError for mixed libraries or unsupported dtypes, ValueError for shapes that differ.
     """

@@ -31,7 +31,8 @@ def probabilities(logits: Any, temperature: float, top_k: int | None = None, top
     """Chances of the next token: (..., V) logits -> (..., V) float64 that sum to 1.
 
     softmax(logits / temperature), then the ``top_k`` likeliest tokens only, of these the fewest whose share is at least
-    ``top_p``, to a millionth, as shares are rounded; of equally likely tokens the smaller ids. ``temperature`` 0: the likeliest one.
+    ``top_p``, to a millionth, as shares are rounded; of equally likely tokens the smaller ids. ``temperature`` 0: the
+    likeliest one.
     """
     x = np.asarray(logits, np.float64)
     order = np.argsort(-x, -1, kind="stable")[..., : 1 if temperature == 0 else top_k]

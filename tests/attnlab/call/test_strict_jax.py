@@ -9,6 +9,7 @@ import pytest
 from jax.sharding import AxisType, PartitionSpec
 
 import attnlab
+from attnlab import naive_softmax, online_softmax, safe_softmax
 from attnlab.adapters.flax import dot_product_attention
 from attnlab.cache import KVCache, RollingCache, dequantize, quantize
 from attnlab.linear import FORMS, Hedgehog, delta_attention, hedgehog_loss, linear_attention
@@ -20,9 +21,9 @@ HIDDEN = {"mask": MASK, "bias": jnp.where(jnp.eye(6) > 0, -jnp.inf, 1), "segment
 OPTIONS = {"causal": True, "window": 2, "dropout": 0.5, "seed": 3, **HIDDEN}
 CALLS = {name: functools.partial(f, **OPTIONS, return_lse=True) for name, f in attnlab.METHODS.items()}
 CALLS |= {f"{name}, plain": f for name, f in attnlab.METHODS.items()}
-CALLS |= {f"{name} softmax": lambda q, k, v, f=getattr(attnlab, f"{name}_softmax"): f(q)
-          for name in ("naive", "safe", "online")}  # fmt: skip
-TURNS = {"one": {"positions": 3}, "own": {"interleaved": True, "size": 2}, "batch": {"positions": jnp.ones((2, 1, 6), int)}}
+CALLS |= {f.__name__: lambda q, k, v, f=f: f(q) for f in (naive_softmax, safe_softmax, online_softmax)}
+TURNS = {"one": {"positions": 3}, "own": {"interleaved": True, "size": 2}}
+TURNS["batch"] = {"positions": jnp.ones((2, 1, 6), int)}
 CALLS |= {f"rotary {name}": lambda q, k, v, how=how: attnlab.rotary(q, **how) for name, how in TURNS.items()}
 for form in FORMS:
     how = {"form": form, "chunk_size": 4, "mask": MASK, "return_state": True}

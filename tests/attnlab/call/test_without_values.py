@@ -6,7 +6,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from attnlab.paged import paged_attention
 from tests.attnlab.call.test_default_device import ARRAYS, CALLS, PAGES
 
-NAMES = [name for name in CALLS if name not in ("compat", "pages")]  # the seed is drawn; the table is on a device
+NAMES = [name for name in CALLS if name != "pages"]  # whose table is on a device
 LOOKS = {"cache": "KVCache.attend", "rolling cache": "RollingCache.attend"}
 
 
