@@ -27,7 +27,7 @@ class Block(NamedTuple):
     @property
     def positions(self) -> Array:
         """The positions themselves."""
-        return self.start + jnp.arange(self.size, dtype=jnp.int32)
+        return jnp.int32(self.start) + jnp.arange(self.size, dtype=jnp.int32)
 
     @property
     def range(self) -> slice:

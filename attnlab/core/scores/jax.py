@@ -26,7 +26,7 @@ def visibility(rules: Rules, x: Inputs, rows: Block, cols: Block) -> Visible:
     visible += [j >= cols.first] if cols.first is not None else []
     visible += [j >= i + band.low] if band.low is not None else []
     visible += [j <= i + band.high] if band.high is not None else []
-    visible = [rule[None, None] for rule in visible]
+    visible = [jnp.expand_dims(rule, range(len(rules.heads))) for rule in visible]
     if x.mask is not None:
         visible.append(over_tile(x.mask, rows, cols))
     if x.bias is not None:

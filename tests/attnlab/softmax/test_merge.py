@@ -106,6 +106,19 @@ def test_shift(library, seed, shift):
         np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-11)
 
 
+@LAWS
+def test_flash_attentions_mark_of_a_row_without_keys(library):
+    """+∞ beside an out of 0 is empty, in whatever the library compiles; beside anything else it isn't swallowed."""
+    random = np.random.default_rng(0)
+    some = random.normal(size=(ROWS, 3)), random.normal(size=ROWS)
+    marked = np.eye(ROWS, 3), np.full(ROWS, np.inf)  # the last row of out is 0
+    wrap = {"numpy": lambda f: f, "jax": lambda f: jax.jit(jax.vmap(f)), "torch": torch.func.vmap}[library]
+    with precision(library, *some):
+        out, lse = (back(x) for x in wrap(attnlab.merge)(*(to(library, x) for x in (*some, *marked))))
+    assert_same([out[3], lse[3]], [some[0][3], some[1][3]])
+    assert np.isnan(np.column_stack([out, lse])[:3]).all()
+
+
 @pytest.mark.thin(2)
 @EVERYWHERE
 def test_merging_parts_is_attention_over_the_whole(algorithm, library):

@@ -45,7 +45,11 @@ def test_probabilities(options, expected):
 def test_of_equally_likely_tokens_the_first_are_taken():
     assert probabilities([1, 2, 2, 2], 0).tolist() == [0, 1, 0, 0]
     assert probabilities([1, 2, 2, 2], 1.0, 2).tolist() == [0, 0.5, 0.5, 0]
-    assert probabilities([0, 0, 0, 0], 1.0, None, 0.5).tolist() == [0.5, 0.5, 0, 0]
+    for kind in ("float32", "float64"):  # a share that is top_p, however it is rounded, is enough
+        for logits in (np.zeros(10, kind), np.log(np.array([0.4, 0.3, 0.2, 0.1]), dtype=kind)):
+            for kept, share in enumerate(np.cumsum(np.exp(logits.astype(float)))[:-1].round(6), 1):
+                share = round(share / np.exp(logits.astype(float)).sum(), 6)
+                assert (probabilities(logits, 1.0, None, share) > 0).sum() == kept
 
 
 def test_u_is_divided_among_the_tokens_by_their_chances():
