@@ -79,8 +79,9 @@ def matmul(
     return buffer
 
 
-def add_matmul(x: Rows, a: Tile, b: Keys) -> None:
+def add_matmul(x: Rows, a: Tile, b: Keys) -> Rows:
     """x += a @ b for every query head, in place and in one pass over x, which is contiguous."""
     *heads, g, r, y = x.shape
     n, c = math.prod(heads), a.shape[-1]
     x.view((n, g * r, y)).baddbmm_(a.reshape((n, g * r, c)), b.reshape((n, c, y)))
+    return x

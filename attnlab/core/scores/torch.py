@@ -117,9 +117,12 @@ def visible_tiles(rules: Rules, x: Inputs, part: slice, size: int, axis: int = -
     cores that bring their own gradient.
     """
     tiles = rules.band.key_blocks if axis == -1 else rules.band.query_blocks
-    for found in tiles(part, size, shown_positions(x, part, axis)):
+    shown = shown_positions(x, part, axis)
+    for found in tiles(part, size, shown):
         visible = visibility(rules, x, *((part, found) if axis == -1 else (found, part)))
-        if visible is None or visible.numel() == 0 or not anywhere(~visible):
+        if shown is None:  # the band alone says what is visible: something of each of its tiles
+            yield found, visible
+        elif visible is None or visible.numel() == 0 or not anywhere(~visible):
             yield found, None
         elif anywhere(visible):
             yield found, visible
