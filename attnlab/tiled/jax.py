@@ -2,7 +2,9 @@
 
 from attnlab.core.arrays.jax import Lse, Out
 from attnlab.core.arrays.jax import accumulator, compiled, scaled, weigh, zeros
-from attnlab.core.arrays.jax_blocks import band_at, block, put_block, take_rows, schedule, skip_hidden, squeeze_heads
+from attnlab.core.arrays.jax_blocks import (
+    band_at, block, known_tiles, put_block, take_rows, schedule, skip_hidden, squeeze_heads,
+)
 from attnlab.core.arrays.jax_once import backward_only
 from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements
@@ -29,7 +31,7 @@ UNCUT = 2**16  # the same in half precision, where nothing is hidden: XLA cuts 1
 @flash_gradient
 def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
     """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""
-    uncut = x.key.dtype.itemsize == 2 and (x.mask, x.bias, x.offset, x.query_segments) == (None,) * 4
+    uncut = x.key.dtype.itemsize == 2 and known_tiles(rules.band, x)
     block_q, block_k = rules.tile_sizes(sizes, longest=UNCUT if uncut else LONGEST)
     block_q, block_k = min_dim(block_q, rules.band.n), min_dim(block_k, rules.band.m)
     dtype, dv, query = accumulator(x.query), x.value.shape[-1], squeeze_heads(x.query, rules.heads)

@@ -26,7 +26,7 @@ __all__ = ["tiled_attention", "tiled_attention_backward"]
 @by_heads_in_cache
 def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs, empty: Callable = empty) -> tuple[Out, Lse]:
     """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""
-    block_q, block_k = rules.tile_sizes(sizes, x.key.dtype.itemsize)
+    block_q, block_k = rules.tile_sizes(sizes)
     (*heads, _), dtype = x.query.shape[:-1], accumulator(x.query)
     out, lse = empty(x)
     buffer = x.query.new_empty((*heads, min(block_q, rules.band.n), min(block_k, rules.band.m)), dtype=dtype)
@@ -35,15 +35,18 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs, empty: Callable = emp
         q = rules.scale * x.query[..., rows, :].to(dtype)  # (..., Hk, G, Bq, D), read once
         m = None  # no tile yet: the first one has nothing to rescale
         for cols, visible in visible_tiles(rules, x, rows, block_k):
-            k, v, b = read(x, rows, cols, visible)
+            k, v, b = read(x, rows, cols, visible, narrow=rules.band.n == 1)
             s = scores(q, k, b, visible, buffer)  # (8.1), (..., Hk, G, Bq, Bk): a tile, on chip
             m_next = s.amax(-1) if m is None else torch.maximum(m, s.amax(-1))  # (8.2)
             shift = zero_if_empty(m_next)
             p = exp_(s.sub_(shift[..., None]))  # (8.5)
-            alpha = None if m is None else exp_(m.sub_(shift))  # ≤ 1: old sums shrink
-            l = p.sum(-1) if m is None else l.mul_(alpha).add_(p.sum(-1))  # (8.5)
-            p = drop(p, x.seed, rules, rows, cols)
-            o = matmul(p, v) if m is None else add_matmul(o.mul_(alpha[..., None]), p, v)  # (8.5); o stays on chip
+            l_next, p = p.sum(-1), drop(p, x.seed, rules, rows, cols)
+            if m is None:
+                l, o = l_next, matmul(p, v)
+            else:
+                alpha = exp_(m.sub_(shift))  # ≤ 1: old sums shrink
+                l = l_next.addcmul_(alpha, l)  # (8.5)
+                add_matmul(o.mul_(alpha[..., None]), p, v)  # (8.5); o stays on chip
             m = m_next
             del s, p  # before the next tile is made
         if m is None:  # these queries see nothing

@@ -20,9 +20,10 @@ def tile(
     k and v are widened to the accumulation dtype; ``narrow`` leaves bfloat16 as it is.
     """
     visible = visibility(rules, x, rows, cols)
-    dtype = x.key.dtype if narrow and x.key.dtype == jnp.bfloat16 else accumulator(x.key)
-    k, v = (zero_hidden(take_block(y, cols, -2).astype(dtype), visible) for y in (x.key, x.value))
-    return k, v, None if x.bias is None else bias_in(over_tile(x.bias, rows, cols), accumulator(x.key)), visible
+    narrow = narrow and x.key.dtype == jnp.bfloat16
+    k, v = (widen_or_zero(take_block(y, cols, -2), visible, narrow) for y in (x.key, x.value))
+    bias = None if x.bias is None else bias_in(over_tile(x.bias, rows, cols), jnp.dtype(accumulator(k)))
+    return k, v, bias, visible
 
 
 def visibility(rules: Rules, x: Inputs, rows: Block, cols: Block) -> Visible:
@@ -85,11 +86,12 @@ def over_tile(x: Array, rows: Block, cols: Block) -> Array:
     return take_block(x, cols, -1) if x.shape[-1] != 1 else x
 
 
-def zero_hidden(x: Keys, visible: Visible) -> Keys:
-    """A tile of K or V; keys that no query of the tile sees become 0.
+def widen_or_zero(x: Keys, visible: Visible, narrow: bool = False) -> Keys:
+    """A tile of K or V in the accumulation dtype, or ``narrow`` as it is; keys that no query of the tile sees become 0.
 
     A hidden key may hold NaN, and 0 · NaN is NaN: a weight of 0 alone would not keep it out.
     """
+    x = x if narrow else x.astype(accumulator(x))
     return x if visible is None else jnp.where(anywhere(visible, (-3, -2))[..., None], x, 0)
 
 
