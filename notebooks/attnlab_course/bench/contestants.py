@@ -42,6 +42,8 @@ class Contestant:
 
 
 UNIT = Contestant("torch", "sdpa")
+GROUPED = Contestant("torch", "grouped")
+"""The same on a view, for one query: enable_gqa repeats the keys in memory."""
 
 
 def choose_contestants(

@@ -15,6 +15,7 @@ SMALL = Setting(1, 32, batch=2, heads=4, kv_heads=2, d=8)
 def test_steps_attend_to_the_same_keys_again_and_again(kind):
     found = decode.prepare_steps(["torch", "jax", "numpy"], decode.replace(SMALL, dtype=kind))
     right = back(found.pop("torch sdpa")())
+    np.testing.assert_allclose(back(found.pop("torch grouped")()), right, atol=1e-6 if kind == "float32" else 1e-2)
     found.pop("numpy copy")
     assert list(found) == ["torch step", "jax step", "numpy step"]
     for name, step in found.items():
@@ -31,9 +32,10 @@ def test_a_small_run(capsys, monkeypatch):
     columns, _, row = table.split("\n")
     assert title == "One query, batch 2, 4 heads on 2 of size 8, float32; ms"
     head, cells = ([cell.strip() for cell in line.strip("|").split("|")] for line in (columns, row))
-    assert head == ["keys", "sdpa", "torch", "÷ sdpa", "÷ copy", "numpy", "÷ sdpa", "÷ copy"]
+    ratios = ["÷ sdpa", "÷ grouped", "÷ copy"]
+    assert head == ["keys", "sdpa", "grouped", "torch", *ratios, "numpy", *ratios]
     assert cells[0] == "48"
-    assert len(cells) == 2 + 2 * 3
+    assert len(cells) == len(head)
     assert len(row) == len(columns)
 
 
@@ -46,6 +48,7 @@ def test_a_cache_that_does_not_fit_is_left_out(capsys, monkeypatch):
 
 def test_ratios_and_rates():
     """64 keys and values of 8 heads, 256 KiB, in 2 ms; 512 times as many bytes are copied in 0.256 s."""
-    times = {"torch sdpa": 1e-3, "torch step": 2e-3, "numpy copy": 0.256}
-    assert [*decode.make_row(["torch"], Setting(1, 64), times)] == [["64", "1", "2", "2.00", "0.25"]]
-    assert [*decode.make_row(["jax"], Setting(1, 64), {"jax step": 2e-3})] == [["64", "–", "2", "–", "–"]]
+    times = {"torch sdpa": 1e-3, "torch grouped": 5e-4, "torch step": 2e-3, "numpy copy": 0.256}
+    assert [*decode.make_row(["torch"], Setting(1, 64), times)] == [["64", "1", "0.5", "2", "2.00", "4.00", "0.25"]]
+    alone = {"jax step": 2e-3}
+    assert [*decode.make_row(["jax"], Setting(1, 64), alone)] == [["64", "–", "–", "2", "–", "–", "–"]]
