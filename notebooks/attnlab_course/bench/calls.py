@@ -57,6 +57,8 @@ def bind_options(contestant: Contestant, setting: Setting) -> Callable:
         return functools.partial(_jax_nn, setting)
     if method in (*OWN["torch"], *SDPA):
         return functools.partial(_torch_sdpa, setting, SDPA.get(method))
+    if method == "flex":
+        return _flex_attention(setting)
     if method == GROUPED.method:
         return _torch_grouped
     if method == "formula":
@@ -81,6 +83,21 @@ def _torch_sdpa(setting: Setting, kernel: str | None, query: Any, key: Any, valu
             query, key, value, attn_mask=mask, is_causal=setting.causal and not setting.dense,
             enable_gqa=setting.heads != setting.kv_heads,
         )  # fmt: skip
+
+
+def _flex_attention(setting: Setting) -> Callable:
+    """PyTorch's FlexAttention, compiled for one setting; hidden tiles are skipped by a block mask."""
+    import torch
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    low, high, n, m = setting.band.low, setting.band.high, setting.n, setting.keys
+    low, high = -n if low is None else low, m if high is None else high
+    bounded = setting.causal or setting.window is not None
+    tiles = create_block_mask(
+        lambda b, h, i, j: (j >= i + low) & (j <= i + high), None, None, n, m, device=setting.device
+    ) if bounded else None  # fmt: skip
+    call = torch.compile(flex_attention, dynamic=False)
+    return functools.partial(call, block_mask=tiles, enable_gqa=setting.heads != setting.kv_heads)
 
 
 def _torch_grouped(query: Any, key: Any, value: Any, mask: None = None) -> Any:
