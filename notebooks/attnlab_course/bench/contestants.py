@@ -21,7 +21,7 @@ SDPA = {
 }  # fmt: skip
 """PyTorch's own, one by one, on a GPU."""
 
-KERNELS = {"torch": ("triton",), "jax": ()}  # tiled as a kernel of ours, on a GPU
+KERNELS = {"torch": ("triton", "flex"), "jax": ()}  # on a GPU: tiled as a kernel of ours, FlexAttention compiled
 
 SLOW = tuple(name for name, method in LADDER.items() if method.at_once == "key")
 QUADRATIC = (*(name for name, method in LADDER.items() if method.at_once == "matrix"), "nn", "sdpa-math")
@@ -42,6 +42,8 @@ class Contestant:
 
 
 UNIT = Contestant("torch", "sdpa")
+GROUPED = Contestant("torch", "grouped")
+"""The same on a view, for one query: enable_gqa repeats the keys in memory."""
 
 
 def choose_contestants(
@@ -91,6 +93,8 @@ def list_methods(library: str, device: str) -> tuple[str, ...]:
 
 def explain_absence(method: str, setting: Setting) -> str | None:
     """Why a method is not worth its time or memory in this setting, if it is not."""
+    if method == "flex" and setting.padding:
+        return "takes no mask as an array"
     longest = 256 if setting.gradient else 1024
     if method in SLOW and setting.keys > longest:
         return f"left out beyond {longest} keys, because they take one at a time; --methods asks for them by name"

@@ -10,7 +10,7 @@ import torch
 from tests.support import mistakes
 from tests.support.cases import CASES
 from tests.support.comparison import assert_agrees
-from tests.support.libraries import ALGORITHMS, EVERYWHERE, LIBRARIES, SAFE, back, call, dtype, precision, to
+from tests.support.libraries import ALGORITHMS, EPS, EVERYWHERE, LIBRARIES, SAFE, back, call, dtype, precision, to
 from tests.support.pairwise import parameters
 
 
@@ -87,3 +87,28 @@ def test_a_visible_nan_reaches_the_rows_that_see_it(library, algorithm, poisoned
     arrays[poisoned][4] = np.nan
     out, _ = call(library, algorithm, **{name: to(library, x) for name, x in arrays.items()}, causal=True)
     assert np.isnan(back(out)[4:]).all()
+
+
+PATHS = {  # (N, M), around the lengths at which the tiles of tiled attention change
+    "one tile": (256, 256), "two": (257, 257), "few": (600, 700), "many": (65, 2049), "more queries": (700, 300),
+    "one query": (1, 513), "one query, many tiles": (1, 4097), "a few queries": (31, 1025),
+    "nearly one tile": (511, 512),
+}  # fmt: skip
+
+
+@pytest.mark.thin(3)
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+@pytest.mark.parametrize("heads", [(1, 1), (3, 1), (16, 16)])
+@pytest.mark.parametrize("lengths", PATHS.values(), ids=PATHS)
+def test_tiles_of_its_own_choice(library, kind, heads, lengths):
+    """Heads and lengths on either side of every threshold: of tiles, of threads, of products on one thread."""
+    random, (n, m) = np.random.default_rng(0), lengths
+    shapes = [(heads[0], n, 8), (heads[1], m, 8), (heads[1], m, 5)]
+    x = [random.normal(size=shape).astype(dtype(kind)) for shape in shapes]
+    wide = [y.astype(np.float64) for y in x]
+    for causal in (False, True):
+        expected, lse = call("numpy", "safe", *wide, causal=causal)
+        out, found = call(library, "tiled", *(to(library, y) for y in x), sizes=(None, None), causal=causal)
+        np.testing.assert_allclose(back(found), lse, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(back(out), expected, rtol=4 * EPS[kind], atol=2e-5 if kind == "float32" else 2e-3)

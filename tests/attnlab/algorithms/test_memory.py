@@ -228,7 +228,7 @@ def lines(algorithm, n, gradient):
 @pytest.mark.parametrize("gradient", [False, True])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_jax_programs_do_not_grow_with_the_length(algorithm, gradient):
-    assert lines(algorithm, 2048, gradient) == lines(algorithm, 2**16, gradient)
+    assert lines(algorithm, 4096, gradient) == lines(algorithm, 2**16, gradient)
 
 
 def test_numbers_of_numpy_are_of_the_call_alone():

@@ -25,6 +25,7 @@ CAUSAL = Setting(24, heads=2, kv_heads=2, d=4, causal=True)
 def test_decoding_steps_attend_to_the_same_keys_again_and_again(kind):
     found = decode.prepare_steps(["torch", "jax", "numpy"], dataclasses.replace(STEP, dtype=kind))
     right = back(found.pop("torch sdpa")())
+    np.testing.assert_allclose(back(found.pop("torch grouped")()), right, atol=1e-6 if kind == "float32" else 1e-2)
     found.pop("numpy copy")
     assert list(found) == ["torch step", "jax step", "numpy step"]
     for name, step in found.items():
@@ -112,7 +113,7 @@ PAGES = "128 keys, batch 2, 1 heads of size 4, float32"
 
 @pytest.mark.parametrize(("words", "small", "title", "columns", "rows"), [
     ("--decode --m 48", [(decode, "FAMILIES", [STEP]), (decode, "COPIED", 2**16)],
-     "One query, batch 2, 4 heads on 2 of size 8, float32; ms", 8, [["48"]]),
+     "One query, batch 2, 4 heads on 2 of size 8, float32; ms", 11, [["48"]]),
     ("--linear --n 16 48", [], "forward+backward, ", 9,
      [["16", "torch"], ["16", "numpy"], ["48", "torch"], ["48", "numpy"], ["16", "torch"], ["48", "torch"]]),
     ("--paged", [(paged, "SETTINGS", [Setting(1, 128, batch=2, heads=1, kv_heads=1, d=4)])], "", 7,
@@ -138,9 +139,10 @@ def test_tables(words, small, title, columns, rows, capsys, monkeypatch):
 
 def test_rows():
     """Times in ms, and ratios; what wasn't timed is a dash."""
-    times = {"torch sdpa": 1e-3, "torch step": 2e-3, "numpy copy": 0.256}  # 256 KiB; copied are 512 times as many bytes
-    assert [*decode.make_row(["torch"], Setting(1, 64), times)] == [["64", "1", "2", "2.00", "0.25"]]
-    assert [*decode.make_row(["jax"], Setting(1, 64), {"jax step": 2e-3})] == [["64", "–", "2", "–", "–"]]
+    times = {"torch sdpa": 1e-3, "torch grouped": 5e-4, "torch step": 2e-3, "numpy copy": 0.256}  # of 512 × 256 KiB
+    assert [*decode.make_row(["torch"], Setting(1, 64), times)] == [["64", "1", "0.5", "2", "2.00", "4.00", "0.25"]]
+    alone = {"jax step": 2e-3}
+    assert [*decode.make_row(["jax"], Setting(1, 64), alone)] == [["64", "–", "–", "2", "–", "–", "–"]]
     times = {"torch sdpa": 1.0, "torch chunked": 0.25, "jax tiled": 2.0}
     assert [*linear.make_rows(["torch", "jax"], Setting(2048), times)] == [
         ["2,048", "torch", "1,000", "–", "–", "–", "250", "0.25", "chunked"],
