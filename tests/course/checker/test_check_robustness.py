@@ -2,6 +2,7 @@
 nothing on stderr, and the next check works as if it had not been."""
 
 import asyncio
+import contextlib
 import functools
 import logging
 import signal
@@ -104,6 +105,82 @@ def endless_with_numpy(weights, values):
     x = np.ones(1000)
     while x.sum() > 0:
         x = np.sort(x)
+
+
+# functions that catch what stops them
+
+
+def recursion_that_catches(weights, values):
+    """Two calls at each of a thousand levels."""
+    try:
+        return recursion_that_catches(weights, values)
+    except:  # noqa: E722
+        return recursion_that_catches(weights, values)
+
+
+def deepest_call_that_catches(weights, values):
+    """It stays where there is no room for a call."""
+    while True:
+        try:
+            return deepest_call_that_catches(weights, values)
+        except:  # noqa: E722
+            pass
+
+
+def recursion_by_a_library(weights, values):
+    def key(_):
+        try:
+            return sorted("ab", key=key)
+        except BaseException:
+            return sorted("ab", key=key)
+
+    return key(0)
+
+
+def loop_that_catches(weights, values):
+    while True:
+        try:
+            weights = weights + 1
+        except BaseException as error:
+            weights = weights * (error is not None)
+
+
+def continued_in_finally(weights, values):
+    while True:
+        try:
+            weights = weights + 1
+        finally:
+            continue  # noqa: B012
+
+
+def suppressed(weights, values):
+    while True:
+        with contextlib.suppress(BaseException):
+            while True:
+                pass
+
+
+def generator_that_catches(weights, values):
+    def ones():
+        while True:
+            try:
+                yield 1
+            except GeneratorExit:
+                raise
+            except BaseException:
+                pass
+
+    while True:
+        with contextlib.suppress(BaseException):
+            sum(ones())
+
+
+@pytest.mark.parametrize("answer", [
+    recursion_that_catches, deepest_call_that_catches, recursion_by_a_library, loop_that_catches, continued_in_finally,
+    suppressed, generator_that_catches,
+])  # fmt: skip
+def test_what_catches_everything_is_stopped(verdict_on, answer):
+    assert "stopped after" in verdict_on(answer).text
 
 
 @pytest.mark.parametrize("answer", [endless, slow_to_end, prints_without_end, endless_generator, endless_with_numpy])
