@@ -156,7 +156,7 @@ def parser() -> argparse.ArgumentParser:
     add("--temperature", type=float, help="How freely to draw; 0 takes the likeliest byte (0.8, and 0 for --beams).")
     add("--top-k", type=int, help="Draw from so many of the likeliest bytes only.")
     add("--top-p", type=float, default=0.9, help="Draw from the fewest bytes of this probability together (0.9).")
-    add("--seed", type=int, default=0, help="Another seed draws another text (0).")
+    add("--seed", type=int, default=0, help="Another seed draws other texts; equal lines draw the same one (0).")
     add("--beams", type=int, help="Search for the likeliest texts with so many beams, and draw nothing.")
     add("--blocks", type=int, default=256, help="How many blocks the pool of keys and values has (256).")
     add("--block-size", type=int, default=16, help="How many tokens a block holds (16).")
