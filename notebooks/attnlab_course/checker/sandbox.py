@@ -20,7 +20,7 @@ import numpy as np
 
 AGAIN = 0.05  # seconds after which the watch is looked at again
 LIBRARY = sys.stdlib_module_names | {"attnlab", "attnlab_course"}
-ROOM, ROOMS = 50, 20  # how many calls deeper a recursion may go when time is up, and how often
+ROOM = 20  # how many calls deeper a recursion may go to be stopped
 PATIENCE = 6  # how much longer a function may take on a busy machine, where it computes only part of the time
 
 
@@ -99,7 +99,7 @@ def _limit(seconds: float, watch: Watch) -> Iterator[None]:
         up = inside and watch.seconds() >= seconds
         if up:
             _stop_every_line()
-        heard = True
+        heard = True  # there was room for this call
         if up:
             raise TimeUp
 
@@ -107,13 +107,11 @@ def _limit(seconds: float, watch: Watch) -> Iterator[None]:
         """Where a recursion leaves no room to call ``stop``, let it go deeper, and ring again."""
         nonlocal heard
         over.wait(seconds)
-        for _ in range(ROOMS):
-            heard = False
-            if over.wait(2 * AGAIN):
-                break
+        while not over.wait(5 * AGAIN):
             if not heard:
                 sys.setrecursionlimit(sys.getrecursionlimit() + ROOM)
                 signal.pthread_kill(threading.main_thread().ident, signal.SIGALRM)
+            heard = False
 
     traced, depth, before = sys.gettrace(), sys.getrecursionlimit(), signal.signal(signal.SIGALRM, stop)
     other = threading.Thread(target=make_room, daemon=True)
