@@ -162,17 +162,24 @@ class Engine:
         drawn: dict[Sequence, list[int]] = {}
         for (temperature, *rest), asked in alike.items():
             keys = [(one.request.seed, one.sample, position) for one, position, _ in asked]
-            draws = uniform(*zip(*keys)) if temperature else None
-            for (one, *_), token in zip(asked, choose([row for *_, row in asked], draws, temperature, *rest)):
+            for (one, *_), token in zip(asked, self._draw([row for *_, row in asked], keys, temperature, *rest)):
                 drawn.setdefault(one, []).append(int(token))
         return [event for one, guess, _ in grown for event in self._keep(one, guess, drawn[one])]
 
-    def _keep(self, sequence: Sequence, guess: Many[int], drawn: list[int]) -> list[Event]:
-        """The tokens up to the first that differs from its guess, or up to the end; keys of the other guesses go."""
-        old = len(sequence.tokens)
+    def _draw(self, rows: list[Any], keys: list[tuple[int, int, int]], temperature: float, *rest: Any) -> Iterable[int]:
+        """A token for each row of logits, by its key (seed, sample, position)."""
+        return choose(rows, uniform(*zip(*keys)) if temperature else None, temperature, *rest)
+
+    def _accept(self, guess: Many[int], drawn: list[int]) -> list[int]:
+        """The tokens up to the first that differs from its guess."""
         accepted = next((j for j, token in enumerate(guess) if token != drawn[j]), len(guess))
-        self.manager.truncate(sequence, old + accepted)
-        for token in drawn[: accepted + 1]:
+        return drawn[: accepted + 1]
+
+    def _keep(self, sequence: Sequence, guess: Many[int], drawn: list[int]) -> list[Event]:
+        """Go on with the tokens that are accepted, or up to the end; keys of the other guesses go."""
+        old, tokens = len(sequence.tokens), self._accept(guess, drawn)
+        self.manager.truncate(sequence, old + len(tokens) - 1)
+        for token in tokens:
             if not sequence.done:
                 self._extend(sequence, token)
         return [(sequence.request, sequence.sample, token) for token in sequence.tokens[old:]]
