@@ -5,8 +5,8 @@
     own_engine.show_places(engine)                    which answer has which place
     own_engine.race(model.load(), answers, prompts)   what each of them costs and saves, beside ours
 
-Where no answer is given, ours steps in; the texts are the same. That proves no answer right: half of all wrong ones
-keep the bytes of a greedy text. So only what the checker calls right goes in.
+Where no answer is given, ours steps in; the texts are the same. That proves no answer right: most of the wrong
+ones keep the bytes of a greedy text. So only what the checker calls right goes in.
 """
 
 import time
