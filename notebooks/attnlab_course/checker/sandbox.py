@@ -6,6 +6,7 @@ no Python runs that a limit could stop, takes the notebook's kernel with it: res
 
 import contextlib
 import ctypes
+import functools
 import io
 import signal
 import sys
@@ -14,6 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -85,6 +87,18 @@ def call(function: Callable, args: tuple, seconds: float, watch: Watch | None = 
     return done
 
 
+@dataclass
+class Alarm:
+    """A time limit. ``heard``: whether its signal was answered since somebody looked."""
+
+    ends: float
+    heard: bool = False
+
+
+ALARMS: list[Alarm] = []
+LOCK = threading.Lock()  # so that nobody rings after an alarm is gone
+
+
 @contextlib.contextmanager
 def _limit(seconds: float, watch: Watch) -> Iterator[None]:
     """Raise TimeUp inside the block once ``watch`` has counted ``seconds``, and again at each line that catches it."""
@@ -92,41 +106,48 @@ def _limit(seconds: float, watch: Watch) -> Iterator[None]:
     if not hasattr(signal, "setitimer") or not main or sys.platform == "emscripten":
         yield
         return
-    inside, heard, over = True, False, threading.Event()
+    inside, alarm = True, Alarm(monotonic() + seconds)
 
     def stop(number: int, frame: object) -> None:
-        nonlocal heard
         up = inside and watch.seconds() >= seconds
         if up:
             _stop_every_line()
-        heard = True  # there was room for this call
+        alarm.heard = True  # there was room for this call
         if up:
             raise TimeUp
 
-    def make_room() -> None:
-        """Where a recursion leaves no room to call ``stop``, let it go deeper, and ring again."""
-        nonlocal heard
-        over.wait(seconds)
-        while not over.wait(5 * AGAIN):
-            if not heard:
-                sys.setrecursionlimit(sys.getrecursionlimit() + ROOM)
-                signal.pthread_kill(threading.main_thread().ident, signal.SIGALRM)
-            heard = False
-
+    _watch_alarms()
+    ALARMS.append(alarm)
     traced, depth, before = sys.gettrace(), sys.getrecursionlimit(), signal.signal(signal.SIGALRM, stop)
-    other = threading.Thread(target=make_room, daemon=True)
-    other.start()
     signal.setitimer(signal.ITIMER_REAL, max(seconds - watch.seconds(), AGAIN), AGAIN)
     try:
         yield
     finally:
         inside = False
+        with LOCK:
+            ALARMS.remove(alarm)
         signal.setitimer(signal.ITIMER_REAL, 0)
         sys.settrace(traced)
-        over.set()
-        other.join()
         sys.setrecursionlimit(depth)
         signal.signal(signal.SIGALRM, before)
+
+
+@functools.cache
+def _watch_alarms() -> None:
+    """Start the one thread that sees to it that alarms are heard."""
+    threading.Thread(target=_make_room, daemon=True).start()
+
+
+def _make_room() -> None:
+    """Where a recursion leaves no room to answer an alarm, let it go deeper, and ring again."""
+    while True:
+        sleep(5 * AGAIN)
+        with LOCK:
+            for alarm in ALARMS:
+                if monotonic() > alarm.ends and not alarm.heard:
+                    sys.setrecursionlimit(sys.getrecursionlimit() + ROOM)
+                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
+                alarm.heard = False
 
 
 class NoLine:
