@@ -6,10 +6,12 @@ import subprocess
 import sys
 from math import sqrt as root
 
+import nbformat
 import numpy as np
 import pytest
 from attnlab_course import check
 from attnlab_course.checker import kept
+from nbclient import NotebookClient
 
 POWERS, FAR, ARRAY = {"one": [1, 2.5]}, math.inf, np.ones(2)
 
@@ -137,6 +139,24 @@ def test_progress_counts_what_other_kernels_kept(folder, capsys):
     (folder / "average.py").unlink()
     check.progress()
     assert capsys.readouterr().out == before
+
+
+def test_a_kernel_keeps_what_another_counts(folder):
+    """Cells of two notebooks: the source of an answer is that of its cell, with what other cells define."""
+    first = ["import numpy as np\nscale = 2",
+             "def average(weights, values):\n    return scale * weights @ values / total(weights)",
+             "def total(weights):\n    return scale * np.sum(weights)",
+             "from attnlab_course import check\ncheck.answer(average)"]  # fmt: skip
+    said = []
+    for cells in (first, ["from attnlab_course import check\ncheck.progress()"]):
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+        NotebookClient(notebook, timeout=300).execute()
+        said.append(notebook.cells[-1].outputs[0]["data"])
+    assert said[0]["text/plain"] == "average: right, on 6 inputs.  ✓ ★"
+    assert "<span" in said[0]["text/html"]
+    assert kept.load(folder / "average.py", "average")(np.ones(2), np.arange(2.0)) == 0.5
+    assert said[1]["text/plain"].splitlines()[0].split()[:2] == ["00", "1"]
+    assert "next is attention_row in lesson 01" in said[1]["text/html"]
 
 
 def test_stars_are_those_of_the_exercises():
