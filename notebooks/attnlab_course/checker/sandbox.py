@@ -75,7 +75,9 @@ def call(function: Callable, args: tuple, seconds: float, watch: Watch | None = 
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with np.errstate(all="ignore"), _limit(seconds, watch):
-                done.result = function(*args)
+                done.result, error = next(_alone(function, args))
+                if error is not None:
+                    raise error
                 if watch.seconds() > seconds:  # it came back late, from a call inside C
                     raise TimeUp
     except KeyboardInterrupt:
@@ -85,6 +87,19 @@ def call(function: Callable, args: tuple, seconds: float, watch: Watch | None = 
     done.printed = printed.start
     done.starved = isinstance(done.error, TimeUp) and watch.computed() < seconds
     return done
+
+
+def _alone(function: Callable, args: tuple) -> Iterator[tuple[Any, BaseException | None]]:
+    """What a call returns or raises, once; no exception that it has caught stays behind, as generators have their own.
+
+    One that is stopped in the last line of an ``except`` would leave that exception to be handled for ever.
+    """
+    result = failed = None
+    try:
+        result = function(*args)
+    except BaseException as error:
+        failed = error
+    yield result, failed
 
 
 @dataclass

@@ -41,6 +41,7 @@ def settings():
         sys.stderr,
         sys.getrecursionlimit(),
         sys.gettrace(),
+        sys.exc_info(),
         signal.getsignal(signal.SIGALRM),
         signal.getitimer(signal.ITIMER_REAL),
     )
@@ -777,7 +778,7 @@ def test_gradients(capfd, answer, words):
 def test_callable_without_a_name(capsys):
     answer = functools.partial(right)
     check.answer(answer, "average")
-    assert capsys.readouterr().out == f"average: right, on {len(check.find('average').cases())} inputs.\n"
+    assert capsys.readouterr().out == f"average: right, on {len(check.find('average').cases())} inputs.  ✓ ★\n"
     with pytest.raises(TypeError, match="say which exercise it answers"):
         check.answer(answer)
 
