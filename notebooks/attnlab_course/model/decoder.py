@@ -32,6 +32,7 @@ def attention(xp: ModuleType, config: Config, block: dict[str, Any], x: Any, lay
     out = attend(layer, query, key, value)
     if config.sink:  # one more key of value 0: the softmax keeps the share e^lse / (e^lse + e^sink)
         out, lse = out
+        lse = xp.where(lse == -xp.inf, 0, lse)  # a row that sees nothing stays 0, beside a sink of −∞, too
         out = out * xp.exp(-xp.logaddexp(0, block["sink"][:, None] - lse))[..., None]
     out = out.swapaxes(-3, -2)
     return out.reshape((*x.shape[:-1], config.heads * config.d)) @ block["wo"]

@@ -53,6 +53,7 @@ class TransformerBlock(Module):
         out = attend(layer, query, key, value)
         if self.config.sink:
             out, lse = out
+            lse = torch.where(lse == -torch.inf, 0, lse)  # a row that sees nothing stays 0, beside a sink of −∞, too
             out = out * torch.sigmoid(lse - self.sink[:, None])[..., None]
         return out.transpose(-3, -2).flatten(-2) @ self.wo
 

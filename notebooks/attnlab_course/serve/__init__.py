@@ -6,7 +6,7 @@ A request is its prompt, its options and its seed. What it holds in the pool is 
 may be taken away and computed again. Requests join and leave between steps (continuous batching); a prompt is fed in
 chunks beside the decoding of others; what two sequences have in common from the start, they share.
 
-    Engine, Request, Sequence     submit, step, run; what became of a request, token by token
+    Engine, Request, Sequence     submit, step, run, cancel; what became of a request, token by token
     schedule, Plan, Chunk         who is fed in a step, in integers; any function of its signature may take its place
     Runner                        a plan as one forward pass of attnlab_course.model, in the library of its parameters
     uniform, probabilities, choose        draws by (seed, sample, position)

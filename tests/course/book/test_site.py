@@ -77,7 +77,7 @@ def test_a_dead_link_is_noticed(tmp_path, html, wrong):
 
 def test_every_page_of_the_course_is_there(site):
     contents = (site / "index.html").read_text(encoding="utf-8")
-    games = ["attention_puzzles", "guess_the_bug", "memory_golf"]
+    games = ["attention_puzzles", "guess_the_bug", "memory_golf", "your_own_engine"]
     for name in [*LESSONS, *games, "recipes", "reproductions", "errata", "reference/index"]:
         assert (site / f"{name}.html").is_file()
         assert f'href="{name}.html"' in contents

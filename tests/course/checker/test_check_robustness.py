@@ -1,6 +1,7 @@
 """Nothing that an honest function does brings the checker down: each case gives a clear message within seconds, leaves
 nothing on stderr, and the next check works as if it had not been."""
 
+import contextlib
 import functools
 import logging
 import signal
@@ -38,6 +39,7 @@ def settings():
         sys.stderr,
         sys.getrecursionlimit(),
         sys.gettrace(),
+        sys.exc_info(),
         signal.getsignal(signal.SIGALRM),
         signal.getitimer(signal.ITIMER_REAL),
     )
@@ -91,6 +93,82 @@ def big_power(weights, values):
 def prints_without_end(weights, values):
     while True:
         print("still here", weights, flush=True)
+
+
+# functions that catch what stops them
+
+
+def recursion_that_catches(weights, values):
+    """Two calls at each of a thousand levels."""
+    try:
+        return recursion_that_catches(weights, values)
+    except:  # noqa: E722
+        return recursion_that_catches(weights, values)
+
+
+def deepest_call_that_catches(weights, values):
+    """It stays where there is no room for a call."""
+    while True:
+        try:
+            return deepest_call_that_catches(weights, values)
+        except:  # noqa: E722
+            pass
+
+
+def recursion_by_a_library(weights, values):
+    def key(_):
+        try:
+            return sorted("ab", key=key)
+        except BaseException:
+            return sorted("ab", key=key)
+
+    return key(0)
+
+
+def loop_that_catches(weights, values):
+    while True:
+        try:
+            weights = weights + 1
+        except BaseException as error:
+            weights = weights * (error is not None)
+
+
+def continued_in_finally(weights, values):
+    while True:
+        try:
+            weights = weights + 1
+        finally:
+            continue  # noqa: B012
+
+
+def suppressed(weights, values):
+    while True:
+        with contextlib.suppress(BaseException):
+            while True:
+                pass
+
+
+def generator_that_catches(weights, values):
+    def ones():
+        while True:
+            try:
+                yield 1
+            except GeneratorExit:
+                raise
+            except BaseException:
+                pass
+
+    while True:
+        with contextlib.suppress(BaseException):
+            sum(ones())
+
+
+@pytest.mark.parametrize("answer", [
+    recursion_that_catches, deepest_call_that_catches, recursion_by_a_library, loop_that_catches, continued_in_finally,
+    suppressed, generator_that_catches,
+])  # fmt: skip
+def test_what_catches_everything_is_stopped(verdict_on, answer):
+    assert "stopped after" in verdict_on(answer).text
 
 
 @pytest.mark.parametrize("answer", [endless, slow_to_end, prints_without_end, big_power])
@@ -550,7 +628,7 @@ def test_gradients(capfd, answer, words):
 def test_callable_without_a_name(capsys):
     answer = functools.partial(right)
     check.answer(answer, "average")
-    assert capsys.readouterr().out == f"average: right, on {len(check.find('average').cases())} inputs.\n"
+    assert capsys.readouterr().out == f"average: right, on {len(check.find('average').cases())} inputs.  ✓ ★\n"
     with pytest.raises(TypeError, match="say which exercise it answers"):
         check.answer(answer)
 

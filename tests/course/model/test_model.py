@@ -38,6 +38,25 @@ def test_logits_are_those_of_the_definition(library, config):
             np.testing.assert_allclose(cached, expected, atol=1e-11)
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_row_that_sees_nothing_stays_zero_beside_any_sink(library):
+    """As in a model without sinks; and a sink of −∞ is none."""
+    def blind(layer, query, key, value):
+        return 0 * query, 0 * query[..., 0] - np.inf
+
+    def seeing(layer, query, key, value):
+        return query, 0 * query[..., 0]
+
+    with precision(library, DOUBLE):
+        lm = small(library, SINK)
+        kept = {name: x for name, x in lm.parameters.items() if not name.endswith("sink")}
+        plain = replace(lm, config=CONFIG, parameters=kept)
+        silent = replace(lm, parameters={name: x if name in kept else x - np.inf for name, x in lm.parameters.items()})
+        for sinks, attend in [(lm, blind), (silent, blind), (silent, seeing)]:
+            expected = plain.logits(TOKENS, lambda *x, attend=attend: attend(*x)[0])
+            np.testing.assert_allclose(back(sinks.logits(TOKENS, attend)), back(expected), atol=1e-12)
+
+
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 def test_a_window_and_a_rolling_cache_are_the_same(library):
     expected = definition(CONFIG, small("numpy").parameters, TOKENS[0], window=3)

@@ -1,9 +1,13 @@
 """``python -m attnlab_course.serve``: what it tells, of which prompts, and the sums that it draws."""
 
 import io
+import itertools
+import os
 import re
+import runpy
 import subprocess
 import sys
+import types
 
 import pytest
 from attnlab_course import model
@@ -109,6 +113,7 @@ REFUSED = {
     "no temperature": (["--temperature", "nan"], "argument --temperature: temperature is nan"),
     "a seed below 0": (["--seed", "-1"], "argument --seed: seed is -1"),
     "more than all": (["--top-p", "2"], "argument --top-p: top_p is 2.0; it must be in (0, 1]"),
+    "lines that never arrive": (["--rate", "0"], "argument --rate: rate is 0.0; it must be above 0"),
     "beams that draw": (["--beams", "2", "--temperature", "1"], "argument --beams: beams is 2; a beam search goes"),
 }
 
@@ -145,6 +150,7 @@ def test_an_interrupt_ends_with_what_is_there(steps, done, monkeypatch, capsys, 
             raise KeyboardInterrupt
         return step(self)
 
+    monkeypatch.setattr(command, "warm_up", lambda engine: None)
     monkeypatch.setattr(Engine, "step", interrupted)
     with pytest.raises(SystemExit) as error:
         serve("ab\n" + 10 * "c")
@@ -192,3 +198,52 @@ def test_the_summary_counts():
     assert re.search(r"the first token after \S+ ms, then one every \S+ ms \(medians\); at most 3 of 8 blocks", found)
     assert found.endswith("; 0 preemptions")
     assert engine.runner.nbytes == 2 * 2 * (8 * 2 * 4 * 4) * 8  # layers, keys and values, pages, bytes
+
+
+def test_lines_arrive_while_others_are_served(tmp_path, monkeypatch, capsys):
+    """Ten a second on average: a clock that goes on by 30 ms whenever somebody looks leaves a few steps between two."""
+    ticks = itertools.count()
+    clock = types.SimpleNamespace(monotonic=lambda: 0.03 * next(ticks), sleep=lambda seconds: None)
+    monkeypatch.setattr(command, "time", clock)
+    path = tmp_path / "prompts"
+    path.write_text("αβ\n" * 8)
+    command.main([str(path), *SIZES, "--rate", "10"])
+    out, err = capsys.readouterr()
+    assert all(f"[{i}.0] {expected('αβ')}\n" in out for i in range(1, 9))
+    told = re.findall(r"(\S+) s: line (\d+) arrives, (\d+) are being served", err)
+    assert [int(line) for _, line, _ in told] == [*range(1, 9)]
+    assert (seconds := [float(second) for second, *_ in told]) == sorted(seconds)
+    assert {int(served) for *_, served in told} > {0}
+    assert "48 new tokens in" in err
+
+
+def test_what_is_done_once_is_on_no_clock(tmp_path, monkeypatch, capsys):
+    """The first step takes a minute, and nobody's first token waits for it."""
+    step, seconds = Engine.step, [0.0]
+    clock = types.SimpleNamespace(perf_counter=lambda: seconds[0])
+
+    def slow_once(self):
+        seconds[0] += 0.001 if seconds[0] else 60
+        return step(self)
+
+    monkeypatch.setattr("attnlab_course.serve.engine.time", clock)
+    monkeypatch.setattr(Engine, "step", slow_once)
+    path = tmp_path / "prompts"
+    path.write_text("abc")
+    command.main([str(path), *SIZES])
+    assert "the first token after 1.0 ms" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("chosen", "restarts"), [({}, 1), ({"OMP_NUM_THREADS": "2"}, 0)])
+def test_one_thread_computes_unless_the_caller_says_otherwise(chosen, restarts, monkeypatch, tmp_path, capsys):
+    started = []
+    for name in command.ONE_THREAD:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in chosen.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(os, "execve", lambda program, arguments, variables: started.append(variables))
+    monkeypatch.setattr(sys, "argv", ["serve", "--blocks", "0"])
+    with pytest.raises(SystemExit):
+        runpy.run_path(command.__file__, run_name="__main__")
+    assert len(started) == restarts
+    assert all(variables.items() >= command.ONE_THREAD.items() for variables in started)
