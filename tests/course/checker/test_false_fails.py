@@ -93,11 +93,11 @@ def counted_and_returned(x, out):
 
 
 def exactly(*args):
-    return Fraction(check.find("linear_intensity").reference(*args))
+    return Fraction(check.find("decode_seconds").reference(*args))
 
 
 def in_decimals(*args):
-    return Decimal(check.find("linear_intensity").reference(*args))
+    return Decimal(check.find("decode_seconds").reference(*args))
 
 
 # PyTorch, where nothing says so
@@ -146,8 +146,8 @@ def scripted(function):
     ("visible_mask", visible_by_lists),
     ("visible_mask", visible_by_array),
     ("safe_softmax_counted", counted_and_returned),
-    ("linear_intensity", exactly),
-    ("linear_intensity", in_decimals),
+    ("decode_seconds", exactly),
+    ("decode_seconds", in_decimals),
     ("attention_row", row_by_methods),
     ("attention_row", row_by_methods_and_numpy),
     ("attention_row", row_without_gradients),

@@ -62,7 +62,7 @@ def test_balances_of_named_accelerators():
     balances = {name: round(x.balance) for name, x in ACCELERATORS.items()}
     assert balances == {
         "T4": 217, "TPU v3": 137, "A100 40 GB": 201, "A100 80 GB": 153, "H100": 295, "H200": 206, "MI300X": 247,
-        "B100": 225, "B200": 281,
+        "B200": 281,
     }  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def test_what_is_unknown_is_refused():
 def test_table_has_a_line_for_each():
     lines = list(hardware.table([*ACCELERATORS.values(), TOY]))
     assert len(lines) == len(ACCELERATORS) + 2
-    assert "–" in next(line for line in lines if line.startswith("B100"))
+    assert "–" in next(line for line in lines if line.startswith("B200"))
 
 
 def test_traffic_of_the_ladder_is_counted_on_its_closed_forms():

@@ -1,6 +1,5 @@
 """Lesson 09, ★: standard attention and FlashAttention on one chip."""
 
-from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Exercise, Mistake, but
 from attnlab_course.checker.inputs import table
 
@@ -38,13 +37,14 @@ EXERCISE = Exercise(
         "Standard attention is eq. 9.7, whatever the SRAM; FlashAttention is eq. 9.4. M_sram counts elements.",
         "Round up twice, for Bc = ⌈M_sram / 4D⌉ and for the passes: -(-a // b). Multiply by itemsize at the end.",
     ),
-    without={"4 * N * D": phrases.inputs_left_out("eq. 9.7")},
+    without={"4 * N * D": "You leave out Q, K, V or O of standard attention. Each crosses once: 4ND (eq. 9.7)."},
     mistakes=(
         Mistake("You let the SRAM help standard attention. Its S and P are written to HBM and read back whole, in "
                 "small pieces or in large ones: eq. 9.7 has no M_sram.",
                 but(STANDARD, f"({STANDARD}) // M_sram"), but(STANDARD, "4 * N * D + 4 * N * N * D // M_sram"),
                 but(STANDARD, "4 * N * D + 4 * N * N // M_sram"), but(STANDARD, "4 * N * D * passes")),
-        Mistake(phrases.scores_too_seldom("eq. 9.7"),
+        Mistake("You count S and P too few times. Each is written by one kernel and read by the next, 4N² in all. They "
+                "hold 2N², but footprint isn't traffic (eq. 9.7).",
                 but(STANDARD, "2 * N * N + 4 * N * D"), but(STANDARD, "N * N + 4 * N * D")),
         Mistake("Your block of keys isn't ⌈M_sram/4D⌉. It holds whole keys, rounded up before anything is divided by "
                 "it, and the minimum with D belongs to the block of queries (eq. 9.5).",

@@ -37,7 +37,7 @@ EXERCISE = Exercise(
                 *(but(PASSES, number) for number in ("N // Bc", "max(N // Bc, 1)", "round(N / Bc)", "N / Bc"))),
         Mistake("You count what the arrays hold, not what crosses: Q, O, l and m cross in every pass (eq. 9.4).",
                 *(but(ALL, f"4 * N * D{more}") for more in ("", " + N * D + 4 * N", " + 2 * N", " + 4 * N"))),
-        Mistake(phrases.pass_too_cheap("eq. 9.3"),
+        Mistake("Your passes move too little. Each brings Q in, O, l and m in and out: 3ND + 4N (eq. 9.3).",
                 *(but(PASS, f"{a} * N * D{more}") for a in (2, 3) for more in ("", " + 2 * N", " + 3 * N")),
                 but(PASS, "2 * N * D + 4 * N")),
         Mistake(phrases.keys_in_every_pass("eq. 9.4"), but(ONCE, "", PASS, "5 * N * D + 4 * N")),
