@@ -204,10 +204,6 @@ one_layer = Phrase("You count one layer. Every layer has its own keys and values
 query_heads = Phrase(
     "You count keys and values for every query head. Query heads that share a key head share its keys ({where})."
 )
-keys_in_every_pass = Phrase(
-    "You let K and V cross in every pass. A pass brings one block of them, so all passes together bring K and V once "
-    "({where})."
-)
 cache_shared = Phrase("You let the batch share one cache. Each sequence has its own keys and values ({where}).")
 weights_each = Phrase(
     "You read the weights once for each sequence. They're read once per step and serve the whole batch ({where})."

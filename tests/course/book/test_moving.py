@@ -25,11 +25,11 @@ def test_the_walk_of_lesson_08_ends_at_the_counts(page, address):
     assert words.inner_text().startswith("visit 1 of 12 ")
     slider.focus()
     page.keyboard.press("End")
-    walked = moving.run(machine.flash_forward, 7, 10, block_q=2, block_k=4)
+    walked = moving.run(machine.flash2_forward, 7, 10, block_q=2, block_k=4)
     assert words.inner_text() == last_words(walked)
     assert figure.locator(".frame:visible .tile.done").count() == 11
     figure.locator("select").select_option("tiles of 7 by 10")
-    assert words.inner_text() == last_words(moving.run(machine.flash_forward, 7, 10, block_q=7, block_k=10))
+    assert words.inner_text() == last_words(moving.run(machine.flash2_forward, 7, 10, block_q=7, block_k=10))
     figure.locator("select").select_option("tiles of 2 by 4")
     tile = figure.locator(".frame:visible .scores")
     before = tile.bounding_box()

@@ -12,7 +12,7 @@ from attnlab_course import check
 from attnlab_course.checker import diagnosis, outcome, sandbox
 from attnlab_course.checker.engine import examine
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
-from attnlab_course.lessons.lesson08.exercises.flash_forward import flash_forward
+from attnlab_course.lessons.lesson09.exercises.flash_forward import flash_forward
 
 from tests.support import needs
 

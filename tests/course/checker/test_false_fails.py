@@ -16,7 +16,7 @@ from attnlab_course.checker.engine import examine
 from attnlab_course.checker.exercise import Case, Exercise, but
 from attnlab_course.checker.library import named_library
 from attnlab_course.instruments.machine import Machine
-from attnlab_course.lessons.lesson08.exercises.flash_forward import flash_forward
+from attnlab_course.lessons.lesson09.exercises.flash_forward import flash_forward
 
 # ufunc keywords on machine tiles
 

@@ -309,13 +309,13 @@ def context_of_each_share(gpu_bytes, model, Hk):
 
 
 def largest_up_to_512(D, M_sram):
-    def forward(r, c):
-        return r * c + 2 * (r + c) * D + 6 * r
+    def queries_stay(b, rows):
+        return b * rows + 2 * (b + rows) * D + 3 * b
 
-    def backward(r, c):
-        return 2 * r * c + 4 * (r + c) * D + 3 * r
+    def keys_stay(b, rows):
+        return b * rows + 2 * (b + rows) * D + 6 * rows
 
-    fits = ([c for c in range(1, 513) if held(min(c, D), c) <= M_sram] for held in (forward, backward))
+    fits = ([b for b in range(1, 513) if held(b, min(b, D)) <= M_sram] for held in (queries_stay, keys_stay))
     return tuple(max(found, default=0) for found in fits)
 
 

@@ -47,7 +47,7 @@ EXERCISE = Exercise(
         "Add the longest of the three to that one's sum; the other two cost nothing.",
     ),
     without={
-                "tensor if unit == 'tensor' else vector":
+        "tensor if unit == 'tensor' else vector":
             "Only matrix products run on tensor cores, everything else on vector units: look at `unit` (lesson 07).",
     },
     mistakes=(
