@@ -15,7 +15,8 @@ def step_time(
     for unit, flops, moved in kernels:
         times = flops / (tensor if unit == "tensor" else vector), moved / bandwidth, launch
         waits[times.index(max(times))] += max(times)  # eq. 7.1, and no less than a launch
-    return tuple(waits)
+    arithmetic, bytes, launches = waits
+    return arithmetic, bytes, launches
 
 
 RATES = 100.0, 10.0, 20.0, 1.0  # FLOP/s of tensor cores and vector units, bytes/s, seconds
@@ -54,7 +55,7 @@ EXERCISE = Exercise(
         Mistake("You take the step for one kernel. A kernel overlaps its own arithmetic and bytes, but the next one "
                 "starts when it's done, so the longest time of each kernel counts (eq. 7.1).",
                 but(EACH, "waits = [x + y for x, y in zip(waits, times)]",
-                    "return tuple(waits)", "return tuple(x if x == max(waits) else 0.0 for x in waits)")),
+                    "launches = waits", "launches = (x if x == max(waits) else 0.0 for x in waits)")),
         Mistake(phrases.adds_times("eq. 7.1"), but(EACH, "waits = [x + y for x, y in zip(waits, times)]")),
         Mistake("You add the launch to every kernel. Launches queue up while earlier kernels run, so a launch is only "
                 "the least that a kernel takes (section 1).",
