@@ -23,8 +23,8 @@ class Accelerator:
     """One machine with one memory.
 
     flops: peak of dense matrix products, FLOP/s, in half precision unless the source says otherwise. bandwidth: of
-    the memory, B/s. memory: its size in bytes; what datasheets call GB are GiB. on_chip: bytes of fast memory that a
-    program fills itself, without caches, all units of the chip together, None if unknown. source: of the numbers.
+    the memory, B/s. memory: its size in bytes; GB of a datasheet are GiB unless the source says other. on_chip: bytes
+    of fast memory that a program fills itself, without caches, all units together, None if unknown. source: of these.
     """
 
     name: str
@@ -74,14 +74,13 @@ ACCELERATORS = {
                     "NVIDIA A100 datasheet, SXM, dense; Ampere white paper: 108 multiprocessors of 164 KB shared"),
         Accelerator("H100", 989.4e12, 3.35e12, 80 * GIB, 132 * 228 * KIB,
                     "NVIDIA H100 datasheet, SXM, half of the rate with sparsity; 132 multiprocessors of 228 KB"),
-        Accelerator("H200", 989.4e12, 4.8e12, 141 * GIB, 132 * 228 * KIB,
-                    "NVIDIA H200 datasheet, SXM, half of the rate with sparsity; 132 multiprocessors of 228 KB"),
+        Accelerator("H200", 989.4e12, 4.8e12, 143_771 * 2**20, 132 * 228 * KIB,
+                    "NVIDIA H200 datasheet, SXM, half of the rate with sparsity; 132 multiprocessors of 228 KB; memory "
+                    "as the driver reports"),
         Accelerator("MI300X", 1307.4e12, 5.3e12, 192 * GIB, 304 * 64 * KIB,
                     "AMD Instinct MI300X datasheet, dense; 304 compute units of 64 KB local data share"),
-        Accelerator("B100", 1.8e15, 8e12, 192 * GIB, None,
-                    "NVIDIA Blackwell architecture technical brief, dense"),
-        Accelerator("B200", 2.25e15, 8e12, 192 * GIB, None,
-                    "NVIDIA Blackwell architecture technical brief, dense, at 1000 W"),
+                Accelerator("B200", 2.25e15, 8e12, 183_359 * 2**20, None,
+                    "NVIDIA Blackwell architecture technical brief, dense, at 1000 W; memory as the driver reports"),
     )
 }
 """Named accelerators by name, oldest first."""
