@@ -66,7 +66,7 @@ html_css_files = ["book.css"]
 html_js_files = [(name, {"defer": "defer"}) for name in ("book.js", "live/page.js")]
 html_favicon = "static/icon.svg"
 html_copy_source = False
-html_theme_options = {"navigation_with_keys": True}
+html_theme_options = {"navigation_with_keys": False}  # an arrow key in a cell would leave the page
 
 
 def as_written(app: Sphinx, page: nodes.document) -> None:

@@ -27,10 +27,10 @@ from lookup import errata, recipes, reproductions
 from nbformat import NotebookNode
 
 LISTING = re.compile(
-    r"<details(?: open)?><summary><b>(\w+)</b> &nbsp; `(\S+)`</summary>\n\n```python\n(.*?)\n```\n\n</details>",
+    r"<details(?: open)?><summary><b>(\w+)</b> &nbsp; <code>(\S+)</code></summary>"
+    r"\n\n```python\n(.*?)\n```\n\n</details>",
     re.DOTALL,
 )
-PATH = re.compile(r"(<summary>.*?)`(\S+)`(</summary>)")
 MARKER = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n", re.MULTILINE)
 TABS = "`````{{tab-set}}\n:sync-group: library\n\n{}\n`````"
 TAB = "````{{tab-item}} {0}\n:sync: {0}\n\n```{{code-block}} python\n:caption: {1}\n\n{2}\n```\n````"
@@ -70,7 +70,7 @@ def lesson(path: Path, book: Path) -> NotebookNode:
     runs = bar(notebook) if path.stem not in LOOKED_UP else ""
     cells = [made for cell in notebook.cells for made in page_cells(cell, answers[at[cell.id] :])]
     if runs:
-        cells.insert(1, nbformat.v4.new_markdown_cell(LIVE.format(runs), id="live"))
+        cells[0].source = below_title(cells[0].source, LIVE.format(runs))
     if (book / "questions" / f"{path.name[:2]}.md").exists():
         cells.append(nbformat.v4.new_markdown_cell(QUESTIONS.format(path.name[:2]), id="questions"))
     if path.stem == "reproductions":
@@ -79,6 +79,15 @@ def lesson(path: Path, book: Path) -> NotebookNode:
         cells = recipes(cells, book / "names.md")
     notebook.cells = cells
     return notebook
+
+
+def below_title(text: str, block: str) -> str:
+    """The text of a page's first cell with a block below its title and what stands there in italics."""
+    parts = text.split("\n\n")
+    at = 1
+    while at < len(parts) and re.fullmatch(r"\*(?!\*).+\*", parts[at], re.DOTALL):
+        at += 1
+    return "\n\n".join([*parts[:at], block, *parts[at:]])
 
 
 def page_cells(cell: NotebookNode, answers: list[NotebookNode]) -> Iterator[NotebookNode]:
@@ -119,8 +128,6 @@ def tabs(cell: NotebookNode) -> list[str]:
         if len(listings) > 1:
             made.append(TABS.format("\n\n".join(TAB.format(*listing) for listing in listings)))
             continue
-        if text:
-            output.data["text/markdown"] = PATH.sub(r"\1<code>\2</code>\3", text)
         kept.append(output)
     cell.outputs = kept
     return made

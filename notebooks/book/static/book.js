@@ -121,17 +121,22 @@ function onQuestions() {
         for (const other of options.children) {
           other.classList.remove("right", "wrong");
           other.setAttribute("aria-checked", other === option);
+          other.tabIndex = other === option ? 0 : -1;
         }
         option.classList.add(right ? "right" : "wrong");
         answer.open = true;
         said.forEach(text => text.classList.toggle("chosen", !right && new RegExp(`^If you chose [^:]*${letter}`).test(text.textContent)));
       };
-      option.tabIndex = 0;
+      option.tabIndex = option === options.firstElementChild ? 0 : -1;  /* Tab enters the group, arrows move in it */
       option.setAttribute("role", "radio");
       option.setAttribute("aria-checked", "false");
       option.addEventListener("click", choose);
       option.addEventListener("keydown", event => {
-        if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(); }
+        const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key], all = [...options.children];
+        if (event.key === "Enter" || event.key === " ") choose();
+        else if (step) all.at((all.indexOf(option) + step) % all.length).focus();
+        else return;
+        event.preventDefault();
       });
     }
   }
@@ -184,6 +189,20 @@ function onRecipes() {
   filter("Filter the names: softmax_scale, GQA, …", tables.flatMap(table => [...table.tBodies[0].rows].map(row => [row])));
 }
 
+/* On paper nothing can be unfolded: a reason or a listing is printed open; solutions and answers stay shut. */
+function onPaper() {
+  const folded = () => document.querySelectorAll("article details:not(.solution, .code-of-figure, .hide)");
+  const shut = [];
+  addEventListener("beforeprint", () => {
+    for (const part of folded()) {
+      if (part.open || part.querySelector("summary")?.textContent.trim() === "Answer") continue;
+      part.open = true;
+      shut.push(part);
+    }
+  });
+  addEventListener("afterprint", () => shut.splice(0).forEach(part => { part.open = false; }));
+}
+
 document.addEventListener("DOMContentLoaded", () => {
   for (const [side, label] of [["sidebar", "pages of the course"], ["toc", "contents of this page"]])
     document.querySelector(`aside.${side}-drawer`)?.setAttribute("aria-label", label);
@@ -191,6 +210,7 @@ document.addEventListener("DOMContentLoaded", () => {
   onAddresses();
   onProgress();
   onNarrow();
+  onPaper();
   document.querySelectorAll(".scale").forEach(onScale);
   if (location.pathname.includes("/questions/")) onQuestions();
   if (location.pathname.endsWith("/glossary.html")) onGlossary();

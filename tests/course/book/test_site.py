@@ -113,7 +113,7 @@ def test_a_lesson_has_its_solutions_its_listings_and_its_figures(site, name):
     outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
     shown = len(re.findall(r'<img alt=|<svg [^>]*class="drawn"', page))
     assert shown == sum("<img alt=" in data.get("text/html", "") for data in outputs)
-    listings = sum(data.get("text/markdown", "").count("<summary><b>JAX</b> &nbsp; `") for data in outputs)
+    listings = sum(data.get("text/markdown", "").count("<summary><b>JAX</b> &nbsp; <code>") for data in outputs)
     assert len(re.findall(r'class="sd-tab-label"[^>]*>\s*JAX', page)) == listings
     assert "SOLUTION" not in page
 

@@ -147,14 +147,29 @@ def test_everything_has_a_name_for_those_who_hear_the_page(page, address, name):
     assert {*page.evaluate(NAMELESS).values()} == {0}, page.evaluate(NAMELESS)
 
 
+PRINTED = """() => ({
+    cut: [...document.querySelectorAll("article pre")].filter(code => code.scrollWidth > code.clientWidth + 1).length,
+    over: [...document.querySelectorAll(".skip-to-content, .live, nav.neighbors, button")].filter(part => part.offsetParent)
+        .length,
+})"""
+
+
+def test_on_paper_no_code_is_cut_and_no_button_printed(page, address):
+    page.goto(f"{address}/05_chunked_attention.html", wait_until="load")
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 720, "height": 1000})
+    assert page.evaluate(PRINTED) == {"cut": 0, "over": 0}
+
+
 def test_an_option_is_chosen_by_keyboard(page, address):
     page.goto(f"{address}/questions/08.html")
     options = page.get_by_role("radiogroup").first.get_by_role("radio")
-    options.nth(1).focus()
+    options.first.focus()
+    page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     assert [options.nth(at).is_checked() for at in range(options.count())] == [False, True, False, False]
 
 
 def test_the_path_of_a_folded_listing_is_code(site):
     page = (site / "08_tiled_attention.html").read_text(encoding="utf-8")
-    assert "<code>notebooks/attnlab_course/instruments/machine/flash.py</code></summary>" in page
+    assert "<code>attnlab_course/instruments/machine/flash.py</code></summary>" in page
