@@ -7,8 +7,10 @@ The page of a lesson is the learner's notebook as it was run. In it
 - the source of one thing in several libraries becomes tabs;
 - the pages on which something is looked up answer first (lookup.py);
 - what moves in JupyterLab, and so has no output, is folded, with a line that says so;
+- what the checker says before there is an answer is left out;
 - below the title stands the button that runs the lesson in the browser (live.py);
-- at the end stands a link to the lesson's concept questions.
+- at the end stands a link to the lesson's concept questions, with how to cite it and, where the project
+  has an address, where else it is (addresses.py).
 
 The first page gets its band (front.py), its cards and the sidebar's contents (cards.py). All other pages are copied.
 A page keeps the name that it has in notebooks/ or notebooks/book/.
@@ -20,8 +22,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
+from addresses import foot
 from attnlab_course.instruments.clock import KEY
-from cards import first_page
+from cards import first_page, tables
 from live import bar
 from lookup import errata, recipes, reproductions
 from nbformat import NotebookNode
@@ -49,6 +52,8 @@ def stage(notebooks: Path, sources: Path) -> None:
     shutil.copytree(notebooks / "figures", sources / "figures")
     first = sources / "index.md"
     first.write_text(first_page(first.read_text(encoding="utf-8"), notebooks), encoding="utf-8")
+    teaching = sources / "instructors.md"
+    teaching.write_text(tables(teaching.read_text(encoding="utf-8"), notebooks), encoding="utf-8")
     for page in sources.rglob("*.md"):
         page.write_text(from_root(page.read_text(encoding="utf-8")), encoding="utf-8")
     for path in notebooks.glob("*.ipynb"):
@@ -72,7 +77,9 @@ def lesson(path: Path, book: Path) -> NotebookNode:
     if runs:
         cells[0].source = below_title(cells[0].source, LIVE.format(runs))
     if (book / "questions" / f"{path.name[:2]}.md").exists():
+        title = re.match(r"# (.+)", cells[0].source)[1]
         cells.append(nbformat.v4.new_markdown_cell(QUESTIONS.format(path.name[:2]), id="questions"))
+        cells.append(nbformat.v4.new_markdown_cell(foot(path.stem, title), id="foot"))
     if path.stem == "reproductions":
         cells = reproductions(cells)
     elif path.stem == "recipes":
@@ -102,6 +109,8 @@ def page_cells(cell: NotebookNode, answers: list[NotebookNode]) -> Iterator[Note
         cell.metadata["mystnb"] = {"code_prompt_show": "Show what it prints", "code_prompt_hide": "Hide what it prints"}
     elif "exercise" in tags:
         added = [solution(answers)]
+    elif "check" in tags:
+        cell.outputs = []  # nobody has answered here
     elif "interact" in cell.source and cell.cell_type == "code" and not cell.outputs:
         cell.metadata.tags = sorted({*tags, "hide-input"})
         added = [MOVES]

@@ -49,7 +49,8 @@ async function onNarrow() {
   await globalThis.MathJax?.startup?.promise;
   const formulas = [...document.querySelectorAll("div.math")];
   const fit = () => {
-    formulas.forEach(formula => { formula.style.fontSize = ""; });
+    formulas.forEach(formula => { formula.style.fontSize = ""; formula.classList.remove("wide"); });
+    formulas.filter(formula => formula.scrollWidth > formula.clientWidth).forEach(formula => formula.classList.add("wide"));
     const parts = formulas.map(formula => formula.clientWidth / formula.scrollWidth || 1);
     formulas.forEach((formula, at) => { if (parts[at] < 1) formula.style.fontSize = `${Math.max(80, Math.floor(100 * parts[at]))}%`; });
   };
@@ -93,6 +94,17 @@ function onProgress() {
   mark();
   update();
   addEventListener("scroll", update, { passive: true });
+}
+
+/* A hit of the search shows sentences: without the page's furniture and the signs of formulas. */
+function onSearch() {
+  const read = Search.htmlToText;
+  Search.htmlToText = (page, anchor) => {
+    const parsed = new DOMParser().parseFromString(page, "text/html");
+    parsed.querySelectorAll("nav.neighbors, .live, .about-page, div.math, .cell_input, svg").forEach(part => part.remove());
+    parsed.querySelectorAll("span.math").forEach(formula => formula.replaceWith(formula.textContent.replace(/\\[()]/g, "")));
+    return read(parsed.documentElement.outerHTML, anchor);
+  };
 }
 
 /* The first page's slider: what both algorithms hold and move, from the table that Python wrote. */
@@ -211,6 +223,7 @@ document.addEventListener("DOMContentLoaded", () => {
   onProgress();
   onNarrow();
   onPaper();
+  if (typeof Search !== "undefined") onSearch();
   document.querySelectorAll(".scale").forEach(onScale);
   if (location.pathname.includes("/questions/")) onQuestions();
   if (location.pathname.endsWith("/glossary.html")) onGlossary();
