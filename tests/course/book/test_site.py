@@ -15,7 +15,7 @@ from tests.support import ROOT
 
 LESSONS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
 ROOMS = ("adapters.flax", "cache", "compat", "costs", "linear", "paged", "ring")
-OF_COURSE = ("bench", "instruments.machine", "model", "plots", "serve")
+OF_COURSE = ("instruments.machine", "model", "plots", "serve")
 PUBLIC = ("attnlab", *(f"attnlab.{room}" for room in ROOMS), *(f"attnlab_course.{room}" for room in OF_COURSE))
 
 
@@ -112,7 +112,8 @@ def test_a_lesson_has_its_solutions_its_listings_and_its_figures(site, name):
     outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", [])]
     shown = len(re.findall(r'<img alt=|<svg [^>]*class="drawn"', page))
     assert shown == sum("<img alt=" in data.get("text/html", "") for data in outputs)
-    listings = sum(data.get("text/markdown", "").count("<summary><b>JAX</b> &nbsp; <code>") for data in outputs)
+    folds = [data.get("text/markdown", "") for data in outputs]
+    listings = sum("<summary><b>JAX</b> &nbsp; <code>" in text and text.count("<summary><b>") > 1 for text in folds)
     assert len(re.findall(r'class="sd-tab-label"[^>]*>\s*JAX', page)) == listings
     assert "SOLUTION" not in page
 
