@@ -82,11 +82,13 @@ def test_binder_fills_work(tmp_path):
     fake.chmod(0o755)
     (tmp_path / "notebooks").mkdir()
     (tmp_path / "notebooks/work.py").write_bytes((ROOT / "notebooks/work.py").read_bytes())
-    (tmp_path / "notebooks/01_toy.ipynb").write_text('{"cells": []}')
-    said = run(ROOT / ".binder/postBuild", cwd=tmp_path, PATH=f"{fake.parent}:{os.environ['PATH']}").splitlines()
+    toy = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (tmp_path / "notebooks/01_toy.ipynb").write_text(json.dumps(toy))
+    env = {"PATH": f"{fake.parent}:{os.environ['PATH']}", "JUPYTER_DATA_DIR": str(tmp_path)}
+    said = run(ROOT / ".binder/postBuild", cwd=tmp_path, **env).splitlines()
     install = "-m pip install --no-cache-dir --no-deps --no-build-isolation -e . -e ./notebooks"
     assert said == [install, "New in work/: 01_toy.ipynb"]
-    assert json.loads((tmp_path / "work/01_toy.ipynb").read_text()) == {"cells": []}
+    assert json.loads((tmp_path / "work/01_toy.ipynb").read_text()) == toy
 
 
 def test_the_dev_container_runs_the_set_up():

@@ -210,33 +210,27 @@ def test_right_numbers(name: str) -> None:
     assert [letter for letter, text in OPTION.findall(asked) if says.search(text)] == [right], number
 
 
-def test_minutes_needs_exercises_and_points() -> None:
-    found = {}
-    for line in re.findall(r"^\| \[\d\d · .*$", INSTRUCTORS, re.MULTILINE):
-        lesson, *cells = (cell.strip() for cell in line.strip("| ").split(" | "))
-        found[lesson] = cells
-    expected = {}
+def test_minutes_are_those_of_the_exercises() -> None:
     for number, text in TEXTS.items():
-        title = re.search(r"^# (.+)$", text, re.MULTILINE)[1]
-        before = re.search(r"^\*About .*Before: lessons? (.+)\.\*$", text, re.MULTILINE)
         stars = sorted(check.find(name).stars for name in check.lessons()[number])
         assert MINUTES[number][0] <= 60 or "two sittings" in re.search(r"^\*About .*", text, re.MULTILINE)[0]
         assert MINUTES[number][1] == sum((5, 10, 20)[n - 1] for n in stars)
-        expected[f"[{title}](../{LESSONS[number].stem}.ipynb)"] = [
-            str(sum(MINUTES[number])),
-            before[1] if before else "–",
-            ", ".join("★" * n for n in stars),
-            str(sum(stars)),
-        ]
-    assert found == expected
+        assert sorted(map(len, re.findall(r"^\*\*(★+)", text, re.MULTILINE))) == stars
 
 
-def test_plans_add_up() -> None:
-    days = re.findall(r"^\| \w+ \| (\d\d.*?) \| (\d+) \|$", INSTRUCTORS, re.MULTILINE)
+def test_the_instructors_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BOOK)
+    from cards import tables
+
+    made = tables(INSTRUCTORS, ROOT / "notebooks")
+    rows = re.findall(r"^\| \[(\d\d) · [^|]*\| (\d+) \| .*★.* \| (\d+) \|$", made, re.MULTILINE)
+    points = {number: sum(check.find(name).stars for name in check.lessons()[number]) for number in LESSONS}
+    assert rows == [(number, str(sum(MINUTES[number])), str(points[number])) for number in LESSONS]
+    days = re.findall(r"^\| \w+ \| (\d\d.*?) \| (\d+) \|$", made, re.MULTILINE)
     assert [sum(MINUTES[number][0] for number in re.findall(r"\d\d", lessons)) for lessons, _ in days] == [
         int(total) for _, total in days
     ]
-    meetings = re.findall(r"^\| \d+ \| (\d\d.*?) \| (\d+) \|$", INSTRUCTORS, re.MULTILINE)
+    meetings = re.findall(r"^\| \d+ \| (\d\d.*?) \| (\d+) \|$", made, re.MULTILINE)
     planned = [re.findall(r"\d\d", lessons) for lessons, _ in meetings]
     assert [number for group in planned for number in group] == [*LESSONS]
     hour = re.search(r"\*\*90 minutes, one idea\.\*\*(.*?)\n\n", INSTRUCTORS, re.DOTALL)[1]

@@ -20,6 +20,7 @@ from tests.support import PYTHONPATH, ROOT
 from tests.support.notebooks import names
 
 LESSON = "00_start_here.ipynb"
+MOVING = "03_online_softmax.ipynb"
 WRONG = "def average(weights, values):\n    return weights @ values / len(weights)\n"
 RIGHT = "def average(weights, values):\n    return weights @ values / weights.sum()\n"
 
@@ -34,8 +35,10 @@ def work(tmp_path_factory):
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
     nbformat.write(notebook, folder / "notebooks" / LESSON)
-    shutil.copy(ROOT / "notebooks/work.py", folder / "notebooks")
-    subprocess.run([sys.executable, "notebooks/work.py", "fill"], cwd=folder, check=True, capture_output=True)
+    for name in (MOVING, "work.py"):
+        shutil.copy(ROOT / "notebooks" / name, folder / "notebooks")
+    env = {**os.environ, "HOME": str(folder)}
+    subprocess.run([sys.executable, "notebooks/work.py", "fill"], cwd=folder, env=env, check=True, capture_output=True)
     return folder
 
 
@@ -133,6 +136,15 @@ def test_a_lesson_is_worked_through(page, work, lab):
     saved = nbformat.read(work / "work" / LESSON, as_version=4).cells[: len(cells)]  # below the last one is a new one
     assert saved[at].source.strip() == RIGHT.strip()
     assert all(cell.outputs or cell.id == cells[at].id for cell in saved if cell.cell_type == "code")
+
+
+def test_what_moves_is_seen_before_its_cell_has_run(page, lab):
+    Notebook(page, lab, MOVING)
+    for _ in range(100):
+        if page.locator(".attnlab-moving svg").count():
+            break
+        page.keyboard.press("ArrowDown")
+    assert page.locator(".attnlab-moving svg").first.is_visible()
 
 
 def interactive(lesson):

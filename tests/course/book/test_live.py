@@ -116,21 +116,48 @@ def test_lessons_of_numpy_have_the_button(site):
     assert {f"{number:02}" for number in range(27)} - have == {"06", "12"}
 
 
-def test_without_its_python_the_page_says_so(page, address):
+def test_without_its_python_the_page_says_so(page, site, address):
     page.goto(f"{address}/{LESSON}.html")
-    page.locator(".live").evaluate("bar => { bar.dataset.runtime = 'nowhere/'; }")
+    page.locator(".live").evaluate("bar => { bar.dataset.runtime = 'http://127.0.0.1:9/'; }")
     page.get_by_role("button", name="Run this lesson here").click()
-    page.get_by_text("Python could not start").wait_for()
+    page.get_by_text("Python could not start: it comes from 127.0.0.1:9, which can't be reached.").wait_for()
     assert page.get_by_role("button", name="Run this lesson here").is_enabled()
+    page.goto((site / f"{LESSON}.html").as_uri())
+    page.get_by_text("A page that is opened from a folder can't run Python").wait_for()
+    assert page.get_by_role("button", name="Run this lesson here").is_disabled()
 
 
-@pytest.fixture
-def live(page, address):
+def start(page, address):
     """Lesson 03, with Python."""
     page.goto(f"{address}/{LESSON}.html")
     page.get_by_role("button", name="Run this lesson here").click()
     page.get_by_text("Ready.").wait_for()
     return page
+
+
+@pytest.fixture
+def live(page, address):
+    """Lesson 03, with Python."""
+    return start(page, address)
+
+
+ECHO = "onmessage = ({ data }) => postMessage(data.start ? { ready: true } : { done: true });"
+
+
+def test_what_is_written_in_a_cell_is_kept(page, address):
+    page.route("**/worker.js", lambda route: route.fulfill(body=ECHO, content_type="text/javascript"))
+    code = start(page, address).locator(".cell_input pre").nth(1)
+    before = code.inner_text()
+    code.focus()
+    page.keyboard.type("# mine")
+    for key in ("ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp"):
+        page.keyboard.press(key)
+    assert page.url == f"{address}/{LESSON}.html"
+    page.goto(f"{address}/index.html")
+    assert "# mine" in start(page, address).locator(".cell_input pre").nth(1).inner_text()
+    page.get_by_role("button", name="original code of cell 2").click()
+    assert code.inner_text() == before
+    assert start(page, address).locator(".cell_input pre").nth(1).inner_text() == before
 
 
 def cells():

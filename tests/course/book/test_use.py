@@ -12,7 +12,12 @@ def test_search_finds_the_lesson(page, site, address, served):
     page.goto(f"{address if served else site.as_uri()}/index.html")
     page.get_by_placeholder("Search").fill("butterfly")
     page.keyboard.press("Enter")
-    page.get_by_role("main").get_by_role("link", name="11 · Block-sparse attention", exact=True).click()
+    hit = page.get_by_role("main").get_by_role("link", name="11 · Block-sparse attention", exact=True)
+    if served:  # a page in a folder can't read another
+        found = page.locator("#search-results p.context").first
+        found.wait_for()
+        assert not re.search(r"\\[()]|Run this lesson", found.inner_text())
+    hit.click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("11 · Block-sparse attention")
 
 
@@ -116,6 +121,62 @@ NAMELESS = """() => ({
 def test_everything_has_a_name_for_those_who_hear_the_page(page, address, name):
     page.goto(f"{address}/{name}.html", wait_until="load")
     assert {*page.evaluate(NAMELESS).values()} == {0}, page.evaluate(NAMELESS)
+
+
+def test_a_lesson_is_shown_as_slides(page, address):
+    page.goto(f"{address}/03_online_softmax.html", wait_until="load")
+    figures = page.locator("article figure").count()
+    page.keyboard.press("p")
+    slide, seen = page.locator("#slide"), set()
+    assert slide.get_by_role("heading").inner_text() == "03 · Online softmax"
+    count = int(slide.locator("footer").inner_text().split("/")[1])
+    for _ in range(count - 1):
+        page.keyboard.press("ArrowRight")
+        seen |= {*slide.locator(".on-slide").evaluate_all("all => all.map(part => part.tagName)")}
+        assert slide.evaluate("slide => slide.scrollWidth <= slide.clientWidth")
+    assert slide.locator("footer").inner_text() == f"{count} / {count}"
+    assert {"FIGURE", "DIV", "BLOCKQUOTE"} <= seen
+    page.keyboard.press("Escape")
+    assert not slide.is_visible()
+    assert page.locator("article figure").count() == figures
+    assert page.locator(".on-slide").count() == 0
+
+
+SHIFT = """() => new Promise(tell => {
+    let sum = 0;
+    const add = list => list.getEntries().forEach(entry => { sum += entry.hadRecentInput ? 0 : entry.value; });
+    new PerformanceObserver(add).observe({ type: "layout-shift", buffered: true });
+    setTimeout(() => tell(sum), 2000);
+})"""
+
+
+@pytest.mark.parametrize("name", ["03_online_softmax", "05_chunked_attention", "09_counting_bytes"])
+def test_a_page_does_not_jump_while_it_loads(page, address, name):
+    page.goto(f"{address}/{name}.html", wait_until="load")
+    assert page.evaluate(SHIFT) < 0.1
+
+
+PRINTED = """() => ({
+    cut: [...document.querySelectorAll("article pre")].filter(code => code.scrollWidth > code.clientWidth + 1).length,
+    over: [...document.querySelectorAll(".skip-to-content, .live, nav.neighbors, button")]
+        .filter(part => part.offsetParent).length,
+})"""
+
+
+def test_on_paper_no_code_is_cut_and_no_button_printed(page, address):
+    page.goto(f"{address}/05_chunked_attention.html", wait_until="load")
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 720, "height": 1000})
+    assert page.evaluate(PRINTED) == {"cut": 0, "over": 0}
+
+
+def test_an_option_is_chosen_by_keyboard(page, address):
+    page.goto(f"{address}/questions/08.html")
+    options = page.get_by_role("radiogroup").first.get_by_role("radio")
+    options.first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    assert [options.nth(at).is_checked() for at in range(options.count())] == [False, True, False, False]
 
 
 def test_the_path_of_a_folded_listing_is_code(site):
