@@ -5,7 +5,9 @@ import pytest
 from attnlab import METHODS
 from attnlab.measure import in_fresh_process
 from tests.conftest import quick_xla
-from tests.support import selected
+from tests.support import needs, selected
+
+needs("jax")
 
 LOOPS = ("lazy", "online", "chunked")  # whose length JAX must know to go through them backward
 SIZES = {"chunked": {"query_chunk_size": 4, "key_chunk_size": 8}, "tiled": {"block_q": 4, "block_k": 8}}

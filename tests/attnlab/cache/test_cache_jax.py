@@ -10,8 +10,9 @@ import pytest
 from attnlab.cache import KVCache, RollingCache
 from tests.attnlab.cache.test_cache import K, Q, V, slow
 from tests.attnlab.cache.test_cache import N as LENGTH
-from tests.support import refused
+from tests.support import needs, refused
 
+needs("jax")
 q, k, v = (jnp.asarray(x, jnp.float32) for x in (Q, K, V))
 EXPECTED = slow(Q, K, V)[0]
 

@@ -55,12 +55,29 @@ def same_when_checkpointed(call, x):
     assert_close(found, expected, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_checkpointed_calls(name):
+def learning(name):
+    """A call as a function of the tensors that learn, and those."""
     call, arrays = CALLS[name]
     learns = {key: x.clone().requires_grad_() for key, x in arrays.items() if x.is_floating_point()}
     rest = {key: x for key, x in arrays.items() if key not in learns}
-    same_when_checkpointed(lambda *x: call(**dict(zip(learns, x)), **rest), list(learns.values()))
+    return lambda *x: call(**dict(zip(learns, x)), **rest), list(learns.values())
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_checkpointed_calls(name):
+    same_when_checkpointed(*learning(name))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_torch_func(name):
+    """Its gradient, which knows no hooks, is autograd's, alone and mapped."""
+    call, x = learning(name)
+    expected = torch.autograd.grad(summed(call(*x)), x)
+    gradient = torch.func.grad(lambda *x: summed(call(*x)), tuple(range(len(x))))
+    assert_close(gradient(*(y.detach() for y in x)), expected)
+    if name.startswith(("linear", "delta")):
+        found = torch.func.vmap(gradient)(*(y.detach()[None] for y in x))
+        assert_close([y[0] for y in found], list(expected))
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "tiled"])

@@ -7,7 +7,7 @@ import pytest
 
 from attnlab import METHODS, costs
 from attnlab.measure import attention_bytes
-from tests.support import oracle, refused
+from tests.support import needs, oracle, refused
 
 RULES = [{}, {}, dict(causal=True), dict(window=2), dict(window=(None, 1)), dict(causal=True, window=(3, 0))]
 
@@ -209,6 +209,7 @@ def test_products_as_pytorch_counts_them():
 @pytest.mark.parametrize("method", ["naive", "safe", "chunked", "tiled"])
 def test_extra_memory_of_the_gradient_is_that_order(method, library):
     """What must be held, against what is measured to be held: P and dP, or a few tiles and two numbers a query."""
+    needs(library)
     form = [4 * costs.extra_elements(method, n, n, 64, 64, gradient=True) for n in (512, 1024)]
     found = attention_bytes(method, library, [512, 1024], gradient=True)
     for formula, measured in zip(form, found.values()):
@@ -231,6 +232,7 @@ def test_numpy_holds_what_the_formula_says(method):
 @pytest.mark.parametrize("blocks", [(512, 512), (512, 2048), (256, 1024)])
 def test_tiled_holds_one_tile_and_its_rows(library, blocks):
     """(8.11), within 5%; K_j and V_j are views. XLA gives S and exp(S) a tile each and copies some keys: 10%."""
+    needs(library)
     block_q, block_k = blocks
     formula = costs.extra_elements("tiled", 4096, 4096, 64, 64, block_q=block_q, block_k=block_k)
     formula += block_q * block_k * (library == "jax")

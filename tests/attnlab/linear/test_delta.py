@@ -176,18 +176,3 @@ def test_errors(library, change, error, words):
     given = {"query": q, "key": k, "value": v, "beta": b, "log_decay": g, "state": state, **change}
     with precision(library, q), pytest.raises(error, match=words):
         delta_attention(**{name: to(library, x) if isinstance(x, np.ndarray) else x for name, x in given.items()})
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_torch_func(form):
-    """grad and vmap of torch.func, which know no checkpoint, give autograd's gradient."""
-    arrays = [torch.tensor(x) for x in inputs()]
-    leaves = [x.clone().requires_grad_() for x in arrays]
-    expected = torch.autograd.grad(loss("torch", leaves, form=form, chunk_size=4), leaves)
-
-    def of(*x):
-        return loss("torch", x, form=form, chunk_size=4)
-
-    each = torch.func.vmap(torch.func.grad(of, argnums=tuple(range(6))))(*arrays)
-    for alone, right in zip(each, expected):
-        torch.testing.assert_close(alone, right)

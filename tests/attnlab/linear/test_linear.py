@@ -291,19 +291,3 @@ def test_errors_name_the_argument(library):
     refused(ValueError, "mask has shape", call, mask=to(library, np.ones((2, 2, 9, 9), bool)))
     refused(ValueError, r"features\.query has shape", call, features=Hedgehog(q[0, :2, :4], k[0, :, :4]))
     refused(ValueError, "key has 2 heads", linear_attention, q[:, :5], k, v)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_torch_func(form):
-    """grad and vmap of torch.func, which know no checkpoint, give autograd's gradient."""
-    arrays = [torch.tensor(x) for x in inputs("grouped")]
-
-    def loss(q, k, v):
-        return (linear_attention(q, k, v, causal=True, form=form, chunk_size=4) ** 2).sum()
-
-    leaves = [x.clone().requires_grad_() for x in arrays]
-    expected = torch.autograd.grad(loss(*leaves), leaves)
-    each = torch.func.vmap(torch.func.grad(loss, argnums=(0, 1, 2)))(*arrays)
-    for found, alone, right in zip(torch.func.grad(loss, argnums=(0, 1, 2))(*arrays), each, expected):
-        torch.testing.assert_close(found, right)
-        torch.testing.assert_close(alone, right)

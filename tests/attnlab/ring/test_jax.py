@@ -6,7 +6,9 @@ import pytest
 from attnlab.measure import in_fresh_process
 from attnlab.ring import ring_attention
 from tests.conftest import quick_xla
-from tests.support import refused, selected
+from tests.support import needs, refused, selected
+
+needs("jax")
 
 EQUAL = [
     {"devices": 1, "length": 20, "layout": "striped", "causal": True},

@@ -14,7 +14,7 @@ from attnlab.ring.numpy import ring_attention_backward
 from attnlab.ring.schedule import LAYOUTS
 from tests.attnlab.ring.shards import Sequence
 from tests.support import refused
-from tests.support.libraries import back, dtype, to
+from tests.support.libraries import dtype
 
 DEVICES = 1, 2, 3, 4, 5
 OPTIONS = [{}, {"causal": True}, {"window": (3, 2)}, {"window": (4, 0), "causal": True}, {"window": (None, 1)},
@@ -164,26 +164,24 @@ def test_one_head_and_no_token():
     assert [(out.shape, lse.shape) for out, lse in outs] == [((0, 4), (0,))] * 3
 
 
-@pytest.mark.parametrize("library", ["numpy"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_shards(library, layout):
+def test_shards(layout):
     for length, devices, axis in itertools.product((0, 1, 10, 12), DEVICES, (-2, -1, 0)):
         x = np.moveaxis(1.0 + np.arange(6 * length).reshape(2, length, 3), 1, axis)
-        shards = shard(to(library, x), devices, layout, axis=axis)
+        shards = shard(x, devices, layout, axis=axis)
         for one, slots in zip(shards, positions(length, devices, layout)):
             for slot, position in enumerate(slots):
                 expected = 0 if position == -1 else x.take(position, axis)
-                np.testing.assert_array_equal(back(one).take(slot, axis), expected)
-        np.testing.assert_array_equal(back(unshard(shards, length, layout, axis=axis)), x)
+                np.testing.assert_array_equal(one.take(slot, axis), expected)
+        np.testing.assert_array_equal(unshard(shards, length, layout, axis=axis), x)
 
 
-@pytest.mark.parametrize("library", ["numpy"])
-def test_stripes(library):
+def test_stripes():
     x = np.arange(1, 11.0)[:, None]
-    found = stripe(to(library, x), 3)
-    assert back(found)[:, 0].tolist() == [1, 4, 7, 10, 2, 5, 8, 0, 3, 6, 9, 0]
-    np.testing.assert_array_equal(back(unstripe(found, 3, length=10)), x)
-    np.testing.assert_array_equal(back(unstripe(stripe(to(library, x), 5, axis=0), 5, axis=0)), x)
+    found = stripe(x, 3)
+    assert found[:, 0].tolist() == [1, 4, 7, 10, 2, 5, 8, 0, 3, 6, 9, 0]
+    np.testing.assert_array_equal(unstripe(found, 3, length=10), x)
+    np.testing.assert_array_equal(unstripe(stripe(x, 5, axis=0), 5, axis=0), x)
 
 
 def test_errors_of_shards():
