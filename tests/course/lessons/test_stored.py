@@ -79,6 +79,7 @@ TRAINED = [
 ]  # fmt: skip
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("steps", "every", "stored"), TRAINED)
 def test_training_begins_as_it_is_stored(steps, every, stored):
     losses = [loss for loss, _ in itertools.islice(steps, every + 1)]
