@@ -198,18 +198,14 @@ def beside(make: Callable[[], tuple]) -> Measure:
     return found
 
 
-def large_call() -> tuple:
-    """A call with many keys: K is four times as large as SRAM, and all scores are eight times."""
-    return tiled_call(32, 512, 16, 16, 8, 32)
-
-
 def machine_costs(
-    make: Callable[[], tuple], need: int, source: str, about: str, large: Callable[[], tuple] = large_call
+    make: Callable[[], tuple], need: int, source: str, about: str,
+    large: Callable[[], tuple] = lambda: tiled_call(32, 512, 16, 16, 8, 32),
 ) -> tuple[Cost, ...]:
     """A program moves the ``need`` elements of ``source``, no more and no less; ``about``: the call that is counted.
 
     And what it holds it holds in SRAM, not in plain arrays beside the machine; its blocks are those of the call, the
-    last two sizes; and it returns what it has stored.
+    last two sizes; and it returns what it has stored. ``large``: a call whose K is four times as large as SRAM.
     """
     return (
         Cost(moved(make, need), 1, f"It moves {{found:.2f}} times the elements of {source}, {about}."),

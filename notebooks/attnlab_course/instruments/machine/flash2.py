@@ -83,17 +83,11 @@ def flash2_backward(
 ) -> tuple[Ref, Ref, Ref]:
     """dQ (N, D), dK (M, D) and dV (M, Dv), from what the forward returned and the gradient dO of O."""
     rules, block_q, block_k = checked_blocks(machine, q, k, block_q, block_k, block_mask, **options)
-    delta = _row_sums(machine, o, do, block_q)
-    return gradients(rules, (q, lse, delta, do), k, v, block_q, block_k, _backward_step)
-
-
-def _row_sums(machine: Machine, o: Ref, do: Ref, block_q: int) -> Ref:
-    """Δ = rowsum(dO ∘ O), (N,): a pass of its own over O and dO."""
     delta = machine.empty("Δ", o.shape[:1], o.dtype)
-    for rows in blocks(o.shape[0], block_q):
+    for rows in blocks(o.shape[0], block_q):  # rowsum(dO ∘ O): a pass of its own
         with machine.scope():
             machine.store(delta, rows, machine.keep("Δ", (machine.load(do, rows) * machine.load(o, rows)).sum(1)))
-    return delta
+    return gradients(rules, (q, lse, delta, do), k, v, block_q, block_k, _backward_step)
 
 
 def _backward_step(
