@@ -36,7 +36,7 @@ def test_texts_are_those_of_our_server(lm, answers, options):
 @pytest.mark.parametrize("answers", SETS)
 def test_few_blocks_cost_steps_and_no_text(lm, answers):
     wanted = texts(serve.Engine(lm, 64, 16, 64), 6)
-    engine = OwnEngine(lm, SETS[answers], 6, 4, 9)
+    engine = OwnEngine(lm, SETS[answers], 8, 4, 9)
     assert texts(engine, 6) == wanted
     assert sum(step.preempted for step in engine.trace) > 0
 
