@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from attnlab_course.instruments import hardware, machine
+from attnlab_course.ladder import LADDER
 from attnlab_course.plots import moving
-from attnlab_course.plots.moving import mask, roof, scales, timeline, waves
+from attnlab_course.plots.moving import arrivals, mask, roof, scales, timeline, waves
 from attnlab_course.plots.moving.walk import SIZE
 
 from attnlab import costs
@@ -145,4 +146,20 @@ def test_the_scales_weigh_what_the_row_does():
 def test_the_scales_are_small_and_need_nothing():
     page = scales.scales().page()
     assert len(page) < 20_000
+    assert "http" not in page
+
+
+@pytest.mark.parametrize("name", LADDER)
+def test_what_is_held_is_worth_every_score_that_arrived(name):
+    for count in range(1, len(scales.ROW) + 1):
+        now = arrivals.held(name, count)
+        worth = sum(l * np.exp(m or 0) for m, l in now.sums) + np.exp(now.scores).sum()
+        assert worth == pytest.approx(np.exp(scales.ROW[:count]).sum())
+    assert len(now.scores) == (8 if LADDER[name].at_once == "matrix" else 0)
+    assert len(now.sums) == {"matrix": 0, "chunk": 3}.get(LADDER[name].at_once, 1)
+
+
+def test_the_arrivals_are_small_and_need_nothing():
+    page = arrivals.arrivals().page()
+    assert len(page) < 30_000
     assert "http" not in page

@@ -11,7 +11,7 @@ from attnlab_course.lessons.lesson01 import figures
 from attnlab_course.plots import ladder_costs
 from attnlab_course.plots.style import picture
 
-from attnlab import METHODS, costs
+from attnlab import METHODS, costs, naive_attention
 from attnlab.measure import binary
 from tests.support import ROOT
 
@@ -42,21 +42,16 @@ def test_groupings_mark_the_row():
     assert {"you are here", "lesson 04"} <= texts(plots.groupings("cache"))
 
 
-def test_square_names_every_algorithm():
-    assert set(METHODS) <= texts(plots.square())
-
-
 def test_matrices_write_their_entries():
     assert {"1", "0.25", "·"} <= texts(figures.matrices({"title": np.array([[1, 0.25, 0.0]])}))
 
 
-def test_memory_draws_points_and_lines():
-    figure = figures.memory(
-        {"numpy": {2: 16, 4: 64}}, {"1 head": ([2, 4], [16, 64])}, {"64 B": 64}, {"1 head": plots.COLORS["naive"]}
-    )
-    lines = [line.get_xydata().tolist() for line in figure.axes[0].get_lines()]
-    assert [[2, 16], [4, 64]] in lines
-    assert "64 B" in texts(figure)
+def test_the_average_is_the_functions():
+    q, keys, values = np.random.default_rng(2).normal(size=2), np.eye(3, 2), np.arange(6.0).reshape(3, 2) ** 2
+    figure = figures.average(q, keys, values)
+    (square,) = (line for line in figure.axes[1].get_lines() if line.get_marker() == "s")
+    assert np.allclose(square.get_xydata(), naive_attention(q[None], keys, values))
+    assert {f"k$_{j}$, s = {score:.2f}" for j, score in enumerate(keys @ q / 2**0.5, 1)} <= texts(figure)
 
 
 def test_binary_units():
