@@ -127,7 +127,7 @@ def row_scripted(q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor):
 def softmax_by_methods(x):
     m = x.amax(-1, keepdim=True)
     e = (x - m.masked_fill(m.isinf(), 0)).exp()
-    return e / e.sum(-1, keepdim=True).clamp(min=1e-30)
+    return (e / e.double().sum(-1, keepdim=True).clamp(min=1e-30)).to(x.dtype)
 
 
 def scripted(function):
