@@ -18,6 +18,7 @@ BOOK = ROOT / "notebooks" / "book"
 LESSONS = {path.stem[:2]: path for path in sorted((ROOT / "notebooks" / "lessons").glob("[0-9]*.md"))}
 TEXTS = {number: path.read_text(encoding="utf-8") for number, path in LESSONS.items()}
 HEAD = re.compile(r"^\*About (\d+) minutes to read, (\d+) for the exercises\. ", re.MULTILINE)
+SHORT = "00", "01", "02", "03", "04", "07", "08", "14"
 MINUTES = {number: [int(minutes) for minutes in HEAD.search(text).groups()] for number, text in TEXTS.items()}
 INSTRUCTORS = (BOOK / "instructors.md").read_text(encoding="utf-8")
 GLOSSARY = (BOOK / "glossary.md").read_text(encoding="utf-8")
@@ -235,6 +236,16 @@ def test_the_instructors_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [number for group in planned for number in group] == [*LESSONS]
     hour = re.search(r"\*\*90 minutes, one idea\.\*\*(.*?)\n\n", INSTRUCTORS, re.DOTALL)[1]
     assert sum(map(int, re.findall(r"\((\d+)(?: minutes)?\)", hour))) == 90
+
+
+@pytest.mark.parametrize("page", ["README.md", "notebooks/lessons/00_start_here.md"])
+def test_the_hours_that_are_promised(page: str) -> None:
+    """Of all lessons, and of the short way, which leaves out more than half of 02 and the end of 03."""
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    said = re.findall(r"about (\d+) hours to read, and their exercises another (\d+)\..* about (\d+) hours of", text)
+    short = sum(MINUTES[number][0] * {"02": 0.4, "03": 0.6}.get(number, 1) for number in SHORT)
+    sums = [sum(minutes) for minutes in zip(*MINUTES.values())]
+    assert [60 * int(hours) for hours in said[0]] == pytest.approx([*sums, short], rel=0.3)
 
 
 def test_what_the_instructors_page_names_exists() -> None:

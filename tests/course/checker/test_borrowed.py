@@ -25,12 +25,14 @@ def softmax_by_torch(x):
 
 def softmax_by_jax(x):
     hidden = (x == -jnp.inf).all(-1, keepdims=True)
-    return jnp.where(hidden, 0, jax.nn.softmax(jnp.where(hidden, 0, x))).astype(x.dtype)
+    x, dtype = x.astype(jnp.promote_types(x.dtype, jnp.float32)), x.dtype  # whose sum 65,520 fits
+    return jnp.where(hidden, 0, jax.nn.softmax(jnp.where(hidden, 0, x))).astype(dtype)
 
 
 def softmax_by_scipy(x):
     hidden = (x == -np.inf).all(-1, keepdims=True)
-    return np.where(hidden, 0, special.softmax(np.where(hidden, 0, x), axis=-1)).astype(x.dtype)
+    x, dtype = x.astype(np.promote_types(x.dtype, np.float32)), x.dtype
+    return np.where(hidden, 0, special.softmax(np.where(hidden, 0, x), axis=-1)).astype(dtype)
 
 
 def softmax_by_attnlab(x):

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from attnlab_course import model
 from attnlab_course.instruments import hardware, machine
+from attnlab_course.ladder import LADDER
 from attnlab_course.plots import moving
-from attnlab_course.plots.moving import mask, pages, ring, roof, scales, timeline, waves
+from attnlab_course.plots.moving import arrivals, mask, pages, ring, roof, scales, timeline, waves
 from attnlab_course.plots.moving.walk import SIZE
 
 from attnlab import costs
@@ -118,7 +119,7 @@ def figures():
     prompts = ["def f(x):", "import ", "    return "]
     return [
         moving.walk({"one": moving.run(machine.flash_forward, 7, 10, block_q=2, block_k=4)}), moving.mask_in_blocks(),
-        moving.roofline(), waves.programs(), scales.scales(), timeline.timeline({"one": PLAN}),
+        moving.roofline(), waves.programs(), scales.scales(), arrivals.arrivals(), timeline.timeline({"one": PLAN}),
         pages.figure({"one": pages.serve(model.load(), prompts, 9, blocks=6, block_size=4, budget=16)}),
         ring.turns({layout: ring.turn(8, layout) for layout in ("contiguous", "striped", "zigzag")}),
     ]  # fmt: skip
@@ -127,7 +128,7 @@ def figures():
 def test_figures_are_small_and_need_nothing(figures):
     for figure in figures:
         page = figure.page()
-        assert len(page) < 21_000
+        assert len(page) < 30_000
         assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
     assert 'aria-label="A small tile walks over the square of 7 by 10 scores in 12 visits.' in figures[0].page()
 
@@ -140,3 +141,13 @@ def test_the_walks_of_lesson_10_move_what_the_equations_say(program, moved):
     backward = program is machine.flash_backward
     last = moving.run(program, 7, 10, gradient=backward, block_q=2, block_k=4).visits[-1]
     assert last.loaded + last.stored == moved
+
+
+@pytest.mark.parametrize("name", LADDER)
+def test_what_is_held_is_worth_every_score_that_arrived(name):
+    for count in range(1, len(scales.ROW) + 1):
+        now = arrivals.held(name, count)
+        worth = sum(l * np.exp(m or 0) for m, l in now.sums) + np.exp(now.scores).sum()
+        assert worth == pytest.approx(np.exp(scales.ROW[:count]).sum())
+    assert len(now.scores) == (8 if LADDER[name].at_once == "matrix" else 0)
+    assert len(now.sums) == {"matrix": 0, "chunk": 3}.get(LADDER[name].at_once, 1)
