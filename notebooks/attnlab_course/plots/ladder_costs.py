@@ -58,31 +58,30 @@ def traffic(counted: Measured) -> Figure:
     return figure
 
 
-def on_gpu(method: str, n: int, d: int, itemsize: int = 2) -> costs.PassCost:
-    """The forward in blocks of GPUs: tiles of FlashAttention-2, 128 by 64, whose 113 KiB (D = 128) fit an A100.
+def on_gpu(method: str, n: int, d: int) -> costs.PassCost:
+    """The forward in half precision: in tiles of 128 by 64, whose 113 KiB (D = 128) fit a multiprocessor of an A100.
 
     The chunks of Rabe & Staats, 1024 by 4096, fit no multiprocessor: their scores cross, as standard attention's do.
     """
     if method == "chunked":
-        return costs.forward(method, n, n, d, d, itemsize=itemsize, block_q=1024, block_k=4096).spilled(n * n)
+        return costs.forward(method, n, n, d, d, itemsize=2, block_q=1024, block_k=4096).spilled(n * n)
     blocks = {"block_q": 128, "block_k": 64} if method == "tiled" else {}
-    return costs.forward(method, n, n, d, d, itemsize=itemsize, **blocks)
+    return costs.forward(method, n, n, d, d, itemsize=2, **blocks)
 
 
-def place(n: int, d: int, name: str = "A100 40 GB", itemsize: int = 2) -> Figure:
-    """The six on the roofline of a named accelerator, by closed form, in half precision unless itemsize says other."""
-    forms = {method: on_gpu(method, n, d, itemsize) for method in LADDER}
-    figure = roofline([ACCELERATORS[name]], {method: (form.intensity, None) for method, form in forms.items()})
+def place(n: int, d: int) -> Figure:
+    """The six on the roofline of an A100, by closed form, in half precision."""
+    forms, machine = {method: on_gpu(method, n, d) for method in LADDER}, ACCELERATORS["A100 40 GB"]
+    figure = roofline([machine], {method: (form.intensity, None) for method, form in forms.items()})
     blocks = "tiles of 128 × 64; chunks of 1024 × 4096, scores through HBM"
     (axes,) = figure.axes
-    setting = f"N = {n:,}, D = {d}, {8 * itemsize} bits per number"
+    setting = f"N = {n:,}, D = {d}, 16 bits per number"
     axes.annotate(f"{setting}\n{blocks}", (0.99, 0.12), xycoords="axes fraction", ha="right", fontsize=9, color=GRAY)
-    balance = ACCELERATORS[name].balance
     places = ", ".join(
-        f"{method} at {form.intensity:.3g}, {'memory' if form.intensity < balance else 'compute'}-bound"
+        f"{method} at {form.intensity:.3g}, {'memory' if form.intensity < machine.balance else 'compute'}-bound"
         for method, form in forms.items()
     )
-    figure.set_label(f"Roofline of {name}, balance {balance:.0f} FLOP per byte; {setting}: {places}.")
+    figure.set_label(f"Roofline of {machine.name}, balance {machine.balance:.0f} FLOP per byte; {setting}: {places}.")
     return figure
 
 

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Many
-from contextlib import nullcontext
 from itertools import islice
 from typing import Any
 
@@ -116,18 +115,11 @@ class Engine:
         self.requests = [request for request in self.requests if not request.done]
         return events
 
-    def run(self, progress: bool = False) -> list[Request]:
-        """Step until every request is done; returns them in order of arrival. ``progress``: with a bar (tqdm)."""
-        requests, bar = list(self.requests), nullcontext()
-        if progress:
-            from tqdm.auto import tqdm
-
-            bar = tqdm(total=len(requests), unit="request")
-        with bar:
-            while self.requests:
-                self.step()
-                if progress:
-                    bar.update(len(requests) - len(self.requests) - bar.n)
+    def run(self) -> list[Request]:
+        """Step until every request is done; returns them in order of arrival."""
+        requests = list(self.requests)
+        while self.requests:
+            self.step()
         return requests
 
     def _advance(self, fed: list[tuple[Chunk, list[Any]]]) -> list[Event]:

@@ -189,9 +189,7 @@ def test_the_summary_counts():
     engine.run()
     trace = engine.trace
     assert [one.tokens for one in trace] == [4, 1 + 3, 1 + 1, 1, 1]
-    assert [(one.blocks, one.filled, one.reserved) for one in trace] == [
-        (1, 4, 6), (2 + 1, 5 + 3, 12), (2 + 1, 6 + 4, 12), (2, 5, 6), (2, 6, 6),
-    ]  # fmt: skip
+    assert [(one.blocks, one.filled) for one in trace] == [(1, 4), (2 + 1, 5 + 3), (2 + 1, 6 + 4), (2, 5), (2, 6)]
     found = command.sum_up(engine, requests)
     assert "6 new tokens in" in found
     assert "5 steps; " in found

@@ -366,9 +366,8 @@ def test_a_step_that_fails_loses_nothing_but_time():
     assert [(request.outputs, request.scores) for request in requests] == [alone(**options) for options in asked]
 
 
-def test_a_progress_bar_counts_requests(capsys):
+def test_a_run_returns_the_requests_in_order_of_arrival():
     server = engine(20, 4, 8)
     for token in range(3):
-        server.submit([token], 2 + token)
-    assert [len(request.outputs[0]) for request in server.run(progress=True)] == [2, 3, 4]
-    assert "3/3" in capsys.readouterr().err
+        server.submit([token], 4 - token)
+    assert [len(request.outputs[0]) for request in server.run()] == [4, 3, 2]
