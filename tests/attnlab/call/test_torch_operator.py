@@ -73,7 +73,7 @@ def test_meta_and_fake_tensors(algorithm, device, dtype):
     real = arrays(dtype=dtype)
     expected = call(algorithm, *real)
     with FakeTensorMode() if device == "cpu" else contextlib.nullcontext():
-        x = [torch.empty(y.shape, dtype=y.dtype, device=device).requires_grad_(y.is_floating_point()) for y in real]
+        x = [torch.empty_like(y, device=device).requires_grad_(y.is_floating_point()) for y in arrays(dtype=dtype)]
         results = call(algorithm, *x)
         assert_alike(results, expected, device)
         leaves = [y for y in x if y.requires_grad]
