@@ -5,6 +5,7 @@ from typing import Any
 from attnlab.cache.checks import check_known_rows
 from attnlab.cache.in_place import InPlace, cut_to, values_of_latent
 from attnlab.core.arrays import torch as arrays
+from attnlab.core.torch_operator import is_empty_shell
 from attnlab.softmax.torch import merge
 from attnlab.tiled.torch import tiled_attention
 
@@ -29,5 +30,6 @@ def empty_slots(like: Array, dtype: str, keys: tuple[int, ...], values: tuple[in
 @torch.no_grad()
 def select_rows(x: Array, rows: Any) -> Array:
     """Rows of the first axis, copied."""
-    check_known_rows(rows.tolist(), len(x))
+    if not (isinstance(rows, Array) and is_empty_shell(rows)):
+        check_known_rows(rows.tolist(), len(x))
     return x.index_select(0, torch.as_tensor(rows, device=x.device).long())

@@ -126,7 +126,12 @@ def has_no_values(x: Array) -> bool:
     Under torch.func's transforms the answer is no: they don't go through an operator, so the compiler breaks the graph.
     """
     compiling = torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active()
-    return compiling or x.is_meta or isinstance(x, FakeTensor)
+    return compiling or is_empty_shell(x)
+
+
+def is_empty_shell(x: Array) -> bool:
+    """Whether x is a meta or fake tensor."""
+    return x.is_meta or isinstance(x, FakeTensor)
 
 
 def draw_seed() -> int:

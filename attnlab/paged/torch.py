@@ -9,6 +9,7 @@ from attnlab.core.arrays.torch import Lse, Out, accumulator, uncompiled
 from attnlab.core.geometry import Band, blocks
 from attnlab.core.scores.torch import in_band
 from attnlab.core.shapes import Float, Integer
+from attnlab.core.torch_operator import is_empty_shell
 from attnlab.kernels.triton.gpu import paged_on_gpu
 from attnlab.paged.call import PagedInputs, PagedOptions, visible_keys
 from attnlab.softmax.torch import exp_, one_if_empty, zero_if_empty
@@ -26,9 +27,11 @@ Ids = Integer[Array, " W"] | int
 Tiles = list[Array] | list[int]
 
 
-def numpy_if_known(x: Array | np.ndarray) -> np.ndarray:
-    """The numbers of an array."""
-    return x if isinstance(x, np.ndarray) else x.numpy(force=True)
+def numpy_if_known(x: Array | np.ndarray) -> np.ndarray | None:
+    """The numbers of an array, None of a meta or fake tensor."""
+    if isinstance(x, np.ndarray):
+        return x
+    return None if is_empty_shell(x) else x.numpy(force=True)
 
 
 @uncompiled

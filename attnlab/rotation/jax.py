@@ -20,12 +20,12 @@ __all__ = ["rotary"]
 def rotary(x: Float[Array, "*rows N D"], positions: Any, kind: Kind) -> Float[Array, "*rows N D"]:
     """See :func:`attnlab.rotary`."""
     positions = jnp.arange(x.shape[-2]) if positions is None else jnp.asarray(positions)
-    positions = positions.reshape((1,) * (x.ndim - 1 - positions.ndim) + positions.shape)
     return _rotary(x, positions.astype(jnp.int32), kind)
 
 
 @partial(jax.jit, static_argnames="kind")
 def _rotary(x: Float[Array, "*rows N D"], positions: Int32[Array, "..."], kind: Kind) -> Float[Array, "*rows N D"]:
+    positions = positions.reshape((*[1] * (x.ndim - 1 - positions.ndim), *positions.shape))
     angle = angles(positions, kind, accumulator(x))
     cos, sin = (magnitude(kind) * y for y in (jnp.cos(angle), jnp.sin(angle)))
     turned, rest = x[..., : kind.size].astype(angle.dtype), x[..., kind.size :]

@@ -82,8 +82,7 @@ def merge(*parts: Any, **flat: Any) -> tuple[Any, Any]:
         parts, names = two(*parts, **flat), ["_a", "_b"]
     check_parts(parts, names)
     double = any(dtype_name(x) == "float64" for part in parts for x in part)
-    library = backend("out", parts[0][0], __name__)
-    return library.merge(*(library.unmarked(*part) for part in parts), double=double)
+    return backend("out", parts[0][0], __name__).merge(*parts, double=double, marked=True)
 
 
 def two(out_a: Any, lse_a: Any, out_b: Any, lse_b: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:

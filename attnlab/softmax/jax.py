@@ -66,9 +66,10 @@ def one_if_empty(l: Array) -> Array:
     return jnp.where(l == 0, 1, l)
 
 
-@partial(jax.jit, static_argnames="double")
-def merge(*parts: Sequence[Array], double: bool) -> tuple[Array, Array]:
-    """See :func:`attnlab.merge`: ⊕ with m = lse and l = 1, then normalized again."""
+@partial(jax.jit, static_argnames=("double", "marked"))
+def merge(*parts: Sequence[Array], double: bool, marked: bool = False) -> tuple[Array, Array]:
+    """See :func:`attnlab.merge`: ⊕ with m = lse and l = 1, then normalized again. ``marked``: see ``unmarked``."""
+    parts = [unmarked(*part) for part in parts] if marked else parts
     dtype = jnp.float64 if double else jnp.float32
     m, l, o = reduce(combine, [part(out, lse, dtype) for out, lse in parts])
     return (o / one_if_empty(l)[..., None]).astype(parts[0][0].dtype), m + jnp.log(one_if_empty(l))
@@ -80,7 +81,6 @@ def part(out: Array, lse: Array, dtype: type) -> Triple:
     return lse.astype(dtype), jnp.ones(lse.shape, dtype), out
 
 
-@jax.jit
 def unmarked(out: Array, lse: Array) -> tuple[Array, Array]:
     """A part with lse −∞ in rows without keys, where FlashAttention 2 has +∞ beside an out of 0."""
     return out, jnp.where((lse == jnp.inf) & (out == 0).all(-1), -jnp.inf, lse)

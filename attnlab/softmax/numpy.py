@@ -62,8 +62,9 @@ def one_if_empty(l: Array | np.generic) -> Array:
 
 
 @quiet
-def merge(*parts: Sequence[Array], double: bool) -> tuple[Array, Array]:
-    """See :func:`attnlab.merge`: ⊕ with m = lse and l = 1, then normalized again."""
+def merge(*parts: Sequence[Array], double: bool, marked: bool = False) -> tuple[Array, Array]:
+    """See :func:`attnlab.merge`: ⊕ with m = lse and l = 1, then normalized again. ``marked``: see ``unmarked``."""
+    parts = [unmarked(*part) for part in parts] if marked else parts
     dtype = np.float64 if double else np.float32
     m, l, o = reduce(combine, [part(out, lse, dtype) for out, lse in parts])
     return (o / one_if_empty(l)[..., None]).astype(parts[0][0].dtype), m + np.log(one_if_empty(l))

@@ -80,8 +80,9 @@ def exp_(x: Array) -> Array:
     return x.mul_(1 / math.log(2)).exp2_()
 
 
-def merge(*parts: Sequence[Array], double: bool) -> tuple[Array, Array]:
-    """See :func:`attnlab.merge`: ⊕ with m = lse and l = 1, then normalized again."""
+def merge(*parts: Sequence[Array], double: bool, marked: bool = False) -> tuple[Array, Array]:
+    """See :func:`attnlab.merge`: ⊕ with m = lse and l = 1, then normalized again. ``marked``: see ``unmarked``."""
+    parts = [unmarked(*part) for part in parts] if marked else parts
     dtype = torch.float64 if double else torch.float32
     m, l, o = reduce(combine, [part(out, lse, dtype) for out, lse in parts])
     return (o / one_if_empty(l)[..., None]).to(parts[0][0].dtype), m + torch.log(one_if_empty(l))

@@ -30,8 +30,7 @@ def kept(seed: Seed, heads: tuple[int, ...], rows: Block, cols: Block, p: float)
 
 
 def threefry(
-    seed: UInt32[Array, ""], h: UInt32[Array, "*heads 1 1"],
-    i: UInt32[Array, "*ones R 1"], j: UInt32[Array, "*ones 1 C"],
+    seed: UInt32[Array, ""], h: UInt32[Array, "*heads 1 1"], i: UInt32[Array, "... R 1"], j: UInt32[Array, "... C"]
 ) -> UInt32[Array, "*heads R C"]:
     """First word of Threefry-2x32 with 20 rounds, key (seed, h), counter (i, j)."""
     key = (seed, h, h ^ seed ^ jnp.uint32(PARITY))

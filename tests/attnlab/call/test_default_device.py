@@ -14,9 +14,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import attnlab
 from attnlab.cache import KVCache, RollingCache, dequantize, quantize
 from attnlab.compat import scaled_dot_product_attention
-from attnlab.linear import FEATURES, FORMS, linear_attention
+from attnlab.linear import FEATURES, FORMS, Hedgehog, hedgehog_loss, linear_attention
 from attnlab.linear.delta import delta_attention
-from attnlab.paged import paged_attention
+from attnlab.paged import PagedCache, paged_attention
 from tests.support import needs, refused
 
 needs("torch")
@@ -33,6 +33,11 @@ def dropped(*x):
     return scaled_dot_product_attention(*x, dropout_p=0.5)
 
 
+def written(*x):
+    cache = PagedCache.empty(*x[1:], blocks=1, block_size=4)
+    return cache.write(x[0].int().flatten()[:1], *(y[0, :, :1] for y in x[1:])).key_pages[0, :, 0]
+
+
 CALLS = {
     **{name: lambda *x, f=f: f(*x, causal=True, window=2, dropout=0.5, seed=1) for name, f in attnlab.METHODS.items()},
     "rotary": lambda *x: attnlab.rotary(x[0]),
@@ -42,6 +47,9 @@ CALLS = {
     "cache": lambda *x: KVCache.empty(*x[1:], capacity=5).attend(*x, lengths=LENGTHS)[0],
     "rolling cache": lambda *x: RollingCache.empty(*x[1:], window=2, sinks=1, rotary=1e4).attend(*x)[0],
     "its positions": lambda *x: RollingCache.empty(*x[1:], window=2).positions,
+    "its rows": lambda *x: KVCache.empty(*x[1:], capacity=5).select(x[0].long().flatten()[:3]).keys,
+    "loss": lambda *x: hedgehog_loss(*x[:2], Hedgehog(x[2][0], x[2][0]), causal=True),
+    "slots": written,
     "few bits": lambda *x: dequantize(quantize(x[0], 4, axis=-1, group=2)),
     "pages": lambda *x: paged_attention(*x, *PAGES),
     **{f"linear {name}": lambda *x, name=name: linear_attention(*x, features=name, causal=True) for name in FEATURES},
