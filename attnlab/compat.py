@@ -7,6 +7,8 @@ from attnlab.tiled import tiled_attention
 try:
     import torch
     from torch import Tensor as Array
+
+    from attnlab.core.torch_operator import draw_seed
 except ModuleNotFoundError as error:
     raise library_missing("torch") from error
 
@@ -50,5 +52,5 @@ def scaled_dot_product_attention(
     return tiled_attention(
         query, key, value, causal=is_causal, offset=0, mask=attn_mask if boolean else None,
         bias=None if boolean else attn_mask, scale=scale, dropout=dropout_p,
-        seed=int(torch.randint(2**32, (), device="cpu")) if dropout_p > 0 else None,
+        seed=draw_seed() if dropout_p > 0 else None,
     )  # fmt: skip

@@ -45,6 +45,6 @@ def dot_product_attention(
     seed = jax.random.bits(dropout_rng, (), "uint32") if rate else None
     dtype = jnp.result_type(query, key, value) if dtype is None else dtype
     query, key, value = (jnp.moveaxis(x.astype(dtype), -2, -3) for x in (query, key, value))
-    mask = None if mask is None else mask != 0
+    mask = None if mask is None else mask.astype(bool)
     options = dict(causal=is_causal, offset=0, mask=mask, bias=bias, dropout=rate, seed=seed)
     return jnp.moveaxis(tiled_attention(query, key, value, **options), -3, -2)

@@ -16,6 +16,8 @@ from attnlab.tiled import tiled_attention
 try:
     import torch
     from torch import Tensor as Array
+
+    from attnlab.core.torch_operator import draw_seed
 except ModuleNotFoundError as error:
     raise library_missing("torch") from error
 try:
@@ -72,7 +74,7 @@ def attention(
     out, lse = tiled_attention(
         query, key, value, causal=query.shape[2] > 1 and attention_mask is None and is_causal, offset=0, mask=mask,
         bias=bias, scale=scaling, dropout=dropout,
-        seed=int(torch.randint(2**32, (), device="cpu")) if dropout else None, return_lse=True,
+        seed=draw_seed() if dropout else None, return_lse=True,
     )  # fmt: skip
     if s_aux is not None:  # merge with a part of lse s_aux and value 0
         above = torch.where(lse == -torch.inf, lse, lse - s_aux[:, None])  # a sink may be −∞, too

@@ -37,13 +37,14 @@ class InPlace:
     integers: Callable[[int, Array], Array]  # 0, 1, …, as many as asked for, on the device of an array
     convert: Callable[[Array, Any], Array]  # an array in a dtype
     stack: Callable[[Any], Array]
+    where: Callable[..., Array]
     arrays: ModuleType  # attnlab.core.arrays.numpy or torch
     merge: Callable[..., Result]
     core: Callable[..., Result]  # of tiled attention
 
     def positions(self, cache: KVCache | RollingCache, window: int, sinks: int) -> Array:
         """The position that each slot holds, −1 where it is empty."""
-        return position_in_slot(self.integers(cache.capacity, cache.keys), cache.length, window, sinks)
+        return position_in_slot(self.integers(cache.capacity, cache.keys), cache.length, window, sinks, self.where)
 
     def extend(self, cache: KVCache, x: Inputs, scale: float, lengths: Any = None) -> tuple[Array, Array, KVCache]:
         """The step of a KVCache: write the new tokens, then attend, aligned to the bottom right."""

@@ -45,11 +45,11 @@ def values_of_latent(keys: Array, size: int) -> None:
 
 def positions(cache: KVCache | RollingCache, window: int, sinks: int) -> Int32[Array, " slots"]:
     """The position that each slot holds, −1 where it is empty."""
-    return position_in_slot(jnp.arange(cache.capacity, dtype=jnp.int32), cache.length, window, sinks)
+    return position_in_slot(jnp.arange(cache.capacity, dtype=jnp.int32), cache.length, window, sinks, jnp.where)
 
 
 def cut_to(cache: KVCache, length: Any) -> KVCache:
-    """The cache, cut to a length; a traced one is position_in_slot in its range."""
+    """The cache, cut to a length; a traced one is held in its range."""
     if not any(isinstance(x, jax.core.Tracer) for x in (length, cache.length)):
         check_length(integer("length", int(length), 0), int(cache.length))
     return replace(cache, length=jnp.clip(jnp.asarray(length, jnp.int32), 0, cache.length))

@@ -14,8 +14,8 @@ from attnlab.tiled.numpy import tiled_attention
 __all__ = ["cut_to", "empty_slots", "extend", "positions", "roll", "select_rows", "values_of_latent"]
 
 STEPS = InPlace(
-    lambda count, like: np.arange(count), lambda x, dtype: x.astype(dtype, copy=False), np.stack, arrays, merge,
-    tiled_attention.core,
+    lambda count, like: np.arange(count), lambda x, dtype: x.astype(dtype, copy=False), np.stack, np.where, arrays,
+    merge, tiled_attention.core,
 )  # fmt: skip
 extend, roll, positions = arrays.quiet(STEPS.extend), arrays.quiet(STEPS.roll), STEPS.positions
 

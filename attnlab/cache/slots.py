@@ -6,10 +6,12 @@ The first ``sinks`` tokens stay for good; the others go around a ring of ``windo
 never over them. Positions follow from how many tokens were taken, never from the number of a slot.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from attnlab.core.geometry import Band
+
+import numpy as np
 
 PIECE = 512
 """Tokens of a chunk that are worked on at once: memory does not grow with the chunk."""
@@ -20,12 +22,12 @@ def slot(position: int, window: int, sinks: int) -> int:
     return position if position < sinks else sinks + (position - sinks) % window
 
 
-def position_in_slot(slot: Any, length: Any, window: int, sinks: int) -> Any:
-    """The position that a slot holds after ``length`` tokens, −1 if it's empty. ``slot``: an integer, or an array."""
+def position_in_slot(slot: Any, length: Any, window: int, sinks: int, where: Callable = np.where) -> Any:
+    """The position that a slot holds after ``length`` tokens, −1 if it's empty. ``slot``: an integer, or an array of
+    the library of ``where``."""
     last = length - sinks - 1  # the newest token of the ring, counted from its first
     ringed = last - (last - (slot - sinks)) % window  # the newest one that fell on this slot; negative if none did
-    first = (slot < sinks) * (slot < length)
-    return first * (slot + 1) + (slot >= sinks) * (ringed >= 0) * (ringed + sinks + 1) - 1
+    return where(slot < sinks, where(slot < length, slot, -1), where(ringed >= 0, ringed + sinks, -1))
 
 
 def slots_written(length: int, count: int, window: int, sinks: int) -> tuple[list[int], list[int]]:

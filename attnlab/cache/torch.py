@@ -15,7 +15,7 @@ __all__ = ["cut_to", "empty_slots", "extend", "positions", "roll", "select_rows"
 
 STEPS = InPlace(
     lambda count, like: torch.arange(count, device=like.device), Array.to, lambda parts: torch.stack(list(parts)),
-    arrays, merge, tiled_attention.core,
+    torch.where, arrays, merge, tiled_attention.core,
 )  # fmt: skip
 extend, roll, positions = torch.no_grad()(STEPS.extend), torch.no_grad()(STEPS.roll), STEPS.positions
 

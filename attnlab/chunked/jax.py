@@ -48,7 +48,7 @@ def chunked_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
             within = (first <= c) & (c < last)
             return lax.cond(within if seen is None else within & seen[c], visit, skip, part)
 
-        return combine_all(lax.map(summary, jnp.arange(-(-m // key_chunk))))
+        return combine_all(lax.map(summary, jnp.arange(-(-m // key_chunk), dtype=jnp.int32)))
 
     def step(b: Array, results: tuple[Out, Lse]) -> tuple[Out, Lse]:
         (out, lse), rows = results, block(b, query_chunk, n)
@@ -78,6 +78,6 @@ def combine_all(summaries: Summaries) -> tuple[Float[Array, "*rows Dv"], Float[A
     """⊕ over all summaries: bring each to the common maximum, add, divide."""
     m_c, l_c, o_c = summaries
     m = m_c.max(0)  # (5.3)
-    factor = jnp.exp(m_c - zero_if_empty(m))  # at most 1: sums shrink to the common maximum
+    factor = jnp.exp(m_c - zero_if_empty(m)[None])  # at most 1: sums shrink to the common maximum
     l, o = (factor * l_c).sum(0), einsum("c...,c...d->...d", factor, o_c)  # (5.4)
     return zero_unless(l != 0, o / one_if_empty(l)[..., None]), m + jnp.log(one_if_empty(l))

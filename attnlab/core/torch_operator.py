@@ -16,7 +16,7 @@ from attnlab.core.arguments import check_arrays, check_shapes, window_sides
 
 import torch
 from torch import Tensor as Array
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor
 
 OPTIONAL = "mask", "bias", "query_segments", "key_segments", "block_mask"
 ARRAYS = dict.fromkeys(("query", "key", "value"), "Tensor") | dict.fromkeys(OPTIONAL, "Tensor?")
@@ -127,6 +127,14 @@ def has_no_values(x: Array) -> bool:
     """
     compiling = torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active()
     return compiling or x.is_meta or isinstance(x, FakeTensor)
+
+
+def draw_seed() -> int:
+    """A seed from PyTorch's default generator; 0 among fake tensors, where no number is known and none is needed."""
+    try:
+        return int(torch.randint(2**32, (), device="cpu"))
+    except DataDependentOutputException:
+        return 0
 
 
 def call_operator(function: str, gradient: str, arguments: dict[str, Any]) -> Any:

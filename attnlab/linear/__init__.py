@@ -114,9 +114,10 @@ def linear_attention(
     Returns out (..., Hq, N, Dv) in query's dtype, or (out, state) with ``return_state``, the state in float32 (float64
     for float64 input). A query whose weights sum to 0, or are all too small for that dtype, gives 0 and no gradient.
     Features are not shifted: with "exp" and Hedgehog the result is right while features and their sums are finite.
-    Differentiable in JAX and PyTorch (in
-    reverse mode); in JAX a function given as ``features`` is static, so hand over the same one at each call. In
-    jax.export N = M may be a symbol; torch.compile unrolls the chunks, or the tokens of the recurrent form.
+    Differentiable in JAX and PyTorch, in reverse mode. A function given as ``features`` is static in JAX, so hand over
+    the same one at each call; in PyTorch the gradient of the chunked form calls it again, so don't change in place
+    before that what the function reads: nothing would notice. In jax.export N = M may be a symbol; torch.compile
+    unrolls the chunks, or the tokens of the recurrent form.
     Extra memory of the chunked form with C tokens, a head: C² + 2CF + F(Dv + 1) numbers, whatever N and M; the gradient
     adds the N / C states of the chunks and as much as query, key and value have. The quadratic form holds N·M.
     Raises TypeError or ValueError, naming the argument.

@@ -54,7 +54,7 @@ def _in_steps(options: LinearOptions, x: LinearInputs) -> tuple[Out, State]:
     ahead, alone, aligned = spans(options, x.query.shape[-2], x.key.shape[-2])
 
     def tokens(cols: Block) -> tuple[KeyFeatures, Values]:
-        kept = None if cols.first is None else cols.positions >= cols.first
+        kept = None if cols.first is None else jnp.expand_dims(cols.positions >= cols.first, range(x.key.ndim - 2))
         if x.mask is not None:
             mask = take_block(x.mask, cols, -1) if x.mask.shape[-1] != 1 else x.mask
             kept = mask if kept is None else mask & kept
@@ -230,7 +230,7 @@ def elu(x: Float[Array, "*rows D"]) -> Float[Array, "*rows D"]:
 def taylor(x: Float[Array, "*rows D"]) -> Float[Array, "*rows F"]:
     """1, x and the products x_i x_j for i ≤ j, the squares divided by √2: φ(q)·φ(k) = 1 + q·k + (q·k)² / 2."""
     i, j = jnp.triu_indices(x.shape[-1])
-    factor = jnp.where(i == j, math.sqrt(0.5), 1).astype(x.dtype)
+    factor = jnp.where(i == j, math.sqrt(0.5), 1).astype(x.dtype).reshape((*[1] * (x.ndim - 1), -1))
     return jnp.concatenate([jnp.ones_like(x[..., :1]), x, factor * x[..., i] * x[..., j]], -1)
 
 

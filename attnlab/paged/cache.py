@@ -37,8 +37,9 @@ class PagedCache:
         """A cache with ``blocks`` pages of ``block_size`` tokens, for keys and values like these, which are not stored.
 
         ``key`` (..., Hk, C, D) and ``value`` (..., Hk, C, Dv) give library, dtype, device, heads and sizes. Pages are
-        NaN until they are written, so that a query that comes before its keys gets NaN; a block that is used again
-        holds its old numbers. Raises TypeError or ValueError, naming the argument.
+        NaN until they are written (0 under ``jax_debug_nans``, which stops at any NaN), so that a query that comes
+        before its keys gets NaN; a block that is used again holds its old numbers. Raises TypeError or ValueError,
+        naming the argument.
         """
         module = backend("key", key, "attnlab.paged")
         check_float("key", key)

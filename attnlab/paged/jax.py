@@ -71,7 +71,7 @@ def attend_sequence(
             (m, l, o), cols = carry, Block(turn * tile, tile)
             ids = dynamic_slice_in_dim(table, turn * pages, pages)
             ids = jnp.where(cols.positions[::size] < length, ids, 0)  # others may be anything
-            i, j = rows.positions[:, None], cols.positions
+            i, j = rows.positions[:, None], cols.positions[None]
             visible = (j <= i + high) if low is None else (j <= i + high) & (j >= i + low)
             s = jnp.where(visible, multiply_keys(q, key_pages, ids, step), -jnp.inf)
             m_next = jnp.maximum(m, s.max(-1))
@@ -120,8 +120,8 @@ def gather(pages: Pages, ids: Int32[Array, " W"]) -> Float[Array, "Hk C X"]:
 
 
 def make_pages(shape: tuple[int, ...], like: Array) -> Pages:
-    """Pages of the dtype of ``like``, NaN: what is read before it is written shows."""
-    return jnp.full(shape, jnp.nan, like.dtype)
+    """Pages of the dtype of ``like``, NaN: what is read before it is written shows. Under jax_debug_nans they're 0."""
+    return jnp.full(shape, 0 if jax.config.jax_debug_nans else jnp.nan, like.dtype)
 
 
 def as_integers(x: np.ndarray, like: Array) -> Array:
@@ -151,5 +151,5 @@ def page_bounds(key_pages: KeyPages, counts: Any) -> tuple[Float[Array, "P Hk D"
     """See :func:`attnlab.paged.page_bounds`."""
     if counts is None:
         return key_pages.min(-2), key_pages.max(-2)
-    empty = (jnp.arange(key_pages.shape[2]) >= jnp.asarray(counts)[:, None])[:, None, :, None]
+    empty = (jnp.arange(key_pages.shape[2])[None] >= jnp.asarray(counts)[:, None])[:, None, :, None]
     return jnp.where(empty, jnp.inf, key_pages).min(-2), jnp.where(empty, -jnp.inf, key_pages).max(-2)

@@ -19,7 +19,7 @@ from attnlab.core.arguments import (
 from attnlab.core.dispatch import library_of, import_for_compiler
 from attnlab.core.other_names import suggests_our_names
 from attnlab.core.signature import Array
-from attnlab.rotation.scaling import PI, Kind, check_scaling, scaled
+from attnlab.rotation.scaling import PI, Kind, at_length, check_scaling, scaled
 
 __all__ = ["rotary"]
 
@@ -40,14 +40,20 @@ def rotary(
     ``scaling``: other frequencies for longer texts, in the words of a model's config.json: {"rope_type": "llama3",
     "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192};
     {"rope_type": "yarn", "factor", "original_max_position_embeddings"} and, if wanted, "beta_fast" (32), "beta_slow"
-    (1), "truncate" (True), "attention_factor", "mscale", "mscale_all_dim"; or {"rope_type": "linear", "factor"}. YaRN
-    also multiplies the result by its attention factor, 0.1 log factor + 1.
+    (1), "truncate" (True), "attention_factor", "mscale", "mscale_all_dim"; {"rope_type": "linear", "factor"};
+    {"rope_type": "longrope", "short_factor", "long_factor", "original_max_position_embeddings"} and "factor" (Phi-3's
+    max_position_embeddings / original) or "attention_factor"; or {"rope_type": "dynamic", "factor",
+    "original_max_position_embeddings"} (older configurations: their max_position_embeddings). YaRN and LongRoPE also
+    multiply the result by an attention factor: 0.1 log factor + 1, sqrt(1 + log factor / log original). The last two
+    follow the length of the text, the highest position + 1, and must be one for queries and the keys they meet: where
+    keys were rotated before, positions are traced, or lengths change under torch.compile, give it as "length".
 
     Returns x's shape and dtype; differentiable by x. At every position that fits 32 bits an element errs by at most
     2e-6 · max |x| in float32 (times YaRN's factor). In JAX x and positions may be traced. Extra memory: a few arrays of
     x's size. Raises TypeError (dtypes, libraries), ValueError (odd D, shapes, a base that is not positive, a scaling
     that lacks a number or has one too many).
-    Sources: Su et al. 2021, "RoFormer", section 3; Peng et al. 2023, "YaRN", section 3; the frequencies of Llama 3.1.
+    Sources: Su et al. 2021, "RoFormer", section 3; Peng et al. 2023, "YaRN", section 3; Ding et al. 2024, "LongRoPE";
+    the frequencies of Llama 3.1.
     """
     library = library_of("x", x)
     check_float("x", x)
@@ -61,7 +67,8 @@ def rotary(
         raise ValueError(f"base is {base}; it must be positive")
     if positions is not None:
         _check_positions(positions, x)
-    kind = Kind(base, check_scaling(scaling), size, interleaved)
+    scaling = at_length(check_scaling(scaling, size), lambda: _length(x, positions))
+    kind = Kind(base, scaling, size, interleaved)
     return import_for_compiler(f"{__name__}.{library}").rotary(x, positions, kind)
 
 
@@ -80,6 +87,19 @@ def _check_positions(positions: Any, x: Any) -> None:
             f"{len(rows)}: for a batch (B, 1, N), the same for all heads"
         )
     check_broadcast("positions", shape, rows, "(..., N)")
+
+
+def _length(x: Any, positions: Any) -> int:
+    """How long the text is: the highest position + 1."""
+    if positions is None:
+        return x.shape[-2]
+    if kind_of(positions) is None:
+        return positions + 1
+    try:
+        return int(positions.max()) + 1 if 0 not in positions.shape else 0
+    except (TypeError, RuntimeError):  # traced, on the meta device, in vmap
+        raise TypeError("positions has no numbers yet, and these frequencies follow the highest one; "
+                        "give scaling['length'], the length of the text") from None  # fmt: skip
 
 
 @functools.lru_cache

@@ -20,6 +20,7 @@ __all__ = ["rotary"]
 def rotary(x: Float[Array, "*rows N D"], positions: Any, kind: Kind) -> Float[Array, "*rows N D"]:
     """See :func:`attnlab.rotary`."""
     positions = jnp.arange(x.shape[-2]) if positions is None else jnp.asarray(positions)
+    positions = positions.reshape((1,) * (x.ndim - 1 - positions.ndim) + positions.shape)
     return _rotary(x, positions.astype(jnp.int32), kind)
 
 
@@ -27,7 +28,7 @@ def rotary(x: Float[Array, "*rows N D"], positions: Any, kind: Kind) -> Float[Ar
 def _rotary(x: Float[Array, "*rows N D"], positions: Int32[Array, "..."], kind: Kind) -> Float[Array, "*rows N D"]:
     angle = angles(positions, kind, accumulator(x))
     cos, sin = (magnitude(kind) * y for y in (jnp.cos(angle), jnp.sin(angle)))
-    turned, rest = x[..., : kind.size], x[..., kind.size :]
+    turned, rest = x[..., : kind.size].astype(angle.dtype), x[..., kind.size :]
     a, b = (turned[..., ::2], turned[..., 1::2]) if kind.interleaved else jnp.split(turned, 2, -1)
     pair = a * cos - b * sin, b * cos + a * sin
     turned = jnp.stack(pair, -1).reshape(turned.shape) if kind.interleaved else jnp.concatenate(pair, -1)
@@ -36,7 +37,7 @@ def _rotary(x: Float[Array, "*rows N D"], positions: Int32[Array, "..."], kind: 
 
 def angles(positions: Int32[Array, "*positions"], kind: Kind, dtype: type) -> Float[Array, "*positions half"]:
     """position · frequency in radians, from −π to π."""
-    words = np.array(frequencies(kind), np.uint64)
+    words = np.array(frequencies(kind), np.uint64).reshape((*[1] * positions.ndim, -1))
     if dtype == jnp.float64:  # 64-bit numbers are allowed
         wrapped = positions.astype(jnp.int64)[..., None].astype(jnp.uint64) * words  # modulo one turn, 2⁶⁴
         return wrapped.astype(jnp.int64).astype(dtype) * (2 * math.pi / 2**64)

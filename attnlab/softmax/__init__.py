@@ -71,8 +71,10 @@ def merge(*parts: Any, **flat: Any) -> tuple[Any, Any]:
     Each part is a tuple (out, lse), as ``return_lse=True`` gives it: out (..., N, Dv), lse (..., N). Two parts may
     also be given flat, as ``merge(out_a, lse_a, out_b, lse_b)``.
     Returns (out, lse): out in the first part's dtype, rounded once; lse in float32 (float64 if anything is float64).
-    This is ⊕ on normalized results: associative and commutative; an empty part (lse = −∞) is its identity, empty
-    parts alone give (0, −∞). Differentiable, without NaN for empty parts.
+    This is ⊕ on normalized results: associative and commutative; an empty part is its identity, empty parts alone
+    give (0, −∞). A row is empty if its lse is −∞, whatever out holds, or +∞ beside an out of 0: FlashAttention 2 marks
+    a row without keys so (and ``naive_attention`` one whose sum overflowed). Any other +∞ makes the row NaN.
+    Differentiable, without NaN for empty parts.
     Raises TypeError for mixed libraries or unsupported dtypes, ValueError for shapes that differ.
     """
     names = [f" of part {i}" for i in range(len(parts))]
@@ -80,7 +82,8 @@ def merge(*parts: Any, **flat: Any) -> tuple[Any, Any]:
         parts, names = two(*parts, **flat), ["_a", "_b"]
     check_parts(parts, names)
     double = any(dtype_name(x) == "float64" for part in parts for x in part)
-    return backend("out", parts[0][0], __name__).merge(*parts, double=double)
+    library = backend("out", parts[0][0], __name__)
+    return library.merge(*(library.unmarked(*part) for part in parts), double=double)
 
 
 def two(out_a: Any, lse_a: Any, out_b: Any, lse_b: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:

@@ -19,7 +19,7 @@ def naive_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
     e = jnp.exp(x)
     l = e.sum(-1, keepdims=True, dtype=accumulator(x))
     empty = (x == -jnp.inf).all(-1, keepdims=True)
-    return (e / jnp.where(empty, 1, l)).astype(x.dtype)
+    return (e.astype(l.dtype) / jnp.where(empty, 1, l)).astype(x.dtype)
 
 
 @jax.jit
@@ -28,7 +28,7 @@ def safe_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
     m = lax.stop_gradient(x.max(-1, keepdims=True, initial=-jnp.inf))
     e = jnp.exp(x - zero_if_empty(m))
     l = e.sum(-1, keepdims=True, dtype=accumulator(x))
-    return (e / one_if_empty(l)).astype(x.dtype)
+    return (e.astype(l.dtype) / one_if_empty(l)).astype(x.dtype)
 
 
 @jax.jit
@@ -39,11 +39,13 @@ def online_softmax(x: Float[Array, "*rows n"]) -> Float[Array, "*rows n"]:
         m, l = ml
         m_next = jnp.maximum(m, lax.stop_gradient(x_k))
         shift = zero_if_empty(m_next)
-        return (m_next, jnp.exp(m - shift) * l + jnp.exp(x_k - shift)), None
+        alpha, p = (jnp.exp(y - shift).astype(l.dtype) for y in (m, x_k))
+        return (m_next, alpha * l + p), None
 
     empty = jnp.full(x.shape[:-1], -jnp.inf, x.dtype), jnp.zeros(x.shape[:-1], accumulator(x))
     (m, l), _ = lax.scan(step, empty, jnp.moveaxis(x, -1, 0))
-    return (jnp.exp(x - zero_if_empty(m)[..., None]) / one_if_empty(l)[..., None]).astype(x.dtype)
+    e = jnp.exp(x - zero_if_empty(m)[..., None])
+    return (e.astype(l.dtype) / one_if_empty(l)[..., None]).astype(x.dtype)
 
 
 def combine(a: Triple, b: Triple) -> Triple:
@@ -76,3 +78,9 @@ def part(out: Array, lse: Array, dtype: type) -> Triple:
     """A normalized result as a triple (m, l, o) = (lse, 1, out); an empty part has o = 0."""
     out = jnp.where(lse[..., None] == -jnp.inf, 0, out).astype(dtype)
     return lse.astype(dtype), jnp.ones(lse.shape, dtype), out
+
+
+@jax.jit
+def unmarked(out: Array, lse: Array) -> tuple[Array, Array]:
+    """A part with lse −∞ in rows without keys, where FlashAttention 2 has +∞ beside an out of 0."""
+    return out, jnp.where((lse == jnp.inf) & (out == 0).all(-1), -jnp.inf, lse)

@@ -73,3 +73,8 @@ def part(out: Array, lse: Array, dtype: type) -> Triple:
     """A normalized result as a triple (m, l, o) = (lse, 1, out); an empty part has o = 0."""
     out = np.where(lse[..., None] == -np.inf, 0, out).astype(dtype)
     return lse.astype(dtype), np.ones(lse.shape, dtype), out
+
+
+def unmarked(out: Array, lse: Array) -> tuple[Array, Array]:
+    """A part with lse −∞ in rows without keys, where FlashAttention 2 has +∞ beside an out of 0."""
+    return out, np.where((lse == np.inf) & (out == 0).all(-1), -np.inf, lse)

@@ -91,3 +91,8 @@ def part(out: Array, lse: Array, dtype: torch.dtype) -> Triple:
     """A normalized result as a triple (m, l, o) = (lse, 1, out); an empty part has o = 0."""
     out = torch.where(lse[..., None] == -math.inf, 0, out).to(dtype)
     return lse.to(dtype), torch.ones_like(lse, dtype=dtype), out
+
+
+def unmarked(out: Array, lse: Array) -> tuple[Array, Array]:
+    """A part with lse −∞ in rows without keys, where FlashAttention 2 has +∞ beside an out of 0."""
+    return out, torch.where((lse == math.inf) & (out == 0).all(-1), -math.inf, lse)

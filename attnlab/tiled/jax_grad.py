@@ -96,7 +96,7 @@ def add_tile(rules: Rules, x: Inputs, results: tuple[Array, ...], rows: Block, c
     s = scores(q, k, b, visible)
     p = jnp.exp(s - zero_if_empty(lse)[..., None])  # (10.1)
     dp = drop(einsum("...hgqd,...hkd->...hgqk", do, v), x.seed, rules, rows, cols)  # (10.8)
-    delta = (do * out).sum(-1) - dlse  # (10.2)
+    delta = (do * out.astype(do.dtype)).sum(-1) - dlse  # (10.2)
     ds = p * (dp - delta[..., None])  # (10.3)
     ds = ds if visible is None else jnp.where(visible, ds, 0)
     dv_j += sum_rows(do, drop(p, x.seed, rules, rows, cols))  # (10.8)
@@ -112,7 +112,7 @@ def sum_rows(x: Rows, weights: Tile) -> Array:
 
 def add(x: Array, new: Array, part: Block) -> Array:
     """x with ``new`` added to a block of its positions."""
-    return put_block(x, take_block(x, part, -2) + new, part, -2)
+    return put_block(x, take_block(x, part, -2).astype(new.dtype) + new, part, -2)
 
 
 def add_to_bias(dbias: Array, ds: Tile, rows: Block, cols: Block) -> Array:

@@ -5,16 +5,16 @@
     check.hint("attention_row")        one hint more at each call
     check.progress()                   what is done, in all notebooks, and what comes next
 
-``check.lesson("01").exercise("attention_row")(f)`` is the long spelling of ``check.answer``, for a
-function of another name. Answers may be written in NumPy, JAX or PyTorch. Nothing is uploaded and nothing
-is hidden: each exercise is one small file in attnlab_course/lessons/lessonNN/exercises, with its reference, and a right
-answer is kept as work/answers/NAME.py, which you may read, edit and delete.
+A function of another name is checked by ``check.answer(f, "attention_row")``. Answers may be written in NumPy, JAX or
+PyTorch. Nothing is uploaded and nothing is hidden: each exercise is one small file in
+attnlab_course/lessons/lessonNN/exercises, with its reference, and a right answer is kept as work/answers/NAME.py, which
+you may read, edit and delete.
 """
 
 import html
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from attnlab_course.checker import kept
 from attnlab_course.checker.engine import examine
@@ -22,7 +22,7 @@ from attnlab_course.checker.exercise import Exercise
 from attnlab_course.checker.verdict import Verdict, show
 from attnlab_course.lessons import catalogue, find, lessons, names
 
-__all__ = ["Lesson", "answer", "find", "hint", "lesson", "lessons", "names", "progress", "use"]
+__all__ = ["answer", "find", "hint", "lessons", "names", "progress", "use"]
 
 _verdicts: dict[str, Verdict] = {}
 _hints: dict[str, int] = {}
@@ -102,21 +102,3 @@ def progress(number: str | None = None) -> None:
 def _earned(exercises: dict[str, int], right: set[str]) -> str:
     """How many stars of these exercises are earned."""
     return f"{sum(stars for name, stars in exercises.items() if name in right)} of {sum(exercises.values())} ★"
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """The exercises of one lesson."""
-
-    number: str
-
-    def exercise(self, name: str) -> Callable[[Callable], None]:
-        """The checker of one exercise: call it with an answer of any name."""
-        if find(name).lesson != self.number:
-            raise ValueError(f"exercise {name!r} belongs to lesson {find(name).lesson}, not {self.number}")
-        return lambda function: answer(function, name)
-
-
-def lesson(number: str) -> Lesson:
-    """The exercises of the lesson with this number, such as "01"."""
-    return Lesson(number)

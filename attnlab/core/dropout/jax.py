@@ -23,13 +23,15 @@ def drop(p: Tile, seed: Seed, rules: Rules, rows: Block, cols: Block) -> Tile:
 def kept(seed: Seed, heads: tuple[int, ...], rows: Block, cols: Block, p: float) -> Bool[Array, "*heads R C"]:
     """True where dropout keeps: a pure function of seed, flat head index and (i, j)."""
     h = jnp.arange(math.prod(heads), dtype=jnp.uint32).reshape((*heads, 1, 1))
-    i, j = rows.positions[:, None].astype(jnp.uint32), cols.positions.astype(jnp.uint32)
+    i = rows.positions.astype(jnp.uint32).reshape((*[1] * len(heads), -1, 1))
+    j = cols.positions.astype(jnp.uint32).reshape((*[1] * len(heads), 1, -1))
     word, threshold = threefry(seed, h, i, j), round(p * 2**32)
     return word >= jnp.uint32(threshold) if threshold < 2**32 else jnp.zeros(word.shape, bool)
 
 
 def threefry(
-    seed: UInt32[Array, ""], h: UInt32[Array, "*heads 1 1"], i: UInt32[Array, "R 1"], j: UInt32[Array, " C"]
+    seed: UInt32[Array, ""], h: UInt32[Array, "*heads 1 1"],
+    i: UInt32[Array, "*ones R 1"], j: UInt32[Array, "*ones 1 C"],
 ) -> UInt32[Array, "*heads R C"]:
     """First word of Threefry-2x32 with 20 rounds, key (seed, h), counter (i, j)."""
     key = (seed, h, h ^ seed ^ jnp.uint32(PARITY))

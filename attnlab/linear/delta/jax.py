@@ -43,7 +43,7 @@ def _in_steps(rule: Rule, x: Tokens, state: State) -> tuple[Out, State]:
 
     def turn(b: Array, carry: tuple[Array, State]) -> tuple[Array, State]:
         (out, state), part = carry, block(b, size, n, once=True)
-        kept = None if part.first is None else part.positions >= part.first
+        kept = None if part.first is None else jnp.expand_dims(part.positions >= part.first, range(x.key.ndim - 2))
         rows, state = step(*wide(taken(x, part), kept), state, rule.erase)
         return put_block(out, rows.reshape((*out.shape[:-2], size, shape[-1])), part, -2), state
 
@@ -131,7 +131,7 @@ def weights(g: Each) -> Float[Array, "*batch Hk C C"]:
     return jnp.where(jnp.tri(c, dtype=bool), jnp.exp(sums), 0)
 
 
-def wide(x: Tokens, counted: Bool[Array, " C"] | None) -> tuple[Queries, Keys, Values, Each, Each]:
+def wide(x: Tokens, counted: Bool[Array, "*ones C"] | None) -> tuple[Queries, Keys, Values, Each, Each]:
     """Query, key, value, beta and log decay in the accumulation dtype; nothing of what is masked or counted before."""
     dtype = accumulator(x.query)
     q, k, v = (y.astype(dtype) for y in x[:3])

@@ -1,12 +1,19 @@
 """The transformer in the functions that NumPy and JAX share: ``xp`` is numpy or jax.numpy."""
 
 from collections.abc import Callable
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from attnlab.core.dispatch import library_of
 from attnlab_course.model.config import Config
 
 EPSILON = 1e-5
+
+
+def namespace(x: Any) -> ModuleType:
+    """numpy, jax.numpy or torch: where an array's functions are."""
+    return import_module({"jax": "jax.numpy"}.get(library := library_of("the parameters' embedding", x), library))
 
 
 def logits(xp: ModuleType, config: Config, parameters: dict[str, Any], tokens: Any, attend: Callable) -> Any:

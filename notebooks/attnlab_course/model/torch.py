@@ -8,7 +8,6 @@ from attnlab.core.arrays.torch import Array
 from attnlab.core.shapes import Float, Integer
 from attnlab_course.model.config import Config
 
-import numpy as np
 import torch
 from torch.func import functional_call
 from torch.nn import Module, ModuleList, Parameter
@@ -82,18 +81,3 @@ def skeleton(config: Config) -> Transformer:
     """A transformer whose parameters take no memory."""
     with torch.device("meta"):
         return Transformer(config)
-
-
-def positions(x: Array, start: Any) -> Array:
-    """The positions of x's rows (..., N, D), from ``start`` on."""
-    return start + torch.arange(x.shape[-2], device=x.device)
-
-
-def integers(x: Any, like: Array) -> Array:
-    """Tokens as a tensor on the device of the parameters."""
-    return torch.as_tensor(x, device=like.device).long()
-
-
-def array(x: np.ndarray) -> Array:
-    """A parameter, of a NumPy array."""
-    return torch.from_numpy(x)

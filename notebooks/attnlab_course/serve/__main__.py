@@ -10,14 +10,16 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 from attnlab.core.arguments import LIBRARIES
 from attnlab_course.model import FIRST, NAMES, Model, load
 from attnlab_course.serve.drafts import ModelDraft, in_bits, lookup
 from attnlab_course.serve.engine import Engine
 from attnlab_course.serve.request import Request, Timestamp
-from attnlab_course.serve.summary import summary
+from attnlab_course.serve.trace import StepRecord
 
 import numpy as np
 
@@ -74,7 +76,7 @@ def start(options: argparse.Namespace) -> Engine:
         return Engine(
             model, options.blocks, options.block_size, options.budget, draft=draft, guesses=options.guesses
         )
-    except (ValueError, FileNotFoundError, ModuleNotFoundError) as error:
+    except (ValueError, ModuleNotFoundError) as error:
         name = str(error).partition(" ")[0]
         parser().error(f"argument --{name.replace('_', '-')}: {error}" if name in vars(options) else str(error))
 
@@ -163,8 +165,31 @@ def serve(engine: Engine, prompts: dict[int, bytes], options: argparse.Namespace
         done, asked = len(taken) - len(left), len(taken) + len(coming)
         print(f"interrupted: {done} of {asked} requests are done", file=sys.stderr)
     if taken:
-        print(summary(engine, taken), file=sys.stderr)
+        print(sum_up(engine, taken), file=sys.stderr)
     return bool(taken), not left and not coming
+
+
+def sum_up(engine: Engine, requests: list[Request]) -> str:
+    """Throughput, latencies and memory in one line, of ``requests`` of an engine, at least one, done or not."""
+    sequences = [sequence for request in requests for sequence in request.sequences if sequence.moments]
+    if not sequences:
+        return "no token was made"
+    start, end = min(one.arrival for one in requests), max(one.moments[-1] for one in sequences)
+    trace, seconds = engine.trace[start.step : end.step], end.seconds - start.seconds
+    sums, new = StepRecord(*map(sum, zip(*trace))), sum(len(one.moments) for one in sequences)
+    first = median(one.first_token.seconds - one.arrival.seconds for one in requests if one.first_token)
+    said = [
+        f"throughput {new / seconds:,.0f} tokens/s: {new:,} new tokens in {seconds:.2f} s, {len(trace):,} steps",
+        f"the first token after {1000 * first:,.1f} ms",
+        f"at most {max(one.blocks for one in trace):,} of {engine.manager.blocks:,} blocks held",
+        f"{sums.preempted:,} preemptions",
+    ]
+    if later := [b.seconds - a.seconds for one in sequences for a, b in pairwise(one.moments)]:
+        said[1] += f", then one every {1000 * median(later):,.1f} ms (medians)"
+    if sums.guessed:
+        said += [f"{sums.accepted:,} of {sums.guessed:,} guesses accepted ({sums.accepted / sums.guessed:.0%})",
+                 f"{1 + sums.accepted / sums.decoded:.2f} tokens per call of a sequence"]  # fmt: skip
+    return "; ".join(said)
 
 
 def print_texts(line: int, request: Request) -> None:

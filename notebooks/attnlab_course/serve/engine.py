@@ -15,7 +15,7 @@ from attnlab_course.serve.drafts import Draft, with_guesses
 from attnlab_course.serve.request import Request, Sequence, Timestamp, blocks_needed
 from attnlab_course.serve.runner import Runner
 from attnlab_course.serve.sampling import choose, log_softmax, uniform
-from attnlab_course.serve.scheduler import Chunk, missing, schedule
+from attnlab_course.serve.scheduler import Chunk, num_unfed_tokens, schedule
 from attnlab_course.serve.trace import StepRecord, record_step
 
 Event = tuple[Request, int, int]
@@ -132,7 +132,7 @@ class Engine:
 
     def _advance(self, fed: list[tuple[Chunk, list[Any]]]) -> list[Event]:
         """Go on with sequences that were fed and miss no token, given logits after their last token and each guess."""
-        ready = [(chunk, rows) for chunk, rows in fed if missing(chunk.sequence, self.manager) <= 0]
+        ready = [(chunk, rows) for chunk, rows in fed if num_unfed_tokens(chunk.sequence, self.manager) <= 0]
         searches = [(chunk.sequence, rows[0]) for chunk, rows in ready if chunk.sequence.request.beams]
         grown = [
             (one, chunk.guess, rows)

@@ -31,7 +31,8 @@ def probabilities(logits: Any, temperature: float, top_k: int | None = None, top
     """Chances of the next token: (..., V) logits -> (..., V) float64 that sum to 1.
 
     softmax(logits / temperature), then the ``top_k`` likeliest tokens only, of these the fewest whose share is at least
-    ``top_p``; of equally likely tokens the smaller ids. ``temperature`` 0: the likeliest one.
+    ``top_p``, to a millionth, as shares are rounded; of equally likely tokens the smaller ids. ``temperature`` 0: the
+    likeliest one.
     """
     x = np.asarray(logits, np.float64)
     order = np.argsort(-x, -1, kind="stable")[..., : 1 if temperature == 0 else top_k]
@@ -39,7 +40,7 @@ def probabilities(logits: Any, temperature: float, top_k: int | None = None, top
     p = np.exp((x - x[..., :1]) / (temperature or 1.0))
     if top_p < 1:
         share = np.cumsum(p / p.sum(-1, keepdims=True), -1)
-        p[..., 1:][share[..., :-1] >= top_p] = 0  # what came before is enough
+        p[..., 1:][share[..., :-1] >= top_p - 1e-6] = 0  # what came before is enough
     np.put_along_axis(chances, order, p / p.sum(-1, keepdims=True), -1)
     return chances
 

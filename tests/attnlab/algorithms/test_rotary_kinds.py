@@ -2,11 +2,13 @@
 
 import math
 
+import jax
 import numpy as np
 import pytest
+import torch
 
 from attnlab import rotary
-from tests.support import needs
+from tests.support import needs, refused
 from tests.support.libraries import LIBRARIES, back, precision, to
 
 LLAMA = {
@@ -14,6 +16,11 @@ LLAMA = {
     "original_max_position_embeddings": 8192,
 }  # fmt: skip
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}
+DYNAMIC = {"rope_type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 300}
+LONG = {
+    "rope_type": "longrope", "original_max_position_embeddings": 300, "factor": 32.0,
+    "short_factor": list(np.linspace(1, 1.5, 24)), "long_factor": list(np.linspace(1, 40, 24)),
+}  # fmt: skip
 SCALINGS = {  # with the base and D that its models have
     "linear": ({"rope_type": "linear", "factor": 2.5}, 10000.0, 64),
     "llama3": (LLAMA, 500000.0, 128),
@@ -21,6 +28,11 @@ SCALINGS = {  # with the base and D that its models have
     "yarn of other ramps": (YARN | {"beta_fast": 16.0, "beta_slow": 2.0, "truncate": False}, 1000000.0, 64),
     "yarn, mscale": (YARN | {"mscale": 0.7, "mscale_all_dim": 1.0}, 10000.0, 64),
     "yarn, its factor": (YARN | {"attention_factor": 1.25}, 10000.0, 64),
+    "dynamic": (DYNAMIC, 10000.0, 64),
+    "dynamic, short": (DYNAMIC | {"original_max_position_embeddings": 2_000_000}, 10000.0, 2),
+    "longrope": (LONG, 10000.0, 48),
+    "longrope, short": (LONG | {"original_max_position_embeddings": 2_000_000}, 10000.0, 48),
+    "longrope, its factor": (LONG | {"attention_factor": 1.25, "factor": None}, 500000.0, 48),
 }
 POSITIONS = np.array([0, 1, 2, 77, 4095, 8191, 100_003, 1_000_000], np.int32)
 
@@ -42,7 +54,13 @@ def oracle(scaling, base, d):
     s, kind = scaling["factor"], scaling["rope_type"]
     if kind == "linear":
         return f / s, 1.0
-    old = scaling["original_max_position_embeddings"]
+    old, n = scaling["original_max_position_embeddings"], POSITIONS[-1] + 1
+    if kind == "dynamic":
+        base *= (s * max(n, old) / old - (s - 1)) ** (d / max(d - 2, 1))
+        return base ** (-np.arange(0, d, 2) / d), 1.0
+    if kind == "longrope":
+        factor = scaling.get("attention_factor") or math.sqrt(1 + math.log(s) / math.log(old))
+        return f / scaling["long_factor" if n > old else "short_factor"], factor
     if kind == "llama3":
         low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
         keep = (old * f / (2 * math.pi) - low) / (high - low)
@@ -96,29 +114,51 @@ def test_errors(library):
     for options, error, message in (
         (dict(size=3), ValueError, "size is 3; it must be even"),
         (dict(size=10), ValueError, "at most x's last axis, 8"),
-        (dict(scaling={"rope_type": "longrope"}), ValueError, "rope_type 'longrope'; it must be one of"),
+        (dict(scaling={"rope_type": "su"}), ValueError, "rope_type 'su'; it must be one of"),
+        (dict(scaling=LONG), ValueError, "must be a list of 4 numbers, one for each pair"),
+        (dict(scaling=LONG | {"factor": None}, size=2), ValueError, "short_factor"),
+        (dict(scaling=DYNAMIC | {"length": 0}), ValueError, "length"),
         (dict(scaling={"rope_type": "linear"}), ValueError, "lacks 'factor'"),
         (dict(scaling={"rope_type": "linear", "factor": -1.0}), ValueError, r"scaling\['factor'\] is -1"),
         (dict(scaling=YARN | {"rope_theta": 1e6}), ValueError, "'rope_theta', which 'yarn' does not take: give base"),
         (dict(scaling=LLAMA | {"beta_fast": 1.0}), ValueError, "'beta_fast', which 'llama3' does not take"),
         (dict(scaling=LLAMA | {"low_freq_factor": 4.0}), ValueError, "the second must be larger"),
     ):
-        with pytest.raises(error, match=message):
-            rotary(x, **options)
+        refused(error, message, rotary, x, **options)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("scaling", [DYNAMIC, LONG], ids=["dynamic", "longrope"])
+def test_the_length_of_the_text_decides(scaling, library):
+    """Up to the old length nothing grows; a chunk later in the text is as in the whole, if it's told the length."""
+    x = to(library, np.random.default_rng(2).normal(size=(400, 48)).astype(np.float32))
+    whole = back(rotary(x, scaling=scaling))
+    part = rotary(x[:50], to(library, np.arange(50)), scaling=scaling | {"length": 400})
+    np.testing.assert_array_equal(back(part), whole[:50])
+    np.testing.assert_array_equal(back(rotary(x[-1:], 399, scaling=scaling)), whole[-1:])
+    assert np.abs(back(rotary(x[:50], scaling=scaling)) - whole[:50]).max() > 0.1
+    np.testing.assert_array_equal(back(rotary(x[:0], to(library, np.arange(0)), scaling=scaling)), whole[:0])
+    if library == "numpy":
+        return
+    turn = lambda positions: rotary(x[:50], positions, scaling=scaling)  # noqa: E731
+    with pytest.raises(TypeError, match=r"give scaling\['length'\]"):
+        jax.jit(turn)(np.arange(50)) if library == "jax" else torch.func.vmap(turn)(torch.arange(50)[None])
 
 
 def test_equal_to_transformers():
     """Their cosines and sines, of float32 angles: equal to their rounding at small positions, ours are exact."""
     needs("transformers")
-    import torch
     import transformers
     from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
     for scaling, base, d in SCALINGS.values():
+        dynamic, given = scaling["rope_type"] == "dynamic", scaling | {"rope_theta": base}
+        old = given.pop("original_max_position_embeddings") if dynamic else 16384
+        if d == 2:  # transformers divides by D − 2
+            continue
         config = transformers.LlamaConfig(
-            hidden_size=2 * d, num_attention_heads=2, max_position_embeddings=16384,
-            rope_parameters={**scaling, "rope_theta": base},
-        )  # fmt: skip
+            hidden_size=2 * d, num_attention_heads=2, max_position_embeddings=old, rope_parameters=given
+        )
         x = torch.randn(1, 2, 512, d, generator=torch.Generator().manual_seed(0))
         cos, sin = LlamaRotaryEmbedding(config)(x, torch.arange(512)[None])
         theirs, _ = apply_rotary_pos_emb(x, x, cos, sin)

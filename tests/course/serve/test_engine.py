@@ -85,10 +85,7 @@ def test_what_a_request_gets_depends_on_itself_alone(seed):
     server = engine(blocks, size, budget, schedule=policy)
     asked, _ = serve(server, draw, 25, draw.choice([0.2, 1, 30]))
     for request, options in asked:
-        outputs, scores = alone(**options)
-        assert request.outputs == outputs
-        assert request.scores == scores
-        assert request.done
+        assert (request.outputs, request.scores, request.done) == (*alone(**options), True)
 
 
 @pytest.mark.thin(2)
@@ -218,44 +215,17 @@ def test_equal_prompts_with_one_seed_draw_the_same():
     assert "equal prompts with one seed and equal options draw the same" in " ".join(Engine.submit.__doc__.split())
 
 
-def soak(count):
-    """Many requests in a small pool, some cancelled; all are compared with what they get alone."""
+@pytest.mark.parametrize("count", [250, pytest.param(2000, marks=pytest.mark.full)])
+def test_soak(count):
+    """Many requests in a small pool; all are compared with what they get alone."""
     draw = np.random.default_rng(count)
     server = engine(blocks=12, block_size=4, budget=16)
     asked, refused = serve(server, draw, count, 0.35, cancels=0.02)
     assert sum(request.cancelled for request, _ in asked) > count / 50
-    wrong = [one.index for one, options in asked if (one.outputs, one.scores) != expected(one, options)]
-    assert not wrong
+    assert [one.index for one, options in asked if (one.outputs, one.scores) != expected(one, options)] == []
     assert [request.index for request, _ in asked] == list(range(count))
-    trace = np.array(server.trace)
-    fields = dict(zip(server.trace[0]._fields, trace.T))
-    slowest = max(r.sequences[0].moments[-1].step - r.arrival.step for r, _ in asked if not r.cancelled)
-    return dict(
-        steps=server.steps, refused=refused, preempted=fields["preempted"].sum(), reused=fields["reused"].sum(),
-        copies=fields["copies"].sum(), fed=fields["tokens"].sum(), waiting=fields["waiting"].max(), slowest=slowest,
-        filled=fields["filled"].sum() / (4 * fields["blocks"].sum()), reserved=fields["reserved"].max(),
-    )
-
-
-def test_soak():
-    found = soak(250)
-    assert min(found[name] for name in ("refused", "preempted", "reused", "copies")) > 10
-
-
-@pytest.mark.full
-def test_soak_of_2000_requests():
-    found = soak(2000)
-    assert min(found[name] for name in ("refused", "preempted", "reused", "copies")) > 100
-
-
-def test_four_blocks_or_four_hundred():
-    asked = [dict(prompt=[1, 2, 3] * 3, max_tokens=7), dict(prompt=[1, 2, 3], max_tokens=13, samples=1, seed=4)]
-    for blocks, size, budget in [(4, 4, 3), (400, 4, 300), (4, 15, 1), (400, 1, 2)]:
-        server = engine(blocks, size, budget)
-        requests = [server.submit(**options) for options in asked]
-        assert server.run() == requests
-        assert [request.outputs for request in requests] == [alone(**options)[0] for options in asked]
-        assert (requests[1].preemptions > 0) == (blocks * size == 16)
+    found = [sum(getattr(record, name) for record in server.trace) for name in ("preempted", "reused", "copies")]
+    assert min(refused, *found) > count / 25
 
 
 def test_the_first_in_a_pool_too_small_for_two_is_never_preempted():
@@ -340,22 +310,16 @@ def test_what_can_never_fit_is_refused_and_changes_nothing(prompt, count, needed
 @pytest.mark.parametrize(("options", "error", "match"), [
     (dict(prompt=[]), ValueError, "prompt is empty"),
     (dict(prompt=[1, 5]), ValueError, "token 5; tokens must be less than 5"),
-    (dict(prompt=[1, -1]), ValueError, "a token of prompt"),
     (dict(prompt=[1.5]), TypeError, "a token of prompt"),
     (dict(max_tokens=0), ValueError, "max_tokens"),
     (dict(seed=2**32), ValueError, "seed is 4294967296; it must be less than 2³²"),
-    (dict(seed=-1), ValueError, "seed"),
     (dict(seed=None), TypeError, "seed"),
-    (dict(samples=None), TypeError, "samples"),
     (dict(temperature=-1), ValueError, "temperature is -1; it must be 0 or more"),
-    (dict(temperature=float("nan")), ValueError, "temperature"),
     (dict(top_k=0), ValueError, "top_k"),
     (dict(top_p=0), ValueError, r"top_p is 0; it must be in \(0, 1\]"),
-    (dict(top_p=1.1), ValueError, "top_p"),
     (dict(samples=0), ValueError, "samples"),
     (dict(beams=0), ValueError, "beams"),
     (dict(beams=2, temperature=1), ValueError, "beams is 2; a beam search goes without"),
-    (dict(beams=2, samples=2), ValueError, "beams is 2"),
     (dict(beams=2, stop=1), ValueError, "beams is 2"),
     (dict(stop=-1), ValueError, "stop"),
     (dict(temprature=1), TypeError, "temprature"),

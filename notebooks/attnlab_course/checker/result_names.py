@@ -13,14 +13,14 @@ def parts_of(function: Callable) -> tuple[str, ...]:
     In ``return dq, dk, dv`` they are the variables. Otherwise they stand in the first line of the docstring, as in
     "(dq, dk, dv) of …" or "… → the next (O, l, m)".
     """
-    tuples = [x for value in returned(function) for x in _tuples(value)]
+    tuples = [x for value in find_returned(function) for x in _tuples(value)]
     if not tuples:
         return ()
     names = [_name(x) for x in tuples[0].elts]
     return tuple(names) if all(names) else _listed(inspect.getdoc(function) or "", len(names))
 
 
-def returned(function: Callable) -> list[ast.expr]:
+def find_returned(function: Callable) -> list[ast.expr]:
     """The expressions that a function returns, without those of functions inside it."""
     todo: list[ast.AST] = list(ast.parse(textwrap.dedent(inspect.getsource(function))).body[0].body)
     found = []

@@ -1,4 +1,4 @@
-"""Lesson 08, ★★★: Algorithm 1 on the machine, every load and store written out."""
+"""Lesson 09, ★★★: Algorithm 1 on the machine, every load and store written out."""
 
 from functools import partial
 
@@ -6,8 +6,7 @@ from attnlab import costs
 from attnlab.core.geometry import blocks
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
-from attnlab_course.checker.machines import tiled_call, tiled_cases
-from attnlab_course.checker.traffic import machine_costs
+from attnlab_course.checker.machines import machine_costs, tiled_call, tiled_cases
 from attnlab_course.instruments.machine import Machine, Ref
 
 import numpy as np
@@ -103,7 +102,8 @@ KEYS_INSIDE = (
 HELD = "                with machine.scope():", "                if True:"
 
 EXERCISE = Exercise(
-    lesson="08", stars=3, reference=flash_forward, where="section 3", cases=cases, costs=(MOST, LEAST, *OTHERS),
+    lesson="09", stars=3, reference=flash_forward, where="section 4 of lesson 08",
+    cases=cases, costs=(MOST, LEAST, *OTHERS),
     hints=(
         "Start with machine.full(\"O\", shape, 0.0, q.dtype); then two loops over blocks(length, size), keys outside.",
         "In each loop `with machine.scope()`: load K_j and V_j in the outer one, Q_i, O_i, l_i and m_i in the inner "
@@ -112,15 +112,15 @@ EXERCISE = Exercise(
     ),
     without={"d ** 0.5": phrases.unscaled("eq. 8.1")},
     mistakes=(
-        Mistake(phrases.sram_full("eq. 8.7"), but(*HELD), but(*KEYS_INSIDE, *HELD)),
-        Mistake(phrases.loads_inside("section 3, line 6"),
+        Mistake(phrases.sram_full("eq. 8.8"), but(*HELD), but(*KEYS_INSIDE, *HELD)),
+        Mistake(phrases.loads_inside("section 4 of lesson 08, line 6"),
                 but(*KEYS_INSIDE),
                 but(", v_j = machine.load(k, cols), machine.load(v, cols)", " = machine.load(k, cols)",
                     "q_i, o_i", "v_j = machine.load(v, cols); q_i, o_i")),
         Mistake("You have the queries in the outer loop, which is FlashAttention-2. In Algorithm 1, a block of keys is "
-                "loaded once, and meets all queries before the next one comes (section 3, line 5).",
+                "loaded once, and meets all queries before the next one comes (section 4 of lesson 08, line 5).",
                 queries_outside),
-        Mistake(phrases.m_unstored("section 3 of lesson 08, lines 12 and 13"),
+        Mistake(phrases.m_unstored("section 4 of lesson 08, lines 12 and 13"),
                 but("(l, l_new), (m, m_new))", "(l, l_new))")),
         Mistake(phrases.new_unscaled("eqs. 8.2 and 8.4"),
                 but("p @ v_j", f"{OWN} @ v_j"), but("np.exp(s - m_new[:, None])", OWN)),

@@ -1,4 +1,4 @@
-"""Lesson 09, ★★★: the loops exchanged, every load and store written out."""
+"""Lesson 08, ★★★: queries outside on the machine, every load and store written out."""
 
 from functools import partial
 
@@ -6,8 +6,7 @@ from attnlab import costs
 from attnlab.core.geometry import blocks
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
-from attnlab_course.checker.machines import tiled_call, tiled_cases
-from attnlab_course.checker.traffic import machine_costs
+from attnlab_course.checker.machines import machine_costs, tiled_call, tiled_cases
 from attnlab_course.instruments.machine import Machine, Ref, flash_forward
 
 import numpy as np
@@ -29,7 +28,7 @@ def flash_forward_q_outer(machine: Machine, q: Ref, k: Ref, v: Ref, block_q: int
                     s = q_i @ k_j.T / d**0.5
                     m_new = np.maximum(m_i, s.max(1))
                     a, p = np.exp(m_i - m_new), np.exp(s - m_new[:, None])
-                    o_i, l_i, m_i = a[:, None] * o_i + p @ v_j, a * l_i + p.sum(1), m_new  # eq. 4.11
+                    o_i, l_i, m_i = a[:, None] * o_i + p @ v_j, a * l_i + p.sum(1), m_new  # eq. 8.5
             machine.store(o, rows, machine.keep("O", o_i / l_i[:, None]))
             machine.store(lse, rows, machine.keep("lse", m_i + np.log(l_i)))
     return machine.fetch(o), machine.fetch(lse)
@@ -61,7 +60,7 @@ def cases() -> list[Case]:
 
 
 EXERCISE = Exercise(
-    lesson="09", stars=3, reference=flash_forward_q_outer, where="section 5", cases=cases,
+    lesson="08", stars=3, reference=flash_forward_q_outer, where="section 3", cases=cases,
     hints=(
         "Two loops over blocks(length, size), each `with machine.scope()`: load Q_i in the outer, K_j and V_j in the "
         "inner one. O_i, l_i and m_i start at 0, 0 and −∞ for each block of queries and stay on the chip.",
@@ -69,23 +68,23 @@ EXERCISE = Exercise(
         "log l, and at the very end return machine.fetch(o), machine.fetch(lse).",
     ),
     without={
-        "a": phrases.rescales_one("eq. 4.11", one="O", other="l"),
+        "a": phrases.rescales_one("eq. 8.5", one="O", other="l"),
         "d ** 0.5": phrases.unscaled("eq. 8.1"),
     },
     mistakes=(
         Mistake("Your keys are outside, as in Algorithm 1: Q, O, l and m cross in every pass. Let a block of queries "
-                "and its state stay while the keys pass by (eq. 9.10).",
+                "and its state stay while the keys pass by (section 3).",
                 keys_outside),
         Mistake("Your O travels in the inner loop. With the queries outside, O, l and m stay on the chip until their "
-                "pass is over: nothing but K_j and V_j is loaded there, and nothing is stored (eq. 9.10).",
-                but("# eq. 4.11", "; machine.store(o, rows, machine.keep('O', o_i))")),
+                "pass is over: nothing but K_j and V_j is loaded there, and nothing is stored (section 3).",
+                but("# eq. 8.5", "; machine.store(o, rows, machine.keep('O', o_i))")),
         Mistake("You load the queries again for every block of keys. They can stay on chip while the keys pass by: "
-                "load them before that loop (eq. 9.10).", but("s = q_i", "machine.load(q, rows); s = q_i")),
-        Mistake(phrases.sram_full("eq. 8.7"),
+                "load them before that loop (section 3).", but("s = q_i", "machine.load(q, rows); s = q_i")),
+        Mistake(phrases.sram_full("eq. 8.6"),
                 but("                with machine.scope():", "                if True:"),
                 but("load(k, cols), machine.load(v, cols)", "load(k)[cols], machine.load(v)[cols]"),
                 but("with machine.scope():", "if True:")),
-        Mistake(phrases.divides_early("section 5, above eq. 9.10", o="O", l="l"),
+        Mistake(phrases.divides_early("section 2", o="O", l="l"),
                 but("p.sum(1), m_new", "p.sum(1), m_new; o_i = o_i / l_i[:, None]",
                     "o_i / l_i[:, None]))", "o_i))"),
                 but("p.sum(1), m_new", "p.sum(1), m_new; o_i = o_i / l_i[:, None]")),
@@ -93,6 +92,6 @@ EXERCISE = Exercise(
     costs=machine_costs(
         partial(tiled_call, 26, 30, 8, 6, 13, 3),
         costs.forward("flash2", 26, 30, 8, 6, block_q=13, block_k=3).elements,
-        "eq. 9.10", "with N = 26, M = 30, D = 8, Dv = 6 and tiles of 13 by 3",
+        "section 3", "with N = 26, M = 30, D = 8, Dv = 6 and tiles of 13 by 3",
     ),
 )

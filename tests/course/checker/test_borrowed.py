@@ -10,19 +10,12 @@ from attnlab_course.checker.engine import examine
 from scipy import special
 
 import attnlab
-from attnlab import naive_attention
+
+ALIASES = [torch.nn.functional.scaled_dot_product_attention]  # which hide nothing
 
 
-def by_torch(q, keys, values):
-    return torch.nn.functional.scaled_dot_product_attention(q[None, None], keys[None], values[None])[0, 0]
-
-
-def by_attnlab(q, keys, values):
-    return naive_attention(q[None, None, None], keys[None, None], values[None, None])[0, 0, 0]
-
-
-def by_reference(q, keys, values):
-    return check.find("attention_row").reference(q, keys, values)
+def by_torch(q: torch.Tensor, keys, values):
+    return ALIASES[0](q[None, None], keys[None], values[None])[0, 0]
 
 
 def softmax_by_torch(x):
@@ -30,19 +23,16 @@ def softmax_by_torch(x):
     return x.masked_fill(hidden, 0).softmax(-1).masked_fill(hidden, 0)
 
 
-def softmax_by_softmin(x):
-    hidden = (x == -torch.inf).all(-1, keepdim=True)
-    return torch.nn.functional.softmin(-x.masked_fill(hidden, 0), -1).masked_fill(hidden, 0)
-
-
 def softmax_by_jax(x):
     hidden = (x == -jnp.inf).all(-1, keepdims=True)
-    return jnp.where(hidden, 0, jax.nn.softmax(jnp.where(hidden, 0, x))).astype(x.dtype)
+    x, dtype = x.astype(jnp.promote_types(x.dtype, jnp.float32)), x.dtype  # whose sum 65,520 fits
+    return jnp.where(hidden, 0, jax.nn.softmax(jnp.where(hidden, 0, x))).astype(dtype)
 
 
 def softmax_by_scipy(x):
     hidden = (x == -np.inf).all(-1, keepdims=True)
-    return np.where(hidden, 0, special.softmax(np.where(hidden, 0, x), axis=-1)).astype(x.dtype)
+    x, dtype = x.astype(np.promote_types(x.dtype, np.float32)), x.dtype
+    return np.where(hidden, 0, special.softmax(np.where(hidden, 0, x), axis=-1)).astype(dtype)
 
 
 def softmax_by_attnlab(x):
@@ -64,10 +54,8 @@ def gradient_by_jax(q, k, v, dout):
 
 BORROWED = [
     ("attention_row", by_torch, "torch's scaled_dot_product_attention"),
-    ("attention_row", by_attnlab, "attnlab's naive_attention"),
-    ("attention_row", by_reference, "attnlab_course's attention_row"),
+    ("attention_row", lambda *args: check.find("attention_row").reference(*args), "attnlab_course's attention_row"),
     ("safe_softmax", softmax_by_torch, "torch's softmax"),
-    ("safe_softmax", softmax_by_softmin, "torch's softmin"),
     ("safe_softmax", softmax_by_jax, "jax's softmax"),
     ("safe_softmax", softmax_by_scipy, "scipy's softmax"),
     ("safe_softmax", softmax_by_attnlab, "attnlab's safe_softmax"),
@@ -91,20 +79,13 @@ def test_refused_if_it_is_to_be_ones_own(name, answer, words):
     assert f"It calls {words}" in verdict.diagnosis
 
 
-@pytest.mark.parametrize(("name", "answer", "words"), [BORROWED[7], BORROWED[-1]])
+@pytest.mark.parametrize(("name", "answer", "words"), [
+    BORROWED[5], pytest.param(*BORROWED[-1], marks=pytest.mark.full),
+])  # fmt: skip
 def test_mentioned_otherwise(name, answer, words):
     verdict = examine(check.find(name), answer)
     assert verdict.state == "right"
     assert verdict.headline.endswith(f"It calls {words}, where you could write your own.")
-
-
-def test_an_alias_does_not_hide_it():
-    aliases = [torch.nn.functional.scaled_dot_product_attention]
-
-    def answer(q: torch.Tensor, keys, values):
-        return aliases[0](q[None, None], keys[None], values[None])[0, 0]
-
-    assert examine(check.find("attention_row"), answer, own=True).state == "wrong"
 
 
 def softmax(s):
