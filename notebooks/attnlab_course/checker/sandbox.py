@@ -22,7 +22,7 @@ import numpy as np
 
 AGAIN = 0.05  # seconds after which the watch is looked at again
 LIBRARY = sys.stdlib_module_names | {"attnlab", "attnlab_course"}
-ROOM = 20  # how many calls deeper a recursion may go to be stopped
+ROOM = 50  # how many calls deeper a recursion may go to be stopped
 PATIENCE = 6  # how much longer a function may take on a busy machine, where it computes only part of the time
 
 
