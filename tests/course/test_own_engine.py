@@ -6,8 +6,8 @@ from attnlab_course import check, model, serve
 from attnlab_course.games import own_engine
 from attnlab_course.games.own_engine import HEADS, PLACES, OwnEngine, solutions
 
+from tests.course.serve import test_engine
 from tests.course.serve.exact import MODEL, Exact
-from tests.course.serve.test_engine import soak
 
 PROMPTS = ["def f(x):", "import ", "class A:\n    ", "for i in range(", "return ", "def f(x):\n    return", "# "]
 SETS = {"none": {}, "a third": solutions(3), "another third": dict([*solutions().items()][1::3]), "all": solutions()}
@@ -66,14 +66,14 @@ def test_what_has_no_place_is_refused(lm):
 
 @pytest.mark.parametrize("answers", SETS)
 def test_soak(answers, monkeypatch):
-    """The same load as our server's, on the exact model: some 200 requests in twelve blocks, some of them cancelled."""
-    def engine(blocks, block_size, budget, **options):
-        own = {name: answer for name, answer in SETS[answers].items() if name not in HEADS}  # its model has no heads
-        return OwnEngine(MODEL, own, blocks, block_size, budget, runner=Exact, **options)
-
-    monkeypatch.setattr("tests.course.serve.test_engine.engine", engine)
-    monkeypatch.setattr("tests.course.serve.test_engine.check_laws", lambda engine: None)
-    soak(150)
+    """The same load as our server's, on the exact model: requests of every kind in twelve blocks, some cancelled."""
+    monkeypatch.setattr(test_engine, "check_laws", lambda engine: None)  # its pool counts no references
+    own = {name: answer for name, answer in SETS[answers].items() if name not in HEADS}  # that model has no heads
+    server = OwnEngine(MODEL, own, 12, 4, 16, runner=Exact)
+    asked, _ = test_engine.serve(server, np.random.default_rng(150), 150, 0.35, cancels=0.02)
+    assert sum(request.cancelled for request, _ in asked) > 3
+    for request, options in asked:
+        assert (request.outputs, request.scores) == test_engine.expected(request, options)
 
 
 def test_only_what_the_checker_calls_right_comes_in(monkeypatch, tmp_path):

@@ -22,7 +22,7 @@ import numpy as np
 
 AGAIN = 0.05  # seconds after which the watch is looked at again
 LIBRARY = sys.stdlib_module_names | {"attnlab", "attnlab_course"}
-ROOM = 20  # how many calls deeper a recursion may go to be stopped
+ROOM = 50  # how many calls deeper a recursion may go to be stopped
 PATIENCE = 6  # how much longer a function may take on a busy machine, where it computes only part of the time
 
 
@@ -104,9 +104,10 @@ def _alone(function: Callable, args: tuple) -> Iterator[tuple[Any, BaseException
 
 @dataclass
 class Alarm:
-    """A time limit. ``heard``: whether its signal was answered since somebody looked."""
+    """A time limit of ``seconds``. ``heard``: whether its signal was answered since somebody looked."""
 
-    ends: float
+    begin: float
+    seconds: float
     heard: bool = False
 
 
@@ -121,7 +122,7 @@ def _limit(seconds: float, watch: Watch) -> Iterator[None]:
     if not hasattr(signal, "setitimer") or not main or sys.platform == "emscripten":
         yield
         return
-    inside, alarm = True, Alarm(monotonic() + seconds)
+    inside, alarm = True, Alarm(monotonic(), seconds)
 
     def stop(number: int, frame: object) -> None:
         up = inside and watch.seconds() >= seconds
@@ -154,12 +155,14 @@ def _watch_alarms() -> None:
 
 
 def _make_room() -> None:
-    """Where a recursion leaves no room to answer an alarm, let it go deeper, and ring again."""
+    """Where a recursion leaves no room to answer an alarm, let it go deeper and ring, ever more rarely."""
     while True:
         sleep(5 * AGAIN)
         with LOCK:
             for alarm in ALARMS:
-                if monotonic() > alarm.ends and not alarm.heard:
+                past = monotonic() - alarm.begin
+                if past > alarm.seconds and not alarm.heard:
+                    alarm.seconds = 1.2 * past
                     sys.setrecursionlimit(sys.getrecursionlimit() + ROOM)
                     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
                 alarm.heard = False

@@ -175,9 +175,9 @@ def planned(answer: Callable, sequences: list[serve.Sequence], manager: BlockMan
 
     If nobody is fed that way, our schedule plans the step.
     """
-    wanting = [one for one in sequences if serve.missing(one, manager) > 0]
+    wanting = [one for one in sequences if serve.num_unfed_tokens(one, manager) > 0]
     held = [manager.length(one) if one in manager else 0 for one in wanting]
-    state = [(serve.missing(one, manager), n) for one, n in zip(wanting, held)]
+    state = [(serve.num_unfed_tokens(one, manager), n) for one, n in zip(wanting, held)]
     counts = [int(x) for x in answer(state, budget, manager.free_blocks, manager.block_size)]
     plan = serve.Plan([], [], [one for one, x in zip(wanting, counts) if x < 0])
     for one in plan.preempted:
