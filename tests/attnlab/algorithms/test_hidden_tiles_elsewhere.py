@@ -46,12 +46,12 @@ def visits(request, monkeypatch):
         name = "read" if library == "numpy" else "tile"
         original = getattr(module, name)
 
-        def counted(*args, original=original):
+        def counted(*args, original=original, **kwargs):
             if library == "jax":
                 jax.debug.callback(lambda: seen.append(1))
             else:
                 seen.append(1)
-            return original(*args)
+            return original(*args, **kwargs)
 
         monkeypatch.setattr(module, name, counted)
     jax.clear_caches()
