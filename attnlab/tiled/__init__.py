@@ -24,16 +24,18 @@ def tiled_attention(query: Array, key: Array, value: Array, **options: Unpack[Op
     another Bq·Bk, independent of N and M; the gradient adds lse and Δ, 2N, and for half precision a float32 dq.
     By default block_k = 512 and block_q = 512 / G, fewer beyond 8 key heads (batch included), and half of
     it in the gradient. For one query without a window block_k = 4096 in the forward, in JAX 2048, fewer
-    beyond 8 key heads; in NumPy and PyTorch it stays 512 for half precision, whose tiles are widened. With segments
-    both are 256 at most.
+    beyond 8 key heads. For half precision it stays 512 in NumPy, where a tile is widened; in JAX it is 65,536 where no
+    array or offset is given that may hide keys. With segments both are 256 at most, and so in a causal call of 257
+    to 2,048 queries and keys.
+    JAX multiplies bfloat16 as it is and accumulates in float32; weights are rounded, but not those of a few rows.
     ``block_mask``: boolean (⌈N / block_q⌉, ⌈M / block_k⌉), True = attend, for all heads alike; needs both
     block sizes. Hidden tiles are neither loaded nor computed, forward and backward (block-sparse
     FlashAttention, algorithm 5); under jax.jit it is a constant.
     Tiles that a mask or bias hides for every head and batch element are skipped, too, except in the kernels: a
     cache is as long as what's filled. In NumPy and JAX that takes a byte a key; under jax.vmap of the mask all examples
     take as many steps as the longest.
-    In NumPy each thread of a large call works on some of the heads; meanwhile every product of NumPy's in this process
-    uses one thread, and as many as before afterwards.
+    In NumPy each thread of a large call works on one head after the other, and a small call on one thread; meanwhile
+    every product of NumPy's in this process uses one thread, and as many as before afterwards.
     On a GPU a kernel runs in place of the loops. PyTorch: ours, if Triton 3.6 or newer is there, but for a bias,
     float64, head sizes above 256 and block sizes that are no multiples of 16; its tiles are then no larger
     than the block sizes. JAX: cuDNN's, for half precision, N = M, D = Dv ≤ 128, a multiple of 8, causal or

@@ -26,7 +26,8 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs, empty: Callable = emp
     """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""
     block_q, block_k = rules.tile_sizes(sizes, x.key.dtype.itemsize)
     (out, lse), dtype = empty(x), accumulator(x.query)
-    buffer = np.empty((*x.query.shape[:-2], min(block_q, rules.band.n), min(block_k, rules.band.m)), dtype)
+    shape = (*x.query.shape[:-2], min(block_q, rules.band.n), min(block_k, rules.band.m))
+    buffer = np.empty_like(x.query, dtype, shape=shape)
 
     for rows in blocks(rules.band.n, block_q):
         q = rules.scale * x.query[..., rows, :].astype(dtype, copy=False)  # (..., Hk, G, Bq, D), read once

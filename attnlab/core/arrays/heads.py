@@ -33,8 +33,8 @@ def by_heads_in_cache(loops: Callable) -> Callable:
     """Decorator of the loops of a core or a gradient in NumPy or PyTorch, called for a few batch elements or heads.
 
     ``loops(rules, sizes, x, *rest, empty)`` return what ``empty(x, *rest)``, by default their own, has made for them;
-    for a few heads it gives those of the whole result, so that no part is copied. In NumPy each thread has some of the
-    heads; PyTorch, which does everything on all threads, gains nothing by that. Heads that depend on each other stay
+    for a few heads it gives those of the whole result, so that no part is copied. In NumPy each thread has one head at
+    a time; PyTorch, which does everything on all threads, gains nothing by that. Heads that depend on each other stay
     together: dropout numbers them, and the gradient of a bias may be a sum over them.
     """
     empty = inspect.signature(loops).parameters["empty"].default
