@@ -9,7 +9,7 @@ from attnlab.core.arrays.jax_once import backward_only
 from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements
 from attnlab.core.dropout.jax import drop
-from attnlab.core.scores.jax import scores, shown, tile, zero_unless
+from attnlab.core.scores.jax import narrow_tile, scores, shown, zero_unless
 from attnlab.softmax.jax import Triple, one_if_empty, zero_if_empty
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.jax_grad import flash_gradient, tiled_attention_backward
@@ -45,7 +45,7 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
 
         def key_block(turn: Array, carry: Triple) -> Triple:
             (m, l, o), cols = carry, block(nth(turn), block_k, rules.band.m, once=True)
-            k, v, b, visible = tile(rules, x, rows, cols, narrow=True)
+            k, v, b, visible = narrow_tile(rules, x, rows, cols)
             s = scores(q, k, b, visible, factor)  # (8.1), (..., Hk, G, Bq, Bk): a tile, on chip
             m_next = jnp.maximum(m, stop_gradient(s.max(-1)))  # (8.2)
             shift = zero_if_empty(m_next)

@@ -9,7 +9,7 @@ from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements
 from attnlab.core.dropout.torch import drop
 from attnlab.core.geometry import blocks
-from attnlab.core.scores.torch import read, scores, visible_tiles
+from attnlab.core.scores.torch import read, read_narrow, scores, visible_tiles
 from attnlab.kernels.triton.gpu import kernel_on_gpu
 from attnlab.softmax.torch import exp_, zero_if_empty
 from attnlab.tiled import tiled_attention as public
@@ -35,7 +35,7 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs, empty: Callable = emp
         q = rules.scale * x.query[..., rows, :].to(dtype)  # (..., Hk, G, Bq, D), read once
         m = None  # no tile yet: the first one has nothing to rescale
         for cols, visible in visible_tiles(rules, x, rows, block_k):
-            k, v, b = read(x, rows, cols, visible, narrow=rules.band.n == 1)
+            k, v, b = (read_narrow if rules.band.n == 1 else read)(x, rows, cols, visible)
             s = scores(q, k, b, visible, buffer)  # (8.1), (..., Hk, G, Bq, Bk): a tile, on chip
             m_next = s.amax(-1) if m is None else torch.maximum(m, s.amax(-1))  # (8.2)
             shift = zero_if_empty(m_next)

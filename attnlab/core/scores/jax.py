@@ -12,16 +12,17 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 
-def tile(
-    rules: Rules, x: Inputs, rows: Block, cols: Block, narrow: bool = False
-) -> tuple[Keys, Values, Shift, Visible]:
-    """What one tile reads from memory besides its queries: k, v and bias, and what is visible.
+def tile(rules: Rules, x: Inputs, rows: Block, cols: Block) -> tuple[Keys, Values, Shift, Visible]:
+    """What one tile reads from memory besides its queries: k, v and bias, and what is visible."""
+    k, v, *rest = narrow_tile(rules, x, rows, cols)
+    return k.astype(accumulator(k)), v.astype(accumulator(v)), *rest
 
-    k and v are widened to the accumulation dtype; ``narrow`` leaves bfloat16 as it is.
-    """
+
+def narrow_tile(rules: Rules, x: Inputs, rows: Block, cols: Block) -> tuple[Keys, Values, Shift, Visible]:
+    """The same, with k and v of bfloat16 as they are: products of it are summed in float32."""
     visible = visibility(rules, x, rows, cols)
-    narrow = narrow and x.key.dtype == jnp.bfloat16
-    k, v = (widen_or_zero(take_block(y, cols, -2), visible, narrow) for y in (x.key, x.value))
+    k, v = (zero_hidden(take_block(y, cols, -2), visible) for y in (x.key, x.value))
+    k, v = (y if y.dtype == jnp.bfloat16 else y.astype(accumulator(y)) for y in (k, v))
     bias = None if x.bias is None else bias_in(over_tile(x.bias, rows, cols), jnp.dtype(accumulator(k)))
     return k, v, bias, visible
 
@@ -86,12 +87,11 @@ def over_tile(x: Array, rows: Block, cols: Block) -> Array:
     return take_block(x, cols, -1) if x.shape[-1] != 1 else x
 
 
-def widen_or_zero(x: Keys, visible: Visible, narrow: bool = False) -> Keys:
-    """A tile of K or V in the accumulation dtype, or ``narrow`` as it is; keys that no query of the tile sees become 0.
+def zero_hidden(x: Keys, visible: Visible) -> Keys:
+    """A tile of K or V; keys that no query of the tile sees become 0.
 
     A hidden key may hold NaN, and 0 · NaN is NaN: a weight of 0 alone would not keep it out.
     """
-    x = x if narrow else x.astype(accumulator(x))
     return x if visible is None else jnp.where(anywhere(visible, (-3, -2))[..., None], x, 0)
 
 

@@ -20,11 +20,15 @@ def tile(rules: Rules, x: Inputs, rows: slice, cols: slice) -> tuple[Keys, Value
     return *read(x, rows, cols, visible), visible
 
 
-def read(
-    x: Inputs, rows: slice, cols: slice, visible: Visible, narrow: bool = False
-) -> tuple[Keys, Values, Shift]:
-    """k, v and bias of a tile; ``visible`` says what its queries see. ``narrow``: k and v are not yet widened."""
-    k, v = (widen_or_zero(y[..., cols, :], visible, narrow) for y in (x.key, x.value))
+def read(x: Inputs, rows: slice, cols: slice, visible: Visible) -> tuple[Keys, Values, Shift]:
+    """k, v and bias of a tile; ``visible`` says what its queries see."""
+    k, v, shift = read_narrow(x, rows, cols, visible)
+    return k.to(accumulator(k)), v.to(accumulator(v)), shift
+
+
+def read_narrow(x: Inputs, rows: slice, cols: slice, visible: Visible) -> tuple[Keys, Values, Shift]:
+    """The same, k and v not yet widened."""
+    k, v = (zero_hidden(y[..., cols, :], visible) for y in (x.key, x.value))
     return k, v, None if x.bias is None else bias_in(over_tile(x.bias, rows, cols), accumulator(k))
 
 
@@ -71,12 +75,16 @@ def over_tile(x: Array, rows: slice, cols: slice) -> Array:
     return x[..., rows if x.shape[-2] > 1 else slice(None), cols if x.shape[-1] > 1 else slice(None)]
 
 
-def widen_or_zero(x: Keys, visible: Visible, narrow: bool = False) -> Keys:
-    """A tile of K or V in the accumulation dtype, or ``narrow`` as it is; keys that no query of the tile sees become 0.
+def widen_or_zero(x: Keys, visible: Visible) -> Keys:
+    """A tile of K or V in the accumulation dtype, 0 where no query of the tile sees it."""
+    return zero_hidden(x.to(accumulator(x)), visible)
+
+
+def zero_hidden(x: Keys, visible: Visible) -> Keys:
+    """A tile of K or V; keys that no query of the tile sees become 0.
 
     A hidden key may hold NaN, and 0 · NaN is NaN: a weight of 0 alone would not keep it out.
     """
-    x = x if narrow else x.to(accumulator(x))
     return x if visible is None else torch.where(anywhere(visible, (-3, -2))[..., None], x, 0)
 
 

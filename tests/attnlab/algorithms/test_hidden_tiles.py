@@ -45,7 +45,8 @@ def visits(request, monkeypatch):
     seen = []
     for name in MODULES.get(f"{algorithm} {library}", MODULES[algorithm]).format(library, library).split():
         module = importlib.import_module(f"attnlab.{algorithm}.{name}")
-        name = "tile" if library == "jax" else "read"
+        jax_reads = "narrow_tile" if name == "jax" and algorithm == "tiled" else "tile"
+        name = jax_reads if library == "jax" else "read"
         original = getattr(module, name)
 
         def counted(*args, original=original):

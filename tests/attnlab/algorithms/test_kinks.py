@@ -88,7 +88,7 @@ KINKS = {
         "softmax", lambda m, x: m.part(x[:, None], to_like(x, [-INF, -INF, 0.0]), x.dtype)[2], [0.0, 5.0, 0.0],
         [0, 0, 1]),
     "a key that nobody sees": (
-        SCORES, lambda m, x: m.widen_or_zero(x[None, :, None], to_like(x, [[[[1, 0]]]]) > 0), [0.0, 0.0], [1, 0]),
+        SCORES, lambda m, x: m.zero_hidden(x[None, :, None], to_like(x, [[[[1, 0]]]]) > 0), [0.0, 0.0], [1, 0]),
     "a query that sees nothing": (
         SCORES, lambda m, x: m.zero_unless(to_like(x, [[[1, 0]]]) > 0, x[None, None, :, None]), [0.0, 0.0], [1, 0]),
     "a hidden score weighs 0, be it −∞ itself": (
