@@ -29,7 +29,7 @@ lab: setup ## open the course in JupyterLab; PORT=9999, ARGS=--no-browser
 	@$(PY) notebooks/work.py fill
 	@echo "JupyterLab starts. To stop it: Ctrl-C here, twice."
 	@$(PY) -m jupyterlab --Application.log_level=WARN --KernelManager.transport_encryption=auto \
-	  $(AS_ROOT) $(if $(PORT),--port=$(PORT)) $(ARGS) work/00_start_here.ipynb
+	  --ServerApp.root_dir=$(CURDIR) $(AS_ROOT) $(if $(PORT),--port=$(PORT)) $(ARGS) work/00_start_here.ipynb
 
 reset: setup ## put one lesson back and keep a backup of yours: LESSON=01
 	@$(PY) notebooks/work.py reset $(LESSON)

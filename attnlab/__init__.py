@@ -6,6 +6,7 @@ Importing attnlab imports NumPy only; the library of ``query`` chooses the imple
 (cache, paged, linear, ring, compat, ...) are loaded when they are first asked for: ``attnlab.cache.KVCache``.
 """
 
+import difflib
 import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
@@ -76,7 +77,9 @@ if not TYPE_CHECKING:  # a checker would take every name for a module
             home = f"attnlab_course{OF_COURSE[name]}"
             raise ImportError(f"{name} is in attnlab_course: pip install attnlab-course; from {home} import {name}")
         if name not in ROOMS:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            near = ["tiled_attention"] if name.startswith("flash") else difflib.get_close_matches(name, __all__, 1)
+            way = f"; did you mean {near[0]}?" if near and name[0] != "_" else ""
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{way}")
         try:
             return importlib.import_module(f"{__name__}.{name}")
         except ModuleNotFoundError as error:

@@ -24,7 +24,10 @@ import numpy as np
 HONEST_XLA = "--xla_cpu_experimental_ynn_fusion_type="
 """Without this flag XLA's account for a CPU leaves out the scratch memory of some fusions. Times must be
 measured without it. Where an XLA doesn't have it, memory is measured without it, after a warning."""
-QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+QUICKLY = {
+    "xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_use_fusion_emitters": False,
+}  # fmt: skip
 """What XLA is told where a program is not run: on a CPU it plans the memory before it makes machine code."""
 
 
@@ -112,12 +115,14 @@ def jax_bytes(function: Callable, *arrays: Any) -> int:
     on_cpu = jax.default_backend() == "cpu"
     if on_cpu and HONEST_XLA not in os.environ.get("XLA_FLAGS", "").split() and _honest_flag():
         raise RuntimeError(f"set XLA_FLAGS={HONEST_XLA} before jax is imported: without it XLA hides memory")
-    program = jax.jit(function).lower(*arrays)
-    try:
-        program = program.compile(compiler_options=QUICKLY if on_cpu else None)
-    except jax.errors.JaxRuntimeError:  # an option that XLA doesn't have
-        program = program.compile()
-    return program.memory_analysis().temp_size_in_bytes
+    program, options = jax.jit(function).lower(*arrays), dict(QUICKLY if on_cpu else {})
+    while True:
+        try:
+            return program.compile(compiler_options=options or None).memory_analysis().temp_size_in_bytes
+        except jax.errors.JaxRuntimeError:  # an option that XLA doesn't have: the newest goes first
+            if not options:
+                raise
+            options.popitem()
 
 
 def result_bytes(result: Any) -> int:

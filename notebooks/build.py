@@ -250,6 +250,7 @@ def main() -> None:
     options = parser.parse_args()
     folder = options.folder.resolve()
     os.environ["PYTHONHASHSEED"] = "0"
+    os.environ["ATTNLAB_ANSWERS"] = ""  # the solutions are nobody's answers
     os.environ.pop("MPLBACKEND", None)
     try:
         jobs = plan(folder, [name.zfill(2) for name in options.lessons])

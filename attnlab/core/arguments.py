@@ -22,6 +22,11 @@ DRAWN = {
 """A seed drawn by each library's generator."""
 CONVERTS = {"numpy": "numpy.asarray", "jax": "jax.numpy.asarray", "torch": "torch.as_tensor"}
 
+BETWEEN = {
+    ("torch", "numpy"): ".detach().numpy()",
+    ("torch", "jax"): "jax.numpy.from_dlpack", ("jax", "torch"): "torch.from_dlpack",
+}  # fmt: skip
+"""What converts an array of one library to another's, where it isn't ``CONVERTS``."""
 
 SCALARS = {type(None), bool, int, float, str}
 KNOWN = {np.ndarray: "numpy"} | dict.fromkeys((*SCALARS, tuple, list))
@@ -47,13 +52,12 @@ def _look_up(x: Any) -> str | None:
 
 def dtype_name(x: Any) -> str:
     """The name of x's dtype, such as 'float32', whatever the library."""
-    dtype = x.dtype
-    return _dtype_name(dtype) if hasattr(dtype, "name") else str(dtype).removeprefix("torch.")
+    return _dtype_name(x.dtype)
 
 
-@functools.cache
+@functools.cache  # NumPy puts a name together whenever it's asked, for 3 µs
 def _dtype_name(dtype: Any) -> str:
-    return dtype.name
+    return getattr(dtype, "name", None) or str(dtype).removeprefix("torch.")
 
 
 def check_kind(name: str, x: Any, kind: str) -> None:
@@ -61,7 +65,8 @@ def check_kind(name: str, x: Any, kind: str) -> None:
     found = kind_of(x)
     if found != kind:
         what = f"a {LIBRARIES[found]} array" if found else f"of type {type(x).__name__}"
-        way = f"; {CONVERTS[kind]} converts it" if found == "numpy" else ""
+        by = BETWEEN.get((found, kind), CONVERTS[kind])
+        way = f"; {by} converts it" if found or isinstance(x, list | tuple) else ""
         raise TypeError(f"{name} is {what}; this call takes {LIBRARIES[kind]} arrays only{way}")
 
 
@@ -69,7 +74,7 @@ def check_float(name: str, x: Any) -> str:
     """Refuse integer, boolean, complex and exotic float arrays; returns the dtype's name."""
     dtype = dtype_name(x)
     if dtype not in FLOATS:
-        raise TypeError(f"{name} has dtype {dtype}; supported are {', '.join(FLOATS)}")
+        raise TypeError(f"{name} has dtype {dtype}; supported are {', '.join(FLOATS)}: convert it to one of them")
     return dtype
 
 
@@ -81,7 +86,7 @@ def check_arrays(kind: str, **arrays: Any) -> None:
         dtypes[name] = check_float(name, x)
         if dtypes[name] != dtypes["query"]:
             raise TypeError(f"{name} has dtype {dtypes[name]}, query has {dtypes['query']}; they must be equal")
-        if kind == "torch":
+        if kind == "torch" and x is not arrays["query"]:
             check_device(name, x, arrays["query"])
 
 
@@ -107,14 +112,19 @@ def check_shapes(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int,
     if value[:-2] != key[:-2]:
         raise ValueError(f"value has {value[-3]} heads, key has {key[-3]}; they must be equal")
     if len(query) > 2 and query[-3] and (key[-3] == 0 or query[-3] % key[-3]):
-        raise ValueError(f"key has {key[-3]} heads, which does not divide query's {query[-3]} (GQA needs Hq % Hk == 0)")
+        swapped = key[-2] and not query[-2] % key[-2] and query[-3] != key[-3]
+        way = "; if axes are (batch, length, heads, size), swap 1 and 2" if swapped and len(query) == 4 else ""
+        heads = f"key has {key[-3]} heads, which does not divide query's {query[-3]}"
+        raise ValueError(f"{heads} (GQA needs Hq % Hk == 0){way}")
 
 
 def check_broadcast(name: str, shape: tuple[int, ...], target: tuple[int, ...], axes: str = "(..., Hq, N, M)") -> None:
     """Refuse a shape that doesn't broadcast to ``target``, or would enlarge it."""
     sizes = zip(shape[::-1], target[::-1], strict=False)
     if len(shape) > len(target) or any(size not in (1, full) for size, full in sizes):
-        raise ValueError(f"{name} has shape {shape}, which does not broadcast to {axes} = {target}")
+        padding = name == "mask" and len(target) == 4 and shape == (target[0], target[-1])
+        way = "; for one that says which keys are padding, give mask[:, None, None, :]" if padding else ""
+        raise ValueError(f"{name} has shape {shape}, which does not broadcast to {axes} = {target}{way}")
 
 
 def check_mask(mask: Any, query: Any, target: tuple[int, ...]) -> None:

@@ -39,7 +39,7 @@ class Rules:
 
     def gradient_tile_sizes(self, sizes: "Sizes") -> tuple[int, int]:
         """Block sizes of the tiled gradient."""
-        return gradient_tile_sizes(self.heads, *sizes, packed=self.packed)
+        return gradient_tile_sizes(self.heads, *sizes, band=self.band, packed=self.packed)
 
 
 Sizes = tuple[int | None, ...]  # block sizes in the order of the signature, None where the machine may choose

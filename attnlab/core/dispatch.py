@@ -131,7 +131,8 @@ def bind(public: Callable, arrays: tuple, options: dict[str, Any]) -> dict[str, 
     try:  # arrays by name, or a mistake: some 20 µs more
         given = public.__signature__.bind(*arrays, **options)
     except TypeError as error:
-        raise with_our_name(TypeError(f"{public.__name__}() {error}"), options) from None
+        ours = [*public.arrays, *public.defaults]
+        raise with_our_name(TypeError(f"{public.__name__}() {error}"), options, ours) from None
     given.apply_defaults()
     return given.arguments
 

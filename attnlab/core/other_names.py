@@ -1,5 +1,6 @@
 """Names that other libraries give to the arguments: an error for an unknown one says what it is called here."""
 
+import difflib
 import functools
 import inspect
 import re
@@ -95,11 +96,15 @@ def hints(parameters: set[str], *tables: Rows) -> dict[str, str]:
     return found
 
 
-def with_our_name(error: TypeError, given: dict[str, Any]) -> TypeError:
+def with_our_name(error: TypeError, given: dict[str, Any], ours: list[str]) -> TypeError:
     """The error of a call that Python could not bind, with our name for an argument that came by another."""
     known = {name: hint for names, hint in OF_THE_SIX for name in names.split()}
-    wrong = [name for name in given if name in known and f"'{name}'" in str(error)]
-    return TypeError(f"{error}; attnlab has {known[wrong[0]]}") if wrong else error
+    for name in given:
+        if f"'{name}'" in str(error):
+            close = difflib.get_close_matches(name, ours, 1)
+            hint = f"attnlab has {known[name]}" if name in known else f"did you mean {close[0]}?" if close else ""
+            return TypeError(f"{error}; {hint}" if hint else str(error))
+    return error
 
 
 def suggests_our_names(function: Function) -> Function:

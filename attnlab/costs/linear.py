@@ -71,7 +71,8 @@ def delta_extra_elements(f: int, dv: int, *, chunk_size: int = 64) -> int:
     """Extra memory of the chunked delta rule for a key head with one query head, in elements: what it must hold.
 
     2C² + C (F + 2Dv) + 2F·Dv for chunks of C tokens, however many there are: decays and products of keys; keys with
-    their decay, errors and what is read; the state before and after. Measured in tests/attnlab/linear/test_delta.py.
+    their decay, errors and what is read; the state before and after. Measured in
+    tests/attnlab/linear/test_linear_memory.py.
     """
     return 2 * chunk_size**2 + chunk_size * (f + 2 * dv) + 2 * f * dv
 

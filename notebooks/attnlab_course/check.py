@@ -3,35 +3,29 @@
     check.answer(attention_row)        is it right? if not, which mistake is it, and on what input does it show
     f = check.use(attention_row)       the learner's function if it is right, the course's otherwise
     check.hint("attention_row")        one hint more at each call
-    check.progress()                   what is done, in this notebook
+    check.progress()                   what is done, in all notebooks, and what comes next
 
-``check.lesson("01").exercise("attention_row")(f)`` is the long spelling of ``check.answer``, for a
-function of another name. Answers may be written in NumPy, JAX or PyTorch. Nothing is uploaded and nothing
-is hidden: each exercise is one small file in attnlab_course/lessons/lessonNN/exercises, with its reference.
+A function of another name is checked by ``check.answer(f, "attention_row")``. Answers may be written in NumPy, JAX or
+PyTorch. Nothing is uploaded and nothing is hidden: each exercise is one small file in
+attnlab_course/lessons/lessonNN/exercises, with its reference, and a right answer is kept as work/answers/NAME.py, which
+you may read, edit and delete.
 """
 
 import html
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
+from attnlab_course.checker import kept
 from attnlab_course.checker.engine import examine
 from attnlab_course.checker.exercise import Exercise
 from attnlab_course.checker.verdict import Verdict, show
-from attnlab_course.lessons import find, lessons, names
+from attnlab_course.lessons import catalogue, find, lessons, names
 
-__all__ = ["Lesson", "answer", "find", "hint", "lesson", "lessons", "names", "progress", "use"]
+__all__ = ["answer", "find", "hint", "lessons", "names", "progress", "use"]
 
 _verdicts: dict[str, Verdict] = {}
 _hints: dict[str, int] = {}
-
-
-def _installed(name: str) -> Exercise | None:
-    """The exercise, or None where the library that it is about is missing."""
-    try:
-        return find(name)
-    except ModuleNotFoundError:
-        return None
 
 
 def _asked(function: Callable, name: str | None) -> Exercise:
@@ -45,12 +39,16 @@ def _asked(function: Callable, name: str | None) -> Exercise:
 
 
 def answer(function: Callable, name: str | None = None, own: bool | None = None) -> None:
-    """Check an answer and show what was found. Under nbgrader a missing or wrong answer is an AssertionError.
+    """Check an answer and show what was found; keep it if it is right, see ``attnlab_course.checker.kept``.
 
+    Under nbgrader nothing is kept, and a missing or wrong answer is an AssertionError.
     ``own``: refuse an answer that calls a library's function for what the exercise asks for; None: under nbgrader only.
     """
     exercise, graded = _asked(function, name), bool(os.environ.get("NBGRADER_EXECUTION"))
     verdict = _verdicts[exercise.name] = examine(exercise, function, graded if own is None else own)
+    if verdict.state == "right" and not graded:
+        why = kept.keep(function, exercise.name, exercise.lesson)
+        verdict = replace(verdict, stars=exercise.stars, diagnosis=f"It isn't kept in a file: {why}." if why else "")
     show(verdict.text, verdict.html())
     if graded:
         assert verdict.state == "right", verdict.text
@@ -73,39 +71,34 @@ def hint(name: str) -> None:
 
 
 def progress(number: str | None = None) -> None:
-    """Show a table of the exercises and how far they are, as checked in this notebook.
+    """Show what is done, by the answers that are kept and those that were checked here, and what comes next.
 
-    ``number``: a lesson such as "01"; otherwise the lessons of which something was checked here, or all.
+    ``number``: the exercises of a lesson such as "01"; otherwise those of the lessons of which something was checked
+    in this notebook, or where there are none a line a lesson.
     """
-    begun = {n for n, found in lessons().items() if not _verdicts.keys().isdisjoint(found)} or lessons().keys()
-    if number is not None and number not in lessons():
-        raise ValueError(f"there is no lesson {number!r} with exercises; there are {', '.join(lessons())}")
+    course = catalogue()
+    if number is not None and number not in course:
+        raise ValueError(f"there is no lesson {number!r} with exercises; there are {', '.join(course)}")
+    right = kept.names() | {name for name, verdict in _verdicts.items() if verdict.state == "right"}
+    begun = {n for n, found in course.items() if not _verdicts.keys().isdisjoint(found)}
     shown = {number} if number is not None else begun
-    exercises = [e for n, found in lessons().items() if n in shown for e in map(_installed, found) if e]
+    states = dict.fromkeys(right, "right") | {name: verdict.state for name, verdict in _verdicts.items()}
     rows = [
-        (e.lesson, e.name, "★" * e.stars, _verdicts[e.name].state if e.name in _verdicts else "not checked")
-        for e in sorted(exercises, key=lambda e: (e.lesson, e.stars, e.name))
-    ]
-    width = max((len(row[1]) for row in rows), default=0)
+        (n, name, "★" * stars, states.get(name, "not checked"))
+        for n in sorted(shown) for name, stars in course[n].items()
+    ] or [(n, "", "", _earned(found, right)) for n, found in course.items()]
+    everything = {name: stars for found in course.values() for name, stars in found.items()}
+    following = next(((n, name) for n, found in course.items() for name in found if name not in right), None)
+    last = f"{_earned(everything, right)} in the whole course"
+    last += "; next is {1} in lesson {0}".format(*following) if following else ""
+    width = max(len(row[1]) for row in rows)
     text = "\n".join(f"{n}  {name:<{width}}  {stars:<3}  {state}" for n, name, stars, state in rows)
     cells = ["".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in row) for row in rows]
     head = "".join(f"<th style='text-align:left'>{title}</th>" for title in ("lesson", "exercise", "", "state"))
-    show(text, f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>")
+    table = f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+    show(f"{text}\n{last}.", f"{table}<div>{last}.</div>")
 
 
-@dataclass(frozen=True)
-class Lesson:
-    """The exercises of one lesson."""
-
-    number: str
-
-    def exercise(self, name: str) -> Callable[[Callable], None]:
-        """The checker of one exercise: call it with an answer of any name."""
-        if find(name).lesson != self.number:
-            raise ValueError(f"exercise {name!r} belongs to lesson {find(name).lesson}, not {self.number}")
-        return lambda function: answer(function, name)
-
-
-def lesson(number: str) -> Lesson:
-    """The exercises of the lesson with this number, such as "01"."""
-    return Lesson(number)
+def _earned(exercises: dict[str, int], right: set[str]) -> str:
+    """How many stars of these exercises are earned."""
+    return f"{sum(stars for name, stars in exercises.items() if name in right)} of {sum(exercises.values())} ★"

@@ -6,18 +6,17 @@ from typing import NamedTuple
 class Rung(NamedTuple):
     """Facts about one algorithm.
 
-    lesson: where it is derived. idea: in a few words. maximum: whose is subtracted, "none",
-    that of the "row", or that of a "part" (read so far, or its own). combines: parts "never", "as they come" or "at the
-    end". at_once: the scores that exist at a time, a "matrix", those of a "key", of a "chunk" or of a "tile". blocks:
-    the names of its block sizes, queries first. memory: extra memory of the forward, per head, without a scaled copy of
-    Q (attnlab.costs.extra_elements has it). program: what attnlab_course.instruments.machine calls it. color: in every
-    figure (Okabe and Ito's palette, safe for color-blind readers).
+    lesson: where it is derived. idea: in a few words. maximum: whose is subtracted, "none", that of the "row", or that
+    of a "part" (read so far, or its own). at_once: the scores that exist at a time, a "matrix", those of a "key", of a
+    "chunk" or of a "tile". blocks: the names of its block sizes, queries first. memory: extra memory of the forward,
+    per head, without a scaled copy of Q (attnlab.costs.extra_elements has it). program: what
+    attnlab_course.instruments.machine calls it. color: in every figure (Okabe and Ito's palette, safe for color-blind
+    readers).
     """
 
     lesson: str
     idea: str
     maximum: str
-    combines: str
     at_once: str
     blocks: tuple[str, ...]
     memory: str
@@ -33,18 +32,18 @@ class Rung(NamedTuple):
 CHUNKS, TILES = ("query_chunk_size", "key_chunk_size"), ("block_q", "block_k")
 LADDER = {
     "naive": Rung("01", "the bare formula, all scores held",
-                  "none", "never", "matrix", (), "N·M", "standard", "#D55E00"),
+                  "none", "matrix", (), "N·M", "standard", "#D55E00"),
     "safe": Rung("02", "shift each row by its maximum",
-                 "row", "never", "matrix", (), "N·M", "standard", "#E69F00"),
+                 "row", "matrix", (), "N·M", "standard", "#E69F00"),
     "lazy": Rung("04", "divide at the end, keep no score",
-                 "none", "as they come", "key", (), "N·(Dv + 2)", "lazy", "#56B4E9"),
+                 "none", "key", (), "N·(Dv + 2)", "lazy", "#56B4E9"),
     "online": Rung("04", "divide at the end, running maximum",
-                   "part", "as they come", "key", (), "N·(Dv + 2)", "online", "#0072B2"),
+                   "part", "key", (), "N·(Dv + 2)", "online", "#0072B2"),
     "chunked": Rung("05", "summaries of chunks, combined",
-                    "part", "at the end", "chunk", CHUNKS, "Cq·Ck + Cq·(M / Ck)·(Dv + 2)",
+                    "part", "chunk", CHUNKS, "Cq·Ck + Cq·(M / Ck)·(Dv + 2)",
                     "chunked", "#009E73"),
     "tiled": Rung("08", "the running fold, tile by tile",
-                  "part", "as they come", "tile", TILES, "a few tiles, whatever N and M",
+                  "part", "tile", TILES, "a few tiles, whatever N and M",
                   "flash2", "#CC79A7"),
 }  # fmt: skip
 """Every algorithm by its name, from the bottom of the ladder to the top."""

@@ -5,7 +5,7 @@
 
 Nothing is run and nothing is fetched. First the pages are laid out in a folder of sources (see stage.py), then Sphinx
 reads them, then they get what lets them run in a browser (see live.py). Both folders are made anew each time: it takes
-seconds, and nothing of an older build can stay.
+a minute or two, and nothing of an older build can stay.
 """
 
 import argparse
@@ -29,8 +29,9 @@ def main() -> None:
     work = site.with_name(f"{site.name}-work")
     for folder in (site, work):
         shutil.rmtree(folder, ignore_errors=True)
+    print("Laying out the pages; then Sphinx reads and writes them, in a minute or two.", flush=True)
     stage(BOOK.parent, work / "sources")
-    options = ["-q", "--fail-on-warning", "-c", str(BOOK), "-d", str(work / "cache")]
+    options = ["--fail-on-warning", "-c", str(BOOK), "-d", str(work / "cache")]
     if status := sphinx([*options, str(work / "sources"), str(site)]):
         sys.exit(status)
     pack((BOOK.parents[1] / "attnlab", BOOK.parent / "attnlab_course"), site)

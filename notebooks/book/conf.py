@@ -63,10 +63,10 @@ ogp_social_cards = {"site_url": "derived, run, counted", "line_color": "#cc79a7"
 html_theme = "furo"
 html_static_path = ["static", str(mathjax_files / "tex-svg.js")]
 html_css_files = ["book.css"]
-html_js_files = [(name, {"defer": "defer"}) for name in ("book.js", "live/page.js")]
+html_js_files = [(name, {"defer": "defer"}) for name in ("book.js", "present.js", "live/page.js")]
 html_favicon = "static/icon.svg"
 html_copy_source = False
-html_theme_options = {"navigation_with_keys": True}
+html_theme_options = {"navigation_with_keys": False}  # an arrow key in a cell would leave the page
 
 
 def as_written(app: Sphinx, page: nodes.document) -> None:

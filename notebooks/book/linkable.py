@@ -33,6 +33,8 @@ ERRATUM = re.compile(r"[Ee]rratum (\d+)")
 LESSON = re.compile(r"[Ll]esson (\d\d)")
 OPENING, CLOSING = re.compile(r"[(\[“]*$"), re.compile(r"[,.;:!?)\]”’]*")
 SIGN = '<span aria-hidden="true">&lt;/&gt;</span><span class="only-said">{}</span>'
+PRELOAD = '<link rel="preload" href="{}" as="font" type="font/woff2" crossorigin>'
+FONTS = [f"fonts/source-{name}-latin-wght-normal.woff2" for name in ("sans-3", "code-pro")]
 SENTENCE = re.compile(r"(.+?\.)(?:\s|$)", re.DOTALL)
 
 
@@ -67,6 +69,8 @@ def rework(app: Sphinx, name: str, template: str, context: dict[str, Any], page:
     if name != "index" and (at_top := neighbors(body, context)):
         body.insert(0, at_top)
     context["body"] = str(body)
+    fonts = [PRELOAD.format(context["pathto"](f"_static/{font}", resource=True)) for font in FONTS]
+    context["metatags"] = context.get("metatags", "") + "".join(fonts)
     menu = context["furo_navigation_tree"]
     context["furo_navigation_tree"] = menu.replace('role="heading"', 'role="heading" aria-level="2"')
 

@@ -7,8 +7,10 @@ The page of a lesson is the learner's notebook as it was run. In it
 - the source of one thing in several libraries becomes tabs;
 - the pages on which something is looked up answer first (lookup.py);
 - what moves in JupyterLab, and so has no output, is folded, with a line that says so;
+- what the checker says before there is an answer is left out;
 - below the title stands the button that runs the lesson in the browser (live.py);
-- at the end stands a link to the lesson's concept questions.
+- at the end stands a link to the lesson's concept questions, with how to cite it and, where the project
+  has an address, where else it is (addresses.py).
 
 The first page gets its band (front.py), its cards and the sidebar's contents (cards.py). All other pages are copied.
 A page keeps the name that it has in notebooks/ or notebooks/book/.
@@ -20,17 +22,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
+from addresses import foot
 from attnlab_course.instruments.clock import KEY
-from cards import first_page
+from cards import first_page, tables
 from live import bar
 from lookup import errata, recipes, reproductions
 from nbformat import NotebookNode
 
 LISTING = re.compile(
-    r"<details(?: open)?><summary><b>(\w+)</b> &nbsp; `(\S+)`</summary>\n\n```python\n(.*?)\n```\n\n</details>",
+    r"<details(?: open)?><summary><b>(\w+)</b> &nbsp; <code>(\S+)</code></summary>"
+    r"\n\n```python\n(.*?)\n```\n\n</details>",
     re.DOTALL,
 )
-PATH = re.compile(r"(<summary>.*?)`(\S+)`(</summary>)")
 MARKER = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n", re.MULTILINE)
 TABS = "`````{{tab-set}}\n:sync-group: library\n\n{}\n`````"
 TAB = "````{{tab-item}} {0}\n:sync: {0}\n\n```{{code-block}} python\n:caption: {1}\n\n{2}\n```\n````"
@@ -49,6 +52,8 @@ def stage(notebooks: Path, sources: Path) -> None:
     shutil.copytree(notebooks / "figures", sources / "figures")
     first = sources / "index.md"
     first.write_text(first_page(first.read_text(encoding="utf-8"), notebooks), encoding="utf-8")
+    teaching = sources / "instructors.md"
+    teaching.write_text(tables(teaching.read_text(encoding="utf-8"), notebooks), encoding="utf-8")
     for page in sources.rglob("*.md"):
         page.write_text(from_root(page.read_text(encoding="utf-8")), encoding="utf-8")
     for path in notebooks.glob("*.ipynb"):
@@ -70,15 +75,26 @@ def lesson(path: Path, book: Path) -> NotebookNode:
     runs = bar(notebook) if path.stem not in LOOKED_UP else ""
     cells = [made for cell in notebook.cells for made in page_cells(cell, answers[at[cell.id] :])]
     if runs:
-        cells.insert(1, nbformat.v4.new_markdown_cell(LIVE.format(runs), id="live"))
+        cells[0].source = below_title(cells[0].source, LIVE.format(runs))
     if (book / "questions" / f"{path.name[:2]}.md").exists():
+        title = re.match(r"# (.+)", cells[0].source)[1]
         cells.append(nbformat.v4.new_markdown_cell(QUESTIONS.format(path.name[:2]), id="questions"))
+        cells.append(nbformat.v4.new_markdown_cell(foot(path.stem, title), id="foot"))
     if path.stem == "reproductions":
         cells = reproductions(cells)
     elif path.stem == "recipes":
         cells = recipes(cells, book / "names.md")
     notebook.cells = cells
     return notebook
+
+
+def below_title(text: str, block: str) -> str:
+    """The text of a page's first cell with a block below its title and what stands there in italics."""
+    parts = text.split("\n\n")
+    at = 1
+    while at < len(parts) and re.fullmatch(r"\*(?!\*).+\*", parts[at], re.DOTALL):
+        at += 1
+    return "\n\n".join([*parts[:at], block, *parts[at:]])
 
 
 def page_cells(cell: NotebookNode, answers: list[NotebookNode]) -> Iterator[NotebookNode]:
@@ -93,6 +109,8 @@ def page_cells(cell: NotebookNode, answers: list[NotebookNode]) -> Iterator[Note
         cell.metadata["mystnb"] = {"code_prompt_show": "Show what it prints", "code_prompt_hide": "Hide what it prints"}
     elif "exercise" in tags:
         added = [solution(answers)]
+    elif "check" in tags:
+        cell.outputs = []  # nobody has answered here
     elif "interact" in cell.source and cell.cell_type == "code" and not cell.outputs:
         cell.metadata.tags = sorted({*tags, "hide-input"})
         added = [MOVES]
@@ -119,8 +137,6 @@ def tabs(cell: NotebookNode) -> list[str]:
         if len(listings) > 1:
             made.append(TABS.format("\n\n".join(TAB.format(*listing) for listing in listings)))
             continue
-        if text:
-            output.data["text/markdown"] = PATH.sub(r"\1<code>\2</code>\3", text)
         kept.append(output)
     cell.outputs = kept
     return made

@@ -8,6 +8,9 @@ import pytest
 
 from attnlab import measure
 from tests.conftest import QUICK_XLA, quick_xla
+from tests.support import needs
+
+needs("jax")
 
 UNKNOWN = "--xla_no_such_flag=1"
 WORDS = f"no flag {UNKNOWN}, so memory is measured without it"

@@ -90,19 +90,10 @@ def build(course: Path, *arguments: str) -> tuple[int, str]:
     return int(bool(end)), said.getvalue().strip()
 
 
-def build_alone(course: Path, *arguments: str) -> tuple[int, str]:
-    """The same in a process of its own, as ``make`` runs it."""
-    command = (sys.executable, ROOT / "notebooks/build.py", "--folder", course / "notebooks", *arguments)
-    return run(*command, cwd=course, PYTHONPATH=PYTHONPATH)
-
-
-def make_course(path: Path, text: str) -> Path:
-    """A course whose only lesson, 01_toy.md, has this text, and the reference of its exercise."""
-    (path / "notebooks/lessons").mkdir(parents=True)
-    (path / "notebooks/lessons/01_toy.md").write_text(text)
-    (path / "notebooks" / EXERCISES).mkdir(parents=True)
-    (path / "notebooks" / EXERCISES / "double.py").write_text(REFERENCE)
-    return path
+def cells(course: Path) -> list[list[dict]]:
+    """The cells of both notebooks of a course."""
+    names = ("01_toy.ipynb", "solutions/01_toy.ipynb")
+    return [json.loads((course / "notebooks" / name).read_text())["cells"] for name in names]
 
 
 def change(path: Path, edit: object) -> None:
@@ -112,18 +103,13 @@ def change(path: Path, edit: object) -> None:
     path.write_text(json.dumps(notebook))
 
 
-def renumber(notebooks: Path) -> None:
-    """Make lesson 01 lesson 02, with its exercise."""
-    (notebooks / "lessons/01_toy.md").rename(notebooks / "lessons/02_toy.md")
-    lesson = (notebooks / EXERCISES).parent
-    lesson.rename(lesson.with_name("lesson02"))
-
-
-def clear(notebook: dict) -> None:
-    """Remove all outputs."""
-    for cell in notebook["cells"]:
-        if cell["cell_type"] == "code":
-            cell["outputs"] = []
+def make_course(path: Path, text: str) -> Path:
+    """A course whose only lesson, 01_toy.md, has this text, and the reference of its exercise."""
+    (path / "notebooks/lessons").mkdir(parents=True)
+    (path / "notebooks/lessons/01_toy.md").write_text(text)
+    (path / "notebooks" / EXERCISES).mkdir(parents=True)
+    (path / "notebooks" / EXERCISES / "double.py").write_text(REFERENCE)
+    return path
 
 
 IMPORTED = "attnlab/core/dispatch.py", "notebooks/attnlab_course/ladder.py"
@@ -140,7 +126,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for file in IMPORTED:
         (course / file).parent.mkdir(parents=True, exist_ok=True)
         (course / file).write_text("version = 1\n")
-    status, said = build_alone(course)
+    status, said = build(course)
     assert status == 0, said
     return course
 
@@ -152,43 +138,37 @@ def course(built: Path, tmp_path: Path) -> Path:
 
 
 def test_two_notebooks(built: Path) -> None:
-    names = ("01_toy.ipynb", "solutions/01_toy.ipynb")
-    learner, solved = (json.loads((built / "notebooks" / name).read_text()) for name in names)
-    assert [cell["id"] for cell in learner["cells"]] == [f"01-{n:03}" for n in range(1, 9)]
-    stub, code = ("".join(notebook["cells"][3]["source"]) for notebook in (learner, solved))
+    learner, solved = cells(built)
+    assert [cell["id"] for cell in learner] == [f"01-{n:03}" for n in range(1, 9)]
+    stub, code = ("".join(notebook[3]["source"]) for notebook in (learner, solved))
     assert stub == 'def double(x):\n    """Twice x."""\n    # YOUR CODE HERE\n    raise NotImplementedError()'
     assert code == SOLVED
-    said = ["".join(notebook["cells"][4]["outputs"][0]["text"]) for notebook in (learner, solved)]
+    said = ["".join(notebook[4]["outputs"][0]["text"]) for notebook in (learner, solved)]
     assert said == ["not attempted\n", "right\n"]
-    folded, exercise, check, again, widget = (learner["cells"][n] for n in range(2, 7))
+    folded, exercise, check, again, widget = learner[2:7]
     assert folded["metadata"] == {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
     grades = [cell["metadata"]["nbgrader"] for cell in (exercise, check, again)]
     assert [grade["grade_id"] for grade in grades] == ["01-double", "01-double-check", "01-double-check-2"]
     assert [grade.get("points") for grade in grades] == [None, 2, 2]
     assert [(grade["solution"], grade["grade"]) for grade in grades] == [(True, False), (False, True), (False, True)]
     assert widget["outputs"] == []
-    assert learner["metadata"].keys() == {"attnlab", "kernelspec", "language_info"}
-
-
-def test_a_solution_of_the_lessons_own_keeps_its_reason_to_itself(tmp_path: Path) -> None:
-    course = make_course(tmp_path, lesson(OWN))
-    assert build(course)[0] == 0
-    solved = nbformat.read(course / "notebooks/solutions/01_toy.ipynb", as_version=4)
-    assert solved.cells[1].source == OWN.split("\n\n", 1)[1].strip().replace(" ours: a sum is simpler", "")
+    metadata = json.loads((built / "notebooks/01_toy.ipynb").read_text())["metadata"]
+    assert metadata.keys() == {"attnlab", "kernelspec", "language_info"}
 
 
 def test_a_prediction_has_no_answer_and_what_the_authors_assert_is_out_of_sight(tmp_path: Path) -> None:
-    cells = (":tags: [predict]\n\nprint(6 * 7)", ":tags: [authors]\n\nassert 6 * 7 == 42", "print('after')")
-    course = make_course(tmp_path, lesson(*cells))
+    """And a solution of the lesson's own keeps its reason to itself."""
+    code = (":tags: [predict]\n\nprint(6 * 7)", ":tags: [authors]\n\nassert 6 * 7 == 42", "print('after')", OWN)
+    course = make_course(tmp_path, lesson(*code))
     assert build(course)[0] == 0
-    names = ("01_toy.ipynb", "solutions/01_toy.ipynb")
-    learner, solved = (json.loads((course / "notebooks" / name).read_text())["cells"] for name in names)
-    assert [cell["id"] for cell in learner] == ["01-001", "01-002", "01-004", "01-005"]
+    learner, solved = cells(course)
+    assert [cell["id"] for cell in learner] == ["01-001", "01-002", "01-004", "01-005", "01-006"]
     assert learner[1]["outputs"] == []
     assert learner[1]["metadata"]["tags"] == ["nbval-ignore-output", "predict"]
     assert ["".join(output["text"]) for output in solved[1]["outputs"]] == ["42\n"]
     assert solved[2]["metadata"] == {"tags": ["authors", "remove-cell"],
                                      "jupyter": {"source_hidden": True, "outputs_hidden": True}}
+    assert "".join(solved[4]["source"]) == OWN.split("\n\n", 1)[1].strip().replace(" ours: a sum is simpler", "")
     assert build(course, "--check") == (0, "")
 
 
@@ -231,7 +211,8 @@ def test_a_page_is_one_notebook_without_exercises(tmp_path: Path) -> None:
 def test_building_again(course: Path) -> None:
     files = [course / "notebooks/01_toy.ipynb", course / "notebooks/solutions/01_toy.ipynb"]
     before = [path.read_bytes() for path in files]
-    assert build(course, "--check") == build_alone(course, "--check") == (0, "")
+    alone = (sys.executable, ROOT / "notebooks/build.py", "--folder", course / "notebooks", "--check")
+    assert build(course, "--check") == run(*alone, cwd=course, PYTHONPATH=PYTHONPATH) == (0, "")
     assert "0 notebooks built, 2 up to date" in build(course)[1]
     assert "2 notebooks built" in build(course, "1", "--force")[1]
     assert [path.read_bytes() for path in files] == before
@@ -266,13 +247,21 @@ def test_new_prose_keeps_the_outputs_and_runs_nothing(tmp_path: Path) -> None:
     assert json.loads(book.read_text())["cells"][1]["outputs"] != first[1]["outputs"]
 
 
+def renumber(notebooks: Path) -> None:
+    """Make lesson 01 lesson 02, with its exercise."""
+    (notebooks / "lessons/01_toy.md").rename(notebooks / "lessons/02_toy.md")
+    lesson = (notebooks / EXERCISES).parent
+    lesson.rename(lesson.with_name("lesson02"))
+
+
 @pytest.mark.parametrize(("edit", "complaint"), [
     (lambda c: (c / "lessons/01_toy.md").write_text(lesson("1 + 1")), "notebooks/01_toy.ipynb: stale"),
     (lambda c: (c / "solutions/01_toy.ipynb").unlink(), "notebooks/solutions/01_toy.ipynb: missing"),
     (renumber, "notebooks/01_toy.ipynb: extra"),
     (lambda c: change(c / "01_toy.ipynb", lambda n: n["cells"][1].update(source="2")), "cell 01-002 differs"),
     (lambda c: change(c / "01_toy.ipynb", lambda n: n["cells"][1].update(execution_count=None)), "not run"),
-    (lambda c: change(c / "01_toy.ipynb", clear), "no outputs"),
+    (lambda c: change(c / "01_toy.ipynb", lambda n: [x.update(outputs=[]) for x in n["cells"] if "outputs" in x]),
+     "no outputs"),
     (lambda c: (c / EXERCISES / "double.py").write_text(REFERENCE.replace("2,", "2.0,")),
      "notebooks/solutions/01_toy.ipynb: stale"),
     (lambda c: (c / "01_toy.ipynb").write_text("<<<<<<<"), "01_toy.ipynb: not a notebook"),
@@ -376,8 +365,12 @@ def test_set_up_without_network(project: Path) -> None:
 
 
 def test_set_up_once(project: Path) -> None:
+    assert set_up(project, FAILS="interrupted")[0] == 1
+    (project / ".venv/half-installed").touch()
+    (project / "pip-calls").unlink()
     status, said = set_up(project, PIP_ARGS="--extra-index-url http://x")
     assert status == 0, said
+    assert not (project / ".venv/half-installed").exists()
     calls = (project / "pip-calls").read_text().splitlines()
     assert [call.split("--progress-bar off ")[1] for call in calls] == [
         "--extra-index-url http://x torch==2.13.0",
@@ -388,13 +381,6 @@ def test_set_up_once(project: Path) -> None:
     (project / "requirements.txt").write_text("torch==2.14.0\n")
     assert set_up(project)[1].startswith("Updating .venv")
     assert set_up(project) == (0, "")
-
-
-def test_set_up_recovers(project: Path) -> None:
-    assert set_up(project, FAILS="interrupted")[0] == 1
-    (project / ".venv/half-installed").touch()
-    assert set_up(project)[0] == 0
-    assert not (project / ".venv/half-installed").exists()
     (project / ".venv/bin/python").unlink()
     assert set_up(project)[1].startswith("Setting up attnlab")
 

@@ -23,11 +23,8 @@ def test_two_bugs_differ_in_a_fingerprint(pair):
     assert any(len({guess.like(suspect, fingerprint) for suspect in pair}) == 2 for fingerprint in guess.CASES)
 
 
-def test_the_right_function_is_right():
-    assert examine(guess.EXERCISE, guess.EXERCISE.reference).state == "right"
-
-
 def test_each_bug_has_a_number():
+    assert examine(guess.EXERCISE, guess.EXERCISE.reference).state == "right"
     assert sorted(guess.ORDER) == sorted(guess.SUSPECTS)
     with pytest.raises(ValueError, match=r"0 .* to 12"):
         guess.Hunt(13)
@@ -39,15 +36,6 @@ def test_the_best_plan():
     assert guess.needed(frozenset({"no scale", "no shift"})) == 1
     assert guess.needed(frozenset({"window too wide", "documents leak", "heads dealt out"})) == 2
     assert guess.needed(guess.UNSEEN) >= np.log2(len(guess.UNSEEN))
-
-
-def test_no_plan_is_better_without_answers():
-    """A set of fingerprints that tells all apart, asked for blindly, is no smaller than the best plan."""
-    def decides(fingerprints):
-        return len({tuple(guess.like(s, f) for f in fingerprints) for s in guess.UNSEEN}) == len(guess.UNSEEN)
-
-    blindly = next(n for n in range(13) if any(map(decides, combinations(guess.CASES, n))))
-    assert guess.needed(guess.UNSEEN) <= blindly
 
 
 def test_a_hunt_counts(capsys, monkeypatch):
@@ -92,6 +80,7 @@ def test_a_puzzle_has_an_answer_within_the_budget(name, capsys):
     assert f"{name}: right" in said
     assert f"{puzzles.lines(answer)} of 5 lines\n" in said
     assert puzzles.lines(answer) <= puzzles.BUDGET
+    assert "It returns result" in puzzles.picture(name).get_label()
 
 
 def test_lines_are_counted_as_python_writes_them(capsys):
@@ -109,19 +98,9 @@ def test_lines_are_counted_as_python_writes_them(capsys):
     assert puzzles.lines(average) == 6
     puzzles.solve(average)
     assert "6 of 5 lines: 1 over the budget" in capsys.readouterr().out
-
-
-def test_a_stub_uses_no_lines(capsys):
-    def average(weights, values):
-        return ...
-
+    average.__code__ = (lambda weights, values: ...).__code__
     puzzles.solve(average)
     assert capsys.readouterr().out == "average: not attempted yet.\n"
-
-
-@pytest.mark.parametrize("name", puzzles.PUZZLES)
-def test_a_picture_says_its_numbers(name):
-    assert "It returns result" in puzzles.picture(name).get_label()
 
 
 def row_deltas(out, dout):
@@ -185,10 +164,6 @@ def test_the_score_is_what_the_instrument_says(name):
     extra_bytes(lambda *_: reference(*args), *args)  # the first call keeps something for good
     measured = extra_bytes(lambda *_: reference(*args), *args) / 8
     assert golf.held(reference, name) == pytest.approx(measured, abs=100)
-
-
-def test_delta_holds_its_product():
-    assert golf.held(check.find("row_deltas").reference, "row_deltas") == pytest.approx(256 * 64, abs=200)
 
 
 def test_a_wrong_answer_has_no_score(capsys, monkeypatch):

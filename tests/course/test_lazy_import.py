@@ -36,7 +36,7 @@ def test_numpy_alone_is_enough(blocked):
 
 
 @pytest.mark.parametrize("library", ["jax", "torch"])
-@pytest.mark.parametrize("module", ["model", "serve"])
-def test_a_missing_library_names_its_extra(library, module):
-    code = f"try:\n    import attnlab_course.{module}.{library}\nexcept ModuleNotFoundError as error:\n    print(error)"
+def test_a_missing_library_names_its_extra(library):
+    load = f"from attnlab_course import model\n    model.load(library={library!r})"
+    code = f"try:\n    {load}\nexcept ModuleNotFoundError as error:\n    print(error)"
     assert f"pip install 'attnlab[{library}]'" in run(code, library)

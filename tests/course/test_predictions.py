@@ -1,5 +1,6 @@
 """Predict, then run: the answer isn't there before the guess is made. And what the authors assert is out of sight."""
 
+import functools
 import re
 
 import nbformat
@@ -13,24 +14,24 @@ CELL = re.compile(r"^```\{code-cell\}\n(?::tags: \[([^\]]*)\]\n)?(.*?)^```$", re
 NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)+(?![\w])|(?<![\w.])\d{3,}(?![\w.])")
 
 
+@functools.cache
+def both(path):
+    """The cells of a lesson's notebooks, the learner's and the solved one."""
+    folders = path.parents[1], path.parents[1] / "solutions"
+    return [nbformat.read(folder / f"{path.stem}.ipynb", as_version=4).cells for folder in folders]
+
+
 def tags_of(cell):
     """The tags of a cell."""
     return cell.metadata.get("tags", [])
 
 
-def predictions(text):
-    """For each prediction: what stands before it, the paragraph that asks, and the tags and source of its cell."""
-    for asked in PREDICT.finditer(text):
-        cell = CELL.search(text, asked.end())
-        yield text[: asked.start()], text[asked.start() : cell.start()], (cell[1] or "").split(", "), cell[2]
-
-
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem[:2])
 def test_each_prediction_has_a_cell_that_keeps_its_answer(path):
-    found = list(predictions(path.read_text(encoding="utf-8")))
-    assert all("predict" in tags for _, _, tags, _ in found), [asked[:60] for _, asked, tags, _ in found]
-    learner, solved = (nbformat.read(folder / f"{path.stem}.ipynb", as_version=4).cells
-                       for folder in (path.parents[1], path.parents[1] / "solutions"))
+    text = path.read_text(encoding="utf-8")
+    found = [CELL.search(text, asked.end()) for asked in PREDICT.finditer(text)]
+    assert all("predict" in (cell[1] or "").split(", ") for cell in found), [cell[2][:60] for cell in found]
+    learner, solved = both(path)
     shown, kept = ([cell for cell in cells if "predict" in tags_of(cell)] for cells in (learner, solved))
     assert len(shown) == len(kept) >= len(found)
     assert not any(cell.outputs for cell in shown)
@@ -40,9 +41,8 @@ def test_each_prediction_has_a_cell_that_keeps_its_answer(path):
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem[:2])
 def test_no_visible_line_of_a_prediction_gives_its_answer_away(path):
     """No number that the cell prints stands in its source, unless something before it has it; nothing is asserted."""
-    cells = nbformat.read(path.parents[1] / "solutions" / f"{path.stem}.ipynb", as_version=4).cells
     before = ""
-    for cell in cells:
+    for cell in both(path)[1]:
         if "predict" in tags_of(cell):
             assert not re.search(r"^\s*assert ", cell.source, re.MULTILINE), f"{cell.id}: an assertion tells the answer"
             said = "".join(output.get("text", "") or str(output.get("data", {}).get("text/plain", ""))
@@ -54,8 +54,7 @@ def test_no_visible_line_of_a_prediction_gives_its_answer_away(path):
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem[:2])
 def test_what_only_the_authors_see(path):
-    learner, solved = (nbformat.read(folder / f"{path.stem}.ipynb", as_version=4).cells
-                       for folder in (path.parents[1], path.parents[1] / "solutions"))
+    learner, solved = both(path)
     assert not [cell.id for cell in learner if "authors" in tags_of(cell)]
     for cell in solved:
         if "authors" in tags_of(cell):

@@ -11,7 +11,6 @@ from tests.attnlab.call.test_signatures import (
     CORES,
     annotating_shapes,
     check_imports,
-    check_parameters,
     comments_of,
     modules,
     undocumented,
@@ -32,11 +31,6 @@ def test_modules_and_public_functions_have_docstrings(name):
 @pytest.mark.parametrize("first", LIBRARIES)
 def test_files_of_different_backends_never_import_one_another(first):
     check_imports(attnlab_course, first)
-
-
-@pytest.mark.parametrize("room", ["model", "serve"])
-def test_helpers_of_one_name_have_the_same_parameters(room):
-    check_parameters(f"attnlab_course.{room}")
 
 
 def test_every_annotated_shape_is_checked():

@@ -113,12 +113,6 @@ def test_a_wheel_holds_its_part_and_nothing_else(built, which, files, licenses, 
     assert f"\nLicense-Expression: {license}\n" in metadata
 
 
-def test_the_functions_without_the_course_are_a_tenth(built):
-    """The weights and the exercises are nearly all of the tree's bytes."""
-    functions, course = (built[f"wheel of {which}"].stat().st_size for which in ("attnlab", "attnlab_course"))
-    assert functions < (functions + course) / 10
-
-
 def test_the_page_of_the_package_stands_alone():
     """What an index shows: links and pictures that are not absolute would lead nowhere."""
     page = (ROOT / PROJECT["readme"]).read_text(encoding="utf-8")
@@ -224,6 +218,7 @@ def packages(extra: str) -> set[str]:
     return {requirement.name for requirement in wanted if requirement.name != "attnlab"}.union(*inner)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_pip_finds_an_extra(built, tmp_path, extra):
     needs(*sorted(packages(extra) - packages("the course")))  # which requirements.txt has

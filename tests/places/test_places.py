@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -12,6 +11,8 @@ import nbformat
 import pytest
 from packaging.specifiers import SpecifierSet
 
+from tests.course import test_build
+from tests.course.test_build import build, make_course
 from tests.support import ROOT
 
 TEXT = "# Toy\n\n```{code-cell}\n6 * 7\n```\n\nThe end.\n"
@@ -37,35 +38,21 @@ CPU = re.compile(r"--extra-index-url https://download\.pytorch\.org/whl/cpu\b")
 
 def run(*command: object, cwd: Path, **env: object) -> str:
     """What a command says that must succeed."""
-    words, env = [str(word) for word in command], {**os.environ, **{name: str(env[name]) for name in env}}
-    done = subprocess.run(words, cwd=cwd, env=env, text=True, stdout=-1, stderr=-2, timeout=600, check=False)
-    assert done.returncode == 0, done.stdout
-    return done.stdout
-
-
-def make_course(path: Path, urls: str) -> Path:
-    """A course of one lesson, with what pyproject.toml says of its address."""
-    (path / "notebooks/lessons").mkdir(parents=True)
-    (path / "notebooks/lessons/01_toy.md").write_text(TEXT)
-    (path / "pyproject.toml").write_text(f'[project]\nname = "attnlab"\n{urls}')
-    return path
-
-
-def notebooks(course: Path) -> list[nbformat.NotebookNode]:
-    """Build both notebooks of a course and read them."""
-    build = (sys.executable, ROOT / "notebooks/build.py", "--folder", course / "notebooks")
-    assert "2 notebooks built" in run(*build, cwd=course)
-    assert run(*build, "--check", cwd=course) == ""
-    names = ("01_toy.ipynb", "solutions/01_toy.ipynb")
-    return [nbformat.read(course / "notebooks" / name, as_version=4) for name in names]
+    status, said = test_build.run(*command, cwd=cwd, **env)
+    assert status == 0, said
+    return said
 
 
 @pytest.mark.parametrize(("urls", "what"), [("", FROM_WHEEL), (URLS, FROM_SOURCE)], ids=["wheel", "address"])
 def test_a_notebook_installs_the_course_on_colab_only(tmp_path, urls, what):
-    course = make_course(tmp_path, urls)
-    for notebook in notebooks(course):
-        assert [cell.id for cell in notebook.cells] == ["01-001", "01-colab", "01-002", "01-003"]
-        cell = notebook.cells[1]
+    course = make_course(tmp_path, TEXT)
+    (course / "pyproject.toml").write_text(f'[project]\nname = "attnlab"\n{urls}')
+    assert "2 notebooks built" in build(course)[1]
+    assert build(course, "--check") == (0, "")
+    for name in ("01_toy.ipynb", "solutions/01_toy.ipynb"):
+        cells = nbformat.read(course / "notebooks" / name, as_version=4).cells
+        assert [cell.id for cell in cells] == ["01-001", "01-colab", "01-002", "01-003"]
+        cell = cells[1]
         assert cell.outputs == []
         assert cell.metadata == {"jupyter": {"source_hidden": True}, "tags": ["hide-input", "remove-cell"]}
     (course / "cell").write_text(cell.source)
@@ -95,11 +82,13 @@ def test_binder_fills_work(tmp_path):
     fake.chmod(0o755)
     (tmp_path / "notebooks").mkdir()
     (tmp_path / "notebooks/work.py").write_bytes((ROOT / "notebooks/work.py").read_bytes())
-    (tmp_path / "notebooks/01_toy.ipynb").write_text('{"cells": []}')
-    said = run(ROOT / ".binder/postBuild", cwd=tmp_path, PATH=f"{fake.parent}:{os.environ['PATH']}").splitlines()
+    toy = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (tmp_path / "notebooks/01_toy.ipynb").write_text(json.dumps(toy))
+    env = {"PATH": f"{fake.parent}:{os.environ['PATH']}", "JUPYTER_DATA_DIR": str(tmp_path)}
+    said = run(ROOT / ".binder/postBuild", cwd=tmp_path, **env).splitlines()
     install = "-m pip install --no-cache-dir --no-deps --no-build-isolation -e . -e ./notebooks"
     assert said == [install, "New in work/: 01_toy.ipynb"]
-    assert json.loads((tmp_path / "work/01_toy.ipynb").read_text()) == {"cells": []}
+    assert json.loads((tmp_path / "work/01_toy.ipynb").read_text()) == toy
 
 
 def test_the_dev_container_runs_the_set_up():

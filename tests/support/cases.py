@@ -101,7 +101,6 @@ def whole(low, high):
 
 make("2-D", (7, 5))
 make("2-D, one token", (1, 4), m=1)
-make("3-D, one head", (1, 6, 4), m=6)
 make("3-D", (3, 7, 5))
 make("4-D", (2, 3, 7, 5))
 make("5-D", (2, 2, 2, 5, 3), m=6)
@@ -113,16 +112,16 @@ make("one query against many keys", (2, 2, 1, 4), m=19)
 make("many queries against one key", (2, 2, 9, 4), m=1)
 make("no queries", (2, 2, 0, 4), m=5)
 make("no keys", (2, 2, 5, 4), m=0)
-make("no keys, 2-D", (5, 4), m=0)
 make("neither queries nor keys", (2, 2, 0, 4), m=0)
 make("batch of none", (0, 2, 5, 4), m=5)
-make("batch of none, 5-D", (2, 0, 2, 5, 4), m=5)
-make("no keys, causal", (2, 5, 4), m=0, causal=True)
+make("batch of none, mask and bias", (0, 2, 3, 4), m=3, mask=mask(0, 2, 3, 3), bias=bias(0, 2, 3, 3))
+make("no heads, mask and bias", (2, 0, 3, 4), m=3, mask=mask(2, 0, 3, 3), bias=bias(2, 0, 3, 3))
+make("heads of no size, causal", (2, 3, 0), m=4, causal=True)
+make("values of no size", (2, 4, 3, 5), m=6, hk=2, dv=0, scale=2.0)
 make("no queries, causal, dropout", (2, 0, 4), m=3, causal=True, dropout=0.5, seed=1)
 for q, k in ((1, 1), (2, 5), (7, 10), (16, 16), (4, 1), (1, 4)):
     make(f"blocks of {q} by {k}", (2, 7, 5), sizes=(q, k))
 make("blocks of 2 by 5, causal", (2, 7, 5), sizes=(2, 5), causal=True)
-make("blocks that divide", (2, 8, 4), m=12, sizes=(4, 4))
 make("one past a block", (2, 9, 4), m=13, sizes=(4, 4), causal=True)
 make("blocks of any size", (2, 33, 4), m=41, sizes=(None, None), causal=True)
 
@@ -130,8 +129,6 @@ make("blocks of any size", (2, 33, 4), m=41, sizes=(None, None), causal=True)
 
 make("GQA, 2 heads of 4", hk=2)
 make("MQA", (2, 3, 7, 5), hk=1)
-make("GQA, 3-D", (6, 5, 4), hk=3)
-make("GQA, 5-D", (2, 2, 4, 5, 3), m=6, hk=2)
 make("GQA, one new query", (2, 4, 1, 5), m=11, hk=2, causal=True)
 make("GQA, causal", hk=2, causal=True)
 make("GQA, a mask for each head", hk=2, mask=mask(4, 7, 10))
@@ -143,19 +140,15 @@ make("GQA, no keys", (2, 4, 5, 4), m=0, hk=2)
 # Causal and windows
 
 make("causal", (2, 2, 8, 4), m=8, causal=True)
-make("causal, 2-D", (7, 4), m=7, causal=True)
 make("causal with N < M", (2, 2, 4, 4), m=11, causal=True)
 make("causal with N > M", (2, 2, 11, 4), m=4, causal=True)
 make("causal, one new query", (2, 1, 4), m=9, causal=True)
-make("causal, one key", (2, 6, 4), m=1, causal=True)
-make("causal, one token", (2, 1, 4), m=1, causal=True)
 WINDOWS = (2, 0, -1, (2, 1), (0, 3), (None, 1), (1, None), (-1, 0), (0, -1), (None, None), (100, 100), (3, 100))
 for window in WINDOWS:
     make(f"window {window}", (2, 9, 4), m=9, window=window)
 for window in (2, (1, None), (-1, 2), (100, 100), (0, 0)):
     make(f"window {window}, causal, N < M", (2, 6, 4), m=13, window=window, causal=True)
 make("window (1, 1), N > M", (2, 12, 4), m=5, window=(1, 1))
-make("window (0, 2), N > M", (2, 12, 4), m=5, window=(0, 2), sizes=(2, 2))
 make("window 3 in blocks of 2", (2, 13, 4), m=17, window=3, sizes=(2, 2))
 
 # Where the queries stand
@@ -185,8 +178,6 @@ for shape in SHAPES:
     make(f"mask {shape}", mask=mask(*shape))
 for shape in ((), (10,), (7, 10), (7, 1), (1, 1), (4, 1, 10), (4, 7, 1), (2, 1, 7, 10), (2, 1, 1, 10), (2, 4, 7, 10)):
     make(f"bias {shape}", bias=bias(*shape))
-make("mask, 2-D call", (7, 5), mask=mask(7, 10))
-make("bias, 2-D call", (7, 5), bias=bias(1, 10))
 make("mask of one row, 5-D", (2, 2, 2, 5, 3), m=6, mask=mask(2, 1, 1, 1, 6))
 make("mask that hides nothing", (2, 7, 5), mask=given(np.ones((7, 10), bool)))
 make("bias of −∞ here and there", bias=bias(7, 10, hide=0.4))
@@ -200,7 +191,6 @@ make("a very negative bias is a shift", bias=given(BIG, "float32"), safe_only=Tr
 BIG = np.zeros((7, 10))
 BIG[:, 3] = -1e300
 make("a bias below float32 is a shift", bias=given(BIG))
-make("every score shifted by −10⁴", bias=given([[-1e4]], "float32"), safe_only=True)
 make("mask and bias", mask=mask(2, 1, 7, 10), bias=bias(4, 1, 10))
 make("mask, bias, causal", mask=mask(2, 1, 1, 10), bias=bias(7, 10, hide=0.2), causal=True)
 make("mask, bias, causal, window, GQA", hk=2, mask=mask(7, 10), bias=bias(4, 7, 1), causal=True, window=4)
@@ -253,7 +243,6 @@ make("segments that nothing shares", **segments([0] * 7, [1] * 10, "uint8"))
 make("segments of a range that others lie in", **segments([0, 9] * 3 + [0], [4] * 5 + [9, 0] * 2 + [5]))
 make("segments, 5-D, GQA", (2, 2, 4, 5, 3), m=6, hk=2, **segments(
     np.arange(20).reshape(2, 2, 5) // 3, np.arange(24).reshape(2, 2, 6) // 4))  # fmt: skip
-make("segments, no keys", (2, 5, 4), m=0, **segments([0] * 5, []))
 make("segments, everything given, GQA", hk=2, mask=mask(2, 1, 7, 10), bias=bias(4, 1, 10, hide=0.1), causal=True,
      window=6, offset=2, dropout=0.3, seed=9, **segments(PACKED, [0, 0, 0, 1, 0, 1, 1, 2, 2, 1]))  # fmt: skip
 for kind in ("float16", "bfloat16", "float64"):
@@ -262,17 +251,14 @@ for kind in ("float16", "bfloat16", "float64"):
 # Scores
 
 make("scores in the thousands", draw=whole(-30, 30), scale=1.0, safe_only=True)
-make("scores in the thousands, causal", draw=whole(-30, 30), scale=1, causal=True, safe_only=True)
 make("scores in the thousands, drawn at will", draw=lambda r, s: 30 * r.normal(size=s), safe_only=True)
 make("every score −5000", (2, 5, 4), draw=lambda r, s: np.full(s, 5.0), scale=-50.0, safe_only=True)
 make("rising scores", (5, 1), draw=lambda r, s: np.arange(1.0, s[-2] + 1)[:, None], scale=10.0, safe_only=True)
 make("falling scores", (5, 1), draw=lambda r, s: np.arange(1.0, s[-2] + 1)[:, None], scale=-10.0, safe_only=True)
-make("rising scores, slowly", (5, 1), draw=lambda r, s: np.arange(1.0, s[-2] + 1)[:, None], scale=0.5)
 make("equal scores", draw=lambda r, s: np.ones(s))
 make("scale 0", scale=0.0)
 make("scale −1", scale=-1)
 make("scale 10", scale=10, draw=lambda r, s: 0.5 * r.normal(size=s))
-make("scale of a NumPy type", scale=np.float64(0.3))
 
 
 def low_key(arrays):
@@ -290,13 +276,10 @@ for p in (0.1, 0.5, 1.0):
     make(f"dropout {p}", dropout=p, seed=7)
 make("dropout, GQA", hk=2, dropout=0.3, seed=11)
 make("dropout, 5-D, GQA", (2, 2, 4, 5, 3), m=6, hk=2, dropout=0.3, seed=12)
-make("dropout, 2-D", (7, 5), dropout=0.4, seed=13)
-make("dropout, causal, N < M", (2, 4, 4), m=9, causal=True, dropout=0.4, seed=14)
 make("dropout, mask, bias, window", dropout=0.3, seed=15, mask=mask(7, 10), bias=bias(4, 1, 10), window=(3, 4))
 make("dropout, seed 0", (2, 5, 4), dropout=0.5, seed=0)
 make("dropout, seed 2³² − 1", (2, 5, 4), dropout=0.5, seed=2**32 - 1)
 make("dropout 1, rows that see nothing", dropout=1, seed=3, mask=rows_hidden(1, 2))
-make("dropout 0 with a seed", (2, 5, 4), dropout=0, seed=3)
 
 # Dtypes
 
@@ -308,7 +291,6 @@ for kind in ("float16", "bfloat16", "float64"):
     make(f"{kind}, no keys", (2, 5, 4), m=0, kind=kind)
     make(f"{kind}, scores in the hundreds", kind=kind, draw=whole(-8, 8), scale=1.0, safe_only=True)
 make("float64, scores in the thousands", kind="float64", draw=whole(-30, 30), scale=1.0, safe_only=True)
-make("float64, a bias in float32", kind="float64", bias=bias(7, 10))
 
 # Memory layout
 
@@ -316,7 +298,6 @@ for layout in ("transposed", "strided", "reversed", "expanded", "read-only"):
     make(f"{layout}", (3, 4, 7, 5), layout=layout)
     given_too = dict(mask=mask(3, 1, 7, 10), bias=bias(3, 4, 7, 10))
     make(f"{layout}, GQA, mask, bias", (3, 4, 7, 5), hk=2, layout=layout, **given_too)
-make("transposed, 2-D, causal", (7, 5), layout="transposed", causal=True)
 
 # NaN and Inf where nobody looks
 
@@ -334,7 +315,6 @@ def poison(**places):
 
 TAIL = poison(key=(..., slice(7, None)), value=(..., slice(7, None)))
 make("NaN in padding", mask=keys_hidden(7, 10), hurt=TAIL)
-make("NaN in padding, GQA, causal", hk=2, mask=keys_hidden(7, 10), hurt=TAIL, causal=True)
 make("NaN in padding, dropout", mask=keys_hidden(7, 10), hurt=TAIL, dropout=0.3, seed=2)
 make("NaN behind a bias of −∞", bias=given([0.0] * 7 + [-np.inf] * 3, "float32"), hurt=TAIL)
 make("NaN in padding, float16", kind="float16", mask=keys_hidden(7, 10), hurt=TAIL)

@@ -2,11 +2,13 @@
 
 import contextlib
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
+import pytest
 import torch
 
 import attnlab
@@ -17,6 +19,7 @@ ALGORITHMS = tuple(attnlab.METHODS)
 SAFE = ("safe", "online", "chunked", "tiled")  # any finite scores are served
 BLOCKS = {name: tuple(x for x in public.defaults if x in ("block_q", "block_k") or "chunk" in x)
           for name, public in attnlab.METHODS.items()}  # fmt: skip
+EVERYWHERE = pytest.mark.parametrize(("library", "algorithm"), list(itertools.product(LIBRARIES, ALGORITHMS)))
 ARRAYS = ("mask", "bias", "query_segments", "key_segments")
 EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 

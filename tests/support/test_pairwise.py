@@ -40,13 +40,6 @@ def test_no_pair_of_a_table_is_lost(table):
     assert min(shares.values()) >= 10, "each algorithm meets each library often"
 
 
-@pytest.mark.parametrize("sizes", [(3, 6, 200), (2, 3, 4, 5), (7, 9)])
-def test_a_product_becomes_hardly_more_than_its_two_longest_columns(sizes):
-    rows = list(product(*map(range, sizes)))
-    *_, last, most = sorted(sizes)
-    assert last * most <= len(pairwise(rows)) <= 1.2 * last * most
-
-
 def test_what_is_left_out_runs_with_the_full_table():
     rows = list(product("ab", "cd", "ef"))
     marked = [row.values for row in parameters(rows) if row.marks]

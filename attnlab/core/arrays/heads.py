@@ -10,6 +10,7 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -42,7 +43,8 @@ def by_heads_in_cache(loops: Callable) -> Callable:
     def core(rules: Rules, sizes: Sizes, x: Inputs, *rest: Array | bool) -> tuple[Array, ...]:
         parts, workers = _parts_and_workers(rules, x)
         if len(parts) == 1:
-            return loops(rules, sizes, x, *rest)
+            with products_on_one_thread(rules, x):
+                return loops(rules, sizes, x, *rest)
         whole = empty(x, *rest)
         side_by_side(functools.partial(_fill, loops, rules, sizes, x, rest, whole), parts, workers)
         return whole
@@ -62,17 +64,45 @@ def _fill(
 
 
 def _parts_and_workers(rules: Rules, x: Inputs) -> tuple[list[tuple[slice, ...]], int]:
-    """Cut the heads into parts that fit the cache, and say on how many threads to work on them."""
+    """Cut the heads into parts that fit the cache, and say on how many threads to work on them.
+
+    Each of NumPy's threads has one head at a time, whose tile stays in its core's own cache.
+    """
     *heads, g = x.query.shape[:-2]  # under vmap one more than in rules
     band, count = rules.band, math.prod(heads)
-    if count == 1 or x.bias is not None or x.seed is not None or str(x.query.device) != "cpu":
+    num_scores = band.n * g * band.m * count
+    if count == 1 or num_scores < min(CACHE_SCORES, WORTH_THREADS):
         return [()], 1
-    many = isinstance(x.query, np.ndarray) and band.n * g * band.m * count >= WORTH_THREADS
-    workers = threads() if many else 1
+    if x.bias is not None or x.seed is not None or str(x.query.device) != "cpu":
+        return [()], 1
+    workers = threads() if isinstance(x.query, np.ndarray) and num_scores >= WORTH_THREADS else 1
     side = 256 if rules.packed else 512  # as in geometry.tile_sizes
     tile = max(min(band.n * g, side) * min(band.m, side), 1)
-    most = min(CACHE_SCORES // workers // tile, -(-count // workers))
-    return list(cut_heads(heads, max(most, 1))), workers
+    return list(cut_heads(heads, 1 if workers > 1 else max(CACHE_SCORES // tile, 1))), workers
+
+
+def products_on_one_thread(rules: Rules, x: Inputs) -> AbstractContextManager:
+    """For a call in NumPy that's too small for threads: two on one small product wait for each other.
+
+    The limit takes 10 µs, which the smallest calls don't lose by two threads. Products of a few rows, as in decoding,
+    read more than they compute, and two threads read faster.
+    """
+    rows, num_scores = rules.band.n * rules.heads[-1], rules.band.n * math.prod(rules.heads) * rules.band.m
+    few = rows >= 32 and 2**14 <= num_scores < WORTH_THREADS and isinstance(x.query, np.ndarray)
+    return one_thread() if few else nullcontext()
+
+
+@contextmanager
+def one_thread() -> Iterator[bool]:
+    """Let every product use one thread, if no other call holds the threads; says whether it does."""
+    if not THREADS_IN_USE.acquire(blocking=False):
+        yield False
+        return
+    try:
+        with blas().limit(limits=1):
+            yield True
+    finally:
+        THREADS_IN_USE.release()
 
 
 def cut_heads(heads: Sequence[int], most: int) -> Iterator[tuple[slice, ...]]:
@@ -109,14 +139,12 @@ def side_by_side(work: Callable[[Any], None], parts: Iterable[Any], workers: int
 
     If another call has the threads, or ``workers`` is 1, work on one part after the other here.
     """
-    if workers == 1 or not THREADS_IN_USE.acquire(blocking=False):
-        for part in parts:
-            work(part)
-        return
-    try:
+    with one_thread() if workers > 1 else nullcontext(False) as alone:
+        if not alone:
+            for part in parts:
+                work(part)
+            return
         context = contextvars.copy_context()  # it says how NumPy treats overflow
-        with blas().limit(limits=1), ThreadPoolExecutor(workers) as pool:
+        with ThreadPoolExecutor(workers) as pool:
             for _ in pool.map(lambda part: context.copy().run(work, part), parts):
                 pass  # what it raises is raised here
-    finally:
-        THREADS_IN_USE.release()

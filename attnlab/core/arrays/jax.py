@@ -1,6 +1,7 @@
 """Arrays in JAX: the annotations of every core, the accumulation dtype, products of grouped heads."""
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -54,7 +55,35 @@ def matmul_transposed(
 
 def _product(axes: str, a: Array, b: Array, size: int) -> Array:
     *heads, g, r, x = a.shape
-    return einsum(axes, a.reshape((*heads, g * r, x)), b).reshape((*heads, g, r, size))
+    product = einsum(axes, a.reshape((*heads, g * r, x)), b, preferred_element_type=accumulator(a))
+    return product.reshape((*heads, g, r, size))
+
+
+FEW = 32
+"""Up to so many rows a product takes as long as reading its second factor: a few more cost nothing."""
+
+
+def scaled(q: Rows, scale: float) -> tuple[Rows, float]:
+    """(q', factor), so that factor · q' is the scaled q in the accumulation dtype.
+
+    bfloat16 stays, scaled by a power of two, which rounds nothing: its products are accumulated in float32 as they
+    are, and XLA's program for a CPU takes several times as long to widen keys.
+    """
+    if q.dtype != jnp.bfloat16:
+        return scale * q.astype(accumulator(q)), 1.0
+    power = 2.0 ** min(max(math.frexp(scale)[1], -64), 64)
+    return q * power, scale / power
+
+
+def weigh(p: Tile, v: Values) -> Rows:
+    """p @ v in p's dtype. For values that stay bfloat16 p is rounded, too; for few rows its rounding error is added."""
+    if v.dtype == p.dtype:
+        return matmul(p, v)
+    high = p.astype(v.dtype)
+    if math.prod(p.shape[-3:-1]) > FEW:
+        return matmul(high, v)
+    low = (p - high.astype(p.dtype)).astype(v.dtype)
+    return sum(jnp.split(matmul(jnp.concatenate([high, low], -2), v), 2, -2))
 
 
 def compiled(core: Callable) -> Callable:

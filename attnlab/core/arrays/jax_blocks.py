@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple
 
+from attnlab.core.bundle import Inputs
 from attnlab.core.dispatch import library_missing
 from attnlab.core.geometry import Band, blocks
 
@@ -66,6 +67,12 @@ def diagonal(offset: Array, shift: int, band: Band) -> Array:
         return jnp.int32(-band.n if first >= 2**31 else band.m)
     held = jnp.clip(offset, max(first, -(2**31)), min(last, 2**31 - 1))
     return held - first - band.n if first >= -(2**31) else held - last + band.m
+
+
+def known_tiles(band: Band, x: Inputs) -> bool:
+    """Whether shapes, causal and window alone say which tiles are visible, and all of them are numbers."""
+    data = (x.mask, x.bias, x.query_segments, x.offset, band.block_mask)
+    return all(y is None for y in data) and all(isinstance(size, int) for size in (band.n, band.m))
 
 
 def block_range(first: int | Array, last: int | Array, size: int, length: int) -> tuple[Array, Array]:

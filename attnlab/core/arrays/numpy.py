@@ -1,5 +1,7 @@
 """Arrays in NumPy: the annotations of every core, the accumulation dtype, products of grouped heads."""
 
+import math
+
 import numpy as np
 from numpy import ndarray as Array
 
@@ -36,7 +38,14 @@ def empty(x: Inputs) -> tuple[Out, Lse]:
     return np.empty((*shape, x.value.shape[-1]), x.query.dtype), np.empty(shape, accumulator(x.query))
 
 
-def matmul(a: Float[Array, "*batch Hk G R X"], b: Float[Array, "*batch Hk X Y"]) -> Float[Array, "*batch Hk G R Y"]:
-    """a @ b for every query head: the G heads of a group are rows of one product, so K is never repeated."""
+def matmul(
+    a: Float[Array, "*batch Hk G R X"], b: Float[Array, "*batch Hk X Y"], buffer: Array | None = None
+) -> Float[Array, "*batch Hk G R Y"]:
+    """a @ b for every query head: the G heads of a group are rows of one product, so K is never repeated.
+
+    It's written to the front of ``buffer``, if there is one: memory that a CPU hasn't touched before is slow.
+    """
     *heads, g, r, x = a.shape
-    return (a.reshape((*heads, g * r, x)) @ b).reshape((*heads, g, r, b.shape[-1]))
+    shape = (*heads, g * r, b.shape[-1])
+    out = None if buffer is None else buffer.reshape(-1)[: math.prod(shape)].reshape(shape)
+    return np.matmul(a.reshape((*heads, g * r, x)), b, out=out).reshape((*heads, g, r, b.shape[-1]))

@@ -64,13 +64,23 @@ def anywhere(x: Bool[Array, "..."], axes: int | tuple[int, ...] = ()) -> Bool[Ar
     return x.to(torch.uint8).amax(axes).bool() if x.numel() else x.any(axes)
 
 
+WIDENED = 512
+"""Keys of half precision that are widened at a time, so that they stay in a cache."""
+
+
 def matmul(
     a: Float[Array, "*batch Hk G R X"], b: Float[Array, "*batch Hk X Y"], buffer: Array | None = None
 ) -> Float[Array, "*batch Hk G R Y"]:
     """a @ b for every query head: the G heads of a group are rows of one product, so K is never repeated.
 
     If ``buffer`` has the shape, the product is written into it: memory that a CPU hasn't touched before is slow.
+    Where b is of half precision and a isn't, b is widened as it is read, some keys (X or Y, the longer) at a time.
     """
+    if a.dtype != b.dtype:
+        if b.shape[-1] > b.shape[-2]:
+            return torch.cat([matmul(a, part.to(a.dtype)) for part in b.split(WIDENED, -1)], -1)
+        parts = zip(a.split(WIDENED, -1), b.split(WIDENED, -2), strict=True)
+        return functools.reduce(Array.add_, [matmul(weights, part.to(a.dtype)) for weights, part in parts])
     *heads, g, r, x = a.shape
     if buffer is None or buffer.shape != (*heads, g, r, b.shape[-1]):
         return (a.reshape((*heads, g * r, x)) @ b).reshape((*heads, g, r, b.shape[-1]))
@@ -79,8 +89,11 @@ def matmul(
     return buffer
 
 
-def add_matmul(x: Rows, a: Tile, b: Keys) -> None:
+def add_matmul(x: Rows, a: Tile, b: Keys) -> Rows:
     """x += a @ b for every query head, in place and in one pass over x, which is contiguous."""
+    if a.dtype != b.dtype:
+        return x.add_(matmul(a, b))
     *heads, g, r, y = x.shape
     n, c = math.prod(heads), a.shape[-1]
     x.view((n, g * r, y)).baddbmm_(a.reshape((n, g * r, c)), b.reshape((n, c, y)))
+    return x

@@ -12,11 +12,18 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 
-def tile(rules: Rules, x: Inputs, rows: Block, cols: Block) -> tuple[Keys, Values, Shift, Visible]:
-    """What one tile reads from memory besides its queries: k, v and bias, and what is visible."""
+def tile(
+    rules: Rules, x: Inputs, rows: Block, cols: Block, narrow: bool = False
+) -> tuple[Keys, Values, Shift, Visible]:
+    """What one tile reads from memory besides its queries: k, v and bias, and what is visible.
+
+    k and v are widened to the accumulation dtype; ``narrow`` leaves bfloat16 as it is.
+    """
     visible = visibility(rules, x, rows, cols)
-    k, v = (widen_or_zero(take_block(y, cols, -2), visible) for y in (x.key, x.value))
-    return k, v, None if x.bias is None else bias_in(over_tile(x.bias, rows, cols), k.dtype), visible
+    narrow = narrow and x.key.dtype == jnp.bfloat16
+    k, v = (widen_or_zero(take_block(y, cols, -2), visible, narrow) for y in (x.key, x.value))
+    bias = None if x.bias is None else bias_in(over_tile(x.bias, rows, cols), jnp.dtype(accumulator(k)))
+    return k, v, bias, visible
 
 
 def visibility(rules: Rules, x: Inputs, rows: Block, cols: Block) -> Visible:
@@ -79,12 +86,12 @@ def over_tile(x: Array, rows: Block, cols: Block) -> Array:
     return take_block(x, cols, -1) if x.shape[-1] != 1 else x
 
 
-def widen_or_zero(x: Keys, visible: Visible) -> Keys:
-    """A tile of K or V in the accumulation dtype; keys that no query of the tile sees become 0.
+def widen_or_zero(x: Keys, visible: Visible, narrow: bool = False) -> Keys:
+    """A tile of K or V in the accumulation dtype, or ``narrow`` as it is; keys that no query of the tile sees become 0.
 
     A hidden key may hold NaN, and 0 · NaN is NaN: a weight of 0 alone would not keep it out.
     """
-    x = x.astype(accumulator(x))
+    x = x if narrow else x.astype(accumulator(x))
     return x if visible is None else jnp.where(anywhere(visible, (-3, -2))[..., None], x, 0)
 
 
@@ -98,9 +105,13 @@ def zero_unless(seen: Bool[Array, "*#batch #Hk #G #R"] | bool, x: Rows) -> Rows:
     return x if seen is True else jnp.where(seen[..., None], x, 0)
 
 
-def scores(q: Rows, k: Keys, bias: Shift, visible: Visible) -> Tile:
-    """s = q kᵀ + bias of one tile, −∞ where invisible; q (or k) comes already scaled, the bias already cut."""
+def scores(q: Rows, k: Keys, bias: Shift, visible: Visible, factor: float = 1.0) -> Tile:
+    """s = q kᵀ + bias of one tile, −∞ where invisible; q (or k) comes already scaled, the bias already cut.
+
+    ``factor`` is what is left of the scale.
+    """
     s = matmul_transposed(zero_unless(any_visible(visible), q), k)
+    s = s if factor == 1 else factor * s
     s = s if bias is None else s + bias
     return s if visible is None else jnp.where(visible, s, -jnp.inf)
 

@@ -77,9 +77,9 @@ def zero_unless(seen: Bool[Array, "*#batch #Hk #G #R"] | bool, x: Rows) -> Rows:
     return x if seen is True else np.where(seen[..., None], x, 0)
 
 
-def scores(q: Rows, k: Keys, bias: Shift, visible: Visible) -> Tile:
+def scores(q: Rows, k: Keys, bias: Shift, visible: Visible, buffer: Array | None = None) -> Tile:
     """s = q kᵀ + bias of one tile, −∞ where invisible; q (or k) comes already scaled, the bias already cut."""
-    s = matmul(q, k.swapaxes(-1, -2))
+    s = matmul(q, k.swapaxes(-1, -2), buffer)
     if bias is not None:
         s += bias
     if visible is not None:
@@ -102,9 +102,12 @@ def visible_tiles(rules: Rules, x: Inputs, part: slice, size: int, axis: int = -
     all of it: then nothing in it is masked.
     """
     tiles = rules.band.key_blocks if axis == -1 else rules.band.query_blocks
-    for found in tiles(part, size, shown_positions(x, part, axis)):
+    shown = shown_positions(x, part, axis)
+    for found in tiles(part, size, shown):
         visible = visibility(rules, x, *((part, found) if axis == -1 else (found, part)))
-        if visible is None or visible.all():
+        if shown is None:  # the band alone says what is visible: something of each of its tiles
+            yield found, visible
+        elif visible is None or visible.all():
             yield found, None
         elif visible.any():
             yield found, visible

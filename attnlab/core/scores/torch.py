@@ -20,10 +20,12 @@ def tile(rules: Rules, x: Inputs, rows: slice, cols: slice) -> tuple[Keys, Value
     return *read(x, rows, cols, visible), visible
 
 
-def read(x: Inputs, rows: slice, cols: slice, visible: Visible) -> tuple[Keys, Values, Shift]:
-    """k, v and bias of a tile; ``visible`` says what its queries see."""
-    k, v = widen_or_zero(x.key[..., cols, :], visible), widen_or_zero(x.value[..., cols, :], visible)
-    return k, v, None if x.bias is None else bias_in(over_tile(x.bias, rows, cols), k.dtype)
+def read(
+    x: Inputs, rows: slice, cols: slice, visible: Visible, narrow: bool = False
+) -> tuple[Keys, Values, Shift]:
+    """k, v and bias of a tile; ``visible`` says what its queries see. ``narrow``: k and v are not yet widened."""
+    k, v = (widen_or_zero(y[..., cols, :], visible, narrow) for y in (x.key, x.value))
+    return k, v, None if x.bias is None else bias_in(over_tile(x.bias, rows, cols), accumulator(k))
 
 
 def columns(x: Inputs) -> Iterator[tuple[slice, Keys, Values, Shift]]:
@@ -69,12 +71,12 @@ def over_tile(x: Array, rows: slice, cols: slice) -> Array:
     return x[..., rows if x.shape[-2] > 1 else slice(None), cols if x.shape[-1] > 1 else slice(None)]
 
 
-def widen_or_zero(x: Keys, visible: Visible) -> Keys:
-    """A tile of K or V in the accumulation dtype; keys that no query of the tile sees become 0.
+def widen_or_zero(x: Keys, visible: Visible, narrow: bool = False) -> Keys:
+    """A tile of K or V in the accumulation dtype, or ``narrow`` as it is; keys that no query of the tile sees become 0.
 
     A hidden key may hold NaN, and 0 · NaN is NaN: a weight of 0 alone would not keep it out.
     """
-    x = x.to(accumulator(x))
+    x = x if narrow else x.to(accumulator(x))
     return x if visible is None else torch.where(anywhere(visible, (-3, -2))[..., None], x, 0)
 
 
@@ -117,9 +119,12 @@ def visible_tiles(rules: Rules, x: Inputs, part: slice, size: int, axis: int = -
     cores that bring their own gradient.
     """
     tiles = rules.band.key_blocks if axis == -1 else rules.band.query_blocks
-    for found in tiles(part, size, shown_positions(x, part, axis)):
+    shown = shown_positions(x, part, axis)
+    for found in tiles(part, size, shown):
         visible = visibility(rules, x, *((part, found) if axis == -1 else (found, part)))
-        if visible is None or visible.numel() == 0 or not anywhere(~visible):
+        if shown is None:  # the band alone says what is visible: something of each of its tiles
+            yield found, visible
+        elif visible is None or visible.numel() == 0 or not anywhere(~visible):
             yield found, None
         elif anywhere(visible):
             yield found, visible

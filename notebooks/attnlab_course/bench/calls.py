@@ -3,16 +3,15 @@
 import contextlib
 import functools
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from attnlab import METHODS
 from attnlab.measure import GRADIENTS
-from attnlab_course.bench.contestants import OWN, SDPA, Contestant
+from attnlab_course.bench.contestants import GROUPED, OWN, SDPA, Contestant
 from attnlab_course.bench.setting import Setting
 from attnlab_course.instruments import hardware
 from attnlab_course.instruments.timing import Call, wait_for
-from attnlab_course.ladder import LADDER
 
 import numpy as np
 
@@ -25,6 +24,11 @@ def prepare(contestant: Contestant, setting: Setting) -> Call:
     if contestant.method == "products":
         return _products(contestant.library, setting)
     return bind(contestant.library, make_timed_call(contestant, setting), *make_inputs(contestant, setting))
+
+
+def prepare_all(contestants: Iterable[Contestant], setting: Setting) -> dict[str, Call]:
+    """The calls of several contestants, by name."""
+    return {contestant.name: prepare(contestant, setting) for contestant in contestants}
 
 
 def bind(library: str, function: Callable, *arrays: Any) -> Call:
@@ -50,23 +54,21 @@ def make_timed_call(contestant: Contestant, setting: Setting) -> Callable:
     return run
 
 
-def bind_options(contestant: Contestant, setting: Setting) -> functools.partial:
+def bind_options(contestant: Contestant, setting: Setting) -> Callable:
     """Bind the setting's options to an attention function of (query, key, value, mask=None)."""
     method = contestant.method
     if method == "nn":
         return functools.partial(_jax_nn, setting)
     if method in (*OWN["torch"], *SDPA):
         return functools.partial(_torch_sdpa, setting, SDPA.get(method))
+    if method == "flex":
+        return _flex_attention(setting)
+    if method == GROUPED.method:
+        return _torch_grouped
     if method == "formula":
         return functools.partial(_formula, importlib.import_module(NAMESPACES[contestant.library]))
-    facts = LADDER.get(method, LADDER["tiled"])
-    if method in METHODS:
-        public = METHODS[method]
-    else:
-        public = importlib.import_module(f"attnlab.tiled.{method}").tiled_attention
-    blocks = {"block_q": setting.block_q, "block_k": setting.block_k}
-    blocks = blocks if facts.blocks == tuple(blocks) else {}
-    return functools.partial(public, causal=setting.causal, window=setting.window, **blocks)
+    kernel = None if method in METHODS else importlib.import_module(f"attnlab.tiled.{method}").tiled_attention
+    return functools.partial(kernel or METHODS[method], causal=setting.causal, window=setting.window)
 
 
 def _torch_sdpa(setting: Setting, kernel: str | None, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
@@ -79,6 +81,29 @@ def _torch_sdpa(setting: Setting, kernel: str | None, query: Any, key: Any, valu
             query, key, value, attn_mask=mask, is_causal=setting.causal and not setting.dense,
             enable_gqa=setting.heads != setting.kv_heads,
         )  # fmt: skip
+
+
+def _flex_attention(setting: Setting) -> Callable:
+    """PyTorch's FlexAttention, compiled for one setting; hidden tiles are skipped by a block mask."""
+    import torch
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    low, high, n, m = setting.band.low, setting.band.high, setting.n, setting.keys
+    low, high = -n if low is None else low, m if high is None else high
+    bounded = setting.causal or setting.window is not None
+    tiles = create_block_mask(
+        lambda b, h, i, j: (j >= i + low) & (j <= i + high), None, None, n, m, device=setting.device
+    ) if bounded else None  # fmt: skip
+    call = torch.compile(flex_attention, dynamic=False)
+    return functools.partial(call, block_mask=tiles, enable_gqa=setting.heads != setting.kv_heads)
+
+
+def _torch_grouped(query: Any, key: Any, value: Any, mask: None = None) -> Any:
+    """PyTorch's own for one query, the heads that read one key head being its rows: no key is copied."""
+    import torch
+
+    grouped = query.reshape((*key.shape[:-2], -1, query.shape[-1]))
+    return torch.nn.functional.scaled_dot_product_attention(grouped, key, value).reshape(query.shape)
 
 
 def _jax_nn(setting: Setting, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
@@ -107,7 +132,7 @@ def make_inputs(contestant: Contestant, setting: Setting, shapes_only: bool = Fa
     lengths = [setting.n, setting.keys, setting.keys, setting.n]
     sizes = tuple((setting.batch, h, length, setting.d) for h, length in zip(heads, lengths))
     spelled = contestant.method in (*OWN["torch"], *SDPA) or (swapped and setting.keys != setting.n)
-    mask = setting.mask(setting.dense and spelled)
+    mask = setting.mask() if setting.dense and spelled else None
     if shapes_only:
         import jax
 

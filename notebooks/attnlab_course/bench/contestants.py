@@ -21,7 +21,7 @@ SDPA = {
 }  # fmt: skip
 """PyTorch's own, one by one, on a GPU."""
 
-KERNELS = {"torch": ("triton",), "jax": ()}  # tiled as a kernel of ours, on a GPU
+KERNELS = {"torch": ("triton", "flex"), "jax": ()}  # on a GPU: tiled as a kernel of ours, FlexAttention compiled
 
 SLOW = tuple(name for name, method in LADDER.items() if method.at_once == "key")
 QUADRATIC = (*(name for name, method in LADDER.items() if method.at_once == "matrix"), "nn", "sdpa-math")
@@ -42,6 +42,8 @@ class Contestant:
 
 
 UNIT = Contestant("torch", "sdpa")
+GROUPED = Contestant("torch", "grouped")
+"""The same on a view, for one query: enable_gqa repeats the keys in memory."""
 
 
 def choose_contestants(
@@ -61,7 +63,8 @@ def choose_contestants(
             contestant = Contestant(library, method)
             if contestant == UNIT or method in (methods or everyone):
                 reason = None if methods else explain_absence(method, setting)
-                reason = reason or _explain_no_gradient(contestant, setting)
+                if setting.gradient and library == "numpy" and method != "tiled":
+                    reason = reason or "no gradient in NumPy"  # tiled alone has a backward pass there
                 notes |= {contestant.name: reason} if reason else {}
                 found += [] if reason else [contestant]
     return found, notes
@@ -90,17 +93,12 @@ def list_methods(library: str, device: str) -> tuple[str, ...]:
 
 def explain_absence(method: str, setting: Setting) -> str | None:
     """Why a method is not worth its time or memory in this setting, if it is not."""
+    if method == "flex" and setting.padding:
+        return "takes no mask as an array"
     longest = 256 if setting.gradient else 1024
     if method in SLOW and setting.keys > longest:
         return f"left out beyond {longest} keys, because they take one at a time; --methods asks for them by name"
     scores = 4 * setting.batch * setting.heads * setting.n * setting.keys
     if method in QUADRATIC and 4 * scores > hardware.memory_size() / 2:
         return f"left out, because all scores are {scores / 2**30:.0f} GiB; --methods asks for them by name"
-    return None
-
-
-def _explain_no_gradient(contestant: Contestant, setting: Setting) -> str | None:
-    """NumPy has no automatic differentiation: tiled alone has a backward pass."""
-    if setting.gradient and contestant.library == "numpy" and contestant.method != "tiled":
-        return "no gradient in NumPy"
     return None

@@ -1,9 +1,10 @@
 """A step of decoding (``--decode``): one query a head joins a cache of M tokens, and attends to all of them.
 
 Beside ``KVCache.attend`` of each library stands PyTorch's scaled_dot_product_attention on the same keys in a row,
-which appends nothing. A step reads its whole cache and does little else, so its rate, bytes of keys and values over
-time, is compared with that at which NumPy copies 128 MiB, bytes copied over time: a smaller cache may be read faster,
-as it stays in the processor's own. In JAX steps are compiled and the cache is donated.
+which appends nothing: with enable_gqa (sdpa), and on a view in which the heads of a group are rows of one product
+(grouped), which is what to beat. A step reads its whole cache and does little else, so its rate, bytes of keys and
+values over time, is compared with that at which NumPy copies 128 MiB, bytes copied over time: a smaller cache may be
+read faster, as it stays in the processor's own. In JAX steps are compiled and the cache is donated.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from dataclasses import replace
 
 from attnlab.cache import KVCache
 from attnlab_course.bench.calls import make_inputs, prepare
-from attnlab_course.bench.contestants import ORDER, UNIT, Contestant, find_libraries
+from attnlab_course.bench.contestants import GROUPED, ORDER, UNIT, Contestant, find_libraries
 from attnlab_course.bench.question import Question, Times, format_ms, format_ratio
 from attnlab_course.bench.setting import Setting
 from attnlab_course.instruments import hardware
@@ -32,7 +33,8 @@ COPY, COPIED = "numpy copy", 2**27  # bytes of its array
 def make_questions(options: argparse.Namespace) -> Iterator[Question]:
     """A table for each dtype, batch and number of key heads, a row for each length of the cache."""
     libraries, _ = find_libraries("cpu", ORDER)
-    head = ["keys", "sdpa", *(name for library in libraries for name in (library, "÷ sdpa", "÷ copy"))]
+    head = ["keys", "sdpa", "grouped"]
+    head += [name for library in libraries for name in (library, "÷ sdpa", "÷ grouped", "÷ copy")]
     for family in FAMILIES:
         settings = [replace(family, m=m) for m in ([options.m] if options.m else LENGTHS)]
         fitting = [x for x in settings if cache_bytes(x) <= hardware.memory_size() / 16]  # each library has one
@@ -46,7 +48,7 @@ def prepare_steps(libraries: Sequence[str], setting: Setting) -> dict[str, Call]
     found: dict[str, Call] = {}
     for library in libraries:
         if library == UNIT.library:
-            found[UNIT.name] = prepare(UNIT, setting)
+            found |= {own.name: prepare(own, setting) for own in (UNIT, GROUPED)}
         if library == "numpy":
             found[COPY] = functools.partial(np.copyto, *np.ones((2, COPIED), np.uint8))
         query, key, value, *_ = make_inputs(Contestant(library, "step"), setting)
@@ -91,10 +93,11 @@ def cache_bytes(setting: Setting) -> int:
 
 
 def make_row(libraries: Sequence[str], setting: Setting, times: Times) -> Iterator[list[str]]:
-    """For each library a time, its ratio to PyTorch's function, and that of the rates at which bytes pass."""
-    cells, unit, copy = [f"{setting.keys:,}", format_ms(times.get(UNIT.name))], times.get(UNIT.name), times.get(COPY)
+    """For each library a time, its ratios to PyTorch's function, and that of the rates at which bytes pass."""
+    own, copy = [times.get(UNIT.name), times.get(GROUPED.name)], times.get(COPY)
+    cells = [f"{setting.keys:,}", *map(format_ms, own)]
     for library in libraries:
         step = times.get(f"{library} step")
         copied = copy and copy * cache_bytes(setting) / COPIED  # what it takes to copy as many bytes
-        cells += [format_ms(step), format_ratio(step, unit), format_ratio(copied, step)]
+        cells += [format_ms(step), *(format_ratio(step, unit) for unit in own), format_ratio(copied, step)]
     yield cells

@@ -7,6 +7,7 @@ scaled_dot_product_attention. Blocks are taken in random order, as after many se
 import argparse
 import functools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from attnlab.core.dispatch import backend
@@ -25,9 +26,10 @@ BLOCKS = (16, 64, 128)
 
 def make_questions(options: argparse.Namespace) -> Iterator[Question]:
     """A table, a row for each number of keys and sequences and each library."""
-    libraries, _ = find_libraries("cpu", ORDER)
+    libraries, _ = find_libraries(options.device, ORDER)
+    settings = [replace(setting, device=options.device, dtype=options.dtype[0]) for setting in SETTINGS]
     head = "", "", "in a row, ms", "÷ sdpa", *(f"pages of {size}" for size in BLOCKS)
-    yield Question("One query a sequence; pages as ratios to the same keys in a row", head, SETTINGS,
+    yield Question("One query a sequence; pages as ratios to the same keys in a row", head, settings,
                    functools.partial(prepare_steps, libraries), functools.partial(make_rows, libraries))  # fmt: skip
 
 

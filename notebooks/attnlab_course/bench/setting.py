@@ -1,7 +1,6 @@
 """One problem that the contestants solve, and the arithmetic that it takes."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from attnlab import costs
 from attnlab.core.geometry import Band
@@ -14,8 +13,7 @@ class Setting:
     """``n`` queries by ``m`` keys of size ``d``; ``gradient``: the forward and its gradients by all three.
 
     m: None, as many as queries; otherwise causal and window align the last query with the last key. window: (left,
-    right), −1 unbounded. padding: a mask (1, 1, 1, M) hides the last eighth of the keys. block_q, block_k: of tiled,
-    None its own.
+    right), −1 unbounded.
     """
 
     n: int = 2048
@@ -26,12 +24,9 @@ class Setting:
     d: int = 64
     causal: bool = False
     window: tuple[int, int] | None = None
-    padding: bool = False
     dtype: str = "float32"
     device: str = "cpu"
     gradient: bool = False
-    block_q: int | None = None
-    block_k: int | None = None
 
     @property
     def work(self) -> str:
@@ -55,7 +50,7 @@ class Setting:
 
     @property
     def visible(self) -> int:
-        """Pairs of a query and a key in the band; a mask hides scores, but spares no work."""
+        """Pairs of a query and a key in the band."""
         spans = (self.band.keys(slice(i, i + 1)) for i in range(self.n))
         return sum(max(min(last, self.keys) - max(first, 0), 0) for first, last in spans)
 
@@ -71,18 +66,13 @@ class Setting:
     @property
     def dense(self) -> bool:
         """Whether PyTorch's own function needs the band spelled out as a mask of N by M; its causal is top-left."""
-        return self.window is not None or (self.causal and (self.padding or self.keys != self.n))
+        return self.window is not None or (self.causal and self.keys != self.n)
 
-    def mask(self, dense: bool = False) -> Any:
-        """The boolean mask that is passed along, NumPy, or None; ``dense``: the band too."""
-        if not self.padding and not dense:
-            return None
-        i, j, m = np.arange(self.n)[:, None] + self.band.offset, np.arange(self.keys), self.keys
-        mask = (j < m - m // 8)[None] if self.padding else np.ones((1, m), bool)
-        if dense:
-            left, right = (self.n + m if side is None else side for side in (self.band.left, self.band.right))
-            mask = mask & (j >= i - left) & (j <= i + right)
-        return mask[None, None]
+    def mask(self) -> np.ndarray:
+        """The band spelled out as booleans (1, 1, N, M)."""
+        i, j = np.arange(self.n)[:, None] + self.band.offset, np.arange(self.keys)
+        left, right = (self.n + self.keys if side is None else side for side in (self.band.left, self.band.right))
+        return ((j >= i - left) & (j <= i + right))[None, None]
 
     @property
     def sizes(self) -> str:
@@ -91,5 +81,5 @@ class Setting:
         return f"batch {self.batch}, " * (self.batch > 1) + f"{heads} of size {self.d}, {self.dtype}"
 
     def __str__(self) -> str:
-        rules = ["causal"] * self.causal + [f"window {self.window}"] * bool(self.window) + ["padding"] * self.padding
+        rules = ["causal"] * self.causal + [f"window {self.window}"] * bool(self.window)
         return ", ".join([self.work, self.lengths, self.sizes, *rules])

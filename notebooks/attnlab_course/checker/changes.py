@@ -76,23 +76,66 @@ NEEDED = ("range", "zip", "len", "enumerate", "slice", "list")
 
 def changes(node: ast.AST) -> Iterator[Change]:
     """Each change of ``node``; ``ast.Pass`` stands where a statement is left out."""
-    by_type = {
-        ast.Compare: _of_comparison, ast.BinOp: _of_operation, ast.UnaryOp: _of_sign, ast.Call: _of_call,
-        ast.Constant: _of_constant, ast.If: _of_condition, ast.While: _of_condition, ast.AugAssign: _of_update,
-        ast.Assign: _of_assignment, ast.Return: _of_return, ast.BoolOp: _of_conditions, ast.IfExp: _of_alternatives,
-    }  # fmt: skip
-    if type(node) in by_type:
-        yield from by_type[type(node)](node)
-    elif isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
-        yield Change(node.value, "{a transpose} is left out", (node,))
-    elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
-        new_axis = any(isinstance(x, ast.Constant) and x.value is None for x in ast.walk(node.slice))
-        yield Change(node.value, f"{{{'a new axis' if new_axis else 'an index'}}} is left out", (node,))
-    elif isinstance(node, ast.Continue):
-        yield Change(ast.Break(), "a loop is left, where it should go on with the next round")
-        yield Change(ast.Pass(), "the rest of a round isn't skipped", (node,))
-    elif isinstance(node, ast.Expr):
-        yield Change(ast.Pass(), f"{in_words(node.value, 'a step')} is left out", (node,))
+    match node:
+        case ast.Compare(left, [op], right):
+            for other in TURNED.get(type(op), ()):
+                turned = other in (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+                how = "a comparison is turned around" if turned else "a test is negated"
+                yield Change(ast.Compare(left, [other()], right), STRICT.get((type(op), other), how))
+        case ast.BinOp():
+            yield from _of_operation(node)
+        case ast.UnaryOp(op, operand):
+            negative = isinstance(op, ast.USub)
+            yield Change(operand, "a minus sign is left out" if negative else "a condition isn't negated", (node,))
+            if negative and ast.unparse(operand).lower().endswith("inf"):
+                yield from (Change(ast.Constant(number), NUMBER) for number in STARTS)
+        case ast.Call():
+            yield from _of_call(node)
+        case ast.Constant(bool(value)):
+            yield Change(ast.Constant(not value), "a flag is the other way round")
+        case ast.Constant(int(value)):
+            yield Change(ast.Constant(value + 1), "a number is too large by one")
+            yield Change(ast.Constant(value - 1), "a number is too small by one")
+        case ast.Constant(float(value)):
+            how = "{:.0f} stands in the place of another number"
+            yield from (Change(ast.Constant(x), how.format(x)) for x in (0.0, 1.0) if x != value)
+        case ast.While(_, body, orelse):  # one that never ends says nothing
+            yield Change(ast.While(ast.Constant(False), body, orelse), "a loop never begins", (node,))
+        case ast.If(test, body, orelse):
+            for always, how, gone in ((True, "done always", test), (False, "never done", node)):
+                how = f"what depends on a condition is {how}"
+                yield Change(ast.If(ast.Constant(always), body, orelse), how, (gone,))
+        case ast.BoolOp(_, [first, second]):
+            yield Change(first, "{a condition} is left out", (second,))
+            yield Change(second, "{a condition} is left out", (first,))
+        case ast.BoolOp(_, values):
+            yield from (Change(x, "all conditions but one are left out") for x in values)
+        case ast.IfExp(_, body, orelse):
+            how = "one of two alternatives is taken always"
+            yield from (Change(body, how, (orelse,)), Change(orelse, how, (body,)))
+        case ast.AugAssign(target, _, value):
+            yield Change(ast.Pass(), "an update is left out", (node,))
+            forgets = ast.Assign([copy.copy(target)], value, lineno=node.lineno)
+            yield Change(forgets, "an update forgets what was there before")
+        case ast.Assign([ast.Subscript() | ast.Attribute(), *_]):
+            yield Change(ast.Pass(), "an assignment is left out", (node,))
+        case ast.Assign([ast.Name(name), *_], value):
+            if any(isinstance(x, ast.Name) and x.id == name for x in ast.walk(value)):  # it means something before
+                yield Change(ast.Pass(), "an assignment is left out", (node,))
+        case ast.Return(ast.Tuple(parts)):
+            for i in range(len(parts) - 1):
+                turned = ast.Tuple([*parts[:i], parts[i + 1], parts[i], *parts[i + 2 :]], ast.Load())
+                yield Change(ast.Return(turned), "two results are exchanged")
+        case ast.Attribute(value, "T" | "mT"):
+            yield Change(value, "{a transpose} is left out", (node,))
+        case ast.Subscript(value, index, ast.Load()):
+            new_axis = any(isinstance(x, ast.Constant) and x.value is None for x in ast.walk(index))
+            yield Change(value, f"{{{'a new axis' if new_axis else 'an index'}}} is left out", (node,))
+        case ast.Continue():
+            yield Change(ast.Break(), "a loop is left, where it should go on with the next round")
+            yield Change(ast.Pass(), "the rest of a round isn't skipped", (node,))
+        case ast.Expr(value):
+            yield Change(ast.Pass(), f"{in_words(value, 'a step')} is left out", (node,))
 
 
 def name_of(node: ast.AST) -> str:
@@ -104,15 +147,6 @@ def name_of(node: ast.AST) -> str:
 def in_words(node: ast.AST, other: str = "a call") -> str:
     """What a call is."""
     return CALLS.get(name_of(node), other)
-
-
-def _of_comparison(node: ast.Compare) -> Iterator[Change]:
-    """Turned around, or made strict."""
-    if len(node.ops) == 1:
-        old = type(node.ops[0])
-        for op in TURNED.get(old, ()):
-            how = "a comparison is turned around" if op in (ast.Lt, ast.LtE, ast.Gt, ast.GtE) else "a test is negated"
-            yield Change(ast.Compare(node.left, [op()], node.comparators), STRICT.get((old, op), how))
 
 
 def _of_operation(node: ast.BinOp) -> Iterator[Change]:
@@ -129,14 +163,6 @@ def _of_operation(node: ast.BinOp) -> Iterator[Change]:
         divides = isinstance(node.op, ast.Div)
         how = "{a quotient} is upside down" if divides else "the sides of {a difference} are exchanged"
         yield Change(ast.BinOp(node.right, node.op, node.left), how, (), node)
-
-
-def _of_sign(node: ast.UnaryOp) -> Iterator[Change]:
-    """No sign, or a number for −∞."""
-    how = "a minus sign is left out" if isinstance(node.op, ast.USub) else "a condition isn't negated"
-    yield Change(node.operand, how, (node,))
-    if isinstance(node.op, ast.USub) and ast.unparse(node.operand).lower().endswith("inf"):
-        yield from (Change(ast.Constant(number), NUMBER) for number in STARTS)
 
 
 def _of_call(node: ast.Call) -> Iterator[Change]:
@@ -171,69 +197,3 @@ def _of_call(node: ast.Call) -> Iterator[Change]:
 def is_module(node: ast.AST) -> bool:
     """Whether a name is that of a module."""
     return isinstance(node, ast.Name) and node.id in MODULES
-
-
-def _of_constant(node: ast.Constant) -> Iterator[Change]:
-    """The other truth, a whole number off by one, 0 or 1."""
-    value = node.value
-    if isinstance(value, bool):
-        yield Change(ast.Constant(not value), "a flag is the other way round")
-    elif isinstance(value, int):
-        yield Change(ast.Constant(value + 1), "a number is too large by one")
-        yield Change(ast.Constant(value - 1), "a number is too small by one")
-    elif isinstance(value, float):
-        how = "{:.0f} stands in the place of another number"
-        yield from (Change(ast.Constant(x), how.format(x)) for x in (0.0, 1.0) if x != value)
-
-
-def _of_condition(node: ast.If | ast.While) -> Iterator[Change]:
-    """Always or never; a loop that never ends says nothing."""
-    if isinstance(node, ast.While):
-        yield Change(ast.While(ast.Constant(False), node.body, node.orelse), "a loop never begins", (node,))
-    else:
-        how = "what depends on a condition is done always"
-        yield Change(ast.If(ast.Constant(True), node.body, node.orelse), how, (node.test,))
-        how = "what depends on a condition is never done"
-        yield Change(ast.If(ast.Constant(False), node.body, node.orelse), how, (node,))
-
-
-def _of_conditions(node: ast.BoolOp) -> Iterator[Change]:
-    """One of several alone."""
-    for x in node.values:
-        others = [y for y in node.values if y is not x]
-        if len(others) == 1:
-            yield Change(x, "{a condition} is left out", tuple(others))
-        else:
-            yield Change(x, "all conditions but one are left out")
-
-
-def _of_alternatives(node: ast.IfExp) -> Iterator[Change]:
-    """One of two, whatever the condition."""
-    how = "one of two alternatives is taken always"
-    yield from (Change(node.body, how, (node.orelse,)), Change(node.orelse, how, (node.body,)))
-
-
-def _of_update(node: ast.AugAssign) -> Iterator[Change]:
-    """Left out, or what was there before forgotten."""
-    target = copy.copy(node.target)
-    yield Change(ast.Pass(), "an update is left out", (node,))
-    yield Change(ast.Assign([target], node.value, lineno=node.lineno), "an update forgets what was there before")
-
-
-def _of_assignment(node: ast.Assign) -> Iterator[Change]:
-    """Left out, where the name means something before it."""
-    target = node.targets[0]
-    named = isinstance(target, ast.Name) and any(
-        isinstance(x, ast.Name) and x.id == target.id for x in ast.walk(node.value)
-    )
-    if named or isinstance(target, (ast.Subscript, ast.Attribute)):
-        yield Change(ast.Pass(), "an assignment is left out", (node,))
-
-
-def _of_return(node: ast.Return) -> Iterator[Change]:
-    """Two results exchanged."""
-    if isinstance(node.value, ast.Tuple):
-        parts = node.value.elts
-        for i in range(len(parts) - 1):
-            turned = ast.Tuple([*parts[:i], parts[i + 1], parts[i], *parts[i + 2 :]], ast.Load())
-            yield Change(ast.Return(turned), "two results are exchanged")

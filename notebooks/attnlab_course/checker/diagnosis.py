@@ -37,7 +37,7 @@ def _catalogue(exercise: Exercise) -> Iterator[tuple[Mistake, Callable, Callable
     watch = Watch()
     found = [(mistake, f, partial(outcome, exercise, f)) for mistake in exercise.mistakes for f in mistake.wrong]
     of_rows = [(row, slip) for row, gone in rows(exercise) for slip in gone]
-    found += [(row, slip.function, partial(did, exercise, slip, seconds=ROW)) for row, slip in of_rows]
+    found += [(row, slip.function, partial(run_slip, exercise, slip, seconds=ROW)) for row, slip in of_rows]
     for one in found:
         if watch.seconds() > SECONDS:
             return
@@ -70,12 +70,12 @@ def by_slips(exercise: Exercise, rows: list[tuple[Case, Outcome]]) -> str:
     for slip in slips(exercise.reference):
         if watch.seconds() > SLIPS:
             return ""
-        if slip.function and all(agree(found, did(exercise, slip, case), tolerance(case)) for case, found in rows):
+        if slip.function and all(agree(found, run_slip(exercise, slip, case), tolerance(case)) for case, found in rows):
             return slip.say(exercise.where)
     return ""
 
 
-def did(exercise: Exercise, slip: Slip, case: Case, seconds: float = 1.0) -> Outcome:
+def run_slip(exercise: Exercise, slip: Slip, case: Case, seconds: float = 1.0) -> Outcome:
     """What a slip makes of a case, if it ends soon."""
     return outcome(exercise, slip.function, case, seconds)
 

@@ -4,19 +4,17 @@ from collections.abc import Callable
 from importlib.util import find_spec
 
 from attnlab.core.arguments import LIBRARIES
-from attnlab_course.checker.again import KEPT, redrawn
 from attnlab_course.checker.compare import arguments, difference
 from attnlab_course.checker.diagnosis import by_costs, by_outcomes, by_slips
+from attnlab_course.checker.error_words import BUSY, explain
 from attnlab_course.checker.exercise import Case, Exercise
 from attnlab_course.checker.jaxprs import asks_for_values
 from attnlab_course.checker.library import named_library, precise, to_library
-from attnlab_course.checker.loops import endless
 from attnlab_course.checker.outcome import SECONDS, NotAttempted, Outcome, outcome
-from attnlab_course.checker.own import borrowed
 from attnlab_course.checker.probes import observations
 from attnlab_course.checker.sandbox import Watch, call
+from attnlab_course.checker.suspicions import KEPT, find_borrowed, judge_loops, redraw_numbers
 from attnlab_course.checker.verdict import Verdict
-from attnlab_course.checker.words import BUSY, explain
 
 
 def examine(exercise: Exercise, answer: Callable, own: bool = False) -> Verdict:
@@ -25,7 +23,7 @@ def examine(exercise: Exercise, answer: Callable, own: bool = False) -> Verdict:
         return Verdict("not checked", f"{exercise.name}: not checked, because {exercise.needs} is not installed.")
     cases = exercise.cases()
     try:
-        stopped = endless(exercise, answer)
+        stopped = judge_loops(exercise, answer)
         if stopped is not None:
             return stopped
         library, first, watch = _library_and_first(exercise, answer, cases[0])
@@ -96,7 +94,7 @@ def _telling(cases: list[Case], problems: list[str | None], seen: str, told: boo
 
 def _judge_again(exercise: Exercise, answer: Callable, library: str, cases: list[Case]) -> Verdict | None:
     """The verdict on an answer that is right on all inputs, and wrong on one that has the shapes of one of them."""
-    case = redrawn(exercise, cases)
+    case = redraw_numbers(exercise, cases)
     found = Outcome() if case is None else outcome(exercise, answer, case, SECONDS[library], library)
     if case is None or found.kind == "TimeUp":
         return None
@@ -171,7 +169,7 @@ def _kept(numbers: list[float | None], library: str) -> str:
 
 def _judge_borrowing(exercise: Exercise, answer: Callable, library: str, right: Verdict, own: bool) -> Verdict:
     """The verdict on a right answer, ``right`` unless a library does its task."""
-    names = borrowed(exercise, answer, library, own)
+    names = find_borrowed(exercise, answer, library, own)
     if not names:
         return right
     said = f"It calls {', '.join(names)}"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from attnlab_course.checker.parts import parts_of, returned
+from attnlab_course.checker.result_names import parts_of, find_returned
 
 Function = Callable[..., Any]
 
@@ -186,4 +186,4 @@ class Exercise:
     @functools.cached_property
     def returns(self) -> bool:
         """Whether the reference returns anything; otherwise it writes."""
-        return bool(returned(self.reference))
+        return bool(find_returned(self.reference))

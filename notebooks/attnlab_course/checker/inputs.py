@@ -1,17 +1,18 @@
-"""Inputs that many exercises share: tables of numbers, rows of scores, (q, k, v) and masks of tiles.
+"""Inputs that many exercises share: tables of numbers, rows of scores, (q, k, v), streams of pairs and masks of tiles.
 
-Scores far from 0 are in :mod:`attnlab_course.checker.fingerprints`, streams in :mod:`attnlab_course.checker.streams`,
-counting machines with tiles in :mod:`attnlab_course.checker.machines`.
+Scores far from 0 are in :mod:`attnlab_course.checker.fingerprints`, counting machines with tiles in
+:mod:`attnlab_course.checker.machines`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from attnlab_course.checker.exercise import Case
+from attnlab_course.checker.exercise import Case, Stream
 from attnlab_course.checker.fingerprints import ALONE
 
 import numpy as np
 
 Array = np.ndarray
+Pairs = Iterable[tuple[np.ndarray, np.ndarray]]
 
 SCORES = {
     "ONE: a single score, 5": [5.0],
@@ -46,6 +47,22 @@ def qkv(n: int, m: int, d: int = 4, dv: int = 3, heads: tuple[int, ...] = ()) ->
     rng = np.random.default_rng(10 * n + m)
     q, k = rng.normal(size=(*heads, n, d)), rng.normal(size=(*heads, m, d))
     return q, k, rng.normal(size=(*heads, m, dv)) if dv else np.broadcast_to(np.eye(m), (*heads, m, m)).copy()
+
+
+def stream(keys: Array, values: Array) -> Stream:
+    """The pairs (key, value) of two arrays; each flows by once."""
+    return Stream(lambda: zip(keys, values))
+
+
+def scored(scores: list[float], values: Array) -> tuple[Array, Stream]:
+    """A query of size 1 whose scores are the numbers given: scale 1, keys = scores."""
+    return np.ones(1), stream(np.array(scores)[:, None], values)
+
+
+def random_row(m: int) -> tuple[Array, Stream]:
+    """A random query of size 8 and a stream of ``m`` random pairs."""
+    rng = np.random.default_rng(m)
+    return rng.normal(size=8), stream(*rng.normal(size=(2, m, 8)))
 
 
 def tiles(rows: str) -> Array:

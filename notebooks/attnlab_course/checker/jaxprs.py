@@ -30,7 +30,7 @@ class Step:
     inside: list[Any]
 
 
-def traced(answer: Function, args: tuple, gradients: tuple[int, ...] = ()) -> Any:
+def trace_program(answer: Function, args: tuple, gradients: tuple[int, ...] = ()) -> Any:
     """The closed jaxpr of a call, and of its gradient by the arguments named, if any."""
     import jax
 

@@ -1,12 +1,14 @@
 """Which divisions and which natural exponentials and logarithms an answer computes, in any library."""
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 from attnlab_course.checker.exercise import Function
-from attnlab_course.checker.jaxprs import is_variable, operations, traced
+from attnlab_course.checker.jaxprs import is_variable, operations, trace_program
 from attnlab_course.checker.library import to_library
 from attnlab_course.checker.promises import Measure
 
@@ -27,14 +29,14 @@ def done(answer: Function, args: tuple, library: str) -> list[Operation] | None:
     """What a call computes, in order; None where that cannot be seen."""
     if library == "jax":
         try:
-            return in_jax(traced(answer, args).jaxpr)
+            return in_jax(trace_program(answer, args).jaxpr)
         except ValueError:  # a while loop
             return None
     if library == "torch":
         return in_torch(answer, to_library(args, "torch"))
     seen: list[Operation] = []
-    with new_arrays_watched(seen):
-        answer(*(watched(x.copy(), seen) if isinstance(x, np.ndarray) else x for x in args))
+    with watch_new_arrays(seen):
+        answer(*(watch_array(x.copy(), seen) if isinstance(x, np.ndarray) else x for x in args))
     return seen or None  # np.asarray leaves nothing to see
 
 
@@ -62,16 +64,18 @@ class Watched(np.ndarray):
             options["out"] = tuple(map(plain, out))
         options = {name: plain(x) if name == "where" else x for name, x in options.items()}
         result = getattr(ufunc, method)(*map(plain, inputs), **options)
-        self.seen.append(noted(ufunc.__name__, inputs, np.size(result)))
-        return out[0] if out else watched(result, self.seen) if isinstance(result, np.ndarray | np.generic) else result
+        self.seen.append(make_note(ufunc.__name__, inputs, np.size(result)))
+        if out:
+            return out[0]
+        return watch_array(result, self.seen) if isinstance(result, np.ndarray | np.generic) else result
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
         """np.where and the like return plain arrays otherwise."""
         result = super().__array_function__(function, types, args, options)
-        return watched(result, self.seen) if type(result) is np.ndarray else result
+        return watch_array(result, self.seen) if type(result) is np.ndarray else result
 
 
-def watched(x: Any, seen: list[Operation]) -> Watched:
+def watch_array(x: Any, seen: list[Operation]) -> Watched:
     """A view that notes; numbers become arrays without axes."""
     x = np.asarray(x).view(Watched)
     x.seen = seen
@@ -79,20 +83,18 @@ def watched(x: Any, seen: list[Operation]) -> Watched:
 
 
 @contextlib.contextmanager
-def new_arrays_watched(seen: list[Operation]) -> Iterator[None]:
+def watch_new_arrays(seen: list[Operation]) -> Iterator[None]:
     """What np.zeros and its kin return notes, too, as results may be written into it."""
-    makers = {name: getattr(np, name) for name in ("zeros", "ones", "empty", "full")}
-
-    def noting(make: Callable) -> Callable:
-        return lambda *args, **options: watched(make(*args, **options), seen)
-
-    for name, make in makers.items():
-        setattr(np, name, noting(make))
-    try:
+    with contextlib.ExitStack() as stack:
+        for name in ("zeros", "ones", "empty", "full"):
+            noting = functools.partial(_make_watched, getattr(np, name), seen)
+            stack.enter_context(patch.object(np, name, noting))
         yield
-    finally:
-        for name, make in makers.items():
-            setattr(np, name, make)
+
+
+def _make_watched(make: Callable, seen: list[Operation], *args: Any, **options: Any) -> Watched:
+    """What one of NumPy's makers returns, as a view that notes."""
+    return watch_array(make(*args, **options), seen)
 
 
 def plain(x: Any) -> Any:
@@ -100,7 +102,7 @@ def plain(x: Any) -> Any:
     return x.view(np.ndarray) if isinstance(x, Watched) else x
 
 
-def noted(name: str, inputs: tuple, size: int) -> Operation:
+def make_note(name: str, inputs: tuple, size: int) -> Operation:
     """An operation of NumPy or PyTorch by its name; a divisor counts if it is an array that was computed, or a row."""
     name, last = name.rstrip("_"), inputs[-1]
     if name == "reciprocal" or (name in ("power", "pow") and isinstance(last, int | float) and last < 0):
@@ -123,7 +125,7 @@ def in_torch(answer: Function, args: tuple) -> list[Operation]:
             operands = tuple(x for x in args if not isinstance(x, list | tuple))
             if operands:
                 size = result.numel() if hasattr(result, "numel") else 0
-                seen.append(noted(function.overloadpacket.__name__, operands, size))
+                seen.append(make_note(function.overloadpacket.__name__, operands, size))
             return result
 
     with Notes():

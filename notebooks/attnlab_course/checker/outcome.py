@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from attnlab_course.checker.error_words import explain
 from attnlab_course.checker.exercise import Case, Exercise, Stream
 from attnlab_course.checker.library import library_of, precise, to_library
 from attnlab_course.checker.results import read
 from attnlab_course.checker.sandbox import Watch, call
-from attnlab_course.checker.words import explain
 
 import numpy as np
 

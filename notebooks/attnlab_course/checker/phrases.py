@@ -204,18 +204,6 @@ one_layer = Phrase("You count one layer. Every layer has its own keys and values
 query_heads = Phrase(
     "You count keys and values for every query head. Query heads that share a key head share its keys ({where})."
 )
-scores_too_seldom = Phrase(
-    "You count S and P too few times. Each is written by one kernel and read by the next, 4N² in all. They hold 2N², "
-    "but footprint isn't traffic ({where})."
-)
-inputs_left_out = Phrase("You leave out Q, K, V or O of standard attention. Each crosses once: 4ND ({where}).")
-keys_in_every_pass = Phrase(
-    "You let K and V cross in every pass. A pass brings one block of them, so all passes together bring K and V once "
-    "({where})."
-)
-pass_too_cheap = Phrase(
-    "Your passes move too little. Each brings Q in, O in and out, and l and m in and out: 3ND + 4N ({where})."
-)
 cache_shared = Phrase("You let the batch share one cache. Each sequence has its own keys and values ({where}).")
 weights_each = Phrase(
     "You read the weights once for each sequence. They're read once per step and serve the whole batch ({where})."

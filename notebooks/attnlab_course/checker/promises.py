@@ -1,4 +1,4 @@
-"""Measures of what an answer costs: memory as the input grows, loads and stores.
+"""Measures of what an answer costs: memory as the input grows, loads and stores; and what its rounding loses.
 
 Each function returns a measure for :class:`attnlab_course.checker.exercise.Cost`. ``make(n)`` returns the arguments
 of a call of size n, arrays in NumPy.
@@ -14,8 +14,8 @@ from typing import Any
 
 from attnlab import measure
 from attnlab_course.checker.exercise import Function, Stream
-from attnlab_course.checker.jaxprs import held_bytes, traced
-from attnlab_course.checker.library import python_function, to_library
+from attnlab_course.checker.jaxprs import held_bytes, trace_program
+from attnlab_course.checker.library import precise, python_function, to_library, to_numpy
 from attnlab_course.checker.outcome import evaluate_on
 from attnlab_course.instruments.machine import CountingVector
 
@@ -78,7 +78,7 @@ def _held_bytes(answer: Function, library: str, args: tuple, gradients: tuple[in
     """Peak memory of a call beyond arguments and result: traced (NumPy, and whatever is given no array), profiled
     (PyTorch), or, in JAX, read from the program, which is not run."""
     if library == "jax" and any(isinstance(x, np.ndarray) for x in args):
-        return held_bytes(traced(answer, args, gradients))
+        return held_bytes(trace_program(answer, args, gradients))
     evaluate_on(answer, to_library(args, library), gradients, library)  # a first call allocates what is kept as well
     fresh = tuple(_read_ahead(x) for x in to_library(args, library))
 
@@ -145,3 +145,18 @@ def traced_memory() -> Iterator[Callable[[], int]]:
         yield lambda: tracemalloc.get_traced_memory()[1] - before
     finally:
         tracemalloc.stop()
+
+
+def lost_in_rounding(answer: Function, library: str) -> float:
+    """The part of small weights that rounding loses: attention(query, key, value, 1) of one query over 256 keys.
+
+    The key in the middle has weight 1 before normalizing and value 1, the others weight 0.8 · 2⁻⁵³ and value 0, which
+    added to 1 is lost. A fold loses those after the middle; in a tree small sums meet first, and nearly all are kept.
+    """
+    chunks, weight = 256, 0.8 * 2.0**-53
+    key, value = np.full((chunks, 1), np.log(weight)), np.zeros((chunks, 1))
+    key[chunks // 2], value[chunks // 2] = 0.0, 1.0
+    with precise(library):
+        found = to_numpy(answer(*to_library((np.ones((1, 1)), key, value, 1), library)))
+    small = (chunks - 1) * weight
+    return float((np.reshape(found, ()) - 1 / (1 + small)) / small)

@@ -18,7 +18,9 @@ def read(exercise: Exercise, case: Case, args: list, result: Any, gradients: tup
     if not all(i in exercise.writes or _unchanged(*pair) for i, pair in enumerate(zip(args, case.args))):
         return {}, "your function changes its inputs; work on a copy.", "inputs"
     try:
-        return {**_named_parts(exercise, result, args), **_named_gradients(exercise, gradients)}, "", ""
+        names, arrays = parameters(exercise), _named_parts(exercise, result, args)
+        of = {f"gradient of {names[i]}": np.asarray(to_numpy(g)) for i, g in zip(exercise.gradients, gradients)}
+        return arrays | of, "", ""
     except TypeError as error:
         return {}, str(error), "type"
 
@@ -66,12 +68,6 @@ def _as_array(x: Any) -> np.ndarray:
     article = "an" if name[0] in "aeiouAEIOU" else "a"
     objects = " (its dtype is object)" if isinstance(x, np.ndarray) else ""
     raise TypeError(f"your function returned {article} {name} that is not an array of numbers{objects}.")
-
-
-def _named_gradients(exercise: Exercise, gradients: tuple) -> dict[str, np.ndarray]:
-    """The gradients by argument name."""
-    names = parameters(exercise)
-    return {f"gradient of {names[i]}": np.asarray(to_numpy(g)) for i, g in zip(exercise.gradients, gradients)}
 
 
 def _unchanged(a: Any, b: Any) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from attnlab_course.checker.changes import CALLS, NUMBER, REDUCE, Change, in_words, is_module, name_of
-from attnlab_course.checker.parts import parts_of
+from attnlab_course.checker.result_names import parts_of
 
 AXIS = "in the axis of "
 
@@ -35,7 +35,7 @@ class Words:
     def of(self, node: ast.AST, change: Change) -> str:
         """Where it was changed, and what."""
         about = change.about or (change.gone and change.gone[0])
-        how = re.sub(r"\{(.*?)\}", lambda found: self.described(found[1], about), change.how)
+        how = re.sub(r"\{(.*?)\}", lambda found: self.describe(found[1], about), change.how)
         within, result = self.within(node), self.result(node)
         if how == NUMBER and within == "in a comparison":
             how = "a finite number is compared, where −∞ is meant"
@@ -46,11 +46,11 @@ class Words:
         where = ", ".join(filter(None, [result, within]))
         return f"{where and ' '}{where}: {how}"
 
-    def described(self, noun: str, gone: ast.AST) -> str:
+    def describe(self, noun: str, gone: ast.AST) -> str:
         """A ``noun`` such as "a term that is subtracted" with what can be said of the one that is ``gone``."""
         article, head, *rest = noun.split(" ", 2)
         rest = "".join(f" {x}" for x in rest)
-        of = f" with {listed(known)} in it" if 0 < len(known := self.known(gone)) < 3 else ""
+        of = f" with {join_names(known)} in it" if 0 < len(known := self.known(gone)) < 3 else ""
         name = gone.arg if isinstance(gone, ast.keyword) else getattr(gone, "id", "")
         if name in self.names and noun != in_words(gone):
             return f"the {head} `{name}`{rest}"
@@ -109,7 +109,7 @@ class Words:
         else:
             targets = []
         found = [name for target in targets if target is not None for name in self.known(_root(target))]
-        return f"in {listed(found)}" if 0 < len(found) < 3 else ""
+        return f"in {join_names(found)}" if 0 < len(found) < 3 else ""
 
     def loop(self, node: ast.AST) -> str:
         """Whether a node is in a loop, before the first one or after the last one of its function."""
@@ -135,7 +135,7 @@ def read(name: str, source: str) -> set[str]:
     return {x.id for x in ast.walk(function) if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Load)}
 
 
-def listed(names: list[str]) -> str:
+def join_names(names: list[str]) -> str:
     """Names in a row."""
     *first, last = (f"`{name}`" for name in names)
     return f"{', '.join(first)} and {last}" if first else last

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from attnlab_course.checker import phrases
 from attnlab_course.checker.changes import NUMBER, changes
 from attnlab_course.checker.library import own_functions
-from attnlab_course.checker.slip_words import Words, listed, read
+from attnlab_course.checker.slip_words import Words, join_names, read
 
 CITED = re.compile(r"#.*?(eqs?\. [\d.]+\w?|lines? \d+|section \d+)")
 
@@ -66,7 +66,7 @@ class Slip:
             return phrases.number_for_infinity(place or "the maximum of nothing is −∞")
         name, original = self.reference.__name__, textwrap.dedent(inspect.getsource(self.reference))
         unread = (read(name, original) - read(name, self.source)) & inspect.signature(self.reference).parameters.keys()
-        free = f" Then it doesn't depend on {listed(sorted(unread))}." if unread else ""
+        free = f" Then it doesn't depend on {join_names(sorted(unread))}." if unread else ""
         said = f"Your result is what our solution gives with one change{self.how} ({place}).{free}"
         return said if place else said.replace(" ()", "")
 

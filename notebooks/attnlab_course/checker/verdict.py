@@ -13,23 +13,31 @@ PRE = "margin:.4em 0 0;padding:0;background:none;white-space:pre-wrap;font-famil
 class Verdict:
     """``state`` is "right", "wrong", "not attempted" or "not checked"; the headline says so, the rest why.
 
-    ``diagnosis`` names the mistake if it is known, ``evidence`` shows the input that failed.
+    ``diagnosis`` names the mistake if it is known, ``evidence`` shows the input that failed. ``stars``: earned.
     """
 
     state: str
     headline: str
     diagnosis: str = ""
     evidence: tuple[str, ...] = field(default=())
+    stars: int = 0
+
+    @property
+    def earned(self) -> str:
+        """A tick and the stars of a right answer."""
+        return f"  ✓ {'★' * self.stars}" if self.stars else ""
 
     @property
     def text(self) -> str:
         """All of it in plain text."""
         said = textwrap.wrap(self.diagnosis, 100, initial_indent="  ", subsequent_indent="  ")
-        return "\n".join([self.headline, *said, *(f"  {line}" for item in self.evidence for line in item.split("\n"))])
+        seen = (f"  {line}" for item in self.evidence for line in item.split("\n"))
+        return "\n".join([self.headline + self.earned, *said, *seen])
 
     def html(self) -> str:
         """All of it in HTML; the words, not the color, carry the state."""
         head = f"<b>{html.escape(self.headline)}</b>"
+        head += f'<span style="color:{BORDERS[self.state]}">{self.earned}</span>' if self.stars else ""
         said = f"<div>{html.escape(self.diagnosis)}</div>" if self.diagnosis else ""
         seen = f'<pre style="{PRE}">{html.escape(chr(10).join(self.evidence))}</pre>' if self.evidence else ""
         return f'<div style="{BOX.format(color=BORDERS[self.state])}">{head}{said}{seen}</div>'

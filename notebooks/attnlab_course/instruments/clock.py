@@ -97,7 +97,10 @@ class Clock:
             "settled": self.settled,
             "threads": self.threads,
             "seconds": {name: [[x, *row] for x, row in rows.items()] for name, rows in self.seconds.items()},
-            "claims": [_finite({"kind": type(claim).__name__, **asdict(claim)}) for claim in self.claims],
+            "claims": [
+                {"kind": type(claim).__name__, **{k: v for k, v in asdict(claim).items() if v != math.inf}}
+                for claim in self.claims  # JSON has no infinity
+            ],
         }
 
     def metadata(self) -> dict[str, dict]:
@@ -123,11 +126,6 @@ def stored_faults(output: Mapping) -> list[str]:
     return clock.faults() + few + ([] if clock.settled else [f"the times still scatter after {clock.rounds} rounds"])
 
 
-def _finite(record: dict) -> dict:
-    """Without the bounds that don't bound: JSON has no infinity."""
-    return {key: value for key, value in record.items() if value != math.inf}
-
-
 def timed(
     calls: Mapping[str, Mapping[float, Call]],
     claims: Sequence[Claim] = (),
@@ -141,17 +139,16 @@ def timed(
     above 1 counts seconds on the wall. The environment variable ATTNLAB_ROUNDS fixes the number of rounds (the tests
     run each call once, and look at no clock).
     """
-    points = {(name, size): _waited_for(call) for name, sizes in calls.items() for size, call in sizes.items()}
+    points = {
+        (name, size): lambda call=call: wait_for(call())
+        for name, sizes in calls.items() for size, call in sizes.items()
+    }  # fmt: skip
     rounds = int(os.environ.get("ATTNLAB_ROUNDS", 0)) or None
     with one_thread() if threads == 1 else contextlib.nullcontext():
         now = time.process_time if threads == 1 else time.perf_counter
         taken = interleave(points, rounds, seconds, least=FEWEST, now=now)
     found = {name: {size: quartiles(taken[name, size]) for size in sizes} for name, sizes in calls.items()}
     return Clock(found, claims, min(map(len, taken.values())), all(map(has_settled, taken.values())), threads)
-
-
-def _waited_for(call: Call) -> Call:
-    return lambda: wait_for(call())
 
 
 @contextlib.contextmanager

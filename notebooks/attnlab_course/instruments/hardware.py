@@ -7,13 +7,13 @@ their L2 caches included, is for notebooks 07, 12 and 13.
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
-from attnlab.core.arguments import FLOATS
+from attnlab.core.arguments import FLOATS, LIBRARIES, check_choice
 
-import numpy as np
 
 KIB, GIB = 2**10, 2**30
 
@@ -23,8 +23,8 @@ class Accelerator:
     """One machine with one memory.
 
     flops: peak of dense matrix products, FLOP/s, in half precision unless the source says otherwise. bandwidth: of
-    the memory, B/s. memory: its size in bytes; what datasheets call GB are GiB. on_chip: bytes of fast memory that a
-    program fills itself, without caches, all units of the chip together, None if unknown. source: of the numbers.
+    the memory, B/s. memory: its size in bytes; GB of a datasheet are GiB unless the source says other. on_chip: bytes
+    of fast memory that a program fills itself, without caches, all units together, None if unknown. source: of these.
     """
 
     name: str
@@ -74,14 +74,13 @@ ACCELERATORS = {
                     "NVIDIA A100 datasheet, SXM, dense; Ampere white paper: 108 multiprocessors of 164 KB shared"),
         Accelerator("H100", 989.4e12, 3.35e12, 80 * GIB, 132 * 228 * KIB,
                     "NVIDIA H100 datasheet, SXM, half of the rate with sparsity; 132 multiprocessors of 228 KB"),
-        Accelerator("H200", 989.4e12, 4.8e12, 141 * GIB, 132 * 228 * KIB,
-                    "NVIDIA H200 datasheet, SXM, half of the rate with sparsity; 132 multiprocessors of 228 KB"),
+        Accelerator("H200", 989.4e12, 4.8e12, 143_771 * 2**20, 132 * 228 * KIB,
+                    "NVIDIA H200 datasheet, SXM, half of the rate with sparsity; 132 multiprocessors of 228 KB; memory "
+                    "as the driver reports"),
         Accelerator("MI300X", 1307.4e12, 5.3e12, 192 * GIB, 304 * 64 * KIB,
                     "AMD Instinct MI300X datasheet, dense; 304 compute units of 64 KB local data share"),
-        Accelerator("B100", 1.8e15, 8e12, 192 * GIB, None,
-                    "NVIDIA Blackwell architecture technical brief, dense"),
-        Accelerator("B200", 2.25e15, 8e12, 192 * GIB, None,
-                    "NVIDIA Blackwell architecture technical brief, dense, at 1000 W"),
+                Accelerator("B200", 2.25e15, 8e12, 183_359 * 2**20, None,
+                    "NVIDIA Blackwell architecture technical brief, dense, at 1000 W; memory as the driver reports"),
     )
 }
 """Named accelerators by name, oldest first."""
@@ -142,9 +141,10 @@ def this_machine(library: str = "numpy", dtype: str = "float32", *, seconds: flo
     ValueError for a library or a dtype that there is not.
     """
     matmul, add = operations(library, dtype)
-    flops = product_rate(matmul, seconds)
-    return Accelerator(
-        f"this machine, {library}, {dtype}", flops, stream_rate(add, 2**27, seconds), memory_size(), None,
+    flops, run = product_rate(matmul, seconds), add(2**27)
+    run()
+    return Accelerator(  # each byte is read once and written once
+        f"this machine, {library}, {dtype}", flops, 2 * 2**27 / fastest(run, seconds), memory_size(), None,
         "measured: the best of repeated matrix products, and of adding 1 in place to an array of 128 MiB",
     )
 
@@ -162,22 +162,12 @@ def product_rate(matmul: Callable[[int], Callable], seconds: float | int) -> flo
     return max(rate, 2 * n**3 / fastest(run, seconds))
 
 
-def stream_rate(add: Callable[[int], Callable], size: int, seconds: float | int) -> float:
-    """B/s of x += 1 on an array of ``size`` bytes: each byte is read once and written once."""
-    run = add(size)
-    run()
-    once = max(fastest(run, 0), 1e-7)
-    calls = max(1, int(1e-3 / once))  # small arrays: time many calls together
-    return 2 * size * calls / fastest(run, seconds, calls)
-
-
-def fastest(run: Callable[[], Any], seconds: float | int, calls: int = 1) -> float:
-    """The shortest time of ``calls`` calls, over rounds that last ``seconds`` together; three at least."""
+def fastest(run: Callable[[], Any], seconds: float | int) -> float:
+    """The shortest time of a call, over rounds that last ``seconds`` together; three at least."""
     shortest, end, rounds = float("inf"), time.perf_counter() + seconds, 0
     while rounds < 3 or time.perf_counter() < end:
         start = time.perf_counter()
-        for _ in range(calls):
-            run()
+        run()
         shortest, rounds = min(shortest, time.perf_counter() - start), rounds + 1
     return shortest
 
@@ -187,37 +177,22 @@ def operations(library: str, dtype: str) -> tuple[Callable[[int], Callable], Cal
 
     The second is always float32: memory does not know what its bytes mean, but half precision may be slow to add.
     """
-    if library not in OPERATIONS:
-        raise ValueError(f"library is {library!r}; it must be one of {', '.join(OPERATIONS)}")
-    dtypes = [name for name in FLOATS if (library, name) != ("numpy", "bfloat16")]
-    if dtype not in dtypes:
-        raise ValueError(f"dtype is {dtype!r}; {library} has {', '.join(dtypes)}")
-    return OPERATIONS[library](dtype)
+    check_choice("library", library, LIBRARIES)
+    check_choice("dtype", dtype, [name for name in FLOATS if (library, name) != ("numpy", "bfloat16")])
+    return _jax_operations(dtype) if library == "jax" else _operations_in_place(import_module(library), dtype)
 
 
-def _numpy_operations(dtype: str) -> tuple[Callable, Callable]:
-    def matmul(n: int) -> Callable:
-        a, out = np.full((n, n), 0.5, dtype), np.empty((n, n), dtype)
-        return lambda: np.matmul(a, a, out=out)
-
-    def add(size: int) -> Callable:
-        x = np.zeros(size // 4, np.float32)
-        return lambda: np.add(x, 1, out=x)
-
-    return matmul, add
-
-
-def _torch_operations(dtype: str) -> tuple[Callable, Callable]:
-    import torch
+def _operations_in_place(xp: Any, dtype: str) -> tuple[Callable, Callable]:
+    """In NumPy and PyTorch."""
 
     def matmul(n: int) -> Callable:
-        a = torch.full((n, n), 0.5, dtype=getattr(torch, dtype))
-        out = torch.empty_like(a)
-        return lambda: torch.matmul(a, a, out=out)
+        a = xp.full((n, n), 0.5, dtype=getattr(xp, dtype))
+        out = xp.empty_like(a)
+        return lambda: xp.matmul(a, a, out=out)
 
     def add(size: int) -> Callable:
-        x = torch.zeros(size // 4)
-        return lambda: x.add_(1)
+        x = xp.zeros(size // 4, dtype=xp.float32)
+        return lambda: xp.add(x, 1, out=x)
 
     return matmul, add
 
@@ -245,21 +220,9 @@ def _jax_operations(dtype: str) -> tuple[Callable, Callable]:
     return matmul, add
 
 
-OPERATIONS = {"numpy": _numpy_operations, "jax": _jax_operations, "torch": _torch_operations}
-
-
 def memory_size() -> int:
     """Bytes of memory of this machine; 0 where the system does not tell."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return 0
-
-
-def table(machines: Sequence[Accelerator]) -> Iterator[str]:
-    """Lines to print: name, peak, bandwidth, balance, memory, on-chip memory."""
-    yield f"{'':<12}{'TFLOP/s':>9}{'TB/s':>8}{'FLOP/B':>8}{'memory, GiB':>13}{'on chip, MiB':>14}"
-    for x in machines:
-        chip = "–" if x.on_chip is None else f"{x.on_chip / 2**20:.1f}"
-        yield (f"{x.name:<12}{x.flops / 1e12:>9.0f}{x.bandwidth / 1e12:>8.2f}{x.balance:>8.0f}"
-               f"{x.memory / GIB:>13.0f}{chip:>14}")

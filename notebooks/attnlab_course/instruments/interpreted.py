@@ -102,6 +102,17 @@ def _called(function: JITFunction, *args: Any, **options: Any) -> Any:
     return interpreter.InterpretedFunction(function.fn).rewrite()(*args, **options)
 
 
+def _after(function: Function, *looks: Function) -> Function:
+    """The function, called after each of ``looks`` was with its arguments."""
+
+    def of(*args: Any) -> Any:
+        for look in looks:
+            look(*args)
+        return function(*args)
+
+    return of
+
+
 @contextlib.contextmanager
 def _watched(memory: torch.Tensor, inside: np.ndarray) -> Iterator[Counter]:
     """While this context is open, the interpreter counts, and refuses addresses outside of ``memory``.
@@ -114,56 +125,36 @@ def _watched(memory: torch.Tensor, inside: np.ndarray) -> Iterator[Counter]:
     counts, builder = Counter(), interpreter.interpreter_builder
     first, end = memory.data_ptr(), memory.data_ptr() + memory.nbytes
 
-    def pointers(kind: str, mask_at: int, function: Function) -> Function:
-        def of(where: Any, *rest: Any) -> Any:
+    def count(kind: str, by: int = 1) -> Function:
+        return lambda *_: counts.update({kind: by})
+
+    def pointers(kind: str, mask_at: int) -> Function:
+        def look(where: Any, *rest: Any) -> None:
             used = where.data[np.broadcast_to(rest[mask_at].data, where.data.shape)]
             if used.size and (used.min() < first or used.max() >= end):
                 raise IndexError("the kernel uses an address far outside of its arrays")
             counts[kind] += used.size
-            counts["masked"] += kind == "loads"
             if not (within := inside[(used - first) // memory.itemsize]).all():
                 counts["outside"] += int((~within).sum())
-            return function(where, *rest)
 
-        return of
+        return look
 
-    def once_more(kind: str, function: Function) -> Function:
-        def of(*args: Any) -> Any:
-            counts[kind] += 1
-            return function(*args)
+    def refuse_bfloat16(*args: Any) -> None:
+        tiles = [x for x in args if isinstance(x, interpreter.TensorHandle)]
+        if not tiles or any(x.dtype.scalar == tl.bfloat16 for x in tiles):  # no tiles: a constant
+            raise TypeError(BFLOAT16)
 
-        return of
-
-    def widened(function: Function) -> Function:
-        def of(*args: Any) -> Any:
-            if any(isinstance(x, interpreter.TensorHandle) and x.dtype.scalar == tl.bfloat16 for x in args):
-                raise TypeError(BFLOAT16)
-            return function(*args)
-
-        return of
-
-    def no_number(x: float) -> Any:
-        raise TypeError(BFLOAT16)
-
-    def without_a_mask(function: Function) -> Function:
-        def of(*args: Any) -> Any:
-            counts["masked"] -= 1  # it goes on to create_masked_load
-            return function(*args)
-
-        return of
-
-    watched = {
-        "create_load": without_a_mask(builder.create_load),
-        "create_masked_load": pointers("loads", 0, builder.create_masked_load),
-        "create_masked_store": pointers("stores", 1, builder.create_masked_store),
-        "create_dot": widened(once_more("products", builder.create_dot)),
-        "create_select": once_more("choices", builder.create_select),
-        "create_fdiv": once_more("divisions", builder.create_fdiv),
-        "create_fma": widened(builder.create_fma),
-        "binary_op": widened(builder.binary_op),
-        "unary_op": widened(builder.unary_op),
-        "get_bf16": getattr(builder, "get_bf16", no_number),  # until 3.8 it has no constants either
-    }
+    looks = {
+        "create_load": [count("masked", -1)],  # it goes on to create_masked_load
+        "create_masked_load": [pointers("loads", 0), count("masked")],
+        "create_masked_store": [pointers("stores", 1)],
+        "create_dot": [refuse_bfloat16, count("products")], "create_select": [count("choices")],
+        "create_fdiv": [count("divisions")], "create_fma": [refuse_bfloat16], "binary_op": [refuse_bfloat16],
+        "unary_op": [refuse_bfloat16],
+    }  # fmt: skip
+    watched = {name: _after(getattr(builder, name), *before) for name, before in looks.items()}
+    if not hasattr(builder, "get_bf16"):  # until 3.8 it has no constants either
+        watched["get_bf16"] = refuse_bfloat16
     call, elsewhere = JITFunction.__call__, interpreter._patch_lang(tl.cdiv.fn)
     vars(builder).update(watched)
     JITFunction.__call__ = _called

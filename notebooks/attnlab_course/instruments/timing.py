@@ -60,8 +60,9 @@ def interleave(
             for name, values in taken.items():
                 bar.set_description(f"{name}")
                 last, library = library, str(name).partition(" ")[0]
-                if settle and library != last:
-                    _run_for(calls[name], settle)
+                until = time.perf_counter() + settle
+                while library != last and time.perf_counter() < until:
+                    calls[name]()
                 values.append(_sample(calls[name], now))
                 bar.update()
             turn += 1
@@ -73,12 +74,6 @@ def _enough(taken: Mapping[Name, list[float]], turn: int, rounds: int | None, le
     if rounds is not None:
         return turn >= rounds
     return turn >= (least if late else FEWEST) and (late or all(map(has_settled, taken.values())))
-
-
-def _run_for(call: Call, seconds: float | int) -> None:
-    start = time.perf_counter()
-    while time.perf_counter() - start < seconds:
-        call()
 
 
 def _sample(call: Call, now: Callable[[], float]) -> float:

@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import pkgutil
+import re
 from pathlib import Path
 
 from attnlab_course.checker.exercise import Exercise
@@ -12,6 +13,20 @@ def lessons() -> dict[str, list[str]]:
     """The names of the exercises, by the number of their lesson."""
     folders = sorted(Path(__file__).parent.glob("lesson[0-9][0-9]/exercises"))
     return {folder.parent.name[-2:]: [m.name for m in pkgutil.iter_modules([str(folder)])] for folder in folders}
+
+
+def catalogue() -> dict[str, dict[str, int]]:
+    """The stars of the exercises, in the order of the course, read from their files: nothing is imported."""
+    folder = Path(__file__).parent
+    stars = {
+        number: {name: int(re.search(r"stars=(\d)", _text(folder, number, name))[1]) for name in found}
+        for number, found in lessons().items()
+    }
+    return {number: dict(sorted(found.items(), key=lambda pair: (pair[1], pair[0]))) for number, found in stars.items()}
+
+
+def _text(folder: Path, number: str, name: str) -> str:
+    return (folder / f"lesson{number}" / "exercises" / f"{name}.py").read_text(encoding="utf-8")
 
 
 def names() -> list[str]:

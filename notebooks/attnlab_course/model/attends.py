@@ -9,7 +9,7 @@ from typing import Any
 
 import attnlab
 from attnlab.cache import KVCache
-from attnlab.core.dispatch import backend
+from attnlab_course.model.decoder import namespace
 
 
 def dense(method: str = "tiled", **options: Any) -> Callable:
@@ -45,7 +45,9 @@ class Cached:
     def __call__(self, layer: int, query: Any, key: Any, value: Any) -> Any:
         cache = self.caches[layer] if layer in self.caches else self.kind.empty(key, value, **self.options)
         if getattr(cache, "rotary", None) is None:
-            positions = backend("query", query, "attnlab_course.model").positions(query, cache.length)
+            xp = namespace(query)
+            place = {"device": query.device} if xp.__name__ == "torch" else {}
+            positions = cache.length + xp.arange(query.shape[-2], **place)
             query, key = (attnlab.rotary(x, positions) for x in (query, key))
         out, self.caches[layer] = cache.attend(query, key, value, return_lse=self.return_lse)
         return out

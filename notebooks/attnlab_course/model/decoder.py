@@ -1,12 +1,19 @@
 """The transformer in the functions that NumPy and JAX share: ``xp`` is numpy or jax.numpy."""
 
 from collections.abc import Callable
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from attnlab.core.dispatch import library_of
 from attnlab_course.model.config import Config
 
 EPSILON = 1e-5
+
+
+def namespace(x: Any) -> ModuleType:
+    """numpy, jax.numpy or torch: where an array's functions are."""
+    return import_module({"jax": "jax.numpy"}.get(library := library_of("the parameters' embedding", x), library))
 
 
 def logits(xp: ModuleType, config: Config, parameters: dict[str, Any], tokens: Any, attend: Callable) -> Any:
@@ -25,6 +32,7 @@ def attention(xp: ModuleType, config: Config, block: dict[str, Any], x: Any, lay
     out = attend(layer, query, key, value)
     if config.sink:  # one more key of value 0: the softmax keeps the share e^lse / (e^lse + e^sink)
         out, lse = out
+        lse = xp.where(lse == -xp.inf, 0, lse)  # a row that sees nothing stays 0, beside a sink of −∞, too
         out = out * xp.exp(-xp.logaddexp(0, block["sink"][:, None] - lse))[..., None]
     out = out.swapaxes(-3, -2)
     return out.reshape((*x.shape[:-1], config.heads * config.d)) @ block["wo"]

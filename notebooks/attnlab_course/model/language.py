@@ -1,14 +1,14 @@
 """The model as its users meet it: logits, bits and greedy text, in the library of its parameters."""
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from attnlab.core.arguments import dtype_name, integer, kind_of
-from attnlab.core.dispatch import library_of
+from attnlab_course.model import decoder
 from attnlab_course.model.attends import Cached, dense
 from attnlab_course.model.config import FIRST, Config
+from attnlab_course.model.decoder import namespace
 
 import numpy as np
 
@@ -28,7 +28,12 @@ class Model:
         rotated yet, and gives (..., Hq, N, D). Differentiable by the parameters in JAX and PyTorch, if ``attend`` is.
         """
         attend = dense(return_lse=self.config.sink) if attend is None else attend
-        return self._module.logits(self.config, self.parameters, self._integers(tokens), attend)
+        xp, tokens = namespace(self.parameters["embedding"]), self._integers(tokens)
+        if xp.__name__ == "torch":
+            from attnlab_course.model.torch import logits
+
+            return logits(self.config, self.parameters, tokens, attend)
+        return decoder.logits(xp, self.config, self.parameters, tokens, attend)
 
     def generate(
         self, prompt: bytes | str, count: int, attend: Callable | None = None, *, cached: bool = True
@@ -51,18 +56,15 @@ class Model:
             new, text = np.array(found[-1:]), np.append(text, found[-1])
         return bytes(found)
 
-    @property
-    def _module(self) -> Any:
-        library = library_of("the parameters' embedding", self.parameters["embedding"])
-        return importlib.import_module(f"attnlab_course.model.{library}")
-
     def _integers(self, x: Any) -> Any:
         if kind_of(x) is None or not dtype_name(x).startswith(("int", "uint")):
             raise TypeError(f"tokens is of type {type(x).__name__}; it must be an array of integers")
         last = self.config.vocabulary - 1
         if isinstance(x, np.ndarray) and x.size and not 0 <= x.min() <= x.max() <= last:
             raise ValueError(f"tokens reach from {x.min()} to {x.max()}; they must lie in 0 … {last}")
-        return self._module.integers(x, self.parameters["embedding"])
+        like = self.parameters["embedding"]
+        xp = namespace(like)
+        return xp.as_tensor(x, device=like.device).long() if xp.__name__ == "torch" else xp.asarray(x)
 
 
 def tokens(text: bytes | str, first: bool = True) -> np.ndarray:

@@ -1,11 +1,10 @@
 """What the package holds of the trained models: weights, how they were trained, and a text to evaluate them on."""
 
-import importlib
 import json
-from importlib import resources
+from importlib import import_module, resources
 from typing import Any
 
-from attnlab.core.arguments import LIBRARIES
+from attnlab.core.arguments import LIBRARIES, check_choice
 from attnlab_course.model.config import Config
 from attnlab_course.model.language import Model
 
@@ -22,13 +21,17 @@ def load(name: str = "base", library: str = "numpy", dtype: str = "float32") -> 
 
     ``name``: one of ``NAMES``. ``library``: "numpy", "jax" or "torch". Raises ValueError for an unknown one.
     """
-    check_choice("library", library, tuple(LIBRARIES))
+    check_choice("library", library, LIBRARIES)
     check_choice("dtype", dtype, DTYPES)
     config = Config(**training(name)["config"])
     with (data() / f"{name}.npz").open("rb") as file, np.load(file) as stored:
         arrays = {key: stored[key].astype(dtype) for key in config.shapes}
-    module = importlib.import_module(f"attnlab_course.model.{library}")
-    return Model(config, {key: module.array(x) for key, x in arrays.items()})
+    import_module(f"attnlab.core.arrays.{library}")  # an error says how to install what is missing
+    xp = import_module({"jax": "jax.numpy"}.get(library, library))
+    parameters = {key: xp.asarray(x) for key, x in arrays.items()}
+    if dtype not in str(parameters["norm"].dtype):
+        raise ValueError("dtype is 'float64'; JAX keeps it only where jax_enable_x64 is set")
+    return Model(config, parameters)
 
 
 def training(name: str = "base") -> dict[str, Any]:
@@ -46,14 +49,5 @@ def excerpt() -> bytes:
 
 
 def data() -> Any:
-    """The folder of weights, which the course brings: FileNotFoundError without it."""
-    folder = resources.files("attnlab_course.model") / "weights"
-    if not folder.is_dir():
-        raise FileNotFoundError("the trained models come with the course: pip install attnlab-course")
-    return folder
-
-
-def check_choice(argument: str, chosen: Any, choices: tuple[str, ...]) -> None:
-    """Refuse what is not among the choices."""
-    if chosen not in choices:
-        raise ValueError(f"{argument} is {chosen!r}; it must be one of {', '.join(choices)}")
+    """The folder of weights."""
+    return resources.files("attnlab_course.model") / "weights"

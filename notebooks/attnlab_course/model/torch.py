@@ -8,7 +8,6 @@ from attnlab.core.arrays.torch import Array
 from attnlab.core.shapes import Float, Integer
 from attnlab_course.model.config import Config
 
-import numpy as np
 import torch
 from torch.func import functional_call
 from torch.nn import Module, ModuleList, Parameter
@@ -54,6 +53,7 @@ class TransformerBlock(Module):
         out = attend(layer, query, key, value)
         if self.config.sink:
             out, lse = out
+            lse = torch.where(lse == -torch.inf, 0, lse)  # a row that sees nothing stays 0, beside a sink of −∞, too
             out = out * torch.sigmoid(lse - self.sink[:, None])[..., None]
         return out.transpose(-3, -2).flatten(-2) @ self.wo
 
@@ -81,18 +81,3 @@ def skeleton(config: Config) -> Transformer:
     """A transformer whose parameters take no memory."""
     with torch.device("meta"):
         return Transformer(config)
-
-
-def positions(x: Array, start: Any) -> Array:
-    """The positions of x's rows (..., N, D), from ``start`` on."""
-    return start + torch.arange(x.shape[-2], device=x.device)
-
-
-def integers(x: Any, like: Array) -> Array:
-    """Tokens as a tensor on the device of the parameters."""
-    return torch.as_tensor(x, device=like.device).long()
-
-
-def array(x: np.ndarray) -> Array:
-    """A parameter, of a NumPy array."""
-    return torch.from_numpy(x)

@@ -1,7 +1,7 @@
 """Train the model and its twins, and store their weights: ``python -m attnlab_course.model.train [name ...]``.
 
-A run that was interrupted goes on from its checkpoint under build/model. What a run reads follows from the seed, the
-step and the text; the text is the standard library's, so another Python version gives another model of the same kind.
+What a run reads follows from the seed, the step and the text; the text is the standard library's, so another Python
+version gives another model of the same kind. Each model is stored when it is trained.
 """
 
 import argparse
@@ -9,13 +9,11 @@ import dataclasses
 import json
 import math
 import platform
-import time
 from pathlib import Path
 from typing import Any
 
 import attnlab
-from attnlab_course.model.batches import batch
-from attnlab_course.model.plans import PLANS, TrainingPlan
+from attnlab_course.model.plans import PLANS, TrainingPlan, batch
 from attnlab_course.model.store import NAMES, training
 from attnlab_course.model.text import digest, read
 from attnlab_course.model.torch import Transformer
@@ -53,21 +51,6 @@ class Training:
         self.optimizer.step()
         self.curve.append(loss.item() / math.log(2))
 
-    def save(self, path: Path) -> None:
-        """Write a checkpoint; an interruption leaves the old one whole."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        state = {"net": self.net.state_dict(), "optimizer": self.optimizer.state_dict(), "curve": self.curve}
-        torch.save(state, path.with_suffix(".new"))
-        path.with_suffix(".new").replace(path)
-
-    def resume(self, path: Path) -> None:
-        """Go on from a checkpoint, if there is one."""
-        if path.exists():
-            state = torch.load(path)
-            self.net.load_state_dict(state["net"])
-            self.optimizer.load_state_dict(state["optimizer"])
-            self.curve = state["curve"]
-
 
 def draw(net: Transformer, seed: int) -> Transformer:
     """Random weights: matrices keep the size of what they map; what is added to the stream begins as 0, gains as 1."""
@@ -95,19 +78,14 @@ def attend_with_lse(layer: int, query: Any, key: Any, value: Any) -> Any:
     return attnlab.tiled_attention(query, key, value, causal=True, return_lse=True)
 
 
-def train(plan: TrainingPlan, text: bytes, checkpoint: Path, every: float = 60.0) -> Training:
-    """Take the steps that are left of a plan, with a checkpoint every minute."""
-    run = Training(plan)
-    run.resume(checkpoint)
-    numbers, saved = np.frombuffer(text, np.uint8), time.monotonic()
-    progress = tqdm(range(len(run.curve), plan.steps), initial=len(run.curve), total=plan.steps, mininterval=5)
+def train(plan: TrainingPlan, text: bytes) -> Training:
+    """Take the steps of a plan."""
+    run, numbers = Training(plan), np.frombuffer(text, np.uint8)
+    progress = tqdm(range(plan.steps), mininterval=5)
     for _ in progress:
         run.step(numbers)
-        if time.monotonic() - saved > every:
-            run.save(checkpoint)
-            saved = time.monotonic()
+        if len(run.curve) % 100 == 0:
             progress.set_postfix(bits=f"{np.mean(run.curve[-50:]):.3f}")
-    run.save(checkpoint)
     return run
 
 
@@ -126,7 +104,6 @@ def main() -> None:
     """Train what is named on the command line, by default everything."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=[], help=f"of {', '.join(NAMES)}; all by default")
-    parser.add_argument("--build", type=Path, default=Path("build/model"), help="where checkpoints lie")
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
@@ -136,7 +113,7 @@ def main() -> None:
         known = "the" if digest(text) == stored["text_sha256"] else "not the"
         print(f"{name}: {len(text):,} bytes of Python {platform.python_version()}, {known} text of the weights in the "
               f"package (Python {stored['python']})")  # fmt: skip
-        export(train(PLANS[name], text, given.build / f"{name}.pt"), text, name)
+        export(train(PLANS[name], text), text, name)
 
 
 if __name__ == "__main__":

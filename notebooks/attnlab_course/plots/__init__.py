@@ -4,13 +4,12 @@ The figures of one lesson are in its own folder, such as attnlab_course.lessons.
 """
 
 from attnlab.core.arguments import LIBRARIES
-from attnlab_course.plots.groupings import groupings
-from attnlab_course.plots.ladders import ladders, square
+from attnlab_course.plots.ladders import ladders
 from attnlab_course.plots.roofline import roofline
 from attnlab_course.plots.style import COLORS, GRAY, INK, MARKERS, PALE, STYLE, band, canvas, darker, show
 from attnlab_course.plots.tables import table
 
 __all__ = [
     "COLORS", "GRAY", "INK", "LIBRARIES", "MARKERS", "PALE", "STYLE", "band", "canvas", "darker",
-    "groupings", "ladders", "roofline", "show", "square", "table",
+    "ladders", "roofline", "show", "table",
 ]

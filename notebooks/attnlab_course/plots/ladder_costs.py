@@ -5,8 +5,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 from attnlab import attention, costs
-from attnlab.core.geometry import chunk_sizes
+from attnlab.core.geometry import chunk_sizes, tile_sizes
 from attnlab.measure import binary, many_bytes
+from attnlab_course.instruments import machine
 from attnlab_course.instruments.clock import Clock, Ratio, timed
 from attnlab_course.instruments.hardware import ACCELERATORS, Accelerator, this_machine
 from attnlab_course.ladder import LADDER
@@ -30,17 +31,12 @@ def memory(measured: Measured) -> Figure:
     _draw(axes, lines, measured)
     _bytes_axis(axes, range(10, 48, 5))
     axes.set(ylabel=f"extra memory (bytes)\none head, float32, D = {D}")
-    apart = ", ".join(f"{name} {_apart(lines[name], found)}" for name, found in measured.items())
+    ratios = {name: [x / lines[name][LONG.index(n)] for n, x in found.items()] for name, found in measured.items()}
+    apart = ", ".join(f"{name} {min(found):.2f} to {max(found):.2f}" for name, found in ratios.items())
     slopes = ", ".join(f"{name} {math.log2(row[-1] / row[-2]):.1f}" for name, row in lines.items())
     figure.set_label("Extra memory against sequence length, both axes logarithmic. Lines are closed forms, with these "
                      f"slopes at their right end: {slopes}. Measured divided by closed form: {apart}.")
     return figure
-
-
-def _apart(line: Sequence[float | int], found: Mapping[int, float | int]) -> str:
-    """How far the points are from their line."""
-    ratios = [points / line[LONG.index(n)] for n, points in found.items()]
-    return f"{min(ratios):.2f} to {max(ratios):.2f}"
 
 
 def traffic(counted: Measured) -> Figure:
@@ -86,9 +82,7 @@ def place(n: int, d: int, name: str = "A100 40 GB", itemsize: int = 2) -> Figure
         f"{method} at {form.intensity:.3g}, {'memory' if form.intensity < balance else 'compute'}-bound"
         for method, form in forms.items()
     )
-    figure.set_label(
-        f"Roofline of {name}, balance {balance:.0f} FLOP per byte; {setting}: {places}."
-    )
+    figure.set_label(f"Roofline of {name}, balance {balance:.0f} FLOP per byte; {setting}: {places}.")
     return figure
 
 
@@ -173,9 +167,6 @@ def _affordable(name: str, lengths: Sequence[int], longest: int) -> list[int]:
 
 def count_traffic(lengths: Sequence[int] = (256, 512, 1024)) -> dict[str, dict[int, int]]:
     """Bytes that the machine counts, float32; what takes a key at a time runs at the first length alone."""
-    from attnlab_course.instruments import machine
-    from attnlab.core.geometry import tile_sizes
-
     counted: dict[str, dict[int, int]] = {}
     for name, method in LADDER.items():
         program = getattr(machine, f"{method.program}_forward")

@@ -1,7 +1,7 @@
-"""The map of the course: the two ladders, and the square of what distinguishes their rungs."""
+"""The map of the course: the two ladders."""
 
 from attnlab_course.ladder import LADDER
-from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
+from attnlab_course.plots.style import COLORS, GRAY, PALE, canvas, darker
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -13,9 +13,6 @@ SOFTMAX_LADDER = (
     ("online", "maximum and sum in one pass", "03"),
 )
 ATTENTION_LADDER = tuple((name, method.idea, method.lesson) for name, method in LADDER.items())
-MAXIMA = {"none": "no maximum", "row": "the maximum of the row", "part": "the maximum of a part"}
-COMBINES = {"at the end": "parts combined\nat the end", "as they come": "parts combined\nas they come",
-            "never": "no parts:\nthe whole row"}
 
 
 def ladders(here: str | None = None) -> Figure:
@@ -50,30 +47,3 @@ def _draw_rung(axes: Axes, height: int, rung: str, idea: str, note: str, marked:
     axes.text(0.06, height + 0.41, rung, va="center", weight="bold", color=darker(COLORS[rung]))
     axes.text(0.24, height + 0.41, idea, va="center", fontsize=10)
     axes.text(0.96, height + 0.41, note, va="center", ha="right", fontsize=8, color=GRAY)
-
-
-def square(here: str | None = None) -> Figure:
-    """Whose maximum is subtracted, against when parts are combined; ``here`` is the algorithm to mark."""
-    cells: dict[tuple[int, int], list[str]] = {}
-    for rung, method in LADDER.items():
-        cell = list(MAXIMA).index(method.maximum), list(COMBINES).index(method.combines)
-        cells.setdefault(cell, []).append(rung)
-    figure, axes = canvas(9.6, 3.0)
-    axes.set(xlim=(-0.5, 2.5), ylim=(-0.5, 2.5), xticks=range(3), yticks=range(3))
-    axes.set_xticklabels(MAXIMA.values())
-    axes.set_yticklabels(COMBINES.values())
-    axes.tick_params(length=0, colors=INK)
-    axes.grid(False)
-    for edge in (-0.5, 0.5, 1.5, 2.5):
-        axes.axvline(edge, color="#D0D0D0", linewidth=1)
-        axes.axhline(edge, color="#D0D0D0", linewidth=1)
-    for (x, y), rungs in cells.items():
-        for i, rung in enumerate(rungs):
-            style = {"boxstyle": "round", "facecolor": "white", "edgecolor": COLORS[rung] if rung == here else "white"}
-            axes.text(
-                x + 0.44 * (i - (len(rungs) - 1) / 2), y, rung, ha="center", va="center", weight="bold",
-                color=darker(COLORS[rung]), bbox={**style, "linewidth": 3},
-            )
-    told = (f"{name}: {MAXIMA[x.maximum]}, {COMBINES[x.combines].replace(chr(10), ' ')}" for name, x in LADDER.items())
-    figure.set_label(f"A table of what is subtracted, and when parts are combined. {'; '.join(told)}.")
-    return figure

@@ -77,6 +77,6 @@ def fold(listings: dict[str, tuple[str, str]], unfold: str = "") -> None:
     for title, (file, code) in listings.items():
         opened = " open" if title == unfold else ""
         where = file if file.startswith("attnlab_course/") else f"attnlab/{file}"
-        head = f"<details{opened}><summary><b>{LIBRARIES.get(title, title)}</b> &nbsp; `{where}`</summary>"
+        head = f"<details{opened}><summary><b>{LIBRARIES.get(title, title)}</b> &nbsp; <code>{where}</code></summary>"
         parts.append(f"{head}\n\n```python\n{code}\n```\n\n</details>")
     display(Markdown("\n\n".join(parts)))

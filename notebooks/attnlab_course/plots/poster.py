@@ -1,7 +1,6 @@
 """The six algorithms side by side on one page: what a rung changes is marked, what it costs stands beneath."""
 
 import ast
-import base64
 import html
 import io
 import re
@@ -86,17 +85,9 @@ def new_places(name: str, sources: Mapping[str, str]) -> Iterator[tuple[int, int
             yield token.start[0] - 1, token.start[1], token.end[1]
 
 
-def show(sources: Mapping[str, str]) -> None:
-    """Display the poster in a notebook."""
-    from IPython.display import HTML, display
-
-    svg = base64.b64encode(poster(sources).encode()).decode()
-    text = "Six short programs side by side; in each, what the program below it on the ladder doesn't have is marked."
-    display(HTML(f'<img alt="{text}" width="1100" src="data:image/svg+xml;base64,{svg}">'))
-
-
 def functions(lesson: str) -> dict[str, str]:
     """The sources of the six in the text of lesson 00."""
-    cell = next(cell for cell in re.findall(r"```\{code-cell\}\n(.*?)```", lesson, re.DOTALL) if "def naive(" in cell)
+    cells = re.findall(r"```\{code-cell\}\n(?::tags:.*?\n)?(.*?)```", lesson, re.DOTALL)
+    cell = next(cell for cell in cells if "def naive(" in cell)
     found = {node.name: node for node in ast.parse(cell).body if isinstance(node, ast.FunctionDef)}
     return {name: ast.get_source_segment(cell, found[name]) or "" for name in LADDER}

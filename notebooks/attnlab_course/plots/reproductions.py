@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from attnlab.measure import binary
 from attnlab_course.instruments.clock import Clock
-from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
+from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas, darker, name_line_ends
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -79,7 +79,8 @@ def query_chunking(clock: Clock, slow: int, rows: Mapping[int, int]) -> Figure:
     left.set_title(f"one length, n = {lengths[-1]}", loc="left")
     left.set(xlabel="queries in a chunk", ylabel="time ÷ time of dense attention")
     left.set(ylim=(0, 1.4 * max(1, *by_size)), xlim=(sizes[0] / 1.4, sizes[-1] * 7))
-    _names_at_the_end(left, sizes[-1], [("dense", 1, STANDARD), ("query chunks", by_size[-1], QUERIES)])
+    apart = 0.06 * left.get_ylim()[1]
+    name_line_ends(left, sizes[-1], [(1, "dense", STANDARD), (by_size[-1], "query chunks", QUERIES)], apart)
 
     right.set_xscale("log", base=2)
     right.axhline(1, color=CHUNKED, linestyle="--")
@@ -89,8 +90,8 @@ def query_chunking(clock: Clock, slow: int, rows: Mapping[int, int]) -> Figure:
     right.set_title("equal memory", loc="left")
     right.set(xlabel="sequence length n (tokens); queries in a chunk", ylabel="time ÷ time of chunked attention")
     right.set(ylim=(0, 1.25 * max(1, *times, *others)), xlim=(lengths[0] / 1.3, lengths[-1] * 3))
-    names = [("chunked", 1, CHUNKED), ("query chunks", times[-1], QUERIES), ("dense", others[-1], STANDARD)]
-    _names_at_the_end(right, lengths[-1], names)
+    names = [(1, "chunked", CHUNKED), (times[-1], "query chunks", QUERIES), (others[-1], "dense", STANDARD)]
+    name_line_ends(right, lengths[-1], names, 0.06 * right.get_ylim()[1])
     figure.set_label(
         "Two plots of times. Left, over dense attention's, against the queries in a chunk: "
         + ", ".join(f"{size} take {y:.2f}" for size, y in zip(sizes, by_size))
@@ -108,18 +109,6 @@ def _relative(axes: Axes, clock: Clock, name: str, base: Mapping[int, float], co
     axes.fill_between(list(rows), low, high, color=color, alpha=0.25, linewidth=0)
     axes.plot(list(rows), middle, "o-", color=color)
     return middle
-
-
-def _names_at_the_end(axes: Axes, x: float, lines: Sequence[tuple[str, float, str]]) -> None:
-    """Name lines beside their last points (name, height, color), moved apart where they would overlap."""
-    top = axes.get_ylim()[1]
-    free = 0.0
-    for name, y, color in sorted(lines, key=lambda line: line[1]):
-        half = 0.03 * top
-        y = max(y, free + half)
-        axes.annotate(name, (x, y), (12, 0), textcoords="offset points", va="center", fontsize=10, color=darker(color),
-                      bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
-        free = y + half
 
 
 def softmax_times(published: Mapping[str, float], clock: Clock, size: int) -> Figure:

@@ -75,17 +75,17 @@ def show(figure: Figure, alt: str = "", clock: Any = None) -> None:
 
 def picture(figure: Figure) -> str:
     """A figure as the content of a data URI: an SVG whose words are text, with points as pixels where they are many."""
-    svg, pixels = drawn(figure, "svg"), drawn(figure, "png")
+    svg, pixels = render(figure, "svg"), render(figure, "png")
     if len(svg) > len(pixels):
         for axes in figure.axes:
             for part in (*axes.lines, *axes.collections, *axes.images, *axes.patches):
                 part.set_rasterized(True)
-        svg = drawn(figure, "svg")
+        svg = render(figure, "svg")
     words = svg[svg.index(b"<svg") :].replace(b"'DejaVu Sans'", SANS.encode())
     return f"image/svg+xml;base64,{base64.b64encode(words).decode()}"
 
 
-def drawn(figure: Figure, kind: str) -> bytes:
+def render(figure: Figure, kind: str) -> bytes:
     """A figure as a file, without the names and dates that Matplotlib writes into it."""
     file, nobody = io.BytesIO(), ("Software",) if kind == "png" else ("Creator", "Date", "Format", "Type")
     with matplotlib.rc_context({**STYLE, "svg.fonttype": "none"}):
@@ -106,7 +106,7 @@ def darker(color: str) -> tuple[float, ...]:
     return tuple(0.72 * c for c in matplotlib.colors.to_rgb(color))
 
 
-def named(axes: Axes, x: float, ends: Sequence[tuple[float, str, str]], apart: float) -> None:
+def name_line_ends(axes: Axes, x: float, ends: Sequence[tuple[float, str, str]], apart: float) -> None:
     """Name lines beside their last points, (height, name, color), at least ``apart`` from each other."""
     free = -np.inf
     for height, name, color in sorted(ends):

@@ -8,7 +8,7 @@ from attnlab_course.serve.request import Request, Sequence
 import numpy as np
 
 
-def best(scores: Many[float], rows: Many[np.ndarray], beams: int) -> list[tuple[int, int, float]]:
+def best_continuations(scores: Many[float], rows: Many[np.ndarray], beams: int) -> list[tuple[int, int, float]]:
     """The ``beams`` likeliest ways to go on, the likeliest first, as (beam, token, score): at most beams · V.
 
     ``scores``: the logarithm of each beam's probability so far; ``rows`` (V,): log-probabilities of its next token. Of
@@ -26,7 +26,8 @@ def branch(request: Request, manager: BlockManager) -> list[int]:
     """
     parents, tokens = request.sequences, []
     request.sequences = []
-    for beam, token, score in best([one.score for one in parents], [one.row for one in parents], request.beams):
+    scores, rows = [one.score for one in parents], [one.row for one in parents]
+    for beam, token, score in best_continuations(scores, rows, request.beams):
         parent = parents[beam]
         child = Sequence(request, len(tokens), list(parent.tokens), list(parent.moments), score)
         if parent in manager:

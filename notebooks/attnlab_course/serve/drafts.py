@@ -13,7 +13,7 @@ from attnlab.paged import BlockManager, OutOfBlocks
 from attnlab_course.model import FIRST, Cached, Model
 from attnlab_course.serve.request import Sequence
 from attnlab_course.serve.sampling import choose, uniform
-from attnlab_course.serve.scheduler import Plan, missing
+from attnlab_course.serve.scheduler import Plan, num_unfed_tokens
 from attnlab_course.serve.speculative import prompt_lookup
 
 import numpy as np
@@ -31,7 +31,7 @@ def with_guesses(plan: Plan, draft: Draft, guesses: int, manager: BlockManager, 
     for chunk in plan.chunks:
         sequence, request = chunk.sequence, chunk.sequence.request
         k = min(guesses, left, request.max_tokens - len(sequence.moments) - 1)
-        if k > 0 and sequence.moments and not request.beams and not missing(sequence, manager):
+        if k > 0 and sequence.moments and not request.beams and not num_unfed_tokens(sequence, manager):
             guess = draft(sequence, k)[:k]
             try:
                 slots = manager.append(sequence, guess).slots

@@ -15,7 +15,7 @@ from attnlab_course.serve.drafts import Draft, with_guesses
 from attnlab_course.serve.request import Request, Sequence, Timestamp, blocks_needed
 from attnlab_course.serve.runner import Runner
 from attnlab_course.serve.sampling import choose, log_softmax, uniform
-from attnlab_course.serve.scheduler import Chunk, missing, schedule
+from attnlab_course.serve.scheduler import Chunk, num_unfed_tokens, schedule
 from attnlab_course.serve.trace import StepRecord, record_step
 
 Event = tuple[Request, int, int]
@@ -56,8 +56,10 @@ class Engine:
     def submit(self, prompt: str | bytes | Iterable[int], max_tokens: int, **options: Any) -> Request:
         """Take a request for ``max_tokens`` tokens after ``prompt``: a text, or token ids, which are taken as they are.
 
-        ``options``: seed (0), temperature (0: greedy), top_k, top_p, samples (1), stop, or beams; see Request. Raises
-        TypeError or ValueError, naming the argument, also where the request would not fit if it were alone.
+        ``options``: seed (0), temperature (0: greedy), top_k, top_p, samples (1), stop, or beams; see Request. Draws
+        are keyed by seed, sample and position alone, so equal prompts with one seed and equal options draw the same
+        text: give each its own seed where they should differ. Raises TypeError or ValueError, naming the argument, also
+        where the request would not fit if it were alone.
         """
         ids = self._ids(prompt)
         request = Request(self._submitted, ids, max_tokens, self._now(), **options)
@@ -70,6 +72,22 @@ class Engine:
         self._submitted += 1
         self.requests.append(request)
         return request
+
+    def cancel(self, index: int) -> bool:
+        """End the request with this ``index`` between two steps: its blocks are free, its text so far stays.
+
+        Returns whether there was anything to end: False for a request that is done. KeyError if there is none.
+        """
+        if integer("index", index, 0) >= self._submitted:
+            raise KeyError(f"there is no request {index}; {self._submitted} were submitted")
+        found = next((request for request in self.requests if request.index == index), None)
+        if found is None:
+            return False
+        for sequence in found.sequences:
+            self._end(sequence)
+        self.requests.remove(found)
+        found.cancelled = True
+        return True
 
     def step(self) -> list[Event]:
         """Feed one batch; returns what it brought, (request, sample, token) in order, of a beam search at its end.
@@ -114,7 +132,7 @@ class Engine:
 
     def _advance(self, fed: list[tuple[Chunk, list[Any]]]) -> list[Event]:
         """Go on with sequences that were fed and miss no token, given logits after their last token and each guess."""
-        ready = [(chunk, rows) for chunk, rows in fed if missing(chunk.sequence, self.manager) <= 0]
+        ready = [(chunk, rows) for chunk, rows in fed if num_unfed_tokens(chunk.sequence, self.manager) <= 0]
         searches = [(chunk.sequence, rows[0]) for chunk, rows in ready if chunk.sequence.request.beams]
         grown = [
             (one, chunk.guess, rows)
@@ -144,17 +162,24 @@ class Engine:
         drawn: dict[Sequence, list[int]] = {}
         for (temperature, *rest), asked in alike.items():
             keys = [(one.request.seed, one.sample, position) for one, position, _ in asked]
-            draws = uniform(*zip(*keys)) if temperature else None
-            for (one, *_), token in zip(asked, choose([row for *_, row in asked], draws, temperature, *rest)):
+            for (one, *_), token in zip(asked, self._draw([row for *_, row in asked], keys, temperature, *rest)):
                 drawn.setdefault(one, []).append(int(token))
         return [event for one, guess, _ in grown for event in self._keep(one, guess, drawn[one])]
 
-    def _keep(self, sequence: Sequence, guess: Many[int], drawn: list[int]) -> list[Event]:
-        """The tokens up to the first that differs from its guess, or up to the end; keys of the other guesses go."""
-        old = len(sequence.tokens)
+    def _draw(self, rows: list[Any], keys: list[tuple[int, int, int]], temperature: float, *rest: Any) -> Iterable[int]:
+        """A token for each row of logits, by its key (seed, sample, position)."""
+        return choose(rows, uniform(*zip(*keys)) if temperature else None, temperature, *rest)
+
+    def _accept(self, guess: Many[int], drawn: list[int]) -> list[int]:
+        """The tokens up to the first that differs from its guess."""
         accepted = next((j for j, token in enumerate(guess) if token != drawn[j]), len(guess))
-        self.manager.truncate(sequence, old + accepted)
-        for token in drawn[: accepted + 1]:
+        return drawn[: accepted + 1]
+
+    def _keep(self, sequence: Sequence, guess: Many[int], drawn: list[int]) -> list[Event]:
+        """Go on with the tokens that are accepted, or up to the end; keys of the other guesses go."""
+        old, tokens = len(sequence.tokens), self._accept(guess, drawn)
+        self.manager.truncate(sequence, old + len(tokens) - 1)
+        for token in tokens:
             if not sequence.done:
                 self._extend(sequence, token)
         return [(sequence.request, sequence.sample, token) for token in sequence.tokens[old:]]
@@ -171,13 +196,17 @@ class Engine:
         return [(request, 0, token) for token in first.tokens[len(request.prompt) :]] if request.done else []
 
     def _extend(self, sequence: Sequence, token: int) -> None:
-        """One more token; the last one ends the sequence, and gives its blocks back."""
+        """One more token; the last one ends the sequence."""
         sequence.tokens.append(token)
         sequence.moments.append(self._now())
         if len(sequence.moments) == sequence.request.max_tokens or token == sequence.request.stop:
-            sequence.done = True
-            if sequence in self.manager:
-                self.manager.free(sequence)
+            self._end(sequence)
+
+    def _end(self, sequence: Sequence) -> None:
+        """No more tokens for a sequence; its blocks are free."""
+        sequence.done = True
+        if sequence in self.manager:
+            self.manager.free(sequence)
 
     def _now(self) -> Timestamp:
         return Timestamp(self.steps, time.perf_counter() - self._start)

@@ -1,8 +1,8 @@
 """One forward pass of a ragged batch over pages, in JAX: one compiled program for each power of two up to the budget.
 
 Every token is a sequence of its own here, of one query and position + 1 keys, so that the lengths of chunks are no
-shapes. The batch is filled up with its last token, which writes once more what it has written; tables are as wide as
-the pool, as what is beyond a sequence's blocks is never looked at.
+shapes. The batch is padded by repeating its last token, which writes the same numbers into the same slots; tables are
+as wide as the pool, as what is beyond a sequence's blocks is never looked at.
 """
 
 import functools

@@ -19,7 +19,8 @@ class Request:
     """A prompt (token ids), how to go on from it, and its ``sequences``: samples in order, or beams, the best first.
 
     ``index``: order of submission. ``temperature`` 0 is greedy. ``stop``: a token that ends a sample, itself included.
-    ``preemptions``: how often one of its sequences lost its blocks. Raises TypeError or ValueError, naming the option.
+    ``preemptions``: how often one of its sequences lost its blocks. ``cancelled``: whether it was ended by
+    Engine.cancel; then its outputs are what there was. Raises TypeError or ValueError, naming the option.
     """
 
     index: int
@@ -34,6 +35,7 @@ class Request:
     beams: int | None = None
     stop: int | None = None
     preemptions: int = field(default=0, init=False)
+    cancelled: bool = field(default=False, init=False)
     sequences: list["Sequence"] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -1,9 +1,10 @@
 """The model over pages: a plan becomes one ragged batch, and the batch one forward pass."""
 
+from importlib import import_module
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from attnlab.core.dispatch import backend
+from attnlab.core.dispatch import backend, library_of
 from attnlab.paged import BlockManager, PagedCache
 from attnlab_course.model import FIRST, Model
 from attnlab_course.serve.request import Sequence
@@ -79,7 +80,8 @@ class Runner:
         shape = manager.blocks, c.kv_heads, manager.block_size, c.d
         self.model = model
         self.caches = [PagedCache(make_pages(shape, like), make_pages(shape, like), manager) for _ in range(c.layers)]
-        self._module = backend("the parameters' embedding", like, "attnlab_course.serve")
+        library = library_of("the parameters' embedding", like)
+        self._module = import_module(f"attnlab_course.serve.{'jax' if library == 'jax' else 'eager'}")
 
     @property
     def nbytes(self) -> int:

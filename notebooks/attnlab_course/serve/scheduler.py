@@ -31,7 +31,7 @@ class Plan(NamedTuple):
     preempted: list[Sequence]
 
 
-def missing(sequence: Sequence, manager: BlockManager) -> int:
+def num_unfed_tokens(sequence: Sequence, manager: BlockManager) -> int:
     """Tokens that must still be fed before the next can be drawn: 1 while it decodes, 0 for a beam that waits."""
     if sequence.row is not None:
         return 0
@@ -45,16 +45,16 @@ def schedule(sequences: list[Sequence], manager: BlockManager, budget: int) -> P
     sequence that holds no blocks is admitted if all its tokens would fit, and nobody overtakes one that does not fit.
     """
     plan = Plan([], [], [])
-    decoding = sum(sequence in manager and missing(sequence, manager) == 1 for sequence in sequences)
+    decoding = sum(sequence in manager and num_unfed_tokens(sequence, manager) == 1 for sequence in sequences)
     left, spare = budget, max(budget - decoding, 1)
     for sequence in sequences:
-        decodes = sequence in manager and missing(sequence, manager) == 1
-        if not (missing(sequence, manager) and left and (decodes or spare)):
+        decodes = sequence in manager and num_unfed_tokens(sequence, manager) == 1
+        if not (num_unfed_tokens(sequence, manager) and left and (decodes or spare)):
             continue
         if sequence not in manager and not admit(sequence, sequences, manager, plan):
             break
         start = manager.length(sequence)
-        count = 1 if decodes else min(missing(sequence, manager), spare, left)
+        count = 1 if decodes else min(num_unfed_tokens(sequence, manager), spare, left)
         tokens = sequence.tokens[start : start + count]
         step = append(sequence, tokens, sequences, manager, plan)
         if step is None:

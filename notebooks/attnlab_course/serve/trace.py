@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from attnlab.paged import BlockManager
 from attnlab_course.serve.request import Sequence, Timestamp
-from attnlab_course.serve.scheduler import Plan, missing
+from attnlab_course.serve.scheduler import Plan, num_unfed_tokens
 
 
 class StepRecord(NamedTuple):
@@ -45,8 +45,8 @@ def record_step(
     reserved = sum(len(sequence.request.prompt) + sequence.request.max_tokens - 1 for sequence in running)
     return StepRecord(
         *now, sum(len(chunk.tokens) for chunk in plan.chunks),
-        sum(missing(chunk.sequence, manager) <= 0 for chunk in plan.chunks), len(running), len(live) - len(running),
-        len(fill), sum(fill.values()), reserved, len(plan.preempted),
+        sum(num_unfed_tokens(chunk.sequence, manager) <= 0 for chunk in plan.chunks),
+        len(running), len(live) - len(running), len(fill), sum(fill.values()), reserved, len(plan.preempted),
         sum(chunk.start for chunk in plan.chunks if chunk.sequence not in held), len(plan.copies),
         sum(len(chunk.guess) for chunk in plan.chunks),
     )  # fmt: skip

@@ -49,7 +49,8 @@ async function onNarrow() {
   await globalThis.MathJax?.startup?.promise;
   const formulas = [...document.querySelectorAll("div.math")];
   const fit = () => {
-    formulas.forEach(formula => { formula.style.fontSize = ""; });
+    formulas.forEach(formula => { formula.style.fontSize = ""; formula.classList.remove("wide"); });
+    formulas.filter(formula => formula.scrollWidth > formula.clientWidth).forEach(formula => formula.classList.add("wide"));
     const parts = formulas.map(formula => formula.clientWidth / formula.scrollWidth || 1);
     formulas.forEach((formula, at) => { if (parts[at] < 1) formula.style.fontSize = `${Math.max(80, Math.floor(100 * parts[at]))}%`; });
   };
@@ -95,6 +96,17 @@ function onProgress() {
   addEventListener("scroll", update, { passive: true });
 }
 
+/* A hit of the search shows sentences: without the page's furniture and the signs of formulas. */
+function onSearch() {
+  const read = Search.htmlToText;
+  Search.htmlToText = (page, anchor) => {
+    const parsed = new DOMParser().parseFromString(page, "text/html");
+    parsed.querySelectorAll("nav.neighbors, .live, .about-page, div.math, .cell_input, svg").forEach(part => part.remove());
+    parsed.querySelectorAll("span.math").forEach(formula => formula.replaceWith(formula.textContent.replace(/\\[()]/g, "")));
+    return read(parsed.documentElement.outerHTML, anchor);
+  };
+}
+
 /* The first page's slider: what both algorithms hold and move, from the table that Python wrote. */
 function onScale(root) {
   const sizes = JSON.parse(root.dataset.sizes), cells = root.querySelectorAll("td"), slider = root.querySelector("input");
@@ -121,17 +133,22 @@ function onQuestions() {
         for (const other of options.children) {
           other.classList.remove("right", "wrong");
           other.setAttribute("aria-checked", other === option);
+          other.tabIndex = other === option ? 0 : -1;
         }
         option.classList.add(right ? "right" : "wrong");
         answer.open = true;
         said.forEach(text => text.classList.toggle("chosen", !right && new RegExp(`^If you chose [^:]*${letter}`).test(text.textContent)));
       };
-      option.tabIndex = 0;
+      option.tabIndex = option === options.firstElementChild ? 0 : -1;  /* Tab enters the group, arrows move in it */
       option.setAttribute("role", "radio");
       option.setAttribute("aria-checked", "false");
       option.addEventListener("click", choose);
       option.addEventListener("keydown", event => {
-        if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(); }
+        const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key], all = [...options.children];
+        if (event.key === "Enter" || event.key === " ") choose();
+        else if (step) all.at((all.indexOf(option) + step) % all.length).focus();
+        else return;
+        event.preventDefault();
       });
     }
   }
@@ -168,7 +185,7 @@ function onReproductions() {
   for (const table of document.querySelectorAll("article table")) {
     const head = [...table.querySelectorAll("thead th")].map(cell => cell.textContent.trim());
     if (!head.includes("verdict") || !head.includes("source")) continue;
-    const above = table.closest(".output")?.querySelector("strong")?.textContent ?? "";
+    const above = (table.closest(".table-wrapper") ?? table).previousElementSibling?.textContent ?? "";
     for (const row of table.querySelectorAll("tbody tr")) {
       row.dataset.said = `${above} ${row.textContent}`;
       entries.push([row]);
@@ -184,6 +201,20 @@ function onRecipes() {
   filter("Filter the names: softmax_scale, GQA, …", tables.flatMap(table => [...table.tBodies[0].rows].map(row => [row])));
 }
 
+/* On paper nothing can be unfolded: a reason or a listing is printed open; solutions and answers stay shut. */
+function onPaper() {
+  const folded = () => document.querySelectorAll("article details:not(.solution, .code-of-figure, .hide)");
+  const shut = [];
+  addEventListener("beforeprint", () => {
+    for (const part of folded()) {
+      if (part.open || part.querySelector("summary")?.textContent.trim() === "Answer") continue;
+      part.open = true;
+      shut.push(part);
+    }
+  });
+  addEventListener("afterprint", () => shut.splice(0).forEach(part => { part.open = false; }));
+}
+
 document.addEventListener("DOMContentLoaded", () => {
   for (const [side, label] of [["sidebar", "pages of the course"], ["toc", "contents of this page"]])
     document.querySelector(`aside.${side}-drawer`)?.setAttribute("aria-label", label);
@@ -191,6 +222,8 @@ document.addEventListener("DOMContentLoaded", () => {
   onAddresses();
   onProgress();
   onNarrow();
+  onPaper();
+  if (typeof Search !== "undefined") onSearch();
   document.querySelectorAll(".scale").forEach(onScale);
   if (location.pathname.includes("/questions/")) onQuestions();
   if (location.pathname.endsWith("/glossary.html")) onGlossary();

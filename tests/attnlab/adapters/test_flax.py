@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.support import needs
+from tests.support import needs, refused
 
 needs("flax")
 
@@ -105,8 +105,6 @@ def test_dropout(kind):
 
 def test_what_would_change_the_result_is_refused():
     q = X.reshape(2, N, 4, 4)
-    with pytest.raises(ValueError, match=r"sow_weights .* never holds"):
-        dot_product_attention(q, q, q, module=linen.Dense(1))
+    refused(ValueError, r"sow_weights .* never holds", dot_product_attention, q, q, q, module=linen.Dense(1))
     for name in ("qk_attn_weights_einsum", "attn_weights_value_einsum"):
-        with pytest.raises(ValueError, match="an einsum is given"):
-            dot_product_attention(q, q, q, **{name: jnp.einsum})
+        refused(ValueError, "an einsum is given", dot_product_attention, q, q, q, **{name: jnp.einsum})

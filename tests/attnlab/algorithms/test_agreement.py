@@ -3,7 +3,6 @@
 ``make test`` runs a part in which any two of them meet, and of JAX a sixth of that; ``make test-all`` the whole table.
 """
 
-import jax
 import numpy as np
 import pytest
 import torch
@@ -11,7 +10,7 @@ import torch
 from tests.support import mistakes
 from tests.support.cases import CASES
 from tests.support.comparison import assert_agrees
-from tests.support.libraries import ALGORITHMS, LIBRARIES, SAFE, back, call, dtype, gradients, precision, to
+from tests.support.libraries import ALGORITHMS, EPS, EVERYWHERE, LIBRARIES, SAFE, back, call, dtype, precision, to
 from tests.support.pairwise import parameters
 
 
@@ -40,22 +39,18 @@ def test_the_matrix_is_large():
     assert sum(not case.safe_only for case in CASES.values()) >= 90
 
 
-@pytest.mark.parametrize("case", sorted(set(mistakes.MISTAKES.values())))
-def test_the_formula_without_a_mistake_passes(case):
-    with np.errstate(invalid="ignore"):
-        assert_agrees(CASES[case], *mistakes.attention(CASES[case]))
-
-
 @pytest.mark.parametrize("mistake", mistakes.MISTAKES)
 def test_a_mistake_is_found(mistake):
-    case = CASES[mistakes.MISTAKES[mistake]]
-    with np.errstate(invalid="ignore"):
-        out, lse = mistakes.attention(case, mistake)
+    name, mistaken = mistakes.MISTAKES[mistake]
     with pytest.raises(AssertionError):
-        assert_agrees(case, out, lse)
+        assert_agrees(CASES[name], *mistaken(CASES[name]))
 
 
-# Second opinions. Both libraries align their causal mask to the top left: for N = M it is the same.
+def test_the_fold_without_a_mistake_passes():
+    assert_agrees(CASES["4-D"], *mistakes.folded(CASES["4-D"]))
+
+
+# A second opinion. PyTorch aligns its causal mask to the top left: for N = M it is the same.
 
 OPINIONS = ("4-D", "causal", "mask (2, 1, 7, 10)", "GQA, 2 heads of 4", "bias (4, 1, 10)", "scale 10")
 
@@ -72,32 +67,8 @@ def test_pytorch_agrees_with_the_oracle(name):
     assert_agrees(case, out, case.expected().lse.astype(np.float32))
 
 
-@pytest.mark.parametrize("name", OPINIONS)
-def test_jax_agrees_with_the_oracle(name):
-    case = CASES[name]
-
-    @jax.jit
-    def attend(query, key, value, bias=None, mask=None):
-        query, key, value = (x.swapaxes(-2, -3) for x in (query, key, value))
-        d, dv = query.shape[-1], value.shape[-1]
-        value = jax.numpy.pad(value, [(0, 0)] * 3 + [(0, d - dv)])  # it wants Dv = D
-        out = jax.nn.dot_product_attention(
-            query, key, value, bias=expanded(bias), mask=mask,
-            is_causal=case.options.get("causal", False), scale=case.options.get("scale"),
-        )  # fmt: skip
-        return out[..., :dv].swapaxes(-2, -3)
-
-    assert_agrees(case, attend(**case.arrays("jax")), case.expected().lse.astype(np.float32))
-
-
-def expanded(bias):
-    """JAX's own attention wants every axis of a bias to be there."""
-    return None if bias is None else bias[(None,) * (4 - bias.ndim)]
-
-
 @pytest.mark.thin(2)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("library", LIBRARIES)
+@EVERYWHERE
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
 def test_half_precision_accumulates_in_float32(library, algorithm, kind):
     """Equal weights of 1 over values of 1: in half precision the sum sticks at 2048 or 256, and none beyond is odd."""
@@ -108,45 +79,7 @@ def test_half_precision_accumulates_in_float32(library, algorithm, kind):
     np.testing.assert_allclose(back(lse), np.log(m), rtol=1e-6)
 
 
-@pytest.mark.parametrize("shape", [(0, 2), (2, 0)])
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_no_batch_and_no_heads(library, algorithm, shape):
-    """A mask and a bias of nothing are looked at, too."""
-    x = [to(library, np.ones((*shape, 3, 4), np.float32))] * 3
-    mask, bias = (to(library, np.ones((*shape, 3, 3), kind)) for kind in (bool, np.float32))
-    out, lse = call(library, algorithm, *x, mask=mask, bias=bias)
-    assert (*out.shape, *lse.shape) == (*shape, 3, 4, *shape, 3)
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_heads_of_no_size(library, algorithm):
-    """Every score is 0: the mean of the values that a query sees."""
-    value = np.arange(12.0).reshape(4, 3)
-    x = [to(library, np.zeros((n, 0))) for n in (3, 4)]
-    out, _ = call(library, algorithm, *x, to(library, value), causal=True)
-    expected = [value[: i + 2].mean(0) for i in range(3)]
-    np.testing.assert_allclose(back(out), expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_values_of_no_size(library, algorithm):
-    """There is a sum of weights all the same."""
-    shapes = (2, 4, 3, 5), (2, 2, 6, 5), (2, 2, 6, 0)
-    query, key, value = (to(library, np.ones(shape, np.float32)) for shape in shapes)
-    out, lse = call(library, algorithm, query, key, value, scale=0.0)
-    assert tuple(out.shape) == (2, 4, 3, 0)
-    np.testing.assert_allclose(back(lse), np.log(6), rtol=1e-6)
-    if library == "torch":
-        dout = torch.ones_like(out)
-        grads = gradients(library, algorithm, {"query": query, "key": key, "value": value}, dout, lse, scale=2.0)
-        assert [grad.shape for grad in grads.values()] == list(shapes)
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@EVERYWHERE
 @pytest.mark.parametrize("poisoned", ["key", "value"])
 def test_a_visible_nan_reaches_the_rows_that_see_it(library, algorithm, poisoned):
     random = np.random.default_rng(1)
@@ -154,3 +87,28 @@ def test_a_visible_nan_reaches_the_rows_that_see_it(library, algorithm, poisoned
     arrays[poisoned][4] = np.nan
     out, _ = call(library, algorithm, **{name: to(library, x) for name, x in arrays.items()}, causal=True)
     assert np.isnan(back(out)[4:]).all()
+
+
+PATHS = {  # (N, M), around the lengths at which the tiles of tiled attention change
+    "one tile": (256, 256), "two": (257, 257), "few": (600, 700), "many": (65, 2049), "more queries": (700, 300),
+    "one query": (1, 513), "one query, many tiles": (1, 4097), "a few queries": (31, 1025),
+    "nearly one tile": (511, 512),
+}  # fmt: skip
+
+
+@pytest.mark.thin(3)
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+@pytest.mark.parametrize("heads", [(1, 1), (3, 1), (16, 16)])
+@pytest.mark.parametrize("lengths", PATHS.values(), ids=PATHS)
+def test_tiles_of_its_own_choice(library, kind, heads, lengths):
+    """Heads and lengths on either side of every threshold: of tiles, of threads, of products on one thread."""
+    random, (n, m) = np.random.default_rng(0), lengths
+    shapes = [(heads[0], n, 8), (heads[1], m, 8), (heads[1], m, 5)]
+    x = [random.normal(size=shape).astype(dtype(kind)) for shape in shapes]
+    wide = [y.astype(np.float64) for y in x]
+    for causal in (False, True):
+        expected, lse = call("numpy", "safe", *wide, causal=causal)
+        out, found = call(library, "tiled", *(to(library, y) for y in x), sizes=(None, None), causal=causal)
+        np.testing.assert_allclose(back(found), lse, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(back(out), expected, rtol=4 * EPS[kind], atol=2e-5 if kind == "float32" else 2e-3)

@@ -1,31 +1,114 @@
-"""A mask costs where it hides a part of a tile: hidden tiles are neither read nor computed, whole ones not masked."""
+"""A rule costs where it hides a part of a tile: hidden tiles are neither read nor computed, whole ones not masked."""
 
-import math
+import importlib
 from collections import Counter
+from functools import partial
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from attnlab import chunked_attention, tiled_attention
+import attnlab
+from tests.support.libraries import LIBRARIES
+from tests.support.pairwise import parameters
 
-VISIBLE, M, D = 100, 4096, 8
-ATTENTION = {
-    "chunked": lambda *x, **options: chunked_attention(*x, query_chunk_size=64, key_chunk_size=256, **options),
-    "tiled": lambda *x, **options: tiled_attention(*x, block_q=64, block_k=256, **options),
+N, M, VISIBLE, D = 48, 256, 20, 4
+BLOCKS = {"tiled": {"block_q": 16, "block_k": 32}, "chunked": {"query_chunk_size": 16, "key_chunk_size": 32}}
+MODULES = {"chunked": "{}", "tiled": "{} {}_grad"} | {"chunked torch": "{} {}_grad"}
+KEYS = np.arange(M)
+ROWS = np.arange(N)[:, None]
+HIDING = {  # options, visible tiles of 3 × 8
+    "window": ({"window": (20, 4)}, 7),
+    "causal at an offset": ({"causal": True, "offset": 30}, 7),
+    "a window at an offset, rows that see nothing": ({"window": (8, 0), "offset": 240}, 2),
+    "end": ({"mask": KEYS < VISIBLE}, 3),
+    "holes": ({"mask": KEYS // 32 % 3 == 1}, 9),
+    "bias": ({"bias": np.where(KEYS < VISIBLE, 0.5, -np.inf).astype(np.float32)[None]}, 3),
+    "documents": ({"mask": ROWS // 16 == KEYS // 32 - 2}, 3),
+    "both": ({"mask": KEYS // 32 % 2 == 0, "bias": np.where(ROWS < 16, -np.inf, 0.0).astype(np.float32)}, 8),
+    "causal": ({"mask": KEYS >= 224, "causal": True, "offset": 216}, 3),
+    "all": ({"mask": KEYS < 0}, 0),
+    "segments": ({"segments": (np.arange(N) // 16, KEYS // 32 - 2)}, 3),
+    "segments that end in a tile": ({"segments": (np.arange(N) // 20, KEYS // 40)}, 8),
+    "unsorted segments": ({"segments": (np.arange(N) % 2 * 9, np.where(KEYS < VISIBLE, 9, 5))}, 3),
+    "block mask": ({"mask": KEYS // 32 % 3 == 1, "block_mask": np.arange(8) > [[2]] * 3}, 6),
 }
-HIDING = {
-    "mask": lambda m: {"mask": torch.arange(m) < VISIBLE},
-    "mask, causal": lambda m: {"mask": torch.arange(m) < VISIBLE, "causal": True, "offset": M},
-    "segments": lambda m: {"segments": (torch.zeros(1, dtype=torch.int32), (torch.arange(m) >= VISIBLE).int())},
-    "unsorted segments": lambda m: {
-        "segments": (torch.arange(100) % 2 * 9, torch.where(torch.arange(m) < VISIBLE, 9, 5))},
-    "bias": lambda m: {"bias": torch.where(torch.arange(m) < VISIBLE, 0.5, -math.inf)[None]},
-}
+
+
+@pytest.fixture
+def visits(request, monkeypatch):
+    """A list that grows by one with every tile that is computed."""
+    library, algorithm = request.getfixturevalue("library"), request.getfixturevalue("algorithm")
+    seen = []
+    for name in MODULES.get(f"{algorithm} {library}", MODULES[algorithm]).format(library, library).split():
+        module = importlib.import_module(f"attnlab.{algorithm}.{name}")
+        name = "tile" if library == "jax" else "read"
+        original = getattr(module, name)
+
+        def counted(*args, original=original):
+            jax.debug.callback(lambda: seen.append(1)) if library == "jax" else seen.append(1)
+            return original(*args)
+
+        monkeypatch.setattr(module, name, counted)
+    if library == "jax":
+        jax.clear_caches()
+    yield seen
+    if library == "jax":
+        jax.clear_caches()
+
+
+def converted(library, x):
+    """Arrays of NumPy, in pairs too, as those of the library; options that are none stay."""
+    if isinstance(x, tuple) and isinstance(x[0], np.ndarray):
+        return tuple(converted(library, y) for y in x)
+    return {"numpy": np.asarray, "torch": torch.from_numpy, "jax": jnp.asarray}[library](x) if isinstance(
+        x, np.ndarray) else x  # fmt: skip
+
+
+CALLS = [(library, algorithm, rule) for library in LIBRARIES for algorithm in BLOCKS for rule in HIDING
+         if algorithm == "tiled" or rule != "block mask"]  # fmt: skip
+
+
+@pytest.mark.thin(2)
+@pytest.mark.parametrize(("library", "algorithm", "rule"), parameters(CALLS, dear=["jax"]))
+def test_hidden_tiles_are_not_visited(visits, library, algorithm, rule):
+    """Forward and gradient visit what is visible, once each; the numbers are those of safe attention."""
+    options, tiles = HIDING[rule]
+    draw = np.random.default_rng(0).standard_normal
+    arrays = [draw(shape).astype(np.float32) for shape in ((2, N, D), (1, M, D), (1, M, D + 1))]
+    plain = {name: y for name, y in options.items() if name != "block_mask"}
+    if "block_mask" in options:
+        plain["mask"] = options["mask"] & np.kron(options["block_mask"], np.ones((16, 32), bool))
+    right = attnlab.safe_attention(*arrays, **plain, return_lse=True)
+    x = [converted(library, y) for y in arrays]
+    given = {name: y if name == "block_mask" else converted(library, y) for name, y in options.items()}
+    attend = partial(attnlab.attention, method=algorithm, **given, **BLOCKS[algorithm], return_lse=True)
+    if library == "torch":
+        x = [y.requires_grad_() for y in x]
+    out, lse = attend(*x)
+    jax.effects_barrier() if library == "jax" else None
+    assert len(visits) == tiles
+    for found, expected in zip((out, lse), right):
+        found = found.detach() if library == "torch" else found
+        np.testing.assert_allclose(np.asarray(found), expected, atol=1e-6)
+    if library == "jax":
+        jax.block_until_ready(jax.vjp(attend, *x)[1]((out, lse)))
+        jax.effects_barrier()
+        most = 6 if algorithm == "chunked" else 3  # chunked recomputes a chunk of queries and one of keys at a time
+        assert 3 * tiles <= len(visits) <= most * tiles
+    elif library == "torch":
+        torch.autograd.grad((out, lse), x, (out, torch.ones_like(lse)))
+        assert len(visits) == (3 if algorithm == "chunked" else 2) * tiles
+    elif algorithm == "tiled":
+        attnlab.tiled_attention_backward(*x, out, lse, out, **given, **BLOCKS[algorithm])
+        assert len(visits) == 2 * tiles
 
 
 class Counted(TorchDispatchMode):
-    """Counts PyTorch's matrix products, their numbers, and those that operations write to memory of their own."""
+    """Counts the numbers of PyTorch's matrix products, and those that operations write to memory of their own."""
 
     def __init__(self):
         super().__init__()
@@ -34,7 +117,6 @@ class Counted(TorchDispatchMode):
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         result = operation(*args, **(kwargs or {}))
         product = operation.overloadpacket.__name__ in ("bmm", "baddbmm", "baddbmm_")
-        self.seen["products"] += product
         self.seen["of products"] += result.numel() if product else 0
         given = {x.untyped_storage().data_ptr() for x in args if isinstance(x, torch.Tensor)}
         if isinstance(result, torch.Tensor) and result.is_floating_point():
@@ -42,54 +124,38 @@ class Counted(TorchDispatchMode):
         return result
 
 
-def arrays(m, kind=torch.float16):
-    """100 queries of two heads, which share m keys of size D; values of another size."""
+def counted(algorithm, m, gradient=False, kind=torch.float32, keys=None, **options):
+    """What 100 queries of two heads make of the first of m keys that they share, in tiles of 64 by 256."""
     random = torch.Generator().manual_seed(0)
-    return [torch.randn(shape, generator=random).to(kind) for shape in ((2, 100, D), (1, m, D), (1, m, 5))]
-
-
-def counted(function, x, gradient=False, **options):
-    """What one call counts, or the call and its gradient."""
-    leaves = [y.clone().requires_grad_(gradient) for y in x]
+    query, key, value = (torch.randn(shape, generator=random).to(kind) for shape in ((2, 100, 8), (1, m, 8), (1, m, 5)))
+    leaves = [x.clone().requires_grad_(gradient) for x in (query, key[:, :keys], value[:, :keys])]
     with Counted() as mode:
-        out = function(*leaves, **options)
+        out = attnlab.attention(*leaves, method=algorithm, **dict(zip(BLOCKS[algorithm], (64, 256))), **options)
         if gradient:
             torch.autograd.grad(out, leaves, torch.ones_like(out))
     return mode.seen
 
 
-@pytest.mark.parametrize("gradient", [False, True])
-@pytest.mark.parametrize("rule", HIDING)
-@pytest.mark.parametrize("algorithm", ATTENTION)
-def test_hidden_tiles_are_not_multiplied(algorithm, rule, gradient):
-    """A cache of 4096 slots of which 100 are filled takes the products of one that has room for 256."""
-    long, short = (counted(ATTENTION[algorithm], arrays(m), gradient, **HIDING[rule](m)) for m in (M, 256))
-    assert long["products"] == short["products"] > 0
+def test_hidden_tiles_are_not_copied():
+    """Not even to float32: a cache of 4096 slots of which 100 are filled costs what one of 256 does."""
+    long, short = (counted("tiled", m, kind=torch.float16, mask=torch.arange(m) < 100) for m in (4096, 256))
+    assert long["numbers"] == short["numbers"] > 0
 
 
-@pytest.mark.parametrize("rule", ["mask", "mask, causal"])
-def test_hidden_tiles_are_not_copied(rule):
-    """Not even to float32."""
-    long, short = (counted(ATTENTION["tiled"], arrays(m), **HIDING[rule](m)) for m in (M, 256))
-    assert long["numbers"] == short["numbers"]
-
-
-@pytest.mark.parametrize("rule", ["mask", "bias"])
-@pytest.mark.parametrize("algorithm", ATTENTION)
-def test_a_tile_ends_where_a_mask_or_bias_ends_it(algorithm, rule):
+@pytest.mark.parametrize("algorithm", BLOCKS)
+def test_a_tile_ends_where_a_mask_or_bias_ends_it(algorithm):
     """100 keys of a cache cost what 100 keys cost, though tiles have 256."""
-    query, key, value = arrays(M)
-    whole = counted(ATTENTION[algorithm], (query, key, value), **HIDING[rule](M))
-    alone = counted(ATTENTION[algorithm], (query, key[:, :VISIBLE], value[:, :VISIBLE]))
-    assert whole["of products"] == alone["of products"]
+    alone = counted(algorithm, 4096, keys=100)
+    seen = torch.arange(4096) < 100
+    for options in ({"mask": seen}, {"bias": torch.where(seen, 0.5, -torch.inf)[None]}):
+        assert counted(algorithm, 4096, **options)["of products"] == alone["of products"]
 
 
 @pytest.mark.parametrize("gradient", [False, True])
-@pytest.mark.parametrize("algorithm", ATTENTION)
+@pytest.mark.parametrize("algorithm", BLOCKS)
 def test_a_mask_that_hides_nothing_in_a_tile_masks_nothing(algorithm, gradient):
     """Neither keys, values nor scores."""
-    function, x = ATTENTION[algorithm], arrays(512, torch.float32)
-    plain = counted(function, x, gradient)
-    assert counted(function, x, gradient, mask=torch.ones(512, dtype=torch.bool)) == plain
-    partial = counted(function, x, gradient, mask=torch.arange(512) != 300)
+    plain = counted(algorithm, 512, gradient)
+    assert counted(algorithm, 512, gradient, mask=torch.ones(512, dtype=torch.bool)) == plain
+    partial = counted(algorithm, 512, gradient, mask=torch.arange(512) != 300)
     assert partial["numbers"] > plain["numbers"], "the count sees what is masked"

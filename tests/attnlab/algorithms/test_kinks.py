@@ -178,19 +178,20 @@ def test_softmax_gradients(name, library, convention):
 
 
 @LIBRARIES
-@pytest.mark.parametrize("seen", [0, 1])
-def test_merge_gradients_with_an_empty_part(seen, library, convention):
-    """The part that saw something comes back as it was, and so does its gradient."""
+def test_merge_gradients(library, convention):
+    """With its weight w, a part gets w dout and w (dout · (its out − out) + dlse): nothing, where it saw nothing."""
     random = np.random.default_rng(2)
-    out, lse, dout, dlse = (random.normal(size=size) for size in ((4, 3), 4, (4, 3), 4))
-    parts = [(out, np.full(4, -INF)), (out, np.full(4, -INF))]
-    parts[seen] = out, lse
-    with precision(library, out), CONVENTIONS[convention]():
-        given = [tuple(to(library, x) for x in part) for part in parts]
+    outs, dout, dlse = (random.normal(size=size) for size in ((2, 5, 3), (5, 3), 5))
+    lses = np.array([[0.3, -INF, 2.0, -INF, 1.0], [1.0, 0.5, -INF, -INF, 1.0]])
+    total = np.logaddexp(*lses)
+    weight = np.exp(lses - np.where(total == -INF, 0, total))
+    difference = outs - (weight[..., None] * outs).sum(0)
+    with precision(library, dout), CONVENTIONS[convention]():
+        given = [tuple(to(library, x) for x in part) for part in zip(outs, lses)]
         pulled = pull(library, attnlab.merge, given, (to(library, dout), to(library, dlse)))
-    for i, (by_out, by_lse) in enumerate(pulled):
-        np.testing.assert_allclose(back(by_out), dout * (i == seen), rtol=1e-13)
-        np.testing.assert_allclose(back(by_lse), dlse * (i == seen), rtol=1e-13, atol=1e-14)
+    for (by_out, by_lse), w, off in zip(pulled, weight, difference):
+        np.testing.assert_allclose(back(by_out), w[:, None] * dout, rtol=1e-12)
+        np.testing.assert_allclose(back(by_lse), w * ((dout * off).sum(-1) + dlse), rtol=1e-12, atol=1e-14)
 
 
 def pull(library, f, parts, cotangents):

@@ -5,7 +5,9 @@ import pytest
 
 from attnlab.measure import in_fresh_process
 from tests.conftest import quick_xla
-from tests.support import selected
+from tests.support import needs, selected
+
+needs("jax")
 
 METHODS = ["naive", "safe", "lazy", "online", "chunked", "tiled"]
 KINDS = ["Auto", "shard_map", "Explicit"]

@@ -1,23 +1,20 @@
-"""``offset``, where the queries stand: what it refuses, what follows from it, and that in JAX it is data.
+"""``offset``, where the queries stand, is data in JAX: one program, any transform.
 
-That every algorithm gives the oracle's answer for it is tested with all other options, in test_agreement.
+That every algorithm gives the oracle's answer for it is tested with all other options, in test_agreement; that hidden
+tiles are skipped, in test_hidden_tiles.
 """
 
 import functools
-import importlib
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import torch
 
-import attnlab
 from attnlab.core.arrays.jax_blocks import diagonal
 from attnlab.core.geometry import Band
-from attnlab.tiled.numpy import tiled_attention_backward
 from tests.conftest import COMPILES
-from tests.support.libraries import ALGORITHMS, LIBRARIES, back, blocks_of, call, function, to
+from tests.support.libraries import ALGORITHMS, back, blocks_of, function, to
 
 N, M, D = 5, 9, 3
 
@@ -34,75 +31,6 @@ def assert_same(one, other):
     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
         np.testing.assert_allclose(back(a), back(b), rtol=1e-4, atol=1e-5)
 
-
-# What is refused
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize(("offset", "text"), [
-    (True, "offset is True; it must be an integer"), (1.0, r"offset is 1\.0; it must be"), ("1", "offset is '1'"),
-    (np.float32(1), "offset is"), ((1, 2), "offset is"),
-])  # fmt: skip
-def test_no_integer(offset, text, algorithm, library):
-    with pytest.raises(TypeError, match=text):
-        function(algorithm)(*arrays(library), causal=True, offset=offset)
-
-
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize(("library", "offset"), [
-    ("numpy", np.array(1)), ("numpy", jnp.int32(1)), ("torch", torch.tensor(1)), ("torch", np.array([1])),
-    ("jax", np.array(1)), ("jax", torch.tensor(1)), ("jax", jnp.array([1, 2])), ("jax", jnp.float32(1)),
-    ("jax", jnp.array(True)),
-])  # fmt: skip
-def test_arrays_but_integer_scalars_of_jax(library, offset, algorithm):
-    with pytest.raises(TypeError, match=r"offset is a .* array"):
-        function(algorithm)(*arrays(library), causal=True, offset=offset)
-
-
-@pytest.mark.parametrize("offset", [True, 0.5, np.array(1)])
-def test_the_backward_refuses_the_same(offset):
-    x = arrays()
-    out, lse = attnlab.tiled_attention(*x, return_lse=True)
-    with pytest.raises(TypeError, match="offset"):
-        tiled_attention_backward(*x, out, lse, out, offset=offset)
-
-
-# What follows
-
-
-@pytest.mark.thin(2)
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_strictly_causal(algorithm, library):
-    x = arrays(library, m=N)
-    strict = to(library, np.tri(N, k=-1, dtype=bool))
-    assert_same(call(library, algorithm, *x, causal=True, offset=-1), call(library, algorithm, *x, mask=strict))
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("offset", [np.int64(2), np.int8(2), np.uint8(2)])
-def test_integers_of_numpy(offset, library):
-    x = arrays(library)
-    assert_same(*(attnlab.tiled_attention(*x, window=(200, 0), offset=t) for t in (offset, 2)))
-
-
-@pytest.mark.parametrize("options", [dict(causal=True), dict(window=(2, 1)), dict(causal=True, window=3)])
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_a_chunk_of_a_prompt_and_a_part_of_the_keys(algorithm, options):
-    """Rows a ... b alone stand at a; keys from c on alone stand c further left; merge puts the keys together."""
-    query, key, value = arrays(n=M)
-    attend = functools.partial(function(algorithm), return_lse=True, **options)
-    out, lse = attend(query, key, value)
-    for a, b, c in ((0, 4, 3), (4, 9, 5), (3, 4, 8)):
-        rows = query[:, a:b]
-        assert_same(attend(rows, key, value, offset=a), (out[:, a:b], lse[:, a:b]))
-        parts = [attend(rows, x[:, :c], y[:, :c], offset=a) for x, y in [(key, value)]]
-        parts += [attend(rows, x[:, c:], y[:, c:], offset=a - c) for x, y in [(key, value)]]
-        assert_same(attnlab.merge(*parts[0], *parts[1]), (out[:, a:b], lse[:, a:b]))
-
-
-# In JAX it is data
 
 OFFSETS = [M - N, 0, 3, -2, -N - 4, M + 2]
 
@@ -204,40 +132,6 @@ def test_64_bits():
         x = arrays("jax", dtype=np.float64)
         wanted = each(attend("tiled"), [np.asarray(y) for y in x], OFFSETS)
         assert_same(each(jax.jit(attend("tiled")), x, map(jnp.asarray, OFFSETS)), wanted)
-
-
-def visited(algorithm, offsets, *, gradient=False):
-    """How often one compiled program computes a tile of scores, for each offset."""
-    module, count = importlib.import_module(f"attnlab.{algorithm}.jax{'_grad' * gradient}"), []
-    original = module.scores
-
-    def scores(*args):
-        jax.debug.callback(lambda: count.append(1))
-        return original(*args)
-
-    x, options = arrays("jax", n=16, m=32), dict(window=(4, 0)) | blocks_of(algorithm, (4, 4))
-    forward = functools.partial(function(algorithm), **options)
-    f = jax.grad(lambda *x, offset: forward(*x, offset=offset).sum(), argnums=(0, 1, 2)) if gradient else forward
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "scores", scores)
-        jax.clear_caches()
-        program, ends = jax.jit(f), [0]
-        for offset in offsets:
-            jax.block_until_ready(program(*x, offset=jnp.int32(offset)))
-            jax.effects_barrier()
-            ends.append(len(count))
-    jax.clear_caches()
-    return np.diff(ends).tolist()
-
-
-@pytest.mark.parametrize(("algorithm", "gradient"), [("chunked", False), ("tiled", False), ("tiled", True)])
-def test_hidden_tiles_are_skipped(algorithm, gradient):
-    """16 queries that see 5 keys each, in tiles of 4 × 4: two tiles a row where all of them exist."""
-    offsets = 0, 3, 16, -8, 40, -40
-    bands = [Band.of(16, 32, False, (4, 0), offset) for offset in offsets]
-    seen = [sum(len(list(band.key_blocks(slice(i, i + 4), 4))) for i in range(0, 16, 4)) for band in bands]
-    assert visited(algorithm, offsets, gradient=gradient) == seen
-    assert seen[-1] == 0
 
 
 def test_no_number_leaves_32_bits():

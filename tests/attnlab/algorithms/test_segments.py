@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import attnlab
-from tests.support.libraries import ALGORITHMS, LIBRARIES, blocks_of, function, to
+from tests.support.libraries import ALGORITHMS, EVERYWHERE, LIBRARIES, blocks_of, function, to
 
 KINDS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 DOCUMENTS = np.array([[0, 0, 1, 1, 1, 3], [5, 5, 5, 5, 2, 2]])
@@ -43,23 +43,12 @@ def test_every_integer_dtype(library, kind):
     np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("library", LIBRARIES)
+@EVERYWHERE
 def test_one_array_is_both(library, algorithm):
     x, segments = arrays(library, 2, 6, 4), to(library, DOCUMENTS[0])
     one = attend(algorithm, *x, segments=segments, causal=True)
     for both in ((segments, segments), [segments, segments]):
         np.testing.assert_array_equal(one, attend(algorithm, *x, segments=both, causal=True))
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_documents_attend_as_if_alone(library):
-    """Packed: each document gives what a call on it alone gives."""
-    x, segments = arrays(library, 2, 6, 4), to(library, DOCUMENTS[0])
-    packed = attend("tiled", *x, segments=segments, causal=True)
-    for part in (slice(0, 2), slice(2, 5), slice(5, 6)):
-        alone = attend("tiled", *(y[:, part] for y in x), causal=True)
-        np.testing.assert_allclose(packed[:, part], alone, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.thin(2)
@@ -97,11 +86,3 @@ def test_the_second_derivative_keeps_to_them():
     """Chunked attention's is that of another formula, which gets the segments too."""
     x, rows = [y.double().requires_grad_() for y in arrays("torch", 1, 3, 1, m=3, dv=1)], torch.tensor([0, 0, 1])
     assert torch.autograd.gradgradcheck(lambda *x: attend("chunked", *x, segments=rows), x, fast_mode=True)
-
-
-def test_attention_takes_them():
-    x = arrays("numpy", 2, 6, 4)
-    expected = attnlab.safe_attention(*x, mask=equal(DOCUMENTS[0], DOCUMENTS[0]))
-    for algorithm in ALGORITHMS:
-        out = attnlab.attention(*x, method=algorithm, segments=DOCUMENTS[0])
-        np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)

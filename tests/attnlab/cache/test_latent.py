@@ -6,6 +6,7 @@ import pytest
 
 from attnlab.cache import KVCache
 from tests.attnlab.cache.test_cache import K, Q, slow
+from tests.support import refused
 from tests.support.libraries import LIBRARIES, back, precision, to
 
 DV = 4
@@ -73,16 +74,12 @@ def test_a_jitted_step_in_jax():
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_what_does_not_fit_is_refused(library):
     k = to(library, K.astype("f4"))
-    with pytest.raises(ValueError, match=f"value is {K.shape[-1] + 1}, and key has shape"):
-        KVCache.empty(k, K.shape[-1] + 1, capacity=9)
-    with pytest.raises(ValueError, match="value is 0"):
-        KVCache.empty(k, 0, capacity=9)
-    with pytest.raises(TypeError, match="value"):
-        KVCache.empty(k, True, capacity=9)
+    refused(ValueError, f"value is {K.shape[-1] + 1}, and key has shape", KVCache.empty, k, K.shape[-1] + 1, capacity=9)
+    refused(ValueError, "value is 0", KVCache.empty, k, 0, capacity=9)
+    refused(TypeError, "value", KVCache.empty, k, True, capacity=9)
     with pytest.raises(ValueError, match="value must be None: this cache was made for values that are the first 4"):
         latent(k).attend(k, k, k[..., :DV])
-    with pytest.raises(TypeError, match="value"):
-        KVCache.empty(k, k, capacity=99).attend(k, k, None)
+    refused(TypeError, "value", KVCache.empty(k, k, capacity=99).attend, k, k, None)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

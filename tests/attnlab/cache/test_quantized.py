@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from attnlab.cache import Quantized, dequantize, quantize
+from tests.support import refused
 from tests.support.libraries import LIBRARIES, back, dtype, to
 
 RNG = np.random.default_rng(0)
@@ -14,16 +15,16 @@ RNG = np.random.default_rng(0)
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("axis", [-1, -2])
-def test_the_error_is_half_a_step(library, bits, axis):
+def test_bytes_codes_and_errors(library, bits, axis):
+    """Of numbers: bits and a share of a step and a low; of NumPy: codes; of a step: half."""
     x = (RNG.normal(size=(2, 3, 64, 32)) * np.exp(RNG.normal(size=32))).astype(np.float32)
-    found = quantize(to(library, x), bits, axis=axis, group=16)
-    again = back(dequantize(found))
-    step, low = (np.repeat(back(y).astype(np.float64), 16, axis) for y in (found.step, found.low))
-    assert (np.abs(x - again) <= step / 2 + np.maximum(low - x, 0) + 1e-6 * np.abs(x).max()).all()
+    found, reference = quantize(to(library, x), bits, axis=axis, group=16), quantize(x, bits, axis=axis, group=16)
     assert found.nbytes == x.size * (bits + 32 / 16) / 8
-    reference = quantize(x, bits, axis=axis, group=16)
-    assert (back(found.codes) == reference.codes).all()
-    np.testing.assert_array_equal(back(found.step), reference.step)
+    for one, other in ((found.codes, reference.codes), (found.step, reference.step)):
+        np.testing.assert_array_equal(back(one), other)
+    step, low = (np.repeat(back(y).astype(np.float64), 16, axis) for y in (found.step, found.low))
+    off = np.abs(x - back(dequantize(found)))
+    assert (off <= step / 2 + np.maximum(low - x, 0) + 1e-6 * np.abs(x).max()).all()
 
 
 HALF = np.finfo(np.float16)
@@ -98,7 +99,5 @@ def test_a_pytree_in_jax():
 ])  # fmt: skip
 def test_errors(library, change, error, words):
     given = {"x": np.ones((4, 8), np.float32), "bits": 4, "axis": -1, "group": 4, **change}
-    with pytest.raises(error, match=words):
-        quantize(to(library, given.pop("x")), given.pop("bits"), **given)
-    with pytest.raises(TypeError, match="it must come from"):
-        dequantize(np.ones(3))
+    refused(error, words, quantize, to(library, given.pop("x")), given.pop("bits"), **given)
+    refused(TypeError, "it must come from", dequantize, np.ones(3))

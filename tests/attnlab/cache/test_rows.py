@@ -8,6 +8,7 @@ import pytest
 from attnlab import rotary
 from attnlab.cache import KVCache, RollingCache
 from tests.attnlab.cache.test_cache import K, N, Q, V, empty, feed, slow
+from tests.support import refused
 from tests.support.libraries import LIBRARIES, back, precision, to
 
 
@@ -31,10 +32,8 @@ def test_truncate_forgets_what_came_after(library):
 def test_truncate_refuses(library):
     k, v = (to(library, x) for x in (K.astype("f4"), V.astype("f4")))
     cache = empty(k, v)
-    with pytest.raises(ValueError, match="length is 1; the cache holds 0 tokens"):
-        cache.truncate(1)
-    with pytest.raises(ValueError, match="length is -1"):
-        cache.truncate(-1)
+    refused(ValueError, "length is 1; the cache holds 0 tokens", cache.truncate, 1)
+    refused(ValueError, "length is -1", cache.truncate, -1)
 
 
 def test_truncate_by_a_traced_length():
@@ -67,14 +66,10 @@ def test_select_goes_on_with_those_rows(library, kind):
 def test_select_refuses(library):
     k, v = (to(library, x.astype("f4")) for x in (K, V))
     for cache in (empty(k, v), RollingCache.empty(k, v, window=3)):
-        with pytest.raises(ValueError, match="rows has 2; there are 2 rows"):
-            cache.select([0, 2])
-        with pytest.raises(ValueError, match="rows has -1"):
-            cache.select([-1])
-        with pytest.raises(TypeError, match=r"rows is float64 of shape \(1,\)"):
-            cache.select([0.5])
-    with pytest.raises(ValueError, match="it needs a batch axis"):
-        empty(k[0], v[0]).select([0])
+        refused(ValueError, "rows has 2; there are 2 rows", cache.select, [0, 2])
+        refused(ValueError, "rows has -1", cache.select, [-1])
+        refused(TypeError, r"rows is float64 of shape \(1,\)", cache.select, [0.5])
+    refused(ValueError, "it needs a batch axis", empty(k[0], v[0]).select, [0])
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -116,8 +111,7 @@ def test_masks_of_every_shape(library):
         np.testing.assert_allclose(back(out), (e / np.where(total, total, 1)) @ values, atol=1e-12)
     cache = empty(to(library, K.astype("f4")), to(library, V.astype("f4")))
     three, wrong = [to(library, x[..., :3, :].astype("f4")) for x in (Q, K, V)], to(library, np.ones((3, 8), bool))
-    with pytest.raises(ValueError, match=r"mask has shape \(3, 8\), which does not broadcast"):
-        cache.attend(*three, mask=wrong)
+    refused(ValueError, r"mask has shape \(3, 8\), which does not broadcast", cache.attend, *three, mask=wrong)
     assert int(cache.length) == 0
 
 
@@ -175,8 +169,7 @@ def test_lengths_that_are_none(library):
         ([5], ValueError, "lengths has 1 numbers; the cache has 2 rows"), (5, TypeError, r"it must be \(B,\) integers"),
         ([5.0, 5.0], TypeError, r"lengths is float64 of shape \(2,\)"),
     ):  # fmt: skip
-        with pytest.raises(kind, match=message):
-            cache.attend(*one, lengths=lengths)
+        refused(kind, message, cache.attend, *one, lengths=lengths)
     with pytest.raises(ValueError, match="the cache is full: it holds 5 of 16 tokens, and key brings 12 more"):
         cache.attend(*(x[..., :12, :] for x in (q, k, v)), lengths=[0, 5])
     assert int(cache.length) == 5

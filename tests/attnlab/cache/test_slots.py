@@ -29,11 +29,6 @@ def test_slots_hold_what_writing_leaves(window, sinks):
             assert expected[slot(position, window, sinks)] == position
 
 
-def test_sinks_are_never_overwritten():
-    """After 20 tokens in 8 slots with 4 sinks; a pointer back to slot 0 would keep 12 to 19."""
-    assert [position_in_slot(s, 20, 4, 4) for s in range(8)] == [0, 1, 2, 3, 16, 17, 18, 19]
-
-
 @pytest.mark.parametrize(("window", "sinks"), RINGS)
 def test_written_brings_one_state_to_the_next(window, sinks):
     for length, count in itertools.product(range(2 * window + sinks + 2), range(1, 2 * window + sinks + 2)):

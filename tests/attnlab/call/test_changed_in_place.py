@@ -9,6 +9,9 @@ import attnlab
 from attnlab.compat import scaled_dot_product_attention
 from attnlab.linear import FORMS, Hedgehog, hedgehog_loss, linear_attention
 from attnlab.linear.delta import delta_attention
+from tests.support import needs
+
+needs("torch")
 
 RANDOM = torch.Generator().manual_seed(3)
 B, HQ, HK, N, D, DV = 2, 4, 2, 5, 4, 3
@@ -55,9 +58,7 @@ CASES = [
 
 def summed(results):
     """All results in one number, each element with a weight of its own."""
-    flat = []
-    for y in results if isinstance(results, tuple) else (results,):
-        flat += list(y) if isinstance(y, tuple) else [y]
+    flat = torch.utils._pytree.tree_leaves(results)
     return sum((y * torch.linspace(-1, 1, y.numel(), dtype=y.dtype).reshape(y.shape)).sum() for y in flat)
 
 

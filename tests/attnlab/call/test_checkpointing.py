@@ -5,6 +5,7 @@ Activation checkpointing, use_reentrant=False, is made of such hooks.
 
 import itertools
 from collections import Counter
+from functools import partial
 
 import pytest
 import torch
@@ -13,18 +14,13 @@ from torch.testing import assert_close
 from torch.utils.checkpoint import checkpoint
 
 from attnlab import METHODS
-from attnlab.linear import FORMS, linear_attention
-from attnlab.linear.delta import delta_attention
-from tests.attnlab.ring.processes import Ranks
+from tests.support import needs
 
-OPTIONS = {
-    "plain": {},
-    "bias": {},
-    "mask": {"mask": torch.arange(7) != 1},
-    "dropout": {"dropout": 0.3, "seed": 3},
-    "lse": {"return_lse": True},
-}
+needs("torch")
+from tests.attnlab.call.test_changed_in_place import CALLS, ROWS, summed  # noqa: E402
+from tests.attnlab.ring.processes import Ranks  # noqa: E402
 
+CALLS = CALLS | {f"{name}, lse": (partial(f, causal=True, return_lse=True), ROWS) for name, f in METHODS.items()}
 
 def leaves(*shapes):
     """Random float64 tensors that want a gradient."""
@@ -33,7 +29,7 @@ def leaves(*shapes):
 
 
 def gradients(call, x):
-    """All results, and the gradients of a sum in which each element has a weight of its own; unpacked how often."""
+    """The results and the gradients of their sum; unpacked how often."""
     unpacked = Counter()
 
     def unpack(number_and_saved):
@@ -44,9 +40,7 @@ def gradients(call, x):
     numbers = itertools.count()
     with saved_tensors_hooks(lambda saved: (next(numbers), saved), unpack):
         results = call(*x)
-    results = results if isinstance(results, tuple) else (results,)
-    total = sum((y * torch.linspace(-1, 1, y.numel(), dtype=y.dtype).reshape(y.shape)).sum() for y in results)
-    return [*results, *torch.autograd.grad(total, x)], unpacked
+    return [results, *torch.autograd.grad(summed(results), x)], unpacked
 
 
 def same_when_checkpointed(call, x):
@@ -61,31 +55,29 @@ def same_when_checkpointed(call, x):
     assert_close(found, expected, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("option", OPTIONS)
-@pytest.mark.parametrize("method", METHODS)
-def test_checkpointed_attention(method, option):
-    def call(query, key, value, bias=None):
-        return METHODS[method](query, key, value, causal=True, bias=bias, **OPTIONS[option])
-
-    shapes = (2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 3), (4, 1, 7)
-    same_when_checkpointed(call, leaves(*shapes[: 4 if option == "bias" else 3]))
+def learning(name):
+    """A call as a function of the tensors that learn, and those."""
+    call, arrays = CALLS[name]
+    learns = {key: x.clone().requires_grad_() for key, x in arrays.items() if x.is_floating_point()}
+    rest = {key: x for key, x in arrays.items() if key not in learns}
+    return lambda *x: call(**dict(zip(learns, x)), **rest), list(learns.values())
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_checkpointed_linear_attention(form):
-    def call(query, key, value):
-        out, state = linear_attention(query, key, value, form=form, causal=True, chunk_size=2, return_state=True)
-        return out, *state
-
-    same_when_checkpointed(call, leaves((2, 4, 5, 8), (2, 2, 5, 8), (2, 2, 5, 3)))
+@pytest.mark.parametrize("name", CALLS)
+def test_checkpointed_calls(name):
+    same_when_checkpointed(*learning(name))
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_checkpointed_delta_attention(form):
-    def call(query, key, value, beta):
-        return delta_attention(query, key, value, beta=beta, form=form, chunk_size=2, return_state=True)
-
-    same_when_checkpointed(call, leaves((2, 4, 5, 8), (2, 2, 5, 8), (2, 2, 5, 3), (2, 2, 5)))
+@pytest.mark.parametrize("name", CALLS)
+def test_torch_func(name):
+    """Its gradient, which knows no hooks, is autograd's, alone and mapped."""
+    call, x = learning(name)
+    expected = torch.autograd.grad(summed(call(*x)), x)
+    gradient = torch.func.grad(lambda *x: summed(call(*x)), tuple(range(len(x))))
+    assert_close(gradient(*(y.detach() for y in x)), expected)
+    if name.startswith(("linear", "delta")):
+        found = torch.func.vmap(gradient)(*(y.detach()[None] for y in x))
+        assert_close([y[0] for y in found], list(expected))
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "tiled"])

@@ -1,10 +1,15 @@
-"""PyTorch: the tensors of a call decide on a device, and never the one that new tensors get by default."""
+"""PyTorch: the tensors of a call decide on a device, and never the one that new tensors get by default.
+
+On meta and fake tensors shapes come out, or a sentence that says who looks at numbers.
+"""
 
 import ast
+import contextlib
 import pathlib
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import attnlab
 from attnlab.cache import KVCache, RollingCache, dequantize, quantize
@@ -12,6 +17,9 @@ from attnlab.compat import scaled_dot_product_attention
 from attnlab.linear import FEATURES, FORMS, Hedgehog, hedgehog_loss, linear_attention
 from attnlab.linear.delta import delta_attention
 from attnlab.paged import PagedCache, paged_attention
+from tests.support import needs, refused
+
+needs("torch")
 
 NEW = {"arange", "as_tensor", "empty", "eye", "full", "linspace", "ones", "rand", "randint", "randn", "tensor",
        "tril_indices", "triu_indices", "zeros"}  # fmt: skip
@@ -66,3 +74,25 @@ def test_every_new_tensor_names_a_device():
         and "device" not in {keyword.arg for keyword in node.keywords}
     ]  # fmt: skip
     assert not nameless
+
+
+NAMES = [name for name in CALLS if name != "pages"]  # whose table is on a device
+LOOKS = {"cache": "KVCache.attend", "rolling cache": "RollingCache.attend"}
+
+
+@pytest.mark.parametrize("kind", ["meta", "fake"])
+@pytest.mark.parametrize("name", NAMES)
+def test_shapes_without_values(name, kind):
+    expected = CALLS[name](*ARRAYS)
+    with FakeTensorMode() if kind == "fake" else contextlib.nullcontext() as mode:
+        x = [mode.from_tensor(x) if kind == "fake" else x.to("meta") for x in ARRAYS]
+        if name in LOOKS:
+            refused(NotImplementedError, rf"^{LOOKS[name]} looks at numbers, and a meta or fake", CALLS[name], *x)
+        else:
+            out = CALLS[name](*x)
+            assert (out.shape, out.dtype) == (expected.shape, expected.dtype)
+
+
+def test_pages_without_values():
+    with pytest.raises(NotImplementedError, match=r"^paged_attention looks at numbers"):
+        paged_attention(*(x.to("meta") for x in (*ARRAYS, *PAGES)))

@@ -6,13 +6,14 @@ import re
 from fractions import Fraction
 
 import jax
-import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
 
 import attnlab
-from tests.support.libraries import ALGORITHMS, LIBRARIES, blocks_of, dtype, function, to
+from tests.support import refused
+from tests.support.libraries import ALGORITHMS, EVERYWHERE, LIBRARIES, blocks_of, dtype, function, to
 
 NAMES = {"numpy": "NumPy", "jax": "JAX", "torch": "PyTorch"}
 SHAPES = {"query": (2, 4, 3, 5), "key": (2, 2, 6, 5), "value": (2, 2, 6, 7)}
@@ -45,10 +46,6 @@ def attempt(library, algorithm, **changes):
 
 TYPE_ERRORS = {
     "query is a list": (dict(query=[[1.0]]), "query is of type list"),
-    "query is None": (dict(query=None), "query is of type NoneType"),
-    "query is a number": (dict(query=1.0), "query is of type float"),
-    "key is a list": (dict(key=[[1.0]]), "key is of type list"),
-    "value is None": (dict(value=None), "value is of type NoneType"),
     "key of another library": (dict(key=Array(2, 2, 6, 5, other=True)), "key is a .* array; .* arrays only"),
     "value of another library": (dict(value=Array(2, 2, 6, 7, other=True)), "value is a .* array"),
     "mask of another library": (dict(mask=Array(6, kind="bool", other=True)), "mask is a .* array"),
@@ -56,7 +53,6 @@ TYPE_ERRORS = {
     "mask is a list": (dict(mask=[True] * 6), "mask is of type list"),
     "bias is a number": (dict(bias=0.5), "bias is of type float"),
     "integers": ({name: Array(*shape, kind="int32") for name, shape in SHAPES.items()}, "query has dtype int32"),
-    "booleans": ({name: Array(*shape, kind="bool") for name, shape in SHAPES.items()}, "query has dtype bool"),
     "complex": ({name: Array(*shape, kind="complex64") for name, shape in SHAPES.items()}, "query has .* complex64"),
     "an integer key": (dict(key=Array(2, 2, 6, 5, kind="int32")), "key has dtype int32"),
     "key in float16": (dict(key=Array(2, 2, 6, 5, kind="float16")), "key has dtype float16, query has float32"),
@@ -72,43 +68,39 @@ TYPE_ERRORS = {
     "segments of one kind alone": (dict(segments=(Array(3, kind="int32"), None)), "key_segments is of type NoneType"),
     "segments is a number": (dict(segments=1, query=Array(2, 4, 6, 5)), "segments is of type int"),
     "a bias of integers": (dict(bias=Array(6, kind="int32")), "bias has dtype int32"),
-    "a bias of booleans": (dict(bias=Array(6, kind="bool")), "bias has dtype bool"),
-    "a complex bias": (dict(bias=Array(6, kind="complex64")), "bias has dtype complex64"),
     "causal is 1": (dict(causal=1), "causal is 1"),
-    "causal is a word": (dict(causal="top"), "causal is 'top'"),
-    "causal is None": (dict(causal=None), "causal is None"),
     "return_lse is 1": (dict(return_lse=1), "return_lse is 1"),
     "window is a word": (dict(window="3"), "window is '3'"),
     "window is not whole": (dict(window=2.5), "window is 2.5"),
     "a side of window is not whole": (dict(window=(2.5, 0)), "window is 2.5"),
-    "window is True": (dict(window=True), "window is True"),
     "scale is a word": (dict(scale="1"), "scale is '1'"),
     "scale is complex": (dict(scale=1j), "scale is 1j"),
-    "scale is True": (dict(scale=True), "scale is True"),
     "dropout is a word": (dict(dropout="0.1", seed=1), "dropout is '0.1'"),
-    "dropout is None": (dict(dropout=None), "dropout is None"),
-    "dropout is True": (dict(dropout=True, seed=1), "dropout is True"),
     "seed is not whole": (dict(dropout=0.1, seed=1.5), "seed is 1.5; it must be an integer"),
-    "seed is True": (dict(dropout=0.1, seed=True), "seed is True"),
-    "seed is a word": (dict(dropout=0.1, seed="7"), "seed is '7'"),
     "causal is an array": (dict(causal=Array(kind="bool")), "causal is an array; options are"),
     "window is an array": (dict(window=Array(2, kind="int32")), "window is an array"),
     "a side of window is an array": (dict(window=(Array(kind="int32"), 0)), "window is an array; options are"),
     "scale is an array": (dict(scale=Array()), "scale is an array; options are"),
     "dropout is an array": (dict(dropout=Array(), seed=1), "dropout is an array; options are"),
     "return_lse is an array": (dict(return_lse=Array(kind="bool")), "return_lse is an array; options are"),
+    "offset is True": (dict(offset=True), "offset is True; it must be an integer"),
+    "offset is not whole": (dict(offset=1.0), r"offset is 1\.0; it must be"),
+    "offset is a word": (dict(offset="1"), "offset is '1'"),
+    "offset is a number of NumPy's": (dict(offset=np.float32(1)), "offset is"),
+    "offset is a pair": (dict(offset=(1, 2)), "offset is"),
+    "offset is an array of floats": (dict(offset=Array()), "offset is a .* array"),
+    "offset is an array of booleans": (dict(offset=Array(kind="bool")), "offset is a .* array"),
+    "offset is an array of several": (dict(offset=Array(2, kind="int32")), "offset is a .* array"),
+    "offset is an array of another library": (dict(offset=Array(kind="int32", other=True)), "offset is a .* array"),
     "seed is an array of floats": (dict(dropout=0.1, seed=Array()), "seed is a"),
     "seed is an array of several": (dict(dropout=0.1, seed=Array(2, kind="uint32")), "seed is a"),
 }
 
 VALUE_ERRORS = {
     "query of one axis": (dict(query=Array(5)), "query has shape \\(5,\\).*2 axes"),
-    "a scalar query": (dict(query=Array()), "query has shape \\(\\)"),
     "key of fewer axes": (dict(key=Array(2, 6, 5)), "key has 3 axes, query has 4"),
-    "value of more axes": (dict(value=Array(1, 2, 2, 6, 7)), "value has 5 axes, query has 4"),
     "another batch": (dict(key=Array(3, 2, 6, 5), value=Array(3, 2, 6, 7)), "key has batch axes \\(3,\\)"),
     "a batch that would broadcast": (dict(key=Array(1, 2, 6, 5), value=Array(1, 2, 6, 7)), "never broadcast"),
-    "a value batch that would broadcast": (dict(value=Array(1, 2, 6, 7)), "value has batch axes \\(1,\\)"),
     "another D": (dict(key=Array(2, 2, 6, 4)), "key has size 4, query has 5"),
     "D of 1 that would broadcast": (dict(key=Array(2, 2, 6, 1)), "key has size 1, query has 5"),
     "another M": (dict(value=Array(2, 2, 5, 7)), "value has length 5, key has 6"),
@@ -117,15 +109,11 @@ VALUE_ERRORS = {
         dict(query=Array(2, 8, 3, 5), key=Array(2, 6, 6, 5), value=Array(2, 6, 6, 7)),
         re.escape("key has 6 heads, which does not divide query's 8 (GQA needs Hq % Hk == 0)"),
     ),
-    "more key heads": (dict(key=Array(2, 8, 6, 5), value=Array(2, 8, 6, 7)), "key has 8 heads"),
     "no key heads": (dict(key=Array(2, 0, 6, 5), value=Array(2, 0, 6, 7)), "key has 0 heads"),
     "other value heads": (dict(value=Array(2, 4, 6, 7)), "value has 4 heads, key has 2"),
-    "one value head": (dict(value=Array(2, 1, 6, 7)), "value has 1 heads, key has 2"),
     "a transposed mask": (dict(mask=Array(6, 3, kind="bool")), "mask has shape \\(6, 3\\).*N, M"),
-    "a mask of another length": (dict(mask=Array(5, kind="bool")), "mask has shape \\(5,\\)"),
     "a mask for key heads": (dict(mask=Array(2, 2, 3, 6, kind="bool")), "mask has shape"),
     "a mask that adds an axis": (dict(mask=Array(1, 2, 4, 3, 6, kind="bool")), "mask has shape"),
-    "a mask that enlarges the batch": (dict(mask=Array(3, 1, 1, 6, kind="bool")), "mask has shape"),
     "a mask without elements": (dict(mask=Array(0, kind="bool")), "mask has shape"),
     "one array of segments for N and M": (
         dict(segments=Array(3, kind="int32")), "segments is one array for 3 queries and 6 keys.*pair"),
@@ -140,21 +128,17 @@ VALUE_ERRORS = {
     "segments that enlarge the batch": (
         dict(segments=(Array(3, kind="int32"), Array(3, 6, kind="int32"))), "key_segments has shape \\(3, 6\\)"),
     "a transposed bias": (dict(bias=Array(6, 3)), "bias has shape \\(6, 3\\)"),
-    "a bias for key heads": (dict(bias=Array(2, 1, 1)), "bias has shape"),
-    "a bias that adds an axis": (dict(bias=Array(1, 2, 4, 3, 6)), "bias has shape"),
     "scale NaN": (dict(scale=float("nan")), "scale is nan.*finite"),
     "scale Inf": (dict(scale=float("inf")), "scale is inf.*finite"),
     "window −2": (dict(window=-2), "window is -2.*offset=0"),
     "a side of window −3": (dict(window=(0, -3)), "window is -3"),
     "window of three sides": (dict(window=(1, 2, 3)), "window has 3 sides"),
-    "window of one side": (dict(window=(1,)), "window has 1 sides"),
     "dropout −0.1": (dict(dropout=-0.1, seed=1), "dropout is -0.1"),
     "dropout 1.5": (dict(dropout=1.5, seed=1), "dropout is 1.5"),
     "dropout NaN": (dict(dropout=float("nan"), seed=1), "dropout is nan"),
     "dropout without a seed": (dict(dropout=0.5), "dropout is 0.5 but seed is None"),
     "seed −1": (dict(dropout=0.5, seed=-1), "seed is -1"),
     "seed 2³²": (dict(dropout=0.5, seed=2**32), "seed is 4294967296"),
-    "seed −1 without dropout": (dict(seed=-1), "seed is -1"),
 }
 ERRORS = {name: (TypeError, *rest) for name, rest in TYPE_ERRORS.items()}
 ERRORS |= {name: (ValueError, *rest) for name, rest in VALUE_ERRORS.items()}
@@ -179,6 +163,11 @@ def test_advice_about_an_array_is_of_its_library(name, library):
     assert (f"{name!r} in static_argnames" in str(error.value)) == (library == "jax")
     assert (".tolist()" in str(error.value)) == (library != "jax")
     assert ("multiply query by it" in str(error.value)) == (name == "scale")
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_an_offset_is_an_array_in_jax_alone(library):
+    refused(TypeError, r"offset is a .* array", attempt, library, "tiled", offset=Array(kind="int32"))
 
 
 DRAWN = {
@@ -209,8 +198,7 @@ def test_a_key_of_jax_is_no_array_of_numbers():
         attnlab.tiled_attention(*[jax.random.split(jax.random.key(0), (3, 3))] * 3)
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@EVERYWHERE
 def test_the_right_call_is_not_refused(algorithm, library):
     assert tuple(attempt(library, algorithm).shape) == (2, 4, 3, 7)
 
@@ -223,14 +211,12 @@ BLOCKS = [(algorithm, name) for algorithm in ALGORITHMS for name in blocks_of(al
 def test_block_sizes(algorithm, name, library):
     wrong = [(0, ValueError), (-1, ValueError), (1.5, TypeError), (True, TypeError), ("4", TypeError)]
     for size, kind in [*wrong, (Array(kind="int32"), TypeError)]:
-        with pytest.raises(kind, match=f"{name} is "):
-            attempt(library, algorithm, **{name: size})
+        refused(kind, f"{name} is ", attempt, library, algorithm, **{name: size})
     for size in (1, 2, 1000, np.int64(2), None):
         attempt(library, algorithm, **{name: size})
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@EVERYWHERE
 def test_a_backend_refuses_arrays_of_another_library(algorithm, library):
     module = importlib.import_module(f"attnlab.{algorithm}.{library}")
     for other in set(LIBRARIES) - {library}:
@@ -242,26 +228,21 @@ def test_a_backend_refuses_arrays_of_another_library(algorithm, library):
 @pytest.mark.parametrize("wrap", [lambda x: x.view(np.matrix), np.ma.masked_array], ids=["matrix", "masked"])
 def test_numpy_subclasses_with_a_meaning_of_their_own(wrap):
     x = np.zeros((3, 3), np.float32)
-    with pytest.raises(TypeError, match="query is of type"):
-        attnlab.safe_attention(wrap(x), x, x)
-    with pytest.raises(TypeError, match="key"):
-        attnlab.safe_attention(x, wrap(x), x)
+    refused(TypeError, "query is of type", attnlab.safe_attention, wrap(x), x, x)
+    refused(TypeError, "key", attnlab.safe_attention, x, wrap(x), x)
 
 
 @pytest.mark.parametrize("name", ["key", "value", "mask", "bias"])
 def test_devices_differ(name):
     shape, kind = SHAPES.get(name, (6,)), torch.bool if name == "mask" else torch.float32
     elsewhere = torch.zeros(shape, dtype=kind, device="meta")
-    with pytest.raises(ValueError, match=f"{name} is on device meta, query is on cpu"):
-        attempt("torch", "tiled", **{name: elsewhere})
+    refused(ValueError, f"{name} is on device meta, query is on cpu", attempt, "torch", "tiled", **{name: elsewhere})
 
 
-def test_exotic_floats():
-    for library, kind in (("numpy", jnp.float8_e4m3fn), ("jax", jnp.float8_e5m2), ("numpy", np.longdouble)):
-        x = np.zeros((3, 3), kind)
-        x = jnp.asarray(x) if library == "jax" else x
-        with pytest.raises(TypeError, match="query has dtype float"):
-            attnlab.safe_attention(x, x, x)
+@pytest.mark.parametrize(("library", "kind"), [
+    ("numpy", ml_dtypes.float8_e4m3fn), ("jax", ml_dtypes.float8_e5m2), ("numpy", np.longdouble)])  # fmt: skip
+def test_exotic_floats(library, kind):
+    refused(TypeError, "query has dtype float", attnlab.safe_attention, *[to(library, np.zeros((3, 3), kind))] * 3)
 
 
 TRACED = {
@@ -278,15 +259,13 @@ def test_a_traced_option_names_static_argnames(name):
 
 def test_a_traced_side_of_the_window():
     x = [Array(*shape).build("jax") for shape in SHAPES.values()]
-    with pytest.raises(TypeError, match=r"window is an array; options are"):
-        jax.jit(attnlab.tiled_attention)(*x, window=(1, 2))
+    refused(TypeError, r"window is an array; options are", jax.jit(attnlab.tiled_attention), *x, window=(1, 2))
 
 
 def test_unknown_method():
     x = np.zeros((3, 3), np.float32)
     for method in ("flash", None, 3):
-        with pytest.raises(ValueError, match=f"method is {method!r}.*{'.*'.join(ALGORITHMS)}"):
-            attnlab.attention(x, x, x, method=method)
+        refused(ValueError, f"method is {method!r}.*{'.*'.join(ALGORITHMS)}", attnlab.attention, x, x, x, method=method)
 
 
 ACCEPTED = {
@@ -299,6 +278,7 @@ ACCEPTED = {
     "a fraction": dict(scale=Fraction(1, 3)),
     "a NumPy seed": dict(dropout=np.float64(0.5), seed=np.uint32(7)),
     "a seed without dropout": dict(seed=3),
+    "an offset of few bits": dict(window=(200, 0), offset=np.int8(2)),
     "the largest seed": dict(dropout=0.5, seed=2**32 - 1),
     "segments": dict(segments=(Array(3, kind="int32"), Array(6, kind="int32"))),
     "segments of each batch": dict(segments=(Array(2, 3, kind="int16"), Array(1, 6, kind="uint8"))),
@@ -319,8 +299,7 @@ def test_what_is_not_refused(name, algorithm, library):
 
 
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value):RuntimeWarning")
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@EVERYWHERE
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_nan_and_inf_are_not_refused(bad, algorithm, library):
     x = to(library, np.full((3, 3), bad, np.float32))

@@ -42,25 +42,6 @@ def test_the_package_does_not_know_the_course():
     assert text.count("attnlab_course") == ast.get_source_segment(text, sentence).count("attnlab_course") == 2
 
 
-@pytest.mark.parametrize(("code", "rooms"), [
-    ("from attnlab.core.scores.numpy import scores", ["core.scores"]),
-    ("from attnlab.core import torch_operator", ["core.torch_operator"]),
-    ("from attnlab import METHODS, costs", [FACE, "costs"]),
-    ("import attnlab", [FACE]),
-    ("def f():\n    import attnlab.costs.memory", ["costs"]),
-    ("importlib.import_module('attnlab.tiled.triton')", ["tiled"]),
-    ("importlib.import_module(f'attnlab.{method}.{library}')", [FACE]),
-    ("import_module(f'attnlab.cache.quantized.{library}')", ["cache"]),
-    ("in_fresh_process('attnlab.measure:peak_bytes', tasks)", ["measure"]),
-    ("GRADIENT = 'attnlab.tiled.torch.tiled_attention_backward'", ["tiled"]),
-    ('"""attnlab.tiled is a room."""', []),
-    ("import numpy\nfrom os import path\nimportlib.import_module('numpy')", []),
-    ("from attnlab_course.plots.style import INK", []),
-])  # fmt: skip
-def test_imports_are_found(code, rooms):
-    assert [found for found, _ in HOUSE.imported(ast.parse(code))] == rooms
-
-
 def test_an_import_that_goes_up_is_found(tmp_path):
     """A floor up, on the same floor, and by a string."""
     (tmp_path / "house/low").mkdir(parents=True)

@@ -9,6 +9,7 @@ import pytest
 
 import attnlab
 from attnlab.core.other_names import BEYOND_THE_SIX, BY_FUNCTION, OF_THE_SIX, ONLY_THE_SIX, hints
+from tests.support import refused
 
 MISNAMED = {
     "is_causal": "causal=True.*offset=0", "attn_mask": "mask for booleans.*bias", "dropout_p": "dropout and an integer",
@@ -29,10 +30,8 @@ def test_a_name_of_another_library(name):
 
 def test_other_unknown_names_and_errors_stay_as_they_are():
     x = np.zeros((3, 3), np.float32)
-    with pytest.raises(TypeError, match=r"unexpected keyword argument 'casual'$"):
-        attnlab.safe_attention(x, x, x, casual=True)
-    with pytest.raises(TypeError, match=r"missing .* 'value'$"):
-        attnlab.safe_attention(x, x, causal=True)
+    refused(TypeError, r"unexpected keyword argument 'haphazard'$", attnlab.safe_attention, x, x, x, haphazard=True)
+    refused(TypeError, r"missing .* 'value'$", attnlab.safe_attention, x, x, causal=True)
 
 
 def test_what_we_call_it_exists():
@@ -70,8 +69,7 @@ IN_ROOMS = [
 def test_a_name_that_a_room_lacks(room, name, hint):
     """As of the six; another unknown name is Python's error."""
     said = f"unexpected keyword argument '{name}'" + (f"; attnlab has {hint}" if hint else r"(\.|$)")
-    with pytest.raises(TypeError, match=said):
-        ROOMS[room](*[np.zeros((3, 3), np.float32)] * 5, **{name: None})
+    refused(TypeError, said, ROOMS[room], *[np.zeros((3, 3), np.float32)] * 5, **{name: None})
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -85,3 +83,20 @@ def test_what_a_room_calls_it_exists(room):
     for hint in known.values():
         first = re.findall(r"\w+", hint)[0]
         assert first in ours | {"no", "cache", "RollingCache"}, hint
+
+
+x, PADDED = np.zeros((2, 6, 5, 4), np.float32), np.ones((2, 5), bool)
+
+
+@pytest.mark.parametrize(("call", "way"), [
+    (lambda: attnlab.tiled_attention(x, x, x, casual=True), "did you mean causal"),
+    (lambda: attnlab.tiled_attention(x, x[:, :4], x[:, :4]), "if axes are .batch, length, heads, size., swap 1 and 2"),
+    (lambda: attnlab.tiled_attention(x, x, x, mask=PADDED), r"give mask\[:, None, None, :\]"),
+    (lambda: attnlab.tiled_attention(x, x.tolist(), x), "numpy.asarray converts it"),
+    (lambda: attnlab.tiled_attention(x.astype(int), x, x), "convert it to one of them"),
+    (lambda: attnlab.tiled_atention, "did you mean tiled_attention"),
+    (lambda: attnlab.flash_attention, "did you mean tiled_attention"),
+])  # fmt: skip
+def test_an_error_says_what_to_do(call, way):
+    with pytest.raises((TypeError, ValueError, AttributeError), match=way):
+        call()

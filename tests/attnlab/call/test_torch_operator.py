@@ -1,5 +1,6 @@
 """PyTorch's ways of working: fullgraph, export, meta and fake tensors, autocast, nested tensors."""
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ from attnlab.linear import delta_attention, linear_attention
 from attnlab.paged import paged_attention
 from tests.attnlab.call import torch_programs
 from tests.attnlab.call.torch_programs import arrays, gradients
-from tests.support import ROOT, needs, selected
+from tests.support import ROOT, needs, refused, selected
 from tests.support.libraries import ALGORITHMS, function
 
 
@@ -28,6 +29,9 @@ def program(*arguments):
     return done.stdout
 
 
+SLOW = "exported_strictly", "refusals"
+
+
 @pytest.fixture(scope="module")
 def failures(request):
     return json.loads(program(*selected(request, "check")))
@@ -35,7 +39,8 @@ def failures(request):
 
 @pytest.mark.skipif(torch.__version__.startswith("2.6."), reason="PyTorch 2.6 cannot trace the call")
 @pytest.mark.parametrize("check", [
-    pytest.param(check, marks=pytest.mark.thin(6) if " " in check else ()) for check in torch_programs.CHECKS
+    pytest.param(check, marks=pytest.mark.thin(6) if " " in check else pytest.mark.full if check in SLOW else ())
+    for check in torch_programs.CHECKS
 ])  # fmt: skip
 def test_compilers(failures, check):
     assert check not in failures, failures[check]
@@ -61,26 +66,18 @@ def assert_alike(results, expected, device):
         assert one.device.type == device
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("device", "dtype"), [
+    ("meta", torch.float32), ("meta", torch.bfloat16), ("cpu", torch.float64)])  # fmt: skip
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_meta_tensors(algorithm, dtype):
+def test_meta_and_fake_tensors(algorithm, device, dtype):
     real = arrays(dtype=dtype)
-    x = [y.to("meta").requires_grad_(y.is_floating_point()) for y in real]
-    results = call(algorithm, *x)
-    assert_alike(results, call(algorithm, *real), "meta")
-    leaves = [y for y in x if y.requires_grad]
-    assert_alike(gradients(results, leaves), leaves, "meta")
-
-
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_fake_tensors(algorithm):
-    expected = call(algorithm, *arrays())
-    with FakeTensorMode():
-        x = [torch.empty_like(y, device="cpu").requires_grad_(y.is_floating_point()) for y in arrays()]
+    expected = call(algorithm, *real)
+    with FakeTensorMode() if device == "cpu" else contextlib.nullcontext():
+        x = [torch.empty_like(y, device=device).requires_grad_(y.is_floating_point()) for y in real]
         results = call(algorithm, *x)
-        assert_alike(results, expected, "cpu")
+        assert_alike(results, expected, device)
         leaves = [y for y in x if y.requires_grad]
-        assert_alike(gradients(results, leaves), leaves, "cpu")
+        assert_alike(gradients(results, leaves), leaves, device)
 
 
 @pytest.mark.parametrize(("name", "shape"), [("key", (2, 3, 7, 8)), ("value", (2, 2, 6, 3))])
@@ -144,7 +141,5 @@ def test_autocast_in_the_other_rooms(room):
 def test_nested_tensors_are_refused(algorithm):
     query, key, value = arrays()[:3]
     nested = torch.nested.nested_tensor([value[0], value[1, :1]], layout=torch.jagged)
-    with pytest.raises(TypeError, match="query is a nested tensor"):
-        function(algorithm)(nested, nested, nested)
-    with pytest.raises(TypeError, match="value is a nested tensor"):
-        function(algorithm)(query, key, nested)
+    refused(TypeError, "query is a nested tensor", function(algorithm), nested, nested, nested)
+    refused(TypeError, "value is a nested tensor", function(algorithm), query, key, nested)

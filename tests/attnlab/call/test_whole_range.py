@@ -1,7 +1,6 @@
 """One function in three libraries, over the whole range of its inputs: values and slopes beside 50 digits."""
 
 import importlib
-import math
 from decimal import Decimal, localcontext
 
 import jax
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnlab import merge, online_softmax, rotary, safe_softmax
+from attnlab import merge, online_softmax, safe_softmax
 from tests.support.libraries import EPS, LIBRARIES, back, precision, to
 
 SIZES = [0.0, *(m * 10.0**e for e in range(-30, 31) for m in (1, 3)), *np.arange(1.0, 110.0)]
@@ -68,15 +67,3 @@ def test_softmax_and_merge_of_two(library, softmax):
         out, total = merge(*parts)
         np.testing.assert_allclose(back(out), right, rtol=100 * EPS["float64"], atol=1e-300)
         np.testing.assert_allclose(back(total), lse, rtol=100 * EPS["float64"], atol=EPS["float64"])
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("kind", ["float32", "float64"])
-def test_rotary_scales_with_its_input(library, kind):
-    """Turned by a quarter, (0, x) and (x, 0): no size of x matters."""
-    x = np.stack([RANGE, -3 * RANGE], -1).astype(kind)[:, None]
-    with precision(library, x):
-        found = back(rotary(to(library, x), 5))[:, 0]
-    a, b, cos, sin = *x[:, 0].T.astype(np.float64), math.cos(5), math.sin(5)
-    right = np.stack([a * cos - b * sin, b * cos + a * sin], -1)
-    assert (np.abs(found - right) <= (2e-6 if kind == "float32" else 1e-14) * np.abs(x[:, 0])[:, 1:]).all()

@@ -8,8 +8,8 @@ import os
 import sys
 import tempfile
 import traceback
+from functools import partial
 
-import pytest
 import torch
 import torch.distributed as dist
 from torch.export import Dim, export
@@ -21,6 +21,7 @@ from attnlab.core.torch_operator import break_takes_message
 from attnlab.linear import FORMS, linear_attention
 from attnlab.paged import paged_attention
 from attnlab.ring import ring_attention, tree_attention
+from tests.support import refused
 
 os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 
@@ -147,58 +148,42 @@ def room(function, *x):
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
 
 
-def rotary(_):
-    room(lambda x: attnlab.rotary(x, torch.arange(5) + 7, base=500.0), arrays()[0])
-
-
-def merge(_):
-    out, lse = torch.randn(2, 3, 5, dtype=torch.float64), torch.randn(2, 3, dtype=torch.float64)
-    room(lambda out, lse: attnlab.merge((out, lse), (2 * out, lse + 1))[0], out, lse)
-
-
-def softmaxes(_):
-    for softmax in (attnlab.naive_softmax, attnlab.safe_softmax, attnlab.online_softmax):
-        room(softmax, arrays()[0])
-
-
-def linear(_):
+def rooms(_):
+    """The functions beside the six."""
     query, key, value, *_ = arrays()
-    for form in FORMS:
-        room(lambda *x, form=form: linear_attention(*x, form=form, causal=True, chunk_size=2), query, key, value)
+    out, lse = torch.randn(2, 3, 5, dtype=torch.float64), torch.randn(2, 3, dtype=torch.float64)
+    softmaxes = attnlab.naive_softmax, attnlab.safe_softmax, attnlab.online_softmax
+    room(lambda x: attnlab.rotary(x, torch.arange(5) + 7, base=500.0), query)
+    room(lambda out, lse: attnlab.merge((out, lse), (2 * out, lse + 1))[0], out, lse)
+    room(lambda x: sum(softmax(x) for softmax in softmaxes), query)
+    forms = [partial(linear_attention, form=form, causal=True, chunk_size=2) for form in FORMS]
+    room(lambda *x: sum(attend(*x) for attend in forms), query, key, value)
 
 
-def refused(call):
+def refusals(_):
     """What cannot be traced says so under fullgraph, and is left alone without it."""
-    x = torch.randn(2, 4, 3, 8)
-    torch.testing.assert_close(torch.compile(call, backend="eager")(x), call(x), rtol=0, atol=0)
-    torch.compiler.reset()
-    words = "cannot be traced" if break_takes_message() else "graph_break"
-    with pytest.raises(torch._dynamo.exc.Unsupported, match=words):
-        torch.compile(call, fullgraph=True, backend="eager")(x)
-
-
-def cache(_):
-    refused(lambda x: KVCache.empty(x, x, capacity=8).attend(x, x, x)[0])
-    refused(lambda x: RollingCache.empty(x, x, window=2).attend(x, x, x)[0])
-
-
-def pages(_):
     integers = torch.zeros(2, 1, dtype=torch.int32), torch.full((2,), 3)
-    refused(lambda x: paged_attention(x, x, x, *integers))
-
-
-def ring(_):
+    words = "cannot be traced" if break_takes_message() else "graph_break"
     with tempfile.TemporaryDirectory() as folder:
         dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=0, world_size=1)
-        refused(lambda x: ring_attention(x, x, x, causal=True))
-        refused(lambda x: tree_attention(x, x, x))
+        for call in (
+            lambda x: KVCache.empty(x, x, capacity=8).attend(x, x, x)[0],
+            lambda x: RollingCache.empty(x, x, window=2).attend(x, x, x)[0],
+            lambda x: paged_attention(x, x, x, *integers),
+            lambda x: ring_attention(x, x, x, causal=True),
+            lambda x: tree_attention(x, x, x),
+        ):
+            x = torch.randn(2, 4, 3, 8)
+            torch.testing.assert_close(torch.compile(call, backend="eager")(x), call(x), rtol=0, atol=0)
+            torch.compiler.reset()
+            refused(torch._dynamo.exc.Unsupported, words, torch.compile(call, fullgraph=True, backend="eager"), x)
         dist.destroy_process_group()
 
 
 CHECKS = {f"{check.__name__} {name}": (check, name) for check in (fullgraph, exported, autocast) for name in METHODS}
 CHECKS |= {check.__name__: (check, "tiled") for check in (dynamic, exported_strictly, by_hand, operator)}
 CHECKS["transformed"] = transformed, "safe"
-CHECKS |= {check.__name__: (check, "safe") for check in (rotary, merge, softmaxes, linear, cache, pages, ring)}
+CHECKS |= {check.__name__: (check, "safe") for check in (rooms, refusals)}
 
 
 def failures(titles):

@@ -28,12 +28,6 @@ with interpreter():
     from attnlab.kernels.triton import layout, paged
 
 
-@pytest.fixture(autouse=True)
-def _interpreter():
-    with interpreter(), np.errstate(all="ignore"):
-        yield
-
-
 @pytest.fixture
 def launched(monkeypatch):
     """The names of the kernels that run. Without a GPU the interpreter serves what a GPU would."""

@@ -23,12 +23,6 @@ with interpreter():
     from attnlab.tiled import triton as kernels
 
 
-@pytest.fixture(autouse=True)
-def _interpreter():
-    with interpreter(), np.errstate(all="ignore"):
-        yield
-
-
 @pytest.fixture(scope="module")
 def alone():
     """A group of one process: in zigzag it has three parts to add up, and no message to wait for."""

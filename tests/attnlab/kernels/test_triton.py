@@ -20,7 +20,7 @@ from attnlab.kernels import refusal
 from attnlab.kernels.triton import gpu
 from attnlab.kernels.triton.gpu import gradient_on_gpu, kernel_on_gpu, serves
 from tests.attnlab.algorithms.test_gradients import COMPILED
-from tests.support import ROOT, needs
+from tests.support import ROOT, needs, refused
 from tests.support.cases import CASES, Case
 from tests.support.comparison import assert_agrees, assert_gradients_agree
 from tests.support.interpreter import GPU, interpreter
@@ -47,13 +47,6 @@ for module in (forward, backward):  # a test of another file may import what is 
     assert bool(compiled) is GPU, compiled
 
 
-@pytest.fixture(autouse=True)
-def _interpreter():
-    """The interpreter computes in NumPy, which warns of NaN and overflow in numbers that are then masked."""
-    with interpreter(), np.errstate(all="ignore"):
-        yield
-
-
 def served(case):
     """Whether the kernel takes the case, but for its tiny block sizes."""
     arrays = {name: types.SimpleNamespace(shape=x.shape, dtype=x.dtype) for name, x in case.stored.items()}
@@ -78,8 +71,10 @@ def gradients(arrays, cotangents, **options):
 def check(case, **options):
     """Answer and gradients of a case are the oracle's."""
     dout, dlse = case.cotangents()
-    cotangents = to("torch", dout), to("torch", dlse)
-    results, grads = gradients(case.arrays("torch"), cotangents, **case.options, **options)
+    cotangents, arrays = (to("torch", dout), to("torch", dlse)), case.arrays("torch")
+    results, grads = gradients(arrays, cotangents, **case.options, **options)
+    for name, x in case.arrays("torch").items():
+        assert torch.equal(arrays[name].detach().nan_to_num(7), x.nan_to_num(7)), f"{name} was modified"
     assert_agrees(case, *results)
     assert_gradients_agree(case, grads, dout, dlse)
 
@@ -103,11 +98,6 @@ def test_agreement(name):
 @pytest.mark.parametrize("name", in_turn(SMOOTH, 0))
 def test_agreement_and_gradients(name):
     check(SERVED[name], block_q=16, block_k=16)
-
-
-def test_the_cases_are_many():
-    assert len(SERVED) >= 140
-    assert len(SMOOTH) >= 40
 
 
 # Calls of several tiles, some hidden, some partial, some full; the oracle is slow, so they are few.
@@ -160,20 +150,10 @@ def test_a_negative_scale_in_bfloat16():
     check(make(n=20, m=20, kind="bfloat16", scale=-1.0))
 
 
-@pytest.mark.thin(4)
-@pytest.mark.parametrize(("name", "sizes"), [
-    *(pytest.param(*row.values, (16, 32), marks=row.marks) for row in in_turn(LARGE, 0)),
-    *(pytest.param(*row.values, (None, None), marks=row.marks) for row in in_turn(LARGE, 1)),
-])  # fmt: skip
-def test_several_tiles(name, sizes):
-    case, (block_q, block_k) = LARGE[name], sizes
-    assert_agrees(case, *attend(case.arrays("torch"), **case.options, block_q=block_q, block_k=block_k))
-
-
-@pytest.mark.thin(2)
-@pytest.mark.parametrize("sizes", [(64, 32), pytest.param((32, 16), marks=pytest.mark.full)])
+@pytest.mark.thin(6)
+@pytest.mark.parametrize("sizes", [(16, 32), (64, 32), (32, 16), (None, None)])
 @pytest.mark.parametrize("name", in_turn(LARGE, 0))
-def test_several_tiles_and_gradients(name, sizes):
+def test_several_tiles(name, sizes):
     check(LARGE[name], block_q=sizes[0], block_k=sizes[1])
 
 
@@ -207,8 +187,6 @@ def test_dropout_mask(p):
     np.testing.assert_array_equal(out != 0, attnlab.dropout_mask(2**32 - 1, (3, 20, 32), p))
 
 
-# Few queries: the keys are split among programs
-
 DECODING = {
     "one query": make(n=1, m=300, hq=2, hk=2),
     "one query, groups": make(n=1, m=300, hq=8, hk=2, kind="bfloat16"),
@@ -232,15 +210,6 @@ def test_keys_split_among_programs(name, monkeypatch):
     monkeypatch.setattr(forward, "launch", watched)
     assert_agrees(case, *attend(case.arrays("torch"), **case.options, block_k=16))
     assert joined == [False, True]
-
-
-def test_how_many_parts(monkeypatch):
-    """Two programs a multiprocessor, none with fewer than four tiles; a GPU that is busy anyway splits nothing."""
-    monkeypatch.setattr(layout, "multiprocessors", lambda device: 132)
-    device = torch.device("cpu")
-    found = [layout.parts(programs, 8192, 64, device) for programs in (1, 8, 32, 100, 133, 1000)]
-    assert found == [32, 32, 8, 2, 1, 1]
-    assert [layout.parts(1, m, 64, device) for m in (0, 1, 255, 512, 1024)] == [1, 1, 1, 2, 4]
 
 
 # Which tiles a program visits, and which of them without a mask
@@ -302,8 +271,6 @@ def test_visits(group, by_keys):
         assert band.block_mask or (visited_in == wanted).all(), band
 
 
-# Block masks
-
 BLOCKS = [(16, 16), (32, 48), (48, 32), (64, 16)]
 
 
@@ -349,9 +316,6 @@ def test_hidden_tiles_are_not_read():
         np.testing.assert_array_equal(x, y)
 
 
-# Transformations
-
-
 def test_vmap_keeps_the_dropout_mask_of_one_call():
     query, key, value = (torch.randn(3, 2, n, 16, device=DEVICE) for n in (17, 20, 20))
 
@@ -376,20 +340,6 @@ def test_what_comes_back_to_empty_rows_is_ignored():
     dout[empty], dlse[empty] = 0, 0
     assert_gradients_agree(case, grads, dout, dlse)
 
-
-def test_inputs_are_not_modified_and_results_repeat():
-    case = LARGE["rows that see nothing"]
-    arrays = case.arrays("torch")
-    before = {name: x.clone() for name, x in arrays.items()}
-    cotangents = [to("torch", x) for x in case.cotangents()]
-    first, second = (gradients(arrays, cotangents, **case.options)[1] for _ in range(2))
-    for name, grad in first.items():
-        assert torch.equal(grad, second[name])
-    for name, x in arrays.items():
-        assert torch.equal(x, before[name])
-
-
-# What is served, and errors
 
 X = torch.zeros(32, 16)
 
@@ -546,8 +496,7 @@ class TestOnAGPU:
     def test_the_kernel_is_chosen(self, monkeypatch):
         monkeypatch.setattr(gpu, "kernel", lambda *args: pytest.fail("chosen"))
         x = torch.zeros(16, 16, device="cuda")
-        with pytest.raises(pytest.fail.Exception, match="chosen"):
-            attnlab.tiled_attention(x, x, x)
+        refused(pytest.fail.Exception, "chosen", attnlab.tiled_attention, x, x, x)
 
     @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float32])
     def test_long(self, kind):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from attnlab.paged import page_bounds
+from tests.support import refused
 from tests.support.libraries import LIBRARIES, back, to
 
 RNG = np.random.default_rng(24)
@@ -46,11 +47,8 @@ def test_traced_counts():
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_what_does_not_fit_is_refused(library):
     pages = to(library, PAGES)
-    with pytest.raises(ValueError, match="key_pages has shape"):
-        page_bounds(pages[0])
-    with pytest.raises(TypeError, match="key_pages"):
-        page_bounds(to(library, PAGES.astype(np.int32)))
+    refused(ValueError, "key_pages has shape", page_bounds, pages[0])
+    refused(TypeError, "key_pages", page_bounds, to(library, PAGES.astype(np.int32)))
     with pytest.raises(ValueError, match=r"counts is int32 of shape \(5,\); it must be integers, one for each of"):
         page_bounds(pages, to(library, COUNTS[:5]))
-    with pytest.raises(ValueError, match="counts is float32"):
-        page_bounds(pages, to(library, COUNTS.astype(np.float32)))
+    refused(ValueError, "counts is float32", page_bounds, pages, to(library, COUNTS.astype(np.float32)))

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attnlab.paged import PagedCache, paged_attention
-from tests.support import oracle
+from attnlab.paged import BlockManager, PagedCache, paged_attention
+from tests.support import oracle, refused
 from tests.support.libraries import LIBRARIES, back, to
 
 HK, D, DV, SIZE = 2, 8, 4, 4
@@ -15,9 +15,10 @@ HK, D, DV, SIZE = 2, 8, 4, 4
 class Sequences:
     """A cache, and beside it a plain list of keys and values for each sequence."""
 
-    def __init__(self, library, blocks=16):
+    def __init__(self, library, blocks=16, size=SIZE, window=None):
         self.library, self.random = library, np.random.default_rng(0)
-        self.cache = PagedCache.empty(*(to(library, np.zeros((HK, 1, x), np.float32)) for x in (D, DV)), blocks, SIZE)
+        cache = PagedCache.empty(*(to(library, np.zeros((HK, 1, x), np.float32)) for x in (D, DV)), blocks, size)
+        self.cache = PagedCache(cache.key_pages, cache.value_pages, BlockManager(blocks, size, window))
         self.lists = {}
 
     def add(self, name, tokens=()):
@@ -192,31 +193,24 @@ def test_errors(library):
     def zeros(*shape, kind="float32"):
         return to(library, np.zeros(shape, kind))
 
-    with pytest.raises(TypeError, match="key is of type list"):
-        PagedCache.empty([1.0], [1.0], 4, 4)
+    refused(TypeError, "key is of type list", PagedCache.empty, [1.0], [1.0], 4, 4)
     with pytest.raises(ValueError, match=r"key has shape \(3, 4\); it must be \(\.\.\., Hk, C, size\)"):
         PagedCache.empty(zeros(3, 4), zeros(3, 4), 4, 4)
-    with pytest.raises(ValueError, match=r"value has shape \(3, 1, 4\)"):
-        PagedCache.empty(zeros(2, 1, 4), zeros(3, 1, 4), 4, 4)
+    refused(ValueError, r"value has shape \(3, 1, 4\)", PagedCache.empty, zeros(2, 1, 4), zeros(3, 1, 4), 4, 4)
     with pytest.raises(TypeError, match="value has dtype float16, key has float32"):
         PagedCache.empty(zeros(2, 1, 4), zeros(2, 1, 4, kind="float16"), 4, 4)
     with pytest.raises(TypeError, match="key has dtype int32"):
         PagedCache.empty(zeros(2, 1, 4, kind="int32"), zeros(2, 1, 4, kind="int32"), 4, 4)
-    with pytest.raises(ValueError, match="block_size is 0"):
-        PagedCache.empty(zeros(2, 1, 4), zeros(2, 1, 4), 4, 0)
+    refused(ValueError, "block_size is 0", PagedCache.empty, zeros(2, 1, 4), zeros(2, 1, 4), 4, 0)
     cache = PagedCache.empty(zeros(2, 1, 8), zeros(2, 1, 4), 4, 4)
     new = zeros(2, 3, 8), zeros(2, 3, 4)
-    with pytest.raises(ValueError, match=r"slots reach from 0 to 16; they must lie in 0 … 15"):
-        cache.write([0, 1, 16], *new)
-    with pytest.raises(ValueError, match=r"slots reach from -1 to 1"):
-        cache.write([0, 1, -1], *new)
-    with pytest.raises(TypeError, match="slots is of dtype float32"):
-        cache.write(zeros(3), *new)
+    refused(ValueError, r"slots reach from 0 to 16; they must lie in 0 … 15", cache.write, [0, 1, 16], *new)
+    refused(ValueError, r"slots reach from -1 to 1", cache.write, [0, 1, -1], *new)
+    refused(TypeError, "slots is of dtype float32", cache.write, zeros(3), *new)
     with pytest.raises(ValueError, match=r"key has shape \(2, 3, 8\); with slots \(2,\) it must be \(2, 2, 8\)"):
         cache.write([0, 1], *new)
     with pytest.raises(ValueError, match=r"value has shape \(2, 3, 8\); with slots \(3,\) it must be \(2, 3, 4\)"):
         cache.write([0, 1, 2], new[0], new[0])
     with pytest.raises(TypeError, match="value has dtype float16, the pages have float32; they must be equal"):
         cache.write([0, 1, 2], new[0], zeros(2, 3, 4, kind="float16"))
-    with pytest.raises(KeyError, match="there is no sequence 'z'"):
-        cache.attend(zeros(1, 2, 1, 8), ["z"])
+    refused(KeyError, "there is no sequence 'z'", cache.attend, zeros(1, 2, 1, 8), ["z"])

@@ -7,6 +7,7 @@ import pytest
 
 from attnlab.measure import extra_bytes, in_fresh_process
 from attnlab.paged import paged_attention
+from tests.support import needs
 from tests.support.libraries import LIBRARIES, to
 
 HQ, HK, D, SIZE = 8, 4, 64, 16
@@ -28,6 +29,7 @@ def peak(library, length, n=1, kind="float32", batch=2):
 @functools.cache
 def peaks(library):
     """All measurements of a library; those of JAX in a process whose compiler tells all."""
+    needs(library)
     tasks = [{"library": library, "length": length} for length in LENGTHS]
     tasks += [{"library": library, "length": LENGTHS[0], **more} for more in ({"n": 300}, {"kind": "float16"})]
     return list(in_fresh_process(f"{__name__}:peak", tasks) if library == "jax" else [peak(**x) for x in tasks])

@@ -4,61 +4,36 @@ import numpy as np
 import pytest
 
 import attnlab
-from attnlab.paged import BlockManager, GroupedManager, OutOfBlocks, PagedCache, paged_attention
+from attnlab.paged import BlockManager, GroupedManager, OutOfBlocks, paged_attention
 from attnlab.paged import numpy as paged_numpy
 from attnlab.paged.call import TILE
+from tests.attnlab.paged.test_cache import Sequences
+from tests.support import refused
 from tests.support.libraries import LIBRARIES, back, to
 
 D = 4
 
 
-class Sequences:
-    """Sequences in pages, beside plain lists; every append is attended to with the window, and compared."""
-
-    def __init__(self, blocks, size, window):
-        like = np.zeros((1, 1, D))
-        self.window, self.draw = window, np.random.default_rng(0)
-        empty = PagedCache.empty(like, like, blocks, size)
-        self.cache = PagedCache(empty.key_pages, empty.value_pages, BlockManager(blocks, size, window))
-        self.cache.key_pages[:] = self.cache.value_pages[:] = np.nan  # of nobody
-        self.texts, self.manager = {}, self.cache.manager
-
-    def append(self, name, count):
-        step = self.manager.append(name, count)
-        rows = self.draw.normal(size=(3, 1, count, D))
-        self.cache = self.cache.copy(step.copies).write(step.slots, *rows[1:])
-        both = self.texts[name] = np.concatenate([self.texts[name], rows[1:]], 2)
-        window = (self.window - 1, 0)
-        expected = attnlab.naive_attention(rows[0], *both, causal=True, window=window)
-        found = self.cache.attend(rows[:1], [name], window=window)[0]
-        np.testing.assert_allclose(found, expected, atol=1e-12)
-        self.laws()
-
-    def laws(self):
-        held = [block for name in self.texts for block in self.manager.table(name) if block >= 0]
-        assert self.manager.free_blocks + len(set(held)) == self.manager.blocks
-        counts = np.bincount(np.array(held, int), minlength=self.manager.blocks)
-        assert [self.manager.references(block) for block in range(self.manager.blocks)] == counts.tolist()
-
-
 @pytest.mark.parametrize(("size", "window"), [(1, 1), (4, 1), (4, 4), (4, 5), (3, 7), (8, 3)])
 def test_attention_sees_what_the_window_holds(size, window):
     """Random appends and forks; no sequence holds more blocks than its window and its newest tokens need."""
-    all_ = Sequences(60, size, window)
-    all_.manager.add("a")
-    all_.texts["a"] = np.zeros((2, 1, 0, D))
-    for turn, count in enumerate(all_.draw.integers(1, 9, 40)):
-        name = "ab"[turn % 2] if "b" in all_.texts else "a"
-        all_.append(name, int(count))
-        held = sum(block >= 0 for block in all_.manager.table(name))
-        assert held <= -(-(window + int(count) - 2) // size) + 1
+    here = Sequences("numpy", 60, size, window)
+    manager = here.cache.manager
+    here.cache.key_pages[:] = here.cache.value_pages[:] = np.nan  # of nobody
+    here.add("a")
+    for turn, count in enumerate(here.random.integers(1, 9, 40).tolist()):
+        name = "ab"[turn % 2] if "b" in here.lists else "a"
+        here.append(name, count)
+        here.check([name], n=count, window=(window - 1, 0))
+        assert sum(block >= 0 for block in manager.table(name)) <= -(-(window + count - 2) // size) + 1
         if turn == 5:
-            all_.manager.fork("a", "b")
-            all_.texts["b"] = all_.texts["a"]
-            all_.laws()
+            here.fork("a", "b")
+        held = [block for name in here.lists for block in manager.table(name) if block >= 0]
+        assert manager.free_blocks + len(set(held)) == 60
+        assert [manager.references(block) for block in range(60)] == np.bincount(held, minlength=60).tolist()
     for name in "ab":
-        all_.manager.free(name)
-    assert all_.manager.free_blocks == 60
+        manager.free(name)
+    assert manager.free_blocks == 60
 
 
 def test_a_long_text_fits_into_few_blocks():
@@ -67,8 +42,7 @@ def test_a_long_text_fits_into_few_blocks():
     manager.add("a")
     for _ in range(1000):
         manager.append("a", 1)
-    with pytest.raises(OutOfBlocks, match="17 more tokens of 'a' need 5 blocks; 1 of 3"):
-        manager.append("a", 17)
+    refused(OutOfBlocks, "17 more tokens of 'a' need 5 blocks; 1 of 3", manager.append, "a", 17)
     assert manager.length("a") == 1000
 
 
@@ -91,8 +65,7 @@ def test_groups_are_one_manager():
     step = groups.append("a", [1, 2, 3])
     assert [len(slot) for slot in step.slots] == [2, 2, 2]
     groups.add("b")
-    with pytest.raises(OutOfBlocks, match="where the window is 2"):
-        groups.append("b", [7, 8, 9])
+    refused(OutOfBlocks, "where the window is 2", groups.append, "b", [7, 8, 9])
     assert (groups.length("b"), narrow.length("b"), groups.free_blocks) == (0, 0, 7)
     groups.fork("a", "c")
     assert groups.append("c", [4]).copies == [(0, 1, 2), (1, 1, 2)]
@@ -115,8 +88,7 @@ def test_what_has_left_the_window_cannot_come_back():
     manager.append("a", [1, 2, 3])
     manager.truncate("a", 10)
     assert [group.length("a") for group in manager.groups] == [10, 10]
-    with pytest.raises(ValueError, match="have left the window"):
-        manager.truncate("a", 3)
+    refused(ValueError, "have left the window", manager.truncate, "a", 3)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -9,6 +9,7 @@ from attnlab.measure import in_fresh_process
 from attnlab.ring import Cluster
 from attnlab.ring.programs import by_heads
 from tests.conftest import quick_xla
+from tests.support import needs
 
 
 @pytest.mark.parametrize("devices", [1, 2, 3, 6])
@@ -32,6 +33,7 @@ def test_heads_that_cannot_be_shared():
 
 def test_jax(monkeypatch):
     """Forward and gradient, causal, in shard_map."""
+    needs("jax")
     monkeypatch.setenv("XLA_FLAGS", quick_xla())
     (errors,) = in_fresh_process("tests.attnlab.ring.jax_devices:case", [{"name": "heads", "devices": 3}])
     assert len(errors) == 4

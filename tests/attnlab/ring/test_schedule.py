@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from attnlab.costs.ring import doubling_bytes, keys_bytes, query_bytes, ring_bytes, ring_gradient_bytes, tree_bytes
 from attnlab.ring import Schedule, positions
 from attnlab.ring.schedule import LAYOUTS
+from tests.support import refused
 
 DEVICES = 1, 2, 3, 4, 5
 LENGTHS = 0, 1, 2, 5, 8, 13, 20
@@ -62,24 +62,6 @@ def test_parts_show_what_positions_say(layout):
             assert sorted(found) == [(i, j) for i, j in slots if seen(held[rank][i], held[holder][j], left, right)]
 
 
-def test_offsets_of_a_causal_ring():
-    """Contiguous shards of 4 are apart by 4 a rank; between stripes the diagonal is 0 or −1."""
-    offsets = {
-        layout: [[[part.band.offset for part in ring.parts(r, c)] for c in range(3)] for r in range(3)]
-        for layout in LAYOUTS
-        for ring in [Schedule(12, 3, layout, None, 0)]
-    }
-    assert offsets["contiguous"] == [[[0], [], []], [[4], [0], []], [[8], [4], [0]]]
-    assert offsets["striped"] == [[[0], [-1], [-1]], [[0], [0], [-1]], [[0], [0], [0]]]
-    assert offsets["zigzag"][1] == [[2, 8], [0, 6, 0], [4, 2]]  # pieces of 2: 1 and 4; 0 and 5; 1 and 4; 2 and 3
-
-
-def test_a_window_may_end_before_the_offset():
-    """Stripes 0 and 2 of three: query i at 3i, window (0, 5), sees keys at 3j + 2: i and i + 1, right of offset −1."""
-    (part,) = Schedule(30, 3, "striped", 0, 5).parts(0, 2)
-    assert (part.band.offset, part.band.left, part.band.right) == (-1, -1, 2)
-
-
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_block_travels_as_far_as_it_is_needed(layout):
     for length, devices, left, right in itertools.product((1, 5, 13), DEVICES, (None, 0, 3), (None, 0, 3)):
@@ -105,23 +87,6 @@ def test_sends_in_closed_form(devices):
         assert [sum(ring.sends(rank, step) for step in range(devices - 1)) for rank in range(devices)] == expected
 
 
-def test_bytes_in_closed_form():
-    ring, causal = Schedule(20, 4), Schedule(20, 4, "contiguous", None, 0)
-    block = 6 * 5 * (8 + 4)
-    assert ring_bytes(ring, 6, 8, 4) == 12 * block * 2
-    assert ring_bytes(causal, 6, 8, 4) == 6 * block * 2
-    assert ring_gradient_bytes(ring, 6, 8, 4) == 12 * block * 2 + 16 * block * 4
-    assert keys_bytes(4, 20, 6, 8, 4) == ring_bytes(ring, 6, 8, 4)
-    assert tree_bytes(4, 12, 8) == 2 * 3 * 12 * 10 * 4
-    assert [doubling_bytes(devices, 1, 0, accumulator=1) for devices in range(1, 9)] == [0, 2, 4, 8, 10, 12, 14, 24]
-    assert query_bytes(4, 12, 8, 8) == 3 * 12 * (16 + 36)
-    for price in (tree_bytes, query_bytes, keys_bytes):  # the ratio of any two does not depend on P
-        sizes = (12, 8) if price is tree_bytes else (12, 8, 8) if price is query_bytes else (12, 2, 8, 8)
-        assert [price(devices, *sizes) / price(2, *sizes) for devices in (1, 2, 5)] == [0, 1, 4]
-    one = Schedule(20, 1)
-    assert ring_bytes(one, 6, 8, 4) == ring_gradient_bytes(one, 6, 8, 4) == 0
-
-
 def test_long_sequences_are_arithmetic():
     ring = Schedule(2**50, 4, "zigzag", 2**20, 0)
     assert ring.size == 2**48
@@ -135,5 +100,4 @@ def test_long_sequences_are_arithmetic():
     (TypeError, (10, 2.0), "devices is 2.0; it must be an integer"),
 ])  # fmt: skip
 def test_errors(error, arguments, message):
-    with pytest.raises(error, match=message):
-        positions(*arguments)
+    refused(error, message, positions, *arguments)

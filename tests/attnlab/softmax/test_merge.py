@@ -1,10 +1,9 @@
-"""The laws of ⊕: as combine on (m, l, o) and as merge on (out, lse)."""
+"""The laws of ⊕: as combine on (m, l, o) and as merge on (out, lse). Its gradients are in algorithms/test_kinks.py."""
 
 import functools
 import importlib
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
@@ -12,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attnlab
-from tests.support.libraries import ALGORITHMS, LIBRARIES, back, call, dtype_of, precision, to
+from tests.support.libraries import EVERYWHERE, LIBRARIES, back, call, dtype, dtype_of, precision, to
 
 ROWS = 4
 SEED = st.integers(0, 2**32 - 1)
@@ -108,28 +107,6 @@ def test_shift(library, seed, shift):
 
 
 @LAWS
-@given(seed=SEED, shift=st.floats(-20, 20))
-def test_what_a_triple_stands_for(library, seed, shift):
-    """(m + c, l e⁻ᶜ, o e⁻ᶜ) is the same partial result, so o / l and m + log l come out the same."""
-    random = np.random.default_rng(seed)
-    a, b = triple(random), triple(random)
-    factor = np.exp(-shift)
-    other = combine(library, (a[0] + shift, a[1] * factor, a[2] * factor), b)
-    for (m, l, o), (m_2, l_2, o_2) in [(combine(library, a, b), other)]:
-        seen = l > 0
-        np.testing.assert_allclose(o[seen] / l[seen, None], o_2[seen] / l_2[seen, None], rtol=1e-9)
-        np.testing.assert_allclose(m[seen] + np.log(l[seen]), m_2[seen] + np.log(l_2[seen]), rtol=1e-9)
-
-
-@LAWS
-def test_two_empty_parts_are_empty(library):
-    empty = np.full((2, 3, 4), np.nan, np.float32), np.full((2, 3), -np.inf, np.float32)
-    out, lse = merge(library, empty, empty)
-    np.testing.assert_array_equal(out, 0)
-    np.testing.assert_array_equal(lse, -np.inf)
-
-
-@LAWS
 def test_flash_attentions_mark_of_a_row_without_keys(library):
     """+∞ beside an out of 0 is empty, in whatever the library compiles; beside anything else it isn't swallowed."""
     random = np.random.default_rng(0)
@@ -143,8 +120,7 @@ def test_flash_attentions_mark_of_a_row_without_keys(library):
 
 
 @pytest.mark.thin(2)
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@EVERYWHERE
 def test_merging_parts_is_attention_over_the_whole(algorithm, library):
     """Cut the keys anywhere, also at the ends, and hide some from everybody."""
     random = np.random.default_rng(0)
@@ -204,56 +180,12 @@ def test_several_parts_are_rounded_once(library):
 ])  # fmt: skip
 def test_dtypes(library, kinds, lse):
     """Accumulated in at least float32; out comes in the dtype of out_a."""
-    from tests.support.libraries import dtype
-
     shapes = ((2, 3), (2,), (2, 3), (2,))
     x = [np.ones(shape, dtype(kind)) for shape, kind in zip(shapes, kinds)]
     with precision(library, *x):
         out, merged = attnlab.merge(*(to(library, t) for t in x))
         assert (dtype_of(out), dtype_of(merged)) == (kinds[0], lse)
         np.testing.assert_allclose(back(merged), 1 + np.log(2), rtol=1e-6)
-
-
-def loss(merge, out_a, lse_a, out_b, lse_b):
-    """A number that both results enter, empty rows without lse."""
-    out, lse = merge(out_a, lse_a, out_b, lse_b)
-    return (out * out).sum() + (lse[1:] * lse[1:]).sum()
-
-
-PARTS = {
-    "both seen": ([0.3, -1.0, 2.0], [1.0, 0.5, -2.0]),
-    "a empty": ([-np.inf, -np.inf, 2.0], [1.0, 0.5, -2.0]),
-    "b empty": ([0.3, -1.0, 2.0], [-np.inf, 0.5, -np.inf]),
-    "both empty": ([-np.inf, -1.0, 2.0], [-np.inf, 0.5, -np.inf]),
-}
-
-
-@pytest.mark.parametrize("name", PARTS)
-def test_gradients(name):
-    """Right where both are seen, zero and never NaN where nothing is; PyTorch and JAX agree."""
-    random = np.random.default_rng(1)
-    x = [random.normal(size=(3, 2)), np.array(PARTS[name][0]), random.normal(size=(3, 2)), np.array(PARTS[name][1])]
-    leaves = [torch.from_numpy(t).requires_grad_() for t in x]
-    grads = [g.numpy() for g in torch.autograd.grad(loss(attnlab.merge, *leaves), leaves)]
-    with jax.enable_x64(True):
-        other = jax.grad(lambda x: loss(attnlab.merge, *x))([jnp.asarray(t) for t in x])
-    for k, (ours, theirs) in enumerate(zip(grads, other)):
-        np.testing.assert_allclose(ours, theirs, atol=1e-12)
-        for at in np.ndindex(*x[k].shape):
-            assert ours[at] == pytest.approx(difference(x, k, at), abs=1e-6)
-    assert not np.isneginf(x[1][2]) or grads[0][2].tolist() == [0, 0]
-
-
-def difference(x, k, at, step=1e-6):
-    """Central difference of the loss in NumPy by one number; 0 by an lse of −∞, which cannot move."""
-    if np.isneginf(x[k][at]) or np.isneginf(x[k - k % 2 + 1][at[0]]):
-        return 0
-    values = []
-    for sign in (1, -1):
-        moved = [t.copy() for t in x]
-        moved[k][at] += sign * step
-        values.append(loss(attnlab.merge, *moved))
-    return (values[0] - values[1]) / (2 * step)
 
 
 def test_gradcheck():

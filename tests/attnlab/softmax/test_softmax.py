@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 import attnlab
 from tests.support.libraries import EPS, LIBRARIES, back, call, dtype, dtype_of, precision, to
@@ -63,13 +62,6 @@ def test_softmax_of_large_numbers(name, inputs, kind, library):
     check(name, library, LARGE[inputs](np.random.default_rng(1)).astype(dtype(kind)))
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("name", SOFTMAXES)
-def test_a_row_of_minus_infinity_gives_zeros(name, library):
-    p = getattr(attnlab, name)(to(library, np.full((2, 3), -np.inf, np.float32)))
-    np.testing.assert_array_equal(back(p), 0)
-
-
 # Where e^x overflows: the largest finite number of each dtype
 
 EDGE = {"float16": 11.1, "bfloat16": 88.7, "float32": 88.7, "float64": 709.8}
@@ -109,21 +101,6 @@ def test_a_long_row_of_equal_scores_in_half_precision(name, kind, n, library):
     np.testing.assert_array_equal(back(p), np.array(1 / n, dtype(kind)).astype(np.float64))
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("name", ["safe_softmax", "online_softmax"])
-def test_float16_is_right_where_naive_fails(name, library):
-    check(name, library, np.array([12, 11, 500], np.float16))
-
-
-@pytest.mark.parametrize("name", SOFTMAXES)
-def test_gradients(name):
-    x = torch.tensor([[0.3, -1.0, 2.0], [-torch.inf, 0.5, 0.1]], dtype=torch.float64, requires_grad=True)
-    weight = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
-    (grad,) = torch.autograd.grad((getattr(attnlab, name)(x) * weight).sum(), x)
-    (expected,) = torch.autograd.grad((torch.softmax(x, -1) * weight).sum(), x)
-    torch.testing.assert_close(grad, expected)
-
-
 # naive and lazy attention in float32: right while Σ e^s neither overflows nor vanishes
 
 UNSAFE = ("naive", "lazy")
@@ -155,18 +132,12 @@ def test_what_the_bare_formula_gives_beyond(algorithm, library):
     out, lse = attend(library, algorithm, [89.0, 0.0])
     assert np.isnan(out)
     assert lse == np.inf
-    _, lse = attend(library, algorithm, [88.0] * 4)  # each is finite, the sum is not
+    out, lse = attend(library, algorithm, [88.0] * 4)  # each is finite, the sum is not; e^88 / ∞ = 0
     assert lse == np.inf
+    assert out == 0 or algorithm == "lazy"
     out, lse = attend(library, algorithm, [-110.0, -120.0])
     assert np.isnan(out)
     assert lse == -np.inf
-
-
-@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_a_sum_that_overflows_gives_zero_in_naive(library):
-    """Each e^88 is finite, their sum ∞, and e^88 / ∞ = 0."""
-    assert attend(library, "naive", [88.0] * 4)[0] == 0
 
 
 @pytest.mark.parametrize("algorithm", UNSAFE)

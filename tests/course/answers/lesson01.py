@@ -144,27 +144,6 @@ def repeated_in_torch(query, key, value, causal):
     return attention_in_torch(query, key, value, causal)
 
 
-def repeated_in_jax(query, key, value, causal):
-    group = query.shape[0] // key.shape[0]
-    return attention_in_jax(query, jnp.repeat(key, group, 0), jnp.repeat(value, group, 0), causal)
-
-
-def all_pairs(query, key, value, causal):
-    """The products before they are added: one number for each query, key and component."""
-    hq, n, d = query.shape
-    hk, m, _ = key.shape
-    s = (query.reshape(hk, -1, n, 1, d) * key[:, None, None]).sum(-1) / d**0.5
-    if causal:
-        s = np.where(np.tri(n, m, m - n, dtype=bool), s, -np.inf)
-    e = np.exp(s)
-    return (e / e.sum(-1, keepdims=True) @ value[:, None]).reshape(hq, n, -1)
-
-
-def row_with_epsilon(q, keys, values):
-    e = np.exp(keys @ q / np.sqrt(len(q)))
-    return e @ values / (e.sum() + 1e-9)
-
-
 def visible_in_bytes(n, m, causal, window):
     """Positions wrap around from 128 on."""
     i, j = (np.arange(n)[:, None] + m - n).astype(np.int8).astype(int), np.arange(m).astype(np.int8)
@@ -172,34 +151,16 @@ def visible_in_bytes(n, m, causal, window):
     return (j >= i - left) & (j <= i + (0 if causal else right))
 
 
-def layer_with_one_shift(x, w_q, w_k, w_v, w_o, heads):
-    n, d = x.shape
-    q, k, v = ((x @ w).reshape(n, heads, d // heads).swapaxes(0, 1) for w in (w_q, w_k, w_v))
-    s = np.where(np.tri(n, dtype=bool), q @ k.swapaxes(1, 2) / np.sqrt(d // heads), -np.inf)
-    e = np.exp(s - s.max())
-    return (e / e.sum(-1, keepdims=True) @ v).swapaxes(0, 1).reshape(n, d) @ w_o
-
-
-def naive_with(soften):
-    def naive_attention(query, key, value, causal):
-        (hq, n, d), (hk, m, _) = query.shape, key.shape
-        s = query.reshape(hk, hq // hk, n, d) @ key[:, None].swapaxes(-1, -2) / np.sqrt(d)
-        e = soften(s, np.tri(n, m, m - n, dtype=bool) if causal else np.ones((n, m), bool))
-        return (e / e.sum(-1, keepdims=True) @ value[:, None]).reshape(hq, n, -1)
-
-    return naive_attention
-
-
-naive_hidden_by_product = naive_with(lambda s, seen: np.exp(s) * seen)
-naive_with_one_shift = naive_with(lambda s, seen: np.exp(np.where(seen, s, -np.inf) - s[..., seen].max()))
-longest_below_a_million = edited(
-    "longest_sequence", "return math.isqrt(free_bytes // each)", "return min(math.isqrt(free_bytes // each), 10**6)"
+naive_hidden_by_product = edited("naive_attention", "np.exp(np.where(visible, s, -np.inf))", "np.exp(s) * visible")
+naive_with_one_shift = edited("naive_attention", "-np.inf))", "-np.inf) - np.where(visible, s, -np.inf).max())")
+naive_by_all_pairs = edited(  # the products before they are added: a number for each query, key and component
+    "naive_attention", "q @ key[:, None].swapaxes(-1, -2)", "(q[..., None, :] * key[:, None, None]).sum(-1)"
 )
 
 REFUSED = [
-    ("attention_row", row_with_epsilon, "−50"),
+    ("attention_row", edited("attention_row", "e.sum()", "(e.sum() + 1e-9)"), "−50"),
     ("visible_mask", visible_in_bytes, "m = 300"),
-    ("attention_layer", layer_with_one_shift, "−442"),
+    ("attention_layer", edited("attention_layer", "np.exp(s)", "np.exp(s - s.max())"), "−442"),
     ("naive_attention", naive_hidden_by_product, "800"),
     ("naive_attention", naive_with_one_shift, "800"),
     ("attention_row", lambda q, k, v: row_by_loop(q, k, v).astype(int), "EYE"),
@@ -209,14 +170,12 @@ REFUSED = [
      "expected dtype int64, got float64"),
     ("attention_layer", layer_as_heads, "expected shape"),
     ("attention_layer", lambda *arrays: layer_by_package(*arrays[:-1], 1), "two heads"),
-    ("naive_attention", all_pairs, "holds"),
+    ("naive_attention", naive_by_all_pairs, "holds"),
     ("naive_attention", repeated_in_torch, "repeat"),
-    ("naive_attention", repeated_in_jax, "repeat"),
     ("attention_row", row_by_columns, "D = M = 3"),
     ("attention_row", row_of_64, "200 keys"),
     ("longest_sequence", longest_by_two_roots, "exactly N = 3"),
     ("attention_layer", layer_that_remembers, "first input anew"),
     ("attention_layer", layer_of_64, "100 tokens"),
     ("naive_attention", naive_with_many_masks, "causal, N = M = 192"),
-    ("longest_sequence", longest_below_a_million, "4 TB"),
 ]

@@ -119,19 +119,6 @@ def lse_in_single(x):
     return lse_by_logaddexp(x.astype(np.float32)).astype(np.float64)
 
 
-def log_softmax_in_half(x):
-    """The sum in float64, rounded to the dtype of x."""
-    m = x.max(-1, keepdims=True)
-    shifted = x - np.where(m == -np.inf, x.dtype.type(0), m)
-    l = np.exp(shifted).astype(np.float64).sum(-1, keepdims=True).astype(x.dtype)
-    return shifted - np.log(np.where(l == 0, x.dtype.type(1), l))
-
-
-def lse_in_half(x):
-    """The sum in float32, the result rounded to the dtype of x and kept as a column."""
-    return lse_by_logaddexp(x).astype(x.dtype)[..., None]
-
-
 RIGHT = [
     *(("safe_softmax", answer) for answer in (softmax_by_rows, softmax_torch, softmax_jax)),
     *(("safe_softmax_counted", answer) for answer in (counted_online, counted_by_logarithm)),
@@ -141,21 +128,16 @@ RIGHT = [
 ]
 
 
-def logs_of_what_counts(x):
-    m = x.max(-1, keepdims=True)
-    m = np.where(m == -np.inf, np.zeros_like(m), m)
-    e = np.exp(x - m)
-    l = np.where(e < 1e-4, np.zeros_like(e), e).sum(-1, keepdims=True)
-    return x - m - np.log(np.where(l == 0, np.ones_like(l), l))
-
-
 softmax_by_lse = edited("safe_softmax", "(e / l)", "np.exp(x - (m + np.log(l).astype(x.dtype)))")
 softmax_of_numbers = edited(
     "safe_softmax", "m = x",
     "empty = ~(x > -np.inf).any(-1, keepdims=True)\n    x = np.where(empty, x.dtype.type(-np.inf), x)\n    m = x",
 )
+softmax_in_half = edited("safe_softmax", ", dtype=np.promote_types(x.dtype, np.float32)", "")
 SHIFT = "np.where(m == -np.inf, x.dtype.type(0), m)", "np.zeros_like(m) if (m == -np.inf).any() else m"
 softmax_shift_for_all = edited("safe_softmax", *SHIFT)
+logs_of_large_terms = edited("log_softmax", "np.exp(x - m).sum(", "np.exp(np.where(x < m - 9, -np.inf, x - m)).sum(")
+log_softmax_in_half = edited("log_softmax", "x.dtype.type(1), l)", "x.dtype.type(1), l.astype(x.dtype))")
 logs_by_float32 = edited("log_softmax", "m = x", "x = x.astype(np.float32)\n    m = x")
 logs_of_small_weights = edited(
     "log_softmax", "x - m - np.log(l)",
@@ -176,16 +158,9 @@ def counted_by_maxima(x, out):
         out[i] = math.exp(x[i] - m) / l
 
 
-def counted_but_zeros(x, out):
-    m = max(x)
-    l = sum(math.exp(v - m) for v in x)
-    for i, v in enumerate(x):
-        if math.exp(v - m) > 0:
-            out[i] = math.exp(v - m) / l
-
-
+counted_but_zeros = edited("safe_softmax_counted", "    out[i]", "    if v > m - 700:\n            out[i]")
 counted_but_small = edited(
-    "safe_softmax_counted", "sum(exp(v - m) for v in x)", "sum(exp(v - m) for v in x if v > m - 12)"
+    "safe_softmax_counted", "for v in x)", "for v in x if v > m - 12)"
 )
 
 
@@ -197,18 +172,19 @@ def masked_but_nan(x, mask):
 
 
 counted_from_zero = edited(
-    "safe_softmax_counted", "m = max(x)", "m = max(max(x), 0)", "exp(v - m) / l", "exp(v - m) / l if l else 1 / len(x)"
+    "safe_softmax_counted", "m = max(x)", "m = max(max(x), 0)", "(v - m) / l", "(v - m) / l if l else 1 / len(x)"
 )
 
 REFUSED = [
-    ("log_softmax", logs_of_what_counts, "9999 scores"),
+    ("log_softmax", logs_of_large_terms, "9999 scores"),
     ("safe_softmax", softmax_double, "expected dtype"),
     ("log_softmax", log_softmax_in_half, "65,520 scores of 0"),
     ("log_sum_exp", lse_without_nan, "a NaN in the scores"),
     ("log_sum_exp", lse_in_single, "two scores of -0.6931"),
-    ("log_sum_exp", lse_in_half, "expected shape (1,), got (1, 1)"),
+    ("log_sum_exp", edited("log_sum_exp", "[..., 0]", ""), "expected shape (1,), got (1, 1)"),
     ("masked_softmax", masked_detached, "gradient of x"),
     ("masked_softmax", masked_numpy, "NumPy has no gradients"),
+    ("safe_softmax", softmax_in_half, "You add in half precision"),
     ("safe_softmax", softmax_by_lse, "two scores of 100,000,000"),
     ("safe_softmax", softmax_of_numbers, "a row of NaN alone"),
     ("safe_softmax", softmax_shift_for_all, "EMPTY"),

@@ -5,20 +5,28 @@ import math
 import numpy as np
 
 from attnlab import costs
+from attnlab.core.geometry import blocks
 from tests.course.answers import edited
 
 
-def traffic_by_loop(N, D, Bc):
-    moved, start = 0, 0
-    while start < N:
-        keys = min(Bc, N - start)
-        moved += 2 * keys * D + N * (3 * D + 4)
-        start += keys
+def causal_by_package(N, M, D, Br, Bc):
+    return costs.forward("flash2", N, M, D, D, block_q=Br, block_k=Bc, causal=True).elements
+
+
+def causal_by_tiles(N, M, D, Br, Bc):
+    """A tile is loaded if its last query sees its first key."""
+    moved = N * D + N * (D + 1)
+    for rows in blocks(N, Br):
+        for cols in blocks(M, Bc):
+            if cols.start <= rows.stop - 1 + M - N:
+                moved += 2 * D * (cols.stop - cols.start)
     return moved
 
 
-def traffic_by_package(N, D, Bc):
-    return costs.forward("flash", N, N, D, D, block_q=1, block_k=Bc).elements
+def causal_by_numbers(N, M, D, Br, Bc):
+    """Tiles are skipped by the numbers of their blocks."""
+    tiles = [cols.stop - cols.start for i in range(-(-N // Br)) for j, cols in enumerate(blocks(M, Bc)) if j <= i]
+    return N * (2 * D + 1) + 2 * D * sum(tiles)
 
 
 def bytes_by_package(N, D, sram_bytes, itemsize):
@@ -69,74 +77,109 @@ def block_by_search(N, D, itemsize, budget):
     return 0
 
 
-def outer_in_place(machine, q, k, v, block_q, block_k):
-    """With keep and free, tile by tile, no scopes."""
-    n, dv = q.shape[0], v.shape[1]
-    o, lse = machine.empty("O", (n, dv), q.dtype), machine.empty("lse", (n,), q.dtype)
-    for i in range(0, n, block_q):
-        rows = slice(i, min(i + block_q, n))
-        q_i = machine.load(q, rows)
-        q_i /= math.sqrt(q.shape[1])
-        o_i = machine.keep("O", np.zeros((len(q_i), dv)))
-        l_i = machine.keep("l", np.zeros((len(q_i), 1)))
-        m_i = machine.keep("m", np.full((len(q_i), 1), -np.inf))
-        for j in range(0, k.shape[0], block_k):
-            k_j = machine.load(k, slice(j, min(j + block_k, k.shape[0])))
-            p = machine.keep("S", q_i @ k_j.T)
-            machine.free(k_j)
-            top = np.maximum(m_i, p.max(axis=1, keepdims=True))
-            p -= top
-            np.exp(p, out=p)
-            factor = np.exp(m_i - top)
-            v_j = machine.load(v, slice(j, j + block_k))
-            o_i *= factor
-            o_i += p @ v_j
-            l_i *= factor
-            l_i += p.sum(axis=1, keepdims=True)
-            m_i[:] = top
-            machine.free(p, v_j)
-        o_i /= l_i
-        machine.store(o, rows, o_i)
-        found = machine.keep("lse", (m_i + np.log(l_i))[:, 0])
-        machine.store(lse, rows, found)
-        machine.free(q_i, o_i, l_i, m_i, found)
-    return machine.fetch(o), machine.fetch(lse)
+def flash_as_printed(machine, q, k, v, block_q, block_k):
+    return tuple(machine.fetch(x) for x in lines(machine, q, k, v, block_q, block_k))
 
 
-def outer_by_lse(machine, q, k, v, block_q, block_k):
-    """(O, lse) folded by merging, always normalized."""
-    n, dv = q.shape[0], v.shape[1]
-    o, lse = machine.empty("O", (n, dv), q.dtype), machine.empty("lse", (n,), q.dtype)
-    for i in range(0, n, block_q):
-        rows = slice(i, i + block_q)
+def lines(machine, q, k, v, block_q, block_k):
+    """All lines of the paper, in place."""
+    n, m_keys = q.shape[0], k.shape[0]
+    o = machine.full("O", (n, v.shape[1]), 0.0, q.dtype)
+    l, m = machine.full("l", (n,), 0.0, q.dtype), machine.full("m", (n,), -np.inf, q.dtype)
+    for j in range(-(-m_keys // block_k)):
         with machine.scope():
-            q_i = machine.load(q, rows)
-            out, total = np.zeros((len(q_i), dv)), np.full(len(q_i), -np.inf)
-            for j in range(0, k.shape[0], block_k):
+            cols = slice(j * block_k, min((j + 1) * block_k, m_keys))
+            k_j, v_j = machine.load(k, cols), machine.load(v, cols)
+            for i in range(-(-n // block_q)):
                 with machine.scope():
-                    k_j, v_j = (machine.load(x, slice(j, j + block_k)) for x in (k, v))
-                    s = machine.keep("S", q_i @ k_j.T / q.shape[1] ** 0.5)
-                    own = np.logaddexp.reduce(np.asarray(s), axis=1)
-                    both = np.logaddexp(total, own)
-                    out = np.exp(total - both)[:, None] * out + np.exp(s - both[:, None]) @ v_j
-                    total = both
-            machine.store(o, rows, machine.keep("O", np.asarray(out)))
-            machine.store(lse, rows, machine.keep("lse", total))
-    return machine.fetch(o), machine.fetch(lse)
+                    rows = slice(i * block_q, min((i + 1) * block_q, n))
+                    q_i, o_i, l_i, m_i = [machine.load(x, rows) for x in (q, o, l, m)]
+                    p = machine.keep("S", q_i @ k_j.T)
+                    p /= q.shape[1] ** 0.5
+                    own = machine.keep("own", p.max(1))
+                    p -= own[:, None]
+                    np.exp(p, out=p)
+                    top = machine.keep("top", np.maximum(m_i, own))
+                    a, b = np.exp(m_i - top), np.exp(own - top)
+                    total = machine.keep("total", a * l_i + b * p.sum(1))
+                    o_i *= (a * l_i)[:, None]
+                    o_i += b[:, None] * (p @ v_j)
+                    o_i /= total[:, None]
+                    machine.store(o, rows, o_i)
+                    machine.store(l, rows, total)
+                    machine.store(m, rows, top)
+    return o, l, m
 
 
-def outer_by_package(machine, q, k, v, block_q, block_k):
-    from attnlab_course.instruments.machine import flash2_forward
+def fold(machine, q_i, k_j, v_j, o_i, l_i, m_i):
+    """One visit, in place, of tiles that are on chip."""
+    s = machine.keep("S", q_i @ k_j.T)
+    s /= q_i.shape[1] ** 0.5
+    top = machine.keep("m'", np.maximum(m_i, s.max(1)))
+    s -= top[:, None]
+    np.exp(s, out=s)
+    m_i -= top
+    l_i *= np.exp(m_i)
+    o_i *= l_i[:, None]
+    l_i += s.sum(1)
+    o_i += s @ v_j
+    o_i /= l_i[:, None]
+    m_i[:] = top
+    machine.free(s, top)
 
-    return tuple(machine.fetch(x) for x in flash2_forward(machine, q, k, v, block_q=block_q, block_k=block_k))
+
+def new_state(machine, rows, dv):
+    """(0, 0, −∞), made on chip."""
+    r = rows.stop - rows.start
+    return [machine.keep(*x) for x in (("O", np.zeros((r, dv))), ("l", np.zeros(r)), ("m", np.full(r, -np.inf)))]
 
 
-def outer_by_the_host(machine, q, k, v, block_q, block_k):
-    """Nothing is loaded: the host copies everything out of HBM."""
-    q, k, v = (machine.fetch(x) for x in (q, k, v))
-    s = q @ k.T / q.shape[1] ** 0.5
-    lse = np.logaddexp.reduce(s, axis=1)
-    return np.exp(s - lse[:, None]) @ v, lse
+def flash_to_and_fro(machine, q, k, v, block_q, block_k):
+    """Less traffic than Algorithm 1: the first pass loads no state, and where a pass ends the next one begins."""
+    n, dv = q.shape[0], v.shape[1]
+    refs = [machine.empty(name, shape, q.dtype) for name, shape in (("O", (n, dv)), ("l", (n,)), ("m", (n,)))]
+    order, kept, held = list(blocks(n, block_q)), None, []
+    for j, cols in enumerate(blocks(k.shape[0], block_k)):
+        pair = machine.load(k, cols), machine.load(v, cols)
+        for rows in order:
+            if rows != kept:
+                for ref, tile in zip(refs, held[1:]):
+                    machine.store(ref, kept, tile)
+                machine.free(*held)
+                held = [machine.load(q, rows)]
+                held += [machine.load(x, rows) for x in refs] if j else new_state(machine, rows, dv)
+                kept = rows
+            fold(machine, held[0], *pair, *held[1:])
+        machine.free(*pair)
+        order.reverse()
+    for ref, tile in zip(refs, held[1:]):
+        machine.store(ref, kept, tile)
+    machine.free(*held)
+    return tuple(map(machine.fetch, refs))
+
+
+def flash_with_fetched_keys(machine, q, k, v, block_q, block_k):
+    """Keys and values come by fetch, which is not counted."""
+    keys, values, load = machine.fetch(k), machine.fetch(v), machine.load
+    fetched = {k: keys, v: values}
+    machine.load = lambda ref, index: fetched[ref][index] if ref in fetched else load(ref, index)
+    return flash_as_printed(machine, q, k, v, block_q, block_k)
+
+
+def flash_loads_all_queries(machine, q, k, v, block_q, block_k):
+    """Q stays on chip from the beginning."""
+    with machine.scope():
+        machine.load(q)
+        results = lines(machine, q, k, v, block_q, block_k)
+    return tuple(map(machine.fetch, results))
+
+
+def flash_loads_twice(machine, q, k, v, block_q, block_k):
+    """Right, but each block of keys is loaded again for its maximum."""
+    with machine.scope():
+        for j in range(0, k.shape[0], block_k):
+            machine.free(machine.load(k, slice(j, j + block_k)))
+    return flash_as_printed(machine, q, k, v, block_q, block_k)
 
 
 def lean_by_package(machine, q, k, v, block_q, block_k):
@@ -175,48 +218,36 @@ def lean_q_twice(machine, q, k, v, block_q, block_k):
     return lean_by_package(machine, q, k, v, block_q, block_k)
 
 
-def traffic_in_64_bits(N, D, Bc):
-    n, d, size = np.array([N, D, Bc], np.int64)
-    with np.errstate(over="ignore"):
-        return int(2 * n * d + -(-n // size) * (3 * n * d + 4 * n))
-
-
 def block_in_64_bits(N, D, itemsize, budget):
     n, d = np.int64(N), np.int64(D)
     passes = (np.int64(budget) // itemsize - 2 * n * d) // (3 * n * d + 4 * n)
     return int(-(-n // passes)) if passes > 0 else 0
 
 
-traffic_of_1024_keys = edited("traffic", "-(-N // Bc)", "-(-N // min(Bc, 1024))")
 bytes_if_it_fits = edited("bytes_moved", "4 * N * N +", "(4 * N * N if N * N + 4 * N * D > M_sram else 0) +")
-outer_skips_low = edited(
-    "flash_forward_q_outer", "                    m_new =",
-    "                    if (s.max(1) < m_i - 5).all():\n                        continue\n                    m_new =",
-)
 
 
 RIGHT = [
-    ("traffic", traffic_by_loop),
-    ("traffic", traffic_by_package),
+    ("causal_traffic", causal_by_package),
+    ("causal_traffic", causal_by_tiles),
+    ("flash_forward", flash_as_printed),
+    ("flash_forward", flash_to_and_fro),
     ("bytes_moved", bytes_by_package),
     ("bytes_moved", bytes_by_arrays),
     ("block_for_budget", block_by_bisection),
     ("block_for_budget", block_by_division),
-    ("flash_forward_q_outer", outer_in_place),
-    ("flash_forward_q_outer", outer_by_lse),
-    ("flash_forward_q_outer", outer_by_package),
     ("lean_forward", lean_by_package),
     ("lean_forward", lean_in_place),
 ]
 
 REFUSED = [
+    ("causal_traffic", causal_by_numbers, "tiles of 2 × 1"),
+    ("flash_forward", flash_loads_all_queries, "OutOfSRAM"),
+    ("flash_forward", flash_with_fetched_keys, "100 % are missing"),
+    ("flash_forward", flash_loads_twice, "times the elements"),
     ("bytes_moved", bytes_without_rounding, "rounded up, to four keys"),
     ("block_for_budget", block_by_search, "stopped after"),
-    ("flash_forward_q_outer", outer_by_the_host, "did not load"),
     ("lean_forward", lean_q_twice, "times the elements"),
-    ("traffic", traffic_in_64_bits, "no 64-bit integer holds this traffic"),
-    ("traffic", traffic_of_1024_keys, "1001 passes"),
     ("bytes_moved", bytes_if_it_fits, "all scores would fit"),
     ("block_for_budget", block_in_64_bits, "no 64-bit integer the budget"),
-    ("flash_forward_q_outer", outer_skips_low, "up to 12 apart"),
 ]

@@ -3,7 +3,7 @@
 import itertools
 
 import numpy as np
-from attnlab_course.serve import best, choose, uniform
+from attnlab_course.serve import best_continuations, choose, uniform
 
 from tests.course.answers import edited
 
@@ -83,7 +83,7 @@ def search_by_the_engine(model, beams, length):
     found = [((), 0.0)]
     for _ in range(length):
         texts, scores = zip(*sorted(found))
-        steps = best(list(scores), np.stack([model(text) for text in texts]), beams)
+        steps = best_continuations(list(scores), np.stack([model(text) for text in texts]), beams)
         found = [((*texts[beam], token), score) for beam, token, score in steps]
     return [list(text) for text, _ in found], np.array([score for _, score in found])
 

@@ -93,19 +93,21 @@ def browser():
         browser.close()
 
 
-@pytest.fixture
-def page(browser):
-    """A fresh page, as wide as a laptop's window."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
+def fresh(browser, width, **options):
+    """A page as wide as that."""
+    context = browser.new_context(viewport={"width": width, "height": 800}, **options)
     context.set_default_timeout(1000 * SECONDS)
     yield context.new_page()
     context.close()
+
+
+@pytest.fixture
+def page(browser):
+    """A fresh page, as wide as a laptop's window."""
+    yield from fresh(browser, 1280)
 
 
 @pytest.fixture
 def phone(browser):
     """A fresh page, as narrow as a phone, where bars that scroll lie over the page unless it draws its own."""
-    context = browser.new_context(viewport={"width": 390, "height": 800}, is_mobile=True, has_touch=True)
-    context.set_default_timeout(1000 * SECONDS)
-    yield context.new_page()
-    context.close()
+    yield from fresh(browser, 390, is_mobile=True, has_touch=True)

@@ -20,6 +20,7 @@ from tests.support import PYTHONPATH, ROOT
 from tests.support.notebooks import names
 
 LESSON = "00_start_here.ipynb"
+MOVING = "03_online_softmax.ipynb"
 WRONG = "def average(weights, values):\n    return weights @ values / len(weights)\n"
 RIGHT = "def average(weights, values):\n    return weights @ values / weights.sum()\n"
 
@@ -34,8 +35,10 @@ def work(tmp_path_factory):
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
     nbformat.write(notebook, folder / "notebooks" / LESSON)
-    shutil.copy(ROOT / "notebooks/work.py", folder / "notebooks")
-    subprocess.run([sys.executable, "notebooks/work.py", "fill"], cwd=folder, check=True, capture_output=True)
+    for name in (MOVING, "work.py"):
+        shutil.copy(ROOT / "notebooks" / name, folder / "notebooks")
+    env = {**os.environ, "HOME": str(folder)}
+    subprocess.run([sys.executable, "notebooks/work.py", "fill"], cwd=folder, env=env, check=True, capture_output=True)
     return folder
 
 
@@ -101,16 +104,15 @@ class Notebook:
         assert cell.locator('[data-mime-type$=".error"], [data-mime-type$=".stderr"]').count() == 0, cell.inner_text()
         return cell.locator(".jp-Cell-outputArea").inner_text()
 
-    def write(self, code):
-        """Replace what is in the active cell."""
+    def answer(self, code):
+        """Answer the exercise two cells above, run it and its check. What the check says."""
+        for _ in range(2):
+            self.page.keyboard.press("ArrowUp")
         self.page.keyboard.press("Enter")
         self.page.keyboard.press("ControlOrMeta+a")
         self.page.keyboard.insert_text(code)
-
-    def up(self, cells):
-        """Move up."""
-        for _ in range(cells):
-            self.page.keyboard.press("ArrowUp")
+        self.run()
+        return self.run()
 
 
 def test_a_lesson_is_worked_through(page, work, lab):
@@ -121,17 +123,10 @@ def test_a_lesson_is_worked_through(page, work, lab):
         notebook.run()
     assert "average: not attempted yet." in notebook.run()
 
-    notebook.up(2)
-    notebook.write(WRONG)
-    notebook.run()
-    said = notebook.run()
+    said = notebook.answer(WRONG)
     assert "average: not right yet." in said
     assert "You divide by the number of values." in said
-
-    notebook.up(2)
-    notebook.write(RIGHT)
-    notebook.run()
-    assert re.match(r"average: right, on \d+ inputs\.", notebook.run())
+    assert re.match(r"average: right, on \d+ inputs\.", notebook.answer(RIGHT))
 
     for _ in cells[at + 2 :]:
         notebook.run()
@@ -141,6 +136,15 @@ def test_a_lesson_is_worked_through(page, work, lab):
     saved = nbformat.read(work / "work" / LESSON, as_version=4).cells[: len(cells)]  # below the last one is a new one
     assert saved[at].source.strip() == RIGHT.strip()
     assert all(cell.outputs or cell.id == cells[at].id for cell in saved if cell.cell_type == "code")
+
+
+def test_what_moves_is_seen_before_its_cell_has_run(page, lab):
+    Notebook(page, lab, MOVING)
+    for _ in range(100):
+        if page.locator(".attnlab-moving svg").count():
+            break
+        page.keyboard.press("ArrowDown")
+    assert page.locator(".attnlab-moving svg").first.is_visible()
 
 
 def interactive(lesson):
@@ -163,7 +167,7 @@ def test_every_slider_draws_anew(page, work, lab):
     from playwright.sync_api import expect
 
     lessons = [cells for path in sorted((ROOT / "notebooks").glob("*.ipynb")) if (cells := interactive(path))]
-    assert len(lessons) == 2
+    assert lessons
     sliders = nbformat.read(work / "work" / LESSON, as_version=4)  # a notebook whose kernel is known
     code = [nbformat.v4.new_code_cell(cell.source) for cells in lessons for cell in cells]
     sliders.cells = [nbformat.v4.new_markdown_cell("# Sliders"), *code]

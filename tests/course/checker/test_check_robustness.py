@@ -1,14 +1,13 @@
 """Nothing that an honest function does brings the checker down: each case gives a clear message within seconds, leaves
 nothing on stderr, and the next check works as if it had not been."""
 
-import asyncio
+import contextlib
 import functools
 import logging
 import signal
 import sys
 import time
 import tracemalloc
-import types
 import warnings
 from dataclasses import replace
 
@@ -40,6 +39,7 @@ def settings():
         sys.stderr,
         sys.getrecursionlimit(),
         sys.gettrace(),
+        sys.exc_info(),
         signal.getsignal(signal.SIGALRM),
         signal.getitimer(signal.ITIMER_REAL),
     )
@@ -72,23 +72,22 @@ def verdict_on(capfd, monkeypatch):
 # functions that do not end
 
 
-def endless(weights, values):
+def endless(*args):
     while True:
         pass
 
 
 def slow_to_end(weights, values):
     try:
-        while True:
-            pass
+        endless()
     finally:
         end = time.perf_counter() + 0.3
         while time.perf_counter() < end:
             pass
 
 
-def asleep(weights, values):
-    time.sleep(100)
+def big_power(weights, values):
+    return 3 ** (10**7) % 2 * values[0]
 
 
 def prints_without_end(weights, values):
@@ -96,28 +95,88 @@ def prints_without_end(weights, values):
         print("still here", weights, flush=True)
 
 
-def endless_generator(weights, values):
-    return sum(1 for _ in iter(int, 1))
+# functions that catch what stops them
 
 
-def endless_with_numpy(weights, values):
-    x = np.ones(1000)
-    while x.sum() > 0:
-        x = np.sort(x)
+def recursion_that_catches(weights, values):
+    """Two calls at each of a thousand levels."""
+    try:
+        return recursion_that_catches(weights, values)
+    except:  # noqa: E722
+        return recursion_that_catches(weights, values)
 
 
-@pytest.mark.parametrize("answer", [endless, slow_to_end, prints_without_end, endless_generator, endless_with_numpy])
+def deepest_call_that_catches(weights, values):
+    """It stays where there is no room for a call."""
+    while True:
+        try:
+            return deepest_call_that_catches(weights, values)
+        except:  # noqa: E722
+            pass
+
+
+def recursion_by_a_library(weights, values):
+    def key(_):
+        try:
+            return sorted("ab", key=key)
+        except BaseException:
+            return sorted("ab", key=key)
+
+    return key(0)
+
+
+def loop_that_catches(weights, values):
+    while True:
+        try:
+            weights = weights + 1
+        except BaseException as error:
+            weights = weights * (error is not None)
+
+
+def continued_in_finally(weights, values):
+    while True:
+        try:
+            weights = weights + 1
+        finally:
+            continue  # noqa: B012
+
+
+def suppressed(weights, values):
+    while True:
+        with contextlib.suppress(BaseException):
+            while True:
+                pass
+
+
+def generator_that_catches(weights, values):
+    def ones():
+        while True:
+            try:
+                yield 1
+            except GeneratorExit:
+                raise
+            except BaseException:
+                pass
+
+    while True:
+        with contextlib.suppress(BaseException):
+            sum(ones())
+
+
+@pytest.mark.parametrize("answer", [
+    recursion_that_catches, deepest_call_that_catches, recursion_by_a_library, loop_that_catches, continued_in_finally,
+    suppressed, generator_that_catches,
+])  # fmt: skip
+def test_what_catches_everything_is_stopped(verdict_on, answer):
+    assert "stopped after" in verdict_on(answer).text
+
+
+@pytest.mark.parametrize("answer", [endless, slow_to_end, prints_without_end, big_power])
 def test_stopped(verdict_on, answer):
     verdict = verdict_on(answer)
     assert verdict.state == "wrong"
     assert "stopped after" in verdict.text
-
-
-def test_what_waits_is_stopped_and_not_judged(verdict_on, monkeypatch):
-    monkeypatch.setattr(sandbox, "PATIENCE", 6)
-    verdict = verdict_on(asleep)
-    assert verdict.state == "not checked"
-    assert "your function waits for something" in " ".join(verdict.text.split())
+    assert ("Is there a loop" in verdict.text) == (answer is not big_power)
 
 
 def test_time_is_for_all_inputs_together(verdict_on):
@@ -128,14 +187,6 @@ def test_time_is_for_all_inputs_together(verdict_on):
         return right(weights, values)
 
     assert "stopped after" in verdict_on(average).text
-
-
-def test_a_busy_machine_is_not_the_answers_doing(monkeypatch):
-    """Of five seconds that it shares with four other processes, the one in which it computes counts."""
-    watch = sandbox.Watch()
-    clocks = types.SimpleNamespace(perf_counter=lambda: watch.wall + 5, thread_time=lambda: watch.cpu + 1)
-    monkeypatch.setattr(sandbox, "time", clocks)
-    assert watch.seconds() == pytest.approx(1)
 
 
 def by_loop(weights, values, step=1):
@@ -175,10 +226,6 @@ def exits(weights, values):
     sys.exit(3)
 
 
-def exits_by_quit(weights, values):
-    raise SystemExit
-
-
 class Base(BaseException):
     pass
 
@@ -204,22 +251,15 @@ def raising(error):
     # Hypothesis has a callback of the garbage collector, for which the stack may be too full as well
     pytest.param(recursion, "RecursionError", marks=pytest.mark.filterwarnings("ignore:Exception ignored in")),
     (exits, "SystemExit"),
-    (exits_by_quit, "SystemExit"),
     (raising(Base("mine")), "Base: mine"),
-    (raising(GeneratorExit()), "GeneratorExit"),
     (raising(StopIteration(3)), "StopIteration: 3"),
-    (raising(asyncio.CancelledError()), "CancelledError"),
     (raising(Silent()), "Silent"),
     (raising(Wordy()), "Wordy: word word"),
     (raising(ExceptionGroup("two", [ValueError("a"), KeyError("b")])), "two (2 sub-exceptions)"),
-    (raising(MemoryError()), "MemoryError"),
     (raising(KeyError("<b>")), "KeyError: '<b>'"),
-    (lambda weights, values: weights.missing, "AttributeError: 'numpy.ndarray' object has no attribute 'missing'"),
     (lambda weights, values: undefined, "NameError: name 'undefined' is not defined"),  # noqa: F821
     (lambda weights, values: np.ones(10**15), "Unable to allocate"),
     (lambda weights: weights, "takes 1 positional argument but 2 were given"),
-    (lambda: 1, "takes 0 positional arguments but 2 were given"),
-    (lambda weights, values, more: 1, "missing 1 required positional argument: 'more'"),
     (lambda *, weights, values: 1, "takes 0 positional arguments but 2 were given"),
 ])
 def test_error_is_told(verdict_on, answer, words):
@@ -232,18 +272,6 @@ def test_interrupt_of_the_user_is_not_caught():
     with pytest.raises(KeyboardInterrupt):
         examine(AVERAGE, raising(KeyboardInterrupt()))
     assert examine(AVERAGE, right).state == "right"
-
-
-def test_error_in_some_case_only(verdict_on):
-    def average(weights, values):
-        if len(weights) == 5:
-            raise ValueError("five")
-        return right(weights, values)
-
-    verdict = verdict_on(average)
-    assert "ValueError: five" in verdict.text
-    assert "five random rows" in verdict.text
-    assert "in your line 3: raise ValueError" in verdict.text
 
 
 def test_error_in_an_answer_that_ours_calls():
@@ -272,20 +300,15 @@ def test_error_in_what_judges_shows_none_of_our_lines():
 
 def test_error_in_a_function_of_the_learners(verdict_on):
     def average(weights, values):
-        return helper(weights) @ values
+        return helper(weights) @ values if len(weights) == 5 else right(weights, values)
 
-    assert "ValueError: no in helper, line 2: raise" in " ".join(verdict_on(average).text.split())
+    said = " ".join(verdict_on(average).text.split())
+    assert "ValueError: no in helper, line 2: raise" in said
+    assert "five random rows" in said
 
 
 def helper(weights):
     raise ValueError("no")
-
-
-def test_not_implemented_in_a_library_is_an_error(verdict_on):
-    def average(weights, values):
-        return torch.ones(2, device="meta").tolist()
-
-    assert verdict_on(average).state == "wrong"
 
 
 # results that are no array of numbers
@@ -294,24 +317,10 @@ def test_not_implemented_in_a_library_is_an_error(verdict_on):
 class Poisonous:
     """Every question is answered with an error."""
 
-    def __getattr__(self, name):
-        raise RuntimeError(name)
+    def refuses(self, *args, **kwargs):
+        raise RuntimeError("no")
 
-    def __array__(self, *args, **kwargs):
-        raise RuntimeError("array")
-
-    def __eq__(self, other):
-        raise RuntimeError("eq")
-
-    def __len__(self):
-        raise RuntimeError("len")
-
-    def __bool__(self):
-        raise RuntimeError("bool")
-
-    def __repr__(self):
-        raise RuntimeError("repr")
-
+    __getattr__ = __array__ = __eq__ = __len__ = __bool__ = __repr__ = refuses
     __hash__ = None
 
 
@@ -321,10 +330,6 @@ def generator(weights, values):
 
 async def coroutine(weights, values):
     return weights @ values
-
-
-async def asynchronous_generator(weights, values):
-    yield weights @ values
 
 
 def returning(result):
@@ -338,36 +343,19 @@ NESTED.append(NESTED)
 @pytest.mark.parametrize(("answer", "words"), [
     (returning(None), "returned None; is a return missing?"),
     (lambda weights, values: print("hello"), "returned None; is a return missing? It printed: hello"),
-    (returning("1.0"), "a str that is not an array of numbers"),
-    (returning(b"1"), "a bytes that is not an array of numbers"),
     (returning({"a": 1}), "a dict that is not an array of numbers"),
-    (returning({1.0}), "a set that is not an array of numbers"),
     (returning([[1.0], [1.0, 2.0]]), "a list that is not an array of numbers"),
-    (returning([None, 1.0]), "a list that is not an array of numbers"),
     (returning(NESTED), "a list that is not an array of numbers"),
     (returning(right), "a function that is not an array of numbers"),
-    (returning(np.ndarray), "a type that is not an array of numbers"),
-    (returning(np), "a module that is not an array of numbers"),
     (returning(Poisonous()), "a Poisonous that is not an array of numbers"),
     (returning(10**400), "an int that is not an array of numbers"),
-    (returning(1j), "returned complex numbers"),
-    (returning(NotImplemented), "a NotImplementedType that is not an array of numbers"),
-    (returning(np.array([None])), "that is not an array of numbers"),
-    (returning(x for x in [1.0]), "a generator"),
     (returning(range(2)), "expected shape (1,), got (2,)"),
-    (returning(True), "expected shape (1,), got ()"),
-    (returning(np.ones((1, 1))), "expected shape (1,), got (1, 1)"),
-    (returning([]), "expected shape (1,), got (0,)"),
-    (returning(()), "expected one result, got a tuple of 0"),
     (returning((1.0, 2.0)), "expected one result, got a tuple of 2"),
     (returning(np.array([np.nan])), "got [nan]"),
-    (returning([np.inf]), "got [inf]"),
     (returning(np.ma.masked_all(1)), "average: not right yet."),
     (generator, "a generator"),
     (coroutine, "is async"),
-    (asynchronous_generator, "a generator"),
     (lambda weights, values: np.zeros((30_000, 30_000)), "expected shape (1,), got (30000, 30000)"),
-    (lambda weights, values: [0.0] * 50_000, "expected shape (1,), got (50000,)"),
 ])
 def test_result_is_named(verdict_on, answer, words):
     verdict = verdict_on(answer)
@@ -376,12 +364,6 @@ def test_result_is_named(verdict_on, answer, words):
 
 
 # functions that touch what is not theirs
-
-
-def prints(weights, values):
-    print("a line", end="")
-    print("to stderr", file=sys.stderr)
-    return right(weights, values)
 
 
 def warns(weights, values):
@@ -408,15 +390,16 @@ def closes_stdout(weights, values):
     return right(weights, values)
 
 
-def reads_stdout(weights, values):
+def uses_stdout(weights, values):
     sys.stdout.flush()
     assert not sys.stdout.isatty()
     sys.stdout.writelines(["a", "b"])
-    print(sys.stdout.encoding, "ä")
+    print(sys.stdout.encoding, "ä", end="")
+    print("to stderr", file=sys.stderr)
     return right(weights, values)
 
 
-@pytest.mark.parametrize("answer", [prints, warns, changes_settings, replaces_stdout, closes_stdout, reads_stdout])
+@pytest.mark.parametrize("answer", [warns, changes_settings, replaces_stdout, closes_stdout, uses_stdout])
 def test_right_all_the_same(verdict_on, answer):
     verdict = verdict_on(answer)
     assert verdict.state == "right", verdict.text
@@ -453,7 +436,9 @@ def reshapes(weights, values):
     return result
 
 
-@pytest.mark.parametrize(("answer", "fine"), [(in_place, False), (in_place_and_back, True), (renames, True)])
+@pytest.mark.parametrize(
+    ("answer", "fine"), [(in_place, False), (reshapes, False), (in_place_and_back, True), (renames, True)]
+)
 def test_inputs_are_to_stay(verdict_on, answer, fine):
     verdict = verdict_on(answer)
     assert verdict.state == ("right" if fine else "wrong")
@@ -476,31 +461,21 @@ def test_an_input_that_may_be_written_to():
     assert not case.args[0].any()
 
 
-def test_input_of_another_size_is_a_changed_input(verdict_on):
-    assert "changes its inputs" in verdict_on(reshapes).text
-
-
 # callables of every kind
 
 
 class Callable:
-    """An object to call."""
+    """An object to call, which looks like functools.partial."""
 
-    def __init__(self, answer=right):
-        self.answer = answer
+    func = None
 
     def __call__(self, weights, values):
-        return self.answer(weights, values)
+        return right(weights, values)
 
-    def method(self, weights, values):
-        return self.answer(weights, values)
+    method = __call__
 
     @staticmethod
     def static(weights, values):
-        return right(weights, values)
-
-    @classmethod
-    def of_class(cls, weights, values):
         return right(weights, values)
 
 
@@ -509,23 +484,6 @@ class Array(np.ndarray):
 
     def __new__(cls, weights, values):
         return np.asarray(right(weights, values)).view(cls)
-
-
-class NoFunction:
-    """Looks like functools.partial."""
-
-    func = None
-
-    def __call__(self, weights, values):
-        return right(weights, values)
-
-
-def decorated(function):
-    @functools.wraps(function)
-    def inner(*args, **kwargs):
-        return function(*args, **kwargs)
-
-    return inner
 
 
 def wraps_itself(weights, values):
@@ -549,17 +507,13 @@ def with_hole():
 
 @pytest.mark.parametrize("answer", [
     functools.partial(lambda extra, weights, values: right(weights, values), None),
-    functools.partial(functools.partial(right)),
     Callable(),
     Callable().method,
     Callable.static,
-    Callable.of_class,
     Array,
-    NoFunction(),
-    decorated(right),
+    functools.wraps(right)(lambda *args: right(*args)),
     wraps_itself,
     with_hole(),
-    lambda *args: right(*args),
     lambda weights, values, *, axis=0: right(weights, values),
 ])
 def test_any_callable(verdict_on, answer):
@@ -567,10 +521,7 @@ def test_any_callable(verdict_on, answer):
     assert verdict.state == "right", verdict.text
 
 
-WRONG_CALLABLES = [len, sum, max, np.add, np.matmul, str.join, dict, Callable, type]
-
-
-@pytest.mark.parametrize("answer", WRONG_CALLABLES)
+@pytest.mark.parametrize("answer", [len, np.matmul, str.join, Callable, type])
 def test_wrong_callable_is_told(verdict_on, answer):
     assert verdict_on(answer).state == "wrong"
 
@@ -597,13 +548,8 @@ def at_large_sizes(what):
     return naive_attention
 
 
-def loop():
-    while True:
-        pass
-
-
 @pytest.mark.parametrize(("what", "words"), [
-    (loop, "Its cost could not be measured: it was stopped after"),
+    (endless, "Its cost could not be measured: it was stopped after"),
     (lambda: 1 / 0, "Its cost could not be measured: ZeroDivisionError: division by zero in <lambda>, line 1: "),
     (lambda: np.ones(2_000_000), "too expensive"),
 ])
@@ -619,18 +565,11 @@ def test_trouble_at_large_sizes_only(capfd, monkeypatch, what, words):
 
 
 def test_a_cost_that_cannot_be_traced_is_not_measured():
-    online = check.find("online_row")
-
     def in_jax(q, pairs):
-        m, l, o = -jnp.inf, 0.0, 0.0
-        for k, v in pairs:
-            s = float(k @ q) / len(q) ** 0.5
-            new = max(m, s)
-            shift = new if new > -jnp.inf else 0.0
-            l, o = l * np.exp(m - shift) + np.exp(s - shift), o * jnp.exp(m - shift) + jnp.exp(s - shift) * v
-            m = new
-        return (o / l, m + np.log(l)) if l > 0 else (o, -jnp.inf)
+        out, lse = online.reference(q, pairs)
+        return jnp.asarray(out), lse
 
+    online = check.find("online_row")
     verdict = examine(online, in_jax)
     assert verdict.state == "right", verdict.text
     assert verdict.headline.endswith("(JAX); its cost is not measured in JAX.")
@@ -641,21 +580,14 @@ def total(stream):
     return sum(stream)
 
 
-STREAM = Exercise(
-    lesson="00",
-    stars=1,
-    reference=total,
-    cases=lambda: [Case("three numbers", (Stream(lambda: iter([1.0, 2.0, 3.0])),))],
-    hints=("Add.",),
-)
+THREE = Case("three numbers", (Stream(lambda: iter([1.0, 2.0, 3.0])),))
+STREAM = Exercise("00", 1, total, lambda: [THREE], ("Add.",))
 
 
 @pytest.mark.parametrize(("answer", "words"), [
     (lambda stream: sum(list(stream)), "right"),
-    (lambda stream: sum(stream) + 0 * sum(stream), "right"),
     (lambda stream: sum(stream) / sum(1 for _ in stream), "reads the stream a second time"),
     (lambda stream: sum(next(stream) for _ in range(3)), "right"),
-    (lambda stream: sum(stream[i] for i in range(3)), "TypeError: 'Stream' object is not subscriptable"),
     (lambda stream: sum(next(stream) for _ in range(2)), "expected 6"),
     (lambda stream: sum(next(stream) for _ in range(4)), "RuntimeError: generator raised StopIteration"),
 ])
@@ -684,12 +616,8 @@ SQUARE = Exercise(lesson="00", stars=1, reference=square, cases=squares, hints=(
     (lambda x: jax.lax.stop_gradient(x) ** 2, "gradient of x: expected 0.7544 got 0. No gradient arrives"),
     (lambda x: np.square(x), "NumPy has no gradients: write this answer in PyTorch or JAX."),
     (lambda x: torch.tensor(x.tolist()) ** 2, "gradient of x: expected 0.7544 got 0. No gradient arrives"),
-    (lambda x: (x * x).tolist(), "gradient of x: expected 0.7544 got 0. No gradient arrives"),
     (lambda x: x.add_(1) * x, "a leaf Variable that requires grad"),
     (lambda x: jnp.float64(float(x)) ** 2, "ConcretizationTypeError"),
-    (lambda x: torch.square(x).sum() / 0 * 0, "expected 9. got nan"),
-    (lambda x: None, "returned None"),
-    (lambda x: torch.linalg.missing(x), "AttributeError: module 'torch.linalg' has no attribute 'missing'"),
 ])
 def test_gradients(capfd, answer, words):
     assert words in " ".join(examine(SQUARE, answer).text.split())
@@ -700,19 +628,15 @@ def test_gradients(capfd, answer, words):
 def test_callable_without_a_name(capsys):
     answer = functools.partial(right)
     check.answer(answer, "average")
-    assert capsys.readouterr().out == f"average: right, on {len(check.find('average').cases())} inputs.\n"
+    assert capsys.readouterr().out == f"average: right, on {len(check.find('average').cases())} inputs.  ✓ ★\n"
     with pytest.raises(TypeError, match="say which exercise it answers"):
         check.answer(answer)
 
 
 @pytest.mark.parametrize("x", [np.array(3.0), np.arange(4.0)[::-1], np.ones((2, 0)), np.arange(6.0).reshape(2, 3).T])
-@pytest.mark.parametrize("answer", [lambda x: x * x, lambda x: jnp.square(x), lambda x: torch.square(x)])
+@pytest.mark.parametrize("answer", [lambda x: x * x, lambda x: jnp.square(x), square])
 def test_inputs_of_every_layout_arrive(x, answer):
-    case = Case("an array", (x,))
-    plain = Exercise(lesson="00", stars=1, reference=np_square, cases=lambda: [case], hints=("x",))
+    plain = replace(SQUARE, cases=lambda: [Case("an array", (x,))], gradients=(), library="numpy", reference=np.square)
     assert examine(plain, answer).state == "right"
 
 
-def np_square(x):
-    """The square."""
-    return np.square(x)

@@ -1,11 +1,9 @@
 """Right answers pass in styles that one might not expect: as learners write them from the statement alone."""
 
-import functools
 import itertools
 import math
-import sys
+import types
 import warnings
-from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -16,7 +14,7 @@ from attnlab_course.checker.engine import examine
 from attnlab_course.checker.exercise import Case, Exercise, but
 from attnlab_course.checker.library import named_library
 from attnlab_course.instruments.machine import Machine
-from attnlab_course.lessons.lesson08.exercises.flash_forward import flash_forward
+from attnlab_course.lessons.lesson09.exercises.flash_forward import flash_forward
 
 # ufunc keywords on machine tiles
 
@@ -73,18 +71,10 @@ def step_as_list(O, l, m, s, v):
     return [(old[:, None] * O + p @ v) / np.where(l_new == 0, 1, l_new)[:, None], l_new, m_new]
 
 
-def backward_as_list(*args):
-    return list(check.find("attention_backward").reference(*args))
-
-
 def visible_by_lists(n, m, causal, window):
     a, b = window or (n + m, n + m)
     b = min(b, 0) if causal else b
     return [[-a <= j - (i + m - n) <= b for j in range(m)] for i in range(n)]
-
-
-def visible_by_array(n, m, causal, window):
-    return np.array(visible_by_lists(n, m, causal, window))
 
 
 def counted_and_returned(x, out):
@@ -93,11 +83,7 @@ def counted_and_returned(x, out):
 
 
 def exactly(*args):
-    return Fraction(check.find("linear_intensity").reference(*args))
-
-
-def in_decimals(*args):
-    return Decimal(check.find("linear_intensity").reference(*args))
+    return Fraction(check.find("decode_seconds").reference(*args))
 
 
 # PyTorch, where nothing says so
@@ -105,10 +91,6 @@ def in_decimals(*args):
 
 def row_by_methods(q, keys, values):
     return (keys @ q / len(q) ** 0.5).softmax(0) @ values
-
-
-def row_by_methods_and_numpy(q, keys, values):
-    return (keys @ q / np.sqrt(len(q))).softmax(dim=0) @ values
 
 
 @torch.no_grad()
@@ -124,10 +106,9 @@ def row_scripted(q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor):
     return (keys @ q / len(q) ** 0.5).softmax(0) @ values
 
 
-def softmax_by_methods(x):
-    m = x.amax(-1, keepdim=True)
-    e = (x - m.masked_fill(m.isinf(), 0)).exp()
-    return e / e.sum(-1, keepdim=True).clamp(min=1e-30)
+MINE = types.ModuleType("my_helpers")  # a learner's own, which is imported no longer
+exec("import torch\n\ndef soft(x):\n    return torch.softmax(x, 0)\n", vars(MINE))
+soft = MINE.soft
 
 
 def scripted(function):
@@ -142,33 +123,18 @@ def scripted(function):
     ("online_stats", stats_by_next),
     ("lazy_row", row_by_islice),
     ("tile_step", step_as_list),
-    ("attention_backward", backward_as_list),
     ("visible_mask", visible_by_lists),
-    ("visible_mask", visible_by_array),
     ("safe_softmax_counted", counted_and_returned),
-    ("linear_intensity", exactly),
-    ("linear_intensity", in_decimals),
+    ("decode_seconds", exactly),
     ("attention_row", row_by_methods),
-    ("attention_row", row_by_methods_and_numpy),
     ("attention_row", row_without_gradients),
     ("attention_row", row_annotated),
-    ("attention_row", functools.partial(row_without_gradients)),
-    ("safe_softmax", softmax_by_methods),
+    ("attention_row", lambda q, keys, values: soft(keys @ q / len(q) ** 0.5) @ values),
     ("attention_row", scripted(row_scripted)),
 ])
 def test_right_in_another_style(name, answer):
     verdict = examine(check.find(name), answer)
     assert verdict.state == "right", verdict.text
-
-
-def test_a_helper_from_a_module_of_ones_own(tmp_path, monkeypatch):
-    (tmp_path / "my_helpers.py").write_text("import torch\n\ndef soft(x):\n    return torch.softmax(x, 0)\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    import my_helpers
-
-    soft = my_helpers.soft
-    monkeypatch.delitem(sys.modules, "my_helpers")
-    assert examine(check.find("attention_row"), lambda q, k, v: soft(k @ q / len(q) ** 0.5) @ v).state == "right"
 
 
 def test_a_compiled_function_is_not_compiled_while_checking():

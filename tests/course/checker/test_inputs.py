@@ -1,18 +1,7 @@
 """The inputs that exercises share are what their labels say, and new ones for each answer."""
 
 import numpy as np
-from attnlab_course.checker.inputs import SCORES, qkv, score_rows, table, tiles
-
-
-def test_a_table_becomes_cases():
-    (one, two) = table(("ONE: a number", 1, 2), ("another", 3, 4))()
-    assert (one.label, one.args, two.args) == ("ONE: a number", (1, 2), (3, 4))
-
-
-def test_rows_of_scores_are_chosen_by_their_labels():
-    found = score_rows(lambda scores: (scores, 2), "UP", "DOWN", about="; k = 2")
-    assert [case.label for case in found] == ["UP: the scores 0, 1, 2; k = 2", "DOWN: the scores 2, 1, 0; k = 2"]
-    assert [case.args for case in found] == [([0.0, 1.0, 2.0], 2), ([2.0, 1.0, 0.0], 2)]
+from attnlab_course.checker.inputs import SCORES, qkv, score_rows
 
 
 def test_rows_of_scores_are_what_their_labels_say():
@@ -22,6 +11,9 @@ def test_rows_of_scores_are_what_their_labels_say():
     assert all(max(x) < -1e4 for label, x in SCORES.items() if label.startswith("LOW"))
     assert all(-np.inf in x for label, x in SCORES.items() if label.startswith("EMPTY"))
     assert [len(x) for label, x in SCORES.items() if label.startswith("ONE")] == [1]
+    found = score_rows(lambda scores: (scores, 2), "UP", "DOWN", about="; k = 2")
+    assert [case.label for case in found] == ["UP: the scores 0, 1, 2; k = 2", "DOWN: the scores 2, 1, 0; k = 2"]
+    assert [case.args for case in found] == [([0.0, 1.0, 2.0], 2), ([2.0, 1.0, 0.0], 2)]
 
 
 def test_queries_keys_and_values():
@@ -33,6 +25,3 @@ def test_queries_keys_and_values():
     assert np.array_equal(v[5], np.eye(3))
     assert not np.array_equal(qkv(2, 3)[0], qkv(2, 4)[0])
 
-
-def test_masks_are_written_row_by_row():
-    assert tiles("110 011").tolist() == [[True, True, False], [False, True, True]]

@@ -21,14 +21,13 @@ import numpy as np
 import pytest
 from attnlab_course import check
 from attnlab_course.checker import diagnosis
-from attnlab_course.checker.changes import changes
 from attnlab_course.checker.compare import difference
 from attnlab_course.checker.engine import examine, judge
 from attnlab_course.checker.library import own_functions
 from attnlab_course.checker.outcome import outcome
-from attnlab_course.checker.parts import parts_of
+from attnlab_course.checker.result_names import parts_of
 from attnlab_course.checker.results import parameters
-from attnlab_course.checker.slips import _text, slips
+from attnlab_course.checker.slips import slips
 
 from tests.course.checker.equal_slips import EQUAL
 
@@ -85,7 +84,7 @@ def test_every_slip_is_refused_or_decided(name, request):
     exercise = check.find(name)
     if exercise.needs and find_spec(exercise.needs) is None:
         pytest.skip(f"{exercise.needs} is not installed")
-    equal = {(old, new) for rows in EQUAL.values() for of, old, *news in rows if of == name for new in news}
+    equal = {(old, new) for rows in EQUAL.values() for of, old, *news in rows if name in of.split() for new in news}
     cases = exercise.cases()
     wanted = [outcome(exercise, exercise.reference, case) for case in cases]
     found = [slip for slip in slips(exercise.reference) if slip.function]
@@ -104,33 +103,7 @@ def test_every_slip_is_refused_or_decided(name, request):
 
 
 def test_the_table_names_exercises():
-    assert {name for rows in EQUAL.values() for name, *_ in rows} <= set(check.names())
-
-
-@pytest.mark.parametrize(("text", "gone"), {
-    "a * b": {"a": ["b"], "b": ["a"]},
-    "a - b": {"a": ["b"], "b": ["a"]},
-    "a / b.size ** 0.5": {"a": ["b.size ** 0.5"]},
-    "a and b": {"a": ["b"], "b": ["a"]},
-    "a if c else b": {"a": ["b"], "b": ["a"]},
-    "f(a)": {"a": ["f(a)"]},
-    "f(a, b)": {"a": ["f(a, b)", "b"], "b": ["a"]},
-    "np.where(c, a, b)": {"a": ["np.where(c, a, b)"]},
-    "f(a, k=1)": {"a": ["f(a, k=1)"], "f(a)": ["k=1"]},
-    "x.sum(1)": {"x": ["x.sum(1)"], "x.sum()": ["1"]},
-    "x[:t + 1]": {"x": ["x[:t + 1]"]},
-    "k.T": {"k": ["k.T"]},
-    "-x": {"x": ["-x"]},
-    "t += n": {"pass": ["t += n"]},
-    "x.append(a)": {"pass": ["x.append(a)"]},
-    "if c:\n    f()": {"if False:\n    f()": ["if c:"], "if True:\n    f()": ["c"]},
-    "a < b": {},
-    "return (a, b)": {},
-}.items())
-def test_what_a_slip_leaves_out(text, gone):
-    (node,) = ast.parse(text).body
-    node = node.value if isinstance(node, ast.Expr) and text != "x.append(a)" else node
-    assert {ast.unparse(change.new): list(map(_text, change.gone)) for change in changes(node) if change.gone} == gone
+    assert {name for rows in EQUAL.values() for names, *_ in rows for name in names.split()} <= set(check.names())
 
 
 def unscaled(q, keys, values):
@@ -148,14 +121,11 @@ def never_causal(n, m, causal, window):
     ("cache_bytes", lambda layers, kv_heads, d, length, itemsize: 2 * layers * kv_heads * d * itemsize,
      "with one change in the result: the factor `length` is left out (eq. 7.11). Then it doesn't depend on `length`."),
 ])  # fmt: skip
-def test_a_slip_is_told_without_a_catalog(name, answer, words):
+def test_a_slip_is_told_without_a_catalog(name, answer, words, monkeypatch):
     exercise = replace(check.find(name), mistakes=(), without={})
     assert words in examine(exercise, answer).diagnosis
-
-
-def test_a_slip_that_does_not_end_is_none(monkeypatch):
-    monkeypatch.setattr(diagnosis, "SLIPS", 0.0)
-    assert "our solution" not in examine(replace(check.find("attention_row"), mistakes=()), unscaled).diagnosis
+    monkeypatch.setattr(diagnosis, "SLIPS", 0.0)  # the search ends in time
+    assert "our solution" not in examine(exercise, answer).diagnosis
 
 
 def fold(scores, scale):
@@ -185,11 +155,8 @@ def fold(scores, scale):
 def test_place_and_effect_are_told_in_words(new, said):
     found = [slip.say("section 3") for slip in slips(fold) if new in slip.source]
     assert f"Your result is what our solution gives with one change {said}" in found
-
-
-def test_a_number_that_is_compared_is_no_score():
-    said = [slip.say() for slip in slips(check.find("log_softmax").reference)]
-    assert any("a finite number is compared, where −∞ is meant (eq. 2.7)." in sentence for sentence in said)
+    compared = "a finite number is compared, where −∞ is meant (eq. 2.7)."  # and is no score
+    assert any(compared in slip.say() for slip in slips(check.find("log_softmax").reference))
 
 
 WORD = re.compile(r"\w+|[^\w\s]")
@@ -219,7 +186,7 @@ def quoted(exercise, said):
     return runs(said) & program(exercise.reference) | {(name,) for name in names}
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(10)
 @pytest.mark.parametrize("name", check.names())
 def test_no_slip_quotes_the_reference(name):
     exercise = check.find(name)
@@ -227,10 +194,9 @@ def test_no_slip_quotes_the_reference(name):
     assert {sentence: found for sentence in said if (found := quoted(exercise, sentence))} == {}
 
 
-def test_quotes_are_found():
-    exercise = check.find("cache_bytes")
-    assert quoted(exercise, "a factor in `length * itemsize` (eq. 7.11)") == {
-        ("length", "*", "itemsize"), ("length * itemsize",)
-    }
-    assert quoted(exercise, "without kv_heads * d") == {("kv_heads", "*", "d")}
-    assert quoted(exercise, "the factor `length` is left out (eq. 7.11).") == set()
+@pytest.mark.parametrize(("said", "found"), [
+    ("a factor in `length * itemsize` (eq. 7.11)", {("length", "*", "itemsize"), ("length * itemsize",)}),
+    ("the factor `length` is left out (eq. 7.11).", set()),
+])
+def test_quotes_are_found(said, found):
+    assert quoted(check.find("cache_bytes"), said) == found

@@ -1,6 +1,5 @@
 """Named machines, and the reader's own."""
 
-from dataclasses import FrozenInstanceError
 
 import pytest
 from attnlab_course.instruments import hardware
@@ -21,57 +20,11 @@ def test_balance_roof_and_time():
     assert TOY.time(300, 20) == 3
 
 
-def test_time_is_work_over_the_roof():
-    for flops, moved in ((1.0, 1.0), (50.0, 3.0), (7.0, 0.1)):
-        assert TOY.time(flops, moved) == pytest.approx(flops / TOY.attainable(flops / moved))
-
-
 def test_a_step_of_decoding_reads_weights_once_and_every_cache():
+    """So the intensity of a cache doesn't grow with the batch."""
     assert TOY.decoding(60, 20) == (8.0, 2 * (60 + 20) / 2 / 100)
     assert TOY.decoding(60, 20, batch=3) == (12.0, 3 * 2 * (60 + 20) / 2 / 100)
     assert TOY.decoding(60, 20, group=4, itemsize=1) == (8.0, 2 * (60 + 4 * 20) / 100)
-
-
-def test_multi_query_attention_of_gpt_3():
-    """96 layers of 96 heads, 350 GB of weights, 4,096 tokens: one key head is no 96 times faster, but for many."""
-    cache = 96 * 2 * 96 * 128 * 4096 * 2
-    assert cache == 18 * 2**30
-    machine = ACCELERATORS["A100 80 GB"]
-    ratios = [
-        machine.decoding(350e9, cache, batch)[0] / machine.decoding(350e9, cache // 96, batch, group=96)[0]
-        for batch in (1, 8, 64, 512)
-    ]
-    assert ratios == pytest.approx([1.055, 1.44, 4.37, 22.6], rel=5e-3)
-
-
-def test_decoding_is_bound_by_memory_up_to_a_batch():
-    """Weights alone in half precision: arithmetic takes over where the batch is the machine's balance, 240 on TPU v5e.
-
-    With caches it never does: the intensity of a cache does not grow with the batch.
-    """
-    v5e = Accelerator("TPU v5e", 197e12, 820e9, 16 * 2**30, None, "How to scale your model, Google DeepMind 2025")
-    assert v5e.balance == pytest.approx(240, rel=2e-3)
-    memory, arithmetic = v5e.decoding(26e9, 0, batch=240)
-    assert memory == pytest.approx(arithmetic, rel=2e-3)
-    for batch in (1, 240, 10_000):
-        memory, arithmetic = v5e.decoding(26e9, 6.7e9, batch)
-        assert memory > arithmetic
-
-
-def test_balances_of_named_accelerators():
-    balances = {name: round(x.balance) for name, x in ACCELERATORS.items()}
-    assert balances == {
-        "T4": 217, "TPU v3": 137, "A100 40 GB": 201, "A100 80 GB": 153, "H100": 295, "H200": 206, "MI300X": 247,
-        "B100": 225, "B200": 281,
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ACCELERATORS)
-def test_every_accelerator_has_a_source(name):
-    machine = ACCELERATORS[name]
-    assert machine.name == name
-    assert machine.source
-    assert machine.memory > 10**9 > (machine.on_chip or 0)
 
 
 @pytest.mark.parametrize(
@@ -88,11 +41,7 @@ def test_multiprocessors_add_up_to_the_chip(chip, machine, products):
     else:
         assert 2 < parts.l2_bandwidth / ACCELERATORS[machine].bandwidth < 5
     assert parts.source
-
-
-def test_frozen():
-    with pytest.raises(FrozenInstanceError):
-        TOY.flops = 1.0
+    assert ACCELERATORS[machine].source
 
 
 @pytest.mark.parametrize("library", ["numpy", "jax", "torch"])
@@ -111,16 +60,10 @@ def test_other_precisions(library, dtype):
 def test_what_is_unknown_is_refused():
     with pytest.raises(ValueError, match="library is 'cupy'; it must be one of numpy, jax, torch"):
         hardware.this_machine("cupy")
-    with pytest.raises(ValueError, match="dtype is 'bfloat16'; numpy has float16, float32, float64"):
+    with pytest.raises(ValueError, match="dtype is 'bfloat16'; it must be one of float16, float32, float64"):
         hardware.this_machine("numpy", "bfloat16")
     with pytest.raises(ValueError, match="dtype is 'int8'"):
         hardware.this_machine("torch", "int8")
-
-
-def test_table_has_a_line_for_each():
-    lines = list(hardware.table([*ACCELERATORS.values(), TOY]))
-    assert len(lines) == len(ACCELERATORS) + 2
-    assert "–" in next(line for line in lines if line.startswith("B100"))
 
 
 def test_traffic_of_the_ladder_is_counted_on_its_closed_forms():
@@ -129,10 +72,8 @@ def test_traffic_of_the_ladder_is_counted_on_its_closed_forms():
     for name, found in counted.items():
         assert found == {48: costs.forward(name, 48, 48, 64, 64, itemsize=4).bytes}
     assert len(ladder_costs.traffic(counted).axes) == 1
-
-
-def test_ladder_figures_draw():
     points = {name: {256: 1e-3, 512: 2e-3} for name in METHODS}
     clock = Clock({name: {n: (t, t, t) for n, t in row.items()} for name, row in points.items()})
     for figure in (ladder_costs.memory(points), ladder_costs.place(256, 64), ladder_costs.times(clock, TOY)):
         assert figure.axes[0].get_xlabel()
+

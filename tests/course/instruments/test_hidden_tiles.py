@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from attnlab_course.instruments.machine.work import Arithmetic, on_chip
+from attnlab_course.instruments.machine.machine import Arithmetic, on_chip
 
 from attnlab.core.geometry import blocks
 from tests.attnlab.call.test_geometry import CALLS, matrix, skips_hidden_tiles, skips_hidden_tiles_in_the_gradient

@@ -35,17 +35,24 @@ def test_reading_and_writing_count():
 
 
 def test_looking_is_free():
-    x = CountingVector(range(4))
-    assert len(x) == 4
-    assert x.values() == [0.0, 1.0, 2.0, 3.0]
-    assert repr(x) == "CountingVector of length 4, loads: 0, stores: 0"
-    assert traffic(x) == (0, 0)
+    x = CountingVector([0, math.inf, -math.inf])
+    assert len(x) == 3
+    x.values()[0] = 7.0
+    assert x.values() == [0.0, math.inf, -math.inf]
+    assert repr(x) == "CountingVector of length 3, loads: 0, stores: 0"
+    assert np.asarray(x).tolist() == x.values()
+    assert x[np.int64(1)] == math.inf
+    assert CountingVector.empty(2).values() == [0.0, 0.0]
 
 
-def test_values_are_a_copy():
-    x = CountingVector([1.0])
-    x.values()[0] = 2.0
-    assert x.values() == [1.0]
+def test_a_copy_is_another_vector_and_counts_from_zero():
+    x = CountingVector([1.0, 2.0])
+    list(x)
+    for y in (copy.deepcopy(x), copy.copy(x)):
+        before = y.stores
+        y[0] = 7.0
+        assert (x.values(), x.stores, y.stores) == ([1.0, 2.0], 0, before + 1)
+    assert traffic(y) == (0, 1)
 
 
 def test_loops_count_one_load_a_step():
@@ -55,12 +62,6 @@ def test_loops_count_one_load_a_step():
             break
     assert x.loads == 4
     assert (max(x), sum(x), x.loads) == (9.0, 45.0, 24)
-
-
-def test_zeros_to_write_to():
-    out = CountingVector.empty(3)
-    assert out.values() == [0.0, 0.0, 0.0]
-    assert len(CountingVector.empty(0)) == 0
 
 
 def test_a_failed_access_does_not_count():
@@ -81,37 +82,6 @@ def test_only_single_elements(index):
         x[index]
     with pytest.raises(TypeError, match="one element at a time"):
         x[index] = 0.0
-
-
-def test_numpy_integers_are_integers():
-    x = CountingVector([1.0, 2.0])
-    assert x[np.int64(1)] == 2.0
-
-
-def test_special_values_are_kept():
-    x = CountingVector([math.inf, -math.inf, math.nan])
-    assert x[0] == math.inf
-    assert x[1] == -math.inf
-    assert math.isnan(x[2])
-
-
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
-def test_copies_do_not_share_values(duplicate):
-    x = CountingVector([1.0, 2.0])
-    y = duplicate(x)
-    y[0] = 7.0
-    assert x.values() == [1.0, 2.0]
-    assert x.stores == 0
-
-
-def test_a_copy_counts_from_zero():
-    x = CountingVector([1.0])
-    list(x)
-    assert traffic(copy.copy(x)) == (0, 0)
-
-
-def test_as_an_array():
-    assert np.asarray(CountingVector([1, 2])).tolist() == [1.0, 2.0]
 
 
 def test_traffic_adds_vectors_and_temporaries():
@@ -139,20 +109,12 @@ def test_stores_take_no_memory():
 
 @pytest.mark.parametrize(("way", "name"), SOFTMAXES)
 def test_softmaxes_are_right(way, name):
-    scores = np.random.default_rng(2).normal(size=17)
-    x, out = CountingVector(scores), CountingVector.empty(17)
-    TALLIES[way][name](x, out)
-    np.testing.assert_allclose(out.values(), np.exp(scores) / np.exp(scores).sum(), rtol=1e-12)
-    assert x.values() == scores.tolist()
-
-
-@pytest.mark.parametrize("way", TALLIES)
-@pytest.mark.parametrize("name", ["safe", "online"])
-@pytest.mark.parametrize("score", [1000.0, -1000.0])
-def test_shifted_softmaxes_stand_any_score(way, name, score):
-    x, out = CountingVector([score] * 4), CountingVector.empty(4)
-    TALLIES[way][name](x, out)
-    assert out.values() == [0.25] * 4
+    for shift in (0.0, 1000.0, -1000.0)[: 1 if name == "naive" else 3]:
+        scores = np.random.default_rng(2).normal(size=17)
+        x, out = CountingVector(scores + shift), CountingVector.empty(17)
+        TALLIES[way][name](x, out)
+        np.testing.assert_allclose(out.values(), np.exp(scores) / np.exp(scores).sum(), rtol=1e-9)
+        assert x.values() == (scores + shift).tolist()
 
 
 @pytest.mark.parametrize(("way", "name"), SOFTMAXES)
@@ -161,6 +123,3 @@ def test_counts(way, name, n, rows):
     per_element, per_row = EXPECTED[way, name]
     assert count(TALLIES[way][name], n, rows) == tuple(rows * (a * n + b) for a, b in zip(per_element, per_row))
 
-
-def test_every_softmax_has_its_count():
-    assert set(EXPECTED) == set(SOFTMAXES)

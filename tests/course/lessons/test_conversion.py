@@ -5,7 +5,6 @@ import pytest
 import torch
 from attnlab_course import model
 from attnlab_course.lessons.lesson18 import branches, conversion
-from attnlab_course.model import text
 
 from attnlab import rotary
 from attnlab.linear import Hedgehog, hedgehog_loss
@@ -56,31 +55,6 @@ def test_maps_without_a_window_are_linear_attention():
     out = branches.attention("hedgehog", maps)(1, query, key, value)
     a = branches.log_weights(rotary(query), rotary(key), [x[1] for x in maps], 0).softmax(-1)
     assert torch.allclose(out, a @ value, atol=1e-5)
-
-
-def test_tuning_begins_with_the_model_and_leaves_it_alone():
-    before = {name: x.clone() for name, x in LM.parameters.items()}
-    steps = list(conversion.tune(LM, model.excerpt(), "softmax", branches.begun(LM), steps=2))
-    rng = np.random.default_rng(1)
-    rows = conversion.stretches(model.excerpt(), rng)
-    with torch.no_grad():
-        expected = model.bits(LM.logits(rows), rows).mean()
-    assert steps[0][0] == pytest.approx(expected, abs=1e-3)
-    assert all((before[name] == x).all() for name, x in LM.parameters.items())
-    assert any((steps[-1][1].parameters[name] != x).any() for name, x in before.items())
-
-
-def test_the_stored_runs_are_those_of_the_script():
-    stored = conversion.stored()
-    assert [stored[name] for name in ("steps", "tuning", "batch", "size", "rates", "window")] == [
-        conversion.STEPS, conversion.TUNING, conversion.BATCH, conversion.SIZE, [*conversion.RATES],
-        conversion.WINDOW]  # fmt: skip
-    assert tuple(stored["runs"]) == tuple(conversion.PLANS)
-    for plan, (_, _, distilled) in conversion.PLANS.items():
-        run = stored["runs"][plan]
-        assert len(run["curve"]) == conversion.TUNING
-        assert len(run.get("distances", [])) == distilled * conversion.STEPS
-    assert len(stored["text"]) == len(text.digest(b""))
 
 
 @torch.no_grad()

@@ -1,6 +1,5 @@
 """Recall at long lengths: the models see what their names say, and the stored runs are of these models."""
 
-import itertools
 
 import numpy as np
 import pytest
@@ -8,8 +7,6 @@ import torch
 from attnlab_course.lessons.lesson18 import recall
 from attnlab_course.lessons.lesson23 import longrange
 from attnlab_course.lessons.lesson23.longrange import WINDOW, LongRecaller
-
-RUNS = longrange.stored()["runs"]
 
 
 def logits_after_a_change(name, at, length=200):
@@ -53,21 +50,3 @@ def test_what_is_tested_is_what_recall_measures():
     assert found["right"] == pytest.approx(before["right"], abs=0.01)
     assert found["weight"] == pytest.approx(before["weight"], abs=2e-3)
 
-
-def test_the_stored_runs_are_those_of_the_script():
-    stored = longrange.stored()
-    about = ("pairs", "length", "window", "steps", "batch", "rate")
-    assert {name: stored[name] for name in about} == {
-        "pairs": recall.PAIRS, "length": recall.LENGTH, "window": WINDOW, "steps": recall.STEPS,
-        "batch": recall.BATCH, "rate": recall.RATE}  # fmt: skip
-    found = [(run["seed"], (run["layers"], run["d"])) for run in RUNS]
-    assert found == [*itertools.product(longrange.SEEDS, longrange.PLANS)]
-    assert all([int(n) for n in run["tests"]] == [*longrange.TESTS] for run in RUNS)
-    assert {len(run["curve"]) for run in RUNS} == {recall.STEPS // 10}
-
-
-@pytest.mark.parametrize("name", ["window", "window + elu"])
-def test_a_run_begins_as_it_is_stored(name):
-    run = next(run for run in RUNS if run["layers"] == name)
-    steps = itertools.islice(recall.train(name, run["d"], seed=run["seed"], kind=LongRecaller), 11)
-    assert np.allclose([loss for loss, _ in steps][::10], run["curve"][:2], atol=0.02)

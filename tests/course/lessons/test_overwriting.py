@@ -1,6 +1,5 @@
 """Tasks whose keys are bound again, states that nobody trained, and the stored runs of models that were."""
 
-import itertools
 
 import numpy as np
 import pytest
@@ -8,8 +7,6 @@ import torch
 from attnlab_course.lessons.lesson18.recall import VOCABULARY
 from attnlab_course.lessons.lesson25 import overwriting
 from attnlab_course.lessons.lesson25.untrained import newest, pairs, recalled
-
-RUNS = {(run["task"], run["rule"], run["rate"], run["seed"]): run for run in overwriting.stored()["runs"]}
 
 
 @pytest.mark.parametrize(("task", "shape"), overwriting.TASKS.items())
@@ -51,26 +48,3 @@ def test_questions_read_the_state_and_each_rule_uses_its_own_gates(rule):
     assert rate > 0
     assert (gate > 0) == ("dec" in rule or "gated" in rule)
 
-
-def test_the_stored_runs_are_those_of_the_script():
-    stored = overwriting.stored()
-    assert [stored[name] for name in ("steps", "asked", "features", "every")] == [
-        overwriting.STEPS, overwriting.ASKED, overwriting.FEATURES, overwriting.EVERY]  # fmt: skip
-    assert sorted(RUNS) == sorted(overwriting.sweep())
-    assert all(len(run["curve"]) == overwriting.STEPS // overwriting.EVERY for run in RUNS.values())
-
-
-@pytest.mark.parametrize(("task", "rule"), [("fresh", "delta"), ("rebind", "gated delta")])
-def test_a_run_begins_as_it_is_stored(task, rule):
-    rate = overwriting.RATES[0]
-    steps = overwriting.train(task, rule, overwriting.STEPS, 1, rate)
-    found = [loss for loss, _ in itertools.islice(steps, overwriting.EVERY + 1)]
-    stored = RUNS[task, rule, rate, 1]["curve"][:2]
-    assert np.allclose(found[:: overwriting.EVERY], stored, atol=0.02)
-
-
-def test_the_better_rate_of_a_rule():
-    runs = [{"task": "fresh", "rule": "add", "rate": rate, "right": right}
-            for rate, right in ((0.1, 0.2), (0.1, 0.9), (0.2, 0.6), (0.2, 0.7))]
-    (found,) = overwriting.best(runs).values()
-    assert (found["rate"], found["seeds"]) == (0.2, [0.6, 0.7])

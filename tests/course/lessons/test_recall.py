@@ -1,6 +1,5 @@
 """The task of recall and the models that learn it; the stored runs are of this task and of these models."""
 
-import itertools
 
 import numpy as np
 import pytest
@@ -8,8 +7,6 @@ import torch
 from attnlab_course.checker.exercise import Case
 from attnlab_course.lessons.lesson18 import recall
 from attnlab_course.lessons.lesson18.exercises import fixed_map, mqar_batch
-
-RUNS = {(run["map"], run["d"], run["rate"], run["seed"]): run for run in recall.stored()["runs"]}
 
 
 def test_a_batch_is_what_the_exercise_asks_for():
@@ -57,32 +54,6 @@ def test_states_are_counted():
     assert recall.state_numbers("taylor", 4) == 15 * 65
     assert recall.state_numbers("hedgehog", 8) == 16 * 65
     assert recall.state_numbers("softmax", 16) == 96 * 80
-
-
-def test_the_stored_runs_are_those_of_the_script():
-    stored = recall.stored()
-    about = ("pairs", "length", "vocabulary", "width", "steps", "batch", "every")
-    assert {name: stored[name] for name in about} == {
-        "pairs": recall.PAIRS, "length": recall.LENGTH, "vocabulary": recall.VOCABULARY, "width": recall.WIDTH,
-        "steps": recall.SWEPT, "batch": recall.BATCH, "every": recall.EVERY}  # fmt: skip
-    assert sorted(RUNS) == sorted(recall.sweep())
-    assert {len(run["curve"]) for run in RUNS.values()} == {recall.SWEPT // recall.EVERY}
-
-
-@pytest.mark.parametrize(("name", "d"), [("elu", 16), ("taylor", 4), ("hedgehog", 8), ("softmax", 16)])
-def test_a_run_begins_as_it_is_stored(name, d):
-    rate = recall.RATES[0]
-    steps = recall.train(name, d, recall.SWEPT, seed=1, rate=rate)
-    found = [loss for loss, _ in itertools.islice(steps, recall.EVERY + 1)]
-    assert np.allclose(found[:: recall.EVERY], RUNS[name, d, rate, 1]["curve"][:2], atol=0.02)
-
-
-def test_the_best_rate_of_a_model():
-    runs = [{"map": "elu", "d": 8, "rate": rate, "right": right, "weight": 0.5, "entropy": 2.0}
-            for rate, right in ((0.1, 0.2), (0.1, 0.9), (0.2, 0.6), (0.2, 0.7))]
-    (found,) = recall.best(runs).values()
-    assert (found["rate"], found["least"], found["most"]) == (0.2, 0.6, 0.7)
-    assert found["right"] == pytest.approx(0.65)
 
 
 @pytest.mark.parametrize("large", ["size_q", "size_k"])

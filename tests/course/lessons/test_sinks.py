@@ -5,8 +5,6 @@ import pytest
 import torch
 from attnlab_course.lessons.lesson16 import sinks
 
-RUNS = {(run["kind"], run["seed"], run["step"]): run for run in sinks.stored()["runs"]}
-
 
 def test_after_a_trigger_the_token_before_it_comes_again():
     x = sinks.batch(np.random.default_rng(0), 64)
@@ -33,14 +31,3 @@ def test_a_window_and_its_sinks_hide_all_other_keys(kind):
     if kind in sinks.LEARNED:
         assert (sums < 1).all()
 
-
-def test_the_stored_runs_are_those_of_the_script():
-    stored = sinks.stored()
-    assert (stored["steps"], stored["batch"], stored["rate"]) == (sinks.STEPS, sinks.BATCH, sinks.RATE)
-    assert {*RUNS} == {(kind, seed, step) for kind in sinks.KINDS for seed in sinks.SEEDS for step in (0, sinks.STEPS)}
-
-
-@pytest.mark.parametrize("kind", sinks.KINDS)
-def test_a_run_begins_as_it_is_stored(kind):
-    found, stored = sinks.measured(next(sinks.train(kind, seed=1))), RUNS[kind, 1, 0]
-    assert found == pytest.approx({name: stored[name] for name in found}, abs=0.01)

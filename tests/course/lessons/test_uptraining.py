@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from attnlab_course import model
 from attnlab_course.lessons.lesson15 import uptraining
-from attnlab_course.model import text
 
 LM = model.load()
 
@@ -25,23 +24,5 @@ def test_pooled_heads(how, kv_heads):
     assert pooled.parameters["blocks.1.wq"] is LM.parameters["blocks.1.wq"]
 
 
-def test_tuning_begins_with_the_model_and_leaves_it_alone():
-    before = {name: x.copy() for name, x in LM.parameters.items()}
-    data = model.excerpt()
-    steps = list(uptraining.tune(LM, data, steps=3))
-    starts = np.random.default_rng(1).integers(len(data) - 512, size=uptraining.BATCH)
-    rows = np.stack([model.tokens(data[i : i + 512]) for i in starts])
-    assert abs(steps[0][0] - model.bits(LM.logits(rows), rows).mean()) < 1e-3
-    assert all((before[name] == x).all() for name, x in LM.parameters.items())
-    assert any((steps[-1][1].parameters[name] != x).any() for name, x in before.items())
-
-
-def test_the_stored_curves_are_those_of_the_weights_in_the_package():
-    stored = uptraining.stored()
-    assert [stored[name] for name in ("steps", "batch", "rate")] == [
-        uptraining.STEPS, uptraining.BATCH, uptraining.RATE]  # fmt: skip
-    assert {(run["kv_heads"], run["how"]) for run in stored["runs"]} == {
-        (4, "mean"), *((many, how) for many in uptraining.FEWER for how in uptraining.WAYS)}  # fmt: skip
-    assert all(len(run["curve"]) == uptraining.STEPS for run in stored["runs"])
-    assert abs(uptraining.held_out(LM) - stored["runs"][0]["before"]) < 0.01
-    assert len(stored["text"]) == len(text.digest(b""))
+def test_the_stored_curves_are_of_the_weights_in_the_package():
+    assert abs(uptraining.held_out(LM) - uptraining.stored()["runs"][0]["before"]) < 0.01

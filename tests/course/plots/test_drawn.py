@@ -79,10 +79,3 @@ def test_a_turn_ends_at_the_counts_of_the_cluster(layout):
     pairs = sum(work.pairs for work in plain.work)
     assert ring.numbers(ring.turn(8, layout))[-1] == [4, plain.bytes // 8, pairs, 4 * plain.time - pairs]
 
-
-def test_a_figure_is_small_and_needs_nothing():
-    served = pages.figure({"one": pages.serve(model.load(), PROMPTS, 9, blocks=6, block_size=4, budget=16)})
-    turned = ring.turns({layout: ring.turn(8, layout) for layout in ("contiguous", "striped", "zigzag")})
-    page = max(served.page(), turned.page(), key=len)
-    assert len(page) < 20_000
-    assert "http" not in page

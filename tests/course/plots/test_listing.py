@@ -54,18 +54,6 @@ def test_an_excerpt_shows_what_it_calls(file, name):
     calls_are_displayed(file, listing.excerpt(file, name), [name])
 
 
-def test_chunked_attention_in_pytorch_shows_its_two_steps():
-    code = listing.core("chunked", "torch")
-    assert code.index("def summarize(") < code.index("def combine_all(") < code.index("def chunked_attention(")
-    assert "@recomputed(summarize, combine_all)\ndef chunked_attention" in code
-
-
-def test_source_is_the_whole_file():
-    text = listing.source("naive/numpy.py")
-    assert text.startswith('"""')
-    assert "import numpy as np" in text
-
-
 def test_a_listing_is_folded_under_the_names_of_the_libraries(monkeypatch):
     import IPython.display
 

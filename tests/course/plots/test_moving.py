@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from attnlab_course import model
 from attnlab_course.instruments import hardware, machine
+from attnlab_course.ladder import LADDER
 from attnlab_course.plots import moving
-from attnlab_course.plots.moving import mask, roof, scales, timeline, waves
+from attnlab_course.plots.moving import arrivals, mask, pages, ring, roof, scales, timeline, waves
 from attnlab_course.plots.moving.walk import SIZE
 
 from attnlab import costs
@@ -39,13 +41,6 @@ def test_a_walk_visits_each_tile_once_and_loads_what_it_marks(program):
     assert all(getattr(visit, inside) for visit in visits)
 
 
-def test_a_figure_is_small_and_needs_nothing():
-    page = moving.walk({"one": moving.run(machine.flash_forward, 7, 10, block_q=2, block_k=4)}).page()
-    assert len(page) < 20_000
-    assert "http" not in page
-    assert 'aria-label="A small tile walks over the square of 7 by 10 scores in 12 visits.' in page
-
-
 @pytest.mark.parametrize("size", [2, 4, 8])
 @pytest.mark.parametrize("name", mask.masks())
 def test_the_visits_to_a_mask_are_the_tiles_that_see_something(name, size):
@@ -58,18 +53,6 @@ def test_the_visits_to_a_mask_are_the_tiles_that_see_something(name, size):
     lengths = (mask.N, mask.N, mask.SIZE, mask.SIZE)
     form = costs.forward("flash", *lengths, block_q=size, block_k=size, block_mask=table)
     assert (visits[-1].products, visits[-1].bytes) == (form.products, form.bytes)
-
-
-@pytest.mark.parametrize(("name", "rule"), [("causal", {"causal": True}), ("a window of 6", {"window": (5, 0)})])
-def test_a_rule_costs_what_its_tiles_cost(name, rule):
-    form = costs.forward("flash", mask.N, mask.N, mask.SIZE, mask.SIZE, block_q=4, block_k=4, **rule)
-    assert mask.visits(mask.masks()[name], 4)[-1].bytes == form.bytes
-
-
-def test_the_masks_are_small_and_need_nothing():
-    page = moving.mask_in_blocks().page()
-    assert len(page) < 20_000
-    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
 
 
 @pytest.mark.parametrize("n", roof.LENGTHS[:3])
@@ -96,24 +79,12 @@ def test_the_roofline_names_the_longest_of_three_times():
         assert 0 < min(y, y2) <= max(y, y2) <= roof.TALL
 
 
-def test_the_roofline_is_small_and_needs_nothing():
-    page = moving.roofline().page()
-    assert len(page) < 20_000
-    assert "http" not in page
-
-
 @pytest.mark.parametrize(("name", "times"), [("head by head", 1), ("heads in turn", 10)])
 def test_l2_serves_the_programs_of_an_a100(name, times):
     order, keys = waves.orders(16, 64)[name], 8192 // 64
     last = waves.play(order, keys, 108, hardware.MULTIPROCESSORS["A100"].l2 // (2 * 2 * 64 * 128))[-1]
     assert last.asked == len(order) * keys
     assert sum(last.crossed.values()) == times * 16 * keys
-
-
-def test_the_waves_are_small_and_need_nothing():
-    page = waves.programs().page()
-    assert len(page) < 20_000
-    assert "http" not in page
 
 
 PLAN = [("products", 0, "S0", 0.0, 0.5), ("exp", 0, "P0", 0.5, 1.0), ("products", 0, "O0", 1.0, 1.5)]
@@ -142,7 +113,41 @@ def test_the_scales_weigh_what_the_row_does():
     assert scales.fold(forget=True)[-1][0].total > 1.5 * scales.fold()[-1][0].total
 
 
-def test_the_scales_are_small_and_need_nothing():
-    page = scales.scales().page()
-    assert len(page) < 20_000
-    assert "http" not in page
+@pytest.fixture(scope="module")
+def figures():
+    """All of them, made once."""
+    prompts = ["def f(x):", "import ", "    return "]
+    return [
+        moving.walk({"one": moving.run(machine.flash_forward, 7, 10, block_q=2, block_k=4)}), moving.mask_in_blocks(),
+        moving.roofline(), waves.programs(), scales.scales(), arrivals.arrivals(), timeline.timeline({"one": PLAN}),
+        pages.figure({"one": pages.serve(model.load(), prompts, 9, blocks=6, block_size=4, budget=16)}),
+        ring.turns({layout: ring.turn(8, layout) for layout in ("contiguous", "striped", "zigzag")}),
+    ]  # fmt: skip
+
+
+def test_figures_are_small_and_need_nothing(figures):
+    for figure in figures:
+        page = figure.page()
+        assert len(page) < 30_000
+        assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
+    assert 'aria-label="A small tile walks over the square of 7 by 10 scores in 12 visits.' in figures[0].page()
+
+
+@pytest.mark.parametrize(("program", "moved"), [
+    (machine.flash_backward, 4 * 10 * 8 + 3 * (5 * 7 * 8 + 2 * 7)),  # (10.6), in 3 passes
+    (machine.flash_forward, 2 * 10 * 8 + 3 * (3 * 7 * 8 + 4 * 7)),  # (9.4)
+])  # fmt: skip
+def test_the_walks_of_lesson_10_move_what_the_equations_say(program, moved):
+    backward = program is machine.flash_backward
+    last = moving.run(program, 7, 10, gradient=backward, block_q=2, block_k=4).visits[-1]
+    assert last.loaded + last.stored == moved
+
+
+@pytest.mark.parametrize("name", LADDER)
+def test_what_is_held_is_worth_every_score_that_arrived(name):
+    for count in range(1, len(scales.ROW) + 1):
+        now = arrivals.held(name, count)
+        worth = sum(l * np.exp(m or 0) for m, l in now.sums) + np.exp(now.scores).sum()
+        assert worth == pytest.approx(np.exp(scales.ROW[:count]).sum())
+    assert len(now.scores) == (8 if LADDER[name].at_once == "matrix" else 0)
+    assert len(now.sums) == {"matrix": 0, "chunk": 3}.get(LADDER[name].at_once, 1)

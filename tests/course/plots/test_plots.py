@@ -11,14 +11,9 @@ from attnlab_course.lessons.lesson01 import figures
 from attnlab_course.plots import ladder_costs
 from attnlab_course.plots.style import picture
 
-from attnlab import METHODS, costs
+from attnlab import METHODS, costs, naive_attention
 from attnlab.measure import binary
 from tests.support import ROOT
-
-
-def test_one_color_per_algorithm():
-    assert list(plots.COLORS) == list(METHODS)
-    assert len(set(plots.COLORS.values())) == len(METHODS)
 
 
 def test_picture_of_the_readme_is_current(tmp_path):
@@ -32,31 +27,14 @@ def texts(figure) -> set[str]:
     return {text.get_text() for text in figure.findobj(matplotlib.text.Text)}
 
 
-def test_ladders_mark_the_rung():
+def test_figures_say_their_words():
+    assert list(plots.COLORS) == list(METHODS)
+    assert len({*plots.COLORS.values()}) == len(METHODS)
     assert "you are here" not in texts(plots.ladders())
     assert "you are here" in texts(plots.ladders("attention lazy"))
-
-
-def test_groupings_mark_the_row():
-    assert "you are here" not in texts(plots.groupings())
-    assert {"you are here", "lesson 04"} <= texts(plots.groupings("cache"))
-
-
-def test_square_names_every_algorithm():
-    assert set(METHODS) <= texts(plots.square())
-
-
-def test_matrices_write_their_entries():
     assert {"1", "0.25", "·"} <= texts(figures.matrices({"title": np.array([[1, 0.25, 0.0]])}))
-
-
-def test_memory_draws_points_and_lines():
-    figure = figures.memory(
-        {"numpy": {2: 16, 4: 64}}, {"1 head": ([2, 4], [16, 64])}, {"64 B": 64}, {"1 head": plots.COLORS["naive"]}
-    )
-    lines = [line.get_xydata().tolist() for line in figure.axes[0].get_lines()]
-    assert [[2, 16], [4, 64]] in lines
-    assert "64 B" in texts(figure)
+    cliffs = figures.cliffs(np.array([0.0, 1.0]), np.array([1.0, np.nan]), [("cliff", 0.5, "left")])
+    assert [1.0, -0.22] in cliffs.axes[0].get_lines()[1].get_xydata().tolist()  # what is lost
 
 
 def test_binary_units():
@@ -64,9 +42,12 @@ def test_binary_units():
     assert [binary(n) for n in sizes] == ["1 B", "1 KiB", "3 MiB", "2 GiB", "1024 TiB"]
 
 
-def test_cliffs_shows_what_is_lost():
-    figure = figures.cliffs(np.array([0.0, 1.0]), np.array([1.0, np.nan]), [("cliff", 0.5, "left")])
-    assert [1.0, -0.22] in figure.axes[0].get_lines()[1].get_xydata().tolist()
+def test_the_average_is_the_functions():
+    q, keys, values = np.random.default_rng(2).normal(size=2), np.eye(3, 2), np.arange(6.0).reshape(3, 2) ** 2
+    figure = figures.average(q, keys, values)
+    (square,) = (line for line in figure.axes[1].get_lines() if line.get_marker() == "s")
+    assert np.allclose(square.get_xydata(), naive_attention(q[None], keys, values))
+    assert {f"k$_{j}$, s = {score:.2f}" for j, score in enumerate(keys @ q / 2**0.5, 1)} <= texts(figure)
 
 
 @pytest.mark.parametrize("d", [64, 128])

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from attnlab_course.serve import accept, accept_keyed, choose, probabilities, prompt_lookup, race, speculative, uniform
+from attnlab_course.serve import accept, accept_keyed, choose, prompt_lookup, race, speculative, uniform
 
 ROWS = [(Fraction(a, 4), Fraction(b, 4), Fraction(4 - a - b, 4)) for a, b in ((1, 1), (2, 1), (1, 2), (3, 1), (0, 2))]
 GRID = [Fraction(2 * i + 1, 24) for i in range(12)]  # every cut of the rule is a multiple of 1/12
@@ -121,11 +121,11 @@ def test_prompt_lookup():
 
 def test_the_race_has_the_law_and_mostly_agrees():
     p, q = np.array([0.1, 0.4, 0.2, 0.3, 0]), np.array([0.15, 0.35, 0.25, 0.25, 0])
-    ours = np.array([race(p, 1, 2, position) for position in range(4000)])
-    np.testing.assert_allclose(np.bincount(ours, minlength=5) / 4000, p, atol=0.025)
+    ours = np.array([race(p, 1, 2, position) for position in range(1500)])
+    np.testing.assert_allclose(np.bincount(ours, minlength=5) / 1500, p, atol=0.04)
     agree = np.mean([race(q, 1, 2, position) == x for position, x in enumerate(ours)])
     overlap = np.minimum(p, q).sum()
-    assert overlap / (2 - overlap) - 0.02 < agree <= overlap + 0.02
+    assert overlap / (2 - overlap) - 0.03 < agree <= overlap + 0.03
     assert race([0, 0, 1.0], 0, 0, 0) == 2
 
 
@@ -140,13 +140,6 @@ def test_errors(arguments, words):
         accept(*arguments)
     with pytest.raises(ValueError, match="logits has 1 rows; with 1 guesses it must have 2"):
         accept_keyed([1], np.zeros((1, 4)), 0, 0, 0, 1.0)
-
-
-def test_no_guess_is_plain_sampling():
-    logits = np.log([0.1, 0.4, 0.2, 0.3])
-    chances = probabilities(logits, 1.0)
-    assert {accept([], [], [chances], [u])[0] for u in (0.05, 0.3, 0.6, 0.9, 1 - 2**-53)} == {0, 1, 2, 3}
-    assert accept_keyed([], [logits], 1, 0, 7, 1.0) == [choose(logits, uniform(1, 0, 7), 1.0)]
 
 
 def neighbors(row):

@@ -6,16 +6,12 @@ whole result differs, a slip may (:mod:`attnlab_course.checker.slips`), and we s
 
 import re
 from collections.abc import Callable
-from itertools import permutations
 
 from attnlab_course.checker.compare import title
 from attnlab_course.checker.diagnosis import TELLING
 from attnlab_course.checker.exercise import Case, Exercise
 from attnlab_course.checker.outcome import Outcome
-from attnlab_course.checker.probes.averages import of_weights
-from attnlab_course.checker.probes.entries import ENTRIES
-from attnlab_course.checker.probes.patterns import EXACT, same
-from attnlab_course.checker.probes.places import PLACES
+from attnlab_course.checker.probes.differences import EXACT, PLACES, Probe, same
 from attnlab_course.checker.probes.regions import region
 
 import numpy as np
@@ -40,13 +36,10 @@ def observations(exercise: Exercise, seen: Seen, slip: Callable[[], str]) -> str
         return said or ("" if len(returned) == len(seen) else place)  # not the values are wrong, but their dtype
     with np.errstate(all="ignore"):
         lead, how, where = _of_parts(exercise, returned)
-        whole = _order(exercise, returned) or how
-        average = "" if whole or "add up" in where else _of_average(returned)
-        partly = "" if whole else " ".join(filter(None, [slip(), where, average]))
-    told = whole or partly
+    told = how or " ".join(filter(None, [slip(), where]))
     if len(returned) < len(seen):
         lead, told = "", f"Where it returns something: {told[0].lower()}{told[1:]}" if told else ""
-    return " ".join(filter(None, [lead, told, said or ("" if whole else place)]))
+    return " ".join(filter(None, [lead, told, said or ("" if how else place)]))
 
 
 def _of_inputs(seen: Seen) -> str:
@@ -73,24 +66,6 @@ def _of_kinds(seen: Seen) -> str:
     return f"It is right on {first}, and wrong on {second}."
 
 
-def _order(exercise: Exercise, seen: Seen) -> str:
-    """Whether the parts are right, in another order."""
-    names = [name for name in seen[0][2].arrays if name.startswith("part ")]
-    for order in list(permutations(range(len(names))))[1:] if 1 < len(names) < 5 else ():
-        pairs = [(case, f.arrays[names[i]], w.arrays[names[j]]) for case, f, w, _ in seen for i, j in enumerate(order)]
-        if all(same(*pair) for pair in pairs):
-            asked = [exercise.parts[i] if any(exercise.parts) else f"part {i + 1}" for i in range(len(names))]
-            yours = ", ".join(asked[j] for j in order)
-            return f"The parts are right, in the order ({yours}); the order asked for is ({', '.join(asked)})."
-    return ""
-
-
-def _of_average(seen: Seen) -> str:
-    """What holds of the weights, if the result or its first part is an average."""
-    name = next(iter(seen[0][2].arrays))
-    return of_weights([(case, found.arrays[name], wanted.arrays[name]) for case, found, wanted, _ in seen])
-
-
 def _of_parts(exercise: Exercise, seen: Seen) -> tuple[str, str, str]:
     """Which parts are right; how each differs that is wrong; and where those differ of which that can be said."""
     pairs = {name: [(c, f.arrays[name], w.arrays[name]) for c, f, w, _ in seen] for name in seen[0][2].arrays}
@@ -98,12 +73,12 @@ def _of_parts(exercise: Exercise, seen: Seen) -> tuple[str, str, str]:
     right = [title(name, exercise) for name in pairs if name not in wrong and name.startswith(("part", "gradient"))]
     results = [name for name in wrong if not name.startswith("gradient")]  # where they are wrong, gradients are, too
     how, unknown = _said(exercise, pairs, results or wrong, EXACT)
-    where, _ = _said(exercise, pairs, results or wrong, (*EXACT, *PLACES, *ENTRIES))
+    where, _ = _said(exercise, pairs, results or wrong, (*EXACT, *PLACES))
     return f"Right in all inputs: {', '.join(right)}." if right and wrong else "", "" if unknown else how, where
 
 
 def _said(
-    exercise: Exercise, pairs: dict[str, list], names: list[str], probes: tuple[Callable, ...]
+    exercise: Exercise, pairs: dict[str, list], names: list[str], probes: tuple[Probe, ...]
 ) -> tuple[str, bool]:
     """What holds of each of the arrays ``names``, by the first probe that fits, and whether there is none for one."""
     said: dict[str, list[str]] = {}

@@ -9,16 +9,14 @@
 """
 
 from attnlab_course.instruments.machine.chunked import chunked_backward, chunked_forward
-from attnlab_course.instruments.machine.decoding import decoding_forward, split_forward
+from attnlab_course.instruments.machine.decoding import decoding_forward, paged_forward, split_forward
 from attnlab_course.instruments.machine.flash import flash_backward, flash_forward
 from attnlab_course.instruments.machine.flash2 import flash2_backward, flash2_forward
 from attnlab_course.instruments.machine.linear import (
     linear_chunked_forward, linear_quadratic_forward, linear_recurrent_forward,
 )
-from attnlab_course.instruments.machine.machine import Machine, Ref
+from attnlab_course.instruments.machine.machine import Machine, OutOfSRAM, Ref
 from attnlab_course.instruments.machine.one_key import lazy_forward, online_forward
-from attnlab_course.instruments.machine.paged import paged_forward
-from attnlab_course.instruments.machine.sram import OutOfSRAM
 from attnlab_course.instruments.machine.standard import standard_backward, standard_forward
 from attnlab_course.instruments.machine.vector import CountingVector
 

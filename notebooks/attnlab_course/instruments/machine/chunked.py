@@ -18,9 +18,8 @@ from typing import Any
 from attnlab.core.arrays.numpy import quiet
 from attnlab.core.geometry import blocks, chunk_sizes
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
-from attnlab_course.instruments.machine.machine import Machine, Ref
+from attnlab_course.instruments.machine.machine import Machine, OnChip, Ref
 from attnlab_course.instruments.machine.options import Program, checked_program
-from attnlab_course.instruments.machine.work import OnChip
 
 import numpy as np
 

@@ -16,14 +16,14 @@ s of what all would move, plus K, V and their gradients once. Numbers in comment
 the paper. Derived in notebooks 08 to 11.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from attnlab.core.arrays.numpy import quiet
 from attnlab.core.geometry import blocks
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
-from attnlab_course.instruments.machine.machine import Machine, Ref
+from attnlab_course.instruments.machine.machine import Machine, OnChip, Ref
 from attnlab_course.instruments.machine.options import Program, checked_blocks
-from attnlab_course.instruments.machine.work import OnChip
 
 import numpy as np
 
@@ -86,6 +86,14 @@ def flash_backward(
 ) -> tuple[Ref, Ref, Ref]:
     """Algorithm 4: dQ (N, D), dK (M, D) and dV (M, Dv), from what the forward returned and the gradient dO of O."""
     rules, block_q, block_k = checked_blocks(machine, q, k, block_q, block_k, block_mask, **options)
+    return gradients(rules, (q, o, l, m, do), k, v, block_q, block_k, backward_step)
+
+
+def gradients(
+    rules: Program, arrays: tuple[Ref, ...], k: Ref, v: Ref, block_q: int, block_k: int, step: Callable
+) -> tuple[Ref, Ref, Ref]:
+    """dQ, dK and dV: keys outside, whose gradients stay on chip, and a ``step`` for each block of the ``arrays``."""
+    machine, q = rules.machine, arrays[0]
     dq = machine.full("dQ", q.shape, 0.0, q.dtype)
     dk, dv = machine.empty("dK", k.shape, q.dtype), machine.empty("dV", v.shape, q.dtype)
     for cols in blocks(k.shape[0], block_k):
@@ -95,7 +103,7 @@ def flash_backward(
             if seen := list(rules.band.query_blocks(cols, block_q)):
                 k_j, v_j = machine.load(k, cols), machine.load(v, cols)
                 for rows in seen:
-                    backward_step(rules, (q, o, l, m, do, dq), (k_j, v_j, dk_j, dv_j), rows, cols)
+                    step(rules, (*arrays, dq), (k_j, v_j, dk_j, dv_j), rows, cols)
             machine.store(dk, cols, dk_j)
             machine.store(dv, cols, dv_j)
     return dq, dk, dv

@@ -18,9 +18,9 @@ from typing import Any
 from attnlab.core.arrays.numpy import quiet
 from attnlab.core.geometry import blocks
 from attnlab.softmax.numpy import one_if_empty, zero_if_empty
-from attnlab_course.instruments.machine.machine import Machine, Ref
+from attnlab_course.instruments.machine.flash import gradients
+from attnlab_course.instruments.machine.machine import Machine, OnChip, Ref
 from attnlab_course.instruments.machine.options import Program, checked_blocks
-from attnlab_course.instruments.machine.work import OnChip
 
 import numpy as np
 
@@ -83,29 +83,11 @@ def flash2_backward(
 ) -> tuple[Ref, Ref, Ref]:
     """dQ (N, D), dK (M, D) and dV (M, Dv), from what the forward returned and the gradient dO of O."""
     rules, block_q, block_k = checked_blocks(machine, q, k, block_q, block_k, block_mask, **options)
-    delta = _row_sums(machine, o, do, block_q)
-    dq = machine.full("dQ", q.shape, 0.0, q.dtype)
-    dk, dv = machine.empty("dK", k.shape, q.dtype), machine.empty("dV", v.shape, q.dtype)
-    for cols in blocks(k.shape[0], block_k):
-        with machine.scope():
-            shapes = [(cols.stop - cols.start, x.shape[1]) for x in (k, v)]
-            dk_j, dv_j = (machine.keep(f"d{x}", np.zeros(shape, q.dtype)) for x, shape in zip("KV", shapes))
-            if seen := list(rules.band.query_blocks(cols, block_q)):
-                k_j, v_j = machine.load(k, cols), machine.load(v, cols)
-                for rows in seen:
-                    _backward_step(rules, (q, lse, delta, do, dq), (k_j, v_j, dk_j, dv_j), rows, cols)
-            machine.store(dk, cols, dk_j)
-            machine.store(dv, cols, dv_j)
-    return dq, dk, dv
-
-
-def _row_sums(machine: Machine, o: Ref, do: Ref, block_q: int) -> Ref:
-    """Δ = rowsum(dO ∘ O), (N,): a pass of its own over O and dO."""
     delta = machine.empty("Δ", o.shape[:1], o.dtype)
-    for rows in blocks(o.shape[0], block_q):
+    for rows in blocks(o.shape[0], block_q):  # rowsum(dO ∘ O): a pass of its own
         with machine.scope():
             machine.store(delta, rows, machine.keep("Δ", (machine.load(do, rows) * machine.load(o, rows)).sum(1)))
-    return delta
+    return gradients(rules, (q, lse, delta, do), k, v, block_q, block_k, _backward_step)
 
 
 def _backward_step(

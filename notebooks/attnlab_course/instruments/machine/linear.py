@@ -20,8 +20,7 @@ from attnlab.core.geometry import blocks
 from attnlab.linear import feature_count
 from attnlab.linear.numpy import FEATURES
 from attnlab.softmax.numpy import one_if_empty
-from attnlab_course.instruments.machine.machine import Machine, Ref
-from attnlab_course.instruments.machine.work import OnChip
+from attnlab_course.instruments.machine.machine import Machine, OnChip, Ref
 
 import numpy as np
 

@@ -18,16 +18,128 @@ store are those of Pallas.
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn
-
-from attnlab_course.instruments.machine.sram import SRAM
-from attnlab_course.instruments.machine.work import OnChip, Arithmetic
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 Index = Any  # what NumPy takes between brackets: a slice, an integer, ..., or a tuple of those
+
+
+@dataclass
+class Arithmetic:
+    """Floating-point operations, counted as they are done.
+
+    products: of matrix products, 2·r·x·c for (r, x) by (x, c). exponentials: with logarithms, one each.
+    rest: one for every number that any other operation computes, or that a sum or maximum reads.
+    Choosing, comparing and generating random numbers are not counted.
+    """
+
+    products: int = 0
+    exponentials: int = 0
+    rest: int = 0
+
+    def add(self, ufunc: np.ufunc, method: str, inputs: list, result: Any) -> None:
+        """Count one operation of NumPy."""
+        if ufunc is np.matmul:
+            self.products += 2 * result.size * inputs[0].shape[-1]
+        elif ufunc in (np.exp, np.log):
+            self.exponentials += result.size
+        elif result.dtype.kind == "f":
+            self.rest += inputs[0].size if method == "reduce" else result.size
+
+
+class OnChip(np.ndarray):
+    """A NumPy array in fast memory; whatever is computed from it by NumPy's operations is counted in ``work``."""
+
+    work: Arithmetic | None
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.work = getattr(source, "work", None)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple = (), **options: Any) -> Any:
+        arrays = [_uncounted(x) for x in inputs]
+        options = {name: _uncounted(x) for name, x in options.items()}  # where=, too, can be an array in fast memory
+        if out:
+            options["out"] = tuple(_uncounted(x) for x in out)
+        result = getattr(ufunc, method)(*arrays, **options)
+        results = result if isinstance(result, tuple) else (result,)
+        if self.work is not None and result is not None:  # ufunc.at returns None
+            self.work.add(ufunc, method, arrays, results[0])
+        found = out or tuple(on_chip(x, self.work) if isinstance(x, np.ndarray) else x for x in results)
+        return found if len(found) > 1 else found[0]
+
+
+def on_chip(array: np.ndarray, work: Arithmetic | None) -> OnChip:
+    """View ``array`` as one in fast memory, whose operations count into ``work``; nothing is copied."""
+    result = array.view(OnChip)
+    result.work = work
+    return result
+
+
+def _uncounted(x: Any) -> Any:
+    """View an array in fast memory as an ordinary one, which counts nothing; anything else stays as it is."""
+    return x.view(np.ndarray) if isinstance(x, OnChip) else x
+
+
+class OutOfSRAM(MemoryError):
+    """A tile does not fit; the message says what is held."""
+
+
+class Held(NamedTuple):
+    """A tile in SRAM."""
+
+    name: str
+    array: OnChip
+    bytes: int
+
+
+class SRAM:
+    """Holds tiles. ``capacity`` in bytes, None unbounded; if ``strict``, it cannot be exceeded."""
+
+    def __init__(self, capacity: int | None, strict: bool) -> None:
+        self.capacity, self.strict = capacity, strict
+        self.tiles: list[Held] = []
+        self.held = self.peak = 0
+
+    def keep(self, name: str, array: np.ndarray, size: int, work: Arithmetic) -> OnChip:
+        """Hold a copy of ``array``, counted as ``size`` bytes."""
+        if self.strict and self.capacity is not None and self.held + size > self.capacity:
+            raise OutOfSRAM(
+                f"{name} {array.shape} needs {size:,} bytes of SRAM, and {self.capacity - self.held:,} of "
+                f"{self.capacity:,} are free; held are {self.inventory()}"
+            )
+        self.tiles.append(Held(name, on_chip(np.array(array), work), size))
+        self.held += size
+        self.peak = max(self.peak, self.held)
+        return self.tiles[-1].array
+
+    def free(self, array: np.ndarray) -> None:
+        """Release a tile; its numbers become NaN, so that using it later shows."""
+        at = self.find(array)
+        if at is None:
+            raise ValueError(f"an array of shape {array.shape} is freed that is not in SRAM")
+        self.held -= self.tiles.pop(at).bytes
+        array.fill(np.nan if array.dtype.kind == "f" else 0)
+
+    def find(self, array: np.ndarray) -> int | None:
+        """The place of a tile, None if it is not held."""
+        return next((i for i, held in enumerate(self.tiles) if held.array is array), None)
+
+    @contextlib.contextmanager
+    def scope(self) -> Iterator[None]:
+        """Release at the end whatever was held inside and not yet freed."""
+        before = {id(held.array) for held in self.tiles}
+        try:
+            yield
+        finally:
+            for held in [held for held in self.tiles if id(held.array) not in before]:
+                self.free(held.array)
+
+    def inventory(self) -> str:
+        """What is held, by name, shape and size."""
+        return ", ".join(f"{name} {array.shape} {size:,}" for name, array, size in self.tiles) or "nothing"
 
 
 @dataclass(frozen=True, eq=False)

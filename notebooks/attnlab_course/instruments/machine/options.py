@@ -18,8 +18,7 @@ from attnlab.core.dropout.numpy import kept
 from attnlab.core.geometry import Band, BlockMask
 from attnlab.core.scores.numpy import in_band
 from attnlab.costs.tiling import paper_blocks, segment_tiles
-from attnlab_course.instruments.machine.machine import Machine, Ref
-from attnlab_course.instruments.machine.work import OnChip
+from attnlab_course.instruments.machine.machine import Machine, OnChip, Ref
 
 import numpy as np
 
@@ -57,22 +56,19 @@ class Program:
         return p * z if self.dropout == 1 else p * (z / (1 - self.dropout))
 
 
-def _block_sizes(machine: Machine, d: int, block_q: int | None, block_k: int | None) -> tuple[int, int]:
-    """(B_r, B_c); where None, the paper's: B_c = ⌈M / 4D⌉ and B_r = min(B_c, D), with M the elements of SRAM."""
-    if block_q is None or block_k is None:
-        if machine.sram.capacity is None:
-            raise ValueError("block_q and block_k have no default on a machine without a capacity; give both")
-        b_r, b_c = paper_blocks(machine.sram.capacity // machine.itemsize, d)
-        block_q, block_k = block_q or b_r, block_k or b_c
-    return block_q, block_k
-
-
 def checked_blocks(
     machine: Machine, q: Ref, k: Ref, block_q: int | None, block_k: int | None, block_mask: Any, **options: Any
 ) -> tuple[Program, int, int]:
-    """The options of a run in tiles, and (B_r, B_c); what ``block_mask`` or segments hide is left out of the band."""
+    """The options of a run in tiles, and (B_r, B_c); what ``block_mask`` or segments hide is left out of the band.
+
+    Blocks None are the paper's: B_c = ⌈M / 4D⌉ and B_r = min(B_c, D), with M the elements of SRAM.
+    """
     rules = checked_program(machine, q, k, **options)
-    block_q, block_k = _block_sizes(machine, q.shape[1], block_q, block_k)
+    if block_q is None or block_k is None:
+        if machine.sram.capacity is None:
+            raise ValueError("block_q and block_k have no default on a machine without a capacity; give both")
+        b_r, b_c = paper_blocks(machine.sram.capacity // machine.itemsize, q.shape[1])
+        block_q, block_k = block_q or b_r, block_k or b_c
     if rules.segments is not None:
         shared = segment_tiles(*(machine.fetch(ref).tolist() for ref in rules.segments), block_q, block_k)
         block_mask = np.array(shared, bool) & (True if block_mask is None else block_mask)

@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from attnlab.core.arguments import LIBRARIES
-from attnlab.measure import binary
-from attnlab_course.plots.style import COLORS, GRAY, INK, MARKERS, canvas, darker
+from attnlab_course.plots.style import COLORS, GRAY, INK, canvas, darker
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -48,40 +46,6 @@ def attention_map(weights: np.ndarray, text: Sequence[str], query: int) -> Figur
     return figure
 
 
-def memory(
-    measured: Mapping[str, Mapping[int, int]], formulas: Mapping[str, tuple[Sequence[int], Sequence[int]]],
-    limits: Mapping[str, int], colors: Mapping[str, str],
-) -> Figure:
-    """Bytes against sequence length: ``formulas`` as lines, ``measured`` as points, ``limits`` as horizontal lines."""
-    figure, axes = canvas(7.6, 4.4)
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log", base=2)
-    for name, (lengths, sizes) in formulas.items():
-        axes.plot(lengths, sizes, color=colors[name])
-        axes.annotate(name, (lengths[-1], sizes[-1]), (4, 0), textcoords="offset points", va="center", fontsize=10,
-                      color=darker(colors[name]))
-    for name, sizes in measured.items():
-        axes.plot(list(sizes), list(sizes.values()), MARKERS[name], color=INK, fillstyle="none", label=LIBRARIES[name])
-    for name, size in limits.items():
-        axes.axhline(size, color=GRAY, linewidth=1, linestyle="--")
-        axes.annotate(name, (axes.get_xlim()[0], size), (4, 3), textcoords="offset points", fontsize=9, color=GRAY)
-    exponents = range(10, 2 * 64, 5)
-    low, high = axes.get_ylim()
-    ticks = [2**e for e in exponents if low <= 2**e <= high]
-    axes.set_yticks(ticks, [binary(tick) for tick in ticks])
-    axes.set(xlabel="sequence length N (tokens)", ylabel="extra memory (bytes)")
-    axes.margins(x=0.16)
-    axes.legend(title="measured, one head", loc="upper left", fontsize=9, title_fontsize=9, frameon=False)
-    first, line = next(iter(formulas.items()))
-    passed = [f"{name}: {limit} between {n // 2:,} and {n:,} tokens" for name, (lengths, sizes) in formulas.items()
-              for limit, most in limits.items() for n, size in zip(lengths, sizes) if size / 4 <= most < size]
-    points = [f"{LIBRARIES[name]} {min(ratios):.1f} to {max(ratios):.1f}" for name, sizes in measured.items()
-              if (ratios := [size / dict(zip(*line))[n] for n, size in sizes.items()])]
-    figure.set_label("Extra memory in bytes against sequence length, both axes logarithmic. The lines pass, "
-                     f"{'; '.join(passed)}. Measured, divided by the line of {first}: {', '.join(points)}.")
-    return figure
-
-
 def cliffs(scores: np.ndarray, weights: np.ndarray, marks: Sequence[tuple[str, float, str]]) -> Figure:
     """n · p of n equal scores against the score: 1 is right; where it is 0 or NaN, naive softmax failed.
 
@@ -104,33 +68,27 @@ def cliffs(scores: np.ndarray, weights: np.ndarray, marks: Sequence[tuple[str, f
     return figure
 
 
-def layer(n: int, m: int) -> Figure:
-    """One head of a layer: X → Q, K, V → S → P → O, a box of cells for each matrix, with its shape."""
-    d, size, cell = 6, 3, 0.17
-    figure, axes = canvas(10.4, 3.5)
-    axes.set(xlim=(-0.2, 9.9), ylim=(-1.95, 1.55), aspect="equal")
-    axes.axis("off")
-    boxes = {  # name: shape in words, rows, columns, center
-        "X": ("N × d", n, d, (0.5, 0.75)), "X′": ("M × d", m, d, (0.5, -0.85)),
-        "Q": ("N × D", n, size, (2.6, 0.75)), "K": ("M × D", m, size, (2.6, -0.85)),
-        "V": ("M × D$_v$", m, size, (7.0, -0.85)), "S": ("N × M", n, m, (4.7, 0.75)),
-        "P": ("N × M", n, m, (7.0, 0.75)), "O": ("N × D$_v$", n, size, (9.2, 0.75)),
-    }  # fmt: skip
-    for name, (shape, rows, columns, (x, y)) in boxes.items():
-        color, alpha = (COLORS["naive"], 0.85) if name in "SP" else (GRAY, 0.35)
-        for i, j in np.ndindex(rows, columns):
-            corner = x + (j - columns / 2) * cell, y + (i - rows / 2) * cell
-            axes.add_patch(Rectangle(corner, cell, cell, facecolor=color, alpha=alpha, edgecolor="white"))
-        axes.text(x, y + rows * cell / 2 + 0.06, f"{name}   {shape}", ha="center", va="bottom", fontsize=10, color=INK)
-    arrows = [  # from, to, how much it bends, what it says
-        ((1.1, 0.75), (2.25, 0.75), 0, "W$_Q$"), ((1.1, -0.85), (2.25, -0.85), 0, "W$_K$"),
-        ((2.95, 0.75), (4.0, 0.75), 0, "QKᵀ / √D"), ((2.95, -0.6), (4.5, 0.3), 0, ""),
-        ((5.4, 0.75), (6.3, 0.75), 0, "softmax"), ((7.7, 0.75), (8.85, 0.75), 0, "PV"),
-        ((7.4, -0.6), (9.0, 0.3), 0, ""), ((0.9, -1.5), (6.7, -1.5), 0.06, "W$_V$"),
-    ]  # fmt: skip
-    for start, end, bend, says in arrows:
-        style = {"arrowstyle": "->", "color": GRAY, "connectionstyle": f"arc3,rad={bend}"}
-        axes.annotate("", end, start, arrowprops=style)
-        middle = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
-        axes.annotate(says, middle, (0, 3), textcoords="offset points", ha="center", va="bottom", fontsize=9, color=INK)
+def average(q: np.ndarray, keys: np.ndarray, values: np.ndarray) -> Figure:
+    """Attention of one query in the plane: keys and their shadows on the query's line, values and their average."""
+    figure, (left, right) = canvas(9.4, 3.9, ncols=2)
+    scores = keys @ q / np.sqrt(2)
+    weights = np.exp(scores) / np.exp(scores).sum()
+    out, tones = weights @ values, [COLORS[name] for name in ("safe", "lazy", "chunked")]
+    left.axline((0, 0), tuple(q), color=GRAY, linewidth=1, linestyle=":")
+    names = ["q", *(f"k$_{j}$, s = {score:.2f}" for j, score in enumerate(scores, 1))]
+    for vector, color, name in zip([q, *keys], [INK, *tones], names):
+        left.annotate("", vector, (0, 0), arrowprops={"arrowstyle": "-|>", "color": color, "linewidth": 2})
+        left.annotate(name, vector, (6, 5), textcoords="offset points", color=darker(color), fontsize=10)
+        left.plot(*zip(vector, vector @ q / (q @ q) * q), color=color, linewidth=1, linestyle="--")
+    left.set(xlim=(-1.6, 3.1), ylim=(-1.6, 1.9), aspect="equal", title="a query and three keys")
+    for j, (value, p, color) in enumerate(zip(values, weights, tones), 1):
+        right.plot(*zip(value, values[j % 3]), color=GRAY, linewidth=1, zorder=1)
+        right.plot(*value, "o", color=color, markersize=4 + 30 * p)
+        right.annotate(f"v$_{j}$, p = {p:.2f}", value, (0, 20), textcoords="offset points", ha="center", fontsize=9)
+    right.plot(*out, "s", color=INK)
+    right.annotate("out", out, (6, -12), textcoords="offset points", weight="bold")
+    right.set(xlim=(-1, 5), ylim=(-0.9, 4.1), aspect="equal", title="their values, and the average")
+    figure.set_label("Left, a query and three keys as arrows, each key with its shadow on the query's line. "
+                     f"The scores are {', '.join(f'{s:.2f}' for s in scores)}. Right, three values as points with "
+                     f"weights {', '.join(f'{p:.2f}' for p in weights)}, and the output inside their triangle.")
     return figure

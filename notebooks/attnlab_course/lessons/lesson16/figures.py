@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas, darker, named
+from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas, darker, name_line_ends
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -85,7 +85,7 @@ def policies(curves: Mapping[str, Sequence[float]], block: int, trained: int, wi
         x = block * (np.arange(len(values)) + 0.5)
         axes.plot(x, values, color=color, linestyle=line, linewidth=width)
     ends = [(values[-1], name, color) for (name, values), (color, *_) in zip(curves.items(), styles)]
-    named(axes, x[-1], ends, 0.07 * span)
+    name_line_ends(axes, x[-1], ends, 0.07 * span)
     for at, text in ((window, "cache full"), (trained, "trained to here")):
         axes.axvline(at, color=GRAY, linewidth=1, linestyle="--")
         axes.annotate(text, (at, high + 0.05 * span), (3, 0), textcoords="offset points", fontsize=9, color=GRAY)
@@ -135,7 +135,7 @@ def recall(at: Sequence[int], curves: Mapping[str, Sequence[float]], new: float,
     for values, (color, width) in zip(curves.values(), styles):
         axes.plot(at, values, color=color, linewidth=width)
     ends = [(values[-1], name, color) for (name, values), (color, _) in zip(curves.items(), styles)]
-    named(axes, at[-1], ends, 0.09 * new)
+    name_line_ends(axes, at[-1], ends, 0.09 * new)
     axes.axhline(new, color=GRAY, linewidth=1, linestyle=":")
     axes.annotate("when it was new", (at[0], new), (0, 4), textcoords="offset points", fontsize=9, color=GRAY)
     axes.axvline(window, color=GRAY, linewidth=1, linestyle="--")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from attnlab_course.plots.style import named
+from attnlab_course.plots.style import name_line_ends
 from attnlab_course.plots.style import COLORS, GRAY, INK, canvas, darker
 
 import numpy as np
@@ -32,7 +32,7 @@ def parabola(s: np.ndarray, curves: Mapping[str, np.ndarray], scores: np.ndarray
     left.set_title("the weight of one key")
     for name, values in shares.items():
         right.plot(scores, values, color=FAMILIES[name])
-    named(right, scores[-1], [(values[-1], name, FAMILIES[name]) for name, values in shares.items()], 0.08)
+    name_line_ends(right, scores[-1], [(values[-1], name, FAMILIES[name]) for name, values in shares.items()], 0.08)
     right.set(xlabel="score of one key; 15 others have 0", ylabel="its share of the weight", ylim=(0, 1.05),
               xlim=(0, scores[-1] * 1.3))  # fmt: skip
     right.set_title("how spiky a map is")

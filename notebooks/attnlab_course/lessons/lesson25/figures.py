@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from attnlab_course.plots.style import named
+from attnlab_course.plots.style import name_line_ends
 from attnlab_course.plots.style import COLORS, GRAY, INK, canvas, darker
 
 import numpy as np
@@ -46,7 +46,7 @@ def recalled(writes: Mapping[str, Mapping[int, float]], rates: Mapping[str, Mapp
         left.plot([*found], [100 * x for x in found.values()], "o-", color=RULES[rule], markersize=5)
         said.append(f"{rule} {', '.join(f'{100 * x:.0f} at {n}' for n, x in found.items())}")
     last = max(next(iter(writes.values())))
-    named(left, last, [(100 * found[last], rule, RULES[rule]) for rule, found in writes.items()], 6)
+    name_line_ends(left, last, [(100 * found[last], rule, RULES[rule]) for rule, found in writes.items()], 6)
     ticks = [*next(iter(writes.values()))]
     left.set(xlabel="writes to 8 keys", ylabel="right answers (%)", ylim=(0, 103), xscale="log", xlim=(7.5, last * 2))
     left.set_xticks(ticks, [f"{tick}" for tick in ticks])

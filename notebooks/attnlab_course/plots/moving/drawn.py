@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from attnlab_course.plots.moving import Moving
+from attnlab_course.plots.moving.figure import Moving
 
 INSIDE = "text"  # what a mark calls its text, beside its attributes; or marks as text, which no step changes
 
@@ -69,9 +69,10 @@ def drawn(films: Mapping[str, Film], text: str) -> Moving:
     return Moving("play", frames, {name: film.trace() for name, film in films.items()}, text)
 
 
-def box(x: float, y: float, width: float, height: float, **attributes: Any) -> Mark:
-    """A rectangle."""
-    return Mark("rect", {"x": round(x), "y": round(y), "width": round(width), "height": round(height), **attributes})
+def box(x: float, y: float, width: float, height: float, kind: str = "", **attributes: Any) -> Mark:
+    """A rectangle, of a class of the style sheet if it has a ``kind``."""
+    place = {"x": round(x), "y": round(y), "width": round(width), "height": round(height)}
+    return Mark("rect", {**({"class": kind} if kind else {}), **place, **attributes})
 
 
 def outline(x: int, y: int, width: int, height: int) -> str:
@@ -79,6 +80,7 @@ def outline(x: int, y: int, width: int, height: int) -> str:
     return f"M{x} {y}h{width}v{height}h-{width}z"
 
 
-def word(x: float, y: float, text: str | int, **attributes: Any) -> Mark:
-    """A text that begins at x."""
-    return Mark("text", {"x": round(x), "y": round(y), **attributes, INSIDE: text})
+def word(x: float, y: float, text: str | int, anchor: str = "start", **attributes: Any) -> Mark:
+    """A text that begins at x; that ends there, or has its middle there, with ``anchor`` "end" or "middle"."""
+    where = {"x": round(x), "y": round(y)} | ({} if anchor == "start" else {"text-anchor": anchor})
+    return Mark("text", {**where, **attributes, INSIDE: text})

@@ -1,14 +1,13 @@
 """A mask in blocks: which tiles Algorithm 5 skips, and what it moves, for some masks and sizes of tiles."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from attnlab_course.instruments.machine import Machine, flash_forward
-from attnlab_course.plots.moving.walk import UNIT, box
+from attnlab_course.plots.moving.drawn import box, word
+from attnlab_course.plots.moving.figure import Moving
+from attnlab_course.plots.moving.walk import UNIT
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from attnlab_course.plots.moving import Moving
 
 N = 32  # tokens
 SIZE = 16  # of one token's query, key or value, in elements
@@ -62,10 +61,8 @@ def visits(mask: np.ndarray, size: int) -> list[MaskVisit]:
     return list(found.values())
 
 
-def mask_in_blocks(sizes: tuple[int, ...] = (4, 2, 8)) -> "Moving":
+def mask_in_blocks(sizes: tuple[int, ...] = (4, 2, 8)) -> Moving:
     """The figure: all masks, in tiles of each of ``sizes``."""
-    from attnlab_course.plots.moving import Moving
-
     trace: dict[str, list] = {}
     for name, mask in masks().items():
         rows = []
@@ -107,33 +104,21 @@ def positions(mask: np.ndarray) -> str:
 
 def frame(path: str, size: int, walked: list[MaskVisit]) -> str:
     """The picture of the first visit; the script puts other tiles and another path in place of these."""
-    unit = UNIT / N
-    tiles = "".join(tile(v, size) for v in walked)
-    partial = box("part kind1 done", 0, 0, 1, 1)
+    squares = "".join(box(size * v.col, size * v.row, size, size, f"part kind{v.kind}").svg() for v in walked)
+    kinds = "part kind2 done", "part kind1 done", "unseen-tile"
+    whole, partial, skipped = (box(0, 0, 1, 1, kind).svg() for kind in kinds)
     key = "".join(
-        f'<g transform="translate({x} {UNIT + 16}) scale(12)">{mark}</g>{word(x + 17, UNIT + 26, name)}'
+        f'<g transform="translate({x} {UNIT + 16}) scale(12)">{mark}</g>{word(x + 17, UNIT + 26, name).svg()}'
         for x, mark, name in (
-            (0, box("part kind2 done", 0, 0, 1, 1), "whole"), (62, partial, "partial"),
-            (130, box("unseen-tile", 0, 0, 1, 1), "skipped"),
+            (0, whole, "whole"), (62, partial, "partial"), (130, skipped, "skipped"),
             (204, f'{partial}<path class="seen" d="M0 .5h1"/>', "visible"),
         )
     )  # fmt: skip
+    at = box(size * walked[0].col, size * walked[0].row, size, size, "at")
     parts = [
-        f'<g transform="scale({unit:g})">', box("unseen-tile", 0, 0, N, N), f'<g class="parts">{tiles}</g>',
-        f'<path class="seen" transform="translate(0 .5)" d="{path}"/>',
-        box("at", size * walked[0].col, size * walked[0].row, size, size), "</g>",
-        word(0, -8, "keys →"), f'<g transform="rotate(90)">{word(0, 14, "queries →")}</g>', key,
+        f'<g transform="scale({UNIT / N:g})">', box(0, 0, N, N, "unseen-tile").svg(),
+        f'<g class="parts">{squares}</g><path class="seen" transform="translate(0 .5)" d="{path}"/>{at.svg()}</g>',
+        word(0, -8, "keys →").svg(), f'<g transform="rotate(90)">{word(0, 14, "queries →").svg()}</g>', key,
     ]  # fmt: skip
     width, height = UNIT + 46, UNIT + 58
     return f'<svg viewBox="-24 -24 {width} {height}" width="{width}" role="img">{"".join(parts)}</svg>'
-
-
-def word(x: float, y: float, text: str) -> str:
-    """A word that begins at x."""
-    return f'<text x="{x:g}" y="{y:g}">{text}</text>'
-
-
-def tile(visit: MaskVisit, size: int) -> str:
-    """The square of a visit."""
-    x, y = size * visit.col, size * visit.row
-    return f'<rect class="part kind{visit.kind}" x="{x}" y="{y}" width="{size}" height="{size}"/>'

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from attnlab.paged import BlockManager
-from attnlab_course.plots.moving import Moving
+from attnlab_course.plots.moving.figure import Moving
 from attnlab_course.plots.moving.drawn import Film, Mark, box, drawn, outline, word
 from attnlab_course.plots.style import SHADES
 from attnlab_course.serve import Engine
@@ -56,35 +56,27 @@ class Served(NamedTuple):
     steps: list[Look]
 
 
-class Seen(NamedTuple):
-    """While the model runs, of each text: its table, its tokens in the pool, those just fed, whether it has ended.
+class State(NamedTuple):
+    """A text while the model runs: its blocks, its tokens in the pool, those just fed, and what happens to it."""
 
-    And after the step: its ``tokens`` so far.
-    """
-
-    tables: dict[Text, tuple[int, ...]]
-    cached: dict[Text, int]
-    fed: dict[Text, int]
-    lost: list[Text]
-    ended: dict[Text, bool]
-    tokens: dict[Text, int]
+    table: tuple[int, ...]
+    cached: int
+    fed: int
+    said: str
 
 
 def serve(
     model: Any, prompts: Sequence[str], max_tokens: int, blocks: int, block_size: int, budget: int, **options: Any
 ) -> Served:
     """Let an engine answer the prompts, and look at its manager whenever it runs the model."""
-    found: list[Seen] = []
+    states: list[dict[Text, State]] = []
+    tokens: list[dict[Text, int]] = []  # of each text after the step
 
     def watched(model: Any, manager: BlockManager) -> Any:
         run = Runner(model, manager)
 
         def look_and_run(plan: Plan) -> Any:
-            texts = [text for request in requests for text in request.sequences]
-            held = [text for text in texts if text in manager]
-            fed = {chunk.sequence: len(chunk.tokens) for chunk in plan.chunks}
-            tables, cached = {x: manager.table(x) for x in held}, {x: manager.length(x) for x in held}
-            found.append(Seen(tables, cached, fed, plan.preempted, {x: x.done for x in texts}, {}))
+            states.append({text: look(text, manager, plan) for request in requests for text in request.sequences})
             return run(plan)
 
         return look_and_run
@@ -93,40 +85,34 @@ def serve(
     requests = [engine.submit(prompt, max_tokens, **options) for prompt in prompts]
     while engine.requests:
         engine.step()
-        found[-1].tokens.update({text: len(text.tokens) for request in requests for text in request.sequences})
-    texts = [text for request in requests for text in request.sequences]
-    asked = [len(text.request.prompt) for text in texts]
+        tokens.append({text: len(text.tokens) for request in requests for text in request.sequences})
+    asked = {text: len(request.prompt) for request in requests for text in request.sequences}
     steps = []
-    for record, seen in zip(engine.trace, found):
-        made = sum(seen.tokens[text] - asked[i] for i, text in enumerate(texts) if text in seen.tokens)
-        steps.append(Look(record, held_blocks(seen, texts, block_size), [row(seen, text) for text in texts], made))
-    return Served(blocks, block_size, asked, steps)
+    for record, seen, after in zip(engine.trace, states, tokens):
+        now = [seen.get(text, State((), 0, 0, "")) for text in asked]
+        rows = [Progress(after.get(text, 0), *state[1:]) for text, state in zip(asked, now)]
+        made = sum(count - asked[text] for text, count in after.items())
+        steps.append(Look(record, held_blocks(now, block_size), rows, made))
+    return Served(blocks, block_size, [*asked.values()], steps)
 
 
-def held_blocks(seen: Seen, texts: list[Text], size: int) -> dict[int, Owned]:
+def look(text: Text, manager: BlockManager, plan: Plan) -> State:
+    """A text in a step."""
+    fed = sum(len(chunk.tokens) for chunk in plan.chunks if chunk.sequence is text)
+    said = "done" if text.done else "stopped" if text in plan.preempted else f"{fed} fed" if fed else "waits"
+    held = text in manager
+    return State(manager.table(text) if held else (), manager.length(text) if held else 0, fed, said)
+
+
+def held_blocks(states: Sequence[State], size: int) -> dict[int, Owned]:
     """Whose each block is, and how full."""
     found: dict[int, Owned] = {}
-    for number, text in enumerate(texts):
-        end, fed = seen.cached.get(text, 0), seen.fed.get(text, 0)
-        for place, block in enumerate(seen.tables.get(text, ())):
+    for number, (table, end, fed, _) in enumerate(states):
+        for place, block in enumerate(table):
             filled = min(size, end - place * size)
             others = found[block].texts if block in found else []
             found[block] = Owned([*others, number], filled, min(filled, max(place * size + filled - (end - fed), 0)))
     return found
-
-
-def row(seen: Seen, text: Text) -> Progress:
-    """A text after the step."""
-    fed = seen.fed.get(text, 0)
-    if text not in seen.ended:
-        said = ""
-    elif seen.ended[text]:
-        said = "done"
-    elif text in seen.lost:
-        said = "stopped"
-    else:
-        said = f"{fed} fed" if fed else "waits"
-    return Progress(seen.tokens.get(text, 0), seen.cached.get(text, 0), fed, said)
 
 
 def figure(runs: Mapping[str, Served]) -> Moving:

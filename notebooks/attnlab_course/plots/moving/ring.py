@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from attnlab.ring import Cluster, Schedule, Work, ring_attention, shard
 from attnlab.ring.programs import Steps
 from attnlab.ring.schedule import Part
-from attnlab_course.plots.moving import Moving
+from attnlab_course.plots.moving.figure import Moving
 from attnlab_course.plots.moving.drawn import Film, Mark, drawn, outline, word
 from attnlab_course.plots.style import DEVICES
 

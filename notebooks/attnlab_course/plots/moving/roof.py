@@ -1,13 +1,12 @@
 """A roofline with two slopes, and a point on each: equation (7.13) for some algorithms, lengths, heads and tiles."""
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from attnlab import costs
 from attnlab_course.instruments.hardware import ACCELERATORS, MULTIPROCESSORS
-
-if TYPE_CHECKING:
-    from attnlab_course.plots.moving import Moving
+from attnlab_course.plots.moving.drawn import word
+from attnlab_course.plots.moving.figure import Moving
 
 MACHINE, CHIP = ACCELERATORS["A100 40 GB"], MULTIPROCESSORS["A100"]
 ITEMSIZE = 2
@@ -57,10 +56,8 @@ def place(name: str, n: int, d: int, rows: int) -> Place:
     return Place(form.products / hbm, form.intensity, seconds, held)
 
 
-def roofline() -> "Moving":
+def roofline() -> Moving:
     """The figure: all places, by algorithm, head size and tile, for each length."""
-    from attnlab_course.plots.moving import Moving
-
     trace: dict[str, list] = {
         name: [[d, [tile(name, d, rows) for rows in tiled(name)]] for d in HEADS] for name in METHODS
     }
@@ -122,26 +119,26 @@ def frame(first: Place) -> str:
     parts = [f'<path class="axes" d="M0 0V{TALL}H{WIDE}"/>']
     for power in range(5):
         at = across(10**power)
-        parts += [f'<path class="axes" d="M{at} {TALL}v4"/>', word(at, TALL + 18, f"{10**power:,}", "middle")]
+        parts += [f'<path class="axes" d="M{at} {TALL}v4"/>', word(at, TALL + 18, f"{10**power:,}", "middle").svg()]
     for rate in (1, 10, 100):
         at = down(1e12 * rate)
-        parts += [f'<path class="axes" d="M0 {at}h-4"/>', word(-8, at + 4, str(rate), "end")]
+        parts += [f'<path class="axes" d="M0 {at}h-4"/>', word(-8, at + 4, str(rate), "end").svg()]
     for level, rate in (("hbm", MACHINE.bandwidth), ("l2", CHIP.l2_bandwidth)):
         ridge, start = across(MACHINE.flops / rate), max(across(LOW / rate), 0)
         low = down(rate * LEFT) if start == 0 else TALL
         parts += [
             f'<path class="roof {level}" d="M{start} {low}L{ridge} {top}"/>',
             f'<path class="ridge {level}" d="M{ridge} {top}V{TALL}"/>',
-            word(ridge + 3, TALL - 6, f"{MACHINE.flops / rate:.0f}"),
+            word(ridge + 3, TALL - 6, f"{MACHINE.flops / rate:.0f}").svg(),
         ]
     slope = -math.degrees(math.atan2(down(LOW) - down(10 * LOW), across(10) - across(1)))
     for name, rate, side in (("HBM", MACHINE.bandwidth, 16), ("L2", CHIP.l2_bandwidth, -7)):
         at = f"translate({across(4)} {down(4 * rate)}) rotate({slope:.1f})"
-        parts.append(f'<g transform="{at}">{word(0, side, f"{name}, {rate / 1e12:.4g} TB/s", "middle")}</g>')
+        parts.append(f'<g transform="{at}">{word(0, side, f"{name}, {rate / 1e12:.4g} TB/s", "middle").svg()}</g>')
     parts += [
         f'<path class="roof" d="M{across(MACHINE.flops / CHIP.l2_bandwidth)} {top}H{WIDE}"/>',
-        word(WIDE, top - 8, f"{MACHINE.flops / 1e12:.0f} TFLOP/s", "end"),
-        word(WIDE, TALL + 36, "FLOP per byte of that level", "end"), word(-36, -12, "TFLOP/s"),
+        word(WIDE, top - 8, f"{MACHINE.flops / 1e12:.0f} TFLOP/s", "end").svg(),
+        word(WIDE, TALL + 36, "FLOP per byte of that level", "end").svg(), word(-36, -12, "TFLOP/s").svg(),
         f'<circle class="ring" cx="{x if first.bound == 2 else x2}" cy="{y if first.bound == 2 else y2}" r="10"/>',
         f'<circle class="point hbm" cx="{x}" cy="{y}" r="5.5"/>',
         f'<rect class="point l2" x="{x2 - 5}" y="{y2 - 5}" width="10" height="10"/>',
@@ -149,8 +146,3 @@ def frame(first: Place) -> str:
     width, height = WIDE + 62, TALL + 68
     size = f'viewBox="-40 -26 {width} {height}" width="{width}"'
     return f'<svg {size} role="img" data-first="{FIRST}">{"".join(parts)}</svg>'
-
-
-def word(x: float, y: float, text: str, anchor: str = "start") -> str:
-    """Text that begins at x, or ends there, or has its middle there."""
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}">{text}</text>'

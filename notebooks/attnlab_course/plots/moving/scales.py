@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from attnlab_course.plots.moving import Moving
+from attnlab_course.plots.moving.figure import Moving
 from attnlab_course.plots.moving.drawn import Film, Mark, drawn, word
 
 ROW = (0, -1, 1.5, 0.5, 1, 3, 1, 2.5)  # the row of eight

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from attnlab_course.plots.moving import Moving
+from attnlab_course.plots.moving.figure import Moving
 from attnlab_course.plots.moving.drawn import Film, Mark, box, drawn, word
 from attnlab_course.plots.style import GROUPS
 
@@ -47,8 +47,8 @@ def timeline(plans: Mapping[str, Sequence[Step]]) -> Moving:
                 begun = start < now
                 seen = {"opacity": 1 if begun else PALE}
                 marks.append(box(x, y, unit * (stop - start) - 1, ROW - 3, fill=GROUPS[group], **seen))
-                inside = {"text-anchor": "middle", "style": "fill:#222" if begun else ""}
-                marks.append(word(x + unit * (stop - start) / 2, y + 15, label, **inside))
+                middle, style = x + unit * (stop - start) / 2, "fill:#222" if begun else ""
+                marks.append(word(middle, y + 15, label, "middle", style=style))
         clock = "".join(f"M{LEFT + unit * now:.0f} {PLAN * at + 18}v{2 * ROW}" for at in range(len(plans)))
         marks.append(Mark("path", {"class": "new", "d": clock}))
         steps.append(((round(now, 2),), marks))

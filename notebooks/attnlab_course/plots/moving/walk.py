@@ -1,14 +1,13 @@
 """The walk of the tile: a program of the counting machine, visit by visit."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from attnlab_course.instruments.machine import Machine
+from attnlab_course.plots.moving.drawn import Film, Mark, box, drawn, word
+from attnlab_course.plots.moving.figure import Moving
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from attnlab_course.plots.moving import Moving
 
 UNIT = 260  # the longer side of the scores, in pixels
 SIZE = 8  # of one token's query, key or value, in elements
@@ -71,10 +70,8 @@ def run(program: Callable, n: int, m: int, gradient: bool = False, **options: An
     return Walk(n, m, found, machine.peak, gradient)
 
 
-def walk(runs: Mapping[str, Walk]) -> "Moving":
+def walk(runs: Mapping[str, Walk]) -> Moving:
     """The walks of some runs, to be chosen from by name."""
-    from attnlab_course.plots.moving import Moving
-
     first = next(iter(runs.values()))
     text = (
         f"A small tile walks over the square of {first.n} by {first.m} scores in {len(first.visits)} visits. Blocks of "
@@ -82,38 +79,33 @@ def walk(runs: Mapping[str, Walk]) -> "Moving":
         f"{first.visits[-1].loaded:,} elements have gone in and {first.visits[-1].stored:,} out, and "
         f"{first.held:,} were held at most."
     )
-    trace = {name: [x.m, x.held, [[int(y) for y in visit] for visit in x.visits]] for name, x in runs.items()}
-    return Moving("walk", {name: frame(x) for name, x in runs.items()}, trace, text)
+    return drawn({name: film(each) for name, each in runs.items()}, text)
 
 
-def frame(walked: Walk) -> str:
-    """The picture of the first visit; the script moves the parts that have a class."""
-    unit = UNIT / max(walked.n, walked.m)
-    wide, tall = walked.m * unit, walked.n * unit
-    visit = walked.visits[0]
-    x, y, w, h = (unit * z for z in (visit.col, visit.row, visit.cols, visit.rows))
-    tiles = {(v.col, v.row, v.cols, v.rows): None for v in walked.visits}
-    grid = "".join(box("tile", *(unit * z for z in tile)) for tile in tiles)
+def film(walked: Walk) -> Film:
+    """The scores with blocks of keys above and of queries beside, of a forward or a backward program."""
     above, left, right = (("K", "V", "dK", "dV"), ("Q", "O", "dO"), ("dQ",)) if walked.gradient else ("KV", "Q", "O")
-    parts = [box("unseen", 0, 0, wide, tall), grid, box("scores", x, y, w, h)]
-    for place, name in enumerate(reversed(above)):
-        kind, top = "state" if name[0] == "d" else "keys", -28 - 22 * place
-        parts += [box("bar", 0, top, wide, 14), box(f"{kind} x", x, top, w, 14), label(-8, top + 11, name)]
-    for kind, names, first in (("queries", left, -34), ("state", right, wide + 18)):
-        for place, name in enumerate(names):
-            start = first - 26 * place
-            parts += [box("bar", start, 0, 14, tall), box(f"{kind} y", start, y, 14, h)]
-            parts.append(label(start + 12, tall + 18, name))
-    edge, top = 34 + 26 * len(left), 14 + 22 * len(above)
-    view = f"{-edge} {-top} {wide + edge + 50:.0f} {tall + top + 26:.0f}"
-    return f'<svg viewBox="{view}" width="{wide + edge + 50:.0f}" role="img">{"".join(parts)}</svg>'
+    unit, x, y = UNIT / max(walked.n, walked.m), 34 + 26 * len(left), 14 + 22 * len(above)
+    wide, tall = walked.m * unit, walked.n * unit
+    tiles = [tuple(unit * z for z in (v.col, v.row, v.cols, v.rows)) for v in walked.visits]
 
+    def marks(at: int) -> list[Mark]:
+        visit, (col, row, w, h) = walked.visits[at], tiles[at]
+        found = [box(x, y, wide, tall, "unseen")]
+        for tile in dict.fromkeys(tiles):
+            found.append(box(x + tile[0], y + tile[1], *tile[2:], "tile done" if tile in tiles[:at] else "tile"))
+        found.append(box(x + col, y + row, w, h, "scores"))
+        for place, name in enumerate(reversed(above)):
+            kind, top = "state" if name[0] == "d" else "keys fresh" if visit.keys else "keys", y - 28 - 22 * place
+            found += [box(x, top, wide, 14, "bar"), box(x + col, top, w, 14, kind), word(x - 8, top + 11, name, "end")]
+        for kind, names, first in (("queries", left, -34), ("state", right, wide + 18)):
+            kind += " fresh" * (kind == "queries" and visit.queries)
+            for place, name in enumerate(names):
+                start = x + first - 26 * place
+                found += [box(start, y, 14, tall, "bar"), box(start, y + row, 14, h, kind)]
+                found.append(word(start + 12, y + tall + 18, name, "end"))
+        return found
 
-def box(name: str, x: float, y: float, width: float, height: float) -> str:
-    """A rectangle of a class."""
-    return f'<rect class="{name}" x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}"/>'
-
-
-def label(x: float, y: float, text: str) -> str:
-    """A word that ends at x."""
-    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="end">{text}</text>'
+    words = f"visit {{}} of {len(tiles)} · moved: {{}} numbers in, {{}} out · held: at most {walked.held:,}"
+    steps = [((at + 1, v.loaded, v.stored), marks(at)) for at, v in enumerate(walked.visits)]
+    return Film(round(x + wide + 48), round(y + tall + 26), words, steps)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from attnlab_course.plots.moving import Moving
+from attnlab_course.plots.moving.figure import Moving
 from attnlab_course.plots.moving.drawn import Film, Mark, box, drawn, outline, word
 from attnlab_course.plots.style import DEVICES
 

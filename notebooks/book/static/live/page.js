@@ -13,24 +13,27 @@ class Live {
     this.button.addEventListener("click", () => this.run(bar.classList.contains("on") ? this.cells : []));
     this.stop.addEventListener("click", () => this.end("Stopped, and what was computed is gone: the next run starts at the top."));
     bar.hidden = false;
+    if (location.protocol !== "file:") return;
+    this.button.disabled = true;  /* a browser lets no page from a folder start Python */
+    this.said.textContent = "A page that is opened from a folder can't run Python: python -m http.server -d build/book, then http://localhost:8000 can.";
   }
 
   /* The worker, once Python is ready in it. */
   start() {
     const here = new URL("_static/live/", location.href).href;
+    const { runtime, archives } = this.bar.dataset, from = new URL(runtime, location.href);
     this.worker = new Worker(`${here}worker.js`);
     this.ready = new Promise((resolve, reject) => {
-      this.worker.onerror = event => reject(new Error(event.message || "a browser runs Python only on pages from a server"));
+      this.worker.onerror = () => reject(new Error(`it comes from ${from.host}, which can't be reached`));
       this.worker.onmessage = ({ data }) => {
         if (data.loading) this.said.textContent = `Loading ${data.loading} …`;
         if (data.ready) resolve();
+        if (data.unreachable) this.worker.onerror();
         if (data.failed) this.finish ? this.finish({ failed: data.failed }) : reject(new Error(data.failed));
         if (data.kind) this.current?.show(data.kind, data.text);
         if ("done" in data) this.finish(data);
       };
-      this.worker.postMessage({ start: {
-        runtime: new URL(this.bar.dataset.runtime, location.href).href, folder: here, archives: this.bar.dataset.archives.split(" "),
-      } });
+      this.worker.postMessage({ start: { runtime: from.href, folder: here, archives: archives.split(" ") } });
     });
   }
 
@@ -65,7 +68,7 @@ class Live {
         if (failed) cell.show("error", failed);
         cell.finish(done);
       }
-      this.said.textContent = "Ready. Every cell can be changed and run: Shift+Enter. Reload the page to get its code back.";
+      this.said.textContent = "Ready. Every cell can be changed and run: Shift+Enter. What you change is kept as long as this tab is open.";
       this.idle();
     } catch (error) {
       this.end(`Python could not start: ${error.message.replace(/\.$/, "")}.`);
@@ -95,6 +98,11 @@ class Live {
   }
 }
 
+/* Storage is shut in some windows: then there is none. */
+function attempt(what) {
+  try { return what(); } catch { return null; }
+}
+
 class Cell {
   constructor(root, at, live) {
     Object.assign(this, { root, live, number: at + 1, ran: false, stored: false });
@@ -104,6 +112,8 @@ class Cell {
     /* the code of a figure is folded into its caption, and stays */
     const drawn = this.pre.closest("figcaption") ? ".cell_output figure > :not(figcaption)" : ":scope > .cell_output, :scope > details.below-input";
     this.old = [...root.querySelectorAll(drawn)];
+    this.written = this.pre.textContent;
+    this.place = `${location.pathname} ${this.number} ${this.written}`;
   }
 
   get code() { return this.edited ?? this.pre.textContent; }
@@ -114,17 +124,27 @@ class Cell {
     this.pre.spellcheck = false;
     Object.entries({ role: "textbox", "aria-multiline": true, "aria-label": `code of cell ${this.number}` }).forEach(entry => this.pre.setAttribute(...entry));
     this.pre.addEventListener("keydown", event => this.key(event));
-    this.pre.addEventListener("input", () => {
-      this.edited = this.pre.innerText;  /* as it is seen: what was pasted has elements for its line ends */
-      this.ran = false;
-    });
+    this.pre.addEventListener("input", () => this.change(this.pre.innerText));  /* as it is seen: what was pasted has elements for its line ends */
+    this.back = Object.assign(document.createElement("button"), { type: "button", className: "run", textContent: "↺ Original", hidden: true });
+    this.back.setAttribute("aria-label", `original code of cell ${this.number}`);
+    this.back.addEventListener("click", () => { this.pre.textContent = this.written; this.change(this.written); });
     this.button = Object.assign(document.createElement("button"), { type: "button", className: "run", textContent: "▸ Run" });
     this.button.setAttribute("aria-label", `run cell ${this.number}`);
     this.button.addEventListener("click", () => this.live.runOne(this));
     this.output = Object.assign(document.createElement("div"), { className: "cell_output live-output" });
     this.output.setAttribute("aria-live", "polite");
     const input = [...this.root.children].find(part => part.contains(this.pre));
-    input.after(this.button, this.output);
+    input.after(this.button, " ", this.back, this.output);
+    const kept = attempt(() => sessionStorage.getItem(this.place));
+    if (kept !== null) { this.pre.textContent = kept; this.change(kept); }
+  }
+
+  /* What is written is kept, in this tab: leaving the page and coming back loses nothing. */
+  change(code) {
+    this.edited = code;
+    this.ran = false;
+    this.back.hidden = code === this.written;
+    attempt(() => this.back.hidden ? sessionStorage.removeItem(this.place) : sessionStorage.setItem(this.place, code));
   }
 
   /* Shift+Enter runs; Enter keeps the indentation, and a colon before it adds to it. */

@@ -32,6 +32,7 @@ onmessage = async ({ data }) => {
     else if ("skip" in data) cells.skip(data.skip);
     else postMessage({ done: cells.run(data.number, data.code) });
   } catch (error) {
-    postMessage({ failed: String(error.message ?? error).trim().split("\n").pop() });
+    const away = data.start && (error.name === "NetworkError" || /fetch/i.test(error.message));
+    postMessage(away ? { unreachable: true } : { failed: String(error.message ?? error).trim().split("\n").pop() });
   }
 };

@@ -1,7 +1,5 @@
 """Lesson 01, ★★★: naive attention with grouped heads, holding no more than it must."""
 
-from math import sqrt
-
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab_course.checker.promises import peak
@@ -13,7 +11,7 @@ def naive_attention(query: np.ndarray, key: np.ndarray, value: np.ndarray, causa
     """Attention of query (Hq, N, D) over key (Hk, M, D) and value (Hk, M, Dv); Hk divides Hq."""
     (hq, n, d), (hk, m, dv) = query.shape, value.shape
     q = query.reshape(hk, hq // hk, n, d)  # eq. 1.8
-    s = q @ key[:, None].swapaxes(-1, -2) / sqrt(d)
+    s = q @ key[:, None].swapaxes(-1, -2) / np.sqrt(d)
     visible = np.arange(m) <= np.arange(n)[:, None] + m - n if causal else True  # eq. 1.10
     p = np.exp(np.where(visible, s, -np.inf))
     p /= p.sum(-1, keepdims=True)
@@ -69,7 +67,7 @@ EXERCISE = Exercise(
         "reshape(Hq, N, Dv).",
     ),
     without={
-        "sqrt(d)": phrases.other_scale("eq. 1.5, and eq. 1.4 for why"),
+        "np.sqrt(d)": phrases.other_scale("eq. 1.5, and eq. 1.4 for why"),
         "p /= p.sum(-1, keepdims=True)": phrases.undivided("eq. 1.5"),
         "np.arange(m) <= np.arange(n)[:, None] + m - n": phrases.sees_future("eq. 1.10"),
     },

@@ -32,7 +32,7 @@ def cases() -> list[Case]:
         *far_scores(lambda x: (x,), np.array([[0.0, 1.0], [2.0, 0.0]]), ", in float64"),
         Case("LOW: one visible score, -1e300, in float64; its weight is 1", (np.array([ALONE, -np.inf]),)),
         Case("random, three axes, float16", (rng.normal(size=(2, 3, 4)).astype(np.float16),)),
-        Case("CONST: 4096 equal scores in float16, each weight is 1/4096", (np.full(4096, 2, np.float16),)),
+        Case("CONST: 65,520 equal scores in float16, whose sum is no float16", (np.full(65_520, 2, np.float16),)),
     ]
 
 
@@ -53,12 +53,14 @@ EXERCISE = Exercise(
         "In a row of -inf, the maximum is -inf: subtract 0 there, and divide by 1 where the sum is 0 (eq. 2.7).",
         "Give the sum at least float32 (a dtype= for sum), and the result the dtype of x (astype).",
     ),
-    without={"l": phrases.undivided("eq. 2.3")},
+    without={
+        "l": phrases.undivided("eq. 2.3"),
+        "dtype=np.promote_types(x.dtype, np.float32)": phrases.half_precision("section 5, eq. 2.6"),
+    },
     mistakes=(
         Mistake(phrases.one_maximum("eq. 2.2"), *any_care("x.max(-1, keepdims=True)", "x.max()"), seen="ROWS"),
         Mistake("You subtract less than the maximum of the row, such as its mean, its minimum or its first score. Then "
-                "some exponents stay positive, and e^u overflows; only the maximum makes all of them at most 0 (eq. "
-                "2.4).",
+                "some exponents stay positive, and e^u overflows; the maximum makes all of them at most 0 (eq. 2.4).",
                 *any_care("x.max(-1, keepdims=True)", "x.mean(-1, keepdims=True)")),
         Mistake(phrases.unshifted("eq. 2.3"), *any_care("x - m", "x")),
         Mistake(phrases.empty_row("eq. 2.7"),

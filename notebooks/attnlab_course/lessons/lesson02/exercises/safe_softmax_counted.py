@@ -1,6 +1,6 @@
 """Lesson 02, ★★: safe softmax of a vector in slow memory, with three loads and one store per element."""
 
-from math import exp
+import math
 
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
@@ -12,9 +12,9 @@ from attnlab_course.instruments.machine import CountingVector
 def safe_softmax_counted(x: CountingVector, out: CountingVector) -> None:
     """Write the softmax of x to out, with at most 3 loads and 1 store per element and constant memory."""
     m = max(x)
-    l = sum(exp(v - m) for v in x)
+    l = sum(math.exp(v - m) for v in x)
     for i, v in enumerate(x):
-        out[i] = exp(v - m) / l
+        out[i] = math.exp(v - m) / l
 
 
 def cases() -> list[Case]:
@@ -50,8 +50,9 @@ def memory(answer: Function, library: str) -> float | None:
     return growth(looked_at, 1_000, 8_000)(answer, library) if frugal else None
 
 
-SUM = "sum(exp(v - m) for v in x)"
-STORED = "out[i] = exp(v - m) / l", "out[i] = exp(v - m)\n    for i, e in enumerate(out):\n        out[i] = e / l"
+SUM = "sum(math.exp(v - m) for v in x)"
+WEIGHT, AGAIN = "= math.exp(v - m) / l", "\n    for i, e in enumerate(out):\n        out[i] = e / l"
+STORED = WEIGHT, f"= math.exp(v - m){AGAIN}"
 
 EXERCISE = Exercise(
     lesson="02", stars=2, reference=safe_softmax_counted, cases=cases, where="eq. 2.3",
@@ -78,17 +79,17 @@ EXERCISE = Exercise(
         Mistake(phrases.unshifted("eq. 2.3"), but("v - m", "v")),
         Mistake("You find the maximum and the sum in one pass, but terms added before a new maximum are shifted by the "
                 "old one. Finish the maximum first (eq. 2.3); lesson 03 does both in one pass.",
-                but("max(x)", "x[0]", SUM, "sum(exp(v - (m := max(m, v))) for v in x)")),
+                but("max(x)", "x[0]", SUM, "sum(math.exp(v - (m := max(m, v))) for v in x)")),
         Mistake("You load an element twice in one pass, for instance once to compare it and again to keep it. Put it "
                 "in a variable: variables are fast memory (section 7).",
                 but("m = max(x)", "m = x[0]\n    for i in range(1, len(x)):\n        m = x[i] if x[i] > m else m")),
         Mistake("You store two numbers for each element. If the first is the exponential, that's the tally 3 + 2, or 4 "
                 "+ 2 if the sum is its own pass. '3 + 1' computes the exponential a second time and stores only the "
                 "weight (section 7).",
-                but(*STORED), but(SUM, "0", *STORED, "= exp(v - m)\n", "= e = exp(v - m)\n        l += e\n")),
+                but(*STORED), but(SUM, "0", *STORED, "= math.exp(v - m)\n", "= e = math.exp(v - m)\n        l += e\n")),
         Mistake("You keep a number for every element in fast memory. That's the tally 'row on chip', which works only "
                 "while a row fits; here the memory can't depend on its length (section 7).",
                 but("m = max(x)", "x = list(x)\n    m = max(x)"),
-                but(f"l = {SUM}", "x = [exp(v - m) for v in x]\n    l = sum(x)", "exp(v - m) / l", "v / l")),
+                but(f"l = {SUM}", "x = [math.exp(v - m) for v in x]\n    l = sum(x)", "math.exp(v - m) / l", "v / l")),
     ),
 )

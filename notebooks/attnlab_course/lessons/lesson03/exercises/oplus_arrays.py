@@ -83,7 +83,7 @@ EXERCISE = Exercise(
                 *both(SUM, f"np.exp(np.log{BARE} - shift)")),
         Mistake(phrases.nothing_yet("eq. 3.5"),
                 but(*UNGUARDED), but(UNGUARDED[0], "np.where((m == -np.inf).all(), 0, m)")),
-        Mistake(phrases.guard_written("section 7", m="m"), but("return m,", "return shift,")),
+        Mistake(phrases.guard_written("section 6", m="m"), but("return m,", "return shift,")),
         Mistake("Your pair holds m + log l. That means the same sum (eq. 3.4), but we ask for m and l themselves: m is "
                 "the maximum, and l the sum relative to it.",
                 but("return m, l", "return m, m + np.log(l)"),

@@ -1,6 +1,5 @@
 """Lesson 03, ★★★: softmax and top-k in one pass."""
 
-import heapq
 import math
 from collections.abc import Callable
 from functools import partial
@@ -16,6 +15,8 @@ import numpy as np
 
 def softmax_topk(x: CountingVector, k: int) -> tuple[list[int], list[float]]:
     """Indices and softmax probabilities of the k largest elements of x, largest first: (indices, probabilities)."""
+    import heapq
+
     m, l, kept = -math.inf, 0.0, []
     for i, score in enumerate(x):
         m_next = max(m, score)
@@ -91,11 +92,11 @@ EXERCISE = Exercise(
                 "Start with nothing, or with −∞ (section 1).",
                 but(START, "-math.inf, 0.0, k * [(0.0, 0)]")),
         Mistake("Load each element only once. Either you pass over x several times, for maximum, sum and top-k, or you "
-                "write x[i] several times in one pass: load it into a variable (section 6).",
+                "write x[i] several times in one pass: load it into a variable (section 5).",
                 but(*AGAIN), but(START, "max(x), 0.0, []", *AGAIN),
                 but(START, "max(x), 0.0, []", *AGAIN, "np.exp(score - m_next)", "np.exp(x[i] - m_next)")),
         Mistake("You copy all of x into your own memory. One pass with 2k + 2 numbers means forgetting every element "
-                "that isn't among the k largest (section 6).",
+                "that isn't among the k largest (section 5).",
                 but("enumerate(x)", "enumerate(list(x))")),
     ),
 )

@@ -10,6 +10,9 @@ from numpy import ndarray as Array
 
 def stats_in_chunks(x: Array, size: int) -> tuple[Array, Array]:
     """(m, l) of each row of x (R, n), read in chunks of ``size`` columns: two arrays (R,)."""
+    def shift(m: Array) -> Array:
+        return np.where(m == -np.inf, 0, m)
+
     m, l = np.full(len(x), -np.inf), np.zeros(len(x))
     for start in range(0, x.shape[1], size):
         chunk = x[:, start : start + size]
@@ -19,11 +22,6 @@ def stats_in_chunks(x: Array, size: int) -> tuple[Array, Array]:
         l = l * np.exp(m - shift(m_next)) + e * np.exp(c - shift(m_next))
         m = m_next
     return m, l
-
-
-def shift(m: Array) -> Array:
-    """What to subtract: m, or 0 where nothing was seen."""
-    return np.where(m == -np.inf, 0, m)
 
 
 def cases() -> list[Case]:

@@ -17,17 +17,11 @@ MANY, MANY_DEPTH = 64, 6  # a power of two: no chunk is without a partner
 
 def tree_stats(chunks: list[np.ndarray], oplus: Oplus) -> Pair:
     """(m, l) of all numbers in ``chunks``, a list of vectors; ``oplus(a, b)`` combines two pairs of numbers (m, l)."""
-    pairs = [summary(chunk) for chunk in chunks]
+    pairs = [(m := chunk.max(initial=-np.inf), np.exp(chunk - m).sum()) for chunk in chunks]
     while len(pairs) > 1:
         alone = pairs[len(pairs) // 2 * 2 :]
         pairs = [oplus(a, b) for a, b in zip(pairs[::2], pairs[1::2])] + alone
     return pairs[0] if pairs else (-math.inf, 0.0)
-
-
-def summary(chunk: np.ndarray) -> Pair:
-    """(m, l) of one chunk, (−∞, 0) if it is empty."""
-    m = chunk.max(initial=-np.inf)
-    return m, np.exp(chunk - m).sum()
 
 
 def plain(a: Pair, b: Pair) -> Pair:
@@ -105,6 +99,8 @@ EXERCISE = Exercise(
         "With an odd number, one pair has no partner: it waits, unchanged, for the next round. No chunks give (−∞, 0).",
     ),
     without={
+        "m": "Each chunk's sum has to be shifted by that chunk's own maximum, as oplus expects (eq. 3.1): the sum of "
+             "e^(x − m), not of e^x.",
         "alone": "With an odd number of summaries, you lose the last one: zip stops at the shorter list. It has no "
                  "partner in this round and has to wait for the next (section 4).",
         "initial=-np.inf": "A chunk without elements has no largest element, so .max() raises. Its summary is the "
@@ -116,11 +112,8 @@ EXERCISE = Exercise(
         Mistake("With an odd number of summaries, you join the last one with itself, so its elements count twice. ⊕ "
                 "isn't idempotent: let it wait for the next round, or join it with (−∞, 0) (eq. 3.5).",
                 but("alone\n", "[oplus(a, a) for a in alone]\n")),
-        Mistake("Each chunk's sum has to be shifted by that chunk's own maximum, as oplus expects (eq. 3.1): the sum "
-                "of e^(x − m), not of e^x.",
-                but("summary(chunk)", "(summary(chunk)[0], np.exp(chunk).sum())")),
         Mistake("The values are right, but each oplus waits for the one before: this is a fold, of depth C − 1. Join "
                 "neighbors first, then neighbors among the results (eq. 3.6).",
-                but(*ROUND), but(*ROUND, "pairs = [summary", "pairs = [(-math.inf, 0.0)] + [summary")),
+                but(*ROUND), but(*ROUND, "pairs = [(m", "pairs = [(-math.inf, 0.0)] + [(m")),
     ),
 )

@@ -2,9 +2,8 @@
 
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Cost, Edit, Exercise, Mistake, but
-from attnlab_course.checker.inputs import score_rows
+from attnlab_course.checker.inputs import Pairs, random_row, score_rows, scored, stream
 from attnlab_course.checker.promises import growth
-from attnlab_course.checker.streams import Pairs, random_row, scored, stream
 
 import numpy as np
 

@@ -1,12 +1,11 @@
 """Lesson 05, ★★★: summaries combined as a binary counter carries."""
 
 from attnlab_course.checker import phrases
-from attnlab_course.checker.depth import lost
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab_course.checker.fingerprints import far_queries, last_key
 from attnlab_course.checker.inputs import qkv
 from attnlab_course.checker.operations import exponentials_at_once
-from attnlab_course.checker.promises import growth, inverse, peak
+from attnlab_course.checker.promises import growth, inverse, lost_in_rounding, peak
 
 import numpy as np
 
@@ -80,7 +79,7 @@ EXERCISE = Exercise(
         Cost(exponentials_at_once(lambda: (*qkv(1, 1024, 2, 2), 64), 64), 1.5,
              "for one query and chunks of 64 keys it computed {found:.1f} × 64 exponentials at once: does it read `Ck` "
              "keys at a time?"),
-        Cost(lambda answer, library: abs(lost(answer, library)), 0.04,  # below 0: rounding has made weights up
+        Cost(lambda *answer: abs(lost_in_rounding(*answer)), 0.04,  # below 0: rounding has made weights up
              "255 weights of 2⁻⁵³ stood beside a weight of 1, and the part {found:.2f} of them was lost in rounding, "
              "or made up by it: they, or sums of a few of them, were added one after another. In a tree small sums "
              "meet first, and the part is below {limit}."),

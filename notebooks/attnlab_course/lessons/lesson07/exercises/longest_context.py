@@ -53,7 +53,7 @@ EXERCISE = Exercise(
         "model['itemsize']": phrases.elements("eqs. 7.11 and 7.12", what="each of them takes itemsize bytes"),
         "weights": "The weights are in memory, and every step reads them: they count in both results (eq. 7.12).",
         "model['batch'] * tokens * token": phrases.caches_unread("eq. 7.12"),
-        "0": phrases.negative("section 7"),
+        "0": phrases.negative("section 5"),
     },
     mistakes=(
         Mistake(phrases.query_heads("eq. 7.11"), but("* Hk *", '* model["heads"] *')),

@@ -62,6 +62,7 @@ def cases() -> list[Case]:
         ("UP: a second tile with larger scores", 2.0, 0.0, [1.0, 3.0]),
         ("DOWN: a second tile with smaller scores", 2.0, 3.0, [1.0, 0.0]),
         ("UP: a million keys so far, of scores 20 below those of the tile", 1e6, 0.0, [20.0, 20.0]),
+        ("DOWN: m is a bound above all scores, so l is 10⁻⁴", 1e-4, 0.0, [-10.0, -11.0]),
         ("LOW: scores −10¹², no key so far", 0.0, -INF, [DEEP, 2 * DEEP]),
         ("LOW: scores −1000 and −999 meet a maximum of −1002", 1.0, -1002.0, [-1000.0, -999.0]),
     ]
@@ -98,16 +99,16 @@ EXERCISE = Exercise(
         Mistake(phrases.upside_down("eq. 8.2, and not as eq. 8.12 prints it", factor="e^(m − m')"),
                 but("(alpha * l)[:, None]", "(l / alpha)[:, None]"), but("alpha * l", "l / alpha"),
                 but("((alpha * l)[:, None] * O + p @ v) / one_if_empty(l_new)[:, None]", "O / alpha[:, None] + p @ v")),
-        Mistake("You return O un-normalized. That's the other form, eq. 8.3; here the state holds O divided by l, so "
-                "undo the division, add, and divide by l' (eq. 8.4).",
+        Mistake("O was stored divided by the old l, so that l undoes it; the new O belongs to all keys read so far, so "
+                "divide it by the new l', and return it divided (eq. 8.4).",
                 but("(alpha * l)[:, None] * O", "alpha[:, None] * O", " / one_if_empty(l_new)[:, None]", ""),
-                but(" / one_if_empty(l_new)[:, None]", "")),
-        Mistake("You mix up two sums. O was stored divided by the old l, so that l undoes it; the new O belongs to all "
-                "keys read so far, so divide it by the new l' (eq. 8.4).",
+                but(" / one_if_empty(l_new)[:, None]", ""),
                 but("(alpha * l)[:, None]", "alpha[:, None]"),
                 but("(alpha * l)[:, None]", "(alpha * l_new)[:, None]"), but("(alpha * l)[:, None]", "l_new[:, None]"),
                 but("one_if_empty(l_new)", "one_if_empty(l)"),
                 but("one_if_empty(l_new)", "one_if_empty(own(s).sum(1))")),
+        Mistake(phrases.epsilon("section 7", instead="where the sum is 0, divide by 1"),
+                but("one_if_empty(l_new)", "(l_new + 1e-6)"), but("one_if_empty(l_new)", "np.maximum(l_new, 1e-3)")),
         Mistake(phrases.empty_row("section 7"),
                 but("zero_if_empty(m_new)", "m_new", "one_if_empty(l_new)", "l_new"),
                 but("one_if_empty(l_new)", "l_new")),

@@ -1,6 +1,5 @@
 """Lesson 09, ★★: the smallest block of keys that keeps to a budget of bytes."""
 
-from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Exercise, Mistake, but
 from attnlab_course.checker.inputs import table
 
@@ -51,13 +50,14 @@ EXERCISE = Exercise(
         Mistake("You round the block down, or to the nearest. With N // T keys, the leftover keys need one pass more "
                 "than the budget pays for: ⌈N/Bc⌉ ≤ T asks for Bc ≥ N/T, rounded up (eq. 9.1).",
                 but(BLOCK, "N // passes"), but(BLOCK, "max(N // passes, 1)"), but(BLOCK, "round(N / passes)")),
-        Mistake(phrases.keys_in_every_pass("eq. 9.4"), but(" - 2 * N * D", "", PASS, "5 * N * D + 4 * N")),
+        Mistake("You let K and V cross in every pass. A pass brings one block of them, so all passes together bring "
+                "them once (eq. 9.4).", but(" - 2 * N * D", "", PASS, "5 * N * D + 4 * N")),
         Mistake("Passes are whole, so round down what the budget leaves for them: if it pays for 3.9, only 3 are "
                 "possible. Then round the block up (eqs. 9.1 and 9.4).",
                 but("passes = left", f"return -(-N * ({PASS}) // left) if left > 0 else 0; passes = left"),
                 but(f"left // ({PASS})", f"-(-left // ({PASS}))"), but(f"({PASS})", f"({PASS}) + 1")),
         Mistake("You return the largest block, all keys in one pass. It always keeps to the budget if any does, but we "
-                "ask for the smallest, because SRAM is scarce (eq. 8.7).",
+                "ask for the smallest, because SRAM is scarce (eq. 8.8).",
                 but(BLOCK, "N")),
     ),
 )

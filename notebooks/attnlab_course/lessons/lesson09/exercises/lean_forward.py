@@ -6,8 +6,7 @@ from attnlab import costs
 from attnlab.core.geometry import blocks
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
-from attnlab_course.checker.machines import tiled_call, tiled_cases
-from attnlab_course.checker.traffic import machine_costs
+from attnlab_course.checker.machines import machine_costs, tiled_call, tiled_cases
 from attnlab_course.instruments.machine import Machine, Ref
 
 import numpy as np
@@ -61,7 +60,7 @@ LATE = (
 )  # fmt: skip
 
 EXERCISE = Exercise(
-    lesson="09", stars=2, reference=lean_forward, where="section 3 of lesson 08", cases=cases,
+    lesson="09", stars=2, reference=lean_forward, where="section 4 of lesson 08", cases=cases,
     hints=(
         "Every value is right. Print machine.loads and machine.stores: what crosses more often than (9.4) says?",
         "`broken` loads K and V at every visit, and O and l once more at the end.",
@@ -81,7 +80,7 @@ EXERCISE = Exercise(
                 "l, and divide by the new one: eq. 8.4.",
                 but("(a * l_i)[:, None]", "a[:, None]", " / l_new[:, None]", ""),
                 but("(a * l_i)[:, None]", "a[:, None]")),
-        Mistake(phrases.m_unstored("section 3 of lesson 08, lines 12 and 13"),
+        Mistake(phrases.m_unstored("section 4 of lesson 08, lines 12 and 13"),
                 but("(l, l_new), (m, m_new))", "(l, l_new))")),
     ),
     costs=machine_costs(

@@ -9,8 +9,7 @@ from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 from attnlab_course.checker.fingerprints import levels, lifted
 from attnlab_course.checker.inputs import qkv, tiles
-from attnlab_course.checker.machines import bench, tiled_capacity
-from attnlab_course.checker.traffic import machine_costs
+from attnlab_course.checker.machines import bench, machine_costs, tiled_capacity
 from attnlab_course.instruments.machine import Machine, Ref
 
 import numpy as np

@@ -5,9 +5,8 @@ from attnlab.core.geometry import blocks
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab_course.checker.fingerprints import deepest, levels, lifted
-from attnlab_course.checker.machines import bench
+from attnlab_course.checker.machines import FREE, bench, beside, largest_loads
 from attnlab_course.checker.promises import inverse
-from attnlab_course.checker.traffic import FREE, beside, largest_loads
 from attnlab_course.instruments.machine import Machine, Ref
 
 import numpy as np

@@ -90,7 +90,7 @@ EXERCISE = Exercise(
         "positions <= position": phrases.sees_future("eq. 16.6"),
         "positions < sinks": phrases.sinks_left_out("eq. 16.6"),
         "positions >= 0": phrases.empty_slots("eq. 16.6"),
-        "if not seen.any():": phrases.no_weights("lesson 02, section 5"),
+        "if not seen.any():": phrases.no_weights("lesson 02, section 6"),
         "math.sqrt(len(q))": phrases.unscaled("lesson 01, section 1"),
     },
     mistakes=(
