@@ -49,9 +49,9 @@ def visits(request, monkeypatch):
         name = jax_reads if library == "jax" else "read"
         original = getattr(module, name)
 
-        def counted(*args, original=original):
+        def counted(*args, original=original, **options):
             jax.debug.callback(lambda: seen.append(1)) if library == "jax" else seen.append(1)
-            return original(*args)
+            return original(*args, **options)
 
         monkeypatch.setattr(module, name, counted)
     if library == "jax":
