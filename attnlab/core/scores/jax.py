@@ -17,10 +17,10 @@ def tile(
 ) -> tuple[Keys, Values, Shift, Visible]:
     """What one tile reads from memory besides its queries: k, v and bias, and what is visible.
 
-    k and v are widened to the accumulation dtype; ``narrow`` leaves bfloat16 as it is.
+    k and v are widened to the accumulation dtype; ``narrow`` leaves bfloat16 as it is, if the query has it, too.
     """
     visible = visibility(rules, x, rows, cols)
-    narrow = narrow and x.key.dtype == jnp.bfloat16
+    narrow = narrow and x.query.dtype == x.key.dtype == jnp.bfloat16
     k, v = (widen_or_zero(take_block(y, cols, -2), visible, narrow) for y in (x.key, x.value))
     bias = None if x.bias is None else bias_in(over_tile(x.bias, rows, cols), jnp.dtype(accumulator(k)))
     return k, v, bias, visible
