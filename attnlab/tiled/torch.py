@@ -47,6 +47,7 @@ def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs, empty: Callable = emp
                 alpha = exp_(m.sub_(shift))  # ≤ 1: old sums shrink
                 l = l_next.addcmul_(alpha, l)  # (8.5)
                 add_matmul(o.mul_(alpha[..., None]), p, v)  # (8.5); o stays on chip
+                del alpha
             m = m_next
             del s, p  # before the next tile is made
         if m is None:  # these queries see nothing

@@ -19,10 +19,11 @@ def tile(rules: Rules, x: Inputs, rows: Block, cols: Block) -> tuple[Keys, Value
 
 
 def narrow_tile(rules: Rules, x: Inputs, rows: Block, cols: Block) -> tuple[Keys, Values, Shift, Visible]:
-    """The same, with k and v of bfloat16 as they are: products of it are summed in float32."""
+    """The same, with k and v of bfloat16 as they are if the query is, too: products of it are summed in float32."""
     visible = visibility(rules, x, rows, cols)
     k, v = (zero_hidden(take_block(y, cols, -2), visible) for y in (x.key, x.value))
-    k, v = (y if y.dtype == jnp.bfloat16 else y.astype(accumulator(y)) for y in (k, v))
+    if not x.query.dtype == k.dtype == jnp.bfloat16:
+        k, v = k.astype(accumulator(k)), v.astype(accumulator(v))
     bias = None if x.bias is None else bias_in(over_tile(x.bias, rows, cols), jnp.dtype(accumulator(k)))
     return k, v, bias, visible
 
