@@ -132,7 +132,7 @@ def test_every_annotated_shape_is_checked():
     assert [name for name in names if not name.startswith(checked)] == []
 
 
-APART = {"device", "buffer", "factor"}  # where an array lies, memory that is there already; what a query isn't scaled by
+APART = {"device", "buffer", "factor"}  # where an array lies, memory that is there already, what is left of a scale
 
 
 def helpers(room, library):
