@@ -16,8 +16,6 @@ from jax import Array
 from jax.core import min_dim
 from jax.lax import fori_loop
 
-__all__ = ["FEATURES", "hedgehog_loss", "linear_attention"]
-
 State = tuple[Float[Array, "*batch Hk F Dv"], Float[Array, "*batch Hk F"]]
 Sums = tuple[Float[Array, "*batch Hk G R Dv"], Float[Array, "*batch Hk G R"]]
 QueryFeatures = Float[Array, "*batch Hk G R F"]

@@ -12,8 +12,6 @@ from attnlab.core.shapes import Bool, Float
 from attnlab.linear import Hedgehog, LinearInputs, LinearOptions, spans
 from attnlab.linear.steps import Steps, absorb, sum_keys
 
-__all__ = ["FEATURES", "hedgehog_loss", "linear_attention"]
-
 State = tuple[Float[Array, "*batch Hk F Dv"], Float[Array, "*batch Hk F"]]
 QueryFeatures = Float[Array, "*batch Hk G R F"]
 KeyFeatures = Float[Array, "*batch Hk C F"]

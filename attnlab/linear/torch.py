@@ -14,8 +14,6 @@ import torch
 from torch import Tensor as Array
 from torch.utils.checkpoint import checkpoint
 
-__all__ = ["FEATURES", "hedgehog_loss", "linear_attention"]
-
 State = tuple[Float[Array, "*batch Hk F Dv"], Float[Array, "*batch Hk F"]]
 QueryFeatures = Float[Array, "*batch Hk G R F"]
 KeyFeatures = Float[Array, "*batch Hk C F"]

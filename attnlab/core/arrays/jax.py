@@ -7,7 +7,7 @@ from typing import Any
 
 from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import library_missing
-from attnlab.core.shapes import Bool, Float, Int32, UInt32
+from attnlab.core.shapes import Bool, Float, UInt32
 
 try:
     import jax
@@ -22,7 +22,6 @@ Value = Float[Array, "*batch Hk M Dv"]
 Mask = Bool[Array, "*#batch #Hk #G #N #M"] | None
 Bias = Float[Array, "*#batch #Hk #G #N #M"] | None
 Seed = UInt32[Array, ""] | None
-Offset = Int32[Array, ""] | None
 Out = Float[Array, "*batch Hk G N Dv"]
 Lse = Float[Array, "*batch Hk G N"]
 

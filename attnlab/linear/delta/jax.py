@@ -14,8 +14,6 @@ from jax import Array
 from jax.lax import fori_loop
 from jax.lax.linalg import triangular_solve
 
-__all__ = ["delta_attention", "positive"]
-
 State = Float[Array, "*batch Hk F Dv"]
 Queries = Float[Array, "*batch Hk G C F"]
 Keys = Float[Array, "*batch Hk C F"]

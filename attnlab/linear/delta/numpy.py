@@ -8,8 +8,6 @@ from attnlab.core.geometry import blocks
 from attnlab.core.shapes import Float
 from attnlab.linear.delta import Rule, Tokens
 
-__all__ = ["delta_attention", "positive"]
-
 State = Float[Array, "*batch Hk F Dv"]
 Queries = Float[Array, "*batch Hk G C F"]
 Keys = Float[Array, "*batch Hk C F"]

@@ -9,8 +9,6 @@ import torch
 from torch import Tensor as Array
 from torch.utils.checkpoint import checkpoint
 
-__all__ = ["delta_attention", "positive"]
-
 State = Float[Array, "*batch Hk F Dv"]
 Queries = Float[Array, "*batch Hk G C F"]
 Keys = Float[Array, "*batch Hk C F"]
