@@ -135,7 +135,8 @@ def linear_attention(
     mask = mask if mask is None else _grouped_mask(mask, query, (*batch, hk, 1, m))
     front = tuple(value.shape[:-2])
     if state is not None:
-        count = module.keys(options, hedgehog, k[..., :0, :], v[..., :0, :], None)[0].shape[-1]
+        steps = getattr(module, "STEPS", module)  # JAX has functions of its own
+        count = steps.keys(options, hedgehog, k[..., :0, :], v[..., :0, :], None)[0].shape[-1]
         state = _grouped_state(state, query, front, (*batch, hk), dv, count)
     out, (u, z) = module.linear_attention(options, LinearInputs(q, k, v, mask, state, hedgehog))
     out = out.reshape((*query.shape[:-1], dv))
