@@ -6,17 +6,15 @@ from collections.abc import Callable
 import numpy as np
 from numpy import ndarray as Array
 
-from attnlab.core.arrays.numpy import Key, Out, Query, accumulator, matmul, quiet
+from attnlab.core.arrays.numpy import Key, Out, Query, Values, accumulator, matmul, quiet
 from attnlab.core.geometry import blocks
-from attnlab.core.shapes import Bool, Float
+from attnlab.core.shapes import Float
 from attnlab.linear import Hedgehog, LinearInputs, LinearOptions, spans
 from attnlab.linear.steps import Steps, absorb, sum_keys
 
 State = tuple[Float[Array, "*batch Hk F Dv"], Float[Array, "*batch Hk F"]]
 QueryFeatures = Float[Array, "*batch Hk G R F"]
 KeyFeatures = Float[Array, "*batch Hk C F"]
-Values = Float[Array, "*batch Hk C Dv"]
-KeyMask = Bool[Array, "..."] | None
 
 
 @quiet

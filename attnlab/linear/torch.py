@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 
-from attnlab.core.arrays.torch import Key, Keys, Out, Query, Rows, accumulator, matmul
+from attnlab.core.arrays.torch import Key, Keys, Out, Query, Rows, Values, accumulator, matmul
 from attnlab.core.geometry import blocks
 from attnlab.core.shapes import Bool, Float
 from attnlab.core.torch_operator import without_autocast
@@ -15,9 +15,6 @@ from torch import Tensor as Array
 from torch.utils.checkpoint import checkpoint
 
 State = tuple[Float[Array, "*batch Hk F Dv"], Float[Array, "*batch Hk F"]]
-QueryFeatures = Float[Array, "*batch Hk G R F"]
-KeyFeatures = Float[Array, "*batch Hk C F"]
-Values = Float[Array, "*batch Hk C Dv"]
 KeyMask = Bool[Array, "..."] | None
 
 

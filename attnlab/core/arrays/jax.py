@@ -108,6 +108,17 @@ def compiled(core: Callable) -> Callable:
     return call
 
 
+def computed_again(function: Callable, again: Callable) -> Callable:
+    """``function(static, *arrays)`` compiled, with the gradient of ``again``, which computes the same once more."""
+
+    def backward(static: Any, arrays: tuple, grads: Any) -> tuple:
+        return jax.vjp(functools.partial(again, static), *arrays)[1](grads)
+
+    own = jax.custom_vjp(function, nondiff_argnums=(0,))
+    own.defvjp(lambda static, *arrays: (own(static, *arrays), arrays), backward)
+    return jax.jit(own, static_argnums=0)
+
+
 def as_data(x: Inputs) -> Inputs:
     """The seed and the offset as arrays: one compiled program serves all."""
     x = x if x.seed is None else x._replace(seed=jnp.uint32(x.seed))

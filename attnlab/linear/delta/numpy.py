@@ -3,7 +3,7 @@
 import numpy as np
 from numpy import ndarray as Array
 
-from attnlab.core.arrays.numpy import Out, accumulator, matmul, quiet
+from attnlab.core.arrays.numpy import Out, Values, accumulator, matmul, quiet
 from attnlab.core.geometry import blocks
 from attnlab.core.shapes import Float
 from attnlab.linear.delta import Rule, Tokens
@@ -11,7 +11,6 @@ from attnlab.linear.delta import Rule, Tokens
 State = Float[Array, "*batch Hk F Dv"]
 Queries = Float[Array, "*batch Hk G C F"]
 Keys = Float[Array, "*batch Hk C F"]
-Values = Float[Array, "*batch Hk C Dv"]
 Each = Float[Array, "*batch Hk C"]
 
 
