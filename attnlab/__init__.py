@@ -90,19 +90,7 @@ if not TYPE_CHECKING:  # a checker would take every name for a module
 
 
 __all__ = [
-    "METHODS",
-    "attention",
-    "chunked_attention",
-    "dropout_mask",
-    "lazy_attention",
-    "merge",
-    "naive_attention",
-    "naive_softmax",
-    "online_attention",
-    "online_softmax",
-    "rotary",
-    "safe_attention",
-    "safe_softmax",
-    "tiled_attention",
-    "tiled_attention_backward",
-]
+    "METHODS", "attention", "chunked_attention", "dropout_mask", "lazy_attention", "merge", "naive_attention",
+    "naive_softmax", "online_attention", "online_softmax", "rotary", "safe_attention", "safe_softmax",
+    "tiled_attention", "tiled_attention_backward",
+]  # fmt: skip

@@ -1,16 +1,11 @@
 """Attention under the signature of PyTorch's own: one import to swap the two."""
 
 from attnlab.core.arguments import check_kind
-from attnlab.core.dispatch import library_missing
+from attnlab.core.arrays.torch import Array
+from attnlab.core.torch_operator import draw_seed
 from attnlab.tiled import tiled_attention
 
-try:
-    import torch
-    from torch import Tensor as Array
-
-    from attnlab.core.torch_operator import draw_seed
-except ModuleNotFoundError as error:
-    raise library_missing("torch") from error
+import torch
 
 __all__ = ["scaled_dot_product_attention"]
 

@@ -8,15 +8,12 @@
 
 from collections.abc import Callable
 
+from attnlab.core.arrays.jax import Array
 from attnlab.core.dispatch import library_missing
 from attnlab.tiled import tiled_attention
 
-try:
-    import jax
-    import jax.numpy as jnp
-    from jax import Array
-except ModuleNotFoundError as error:
-    raise library_missing("jax") from error
+import jax
+import jax.numpy as jnp
 try:
     import equinox
 except ModuleNotFoundError as error:

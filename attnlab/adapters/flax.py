@@ -9,15 +9,11 @@ flax itself is not imported.
 
 from typing import Any
 
-from attnlab.core.dispatch import library_missing
+from attnlab.core.arrays.jax import Array
 from attnlab.tiled import tiled_attention
 
-try:
-    import jax
-    import jax.numpy as jnp
-    from jax import Array
-except ModuleNotFoundError as error:
-    raise library_missing("jax") from error
+import jax
+import jax.numpy as jnp
 
 __all__ = ["dot_product_attention"]
 

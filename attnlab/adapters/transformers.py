@@ -10,16 +10,12 @@ Windows, chunks, padding and packed documents come as the mask that transformers
 
 from typing import Any
 
+from attnlab.core.arrays.torch import Array
 from attnlab.core.dispatch import library_missing
+from attnlab.core.torch_operator import draw_seed
 from attnlab.tiled import tiled_attention
 
-try:
-    import torch
-    from torch import Tensor as Array
-
-    from attnlab.core.torch_operator import draw_seed
-except ModuleNotFoundError as error:
-    raise library_missing("torch") from error
+import torch
 try:
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from attnlab.core.arguments import LIBRARIES, boolean, check_device, check_float, check_kind, check_static, kind_of
-from attnlab.core.bundle import check_call
+from attnlab.core.bundle import Inputs, check_call
 from attnlab.core.other_names import with_our_name
 from attnlab.core.signature import ARGUMENTS, Attention, give_signature
 
@@ -100,19 +100,25 @@ def run_gradient(kind: str, core: Callable, *, out: Any, lse: Any, dout: Any, dl
     """Check one call, run the gradient's core, and give each gradient the shape of its array."""
     rules, sizes, x = check_call(kind, **arguments)
     inputs = [y for name in ("query", "key", "value", "bias") if (y := arguments[name]) is not None]
-    rows, dv = tuple(inputs[0].shape[:-1]), inputs[2].shape[-1]
-    shapes, results = {"out": (*rows, dv), "lse": rows, "dout": (*rows, dv), "dlse": rows}, []
-    for (name, shape), y in zip(shapes.items(), (out, lse, dout, dlse)):
+    results = group_results(kind, inputs[0], inputs[2], x, out=out, lse=lse, dout=dout, dlse=dlse)
+    return tuple(grad.reshape(tuple(y.shape)) for grad, y in zip(core(rules, sizes, x, *results), inputs))
+
+
+def group_results(kind: str, query: Any, value: Any, x: Inputs, **results: Any) -> list[Any]:
+    """Check out, lse, dout and dlse, which a gradient gets besides; dlse may be None. Returns them, heads grouped."""
+    rows, dv = tuple(query.shape[:-1]), value.shape[-1]
+    shapes, grouped = {"out": (*rows, dv), "lse": rows, "dout": (*rows, dv), "dlse": rows}, []
+    for (name, shape), y in zip(shapes.items(), results.values()):
         if y is not None or name != "dlse":
             check_kind(name, y, kind)
             check_float(name, y)
-            check_device(name, y, inputs[0])
+            check_device(name, y, query)
             if tuple(y.shape) != shape:
                 given = tuple(y.shape)
                 raise ValueError(f"{name} has shape {given}; with this query and value it must be {shape}")
             y = y.reshape((*x.query.shape[:-1], *shape[len(rows) :]))
-        results.append(y)
-    return tuple(grad.reshape(tuple(y.shape)) for grad, y in zip(core(rules, sizes, x, *results), inputs))
+        grouped.append(y)
+    return grouped
 
 
 def dispatch(public: Callable, arrays: tuple, options: dict[str, Any]) -> Any:

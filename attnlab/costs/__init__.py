@@ -13,11 +13,7 @@ from attnlab.costs.cost import PassCost
 from attnlab.costs.decoding import cache_bytes, decoding
 from attnlab.costs.forward_pass import forward
 from attnlab.costs.linear import (
-    break_even_length,
-    delta_extra_elements,
-    linear,
-    linear_extra_elements,
-    state_elements,
+    break_even_length, delta_extra_elements, linear, linear_extra_elements, state_elements,
 )
 from attnlab.costs.memory import extra_elements, on_chip_elements, training_bytes
 from attnlab.costs.tiling import Tiling, paper_blocks, segment_tiles, tiling

@@ -123,7 +123,7 @@ def linear_attention(
     Raises TypeError or ValueError, naming the argument.
     Source: Katharopoulos et al. 2020, "Transformers are RNNs"; the chunks as in Yang et al. 2024, section 2.
     """
-    module = _module(query)
+    module = backend("query", query, __name__)
     query, key, value = in_autocast(query, key, value)
     features = Hedgehog(*in_autocast(*features)) if isinstance(features, Hedgehog) else features
     q, k, v = group(query, key, value)
@@ -135,7 +135,8 @@ def linear_attention(
     mask = mask if mask is None else _grouped_mask(mask, query, (*batch, hk, 1, m))
     front = tuple(value.shape[:-2])
     if state is not None:
-        count = module.keys(options, hedgehog, k[..., :0, :], v[..., :0, :], None)[0].shape[-1]
+        steps = getattr(module, "STEPS", module)  # JAX has functions of its own
+        count = steps.keys(options, hedgehog, k[..., :0, :], v[..., :0, :], None)[0].shape[-1]
         state = _grouped_state(state, query, front, (*batch, hk), dv, count)
     out, (u, z) = module.linear_attention(options, LinearInputs(q, k, v, mask, state, hedgehog))
     out = out.reshape((*query.shape[:-1], dv))
@@ -150,7 +151,7 @@ def hedgehog_loss(query: Array, key: Array, hedgehog: Hedgehog, *, causal: bool 
     the visible keys (``causal`` as everywhere). Differentiable in JAX and PyTorch. At least the entropy of p. Extra
     memory: a few arrays of N·M numbers a head. Source: Zhang et al. 2024, section 4.2.
     """
-    module = _module(query)
+    module = backend("query", query, __name__)
     q, k, _ = group(query, key, key)
     return module.hedgehog_loss(q, k, _features(hedgehog, q, query)[1], boolean("causal", causal))
 
@@ -171,10 +172,6 @@ def spans(options: LinearOptions, n: int, m: int) -> tuple[int, int, int]:
     first N − M queries see none; the rest is aligned.
     """
     return (max(m - n, 0), max(n - m, 0), min(n, m)) if options.causal else (m, n, 0)
-
-
-def _module(query: Any) -> Any:
-    return backend("query", query, __name__)
 
 
 def _features(features: Any, grouped: Any, query: Any) -> tuple[Any, Hedgehog | None]:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from attnlab.core.arrays.jax import Key, Keys, Out, Query, Rows, accumulator, einsum
+from attnlab.core.arrays.jax import Key, Keys, Out, Query, Rows, Values, accumulator, computed_again, einsum
 from attnlab.core.arrays.jax_blocks import Block, block, put_block, take_block
 from attnlab.core.shapes import Bool, Float
 from attnlab.linear import Hedgehog, LinearInputs, LinearOptions, spans
@@ -16,13 +16,10 @@ from jax import Array
 from jax.core import min_dim
 from jax.lax import fori_loop
 
-__all__ = ["FEATURES", "hedgehog_loss", "linear_attention"]
-
 State = tuple[Float[Array, "*batch Hk F Dv"], Float[Array, "*batch Hk F"]]
 Sums = tuple[Float[Array, "*batch Hk G R Dv"], Float[Array, "*batch Hk G R"]]
 QueryFeatures = Float[Array, "*batch Hk G R F"]
 KeyFeatures = Float[Array, "*batch Hk C F"]
-Values = Float[Array, "*batch Hk C Dv"]
 KeyMask = Bool[Array, "..."] | None
 
 
@@ -44,7 +41,6 @@ def _quadratic(options: LinearOptions, x: LinearInputs) -> tuple[Out, State]:
     return divide(*sums).astype(x.query.dtype), state
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _in_steps(options: LinearOptions, x: LinearInputs) -> tuple[Out, State]:
     """The recurrent and the chunked form, written in place. XLA copies what enters a loop with a new axis of size 1,
     so a group of one query gets its axis when it is read."""
@@ -131,16 +127,7 @@ def _scanned(options: LinearOptions, x: LinearInputs) -> tuple[Out, State]:
     return jnp.concatenate(outs, -2).astype(x.query.dtype), state
 
 
-def _keep(options: LinearOptions, x: LinearInputs) -> tuple[tuple[Out, State], LinearInputs]:
-    return _in_steps(options, x), x
-
-
-def _backward(options: LinearOptions, x: LinearInputs, grads: tuple[Out, State]) -> tuple[LinearInputs]:
-    return jax.vjp(functools.partial(_scanned, options), x)[1](grads)
-
-
-_in_steps.defvjp(_keep, _backward)
-_compiled = jax.jit(_in_steps, static_argnums=0)
+_compiled = computed_again(_in_steps, _scanned)
 
 
 def steps(options: LinearOptions) -> tuple[Callable, int]:

@@ -6,21 +6,15 @@ from collections.abc import Callable
 import numpy as np
 from numpy import ndarray as Array
 
-from attnlab.core.arrays.numpy import Key, Keys, Out, Query, Rows, accumulator, matmul, quiet
+from attnlab.core.arrays.numpy import Key, Out, Query, Values, accumulator, matmul, quiet
 from attnlab.core.geometry import blocks
-from attnlab.core.shapes import Bool, Float
+from attnlab.core.shapes import Float
 from attnlab.linear import Hedgehog, LinearInputs, LinearOptions, spans
 from attnlab.linear.steps import Steps, absorb, sum_keys
-
-__all__ = ["FEATURES", "hedgehog_loss", "linear_attention"]
 
 State = tuple[Float[Array, "*batch Hk F Dv"], Float[Array, "*batch Hk F"]]
 QueryFeatures = Float[Array, "*batch Hk G R F"]
 KeyFeatures = Float[Array, "*batch Hk C F"]
-Values = Float[Array, "*batch Hk C Dv"]
-KeyMask = Bool[Array, "..."] | None
-
-STEPS = Steps(matmul, np.tril)
 
 
 @quiet
@@ -33,16 +27,16 @@ def linear_attention(options: LinearOptions, x: LinearInputs) -> tuple[Out, Stat
             check_by_token(phi, y[..., :2, :].astype(accumulator(y), copy=False))
 
     def seen(rows: slice) -> QueryFeatures:
-        return queries(options, x.hedgehog, x.query[..., rows, :])
+        return STEPS.queries(options, x.hedgehog, x.query[..., rows, :])
 
     def held(cols: slice) -> tuple[KeyFeatures, Values]:
         kept = x.mask if x.mask is None or x.mask.shape[-1] == 1 else x.mask[..., cols]
-        return keys(options, x.hedgehog, x.key[..., cols, :], x.value[..., cols, :], kept)
+        return STEPS.keys(options, x.hedgehog, x.key[..., cols, :], x.value[..., cols, :], kept)
 
     state = sum_keys(*held(slice(0, 0))) if x.state is None else x.state
     if options.form == "quadratic":
         sums, state = STEPS.chunk(seen(slice(None)), *held(slice(None)), state, options.causal)
-        out[...] = divide(*sums)
+        out[...] = STEPS.divide(*sums)
         return out, state
 
     step, size = (STEPS.token, 1) if options.form == "recurrent" else (STEPS.chunk, options.chunk)
@@ -50,44 +44,12 @@ def linear_attention(options: LinearOptions, x: LinearInputs) -> tuple[Out, Stat
     for cols in blocks(ahead, size):
         state = absorb(state, *held(cols))
     for rows in blocks(alone, size):
-        out[..., rows, :] = divide(*STEPS.read(seen(rows), state))
+        out[..., rows, :] = STEPS.divide(*STEPS.read(seen(rows), state))
     for part in blocks(aligned, size):
         rows, cols = (slice(part.start + first, part.stop + first) for first in (n - aligned, m - aligned))
         sums, state = step(seen(rows), *held(cols), state)
-        out[..., rows, :] = divide(*sums)
+        out[..., rows, :] = STEPS.divide(*sums)
     return out, state
-
-
-def divide(numerator: Float[Array, "*rows Dv"], denominator: Float[Array, "*rows"]) -> Float[Array, "*rows Dv"]:
-    """The mean of the values by their weights; 0 where the weights sum to 0."""
-    empty = denominator == 0
-    return np.where(empty[..., None], 0, numerator / np.where(empty, 1, denominator)[..., None])
-
-
-def queries(options: LinearOptions, hedgehog: Hedgehog | None, q: Rows) -> QueryFeatures:
-    """φ(q) of some queries, in the accumulation dtype."""
-    return maps(options, hedgehog)[0](options.scale * q.astype(accumulator(q), copy=False))
-
-
-def keys(
-    options: LinearOptions, hedgehog: Hedgehog | None, k: Keys, v: Values, kept: KeyMask
-) -> tuple[KeyFeatures, Values]:
-    """φ(k) and v of some keys; of keys that the mask leaves out, which may hold NaN, both are 0."""
-    k, v = (y.astype(accumulator(y), copy=False) for y in (k, v))
-    phi = maps(options, hedgehog)[1]
-    if kept is None:
-        return phi(k), v
-    kept = kept[..., None]
-    return np.where(kept, phi(np.where(kept, k, 0)), 0), np.where(kept, v, 0)
-
-
-def maps(options: LinearOptions, hedgehog: Hedgehog | None) -> tuple[Callable, Callable]:
-    """φ for queries and φ for keys."""
-    if hedgehog is not None:
-        return tuple(lambda x, w=w: both_signs(x @ w.astype(x.dtype, copy=False)) for w in hedgehog)
-    if isinstance(options.features, str):
-        return (FEATURES[options.features],) * 2
-    return options.features
 
 
 def check_by_token(phi: Callable, x: Float[Array, "*rows D"]) -> None:
@@ -123,6 +85,7 @@ def both_signs(y: Float[Array, "*rows f"]) -> Float[Array, "*rows F"]:
 
 
 FEATURES = {"elu": elu, "relu": relu, "taylor": taylor, "exp": np.exp}
+STEPS = Steps(matmul, np.tril, np.where, lambda x: x.astype(accumulator(x), copy=False), FEATURES, both_signs)
 
 
 @quiet
@@ -132,7 +95,7 @@ def hedgehog_loss(query: Query, key: Key, hedgehog: Hedgehog, causal: bool) -> n
     q, k = query.astype(dtype), key.astype(dtype)
     visible = np.tri(n, m, m - n if causal else m, dtype=bool)
     s = np.where(visible, matmul(q, k.swapaxes(-1, -2)) / math.sqrt(d), -np.inf)
-    phi_q, phi_k = maps(LinearOptions("quadratic", causal, 1.0, 1, "hedgehog"), hedgehog)
+    phi_q, phi_k = STEPS.maps(LinearOptions("quadratic", causal, 1.0, 1, "hedgehog"), hedgehog)
     a = np.where(visible, matmul(phi_q(q), phi_k(k).swapaxes(-1, -2)), 0)
     rows = visible.any(-1)
     p = np.exp(s - np.where(rows, s.max(-1, initial=-np.inf), 0)[..., None])

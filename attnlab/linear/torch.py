@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 
-from attnlab.core.arrays.torch import Key, Keys, Out, Query, Rows, accumulator, matmul
+from attnlab.core.arrays.torch import Key, Keys, Out, Query, Rows, Values, accumulator, matmul
 from attnlab.core.geometry import blocks
 from attnlab.core.shapes import Bool, Float
 from attnlab.core.torch_operator import without_autocast
@@ -14,15 +14,8 @@ import torch
 from torch import Tensor as Array
 from torch.utils.checkpoint import checkpoint
 
-__all__ = ["FEATURES", "hedgehog_loss", "linear_attention"]
-
 State = tuple[Float[Array, "*batch Hk F Dv"], Float[Array, "*batch Hk F"]]
-QueryFeatures = Float[Array, "*batch Hk G R F"]
-KeyFeatures = Float[Array, "*batch Hk C F"]
-Values = Float[Array, "*batch Hk C Dv"]
 KeyMask = Bool[Array, "..."] | None
-
-STEPS = Steps(matmul, torch.tril)
 
 
 def linear_attention(options: LinearOptions, x: LinearInputs) -> tuple[Out, State]:
@@ -34,11 +27,11 @@ def linear_attention(options: LinearOptions, x: LinearInputs) -> tuple[Out, Stat
 def _linear_attention(query: Query, options: LinearOptions, x: LinearInputs) -> tuple[Out, State]:
     n, m = query.shape[-2], x.key.shape[-2]
     none = x.key[..., :0, :], x.value[..., :0, :], None
-    state = sum_keys(*keys(options, x.hedgehog, *none)) if x.state is None else x.state
+    state = sum_keys(*STEPS.keys(options, x.hedgehog, *none)) if x.state is None else x.state
     if options.form == "quadratic":
-        q, (k, v) = queries(options, x.hedgehog, query), keys(options, x.hedgehog, x.key, x.value, x.mask)
+        q, (k, v) = STEPS.queries(options, x.hedgehog, query), STEPS.keys(options, x.hedgehog, x.key, x.value, x.mask)
         sums, state = STEPS.chunk(q, k, v, state, options.causal)
-        return divide(*sums).to(query.dtype), state
+        return STEPS.divide(*sums).to(query.dtype), state
 
     step, size = (STEPS.token, 1) if options.form == "recurrent" else (STEPS.chunk, options.chunk)
     ahead, alone, aligned = ([b.stop - b.start for b in blocks(count, size)] for count in spans(options, n, m))
@@ -48,13 +41,13 @@ def _linear_attention(query: Query, options: LinearOptions, x: LinearInputs) -> 
     again = learns and options.form == "chunked"
     again = again and not torch._C._are_functorch_transforms_active()  # which know no checkpoint
     for part in parts[: len(ahead)]:
-        state = absorb(state, *keys(options, x.hedgehog, *part))
+        state = absorb(state, *STEPS.keys(options, x.hedgehog, *part))
 
     def results() -> Iterator[Out]:
         nonlocal state
         rows = cut(query, [*alone, *aligned])
         for q in rows[: len(alone)]:
-            yield divide(*STEPS.read(queries(options, x.hedgehog, q), state)).to(query.dtype)
+            yield STEPS.divide(*STEPS.read(STEPS.queries(options, x.hedgehog, q), state)).to(query.dtype)
         for q, part in zip(rows[len(alone) :], parts[len(ahead) :]):
             call = (step, options, q, *part, *state, *(x.hedgehog or ()))
             out, *state = checkpoint(see, *call, use_reentrant=False) if again else see(*call)
@@ -75,14 +68,8 @@ def see(
 ) -> tuple[Array, Array, Array]:
     """One step: the output of some queries, and the state after their keys. A checkpoint sees bare tensors alone."""
     hedgehog, state = Hedgehog(*weights) if weights else None, (u, z)
-    sums, state = step(queries(options, hedgehog, q), *keys(options, hedgehog, k, v, kept), state)
-    return divide(*sums), *state
-
-
-def divide(numerator: Float[Array, "*rows Dv"], denominator: Float[Array, "*rows"]) -> Float[Array, "*rows Dv"]:
-    """The mean of the values by their weights; 0, and no gradient, where the weights sum to 0."""
-    empty = denominator == 0
-    return torch.where(empty[..., None], 0, numerator / torch.where(empty, 1, denominator)[..., None])
+    sums, state = step(STEPS.queries(options, hedgehog, q), *STEPS.keys(options, hedgehog, k, v, kept), state)
+    return STEPS.divide(*sums), *state
 
 
 def cut(x: Array, sizes: list[int]) -> tuple[Array, ...]:
@@ -95,32 +82,6 @@ def masks(mask: KeyMask, sizes: list[int]) -> list[KeyMask]:
     if mask is None or mask.shape[-1] == 1:
         return [mask] * len(sizes)
     return list(mask.split(sizes, -1)) if sizes else []
-
-
-def queries(options: LinearOptions, hedgehog: Hedgehog | None, q: Rows) -> QueryFeatures:
-    """φ(q) of some queries, in the accumulation dtype."""
-    return maps(options, hedgehog)[0](options.scale * q.to(accumulator(q)))
-
-
-def keys(
-    options: LinearOptions, hedgehog: Hedgehog | None, k: Keys, v: Values, kept: KeyMask
-) -> tuple[KeyFeatures, Values]:
-    """φ(k) and v of some keys; of keys that the mask leaves out, which may hold NaN, both are 0."""
-    k, v = k.to(accumulator(k)), v.to(accumulator(v))
-    phi = maps(options, hedgehog)[1]
-    if kept is None:
-        return phi(k), v
-    kept = kept[..., None]
-    return torch.where(kept, phi(torch.where(kept, k, 0)), 0), torch.where(kept, v, 0)
-
-
-def maps(options: LinearOptions, hedgehog: Hedgehog | None) -> tuple[Callable, Callable]:
-    """φ for queries and φ for keys."""
-    if hedgehog is not None:
-        return tuple(lambda x, w=w: both_signs(x @ w.to(x.dtype)) for w in hedgehog)
-    if isinstance(options.features, str):
-        return (FEATURES[options.features],) * 2
-    return options.features
 
 
 def elu(x: Float[Array, "*rows D"]) -> Float[Array, "*rows D"]:
@@ -141,6 +102,7 @@ def both_signs(y: Float[Array, "*rows f"]) -> Float[Array, "*rows F"]:
 
 
 FEATURES = {"elu": elu, "relu": torch.relu, "taylor": taylor, "exp": torch.exp}
+STEPS = Steps(matmul, torch.tril, torch.where, lambda x: x.to(accumulator(x)), FEATURES, both_signs)
 
 
 def hedgehog_loss(query: Query, key: Key, hedgehog: Hedgehog, causal: bool) -> Array:
@@ -151,7 +113,7 @@ def hedgehog_loss(query: Query, key: Key, hedgehog: Hedgehog, causal: bool) -> A
     rows = slice(max(n - m, 0) if causal and m else n * (m == 0), None)  # those before see no key
     s = torch.where(visible, matmul(q, k.mT) / math.sqrt(d), -math.inf)[..., rows, :]
     options = LinearOptions("quadratic", causal, 1.0, 1, "hedgehog")
-    phi_q, phi_k = (phi(y) for phi, y in zip(maps(options, hedgehog), (q, k)))
+    phi_q, phi_k = (phi(y) for phi, y in zip(STEPS.maps(options, hedgehog), (q, k)))
     a = torch.where(visible, matmul(phi_q, phi_k.mT), 0)[..., rows, :]
     log_a = torch.where(visible[rows], a, 1).log() - a.sum(-1, keepdim=True).log()
     return -(s.softmax(-1) * log_a).sum(-1).mean()

@@ -17,8 +17,6 @@ from attnlab.tiled.jax import tiled_attention
 import jax.numpy as jnp
 from jax import Array, lax
 
-__all__ = ["devices", "join", "refused", "ring_attention", "take", "tree_attention"]
-
 
 def devices(axis_name: Any) -> int:
     """How many devices an axis of the mesh has."""

@@ -5,9 +5,9 @@ give; their P-th step brings them home. The tile gradient takes the *global* out
 of the whole row's softmax, and the parts of dq, dk and dv add up.
 """
 
-from attnlab.core.arguments import check_float, check_kind
 from attnlab.core.arrays.numpy import accumulator
 from attnlab.core.bundle import Inputs
+from attnlab.core.dispatch import group_results
 from attnlab.core.signature import Window
 from attnlab.ring.call import agreement, check_ring, part_of_step
 from attnlab.ring.programs import Steps
@@ -33,17 +33,8 @@ def ring_attention_backward(
     ring, scale, x = check_ring(
         query, key, value, devices=group.size, length=length, causal=causal, layout=layout, window=window, scale=scale
     )
-    rows = x.query.shape[:-1]
     dlse = np.zeros(lse.shape, lse.dtype) if dlse is None else dlse
-    shapes = {"out": (*query.shape[:-1], value.shape[-1]), "lse": query.shape[:-1]}
-    shapes |= {"dout": shapes["out"], "dlse": shapes["lse"]}
-    for name, given in {"out": out, "lse": lse, "dout": dout, "dlse": dlse}.items():
-        check_kind(name, given, "numpy")
-        check_float(name, given)
-        if given.shape != shapes[name]:
-            raise ValueError(f"{name} has shape {given.shape}; with this query and value it must be {shapes[name]}")
-    dv = (value.shape[-1],)
-    results = [y.reshape(rows + dv if y.ndim == out.ndim else rows) for y in (out, lse, dout, dlse)]
+    results = group_results("numpy", query, value, x, out=out, lse=lse, dout=dout, dlse=dlse)
     return _reshape(backward(ring, scale, x, results, group), (query, key, value))
 
 

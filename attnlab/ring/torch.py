@@ -17,8 +17,6 @@ from attnlab.softmax.torch import merge, one_if_empty, zero_if_empty
 import torch
 import torch.distributed as dist
 
-__all__ = ["devices", "join", "refused", "ring_attention", "take", "tree_attention"]
-
 
 def devices(group: Any) -> int:
     """How many ranks a process group has."""

@@ -11,8 +11,6 @@ from attnlab.core.shapes import Float
 from attnlab.rotation import frequencies
 from attnlab.rotation.scaling import Kind, magnitude
 
-__all__ = ["rotary"]
-
 
 def rotary(x: Float[Array, "*rows N D"], positions: Any, kind: Kind) -> Float[Array, "*rows N D"]:
     """See :func:`attnlab.rotary`."""

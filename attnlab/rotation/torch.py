@@ -12,8 +12,6 @@ from attnlab.rotation.scaling import Kind, magnitude
 import torch
 from torch import Tensor as Array
 
-__all__ = ["rotary"]
-
 
 def rotary(x: Float[Array, "*rows N D"], positions: Any, kind: Kind) -> Float[Array, "*rows N D"]:
     """See :func:`attnlab.rotary`."""

@@ -9,7 +9,6 @@ from attnlab.kernels.triton.tile import INTERPRETED
 from attnlab.tiled import tiled_attention as public
 
 
-
 @implements(public)
 @custom_gradient(kernel_gradient)
 def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:

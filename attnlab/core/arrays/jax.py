@@ -7,7 +7,7 @@ from typing import Any
 
 from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import library_missing
-from attnlab.core.shapes import Bool, Float, Int32, UInt32
+from attnlab.core.shapes import Bool, Float, UInt32
 
 try:
     import jax
@@ -22,7 +22,6 @@ Value = Float[Array, "*batch Hk M Dv"]
 Mask = Bool[Array, "*#batch #Hk #G #N #M"] | None
 Bias = Float[Array, "*#batch #Hk #G #N #M"] | None
 Seed = UInt32[Array, ""] | None
-Offset = Int32[Array, ""] | None
 Out = Float[Array, "*batch Hk G N Dv"]
 Lse = Float[Array, "*batch Hk G N"]
 
@@ -107,6 +106,17 @@ def compiled(core: Callable) -> Callable:
         return compiled_core(rules, sizes, as_data(x))
 
     return call
+
+
+def computed_again(function: Callable, again: Callable) -> Callable:
+    """``function(static, *arrays)`` compiled, with the gradient of ``again``, which computes the same once more."""
+
+    def backward(static: Any, arrays: tuple, grads: Any) -> tuple:
+        return jax.vjp(functools.partial(again, static), *arrays)[1](grads)
+
+    own = jax.custom_vjp(function, nondiff_argnums=(0,))
+    own.defvjp(lambda static, *arrays: (own(static, *arrays), arrays), backward)
+    return jax.jit(own, static_argnums=0)
 
 
 def as_data(x: Inputs) -> Inputs:

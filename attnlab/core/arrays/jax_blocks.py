@@ -4,16 +4,12 @@ import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple
 
+from attnlab.core.arrays.jax import Array
 from attnlab.core.bundle import Inputs
-from attnlab.core.dispatch import library_missing
 from attnlab.core.geometry import Band, blocks
 
-try:
-    import jax.numpy as jnp
-    from jax import Array, lax
-except ModuleNotFoundError as error:
-    raise library_missing("jax") from error
-
+import jax.numpy as jnp
+from jax import lax
 
 Schedule = tuple[int | Array, int | Array, Callable[[Array], Array]]
 

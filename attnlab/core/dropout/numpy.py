@@ -35,16 +35,10 @@ def kept(seed: Seed, heads: tuple[int, ...], rows: slice, cols: slice, p: float)
 
 
 def threefry(
-    seed: np.uint32, h: UInt32[Array, "*heads 1 1"], i: UInt32[Array, "R 1"], j: UInt32[Array, " C"]
-) -> UInt32[Array, "*heads R C"]:
-    """First word of Threefry-2x32 with 20 rounds, key (seed, h), counter (i, j)."""
-    return words(np.full_like(h, seed), h, i, j)
-
-
-def words(
-    seed: UInt32[Array, "..."], h: UInt32[Array, "..."], i: UInt32[Array, "..."], j: UInt32[Array, "..."]
+    seed: np.uint32 | UInt32[Array, "..."], h: UInt32[Array, "..."], i: UInt32[Array, "..."], j: UInt32[Array, "..."]
 ) -> UInt32[Array, "..."]:
-    """``threefry`` of arrays that broadcast in any way, with a seed each."""
+    """First word of Threefry-2x32 with 20 rounds, key (seed, h), counter (i, j), which broadcast in any way."""
+    seed = np.atleast_1d(seed)  # a scalar would warn of overflow
     key = (seed, h, h ^ seed ^ np.uint32(PARITY))
     shape = np.broadcast_shapes(seed.shape, h.shape, i.shape, j.shape)
     x, y = np.broadcast_to(i + key[0], shape).copy(), np.broadcast_to(j + key[1], shape).copy()

@@ -43,16 +43,12 @@ def _at_least(word: Int32[Array, "*shape"], threshold: int) -> Bool[Array, "*sha
     return (word ^ -(2**31)) >= threshold - 2**31
 
 
-def _signed(word: int) -> int:
-    """The int32 of the same 32 bits."""
-    return word - 2**32 if word >= 2**31 else word
-
-
 def threefry(
     seed: int, h: Int32[Array, "*heads 1 1"], i: Int32[Array, "R 1"], j: Int32[Array, " C"]
 ) -> Int32[Array, "*heads R C"]:
     """First word of Threefry-2x32 with 20 rounds, key (seed, h), counter (i, j)."""
-    key = (torch.full_like(h, _signed(seed)), h, h ^ _signed(seed) ^ PARITY)
+    seed = seed - 2**32 if seed >= 2**31 else seed  # the int32 of the same 32 bits
+    key = (torch.full_like(h, seed), h, h ^ seed ^ PARITY)
     shape = torch.broadcast_shapes(h.shape, i.shape, j.shape)
     x, y = (i + key[0]).expand(shape).clone(), (j + key[1]).expand(shape).clone()
     high = torch.empty_like(y)

@@ -8,6 +8,8 @@ Where there are too few tiles of queries for the GPU, as in decoding, several pr
 folds a part of the keys into an (out, lse) of its own, and a second kernel joins them by ⊕.
 """
 
+from typing import Any
+
 from attnlab.core.arrays.torch import Key, Lse, Mask, Out, Query, Seed, Value
 from attnlab.core.bundle import Rules, Sizes
 from attnlab.kernels.triton.layout import Segments, constants, grouped, kernel_rules, matrices, padded, parts, vectors
@@ -34,21 +36,27 @@ def forward(
     """
     out = query.new_empty((*query.shape[:-1], value.shape[-1]), dtype=dtype)
     lse = query.new_empty(query.shape[:-1], dtype=torch.float32)
-    inputs = grouped(query), matrices(key), matrices(value)
     compared = mask is not None, segments is not None
     static = constants(query, value, compared, rules, sizes, FOLD_TILE, padded(value.shape[-1]), 1)
     block_q, block_k = static["BLOCK_Q"], static["BLOCK_K"]
     programs = key.shape[:-2].numel() * triton.cdiv(rules.heads[-1] * rules.band.n, block_q)
-    split = parts(programs, rules.band.m, block_k, query.device)
-    part_out, part_lse = out, lse
+    made = kernel_rules(query, mask, segments, seed, rules, block_q, block_k)
+    inputs = grouped(query), matrices(key), matrices(value)
+    return launch_and_join(fold, programs, inputs, out, lse, made, rules.band.m, static)
+
+
+def launch_and_join(
+    kernel: Any, programs: int, inputs: tuple, out: Out, lse: Lse, made: Any, m: int, static: dict[str, int]
+) -> tuple[Out, Lse]:
+    """Launch a kernel that folds; if its m keys are split, each part has an (out, lse) of its own, joined by ⊕."""
+    split, results = parts(programs, m, static["BLOCK_K"], out.device), (grouped(out), vectors(lse))
+    folded = results
     if split > 1:
         part_out = out.new_empty((split, *out.shape), dtype=torch.float32)
-        part_lse = lse.new_empty((split, *lse.shape))
-    made = kernel_rules(query, mask, segments, seed, rules, block_q, block_k)
-    launch(fold, programs * split, *inputs, grouped(part_out), vectors(part_lse), made, split, **static)
+        folded = grouped(part_out), vectors(lse.new_empty((split, *lse.shape)))
+    launch(kernel, programs * split, *inputs, *folded, made, split, **static)
     if split > 1:
-        joined = grouped(part_out), vectors(part_lse), grouped(out), vectors(lse)
-        launch(join, programs, *joined, split, BLOCK_Q=block_q, DV=static["DV"])
+        launch(join, programs, *folded, *results, split, BLOCK_Q=static["BLOCK_Q"], DV=static["DV"])
     return out, lse
 
 

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from attnlab.core.arrays.torch import Array, Lse, Out, Query
 from attnlab.core.bundle import Rules
 from attnlab.core.geometry import Band
-from attnlab.kernels.triton.forward import join
-from attnlab.kernels.triton.layout import constants, grouped, padded, parts, vectors
+from attnlab.kernels.triton.forward import launch_and_join
+from attnlab.kernels.triton.layout import constants, grouped, padded
 from attnlab.kernels.triton.tile import (
-    INFINITY, LN2, dot, jit, launch, load, one_if_empty, store, store_vector, zero_if_empty,
+    INFINITY, LN2, dot, jit, load, one_if_empty, store, store_vector, zero_if_empty,
 )
 
 import torch
@@ -66,19 +66,10 @@ def paged(
     static = constants(query, value, (False, False), rules, (None, None), TILES, padded(dv), 1)
     static["num_stages"] += 2  # the table is asked two tiles before its pages are needed
     programs = b * hk * triton.cdiv(group * n, static["BLOCK_Q"])
-    split = parts(programs, rules.band.m, static["BLOCK_K"], query.device)
-    part_out, part_lse = out, lse
-    if split > 1:
-        part_out = out.new_empty((split, *out.shape), dtype=torch.float32)
-        part_lse = lse.new_empty((split, *lse.shape))
     table, lengths = block_table.contiguous(), lengths.contiguous()
     made = Tables(table, table.shape[1], lengths, tl.constexpr(size), n, left, scale * math.log2(math.e))
-    inputs = pages(key_pages), pages(value_pages), grouped(part_out), vectors(part_lse)
-    launch(fold_pages, programs * split, grouped(query), *inputs, made, split, **static)
-    if split > 1:
-        joined = grouped(part_out), vectors(part_lse), grouped(out), vectors(lse)
-        launch(join, programs, *joined, split, BLOCK_Q=static["BLOCK_Q"], DV=static["DV"])
-    return out, lse
+    inputs = grouped(query), pages(key_pages), pages(value_pages)
+    return launch_and_join(fold_pages, programs, inputs, out, lse, made, rules.band.m, static)
 
 
 def pages(x: Array) -> Pages:

@@ -1,9 +1,8 @@
 """The delta rule in JAX: a loop that writes in place; the gradient computes each chunk once more, from its state."""
 
-import functools
 from collections.abc import Callable
 
-from attnlab.core.arrays.jax import Out, accumulator, einsum
+from attnlab.core.arrays.jax import Out, Values, accumulator, computed_again, einsum
 from attnlab.core.arrays.jax_blocks import Block, block, put_block, take_block
 from attnlab.core.shapes import Bool, Float
 from attnlab.linear.delta import Rule, Tokens
@@ -14,12 +13,9 @@ from jax import Array
 from jax.lax import fori_loop
 from jax.lax.linalg import triangular_solve
 
-__all__ = ["delta_attention", "positive"]
-
 State = Float[Array, "*batch Hk F Dv"]
 Queries = Float[Array, "*batch Hk G C F"]
 Keys = Float[Array, "*batch Hk C F"]
-Values = Float[Array, "*batch Hk C Dv"]
 Each = Float[Array, "*batch Hk C"]
 AXES = Tokens(-2, -2, -2, -1, -1, -1)
 
@@ -31,7 +27,6 @@ def delta_attention(rule: Rule, x: Tokens, state: State | None) -> tuple[Out, St
     return _compiled(rule, x, state)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _in_steps(rule: Rule, x: Tokens, state: State) -> tuple[Out, State]:
     """Chunk by chunk, written in place. A group of one query loses its axis: XLA copies what enters a loop with one."""
     n, shape = x.key.shape[-2], (*x.query.shape[:-1], x.value.shape[-1])
@@ -76,16 +71,7 @@ def _scanned(rule: Rule, x: Tokens, state: State) -> tuple[Out, State]:
     return out.reshape((*out.shape[:-3], -1, out.shape[-1]))[..., :n, :].astype(x.query.dtype), state
 
 
-def _keep(rule: Rule, x: Tokens, state: State) -> tuple[tuple[Out, State], tuple[Tokens, State]]:
-    return _in_steps(rule, x, state), (x, state)
-
-
-def _backward(rule: Rule, kept: tuple[Tokens, State], grads: tuple[Out, State]) -> tuple[Tokens, State]:
-    return jax.vjp(functools.partial(_scanned, rule), *kept)[1](grads)
-
-
-_in_steps.defvjp(_keep, _backward)
-_compiled = jax.jit(_in_steps, static_argnums=0)
+_compiled = computed_again(_in_steps, _scanned)
 
 
 def steps(rule: Rule, n: int) -> tuple[Callable, int]:

@@ -3,17 +3,14 @@
 import numpy as np
 from numpy import ndarray as Array
 
-from attnlab.core.arrays.numpy import Out, accumulator, matmul, quiet
+from attnlab.core.arrays.numpy import Out, Values, accumulator, matmul, quiet
 from attnlab.core.geometry import blocks
 from attnlab.core.shapes import Float
 from attnlab.linear.delta import Rule, Tokens
 
-__all__ = ["delta_attention", "positive"]
-
 State = Float[Array, "*batch Hk F Dv"]
 Queries = Float[Array, "*batch Hk G C F"]
 Keys = Float[Array, "*batch Hk C F"]
-Values = Float[Array, "*batch Hk C Dv"]
 Each = Float[Array, "*batch Hk C"]
 
 

@@ -1,6 +1,6 @@
 """The delta rule in PyTorch; the gradient computes each chunk once more, from the state before it."""
 
-from attnlab.core.arrays.torch import Out, accumulator, matmul
+from attnlab.core.arrays.torch import Out, Values, accumulator, matmul
 from attnlab.core.shapes import Float
 from attnlab.core.torch_operator import has_no_values, without_autocast
 from attnlab.linear.delta import Rule, Tokens
@@ -9,12 +9,9 @@ import torch
 from torch import Tensor as Array
 from torch.utils.checkpoint import checkpoint
 
-__all__ = ["delta_attention", "positive"]
-
 State = Float[Array, "*batch Hk F Dv"]
 Queries = Float[Array, "*batch Hk G C F"]
 Keys = Float[Array, "*batch Hk C F"]
-Values = Float[Array, "*batch Hk C Dv"]
 Each = Float[Array, "*batch Hk C"]
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attnlab.core.dropout.numpy import words
+from attnlab.core.dropout.numpy import threefry
 
 import numpy as np
 
@@ -17,7 +17,7 @@ def uniform(seed: Any, sample: Any, position: Any) -> Any:
     a sequence that's computed again draws the same.
     """
     keys = (np.atleast_1d(np.asarray(x, np.uint32)) for x in (seed, sample, position))
-    draws = words(*keys, np.zeros(1, np.uint32)) / 2**32
+    draws = threefry(*keys, np.zeros(1, np.uint32)) / 2**32
     return draws if any(np.ndim(x) for x in (seed, sample, position)) else draws.item()
 
 

@@ -101,7 +101,7 @@ KINKS = {
     "a feature of 0 stays out of the sum, and is left alone": (
         "linear", lambda m, x: m.FEATURES["relu"](x), [-1.0, -0.0, 0.0, 1.0], [0, 0, 0, 1]),
     "weights that sum to 0 give 0, a constant": (
-        "linear", lambda m, x: m.divide(0 * x[:, None] + 1, x)[:, 0], [0.0, 1.0], [0, -1]),
+        "linear", lambda m, x: getattr(m, "STEPS", m).divide(0 * x[:, None] + 1, x)[:, 0], [0.0, 1.0], [0, -1]),
     "codes are steps: no gradient, at an edge of a step or off it": (
         "cache", coded, [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.0], [0] * 8),
 }  # fmt: skip
