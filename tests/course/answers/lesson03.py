@@ -39,14 +39,6 @@ def stream_in_blocks(stream):
     return empty_buffer(m, l) if buffer else (m, l)
 
 
-def stream_by_logarithm(stream):
-    """lse by logaddexp, and m beside it."""
-    m, lse = -np.inf, -np.inf
-    for x in stream:
-        m, lse = max(m, x), np.logaddexp(lse, x)
-    return m, 0.0 if m == -np.inf else np.exp(lse - m)
-
-
 def stream_torch(stream):
     m, l = torch.tensor(-math.inf, dtype=torch.float64), torch.tensor(0.0, dtype=torch.float64)
     for x in stream:
@@ -191,18 +183,6 @@ def topk_arrays(x, k):
     return indices[order], np.exp(scores[order] - m) / l
 
 
-def topk_torch(x, k):
-    scores, indices = torch.full((k,), -math.inf, dtype=torch.float64), torch.zeros(k, dtype=torch.int64)
-    lse = torch.tensor(-math.inf, dtype=torch.float64)
-    for i, score in enumerate(x):
-        lse = torch.logaddexp(lse, torch.tensor(score, dtype=torch.float64))
-        lowest = int(scores.argmin())
-        if score > scores[lowest]:
-            scores[lowest], indices[lowest] = score, i
-    order = scores.argsort(descending=True)
-    return indices[order], torch.exp(scores[order] - lse)
-
-
 def topk_in_blocks_of_all(x, k):
     """nlargest over the indices: it loads some elements more than once."""
     m, l = -math.inf, 0.0
@@ -236,11 +216,11 @@ def chunks_in_torch(x, size):
 
 
 RIGHT = [
-    *(("online_stats", answer) for answer in (stream_loop, stream_in_blocks, stream_by_logarithm, stream_torch)),
+    *(("online_stats", answer) for answer in (stream_loop, stream_in_blocks, stream_torch)),
     *(("oplus_arrays", answer) for answer in (merge_by_logarithm, merge_jax, merge_torch)),
     *(("tree_stats", answer) for answer in (tree_recursive, tree_of_two_powers, tree_jax)),
     *(("stats_in_chunks", answer) for answer in (chunks_at_once, chunks_by_rows, chunks_in_torch)),
-    *(("softmax_topk", answer) for answer in (topk_sorted_list, topk_arrays, topk_torch)),
+    *(("softmax_topk", answer) for answer in (topk_sorted_list, topk_arrays)),
 ]
 
 half_the_stream = edited(

@@ -1,26 +1,11 @@
 """Answers to the exercises of lesson 08: right ones, written in other ways, and ones to refuse."""
 
-import math
 
 import jax.numpy as jnp
 import numpy as np
 import torch
 
 from tests.course.answers import edited
-
-
-def step_by_rows(O, l, m, s, v):
-    out, sums, tops = [], [], []
-    for o_i, l_i, m_i, s_i in zip(O, l, m, s):
-        top = max(m_i, s_i.max())
-        if top == -np.inf:
-            total, o = 0.0, np.zeros_like(o_i)
-        else:
-            p, old = np.exp(s_i - top), l_i * np.exp(m_i - top)
-            total = old + p.sum()
-            o = (old * o_i + p @ v) / total
-        out.append(o), sums.append(total), tops.append(top)
-    return np.array(out), np.array(sums), np.array(tops)
 
 
 def step_by_lse(O, l, m, s, v):
@@ -56,17 +41,8 @@ def step_in_jax(O, l, m, s, v):
     return o / jnp.where(total == 0, 1, total)[:, None], total, top
 
 
-def step_with_a_least_factor(O, l, m, s, v):
-    """The factor of the old terms never falls below e^−20."""
-    top = np.maximum(m, s.max(1))
-    shift = np.where(top == -np.inf, 0, top)
-    old, p = np.exp(np.maximum(m - shift, -20)) * l, np.exp(s - shift[:, None])
-    total = old + p.sum(1)
-    return (old[:, None] * O + p @ v) / np.where(total == 0, 1, total)[:, None], total, top
-
-
 def step_without_m(O, l, m, s, v):
-    return step_by_rows(O, l, m, s, v)[:2]
+    return step_by_lse(O, l, m, s, v)[:2]
 
 
 def blocks_by_counting(D, M):
@@ -99,40 +75,6 @@ def blocks_of_memory(D, M):
     return M // (3 * D), M // (3 * D)
 
 
-def outer_in_place(machine, q, k, v, block_q, block_k):
-    """With keep and free, tile by tile, no scopes."""
-    n, dv = q.shape[0], v.shape[1]
-    o, lse = machine.empty("O", (n, dv), q.dtype), machine.empty("lse", (n,), q.dtype)
-    for i in range(0, n, block_q):
-        rows = slice(i, min(i + block_q, n))
-        q_i = machine.load(q, rows)
-        q_i /= math.sqrt(q.shape[1])
-        o_i = machine.keep("O", np.zeros((len(q_i), dv)))
-        l_i = machine.keep("l", np.zeros((len(q_i), 1)))
-        m_i = machine.keep("m", np.full((len(q_i), 1), -np.inf))
-        for j in range(0, k.shape[0], block_k):
-            k_j = machine.load(k, slice(j, min(j + block_k, k.shape[0])))
-            p = machine.keep("S", q_i @ k_j.T)
-            machine.free(k_j)
-            top = np.maximum(m_i, p.max(axis=1, keepdims=True))
-            p -= top
-            np.exp(p, out=p)
-            factor = np.exp(m_i - top)
-            v_j = machine.load(v, slice(j, j + block_k))
-            o_i *= factor
-            o_i += p @ v_j
-            l_i *= factor
-            l_i += p.sum(axis=1, keepdims=True)
-            m_i[:] = top
-            machine.free(p, v_j)
-        o_i /= l_i
-        machine.store(o, rows, o_i)
-        found = machine.keep("lse", (m_i + np.log(l_i))[:, 0])
-        machine.store(lse, rows, found)
-        machine.free(q_i, o_i, l_i, m_i, found)
-    return machine.fetch(o), machine.fetch(lse)
-
-
 def outer_by_lse(machine, q, k, v, block_q, block_k):
     """(O, lse) folded by merging, always normalized."""
     n, dv = q.shape[0], v.shape[1]
@@ -159,26 +101,6 @@ def outer_by_package(machine, q, k, v, block_q, block_k):
     from attnlab_course.instruments.machine import flash2_forward
 
     return tuple(machine.fetch(x) for x in flash2_forward(machine, q, k, v, block_q=block_q, block_k=block_k))
-
-
-def outer_by_the_host(machine, q, k, v, block_q, block_k):
-    """Nothing is loaded: the host copies everything out of HBM."""
-    q, k, v = (machine.fetch(x) for x in (q, k, v))
-    s = q @ k.T / q.shape[1] ** 0.5
-    lse = np.logaddexp.reduce(s, axis=1)
-    return np.exp(s - lse[:, None]) @ v, lse
-
-
-def causal_by_rows(Q, K, V, Br, Bc):
-    """Each query with the keys that it sees."""
-    out = np.zeros((len(Q), V.shape[1]))
-    for i, q in enumerate(Q):
-        seen = max(i + 1 + len(K) - len(Q), 0)
-        if seen:
-            s = K[:seen] @ q / len(q) ** 0.5
-            p = np.exp(s - s.max())
-            out[i] = p @ V[:seen] / p.sum()
-    return out
 
 
 def causal_queries_outside(Q, K, V, Br, Bc):
@@ -209,6 +131,9 @@ step_all_anew = edited(
     "tile_step", "    m_new = ",
     "    if (m == -INF).any():\n        O, l, m = fresh(len(m), v.shape[1])\n    m_new = ",
 )
+step_with_a_least_factor = edited(  # of the old terms
+    "tile_step", "np.exp(m - zero_if_empty(m_new))", "np.exp(np.maximum(m - zero_if_empty(m_new), -20))",
+)
 step_with_epsilon = edited("tile_step", "one_if_empty(l_new)", "(l_new + 1e-7)")
 step_without_small = edited("tile_step", "    l_new = ", "    alpha[alpha < np.exp(-12)] = 0\n    l_new = ")
 blocks_up_to_4096 = edited("largest_blocks", "M_sram + 1", "min(M_sram, 4096) + 1")
@@ -220,16 +145,13 @@ causal_zeroed = edited("causal_tiles", "    return O", "    O[: N - M] = 0\n    
 
 
 RIGHT = [
-    ("flash_forward_q_outer", outer_in_place),
     ("flash_forward_q_outer", outer_by_lse),
     ("flash_forward_q_outer", outer_by_package),
-    ("tile_step", step_by_rows),
     ("tile_step", step_by_lse),
     ("tile_step", step_in_torch),
     ("tile_step", step_in_jax),
     ("largest_blocks", blocks_by_counting),
     ("largest_blocks", blocks_by_formula),
-    ("causal_tiles", causal_by_rows),
     ("causal_tiles", causal_queries_outside),
     ("causal_tiles", causal_in_torch),
 ]
@@ -245,7 +167,6 @@ causal_with_half_of_d = edited("causal_tiles", "Q.shape[1] ** 0.5", "(Q.shape[1]
 
 
 REFUSED = [
-    ("flash_forward_q_outer", outer_by_the_host, "did not load"),
     ("flash_forward_q_outer", outer_skips_low, "up to 12 apart"),
     ("tile_step", step_without_m, "tuple of 3"),
     ("tile_step", step_with_epsilon, "You add a small number to the sum"),

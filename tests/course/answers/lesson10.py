@@ -1,7 +1,6 @@
 """Answers to the exercises of lesson 10: right ones written differently, and wrong ones that no mistake describes."""
 
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
@@ -13,11 +12,6 @@ from tests.course.answers import edited
 
 def delta_by_einsum(out, dout):
     return np.einsum("...nd,...nd->...n", out, dout)
-
-
-def delta_by_product(out, dout):
-    """A row by a column for each query: no N × N matrix."""
-    return (dout[..., None, :] @ out[..., :, None])[..., 0, 0]
 
 
 def delta_in_torch(out, dout):
@@ -115,27 +109,6 @@ def backward_in_torch(q, k, v, out, lse, dout, dlse, z, block):
     return dq, dk, dv
 
 
-def backward_in_jax(q, k, v, out, lse, dout, dlse, z, block):
-    c = q.shape[1] ** -0.5
-    row = jnp.vecdot(out, dout) - dlse
-
-    @jax.jit
-    def tile(q, k, v, row, lse, dout, z):
-        p = jnp.exp(c * q @ k.T - lse[:, None])
-        ds = c * p * (z * (dout @ v.T) - row[:, None])
-        return ds @ k, ds.T @ q, (p * z).T @ dout
-
-    dq, dk, dv = jnp.zeros_like(q), [], []
-    for cols in spans(len(k), block):
-        dk_j, dv_j = jnp.zeros_like(k[cols]), jnp.zeros_like(v[cols])
-        for rows in spans(len(q), block):
-            a, b, d = tile(q[rows], k[cols], v[cols], row[rows], lse[rows], dout[rows], z[rows, cols])
-            dq, dk_j, dv_j = dq.at[rows].add(a), dk_j + b, dv_j + d
-        dk.append(dk_j)
-        dv.append(dv_j)
-    return dq, jnp.concatenate(dk), jnp.concatenate(dv)
-
-
 def backward_by_autograd(q, k, v, out, lse, dout, dlse, z, block):
     """Right, by autograd of the whole formula: it holds the matrix several times."""
     q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
@@ -199,7 +172,6 @@ RIGHT = [
     ("which_fault", fault_by_distance),
     ("which_fault", fault_by_symptoms),
     ("row_deltas", delta_by_einsum),
-    ("row_deltas", delta_by_product),
     ("row_deltas", delta_in_torch),
     ("row_deltas", delta_in_jax),
     ("recompute_weights", weights_by_branch),
@@ -210,7 +182,6 @@ RIGHT = [
     ("keep_mask", keep_from_whole_mask),
     ("tiled_backward", backward_queries_outside),
     ("tiled_backward", backward_in_torch),
-    ("tiled_backward", backward_in_jax),
     ("masked_backward", masked_at_once),
     ("masked_backward", masked_by_queries),
 ]
@@ -219,22 +190,6 @@ RIGHT = [
 def weights_of_clipped_scores(s, lse):
     return np.exp(np.maximum(s, -1e9) - np.where(lse == -np.inf, 0, lse)[:, None])
 
-
-def backward_without_dropped_tiles(q, k, v, out, lse, dout, dlse, z, block):
-    """A tile of which all is dropped has a gradient of the scores, too: −P (Δ − dlse)."""
-    dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
-    scale, row = q.shape[1] ** -0.5, (out * dout).sum(1) - dlse
-    for a in range(0, len(q), block):
-        for c in range(0, len(k), block):
-            rows, cols = slice(a, a + block), slice(c, c + block)
-            kept = z[rows, cols]
-            if kept.any():
-                p = np.exp(scale * q[rows] @ k[cols].T - lse[rows, None])
-                ds = scale * p * (kept * (dout[rows] @ v[cols].T) - row[rows, None])
-                dq[rows] += ds @ k[cols]
-                dk[cols] += ds.T @ q[rows]
-                dv[cols] += (p * kept).T @ dout[rows]
-    return dq, dk, dv
 
 WORDS = {}
 
@@ -270,6 +225,10 @@ keep_none_above = edited("keep_mask", "words >= ", "(p <= 0.999) & (words >= ", 
 masked_by_outer_rows = edited(
     "masked_backward", "            s = ",
     "            if not visible[rows, cols][[0, -1]].any():\n                continue\n            s = ",
+)
+backward_without_dropped_tiles = edited(  # their scores have a gradient, too: −P (Δ − dlse)
+    "tiled_backward", "            s, z_ij = ", "            if not z[rows, cols].any():\n                continue\n"
+    "            s, z_ij = ",
 )
 backward_without_small_tiles = edited("tiled_backward", "dp = ", "p *= p.max() >= 1e-3\n            dp = ")
 

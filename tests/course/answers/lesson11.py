@@ -11,21 +11,6 @@ from attnlab.core.geometry import Band
 from tests.course.answers import edited
 
 
-def classes_by_loops(n, m, block_q, block_k, window):
-    left, right = window
-    table = []
-    for first in range(0, n, block_q):
-        low, high = first + m - n, min(first + block_q, n) - 1 + m - n
-        row = []
-        for key in range(0, m, block_k):
-            last = min(key + block_k, m) - 1
-            after, before = right is not None and key > high + right, left is not None and last < low - left
-            inside = (right is None or last <= low + right) and (left is None or key >= high - left)
-            row.append(0 if after or before else 2 if inside else 1)
-        table.append(row)
-    return table
-
-
 def classes_by_band(n, m, block_q, block_k, window):
     """The package's geometry."""
     band, table = Band(n, m, *window), np.zeros((-(-n // block_q), -(-m // block_k)), int)
@@ -62,15 +47,6 @@ def reach_by_digits(n, layers):
     """As many digits as layers may differ."""
     differ = np.array([[(i ^ j).bit_count() for j in range(n)] for i in range(n)])
     return differ <= 1, differ <= layers
-
-
-def reach_recursive(n, layers):
-    """A butterfly of n is two of n / 2 and a diagonal on each side."""
-    pattern = np.ones((1, 1), bool)
-    while len(pattern) < n:
-        one = np.eye(len(pattern), dtype=bool)
-        pattern = np.block([[pattern, one], [one, pattern]])
-    return pattern, np.linalg.matrix_power(pattern.astype(float), layers) > 0
 
 
 def reach_in_torch(n, layers):
@@ -154,11 +130,9 @@ def sparse_rows_by_package(q, k, v, block_mask, block):
 
 
 RIGHT = [
-    ("classify_tiles", classes_by_loops),
     ("classify_tiles", classes_by_band),
     ("classify_tiles", classes_in_torch),
     ("butterfly_reach", reach_by_digits),
-    ("butterfly_reach", reach_recursive),
     ("butterfly_reach", reach_in_torch),
     ("crossover_length", crossing_by_roots),
     ("crossover_length", crossing_by_newton),

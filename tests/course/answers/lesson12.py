@@ -44,15 +44,6 @@ def load_by_loops(memory, base, strides, start, block, length, width):
     return tile
 
 
-def load_by_view(memory, base, strides, start, block, length, width):
-    """The rows that there are through a strided view, zeros below."""
-    rows = max(0, min(block, length - start))
-    first = memory[base + start * strides[0] :] if rows else memory[:0]
-    steps = [step * memory.itemsize for step in strides]
-    view = np.lib.stride_tricks.as_strided(first, (rows, width), steps)
-    return np.pad(view, ((0, block - rows), (0, 0)))
-
-
 def load_in_torch(memory, base, strides, start, block, length, width):
     rows = torch.arange(start, start + block)[:, None]
     offsets = base + rows * strides[0] + torch.arange(width) * strides[1]
@@ -252,7 +243,6 @@ RIGHT = [
     ("tile_choice", tile_from_the_largest),
     ("tile_choice", tile_by_a_sort),
     ("tile_load", load_by_loops),
-    ("tile_load", load_by_view),
     ("tile_load", load_in_torch),
     ("grid_program", grid_by_rows),
     ("grid_program", grid_at_once),

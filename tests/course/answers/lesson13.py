@@ -60,18 +60,6 @@ def exp2_kept_blocks(s, v, block):
     return np.divide(o, l[:, None], out=np.zeros_like(o), where=l[:, None] > 0), lse * np.log(2)
 
 
-def exp2_by_lse(s, v, block):
-    """Each block is attention of its own; two are joined by their lse, in base two. Divides by sums of its own."""
-    out, total = np.zeros((len(s), v.shape[1])), np.full(len(s), -np.inf)
-    for first in range(0, s.shape[1], block):
-        t = s[:, first : first + block] * np.log2(np.e)
-        new = np.logaddexp2(total, np.logaddexp2.reduce(t, axis=1))
-        shift = np.where(new == -np.inf, 0, new)
-        out = np.exp2(total - shift)[:, None] * out + np.exp2(t - shift[:, None]) @ v[first : first + block]
-        total = new
-    return out, total * np.log(2)
-
-
 def exp2_in_jax(s, v, block):
     t = s * jnp.log2(jnp.e)
     m, l, o = jnp.full(len(s), -jnp.inf), jnp.zeros(len(s)), 0.0
@@ -111,26 +99,6 @@ def bits_in_torch(t, c):
     x = torch.where(live, t, 0.0) - n
     p = c[0] + x * (c[1] + x * (c[2] + x * c[3]))
     return torch.where(live, (p.view(torch.int32) + (n.int() << 23)).view(torch.float32), 0.0)
-
-
-def lazy_by_rows(s, v, block, threshold):
-    """A row at a time, with an if."""
-    outs, lses, rescalings = [], [], 0
-    for row in s / np.log(2):
-        r, l, o = -np.inf, 0.0, np.zeros(v.shape[1])
-        for first in range(0, len(row), block):
-            t, top = row[first : first + block], row[first : first + block].max()
-            if top == -np.inf:
-                continue
-            if r == -np.inf:
-                r = top
-            elif top > r + threshold:
-                l, o, r, rescalings = l * 2 ** (r - top), o * 2 ** (r - top), top, rescalings + 1
-            p = np.exp2(t - r)
-            l, o = l + p.sum(), o + p @ v[first : first + block]
-        outs.append(o / l if l else o)
-        lses.append((r + np.log2(l)) * np.log(2) if l else -np.inf)
-    return np.array(outs), np.array(lses), rescalings
 
 
 def lazy_at_once(s, v, block, threshold):
@@ -188,11 +156,9 @@ RIGHT = [
     ("grid_waves", waves_by_counting),
     ("grid_waves", waves_by_ceil),
     ("fold_exp2", exp2_kept_blocks),
-    ("fold_exp2", exp2_by_lse),
     ("fold_exp2", exp2_in_jax),
     ("exp2_polynomial", bits_of_sums),
     ("exp2_polynomial", bits_in_torch),
-    ("lazy_rescale", lazy_by_rows),
     ("lazy_rescale", lazy_at_once),
     ("lazy_rescale", lazy_in_torch),
 ]

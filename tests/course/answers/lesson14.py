@@ -1,6 +1,5 @@
 """Answers to the exercises of lesson 14: right ones, written in other ways, and ones to refuse."""
 
-import itertools
 import math
 
 import jax.numpy as jnp
@@ -40,17 +39,6 @@ def step_by_cache(q, k, v, keys, values, t):
     cache = KVCache(keys[None], values[None], t)
     out, cache = cache.attend(q[None, None], k[None, None], v[None, None])
     return out[0, 0], keys, values
-
-
-def step_by_fold(q, k, v, keys, values, t):
-    """The old keys, then the new one: the fold of lesson 04, interrupted."""
-    keys[t], values[t] = k, v
-    m, l, o = -np.inf, 0.0, 0.0
-    for key, value in itertools.islice(zip(keys, values), t + 1):
-        s = key @ q / math.sqrt(len(q))
-        new = max(m, s)
-        l, o, m = l * np.exp(m - new) + np.exp(s - new), o * np.exp(m - new) + np.exp(s - new) * value, new
-    return o / l, keys, values
 
 
 def step_in_torch(q, k, v, keys, values, t):
@@ -131,14 +119,6 @@ def text_in_torch(model, prompt, count):
     return text
 
 
-def text_in_jax(model, prompt, count):
-    attend, text, new = Caches(len(prompt) + count, jnp.asarray), [], np.array(prompt)
-    for _ in range(count):
-        new = np.array([jnp.argmax(model.logits(new, attend)[-1])])
-        text.append(int(new[0]))
-    return text
-
-
 def text_rotated_late(model, prompt, count):
     """Keys as they came, concatenated; rotated by their positions at every step."""
     keys, values, text, new = {}, {}, [], list(prompt)
@@ -156,15 +136,6 @@ def text_rotated_late(model, prompt, count):
     return text
 
 
-def text_least_likely(model, prompt, count):
-    """The least likely token."""
-    attend, text, new = Caches(len(prompt) + count), [], np.array(prompt)
-    for _ in range(count):
-        new = model.logits(new, attend)[-1:].argmin(-1)
-        text.append(int(new[0]))
-    return text
-
-
 def text_with_a_second_look(model, prompt, count):
     """Right, and the prompt's keys are computed once more."""
     model.logits(np.array(prompt), Caches(len(prompt)))
@@ -175,14 +146,6 @@ def text_with_a_second_look(model, prompt, count):
 def calls_by_the_law(q, k, v, sizes):
     """Any split gives what one call gives."""
     return attnlab.safe_attention(attnlab.rotary(q), attnlab.rotary(k), v, causal=True)
-
-
-def calls_by_cache(q, k, v, sizes):
-    q, k, cache, rows = attnlab.rotary(q), attnlab.rotary(k), KVCache.empty(k, v, capacity=len(k)), []
-    for stop, n in zip(itertools.accumulate(sizes), sizes):
-        out, cache = cache.attend(*(x[stop - n : stop] for x in (q, k, v)))
-        rows.append(out)
-    return np.concatenate(rows)
 
 
 def calls_in_torch(q, k, v, sizes):
@@ -210,22 +173,6 @@ def calls_not_rotated(q, k, v, sizes):
 def calls_list_of_parts(q, k, v, sizes):
     out = calls_by_the_law(q, k, v, sizes)
     return tuple(np.split(out, np.cumsum(sizes)[:-1]))
-
-
-def calls_unshifted(q, k, v, sizes):
-    """Exponentials without a maximum."""
-    at = np.arange(len(q))
-    p = np.exp(attnlab.rotary(q, at) @ attnlab.rotary(k, at).T / q.shape[1] ** 0.5) * np.tri(len(q))
-    return p @ v / p.sum(1, keepdims=True)
-
-
-def calls_hidden_by_a_number(q, k, v, sizes):
-    """−10000 for −∞."""
-    at = np.arange(len(q))
-    s = attnlab.rotary(q, at) @ attnlab.rotary(k, at).T / q.shape[1] ** 0.5
-    s = np.where(at <= at[:, None], s, -1e4)
-    p = np.exp(s - s.max(1, keepdims=True))
-    return p @ v / p.sum(1, keepdims=True)
 
 
 def step_by_shared_memory(q, k, v, keys, values, t):
@@ -273,6 +220,8 @@ step_in_double = edited(
 )
 step_by_the_old_maximum = edited("decode_step", "s.max()", "s[: max(t, 1)].max()")
 step_without_small = edited("decode_step", "    return p", "    p[p < 1e-3] = 0\n    return p")
+calls_unshifted = edited("in_calls", "np.exp(s - s.max(1, keepdims=True))", "np.exp(s)")
+calls_hidden_by_a_number = edited("in_calls", "s, -np.inf)", "s, -1e4)")
 calls_of_a_window = edited(
     "in_calls", "<= at[:, None],", "<= np.where(np.arange(t + n) < t - 64, -1, at[:, None]),",
 )
@@ -284,6 +233,7 @@ text_sees_its_chunk = edited(
     "    while len(new) > 16:\n        model.logits(np.array(new[:16]), attend)\n        t, new = t + 16, new[16:]\n"
     "    for _",
 )
+text_least_likely = edited("generate", "argmax", "argmin")
 text_of_bytes = edited("generate", "logits[-1].argmax())", "logits[-1].argmax()) % 256")
 text_of_one_at_least = edited("generate", "range(count)", "range(max(count, 1))")
 
@@ -308,17 +258,14 @@ RIGHT = [
     ("cache_bytes", bytes_by_arrays),
     ("decode_step", step_by_package),
     ("decode_step", step_by_cache),
-    ("decode_step", step_by_fold),
     ("decode_step", step_in_torch),
     ("decode_step", step_in_jax),
     ("decode_step", step_by_shared_memory),
     ("generate", text_by_caches),
     ("generate", text_token_by_token),
     ("generate", text_in_torch),
-    ("generate", text_in_jax),
     ("generate", text_rotated_late),
     ("in_calls", calls_by_the_law),
-    ("in_calls", calls_by_cache),
     ("in_calls", calls_in_torch),
     ("in_calls", calls_in_jax),
 ]

@@ -19,12 +19,6 @@ def seconds_in_torch(weights_bytes, cache_bytes, B, bandwidth):
     return sizes.sum() / bandwidth
 
 
-def pool_by_loops(w, heads, kv_heads):
-    d, group = w.shape[1] // heads, heads // kv_heads
-    parts = [w[:, h * d : (h + 1) * d] for h in range(heads)]
-    return np.hstack([sum(parts[g * group : (g + 1) * group]) / group for g in range(kv_heads)])
-
-
 def pool_by_product(w, heads, kv_heads):
     """A matrix that averages, applied from the right."""
     average = np.kron(np.eye(kv_heads), np.ones((heads // kv_heads, 1))) * kv_heads / heads
@@ -43,23 +37,6 @@ def split_by_package(q, k, v, splits):
     for other in found[1:]:
         out, lse = attnlab.merge(out, lse, *other)
     return out[0], np.array([lse[0] for _, lse in found])
-
-
-def split_padded(q, k, v, splits):
-    """All parts at once, the surplus hidden."""
-    m, size = len(k), -(-len(k) // splits)
-    s = np.full(splits * size, -np.inf)
-    s[:m] = k @ q / np.sqrt(len(q))
-    s = s.reshape(splits, size)
-    with np.errstate(divide="ignore"):
-        top = np.maximum(s.max(1, keepdims=True), -1e300)
-        p = np.exp(s - top)
-        lses = top[:, 0] + np.log(p.sum(1))
-    values = np.zeros((splits * size, v.shape[1]))
-    values[:m] = v
-    o = np.einsum("sc,scd->sd", p, values.reshape(splits, size, -1))
-    factor = np.exp(top - s.max())
-    return (factor * o).sum(0) / (factor[:, 0] * p.sum(1)).sum(), lses
 
 
 def split_in_jax(q, k, v, splits):
@@ -132,6 +109,11 @@ def decode_by_fetching(machine, q, k, v, block_k):
 merge_clipped = edited(
     "merge_parts", "np.exp(lses - top)", "np.exp(np.where(lses - top > -99, np.maximum(lses - top, -8), -np.inf))",
 )
+decode_beside = edited(  # blocks are loaded, and all of them are kept in plain arrays
+    "gqa_decode", "                    s = ",
+    "                    vars(machine).setdefault('kept', []).append((np.array(k_j), np.array(v_j)))\n"
+    "                    s = ",
+)
 decode_two_blocks = edited("gqa_decode", "blocks(m, block_k)", "blocks(m, 2 * block_k)")
 
 seconds_by_256 = edited("decode_seconds", "(weights_bytes +", "(-(-B // 256) * weights_bytes +")
@@ -175,23 +157,6 @@ def decode_four_heads(machine, q, k, v, block_k):
     return machine.fetch(o)
 
 
-def decode_beside(machine, q, k, v, block_k):
-    """Blocks are loaded, and all of a head are kept in plain arrays."""
-    (heads, d), (kv_heads, m, dv) = q.shape, v.shape
-    o, group = machine.empty("O", (heads, dv), q.dtype), heads // kv_heads
-    for g in range(kv_heads):
-        keys, values = np.empty((m, d)), np.empty((m, dv))
-        for j in range(0, m, block_k):
-            at = slice(j, min(j + block_k, m))
-            with machine.scope():
-                keys[at], values[at] = machine.load(k, (g, at)), machine.load(v, (g, at))
-        rows = slice(g * group, (g + 1) * group)
-        with machine.scope():
-            s = machine.load(q, rows) @ keys.T / d**0.5
-            p = np.exp(s - s.max(1, keepdims=True))
-            machine.store(o, rows, machine.keep("O", p @ values / p.sum(1, keepdims=True)))
-    return machine.fetch(o)
-
 def parts_by_arrays(batch, kv_heads, keys, sms, share, merge):
     """All numbers of parts at once."""
     parts = np.arange(1, 513)
@@ -225,11 +190,9 @@ RIGHT = [
     ("best_parts", parts_by_arrays),
     ("decode_seconds", seconds_by_parts),
     ("decode_seconds", seconds_in_torch),
-    ("pool_heads", pool_by_loops),
     ("pool_heads", pool_by_product),
     ("pool_heads", pool_in_torch),
     ("split_attention", split_by_package),
-    ("split_attention", split_padded),
     ("split_attention", split_in_jax),
     ("gqa_decode", decode_by_lse),
     ("gqa_decode", decode_by_package),

@@ -46,17 +46,6 @@ def numbers_in_numpy(layers, window, length, chunk):
     return np.array([1 + layers * window - layers, rows @ np.minimum(start + rows, rows + window - 1)])
 
 
-def attend_in_loops(keys, values, positions, q, position, window, sinks):
-    """The online fold over the slots."""
-    m, l, o = -np.inf, 0.0, np.zeros(values.shape[1])
-    for key, value, j in zip(keys, values, positions):
-        if 0 <= j <= position and (j < sinks or position - j < window):
-            s = key @ q / len(q) ** 0.5
-            top = max(m, s)
-            m, l, o = top, l * np.exp(m - top) + np.exp(s - top), o * np.exp(m - top) + np.exp(s - top) * value
-    return o / l if l else o
-
-
 def attend_by_package(keys, values, positions, q, position, window, sinks):
     """A mask for a function of the package."""
     old = position - positions
@@ -187,7 +176,6 @@ RIGHT = [
     ("token_in", token_by_counting_turns),
     ("reach_and_scores", numbers_by_search),
     ("reach_and_scores", numbers_in_numpy),
-    ("rolling_attend", attend_in_loops),
     ("rolling_attend", attend_by_package),
     ("rolling_attend", attend_in_torch),
     ("rolling_attend", attend_in_jax),

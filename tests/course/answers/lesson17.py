@@ -29,15 +29,6 @@ def recurrent_in_place(tokens, U, Z):
     return fq @ U / weights if weights else np.zeros(U.shape[1]), U, Z
 
 
-def recurrent_with_one_array(tokens, U, Z):
-    """Z as a further column of U."""
-    state = np.column_stack([U, Z])
-    for fq, fk, v in tokens:
-        state = state + fk[:, None] * np.append(v, 1)
-        *above, below = fq @ state
-    return np.array(above) / (below or 1), state[:, :-1], state[:, -1]
-
-
 def recurrent_in_torch(tokens, U, Z):
     for fq, fk, v in tokens:
         U, Z = torch.addr(U, fk, v), Z + fk
@@ -130,7 +121,6 @@ RIGHT = [
     ("state_and_break_even", numbers_by_search),
     ("state_and_break_even", numbers_in_numpy),
     ("linear_recurrent", recurrent_in_place),
-    ("linear_recurrent", recurrent_with_one_array),
     ("linear_recurrent", recurrent_in_torch),
     ("linear_chunked", chunked_by_package),
     ("linear_chunked", chunked_with_a_column_of_ones),

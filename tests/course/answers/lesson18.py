@@ -30,15 +30,6 @@ def loss_by_package(q, k, w_q, w_k):
     return attnlab.linear.hedgehog_loss(q[None], k[None], Hedgehog(w_q[None], w_k[None]), causal=True)
 
 
-def loss_in_loops(q, k, w_q, w_k):
-    total = 0.0
-    for i in range(len(q)):
-        s = k[: i + 1] @ q[i] / len(q[i]) ** 0.5
-        a = 2 * np.cosh(q[i] @ w_q + k[: i + 1] @ w_k).sum(1)  # e^{u + t} + e^{−u − t}
-        total -= np.exp(s - np.logaddexp.reduce(s)) @ np.log(a / a.sum())
-    return total / len(q)
-
-
 def loss_in_torch(q, k, w_q, w_k):
     hidden = torch.ones(len(q), len(k), dtype=torch.bool).triu(1)
     s = (q @ k.T / q.shape[1] ** 0.5).masked_fill(hidden, -torch.inf)
@@ -84,14 +75,6 @@ def batch_by_sorting(rng, size, pairs, length, half):
     questions, answers = (np.take_along_axis(x, asked, 1) for x in (keys, values))
     pairs_of = np.dstack([keys, values]).reshape(size, -1)
     return np.hstack([pairs_of, questions]), np.hstack([0 * pairs_of - 1, answers])
-
-
-def map_by_logarithms(q, k, v, w):
-    """The logarithm of each weight."""
-    y = (q @ w)[:, None] + k @ w
-    s = np.logaddexp.reduce(np.concatenate([y, -y], -1), -1)
-    p = np.exp(s - s.max(1, keepdims=True))
-    return p @ v / p.sum(1, keepdims=True)
 
 
 def map_by_package(q, k, v, w):
@@ -259,13 +242,11 @@ RIGHT = [
     ("cubic", cubic_unique),
     ("cubic", cubic_in_torch),
     ("hedgehog_loss", loss_by_package),
-    ("hedgehog_loss", loss_in_loops),
     ("hedgehog_loss", loss_in_torch),
     ("is_monotone", monotone_by_pairs),
     ("is_monotone", monotone_by_running_maximum),
     ("mqar_batch", batch_row_by_row),
     ("mqar_batch", batch_by_sorting),
-    ("fixed_map", map_by_logarithms),
     ("fixed_map", map_by_package),
     ("fixed_map", map_in_torch),
 ]

@@ -50,16 +50,6 @@ def plan_in_arrays(tokens, devices, query_heads, key_heads, flops, bandwidth):
     return int(g[np.argmin(trade + (devices / g - 1) * uncovered)])
 
 
-def stripes_by_sorting(x, devices):
-    p = np.arange(len(x))
-    order = np.lexsort((p, p % devices))
-    home = np.empty_like(order)
-    home[order] = p
-    first = np.arange(devices)
-    offset = np.floor((first[:, None] - first) / devices).astype(int)
-    return x[order].reshape(devices, len(x) // devices, -1), home, offset
-
-
 def stripes_by_package(x, devices):
     held = np.array(positions(len(x), devices, "striped"))
     offset = [[max(b for b in range(-1, devices) if b <= 0 and b * devices + c <= r) for c in range(devices)]
@@ -76,23 +66,6 @@ def stripes_in_torch(x, devices):
 def ring_by_package(cluster, q, k, v, causal):
     def program(rank, q, k, v):
         return (yield from ring_attention(q, k, v, causal=causal, group=rank))
-
-    return cluster.run(program, q, k, v)
-
-
-def ring_the_other_way(cluster, q, k, v, causal):
-    """Unmasked to the rank before, though each sends to the next one. Causal forward, as later ranks need blocks."""
-    def program(rank, q, k, v):
-        way = 1 if causal else -1
-        to, source = (rank.index + way) % rank.size, (rank.index - way) % rank.size
-        out, lse = rank.attend(q, k, v, causal=causal)
-        for step in range(1, rank.size):
-            if not causal or (step <= rank.index + 1 and rank.index + 1 < rank.size):
-                rank.send(k, v, to=to)
-            if not causal or step <= rank.index:
-                k, v = yield rank.receive(source)
-                out, lse = attnlab.merge(out, lse, *rank.attend(q, k, v))
-        return out
 
     return cluster.run(program, q, k, v)
 
@@ -166,21 +139,6 @@ def ring_unshifted(cluster, q, k, v, causal):
     return cluster.run(program, q, k, v)
 
 
-def ring_of_five(cluster, q, k, v, causal):
-    """On more than five ranks every block goes all around, masked or not."""
-
-    def program(rank, q, k, v):
-        out, lse = rank.attend(q, k, v, causal=causal)
-        for step in range(1, rank.size):
-            rank.send(k, v, to=(rank.index + 1) % rank.size)
-            k, v = yield rank.receive((rank.index - 1) % rank.size)
-            if not causal or step <= rank.index:
-                out, lse = attnlab.merge(out, lse, *rank.attend(q, k, v))
-        return out
-
-    return cluster.run(program, q, k, v) if cluster.devices > 5 else ring_by_package(cluster, q, k, v, causal)
-
-
 STEPS, COPIED = "(device - step) % devices", "if devices % group or key_heads % group:"
 POSITIONS = "rank.index + rank.size * np.arange(len(q))"
 holder_in_a_byte = edited("holder", STEPS, "((device - step + 128) % 256 - 128) % devices")
@@ -188,6 +146,14 @@ plan_of_powers = edited("split_plan", COPIED, f"{COPIED[:-1]} or group & (group 
 plan_of_all_or_nothing = edited("split_plan", COPIED, f"{COPIED[:-1]} or group not in (1, devices):")
 home_in_a_byte = edited("stripes", "shards, home, offset", "shards, home.astype(np.uint8), offset")
 shards_in_half = edited("stripes", "return shards,", "return shards.astype(np.float16),")
+ring_the_other_way = edited(  # without a mask
+    "ring_outputs", "to=(rank.index + 1)", "to=(rank.index + (1 if causal else -1))",
+    "receive((rank.index - 1)", "receive((rank.index - (1 if causal else -1))",
+)
+ring_of_five = edited(  # on more than five every block goes all around, masked or not
+    "ring_outputs", "rank.index + 1 if causal", "rank.index + 1 if causal and rank.size < 6",
+    "rank.size - 1 if causal", "rank.size - 1 if causal and rank.size < 6",
+)
 ring_widened = edited("ring_outputs", "rank.send(k, v,", "rank.send(k.astype(float), v.astype(float),")
 fixed_in_a_byte = edited("fixed_ring", POSITIONS, f"({POSITIONS}).astype(np.int8)")
 
@@ -196,7 +162,6 @@ RIGHT = [
     ("holder", holder_the_long_way_round),
     ("split_plan", plan_in_fractions),
     ("split_plan", plan_in_arrays),
-    ("stripes", stripes_by_sorting),
     ("stripes", stripes_by_package),
     ("stripes", stripes_in_torch),
     ("ring_outputs", ring_by_package),

@@ -41,16 +41,6 @@ def weights_in_jax(g):
     return jnp.tril(jnp.exp(jnp.where(below, g[:, None], 0).cumsum(0)))
 
 
-def chunk_by_steps(q, k, v, b, g, S):
-    """Token by token: right, and slow."""
-    out = []
-    for t in range(len(q)):
-        S = np.exp(g[t]) * S
-        S = S + np.outer(k[t], b[t] * (v[t] - k[t] @ S))
-        out.append(q[t] @ S)
-    return np.array(out), S
-
-
 def chunk_by_substitution(q, k, v, b, g, S):
     G, since = weights_in_loops(g), np.exp(np.cumsum(g))[:, None]
     A, W = b[:, None] * G * (k @ k.T), b[:, None] * (v - since * (k @ S))
@@ -113,7 +103,6 @@ RIGHT = [
     ("decay_weights", weights_in_loops),
     ("decay_weights", weights_in_jax),
     ("delta_chunk", chunk_by_substitution),
-    ("delta_chunk", chunk_by_steps),
     ("delta_chunk", chunk_in_torch),
     ("delta_chunk", chunk_in_jax),
     ("parity", parity_by_keys),
