@@ -62,7 +62,7 @@ EXERCISE = Exercise(
              "`block` keys at a time?"),
     ),
     hints=(
-        "The loop of section 6, with a block of keys in place of one key: range(0, len(key), block). A slice may reach "
+        "The loop of section 5, with a block of keys in place of one key: range(0, len(key), block). A slice may reach "
         "beyond the end: the last block is shorter, and nothing else changes.",
         "Keep m and l as columns (N, 1), with keepdims=True, so that they multiply the rows of o.",
         "m_new = np.maximum(m, s.max(axis=1, keepdims=True)); one factor np.exp(m - m_new) for l and for o; "

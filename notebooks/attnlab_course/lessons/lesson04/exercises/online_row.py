@@ -63,14 +63,14 @@ EXERCISE = Exercise(
     mistakes=(
         Mistake(phrases.rescales_partly("eqs. 4.8 and 4.9", sums="l or o", factor="e^(m − m')"),
                 *both("o * factor", "o"), *both("l * factor", "l"), *both("l * factor", "l", "o * factor", "o")),
-        Mistake("This is the update of l that the essay prints, eq. 4.12: the factor is added where it should "
-                "multiply, and the new term is missing. Compare eq. 4.8.",
+        Mistake("This update of l was printed once (section 7, bug 5): the factor is added where it should multiply, and "
+                "the new term is missing. Compare eq. 4.8.",
                 *both("l * factor + new", "l + factor"),
                 but("l * factor + new", "l + factor", "(o, -np.inf)", "(0 * o, -np.inf)")),
         Mistake(phrases.divides_early("eq. 4.10", o="o", l="l"),
                 *both("o * factor + new * v", "(o * factor + new * v) / (l * factor + new)", "(o / l, m", "(o, m"),
                 *both("o * factor + new * v", "(o * factor + new * v) / (l * factor + new)")),
-        Mistake(phrases.nothing_yet("section 9, eq. 4.10"), but(*UNGUARDED)),
-        Mistake(phrases.guard_written("section 9, eq. 4.10", m="m"), but("m, l, o = m_new, ", "m, l, o = shift, ")),
+        Mistake(phrases.nothing_yet("section 7, eq. 4.10"), but(*UNGUARDED)),
+        Mistake(phrases.guard_written("section 7, eq. 4.10", m="m"), but("m, l, o = m_new, ", "m, l, o = shift, ")),
     ),
 )

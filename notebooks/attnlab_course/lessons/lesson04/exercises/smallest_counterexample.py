@@ -117,8 +117,8 @@ EXERCISE = Exercise(
                 "maximum (eq. 4.8) needs a step below 1: add one, such as 0.5.",
                 *(but(CANDIDATES, f"({near}, 1000.0, -1000.0)")
                   for near in ("0.0", "0.0, 1.0", "0.0, 2.0", "0.0, 3.0", "0.0, 1.0, -1.0", "0.0, 1.0, 2.0"))),
-        Mistake("You search long lists first, or take any list that works. Begin with lists of one score: the printed "
-                "update (eq. 4.12) already fails there.",
+        Mistake("You search long lists first, or take any list that works. Begin with lists of one score: the "
+                "printed update (section 7, bug 5) already fails there.",
                 but("(1, 2, 3)", "(3, 2, 1)")),
         Mistake("You stop at two scores. With two, a sum never exceeds 2; an update that is wrong for larger sums (l "
                 "in eq. 4.6 can reach the number of keys) needs three.",
