@@ -1,17 +1,13 @@
 """The figures of lesson 04, lazy and online attention."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from attnlab.core.arguments import LIBRARIES
-from attnlab_course.plots.style import COLORS, GRAY, INK, MARKERS, canvas, darker
+from attnlab_course.plots.style import COLORS, GRAY, INK, SHADES, canvas, darker
 
-import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 
-KEYS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
+BOXES = {"s": "#E3E3E3", "m": "#BFD9EA", "l": "#F3DDB0", "o": "#BFE3D6"}
 
 
 def fold(scores: Sequence[float]) -> Figure:
@@ -22,90 +18,52 @@ def fold(scores: Sequence[float]) -> Figure:
         m_new = max(m, score)
         factor = np.exp(m - m_new)
         l, m = l * factor + np.exp(score - m_new), m_new
-        moved = t > 0 and factor < 1
-        if moved:
+        if moved := t > 0 and factor < 1:
             moves.append(f"at key {t} by the factor {factor:.2f}")
-        stack(axes, t, np.exp(np.array(scores[: t + 1]) - m) / l)
+        weights = np.exp(np.array(scores[: t + 1]) - m) / l
+        bars = axes.bar(np.full(t + 1, t), weights, 0.72, bottom=np.cumsum(weights) - weights, color=SHADES,
+                        alpha=0.6, edgecolor="white", linewidth=1)
+        axes.bar_label(bars, [str(j) if weight > 0.07 else "" for j, weight in enumerate(weights)],
+                       label_type="center", fontsize=9, color=INK)
         notes = (f"{score:g}".replace("-", "−"), f"{m:g}".replace("-", "−"), f"{factor:.2f}", f"{l:.2f}")
         for row, note in enumerate(notes):
-            axes.text(t, -0.16 - 0.10 * row, note, ha="center", va="center", fontsize=10,
-                      weight="bold" if moved and row in (1, 2) else "normal",
-                      color=darker(COLORS["naive"]) if moved and row in (1, 2) else INK)
+            bold = {"weight": "bold", "color": darker(COLORS["naive"])} if moved and row in (1, 2) else {}
+            axes.text(t, -0.16 - 0.10 * row, note, ha="center", va="center", fontsize=10, **bold)
     figure.set_label(
-        f"{len(scores)} stacked bars of height 1, one after each key read, divided among the keys read so far. "
-        f"Below each bar: the score, the maximum, the factor and the sum. The maximum moves {' and '.join(moves)}; "
-        f"at the end it is {m:g}, and the sum is {l:.2f}."
+        f"{len(scores)} stacked bars of height 1, one after each key, divided among the keys read so far. The maximum "
+        f"moves {' and '.join(moves)}; at the end it is {m:g}, and the sum is {l:.2f}."
     )
-    for row, name in enumerate(("score s", "maximum m", r"factor $e^{m-m'}$", "sum l")):
+    for row, name in enumerate(("score s", "maximum m", "factor e^(old m − m)", "sum l")):
         axes.text(-0.62, -0.16 - 0.10 * row, name, ha="right", va="center", fontsize=10, color=GRAY)
     axes.set(xlim=(-0.6, len(scores) - 0.4), ylim=(-0.52, 1.02), yticks=[0, 0.5, 1], ylabel="weights of the keys read")
     axes.yaxis.set_label_coords(-0.06, 0.68)
-    axes.set_xticks([])
+    axes.set(xticks=[], title="one bar after each key; the number in a part is its key")
     axes.spines["bottom"].set_visible(False)
     axes.spines["left"].set_bounds(0, 1)
     axes.grid(visible=False)
-    axes.set_title("one bar after each key; the number in a part is its key", loc="left")
     return figure
 
 
-def stack(axes: Axes, x: float, weights: Sequence[float]) -> None:
-    """A bar at ``x``, divided by the weights of the keys."""
-    bottom = 0.0
-    for j, weight in enumerate(weights):
-        axes.bar(x, weight, 0.72, bottom=bottom, color=KEYS[j % len(KEYS)], edgecolor="white", linewidth=1)
-        if weight > 0.07:
-            dark = sum(matplotlib.colors.to_rgb(KEYS[j % len(KEYS)])) < 1.4
-            axes.text(x, bottom + weight / 2, f"{j}", ha="center", va="center", fontsize=9,
-                      color="white" if dark else INK)
-        bottom += weight
-
-
-def memory(
-    measured: Mapping[str, Mapping[str, Mapping[int, float]]], formulas: Mapping[str, Mapping[int, float]]
-) -> Figure:
-    """Extra numbers held per query against the number of keys: formulas as lines, measured points by library."""
-    figure, axes = canvas(7.8, 4.4)
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log", base=2)
-    styles = {"lazy": (0, (4, 3)), "online": "-", "naive": "-"}
-    shift = {"naive": 0, "online": -7, "lazy": 8}
-    for method, line in formulas.items():
-        x, y = list(line), list(line.values())
-        axes.plot(x, y, color=COLORS[method], linestyle=styles[method], zorder=3 if method == "lazy" else 2)
-        axes.annotate(method, (x[-1], y[-1]), (6, shift[method]), textcoords="offset points", va="center",
-                      fontsize=10, color=darker(COLORS[method]))
-    labeled = set()
-    for method, libraries in measured.items():
-        for library, points in libraries.items():
-            axes.plot(list(points), list(points.values()), MARKERS[library], color=darker(COLORS[method]),
-                      fillstyle="none", markersize=8 if method == "lazy" else 6,
-                      label=None if library in labeled else LIBRARIES[library])
-            labeled.add(library)
-    axes.set(xlabel="number of keys M", ylabel="extra numbers held per query")
-    ticks = [2**e for e in range(5, 16, 2)]
-    axes.set_yticks(ticks, [f"{t:,}" for t in ticks])
-    lengths = list(next(iter(formulas.values())))
-    axes.set_xticks(lengths, [f"{n:,}" for n in lengths])
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_ylim(bottom=32)
-    axes.margins(x=0.12)
-    legend = axes.legend(title="measured", loc="upper left", fontsize=9, title_fontsize=9, frameon=False)
-    for handle in legend.legend_handles:
-        handle.set_color(INK)
-    said = ranges(measured, formulas)
-    figure.set_label(f"Numbers held per query against the number of keys, both axes logarithmic. {said}")
+def held(scores: Sequence[float], values: Sequence[float]) -> Figure:
+    """What a query holds after each key, naive, lazy and online, if a value is one number: a box for each number."""
+    kept, said = {"naive": [], "lazy": [], "online": []}, []
+    for t in range(1, len(scores) + 1):
+        m, e = max(scores[:t]), np.exp(scores[:t])
+        l, o = e.sum(), e @ values[:t]
+        kept["naive"].append([("s", s) for s in scores[:t]])
+        kept["lazy"].append([("l", l), ("o", o)])
+        kept["online"].append([("m", m), ("l", l * np.exp(-m)), ("o", o * np.exp(-m))])
+    figure, panels = canvas(8.6, 3.2, ncols=3, sharey=True)
+    for axes, (method, columns) in zip(panels, kept.items()):
+        for t, column in enumerate(columns):
+            for y, (name, number) in enumerate(column):
+                axes.bar(t, 0.9, 0.94, bottom=y, color=BOXES[name])
+                axes.text(t, y + 0.45, f"{number:.2g}".replace("-", "−"), ha="center", va="center", fontsize=6.5)
+        for y, (name, _) in enumerate(columns[0]):
+            axes.text(-0.7, y + 0.45, name, ha="right", va="center", color=GRAY)
+        largest = max(abs(number) for column in columns for _, number in column)
+        said.append(f"{method}: from {len(columns[0])} to {len(columns[-1])}, the largest {largest:.1f}.")
+        axes.set(xlim=(-1.4, len(scores) - 0.4), title=f"{method}: a column per key")
+        axes.axis("off")
+    figure.set_label(f"Boxes in a column per key read, one for each number that a query holds. {' '.join(said)}")
     return figure
-
-
-def ranges(
-    measured: Mapping[str, Mapping[str, Mapping[int, float]]], formulas: Mapping[str, Mapping[int, float]]
-) -> str:
-    """What was measured over the formula, in words."""
-    said = []
-    for method, line in formulas.items():
-        ratios = [held / line[m] for points in measured[method].values() for m, held in points.items()]
-        low, high = min(line.values()), max(line.values())
-        course = "is level at" if low == high else f"rises from {low:,.0f} to"
-        said.append(f"{method}: the line {course} {high:,.0f}; measured {min(ratios):.1f} to {max(ratios):.1f} times.")
-    return " ".join(said)
-

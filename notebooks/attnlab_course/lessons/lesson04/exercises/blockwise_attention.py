@@ -31,15 +31,13 @@ def cases() -> list[Case]:
         Case("ONE: one query, one key", (one, 2 * one, 3 * one, 2)),
         Case("UP: rising scores 0, 1, 2, 3, two keys a block, values the identity", (one, up, eye, 2)),
         Case("DOWN: falling scores 3, 2, 1, 0, two keys a block, values the identity", (one, up[::-1].copy(), eye, 2)),
-        Case("HIGH: scores 1000 to 1003, two keys a block", (one, 1000 + up, eye, 2)),
         Case("HIGH: four scores of 709.5, whose exponentials overflow only when added", (one, 0 * up + 709.5, eye, 2)),
         *far_queries(lambda q, k: (q, k, eye, 2), query[:2], key[:4], two),
         last_key(lambda q, k: (q, k, eye, 2), query[:2], key[:4], two),
         Case(f"HIGH, DOWN: the scores of key 0 alone lie near 100000{two}",
              (*large_key(query[:2], key[:4], 0), eye, 2)),
         Case(f"LOW: scores −10¹² to −4·10¹²{two}", (*deepest(2, 4, 4), eye, 2)),
-        Case("BLOCK: N = 4, M = 8, D = 4, blocks of 4", (query, key, value, 4)),
-        Case("RAGGED: the same in blocks of 3: the last block has 2 keys", (query, key, value, 3)),
+        Case("RAGGED: N = 4, M = 8, D = 4, in blocks of 3: the last block has 2 keys", (query, key, value, 3)),
         Case("a score of 0, then 399 of −7, 40 keys a block: together they weigh 0.36",
              (one, np.array([[0.0], *[[-7.0]] * 399]), np.array([[1.0], *[[0.0]] * 399]), 40)),
     ]
@@ -62,8 +60,7 @@ EXERCISE = Exercise(
              "`block` keys at a time?"),
     ),
     hints=(
-        "The loop of section 6, with a block of keys in place of one key: range(0, len(key), block). A slice may reach "
-        "beyond the end: the last block is shorter, and nothing else changes.",
+        "The loop of section 5 over range(0, len(key), block). A slice may reach beyond the end of the keys.",
         "Keep m and l as columns (N, 1), with keepdims=True, so that they multiply the rows of o.",
         "m_new = np.maximum(m, s.max(axis=1, keepdims=True)); one factor np.exp(m - m_new) for l and for o; "
         "p = np.exp(s - m_new) is added to l as its row sums and to o as p @ v.",
@@ -79,7 +76,7 @@ EXERCISE = Exercise(
         Mistake(phrases.last_one("eq. 4.1", what="The keys", block="block"),
                 but("len(key)", "len(key) // block * block", "0.0, 0.0", "0.0, np.zeros((len(query), value.shape[1]))"),
                 but("len(key)", "max(len(key) // block, 1) * block")),
-        Mistake("You hold all N × M scores at once. Compute those of one block, use them and forget them (eq. 4.11).",
+        Mistake("You hold all N × M scores at once. Use those of one block and forget them (eq. 4.11).",
                 but("m, l, o = np", "block = len(key); m, l, o = np"),
                 but("m, l, o = np", "kept = []; m, l, o = np", "m_new = np", "kept.append(s); m_new = np")),
     ),

@@ -60,18 +60,16 @@ TRY = "rising scores, a hidden first key, and two queries of very different scor
 EXERCISE = Exercise(
     lesson="04", stars=2, reference=masked_online, cases=cases, where="eqs. 4.7 to 4.9",
     hints=(
-        "Call `broken` with D = 1, one query and np.eye as values, so that the output is the row of weights, and "
-        "compare it with attnlab.safe_attention(query, key, value, mask=mask).",
+        "Call `broken` with one query and np.eye as values: it returns the weights. Compare attnlab.safe_attention's.",
         "Ask of each line how many numbers it holds for each query, and what it does when a score is −∞.",
-        "Three lines: each query has its own maximum (section 6), the shift needs a guard (section 9), and o takes the "
-        "same factor as l (eq. 4.9).",
+        "Each query has its own maximum (section 5), the shift needs a guard (section 7), and o takes l's factor.",
     ),
     mistakes=(
         Mistake(phrases.nothing_fixed("eqs. 4.7 to 4.9", inputs=TRY), but(*MAXIMUM, *RESCALE, *GUARD)),
         Mistake(phrases.one_fixed("eqs. 4.7 to 4.9", inputs=TRY),
                 but(*MAXIMUM, *RESCALE), but(*MAXIMUM, *GUARD), but(*RESCALE, *GUARD)),
         Mistake(phrases.one_maximum("eq. 4.7"), but(*MAXIMUM)),
-        Mistake(phrases.nothing_yet("section 9, eq. 4.10"),
+        Mistake(phrases.nothing_yet("section 7, eq. 4.10"),
                 but(*GUARD), but(GUARD[0], "np.where((m_new == -np.inf).all(), 0, m_new)")),
         Mistake(phrases.rescales_partly("eqs. 4.8 and 4.9", sums="l or o", factor="e^(m − m')"),
                 but(*RESCALE), but("l * factor", "l"), but("l * factor", "l", *RESCALE)),
