@@ -67,25 +67,6 @@ def chunk_rounded_down(M, Dv):
     return min(M, math.isqrt(M * (Dv + 2)))
 
 
-def chunk_rounded_up(M, Dv):
-    """6 keys in chunks of 5, which hold over 1 % more than chunks of 4."""
-    return int(min(M, np.ceil(np.sqrt(M * Dv + 2 * M))))
-
-
-def running_with_room(query, key, value, Cq, Ck):
-    """A fold that is right, with scores and exponentials at once."""
-    out = []
-    for q in (query[a : a + Cq] for a in range(0, len(query), Cq)):
-        o, l, m = 0.0, 0.0, np.full(len(q), -np.inf)
-        for c in range(0, len(key), Ck):
-            s = q @ key[c : c + Ck].T / np.sqrt(query.shape[1])
-            top = np.maximum(m, s.max(1))
-            p, old = np.exp(s - top[:, None]), np.exp(m - top)
-            m, l, o = top, l * old + p.sum(1), o * old[:, None] + p @ value[c : c + Ck]
-        out.append(o / l[:, None])
-    return np.concatenate(out)
-
-
 def chunks_out_of_place(query, key, value, Cq, Ck):
     """Three arrays as large as a tile, as one writes it first, and the summaries in a list."""
     out = torch.empty(len(query), value.shape[1], dtype=query.dtype)
@@ -142,10 +123,6 @@ def chunks_in_torch(query, key, value, Cq, Ck):
 
 def standard_in_torch(query, key, value, Cq, Ck):
     return torch.softmax(query @ key.T / query.shape[1] ** 0.5, dim=-1) @ value
-
-
-def standard_in_jax(query, key, value, Cq, Ck):
-    return jax.nn.softmax(query @ key.T / query.shape[1] ** 0.5) @ value
 
 
 def tree_by_levels(query, key, value, Ck):
@@ -283,17 +260,10 @@ def visible_by_first_key(query, key, value, visible, Ck):
     return visible_by_selection(query, key[read], value[read], visible[read], Ck)
 
 
-def visible_but_the_rest(query, key, value, visible, Ck):
-    """The mask of a last, shorter chunk is not read."""
-    full = np.arange(len(key)) < len(key) // Ck * Ck
-    return visible_by_selection(query, key, value, visible | ~full, Ck)
-
-
 RIGHT = [
     *(("summarize", answer) for answer in (summary_by_loop, summary_in_torch, summary_in_jax)),
     *(("best_chunk", answer) for answer in (chunk_by_search, chunk_by_whole_chunks)),
-    *(("attention_in_chunks", answer)
-      for answer in (chunks_in_jax, chunks_in_torch, chunks_out_of_place, running_with_room)),
+    *(("attention_in_chunks", answer) for answer in (chunks_in_jax, chunks_in_torch, chunks_out_of_place)),
     *(("tree_attention", answer) for answer in (tree_by_levels, tree_in_torch, tree_in_jax)),
     *(("visible_chunks", answer) for answer in (visible_by_selection, visible_in_torch, visible_by_package)),
 ]
@@ -312,14 +282,11 @@ REFUSED = [
     ("summarize", clipped_summary, "scores 0 and 1000"),
     ("summarize", summary_without_ties, "equal scores"),
     ("best_chunk", chunk_rounded_down, "round to the nearest"),
-    ("best_chunk", chunk_rounded_up, "round to the nearest"),
     ("attention_in_chunks", standard_in_torch, "eq. 5.7"),
-    ("attention_in_chunks", standard_in_jax, "eq. 5.7"),
     ("tree_attention", tree_of_everything, "times the size of a summary"),
     ("tree_attention", fold_of_pairs, "were added one after another"),
     ("visible_chunks", hidden_values_only, "key 1 hidden"),
     ("visible_chunks", visible_by_first_key, "keys 0 and 7 hidden"),
-    ("visible_chunks", visible_but_the_rest, "keys 0 and 7 hidden"),
     ("summarize", summary_but_small, "1,000 of −8"),
     ("best_chunk", chunk_of_sixteens, "M = 100, Dv = 1"),
     ("visible_chunks", visible_by_both_ends, "only the middle is visible"),

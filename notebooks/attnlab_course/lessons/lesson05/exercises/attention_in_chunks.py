@@ -12,33 +12,24 @@ from attnlab_course.checker.promises import peak
 import numpy as np
 
 Array = np.ndarray
-Triple = tuple[Array, Array, Array]
 
 
 def attention_in_chunks(query: Array, key: Array, value: Array, Cq: int, Ck: int) -> Array:
     """Attention of query (N, D), key (M, D), value (M, Dv) in chunks of Cq queries and Ck keys."""
-
-    def attend(q: Array) -> Array:
-        chunks = [summary(q, key[c : c + Ck], value[c : c + Ck]) for c in range(0, len(key), Ck)]
+    out = np.empty((len(query), value.shape[1]))
+    for a in range(0, len(query), Cq):
+        q, chunks = query[a : a + Cq] / np.sqrt(query.shape[1]), []
+        for c in range(0, len(key), Ck):
+            s = q @ key[c : c + Ck].T
+            m = s.max(1)
+            s -= m[:, None]
+            np.exp(s, out=s)  # in place: one array of scores
+            chunks.append((m, s.sum(1), s @ value[c : c + Ck]))
         top = np.max([m for m, _, _ in chunks], axis=0)
         o = sum(np.exp(m - top)[:, None] * o for m, _, o in chunks)  # eq. 5.4
         l = sum(np.exp(m - top) * l for m, l, _ in chunks)
-        return o / l[:, None]
-
-    out = np.empty((len(query), value.shape[1]))
-    for a in range(0, len(query), Cq):
-        out[a : a + Cq] = attend(query[a : a + Cq])
+        out[a : a + Cq] = o / l[:, None]
     return out
-
-
-def summary(q: Array, k: Array, v: Array) -> Triple:
-    """(m, l, o) of a chunk, with one array of scores."""
-    s = q @ k.T
-    s /= np.sqrt(q.shape[1])
-    m = s.max(1)
-    s -= m[:, None]
-    np.exp(s, out=s)
-    return m, s.sum(1), s @ v
 
 
 def cases() -> list[Case]:

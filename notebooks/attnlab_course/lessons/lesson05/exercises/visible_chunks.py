@@ -16,17 +16,12 @@ def visible_chunks(query: Array, key: Array, value: Array, visible: Array, Ck: i
         s = query @ key[c : c + Ck].T / np.sqrt(query.shape[1])
         s = np.where(visible[c : c + Ck], s, -np.inf)
         m = s.max(1)
-        p = np.exp(s - zero_if_empty(m)[:, None])
+        p = np.exp(s - np.where(m == -np.inf, 0, m)[:, None])
         summaries.append((m, p.sum(1), p @ value[c : c + Ck]))
     m = np.max([m_c for m_c, _, _ in summaries], axis=0)
     l = sum(np.exp(m_c - m) * l_c for m_c, l_c, _ in summaries)
-    o = sum(np.exp(m_c - m)[..., None] * o_c for m_c, _, o_c in summaries)
+    o = sum(np.exp(m_c - m)[:, None] * o_c for m_c, _, o_c in summaries)
     return o / l[:, None]
-
-
-def zero_if_empty(m: Array) -> Array:
-    """m, and 0 for −∞."""
-    return np.where(m == -np.inf, 0, m)
 
 
 def call(
@@ -68,7 +63,7 @@ def cases() -> list[Case]:
 
 
 ROUNDED = "range(0, len(key), Ck)", "range(0, len(key) // Ck * Ck, Ck)"
-UNGUARDED = "zero_if_empty(m)", "m"
+UNGUARDED = "np.where(m == -np.inf, 0, m)", "m"
 COMMON = "axis=0", "axis=None"
 TRY = "10 keys in chunks of 4, a chunk whose keys are all hidden, and two queries whose scores are 1000 apart"
 
@@ -89,7 +84,7 @@ EXERCISE = Exercise(
                 but(*ROUNDED, *UNGUARDED), but(*ROUNDED, *COMMON), but(*UNGUARDED, *COMMON)),
         Mistake(phrases.last_one("eq. 5.1", what="The keys", block="chunk"), but(*ROUNDED)),
         Mistake(phrases.one_maximum("eq. 5.3"), but(*COMMON)),
-        Mistake(phrases.nan_too_late("section 1", what="the maximum"),
+        Mistake(phrases.nan_too_late("lesson 02, section 6", what="the maximum"),
                 but(*UNGUARDED, "o / l[:, None]", "np.nan_to_num(o / l[:, None])")),
     ),
 )
