@@ -27,11 +27,6 @@ def vjp_in_torch(p, dp):
     return torch.mul(p, dp - torch.linalg.vecdot(p, dp)[..., None])
 
 
-def vjp_by_einsum_jacobian(p, dp):
-    jacobian = np.einsum("...i,ij->...ij", p, np.eye(p.shape[-1])) - np.einsum("...i,...j->...ij", p, p)
-    return np.einsum("...ij,...j->...i", jacobian, dp)
-
-
 def vjp_cut_off(p, dp):
     """Small weights get no gradient, however large dp is."""
     return np.where(p < 1e-8, 0, p * (dp - (p * dp).sum(-1, keepdims=True)))
@@ -69,12 +64,6 @@ def backward_in_jax(q, k, v, dout):
         return jax.nn.softmax(q @ k.T / jnp.sqrt(q.shape[-1]), axis=-1) @ v
 
     return jax.vjp(attention, q, k, v)[1](dout)
-
-
-def backward_in_torch(q, k, v, dout):
-    q, k, v = (x.clone().requires_grad_() for x in (q, k, v))
-    out = torch.softmax(q @ k.T / q.shape[-1] ** 0.5, -1) @ v
-    return torch.autograd.grad(out, (q, k, v), dout)
 
 
 # saved_elements
@@ -137,15 +126,6 @@ class Recomputed(torch.autograd.Function):
         return None, *torch.autograd.grad(out, inputs, dout)
 
 
-def loss_by_rows_of_standard(query, key, value):
-    """Query chunks alone, each recomputed whole: a row of n scores for each of 32 queries."""
-
-    def rows(q, k, v):
-        return (torch.softmax(q @ k.T / q.shape[-1] ** 0.5, -1) @ v).sum()
-
-    return sum(Recomputed.apply(rows, q, key, value) for q in query.split(32))
-
-
 def loss_with_running_maximum(query, key, value):
     """A fold over the chunks; the maximum is differentiated like everything else."""
 
@@ -167,16 +147,9 @@ def loss_with_running_maximum(query, key, value):
     return sum(again(rows, q, key, value, **options) for q in query.split(32))
 
 
-def loss_of_standard_in_jax(query, key, value):
-    return (jax.nn.softmax(query @ key.T * query.shape[-1] ** -0.5, axis=-1) @ value).sum()
-
-
 def loss_of_standard_checkpointed_in_jax(query, key, value):
-    return jax.checkpoint(loss_of_standard_in_jax)(query, key, value)
-
-
-def loss_stopped_in_jax(query, key, value):
-    return loss_in_jax(*map(lax.stop_gradient, (query, key, value)))
+    attention = jax.checkpoint(lambda q, k, v: jax.nn.softmax(q @ k.T * q.shape[-1] ** -0.5, axis=-1) @ v)
+    return attention(query, key, value).sum()
 
 
 def loss_through_a_closure(query, key, value):
@@ -263,7 +236,6 @@ RIGHT = [
     ("attention_backward", backward_query_by_query),
     ("attention_backward", backward_with_output),
     ("attention_backward", backward_in_jax),
-    ("attention_backward", backward_in_torch),
     ("saved_elements", saved_tile_by_tile),
     ("saved_elements", saved_by_formula),
     ("chunked_loss", loss_in_jax),
@@ -285,12 +257,8 @@ visible_with_half_of_d = edited("visible_loss", "query.shape[1] ** 0.5", "(query
 
 REFUSED = [
     ("least_rerun", least_rerun_with_square_tiles, "just enough"),
-    ("softmax_vjp", vjp_by_einsum_jacobian, "its memory grew"),
     ("softmax_vjp", vjp_cut_off, "a weight of 10⁻³⁰"),
-    ("chunked_loss", loss_by_rows_of_standard, "each chunk of queries meets all keys at once"),
-    ("chunked_loss", loss_of_standard_in_jax, "the memory of value and gradient grew"),
     ("chunked_loss", loss_of_standard_checkpointed_in_jax, "the memory of value and gradient grew"),
-    ("chunked_loss", loss_stopped_in_jax, "get no gradient"),
     ("chunked_loss", loss_through_a_closure, "get no gradient"),
     ("visible_loss", visible_clamped, "key 1 has the value 10³⁰"),
     ("softmax_vjp", vjp_up_to_three_axes, "four axes"),

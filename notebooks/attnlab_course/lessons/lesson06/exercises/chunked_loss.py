@@ -95,10 +95,10 @@ EXERCISE = Exercise(
                 "all keys at once: Cq · M numbers (eq. 5.9). Chunk the keys, too.",
                 rows_alone),
         Mistake("Value and gradient are right, but each checkpoint, one per tile, also keeps the state of the random "
-                "generator, 5 KB. Nothing here is random: pass preserve_rng_state=False (section 9).",
+                "generator, 5 KB. Nothing here is random: pass preserve_rng_state=False (section 7).",
                 but(", preserve_rng_state=False", ""),
                 but(", preserve_rng_state=False", "", ROWS, "attend(q, key, value)")),
-        Mistake(phrases.no_gradient("section 9", what="Queries, or keys and values,"),
+        Mistake(phrases.no_gradient("section 7", what="Queries, or keys and values,"),
                 but(ROWS, "again(attend, q.detach(), key.detach(), value.detach())"),
                 but(ROWS, "again(attend, q, key.detach(), value.detach())"),
                 but(ROWS, "again(attend, q.detach(), key, value)")),

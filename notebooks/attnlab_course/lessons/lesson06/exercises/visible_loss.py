@@ -71,13 +71,13 @@ EXERCISE = Exercise(
         "query.shape[1] ** 0.5": phrases.unscaled("lesson 01, eq. 1.1"),
     },
     mistakes=(
-        Mistake(phrases.nothing_fixed("section 9, eq. 6.9", inputs=TRY), but(*LATE, *STOPPED, *OUTSIDE)),
-        Mistake(phrases.one_fixed("section 9, eq. 6.9", inputs=TRY),
+        Mistake(phrases.nothing_fixed("section 7, eq. 6.9", inputs=TRY), but(*LATE, *STOPPED, *OUTSIDE)),
+        Mistake(phrases.one_fixed("section 7, eq. 6.9", inputs=TRY),
                 but(*LATE, *STOPPED), but(*LATE, *OUTSIDE), but(*STOPPED, *OUTSIDE)),
         Mistake("A hidden key with a large score makes the gradient NaN: the exponential overflows before `where` puts "
-                "a 0 in its place. Hide the score, then take the exponential (section 9, lesson 02, eq. 2.8).",
+                "a 0 in its place. Hide the score, then take the exponential (section 7, lesson 02, eq. 2.8).",
                 but(*LATE)),
         Mistake(phrases.l_constant("eqs. 6.5 and 6.9"), but(*STOPPED)),
-        Mistake(phrases.no_gradient("section 9", what="Values"), but(*OUTSIDE)),
+        Mistake(phrases.no_gradient("section 7", what="Values"), but(*OUTSIDE)),
     ),
 )
