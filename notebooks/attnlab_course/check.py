@@ -96,7 +96,9 @@ def progress(number: str | None = None) -> None:
     cells = ["".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in row) for row in rows]
     head = "".join(f"<th style='text-align:left'>{title}</th>" for title in ("lesson", "exercise", "", "state"))
     table = f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
-    show(f"{text}\n{last}.", f"{table}<div>{last}.</div>")
+    if kept.folder():  # else nothing outlives this notebook, and there is no sum to speak of
+        text, table = f"{text}\n{last}.", f"{table}<div>{last}.</div>"
+    show(text, table)
 
 
 def _earned(exercises: dict[str, int], right: set[str]) -> str:
