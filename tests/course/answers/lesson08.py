@@ -134,7 +134,7 @@ step_all_anew = edited(
 step_with_a_least_factor = edited(  # of the old terms
     "tile_step", "np.exp(m - zero_if_empty(m_new))", "np.exp(np.maximum(m - zero_if_empty(m_new), -20))",
 )
-step_with_epsilon = edited("tile_step", "one_if_empty(l_new)", "(l_new + 1e-7)")
+step_with_epsilon = edited("tile_step", "one_if_empty(l_new)", "(l_new + 1e-6)")
 step_without_small = edited("tile_step", "    l_new = ", "    alpha[alpha < np.exp(-12)] = 0\n    l_new = ")
 blocks_up_to_4096 = edited("largest_blocks", "M_sram + 1", "min(M_sram, 4096) + 1")
 outer_skips_low = edited(

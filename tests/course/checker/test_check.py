@@ -102,11 +102,9 @@ def test_progress_shows_the_lessons_begun_here(capsys):
     check.answer(RIGHT)
     capsys.readouterr()
     check.progress()
-    first, last = capsys.readouterr().out.splitlines()
-    assert first.split() == ["00", "average", "★", "right"]
-    assert last.startswith("1 of ")
+    assert capsys.readouterr().out.split() == ["00", "average", "★", "right"]
     check.progress("01")
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()[:-1]]
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert {row[1] for row in rows} == set(check.lessons()["01"])
     assert all(row[3:] == ["not", "checked"] for row in rows)
     with pytest.raises(ValueError, match="there is no lesson '99'"):
