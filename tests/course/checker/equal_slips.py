@@ -14,7 +14,6 @@ EQUAL = {
         ("attention_cost", "float(itemsize * (inputs_and_output + scores_and_weights))",
          "itemsize * (inputs_and_output + scores_and_weights)"),
         ("flash_forward", "np.asarray(new)", "new"),
-        ("keep_mask", "np.uint32(seed)", "seed"),
         ("keep_mask", "np.uint64(round(p * 2 ** 32))", "round(p * 2 ** 32)"),
         ("lazy_rescale", "int((moved & (r > -np.inf)).sum())", "(moved & (r > -np.inf)).sum()"),
         ("is_monotone", "int(order[n])", "order[n]"),
