@@ -201,6 +201,7 @@ def test_numpy_gradient_makes_no_array_for_a_dlse_that_is_not_given():
         q, out, k, v = (np.ones((size, 8), np.float32) for size in (n, n, 16, 16))
         return extra_bytes(tiled_attention_backward, q, k, v, out, q[:, 0].copy(), out)
 
+    peak(16384)  # the first product that is large enough looks up the limits of threads
     assert peak(16384) - peak(2048) <= 4 * (16384 - 2048) + 12_000
 
 
