@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 from attnlab.core.arrays.heads import by_heads_in_cache
 from attnlab.core.arrays.torch import Lse, Out
-from attnlab.core.arrays.torch import accumulator, add_matmul, empty, matmul
+from attnlab.core.arrays.torch import accumulator, add_matmul, empty
 from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements
 from attnlab.core.dropout.torch import drop
 from attnlab.core.geometry import blocks
 from attnlab.core.scores.torch import read, read_narrow, scores, visible_tiles
 from attnlab.kernels.triton.gpu import kernel_on_gpu
-from attnlab.softmax.torch import exp_, zero_if_empty
+from attnlab.softmax.torch import exp_, one_if_empty, zero_if_empty
 from attnlab.tiled import tiled_attention as public
 from attnlab.tiled.torch_grad import flash_gradient, tiled_attention_backward
 
@@ -27,33 +27,25 @@ __all__ = ["tiled_attention", "tiled_attention_backward"]
 def tiled_attention(rules: Rules, sizes: Sizes, x: Inputs, empty: Callable = empty) -> tuple[Out, Lse]:
     """Each tile of queries reads the keys it sees once; its (m, l, o) stay on chip until the division."""
     block_q, block_k = rules.tile_sizes(sizes)
-    (*heads, _), dtype = x.query.shape[:-1], accumulator(x.query)
+    (*heads, _), dtype, dv = x.query.shape[:-1], accumulator(x.query), x.value.shape[-1]
     out, lse = empty(x)
     buffer = x.query.new_empty((*heads, min(block_q, rules.band.n), min(block_k, rules.band.m)), dtype=dtype)
 
     for rows in blocks(rules.band.n, block_q):
         q = rules.scale * x.query[..., rows, :].to(dtype)  # (..., Hk, G, Bq, D), read once
-        m = None  # no tile yet: the first one has nothing to rescale
+        m, l = q.new_full(q.shape[:-1], -torch.inf), q.new_zeros(q.shape[:-1])
+        o = q.new_zeros((*q.shape[:-1], dv))
         for cols, visible in visible_tiles(rules, x, rows, block_k):
             k, v, b = (read_narrow if rules.band.n == 1 else read)(x, rows, cols, visible)
             s = scores(q, k, b, visible, buffer)  # (8.1), (..., Hk, G, Bq, Bk): a tile, on chip
-            m_next = s.amax(-1) if m is None else torch.maximum(m, s.amax(-1))  # (8.2)
+            m_next = torch.maximum(m, s.amax(-1))  # (8.2)
             shift = zero_if_empty(m_next)
-            p = exp_(s.sub_(shift[..., None]))  # (8.5)
-            l_next, p = p.sum(-1), drop(p, x.seed, rules, rows, cols)
-            if m is None:
-                l, o = l_next, matmul(p, v)
-            else:
-                alpha = exp_(m.sub_(shift))  # ≤ 1: old sums shrink
-                l = l_next.addcmul_(alpha, l)  # (8.5)
-                add_matmul(o.mul_(alpha[..., None]), p, v)  # (8.5); o stays on chip
-                del alpha
+            alpha, p = exp_(m.sub_(shift)), exp_(s.sub_(shift[..., None]))  # (8.5); alpha ≤ 1: old sums shrink
+            l.mul_(alpha).add_(p.sum(-1))  # (8.5)
+            add_matmul(o.mul_(alpha[..., None]), drop(p, x.seed, rules, rows, cols), v)  # (8.5); o stays on chip
             m = m_next
             del s, p  # before the next tile is made
-        if m is None:  # these queries see nothing
-            out[..., rows, :], lse[..., rows] = 0, -torch.inf
-            continue
-        l = l.clamp_(min=1)  # where there's a weight, l is at least that of the largest score, 1
+        l = one_if_empty(l)
         out[..., rows, :] = o.div_(l[..., None])  # (8.3), written once
         lse[..., rows] = m.add_(l.log_())
     return out, lse
