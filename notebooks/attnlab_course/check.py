@@ -49,6 +49,9 @@ def answer(function: Callable, name: str | None = None, own: bool | None = None)
     if verdict.state == "right" and not graded:
         why = kept.keep(function, exercise.name, exercise.lesson)
         verdict = replace(verdict, stars=exercise.stars, diagnosis=f"It isn't kept in a file: {why}." if why else "")
+    elif verdict.state == "wrong" and not graded:
+        more = f'check.hint("{exercise.name}") has {len(exercise.hints)} hints.'
+        verdict = replace(verdict, evidence=(*verdict.evidence, more))
     show(verdict.text, verdict.html())
     if graded:
         assert verdict.state == "right", verdict.text

@@ -39,5 +39,6 @@ def find(name: str) -> Exercise:
     for number, found in lessons().items():
         if name in found:
             return importlib.import_module(f"attnlab_course.lessons.lesson{number}.exercises.{name}").EXERCISE
-    like = ", ".join(difflib.get_close_matches(name, names(), n=3, cutoff=0))
-    raise ValueError(f"no exercise is called {name!r}; the nearest names are {like}")
+    like = ", ".join(difflib.get_close_matches(name, names(), n=3))
+    way = f"the nearest names are {like}" if like else 'say which it answers, as in check.answer(f, "average")'
+    raise ValueError(f"no exercise is called {name!r}; {way}")

@@ -1,7 +1,7 @@
 """The model as its users meet it: logits, bits and greedy text, in the library of its parameters."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from attnlab.core.arguments import dtype_name, integer, kind_of
@@ -18,7 +18,7 @@ class Model:
     """A transformer: its ``config`` and its ``parameters``, name -> array, all of one library and dtype."""
 
     config: Config
-    parameters: dict[str, Any]
+    parameters: dict[str, Any] = field(repr=False)
 
     def logits(self, tokens: Any, attend: Callable | None = None) -> Any:
         """Logits of the next token: (..., N) integers -> (..., N, 257), in the parameters' dtype.

@@ -49,6 +49,7 @@ def test_wrong_answer_has_a_diagnosis_and_the_evidence(capsys):
     assert "Seen on: ONES" in out
     assert "expected [1.]" in out
     assert "got      [3.]" in out
+    assert out.endswith(f'check.hint("average") has {len(check.find("average").hints)} hints.\n')
 
 
 def test_in_jupyter_it_is_html_with_the_text_beside(monkeypatch):
@@ -63,6 +64,8 @@ def test_in_jupyter_it_is_html_with_the_text_beside(monkeypatch):
     assert verdict["text/plain"].startswith("average: not right yet.")
     assert "<b>average: not right yet.</b>" in verdict["text/html"]
     assert "a &lt; b" in Verdict("wrong", "f: not right yet.", "a < b", ()).html()
+    pair = "f", "", ("  expected [ 1., -2.5e-05, nan]\n  got      [ 1., 2.5e-05, inf]",)
+    assert "got      [ 1., <mark>2.5e-05</mark>, <mark>inf</mark>]" in Verdict("wrong", *pair).html()
     assert "<td" in table["text/html"]
     assert "wrong" in table["text/plain"]
 
@@ -116,6 +119,8 @@ def test_names_and_errors(capsys):
     assert capsys.readouterr().out == "attention_row: not attempted yet.\n"
     with pytest.raises(ValueError, match=r"the nearest names are attention_row, attention_cost, attention_layer$"):
         check.answer(lambda: 0, "attention_rwo")
+    with pytest.raises(ValueError, match=r'say which it answers, as in check.answer\(f, "average"\)'):
+        check.answer(sorted)
     with pytest.raises(TypeError, match=r'as in check.answer\(f, "average"\)'):
         check.answer(lambda weights, values: 0)
 

@@ -28,7 +28,7 @@ def cases() -> list[Case]:
         Case("two scores of -0.6875 in float16: lse is small, and m + log 2 in float16 is 4% off",
              (np.full((1, 2), -0.6875, np.float16),)),
         Case("65,520 scores of 0 in float16: their sum is no float16", (np.zeros((1, 65_520), np.float16),)),
-        Case("a NaN in the scores is an error upstream and must stay visible", (np.array([[0, np.nan]]),)),
+        Case("NAN: a NaN in the scores is an error upstream and must stay visible", (np.array([[0, np.nan]]),)),
         Case("two scores of -0.6931 in float64: lse is 0.00005, and float32 is 0.1% off", (np.full((1, 2), -0.6931),)),
         Case("random, three axes", (rng.normal(size=(2, 3, 4)),)),
     ]

@@ -37,7 +37,7 @@ def cases() -> list[Case]:
         "a hidden score of 1000 beside 0 and 1": ([[0, 1, 1000], [1, 0, 0]], [some, every]),
         "LOW: one visible score a row, -1e300; its weight is 1": ([[ALONE, 0, 0], [ALONE, 1, 2]], [one, one]),
         "POISON: NaN at hidden positions": ([[0, 1, np.nan], [2, 1, np.nan]], [some, some]),
-        "a visible NaN is an error upstream and must stay visible": ([[0, np.nan, 2], [1, 0, 3]], [every, every]),
+        "NAN: a visible NaN is an error upstream and must stay visible": ([[0, np.nan, 2], [1, 0, 3]], [every, every]),
         "a row of visible NaN is not empty: they must stay visible": ([[np.nan] * 3, [1, 0, 3]], [every, every]),
     }
     found = [Case(label, (np.array(x, float), np.array(mask))) for label, (x, mask) in small.items()]

@@ -26,7 +26,7 @@ def cases() -> list[Case]:
         Case("LOW: two scores of -200 in float32", (np.array([-200, -200], single),)),
         Case("SPIKE: (0, 100000) in float32", (np.array([0, 100000], single),)),
         Case("HIGH: two scores of 100,000,000 in float32, each weight is 1/2", (np.array([1e8, 1e8], single),)),
-        Case("a NaN in the scores is an error upstream and must stay visible", (np.array([0, np.nan], single),)),
+        Case("NAN: a NaN in the scores is an error upstream and must stay visible", (np.array([0, np.nan], single),)),
         Case("a row of NaN alone is not empty: they must stay visible", (np.array([np.nan, np.nan], single),)),
         Case("EMPTY: row 1 is -inf alone and must give 0", (np.array([[1000, -np.inf], [-np.inf, -np.inf]]),)),
         *far_scores(lambda x: (x,), np.array([[0.0, 1.0], [2.0, 0.0]]), ", in float64"),
