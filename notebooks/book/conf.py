@@ -2,11 +2,7 @@
 
 import os
 import sys
-from importlib.util import find_spec
 from pathlib import Path
-
-from docutils import nodes
-from sphinx.application import Sphinx
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -19,12 +15,12 @@ html_title = "attnlab"
 extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
-    "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinxext.opengraph",
     "docstrings",
+    "formulas",
     "linkable",
 ]
 nitpicky = True
@@ -39,11 +35,7 @@ nb_render_markdown_format = "myst"
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
-# One file of MathJax draws all formulas, without fonts. Without its menu a formula is no stop for the Tab key.
-mathjax_files = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static/mathjax"
-mathjax_path = "tex-svg.js"
-mathjax_options = {}
-mathjax3_config = {"options": {"enableMenu": False}}
+html_math_renderer = "mathml"
 
 autodoc_default_options = {"member-order": "bysource"}
 autodoc_typehints = "none"
@@ -61,20 +53,9 @@ ogp_description_length = 240
 ogp_social_cards = {"site_url": "derived, run, counted", "line_color": "#cc79a7", "font": "DejaVu Sans"}
 
 html_theme = "furo"
-html_static_path = ["static", str(mathjax_files / "tex-svg.js")]
+html_static_path = ["static"]
 html_css_files = ["book.css"]
 html_js_files = [(name, {"defer": "defer"}) for name in ("book.js", "present.js", "live/page.js")]
 html_favicon = "static/icon.svg"
 html_copy_source = False
 html_theme_options = {"navigation_with_keys": False}  # an arrow key in a cell would leave the page
-
-
-def as_written(app: Sphinx, page: nodes.document) -> None:
-    """Leave displayed formulas alone: Sphinx would wrap those of several lines in an environment that knows no tags."""
-    for formula in page.findall(nodes.math_block):
-        formula["classes"].append("amsmath")
-
-
-def setup(app: Sphinx) -> None:
-    """Called by Sphinx."""
-    app.connect("doctree-read", as_written)

@@ -3,8 +3,8 @@
 On every page, once its HTML is made,
 
 - a formula in a line stays with the comma after it;
-- an equation with a tag gets the anchor ``eq-8-4``, and "(8.4)" in prose, on any page, becomes a link to it that
-  carries the formula, which book.js shows on hover or tap;
+- "(8.4)" in prose, on any page, becomes a link to the equation that carries the formula, which book.js shows on hover
+  or tap;
 - a figure gets a number, the anchor ``fig-8-2`` and a caption: the words in italics below it, or else the first
   sentence of its alternative text; the code that draws it folds into the caption (a drawing: see pictures.py);
 - the neighbors stand at the top, too, and what isn't text says what it is;
@@ -20,11 +20,11 @@ from typing import Any
 import nbformat
 from bs4 import BeautifulSoup, NavigableString, Tag
 from docutils import nodes
+from formulas import TAG, typeset
 from pictures import SHADES, inline
 from sphinx.application import Sphinx
 from terms import Terms, address
 
-TAG = re.compile(r"\\tag\{([\w.]+)\}")
 DISPLAYED = re.compile(r"\$\$(.+?)\$\$|(\\begin\{(align\*?)\}.+?\\end\{\3\})", re.DOTALL)
 CITED = re.compile(r"\(((?:\d{1,2}|R)\.\d{1,2})\)")
 LEAVE_ALONE = ["a", "code", "pre", "script", "style", "svg", "h1", "h2", "h3", "summary"]
@@ -34,7 +34,7 @@ LESSON = re.compile(r"[Ll]esson (\d\d)")
 OPENING, CLOSING = re.compile(r"[(\[“]*$"), re.compile(r"[,.;:!?)\]”’]*")
 SIGN = '<span aria-hidden="true">&lt;/&gt;</span><span class="only-said">{}</span>'
 PRELOAD = '<link rel="preload" href="{}" as="font" type="font/woff2" crossorigin>'
-FONTS = [f"fonts/source-{name}-latin-wght-normal.woff2" for name in ("sans-3", "code-pro")]
+FACES = ["source-sans-3-latin-wght-normal", "source-code-pro-latin-wght-normal", "stix-two-math"]
 SENTENCE = re.compile(r"(.+?\.)(?:\s|$)", re.DOTALL)
 
 
@@ -58,7 +58,6 @@ def rework(app: Sphinx, name: str, template: str, context: dict[str, Any], page:
     body = BeautifulSoup(context["body"], "html.parser")
     say_what_it_is(body)
     keep_together(body)
-    anchor_equations(body)
     if found := FIGURES.match(name):
         number_figures(body, str(int(found[1])) if found[1] else "R")
     link_citations(body, app, name)
@@ -69,18 +68,10 @@ def rework(app: Sphinx, name: str, template: str, context: dict[str, Any], page:
     if name != "index" and (at_top := neighbors(body, context)):
         body.insert(0, at_top)
     context["body"] = str(body)
-    fonts = [PRELOAD.format(context["pathto"](f"_static/{font}", resource=True)) for font in FONTS]
+    fonts = [PRELOAD.format(context["pathto"](f"_static/fonts/{face}.woff2", resource=True)) for face in FACES]
     context["metatags"] = context.get("metatags", "") + "".join(fonts)
     menu = context["furo_navigation_tree"]
     context["furo_navigation_tree"] = menu.replace('role="heading"', 'role="heading" aria-level="2"')
-
-
-def anchor_equations(body: BeautifulSoup) -> None:
-    """An id for each tag of a displayed formula; several formulas in one have several tags."""
-    for formula in body.find_all("div", class_="math"):
-        if not formula.find("div"):
-            for tag in reversed(TAG.findall(formula.text)):
-                formula.insert(0, body.new_tag("span", id=f"eq-{tag.replace('.', '-')}"))
 
 
 def say_what_it_is(body: BeautifulSoup) -> None:
@@ -138,7 +129,9 @@ def link_citations(body: BeautifulSoup, app: Sphinx, name: str) -> None:
 
     def equation(found: re.Match[str]) -> Tag | None:
         page, tex = app.equations.get(found[1], (None, ""))
-        return to(page, f"eq-{found[1].replace('.', '-')}", **{"class": "eq", "data-tex": tex}) if page else None
+        if page is None:
+            return None
+        return to(page, f"eq-{found[1].replace('.', '-')}", **{"class": "eq", "data-formula": typeset(tex)})
 
     relink(body, CITED, equation)
     relink(body, ERRATUM, lambda found: to("errata", f"erratum-{found[1]}"))

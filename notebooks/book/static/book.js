@@ -7,11 +7,10 @@ const card = Object.assign(document.createElement("div"), { id: "formula", hidde
 card.setAttribute("role", "tooltip");
 let shown = null;
 
-async function show(link) {
+function show(link) {
   shown = link;
-  const formula = await MathJax.tex2svgPromise(link.dataset.tex, { display: true });
-  if (shown !== link) return;
-  card.replaceChildren(formula);
+  card.innerHTML = link.dataset.formula;
+  card.querySelector("[id]")?.removeAttribute("id");
   card.hidden = false;
   const place = link.getBoundingClientRect(), size = card.getBoundingClientRect();
   const left = Math.max(8, Math.min(place.left, document.documentElement.clientWidth - size.width - 8));
@@ -45,8 +44,7 @@ function onEquations() {
 }
 
 /* A displayed formula that is too wide becomes smaller, down to 80%; beyond that it scrolls. */
-async function onNarrow() {
-  await globalThis.MathJax?.startup?.promise;
+function onNarrow() {
   const formulas = [...document.querySelectorAll("div.math")];
   const fit = () => {
     formulas.forEach(formula => { formula.style.fontSize = ""; formula.classList.remove("wide"); });

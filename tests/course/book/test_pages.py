@@ -3,23 +3,21 @@
 import pytest
 
 WIDTHS = (1280, 390)  # a laptop and a phone
-LOOK = """async () => {
-    await globalThis.MathJax?.startup?.promise;
+LOOK = """() => {
     const article = document.querySelector("article").cloneNode(true);
-    article.querySelectorAll("pre, code, script, mjx-container").forEach(element => element.remove());
+    article.querySelectorAll("pre, code, script, math").forEach(element => element.remove());
     const all = selector => [...document.querySelectorAll(selector)];
     return {
         images: all("img").filter(image => !image.complete || !image.naturalWidth).length,
         silent: all("article img").filter(image => !image.alt.trim()).length,
-        formulas: all(".math").filter(formula => !formula.querySelector("mjx-container")).length,
-        errors: all("mjx-merror, [data-mjx-error]").length,
+        formulas: all(".math").filter(formula => !formula.querySelector("math")).length,
+        errors: all("merror").length,
         raw: article.textContent.match(/\\\\[a-zA-Z]{3,}|\\\\[()[\\]]|\\$[^$\\n]+\\$|\\|---/g) ?? [],
     };
 }"""
 FITS = """() => [document.documentElement, document.querySelector(".content")]
     .map(element => element.scrollWidth - element.clientWidth)"""
-WIDER = """async () => {
-    await globalThis.MathJax?.startup?.promise;
+WIDER = """() => {
     document.querySelectorAll("details").forEach(folded => folded.open = true);
     document.querySelectorAll(".sd-tab-content").forEach(tab => tab.style.display = "block");
     return [...document.querySelectorAll("article pre, article div.math")]

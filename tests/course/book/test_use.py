@@ -110,10 +110,10 @@ NAMELESS = """() => ({
     heads: document.querySelectorAll("th:empty, th > p:only-child:empty").length,
     levels: document.querySelectorAll("[role=heading]:not([aria-level])").length,
     asides: document.querySelectorAll("aside:not([aria-label])").length,
-    pictures: document.querySelectorAll("svg[role=img]:not([aria-label], mjx-container svg)").length,
+    pictures: document.querySelectorAll("svg[role=img]:not([aria-label])").length,
     renamed: document.querySelectorAll("summary[aria-label]").length,
     twice: (all => all.length - new Set(all.map(element => element.id)).size)(
-        [...document.querySelectorAll("[id]")].filter(element => !element.closest("mjx-container"))),
+        [...document.querySelectorAll("[id]")]),
 })"""
 
 

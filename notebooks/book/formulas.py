@@ -1,0 +1,55 @@
+"""Sphinx extension: formulas are typeset when the site is built, as MathML, so that a page needs no script for them.
+
+A displayed formula's ``\\tag`` becomes its number, at the right, and the anchor ``eq-8-4``.
+"""
+
+import re
+
+from docutils import nodes
+from latex2mathml.converter import convert
+from sphinx.application import Sphinx
+from sphinx.writers.html5 import HTML5Translator
+
+TAG = re.compile(r"\\tag\{([\w.]+)\}")
+# What the converter knows by other names.
+SAID = {r"\nolimits": "", "{aligned}": "{align*}", r"\iff": r"\;⟺\;", r"\bmod": r"\;\mathrm{mod}\;"}
+FUNCTION = re.compile(r"([\w)}]\s*)?(\\(?:log|ln|exp|tanh)(?![a-z])(?:_\{[^}]*\}|_\w)?)(\s*(?=[\w\\]))?")  # spaced
+SIGN = re.compile("<mo>(&#x0221E;|&#x02205;)</mo>")  # ∞ and ∅ are no operators
+MINUS = re.compile(r"(<mo[^>]*>(?!\)|\]|&#x00029;|&#x0005D;|&#x0007[CD];)[^<]*</mo>)<mo>&#x02212;</mo>")  # a sign
+LARGE = {r">\{<": ">{<", r">\}<": ">}<", r">\lfloor<": ">⌊<", r">\rfloor<": ">⌋<"}  # what \Big leaves as it is
+BOX = '<{0} class="math notranslate nohighlight">{1}</{0}>'
+
+
+def typeset(tex: str) -> str:
+    """A displayed formula in HTML: MathML, then its number if it has one."""
+    number = "".join(f'<span class="number" id="eq-{tag.replace(".", "-")}">({tag})</span>' for tag in TAG.findall(tex))
+    return mathml(TAG.sub("", tex), "block") + number
+
+
+def mathml(tex: str, display: str) -> str:
+    """A formula in MathML; ``display``: inline or block."""
+    for name, known in SAID.items():
+        tex = tex.replace(name, known)
+    tex = FUNCTION.sub(lambda f: (f[1] + r"\," if f[1] else "") + f[2] + (r"\," if f[3] is not None else ""), tex)
+    made = SIGN.sub(r"<mi>\1</mi>", convert(tex.strip(), display=display))
+    for name, sign in LARGE.items():
+        made = made.replace(name, sign)
+    return MINUS.sub(r'\1<mo form="prefix">&#x02212;</mo>', made)
+
+
+def visit_inline(writer: HTML5Translator, node: nodes.math) -> None:
+    """Write a formula in a line."""
+    writer.body.append(BOX.format("span", mathml(node.astext(), "inline")))
+    raise nodes.SkipNode
+
+
+def visit_displayed(writer: HTML5Translator, node: nodes.math_block) -> None:
+    """Write a displayed formula."""
+    writer.body.append(BOX.format("div", typeset(node.astext())))
+    raise nodes.SkipNode
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the extension."""
+    app.add_html_math_renderer("mathml", (visit_inline, None), (visit_displayed, None))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
