@@ -94,13 +94,13 @@ function onProgress() {
   addEventListener("scroll", update, { passive: true });
 }
 
-/* A hit of the search shows sentences: without the page's furniture and the signs of formulas. */
+/* A hit of the search shows sentences: without the page's furniture. */
 function onSearch() {
   const read = Search.htmlToText;
   Search.htmlToText = (page, anchor) => {
     const parsed = new DOMParser().parseFromString(page, "text/html");
     parsed.querySelectorAll("nav.neighbors, .live, .about-page, div.math, .cell_input, svg").forEach(part => part.remove());
-    parsed.querySelectorAll("span.math").forEach(formula => formula.replaceWith(formula.textContent.replace(/\\[()]/g, "")));
+    parsed.querySelectorAll("span.math").forEach(formula => formula.replaceWith(formula.textContent));
     return read(parsed.documentElement.outerHTML, anchor);
   };
 }
