@@ -15,6 +15,7 @@ TAG = re.compile(r"\\tag\{([\w.]+)\}")
 SAID = {r"\nolimits": "", "{aligned}": "{align*}", r"\iff": r"\;⟺\;", r"\bmod": r"\;\mathrm{mod}\;"}
 FUNCTION = re.compile(r"([\w)}]\s*)?(\\(?:log|ln|exp|tanh)(?![a-z])(?:_\{[^}]*\}|_\w)?)(\s*(?=[\w\\]))?")  # spaced
 SIGN = re.compile("<mo>(&#x0221E;|&#x02205;)</mo>")  # ∞ and ∅ are no operators
+PRIME = re.compile(r"<msup>(<m[io]>[^<]*</m[io]>)<mi>(&#x02032;)</mi></msup>")  # the font's own is raised already
 MINUS = re.compile(r"(<mo[^>]*>(?!\)|\]|&#x00029;|&#x0005D;|&#x0007[CD];)[^<]*</mo>)<mo>&#x02212;</mo>")  # a sign
 LARGE = {r">\{<": ">{<", r">\}<": ">}<", r">\lfloor<": ">⌊<", r">\rfloor<": ">⌋<"}  # what \Big leaves as it is
 BOX = '<{0} class="math notranslate nohighlight">{1}</{0}>'
@@ -32,6 +33,7 @@ def mathml(tex: str, display: str) -> str:
         tex = tex.replace(name, known)
     tex = FUNCTION.sub(lambda f: (f[1] + r"\," if f[1] else "") + f[2] + (r"\," if f[3] is not None else ""), tex)
     made = SIGN.sub(r"<mi>\1</mi>", convert(tex.strip(), display=display))
+    made = PRIME.sub(r'<mrow>\1<mo lspace="0" rspace="0">\2</mo></mrow>', made)
     for name, sign in LARGE.items():
         made = made.replace(name, sign)
     return MINUS.sub(r'\1<mo form="prefix">&#x02212;</mo>', made)
