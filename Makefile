@@ -50,7 +50,7 @@ test-all: test ## the same with all combinations of options, and every notebook 
 notebooks: setup ## rebuild the notebooks of changed lessons; LESSON=01, ARGS=--force
 	@$(PY) notebooks/build.py $(LESSON) $(ARGS)
 
-book: setup ## build the site of the course: build/book/index.html
+book: setup ## build the site of the course: build/book/index.html; ARGS=--pdf: a PDF, too
 	@$(PY) notebooks/book/build.py $(ARGS)
 
 bench: setup ## compare the algorithms side by side

@@ -10,6 +10,7 @@ from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
 
+TEXT = re.compile(r"\\text\{[^}]*\}")  # whose spaces the converter loses if one is in front
 TAG = re.compile(r"\\tag\{([\w.]+)\}")
 # What the converter knows by other names.
 SAID = {r"\nolimits": "", "{aligned}": "{align*}", r"\iff": r"\;⟺\;", r"\bmod": r"\;\mathrm{mod}\;"}
@@ -31,6 +32,7 @@ def mathml(tex: str, display: str) -> str:
     """A formula in MathML; ``display``: inline or block."""
     for name, known in SAID.items():
         tex = tex.replace(name, known)
+    tex = TEXT.sub(lambda text: text[0].replace(" ", "\N{NO-BREAK SPACE}"), tex)
     tex = FUNCTION.sub(lambda f: (f[1] + r"\," if f[1] else "") + f[2] + (r"\," if f[3] is not None else ""), tex)
     made = SIGN.sub(r"<mi>\1</mi>", convert(tex.strip(), display=display))
     made = PRIME.sub(r'<mrow>\1<mo lspace="0" rspace="0">\2</mo></mrow>', made)

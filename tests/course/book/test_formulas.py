@@ -23,6 +23,7 @@ def formulas(monkeypatch):
     (r"a) - 1", "<mo>&#x02212;</mo>"),
     (r"|a| - 1", "<mo>&#x02212;</mo>"),
     (r"\begin{aligned} a &= b \\ &\iff c \end{aligned}", "<mtable"),
+    (r"k \text{ scores kept}", "\N{NO-BREAK SPACE}scores\N{NO-BREAK SPACE}kept"),
     (r"b \log_2 c", 'space width="0.167em" /><msub>'),
 ])
 def test_signs(formulas, tex, found):
