@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from tests.support import ROOT
+
 
 @pytest.mark.parametrize("served", [True, False], ids=["from a server", "from a folder"])
 def test_search_finds_the_lesson(page, site, address, served):
@@ -168,6 +170,18 @@ def test_on_paper_no_code_is_cut_and_no_button_printed(page, address):
     page.emulate_media(media="print")
     page.set_viewport_size({"width": 720, "height": 1000})
     assert page.evaluate(PRINTED) == {"cut": 0, "over": 0}
+
+
+def test_the_book_is_printed_page_by_page(browser, site, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "notebooks/book")
+    from paper import bind
+    from pypdf import PdfReader
+
+    printed = PdfReader(bind(site, only=2))
+    assert [item.title for item in printed.outline] == ["00 · Start here", "01 · Naive attention"]
+    text = "".join(page.extract_text() for page in printed.pages)
+    assert "The question of this lesson" in text
+    assert not re.search(r"Skip to content|Run this lesson here|Show the code", text)
 
 
 def test_an_option_is_chosen_by_keyboard(page, address):
