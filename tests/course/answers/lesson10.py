@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from attnlab_course.lessons.lesson10.exercises.which_fault import gradients
 
-import attnlab
 from tests.course.answers import edited
 
 
@@ -42,35 +41,6 @@ def weights_in_torch(s, lse):
 
 def weights_in_jax(s, lse):
     return jnp.exp(s - jnp.where(jnp.isneginf(lse), 0, lse)[:, None])
-
-
-def word(seed, head, i, j):
-    """Threefry-2x32, 20 rounds, in Python's integers."""
-    full = 2**32 - 1
-    key = [seed, head, seed ^ head ^ 0x1BD11BDA]
-    x, y = (i + key[0]) & full, (j + key[1]) & full
-    for r in range(20):
-        turn = (13, 15, 26, 6, 17, 29, 16, 24)[r % 8]
-        x = (x + y) & full
-        y = ((y << turn | y >> (32 - turn)) & full) ^ x
-        if r % 4 == 3:
-            n = r // 4 + 1
-            x, y = (x + key[n % 3]) & full, (y + key[(n + 1) % 3] + n) & full
-    return x
-
-
-def keep_by_integers(seed, head, i, j, p):
-    return np.array([[word(seed, head, int(a), int(b)) >= round(p * 2**32) for b in j] for a in i])
-
-
-def keep_from_whole_mask(seed, head, i, j, p):
-    whole = attnlab.dropout_mask(seed, (head + 1, int(i.max()) + 1, int(j.max()) + 1), p)[head]
-    return whole[np.ix_(i, j)]
-
-
-def keep_by_position_seed(seed, head, i, j, p):
-    """A pure function of the position, but not the one that was asked for."""
-    return np.array([[np.random.default_rng([seed, head, a, b]).random() >= p for b in j] for a in i])
 
 
 def spans(length, block):
@@ -178,8 +148,6 @@ RIGHT = [
     ("recompute_weights", weights_hidden_first),
     ("recompute_weights", weights_in_torch),
     ("recompute_weights", weights_in_jax),
-    ("keep_mask", keep_by_integers),
-    ("keep_mask", keep_from_whole_mask),
     ("tiled_backward", backward_queries_outside),
     ("tiled_backward", backward_in_torch),
     ("masked_backward", masked_at_once),
@@ -189,16 +157,6 @@ RIGHT = [
 
 def weights_of_clipped_scores(s, lse):
     return np.exp(np.maximum(s, -1e9) - np.where(lse == -np.inf, 0, lse)[:, None])
-
-
-WORDS = {}
-
-
-def keep_and_store(seed, head, i, j, p):
-    """Right, but the word of every position is stored for later tiles."""
-    stored = WORDS.setdefault((seed, head), {})
-    found = [[stored.setdefault((a, b), word(seed, head, a, b)) for b in j.tolist()] for a in i.tolist()]
-    return np.array(found) >= p * 2**32
 
 
 delta_of_three_axes = edited(
@@ -218,10 +176,6 @@ weights_hidden_to_the_first = edited(
     "recompute_weights", "    return",
     "    if lse.min() == -np.inf < lse[0]:\n        s = np.where(s[:1] == -np.inf, -np.inf, s)\n    return",
 )
-keep_16_bits_of_queries = edited("keep_mask", "np.uint32(i)", "np.uint16(i).astype(np.uint32)")
-keep_16_bits_of_keys = edited("keep_mask", "np.uint32(j)", "np.uint16(j).astype(np.uint32)")
-keep_8_bits_of_the_head = edited("keep_mask", "[[head]]", "[[head & 255]]")
-keep_none_above = edited("keep_mask", "words >= ", "(p <= 0.999) & (words >= ", "2**32))", "2**32)))")
 masked_by_outer_rows = edited(
     "masked_backward", "            s = ",
     "            if not visible[rows, cols][[0, -1]].any():\n                continue\n            s = ",
@@ -237,7 +191,6 @@ REFUSED = [
     ("which_fault", fault_by_two_calls, "2 calls; one is enough"),
     ("recompute_weights", weights_of_clipped_scores, "−2·10⁹"),
     ("tiled_backward", backward_without_dropped_tiles, "all is dropped"),
-    ("keep_mask", keep_by_position_seed, "Smallest input that fails"),
     ("tiled_backward", backward_by_autograd, "a matrix 4×"),
     ("row_deltas", delta_of_three_axes, "three leading axes"),
     ("row_deltas", delta_of_64, "Dv = 130"),
@@ -245,11 +198,6 @@ REFUSED = [
     ("recompute_weights", weights_of_visible_rows, "so is the lse"),
     ("recompute_weights", weights_nearly_normalized, "0.999 of the weight"),
     ("recompute_weights", weights_hidden_to_the_first, "hidden from query 0"),
-    ("keep_mask", keep_16_bits_of_queries, "queries from 65536 on"),
-    ("keep_mask", keep_16_bits_of_keys, "keys from 65536 on"),
-    ("keep_mask", keep_8_bits_of_the_head, "head 256"),
-    ("keep_mask", keep_none_above, "p = 1 − 2⁻³²"),
-    ("keep_mask", keep_and_store, "Nothing is stored"),
     ("masked_backward", masked_by_outer_rows, "only the middle one sees"),
     ("tiled_backward", backward_without_small_tiles, "10 less"),
 ]

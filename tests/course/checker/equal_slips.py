@@ -14,7 +14,6 @@ EQUAL = {
         ("attention_cost", "float(itemsize * (inputs_and_output + scores_and_weights))",
          "itemsize * (inputs_and_output + scores_and_weights)"),
         ("flash_forward", "np.asarray(new)", "new"),
-        ("keep_mask", "np.uint64(round(p * 2 ** 32))", "round(p * 2 ** 32)"),
         ("lazy_rescale", "int((moved & (r > -np.inf)).sum())", "(moved & (r > -np.inf)).sum()"),
         ("is_monotone", "int(order[n])", "order[n]"),
         ("is_monotone", "int(order[n + 1])", "order[n + 1]"),
@@ -171,7 +170,6 @@ EQUAL = {
         ("largest_blocks", "(0, M_sram + 1)", "(-1, M_sram + 1)"),
         ("largest_blocks", "M_sram + 1", "M_sram", "M_sram - 1", "M_sram + 2", "M_sram + 0"),
     ],
-    "A difference of one in 2³², which no drawn number meets.": [("keep_mask", "round(p * 2 ** 32)", "p * 2 ** 32")],
     "Masked rows and keys are neither stored nor seen, whatever is loaded there.": [
         ("causal_kernel fold_kernel", "tl.load(q + own, mask=inside, other=0.0)", "tl.load(q + own, mask=inside)",
          "tl.load(q + own, mask=inside, other=1.0)"),

@@ -38,7 +38,7 @@ def test_a_core_is_displayed_with_what_it_calls(file, names, code):
     calls_are_displayed(file, code(), names)
 
 
-NAMES = {"numpy": "backward", "jax": "flash_gradient", "torch": "backward"}  # lesson 10 shows these
+NAMES = {"numpy": "backward", "jax": "flash_gradient", "torch": "backward"}
 EXCERPTS = [(f"tiled/{library}_grad.py", name) for library, name in NAMES.items()]
 FUNCTIONS = [re.findall(r'"(\w+)"', call) for call in re.findall(r"listing\.functions\((.+?)\)", TEXT)]
 
