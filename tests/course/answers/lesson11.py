@@ -43,39 +43,18 @@ def classes_by_strips(n, m, block_q, block_k, window):
     return np.array(table)
 
 
-def reach_by_digits(n, layers):
-    """As many digits as layers may differ."""
-    differ = np.array([[(i ^ j).bit_count() for j in range(n)] for i in range(n)])
-    return differ <= 1, differ <= layers
+def picked_by_mask_of_copies(q, k, v, index, top):
+    """All keys, those that aren't picked replaced by zeros before they are used."""
+    order = sorted(range(len(k)), key=lambda j: (-index[j], j))[:top]
+    picked = np.isin(np.arange(len(k)), [j for j in order if index[j] > -np.inf])
+    keys, values = (np.where(picked[:, None], x, 0) for x in (k, v))
+    return attnlab.safe_attention(q, keys, values, mask=np.tile(picked, (len(q), 1)))
 
 
-def reach_in_torch(n, layers):
-    i = torch.arange(n)
-    x = i[:, None] ^ i
-    pattern = x & (x - 1) == 0
-    return pattern, torch.linalg.matrix_power(pattern.double(), layers) > 0
-
-
-def reach_at_least_one_layer(n, layers):
-    return reach_by_digits(n, max(layers, 1))
-
-
-def crossing_by_roots(a, b, c):
-    return max(np.roots([a, -b, -c]).real)
-
-
-def crossing_by_newton(a, b, c):
-    n = (b + c + a) / a  # to the right of the root
-    for _ in range(200):
-        n -= (a * n * n - b * n - c) / (2 * a * n - b)
-    return n
-
-
-def crossing_by_reciprocal(a, b, c):
-    """The other form of the root, a difference of numbers that may be equal; where c is 0 the equation is linear."""
-    if c == 0:
-        return b / a
-    return 2 * c / (math.hypot(b, 2 * math.sqrt(a * c)) - b)
+def picked_in_torch(q, k, v, index, top):
+    order = torch.argsort(index, descending=True, stable=True)[:top]
+    order = order[torch.isfinite(index[order])]
+    return torch.softmax(q @ k[order].T / q.shape[1] ** 0.5, -1) @ v[order]
 
 
 def sparse_by_package(machine, q, k, v, block_mask, block_q, block_k):
@@ -132,10 +111,8 @@ def sparse_rows_by_package(q, k, v, block_mask, block):
 RIGHT = [
     ("classify_tiles", classes_by_band),
     ("classify_tiles", classes_in_torch),
-    ("butterfly_reach", reach_by_digits),
-    ("butterfly_reach", reach_in_torch),
-    ("crossover_length", crossing_by_roots),
-    ("crossover_length", crossing_by_newton),
+    ("picked_attention", picked_by_mask_of_copies),
+    ("picked_attention", picked_in_torch),
     ("sparse_forward", sparse_by_package),
     ("sparse_forward", sparse_by_pairs),
     ("sparse_rows", sparse_at_once),
@@ -169,40 +146,32 @@ classes_left_of_zero = edited(
 )
 classes_up_to_65536 = edited("classify_tiles", "n + m if", "2**16 if")
 classes_of_wide_windows = edited("classify_tiles", "side is None", "side is None or side >= min(n, m)")
-reach_of_a_byte = edited(
-    "butterfly_reach",
-    "    return",
-    "    digits = np.unpackbits(flipped.astype(np.uint8)[..., None], -1)\n    return",
-    "pattern, reached\n",
-    "pattern, digits.sum(-1) <= layers\n",
-)
-crossing_of_the_larger = edited(
-    "crossover_length",
-    "    return",
-    "    x, y = b / a, math.sqrt(c / a)\n    if max(x, y) > 50 * min(x, y):\n        return max(x, y)\n    return",
-)
-crossing_at_least_one = edited("crossover_length", "return (b + root) / (2 * a)", "return max((b + root) / (2 * a), 1)")
-rows_by_the_first = edited("sparse_rows", "m_new = ", "m_new = m if np.isfinite(m).all() else ")
-crossover_where_b_is_nearly_0 = edited(
-    "crossover_length",
-    "root = math.sqrt(b * b",
-    "b = 0 if abs(b) < 1e-8 else b\n    root = math.sqrt(b * b",
-)
+def picked_per_head(q, k, v, index, top):
+    """Each head picks from its own scores: what the indexer is there to avoid."""
+    s = np.where(index > -np.inf, q @ np.nan_to_num(k).T / q.shape[1] ** 0.5, -np.inf)
+    out = np.zeros((len(q), v.shape[1]))
+    for head, scores in enumerate(s):
+        picked = np.argsort(-scores, kind="stable")[: min(top, (scores > -np.inf).sum())]
+        p = np.exp(scores[picked] - scores.max())
+        out[head] = p @ np.nan_to_num(v)[picked] / max(p.sum(), 1e-300)
+    return out
 
+
+picked_by_threshold = edited(
+    "picked_attention", 'np.argsort(-index, kind="stable")[:top]',
+    "np.flatnonzero(index >= np.sort(index)[-min(top, len(index))])",
+)
+rows_by_the_first = edited("sparse_rows", "m_new = ", "m_new = m if np.isfinite(m).all() else ")
 
 REFUSED = [
     ("classify_tiles", classes_by_strips, "when n and m doubled"),
-    ("butterfly_reach", reach_at_least_one_layer, "0 layers"),
+    ("picked_attention", picked_by_threshold, "equal scores"),
+    ("picked_attention", picked_per_head, "the best two of four"),
     ("sparse_forward", sparse_loads_queries_early, "times the elements"),
     ("classify_tiles", classes_by_samples, "between the corners and the center"),
     ("classify_tiles", classes_by_mask_in_torch, "2 × 2 tiles"),
     ("classify_tiles", classes_left_of_zero, "window (0, 4)"),
     ("classify_tiles", classes_up_to_65536, "M = 3000000"),
     ("classify_tiles", classes_of_wide_windows, "RECT: N = 12"),
-    ("butterfly_reach", reach_of_a_byte, "512 blocks"),
-    ("crossover_length", crossing_of_the_larger, "c = 10⁴"),
-    ("crossover_length", crossing_at_least_one, "N = 0.5"),
-    ("crossover_length", crossing_by_reciprocal, "b² is much larger"),
     ("sparse_rows", rows_by_the_first, "key 2 alone"),
-    ("crossover_length", crossover_where_b_is_nearly_0, "not 0"),
 ]

@@ -72,14 +72,6 @@ def grid_by_the_host(memory, pid, q, k, v, o, shape, block):
     return memory.fetch(o, (heads, n, d))
 
 
-def bisected(a, b, c):
-    low, high = 0.0, 1e4
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if a * middle**2 < b * middle + c else (low, middle)
-    return low
-
-
 def longest_in_float32(free_bytes, batch, heads, itemsize, copies):
     return int(np.float32((free_bytes // (batch * heads * itemsize * copies)) ** 0.5))
 
@@ -131,11 +123,6 @@ NORMALIZED = (
     "        by = 1 / np.where(l == 0, 1, l)[:, None]\n"
     "        o = old[:, None] * by * o + by * (p @ v[first : first + block])", "o / total[:, None]", "o",
 )
-
-
-def paths_in(dtype):
-    """Counted in a dtype that holds only so many."""
-    return "dtype=bool", f"dtype={dtype}", "return pattern, reached", "return pattern, reached > 0"
 
 
 SINGLE = "return max", "from numpy import float32; return int(float32(max", "0) // each", "0)) // each)"
@@ -203,10 +190,7 @@ WRONG = [  # exercise, what differs from the reference or an answer of its own, 
     ("recompute_weights", but("np.exp(s - shift[:, None])", "np.exp(np.maximum(s - shift[:, None], -20))"), "FAR"),
     ("tiled_backward", but("    (n, m), tau", "    block = 16\n    (n, m), tau"), "tiles of block by block"),
     ("sparse_rows", but("(blocks(len(k), block)):", "(list(blocks(len(k), block))[: len(block_mask)]):"), "RECT"),
-    ("butterfly_reach", but(*paths_in("np.uint8")), "9 layers"),
-    ("butterfly_reach", but(*paths_in("int")), "33 layers"),
     ("classify_tiles", but(*FOUR_CORNERS), "between the corners"),
-    ("crossover_length", bisected, "billion"),
     ("sparse_forward", but(*UNSHIFTED), "LOW"),
     ("fold_exp2", but(*IN_BASE_E), "np.exp2 and np.log2"),
     ("fold_exp2", but(IGNORED, f"block = s.shape[1]; {IGNORED}"), "does it read `block` keys"),

@@ -3,12 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from attnlab.measure import binary
-from attnlab_course.instruments.clock import Clock
 from attnlab_course.plots.style import COLORS, GRAY, INK, canvas, darker
 from attnlab_course.published import PublishedTable
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
@@ -30,68 +28,19 @@ def gallery(patterns: Mapping[str, np.ndarray]) -> Figure:
     """Patterns side by side, a square for each tile: 0 hidden is white, 1 partial pale, 2 full dark; s above each."""
     figure, grid = canvas(10.4, 3.2, ncols=len(patterns), squeeze=False)
     for axes, (name, table) in zip(grid[0], patterns.items()):
-        squares(axes, table)
+        last = len(table) - 1
+        axes.imshow(table, cmap=CLASSES, vmin=0, vmax=2)
+        axes.set_xticks(np.arange(last + 2) - 0.5, minor=True)
+        axes.set_yticks(np.arange(last + 2) - 0.5, minor=True)
+        axes.grid(False)
+        axes.grid(True, which="minor", color="#D8D8D8", linewidth=0.6)
+        axes.tick_params(which="both", length=0, labelsize=8)
         axes.set_title(f"{name}\ns = {(table > 0).mean():.1%}", fontsize=10)
-        axes.set_xlabel("block of keys")
+        axes.set(xticks=[0, last], yticks=[0, last], xlabel="block of keys")
     grid[0][0].set_ylabel("block of queries")
     told = (f"{name}: {(table == 2).sum()} full, {(table == 1).sum()} partial, {(table == 0).sum()} hidden tiles, "
             f"{(table > 0).mean():.1%} visible" for name, table in patterns.items())
     figure.set_label(f"Patterns of {len(table)} by {len(table)} tiles. {'. '.join(told)}.")
-    return figure
-
-
-def squares(axes: Axes, table: np.ndarray) -> None:
-    """One pattern."""
-    axes.imshow(table, cmap=CLASSES, vmin=0, vmax=2)
-    rows, cols = table.shape
-    axes.set_xticks(np.arange(cols + 1) - 0.5, minor=True)
-    axes.set_yticks(np.arange(rows + 1) - 0.5, minor=True)
-    axes.grid(False)
-    axes.grid(True, which="minor", color="#D8D8D8", linewidth=0.6)
-    axes.tick_params(which="both", length=0, labelsize=8)
-    axes.set(xticks=[0, cols - 1], yticks=[0, rows - 1])
-
-
-def sparsity(
-    shares: Sequence[float], counted: Mapping[str, Sequence[float | int]], lines: Mapping[str, Sequence[int]],
-    clock: Clock, sizes: tuple[int, int],
-) -> Figure:
-    """Left: bytes against s, counted as dots on the closed forms' lines. Right: time over that at s = 1, fitted.
-
-    ``counted`` and ``lines`` by pass, ``clock`` by name, for the shares of visible tiles ``shares``, the last of which
-    is 1. ``sizes``: N of the left and of the right panel.
-    """
-    figure, (left, right) = canvas(10.4, 4.0, ncols=2)
-    marks = {"forward": "o", "backward": "s"}
-    for name, line in lines.items():
-        left.plot(shares, np.array(line) / 2**20, color=TILED, zorder=1)
-        left.annotate(name, (shares[-1], line[-1] / 2**20), (8, 0), textcoords="offset points", va="center",
-                      fontsize=10, color=SPARSE)
-    for name, points in counted.items():
-        left.plot(shares, np.array(points) / 2**20, marks[name], color=INK, fillstyle="none", zorder=2)
-    left.set_title(f"N = {sizes[0]}: counted bytes on their closed forms", loc="left")
-    left.set_xticks(np.linspace(0, 1, 6))
-    left.set(xlabel="s, share of tiles that are visible", ylabel="HBM traffic (MiB)", xlim=(0, 1.3), ylim=(0, None))
-
-    right.plot([0, 1], [0, 1], color=GRAY, linestyle=":", linewidth=1.4)
-    right.annotate("s · dense", (0.93, 0.93), (6, -14), textcoords="offset points", fontsize=9, color=GRAY)
-    styles = [("o", INK), ("^", SPARSE)]
-    fits = []
-    for (name, rows), (mark, color) in zip(clock.seconds.items(), styles):
-        low, relative, high = np.array(list(rows.values())).T / rows[shares[-1]][1]
-        slope, start = np.polyfit(shares, relative, 1)
-        fits.append(f"{name}: {start:.2f} + {slope:.2f} · s")
-        right.plot(shares, relative, mark, color=color, fillstyle="none", label=fits[-1])
-        right.vlines(shares, low, high, color=color, linewidth=3, alpha=0.3)
-        right.plot([0, 1], [start, start + slope], color=color, linewidth=1.2)
-    right.set_title(f"N = {sizes[1]}: time on this machine, a + b·s", loc="left")
-    right.set(xlabel="s, share of tiles that are visible", ylabel="time ÷ time at s = 1", xlim=(0, 1.1), ylim=(0, None))
-    right.legend(loc="upper left", fontsize=9, frameon=False)
-    ends = "; ".join(f"{name} from {line[0] / 2**20:.0f} to {line[-1] / 2**20:.0f} MiB" for name, line in lines.items())
-    figure.set_label(
-        f"Two panels against the share s of visible tiles, from {shares[0]:.2f} to 1. Left: bytes, counted points on "
-        f"straight lines, {ends}. Right: time over the time at s = 1, with fitted lines, {'; '.join(fits)}."
-    )
     return figure
 
 
@@ -153,18 +102,4 @@ def table21(record: PublishedTable, formulas: Mapping[str, Sequence[int]]) -> Fi
                      for key, sizes in formulas.items())
     figure.set_label(f"Memory forward and backward against N from {record.at[0]} to {record.at[-1]}, both axes "
                      f"logarithmic; published marks on the lines of the formulas: {told}. A dashed line at 40 GiB.")
-    return figure
-
-
-def reaches(found: Mapping[int, np.ndarray]) -> Figure:
-    """Which block reaches which after a number of layers: one square table for each, its share above."""
-    figure, grid = canvas(10.4, 3.3, ncols=len(found), squeeze=False)
-    for axes, (layers, reached) in zip(grid[0], found.items()):
-        squares(axes, 2 * reached.astype(int))
-        name = f"{layers} layer{'s' if layers > 1 else ''}"
-        axes.set_title(f"{name}\n{reached.mean():.0%} of all pairs", fontsize=10)
-        axes.set_xlabel("block of keys")
-    grid[0][0].set_ylabel("block of queries")
-    told = ", ".join(f"{reached.mean():.0%} after {layers}" for layers, reached in found.items())
-    figure.set_label(f"Which pairs of blocks are connected after how many layers: {told}.")
     return figure
