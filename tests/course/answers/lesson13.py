@@ -20,11 +20,9 @@ def remedy_in_fractions(programs, sms, products, exponentials, memory):
 
 
 def remedy_in_arrays(programs, sms, products, exponentials, memory):
-    """Four times, in one array."""
-    full = programs / (math.ceil(programs / sms) * sms)
-    work = [products + exponentials, max(products, exponentials) / full, (products + exponentials / 2) / full,
-            (products + exponentials) / full]
-    return int(np.argmin(np.maximum(work, np.array([memory, memory, memory, memory / 2]))))
+    full, both = programs / (math.ceil(programs / sms) * sms), products + exponentials
+    work = np.divide([both, max(products, exponentials), both - exponentials / 2, both], [1, full, full, full])
+    return int(np.argmin(np.maximum(work, [memory, memory, memory, memory / 2])))
 
 
 def remedy_for_the_worst(programs, sms, products, exponentials, memory):
@@ -33,19 +31,6 @@ def remedy_for_the_worst(programs, sms, products, exponentials, memory):
     if memory > (products + exponentials) / busy:
         return 3
     return 0 if busy < 0.9 else 2 if exponentials > products else 1
-
-
-def waves_by_counting(batch, heads, n, block_q, sms):
-    programs = sum(1 for _ in range(batch * heads) for _ in range(0, n, block_q))
-    slots = 0
-    while slots < programs:
-        slots += sms
-    return programs, slots // sms, slots - programs
-
-
-def waves_by_ceil(batch, heads, n, block_q, sms):
-    programs = batch * heads * math.ceil(n / block_q)
-    return [programs, (programs + sms - 1) // sms, -programs % sms]
 
 
 def exp2_kept_blocks(s, v, block):
@@ -142,8 +127,12 @@ bits_without_a_whole = edited("exp2_polynomial", "x = t - n ", "x = (t - n) % 1 
 lazy_begins_anew = edited(
     "lazy_rescale", "new = np.where(moved, top, r)", "new = np.where(moved | (top == -INF), top, r)",
 )
-waves_almost_rounded_up = edited("grid_waves", "-(-n // block_q)", "int(n / block_q + 0.999)")
+remedy_with_idle_memory = edited("next_remedy", "exponentials) / busy, memory)", "exponentials) / busy, memory / busy)")
+remedy_with_idle_polynomials = edited("next_remedy", "/ 2) / busy, memory)", "/ 2) / busy, memory / busy)")
 exp2_in_single = edited("fold_exp2", "* s[:, first", "* s.astype(np.float32)[:, first")
+lazy_in_base_e = edited(
+    "lazy_rescale", "np.log2(np.e) * ", "", "np.exp2", "np.exp", "np.log2(total)) * np.log(2)", "np.log(total))",
+)
 lazy_after_the_block = edited(  # the weights refer to the old r
     "lazy_rescale", "np.exp2(t - shift[:, None])  #",
     "np.exp2(t - np.where(r == -INF, shift, r)[:, None]) * np.exp2(np.where(r == -INF, 0, r - shift))[:, None]  #",
@@ -153,8 +142,6 @@ lazy_after_the_block = edited(  # the weights refer to the old r
 RIGHT = [
     ("next_remedy", remedy_in_fractions),
     ("next_remedy", remedy_in_arrays),
-    ("grid_waves", waves_by_counting),
-    ("grid_waves", waves_by_ceil),
     ("fold_exp2", exp2_kept_blocks),
     ("fold_exp2", exp2_in_jax),
     ("exp2_polynomial", bits_of_sums),
@@ -166,12 +153,14 @@ RIGHT = [
 
 REFUSED = [
     ("next_remedy", remedy_for_the_worst, "small heads: exponentials twice the products"),
+    ("next_remedy", remedy_with_idle_memory, "three quarters busy, memory"),
+    ("next_remedy", remedy_with_idle_polynomials, "three quarters busy, exponentials"),
+    ("lazy_rescale", lazy_in_base_e, "natural units"),
     ("exp2_polynomial", bits_of_one_and_more, "another cubic"),
     ("exp2_polynomial", bits_without_a_whole, "whose fraction is 1"),
     ("lazy_rescale", lazy_begins_anew, "the second of three blocks"),
     ("fold_exp2", exp2_divides_weights, "times for each number"),
     ("exp2_polynomial", exponential_clipped, "LOW"),
-    ("grid_waves", waves_almost_rounded_up, "a last block of one query"),
     ("fold_exp2", exp2_in_single, "near −100000"),
     ("lazy_rescale", lazy_after_the_block, "0, 1, 1000, 999"),
 ]

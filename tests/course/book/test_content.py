@@ -124,8 +124,9 @@ def query_zero_sees() -> str:
 
 
 def waves() -> str:
-    programs, count, idle = check.find("grid_waves").reference(1, 8, 4096, 128, 108)
-    return f"{count} waves, {programs / (programs + idle):.0%}"
+    programs, places = 8 * 4096 // 128, 108
+    count = -(-programs // places)
+    return f"{count} waves, {programs / (places * count):.0%}"
 
 
 def small_sram() -> str:

@@ -142,8 +142,6 @@ def one_more(*args):
      "You subtract less than the maximum of the row", ""),
     ("log_softmax", but("(x - m - np.log(l))", "np.where(x.max(-1, keepdims=True) == -np.inf, 0, x - m - np.log(l))"),
      "Your empty row is 0.", ""),
-    ("grid_waves", but("-(-n // block_q)", "round(n / block_q)"),
-     "Your number of programs, or of waves, isn't rounded up.", "rounded down"),
     ("steps_needed", but("return max(free)", "return sum(free)"), "is the sum of all lengths", "the last free"),
     # right tiles, but as floats: nobody has built a mask; a table that is transposed from the beginning is one fault
     ("classify_tiles", but("np.where(hidden, 0,", "1.0 * np.where(hidden, 0,"),

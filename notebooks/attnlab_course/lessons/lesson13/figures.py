@@ -1,12 +1,14 @@
 """The figures of lesson 13, fast kernels."""
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from attnlab_course.plots.style import COLORS, GRAY, INK, canvas, darker
+from attnlab_course.instruments.hardware import Multiprocessors
+from attnlab_course.plots.style import COLORS, GRAY, INK, canvas
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
+from matplotlib.patches import Rectangle
 
 
 def staircase(steps: Mapping[str, Sequence[float]], peak: float) -> Figure:
@@ -28,41 +30,32 @@ def staircase(steps: Mapping[str, Sequence[float]], peak: float) -> Figure:
     return figure
 
 
-def occupancy(lengths: Sequence[int], shares: Mapping[str, Sequence[float]]) -> Figure:
-    """Share of the multiprocessors' slots that hold a program, against the sequence length, one line a grid."""
-    figure, axes = canvas(7.6, 3.7)
-    axes.set_xscale("log", base=2)
-    styles = ((COLORS["naive"], "s--"), (COLORS["tiled"], "o-"))
-    for (name, line), (color, mark) in zip(shares.items(), styles):
-        axes.plot(lengths, line, mark, color=color, markersize=5.5)
-        axes.annotate(name, (lengths[-1], line[-1]), (9, 0), textcoords="offset points", va="center", fontsize=10,
-                      color=darker(color))
-    axes.set_xticks(lengths, [f"{n}" if n < 1024 else f"{n // 1024}K" for n in lengths])
-    axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25%", "50%", "75%", "100%"])
-    axes.set(xlabel="sequence length N (tokens); batch = 16K / N", ylabel="busy slots", ylim=(0, 1.06),
-             xlim=(lengths[0] * 0.85, lengths[-1] * 3.4))
-    said = "; ".join(f"{' '.join(name.split())}: from {line[0]:.1%} to {line[-1]:.1%}" for name, line in shares.items())
-    figure.set_label(f"Busy share of the multiprocessors against the sequence length, from {lengths[0]} to "
-                     f"{lengths[-1]}, at the same number of tokens in all. {said}.")
-    return figure
-
-
-def errors(found: Mapping[str, float]) -> Figure:
-    """Root mean square error against float64, one mark a way to compute, on a logarithmic axis."""
-    figure, axes = canvas(8.4, 0.46 * len(found) + 1.0)
-    axes.set_xscale("log")
-    for y, (name, error) in enumerate(found.items()):
-        color = COLORS["tiled"] if "FP8" in name else GRAY
-        axes.plot(error, y, "o", color=color, markersize=8)
-        axes.annotate(f"{error:.1e}", (error, y), (9, 0), textcoords="offset points", va="center", fontsize=9)
-    axes.set_yticks(range(len(found)), list(found))
-    axes.tick_params(axis="y", length=0, labelcolor=INK)
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set(xlabel="root mean square error of the output", ylim=(len(found) - 0.5, -0.5),
-             xlim=(min(found.values()) / 4, max(found.values()) * 4))
-    axes.set_axisbelow(True)
-    said = "; ".join(f"{name} {error:.1e}" for name, error in found.items())
-    figure.set_label(f"Root mean square errors on a logarithmic axis: {said}.")
+def multiprocessor(unit: Multiprocessors, flops: float) -> Figure:
+    """One multiprocessor of a chip of so many FLOP/s: its units, its memories, and FlashAttention-4's warps at each."""
+    rate = 2 ** round(math.log2(flops / unit.count / unit.clock))
+    boxes = (  # left edge, bottom, width, text, warps
+        (0, 2.2, 2.2, "TMA\ncopies tiles", "1 warp loads,\n1 stores"),
+        (3.0, 2.2, 2.5, f"tensor cores\n{rate:,} FLOP/cycle", "1 warp\nstarts products"),
+        (6.2, 2.2, 2.6, f"special functions\n{unit.special} exponentials/cycle", "2 × 4 warps: softmax,\na tile each"),
+        (9.1, 2.2, 2.6, "ordinary units\n128 operations/cycle", "the same 8 warps, and\n4 that rescale o"),
+        (0, 0, 3.3, f"shared memory, {unit.shared // 1024} KiB\nQ, K, V; 128 bytes/cycle", ""),
+        (4.1, 0, 3.1, f"tensor memory, {128 * 512 * 4 // 1024} KiB\nS, P, o", ""),
+        (8.0, 0, 3.7, f"registers, {unit.registers // 1024} KiB\na row of S per thread", ""),
+    )
+    arrows = (("->", (1, 2.2), (1, 1.1)), ("->", (2.7, 1.1), (3.5, 2.2)), ("<->", (4.9, 2.2), (5.2, 1.1)),
+              ("<->", (7.2, 0.55), (8.0, 0.55)), ("<->", (8.7, 1.1), (7.7, 2.2)), ("<->", (10.3, 1.1), (10.4, 2.2)))
+    figure, axes = canvas(9.0, 3.2)
+    axes.set(xlim=(-0.2, 11.9), ylim=(-0.1, 4.3))
+    axes.axis("off")
+    for left, bottom, width, text, warps in boxes:
+        color = COLORS["tiled"] if warps else "#EEEEEE"
+        axes.add_patch(Rectangle((left, bottom), width, 1.1, facecolor=color, alpha=0.45, edgecolor=GRAY))
+        axes.text(left + width / 2, bottom + 0.55, text, ha="center", va="center", fontsize=9.5, color=INK)
+        axes.text(left + width / 2, bottom + 1.25, warps, ha="center", va="bottom", fontsize=9, color=INK)
+    for style, start, end in arrows:
+        axes.annotate("", end, start, arrowprops={"arrowstyle": style, "color": GRAY, "linewidth": 1.5})
+    said = "; ".join(" ".join(f"{text}, {warps}".split()).rstrip(", ") for *_, text, warps in boxes)
+    figure.set_label(f"Units above, memories below, joined by arrows: {said}.")
     return figure
 
 

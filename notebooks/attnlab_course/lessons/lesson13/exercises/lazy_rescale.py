@@ -97,7 +97,8 @@ EXERCISE = Exercise(
                     MOVED, "top > seen + threshold; seen = np.maximum(seen, top)")),
         Mistake("Your threshold is in natural units, but it applies to exponents of two, like t = s log₂ e (eqs. 12.3 "
                 "and 13.7).",
-                but(MOVED, "top > r + threshold * np.log2(np.e)"), but(MOVED, "top > r + threshold * np.log(2)")),
+                but(MOVED, "top > r + threshold * np.log2(np.e)"), but(MOVED, "top > r + threshold * np.log(2)"),
+                but("np.log2(np.e) * ", "", "np.exp2", "np.exp", LSE, "r + np.log(total)")),
         Mistake("Where r moves, it moves to the block's maximum, not by the threshold (eq. 13.7).",
                 but("np.where(moved, top, r)", "np.where(r == -np.inf, top, r + moved * threshold)")),
         Mistake("When one row moves, all your rows move. A GPU warp does that; here each row is decided, and counted, "

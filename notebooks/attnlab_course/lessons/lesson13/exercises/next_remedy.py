@@ -39,6 +39,8 @@ EXERCISE = Exercise(
         ("memory above the rest", 1320, 132, 1e-3, 0.5e-3, 1.6e-3),
         ("half empty, and memory takes as long as the waves", 66, 132, 1e-3, 0.0, 2e-3),
         ("half empty, memory longer than the waves", 66, 132, 1e-3, 0.2e-3, 3e-3),
+        ("three quarters busy, memory below two overlapped", 99, 132, 1e-3, 1e-3, 1.6e-3),
+        ("three quarters busy, exponentials three times the products", 99, 132, 1e-3, 3e-3, 3.2e-3),
     ),
     hints=(
         "Write the kernel's time as is: the work over (13.2)'s busy, with memory alongside, so the longer of the two.",
@@ -56,5 +58,10 @@ EXERCISE = Exercise(
         Mistake(phrases.adds_times("lesson 07"),
                 but("max((products + exponentials) / busy, memory / 2)",
                     "(products + exponentials) / busy + memory / 2")),
+        Mistake("Moving the bytes takes `memory` seconds no matter how many are busy: only what's computed waits for "
+                "idle multiprocessors (eq. 13.2).",
+                but(", memory)", ", memory / busy)"), but("/ busy, memory)", "/ busy, memory / busy)"),
+                but("s) / busy, memory)", "s) / busy, memory / busy)"),
+                but("/ 2) / busy, memory)", "/ 2) / busy, memory / busy)")),
     ),
 )
