@@ -44,7 +44,9 @@ LISTED = {  # lesson: numbers of its prose that no cell of it has, and why
     "06": {"8192": LIMIT + "chunked_loss"},
     "12": {"700": "the size of a download"},
     "13": {"126,": "an exponent in the solution of exp2_polynomial", "2.6": "measured on the page of reproductions"},
-    "19": dict.fromkeys(("16.2", "30.5", "44.3", "66.3"), PRINTED + "pa_sharing") | {"26": PRINTED + "pa_kernel"},
+    "19": dict.fromkeys(("16.2", "30.5", "44.3", "66.3"), PRINTED + "pa_sharing")
+    | dict.fromkeys(("6.09", "9.79", "37.56", "55.16"), PRINTED + "pa_figure15")
+    | dict.fromkeys(("20", "26"), PRINTED + "pa_kernel"),
     "20": {"1.25": LIMIT + "plan_step"},
     "reproductions": {"2^{15}": "a length of Rabe & Staats", "100,000": "steps of Rabe & Staats"},
 }

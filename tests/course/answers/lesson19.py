@@ -197,40 +197,7 @@ def manager_that_shares_nothing(blocks, size, serve):
     return serve(Copying(blocks, size))
 
 
-def rates(lengths, slots, sizes, weights, page, token):
-    """Tokens per second of each size, by cumulative sums."""
-    n, found = np.array(lengths), []
-    for size in sizes:
-        blocks = -(-n // size)
-        running = int((np.cumsum(blocks) <= slots // size).cumprod().sum())
-        found.append(running / (weights + page * blocks[:running].sum() + token * n[:running].sum()))
-    return found
-
-
-def block_by_rates(lengths, slots, sizes, *costs):
-    """Of equal sizes the last."""
-    found = rates(lengths, slots, sizes, *costs)
-    return max(zip(found, sizes))[1]
-
-
-def block_by_the_smallest_time(lengths, slots, sizes, *costs):
-    """Seconds per token, which is the same question."""
-    seconds = [1 / rate if rate else math.inf for rate in rates(lengths, slots, sizes, *costs)]
-    return sizes[seconds.index(min(seconds))]
-
-
-def block_of_sixteen(lengths, slots, sizes, *costs):
-    """What everybody takes."""
-    return min(sizes, key=lambda size: abs(size - 16))
-
-
-def block_as_an_index(lengths, slots, sizes, *costs):
-    return [int(np.argmax(rates(lengths, slots, sizes, *costs)))]
-
-
 RIGHT = [
-    ("best_block", block_by_rates),
-    ("best_block", block_by_the_smallest_time),
     ("wasted_slots", waste_by_growing),
     ("wasted_slots", waste_in_numpy),
     ("reused_tokens", reused_by_a_manager),
@@ -259,8 +226,6 @@ append_that_asks_the_first_block = edited(
 
 
 REFUSED = [
-    ("best_block", block_of_sixteen, "are possible"),
-    ("best_block", block_as_an_index, "expected one of the sizes"),
     ("reused_tokens", reused_of_the_first_text, "the first block is one text"),
     ("block_manager", manager_that_leaks, "CONSERVE: free_blocks is 4, not 3"),
     ("block_manager", manager_that_shares_nothing, "SIBLING"),

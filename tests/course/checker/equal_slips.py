@@ -130,7 +130,6 @@ EQUAL = {
         ("choose_deployment", "batch / seconds > best * (1 + 1e-09)", "batch / seconds >= best * (1 + 1e-09)"),
         ("choose_deployment", "best * (1 + 1e-09)", "best", "best / (1 + 1e-09)"),
         ("choose_deployment", "1 + 1e-09", "1", "1 - 1e-09", "1 + 0.0"),
-        ("best_block", "running / seconds > best", "running / seconds >= best"),
     ],
     "One number in place of an array of equal ones broadcasts.": [
         ("stats_in_chunks", "np.full(len(x), -np.inf)", "-np.inf"),
@@ -206,15 +205,9 @@ EQUAL = {
         ("fixed_hybrid", "np.minimum(x, 0)", "x", "np.minimum(x, 1)"),
     ],
     "A cache is larger than a byte.": [("sequences", "max(memory - weights, 0)", "max(memory - weights, 1)")],
-    "The first size replaces it, whose rate is at least 0; where nobody fits, any size is right.": [
-        ("best_block", "(-1.0, sizes[0])", "(-0.0, sizes[0])"),
-        ("best_block", "sizes[0]", "sizes", "sizes[1]", "sizes[-1]"),
-    ],
     "A part of a block serves nobody: what is needed is a whole number.": [
-        ("best_block", "slots // size", "slots / size"),
         ("plan_step", "-(held + wanted) // size", "-(held + wanted) / size"),
     ],
-    "Every rate twice: the best one stays the best.": [("best_block", "running + 1", "running + 2")],
     "All plans have the same n and D, and visits are compared only where programs are equal.": [
         ("tile_choice", "programs * n * (d + dv)", "programs * n", "programs * n / (d + dv)", "programs * n * d",
          "programs * n * dv"),

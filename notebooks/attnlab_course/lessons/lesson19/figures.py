@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from attnlab_course.plots.style import COLORS, GRAY, INK, canvas, darker
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -81,40 +80,4 @@ def waste(found: Mapping[str, Sequence[float]], published: Mapping[str, Sequence
                      for name, parts in found.items())
     figure.set_label(f"Pairs of bars, the parts of (19.1) in percent by policy; ours, with the published ones below, "
                      f"which leave white what was not published. {said}.")
-    return figure
-
-
-def beam(
-    parents: Sequence[Sequence[int]], prompt: int, size: int, used: Sequence[int], listed: Sequence[int]
-) -> Figure:
-    """A beam search: above, who goes on from whom, pale if no candidate at the end does; below, blocks at each step."""
-    width, steps = len(parents[0]), len(parents)
-    alive = [set(range(width))]
-    for row in reversed(parents):
-        alive.append({row[child] for child in alive[-1]})
-    alive = alive[::-1]
-    figure, (above, below) = canvas(10.0, 5.0, nrows=2, height_ratios=[1.5, 1], sharex=True)
-    x = prompt + np.arange(steps + 1)  # tokens of each candidate
-    for step, row in enumerate(parents):
-        for child, parent in enumerate(row):
-            kept = child in alive[step + 1]
-            above.plot([x[step], x[step + 1]], [parent if step else (width - 1) / 2, child],
-                       color=FIRST if kept else "#CFCFCF", linewidth=2.4 if kept else 1.2, zorder=2 + kept)
-            above.plot(x[step + 1], child, "o", color=FIRST if kept else "#CFCFCF", markersize=5, zorder=3 + kept)
-    above.plot([0, prompt], [(width - 1) / 2] * 2, color=SECOND, linewidth=5, solid_capstyle="butt")
-    above.text(0.2, (width - 1) / 2 - 0.3, "prompt", fontsize=10, color=darker(SECOND))
-    above.set(ylabel="candidate", yticks=range(width), ylim=(width - 0.5, -0.5))
-    above.grid(visible=False)
-    for axes in (above, below):
-        for edge in range(0, x[-1], size):
-            axes.axvline(edge, color=GRAY, linewidth=0.7, linestyle=":", zorder=0)
-    for values, name, color in ((listed, "without sharing", LOST), (used, "in use", FIRST)):
-        below.step(x[1:], values, where="mid", color=color)
-        below.annotate(name, (x[-1] + 0.5, values[-1]), (4, 0), textcoords="offset points", va="center", fontsize=10,
-                       color=darker(color))
-    below.set(xlabel="tokens of a candidate (dotted: borders of blocks)", ylabel="blocks", ylim=(0, 1.15 * max(listed)))
-    below.set_xlim(0, x[-1] + 5)
-    figure.set_label(f"Above, a tree over time: {width} candidates, at each step a line from parent to child, pale "
-                     f"where no candidate of the end descends. Below, blocks: {used[-1]} in use at the end, and "
-                     f"{listed[-1]} without sharing.")
     return figure

@@ -244,7 +244,7 @@ EXERCISE = Exercise(
                     "            self.references[block] -= 1\n            self.unused.append(block)",
                     "self.release(table[-1])", "self.references[table[-1]] -= 1")),
         Mistake("You let a sequence be freed twice. Its blocks would be given back twice, so two sequences would get "
-                "the same one, and whoever frees twice has lost count and should hear about it: KeyError (section 8).",
+                "the same one, and whoever frees twice has lost count and should hear about it: KeyError (section 7).",
                 but("self.tables.pop(name)", "self.tables[name]",
                     "            if self.references[block] == 0:", "            if self.references[block] <= 0:"),
                 but("self.tables.pop(name)", "self.tables[name]"),

@@ -58,7 +58,7 @@ def by_index(prompt: list[int], written: list[tuple[int, list[int]]], size: int)
 
 
 EXERCISE = Exercise(
-    lesson="19", stars=2, reference=reused_tokens, where="section 6", cases=cases,
+    lesson="19", stars=2, reference=reused_tokens, where="section 5", cases=cases,
     hints=(
         "First find out what each block holds now: the later text replaces the earlier one.",
         "Go through the prompt block by block. A block can be used if some block holds the same tokens *after the same "
@@ -76,13 +76,13 @@ EXERCISE = Exercise(
                 but("count + size < len(prompt)", "count + size <= len(prompt)",
                     "return count", "return max(0, count - size)")),
         Mistake("You find texts that are no longer there. What a block held is forgotten as soon as the first token "
-                "is written into it again (section 6).",
+                "is written into it again (section 5).",
                 but(KNOWN, "{tuple(text) for _, text in written}"),
                 but("    for block, text in written:\n",
                     "    for block, text in written:\n        if len(text) % size:\n            continue\n")),
         Mistake("You compare less than the whole prefix: a block's own tokens, it and the one before, or a sum or a "
                 "set of them. Keys depend on all earlier tokens (eq. 14.1), so compare all of them, in order, up to "
-                "the block's end (section 6).",
+                "the block's end (section 5).",
                 but(KNOWN, "{text[-size:] for text in holds.values()}",
                     FOUND, "tuple(prompt[count : count + size]) in known"),
                 but(KNOWN, "{(len(x), x[-2 * size :]) for x in holds.values()}",
@@ -90,10 +90,10 @@ EXERCISE = Exercise(
                 but(KNOWN, "{(len(x), sum(x)) for x in holds.values()}",
                     FOUND, "(count + size, sum(prompt[: count + size])) in known")),
         Mistake("Two blocks can hold the same text. It's there as long as one of them holds it, so the blocks behind "
-                "it are still of use (section 6).",
+                "it are still of use (section 5).",
                 by_index),
         Mistake("You go on past a block that isn't there, or was written again. What follows it was computed from "
-                "different tokens: a prefix ends where it first differs (section 6).",
+                "different tokens: a prefix ends where it first differs (section 5).",
                 but("while count + size < len(prompt) and " + FOUND + ":\n        count += size",
                     "for stop in range(size, len(prompt), size):\n        "
                     "count += size * (tuple(prompt[stop - size : stop]) in {t[-size:] for t in known})")),

@@ -47,7 +47,7 @@ EXERCISE = Exercise(
         "Give blocks back first and take new ones afterwards: what you've given back may be all there is.",
     ),
     without={"table[b] >= 0": "You give the same block back twice: someone else may have it by now (lesson 19, "
-                              "section 8)."},
+                              "section 7)."},
     mistakes=(
         Mistake("You ask what the last of the new tokens sees. The first one sees further back (section 3).",
                 but("length - window + 1", "length + count - window")),

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from attnlab.paged.manager import BlockManager, OutOfBlocks
-from attnlab_course.lessons.lesson19.buddy import Buddy
+from attnlab_course.lessons.lesson19.buddy_allocator import Buddy
 
 
 class Lengths(NamedTuple):

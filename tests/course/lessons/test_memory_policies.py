@@ -1,14 +1,12 @@
 """The simulator of policies: a buddy allocator that keeps its slots, steps worked by hand, shares that add up, and what
 was published."""
 
-import math
 import random
 import statistics
 
 import pytest
-from attnlab_course.lessons.lesson19.buddy import Buddy
-from attnlab_course.lessons.lesson19.policies import Lengths, PagedMemory, Reserved, draw, policies, simulate
-from attnlab_course.lessons.lesson19.sharing import beams, samples, saving
+from attnlab_course.lessons.lesson19.buddy_allocator import Buddy
+from attnlab_course.lessons.lesson19.memory_policies import Lengths, PagedMemory, Reserved, draw, policies, simulate
 from attnlab_course.published import compare
 
 SLOTS = 12 * 2**30 // 819_200  # of OPT-13B beside its weights on 40 GB, as published
@@ -104,25 +102,3 @@ def test_figures_2_and_13_of_vllm():
     assert compare([0.204, 0.268, 0.382, 0.963], [shares.tokens for shares in found]).verdict == "reproduced"
     assert compare([7.00, 9.81, 13.62, 30.42], [shares.running for shares in found]).verdict == "reproduced"
     assert found[0].outside == pytest.approx(1 - 7 * 2048 / SLOTS)
-
-
-@pytest.mark.parametrize("prompt", [1, 15, 16, 17, 100])
-@pytest.mark.parametrize("count", [1, 2, 4])
-def test_samples_of_equal_length_save_the_closed_form(prompt, count):
-    steps = [(prompt // 16, -(-(prompt + step) // 16)) for step in range(1, 41)]
-    used, listed = samples(prompt, [40] * count, 16)
-    assert listed == count * sum(blocks for _, blocks in steps)
-    full = sum(full for full, _ in steps) / sum(blocks for _, blocks in steps)
-    assert saving([(used, listed)]) == pytest.approx((1 - 1 / count) * full)
-    assert beams(Lengths(prompt, 40), count, 16, keep=1.0) == (used, listed)
-
-
-def test_samples_that_end_leave_their_blocks_and_beams_that_leave_their_parents_share_more():
-    used, listed = samples(20, [3, 8], 4)
-    tables = [math.ceil((20 + step) / 4) for step in range(1, 9)]
-    assert listed == 2 * sum(tables[:3]) + sum(tables[3:])
-    assert used == sum(2 * blocks - 5 for blocks in tables[:3]) + sum(tables[3:])
-    request = Lengths(20, 60)
-    kept, random_parents = (saving([beams(request, 4, 4, keep)]) for keep in (1.0, 0.0))
-    assert random_parents > kept + 0.3
-    assert beams(request, 4, 4) == beams(request, 4, 4, seed=0) != beams(request, 4, 4, seed=1)
