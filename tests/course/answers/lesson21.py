@@ -4,28 +4,33 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import torch
 
 import attnlab
-from attnlab.ring import positions, ring_attention, shard, stripe
+from attnlab.ring import positions, ring_attention, shard
 from tests.course.answers import edited
 
 
-def holder_by_moving(device, step, devices):
+def holder_by_moving(device, step, devices, ahead):
     """The blocks move, one send after another."""
     here = list(range(devices))
     for _ in range(step):
-        here = [here[-1], *here[:-1]]
+        here = [here[(d - ahead) % devices] for d in range(devices)]
     return here[device]
 
 
-def holder_the_long_way_round(device, step, devices):
-    return (device + (devices - 1) * step) % devices
+def holder_the_long_way_round(device, step, devices, ahead):
+    return (device + (devices - 1) * step * ahead) % devices
 
 
-def holder_for_one_turn(device, step, devices):
+def holder_as_printed(device, step, devices, ahead):
+    """(21.1), whoever is sent to."""
+    return (device - step) % devices
+
+
+def holder_for_one_turn(device, step, devices, ahead):
     """Right for less than one turn."""
-    return device - step if device >= step else device - step + devices
+    back = step * ahead
+    return device - back if device >= back else device - back + devices
 
 
 def plan_in_fractions(tokens, devices, query_heads, key_heads, flops, bandwidth):
@@ -48,19 +53,6 @@ def plan_in_arrays(tokens, devices, query_heads, key_heads, flops, bandwidth):
     trade = 4 * chunk * (query_heads + key_heads) / bandwidth * (1 - 1 / g)
     uncovered = np.clip(4 * chunk * key_heads / bandwidth - 4 * chunk**2 * g * query_heads / flops, 0, None)
     return int(g[np.argmin(trade + (devices / g - 1) * uncovered)])
-
-
-def stripes_by_package(x, devices):
-    held = np.array(positions(len(x), devices, "striped"))
-    offset = [[max(b for b in range(-1, devices) if b <= 0 and b * devices + c <= r) for c in range(devices)]
-              for r in range(devices)]
-    return stripe(x, devices).reshape(devices, -1, x.shape[1]), held.reshape(-1).argsort(), np.array(offset)
-
-
-def stripes_in_torch(x, devices):
-    rows, r = len(x) // devices, torch.arange(devices)
-    home = torch.arange(len(x)).reshape(devices, rows).T.reshape(-1)
-    return torch.stack([x[i::devices] for i in range(devices)]), home, -(r[:, None] < r).int()
 
 
 def ring_by_package(cluster, q, k, v, causal):
@@ -139,17 +131,16 @@ def ring_unshifted(cluster, q, k, v, causal):
     return cluster.run(program, q, k, v)
 
 
-STEPS, COPIED = "(device - step) % devices", "if devices % group or key_heads % group:"
+STEPS, COPIED = "(device - step * ahead) % devices", "if devices % group or key_heads % group:"
 POSITIONS = "rank.index + rank.size * np.arange(len(q))"
-holder_in_a_byte = edited("holder", STEPS, "((device - step + 128) % 256 - 128) % devices")
+holder_in_a_byte = edited("holder", STEPS, "((device - step * ahead + 128) % 256 - 128) % devices")
 plan_of_powers = edited("split_plan", COPIED, f"{COPIED[:-1]} or group & (group - 1):")
 plan_of_all_or_nothing = edited("split_plan", COPIED, f"{COPIED[:-1]} or group not in (1, devices):")
-home_in_a_byte = edited("stripes", "shards, home, offset", "shards, home.astype(np.uint8), offset")
-shards_in_half = edited("stripes", "return shards,", "return shards.astype(np.float16),")
 ring_the_other_way = edited(  # without a mask
     "ring_outputs", "to=(rank.index + 1)", "to=(rank.index + (1 if causal else -1))",
     "receive((rank.index - 1)", "receive((rank.index - (1 if causal else -1))",
 )
+ring_forward = edited("ring_outputs", "(rank.index - step)", "(rank.index + step)")
 ring_of_five = edited(  # on more than five every block goes all around, masked or not
     "ring_outputs", "rank.index + 1 if causal", "rank.index + 1 if causal and rank.size < 6",
     "rank.size - 1 if causal", "rank.size - 1 if causal and rank.size < 6",
@@ -162,8 +153,6 @@ RIGHT = [
     ("holder", holder_the_long_way_round),
     ("split_plan", plan_in_fractions),
     ("split_plan", plan_in_arrays),
-    ("stripes", stripes_by_package),
-    ("stripes", stripes_in_torch),
     ("ring_outputs", ring_by_package),
     ("ring_outputs", ring_with_m_l_o),
     ("fixed_ring", fixed_by_package),
@@ -174,12 +163,12 @@ REFUSED = [
     ("ring_outputs", ring_that_waits_first, "waits for rank"),
     ("ring_outputs", ring_unshifted, "HIGH"),
     ("holder", holder_for_one_turn, "after 9 sends"),
+    ("holder", holder_as_printed, "`ahead` places further on"),
     ("holder", holder_in_a_byte, "after 140 sends"),
     ("split_plan", plan_of_powers, "12 devices, 6 key heads"),
     ("split_plan", plan_of_all_or_nothing, "8 A100, 32 heads, 256 tokens on each"),
-    ("stripes", home_in_a_byte, "300 tokens"),
-    ("stripes", shards_in_half, "300 tokens"),
     ("ring_outputs", ring_the_other_way, "to the next one only"),
+    ("ring_outputs", ring_forward, "What arrives comes from behind"),
     ("ring_outputs", ring_of_five, "between six ranks"),
     ("ring_outputs", ring_widened, "float32"),
     ("fixed_ring", fixed_in_a_byte, "100 tokens each"),

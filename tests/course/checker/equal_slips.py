@@ -50,7 +50,6 @@ EQUAL = {
          "w.reshape(width, kv_heads, group, -1).mean(2).reshape(width, -2)"),
         ("pool_heads", "w.reshape(width, kv_heads, group, -1)", "w.reshape(width, kv_heads, group, -2)"),
         ("fixed_parallel", "(q @ before + a @ w).reshape(len(fq), -1)", "(q @ before + a @ w).reshape(len(fq), -2)"),
-        ("stripes", "x.reshape(rows, devices, -1)", "x.reshape(rows, devices, -2)"),
     ],
     "What it would change is overwritten or cut off.": [
         ("visible_mask", "seen &= j <= i", "seen = j <= i"),

@@ -1,7 +1,7 @@
 """Run a program of torch.distributed in several processes of this machine, as torchrun does, and with less to start.
 
     python -m attnlab_course.lessons.lesson21.processes 4 program.py
-    torchrun --standalone --nproc-per-node 4 program.py
+    python -m attnlab_course.lessons.lesson21.processes 4 -m a.module --with options
 
 torchrun imports PyTorch in each process and in its own. Here one process imports it, and the ranks are forked from it.
 """
@@ -13,22 +13,24 @@ import socket
 import sys
 
 
-def run(rank: int, count: int, port: int, path: str) -> None:
+def run(rank: int, count: int, port: int, program: list[str]) -> None:
     """Be rank ``rank`` of ``count``: the environment that init_process_group reads, then the program."""
     place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "MASTER_PORT": port, "OMP_NUM_THREADS": 1}
     os.environ |= {"MASTER_ADDR": "localhost", **{name: str(value) for name, value in place.items()}}
-    runpy.run_path(path, run_name="__main__")
+    module = program[0] == "-m"
+    sys.argv = program[module:]
+    (runpy.run_module if module else runpy.run_path)(sys.argv[0], run_name="__main__")
 
 
 def main() -> int:
     """Start the ranks and wait for them; 1 if one of them failed, else 0."""
-    count, path = int(sys.argv[1]), sys.argv[2]
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
+    count = int(sys.argv[1])
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["attnlab.ring.torch"])
-    ranks = [context.Process(target=run, args=(rank, count, port, path)) for rank in range(count)]
+    ranks = [context.Process(target=run, args=(rank, count, port, sys.argv[2:])) for rank in range(count)]
     for rank in ranks:
         rank.start()
     for rank in ranks:

@@ -72,12 +72,12 @@ EXERCISE = Exercise(
     ),
     without={"0": "Your offset is −1 everywhere, so no token sees itself: it's 0 where the ranks agree (eq. 21.7)."},
     mistakes=(
-        Mistake(phrases.nothing_fixed("section 5, eqs. 21.1 and 21.7", inputs=TRY), but(*POSITION, *HOLDER, *OFFSET)),
-        Mistake(phrases.one_fixed("section 5, eqs. 21.1 and 21.7", inputs=TRY),
+        Mistake(phrases.nothing_fixed("section 4, eqs. 21.1 and 21.7", inputs=TRY), but(*POSITION, *HOLDER, *OFFSET)),
+        Mistake(phrases.one_fixed("section 4, eqs. 21.1 and 21.7", inputs=TRY),
                 but(*POSITION, *HOLDER), but(*POSITION, *OFFSET), but(*HOLDER, *OFFSET)),
         Mistake("Holder and diagonal are right, but queries and keys are still rotated by their row in the shard, or "
                 "as in contiguous pieces. A model is trained on distances in the text: row a of rank r is token a · P "
-                "+ r (section 5).",
+                "+ r (section 4).",
                 but(*POSITION), but(POSITION[0], "rank.index * len(q) + np.arange(len(q))")),
         Mistake("Positions and holder are right, but the offset still counts ranks, so a query sees later tokens. One "
                 "row of a stripe is P tokens of the text: offset 0 or −1 (eq. 21.7).",

@@ -37,25 +37,6 @@ def ring_outputs(cluster: Cluster, q: list[Array], k: list[Array], v: list[Array
     return cluster.run(program, q, k, v)
 
 
-def all_around(cluster: Cluster, q: list[Array], k: list[Array], v: list[Array], causal: bool) -> list[Array]:
-    """Section 2's: every block goes all around, whether anybody may see it or not."""
-
-    def program(rank: Rank, q: Array, k: Array, v: Array) -> Steps:
-        out, lse = np.zeros((len(q), v.shape[1])), np.full(len(q), -np.inf)
-        for step in range(rank.size):
-            if step < rank.size - 1:
-                rank.send(k, v, to=(rank.index + 1) % rank.size)
-            holder = (rank.index - step) % rank.size
-            if holder <= rank.index or not causal:
-                part = rank.attend(q, k, v, causal=causal, offset=(rank.index - holder) * len(k))
-                out, lse = attnlab.merge(out, lse, *part)
-            if step < rank.size - 1:
-                k, v = yield rank.receive((rank.index - 1) % rank.size)
-        return out
-
-    return cluster.run(program, q, k, v)
-
-
 def call(devices: int, rows: int, d: int, dv: int, causal: bool, times: float = 1.0) -> tuple:
     """A fresh cluster and a random text in ``devices`` pieces, EYE values if dv is 0; keys are multiplied by times."""
     q, k, v = qkv(devices * rows, devices * rows, d, dv)
@@ -86,6 +67,7 @@ def used(answer: Function, causal: bool, devices: int = 3, dtype: type = np.floa
     return cluster.bytes / (4 * (2 + 6) * np.dtype(dtype).itemsize), others
 
 
+ALL_AROUND = "rank.index + 1 if causal else rank.size", "rank.size", "rank.index < rank.size - 1 if causal else ", ""
 OFFSET = "offset=(rank.index - holder) * len(k)"
 ONE_DEVICE = "np.split(attnlab.safe_attention(*map(np.concatenate, (q, k, v)), causal=causal), len(q))"
 
@@ -106,21 +88,19 @@ EXERCISE = Exercise(
                 but(OFFSET, "offset=0"), but(OFFSET, "offset=rank.index - holder")),
         Mistake("Your loop has one step too few, so the last block is never attended to: it takes rank.size steps, and "
                 "one send fewer (eq. 21.2). The loop that Liu et al. print does the same.",
-                but("for step in range(rank.size)", "for step in range(max(rank.size - 1, 1))",
-                    "step < rank.size - 1", "step < rank.size - 2", of=all_around)),
-        Mistake("Your last step sends as well, so the blocks come home, where no one needs them. devices − 1 sends "
-                "suffice, eq. 21.2.",
-                but("if causal else step < rank.size - 1", "if causal else rank.size > 1",
-                    "if step < blocks - 1", "if step < blocks - 1 or (not causal and rank.size > 1)"),
-                but("if step < rank.size - 1:", "if rank.size > 1:", of=all_around)),
+                but(*ALL_AROUND, "range(blocks)", "range(max(blocks - 1, 1))", "size - 1:", "size - 2:", "blocks - 1:",
+                    "blocks - 2:")),
+        Mistake("You count forward, so the mask belongs to another block. What arrives comes from behind: eq. 21.1. "
+                "Without a mask, or on two ranks, it doesn't show.",
+                but("(rank.index - step)", "(rank.index + step)")),
         Mistake("With a causal mask, you send every block all the way around. The block of rank c is useful only to "
                 "the ranks after c, so rank r has r + 1 blocks to pass on, and the last rank none: section 2.",
-                all_around),
+                but(*ALL_AROUND)),
         Mistake(phrases.no_messages("section 2"), but("cluster.run(program, q, k, v)", ONE_DEVICE)),
     ),
     costs=(
         Cost(lambda answer, _: abs(used(answer, False)[0] - 6), 0, "on three ranks without a mask 6 blocks of keys and "
-             "values have to travel, eq. 21.2; yours are {found:.0f} more or fewer."),
+             "values have to travel, eq. 21.2; yours are {found:.0f} more or fewer. They needn't come home."),
         Cost(lambda answer, _: max(used(answer, causal)[1] for causal in (False, True)), 0, "each of three ranks sends "
              "to the next one only, and your program uses {found:.0f} other links."),
         Cost(lambda answer, _: used(answer, True)[0], 3, "with a causal mask 3 blocks have to travel between three "

@@ -27,7 +27,7 @@ def split_plan(tokens: int, devices: int, query_heads: int, key_heads: int, flop
 A100, H100 = (312e12, 300e9), (989.4e12, 450e9)
 
 EXERCISE = Exercise(
-    lesson="21", stars=2, reference=split_plan, where="section 6",
+    lesson="21", stars=2, reference=split_plan, where="section 5",
     cases=table(
         ("one device", 4096, 1, 8, 8, *A100),
         ("8 A100, 32 heads, 256 tokens on each", 2048, 8, 32, 32, *A100),
@@ -49,7 +49,7 @@ EXERCISE = Exercise(
         "larger. The ring has devices / g − 1 transfers; each waits max(transfer − products, 0).",
     ),
     without={
-        "traded": "Your all-to-all is free, but attention waits for it, before and after: section 6.",
+        "traded": "Your all-to-all is free, but attention waits for it, before and after: section 5.",
         "query_heads": "You trade only keys and values. Queries go there, too, and outputs come back: eq. 21.9.",
     },
     mistakes=(
@@ -58,11 +58,11 @@ EXERCISE = Exercise(
                 but("4 * (chunk * group) ** 2 * (query_heads / group)", "4 * chunk ** 2 * query_heads")),
         Mistake("Your ring hides nothing. Its messages travel while the block at hand is computed: section 3.",
                 but("max(block - products, 0)", "block")),
-        Mistake("Key heads must be shared out evenly, and so must devices: a group divides both (section 6).",
+        Mistake("Key heads must be shared out evenly, and so must devices: a group divides both (section 5).",
                 but("if devices % group or key_heads % group:", "if devices % group or query_heads % group:"),
                 but("if devices % group or key_heads % group:", "if devices % group:")),
         Mistake("Your ring has as many transfers as devices, but after the trade it goes through devices / g groups "
-                "(section 6).",
+                "(section 5).",
                 but("(ring - 1)", "(devices - 1)")),
     ),
 )
