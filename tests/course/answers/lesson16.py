@@ -27,25 +27,6 @@ def token_by_counting_turns(slot, length, window, sinks):
     return slot if slot < sinks else slot + (length - 1 - slot) // window * window
 
 
-def numbers_by_search(layers, window, length, chunk):
-    """What each layer adds, position by position, and the mask of every chunk."""
-    last = first = layers * window + 1
-    for _ in range(layers):
-        first -= window - 1
-    position = np.arange(length)
-    scores = 0
-    for rows in np.split(position, range(chunk, length, chunk)):
-        seen = (position <= rows[-1]) & (position > rows[0] - window)
-        scores += len(rows) * int(seen.sum())
-    return last - first + 1, scores
-
-
-def numbers_in_numpy(layers, window, length, chunk):
-    start = np.arange(0, length, chunk)
-    rows = np.minimum(chunk, length - start)
-    return np.array([1 + layers * window - layers, rows @ np.minimum(start + rows, rows + window - 1)])
-
-
 def attend_by_package(keys, values, positions, q, position, window, sinks):
     """A mask for a function of the package."""
     old = position - positions
@@ -137,8 +118,7 @@ attend_to_anything = edited(
     "if not seen.any():\n        return values[positions >= 0].sum(0) / max((positions >= 0).sum(), 1)"
 )
 chunk_that_keeps_its_end = edited(
-    "rolling_chunk", "for n, j in enumerate(range(length, length + len(q))):",
-    "for n, j in list(enumerate(range(length, length + len(q))))[-window - sinks :]:"
+    "rolling_chunk", "    keys[slot(i)]", "    i, k, v = (x[-window - sinks :] for x in (i, k, v))\n    keys[slot(i)]"
 )
 
 def window_by_bisect(bits, longest, allowed):
@@ -174,8 +154,6 @@ RIGHT = [
     ("cheapest_window", window_by_bisect),
     ("token_in", token_by_writing),
     ("token_in", token_by_counting_turns),
-    ("reach_and_scores", numbers_by_search),
-    ("reach_and_scores", numbers_in_numpy),
     ("rolling_attend", attend_by_package),
     ("rolling_attend", attend_in_torch),
     ("rolling_attend", attend_in_jax),

@@ -94,10 +94,8 @@ class SinkToy(torch.nn.Module):
 def train(kind: str, seed: int = 0, steps: int = STEPS) -> Iterator[SinkToy]:
     """Train a model by Adam on new batches: the model before the first step, and after each."""
     model, rng = SinkToy(kind, seed), np.random.default_rng(seed)
-    sink = [x for name, x in model.named_parameters() if name == "sink"]
-    others = [x for name, x in model.named_parameters() if name != "sink"]
-    faster = RATE * LEARNED.get(kind, (0, 1))[1]
-    adam = torch.optim.Adam([{"params": others}, *({"params": x, "lr": faster} for x in sink)], lr=RATE)
+    rates = {"sink": RATE * LEARNED.get(kind, (0, 1))[1]}
+    adam = torch.optim.Adam([{"params": x, "lr": rates.get(name, RATE)} for name, x in model.named_parameters()])
     yield model
     for _ in range(steps):
         tokens = batch(rng, BATCH)

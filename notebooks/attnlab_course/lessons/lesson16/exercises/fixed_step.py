@@ -40,8 +40,7 @@ def cases() -> list[Case]:
     """SPLIT: chunks of one token to more than the window, into caches that are empty, filling and full."""
     calls = [
         ("EYE, ONE: the first token", (0, 1, 4)),
-        ("EYE: token 3, window 4: the cache fills", (3, 1, 4)),
-        ("EYE: token 4, window 4: one key has to go", (4, 1, 4)),
+        *((f"EYE: token {n}, window 4", (n, 1, 4)) for n in (3, 4)),
         ("EYE: 3 tokens after 4, window 4: query 4 sees keys 1 to 4", (4, 3, 4)),
         ("EYE: 5 = window + 1 tokens after 6", (6, 5, 4)),
         ("EYE: 9 = 2 · window + 1 tokens into an empty cache", (0, 9, 4)),

@@ -30,10 +30,7 @@ def rolling_attend(
 def call(
     positions: list[int], position: int, window: int, sinks: int, d: int = 4, size: float = 1, empty: float = np.nan
 ) -> tuple:
-    """EYE: values are the rows of 1, so that the result is the weights; a token has one key, whatever its slot.
-
-    ``empty``: what is in the empty slots.
-    """
+    """EYE: values are the rows of 1, so that the result is the weights; ``empty``: what is in the empty slots."""
     rng = np.random.default_rng(7)
     tokens, q = size * rng.normal(size=(64, d)), rng.normal(size=d)
     at = np.array(positions)
@@ -66,17 +63,14 @@ def cases() -> list[Case]:
     keys, values, at, q, *rest = call([4, 5, 6, 7, 2, 3], 5, 4, 0)
     far = far_queries(lambda q, keys: (keys, values, at, q[0], *rest), q[None], keys, "; query 5 of a window of 4")
     wide = np.random.default_rng(8).normal(size=(len(at), 3))
-    narrow = [
-        Case("values of size 3, only tokens that are to come: the output is 0", (keys, wide, at + 6, q, *rest)),
-    ]
+    narrow = Case("values of size 3, only tokens that are to come: the output is 0", (keys, wide, at + 6, q, *rest))
     q, keys = large_key(q[None], keys, 3)
     future = Case("FUTURE: token 7, which query 5 must not see: a score near 100000", (keys, values, at, q[0], *rest))
-    return [*[Case(label, call(*args)) for label, args in calls], *narrow, *far, future]
+    return [*[Case(label, call(*args)) for label, args in calls], narrow, *far, future]
 
 
 RULE = "seen & ((position - positions < window) | (positions < sinks))"
 TWICE = "seen & (positions < sinks), seen & (position - positions < window)"
-NUMBERS = "np.where(positions < 0, -1, np.arange(len(positions)))"
 
 EXERCISE = Exercise(
     lesson="16", stars=2, reference=rolling_attend, where="eq. 16.6", cases=cases,
@@ -94,7 +88,8 @@ EXERCISE = Exercise(
         "math.sqrt(len(q))": phrases.unscaled("lesson 01, section 1"),
     },
     mistakes=(
-        Mistake(phrases.slot_for_position("eq. 16.6"), but("    seen = (", f"    positions = {NUMBERS}\n    seen = (")),
+        Mistake(phrases.slot_for_position("eq. 16.6"),
+                but("    seen = (", "    positions = np.where(positions < 0, -1, np.arange(len(keys)))\n    seen = (")),
         Mistake("You see filled slots that should be hidden. A slot may hold a token that has left the window but "
                 "isn't overwritten yet, or one of a later query of the same chunk (eq. 16.6).",
                 but(" & (positions <= position)", "", RULE, "seen"), but(RULE, "seen")),

@@ -2,7 +2,7 @@
 
 import math
 
-from attnlab.cache.slots import slot, slots_written
+from attnlab.cache.slots import slots_written
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
 from attnlab_course.checker.fingerprints import deepest, far_queries, large_key
@@ -20,9 +20,11 @@ def rolling_chunk(
     ``keys`` (window + sinks, D) and ``values``: token j is in slot j if j < sinks, else in sinks + (j − sinks) mod
     window. Return new arrays; a slot that no token has reached stays as it is.
     """
-    held = np.full(window + sinks, -1)
-    for j in [*range(min(sinks, length)), *range(max(sinks, length - window), length)]:
-        held[slot(j, window, sinks)] = j
+    def slot(j: Array) -> Array:
+        return np.where(j < sinks, j, sinks + (j - sinks) % window)  # eq. 16.5
+
+    held, old = np.full(window + sinks, -1), np.r_[: min(sinks, length), max(sinks, length - window) : length]
+    held[slot(old)] = old
     i = length + np.arange(len(q))
     at = np.concatenate([held, i])  # the old keys, and the chunk's own beside them
     seen = (at >= 0) & (at <= i[:, None]) & ((i[:, None] - at < window) | (at < sinks))  # eq. 16.6
@@ -30,16 +32,12 @@ def rolling_chunk(
     p = np.exp(s - s.max(1, keepdims=True))
     out = p @ np.concatenate([values, v]) / p.sum(1, keepdims=True)
     keys, values = keys.copy(), values.copy()
-    for n, j in enumerate(range(length, length + len(q))):  # now, and not before: eq. 16.4
-        keys[slot(j, window, sinks)], values[slot(j, window, sinks)] = k[n], v[n]
+    keys[slot(i)], values[slot(i)] = k, v  # now, and not before: eq. 16.4
     return out, keys, values
 
 
 def call(length: int, count: int, window: int, sinks: int, empty: float = 0.0) -> tuple:
-    """A cache after ``length`` tokens, and ``count`` more; values are large or small by position, keys random.
-
-    ``empty``: what is in slots that no token has reached.
-    """
+    """A cache after ``length`` tokens, and ``count`` more; ``empty``: what is in slots that no token has reached."""
     rng = np.random.default_rng(16)
     total, d = length + count, 4
     q, k = rng.normal(size=(2, total, d))
@@ -77,17 +75,6 @@ def late(length: int) -> tuple:
     return *rng.normal(size=(3, 3, 4)), *rng.normal(size=(2, 12, 4)), length, 8, 4
 
 
-SLOT = "slot(j, window, sinks)"
-WRAP = "(j % (window + sinks))"
-KEPT = "[*range(min(sinks, length)), *range(max(sinks, length - window), length)]"
-WRITTEN_FIRST = (
-    "    at = np.concatenate([held, i])", f"""    keys, values = keys.copy(), values.copy()
-    for n, j in enumerate(range(length, length + len(q))):
-        held[{SLOT}], keys[{SLOT}], values[{SLOT}] = j, k[n], v[n]
-    at = held""",
-    "np.concatenate([keys, k])", "keys", "np.concatenate([values, v])", "values",
-)
-
 EXERCISE = Exercise(
     lesson="16", stars=3, reference=rolling_chunk, where="eq. 16.6", cases=cases,
     hints=(
@@ -111,16 +98,18 @@ EXERCISE = Exercise(
         Mistake("You write the chunk first and attend afterwards. By then its last tokens have overwritten keys that "
                 "its first queries still need, and a chunk longer than the window loses keys of its own. For one "
                 "token, both orders agree. Attend to old and new keys side by side, eq. 16.4, then write.",
-                but(*WRITTEN_FIRST)),
+                but("    at = np.concatenate([held, i])", "    keys, values = keys.copy(), values.copy(); "
+                    "held[slot(i)], keys[slot(i)], values[slot(i)] = i, k, v; at = held",
+                    "np.concatenate([keys, k])", "keys", "np.concatenate([values, v])", "values")),
         Mistake("Your queries see only what the cache held before, not the chunk: not even themselves. Query i sees j "
                 "≤ i: eq. 16.6.",
                 but(" & (at <= i[:, None])", " & (at < length)")),
         Mistake("Your pointer wraps to slot 0 and overwrites the sinks: eq. 16.5.",
-                but(f"keys[{SLOT}], values[{SLOT}]", f"keys[{WRAP}], values[{WRAP}]")),
-        Mistake(phrases.slot_for_position("eq. 16.5"), but("= j\n", f"= {SLOT}\n")),
+                but("keys[slot(i)], values[slot(i)]", "keys[i % len(keys)], values[i % len(keys)]")),
+        Mistake(phrases.slot_for_position("eq. 16.5"), but("= old\n", "= slot(old)\n")),
         Mistake("You hold a list of all tokens so far. Only the first `sinks` and the last `window` can be in a slot; "
                 "the point of a rolling cache is that nothing grows with the text, eq. 16.5.",
-                but(KEPT, "[*range(length)]")),
+                but("[: min(sinks, length), max(sinks, length - window) : length]", "[:length]")),
     ),
     costs=(
         Cost(growth(late, 2**14, 2**15), 1.1, "its memory grew {found:.1f}× when twice as many tokens "
