@@ -1,6 +1,5 @@
 """Answers to the exercises of lesson 22: right ones, written in other ways, and ones to refuse."""
 
-
 import numpy as np
 
 from attnlab.costs import ring as volumes
@@ -20,8 +19,8 @@ def volume_by_package(kind, devices, batch, query_heads, key_heads, keys, d, dv,
 
 def volume_by_table(kind, devices, batch, query_heads, key_heads, keys, d, dv, itemsize, accumulator):
     """For each sequence: numbers of the inputs and of the accumulation dtype that a device sends."""
-    narrow = {"keys": key_heads * keys * (d + dv), "query": query_heads * d}
-    wide = {"tree": 2 * query_heads * (dv + 2), "query": query_heads * (dv + 1)}
+    narrow = {"keys": key_heads * keys * (d + dv), "heads": query_heads * d}
+    wide = {"tree": 2 * query_heads * (dv + 2), "heads": query_heads * (dv + 1)}
     return (devices - 1) * batch * (narrow.get(kind, 0) * itemsize + wide.get(kind, 0) * accumulator)
 
 
@@ -104,6 +103,7 @@ decode_shifted_by_the_mean = edited(  # of those that see a key
     "tree_decode", LARGEST, "all_reduce(rank, np.where(np.isfinite(lse), lse, 0), np.add)\n"
     "        m = m / np.maximum((yield from all_reduce(rank, np.isfinite(lse).astype(float), np.add)), 1)",
 )
+volume_without_the_queries = edited("bytes_on_links", "d * itemsize + ", "")
 volume_with_twice_the_bytes = edited("bytes_on_links", "* accumulator", "* 2 * itemsize")
 best_in_32_bits = edited("cheapest_reduction", "(P - 1) * (latency + block / bandwidth)",
                          "(P - 1) * latency + int(np.int64((P - 1) * block).astype(np.int32)) / bandwidth")
@@ -120,6 +120,7 @@ REFUSED = [
     ("bytes_on_links", volume_of_a_device, "all links together"),
     ("cheapest_reduction", best_without_lse, "values of size 1"),
     ("fixed_decode", fixed_with_one_maximum, "ROWS"),
+    ("bytes_on_links", volume_without_the_queries, "A query goes out"),
     ("bytes_on_links", volume_with_twice_the_bytes, "sums of 4 bytes"),
     ("tree_decode", decode_shifted_by_the_mean, "HIGH: the scores of the last key alone"),
     ("cheapest_reduction", best_in_32_bits, "2,097,152 keys"),

@@ -7,17 +7,18 @@ def bytes_on_links(
     kind: str, devices: int, batch: int, query_heads: int, key_heads: int, keys: int, d: int, dv: int, itemsize: int,
     accumulator: int,
 ) -> int:
-    """Bytes over all links for one new query a sequence and head; ``kind``: "keys", "tree" or "query".
+    """Bytes over all links for one new query a sequence and head; ``kind``: "keys", "tree" or "heads".
 
     ``keys`` of each sequence lie on all ``devices`` together. ``d``, ``dv``: numbers of a key and of a value;
     ``itemsize``, ``accumulator``: bytes of a number of the inputs, and of a number of out and lse on their way.
-    "tree": a maximum and a sum, both by a ring. "query": from one device to all others and back.
+    "tree": a maximum and a sum, both by a ring. "heads": each device owns a share of the query heads, whose queries go
+    to all other devices, and whose (out, lse) come back.
     """
     if kind == "keys":
         return (devices - 1) * batch * key_heads * keys * (d + dv) * itemsize  # eq. 22.2
     if kind == "tree":
         return 2 * (devices - 1) * batch * query_heads * (dv + 2) * accumulator  # eq. 22.3
-    return (devices - 1) * batch * query_heads * (d * itemsize + (dv + 1) * accumulator)  # eq. 22.4
+    return (devices - 1) * batch * query_heads * (d * itemsize + (dv + 1) * accumulator)  # eq. 22.4, and the queries
 
 
 def cases() -> list[Case]:
@@ -29,7 +30,7 @@ def cases() -> list[Case]:
         ("two devices, float32 keys, sums of 4 bytes", (2, 1, 1, 1, 10, 3, 4, 4, 4)),
         ("Llama-3.1-8B, a layer, 8 devices, a million keys", (8, 1, 32, 8, 2**20, 128, 128, 2, 4)),
     ]
-    kinds = ("keys", "tree", "query")
+    kinds = ("keys", "tree", "heads")
     return [Case(f"{kind}: {label}", (kind, *args)) for label, args in calls for kind in kinds]
 
 
@@ -41,7 +42,7 @@ EXERCISE = Exercise(
         "Keys and values: what a device has goes to all others. How many copies does that make, over how many links?",
         "Tree: for each query and head one maximum, one l and Dv numbers of o. A ring of P devices moves 2 (P − 1) "
         "times the array, all links together: eq. 22.3.",
-        "Query: D numbers of the inputs go out; out and lse come back in the accumulation dtype, from P − 1 devices.",
+        "Heads: each query goes to P − 1 devices, D numbers of the inputs; from each, out and lse come back, eq. 22.4.",
     ),
     mistakes=(
         Mistake("You count P sends where P − 1 are made. What a device has doesn't need to come home, and one device "
@@ -57,8 +58,8 @@ EXERCISE = Exercise(
         Mistake("Your parts travel in the dtype of the inputs. They're rounded once, after merging, so use the "
                 "accumulation dtype: eqs. 22.3 and 22.4.",
                 but(TREE, "(dv + 2) * itemsize", BACK, "(d + dv + 1) * itemsize")),
-        Mistake("The query goes out, D numbers, and out comes back with its lse, Dv + 1 numbers, or home can't weight "
-                "it (eq. 22.4).",
+        Mistake("A query goes out, D numbers, and out comes back with its lse, Dv + 1 numbers, or its owner can't "
+                "weight it (section 4).",
                 but(BACK, "(dv + 1) * accumulator"), but(BACK, "d * itemsize"),
                 but("(dv + 1) * accumulator", "dv * accumulator")),
     ),

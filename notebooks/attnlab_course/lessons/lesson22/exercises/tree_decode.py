@@ -2,7 +2,7 @@
 
 from attnlab.costs.ring import doubling_bytes
 from attnlab.ring import Cluster
-from attnlab.ring.programs import Steps, all_reduce, move_keys
+from attnlab.ring.programs import Steps, all_reduce
 from attnlab.ring.rank import Rank
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
@@ -27,15 +27,6 @@ def tree_decode(cluster: Cluster, q: list[Array], k: list[Array], v: list[Array]
         weight = np.exp(lse - np.where(np.isfinite(m), m, 0))[..., None]  # eq. 22.1; if all are empty, m = −inf
         both = yield from all_reduce(rank, np.concatenate([weight * out, weight], -1), np.add)
         return both[..., :-1] / np.where(both[..., -1:] > 0, both[..., -1:], 1)
-
-    return cluster.run(program, q, k, v)
-
-
-def keys_around(cluster: Cluster, q: list[Array], k: list[Array], v: list[Array]) -> list[Array]:
-    """The ring of lesson 21: keys and values travel."""
-
-    def program(rank: Rank, q: Array, k: Array, v: Array) -> Steps:
-        return (yield from move_keys(rank, q, k, v))[0]
 
     return cluster.run(program, q, k, v)
 
@@ -110,8 +101,11 @@ EXERCISE = Exercise(
                 but(WEIGHT, "np.exp(lse - m)[..., None]", LAST, "both[..., -1:]")),
         Mistake("Your keys travel, as in lesson 21. The result is right, but the bytes grow with the cache: only (out, "
                 "lse) has to travel, eq. 22.3.",
-                keys_around),
-        Mistake(phrases.no_messages("eq. 22.1"), but("cluster.run(program, q, k, v)", ONE_DEVICE)),
+                but("    def program(", "    from attnlab.ring.programs import move_keys\n\n    def program(",
+                    "out, lse = rank.attend(q, k, v)", "return (yield from move_keys(rank, q, k, v))[0]")),
+        Mistake(phrases.no_messages("eq. 22.1"),
+                but("    def program(", "    import attnlab\n\n    def program(",
+                    "cluster.run(program, q, k, v)", ONE_DEVICE)),
     ),
     costs=(
         Cost(lambda answer, library: travels(answer, [2] * 4) == 0, 0, "no bytes have traveled between four ranks."),
