@@ -110,46 +110,6 @@ def softmax_clears_the_input(x, out, n, BLOCK: "tl.constexpr"):
     tl.store(x + tl.arange(0, BLOCK), tl.zeros([BLOCK], tl.float32), mask=tl.arange(0, BLOCK) < n)
 
 
-def fold_by_pointers(q, k, v, out, n, m, scale, D: "tl.constexpr", BLOCK_Q: "tl.constexpr", BLOCK_K: "tl.constexpr"):
-    """Pointers that move on, scores in natural units, keys as columns; the maximum starts at a finite number."""
-    pid, per_head = tl.program_id(0), (n + BLOCK_Q - 1) // BLOCK_Q
-    rows, cols, some = (pid % per_head) * BLOCK_Q + tl.arange(0, BLOCK_Q), tl.arange(0, D), tl.arange(0, BLOCK_K)
-    q += (pid // per_head) * n * D
-    out += (pid // per_head) * n * D
-    k += (pid // per_head) * m * D
-    v += (pid // per_head) * m * D
-    tile = tl.load(q + rows[:, None] * D + cols, mask=rows[:, None] < n, other=0.0)
-    top, l = tl.full([BLOCK_Q], -1e30, tl.float32), tl.full([BLOCK_Q], 0.0, tl.float32)
-    acc = tl.zeros([BLOCK_Q, D], tl.float32)
-    left = m
-    for _ in range(0, m, BLOCK_K):
-        k_t = tl.load(k + some[None, :] * D + cols[:, None], mask=some[None, :] < left, other=0.0)
-        s = tl.where(some[None, :] < left, tl.dot(tile, k_t) * scale, float("-inf"))
-        new = tl.maximum(top, tl.max(s, 1))
-        p, a = tl.exp(s - new[:, None]), tl.exp(top - new)
-        l, top = l * a + tl.sum(p, 1), new
-        v_j = tl.load(v + some[:, None] * D + cols, mask=some[:, None] < left, other=0.0)
-        acc = acc * a[:, None] + tl.dot(p.to(v_j.dtype), v_j)
-        k += BLOCK_K * D
-        v += BLOCK_K * D
-        left -= BLOCK_K
-    tl.store(out + rows[:, None] * D + cols, acc * (1 / l)[:, None], mask=rows[:, None] < n)
-
-
-def fold_whole_rows(q, k, v, out, n, m, scale, D: "tl.constexpr", BLOCK_Q: "tl.constexpr", BLOCK_K: "tl.constexpr"):
-    """All keys in one tile, 32 at most; the rows in two dimensions from the start."""
-    pid, some = tl.program_id(0), tl.arange(0, 32)[:, None]
-    head = pid // tl.cdiv(n, BLOCK_Q)
-    rows, cols = (pid - head * tl.cdiv(n, BLOCK_Q)) * BLOCK_Q + tl.arange(0, BLOCK_Q)[:, None], tl.arange(0, D)[None, :]
-    tile = tl.load(q + (head * n + rows) * D + cols, mask=rows < n, other=0.0)
-    keys = tl.load(k + (head * m + some) * D + cols, mask=some < m, other=0.0)
-    values = tl.load(v + (head * m + some) * D + cols, mask=some < m, other=0.0)
-    s = tl.where(tl.arange(0, 32)[None, :] < m, tl.dot(tile, keys.T) * scale, float("-inf"))
-    p = tl.exp(s - tl.max(s, 1)[:, None])
-    acc = tl.dot(p.to(values.dtype), values)
-    tl.store(out + (head * n + rows) * D + cols, acc / tl.sum(p, 1)[:, None], mask=rows < n)
-
-
 def visit(q_i, factor, k, v, keys, rows, state, shift, m, masked: "tl.constexpr", D: "tl.constexpr"):
     """One tile, for the causal kernel below."""
     top, l, acc = state
@@ -196,15 +156,8 @@ def causal_backwards(q, k, v, out, n, m, scale, D: "tl.constexpr", BLOCK_Q: "tl.
     tl.store(out + own, state[2] / state[1][:, None], mask=inside)
 
 
-PARTS, FULL = "tl.cdiv(n, BLOCK_Q)", "theirs = (first + tl.arange(0, BLOCK_K))[:, None] * D + cols"
+FULL = "theirs = (first + tl.arange(0, BLOCK_K))[:, None] * D + cols"
 SEEN = 'tl.where(keys <= rows[:, None] + m - n, tl.dot(q_i, tl.trans(k_j)) * factor, -float("inf"))'
-fold_in_another_order = edited(
-    "fold_kernel", f"blocks = {PARTS}", f"heads = tl.num_programs(0) // {PARTS}",
-    "tl.program_id(0) // blocks, tl.program_id(0) % blocks", "tl.program_id(0) % heads, tl.program_id(0) // heads",
-)
-fold_stores_into_the_next_head = edited(  # whose own program comes later and stores over it
-    "fold_kernel", "acc / l[:, None], mask=inside", "acc / l[:, None], mask=own < tl.num_programs(0) // blocks * n * D",
-)
 causal_masks_loads = edited(
     "causal_kernel", "tl.load(k + theirs), tl.load(v + theirs)",
     "tl.load(k + theirs, mask=there), tl.load(v + theirs, mask=there)", FULL, f"{FULL}; there = theirs < m * D"
@@ -228,10 +181,6 @@ softmax_clipped = edited(
     "softmax_kernel", "tl.exp(s - tl.max(s, axis=0))",
     "tl.where(there, tl.exp(tl.maximum(s - tl.max(s, axis=0), -8.0)), 0.0)",
 )
-fold_reads_the_next_head = edited(
-    "fold_kernel", "tl.load(v + theirs, mask=there",
-    "tl.load(v + theirs, mask=theirs < tl.num_programs(0) // blocks * m * D",
-)
 causal_maximum_of_all = edited(  # the hidden ones too
     "causal_kernel", f"t = {SEEN}", "t = tl.dot(q_i, tl.trans(k_j)) * factor; high = tl.maximum(top, tl.max(t, 1)); "
     "l, acc = l * tl.exp2(top - high), acc * tl.exp2(top - high)[:, None]; top = high; "
@@ -248,8 +197,6 @@ RIGHT = [
     ("grid_program", grid_at_once),
     ("softmax_kernel", softmax_in_exp2),
     ("softmax_kernel", softmax_of_triton),
-    ("fold_kernel", fold_by_pointers),
-    ("fold_kernel", fold_whole_rows),
     ("causal_kernel", causal_by_visits),
     ("causal_kernel", causal_backwards),
 ]
@@ -264,15 +211,12 @@ program_that_hides_zeros = edited(
 REFUSED = [
     ("softmax_kernel", softmax_far_away, "far outside"),
     ("softmax_kernel", softmax_clears_the_input, "outside of its output"),
-    ("fold_kernel", fold_in_another_order, "are theirs by eq. 12.1"),
-    ("fold_kernel", fold_stores_into_the_next_head, "times the numbers of its output"),
     ("causal_kernel", causal_masks_loads, "as many tiles under a mask"),
     ("tile_load", load_by_a_count, "the next array follows"),
     ("tile_load", load_in_16_bits, "70,000 numbers"),
     ("softmax_kernel", softmax_stores_beyond, "times the numbers of its output"),
     ("softmax_kernel", softmax_reads_on, "of other rows than their own"),
     ("softmax_kernel", softmax_clipped, "9 and more apart"),
-    ("fold_kernel", fold_reads_the_next_head, "of other heads than their own"),
     ("causal_kernel", causal_maximum_of_all, "FUTURE"),
     ("grid_program", program_that_hides_zeros, "a query of zeros"),
 ]

@@ -142,7 +142,7 @@ EQUAL = {
         ("grid_program", "np.full(block, -np.inf)", "-np.inf"),
         ("grid_program", "np.zeros(block)", "block"),
         ("grid_program", "np.zeros((block, d))", "(block, d)"),
-        ("causal_kernel fold_kernel", "tl.full([BLOCK_Q], -float('inf'), tl.float32)", "-float('inf')"),
+        ("causal_kernel", "tl.full([BLOCK_Q], -float('inf'), tl.float32)", "-float('inf')"),
         ("fold_exp2 lazy_rescale", "np.full(len(s), -np.inf)", "-np.inf"),
         ("fold_exp2 lazy_rescale", "np.zeros(len(s))", "len(s)"),
         ("gqa_decode", "np.full(group, -np.inf)", "-np.inf"),
@@ -169,11 +169,11 @@ EQUAL = {
         ("largest_blocks", "M_sram + 1", "M_sram", "M_sram - 1", "M_sram + 2", "M_sram + 0"),
     ],
     "Masked rows and keys are neither stored nor seen, whatever is loaded there.": [
-        ("causal_kernel fold_kernel", "tl.load(q + own, mask=inside, other=0.0)", "tl.load(q + own, mask=inside)",
+        ("causal_kernel", "tl.load(q + own, mask=inside, other=0.0)", "tl.load(q + own, mask=inside)",
          "tl.load(q + own, mask=inside, other=1.0)"),
-        ("causal_kernel fold_kernel", "tl.load(k + theirs, mask=there, other=0.0)", "tl.load(k + theirs, mask=there)",
+        ("causal_kernel", "tl.load(k + theirs, mask=there, other=0.0)", "tl.load(k + theirs, mask=there)",
          "tl.load(k + theirs, mask=there, other=1.0)"),
-        ("causal_kernel fold_kernel", "tl.load(v + theirs, mask=there, other=0.0)", "tl.load(v + theirs, mask=there)",
+        ("causal_kernel", "tl.load(v + theirs, mask=there, other=0.0)", "tl.load(v + theirs, mask=there)",
          "tl.load(v + theirs, mask=there, other=1.0)"),
     ],
     "A place of no token: any negative one.": [
