@@ -110,7 +110,8 @@ EXERCISE = Exercise(
         Mistake(phrases.one_fixed("eqs. 12.1 and 12.2", inputs=TRY),
                 but(*NUMBER, *STRIDE), but(*NUMBER, *VOTES), but(*STRIDE, *VOTES)),
         Mistake(phrases.not_rounded_up("eq. 12.1", what="blocks of queries"), but(*NUMBER)),
-        Mistake(phrases.heads_apart("eq. 12.2"), but(*STRIDE)),
+        Mistake("Your heads of keys and values don't begin M rows apart. With N = M, that doesn't show (eq. 12.2).",
+                but(*STRIDE)),
     ),
     costs=(
         Cost(loaded, 1, "It loads {found:.2f} times the numbers of its tiles."),
