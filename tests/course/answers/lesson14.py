@@ -1,7 +1,5 @@
 """Answers to the exercises of lesson 14: right ones, written in other ways, and ones to refuse."""
 
-import math
-
 import jax.numpy as jnp
 import numpy as np
 import torch
@@ -9,24 +7,6 @@ import torch
 import attnlab
 from attnlab.cache import KVCache
 from tests.course.answers import edited
-
-
-def bytes_by_product(layers, kv_heads, d, length, itemsize):
-    return math.prod([layers, kv_heads, d, length, itemsize, 2])
-
-
-def bytes_by_arrays(layers, kv_heads, d, length, itemsize):
-    """The sizes of the arrays themselves, one number repeated."""
-    kept = np.broadcast_to(np.zeros((), f"V{itemsize}"), (layers, 2, kv_heads, length, d))
-    return kept.nbytes
-
-
-def bytes_as_text(layers, kv_heads, d, length, itemsize):
-    return f"{2 * layers * kv_heads * d * length * itemsize} bytes"
-
-
-def bytes_in_thousands(layers, kv_heads, d, length, itemsize):
-    return 2 * layers * kv_heads * d * length * itemsize // 1024 * 1024
 
 
 def step_by_package(q, k, v, keys, values, t):
@@ -213,7 +193,7 @@ text_of_a_window = edited(
 )
 
 
-bytes_of_a_window = edited("cache_bytes", "* length", "* min(length, 131_072)")
+capacity_that_stays = edited("next_capacity", "max(length // 2, 1)", "length // 2")
 step_in_double = edited(
     "decode_step", "    return p",
     "    if keys.dtype != float:\n        keys, values = keys.astype(float), values.astype(float)\n    return p",
@@ -254,8 +234,6 @@ def capacity_rounded_up(length):
 RIGHT = [
     ("next_capacity", capacity_rounded_up),
     ("next_capacity", capacity_by_a_float),
-    ("cache_bytes", bytes_by_product),
-    ("cache_bytes", bytes_by_arrays),
     ("decode_step", step_by_package),
     ("decode_step", step_by_cache),
     ("decode_step", step_in_torch),
@@ -272,8 +250,7 @@ RIGHT = [
 
 REFUSED = [
     ("next_capacity", capacity_by_two_fifths, "rows per token"),
-    ("cache_bytes", bytes_as_text, "not an array of numbers"),
-    ("cache_bytes", bytes_in_thousands, "ONE"),
+    ("next_capacity", capacity_that_stays, "slots at first: 1;"),
     ("decode_step", step_that_clears, "part 2 of 3"),
     ("decode_step", step_output_only, "tuple of 3"),
     ("decode_step", step_changes_query, "changes its inputs"),
@@ -288,7 +265,6 @@ REFUSED = [
     ("in_calls", calls_list_of_parts, "one result"),
     ("in_calls", calls_unshifted, "HIGH"),
     ("in_calls", calls_hidden_by_a_number, "LOW"),
-    ("cache_bytes", bytes_of_a_window, "10,000,019"),
     ("decode_step", step_in_double, "copied at every step"),
     ("decode_step", step_by_the_old_maximum, "the new key alone"),
     ("decode_step", step_without_small, "one old key"),

@@ -184,7 +184,7 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "13-1": waves,
     "13-2": rho,
     "14-3": lambda: f"{50 * (1 + 1024 / 4096):.1f}%",
-    "14-4": lambda: f"About {round(26e9 / check.find('cache_bytes').reference(40, 40, 128, 1, 2), -2):,.0f} tokens",
+    "14-4": lambda: f"About {round(26e9 / (40 * costs.cache_bytes(1, 2 * 40 * 128)), -2):,.0f} tokens",
     "15-2": lambda: f"{(14 + 16 * 0.5) / (14 + 16 * 0.5 / 4):.2f}",
     "15-3": lambda: f"{1 / (1 + math.exp(3 - 1)):.3f}",
     "15-4": parts,

@@ -135,8 +135,8 @@ def test_what_is_left_out_is_told(name, text):
 
 
 def test_a_row_for_what_no_slip_leaves_out_is_an_error():
-    exercise = replace(EXERCISES["cache_bytes"], without={"layers * 3": "You forget the three."})
-    with pytest.raises(ValueError, match=r"leaves out 'layers \* 3'; what slips leave out: .*'d'"):
+    exercise = replace(EXERCISES["next_capacity"], without={"length * 3": "You forget the three."})
+    with pytest.raises(ValueError, match=r"leaves out 'length \* 3'; what slips leave out: .*'length'"):
         diagnosis.rows(exercise)
 
 

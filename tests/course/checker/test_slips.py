@@ -23,6 +23,8 @@ from attnlab_course import check
 from attnlab_course.checker import diagnosis
 from attnlab_course.checker.compare import difference
 from attnlab_course.checker.engine import examine, judge
+from attnlab_course.checker.exercise import Exercise
+from attnlab_course.checker.inputs import table
 from attnlab_course.checker.library import own_functions
 from attnlab_course.checker.outcome import outcome
 from attnlab_course.checker.result_names import parts_of
@@ -115,14 +117,25 @@ def never_causal(n, m, causal, window):
     return check.find("visible_mask").reference(n, m, False, window)
 
 
-@pytest.mark.parametrize(("name", "answer", "words"), [
-    ("attention_row", unscaled, "one change inside an exponential: a divisor (a root) with `q` in it is left out"),
-    ("visible_mask", never_causal, "gives with one change: what depends on a condition is never done"),
-    ("cache_bytes", lambda layers, kv_heads, d, length, itemsize: 2 * layers * kv_heads * d * itemsize,
+def cache_bytes(layers, kv_heads, d, length, itemsize):
+    return 2 * layers * kv_heads * d * length * itemsize
+
+
+CACHE = Exercise(
+    lesson="14", stars=1, reference=cache_bytes, where="eq. 7.11", hints=("",) * 3,
+    cases=table(("ONE", 1, 1, 1, 1, 1), ("more of each", 11, 3, 5, 7, 4)),
+)
+
+
+@pytest.mark.parametrize(("exercise", "answer", "words"), [
+    (check.find("attention_row"), unscaled,
+     "one change inside an exponential: a divisor (a root) with `q` in it is left out"),
+    (check.find("visible_mask"), never_causal, "gives with one change: what depends on a condition is never done"),
+    (CACHE, lambda layers, kv_heads, d, length, itemsize: 2 * layers * kv_heads * d * itemsize,
      "with one change in the result: the factor `length` is left out (eq. 7.11). Then it doesn't depend on `length`."),
 ])  # fmt: skip
-def test_a_slip_is_told_without_a_catalog(name, answer, words, monkeypatch):
-    exercise = replace(check.find(name), mistakes=(), without={})
+def test_a_slip_is_told_without_a_catalog(exercise, answer, words, monkeypatch):
+    exercise = replace(exercise, mistakes=(), without={})
     assert words in examine(exercise, answer).diagnosis
     monkeypatch.setattr(diagnosis, "SLIPS", 0.0)  # the search ends in time
     assert "our solution" not in examine(exercise, answer).diagnosis
@@ -199,4 +212,4 @@ def test_no_slip_quotes_the_reference(name):
     ("the factor `length` is left out (eq. 7.11).", set()),
 ])
 def test_quotes_are_found(said, found):
-    assert quoted(check.find("cache_bytes"), said) == found
+    assert quoted(CACHE, said) == found

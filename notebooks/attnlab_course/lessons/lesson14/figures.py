@@ -1,11 +1,9 @@
 """The figures of lesson 14, decoding with a cache."""
 
-from collections.abc import Mapping, Sequence
-
-from attnlab_course.instruments.clock import Clock
 from attnlab_course.instruments.hardware import Accelerator
-from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, band, canvas, darker
+from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -54,94 +52,31 @@ def _cell(j: float, i: float, color: str, dotted: bool = False) -> Rectangle:
                      linestyle=":" if dotted else "-")
 
 
-def chunks(length: int, sizes: Sequence[int]) -> Figure:
-    """The scores of a prompt of ``length`` tokens in chunks of each size: a block a chunk, hidden ones dotted."""
-    figure, panels = canvas(9.6, 3.5, ncols=len(sizes))
-    said = [f"The causal matrix of {length} tokens, in chunks."]
-    for axes, size in zip(panels, sizes):
-        axes.set(xlim=(-0.6, length - 0.3), ylim=(length - 0.3, -0.6))
-        axes.set_aspect("equal")
-        axes.axis("off")
-        total = 0
-        for start in range(0, length, size):
-            stop = min(start + size, length)
-            total += (stop - start) * stop
-            for i in range(start, stop):
-                for j in range(stop):
-                    axes.add_patch(_cell(j, i, "white" if j > i else (NOW, WITH)[start // size % 2], j > i))
-            outline = Rectangle((-0.5, start - 0.5), stop, stop - start, fill=False, edgecolor=INK, linewidth=1.6)
-            axes.add_patch(outline)
-        calls = -(-length // size)
-        title = f"C = {size}: {calls} call{'s' * (calls > 1)}, {total} scores"
-        axes.set_title(title, loc="left", fontsize=10.5)
-        said.append(f"{title}, of which {total - length * (length + 1) // 2} are hidden.")
-    figure.set_label(" ".join(said))
-    return figure
-
-
-def step_bytes(
-    lengths: Sequence[int], weights: float, caches: Mapping[int, Sequence[float]], meets: Mapping[int, float],
-    chip: Accelerator,
-) -> Figure:
-    """Bytes that a step of decoding reads against the length, for each batch: weights and caches together, its caches
-    alone dotted, and where they are as large as the weights. The axis at the right has the time on ``chip``."""
-    figure, axes = canvas(8.6, 4.5)
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    axes.axhline(weights, color=WITHOUT, linewidth=1.2, linestyle="--")
-    axes.annotate("weights", (lengths[0], weights), (4, -13), textcoords="offset points", color=darker(WITHOUT))
-    for batch, sizes in caches.items():
-        axes.plot(lengths, sizes, color=KEPT, linestyle=":", linewidth=1.2)
-        axes.plot(lengths, [weights + size for size in sizes], color=KEPT)
-        axes.annotate(f"{batch} sequence{'s' * (batch > 1)}", (lengths[-1], weights + sizes[-1]), (6, 0),
-                      color=darker(KEPT), textcoords="offset points", va="center")
-        axes.plot(meets[batch], 2 * weights, "o", color=INK, markersize=6, zorder=5)
-        axes.annotate(f"{meets[batch]:,.0f} tokens", (meets[batch], 2 * weights), (-6, 5), textcoords="offset points",
-                      fontsize=9, color=INK, ha="right", bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5})
-    axes.plot([lengths[0], lengths[-1]], [chip.memory] * 2, color=GRAY, linewidth=1.2)
-    axes.annotate(f"memory of one {chip.name}", (lengths[0], chip.memory), (4, 4), textcoords="offset points",
-                  fontsize=9, color=GRAY)
-    axes.set_xticks(lengths[::2], [f"{n // 1024}K" if n >= 1024 else str(n) for n in lengths[::2]])
-    axes.set_xlim(lengths[0], 3.6 * lengths[-1])
-    axes.set_ylim(bottom=weights / 20)
-    axes.set(xlabel="tokens in each sequence", ylabel="bytes read in a step")
-    axes.set_yticks([1e9, 1e10, 1e11, 1e12], ["1 GB", "10 GB", "100 GB", "1 TB"])
-    right = axes.secondary_yaxis(
-        "right", functions=(lambda x: 1e3 * x / chip.bandwidth, lambda x: x * chip.bandwidth / 1e3))
-    right.set_ylabel(f"milliseconds, {chip.name}")
-    right.set_yticks([1, 10, 100], ["1", "10", "100"])
-    met = ", ".join(f"{meets[batch]:,.0f} for {batch}" for batch in caches)
+def critical(chip: Accelerator, weights: float, token: float, group: int, length: int) -> Figure:
+    """Left: milliseconds of the parts of a step against the batch, at ``length`` tokens. Right: from which batch on a
+    step is compute-bound, against the tokens in each sequence, and the largest batch that fits into the memory."""
+    figure, (left, right) = canvas(9.8, 4.0, ncols=2)
+    batches, cache = np.geomspace(1, 4096, 49), length * token
+    for name, color, read, computed in (("weights", WITHOUT, weights + 0 * batches, weights * batches),
+                                        ("caches", KEPT, cache * batches, group * cache * batches)):
+        left.plot(batches, 1e3 * read / chip.bandwidth, color=color, label=f"reading {name}")
+        left.plot(batches, 1e3 * computed / chip.flops, "--", color=color, label=f"computing with {name}")
+    left.set(xscale="log", yscale="log", xlabel="sequences in the batch", ylabel="milliseconds", ylim=(1e-3, 1e3),
+             title=f"{length:,} tokens in each sequence")
+    left.legend(fontsize=8.5)
+    most = weights / token / (chip.balance - group)
+    lengths = np.linspace(1, 1.6 * most, 161)
+    below = lengths[lengths < 0.97 * most]
+    right.plot(below, chip.balance / (1 - below / most), color=WITH)
+    right.plot(lengths, (chip.memory - weights) / (lengths * token), color=GRAY)
+    right.axvline(most, color=WITH, linestyle=":", linewidth=1.2)
+    right.text(most + 8, 250, f"beyond {most:.0f} tokens\nnever", color=darker(WITH), fontsize=9.5, va="top")
+    right.text(15, 900, "compute-bound above", color=darker(WITH), fontsize=9.5)
+    right.text(30, 2600, "fits below", color=GRAY, fontsize=9.5)
+    right.set(yscale="log", ylim=(100, 3e4), xlabel="tokens in each sequence", ylabel="sequences in the batch")
     figure.set_label(
-        f"Bytes read in a step against the tokens in each sequence, both axes logarithmic. The weights, "
-        f"{weights / 1e9:g} GB, are a horizontal line. Caches are lines of slope 1; with them the sum begins to rise "
-        f"where both weigh the same: at {met} sequences. A second horizontal line is the memory of one {chip.name}, "
-        f"{chip.memory / 1e9:.0f} GB.")
-    return figure
-
-
-def times(clock: Clock, context: int) -> Figure:
-    """Milliseconds per byte of text against the length so far, from scratch and with a cache; bands: middle halves."""
-    figure, axes = canvas(8.0, 4.0)
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    axes.axvline(context, color=GRAY, linestyle=":", linewidth=1.2)
-    axes.annotate("trained up to here", (context, 1), (-5, -4), xycoords=("data", "axes fraction"), ha="right",
-                  va="top", textcoords="offset points", fontsize=9, color=GRAY)
-    said = []
-    for (name, rows), color in zip(clock.seconds.items(), (WITHOUT, WITH)):
-        band(axes, clock, name, color)
-        (first, low), (last, high) = ((n, 1e3 * middle) for n, (_, middle, _) in (list(rows.items())[0::len(rows) - 1]))
-        axes.annotate(name, (last, high), (9, 0), textcoords="offset points", va="center", color=darker(color))
-        said.append(f"{name} {low:.2g} at {first} and {high:.2g} at {last}")
-    lengths = list(rows)
-    axes.set_xticks(lengths, [str(n) for n in lengths])
-    axes.set_xlim(right=2.8 * lengths[-1])
-    low, high = (1e3 * end(row[1] for rows in clock.seconds.values() for row in rows.values()) for end in (min, max))
-    ticks = [x for x in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if low / 2 <= x <= 2 * high]
-    axes.set_yticks(ticks, [f"{x:g}" for x in ticks])
-    axes.set_yticks([], minor=True)
-    axes.set(xlabel="tokens so far", ylabel="milliseconds for one byte")
-    figure.set_label(
-        "Milliseconds for one byte against the tokens so far, both axes logarithmic, on the computer that built this "
-        f"page: {'; '.join(said)}.")
+        f"Left, at {length:,} tokens: reading the weights takes {1e3 * weights / chip.bandwidth:.1f} milliseconds, and "
+        f"computing with them as long at {chip.balance:.0f} sequences; reading caches takes {chip.balance / group:.0f} "
+        f"times as long as computing with them. Right: the batch from which a step is compute-bound begins at "
+        f"{chip.balance:.0f} and grows without bound toward {most:.0f} tokens.")
     return figure

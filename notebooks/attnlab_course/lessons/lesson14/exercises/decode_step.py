@@ -104,7 +104,7 @@ EXERCISE = Exercise(
                     "old, olds\n"),
                 but(WRITE, "keys[t] = k"), but(WRITE, "values[t] = v")),
         Mistake("You make a new cache at every step, by concatenation or by a copy. That moves all that was there, "
-                "although only one slot is new (section 6): write into slot t of the arrays you were given, eq. 14.2.",
+                "although only one slot is new (section 2): write into slot t of the arrays you were given, eq. 14.2.",
                 but(WRITE, "keys, values = np.concatenate([keys[:t], k[None]]), np.concatenate([values[:t], v[None]])"),
                 but(WRITE, "keys, values = keys.copy(), values.copy(); keys[t], values[t] = k, v")),
     ),

@@ -8,6 +8,7 @@ from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 import numpy as np
 
 COPIED, HELD = 3.2, 1.5  # rows a token
+SHORT = 16  # texts of so many tokens may hold as much as this many
 
 
 def next_capacity(length: int) -> int:
@@ -15,7 +16,7 @@ def next_capacity(length: int) -> int:
 
     All rows are copied into it. Over a text of any length, copied rows and slots held are both counted per token.
     """
-    return length + length // 2  # 1 / (1 − 1/1.5) = 3 rows copied per token
+    return length + max(length // 2, 1)  # 1 / (1 − 1/1.5) = 3 rows copied per token
 
 
 def run(answer: Callable) -> Callable:
@@ -40,20 +41,21 @@ def judge(case: Case, got: Any) -> str | None:
     if copied > COPIED * tokens:
         return (f"at token {int(tokens):,} a text has copied {copied / tokens:.2f} rows per token; {COPIED} are "
                 "allowed. Grow by more.")
-    if capacity > HELD * tokens:
+    if capacity > HELD * max(tokens, SHORT):
         return (f"at token {int(tokens):,} the cache holds {capacity / tokens:.2f} slots per token; {HELD} are "
                 "allowed. Grow by less.")
     return None
 
 
 def cases() -> list[Case]:
-    """Texts that begin with 16, 100 and 1,000 slots, and end where an array has just been moved."""
-    calls = [(16, 17), (16, 100), (100, 101), (100, 5000), (1000, 1001), (1000, 100_000), (1001, 1_000_000)]
-    return [Case(f"{start:,} slots in the beginning, {tokens:,} tokens", (start, tokens)) for start, tokens in calls]
+    """Texts that begin with 1 slot and more, and end where an array has just been moved."""
+    calls = [(1, 2), (1, 1000), (16, 17), (16, 100), (100, 101), (100, 5000), (1000, 1001), (1000, 100_000),
+             (1001, 1_000_000)]
+    return [Case(f"slots at first: {start:,}; tokens: {tokens:,}", (start, tokens)) for start, tokens in calls]
 
 
 EXERCISE = Exercise(
-    lesson="14", stars=2, reference=next_capacity, where="section 6", cases=cases, judge=judge, run=run,
+    lesson="14", stars=2, reference=next_capacity, where="section 2", cases=cases, judge=judge, run=run,
     hints=(
         "Growing by a fixed number of slots moves everything again and again: the copies per token grow with the text. "
         "Grow by a fixed *fraction*.",
@@ -64,16 +66,16 @@ EXERCISE = Exercise(
     ),
     without={
         "2": "Doubling copies two rows per token, which is less than allowed, and holds two slots per token, which is "
-             "more (section 6).",
+             "more (section 2).",
     },
     mistakes=(
-        Mistake("Adding one slot per token is what `concatenate` does: it copies all rows for every token (section 6).",
+        Mistake("Adding one slot per token is what `concatenate` does: it copies all rows for every token (section 2).",
                 but("length // 2", "1")),
         Mistake("You grow by a fixed number of slots: a text that's ten times as long copies ten times as many rows "
-                "per token. Grow by a fraction (section 6).", but("length // 2", "256"), but("length // 2", "4096")),
+                "per token. Grow by a fraction (section 2).", but("length // 2", "256"), but("length // 2", "4096")),
         Mistake("Growing by an eighth or a quarter holds little but copies too often: g / (g − 1) rows per token "
-                "(section 6).", but("length // 2", "length // 8"), but("length // 2", "length // 4")),
-        Mistake("A power of two is up to twice the text (section 6).",
-                but("length + length // 2", "2 ** length.bit_length()")),
+                "(section 2).", but("length // 2", "length // 8"), but("length // 2", "length // 4")),
+        Mistake("A power of two is up to twice the text (section 2).",
+                but("length + max(length // 2, 1)", "2 ** length.bit_length()")),
     ),
 )
