@@ -6,17 +6,15 @@ as online, chunks as chunked; softmax itself is tiled.
 
 from collections.abc import Mapping, Sequence
 
-from attnlab_course.instruments.clock import Clock
-from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, band, canvas, darker
+from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 FORMS = {
-    "quadratic": COLORS["naive"], "all states": COLORS["safe"], "chunked": COLORS["chunked"],
-    "recurrent": COLORS["online"], "softmax": COLORS["tiled"],
+    "quadratic": COLORS["naive"], "chunked": COLORS["chunked"], "recurrent": COLORS["online"],
+    "softmax": COLORS["tiled"],
 }  # fmt: skip
 
 
@@ -88,92 +86,54 @@ def moment(chunks: int, now: int, size: int) -> Figure:
 
 
 def scan(n: int) -> Figure:
-    """The prefix sums of ``n`` states by doubling: a row for each round, arrows from what is added."""
-    rounds = [[(i, i) for i in range(n)]]  # the first and last state in each sum
-    step = 1
-    while step < n:
-        rounds.append([(rounds[-1][i - step][0] if i >= step else first, last)
-                       for i, (first, last) in enumerate(rounds[-1])])  # fmt: skip
-        step *= 2
-    figure, axes = canvas(9.4, 3.4)
+    """The sums of all states before each of ``n``, by doubling: a row for each round, arrows from what is added."""
+    rounds = [[(i, i + 1) for i in range(n)], [(max(i - 1, 0), i) for i in range(n)]]  # from, up to (without it)
+    while rounds[-1][-1][0] > 0:
+        rounds.append([(rounds[-1][max(i - 2 ** (len(rounds) - 2), 0)][0], i) for i in range(n)])
+    figure, axes = canvas(9.4, 4.0)
     for row, sums in enumerate(rounds):
-        for i, (first, last) in enumerate(sums):
-            done = first == 0
-            box(axes, i, 1.6 * row, 0.86, 0.8, FORMS["recurrent"] if done else PALE,
-                str(last) if first == last else f"{first}–{last}")  # fmt: skip
-            if row and i >= 2 ** (row - 1):
-                start = (i - 2 ** (row - 1) + 0.6, 1.6 * row - 0.8), (i + 0.3, 1.6 * row)
-                axes.annotate("", start[1], start[0], arrowprops={"arrowstyle": "->", "color": GRAY, "linewidth": 1})
-        axes.text(-0.3, 1.6 * row + 0.4, "own states" if row == 0 else f"round {row}", ha="right", va="center",
-                  fontsize=10, color=INK)  # fmt: skip
+        step = 1 if row == 1 else 2 ** max(row - 2, 0)
+        for i, (first, stop) in enumerate(sums):
+            text = "empty" if first == stop else str(first) if stop == first + 1 else f"{first}–{stop - 1}"
+            box(axes, i, 1.6 * row, 0.86, 0.8, FORMS["recurrent"] if row and first == 0 else PALE, text)
+            if row and i >= step:
+                axes.annotate("", (i + 0.3, 1.6 * row), (i - step + 0.6, 1.6 * row - 0.8),
+                              arrowprops={"arrowstyle": "->", "color": GRAY, "linewidth": 1})  # fmt: skip
+        axes.text(-0.3, 1.6 * row + 0.4, f"round {row - 1}" if row > 1 else ("own states", "shifted")[row], ha="right",
+                  va="center", fontsize=10, color=INK)  # fmt: skip
     axes.set(xlim=(-1.8, n), ylim=(1.6 * len(rounds) - 0.6, -0.2))
     axes.axis("off")
     figure.set_label(
-        f"{n} states in a row. In round 1 each adds its left neighbor, then the sum "
-        f"{', '.join(str(2**r) for r in range(1, len(rounds) - 1))} places to the left. After {len(rounds) - 1} "
-        "rounds each place has the sum of all states up to its own.")
+        f"{n} states in a row, shifted by one place, with 0 in the first. In round 1 each adds its left neighbor, then "
+        f"the sum {', '.join(str(2**r) for r in range(1, len(rounds) - 2))} places to the left. After "
+        f"{len(rounds) - 2} rounds the last place has the sum of states {rounds[-1][-1][0]} to {n - 2}: all before its "
+        "own.")
     return figure
 
 
-def sizes(lengths: Sequence[int], states: Mapping[str, tuple[int, int, float]]) -> Figure:
+def sizes(lengths: Sequence[int], states: Mapping[str, tuple[int, int, int]]) -> Figure:
     """Numbers in caches against the length, and the states of some maps.
 
-    ``states``: by name what a token adds to the cache, the numbers of the state, and the length where they're equal.
+    ``states``: by name what a token adds to the cache, the numbers of the state, and from what length on it's smaller.
     """
     figure, axes = canvas(9.0, 4.0)
+    for token, line in zip(sorted({token for token, *_ in states.values()}, reverse=True), ("-", "--")):
+        axes.plot(lengths, [token * n for n in lengths], line, color=FORMS["softmax"],
+                  label=f"a cache, {token} numbers per token")  # fmt: skip
+    for name, (_, numbers, first) in states.items():
+        axes.plot([lengths[0], lengths[-1]], [numbers] * 2, color=FORMS["recurrent"])
+        axes.annotate(f"{name}: from {first:,} tokens", (lengths[-1], numbers), (8, 0), textcoords="offset points",
+                      va="center", fontsize=10, color=darker(FORMS["recurrent"]))  # fmt: skip
+        axes.plot(first, numbers, "o", color=INK, markersize=7, zorder=5)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
-    for token, line in zip(sorted({token for token, *_ in states.values()}, reverse=True), ("-", "--")):
-        axes.plot(lengths, [token * n for n in lengths], line, color=FORMS["softmax"])
-        at, shift, side = (lengths[6], (6, -14), "left") if line == "--" else (lengths[5], (-8, 4), "right")
-        axes.annotate(f"a cache, {token} numbers per token", (at, token * at), shift, textcoords="offset points",
-                      ha=side, fontsize=9, color=darker(FORMS["softmax"]))
-    said = []
-    for name, (_, numbers, length) in states.items():
-        axes.plot([lengths[0], lengths[-1]], [numbers] * 2, color=FORMS["recurrent"])
-        axes.annotate(name, (lengths[-1], numbers), (8, 0), textcoords="offset points", va="center", fontsize=10,
-                      color=darker(FORMS["recurrent"]))
-        axes.plot(length, numbers, "o", color=INK, markersize=7, zorder=5)
-        axes.annotate(f"{length:,.1f} tokens", (length, numbers), (8, -13), textcoords="offset points", fontsize=9.5)
-        said.append(f"{name} at {length:,.1f}")
+    axes.legend(loc="upper left", fontsize=9)
     axes.set_xticks(lengths[::2], [f"{n:,}" for n in lengths[::2]])
-    axes.set_xlim(right=10 * lengths[-1])
+    axes.set_xlim(right=30 * lengths[-1])
     axes.set_yticks([2.0**e for e in (10, 13, 16, 19)], ["1 Ki", "8 Ki", "64 Ki", "512 Ki"])
     axes.set(xlabel="tokens so far", ylabel="numbers held per head")
+    said = ", ".join(f"{name} from {first:,} on" for name, (_, _, first) in states.items())
     figure.set_label(
         "Numbers held per head against the tokens so far, both axes logarithmic. Caches grow in proportion to the "
-        f"text; states are level. They are met, in tokens, by {', '.join(said)}.")
-    return figure
-
-
-def times(clock: Clock, *panels: Sequence[str]) -> Figure:
-    """Milliseconds against the length, the names of each panel; left a token of text, right a whole sequence."""
-    figure, grid = canvas(10.6, 4.2, ncols=2)
-    colors = FORMS | {"a cache": FORMS["softmax"], "a state": FORMS["recurrent"]}
-    said = []
-    for axes, names in zip(grid, panels):
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
-        longest = max(max(clock.seconds[name]) for name in names)
-        for name in names:
-            band(axes, clock, name, colors[name], markersize=5)
-            (first, low), *_, (last, high) = ((n, 1e3 * x) for n, x in clock.median(name).items())
-            side, shift = ("left", (7, 0)) if last == longest else ("right", (-7, 3))
-            axes.annotate(name, (last, high), shift, textcoords="offset points", va="center", ha=side, fontsize=10,
-                          color=darker(colors[name]))
-            said.append(f"{name} {low:.2g} at {first:,} and {high:.2g} at {last:,}")
-        ticks = sorted({n for name in names for n in clock.seconds[name]})[::2]
-        axes.set_xticks(ticks, [f"{n:,}" for n in ticks])
-        axes.set_xlim(right=5.5 * longest)
-        axes.set_yticks([], minor=True)
-        values = [1e3 * x for name in names for x in clock.median(name).values()]
-        marks = [x for x in 10.0 ** np.arange(-3, 6) if min(values) / 3 < x < 3 * max(values)]
-        axes.set_yticks(marks, [f"{x:g}" for x in marks])
-    grid[0].set(xlabel="tokens so far", ylabel="milliseconds for a token")
-    grid[1].set(xlabel="length of the text (tokens)", ylabel="milliseconds for all of it")
-    grid[0].set_title("one token more")
-    grid[1].set_title("a whole text at once")
-    figure.set_label(
-        "Milliseconds against length, all axes logarithmic, on the computer that built this page. Left, one token "
-        f"more: {'; '.join(said[: len(panels[0])])}. Right, a whole text: {'; '.join(said[len(panels[0]) :])}.")
+        f"text; states are level. In tokens, a state is smaller: {said}.")
     return figure

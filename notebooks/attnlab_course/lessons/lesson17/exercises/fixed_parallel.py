@@ -36,15 +36,8 @@ def cases() -> list[Case]:
         Case("ONES: 6 tokens in chunks of 2: every output is 1", call(6, 3, 2, 2, ones=True)),
         Case("EYE: two tokens in chunks of 1", call(2, 2, 0, 1)),
         Case("EYE: 6 tokens in chunks of 2", call(6, 3, 0, 2)),
-        Case("BLOCK: 12 tokens in chunks of 3", call(12, 4, 3, 3)),
-        Case("BLOCK: 12 tokens in chunks of 4, as many as F", call(12, 4, 3, 4)),
-        Case("BLOCK: 12 tokens in a chunk of 12", call(12, 4, 3, 12)),
+        *(Case(f"BLOCK: 12 tokens in chunks of {C}", call(12, 4, 3, C)) for C in (3, 4, 12)),
     ]
-
-
-def long(n: int) -> tuple:
-    """``n`` tokens in chunks of 32, F = Dv = 16."""
-    return call(n, 16, 16, 32)
 
 
 BEFORE = "np.cumsum(np.concatenate([0 * own[:1], own[:-1]]), 0)"
@@ -79,7 +72,8 @@ EXERCISE = Exercise(
                 but(BEFORE, "np.roll(np.cumsum(own, 0), 1, 0)")),
     ),
     costs=(
-        Cost(peak(long, 1024, 1024 * 16), 20, "It holds {found:.0f} arrays of N × F numbers, N = 1024, F = Dv = 16 and "
-             "C = 32; weights within the chunks and the states before them need about 6."),
+        Cost(peak(lambda n: call(n, 16, 16, 32), 1024, 1024 * 16), 20,
+             "It holds {found:.0f} arrays of N × F numbers, N = 1024, F = Dv = 16 and C = 32; weights within the "
+             "chunks and the states before them need about 6."),
     ),
 )

@@ -42,12 +42,8 @@ def cases() -> list[Case]:
     n, f = 12, 4
     cases = [
         Case("EYE: two tokens in chunks of 1", call(2, 2, 0, 1)),
-        Case("EYE: three tokens in chunks of 1, the recurrent form", call(3, 2, 0, 1)),
         Case("EYE: four tokens in chunks of 2", call(4, 3, 0, 2)),
-        Case("BLOCK: 12 tokens in chunks of 12, the quadratic form", call(n, f, 3, 12)),
-        Case("BLOCK: the same in chunks of 4", call(n, f, 3, 4)),
-        Case("BLOCK, RAGGED: the same in chunks of 5: the last has two tokens", call(n, f, 3, 5)),
-        Case("BLOCK: the same in chunks of 20, more than there are", call(n, f, 3, 20)),
+        *(Case(f"BLOCK: 12 tokens in chunks of {C}", call(n, f, 3, C)) for C in (12, 4, 5, 20)),
         Case("EMPTY: queries 0 and 4 have no weight, chunks of 3", call(7, f, 3, 3, (0, 4))),
     ]
     fq, fk, v, C = call(6, f, 3, 2)
@@ -63,16 +59,6 @@ def cases() -> list[Case]:
         Case("equal weights, values that add up to 0, and values of 0: their gradients are not 0", balanced),
         Case("features below 2 · 10⁻⁸: no row is empty", (1e-8 * fq[3:], 1e-8 * fk[3:], v[3:], C)),
     ]
-
-
-def long(n: int) -> tuple:
-    """n tokens in chunks of 64."""
-    return call(n, 64, 4, 64)
-
-
-def small_chunks(n: int) -> tuple:
-    """n tokens in chunks of 8: all states would take more than all else."""
-    return call(n, 64, 1, 8)
 
 
 ABOVE = "above, below = above + q @ U, below + q @ Z"
@@ -118,8 +104,10 @@ EXERCISE = Exercise(
                 but("k.T @ w", "(k.T @ w).detach()", "k.sum(0)", "k.sum(0).detach()")),
     ),
     costs=(
-        Cost(growth(long, 512, 1024), 1.3, "Its memory beyond the result grew {found:.1f}× with twice as many tokens."),
-        Cost(peak(small_chunks, 1024, 1024), 5, "Beyond the result it holds {found:.0f} numbers per token, with 64 "
-             "features and chunks of 8: more states than one (eq. 17.6)."),
+        Cost(growth(lambda n: call(n, 64, 4, 64), 512, 1024), 1.3,
+             "Its memory beyond the result grew {found:.1f}× with twice as many tokens."),
+        Cost(peak(lambda n: call(n, 64, 1, 8), 1024, 1024), 5,
+             "Beyond the result it holds {found:.0f} numbers per token, with 64 features and chunks of 8: more states "
+             "than one (eq. 17.6)."),
     ),
 )

@@ -36,7 +36,7 @@ EXERCISE = Exercise(
         "state // token is the largest number of tokens whose cache isn't larger than the state; one more, and it is.",
     ),
     without={
-        "state_itemsize": phrases.elements("section 6", what="each number of the state takes state_itemsize bytes"),
+        "state_itemsize": phrases.elements("section 5", what="each number of the state takes state_itemsize bytes"),
     },
     mistakes=(
         Mistake("Your state has d × d numbers. It has a row for each feature and a column for each number of a value, "
