@@ -7,12 +7,13 @@ from numpy import ndarray as Array
 
 from attnlab.chunked import chunked_attention as public
 from attnlab.core.arrays.heads import by_heads_in_cache
-from attnlab.core.arrays.numpy import Lse, Out, Rows, Visible
+from attnlab.core.arrays.numpy import Lse, Out, Rows
 from attnlab.core.arrays.numpy import accumulator, empty, matmul, quiet
 from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements
 from attnlab.core.dropout.numpy import drop
 from attnlab.core.geometry import blocks, chunk_sizes
+from attnlab.core.scores import Visible
 from attnlab.core.scores.numpy import read, scores, visible_tiles
 from attnlab.core.shapes import Float
 from attnlab.softmax.numpy import Triple, one_if_empty, zero_if_empty

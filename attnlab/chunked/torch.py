@@ -2,12 +2,13 @@
 
 from attnlab.chunked import chunked_attention as public
 from attnlab.chunked.torch_grad import Summaries, buffers, recomputed
-from attnlab.core.arrays.torch import Keys, Lse, Out, Rows, Seed, Shift, Values, Visible
+from attnlab.core.arrays.torch import Keys, Lse, Out, Rows, Seed, Shift, Values
 from attnlab.core.arrays.torch import accumulator, matmul
 from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements
 from attnlab.core.dropout.torch import drop
 from attnlab.core.geometry import blocks, chunk_sizes
+from attnlab.core.scores import Visible
 from attnlab.core.scores.torch import read, scores, visible_tiles, zero_unless
 from attnlab.core.shapes import Float
 from attnlab.softmax.torch import Triple, exp_, highest, one_if_empty, zero_if_empty

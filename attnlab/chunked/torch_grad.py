@@ -7,11 +7,12 @@ summary, and each summary is computed once more to carry it on to q, k, v and bi
 from collections.abc import Callable
 from functools import partial
 
-from attnlab.core.arrays.torch import Keys, Lse, Out, Rows, Shift, Values, Visible
+from attnlab.core.arrays.torch import Keys, Lse, Out, Rows, Shift, Values
 from attnlab.core.arrays.torch import accumulator
 from attnlab.core.arrays.torch_autograd import custom_gradient, vjp
 from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.geometry import blocks, chunk_sizes
+from attnlab.core.scores import Visible
 from attnlab.core.scores.torch import over_tile, read, tile, visible_tiles
 from attnlab.core.shapes import Float
 from attnlab.softmax.torch import Triple

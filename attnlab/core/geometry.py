@@ -90,6 +90,12 @@ class Band:
         left = self.low is None or cols.start >= rows.stop - 1 + self.low
         return left and right
 
+    def meets_all(self, rows: slice, cols: slice) -> bool:
+        """Whether every query of ``rows`` sees some key of ``cols``, and every key is seen: no corner is out of it."""
+        right = self.high is None or max(cols.start - rows.start, cols.stop - rows.stop) <= self.high
+        left = self.low is None or min(cols.start - rows.start, cols.stop - rows.stop) >= self.low
+        return left and right
+
     def key_blocks(self, rows: slice, size: int, shown: bytes | None = None) -> Iterator[slice]:
         """The blocks of keys of which ``rows`` see something; hidden tiles are skipped.
 

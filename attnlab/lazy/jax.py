@@ -6,7 +6,7 @@ from attnlab.core.arrays.jax_blocks import Block
 from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements
 from attnlab.core.dropout.jax import drop
-from attnlab.core.scores.jax import any_visible, scores, tile, zero_unless
+from attnlab.core.scores.jax import scores, tile, zero_unless
 from attnlab.lazy import lazy_attention as public
 
 import jax.numpy as jnp
@@ -29,7 +29,7 @@ def lazy_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
         e = jnp.exp(scores(q, rules.scale * k, b, visible))  # (4.1), (..., Hk, G, N, 1): one key
         l = l + e[..., 0]  # (4.2)
         o = o + drop(e, x.seed, rules, rows, cols) * v[..., None, :, :]  # (4.2), undivided
-        return l, o, seen | any_visible(visible)
+        return l, o, seen | visible.queries
 
     l, o, seen = fori_loop(0, rules.band.m, step, (l, o, seen))
     l = jnp.where(seen, l, 1)

@@ -7,7 +7,7 @@ from attnlab.core.arrays.numpy import accumulator
 from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements
 from attnlab.core.dropout.numpy import drop
-from attnlab.core.scores.numpy import any_visible, scores, tile
+from attnlab.core.scores.numpy import scores, tile
 from attnlab.lazy import lazy_attention as public
 
 
@@ -26,7 +26,7 @@ def lazy_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
         e = np.exp(scores(q, rules.scale * k, b, visible))  # (4.1), (..., Hk, G, N, 1): one key
         l += e[..., 0]  # (4.2)
         o += drop(e, x.seed, rules, rows, cols) * v[..., None, :, :]  # (4.2), undivided
-        seen |= any_visible(visible)
+        seen |= visible.queries
 
     o /= np.where(seen, l, 1)[..., None]  # (4.1): once, at the end
     return o.astype(x.query.dtype, copy=False), np.log(l)

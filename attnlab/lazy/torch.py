@@ -7,7 +7,7 @@ from attnlab.core.arrays.torch import accumulator
 from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements
 from attnlab.core.dropout.torch import drop
-from attnlab.core.scores.torch import any_visible, columns, scores, visibility, widen_or_zero, zero_unless
+from attnlab.core.scores.torch import columns, scores, visibility, widen_or_zero, zero_unless
 from attnlab.lazy import lazy_attention as public
 from attnlab.softmax.torch import empty_state
 
@@ -27,7 +27,7 @@ def lazy_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
         e = torch.exp(scores(q, rules.scale * k, b, visible))  # (4.1), (..., Hk, G, N, 1): one key
         l = l + e[..., 0]  # (4.2)
         o = torch.addcmul(o, drop(e, x.seed, rules, rows, cols), v[..., None, :, :])  # (4.2), undivided
-        seen = seen | any_visible(visible)
+        seen = seen | visible.queries
 
     l = torch.where(seen, l, 1)
     o = o / l[..., None]  # (4.1): once, at the end

@@ -6,7 +6,7 @@ from attnlab.core.arrays.jax_blocks import Block
 from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements
 from attnlab.core.dropout.jax import drop
-from attnlab.core.scores.jax import any_visible, scores, tile, zero_unless
+from attnlab.core.scores.jax import scores, tile, zero_unless
 from attnlab.naive import naive_attention as public
 
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ def naive_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
 
     s = scores(q, k, b, visible)  # (1.1), (..., Hk, G, N, M): the matrix
     e = jnp.exp(s)  # (1.2)
-    seen = any_visible(visible)
+    seen = visible.queries
     l = jnp.where(seen, e.sum(-1), 1)  # (1.2)
     p = e / l[..., None]  # (1.2)
     o = matmul(drop(p, x.seed, rules, rows, cols), v)  # (1.3), (..., Hk, G, N, Dv)

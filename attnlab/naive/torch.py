@@ -7,7 +7,7 @@ from attnlab.core.arrays.torch import accumulator, matmul
 from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements
 from attnlab.core.dropout.torch import drop
-from attnlab.core.scores.torch import any_visible, scores, tile, zero_unless
+from attnlab.core.scores.torch import scores, tile, zero_unless
 from attnlab.naive import naive_attention as public
 
 import torch
@@ -22,7 +22,7 @@ def naive_attention(rules: Rules, sizes: Sizes, x: Inputs) -> tuple[Out, Lse]:
 
     e = torch.exp(scores(q, k, b, visible))  # (1.1) and (1.2), (..., Hk, G, N, M): the matrix
     l = e.sum(-1)  # (1.2)
-    seen = torch.ones_like(l, dtype=torch.bool) & any_visible(visible)
+    seen = torch.ones_like(l, dtype=torch.bool) & visible.queries
     l = torch.where(seen, l, 1)
     p = e / l[..., None]  # (1.2)
     o = matmul(drop(p, x.seed, rules, rows, cols), v)  # (1.3), (..., Hk, G, N, Dv)

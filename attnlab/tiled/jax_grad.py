@@ -20,7 +20,7 @@ from attnlab.core.arrays.jax_once import no_second_derivative
 from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements, run_gradient
 from attnlab.core.dropout.jax import drop
-from attnlab.core.scores.jax import any_visible, over_tile, scores, shown, tile, zero_unless
+from attnlab.core.scores.jax import over_tile, scores, shown, tile, zero_unless
 from attnlab.kernels.cudnn import gradient_on_gpu, kernel_on_gpu
 from attnlab.softmax.jax import zero_if_empty
 from attnlab.tiled import tiled_attention_backward as public
@@ -91,14 +91,14 @@ def add_tile(rules: Rules, x: Inputs, results: tuple[Array, ...], rows: Block, c
     dq, dk_j, dv_j, dbias = sums
     q, out, lse, do, dlse = (take_rows(y, rules.heads, rows, axis) for y, axis in zip(results, (-2, -2, -1, -2, -1)))
     k, v, b, visible = tile(rules, x, rows, cols)
-    q = zero_unless(any_visible(visible), rules.scale * q.astype(dq.dtype))
-    do = zero_unless(any_visible(visible), do.astype(dq.dtype))
+    q = zero_unless(visible.queries, rules.scale * q.astype(dq.dtype))
+    do = zero_unless(visible.queries, do.astype(dq.dtype))
     s = scores(q, k, b, visible)
     p = jnp.exp(s - zero_if_empty(lse)[..., None])  # (10.1)
     dp = drop(einsum("...hgqd,...hkd->...hgqk", do, v), x.seed, rules, rows, cols)  # (10.8)
     delta = (do * out.astype(do.dtype)).sum(-1) - dlse  # (10.2)
     ds = p * (dp - delta[..., None])  # (10.3)
-    ds = ds if visible is None else jnp.where(visible, ds, 0)
+    ds = ds if visible.pairs is None else jnp.where(visible.pairs, ds, 0)
     dv_j += sum_rows(do, drop(p, x.seed, rules, rows, cols))  # (10.8)
     dk_j += sum_rows(q, ds)  # (10.5)
     dq = add(dq, rules.scale * einsum("...hgqk,...hkd->...hgqd", ds, k), rows)  # (10.5)

@@ -18,7 +18,7 @@ from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements, run_gradient
 from attnlab.core.dropout.numpy import drop
 from attnlab.core.geometry import blocks
-from attnlab.core.scores.numpy import any_visible, over_tile, read, scores, visible_tiles, zero_unless
+from attnlab.core.scores.numpy import over_tile, read, scores, visible_tiles, zero_unless
 from attnlab.softmax.numpy import zero_if_empty
 from attnlab.tiled import tiled_attention_backward as public
 
@@ -64,15 +64,15 @@ def backward(
         dv_j = np.zeros(x.value[..., cols, :].shape, dtype)
         for rows, visible in visible_tiles(rules, x, cols, block_q, -2):
             k, v, b = read(x, rows, cols, visible)
-            q = zero_unless(any_visible(visible), rules.scale * x.query[..., rows, :].astype(dtype, copy=False))
-            do = zero_unless(any_visible(visible), dout[..., rows, :].astype(dtype, copy=False))
+            q = zero_unless(visible.queries, rules.scale * x.query[..., rows, :].astype(dtype, copy=False))
+            do = zero_unless(visible.queries, dout[..., rows, :].astype(dtype, copy=False))
             s = scores(q, k, b, visible)
             s -= zero_if_empty(lse[..., rows])[..., None]
             p = np.exp(s, out=s)  # (10.1)
             dp = drop(matmul(do, v.swapaxes(-1, -2)), x.seed, rules, rows, cols)  # (10.8)
             dp -= delta[..., rows, None]  # (10.3)
             dp *= p
-            ds = dp if visible is None else np.where(visible, dp, 0)
+            ds = dp if visible.pairs is None else np.where(visible.pairs, dp, 0)
             dv_j += matmul_rows(drop(p, x.seed, rules, rows, cols), do)  # (10.8)
             dk_j += matmul_rows(ds, q)  # (10.5)
             dq_sums[..., rows, :] += rules.scale * matmul(ds, k)  # (10.5)

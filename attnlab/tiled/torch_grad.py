@@ -15,7 +15,7 @@ from attnlab.core.bundle import Inputs, Rules, Sizes
 from attnlab.core.dispatch import implements, run_gradient
 from attnlab.core.dropout.torch import drop
 from attnlab.core.geometry import blocks
-from attnlab.core.scores.torch import any_visible, over_tile, read, scores, visible_tiles, zero_unless
+from attnlab.core.scores.torch import over_tile, read, scores, visible_tiles, zero_unless
 from attnlab.kernels.triton.gpu import gradient_on_gpu
 from attnlab.softmax.torch import exp_, zero_if_empty
 from attnlab.tiled import tiled_attention_backward as public
@@ -56,14 +56,14 @@ def backward(
         dk_j, dv_j = (y.new_zeros(y[..., cols, :].mT.shape, dtype=dtype) for y in (x.key, x.value))
         for rows, visible in visible_tiles(rules, x, cols, block_q, -2):
             k, v, b = read(x, rows, cols, visible)
-            q = zero_unless(any_visible(visible), rules.scale * x.query[..., rows, :].to(dtype))
-            do = zero_unless(any_visible(visible), dout[..., rows, :].to(dtype))
+            q = zero_unless(visible.queries, rules.scale * x.query[..., rows, :].to(dtype))
+            do = zero_unless(visible.queries, dout[..., rows, :].to(dtype))
             p = exp_(scores(q, k, b, visible, buffer).sub_(zero_if_empty(lse[..., rows])[..., None]))  # (10.1)
             z = drop(p, x.seed, rules, rows, cols)
             add_rows(dv_j, do, z)  # (10.8)
             dz = matmul(do, v.mT, second_buffer).mul_(z)  # (10.8)
             ds = dz.addcmul_(p, delta[..., rows, None], value=-1)  # (10.3)
-            ds = ds if visible is None else ds.masked_fill_(~visible, 0)
+            ds = ds if visible.pairs is None else ds.masked_fill_(~visible.pairs, 0)
             add_rows(dk_j, q, ds)  # (10.5)
             dq_sums[..., rows, :].add_(matmul(ds, k), alpha=rules.scale)  # (10.5)
             for sums in dbias_sums:

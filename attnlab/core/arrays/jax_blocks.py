@@ -27,6 +27,11 @@ class Block(NamedTuple):
         return jnp.int32(self.start) + jnp.arange(self.size, dtype=jnp.int32)
 
     @property
+    def begin(self) -> int | Array:
+        """The first position that wasn't in the block before."""
+        return self.start if self.first is None else self.first
+
+    @property
     def range(self) -> slice:
         """The positions as a slice, for ``Band``."""
         return slice(self.start, self.start + self.size)

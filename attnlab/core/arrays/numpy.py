@@ -20,7 +20,6 @@ Rows = Float[Array, "*batch Hk G R D"]
 Keys = Float[Array, "*batch Hk C D"]
 Values = Float[Array, "*batch Hk C Dv"]
 Tile = Float[Array, "*batch Hk G R C"]
-Visible = Bool[Array, "*#batch #Hk #G #R #C"] | None
 Shift = Float[Array, "*#batch #Hk #G #R #C"] | None
 
 quiet = np.errstate(all="ignore")

@@ -2,11 +2,13 @@
 
 import functools
 
-from attnlab.core.arrays.jax import Keys, Rows, Shift, Tile, Values, Visible
+from attnlab.core.arrays.jax import Keys, Rows, Shift, Tile, Values
 from attnlab.core.arrays.jax import accumulator, anywhere, matmul_transposed
 from attnlab.core.arrays.jax_blocks import Block, band_at, take_block
 from attnlab.core.bundle import Inputs, Rules
-from attnlab.core.shapes import Bool
+from attnlab.core.geometry import Band
+from attnlab.core.scores import Visible
+from attnlab.core.shapes import Bool, Float
 
 import jax.numpy as jnp
 from jax import Array, lax
@@ -21,7 +23,7 @@ def tile(rules: Rules, x: Inputs, rows: Block, cols: Block) -> tuple[Keys, Value
 def narrow_tile(rules: Rules, x: Inputs, rows: Block, cols: Block) -> tuple[Keys, Values, Shift, Visible]:
     """The same, with k and v of bfloat16 as they are if the query is, too: products of it are summed in float32."""
     visible = visibility(rules, x, rows, cols)
-    k, v = (zero_hidden(take_block(y, cols, -2), visible) for y in (x.key, x.value))
+    k, v = (zero_unless(visible.keys, take_block(y, cols, -2)) for y in (x.key, x.value))
     if not x.query.dtype == k.dtype == jnp.bfloat16:
         k, v = k.astype(accumulator(k)), v.astype(accumulator(v))
     bias = None if x.bias is None else bias_in(over_tile(x.bias, rows, cols), jnp.dtype(accumulator(k)))
@@ -29,20 +31,39 @@ def narrow_tile(rules: Rules, x: Inputs, rows: Block, cols: Block) -> tuple[Keys
 
 
 def visibility(rules: Rules, x: Inputs, rows: Block, cols: Block) -> Visible:
-    """True where query i sees key j; None where there is no rule. No axis is expanded."""
-    i, j, band = rows.positions[:, None], cols.positions[None, :], band_at(rules.band, x.offset)
-    visible = [i >= rows.first] if rows.first is not None else []
-    visible += [j >= cols.first] if cols.first is not None else []
-    visible += [j >= i + band.low] if band.low is not None else []
-    visible += [j <= i + band.high] if band.high is not None else []
-    visible = [jnp.expand_dims(rule, range(len(rules.heads))) for rule in visible]
+    """What the rules leave visible of a tile. No axis is expanded."""
+    inside, given = in_band(band_at(rules.band, x.offset), rows, cols, len(rules.heads)), []
     if x.mask is not None:
-        visible.append(over_tile(x.mask, rows, cols))
+        given.append(over_tile(x.mask, rows, cols))
     if x.bias is not None:
-        visible.append(over_tile(x.bias, rows, cols) != -jnp.inf)
+        given.append(over_tile(x.bias, rows, cols) != -jnp.inf)
     if x.query_segments is not None:
-        visible.append(over_tile(x.query_segments, rows, cols) == over_tile(x.key_segments, rows, cols))
-    return functools.reduce(jnp.logical_and, visible) if visible else None
+        given.append(over_tile(x.query_segments, rows, cols) == over_tile(x.key_segments, rows, cols))
+    if not given:
+        return inside
+    pairs = functools.reduce(jnp.logical_and, given if inside.pairs is None else [inside.pairs, *given])
+    return Visible(pairs, anywhere(pairs, -1), anywhere(pairs, (-3, -2)))
+
+
+def in_band(band: Band, rows: Block, cols: Block, axes: int) -> Visible:
+    """What causal and window leave visible of a tile, and nothing of the blocks before; with ``axes`` axes of heads.
+
+    A query sees any key if it sees the first one that its band's left end allows, and so the other way round.
+    """
+    if all(x is None for x in (rows.first, cols.first, band.low, band.high)):
+        return Visible()
+
+    def sees(i: Array, j: Array, axes: int) -> Bool[Array, "..."]:
+        rules = [i >= rows.first] if rows.first is not None else []
+        rules += [j >= cols.first] if cols.first is not None else []
+        rules += [j >= i + band.low] if band.low is not None else []
+        rules += [j <= i + band.high] if band.high is not None else []
+        return jnp.expand_dims(functools.reduce(jnp.logical_and, rules), range(axes))
+
+    i, j = rows.positions, cols.positions
+    first_key = jnp.clip(0 * i if band.low is None else i + band.low, cols.begin, j[-1])
+    first_query = jnp.clip(0 * j if band.high is None else j - band.high, rows.begin, i[-1])
+    return Visible(sees(i[:, None], j[None], axes), sees(i, first_key, axes), sees(first_query, j, axes - 1))
 
 
 def shown(x: Inputs, part: Block, size: int, axis: int = -1) -> Bool[Array, " blocks"] | None:
@@ -88,21 +109,11 @@ def over_tile(x: Array, rows: Block, cols: Block) -> Array:
     return take_block(x, cols, -1) if x.shape[-1] != 1 else x
 
 
-def zero_hidden(x: Keys, visible: Visible) -> Keys:
-    """A tile of K or V; keys that no query of the tile sees become 0.
+def zero_unless(seen: Bool[Array, "*#rows"] | bool, x: Float[Array, "*rows X"]) -> Float[Array, "*rows X"]:
+    """x with 0, and no gradient, for the queries that see nothing, or the keys that nobody sees.
 
-    A hidden key may hold NaN, and 0 · NaN is NaN: a weight of 0 alone would not keep it out.
+    They may hold NaN, and 0 · NaN is NaN: a weight of 0 alone would not keep it out.
     """
-    return x if visible is None else jnp.where(anywhere(visible, (-3, -2))[..., None], x, 0)
-
-
-def any_visible(visible: Visible) -> Bool[Array, "*#batch #Hk #G #R"] | bool:
-    """True where a query sees any key of the tile."""
-    return True if visible is None else anywhere(visible, -1)
-
-
-def zero_unless(seen: Bool[Array, "*#batch #Hk #G #R"] | bool, x: Rows) -> Rows:
-    """x with 0 for the queries that see nothing, which may hold NaN, and no gradient for them."""
     return x if seen is True else jnp.where(seen[..., None], x, 0)
 
 
@@ -111,10 +122,10 @@ def scores(q: Rows, k: Keys, bias: Shift, visible: Visible, factor: float = 1.0)
 
     ``factor`` is what is left of the scale.
     """
-    s = matmul_transposed(zero_unless(any_visible(visible), q), k)
+    s = matmul_transposed(zero_unless(visible.queries, q), k)
     s = s if factor == 1 else factor * s
     s = s if bias is None else s + bias
-    return s if visible is None else jnp.where(visible, s, -jnp.inf)
+    return s if visible.pairs is None else jnp.where(visible.pairs, s, -jnp.inf)
 
 
 def bias_in(bias: Array, dtype: jnp.dtype) -> Array:

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 import numpy as np
 from numpy import ndarray as Array
 
-from attnlab.core.arrays.numpy import Keys, Rows, Shift, Tile, Values, Visible
+from attnlab.core.arrays.numpy import Keys, Rows, Shift, Tile, Values
 from attnlab.core.arrays.numpy import accumulator, matmul
 from attnlab.core.bundle import Inputs, Rules
 from attnlab.core.geometry import Band
-from attnlab.core.shapes import Bool
+from attnlab.core.scores import Visible
+from attnlab.core.shapes import Bool, Float
 
 
 def tile(rules: Rules, x: Inputs, rows: slice, cols: slice) -> tuple[Keys, Values, Shift, Visible]:
@@ -21,27 +22,27 @@ def tile(rules: Rules, x: Inputs, rows: slice, cols: slice) -> tuple[Keys, Value
 
 def read(x: Inputs, rows: slice, cols: slice, visible: Visible) -> tuple[Keys, Values, Shift]:
     """k, v and bias of a tile; ``visible`` says what its queries see."""
-    k, v = widen_or_zero(x.key[..., cols, :], visible), widen_or_zero(x.value[..., cols, :], visible)
+    dtype = accumulator(x.key)
+    k, v = (zero_unless(visible.keys, y[..., cols, :].astype(dtype, copy=False)) for y in (x.key, x.value))
     return k, v, None if x.bias is None else bias_in(over_tile(x.bias, rows, cols), k.dtype)
 
 
 def visibility(rules: Rules, x: Inputs, rows: slice, cols: slice) -> Visible:
-    """True where query i sees key j; None where no rule touches the tile: a mask is returned even if it hides nothing.
-
-    No axis is expanded.
-    """
-    visible = [in_band(rules.band, rows, cols)]
+    """What the rules leave visible of a tile. No axis is expanded."""
+    inside, given = in_band(rules.band, rows, cols), []
     if x.mask is not None:
-        visible.append(over_tile(x.mask, rows, cols))
+        given.append(over_tile(x.mask, rows, cols))
     if x.bias is not None:
-        visible.append(over_tile(x.bias, rows, cols) != -np.inf)
+        given.append(over_tile(x.bias, rows, cols) != -np.inf)
     if x.query_segments is not None:
-        visible.append(over_tile(x.query_segments, rows, cols) == over_tile(x.key_segments, rows, cols))
-    visible = [rule for rule in visible if rule is not None]
-    return functools.reduce(np.logical_and, visible) if visible else None
+        given.append(over_tile(x.query_segments, rows, cols) == over_tile(x.key_segments, rows, cols))
+    if not given and (inside is None or rules.band.meets_all(rows, cols)):
+        return Visible(inside)
+    pairs = functools.reduce(np.logical_and, given if inside is None else [inside, *given])
+    return Visible(pairs, pairs.any(axis=-1), pairs.any(axis=(-3, -2)))
 
 
-def in_band(band: Band, rows: slice, cols: slice) -> Visible:
+def in_band(band: Band, rows: slice, cols: slice) -> Bool[Array, "1 1 R C"] | None:
     """True where causal and window let query i see key j; None where they hide nothing of the tile."""
     if band.full(rows, cols):
         return None
@@ -56,25 +57,12 @@ def over_tile(x: Array, rows: slice, cols: slice) -> Array:
     return x[..., rows if x.shape[-2] > 1 else slice(None), cols if x.shape[-1] > 1 else slice(None)]
 
 
-def widen_or_zero(x: Keys, visible: Visible) -> Keys:
-    """A tile of K or V in the accumulation dtype; keys that no query of the tile sees become 0.
+def zero_unless(seen: Bool[Array, "*#rows"] | bool, x: Float[Array, "*rows X"]) -> Float[Array, "*rows X"]:
+    """x with 0 for the queries that see nothing, or the keys that nobody sees.
 
-    A hidden key may hold NaN, and 0 · NaN is NaN: a weight of 0 alone would not keep it out.
+    They may hold NaN, and 0 · NaN is NaN: a weight of 0 alone would not keep it out.
     """
-    x = x.astype(accumulator(x), copy=False)
-    if visible is None or (seen := visible.any(axis=(-3, -2))).all():
-        return x
-    return np.where(seen[..., None], x, 0)
-
-
-def any_visible(visible: Visible) -> Bool[Array, "*#batch #Hk #G #R"] | bool:
-    """True where a query sees any key of the tile."""
-    return True if visible is None else visible.any(axis=-1)
-
-
-def zero_unless(seen: Bool[Array, "*#batch #Hk #G #R"] | bool, x: Rows) -> Rows:
-    """x with 0 for the queries that see nothing, which may hold NaN."""
-    return x if seen is True else np.where(seen[..., None], x, 0)
+    return x if seen is True or seen.all() else np.where(seen[..., None], x, 0)
 
 
 def scores(q: Rows, k: Keys, bias: Shift, visible: Visible, buffer: Array | None = None) -> Tile:
@@ -82,8 +70,8 @@ def scores(q: Rows, k: Keys, bias: Shift, visible: Visible, buffer: Array | None
     s = matmul(q, k.swapaxes(-1, -2), buffer)
     if bias is not None:
         s += bias
-    if visible is not None:
-        np.copyto(s, -np.inf, where=~visible)
+    if visible.pairs is not None:
+        np.copyto(s, -np.inf, where=~visible.pairs)
     return s
 
 
@@ -98,8 +86,7 @@ def bias_in(bias: Array, dtype: np.dtype) -> Array:
 def visible_tiles(rules: Rules, x: Inputs, part: slice, size: int, axis: int = -1) -> Iterator[tuple[slice, Visible]]:
     """The tiles of keys (axis −1) that a part of the queries sees, or of queries (−2) that see a part of the keys.
 
-    Each begins and ends with a key (a query) that the arrays given may show, and comes with what is visible, None for
-    all of it: then nothing in it is masked.
+    Each begins and ends with a key (a query) that the arrays given may show, and comes with what is visible.
     """
     tiles = rules.band.key_blocks if axis == -1 else rules.band.query_blocks
     shown = shown_positions(x, part, axis)
@@ -107,10 +94,8 @@ def visible_tiles(rules: Rules, x: Inputs, part: slice, size: int, axis: int = -
         visible = visibility(rules, x, *((part, found) if axis == -1 else (found, part)))
         if shown is None:  # the band alone says what is visible: something of each of its tiles
             yield found, visible
-        elif visible is None or visible.all():
-            yield found, None
-        elif visible.any():
-            yield found, visible
+        elif np.any(visible.queries):
+            yield found, Visible() if visible.pairs is None or visible.pairs.all() else visible
 
 
 def shown_positions(x: Inputs, part: slice, axis: int) -> bytes | None:

@@ -4,11 +4,12 @@ import functools
 import math
 from collections.abc import Iterator
 
-from attnlab.core.arrays.torch import Keys, Rows, Shift, Tile, Values, Visible
+from attnlab.core.arrays.torch import Keys, Rows, Shift, Tile, Values
 from attnlab.core.arrays.torch import accumulator, anywhere, matmul
 from attnlab.core.bundle import Inputs, Rules
 from attnlab.core.geometry import Band
-from attnlab.core.shapes import Bool
+from attnlab.core.scores import Visible
+from attnlab.core.shapes import Bool, Float
 
 import torch
 from torch import Tensor as Array
@@ -28,7 +29,7 @@ def read(x: Inputs, rows: slice, cols: slice, visible: Visible) -> tuple[Keys, V
 
 def read_narrow(x: Inputs, rows: slice, cols: slice, visible: Visible) -> tuple[Keys, Values, Shift]:
     """The same, k and v not yet widened."""
-    k, v = (zero_hidden(y[..., cols, :], visible) for y in (x.key, x.value))
+    k, v = (zero_unless(visible.keys, y[..., cols, :]) for y in (x.key, x.value))
     return k, v, None if x.bias is None else bias_in(over_tile(x.bias, rows, cols), accumulator(k))
 
 
@@ -44,22 +45,21 @@ def columns(x: Inputs) -> Iterator[tuple[slice, Keys, Values, Shift]]:
 
 
 def visibility(rules: Rules, x: Inputs, rows: slice, cols: slice) -> Visible:
-    """True where query i sees key j; None where no rule touches the tile: a mask is returned even if it hides nothing.
-
-    No axis is expanded.
-    """
-    visible = [in_band(rules.band, rows, cols, x.key.device)]
+    """What the rules leave visible of a tile. No axis is expanded."""
+    inside, given = in_band(rules.band, rows, cols, x.key.device), []
     if x.mask is not None:
-        visible.append(over_tile(x.mask, rows, cols))
+        given.append(over_tile(x.mask, rows, cols))
     if x.bias is not None:
-        visible.append(over_tile(x.bias, rows, cols) != -math.inf)
+        given.append(over_tile(x.bias, rows, cols) != -math.inf)
     if x.query_segments is not None:
-        visible.append(over_tile(x.query_segments, rows, cols) == over_tile(x.key_segments, rows, cols))
-    visible = [rule for rule in visible if rule is not None]
-    return functools.reduce(torch.logical_and, visible) if visible else None
+        given.append(over_tile(x.query_segments, rows, cols) == over_tile(x.key_segments, rows, cols))
+    if not given and (inside is None or rules.band.meets_all(rows, cols)):
+        return Visible(inside)
+    pairs = functools.reduce(torch.logical_and, given if inside is None else [inside, *given])
+    return Visible(pairs, anywhere(pairs, -1), anywhere(pairs, (-3, -2)))
 
 
-def in_band(band: Band, rows: slice, cols: slice, device: torch.device) -> Visible:
+def in_band(band: Band, rows: slice, cols: slice, device: torch.device) -> Bool[Array, "1 1 R C"] | None:
     """True where causal and window let query i see key j; None where they hide nothing of the tile."""
     if band.full(rows, cols):
         return None
@@ -77,36 +77,26 @@ def over_tile(x: Array, rows: slice, cols: slice) -> Array:
 
 def widen_or_zero(x: Keys, visible: Visible) -> Keys:
     """A tile of K or V in the accumulation dtype, 0 where no query of the tile sees it."""
-    return zero_hidden(x.to(accumulator(x)), visible)
+    return zero_unless(visible.keys, x.to(accumulator(x)))
 
 
-def zero_hidden(x: Keys, visible: Visible) -> Keys:
-    """A tile of K or V; keys that no query of the tile sees become 0.
+def zero_unless(seen: Bool[Array, "*#rows"] | bool, x: Float[Array, "*rows X"]) -> Float[Array, "*rows X"]:
+    """x with 0, and no gradient, for the queries that see nothing, or the keys that nobody sees.
 
-    A hidden key may hold NaN, and 0 · NaN is NaN: a weight of 0 alone would not keep it out.
+    They may hold NaN, and 0 · NaN is NaN: a weight of 0 alone would not keep it out.
     """
-    return x if visible is None else torch.where(anywhere(visible, (-3, -2))[..., None], x, 0)
-
-
-def any_visible(visible: Visible) -> Bool[Array, "*#batch #Hk #G #R"] | bool:
-    """True where a query sees any key of the tile."""
-    return True if visible is None else anywhere(visible, -1)
-
-
-def zero_unless(seen: Bool[Array, "*#batch #Hk #G #R"] | bool, x: Rows) -> Rows:
-    """x with 0 for the queries that see nothing, which may hold NaN, and no gradient for them."""
     return x if seen is True else torch.where(seen[..., None], x, 0)
 
 
 def scores(q: Rows, k: Keys, bias: Shift, visible: Visible, buffer: Array | None = None) -> Tile:
     """s = q kᵀ + bias of one tile, −∞ where invisible; q (or k) comes already scaled, the bias already cut."""
-    s = matmul(zero_unless(any_visible(visible), q), k.mT, buffer)
+    s = matmul(zero_unless(visible.queries, q), k.mT, buffer)
     out = s if s is buffer else None
     if bias is not None:
         s = torch.add(s, bias, out=out)
-    if visible is None:
+    if visible.pairs is None:
         return s
-    limit = torch.where(visible, math.inf, -math.inf).to(s.dtype)
+    limit = torch.where(visible.pairs, math.inf, -math.inf).to(s.dtype)
     return torch.minimum(s, limit, out=out)  # on a CPU faster than where on s
 
 
@@ -122,9 +112,8 @@ def bias_in(bias: Array, dtype: torch.dtype) -> Array:
 def visible_tiles(rules: Rules, x: Inputs, part: slice, size: int, axis: int = -1) -> Iterator[tuple[slice, Visible]]:
     """The tiles of keys (axis −1) that a part of the queries sees, or of queries (−2) that see a part of the keys.
 
-    Each begins and ends with a key (a query) that the arrays given may show, and comes with what is visible, None for
-    all of it: then nothing in it is masked. It looks at the values of a mask, which torch.func.vmap does not tell: for
-    cores that bring their own gradient.
+    Each begins and ends with a key (a query) that the arrays given may show, and comes with what is visible. It looks
+    at the values of a mask, which torch.func.vmap does not tell: for cores that bring their own gradient.
     """
     tiles = rules.band.key_blocks if axis == -1 else rules.band.query_blocks
     shown = shown_positions(x, part, axis)
@@ -132,10 +121,8 @@ def visible_tiles(rules: Rules, x: Inputs, part: slice, size: int, axis: int = -
         visible = visibility(rules, x, *((part, found) if axis == -1 else (found, part)))
         if shown is None:  # the band alone says what is visible: something of each of its tiles
             yield found, visible
-        elif visible is None or visible.numel() == 0 or not anywhere(~visible):
-            yield found, None
-        elif anywhere(visible):
-            yield found, visible
+        elif visible.queries is True or anywhere(visible.queries):
+            yield found, Visible() if visible.pairs is None or not anywhere(~visible.pairs) else visible
 
 
 def shown_positions(x: Inputs, part: slice, axis: int) -> bytes | None:

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import attnlab
+from attnlab.core.scores import Visible
 from tests.support import oracle
 from tests.support.libraries import ALGORITHMS, back, gradients, precision, to
 
@@ -69,7 +70,7 @@ SCORES = "core.scores"
 def e_to_a_score(scores, x):
     """e^s of a query and keys of 0 with the bias x, for keys of which the second half is hidden."""
     q, k = (to_like(x, np.zeros(shape)) for shape in ((1, 1, 1, 1), (1, 4, 1)))
-    s = scores.scores(q, k, x[None, None, None], to_like(x, [[[[1, 1, 0, 0]]]]) > 0)
+    s = scores.scores(q, k, x[None, None, None], Visible(to_like(x, [[[[1, 1, 0, 0]]]]) > 0))
     return s.exp() if isinstance(x, torch.Tensor) else jnp.exp(s)
 
 
@@ -88,7 +89,7 @@ KINKS = {
         "softmax", lambda m, x: m.part(x[:, None], to_like(x, [-INF, -INF, 0.0]), x.dtype)[2], [0.0, 5.0, 0.0],
         [0, 0, 1]),
     "a key that nobody sees": (
-        SCORES, lambda m, x: m.zero_hidden(x[None, :, None], to_like(x, [[[[1, 0]]]]) > 0), [0.0, 0.0], [1, 0]),
+        SCORES, lambda m, x: m.zero_unless(to_like(x, [[1, 0]]) > 0, x[None, :, None]), [0.0, 0.0], [1, 0]),
     "a query that sees nothing": (
         SCORES, lambda m, x: m.zero_unless(to_like(x, [[[1, 0]]]) > 0, x[None, None, :, None]), [0.0, 0.0], [1, 0]),
     "a hidden score weighs 0, be it −∞ itself": (

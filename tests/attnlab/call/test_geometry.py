@@ -6,10 +6,11 @@ import itertools
 import numpy as np
 import pytest
 
+from attnlab.core.arrays.jax_blocks import block
 from attnlab.core.bundle import Inputs, Rules
 from attnlab.core.geometry import TRACED, Band, blocks, tile_sizes
 from tests.support import oracle
-from tests.support.libraries import to
+from tests.support.libraries import LIBRARIES, back, to
 
 LENGTHS = range(8)
 MASKS = [
@@ -49,13 +50,18 @@ def test_every_tile_is_classified_right(causal, window):
 
 
 def classify(band, seen, rows_size, cols_size):
-    """Every tile is visited iff it shows something, by queries and by keys, and full iff it shows all."""
+    """Every tile is visited iff it shows something, by queries and by keys, and full iff it shows all.
+
+    It meets all iff every query sees something and every key is seen.
+    """
     n, m = band.n, band.m
     for rows in blocks(n, rows_size):
         visited = list(band.key_blocks(rows, cols_size))
         for cols in blocks(m, cols_size):
             assert (cols in visited) == seen[rows, cols].any(), (n, m, rows, cols)
-            assert band.full(rows, cols) == seen[rows, cols].all(), (n, m, rows, cols)
+            tile = seen[rows, cols]
+            assert band.full(rows, cols) == tile.all(), (n, m, rows, cols)
+            assert band.meets_all(rows, cols) == (tile.any(-1).all() and tile.any(-2).all()), (n, m, rows, cols)
     for cols in blocks(m, cols_size):
         visited = list(band.query_blocks(cols, rows_size))
         assert visited == [rows for rows in blocks(n, rows_size) if seen[rows, cols].any()], (n, m, cols)
@@ -93,6 +99,26 @@ def test_one_query_takes_long_tiles():
         assert tile_sizes((8, 1), None, None, band=Band.of(n, 10**5, **rules))[1] == 512
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize(("causal", "window"), MASKS)
+def test_queries_and_keys_that_take_part_in_a_tile(library, causal, window):
+    """They are those of its pairs, though nobody looked at them; what JAX takes from the block before is out."""
+    n, m = 5, 6
+    tiles = importlib.import_module(f"attnlab.core.scores.{library}")
+    x = Inputs(*(to(library, np.ones(shape, "f4")) for shape in ((2, 1, n, 2), (2, m, 2), (2, m, 2))))
+    for offset, (i, rows), (j, cols) in itertools.product((None, -3, 4), *map(enumerate, (blocks(n, 3), blocks(m, 4)))):
+        rules = Rules(1.0, Band.of(n, m, causal, window, offset), (2, 1))
+        seen = matrix(n, m, causal, window, offset)[rows, cols]
+        if library == "jax":
+            rows, cols = block(i, 3, n, once=True), block(j, 4, m, once=True)
+            seen = np.pad(seen, [(3 - len(seen), 0), (4 - seen.shape[1], 0)])
+        found = tiles.visibility(rules, x, rows, cols)
+        pairs, queries, keys = (np.array(True) if isinstance(y, bool | None) else back(y) for y in found)
+        assert np.array_equal(np.broadcast_to(pairs, (1, 1, *seen.shape))[0, 0], seen)
+        assert (queries.ravel() == seen.any(-1)).all()
+        assert (keys.ravel() == seen.any(-2)).all()
+
+
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 @pytest.mark.parametrize("axis", [-1, -2], ids=["by queries", "by keys"])
 def test_only_partial_tiles_pay_for_masking(axis, library):
@@ -102,4 +128,4 @@ def test_only_partial_tiles_pay_for_masking(axis, library):
     rules = Rules(1.0, Band.of(16, 16, True), (1, 1, 1))
     found = [visible for part in blocks(16, 4) for _, visible in tiles.visible_tiles(rules, x, part, 4, axis)]
     assert len(found) == 10
-    assert sum(visible is not None for visible in found) == 4
+    assert sum(visible.pairs is not None for visible in found) == 4
