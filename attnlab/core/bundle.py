@@ -19,7 +19,7 @@ from attnlab.core.arguments import (
     boolean, check_arrays, check_bias, check_block_mask, check_dropout, check_mask, check_offset, check_segments,
     check_shapes, check_static, integer, kind_of, number,
 )
-from attnlab.core.geometry import TRACED, Band, BlockMask, gradient_tile_sizes, tile_sizes
+from attnlab.core.geometry import TRACED, Band, BlockMask, gradient_tile_sizes, short_causal, tile_sizes
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,15 @@ class Rules:
     heads: tuple[int, ...]  # (*batch, Hk, G)
     dropout: float = 0.0
     lse: bool = True  # whether lse is asked for
-    packed: bool = False  # whether segments are given: their tiles are smaller
+    small: bool = False  # whether tiles are smaller, as many would be half hidden
 
     def tile_sizes(self, sizes: "Sizes", itemsize: int = 4, longest: int = 4096) -> tuple[int, int]:
         """Block sizes of the tiled algorithm; ``itemsize`` of the keys, ``longest`` tile of keys for one query."""
-        return tile_sizes(self.heads, *sizes, band=self.band, itemsize=itemsize, longest=longest, packed=self.packed)
+        return tile_sizes(self.heads, *sizes, band=self.band, itemsize=itemsize, longest=longest, small=self.small)
 
     def gradient_tile_sizes(self, sizes: "Sizes") -> tuple[int, int]:
         """Block sizes of the tiled gradient."""
-        return gradient_tile_sizes(self.heads, *sizes, band=self.band, packed=self.packed)
+        return gradient_tile_sizes(self.heads, *sizes, small=self.small)
 
 
 Sizes = tuple[int | None, ...]  # block sizes in the order of the signature, None where the machine may choose
@@ -114,10 +114,11 @@ def check_call(
     if kind == "jax" and offset is None and not all(isinstance(size, int) for size in (n, m)):  # symbols, in jax.export
         x, offset = x._replace(offset=m - n), TRACED
     band = Band.of(n, m, boolean("causal", causal), window, offset)
+    small = segments is not None or (kind != "jax" and short_causal(band))  # XLA hardly shares small tiles out to cores
     p = check_dropout(dropout, seed, kind)
     scale = 1 / math.sqrt(max(d, 1)) if scale is None else number("scale", scale)
     sizes = {name: size if size is None else integer(name, size, 1) for name, size in sizes.items()}
     if block_mask is not None:
         tiles = check_block_mask(block_mask, n, m, **sizes)
         band = dataclasses.replace(band, block_mask=BlockMask(sizes["block_q"], sizes["block_k"], tiles))
-    return Rules(scale, band, heads, p, lse, segments is not None), tuple(sizes.values()), x
+    return Rules(scale, band, heads, p, lse, small), tuple(sizes.values()), x

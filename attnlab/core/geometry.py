@@ -131,7 +131,7 @@ def trim(parts: Iterator[slice], shown: bytes | None) -> Iterator[slice]:
 
 def tile_sizes(
     heads: tuple[int, ...], block_q: int | None, block_k: int | None, *, band: Band | None = None, itemsize: int = 4,
-    longest: int = 4096, packed: bool = False,
+    longest: int = 4096, small: bool = False,
 ) -> tuple[int, int]:
     """Block sizes of the tiled algorithm, ``heads`` = (*batch, Hk, G): 512 rows of queries by 512 keys.
 
@@ -139,31 +139,29 @@ def tile_sizes(
     of 8 MiB while they're worked on, so beyond 8 heads (but see ``by_heads_in_cache``) the rows are halved, down to
     128. A single query has few scores and takes ``longest`` keys, in the same proportion fewer beyond 8 heads. It
     doesn't where a window hides keys on the left, or where keys of ``itemsize`` bytes are copied to widen them.
-    ``packed`` documents, told apart by segments, take at most 256 by 256, because a tile in which one ends and another
-    begins is half hidden; so does a short causal call, whose tiles on the diagonal are.
+    ``small`` tiles are at most 256 by 256, where many of the others would be half hidden: on a short diagonal, or where
+    one of several documents, told apart by segments, ends and another begins.
     """
-    packed = packed or (band is not None and half_hidden(band))
     known = [size for size in heads[:-1] if isinstance(size, int)]  # others are symbols, as in jax.export
     rows = 2**21 // (512 * max(math.prod(known), 1))
     rows = 2 ** (min(max(rows, 128), 512).bit_length() - 1)
     if block_k is None and band is not None and band.n == 1 and band.left is None and itemsize >= 4:
         block_k = longest * rows // 512
-    rows = min(rows, 256) if packed else rows
-    return block_q or max(rows // heads[-1], 1), block_k or (256 if packed else 512)
+    rows = min(rows, 256) if small else rows
+    return block_q or max(rows // heads[-1], 1), block_k or (256 if small else 512)
 
 
-def half_hidden(band: Band) -> bool:
+def short_causal(band: Band) -> bool:
     """Whether tiles of 512 by 512 would be so few that those on the diagonal are most of them."""
     return band.right is not None and all(isinstance(x, int) and 256 < x <= 2048 for x in (band.n, band.m))
 
 
 def gradient_tile_sizes(
-    heads: tuple[int, ...], block_q: int | None, block_k: int | None, *, band: Band | None = None, packed: bool = False
+    heads: tuple[int, ...], block_q: int | None, block_k: int | None, *, small: bool = False
 ) -> tuple[int, int]:
     """Block sizes of the tiled gradient: half the scores of :func:`tile_sizes`, as p, dp and ds are alive at once."""
-    packed = packed or (band is not None and half_hidden(band))
-    rows, block_k = tile_sizes(heads, None, block_k, packed=packed)
-    return block_q or max(rows if packed else rows // 2, 1), block_k
+    rows, block_k = tile_sizes(heads, None, block_k, small=small)
+    return block_q or max(rows if small else rows // 2, 1), block_k
 
 
 def chunk_sizes(m: int, dv: int, query_chunk: int | None, key_chunk: int | None) -> tuple[int, int]:

@@ -76,7 +76,7 @@ def _parts_and_workers(rules: Rules, x: Inputs) -> tuple[list[tuple[slice, ...]]
     if x.bias is not None or x.seed is not None or str(x.query.device) != "cpu":
         return [()], 1
     workers = threads() if isinstance(x.query, np.ndarray) and num_scores >= WORTH_THREADS else 1
-    side = 256 if rules.packed else 512  # as in geometry.tile_sizes
+    side = 256 if rules.small else 512  # as in geometry.tile_sizes
     tile = max(min(band.n * g, side) * min(band.m, side), 1)
     return list(cut_heads(heads, 1 if workers > 1 else max(CACHE_SCORES // tile, 1))), workers
 

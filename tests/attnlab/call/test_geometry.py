@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from attnlab.core.arrays.jax_blocks import block
-from attnlab.core.bundle import Inputs, Rules
+from attnlab.core.bundle import Inputs, Rules, check_call
 from attnlab.core.geometry import TRACED, Band, blocks, tile_sizes
 from tests.support import oracle
 from tests.support.libraries import LIBRARIES, back, to
@@ -18,6 +18,8 @@ MASKS = [
     for causal in (False, True)
     for window in (None, 0, 1, 3, -1, (0, 2), (2, 0), (None, 1), (1, None), (-1, 0), (0, -1), (9, 9))
 ]
+
+NO_SIZES = dict(block_q=None, block_k=None)
 
 
 def matrix(n, m, causal, window, offset=None):
@@ -97,6 +99,17 @@ def test_one_query_takes_long_tiles():
     assert tile_sizes((8, 1), None, None, band=Band.of(1, 10**5, True, None, TRACED))[1] == 4096
     for n, rules in ((2, dict(causal=True)), (1, dict(window=(99, 0))), (1, dict(window=(9, 0), offset=50))):
         assert tile_sizes((8, 1), None, None, band=Band.of(n, 10**5, **rules))[1] == 512
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_short_diagonal_takes_small_tiles(library):
+    """But not in JAX, whose threads share small tiles badly."""
+    causal, small = dict(causal=True), 512 if library == "jax" else 256
+    for n, options, side in [(256, causal, 512), (257, causal, small), (2048, causal, small), (2049, causal, 512),
+                             (600, {}, 512), (600, dict(window=(9, None)), 512)]:  # fmt: skip
+        rules, sizes, _ = check_call(library, *[to(library, np.ones((1, n, 1), "f4"))] * 3, **options, **NO_SIZES)
+        assert rules.tile_sizes(sizes) == (side, side), (n, options)
+        assert rules.gradient_tile_sizes(sizes) == (256, side), (n, options)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
