@@ -27,9 +27,9 @@ class Block(NamedTuple):
         return jnp.int32(self.start) + jnp.arange(self.size, dtype=jnp.int32)
 
     @property
-    def begin(self) -> int | Array:
+    def begin(self) -> Array:
         """The first position that wasn't in the block before."""
-        return self.start if self.first is None else self.first
+        return jnp.int32(self.start if self.first is None else self.first)
 
     @property
     def range(self) -> slice:

@@ -54,8 +54,8 @@ def in_band(band: Band, rows: Block, cols: Block, axes: int) -> Visible:
         return Visible()
 
     def sees(i: Array, j: Array, axes: int) -> Bool[Array, "..."]:
-        rules = [i >= rows.first] if rows.first is not None else []
-        rules += [j >= cols.first] if cols.first is not None else []
+        rules = [i >= rows.begin] if rows.first is not None else []
+        rules += [j >= cols.begin] if cols.first is not None else []
         rules += [j >= i + band.low] if band.low is not None else []
         rules += [j <= i + band.high] if band.high is not None else []
         return jnp.expand_dims(functools.reduce(jnp.logical_and, rules), range(axes))
