@@ -7,17 +7,16 @@ import numpy as np
 from tests.course.answers import edited
 
 
-def tokens_by_powers(alpha, k):
-    """The closed form, with its hole filled."""
-    return k + 1 if alpha == 1 else (1 - alpha ** (k + 1)) / (1 - alpha)
+def tokens_by_counts(alphas):
+    """How many tokens with which probability."""
+    tokens, before = 0, Fraction(1) if all(isinstance(a, Fraction) for a in alphas) else 1.0
+    for j, alpha in enumerate(alphas):
+        tokens, before = tokens + (j + 1) * before * (1 - alpha), before * alpha
+    return tokens + (len(alphas) + 1) * before
 
 
-def tokens_by_loop(alpha, k):
-    tokens, chance = 0, Fraction(1) if isinstance(alpha, Fraction) else 1.0
-    for _ in range(k + 1):
-        tokens += chance
-        chance *= alpha
-    return tokens
+def tokens_by_recursion(alphas):
+    return 1 + alphas[0] * tokens_by_recursion(alphas[1:]) if alphas else 1
 
 
 def accept_by_counts(draft, draft_chances, chances, draws):
@@ -77,22 +76,6 @@ def lookup_by_ends(tokens, k, most, least):
     return found
 
 
-def cut_one_by_one(table, references, length, size):
-    """Block by block, from the end."""
-    kept, freed = list(table), []
-    while (len(kept) - 1) * size >= length and kept:
-        block = kept.pop()
-        if references[block] == 1:
-            freed.append(block)
-    return kept, freed, bool(kept) and len(kept) * size > length and references[kept[-1]] == 1
-
-
-def cut_by_starts(table, references, length, size):
-    kept = [block for i, block in enumerate(table) if i * size < length]
-    freed = [block for i, block in enumerate(table) if i * size >= length and references[block] < 2][::-1]
-    return kept, freed, length % size != 0 and references[table[length // size]] < 2
-
-
 def speculate_by_prefix(logits, draft, draw, prompt, count, k):
     """All rows are drawn from, then the guess is compared."""
     text, calls = list(prompt), 0
@@ -128,10 +111,10 @@ def speculate_plainly(logits, draft, draw, prompt, count, k):
     return text[len(prompt) :], count
 
 
-def plan_by_list(drafts, batch, ratio, balance, most):
+def plan_by_list(drafts, batch, ratio, balance, most, weights):
     """All plans, sorted."""
     def call(n):
-        return max(1 + batch * ratio, batch * n / balance)
+        return max(weights(batch * n) + batch * ratio, batch * n / balance)
 
     plans = [(1.0, -1, 0)]
     for i, (a, c) in enumerate(drafts):
@@ -140,13 +123,13 @@ def plan_by_list(drafts, batch, ratio, balance, most):
     return max(plans, key=lambda plan: plan[0])[1:]
 
 
-def plan_by_seconds(drafts, batch, ratio, balance, most):
+def plan_by_seconds(drafts, batch, ratio, balance, most, weights):
     """Seconds per token, the least."""
-    bytes_read, flops = 1 + batch * ratio, batch / balance
-    least, best = max(bytes_read, flops), (-1, 0)
+    read, flops = [weights(batch * n) + batch * ratio for n in range(1, most + 2)], batch / balance
+    least, best = max(read[0], flops), (-1, 0)
     for k in range(1, most + 1):
         for i, (a, c) in enumerate(drafts):
-            seconds = max(bytes_read, (k + 1) * flops) + k * c * max(bytes_read, flops)
+            seconds = max(read[k], (k + 1) * flops) + k * c * max(read[0], flops)
             seconds /= np.sum(a ** np.arange(k + 1))
             if seconds < least:
                 least, best = seconds, (i, k)
@@ -154,19 +137,19 @@ def plan_by_seconds(drafts, batch, ratio, balance, most):
 
 
 RIGHT = [
-    ("expected_tokens", tokens_by_powers), ("expected_tokens", tokens_by_loop),
+    ("expected_tokens", tokens_by_counts), ("expected_tokens", tokens_by_recursion),
     ("accept_guesses", accept_by_counts), ("accept_guesses", accept_in_floats),
     ("prompt_lookup", lookup_by_text), ("prompt_lookup", lookup_by_ends),
-    ("cut_back", cut_one_by_one), ("cut_back", cut_by_starts),
     ("speculate", speculate_by_prefix), ("speculate", speculate_with_fewer),
     ("best_plan", plan_by_list), ("best_plan", plan_by_seconds),
 ]  # fmt: skip
 
 REFUSED = [
-    ("expected_tokens", lambda alpha, k: (k + 1) * alpha, "no guess"),
+    ("expected_tokens", lambda alphas: (len(alphas) + 1) * sum(alphas), "no guess"),
+    ("expected_tokens", lambda alphas: sum((alphas[0] if alphas else 1) ** j for j in range(len(alphas) + 1)), "1/3"),
     ("accept_guesses", accept_the_first_only, "two guesses"),
     ("prompt_lookup", edited("prompt_lookup", "return []", "return tokens[-k:]"), "a single token isn't enough"),
-    ("cut_back", edited("cut_back", "kept, left = table[:count]", "kept, left = table[: max(count, 1)]"), "forgotten"),
     ("speculate", speculate_plainly, "always right"),
-    ("best_plan", lambda drafts, batch, ratio, balance, most: (0, most), "one sequence"),
+    ("best_plan", lambda *situation: (0, situation[4]), "one sequence"),
+    ("best_plan", lambda *situation: plan_by_list(*situation[:5], lambda m: 1.0), "mixture of experts"),
 ]

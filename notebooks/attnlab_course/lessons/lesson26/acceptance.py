@@ -1,11 +1,11 @@
-"""How often a draft's guesses are right: chances of two models, couplings of two draws, rounds. Lesson 26 in NumPy."""
+"""How often a draft's guesses are accepted: chances of two models, couplings of two draws, rounds. Lesson 26, NumPy."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
 from attnlab_course import model
 from attnlab_course.model import FIRST, Model
-from attnlab_course.serve import Engine, prompt_lookup
+from attnlab_course.serve import Engine, choose, prompt_lookup, uniform
 
 import numpy as np
 from numpy import ndarray as Array
@@ -61,14 +61,6 @@ def equal_by_sums(p: Array, q: Array) -> Array:
     return np.maximum(np.minimum(p_end, q_end) - np.maximum(p_end - p, q_end - q), 0).sum(-1)
 
 
-def equal_by_race(p: Array, q: Array) -> Array:
-    """The chance that two races with the same numbers have one winner: Σ_x 1 / Σ_y max(p_y / p_x, q_y / q_x)."""
-    p, q = (x.reshape(-1, x.shape[-1]) for x in np.broadcast_arrays(p, q))
-    return np.array([
-        (1 / np.maximum(a / a[:, None], b / b[:, None]).sum(-1)).sum() for a, b in zip(p + 1e-300, q + 1e-300)
-    ])  # fmt: skip
-
-
 def rounds(right: Array, k: int) -> list[int]:
     """Tokens of each call with ``k`` guesses, where right[t] says whether the guess at place t would be kept."""
     found, t = list[int](), 0
@@ -87,3 +79,21 @@ def rounds_of_lookup(tokens: list[int], start: int, k: int) -> list[int]:
         found.append(next((j for j, x in enumerate(guess) if x != tokens[t + j]), len(guess)) + 1)
         t += found[-1]
     return found
+
+
+def measured(
+    lm: Model, draft: tuple[Model, Callable | None], stretches: Array, own: list[list[int]], start: int, k: int
+) -> tuple[float, float, float, float]:
+    """How often a guess is kept by rejection and by keyed sums; tokens of a call by (26.5), and counted.
+
+    The first two on every third token of ``stretches``, the others on the model's ``own`` texts, from ``start`` on,
+    with k guesses in a call. ``draft``: a model, and how it attends.
+    """
+    p, q = (x[:, 8::3] for x in (chances(lm, stretches), chances(draft[0], stretches, draft[1])))
+    texts = np.array(own)
+    places = np.arange(start, texts.shape[1])
+    rows = np.log(chances(draft[0], texts, draft[1])[:, start - 1 :])
+    right = [choose(row, uniform(i, 0, places), 1.0) == text[start:] for i, (row, text) in enumerate(zip(rows, texts))]
+    counts = [n for text in right for n in rounds(text, k)]
+    kept, keyed = kept_by_rejection(p, q).mean(), equal_by_sums(p, q).mean()
+    return kept, keyed, sum(np.mean(right) ** j for j in range(k + 1)), float(np.mean(counts))

@@ -22,22 +22,20 @@ def accept_guesses(draft: list[int], draft_chances: Rows, chances: Rows, draws: 
     in [0, 1): draws[j] accepts guess j, draws[k + j] replaces it, draws[2k] draws the token after k kept guesses. What
     comes out is checked as a distribution, over all drafts and all draws.
     """
+    def drawn(weights: Sequence[Any], u: Any) -> int:  # the token that u in [0, 1) stands for
+        rest = u * sum(weights)
+        for token, weight in enumerate(weights):
+            rest -= weight
+            if rest < 0:
+                return token
+        return len(weights) - 1
+
     k = len(draft)
     for j, x in enumerate(draft):
         p, q = chances[j], draft_chances[j]
         if draws[j] * q[x] >= p[x]:
             return [*draft[:j], drawn([max(a - b, 0) for a, b in zip(p, q)], draws[k + j])]
     return [*draft, drawn(chances[k], draws[2 * k])]
-
-
-def drawn(weights: Sequence[Any], u: Any) -> int:
-    """The token that u in [0, 1) stands for."""
-    rest = u * sum(weights)
-    for token, weight in enumerate(weights):
-        rest -= weight
-        if rest < 0:
-            return token
-    return len(weights) - 1
 
 
 GRID = [Fraction(2 * i + 1, 8) for i in range(4)]  # every cut of the rule is a multiple of 1/4 in these cases
