@@ -8,7 +8,7 @@ from bs4 import BeautifulSoup, Tag
 DRAWN = "data:image/svg+xml;base64,"
 MATPLOTLIB = '<g id="figure_1">'
 REFERRED = re.compile(r'(href="#|url\(#)([\w-]+)')
-SHADES = re.compile(r"\b(?:dark|darker|white|black)\b")
+SHADES = re.compile(r"\b(?:dark|darker|white|black)\b")  # as in attnlab_course.plots.style
 """Words for shades, which hold in the light only: a figure that is described by them looks the same in the dark."""
 
 

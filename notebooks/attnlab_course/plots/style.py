@@ -3,6 +3,7 @@
 import base64
 import html
 import io
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,6 +46,9 @@ STYLE = {
     "legend.frameon": False,
     "svg.hashsalt": "attnlab",
 }
+DARK = '<style>[data-jp-theme-light="false"] .attnlab-figure { filter: invert(0.925) hue-rotate(180deg); }</style>'
+"""In JupyterLab's dark themes a figure turns around, and colors keep their hue: but for one described by shades."""
+SHADES_IN_WORDS = re.compile(r"\b(?:dark|darker|white|black)\b")
 SANS = "'DejaVu Sans', Verdana, sans-serif"
 
 
@@ -68,7 +72,8 @@ def show(figure: Figure, alt: str = "", clock: Any = None) -> None:
     width = round(figure.get_figwidth() * 100)
     # JupyterLab and nbconvert keep no alternative text for an image output; in HTML they do.
     said = html.escape(alt.replace("$", ""))  # a label's formula is drawn, and read aloud as it stands
-    shown = f'<img alt="{said}" width="{width}" src="data:{picture(figure)}">'
+    turns = "" if SHADES_IN_WORDS.search(alt) else ' class="attnlab-figure"'
+    shown = f'<img alt="{said}"{turns} width="{width}" src="data:{picture(figure)}">{DARK if turns else ""}'
     data = {"text/plain": "<IPython.core.display.HTML object>", "text/html": shown + (remarks(clock) if clock else "")}
     display(data, raw=True, metadata=clock.metadata() if clock else {})
 
