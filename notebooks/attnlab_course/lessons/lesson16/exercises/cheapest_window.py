@@ -21,12 +21,12 @@ def cheapest_window(bits: Callable[[int, int], float], longest: int, allowed: fl
     """
     sizes = sorted(x for p in range(longest.bit_length()) for x in (2**p, 3 * 2**p) if x <= longest)
     found = []
-    for sinks in (0, 1, 2, 4):
+    for kept in (0, 1, 2, 4):
         low, high = 0, len(sizes) - 1
         while low < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if bits(sizes[middle], sinks) <= allowed else (middle + 1, high)
-        found.append((sizes[low] + sinks, sizes[low], sinks))
+            low, high = (low, middle) if bits(sizes[middle], kept) <= allowed else (middle + 1, high)
+        found.append((sizes[low] + kept, sizes[low], kept))
     return min(found)[1:]
 
 
@@ -90,9 +90,9 @@ EXERCISE = Exercise(
                 but("low, high = 0, len(sizes) - 1",
                     "low = high = next(i for i, size in enumerate(sizes) if bits(size, sinks) <= allowed)")),
         Mistake("You never try sinks. A model that leans on the first token breaks without them at any short window "
-                "(section 5).", but("for sinks in (0, 1, 2, 4)", "for sinks in (0,)")),
+                "(section 5).", but("for kept in (0, 1, 2, 4)", "for kept in (0,)")),
         Mistake("You always take four sinks, so a model that needs none pays for four keys (section 5).",
-                but("for sinks in (0, 1, 2, 4)", "for sinks in (4,)")),
+                but("for kept in (0, 1, 2, 4)", "for kept in (4,)")),
         Mistake("You try only powers of two, but three times one may be enough (section 6).",
                 but("(2**p, 3 * 2**p)", "(2**p,)")),
     ),
