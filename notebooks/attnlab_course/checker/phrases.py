@@ -219,7 +219,6 @@ adds_times = Phrase("You add the two times. They overlap, so the longer one is w
 shared_modulo = Phrase(
     "Your query head h reads key head h mod Hk. Consecutive query heads share a key head: h // (Hq / Hk) ({where})."
 )
-load_unmasked = Phrase("Your load has no mask: past the end is the next array, or memory that isn't yours ({where}).")
 keys_unrotated = Phrase(
     "You rotate the queries, but not the keys. A key is rotated by its own position before it's kept ({where})."
 )

@@ -4,7 +4,6 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from tests.course.answers import edited
 
@@ -33,22 +32,6 @@ def tile_by_a_sort(n, d, dv, registers, shared, warps):
     ]
     _, _, w, b_r, b_c = sorted(plans)[0]
     return b_r, b_c, w
-
-
-def load_by_loops(memory, base, strides, start, block, length, width):
-    tile = np.zeros((block, width))
-    for r in range(block):
-        for c in range(width):
-            if start + r < length:
-                tile[r, c] = memory[base + (start + r) * strides[0] + c * strides[1]]
-    return tile
-
-
-def load_in_torch(memory, base, strides, start, block, length, width):
-    rows = torch.arange(start, start + block)[:, None]
-    offsets = base + rows * strides[0] + torch.arange(width) * strides[1]
-    found = torch.take(memory, torch.where(rows < length, offsets, 0))
-    return torch.where(rows < length, found, 0.0)
 
 
 def grid_by_rows(memory, pid, q, k, v, o, shape, block):
@@ -163,13 +146,7 @@ causal_masks_loads = edited(
     "tl.load(k + theirs, mask=there), tl.load(v + theirs, mask=there)", FULL, f"{FULL}; there = theirs < m * D"
 )
 
-OFFSETS = "base + rows * strides[0] + cols * strides[1]"
 ALL_OF_OUT = "tl.num_programs(0) * n"
-load_by_a_count = edited(
-    "tile_load", "live = rows < length", "live = np.isin(rows - start, np.arange(block)[: length - start])",
-    "    return", "    live = live & (offsets < memory.size)\n    return",
-)
-load_in_16_bits = edited("tile_load", OFFSETS, f"({OFFSETS}).astype(np.int16)")
 softmax_stores_beyond = edited(  # into the next row, whose own program comes later and stores over it
     "softmax_kernel", "axis=0), mask=there)", f"axis=0), mask=row * n + cols < {ALL_OF_OUT})",
 )
@@ -191,8 +168,6 @@ causal_maximum_of_all = edited(  # the hidden ones too
 RIGHT = [
     ("tile_choice", tile_from_the_largest),
     ("tile_choice", tile_by_a_sort),
-    ("tile_load", load_by_loops),
-    ("tile_load", load_in_torch),
     ("grid_program", grid_by_rows),
     ("grid_program", grid_at_once),
     ("softmax_kernel", softmax_in_exp2),
@@ -212,8 +187,6 @@ REFUSED = [
     ("softmax_kernel", softmax_far_away, "far outside"),
     ("softmax_kernel", softmax_clears_the_input, "outside of its output"),
     ("causal_kernel", causal_masks_loads, "as many tiles under a mask"),
-    ("tile_load", load_by_a_count, "the next array follows"),
-    ("tile_load", load_in_16_bits, "70,000 numbers"),
     ("softmax_kernel", softmax_stores_beyond, "times the numbers of its output"),
     ("softmax_kernel", softmax_reads_on, "of other rows than their own"),
     ("softmax_kernel", softmax_clipped, "9 and more apart"),

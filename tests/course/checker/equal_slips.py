@@ -86,7 +86,6 @@ EQUAL = {
         ("masked_backward", "np.where(lse == -np.inf, 0, lse)", "np.where(lse == -np.inf, 1, lse)",
          "np.where(lse == -np.inf, -1, lse)"),
         ("recompute_weights", "np.where(lse == -np.inf, 0.0, lse)", "np.where(lse == -np.inf, 1.0, lse)"),
-        ("tile_load", "np.where(live, offsets, 0)", "np.where(live, offsets, 1)"),
         ("exp2_polynomial", "t = np.where(live, t, 0)", ""),
         ("exp2_polynomial", "np.where(live, t, 0)", "t", "np.where(live, t, 1)", "np.where(live, t, -1)"),
         ("lazy_rescale", "np.where(new == -np.inf, 0, new)", "np.where(new == -np.inf, 1, new)",

@@ -88,7 +88,8 @@ EXERCISE = Exercise(
         "take tl.exp, divide by tl.sum, with axis=0.",
     ),
     mistakes=(
-        Mistake(phrases.load_unmasked("section 1"), but(LOAD, "tl.load(x + row * n + cols)")),
+        Mistake("Your load has no mask: past the end is the next array, or memory that isn't yours (section 1).",
+                but(LOAD, "tl.load(x + row * n + cols)")),
         Mistake(phrases.hidden_zero("section 1", what="The numbers that the mask leaves out"),
                 but('-float("inf")', "0.0"), but(', other=-float("inf")', "")),
         Mistake("All your programs work on row 0: the row is tl.program_id(0), and each begins n numbers further on "
