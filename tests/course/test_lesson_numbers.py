@@ -44,6 +44,7 @@ LISTED = {  # lesson: numbers of its prose that no cell of it has, and why
     "06": {"8192": LIMIT + "chunked_loss"},
     "12": {"700": "the size of a download"},
     "13": {"126,": "an exponent in the solution of exp2_polynomial", "2.6": "measured on the page of reproductions"},
+    "15": dict.fromkeys(("85", "80"), "in the source of FlashAttention-2"),
     "19": dict.fromkeys(("16.2", "30.5", "44.3", "66.3"), PRINTED + "pa_sharing")
     | dict.fromkeys(("6.09", "9.79", "37.56", "55.16"), PRINTED + "pa_figure15")
     | dict.fromkeys(("20", "26"), PRINTED + "pa_kernel"),

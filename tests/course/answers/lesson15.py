@@ -10,15 +10,6 @@ import attnlab
 from tests.course.answers import edited
 
 
-def seconds_by_parts(weights_bytes, cache_bytes, B, bandwidth):
-    return weights_bytes / bandwidth + sum(cache_bytes / bandwidth for _ in range(B))
-
-
-def seconds_in_torch(weights_bytes, cache_bytes, B, bandwidth):
-    sizes = torch.tensor([weights_bytes, *[cache_bytes] * B], dtype=torch.float64)
-    return sizes.sum() / bandwidth
-
-
 def pool_by_product(w, heads, kv_heads):
     """A matrix that averages, applied from the right."""
     average = np.kron(np.eye(kv_heads), np.ones((heads // kv_heads, 1))) * kv_heads / heads
@@ -116,11 +107,6 @@ decode_beside = edited(  # blocks are loaded, and all of them are kept in plain 
 )
 decode_two_blocks = edited("gqa_decode", "blocks(m, block_k)", "blocks(m, 2 * block_k)")
 
-seconds_by_256 = edited("decode_seconds", "(weights_bytes +", "(-(-B // 256) * weights_bytes +")
-seconds_in_whole_numbers = edited(
-    "decode_seconds", "    return",
-    "    if isinstance(bandwidth, int):\n        return (weights_bytes + B * cache_bytes) // bandwidth\n    return"
-)
 pool_but_zeros = edited("pool_heads", ".mean(2)", ".mean(2, where=w.reshape(width, kv_heads, group, -1) != 0)")
 split_by_the_first = edited("split_attention", "lses.max()", "lses[0]")
 split_without_small = edited(
@@ -188,8 +174,6 @@ def parts_in_a_loop(batch, kv_heads, keys, sms, share, merge):
 RIGHT = [
     ("best_parts", parts_in_a_loop),
     ("best_parts", parts_by_arrays),
-    ("decode_seconds", seconds_by_parts),
-    ("decode_seconds", seconds_in_torch),
     ("pool_heads", pool_by_product),
     ("pool_heads", pool_in_torch),
     ("split_attention", split_by_package),
@@ -206,8 +190,6 @@ REFUSED = [
     ("merge_parts", merge_clipped, "30 less"),
     ("gqa_decode", decode_two_blocks, "as large as block_k says"),
     ("gqa_decode", decode_by_fetching, "machine.fetch is for the result"),
-    ("decode_seconds", seconds_by_256, "1000 sequences"),
-    ("decode_seconds", seconds_in_whole_numbers, "whole numbers"),
     ("pool_heads", pool_but_zeros, "a head of zeros counts"),
     ("split_attention", split_by_the_first, "0 and 1000 in two parts"),
     ("split_attention", split_without_small, "10 less"),

@@ -2,20 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 
+from attnlab_course.instruments.hardware import Accelerator
 from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas, darker
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
-from matplotlib.ticker import NullFormatter
 
 GROUPS = (COLORS["tiled"], COLORS["online"], COLORS["chunked"], COLORS["safe"], COLORS["lazy"], COLORS["naive"])
 """One color a key head."""
-
-POWERS = (1, 10, 100, 1000)
-
-LINES = {"mean": COLORS["tiled"], "first": COLORS["online"], "random": COLORS["safe"]}
-"""One color for each way to begin pooled heads."""
 
 
 def sharing(heads: int, kv_heads: Mapping[str, int]) -> Figure:
@@ -49,77 +45,23 @@ def _box(axes: Axes, x: float, y: float, text: str, fill: str, edge: str, width:
     axes.text(x, y, text, ha="center", va="center", fontsize=9, color=INK)
 
 
-def batches(
-    sizes: Sequence[int], relative: Mapping[int, Sequence[float]], faster: Mapping[str, Sequence[float]],
-    measured: float,
-) -> Figure:
-    """Left: time of a token against the batch, by number of key heads. Right: how much faster than many key heads.
-
-    ``relative``: by key heads, a token's share of a step, relative to one sequence with the most key heads; ``faster``:
-    named lines; ``measured``: a published ratio.
-    """
-    figure, (left, right) = canvas(10.4, 3.9, ncols=2)
-    colors = dict(zip(relative, (COLORS["safe"], COLORS["online"], COLORS["tiled"])))
-    for many, line in relative.items():
-        left.plot(sizes, line, color=colors[many])
-        left.annotate(f"{many} key head{'s' if many > 1 else ''}", (sizes[-1], line[-1]), (6, 0), fontsize=9,
-                      textcoords="offset points", va="center", color=darker(colors[many]))
-    left.set(xscale="log", yscale="log", xlabel="sequences in the batch B", ylabel="time per token, relative",
-             xlim=(1, 9 * sizes[-1]))
-    left.set_title("weights are shared, caches are not", loc="left")
-    styles = {"by bytes": (COLORS["tiled"], "-"), "and by arithmetic": (darker(COLORS["tiled"]), "--")}
-    for name, line in faster.items():
-        color, style = styles[name]
-        right.plot(sizes, line, style, color=color)
-        right.annotate(name, (sizes[-1], line[-1]), (6, 0), textcoords="offset points", va="center", fontsize=9,
-                       color=color)
-    right.axhline(measured, color=GRAY, linewidth=1, linestyle=":")
-    right.annotate(f"{measured:.1f}, measured with\nanother model (GQA)", (1.1, measured), (0, 4), fontsize=9,
-                   textcoords="offset points", color=GRAY)
-    right.set(xscale="log", yscale="log", xlabel="sequences in the batch B", ylabel="times faster with 1 key head",
-              xlim=(1, 12 * sizes[-1]))
-    right.set_title("96 key heads against one", loc="left")
-    for axis, ticks in ((left.xaxis, POWERS), (right.xaxis, POWERS), (left.yaxis, (0.001, 0.01, 0.1, 1)),
-                        (right.yaxis, (1, 2, 5, 10, 20, 50))):
-        axis.set_ticks(ticks, [f"{tick:,}" for tick in ticks])
-        axis.set_minor_formatter(NullFormatter())
-    ends = ", ".join(f"{line[-1]:.2g} with {many}" for many, line in relative.items())
-    gains = "; ".join(f"{name} {line[0]:.2f} for one sequence, {max(line):.1f} at most, {line[-1]:.1f} for "
-                      f"{sizes[-1]:,}" for name, line in faster.items())  # fmt: skip
-    figure.set_label(
-        f"Left: time per token against the batch, relative to one sequence with {max(relative)} key heads, both axes "
-        f"logarithmic; for {sizes[-1]:,} sequences it is {ends} key heads. Right: how many times faster one key head "
-        f"is: {gains}. A dotted line: {measured:.1f}, published.")
-    return figure
-
-
-def pooled(runs: Mapping[tuple[int, str], Mapping], whole: int) -> Figure:
-    """Bits per byte of pooled models, before and after tuning, by key heads and by how the heads were begun.
-
-    ``whole``: the key heads of the model that was pooled; its run is the control.
-    """
-    figure, axes = canvas(8.6, 3.9)
-    said, ticks, x = [], {}, 0.0
-    for (many, how), run in sorted(runs.items(), reverse=True, key=lambda item: item[0][0]):
-        color = INK if many == whole else LINES[how]
-        before, after = run["before"], run["after"]
-        axes.annotate("", (x, after), (x, before), arrowprops={"arrowstyle": "->", "color": color, "linewidth": 1.6})
-        axes.plot(x, before, "o", color=color, fillstyle="none", markersize=8)
-        axes.plot(x, after, "o", color=color, markersize=8)
-        ticks[x] = f"{how}\n{many} key heads" if many > 1 else f"{how}\n1 key head"
-        if many == whole:
-            ticks[x] = f"not pooled\n{many} key heads"
-        named = "not pooled" if many == whole else f"{many} from {how}"
-        said.append(f"{named} {before:.2f} to {after:.2f}")
-        x += 1
-    for run in (run for (many, _), run in runs.items() if many == whole):
-        axes.axhline(run["before"], color=GRAY, linewidth=1, linestyle=":")
-    axes.plot([], [], "o", color=GRAY, fillstyle="none", label="pooled, not tuned")
-    axes.plot([], [], "o", color=GRAY, label="after tuning")
-    axes.legend(fontsize=9, loc="upper left")
-    axes.set_xticks(list(ticks), list(ticks.values()), fontsize=9)
-    axes.set(ylabel="bits per byte, held out", ylim=(0, None))
-    figure.set_label(f"Bits per byte of held-out text, from before tuning to after: {'; '.join(said)}.")
+def throughput(chip: Accelerator, weights: float, caches: Mapping[int, float], heads: int) -> Figure:
+    """Tokens per second against the batch, by key heads, up to a dot at the largest batch that fits into the memory."""
+    figure, axes = canvas(8.4, 3.8)
+    said = []
+    for (many, cache), color in zip(caches.items(), (COLORS["safe"], COLORS["online"], COLORS["tiled"])):
+        most = int((chip.memory - weights) // cache)
+        sizes = np.unique(np.geomspace(1, most, 40).astype(int))
+        rates = [size / max(chip.decoding(weights, cache, size, group=heads // many)) for size in sizes]
+        axes.plot(sizes, rates, color=color)
+        axes.plot(most, rates[-1], "o", color=color)
+        axes.annotate(f"{many} key head{'s' * (many > 1)}", (most, rates[-1]), (8, -2), textcoords="offset points",
+                      color=darker(color))
+        said.append(f"{rates[-1]:,.0f} for {most} with {many}")
+    axes.set(xscale="log", yscale="log", xlabel="sequences in the batch", ylabel="tokens per second, at most",
+             xlim=(1, 2000))
+    figure.set_label("Tokens per second against the batch, both axes logarithmic, up to the largest batch that fits: "
+                     f"{', '.join(said)} key heads.")
     return figure
 
 

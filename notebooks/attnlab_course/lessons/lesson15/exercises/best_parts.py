@@ -73,7 +73,7 @@ EXERCISE = Exercise(
         "max(1, running / share)":
             "Your time has no limit for HBM. A wave whose programs saturate it takes longer: the second term of eq. "
             "15.9.",
-        "batch": "You forget that every sequence has its own programs (section 6).",
+        "batch": "You forget that every sequence has its own programs (section 5).",
     },
     mistakes=(
         Mistake("You fill one wave, whatever that buys. Once HBM is saturated, more programs only share it: eq. 15.9.",
@@ -82,7 +82,7 @@ EXERCISE = Exercise(
         Mistake("You count one wave. Programs beyond the multiprocessors wait for a second one: eq. 15.9.",
                 but("sum(1 + reading * max(1, running / share) for running in waves)",
                     "1 + reading * max(1, batch * kv_heads * parts / share)")),
-        Mistake("A fixed number of parts suits one batch and one length (section 6).",
+        Mistake("A fixed number of parts suits one batch and one length (section 5).",
                 but("return min(range(1, MOST + 1), key=microseconds)", "return 8")),
     ),
 )
