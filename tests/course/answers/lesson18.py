@@ -1,8 +1,6 @@
 """Answers to the exercises of lesson 18: right ones, written in other ways, and ones to refuse."""
 
 import copy
-import itertools
-import math
 
 import numpy as np
 import torch
@@ -10,20 +8,6 @@ import torch
 import attnlab.linear
 from attnlab.linear import Hedgehog, linear_attention
 from tests.course.answers import edited
-
-
-def cubic_unique(x):
-    """Each product once."""
-    groups = [itertools.combinations_with_replacement(range(x.shape[1]), order) for order in range(4)]
-    terms = [term for group in groups for term in group]
-    shares = [math.prod(math.factorial(term.count(r)) for r in set(term)) ** -0.5 for term in terms]
-    return np.stack([share * x[:, list(term)].prod(1) for share, term in zip(shares, terms)], 1)
-
-
-def cubic_in_torch(x):
-    pairs = torch.einsum("nr,nt->nrt", x, x).flatten(1)
-    triples = torch.einsum("nr,ns->nrs", x, pairs).flatten(1)
-    return torch.cat([torch.ones(len(x), 1, dtype=x.dtype), x, pairs * 0.5**0.5, triples * 6**-0.5], 1)
 
 
 def loss_by_package(q, k, w_q, w_k):
@@ -239,8 +223,6 @@ def map_query_by_query(q, k, maps, allowed):
 RIGHT = [
     ("pick_map", map_query_by_query),
     ("pick_map", map_by_order),
-    ("cubic", cubic_unique),
-    ("cubic", cubic_in_torch),
     ("hedgehog_loss", loss_by_package),
     ("hedgehog_loss", loss_in_torch),
     ("is_monotone", monotone_by_pairs),
@@ -252,7 +234,6 @@ RIGHT = [
 ]
 
 
-cubic_clipped = edited("cubic", "    ones =", "    x = np.clip(x, -10, 10)\n    ones =")
 loss_clipped = edited("hedgehog_loss", "q @ w_q", "np.clip(q @ w_q, -10, 10)")
 monotone_of_positive_weights = edited(
     "is_monotone", "weight[:-1] > weight[1:]", "(weight[:-1] > weight[1:]) & (weight[:-1] > 0)"
@@ -299,7 +280,6 @@ REFUSED = [
     ("mqar_batch", batch_without_the_last_pair, "pair 2 of 2 is never asked for"),
     ("fixed_map", map_in_long_double, "NaN wherever it is wrong"),
     ("fixed_map", map_in_single_precision, "keys near −150"),
-    ("cubic", cubic_clipped, "numbers near 100"),
     ("hedgehog_loss", loss_clipped, "xW"),
     ("is_monotone", monotone_of_positive_weights, "either sign"),
     ("mqar_batch", batch_of_sorted_keys, "sorted"),

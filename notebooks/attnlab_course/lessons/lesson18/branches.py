@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 import attnlab
-from attnlab.linear import Hedgehog, linear_attention
+from attnlab.linear import linear_attention
 from attnlab_course import model
 from attnlab_course.model import Model
 
@@ -41,9 +41,6 @@ def attention(name: str, maps: list[Tensor], window: int = 0, parts: str = "both
         query, key = attnlab.rotary(query), attnlab.rotary(key)
         if name != "hedgehog":
             return linear_attention(query, key, value, features=name, causal=True, form="quadratic")
-        if not window:
-            learned = Hedgehog(maps[0][layer], maps[1][layer])
-            return linear_attention(query, key, value, features=learned, causal=True, form="quadratic")
         s = log_weights(query, key, [x[layer] for x in maps], window, parts)
         top = s.detach().amax(-1, keepdim=True).clamp(min=-1e30)
         p = (s - top).exp()

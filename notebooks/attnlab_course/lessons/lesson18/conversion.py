@@ -21,8 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-FOLDER = Path(__file__).parent
-STORED, MAPS = FOLDER / "conversion.json", FOLDER / "maps.npz"
+STORED, MAPS = (Path(__file__).parent / name for name in ("conversion.json", "maps.npz"))
 STEPS, TUNING, RATES = 100, 60, (1e-2, 1e-3)
 BATCH, SIZE = 2, 256
 WINDOW = 64

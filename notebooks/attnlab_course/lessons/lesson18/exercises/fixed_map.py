@@ -60,7 +60,7 @@ CLIPPED = [but("y - y.max(1, keepdims=True)", form.format("y", at), MAX, form.fo
            for form in ("np.clip({0}, -{1}, {1})", "np.minimum({}, {})")]
 
 EXERCISE = Exercise(
-    lesson="18", stars=2, reference=fixed_map, where="section 7", cases=cases,
+    lesson="18", stars=2, reference=fixed_map, where="section 6", cases=cases,
     hints=(
         "Use EYE as values, so that the rows are weights, and compare with the plain exponentials on small inputs.",
         "Which factors cancel in Σ a v / Σ a? Those that all keys of a query share.",
@@ -68,7 +68,7 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake("This is still the broken map: each key is divided by its own largest feature. Large keys lose the "
-                "weight that their size gave them: section 7.",
+                "weight that their size gave them: section 6.",
                 but(MAX, "z - z.max(1, keepdims=True)")),
         Mistake("Each half of your features has its own maximum. The halves get added, so they have to share one "
                 "factor (eq. 18.5).",
@@ -76,7 +76,7 @@ EXERCISE = Exercise(
                     "(y.reshape(len(y), 2, -1) - y.reshape(len(y), 2, -1).max(2, keepdims=True)).reshape(y.shape)"),
                 but(MAX, "z - z.reshape(len(z), 2, -1).max((0, 2)).repeat(w.shape[1])")),
         Mistake("Your guard looks at xw and not at −xw, whose exponentials overflow where xw is far below 0. Take the "
-                "maximum over both halves: section 7.",
+                "maximum over both halves: section 6.",
                 but(*FIRST_Q), but(*FIRST_K), but(*FIRST_Q, *FIRST_K)),
         Mistake("You subtract one maximum per feature, over the keys. The query's features don't have that factor, so "
                 "the sum over features becomes a different one: eq. 18.5.",

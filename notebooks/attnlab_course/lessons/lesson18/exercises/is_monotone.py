@@ -22,22 +22,16 @@ def is_monotone(s: Array, a: Array) -> tuple[int, int, int] | bool:
     return True
 
 
-def inverted(s: Array, a: Array) -> Array:
-    """(N, M, M): whether key j has a smaller score than key r and more weight."""
-    return (s[:, :, None] < s[:, None, :]) & (a[:, :, None] > a[:, None, :])
-
-
 def judge(case: Case, got: Any) -> str | None:
     """None if the triple is a counterexample, or if there is none and that was said."""
     s, a = case.args
-    there = inverted(s, a)
+    there = (s[:, :, None] < s[:, None, :]) & (a[:, :, None] > a[:, None, :])
     if got is True or (isinstance(got, np.bool_) and got):
         if not there.any():
             return None
         i, j, r = (int(x[0]) for x in np.nonzero(there))
-        (s_j, s_r), (a_j, a_r) = apart(s[i, j], s[i, r]), apart(a[i, j], a[i, r])
-        return (f"it is not monotone: query {i} has s = {s_j}, a = {a_j} for key {j}, and s = {s_r}, a = {a_r} for "
-                f"key {r}.")
+        return (f"it is not monotone: query {i} has s = {s[i, j]}, a = {a[i, j]} for key {j}, and s = {s[i, r]}, "
+                f"a = {a[i, r]} for key {r}.")
     try:
         i, j, r = (int(x) for x in got)
         found = bool(there[i, j, r])
@@ -45,22 +39,15 @@ def judge(case: Case, got: Any) -> str | None:
         return f"expected True or (i, j, r), got {got!r}."
     if found:
         return None
-    scores, weights = (" and ".join(apart(x[i, j], x[i, r])) for x in (s, a))
-    return (f"({i}, {j}, {r}) isn't a counterexample: s = {scores}, a = {weights}; the smaller score must come first "
-            "and have more weight.")
-
-
-def apart(x: float, y: float) -> tuple[str, str]:
-    """Two numbers, with as many digits as tell them apart."""
-    said = ((f"{x:.{digits}g}", f"{y:.{digits}g}") for digits in (6, 12, 17))
-    return next(pair for pair in said if x == y or pair[0] != pair[1])
+    return (f"({i}, {j}, {r}) isn't a counterexample: s = {s[i, j]} and {s[i, r]}, a = {a[i, j]} and {a[i, r]}; the "
+            "smaller score must come first and have more weight.")
 
 
 def cases() -> list[Case]:
     """Small tables first, then the maps of the lesson."""
     rng = np.random.default_rng(18)
     q, k = rng.normal(size=(2, 12, 4))
-    s, table = q @ k.T, np.array
+    s = q @ k.T
     weights = {
         "the softmax: monotone": np.exp(s),
         "Taylor, scores above −1 only: monotone": 1 + s + s**2 / 2,
@@ -68,39 +55,27 @@ def cases() -> list[Case]:
         "Taylor with scores below −1": 1 + 3 * s + 9 * s**2 / 2,
     }
     small = np.clip(s, -1, None)
+    rows = [
+        ("one key: monotone", [1], [5]),
+        ("two keys, the smaller score has more weight", [1, 2], [4, 3]),
+        ("the same, the larger score first", [2, 1], [3, 4]),
+        ("equal scores may have any weights: monotone", [1, 1], [4, 3]),
+        ("scores −∞ and 1, the smaller score has more weight", [-np.inf, 1], [4, 3]),
+        ("equal scores between: scores 1, 1, 2 with weights 5, 1, 3", [1, 1, 2], [5, 1, 3]),
+        ("equal scores above: scores 2, 2, 1 with weights 4, 2, 3", [2, 2, 1], [4, 2, 3]),
+        ("equal weights for different scores: monotone", [1, 3, 2], [4, 4, 4]),
+        ("two keys whose scores and weights differ by a billionth", [1, 1 + 1e-9], [3 + 1e-9, 3]),
+        ("two keys whose scores and weights are as small as 10^−170", [1e-170, 2e-170], [2e-170, 1e-170]),
+        ("weights of either sign: scores 1, 2 with weights 0, −1", [1, 2], [0, -1]),
+        ("a query that gives everything more weight than another: monotone", [[3, 4], [1, 2]], [[1, 2], [3, 4]]),
+        ("the second of three queries only", [[1, 2]] * 3, [[1, 2], [2, 1], [1, 2]]),
+        ("query 18 of 20 only", [[1, 2]] * 20, [[1, 2]] * 18 + [[2, 1], [1, 2]]),
+    ]
     return [
-        Case("one key: monotone", (table([[1.0]]), table([[5.0]]))),
-        Case("two keys, the smaller score has more weight", (table([[1.0, 2.0]]), table([[4.0, 3.0]]))),
-        Case("the same, the larger score first", (table([[2.0, 1.0]]), table([[3.0, 4.0]]))),
-        Case("equal scores may have any weights: monotone", (table([[1.0, 1.0]]), table([[4.0, 3.0]]))),
-        Case("scores −∞ and 1, the smaller score has more weight", (table([[-np.inf, 1.0]]), table([[4.0, 3.0]]))),
-        Case("equal scores between: scores 1, 1, 2 with weights 5, 1, 3", (table([[1.0, 1, 2]]), table([[5.0, 1, 3]]))),
-        Case("equal scores above: scores 2, 2, 1 with weights 4, 2, 3", (table([[2.0, 2, 1]]), table([[4.0, 2, 3]]))),
-        Case("equal weights for different scores: monotone", (table([[1.0, 3, 2]]), table([[4.0, 4, 4]]))),
-        Case("a query that gives everything more weight than another: monotone",
-             (table([[3.0, 4], [1, 2]]), table([[1.0, 2], [3, 4]]))),
-        Case("two keys whose scores and weights differ by a billionth",
-             (table([[1.0, 1 + 1e-9]]), table([[3 + 1e-9, 3.0]]))),
-        Case("two keys whose scores and weights are as small as 10^−170", (table([[1e-170, 2e-170]]),
-                                                                         table([[2e-170, 1e-170]]))),
-        Case("the second of three queries only",
-             (table([[1.0, 2], [1, 2], [1, 2]]), table([[1.0, 2], [2, 1], [1, 2]]))),
-        Case("weights of either sign: scores 1, 2 with weights 0, −1", (table([[1.0, 2]]), table([[0.0, -1]]))),
-        Case("query 18 of 20 only",
-             (np.tile([1.0, 2], (20, 1)), np.where(np.arange(20)[:, None] == 18, [2.0, 1], [1, 2]))),
+        *(Case(label, tuple(np.atleast_2d(np.array(x, float)) for x in tables)) for label, *tables in rows),
         *(Case(label, (small if "only" in label else s, 1 + small + small**2 / 2 if "only" in label else a))
           for label, a in weights.items()),
     ]
-
-
-def among_all(s: Array, a: Array) -> tuple[int, int, int] | bool:
-    """All pairs of entries of the table."""
-    scores, weights, m = s.ravel(), a.ravel(), s.shape[1]
-    for n in range(len(scores)):
-        there = np.flatnonzero((scores[n] < scores) & (weights[n] > weights))
-        if len(there):
-            return n // m, n % m, int(there[0]) % m
-    return True
 
 
 BY_SCORE = "np.lexsort((weight, score))", "np.argsort(score, kind='stable')"
@@ -129,8 +104,5 @@ EXERCISE = Exercise(
         Mistake("You compare keys in the order they come in, or each one only with those after it. The smaller score "
                 "can be anywhere: try all pairs, or sort by score (section 2).",
                 but(BY_SCORE[0], "np.arange(len(score))", *RISING)),
-        Mistake("You compare keys of different queries. Each query has its own scale, which only goes away when we "
-                "divide by the sum of its weights: section 2.",
-                among_all),
     ),
 )

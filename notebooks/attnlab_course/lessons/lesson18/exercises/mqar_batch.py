@@ -50,14 +50,14 @@ def judge(case: Case, got: Any) -> str | None:
     if wrong or not again:
         return wrong or guess(keys, values, questions, half)
     same, other, later = (shared(tokens, np.asarray(to_numpy(batch[0])), pairs) for batch in again)
-    if not all(same):
+    if len(same) < 3:
         return "a generator in the same state gives a different batch: draw it all from rng."
     repeated = {"a generator with another seed": other, "the next call with the same generator": later}
     for who, parts in repeated.items():
-        if all(parts):
+        if len(parts) == 3:
             return f"{who} gives the same batch: draw it all from rng, and not from a copy of it."
-    rules = [f"{who} gives {what_of(parts)}: draw it all from rng." for who, parts in repeated.items() if any(parts)]
-    return guess(keys, values, questions, half) or (rules[0] if rules else None)
+    rules = [f"{who} gives {' and '.join(parts)}: draw it all from rng." for who, parts in repeated.items() if parts]
+    return guess(keys, values, questions, half) or next(iter(rules), None)
 
 
 AGAIN = (48, 256)  # batches so large that two are never the same
@@ -74,21 +74,14 @@ def again(answer: Callable) -> Callable:
     return batches
 
 
-def drawn(tokens: Array, pairs: int) -> tuple[Array, Array, Array]:
-    """What a batch consists of: keys, values, and which of the pairs of its row each question is about."""
-    keys, values, questions = tokens[:, 0 : 2 * pairs : 2], tokens[:, 1 : 2 * pairs : 2], tokens[:, 2 * pairs :]
-    return keys, values, (questions[:, :, None] == keys[:, None, :]).argmax(-1)
+def shared(tokens: Array, others: Array, pairs: int) -> list[str]:
+    """Which parts two batches have in common: keys, values, and the pairs asked for."""
+    def parts(x: Array) -> tuple[Array, Array, Array]:
+        keys = x[:, 0 : 2 * pairs : 2]
+        return keys, x[:, 1 : 2 * pairs : 2], (x[:, 2 * pairs :, None] == keys[:, None, :]).argmax(-1)
 
-
-def shared(tokens: Array, others: Array, pairs: int) -> list[bool]:
-    """Whether two batches have the same keys, the same values, and the same pairs asked for."""
-    return [np.array_equal(a, b) for a, b in zip(drawn(tokens, pairs), drawn(others, pairs))]
-
-
-def what_of(parts: list[bool]) -> str:
-    """Which parts of a batch two of them share."""
     names = "the same keys", "the same values", "the same pairs asked for"
-    return " and ".join(name for name, same in zip(names, parts) if same)
+    return [name for name, a, b in zip(names, parts(tokens), parts(others)) if np.array_equal(a, b)]
 
 
 def pairs_wrong(keys: Array, values: Array, half: int) -> str | None:
