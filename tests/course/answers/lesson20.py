@@ -3,7 +3,7 @@
 import itertools
 
 import numpy as np
-from attnlab_course.serve import best_continuations, choose, uniform
+from attnlab_course.serve import choose, uniform
 
 from tests.course.answers import edited
 
@@ -78,28 +78,6 @@ def draw_in_columns(chances, seeds, positions):
     return (np.cumsum(chances, 1) <= u[:, None]).sum(1)
 
 
-def search_by_the_engine(model, beams, length):
-    """By the engine's step, which prefers the earlier beam: beams are kept in the order of their texts."""
-    found = [((), 0.0)]
-    for _ in range(length):
-        texts, scores = zip(*sorted(found))
-        steps = best_continuations(list(scores), np.stack([model(text) for text in texts]), beams)
-        found = [((*texts[beam], token), score) for beam, token, score in steps]
-    return [list(text) for text, _ in found], np.array([score for _, score in found])
-
-
-def search_in_arrays(model, beams, length):
-    """All sums in one array; the order of texts is that of their places in it."""
-    texts, scores = np.zeros((1, 0), int), np.zeros(1)
-    for _ in range(length):
-        sums = scores[:, None] + np.stack([model(tuple(text)) for text in texts.tolist()])
-        size = sums.shape[1]
-        longer = np.column_stack([np.repeat(texts, size, 0), np.tile(np.arange(size), len(texts))])
-        order = np.lexsort([*longer.T[::-1], -sums.ravel()])[:beams]
-        texts, scores = longer[order], sums.ravel()[order]
-    return texts.tolist(), scores
-
-
 RIGHT = [
     ("plan_step", plan_as_a_tuple),
     ("steps_needed", steps_one_by_one),
@@ -107,8 +85,6 @@ RIGHT = [
     ("plan_step", plan_in_two_passes),
     ("next_tokens", draw_by_choose),
     ("next_tokens", draw_in_columns),
-    ("beam_search", search_by_the_engine),
-    ("beam_search", search_in_arrays),
 ]
 
 def draw_in_float32(chances, seeds, positions):
@@ -116,31 +92,6 @@ def draw_in_float32(chances, seeds, positions):
     draws = [np.float32(uniform(seed, 0, position)) for seed, position in zip(seeds, positions)]
     return [int(np.searchsorted(row, u, side="right")) for row, u in zip(sums, draws)]
 
-
-def beams_with(start, longer, rank, log, most=100):
-    """Beam search with other scores, and at most so many continuations of a beam."""
-
-    def beam_search(model, beams, length):
-        live = [(start, ())]
-        for _ in range(length):
-            new = []
-            for s, t in live:
-                row = np.asarray(model(t), float)
-                best = np.argsort(-row, kind="stable")[:most]
-                new += [(longer(s, row[k]), (*t, int(k))) for k in best]
-            live = sorted(new, key=lambda one: (-rank(one[0]), one[1]))[:beams]
-        return [list(t) for _, t in live], np.array([log(s) for s, _ in live])
-
-    return beam_search
-
-
-def same(s):
-    return s
-
-
-beams_by_products = beams_with(1.0, lambda s, x: s * np.exp(x), same, lambda s: np.log(s) if s else -np.inf)
-beams_in_float32 = beams_with(np.float32(0), lambda s, x: np.float32(s + x), same, float)
-beams_of_two = beams_with(0.0, lambda s, x: s + x, same, same, 2)
 
 DRAWN = "uniform(seed, 0, position)"
 steps_in_int16 = edited("steps_needed", "return max(free)", "return (max(free) + 2**15) % 2**16 - 2**15")
@@ -151,24 +102,13 @@ draw_by_short_seeds = edited("next_tokens", DRAWN, "uniform(seed % 2**16, 0, pos
 draw_in_a_window = edited("next_tokens", DRAWN, "uniform(seed, 0, position % 1024)")
 
 
-beams_by_the_last_token = edited(
-    "beam_search",
-    "model(tokens))]  #",
-    "model(tokens[-1:]))]  #",
-)
-
-
 REFUSED = [
     ("plan_step", plan_without_chunks, "nobody is fed"),
     ("plan_step", plan_of_short_chunks, "are possible"),
     ("next_tokens", draw_in_float32, "u + 10⁻⁹"),
-    ("beam_search", beams_by_products, "10⁻³⁰⁰"),
-    ("beam_search", beams_in_float32, "4 · 10⁻⁹"),
-    ("beam_search", beams_of_two, "expected"),
     ("steps_needed", steps_in_int16, "lengths [40000, 2, 3]"),
     ("next_tokens", draw_of_the_likely, "2,000 tokens"),
     ("next_tokens", draw_but_sure, "a token of chance 0.995"),
     ("next_tokens", draw_by_short_seeds, "65,536 apart"),
     ("next_tokens", draw_in_a_window, "1,024 apart"),
-    ("beam_search", beams_by_the_last_token, "all tokens of a text"),
 ]

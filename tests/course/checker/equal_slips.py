@@ -17,8 +17,6 @@ EQUAL = {
         ("lazy_rescale", "int((moved & (r > -np.inf)).sum())", "(moved & (r > -np.inf)).sum()"),
         ("is_monotone", "int(order[n])", "order[n]"),
         ("is_monotone", "int(order[n + 1])", "order[n + 1]"),
-        ("beam_search", "np.array([score for score, _ in found])", "[score for score, _ in found]"),
-        ("beam_search", "float(p)", "p"),
         ("next_tokens", "int(np.searchsorted(np.cumsum(p), u, side='right'))",
          "np.searchsorted(np.cumsum(p), u, side='right')"),
         ("generate", "np.array(new)", "new"),
@@ -187,9 +185,6 @@ EQUAL = {
     ],
     "The bits of a number and of its negative are as many.": [
         ("wasted_slots", "(n - 1).bit_length", "(1 - n).bit_length"),
-    ],
-    "The tokens decide ties, and then nothing is left to compare.": [
-        ("beam_search", "(-one[0], one[1])", "(-one[0], one)"),
     ],
     "The sign of the offset is the same: step and the holder are on the same side of the rank.": [
         ("fixed_ring", "rank.index - step", "step"),

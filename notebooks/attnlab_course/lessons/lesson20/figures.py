@@ -7,7 +7,7 @@ from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, SHADES, canvas, 
 from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
-POLICIES = (COLORS["naive"], GRAY, COLORS["online"], COLORS["tiled"])
+POLICIES = (GRAY, COLORS["online"], COLORS["tiled"], COLORS["chunked"], COLORS["naive"])
 
 Bar = tuple[int, int, int, int]  # slot, first step, steps, number of the request
 
@@ -58,7 +58,7 @@ def steps(policies: Mapping[str, Sequence[tuple[int, bool]]]) -> Figure:
         for own, face in ((True, COLORS["tiled"]), (False, "white")):
             found = [(step, fed) for step, (fed, theirs) in enumerate(rows) if theirs == own]
             axes.plot(*zip(*found or [((), ())]), "o", markersize=5, color=COLORS["tiled"], markerfacecolor=face)
-        axes.set(xlabel="step", xlim=(-0.6, len(rows) - 0.4), yscale="log", ylim=(0.6, 5000))
+        axes.set(xlabel="step", xlim=(-0.6, len(rows) - 0.4), yscale="log", ylim=(0.6, 40_000))
         axes.yaxis.set_major_formatter(ScalarFormatter())
         axes.set_title(name)
         without = sum(not theirs for _, theirs in rows)
@@ -83,14 +83,14 @@ def load(rates: Sequence[float], waits: Mapping[str, Mapping[str, Sequence[float
             axes.plot(rates, values, "-", color=color)
             for rate, value, stable in zip(rates, values, steady[name]):
                 axes.plot(rate, value, "o", color=color, markerfacecolor=color if stable else "white")
-        axes.set(yscale="log", xlabel="requests per second", xlim=(0, rates[-1] * 1.06), ylim=(0.01, 300))
+        axes.set(yscale="log", xlabel="requests per second", xlim=(0, rates[-1] * 1.06), ylim=(0.003, 30))
         axes.set_title(title, fontsize=10)
     free = 0.0
     for height, name, color in sorted((values[-1], name, c) for (name, values), c in zip(curves.items(), POLICIES)):
         free = max(height, free * 1.8)
         grid[-1].annotate(name, (rates[-1], free), (10, 0), textcoords="offset points", va="center", fontsize=9,
                           color=darker(color), annotation_clip=False)
-    grid[0].set_yticks([0.01, 0.1, 1, 10, 100], ["10 ms", "100 ms", "1 s", "10 s", "100 s"])
+    grid[0].set_yticks([0.01, 0.1, 1, 10], ["10 ms", "100 ms", "1 s", "10 s"])
     last = {name: max((rate for rate, stable in zip(rates, steady[name]) if stable), default=0) for name in steady}
     limits = ", ".join(f"{name} up to {rate:g} per second" for name, rate in last.items())
     ends = "; ".join(

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from attnlab_course.lessons.lesson20.load import Counter, Text, simulate
+from attnlab_course.lessons.lesson20.simulated_server import Counter, Text, simulate
 from attnlab_course.serve import Engine, schedule
 
 from attnlab.paged import OutOfBlocks
