@@ -47,11 +47,9 @@ def holders(table: Sequence[Sequence[int]]) -> Figure:
               fontsize=9, color=GRAY)
     axes.set(xlim=(-1.9, 2.4 * devices), ylim=(1.75 * len(table) + 0.1, -1.0))
     bare(axes)
-    hidden = sum(block > r for row in table for r, block in enumerate(row))
     said = "; ".join(f"device {r} has the blocks {', '.join(str(row[r]) for row in table)}" for r in range(devices))
-    figure.set_label(f"{devices} devices, {len(table)} steps; arrows to the next device, and from the last one to "
-                     f"device 0. In order of the steps {said}. Dotted are the {hidden} blocks that come after the "
-                     "queries of the device, which a causal mask hides.")
+    figure.set_label(f"{devices} devices, {len(table)} steps; arrows to the next device, from the last to device 0. "
+                     f"In order of the steps {said}. Dotted are blocks that a causal mask hides.")
     return figure
 
 
@@ -90,9 +88,8 @@ def timeline(runs: Mapping[str, Cluster]) -> Figure:
         axes.text(0, 2.6 * row - 0.12, f"{name}: {run.time:.1f} s", ha="left", va="bottom", fontsize=10)
         said.append(f"{name} {run.time:.1f} s")
     axes.set(xlim=(-2.2, 1.02 * max(run.time for run in runs.values())), ylim=(2.6 * len(runs) - 0.5, -0.9))
-    axes.set_xlabel("seconds on the model clock")
+    axes.set(xlabel="seconds on the model clock", yticks=[])
     axes.grid(False)
-    axes.tick_params(left=False, labelleft=False)
     axes.spines[["left", "right", "top"]].set_visible(False)
     figure.set_label(f"When rank 0 computes, and when its link sends, on the model clock: {', '.join(said)} in all.")
     return figure

@@ -1,7 +1,6 @@
 """Run a program of torch.distributed in several processes of this machine, as torchrun does, and with less to start.
 
-    python -m attnlab_course.lessons.lesson21.processes 4 program.py
-    python -m attnlab_course.lessons.lesson21.processes 4 -m a.module --with options
+    python -m attnlab_course.lessons.lesson21.processes 4 program.py    # or -m a.module, and its options
 
 torchrun imports PyTorch in each process and in its own. Here one process imports it, and the ranks are forked from it.
 """

@@ -28,7 +28,6 @@ def main() -> None:
     parser.add_argument("--jax", type=at_least(1), metavar="DEVICES", help="JAX on so many CPU devices, not torchrun")
     parser.add_argument("--length", type=at_least(2), default=1023, help="tokens, padded if need be (1023)")
     parser.add_argument("--layout", default="zigzag", choices=["contiguous", "striped", "zigzag"])
-    parser.add_argument("--timeout", type=float, default=60, help="seconds of silence after which a rank is lost (60)")
     options = parser.parse_args()
     if options.length > (most := len(model.excerpt())):
         parser.error(f"argument --length: the text has {most:,} tokens")
@@ -42,7 +41,7 @@ def main() -> None:
     else:
         from attnlab_course.lessons.lesson21.ring_demo.torch import rank
 
-        rank(options.length, options.layout, options.timeout)
+        rank(options.length, options.layout)
 
 
 if __name__ == "__main__":

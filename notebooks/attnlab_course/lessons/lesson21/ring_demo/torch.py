@@ -17,9 +17,9 @@ import torch.distributed as dist
 from torch.nn.functional import cross_entropy
 
 
-def rank(length: int, layout: str, timeout: float) -> None:
+def rank(length: int, layout: str) -> None:
     """One rank's part of the step; rank 0 then takes it alone as well, and prints what came of both."""
-    device = begin(timeout)
+    device = begin()
     index, size = dist.get_rank(), dist.get_world_size()
     lm = model.load(library="torch", dtype="float64")
     lm = model.Model(lm.config, {name: p.to(device) for name, p in lm.parameters.items()})
@@ -51,10 +51,10 @@ def measured(step: Callable, x: Shards) -> tuple[tuple[Array, ...], int]:
     return step(*x), peak
 
 
-def begin(timeout: float) -> torch.device:
+def begin() -> torch.device:
     """Join the group that torchrun announced: NCCL where there are GPUs, else gloo."""
     gpu = torch.cuda.is_available()
-    dist.init_process_group("nccl" if gpu else "gloo", timeout=timedelta(seconds=timeout))
+    dist.init_process_group("nccl" if gpu else "gloo", timeout=timedelta(minutes=1))
     if not gpu:
         return torch.device("cpu")
     torch.cuda.set_device(dist.get_node_local_rank())

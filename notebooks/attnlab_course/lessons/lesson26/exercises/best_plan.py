@@ -63,8 +63,8 @@ EXERCISE = Exercise(
         ("2,000 sequences of a mixture of experts", THREE, 2000, 0.0, 295.0, 8, mixture),
     ),
     hints=(
-        "Seconds of a call: reading the weights once and each sequence's cache once, or the arithmetic. Whichever "
-        "takes longer counts.",
+        "Seconds of a call: reading the weights that its tokens touch and each sequence's cache once, or the "
+        "arithmetic. Whichever takes longer counts.",
         "A round takes one call with k + 1 tokens of each sequence, and k guesses by the draft (eq. 26.6).",
         "Its tokens are those of eq. 26.5. Try all drafts and all k, and keep what beats 1.",
     ),

@@ -86,7 +86,7 @@ EXERCISE = Exercise(
     without={
         "text[-1] != guess[j]": phrases.after_wrong_guess("section 1"),
         "text[len(prompt):][:count]": "Your text is longer than what was asked for: the last call can bring too many "
-                                      "(section 7).",
+                                      "(section 1).",
     },
     mistakes=(
         Mistake("You keep the guess where the draw says something else: what was drawn is the text (section 1).",
