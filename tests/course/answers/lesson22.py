@@ -96,7 +96,6 @@ RIGHT = [
     ("fixed_decode", fixed_with_heads_first),
 ]
 
-
 LARGEST = "all_reduce(rank, lse, np.maximum)"
 fixed_with_one_maximum = edited("fixed_decode", LARGEST, "all_reduce(rank, lse.max(keepdims=True), np.maximum)")
 decode_shifted_by_the_mean = edited(  # of those that see a key
@@ -107,14 +106,7 @@ volume_without_the_queries = edited("bytes_on_links", "d * itemsize + ", "")
 volume_with_twice_the_bytes = edited("bytes_on_links", "* accumulator", "* 2 * itemsize")
 best_in_32_bits = edited("cheapest_reduction", "(P - 1) * (latency + block / bandwidth)",
                          "(P - 1) * latency + int(np.int64((P - 1) * block).astype(np.int32)) / bandwidth")
-
-
-best_with_a_step_more = edited(
-    "cheapest_reduction",
-    "2 * math.log2(P) * latency",
-    "(2 * math.log2(P) + 1) * latency",
-)
-
+best_with_a_step_more = edited("cheapest_reduction", "2 * math.log2(P) * latency", "(2 * math.log2(P) + 1) * latency")
 
 REFUSED = [
     ("bytes_on_links", volume_of_a_device, "all links together"),

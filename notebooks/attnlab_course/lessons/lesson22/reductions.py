@@ -1,15 +1,11 @@
 """Two reductions of (out, lse) over ranks, programs for a Cluster: the fewest steps, and the fewest bytes."""
 
-from collections.abc import Generator
-from typing import Any
-
 from attnlab import merge
+from attnlab.ring.programs import Steps
 from attnlab.ring.rank import Rank
 
 import numpy as np
 from numpy import ndarray as Array
-
-Steps = Generator[Any, Any, Any]  # yields what it waits for, is sent the arrays
 
 
 def one_shot(rank: Rank, out: Array, lse: Array) -> Steps:
