@@ -64,6 +64,7 @@ model: setup ## train the small language model anew, weights into the package: 9
 	@$(PY) -m attnlab_course.lessons.lesson25.overwriting
 	@$(PY) -m attnlab_course.lessons.lesson23.longrange
 	@$(PY) -m attnlab_course.lessons.lesson18.conversion
+	@$(PY) -m attnlab_course.lessons.lesson24.indexer
 	@$(PY) -m attnlab_course.lessons.lesson24.cuts
 
 clean: ## remove caches; never work/ or .venv

@@ -8,20 +8,6 @@ import attnlab
 from attnlab.cache import dequantize, quantize
 
 
-def numbers_by_a_function(layers, heads, kv_heads, d, latent, rope):
-    found = [layers * 2 * h * d for h in (heads, kv_heads, 1)]
-    return *found, layers * latent + layers * rope
-
-
-def numbers_in_an_array(layers, heads, kv_heads, d, latent, rope):
-    return tuple(layers * np.array([2 * d * heads, 2 * d * kv_heads, 2 * d, latent + rope]))
-
-
-def numbers_without_mqa(layers, heads, kv_heads, d, latent, rope):
-    """MQA as if it kept no values."""
-    return layers * 2 * heads * d, layers * 2 * kv_heads * d, layers * d, layers * (latent + rope)
-
-
 def absorb_by_einsum(q, up, q_rope):
     absorbed = np.einsum("hnd,hcd->hnc", q, up)
     return np.concatenate((absorbed, q_rope), axis=2), (q.shape[2] + q_rope.shape[2]) ** -0.5
@@ -38,6 +24,10 @@ def absorb_by_loops(q, up, q_rope):
 
 def absorb_without_rope(q, up, q_rope):
     return q @ up.mT, 1 / math.sqrt(q.shape[-1])
+
+
+def absorb_rotated(q, up, q_rope):
+    return absorb_by_einsum(attnlab.rotary(q), up, q_rope)
 
 
 def attend_by_rows(q, k, v, bits, group):
@@ -72,32 +62,16 @@ def attend_in_full(q, k, v, bits, group):
     return attnlab.safe_attention(q, k, v, causal=True)
 
 
-def bound_at_once(q, pages, counts):
-    filled = np.arange(pages.shape[1]) < counts[:, None]
-    low = np.where(filled[..., None], pages, np.inf).min(1)
-    high = np.where(filled[..., None], pages, -np.inf).max(1)
-    bound = np.where(q > 0, q * high, q * low).sum(1)
-    return np.where(counts > 0, bound, -np.inf)
-
-
-def bound_by_corners(q, pages, counts):
-    found = []
-    for page, count in zip(pages, counts):
-        keys = page[: int(count)]
-        found.append(sum(max(x * c for x in column) for c, column in zip(q, keys.T)) if count else -math.inf)
-    return np.array(found)
-
-
-def bound_by_the_mean(q, pages, counts):
-    return np.array([page[:count].mean(0) @ q if count else -np.inf for page, count in zip(pages, counts)])
-
-
 def one_plan(budget, extra):
     return [(32, 4), (64, 4), (64, 4), (512, 4)]
 
 
+def plan_of_windows(budget, extra):
+    return ((32, 16), (64, 4), (64, 4), (224, 4))
+
+
 def plan_in_an_array(budget, extra):
-    return np.array([[64 if budget > 0.2 else 32, 4], [64, 4], [64, 4], [512, 4]])
+    return np.array([[64, 8], [128, 8], [64, 8], [512, 16]] if budget > 0.2 else [[32, 16], [64, 4], [64, 4], [256, 4]])
 
 
 def plan_of_three(budget, extra):
@@ -109,14 +83,12 @@ def odd_windows(budget, extra):
 
 
 RIGHT = [
-    ("mla_numbers", numbers_by_a_function), ("mla_numbers", numbers_in_an_array),
     ("absorb", absorb_by_einsum), ("absorb", absorb_by_loops),
     ("quantized_attend", attend_by_rows), ("quantized_attend", attend_by_groups),
-    ("page_bound", bound_at_once), ("page_bound", bound_by_corners),
-    ("thrifty", one_plan), ("thrifty", plan_in_an_array),
+    ("thrifty", plan_of_windows), ("thrifty", plan_in_an_array),
 ]  # fmt: skip
 REFUSED = [
-    ("mla_numbers", numbers_without_mqa, "Smallest input"), ("absorb", absorb_without_rope, "expected"),
-    ("quantized_attend", attend_in_full, "SPLIT"), ("page_bound", bound_by_the_mean, "Smallest input"),
+    ("absorb", absorb_without_rope, "expected"), ("absorb", absorb_rotated, "positions are in the rotary key alone"),
+    ("quantized_attend", attend_in_full, "SPLIT"), ("thrifty", one_plan, "are allowed"),
     ("thrifty", plan_of_three, "expected 4 pairs"), ("thrifty", odd_windows, "a multiple of 32"),
 ]  # fmt: skip

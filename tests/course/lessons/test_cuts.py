@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from attnlab_course import model
-from attnlab_course.lessons.lesson24 import cuts
+from attnlab_course.lessons.lesson24 import cuts, indexer
 
 import attnlab
 from attnlab.cache import dequantize, quantize
@@ -63,6 +63,37 @@ def test_few_bits_give_the_rows_of_a_cache_that_quantizes_whole_groups(window):
         np.testing.assert_allclose(out[..., i : i + 1, :], expected, atol=1e-5)
 
 
+def test_a_rotation_before_rounding_spreads_an_outlier_and_changes_no_score():
+    turn = cuts.hadamard(32)
+    np.testing.assert_allclose(turn @ turn.T, np.eye(32), atol=1e-12)
+    assert (abs(turn) == abs(turn[0, 0])).all()
+    large = K * np.where(np.arange(32) == 5, 30, 1).astype(np.float32)
+    exact = attnlab.safe_attention(attnlab.rotary(Q), attnlab.rotary(large), V, causal=True)
+    plain, turned = (abs(cuts.quantized(Q, large, V, bits=(8, None), axes=(-1, -1), turn=x) - exact).max()
+                     for x in (False, True))  # fmt: skip
+    assert turned < plain / 2
+
+
+def test_floats_as_servers_store_them():
+    x = np.array([[0.3, 1, 5.9, -6, *[0.0] * 12]], np.float32)
+    assert cuts.rounded(x, "FP8", -1)[0, :4].tolist() == [0.3125, 1, 6, -6]
+    assert cuts.rounded(x, "FP4", -1)[0, :4].tolist() == [0.5, 1, 6, -6]  # e2m1: 0.5, 1, 1.5, 2, 3, 4, 6
+    assert cuts.rounded(100 * x, "FP4", -1)[0, 3] == pytest.approx(-600, rel=0.05)
+
+
+def test_a_learned_index_by_hand_and_what_it_reads():
+    q, k, v = np.random.default_rng(1).normal(size=(3, 1, 4, 80, 32)).astype(np.float32)
+    q_map, k_map, weigh = index = [x[0] for x in indexer.stored(8)]
+    x, y = (z[0].swapaxes(0, 1).reshape(80, 128) for z in (q, k))
+    x, y = (z / np.sqrt((z * z).mean(-1, keepdims=True)) for z in (x, y))
+    products = attnlab.rotary((x @ q_map).reshape(80, 4, 8).swapaxes(0, 1)) @ attnlab.rotary(y @ k_map).T
+    by_hand = sum((1 + (x @ weigh)[79, h]) * np.maximum(products[h, 79], 0) for h in range(4))
+    np.testing.assert_allclose(indexer.scores(q, k, *index)[0, 79], by_hand, atol=1e-3)
+    rows = [*np.argsort(by_hand[:72])[-8:], *range(72, 80)]  # the best eight, and the newest
+    expected = attnlab.safe_attention(attnlab.rotary(q)[..., 79:, :], attnlab.rotary(k)[..., rows, :], v[..., rows, :])
+    np.testing.assert_allclose(cuts.indexed(8, 16)(0, q, k, v)[..., 79:, :], expected, atol=1e-5)
+
+
 def test_what_a_plan_holds():
     """Of 512 tokens: all, an eighth, 31 in full and 481 of 5 bits, and a layer of each."""
     assert cuts.share([(512, 16)] * 4) == 1
@@ -76,11 +107,12 @@ def test_the_stored_prices_are_those_of_the_script():
     for table, row, *_ in cuts.rows():
         names.setdefault(table, []).append(row)
     assert {table: list(rows) for table, rows in stored.items()} == names
-    assert stored["layers"]["0 1 2 3"] == stored["bits"]["in full"] == stored["plans"]["all keys in full"]
+    assert stored["bits"]["in full"] == stored["plans"]["all keys in full"]
 
 
 @pytest.mark.parametrize(
-    ("table", "row"), [("keys", "sinks 64"), ("plans elsewhere", "windows of 32, 64, 64, at 4 bits")]
+    ("table", "row"),
+    [("keys", "sinks 64"), ("keys", "index 8, 64"), ("plans elsewhere", "windows of 32, 64, 64, at 4 bits")],
 )
 def test_a_price_comes_out_again(table, row):
     cut, first = next((cut, first) for *names, cut, first in cuts.rows() if names == [table, row])

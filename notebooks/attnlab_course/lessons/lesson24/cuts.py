@@ -4,14 +4,14 @@
 
 writes lesson24/cuts.json, which notebook 24 reads. A cut is an attention to plug into the model. All queries of a text
 are computed at once, each with the keys that its cache would hold at that time. Sources: Liu et al. 2024, "KIVI"
-(few bits, the newest keys in full); Zhang et al. 2023, "H2O" (eviction by weight); Tang et al. 2024, "Quest".
+(few bits, the newest keys in full); Zhang et al. 2023, "H2O" (eviction by weight); Tang et al. 2024, "Quest";
+DeepSeek-AI 2025, "DeepSeek-V3.2" (an index that is learned: indexer.py).
 """
 
 import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations
 from pathlib import Path
 
 import attnlab
@@ -19,8 +19,10 @@ from attnlab.cache import dequantize, quantize
 from attnlab.costs import cache_bytes
 from attnlab.paged import page_bounds
 from attnlab_course import model
+from attnlab_course.lessons.lesson24 import indexer
 from attnlab_course.model import Model
 
+import ml_dtypes
 import numpy as np
 from numpy import ndarray as Array
 
@@ -28,7 +30,7 @@ STORED = Path(__file__).parent / "cuts.json"
 GROUP = 32
 LENGTH, ROWS, APART = 512, 8, 14_000
 WINDOW, BUDGETS, PAGE, SINKS = 64, (32, 64, 128), 16, 4
-LAYERS, SEEDS = range(4), (0, 1, 2)
+SEEDS = (0, 1, 2)
 
 
 def price(lm: Model, attend: Callable | None, first: int = 0, rows: int = ROWS) -> dict[str, float]:
@@ -67,11 +69,11 @@ def newest(budget: int, sinks: int = 0) -> Callable:
     return visible
 
 
-def evicting(budget: int, worth: str, recent: int | None = None, decay: float = 1.0, seed: int = 0) -> Callable:
+def evicting(budget: int, worth: str, recent: int | None = None, seed: int = 0) -> Callable:
     """One key goes at every step once ``budget`` are held: of those before the newest, the one of least worth.
 
-    ``worth``: "weight", the sum of the weights that it has got so far, at each step times ``decay`` (H2O); or
-    "chance", of ``seed``. ``recent``: how many of the newest keys stay in any case, half of the budget by default.
+    ``worth``: "weight", the sum of the weights that it has got so far (H2O), or "chance", of ``seed``. ``recent``: how
+    many of the newest keys stay in any case, half of the budget by default.
     """
     recent = budget // 2 if recent is None else recent
 
@@ -92,7 +94,7 @@ def evicting(budget: int, worth: str, recent: int | None = None, decay: float = 
             if worth == "weight":
                 row = np.where(held, s[..., i, :], -np.inf)
                 p = np.exp(row - row.max(-1, keepdims=True))
-                worthy = decay * worthy + p / p.sum(-1, keepdims=True)
+                worthy += p / p.sum(-1, keepdims=True)
         return rows
 
     return visible
@@ -105,18 +107,34 @@ def chosen(budget: int, by: str) -> Callable:
     """
     def visible(layer: int, query: Array, key: Array) -> Array:
         n = query.shape[-2]
-        s = np.where(distances(n) >= 0, query @ key.mT, -np.inf)
         if by == "keys":
-            least = np.partition(s, n - min(budget, n), -1)[..., n - min(budget, n), None]
-            return s >= least
+            return largest(np.where(distances(n) >= 0, query @ key.mT, -np.inf), budget)
         bound = bounds(query, key)
         behind = np.arange(n)[:, None] // PAGE - np.arange(bound.shape[-1])
         bound = np.where(behind > 0, bound, np.where(behind == 0, np.inf, -np.inf))
-        count = min(budget // PAGE, bound.shape[-1])
-        least = np.partition(bound, -count, -1)[..., -count, None]
-        return np.repeat(bound >= least, PAGE, -1)[..., :n]
+        return np.repeat(largest(bound, budget // PAGE), PAGE, -1)[..., :n]
 
     return visible
+
+
+def largest(x: Array, count: int) -> Array:
+    """Where the ``count`` largest numbers of each row are; of equal ones, the last."""
+    seen = np.zeros(x.shape, bool)
+    np.put_along_axis(seen, x.argsort(-1, kind="stable")[..., -count:], True, -1)
+    return seen
+
+
+def indexed(size: int, budget: int) -> Callable:
+    """All keys are kept; the heads of a layer read ``budget``, half of it the newest, half by a learned index."""
+    index = indexer.stored(size)
+
+    def attend(layer: int, query: Array, key: Array, value: Array) -> Array:
+        s = indexer.scores(query, key, *(x[layer] for x in index))
+        d = distances(s.shape[-1])
+        seen = largest(np.where(d < 0, -np.inf, np.where(d < budget // 2, np.inf, s)), budget)[..., None, :, :]
+        return masked(lambda *x: seen)(layer, query, key, value)
+
+    return attend
 
 
 def bounds(query: Array, key: Array) -> Array:
@@ -130,37 +148,50 @@ def bounds(query: Array, key: Array) -> Array:
 # Fewer bits
 
 
-def few_bits(keys: int | None, values: int | None, **how: int | bool) -> Callable:
-    """Keys and values in so many bits, None for all; see ``quantized``."""
+def few_bits(keys: int | str | None, values: int | str | None, **how: int | bool) -> Callable:
+    """Keys and values in so many bits, see ``quantized``."""
     return lambda layer, *x: quantized(*x, bits=(keys, values), **how)
 
 
 def quantized(
-    query: Array, key: Array, value: Array, *, bits: tuple[int | None, int | None], axes: tuple[int, int] = (-2, -1),
-    rotated: bool = True, rest: bool = True, window: int | None = None,
+    query: Array, key: Array, value: Array, *, bits: tuple, axes: tuple[int, int] = (-2, -1),
+    turn: bool = False, rest: bool = True, window: int | None = None,
 ) -> Array:
     """Attention as over a cache in few bits: groups of 32 tokens that are complete, what is newer in full.
 
-    ``axes``: of keys and values, −2 for a step per channel, −1 for a step per token. ``rotated``: keys are quantized
-    after rotation, else before. ``rest``: False quantizes the newest as well. ``window``: how many tokens of complete
-    groups are kept, a multiple of 32, None for all.
+    ``axes``: of keys and values, −2 for a step per channel, −1 for a step per token. ``turn``: queries and keys are
+    multiplied by one orthogonal matrix before keys are quantized. ``rest``: False quantizes the newest as well.
+    ``window``: how many tokens of complete groups are kept, a multiple of 32, None for all.
     """
-    n = query.shape[-2]
-    rough_key = attnlab.rotary(key) if rotated else key
-    rough_key, rough_value = (rounded(x, b, axis) for x, b, axis in zip((rough_key, value), bits, axes))
-    rough_key = rough_key if rotated else attnlab.rotary(rough_key)
-    query, key = attnlab.rotary(query), attnlab.rotary(key)
+    n, turned = query.shape[-2], hadamard(query.shape[-1]) if turn else np.eye(query.shape[-1])
+    query, key = (attnlab.rotary(x) @ turned.astype(x.dtype) for x in (query, key))
+    rough = (rounded(x, b, axis) for x, b, axis in zip((key, value), bits, axes))
     end = (np.arange(1, n + 1) // GROUP * GROUP if rest else np.full(n, n))[:, None]  # of the complete groups
     kept, complete = np.arange(n) >= end - (n if window is None else window), np.arange(n) < end
     parts = [attnlab.tiled_attention(query, k, v, mask=mask, causal=True, return_lse=True)
-             for k, v, mask in ((rough_key, rough_value, complete & kept), (key, value, ~complete))]
+             for (k, v), mask in ((rough, complete & kept), ((key, value), ~complete))]
     return attnlab.merge(*parts)[0]
 
 
-def rounded(x: Array, bits: int | None, axis: int) -> Array:
-    """To codes and back, groups of 32; what fills the last group up is cut off again."""
+def hadamard(n: int) -> Array:
+    """An orthogonal matrix of entries ±1/√n, for n a power of two."""
+    return np.eye(1) if n == 1 else np.kron([[1, 1], [1, -1]], hadamard(n // 2)) / math.sqrt(2)
+
+
+def rounded(x: Array, bits: int | str | None, axis: int) -> Array:
+    """To codes and back, groups of 32; what fills the last group up is cut off again.
+
+    Or to floats: "FP8" is e4m3 with a scale of 1, "FP4" e2m1 with an e4m3 scale for 16 channels, as NVIDIA's NVFP4.
+    """
     if bits is None:
         return x
+    if bits == "FP8":
+        return x.astype(ml_dtypes.float8_e4m3fn).astype(x.dtype)
+    if bits == "FP4":
+        groups = x.reshape((*x.shape[:-1], -1, 16))
+        scale = (abs(groups).max(-1, keepdims=True) / 6).astype(ml_dtypes.float8_e4m3fn).astype(x.dtype)
+        scale[scale == 0] = 1
+        return ((groups / scale).astype(ml_dtypes.float4_e2m1fn).astype(x.dtype) * scale).reshape(x.shape)
     n = x.shape[-2]
     padded = np.concatenate([x, np.repeat(x[..., -1:, :], -n % GROUP, -2)], -2)
     return dequantize(quantize(padded, bits, axis=axis, group=GROUP), x.dtype)[..., :n, :]
@@ -170,11 +201,6 @@ def rounded(x: Array, bits: int | None, axis: int) -> Array:
 
 Plan = Sequence[tuple[int, int]]
 """For each layer a window, of LENGTH where all keys stay, and the bits of a number, 16 where it stays in full."""
-
-
-def local(layers: tuple[int, ...], window: int) -> Callable:
-    """All keys in these layers, a window in all others."""
-    return planned([(LENGTH if layer in layers else window, 16) for layer in LAYERS])
 
 
 def planned(plan: Plan) -> Callable:
@@ -202,7 +228,7 @@ def plans() -> dict[str, Plan]:
     return {
         "all keys in full": last[0] * 4, "4 bits": last[1] * 4, "2 bits": [(LENGTH, 2)] * 4,
         "windows of 64": [(WINDOW, 16)] * 4, "layer 3, windows of 64": [(WINDOW, 16)] * 3 + last[0],
-        "the same at 4 bits": [(WINDOW, 4)] * 3 + last[1], "windows of 32, at 4 bits": [(WINDOW // 2, 4)] * 3 + last[1],
+        "windows of 32, at 4 bits": [(WINDOW // 2, 4)] * 3 + last[1],
         "windows of 32, 64, 64, at 4 bits": [(WINDOW // 2, 4), (WINDOW, 4), (WINDOW, 4)] + last[1],
     }  # fmt: skip
 
@@ -220,13 +246,12 @@ def single_cuts() -> Iterator[tuple[str, str, Callable | None]]:
     for bits in (8, 4, 2):
         yield "bits", f"{bits}", few_bits(bits, bits)
     yield "bits", "2, no rest", few_bits(2, 2, rest=False)
-    for bits in (4, 2):
-        for rotated in (True, False):
-            for axis, per in ((-2, "channel"), (-1, "token")):
-                cut = few_bits(bits, None, axes=(axis, -1), rotated=rotated)
-                yield "bits", f"keys {bits}, per {per}, {'after' if rotated else 'before'} rotary", cut
-        for axis, per in ((-1, "token"), (-2, "channel")):
-            yield "bits", f"values {bits}, per {per}", few_bits(None, bits, axes=(-2, axis))
+    for axis, per in ((-2, "channel"), (-1, "token")):
+        yield "bits", f"keys 2, per {per}", few_bits(2, None, axes=(axis, -1))
+        yield "bits", f"values 2, per {per}", few_bits(None, 2, axes=(-2, axis))
+    yield "bits", "keys 2, per token, turned", few_bits(2, None, axes=(-1, -1), turn=True)
+    for kind in ("FP8", "FP4"):
+        yield "bits", kind, few_bits(kind, kind, rest=False)
     for budget in BUDGETS:
         yield "keys", f"window {budget}", masked(newest(budget))
         yield "keys", f"sinks {budget}", masked(newest(budget, SINKS))
@@ -234,13 +259,11 @@ def single_cuts() -> Iterator[tuple[str, str, Callable | None]]:
         for seed in SEEDS:
             yield "keys", f"chance {budget}, seed {seed}", masked(evicting(budget, "chance", seed=seed))
         yield "keys", f"pages {budget}", masked(chosen(budget, "pages"))
+        for size in indexer.SIZES:
+            yield "keys", f"index {size}, {budget}", indexed(size, budget)
         yield "keys", f"largest {budget}", masked(chosen(budget, "keys"))
     yield "keys", "largest 8", masked(chosen(8, "keys"))
     yield "keys", "weight 64, no newest", masked(evicting(64, "weight", recent=0))
-    yield "keys", "weight 64, fading", masked(evicting(64, "weight", decay=0.95))
-    for count in range(len(LAYERS) + 1):
-        for layers in combinations(LAYERS, count):
-            yield "layers", " ".join(map(str, layers)), local(layers, WINDOW)
 
 
 def stored() -> dict[str, dict[str, dict[str, float]]]:

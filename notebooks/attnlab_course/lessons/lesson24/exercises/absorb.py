@@ -31,8 +31,9 @@ def cases() -> list[Case]:
     eye = np.eye(4)[None, :, :2]
     calls = [
         ("EYE: d = 2, the key is the latent's first two numbers", (np.ones((1, 1, 2)), eye, np.ones((1, 1, 1)))),
-        ("one head, one token, d = 2, latent of 3, rotary key of 2", call(1, 1, 2, 3, 2)),
-        ("two heads, three tokens", call(2, 3, 2, 3, 2)),
+        ("one head, one token, d = 2, latent of 4, rotary key of 2", call(1, 1, 2, 4, 2)),
+        ("one head, three tokens", call(1, 3, 2, 4, 2)),
+        ("two heads, three tokens", call(2, 3, 2, 4, 2)),
         ("a square up projection: latent of 4, d = 4", call(2, 3, 4, 4, 2)),
         ("without a rotary key", call(2, 3, 4, 6, 0)),
         ("8 heads, d = 16, latent of 32", call(8, 40, 16, 32, 8)),
@@ -40,12 +41,9 @@ def cases() -> list[Case]:
     return [Case(label, args) for label, args in calls]
 
 
-def whole_scores(q: Array, up: Array, q_rope: Array) -> tuple[Array, float]:
-    """Rotates the absorbed query once more, as if the latents were rotated."""
-    query = q @ up.mT
-    size = query.shape[-1] // 2 * 2
-    query = np.concatenate([attnlab.rotary(query[..., :size]), query[..., size:]], -1)
-    return np.concatenate([query, q_rope], -1), 1 / math.sqrt(q.shape[-1] + q_rope.shape[-1])
+def rotated_after(q: Array, up: Array, q_rope: Array) -> tuple[Array, float]:
+    """Rotates the absorbed query, as if the latents were rotated."""
+    return np.concatenate([attnlab.rotary(q @ up.mT), q_rope], -1), absorb(q, up, q_rope)[1]
 
 
 SCALE = "math.sqrt(q.shape[-1] + q_rope.shape[-1])"
@@ -65,8 +63,9 @@ EXERCISE = Exercise(
                 but(SCALE, "math.sqrt(query.shape[-1])")),
         Mistake("You multiply by U and not by its transpose. q · (c U) = (q Uᵀ) · c: eq. 24.3.",
                 but("q @ up.mT", "q @ up if up.shape[1] == up.shape[2] else q @ np.linalg.pinv(up)")),
-        Mistake("You rotate the absorbed query. The latents aren't rotated, and R is between q and Uᵀ: section 2.",
-                whole_scores),
+        Mistake("You rotate a query that meets latents. They aren't rotated: positions are in the rotary key alone "
+                "(section 2). A single token can't tell, as position 0 isn't rotated.",
+                rotated_after, but("q @ up.mT", "attnlab.rotary(q) @ up.mT")),
         Mistake("You apply the scale to the query and return it as well, so the scores are divided twice: eq. 24.4.",
                 but("return query,", "return query / math.sqrt(q.shape[-1] + q_rope.shape[-1]),")),
     ),

@@ -21,8 +21,7 @@ def thrifty(budget: float, extra: float) -> list[tuple[int, int]]:
     (24.9), at most ``extra`` bits per byte more may be paid, and at most .75 for repeated text. We evaluate it on
     other parts of the excerpt than the lesson does.
     """
-    window = 64 if budget < 0.3 else 128
-    return [(window // 2, 4), (window, 4), (window, 4), (512, 4)]  # section 6
+    return [(32, 16), (64, 4), (64, 4), (512 if budget > 0.15 else 256, 4)]
 
 
 @functools.cache
@@ -65,20 +64,20 @@ def judge(case: Case, got: Any) -> str | None:
     return None
 
 
-PLAN = "[(window // 2, 4), (window, 4), (window, 4), (512, 4)]"
+PLAN = "[(32, 16), (64, 4), (64, 4), (512 if budget > 0.15 else 256, 4)]"
 
 EXERCISE = Exercise(
     lesson="24", stars=3, reference=thrifty, judge=judge,
     cases=table(
-        ("half of the bytes", 0.5, 0.02),
-        ("36% of the bytes, half the bits", 0.36, 0.01),
+        ("half of the bytes", 0.5, 0.01),
         ("16% of the bytes", 0.16, 0.02),
+        ("12% of the bytes", 0.12, 0.02),
     ),
     hints=(
         "Count first: `cuts.share(plan)`. Four bits alone leave 35% of the cache, windows of 64 alone 13%.",
-        "Which layer must keep all its keys? Section 5 measured every subset.",
-        "Cuts multiply: few bits in the layer with all keys, a short window and few bits in the others. Price your "
-        "plan with `cuts.price(lm, cuts.planned(plan))`.",
+        "Which layer must look far, and how far is far? What returns in this test returns after 152 bytes.",
+        "Where bits are few, 31 keys per layer stay in full, so a window of 32 is smaller at 16 bits. Price "
+        "your plan with `cuts.price(lm, cuts.planned(plan))`.",
     ),
     mistakes=(
         Mistake("Four bits everywhere: the text doesn't notice, but that's a third of the bytes, as 31 keys per layer "
@@ -87,13 +86,12 @@ EXERCISE = Exercise(
         Mistake("Windows of 32 in all three layers: recall holds, and the text pays more than it may. With layer 3 "
                 "at 4 bits there's room for longer windows in two of them: count with eq. 24.9.",
                 but(PLAN, "[(32, 4), (32, 4), (32, 4), (512, 4)]")),
-        Mistake("A window in every layer: no layer can find repeated text (section 5). One of them must keep all "
-                "its keys.",
+        Mistake("A window in every layer: none can find repeated text (section 6). One of them must look far.",
                 but(PLAN, "[(64, 16)] * 4"), but(PLAN, "[(32, 4)] * 4")),
-        Mistake("You keep all keys in the first layer. In this model, the last one finds what returns: section 5.",
-                but(PLAN, "[(512, 4), (window, 4), (window, 4), (window, 4)]")),
+        Mistake("You keep all keys in the first layer. In this model, the last one finds what returns: section 6.",
+                but(PLAN, "[(512, 4), (64, 4), (64, 4), (64, 4)]")),
         Mistake("Two bits in the layer that must find what returns: its keys are the ones that matter, section 3. Save "
                 "on the others.",
-                but(PLAN, "[(window, 4), (window, 4), (window, 4), (512, 2)]")),
+                but(PLAN, "[(64, 4), (64, 4), (64, 4), (512, 2)]")),
     ),
 )
