@@ -235,8 +235,8 @@ EQUAL = {
         ("thrifty", "budget > 0.15", "budget >= 0.15"),
     ],
     "One text begins with an empty state: there is nothing to clear.": [
-        ("choose_gates", "(1.0, 1.0, 0.2)", "(0.0, 1.0, 0.2)"),
-        ("choose_gates", "(1.0, 1.0, 0.6)", "(0.0, 1.0, 0.6)"),
+        ("choose_gates", "(1.0, 1.0, 0.1)", "(0.0, 1.0, 0.1)"),
+        ("choose_gates", "(1.0, 1.0, 0.75)", "(0.0, 1.0, 0.75)"),
     ],
     "A draw that meets a cut exactly has no chance, so the law is the same.": [
         ("accept_guesses", "draws[j] * q[x] >= p[x]", "draws[j] * q[x] > p[x]"),

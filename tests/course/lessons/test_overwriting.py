@@ -6,7 +6,7 @@ import pytest
 import torch
 from attnlab_course.lessons.lesson18.recall import VOCABULARY
 from attnlab_course.lessons.lesson25 import overwriting
-from attnlab_course.lessons.lesson25.untrained import newest, pairs, recalled
+from attnlab_course.lessons.lesson25.random_keys import newest, pairs, recalled
 
 
 @pytest.mark.parametrize(("task", "shape"), overwriting.TASKS.items())

@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from attnlab_course.plots.style import name_line_ends
 from attnlab_course.plots.style import COLORS, GRAY, INK, canvas, darker
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -38,20 +36,21 @@ def overwritten(names: Sequence[str], lines: Sequence[str], states: Mapping[str,
     return figure
 
 
-def recalled(writes: Mapping[str, Mapping[int, float]], rates: Mapping[str, Mapping[float, float]]) -> Figure:
-    """Left: answers that are right against the writes to eight keys, by rule. Right: against b, by task."""
+def recalled(room: Mapping[str, Mapping[int, float]], rates: Mapping[str, Mapping[float, float]]) -> Figure:
+    """Left: answers that are right on fresh keys against the features, by rule. Right: against b, by task."""
     figure, (left, right) = canvas(10.2, 3.9, ncols=2, sharey=True)
-    said = []
-    for rule, found in writes.items():
-        left.plot([*found], [100 * x for x in found.values()], "o-", color=RULES[rule], markersize=5)
-        said.append(f"{rule} {', '.join(f'{100 * x:.0f} at {n}' for n, x in found.items())}")
-    last = max(next(iter(writes.values())))
-    name_line_ends(left, last, [(100 * found[last], rule, RULES[rule]) for rule, found in writes.items()], 6)
-    ticks = [*next(iter(writes.values()))]
-    left.set(xlabel="writes to 8 keys", ylabel="right answers (%)", ylim=(0, 103), xscale="log", xlim=(7.5, last * 2))
+    said, colors = [], (RULES["add"], RULES["delta"], RULES["gated delta"])
+    for (rule, found), color in zip(room.items(), colors):
+        left.plot([*found], [100 * x for x in found.values()], "o-", color=color, markersize=5)
+        left.annotate(rule, (8, 100 * found[8]), (-6, 0), textcoords="offset points", fontsize=10, ha="right",
+                      va="center", color=darker(color))  # fmt: skip
+        said.append(f"{rule} {', '.join(f'{100 * x:.0f} at {f}' for f, x in found.items())}")
+    ticks = [*next(iter(room.values()))]
+    left.set(xlabel="features, for 16 fresh keys", ylabel="right answers (%)", xscale="log", xlim=(3.8, 70))
+    left.set_ylim(0, 103)
     left.set_xticks(ticks, [f"{tick}" for tick in ticks])
     left.set_xticks([], minor=True)
-    left.set_title("keys that are bound again")
+    left.set_title("room in the state")
     dials = []
     for (task, found), line in zip(rates.items(), ("-", "--")):
         right.plot([*found], [100 * x for x in found.values()], f"o{line}", color=RULES["delta"], markersize=5)
@@ -61,10 +60,10 @@ def recalled(writes: Mapping[str, Mapping[int, float]], rates: Mapping[str, Mapp
                        color=darker(RULES["delta"]))  # fmt: skip
     right.set(xlabel="b, how much of the error is written", xlim=(0, 2.05))
     right.set_xticks([0, 0.5, 1, 1.5, 2])
-    right.set_title("a dial from adding to overwriting")
+    right.set_title("a dial from adding to overwriting, 16 features")
     figure.set_label(
-        f"Percent of right answers without training, 16 features. Left, against the writes to 8 keys: "
-        f"{'; '.join(said)}. Right, against b: {'; '.join(dials)}.")
+        f"Percent of right answers without training. Left, 16 fresh keys against the features: {'; '.join(said)}. "
+        f"Right, 16 features, against b: {'; '.join(dials)}.")
     return figure
 
 
@@ -92,50 +91,3 @@ def trained(best: Mapping[tuple[str, str], Mapping], chance: float) -> Figure:
     grid[0].annotate("guessing", (-0.45, 100 * chance), (0, 3), textcoords="offset points", fontsize=9, color=GRAY)
     figure.set_label(f"Percent of right answers of trained models, bars for means, dots for seeds. {'; '.join(said)}.")
     return figure
-
-
-def systems(shown: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Figure:
-    """A and the inverse of I + A for several kinds of keys, as squares."""
-    figure, grid = canvas(9.6, 5.6, nrows=2, ncols=len(shown))
-    said = []
-    for column, (name, pair) in enumerate(shown.items()):
-        for axes, matrix, what in zip(grid[:, column], pair, ("A", "(I + A)⁻¹")):
-            largest = abs(matrix).max()
-            image = axes.imshow(matrix, cmap="RdBu_r", vmin=-largest, vmax=largest, interpolation="nearest")
-            axes.set(xticks=[], yticks=[])
-            axes.grid(False)
-            figure.colorbar(image, ax=axes, shrink=0.75)
-            axes.set_title(f"{what}, {name}" if what == "A" else what)
-        said.append(f"{name}: A up to {abs(pair[0]).max():.3g}, the inverse up to {abs(pair[1]).max():.3g}")
-    figure.set_label(f"A and the inverse of I + A as squares, for three kinds of keys. Largest: {'; '.join(said)}.")
-    return figure
-
-
-def regions(decays: Sequence[float], sizes: Sequence[int], errors: Mapping[str, np.ndarray]) -> Figure:
-    """The error of each way to compute G, (decays, sizes), as a map; where it isn't a number, a cross."""
-    figure, grid = canvas(10.2, 3.9, ncols=len(errors), sharey=True)
-    said = []
-    for axes, (name, found) in zip(grid, errors.items()):
-        image = axes.imshow(np.log10(np.maximum(found, 1e-8)).T, origin="lower", cmap="YlOrRd", vmin=-8, vmax=0,
-                            aspect="auto", interpolation="nearest")  # fmt: skip
-        for i, j in np.argwhere(~np.isfinite(found)):
-            axes.text(i, j, "×", ha="center", va="center", fontsize=9, color=INK)
-        _ticks(axes, decays, sizes)
-        axes.set_title(name)
-        broken = (~np.isfinite(found)).sum()
-        said.append(f"{name}: {broken} of {found.size} not a number, else at most {np.nanmax(found):.0e}")
-    grid[0].set_ylabel("tokens in a chunk")
-    bar = figure.colorbar(image, ax=grid, shrink=0.9)
-    bar.set_label("largest error of a weight")
-    bar.set_ticks([-8, -6, -4, -2, 0], labels=["10⁻⁸", "10⁻⁶", "10⁻⁴", "10⁻²", "1"])
-    figure.set_label(
-        "Largest error of a weight in float32 against the mean log decay of a token and the size of the chunk. "
-        f"{'; '.join(said)}.")
-    return figure
-
-
-def _ticks(axes: Axes, decays: Sequence[float], sizes: Sequence[int]) -> None:
-    axes.grid(False)
-    axes.set_xticks(range(len(decays)), [f"{x:g}" for x in decays])
-    axes.set_yticks(range(len(sizes)), [str(n) for n in sizes])
-    axes.set_xlabel("mean of log a")
