@@ -60,8 +60,12 @@ def explicit_gradient(
 
 def _needs_gradient(x: Inputs) -> bool:
     """Whether autograd or a transform may need a gradient. Without need, going through a Function would cost 50 µs."""
-    transformed = torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
-    return transformed or (torch.is_grad_enabled() and any(isinstance(y, Array) and y.requires_grad for y in x))
+    return _in_transform() or (torch.is_grad_enabled() and any(isinstance(y, Array) and y.requires_grad for y in x))
+
+
+def _in_transform() -> bool:
+    """Whether torch.func's transforms or forward-mode derivatives are at work."""
+    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
 class WithGradient(Function):
@@ -85,7 +89,8 @@ class WithGradient(Function):
         cotangents = [  # the loss does not use this result: its gradient is an expanded 0, which takes no memory
             y.new_zeros(()).expand_as(y) if dy is None else dy for y, dy in zip(results, cotangents)
         ]
-        grads = Gradient.apply(ctx.algorithm, ctx.rules, ctx.sizes, wants_bias, *results, *cotangents, *x)
+        run = Gradient.apply if torch.is_grad_enabled() or _in_transform() else Gradient.forward  # 50 µs less
+        grads = run(ctx.algorithm, ctx.rules, ctx.sizes, wants_bias, *results, *cotangents, *x)
         return None, None, None, *gradients_by_place(*grads)
 
     @staticmethod
