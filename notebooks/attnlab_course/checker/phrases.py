@@ -198,20 +198,11 @@ lse_in_base_two = Phrase(
     "ln 2 ({where})."
 )
 elements = Phrase("You count numbers, not bytes: {what} ({where}).")
-bits = Phrase("You count bits. {what} is in bytes already ({where}).")
 half_cache = Phrase("You count only keys or only values. Every key comes with its value: count both ({where}).")
 one_layer = Phrase("You count one layer. Every layer has its own keys and values ({where}).")
 query_heads = Phrase(
     "You count keys and values for every query head. Query heads that share a key head share its keys ({where})."
 )
-cache_shared = Phrase("You let the batch share one cache. Each sequence has its own keys and values ({where}).")
-weights_each = Phrase(
-    "You read the weights once for each sequence. They're read once per step and serve the whole batch ({where})."
-)
-weights_unread = Phrase(
-    "Every step reads the weights, too, once for the whole batch. Without them a small batch looks fast ({where})."
-)
-caches_unread = Phrase("A step reads the whole caches, too: the new query meets every key ({where}).")
 adds_times = Phrase("You add the two times. They overlap, so the longer one is what you wait for ({where}).")
 
 # Heads, blocks of memory, caches

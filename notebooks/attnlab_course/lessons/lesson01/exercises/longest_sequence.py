@@ -48,7 +48,7 @@ EXERCISE = Exercise(
                 "(eq. 1.11): divide first, and take the root of everything at the end.",
                 but(ROOT, "math.isqrt(free_bytes) // each"), but(" * copies", "", ROOT, f"{ROOT} // copies"),
                 but("itemsize * ", "", ROOT, "math.isqrt(free_bytes // itemsize) // each")),
-        Mistake(phrases.bits("eq. 1.11", what="free_bytes, like itemsize,"),
+        Mistake("You count bits. free_bytes, like itemsize, is in bytes already (eq. 1.11).",
                 but("* copies", "* copies * 8"), but(ROOT, "math.isqrt(8 * free_bytes // each)")),
         Mistake("You don't round down. N counts tokens, and the matrices of eq. 1.11 have to fit: take the largest "
                 "whole number for which they do.",

@@ -52,14 +52,17 @@ EXERCISE = Exercise(
         "model['layers']": phrases.one_layer("eq. 7.11"),
         "model['itemsize']": phrases.elements("eqs. 7.11 and 7.12", what="each of them takes itemsize bytes"),
         "weights": "The weights are in memory, and every step reads them: they count in both results (eq. 7.12).",
-        "model['batch'] * tokens * token": phrases.caches_unread("eq. 7.12"),
+        "model['batch'] * tokens * token":
+            "A step reads the whole caches, too: the new query meets every key (eq. 7.12).",
         "0": phrases.negative("section 5"),
     },
     mistakes=(
         Mistake(phrases.query_heads("eq. 7.11"), but("* Hk *", '* model["heads"] *')),
-        Mistake(phrases.cache_shared("eq. 7.12"),
+        Mistake("You let the batch share one cache. Each sequence has its own keys and values (eq. 7.12).",
                 but('model["batch"] * ', ""), but('model["batch"] * tokens', "tokens")),
-        Mistake(phrases.weights_each("eq. 7.12"), but("tokens, weights", 'tokens, model["batch"] * weights')),
+        Mistake("You read the weights once for each sequence. They're read once per step and serve the whole batch "
+                "(eq. 7.12).",
+                but("tokens, weights", 'tokens, model["batch"] * weights')),
         Mistake("You let a step read the whole memory. Leftover room isn't read (eq. 7.12).",
                 but('weights + model["batch"] * tokens * token', "gpu_bytes"),
                 but('weights + model["batch"] * tokens * token', "max(gpu_bytes, weights)")),
