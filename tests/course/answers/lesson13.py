@@ -127,7 +127,6 @@ bits_without_a_whole = edited("exp2_polynomial", "x = t - n ", "x = (t - n) % 1 
 lazy_begins_anew = edited(
     "lazy_rescale", "new = np.where(moved, top, r)", "new = np.where(moved | (top == -INF), top, r)",
 )
-remedy_with_idle_memory = edited("next_remedy", "exponentials) / busy, memory)", "exponentials) / busy, memory / busy)")
 remedy_with_idle_polynomials = edited("next_remedy", "/ 2) / busy, memory)", "/ 2) / busy, memory / busy)")
 exp2_in_single = edited("fold_exp2", "* s[:, first", "* s.astype(np.float32)[:, first")
 lazy_in_base_e = edited(
@@ -153,7 +152,6 @@ RIGHT = [
 
 REFUSED = [
     ("next_remedy", remedy_for_the_worst, "small heads: exponentials twice the products"),
-    ("next_remedy", remedy_with_idle_memory, "three quarters busy, memory"),
     ("next_remedy", remedy_with_idle_polynomials, "three quarters busy, exponentials"),
     ("lazy_rescale", lazy_in_base_e, "natural units"),
     ("exp2_polynomial", bits_of_one_and_more, "another cubic"),
