@@ -238,9 +238,6 @@ no_messages = Phrase(
 
 nothing_fixed = Phrase("Nothing is fixed yet: three lines are wrong. Try {inputs} ({where}).")
 one_fixed = Phrase("One of the three lines is fixed, two aren't. Try {inputs} ({where}).")
-own_correction = Phrase(
-    "Your A includes its diagonal, but a token doesn't correct its own write: only j < i ({where})."
-)
 after_wrong_guess = Phrase(
     "You go on after a wrong guess. What follows it was computed after a token that isn't in the text ({where})."
 )

@@ -1,6 +1,5 @@
 """Lesson 25, ★★★: a chunk of the gated delta rule by one triangular system, with a state that comes in and goes out."""
 
-from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 from attnlab_course.lessons.lesson25.exercises.decay_weights import decay_weights
 
@@ -75,7 +74,8 @@ EXERCISE = Exercise(
     without={"since * (k @ S)": "You leave the incoming state out of the error. What it holds under a key must be "
                                 "corrected, too: V − γ K S in eq. 25.4."},
     mistakes=(
-        Mistake(phrases.own_correction("eq. 25.4"), but("(k @ k.T), -1)", "(k @ k.T))")),
+        Mistake("Your A includes its diagonal, but a token doesn't correct its own write: only j < i (eq. 25.4).",
+                but("(k @ k.T), -1)", "(k @ k.T))")),
         Mistake("You build the inverse as a product of powers of A. That's exact on paper, but with ONE KEY the powers "
                 "hold numbers above 10¹⁷ that should cancel. Solve the system: eq. 25.4 and section 5.",
                 but(SOLVE, "neumann(A) @ (b * (v - since * (k @ S)))")),
