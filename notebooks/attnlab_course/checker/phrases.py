@@ -199,7 +199,6 @@ lse_in_base_two = Phrase(
 )
 elements = Phrase("You count numbers, not bytes: {what} ({where}).")
 half_cache = Phrase("You count only keys or only values. Every key comes with its value: count both ({where}).")
-one_layer = Phrase("You count one layer. Every layer has its own keys and values ({where}).")
 query_heads = Phrase(
     "You count keys and values for every query head. Query heads that share a key head share its keys ({where})."
 )

@@ -49,7 +49,7 @@ EXERCISE = Exercise(
     ),
     without={
         "2": phrases.half_cache("eq. 7.11"),
-        "model['layers']": phrases.one_layer("eq. 7.11"),
+        "model['layers']": "You count one layer. Every layer has its own keys and values (eq. 7.11).",
         "model['itemsize']": phrases.elements("eqs. 7.11 and 7.12", what="each of them takes itemsize bytes"),
         "weights": "The weights are in memory, and every step reads them: they count in both results (eq. 7.12).",
         "model['batch'] * tokens * token":
