@@ -133,8 +133,11 @@ def map_in_single_precision(q, k, v, w):
         return a @ v / a.sum(1, keepdims=True)
 
 
-def batch_with(drawn, asked):
-    """Batches with values ``drawn`` (rng, shape, half) and questions ``asked`` (rng, pairs, count)."""
+def batch_with(
+    drawn=lambda rng, shape, half: rng.integers(half, size=shape),
+    asked=lambda rng, pairs, count: rng.integers(pairs, size=count),
+):
+    """Batches with other values or other questions than the task's."""
 
     def mqar_batch(rng, size, pairs, length, half):
         keys = rng.permuted(np.tile(np.arange(half), (size, 1)), axis=1)[:, :pairs]
@@ -147,31 +150,20 @@ def batch_with(drawn, asked):
     return mqar_batch
 
 
-def at_random(rng, pairs, count):
-    return rng.integers(pairs, size=count)
-
-
 batch_of_one_row_of_values = batch_with(
-    lambda rng, shape, half: np.tile(rng.integers(half, size=shape[1]), (shape[0], 1)), at_random
+    lambda rng, shape, half: np.tile(rng.integers(half, size=shape[1]), (shape[0], 1))
 )
-batch_without_the_last_value = batch_with(lambda rng, shape, half: rng.integers(half - 1, size=shape), at_random)
+batch_without_the_last_value = batch_with(lambda rng, shape, half: rng.integers(half - 1, size=shape))
 batch_of_different_values = batch_with(
-    lambda rng, shape, half: rng.permuted(np.tile(np.arange(half), (shape[0], 1)), axis=1)[:, : shape[1]], at_random
+    lambda rng, shape, half: rng.permuted(np.tile(np.arange(half), (shape[0], 1)), axis=1)[:, : shape[1]]
 )
-batch_asked_equally = batch_with(
-    lambda rng, shape, half: rng.integers(half, size=shape),
-    lambda rng, pairs, count: rng.permutation(np.arange(count) % pairs),
-)
+batch_asked_equally = batch_with(asked=lambda rng, pairs, count: rng.permutation(np.arange(count) % pairs))
 batch_of_one_value_a_row = batch_with(
-    lambda rng, shape, half: np.repeat(rng.integers(half, size=(shape[0], 1)), shape[1], 1), at_random
+    lambda rng, shape, half: np.repeat(rng.integers(half, size=(shape[0], 1)), shape[1], 1)
 )
-batch_asked_twice = batch_with(
-    lambda rng, shape, half: rng.integers(half, size=shape),
-    lambda rng, pairs, count: np.repeat(rng.integers(pairs, size=count), 2)[:count],
-)
+batch_asked_twice = batch_with(asked=lambda rng, pairs, count: np.repeat(rng.integers(pairs, size=count), 2)[:count])
 batch_without_the_last_pair = batch_with(
-    lambda rng, shape, half: rng.integers(half, size=shape),
-    lambda rng, pairs, count: rng.integers(max(1, pairs - 1), size=count),
+    asked=lambda rng, pairs, count: rng.integers(max(1, pairs - 1), size=count)
 )
 
 
