@@ -29,8 +29,7 @@ SWEPT, RATES, SEEDS, EVERY = 1600, (3e-3, 1e-2, 3e-2, 1e-1), (0, 1, 2), 50
 PLANS = (("elu", 16), ("relu", 16), ("exp", 16), ("hedgehog", 8), ("taylor", 4),
          ("hedgehog", 32), ("taylor", 8), ("softmax", 16))  # fmt: skip
 """Feature map and head size d of each model; hedgehog makes 2d features."""
-MATCHED = PLANS[:5]
-"""The models of 15 or 16 features: these alone are trained at the largest rate, too."""
+MATCHED = PLANS[:5]  # of 15 or 16 features; these alone are trained at the largest rate, too
 
 
 def batch(rng: np.random.Generator, size: int, length: int = LENGTH) -> tuple[Array, Array]:
