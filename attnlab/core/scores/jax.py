@@ -32,7 +32,7 @@ def narrow_tile(rules: Rules, x: Inputs, rows: Block, cols: Block) -> tuple[Keys
 
 def visibility(rules: Rules, x: Inputs, rows: Block, cols: Block) -> Visible:
     """What the rules leave visible of a tile. No axis is expanded."""
-    inside, given = in_band(band_at(rules.band, x.offset), rows, cols, len(rules.heads)), []
+    inside, given = visible_in_band(band_at(rules.band, x.offset), rows, cols, len(rules.heads)), []
     if x.mask is not None:
         given.append(over_tile(x.mask, rows, cols))
     if x.bias is not None:
@@ -45,7 +45,7 @@ def visibility(rules: Rules, x: Inputs, rows: Block, cols: Block) -> Visible:
     return Visible(pairs, anywhere(pairs, -1), anywhere(pairs, (-3, -2)))
 
 
-def in_band(band: Band, rows: Block, cols: Block, axes: int) -> Visible:
+def visible_in_band(band: Band, rows: Block, cols: Block, axes: int) -> Visible:
     """What causal and window leave visible of a tile, and nothing of the blocks before; with ``axes`` axes of heads.
 
     A query sees any key if it sees the first one that its band's left end allows, and so the other way round.
