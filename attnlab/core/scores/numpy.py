@@ -103,6 +103,8 @@ def shown_positions(x: Inputs, part: slice, axis: int) -> bytes | None:
 
     None where no array is given. The arrays are read once. Segments are compared with the range of the part's alone.
     """
+    if x.mask is x.bias is x.query_segments is None:
+        return None
     length = (x.key if axis == -1 else x.query).shape[-2]
     others = tuple(a for a in range(x.query.ndim) if a != x.query.ndim + axis)
     rows, cols = (part, slice(None)) if axis == -1 else (slice(None), part)
@@ -116,6 +118,4 @@ def shown_positions(x: Inputs, part: slice, axis: int) -> bytes | None:
         ours, theirs = segments if axis == -1 else segments[::-1]
         low, high = ours.min((-2, -1), keepdims=True), ours.max((-2, -1), keepdims=True)
         found.append(((low <= theirs) & (theirs <= high)).any(others))
-    if not found:
-        return None
     return np.broadcast_to(functools.reduce(np.logical_and, found), length).tobytes()

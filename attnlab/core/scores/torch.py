@@ -130,12 +130,13 @@ def shown_positions(x: Inputs, part: slice, axis: int) -> bytes | None:
 
     None where no array is given. The arrays are read once. Segments are compared with the range of the part's alone.
     """
+    no_head = 0 in x.query.shape[:-2]  # and amax of nothing raises
+    if no_head or x.mask is x.bias is x.query_segments is None:
+        return None
     length = (x.key if axis == -1 else x.query).shape[-2]
     others = tuple(a for a in range(x.query.ndim) if a != x.query.ndim + axis)
     rows, cols = (part, slice(None)) if axis == -1 else (slice(None), part)
     found = []
-    if 0 in x.query.shape[:-2]:  # no head, and amax of nothing raises
-        return None
     if x.mask is not None:
         found.append(over_tile(x.mask, rows, cols).view(torch.uint8).amax(others).bool())
     if x.bias is not None:
@@ -146,6 +147,4 @@ def shown_positions(x: Inputs, part: slice, axis: int) -> bytes | None:
         ours, theirs = segments if axis == -1 else segments[::-1]
         low, high = ours.amin((-2, -1), keepdim=True), ours.amax((-2, -1), keepdim=True)
         found.append(((low <= theirs) & (theirs <= high)).any(others))
-    if not found:
-        return None
     return functools.reduce(torch.logical_and, found).expand(length).numpy(force=True).tobytes()
