@@ -164,7 +164,6 @@ not_rounded_up = Phrase(
 adds_one = Phrase(
     "You always add one. If nothing is left over, that's one {what} too many: -(-a // b) rounds up ({where})."
 )
-negative = Phrase("Your result is negative where the weights don't fit. Nothing else fits then: return 0 ({where}).")
 
 # Gradients
 
@@ -220,9 +219,6 @@ sinks_left_out = Phrase("You leave the sinks out. Every later query sees them, h
 empty_slots = Phrase(
     "An empty slot has a vote: its key is 0, so its score is 0, but its weight isn't. Test for positions ≥ 0 first "
     "({where})."
-)
-nothing_dropped = Phrase(
-    "Nothing is dropped, so the window grows with the text. Keep the last `window` keys ({where})."
 )
 old_reference = Phrase("After a copy, the old block keeps your reference, so it never becomes free ({where}).")
 writes_shared = Phrase(

@@ -192,12 +192,6 @@ EQUAL = {
     "The offset of a holder behind counts only with a mask, and there is none then.": [
         ("ring_outputs", "(rank.index - step) % rank.size", "rank.index - step"),
     ],
-    "Both pieces of the map are equal at 0, and the other one isn't taken.": [
-        ("fixed_hybrid", "np.where(x > 0, x + 1, np.exp(np.minimum(x, 0)))",
-         "np.where(x >= 0, x + 1, np.exp(np.minimum(x, 0)))"),
-        ("fixed_hybrid", "np.minimum(x, 0)", "x", "np.minimum(x, 1)"),
-    ],
-    "A cache is larger than a byte.": [("sequences", "max(memory - weights, 0)", "max(memory - weights, 1)")],
     "A part of a block serves nobody: what is needed is a whole number.": [
         ("plan_step", "-(held + wanted) // size", "-(held + wanted) / size"),
     ],

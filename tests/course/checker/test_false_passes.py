@@ -125,7 +125,6 @@ NORMALIZED = (
 )
 
 
-SINGLE = "return max", "from numpy import float32; return int(float32(max", "0) // each", "0)) // each)"
 STORE_LINE = "    tl.store(out"
 HIDDEN_LOAD = "j += tl.arange(0, BLOCK_K)[:, None]; tl.load(k + j * D + cols, mask=j < m)"
 
@@ -198,7 +197,6 @@ WRONG = [  # exercise, what differs from the reference or an answer of its own, 
     ("causal_kernel", but(STORE_LINE, f"    for j in range(full, m, BLOCK_K):\n        {HIDDEN_LOAD}\n{STORE_LINE}"),
      "visible tiles hold"),
     ("grid_program", grid_by_the_host, "fetch is for the host"),
-    ("sequences", but(*SINGLE), "one byte less"),
 ]
 
 

@@ -54,7 +54,7 @@ EXERCISE = Exercise(
         "weights": "The weights are in memory, and every step reads them: they count in both results (eq. 7.12).",
         "model['batch'] * tokens * token":
             "A step reads the whole caches, too: the new query meets every key (eq. 7.12).",
-        "0": phrases.negative("section 5"),
+        "0": "Your result is negative where the weights don't fit. Nothing else fits then: return 0 (section 5).",
     },
     mistakes=(
         Mistake(phrases.query_heads("eq. 7.11"), but("* Hk *", '* model["heads"] *')),

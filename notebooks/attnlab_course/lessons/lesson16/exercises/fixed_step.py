@@ -85,7 +85,8 @@ EXERCISE = Exercise(
                     "values[-window:]", "values[len(values) - min(len(values), window - 1):]")),
         Mistake("Your window is one key too short: the oldest key leaves a step early. i − j < window (eq. 16.1).",
                 but("i - j < window", "i - j < window - 1"), but("i - j < window", "i - j < max(window - 1, 1)")),
-        Mistake(phrases.nothing_dropped("eq. 16.3"), but(KEPT, "keys, values")),
+        Mistake("Nothing is dropped, so the window grows with the text. Keep the last `window` keys (eq. 16.3).",
+                but(KEPT, "keys, values")),
         Mistake("You keep only the chunk. If it's shorter than the window, older keys are still needed: the last "
                 "`window` of all, eq. 16.3.",
                 but(KEPT, "k[-window:], v[-window:]")),
