@@ -158,12 +158,6 @@ last_one = Phrase(
     "{what} after the last whole {block} are left out. The last {block} is shorter: round the number of {block}s up "
     "({where})."
 )
-not_rounded_up = Phrase(
-    "Your number of {what} isn't rounded up. What's left over needs one of its own, however little it is ({where})."
-)
-adds_one = Phrase(
-    "You always add one. If nothing is left over, that's one {what} too many: -(-a // b) rounds up ({where})."
-)
 
 # Gradients
 
@@ -197,7 +191,6 @@ lse_in_base_two = Phrase(
     "ln 2 ({where})."
 )
 elements = Phrase("You count numbers, not bytes: {what} ({where}).")
-half_cache = Phrase("You count only keys or only values. Every key comes with its value: count both ({where}).")
 query_heads = Phrase(
     "You count keys and values for every query head. Query heads that share a key head share its keys ({where})."
 )

@@ -48,13 +48,12 @@ EXERCISE = Exercise(
         "tokens = what's left // (batch · bytes of a token). A step reads weights and caches, each once (eq. 7.12).",
     ),
     without={
-        "2": phrases.half_cache("eq. 7.11"),
+        "2": "You count only keys or only values. Every key comes with its value: count both (eq. 7.11).",
         "model['layers']": "You count one layer. Every layer has its own keys and values (eq. 7.11).",
         "model['itemsize']": phrases.elements("eqs. 7.11 and 7.12", what="each of them takes itemsize bytes"),
         "weights": "The weights are in memory, and every step reads them: they count in both results (eq. 7.12).",
         "model['batch'] * tokens * token":
             "A step reads the whole caches, too: the new query meets every key (eq. 7.12).",
-        "0": "Your result is negative where the weights don't fit. Nothing else fits then: return 0 (section 5).",
     },
     mistakes=(
         Mistake(phrases.query_heads("eq. 7.11"), but("* Hk *", '* model["heads"] *')),

@@ -109,7 +109,9 @@ EXERCISE = Exercise(
         Mistake(phrases.nothing_fixed("eqs. 12.1 and 12.2", inputs=TRY), but(*NUMBER, *STRIDE, *VOTES)),
         Mistake(phrases.one_fixed("eqs. 12.1 and 12.2", inputs=TRY),
                 but(*NUMBER, *STRIDE), but(*NUMBER, *VOTES), but(*STRIDE, *VOTES)),
-        Mistake(phrases.not_rounded_up("eq. 12.1", what="blocks of queries"), but(*NUMBER)),
+        Mistake("Your number of blocks of queries isn't rounded up. What's left over needs one of its own, "
+                "however little it is (eq. 12.1).",
+                but(*NUMBER)),
         Mistake("Your heads of keys and values don't begin M rows apart. With N = M, that doesn't show (eq. 12.2).",
                 but(*STRIDE)),
     ),

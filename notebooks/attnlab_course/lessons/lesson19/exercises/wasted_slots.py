@@ -1,6 +1,5 @@
 """Lesson 19, ★: slots that are held and never filled, under three policies."""
 
-from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
 
@@ -50,7 +49,9 @@ EXERCISE = Exercise(
     without={"sum(lengths)": "You return what's held, tokens included. We ask for the slots that are empty (section "
                              "1)."},
     mistakes=(
-        Mistake(phrases.adds_one("eq. 19.3", what="block"), but(PAGES, "(n // block + 1) * block")),
+        Mistake("You always add one. If nothing is left over, that's one block too many: -(-a // b) rounds "
+                "up (eq. 19.3).",
+                but(PAGES, "(n // block + 1) * block")),
         Mistake("You give every request as much as the longest one. Each has its own blocks, or its own power of two: "
                 "pages are taken as tokens come (section 1, eq. 19.3).",
                 but(PAGES, "-(-max(lengths) // block) * block"), but(POWER, "1 << (max(lengths) - 1).bit_length()")),
