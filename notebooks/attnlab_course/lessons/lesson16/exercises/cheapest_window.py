@@ -72,6 +72,7 @@ EXERCISE = Exercise(
     cases=table(
         ("needs 64 keys, no sinks", loss(64, 0), 512, 1.4),
         ("needs 90 keys and one sink", loss(90, 1), 4096, 1.4),
+        ("needs 40 keys and two sinks", loss(40, 2), 512, 1.4),
         ("needs 100 keys and three sinks, so four", loss(100, 3), 4096, 1.4),
         ("a hundredth of a bit is allowed", loss(1000, 0), 4096, 1.41),
         ("everything is needed", loss(512, 0), 512, 1.4),
@@ -83,12 +84,12 @@ EXERCISE = Exercise(
         "There are about 25 windows up to 4,096, and 4 numbers of sinks: 5 measurements each.",
         "Compare window + sinks at the end: a sink costs one key and may save a hundred.",
     ),
-    without={"sinks": "You compare windows and leave the sinks out of the count (section 3)."},
+    without={"kept": "You compare windows and leave the sinks out of the count (section 3)."},
     mistakes=(
         Mistake("You measure every window. Bits only fall as a window grows, so one measurement decides half of what's "
                 "left (section 6).",
                 but("low, high = 0, len(sizes) - 1",
-                    "low = high = next(i for i, size in enumerate(sizes) if bits(size, sinks) <= allowed)")),
+                    "low = high = next(i for i, size in enumerate(sizes) if bits(size, kept) <= allowed)")),
         Mistake("You never try sinks. A model that leans on the first token breaks without them at any short window "
                 "(section 5).", but("for kept in (0, 1, 2, 4)", "for kept in (0,)")),
         Mistake("You always take four sinks, so a model that needs none pays for four keys (section 5).",
