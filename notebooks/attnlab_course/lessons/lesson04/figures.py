@@ -45,7 +45,7 @@ def fold(scores: Sequence[float]) -> Figure:
 
 
 def held(scores: Sequence[float], values: Sequence[float]) -> Figure:
-    """What a query holds after each key, naive, lazy and online, if a value is one number: a box for each number."""
+    """What a query keeps after each key, naive, lazy and online, if a value is one number: a box for each number."""
     kept, said = {"naive": [], "lazy": [], "online": []}, []
     for t in range(1, len(scores) + 1):
         m, e = max(scores[:t]), np.exp(scores[:t])
@@ -65,5 +65,5 @@ def held(scores: Sequence[float], values: Sequence[float]) -> Figure:
         said.append(f"{method}: from {len(columns[0])} to {len(columns[-1])}, the largest {largest:.1f}.")
         axes.set(xlim=(-1.4, len(scores) - 0.4), title=f"{method}: a column per key")
         axes.axis("off")
-    figure.set_label(f"Boxes in a column per key read, one for each number that a query holds. {' '.join(said)}")
+    figure.set_label(f"Boxes in a column per key read, one for each number that a query keeps. {' '.join(said)}")
     return figure
