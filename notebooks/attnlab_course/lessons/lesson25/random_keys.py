@@ -30,7 +30,7 @@ def recalled(
     keys: int, times: int = 1, *, a: float = 1, b: float = 1, erase: bool = True, first: float | None = None,
     texts: int = 1, features: int = 16, passes: int = 1, draws: int = 200, seed: int = 0,
 ) -> float:
-    """The share of keys whose last value is read, if the nearest of 64 random values is taken.
+    """The share of keys whose last value is read, if of 64 random values that with the largest dot product is taken.
 
     ``texts`` one after another have ``keys`` keys each, random vectors of length 1, and write each ``times`` times;
     the last text's keys are asked for. ``a`` and ``b`` of every token; ``first``: a of a text's first token.

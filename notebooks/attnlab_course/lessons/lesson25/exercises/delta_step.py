@@ -1,6 +1,7 @@
 """Lesson 25, ★: one token of the gated delta rule."""
 
-from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab_course.checker.promises import peak
 
 import numpy as np
 from numpy import ndarray as Array
@@ -10,7 +11,7 @@ def delta_step(S: Array, q: Array, k: Array, v: Array, a: float, b: float) -> tu
     """(out, S): what a token reads, (Dv,), and the state after it, (F, Dv).
 
     ``S`` (F, Dv) the state before, ``q`` and ``k`` (F,), ``v`` (Dv,). First the state decays by ``a``, then the token
-    writes ``b`` times the error of what is stored under its key, then its query reads.
+    writes ``b`` times the error of what is stored under its key, then its query reads. Never hold F × F numbers.
     """
     S = a * S
     S = S + np.outer(k, b * (v - k @ S))  # eq. 25.2
@@ -63,7 +64,14 @@ EXERCISE = Exercise(
         Mistake("You erase everything stored under the key and write b times the value. Erase b times, too: the same b "
                 "multiplies both terms of eq. 25.1.",
                 but("b * (v - k @ S)", "(b * v - k @ S)")),
-        Mistake("You look up with the query. What has to be corrected is stored under the key: k @ S in eq. 25.2.",
-                but("v - k @ S", "v - q @ S")),
+        Mistake("You multiply by the matrix of eq. 25.1, which has F × F numbers. Look up and write instead: two "
+                "vectors are enough, eq. 25.2.",
+                but("    S = a * S\n", "    S = a * (np.eye(len(k)) - b * np.outer(k, k)) @ S\n", WRITE,
+                    "S = S + b * np.outer(k, v)")),
+    ),
+    costs=(
+        Cost(peak(lambda n: call(n, 1, 0.5, 0.5), 256, 256), 8,
+             "With 256 features and values of 1, it holds {found:.0f} times as many numbers as the state has: eq. 25.2 "
+             "needs no matrix of F × F."),
     ),
 )
