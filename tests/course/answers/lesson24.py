@@ -67,7 +67,7 @@ def one_plan(budget, extra):
 
 
 def plan_of_windows(budget, extra):
-    return ((32, 16), (64, 4), (64, 4), (224, 4))
+    return ((32, 16), (64, 4), (96, 4), (224 if extra > 0.01 else 480, 4))
 
 
 def plan_in_an_array(budget, extra):
