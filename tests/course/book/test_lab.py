@@ -17,7 +17,6 @@ import pytest
 
 from tests.course.book.conftest import SECONDS
 from tests.support import PYTHONPATH, ROOT
-from tests.support.notebooks import names
 
 LESSON = "00_start_here.ipynb"
 MOVING = "03_online_softmax.ipynb"
@@ -145,47 +144,3 @@ def test_what_moves_is_seen_before_its_cell_has_run(page, lab):
             break
         page.keyboard.press("ArrowDown")
     assert page.locator(".attnlab-moving svg").first.is_visible()
-
-
-def interactive(lesson):
-    """The cell of a lesson that makes sliders, and before it those cells that it cannot do without; else none."""
-    cells = [cell for cell in nbformat.read(lesson, as_version=4).cells if cell.cell_type == "code"]
-    cells = [cell for cell in cells if not cell.id.endswith("-colab")]
-    last = next((i for i, cell in enumerate(cells) if "interact(" in cell.source), None)
-    if last is None:
-        return []
-    kept, needed = [cells[last]], names(cells[last].source)[0]
-    for cell in reversed(cells[:last]):
-        reads, defines = names(cell.source)
-        if defines & needed:
-            kept, needed = [cell, *kept], needed - defines | reads
-    return kept
-
-
-@pytest.mark.full
-def test_every_slider_draws_anew(page, work, lab):
-    from playwright.sync_api import expect
-
-    lessons = [cells for path in sorted((ROOT / "notebooks").glob("*.ipynb")) if (cells := interactive(path))]
-    assert lessons
-    sliders = nbformat.read(work / "work" / LESSON, as_version=4)  # a notebook whose kernel is known
-    code = [nbformat.v4.new_code_cell(cell.source) for cells in lessons for cell in cells]
-    sliders.cells = [nbformat.v4.new_markdown_cell("# Sliders"), *code]
-    nbformat.write(sliders, work / "work/sliders.ipynb")
-    notebook = Notebook(page, lab, "sliders.ipynb")
-    notebook.run()
-    for cells in lessons:
-        for _ in cells:
-            notebook.run()
-        below = notebook.at()
-        made = page.locator(".jp-CodeCell", has=page.locator(".widget-interact")).last
-        picture, handles = made.locator(".jp-OutputArea img").last, made.locator(".noUi-handle")
-        picture.wait_for()
-        assert handles.count()
-        for handle in handles.all():
-            before = picture.get_attribute("src")
-            handle.focus()
-            page.keyboard.press("ArrowRight")
-            expect(picture).not_to_have_attribute("src", before)
-        below.click()
-        expect(below).to_have_class(re.compile("jp-mod-active"))

@@ -194,5 +194,5 @@ def test_an_option_is_chosen_by_keyboard(page, address):
 
 
 def test_the_path_of_a_folded_listing_is_code(site):
-    page = (site / "08_tiled_attention.html").read_text(encoding="utf-8")
-    assert "<code>attnlab_course/instruments/machine/flash.py</code></summary>" in page
+    page = (site / "20_serving.html").read_text(encoding="utf-8")
+    assert "<code>attnlab_course/serve/scheduler.py</code></summary>" in page

@@ -59,7 +59,7 @@ def ring(policies: Mapping[str, Mapping[int, Sequence[int]]], sinks: int) -> Fig
         rows = "; ".join(f"after {taken} tokens {', '.join('empty' if x < 0 else str(x) for x in slots)}"
                          for taken, slots in history.items())  # fmt: skip
         said.append(f"{name}: {rows}.")
-    figure.set_label(f"What {width} slots hold. {' '.join(said)}")
+    figure.set_label(f"What {width} slots of a rolling cache hold. {' '.join(said)}")
     return figure
 
 
