@@ -33,8 +33,8 @@ def by_heads_in_cache(loops: Callable) -> Callable:
     """Decorator of the loops of a core or a gradient in NumPy or PyTorch, called for a few batch elements or heads.
 
     ``loops(rules, sizes, x, *rest, empty)`` return what ``empty(x, *rest)``, by default their own, has made for them;
-    for a few heads it gives those of the whole result, so that no part is copied. In NumPy each thread has one head at
-    a time; PyTorch, which does everything on all threads, gains nothing by that. Heads that depend on each other stay
+    for a few heads it gives those of the whole result, so that no part is copied. In NumPy each thread has a few
+    heads; PyTorch, which does everything on all threads, gains nothing by that. Heads that depend on each other stay
     together: dropout numbers them, and the gradient of a bias may be a sum over them.
     """
     empty = inspect.signature(loops).parameters["empty"].default
@@ -66,7 +66,8 @@ def _fill(
 def _parts_and_workers(rules: Rules, x: Inputs) -> tuple[list[tuple[slice, ...]], int]:
     """Cut the heads into parts that fit the cache, and say on how many threads to work on them.
 
-    Each of NumPy's threads has one head at a time, whose tile stays in its core's own cache.
+    Each of NumPy's threads has one head at a time, whose tile stays in its core's own cache; of small tiles it has
+    several, else threads wait for Python more often than they compute.
     """
     *heads, g = x.query.shape[:-2]  # under vmap one more than in rules
     band, count = rules.band, math.prod(heads)
@@ -78,7 +79,9 @@ def _parts_and_workers(rules: Rules, x: Inputs) -> tuple[list[tuple[slice, ...]]
     workers = threads() if isinstance(x.query, np.ndarray) and num_scores >= WORTH_THREADS else 1
     side = 256 if rules.small else 512  # as in geometry.tile_sizes
     tile = max(min(band.n * g, side) * min(band.m, side), 1)
-    return list(cut_heads(heads, 1 if workers > 1 else max(CACHE_SCORES // tile, 1))), workers
+    one = workers > 1 and not rules.small
+    most = 1 if one else min(CACHE_SCORES // workers // tile, math.ceil(count / workers))
+    return list(cut_heads(heads, max(most, 1))), workers
 
 
 def products_on_one_thread(rules: Rules, x: Inputs) -> AbstractContextManager:
