@@ -34,7 +34,7 @@ def tiled_attention(query: Array, key: Array, value: Array, **options: Unpack[Op
     Tiles that a mask or bias hides for every head and batch element are skipped, too, except in the kernels: a
     cache is as long as what's filled. In NumPy and JAX that takes a byte a key; under jax.vmap of the mask all examples
     take as many steps as the longest.
-    In NumPy each thread of a large call works on one head after the other, and a small call on one thread; meanwhile
+    In NumPy each thread of a large call works on some of the heads, and a small call on one thread; meanwhile
     every product of NumPy's in this process uses one thread, and as many as before afterwards.
     On a GPU a kernel runs in place of the loops. PyTorch: ours, if Triton 3.6 or newer is there, but for a bias,
     float64, head sizes above 256 and block sizes that are no multiples of 16; its tiles are then no larger
