@@ -10,6 +10,8 @@ NOTEBOOKS := build/notebooks
 TESTS = $(NOTEBOOKS) tests
 NBVAL := --nbval --nbval-cell-timeout 600 --nbval-kernel-startup-timeout 300 --nbval-sanitize-with notebooks/nbval.cfg
 PY := .venv/bin/python
+# A worker that ends isn't replaced: the next would run what ended it, again and again.
+WORKERS := -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 # Nothing from outside may change which modules, kernels or plot back ends are used.
@@ -40,7 +42,7 @@ test: setup ## check everything: lint, tests, notebooks
 	$(PY) -m ruff check .
 	$(PY) notebooks/build.py --check
 	$(PY) -m tests.support.notebooks build/notebooks
-	$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 20 $(MARKS) $(NBVAL) \
+	$(PY) -m pytest $(WORKERS) --durations 20 $(MARKS) $(NBVAL) \
 	  $(TESTS) $(ARGS)
 
 test-all: MARKS := -m ""

@@ -8,6 +8,7 @@ from typing import Any
 
 from attnlab import METHODS
 from attnlab.measure import GRADIENTS
+from attnlab_course.bench import peers
 from attnlab_course.bench.contestants import GROUPED, OWN, SDPA, Contestant
 from attnlab_course.bench.setting import Setting
 from attnlab_course.instruments import hardware
@@ -16,6 +17,7 @@ from attnlab_course.instruments.timing import Call, wait_for
 import numpy as np
 
 NAMESPACES = {"numpy": "numpy", "jax": "jax.numpy", "torch": "torch"}
+LENGTH_FIRST = "nn", "onnxruntime"  # arrays (batch, length, heads, size)
 PRODUCT = {"cpu": 2048, "cuda": 8192}  # rows and columns of the matrices whose product is the yardstick
 
 
@@ -61,6 +63,8 @@ def bind_options(contestant: Contestant, setting: Setting) -> Callable:
         return functools.partial(_jax_nn, setting)
     if method in (*OWN["torch"], *SDPA):
         return functools.partial(_torch_sdpa, setting, SDPA.get(method))
+    if method in peers.NEEDS:
+        return peers.MAKERS[method](setting)
     if method == "flex":
         return _flex_attention(setting)
     if method == GROUPED.method:
@@ -127,7 +131,7 @@ def _formula(xp: Any, query: Any, key: Any, value: Any) -> Any:
 
 def make_inputs(contestant: Contestant, setting: Setting, shapes_only: bool = False) -> list:
     """Query, key, value, with the gradient dout, and the mask or None; for JAX perhaps only their shapes."""
-    swapped = contestant.method == "nn"
+    swapped = contestant.method in LENGTH_FIRST
     heads = [setting.heads, setting.kv_heads, setting.kv_heads] + [setting.heads] * setting.gradient
     lengths = [setting.n, setting.keys, setting.keys, setting.n]
     sizes = tuple((setting.batch, h, length, setting.d) for h, length in zip(heads, lengths))
@@ -148,7 +152,8 @@ def make_arrays(library: str, sizes: tuple, swapped: bool, dtype: str, device: s
     """Standard normal arrays of the library, the same in each; ``swapped``: (batch, length, heads, size)."""
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(size, dtype=np.float32) for size in sizes]
-    return [_from_numpy(library, x.swapaxes(1, 2) if swapped else x, dtype, device) for x in arrays]
+    arrays = [np.ascontiguousarray(x.swapaxes(1, 2)) for x in arrays] if swapped else arrays
+    return [_from_numpy(library, x, dtype, device) for x in arrays]
 
 
 def _from_numpy(library: str, x: np.ndarray, dtype: str, device: str) -> Any:

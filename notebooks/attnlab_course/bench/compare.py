@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from attnlab.measure import binary, extra_bytes, in_fresh_process, jax_bytes
+from attnlab_course.bench import peers
 from attnlab_course.bench.calls import count_flops, make_inputs, make_timed_call, prepare_all
 from attnlab_course.bench.contestants import UNIT, Contestant, choose_contestants
 from attnlab_course.bench.question import Question, Times, format_ms, format_ratio
@@ -44,7 +45,7 @@ def make_rows(setting: Setting, times: Times, memory: bool) -> Iterator[list[str
     """A row a contestant: its time, its rate beside that of the products and, if asked, its extra memory."""
     found, scale = [Contestant(*name.split()) for name in times], 1e12 if setting.device == "cuda" else 1e9
     rates = {c: count_flops(c, setting) / times[c.name] for c in found}
-    measured = [c for c in found if memory and c.method != "products"]
+    measured = [c for c in found if memory and c.method not in ("products", *peers.NEEDS)]  # theirs isn't Python's
     extra = dict(zip(measured, extra_memory([(c, setting) for c in measured]))) if measured else {}
     for c in found:
         products = Contestant(c.library, "products")

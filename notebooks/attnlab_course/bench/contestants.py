@@ -1,7 +1,8 @@
 """Who runs: every algorithm in every library, the libraries' own attention, and their matrix products.
 
 A contestant is called "jax tiled" and so on. "torch sdpa" is torch.nn.functional.scaled_dot_product_attention, the
-unit of all ratios; "jax nn" is jax.nn.dot_product_attention; "products" is one large square matrix product.
+unit of all ratios; "jax nn" is jax.nn.dot_product_attention; "numpy onnxruntime" and "numpy openvino" take part where
+they're installed; "products" is one large square matrix product.
 """
 
 import importlib.util
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attnlab.core.arguments import LIBRARIES
+from attnlab_course.bench import peers
 from attnlab_course.bench.setting import Setting
 from attnlab_course.instruments import hardware
 from attnlab_course.ladder import LADDER
@@ -25,7 +27,7 @@ KERNELS = {"torch": ("triton", "flex"), "jax": ()}  # on a GPU: tiled as a kerne
 
 SLOW = tuple(name for name, method in LADDER.items() if method.at_once == "key")
 QUADRATIC = (*(name for name, method in LADDER.items() if method.at_once == "matrix"), "nn", "sdpa-math")
-EVERYONE = (*LADDER, *(name for names in OWN.values() for name in names), *SDPA, *KERNELS["torch"])
+EVERYONE = (*LADDER, *(name for names in OWN.values() for name in names), *SDPA, *KERNELS["torch"], *peers.NEEDS)
 
 
 @dataclass(frozen=True)
@@ -87,12 +89,14 @@ def find_libraries(device: str, libraries: Sequence[str]) -> tuple[list[str], di
 def list_methods(library: str, device: str) -> tuple[str, ...]:
     """Methods of a library on a device, its own function first."""
     if device == "cpu":
-        return *OWN[library], *LADDER
+        return *OWN[library], *LADDER, *(peers.list_installed() if library == "numpy" else ())
     return *OWN[library], *(SDPA if library == "torch" else ()), *LADDER, *KERNELS[library]
 
 
 def explain_absence(method: str, setting: Setting) -> str | None:
-    """Why a method is not worth its time or memory in this setting, if it is not."""
+    """Why a method can't do this setting or isn't worth its time or memory in it, if so."""
+    if method in peers.NEEDS:
+        return peers.explain_refusal(setting)
     if method == "flex" and setting.padding:
         return "takes no mask as an array"
     longest = 256 if setting.gradient else 1024

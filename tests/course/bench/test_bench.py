@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 from attnlab_course.bench import __main__ as command
-from attnlab_course.bench import calls, compare, question, small
+from attnlab_course.bench import calls, compare, peers, question, small
 from attnlab_course.bench import contestants as who
 from attnlab_course.bench.calls import make_inputs, prepare
 from attnlab_course.bench.contestants import Contestant, choose_contestants
@@ -20,7 +20,7 @@ from attnlab_course.bench.setting import Setting
 from attnlab_course.instruments import timing
 
 from attnlab import METHODS, measure
-from tests.support import ROOT, oracle
+from tests.support import ROOT, needs, oracle
 from tests.support.libraries import back
 
 TINY = Setting(n=11, batch=2, heads=4, kv_heads=4, d=3)
@@ -77,10 +77,31 @@ def test_every_contestant_computes_the_same(name, gradient, request):
     for contestant in contestants:
         found = prepare(contestant, setting)()
         found = [back(x) for x in (found if gradient else [found])]
-        found = [x.swapaxes(1, 2) for x in found] if contestant.method == "nn" else found
+        found = [x.swapaxes(1, 2) for x in found] if contestant.method in calls.LENGTH_FIRST else found
         assert len(found) == len(right)
         for x, y in zip(found, right):
             np.testing.assert_allclose(x, y, rtol=0, atol=3e-6, err_msg=contestant.name)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", peers.NEEDS)
+def test_a_runtime_of_graphs_computes_the_same(name, causal):
+    needs(*peers.NEEDS[name])
+    setting = dataclasses.replace(TINY, causal=causal)
+    assert name in peers.list_installed()
+    found = prepare(Contestant("numpy", name), setting)()
+    found = found.swapaxes(1, 2) if name in calls.LENGTH_FIRST else found
+    np.testing.assert_allclose(found, expected(setting)[0], rtol=0, atol=3e-6)
+
+
+def test_what_runtimes_of_graphs_cannot_do_is_told(monkeypatch):
+    monkeypatch.setattr(peers, "list_installed", lambda: list(peers.NEEDS))
+    assert set(peers.NEEDS) <= {x.method for x in everyone(TINY)}
+    others = {"dtype": "float16"}, {"kv_heads": 2}, {"window": (3, 1)}, {"gradient": True}, {"m": 7, "causal": True}
+    for other in others:
+        setting = dataclasses.replace(TINY, **other)
+        assert not set(peers.NEEDS) & {x.method for x in everyone(setting)}
+        assert "float32" in choose_contestants(setting)[1]["numpy openvino"]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -113,7 +134,7 @@ def test_who_takes_part():
     found, notes = choose_contestants(Setting(n=1025))
     names = [contestant.name for contestant in found]
     assert names[0] == "torch products"
-    assert len(set(names)) == len(names) == 3 * 5 + 2
+    assert len(set(names)) == len(names) == 3 * 5 + 2 + len(peers.list_installed())
     assert set(notes) == {f"{library} {method}" for library in who.ORDER for method in ("lazy", "online")}
     found, notes = choose_contestants(Setting(n=1025), ["jax"], ["online"])
     assert [x.name for x in found] == ["torch sdpa", "jax products", "jax online"]
