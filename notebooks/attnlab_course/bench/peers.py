@@ -4,6 +4,7 @@ Both take NumPy arrays of float32 and have neither a window nor a gradient; thei
 """
 
 import importlib.util
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +48,7 @@ def make_onnxruntime(setting: Setting) -> Callable:
 
 def make_openvino(setting: Setting) -> Callable:
     """OpenVINO's scaled_dot_product_attention, compiled for the setting's shapes."""
+    sys.modules.setdefault("openvino_telemetry", None)  # else the import forks, beside JAX's threads, to report itself
     import openvino
     from openvino import opset13
 
