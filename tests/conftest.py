@@ -5,7 +5,6 @@ import importlib.metadata
 import os
 import platform
 from collections import defaultdict
-from math import ceil
 from pathlib import Path
 from zlib import crc32
 
@@ -14,6 +13,7 @@ import jaxtyping
 import pytest
 
 from tests.support import MISSING, absent
+from tests.support.sample import leave_to_the_night
 from tests.support.typechecker import modules
 
 # Before anything of attnlab is imported: under pytest annotated shapes, dtypes and types are checked; at run time none.
@@ -111,22 +111,20 @@ def _compile_quickly():
 def pytest_collection_modifyitems(config, items):
     """Whatever builds the site goes first, as two of pytest-xdist's workers would else wait for it.
 
-    Of the cases of a test that are marked thin(n), all but one in n are left to ``make test-all``, unless the command
-    names them. And nbval waits five seconds for an output: too few on a busy machine.
+    Of each test's cases, but for those that the command names, few run every day. And nbval waits five seconds for an
+    output: too few on a busy machine.
     """
     named = set(config.args)
     items.sort(key=lambda item: item.path.name != "test_pages.py")
-    many = defaultdict(list)
+    cases = defaultdict(list)
     for item in items:
         if hasattr(item, "output_timeout"):
             item.output_timeout = 120
-        thin = item.get_closest_marker("thin")
-        if thin and item.nodeid not in named and not item.get_closest_marker("full"):
-            many[item.nodeid.partition("[")[0], thin.args[0]].append(item)
-    for (_, n), cases in many.items():
-        cases.sort(key=lambda item: crc32(item.nodeid.encode()))  # in no order of their parameters
-        for item in cases[ceil(len(cases) / n) :]:
-            item.add_marker("full")
+        if hasattr(item, "callspec") and item.nodeid not in named and not item.get_closest_marker("full"):
+            thin = item.get_closest_marker("thin")
+            cases[item.nodeid.partition("[")[0], thin.args[0] if thin else 1].append(item)
+    for (_, n), of_one_test in cases.items():
+        leave_to_the_night(of_one_test, n)
 
 
 @pytest.fixture(autouse=True)

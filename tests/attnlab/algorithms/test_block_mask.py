@@ -1,7 +1,5 @@
 """Block masks: the same as an element mask, forward and backward. test_hidden_tiles counts what is visited."""
 
-from itertools import product
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +9,6 @@ import torch
 from attnlab import safe_attention, tiled_attention
 from attnlab.tiled.numpy import tiled_attention_backward
 from tests.support.libraries import LIBRARIES
-from tests.support.pairwise import parameters
 
 SIZES = [(8, 8, 4, 4), (10, 13, 4, 5), (7, 9, 3, 2), (5, 3, 5, 3), (9, 9, 5, 4), (6, 10, 20, 4)]
 OPTIONS = {"": {}, "causal": {"causal": True}, "window": {"window": (3, 2)}, "dropout": {"dropout": 0.3, "seed": 7}}
@@ -39,8 +36,9 @@ def gradients(library, arrays, dout, **options):
         return out, *pull(jax.device_put(dout))
 
 
-@pytest.mark.thin(2)
-@pytest.mark.parametrize(("library", "rule", "sizes"), parameters(product(LIBRARIES, OPTIONS, SIZES), ["jax"], str))
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("rule", OPTIONS)
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_same_as_an_element_mask(library, rule, sizes):
     (arrays, tiles, mask, dout), options = make(*sizes), OPTIONS[rule]
     found = gradients(library, arrays, dout, block_q=sizes[2], block_k=sizes[3], block_mask=tiles, **options)

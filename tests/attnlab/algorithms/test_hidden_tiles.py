@@ -13,7 +13,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import attnlab
 from tests.support.libraries import LIBRARIES
-from tests.support.pairwise import parameters
 
 N, M, VISIBLE, D = 48, 256, 20, 4
 BLOCKS = {"tiled": {"block_q": 16, "block_k": 32}, "chunked": {"query_chunk_size": 16, "key_chunk_size": 32}}
@@ -73,8 +72,7 @@ CALLS = [(library, algorithm, rule) for library in LIBRARIES for algorithm in BL
          if algorithm == "tiled" or rule != "block mask"]  # fmt: skip
 
 
-@pytest.mark.thin(4)
-@pytest.mark.parametrize(("library", "algorithm", "rule"), parameters(CALLS, dear=["jax"]))
+@pytest.mark.parametrize(("library", "algorithm", "rule"), CALLS)
 def test_hidden_tiles_are_not_visited(visits, library, algorithm, rule):
     """Forward and gradient visit what is visible, once each; the numbers are those of safe attention."""
     options, tiles = HIDING[rule]

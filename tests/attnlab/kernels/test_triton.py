@@ -25,7 +25,6 @@ from tests.support.cases import CASES, Case
 from tests.support.comparison import assert_agrees, assert_gradients_agree
 from tests.support.interpreter import GPU, interpreter
 from tests.support.libraries import arguments_of, dtype, to
-from tests.support.pairwise import in_turn
 
 needs("triton")
 
@@ -87,15 +86,15 @@ SMOOTH = [name for name in COMPILED if name in SERVED] + LAYOUTS + [
 ]  # fmt: skip
 
 
-@pytest.mark.thin(4)
-@pytest.mark.parametrize("name", [row for row in in_turn(SERVED, 0) if row.values[0] not in SMOOTH])
+@pytest.mark.thin(8)
+@pytest.mark.parametrize("name", [name for name in SERVED if name not in SMOOTH])
 def test_agreement(name):
     case = SERVED[name]
     assert_agrees(case, *attend(case.arrays("torch"), **case.options, block_q=16, block_k=16))
 
 
-@pytest.mark.thin(4)
-@pytest.mark.parametrize("name", in_turn(SMOOTH, 0))
+@pytest.mark.thin(8)
+@pytest.mark.parametrize("name", SMOOTH)
 def test_agreement_and_gradients(name):
     check(SERVED[name], block_q=16, block_k=16)
 
@@ -152,7 +151,7 @@ def test_a_negative_scale_in_bfloat16():
 
 @pytest.mark.thin(6)
 @pytest.mark.parametrize("sizes", [(16, 32), (64, 32), (32, 16), (None, None)])
-@pytest.mark.parametrize("name", in_turn(LARGE, 0))
+@pytest.mark.parametrize("name", LARGE)
 def test_several_tiles(name, sizes):
     check(LARGE[name], block_q=sizes[0], block_k=sizes[1])
 

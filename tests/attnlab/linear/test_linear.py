@@ -1,7 +1,6 @@
 """Linear attention: three forms in three libraries are one formula; states join calls; rows of zeros; gradients."""
 
 import functools
-import itertools
 import math
 
 import jax
@@ -13,7 +12,6 @@ import torch
 from attnlab.linear import FEATURES, FORMS, Hedgehog, feature_count, hedgehog_loss, linear_attention
 from tests.support import refused
 from tests.support.libraries import LIBRARIES, back, dtype, precision, to
-from tests.support.pairwise import parameters
 
 RNG = np.random.default_rng(0)
 SHAPES = {  # query heads, key heads, N, M, D, Dv
@@ -238,8 +236,9 @@ def closing(library, w):
 
 
 @pytest.mark.thin(3)
-@pytest.mark.parametrize(("form", "shape", "features"), parameters(
-    itertools.product(FORMS, ["grouped", "more keys", "more queries"], ["elu", "taylor", "hedgehog", "function"])))
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("shape", ["grouped", "more keys", "more queries"])
+@pytest.mark.parametrize("features", ["elu", "taylor", "hedgehog", "function"])
 def test_gradients_in_jax_are_those_of_pytorch(form, shape, features):
     arrays = inputs(shape)
     hq, hk, *_, d, _ = SHAPES[shape]
