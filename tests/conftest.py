@@ -4,7 +4,9 @@ import gc
 import importlib.metadata
 import os
 import platform
+import sys
 from collections import defaultdict
+from contextlib import ExitStack
 from pathlib import Path
 from zlib import crc32
 
@@ -13,6 +15,7 @@ import jaxtyping
 import pytest
 
 from tests.support import MISSING, absent
+from tests.support.kernels import forked
 from tests.support.sample import leave_to_the_night
 from tests.support.typechecker import modules
 
@@ -42,8 +45,12 @@ def quick_xla():
 
 
 def pytest_configure(config):
-    """``make test-all`` selects by no mark, and tries more examples of every law."""
+    """``make test-all`` selects by no mark, and tries more examples of every law; notebooks run in forked kernels."""
     hypothesis.settings.load_profile("fixed" if config.option.markexpr else "full")
+    if getattr(config.option, "nbval", False) and sys.platform == "linux" and not hasattr(config, "workerinput"):
+        kernels = ExitStack()
+        kernels.enter_context(forked())
+        config.add_cleanup(kernels.close)
 
 
 def pytest_report_header():

@@ -20,6 +20,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from tests.support import ROOT
 
 NOTEBOOKS = ROOT / "notebooks"
+NIGHT = {"reproductions"}  # recomputes at length what lessons compute
 PICTURE = re.compile("image/[a-z+]+;base64,[A-Za-z0-9+/=]+")
 
 
@@ -81,11 +82,11 @@ def joined(learner, solved):
 
 
 def write(folder):
-    """A notebook for each lesson and each page."""
+    """A notebook for each lesson, and for each page but those that are left to the night."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.ipynb"):
         old.unlink()
-    for path in sorted(NOTEBOOKS.glob("*.ipynb")):
+    for path in sorted(path for path in NOTEBOOKS.glob("*.ipynb") if path.stem not in NIGHT):
         solved = NOTEBOOKS / "solutions" / path.name
         nbformat.write(joined(code(path), code(solved)) if solved.exists() else code(path), folder / path.name)
 

@@ -25,7 +25,7 @@ def test_a_table_needs_as_many_cases_as_its_longest_column():
 @pytest.mark.parametrize("few", "ab")
 def test_here(few, many, request):
     """Of 18 cases nine hold every value; thin(3) leaves six of them, which come first. The night runs all."""
-    runs = [item for item in request.session.items if item.originalname == "test_here"]
+    runs = [item for item in request.session.items if getattr(item, "originalname", "") == "test_here"]
     if request.config.option.markexpr and not any(request.node.nodeid in arg for arg in request.config.args):
         assert len(runs) == 6
         assert {item.callspec.params["few"] for item in runs} == {"a", "b"}
