@@ -194,7 +194,8 @@ def test_the_extras_name_what_the_course_imports():
     code = [re.sub(r"(?m)^( *)%", r"\1pass  #", cell) for cell in cells]  # %pip is no Python
     code += [path.read_text() for path in ROOT.glob("notebooks/attnlab_course/**/*.py")]
     imported = {name for text in code for name in imports(text)}
-    named = {canonical(Requirement(text).name) for extra in EXTRAS for text in EXTRAS[extra]}
+    wanted = [*EXTRAS.values(), *COURSE["optional-dependencies"].values()]
+    named = {canonical(Requirement(text).name) for texts in wanted for text in texts}
     named |= DEPENDENCIES | {"attnlab", "attnlab-course"}
     assert {canonical(name) for name in imported - sys.stdlib_module_names} <= named
 
