@@ -111,29 +111,32 @@ def speculate_plainly(logits, draft, draw, prompt, count, k):
     return text[len(prompt) :], count
 
 
-def plan_by_list(drafts, batch, ratio, balance, most, weights):
-    """All plans, sorted."""
-    def call(n):
-        return max(weights(batch * n) + batch * ratio, batch * n / balance)
+def plan_by_heap(alphas, most, balance, weights):
+    """The next guess goes to the sequence to which it gives most."""
+    fed = len(alphas)
+    given, plan = np.array(alphas, float), np.zeros(fed, int)
+    made, found = float(fed), []
+    while True:
+        found.append((made / max(weights(fed), fed / balance), -fed, plan.tolist()))
+        if (plan == most).all():
+            return max(found)[2]
+        i = int(np.argmax(np.where(plan < most, given, -1.0)))
+        made, fed = made + given[i], fed + 1
+        given[i] *= alphas[i]
+        plan[i] += 1
 
-    plans = [(1.0, -1, 0)]
-    for i, (a, c) in enumerate(drafts):
-        for k in range(1, most + 1):
-            plans.append((sum(a**j for j in range(k + 1)) * call(1) / (call(k + 1) + k * c * call(1)), i, k))
-    return max(plans, key=lambda plan: plan[0])[1:]
 
+def plan_by_threshold(alphas, most, balance, weights):
+    """All guesses that give at least so much, for each such bound; the least seconds per token."""
+    gives = [[alpha**j for j in range(1, most + 1)] for alpha in alphas]
 
-def plan_by_seconds(drafts, batch, ratio, balance, most, weights):
-    """Seconds per token, the least."""
-    read, flops = [weights(batch * n) + batch * ratio for n in range(1, most + 2)], batch / balance
-    least, best = max(read[0], flops), (-1, 0)
-    for k in range(1, most + 1):
-        for i, (a, c) in enumerate(drafts):
-            seconds = max(read[k], (k + 1) * flops) + k * c * max(read[0], flops)
-            seconds /= np.sum(a ** np.arange(k + 1))
-            if seconds < least:
-                least, best = seconds, (i, k)
-    return best
+    def seconds(plan):
+        fed = len(alphas) + sum(plan)
+        made = sum(1 + sum(row[:k]) for row, k in zip(gives, plan))
+        return round(max(weights(fed), fed / balance) / made, 12), fed
+
+    bounds = [2.0, *(x for row in gives for x in row if x > 0)]
+    return min(([sum(x >= bound for x in row) for row in gives] for bound in bounds), key=seconds)
 
 
 RIGHT = [
@@ -141,7 +144,7 @@ RIGHT = [
     ("accept_guesses", accept_by_counts), ("accept_guesses", accept_in_floats),
     ("prompt_lookup", lookup_by_text), ("prompt_lookup", lookup_by_ends),
     ("speculate", speculate_by_prefix), ("speculate", speculate_with_fewer),
-    ("best_plan", plan_by_list), ("best_plan", plan_by_seconds),
+    ("best_plan", plan_by_heap), ("best_plan", plan_by_threshold),
 ]  # fmt: skip
 
 REFUSED = [
@@ -150,6 +153,6 @@ REFUSED = [
     ("accept_guesses", accept_the_first_only, "two guesses"),
     ("prompt_lookup", edited("prompt_lookup", "return []", "return tokens[-k:]"), "a single token isn't enough"),
     ("speculate", speculate_plainly, "always right"),
-    ("best_plan", lambda *situation: (0, situation[4]), "one sequence"),
-    ("best_plan", lambda *situation: plan_by_list(*situation[:5], lambda m: 1.0), "mixture of experts"),
+    ("best_plan", lambda alphas, most, *_: [most] * len(alphas), "always wrong"),
+    ("best_plan", lambda alphas, most, balance, _: plan_by_heap(alphas, most, balance, lambda m: 1.0), "mixture"),
 ]

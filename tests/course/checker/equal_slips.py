@@ -244,10 +244,6 @@ EQUAL = {
         ("accept_guesses", "len(weights) - 1", "len(weights)", "1", "len(weights) + 1", "1 - len(weights)",
          "len(weights) - 2", "len(weights) - 0"),
     ],
-    "No guess is a speedup of 1, which doesn't exceed 1.": [("best_plan", "range(1, most + 1)", "range(0, most + 1)")],
-    "It differs only where arithmetic takes the time, and there no plan exceeds 1.": [
-        ("best_plan", "seconds(1)", "seconds(0)"),
-    ],
     "A suffix as long as the text has no earlier place.": [
         ("prompt_lookup", "min(most, len(tokens) - 1)", "most"),
         ("prompt_lookup", "len(tokens) - 1", "len(tokens)", "len(tokens) + 1", "len(tokens) - 0"),
