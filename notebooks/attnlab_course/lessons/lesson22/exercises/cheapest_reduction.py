@@ -23,9 +23,9 @@ def cheapest_reduction(
         latency, bandwidth = latencies[at[0]], bandwidths[at[1]]
         seconds = (
             (P - 1) * (latency + block / bandwidth),  # eq. 22.6
-            2 * math.log2(P) * latency + 2 * (P - 1) / P * (out + lse) / bandwidth,  # eq. 22.8
+            2 * math.log2(P) * latency + 2 * (P - 1) / P * (out + lse) / bandwidth,  # there and back
             math.log2(P) * (latency + (out + lse) / bandwidth),  # eq. 22.7
-            latency + (P - 1) * (out + lse) / bandwidth,  # eq. 22.9
+            latency + (P - 1) * (out + lse) / bandwidth,  # messages side by side share a port
         )
         table[at] = np.argmin(seconds)
     return table
@@ -64,18 +64,18 @@ EXERCISE = Exercise(
         "First write down the four times: how many messages wait for one another, and how many bytes pass through one "
         "port meanwhile?",
         "Halving: log₂ P steps to reduce and log₂ P to spread. A half, a quarter, … of the array travels, (P − 1) / P "
-        "of it in all, there and back: eq. 22.8.",
+        "of it in all, there and back (section 2).",
         "Doubling: log₂ P steps, each with everything. One shot: one latency, and P − 1 messages share a port. Then "
         "np.argmin of the four times, for each latency and bandwidth.",
     ),
     mistakes=(
         Mistake("You compare bytes alone, or latencies alone. A message takes its latency, however short it is, and "
-                "its bytes take time as well, n / W (eqs. 22.6 to 22.9).",
+                "its bytes take time as well, n / W (eqs. 22.6 and 22.7).",
                 but("latency, bandwidth = latencies[at[0]], bandwidths[at[1]]",
                     "latency, bandwidth = 0.0, bandwidths[at[1]]"),
                 but("bandwidths[at[1]]", "math.inf")),
         Mistake("In one shot, each device's messages go through its one port, so P − 1 of them share its bandwidth. "
-                "But they travel side by side: one latency (eq. 22.9).",
+                "But they travel side by side: one latency (section 5).",
                 but(ONE_SHOT, "latency + (out + lse) / bandwidth"),
                 but(ONE_SHOT, "(P - 1) * (latency + (out + lse) / bandwidth)")),
         Mistake("Doubling takes log₂ P steps, with distances 1, 2, 4, …, to reach everyone, and each step sends all of "
@@ -84,7 +84,7 @@ EXERCISE = Exercise(
                 but(DOUBLING, "P * (latency + (out + lse) / bandwidth)"),
                 but(DOUBLING, "math.log2(P) * (latency + (out + lse) / P / bandwidth)")),
         Mistake("Halving takes 2 log₂ P steps, with distances P/2, …, 2, 1 to reduce and back to spread the result. "
-                "It sends a half, a quarter, …: (P − 1) / P of the array each way (eq. 22.8).",
+                "It sends a half, a quarter, …: (P − 1) / P of the array each way (section 2).",
                 but(HALVING, "math.log2(P) * latency + (P - 1) / P * (out + lse) / bandwidth"),
                 but("2 * math.log2(P) * latency", "2 * (P - 1) * latency"),
                 but("2 * (P - 1) / P * (out", "2 * math.log2(P) * (out")),

@@ -79,12 +79,12 @@ EXERCISE = Exercise(
     ),
     without={
         "np.exp(lse - m).swapaxes(1, 2)":
-            "Your axis for Dv is right, but tokens and heads have traded places: it's (B, H, H, Dv), section 7.",
+            "Your axis for Dv is right, but tokens and heads have traded places: it's (B, H, H, Dv) (eq. 22.1).",
         "below": phrases.undivided("eq. 22.1"),
     },
     mistakes=(
         Mistake("The result has one batch too many, (B, B, H, Dv): NumPy aligns (B, H, 1) with (B, 1, H, Dv) at their "
-                "ends, so every output is weighted by every sequence's weight. For B = 1 that's right. See section 7.",
+                "ends, so every output is weighted by every sequence's weight. For B = 1 that's right (eq. 22.1).",
                 but(*BROKEN)),
         Mistake("The shape is right now, but you use the first sequence's weights for all. Each sequence has its own: "
                 "eq. 22.1.",
@@ -94,7 +94,7 @@ EXERCISE = Exercise(
                 but(WEIGHT, f"{WEIGHT}.mean(0)"), but(WEIGHT, f"{WEIGHT}.mean(2, keepdims=True)"),
                 but(WEIGHT, f"{WEIGHT}[:, :, :1]")),
         Mistake("You take the diagonal of the (B, B, H, Dv) results. The values are right, but a batch of B moves and "
-                "computes B² outputs. Give the weight its axes, section 7.",
+                "computes B² outputs. Give the weight its axes (eq. 22.1).",
                 but(*BROKEN, "top / below",
                     "np.array([(top / below)[b, b] for b in range(len(lse))])[:, None]")),
     ),
