@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import torch
 
-from attnlab.linear import linear_attention
+from attnlab.linear import delta_attention
 from tests.course.answers import edited
 
 
@@ -37,20 +37,26 @@ def recurrent_in_torch(tokens, U, Z):
     return torch.where(below == 0, 0, fq @ U / below), U, Z
 
 
-def chunked_by_package(fq, fk, v, C):
-    """The features are made already."""
-    return linear_attention(fq[None], fk[None], v[None], features=lambda x: x, causal=True, chunk_size=C)[0]
+def chunked_by_package(fq, fk, v, C, keep):
+    """A constant gate, and Z as the last column of U."""
+    gates = torch.full((1, len(v)), keep, dtype=v.dtype).log()
+    w = torch.nn.functional.pad(v, (0, 1), value=1)
+    sums = delta_attention(fq[None], fk[None], w[None], log_decay=gates, erase=False, chunk_size=C)[0]
+    empty = sums[:, -1:] == 0
+    return sums[:, :-1].where(~empty, 0) / sums[:, -1:].where(~empty, 1)
 
 
-def chunked_with_a_column_of_ones(fq, fk, v, C):
-    """Z as the last column of U, and the chunks cut beforehand."""
+def chunked_with_growing_keys(fq, fk, v, C, keep):
+    """The state as of the next chunk's first token, and keep^(i − j) as a product within the chunk."""
     state, rows = torch.zeros(fk.shape[1], v.shape[1] + 1, dtype=v.dtype), []
     for q, k, x in zip(*(y.split(C) for y in (fq, fk, v))):
         x = torch.nn.functional.pad(x, (0, 1), value=1)
+        faded = keep ** torch.arange(len(q), dtype=v.dtype)[:, None]
+        q, k = q * faded, k / faded
         sums = q @ state + (q @ k.mT).tril() @ x
         empty = sums[:, -1:] == 0
         rows.append(sums[:, :-1].where(~empty, 0) / sums[:, -1:].where(~empty, 1))
-        state = state + k.mT @ x
+        state = (state + k.mT @ x) * keep ** len(q)
     return torch.cat(rows)
 
 
@@ -73,15 +79,20 @@ def fixed_by_later_half(fq, fk, v, C):
     return (sums[..., :-1] / sums[..., -1:]).reshape(v.shape)
 
 
-def chunked_by_all_states(fq, fk, v, C):
+def chunked_by_all_states(fq, fk, v, C, keep):
     """In chunks, after the states before all of them have been computed."""
-    out = []
-    states = [(fk[:start].T @ v[:start], fk[:start].sum(0)) for start in range(0, len(fq), C)]
+    out, states = [], []
+    for start in range(0, len(fq), C):
+        old = keep ** torch.arange(start, 0, -1).to(fk)[:, None] * fk[:start]  # as of the chunk's first token
+        states.append((old.T @ v[:start], old.sum(0)))
     for q, k, w, (U, Z) in zip(fq.split(C), fk.split(C), v.split(C), states):
-        a = (q @ k.T).tril()
+        t = torch.arange(len(q)).to(q)[:, None]
+        a = q @ k.T * (keep ** (t - t.T)).tril()
+        q = q * keep**t
         below = (q @ Z + a.sum(1))[:, None]
         out.append(torch.where(below == 0, 0, (q @ U + a @ w) / torch.where(below == 0, 1, below)))
     return torch.cat(out)
+
 
 def chunk_by_search(n, F, Dv, rate, start, memory):
     """All chunks that fit."""
@@ -113,7 +124,7 @@ RIGHT = [
     ("linear_recurrent", recurrent_in_place),
     ("linear_recurrent", recurrent_in_torch),
     ("linear_chunked", chunked_by_package),
-    ("linear_chunked", chunked_with_a_column_of_ones),
+    ("linear_chunked", chunked_with_growing_keys),
     ("fixed_parallel", fixed_by_shift),
     ("fixed_parallel", fixed_by_later_half),
 ]
@@ -147,14 +158,16 @@ recurrent_once_empty = recurrent_with(lambda q, seen: 0 in seen)
 def chunked_with(empty):
     """In chunks, with another idea of which rows are empty."""
 
-    def linear_chunked(fq, fk, v, C):
+    def linear_chunked(fq, fk, v, C, keep):
         U, Z, out = fk.new_zeros(fk.shape[1], v.shape[1]), fk.new_zeros(fk.shape[1]), []
         for q, k, x in zip(fq.split(C), fk.split(C), v.split(C)):
+            faded = keep ** torch.arange(len(q)).to(q)[:, None]
+            q, k = q * faded, k / faded
             a = (q @ k.T).tril()
             above, below = q @ U + a @ x, (q @ Z + a.sum(1))[:, None]
             none = empty(a, above, below)
             out.append(torch.where(none, 0, above / torch.where(none, 1, below)))
-            U, Z = U + k.T @ x, Z + k.sum(0)
+            U, Z = keep ** len(q) * (U + k.T @ x), keep ** len(q) * (Z + k.sum(0))
         return torch.cat(out)
 
     return linear_chunked

@@ -16,7 +16,7 @@ def ones(name):
     v = np.ones((12, 3))
     if name == "linear_recurrent":
         return Stream(lambda: zip(fq, fk, v)), np.zeros((4, 3)), np.zeros(4)
-    return fq, fk, v, 4
+    return (fq, fk, v, 4) + ((0.5,) if name == "linear_chunked" else ())
 
 
 @pytest.mark.parametrize("name", TWICE)
