@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
+from attnlab_course.checker.exercise import Case, Cost, Exercise, Mistake, but
+from attnlab_course.checker.promises import growth
 
 import numpy as np
 from numpy import ndarray as Array
@@ -12,7 +13,7 @@ def is_monotone(s: Array, a: Array) -> tuple[int, int, int] | bool:
     """True if no query gives more weight to a key with a smaller score; otherwise one counterexample, (i, j, r).
 
     s (N, M): scores; a (N, M): weights. A counterexample has s[i, j] < s[i, r] but a[i, j] > a[i, r]. Keys with equal
-    scores can have any weights.
+    scores can have any weights. Hold no table of M × M pairs.
     """
     for i, (score, weight) in enumerate(zip(s, a)):
         order = np.lexsort((weight, score))  # by score; equal scores by weight
@@ -41,6 +42,12 @@ def judge(case: Case, got: Any) -> str | None:
         return None
     return (f"({i}, {j}, {r}) isn't a counterexample: s = {s[i, j]} and {s[i, r]}, a = {a[i, j]} and {a[i, r]}; the "
             "smaller score must come first and have more weight.")
+
+
+def monotone(n: int) -> tuple[Array, Array]:
+    """Two queries, ``n`` keys, and weights that are the scores."""
+    s = np.random.default_rng(n).normal(size=(2, n))
+    return s, s
 
 
 def cases() -> list[Case]:
@@ -86,8 +93,8 @@ EXERCISE = Exercise(
     lesson="18", stars=2, reference=is_monotone, where="section 2", cases=cases, judge=judge,
     hints=(
         "One query at a time: different queries have different scales, so you can't compare their weights.",
-        "Try all pairs of keys first: M² comparisons per query. Then sort the keys by score; what do the weights have "
-        "to do?",
+        "All pairs of keys are M² comparisons per query. Sort the keys by score instead; what do the weights have to "
+        "do?",
         "In order of score, the weights can never fall. Careful with equal scores: sort those by weight.",
     ),
     mistakes=(
@@ -102,7 +109,12 @@ EXERCISE = Exercise(
                 "numbers of keys, order[n], not places in the sorted order (section 2).",
                 but(FOUND, "int(order[n + 1]), int(order[n])"), but(FOUND, "int(n), int(n) + 1")),
         Mistake("You compare keys in the order they come in, or each one only with those after it. The smaller score "
-                "can be anywhere: try all pairs, or sort by score (section 2).",
+                "can be anywhere: sort by score (section 2).",
                 but(BY_SCORE[0], "np.arange(len(score))", *RISING)),
+    ),
+    costs=(
+        Cost(growth(monotone, 500, 1000), 3,
+             "Its memory grew {found:.1f}× with twice as many keys: a table of all pairs. Sorted by score, neighbors "
+             "will do."),
     ),
 )
