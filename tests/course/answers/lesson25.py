@@ -41,26 +41,32 @@ def weights_in_jax(g):
 
 
 def chunk_by_substitution(q, k, v, b, g, S):
-    G, since = weights_in_loops(g), np.exp(np.cumsum(g))[:, None]
-    A, W = b[:, None] * G * (k @ k.T), b[:, None] * (v - since * (k @ S))
+    """Row by row; each G from its own sum."""
+    since, (A, P) = np.exp(np.cumsum(g, 0)), np.zeros((2, len(q), len(q)))
+    for i, j in zip(*np.tril_indices(len(q))):
+        faded = k[j] * np.exp(g[j + 1 : i + 1].sum(0))
+        A[i, j], P[i, j] = b[i] * k[i] @ faded, q[i] @ faded
+    W = b[:, None] * (v - since * k @ S)
     for i in range(1, len(W)):
         W[i] -= A[i, :i] @ W[:i]
-    return since * (q @ S) + (G * (q @ k.T)) @ W, since[-1] * S + k.T @ (G[-1][:, None] * W)
+    left = np.array([np.exp(g[j + 1 :].sum(0)) for j in range(len(g))])
+    return since * q @ S + P @ W, since[-1, :, None] * S + (left * k).T @ W
 
 
 def chunk_in_torch(q, k, v, b, g, S):
-    below = torch.ones(len(g), len(g), dtype=torch.bool).tril(-1)
-    G, since = torch.where(below, g[:, None], 0).cumsum(0).exp().tril(), g.cumsum(0).exp()[:, None]
-    W = torch.linalg.solve_triangular(b[:, None] * G * (k @ k.T), b[:, None] * (v - since * (k @ S)), upper=False,
-                                      unitriangular=True)  # fmt: skip
-    return since * (q @ S) + (G * (q @ k.T)) @ W, since[-1] * S + (G[-1][:, None] * k).T @ W
+    below = torch.ones(len(g), len(g)).tril(-1).bool()[..., None]
+    sums = torch.where(below, g[:, None], 0).cumsum(0)
+    A, P = ((x[:, None] * k * sums.exp()).sum(-1).tril() for x in (b[:, None] * k, q))
+    W = torch.linalg.solve_triangular(A, b[:, None] * (v - g.cumsum(0).exp() * k @ S), upper=False, unitriangular=True)
+    since = g.cumsum(0).exp()
+    return since * q @ S + P @ W, since[-1, :, None] * S + (sums[-1].exp() * k).T @ W
 
 
 def chunk_in_jax(q, k, v, b, g, S):
-    G, since = weights_in_jax(g), jnp.exp(g.cumsum())[:, None]
-    A = b[:, None] * G * (k @ k.T)
-    W = jax.scipy.linalg.solve_triangular(A, b[:, None] * (v - since * (k @ S)), lower=True, unit_diagonal=True)
-    return since * (q @ S) + (G * (q @ k.T)) @ W, since[-1] * S + (G[-1][:, None] * k).T @ W
+    since, G = jnp.exp(g.cumsum(0)), jax.vmap(weights_in_jax, 1, 2)(g)
+    A, P = (jnp.einsum("if,jf,ijf->ij", x, k, G) for x in (b[:, None] * k, q))
+    W = jax.scipy.linalg.solve_triangular(A, b[:, None] * (v - since * k @ S), lower=True, unit_diagonal=True)
+    return since * q @ S + P @ W, since[-1, :, None] * S + (G[-1] * k).T @ W
 
 
 def gates_by_name(task):
@@ -93,7 +99,7 @@ RIGHT = [
 REFUSED = [
     ("delta_step", step_with_a_gate_on_the_write, "decays by half"),
     ("decay_weights", edited("decay_weights", "np.where(below, g[", "np.where(below, np.maximum(g, -8)["), "RESET"),
-    ("delta_chunk", edited("delta_chunk", "v - since * (k @ S)", "v - np.exp(g)[:, None] * (k @ S)"), "SPLIT"),
+    ("delta_chunk", edited("delta_chunk", "v - (since * k) @ S", "v - (np.exp(g) * k) @ S"), "SPLIT"),
     ("choose_gates", gates_of_the_figure, "answers to names"),
     ("choose_gates", edited("choose_gates", '"names": (1.0, 1.0, 0.75)', '"names": (1.0, 1.0, 0.35)'), "names"),
     ("choose_gates", edited("choose_gates", '"crowd": (1.0, 1.0, 0.1)', '"crowd": (1.0, 1.5, 0.1)'),

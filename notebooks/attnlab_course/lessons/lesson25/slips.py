@@ -15,9 +15,9 @@ TOKENS = {  # of one token
     "read before the write": but(DECAY, DECAY + "    out = q @ S\n", "return q @ S", "return out"),
 }
 CHUNKS = {  # of one chunk
-    "A with its diagonal": but("(k @ k.T), -1)", "(k @ k.T))"),
-    "G with a_j": but("decay_weights(g)", "decay_weights(g) * np.exp(g)"),
-    "γ left out of the error": but("since * (k @ S)", "k @ S"),
+    "A with its diagonal": but("k, k, G), -1)", "k, k, G))"),
+    "G with a_j": but("for x in g.T], -1)", "for x in g.T], -1) * np.exp(g)"),
+    "γ left out of the error": but("(since * k) @ S", "k @ S"),
 }
 
 
@@ -26,7 +26,8 @@ def outputs(slip: str, parts: list[slice], q: Array, k: Array, v: Array, a: Arra
     S, rows = np.zeros((len(q[0]), len(v[0]))), []
     for part in parts:
         if slip in CHUNKS:
-            out, S = CHUNKS[slip].apply(delta_chunk)(q[part], k[part], v[part], b[part], np.log(a[part]), S)
+            g = np.repeat(np.log(a[part])[:, None], len(S), 1)  # the same in every channel
+            out, S = CHUNKS[slip].apply(delta_chunk)(q[part], k[part], v[part], b[part], g, S)
             rows.extend(out)
         else:
             for t in range(part.start, part.stop):
