@@ -39,7 +39,7 @@ def cache_bytes(n: int, channels: int, *, window: int | None = None, bits: int =
     ``channels``: numbers of a token, Hk (D + Dv), or those of a latent. ``window``: how many tokens stay, None for
     all. ``bits``: of a number; below 16 each group of ``group`` numbers stores a step and the lowest in half precision
     as well, and the newest group - 1 tokens stay in full on top of the window, as their group isn't complete.
-    Equation (24.9). Source: Liu et al. 2024, "KIVI".
+    Equation (24.10). Source: Liu et al. 2024, "KIVI".
     """
     check_sizes(n=n, channels=channels, bits=bits, group=group)
     full = min(group - 1, n) if bits < 16 else 0

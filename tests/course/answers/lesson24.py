@@ -8,26 +8,26 @@ import attnlab
 from attnlab.cache import dequantize, quantize
 
 
-def absorb_by_einsum(q, up, q_rope):
-    absorbed = np.einsum("hnd,hcd->hnc", q, up)
+def absorb_by_einsum(q, up, gain, q_rope):
+    absorbed = np.einsum("hnd,chd->hnc", q, (gain[:, None] * up).reshape(len(gain), *q.shape[::2]))
     return np.concatenate((absorbed, q_rope), axis=2), (q.shape[2] + q_rope.shape[2]) ** -0.5
 
 
-def absorb_by_loops(q, up, q_rope):
+def absorb_by_loops(q, up, gain, q_rope):
     heads, n, d = q.shape
-    query = np.empty((heads, n, up.shape[1] + q_rope.shape[2]))
+    query = np.empty((heads, n, len(up) + q_rope.shape[2]))
     for h in range(heads):
         for i in range(n):
-            query[h, i] = np.r_[up[h] @ q[h, i], q_rope[h, i]]
+            query[h, i] = np.r_[gain * (up[:, h * d : (h + 1) * d] @ q[h, i]), q_rope[h, i]]
     return query, 1 / math.sqrt(d + q_rope.shape[2])
 
 
-def absorb_without_rope(q, up, q_rope):
-    return q @ up.mT, 1 / math.sqrt(q.shape[-1])
+def absorb_without_rope(q, up, gain, q_rope):
+    return absorb_by_einsum(q, up, gain, q_rope)[0][..., : len(up)], 1 / math.sqrt(q.shape[-1])
 
 
-def absorb_rotated(q, up, q_rope):
-    return absorb_by_einsum(attnlab.rotary(q), up, q_rope)
+def absorb_rotated(q, up, gain, q_rope):
+    return absorb_by_einsum(attnlab.rotary(q), up, gain, q_rope)
 
 
 def attend_by_rows(q, k, v, bits, group):

@@ -214,7 +214,7 @@ def planned(plan: Plan) -> Callable:
 
 
 def share(plan: Plan, length: int = LENGTH) -> float:
-    """The most that a plan's cache holds up to ``length`` tokens, over all keys of all layers at 16 bits: (24.9)."""
+    """The most that a plan's cache holds up to ``length`` tokens, over all keys of all layers at 16 bits: (24.10)."""
     held = sum(cache_bytes(length, GROUP, window=window, bits=bits, group=GROUP) for window, bits in plan)
     return held / (len(plan) * cache_bytes(length, GROUP))
 

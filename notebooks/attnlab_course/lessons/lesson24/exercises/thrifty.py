@@ -18,7 +18,7 @@ def thrifty(budget: float, extra: float) -> list[tuple[int, int]]:
 
     ``bits`` of each number of the cache: 2, 4, 8, or 16 for in full; ``window``: how many keys the layer keeps, a
     multiple of 32, 512 for all. Up to 512 tokens the cache may hold at most ``budget`` of the bytes of the whole one,
-    (24.9), at most ``extra`` bits per byte more may be paid, and at most .75 for repeated text. We evaluate it on
+    (24.10), at most ``extra`` bits per byte more may be paid, and at most .75 for repeated text. We evaluate it on
     other parts of the excerpt than the lesson does.
     """
     return [(32, 16), (64, 4), (64, 4), (512 if budget > 0.15 else 256, 4)]
@@ -84,7 +84,7 @@ EXERCISE = Exercise(
                 "stay in full and each group has its step: eq. 24.5. You also need fewer keys.",
                 but(PLAN, "[(512, 4)] * 4")),
         Mistake("Windows of 32 in all three layers: recall holds, and the text pays more than it may. With layer 3 "
-                "at 4 bits there's room for longer windows in two of them: count with eq. 24.9.",
+                "at 4 bits there's room for longer windows in two of them: count with eq. 24.10.",
                 but(PLAN, "[(32, 4), (32, 4), (32, 4), (512, 4)]")),
         Mistake("A window in every layer: none can find repeated text (section 6). One of them must look far.",
                 but(PLAN, "[(64, 16)] * 4"), but(PLAN, "[(32, 4)] * 4")),
