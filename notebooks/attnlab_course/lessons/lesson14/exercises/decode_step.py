@@ -1,4 +1,4 @@
-"""Lesson 14, ★★: one token of decoding with a preallocated cache."""
+"""Lesson 14, ★: one token of decoding with a preallocated cache."""
 
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
@@ -76,7 +76,7 @@ def beside(measure: Measure) -> Measure:
 WRITE, SEEN = "keys[t], values[t] = k, v", "[: t + 1]"
 
 EXERCISE = Exercise(
-    lesson="14", stars=2, reference=decode_step, where="eq. 14.2", cases=cases, writes=(3, 4),
+    lesson="14", stars=1, reference=decode_step, where="eq. 14.2", cases=cases, writes=(3, 4),
     hints=(
         "Two things happen: the new key and value go to slot t, and then the query meets the filled slots.",
         "Write first. Now slots 0 … t are filled, so use keys[: t + 1]; what comes after can be anything: eq. 14.2.",
