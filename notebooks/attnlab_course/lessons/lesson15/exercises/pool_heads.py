@@ -1,4 +1,4 @@
-"""Lesson 15, ★★: a matrix for fewer key heads, by averaging those that will be shared."""
+"""Lesson 15, ★: a matrix for fewer key heads, by averaging those that will be shared."""
 
 from attnlab_course.checker.exercise import Case, Exercise, Mistake, but
 
@@ -37,7 +37,7 @@ POOLED = "w.reshape(width, kv_heads, group, -1).mean(2)"
 AXIS = ".mean(2)"
 
 EXERCISE = Exercise(
-    lesson="15", stars=2, reference=pool_heads, where="eq. 15.5", cases=cases,
+    lesson="15", stars=1, reference=pool_heads, where="eq. 15.5", cases=cases,
     hints=(
         "Query heads g·G to g·G + G − 1 share key head g, so average those (eq. 15.5).",
         "Give the heads their own axes: w.reshape(width, kv_heads, G, D).",
