@@ -3,8 +3,8 @@
 from attnlab_course.checker import phrases
 from attnlab_course.checker.exercise import Case, Cost, Exercise, Function, Mistake, but
 from attnlab_course.checker.fingerprints import deepest, large_key, levels, lifted
-from attnlab_course.checker.machines import FlatMemory
 from attnlab_course.checker.promises import inverse
+from attnlab_course.instruments.flat import FlatMemory
 
 import numpy as np
 
