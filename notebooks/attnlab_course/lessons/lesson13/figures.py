@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
 from attnlab_course.instruments.hardware import Multiprocessors
 from attnlab_course.plots.style import COLORS, GRAY, INK, canvas
@@ -56,21 +55,4 @@ def multiprocessor(unit: Multiprocessors, flops: float) -> Figure:
         axes.annotate("", end, start, arrowprops={"arrowstyle": style, "color": GRAY, "linewidth": 1.5})
     said = "; ".join(" ".join(f"{text}, {warps}".split()).rstrip(", ") for *_, text, warps in boxes)
     figure.set_label(f"Units above, memories below, joined by arrows: {said}.")
-    return figure
-
-
-def references(tops: Sequence[float], lines: Mapping[str, Sequence[float]]) -> Figure:
-    """The largest score of each tile of a row, and what the exponents refer to after each tile, one line a rule."""
-    figure, axes = canvas(8.4, 3.4)
-    tiles = range(1, len(tops) + 1)
-    axes.plot(tiles, tops, "o", color=GRAY, markersize=4, label="largest score\nof the tile")
-    styles = ((COLORS["naive"], "--"), (COLORS["tiled"], "-"))
-    for (name, line), (color, dash) in zip(lines.items(), styles):
-        axes.step(tiles, line, dash, where="post", color=color, label=name)
-    axes.set(xlabel="tile of keys", ylabel="score, base two", xlim=(0, len(tops) + 1))
-    axes.set_xticks(range(0, len(tops) + 1, 8))
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-    said = "; ".join(f"{name} moves {sum(a != b for a, b in pairwise(line))} times after the first tile"
-                     for name, line in lines.items())
-    figure.set_label(f"The largest score of each of {len(tops)} tiles of a row as dots, and stairs. {said}.")
     return figure
