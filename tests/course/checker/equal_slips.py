@@ -13,7 +13,6 @@ EQUAL = {
         ("attention_cost", "float(flops)", "flops"),
         ("attention_cost", "float(itemsize * (inputs_and_output + scores_and_weights))",
          "itemsize * (inputs_and_output + scores_and_weights)"),
-        ("flash_forward", "np.asarray(new)", "new"),
         ("lazy_rescale", "int((moved & (r > -np.inf)).sum())", "(moved & (r > -np.inf)).sum()"),
         ("is_monotone", "int(order[n])", "order[n]"),
         ("is_monotone", "int(order[n + 1])", "order[n + 1]"),

@@ -21,7 +21,7 @@ from attnlab_course.lessons.lesson09.exercises.flash_forward import flash_forwar
 
 flash_with_guard = but(
     "/ l_new[:, None]  # eq. 8.4",
-    "\n                    o_new = np.divide(o_new, l_new[:, None], out=0 * o_new, where=l_new[:, None] > 0)",
+    "\n            o_new = np.divide(o_new, l_new[:, None], out=0 * o_new, where=l_new[:, None] > 0)",
 ).apply(flash_forward)
 
 

@@ -1,4 +1,4 @@
-"""Lesson 09, ★★★: Algorithm 1 on the machine, every load and store written out."""
+"""Lesson 09, ★★★: Algorithm 1 to and fro on the machine, every load and store written out."""
 
 from functools import partial
 
@@ -15,43 +15,31 @@ Results = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def flash_forward(machine: Machine, q: Ref, k: Ref, v: Ref, block_q: int, block_k: int) -> Results:
-    """Algorithm 1 of references q (N, D), k (M, D), v (M, Dv); scale 1/√D → machine.fetch of O, l and m."""
+    """Algorithm 1 of references q (N, D), k (M, D), v (M, Dv); scale 1/√D → machine.fetch of O, l and m.
+
+    A pass begins with the block of queries with which the last one ended: its state stays on chip meanwhile.
+    """
     n, d = q.shape
     o = machine.full("O", (n, v.shape[1]), 0.0, q.dtype)
     l, m = machine.full("l", (n,), 0.0, q.dtype), machine.full("m", (n,), -np.inf, q.dtype)
+    order, kept = [*blocks(n, block_q)], None
     for cols in blocks(k.shape[0], block_k):
-        with machine.scope():
-            k_j, v_j = machine.load(k, cols), machine.load(v, cols)
-            for rows in blocks(n, block_q):
-                with machine.scope():
-                    q_i, o_i, l_i, m_i = (machine.load(x, rows) for x in (q, o, l, m))
-                    s = q_i @ k_j.T / d**0.5
-                    m_new = np.maximum(m_i, s.max(1))
-                    a, p = np.exp(m_i - m_new), np.exp(s - m_new[:, None])
-                    l_new = a * l_i + p.sum(1)
-                    o_new = ((a * l_i)[:, None] * o_i + p @ v_j) / l_new[:, None]  # eq. 8.4
-                    for ref, new in ((o, o_new), (l, l_new), (m, m_new)):
-                        machine.store(ref, rows, machine.keep(ref.name, np.asarray(new)))
-    return machine.fetch(o), machine.fetch(l), machine.fetch(m)
-
-
-def queries_outside(machine: Machine, q: Ref, k: Ref, v: Ref, block_q: int, block_k: int) -> Results:
-    """FlashAttention-2's order."""
-    (n, d), (keys, dv) = q.shape, v.shape
-    o, l, m = (machine.empty(name, shape, q.dtype) for name, shape in (("O", (n, dv)), ("l", (n,)), ("m", (n,))))
-    for rows in blocks(n, block_q):
-        with machine.scope():
-            q_i, r = machine.load(q, rows), rows.stop - rows.start
-            o_i, l_i, m_i = np.zeros((r, dv)), np.zeros(r), np.full(r, -np.inf)
-            for cols in blocks(keys, block_k):
-                with machine.scope():
-                    k_j, v_j = machine.load(k, cols), machine.load(v, cols)
-                    s = q_i @ k_j.T / d**0.5
-                    m_new = np.maximum(m_i, s.max(1))
-                    a, p = np.exp(m_i - m_new), np.exp(s - m_new[:, None])
-                    o_i, l_i, m_i = a[:, None] * o_i + p @ v_j, a * l_i + p.sum(1), m_new
-            for ref, new in ((o, o_i / l_i[:, None]), (l, l_i), (m, m_i)):
-                machine.store(ref, rows, machine.keep(ref.name, np.asarray(new)))
+        k_j, v_j = machine.load(k, cols), machine.load(v, cols)
+        for rows in order:
+            if rows != kept:
+                q_i, o_i, l_i, m_i = (machine.load(x, rows) for x in (q, o, l, m))
+            s = q_i @ k_j.T / d**0.5
+            m_new = np.maximum(m_i, s.max(1))
+            a, p = np.exp(m_i - m_new), np.exp(s - m_new[:, None])
+            l_new = a * l_i + p.sum(1)
+            o_new = ((a * l_i)[:, None] * o_i + p @ v_j) / l_new[:, None]  # eq. 8.4
+            o_i[:], l_i[:], m_i[:], kept = o_new, l_new, m_new, rows
+            if rows != order[-1] or cols.stop == k.shape[0]:
+                for ref, x in ((o, o_i), (l, l_i), (m, m_i)):
+                    machine.store(ref, rows, x)
+                machine.free(q_i, o_i, l_i, m_i)
+        machine.free(k_j, v_j)
+        order.reverse()
     return machine.fetch(o), machine.fetch(l), machine.fetch(m)
 
 
@@ -84,44 +72,44 @@ def lacking(answer: Function, library: str) -> float:
     return max(0, *(100 * (1 - done / need) for need, done in zip(needs, does)))
 
 
-MOST, _, *OTHERS = machine_costs(  # what moves less than Algorithm 1 is refused only if it must move more
+MOST, _, *OTHERS = machine_costs(  # what moves less is refused only if it must move more
     partial(tiled_call, 26, 28, 8, 6, 4, 10),
-    costs.forward("flash", 26, 28, 8, 6, block_q=4, block_k=10).elements,
-    "Algorithm 1",
-    'with N = 26, M = 28, D = 8, Dv = 6 and tiles of 4 by 10; costs.forward("flash", …) gives the count',
+    costs.forward("flash", 26, 28, 8, 6, block_q=4, block_k=10).elements - (2 + 4) * (8 + 2 * (6 + 2)),
+    "Algorithm 1 to and fro",
+    'with N = 26, M = 28, D = 8, Dv = 6 and tiles of 4 by 10: what costs.forward("flash", …) counts, less the way of '
+    "the state out and of Q and the state in for two rows at one turn and four at the other",
 )
 LEAST = Cost(lacking, 0,
              "It moves too little. Each block of keys must meet all queries. Of what must be loaded for that, of Q, of "
              "K, of V or of the state (O, l, m), or of what must be stored, {found:.0f} % are missing: it computes "
              "with numbers that it did not load, or returns some that it did not store.")
 OWN = "np.exp(s - s.max(1)[:, None])"  # relative to the tile's own maximum
-KEYS_INSIDE = (
-    "k_j, v_j = machine.load(k, cols), machine.load(v, cols)", "pass",
-    "q_i, o_i", "k_j, v_j = machine.load(k, cols), machine.load(v, cols); q_i, o_i",
-)
-HELD = "                with machine.scope():", "                if True:"
+LOADED, FREED = "k_j, v_j = machine.load(k, cols), machine.load(v, cols)", "        machine.free(k_j, v_j)\n"
+KEYS_INSIDE = LOADED, "pass", "s = q_i", f"{LOADED}; s = q_i"
 
 EXERCISE = Exercise(
     lesson="09", stars=3, reference=flash_forward, where="section 4 of lesson 08",
     cases=cases, costs=(MOST, LEAST, *OTHERS),
     hints=(
-        "Start with machine.full(\"O\", shape, 0.0, q.dtype); then two loops over blocks(length, size), keys outside.",
-        "In each loop `with machine.scope()`: load K_j and V_j in the outer one, Q_i, O_i, l_i and m_i in the inner "
-        "one. Compute as in tile_step with scores q_i @ k_j.T / √D, and store.",
-        "machine.store(o, rows, machine.keep(\"O\", o_new)); after the loops, return machine.fetch of o, l and m.",
+        "Start with Algorithm 1: two loops over blocks(length, size), keys outside. Load K_j and V_j in the outer one, "
+        "Q_i, O_i, l_i and m_i in the inner one. Compute as in tile_step with scores q_i @ k_j.T / √D, and store.",
+        "Which order of the queries lets a pass begin where the last one ended? Forth, then back, then forth.",
+        "Load a block of queries only if it isn't the one of the visit before. Store and free it unless it's the last "
+        "one of a pass; after the last pass, store that one, too.",
     ),
     without={"d ** 0.5": phrases.unscaled("eq. 8.1")},
     mistakes=(
-        Mistake(phrases.sram_full("eq. 8.8"), but(*HELD), but(*KEYS_INSIDE, *HELD)),
+        Mistake("That's Algorithm 1 (eq. 9.4): at the end of a pass you store the last block's state, only to load it "
+                "again later. Go through the queries backward in every other pass, and it can stay.",
+                but("rows != kept", "True", "rows != order[-1] or cols.stop == k.shape[0]", "True")),
+        Mistake(phrases.sram_full("eq. 8.8"), but(FREED, ""), but("machine.free(q_i, o_i, l_i, m_i)", "pass")),
         Mistake(phrases.loads_inside("section 4 of lesson 08, line 6"),
-                but(*KEYS_INSIDE),
-                but(", v_j = machine.load(k, cols), machine.load(v, cols)", " = machine.load(k, cols)",
-                    "q_i, o_i", "v_j = machine.load(v, cols); q_i, o_i")),
-        Mistake("You have the queries in the outer loop, which is FlashAttention-2. In Algorithm 1, a block of keys is "
-                "loaded once, and meets all queries before the next one comes (section 4 of lesson 08, line 5).",
-                queries_outside),
+                but(*KEYS_INSIDE, FREED, "", "            o_i[:]", "            machine.free(k_j, v_j); o_i[:]"),
+                but(LOADED, "k_j = machine.load(k, cols)", "s = q_i", "v_j = machine.load(v, cols); s = q_i",
+                    FREED, "        machine.free(k_j)\n",
+                    "            o_i[:]", "            machine.free(v_j); o_i[:]")),
         Mistake(phrases.m_unstored("section 4 of lesson 08, lines 12 and 13"),
-                but("(l, l_new), (m, m_new))", "(l, l_new))")),
+                but("(l, l_i), (m, m_i))", "(l, l_i))")),
         Mistake(phrases.new_unscaled("eqs. 8.2 and 8.4"),
                 but("p @ v_j", f"{OWN} @ v_j"), but("np.exp(s - m_new[:, None])", OWN)),
     ),
