@@ -113,14 +113,20 @@ def held_out(lm: Model, attend: Callable | None = None, sequences: int = 32) -> 
     return float(model.bits(lm.logits(tokens, attend), tokens).mean())
 
 
-def again(lm: Model, attend: Callable | None, distance: int = 152, length: int = 48) -> float:
-    """Bits per byte of the second copy of eight spans, ``distance`` bytes after the first; its first 8 do not count."""
+def again(
+    lm: Model, attend: Callable | None, distance: int = 152, length: int = 48, *, first: bool = False
+) -> float:
+    """Bits per byte of the second copy of eight spans, ``distance`` bytes after the first; its first 8 do not count.
+
+    ``first``: of the first copy instead, which nothing foretells.
+    """
     data, rows = model.excerpt(), []
     for n in range(8):
         span, rest = data[1000 + 14_000 * n :][:length], data[50_000 + 97 * n :][: distance - length]
         rows.append(model.tokens(data[90_000 + 89 * n :][:50] + span + rest + span))
     tokens = np.stack(rows)
-    return float(model.bits(lm.logits(tokens, attend), tokens)[:, 8 - length :].mean())
+    bits = model.bits(lm.logits(tokens, attend), tokens)
+    return float(bits[:, 50 + 8 : 50 + length].mean() if first else bits[:, 8 - length :].mean())
 
 
 def stored() -> dict:
