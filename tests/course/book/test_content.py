@@ -241,7 +241,7 @@ def test_the_hours_that_are_promised(page: str) -> None:
     said = re.findall(r"about (\d+) hours to read, and their exercises another (\d+)\..* about (\d+) hours of", text)
     short = sum(MINUTES[number][0] * {"02": 0.4, "03": 0.6}.get(number, 1) for number in SHORT)
     sums = [sum(minutes) for minutes in zip(*MINUTES.values())]
-    assert [60 * int(hours) for hours in said[0]] == pytest.approx([*sums, short], rel=0.3)
+    assert [60 * int(hours) for hours in said[0]] == pytest.approx([*sums, short], rel=0.12)
 
 
 def test_what_the_instructors_page_names_exists() -> None:
