@@ -36,9 +36,9 @@ def vjp_cut_off(p, dp):
 
 
 def backward_query_by_query(q, k, v, dout):
-    scale = 1 / math.sqrt(q.shape[1])
+    scale = 1 / math.sqrt(q.shape[-1])
     dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
-    for i in range(len(q)):
+    for i in np.ndindex(q.shape[:2]):
         s = k @ q[i] * scale
         p = np.exp(s - s.max())
         p /= p.sum()
@@ -52,11 +52,11 @@ def backward_query_by_query(q, k, v, dout):
 
 def backward_with_output(q, k, v, dout):
     """By the identity of lesson 10: rowsum(P∘dP) = rowsum(dO∘O)."""
-    q = q / np.sqrt(q.shape[-1])
+    shape, q, dout = q.shape, q.reshape(-1, q.shape[-1]) / np.sqrt(q.shape[-1]), dout.reshape(-1, v.shape[-1])
     s = q @ k.T
     p = np.exp(s - np.logaddexp.reduce(s, axis=-1, keepdims=True))
     ds = p * (dout @ v.T - (dout * (p @ v)).sum(-1)[:, None])
-    return ds @ k / np.sqrt(q.shape[-1]), ds.T @ q, p.T @ dout
+    return (ds @ k / np.sqrt(q.shape[-1])).reshape(shape), ds.T @ q, p.T @ dout
 
 
 def backward_in_jax(q, k, v, dout):

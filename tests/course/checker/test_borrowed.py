@@ -45,11 +45,11 @@ def masked_by_jax(x, mask):
 
 def gradient_by_torch(q, k, v, dout):
     inputs = [x.requires_grad_() for x in (q, k, v)]
-    return torch.autograd.grad(torch.softmax(q @ k.T / q.shape[1] ** 0.5, -1) @ v, inputs, dout)
+    return torch.autograd.grad(torch.softmax(q @ k.T / q.shape[-1] ** 0.5, -1) @ v, inputs, dout)
 
 
 def gradient_by_jax(q, k, v, dout):
-    return jax.vjp(lambda q, k, v: jax.nn.softmax(q @ k.T / q.shape[1] ** 0.5) @ v, q, k, v)[1](dout)
+    return jax.vjp(lambda q, k, v: jax.nn.softmax(q @ k.T / q.shape[-1] ** 0.5) @ v, q, k, v)[1](dout)
 
 
 BORROWED = [

@@ -16,9 +16,8 @@ def least_rerun(n: int, D: int, budget: int) -> tuple[int, int, int]:
     ``checkpointed`` is 0 for nothing, 1 for the summaries, which run again, 2 for query chunks, where both run again.
     Cq and Ck are powers of two from 16 to n, itself one. n queries, n keys, Dv = D. Beyond q, k and v a step holds
 
-    - what is kept between forward and backward: for 0 n² weights; for 0 and 1 the factors, l and o of all queries,
-      n ⌈n / Ck⌉ + n + n D;
-    - for 2 those of the query chunk that runs again, Cq ⌈n / Ck⌉ + Cq + Cq D;
+    - for 0 and 1, what is kept between forward and backward: the count of the exercise before;
+    - for 2, what 1 keeps of the one query chunk that runs again: as much, for Cq queries instead of n;
     - three tiles of Cq × Ck.
     """
     sizes = [2**p for p in range(4, n.bit_length())]
