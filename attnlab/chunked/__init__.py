@@ -8,14 +8,14 @@ recomputes each query chunk and, in it, each summary. Derived in notebooks 05 an
 Extra memory: Cq·Ck + Cq·(M / Ck)·(Dv + 2).
 """
 
-from typing import Any, Unpack
+from typing import Any, Never, Unpack
 
 from attnlab.core.dispatch import Array, dispatch, dispatches
 from attnlab.core.signature import Options
 
 
 @dispatches("query_chunk_size", "key_chunk_size")
-def chunked_attention(query: Array, key: Array, value: Array, **options: Unpack[Options]) -> Any:
+def chunked_attention(query: Array, key: Array, value: Array, *more: Never, **options: Unpack[Options]) -> Any:
     """Attention by independent summaries of key chunks, as Rabe & Staats 2021 (sections 4 and 5) do it.
 
     Right for any finite scores and lengths. Extra memory, with Cq = query_chunk_size and Ck =
@@ -24,4 +24,4 @@ def chunked_attention(query: Array, key: Array, value: Array, **options: Unpack[
     sqrt(M (Dv + 2)) to a power of two, where that sum is least. In NumPy each thread of a large call works on some of
     the heads, as in tiled_attention.
     """
-    return dispatch(chunked_attention, (query, key, value), options)
+    return dispatch(chunked_attention, (query, key, value, *more), options)

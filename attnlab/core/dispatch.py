@@ -137,8 +137,9 @@ def bind(public: Callable, arrays: tuple, options: dict[str, Any]) -> dict[str, 
     try:  # arrays by name, or a mistake: some 20 µs more
         given = public.__signature__.bind(*arrays, **options)
     except TypeError as error:
-        ours = [*public.arrays, *public.defaults]
-        raise with_our_name(TypeError(f"{public.__name__}() {error}"), options, ours) from None
+        ours, most = [*public.arrays, *public.defaults], len(public.arrays)
+        said = f"takes {most} arrays, and options by their names: causal=True" if len(arrays) > most else error
+        raise with_our_name(TypeError(f"{public.__name__}() {said}"), options, ours) from None
     given.apply_defaults()
     return given.arguments
 

@@ -7,17 +7,17 @@ The shift cancels in the quotient, so nothing changes but that no exponent is po
 Derived in notebook 02. Extra memory: N·M a head, forward and gradient.
 """
 
-from typing import Any, Unpack
+from typing import Any, Never, Unpack
 
 from attnlab.core.dispatch import Array, dispatch, dispatches
 from attnlab.core.signature import Options
 
 
 @dispatches()
-def safe_attention(query: Array, key: Array, value: Array, **options: Unpack[Options]) -> Any:
+def safe_attention(query: Array, key: Array, value: Array, *more: Never, **options: Unpack[Options]) -> Any:
     """Attention with all N·M scores at once, each row shifted by its maximum: right for any finite scores.
 
     The standard implementation. Source: Rabe & Staats 2021, section 3; FlashAttention (Dao et al. 2022),
     algorithm 0. Extra memory: N·M elements a head.
     """
-    return dispatch(safe_attention, (query, key, value), options)
+    return dispatch(safe_attention, (query, key, value, *more), options)

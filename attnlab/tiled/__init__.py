@@ -8,14 +8,14 @@ from lse, and Δ = rowsum(do ∘ o) stands for the row that the softmax needs. D
 Extra memory: a few tiles, independent of N and M; in the gradient also lse and Δ.
 """
 
-from typing import Any, Unpack
+from typing import Any, Never, Unpack
 
 from attnlab.core.dispatch import Array, dispatch, dispatches, dispatches_gradient
 from attnlab.core.signature import Array as Kind, Options
 
 
 @dispatches("block_q", "block_k", "block_mask")
-def tiled_attention(query: Array, key: Array, value: Array, **options: Unpack[Options]) -> Any:
+def tiled_attention(query: Array, key: Array, value: Array, *more: Never, **options: Unpack[Options]) -> Any:
     """Attention tile by tile with a running maximum and sum: FlashAttention's algorithm.
 
     Right for any finite scores and lengths. Source: FlashAttention (Dao et al. 2022), algorithms 1, 2 and
@@ -44,7 +44,7 @@ def tiled_attention(query: Array, key: Array, value: Array, **options: Unpack[Op
     relative error of about 6e-8 times the magnitude of the row's largest score. Where a bias of -1e6 or
     below covers a whole row, hide the row by a mask or use safe_attention.
     """
-    return dispatch(tiled_attention, (query, key, value), options)
+    return dispatch(tiled_attention, (query, key, value, *more), options)
 
 
 @dispatches_gradient("block_q", "block_k", "block_mask")

@@ -90,6 +90,7 @@ x, PADDED = np.zeros((2, 6, 5, 4), np.float32), np.ones((2, 5), bool)
 
 @pytest.mark.parametrize(("call", "way"), [
     (lambda: attnlab.tiled_attention(x, x, x, casual=True), "did you mean causal"),
+    (lambda: attnlab.tiled_attention(x, x, x, True), "takes 3 arrays, and options by their names: causal=True"),
     (lambda: attnlab.tiled_attention(x, x[:, :4], x[:, :4]), "if axes are .batch, length, heads, size., swap 1 and 2"),
     (lambda: attnlab.tiled_attention(x, x, x, mask=PADDED), r"give mask\[:, None, None, :\]"),
     (lambda: attnlab.tiled_attention(x, x.tolist(), x), "numpy.asarray converts it"),
