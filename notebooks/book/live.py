@@ -18,7 +18,7 @@ CDN = "https://cdn.jsdelivr.net/pyodide/v0.28.3/full/"
 SOURCE = os.environ.get("ATTNLAB_PYODIDE") or CDN
 WEIGHTS = "attnlab_course/model/weights/"  # an archive of its own, for the lessons that compute with the model
 NEEDS = re.compile(r"\b(?:torch|jax|jnp|triton|tl)\b")  # what no browser has
-MOST = 1 / 4  # of a lesson's cells may name it, and none may write a kernel
+MOST = 3 / 10  # of a lesson's cells may name it, and none may write a kernel
 KERNEL = "triton.language"
 BAR = """<div class="live" data-runtime="{runtime}" data-archives="{archives}" hidden>
 <button type="button">Run this lesson here</button>
