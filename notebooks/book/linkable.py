@@ -8,6 +8,7 @@ On every page, once its HTML is made,
 - a figure gets a number, the anchor ``fig-8-2`` and a caption: the words in italics below it, or else the first
   sentence of its alternative text; the code that draws it folds into the caption (a drawing: see pictures.py);
 - the neighbors stand at the top, too, and what isn't text says what it is;
+- the set-up of a lesson, a first cell that is folded and shows nothing, hangs on the box that runs the page;
 - "erratum 3" becomes a link to it, "lesson 05" does on the page of errata, and so does in a lesson the first use of
   each word that the glossary explains (terms.py).
 """
@@ -58,6 +59,7 @@ def rework(app: Sphinx, name: str, template: str, context: dict[str, Any], page:
     body = BeautifulSoup(context["body"], "html.parser")
     say_what_it_is(body)
     keep_together(body)
+    fold_setup(body)
     if found := FIGURES.match(name):
         number_figures(body, str(int(found[1])) if found[1] else "R")
     link_citations(body, app, name)
@@ -103,6 +105,15 @@ def keep_together(body: BeautifulSoup) -> None:
                 before.replace_with(before.removesuffix(left))
             if right:
                 after.replace_with(after.removeprefix(right))
+
+
+def fold_setup(body: BeautifulSoup) -> None:
+    """Where a page runs, put its set-up below the box that runs it."""
+    box, cell = body.find(class_="live"), body.find(class_="cell")
+    if box and cell and "tag_hide-input" in cell["class"] and not cell.find(class_="cell_output"):
+        cell["class"].append("setup")
+        cell.find("summary").string = "Its set-up"
+        box.insert_after(cell.extract())
 
 
 def relink(body: BeautifulSoup, pattern: re.Pattern[str], link: Callable[[re.Match[str]], Tag | None]) -> None:

@@ -41,7 +41,7 @@ SOLUTION = "````{{dropdown}} Solution\n:class-container: solution\n\n```{{code-b
 LIVE = "```{{raw}} html\n{}\n```"
 VERDICT = "\n```{{raw}} html\n{}\n```\n"
 MOVES = "*In JupyterLab this cell has something to move; the static pictures of this page say the same.*"
-LOOKED_UP = ("reproductions", "recipes")
+LOOKED_UP = ("reproductions", "errata", "recipes")
 QUESTIONS = "Have you understood it? [The concept questions of this lesson](/questions/{}.md)"
 
 
@@ -58,8 +58,6 @@ def stage(notebooks: Path, sources: Path) -> None:
         page.write_text(from_root(page.read_text(encoding="utf-8")), encoding="utf-8")
     for path in notebooks.glob("*.ipynb"):
         nbformat.write(lesson(path, book), sources / path.name)
-    page = nbformat.read(notebooks / "reproductions.ipynb", as_version=4)
-    nbformat.write(errata(page), sources / "errata.ipynb")
 
 
 def from_root(text: str) -> str:
@@ -82,6 +80,8 @@ def lesson(path: Path, book: Path) -> NotebookNode:
         cells.append(nbformat.v4.new_markdown_cell(foot(path.stem, title), id="foot"))
     if path.stem == "reproductions":
         cells = reproductions(cells)
+    elif path.stem == "errata":
+        cells = errata(cells)
     elif path.stem == "recipes":
         cells = recipes(cells, book / "names.md")
     notebook.cells = cells

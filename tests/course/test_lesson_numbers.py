@@ -2,7 +2,8 @@
 
 nbval compares an output with itself, so a number that prose repeats is safe only where a cell asserts it. Counted as
 backed: a literal of a code cell (comments and texts do not count), a published value, and what LISTED names with its
-reason. Free are small counting numbers, dates, versions, and references to lessons, sections, equations and tables.
+reason. What errata say, the page of reproductions computes. Free are small counting numbers, dates, versions, and
+references to lessons, sections, equations and tables.
 """
 
 import ast
@@ -140,7 +141,8 @@ def unbacked(text: str, listed: Iterable[str] = ()) -> list[str]:
 @pytest.mark.parametrize("name", LESSONS)
 def test_numbers_in_prose_stand_in_the_code(name):
     """If this fails: assert the number in the cell that prints it, or compute it there. LISTED is for few others."""
-    assert unbacked(LESSONS[name], LISTED.get(name[:2], LISTED.get(name, {}))) == []
+    cells = "\n".join(found[0] for found in FENCE.finditer(LESSONS["reproductions"])) if name == "errata" else ""
+    assert unbacked(f"{LESSONS[name]}\n{cells}", LISTED.get(name[:2], LISTED.get(name, {}))) == []
 
 
 @pytest.mark.parametrize("lesson", LISTED)

@@ -1,8 +1,10 @@
-"""The figures of the reproduction record."""
+"""The figures and the tables of the page of reproductions."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from attnlab.measure import binary
+from attnlab_course import published
 from attnlab_course.instruments.clock import Clock
 from attnlab_course.plots.style import COLORS, GRAY, INK, PALE, canvas, darker, name_line_ends
 
@@ -13,6 +15,18 @@ from matplotlib.lines import Line2D
 STANDARD, CHUNKED = COLORS["safe"], COLORS["chunked"]
 COMPILED = "s^D"
 QUERIES = "#56458A"  # query chunking alone is no rung of the course and has a color of this page only
+
+
+def beside(at: Sequence[int], row: published.PublishedRow, ours: Mapping[str, Sequence[float]]) -> None:
+    """Print a line for each length: the published number; each of ours, its ratio to that, and whether it's close."""
+    print(f"{'n':<5}{'printed':>8}" + "".join(f"{name:>14}{'':<9}" for name in ours))
+    for i, n in enumerate(at):
+        line = f"2^{n.bit_length() - 1:<3}{row.printed[i]:>8}"
+        for values in ours.values():
+            ratio, within = values[i] / row.values[i], 1 + published.WITHIN
+            close = "" if math.isnan(ratio) else f"× {ratio:.2f} " + ("✓" if 1 / within <= ratio <= within else "✗")
+            line += f"{'–' if math.isnan(values[i]) else binary(values[i]):>14} {close:<8}"
+        print(line.rstrip())
 
 
 def overheads(

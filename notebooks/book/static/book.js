@@ -103,6 +103,22 @@ function onSearch() {
     parsed.querySelectorAll("span.math").forEach(formula => formula.replaceWith(formula.textContent));
     return read(parsed.documentElement.outerHTML, anchor);
   };
+  /* Headings with all the words come first, the fewer others they have the earlier: the last results are shown first. */
+  const perform = Search._performSearch;
+  Search._performSearch = (query, words, excluded, ...rest) => {
+    const { alltitles, titles, docnames, filenames } = Search._index, headings = [];
+    for (const [title, places] of Object.entries(alltitles)) {
+      const has = word => title.toLowerCase().includes(word);
+      if (!words.size || ![...words].every(has) || [...excluded].some(has)) continue;
+      for (const [file, id] of places) {
+        const name = titles[file] === title ? title : `${titles[file]} > ${title}`;
+        headings.push([docnames[file], name, id === null ? "" : `#${id}`, null, -title.length, filenames[file], SearchResultKind.title]);
+      }
+    }
+    const place = ([page, , anchor]) => page + anchor, found = new Set(headings.map(place));
+    const others = perform(query, words, excluded, ...rest).filter(hit => !found.has(place(hit)));
+    return [...others, ...headings.sort((a, b) => a[4] - b[4])];
+  };
 }
 
 /* The first page's slider: what both algorithms hold and move, from the table that Python wrote. */

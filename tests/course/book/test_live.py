@@ -113,7 +113,26 @@ def test_where_pyodide_comes_from(setting, runtime, monkeypatch):
 
 def test_lessons_of_numpy_have_the_button(site):
     have = {page.stem[:2] for page in site.glob("[0-9]*.html") if 'class="live"' in page.read_text(encoding="utf-8")}
-    assert {f"{number:02}" for number in range(27)} - have == {"00", "06", "12"}  # 00 has a refresher in PyTorch
+    assert {f"{number:02}" for number in range(27)} - have == {"06", "12"}
+
+
+def test_the_set_up_hangs_on_the_button(soup):
+    page = soup("03_online_softmax")
+    (setup,) = page.select(".live + .cell.setup")
+    assert setup == page.select_one(".cell")
+    assert "import attnlab" in setup.text
+    assert not soup("05_chunked_attention").select(".cell.setup")  # its first cell shows something
+    assert not soup("12_real_kernels").select(".cell.setup")  # it doesn't run here
+
+
+def test_lesson_00_runs_without_pytorch(told, monkeypatch):
+    for name in ("torch", "jax", "triton", "ml_dtypes"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for number, cell in enumerate(cells("00_start_here"), 1):
+        told.page.run(number, cell.source)
+    assert not told.of("error")
+    assert "16,384" in told.of("text") or "tiled attention:" in told.of("text")
+    assert [text.rpartition(": ")[2] for kind, text in told if kind == "needs"] == ["JAX", "PyTorch"]
 
 
 def test_without_its_python_the_page_says_so(page, site, address):
@@ -160,9 +179,9 @@ def test_what_is_written_in_a_cell_is_kept(page, address):
     assert start(page, address).locator(".cell_input pre").nth(1).inner_text() == before
 
 
-def cells():
+def cells(lesson=LESSON):
     """The code cells that the page shows."""
-    notebook = nbformat.read(ROOT / f"notebooks/{LESSON}.ipynb", as_version=4)
+    notebook = nbformat.read(ROOT / f"notebooks/{lesson}.ipynb", as_version=4)
     code = (cell for cell in notebook.cells if cell.cell_type == "code")
     return [cell for cell in code if "remove-cell" not in cell.metadata.get("tags", [])]
 

@@ -13,15 +13,13 @@ LESSONS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb")
 NEVER = ["code", "pre", "svg", "h1", "h2", "h3", "summary", "script", "style"]
 
 
-def test_every_erratum_of_reproductions_has_an_address(soup):
-    cells = nbformat.read(ROOT / "notebooks/reproductions.ipynb", as_version=4).cells
+def test_every_erratum_has_an_address(soup):
+    cells = nbformat.read(ROOT / "notebooks/errata.ipynb", as_version=4).cells
     written = [x for cell in cells for x in re.findall(r"^\*\*(\d+)\. ", cell.source, re.MULTILINE)]
-    page, left = soup("errata"), soup("reproductions")
+    page = soup("errata")
     assert [found["id"] for found in page.select("p[id^=erratum-]")] == [f"erratum-{n}" for n in written]
     assert len(written) > 15
     assert [link["href"] for link in page.select("article li a")] == [f"#erratum-{n}" for n in written]
-    assert not left.select("p[id^=erratum-]")
-    assert f"The {len(written)} places" in left.text
     assert page.select(".cell_output")
 
 

@@ -23,6 +23,15 @@ def test_search_finds_the_lesson(page, site, address, served):
     expect(page.get_by_role("heading", level=1)).to_contain_text("11 · Block-sparse attention")
 
 
+def test_search_shows_headings_first(page, address):
+    page.goto(f"{address}/search.html?q=best+chunk")
+    first = page.locator("#search-results li a").first
+    first.wait_for()
+    assert first.inner_text() == "05 · Chunked attention > 3. What it holds, and the best chunk"
+    first.click()
+    assert page.locator("section:target > h2").inner_text().startswith("3. What it holds")
+
+
 def test_tabs_switch_together(page, address):
     page.goto(f"{address}/02_safe_softmax.html")
     tabs = page.locator(".sd-tab-label", has_text="JAX")
