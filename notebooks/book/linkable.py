@@ -35,7 +35,10 @@ LESSON = re.compile(r"[Ll]esson (\d\d)")
 OPENING, CLOSING = re.compile(r"[(\[“]*$"), re.compile(r"[,.;:!?)\]”’]*")
 SIGN = '<span aria-hidden="true">&lt;/&gt;</span><span class="only-said">{}</span>'
 PRELOAD = '<link rel="preload" href="{}" as="font" type="font/woff2" crossorigin>'
-FACES = ["source-sans-3-latin-wght-normal", "source-code-pro-latin-wght-normal", "stix-two-math"]
+FACES = [
+    "source-sans-3-latin-wght-normal", "source-sans-3-latin-wght-italic", "source-code-pro-latin-wght-normal",
+    "stix-two-math",
+]
 SENTENCE = re.compile(r"(.+?\.)(?:\s|$)", re.DOTALL)
 
 
@@ -54,6 +57,8 @@ def collect(app: Sphinx) -> None:
 
 def rework(app: Sphinx, name: str, template: str, context: dict[str, Any], page: nodes.document | None) -> None:
     """Called by Sphinx before it writes a page."""
+    fonts = [PRELOAD.format(context["pathto"](f"_static/fonts/{face}.woff2", resource=True)) for face in FACES]
+    context["metatags"] = context.get("metatags", "") + "".join(fonts)
     if page is None:
         return
     body = BeautifulSoup(context["body"], "html.parser")
@@ -70,8 +75,6 @@ def rework(app: Sphinx, name: str, template: str, context: dict[str, Any], page:
     if name != "index" and (at_top := neighbors(body, context)):
         body.insert(0, at_top)
     context["body"] = str(body)
-    fonts = [PRELOAD.format(context["pathto"](f"_static/fonts/{face}.woff2", resource=True)) for face in FACES]
-    context["metatags"] = context.get("metatags", "") + "".join(fonts)
     menu = context["furo_navigation_tree"]
     context["furo_navigation_tree"] = menu.replace('role="heading"', 'role="heading" aria-level="2"')
 
@@ -112,7 +115,8 @@ def fold_setup(body: BeautifulSoup) -> None:
     box, cell = body.find(class_="live"), body.find(class_="cell")
     if box and cell and "tag_hide-input" in cell["class"] and not cell.find(class_="cell_output"):
         cell["class"].append("setup")
-        cell.find("summary").string = "Its set-up"
+        for title, said in zip(cell.find("summary")("p"), ("Its set-up", "Hide its set-up")):
+            title.string = said
         box.insert_after(cell.extract())
 
 

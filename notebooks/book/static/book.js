@@ -99,11 +99,11 @@ function onSearch() {
   const read = Search.htmlToText;
   Search.htmlToText = (page, anchor) => {
     const parsed = new DOMParser().parseFromString(page, "text/html");
-    parsed.querySelectorAll("nav.neighbors, .live, .about-page, div.math, .cell_input, svg").forEach(part => part.remove());
+    parsed.querySelectorAll("nav.neighbors, .live, .about-page, div.math, .cell_input, .cell summary, svg").forEach(part => part.remove());
     parsed.querySelectorAll("span.math").forEach(formula => formula.replaceWith(formula.textContent));
     return read(parsed.documentElement.outerHTML, anchor);
   };
-  /* Headings with all the words come first, the fewer others they have the earlier: the last results are shown first. */
+  /* Headings with all the words come first, those of questions after the others, the shorter the earlier; the last is shown first. */
   const perform = Search._performSearch;
   Search._performSearch = (query, words, excluded, ...rest) => {
     const { alltitles, titles, docnames, filenames } = Search._index, headings = [];
@@ -112,7 +112,8 @@ function onSearch() {
       if (!words.size || ![...words].every(has) || [...excluded].some(has)) continue;
       for (const [file, id] of places) {
         const name = titles[file] === title ? title : `${titles[file]} > ${title}`;
-        headings.push([docnames[file], name, id === null ? "" : `#${id}`, null, -title.length, filenames[file], SearchResultKind.title]);
+        const score = docnames[file].startsWith("questions/") ? -1000 : -title.length;
+        headings.push([docnames[file], name, id === null ? "" : `#${id}`, null, score, filenames[file], SearchResultKind.title]);
       }
     }
     const place = ([page, , anchor]) => page + anchor, found = new Set(headings.map(place));
@@ -229,6 +230,8 @@ function onPaper() {
   addEventListener("afterprint", () => shut.splice(0).forEach(part => { part.open = false; }));
 }
 
+if (typeof Search !== "undefined") onSearch();  /* which begins as soon as the page is there */
+
 document.addEventListener("DOMContentLoaded", () => {
   for (const [side, label] of [["sidebar", "pages of the course"], ["toc", "contents of this page"]])
     document.querySelector(`aside.${side}-drawer`)?.setAttribute("aria-label", label);
@@ -237,7 +240,6 @@ document.addEventListener("DOMContentLoaded", () => {
   onProgress();
   onNarrow();
   onPaper();
-  if (typeof Search !== "undefined") onSearch();
   document.querySelectorAll(".scale").forEach(onScale);
   if (location.pathname.includes("/questions/")) onQuestions();
   if (location.pathname.endsWith("/glossary.html")) onGlossary();
