@@ -208,6 +208,7 @@ def test_a_page_is_one_notebook_without_exercises(tmp_path: Path) -> None:
     assert "exercises belong in a lesson" in build(course)[1]
 
 
+@pytest.mark.full
 def test_building_again(course: Path) -> None:
     files = [course / "notebooks/01_toy.ipynb", course / "notebooks/solutions/01_toy.ipynb"]
     before = [path.read_bytes() for path in files]

@@ -43,6 +43,7 @@ def run(*command: object, cwd: Path, **env: object) -> str:
     return said
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("urls", "what"), [("", FROM_WHEEL), (URLS, FROM_SOURCE)], ids=["wheel", "address"])
 def test_a_notebook_installs_the_course_on_colab_only(tmp_path, urls, what):
     course = make_course(tmp_path, TEXT)

@@ -73,6 +73,7 @@ def stacked(results):
     return jax.tree.map(lambda *x: np.stack(x), *results)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("library", "algorithm"), BOTH)
 def test_vmap_is_a_batch(library, algorithm):
     """Also in another vmap."""
@@ -80,6 +81,7 @@ def test_vmap_is_a_batch(library, algorithm):
     assert_same(library, vmap(vmap(attend(library, algorithm, window=1)))(*x), in_numpy(algorithm, *x, window=1))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("library", "algorithm"), BOTH)
 def test_vmap_over_some_of_the_arrays(library, algorithm):
     """A batch of queries in the last axis and of masks and biases, one key and value for all."""
@@ -96,6 +98,7 @@ def test_vmap_over_some_of_the_arrays(library, algorithm):
     assert_same(library, many, stacked(expected))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("library", "algorithm"), BOTH)
 def test_vmap_of_grad_with_dropout(library, algorithm):
     """Every example has the mask of the single call, forward and backward."""
@@ -107,6 +110,7 @@ def test_vmap_of_grad_with_dropout(library, algorithm):
     assert not np.allclose(in_numpy(algorithm, *x, **options)[0], out[0], atol=1e-2)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("library", "algorithm"), BOTH)
 def test_grad_of_vmap_with_a_shared_bias(library, algorithm):
     """The gradient of what all examples share is the sum over the examples."""
@@ -117,6 +121,7 @@ def test_grad_of_vmap_with_a_shared_bias(library, algorithm):
     assert_same(library, total(bias), sum(single(bias, *one) for one in zip(*x)))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("library", "algorithm"), BOTH)
 def test_jacrev_gives_the_oracles_gradient(library, algorithm):
     x, bias = arrays(library), numbers(library, -1, 1, M)

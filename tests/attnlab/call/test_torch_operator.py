@@ -39,7 +39,7 @@ def failures(request):
 
 @pytest.mark.skipif(torch.__version__.startswith("2.6."), reason="PyTorch 2.6 cannot trace the call")
 @pytest.mark.parametrize("check", [
-    pytest.param(check, marks=pytest.mark.thin(6) if " " in check else pytest.mark.full if check in SLOW else ())
+    pytest.param(check, marks=pytest.mark.thin(18) if " " in check else pytest.mark.full if check in SLOW else ())
     for check in torch_programs.CHECKS
 ])  # fmt: skip
 def test_compilers(failures, check):

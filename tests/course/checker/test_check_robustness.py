@@ -208,6 +208,7 @@ def test_a_loop_of_jax_that_is_not_seen_to_end_never_runs_here(monkeypatch):
     assert examine(AVERAGE, loops_in_jax).state == "not checked"
 
 
+@pytest.mark.full
 def test_a_loop_of_jax_is_stopped(monkeypatch):
     assert examine(AVERAGE, by_loop).state == "right"
     computes_however_busy(monkeypatch)

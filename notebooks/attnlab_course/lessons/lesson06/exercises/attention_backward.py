@@ -11,7 +11,7 @@ Arrays = tuple[np.ndarray, ...]
 
 
 def attention_backward(q: np.ndarray, k: np.ndarray, v: np.ndarray, dout: np.ndarray) -> Arrays:
-    """(dq, dk, dv) of softmax(q kᵀ / √D) v; q (G, N, D), dout (G, N, Dv), and all heads share k (M, D) and v (M, Dv)."""
+    """(dq, dk, dv) of softmax(q kᵀ / √D) v; q (G, N, D), dout (G, N, Dv); all heads share k (M, D) and v (M, Dv)."""
     scale = q.shape[-1] ** -0.5
     s = scale * q @ k.T
     p = np.exp(s - s.max(-1, keepdims=True))
@@ -57,8 +57,8 @@ EXERCISE = Exercise(
     lesson="06", stars=2, reference=attention_backward, cases=cases,
     hints=(
         "Compute P first, with a safe softmax; then equations 6.3 to 6.7 in that order, one line each.",
-        "dp = dout @ v.T has the shape of P; dk and dv sum over the queries of all heads. For them, what's another head "
-        "but more queries?",
+        "dp = dout @ v.T has the shape of P; dk and dv sum over the queries of all heads. For them, what's another "
+        "head but more queries?",
         "With q.reshape(-1, D) and dout.reshape(-1, Dv), all is as in section 2; at the end, dq gets the shape of q.",
     ),
     without={
@@ -72,8 +72,8 @@ EXERCISE = Exercise(
         Mistake(phrases.scale_in_gradient("eqs. 1.1, 6.6 and 6.7", what="the scores, dq or dk"),
                 but("q.shape[-1] ** -0.5", "1"), but("scale * ds @", "ds @", "scale * np.einsum", "np.einsum"),
                 but("scale * ds @", "ds @"), but("scale * np.einsum", "np.einsum")),
-        Mistake("dq sums over the keys; dk and dv sum over the queries of every head, because all of them read the same "
-                "k and v. It's a sum, not a mean (eqs. 6.3, 6.6 and 6.7).",
+        Mistake("dq sums over the keys; dk and dv sum over the queries of every head, because all of them read the "
+                "same k and v. It's a sum, not a mean (eqs. 6.3, 6.6 and 6.7).",
                 but("ds, q)", "ds, q) / len(q)", "p, dout)", "p, dout) / len(q)"),
                 but("ds, q)", "ds[:1], q[:1])"), but("p, dout)", "p[:1], dout[:1])"),
                 but("gnd->md", "gnd->gmd", "gne->me", "gne->gme")),
